@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// What each target contributes to the planner and the emitter. gen/plan.c and gen/emit.c know only these.
+#ifndef KM_GEN_PLANNER_H
+#define KM_GEN_PLANNER_H
+#include "params.h"
+#include "template.h"
+#include <kmgen/plan.h>
+
+// Sets a number of the plan and its reason, unless the user fixed it: then his value stays and the reason
+// becomes "fixed in the spec". Checks the range of gen/params.h. KM_ERROR_PLAN.
+km_status km_plan_set(km_plan *plan, km_param param, int64_t value, km_error *err, const char *reason, ...)
+    __attribute__((format(printf, 5, 6)));
+// Non-zero and the value when the user (or the tuning file) fixed this number or, by km_plan_fixed_design, the
+// design (KM_DESIGN_NONE when not).
+int km_plan_fixed(const km_plan *plan, km_param param, int64_t *value);
+km_design km_plan_fixed_design(const km_plan *plan);
+
+// One planner a target (gen/cost_cuda.c, gen/cost_cpu.c): estimates every design of the target, picks one, sets
+// every number. plan->spec, facts, points, weighted, track_labels and clusters_sum are set before.
+km_status km_plan_cuda(km_plan *plan, km_error *err);
+km_status km_plan_cpu(km_plan *plan, km_error *err);
+
+// One emitter a target (gen/emit_cuda.c, gen/emit_cpu.c): fills the names that its templates use, and names
+// the root template of the plan's design, e.g. "registers.cu".
+km_status km_emit_cuda(km_env *env, const char **template_name, const km_plan *plan, km_error *err);
+km_status km_emit_cpu(km_env *env, const char **template_name, const km_plan *plan, km_error *err);
+
+#endif

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+// A plan is a spec with every number decided, each with its reason; a source is the text that a plan emits.
+// Both are pure functions of their inputs: no clock, no device, no environment.
+#ifndef KMGEN_PLAN_H
+#define KMGEN_PLAN_H
+#include <kmgen/kmgen.h>
+#include <kmgen/spec.h>
+KM_BEGIN
+
+// How a pass is computed. One template each (portable: compiled into the library).
+typedef enum km_design {
+    KM_DESIGN_NONE,
+    KM_DESIGN_REGISTERS, // CUDA: accumulators in registers, several K in one straight line.
+    KM_DESIGN_TENSOR,    // CUDA: distances and updates on tensor cores.
+    KM_DESIGN_SHARED,    // CUDA: any d, K and type.
+    KM_DESIGN_LANES,     // CPU: points across SIMD lanes, specialised on d and the K list.
+    KM_DESIGN_BLOCKS,    // CPU: tiled like a matrix product, any d and K.
+    KM_DESIGN_PORTABLE,  // CPU: already compiled, any d, K and type.
+    KM_DESIGN_COUNT
+} km_design;
+
+// Facts about a device that planning needs. km_device_facts_init gives a target's nominal device (sm_90: an
+// H200; a CPU: two cores), so that planning without a device is the same everywhere.
+typedef struct km_device_facts {
+    int64_t size;
+    char name[128];
+    km_target target;               // With its architecture set.
+    int64_t units;                  // CUDA: multiprocessors. CPU: threads to use.
+    int64_t registers_per_unit;     // CUDA: 32-bit registers of a multiprocessor.
+    int64_t registers_per_thread;   // CUDA: at most.
+    int64_t shared_bytes_per_unit;  // CUDA: shared memory of a multiprocessor.
+    int64_t shared_bytes_per_block; // CUDA: at most, opted in.
+    int64_t cache_bytes;            // CUDA: L2. CPU: L2 of one core.
+    int64_t memory_bytes;           // Of the device; 0 unknown.
+    double bandwidth_gbs;           // Memory read rate, 1e9 bytes/s.
+    double clock_ghz;
+    double fp32_per_cycle;          // FP32 FMA lanes of one unit and cycle (sm_90: 128; AVX-512 core: 32).
+    double fp64_per_cycle;
+    int32_t has_compiler;           // NVRTC, or a C compiler that answers.
+} km_device_facts;
+
+KM_API void km_device_facts_init(km_device_facts *facts, km_target target);
+
+typedef struct km_plan_params {
+    int64_t size;
+    const km_device_facts *facts; // Default NULL: the target's nominal device.
+    int64_t points;               // n, when it is known. Default 0: unknown, taken as many.
+    int32_t weighted;             // Points carry weights. Default 0.
+    int32_t track_labels;         // Labels are kept between passes (min-changes, delta updates). Default 0.
+    const char *tuning;           // Text of a tuning file. Default NULL.
+} km_plan_params;
+
+KM_API void km_plan_params_init(km_plan_params *params);
+
+// One decided number: its name in gen/params.h, value and reason.
+typedef struct km_plan_number {
+    char name[32];
+    int64_t value;
+    char reason[192];
+} km_plan_number;
+
+// What the cost model says of one design for this spec and device, per point and pass over the K list.
+typedef struct km_estimate {
+    km_design design;
+    int32_t feasible;
+    char reason[192];               // Why not feasible, or what bounds it.
+    double bytes_per_point;
+    double operations_per_point;    // Issued arithmetic instructions.
+    double memory_ns;               // Per point on the whole device, each pipe alone ...
+    double issue_ns;
+    double tensor_ns;
+    double total_ns;                // ... and together.
+    int64_t registers_per_thread;
+    int64_t shared_bytes_per_block;
+} km_estimate;
+
+enum { KM_PLAN_NUMBERS_MAX = 32 };
+
+// Plain data; owned by whoever has it; free with km_plan_clear. Read-only after km_plan_make.
+typedef struct km_plan {
+    int64_t size;
+    km_spec spec;                  // A copy: features and clusters are set, target has its architecture.
+    km_device_facts facts;
+    int64_t points;                // n, or 0 when unknown.
+    int32_t weighted;
+    int32_t track_labels;
+    km_design design;
+    char design_reason[192];
+    int64_t clusters_sum;          // S of one restart: the sum of the K list.
+    km_plan_number numbers[KM_PLAN_NUMBERS_MAX];
+    int64_t numbers_count;
+    km_estimate estimates[KM_DESIGN_COUNT]; // Indexed by km_design; those of the other target are empty.
+} km_plan;
+
+KM_API void km_plan_init(km_plan *plan);
+KM_API void km_plan_clear(km_plan *plan);
+
+// Decides every number. The spec must have features and clusters. KM_ERROR_PLAN when what the user fixed
+// cannot be had; the text names the number and the limit.
+KM_API km_status km_plan_make(km_plan *plan, const km_spec *spec, const km_plan_params *params, km_error *err);
+
+// A number by its name in gen/params.h; -1 where the plan has none of that name.
+KM_API int64_t km_plan_get(const km_plan *plan, const char *name);
+
+KM_API const char *km_design_name(km_design design); // E.g. "registers"; "none" when out of range.
+KM_API const char *km_type_name(km_type type);       // "float32" or "float64".
+// Spelling of a target, e.g. "cuda:sm_90". Writes at most `size` bytes with the final zero.
+KM_API void km_target_text(char *text, int64_t size, km_target target);
+
+// The plan as a table for people: numbers with reasons, budgets, estimates of each design, memory for n
+// points. Free with km_text_free.
+KM_API km_status km_plan_explain(char **out, const km_plan *plan, km_error *err);
+
+// Text specialised on a plan. `text` may be edited by hand before km_module_build.
+typedef struct km_source {
+    int64_t size;
+    char *text;
+    int64_t text_size;        // Bytes without the final zero.
+    char file_name[KM_NAME_MAX + 8]; // NAME.cu or NAME.c
+    km_plan plan;             // A copy of what it was emitted from.
+} km_source;
+
+KM_API void km_source_init(km_source *source);
+KM_API void km_source_clear(km_source *source);
+
+// Emits the plan's text: byte-identical each time. `templates_dir` reads templates from a folder instead of
+// the embedded ones (to try an edit without a build); default NULL. KM_ERROR_INTERNAL names template:line.
+KM_API km_status km_source_emit(km_source *source, const km_plan *plan, const char *templates_dir, km_error *err);
+
+KM_END
+#endif

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// Criteria that compare models of different K, and the choice of the best K.
+//
+// All are computed from the numbers of one finishing pass (km_score_input); no criterion reads the points.
+// Formulas and their sources stand beside each criterion in runtime/select.c and in docs/criteria.md.
+#ifndef KMGEN_SELECT_H
+#define KMGEN_SELECT_H
+#include <kmgen/kmgen.h>
+KM_BEGIN
+
+// X(name, title, best). The one list: JSON keys, --criterion, table columns and votes come from it.
+#define KM_CRITERIA(X)                                                                                       \
+    X(calinski_harabasz, "Calinski-Harabasz", KM_BEST_MAX)                                                   \
+    X(davies_bouldin, "Davies-Bouldin", KM_BEST_MIN)                                                         \
+    X(simplified_silhouette, "simplified silhouette", KM_BEST_MAX)                                           \
+    X(bic, "BIC", KM_BEST_MAX)                                                                               \
+    X(aic, "AIC", KM_BEST_MAX)                                                                               \
+    X(wb, "WB index", KM_BEST_MIN)                                                                           \
+    X(xie_beni, "Xie-Beni", KM_BEST_MIN)                                                                     \
+    X(pbm, "PBM", KM_BEST_MAX)                                                                               \
+    X(hartigan, "Hartigan", KM_BEST_RULE)                                                                    \
+    X(krzanowski_lai, "Krzanowski-Lai", KM_BEST_MAX)
+
+typedef enum km_best { KM_BEST_MAX, KM_BEST_MIN, KM_BEST_RULE } km_best;
+
+typedef enum km_criterion {
+#define KM_CRITERION_ENUM(name, title, best) KM_CRITERION_##name,
+    KM_CRITERIA(KM_CRITERION_ENUM)
+#undef KM_CRITERION_ENUM
+    KM_CRITERION_COUNT
+} km_criterion;
+
+KM_API const char *km_criterion_name(km_criterion criterion);  // "calinski_harabasz"
+KM_API const char *km_criterion_title(km_criterion criterion); // "Calinski-Harabasz"
+KM_API km_best km_criterion_best(km_criterion criterion);
+// KM_CRITERION_COUNT when no criterion has that name.
+KM_API km_criterion km_criterion_find(const char *name);
+
+// What the finishing pass knows of one model (one K); every array has k entries, empty clusters have
+// weight 0 and are left out of the formulas. Distances are Euclidean in the (scaled) space that was clustered.
+typedef struct km_score_input {
+    int64_t k, d;
+    const double *centroids; // k x d
+    const double *weights;   // n_j: sum of the weights
+    const int64_t *counts;   // points
+    const double *sse;       // sum w |x - c_j|^2
+    const double *distance;  // R_j: sum w |x - c_j|
+    const double *margin;    // M_j: sum w (d2 - d1) / d2, 0 where d2 = 0; d1, d2 nearest and second-nearest
+    double total_weight;     // N
+    double total_sse;        // T = sum w |x - mean|^2
+    double total_distance;   // E1 = sum w |x - mean|
+} km_score_input;
+
+// Scores of `count` models in ascending K: scores[m * KM_CRITERION_COUNT + criterion], NaN where a criterion is
+// not defined (K = 1, K = N, lists too short). Pure; thread-safe.
+KM_API km_status km_score_models(double *scores, const km_score_input *models, int64_t count, km_error *err);
+
+// Which model a criterion prefers: its index, or -1 when no score is defined.
+KM_API int64_t km_select_vote(km_criterion criterion, const double *scores, int64_t count);
+
+// The chosen model and its reason. The smallest K with inertia 0 wins (criteria fail there); else the vote of
+// `criterion`; alone, a single model wins.
+typedef struct km_selection {
+    int64_t size;
+    int64_t best;                      // Index of the chosen model.
+    km_criterion criterion;            // What decided.
+    int64_t votes[KM_CRITERION_COUNT]; // K that each criterion prefers; -1: none.
+    char reason[256];                  // One sentence.
+} km_selection;
+
+KM_API km_status km_select(km_selection *out, const km_score_input *models, const double *scores, int64_t count,
+                           km_criterion criterion, km_error *err);
+
+KM_END
+#endif

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT
+// What a device must do for the sweep. One table of functions each for runtime/cpu and runtime/cuda; the
+// sweep (runtime/sweep.c) is written once, on top of this, and never knows what is inside a pass.
+//
+// Words. A *member* is one (K, restart). A *slot* is a seat for a member inside a pass: slot s serves the K
+// slot_clusters(s) for good; its member comes and goes. Slots are numbered copy * ks_count + k_index, where
+// copy counts the restarts in flight (plan number `restarts_in_flight`) and k_index the spec's list of K.
+// The *clustered space* is (x - centre) * factor rounded to the plan's type; every centroid here lies in it and
+// its doubles hold values of the plan's type exactly.
+#ifndef KM_RUNTIME_BACKEND_H
+#define KM_RUNTIME_BACKEND_H
+#include <kmgen/data.h>
+#include <kmgen/kmgen.h>
+#include <kmgen/module.h>
+#include <kmgen/plan.h>
+#include <kmgen/sweep.h>
+
+typedef struct km_backend km_backend;
+
+// A device as a backend opened it: CUDA context, compiler found, facts read. Thread-safe.
+typedef struct km_device {
+    const km_backend *backend;
+    km_device_facts facts;
+} km_device;
+
+// Base of each backend's loaded kernels; the backend's struct starts with it. Immutable.
+typedef struct km_kernels {
+    km_device *device; // not owned
+    const km_plan *plan; // owned by the module
+} km_kernels;
+
+// Base of each backend's engine: the points in their home, slots, partial sums. Used by one thread at a time.
+typedef struct km_engine {
+    const km_backend *backend;
+    const km_kernels *kernels;
+    const km_plan *plan;
+    int64_t n, d;
+    int64_t slots_count;
+} km_engine;
+
+// What loading found; arrays of d doubles inside one allocation owned by the struct. Original units, weighted,
+// in double over fixed blocks of 65,536 points added in index order.
+typedef struct km_data_stats {
+    double *mean, *variance, *minimum, *maximum; // variance divides by the total weight
+    double total_weight;
+    // In the clustered space, of the values rounded to the plan's type:
+    double total_square; // sum w |x|^2
+} km_data_stats;
+
+km_status km_data_stats_alloc(km_data_stats *stats, int64_t d, km_error *err);
+void km_data_stats_free(km_data_stats *stats);
+
+typedef struct km_load_params {
+    km_scale scale;       // How centre and factor follow from the statistics ...
+    int transform_given;  // ... unless they are given (predict): then they are inputs.
+    double *centre;       // d, out or in. Out: km_centre_of below.
+    double *factor;       // d, out or in.
+    const km_log *log;
+} km_load_params;
+
+// Centre and factor from statistics (runtime/transform.c): shared by the backends so that they agree. The
+// centre is the mean rounded to a power-of-two grid coarse enough that grid-like data stay exact.
+void km_transform_of(double *centre, double *factor, const km_data_stats *stats, int64_t d, km_scale scale,
+                     km_type type);
+
+// When members stop; the same for all members of a fit.
+typedef struct km_stop {
+    double shift_max;       // Stop when the sum of squared centroid shifts is <= this (tol x mean variance).
+    int64_t changes_min;    // Stop when fewer labels change; 0: not used.
+    int64_t iterations_max;
+} km_stop;
+
+typedef enum km_slot_phase {
+    KM_SLOT_IDLE,      // No member, or its member is done and was read. Costs nothing in a pass.
+    KM_SLOT_RUNNING,   // Iterating.
+    KM_SLOT_LAST,      // Stopped moving; one more pass evaluates the final centroids.
+    KM_SLOT_EMPTY,     // Paused: clusters without points; the sweep must call `relocate`.
+    KM_SLOT_DONE,      // Evaluated: cost, weights and centroids belong together.
+} km_slot_phase;
+
+// A slot after `run`. Cost is sum w |x - c|^2 of the centroids that the last pass used, computed as
+// total_square + sum_j (n_j |c_j|^2 - 2 c_j . S_j) in double; for a DONE slot it is the member's inertia.
+typedef struct km_slot_state {
+    km_slot_phase phase;
+    int64_t iterations;   // Updates of this member so far.
+    int32_t converged;    // Stopped by shift or changes, not by iterations_max.
+    int64_t empty_count;  // Clusters without points in the last pass.
+    double cost;
+    double shift;         // Of the last update.
+} km_slot_state;
+
+// One model to finish: in: k and centroids; out: everything else (k entries each, allocated by the caller).
+// d1 and d2 are the distances to the nearest and second-nearest centroid. Squared distances are, for bitwise
+// agreement of all backends, acc = fma(t, t, acc) over features in index order, t = x - c in double, both
+// being the stored values of the clustered space; ties go to the lowest index. Sums run over fixed blocks of
+// 65,536 points in index order.
+typedef struct km_finish_member {
+    int64_t k;
+    const double *centroids; // k x d
+    int64_t *counts;         // points
+    double *weights;         // sum w
+    double *sse;             // sum w d1^2
+    double *distance;        // sum w d1
+    double *margin;          // sum w (d2 - d1) / d2, 0 where d2 = 0; 0 for k = 1
+    int32_t *labels;         // n, or NULL
+} km_finish_member;
+
+struct km_backend {
+    const char *name; // "cpu", "cuda"
+
+    // Device and modules ----------------------------------------------------------------------------------
+    int (*device_count)(void);
+    km_status (*device_open)(km_device **out, int ordinal, const char *compiler, const km_log *log, km_error *err);
+    void (*device_close)(km_device **device);
+    // What identifies compiler and options in the cache key, e.g. "nvrtc 13.0 sm_90 -O3 ...".
+    void (*compiler_id)(char *text, int64_t size, km_device *device, const km_plan *plan);
+    // Compiles source_path to binary_path; everything the compiler says goes to log_path.
+    km_status (*compile)(km_device *device, const km_source *source, const char *source_path,
+                         const char *binary_path, const char *log_path, km_error *err);
+    // Loads a binary; binary_path NULL means the design that needs none (portable).
+    km_status (*kernels_load)(km_kernels **out, km_device *device, const km_plan *plan, const char *binary_path,
+                              km_error *err);
+    void (*kernels_unload)(km_kernels **kernels);
+
+    // Engine ----------------------------------------------------------------------------------------------
+    km_status (*engine_create)(km_engine **out, const km_kernels *kernels, int64_t threads, const km_log *log,
+                               km_error *err);
+    void (*engine_destroy)(km_engine **engine);
+    // Brings the points home: statistics, refusal of NaN and infinity with row and column, centring, scaling,
+    // layout. KM_ERROR_DATA, KM_ERROR_MEMORY.
+    km_status (*load)(km_engine *engine, km_data_stats *stats, const km_data *data, km_load_params *params,
+                      km_error *err);
+    // Greedy k-means++ chains (runtime/seed.h says exactly which): chain r = restart first_restart + r, picks
+    // indices[r * picks + p]. Counter-based draws: the same picks for any threads, grid or order.
+    km_status (*seed_plusplus)(km_engine *engine, int64_t *indices, int64_t first_restart, int64_t chains_count,
+                               int64_t picks, uint64_t seed, int (*progress)(void *user, int64_t picks_done),
+                               void *progress_user, km_error *err);
+    // Rows of the clustered space: out is count x d.
+    km_status (*rows)(km_engine *engine, double *out, const int64_t *indices, int64_t count, km_error *err);
+    // Seats a member: its first centroids (k x d). The slot is RUNNING with 0 iterations.
+    km_status (*slot_start)(km_engine *engine, int64_t slot, const double *centroids, km_error *err);
+    // Passes and updates until a slot that was running becomes EMPTY or DONE, or `passes_max` passes are done.
+    // An update sets each centroid to the mean of its points; a cluster without points keeps its centroid and
+    // makes the slot EMPTY, unless `relocate` found nothing to move. states[slots_count] and *passes are out.
+    // A member stops as km_stop says (RUNNING -> LAST; with shift exactly 0 the pass just done was the last).
+    km_status (*run)(km_engine *engine, km_slot_state *states, int64_t *passes, const km_stop *stop,
+                     int64_t passes_max, km_error *err);
+    // Gives each empty cluster of the slot the point farthest from its own centroid, the next for the next
+    // (largest w > 0 squared distance, computed as in km_finish_member; ties to the lowest index; a point whose
+    // distance is 0 is not taken, points with the same coordinates are taken once). The slot is RUNNING again.
+    // *moved counts clusters that got a point; the rest stay empty and no longer make the slot EMPTY.
+    km_status (*relocate)(km_engine *engine, int64_t slot, int64_t *moved, km_error *err);
+    // Centroids (k x d), weights (k) of a slot; the slot becomes IDLE.
+    km_status (*slot_read)(km_engine *engine, int64_t slot, double *centroids, double *weights, km_error *err);
+    // The last pass: all members in one read.
+    km_status (*finish)(km_engine *engine, km_finish_member *members, int64_t count, km_error *err);
+    // Bytes that the engine holds on its device, by use, for --dry-run and logs.
+    int64_t (*bytes_planned)(const km_plan *plan, int64_t n, int64_t chains_count);
+};
+
+extern const km_backend km_backend_cpu;
+extern const km_backend km_backend_cuda;
+
+#endif
