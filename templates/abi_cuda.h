@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+// The contract between the CUDA engine (runtime/cuda, plain C) and the pass kernels of a design. This file is
+// compiled into the engine and emitted into every CUDA source as it is, so that both see the same bytes.
+//
+// A root template (registers.cu, tensor.cu, shared.cu) is
+//     //@ include cuda.h        types, sizes, this file           (what names they need: at its top)
+//     its kernels and the table of launches
+//     //@ include steps.cu      load, seed, update, relocate, finish: the same for every design
+//
+// The pass. Its kernels read every point once and leave totals[copy][S][d + 1]: for each cluster of each active
+// slot the weighted sum of its points (d numbers), then their weight; doubles, in an order that does not depend on
+// timing (fixed order of adding, or integers that the last kernel converts). Every row of an active slot is
+// written, also where it is 0; rows of other slots are not read. Nearest centroid, ties to the lowest index.
+//
+// How it is launched. The source exports, with external linkage,
+//     extern "C" { __device__ km_pass_facts km_pass = {...}; __device__ km_pass_launch km_pass_launches[] = {...}; }
+// and the engine starts the launches in that order on one stream, each with one argument of type km_pass_args by
+// value (`__grid_constant__ const km_pass_args args`). Those of KM_STAGE_LOAD run once after the points came home,
+// those of KM_STAGE_PASS in every pass. Grids are fixed: a kernel strides over the points.
+//
+// Every kernel begins with `if (args.control->stop) return;`: the engine queues several iterations at once, and
+// those after the one in which a member finished must cost nothing.
+#ifndef KM_ABI_CUDA_H
+#define KM_ABI_CUDA_H
+
+enum {
+    KM_ABI_VERSION = 1,
+    KM_PAD_ROWS = 64,    // Rows after the last point that may be read; they are zero. Weights likewise.
+    KM_ALIGN_BYTES = 256 // Alignment of every pointer below.
+};
+
+enum { KM_STAGE_LOAD, KM_STAGE_PASS };
+
+typedef struct km_pass_launch {
+    char kernel[40]; // its name, declared extern "C"
+    int stage;       // KM_STAGE_...
+    unsigned grid_x, grid_y, block;
+    unsigned shared_bytes; // dynamic shared memory; the engine opts in above 48 KiB
+    int part;              // passed on in km_pass_args: which share of the K list, where a kernel runs several times
+} km_pass_launch;
+
+typedef struct km_pass_facts {
+    int version;        // KM_ABI_VERSION
+    int launches_count; // entries of km_pass_launches
+    // args.workspace: fixed + per_point * n bytes, zeroed once before KM_STAGE_LOAD. `fixed` is at most
+    // grid * copies * S * (d + 1) * 8 + 16 MiB, so that memory can be planned from the plan alone.
+    long long workspace_bytes;
+    long long workspace_bytes_per_point;
+} km_pass_facts;
+
+// What the update leaves for the next pass.
+typedef struct km_control {
+    int stop;         // not 0: the queued passes do nothing
+    int passes;       // passes done
+    int passes_max;   // stop after so many
+    int reserved;
+} km_control;
+
+// Slots: slot = copy * ks_count + k_index. The centroids of a slot are rows
+// copy * S + offset[k_index] ... + K - 1, S the sum of the K list, offset its prefix sums.
+typedef struct km_pass_args {
+    const km_control *control;
+    const void *points;          // n x d of the plan's type, row-major, clustered space
+    const void *weights;         // n of the plan's type; NULL when the plan is unweighted
+    long long n;
+    const void *centroids;       // [copies][S][d] of the plan's type
+    const unsigned char *active; // per slot: 1 takes part in this pass
+    double *totals;              // [copies][S][d + 1]
+    void *labels;                // [slots][labels_stride] of LABEL_BYTES each; NULL unless the plan tracks labels
+    long long labels_stride;
+    unsigned long long *changes; // per slot: labels that changed (integer atomics); zeroed before each pass; or NULL
+    void *workspace;
+    void *constants;             // address of the symbol km_constants (__constant__), NULL when there is none
+    const double *box;           // 2 x d: smallest, then largest value of each feature in the clustered space
+    int part;
+} km_pass_args;
+
+#endif
