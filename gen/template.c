@@ -1,0 +1,482 @@
+// SPDX-License-Identifier: MIT
+#include "template.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Names and lists -------------------------------------------------------------------------------------------
+
+typedef struct env_name {
+    char *name, *text;
+} env_name;
+
+typedef struct env_list {
+    char *name;
+    km_env **items;
+    int64_t count, capacity;
+} env_list;
+
+struct km_env {
+    km_env *parent; // NULL for the root
+    char *text;     // an item's own text
+    env_name *names;
+    env_list *lists;
+    int64_t names_count, names_capacity, lists_count, lists_capacity;
+    int failed; // of the root: memory ran out somewhere in the tree
+};
+
+km_env *km_env_create(void) {
+    return calloc(1, sizeof(km_env));
+}
+
+void km_env_destroy(km_env **env) {
+    km_env *e = *env;
+    if (!e) return;
+    for (int64_t i = 0; i < e->names_count; i++) {
+        free(e->names[i].name);
+        free(e->names[i].text);
+    }
+    for (int64_t i = 0; i < e->lists_count; i++) {
+        for (int64_t j = 0; j < e->lists[i].count; j++) km_env_destroy(&e->lists[i].items[j]);
+        free(e->lists[i].items);
+        free(e->lists[i].name);
+    }
+    free(e->names);
+    free(e->lists);
+    free(e->text);
+    free(e);
+    *env = NULL;
+}
+
+static km_env *env_root(km_env *env) {
+    while (env->parent) env = env->parent;
+    return env;
+}
+
+static void env_fail(km_env *env) {
+    env_root(env)->failed = 1;
+}
+
+// Makes room for one more element; 0 after a failure, which the root keeps.
+static int env_grow(km_env *env, void **array, int64_t count, int64_t *capacity, size_t element_size) {
+    if (count < *capacity) return 1;
+    int64_t grown = *capacity ? 2 * *capacity : 8;
+    void *moved = realloc(*array, (size_t)grown * element_size);
+    if (!moved) {
+        env_fail(env);
+        return 0;
+    }
+    *array = moved;
+    *capacity = grown;
+    return 1;
+}
+
+static env_name *name_find(const km_env *env, const char *name, size_t length) {
+    for (int64_t i = 0; i < env->names_count; i++) {
+        const char *have = env->names[i].name;
+        if (!strncmp(have, name, length) && !have[length]) return &env->names[i];
+    }
+    return NULL;
+}
+
+static env_list *list_find(const km_env *env, const char *name, size_t length) {
+    for (int64_t i = 0; i < env->lists_count; i++) {
+        const char *have = env->lists[i].name;
+        if (!strncmp(have, name, length) && !have[length]) return &env->lists[i];
+    }
+    return NULL;
+}
+
+// Takes `text`, which may be NULL after a failed allocation.
+static void env_put(km_env *env, const char *name, char *text) {
+    env_name *known = text ? name_find(env, name, strlen(name)) : NULL;
+    if (known) {
+        free(known->text);
+        known->text = text;
+        return;
+    }
+    char *copy = text ? strdup(name) : NULL;
+    if (!copy ||
+        !env_grow(env, (void **)&env->names, env->names_count, &env->names_capacity, sizeof *env->names)) {
+        env_fail(env);
+        free(copy);
+        free(text);
+        return;
+    }
+    env->names[env->names_count++] = (env_name){copy, text};
+}
+
+void km_env_set(km_env *env, const char *name, const char *format, ...) {
+    char *text = NULL;
+    va_list args;
+    va_start(args, format);
+    if (vasprintf(&text, format, args) < 0) text = NULL;
+    va_end(args);
+    env_put(env, name, text);
+}
+
+void km_env_set_int(km_env *env, const char *name, int64_t value) {
+    km_env_set(env, name, "%lld", (long long)value);
+}
+
+void km_env_set_flag(km_env *env, const char *name, int value) {
+    km_env_set(env, name, "%d", value != 0);
+}
+
+static env_list *list_make(km_env *env, const char *name) {
+    env_list *list = list_find(env, name, strlen(name));
+    if (list) return list;
+    char *copy = strdup(name);
+    if (!copy ||
+        !env_grow(env, (void **)&env->lists, env->lists_count, &env->lists_capacity, sizeof *env->lists)) {
+        env_fail(env);
+        free(copy);
+        return NULL;
+    }
+    env->lists[env->lists_count] = (env_list){.name = copy};
+    return &env->lists[env->lists_count++];
+}
+
+void km_env_list(km_env *env, const char *list) {
+    list_make(env, list);
+}
+
+km_env *km_env_item(km_env *env, const char *list_name, const char *text) {
+    env_list *list = list_make(env, list_name);
+    km_env *item = list ? km_env_create() : NULL;
+    if (item) item->text = strdup(text);
+    if (!item || !item->text ||
+        !env_grow(env, (void **)&list->items, list->count, &list->capacity, sizeof *list->items)) {
+        km_env_destroy(&item);
+        env_fail(env);
+        return env; // The dummy: nothing is expanded after a failure.
+    }
+    item->parent = env;
+    list->items[list->count++] = item;
+    return item;
+}
+
+// Expansion -------------------------------------------------------------------------------------------------
+
+enum { INCLUDES_MAX = 16 };
+
+// One loop around the line that is being expanded.
+typedef struct scope {
+    const struct scope *outer;
+    const char *variable;
+    size_t variable_length;
+    const km_env *item;
+} scope;
+
+typedef struct expander {
+    km_text *out;
+    const km_env *env;
+    const char *dir;
+    km_error *err;
+    int includes;
+} expander;
+
+// A template being read, line by line.
+typedef struct reader {
+    const char *name;
+    const char *next, *end; // the rest of the text
+    const char *line;       // the line being worked on ...
+    size_t length;          // ... without its newline
+    int64_t number;
+} reader;
+
+// A piece of a control line.
+typedef struct word {
+    const char *text;
+    size_t length;
+} word;
+
+typedef enum block_end { BLOCK_FILE, BLOCK_ELSE, BLOCK_END } block_end;
+
+static km_status expand_file(expander *e, const scope *scopes, const char *name, size_t length,
+                             const reader *at, int verbatim);
+static km_status expand_block(expander *e, const scope *scopes, reader *r, int active, block_end *ended);
+
+static int is_name_char(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+static km_status fail_at(const expander *e, const reader *r, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static km_status fail_at(const expander *e, const reader *r, const char *format, ...) {
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return km_fail(e->err, KM_ERROR_INTERNAL, "%s:%lld: %s", r->name, (long long)r->number, text);
+}
+
+// The part of `name` that lies inside the loop's item: after "variable_". NULL when it is another name.
+static const char *inside_item(const scope *s, const char *name, size_t length) {
+    size_t v = s->variable_length;
+    if (length < v + 2 || name[v] != '_' || strncmp(name, s->variable, v)) return NULL;
+    return name + v + 1;
+}
+
+static const char *find_text(const expander *e, const scope *scopes, const char *name, size_t length) {
+    for (const scope *s = scopes; s; s = s->outer) {
+        if (length == s->variable_length && !strncmp(name, s->variable, length)) return s->item->text;
+        const char *rest = inside_item(s, name, length);
+        const env_name *found = rest ? name_find(s->item, rest, length - (size_t)(rest - name)) : NULL;
+        if (found) return found->text;
+    }
+    for (const km_env *env = e->env; env; env = env->parent) {
+        const env_name *found = name_find(env, name, length);
+        if (found) return found->text;
+    }
+    return NULL;
+}
+
+static const env_list *find_list(const expander *e, const scope *scopes, const char *name, size_t length) {
+    for (const scope *s = scopes; s; s = s->outer) {
+        const char *rest = inside_item(s, name, length);
+        const env_list *found = rest ? list_find(s->item, rest, length - (size_t)(rest - name)) : NULL;
+        if (found) return found;
+    }
+    for (const km_env *env = e->env; env; env = env->parent) {
+        const env_list *found = list_find(env, name, length);
+        if (found) return found;
+    }
+    return NULL;
+}
+
+// The longest known name that begins at `hole` and ends before an underscore or at the end of the identifier.
+static const char *find_hole(const expander *e, const scope *scopes, const char *hole, size_t *length) {
+    for (size_t tried = *length; tried > 0; tried--) {
+        if (tried < *length && hole[tried] != '_') continue;
+        const char *text = find_text(e, scopes, hole, tried);
+        if (!text) continue;
+        *length = tried;
+        return text;
+    }
+    return NULL;
+}
+
+static km_status expand_line(expander *e, const scope *scopes, const reader *r) {
+    const char *p = r->line, *end = r->line + r->length;
+    while (p < end) {
+        const char *dollar = memchr(p, '$', (size_t)(end - p));
+        km_text_add(e->out, p, (dollar ? dollar : end) - p);
+        if (!dollar) break;
+        const char *hole = dollar + 1;
+        size_t length = 0;
+        while (hole + length < end && is_name_char(hole[length])) length++;
+        if (!length) return fail_at(e, r, "a $ without a name");
+        size_t whole = length;
+        const char *text = find_hole(e, scopes, hole, &length);
+        if (!text) return fail_at(e, r, "unknown hole $%.*s", (int)whole, hole);
+        km_text_puts(e->out, text);
+        p = hole + length;
+    }
+    km_text_add(e->out, "\n", 1);
+    return KM_OK;
+}
+
+static int next_line(reader *r) {
+    if (r->next >= r->end) return 0;
+    const char *newline = memchr(r->next, '\n', (size_t)(r->end - r->next));
+    const char *stop = newline ? newline : r->end;
+    r->line = r->next;
+    r->length = (size_t)(stop - r->next);
+    r->next = newline ? newline + 1 : r->end;
+    r->number++;
+    return 1;
+}
+
+static word next_word(const char **cursor, const char *end) {
+    const char *p = *cursor;
+    while (p < end && (*p == ' ' || *p == '\t')) p++;
+    const char *start = p;
+    while (p < end && *p != ' ' && *p != '\t') p++;
+    *cursor = p;
+    return (word){start, (size_t)(p - start)};
+}
+
+static int word_is(word w, const char *text) {
+    return w.length == strlen(text) && !strncmp(w.text, text, w.length);
+}
+
+// The words of a control line after "//@"; -1 when it is an ordinary line. Words after the eighth are only counted.
+enum { WORDS_MAX = 8 };
+static int control_words(word *words, const reader *r) {
+    const char *p = r->line, *end = r->line + r->length;
+    while (p < end && (*p == ' ' || *p == '\t')) p++;
+    if (end - p < 3 || strncmp(p, "//@", 3)) return -1;
+    p += 3;
+    int count = 0;
+    for (word w = next_word(&p, end); w.length; w = next_word(&p, end), count++)
+        if (count < WORDS_MAX) words[count] = w;
+    return count;
+}
+
+// "//@ need NAME..." may be long, so it reads the line itself.
+static km_status control_need(const expander *e, const scope *scopes, const reader *r) {
+    const char *end = r->line + r->length, *p = strstr(r->line, "need") + 4;
+    for (word w = next_word(&p, end); w.length; w = next_word(&p, end))
+        if (!find_text(e, scopes, w.text, w.length) && !find_list(e, scopes, w.text, w.length))
+            return fail_at(e, r, "this template needs the name %.*s, which is unknown", (int)w.length,
+                           w.text);
+    return KM_OK;
+}
+
+static km_status control_if(expander *e, const scope *scopes, reader *r, const word *words, int count,
+                            int active) {
+    reader opened = *r;
+    int negated = count == 3 && word_is(words[1], "not");
+    if (count != 2 + negated) return fail_at(e, r, "expected //@ if NAME or //@ if not NAME");
+    int holds = 0;
+    if (active) {
+        word name = words[1 + negated];
+        const char *text = find_text(e, scopes, name.text, name.length);
+        if (!text) return fail_at(e, r, "unknown flag %.*s", (int)name.length, name.text);
+        holds = (text[0] && strcmp(text, "0")) != negated;
+    }
+    block_end ended;
+    KM_TRY(expand_block(e, scopes, r, active && holds, &ended));
+    if (ended == BLOCK_ELSE) {
+        KM_TRY(expand_block(e, scopes, r, active && !holds, &ended));
+        if (ended == BLOCK_ELSE) return fail_at(e, r, "a second //@ else");
+    }
+    return ended == BLOCK_END ? KM_OK : fail_at(e, &opened, "//@ if without //@ end");
+}
+
+static km_status control_for(expander *e, const scope *scopes, reader *r, const word *words, int count,
+                             int active) {
+    reader opened = *r;
+    if (count != 4 || !word_is(words[2], "in")) return fail_at(e, r, "expected //@ for NAME in LIST");
+    const env_list *list = active ? find_list(e, scopes, words[3].text, words[3].length) : NULL;
+    if (active && !list) return fail_at(e, r, "unknown list %.*s", (int)words[3].length, words[3].text);
+    scope inner = {scopes, words[1].text, words[1].length, NULL};
+    int64_t items = list ? list->count : 0;
+    for (int64_t i = 0; i < (items ? items : 1); i++) { // once without items: to find the end
+        block_end ended;
+        *r = opened;
+        if (items) inner.item = list->items[i];
+        KM_TRY(expand_block(e, items ? &inner : scopes, r, items != 0, &ended));
+        if (ended == BLOCK_ELSE) return fail_at(e, r, "//@ else inside //@ for");
+        if (ended == BLOCK_FILE) return fail_at(e, &opened, "//@ for without //@ end");
+    }
+    return KM_OK;
+}
+
+static km_status control_line(expander *e, const scope *scopes, reader *r, const word *words, int count,
+                              int active) {
+    if (count && word_is(words[0], "if")) return control_if(e, scopes, r, words, count, active);
+    if (count && word_is(words[0], "for")) return control_for(e, scopes, r, words, count, active);
+    if (count && word_is(words[0], "need")) return active ? control_need(e, scopes, r) : KM_OK;
+    int verbatim = count && word_is(words[0], "verbatim");
+    if (verbatim || (count && word_is(words[0], "include"))) {
+        if (count != 2) return fail_at(e, r, "expected //@ %s FILE", verbatim ? "verbatim" : "include");
+        return active ? expand_file(e, scopes, words[1].text, words[1].length, r, verbatim) : KM_OK;
+    }
+    return fail_at(e, r, "unknown control line //@ %.*s", count ? (int)words[0].length : 0,
+                   count ? words[0].text : "");
+}
+
+// Expands up to the block's //@ end or //@ else, or the end of the file. Inactive: only looks for the end.
+static km_status expand_block(expander *e, const scope *scopes, reader *r, int active, block_end *ended) {
+    word words[WORDS_MAX];
+    while (next_line(r)) {
+        int count = control_words(words, r);
+        if (count < 0) {
+            if (active) KM_TRY(expand_line(e, scopes, r));
+            continue;
+        }
+        int is_end = count && word_is(words[0], "end");
+        if (is_end || (count && word_is(words[0], "else"))) {
+            if (count != 1) return fail_at(e, r, "//@ %s takes no words", is_end ? "end" : "else");
+            *ended = is_end ? BLOCK_END : BLOCK_ELSE;
+            return KM_OK;
+        }
+        KM_TRY(control_line(e, scopes, r, words, count, active));
+    }
+    *ended = BLOCK_FILE;
+    return KM_OK;
+}
+
+static km_status read_file(char **out, int64_t *size, const char *dir, const char *name, km_error *err) {
+    char path[4096];
+    *out = NULL;
+    if (snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path)
+        return km_fail(err, KM_ERROR_IO, "%s/%s: the path is too long", dir, name);
+    km_text text = {0};
+    FILE *file = fopen(path, "rb");
+    if (!file) return km_fail(err, KM_ERROR_IO, "cannot read the template %s: %s", path, strerror(errno));
+    char piece[4096];
+    for (size_t got; (got = fread(piece, 1, sizeof piece, file)) > 0;)
+        km_text_add(&text, piece, (int64_t)got);
+    int failed = ferror(file);
+    fclose(file);
+    if (failed) {
+        km_text_clear(&text);
+        return km_fail(err, KM_ERROR_IO, "cannot read the template %s: %s", path, strerror(errno));
+    }
+    *size = text.size;
+    return km_text_take(out, &text, err);
+}
+
+// A template's own licence line is left out: the emitted file opens with one for all of it.
+static void skip_licence(reader *r) {
+    static const char licence[] = "// SPDX-License-Identifier:";
+    size_t left = (size_t)(r->end - r->next);
+    if (left >= sizeof licence - 1 && !strncmp(r->next, licence, sizeof licence - 1)) next_line(r);
+}
+
+static km_status expand_text(expander *e, const scope *scopes, reader *r) {
+    block_end ended;
+    skip_licence(r);
+    KM_TRY(expand_block(e, scopes, r, 1, &ended));
+    if (ended == BLOCK_FILE) return KM_OK;
+    return fail_at(e, r, "//@ %s without //@ if or //@ for", ended == BLOCK_END ? "end" : "else");
+}
+
+// `at` is the line that includes it, NULL for the root.
+static km_status expand_file(expander *e, const scope *scopes, const char *name, size_t length,
+                             const reader *at, int verbatim) {
+    char file_name[256], *owned = NULL;
+    const char *text = NULL;
+    int64_t size = 0;
+    km_status status = KM_OK;
+    snprintf(file_name, sizeof file_name, "%.*s", (int)length, name);
+    if (e->includes >= INCLUDES_MAX)
+        return fail_at(e, at, "%s is included too deeply; does a template include itself?", file_name);
+    if (e->dir) {
+        KM_TRY_GOTO(read_file(&owned, &size, e->dir, file_name, e->err));
+        text = owned;
+    }
+    for (int64_t i = 0; !text && i < km_embedded_count; i++) {
+        if (strcmp(km_embedded_templates[i].name, file_name)) continue;
+        text = km_embedded_templates[i].text;
+        size = km_embedded_templates[i].size;
+    }
+    if (!text && at) return fail_at(e, at, "there is no template %s", file_name);
+    if (!text) return km_fail(e->err, KM_ERROR_INTERNAL, "there is no template %s", file_name);
+    e->includes++;
+    if (verbatim) {
+        km_text_add(e->out, text, size);
+    } else {
+        reader r = {.name = file_name, .next = text, .end = text + size};
+        status = expand_text(e, scopes, &r);
+    }
+    e->includes--;
+done:
+    free(owned);
+    return status;
+}
+
+km_status km_template_expand(km_text *out, const char *name, const km_env *env, const char *dir,
+                             km_error *err) {
+    for (const km_env *e = env; e; e = e->parent)
+        if (e->failed) return km_fail_memory(err, "the names of a template", 0);
+    expander e = {.out = out, .env = env, .dir = dir, .err = err};
+    KM_TRY(expand_file(&e, NULL, name, strlen(name), NULL, 0));
+    return out->failed ? km_fail_memory(err, "the emitted text", out->size) : KM_OK;
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT
+// The template engine: holes, control lines, and each mistake by file and line.
+#include "gen/template.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/km_template_XXXXXX";
+
+static void write_template(const char *name, const char *text) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "wb");
+    ck_assert_ptr_nonnull(file);
+    fputs(text, file);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+static void folder_make(void) {
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+}
+
+static void folder_remove(void) {
+    static const char *const names[] = {"t.c", "inner.c"};
+    char path[256];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        unlink(path);
+    }
+    rmdir(folder);
+}
+
+// d, name, the flags yes, no and blank, ks = {3: offset 0, 5: offset 3} with features, and the empty list none.
+static km_env *make_env(void) {
+    km_env *env = km_env_create();
+    ck_assert_ptr_nonnull(env);
+    km_env_set_int(env, "d", 4);
+    km_env_set(env, "name", "%s_%d", "km", 1);
+    km_env_set_flag(env, "yes", 7);
+    km_env_set_flag(env, "no", 0);
+    km_env_set(env, "blank", "%s", "");
+    km_env_set_int(env, "big_name", 9);
+    km_env_list(env, "none");
+    for (int k = 3; k <= 5; k += 2) {
+        char text[8];
+        snprintf(text, sizeof text, "%d", k);
+        km_env *item = km_env_item(env, "ks", text);
+        km_env_set_int(item, "offset", k == 3 ? 0 : 3);
+        km_env_set_flag(item, "first", k == 3);
+        for (int f = 0; f < 2; f++) {
+            snprintf(text, sizeof text, "%d", f);
+            km_env_set_int(km_env_item(item, "features", text), "power", f * k);
+        }
+    }
+    return env;
+}
+
+static km_status expand(char **out, const char *text, km_error *err) {
+    km_env *env = make_env();
+    km_text grown = {0};
+    err->text[0] = 0;
+    write_template("t.c", text);
+    km_status status = km_template_expand(&grown, "t.c", env, folder, err);
+    km_env_destroy(&env);
+    ck_assert_ptr_null(env);
+    if (status == KM_OK) return km_text_take(out, &grown, err);
+    km_text_clear(&grown);
+    return status;
+}
+
+static void expect(const char *text, const char *wanted) {
+    km_error err;
+    char *got = NULL;
+    km_status status = expand(&got, text, &err);
+    ck_assert_msg(status == KM_OK, "%s", err.text);
+    ck_assert_str_eq(got, wanted);
+    km_text_free(got);
+}
+
+static void expect_error(const char *text, const char *wanted) {
+    km_error err;
+    char *got = NULL;
+    ck_assert_int_eq(expand(&got, text, &err), KM_ERROR_INTERNAL);
+    ck_assert_ptr_null(got);
+    ck_assert_str_eq(err.text, wanted);
+}
+
+START_TEST(holes) {
+    expect("int $name = $d;\n", "int km_1 = 4;\n");
+    expect("$d", "4\n");
+    expect("$blank.$d$d", ".44\n");
+    expect("//@ for k in ks\nsum_$k $k_sum x_$k_$d_$k $k_$k_ ($k)\n//@ end\n",
+           "sum_3 3_sum x_3_4_3 3_3_ (3)\nsum_5 5_sum x_5_4_5 5_5_ (5)\n");
+    // An item's own name goes before the item's text and the rest of the identifier.
+    expect("//@ for k in ks\n$k_offset $k_offset_$k $k_offsets\n//@ end\n",
+           "0 0_3 3_offsets\n3 3_5 5_offsets\n");
+    // The longest known name wins, over any number of underscores.
+    expect("$big_name $big_name_d $d_big_name\n", "9 9_d 4_big_name\n");
+}
+END_TEST
+
+START_TEST(conditions) {
+    expect("a\n//@ if yes\nb\n//@ else\nc\n//@ end\nd\n", "a\nb\nd\n");
+    expect("//@ if no\nb\n//@ else\nc\n//@ end\n", "c\n");
+    expect("//@ if blank\nb\n//@ end\n", "");
+    expect("//@ if not no\nb\n//@ end\n", "b\n");
+    expect("//@ if not yes\nb\n//@ else\nc\n//@ end\n", "c\n");
+    // What is not taken may use names that are unknown here, but its blocks must close.
+    expect(
+        "    //@ if no\n$what\n//@ if what\n//@ for x in what\n$x\n//@ end\n//@ else\n//@ end\n//@ end\nz\n",
+        "z\n");
+    expect("//@ for k in ks\n//@ if k_first\nfirst $k\n//@ else\nlater $k\n//@ end\n//@ end\n",
+           "first 3\nlater 5\n");
+}
+END_TEST
+
+START_TEST(loops) {
+    expect("//@ for k in ks\n{$k\n//@ for f in k_features\n$k.$f: $f_power of $d\n//@ end\n}\n//@ end\n",
+           "{3\n3.0: 0 of 4\n3.1: 3 of 4\n}\n{5\n5.0: 0 of 4\n5.1: 5 of 4\n}\n");
+    expect("a\n//@ for k in none\n$k $unknown\n//@ if what\n//@ end\n//@ end\nb\n", "a\nb\n");
+    // The inner loop's variable hides the outer one of the same name.
+    expect("//@ for k in ks\n//@ for k in ks\n$k\n//@ end\n<$k>\n//@ end\n", "3\n5\n<3>\n3\n5\n<5>\n");
+}
+END_TEST
+
+START_TEST(includes) {
+    write_template("inner.c", "// SPDX-License-Identifier: MIT\ninner $d $k\n");
+    expect("//@ for k in ks\n//@ include inner.c\n//@ end\n", "inner 4 3\ninner 4 5\n");
+    expect("//@ if no\n//@ include missing.c\n//@ end\n", "");
+    write_template("inner.c", "raw $d\n//@ if what\n");
+    expect("//@ verbatim inner.c\nd\n", "raw $d\n//@ if what\nd\n");
+}
+END_TEST
+
+START_TEST(needs) {
+    expect("//@ need d name ks yes no blank big_name none d d d d\nx\n", "x\n");
+    expect_error("x\n//@ need d width ks\n", "t.c:2: this template needs the name width, which is unknown");
+    expect("//@ for k in ks\n//@ need k_offset k k_features\n//@ end\n", "");
+}
+END_TEST
+
+START_TEST(licence_and_comments) {
+    expect("// SPDX-License-Identifier: MIT\n// a comment about $d\nx\n", "// a comment about 4\nx\n");
+}
+END_TEST
+
+START_TEST(mistakes) {
+    expect_error("a\nb $what_is_it;\n", "t.c:2: unknown hole $what_is_it");
+    expect_error("$dd\n", "t.c:1: unknown hole $dd");
+    expect_error("$d2\n", "t.c:1: unknown hole $d2");
+    expect_error("\n\n5 $ a\n", "t.c:3: a $ without a name");
+    expect_error("$", "t.c:1: a $ without a name");
+    expect_error("//@ if what\n//@ end\n", "t.c:1: unknown flag what");
+    expect_error("//@ if\n//@ end\n", "t.c:1: expected //@ if NAME or //@ if not NAME");
+    expect_error("//@ if yes no\n//@ end\n", "t.c:1: expected //@ if NAME or //@ if not NAME");
+    expect_error("x\n//@ if yes\n\n\n", "t.c:2: //@ if without //@ end");
+    expect_error("//@ if no\n//@ else\n\n", "t.c:1: //@ if without //@ end");
+    expect_error("//@ if no\n//@ else\n//@ else\n//@ end\n", "t.c:3: a second //@ else");
+    expect_error("//@ if yes\n//@ else if no\n//@ end\n", "t.c:2: //@ else takes no words");
+    expect_error("x\n//@ end\n", "t.c:2: //@ end without //@ if or //@ for");
+    expect_error("//@ else\n", "t.c:1: //@ else without //@ if or //@ for");
+    expect_error("//@ for k of ks\n//@ end\n", "t.c:1: expected //@ for NAME in LIST");
+    expect_error("//@ for k in what\n//@ end\n", "t.c:1: unknown list what");
+    expect_error("//@ for k in ks\n", "t.c:1: //@ for without //@ end");
+    expect_error("//@ for k in none\n", "t.c:1: //@ for without //@ end");
+    expect_error("//@ for k in ks\n//@ else\n//@ end\n", "t.c:2: //@ else inside //@ for");
+    expect_error("//@ for k in ks\n$d\n$k_what $j\n//@ end\n", "t.c:3: unknown hole $j");
+    expect_error("//@ while yes\n", "t.c:1: unknown control line //@ while");
+    expect_error("//@\n", "t.c:1: unknown control line //@ ");
+    expect_error("//@ include\n", "t.c:1: expected //@ include FILE");
+    expect_error("\n//@ include t.c\n", "t.c:2: t.c is included too deeply; does a template include itself?");
+    // A mistake inside an included file is named by that file.
+    write_template("inner.c", "1\n2 $what\n");
+    expect_error("//@ include inner.c\n", "inner.c:2: unknown hole $what");
+    // Blocks do not reach over files.
+    write_template("inner.c", "//@ end\n");
+    expect_error("//@ if yes\n//@ include inner.c\n", "inner.c:1: //@ end without //@ if or //@ for");
+}
+END_TEST
+
+START_TEST(folders) {
+    km_error err;
+    char *got = NULL;
+    ck_assert_int_eq(expand(&got, "//@ include nowhere.c\n", &err), KM_ERROR_IO);
+    ck_assert_ptr_nonnull(strstr(err.text, "/nowhere.c: "));
+
+    km_env *env = make_env();
+    km_text text = {0};
+    err.text[0] = 0;
+    ck_assert_int_eq(km_template_expand(&text, "nowhere.c", env, NULL, &err), KM_ERROR_INTERNAL);
+    ck_assert_str_eq(err.text, "there is no template nowhere.c");
+    // Every embedded template is whole: its size is its text's.
+    ck_assert_int_gt(km_embedded_count, 0);
+    for (int64_t i = 0; i < km_embedded_count; i++) {
+        ck_assert_int_eq(km_embedded_templates[i].size, (int64_t)strlen(km_embedded_templates[i].text));
+        ck_assert_int_gt(km_embedded_templates[i].size, 0);
+    }
+    err.text[0] = 0;
+    ck_assert_msg(km_template_expand(&text, "trivial.c", env, NULL, &err) == KM_OK, "%s", err.text);
+    ck_assert_str_eq(text.data, "// Nothing but the numbers of the spec, as constants.\nenum { D = 4 };\n"
+                                "enum { km_1_K_3 = 3 };\nenum { km_1_K_5 = 5 };\n");
+    km_text_clear(&text);
+    km_env_destroy(&env);
+}
+END_TEST
+
+START_TEST(names_are_replaced) {
+    km_env *env = km_env_create();
+    km_text text = {0};
+    km_error err = {{0}};
+    write_template("t.c", "$a $b\n");
+    for (int i = 0; i < 100; i++) km_env_set_int(env, i % 2 ? "a" : "b", i);
+    ck_assert_msg(km_template_expand(&text, "t.c", env, folder, &err) == KM_OK, "%s", err.text);
+    ck_assert_str_eq(text.data, "99 98\n");
+    km_text_clear(&text);
+    km_env_destroy(&env);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("template");
+    TCase *tests = tcase_create("template");
+    tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
+    tcase_add_test(tests, holes);
+    tcase_add_test(tests, conditions);
+    tcase_add_test(tests, loops);
+    tcase_add_test(tests, includes);
+    tcase_add_test(tests, needs);
+    tcase_add_test(tests, licence_and_comments);
+    tcase_add_test(tests, mistakes);
+    tcase_add_test(tests, folders);
+    tcase_add_test(tests, names_are_replaced);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
