@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// The one list of a spec's keys, each with the function that sets it from its spelling. Shared by the public
+// setters (gen/spec.c) and the YAML reader (gen/spec_yaml.c); errors start with the key and name no place.
+#ifndef KM_GEN_SPEC_FIELDS_H
+#define KM_GEN_SPEC_FIELDS_H
+#include "status.h"
+#include <kmgen/spec.h>
+
+typedef struct km_spec_field {
+    const char *key;
+    km_status (*set)(km_spec *spec, const char *text, km_error *err);
+    int is_integer; // a quoted value is text, so it is refused
+} km_spec_field;
+
+enum { KM_SPEC_FIELDS_COUNT = 6 };
+extern const km_spec_field km_spec_fields[KM_SPEC_FIELDS_COUNT];
+
+// Names under `plan:`, i.e. "design" and those of gen/params.h: NULL from `index` = count on.
+const char *km_spec_plan_key(int index);
+
+// The candidate with the smallest edit distance to `word`, or NULL when none is near. Candidates end with NULL.
+const char *km_nearest(const char *word, const char *const *candidates);
+
+// `text` made fit for a message: quoted, cut after 40 bytes, without control characters. Returns `buffer`.
+enum { KM_QUOTED_SIZE = 64 };
+const char *km_quoted(char buffer[KM_QUOTED_SIZE], const char *text);
+
+// Decimal digits with an optional minus, nothing else. Too large values saturate. Zero when `text` is not that.
+int km_integer_parse(int64_t *value, const char *text);
+
+// Replaces the list of K by `count` numbers in any order. KM_ERROR_SPEC when one is out of range or there twice.
+km_status km_spec_take_clusters(km_spec *spec, int64_t *numbers, int64_t count, km_error *err);
+
+#endif
