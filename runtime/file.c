@@ -24,7 +24,7 @@ km_status km_file_begin(km_file_writer *writer, const char *path, km_error *err)
     // A device or pipe (/dev/null) cannot be replaced by renaming: it is written in place.
     int in_place = stat(path, &info) == 0 && !S_ISREG(info.st_mode);
     if (!in_place)
-        snprintf(writer->temporary, sizeof writer->temporary, "%s.%ld.tmp", path, (long)getpid());
+        snprintf(writer->temporary, sizeof writer->temporary, "%s.%ld.tmp", path, (long)gettid());
     writer->stream = fopen(in_place ? path : writer->temporary, "wb");
     if (!writer->stream)
         return km_fail(err, KM_ERROR_IO, "cannot write %s: %s; check that the folder exists and may be written to",

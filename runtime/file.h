@@ -5,7 +5,7 @@
 #include "../gen/status.h"
 #include <stdio.h>
 
-// A file being written beside its final place. On Linux the temporary name ends in ".PID.tmp".
+// A file being written beside its final place. The temporary name ends in ".TID.tmp", so that threads too are apart.
 typedef struct km_file_writer {
     FILE *stream; // write here
     char path[4096], temporary[4200];

@@ -1,0 +1,545 @@
+// SPDX-License-Identifier: MIT
+// The whole line: spec, plan, source, module, sweep, models, selection.
+#include "module.h"
+#include "result.h"
+#include "sweep.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// K that are tried when nobody says which.
+#define CLUSTERS_DEFAULT_MAX 20
+// Variances that differ more than this make the widest feature decide alone.
+#define VARIANCE_RATIO_WARN 100.0
+// Minimum distances of all k-means++ chains in one seeding pass take at most this many bytes.
+#define SEED_STATE_BYTES ((int64_t)2 << 30)
+
+// One running fit. Everything it owns is freed by fit_free; the result is handed over at the end.
+typedef struct fit {
+    const km_fit_params *params;
+    const km_data *data;
+    km_spec spec;             // completed from the data
+    int64_t restarts;
+    km_result_owner *owner;
+    km_device *device;
+    km_source source;
+    km_module *module;
+    km_engine *engine;
+    km_data_stats stats;
+    km_load_params load;
+    km_seeds seeds;
+    km_sweep_best *best;      // clusters_count
+    double begin_ms;
+    km_error *err;
+} fit;
+
+void km_fit_params_init(km_fit_params *params) {
+    km_module_params module;
+    km_module_params_init(&module);
+    *params = (km_fit_params){0};
+    params->size = sizeof *params;
+    params->device = KM_DEVICE_AUTO;
+    params->iterations_max = 300;
+    params->tol = 1e-4;
+    params->criterion = KM_CRITERION_calinski_harabasz;
+    params->cache_bytes_max = module.cache_bytes_max;
+}
+
+static km_status check_params(const km_fit_params *p, km_error *err) {
+    if (p->iterations_max < 1)
+        return km_fail(err, KM_ERROR_USAGE, "iterations_max is %lld; it must be at least 1", (long long)p->iterations_max);
+    if (!(p->tol >= 0) || !isfinite(p->tol))
+        return km_fail(err, KM_ERROR_USAGE, "tol is %g; it must be 0 or more", p->tol);
+    if (p->changes_min < 0)
+        return km_fail(err, KM_ERROR_USAGE, "changes_min is %lld; it must be 0 (off) or more", (long long)p->changes_min);
+    if ((unsigned)p->criterion >= KM_CRITERION_COUNT)
+        return km_fail(err, KM_ERROR_USAGE, "criterion %d does not exist", (int)p->criterion);
+    if (p->init == KM_INIT_GIVEN && !p->init_rows)
+        return km_fail(err, KM_ERROR_USAGE, "given initial centroids need init_rows");
+    return KM_OK;
+}
+
+// Completing the spec ---------------------------------------------------------------------------------------
+
+static km_status default_clusters(km_spec *spec, int64_t n, km_error *err) {
+    char text[64];
+    int64_t last = n - 1 < CLUSTERS_DEFAULT_MAX ? n - 1 : CLUSTERS_DEFAULT_MAX;
+    if (last < 2) return km_spec_set_clusters(spec, "1", err);
+    snprintf(text, sizeof text, "2..%lld", (long long)last);
+    return km_spec_set_clusters(spec, text, err);
+}
+
+static km_status drop_clusters_above(fit *f, int64_t n) {
+    km_spec *spec = &f->spec;
+    int64_t kept = 0;
+    while (kept < spec->clusters_count && spec->clusters[kept] <= n) kept++;
+    if (kept == 0)
+        return km_fail(f->err, KM_ERROR_DATA, "%s has %lld points, fewer than the smallest K asked for (%d): ask for "
+                       "K up to %lld", km_data_name(f->data), (long long)n, spec->clusters[0], (long long)n);
+    if (kept < spec->clusters_count && f->owner)
+        km_result_warn(f->owner, f->params->log, "K above the number of points (%lld) left out: %lld of %lld",
+                       (long long)n, (long long)(spec->clusters_count - kept), (long long)spec->clusters_count);
+    spec->clusters_count = kept;
+    return KM_OK;
+}
+
+static km_status complete_spec(fit *f, const km_spec *spec) {
+    int64_t n = km_data_points(f->data), d = km_data_features(f->data);
+    if (n < 1) return km_fail(f->err, KM_ERROR_DATA, "%s has no points", km_data_name(f->data));
+    KM_TRY(km_spec_copy(&f->spec, spec, f->err));
+    if (f->spec.features && f->spec.features != d)
+        return km_fail(f->err, KM_ERROR_DATA, "%s has %lld features but the spec %s says %lld", km_data_name(f->data),
+                       (long long)d, spec->name, (long long)f->spec.features);
+    f->spec.features = d;
+    if (!f->spec.clusters_count) KM_TRY(default_clusters(&f->spec, n, f->err));
+    if (f->params->init == KM_INIT_GIVEN) f->spec.restarts = 1;
+    f->restarts = f->spec.restarts;
+    return drop_clusters_above(f, n);
+}
+
+// Devices and plans -----------------------------------------------------------------------------------------
+
+static int wanted_device(const fit *f) {
+    int device = f->params->device;
+    if (f->spec.target.kind == KM_TARGET_CPU) return KM_HOST;
+    if (f->spec.target.kind == KM_TARGET_CUDA && device < 0) return 0;
+    if (device != KM_DEVICE_AUTO) return device;
+    return km_device_count() > 0 ? 0 : KM_HOST;
+}
+
+static km_status open_device(fit *f) {
+    const km_fit_params *p = f->params;
+    int device = wanted_device(f);
+    km_error first = {{0}};
+    km_status status = km_device_open(&f->device, device, p->compiler, p->log, &first);
+    int may_fall_back = f->spec.target.kind == KM_TARGET_AUTO && p->device == KM_DEVICE_AUTO && device != KM_HOST;
+    if (status != KM_OK && may_fall_back) {
+        if (f->owner) km_result_warn(f->owner, p->log, "the CPU is used: %s", first.text);
+        return km_device_open(&f->device, KM_HOST, p->compiler, p->log, f->err);
+    }
+    return status == KM_OK ? KM_OK : km_fail(f->err, status, "%s", first.text);
+}
+
+static km_status make_plan(km_plan *plan, fit *f) {
+    km_plan_params params;
+    km_plan_params_init(&params);
+    params.facts = &f->device->facts;
+    params.points = km_data_points(f->data);
+    params.weighted = km_data_weights(f->data) != NULL;
+    params.track_labels = f->params->changes_min > 0;
+    params.tuning = f->params->tuning;
+    return km_plan_make(plan, &f->spec, &params, f->err);
+}
+
+static km_status replace_source_text(fit *f) {
+    const char *text = f->params->source_text;
+    if (!text) return KM_OK;
+    int64_t size = (int64_t)strlen(text);
+    char *copy = malloc((size_t)size + 1);
+    if (!copy) return km_fail_memory(f->err, "the source text", size);
+    free(f->source.text);
+    f->source.text = memcpy(copy, text, (size_t)size + 1);
+    f->source.text_size = size;
+    return KM_OK;
+}
+
+static void module_params_of(km_module_params *module, const km_fit_params *p) {
+    km_module_params_init(module);
+    module->cache_dir = p->cache_dir;
+    if (p->cache_bytes_max > 0) module->cache_bytes_max = p->cache_bytes_max;
+    module->compiler = p->compiler;
+    module->log = p->log;
+}
+
+// Plans again for the design that needs no compiler; what the user fixed for another design is let go.
+static km_status plan_portable(fit *f, const km_error *first) {
+    if (f->device->facts.target.kind != KM_TARGET_CPU || f->params->source_text)
+        return km_fail(f->err, KM_ERROR_COMPILE, "%s", first->text);
+    km_result_warn(f->owner, f->params->log, "the portable kernels are used: %s", first->text);
+    f->spec.fixed_count = 0;
+    KM_TRY(km_spec_fix(&f->spec, "design", "portable", f->err));
+    km_plan_clear(&f->owner->result.plan);
+    KM_TRY(make_plan(&f->owner->result.plan, f));
+    km_source_clear(&f->source);
+    return km_source_emit(&f->source, &f->owner->result.plan, NULL, f->err);
+}
+
+static km_status build_module(fit *f) {
+    km_module_params params;
+    km_error first = {{0}};
+    module_params_of(&params, f->params);
+    KM_TRY(make_plan(&f->owner->result.plan, f));
+    KM_TRY(km_source_emit(&f->source, &f->owner->result.plan, NULL, f->err));
+    KM_TRY(replace_source_text(f));
+    km_status status = km_module_build_on(&f->module, &f->source, f->device, &params, &first);
+    if (status == KM_ERROR_COMPILE) {
+        KM_TRY(plan_portable(f, &first));
+        return km_module_build_on(&f->module, &f->source, f->device, &params, f->err);
+    }
+    return status == KM_OK ? KM_OK : km_fail(f->err, status, "%s", first.text);
+}
+
+// Data and seeds --------------------------------------------------------------------------------------------
+
+static km_status tell(const fit *f, const char *phase, int64_t done, int64_t total) {
+    const km_fit_params *p = f->params;
+    km_progress progress = {phase, done, total, 0, (km_now_ms() - f->begin_ms) / 1e3};
+    if (p->progress && p->progress(p->progress_user, &progress))
+        return km_fail(f->err, KM_ERROR_INTERRUPTED, "interrupted in the phase %s", phase);
+    return KM_OK;
+}
+
+static void warn_of_features(fit *f) {
+    double low = INFINITY, high = 0;
+    int64_t constant = 0, first = 0, low_at = 0, high_at = 0;
+    for (int64_t i = f->engine->d - 1; i >= 0; i--) {
+        double variance = f->stats.variance[i];
+        if (!(f->stats.maximum[i] > f->stats.minimum[i])) {
+            constant++;
+            first = i;
+            continue;
+        }
+        if (variance < low) low = variance, low_at = i;
+        if (variance > high) high = variance, high_at = i;
+    }
+    if (constant)
+        km_result_warn(f->owner, f->params->log, "%lld of %lld features never change (the first is column %lld); they "
+                       "do not matter to the clusters", (long long)constant, (long long)f->engine->d, (long long)first + 1);
+    if (f->params->scale == KM_SCALE_NONE && high > VARIANCE_RATIO_WARN * low)
+        km_result_warn(f->owner, f->params->log, "the variances of columns %lld and %lld differ %.0f times, so the "
+                       "wider ones decide alone; scale standard weighs all features alike",
+                       (long long)high_at + 1, (long long)low_at + 1, high / low);
+}
+
+static km_status load_points(fit *f) {
+    km_result *result = &f->owner->result;
+    int64_t d = f->spec.features;
+    double *columns = km_result_alloc(f->owner, 4 * d, sizeof *columns, f->err);
+    if (!columns) return KM_ERROR_MEMORY;
+    KM_TRY(tell(f, "read", 0, 0));
+    KM_TRY(f->device->backend->engine_create(&f->engine, f->module->kernels, f->params->threads, f->params->log, f->err));
+    f->load = (km_load_params){f->params->scale, 0, columns, columns + d, f->params->log};
+    KM_TRY(km_data_stats_alloc(&f->stats, d, f->err));
+    KM_TRY(f->engine->backend->load(f->engine, &f->stats, f->data, &f->load, f->err));
+    memcpy(columns + 2 * d, f->stats.mean, (size_t)d * sizeof *columns);
+    memcpy(columns + 3 * d, f->stats.variance, (size_t)d * sizeof *columns);
+    result->centre = columns;
+    result->factor = columns + d;
+    result->mean = columns + 2 * d;
+    result->variance = columns + 3 * d;
+    warn_of_features(f);
+    return KM_OK;
+}
+
+typedef struct seed_progress {
+    const fit *f;
+    int64_t done, total;
+    km_status status;
+} seed_progress;
+
+static int on_pick(void *user, int64_t picks_done) {
+    seed_progress *progress = user;
+    progress->status = tell(progress->f, "seed", progress->done + picks_done, progress->total);
+    return progress->status != KM_OK;
+}
+
+// All restarts' chains advance in the same passes, as many at a time as their state has room for.
+static km_status seed_plusplus(fit *f, int64_t picks) {
+    int64_t n = f->engine->n;
+    int64_t batch = SEED_STATE_BYTES / (n * (int64_t)sizeof(double));
+    if (batch < 1) batch = 1;
+    int64_t batches = (f->restarts + batch - 1) / batch;
+    seed_progress progress = {f, 0, batches * picks, KM_OK};
+    for (int64_t r = 0; r < f->restarts; r += batch) {
+        int64_t count = f->restarts - r < batch ? f->restarts - r : batch;
+        KM_TRY(f->engine->backend->seed_plusplus(f->engine, f->seeds.indices + r * picks, r, count, picks,
+                                                 f->params->seed, on_pick, &progress, f->err));
+        KM_TRY(progress.status);
+        progress.done += picks;
+    }
+    return KM_OK;
+}
+
+static double round_to_type(double value, km_type type) {
+    return type == KM_FLOAT32 ? (double)(float)value : value;
+}
+
+static km_status seed_given(fit *f) {
+    const km_fit_params *p = f->params;
+    int64_t d = f->spec.features, ks = f->spec.clusters_count, k_max = f->spec.clusters[ks - 1], sum = 0;
+    for (int64_t q = 0; q < ks; q++) sum += f->spec.clusters[q];
+    if (p->init_count != k_max && p->init_count != sum)
+        return km_fail(f->err, KM_ERROR_DATA, "the initial centroids have %lld rows; give %lld (the largest K, of which "
+                       "each K takes its first) or %lld (the rows of every K in ascending order)",
+                       (long long)p->init_count, (long long)k_max, (long long)sum);
+    f->seeds.rows = malloc((size_t)(p->init_count * d) * sizeof(double));
+    f->seeds.row_first = calloc((size_t)ks, sizeof(int64_t));
+    if (!f->seeds.rows || !f->seeds.row_first)
+        return km_fail_memory(f->err, "the initial centroids", p->init_count * d * (int64_t)sizeof(double));
+    for (int64_t i = 0; i < p->init_count * d; i++) {
+        double value = (p->init_rows[i] - f->load.centre[i % d]) * f->load.factor[i % d];
+        if (!isfinite(value))
+            return km_fail(f->err, KM_ERROR_DATA, "the initial centroids hold a NaN or infinity in row %lld, column %lld",
+                           (long long)(i / d) + 1, (long long)(i % d) + 1);
+        f->seeds.rows[i] = round_to_type(value, f->spec.type);
+    }
+    if (p->init_count == sum && ks > 1)
+        for (int64_t q = 1; q < ks; q++) f->seeds.row_first[q] = f->seeds.row_first[q - 1] + f->spec.clusters[q - 1];
+    return KM_OK;
+}
+
+static km_status make_seeds(fit *f) {
+    int64_t picks = f->spec.clusters[f->spec.clusters_count - 1], count;
+    KM_TRY(tell(f, "seed", 0, picks));
+    if (f->params->init == KM_INIT_GIVEN) return seed_given(f);
+    f->seeds.picks_count = picks;
+    if (!km_mul_overflows(&count, f->restarts * picks, sizeof(int64_t))) f->seeds.indices = malloc((size_t)count);
+    if (!f->seeds.indices) return km_fail_memory(f->err, "the seeds of all restarts", f->restarts * picks * 8);
+    if (f->params->init == KM_INIT_PLUSPLUS) return seed_plusplus(f, picks);
+    return km_seed_random(f->seeds.indices, f->data, f->restarts, picks, f->params->seed, f->err);
+}
+
+// Sweep -----------------------------------------------------------------------------------------------------
+
+static double mean_variance(const fit *f) {
+    double sum = 0;
+    for (int64_t i = 0; i < f->engine->d; i++) sum += f->stats.variance[i] * f->load.factor[i] * f->load.factor[i];
+    return sum / (double)f->engine->d;
+}
+
+static km_status run_sweep(fit *f) {
+    const km_fit_params *p = f->params;
+    int64_t ks = f->spec.clusters_count;
+    f->best = km_result_alloc(f->owner, ks, sizeof *f->best, f->err);
+    if (!f->best) return KM_ERROR_MEMORY;
+    for (int64_t q = 0; q < ks; q++) {
+        f->best[q].centroids = km_result_alloc(f->owner, f->spec.clusters[q] * f->engine->d, sizeof(double), f->err);
+        if (!f->best[q].centroids) return KM_ERROR_MEMORY;
+    }
+    km_sweep_params params = {.restarts = f->restarts, .total_square = f->stats.total_square, .log = p->log,
+                              .progress = p->progress, .progress_user = p->progress_user, .begin_ms = f->begin_ms};
+    params.stop = (km_stop){p->tol * mean_variance(f), p->changes_min, p->iterations_max};
+    return km_sweep_run(f->engine, f->best, &f->owner->result.passes, &f->seeds, &params, f->err);
+}
+
+// Finish ----------------------------------------------------------------------------------------------------
+
+// Arrays of one finished model, from the result's memory.
+static km_status finish_member_alloc(fit *f, km_finish_member *member, int64_t k) {
+    double *sums = km_result_alloc(f->owner, 4 * k, sizeof *sums, f->err);
+    int64_t *counts = km_result_alloc(f->owner, k, sizeof *counts, f->err);
+    if (!sums || !counts) return KM_ERROR_MEMORY;
+    *member = (km_finish_member){k, member->centroids, counts, sums, sums + k, sums + 2 * k, sums + 3 * k, member->labels};
+    return KM_OK;
+}
+
+// Labels of points, moved to rows of the file: -1 for rows that were dropped.
+static km_status labels_to_rows(fit *f, km_model *model, const int32_t *labels) {
+    int64_t rows = km_data_rows(f->data), n = f->engine->n;
+    if (rows == n) {
+        model->labels = labels;
+        return KM_OK;
+    }
+    int32_t *all = km_result_alloc(f->owner, rows, sizeof *all, f->err);
+    if (!all) return KM_ERROR_MEMORY;
+    for (int64_t i = 0; i < rows; i++) all[i] = -1;
+    for (int64_t i = 0; i < n; i++) all[km_data_row_of(f->data, i)] = labels[i];
+    model->labels = all;
+    return KM_OK;
+}
+
+static km_status model_from_member(fit *f, km_model *model, int64_t q, const km_finish_member *member) {
+    const km_sweep_best *best = &f->best[q];
+    int64_t k = member->k, d = f->engine->d;
+    double *centroids = km_result_alloc(f->owner, k * d, sizeof *centroids, f->err);
+    if (!centroids) return KM_ERROR_MEMORY;
+    for (int64_t i = 0; i < k * d; i++)
+        centroids[i] = member->centroids[i] / f->load.factor[i % d] + f->load.centre[i % d];
+    *model = (km_model){.k = (int32_t)k, .restart = best->restart, .restarts = f->restarts,
+                        .restarts_agreed = best->restarts_agreed, .iterations = best->iterations,
+                        .converged = best->converged, .centroids = centroids, .centroids_fitted = member->centroids,
+                        .weights = member->weights, .counts = member->counts, .sse = member->sse};
+    for (int64_t j = 0; j < k; j++) {
+        model->inertia += member->sse[j];
+        model->effective_k += member->weights[j] > 0;
+    }
+    return member->labels ? labels_to_rows(f, model, member->labels) : KM_OK;
+}
+
+static void score_input_of(km_score_input *input, const km_finish_member *member, int64_t d,
+                           const km_finish_member *whole) {
+    *input = (km_score_input){member->k, d, member->centroids, member->weights, member->counts, member->sse,
+                              member->distance, member->margin, whole->weights[0], whole->sse[0], whole->distance[0]};
+}
+
+static km_status score_and_select(fit *f, km_model *models, const km_finish_member *members) {
+    km_result *result = &f->owner->result;
+    int64_t ks = f->spec.clusters_count;
+    km_score_input *inputs = km_result_alloc(f->owner, ks, sizeof *inputs, f->err);
+    double *scores = km_result_alloc(f->owner, ks * KM_CRITERION_COUNT, sizeof *scores, f->err);
+    if (!inputs || !scores) return KM_ERROR_MEMORY;
+    for (int64_t q = 0; q < ks; q++) score_input_of(&inputs[q], &members[q], f->engine->d, &members[ks]);
+    KM_TRY(km_score_models(scores, inputs, ks, f->err));
+    for (int64_t q = 0; q < ks; q++)
+        memcpy(models[q].scores, scores + q * KM_CRITERION_COUNT, sizeof models[q].scores);
+    return km_select(&result->selection, inputs, scores, ks, f->params->criterion, f->err);
+}
+
+static km_status finish_labels(fit *f, km_finish_member *members, km_model *models) {
+    int64_t best = f->owner->result.selection.best;
+    if (f->params->labels != KM_LABELS_BEST) return KM_OK;
+    int32_t *labels = km_result_alloc(f->owner, f->engine->n, sizeof *labels, f->err);
+    if (!labels) return KM_ERROR_MEMORY;
+    members[best].labels = labels;
+    KM_TRY(f->engine->backend->finish(f->engine, &members[best], 1, f->err));
+    return labels_to_rows(f, &models[best], labels);
+}
+
+static void warn_of_models(fit *f, const km_model *models) {
+    const km_result *result = &f->owner->result;
+    int64_t ks = f->spec.clusters_count, unconverged = 0;
+    for (int64_t q = 0; q < ks; q++) {
+        unconverged += !models[q].converged;
+        if (models[q].effective_k < models[q].k)
+            km_result_warn(f->owner, f->params->log, "K=%d has %d clusters with points: the data have no more different "
+                           "points to give", models[q].k, models[q].effective_k);
+    }
+    if (unconverged)
+        km_result_warn(f->owner, f->params->log, "%lld of %lld K stopped at %lld iterations before converging; allow more "
+                       "iterations or a larger tol", (long long)unconverged, (long long)ks, (long long)f->params->iterations_max);
+    int64_t others = 0, voters = 0;
+    for (int c = 0; c < KM_CRITERION_COUNT; c++) {
+        voters += result->selection.votes[c] >= 0;
+        others += result->selection.votes[c] >= 0 && result->selection.votes[c] != models[result->selection.best].k;
+    }
+    if (ks > 1 && 2 * others > voters)
+        km_result_warn(f->owner, f->params->log, "%lld of %lld criteria prefer another K than %d: look at the scores "
+                       "before trusting one K", (long long)others, (long long)voters, models[result->selection.best].k);
+}
+
+// The last read of the points: all models, and the mean as a model of one cluster for the totals.
+static km_status finish_models(fit *f) {
+    km_result *result = &f->owner->result;
+    int64_t ks = f->spec.clusters_count, d = f->engine->d;
+    km_finish_member *members = km_result_alloc(f->owner, ks + 1, sizeof *members, f->err);
+    km_model *models = km_result_alloc(f->owner, ks, sizeof *models, f->err);
+    double *mean = km_result_alloc(f->owner, d, sizeof *mean, f->err);
+    if (!members || !models || !mean) return KM_ERROR_MEMORY;
+    KM_TRY(tell(f, "finish", 0, 0));
+    for (int64_t i = 0; i < d; i++) mean[i] = (f->stats.mean[i] - f->load.centre[i]) * f->load.factor[i];
+    for (int64_t q = 0; q <= ks; q++) {
+        members[q].centroids = q < ks ? f->best[q].centroids : mean;
+        if (q < ks && f->params->labels == KM_LABELS_ALL) {
+            members[q].labels = km_result_alloc(f->owner, f->engine->n, sizeof(int32_t), f->err);
+            if (!members[q].labels) return KM_ERROR_MEMORY;
+        }
+        KM_TRY(finish_member_alloc(f, &members[q], q < ks ? f->spec.clusters[q] : 1));
+    }
+    KM_TRY(f->engine->backend->finish(f->engine, members, ks + 1, f->err));
+    for (int64_t q = 0; q < ks; q++) KM_TRY(model_from_member(f, &models[q], q, &members[q]));
+    result->models = models;
+    result->models_count = ks;
+    KM_TRY(score_and_select(f, models, members));
+    KM_TRY(finish_labels(f, members, models));
+    warn_of_models(f, models);
+    return KM_OK;
+}
+
+// The line --------------------------------------------------------------------------------------------------
+
+static void fit_free(fit *f) {
+    if (f->engine) f->engine->backend->engine_destroy(&f->engine);
+    km_module_destroy(&f->module);
+    if (f->device) km_device_close(&f->device);
+    km_source_clear(&f->source);
+    km_spec_clear(&f->spec);
+    km_data_stats_free(&f->stats);
+    free(f->seeds.indices);
+    free(f->seeds.rows);
+    free(f->seeds.row_first);
+}
+
+static km_status describe(fit *f) {
+    km_result *result = &f->owner->result;
+    result->n = f->engine->n;
+    result->d = f->engine->d;
+    result->rows = km_data_rows(f->data);
+    result->type = f->spec.type;
+    km_target_text(result->target, sizeof result->target, f->device->facts.target);
+    snprintf(result->device, sizeof result->device, "%s", f->device->facts.name);
+    result->seed = f->params->seed;
+    result->restarts = f->restarts;
+    result->scale = f->params->scale;
+    if (!km_data_feature_name(f->data, 0)) return KM_OK;
+    const char **names = km_result_alloc(f->owner, result->d, sizeof *names, f->err);
+    if (!names) return KM_ERROR_MEMORY;
+    for (int64_t i = 0; i < result->d; i++) {
+        const char *name = km_data_feature_name(f->data, i);
+        char *copy = km_result_alloc(f->owner, (int64_t)strlen(name ? name : "") + 1, 1, f->err);
+        if (!copy) return KM_ERROR_MEMORY;
+        names[i] = strcpy(copy, name ? name : "");
+    }
+    result->feature_names = names;
+    return KM_OK;
+}
+
+// Runs one step and adds the time it took.
+static km_status timed(fit *f, km_status (*step)(fit *), double *ms) {
+    double begin_ms = km_now_ms();
+    km_status status = step(f);
+    *ms += km_now_ms() - begin_ms;
+    return status;
+}
+
+static km_status walk(fit *f, const km_spec *spec) {
+    km_timing *timing = &f->owner->result.timing;
+    KM_TRY(complete_spec(f, spec));
+    int64_t dropped = km_data_rows(f->data) - km_data_points(f->data);
+    if (dropped)
+        km_result_warn(f->owner, f->params->log, "%lld of %lld rows of %s hold a NaN or infinity and were dropped",
+                       (long long)dropped, (long long)km_data_rows(f->data), km_data_name(f->data));
+    KM_TRY(tell(f, "build", 0, 0));
+    KM_TRY(timed(f, open_device, &timing->build_ms));
+    KM_TRY(timed(f, build_module, &timing->build_ms));
+    KM_TRY(timed(f, load_points, &timing->read_ms));
+    KM_TRY(timed(f, make_seeds, &timing->seed_ms));
+    KM_TRY(timed(f, run_sweep, &timing->sweep_ms));
+    KM_TRY(timed(f, finish_models, &timing->finish_ms));
+    return describe(f);
+}
+
+km_status km_fit(km_result **out, const km_spec *spec, const km_data *data, const km_fit_params *params,
+                 km_error *err) {
+    km_fit_params defaults;
+    km_fit_params_init(&defaults);
+    *out = NULL;
+    fit f = {.params = params ? params : &defaults, .data = data, .begin_ms = km_now_ms(), .err = err};
+    KM_TRY(check_params(f.params, err));
+    KM_TRY(km_result_create(&f.owner, err));
+    km_spec_init(&f.spec);
+    km_source_init(&f.source);
+    km_status status = walk(&f, spec);
+    f.owner->result.timing.total_ms = km_now_ms() - f.begin_ms;
+    fit_free(&f);
+    km_result *result = &f.owner->result;
+    if (status != KM_OK) km_result_destroy(&result);
+    *out = status == KM_OK ? result : NULL;
+    return status;
+}
+
+km_status km_fit_plan(km_plan *plan, const km_spec *spec, const km_data *data, const km_fit_params *params,
+                      km_error *err) {
+    km_fit_params defaults;
+    km_fit_params_init(&defaults);
+    fit f = {.params = params ? params : &defaults, .data = data, .err = err};
+    km_spec_init(&f.spec);
+    km_source_init(&f.source);
+    km_status status = check_params(f.params, err);
+    if (status == KM_OK) status = complete_spec(&f, spec);
+    if (status == KM_OK) status = open_device(&f);
+    if (status == KM_OK) status = make_plan(plan, &f);
+    fit_free(&f);
+    return status;
+}

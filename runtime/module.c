@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+#include "module.h"
+#include "cache.h"
+#include "file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CACHE_BYTES_MAX ((int64_t)1 << 30)
+
+void km_log_line(const km_log *log, km_log_level level, const char *format, ...) {
+    if (!log || !log->line) return;
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    log->line(log->user, level, text);
+}
+
+double km_now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+}
+
+// Devices ---------------------------------------------------------------------------------------------------
+
+int km_device_count(void) {
+    return km_backend_cuda.device_count();
+}
+
+km_status km_device_open(km_device **out, int device, const char *compiler, const km_log *log, km_error *err) {
+    *out = NULL;
+    if (device < KM_HOST)
+        return km_fail(err, KM_ERROR_USAGE, "device %d is neither KM_HOST (-1) nor a CUDA ordinal (0 and up)", device);
+    const km_backend *backend = device == KM_HOST ? &km_backend_cpu : &km_backend_cuda;
+    return backend->device_open(out, device, compiler, log, err);
+}
+
+void km_device_close(km_device **device) {
+    if (*device) (*device)->backend->device_close(device);
+}
+
+km_status km_device_query(km_device_facts *facts, int device, km_error *err) {
+    km_device *opened;
+    KM_TRY(km_device_open(&opened, device, NULL, NULL, err));
+    *facts = opened->facts;
+    km_device_close(&opened);
+    return KM_OK;
+}
+
+// Modules ---------------------------------------------------------------------------------------------------
+
+void km_module_params_init(km_module_params *params) {
+    *params = (km_module_params){0};
+    params->size = sizeof *params;
+    params->device = KM_HOST;
+    params->cache_bytes_max = CACHE_BYTES_MAX;
+}
+
+// All that the binary depends on, as text.
+static km_status key_text(char **out, int64_t *size, const km_source *source, km_device *device, km_error *err) {
+    char compiler[1024], target[32];
+    km_text text = {0};
+    device->backend->compiler_id(compiler, sizeof compiler, device, &source->plan);
+    km_target_text(target, sizeof target, source->plan.spec.target);
+    km_text_printf(&text, "kmgen %s\n%s\n%s\n", KM_VERSION, target, compiler);
+    km_text_add(&text, source->text, source->text_size);
+    *size = text.size;
+    return km_text_take(out, &text, err);
+}
+
+static km_status compile_entry(const km_cache_entry *entry, const km_source *source, km_device *device,
+                               km_error *err) {
+    KM_TRY(km_file_write(entry->source_path, source->text, source->text_size, err));
+    KM_TRY(device->backend->compile(device, source, entry->source_path, entry->compile_path, entry->log_path, err));
+    return km_cache_publish(entry, err);
+}
+
+static void keep_build_log(km_module *module, const km_cache_entry *entry) {
+    int64_t size;
+    free(module->build_log);
+    km_file_read(&module->build_log, &size, entry->log_path, 1 << 24, NULL);
+}
+
+// From the cache, or compiled; a binary that was damaged, or vanished before it was loaded, is built again.
+static km_status build_entry(km_module *module, const km_cache_entry *entry, const km_source *source,
+                             const km_log *log, km_error *err) {
+    km_device *device = module->device;
+    double begin_ms = km_now_ms();
+    int found = km_cache_look_up(entry);
+    if (found < 0) km_log_line(log, KM_LOG_WARNING, "cache: %s is damaged, built again", entry->binary_path);
+    if (found > 0 &&
+        device->backend->kernels_load(&module->kernels, device, &module->plan, entry->binary_path, NULL) == KM_OK) {
+        module->was_cached = 1;
+    } else {
+        km_error first = {{0}};
+        km_status status = compile_entry(entry, source, device, &first);
+        // Somebody cleared the cache while we compiled: once more.
+        if (status != KM_OK && access(entry->source_path, R_OK) != 0)
+            status = compile_entry(entry, source, device, err);
+        else if (status != KM_OK)
+            km_fail(err, status, "%s", first.text);
+        KM_TRY(status);
+        KM_TRY(device->backend->kernels_load(&module->kernels, device, &module->plan, entry->binary_path, err));
+    }
+    keep_build_log(module, entry);
+    km_log_line(log, KM_LOG_INFO, "module: %s %s %s d%lld in %.0f ms, cache %s",
+                module->was_cached ? "loaded" : "built", km_design_name(module->plan.design),
+                km_type_name(module->plan.spec.type), (long long)module->plan.spec.features, km_now_ms() - begin_ms,
+                module->was_cached ? "hit" : "miss");
+    return KM_OK;
+}
+
+static km_status build_compiled(km_module *module, const km_source *source, const km_module_params *params,
+                                km_error *err) {
+    char temporary[] = "/tmp/kmgen-XXXXXX";
+    const char *dir = params->cache_dir, *suffix = strrchr(source->file_name, '.');
+    char *key = NULL;
+    int64_t key_size;
+    km_cache_entry entry;
+    km_status status = KM_OK;
+    if (!dir && !(dir = mkdtemp(temporary)))
+        return km_fail(err, KM_ERROR_IO, "cannot make a folder in /tmp for the compiler; set a cache folder");
+    KM_TRY_GOTO(key_text(&key, &key_size, source, module->device, err));
+    KM_TRY_GOTO(km_cache_entry_of(&entry, dir, suffix ? suffix : ".c", key, key_size, err));
+    status = build_entry(module, &entry, source, params->log, err);
+    if (!params->cache_dir)
+        km_cache_remove(&entry);
+    else if (status == KM_OK && !module->was_cached)
+        km_cache_trim(dir, params->cache_bytes_max, &entry);
+done:
+    free(key);
+    if (!params->cache_dir) rmdir(dir);
+    return status;
+}
+
+static km_status module_copy_plan(km_module *module, const km_plan *plan, km_error *err) {
+    km_plan_init(&module->plan);
+    module->plan = *plan;
+    km_spec_init(&module->plan.spec);
+    return km_spec_copy(&module->plan.spec, &plan->spec, err);
+}
+
+km_status km_module_build_on(km_module **out, const km_source *source, km_device *device,
+                             const km_module_params *params, km_error *err) {
+    km_status status;
+    *out = NULL;
+    km_module *module = calloc(1, sizeof *module);
+    if (!module) return km_fail_memory(err, "the module", sizeof *module);
+    module->device = device;
+    KM_TRY_GOTO(module_copy_plan(module, &source->plan, err));
+    if (source->plan.design == KM_DESIGN_PORTABLE)
+        status = device->backend->kernels_load(&module->kernels, device, &module->plan, NULL, err);
+    else
+        status = build_compiled(module, source, params, err);
+done:
+    if (status != KM_OK) km_module_destroy(&module);
+    *out = module;
+    return status;
+}
+
+km_status km_module_build(km_module **out, const km_source *source, const km_module_params *params,
+                          km_error *err) {
+    km_module_params defaults;
+    km_module_params_init(&defaults);
+    if (!params) params = &defaults;
+    km_device *device;
+    *out = NULL;
+    KM_TRY(km_device_open(&device, params->device, params->compiler, params->log, err));
+    km_status status = km_module_build_on(out, source, device, params, err);
+    if (status == KM_OK)
+        (*out)->owns_device = 1;
+    else
+        km_device_close(&device);
+    return status;
+}
+
+void km_module_destroy(km_module **module) {
+    km_module *gone = *module;
+    if (!gone) return;
+    if (gone->kernels) gone->device->backend->kernels_unload(&gone->kernels);
+    if (gone->owns_device) km_device_close(&gone->device);
+    km_plan_clear(&gone->plan);
+    free(gone->build_log);
+    free(gone);
+    *module = NULL;
+}
+
+const km_plan *km_module_plan(const km_module *module) {
+    return &module->plan;
+}
+
+const char *km_module_build_log(const km_module *module) {
+    return module->build_log ? module->build_log : "";
+}
+
+int32_t km_module_was_cached(const km_module *module) {
+    return module->was_cached;
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+// The inside of a module, for the sweep; and devices, opened once a fit.
+#ifndef KM_RUNTIME_MODULE_H
+#define KM_RUNTIME_MODULE_H
+#include "../gen/status.h"
+#include "backend.h"
+
+struct km_module {
+    km_plan plan;
+    km_device *device;
+    int owns_device;
+    km_kernels *kernels;
+    char *build_log;
+    int32_t was_cached;
+};
+
+// Opens KM_HOST or a CUDA ordinal.
+km_status km_device_open(km_device **out, int device, const char *compiler, const km_log *log, km_error *err);
+void km_device_close(km_device **device);
+// As km_module_build, on a device that is open already and stays the caller's.
+km_status km_module_build_on(km_module **out, const km_source *source, km_device *device,
+                             const km_module_params *params, km_error *err);
+void km_log_line(const km_log *log, km_log_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+double km_now_ms(void); // A steady clock.
+
+#endif

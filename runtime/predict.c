@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+// Labels of new points by a saved model: the finishing pass of the same backend, so that the training data get
+// the labels that the fit gave them.
+#include "backend.h"
+#include "model.h"
+#include "module.h"
+
+#include <stdlib.h>
+
+typedef struct predict {
+    const km_saved *saved;
+    const km_data *data;
+    const km_fit_params *params;
+    km_device *device;
+    km_source source;
+    km_plan plan;
+    km_module *module;
+    km_engine *engine;
+    km_data_stats stats;
+    km_finish_member member;
+    double *sums;
+    km_error *err;
+} predict;
+
+static void predict_free(predict *p) {
+    if (p->engine) p->engine->backend->engine_destroy(&p->engine);
+    km_module_destroy(&p->module);
+    if (p->device) km_device_close(&p->device);
+    km_source_clear(&p->source);
+    km_plan_clear(&p->plan);
+    km_data_stats_free(&p->stats);
+    free(p->member.counts);
+    free(p->member.labels);
+    free(p->sums);
+}
+
+static km_status check_features(const predict *p) {
+    int64_t d = km_data_features(p->data);
+    if (d == p->saved->d) return KM_OK;
+    return km_fail(p->err, KM_ERROR_DATA, "%s has %lld features but the model was fitted on %lld; choose the same columns",
+                   km_data_name(p->data), (long long)d, (long long)p->saved->d);
+}
+
+static km_status make_plan(predict *p) {
+    km_spec spec;
+    char k[32];
+    km_plan_params params;
+    km_spec_init(&spec);
+    km_plan_params_init(&params);
+    spec.features = p->saved->d;
+    spec.type = p->saved->type;
+    spec.restarts = 1;
+    params.facts = &p->device->facts;
+    params.points = km_data_points(p->data);
+    snprintf(k, sizeof k, "%lld", (long long)p->saved->k);
+    km_status status = km_spec_set_clusters(&spec, k, p->err);
+    // One pass over the points is never worth compiling for, and no compiler is needed then.
+    if (status == KM_OK && p->device->facts.target.kind == KM_TARGET_CPU)
+        status = km_spec_fix(&spec, "design", "portable", p->err);
+    if (status == KM_OK) status = km_plan_make(&p->plan, &spec, &params, p->err);
+    km_spec_clear(&spec);
+    return status;
+}
+
+static km_status open_and_build(predict *p) {
+    km_module_params params;
+    km_module_params_init(&params);
+    params.cache_dir = p->params->cache_dir;
+    params.compiler = p->params->compiler;
+    params.log = p->params->log;
+    int device = p->params->device;
+    if (device == KM_DEVICE_AUTO) device = KM_HOST; // the data are read once: no device pays for the way there
+    KM_TRY(km_device_open(&p->device, device, params.compiler, params.log, p->err));
+    KM_TRY(make_plan(p));
+    KM_TRY(km_source_emit(&p->source, &p->plan, NULL, p->err));
+    return km_module_build_on(&p->module, &p->source, p->device, &params, p->err);
+}
+
+static km_status load(predict *p) {
+    const km_backend *backend = p->device->backend;
+    km_load_params params = {KM_SCALE_NONE, 1, p->saved->centre, p->saved->factor, p->params->log};
+    KM_TRY(backend->engine_create(&p->engine, p->module->kernels, p->params->threads, p->params->log, p->err));
+    KM_TRY(km_data_stats_alloc(&p->stats, p->saved->d, p->err));
+    return backend->load(p->engine, &p->stats, p->data, &params, p->err);
+}
+
+static km_status assign(predict *p, int32_t *out) {
+    int64_t k = p->saved->k, n = p->engine->n, rows = km_data_rows(p->data);
+    p->sums = calloc((size_t)(4 * k), sizeof(double));
+    p->member.counts = calloc((size_t)k, sizeof(int64_t));
+    p->member.labels = malloc((size_t)n * sizeof(int32_t));
+    if (!p->sums || !p->member.counts || !p->member.labels)
+        return km_fail_memory(p->err, "the labels", n * (int64_t)sizeof(int32_t));
+    p->member.k = k;
+    p->member.centroids = p->saved->centroids_fitted;
+    p->member.weights = p->sums;
+    p->member.sse = p->sums + k;
+    p->member.distance = p->sums + 2 * k;
+    p->member.margin = p->sums + 3 * k;
+    KM_TRY(p->engine->backend->finish(p->engine, &p->member, 1, p->err));
+    if (rows != n)
+        for (int64_t i = 0; i < rows; i++) out[i] = -1;
+    for (int64_t i = 0; i < n; i++) out[km_data_row_of(p->data, i)] = p->member.labels[i];
+    return KM_OK;
+}
+
+km_status km_predict(int32_t *out, const km_saved *saved, const km_data *data, const km_fit_params *params,
+                     km_error *err) {
+    km_fit_params defaults;
+    km_fit_params_init(&defaults);
+    predict p = {.saved = saved, .data = data, .params = params ? params : &defaults, .err = err};
+    km_source_init(&p.source);
+    km_plan_init(&p.plan);
+    km_status status = check_features(&p);
+    if (status == KM_OK) status = open_and_build(&p);
+    if (status == KM_OK) status = load(&p);
+    if (status == KM_OK) status = assign(&p, out);
+    predict_free(&p);
+    return status;
+}

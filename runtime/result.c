@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+#include "result.h"
+#include "module.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct km_chunk {
+    km_chunk *next;
+    max_align_t bytes[];
+};
+
+km_status km_result_create(km_result_owner **out, km_error *err) {
+    *out = calloc(1, sizeof **out);
+    if (!*out) return km_fail_memory(err, "the result", sizeof **out);
+    (*out)->result.size = sizeof (*out)->result;
+    km_plan_init(&(*out)->result.plan);
+    return KM_OK;
+}
+
+void *km_result_alloc(km_result_owner *owner, int64_t count, int64_t size, km_error *err) {
+    int64_t bytes;
+    km_chunk *chunk = NULL;
+    if (!km_mul_overflows(&bytes, count, size)) chunk = calloc(1, sizeof *chunk + (size_t)bytes);
+    if (!chunk) {
+        km_fail_memory(err, "the result", count * size);
+        return NULL;
+    }
+    chunk->next = owner->chunks;
+    owner->chunks = chunk;
+    return chunk->bytes;
+}
+
+static void add_warning(km_result_owner *owner, const char *text) {
+    km_result *result = &owner->result;
+    if (result->warnings_count == owner->warnings_capacity) {
+        int64_t capacity = owner->warnings_capacity ? owner->warnings_capacity * 2 : 8;
+        const char **warnings = realloc(owner->warnings, (size_t)capacity * sizeof *warnings);
+        if (!warnings) return;
+        owner->warnings = warnings;
+        owner->warnings_capacity = capacity;
+        result->warnings = warnings;
+    }
+    char *copy = km_result_alloc(owner, (int64_t)strlen(text) + 1, 1, NULL);
+    if (copy) owner->warnings[result->warnings_count++] = strcpy(copy, text);
+}
+
+void km_result_warn(km_result_owner *owner, const km_log *log, const char *format, ...) {
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    add_warning(owner, text);
+    km_log_line(log, KM_LOG_WARNING, "%s", text);
+}
+
+void km_result_destroy(km_result **result) {
+    km_result_owner *owner = (km_result_owner *)*result;
+    if (!owner) return;
+    km_plan_clear(&owner->result.plan);
+    for (km_chunk *chunk = owner->chunks, *next; chunk; chunk = next) {
+        next = chunk->next;
+        free(chunk);
+    }
+    free(owner->warnings);
+    free(owner);
+    *result = NULL;
+}

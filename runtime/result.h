@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// The memory of a result: everything it points to is freed at once.
+#ifndef KM_RUNTIME_RESULT_H
+#define KM_RUNTIME_RESULT_H
+#include "../gen/status.h"
+#include <kmgen/sweep.h>
+
+typedef struct km_chunk km_chunk;
+
+// What km_fit returns: the public result first, then what it owns.
+typedef struct km_result_owner {
+    km_result result;
+    km_chunk *chunks;
+    const char **warnings;
+    int64_t warnings_capacity;
+} km_result_owner;
+
+km_status km_result_create(km_result_owner **out, km_error *err);
+// Zeroed memory that lives as long as the result; NULL sets the error.
+void *km_result_alloc(km_result_owner *owner, int64_t count, int64_t size, km_error *err);
+// Adds a warning; without memory for it, it is lost. Also goes to the log.
+void km_result_warn(km_result_owner *owner, const km_log *log, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT
+// A member is one (K, restart), a slot a seat in the pass. When a member is done its slot takes the next waiting
+// restart of the same K, so that passes stay full until the end; results do not depend on who sits where, because
+// a member sees only its own sums.
+#include "sweep.h"
+#include "module.h"
+#include "seed.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// Restarts whose inertia is this close (relative) to the best found the same optimum.
+#define AGREE_RELATIVE 1e-6
+// A call of `run` lasts about this long, so that progress moves and an interrupt is heard.
+#define RUN_TARGET_MS 100.0
+#define RUN_PASSES_MAX 256
+// A cost is a difference of sums of this scale: what lies below is rounding.
+#define COST_ROUNDING 1e-14
+
+typedef struct sweep {
+    km_engine *engine;
+    const km_backend *backend;
+    const km_spec *spec;
+    const km_seeds *seeds;
+    const km_sweep_params *params;
+    km_sweep_best *best;
+    km_slot_state *states;   // slots_count
+    int64_t *slot_restart;   // slots_count: who sits there; -1: nobody
+    int64_t *next_restart;   // clusters_count: the next one that waits
+    double *costs;           // clusters_count x restarts
+    double *centroids;       // scratch: the largest K x d
+    double *weights;         // scratch: the largest K
+    int64_t members_done, members_count, passes;
+} sweep;
+
+static void sweep_free(sweep *s) {
+    free(s->states);
+    free(s->slot_restart);
+    free(s->next_restart);
+    free(s->costs);
+    free(s->centroids);
+    free(s->weights);
+}
+
+static km_status sweep_alloc(sweep *s, km_error *err) {
+    int64_t slots = s->engine->slots_count, ks = s->spec->clusters_count;
+    int64_t k_max = s->spec->clusters[ks - 1];
+    s->states = calloc((size_t)slots, sizeof *s->states);
+    s->slot_restart = malloc((size_t)slots * sizeof *s->slot_restart);
+    s->next_restart = calloc((size_t)ks, sizeof *s->next_restart);
+    s->costs = malloc((size_t)(ks * s->params->restarts) * sizeof *s->costs);
+    s->centroids = malloc((size_t)(k_max * s->engine->d) * sizeof *s->centroids);
+    s->weights = malloc((size_t)k_max * sizeof *s->weights);
+    if (!s->states || !s->slot_restart || !s->next_restart || !s->costs || !s->centroids || !s->weights)
+        return km_fail_memory(err, "the sweep's members", k_max * s->engine->d * (int64_t)sizeof(double));
+    for (int64_t slot = 0; slot < slots; slot++) s->slot_restart[slot] = -1;
+    return KM_OK;
+}
+
+static int64_t slot_k_index(const sweep *s, int64_t slot) {
+    return slot % s->spec->clusters_count;
+}
+
+// The first centroids of a member, in s->centroids.
+static km_status first_centroids(sweep *s, int64_t k_index, int64_t restart, km_error *err) {
+    int64_t k = s->spec->clusters[k_index], d = s->engine->d;
+    const km_seeds *seeds = s->seeds;
+    if (seeds->rows) {
+        memcpy(s->centroids, seeds->rows + seeds->row_first[k_index] * d, (size_t)(k * d) * sizeof(double));
+        return KM_OK;
+    }
+    return s->backend->rows(s->engine, s->centroids, seeds->indices + restart * seeds->picks_count, k, err);
+}
+
+// Gives the slot the next waiting restart of its K, if there is one.
+static km_status seat_next(sweep *s, int64_t slot, km_error *err) {
+    int64_t k_index = slot_k_index(s, slot);
+    int64_t restart = s->next_restart[k_index];
+    s->slot_restart[slot] = -1;
+    if (restart >= s->params->restarts) return KM_OK;
+    s->next_restart[k_index]++;
+    s->slot_restart[slot] = restart;
+    KM_TRY(first_centroids(s, k_index, restart, err));
+    return s->backend->slot_start(s->engine, slot, s->centroids, err);
+}
+
+// Keeps the member's result if it is the best of its K (ties: the lowest restart, whoever came first).
+static km_status take_result(sweep *s, int64_t slot, km_error *err) {
+    int64_t k_index = slot_k_index(s, slot), restart = s->slot_restart[slot];
+    const km_slot_state *state = &s->states[slot];
+    km_sweep_best *best = &s->best[k_index];
+    KM_TRY(s->backend->slot_read(s->engine, slot, s->centroids, s->weights, err));
+    s->costs[k_index * s->params->restarts + restart] = state->cost;
+    s->members_done++;
+    int better = best->restart < 0 || state->cost < best->cost ||
+                 (state->cost == best->cost && restart < best->restart);
+    if (!better) return KM_OK;
+    best->restart = restart;
+    best->cost = state->cost;
+    best->iterations = state->iterations;
+    best->converged = state->converged;
+    memcpy(best->centroids, s->centroids,
+           (size_t)(s->spec->clusters[k_index] * s->engine->d) * sizeof *best->centroids);
+    return KM_OK;
+}
+
+// What a slot that stopped needs: points for its empty clusters, or to be read and given to the next member.
+static km_status serve_slot(sweep *s, int64_t slot, km_error *err) {
+    if (s->slot_restart[slot] < 0) return KM_OK;
+    if (s->states[slot].phase == KM_SLOT_EMPTY) {
+        int64_t moved;
+        return s->backend->relocate(s->engine, slot, &moved, err);
+    }
+    if (s->states[slot].phase != KM_SLOT_DONE) return KM_OK;
+    KM_TRY(take_result(s, slot, err));
+    return seat_next(s, slot, err);
+}
+
+static km_status report_progress(const sweep *s, km_error *err) {
+    if (!s->params->progress) return KM_OK;
+    km_progress progress = {"sweep", s->members_done, s->members_count, s->passes,
+                            (km_now_ms() - s->params->begin_ms) / 1e3};
+    if (s->params->progress(s->params->progress_user, &progress))
+        return km_fail(err, KM_ERROR_INTERRUPTED, "interrupted in the sweep after %lld of %lld members",
+                       (long long)s->members_done, (long long)s->members_count);
+    return KM_OK;
+}
+
+// As many passes a call as fit the target time, judged by the call before.
+static int64_t adapt_passes(int64_t passes_max, int64_t passes, double elapsed_ms) {
+    if (passes < 1) return passes_max;
+    double fit = RUN_TARGET_MS * (double)passes / (elapsed_ms > 1e-3 ? elapsed_ms : 1e-3);
+    int64_t limit = passes_max * 2 < RUN_PASSES_MAX ? passes_max * 2 : RUN_PASSES_MAX;
+    if (fit < 1) return 1;
+    return fit < (double)limit ? (int64_t)fit : limit;
+}
+
+static km_status sweep_loop(sweep *s, km_error *err) {
+    int64_t passes_max = 1;
+    while (s->members_done < s->members_count) {
+        int64_t passes = 0;
+        double begin_ms = km_now_ms();
+        KM_TRY(s->backend->run(s->engine, s->states, &passes, &s->params->stop, passes_max, err));
+        s->passes += passes;
+        passes_max = adapt_passes(passes_max, passes, km_now_ms() - begin_ms);
+        for (int64_t slot = 0; slot < s->engine->slots_count; slot++) KM_TRY(serve_slot(s, slot, err));
+        KM_TRY(report_progress(s, err));
+    }
+    return KM_OK;
+}
+
+static void count_agreeing(sweep *s) {
+    for (int64_t q = 0; q < s->spec->clusters_count; q++) {
+        km_sweep_best *best = &s->best[q];
+        double limit = best->cost + AGREE_RELATIVE * (best->cost > 0 ? best->cost : 0) +
+                       COST_ROUNDING * s->params->total_square;
+        best->restarts_agreed = 0;
+        for (int64_t r = 0; r < s->params->restarts; r++)
+            best->restarts_agreed += s->costs[q * s->params->restarts + r] <= limit;
+    }
+}
+
+km_status km_sweep_run(km_engine *engine, km_sweep_best *best, int64_t *passes, const km_seeds *seeds,
+                       const km_sweep_params *params, km_error *err) {
+    km_status status;
+    sweep s = {.engine = engine, .backend = engine->backend, .spec = &engine->plan->spec, .seeds = seeds,
+               .params = params, .best = best};
+    s.members_count = s.spec->clusters_count * params->restarts;
+    KM_TRY_GOTO(sweep_alloc(&s, err));
+    for (int64_t q = 0; q < s.spec->clusters_count; q++) best[q].restart = -1;
+    for (int64_t slot = 0; slot < engine->slots_count; slot++) KM_TRY_GOTO(seat_next(&s, slot, err));
+    KM_TRY_GOTO(report_progress(&s, err));
+    KM_TRY_GOTO(sweep_loop(&s, err));
+    count_agreeing(&s);
+done:
+    *passes = s.passes;
+    sweep_free(&s);
+    return status;
+}
+
+// Random starts ---------------------------------------------------------------------------------------------
+
+typedef struct point_set {
+    uint8_t *bits;
+} point_set;
+
+static int point_set_add(point_set *set, int64_t i) {
+    uint8_t bit = (uint8_t)(1u << (i & 7));
+    if (set->bits[i >> 3] & bit) return 0;
+    set->bits[i >> 3] |= bit;
+    return 1;
+}
+
+km_status km_seed_random(int64_t *indices, const km_data *data, int64_t restarts, int64_t picks, uint64_t seed,
+                         km_error *err) {
+    int64_t n = km_data_points(data), usable = n;
+    const double *weights = km_data_weights(data);
+    point_set set = {calloc((size_t)(n / 8 + 1), 1)};
+    if (!set.bits) return km_fail_memory(err, "the set of drawn points", n / 8 + 1);
+    if (weights) {
+        usable = 0;
+        for (int64_t i = 0; i < n; i++) usable += weights[i] > 0;
+    }
+    for (int64_t r = 0; r < restarts; r++) {
+        int64_t *chain = indices + r * picks;
+        for (int64_t p = 0; p < picks; p++) {
+            // Beyond the last usable point a start repeats points: those clusters will stay empty.
+            for (uint64_t attempt = 0;; attempt++) {
+                int64_t i = (int64_t)(km_draw(seed, (uint64_t)r, (uint64_t)p, attempt) * (double)n);
+                if (weights && !(weights[i] > 0)) continue;
+                chain[p] = i;
+                if (p >= usable || point_set_add(&set, i)) break;
+            }
+        }
+        for (int64_t p = 0; p < picks; p++) set.bits[chain[p] >> 3] = 0;
+    }
+    free(set.bits);
+    return KM_OK;
+}
