@@ -55,11 +55,12 @@ typedef struct km_score_input {
 // not defined (K = 1, K = N, lists too short). Pure; thread-safe.
 KM_API km_status km_score_models(double *scores, const km_score_input *models, int64_t count, km_error *err);
 
-// Which model a criterion prefers: its index, or -1 when no score is defined.
+// Which model a criterion prefers: its index, or -1 when no score is defined or (Hartigan) none meets the rule.
 KM_API int64_t km_select_vote(km_criterion criterion, const double *scores, int64_t count);
 
-// The chosen model and its reason. The smallest K with inertia 0 wins (criteria fail there); else the vote of
-// `criterion`; alone, a single model wins.
+// The chosen model and its reason. Alone, a single model wins; else the smallest K with inertia 0 and fewer
+// clusters than points (criteria fail there); else the vote of `criterion`; where it has none, that of
+// Calinski-Harabasz or the simplified silhouette, and where nothing is defined the smallest K.
 typedef struct km_selection {
     int64_t size;
     int64_t best;                      // Index of the chosen model.

@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: MIT
+// The table of criteria, each with its formula and source, and the choice of the best K.
+//
+// Symbols of the formulas: K clusters with points, N total weight, d features, n_j, SSE_j, R_j weight, squared
+// and plain distance sums of cluster j, W = sum_j SSE_j, T total sum of squares about the mean, B = T - W.
+#include <kmgen/select.h>
+
+#include "../gen/status.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// From this K on, the distances between centroids are shared among threads. Maxima, minima and one ordered sum
+// do not depend on who computes them.
+#define PARALLEL_CLUSTERS_MIN 1024
+
+// One model reduced to what the formulas need. Empty clusters are gone.
+typedef struct summary {
+    int64_t k, d, points;
+    int defined;                   // 2 <= K < points
+    double n;                      // N
+    double within, between;        // W, B
+    double distance;               // sum_j R_j
+    double total_distance;         // E1
+    double margin;                 // sum of M_j, clusters of one point count 0
+    double size_logs;              // sum n_j ln n_j
+    double davies_bouldin;         // mean_i max_j (R_i/n_i + R_j/n_j) / |c_i - c_j|
+    double square_min, square_max; // of the squared distances between centroids
+} summary;
+
+typedef double score_function(const summary *models, int64_t m, int64_t count);
+typedef int64_t vote_function(const double *scores, int64_t criterion, int64_t count);
+
+// Formulas ---------------------------------------------------------------------------------------------------
+
+// (B / (K - 1)) / (W / (N - K)). Calinski and Harabasz, "A dendrite method for cluster analysis", 1974.
+// W = 0 gives 1, as in scikit-learn.
+static double score_calinski_harabasz(const summary *models, int64_t m, int64_t count) {
+    (void)count;
+    const summary *s = &models[m];
+    if (!(s->n > (double)s->k)) return NAN;
+    if (s->within == 0) return 1;
+    return s->between / (double)(s->k - 1) / (s->within / (s->n - (double)s->k));
+}
+
+// mean_i max_j (R_i/n_i + R_j/n_j) / |c_i - c_j|. Davies and Bouldin, "A cluster separation measure", 1979.
+static double score_davies_bouldin(const summary *models, int64_t m, int64_t count) {
+    (void)count;
+    return models[m].davies_bouldin;
+}
+
+// mean of (d2 - d1) / d2 over points, 0 in clusters of one point. Hruschka et al., "Evolving clusters in
+// gene-expression data", 2006: the silhouette of Rousseeuw (1987) with centroids in place of clusters.
+static double score_simplified_silhouette(const summary *models, int64_t m, int64_t count) {
+    (void)count;
+    return models[m].margin / models[m].n;
+}
+
+// Log-likelihood of K spherical Gaussians of one variance, sigma2 = W / ((N - K) d):
+// L = sum_j n_j ln n_j - N ln N - (N d / 2)(ln 2 pi + ln sigma2) - (N - K) d / 2.
+static double log_likelihood(const summary *s) {
+    double freedom = s->n - (double)s->k;
+    if (!(freedom > 0) || s->within == 0) return NAN;
+    double d = (double)s->d, sigma2 = s->within / (freedom * d);
+    return s->size_logs - s->n * log(s->n) - s->n * d / 2 * (log(2 * M_PI) + log(sigma2)) - freedom * d / 2;
+}
+
+// Numbers that a model of K clusters estimates: K - 1 shares, K centroids and the variance.
+static double parameters_count(const summary *s) {
+    return (double)(s->k - 1) + (double)s->k * (double)s->d + 1;
+}
+
+// L - (p / 2) ln N. Pelleg and Moore, "X-means", 2000, with the corrected likelihood of Foglia and Hancock,
+// "Notes on Bayesian information criterion calculation for X-means clustering", 2012.
+static double score_bic(const summary *models, int64_t m, int64_t count) {
+    (void)count;
+    return log_likelihood(&models[m]) - parameters_count(&models[m]) / 2 * log(models[m].n);
+}
+
+// L - p. Akaike, "A new look at the statistical model identification", 1974, over the same likelihood.
+static double score_aic(const summary *models, int64_t m, int64_t count) {
+    (void)count;
+    return log_likelihood(&models[m]) - parameters_count(&models[m]);
+}
+
+// K W / B. Zhao and Franti, "WB-index: a sum-of-squares based index for cluster validity", 2014.
+static double score_wb(const summary *models, int64_t m, int64_t count) {
+    (void)count;
+    return (double)models[m].k * models[m].within / models[m].between;
+}
+
+// (W / N) / min |c_i - c_j|^2. Xie and Beni, "A validity measure for fuzzy clustering", 1991, crisp.
+static double score_xie_beni(const summary *models, int64_t m, int64_t count) {
+    (void)count;
+    return models[m].within / models[m].n / models[m].square_min;
+}
+
+// ((1 / K) (E1 / EK) max |c_i - c_j|)^2, EK = sum_j R_j. Pakhira, Bandyopadhyay and Maulik, "Validity index for
+// crisp and fuzzy clusters", 2004.
+static double score_pbm(const summary *models, int64_t m, int64_t count) {
+    (void)count;
+    const summary *s = &models[m];
+    double root = s->total_distance / s->distance / (double)s->k;
+    return root * root * s->square_max;
+}
+
+// Whether the list holds this model's K + step right beside it.
+static int has_neighbour(const summary *models, int64_t m, int64_t count, int step) {
+    int64_t other = m + step;
+    return other >= 0 && other < count && models[other].k == models[m].k + step;
+}
+
+// (W_K / W_{K+1} - 1)(N - K - 1). Hartigan, "Clustering algorithms", 1975.
+static double score_hartigan(const summary *models, int64_t m, int64_t count) {
+    const summary *s = &models[m];
+    if (!has_neighbour(models, m, count, 1) || !(s->n > (double)s->k + 1)) return NAN;
+    return (s->within / models[m + 1].within - 1) * (s->n - (double)s->k - 1);
+}
+
+// DIFF_K = (K - 1)^(2/d) W_{K-1} - K^(2/d) W_K.
+static double krzanowski_lai_step(const summary *models, int64_t m) {
+    const summary *s = &models[m];
+    double power = 2.0 / (double)s->d;
+    return pow((double)(s->k - 1), power) * models[m - 1].within - pow((double)s->k, power) * s->within;
+}
+
+// |DIFF_K / DIFF_{K+1}|. Krzanowski and Lai, "A criterion for determining the number of groups in a data set
+// using sum-of-squares clustering", 1988.
+static double score_krzanowski_lai(const summary *models, int64_t m, int64_t count) {
+    if (!has_neighbour(models, m, count, -1) || !has_neighbour(models, m, count, 1)) return NAN;
+    return fabs(krzanowski_lai_step(models, m) / krzanowski_lai_step(models, m + 1));
+}
+
+// Votes ------------------------------------------------------------------------------------------------------
+
+// The model with the largest sign * score, `left_out` aside; ties go to the smallest K.
+static int64_t extreme(const double *scores, int64_t criterion, int64_t count, double sign,
+                       int64_t left_out) {
+    int64_t best = -1;
+    for (int64_t m = 0; m < count; m++) {
+        double score = scores[m * KM_CRITERION_COUNT + criterion];
+        if (m == left_out || isnan(score)) continue;
+        if (best < 0 || sign * score > sign * scores[best * KM_CRITERION_COUNT + criterion]) best = m;
+    }
+    return best;
+}
+
+static int64_t vote_max(const double *scores, int64_t criterion, int64_t count) {
+    return extreme(scores, criterion, count, 1, -1);
+}
+
+static int64_t vote_min(const double *scores, int64_t criterion, int64_t count) {
+    return extreme(scores, criterion, count, -1, -1);
+}
+
+// Hartigan's rule of thumb: a cluster more is worth it while the value is above 10.
+static int64_t vote_hartigan(const double *scores, int64_t criterion, int64_t count) {
+    for (int64_t m = 0; m < count; m++) {
+        if (scores[m * KM_CRITERION_COUNT + criterion] <= 10) return m;
+    }
+    return -1;
+}
+
+// The table --------------------------------------------------------------------------------------------------
+
+// The only criterion with a rule of its own is Hartigan's.
+#define VOTE_KM_BEST_MAX vote_max
+#define VOTE_KM_BEST_MIN vote_min
+#define VOTE_KM_BEST_RULE vote_hartigan
+
+static const struct criterion {
+    const char *name, *title;
+    km_best best;
+    score_function *score; // its source stands above the function
+    vote_function *vote;
+} criteria[KM_CRITERION_COUNT] = {
+#define ROW(name, title, best) {#name, title, best, score_##name, VOTE_##best},
+    KM_CRITERIA(ROW)
+#undef ROW
+};
+
+static int is_criterion(km_criterion criterion) {
+    return (int)criterion >= 0 && criterion < KM_CRITERION_COUNT;
+}
+
+const char *km_criterion_name(km_criterion criterion) {
+    return is_criterion(criterion) ? criteria[criterion].name : "none";
+}
+
+const char *km_criterion_title(km_criterion criterion) {
+    return is_criterion(criterion) ? criteria[criterion].title : "none";
+}
+
+km_best km_criterion_best(km_criterion criterion) {
+    return is_criterion(criterion) ? criteria[criterion].best : KM_BEST_RULE;
+}
+
+km_criterion km_criterion_find(const char *name) {
+    for (int c = 0; name && c < KM_CRITERION_COUNT; c++) {
+        if (strcmp(name, criteria[c].name) == 0) return (km_criterion)c;
+    }
+    return KM_CRITERION_COUNT;
+}
+
+// Summaries --------------------------------------------------------------------------------------------------
+
+static double within_of(const km_score_input *in) {
+    double sum = 0;
+    for (int64_t j = 0; j < in->k; j++) {
+        if (in->weights[j] > 0) sum += in->sse[j];
+    }
+    return sum;
+}
+
+// Sum of squares of all points about the origin of the clustered space, from those about the mean.
+static double square_about_origin(const km_score_input *in) {
+    double square = 0;
+    for (int64_t f = 0; f < in->d; f++) {
+        double sum = 0;
+        for (int64_t j = 0; j < in->k; j++) {
+            if (in->weights[j] > 0) sum += in->weights[j] * in->centroids[j * in->d + f];
+        }
+        square += sum * sum / in->total_weight;
+    }
+    return in->total_sse + square;
+}
+
+// Whether W is nothing but the rounding of centroids: 50 points at 0.1 have a mean of 0.1 give or take some
+// units in the last place. Those are 2^-46 of a value, squared.
+static int is_zero_inertia(const km_score_input *in) {
+    return within_of(in) <= 0x1p-92 * square_about_origin(in);
+}
+
+static int64_t points_of(const km_score_input *in) {
+    int64_t points = 0;
+    for (int64_t j = 0; j < in->k; j++) points += in->counts[j];
+    return points;
+}
+
+static int64_t effective_k_of(const km_score_input *in) {
+    int64_t k = 0;
+    for (int64_t j = 0; j < in->k; j++) k += in->weights[j] > 0;
+    return k;
+}
+
+// Row i of the distances between centroids: nearest, farthest, and the worst neighbour by Davies and Bouldin.
+// Centroids at the same place have no ratio and are left out of it.
+typedef struct separation {
+    double ratio_max, square_min, square_max;
+} separation;
+
+static separation separation_of(const double *centroids, const double *spread, int64_t k, int64_t d,
+                                int64_t i) {
+    separation out = {0, INFINITY, 0};
+    const double *a = centroids + i * d;
+    for (int64_t j = 0; j < k; j++) {
+        if (j == i) continue;
+        const double *b = centroids + j * d;
+        double square = 0;
+        for (int64_t f = 0; f < d; f++) square += (a[f] - b[f]) * (a[f] - b[f]);
+        if (square < out.square_min) out.square_min = square;
+        if (square > out.square_max) out.square_max = square;
+        double ratio = square > 0 ? (spread[i] + spread[j]) / sqrt(square) : 0;
+        if (ratio > out.ratio_max) out.ratio_max = ratio;
+    }
+    return out;
+}
+
+static km_status separate(summary *s, const double *centroids, const double *spread, km_error *err) {
+    int64_t k = s->k, d = s->d;
+    separation *rows = malloc((size_t)k * sizeof *rows);
+    if (!rows) return km_fail_memory(err, "the distances between centroids", k * (int64_t)sizeof *rows);
+#pragma omp parallel for schedule(static) if (k >= PARALLEL_CLUSTERS_MIN)
+    for (int64_t i = 0; i < k; i++) rows[i] = separation_of(centroids, spread, k, d, i);
+    double ratios = 0;
+    s->square_min = INFINITY;
+    for (int64_t i = 0; i < k; i++) {
+        ratios += rows[i].ratio_max;
+        s->square_min = fmin(s->square_min, rows[i].square_min);
+        s->square_max = fmax(s->square_max, rows[i].square_max);
+    }
+    s->davies_bouldin = ratios / (double)k;
+    free(rows);
+    return KM_OK;
+}
+
+// Adds up the clusters with points; `centroids` and `spread` receive theirs without gaps.
+static void add_clusters(summary *s, double *centroids, double *spread, const km_score_input *in) {
+    for (int64_t j = 0; j < in->k; j++) {
+        double weight = in->weights[j];
+        if (!(weight > 0)) continue;
+        memcpy(centroids + s->k * in->d, in->centroids + j * in->d, (size_t)in->d * sizeof(double));
+        spread[s->k] = in->distance[j] / weight;
+        s->distance += in->distance[j];
+        s->size_logs += weight * log(weight);
+        if (in->counts[j] > 1) s->margin += in->margin[j];
+        s->k++;
+    }
+}
+
+static km_status summarise(summary *s, const km_score_input *in, km_error *err) {
+    *s = (summary){.d = in->d, .n = in->total_weight, .total_distance = in->total_distance};
+    s->points = points_of(in);
+    s->within = is_zero_inertia(in) ? 0 : within_of(in);
+    s->between = fmax(in->total_sse - s->within, 0);
+    int64_t values = in->k * (in->d + 1);
+    double *centroids = malloc((size_t)values * sizeof(double));
+    if (!centroids) return km_fail_memory(err, "the centroids of a model", values * (int64_t)sizeof(double));
+    double *spread = centroids + in->k * in->d;
+    add_clusters(s, centroids, spread, in);
+    if (s->within == 0) s->distance = 0;
+    s->defined = s->k >= 2 && s->k < s->points;
+    km_status status = s->defined ? separate(s, centroids, spread, err) : KM_OK;
+    free(centroids);
+    return status;
+}
+
+static km_status check_models(const km_score_input *models, int64_t count, km_error *err) {
+    if (!models || count < 1)
+        return km_fail(err, KM_ERROR_USAGE, "scores need at least one model, got %lld", (long long)count);
+    for (int64_t m = 0; m < count; m++) {
+        if (models[m].k < 1 || models[m].d < 1 || models[m].k > KM_CLUSTERS_MAX ||
+            models[m].d > KM_FEATURES_MAX)
+            return km_fail(err, KM_ERROR_USAGE,
+                           "model %lld has k = %lld and d = %lld: give k 1..%d and d 1..%d", (long long)m,
+                           (long long)models[m].k, (long long)models[m].d, KM_CLUSTERS_MAX, KM_FEATURES_MAX);
+        if (m > 0 && models[m].k <= models[m - 1].k)
+            return km_fail(err, KM_ERROR_USAGE, "models must come in ascending K: %lld follows %lld",
+                           (long long)models[m].k, (long long)models[m - 1].k);
+    }
+    return KM_OK;
+}
+
+km_status km_score_models(double *scores, const km_score_input *models, int64_t count, km_error *err) {
+    KM_TRY(check_models(models, count, err));
+    summary *summaries = calloc((size_t)count, sizeof *summaries);
+    if (!summaries) return km_fail_memory(err, "the scores", count * (int64_t)sizeof *summaries);
+    km_status status;
+    for (int64_t m = 0; m < count; m++) KM_TRY_GOTO(summarise(&summaries[m], &models[m], err));
+    for (int64_t m = 0; m < count; m++) {
+        for (int c = 0; c < KM_CRITERION_COUNT; c++) {
+            double score = summaries[m].defined ? criteria[c].score(summaries, m, count) : NAN;
+            scores[m * KM_CRITERION_COUNT + c] = isfinite(score) ? score : NAN;
+        }
+    }
+    status = KM_OK;
+done:
+    free(summaries);
+    return status;
+}
+
+// Selection --------------------------------------------------------------------------------------------------
+
+int64_t km_select_vote(km_criterion criterion, const double *scores, int64_t count) {
+    return is_criterion(criterion) ? criteria[criterion].vote(scores, criterion, count) : -1;
+}
+
+// The smallest K with inertia 0 that has fewer clusters than points, or -1.
+static int64_t zero_inertia_model(const km_score_input *models, int64_t count) {
+    for (int64_t m = 0; m < count; m++) {
+        if (is_zero_inertia(&models[m]) && effective_k_of(&models[m]) < points_of(&models[m])) return m;
+    }
+    return -1;
+}
+
+static void explain_vote(km_selection *out, const km_score_input *models, const double *scores,
+                         int64_t count) {
+    int c = (int)out->criterion;
+    int64_t best = out->best;
+    double score = scores[best * KM_CRITERION_COUNT + c];
+    char *text = out->reason;
+    size_t size = sizeof out->reason;
+    if (criteria[c].best == KM_BEST_RULE) {
+        snprintf(text, size, "%s is %.6g at K = %lld, the first value that is not above 10",
+                 criteria[c].title, score, (long long)models[best].k);
+        return;
+    }
+    int is_max = criteria[c].best == KM_BEST_MAX;
+    int64_t second = extreme(scores, c, count, is_max ? 1 : -1, best);
+    if (second < 0)
+        snprintf(text, size, "%s is defined at K = %lld only: %.6g", criteria[c].title,
+                 (long long)models[best].k, score);
+    else
+        snprintf(text, size, "%s is %s at K = %lld: %.6g, and next at K = %lld: %.6g", criteria[c].title,
+                 is_max ? "highest" : "lowest", (long long)models[best].k, score, (long long)models[second].k,
+                 scores[second * KM_CRITERION_COUNT + c]);
+}
+
+// What decides when the criterion that was asked for has no vote: the first of these that has one.
+static void fall_back(km_selection *out, const km_score_input *models, const double *scores, int64_t count) {
+    static const km_criterion others[] = {KM_CRITERION_calinski_harabasz, KM_CRITERION_simplified_silhouette};
+    const char *asked = criteria[out->criterion].title;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        int64_t best = km_select_vote(others[i], scores, count);
+        if (best < 0) continue;
+        out->best = best;
+        out->criterion = others[i];
+        snprintf(out->reason, sizeof out->reason, "%s prefers no K of this list, so %s decides: K = %lld",
+                 asked, criteria[others[i]].title, (long long)models[best].k);
+        return;
+    }
+    out->best = 0;
+    snprintf(
+        out->reason, sizeof out->reason,
+        "no criterion is defined for any K of this list (each is 1 or the number of points), so the smallest "
+        "K = %lld is kept",
+        (long long)models[0].k);
+}
+
+km_status km_select(km_selection *out, const km_score_input *models, const double *scores, int64_t count,
+                    km_criterion criterion, km_error *err) {
+    KM_TRY(check_models(models, count, err));
+    if (!is_criterion(criterion))
+        return km_fail(err, KM_ERROR_USAGE, "criterion %d does not exist: give 0..%d", (int)criterion,
+                       KM_CRITERION_COUNT - 1);
+    *out = (km_selection){.size = sizeof *out, .criterion = criterion};
+    for (int c = 0; c < KM_CRITERION_COUNT; c++) {
+        int64_t vote = km_select_vote((km_criterion)c, scores, count);
+        out->votes[c] = vote < 0 ? -1 : models[vote].k;
+    }
+    int64_t zero = zero_inertia_model(models, count);
+    int64_t vote = km_select_vote(criterion, scores, count);
+    if (count == 1) {
+        snprintf(out->reason, sizeof out->reason, "K = %lld is the only one in the list",
+                 (long long)models[0].k);
+    } else if (zero >= 0) {
+        out->best = zero;
+        snprintf(
+            out->reason, sizeof out->reason,
+            "K = %lld is the smallest with inertia 0: every point lies on its centroid, and criteria say "
+            "nothing there",
+            (long long)models[zero].k);
+    } else if (vote >= 0) {
+        out->best = vote;
+        explain_vote(out, models, scores, count);
+    } else {
+        fall_back(out, models, scores, count);
+    }
+    return KM_OK;
+}
