@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT
+// What the subcommands share. The program calls the library as any user's program would, through
+// include/kmgen only; what it adds is the command line, the terminal and the cache folder's place.
+#ifndef KM_CLI_CLI_H
+#define KM_CLI_CLI_H
+#include <kmgen/kmgen.h>
+#include <kmgen/spec.h>
+#include <kmgen/data.h>
+#include <kmgen/plan.h>
+#include <kmgen/sweep.h>
+
+// Exit statuses of the program.
+enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+
+// Options -----------------------------------------------------------------------------------------------------
+
+// One id for each option of any subcommand.
+typedef enum cli_id {
+    CLI_END = -1,  // no option is left
+    CLI_STOP = -2, // leave with parser->exit: --help was printed, or wrong usage was
+    CLI_HELP = 256,
+    CLI_QUIET,
+    CLI_VERBOSE,
+    CLI_OUTPUT,
+    CLI_TARGET,
+    CLI_TYPE,
+    CLI_TEMPLATES,
+    CLI_SET,
+    CLI_POINTS,
+    CLI_DEVICE,
+    CLI_CLUSTERS,
+    CLI_N_INIT,
+    CLI_MAX_ITER,
+    CLI_TOL,
+    CLI_MIN_CHANGES,
+    CLI_INIT,
+    CLI_SCALE,
+    CLI_SEED,
+    CLI_WEIGHTS,
+    CLI_CRITERION,
+    CLI_FORMAT,
+    CLI_FEATURES,
+    CLI_HEADER,
+    CLI_COLUMNS,
+    CLI_NAN,
+    CLI_JSON,
+    CLI_MODEL,
+    CLI_LABELS,
+    CLI_LABELS_OF,
+    CLI_CENTROIDS,
+    CLI_PLOT,
+    CLI_THREADS,
+    CLI_SOURCE,
+    CLI_CACHE_DIR,
+    CLI_DRY_RUN,
+} cli_id;
+
+typedef struct cli_option {
+    cli_id id;
+    const char *name;     // long name without its dashes; NULL ends a list
+    char letter;          // short name, or 0
+    const char *argument; // how --help calls the argument; NULL: none
+    const char *help;
+} cli_option;
+
+#define CLI_COMMON_OPTIONS                                                                                   \
+    {CLI_QUIET, "quiet", 'q', NULL, "say nothing on standard error but errors"},                             \
+        {CLI_VERBOSE, "verbose", 'v', NULL, "say what happens; twice: in detail"},                           \
+        {CLI_HELP, "help", 'h', NULL, "print this help"}, {                                                  \
+        0, NULL, 0, NULL, NULL                                                                               \
+    }
+
+// How the table in DATA is read: the same for fit and predict.
+#define CLI_DATA_OPTIONS                                                                                     \
+    {CLI_FORMAT, "format", 0, "FORMAT",                                                                      \
+     "npy, csv, tsv, f32 or f64; default: by the name, then the content"},                                   \
+        {CLI_FEATURES, "features", 0, "D", "columns of a raw .f32 or .f64 file"},                            \
+        {CLI_HEADER, "header", 0, "auto|yes|no", "first line of CSV and TSV holds names; default: auto"},    \
+        {CLI_COLUMNS, "columns", 0, "A,B,...", "columns to use, by name or by number from 1"}, {             \
+        CLI_NAN, "nan", 0, "refuse|drop", "rows with NaN or infinity; default: refuse"                       \
+    }
+
+typedef struct cli_command {
+    const char *name;
+    const char *arguments; // after the name in the usage line
+    const char *summary;   // one line
+    const char *details;   // paragraphs and examples under the options
+    const cli_option *options;
+    int (*run)(const struct cli_command *command, int argc, char **argv);
+} cli_command;
+
+// The one table of subcommands (main.c); ends with NULL.
+extern const cli_command *const cli_commands[];
+extern const cli_command cli_command_emit, cli_command_explain, cli_command_fit, cli_command_predict,
+    cli_command_info, cli_command_cache, cli_command_help, cli_command_version;
+
+typedef struct cli_parser {
+    const cli_command *command;
+    int argc;
+    char **argv;
+    const char *value; // argument of the option that cli_next returned
+    int first;         // index of the first positional argument, once cli_next returned CLI_END
+    int exit;          // exit status, once cli_next returned CLI_STOP
+} cli_parser;
+
+// argv[0] is the subcommand's name.
+void cli_parser_init(cli_parser *parser, const cli_command *command, int argc, char **argv);
+// The next option's id. --help, --quiet and --verbose are handled inside.
+int cli_next(cli_parser *parser);
+// Checks the number of positional arguments; 0, or CLI_USAGE after a message.
+int cli_positional(const cli_parser *parser, int least, int most, const char *what);
+void cli_help_print(const cli_command *command);
+
+// The candidate nearest to `word` (candidates[i] as far as NULL), or NULL when none is near.
+const char *cli_nearest(const char *word, const char *const *candidates);
+
+// Prints "kmgen COMMAND: ..." and where the help is; returns CLI_USAGE.
+int cli_usage(const cli_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+// Strict readers of option values: 0, or CLI_USAGE after a message that names the option.
+int cli_int(const cli_parser *parser, const char *option, int64_t *out, int64_t lowest, int64_t highest);
+int cli_seed(const cli_parser *parser, uint64_t *out);
+int cli_nonnegative(const cli_parser *parser, const char *option, double *out);
+// `choices` as far as NULL; *out is the index.
+int cli_choice(const cli_parser *parser, const char *option, int *out, const char *const *choices);
+
+// Spec and target ---------------------------------------------------------------------------------------------
+
+// What emit, explain and fit may change in a spec from the command line.
+typedef struct cli_changes {
+    const char *clusters, *target, *type;
+    const char *set[KM_FIXED_MAX]; // NAME=VALUE of plan numbers
+    int set_count;
+} cli_changes;
+
+// Takes the option when it is one of CLI_CLUSTERS, CLI_TARGET, CLI_TYPE, CLI_SET: 0, else CLI_USAGE.
+int cli_changes_take(cli_changes *changes, const cli_parser *parser, int id);
+// Applies them. `device` (or NULL where none is used) gets KM_HOST, a CUDA ordinal or KM_DEVICE_AUTO.
+int cli_changes_apply(km_spec *spec, int *device, const cli_changes *changes, const cli_command *command);
+int cli_is_yaml(const char *path);
+// The list of K for people: "2..10" or "3, 5, 8".
+void cli_clusters_text(char *text, size_t size, const km_spec *spec);
+
+// Data --------------------------------------------------------------------------------------------------------
+
+// Takes one of CLI_DATA_OPTIONS into params: 0, else CLI_USAGE.
+int cli_data_take(km_data_params *params, const cli_parser *parser, int id);
+
+// Terminal ----------------------------------------------------------------------------------------------------
+
+extern int cli_quiet, cli_verbose;
+
+void cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));    // unless --quiet
+void cli_warning(const char *format, ...) __attribute__((format(printf, 1, 2))); // unless --quiet
+// Prints the error; returns the exit status that belongs to the library's status.
+int cli_error(km_status status, const km_error *err);
+int cli_colour(void);        // standard output takes colour
+const km_log *cli_log(void); // log lines on standard error, as --verbose says
+// For km_fit_params.progress: a line on a terminal; non-zero once the user asked to stop.
+int cli_progress(void *user, const km_progress *progress);
+void cli_progress_clear(void);
+
+// Ctrl-C and SIGTERM: caught, a flag is set and cli_progress returns non-zero; a second one ends the program.
+void cli_interrupts_catch(void);
+void cli_interrupts_default(void);
+int cli_interrupted(void);
+// Ends the program by the signal that came, so that a shell script stops too.
+void cli_interrupts_obey(void);
+// Between these, signals wait: files are written whole.
+void cli_interrupts_hold(void);
+void cli_interrupts_release(void);
+
+// Files -------------------------------------------------------------------------------------------------------
+
+// The cache folder: `given`, else $KMGEN_CACHE_DIR, $XDG_CACHE_HOME/kmgen, ~/.cache/kmgen. NULL when there is
+// none. The text stays valid.
+const char *cli_cache_dir(const char *given);
+// The same for a job: NULL and a warning when it cannot be written to, an error when it was given.
+int cli_cache_dir_usable(const char **out, const char *given);
+
+// An output that will be written at the end: known to be writable before the work begins.
+typedef struct cli_output {
+    const char *option, *path; // path NULL: not asked for
+} cli_output;
+
+// Checks all outputs: 0, or an exit status after a message. At most one may be "-"; none may be an input
+// (`inputs` as far as NULL) or another output.
+int cli_outputs_check(const cli_command *command, const cli_output *outputs, int count,
+                      const char *const *inputs);
+
+#endif

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+#include "cli.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef struct emit_options {
+    const char *output, *templates;
+    cli_changes changes;
+} emit_options;
+
+static int parse(emit_options *options, cli_parser *parser) {
+    for (int id; (id = cli_next(parser)) != CLI_END;) {
+        switch (id) {
+        case CLI_STOP:
+            return -1;
+        case CLI_OUTPUT:
+            options->output = parser->value;
+            break;
+        case CLI_TEMPLATES:
+            options->templates = parser->value;
+            break;
+        default:
+            if (cli_changes_take(&options->changes, parser, id)) {
+                parser->exit = CLI_USAGE;
+                return -1;
+            }
+        }
+    }
+    parser->exit = cli_positional(parser, 1, 1, "SPEC.yaml");
+    return parser->exit ? -1 : 0;
+}
+
+// What was planned, in two lines.
+static void say_planned(const char *path, const km_source *source) {
+    const km_plan *plan = &source->plan;
+    char target[64], clusters[256], numbers[512] = "";
+    km_target_text(target, sizeof target, plan->spec.target);
+    cli_clusters_text(clusters, sizeof clusters, &plan->spec);
+    for (int64_t i = 0; i < plan->numbers_count; i++) {
+        size_t used = strlen(numbers);
+        snprintf(numbers + used, sizeof numbers - used, "%s%s %lld", i ? ", " : "", plan->numbers[i].name,
+                 (long long)plan->numbers[i].value);
+    }
+    cli_note("%s: %s, %s, %lld features, K = %s, design %s", path, target, km_type_name(plan->spec.type),
+             (long long)plan->spec.features, clusters, km_design_name(plan->design));
+    cli_note("%s; %s", plan->design_reason, numbers);
+}
+
+static int run(const cli_command *command, int argc, char **argv) {
+    emit_options options = {0};
+    km_error err = {""};
+    km_spec spec;
+    km_plan plan;
+    km_source source;
+    char path[4200];
+    cli_parser parser;
+    cli_parser_init(&parser, command, argc, argv);
+    if (parse(&options, &parser)) return parser.exit;
+    km_spec_init(&spec);
+    km_plan_init(&plan);
+    km_source_init(&source);
+    int exit = 0;
+    km_status status = km_spec_read(&spec, argv[parser.first], &err);
+    if (status == KM_OK) exit = cli_changes_apply(&spec, NULL, &options.changes, command);
+    if (exit) goto done;
+    if (status == KM_OK) status = km_plan_make(&plan, &spec, NULL, &err);
+    if (status == KM_OK) status = km_source_emit(&source, &plan, options.templates, &err);
+    if (status == KM_OK) {
+        struct stat info;
+        const char *folder = options.output ? options.output : ".";
+        int is_stdout = strcmp(folder, "-") == 0;
+        if (!is_stdout && (stat(folder, &info) != 0 || !S_ISDIR(info.st_mode))) {
+            fprintf(stderr, "kmgen: -o %s is no folder; make it first, or use -o - for standard output\n",
+                    folder);
+            exit = CLI_FAILED;
+            goto done;
+        }
+        snprintf(path, sizeof path, "%s%s%s", options.output ? folder : "", options.output ? "/" : "",
+                 source.file_name);
+        cli_interrupts_hold();
+        status = km_text_write(is_stdout ? "-" : path, source.text, &err);
+        cli_interrupts_release();
+        if (status == KM_OK) say_planned(is_stdout ? "standard output" : path, &source);
+    }
+    if (status != KM_OK) exit = cli_error(status, &err);
+done:
+    km_source_clear(&source);
+    km_plan_clear(&plan);
+    km_spec_clear(&spec);
+    return exit;
+}
+
+static const cli_option options_list[] = {
+    {CLI_OUTPUT, "output", 'o', "DIR", "folder of the emitted file, or - for standard output; default: ."},
+    {CLI_CLUSTERS, "clusters", 'k', "LIST",
+     "the list of K instead of the spec's: 2..10, 3,5,8, 2..20 step 2"},
+    {CLI_TARGET, "target", 't', "TARGET", "cpu, cpu:avx512, cuda, cuda:sm_90 ... instead of the spec's"},
+    {CLI_TYPE, "type", 0, "f32|f64", "element type instead of the spec's"},
+    {CLI_SET, "set", 0, "NAME=VALUE", "fix a number of the plan, e.g. block=256 or design=shared"},
+    {CLI_TEMPLATES, "templates", 0, "DIR", "read the templates from DIR, to try an edit without a build"},
+    CLI_COMMON_OPTIONS,
+};
+
+const cli_command cli_command_emit = {
+    "emit",
+    "[OPTIONS] SPEC.yaml",
+    "Writes NAME.cu or NAME.c, specialised on the spec's numbers, ready for nvcc -c or cc -c",
+    "The same spec gives the same bytes on every machine: a target without an architecture means\n"
+    "avx2 or sm_90 here. 'kmgen SPEC.yaml' is short for 'kmgen emit SPEC.yaml'.\n"
+    "\n"
+    "Examples:\n"
+    "  kmgen specs/small.yaml                     writes ./small.cu or ./small.c\n"
+    "  kmgen emit -o build specs/small.yaml       writes into build/\n"
+    "  kmgen emit -o - --target cpu SPEC.yaml     prints C\n",
+    options_list,
+    run,
+};

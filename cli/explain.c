@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+#include "cli.h"
+#include <kmgen/module.h>
+
+#include <stdio.h>
+
+typedef struct explain_options {
+    int64_t points;
+    int on_device;
+    cli_changes changes;
+} explain_options;
+
+static int parse(explain_options *options, cli_parser *parser) {
+    for (int id; (id = cli_next(parser)) != CLI_END;) {
+        int bad = 0;
+        switch (id) {
+        case CLI_STOP:
+            return -1;
+        case CLI_POINTS:
+            bad = cli_int(parser, "--points", &options->points, 1, INT64_MAX);
+            break;
+        case CLI_DEVICE:
+            options->on_device = 1;
+            break;
+        default:
+            bad = cli_changes_take(&options->changes, parser, id);
+        }
+        if (bad) {
+            parser->exit = bad;
+            return -1;
+        }
+    }
+    parser->exit = cli_positional(parser, 1, 1, "SPEC.yaml");
+    return parser->exit ? -1 : 0;
+}
+
+// Facts of the device that the spec's target names, instead of the nominal ones.
+static km_status ask_device(km_device_facts *facts, km_spec *spec, int device, km_error *err) {
+    if (device == KM_DEVICE_AUTO)
+        device = spec->target.kind == KM_TARGET_CPU    ? KM_HOST
+                 : spec->target.kind == KM_TARGET_CUDA ? 0
+                 : km_device_count() > 0               ? 0
+                                                       : KM_HOST;
+    km_status status = km_device_query(facts, device, err);
+    if (status == KM_OK && !spec->target.arch) spec->target = facts->target;
+    return status;
+}
+
+static int run(const cli_command *command, int argc, char **argv) {
+    explain_options options = {0};
+    km_error err = {""};
+    km_spec spec;
+    km_plan plan;
+    km_plan_params params;
+    km_device_facts facts;
+    char *text = NULL;
+    int device = KM_DEVICE_AUTO;
+    cli_parser parser;
+    cli_parser_init(&parser, command, argc, argv);
+    if (parse(&options, &parser)) return parser.exit;
+    km_spec_init(&spec);
+    km_plan_init(&plan);
+    km_plan_params_init(&params);
+    params.points = options.points;
+    int exit = 0;
+    km_status status = km_spec_read(&spec, argv[parser.first], &err);
+    if (status == KM_OK)
+        exit = cli_changes_apply(&spec, options.on_device ? &device : NULL, &options.changes, command);
+    if (exit) goto done;
+    if (status == KM_OK && options.on_device) {
+        km_device_facts_init(&facts, spec.target);
+        status = ask_device(&facts, &spec, device, &err);
+        params.facts = &facts;
+    }
+    if (status == KM_OK) status = km_plan_make(&plan, &spec, &params, &err);
+    if (status == KM_OK) status = km_plan_explain(&text, &plan, &err);
+    if (status == KM_OK)
+        fputs(text, stdout);
+    else
+        exit = cli_error(status, &err);
+done:
+    km_text_free(text);
+    km_plan_clear(&plan);
+    km_spec_clear(&spec);
+    return exit;
+}
+
+static const cli_option options_list[] = {
+    {CLI_POINTS, "points", 'n', "N", "number of points, which decides memory and some numbers"},
+    {CLI_CLUSTERS, "clusters", 'k', "LIST",
+     "the list of K instead of the spec's: 2..10, 3,5,8, 2..20 step 2"},
+    {CLI_TARGET, "target", 't', "TARGET", "cpu, cpu:avx512, cuda, cuda:sm_90 ... instead of the spec's"},
+    {CLI_TYPE, "type", 0, "f32|f64", "element type instead of the spec's"},
+    {CLI_SET, "set", 0, "NAME=VALUE", "fix a number of the plan, e.g. block=256 or design=shared"},
+    {CLI_DEVICE, "device", 0, NULL,
+     "plan for this machine's device (CUDA where there is one, else the\nCPU) "
+     "instead of a nominal one"},
+    CLI_COMMON_OPTIONS,
+};
+
+const cli_command cli_command_explain = {
+    "explain",
+    "[OPTIONS] SPEC.yaml",
+    "Prints every planned number with its reason, the budgets and what bounds the time",
+    "Examples:\n"
+    "  kmgen explain specs/small.yaml --points 33554432\n"
+    "  kmgen explain specs/small.yaml --target cuda:sm_90\n"
+    "  kmgen explain specs/small.yaml --device       with this machine's own figures\n",
+    options_list,
+    run,
+};

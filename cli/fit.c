@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: MIT
+#include "cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// In the order in which they are checked, written and indexed below.
+enum { OUT_JSON, OUT_MODEL, OUT_LABELS, OUT_CENTROIDS, OUT_PLOT, OUT_COUNT };
+
+typedef struct fit_options {
+    const char *spec_path, *data_path;
+    const char *init, *source, *cache_dir;
+    int64_t restarts; // 0: the spec's
+    int labels_of_all, dry_run;
+    cli_changes changes;
+    cli_output outputs[OUT_COUNT];
+    km_data_params data;
+    km_fit_params fit;
+} fit_options;
+
+// All that a fit holds; freed as one.
+typedef struct fit_job {
+    km_spec spec;
+    km_data *data;
+    double *init_rows;
+    char *source_text;
+    km_result *result;
+} fit_job;
+
+static int take_criterion(km_criterion *out, const cli_parser *parser) {
+    static const char *const names[] = {
+#define CRITERION_NAME(name, title, best) #name,
+        KM_CRITERIA(CRITERION_NAME)
+#undef CRITERION_NAME
+            NULL,
+    };
+    int choice = 0;
+    if (cli_choice(parser, "--criterion", &choice, names)) return CLI_USAGE;
+    *out = (km_criterion)choice;
+    return 0;
+}
+
+static int take_scale(km_scale *out, const cli_parser *parser) {
+    static const char *const names[] = {"none", "standard", "minmax", NULL};
+    static const km_scale scales[] = {KM_SCALE_NONE, KM_SCALE_STANDARD, KM_SCALE_MINMAX};
+    int choice = 0;
+    if (cli_choice(parser, "--scale", &choice, names)) return CLI_USAGE;
+    *out = scales[choice];
+    return 0;
+}
+
+static int take_labels_of(int *all, const cli_parser *parser) {
+    static const char *const names[] = {"best", "all", NULL};
+    return cli_choice(parser, "--labels-of", all, names);
+}
+
+static int take(fit_options *options, const cli_parser *parser, int id) {
+    km_fit_params *fit = &options->fit;
+    switch (id) {
+    case CLI_N_INIT:
+        return cli_int(parser, "--n-init", &options->restarts, 1, 1000000);
+    case CLI_MAX_ITER:
+        return cli_int(parser, "--max-iter", &fit->iterations_max, 1, INT64_MAX);
+    case CLI_TOL:
+        return cli_nonnegative(parser, "--tol", &fit->tol);
+    case CLI_MIN_CHANGES:
+        return cli_int(parser, "--min-changes", &fit->changes_min, 0, INT64_MAX);
+    case CLI_INIT:
+        options->init = parser->value;
+        return 0;
+    case CLI_SCALE:
+        return take_scale(&fit->scale, parser);
+    case CLI_SEED:
+        return cli_seed(parser, &fit->seed);
+    case CLI_CRITERION:
+        return take_criterion(&fit->criterion, parser);
+    case CLI_THREADS:
+        return cli_int(parser, "--threads", &fit->threads, 1, 4096);
+    case CLI_SOURCE:
+        options->source = parser->value;
+        return 0;
+    case CLI_CACHE_DIR:
+        options->cache_dir = parser->value;
+        return 0;
+    case CLI_DRY_RUN:
+        options->dry_run = 1;
+        return 0;
+    case CLI_WEIGHTS:
+        options->data.weights = parser->value;
+        return 0;
+    case CLI_JSON:
+        options->outputs[OUT_JSON].path = parser->value;
+        return 0;
+    case CLI_MODEL:
+        options->outputs[OUT_MODEL].path = parser->value;
+        return 0;
+    case CLI_LABELS:
+        options->outputs[OUT_LABELS].path = parser->value;
+        return 0;
+    case CLI_LABELS_OF:
+        return take_labels_of(&options->labels_of_all, parser);
+    case CLI_CENTROIDS:
+        options->outputs[OUT_CENTROIDS].path = parser->value;
+        return 0;
+    case CLI_PLOT:
+        options->outputs[OUT_PLOT].path = parser->value;
+        return 0;
+    case CLI_FORMAT:
+    case CLI_FEATURES:
+    case CLI_HEADER:
+    case CLI_COLUMNS:
+    case CLI_NAN:
+        return cli_data_take(&options->data, parser, id);
+    default:
+        return cli_changes_take(&options->changes, parser, id);
+    }
+}
+
+static int take_positional(fit_options *options, const cli_parser *parser) {
+    char **names = parser->argv + parser->first;
+    if (cli_positional(parser, 1, 2, "DATA")) return CLI_USAGE;
+    int count = parser->argc - parser->first;
+    options->data_path = names[count - 1];
+    options->spec_path = count == 2 ? names[0] : NULL;
+    if (cli_is_yaml(options->data_path) && !(count == 2 && cli_is_yaml(names[0])))
+        return cli_usage(parser->command,
+                         count == 1 ? "%s is a spec; the data are missing: kmgen fit SPEC.yaml DATA"
+                                    : "%s is a spec and stands first: kmgen fit SPEC.yaml DATA",
+                         options->data_path);
+    return 0;
+}
+
+static int ends_with(const char *text, const char *end) {
+    size_t text_size = strlen(text), end_size = strlen(end);
+    return text_size > end_size && strcmp(text + text_size - end_size, end) == 0;
+}
+
+// What is wrong whatever the files hold, and outputs that cannot be written: before anything is read.
+static int check(const fit_options *options, const cli_command *command) {
+    const char *labels = options->outputs[OUT_LABELS].path, *plot = options->outputs[OUT_PLOT].path;
+    const char *inputs[6] = {options->data_path};
+    int count = 1;
+    if (options->labels_of_all && !labels)
+        return cli_usage(command, "--labels-of all needs --labels FILE.npy");
+    if (plot && !ends_with(plot, ".svg") && !ends_with(plot, ".png"))
+        return cli_usage(command, "--plot writes .svg or .png, got '%s'", plot);
+    if (options->data.weights && strcmp(options->data.weights, "-") == 0 &&
+        strcmp(options->data_path, "-") == 0)
+        return cli_usage(command, "data and --weights cannot both be standard input");
+    if (options->data.weights) inputs[count++] = options->data.weights;
+    if (options->spec_path) inputs[count++] = options->spec_path;
+    if (options->init) inputs[count++] = options->init;
+    if (options->source) inputs[count++] = options->source;
+    return cli_outputs_check(command, options->outputs, OUT_COUNT, inputs);
+}
+
+static int parse(fit_options *options, cli_parser *parser) {
+    for (int id; (id = cli_next(parser)) != CLI_END;) {
+        if (id == CLI_STOP) return -1;
+        if ((parser->exit = take(options, parser, id)) != 0) return -1;
+    }
+    parser->exit = take_positional(options, parser);
+    if (!parser->exit) parser->exit = check(options, parser->command);
+    return parser->exit ? -1 : 0;
+}
+
+static km_status read_init(fit_job *job, fit_options *options, km_error *err) {
+    options->fit.init = KM_INIT_PLUSPLUS;
+    if (!options->init || strcmp(options->init, "k-means++") == 0) return KM_OK;
+    if (strcmp(options->init, "random") == 0) {
+        options->fit.init = KM_INIT_RANDOM;
+        return KM_OK;
+    }
+    km_data *rows = NULL;
+    km_status status = km_data_open(&rows, options->init, NULL, err);
+    if (status != KM_OK) return status;
+    int64_t n = km_data_points(rows), d = km_data_features(rows);
+    if (d != km_data_features(job->data)) {
+        snprintf(err->text, sizeof err->text,
+                 "--init %s has %lld columns, %s has %lld; they must be the same", options->init,
+                 (long long)d, options->data_path, (long long)km_data_features(job->data));
+        status = KM_ERROR_DATA;
+    } else if (!(job->init_rows = malloc((size_t)(n * d) * sizeof(double) + 1))) {
+        snprintf(err->text, sizeof err->text, "not enough memory for the rows of --init %s", options->init);
+        status = KM_ERROR_MEMORY;
+    } else {
+        status = km_data_read(job->init_rows, rows, 0, n, KM_FLOAT64, err);
+        options->fit.init = KM_INIT_GIVEN;
+        options->fit.init_rows = job->init_rows;
+        options->fit.init_count = n;
+    }
+    km_data_destroy(&rows);
+    return status;
+}
+
+// The whole file as text; a source is never large.
+static km_status read_source(char **out, const char *path, km_error *err) {
+    enum { BYTES_MAX = 64 << 20 };
+    FILE *stream = fopen(path, "rb");
+    char *text = stream ? malloc(BYTES_MAX + 1) : NULL;
+    size_t size = text ? fread(text, 1, BYTES_MAX + 1, stream) : 0;
+    if (!text || ferror(stream) || size > BYTES_MAX || memchr(text, 0, size)) {
+        snprintf(err->text, sizeof err->text, "cannot read --source %s: %s", path,
+                 stream ? "no text of less than 64 MiB" : "no such file, or it may not be read");
+        free(text);
+        if (stream) fclose(stream);
+        return KM_ERROR_IO;
+    }
+    fclose(stream);
+    text[size] = 0;
+    *out = text;
+    return KM_OK;
+}
+
+// Spec and data, ready for km_fit: 0 or an exit status after a message.
+static int prepare(fit_job *job, fit_options *options, const cli_command *command) {
+    km_error err = {""};
+    km_status status = KM_OK;
+    if (options->spec_path) status = km_spec_read(&job->spec, options->spec_path, &err);
+    if (status != KM_OK) return cli_error(status, &err);
+    options->fit.device = KM_DEVICE_AUTO;
+    int exit = cli_changes_apply(&job->spec, &options->fit.device, &options->changes, command);
+    if (exit) return exit;
+    if (options->restarts) job->spec.restarts = options->restarts;
+    if (!options->data.features) options->data.features = job->spec.features; // raw files need it
+    options->data.type = job->spec.type;
+    status = km_data_open(&job->data, options->data_path, &options->data, &err);
+    if (status == KM_OK) status = read_init(job, options, &err);
+    if (status == KM_OK && options->source) status = read_source(&job->source_text, options->source, &err);
+    options->fit.source_text = job->source_text;
+    options->fit.labels = !options->outputs[OUT_LABELS].path ? KM_LABELS_NONE
+                          : options->labels_of_all           ? KM_LABELS_ALL
+                                                             : KM_LABELS_BEST;
+    options->fit.log = cli_log();
+    options->fit.progress = cli_progress;
+    if (status != KM_OK) return cli_error(status, &err);
+    return options->dry_run ? 0 : cli_cache_dir_usable(&options->fit.cache_dir, options->cache_dir);
+}
+
+static int dry_run(const fit_job *job, const fit_options *options) {
+    km_error err = {""};
+    km_plan plan;
+    char *text = NULL;
+    km_plan_init(&plan);
+    km_status status = km_fit_plan(&plan, &job->spec, job->data, &options->fit, &err);
+    if (status == KM_OK) status = km_plan_explain(&text, &plan, &err);
+    if (status == KM_OK) fputs(text, stdout);
+    km_text_free(text);
+    km_plan_clear(&plan);
+    return status == KM_OK ? CLI_DONE : cli_error(status, &err);
+}
+
+// Labels of the best K, or one row a point with one column a K in ascending order.
+static km_status write_labels(const char *path, const km_result *result, int all, km_error *err) {
+    int64_t rows = result->rows, columns = result->models_count;
+    if (!all) return km_npy_write(path, result->models[result->selection.best].labels, rows, 0, "<i4", err);
+    int32_t *table = malloc((size_t)rows * (size_t)columns * sizeof *table + 1);
+    if (!table) {
+        snprintf(err->text, sizeof err->text,
+                 "not enough memory for %lld x %lld labels; --labels-of best needs less", (long long)rows,
+                 (long long)columns);
+        return KM_ERROR_MEMORY;
+    }
+    for (int64_t m = 0; m < columns; m++)
+        for (int64_t i = 0; i < rows; i++) table[i * columns + m] = result->models[m].labels[i];
+    km_status status = km_npy_write(path, table, rows, columns, "<i4", err);
+    free(table);
+    return status;
+}
+
+static km_status write_json(const char *path, const km_result *result, km_error *err) {
+    char *text = NULL;
+    km_status status = km_result_to_json(&text, result, err);
+    if (status == KM_OK) status = km_text_write(path, text, err);
+    km_text_free(text);
+    return status;
+}
+
+static km_status write_output(int which, const char *path, const fit_job *job, const fit_options *options,
+                              km_error *err) {
+    const km_result *result = job->result;
+    const km_model *best = &result->models[result->selection.best];
+    switch (which) {
+    case OUT_JSON:
+        return write_json(path, result, err);
+    case OUT_MODEL:
+        return km_model_write(path, result, result->selection.best, err);
+    case OUT_LABELS:
+        return write_labels(path, result, options->labels_of_all, err);
+    case OUT_CENTROIDS:
+        return km_npy_write(path, best->centroids, best->k, result->d, "<f8", err);
+    default:
+        return km_result_plot(path, result, err);
+    }
+}
+
+// Writes every output that it can, files first: one that fails (a disk that filled up) loses no other.
+static int write_outputs(const fit_job *job, const fit_options *options) {
+    int exit = CLI_DONE, stdout_taken = 0;
+    cli_interrupts_hold();
+    for (int o = 0; o < OUT_COUNT; o++) {
+        km_error err = {""};
+        const char *path = options->outputs[o].path;
+        if (!path) continue;
+        if (strcmp(path, "-") == 0) {
+            stdout_taken = 1;
+            continue;
+        }
+        km_status status = write_output(o, path, job, options, &err);
+        if (status != KM_OK) exit = cli_error(status, &err);
+    }
+    cli_interrupts_default();
+    cli_interrupts_release();
+    km_error err = {""};
+    km_status status = KM_OK;
+    if (stdout_taken) {
+        for (int o = 0; o < OUT_COUNT && status == KM_OK; o++)
+            if (options->outputs[o].path && strcmp(options->outputs[o].path, "-") == 0)
+                status = write_output(o, "-", job, options, &err);
+    } else {
+        char *table = NULL;
+        status = km_result_to_table(&table, job->result, cli_colour(), cli_verbose > 0, &err);
+        if (status == KM_OK) fputs(table, stdout);
+        km_text_free(table);
+    }
+    return status == KM_OK ? exit : cli_error(status, &err);
+}
+
+static int run_fit(fit_job *job, fit_options *options) {
+    km_error err = {""};
+    cli_interrupts_catch();
+    km_status status = km_fit(&job->result, &job->spec, job->data, &options->fit, &err);
+    cli_progress_clear();
+    // A compiler that died of the same Ctrl-C reports something else: the user's wish is the reason.
+    if (status != KM_OK && (cli_interrupted() || status == KM_ERROR_INTERRUPTED)) {
+        fprintf(stderr, "kmgen: interrupted; nothing was written\n");
+        return CLI_FAILED;
+    }
+    if (status != KM_OK) return cli_error(status, &err);
+    for (int64_t w = 0; w < job->result->warnings_count; w++) cli_warning("%s", job->result->warnings[w]);
+    return write_outputs(job, options);
+}
+
+static int run(const cli_command *command, int argc, char **argv) {
+    fit_job job = {0};
+    fit_options options = {.outputs = {{"--json", NULL},
+                                       {"--model", NULL},
+                                       {"--labels", NULL},
+                                       {"--centroids", NULL},
+                                       {"--plot", NULL}}};
+    cli_parser parser;
+    km_data_params_init(&options.data);
+    km_fit_params_init(&options.fit);
+    cli_parser_init(&parser, command, argc, argv);
+    if (parse(&options, &parser)) return parser.exit;
+    km_spec_init(&job.spec);
+    int exit = prepare(&job, &options, command);
+    if (!exit) exit = options.dry_run ? dry_run(&job, &options) : run_fit(&job, &options);
+    km_result_destroy(&job.result);
+    km_data_destroy(&job.data);
+    free(job.init_rows);
+    free(job.source_text);
+    km_spec_clear(&job.spec);
+    if (exit) cli_interrupts_obey();
+    return exit;
+}
+
+static const cli_option options_list[] = {
+    {CLI_CLUSTERS, "clusters", 'k', "LIST",
+     "the list of K: 8, 2..12, 3,5,8, 2..20 step 2;\ndefault: 2..min(20, n-1)"},
+    {CLI_N_INIT, "n-init", 0, "N", "restarts of each K; default: 10"},
+    {CLI_MAX_ITER, "max-iter", 0, "N", "iterations of a restart at most; default: 300"},
+    {CLI_TOL, "tol", 0, "X",
+     "stop when the centroids' squared shift is at most X times the\n"
+     "mean variance of the features; 0: when nothing changes; default: 1e-4"},
+    {CLI_MIN_CHANGES, "min-changes", 0, "N", "also stop when fewer than N labels change; default: off"},
+    {CLI_INIT, "init", 0, "HOW",
+     "k-means++ (default), random, or a file with the first centroids:\n"
+     "max(K) rows, of which each K takes its first K, or the rows of\n"
+     "every K in ascending order; means one restart"},
+    {CLI_SCALE, "scale", 0, "none|standard|minmax",
+     "\nscale the features first; centroids come back in original units"},
+    {CLI_SEED, "seed", 0, "N", "of all random draws; default: 0. Same seed, same result"},
+    {CLI_TYPE, "type", 0, "f32|f64", "element type of points and centroids; default: f32"},
+    {CLI_TARGET, "target", 't', "TARGET", "auto (default: the GPU where there is one), cpu, cuda, cuda:N"},
+    {CLI_WEIGHTS, "weights", 0, "FILE", "one weight a row"},
+    {CLI_CRITERION, "criterion", 0, "NAME", "what decides the best K; default: calinski_harabasz"},
+    CLI_DATA_OPTIONS,
+    {CLI_JSON, "json", 0, "FILE", "write the result as JSON; with - standard output holds only that"},
+    {CLI_MODEL, "model", 0, "FILE", "write the best model, for kmgen predict"},
+    {CLI_LABELS, "labels", 0, "FILE.npy", "write the labels of the best K"},
+    {CLI_LABELS_OF, "labels-of", 0, "best|all", "all: a row a point, a column a K"},
+    {CLI_CENTROIDS, "centroids", 0, "FILE.npy", "write the centroids of the best K"},
+    {CLI_PLOT, "plot", 0, "FILE.svg|png", "draw inertia and the criterion over K"},
+    {CLI_THREADS, "threads", 0, "N", "CPU threads; default: all cores. Never changes the result"},
+    {CLI_SET, "set", 0, "NAME=VALUE", "fix a number of the plan, e.g. block=256 or design=shared"},
+    {CLI_SOURCE, "source", 0, "FILE", "use this text (an emitted file, edited by hand) for the kernels"},
+    {CLI_CACHE_DIR, "cache-dir", 0, "DIR", "keep compiled modules here; default: see kmgen cache --help"},
+    {CLI_DRY_RUN, "dry-run", 0, NULL, "print the plan and the memory it needs; run nothing"},
+    CLI_COMMON_OPTIONS,
+};
+
+const cli_command cli_command_fit = {
+    "fit",
+    "[OPTIONS] [SPEC.yaml] DATA",
+    "Clusters DATA for every K and every restart at once, and picks the best K",
+    "DATA is .npy, .csv, .tsv (also gzipped), raw .f32 or .f64 with --features, or - for standard\n"
+    "input. The table of all K goes to standard output, all else to standard error. Exit status: 0\n"
+    "done, 1 failed, 2 wrong usage.\n"
+    "\n"
+    "Examples:\n"
+    "  kmgen fit iris.csv -k 2..10\n"
+    "  kmgen fit iris.csv -k 2..10 --scale standard --plot iris.svg --json iris.json\n"
+    "  kmgen fit points.f32 --features 4 -k 3..5 --target cuda --model best.json --labels labels.npy\n"
+    "  zcat table.csv.gz | kmgen fit - --format csv --columns x,y --json - | jq .best.k\n"
+    "  kmgen fit specs/small.yaml points.npy --dry-run\n",
+    options_list,
+    run,
+};

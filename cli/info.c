@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+// What this machine has, what is missing and how to get it.
+#include "cli.h"
+#include <kmgen/module.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void print_device(const char *title, int device) {
+    km_error err = {""};
+    km_device_facts facts = {.size = sizeof facts};
+    char target[64];
+    if (km_device_query(&facts, device, &err) != KM_OK) {
+        printf("%-11s none: %s\n", title, err.text);
+        return;
+    }
+    km_target_text(target, sizeof target, facts.target);
+    printf("%-11s %s (%s), %lld %s", title, facts.name, target, (long long)facts.units,
+           device == KM_HOST ? "threads" : "multiprocessors");
+    if (facts.memory_bytes) printf(", %.1f GiB", (double)facts.memory_bytes / 1073741824.0);
+    if (facts.bandwidth_gbs > 0 && device != KM_HOST) printf(", %.0f GB/s", facts.bandwidth_gbs);
+    printf("\n");
+}
+
+// First line of "NAME --version", when NAME is found; non-zero then.
+static int print_compiler(const char *title, const char *name) {
+    char command[256], line[256];
+    snprintf(command, sizeof command, "%s --version 2>/dev/null", name);
+    FILE *pipe = popen(command, "r");
+    int found = pipe && fgets(line, sizeof line, pipe) != NULL;
+    while (found && fgetc(pipe) != EOF) {
+    }
+    if (pipe) pclose(pipe);
+    if (found) printf("%-11s %s: %.*s\n", title, name, (int)strcspn(line, "\n"), line);
+    return found;
+}
+
+static void print_compilers(void) {
+    static const char *const names[] = {"cc", "gcc", "clang"}; // in the order in which the library tries them
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (print_compiler("C compiler", names[i])) return;
+    printf("%-11s none: CPU kernels come ready-made and slower; get one by: apt install gcc\n", "C compiler");
+}
+
+static void print_cache(const char *given) {
+    km_cache_stats stats = {.size = sizeof stats};
+    km_error err = {""};
+    const char *dir = cli_cache_dir(given);
+    if (!dir)
+        printf("%-11s none: neither KMGEN_CACHE_DIR nor HOME names a folder\n", "cache");
+    else if (km_cache_look(&stats, dir, &err) != KM_OK)
+        printf("%-11s %s: %s\n", "cache", dir, err.text);
+    else
+        printf("%-11s %s: %lld entr%s, %.1f MiB\n", "cache", dir, (long long)stats.entries_count,
+               stats.entries_count == 1 ? "y" : "ies", (double)stats.bytes / 1048576.0);
+}
+
+static int run(const cli_command *command, int argc, char **argv) {
+    const char *cache_dir = NULL;
+    cli_parser parser;
+    cli_parser_init(&parser, command, argc, argv);
+    for (int id; (id = cli_next(&parser)) != CLI_END;) {
+        if (id == CLI_STOP) return parser.exit;
+        if (id == CLI_CACHE_DIR) cache_dir = parser.value;
+    }
+    if (cli_positional(&parser, 0, 0, "")) return CLI_USAGE;
+    printf("%-11s %s\n", "kmgen", km_version());
+    print_device("CPU", KM_HOST);
+    int count = km_device_count();
+    for (int device = 0; device < count; device++) {
+        char title[32];
+        snprintf(title, sizeof title, "cuda:%d", device);
+        print_device(title, device);
+    }
+    if (count == 0) print_device("GPU", 0);
+    print_compilers();
+    print_cache(cache_dir);
+    return CLI_DONE;
+}
+
+static const cli_option options_list[] = {
+    {CLI_CACHE_DIR, "cache-dir", 0, "DIR", "folder of the cache; default: see kmgen cache --help"},
+    CLI_COMMON_OPTIONS,
+};
+
+const cli_command cli_command_info = {
+    "info",
+    "",
+    "Shows devices, compilers, NVRTC and the cache: what is missing and how to get it",
+    "Example:\n  kmgen info\n",
+    options_list,
+    run,
+};

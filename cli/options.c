@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+// The command line: one option list a subcommand feeds getopt_long and --help.
+#include "cli.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPTIONS_MAX = 64, WORD_MAX = 64 };
+
+// Edits (insert, delete, replace, swap of neighbours) that turn a into b; words longer than WORD_MAX are far.
+static int edit_distance(const char *a, const char *b) {
+    size_t a_size = strlen(a), b_size = strlen(b);
+    if (a_size >= WORD_MAX || b_size >= WORD_MAX) return WORD_MAX;
+    int cost[WORD_MAX + 1][WORD_MAX + 1];
+    for (size_t i = 0; i <= a_size; i++) {
+        for (size_t j = 0; j <= b_size; j++) {
+            if (i == 0 || j == 0) {
+                cost[i][j] = (int)(i + j);
+                continue;
+            }
+            int best = cost[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            if (cost[i - 1][j] + 1 < best) best = cost[i - 1][j] + 1;
+            if (cost[i][j - 1] + 1 < best) best = cost[i][j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                cost[i - 2][j - 2] + 1 < best)
+                best = cost[i - 2][j - 2] + 1;
+            cost[i][j] = best;
+        }
+    }
+    return cost[a_size][b_size];
+}
+
+const char *cli_nearest(const char *word, const char *const *candidates) {
+    const char *best = NULL;
+    int best_distance = (int)strlen(word) / 3 + 2; // one typo in a short word, more in a long one
+    for (; *candidates; candidates++) {
+        int distance = edit_distance(word, *candidates);
+        if (distance < best_distance) {
+            best_distance = distance;
+            best = *candidates;
+        }
+    }
+    return best;
+}
+
+int cli_usage(const cli_command *command, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fprintf(stderr, "kmgen%s%s: ", command ? " " : "", command ? command->name : "");
+    vfprintf(stderr, format, args);
+    fprintf(stderr, "\nTry 'kmgen %s%s--help'.\n", command ? command->name : "", command ? " " : "");
+    va_end(args);
+    return CLI_USAGE;
+}
+
+void cli_parser_init(cli_parser *parser, const cli_command *command, int argc, char **argv) {
+    *parser = (cli_parser){.command = command, .argc = argc, .argv = argv};
+    optind = 0; // glibc: begin anew
+    opterr = 0;
+}
+
+// The option that getopt refused, as it was written, without "=VALUE".
+static int refuse_unknown(cli_parser *parser) {
+    const cli_option *options = parser->command->options;
+    const char *names[OPTIONS_MAX + 1];
+    char word[WORD_MAX];
+    int count = 0;
+    if (optopt > 0 && optopt < CLI_HELP) {
+        return cli_usage(parser->command, "unknown option -%c", optopt);
+    }
+    const char *text = parser->argv[optind - 1];
+    snprintf(word, sizeof word, "%s", text + strspn(text, "-"));
+    word[strcspn(word, "=")] = 0;
+    if (optopt >= CLI_HELP) return cli_usage(parser->command, "--%s takes no value", word);
+    char matches[256] = "";
+    int matches_count = 0;
+    for (; options[count].name; count++) {
+        names[count] = options[count].name;
+        if (strncmp(names[count], word, strlen(word)) != 0) continue;
+        size_t used = strlen(matches);
+        snprintf(matches + used, sizeof matches - used, "%s--%s", used ? ", " : "", names[count]);
+        matches_count++;
+    }
+    names[count] = NULL;
+    if (matches_count > 1) return cli_usage(parser->command, "--%s may mean %s", word, matches);
+    const char *nearest = cli_nearest(word, names);
+    if (nearest) return cli_usage(parser->command, "unknown option --%s; did you mean --%s?", word, nearest);
+    return cli_usage(parser->command, "unknown option --%s", word);
+}
+
+int cli_next(cli_parser *parser) {
+    const cli_option *options = parser->command->options;
+    struct option longs[OPTIONS_MAX + 1] = {0};
+    char letters[2 * OPTIONS_MAX + 2] = ":";
+    int letters_size = 1;
+    for (int o = 0; options[o].name && o < OPTIONS_MAX; o++) {
+        longs[o] = (struct option){options[o].name, options[o].argument ? required_argument : no_argument,
+                                   NULL, options[o].id};
+        if (!options[o].letter) continue;
+        letters[letters_size++] = options[o].letter;
+        if (options[o].argument) letters[letters_size++] = ':';
+    }
+    for (;;) {
+        int id = getopt_long(parser->argc, parser->argv, letters, longs, NULL);
+        parser->value = optarg;
+        parser->exit = CLI_USAGE;
+        if (id == -1) {
+            parser->first = optind;
+            return CLI_END;
+        }
+        if (id == '?') {
+            refuse_unknown(parser);
+            return CLI_STOP;
+        }
+        for (int o = 0; id < CLI_HELP && options[o].name; o++)
+            if (id == options[o].letter) id = options[o].id;
+        if (id == ':') {
+            cli_usage(parser->command, "option %s needs a value", parser->argv[optind - 1]);
+            return CLI_STOP;
+        }
+        if (id == CLI_HELP) {
+            cli_help_print(parser->command);
+            parser->exit = CLI_DONE;
+            return CLI_STOP;
+        }
+        if (id != CLI_QUIET && id != CLI_VERBOSE) return id;
+        if (id == CLI_QUIET) cli_quiet = 1;
+        if (id == CLI_VERBOSE) cli_verbose++;
+    }
+}
+
+int cli_positional(const cli_parser *parser, int least, int most, const char *what) {
+    int count = parser->argc - parser->first;
+    if (count < least) return cli_usage(parser->command, "%s is missing", what);
+    if (count > most)
+        return cli_usage(parser->command, "unexpected argument '%s'", parser->argv[parser->first + most]);
+    return 0;
+}
+
+void cli_help_print(const cli_command *command) {
+    printf("Usage: kmgen %s %s\n\n%s.\n", command->name, command->arguments, command->summary);
+    printf("\nOptions:\n");
+    for (const cli_option *o = command->options; o->name; o++) {
+        char left[64];
+        if (o->letter)
+            snprintf(left, sizeof left, "-%c, --%s%s%s", o->letter, o->name, o->argument ? " " : "",
+                     o->argument ? o->argument : "");
+        else
+            snprintf(left, sizeof left, "    --%s%s%s", o->name, o->argument ? " " : "",
+                     o->argument ? o->argument : "");
+        const char *help = o->help;
+        printf("  %-29s %.*s\n", left, (int)strcspn(help, "\n"), help);
+        while (*(help += strcspn(help, "\n"))) { // further lines stand under the first
+            help++;
+            printf("  %-29s %.*s\n", "", (int)strcspn(help, "\n"), help);
+        }
+    }
+    if (command->details) printf("\n%s", command->details);
+}
+
+int cli_int(const cli_parser *parser, const char *option, int64_t *out, int64_t lowest, int64_t highest) {
+    char *end;
+    errno = 0;
+    long long value = strtoll(parser->value, &end, 10);
+    if (end == parser->value || *end || errno || value < lowest || value > highest)
+        return cli_usage(parser->command, "%s must be a whole number %lld..%lld, got '%s'", option,
+                         (long long)lowest, (long long)highest, parser->value);
+    *out = value;
+    return 0;
+}
+
+int cli_seed(const cli_parser *parser, uint64_t *out) {
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(parser->value, &end, 0);
+    if (end == parser->value || *end || errno || strchr(parser->value, '-'))
+        return cli_usage(parser->command, "--seed must be a whole number 0..2^64-1, got '%s'", parser->value);
+    *out = value;
+    return 0;
+}
+
+int cli_nonnegative(const cli_parser *parser, const char *option, double *out) {
+    char *end;
+    double value = strtod(parser->value, &end);
+    if (end == parser->value || *end || !isfinite(value) || value < 0)
+        return cli_usage(parser->command, "%s must be a number of at least 0, got '%s'", option,
+                         parser->value);
+    *out = value;
+    return 0;
+}
+
+int cli_choice(const cli_parser *parser, const char *option, int *out, const char *const *choices) {
+    char all[512] = "";
+    for (int i = 0; choices[i]; i++) {
+        if (strcmp(parser->value, choices[i]) == 0) {
+            *out = i;
+            return 0;
+        }
+        size_t used = strlen(all);
+        snprintf(all + used, sizeof all - used, "%s%s", used ? ", " : "", choices[i]);
+    }
+    const char *nearest = cli_nearest(parser->value, choices);
+    return cli_usage(parser->command, "%s must be one of %s, got '%s'%s%s%s", option, all, parser->value,
+                     nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+// What the command line may change in a spec, and how a table is read.
+#include "cli.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int cli_is_yaml(const char *path) {
+    const char *dot = strrchr(path, '.');
+    return dot && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0);
+}
+
+int cli_changes_take(cli_changes *changes, const cli_parser *parser, int id) {
+    switch (id) {
+    case CLI_CLUSTERS:
+        changes->clusters = parser->value;
+        return 0;
+    case CLI_TARGET:
+        changes->target = parser->value;
+        return 0;
+    case CLI_TYPE:
+        changes->type = parser->value;
+        return 0;
+    case CLI_SET:
+        if (!strchr(parser->value, '='))
+            return cli_usage(parser->command, "--set needs NAME=VALUE, got '%s'", parser->value);
+        if (changes->set_count == KM_FIXED_MAX)
+            return cli_usage(parser->command, "--set may be given %d times at most", KM_FIXED_MAX);
+        changes->set[changes->set_count++] = parser->value;
+        return 0;
+    default:
+        return CLI_USAGE;
+    }
+}
+
+static int set_type(km_spec *spec, const char *text, const cli_command *command) {
+    if (strcmp(text, "f32") == 0 || strcmp(text, "float32") == 0)
+        spec->type = KM_FLOAT32;
+    else if (strcmp(text, "f64") == 0 || strcmp(text, "float64") == 0)
+        spec->type = KM_FLOAT64;
+    else
+        return cli_usage(command, "--type must be f32 or f64, got '%s'", text);
+    return 0;
+}
+
+// "cuda:1" is the second device where something is run; "cuda:sm_90" an architecture.
+static int set_target(km_spec *spec, int *device, const char *text, const cli_command *command) {
+    km_error err = {""};
+    if (device && strncmp(text, "cuda:", 5) == 0 && isdigit((unsigned char)text[5])) {
+        char *end;
+        long ordinal = strtol(text + 5, &end, 10);
+        if (*end || ordinal > 1023)
+            return cli_usage(command, "--target %s: expected cuda:N, N a device", text);
+        *device = (int)ordinal;
+        spec->target = (km_target){KM_TARGET_CUDA, 0};
+        return 0;
+    }
+    if (km_spec_set_target(spec, text, &err) != KM_OK) return cli_usage(command, "--target: %s", err.text);
+    if (!device) return 0;
+    *device = spec->target.kind == KM_TARGET_CPU    ? KM_HOST
+              : spec->target.kind == KM_TARGET_CUDA ? 0
+                                                    : KM_DEVICE_AUTO;
+    return 0;
+}
+
+int cli_changes_apply(km_spec *spec, int *device, const cli_changes *changes, const cli_command *command) {
+    km_error err = {""};
+    if (changes->clusters && km_spec_set_clusters(spec, changes->clusters, &err) != KM_OK)
+        return cli_usage(command, "-k: %s", err.text);
+    if (changes->type && set_type(spec, changes->type, command)) return CLI_USAGE;
+    if (changes->target && set_target(spec, device, changes->target, command)) return CLI_USAGE;
+    for (int i = 0; i < changes->set_count; i++) {
+        char name[64];
+        const char *equals = strchr(changes->set[i], '=');
+        snprintf(name, sizeof name, "%.*s", (int)(equals - changes->set[i]), changes->set[i]);
+        if (km_spec_fix(spec, name, equals + 1, &err) != KM_OK)
+            return cli_usage(command, "--set: %s", err.text);
+    }
+    return 0;
+}
+
+void cli_clusters_text(char *text, size_t size, const km_spec *spec) {
+    const int32_t *clusters = spec->clusters;
+    int64_t count = spec->clusters_count;
+    size_t used = 0;
+    text[0] = 0;
+    if (count > 1 && clusters[count - 1] - clusters[0] == count - 1) {
+        snprintf(text, size, "%d..%d", clusters[0], clusters[count - 1]);
+        return;
+    }
+    for (int64_t k = 0; k < count && used + 16 < size; k++)
+        used += (size_t)snprintf(text + used, size - used, "%s%d", k ? ", " : "", clusters[k]);
+    if (used + 16 >= size) snprintf(text + used, size - used, ", ... %d", clusters[count - 1]);
+}
+
+int cli_data_take(km_data_params *params, const cli_parser *parser, int id) {
+    static const char *const formats[] = {"npy", "csv", "tsv", "f32", "f64", NULL};
+    static const char *const headers[] = {"auto", "yes", "no", NULL};
+    static const char *const nans[] = {"refuse", "drop", NULL};
+    int choice = 0;
+    switch (id) {
+    case CLI_FORMAT:
+        if (cli_choice(parser, "--format", &choice, formats)) return CLI_USAGE;
+        params->format = formats[choice];
+        return 0;
+    case CLI_FEATURES:
+        return cli_int(parser, "--features", &params->features, 1, KM_FEATURES_MAX);
+    case CLI_HEADER:
+        if (cli_choice(parser, "--header", &choice, headers)) return CLI_USAGE;
+        params->header = choice == 0 ? KM_HEADER_AUTO : choice == 1 ? KM_HEADER_YES : KM_HEADER_NO;
+        return 0;
+    case CLI_COLUMNS:
+        params->columns = parser->value;
+        return 0;
+    case CLI_NAN:
+        if (cli_choice(parser, "--nan", &choice, nans)) return CLI_USAGE;
+        params->nan = choice ? KM_NAN_DROP : KM_NAN_REFUSE;
+        return 0;
+    default:
+        return CLI_USAGE;
+    }
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+// Messages, the progress line and signals. Results go to standard output elsewhere; all of this goes to
+// standard error.
+#include "cli.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int cli_quiet, cli_verbose;
+
+static volatile sig_atomic_t stopped_by; // the signal that came
+static int progress_shown;
+
+static void message(const char *kind, const char *format, va_list args) {
+    cli_progress_clear();
+    fprintf(stderr, "kmgen: %s", kind);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+}
+
+void cli_note(const char *format, ...) {
+    if (cli_quiet) return;
+    va_list args;
+    va_start(args, format);
+    message("", format, args);
+    va_end(args);
+}
+
+void cli_warning(const char *format, ...) {
+    if (cli_quiet) return;
+    va_list args;
+    va_start(args, format);
+    message("warning: ", format, args);
+    va_end(args);
+}
+
+int cli_error(km_status status, const km_error *err) {
+    cli_progress_clear();
+    if (err->text[0])
+        fprintf(stderr, "kmgen: %s\n", err->text);
+    else
+        fprintf(stderr, "kmgen: failed (%s)\n", km_status_name(status));
+    return status == KM_ERROR_USAGE ? CLI_USAGE : CLI_FAILED;
+}
+
+static int terminal_is_plain(void) {
+    const char *term = getenv("TERM");
+    return !term || !*term || strcmp(term, "dumb") == 0;
+}
+
+int cli_colour(void) {
+    const char *no_color = getenv("NO_COLOR"); // the convention: any text that is not empty
+    return isatty(STDOUT_FILENO) && !terminal_is_plain() && !(no_color && *no_color);
+}
+
+static void log_line(void *user, km_log_level level, const char *text) {
+    (void)user;
+    if (cli_quiet || (int)level > (cli_verbose > 1 ? KM_LOG_DEBUG : KM_LOG_INFO)) return;
+    cli_progress_clear();
+    fprintf(stderr, "%s\n", text);
+}
+
+const km_log *cli_log(void) {
+    static const km_log log = {log_line, NULL};
+    return cli_verbose && !cli_quiet ? &log : NULL;
+}
+
+int cli_progress(void *user, const km_progress *progress) {
+    static double shown_s = -1;
+    (void)user;
+    if (stopped_by) return 1;
+    if (cli_quiet || cli_verbose || !isatty(STDERR_FILENO) || terminal_is_plain()) return 0;
+    if (shown_s >= 0 && progress->elapsed_s < shown_s + 0.1) return 0;
+    shown_s = progress->elapsed_s;
+    char done[64] = "";
+    if (progress->total > 0)
+        snprintf(done, sizeof done, " %lld of %lld", (long long)progress->done, (long long)progress->total);
+    fprintf(stderr, "\r\033[K%s%s, %lld passes, %.1f s", progress->phase, done, (long long)progress->passes,
+            progress->elapsed_s);
+    fflush(stderr);
+    progress_shown = 1;
+    return 0;
+}
+
+void cli_progress_clear(void) {
+    if (!progress_shown) return;
+    fputs("\r\033[K", stderr);
+    fflush(stderr);
+    progress_shown = 0;
+}
+
+static void on_signal(int signal_number) {
+    stopped_by = signal_number;
+}
+
+void cli_interrupts_catch(void) {
+    // Once: the default comes back with the first signal, so that a second one ends the program at once.
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+void cli_interrupts_default(void) {
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+}
+
+int cli_interrupted(void) {
+    return stopped_by != 0;
+}
+
+void cli_interrupts_obey(void) {
+    cli_progress_clear();
+    int signal_number = stopped_by;
+    if (!signal_number) return;
+    fflush(stdout);
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
+
+static void set_held(int how) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    sigprocmask(how, &set, NULL);
+}
+
+void cli_interrupts_hold(void) {
+    set_held(SIG_BLOCK);
+}
+
+void cli_interrupts_release(void) {
+    set_held(SIG_UNBLOCK);
+}
