@@ -230,7 +230,7 @@ static int compare_numbers(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static km_status cluster_check(int64_t number, km_error *err) {
+km_status km_spec_check_cluster(int64_t number, km_error *err) {
     if (number >= 1 && number <= KM_CLUSTERS_MAX) return KM_OK;
     if (number == INT64_MAX || number == -INT64_MAX)
         return km_fail(err, KM_ERROR_SPEC, "clusters must be 1..%d, got a number that is far too large",
@@ -239,7 +239,7 @@ static km_status cluster_check(int64_t number, km_error *err) {
 }
 
 km_status km_spec_take_clusters(km_spec *spec, int64_t *numbers, int64_t count, km_error *err) {
-    for (int64_t i = 0; i < count; i++) KM_TRY(cluster_check(numbers[i], err));
+    for (int64_t i = 0; i < count; i++) KM_TRY(km_spec_check_cluster(numbers[i], err));
     if (count < 1) return km_fail(err, KM_ERROR_SPEC, "clusters must name at least one K, got an empty list");
     if (count > KM_RANGE_MAX)
         return km_fail(err, KM_ERROR_SPEC, "clusters must name at most %d K, got %" PRId64, KM_RANGE_MAX,
@@ -281,8 +281,8 @@ static int take_integer(int64_t *value, const char **at) {
 }
 
 static km_status set_range(km_spec *spec, int64_t first, int64_t last, int64_t step, km_error *err) {
-    KM_TRY(cluster_check(first, err));
-    KM_TRY(cluster_check(last, err));
+    KM_TRY(km_spec_check_cluster(first, err));
+    KM_TRY(km_spec_check_cluster(last, err));
     if (step < 1 || step > KM_CLUSTERS_MAX)
         return km_fail(err, KM_ERROR_SPEC, "clusters must have a step of 1..%d, got %" PRId64,
                        KM_CLUSTERS_MAX, step);

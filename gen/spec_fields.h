@@ -28,6 +28,8 @@ const char *km_quoted(char buffer[KM_QUOTED_SIZE], const char *text);
 // Decimal digits with an optional minus, nothing else. Too large values saturate. Zero when `text` is not that.
 int km_integer_parse(int64_t *value, const char *text);
 
+// KM_ERROR_SPEC unless the number can be a K.
+km_status km_spec_check_cluster(int64_t number, km_error *err);
 // Replaces the list of K by `count` numbers in any order. KM_ERROR_SPEC when one is out of range or there twice.
 km_status km_spec_take_clusters(km_spec *spec, int64_t *numbers, int64_t count, km_error *err);
 

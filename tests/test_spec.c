@@ -6,6 +6,8 @@
 #include <kmgen/spec.h>
 
 #include <check.h>
+#include <dirent.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -208,7 +210,259 @@ START_TEST(quoting_cuts_whole_characters) {
 }
 END_TEST
 
-int main(void) {
+// YAML -------------------------------------------------------------------------------------------------------
+
+static const char *bad_dir; // tests/bad
+static char bad_files[256][128];
+static int bad_count;
+
+static km_status parse(const char *text) {
+    return km_spec_parse(&spec, text, (int64_t)strlen(text), "s.yaml", &err);
+}
+
+static char *whole_file(const char *path, int64_t *size) {
+    FILE *stream = fopen(path, "rb");
+    ck_assert_msg(stream != NULL, "%s", path);
+    char *text = calloc(1, 1 << 16);
+    *size = (int64_t)fread(text, 1, (1 << 16) - 1, stream);
+    fclose(stream);
+    return text;
+}
+
+// Each file of tests/bad says in its first line, "# expect: line:column: message", what is said about it.
+START_TEST(bad_file) {
+    char path[512], wanted[1200];
+    snprintf(path, sizeof path, "%s/%s", bad_dir, bad_files[_i]);
+    int64_t size;
+    char *text = whole_file(path, &size);
+    static const char mark[] = "# expect: ";
+    ck_assert_msg(strncmp(text, mark, sizeof mark - 1) == 0, "%s has no expectation", path);
+    snprintf(wanted, sizeof wanted, "%s:%.*s", path, (int)strcspn(text, "\n") - (int)(sizeof mark - 1),
+             text + sizeof mark - 1);
+    spec.features = 77;
+    km_spec_set_clusters(&spec, "4,6", &err);
+    expect_error(km_spec_read(&spec, path, &err), KM_ERROR_SPEC, wanted);
+    ck_assert_int_eq(spec.features, 77);
+    ck_assert_int_eq(spec.clusters_count, 2);
+    ck_assert_int_eq(spec.clusters[1], 6);
+    expect_error(km_spec_parse(&spec, text, size, path, &err), KM_ERROR_SPEC, wanted);
+    free(text);
+}
+END_TEST
+
+START_TEST(all_keys) {
+    ck_assert_msg(parse("# a comment\tmay hold tabs\n"
+                        "name: wide\n"
+                        "features: 8\n"
+                        "clusters: 2..20 step 2  # even\n"
+                        "type: float64\n"
+                        "target: cuda:sm_90\n"
+                        "restarts: 25\n"
+                        "plan:\n"
+                        "  design: registers\n"
+                        "  block: 256\n") == KM_OK,
+                  "%s", err.text);
+    ck_assert_str_eq(spec.name, "wide");
+    ck_assert_int_eq(spec.features, 8);
+    ck_assert_int_eq(spec.clusters_count, 10);
+    ck_assert_int_eq(spec.clusters[9], 20);
+    ck_assert_int_eq(spec.type, KM_FLOAT64);
+    ck_assert_int_eq(spec.target.kind, KM_TARGET_CUDA);
+    ck_assert_int_eq(spec.target.arch, 90);
+    ck_assert_int_eq(spec.restarts, 25);
+    ck_assert_int_eq(spec.fixed_count, 2);
+    ck_assert_str_eq(spec.fixed[0].name, "design");
+    ck_assert_int_eq(spec.fixed[0].value, KM_DESIGN_REGISTERS);
+    ck_assert_int_eq(spec.fixed[1].value, 256);
+}
+END_TEST
+
+START_TEST(spellings) {
+    static const char *const same[] = {
+        "clusters: [3, 5, 8]\ntype: f64\n",
+        "clusters: [8, 5, 3]\ntype: f64\n",
+        "clusters:\n  - 3\n  - 5\n  - 8\ntype: 'float64'\n",
+        "clusters: 3, 5, 8\ntype: float64\n",
+        "{clusters: \"3,5,8\", type: \"f64\"}",
+        "---\nclusters: [3, 5, 8]\ntype: float64\n...\n",
+        "\xef\xbb\xbf"
+        "clusters: [3, 5, 8]\r\ntype: float64\r\n",
+        "type: float64\nclusters: >\n  3,\n  5,8\n",
+    };
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        ck_assert_msg(parse(same[i]) == KM_OK, "%zu: %s", i, err.text);
+        ck_assert_int_eq(spec.clusters_count, 3);
+        ck_assert_int_eq(spec.clusters[0], 3);
+        ck_assert_int_eq(spec.clusters[1], 5);
+        ck_assert_int_eq(spec.clusters[2], 8);
+        ck_assert_int_eq(spec.type, KM_FLOAT64);
+    }
+}
+END_TEST
+
+START_TEST(a_parse_starts_from_the_defaults) {
+    ck_assert_int_eq(parse("features: 8\nrestarts: 3\nclusters: 4\n"), KM_OK);
+    ck_assert_int_eq(parse("plan: {}\n"), KM_OK);
+    ck_assert_int_eq(spec.features, 0);
+    ck_assert_int_eq(spec.restarts, 10);
+    ck_assert_int_eq(spec.clusters_count, 0);
+}
+END_TEST
+
+START_TEST(places_are_those_of_an_editor) {
+    expect_error(parse(""), KM_ERROR_SPEC,
+                 "s.yaml:1:1: the spec is empty; it needs keys such as clusters: 2..12");
+    expect_error(parse("\r\n\r\nfeatures: 0\r\n"), KM_ERROR_SPEC,
+                 "s.yaml:3:11: features must be 1..65536, got 0");
+    expect_error(parse("\xef\xbb\xbf"
+                       "features: 0\n"),
+                 KM_ERROR_SPEC, "s.yaml:1:11: features must be 1..65536, got 0");
+    expect_error(parse("\xef\xbb\xbf"
+                       "name: a\n\xff"),
+                 KM_ERROR_SPEC, "s.yaml:2:1: the byte 0xff is not UTF-8; save the spec as UTF-8");
+    // Columns count characters, not bytes.
+    expect_error(
+        parse("{name: \xc3\xa9, features: 0}"), KM_ERROR_SPEC,
+        "s.yaml:1:8: name must be a C identifier (letters, digits and _, no digit first, at most 63 bytes), "
+        "got \"\xc3\xa9\"");
+    expect_error(parse("# \xc3\xa9\n# \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80 \x80\n"), KM_ERROR_SPEC,
+                 "s.yaml:2:9: the byte 0x80 is not UTF-8; save the spec as UTF-8");
+}
+END_TEST
+
+START_TEST(broken_utf8) {
+    static const char *const broken[] = {
+        "# \xc0\xaf\n",         // overlong
+        "# \xed\xa0\x80\n",     // surrogate
+        "# \xf4\x90\x80\x80\n", // beyond U+10FFFF
+        "# \xe2\x82",           // cut short
+        "# \xf8\x88\x80\x80\x80\n",
+    };
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        ck_assert_int_eq(parse(broken[i]), KM_ERROR_SPEC);
+        ck_assert_msg(strstr(err.text, "s.yaml:1:3: the byte 0x") && strstr(err.text, "is not UTF-8"), "%s",
+                      err.text);
+        err.text[0] = 0;
+    }
+    static const char zero[] = "features: 8\n\0restarts: 3\n";
+    expect_error(km_spec_parse(&spec, zero, sizeof zero - 1, "s.yaml", &err), KM_ERROR_SPEC,
+                 "s.yaml:2:1: the control character U+0000 is not allowed; is this a text file?");
+    static const char utf16[] = "\xff\xfe"
+                                "f\0";
+    expect_error(km_spec_parse(&spec, utf16, sizeof utf16, "s.yaml", &err), KM_ERROR_SPEC,
+                 "s.yaml:1:1: the byte 0xff is not UTF-8; save the spec as UTF-8");
+}
+END_TEST
+
+START_TEST(files_that_cannot_be_read) {
+    expect_error(km_spec_read(&spec, "no/such.yaml", &err), KM_ERROR_IO,
+                 "cannot read no/such.yaml: No such file or directory");
+    expect_error(km_spec_read(&spec, "/", &err), KM_ERROR_IO, "cannot read /: Is a directory");
+    ck_assert_int_eq(km_spec_read(&spec, "/dev/zero", &err), KM_ERROR_SPEC);
+    ck_assert_ptr_nonnull(strstr(err.text, "/dev/zero:1:1: a spec must have at most 1048576 bytes"));
+}
+END_TEST
+
+static void expect_same(const km_spec *a, const km_spec *b) {
+    ck_assert_str_eq(a->name, b->name);
+    ck_assert_int_eq(a->features, b->features);
+    ck_assert_int_eq(a->clusters_count, b->clusters_count);
+    for (int64_t i = 0; i < a->clusters_count; i++) ck_assert_int_eq(a->clusters[i], b->clusters[i]);
+    ck_assert_int_eq(a->type, b->type);
+    ck_assert_int_eq(a->target.kind, b->target.kind);
+    ck_assert_int_eq(a->target.arch, b->target.arch);
+    ck_assert_int_eq(a->restarts, b->restarts);
+    ck_assert_int_eq(a->fixed_count, b->fixed_count);
+    for (int64_t i = 0; i < a->fixed_count; i++) {
+        ck_assert_str_eq(a->fixed[i].name, b->fixed[i].name);
+        ck_assert_int_eq(a->fixed[i].value, b->fixed[i].value);
+    }
+}
+
+static void expect_round_trip(void) {
+    char *text;
+    km_spec back;
+    km_spec_init(&back);
+    ck_assert_int_eq(km_spec_to_yaml(&text, &spec, &err), KM_OK);
+    ck_assert_msg(km_spec_parse(&back, text, (int64_t)strlen(text), "back", &err) == KM_OK, "%s\n%s",
+                  err.text, text);
+    expect_same(&spec, &back);
+    char *again;
+    ck_assert_int_eq(km_spec_to_yaml(&again, &back, &err), KM_OK);
+    ck_assert_str_eq(text, again);
+    km_text_free(text);
+    km_text_free(again);
+    km_spec_clear(&back);
+}
+
+START_TEST(yaml_text) {
+    char *text;
+    ck_assert_int_eq(parse("clusters: [2, 4, 6]\nfeatures: 3\nplan: {grid: 7, design: blocks}"), KM_OK);
+    ck_assert_int_eq(km_spec_to_yaml(&text, &spec, &err), KM_OK);
+    ck_assert_str_eq(text, "name: kmeans\n"
+                           "features: 3\n"
+                           "clusters: 2..6 step 2\n"
+                           "type: float32\n"
+                           "target: auto\n"
+                           "restarts: 10\n"
+                           "plan:\n"
+                           "  grid: 7\n"
+                           "  design: blocks\n");
+    km_text_free(text);
+}
+END_TEST
+
+// Random specs through every key; a fixed seed, so that a failure comes again.
+static unsigned random_state;
+
+static int below(int n) {
+    random_state = random_state * 1103515245u + 12345u;
+    return (int)(random_state >> 16) % n;
+}
+
+START_TEST(round_trips) {
+    static const char *const targets_all[] = {"auto",     "cpu",  "cpu:generic", "cpu:avx2",   "cpu:avx512",
+                                              "cpu:neon", "cuda", "cuda:sm_75",  "cuda:sm_120"};
+    random_state = 12345;
+    for (int round = 0; round < 500; round++) {
+        km_spec_clear(&spec);
+        char text[64];
+        spec.features = below(3) ? 1 + below(KM_FEATURES_MAX) : 0;
+        spec.type = below(2) ? KM_FLOAT32 : KM_FLOAT64;
+        spec.restarts = 1 + below(100);
+        ck_assert_int_eq(km_spec_set_target(&spec, targets_all[below(9)], &err), KM_OK);
+        int low = 1 + below(50);
+        snprintf(text, sizeof text, "%d..%d step %d", low, low + below(200), 1 + below(9));
+        if (below(3) == 0)
+            snprintf(text, sizeof text, "%d,%d,%d", low, low + 1 + below(9), low + 20 + below(9));
+        if (below(8)) ck_assert_msg(km_spec_set_clusters(&spec, text, &err) == KM_OK, "%s", err.text);
+        for (int i = 1; km_spec_plan_key(i); i++)
+            if (below(3) == 0) km_spec_fix(&spec, km_spec_plan_key(i), below(2) ? "1" : "64", NULL);
+        if (below(2)) ck_assert_int_eq(km_spec_fix(&spec, "design", "tensor", &err), KM_OK);
+        expect_round_trip();
+    }
+}
+END_TEST
+
+static void list_bad_files(void) {
+    DIR *dir = opendir(bad_dir);
+    if (!dir) return;
+    for (struct dirent *entry; (entry = readdir(dir)) != NULL && bad_count < 256;) {
+        size_t size = strlen(entry->d_name);
+        if (size < 5 || strcmp(entry->d_name + size - 5, ".yaml") != 0) continue;
+        snprintf(bad_files[bad_count++], sizeof bad_files[0], "%s", entry->d_name);
+    }
+    closedir(dir);
+}
+
+int main(int argc, char **argv) {
+    bad_dir = argc > 1 ? argv[1] : "tests/bad";
+    list_bad_files();
+    if (bad_count < 60) {
+        fprintf(stderr, "%s holds %d specs: give the folder tests/bad as the first argument\n", bad_dir,
+                bad_count);
+        return EXIT_FAILURE;
+    }
     Suite *suite = suite_create("spec");
     TCase *setters = tcase_create("setters");
     tcase_add_checked_fixture(setters, begin, end);
@@ -222,6 +476,18 @@ int main(void) {
     tcase_add_test(setters, copying);
     tcase_add_test(setters, quoting_cuts_whole_characters);
     suite_add_tcase(suite, setters);
+    TCase *yaml = tcase_create("yaml");
+    tcase_add_checked_fixture(yaml, begin, end);
+    tcase_add_loop_test(yaml, bad_file, 0, bad_count);
+    tcase_add_test(yaml, all_keys);
+    tcase_add_test(yaml, spellings);
+    tcase_add_test(yaml, a_parse_starts_from_the_defaults);
+    tcase_add_test(yaml, places_are_those_of_an_editor);
+    tcase_add_test(yaml, broken_utf8);
+    tcase_add_test(yaml, files_that_cannot_be_read);
+    tcase_add_test(yaml, yaml_text);
+    tcase_add_test(yaml, round_trips);
+    suite_add_tcase(suite, yaml);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);
