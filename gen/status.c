@@ -10,8 +10,8 @@ const char *km_version(void) {
 }
 
 const char *km_status_name(km_status status) {
-    static const char *const names[] = {"ok",     "usage",  "spec", "plan",        "compile", "device",
-                                        "data",   "memory", "io",   "interrupted", "internal"};
+    static const char *const names[] = {"ok",   "usage",  "spec", "plan",        "compile", "device",
+                                        "data", "memory", "io",   "interrupted", "internal"};
     if ((unsigned)status >= sizeof names / sizeof *names) return "unknown";
     return names[status];
 }

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+#include "explain.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+// Column of the values; a number's name is shorter.
+enum { NAME_WIDTH = 24, VALUE_WIDTH = 11 };
+
+static void line(km_text *out, const char *name, const char *value, const char *reason) {
+    km_text_printf(out, "%-*s%*s%s%s\n", NAME_WIDTH, name, VALUE_WIDTH, value, reason[0] ? "  " : "", reason);
+}
+
+static const char *bytes_text(char text[32], double bytes) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    int unit = 0;
+    for (; bytes >= 1024 && unit < 4; unit++) bytes /= 1024;
+    snprintf(text, 32, unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
+    return text;
+}
+
+static void add_device(km_text *out, const km_plan *plan) {
+    const km_device_facts *facts = &plan->facts;
+    char target[32], points[32] = "unknown, taken as many";
+    km_target_text(target, sizeof target, plan->spec.target);
+    int cuda = plan->spec.target.kind == KM_TARGET_CUDA;
+    km_text_printf(out, "device: %s, %s: %" PRId64 " %s, %.0f GB/s, %.2f GHz\n", target, facts->name,
+                   facts->units,
+                   cuda                ? "multiprocessors"
+                   : facts->units == 1 ? "thread"
+                                       : "threads",
+                   facts->bandwidth_gbs, facts->clock_ghz);
+    if (plan->points) snprintf(points, sizeof points, "%" PRId64, plan->points);
+    km_text_printf(out, "points: %s%s%s\n", points, plan->weighted ? ", weighted" : "",
+                   plan->track_labels ? ", labels kept between passes" : "");
+    km_text_printf(out, "clusters in one pass: %" PRId64 " for each restart (the sum of the K list)\n",
+                   plan->clusters_sum);
+}
+
+static void add_budget(km_text *out, const km_plan *plan, const km_estimate *estimate) {
+    if (plan->spec.target.kind != KM_TARGET_CUDA) return;
+    char used[32], most[32];
+    km_text_printf(out, "registers per thread: about %" PRId64 " of %" PRId64 "\n",
+                   estimate->registers_per_thread, plan->facts.registers_per_thread);
+    km_text_printf(out, "shared memory per block: %s of %s\n",
+                   bytes_text(used, (double)estimate->shared_bytes_per_block),
+                   bytes_text(most, (double)plan->facts.shared_bytes_per_block));
+}
+
+void km_explain_numbers(km_text *out, const km_plan *plan) {
+    const km_estimate *estimate = &plan->estimates[plan->design];
+    add_device(out, plan);
+    km_text_puts(out, "\n");
+    line(out, "design", km_design_name(plan->design), plan->design_reason);
+    for (int64_t i = 0; i < plan->numbers_count; i++) {
+        char value[32];
+        snprintf(value, sizeof value, "%" PRId64, plan->numbers[i].value);
+        line(out, plan->numbers[i].name, value, plan->numbers[i].reason);
+    }
+    km_text_puts(out, "\n");
+    km_text_printf(out, "per point and pass: %.6g bytes read, %.6g operations\n", estimate->bytes_per_point,
+                   estimate->operations_per_point);
+    add_budget(out, plan, estimate);
+}
+
+// What a pass takes, in ms: for n points, or a million.
+static double pass_ms(const km_plan *plan, double ns_per_point) {
+    return ns_per_point * (plan->points ? (double)plan->points : 1e6) * 1e-6;
+}
+
+static const char *bound_of(const km_estimate *e) {
+    if (e->tensor_ns > e->issue_ns && e->tensor_ns > e->memory_ns) return "tensor";
+    return e->memory_ns >= e->issue_ns ? "memory" : "issue";
+}
+
+static void add_estimate(km_text *out, const km_plan *plan, const km_estimate *e) {
+    km_text_printf(out, "%-12s", km_design_name(e->design));
+    if (!e->feasible) {
+        km_text_printf(out, "not possible: %s\n", e->reason);
+        return;
+    }
+    km_text_printf(out, "%9.4g%12.5g%11.3g%11.3g%11.3g%11.3g  %-8s", e->bytes_per_point,
+                   e->operations_per_point, pass_ms(plan, e->memory_ns), pass_ms(plan, e->issue_ns),
+                   pass_ms(plan, e->tensor_ns), pass_ms(plan, e->total_ns), bound_of(e));
+    km_text_printf(out, "%s%s%s\n", e->design == plan->design ? "chosen" : "", e->reason[0] ? ", " : "",
+                   e->reason);
+}
+
+void km_explain_estimates(km_text *out, const km_plan *plan) {
+    if (plan->points)
+        km_text_printf(out, "estimates of one pass over %" PRId64 " points, in ms on the whole device:\n",
+                       plan->points);
+    else
+        km_text_puts(out, "estimates of one pass over a million points, in ms on the whole device:\n");
+    km_text_printf(out, "%-12s%9s%12s%11s%11s%11s%11s  %s\n", "design", "bytes", "operations", "memory",
+                   "issue", "tensor", "total", "bound");
+    for (int i = 0; i < KM_DESIGN_COUNT; i++)
+        if (plan->estimates[i].design != KM_DESIGN_NONE) add_estimate(out, plan, &plan->estimates[i]);
+}
+
+static void add_memory(km_text *out, const km_plan *plan, const char *what, double bytes_per_point) {
+    char bytes[32];
+    if (plan->points)
+        bytes_text(bytes, bytes_per_point * (double)plan->points);
+    else
+        snprintf(bytes, sizeof bytes, "%.0f B/point", bytes_per_point);
+    km_text_printf(out, "%-*s%*s\n", NAME_WIDTH + 10, what, VALUE_WIDTH + 5, bytes);
+}
+
+void km_explain_memory(km_text *out, const km_plan *plan) {
+    const km_spec *spec = &plan->spec;
+    double value = spec->type == KM_FLOAT64 ? 8 : 4;
+    int64_t copies = km_plan_get(plan, "restarts_in_flight");
+    if (copies < 1) copies = 1;
+    int32_t largest = spec->clusters[spec->clusters_count - 1];
+    double label = largest <= 256 ? 1 : 2;
+    km_text_puts(out, "memory that grows with the points:\n");
+    add_memory(out, plan, "  points", value * (double)spec->features);
+    if (plan->weighted) add_memory(out, plan, "  weights", value);
+    if (plan->track_labels)
+        add_memory(out, plan, "  labels between passes", label * (double)(copies * spec->clusters_count));
+    add_memory(out, plan, "  seeding, for each restart", value);
+    add_memory(out, plan, "  labels of one K, on request", 4);
+}
+
+km_status km_plan_explain(char **out, const km_plan *plan, km_error *err) {
+    km_text text = {0};
+    char *yaml = NULL;
+    *out = NULL;
+    KM_TRY(km_spec_to_yaml(&yaml, &plan->spec, err));
+    km_text_printf(&text, "%s\n", yaml);
+    km_text_free(yaml);
+    km_explain_numbers(&text, plan);
+    km_text_puts(&text, "\n");
+    km_explain_estimates(&text, plan);
+    km_text_puts(&text, "\n");
+    km_explain_memory(&text, plan);
+    return km_text_take(out, &text, err);
+}
