@@ -287,6 +287,74 @@ static km_status target_resolve(km_plan *plan, const km_device_facts *facts, km_
     return KM_OK;
 }
 
+// Tuning file -----------------------------------------------------------------------------------------------
+//
+// A tuning file is a list of specs with their `plan:` numbers, separated by lines "---": what km_spec_to_yaml
+// writes. An entry counts for the same target with its architecture, features, list of K and type; its numbers were
+// measured together, so they are used together: only where the spec fixes nothing itself. The last such entry counts.
+
+static int same_shape(const km_spec *a, const km_spec *b) {
+    return a->target.kind == b->target.kind && a->target.arch == b->target.arch &&
+           a->features == b->features && a->type == b->type && a->clusters_count == b->clusters_count &&
+           !memcmp(a->clusters, b->clusters, (size_t)a->clusters_count * sizeof *a->clusters);
+}
+
+// Puts an entry's numbers into the plan, where km_plan_fixed finds them.
+static km_status tuning_take(km_plan *plan, const km_spec *entry, km_error *err) {
+    plan->numbers_count = 0;
+    plan->design = KM_DESIGN_NONE;
+    plan->design_reason[0] = 0;
+    for (int64_t i = 0; i < entry->fixed_count; i++) {
+        const km_fixed *fixed = &entry->fixed[i];
+        if (!strcmp(fixed->name, "design")) {
+            plan->design = (km_design)fixed->value;
+            snprintf(plan->design_reason, sizeof plan->design_reason, "%s", reason_waiting);
+            continue;
+        }
+        km_plan_number *number = number_place(plan, fixed->name);
+        if (!number) return km_fail(err, KM_ERROR_PLAN, "an entry of the tuning file has too many numbers");
+        number->value = fixed->value;
+        snprintf(number->reason, sizeof number->reason, "%s", reason_waiting);
+    }
+    return KM_OK;
+}
+
+static km_status tuning_entry(km_plan *plan, const char *text, int64_t size, int index, km_error *err) {
+    char name[32];
+    snprintf(name, sizeof name, "tuning file, entry %d", index);
+    km_spec entry;
+    km_spec_init(&entry);
+    km_status status = KM_OK;
+    KM_TRY_GOTO(km_spec_parse(&entry, text, size, name, err));
+    if (!same_shape(&entry, &plan->spec)) goto done;
+    KM_TRY_GOTO(fixed_check(&entry, err));
+    KM_TRY_GOTO(tuning_take(plan, &entry, err));
+done:
+    km_spec_clear(&entry);
+    return status;
+}
+
+static int is_separator(const char *line) {
+    return !strncmp(line, "---", 3) && (line[3] == '\n' || line[3] == '\r' || !line[3]);
+}
+
+static int is_blank(const char *text, const char *end) {
+    while (text < end && strchr(" \t\r\n", *text)) text++;
+    return text == end;
+}
+
+static km_status tuning_apply(km_plan *plan, const char *text, km_error *err) {
+    int index = 0;
+    for (const char *line = text, *entry = text;;) {
+        int ends = !*line || is_separator(line);
+        if (ends && !is_blank(entry, line)) KM_TRY(tuning_entry(plan, entry, line - entry, ++index, err));
+        if (!*line) return KM_OK;
+        const char *newline = strchr(line, '\n');
+        line = newline ? newline + 1 : line + strlen(line);
+        if (ends) entry = line;
+    }
+}
+
 // All of it -------------------------------------------------------------------------------------------------
 
 static km_status make(km_plan *plan, const km_spec *spec, const km_plan_params *params, km_error *err) {
@@ -298,6 +366,7 @@ static km_status make(km_plan *plan, const km_spec *spec, const km_plan_params *
     plan->weighted = params->weighted != 0;
     plan->track_labels = params->track_labels != 0;
     for (int64_t i = 0; i < spec->clusters_count; i++) plan->clusters_sum += spec->clusters[i];
+    if (params->tuning && !spec->fixed_count) KM_TRY(tuning_apply(plan, params->tuning, err));
 
     km_design fixed = km_plan_fixed_design(plan);
     int is_cuda = plan->spec.target.kind == KM_TARGET_CUDA;
