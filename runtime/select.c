@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The table of criteria, each with its formula and source, and the choice of the best K.
 //
-// Symbols of the formulas: K clusters with points, N total weight, d features, n_j, SSE_j, R_j weight, squared
-// and plain distance sums of cluster j, W = sum_j SSE_j, T total sum of squares about the mean, B = T - W.
+// Symbols of the formulas: K clusters with points, N total weight, d features, n_j, SSE_j, R_j weight,
+// squared and plain distance sums of cluster j, W = sum_j SSE_j, T total sum of squares about the mean, B = T - W.
 #include <kmgen/select.h>
 
 #include "../gen/status.h"
@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// From this K on, the distances between centroids are shared among threads. Maxima, minima and one ordered sum
-// do not depend on who computes them.
+// From this K on, the distances between centroids are shared among threads. Maxima, minima and one ordered
+// sum do not depend on who computes them.
 #define PARALLEL_CLUSTERS_MIN 1024
 
 // One model reduced to what the formulas need. Empty clusters are gone.
@@ -33,7 +33,7 @@ typedef struct summary {
 typedef double score_function(const summary *models, int64_t m, int64_t count);
 typedef int64_t vote_function(const double *scores, int64_t criterion, int64_t count);
 
-// Formulas ---------------------------------------------------------------------------------------------------
+// Formulas --------------------------------------------------------------------------------------------------
 
 // (B / (K - 1)) / (W / (N - K)). Calinski and Harabasz, "A dendrite method for cluster analysis", 1974.
 // W = 0 gives 1, as in scikit-learn.
@@ -97,8 +97,8 @@ static double score_xie_beni(const summary *models, int64_t m, int64_t count) {
     return models[m].within / models[m].n / models[m].square_min;
 }
 
-// ((1 / K) (E1 / EK) max |c_i - c_j|)^2, EK = sum_j R_j. Pakhira, Bandyopadhyay and Maulik, "Validity index for
-// crisp and fuzzy clusters", 2004.
+// ((1 / K) (E1 / EK) max |c_i - c_j|)^2, EK = sum_j R_j. Pakhira, Bandyopadhyay and Maulik, "Validity index
+// for crisp and fuzzy clusters", 2004.
 static double score_pbm(const summary *models, int64_t m, int64_t count) {
     (void)count;
     const summary *s = &models[m];
@@ -133,7 +133,7 @@ static double score_krzanowski_lai(const summary *models, int64_t m, int64_t cou
     return fabs(krzanowski_lai_step(models, m) / krzanowski_lai_step(models, m + 1));
 }
 
-// Votes ------------------------------------------------------------------------------------------------------
+// Votes -----------------------------------------------------------------------------------------------------
 
 // The model with the largest sign * score, `left_out` aside; ties go to the smallest K.
 static int64_t extreme(const double *scores, int64_t criterion, int64_t count, double sign,
@@ -163,7 +163,7 @@ static int64_t vote_hartigan(const double *scores, int64_t criterion, int64_t co
     return -1;
 }
 
-// The table --------------------------------------------------------------------------------------------------
+// The table -------------------------------------------------------------------------------------------------
 
 // The only criterion with a rule of its own is Hartigan's.
 #define VOTE_KM_BEST_MAX vote_max
@@ -204,7 +204,7 @@ km_criterion km_criterion_find(const char *name) {
     return KM_CRITERION_COUNT;
 }
 
-// Summaries --------------------------------------------------------------------------------------------------
+// Summaries -------------------------------------------------------------------------------------------------
 
 static double within_of(const km_score_input *in) {
     double sum = 0;
@@ -351,7 +351,7 @@ done:
     return status;
 }
 
-// Selection --------------------------------------------------------------------------------------------------
+// Selection -------------------------------------------------------------------------------------------------
 
 int64_t km_select_vote(km_criterion criterion, const double *scores, int64_t count) {
     return is_criterion(criterion) ? criteria[criterion].vote(scores, criterion, count) : -1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Criteria against hand values and against scikit-learn 1.9 (Calinski-Harabasz, Davies-Bouldin) and numpy (the
-// others) on iris; the rules of selection.
+// Criteria against hand values and against scikit-learn 1.9 (Calinski-Harabasz, Davies-Bouldin) and numpy
+// (the others) on iris; the rules of selection.
 #include <kmgen/select.h>
 
 #include <check.h>
@@ -124,7 +124,7 @@ START_TEST(simplified_silhouette_by_hand) {
 }
 END_TEST
 
-// Iris --------------------------------------------------------------------------------------------------------
+// Iris ------------------------------------------------------------------------------------------------------
 
 enum { IRIS_N = 150, IRIS_MODELS = 5 };
 
@@ -271,7 +271,7 @@ START_TEST(weights_are_copies) {
 }
 END_TEST
 
-// Rules ---------------------------------------------------------------------------------------------------------
+// Rules -----------------------------------------------------------------------------------------------------
 
 // Three different points, 50 times each, at offsets that doubles do not hold exactly.
 static void three_times_fifty(double *points, double step) {

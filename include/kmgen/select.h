@@ -55,7 +55,8 @@ typedef struct km_score_input {
 // not defined (K = 1, K = N, lists too short). Pure; thread-safe.
 KM_API km_status km_score_models(double *scores, const km_score_input *models, int64_t count, km_error *err);
 
-// Which model a criterion prefers: its index, or -1 when no score is defined or (Hartigan) none meets the rule.
+// Which model a criterion prefers: its index, or -1 when no score is defined or (Hartigan) none meets the
+// rule.
 KM_API int64_t km_select_vote(km_criterion criterion, const double *scores, int64_t count);
 
 // The chosen model and its reason. Alone, a single model wins; else the smallest K with inertia 0 and fewer

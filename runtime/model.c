@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: MIT
+// Saved models: a JSON file that is read back to the same bits, or refused.
+#include "model.h"
+#include "file.h"
+#include "json.h"
+
+#include <endian.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#define FORMAT_NAME "kmgen model"
+#define FORMAT_VERSION 1
+#define FILE_BYTES_MAX ((int64_t)1 << 32)
+
+static const char *const scale_names[] = {"none", "standard", "minmax"};
+static const char *const type_names[] = {"float32", "float64"};
+
+// Memory ----------------------------------------------------------------------------------------------------
+
+static km_status saved_alloc(km_saved **out, int64_t d, int64_t k, int has_names, km_error *err) {
+    int64_t values = 2 * d + 2 * k * d; // at most 2^33: no overflow
+    km_saved *saved = *out = calloc(1, sizeof *saved);
+    if (!saved) return km_fail_memory(err, "the model", sizeof *saved);
+    saved->d = d;
+    saved->k = k;
+    saved->centre = malloc((size_t)values * sizeof(double));
+    if (!saved->centre) return km_fail_memory(err, "the model", values * (int64_t)sizeof(double));
+    saved->factor = saved->centre + d;
+    saved->centroids_fitted = saved->factor + d;
+    saved->centroids = saved->centroids_fitted + k * d;
+    if (!has_names) return KM_OK;
+    saved->feature_names = calloc((size_t)d, sizeof *saved->feature_names);
+    if (!saved->feature_names) return km_fail_memory(err, "the model", d * (int64_t)sizeof(char *));
+    return KM_OK;
+}
+
+void km_saved_destroy(km_saved **saved) {
+    km_saved *s = *saved;
+    if (!s) return;
+    for (int64_t f = 0; s->feature_names && f < s->d; f++) free(s->feature_names[f]);
+    free(s->feature_names);
+    free(s->centre); // and all that lies behind it
+    free(s);
+    *saved = NULL;
+}
+
+int64_t km_saved_features(const km_saved *saved) {
+    return saved->d;
+}
+
+int64_t km_saved_clusters(const km_saved *saved) {
+    return saved->k;
+}
+
+// Checksum --------------------------------------------------------------------------------------------------
+
+static void hash_integer(XXH3_state_t *state, uint64_t value) {
+    uint64_t bytes = htole64(value);
+    XXH3_64bits_update(state, &bytes, sizeof bytes);
+}
+
+static void hash_reals(XXH3_state_t *state, const double *values, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        hash_integer(state, bits);
+    }
+}
+
+// XXH3 over the numbers in their order in the file as 64-bit little-endian words, then the names with a zero
+// after each.
+static km_status checksum_of(char text[24], const km_saved *saved, km_error *err) {
+    XXH3_state_t *state = XXH3_createState();
+    if (!state) return km_fail_memory(err, "a checksum", sizeof(void *));
+    XXH3_64bits_reset(state);
+    hash_integer(state, FORMAT_VERSION);
+    hash_integer(state, saved->type);
+    hash_integer(state, saved->scale);
+    hash_integer(state, (uint64_t)saved->d);
+    hash_integer(state, (uint64_t)saved->k);
+    hash_reals(state, &saved->inertia, 1);
+    hash_reals(state, saved->centre, saved->d);
+    hash_reals(state, saved->factor, saved->d);
+    hash_reals(state, saved->centroids_fitted, saved->k * saved->d);
+    hash_reals(state, saved->centroids, saved->k * saved->d);
+    for (int64_t f = 0; saved->feature_names && f < saved->d; f++)
+        XXH3_64bits_update(state, saved->feature_names[f], strlen(saved->feature_names[f]) + 1);
+    snprintf(text, 24, "xxh3:%016llx", (unsigned long long)XXH3_64bits_digest(state));
+    XXH3_freeState(state);
+    return KM_OK;
+}
+
+// Writing ---------------------------------------------------------------------------------------------------
+
+static int all_finite(const double *values, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        if (!isfinite(values[i])) return 0;
+    }
+    return 1;
+}
+
+static int numbers_finite(const km_saved *s) {
+    return isfinite(s->inertia) && all_finite(s->centre, s->d) && all_finite(s->factor, s->d) &&
+           all_finite(s->centroids_fitted, s->k * s->d) && all_finite(s->centroids, s->k * s->d);
+}
+
+// A copy that JSON can hold: of a name that is no UTF-8, bytes above 127 become '?'.
+static km_status name_copy(char **out, const char *name, km_error *err) {
+    json_t *string = km_json_string(name ? name : "");
+    *out = string ? strdup(json_string_value(string)) : NULL;
+    json_decref(string);
+    return *out ? KM_OK : km_fail_memory(err, "the names of features", 64);
+}
+
+static km_status saved_from_result(km_saved **out, const km_result *result, const km_model *model,
+                                   km_error *err) {
+    int64_t d = result->d, k = model->k;
+    KM_TRY(saved_alloc(out, d, k, result->feature_names != NULL, err));
+    km_saved *saved = *out;
+    saved->type = result->type;
+    saved->scale = result->scale;
+    saved->inertia = model->inertia;
+    memcpy(saved->centre, result->centre, (size_t)d * sizeof(double));
+    memcpy(saved->factor, result->factor, (size_t)d * sizeof(double));
+    memcpy(saved->centroids_fitted, model->centroids_fitted, (size_t)(k * d) * sizeof(double));
+    memcpy(saved->centroids, model->centroids, (size_t)(k * d) * sizeof(double));
+    for (int64_t f = 0; saved->feature_names && f < d; f++)
+        KM_TRY(name_copy(&saved->feature_names[f], result->feature_names[f], err));
+    return KM_OK;
+}
+
+static json_t *names_to_json(const km_saved *saved) {
+    if (!saved->feature_names) return json_null();
+    json_t *names = json_array();
+    for (int64_t f = 0; names && f < saved->d; f++) {
+        if (json_array_append_new(names, json_string(saved->feature_names[f])) == 0) continue;
+        json_decref(names);
+        return NULL;
+    }
+    return names;
+}
+
+static km_status saved_to_text(char **out, const km_saved *saved, km_error *err) {
+    char checksum[24];
+    KM_TRY(checksum_of(checksum, saved, err));
+    json_t *root = json_object();
+    int failed = 0;
+    failed |= json_object_set_new(root, "format", json_string(FORMAT_NAME));
+    failed |= json_object_set_new(root, "format_version", json_integer(FORMAT_VERSION));
+    failed |= json_object_set_new(root, "kmgen", json_string(km_version()));
+    failed |= json_object_set_new(root, "type", json_string(type_names[saved->type]));
+    failed |= json_object_set_new(root, "scale", json_string(scale_names[saved->scale]));
+    failed |= json_object_set_new(root, "d", json_integer(saved->d));
+    failed |= json_object_set_new(root, "k", json_integer(saved->k));
+    failed |= json_object_set_new(root, "feature_names", names_to_json(saved));
+    failed |= json_object_set_new(root, "inertia", json_real(saved->inertia));
+    failed |= json_object_set_new(root, "centre", km_json_reals(saved->centre, saved->d));
+    failed |= json_object_set_new(root, "factor", km_json_reals(saved->factor, saved->d));
+    failed |= json_object_set_new(root, "centroids_fitted",
+                                  km_json_rows(saved->centroids_fitted, saved->k, saved->d));
+    failed |= json_object_set_new(root, "centroids", km_json_rows(saved->centroids, saved->k, saved->d));
+    failed |= json_object_set_new(root, "checksum", json_string(checksum));
+    km_status status = failed ? km_fail_memory(err, "the model's text", saved->k * saved->d * 64)
+                              : km_json_text(out, root, err);
+    json_decref(root);
+    return status;
+}
+
+km_status km_model_write(const char *path, const km_result *result, int64_t model_index, km_error *err) {
+    if (model_index < 0 || model_index >= result->models_count)
+        return km_fail(err, KM_ERROR_USAGE, "model %lld does not exist: the result has models 0..%lld",
+                       (long long)model_index, (long long)result->models_count - 1);
+    km_saved *saved = NULL;
+    char *text = NULL;
+    km_status status;
+    KM_TRY_GOTO(saved_from_result(&saved, result, &result->models[model_index], err));
+    if (!numbers_finite(saved))
+        KM_TRY_GOTO(
+            km_fail(err, KM_ERROR_DATA,
+                    "cannot save the model of K = %lld to %s: a number of it is not finite; scale the data "
+                    "down, or fit in float64",
+                    (long long)saved->k, path));
+    KM_TRY_GOTO(saved_to_text(&text, saved, err));
+    status = km_file_write(path, text, (int64_t)strlen(text), err);
+done:
+    km_text_free(text);
+    km_saved_destroy(&saved);
+    return status;
+}
+
+// Reading ---------------------------------------------------------------------------------------------------
+
+typedef struct reader {
+    const char *path;
+    json_t *root;
+    km_error *err;
+} reader;
+
+static km_status damaged(const reader *r, const char *what) {
+    return km_fail(
+        r->err, KM_ERROR_DATA,
+        "%s is a damaged kmgen model: %s; write it again with `kmgen fit --model`, or take a good copy",
+        r->path, what);
+}
+
+static km_status damaged_key(const reader *r, const char *key) {
+    char what[64];
+    snprintf(what, sizeof what, "\"%s\" is missing or wrong", key);
+    return damaged(r, what);
+}
+
+static km_status parse(reader *r, const char *text, int64_t size) {
+    json_error_t error;
+    r->root = json_loadb(text, (size_t)size, JSON_REJECT_DUPLICATES, &error);
+    if (r->root) return KM_OK;
+    // What begins as our file does and ends too early was cut short; all else is another kind of file.
+    if (size > 0 && strstr(text, "\"" FORMAT_NAME "\"")) {
+        char what[sizeof error.text + 40];
+        snprintf(what, sizeof what, "line %d: %s", error.line, error.text);
+        return damaged(r, what);
+    }
+    return km_fail(r->err, KM_ERROR_DATA,
+                   "%s is no kmgen model: %s; give a file that `kmgen fit --model` wrote", r->path,
+                   size == 0 ? "it is empty" : "it is not JSON");
+}
+
+static km_status check_format(const reader *r) {
+    const char *format = json_string_value(json_object_get(r->root, "format"));
+    if (!format || strcmp(format, FORMAT_NAME) != 0)
+        return km_fail(r->err, KM_ERROR_DATA,
+                       "%s is no kmgen model: it has no \"format\": \"" FORMAT_NAME "\"; give a file that "
+                       "`kmgen fit --model` wrote",
+                       r->path);
+    const json_t *version = json_object_get(r->root, "format_version");
+    if (!json_is_integer(version) || json_integer_value(version) < 1) return damaged_key(r, "format_version");
+    if (json_integer_value(version) <= FORMAT_VERSION) return KM_OK;
+    const char *writer = json_string_value(json_object_get(r->root, "kmgen"));
+    return km_fail(
+        r->err, KM_ERROR_DATA,
+        "%s has model format %lld (kmgen %.20s) but kmgen %s reads up to %d; update kmgen, or fit again "
+        "with this one",
+        r->path, (long long)json_integer_value(version), writer ? writer : "unknown", km_version(),
+        FORMAT_VERSION);
+}
+
+static km_status get_size(int64_t *out, const reader *r, const char *key, int64_t max) {
+    const json_t *value = json_object_get(r->root, key);
+    *out = json_integer_value(value);
+    return json_is_integer(value) && *out >= 1 && *out <= max ? KM_OK : damaged_key(r, key);
+}
+
+// The index of the key's text among `names`.
+static km_status get_choice(int *out, const reader *r, const char *key, const char *const *names, int count) {
+    const char *text = json_string_value(json_object_get(r->root, key));
+    for (*out = 0; text && *out < count; ++*out) {
+        if (strcmp(text, names[*out]) == 0) return KM_OK;
+    }
+    return damaged_key(r, key);
+}
+
+static int to_reals(double *out, const json_t *array, int64_t count) {
+    if (!json_is_array(array) || (int64_t)json_array_size(array) != count) return 0;
+    for (int64_t i = 0; i < count; i++) {
+        const json_t *value = json_array_get(array, (size_t)i);
+        if (!json_is_number(value)) return 0;
+        out[i] = json_number_value(value);
+    }
+    return 1;
+}
+
+static km_status get_reals(double *out, const reader *r, const char *key, int64_t count) {
+    return to_reals(out, json_object_get(r->root, key), count) ? KM_OK : damaged_key(r, key);
+}
+
+static km_status get_rows(double *out, const reader *r, const char *key, int64_t rows, int64_t columns) {
+    const json_t *table = json_object_get(r->root, key);
+    if (!json_is_array(table) || (int64_t)json_array_size(table) != rows) return damaged_key(r, key);
+    for (int64_t i = 0; i < rows; i++) {
+        if (!to_reals(out + i * columns, json_array_get(table, (size_t)i), columns))
+            return damaged_key(r, key);
+    }
+    return KM_OK;
+}
+
+static km_status get_names(km_saved *saved, const reader *r) {
+    const json_t *names = json_object_get(r->root, "feature_names");
+    for (int64_t f = 0; saved->feature_names && f < saved->d; f++) {
+        const char *name = json_string_value(json_array_get(names, (size_t)f));
+        if (!name) return damaged_key(r, "feature_names");
+        KM_TRY(name_copy(&saved->feature_names[f], name, r->err));
+    }
+    return KM_OK;
+}
+
+static km_status get_sizes(km_saved **out, const reader *r) {
+    int64_t d, k;
+    KM_TRY(get_size(&d, r, "d", KM_FEATURES_MAX));
+    KM_TRY(get_size(&k, r, "k", KM_CLUSTERS_MAX));
+    // Checked before memory is taken for what the file claims.
+    const json_t *names = json_object_get(r->root, "feature_names");
+    if (!json_is_null(names) && (int64_t)json_array_size(names) != d) return damaged_key(r, "feature_names");
+    if ((int64_t)json_array_size(json_object_get(r->root, "centre")) != d) return damaged_key(r, "centre");
+    if ((int64_t)json_array_size(json_object_get(r->root, "centroids")) != k)
+        return damaged_key(r, "centroids");
+    return saved_alloc(out, d, k, !json_is_null(names), r->err);
+}
+
+static km_status get_numbers(km_saved *saved, const reader *r) {
+    int type, scale;
+    KM_TRY(get_choice(&type, r, "type", type_names, 2));
+    KM_TRY(get_choice(&scale, r, "scale", scale_names, 3));
+    saved->type = (km_type)type;
+    saved->scale = (km_scale)scale;
+    const json_t *inertia = json_object_get(r->root, "inertia");
+    if (!json_is_number(inertia)) return damaged_key(r, "inertia");
+    saved->inertia = json_number_value(inertia);
+    KM_TRY(get_reals(saved->centre, r, "centre", saved->d));
+    KM_TRY(get_reals(saved->factor, r, "factor", saved->d));
+    KM_TRY(get_rows(saved->centroids_fitted, r, "centroids_fitted", saved->k, saved->d));
+    return get_rows(saved->centroids, r, "centroids", saved->k, saved->d);
+}
+
+static km_status check_checksum(const km_saved *saved, const reader *r) {
+    char expected[24];
+    const char *stored = json_string_value(json_object_get(r->root, "checksum"));
+    if (!stored) return damaged_key(r, "checksum");
+    KM_TRY(checksum_of(expected, saved, r->err));
+    return strcmp(stored, expected) == 0 ? KM_OK : damaged(r, "its numbers do not match its checksum");
+}
+
+km_status km_model_read(km_saved **out, const char *path, km_error *err) {
+    reader r = {.path = path, .err = err};
+    km_saved *saved = *out = NULL;
+    char *text;
+    int64_t size;
+    KM_TRY(km_file_read(&text, &size, path, FILE_BYTES_MAX, err));
+    km_status status;
+    KM_TRY_GOTO(parse(&r, text, size));
+    KM_TRY_GOTO(check_format(&r));
+    KM_TRY_GOTO(get_sizes(&saved, &r));
+    KM_TRY_GOTO(get_numbers(saved, &r));
+    KM_TRY_GOTO(get_names(saved, &r));
+    KM_TRY_GOTO(check_checksum(saved, &r));
+    *out = saved;
+    saved = NULL;
+done:
+    km_saved_destroy(&saved);
+    json_decref(r.root);
+    km_text_free(text);
+    return status;
+}

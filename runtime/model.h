@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// A saved model in memory: what predict needs. docs/model.md describes the file.
+#ifndef KM_RUNTIME_MODEL_H
+#define KM_RUNTIME_MODEL_H
+#include <kmgen/sweep.h>
+
+struct km_saved {
+    int64_t d, k;
+    km_type type;             // of the clustered space
+    km_scale scale;           // how centre and factor came to be
+    double inertia;           // in the clustered space
+    double *centre, *factor;  // d each: clustered space = (x - centre) * factor
+    double *centroids_fitted; // k x d, clustered space, values of `type`
+    double *centroids;        // k x d, original units
+    char **feature_names;     // d, or NULL
+};
+
+#endif
