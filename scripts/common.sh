@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash disable=SC2034
+# Sourced by the other scripts: where the project is, what it needs, and how that is installed.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+export LC_ALL=C
+
+say() { printf '%s\n' "$*" >&2; }
+
+# What a build needs, found by what it does rather than by a package's name: "KIND NAME PACKAGE".
+# apt packages of Debian 12 and Ubuntu 22.04 or newer.
+build_needs='
+command cc gcc
+command meson meson
+command ninja ninja-build
+command pkg-config pkg-config
+header stdio.h libc6-dev
+header omp.h libgomp1
+header csv.h libcsv-dev
+module yaml-0.1 libyaml-dev
+module jansson libjansson-dev
+module zlib zlib1g-dev
+module libxxhash libxxhash-dev
+module cairo libcairo2-dev
+module check check
+'
+
+has() { # KIND NAME
+    case $1 in
+        command) command -v "$2" ;;
+        module) pkg-config --exists "$2" ;;
+        header) printf '#include <%s>\nint main(void) { return 0; }\n' "$2" | cc -fopenmp -xc -fsyntax-only - ;;
+    esac >/dev/null 2>&1
+}
+
+missing() { # NEEDS...: the lines of what is not there
+    local kind name package
+    while read -r kind name package; do
+        [ -z "$kind" ] || has "$kind" "$name" || printf '%s %s %s\n' "$kind" "$name" "$package"
+    done <<<"$1"
+}
+
+# Installs what is missing by apt, as root or with sudo; elsewhere says what is missing and stops.
+install_missing() { # NEEDS
+    local lack packages sudo=
+    lack=$(missing "$1")
+    [ -n "$lack" ] || return 0
+    packages=$(awk '{ print $3 }' <<<"$lack" | sort -u | tr '\n' ' ')
+    if ! command -v apt-get >/dev/null; then
+        say "missing, and there is no apt to install it with (names as on Debian): $packages"
+        exit 1
+    fi
+    if [ "$(id -u)" != 0 ]; then
+        if ! command -v sudo >/dev/null; then
+            say "missing: $packages"
+            say "run as root: apt-get install $packages"
+            exit 1
+        fi
+        sudo=sudo
+    fi
+    say "installing: $packages"
+    $sudo apt-get update -qq
+    # shellcheck disable=SC2086
+    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages >/dev/null
+    lack=$(missing "$1")
+    [ -z "$lack" ] || { say "still missing after installing:"; say "$lack"; exit 1; }
+}
+
+# A build folder with these meson options, made or brought up to date.
+build() { # FOLDER OPTIONS...
+    local folder=$1
+    shift
+    if [ -f "$folder/build.ninja" ]; then
+        meson configure "$folder" "$@" >/dev/null
+    else
+        meson setup "$folder" "$@" >/dev/null || { cat "$folder/meson-logs/meson-log.txt" >&2; exit 1; }
+    fi
+    ninja -C "$folder" >"$folder/build.log" 2>&1 || { tail -n 40 "$folder/build.log" >&2; exit 1; }
+}
