@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+// The module cache: whole entries are found, damaged ones are not, old ones leave, strangers' files stay.
+#include "../runtime/cache.h"
+#include "../runtime/file.h"
+
+#include <check.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char dir[] = "/tmp/kmgen-cache-test-XXXXXX";
+
+static void make_dir(void) {
+    strcpy(dir, "/tmp/kmgen-cache-test-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+}
+
+static void remove_dir(void) {
+    km_cache_stats removed;
+    char stranger[256];
+    km_cache_clear(&removed, dir, NULL);
+    snprintf(stranger, sizeof stranger, "%s/notes.txt", dir);
+    unlink(stranger);
+    ck_assert_int_eq(rmdir(dir), 0);
+}
+
+static km_cache_entry publish(const char *key, int64_t size, int age_s) {
+    km_cache_entry entry;
+    km_error err = {{0}};
+    char *bytes = calloc(1, (size_t)size);
+    ck_assert_int_eq(km_cache_entry_of(&entry, dir, ".c", key, (int64_t)strlen(key), &err), KM_OK);
+    ck_assert_int_eq(km_file_write(entry.compile_path, bytes, size, &err), KM_OK);
+    ck_assert_int_eq(km_cache_publish(&entry, &err), KM_OK);
+    struct timespec times[2] = {{time(NULL) - age_s, 0}, {time(NULL) - age_s, 0}};
+    utimensat(AT_FDCWD, entry.binary_path, times, 0);
+    free(bytes);
+    return entry;
+}
+
+START_TEST(found_only_when_whole) {
+    km_cache_entry entry = publish("one", 1000, 0), missing;
+    ck_assert_int_eq(km_cache_look_up(&entry), 1);
+    km_cache_entry_of(&missing, dir, ".c", "two", 3, NULL);
+    ck_assert_int_eq(km_cache_look_up(&missing), 0);
+    ck_assert_int_eq(access(entry.compile_path, F_OK), -1);
+    int file = open(entry.binary_path, O_WRONLY);
+    ck_assert_int_eq(pwrite(file, "x", 1, 500), 1);
+    close(file);
+    ck_assert_int_eq(km_cache_look_up(&entry), -1);
+    ck_assert_int_eq(truncate(entry.binary_path, 10), 0);
+    ck_assert_int_eq(km_cache_look_up(&entry), -1);
+    ck_assert_int_eq(truncate(entry.binary_path, 0), 0);
+    ck_assert_int_eq(km_cache_look_up(&entry), -1);
+}
+END_TEST
+
+START_TEST(least_recently_used_leave_first) {
+    km_cache_entry old = publish("old", 4000, 300), used = publish("used", 4000, 200), fresh = publish("new", 4000, 0);
+    ck_assert_int_eq(km_cache_look_up(&used), 1); // marks it as used now
+    km_cache_trim(dir, 9000, &fresh);
+    ck_assert_int_eq(km_cache_look_up(&old), 0);
+    ck_assert_int_eq(km_cache_look_up(&used), 1);
+    km_cache_trim(dir, 1, &fresh);
+    ck_assert_int_eq(km_cache_look_up(&used), 0);
+    ck_assert_int_eq(km_cache_look_up(&fresh), 1); // the entry in use is kept even above the limit
+}
+END_TEST
+
+START_TEST(clearing_leaves_other_files) {
+    char stranger[256];
+    km_cache_stats stats;
+    publish("one", 100, 0);
+    publish("two", 100, 0);
+    snprintf(stranger, sizeof stranger, "%s/notes.txt", dir);
+    ck_assert_int_eq(km_file_write(stranger, "mine", 4, NULL), KM_OK);
+    ck_assert_int_eq(km_cache_look(&stats, dir, NULL), KM_OK);
+    ck_assert_int_eq(stats.entries_count, 2);
+    ck_assert_int_eq(km_cache_clear(&stats, dir, NULL), KM_OK);
+    ck_assert_int_eq(stats.entries_count, 2);
+    ck_assert_int_eq(km_cache_look(&stats, dir, NULL), KM_OK);
+    ck_assert_int_eq(stats.entries_count, 0);
+    ck_assert_int_eq(access(stranger, F_OK), 0);
+}
+END_TEST
+
+START_TEST(a_folder_that_is_not_there_is_an_empty_cache) {
+    km_cache_stats stats;
+    ck_assert_int_eq(km_cache_look(&stats, "/nonexistent/kmgen", NULL), KM_OK);
+    ck_assert_int_eq(stats.entries_count, 0);
+}
+END_TEST
+
+START_TEST(files_are_never_half_written) {
+    char path[256];
+    km_error err = {{0}};
+    km_file_writer writer;
+    snprintf(path, sizeof path, "%s/notes.txt", dir);
+    ck_assert_int_eq(km_file_write(path, "before", 6, &err), KM_OK);
+    ck_assert_int_eq(km_file_begin(&writer, path, &err), KM_OK);
+    fputs("half", writer.stream);
+    km_file_abandon(&writer);
+    char *text;
+    int64_t size;
+    ck_assert_int_eq(km_file_read(&text, &size, path, 0, &err), KM_OK);
+    ck_assert_str_eq(text, "before");
+    free(text);
+    ck_assert_int_eq(km_file_begin(&writer, "/nonexistent/x", &err), KM_ERROR_IO);
+    ck_assert_ptr_nonnull(strstr(err.text, "/nonexistent/x"));
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("cache");
+    TCase *tests = tcase_create("cache");
+    tcase_add_checked_fixture(tests, make_dir, remove_dir);
+    tcase_add_test(tests, found_only_when_whole);
+    tcase_add_test(tests, least_recently_used_leave_first);
+    tcase_add_test(tests, clearing_leaves_other_files);
+    tcase_add_test(tests, a_folder_that_is_not_there_is_an_empty_cache);
+    tcase_add_test(tests, files_are_never_half_written);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
