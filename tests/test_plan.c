@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: MIT
+// What both targets share of planning: targets, fixed numbers, tuning files, the table for people.
+#include "gen/planner.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+static km_spec spec;
+static km_plan plan;
+static km_error err;
+
+static void setup(void) {
+    km_spec_init(&spec);
+    km_plan_init(&plan);
+    err.text[0] = 0;
+    spec.features = 4;
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "3..5", &err), KM_OK);
+    ck_assert_int_eq(km_spec_set_target(&spec, "cpu", &err), KM_OK);
+}
+
+static void teardown(void) {
+    km_plan_clear(&plan);
+    km_spec_clear(&spec);
+}
+
+static void expect_plan(const km_plan_params *params) {
+    ck_assert_msg(km_plan_make(&plan, &spec, params, &err) == KM_OK, "%s", err.text);
+}
+
+static void expect_error(const km_plan_params *params, const char *part) {
+    err.text[0] = 0;
+    ck_assert_int_eq(km_plan_make(&plan, &spec, params, &err), KM_ERROR_PLAN);
+    ck_assert_msg(strstr(err.text, part) != NULL, "%s", err.text);
+}
+
+START_TEST(names) {
+    char text[32];
+    km_target_text(text, sizeof text, (km_target){KM_TARGET_CUDA, 90});
+    ck_assert_str_eq(text, "cuda:sm_90");
+    km_target_text(text, sizeof text, (km_target){KM_TARGET_CUDA, 0});
+    ck_assert_str_eq(text, "cuda");
+    km_target_text(text, sizeof text, (km_target){KM_TARGET_CPU, KM_ISA_AVX512});
+    ck_assert_str_eq(text, "cpu:avx512");
+    km_target_text(text, 4, (km_target){KM_TARGET_AUTO, 0});
+    ck_assert_str_eq(text, "aut");
+    for (int i = KM_DESIGN_NONE; i < KM_DESIGN_COUNT; i++)
+        ck_assert_int_gt((int)strlen(km_design_name((km_design)i)), 3);
+    ck_assert_str_eq(km_design_name((km_design)99), "none");
+    ck_assert_str_eq(km_design_name((km_design)-1), "none");
+    ck_assert_str_eq(km_type_name(KM_FLOAT64), "float64");
+}
+END_TEST
+
+START_TEST(nominal_devices) {
+    static const int arches[] = {75, 80, 86, 89, 90, 100, 120};
+    for (size_t i = 0; i < sizeof arches / sizeof *arches; i++) {
+        km_device_facts facts;
+        km_device_facts_init(&facts, (km_target){KM_TARGET_CUDA, arches[i]});
+        ck_assert_int_eq(facts.target.arch, arches[i]);
+        ck_assert_int_ge(facts.shared_bytes_per_unit, facts.shared_bytes_per_block);
+        ck_assert(facts.units > 0 && facts.bandwidth_gbs > 0 && facts.clock_ghz > 0 && facts.has_compiler);
+    }
+    km_device_facts facts;
+    km_device_facts_init(&facts, (km_target){KM_TARGET_CUDA, 0});
+    ck_assert_int_eq(facts.target.arch, 90);
+    ck_assert_int_eq(facts.units, 132);
+    ck_assert_int_eq(facts.shared_bytes_per_unit, 233472);
+    ck_assert_int_eq(facts.shared_bytes_per_block, 232448);
+    km_device_facts_init(&facts, (km_target){KM_TARGET_AUTO, 0});
+    ck_assert_int_eq(facts.target.kind, KM_TARGET_CPU);
+    ck_assert_int_eq(facts.target.arch, KM_ISA_AVX2);
+    ck_assert_int_eq(facts.units, 2);
+}
+END_TEST
+
+START_TEST(targets) {
+    // Nothing said: the same on every machine.
+    spec.target = (km_target){KM_TARGET_AUTO, 0};
+    expect_plan(NULL);
+    ck_assert_int_eq(plan.spec.target.kind, KM_TARGET_CPU);
+    ck_assert_int_eq(plan.spec.target.arch, KM_ISA_AVX2);
+    // The device's own, when there is one.
+    km_plan_params params;
+    km_plan_params_init(&params);
+    km_device_facts facts;
+    km_device_facts_init(&facts, (km_target){KM_TARGET_CPU, KM_ISA_AVX512});
+    params.facts = &facts;
+    expect_plan(&params);
+    ck_assert_int_eq(plan.spec.target.arch, KM_ISA_AVX512);
+    // An older instruction set than the machine's is as wide as that one.
+    spec.target = (km_target){KM_TARGET_CPU, KM_ISA_AVX2};
+    expect_plan(&params);
+    ck_assert_int_eq(plan.facts.target.arch, KM_ISA_AVX2);
+    ck_assert_double_eq(plan.facts.fp32_per_cycle, 16);
+    // What the device cannot run is refused.
+    spec.target = (km_target){KM_TARGET_CPU, KM_ISA_NEON};
+    expect_error(&params, "target cpu:neon does not run on this device, cpu:avx512");
+    spec.target = (km_target){KM_TARGET_CUDA, 90};
+    expect_error(&params, "target cuda:sm_90 does not run on this device");
+    km_device_facts_init(&facts, (km_target){KM_TARGET_CUDA, 80});
+    expect_error(&params, "target cuda:sm_90 does not run on this device, cuda:sm_80");
+    spec.target = (km_target){KM_TARGET_CUDA, 86};
+    expect_error(&params, "target cuda:sm_86 does not run on this device, cuda:sm_80");
+    spec.target = (km_target){KM_TARGET_CPU, 77};
+    expect_error(NULL, "unknown instruction set 77");
+}
+END_TEST
+
+START_TEST(specs_are_checked) {
+    spec.features = 0;
+    expect_error(NULL, "add `features:` to the spec");
+    spec.features = KM_FEATURES_MAX + 1;
+    expect_error(NULL, "features must be 1..65536, got 65537");
+    spec.features = 4;
+    spec.clusters[1] = 3;
+    expect_error(NULL, "clusters must ascend within 1..65535, got 3 after 3");
+    spec.clusters[1] = 4;
+    spec.clusters[2] = KM_CLUSTERS_MAX + 1;
+    expect_error(NULL, "got 65536 after 4");
+    spec.clusters[2] = 5;
+    spec.restarts = 0;
+    expect_error(NULL, "restarts must be at least 1");
+    spec.restarts = 1;
+    strcpy(spec.name, "a b");
+    expect_error(NULL, "C identifier");
+    strcpy(spec.name, "9a");
+    expect_error(NULL, "C identifier");
+    strcpy(spec.name, "a9");
+    expect_plan(NULL);
+    ck_assert_int_eq(plan.clusters_sum, 12);
+    int64_t count = spec.clusters_count;
+    spec.clusters_count = 0;
+    expect_error(NULL, "add `clusters:` to the spec");
+    spec.clusters_count = count;
+    // The plan that was made before is kept by a failure.
+    ck_assert_int_eq(plan.clusters_sum, 12);
+}
+END_TEST
+
+START_TEST(foreign_numbers) {
+    ck_assert_int_eq(km_spec_fix(&spec, "block", "256", &err), KM_OK);
+    expect_error(NULL, "cpu:avx2 has no number block; it has tile_clusters");
+    ck_assert_ptr_null(strstr(err.text, "grid"));
+    spec.fixed_count = 0;
+    ck_assert_int_eq(km_spec_fix(&spec, "design", "shared", &err), KM_OK);
+    expect_error(NULL, "cpu:avx2 has no design shared; it has lanes, blocks and portable");
+    spec.fixed_count = 1;
+    strcpy(spec.fixed[0].name, "colour");
+    expect_error(NULL, "has no number colour; it has ");
+    // A number of the target that the design does not have.
+    spec.fixed_count = 0;
+    ck_assert_int_eq(km_spec_fix(&spec, "design", "portable", &err), KM_OK);
+    ck_assert_int_eq(km_spec_fix(&spec, "vectors", "4", &err), KM_OK);
+    expect_error(NULL, "the design portable has no number vectors");
+}
+END_TEST
+
+START_TEST(fixed_numbers) {
+    expect_plan(NULL);
+    plan.numbers_count = 0;
+    ck_assert_int_eq(km_spec_fix(&plan.spec, "lanes", "8", &err), KM_OK);
+    int64_t value = 0;
+    ck_assert(km_plan_fixed(&plan, KM_PARAM_lanes, &value) && value == 8);
+    ck_assert(!km_plan_fixed(&plan, KM_PARAM_vectors, &value));
+    ck_assert_int_eq(km_plan_set(&plan, KM_PARAM_lanes, 16, &err, "as wide as %s", "it goes"), KM_OK);
+    ck_assert_int_eq(km_plan_set(&plan, KM_PARAM_vectors, 4, &err, "as wide as %s", "it goes"), KM_OK);
+    ck_assert_int_eq(km_plan_get(&plan, "lanes"), 8);
+    ck_assert_str_eq(plan.numbers[0].reason, "fixed in the spec");
+    ck_assert_int_eq(km_plan_get(&plan, "vectors"), 4);
+    ck_assert_str_eq(plan.numbers[1].reason, "as wide as it goes");
+    ck_assert_int_eq(km_plan_get(&plan, "block"), -1);
+    // Set twice: the later one counts.
+    ck_assert_int_eq(km_plan_set(&plan, KM_PARAM_vectors, 2, &err, "less"), KM_OK);
+    ck_assert_int_eq(km_plan_get(&plan, "vectors"), 2);
+    ck_assert_int_eq(plan.numbers_count, 2);
+    ck_assert_int_eq(km_plan_set(&plan, KM_PARAM_vectors, 17, &err, "more"), KM_ERROR_PLAN);
+    ck_assert_str_eq(err.text, "vectors must be 1..16, got 17");
+}
+END_TEST
+
+START_TEST(fixed_design) {
+    ck_assert_int_eq(km_spec_fix(&spec, "design", "portable", &err), KM_OK);
+    expect_plan(NULL);
+    ck_assert_int_eq(plan.design, KM_DESIGN_PORTABLE);
+    ck_assert_str_eq(plan.design_reason, "fixed in the spec");
+}
+END_TEST
+
+START_TEST(tuning) {
+    km_plan_params params;
+    km_plan_params_init(&params);
+    params.tuning =
+        "---\n"
+        "features: 4\nclusters: 3..5\ntarget: cpu:avx512\nplan:\n  design: lanes\n"
+        "---\n"
+        "# measured\nfeatures: 4\nclusters: [3, 4, 5]\ntarget: cpu:avx2\nplan:\n  design: portable\n"
+        "---\n";
+    expect_plan(&params);
+    ck_assert_int_eq(plan.design, KM_DESIGN_PORTABLE);
+    ck_assert_str_eq(plan.design_reason, "from the tuning file");
+    // The spec itself stays what the user wrote.
+    ck_assert_int_eq(plan.spec.fixed_count, 0);
+    // Another shape, and what the user fixed, are planned without it.
+    spec.features = 5;
+    expect_plan(&params);
+    ck_assert_str_ne(plan.design_reason, "from the tuning file");
+    spec.features = 4;
+    ck_assert_int_eq(km_spec_fix(&spec, "design", "portable", &err), KM_OK);
+    expect_plan(&params);
+    ck_assert_str_eq(plan.design_reason, "fixed in the spec");
+    // Mistakes name the entry.
+    spec.fixed_count = 0;
+    params.tuning = "features: 4\nclusters: 3..5\n---\nfeatures: 4\ncluster: 3..5\n";
+    err.text[0] = 0;
+    ck_assert_int_eq(km_plan_make(&plan, &spec, &params, &err), KM_ERROR_SPEC);
+    ck_assert_msg(strstr(err.text, "tuning file, entry 2:2:1: ") == err.text, "%s", err.text);
+}
+END_TEST
+
+START_TEST(explained) {
+    km_plan_params params;
+    km_plan_params_init(&params);
+    params.points = 1 << 20;
+    params.track_labels = 1;
+    expect_plan(&params);
+    char *text = NULL;
+    ck_assert_int_eq(km_plan_explain(&text, &plan, &err), KM_OK);
+    static const char *const parts[] = {
+        "clusters: 3..5\n",    "two nominal avx2 cores", "\ndesign ", "points: 1048576",
+        "over 1048576 points", "labels between passes",  "16.0 MiB",  "chosen"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        ck_assert_msg(strstr(text, parts[i]) != NULL, "no \"%s\" in\n%s", parts[i], text);
+    for (int64_t i = 0; i < plan.numbers_count; i++) {
+        ck_assert_ptr_nonnull(strstr(text, plan.numbers[i].name));
+        ck_assert_int_gt((int)strlen(plan.numbers[i].reason), 0);
+    }
+    ck_assert_ptr_null(strstr(text, " \n"));
+    km_text_free(text);
+}
+END_TEST
+
+START_TEST(emitted_twice) {
+    km_source first, second;
+    km_source_init(&first);
+    km_source_init(&second);
+    expect_plan(NULL);
+    ck_assert_msg(km_source_emit(&first, &plan, NULL, &err) == KM_OK, "%s", err.text);
+    ck_assert_msg(km_source_emit(&second, &plan, NULL, &err) == KM_OK, "%s", err.text);
+    ck_assert_str_eq(first.text, second.text);
+    ck_assert_int_eq(first.text_size, (int64_t)strlen(first.text));
+    ck_assert_str_eq(first.file_name, "kmeans.c");
+    ck_assert_int_eq(first.plan.clusters_sum, 12);
+    ck_assert_ptr_ne(first.plan.spec.clusters, plan.spec.clusters);
+    ck_assert_ptr_null(strstr(first.text, " \n"));
+    ck_assert_ptr_null(strstr(first.text, "\n\n\n"));
+    km_source_clear(&first);
+    km_source_clear(&second);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("plan");
+    TCase *tests = tcase_create("plan");
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, names);
+    tcase_add_test(tests, nominal_devices);
+    tcase_add_test(tests, targets);
+    tcase_add_test(tests, specs_are_checked);
+    tcase_add_test(tests, foreign_numbers);
+    tcase_add_test(tests, fixed_numbers);
+    tcase_add_test(tests, fixed_design);
+    tcase_add_test(tests, tuning);
+    tcase_add_test(tests, explained);
+    tcase_add_test(tests, emitted_twice);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
