@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The one list of plan numbers. It feeds the spec's `plan:` keys, explain, the tuner's ranges and the plan hash.
+// The one list of plan numbers: for the spec's `plan:` keys, explain, the tuner's ranges and the plan hash.
 #ifndef KM_GEN_PARAMS_H
 #define KM_GEN_PARAMS_H
 
@@ -24,7 +24,7 @@ typedef enum km_param {
 #define KM_PARAM_ENUM(name, lowest, highest, targets, meaning) KM_PARAM_##name,
     KM_PARAMS(KM_PARAM_ENUM)
 #undef KM_PARAM_ENUM
-    KM_PARAM_COUNT
+        KM_PARAM_COUNT
 } km_param;
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What both targets share of planning: the spec's check, target, tuning file, and the numbers that a user fixed.
+// What both targets share of planning: the spec's check, target, tuning file, and the numbers that are fixed.
 #include "planner.h"
 
 #include <inttypes.h>
@@ -290,8 +290,9 @@ static km_status target_resolve(km_plan *plan, const km_device_facts *facts, km_
 // Tuning file -----------------------------------------------------------------------------------------------
 //
 // A tuning file is a list of specs with their `plan:` numbers, separated by lines "---": what km_spec_to_yaml
-// writes. An entry counts for the same target with its architecture, features, list of K and type; its numbers were
-// measured together, so they are used together: only where the spec fixes nothing itself. The last such entry counts.
+// writes. An entry counts for the same target with its architecture, features, list of K and type. Its numbers
+// were measured together, so they are used together, only where the spec fixes nothing itself. The last such
+// entry counts.
 
 static int same_shape(const km_spec *a, const km_spec *b) {
     return a->target.kind == b->target.kind && a->target.arch == b->target.arch &&

@@ -10,13 +10,13 @@
 // becomes "fixed in the spec". Checks the range of gen/params.h. KM_ERROR_PLAN.
 km_status km_plan_set(km_plan *plan, km_param param, int64_t value, km_error *err, const char *reason, ...)
     __attribute__((format(printf, 5, 6)));
-// Non-zero and the value when the user (or the tuning file) fixed this number or, by km_plan_fixed_design, the
-// design (KM_DESIGN_NONE when not).
+// Non-zero and the value when the user (or the tuning file) fixed this number; the same of the design, which is
+// KM_DESIGN_NONE when not.
 int km_plan_fixed(const km_plan *plan, km_param param, int64_t *value);
 km_design km_plan_fixed_design(const km_plan *plan);
 
-// One planner a target (gen/cost_cuda.c, gen/cost_cpu.c): estimates every design of the target, picks one, sets
-// every number. plan->spec, facts, points, weighted, track_labels and clusters_sum are set before.
+// One planner a target (gen/cost_cuda.c, gen/cost_cpu.c): estimates every design of the target, picks one,
+// sets every number. plan->spec, facts, points, weighted, track_labels and clusters_sum are set before.
 km_status km_plan_cuda(km_plan *plan, km_error *err);
 km_status km_plan_cpu(km_plan *plan, km_error *err);
 

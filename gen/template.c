@@ -304,7 +304,7 @@ static int word_is(word w, const char *text) {
     return w.length == strlen(text) && !strncmp(w.text, text, w.length);
 }
 
-// The words of a control line after "//@"; -1 when it is an ordinary line. Words after the eighth are only counted.
+// The words of a control line after "//@", the first eight of them; -1 when it is an ordinary line.
 enum { WORDS_MAX = 8 };
 static int control_words(word *words, const reader *r) {
     const char *p = r->line, *end = r->line + r->length;

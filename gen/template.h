@@ -3,14 +3,14 @@
 //
 //     //@ need NAME...        every name must be known here: fails at once, with file:line
 //     //@ if NAME | //@ if not NAME | //@ else | //@ end      NAME is a flag: its text is not "" and not "0"
-//     //@ for x in LIST | //@ end    the body once for each item; its names come first, then the outer ones
+//     //@ for x in LIST | //@ end    the body once for each item
 //     //@ include FILE        another template, with the names that are known here
 //     //@ verbatim FILE       another file as it is: no holes, no control lines
-//     $name                   the name's text: letters, digits and _ after the $; the longest KNOWN name that is a
-//                             prefix ending before an underscore or the end matches, so that sum_$k and $k_sum
+//     $name                   the name's text: letters, digits and _ after the $; the longest KNOWN name that is
+//                             a prefix ending before an underscore or the end matches, so that sum_$k, $k_sum
 //                             and $d_$f all work; an unknown hole is an error with file:line
-// Inside `for x in LIST` an item's names are written $x_name, and $x is the item's own text. Control lines leave
-// no line behind. There are no expressions: a decision belongs to the plan.
+// Inside `for x in LIST` an item's names are written $x_name, and $x is the item's own text. Control lines
+// leave no line behind. There are no expressions: a decision belongs to the plan.
 #ifndef KM_GEN_TEMPLATE_H
 #define KM_GEN_TEMPLATE_H
 #include "status.h"
@@ -24,15 +24,16 @@ void km_env_destroy(km_env **env);
 void km_env_set(km_env *env, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void km_env_set_int(km_env *env, const char *name, int64_t value);
 void km_env_set_flag(km_env *env, const char *name, int value);
-// Appends an item to a list (made when first named; `text` is the item's own) and returns the item, to be filled
-// with names of its own and lists of its own. Never NULL (after a failure: a dummy).
+// Appends an item to a list (made when first named; `text` is the item's own) and returns it, to be filled with
+// names of its own and lists of its own. Never NULL (after a failure: a dummy).
 km_env *km_env_item(km_env *env, const char *list, const char *text);
 // Makes a list known although it has no items.
 void km_env_list(km_env *env, const char *list);
 
 // Expands an embedded template (or dir/name when dir is not NULL) to the end of `out`. KM_ERROR_INTERNAL with
 // "template:line: ..." for mistakes in the template, KM_ERROR_IO when dir/name cannot be read.
-km_status km_template_expand(km_text *out, const char *name, const km_env *env, const char *dir, km_error *err);
+km_status km_template_expand(km_text *out, const char *name, const km_env *env, const char *dir,
+                             km_error *err);
 
 // Embedded templates (made by gen/embed.c at build time).
 typedef struct km_embedded {

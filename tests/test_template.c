@@ -33,7 +33,7 @@ static void folder_remove(void) {
     rmdir(folder);
 }
 
-// d, name, the flags yes, no and blank, ks = {3: offset 0, 5: offset 3} with features, and the empty list none.
+// d, name, the flags yes, no and blank, ks = {3: offset 0, 5: offset 3} with features, the empty list none.
 static km_env *make_env(void) {
     km_env *env = km_env_create();
     ck_assert_ptr_nonnull(env);
