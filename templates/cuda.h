@@ -25,3 +25,29 @@ __device__ const int km_offsets[KS] = {
     $k_offset,
     //@ end
 };
+
+__device__ __forceinline__ int km_is_finite(double value) {
+    return fabs(value) <= 1.7976931348623157e308;
+}
+
+// The sum over a block of KM_THREADS threads in a fixed order, in every thread of warp 0.
+__device__ __forceinline__ double km_block_sum(double value) {
+    __shared__ double warps[8];
+    for (int step = 16; step > 0; step >>= 1) value += __shfl_xor_sync(0xffffffffu, value, step);
+    __syncthreads(); // the previous call's readers are done
+    if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = value;
+    __syncthreads();
+    double sum = 0.0;
+    for (int w = 0; w < 8; w++) sum += warps[w];
+    return sum;
+}
+
+//@ if weighted
+__device__ __forceinline__ double km_weight(const double *weights, long long i) {
+    return weights[i];
+}
+//@ else
+__device__ __forceinline__ double km_weight(const double *, long long) {
+    return 1.0;
+}
+//@ end

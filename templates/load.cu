@@ -1,0 +1,165 @@
+// Load: statistics of the points as they came, then the clustered space. Sums are doubles over fixed blocks of
+// 65,536 points, blocks added in index order; inside a block the order is fixed by the layout of the threads.
+
+constexpr int KM_BLOCK_POINTS = KM_UNIT_POINTS * KM_UNITS_PER_BLOCK;
+constexpr int LOAD_FEATURES = int(D) < int(KM_THREADS) ? int(D) : int(KM_THREADS);
+constexpr int LOAD_ROWS = KM_THREADS / LOAD_FEATURES;
+
+// One block of points and up to 256 features: partial[block][3][D] = sum of w x (of w (x - mean)^2 when a mean is
+// given), smallest, largest value. *bad becomes the lowest index i * D + f of a value that is no finite number.
+template <typename Raw>
+__device__ void load_sums(const Raw *raw, const double *weights, long long n, const double *mean, double *partial,
+                          unsigned long long *bad) {
+    __shared__ double sums[KM_THREADS], lows[KM_THREADS], highs[KM_THREADS];
+    const int column = threadIdx.x % LOAD_FEATURES, row = threadIdx.x / LOAD_FEATURES;
+    const int f = blockIdx.y * LOAD_FEATURES + column;
+    const long long first = blockIdx.x * (long long)KM_BLOCK_POINTS;
+    const long long end = first + KM_BLOCK_POINTS < n ? first + KM_BLOCK_POINTS : n;
+    double sum = 0.0, low = 1.7976931348623157e308, high = -1.7976931348623157e308;
+    unsigned long long bad_here = ~0ull;
+    if (row < LOAD_ROWS && f < D) {
+        const double middle = mean ? mean[f] : 0.0;
+#pragma unroll 8
+        for (long long i = first + row; i < end; i += LOAD_ROWS) {
+            const double x = raw[i * D + f];
+            if (!km_is_finite(x) && bad_here == ~0ull) bad_here = i * D + f;
+            const double away = x - middle;
+            const double term = mean ? __dmul_rn(away, away) : x;
+            sum = __dadd_rn(sum, __dmul_rn(km_weight(weights, i), term));
+            low = x < low ? x : low;
+            high = x > high ? x : high;
+        }
+    }
+    if (bad_here != ~0ull) atomicMin(bad, bad_here);
+    sums[threadIdx.x] = sum;
+    lows[threadIdx.x] = low;
+    highs[threadIdx.x] = high;
+    __syncthreads();
+    if (row == 0 && f < D) {
+        for (int r = 1; r < LOAD_ROWS; r++) {
+            const int other = r * LOAD_FEATURES + column;
+            sum = __dadd_rn(sum, sums[other]);
+            low = lows[other] < low ? lows[other] : low;
+            high = highs[other] > high ? highs[other] : high;
+        }
+        double *out = partial + blockIdx.x * 3ll * D;
+        out[f] = sum;
+        out[D + f] = low;
+        out[2 * D + f] = high;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_load_sums_f32(const float *raw, const double *weights, long long n, const double *mean, double *partial,
+                     unsigned long long *bad) {
+    load_sums(raw, weights, n, mean, partial, bad);
+}
+
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_load_sums_f64(const double *raw, const double *weights, long long n, const double *mean, double *partial,
+                     unsigned long long *bad) {
+    load_sums(raw, weights, n, mean, partial, bad);
+}
+
+// Adds the blocks in index order: out[3][D].
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_load_reduce(const double *partial, long long blocks, double *out) {
+    const int f = blockIdx.x * KM_THREADS + threadIdx.x;
+    if (f >= D) return;
+    double sum = 0.0, low = partial[D + f], high = partial[2 * D + f];
+#pragma unroll 8
+    for (long long b = 0; b < blocks; b++) {
+        const double *from = partial + b * 3 * D;
+        sum = __dadd_rn(sum, from[f]);
+        low = from[D + f] < low ? from[D + f] : low;
+        high = from[2 * D + f] > high ? from[2 * D + f] : high;
+    }
+    out[f] = sum;
+    out[D + f] = low;
+    out[2 * D + f] = high;
+}
+
+// (x - centre) * factor in double, rounded once to the plan's type; in place where the types agree.
+template <typename Raw>
+__device__ void load_transform(const Raw *raw, long long n, const double *centre, const double *factor,
+                               km_real *points, unsigned long long *bad) {
+    const long long stride = (long long)gridDim.x * KM_THREADS;
+    for (long long at = blockIdx.x * (long long)KM_THREADS + threadIdx.x; at < n * D; at += stride) {
+        const int f = (int)(at % D);
+        const double y = __dmul_rn(__dsub_rn(raw[at], centre[f]), factor[f]);
+        points[at] = (km_real)y;
+        if (!km_is_finite((km_real)y)) atomicMin(bad, (unsigned long long)at);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_load_transform_f32(const float *raw, long long n, const double *centre, const double *factor,
+                          km_real *points, unsigned long long *bad) {
+    load_transform(raw, n, centre, factor, points, bad);
+}
+
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_load_transform_f64(const double *raw, long long n, const double *centre, const double *factor,
+                          km_real *points, unsigned long long *bad) {
+    load_transform(raw, n, centre, factor, points, bad);
+}
+
+// One unit of points: its sum of w |x|^2.
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_load_squares(const km_real *points, const double *weights, long long n, double *unit_squares) {
+    double sum = 0.0;
+    for (int p = 0; p < KM_UNIT_POINTS / KM_THREADS; p++) {
+        const long long i = blockIdx.x * (long long)KM_UNIT_POINTS + p * KM_THREADS + threadIdx.x;
+        if (i >= n) break;
+        double square = 0.0;
+        for (int f = 0; f < D; f++) {
+            const double x = points[i * D + f];
+            square = __fma_rn(x, x, square);
+        }
+        sum = __dadd_rn(sum, __dmul_rn(km_weight(weights, i), square));
+    }
+    sum = km_block_sum(sum);
+    if (threadIdx.x == 0) unit_squares[blockIdx.x] = sum;
+}
+
+// One unit of points: its weight, and the weights in the plan's type for the pass.
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_load_weights(const double *weights, long long n, km_real *pass_weights, double *unit_weights) {
+    double sum = 0.0;
+    for (int p = 0; p < KM_UNIT_POINTS / KM_THREADS; p++) {
+        const long long i = blockIdx.x * (long long)KM_UNIT_POINTS + p * KM_THREADS + threadIdx.x;
+        if (i >= n) break;
+        const double weight = km_weight(weights, i);
+        if (pass_weights) pass_weights[i] = (km_real)weight;
+        sum = __dadd_rn(sum, weight);
+    }
+    sum = km_block_sum(sum);
+    if (threadIdx.x == 0) unit_weights[blockIdx.x] = sum;
+}
+
+// Adds units to blocks and blocks to one number, in index order. One block of threads.
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_load_add(const double *unit_sums, long long units, double *out) {
+    __shared__ double blocks[KM_THREADS];
+    const long long blocks_count = (units + KM_UNITS_PER_BLOCK - 1) / KM_UNITS_PER_BLOCK;
+    double total = 0.0;
+    for (long long first = 0; first < blocks_count; first += KM_THREADS) {
+        const long long unit = (first + threadIdx.x) * KM_UNITS_PER_BLOCK;
+        double sum = 0.0;
+        for (int u = 0; u < KM_UNITS_PER_BLOCK && unit + u < units; u++) sum = __dadd_rn(sum, unit_sums[unit + u]);
+        blocks[threadIdx.x] = sum;
+        __syncthreads();
+        const long long left = blocks_count - first;
+        if (threadIdx.x == 0)
+            for (int b = 0; b < KM_THREADS && b < left; b++) total = __dadd_rn(total, blocks[b]);
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) *out = total;
+}
+
+// Rows of the clustered space, as doubles.
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_rows(const km_real *points, const long long *indices, long long count, double *out) {
+    const long long at = blockIdx.x * (long long)KM_THREADS + threadIdx.x;
+    if (at < count * D) out[at] = points[indices[at / D] * D + at % D];
+}

@@ -1,0 +1,120 @@
+//@ include cuda.h
+//@ need grid block
+// The pass of design `shared`: any d, any K, any type. One thread a point finds the labels of every active slot;
+// then each warp adds the points of its own range to its own rows of sums, in index order, and the rows are added in
+// the order of the ranges.
+
+enum { RANGES = $grid, BLOCK = $block };
+constexpr int SUMS_BYTES = K_MAX * (D + 1) * 8 <= 49152 ? K_MAX * (D + 1) * 8 : 0; // 0: rows are added in place
+constexpr int CHUNK = D <= 32 ? int(D) : 16; // features of a point in registers at a time
+
+typedef unsigned short pass_label;
+
+__device__ __forceinline__ double *pass_rows(const km_pass_args &args) {
+    return (double *)args.workspace; // [RANGES][COPIES * S][D + 1]
+}
+
+__device__ __forceinline__ pass_label *pass_labels(const km_pass_args &args, int slot) {
+    return (pass_label *)(pass_rows(args) + (long long)RANGES * COPIES * S * (D + 1)) + slot * args.n;
+}
+
+// Nearest of k centroids by the difference form; ties to the lowest index.
+__device__ __forceinline__ int pass_nearest(const km_real *x, const km_real *centroids, int k) {
+    km_real best = 0;
+    int label = 0;
+    for (int j = 0; j < k; j++) {
+        km_real square = 0;
+        for (int f = 0; f < D; f += CHUNK)
+#pragma unroll
+            for (int g = 0; g < CHUNK; g++)
+                if (f + g < D) {
+                    const km_real t = x[f + g] - __ldg(centroids + (long long)j * D + f + g);
+                    square = fma(t, t, square);
+                }
+        if (j == 0 || square < best) {
+            best = square;
+            label = j;
+        }
+    }
+    return label;
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK) km_shared_labels(const __grid_constant__ km_pass_args args) {
+    if (args.control->stop) return;
+    const int slot = blockIdx.y;
+    if (!args.active[slot]) return;
+    const int k_index = slot % KS;
+    const km_real *centroids =
+        (const km_real *)args.centroids + ((long long)(slot / KS) * S + km_offsets[k_index]) * D;
+    pass_label *labels = pass_labels(args, slot);
+    //@ if track_labels
+    unsigned long long changes = 0;
+    //@ end
+    for (long long i = blockIdx.x * (long long)BLOCK + threadIdx.x; i < args.n; i += (long long)gridDim.x * BLOCK) {
+        const int label = pass_nearest((const km_real *)args.points + i * D, centroids, km_ks[k_index]);
+        labels[i] = (pass_label)label;
+        //@ if track_labels
+        km_label *kept = (km_label *)args.labels + slot * args.labels_stride + i;
+        changes += *kept != (km_label)label;
+        *kept = (km_label)label;
+        //@ end
+    }
+    //@ if track_labels
+    if (changes) atomicAdd(args.changes + slot, changes);
+    //@ end
+}
+
+// One warp a (range, slot): lanes take features, points come one after the other.
+extern "C" __global__ void __launch_bounds__(32) km_shared_sums(const __grid_constant__ km_pass_args args) {
+    extern __shared__ double shared_rows[];
+    if (args.control->stop) return;
+    const int slot = blockIdx.y, lane = threadIdx.x;
+    if (!args.active[slot]) return;
+    const int k_index = slot % KS, numbers = km_ks[k_index] * (D + 1);
+    const long long row = (long long)(slot / KS) * S + km_offsets[k_index];
+    double *out = pass_rows(args) + (blockIdx.x * (long long)COPIES * S + row) * (D + 1);
+    double *sums = SUMS_BYTES ? shared_rows : out;
+    for (int at = lane; at < numbers; at += 32) sums[at] = 0.0;
+    __syncwarp();
+    const long long length = (args.n + RANGES - 1) / RANGES, first = blockIdx.x * length;
+    const long long end = first + length < args.n ? first + length : args.n;
+    const pass_label *labels = pass_labels(args, slot);
+    const km_real *points = (const km_real *)args.points;
+#pragma unroll 4
+    for (long long i = first; i < end; i++) {
+        double *to = sums + labels[i] * (long long)(D + 1);
+        //@ if weighted
+        const double weight = ((const km_real *)args.weights)[i];
+        //@ else
+        const double weight = 1.0;
+        //@ end
+        // A lane always meets the same features of a row, so its own order of adding is the points' order.
+        for (int f = lane; f <= D; f += 32) to[f] += f < D ? weight * points[i * D + f] : weight;
+    }
+    __syncwarp();
+    if (SUMS_BYTES)
+        for (int at = lane; at < numbers; at += 32) out[at] = sums[at];
+}
+
+extern "C" __global__ void __launch_bounds__(256) km_shared_reduce(const __grid_constant__ km_pass_args args) {
+    if (args.control->stop) return;
+    const long long numbers = (long long)COPIES * S * (D + 1);
+    const long long at = blockIdx.x * 256ll + threadIdx.x;
+    if (at >= numbers) return;
+    const double *rows = pass_rows(args);
+    double sum = 0.0;
+#pragma unroll 8
+    for (int range = 0; range < RANGES; range++) sum += rows[range * numbers + at];
+    args.totals[at] = sum;
+}
+
+extern "C" {
+__device__ km_pass_launch km_pass_launches[3] = {
+    {"km_shared_labels", KM_STAGE_PASS, RANGES, COPIES * KS, BLOCK, 0, 0},
+    {"km_shared_sums", KM_STAGE_PASS, RANGES, COPIES * KS, 32, SUMS_BYTES, 0},
+    {"km_shared_reduce", KM_STAGE_PASS, (COPIES * S * (D + 1) + 255) / 256, 1, 256, 0, 0},
+};
+__device__ km_pass_facts km_pass = {KM_ABI_VERSION, 3, (long long)RANGES *COPIES *S *(D + 1) * 8,
+                                    2ll * COPIES * KS};
+}
+//@ include steps.cu

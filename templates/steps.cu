@@ -1,0 +1,7 @@
+// Steps around the pass, the same for every design.
+//@ verbatim steps_cuda.h
+//@ include load.cu
+//@ include seed.cu
+//@ include update.cu
+//@ include finish.cu
+//@ include relocate.cu
