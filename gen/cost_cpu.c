@@ -19,5 +19,6 @@ km_status km_plan_cpu(km_plan *plan, km_error *err) {
     estimate->total_ns = estimate->memory_ns > estimate->issue_ns ? estimate->memory_ns : estimate->issue_ns;
     plan->design = KM_DESIGN_PORTABLE;
     snprintf(plan->design_reason, sizeof plan->design_reason, "needs no compiler");
+    KM_TRY(km_plan_set(plan, KM_PARAM_group, 64, err, "64 points fit the first cache beside the sums"));
     return km_plan_set(plan, KM_PARAM_restarts_in_flight, 1, err, "one restart of each K at a time");
 }

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+// Inside the CPU backend.
+#ifndef KM_RUNTIME_CPU_H
+#define KM_RUNTIME_CPU_H
+#include "../../gen/status.h"
+#include "../../templates/abi_cpu.h"
+#include "../backend.h"
+#include "../seed.h"
+
+// A compiler that was found: where it is, and what tells it from another without asking it.
+typedef struct cpu_compiler {
+    char path[4096];
+    int64_t bytes, changed_s;
+} cpu_compiler;
+
+typedef struct cpu_device {
+    km_device base;
+    cpu_compiler compiler; // path "" when there is none
+} cpu_device;
+
+typedef struct cpu_module {
+    km_kernels base;
+    void *library;               // dlopen's handle; NULL for portable
+    const km_cpu_kernels *pass;  // the module's kernels
+} cpu_module;
+
+// The library's own kernels for any d, K and group; complete, in both types.
+extern const km_cpu_kernels km_cpu_portable_float32, km_cpu_portable_float64;
+
+typedef struct cpu_slot {
+    int64_t k, k_index;
+    km_slot_phase phase;
+    int64_t iterations, empty_count, changed;
+    int32_t converged, at_limit; // at_limit: iterations_max is reached, the next pass is the last
+    int32_t mode;                // of the next pass: KM_CPU_FIRST ...
+    int32_t labels_bytes;
+    int32_t owned;               // rows of sums too many for one copy per thread: labels first, then sums by owner
+    double cost, shift;
+    double *centroids;           // k x d
+    double *totals;              // k rows of KM_CPU_PITCH(d)
+    void *table;                 // reals: k x (d + 1)
+    void *labels;                // whole groups
+    uint8_t *given_up;           // k: relocate found no point for this cluster
+} cpu_slot;
+
+typedef struct cpu_engine {
+    km_engine base;
+    km_cpu_kernels kernels;      // complete: the module's, filled up with portable ones
+    int64_t threads;
+    int64_t group, pitch;        // points of a group; KM_CPU_PITCH(d)
+    int64_t real_bytes;
+    int64_t blocks_count;
+    uint8_t *points;             // whole groups
+    int64_t points_bytes;
+    const double *weights;       // the data's own, or NULL
+    double total_weight, total_square;
+    cpu_slot *slots;
+    double *sums;                // threads x sums_count
+    int64_t sums_count;
+    km_cpu_slot *lists;          // threads x slots_count
+    const km_log *log;
+} cpu_engine;
+
+static inline int64_t cpu_min(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static inline int64_t cpu_round_up(int64_t a, int64_t unit) {
+    return (a + unit - 1) / unit * unit;
+}
+
+static inline int64_t cpu_block_points(const cpu_engine *engine, int64_t block) {
+    return cpu_min(KM_BLOCK_POINTS, engine->base.n - block * KM_BLOCK_POINTS);
+}
+
+static inline const uint8_t *cpu_block_at(const cpu_engine *engine, int64_t block) {
+    return engine->points + block * KM_BLOCK_POINTS * engine->base.d * engine->real_bytes;
+}
+
+static inline const double *cpu_weights_at(const cpu_engine *engine, int64_t point) {
+    return engine->weights ? engine->weights + point : NULL;
+}
+
+// Threads worth starting for this many blocks.
+static inline int cpu_threads_for(const cpu_engine *engine, int64_t blocks) {
+    return (int)cpu_min(engine->threads, blocks > 0 ? blocks : 1);
+}
+
+// Memory for many points: aligned for any vector, on huge pages where the system has them. NULL: no memory.
+void *km_cpu_alloc(int64_t bytes);
+void km_cpu_free(void *memory);
+
+// Row of the clustered space, d doubles.
+void km_cpu_row(double *out, const cpu_engine *engine, int64_t point);
+// A prepared table from k x d centroids: see km_cpu_slot.
+void km_cpu_table(void *table, const double *centroids, int64_t k, int64_t d, km_type type);
+
+// Device and modules (device.c).
+km_status km_cpu_device_open(km_device **out, int ordinal, const char *compiler, const km_log *log, km_error *err);
+void km_cpu_device_close(km_device **device);
+void km_cpu_compiler_id(char *text, int64_t size, km_device *device, const km_plan *plan);
+km_status km_cpu_compile(km_device *device, const km_source *source, const char *source_path,
+                         const char *binary_path, const char *log_path, km_error *err);
+km_status km_cpu_kernels_load(km_kernels **out, km_device *device, const km_plan *plan, const char *binary_path,
+                              km_error *err);
+void km_cpu_kernels_unload(km_kernels **kernels);
+
+// Steps of the engine, one file each (load.c, seed.c, finish.c; the rest in engine.c).
+km_status km_cpu_load(km_engine *base, km_data_stats *stats, const km_data *data, km_load_params *params,
+                      km_error *err);
+km_status km_cpu_seed_plusplus(km_engine *base, int64_t *indices, int64_t first_restart, int64_t chains_count,
+                               int64_t picks, uint64_t seed, int (*progress)(void *user, int64_t picks_done),
+                               void *progress_user, km_error *err);
+km_status km_cpu_finish_members(km_engine *base, km_finish_member *members, int64_t count, km_error *err);
+km_status km_cpu_relocate(km_engine *base, int64_t slot_index, int64_t *moved, km_error *err);
+
+#endif

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT
+// The CPU as a device: its facts, its compiler, and modules loaded from shared objects. Nothing here starts a
+// process until a module is built.
+#include "cpu.h"
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static int compiler_try(cpu_compiler *out, const char *folder, const char *name) {
+    struct stat info;
+    if (snprintf(out->path, sizeof out->path, "%s%s%s", folder, *folder ? "/" : "", name) >=
+        (int)sizeof out->path)
+        return 0;
+    if (stat(out->path, &info) != 0 || !S_ISREG(info.st_mode) || access(out->path, X_OK) != 0) {
+        out->path[0] = 0;
+        return 0;
+    }
+    out->bytes = info.st_size;
+    out->changed_s = info.st_mtime;
+    return 1;
+}
+
+// A few stat calls, no process. Names without a folder are looked for where systems keep compilers: a library
+// does not read the environment, a program passes the path it found in its own.
+static int compiler_find(cpu_compiler *out, const char *wanted) {
+    static const char *const names[] = {"cc", "gcc", "clang"};
+    static const char *const folders[] = {"/usr/local/bin", "/usr/bin", "/bin"};
+    if (wanted && strchr(wanted, '/')) return compiler_try(out, "", wanted);
+    for (size_t i = 0; i < (wanted ? 1 : sizeof names / sizeof *names); i++)
+        for (size_t j = 0; j < sizeof folders / sizeof *folders; j++)
+            if (compiler_try(out, folders[j], wanted ? wanted : names[i])) return 1;
+    return 0;
+}
+
+static km_isa isa_of_machine(void) {
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+        return KM_ISA_AVX512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return KM_ISA_AVX2;
+    return KM_ISA_GENERIC;
+#elif defined(__aarch64__)
+    return KM_ISA_NEON;
+#else
+    return KM_ISA_GENERIC;
+#endif
+}
+
+// "key : value" of /proc/cpuinfo's first processor; leaves `out` as it is when the key is missing.
+static void cpuinfo_find(char *out, size_t size, const char *text, const char *key) {
+    const char *at = strstr(text, key);
+    if (!at || !(at = strchr(at, ':'))) return;
+    at += strspn(at, ": \t");
+    int length = (int)strcspn(at, "\n");
+    if (length > 0) snprintf(out, size, "%.*s", length, at);
+}
+
+static void facts_fill(km_device_facts *facts) {
+    *facts = (km_device_facts){.size = sizeof *facts, .target = {KM_TARGET_CPU, isa_of_machine()}};
+    char text[4096] = "", clock[32] = "0";
+    snprintf(facts->name, sizeof facts->name, "CPU");
+    FILE *stream = fopen("/proc/cpuinfo", "re");
+    if (stream) {
+        text[fread(text, 1, sizeof text - 1, stream)] = 0;
+        fclose(stream);
+        cpuinfo_find(facts->name, sizeof facts->name, text, "model name");
+        cpuinfo_find(clock, sizeof clock, text, "cpu MHz");
+    }
+    cpu_set_t cpus;
+    facts->units = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : sysconf(_SC_NPROCESSORS_ONLN);
+    if (facts->units < 1) facts->units = 1;
+    long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    facts->cache_bytes = cache > 0 ? cache : 1 << 20;
+    facts->memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+    facts->clock_ghz = strtod(clock, NULL) / 1e3;
+    if (!(facts->clock_ghz > 0.1)) facts->clock_ghz = 3.0;
+    facts->bandwidth_gbs = 12.0 * (double)facts->units; // what one core of a server reads; more cores share more
+    if (facts->bandwidth_gbs > 200.0) facts->bandwidth_gbs = 200.0;
+    static const double lanes[] = {4, 8, 16, 32, 8}; // FMA lanes a cycle, by km_isa
+    facts->fp32_per_cycle = lanes[facts->target.arch];
+    facts->fp64_per_cycle = facts->fp32_per_cycle / 2;
+}
+
+km_status km_cpu_device_open(km_device **out, int ordinal, const char *compiler, const km_log *log,
+                             km_error *err) {
+    (void)log;
+    *out = NULL;
+    if (ordinal != KM_HOST) return km_fail(err, KM_ERROR_USAGE, "the CPU is device %d, got %d", KM_HOST, ordinal);
+    cpu_device *device = calloc(1, sizeof *device);
+    if (!device) return km_fail_memory(err, "the device", (int64_t)sizeof *device);
+    device->base.backend = &km_backend_cpu;
+    facts_fill(&device->base.facts);
+    device->base.facts.has_compiler = compiler_find(&device->compiler, compiler);
+    if (compiler && !device->compiler.path[0]) {
+        free(device);
+        return km_fail(err, KM_ERROR_COMPILE, "%s: no such C compiler: give its path, or leave it out", compiler);
+    }
+    *out = &device->base;
+    return KM_OK;
+}
+
+void km_cpu_device_close(km_device **device) {
+    free(*device);
+    *device = NULL;
+}
+
+// What the compiler is told. The instruction set is not among it: emitted functions carry theirs.
+static const char *const compile_flags[] = {"-std=c11", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fPIC",
+                                            "-shared"};
+enum { COMPILE_FLAGS_COUNT = sizeof compile_flags / sizeof *compile_flags };
+
+void km_cpu_compiler_id(char *text, int64_t size, km_device *device, const km_plan *plan) {
+    const cpu_device *own = (const cpu_device *)device;
+    (void)plan;
+    int64_t at = snprintf(text, (size_t)size, "%s %lld %lld abi %d", own->compiler.path,
+                          (long long)own->compiler.bytes, (long long)own->compiler.changed_s, KM_CPU_ABI);
+    for (int i = 0; i < COMPILE_FLAGS_COUNT && at < size; i++)
+        at += snprintf(text + at, (size_t)(size - at), " %s", compile_flags[i]);
+}
+
+// Runs argv with all output in log_path; *code is the exit code, or -signal.
+static km_status process_run(int *code, char *const *argv, const char *log_path, km_error *err) {
+    posix_spawn_file_actions_t actions;
+    int failure = posix_spawn_file_actions_init(&actions);
+    if (failure) return km_fail(err, KM_ERROR_MEMORY, "cannot start %s: %s", argv[0], strerror(failure));
+    const char *log = log_path ? log_path : "/dev/null";
+    failure = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    if (!failure) failure = posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (!failure) failure = posix_spawn_file_actions_adddup2(&actions, 1, 2);
+    pid_t child = 0;
+    if (!failure) failure = posix_spawn(&child, argv[0], &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (failure) return km_fail(err, KM_ERROR_COMPILE, "cannot start %s: %s", argv[0], strerror(failure));
+    int wait_status;
+    while (waitpid(child, &wait_status, 0) < 0)
+        if (errno != EINTR) return km_fail(err, KM_ERROR_COMPILE, "lost %s: %s", argv[0], strerror(errno));
+    *code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : -WTERMSIG(wait_status);
+    return KM_OK;
+}
+
+// The first line of the compiler's log that names an error.
+static void log_first_error(char *out, size_t size, const char *log_path) {
+    out[0] = 0;
+    FILE *stream = log_path ? fopen(log_path, "re") : NULL;
+    char line[512];
+    while (stream && fgets(line, sizeof line, stream)) {
+        if (!strstr(line, "error")) continue;
+        line[strcspn(line, "\n")] = 0;
+        snprintf(out, size, "%s", line);
+        break;
+    }
+    if (stream) fclose(stream);
+}
+
+km_status km_cpu_compile(km_device *device, const km_source *source, const char *source_path,
+                         const char *binary_path, const char *log_path, km_error *err) {
+    const cpu_device *own = (const cpu_device *)device;
+    (void)source;
+    if (!own->compiler.path[0])
+        return km_fail(err, KM_ERROR_COMPILE,
+                       "no C compiler (cc, gcc or clang): install one, give its path, or fix design: portable");
+    char *argv[COMPILE_FLAGS_COUNT + 6];
+    int count = 0;
+    argv[count++] = (char *)own->compiler.path;
+    for (int i = 0; i < COMPILE_FLAGS_COUNT; i++) argv[count++] = (char *)compile_flags[i];
+    argv[count++] = (char *)"-o";
+    argv[count++] = (char *)binary_path;
+    argv[count++] = (char *)source_path;
+    argv[count++] = (char *)"-lm";
+    argv[count] = NULL;
+    int code = 0;
+    KM_TRY(process_run(&code, argv, log_path, err));
+    if (code == 0) return KM_OK;
+    char first[512];
+    log_first_error(first, sizeof first, log_path);
+    return km_fail(err, KM_ERROR_COMPILE, "%s failed with %s %d%s%s; whole log in %s", own->compiler.path,
+                   code < 0 ? "signal" : "exit code", code < 0 ? -code : code, *first ? ": " : "", first,
+                   log_path ? log_path : "no file");
+}
+
+static km_status module_open(cpu_module *module, const char *binary_path, km_error *err) {
+    const km_spec *spec = &module->base.plan->spec;
+    char symbol[KM_NAME_MAX + 16];
+    module->library = dlopen(binary_path, RTLD_NOW | RTLD_LOCAL);
+    if (!module->library) return km_fail(err, KM_ERROR_COMPILE, "cannot load %s: %s", binary_path, dlerror());
+    snprintf(symbol, sizeof symbol, "%s_kernels", spec->name);
+    module->pass = (const km_cpu_kernels *)dlsym(module->library, symbol);
+    if (!module->pass) return km_fail(err, KM_ERROR_COMPILE, "%s does not define %s", binary_path, symbol);
+    if (module->pass->abi != KM_CPU_ABI || module->pass->d != spec->features ||
+        module->pass->group != km_plan_get(module->base.plan, "group") ||
+        module->pass->real_bytes != (spec->type == KM_FLOAT32 ? 4 : 8) || !module->pass->pass)
+        return km_fail(err, KM_ERROR_COMPILE,
+                       "%s: %s is of another plan or version: clear the cache, or emit the source again",
+                       binary_path, symbol);
+    return KM_OK;
+}
+
+km_status km_cpu_kernels_load(km_kernels **out, km_device *device, const km_plan *plan, const char *binary_path,
+                              km_error *err) {
+    *out = NULL;
+    cpu_module *module = calloc(1, sizeof *module);
+    if (!module) return km_fail_memory(err, "the module", (int64_t)sizeof *module);
+    module->base = (km_kernels){device, plan};
+    km_status status = KM_OK;
+    if (binary_path)
+        status = module_open(module, binary_path, err);
+    else
+        module->pass = plan->spec.type == KM_FLOAT32 ? &km_cpu_portable_float32 : &km_cpu_portable_float64;
+    *out = &module->base;
+    if (status != KM_OK) km_cpu_kernels_unload(out);
+    return status;
+}
+
+void km_cpu_kernels_unload(km_kernels **kernels) {
+    cpu_module *module = (cpu_module *)*kernels;
+    if (!module) return;
+    if (module->library) dlclose(module->library);
+    free(module);
+    *kernels = NULL;
+}

@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: MIT
+// The CPU engine: slots, the pass over all active ones, and what happens to each of them after it.
+//
+// Same bits for any number of threads: a block of KM_BLOCK_POINTS belongs to one thread, its sums start from zero
+// (or from what moved), and blocks join the totals in index order.
+#include "cpu.h"
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum {
+    REFRESH_PASSES = 32,            // sums start again from zero after so many updates of a member
+    OWNED_SUMS_MIN = 4 * 1024 * 1024, // doubles of sums above which they are not copied for each thread
+    HUGE_PAGE = 2 * 1024 * 1024
+};
+
+void *km_cpu_alloc(int64_t bytes) {
+    size_t unit = bytes >= HUGE_PAGE ? HUGE_PAGE : 64;
+    size_t size = (size_t)cpu_round_up(bytes > 0 ? bytes : 1, (int64_t)unit);
+    void *memory = aligned_alloc(unit, size);
+    if (memory && unit == HUGE_PAGE) madvise(memory, size, MADV_HUGEPAGE); // only a wish
+    return memory;
+}
+
+void km_cpu_free(void *memory) {
+    free(memory);
+}
+
+void km_cpu_row(double *out, const cpu_engine *engine, int64_t point) {
+    int64_t d = engine->base.d, group = engine->group;
+    int64_t first = point / group * group * d + point % group;
+    for (int64_t f = 0; f < d; f++)
+        out[f] = engine->real_bytes == 4 ? (double)((const float *)engine->points)[first + f * group]
+                                         : ((const double *)engine->points)[first + f * group];
+}
+
+void km_cpu_table(void *table, const double *centroids, int64_t k, int64_t d, km_type type) {
+    for (int64_t j = 0; j < k; j++) {
+        double square = 0;
+        for (int64_t f = 0; f < d; f++) square += centroids[j * d + f] * centroids[j * d + f];
+        for (int64_t f = 0; f <= d; f++) {
+            double value = f < d ? centroids[j * d + f] : -0.5 * square;
+            if (type == KM_FLOAT32)
+                ((float *)table)[j * (d + 1) + f] = (float)value;
+            else
+                ((double *)table)[j * (d + 1) + f] = value;
+        }
+    }
+}
+
+// Life of an engine -------------------------------------------------------------------------------------------
+
+static void slot_free(cpu_slot *slot) {
+    free(slot->centroids);
+    free(slot->totals);
+    free(slot->table);
+    free(slot->given_up);
+    km_cpu_free(slot->labels);
+}
+
+static void engine_destroy(km_engine **base) {
+    cpu_engine *engine = (cpu_engine *)*base;
+    if (!engine) return;
+    for (int64_t s = 0; engine->slots && s < engine->base.slots_count; s++) slot_free(&engine->slots[s]);
+    free(engine->slots);
+    free(engine->sums);
+    free(engine->lists);
+    km_cpu_free(engine->points);
+    free(engine);
+    *base = NULL;
+}
+
+static int32_t labels_bytes_of(int64_t k) {
+    return k <= 256 ? 1 : k <= 65536 ? 2 : 4;
+}
+
+static km_status slots_create(cpu_engine *engine, km_error *err) {
+    const km_plan *plan = engine->base.plan;
+    int64_t copies = km_plan_get(plan, "restarts_in_flight"), ks = plan->spec.clusters_count;
+    if (copies < 1) copies = 1;
+    int64_t count = engine->base.slots_count = copies * ks;
+    engine->slots = calloc((size_t)count, sizeof *engine->slots);
+    engine->lists = calloc((size_t)(engine->threads * count), sizeof *engine->lists);
+    if (!engine->slots || !engine->lists)
+        return km_fail_memory(err, "slots", count * (int64_t)sizeof *engine->slots);
+    for (int64_t s = 0; s < count; s++) {
+        cpu_slot *slot = &engine->slots[s];
+        slot->k_index = s % ks;
+        slot->k = plan->spec.clusters[slot->k_index];
+        slot->labels_bytes = labels_bytes_of(slot->k);
+        slot->owned = slot->k * engine->pitch > OWNED_SUMS_MIN;
+        if (!slot->owned) engine->sums_count += slot->k * engine->pitch;
+    }
+    int64_t bytes = engine->threads * engine->sums_count * (int64_t)sizeof *engine->sums;
+    engine->sums = calloc((size_t)(engine->threads * engine->sums_count + 1), sizeof *engine->sums);
+    return engine->sums ? KM_OK : km_fail_memory(err, "partial sums", bytes);
+}
+
+static km_status engine_create(km_engine **out, const km_kernels *kernels, int64_t threads, const km_log *log,
+                               km_error *err) {
+    *out = NULL;
+    const km_plan *plan = kernels->plan;
+    const cpu_module *module = (const cpu_module *)kernels;
+    int64_t group = km_plan_get(plan, "group");
+    if (group < 1 || KM_BLOCK_POINTS % group != 0)
+        return km_fail(err, KM_ERROR_PLAN, "group must divide %d, got %lld", KM_BLOCK_POINTS, (long long)group);
+    cpu_engine *engine = calloc(1, sizeof *engine);
+    if (!engine) return km_fail_memory(err, "the engine", (int64_t)sizeof *engine);
+    engine->base = (km_engine){.backend = &km_backend_cpu, .kernels = kernels, .plan = plan, .d = plan->spec.features};
+    engine->kernels = plan->spec.type == KM_FLOAT32 ? km_cpu_portable_float32 : km_cpu_portable_float64;
+    engine->kernels.pass = module->pass->pass;
+    if (module->pass->seed) engine->kernels.seed = module->pass->seed;
+    if (module->pass->finish) engine->kernels.finish = module->pass->finish;
+    engine->threads = threads > 0 ? threads : kernels->device->facts.units;
+    engine->group = group;
+    engine->pitch = KM_CPU_PITCH(engine->base.d);
+    engine->real_bytes = plan->spec.type == KM_FLOAT32 ? 4 : 8;
+    engine->log = log;
+    *out = &engine->base;
+    km_status status = slots_create(engine, err);
+    if (status != KM_OK) engine_destroy(out);
+    return status;
+}
+
+static int64_t bytes_planned(const km_plan *plan, int64_t n, int64_t chains_count) {
+    int64_t real = plan->spec.type == KM_FLOAT32 ? 4 : 8, d = plan->spec.features;
+    int64_t copies = km_plan_get(plan, "restarts_in_flight");
+    int64_t points = cpu_round_up(n, 64), labels = 0, models = 0;
+    for (int64_t i = 0; i < plan->spec.clusters_count; i++) {
+        int64_t k = plan->spec.clusters[i];
+        labels += labels_bytes_of(k);
+        models += k * ((2 * KM_CPU_PITCH(d) + d) * (int64_t)sizeof(double) + (d + 1) * real);
+    }
+    if (copies < 1) copies = 1;
+    return points * d * real + copies * (points * labels + models) + chains_count * points * real;
+}
+
+// Slots -------------------------------------------------------------------------------------------------------
+
+static km_status slot_alloc(cpu_engine *engine, cpu_slot *slot, km_error *err) {
+    if (slot->labels) return KM_OK;
+    int64_t d = engine->base.d, bytes = cpu_round_up(engine->base.n, engine->group) * slot->labels_bytes;
+    slot->centroids = calloc((size_t)(slot->k * d), sizeof *slot->centroids);
+    slot->totals = calloc((size_t)(slot->k * engine->pitch), sizeof *slot->totals);
+    slot->table = calloc((size_t)(slot->k * (d + 1)), (size_t)engine->real_bytes);
+    slot->given_up = calloc((size_t)slot->k, 1);
+    slot->labels = km_cpu_alloc(bytes);
+    if (slot->centroids && slot->totals && slot->table && slot->given_up && slot->labels) return KM_OK;
+    slot_free(slot);
+    slot->centroids = slot->totals = NULL;
+    slot->table = slot->labels = slot->given_up = NULL;
+    return km_fail_memory(err, "the labels and centroids of a member", bytes);
+}
+
+static km_status slot_check(const cpu_engine *engine, int64_t slot, km_error *err) {
+    if (slot >= 0 && slot < engine->base.slots_count) return KM_OK;
+    return km_fail(err, KM_ERROR_INTERNAL, "slot %lld of %lld", (long long)slot,
+                   (long long)engine->base.slots_count);
+}
+
+static km_status slot_start(km_engine *base, int64_t index, const double *centroids, km_error *err) {
+    cpu_engine *engine = (cpu_engine *)base;
+    KM_TRY(slot_check(engine, index, err));
+    cpu_slot *slot = &engine->slots[index];
+    KM_TRY(slot_alloc(engine, slot, err));
+    memcpy(slot->centroids, centroids, (size_t)(slot->k * base->d) * sizeof *centroids);
+    memset(slot->given_up, 0, (size_t)slot->k);
+    km_cpu_table(slot->table, slot->centroids, slot->k, base->d, base->plan->spec.type);
+    slot->phase = KM_SLOT_RUNNING;
+    slot->mode = KM_CPU_FIRST;
+    slot->iterations = slot->empty_count = slot->changed = 0;
+    slot->converged = slot->at_limit = 0;
+    slot->cost = slot->shift = 0;
+    return KM_OK;
+}
+
+static km_status slot_read(km_engine *base, int64_t index, double *centroids, double *weights, km_error *err) {
+    cpu_engine *engine = (cpu_engine *)base;
+    KM_TRY(slot_check(engine, index, err));
+    cpu_slot *slot = &engine->slots[index];
+    if (!slot->centroids) return km_fail(err, KM_ERROR_INTERNAL, "slot %lld was never started", (long long)index);
+    memcpy(centroids, slot->centroids, (size_t)(slot->k * base->d) * sizeof *centroids);
+    for (int64_t j = 0; j < slot->k; j++) weights[j] = slot->totals[j * engine->pitch + base->d];
+    slot->phase = KM_SLOT_IDLE;
+    return KM_OK;
+}
+
+static km_status rows(km_engine *base, double *out, const int64_t *indices, int64_t count, km_error *err) {
+    for (int64_t i = 0; i < count; i++) {
+        if (indices[i] < 0 || indices[i] >= base->n)
+            return km_fail(err, KM_ERROR_INTERNAL, "row %lld of %lld", (long long)indices[i], (long long)base->n);
+        km_cpu_row(out + i * base->d, (const cpu_engine *)base, indices[i]);
+    }
+    return KM_OK;
+}
+
+// The pass ----------------------------------------------------------------------------------------------------
+
+static int slot_is_active(const cpu_slot *slot) {
+    return slot->phase == KM_SLOT_RUNNING || slot->phase == KM_SLOT_LAST;
+}
+
+// What one block of points is asked for: every active slot, its sums in this thread's rows.
+static int64_t list_active(const cpu_engine *engine, km_cpu_slot *list, double *sums, int64_t block) {
+    int64_t count = 0;
+    for (int64_t s = 0; s < engine->base.slots_count; s++) {
+        const cpu_slot *slot = &engine->slots[s];
+        if (!slot_is_active(slot)) continue;
+        uint8_t *labels = (uint8_t *)slot->labels + block * KM_BLOCK_POINTS * slot->labels_bytes;
+        list[count++] = (km_cpu_slot){.k = slot->k,
+                                      .k_index = slot->k_index,
+                                      .table = slot->table,
+                                      .labels = labels,
+                                      .sums = slot->owned ? NULL : sums,
+                                      .mode = slot->mode,
+                                      .labels_bytes = slot->labels_bytes};
+        if (!slot->owned) sums += slot->k * engine->pitch;
+    }
+    return count;
+}
+
+// A block's changes join the totals; the rows are zero again afterwards.
+static void list_collect(cpu_engine *engine, const km_cpu_slot *list) {
+    for (int64_t s = 0, at = 0; s < engine->base.slots_count; s++) {
+        cpu_slot *slot = &engine->slots[s];
+        if (!slot_is_active(slot)) continue;
+        const km_cpu_slot *part = &list[at++];
+        slot->changed += part->changed;
+        if (!part->sums || (slot->mode == KM_CPU_MOVE && part->changed == 0)) continue;
+        int64_t count = slot->k * engine->pitch;
+        for (int64_t i = 0; i < count; i++) slot->totals[i] += part->sums[i];
+        memset(part->sums, 0, (size_t)count * sizeof *part->sums);
+    }
+}
+
+static inline int64_t label_at(const cpu_slot *slot, int64_t i) {
+    if (slot->labels_bytes == 1) return ((const uint8_t *)slot->labels)[i];
+    if (slot->labels_bytes == 2) return ((const uint16_t *)slot->labels)[i];
+    return ((const int32_t *)slot->labels)[i];
+}
+
+static void owner_add(cpu_engine *engine, cpu_slot *slot, int64_t point, int64_t label, double *row) {
+    int64_t d = engine->base.d;
+    double weight = engine->weights ? engine->weights[point] : 1.0, *total = slot->totals + label * engine->pitch;
+    km_cpu_row(row, engine, point);
+    for (int64_t f = 0; f < d; f++) total[f] += weight * row[f];
+    total[d] += weight;
+    total[d + 1] += 1.0;
+}
+
+// Sums from labels: each thread owns a range of clusters and adds their points in index order.
+static km_status sums_by_owner(cpu_engine *engine, cpu_slot *slot, km_error *err) {
+    int threads = (int)cpu_min(engine->threads, slot->k);
+    double *rows_ = malloc((size_t)(threads * engine->base.d) * sizeof *rows_);
+    if (!rows_) return km_fail_memory(err, "rows of points", threads * engine->base.d * 8);
+    memset(slot->totals, 0, (size_t)(slot->k * engine->pitch) * sizeof *slot->totals);
+#pragma omp parallel num_threads(threads)
+    {
+        int64_t me = omp_get_thread_num(), all = omp_get_num_threads();
+        int64_t from = slot->k * me / all, to = slot->k * (me + 1) / all;
+        for (int64_t i = 0; i < engine->base.n; i++) {
+            int64_t label = label_at(slot, i);
+            if (label >= from && label < to) owner_add(engine, slot, i, label, rows_ + me * engine->base.d);
+        }
+    }
+    free(rows_);
+    return KM_OK;
+}
+
+static void pass_block(cpu_engine *engine, int64_t block, km_cpu_slot *list, double *sums) {
+    km_cpu_block work = {.points = cpu_block_at(engine, block),
+                         .weights = cpu_weights_at(engine, block * KM_BLOCK_POINTS),
+                         .points_count = cpu_block_points(engine, block),
+                         .d = engine->base.d,
+                         .group = engine->group,
+                         .slots = list,
+                         .slots_count = list_active(engine, list, sums, block)};
+    engine->kernels.pass(&work);
+}
+
+// A cluster that lost its last point starts again from exact zeros.
+static void totals_tidy(cpu_engine *engine, cpu_slot *slot) {
+    for (int64_t j = 0; j < slot->k; j++) {
+        double *row = slot->totals + j * engine->pitch;
+        if (row[engine->base.d + 1] == 0) memset(row, 0, (size_t)engine->pitch * sizeof *row);
+    }
+}
+
+static km_status pass_all(cpu_engine *engine, km_error *err) {
+    for (int64_t s = 0; s < engine->base.slots_count; s++) {
+        cpu_slot *slot = &engine->slots[s];
+        if (!slot_is_active(slot)) continue;
+        slot->changed = 0;
+        if (slot->mode != KM_CPU_MOVE)
+            memset(slot->totals, 0, (size_t)(slot->k * engine->pitch) * sizeof *slot->totals);
+    }
+    int threads = cpu_threads_for(engine, engine->blocks_count);
+#pragma omp parallel for ordered schedule(dynamic, 1) num_threads(threads) if (threads > 1)
+    for (int64_t block = 0; block < engine->blocks_count; block++) {
+        int64_t me = omp_get_thread_num();
+        km_cpu_slot *list = engine->lists + me * engine->base.slots_count;
+        pass_block(engine, block, list, engine->sums + me * engine->sums_count);
+#pragma omp ordered
+        list_collect(engine, list);
+    }
+    for (int64_t s = 0; s < engine->base.slots_count; s++) {
+        cpu_slot *slot = &engine->slots[s];
+        if (!slot_is_active(slot)) continue;
+        if (slot->owned) KM_TRY(sums_by_owner(engine, slot, err));
+        totals_tidy(engine, slot);
+        slot->mode = KM_CPU_MOVE;
+    }
+    return KM_OK;
+}
+
+// After a pass ------------------------------------------------------------------------------------------------
+
+// sum w |x - c|^2 of the centroids that the pass used, from its sums.
+static double slot_cost(const cpu_engine *engine, const cpu_slot *slot) {
+    double cost = engine->total_square;
+    int64_t d = engine->base.d;
+    for (int64_t j = 0; j < slot->k; j++) {
+        const double *c = slot->centroids + j * d, *sum = slot->totals + j * engine->pitch;
+        double part = 0;
+        for (int64_t f = 0; f < d; f++) part += c[f] * (sum[d] * c[f] - 2 * sum[f]);
+        cost += part;
+    }
+    return cost > 0 ? cost : 0;
+}
+
+static double round_to(km_type type, double value) {
+    return type == KM_FLOAT32 ? (double)(float)value : value;
+}
+
+// Centroids become the means of their points; clusters without weight keep theirs.
+static void slot_update(const cpu_engine *engine, cpu_slot *slot) {
+    int64_t d = engine->base.d;
+    km_type type = engine->base.plan->spec.type;
+    slot->shift = 0;
+    slot->empty_count = 0;
+    for (int64_t j = 0; j < slot->k; j++) {
+        double *c = slot->centroids + j * d;
+        const double *sum = slot->totals + j * engine->pitch;
+        if (sum[d + 1] == 0 && !slot->given_up[j]) slot->empty_count++;
+        if (!(sum[d] > 0)) continue;
+        for (int64_t f = 0; f < d; f++) {
+            double mean = round_to(type, sum[f] / sum[d]), moved = mean - c[f];
+            slot->shift += moved * moved;
+            c[f] = mean;
+        }
+    }
+    slot->iterations++;
+    if (slot->iterations % REFRESH_PASSES == 0) slot->mode = KM_CPU_REFRESH;
+    km_cpu_table(slot->table, slot->centroids, slot->k, d, type);
+}
+
+// Non-zero when the sweep must look at the slot.
+static int slot_step(const cpu_engine *engine, cpu_slot *slot, const km_stop *stop) {
+    slot->cost = slot_cost(engine, slot);
+    if (slot->phase == KM_SLOT_LAST) {
+        slot->phase = KM_SLOT_DONE;
+        return 1;
+    }
+    slot_update(engine, slot);
+    slot->at_limit = slot->iterations >= stop->iterations_max;
+    if (slot->empty_count > 0) {
+        slot->phase = KM_SLOT_EMPTY;
+        return 1;
+    }
+    if (slot->shift == 0) { // the centroids that the pass used are the ones that stay
+        slot->converged = 1;
+        slot->phase = KM_SLOT_DONE;
+        return 1;
+    }
+    if (slot->shift <= stop->shift_max || slot->changed < stop->changes_min) slot->converged = 1;
+    if (slot->converged || slot->at_limit) slot->phase = KM_SLOT_LAST;
+    return 0;
+}
+
+static km_status run(km_engine *base, km_slot_state *states, int64_t *passes, const km_stop *stop,
+                     int64_t passes_max, km_error *err) {
+    cpu_engine *engine = (cpu_engine *)base;
+    *passes = 0;
+    int news = 0;
+    while (!news && *passes < passes_max) {
+        int active = 0;
+        for (int64_t s = 0; s < base->slots_count; s++) active += slot_is_active(&engine->slots[s]);
+        if (!active) break;
+        KM_TRY(pass_all(engine, err));
+        ++*passes;
+        for (int64_t s = 0; s < base->slots_count; s++)
+            if (slot_is_active(&engine->slots[s])) news |= slot_step(engine, &engine->slots[s], stop);
+    }
+    for (int64_t s = 0; s < base->slots_count; s++) {
+        const cpu_slot *slot = &engine->slots[s];
+        states[s] = (km_slot_state){slot->phase,       slot->iterations, slot->converged,
+                                    slot->empty_count, slot->cost,       slot->shift};
+    }
+    return KM_OK;
+}
+
+static int device_count(void) {
+    return 1;
+}
+
+const km_backend km_backend_cpu = {
+    .name = "cpu",
+    .device_count = device_count,
+    .device_open = km_cpu_device_open,
+    .device_close = km_cpu_device_close,
+    .compiler_id = km_cpu_compiler_id,
+    .compile = km_cpu_compile,
+    .kernels_load = km_cpu_kernels_load,
+    .kernels_unload = km_cpu_kernels_unload,
+    .engine_create = engine_create,
+    .engine_destroy = engine_destroy,
+    .load = km_cpu_load,
+    .seed_plusplus = km_cpu_seed_plusplus,
+    .rows = rows,
+    .slot_start = slot_start,
+    .run = run,
+    .relocate = km_cpu_relocate,
+    .slot_read = slot_read,
+    .finish = km_cpu_finish_members,
+    .bytes_planned = bytes_planned,
+};

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT
+// The finishing pass, and the farthest points for empty clusters: both from squared distances that are bitwise the
+// same on every backend.
+#include "cpu.h"
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SPAN = 4096, NUMBERS = 5 }; // points finished at a time (whole groups); sums of a cluster
+
+// What one thread needs for the points in hand.
+typedef struct scratch {
+    int32_t *labels;
+    double *first, *second;
+    double *sums; // of all members: k x NUMBERS: weight, count, sse, distance, margin
+} scratch;
+
+static km_status scratch_init(scratch **out, const cpu_engine *engine, int threads, int64_t sums_count,
+                              km_error *err) {
+    int64_t span = cpu_round_up(SPAN, engine->group);
+    int64_t bytes = span * (int64_t)(sizeof(int32_t) + 2 * sizeof(double)) + sums_count * (int64_t)sizeof(double);
+    bytes = cpu_round_up(bytes, 64) + 64;
+    int64_t head = cpu_round_up(threads * (int64_t)sizeof **out, 64);
+    uint8_t *memory = km_cpu_alloc(head + threads * bytes);
+    *out = (scratch *)memory;
+    if (!memory) return km_fail_memory(err, "the finishing pass", threads * bytes);
+    for (int t = 0; t < threads; t++) {
+        scratch *own = &(*out)[t];
+        own->first = (double *)(memory + head + t * bytes);
+        own->second = own->first + span;
+        own->sums = own->second + span;
+        own->labels = (int32_t *)(own->sums + cpu_round_up(sums_count, 8));
+        memset(own->sums, 0, (size_t)sums_count * sizeof *own->sums);
+    }
+    return KM_OK;
+}
+
+// Labels and squared distances of `count` points from `first` on, which starts a group.
+static void distances(const cpu_engine *engine, const scratch *own, int64_t first, int64_t count, int64_t k,
+                      int64_t k_index, const double *centroids, const void *table) {
+    km_cpu_finish work = {.points = engine->points + first * engine->base.d * engine->real_bytes,
+                          .points_count = count,
+                          .d = engine->base.d,
+                          .group = engine->group,
+                          .k = k,
+                          .k_index = k_index,
+                          .centroids = centroids,
+                          .table = table,
+                          .labels = own->labels,
+                          .first = own->first,
+                          .second = own->second};
+    engine->kernels.finish(&work);
+}
+
+// Adds the points in hand to their clusters' sums, in index order.
+static void span_add(double *sums, const scratch *own, const double *weights, int64_t count, int64_t k) {
+    for (int64_t i = 0; i < count; i++) {
+        double weight = weights ? weights[i] : 1.0, first = own->first[i], near = sqrt(first);
+        double far = k > 1 ? sqrt(own->second[i]) : 0;
+        double *sum = sums + (int64_t)own->labels[i] * NUMBERS;
+        sum[0] += weight;
+        sum[1] += 1.0;
+        sum[2] += weight * first;
+        sum[3] += weight * near;
+        sum[4] += far > 0 ? weight * ((far - near) / far) : 0;
+    }
+}
+
+// Place of k in the plan's list; a kernel that is specialised on the list is not asked for others.
+static int64_t index_of_k(const km_plan *plan, int64_t k) {
+    for (int64_t i = 0; i < plan->spec.clusters_count; i++)
+        if (plan->spec.clusters[i] == k) return i;
+    return -1;
+}
+
+static void finish_block(const cpu_engine *engine, const scratch *own, int64_t block,
+                         const km_finish_member *members, int64_t count, void *const *tables) {
+    int64_t span = cpu_round_up(SPAN, engine->group), points = cpu_block_points(engine, block);
+    for (int64_t done = 0; done < points; done += span) {
+        int64_t here = cpu_min(span, points - done), first = block * KM_BLOCK_POINTS + done;
+        double *sums = own->sums;
+        for (int64_t m = 0; m < count; m++) {
+            const km_finish_member *member = &members[m];
+            distances(engine, own, first, here, member->k, index_of_k(engine->base.plan, member->k),
+                      member->centroids, tables[m]);
+            span_add(sums, own, cpu_weights_at(engine, first), here, member->k);
+            if (member->labels) memcpy(member->labels + first, own->labels, (size_t)here * sizeof *own->labels);
+            sums += member->k * NUMBERS;
+        }
+    }
+}
+
+// A block's sums join the members'; the rows are zero again afterwards.
+static void collect(double *sums, km_finish_member *members, int64_t count) {
+    double *at = sums;
+    for (int64_t m = 0; m < count; m++)
+        for (int64_t j = 0; j < members[m].k; j++, at += NUMBERS) {
+            members[m].weights[j] += at[0];
+            members[m].counts[j] += (int64_t)at[1];
+            members[m].sse[j] += at[2];
+            members[m].distance[j] += at[3];
+            members[m].margin[j] += at[4];
+        }
+    memset(sums, 0, (size_t)(at - sums) * sizeof *sums);
+}
+
+static void member_clear(km_finish_member *member) {
+    memset(member->counts, 0, (size_t)member->k * sizeof *member->counts);
+    memset(member->weights, 0, (size_t)member->k * sizeof *member->weights);
+    memset(member->sse, 0, (size_t)member->k * sizeof *member->sse);
+    memset(member->distance, 0, (size_t)member->k * sizeof *member->distance);
+    memset(member->margin, 0, (size_t)member->k * sizeof *member->margin);
+}
+
+km_status km_cpu_finish_members(km_engine *base, km_finish_member *members, int64_t count, km_error *err) {
+    cpu_engine *engine = (cpu_engine *)base;
+    int64_t d = base->d, sums_count = 0;
+    for (int64_t m = 0; m < count; m++) sums_count += members[m].k * NUMBERS;
+    int threads = cpu_threads_for(engine, engine->blocks_count);
+    scratch *own = NULL;
+    void **tables = calloc((size_t)(count > 0 ? count : 1), sizeof *tables);
+    if (!tables) return km_fail_memory(err, "the finishing pass", count * (int64_t)sizeof *tables);
+    km_status status = scratch_init(&own, engine, threads, sums_count, err);
+    if (status != KM_OK) goto done;
+    for (int64_t m = 0; m < count; m++) {
+        member_clear(&members[m]);
+        tables[m] = malloc((size_t)(members[m].k * (d + 1) * engine->real_bytes));
+        if (!tables[m]) {
+            status = km_fail_memory(err, "the finishing pass", members[m].k * (d + 1) * engine->real_bytes);
+            goto done;
+        }
+        km_cpu_table(tables[m], members[m].centroids, members[m].k, d, base->plan->spec.type);
+    }
+#pragma omp parallel for ordered schedule(dynamic, 1) num_threads(threads) if (threads > 1)
+    for (int64_t block = 0; block < engine->blocks_count; block++) {
+        const scratch *mine = &own[omp_get_thread_num()];
+        finish_block(engine, mine, block, members, count, tables);
+#pragma omp ordered
+        collect(mine->sums, members, count);
+    }
+done:
+    for (int64_t m = 0; m < count; m++) free(tables[m]);
+    free(tables);
+    km_cpu_free(own);
+    return status;
+}
+
+// Farthest points ---------------------------------------------------------------------------------------------
+
+typedef struct far_point {
+    double square;
+    int64_t point;
+} far_point;
+
+// The farthest points with different coordinates, farthest first; equal distances by index.
+typedef struct far_list {
+    far_point *points;
+    int64_t count, wanted;
+    double *row, *other; // d each
+} far_list;
+
+static int is_farther(far_point a, far_point b) {
+    return a.square > b.square || (a.square == b.square && a.point < b.point);
+}
+
+static int same_coordinates(const cpu_engine *engine, far_list *list, int64_t a, int64_t b) {
+    km_cpu_row(list->row, engine, a);
+    km_cpu_row(list->other, engine, b);
+    for (int64_t f = 0; f < engine->base.d; f++)
+        if (list->row[f] != list->other[f]) return 0;
+    return 1;
+}
+
+static void far_add(far_list *list, const cpu_engine *engine, far_point next) {
+    if (!(next.square > 0)) return;
+    if (list->count == list->wanted && !is_farther(next, list->points[list->count - 1])) return;
+    int64_t at = 0;
+    while (at < list->count && is_farther(list->points[at], next)) at++;
+    // Points with the same coordinates have the same distance, so they stand next to this place.
+    for (int64_t i = at; i-- > 0 && list->points[i].square == next.square;)
+        if (same_coordinates(engine, list, list->points[i].point, next.point)) return;
+    int64_t last = list->count < list->wanted ? list->count : list->count - 1;
+    for (int64_t i = at; i < list->count && list->points[i].square == next.square; i++)
+        if (same_coordinates(engine, list, list->points[i].point, next.point)) last = i;
+    if (last == list->count) list->count++;
+    memmove(&list->points[at + 1], &list->points[at], (size_t)(last - at) * sizeof *list->points);
+    list->points[at] = next;
+}
+
+static km_status far_init(far_list *list, int64_t wanted, int64_t d, km_error *err) {
+    *list = (far_list){.wanted = wanted};
+    list->points = malloc((size_t)wanted * sizeof *list->points);
+    list->row = malloc((size_t)(2 * d) * sizeof *list->row);
+    list->other = list->row ? list->row + d : NULL;
+    return list->points && list->row ? KM_OK : km_fail_memory(err, "the farthest points", wanted * 16);
+}
+
+static void far_free(far_list *list) {
+    free(list->points);
+    free(list->row);
+}
+
+static void far_block(far_list *list, const cpu_engine *engine, const scratch *own, int64_t block,
+                      const cpu_slot *slot) {
+    int64_t span = cpu_round_up(SPAN, engine->group), points = cpu_block_points(engine, block);
+    for (int64_t done = 0; done < points; done += span) {
+        int64_t here = cpu_min(span, points - done), first = block * KM_BLOCK_POINTS + done;
+        distances(engine, own, first, here, slot->k, slot->k_index, slot->centroids, slot->table);
+        for (int64_t i = 0; i < here; i++)
+            if (!engine->weights || engine->weights[first + i] > 0)
+                far_add(list, engine, (far_point){own->first[i], first + i});
+    }
+}
+
+km_status km_cpu_relocate(km_engine *base, int64_t slot_index, int64_t *moved, km_error *err) {
+    cpu_engine *engine = (cpu_engine *)base;
+    *moved = 0;
+    if (slot_index < 0 || slot_index >= base->slots_count || engine->slots[slot_index].phase != KM_SLOT_EMPTY)
+        return km_fail(err, KM_ERROR_INTERNAL, "slot %lld has no empty cluster", (long long)slot_index);
+    cpu_slot *slot = &engine->slots[slot_index];
+    int64_t d = base->d, wanted = slot->empty_count;
+    int threads = cpu_threads_for(engine, engine->blocks_count);
+    scratch *own = NULL;
+    km_status status = KM_OK;
+    far_list *lists = calloc((size_t)threads, sizeof *lists);
+    if (!lists) return km_fail_memory(err, "the farthest points", threads * (int64_t)sizeof *lists);
+    KM_TRY_GOTO(scratch_init(&own, engine, threads, 0, err));
+    for (int t = 0; t < threads; t++) KM_TRY_GOTO(far_init(&lists[t], wanted, d, err));
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
+    for (int64_t block = 0; block < engine->blocks_count; block++) {
+        int64_t me = omp_get_thread_num();
+        far_block(&lists[me], engine, &own[me], block, slot);
+    }
+    // Which points these are does not depend on which thread met them: farthest first, then lowest index.
+    for (int t = 1; t < threads; t++)
+        for (int64_t i = 0; i < lists[t].count; i++) far_add(&lists[0], engine, lists[t].points[i]);
+    for (int64_t j = 0; j < slot->k; j++) {
+        if (slot->totals[j * engine->pitch + d + 1] != 0 || slot->given_up[j]) continue;
+        if (*moved < lists[0].count)
+            km_cpu_row(slot->centroids + j * d, engine, lists[0].points[(*moved)++].point);
+        else
+            slot->given_up[j] = 1;
+    }
+    km_cpu_table(slot->table, slot->centroids, slot->k, d, base->plan->spec.type);
+    slot->empty_count = 0;
+    slot->phase = slot->at_limit ? KM_SLOT_LAST : KM_SLOT_RUNNING;
+done:
+    for (int t = 0; t < threads; t++) far_free(&lists[t]);
+    free(lists);
+    km_cpu_free(own);
+    return status;
+}

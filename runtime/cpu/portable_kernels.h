@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+// The body of portable.c for one type, REAL; included once a type, so no include guard.
+
+// Nearest centroids of `count` points that lie `group` apart by feature.
+static inline void NAME(nearest)(int32_t *label, const REAL *points, int64_t count, int64_t d, int64_t group,
+                                 const REAL *table, int64_t k) {
+    double best[CHUNK], score[CHUNK];
+    for (int64_t i = 0; i < count; i++) {
+        best[i] = -INFINITY;
+        label[i] = 0;
+    }
+    for (int64_t j = 0; j < k; j++) {
+        const REAL *c = table + j * (d + 1);
+        for (int64_t i = 0; i < count; i++) score[i] = (double)c[d];
+        for (int64_t f = 0; f < d; f++) {
+            const REAL *x = points + f * group;
+            double value = (double)c[f];
+            for (int64_t i = 0; i < count; i++) score[i] += (double)x[i] * value;
+        }
+        for (int64_t i = 0; i < count; i++) {
+            label[i] = score[i] > best[i] ? (int32_t)j : label[i];
+            best[i] = score[i] > best[i] ? score[i] : best[i];
+        }
+    }
+}
+
+// Adds sign * weight * x to one row of sums.
+static inline void NAME(add_point)(double *row, const REAL *point, int64_t d, int64_t group, double weight,
+                                   double sign) {
+    double factor = sign * weight;
+    for (int64_t f = 0; f < d; f++) row[f] += factor * (double)point[f * group];
+    row[d] += factor;
+    row[d + 1] += sign;
+}
+
+static void NAME(pass)(const km_cpu_block *block) {
+    int64_t d = block->d, group = block->group, pitch = KM_CPU_PITCH(d);
+    int32_t label[CHUNK];
+    for (int64_t s = 0; s < block->slots_count; s++) block->slots[s].changed = 0;
+    for (int64_t base = 0; base < block->points_count; base += group) {
+        const REAL *points = (const REAL *)block->points + base * d;
+        int64_t here = cpu_min(group, block->points_count - base);
+        for (int64_t s = 0; s < block->slots_count; s++) {
+            km_cpu_slot *slot = &block->slots[s];
+            for (int64_t start = 0; start < here; start += CHUNK) {
+                int64_t count = cpu_min(CHUNK, here - start);
+                NAME(nearest)(label, points + start, count, d, group, (const REAL *)slot->table, slot->k);
+                for (int64_t i = 0; i < count; i++) {
+                    int64_t at = base + start + i, old = label_get(slot->labels, slot->labels_bytes, at);
+                    int changed = slot->mode == KM_CPU_FIRST || old != label[i];
+                    if (changed) label_put(slot->labels, slot->labels_bytes, at, label[i]);
+                    slot->changed += changed;
+                    if (!slot->sums || !(changed || slot->mode == KM_CPU_REFRESH)) continue;
+                    double weight = block->weights ? block->weights[at] : 1.0;
+                    const REAL *point = points + start + i;
+                    NAME(add_point)(slot->sums + label[i] * pitch, point, d, group, weight, 1.0);
+                    if (slot->mode == KM_CPU_MOVE)
+                        NAME(add_point)(slot->sums + old * pitch, point, d, group, weight, -1.0);
+                }
+            }
+        }
+    }
+}
+
+// Squared distances of `count` points to one row, in the difference form.
+static inline void NAME(distances)(REAL *out, const REAL *points, int64_t count, int64_t d, int64_t group,
+                                   const REAL *row) {
+    for (int64_t i = 0; i < count; i++) out[i] = 0;
+    for (int64_t f = 0; f < d; f++) {
+        const REAL *x = points + f * group;
+        REAL value = row[f];
+        for (int64_t i = 0; i < count; i++) {
+            REAL t = x[i] - value;
+            out[i] += t * t;
+        }
+    }
+}
+
+static void NAME(seed)(const km_cpu_seeding *seeding) {
+    int64_t d = seeding->d, group = seeding->group;
+    REAL distance[CHUNK];
+    for (int64_t c = 0; c < seeding->chains_count; c++)
+        for (int64_t a = 0; a < seeding->chains[c].candidates_count; a++) seeding->chains[c].potentials[a] = 0;
+    for (int64_t base = 0; base < seeding->points_count; base += group) {
+        const REAL *points = (const REAL *)seeding->points + base * d;
+        int64_t here = cpu_min(group, seeding->points_count - base);
+        for (int64_t c = 0; c < seeding->chains_count; c++) {
+            km_cpu_chain *chain = &seeding->chains[c];
+            for (int64_t start = 0; start < here; start += CHUNK) {
+                int64_t count = cpu_min(CHUNK, here - start);
+                REAL *nearest = (REAL *)chain->nearest + base + start;
+                if (chain->chosen) {
+                    NAME(distances)(distance, points + start, count, d, group, (const REAL *)chain->chosen);
+                    for (int64_t i = 0; i < count; i++)
+                        nearest[i] = distance[i] < nearest[i] ? distance[i] : nearest[i];
+                }
+                for (int64_t a = 0; a < chain->candidates_count; a++) {
+                    const REAL *candidate = (const REAL *)chain->candidates + a * d;
+                    NAME(distances)(distance, points + start, count, d, group, candidate);
+                    double sum = 0;
+                    for (int64_t i = 0; i < count; i++) {
+                        double least = (double)(distance[i] < nearest[i] ? distance[i] : nearest[i]);
+                        sum += seeding->weights ? seeding->weights[base + start + i] * least : least;
+                    }
+                    chain->potentials[a] += sum;
+                }
+            }
+        }
+    }
+}
+
+static inline __attribute__((always_inline)) void NAME(finish_body)(const km_cpu_finish *finish) {
+    int64_t d = finish->d, group = finish->group;
+    double squared[CHUNK];
+    for (int64_t base = 0; base < finish->points_count; base += group) {
+        const REAL *points = (const REAL *)finish->points + base * d;
+        for (int64_t start = 0; start < group; start += CHUNK) {
+            int64_t count = cpu_min(CHUNK, group - start);
+            int32_t *label = finish->labels + base + start;
+            double *first = finish->first + base + start, *second = finish->second + base + start;
+            for (int64_t i = 0; i < count; i++) {
+                first[i] = second[i] = INFINITY;
+                label[i] = 0;
+            }
+            for (int64_t j = 0; j < finish->k; j++) {
+                for (int64_t i = 0; i < count; i++) squared[i] = 0;
+                for (int64_t f = 0; f < d; f++) {
+                    double value = finish->centroids[j * d + f];
+                    const REAL *x = points + f * group + start;
+                    for (int64_t i = 0; i < count; i++) {
+                        double t = (double)x[i] - value;
+                        squared[i] = __builtin_fma(t, t, squared[i]);
+                    }
+                }
+                for (int64_t i = 0; i < count; i++) {
+                    int nearer = squared[i] < first[i];
+                    double rest = nearer ? first[i] : squared[i];
+                    second[i] = rest < second[i] ? rest : second[i];
+                    first[i] = nearer ? squared[i] : first[i];
+                    label[i] = nearer ? (int32_t)j : label[i];
+                }
+            }
+        }
+    }
+}
+
+#if defined(__x86_64__)
+// The same sums with the instruction that the other path asks the math library for.
+__attribute__((target("avx2,fma"))) static void NAME(finish_fma)(const km_cpu_finish *finish) {
+    NAME(finish_body)(finish);
+}
+#endif
+
+static void NAME(finish)(const km_cpu_finish *finish) {
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("fma") && __builtin_cpu_supports("avx2")) {
+        NAME(finish_fma)(finish);
+        return;
+    }
+#endif
+    NAME(finish_body)(finish);
+}

@@ -1,0 +1,83 @@
+// What a pass over the points is handed: the contract between the CPU engine and the kernels of one module.
+//
+// Layout. Points are copied once, centred and scaled, into groups of `group` points: value f of point i of a group
+// lies at [f * group + i]; the last group is padded with zeros. A block is KM_BLOCK_POINTS points (65,536: a
+// multiple of every group) and belongs to one thread at a time. "real" is the plan's type, float or double.
+#ifndef KM_CPU_ABI
+#define KM_CPU_ABI 1
+#include <stdint.h>
+
+// Numbers between two rows of sums: d sums of w x, the sum of w, the count of points, padding.
+#define KM_CPU_PITCH(d) (((d) + 2 + 3) / 4 * 4)
+
+// What the sums and old labels of a slot mean in this pass.
+enum {
+    KM_CPU_FIRST,  // labels hold nothing yet: every point is added, every point counts as changed
+    KM_CPU_MOVE,   // a point whose label changed leaves the sums of the old centroid and joins those of the new one
+    KM_CPU_REFRESH // the sums start again from zero: every point is added; changes are counted from the labels
+};
+
+// One member in flight. Idle members are not listed, so they cost nothing.
+typedef struct km_cpu_slot {
+    int64_t k;
+    int64_t k_index;       // place of k in the plan's list
+    const void *table;     // reals: k rows of d coordinates of the centroid c, then -|c|^2 / 2
+    void *labels;          // of this block's points: 1 byte each (2 above K = 256, 4 above 65,536), whole groups
+    double *sums;          // k rows of KM_CPU_PITCH(d): what this block changes; NULL: only labels are wanted
+    int32_t mode;          // KM_CPU_FIRST, KM_CPU_MOVE or KM_CPU_REFRESH
+    int32_t labels_bytes;
+    int64_t changed;       // out: points whose label changed
+} km_cpu_slot;
+
+// Labels: the centroid with the largest x . c - |c|^2 / 2, the lowest index among equals; sums follow by `mode`.
+typedef struct km_cpu_block {
+    const void *points;    // the block's first group
+    const double *weights; // of this block's points, or NULL: all 1
+    int64_t points_count;
+    int64_t d, group;
+    km_cpu_slot *slots;
+    int64_t slots_count;
+} km_cpu_block;
+
+// One k-means++ chain inside a seeding pass.
+typedef struct km_cpu_chain {
+    void *nearest;             // reals, of this block's points, whole groups: |x - nearest pick|^2; starts as infinity
+    const void *chosen;        // reals, d: the last pick, not yet in `nearest`; NULL: there is none
+    const void *candidates;    // reals: candidates_count rows of d
+    int64_t candidates_count;
+    double *potentials;        // out: sum over the block of w min(nearest, |x - candidate|^2), for each candidate
+} km_cpu_chain;
+
+typedef struct km_cpu_seeding {
+    const void *points;
+    const double *weights;
+    int64_t points_count;
+    int64_t d, group;
+    km_cpu_chain *chains;
+    int64_t chains_count;
+} km_cpu_seeding;
+
+// The finishing pass of one member over one block. Squared distances are acc = fma(t, t, acc), t = x - c, in double,
+// over features in index order: bitwise the same on every backend.
+typedef struct km_cpu_finish {
+    const void *points;
+    int64_t points_count;
+    int64_t d, group;
+    int64_t k, k_index;
+    const double *centroids;   // k rows of d: values of the plan's type
+    const void *table;         // reals: as in km_cpu_slot
+    int32_t *labels;           // out, whole groups: the nearest centroid, the lowest index among equals
+    double *first, *second;    // out, whole groups: squared distances to the nearest and the second-nearest centroid
+} km_cpu_finish;
+
+// What a module exports, as NAME_kernels. A kernel that is NULL is served by the library's own.
+typedef struct km_cpu_kernels {
+    int32_t abi;               // KM_CPU_ABI
+    int32_t real_bytes;
+    int64_t d, group;
+    void (*pass)(const km_cpu_block *block);
+    void (*seed)(const km_cpu_seeding *seeding);
+    void (*finish)(const km_cpu_finish *finish);
+} km_cpu_kernels;
+
+#endif
