@@ -462,6 +462,7 @@ static km_status expand_file(expander *e, const scope *scopes, const char *name,
     e->includes++;
     if (verbatim) {
         km_text_add(e->out, text, size);
+        if (size && text[size - 1] != '\n') km_text_add(e->out, "\n", 1);
     } else {
         reader r = {.name = file_name, .next = text, .end = text + size};
         status = expand_text(e, scopes, &r);

@@ -132,6 +132,8 @@ START_TEST(includes) {
     expect("//@ if no\n//@ include missing.c\n//@ end\n", "");
     write_template("inner.c", "raw $d\n//@ if what\n");
     expect("//@ verbatim inner.c\nd\n", "raw $d\n//@ if what\nd\n");
+    write_template("inner.c", "no newline");
+    expect("//@ verbatim inner.c\n//@ include inner.c\nd", "no newline\nno newline\nd\n");
 }
 END_TEST
 
