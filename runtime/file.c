@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "file.h"
 
+#include <kmgen/sweep.h>
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,4 +113,8 @@ km_status km_folder_make(const char *path, km_error *err) {
         *end = kept;
         if (!kept) return KM_OK;
     }
+}
+
+km_status km_text_write(const char *path, const char *text, km_error *err) {
+    return km_file_write(path, text, (int64_t)strlen(text), err);
 }

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT
+// A result as JSON; docs/result.schema.json is its contract.
+#include "../json.h"
+
+#include <kmgen/sweep.h>
+
+#include <string.h>
+
+static json_t *scores_to_json(const double *scores) {
+    json_t *object = json_object();
+    int failed = 0;
+    for (int c = 0; c < KM_CRITERION_COUNT; c++)
+        failed |= json_object_set_new(object, km_criterion_name((km_criterion)c), km_json_real(scores[c]));
+    if (!failed) return object;
+    json_decref(object);
+    return NULL;
+}
+
+static json_t *model_to_json(const km_model *model, int64_t d, int weighted) {
+    json_t *object = json_object();
+    int failed = 0;
+    failed |= json_object_set_new(object, "k", json_integer(model->k));
+    failed |= json_object_set_new(object, "inertia", km_json_real(model->inertia));
+    failed |= json_object_set_new(object, "iterations", json_integer(model->iterations));
+    failed |= json_object_set_new(object, "converged", json_boolean(model->converged));
+    failed |= json_object_set_new(object, "restart", json_integer(model->restart));
+    failed |= json_object_set_new(object, "restarts", json_integer(model->restarts));
+    failed |= json_object_set_new(object, "restarts_agreed", json_integer(model->restarts_agreed));
+    failed |= json_object_set_new(object, "effective_k", json_integer(model->effective_k));
+    failed |= json_object_set_new(object, "sizes", km_json_integers(model->counts, model->k));
+    if (weighted) failed |= json_object_set_new(object, "weights", km_json_reals(model->weights, model->k));
+    failed |= json_object_set_new(object, "sse", km_json_reals(model->sse, model->k));
+    failed |= json_object_set_new(object, "centroids", km_json_rows(model->centroids, model->k, d));
+    failed |= json_object_set_new(object, "scores", scores_to_json(model->scores));
+    if (!failed) return object;
+    json_decref(object);
+    return NULL;
+}
+
+static json_t *models_to_json(const km_result *result) {
+    json_t *array = json_array();
+    for (int64_t m = 0; array && m < result->models_count; m++) {
+        json_t *model = model_to_json(&result->models[m], result->d, result->plan.weighted);
+        if (json_array_append_new(array, model) == 0) continue;
+        json_decref(array);
+        return NULL;
+    }
+    return array;
+}
+
+static json_t *timing_to_json(const km_timing *timing) {
+    json_t *object = json_object();
+    int failed = 0;
+    failed |= json_object_set_new(object, "read", km_json_real(timing->read_ms));
+    failed |= json_object_set_new(object, "build", km_json_real(timing->build_ms));
+    failed |= json_object_set_new(object, "seed", km_json_real(timing->seed_ms));
+    failed |= json_object_set_new(object, "sweep", km_json_real(timing->sweep_ms));
+    failed |= json_object_set_new(object, "finish", km_json_real(timing->finish_ms));
+    failed |= json_object_set_new(object, "total", km_json_real(timing->total_ms));
+    if (!failed) return object;
+    json_decref(object);
+    return NULL;
+}
+
+static json_t *votes_to_json(const int64_t *votes) {
+    json_t *object = json_object();
+    int failed = 0;
+    for (int c = 0; c < KM_CRITERION_COUNT; c++)
+        failed |= json_object_set_new(object, km_criterion_name((km_criterion)c),
+                                      votes[c] < 0 ? json_null() : json_integer(votes[c]));
+    if (!failed) return object;
+    json_decref(object);
+    return NULL;
+}
+
+static json_t *best_to_json(const km_result *result) {
+    const km_selection *selection = &result->selection;
+    json_t *object = json_object();
+    int failed = 0;
+    failed |= json_object_set_new(object, "k", json_integer(result->models[selection->best].k));
+    failed |= json_object_set_new(object, "criterion", json_string(km_criterion_name(selection->criterion)));
+    failed |= json_object_set_new(object, "votes", votes_to_json(selection->votes));
+    if (!failed) return object;
+    json_decref(object);
+    return NULL;
+}
+
+static json_t *strings_to_json(const char *const *strings, int64_t count) {
+    json_t *array = json_array();
+    for (int64_t i = 0; array && i < count; i++) {
+        if (json_array_append_new(array, km_json_string(strings[i] ? strings[i] : "")) == 0) continue;
+        json_decref(array);
+        return NULL;
+    }
+    return array;
+}
+
+// JSON integers of many readers, ours too, end at 2^63 - 1: a larger seed is a string of its digits.
+static json_t *seed_to_json(uint64_t seed) {
+    char digits[24];
+    if (seed <= INT64_MAX) return json_integer((json_int_t)seed);
+    snprintf(digits, sizeof digits, "%llu", (unsigned long long)seed);
+    return json_string(digits);
+}
+
+static const char *scale_name(km_scale scale) {
+    return scale == KM_SCALE_STANDARD ? "standard" : scale == KM_SCALE_MINMAX ? "minmax" : "none";
+}
+
+static int fill_result(json_t *root, const km_result *result) {
+    static const char *const types[] = {"float32", "float64"};
+    int failed = 0;
+    failed |= json_object_set_new(root, "kmgen", json_string(km_version()));
+    failed |= json_object_set_new(root, "n", json_integer(result->n));
+    failed |= json_object_set_new(root, "d", json_integer(result->d));
+    failed |= json_object_set_new(root, "type", json_string(types[result->type == KM_FLOAT64]));
+    failed |= json_object_set_new(root, "target", km_json_string(result->target));
+    failed |= json_object_set_new(root, "device", km_json_string(result->device));
+    failed |= json_object_set_new(root, "seed", seed_to_json(result->seed));
+    failed |= json_object_set_new(root, "restarts", json_integer(result->restarts));
+    failed |= json_object_set_new(root, "passes", json_integer(result->passes));
+    failed |= json_object_set_new(root, "scale", json_string(scale_name(result->scale)));
+    if (result->feature_names)
+        failed |=
+            json_object_set_new(root, "feature_names", strings_to_json(result->feature_names, result->d));
+    failed |= json_object_set_new(root, "timing_ms", timing_to_json(&result->timing));
+    failed |= json_object_set_new(root, "models", models_to_json(result));
+    failed |= json_object_set_new(root, "best", best_to_json(result));
+    failed |=
+        json_object_set_new(root, "warnings", strings_to_json(result->warnings, result->warnings_count));
+    return failed;
+}
+
+km_status km_result_to_json(char **out, const km_result *result, km_error *err) {
+    *out = NULL;
+    json_t *root = json_object();
+    km_status status = fill_result(root, result) ? km_fail_memory(err, "the result's JSON", 0)
+                                                 : km_json_text(out, root, err);
+    json_decref(root);
+    return status;
+}

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: MIT
+// A result as a picture: inertia over K above, the deciding criterion below, the best K marked in both.
+#include "../file.h"
+
+#include <kmgen/sweep.h>
+
+#include <cairo-svg.h>
+#include <cairo.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+// The page, in points; a PNG has PNG_SCALE pixels for each.
+#define PAGE_WIDTH 800.0
+#define PAGE_HEIGHT 640.0
+#define PNG_SCALE 2.0
+#define PANEL_LEFT 92.0
+#define PANEL_RIGHT 776.0
+#define TICK_SIZE 5.0
+#define TEXT_SIZE 13.0
+#define TITLE_SIZE 16.0
+
+typedef struct colour {
+    double red, green, blue;
+} colour;
+
+static const colour ink = {.15, .15, .17}, faint = {.86, .87, .89}, line_blue = {.12, .38, .66},
+                    best_red = {.80, .20, .12};
+
+// Linear map from numbers, divided by 10^exponent, to the page.
+typedef struct axis {
+    double low, high;  // of the numbers
+    double begin, end; // on the page
+    double step;       // between ticks
+    int exponent;      // the axis shows numbers in units of 10^exponent
+    int decimals;      // of a tick's label
+} axis;
+
+typedef struct panel {
+    const km_result *result;
+    const double *values; // one for each model, NaN: not defined
+    const char *title;
+    double top, bottom;
+    axis x, y;
+} panel;
+
+// Axes ------------------------------------------------------------------------------------------------------
+
+// 1, 2 or 5 times a power of ten, so that about `count` steps make `range`.
+static double nice_step(double range, double count) {
+    double rough = range / count, power = pow(10, floor(log10(rough)));
+    double lead = rough / power;
+    return power * (lead <= 1 ? 1 : lead <= 2 ? 2 : lead <= 5 ? 5 : 10);
+}
+
+// Lowest and highest of the defined values; 0 where none is.
+static int value_range(double *low, double *high, const double *values, int64_t count) {
+    int found = 0;
+    *low = *high = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (!isfinite(values[i])) continue;
+        if (!found || values[i] < *low) *low = values[i];
+        if (!found || values[i] > *high) *high = values[i];
+        found = 1;
+    }
+    return found;
+}
+
+// The power of ten to divide by: 0 where plain numbers are readable.
+static int common_exponent(double low, double high) {
+    double size = fmax(fabs(low), fabs(high));
+    if (size == 0 || (size >= 1e-2 && size < 1e5)) return 0;
+    return (int)floor(log10(size));
+}
+
+// value / 10^exponent in two steps, as 10^exponent alone may not be a normal double.
+static double scaled(double value, int exponent) {
+    int half = exponent / 2;
+    return value / pow(10, half) / pow(10, exponent - half);
+}
+
+static axis value_axis(const double *values, int64_t count, double begin, double end) {
+    axis a = {.low = 0, .high = 1, .begin = begin, .end = end};
+    double low, high;
+    if (value_range(&low, &high, values, count)) {
+        a.exponent = common_exponent(low, high);
+        a.low = scaled(low, a.exponent);
+        a.high = scaled(high, a.exponent);
+    }
+    double size = fmax(fabs(a.low), fabs(a.high));
+    // One value, or all the same: room on both sides.
+    if (a.high - a.low < 1e-9 * size || size == 0) {
+        double room = size > 0 ? size / 2 : 1;
+        a.low -= room;
+        a.high += room;
+    }
+    // Zero belongs to the picture when it is near.
+    if (a.low > 0 && a.low < .5 * a.high) a.low = 0;
+    a.step = nice_step(a.high - a.low, 5);
+    a.low = floor(a.low / a.step + 1e-9) * a.step;
+    a.high = ceil(a.high / a.step - 1e-9) * a.step;
+    a.decimals = (int)fmax(0, -floor(log10(a.step) + 1e-9));
+    return a;
+}
+
+static axis k_axis(const km_result *result) {
+    double low = result->models[0].k, high = result->models[result->models_count - 1].k;
+    double room = fmax(.5, .03 * (high - low));
+    axis a = {.low = low - room, .high = high + room, .begin = PANEL_LEFT, .end = PANEL_RIGHT};
+    a.step = fmax(1, nice_step(high - low + 1, 12));
+    return a;
+}
+
+static double place(const axis *a, double value) {
+    return a->begin + (scaled(value, a->exponent) - a->low) / (a->high - a->low) * (a->end - a->begin);
+}
+
+// Strokes ---------------------------------------------------------------------------------------------------
+
+static void use_colour(cairo_t *page, colour c) {
+    cairo_set_source_rgb(page, c.red, c.green, c.blue);
+}
+
+static void draw_line(cairo_t *page, double x0, double y0, double x1, double y1) {
+    cairo_move_to(page, x0, y0);
+    cairo_line_to(page, x1, y1);
+    cairo_stroke(page);
+}
+
+// `align` 0: the text begins at x, .5: is centred there, 1: ends there.
+static void draw_text(cairo_t *page, const char *text, double x, double y, double align) {
+    cairo_text_extents_t extents;
+    cairo_text_extents(page, text, &extents);
+    cairo_move_to(page, x - align * extents.x_advance, y);
+    cairo_show_text(page, text);
+}
+
+static void use_font(cairo_t *page, double size, cairo_font_weight_t weight) {
+    cairo_select_font_face(page, "sans-serif", CAIRO_FONT_SLANT_NORMAL, weight);
+    cairo_set_font_size(page, size);
+}
+
+// In the size asked for, or as small as it takes to fit.
+static void draw_fitted(cairo_t *page, const char *text, double x, double y, double width, double size) {
+    cairo_text_extents_t extents;
+    cairo_set_font_size(page, size);
+    cairo_text_extents(page, text, &extents);
+    if (extents.x_advance > width) cairo_set_font_size(page, size * width / extents.x_advance);
+    draw_text(page, text, x, y, 0);
+}
+
+// Panels ----------------------------------------------------------------------------------------------------
+
+static void draw_y_ticks(cairo_t *page, const panel *p) {
+    const axis *a = &p->y;
+    int count = (int)lround((a->high - a->low) / a->step);
+    for (int i = 0; i <= count; i++) {
+        double value = a->low + i * a->step;
+        double y = a->begin + (value - a->low) / (a->high - a->low) * (a->end - a->begin);
+        char text[64];
+        // A tick at zero must not read "-0".
+        snprintf(text, sizeof text, "%.*f", a->decimals, fabs(value) < a->step / 2 ? 0. : value);
+        use_colour(page, faint);
+        draw_line(page, PANEL_LEFT, y, PANEL_RIGHT, y);
+        use_colour(page, ink);
+        draw_text(page, text, PANEL_LEFT - 8, y + TEXT_SIZE * .35, 1);
+    }
+}
+
+static void draw_x_ticks(cairo_t *page, const panel *p) {
+    use_colour(page, ink);
+    for (double k = ceil(p->x.low / p->x.step) * p->x.step; k <= p->x.high; k += p->x.step) {
+        double x = place(&p->x, k);
+        char text[32];
+        snprintf(text, sizeof text, "%.0f", k);
+        draw_line(page, x, p->bottom, x, p->bottom + TICK_SIZE);
+        draw_text(page, text, x, p->bottom + TICK_SIZE + TEXT_SIZE + 2, .5);
+    }
+    draw_line(page, PANEL_LEFT, p->bottom, PANEL_RIGHT, p->bottom);
+}
+
+static void draw_y_title(cairo_t *page, const panel *p) {
+    char text[96];
+    if (p->y.exponent)
+        snprintf(text, sizeof text, "%s  [1e%d]", p->title, p->y.exponent);
+    else
+        snprintf(text, sizeof text, "%s", p->title);
+    cairo_save(page);
+    cairo_translate(page, 20, (p->top + p->bottom) / 2);
+    cairo_rotate(page, -M_PI / 2);
+    use_colour(page, ink);
+    draw_text(page, text, 0, 0, .5);
+    cairo_restore(page);
+}
+
+// A broken line through the defined values, and a dot on each.
+static void draw_values(cairo_t *page, const panel *p) {
+    const km_result *result = p->result;
+    int64_t count = result->models_count;
+    double radius = count <= 30 ? 3.5 : count <= 100 ? 2 : 1;
+    use_colour(page, line_blue);
+    cairo_set_line_width(page, 1.6);
+    int pen_down = 0;
+    for (int64_t m = 0; m < count; m++) {
+        if (!isfinite(p->values[m])) {
+            pen_down = 0;
+            continue;
+        }
+        double x = place(&p->x, result->models[m].k), y = place(&p->y, p->values[m]);
+        if (pen_down)
+            cairo_line_to(page, x, y);
+        else
+            cairo_move_to(page, x, y);
+        pen_down = 1;
+    }
+    cairo_stroke(page);
+    for (int64_t m = 0; m < count; m++) {
+        if (!isfinite(p->values[m])) continue;
+        cairo_arc(page, place(&p->x, result->models[m].k), place(&p->y, p->values[m]), radius, 0, 2 * M_PI);
+        cairo_fill(page);
+    }
+    cairo_set_line_width(page, 1);
+}
+
+// The name of the best K goes to the side of the line that has room for it.
+static void draw_best_name(cairo_t *page, const panel *p, double x) {
+    char text[48];
+    snprintf(text, sizeof text, "best K = %d", p->result->models[p->result->selection.best].k);
+    use_font(page, TEXT_SIZE, CAIRO_FONT_WEIGHT_BOLD);
+    int left = x > PANEL_RIGHT - 110;
+    draw_text(page, text, left ? x - 7 : x + 7, p->top + TEXT_SIZE - 2, left);
+    use_font(page, TEXT_SIZE, CAIRO_FONT_WEIGHT_NORMAL);
+}
+
+static void draw_best(cairo_t *page, const panel *p) {
+    static const double dashes[] = {5, 4};
+    int64_t best = p->result->selection.best;
+    double x = place(&p->x, p->result->models[best].k);
+    use_colour(page, best_red);
+    cairo_set_dash(page, dashes, 2, 0);
+    draw_line(page, x, p->top, x, p->bottom);
+    cairo_set_dash(page, NULL, 0, 0);
+    if (isfinite(p->values[best])) {
+        cairo_arc(page, x, place(&p->y, p->values[best]), 6, 0, 2 * M_PI);
+        cairo_fill(page);
+    }
+    draw_best_name(page, p, x);
+}
+
+static void draw_panel(cairo_t *page, const panel *p) {
+    double low, high;
+    int has_values = value_range(&low, &high, p->values, p->result->models_count);
+    cairo_set_line_width(page, 1);
+    use_font(page, TEXT_SIZE, CAIRO_FONT_WEIGHT_NORMAL);
+    if (has_values) draw_y_ticks(page, p);
+    draw_x_ticks(page, p);
+    draw_y_title(page, p);
+    if (has_values) draw_values(page, p);
+    draw_best(page, p);
+    use_colour(page, ink);
+    if (!has_values)
+        draw_text(page, "not defined for these K", (PANEL_LEFT + PANEL_RIGHT) / 2, (p->top + p->bottom) / 2,
+                  .5);
+}
+
+static panel make_panel(const km_result *result, const double *values, const char *title, double top,
+                        double bottom) {
+    panel p = {.result = result, .values = values, .title = title, .top = top, .bottom = bottom};
+    p.x = k_axis(result);
+    // The best K's name has the space above the highest value.
+    p.y = value_axis(values, result->models_count, bottom, top + TEXT_SIZE + 4);
+    return p;
+}
+
+static void draw_head(cairo_t *page, const km_result *result) {
+    char text[160];
+    snprintf(text, sizeof text, "k-means of %lld points with %lld feature%s, %lld restart%s of each K",
+             (long long)result->n, (long long)result->d, result->d == 1 ? "" : "s",
+             (long long)result->restarts, result->restarts == 1 ? "" : "s");
+    use_colour(page, ink);
+    use_font(page, TITLE_SIZE, CAIRO_FONT_WEIGHT_BOLD);
+    draw_fitted(page, text, PANEL_LEFT, 30, PANEL_RIGHT - PANEL_LEFT, TITLE_SIZE);
+    use_font(page, TEXT_SIZE, CAIRO_FONT_WEIGHT_NORMAL);
+    draw_fitted(page, result->selection.reason, PANEL_LEFT, 51, PANEL_RIGHT - PANEL_LEFT, TEXT_SIZE);
+}
+
+// Draws the page; `values` has room for one number a model.
+static void draw_page(cairo_t *page, const km_result *result, double *values) {
+    km_criterion criterion = result->selection.criterion;
+    cairo_set_source_rgb(page, 1, 1, 1);
+    cairo_paint(page);
+    draw_head(page, result);
+    for (int64_t m = 0; m < result->models_count; m++) values[m] = result->models[m].inertia;
+    panel upper = make_panel(result, values, "inertia", 70, 300);
+    draw_panel(page, &upper);
+    for (int64_t m = 0; m < result->models_count; m++) values[m] = result->models[m].scores[criterion];
+    panel lower = make_panel(result, values, km_criterion_title(criterion), 344, 574);
+    draw_panel(page, &lower);
+    draw_text(page, "number of clusters K", (PANEL_LEFT + PANEL_RIGHT) / 2, 618, .5);
+}
+
+// Files -----------------------------------------------------------------------------------------------------
+
+static cairo_status_t write_bytes(void *stream, const unsigned char *bytes, unsigned size) {
+    return fwrite(bytes, 1, size, stream) == size ? CAIRO_STATUS_SUCCESS : CAIRO_STATUS_WRITE_ERROR;
+}
+
+static cairo_status_t write_svg(FILE *stream, const km_result *result, double *values) {
+    cairo_surface_t *surface =
+        cairo_svg_surface_create_for_stream(write_bytes, stream, PAGE_WIDTH, PAGE_HEIGHT);
+    cairo_t *page = cairo_create(surface);
+    draw_page(page, result, values);
+    cairo_status_t status = cairo_status(page);
+    cairo_destroy(page);
+    cairo_surface_finish(surface);
+    if (status == CAIRO_STATUS_SUCCESS) status = cairo_surface_status(surface);
+    cairo_surface_destroy(surface);
+    return status;
+}
+
+static cairo_status_t write_png(FILE *stream, const km_result *result, double *values) {
+    cairo_surface_t *surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)(PAGE_WIDTH * PNG_SCALE),
+                                                          (int)(PAGE_HEIGHT * PNG_SCALE));
+    cairo_t *page = cairo_create(surface);
+    cairo_scale(page, PNG_SCALE, PNG_SCALE);
+    draw_page(page, result, values);
+    cairo_status_t status = cairo_status(page);
+    cairo_destroy(page);
+    if (status == CAIRO_STATUS_SUCCESS)
+        status = cairo_surface_write_to_png_stream(surface, write_bytes, stream);
+    cairo_surface_destroy(surface);
+    return status;
+}
+
+static int ends_in(const char *path, const char *ending) {
+    size_t length = strlen(path), tail = strlen(ending);
+    return length > tail && strcasecmp(path + length - tail, ending) == 0;
+}
+
+km_status km_result_plot(const char *path, const km_result *result, km_error *err) {
+    int is_svg = ends_in(path, ".svg");
+    if (!is_svg && !ends_in(path, ".png"))
+        return km_fail(err, KM_ERROR_USAGE, "cannot draw to %s: the name must end in .svg or .png", path);
+    double *values = malloc((size_t)result->models_count * sizeof *values);
+    if (!values) return km_fail_memory(err, "the picture", result->models_count * (int64_t)sizeof *values);
+    km_file_writer writer;
+    km_status status;
+    KM_TRY_GOTO(km_file_begin(&writer, path, err));
+    cairo_status_t drawn = (is_svg ? write_svg : write_png)(writer.stream, result, values);
+    if (drawn == CAIRO_STATUS_SUCCESS || drawn == CAIRO_STATUS_WRITE_ERROR)
+        status = km_file_commit(&writer, err); // which says why a write failed
+    else
+        status = km_fail(err, drawn == CAIRO_STATUS_NO_MEMORY ? KM_ERROR_MEMORY : KM_ERROR_INTERNAL,
+                         "cannot draw %s: %s", path, cairo_status_to_string(drawn));
+    km_file_abandon(&writer);
+done:
+    free(values);
+    return status;
+}

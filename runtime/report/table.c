@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: MIT
+// A result as a table for people.
+#include "../../gen/status.h"
+
+#include <kmgen/sweep.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CELL = 40, COLUMNS_MAX = KM_CRITERION_COUNT + 6 };
+
+// Cells of text, right-aligned under a heading of two lines.
+typedef struct column {
+    char heading[2][CELL];
+    char (*cells)[CELL]; // rows
+    int width;
+} column;
+
+typedef struct grid {
+    int64_t rows, columns_count;
+    column columns[COLUMNS_MAX];
+    int failed;
+} grid;
+
+typedef struct style {
+    const char *best, *warning, *plain; // ANSI, or ""
+} style;
+
+// Grid ------------------------------------------------------------------------------------------------------
+
+// Breaks a long heading at its last space or after its last hyphen.
+static void set_heading(column *c, const char *title) {
+    const char *cut = strrchr(title, ' ');
+    if (!cut) cut = strrchr(title, '-');
+    if (!cut || strlen(title) <= 9) {
+        snprintf(c->heading[1], CELL, "%s", title);
+        return;
+    }
+    snprintf(c->heading[0], CELL, "%.*s", (int)(cut - title + (*cut == '-')), title);
+    snprintf(c->heading[1], CELL, "%s", cut + 1);
+}
+
+// A new column, or a place that swallows text when memory is out.
+static column *grid_add(grid *g, const char *title) {
+    column *c = &g->columns[g->columns_count];
+    *c = (column){.cells = calloc((size_t)g->rows, sizeof *c->cells)};
+    if (!c->cells) {
+        g->failed = 1;
+        return NULL;
+    }
+    g->columns_count++;
+    set_heading(c, title);
+    return c;
+}
+
+static void grid_free(grid *g) {
+    for (int64_t i = 0; i < g->columns_count; i++) free(g->columns[i].cells);
+}
+
+static void widen(column *c, const char *cell) {
+    int width = (int)strlen(cell);
+    if (width > c->width) c->width = width;
+}
+
+static void measure(grid *g) {
+    for (int64_t i = 0; i < g->columns_count; i++) {
+        column *c = &g->columns[i];
+        for (int line = 0; line < 2; line++) widen(c, c->heading[line]);
+        for (int64_t row = 0; row < g->rows; row++) widen(c, c->cells[row]);
+    }
+}
+
+static void grid_print(km_text *text, grid *g, int64_t best, const style *look) {
+    measure(g);
+    for (int line = 0; line < 2; line++) {
+        km_text_puts(text, " ");
+        for (int64_t i = 0; i < g->columns_count; i++)
+            km_text_printf(text, "  %*s", g->columns[i].width, g->columns[i].heading[line]);
+        km_text_puts(text, "\n");
+    }
+    for (int64_t row = 0; row < g->rows; row++) {
+        km_text_puts(text, row == best ? look->best : "");
+        km_text_puts(text, row == best ? "*" : " ");
+        for (int64_t i = 0; i < g->columns_count; i++)
+            km_text_printf(text, "  %*s", g->columns[i].width, g->columns[i].cells[row]);
+        km_text_puts(text, row == best ? look->plain : "");
+        km_text_puts(text, "\n");
+    }
+}
+
+// Columns ---------------------------------------------------------------------------------------------------
+
+// Numbers of one column share their form: at least five significant digits of the smallest in fixed notation,
+// or the scientific one when that would be too wide. A value that is not defined is "-".
+static void fill_reals(column *c, const double *values, int64_t count) {
+    double smallest = INFINITY, largest = 0;
+    for (int64_t i = 0; i < count; i++) {
+        double size = fabs(values[i]);
+        if (!isfinite(size) || size == 0) continue;
+        smallest = fmin(smallest, size);
+        largest = fmax(largest, size);
+    }
+    int low = largest > 0 ? (int)floor(log10(smallest)) : 0;
+    int high = largest > 0 ? (int)floor(log10(largest)) : 0;
+    int fixed = low >= -4 && high <= 10 && high - low <= 6;
+    for (int64_t i = 0; i < count; i++) {
+        if (isnan(values[i]))
+            snprintf(c->cells[i], CELL, "-");
+        else if (values[i] == 0)
+            snprintf(c->cells[i], CELL, "0");
+        else if (fixed)
+            snprintf(c->cells[i], CELL, "%.*f", low < 4 ? 4 - low : 0, values[i]);
+        else
+            snprintf(c->cells[i], CELL, "%.5e", values[i]);
+    }
+}
+
+static void add_reals(grid *g, const char *title, const double *values) {
+    column *c = grid_add(g, title);
+    if (c) fill_reals(c, values, g->rows);
+}
+
+static void add_k(grid *g, const km_result *result) {
+    column *c = grid_add(g, "K");
+    for (int64_t m = 0; c && m < g->rows; m++) snprintf(c->cells[m], CELL, "%d", result->models[m].k);
+}
+
+// Only where some K has clusters without points.
+static void add_effective_k(grid *g, const km_result *result) {
+    int64_t short_of = 0;
+    for (int64_t m = 0; m < g->rows; m++) short_of += result->models[m].effective_k < result->models[m].k;
+    column *c = short_of ? grid_add(g, "with points") : NULL;
+    for (int64_t m = 0; c && m < g->rows; m++)
+        snprintf(c->cells[m], CELL, "%d", result->models[m].effective_k);
+}
+
+static void add_inertia(grid *g, const km_result *result, double *scratch) {
+    for (int64_t m = 0; m < g->rows; m++) scratch[m] = result->models[m].inertia;
+    add_reals(g, "inertia", scratch);
+}
+
+static column *add_criterion(grid *g, const km_result *result, km_criterion criterion, double *scratch) {
+    for (int64_t m = 0; m < g->rows; m++) scratch[m] = result->models[m].scores[criterion];
+    add_reals(g, km_criterion_title(criterion), scratch);
+    return g->failed ? NULL : &g->columns[g->columns_count - 1];
+}
+
+// "300+": the limit of iterations ended it.
+static void add_iterations(grid *g, const km_result *result) {
+    int64_t stopped = 0;
+    for (int64_t m = 0; m < g->rows; m++) stopped += !result->models[m].converged;
+    column *c = grid_add(g, "iterations");
+    for (int64_t m = 0; c && m < g->rows; m++)
+        snprintf(c->cells[m], CELL, "%lld%s", (long long)result->models[m].iterations,
+                 !result->models[m].converged ? "+"
+                 : stopped                    ? " "
+                                              : "");
+}
+
+static void add_agreed(grid *g, const km_result *result) {
+    column *c = grid_add(g, "restarts agreed");
+    for (int64_t m = 0; c && m < g->rows; m++)
+        snprintf(c->cells[m], CELL, "%lld/%lld", (long long)result->models[m].restarts_agreed,
+                 (long long)result->models[m].restarts);
+}
+
+static void add_smallest(grid *g, const km_result *result) {
+    column *c = grid_add(g, "smallest cluster");
+    for (int64_t m = 0; c && m < g->rows; m++) {
+        const km_model *model = &result->models[m];
+        int64_t smallest = INT64_MAX;
+        for (int32_t j = 0; j < model->k; j++)
+            smallest = model->counts[j] < smallest ? model->counts[j] : smallest;
+        snprintf(c->cells[m], CELL, "%lld", (long long)smallest);
+    }
+}
+
+// Marks the K that the criterion prefers, and keeps the numbers of the others in line.
+static void mark_vote(column *c, const km_result *result, km_criterion criterion) {
+    for (int64_t m = 0; c && m < result->models_count; m++) {
+        size_t end = strlen(c->cells[m]);
+        int chosen = result->selection.votes[criterion] == result->models[m].k;
+        snprintf(c->cells[m] + end, CELL - end, chosen ? "*" : " ");
+    }
+}
+
+// Parts of the report ---------------------------------------------------------------------------------------
+
+static void print_head(km_text *text, const km_result *result) {
+    km_text_printf(
+        text, "%lld points, %lld features, %s on %s; %lld restart%s, seed %llu; %lld passes, %.*f ms\n\n",
+        (long long)result->n, (long long)result->d, result->type == KM_FLOAT64 ? "float64" : "float32",
+        result->target, (long long)result->restarts, result->restarts == 1 ? "" : "s",
+        (unsigned long long)result->seed, (long long)result->passes, result->timing.total_ms < 10 ? 1 : 0,
+        result->timing.total_ms);
+}
+
+static void print_main(km_text *text, const km_result *result, double *scratch, const style *look) {
+    grid g = {.rows = result->models_count};
+    km_criterion decides = result->selection.criterion;
+    add_k(&g, result);
+    add_effective_k(&g, result);
+    add_inertia(&g, result, scratch);
+    add_criterion(&g, result, KM_CRITERION_calinski_harabasz, scratch);
+    if (decides != KM_CRITERION_calinski_harabasz) add_criterion(&g, result, decides, scratch);
+    add_iterations(&g, result);
+    add_agreed(&g, result);
+    add_smallest(&g, result);
+    if (g.failed)
+        text->failed = 1;
+    else
+        grid_print(text, &g, result->selection.best, look);
+    grid_free(&g);
+}
+
+static void print_criteria(km_text *text, const km_result *result, double *scratch, const style *look) {
+    grid g = {.rows = result->models_count};
+    add_k(&g, result);
+    for (int c = 0; c < KM_CRITERION_COUNT; c++)
+        mark_vote(add_criterion(&g, result, (km_criterion)c, scratch), result, (km_criterion)c);
+    km_text_puts(text, "\nall criteria (* the K that each prefers)\n");
+    if (g.failed)
+        text->failed = 1;
+    else
+        grid_print(text, &g, result->selection.best, look);
+    grid_free(&g);
+}
+
+static int64_t votes_count(const km_result *result, int64_t k) {
+    int64_t count = 0;
+    for (int c = 0; c < KM_CRITERION_COUNT; c++) count += result->selection.votes[c] == k;
+    return count;
+}
+
+// The titles of all criteria that vote for k (-1: for none).
+static void print_voters(km_text *text, const km_result *result, int64_t k) {
+    const char *between = " ";
+    for (int c = 0; c < KM_CRITERION_COUNT; c++) {
+        if (result->selection.votes[c] != k) continue;
+        km_text_printf(text, "%s%s", between, km_criterion_title((km_criterion)c));
+        between = ", ";
+    }
+}
+
+// Ks by falling number of votes, each with its voters.
+static void print_votes(km_text *text, const km_result *result) {
+    const char *before = "votes: ";
+    for (int64_t votes = KM_CRITERION_COUNT; votes > 0; votes--) {
+        for (int64_t m = 0; m < result->models_count; m++) {
+            if (votes_count(result, result->models[m].k) != votes) continue;
+            km_text_printf(text, "%sK = %d by", before, result->models[m].k);
+            print_voters(text, result, result->models[m].k);
+            before = "; ";
+        }
+    }
+    if (votes_count(result, -1) == KM_CRITERION_COUNT) {
+        km_text_puts(text, "votes: none, no criterion is defined here");
+    } else if (votes_count(result, -1) > 0) {
+        km_text_puts(text, "; none by");
+        print_voters(text, result, -1);
+    }
+    km_text_puts(text, "\n");
+}
+
+km_status km_result_to_table(char **out, const km_result *result, int colour, int verbose, km_error *err) {
+    static const style ansi = {"\033[1;32m", "\033[33m", "\033[0m"}, none = {"", "", ""};
+    const style *look = colour ? &ansi : &none;
+    *out = NULL;
+    double *scratch = malloc((size_t)result->models_count * sizeof *scratch);
+    if (!scratch) return km_fail_memory(err, "the table", result->models_count * (int64_t)sizeof *scratch);
+    km_text text = {0};
+    print_head(&text, result);
+    print_main(&text, result, scratch, look);
+    if (verbose) print_criteria(&text, result, scratch, look);
+    km_text_printf(&text, "\n%sbest K = %d%s: %s\n", look->best, result->models[result->selection.best].k,
+                   look->plain, result->selection.reason);
+    print_votes(&text, result);
+    for (int64_t i = 0; i < result->warnings_count; i++)
+        km_text_printf(&text, "%swarning:%s %s\n", look->warning, look->plain, result->warnings[i]);
+    free(scratch);
+    return km_text_take(out, &text, err);
+}

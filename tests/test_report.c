@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: MIT
+// What is written of a result: JSON by its contract, the table, pictures.
+#include "../runtime/file.h"
+#include "sample_result.h"
+
+#include <check.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+// JSON ------------------------------------------------------------------------------------------------------
+
+static json_t *to_json(const km_result *result) {
+    char *text;
+    km_error err = {""};
+    json_error_t error;
+    ck_assert_msg(km_result_to_json(&text, result, &err) == KM_OK, "%s", err.text);
+    json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+    ck_assert_msg(root != NULL, "line %d: %s in\n%s", error.line, error.text, text);
+    km_text_free(text);
+    return root;
+}
+
+// The object has exactly these keys, in this order. The list ends with NULL.
+static void assert_keys(const json_t *object, ...) {
+    va_list keys;
+    void *iter = json_object_iter((json_t *)object);
+    va_start(keys, object);
+    for (const char *key; (key = va_arg(keys, const char *));) {
+        ck_assert_msg(iter != NULL, "key %s is missing", key);
+        ck_assert_str_eq(json_object_iter_key(iter), key);
+        iter = json_object_iter_next((json_t *)object, iter);
+    }
+    va_end(keys);
+    ck_assert_msg(iter == NULL, "key %s should not be there", iter ? json_object_iter_key(iter) : "");
+}
+
+static void assert_criteria_keys(const json_t *object) {
+    ck_assert_uint_eq(json_object_size(object), KM_CRITERION_COUNT);
+    for (int c = 0; c < KM_CRITERION_COUNT; c++)
+        ck_assert_ptr_nonnull(json_object_get(object, km_criterion_name((km_criterion)c)));
+}
+
+// A number with the same bits, or null for NaN.
+static void assert_real(const json_t *value, double expected) {
+    if (!isfinite(expected)) {
+        ck_assert(json_is_null(value));
+        return;
+    }
+    double got = json_real_value(value);
+    ck_assert(json_is_real(value));
+    ck_assert_int_eq(memcmp(&got, &expected, sizeof got), 0);
+}
+
+static void assert_integer(const json_t *object, const char *key, int64_t expected) {
+    ck_assert(json_is_integer(json_object_get(object, key)));
+    ck_assert_int_eq(json_integer_value(json_object_get(object, key)), expected);
+}
+
+static void assert_string(const json_t *object, const char *key, const char *expected) {
+    ck_assert(json_is_string(json_object_get(object, key)));
+    ck_assert_str_eq(json_string_value(json_object_get(object, key)), expected);
+}
+
+static void assert_reals(const json_t *array, const double *expected, int64_t count) {
+    ck_assert_uint_eq(json_array_size(array), (size_t)count);
+    for (int64_t i = 0; i < count; i++) assert_real(json_array_get(array, (size_t)i), expected[i]);
+}
+
+static void check_model(const json_t *object, const km_model *model, int64_t d, int weighted) {
+    if (weighted)
+        assert_keys(object, "k", "inertia", "iterations", "converged", "restart", "restarts",
+                    "restarts_agreed", "effective_k", "sizes", "weights", "sse", "centroids", "scores", NULL);
+    else
+        assert_keys(object, "k", "inertia", "iterations", "converged", "restart", "restarts",
+                    "restarts_agreed", "effective_k", "sizes", "sse", "centroids", "scores", NULL);
+    assert_integer(object, "k", model->k);
+    assert_real(json_object_get(object, "inertia"), model->inertia);
+    assert_integer(object, "iterations", model->iterations);
+    ck_assert(json_is_boolean(json_object_get(object, "converged")));
+    ck_assert_int_eq(json_is_true(json_object_get(object, "converged")), model->converged);
+    assert_integer(object, "restart", model->restart);
+    assert_integer(object, "restarts", model->restarts);
+    assert_integer(object, "restarts_agreed", model->restarts_agreed);
+    assert_integer(object, "effective_k", model->effective_k);
+    const json_t *sizes = json_object_get(object, "sizes"), *rows = json_object_get(object, "centroids");
+    ck_assert_uint_eq(json_array_size(sizes), (size_t)model->k);
+    ck_assert_uint_eq(json_array_size(rows), (size_t)model->k);
+    for (int32_t j = 0; j < model->k; j++) {
+        ck_assert_int_eq(json_integer_value(json_array_get(sizes, (size_t)j)), model->counts[j]);
+        assert_reals(json_array_get(rows, (size_t)j), model->centroids + j * d, d);
+    }
+    assert_reals(json_object_get(object, "sse"), model->sse, model->k);
+    if (weighted) assert_reals(json_object_get(object, "weights"), model->weights, model->k);
+    assert_criteria_keys(json_object_get(object, "scores"));
+    for (int c = 0; c < KM_CRITERION_COUNT; c++)
+        assert_real(json_object_get(json_object_get(object, "scores"), km_criterion_name((km_criterion)c)),
+                    model->scores[c]);
+}
+
+static void check_top(const json_t *root, const km_result *result) {
+    assert_string(root, "kmgen", KM_VERSION);
+    assert_integer(root, "n", result->n);
+    assert_integer(root, "d", result->d);
+    assert_string(root, "type", "float64");
+    assert_string(root, "target", result->target);
+    assert_string(root, "device", result->device);
+    assert_integer(root, "seed", (int64_t)result->seed);
+    assert_integer(root, "restarts", result->restarts);
+    assert_integer(root, "passes", result->passes);
+    assert_string(root, "scale", "standard");
+    const json_t *timing = json_object_get(root, "timing_ms");
+    assert_keys(timing, "read", "build", "seed", "sweep", "finish", "total", NULL);
+    assert_real(json_object_get(timing, "sweep"), result->timing.sweep_ms);
+    assert_real(json_object_get(timing, "total"), result->timing.total_ms);
+}
+
+START_TEST(json_contract) {
+    sample *s = sample_make(2, 1, 9, 4);
+    s->result.plan.weighted = _i;
+    s->models[8].converged = 0;
+    s->warnings[0] = "columns \"a\" and \xff differ";
+    s->result.warnings_count = 1;
+    json_t *root = to_json(&s->result);
+    assert_keys(root, "kmgen", "n", "d", "type", "target", "device", "seed", "restarts", "passes", "scale",
+                "feature_names", "timing_ms", "models", "best", "warnings", NULL);
+    check_top(root, &s->result);
+    const json_t *names = json_object_get(root, "feature_names"), *models = json_object_get(root, "models");
+    ck_assert_uint_eq(json_array_size(names), 4);
+    ck_assert_str_eq(json_string_value(json_array_get(names, 1)), "größe");
+    ck_assert_uint_eq(json_array_size(models), 9);
+    for (size_t m = 0; m < 9; m++) check_model(json_array_get(models, m), &s->models[m], 4, _i);
+    const json_t *best = json_object_get(root, "best"), *votes = json_object_get(best, "votes");
+    assert_keys(best, "k", "criterion", "votes", NULL);
+    assert_integer(best, "k", 4);
+    assert_string(best, "criterion", "calinski_harabasz");
+    assert_criteria_keys(votes);
+    assert_integer(votes, "davies_bouldin", 3);
+    assert_integer(votes, "hartigan", 7); // 400 / 49 is the first below 10
+    ck_assert(json_is_null(json_object_get(votes, "krzanowski_lai")));
+    const json_t *warnings = json_object_get(root, "warnings");
+    ck_assert_uint_eq(json_array_size(warnings), 1);
+    ck_assert_str_eq(json_string_value(json_array_get(warnings, 0)), "columns \"a\" and ? differ");
+    json_decref(root);
+    sample_free(s);
+}
+END_TEST
+
+START_TEST(json_without_names) {
+    sample *s = sample_make(3, 1, 1, 2);
+    s->result.feature_names = NULL;
+    s->result.seed = UINT64_MAX;
+    s->models[0].inertia = INFINITY;
+    json_t *root = to_json(&s->result);
+    ck_assert_ptr_null(json_object_get(root, "feature_names"));
+    ck_assert(json_is_array(json_object_get(root, "warnings")));
+    assert_string(root, "seed", "18446744073709551615");
+    ck_assert(json_is_null(json_object_get(json_array_get(json_object_get(root, "models"), 0), "inertia")));
+    json_decref(root);
+    sample_free(s);
+}
+END_TEST
+
+// The schema names exactly the keys that are written: the two cannot drift apart unseen.
+static void assert_schema_keys(const json_t *schema, const json_t *object, const char *where) {
+    const json_t *properties = json_object_get(schema, "properties");
+    const char *key;
+    json_t *value;
+    ck_assert_msg(json_is_object(properties), "%s has no properties in the schema", where);
+    ck_assert(json_is_false(json_object_get(schema, "additionalProperties")));
+    json_object_foreach((json_t *)object, key, value)
+        ck_assert_msg(json_object_get(properties, key) != NULL, "%s: the schema lacks %s", where, key);
+    const json_t *required = json_object_get(schema, "required");
+    for (size_t i = 0; i < json_array_size(required); i++) {
+        key = json_string_value(json_array_get(required, i));
+        ck_assert_msg(json_object_get(object, key) != NULL, "%s: required key %s is not written", where, key);
+    }
+    json_object_foreach((json_t *)properties, key, value) ck_assert_msg(
+        json_object_get(object, key) != NULL, "%s: %s of the schema is never written", where, key);
+}
+
+START_TEST(json_schema_keys) {
+    json_error_t error;
+    json_t *schema = json_load_file(KM_TEST_DOCS "/result.schema.json", JSON_REJECT_DUPLICATES, &error);
+    ck_assert_msg(schema != NULL, "line %d: %s", error.line, error.text);
+    sample *s = sample_make(2, 1, 2, 3);
+    s->result.plan.weighted = 1; // with every optional key
+    json_t *root = to_json(&s->result);
+    const json_t *properties = json_object_get(schema, "properties");
+    assert_schema_keys(schema, root, "result");
+    assert_schema_keys(json_object_get(properties, "timing_ms"), json_object_get(root, "timing_ms"),
+                       "timing_ms");
+    const json_t *best = json_object_get(properties, "best"), *written = json_object_get(root, "best");
+    assert_schema_keys(best, written, "best");
+    assert_schema_keys(json_object_get(json_object_get(best, "properties"), "votes"),
+                       json_object_get(written, "votes"), "votes");
+    const json_t *model = json_object_get(json_object_get(properties, "models"), "items");
+    written = json_array_get(json_object_get(root, "models"), 0);
+    assert_schema_keys(model, written, "model");
+    assert_schema_keys(json_object_get(json_object_get(model, "properties"), "scores"),
+                       json_object_get(written, "scores"), "scores");
+    json_decref(schema);
+    json_decref(root);
+    sample_free(s);
+}
+END_TEST
+
+// Table -----------------------------------------------------------------------------------------------------
+
+static char *to_table(const km_result *result, int colour, int verbose) {
+    char *text;
+    km_error err = {""};
+    ck_assert_msg(km_result_to_table(&text, result, colour, verbose, &err) == KM_OK, "%s", err.text);
+    return text;
+}
+
+START_TEST(table_text) {
+    sample *s = sample_make(2, 1, 3, 4);
+    s->warnings[0] = "look twice";
+    s->result.warnings_count = 1;
+    s->models[2].converged = 0;
+    s->models[1].scores[KM_CRITERION_calinski_harabasz] = NAN;
+    sample_select(s, KM_CRITERION_calinski_harabasz);
+    char *text = to_table(&s->result, 0, 0);
+    ck_assert_str_eq(
+        text, "150 points, 4 features, float64 on cpu:avx2; 10 restarts, seed 42; 31 passes, 11 ms\n"
+              "\n"
+              "               Calinski-              restarts  smallest\n"
+              "   K  inertia   Harabasz  iterations    agreed   cluster\n"
+              "   2   284.29     510.12          4      10/10        75\n"
+              "   3   167.82          -          5       9/10        50\n"
+              "*  4   115.46     560.12          6+      8/10        37\n"
+              "\n"
+              "best K = 4: Calinski-Harabasz is highest at K = 4: 560.125, and next at K = 2: 510.125\n"
+              "votes: K = 4 by Calinski-Harabasz, BIC, AIC, WB index, PBM; K = 2 by simplified silhouette, "
+              "Xie-Beni; K = 3 by Davies-Bouldin; none by Hartigan, Krzanowski-Lai\n"
+              "warning: look twice\n");
+    km_text_free(text);
+    sample_free(s);
+}
+END_TEST
+
+// Every line of the two tables has the same width, whatever stands in it.
+static void assert_aligned(const char *text) {
+    size_t width = 0;
+    for (const char *line = strstr(text, "\n\n") + 2; *line && *line != '\n';) {
+        const char *end = strchr(line, '\n');
+        if (width) ck_assert_msg((size_t)(end - line) == width, "ragged table:\n%s", text);
+        width = (size_t)(end - line);
+        line = end + 1;
+    }
+    ck_assert_uint_gt(width, 30);
+}
+
+START_TEST(table_of_odd_numbers) {
+    static const double sizes[] = {1, 1e-300, 1e300, 1e-9, 1e15};
+    sample *s = sample_make(1, 7, 40, 2);
+    for (int m = 0; m < 40; m++) s->models[m].inertia *= sizes[_i];
+    s->models[39].inertia = 0;
+    s->models[38].inertia = NAN;
+    s->models[3].effective_k = 5;
+    char *text = to_table(&s->result, 0, 1);
+    assert_aligned(text);
+    ck_assert_ptr_nonnull(strstr(text, "points")); // the heading of clusters with points
+    ck_assert_ptr_nonnull(strstr(text, "all criteria"));
+    km_text_free(text);
+    sample_free(s);
+}
+END_TEST
+
+START_TEST(table_verbose) {
+    sample *s = sample_make(2, 1, 9, 4);
+    char *text = to_table(&s->result, 0, 1);
+    const char *criteria = strstr(text, "all criteria");
+    ck_assert_ptr_nonnull(criteria);
+    for (int c = 0; c < KM_CRITERION_COUNT; c++) {
+        char word[32]; // headings are cut at a space or hyphen
+        snprintf(word, sizeof word, "%s", km_criterion_title((km_criterion)c));
+        if (strlen(word) > 9) word[strcspn(word, " -")] = 0;
+        ck_assert_msg(strstr(criteria, word) != NULL, "%s is missing in\n%s", word, text);
+    }
+    ck_assert_ptr_nonnull(strstr(criteria, "8.1633*")); // Hartigan's vote
+    km_text_free(text);
+    sample_free(s);
+}
+END_TEST
+
+START_TEST(table_of_another_criterion) {
+    sample *s = sample_make(2, 1, 3, 4);
+    sample_select(s, KM_CRITERION_davies_bouldin);
+    char *text = to_table(&s->result, 0, 0);
+    ck_assert_ptr_nonnull(strstr(text, "Davies-"));
+    ck_assert_ptr_nonnull(strstr(text, "\n*  3"));
+    ck_assert_ptr_nonnull(strstr(text, "best K = 3: Davies-Bouldin is lowest at K = 3"));
+    km_text_free(text);
+    sample_free(s);
+}
+END_TEST
+
+START_TEST(table_colour) {
+    sample *s = sample_make(2, 1, 3, 4);
+    char *plain = to_table(&s->result, 0, 1), *bright = to_table(&s->result, 1, 1), *end = bright;
+    ck_assert_ptr_null(strchr(plain, '\033'));
+    ck_assert_ptr_nonnull(strchr(bright, '\033'));
+    // Without its escapes it is the same text.
+    for (char *c = bright; *c; c++) {
+        if (*c == '\033')
+            c = strchr(c, 'm');
+        else
+            *end++ = *c;
+    }
+    *end = 0;
+    ck_assert_str_eq(bright, plain);
+    km_text_free(plain);
+    km_text_free(bright);
+    sample_free(s);
+}
+END_TEST
+
+// Pictures --------------------------------------------------------------------------------------------------
+
+static char folder[64];
+
+static void make_folder(void) {
+    strcpy(folder, "/tmp/kmgen-test-report-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+}
+
+static void remove_folder(void) {
+    ck_assert_int_eq(rmdir(folder), 0); // each test removed what it wrote, and nothing else was left
+}
+
+// Draws, checks how the file begins and ends, and removes it.
+static int64_t draw(const km_result *result, const char *name, const char *first, const char *last) {
+    char path[96], *bytes;
+    int64_t size;
+    km_error err = {""};
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    ck_assert_msg(km_result_plot(path, result, &err) == KM_OK, "%s", err.text);
+    ck_assert_int_eq(km_file_read(&bytes, &size, path, 0, NULL), KM_OK);
+    size_t first_size = strlen(first), last_size = strlen(last);
+    ck_assert_int_gt(size, 1000);
+    ck_assert_int_eq(memcmp(bytes, first, first_size), 0);
+    ck_assert_int_eq(memcmp(bytes + size - last_size, last, last_size), 0);
+    km_text_free(bytes);
+    unlink(path);
+    return size;
+}
+
+START_TEST(pictures) {
+    static const struct {
+        int32_t first, step, count;
+        double inertia_scale;
+    } cases[] = {{2, 1, 9, 1},         {3, 1, 1, 1},       {1, 1, 40, 1}, {2, 1, 9, 1e300},
+                 {2, 1, 9, 1e-300},    {2, 1, 9, 0},       {2, 1, 9, -1}, {2, 1, 9, 1e-320},
+                 {100, 500, 130, 1e6}, {65535, 1, 1, 1e9}, {2, 1, 9, NAN}};
+    sample *s = sample_make(cases[_i].first, cases[_i].step, cases[_i].count, 1);
+    for (int m = 0; m < cases[_i].count; m++) {
+        s->models[m].inertia *= cases[_i].inertia_scale;
+        if (_i == 6) s->models[m].scores[KM_CRITERION_calinski_harabasz] = m == 4 ? 1.5 : NAN;
+    }
+    draw(&s->result, "plot.svg", "<?xml", "</svg>\n");
+    draw(&s->result, "plot.PNG", "\x89PNG", "IEND\xae\x42\x60\x82");
+    sample_free(s);
+}
+END_TEST
+
+START_TEST(bad_names) {
+    static const char *const names[] = {"plot.pdf", "plot", "-", ".svg", "", "plot.svg.gz"};
+    sample *s = sample_make(2, 1, 3, 4);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        km_error err = {""};
+        ck_assert_int_eq(km_result_plot(names[i], &s->result, &err), KM_ERROR_USAGE);
+        ck_assert_ptr_nonnull(strstr(err.text, "must end in .svg or .png"));
+    }
+    km_error err = {""};
+    ck_assert_int_eq(km_result_plot("/nowhere/plot.svg", &s->result, &err), KM_ERROR_IO);
+    ck_assert_ptr_nonnull(strstr(err.text, "cannot write /nowhere/plot.svg"));
+    sample_free(s);
+}
+END_TEST
+
+// A full disk is an error, not a broken picture. /dev/full is written in place; a link lends it an ending.
+START_TEST(full_disk) {
+    char path[96];
+    sample *s = sample_make(2, 1, 3, 4);
+    for (int is_png = 0; is_png < 2; is_png++) {
+        km_error err = {""};
+        snprintf(path, sizeof path, "%s/full.%s", folder, is_png ? "png" : "svg");
+        ck_assert_int_eq(symlink("/dev/full", path), 0);
+        ck_assert_int_eq(km_result_plot(path, &s->result, &err), KM_ERROR_IO);
+        ck_assert_ptr_nonnull(strstr(err.text, "cannot write"));
+        unlink(path);
+    }
+    ck_assert_int_eq(km_text_write("/dev/full", "text", NULL), KM_ERROR_IO);
+    sample_free(s);
+}
+END_TEST
+
+START_TEST(texts) {
+    char path[96], *back;
+    int64_t size;
+    snprintf(path, sizeof path, "%s/text", folder);
+    ck_assert_int_eq(km_text_write(path, "two\nlines\n", NULL), KM_OK);
+    ck_assert_int_eq(km_file_read(&back, &size, path, 0, NULL), KM_OK);
+    ck_assert_str_eq(back, "two\nlines\n");
+    km_text_free(back);
+    unlink(path);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("report");
+    TCase *json = tcase_create("json"), *table = tcase_create("table"), *plot = tcase_create("plot");
+    tcase_add_loop_test(json, json_contract, 0, 2);
+    tcase_add_test(json, json_without_names);
+    tcase_add_test(json, json_schema_keys);
+    suite_add_tcase(suite, json);
+    tcase_add_test(table, table_text);
+    tcase_add_loop_test(table, table_of_odd_numbers, 0, 5);
+    tcase_add_test(table, table_verbose);
+    tcase_add_test(table, table_of_another_criterion);
+    tcase_add_test(table, table_colour);
+    suite_add_tcase(suite, table);
+    tcase_add_checked_fixture(plot, make_folder, remove_folder);
+    tcase_set_timeout(plot, 60);
+    tcase_add_loop_test(plot, pictures, 0, 11);
+    tcase_add_test(plot, bad_names);
+    tcase_add_test(plot, full_disk);
+    tcase_add_test(plot, texts);
+    suite_add_tcase(suite, plot);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
