@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: MIT
+// Points: a table, from a file or from the caller, with weights and the rows that were kept.
+#include "data.h"
+#include "read/reader.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct km_data {
+    char *name;
+    km_table table;
+    int64_t n;
+    int64_t *kept;         // row of each point; NULL: all rows
+    const double *weights; // n, or NULL: all 1
+    double *owned_weights; // the same when they are not the caller's
+};
+
+void km_data_params_init(km_data_params *params) {
+    *params = (km_data_params){.size = sizeof *params, .type = KM_FLOAT64};
+}
+
+void km_data_destroy(km_data **data) {
+    if (!data || !*data) return;
+    km_data *d = *data;
+    km_table_clear(&d->table);
+    free(d->name);
+    free(d->kept);
+    free(d->owned_weights);
+    free(d);
+    *data = NULL;
+}
+
+static km_status create(km_data **out, const char *name, km_error *err) {
+    km_data *data = calloc(1, sizeof *data);
+    char *copy = strdup(name);
+    if (!data || !copy) {
+        free(data);
+        free(copy);
+        return km_fail_memory(err, "points", (int64_t)sizeof *data);
+    }
+    data->name = copy;
+    *out = data;
+    return KM_OK;
+}
+
+// Weights ----------------------------------------------------------------------------------------------------
+
+// Checks the weights of all points. `table` and `file` say where they come from; NULL: from memory.
+static km_status check_weights(const double *weights, int64_t n, const km_table *table, const char *file,
+                               km_error *err) {
+    int some = n == 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (weights[i] >= 0 && isfinite(weights[i])) {
+            some |= weights[i] > 0;
+            continue;
+        }
+        char place[KM_PLACE_SIZE];
+        if (table)
+            km_table_place(place, table, i, -1);
+        else
+            snprintf(place, sizeof place, "point %" PRId64, i);
+        return km_fail(err, KM_ERROR_DATA, "%s: %s: a weight must be 0 or more, got %g", file, place,
+                       weights[i]);
+    }
+    if (!some) return km_fail(err, KM_ERROR_DATA, "%s: all weights are 0; at least one must be more", file);
+    return KM_OK;
+}
+
+// Weights of the kept points out of those of all rows. All 1 is the same as none, and faster.
+static km_status keep_weights(km_data *data, double *weights, const char *file, km_error *err) {
+    int all_one = 1, some = 0;
+    for (int64_t i = 0; i < data->n; i++) {
+        weights[i] = weights[data->kept ? data->kept[i] : i];
+        all_one &= weights[i] == 1;
+        some |= weights[i] > 0;
+    }
+    if (!some)
+        return km_fail(err, KM_ERROR_DATA,
+                       "%s: all weights of the rows that are left are 0; at least one must be more", file);
+    if (all_one) {
+        free(weights);
+        return KM_OK;
+    }
+    data->weights = data->owned_weights = weights;
+    return KM_OK;
+}
+
+static km_status read_weights(km_data *data, const char *path, km_error *err) {
+    km_status status;
+    km_table table = {0};
+    double *weights = NULL;
+    const char *file = strcmp(path, "-") == 0 ? "standard input" : path;
+    km_data_params params;
+    km_data_params_init(&params);
+    params.features = 1;
+    KM_TRY_GOTO(km_table_open(&table, path, &params, err));
+    if (table.columns != 1) {
+        status = km_fail(err, KM_ERROR_DATA,
+                         "%s has %" PRId64 " columns; weights are one column, one weight a row", file,
+                         table.columns);
+        goto done;
+    }
+    if (table.rows != data->table.rows) {
+        status = km_fail(err, KM_ERROR_DATA, "%s has %" PRId64 " weights, but %s has %" PRId64 " rows", file,
+                         table.rows, data->name, data->table.rows);
+        goto done;
+    }
+    weights = malloc((size_t)table.rows * sizeof *weights);
+    if (!weights) {
+        status = km_fail_memory(err, "weights", table.rows * (int64_t)sizeof *weights);
+        goto done;
+    }
+    km_table_read(weights, &table, 0, table.rows, KM_FLOAT64);
+    KM_TRY_GOTO(check_weights(weights, table.rows, &table, file, err));
+    KM_TRY_GOTO(keep_weights(data, weights, file, err));
+    weights = NULL;
+done:
+    free(weights);
+    km_table_clear(&table);
+    return status;
+}
+
+// Rows with NaN or infinity ----------------------------------------------------------------------------------
+
+static int is_finite_row(const double *row, int64_t d) {
+    for (int64_t f = 0; f < d; f++)
+        if (!isfinite(row[f])) return 0;
+    return 1;
+}
+
+static km_status drop_rows(km_data *data, km_error *err) {
+    const km_table *table = &data->table;
+    if (table->element != KM_ELEMENT_F4 && table->element != KM_ELEMENT_F8) return KM_OK;
+    int64_t d = table->columns, rows_max = d < 65536 ? 65536 / d : 1, count = 0;
+    double *chunk = malloc((size_t)(rows_max * d) * sizeof *chunk);
+    int64_t *kept = malloc((size_t)table->rows * sizeof *kept);
+    if (!chunk || !kept) {
+        free(chunk);
+        free(kept);
+        return km_fail_memory(err, "the rows to keep", table->rows * (int64_t)sizeof *kept);
+    }
+    for (int64_t first = 0; first < table->rows; first += rows_max) {
+        int64_t rows = table->rows - first < rows_max ? table->rows - first : rows_max;
+        km_table_read(chunk, table, first, rows, KM_FLOAT64);
+        for (int64_t i = 0; i < rows; i++)
+            if (is_finite_row(chunk + i * d, d)) kept[count++] = first + i;
+    }
+    free(chunk);
+    if (count == table->rows) {
+        free(kept);
+        return KM_OK;
+    }
+    data->kept = kept;
+    data->n = count;
+    if (count) return KM_OK;
+    return km_fail(err, KM_ERROR_DATA, "%s: every row has NaN or infinity in it, so none is left",
+                   data->name);
+}
+
+km_status km_data_refuse_point(const km_data *data, int64_t point, km_type type, km_error *err) {
+    int64_t d = data->table.columns;
+    double *row = malloc((size_t)d * sizeof *row);
+    if (!row) return km_fail_memory(err, "a row", d * (int64_t)sizeof *row);
+    km_status status;
+    KM_TRY_GOTO(km_data_read(row, data, point, 1, KM_FLOAT64, err));
+    for (int64_t f = 0; f < d; f++) {
+        char place[KM_PLACE_SIZE];
+        if (type == KM_FLOAT32 ? isfinite((float)row[f]) : isfinite(row[f])) continue;
+        km_table_place(place, &data->table, km_data_row_of(data, point), f);
+        if (isfinite(row[f]))
+            status = km_fail(err, KM_ERROR_DATA, "%s: %s: %g is too large for float32; use float64",
+                             data->name, place, row[f]);
+        else
+            status = km_fail(err, KM_ERROR_DATA,
+                             "%s: %s: the value is %s; clean the data, or drop such rows with --nan drop",
+                             data->name, place, isnan(row[f]) ? "NaN" : "infinite");
+        break;
+    }
+done:
+    free(row);
+    return status;
+}
+
+// Opening ----------------------------------------------------------------------------------------------------
+
+km_status km_data_open(km_data **out, const char *path, const km_data_params *params, km_error *err) {
+    *out = NULL;
+    km_data_params defaults;
+    km_data_params_init(&defaults);
+    if (!params) params = &defaults;
+    if (params->weights && strcmp(params->weights, "-") == 0 && strcmp(path, "-") == 0)
+        return km_fail(err, KM_ERROR_USAGE, "points and weights cannot both come from standard input");
+    km_status status;
+    km_data *data = NULL;
+    KM_TRY_GOTO(create(&data, strcmp(path, "-") == 0 ? "standard input" : path, err));
+    KM_TRY_GOTO(km_table_open(&data->table, path, params, err));
+    data->n = data->table.rows;
+    if (params->nan == KM_NAN_DROP) KM_TRY_GOTO(drop_rows(data, err));
+    if (params->weights) KM_TRY_GOTO(read_weights(data, params->weights, err));
+    *out = data;
+    data = NULL;
+done:
+    km_data_destroy(&data);
+    return status;
+}
+
+static km_status check_memory(const void *base, int64_t n, int64_t d, int64_t row_stride,
+                              int64_t column_stride, km_error *err) {
+    int64_t rows, columns, bytes, per_row = row_stride ? row_stride : d;
+    if (n < 0 || d < 1 || d > KM_FEATURES_MAX)
+        return km_fail(err, KM_ERROR_USAGE,
+                       "memory: points must be n x d with n >= 0 and d 1..%d, got %" PRId64 " x %" PRId64,
+                       KM_FEATURES_MAX, n, d);
+    if (n > 0 && !base)
+        return km_fail(err, KM_ERROR_USAGE, "memory: the base of %" PRId64 " points is NULL", n);
+    if ((row_stride == 0) != (column_stride == 0))
+        return km_fail(err, KM_ERROR_USAGE,
+                       "memory: strides must both be 0 (C order) or both not, got %" PRId64 " and %" PRId64,
+                       row_stride, column_stride);
+    if (km_mul_overflows(&rows, n, per_row) || km_mul_overflows(&columns, d, column_stride) ||
+        km_add_overflows(&bytes, llabs(rows), llabs(columns)) || km_mul_overflows(&bytes, bytes, 8))
+        return km_fail(err, KM_ERROR_USAGE,
+                       "memory: %" PRId64 " x %" PRId64 " points with strides %" PRId64 " and %" PRId64
+                       " do not fit an address space",
+                       n, d, row_stride, column_stride);
+    return KM_OK;
+}
+
+km_status km_data_from_memory(km_data **out, const void *base, int64_t n, int64_t d, km_type type,
+                              int64_t row_stride, int64_t column_stride, const double *weights,
+                              km_error *err) {
+    *out = NULL;
+    KM_TRY(check_memory(base, n, d, row_stride, column_stride, err));
+    if (type != KM_FLOAT32 && type != KM_FLOAT64)
+        return km_fail(err, KM_ERROR_USAGE, "memory: the type must be KM_FLOAT32 or KM_FLOAT64, got %d",
+                       (int)type);
+    if (weights) KM_TRY(check_weights(weights, n, NULL, "memory", err));
+    km_data *data = NULL;
+    KM_TRY(create(&data, "memory", err));
+    data->table = (km_table){.base = base,
+                             .element = type == KM_FLOAT64 ? KM_ELEMENT_F8 : KM_ELEMENT_F4,
+                             .rows = n,
+                             .columns = d,
+                             .row_stride = row_stride ? row_stride : d,
+                             .column_stride = column_stride ? column_stride : 1,
+                             .first_line = 1};
+    data->n = n;
+    data->weights = weights;
+    *out = data;
+    return KM_OK;
+}
+
+// Looking ----------------------------------------------------------------------------------------------------
+
+int64_t km_data_points(const km_data *data) {
+    return data->n;
+}
+
+int64_t km_data_features(const km_data *data) {
+    return data->table.columns;
+}
+
+const char *km_data_name(const km_data *data) {
+    return data->name;
+}
+
+const char *km_data_feature_name(const km_data *data, int64_t f) {
+    return data->table.names && f >= 0 && f < data->table.columns ? data->table.names[f] : NULL;
+}
+
+const double *km_data_weights(const km_data *data) {
+    return data->weights;
+}
+
+int64_t km_data_rows(const km_data *data) {
+    return data->table.rows;
+}
+
+int64_t km_data_row_of(const km_data *data, int64_t i) {
+    return data->kept ? data->kept[i] : i;
+}
+
+const void *km_data_base(const km_data *data, km_type type) {
+    const km_table *table = &data->table;
+    int64_t size = type == KM_FLOAT64 ? 8 : 4;
+    if (table->element != (type == KM_FLOAT64 ? KM_ELEMENT_F8 : KM_ELEMENT_F4) || table->swapped) return NULL;
+    if (table->picks || data->kept) return NULL;
+    if (table->columns > 1 && table->column_stride != 1) return NULL;
+    if (table->rows > 1 && table->row_stride != table->columns) return NULL;
+    return (uintptr_t)table->base % (uintptr_t)size == 0 ? table->base : NULL;
+}
+
+km_status km_data_read(void *out, const km_data *data, int64_t first, int64_t count, km_type type,
+                       km_error *err) {
+    if (first < 0 || count < 0 || first > data->n - count)
+        return km_fail(err, KM_ERROR_USAGE,
+                       "%s has the points 0..%" PRId64 ", asked for %" PRId64 " from %" PRId64, data->name,
+                       data->n - 1, count, first);
+    if (!data->kept) {
+        km_table_read(out, &data->table, first, count, type);
+        return KM_OK;
+    }
+    int64_t row_bytes = data->table.columns * (type == KM_FLOAT64 ? 8 : 4);
+    for (int64_t i = 0; i < count;) { // runs of rows without a gap
+        const int64_t *kept = data->kept + first + i;
+        int64_t run = 1;
+        while (i + run < count && kept[run] == kept[0] + run) run++;
+        km_table_read((unsigned char *)out + i * row_bytes, &data->table, kept[0], run, type);
+        i += run;
+    }
+    return KM_OK;
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+// Which columns to keep: "sepal_length,4,6..9".
+#include "../../gen/spec_fields.h"
+#include "reader.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct picker {
+    const char *file;
+    char *const *names; // NULL: no header
+    int64_t names_count;
+    int64_t *picks;
+    int64_t count;
+    unsigned char taken[KM_FEATURES_MAX];
+} picker;
+
+static km_status add(picker *p, int64_t column, const char *item, km_error *err) {
+    char got[KM_QUOTED_SIZE];
+    if (p->taken[column])
+        return km_fail(err, KM_ERROR_USAGE, "--columns: %s names column %" PRId64 " of %s a second time",
+                       km_quoted(got, item), column + 1, p->file);
+    p->taken[column] = 1;
+    p->picks[p->count++] = column;
+    return KM_OK;
+}
+
+// "it has a, b and c", as far as that fits a sentence.
+static void list_names(km_text *text, const picker *p) {
+    enum { LONGEST = 400 };
+    for (int64_t i = 0; i < p->names_count; i++) {
+        if (text->size > LONGEST) {
+            km_text_puts(text, ", ...");
+            return;
+        }
+        km_text_printf(text, "%s%.80s", i ? ", " : "", p->names[i]);
+    }
+}
+
+static km_status unknown(const picker *p, const char *item, km_error *err) {
+    char got[KM_QUOTED_SIZE];
+    if (!p->names)
+        return km_fail(err, KM_ERROR_USAGE,
+                       "--columns: %s has no header, so columns are named by number, 1..%" PRId64 ", got %s",
+                       p->file, p->names_count, km_quoted(got, item));
+    km_status status;
+    km_text all = {0};
+    char *list = NULL;
+    const char **words = calloc((size_t)p->names_count + 1, sizeof *words);
+    if (!words) return km_fail_memory(err, "column names", p->names_count * (int64_t)sizeof *words);
+    for (int64_t i = 0; i < p->names_count; i++) words[i] = p->names[i];
+    const char *near = km_nearest(item, words);
+    list_names(&all, p);
+    KM_TRY_GOTO(km_text_take(&list, &all, err));
+    status =
+        km_fail(err, KM_ERROR_USAGE, "--columns: %s has no column %s%s%.80s%s; it has %s", p->file,
+                km_quoted(got, item), near ? "; did you mean " : "", near ? near : "", near ? "?" : "", list);
+done:
+    free(words);
+    km_text_free(list);
+    return status;
+}
+
+static km_status add_numbers(picker *p, int64_t first, int64_t last, const char *item, km_error *err) {
+    char got[KM_QUOTED_SIZE];
+    if (first < 1 || last > p->names_count)
+        return km_fail(err, KM_ERROR_USAGE, "--columns: %s has the columns 1..%" PRId64 ", got %s", p->file,
+                       p->names_count, km_quoted(got, item));
+    if (first > last)
+        return km_fail(err, KM_ERROR_USAGE, "--columns: a range runs from low to high, got %s",
+                       km_quoted(got, item));
+    for (int64_t number = first; number <= last; number++) KM_TRY(add(p, number - 1, item, err));
+    return KM_OK;
+}
+
+static km_status add_item(picker *p, char *item, km_error *err) {
+    char got[KM_QUOTED_SIZE];
+    int64_t found = -1;
+    for (int64_t i = 0; p->names && i < p->names_count; i++) {
+        if (strcmp(item, p->names[i]) != 0) continue;
+        if (found >= 0)
+            return km_fail(err, KM_ERROR_USAGE,
+                           "--columns: %s has two columns %s, %" PRId64 " and %" PRId64
+                           "; name them by number",
+                           p->file, km_quoted(got, item), found + 1, i + 1);
+        found = i;
+    }
+    if (found >= 0) return add(p, found, item, err);
+    int64_t first, last;
+    if (km_integer_parse(&first, item)) return add_numbers(p, first, first, item, err);
+    char *dots = strstr(item, "..");
+    if (!dots) return unknown(p, item, err);
+    *dots = 0;
+    int is_range = km_integer_parse(&first, item) && km_integer_parse(&last, dots + 2);
+    *dots = '.';
+    return is_range ? add_numbers(p, first, last, item, err) : unknown(p, item, err);
+}
+
+static char *trim(char *item) {
+    while (*item == ' ') item++;
+    size_t size = strlen(item);
+    while (size && item[size - 1] == ' ') item[--size] = 0;
+    return item;
+}
+
+km_status km_columns_parse(int64_t **picks, int64_t *count, const char *columns, const char *file,
+                           char *const *names, int64_t names_count, km_error *err) {
+    km_status status = KM_OK;
+    *picks = NULL;
+    char *text = strdup(columns);
+    picker *p = calloc(1, sizeof *p);
+    int64_t *list = malloc((size_t)names_count * sizeof *list);
+    if (!text || !p || !list) {
+        status = km_fail_memory(err, "the choice of columns", names_count * (int64_t)sizeof *list);
+        goto done;
+    }
+    p->file = file;
+    p->names = names;
+    p->names_count = names_count;
+    p->picks = list;
+    for (char *item = text, *next; item; item = next) {
+        next = strchr(item, ',');
+        if (next) *next++ = 0;
+        item = trim(item);
+        if (!*item) {
+            status = km_fail(err, KM_ERROR_USAGE,
+                             "--columns must be names or numbers separated by commas, got \"%s\"", columns);
+            goto done;
+        }
+        KM_TRY_GOTO(add_item(p, item, err));
+    }
+    *picks = list;
+    *count = p->count;
+    list = NULL;
+done:
+    free(text);
+    free(p);
+    free(list);
+    return status;
+}
+
+km_status km_table_pick(km_table *table, const char *columns, const char *file, km_error *err) {
+    if (!columns) return KM_OK;
+    int64_t count;
+    KM_TRY(km_columns_parse(&table->picks, &count, columns, file, NULL, table->columns, err));
+    table->numbers = malloc((size_t)count * sizeof *table->numbers);
+    if (!table->numbers)
+        return km_fail_memory(err, "the choice of columns", count * (int64_t)sizeof *table->numbers);
+    int in_order = count == table->columns;
+    for (int64_t f = 0; f < count; f++) {
+        table->numbers[f] = table->picks[f] + 1;
+        in_order = in_order && table->picks[f] == f;
+    }
+    table->columns = count;
+    if (in_order) { // all of them: the view as it is
+        free(table->picks);
+        table->picks = NULL;
+    }
+    return KM_OK;
+}

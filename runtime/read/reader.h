@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+// Formats of points. A reader turns an input into a table: a strided view of elements, mapped, read or parsed.
+#ifndef KM_RUNTIME_READER_H
+#define KM_RUNTIME_READER_H
+#include "../../gen/status.h"
+#include <kmgen/data.h>
+
+// X(NAME, C type, letter and size of a .npy dtype)
+#define KM_ELEMENTS(X)                                                                                       \
+    X(F4, float, "f4")                                                                                       \
+    X(F8, double, "f8")                                                                                      \
+    X(I1, int8_t, "i1")                                                                                      \
+    X(I2, int16_t, "i2")                                                                                     \
+    X(I4, int32_t, "i4")                                                                                     \
+    X(I8, int64_t, "i8")                                                                                     \
+    X(U1, uint8_t, "u1")                                                                                     \
+    X(U2, uint16_t, "u2")                                                                                    \
+    X(U4, uint32_t, "u4")                                                                                    \
+    X(U8, uint64_t, "u8")                                                                                    \
+    X(B1, uint8_t, "b1")
+
+typedef enum km_element {
+#define KM_ELEMENT_ENUM(name, type, dtype) KM_ELEMENT_##name,
+    KM_ELEMENTS(KM_ELEMENT_ENUM)
+#undef KM_ELEMENT_ENUM
+        KM_ELEMENT_COUNT
+} km_element;
+
+int64_t km_element_size(km_element element);
+
+// n x d elements, (i, f) at base + (i * row_stride + f * column_stride) * size of an element.
+typedef struct km_table {
+    const unsigned char *base;
+    km_element element;
+    int swapped; // bytes in the other order than this machine's
+    int64_t rows, columns;
+    int64_t row_stride, column_stride; // in elements
+    int64_t *picks;                    // column f of the table is column picks[f] of the view; NULL: the same
+    char **names;                      // `columns` names from a header, or NULL
+    int64_t *numbers;                  // 1-based number of each column in the file; NULL: 1, 2, ...
+    int64_t first_line;                // of the first row in the file, from 1
+    int64_t *lines;                    // line of each row; NULL: first_line, first_line + 1, ...
+    void *memory;                      // holds the elements, freed or unmapped with the table
+    int64_t mapped_bytes;              // 0: `memory` came from malloc
+} km_table;
+
+void km_table_clear(km_table *table);
+int64_t km_table_line(const km_table *table, int64_t row);
+// "row R, column C (name)" with the file's counting; column -1: the row alone.
+enum { KM_PLACE_SIZE = 160 };
+const char *km_table_place(char text[KM_PLACE_SIZE], const km_table *table, int64_t row, int64_t column);
+// Copies rows first .. first + count - 1 as `type` in C order.
+void km_table_read(void *out, const km_table *table, int64_t first, int64_t count, km_type type);
+
+// An opened file, pipe or standard input, with its first bytes looked at.
+typedef struct km_input {
+    const char *name; // for messages
+    int fd;
+    int is_regular;       // can be mapped
+    int64_t offset, size; // regular: where it stood when opened, and its bytes from there
+    unsigned char head[4096];
+    int64_t head_size;
+    int64_t head_taken; // bytes of the head that were read again from a pipe
+} km_input;
+
+km_status km_input_open(km_input *input, const char *path, km_error *err);
+void km_input_close(km_input *input);
+// Up to `size` next bytes; 0 at the end. The head comes again first.
+km_status km_input_read(int64_t *got, void *out, int64_t size, km_input *input, km_error *err);
+// Everything, mapped when it can be: `table` owns it (memory, mapped_bytes).
+km_status km_input_whole(const unsigned char **bytes, int64_t *size, km_table *table, km_input *input,
+                         km_error *err);
+int km_input_is_gzip(const km_input *input);
+
+typedef struct km_reader {
+    const char *name;
+    const char *extensions[3];
+    int (*sniff)(const km_input *input); // NULL: content says nothing
+    km_status (*open)(km_table *table, km_input *input, const km_data_params *params, km_error *err);
+} km_reader;
+
+// The table of readers; ends with a NULL name.
+extern const km_reader km_readers[];
+
+// Opens with params->format, else by the file's extension, else by content.
+km_status km_table_open(km_table *table, const char *path, const km_data_params *params, km_error *err);
+
+int km_npy_sniff(const km_input *input);
+km_status km_npy_open(km_table *table, km_input *input, const km_data_params *params, km_error *err);
+int km_text_sniff(const km_input *input);
+km_status km_csv_open(km_table *table, km_input *input, const km_data_params *params, km_error *err);
+km_status km_tsv_open(km_table *table, km_input *input, const km_data_params *params, km_error *err);
+km_status km_f32_open(km_table *table, km_input *input, const km_data_params *params, km_error *err);
+km_status km_f64_open(km_table *table, km_input *input, const km_data_params *params, km_error *err);
+
+// A number in any spelling of C's strtod but hexadecimal, with "." whatever the locale, spaces around it allowed.
+// Zero when `text` is not that.
+int km_number_parse(double *value, const char *text, int64_t size);
+
+// Which columns to keep: names or 1-based numbers or ranges of numbers ("3..32"), separated by commas. Fills
+// picks (allocated: *count column indices from 0, in the order asked for).
+km_status km_columns_parse(int64_t **picks, int64_t *count, const char *columns, const char *file,
+                           char *const *names, int64_t names_count, km_error *err);
+// Leaves only the columns asked for in a table without names. `columns` NULL: all.
+km_status km_table_pick(km_table *table, const char *columns, const char *file, km_error *err);
+
+#endif

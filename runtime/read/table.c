@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+// A table of elements: its places in words, and its values converted.
+#include "reader.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+// Rows that are converted at a time when columns lie apart, so that the output stays in cache.
+enum { ROWS_AT_A_TIME = 256 };
+
+int64_t km_element_size(km_element element) {
+    static const int64_t sizes[] = {
+#define KM_ELEMENT_SIZE(name, type, dtype) sizeof(type),
+        KM_ELEMENTS(KM_ELEMENT_SIZE)
+#undef KM_ELEMENT_SIZE
+    };
+    return sizes[element];
+}
+
+void km_table_clear(km_table *table) {
+    for (int64_t f = 0; table->names && f < table->columns; f++) free(table->names[f]);
+    free(table->names);
+    free(table->picks);
+    free(table->numbers);
+    free(table->lines);
+    if (table->mapped_bytes)
+        munmap(table->memory, (size_t)table->mapped_bytes);
+    else
+        free(table->memory);
+    *table = (km_table){0};
+}
+
+int64_t km_table_line(const km_table *table, int64_t row) {
+    return table->lines ? table->lines[row] : table->first_line + row;
+}
+
+const char *km_table_place(char text[KM_PLACE_SIZE], const km_table *table, int64_t row, int64_t column) {
+    int size = snprintf(text, KM_PLACE_SIZE, "row %" PRId64, km_table_line(table, row));
+    if (column < 0) return text;
+    int64_t number = table->numbers ? table->numbers[column] : column + 1;
+    size += snprintf(text + size, (size_t)(KM_PLACE_SIZE - size), ", column %" PRId64, number);
+    if (table->names) snprintf(text + size, (size_t)(KM_PLACE_SIZE - size), " (%.80s)", table->names[column]);
+    return text;
+}
+
+// Values of one element type ---------------------------------------------------------------------------------
+
+// A rectangle: `outer` times `inner` values; steps of the input in bytes, of the output in values.
+typedef struct rectangle {
+    int64_t outer, inner;
+    int64_t in_outer, in_inner, out_outer, out_inner;
+    int swapped;
+} rectangle;
+
+#define KM_CONVERT(name, type, out_type)                                                                     \
+    static void convert_##name##_##out_type(void *out, const unsigned char *in, const rectangle *r) {        \
+        for (int64_t a = 0; a < r->outer; a++) {                                                             \
+            out_type *to = (out_type *)out + a * r->out_outer;                                               \
+            const unsigned char *from = in + a * r->in_outer;                                                \
+            for (int64_t b = 0; b < r->inner; b++) {                                                         \
+                type value;                                                                                  \
+                if (r->swapped) {                                                                            \
+                    unsigned char bytes[sizeof value];                                                       \
+                    for (size_t i = 0; i < sizeof value; i++)                                                \
+                        bytes[i] = from[b * r->in_inner + (int64_t)(sizeof value - 1 - i)];                  \
+                    memcpy(&value, bytes, sizeof value);                                                     \
+                } else {                                                                                     \
+                    memcpy(&value, from + b * r->in_inner, sizeof value);                                    \
+                }                                                                                            \
+                to[b * r->out_inner] = (out_type)value;                                                      \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+#define KM_CONVERT_BOTH(name, type, dtype) KM_CONVERT(name, type, float) KM_CONVERT(name, type, double)
+KM_ELEMENTS(KM_CONVERT_BOTH)
+#undef KM_CONVERT_BOTH
+#undef KM_CONVERT
+
+typedef void convert_function(void *out, const unsigned char *in, const rectangle *r);
+
+static convert_function *const converters[][2] = {
+#define KM_CONVERTER_ROW(name, type, dtype) {convert_##name##_float, convert_##name##_double},
+    KM_ELEMENTS(KM_CONVERTER_ROW)
+#undef KM_CONVERTER_ROW
+};
+
+// Reads columns of rows first .. first + count - 1, one after the other.
+static void read_picked(unsigned char *out, const km_table *table, int64_t first, int64_t count,
+                        km_type type) {
+    int64_t element = km_element_size(table->element), size = type == KM_FLOAT64 ? 8 : 4, d = table->columns;
+    for (int64_t f = 0; f < d; f++) {
+        int64_t offset = first * table->row_stride + table->picks[f] * table->column_stride;
+        rectangle r = {1, count, 0, table->row_stride * element, 0, d, table->swapped};
+        converters[table->element][type](out + f * size, table->base + offset * element, &r);
+    }
+}
+
+void km_table_read(void *out, const km_table *table, int64_t first, int64_t count, km_type type) {
+    int64_t element = km_element_size(table->element), size = type == KM_FLOAT64 ? 8 : 4, d = table->columns;
+    int is_native = !table->swapped && table->element == (type == KM_FLOAT64 ? KM_ELEMENT_F8 : KM_ELEMENT_F4);
+    if (is_native && !table->picks && table->row_stride == d && table->column_stride == 1) {
+        memcpy(out, table->base + first * d * size, (size_t)(count * d * size));
+        return;
+    }
+    int by_columns = llabs(table->column_stride) > llabs(table->row_stride);
+    for (int64_t done = 0; done < count; done += ROWS_AT_A_TIME) {
+        int64_t rows = count - done < ROWS_AT_A_TIME ? count - done : ROWS_AT_A_TIME;
+        unsigned char *to = (unsigned char *)out + done * d * size;
+        if (table->picks) {
+            read_picked(to, table, first + done, rows, type);
+            continue;
+        }
+        int64_t row_bytes = table->row_stride * element, column_bytes = table->column_stride * element;
+        rectangle r = {rows, d, row_bytes, column_bytes, d, 1, table->swapped};
+        if (by_columns) r = (rectangle){d, rows, column_bytes, row_bytes, 1, d, table->swapped};
+        converters[table->element][type](to, table->base + (first + done) * row_bytes, &r);
+    }
+}
