@@ -114,6 +114,30 @@ double ref_distance2(const double *a, const double *b, int64_t d) {
     return sum;
 }
 
+double ref_distance2_fused(const double *a, const double *b, int64_t d) {
+    double sum = 0;
+    for (int64_t f = 0; f < d; f++) sum = fma(a[f] - b[f], a[f] - b[f], sum);
+    return sum;
+}
+
+// Nearest and second-nearest of k centroids by fused distances; `second` is infinite for k = 1.
+static int32_t ref_nearest_fused(double *least, double *second, const double *x, const double *centroids,
+                                 int64_t k, int64_t d) {
+    int32_t best = 0;
+    *least = *second = INFINITY;
+    for (int64_t j = 0; j < k; j++) {
+        double distance = ref_distance2_fused(x, centroids + j * d, d);
+        if (distance < *least) {
+            *second = *least;
+            *least = distance;
+            best = (int32_t)j;
+        } else if (distance < *second) {
+            *second = distance;
+        }
+    }
+    return best;
+}
+
 void ref_assign(int32_t *labels, double *distance2, const ref_data *data, const double *centroids,
                 int64_t k) {
     for (int64_t i = 0; i < data->n; i++) {
@@ -158,10 +182,10 @@ static int ref_taken(const ref_data *data, int64_t i, const int64_t *taken, int6
 }
 
 int64_t ref_relocate(double *centroids, const double *weights, const ref_data *data, int64_t k) {
-    int32_t *labels = ref_alloc(data->n, sizeof(int32_t));
-    double *distance2 = ref_alloc(data->n, sizeof(double));
+    double *distance2 = ref_alloc(data->n, sizeof(double)), second;
     int64_t *taken = ref_alloc(k, sizeof(int64_t)), moved = 0;
-    ref_assign(labels, distance2, data, centroids, k);
+    for (int64_t i = 0; i < data->n; i++)
+        ref_nearest_fused(&distance2[i], &second, data->x + i * data->d, centroids, k, data->d);
     for (int64_t j = 0; j < k; j++) {
         if (weights[j] > 0) continue;
         int64_t farthest = -1;
@@ -173,7 +197,6 @@ int64_t ref_relocate(double *centroids, const double *weights, const ref_data *d
         memcpy(centroids + j * data->d, data->x + farthest * data->d, (size_t)data->d * sizeof(double));
         taken[moved++] = farthest;
     }
-    free(labels);
     free(distance2);
     free(taken);
     return moved;
@@ -278,6 +301,35 @@ double ref_mean_variance(double *mean, const ref_data *data) {
         variance += square / total;
     }
     return variance / (double)data->d;
+}
+
+ref_finished ref_finish(const ref_data *data, const double *centroids, int64_t k) {
+    ref_finished out = {k,    ref_alloc(k, sizeof(int64_t)),      NULL, NULL, NULL,
+                        NULL, ref_alloc(data->n, sizeof(int32_t))};
+    out.weights = ref_alloc(k, sizeof(double));
+    out.sse = ref_alloc(k, sizeof(double));
+    out.distance = ref_alloc(k, sizeof(double));
+    out.margin = ref_alloc(k, sizeof(double));
+    for (int64_t i = 0; i < data->n; i++) {
+        double least, second, w = ref_weight(data, i);
+        int32_t j = ref_nearest_fused(&least, &second, data->x + i * data->d, centroids, k, data->d);
+        out.labels[i] = j;
+        out.counts[j]++;
+        out.weights[j] += w;
+        out.sse[j] += w * least;
+        out.distance[j] += w * sqrt(least);
+        if (k > 1 && second > 0) out.margin[j] += w * (sqrt(second) - sqrt(least)) / sqrt(second);
+    }
+    return out;
+}
+
+void ref_finished_free(ref_finished *finished) {
+    free(finished->counts);
+    free(finished->weights);
+    free(finished->sse);
+    free(finished->distance);
+    free(finished->margin);
+    free(finished->labels);
 }
 
 // The whole of Lloyd's algorithm --------------------------------------------------------------------------

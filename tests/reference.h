@@ -43,8 +43,10 @@ static inline double ref_weight(const ref_data *data, int64_t i) {
 
 // The steps of k-means ------------------------------------------------------------------------------------
 
-// |a - b|^2, difference form.
+// |a - b|^2, difference form; fused: as runtime/backend.h states it for the finishing pass and for relocation, to
+// the last bit.
 double ref_distance2(const double *a, const double *b, int64_t d);
+double ref_distance2_fused(const double *a, const double *b, int64_t d);
 // The nearest centroid of each point, ties to the lowest index, and (unless NULL) the squared distance to it.
 void ref_assign(int32_t *labels, double *distance2, const ref_data *data, const double *centroids, int64_t k);
 // The mean of each cluster's points; a cluster of weight 0 keeps its centroid. weights[k] and counts[k] may be NULL.
@@ -61,6 +63,18 @@ void ref_seed(int64_t *indices, const ref_data *data, uint64_t seed, int64_t res
 void ref_rows(double *out, const ref_data *data, const int64_t *indices, int64_t count);
 // Weighted mean of each feature (d), and the mean over the features of their weighted variances.
 double ref_mean_variance(double *mean, const ref_data *data);
+
+// What the finishing pass reports of a model (km_finish_member of runtime/backend.h); k entries each. Distances are
+// fused, labels follow from them, sums are plain.
+typedef struct ref_finished {
+    int64_t k;
+    int64_t *counts;
+    double *weights, *sse, *distance, *margin;
+    int32_t *labels; // n
+} ref_finished;
+
+ref_finished ref_finish(const ref_data *data, const double *centroids, int64_t k);
+void ref_finished_free(ref_finished *finished);
 
 // The whole of Lloyd's algorithm --------------------------------------------------------------------------
 

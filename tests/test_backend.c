@@ -1,0 +1,926 @@
+// SPDX-License-Identifier: MIT
+// One suite over every backend and design, through runtime/backend.h alone.
+//
+//     test_backend cpu-portable|cpu-lanes|cuda-registers|cuda-shared
+//
+// Exits 77 (skipped) where the variant's device is missing.
+#include "reference.h"
+#include "rig.h"
+#include <check.h>
+#include <ftw.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const rig_variant *variant;
+static char cache_dir[] = "/tmp/kmgen-test-XXXXXX";
+
+static const int64_t features[] = {1, 2, 3, 4, 5, 8, 13, 16, 32, 64, 100};
+enum { FEATURES_COUNT = sizeof features / sizeof *features };
+
+static int build(rig *r, km_type type, int64_t d, const char *clusters, int weighted) {
+    rig_params params = {
+        .type = type, .d = d, .clusters = clusters, .weighted = weighted, .cache_dir = cache_dir};
+    return rig_build(r, variant, &params);
+}
+
+// The widest of the lists that the design can serve at this d; one of them it must.
+static void build_widest(rig *r, km_type type, int64_t d, int weighted) {
+    static const char *const lists[] = {"1,2,3,8,20,257", "1,2,3,8,20", "1,2,3,8", "2,3", "2"};
+    for (int i = 0; i < (int)(sizeof lists / sizeof *lists); i++)
+        if (build(r, type, d, lists[i], weighted)) return;
+    ck_abort_msg("%s serves no list of K at d=%lld", variant->name, (long long)d);
+}
+
+static double accuracy(km_type type) {
+    return type == KM_FLOAT32 ? 1e-6 : 1e-12;
+}
+
+// Loading -------------------------------------------------------------------------------------------------
+
+static void check_statistics(const rig *r, const ref_data *points) {
+    double *mean = calloc((size_t)points->d, sizeof(double)), total = 0, square = 0;
+    ref_mean_variance(mean, points);
+    for (int64_t i = 0; i < points->n; i++) total += ref_weight(points, i);
+    ck_assert_double_eq_tol(r->stats.total_weight, total, 1e-12 * total);
+    for (int64_t f = 0; f < points->d; f++) {
+        double low = INFINITY, high = -INFINITY, variance = 0, size = 0;
+        for (int64_t i = 0; i < points->n; i++) {
+            double x = points->x[i * points->d + f];
+            low = fmin(low, x);
+            high = fmax(high, x);
+            variance += ref_weight(points, i) * (x - mean[f]) * (x - mean[f]) / total;
+            size = fmax(size, fabs(x));
+        }
+        ck_assert_double_eq(r->stats.minimum[f], low);
+        ck_assert_double_eq(r->stats.maximum[f], high);
+        ck_assert_double_eq_tol(r->stats.mean[f], mean[f], 1e-13 * size);
+        ck_assert_double_eq_tol(r->stats.variance[f], variance,
+                                1e-12 * variance + 1e-13 * size * size * 1e-10);
+    }
+    for (int64_t i = 0; i < points->n * points->d; i++)
+        square += ref_weight(points, i / points->d) * r->loaded.x[i] * r->loaded.x[i];
+    ck_assert_double_eq_tol(r->stats.total_square, square, 1e-12 * square);
+    free(mean);
+}
+
+// i: type, weighted or not, scale.
+START_TEST(load_statistics) {
+    km_type type = _i % 2 ? KM_FLOAT32 : KM_FLOAT64;
+    int weighted = _i / 2 % 2;
+    km_scale scale = (km_scale)(_i / 4);
+    static const int64_t counts[] = {1, 2, 63, 64, 65, 1009, 65535, 65536, 65537, 140009};
+    rig r;
+    ck_assert(build(&r, type, 3, "2,3", weighted));
+    for (int c = 0; c < (int)(sizeof counts / sizeof *counts); c++) {
+        ref_data points = ref_blobs(counts[c], 3, 4, 1.0, 17, type);
+        ref_shift(&points, 300);
+        if (weighted) ref_weigh(&points, 3);
+        rig_load(&r, &points, 0, scale);
+        check_statistics(&r, &points);
+        rig_unload(&r);
+        ref_data_free(&points);
+    }
+    rig_close(&r);
+}
+END_TEST
+
+// Integers stay integers up to the power-of-two grid of the centre: exact ties stay ties.
+START_TEST(load_keeps_grids_exact) {
+    rig r;
+    ck_assert(build(&r, KM_FLOAT32, 2, "2,3", 0));
+    ref_data points = ref_grid(1009, 2, 9, 5, KM_FLOAT32);
+    ref_shift(&points, 1 << 20);
+    rig_load(&r, &points, 0, KM_SCALE_NONE);
+    for (int64_t i = 1; i < points.n * 2; i++) {
+        double apart = points.x[i] - points.x[i % 2];
+        ck_assert_double_eq(r.loaded.x[i] - r.loaded.x[i % 2], apart);
+    }
+    rig_close(&r);
+    ref_data_free(&points);
+}
+END_TEST
+
+START_TEST(load_refuses_nan_and_infinity) {
+    static const double bad[] = {NAN, INFINITY, -INFINITY};
+    static const int64_t rows[] = {0, 6, 70000};
+    for (int t = 0; t < 2; t++) {
+        rig r;
+        ck_assert(build(&r, t ? KM_FLOAT32 : KM_FLOAT64, 3, "2,3", 0));
+        for (int b = 0; b < 3; b++) {
+            char row[64];
+            km_error err = {{0}};
+            ref_data points = ref_uniform(70001, 3, 1, t ? KM_FLOAT32 : KM_FLOAT64);
+            points.x[rows[b] * 3 + 1] = bad[b];
+            if (rows[b] < 100) points.x[65000 * 3] = NAN; // the first bad row is named, whoever finds it
+            ck_assert_int_eq(rig_try_load(&r, &points, 0, KM_SCALE_NONE, &err), KM_ERROR_DATA);
+            snprintf(row, sizeof row, "row %lld, column 2", (long long)rows[b] + 1);
+            ck_assert_msg(strstr(err.text, row), "\"%s\" does not say %s", err.text, row);
+            ref_data_free(&points);
+        }
+        rig_close(&r);
+    }
+}
+END_TEST
+
+// Seeds ---------------------------------------------------------------------------------------------------
+
+static void check_seeds(const rig *r, int64_t picks) {
+    enum { CHAINS = 3, FIRST = 5, SEED = 42 };
+    km_error err = {{0}};
+    int64_t *found = calloc((size_t)(CHAINS * picks), sizeof *found);
+    int64_t *expected = calloc((size_t)picks, sizeof *expected);
+    RIG_MUST(
+        r->engine->backend->seed_plusplus(r->engine, found, FIRST, CHAINS, picks, SEED, NULL, NULL, &err),
+        &err);
+    for (int64_t chain = 0; chain < CHAINS; chain++) {
+        ref_seed(expected, &r->loaded, SEED, FIRST + chain, picks);
+        for (int64_t p = 0; p < picks; p++)
+            ck_assert_msg(found[chain * picks + p] == expected[p],
+                          "n=%lld, d=%lld, chain %lld, pick %lld: %lld, not %lld", (long long)r->engine->n,
+                          (long long)r->engine->d, (long long)chain, (long long)p,
+                          (long long)found[chain * picks + p], (long long)expected[p]);
+    }
+    free(found);
+    free(expected);
+}
+
+static void check_seeds_of(rig *r, ref_data points, int weighted, int64_t picks) {
+    if (weighted) ref_weigh(&points, 8);
+    rig_load(r, &points, 0, KM_SCALE_NONE);
+    check_seeds(r, picks);
+    rig_unload(r);
+    ref_data_free(&points);
+}
+
+// Integers: every sum is exact in both types. Blobs: float64 only, where rounding moves no draw of these seeds.
+START_TEST(seeds_equal_the_reference) {
+    int64_t d = (int64_t[]){1, 2, 5, 16}[_i / 2];
+    int weighted = _i % 2;
+    for (int t = 0; t < 2; t++) {
+        km_type type = t ? KM_FLOAT32 : KM_FLOAT64;
+        rig r;
+        ck_assert(build(&r, type, d, "2,3", weighted));
+        check_seeds_of(&r, ref_grid(1, d, 4, 1, type), weighted, 2);
+        check_seeds_of(&r, ref_grid(3, d, 8, 2, type), weighted, 3);
+        check_seeds_of(&r, ref_grid(1009, d, 30, 3, type), weighted, 30);
+        check_seeds_of(&r, ref_grid(65537, d, 100, 4, type), weighted, 5);
+        check_seeds_of(&r, ref_grid(140009, d, 100, 5, type), weighted, 3);
+        if (type == KM_FLOAT64) {
+            check_seeds_of(&r, ref_blobs(997, d, 6, 1.0, 6, type), weighted, 25);
+            check_seeds_of(&r, ref_blobs(70001, d, 6, 1.0, 7, type), weighted, 6);
+        }
+        rig_close(&r);
+    }
+}
+END_TEST
+
+// More picks than distinct points: the draws of an empty total are stated too.
+START_TEST(seeds_go_on_without_distinct_points) {
+    rig r;
+    ck_assert(build(&r, KM_FLOAT64, 2, "2,3", 0));
+    check_seeds_of(&r, ref_grid(50, 2, 2, 1, KM_FLOAT64), 0, 12);
+    rig_close(&r);
+}
+END_TEST
+
+// In float32 on any data: picks weigh something and are different while different points are left.
+START_TEST(seeds_of_float32_are_distinct) {
+    rig r;
+    ck_assert(build(&r, KM_FLOAT32, 4, "2,3", 1));
+    ref_data points = ref_blobs(5003, 4, 7, 0.5, 9, KM_FLOAT32);
+    ref_weigh(&points, 2);
+    rig_load(&r, &points, 0, KM_SCALE_NONE);
+    km_error err = {{0}};
+    int64_t picks[4 * 40];
+    RIG_MUST(r.engine->backend->seed_plusplus(r.engine, picks, 0, 4, 40, 7, NULL, NULL, &err), &err);
+    for (int p = 0; p < 160; p++) {
+        ck_assert(picks[p] >= 0 && picks[p] < points.n);
+        ck_assert_double_gt(ref_weight(&points, picks[p]), 0);
+        for (int q = p / 40 * 40; q < p; q++) ck_assert_int_ne(picks[p], picks[q]);
+    }
+    rig_close(&r);
+    ref_data_free(&points);
+}
+END_TEST
+
+// A single pass -------------------------------------------------------------------------------------------
+
+// First centroids that are data points (exact in the type), spread over the rows; for K above n some repeat.
+static double *spread_rows(const ref_data *points, int64_t k) {
+    double *centroids = calloc((size_t)(k * points->d), sizeof *centroids);
+    for (int64_t j = 0; j < k; j++) {
+        int64_t row = (j * 7919 + 3) % points->n;
+        ref_rows(centroids + j * points->d, points, &row, 1);
+    }
+    return centroids;
+}
+
+// What a pass must find, and by how much the label contract lets it differ: points whose label is free under the
+// contract may count for any of their clusters.
+typedef struct expected_pass {
+    double *weights, *sums, *sizes;   // k, k x d, k x d (sum of |w x|)
+    double *weights_free, *sums_free; // what near ties may move
+    double cost, size;                // sum w |x - c|^2; sum w (|x|^2 + |c|^2)
+} expected_pass;
+
+static void expected_free(expected_pass *e) {
+    free(e->weights); // the one allocation that holds all five arrays
+}
+
+static void expected_add(expected_pass *e, const ref_data *points, const double *centroids, int64_t k,
+                         int64_t i, const double *distance2, int32_t best) {
+    const double *x = points->x + i * points->d;
+    double w = ref_weight(points, i), zero[128] = {0};
+    double x2 = ref_distance2(x, zero, points->d);
+    int64_t d = points->d, near = 0;
+    e->weights[best] += w;
+    e->cost += w * distance2[best];
+    e->size += w * (x2 + ref_distance2(centroids + best * d, zero, d));
+    for (int64_t f = 0; f < d; f++) {
+        e->sums[best * d + f] += w * x[f];
+        e->sizes[best * d + f] += w * fabs(x[f]);
+    }
+    for (int64_t pass = 0; pass < 2; pass++)
+        for (int64_t j = 0; j < k; j++) {
+            double c2 = ref_distance2(centroids + j * d, zero, d);
+            if (distance2[j] - distance2[best] > ref_epsilon(points->type) * (x2 + c2)) continue;
+            if (pass == 0) near++;
+            if (pass == 0 || near == 1) continue;
+            e->weights_free[j] += w;
+            for (int64_t f = 0; f < d; f++) e->sums_free[j * d + f] += w * fabs(x[f]);
+        }
+}
+
+static expected_pass expected_of(const ref_data *points, const double *centroids, int64_t k) {
+    int64_t d = points->d;
+    double *arrays = calloc((size_t)(2 * k + 3 * k * d), sizeof *arrays),
+           *distance2 = calloc((size_t)k, sizeof(double));
+    expected_pass e = {.weights = arrays, .weights_free = arrays + k, .sums = arrays + 2 * k};
+    e.sizes = e.sums + k * d;
+    e.sums_free = e.sizes + k * d;
+    for (int64_t i = 0; i < points->n; i++) {
+        int32_t best = 0;
+        for (int64_t j = 0; j < k; j++) {
+            distance2[j] = ref_distance2(points->x + i * d, centroids + j * d, d);
+            if (distance2[j] < distance2[best]) best = (int32_t)j;
+        }
+        expected_add(&e, points, centroids, k, i, distance2, best);
+    }
+    free(distance2);
+    return e;
+}
+
+// The slot after one pass and one update from `before`.
+static void check_slot(const rig *r, int64_t slot, const km_slot_state *state, const double *before) {
+    km_error err = {{0}};
+    const ref_data *points = &r->loaded;
+    int64_t k = rig_slot_clusters(r, slot), d = points->d, empty = 0;
+    expected_pass e = expected_of(points, before, k);
+    double *after = calloc((size_t)(k * d), sizeof *after), *weights = calloc((size_t)k, sizeof *weights),
+           shift = 0;
+    RIG_MUST(r->engine->backend->slot_read(r->engine, slot, after, weights, &err), &err);
+    double rounding = points->type == KM_FLOAT32 ? 0x1p-23 : 0x1p-50;
+    for (int64_t j = 0; j < k; j++) {
+        ck_assert_msg(fabs(weights[j] - e.weights[j]) <= e.weights_free[j],
+                      "n=%lld d=%lld K=%lld cluster %lld weighs %.17g, not %.17g", (long long)points->n,
+                      (long long)d, (long long)k, (long long)j, weights[j], e.weights[j]);
+        empty += weights[j] == 0;
+        for (int64_t f = 0; f < d; f++) {
+            int64_t at = j * d + f;
+            shift += (after[at] - before[at]) * (after[at] - before[at]);
+            ck_assert_double_eq(after[at], ref_round(after[at], points->type));
+            if (weights[j] == 0) ck_assert_double_eq(after[at], before[at]);
+            if (weights[j] == 0) continue;
+            double off = fabs(after[at] * weights[j] - e.sums[at]);
+            double allowed = e.sums_free[at] + rounding * fabs(after[at]) * weights[j] + 1e-12 * e.sizes[at];
+            ck_assert_msg(
+                off <= allowed, "n=%lld d=%lld K=%lld cluster %lld feature %lld: sum off by %g, allowed %g",
+                (long long)points->n, (long long)d, (long long)k, (long long)j, (long long)f, off, allowed);
+        }
+    }
+    ck_assert_int_eq(state->iterations, 1);
+    ck_assert_int_eq(state->empty_count, empty);
+    ck_assert_double_eq_tol(state->shift, shift, 1e-6 * shift + 1e-30);
+    ck_assert_msg(fabs(state->cost - e.cost) <= accuracy(points->type) * e.cost + 1e-13 * e.size,
+                  "n=%lld d=%lld K=%lld cost %.17g, not %.17g", (long long)points->n, (long long)d,
+                  (long long)k, state->cost, e.cost);
+    km_slot_phase moving = empty ? KM_SLOT_EMPTY : KM_SLOT_LAST;
+    ck_assert_msg(state->phase == moving || (state->phase == KM_SLOT_DONE && shift == 0),
+                  "K=%lld: phase %d with %lld "
+                  "empty clusters, shift %g",
+                  (long long)k, (int)state->phase, (long long)empty, shift);
+    expected_free(&e);
+    free(after);
+    free(weights);
+}
+
+static void check_pass(rig *r, const ref_data *points, int64_t threads) {
+    km_error err = {{0}};
+    rig_load(r, points, threads, KM_SCALE_NONE);
+    const km_stop stop = {.shift_max = 0, .iterations_max = 1};
+    int64_t slots = r->engine->plan->spec.clusters_count, passes = 0;
+    double **before = calloc((size_t)slots, sizeof *before);
+    km_slot_state *states = calloc((size_t)r->engine->slots_count, sizeof *states);
+    for (int64_t slot = 0; slot < slots; slot++) {
+        if (rig_slot_clusters(r, slot) > points->n) continue;
+        before[slot] = spread_rows(&r->loaded, rig_slot_clusters(r, slot));
+        RIG_MUST(r->engine->backend->slot_start(r->engine, slot, before[slot], &err), &err);
+    }
+    RIG_MUST(r->engine->backend->run(r->engine, states, &passes, &stop, 1, &err), &err);
+    ck_assert_int_eq(passes, 1);
+    for (int64_t slot = 0; slot < slots; slot++) {
+        if (before[slot]) check_slot(r, slot, &states[slot], before[slot]);
+        if (!before[slot]) ck_assert_int_eq(states[slot].phase, KM_SLOT_IDLE);
+        free(before[slot]);
+    }
+    free(before);
+    free(states);
+    rig_unload(r);
+}
+
+// The numbers of points around which a tail may go wrong: of a vector, a group, a block.
+static int64_t edge_counts(int64_t *counts, const rig *r, int64_t d) {
+    static const char *const names[] = {"lanes", "group", "block"};
+    const km_plan *plan = &r->module->plan;
+    int64_t found = 0;
+    counts[found++] = 1;
+    for (int i = 0; i < 3; i++) {
+        int64_t size = km_plan_get(plan, names[i]);
+        int64_t per_thread = km_plan_get(plan, "points_per_thread");
+        if (size < 2) continue;
+        for (int64_t off = -1; off <= 1; off++) counts[found++] = size + off;
+        if (i == 2 && per_thread > 1) counts[found++] = size * per_thread + 1;
+    }
+    counts[found++] = 101;
+    counts[found++] = 1009;
+    if (d == 1 || d == 2 || d == 5 || d == 16)
+        for (int64_t off = -1; off <= 1; off++) counts[found++] = 65536 + off;
+    if (d == 2) counts[found++] = 140009;
+    return found;
+}
+
+static void check_passes(km_type type, int64_t d, int weighted) {
+    rig r;
+    int64_t counts[24];
+    build_widest(&r, type, d, weighted);
+    int64_t count = edge_counts(counts, &r, d);
+    for (int64_t c = 0; c < count; c++) {
+        ref_data points = ref_blobs(counts[c], d, 9, 2.0, 31 + (uint64_t)c, type);
+        if (weighted) ref_weigh(&points, 4);
+        check_pass(&r, &points, c % 3);
+        ref_data_free(&points);
+    }
+    rig_close(&r);
+}
+
+START_TEST(pass_equals_the_reference) {
+    check_passes(_i % 2 ? KM_FLOAT32 : KM_FLOAT64, features[_i / 2], 0);
+}
+END_TEST
+
+START_TEST(weighted_pass_equals_the_reference) {
+    check_passes(_i % 2 ? KM_FLOAT32 : KM_FLOAT64, (int64_t[]){1, 2, 5, 8, 16, 64}[_i / 2], 1);
+}
+END_TEST
+
+// On integer grids scores are exactly representable: ties go to the lowest index, so weights are exact.
+START_TEST(pass_breaks_ties_to_the_lowest_index) {
+    km_type type = _i % 2 ? KM_FLOAT32 : KM_FLOAT64;
+    int64_t d = (int64_t[]){1, 2, 3, 4, 8}[_i / 2];
+    km_error err = {{0}};
+    const km_stop stop = {.iterations_max = 1};
+    rig r;
+    ck_assert(build(&r, type, d, "2,3,8", 0));
+    ref_data points = ref_grid(2003, d, 5, 12, type);
+    rig_load(&r, &points, 0, KM_SCALE_NONE);
+    km_slot_state *states = calloc((size_t)r.engine->slots_count, sizeof *states);
+    int32_t *labels = calloc((size_t)points.n, sizeof *labels);
+    int64_t passes;
+    for (int64_t slot = 0; slot < 3; slot++) {
+        double *before = spread_rows(&r.loaded, rig_slot_clusters(&r, slot));
+        RIG_MUST(r.engine->backend->slot_start(r.engine, slot, before, &err), &err);
+        free(before);
+    }
+    RIG_MUST(r.engine->backend->run(r.engine, states, &passes, &stop, 1, &err), &err);
+    for (int64_t slot = 0; slot < 3; slot++) {
+        int64_t k = rig_slot_clusters(&r, slot);
+        double after[64], weights[8], expected[8] = {0}, *before = spread_rows(&r.loaded, k);
+        ref_assign(labels, NULL, &r.loaded, before, k);
+        for (int64_t i = 0; i < points.n; i++) expected[labels[i]]++;
+        RIG_MUST(r.engine->backend->slot_read(r.engine, slot, after, weights, &err), &err);
+        for (int64_t j = 0; j < k; j++) ck_assert_double_eq(weights[j], expected[j]);
+        free(before);
+    }
+    free(states);
+    free(labels);
+    rig_close(&r);
+    ref_data_free(&points);
+}
+END_TEST
+
+// Members to the end --------------------------------------------------------------------------------------
+
+static void start_from_picks(const rig *r, int64_t slot, int64_t restart, double *init) {
+    km_error err = {{0}};
+    int64_t k = rig_slot_clusters(r, slot), picks[64];
+    ref_seed(picks, &r->loaded, 99, restart, k);
+    ref_rows(init, &r->loaded, picks, k);
+    RIG_MUST(r->engine->backend->slot_start(r->engine, slot, init, &err), &err);
+}
+
+// A finished slot against the reference's whole run from the same centroids.
+static void check_done(const rig *r, int64_t slot, const km_slot_state *state, const double *init,
+                       const km_stop *stop) {
+    km_error err = {{0}};
+    const ref_data *points = &r->loaded;
+    int64_t k = rig_slot_clusters(r, slot), d = points->d;
+    ref_model model = ref_fit(points, init, k, stop->shift_max, stop->iterations_max);
+    double *centroids = calloc((size_t)(k * d), sizeof *centroids),
+           *weights = calloc((size_t)k, sizeof *weights);
+    RIG_MUST(r->engine->backend->slot_read(r->engine, slot, centroids, weights, &err), &err);
+    int32_t *labels = calloc((size_t)points->n, sizeof *labels);
+    ref_assign(labels, NULL, points, centroids, k);
+    double own = ref_inertia(points, centroids, labels);
+    ck_assert_int_eq(state->phase, KM_SLOT_DONE);
+    ck_assert_double_eq_tol(state->cost, own, accuracy(points->type) * own + 1e-14 * r->stats.total_square);
+    ck_assert_double_eq_tol(state->cost, model.inertia,
+                            accuracy(points->type) * model.inertia + 1e-14 * r->stats.total_square);
+    ck_assert_int_eq(state->converged, model.converged);
+    if (points->type == KM_FLOAT64) {
+        ck_assert_int_eq(state->iterations, model.iterations);
+        for (int64_t i = 0; i < points->n; i++) ck_assert_int_eq(labels[i], model.labels[i]);
+    }
+    for (int64_t j = 0; j < k && points->type == KM_FLOAT64; j++)
+        ck_assert_double_eq(weights[j], model.weights[j]);
+    ref_model_free(&model);
+    free(centroids);
+    free(weights);
+    free(labels);
+}
+
+static void check_runs(km_type type, int64_t d, int weighted, const km_stop *stop) {
+    rig r;
+    rig_params params = {.type = type,
+                         .d = d,
+                         .clusters = "2,3,5",
+                         .weighted = weighted,
+                         .in_flight = 2,
+                         .cache_dir = cache_dir};
+    ck_assert(rig_build(&r, variant, &params));
+    ref_data points = ref_blobs(3001, d, 5, 1.5, 77, type);
+    if (weighted) ref_weigh(&points, 6);
+    rig_load(&r, &points, 0, KM_SCALE_NONE);
+    int64_t slots = r.engine->slots_count;
+    ck_assert_int_eq(slots, 6);
+    km_slot_state *states = calloc((size_t)slots, sizeof *states);
+    double *init = calloc((size_t)(slots * 5 * d), sizeof *init);
+    for (int64_t slot = 0; slot < slots; slot++) start_from_picks(&r, slot, slot / 3, init + slot * 5 * d);
+    rig_run_all(&r, states, stop);
+    for (int64_t slot = 0; slot < slots; slot++)
+        check_done(&r, slot, &states[slot], init + slot * 5 * d, stop);
+    free(states);
+    free(init);
+    rig_close(&r);
+    ref_data_free(&points);
+}
+
+START_TEST(runs_equal_the_reference) {
+    const km_stop rest = {.iterations_max = 300}, two = {.iterations_max = 2};
+    const km_stop early = {.shift_max = 0.5, .iterations_max = 300},
+                  at_once = {.shift_max = 1e9, .iterations_max = 300};
+    km_type type = _i % 2 ? KM_FLOAT32 : KM_FLOAT64;
+    int64_t d = (int64_t[]){1, 2, 7, 24}[_i / 2];
+    check_runs(type, d, 0, &rest);
+    check_runs(type, d, 1, &rest);
+    check_runs(type, d, 0, &two);
+    if (type == KM_FLOAT64) check_runs(type, d, 0, &early);
+    check_runs(type, d, 0, &at_once);
+}
+END_TEST
+
+START_TEST(few_changes_stop_a_member) {
+    rig r;
+    rig_params params = {
+        .type = KM_FLOAT64, .d = 2, .clusters = "3,300", .track_labels = 1, .cache_dir = cache_dir};
+    if (!rig_build(&r, variant, &params)) {
+        params.clusters = "3,8";
+        ck_assert(rig_build(&r, variant, &params));
+    }
+    ref_data points = ref_blobs(3001, 2, 5, 3.0, 7, KM_FLOAT64);
+    rig_load(&r, &points, 0, KM_SCALE_NONE);
+    const km_stop never = {.iterations_max = 300}, any = {.changes_min = 3002, .iterations_max = 300};
+    const km_stop few = {.changes_min = 30, .iterations_max = 300};
+    const km_stop *stops[] = {&any, &few, &never};
+    km_slot_state *states = calloc((size_t)r.engine->slots_count, sizeof *states);
+    double *init = spread_rows(&r.loaded, 300);
+    for (int64_t slot = 0; slot < 2; slot++) {
+        int64_t k = rig_slot_clusters(&r, slot), iterations[3];
+        double cost[3];
+        for (int s = 0; s < 3; s++) {
+            km_error err = {{0}};
+            double *centroids = calloc((size_t)(k * 2), sizeof(double)),
+                   *weights = calloc((size_t)k, sizeof(double));
+            RIG_MUST(r.engine->backend->slot_start(r.engine, slot, init, &err), &err);
+            rig_run_all(&r, states, stops[s]);
+            iterations[s] = states[slot].iterations;
+            cost[s] = states[slot].cost;
+            ck_assert(states[slot].converged);
+            RIG_MUST(r.engine->backend->slot_read(r.engine, slot, centroids, weights, &err), &err);
+            free(centroids);
+            free(weights);
+        }
+        ck_assert_int_le(iterations[0], 2);
+        ck_assert_int_lt(iterations[0], iterations[1]);
+        ck_assert_int_lt(iterations[1], iterations[2]);
+        ck_assert_double_gt(cost[0], cost[1]);
+        ck_assert_double_gt(cost[1], cost[2]);
+    }
+    free(init);
+    free(states);
+    rig_close(&r);
+    ref_data_free(&points);
+}
+END_TEST
+
+// A member sees only its own sums: the same bits alone as in company, and in a seat that was used before.
+START_TEST(members_do_not_see_each_other) {
+    km_type type = _i ? KM_FLOAT32 : KM_FLOAT64;
+    const km_stop stop = {.iterations_max = 300};
+    rig r;
+    rig_params params = {.type = type, .d = 3, .clusters = "2,3,5", .in_flight = 2, .cache_dir = cache_dir};
+    ck_assert(rig_build(&r, variant, &params));
+    ref_data points = ref_blobs(70001, 3, 6, 3.0, 8, type);
+    rig_load(&r, &points, 0, KM_SCALE_NONE);
+    km_error err = {{0}};
+    double init[15], together[6][15], alone[15], weights[5];
+    km_slot_state states[6], single[6];
+    for (int64_t slot = 0; slot < 6; slot++) start_from_picks(&r, slot, slot / 3, init);
+    rig_run_all(&r, states, &stop);
+    for (int64_t slot = 0; slot < 6; slot++)
+        RIG_MUST(r.engine->backend->slot_read(r.engine, slot, together[slot], weights, &err), &err);
+    for (int64_t slot = 0; slot < 6; slot++) {
+        size_t bytes = (size_t)(rig_slot_clusters(&r, slot) * 3) * sizeof(double);
+        start_from_picks(&r, slot, slot / 3, init);
+        rig_run_all(&r, single, &stop);
+        RIG_MUST(r.engine->backend->slot_read(r.engine, slot, alone, weights, &err), &err);
+        ck_assert_int_eq(single[slot].iterations, states[slot].iterations);
+        ck_assert_double_eq(single[slot].cost, states[slot].cost);
+        ck_assert_mem_eq(alone, together[slot], bytes);
+    }
+    rig_close(&r);
+    ref_data_free(&points);
+}
+END_TEST
+
+// Empty clusters ------------------------------------------------------------------------------------------
+
+// A member at rest except for clusters that lie far off: the farthest points are known. Integers, so exact.
+START_TEST(relocation_takes_the_farthest_points) {
+    km_type type = _i % 2 ? KM_FLOAT32 : KM_FLOAT64;
+    // Around (0, 0): farthest is (8, 0), twice; then (0, -7); (0, 12) weighs nothing. Two centroids start far off.
+    const double x[] = {1, 0, -1, 0, 8, 0, 0, 7, 0, -7, -8, 0, 8, 0, 0, 12, -8, 0};
+    const double w[] = {1, 1, 1, 1, 1, 1, 1, 0, 1};
+    const double init[] = {0, 0, 500, 500, -500, 500};
+    km_error err = {{0}};
+    rig r;
+    ck_assert(build(&r, type, 2, "3", 1));
+    ref_data points = ref_data_of(x, w, 9, 2, type);
+    rig_load(&r, &points, 0, KM_SCALE_NONE);
+    double before[6], expected[6], weights[3], after[6];
+    for (int i = 0; i < 6; i++)
+        before[i] = expected[i] = (init[i] - r.load.centre[i % 2]) * r.load.factor[i % 2];
+    km_slot_state state[8];
+    int32_t labels[9];
+    int64_t passes, moved;
+    const km_stop stop = {.iterations_max = 300};
+    ck_assert_int_le(r.engine->slots_count, 8);
+    RIG_MUST(r.engine->backend->slot_start(r.engine, 0, before, &err), &err);
+    RIG_MUST(r.engine->backend->run(r.engine, state, &passes, &stop, 300, &err), &err);
+    ck_assert_int_eq(state[0].phase, KM_SLOT_EMPTY);
+    ck_assert_int_eq(state[0].empty_count, 2);
+    ck_assert_int_eq(passes, 1);
+    ref_assign(labels, NULL, &r.loaded, before, 3);
+    ref_update(expected, weights, NULL, &r.loaded, labels, 3);
+    ck_assert_int_eq(ref_relocate(expected, weights, &r.loaded, 3), 2);
+    RIG_MUST(r.engine->backend->relocate(r.engine, 0, &moved, &err), &err);
+    ck_assert_int_eq(moved, 2);
+    RIG_MUST(r.engine->backend->slot_read(r.engine, 0, after, weights, &err), &err);
+    for (int i = 0; i < 6; i++) ck_assert_double_eq(after[i], expected[i]);
+    rig_close(&r);
+    ref_data_free(&points);
+}
+END_TEST
+
+START_TEST(relocated_runs_equal_the_reference) {
+    int64_t d = (int64_t[]){1, 2, 5}[_i];
+    const km_stop stop = {.iterations_max = 300};
+    km_error err = {{0}};
+    rig r;
+    ck_assert(build(&r, KM_FLOAT64, d, "2,5,8", 0));
+    ref_data points = ref_blobs(2003, d, 8, 1.0, 21, KM_FLOAT64);
+    rig_load(&r, &points, 0, KM_SCALE_NONE);
+    km_slot_state *states = calloc((size_t)r.engine->slots_count, sizeof *states);
+    double *init[3];
+    for (int64_t slot = 0; slot < 3; slot++) {
+        int64_t k = rig_slot_clusters(&r, slot);
+        init[slot] = spread_rows(&r.loaded, k);
+        for (int64_t j = 1; j < k; j += 2)
+            for (int64_t f = 0; f < d; f++) init[slot][j * d + f] = 1000.0 + (double)j;
+        RIG_MUST(r.engine->backend->slot_start(r.engine, slot, init[slot], &err), &err);
+    }
+    rig_run_all(&r, states, &stop);
+    for (int64_t slot = 0; slot < 3; slot++) {
+        check_done(&r, slot, &states[slot], init[slot], &stop);
+        free(init[slot]);
+    }
+    free(states);
+    rig_close(&r);
+    ref_data_free(&points);
+}
+END_TEST
+
+// No point to give: the member finishes with empty clusters.
+START_TEST(relocation_without_points_ends) {
+    rig r;
+    const km_stop stop = {.iterations_max = 300};
+    const double x[] = {0, 0, 0, 1, 1, 0, 1, 0};
+    km_error err = {{0}};
+    ck_assert(build(&r, _i ? KM_FLOAT32 : KM_FLOAT64, 2, "4", 0));
+    ref_data points = ref_data_of(x, NULL, 4, 2, _i ? KM_FLOAT32 : KM_FLOAT64);
+    rig_load(&r, &points, 0, KM_SCALE_NONE);
+    km_slot_state *states = calloc((size_t)r.engine->slots_count, sizeof *states);
+    double centroids[8], weights[4];
+    RIG_MUST(r.engine->backend->slot_start(r.engine, 0, r.loaded.x, &err), &err);
+    rig_run_all(&r, states, &stop);
+    ck_assert_int_eq(states[0].phase, KM_SLOT_DONE);
+    ck_assert_int_eq(states[0].empty_count, 1);
+    ck_assert_double_eq_tol(states[0].cost, 0, 1e-15);
+    RIG_MUST(r.engine->backend->slot_read(r.engine, 0, centroids, weights, &err), &err);
+    ck_assert_double_eq(weights[0] + weights[1] + weights[2] + weights[3], 4);
+    ck_assert_double_eq(weights[3], 0);
+    free(states);
+    rig_close(&r);
+    ref_data_free(&points);
+}
+END_TEST
+
+// Finishing -----------------------------------------------------------------------------------------------
+
+static km_finish_member member_of(const double *centroids, int64_t k, int64_t n) {
+    km_finish_member member = {.k = k, .centroids = centroids};
+    member.counts = calloc((size_t)k, sizeof *member.counts);
+    member.weights = calloc((size_t)(4 * k), sizeof(double));
+    member.sse = member.weights + k;
+    member.distance = member.weights + 2 * k;
+    member.margin = member.weights + 3 * k;
+    member.labels = n ? calloc((size_t)n, sizeof *member.labels) : NULL;
+    return member;
+}
+
+static void member_free(km_finish_member *member) {
+    free(member->counts);
+    free(member->weights);
+    free(member->labels);
+}
+
+static void check_sums(const double *found, const double *expected, int64_t k, const char *what) {
+    for (int64_t j = 0; j < k; j++)
+        ck_assert_msg(fabs(found[j] - expected[j]) <= 1e-12 * fabs(expected[j]),
+                      "%s of cluster %lld: %.17g, not %.17g", what, (long long)j, found[j], expected[j]);
+}
+
+static void check_finished(const rig *r, const km_finish_member *member) {
+    ref_finished expected = ref_finish(&r->loaded, member->centroids, member->k);
+    for (int64_t j = 0; j < member->k; j++) ck_assert_int_eq(member->counts[j], expected.counts[j]);
+    for (int64_t i = 0; i < r->loaded.n && member->labels; i++)
+        ck_assert_int_eq(member->labels[i], expected.labels[i]);
+    check_sums(member->weights, expected.weights, member->k, "weight");
+    check_sums(member->sse, expected.sse, member->k, "inertia");
+    check_sums(member->distance, expected.distance, member->k, "distance");
+    check_sums(member->margin, expected.margin, member->k, "margin");
+    ref_finished_free(&expected);
+}
+
+static const int64_t finish_clusters[] = {1, 2, 5, 20, 300};
+enum { FINISH_COUNT = sizeof finish_clusters / sizeof *finish_clusters };
+
+// Finishes a few models in one read: one without labels, one with two equal centroids.
+static void finish_all(const rig *r, km_finish_member *members, double **centroids) {
+    km_error err = {{0}};
+    for (int m = 0; m < FINISH_COUNT; m++) {
+        centroids[m] = spread_rows(&r->loaded, finish_clusters[m]);
+        int64_t n = finish_clusters[m] == 5 ? 0 : r->loaded.n;
+        members[m] = member_of(centroids[m], finish_clusters[m], n);
+    }
+    RIG_MUST(r->engine->backend->finish(r->engine, members, FINISH_COUNT, &err), &err);
+}
+
+START_TEST(finish_equals_the_reference) {
+    km_type type = _i % 2 ? KM_FLOAT32 : KM_FLOAT64;
+    int64_t d = (int64_t[]){1, 2, 5, 16, 100}[_i / 2];
+    static const int64_t counts[] = {1, 63, 64, 65, 1009, 65536, 70001};
+    for (int weighted = 0; weighted < 2; weighted++) {
+        rig r;
+        ck_assert(build(&r, type, d, "2,3", weighted));
+        for (int c = 0; c < (d > 5 ? 5 : 7); c++) {
+            km_finish_member members[FINISH_COUNT];
+            double *centroids[FINISH_COUNT];
+            ref_data points = ref_blobs(counts[c], d, 7, 1.0, 3, type);
+            if (weighted) ref_weigh(&points, 4);
+            rig_load(&r, &points, 0, KM_SCALE_NONE);
+            finish_all(&r, members, centroids);
+            for (int m = 0; m < FINISH_COUNT; m++) {
+                check_finished(&r, &members[m]);
+                member_free(&members[m]);
+                free(centroids[m]);
+            }
+            rig_unload(&r);
+            ref_data_free(&points);
+        }
+        rig_close(&r);
+    }
+}
+END_TEST
+
+static void check_same_bits(const km_finish_member *a, const km_finish_member *b, int64_t n) {
+    ck_assert_mem_eq(a->counts, b->counts, (size_t)a->k * sizeof *a->counts);
+    for (int64_t j = 0; j < a->k; j++) {
+        ck_assert_double_eq(a->weights[j], b->weights[j]);
+        ck_assert_double_eq(a->sse[j], b->sse[j]);
+        ck_assert_double_eq(a->distance[j], b->distance[j]);
+        ck_assert_double_eq(a->margin[j], b->margin[j]);
+    }
+    if (a->labels) ck_assert_mem_eq(a->labels, b->labels, (size_t)n * sizeof *a->labels);
+}
+
+// The portable kernels and this variant give the same bits for the same centroids.
+START_TEST(finish_is_bitwise_the_same_everywhere) {
+    km_type type = _i ? KM_FLOAT32 : KM_FLOAT64;
+    rig r, portable;
+    rig_params params = {.type = type, .d = 6, .clusters = "2,3", .weighted = 1, .cache_dir = cache_dir};
+    ck_assert(rig_build(&r, variant, &params));
+    ck_assert(rig_build(&portable, rig_variant_find("cpu-portable"), &params));
+    ref_data points = ref_blobs(140009, 6, 7, 1.0, 3, type);
+    ref_weigh(&points, 4);
+    km_finish_member members[FINISH_COUNT], expected[FINISH_COUNT];
+    double *centroids[FINISH_COUNT], *same[FINISH_COUNT];
+    rig_load(&r, &points, 0, KM_SCALE_NONE);
+    rig_load(&portable, &points, 1, KM_SCALE_NONE);
+    finish_all(&r, members, centroids);
+    finish_all(&portable, expected, same);
+    for (int m = 0; m < FINISH_COUNT; m++) {
+        check_same_bits(&members[m], &expected[m], points.n);
+        member_free(&members[m]);
+        member_free(&expected[m]);
+        free(centroids[m]);
+        free(same[m]);
+    }
+    rig_close(&r);
+    rig_close(&portable);
+    ref_data_free(&points);
+}
+END_TEST
+
+// Repeatability -------------------------------------------------------------------------------------------
+
+typedef struct outcome {
+    int64_t picks[2 * 5];
+    double centroids[6][15], weights[6][5];
+    km_slot_state states[6];
+    km_finish_member finished[FINISH_COUNT];
+    double *finish_centroids[FINISH_COUNT];
+    double square;
+} outcome;
+
+static void outcome_make(outcome *out, rig *r, const ref_data *points, int64_t threads) {
+    km_error err = {{0}};
+    const km_stop stop = {.iterations_max = 40};
+    memset(out, 0, sizeof *out);
+    rig_load(r, points, threads, KM_SCALE_STANDARD);
+    const km_backend *backend = r->engine->backend;
+    RIG_MUST(backend->seed_plusplus(r->engine, out->picks, 0, 2, 5, 3, NULL, NULL, &err), &err);
+    for (int64_t slot = 0; slot < 6; slot++) {
+        double init[15];
+        ref_rows(init, &r->loaded, out->picks + slot / 3 * 5, rig_slot_clusters(r, slot));
+        RIG_MUST(backend->slot_start(r->engine, slot, init, &err), &err);
+    }
+    rig_run_all(r, out->states, &stop);
+    for (int64_t slot = 0; slot < 6; slot++)
+        RIG_MUST(backend->slot_read(r->engine, slot, out->centroids[slot], out->weights[slot], &err), &err);
+    finish_all(r, out->finished, out->finish_centroids);
+    out->square = r->stats.total_square;
+    rig_unload(r);
+}
+
+static void outcome_free(outcome *out) {
+    for (int m = 0; m < FINISH_COUNT; m++) {
+        member_free(&out->finished[m]);
+        free(out->finish_centroids[m]);
+    }
+}
+
+// The same bits on a second run, and on any number of threads.
+START_TEST(threads_do_not_change_a_bit) {
+    km_type type = _i ? KM_FLOAT32 : KM_FLOAT64;
+    static const int64_t threads[] = {1, 1, 2, 3, 0};
+    rig r;
+    rig_params params = {
+        .type = type, .d = 3, .clusters = "2,3,5", .in_flight = 2, .weighted = 1, .cache_dir = cache_dir};
+    ck_assert(rig_build(&r, variant, &params));
+    ref_data points = ref_blobs(200003, 3, 5, 3.0, 13, type);
+    ref_weigh(&points, 14);
+    outcome first, other;
+    outcome_make(&first, &r, &points, threads[0]);
+    for (int t = 1; t < 5; t++) {
+        outcome_make(&other, &r, &points, threads[t]);
+        ck_assert_mem_eq(other.picks, first.picks, sizeof first.picks);
+        ck_assert_mem_eq(other.centroids, first.centroids, sizeof first.centroids);
+        ck_assert_mem_eq(other.weights, first.weights, sizeof first.weights);
+        ck_assert_double_eq(other.square, first.square);
+        for (int slot = 0; slot < 6; slot++) {
+            ck_assert_double_eq(other.states[slot].cost, first.states[slot].cost);
+            ck_assert_double_eq(other.states[slot].shift, first.states[slot].shift);
+            ck_assert_int_eq(other.states[slot].iterations, first.states[slot].iterations);
+        }
+        for (int m = 0; m < FINISH_COUNT; m++)
+            check_same_bits(&other.finished[m], &first.finished[m], points.n);
+        outcome_free(&other);
+    }
+    outcome_free(&first);
+    rig_close(&r);
+    ref_data_free(&points);
+}
+END_TEST
+
+START_TEST(memory_is_planned) {
+    rig r;
+    ck_assert(build(&r, KM_FLOAT32, 4, "2,3", 0));
+    const km_plan *plan = &r.module->plan;
+    int64_t points = 1000000, one = variant->backend->bytes_planned(plan, points, 1);
+    ck_assert_int_ge(one, points * 4 * 4);
+    ck_assert_int_ge(variant->backend->bytes_planned(plan, points, 10), one);
+    ck_assert_int_ge(variant->backend->bytes_planned(plan, 2 * points, 1), one + points * 4 * 4);
+    rig_close(&r);
+}
+END_TEST
+
+static Suite *suite_of(void) {
+    Suite *suite = suite_create(variant->name);
+    TCase *load = tcase_create("load"), *seed = tcase_create("seed"), *pass = tcase_create("pass");
+    TCase *run = tcase_create("run"), *finish = tcase_create("finish");
+    tcase_add_loop_test(load, load_statistics, 0, 12);
+    tcase_add_test(load, load_keeps_grids_exact);
+    tcase_add_test(load, load_refuses_nan_and_infinity);
+    tcase_add_test(load, memory_is_planned);
+    tcase_add_loop_test(seed, seeds_equal_the_reference, 0, 8);
+    tcase_add_test(seed, seeds_go_on_without_distinct_points);
+    tcase_add_test(seed, seeds_of_float32_are_distinct);
+    tcase_add_loop_test(pass, pass_equals_the_reference, 0, 2 * FEATURES_COUNT);
+    tcase_add_loop_test(pass, weighted_pass_equals_the_reference, 0, 12);
+    tcase_add_loop_test(pass, pass_breaks_ties_to_the_lowest_index, 0, 10);
+    tcase_add_loop_test(run, runs_equal_the_reference, 0, 8);
+    tcase_add_test(run, few_changes_stop_a_member);
+    tcase_add_loop_test(run, members_do_not_see_each_other, 0, 2);
+    tcase_add_loop_test(run, relocation_takes_the_farthest_points, 0, 2);
+    tcase_add_loop_test(run, relocated_runs_equal_the_reference, 0, 3);
+    tcase_add_loop_test(run, relocation_without_points_ends, 0, 2);
+    tcase_add_loop_test(finish, finish_equals_the_reference, 0, 10);
+    tcase_add_loop_test(finish, finish_is_bitwise_the_same_everywhere, 0, 2);
+    tcase_add_loop_test(finish, threads_do_not_change_a_bit, 0, 2);
+    TCase *cases[] = {load, seed, pass, run, finish};
+    for (int c = 0; c < 5; c++) {
+        tcase_set_timeout(cases[c], 300);
+        suite_add_tcase(suite, cases[c]);
+    }
+    return suite;
+}
+
+static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *place) {
+    (void)info, (void)kind, (void)place;
+    return remove(path);
+}
+
+int main(int argc, char **argv) {
+    variant = argc == 2 ? rig_variant_find(argv[1]) : NULL;
+    if (!variant) {
+        fprintf(stderr, "usage: test_backend VARIANT, one of");
+        for (int i = 0; rig_variant_at(i); i++) fprintf(stderr, " %s", rig_variant_at(i)->name);
+        fprintf(stderr, "\n");
+        return 2;
+    }
+    if (variant->device != KM_HOST && km_device_count() == 0) {
+        printf("%s: skipped, no CUDA device\n", variant->name);
+        return 77;
+    }
+    if (!mkdtemp(cache_dir)) return 99;
+    SRunner *runner = srunner_create(suite_of());
+    // A CUDA context does not outlive a fork.
+    if (variant->device != KM_HOST) srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    nftw(cache_dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    return failed ? 1 : 0;
+}
