@@ -1,0 +1,308 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""kmgen's CPU engine beside what people use today: scikit-learn, scikit-learn-intelex and faiss-cpu.
+
+    bench/cpu_peers.py [--rows d2,d8,...] [--quick] [--rounds 5] [--json FILE] [--venv DIR] [--build build]
+
+Installs the peers from PyPI into a throw-away virtual environment (kept and used again with --venv), makes the
+data, and times every contestant in turn, round by round, each in a process of its own that was warmed by one whole
+run. Medians are compared. Every contestant gets float32 points in C order, the same first centroids, and pays for
+the labels of every K; the peers fit each K in turn. kmgen's time is the whole of km_fit (copying, centring, sweep,
+last pass with labels and scores) without compiling, which its cache pays once.
+
+Rows: the names of ROWS below; `--list` prints them. `--quick` takes n = 50,000 and two rounds: it shows that the
+bench runs, not how fast anything is.
+"""
+import argparse
+import datetime
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+PEERS = ["scikit-learn", "scikit-learn-intelex", "faiss-cpu"]
+POINTS, POINTS_QUICK = 1_000_000, 50_000
+
+
+def row(title, d, clusters, data="blobs", iterations=10, tol=0.0, restarts=1, bars=None, peers=None):
+    peers = peers or ["intelex", "faiss"]
+    return dict(title=title, d=d, clusters=clusters, data=data, iterations=iterations, tol=tol, restarts=restarts,
+                bars=bars or {}, peers=peers)
+
+
+def rows_table():
+    """Every row with the ratio that kmgen must reach against each peer (the bars of the CPU engine)."""
+    table = {}
+    wide, narrow = list(range(2, 13)), [3, 4, 5]
+    for d, intelex, faiss in [(2, 50, 180), (4, 22, 85), (8, 13, 50), (16, 9, 45), (32, 6, 33)]:
+        table[f"d{d}"] = row(f"10 iterations, K=2..12, d={d}", d, wide, bars=dict(intelex=intelex, faiss=faiss))
+    for d, bar in [(2, 20), (8, 8), (32, 4)]:
+        table[f"narrow-d{d}"] = row(f"10 iterations, K=3..5, d={d}", d, narrow, bars=dict(intelex=bar))
+    for d, bar in [(8, 10), (16, 6)]:
+        table[f"uniform-d{d}"] = row(f"10 iterations, uniform, K=2..12, d={d}", d, wide, data="uniform",
+                                     bars=dict(intelex=bar))
+    for d, bar in [(2, 110), (8, 22)]:
+        table[f"converge-d{d}"] = row(f"to convergence, K=2..12, d={d}", d, wide, iterations=300, tol=1e-4,
+                                      bars=dict(intelex=bar), peers=["intelex"])
+    table["restarts-d4"] = row("to convergence, 10 restarts, K=2..20, d=4", 4, list(range(2, 21)), iterations=300,
+                               tol=1e-4, restarts=10, bars=dict(intelex=50), peers=["intelex"])
+    for d in (2, 16, 64):
+        for k in (8, 64, 256):
+            table[f"one-k{k}-d{d}"] = row(f"10 iterations, K={k} alone, d={d}", d, [k],
+                                          bars=dict(sklearn=1, intelex=1, faiss=1),
+                                          peers=["sklearn", "intelex", "faiss"])
+    return table
+
+
+ROWS = rows_table()
+
+
+# Data and first centroids -----------------------------------------------------------------------------------
+
+
+def data_make(folder, job, n):
+    """Points and first centroids as .npy files. Blobs: 12 gaussian clusters whose centres lie about five standard
+    deviations apart whatever d is, so that they touch and no contestant comes to rest within 10 iterations."""
+    import numpy as np
+
+    d, rng = job["d"], np.random.default_rng(20)
+    if job["data"] == "uniform":
+        x = rng.random((n, d), dtype=np.float32)
+    else:
+        centres = rng.normal(0, 5 / np.sqrt(2 * d), (12, d))
+        x = (centres[rng.integers(0, 12, n)] + rng.normal(0, 1, (n, d))).astype(np.float32)
+    init = x[rng.choice(n, max(job["clusters"]), replace=False)]
+    paths = os.path.join(folder, "points.npy"), os.path.join(folder, "init.npy")
+    np.save(paths[0], x)
+    np.save(paths[1], init)
+    return paths
+
+
+# Peers, each in a process of its own ------------------------------------------------------------------------
+
+
+def peer_sklearn(x, init, job):
+    from sklearn.cluster import KMeans
+
+    iterations, inertia = 0, 0.0
+    for k in job["clusters"]:
+        given = job["restarts"] == 1
+        model = KMeans(n_clusters=k, init=init[:k] if given else "k-means++", n_init=job["restarts"],
+                       max_iter=job["iterations"], tol=job["tol"], algorithm="lloyd", random_state=0).fit(x)
+        assert model.labels_.shape[0] == x.shape[0]
+        iterations += int(model.n_iter_)
+        inertia += float(model.inertia_)
+    return iterations, inertia
+
+
+def peer_faiss(x, init, job):
+    import faiss
+
+    inertia = 0.0
+    for k in job["clusters"]:
+        clustering = faiss.Clustering(x.shape[1], k)
+        clustering.niter, clustering.nredo = job["iterations"], 1
+        clustering.max_points_per_centroid, clustering.min_points_per_centroid = x.shape[0], 1
+        faiss.copy_array_to_vector(init[:k].ravel(), clustering.centroids)
+        index = faiss.IndexFlatL2(x.shape[1])
+        clustering.train(x, index)
+        distances, _labels = index.search(x, 1)
+        inertia += float(distances.sum(dtype="float64"))
+    return job["iterations"] * len(job["clusters"]), inertia
+
+
+def peer_worker(name, points, init, job):
+    """The same protocol as bench/fit_worker.c: "ready" after one run, then a line of JSON for each line."""
+    import warnings
+
+    import numpy as np
+
+    warnings.filterwarnings("ignore")
+    if name == "intelex":
+        from sklearnex import patch_sklearn
+
+        patch_sklearn(verbose=False)
+    fit = peer_faiss if name.startswith("faiss") else peer_sklearn
+    x, first = np.load(points), np.load(init)
+    fit(x, first, job)
+    print("ready", flush=True)
+    for _line in sys.stdin:
+        begin = time.perf_counter()
+        iterations, inertia = fit(x, first, job)
+        ms = (time.perf_counter() - begin) * 1e3
+        print(json.dumps(dict(ms=ms, iterations=iterations, inertia=inertia)), flush=True)
+
+
+class Contestant:
+    def __init__(self, name, command, threads):
+        self.name, self.times, self.last = name, [], None
+        env = dict(os.environ, OMP_NUM_THREADS=str(threads), OPENBLAS_NUM_THREADS=str(threads))
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
+
+    def ready(self):
+        if self.process.stdout.readline().strip() != "ready":
+            raise SystemExit(f"{self.name} did not start; its message stands above")
+
+    def turn(self):
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"{self.name} stopped; its message stands above")
+        self.last = json.loads(line)
+        self.times.append(self.last["ms"])
+        time.sleep(0.3)  # its worker threads stop spinning before the next one's turn
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def contestants_of(job, paths, args, folder):
+    points, init = paths
+    clusters = ",".join(str(k) for k in job["clusters"])
+    command = [os.path.join(args.build, "bench", "fit_worker"), points, clusters, "type=f32",
+               f"iterations={job['iterations']}", f"tol={job['tol']}", f"restarts={job['restarts']}",
+               f"threads={args.threads}", f"cache={os.path.join(folder, 'cache')}"]
+    if job["restarts"] == 1:
+        command.append(f"init={init}")
+    found = [("kmgen", command, args.threads)]
+    for peer in job["peers"]:
+        for threads in sorted({1, args.threads}) if peer == "faiss" else [args.threads]:
+            name = f"{peer}-{threads}" if peer == "faiss" else peer
+            worker = [sys.executable, os.path.abspath(__file__), "--worker", name, points, init, json.dumps(job)]
+            found.append((name, worker, threads))
+    return found
+
+
+def row_run(name, job, args, folder):
+    paths = data_make(folder, job, args.n)
+    contestants = []
+    for title, command, threads in contestants_of(job, paths, args, folder):
+        contestant = Contestant(title, command, threads)
+        contestant.ready()  # one at a time: nobody is warmed while another one starts
+        contestants.append(contestant)
+    for _round in range(args.rounds):
+        for contestant in contestants:
+            contestant.turn()
+    for contestant in contestants:
+        contestant.close()
+    times = {c.name: statistics.median(c.times) for c in contestants}
+    out = dict(row=name, title=job["title"], n=args.n, d=job["d"], clusters=job["clusters"], median_ms=times,
+               all_ms={c.name: c.times for c in contestants}, last={c.name: c.last for c in contestants}, ratios={})
+    for peer in job["peers"]:
+        best = min(ms for title, ms in times.items() if title.split("-")[0] == peer)
+        out["ratios"][peer] = dict(ratio=best / times["kmgen"], bar=job["bars"].get(peer))
+    return out
+
+
+# Report -----------------------------------------------------------------------------------------------------
+
+
+def cpu_name():
+    try:
+        with open("/proc/cpuinfo") as lines:
+            return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or "unknown"
+
+
+def versions():
+    from importlib.metadata import version
+
+    return {name: version(name) for name in ["numpy", *PEERS]}
+
+
+def row_print(result):
+    times, last = result["median_ms"], result["last"]
+    print(f"\n{result['row']}: {result['title']}, n={result['n']:,}")
+    for name, ms in times.items():
+        spread = result["all_ms"][name]
+        parts = ""
+        if name == "kmgen":
+            kept = last[name]
+            parts = "  ({design}; read {read_ms:.1f}, seed {seed_ms:.1f}, sweep {sweep_ms:.1f}, finish {finish_ms:.1f})"
+            parts = parts.format(**kept)
+        print(f"  {name:<10} {ms:10.1f} ms   {min(spread):.1f} .. {max(spread):.1f}   iterations "
+              f"{last[name]['iterations']}, inertia {last[name]['inertia']:.6g}{parts}")
+    for peer, found in result["ratios"].items():
+        bar = found["bar"]
+        verdict = "" if bar is None else f"   bar {bar}: {'reached' if found['ratio'] >= bar else 'NOT reached'}"
+        print(f"  against {peer:<10} {found['ratio']:8.1f} times{verdict}", flush=True)
+
+
+def venv_enter(args):
+    """Runs this script again under a virtual environment that has the peers. Returns its exit status."""
+    folder = args.venv or tempfile.mkdtemp(prefix="kmgen-peers-")
+    python = os.path.join(folder, "bin", "python3")
+    try:
+        if not os.path.exists(python):
+            subprocess.check_call([sys.executable, "-m", "venv", folder])
+        if subprocess.call([python, "-c", "import sklearnex, faiss"], stderr=subprocess.DEVNULL):
+            subprocess.check_call([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "numpy",
+                                   *PEERS])
+        return subprocess.call([python, os.path.abspath(__file__), *sys.argv[1:], "--inside"])
+    finally:
+        if not args.venv:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rows", default="all", help="names separated by commas; --list shows them")
+    parser.add_argument("--list", action="store_true", help="print the rows and stop")
+    parser.add_argument("--quick", action="store_true", help="n = 50,000 and two rounds")
+    parser.add_argument("--n", type=int, help="points (default 1,000,000)")
+    parser.add_argument("--rounds", type=int, help="turns of each contestant (default 5)")
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--json", help="also write the results to this file")
+    parser.add_argument("--venv", help="keep the peers' environment here and use it again")
+    parser.add_argument("--build", default="build", help="kmgen's build folder")
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    args.n = args.n or (POINTS_QUICK if args.quick else POINTS)
+    args.rounds = args.rounds or (2 if args.quick else 5)
+    names = list(ROWS) if args.rows == "all" else args.rows.split(",")
+    unknown = [name for name in names if name not in ROWS]
+    if unknown:
+        parser.error(f"no row {unknown[0]}: there are {', '.join(ROWS)}")
+    return args, names
+
+
+def main():
+    if len(sys.argv) > 1 and sys.argv[1] == "--worker":
+        return peer_worker(sys.argv[2], sys.argv[3], sys.argv[4], json.loads(sys.argv[5]))
+    args, names = arguments()
+    if args.list:
+        print("\n".join(f"{name:<14} {ROWS[name]['title']}" for name in ROWS))
+        return 0
+    worker = os.path.join(args.build, "bench", "fit_worker")
+    if not os.path.exists(worker):
+        raise SystemExit(f"{worker} is missing: run ninja -C {args.build} first, or name the folder with --build")
+    if not args.inside:
+        return venv_enter(args)
+    report = dict(date=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), cpu=cpu_name(),
+                  cores=os.cpu_count(), threads=args.threads, versions=versions(), load_before=os.getloadavg(), rows=[])
+    print(f"{report['date']}, {report['cpu']}, {report['cores']} cores, {args.threads} threads, load "
+          f"{report['load_before'][0]:.2f} at the start")
+    print(", ".join(f"{name} {number}" for name, number in report["versions"].items()), flush=True)
+    for name in names:
+        with tempfile.TemporaryDirectory(prefix="kmgen-bench-") as folder:
+            result = row_run(name, ROWS[name], args, folder)
+        result["load"] = os.getloadavg()[0]
+        report["rows"].append(result)
+        row_print(result)
+        if args.json:
+            with open(args.json, "w") as out:
+                json.dump(report, out, indent=1)
+                out.write("\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+// Times km_fit on a .npy file: one fit and one line of JSON for each line on standard input, so that a script can
+// take turns between this program and others (bench/cpu_peers.py does).
+//
+//     fit_worker DATA.npy CLUSTERS [type=f32|f64] [init=FILE.npy] [iterations=N] [tol=T] [restarts=R] [threads=T]
+//                                  [target=cpu|cuda|...] [design=NAME] [cache=DIR]
+//
+// The file is mapped and its pages are touched by a first fit that is not reported. "ms" is the whole of km_fit,
+// labels of every K included, less "build_ms", which a program pays once.
+#include <kmgen/kmgen.h>
+#include <kmgen/sweep.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct fit_job {
+    km_spec spec;
+    km_data *data;
+    km_fit_params params;
+    double *init;
+} fit_job;
+
+static double now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+}
+
+static km_status init_read(fit_job *job, const char *path, km_error *err) {
+    km_data *rows = NULL;
+    km_status status = km_data_open(&rows, path, NULL, err);
+    if (status != KM_OK) return status;
+    int64_t count = km_data_points(rows), d = km_data_features(rows);
+    job->init = calloc((size_t)(count * d), sizeof(double));
+    if (job->init) {
+        status = km_data_read(job->init, rows, 0, count, KM_FLOAT64, err);
+        job->params.init = KM_INIT_GIVEN;
+        job->params.init_rows = job->init;
+        job->params.init_count = count;
+    }
+    km_data_destroy(&rows);
+    return job->init ? status : KM_ERROR_MEMORY;
+}
+
+// One "key=value" of the command line. KM_ERROR_USAGE for a key that is not one.
+static km_status option_set(fit_job *job, const char *key, const char *value, km_error *err) {
+    if (!strcmp(key, "type"))
+        job->spec.type = !strcmp(value, "f64") ? KM_FLOAT64 : KM_FLOAT32;
+    else if (!strcmp(key, "init"))
+        return init_read(job, value, err);
+    else if (!strcmp(key, "iterations"))
+        job->params.iterations_max = atoll(value);
+    else if (!strcmp(key, "tol"))
+        job->params.tol = atof(value);
+    else if (!strcmp(key, "restarts"))
+        job->spec.restarts = atoll(value);
+    else if (!strcmp(key, "threads"))
+        job->params.threads = atoll(value);
+    else if (!strcmp(key, "target"))
+        return km_spec_set_target(&job->spec, value, err);
+    else if (!strcmp(key, "design"))
+        return km_spec_fix(&job->spec, "design", value, err);
+    else if (!strcmp(key, "cache"))
+        job->params.cache_dir = value;
+    else {
+        snprintf(err->text, sizeof err->text, "no option \"%s\": see the head of bench/fit_worker.c", key);
+        return KM_ERROR_USAGE;
+    }
+    return KM_OK;
+}
+
+static km_status job_open(fit_job *job, int argc, char **argv, km_error *err) {
+    km_spec_init(&job->spec);
+    km_fit_params_init(&job->params);
+    job->params.labels = KM_LABELS_ALL;
+    km_status status = km_spec_set_clusters(&job->spec, argv[2], err);
+    if (status == KM_OK) status = km_spec_set_target(&job->spec, "cpu", err);
+    for (int a = 3; a < argc && status == KM_OK; a++) {
+        char *equals = strchr(argv[a], '=');
+        if (equals) *equals = 0;
+        status = option_set(job, argv[a], equals ? equals + 1 : "", err);
+    }
+    return status == KM_OK ? km_data_open(&job->data, argv[1], NULL, err) : status;
+}
+
+static void job_close(fit_job *job) {
+    km_data_destroy(&job->data);
+    km_spec_clear(&job->spec);
+    free(job->init);
+}
+
+static km_status fit_once(const fit_job *job, int report, km_error *err) {
+    km_result *result = NULL;
+    double begin = now_ms();
+    km_status status = km_fit(&result, &job->spec, job->data, &job->params, err);
+    double wall = now_ms() - begin;
+    if (status != KM_OK) return status;
+    const km_timing *t = &result->timing;
+    int64_t iterations = 0;
+    double inertia = 0;
+    for (int64_t m = 0; m < result->models_count; m++) {
+        iterations += result->models[m].iterations;
+        inertia += result->models[m].inertia;
+    }
+    if (report) {
+        printf("{\"ms\":%.4f,\"wall_ms\":%.4f,\"read_ms\":%.4f,\"build_ms\":%.4f,\"seed_ms\":%.4f,\"sweep_"
+               "ms\":%.4f,"
+               "\"finish_ms\":%.4f,\"iterations\":%lld,\"passes\":%lld,\"inertia\":%.9g,\"design\":\"%s\","
+               "\"target\":\"%s\"}\n",
+               wall - t->build_ms, wall, t->read_ms, t->build_ms, t->seed_ms, t->sweep_ms, t->finish_ms,
+               (long long)iterations, (long long)result->passes, inertia, km_design_name(result->plan.design),
+               result->target);
+        fflush(stdout);
+    }
+    km_result_destroy(&result);
+    return KM_OK;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 3) {
+        fprintf(stderr,
+                "usage: fit_worker DATA.npy CLUSTERS [key=value ...]; see the head of bench/fit_worker.c\n");
+        return 2;
+    }
+    fit_job job = {0};
+    km_error err = {{0}};
+    km_status status = job_open(&job, argc, argv, &err);
+    if (status == KM_OK) status = fit_once(&job, 0, &err);
+    if (status == KM_OK) printf("ready\n");
+    fflush(stdout);
+    char line[64];
+    while (status == KM_OK && fgets(line, sizeof line, stdin)) status = fit_once(&job, 1, &err);
+    if (status != KM_OK) fprintf(stderr, "fit_worker: %s: %s\n", km_status_name(status), err.text);
+    job_close(&job);
+    return status == KM_OK ? 0 : 1;
+}
