@@ -12,7 +12,7 @@
 // Exit statuses of the program.
 enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
-// Options -----------------------------------------------------------------------------------------------------
+// Options ---------------------------------------------------------------------------------------------------
 
 // One id for each option of any subcommand.
 typedef enum cli_id {
@@ -124,7 +124,7 @@ int cli_nonnegative(const cli_parser *parser, const char *option, double *out);
 // `choices` as far as NULL; *out is the index.
 int cli_choice(const cli_parser *parser, const char *option, int *out, const char *const *choices);
 
-// Spec and target ---------------------------------------------------------------------------------------------
+// Spec and target -------------------------------------------------------------------------------------------
 
 // What emit, explain and fit may change in a spec from the command line.
 typedef struct cli_changes {
@@ -141,12 +141,12 @@ int cli_is_yaml(const char *path);
 // The list of K for people: "2..10" or "3, 5, 8".
 void cli_clusters_text(char *text, size_t size, const km_spec *spec);
 
-// Data --------------------------------------------------------------------------------------------------------
+// Data ------------------------------------------------------------------------------------------------------
 
 // Takes one of CLI_DATA_OPTIONS into params: 0, else CLI_USAGE.
 int cli_data_take(km_data_params *params, const cli_parser *parser, int id);
 
-// Terminal ----------------------------------------------------------------------------------------------------
+// Terminal --------------------------------------------------------------------------------------------------
 
 extern int cli_quiet, cli_verbose;
 
@@ -170,7 +170,7 @@ void cli_interrupts_obey(void);
 void cli_interrupts_hold(void);
 void cli_interrupts_release(void);
 
-// Files -------------------------------------------------------------------------------------------------------
+// Files -----------------------------------------------------------------------------------------------------
 
 // The cache folder: `given`, else $KMGEN_CACHE_DIR, $XDG_CACHE_HOME/kmgen, ~/.cache/kmgen. NULL when there is
 // none. The text stays valid.

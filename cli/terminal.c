@@ -97,16 +97,27 @@ static void on_signal(int signal_number) {
     stopped_by = signal_number;
 }
 
+static const int caught[] = {SIGINT, SIGTERM};
+enum { CAUGHT_COUNT = sizeof caught / sizeof *caught };
+
+// Handles a signal unless it is ignored, as a shell does for jobs in the background.
+static void set_handler(const struct sigaction *action) {
+    for (int s = 0; s < CAUGHT_COUNT; s++) {
+        struct sigaction old;
+        if (sigaction(caught[s], NULL, &old) == 0 && old.sa_handler == SIG_IGN) continue;
+        sigaction(caught[s], action, NULL);
+    }
+}
+
 void cli_interrupts_catch(void) {
     // Once: the default comes back with the first signal, so that a second one ends the program at once.
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    set_handler(&action);
 }
 
 void cli_interrupts_default(void) {
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
+    struct sigaction action = {.sa_handler = SIG_DFL};
+    set_handler(&action);
 }
 
 int cli_interrupted(void) {
@@ -125,8 +136,7 @@ void cli_interrupts_obey(void) {
 static void set_held(int how) {
     sigset_t set;
     sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
+    for (int s = 0; s < CAUGHT_COUNT; s++) sigaddset(&set, caught[s]);
     sigaddset(&set, SIGHUP);
     sigprocmask(how, &set, NULL);
 }
