@@ -5,6 +5,7 @@
 #include "model.h"
 #include "module.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 typedef struct predict {
