@@ -142,7 +142,9 @@ struct km_backend {
     // Passes and updates until a slot that was running becomes EMPTY or DONE, or `passes_max` passes are done.
     // An update sets each centroid to the mean of its points; a cluster without points keeps its centroid and
     // makes the slot EMPTY, unless `relocate` found nothing to move. states[slots_count] and *passes are out.
-    // A member stops as km_stop says (RUNNING -> LAST; with shift exactly 0 the pass just done was the last).
+    // A member stops as km_stop says (RUNNING -> LAST; with shift exactly 0 the pass just done was the last). Where
+    // the last pass leaves a cluster empty the slot is EMPTY too, not DONE: it goes on after `relocate`, beyond
+    // iterations_max if it must, so that no member is reported with an empty cluster that could have had points.
     km_status (*run)(km_engine *engine, km_slot_state *states, int64_t *passes, const km_stop *stop,
                      int64_t passes_max, km_error *err);
     // Gives each empty cluster of the slot the point farthest from its own centroid, the next for the next

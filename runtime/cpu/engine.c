@@ -334,16 +334,23 @@ static double round_to(km_type type, double value) {
     return type == KM_FLOAT32 ? (double)(float)value : value;
 }
 
+// Clusters that lost all their points and may be given some.
+static int64_t slot_count_empty(const cpu_engine *engine, const cpu_slot *slot) {
+    int64_t count = 0;
+    for (int64_t j = 0; j < slot->k; j++)
+        count += slot->totals[j * engine->pitch + engine->base.d + 1] == 0 && !slot->given_up[j];
+    return count;
+}
+
 // Centroids become the means of their points; clusters without weight keep theirs.
 static void slot_update(const cpu_engine *engine, cpu_slot *slot) {
     int64_t d = engine->base.d;
     km_type type = engine->base.plan->spec.type;
     slot->shift = 0;
-    slot->empty_count = 0;
+    slot->empty_count = slot_count_empty(engine, slot);
     for (int64_t j = 0; j < slot->k; j++) {
         double *c = slot->centroids + j * d;
         const double *sum = slot->totals + j * engine->pitch;
-        if (sum[d + 1] == 0 && !slot->given_up[j]) slot->empty_count++;
         if (!(sum[d] > 0)) continue;
         for (int64_t f = 0; f < d; f++) {
             double mean = round_to(type, sum[f] / sum[d]), moved = mean - c[f];
@@ -360,7 +367,8 @@ static void slot_update(const cpu_engine *engine, cpu_slot *slot) {
 static int slot_step(const cpu_engine *engine, cpu_slot *slot, const km_stop *stop) {
     slot->cost = slot_cost(engine, slot);
     if (slot->phase == KM_SLOT_LAST) {
-        slot->phase = KM_SLOT_DONE;
+        slot->empty_count = slot_count_empty(engine, slot);
+        slot->phase = slot->empty_count > 0 ? KM_SLOT_EMPTY : KM_SLOT_DONE;
         return 1;
     }
     slot_update(engine, slot);
