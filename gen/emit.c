@@ -63,17 +63,69 @@ done:
     return status;
 }
 
+// Tidying: what expansion leaves behind. Numbers are wider or narrower than the holes they filled, so comments
+// behind code stand in a column again.
+
+// One line of text: its size without spaces at its end, that of its code, and where a comment behind it begins.
+typedef struct text_line {
+    const char *text;
+    int64_t size, code_size, comment; // comment: 0 when there is none
+} text_line;
+
+enum { COMMENT_COLUMN_MAX = 72 }; // a comment further right follows its code after one space
+
+static text_line line_read(const char *text) {
+    text_line line = {.text = text, .size = (int64_t)strcspn(text, "\n")};
+    while (line.size && (text[line.size - 1] == ' ' || text[line.size - 1] == '\t')) line.size--;
+    line.code_size = line.size;
+    int quoted = 0, is_blank = 1;
+    for (int64_t i = 0; i + 1 < line.size && !line.comment; i++) {
+        if (text[i] == '"' && (!i || text[i - 1] != '\\')) quoted = !quoted;
+        int begins = !quoted && text[i] == '/' && text[i + 1] == '/';
+        if (begins && is_blank) return line;
+        if (begins && text[i - 1] == ' ') line.comment = i;
+        is_blank = is_blank && text[i] == ' ';
+    }
+    if (!line.comment) return line;
+    line.code_size = line.comment;
+    while (text[line.code_size - 1] == ' ') line.code_size--;
+    return line;
+}
+
+static const char *line_next(const char *text) {
+    const char *newline = strchr(text, '\n');
+    return newline ? newline + 1 : text + strlen(text);
+}
+
+// Where the comments of the lines from `text` on stand, as long as each line has one.
+static int64_t comment_column(const char *text) {
+    int64_t column = 0;
+    for (; *text; text = line_next(text)) {
+        text_line line = line_read(text);
+        if (!line.comment) break;
+        if (line.code_size < COMMENT_COLUMN_MAX && line.code_size + 1 > column) column = line.code_size + 1;
+    }
+    return column;
+}
+
 // Copies `text` without spaces at line ends, double blank lines, and blank lines at the end.
 static void tidy(km_text *out, const char *text) {
-    int blank = 0;
-    while (*text) {
-        size_t size = strcspn(text, "\n"), kept = size;
-        while (kept && (text[kept - 1] == ' ' || text[kept - 1] == '\t')) kept--;
-        if (kept && blank && out->size) km_text_puts(out, "\n");
-        blank = !kept;
-        if (kept) km_text_add(out, text, (int64_t)kept);
-        if (kept) km_text_puts(out, "\n");
-        text += size + (text[size] == '\n');
+    int is_blank = 0;
+    int64_t column = 0; // of the comments of the lines around this one
+    for (; *text; text = line_next(text)) {
+        text_line line = line_read(text);
+        if (line.size && is_blank && out->size) km_text_puts(out, "\n");
+        is_blank = !line.size;
+        if (is_blank || !line.comment) column = 0;
+        if (is_blank) continue;
+        km_text_add(out, line.text, line.code_size);
+        if (line.comment && !column) column = comment_column(text);
+        if (line.comment) {
+            int64_t padding = column > line.code_size ? column - line.code_size : 1;
+            km_text_printf(out, "%*s", (int)padding, "");
+            km_text_add(out, line.text + line.comment, line.size - line.comment);
+        }
+        km_text_puts(out, "\n");
     }
 }
 

@@ -432,7 +432,6 @@ static void skip_licence(reader *r) {
 
 static km_status expand_text(expander *e, const scope *scopes, reader *r) {
     block_end ended;
-    skip_licence(r);
     KM_TRY(expand_block(e, scopes, r, 1, &ended));
     if (ended == BLOCK_FILE) return KM_OK;
     return fail_at(e, r, "//@ %s without //@ if or //@ for", ended == BLOCK_END ? "end" : "else");
@@ -459,15 +458,16 @@ static km_status expand_file(expander *e, const scope *scopes, const char *name,
     }
     if (!text && at) return fail_at(e, at, "there is no template %s", file_name);
     if (!text) return km_fail(e->err, KM_ERROR_INTERNAL, "there is no template %s", file_name);
-    e->includes++;
+    reader r = {.name = file_name, .next = text, .end = text + size};
+    skip_licence(&r);
     if (verbatim) {
-        km_text_add(e->out, text, size);
-        if (size && text[size - 1] != '\n') km_text_add(e->out, "\n", 1);
+        km_text_add(e->out, r.next, r.end - r.next);
+        if (r.next < r.end && r.end[-1] != '\n') km_text_add(e->out, "\n", 1);
     } else {
-        reader r = {.name = file_name, .next = text, .end = text + size};
+        e->includes++;
         status = expand_text(e, scopes, &r);
+        e->includes--;
     }
-    e->includes--;
 done:
     free(owned);
     return status;

@@ -5,7 +5,7 @@
 //     //@ if NAME | //@ if not NAME | //@ else | //@ end      NAME is a flag: its text is not "" and not "0"
 //     //@ for x in LIST | //@ end    the body once for each item
 //     //@ include FILE        another template, with the names that are known here
-//     //@ verbatim FILE       another file as it is: no holes, no control lines
+//     //@ verbatim FILE       another file as it is, without its licence line
 //     $name                   the name's text: letters, digits and _ after the $; the longest KNOWN name that is
 //                             a prefix ending before an underscore or the end matches, so that sum_$k, $k_sum
 //                             and $d_$f all work; an unknown hole is an error with file:line

@@ -130,7 +130,7 @@ START_TEST(includes) {
     write_template("inner.c", "// SPDX-License-Identifier: MIT\ninner $d $k\n");
     expect("//@ for k in ks\n//@ include inner.c\n//@ end\n", "inner 4 3\ninner 4 5\n");
     expect("//@ if no\n//@ include missing.c\n//@ end\n", "");
-    write_template("inner.c", "raw $d\n//@ if what\n");
+    write_template("inner.c", "// SPDX-License-Identifier: MIT\nraw $d\n//@ if what\n");
     expect("//@ verbatim inner.c\nd\n", "raw $d\n//@ if what\nd\n");
     write_template("inner.c", "no newline");
     expect("//@ verbatim inner.c\n//@ include inner.c\nd", "no newline\nno newline\nd\n");
