@@ -15,7 +15,7 @@
 #define PAGE_WIDTH 800.0
 #define PAGE_HEIGHT 640.0
 #define PNG_SCALE 2.0
-#define PANEL_LEFT 92.0
+#define PANEL_LEFT 100.0
 #define PANEL_RIGHT 776.0
 #define TICK_SIZE 5.0
 #define TEXT_SIZE 13.0
@@ -89,9 +89,9 @@ static axis value_axis(const double *values, int64_t count, double begin, double
         a.high = scaled(high, a.exponent);
     }
     double size = fmax(fabs(a.low), fabs(a.high));
-    // One value, or all the same: room on both sides.
-    if (a.high - a.low < 1e-9 * size || size == 0) {
-        double room = size > 0 ? size / 2 : 1;
+    // One value, or all the same: room on both sides. Nearly the same: no more digits than a label can hold.
+    double room = size == 0 ? 1 : a.high == a.low ? size / 2 : 5e-5 * size;
+    if (a.high - a.low < room) {
         a.low -= room;
         a.high += room;
     }
@@ -171,6 +171,7 @@ static void draw_y_ticks(cairo_t *page, const panel *p) {
 static void draw_x_ticks(cairo_t *page, const panel *p) {
     use_colour(page, ink);
     for (double k = ceil(p->x.low / p->x.step) * p->x.step; k <= p->x.high; k += p->x.step) {
+        if (k < 1) continue;
         double x = place(&p->x, k);
         char text[32];
         snprintf(text, sizeof text, "%.0f", k);
