@@ -1,0 +1,552 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# The program as a person meets it: exit statuses, messages, what stands on which stream, and which files are
+# there afterwards. Usage: test_cli.sh GROUP KMGEN SOURCE_ROOT [BUILD_ROOT]
+# shellcheck disable=SC2012,SC2059
+set -uo pipefail
+group=$1 kmgen=$2 source_root=$3 build_root=${4:-}
+iris=$source_root/tests/data/iris.csv
+faithful=$source_root/tests/data/faithful.csv
+work=$(mktemp -d "${TMPDIR:-/tmp}/kmgen-cli.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/in" "$work/out" "$work/cache"
+cd "$work/out" || exit 1
+export KMGEN_CACHE_DIR=$work/cache CUDA_VISIBLE_DEVICES='' LC_ALL=C
+unset NO_COLOR
+checks=0 wrong=0 exit_status=0 what=
+
+refuse() {
+    wrong=$((wrong + 1))
+    printf 'not ok: %s\n    %s\n' "$what" "$1"
+    sed 's/^/    stdout: /' "$work/stdout" | head -n 5
+    sed 's/^/    stderr: /' "$work/stderr" | head -n 5
+}
+
+# Runs kmgen and expects its exit status. Sets $what for the checks that follow.
+run() { # STATUS ARGUMENTS...
+    local expected=$1
+    shift
+    what="kmgen $*"
+    checks=$((checks + 1))
+    "$kmgen" "$@" >"$work/stdout" 2>"$work/stderr" </dev/null
+    exit_status=$?
+    [ "$exit_status" = "$expected" ] || refuse "exit status $exit_status, expected $expected"
+}
+run_on() { # STDIN-FILE STATUS ARGUMENTS...
+    local input=$1 expected=$2
+    shift 2
+    what="kmgen $* <$input"
+    checks=$((checks + 1))
+    "$kmgen" "$@" >"$work/stdout" 2>"$work/stderr" <"$input"
+    exit_status=$?
+    [ "$exit_status" = "$expected" ] || refuse "exit status $exit_status, expected $expected"
+}
+expect() { # MESSAGE COMMAND...
+    local message=$1
+    shift
+    checks=$((checks + 1))
+    "$@" || refuse "$message"
+}
+in_stderr() { expect "no /$1/ on standard error" grep -qE -- "$1" "$work/stderr"; }
+in_stdout() { expect "no /$1/ on standard output" grep -qE -- "$1" "$work/stdout"; }
+silent_stdout() { expect "standard output is not empty" test ! -s "$work/stdout"; }
+silent_stderr() { expect "standard error is not empty" test ! -s "$work/stderr"; }
+one_line_error() { # one sentence, and no more
+    expect "standard error is not one line" test "$(wc -l <"$work/stderr")" = 1
+    silent_stdout
+}
+holds_files() { # exactly these are in the current folder
+    expect "files are $(ls -A | tr '\n' ' ')instead of $*" test "$(ls -A | sort | tr '\n' ' ')" = \
+        "$(printf '%s\n' "$@" | sort | tr '\n' ' ' | sed 's/^ $//')"
+}
+no_files() { expect "files are left: $(ls -A | tr '\n' ' ')" test -z "$(ls -A)"; }
+file() { printf "$2" >"$work/in/$1"; } # NAME CONTENT-AS-PRINTF-FORMAT
+python() { python3 -c "$@"; }
+blobs() { # FILE.f32 N D: round clusters without numpy
+    python '
+import array, random, sys
+random.seed(1)
+n, d = int(sys.argv[2]), int(sys.argv[3])
+a = array.array("f", (random.gauss((i // d) % 7, 0.5) for i in range(n * d)))
+a.tofile(open(sys.argv[1], "wb"))' "$1" "$2" "$3"
+}
+npy() { # FILE HEADER-DICT PAYLOAD-BYTES: a version 1.0 file with any header
+    python '
+import struct, sys
+h = sys.argv[2].encode()
+h += b" " * (-(len(h) + 11) % 64) + b"\n"
+open(sys.argv[1], "wb").write(b"\x93NUMPY\1\0" + struct.pack("<H", len(h)) + h + b"\0" * int(sys.argv[3]))' "$1" "$2" "$3"
+}
+
+usage() {
+    run 2
+    in_stderr 'subcommand'
+    run 0 --help
+    in_stdout 'kmgen fit DATA.csv -k 2..10'
+    silent_stderr
+    run 0 --version
+    in_stdout '^kmgen [0-9]+\.[0-9]+\.[0-9]+$'
+    for command in emit explain fit predict info cache help version; do
+        run 0 "$command" --help
+        in_stdout "^Usage: kmgen $command"
+        run 0 help "$command"
+    done
+    run 2 fti
+    in_stderr "did you mean 'fit'"
+    run 2 help exlpain
+    in_stderr "did you mean 'explain'"
+    run 2 "$iris"
+    in_stderr "kmgen fit $iris"
+    run 2 fit "$iris" --modle x
+    in_stderr 'unknown option --modle; did you mean --model\?'
+    run 2 fit "$iris" --lab x
+    in_stderr '--lab may mean --labels, --labels-of'
+    run 2 fit "$iris" -x
+    in_stderr 'unknown option -x'
+    run 2 fit "$iris" --json
+    in_stderr '--json needs a value'
+    run 2 fit "$iris" --quiet=yes
+    in_stderr '--quiet takes no value'
+    run 2 fit
+    in_stderr 'DATA is missing'
+    run 2 fit a b c
+    in_stderr "unexpected argument 'c'"
+    run 2 fit spec.yaml
+    in_stderr 'SPEC.yaml DATA'
+    run 2 fit "$iris" spec.yaml
+    in_stderr 'stands first'
+    run 2 predict model.json
+    in_stderr 'DATA is missing'
+    run 2 fit "$iris" -k 5..2
+    run 2 fit "$iris" -k 0
+    run 2 fit "$iris" -k two
+    in_stderr '^kmgen fit: -k'
+    run 2 fit "$iris" -k 99999999999999999999
+    for option in --n-init --max-iter --threads; do
+        for value in 0 -1 x 1e3 99999999999999999999999; do
+            run 2 fit "$iris" $option $value
+            in_stderr "$option must be a whole number"
+        done
+    done
+    for value in -1 nan inf x; do
+        run 2 fit "$iris" --tol $value
+        in_stderr '--tol must be a number'
+    done
+    run 2 fit "$iris" --seed -3
+    run 2 fit "$iris" --type f16
+    in_stderr 'f32 or f64'
+    run 2 fit "$iris" --scale standart
+    in_stderr 'did you mean standard\?'
+    run 2 fit "$iris" --criterion calinski
+    in_stderr 'calinski_harabasz, davies_bouldin'
+    run 2 fit "$iris" --target gpu
+    in_stderr 'cuda'
+    run 2 fit "$iris" --plot picture.gif
+    in_stderr '\.svg or \.png'
+    run 2 fit "$iris" --labels-of all
+    in_stderr 'needs --labels'
+    run 2 fit "$iris" --json - --labels -
+    in_stderr 'both write to standard output'
+    run 2 fit "$iris" --json same --model same
+    in_stderr 'both write to same'
+    cp "$iris" "$work/in/own.csv"
+    run 2 fit "$work/in/own.csv" --labels "$work/in/own.csv"
+    in_stderr 'would overwrite'
+    expect "the data are changed" cmp -s "$iris" "$work/in/own.csv"
+    run 2 fit "$iris" --set block
+    in_stderr 'NAME=VALUE'
+    run 2 fit "$iris" --set blokc=3
+    in_stderr 'block'
+    run 2 fit points.f32
+    no_files
+}
+
+emit() {
+    local spec=$source_root/specs/small.yaml
+    run 0 "$spec"
+    silent_stdout
+    in_stderr 'design'
+    name=$(ls)
+    expect "not one file: $(ls)" test "$(ls | wc -l)" = 1
+    run 0 emit "$spec" -o -
+    expect "-o - differs from the file" cmp -s "$work/stdout" "$name"
+    run 0 -o - "$spec"
+    expect "-o - before the spec differs" cmp -s "$work/stdout" "$name"
+    run 0 -q "$spec"
+    silent_stderr
+    rm -f -- *
+    run 1 emit "$spec" -o missing
+    in_stderr 'missing is no folder'
+    mkdir there
+    run 0 emit "$spec" -o there --target cpu --type f64
+    expect "no C file" ls there/*.c
+    rm -r there
+    run 1 missing.yaml
+    in_stderr 'missing.yaml'
+    one_line_error
+    file bad.yaml 'name: bad\nclusterz: 3\n'
+    run 1 "$work/in/bad.yaml"
+    in_stderr 'bad.yaml:2:1: .*clusters'
+    file empty.yaml ''
+    run 1 "$work/in/empty.yaml"
+    one_line_error
+    run 0 explain "$spec"
+    in_stdout 'design'
+    silent_stderr
+    run 0 explain "$spec" --points 33554432
+    run 0 explain "$spec" --target cpu --device
+    run 2 explain "$spec" --points 0
+    run 1 explain "$spec" --target cuda --device
+    one_line_error
+    no_files
+}
+
+fit() {
+    run 0 fit "$iris" -k 2..10 --seed 7
+    in_stdout '(^| )10 '
+    expect "colour without a terminal" test -z "$(grep -l $'\033' "$work/stdout")"
+    no_files
+    run 0 fit "$iris" -k 2..10 --seed 7 --json - --plot p.svg --model m.json --labels l.npy --centroids c.npy
+    holds_files c.npy l.npy m.json p.svg
+    expect "standard output is no JSON with models 2..10" python '
+import json, sys
+r = json.load(open(sys.argv[1]))
+assert [m["k"] for m in r["models"]] == list(range(2, 11)), r["models"]
+assert r["n"] == 150 and r["d"] == 4 and r["seed"] == 7 and r["restarts"] == 10
+assert set(r) == {"kmgen", "n", "d", "type", "target", "device", "seed", "restarts", "passes", "timing_ms", "models",
+                  "best", "warnings"}, set(r)
+assert set(r["timing_ms"]) == {"read", "build", "seed", "sweep", "finish", "total"}
+assert abs(r["models"][0]["inertia"] - 152.347951760358) < 1e-3
+assert all(sum(m["sizes"]) == 150 and len(m["centroids"]) == m["k"] for m in r["models"])
+assert r["best"]["k"] in range(2, 11) and "calinski_harabasz" in r["best"]["votes"]' "$work/stdout"
+    cp "$work/stdout" "$work/first.json"
+    run 0 fit "$iris" -k 2..10 --seed 7 --json - -q
+    silent_stderr
+    expect "the same seed gives another result" python '
+import json, sys
+a, b = (json.load(open(p)) for p in sys.argv[1:])
+for r in (a, b): del r["timing_ms"]
+assert a == b' "$work/stdout" "$work/first.json"
+    run 0 fit "$iris" -k 2..10 --seed 7 --threads 1 --json - -q
+    expect "one thread gives another result" python '
+import json, sys
+a, b = (json.load(open(p)) for p in sys.argv[1:])
+assert a["models"] == b["models"] and a["best"] == b["best"]' "$work/stdout" "$work/first.json"
+    run 0 predict m.json "$iris" --labels again.npy
+    expect "predict of the training data gives other labels" cmp -s l.npy again.npy
+    run 0 predict m.json "$iris"
+    expect "not one label a row" test "$(grep -cE '^[0-9]+$' "$work/stdout")" = 150
+    rm -f -- *
+    run 0 fit "$iris" -k 3,5 --labels all.npy --labels-of all --json r.json
+    in_stdout 'alinski'
+    expect "labels of all K have another shape" grep -aq "'shape': (150, 2)" all.npy
+    rm -f -- *
+    run_on "$iris" 0 fit - -k 2..4 --format csv
+    run 0 fit "$iris" -k 2..4 --columns petal_length,4 --type f64 --scale standard --n-init 3 --max-iter 50 --tol 0 -v
+    in_stderr 'seed|module|sweep'
+    run 0 fit "$iris" -k 3 --min-changes 5 --init random --criterion davies_bouldin
+    run 0 fit "$iris" --n-init 2
+    in_stdout '^[^0-9]*20 '
+    run 0 fit "$iris" -k 2..5 --dry-run
+    in_stdout 'design'
+    no_files
+    head -n 6 "$iris" >"$work/in/init.csv"
+    run 0 fit "$iris" -k 2..5 --init "$work/in/init.csv" --json -
+    expect "an init file means one restart" python 'import json, sys
+assert json.load(open(sys.argv[1]))["restarts"] == 1' "$work/stdout"
+    head -n 4 "$iris" >"$work/in/init.csv"
+    run 1 fit "$iris" -k 2..5 --init "$work/in/init.csv"
+    one_line_error
+    run 1 fit "$iris" -k 2..5 --init "$faithful"
+    in_stderr 'has 2 columns, .* has 4'
+    run 1 fit "$iris" -k 2..5 --init missing.npy
+    one_line_error
+    gzip -c "$iris" >"$work/in/iris.csv.gz"
+    run 0 fit "$work/in/iris.csv.gz" -k 2..3
+    printf 'name: own\nclusters: 2..4\nrestarts: 3\ntype: float64\n' >"$work/in/own.yaml"
+    run 0 fit "$work/in/own.yaml" "$iris" --json -
+    expect "the spec does not count" python 'import json, sys
+r = json.load(open(sys.argv[1]))
+assert r["restarts"] == 3 and r["type"] == "float64" and len(r["models"]) == 3' "$work/stdout"
+    run 0 fit "$work/in/own.yaml" "$iris" -k 5 --n-init 4 --json -
+    expect "options do not win over the spec" python 'import json, sys
+r = json.load(open(sys.argv[1]))
+assert r["restarts"] == 4 and [m["k"] for m in r["models"]] == [5]' "$work/stdout"
+    no_files
+}
+
+# One bad input: exit 1, one line that says where, nothing on standard output, no file.
+bad() { # PATTERN ARGUMENTS...
+    local pattern=$1
+    shift
+    run 1 fit "$@" --json out.json --model out.model --labels out.npy --plot out.svg -q
+    in_stderr "$pattern"
+    one_line_error
+    no_files
+}
+
+bad_input() {
+    bad 'no-such-file.csv: No such file' no-such-file.csv -k 2
+    bad 'folder|directory' "$work/in" -k 2
+    file empty.csv ''
+    bad 'empty.csv.*empty' "$work/in/empty.csv" -k 2
+    file header.csv 'a,b\n'
+    bad 'header.csv' "$work/in/header.csv" -k 2
+    file ragged.csv 'a,b\n1,2\n3,4\n5\n6,7\n'
+    bad 'ragged.csv.*row 4' "$work/in/ragged.csv" -k 2
+    file word.csv 'a,b\n1,2\n3,oops\n5,6\n'
+    bad 'word.csv.*row 3.*column 2.*b' "$work/in/word.csv" -k 2
+    file cell.csv 'a,b\n1,2\n3,\n5,6\n'
+    bad 'cell.csv.*row 3.*column 2.*b' "$work/in/cell.csv" -k 2
+    file id.csv 'id,x,y\nn1,1,2\nn2,3,4\nn3,5,9\nn4,7,7\n'
+    bad 'id.csv.*id.*--columns' "$work/in/id.csv" -k 2
+    columns=$(grep -oE -- '--columns [^ ;,]+(,[^ ;,]+)*' "$work/stderr" | head -n 1 | cut -d' ' -f2)
+    run 0 fit "$work/in/id.csv" -k 2 --columns "$columns" # what the error proposes works
+    bad 'no_such' "$work/in/id.csv" -k 2 --columns x,no_such
+    file nan.csv 'a,b\n1,2\n3,4\nnan,5\n6,7\n1,1\n'
+    bad 'nan.csv.*row 4.*column 1' "$work/in/nan.csv" -k 2
+    file inf.csv 'a,b\n1,2\n3,inf\n5,6\n'
+    bad 'inf.csv.*row 3.*column 2' "$work/in/inf.csv" -k 2
+    run 0 fit "$work/in/nan.csv" -k 2 --nan drop --model m.json --labels l.npy
+    in_stderr '1 of 5 rows'
+    run 0 predict m.json "$work/in/nan.csv" --nan drop
+    expect "the dropped row has no label -1" test "$(sed -n 3p "$work/stdout")" = -1
+    rm -f -- *
+    python '
+import array, struct
+def npy(name, values, n, d):
+    h = ("{\x27descr\x27: \x27<f8\x27, \x27fortran_order\x27: False, \x27shape\x27: (%d, %d), }" % (n, d)).encode()
+    h += b" " * (-(len(h) + 11) % 64) + b"\n"
+    open(name, "wb").write(b"\x93NUMPY\1\0" + struct.pack("<H", len(h)) + h + array.array("d", values).tobytes())
+npy("../in/nan.npy", [1, 2, 3, 4, 5, float("nan"), 7, 8], 4, 2)
+npy("../in/whole.npy", range(8), 4, 2)'
+    bad 'nan.npy.*row 3.*column 2' "$work/in/nan.npy" -k 2
+    head -c 130 "$work/in/whole.npy" >"$work/in/short.npy"
+    bad 'short.npy' "$work/in/short.npy" -k 2
+    head -c 9 "$work/in/whole.npy" >"$work/in/shorter.npy"
+    bad 'shorter.npy' "$work/in/shorter.npy" -k 2
+    npy "$work/in/huge.npy" "{'descr': '<f8', 'fortran_order': False, 'shape': (4611686018427387904, 4611686018427387904), }" 64
+    bad 'huge.npy' "$work/in/huge.npy" -k 2
+    npy "$work/in/wide.npy" "{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999999999999999, 2), }" 64
+    bad 'wide.npy' "$work/in/wide.npy" -k 2
+    npy "$work/in/negative.npy" "{'descr': '<f8', 'fortran_order': False, 'shape': (-4, 2), }" 64
+    bad 'negative.npy' "$work/in/negative.npy" -k 2
+    npy "$work/in/object.npy" "{'descr': '|O', 'fortran_order': False, 'shape': (4, 2), }" 64
+    bad 'object.npy' "$work/in/object.npy" -k 2
+    head -c 63 "$work/in/whole.npy" >"$work/in/odd.f32"
+    run 2 fit "$work/in/odd.f32" -k 2
+    in_stderr '--features'
+    bad 'odd.f32' "$work/in/odd.f32" --features 4 -k 2
+    file few.csv 'a,b\n1,2\n3,4\n5,9\n'
+    bad '3 points' "$work/in/few.csv" -k 4..6
+    run 0 fit "$work/in/few.csv" -k 2..6
+    in_stderr 'warning:.*K above'
+    file equal.csv 'a,b\n1,2\n1,2\n1,2\n1,2\n1,2\n'
+    run 0 fit "$work/in/equal.csv" -k 1..3 --json -
+    expect "equal points are not one cluster of inertia 0" python 'import json, sys
+r = json.load(open(sys.argv[1]))
+assert all(m["effective_k"] == 1 and m["inertia"] == 0 for m in r["models"]), r["models"]' "$work/stdout"
+    file distinct.csv 'a,b\n0,0\n0,1\n1,0\n1,0\n'
+    run 0 fit "$work/in/distinct.csv" -k 4 --json -
+    in_stderr 'K=4 has 3 clusters'
+    file constant.csv 'a,b\n1,7\n2,7\n8,7\n9,7\n'
+    run 0 fit "$work/in/constant.csv" -k 2 --scale standard
+    in_stderr 'never change|constant'
+    file w.csv '1\n1\n-1\n'
+    bad 'w.csv.*row 3' "$work/in/few.csv" -k 2 --weights "$work/in/w.csv"
+    file w.csv '1\nnan\n1\n'
+    bad 'w.csv.*row 2' "$work/in/few.csv" -k 2 --weights "$work/in/w.csv"
+    file w.csv '0\n0\n0\n'
+    bad 'w.csv.*(0|zero)' "$work/in/few.csv" -k 2 --weights "$work/in/w.csv"
+    file w.csv '1\n1\n'
+    bad 'w.csv' "$work/in/few.csv" -k 2 --weights "$work/in/w.csv"
+    file w.csv '1\n2\n3\n'
+    run 0 fit "$work/in/few.csv" -k 2 --weights "$work/in/w.csv"
+    bad 'cuda|CUDA|GPU' "$iris" -k 2 --target cuda
+    bad 'cuda|CUDA|GPU|device' "$iris" -k 2 --target cuda:3
+    no_files
+}
+
+models() {
+    run 0 fit "$iris" -k 3 --model m.json
+    run 1 predict m.json "$faithful"
+    in_stderr '2 features.*4'
+    one_line_error
+    run 0 predict m.json "$iris" --columns 1,2,3,4
+    run 1 predict missing.json "$iris"
+    in_stderr 'missing.json'
+    head -c 200 m.json >short.json
+    run 1 predict short.json "$iris" --labels l.npy
+    in_stderr 'short.json'
+    : >empty.json
+    run 1 predict empty.json "$iris"
+    one_line_error
+    run 1 predict "$iris" "$iris"
+    one_line_error
+    for byte in 1 3 5 7; do # one digit changed somewhere in the numbers
+        python '
+import sys
+b = bytearray(open("m.json", "rb").read())
+at = [i for i, c in enumerate(b) if 48 <= c <= 57]
+i = at[len(at) * int(sys.argv[1]) // 8]
+b[i] = 48 + (b[i] - 48 + 1) % 10
+open("changed.json", "wb").write(b)' $byte
+        run 1 predict changed.json "$iris" --labels l.npy
+        in_stderr 'changed.json'
+        one_line_error
+    done
+    run 1 predict m.json "$iris" --labels missing/l.npy
+    in_stderr 'missing/l.npy'
+    run 2 predict m.json "$iris" --labels m.json
+    in_stderr 'would overwrite'
+    rm -f -- *.json
+    no_files
+}
+
+outputs() {
+    # Refused before any work: the data do not even exist.
+    for option in --json --model --labels --centroids; do
+        run 1 fit no-such-file.csv $option missing/file
+        in_stderr "missing/file .$option.*nothing was done"
+        run 1 fit no-such-file.csv $option "$work/out"
+        in_stderr 'folder'
+    done
+    run 1 fit no-such-file.csv --plot missing/file.svg
+    in_stderr 'missing/file.svg'
+    if [ -e /proc/self/status ]; then # not even root may write there
+        run 1 fit no-such-file.csv --json /proc/kmgen.json
+        in_stderr '/proc/kmgen.json'
+    fi
+    # An output that fails at the end loses none of the others.
+    if [ -c /dev/full ]; then
+        run 1 fit "$iris" -k 2..4 --json /dev/full --labels l.npy --model m.json
+        in_stderr '/dev/full'
+        in_stdout 'alinski'
+        holds_files l.npy m.json
+        what='a full standard output'
+        "$kmgen" fit "$iris" -k 2 >/dev/full 2>"$work/stderr"
+        expect "a full standard output is no failure" test $? = 1
+        "$kmgen" predict m.json "$iris" >/dev/full 2>"$work/stderr"
+        expect "a full standard output is no failure of predict" test $? = 1
+    fi
+    rm -f -- *
+    echo old >r.json
+    run 0 fit "$iris" -k 2 --json r.json
+    expect "an existing file is not replaced" grep -q inertia r.json
+    rm -f -- *
+    no_files
+}
+
+cache() {
+    local arguments=(fit "$iris" -k 2..5 --target cpu --set design=lanes --json - -q)
+    run 0 "${arguments[@]}"
+    cp "$work/stdout" "$work/first.json"
+    local binary
+    binary=$(ls "$work"/cache/*.bin)
+    expect "no module in the cache" test -s "$binary"
+    run 0 cache
+    in_stdout "$work/cache: 1 entry"
+    run 0 "${arguments[@]}" # from the cache
+    for damage in truncate zeros empty; do
+        case $damage in
+            truncate) truncate -s 1000 "$binary" ;;
+            zeros) dd if=/dev/zero of="$binary" bs=64 count=1 seek=10 conv=notrunc 2>/dev/null ;;
+            empty) : >"$binary" ;;
+        esac
+        run 0 "${arguments[@]}"
+        expect "a damaged module ($damage) changes the result" python '
+import json, sys
+a, b = (json.load(open(p))["models"] for p in sys.argv[1:])
+assert a == b' "$work/stdout" "$work/first.json"
+        expect "a damaged module ($damage) is not built anew" test "$(stat -c %s "$binary")" -gt 1000
+    done
+    touch "$work/cache/mine.txt"
+    run 0 cache clear
+    expect "clear removed what is not kmgen's, or left what is" test "$(ls "$work/cache")" = mine.txt
+    run 0 cache --cache-dir "$work/none"
+    in_stdout '0 entries'
+    run 2 cache claer
+    in_stderr 'did you mean clear'
+    run 1 "${arguments[@]}" --cache-dir /proc/none
+    in_stderr '/proc/none'
+    KMGEN_CACHE_DIR=/proc/none run 0 fit "$iris" -k 2 --target cpu --set design=lanes
+    in_stderr 'warning: nothing is cached'
+    (unset KMGEN_CACHE_DIR && export XDG_CACHE_HOME="$work/xdg" && "$kmgen" "${arguments[@]}" >/dev/null)
+    what='XDG_CACHE_HOME'
+    expect "XDG_CACHE_HOME does not count" ls "$work"/xdg/kmgen/*.bin
+    (unset KMGEN_CACHE_DIR XDG_CACHE_HOME && export HOME="$work/home" && "$kmgen" "${arguments[@]}" >/dev/null)
+    expect "HOME does not count" ls "$work"/home/.cache/kmgen/*.bin
+    # Text that was edited by hand is used, and text that does not compile is refused with its place.
+    printf 'name: own\nfeatures: 4\nclusters: 2..5\ntarget: cpu\nplan:\n  design: lanes\n' >"$work/in/own.yaml"
+    run 0 emit "$work/in/own.yaml" -o "$work/in"
+    run 0 fit "$work/in/own.yaml" "$iris" --source "$work/in/own.c" --json -
+    echo 'int km_not_c = ;' >>"$work/in/own.c"
+    run 1 fit "$work/in/own.yaml" "$iris" --source "$work/in/own.c" --json r.json
+    in_stderr '\.c'
+    one_line_error
+    run 1 fit "$work/in/own.yaml" "$iris" --source missing.c
+    in_stderr 'missing.c'
+    run 0 info
+    in_stdout '^CPU '
+    in_stdout '^cache '
+    no_files
+}
+
+# Ctrl-C in the middle of a long job, by both signals that ask a program to end.
+interrupt() {
+    blobs "$work/in/long.f32" 200000 8
+    for signal in INT TERM; do
+        what="SIG$signal in a long fit"
+        # A shell lets jobs in the background ignore SIGINT; env gives it back.
+        env --default-signal=INT "$kmgen" fit "$work/in/long.f32" --features 8 -k 2..60 --n-init 2000 --tol 0 \
+            --target cpu --json r.json --labels l.npy --model m.json -v >"$work/stdout" 2>"$work/stderr" &
+        local job=$!
+        sleep 3
+        local sent
+        sent=$(date +%s)
+        kill -"$signal" $job
+        wait $job
+        exit_status=$?
+        expect "the fit was over before the signal, or failed otherwise: $exit_status" \
+            test $exit_status = $((128 + $(kill -l $signal)))
+        expect "the fit took $(($(date +%s) - sent)) s to stop" test $(($(date +%s) - sent)) -le 20
+        in_stderr 'interrupted; nothing was written'
+        silent_stdout
+        no_files
+    done
+}
+
+# The library as another project would use it: installed, found by pkg-config, built and run.
+install() {
+    local flags tree=$work/tree
+    what='meson install'
+    meson install -C "$build_root" --no-rebuild --quiet --destdir "$tree" >"$work/stdout" 2>"$work/stderr"
+    expect "meson install failed" test $? = 0
+    PKG_CONFIG_PATH=$(dirname "$(find "$tree" -name kmgen.pc)")
+    export PKG_CONFIG_PATH
+    what='pkg-config'
+    flags=$(pkg-config --define-prefix --cflags --libs kmgen 2>"$work/stderr")
+    expect "pkg-config failed" test $? = 0
+    what='cc docs/example.c'
+    # shellcheck disable=SC2086
+    cc -std=c11 -Wall -Wextra -Werror "$source_root/docs/example.c" $flags -o "$work/example" 2>"$work/stderr"
+    expect "the example does not build" test $? = 0
+    LD_LIBRARY_PATH=$(dirname "$(find "$tree" -name libkmgen.so)")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    export LD_LIBRARY_PATH
+    what=example
+    "$work/example" "$iris" >"$work/stdout" 2>"$work/stderr"
+    expect "the example fails" test $? = 0
+    in_stdout '^K =  3  inertia +78\.85'
+    in_stdout '^best K: [0-9]+'
+    "$work/example" missing.csv >"$work/stdout" 2>"$work/stderr"
+    expect "the example does not fail without data" test $? = 1
+    in_stderr 'missing.csv'
+    kmgen=$(find "$tree" -name kmgen -path '*/bin/*')
+    run 0 fit "$iris" -k 2..4
+    expect "no man page is installed" test -n "$(find "$tree" -name 'kmgen.1*')"
+    no_files
+}
+
+"$group"
+echo "$group: $checks checks, $wrong wrong"
+[ "$wrong" = 0 ]
