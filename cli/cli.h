@@ -155,7 +155,7 @@ void cli_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // Prints the error; returns the exit status that belongs to the library's status.
 int cli_error(km_status status, const km_error *err);
 int cli_colour(void);        // standard output takes colour
-const km_log *cli_log(void); // log lines on standard error, as --verbose says
+const km_log *cli_log(void); // warnings on standard error, and what --verbose adds
 // For km_fit_params.progress: a line on a terminal; non-zero once the user asked to stop.
 int cli_progress(void *user, const km_progress *progress);
 void cli_progress_clear(void);

@@ -338,7 +338,6 @@ static int run_fit(fit_job *job, fit_options *options) {
         return CLI_FAILED;
     }
     if (status != KM_OK) return cli_error(status, &err);
-    for (int64_t w = 0; w < job->result->warnings_count; w++) cli_warning("%s", job->result->warnings[w]);
     return write_outputs(job, options);
 }
 

@@ -59,14 +59,17 @@ int cli_colour(void) {
 
 static void log_line(void *user, km_log_level level, const char *text) {
     (void)user;
-    if (cli_quiet || (int)level > (cli_verbose > 1 ? KM_LOG_DEBUG : KM_LOG_INFO)) return;
-    cli_progress_clear();
-    fprintf(stderr, "%s\n", text);
+    if (level == KM_LOG_WARNING) {
+        cli_warning("%s", text);
+    } else if (cli_verbose >= (level == KM_LOG_INFO ? 1 : 2)) {
+        cli_progress_clear();
+        fprintf(stderr, "%s\n", text);
+    }
 }
 
 const km_log *cli_log(void) {
     static const km_log log = {log_line, NULL};
-    return cli_verbose && !cli_quiet ? &log : NULL;
+    return cli_quiet ? NULL : &log;
 }
 
 int cli_progress(void *user, const km_progress *progress) {

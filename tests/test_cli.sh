@@ -59,6 +59,7 @@ holds_files() { # exactly these are in the current folder
     expect "files are $(ls -A | tr '\n' ' ')instead of $*" test "$(ls -A | sort | tr '\n' ' ')" = \
         "$(printf '%s\n' "$@" | sort | tr '\n' ' ' | sed 's/^ $//')"
 }
+there() { ls -- "$@" >/dev/null 2>&1; }
 no_files() { expect "files are left: $(ls -A | tr '\n' ' ')" test -z "$(ls -A)"; }
 file() { printf "$2" >"$work/in/$1"; } # NAME CONTENT-AS-PRINTF-FORMAT
 python() { python3 -c "$@"; }
@@ -157,7 +158,6 @@ usage() {
     in_stderr 'NAME=VALUE'
     run 2 fit "$iris" --set blokc=3
     in_stderr 'block'
-    run 2 fit points.f32
     no_files
 }
 
@@ -179,7 +179,7 @@ emit() {
     in_stderr 'missing is no folder'
     mkdir there
     run 0 emit "$spec" -o there --target cpu --type f64
-    expect "no C file" ls there/*.c
+    expect "no C file" there there/*.c
     rm -r there
     run 1 missing.yaml
     in_stderr 'missing.yaml'
@@ -473,9 +473,9 @@ assert a == b' "$work/stdout" "$work/first.json"
     in_stderr 'warning: nothing is cached'
     (unset KMGEN_CACHE_DIR && export XDG_CACHE_HOME="$work/xdg" && "$kmgen" "${arguments[@]}" >/dev/null)
     what='XDG_CACHE_HOME'
-    expect "XDG_CACHE_HOME does not count" ls "$work"/xdg/kmgen/*.bin
+    expect "XDG_CACHE_HOME does not count" there "$work"/xdg/kmgen/*.bin
     (unset KMGEN_CACHE_DIR XDG_CACHE_HOME && export HOME="$work/home" && "$kmgen" "${arguments[@]}" >/dev/null)
-    expect "HOME does not count" ls "$work"/home/.cache/kmgen/*.bin
+    expect "HOME does not count" there "$work"/home/.cache/kmgen/*.bin
     # Text that was edited by hand is used, and text that does not compile is refused with its place.
     printf 'name: own\nfeatures: 4\nclusters: 2..5\ntarget: cpu\nplan:\n  design: lanes\n' >"$work/in/own.yaml"
     run 0 emit "$work/in/own.yaml" -o "$work/in"

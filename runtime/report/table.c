@@ -25,7 +25,7 @@ typedef struct grid {
 } grid;
 
 typedef struct style {
-    const char *best, *warning, *plain; // ANSI, or ""
+    const char *best, *plain; // ANSI, or ""
 } style;
 
 // Grid ------------------------------------------------------------------------------------------------------
@@ -265,7 +265,7 @@ static void print_votes(km_text *text, const km_result *result) {
 }
 
 km_status km_result_to_table(char **out, const km_result *result, int colour, int verbose, km_error *err) {
-    static const style ansi = {"\033[1;32m", "\033[33m", "\033[0m"}, none = {"", "", ""};
+    static const style ansi = {"\033[1;32m", "\033[0m"}, none = {"", ""};
     const style *look = colour ? &ansi : &none;
     *out = NULL;
     double *scratch = malloc((size_t)result->models_count * sizeof *scratch);
@@ -277,8 +277,6 @@ km_status km_result_to_table(char **out, const km_result *result, int colour, in
     km_text_printf(&text, "\n%sbest K = %d%s: %s\n", look->best, result->models[result->selection.best].k,
                    look->plain, result->selection.reason);
     print_votes(&text, result);
-    for (int64_t i = 0; i < result->warnings_count; i++)
-        km_text_printf(&text, "%swarning:%s %s\n", look->warning, look->plain, result->warnings[i]);
     free(scratch);
     return km_text_take(out, &text, err);
 }
