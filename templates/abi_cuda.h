@@ -36,7 +36,7 @@ typedef struct km_pass_launch {
     int stage;       // KM_STAGE_...
     unsigned grid_x, grid_y, block;
     unsigned shared_bytes; // dynamic shared memory; the engine opts in above 48 KiB
-    int part;              // passed on in km_pass_args: which share of the K list, where a kernel runs several times
+    int part; // passed on in km_pass_args: which share of the K list, where a kernel runs several times
 } km_pass_launch;
 
 typedef struct km_pass_facts {
@@ -50,9 +50,9 @@ typedef struct km_pass_facts {
 
 // What the update leaves for the next pass.
 typedef struct km_control {
-    int stop;         // not 0: the queued passes do nothing
-    int passes;       // passes done
-    int passes_max;   // stop after so many
+    int stop;       // not 0: the queued passes do nothing
+    int passes;     // passes done
+    int passes_max; // stop after so many
     int reserved;
 } km_control;
 
@@ -60,18 +60,19 @@ typedef struct km_control {
 // copy * S + offset[k_index] ... + K - 1, S the sum of the K list, offset its prefix sums.
 typedef struct km_pass_args {
     const km_control *control;
-    const void *points;          // n x d of the plan's type, row-major, clustered space
-    const void *weights;         // n of the plan's type; NULL when the plan is unweighted
+    const void *points;  // n x d of the plan's type, row-major, clustered space
+    const void *weights; // n of the plan's type; NULL when the plan is unweighted
     long long n;
     const void *centroids;       // [copies][S][d] of the plan's type
     const unsigned char *active; // per slot: 1 takes part in this pass
     double *totals;              // [copies][S][d + 1]
-    void *labels;                // [slots][labels_stride] of LABEL_BYTES each; NULL unless the plan tracks labels
+    void *labels; // [slots][labels_stride] of LABEL_BYTES each; NULL unless the plan tracks labels
     long long labels_stride;
-    unsigned long long *changes; // per slot: labels that changed (integer atomics); zeroed before each pass; or NULL
+    unsigned long long
+        *changes; // per slot: labels that changed (integer atomics); zeroed before each pass; or NULL
     void *workspace;
-    void *constants;             // address of the symbol km_constants (__constant__), NULL when there is none
-    const double *box;           // 2 x d: smallest, then largest value of each feature in the clustered space
+    void *constants;   // address of the symbol km_constants (__constant__), NULL when there is none
+    const double *box; // 2 x d: smallest, then largest value of each feature in the clustered space
     int part;
 } km_pass_args;
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Load: statistics of the points as they came, then the clustered space. Sums are doubles over fixed blocks of
 // 65,536 points, blocks added in index order; inside a block the order is fixed by the layout of the threads.
 

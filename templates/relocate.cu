@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Relocate: the points farthest from their own centroids, one after the other. km_assign has left each point's
 // squared distance; a point that was taken, and those with the same coordinates, are out by a distance of 0.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Seeding: greedy k-means++, all chains in the same passes, as runtime/seed.h states it. For each pick two kernels:
 // km_seed_draw closes the pick before (the candidate with the smallest cost wins) and draws the candidates of this
 // one; km_seed_pass reads the points once, brings each chain's distances up to date and sums what every candidate

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 //@ include cuda.h
 //@ need grid block
 // The pass of design `shared`: any d, any K, any type. One thread a point finds the labels of every active slot;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Steps around the pass, the same for every design.
 //@ verbatim steps_cuda.h
 //@ include load.cu

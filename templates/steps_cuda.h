@@ -18,7 +18,7 @@ enum { KM_PHASE_IDLE, KM_PHASE_RUNNING, KM_PHASE_LAST, KM_PHASE_EMPTY, KM_PHASE_
 typedef struct km_slot_record {
     int phase;
     int converged;
-    int at_limit;            // iterations_max is reached
+    int at_limit; // iterations_max is reached
     int reserved;
     long long iterations;
     long long empty_count;
@@ -29,8 +29,8 @@ typedef struct km_slot_record {
 // Control of the loop; its head is what the pass kernels see.
 typedef struct km_loop {
     km_control head;
-    int stop_next;           // set by a slot's update; becomes head.stop when all slots are updated
-    unsigned updated;        // slots updated in this iteration
+    int stop_next;    // set by a slot's update; becomes head.stop when all slots are updated
+    unsigned updated; // slots updated in this iteration
     double shift_max;
     long long changes_min;
     long long iterations_max;
@@ -41,40 +41,48 @@ typedef struct km_update_args {
     km_loop *loop;
     km_slot_record *slots;
     unsigned char *active;
-    void *centroids;       // [copies][S][d] of the plan's type
-    const double *totals;  // [copies][S][d + 1]
-    double *weights;       // [copies][S]: of the last pass of each slot
-    const unsigned char *given_up; // [copies][S]: clusters for which relocation found no point; they may stay empty
+    void *centroids;      // [copies][S][d] of the plan's type
+    const double *totals; // [copies][S][d + 1]
+    double *weights;      // [copies][S]: of the last pass of each slot
+    const unsigned char
+        *given_up; // [copies][S]: clusters for which relocation found no point; they may stay empty
     unsigned long long *changes; // per slot, or NULL
 } km_update_args;
 
 typedef struct km_seed_args {
-    const void *points;          // of the plan's type
-    const double *weights;       // or NULL
+    const void *points;    // of the plan's type
+    const double *weights; // or NULL
     long long n;
-    long long units;             // of KM_UNIT_POINTS
-    const double *unit_weights;  // [units]
-    void *nearest;               // [chains][n] of the plan's type: squared distance to the nearest pick
-    long long *picks;            // [chains][picks_count]
+    long long units;            // of KM_UNIT_POINTS
+    const double *unit_weights; // [units]
+    void *nearest;              // [chains][n] of the plan's type: squared distance to the nearest pick
+    long long *picks;           // [chains][picks_count]
     long long picks_count;
-    long long *candidates;       // [2][chains][KM_CANDIDATES_MAX]; pick p uses half p % 2
-    double *unit_sums;           // [chains][KM_CANDIDATES_MAX][units], of the last pass
+    long long *candidates; // [2][chains][KM_CANDIDATES_MAX]; pick p uses half p % 2
+    double *unit_sums;     // [chains][KM_CANDIDATES_MAX][units], of the last pass
     int chains;
     unsigned long long seed;
-    long long first_restart;     // of chain 0
+    long long first_restart; // of chain 0
 } km_seed_args;
 
 typedef struct km_assign_args {
     const void *points;
-    long long first, count;    // of the points, a whole number of blocks but for the last
-    const double *centroids;   // rows of all members
-    const int *ks;             // per member
-    const long long *rows;     // per member: its first row of centroids
-    int *labels;               // [members][count]
-    double *nearest;           // [members][count]: squared distance
-    double *margin;            // [members][count], or NULL
+    long long first, count;  // of the points, a whole number of blocks but for the last
+    const double *centroids; // rows of all members
+    const int *ks;           // per member
+    const long long *rows;   // per member: its first row of centroids
+    int *labels;             // [members][count]
+    double *nearest;         // [members][count]: squared distance
+    double *margin;          // [members][count], or NULL
 } km_assign_args;
 
-enum { KM_FINISH_COUNT, KM_FINISH_WEIGHT, KM_FINISH_SSE, KM_FINISH_DISTANCE, KM_FINISH_MARGIN, KM_FINISH_SUMS };
+enum {
+    KM_FINISH_COUNT,
+    KM_FINISH_WEIGHT,
+    KM_FINISH_SSE,
+    KM_FINISH_DISTANCE,
+    KM_FINISH_MARGIN,
+    KM_FINISH_SUMS
+};
 
 #endif

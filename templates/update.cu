@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Update: one block a slot turns totals into new centroids and decides what the slot does next. The host looks at
 // the outcome only after several iterations.
 

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+// NVRTC: emitted text to a cubin for one architecture. A cubin rather than PTX: PTX of a newer NVRTC does not load
+// on an older driver, machine code does.
+#include "../file.h"
+#include "driver.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Text that contains this line asks for the architecture's own instructions (wgmma and the like).
+#define ARCH_SPECIFIC "// needs: arch-specific"
+
+// -lineinfo: profilers and sanitizers show the emitted file's lines; -v: registers and spills go to the log.
+static const char *const options_of_all[] = {"--std=c++17", "--generate-line-info", "--ptxas-options=-v",
+                                             "--fmad=true"};
+enum { OPTIONS_OF_ALL = sizeof options_of_all / sizeof options_of_all[0] };
+
+void km_nvrtc_id(char *text, int64_t size, const km_nvrtc *nvrtc, int arch) {
+    int64_t at = snprintf(text, (size_t)size, "nvrtc %d.%d sm_%d", nvrtc->major, nvrtc->minor, arch);
+    for (int i = 0; i < OPTIONS_OF_ALL && at < size; i++)
+        at += snprintf(text + at, (size_t)(size - at), " %s", options_of_all[i]);
+}
+
+// The first "PATH(LINE): error: WHAT" of the log, as "line LINE: WHAT".
+static void first_error(char *text, size_t size, const char *log) {
+    const char *mark = strstr(log, "): error");
+    snprintf(text, size, "it gave no reason");
+    if (!mark) return;
+    const char *open = mark, *what = strchr(mark + 2, ':');
+    while (open > log && *open != '(') open--;
+    if (what) snprintf(text, size, "line %d:%.*s", atoi(open + 1), (int)strcspn(what + 1, "\n"), what + 1);
+}
+
+static km_status keep_log(char **out, const km_nvrtc *nvrtc, km_nvrtc_program program, const char *log_path,
+                          km_error *err) {
+    size_t size = 0;
+    if (nvrtc->nvrtcGetProgramLogSize(program, &size) != 0) size = 0;
+    char *log = calloc(size + 1, 1);
+    if (!log) return km_fail_memory(err, "the compiler's log", (int64_t)size + 1);
+    if (size) nvrtc->nvrtcGetProgramLog(program, log);
+    *out = log;
+    return log_path ? km_file_write(log_path, log, (int64_t)strlen(log), err) : KM_OK;
+}
+
+km_status km_nvrtc_compile(const km_nvrtc *nvrtc, int arch, const char *source_path, const char *binary_path,
+                           const char *log_path, km_error *err) {
+    km_status status = KM_OK;
+    km_nvrtc_program program = NULL;
+    char *text = NULL, *log = NULL, *cubin = NULL;
+    int64_t text_size;
+    size_t cubin_size = 0;
+    char arch_option[48];
+    const char *options[OPTIONS_OF_ALL + 1] = {arch_option};
+    KM_TRY(km_file_read(&text, &text_size, source_path, 0, err));
+    snprintf(arch_option, sizeof arch_option, "--gpu-architecture=sm_%d%s", arch,
+             arch >= 90 && strstr(text, ARCH_SPECIFIC) ? "a" : "");
+    memcpy(options + 1, options_of_all, sizeof options_of_all);
+    int result = nvrtc->nvrtcCreateProgram(&program, text, source_path, 0, NULL, NULL);
+    if (result != 0) {
+        status = km_fail(err, KM_ERROR_COMPILE, "nvrtcCreateProgram: %s", nvrtc->nvrtcGetErrorString(result));
+        goto done;
+    }
+    result = nvrtc->nvrtcCompileProgram(program, OPTIONS_OF_ALL + 1, options);
+    KM_TRY_GOTO(keep_log(&log, nvrtc, program, log_path, err));
+    if (result != 0) {
+        char what[512];
+        first_error(what, sizeof what, log);
+        status = km_fail(err, KM_ERROR_COMPILE, "nvrtc %d.%d refused %s %s (%s)%s%s", nvrtc->major,
+                         nvrtc->minor, source_path, what, nvrtc->nvrtcGetErrorString(result),
+                         log_path ? "; whole log in " : "", log_path ? log_path : "");
+        goto done;
+    }
+    if (nvrtc->nvrtcGetCUBINSize(program, &cubin_size) != 0 || cubin_size == 0) {
+        status = km_fail(err, KM_ERROR_COMPILE, "nvrtc %d.%d made no machine code of %s for sm_%d",
+                         nvrtc->major, nvrtc->minor, source_path, arch);
+        goto done;
+    }
+    cubin = malloc(cubin_size);
+    if (!cubin) {
+        status = km_fail_memory(err, "the machine code", (int64_t)cubin_size);
+        goto done;
+    }
+    nvrtc->nvrtcGetCUBIN(program, cubin);
+    status = km_file_write(binary_path, cubin, (int64_t)cubin_size, err);
+done:
+    if (program) nvrtc->nvrtcDestroyProgram(&program);
+    free(text);
+    free(log);
+    free(cubin);
+    return status;
+}

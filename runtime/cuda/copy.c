@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT
+// Device memory, and bytes between host and device. Memory of the user is pageable, which the device cannot fetch by
+// itself: large copies go through pinned buffers that several threads fill while the buffers before are on their way.
+#include "cuda.h"
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SLICE_BYTES = 256 << 10,
+    COPY_THREADS_MAX = 16
+}; // what one thread copies at a time; more gain nothing
+
+km_status km_cuda_reserve(km_cuda_engine *engine, km_cuda_memory *memory, int64_t bytes, const char *what,
+                          km_error *err) {
+    const km_driver *driver = engine->driver;
+    if (memory->bytes >= bytes) return KM_OK;
+    km_cuda_release(engine, memory);
+    if (driver->cuMemAlloc(&memory->address, (size_t)bytes) != 0) {
+        size_t left = 0, all = 0;
+        memory->address = 0;
+        driver->cuMemGetInfo(&left, &all);
+        return km_fail(
+            err, KM_ERROR_MEMORY,
+            "%s needs %.2f GiB on the device, %.2f of %.2f GiB are free: use fewer restarts in flight, "
+            "float32, or a device with more memory",
+            what, (double)bytes / 0x1p30, (double)left / 0x1p30, (double)all / 0x1p30);
+    }
+    memory->bytes = bytes;
+    return KM_OK;
+}
+
+void km_cuda_release(km_cuda_engine *engine, km_cuda_memory *memory) {
+    if (memory->address) {
+        engine->driver->cuStreamSynchronize(engine->stream);
+        engine->driver->cuMemFree(memory->address);
+    }
+    *memory = (km_cuda_memory){0};
+}
+
+km_status km_cuda_wait(km_cuda_engine *engine, km_error *err) {
+    km_status status = KM_OK;
+    const km_driver *driver = engine->driver;
+    KM_CU(cuStreamSynchronize(engine->stream));
+done:
+    return status;
+}
+
+km_status km_cuda_launch(km_cuda_engine *engine, km_cu_function function, int64_t grid_x, int64_t grid_y,
+                         void **arguments, km_error *err) {
+    km_status status = KM_OK;
+    const km_driver *driver = engine->driver;
+    KM_CU(cuLaunchKernel(function, (unsigned)grid_x, (unsigned)grid_y, 1, KM_THREADS, 1, 1, 0, engine->stream,
+                         arguments, NULL));
+done:
+    return status;
+}
+
+km_status km_cuda_put(km_cuda_engine *engine, km_cu_ptr to, const void *from, int64_t bytes, km_error *err) {
+    km_status status = KM_OK;
+    const km_driver *driver = engine->driver;
+    KM_CU(cuMemcpyHtoDAsync(to, from, (size_t)bytes, engine->stream));
+    KM_CU(cuStreamSynchronize(engine->stream));
+done:
+    return status;
+}
+
+km_status km_cuda_get(km_cuda_engine *engine, void *to, km_cu_ptr from, int64_t bytes, km_error *err) {
+    km_status status = KM_OK;
+    const km_driver *driver = engine->driver;
+    KM_CU(cuMemcpyDtoHAsync(to, from, (size_t)bytes, engine->stream));
+    KM_CU(cuStreamSynchronize(engine->stream));
+done:
+    return status;
+}
+
+km_status km_cuda_clear(km_cuda_engine *engine, km_cu_ptr to, int value, int64_t bytes, km_error *err) {
+    km_status status = KM_OK;
+    const km_driver *driver = engine->driver;
+    if (bytes > 0) KM_CU(cuMemsetD8Async(to, (unsigned char)value, (size_t)bytes, engine->stream));
+done:
+    return status;
+}
+
+// Pinned buffers, made at the first large copy and kept; small jobs get small ones, as pinning takes time.
+static km_status reserve_staging(km_cuda_engine *engine, int64_t bytes, km_error *err) {
+    km_status status = KM_OK;
+    const km_driver *driver = engine->driver;
+    if (bytes > KM_STAGING_BYTES) bytes = KM_STAGING_BYTES;
+    if (engine->staging_bytes >= bytes) return KM_OK;
+    for (int i = 0; i < KM_STAGING_COUNT; i++) {
+        if (engine->staging[i]) driver->cuMemFreeHost(engine->staging[i]);
+        engine->staging[i] = NULL;
+    }
+    engine->staging_bytes = 0;
+    for (int i = 0; i < KM_STAGING_COUNT; i++) {
+        KM_CU(cuMemAllocHost(&engine->staging[i], (size_t)bytes));
+        if (!engine->staged[i]) KM_CU(cuEventCreate(&engine->staged[i], KM_CU_EVENT_NO_TIMING));
+    }
+    engine->staging_bytes = bytes;
+done:
+    return status;
+}
+
+// One buffer filled by all threads. Pieces are never cut: a piece is a whole number of rows.
+static km_status fill_buffer(const km_cuda_engine *engine, char *buffer, const void *from, int64_t first,
+                             int64_t bytes, int64_t piece, km_cuda_fill fill, km_error *err) {
+    int64_t slice = SLICE_BYTES / piece > 0 ? SLICE_BYTES / piece * piece : piece;
+    int64_t count = km_divide_up(bytes, slice);
+    int threads = (int)(engine->threads < COPY_THREADS_MAX ? engine->threads : COPY_THREADS_MAX);
+    if (threads > count) threads = (int)count;
+    km_status status = KM_OK;
+    km_error first_err = {""};
+#pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
+    for (int64_t s = 0; s < count; s++) {
+        int64_t at = s * slice, here = bytes - at < slice ? bytes - at : slice;
+        if (!fill) {
+            memcpy(buffer + at, (const char *)from + first + at, (size_t)here);
+            continue;
+        }
+        km_error slice_err = {""};
+        km_status slice_status = fill(buffer + at, from, first + at, here, &slice_err);
+        if (slice_status == KM_OK) continue;
+#pragma omp critical(km_cuda_fill)
+        if (status == KM_OK) {
+            status = slice_status;
+            first_err = slice_err;
+        }
+    }
+    return status == KM_OK ? KM_OK : km_fail(err, status, "%s", first_err.text);
+}
+
+km_status km_cuda_upload(km_cuda_engine *engine, km_cu_ptr to, const void *from, int64_t bytes,
+                         int64_t piece_bytes, km_cuda_fill fill, km_error *err) {
+    km_status status = KM_OK;
+    const km_driver *driver = engine->driver;
+    int64_t piece = piece_bytes > 0 ? piece_bytes : 1;
+    KM_TRY(reserve_staging(engine, bytes > piece ? bytes : piece, err));
+    int64_t chunk = engine->staging_bytes / piece * piece;
+    if (chunk == 0)
+        return km_fail(err, KM_ERROR_INTERNAL, "a row of %lld bytes is larger than a buffer",
+                       (long long)piece);
+    for (int64_t at = 0, turn = 0; at < bytes; at += chunk, turn++) {
+        int64_t here = bytes - at < chunk ? bytes - at : chunk;
+        int b = (int)(turn % KM_STAGING_COUNT);
+        if (turn >= KM_STAGING_COUNT) KM_CU(cuEventSynchronize(engine->staged[b]));
+        KM_TRY_GOTO(fill_buffer(engine, engine->staging[b], from, at, here, piece, fill, err));
+        KM_CU(cuMemcpyHtoDAsync(to + (km_cu_ptr)at, engine->staging[b], (size_t)here, engine->stream));
+        KM_CU(cuEventRecord(engine->staged[b], engine->stream));
+    }
+    KM_CU(cuStreamSynchronize(engine->stream));
+done:
+    if (status != KM_OK) driver->cuStreamSynchronize(engine->stream); // nothing may read the buffers any more
+    return status;
+}
+
+static void drain_buffer(const km_cuda_engine *engine, char *to, const char *buffer, int64_t bytes) {
+    int64_t count = km_divide_up(bytes, SLICE_BYTES);
+    int threads = (int)(engine->threads < COPY_THREADS_MAX ? engine->threads : COPY_THREADS_MAX);
+    if (threads > count) threads = (int)count;
+#pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
+    for (int64_t s = 0; s < count; s++) {
+        int64_t at = s * SLICE_BYTES;
+        memcpy(to + at, buffer + at, (size_t)(bytes - at < SLICE_BYTES ? bytes - at : SLICE_BYTES));
+    }
+}
+
+km_status km_cuda_download(km_cuda_engine *engine, void *to, km_cu_ptr from, int64_t bytes, km_error *err) {
+    km_status status = KM_OK;
+    const km_driver *driver = engine->driver;
+    if (bytes <= SLICE_BYTES) return km_cuda_get(engine, to, from, bytes, err);
+    KM_TRY(reserve_staging(engine, bytes, err));
+    int64_t chunk = engine->staging_bytes, chunks = km_divide_up(bytes, chunk);
+    // Buffer t is asked for while buffer t - 2 is emptied.
+    for (int64_t turn = 0; turn < chunks + 2; turn++) {
+        if (turn < chunks) {
+            int64_t at = turn * chunk, here = bytes - at < chunk ? bytes - at : chunk;
+            int b = (int)(turn % KM_STAGING_COUNT);
+            KM_CU(cuMemcpyDtoHAsync(engine->staging[b], from + (km_cu_ptr)at, (size_t)here, engine->stream));
+            KM_CU(cuEventRecord(engine->staged[b], engine->stream));
+        }
+        if (turn >= 2) {
+            int64_t at = (turn - 2) * chunk, here = bytes - at < chunk ? bytes - at : chunk;
+            int b = (int)((turn - 2) % KM_STAGING_COUNT);
+            KM_CU(cuEventSynchronize(engine->staged[b]));
+            drain_buffer(engine, (char *)to + at, engine->staging[b], here);
+        }
+    }
+done:
+    if (status != KM_OK) driver->cuStreamSynchronize(engine->stream);
+    return status;
+}

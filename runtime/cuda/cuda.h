@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+// The CUDA backend: what its files share. device.c opens devices and loads kernels; engine.c holds memory, slots and
+// the loop; copy.c moves bytes; load.c, seed.c, relocate.c and finish.c are the steps around the pass. The kernels
+// are the emitted text: templates/*.cu, with templates/abi_cuda.h and steps_cuda.h between the two sides.
+#ifndef KM_RUNTIME_CUDA_CUDA_H
+#define KM_RUNTIME_CUDA_CUDA_H
+#include "../../templates/abi_cuda.h"
+#include "../../templates/steps_cuda.h"
+#include "../backend.h"
+#include "driver.h"
+
+enum {
+    KM_STAGING_COUNT = 4,       // pinned buffers that copies rotate through
+    KM_STAGING_BYTES = 8 << 20, // each, at most
+    KM_QUEUE_PASSES = 8,        // iterations of one graph: queued between two looks by the host
+    KM_FINISH_POINT_BYTES =
+        20, // scratch of the finishing pass, a point and member: label, distance, margin ...
+    KM_FINISH_BYTES_MAX = 1 << 30 // ... of so many points at a time that it stays below this
+};
+
+// Every kernel of templates/steps.cu that is called by name: looked up when a module is loaded.
+#define KM_STEP_KERNELS(X)                                                                                   \
+    X(load_sums_f32)                                                                                         \
+    X(load_sums_f64)                                                                                         \
+    X(load_reduce)                                                                                           \
+    X(load_transform_f32)                                                                                    \
+    X(load_transform_f64)                                                                                    \
+    X(load_squares)                                                                                          \
+    X(load_weights)                                                                                          \
+    X(load_add)                                                                                              \
+    X(rows)                                                                                                  \
+    X(seed_draw)                                                                                             \
+    X(seed_pass)                                                                                             \
+    X(update)                                                                                                \
+    X(assign)                                                                                                \
+    X(finish_blocks)                                                                                         \
+    X(finish_add)                                                                                            \
+    X(farthest_block)                                                                                        \
+    X(farthest_pick)
+
+typedef struct km_cuda_device {
+    km_device base;
+    const km_driver *driver;
+    km_nvrtc nvrtc;           // library NULL: not found ...
+    char nvrtc_missing[1024]; // ... and why
+    km_cu_device handle;
+    km_cu_context context; // the primary one
+} km_cuda_device;
+
+typedef struct km_cuda_kernels {
+    km_kernels base;
+    km_cu_module module;
+#define KM_STEP_MEMBER(name) km_cu_function name;
+    KM_STEP_KERNELS(KM_STEP_MEMBER)
+#undef KM_STEP_MEMBER
+    km_pass_facts facts;
+    km_pass_launch *launches;
+    km_cu_function *functions; // of the launches
+    km_cu_ptr constants;       // of the symbol km_constants; 0: none
+} km_cuda_kernels;
+
+// Device memory that grows when a step needs more and is freed with the engine.
+typedef struct km_cuda_memory {
+    km_cu_ptr address;
+    int64_t bytes;
+} km_cuda_memory;
+
+typedef struct km_cuda_engine {
+    km_engine base;
+    const km_cuda_device *device;
+    const km_cuda_kernels *kernels;
+    const km_driver *driver;
+    const km_log *log;
+    int64_t threads;    // of the host, for copies
+    int64_t real_bytes; // of one element of the plan's type
+    int64_t copies, clusters_sum, units_count, blocks_count;
+    int64_t *offsets; // ks_count: first row of each K
+    km_cu_stream stream;
+
+    void *staging[KM_STAGING_COUNT]; // pinned, staging_bytes each
+    km_cu_event staged[KM_STAGING_COUNT];
+    int64_t staging_bytes;
+
+    km_cuda_memory points, pass_weights, weights, unit_weights, box; // the data
+    km_cuda_memory centroids, totals, slot_weights, given_up, active, changes, labels, workspace;
+    km_cuda_memory state;         // km_loop, then a km_slot_record per slot
+    void *mirror;                 // of `state`, pinned
+    km_cuda_memory scratch, work; // of the steps; their contents live within one call
+    km_cu_graph_exec one, many;   // 1 and KM_QUEUE_PASSES iterations
+    double total_square;
+} km_cuda_engine;
+
+// device.c
+int km_cuda_device_count(void);
+km_status km_cuda_device_open(km_device **out, int ordinal, const char *compiler, const km_log *log,
+                              km_error *err);
+void km_cuda_device_close(km_device **base);
+void km_cuda_compiler_id(char *text, int64_t size, km_device *base, const km_plan *plan);
+km_status km_cuda_compile(km_device *base, const km_source *source, const char *source_path,
+                          const char *binary_path, const char *log_path, km_error *err);
+km_status km_cuda_kernels_load(km_kernels **out, km_device *base, const km_plan *plan,
+                               const char *binary_path, km_error *err);
+void km_cuda_kernels_unload(km_kernels **base);
+// The device's context becomes the calling thread's, until km_cuda_leave.
+km_status km_cuda_enter(const km_cuda_device *device, km_error *err);
+void km_cuda_leave(const km_cuda_device *device);
+
+// copy.c
+km_status km_cuda_reserve(km_cuda_engine *engine, km_cuda_memory *memory, int64_t bytes, const char *what,
+                          km_error *err);
+void km_cuda_release(km_cuda_engine *engine, km_cuda_memory *memory);
+// Fills `bytes` of host memory from `first` on; called from several threads at once.
+typedef km_status (*km_cuda_fill)(void *out, const void *from, int64_t first, int64_t bytes, km_error *err);
+// Copies through the pinned buffers: `fill` (NULL: plain memory at `from`) writes pieces of `piece_bytes` (0: any) into
+// them on several threads, while the device fetches the buffers before.
+km_status km_cuda_upload(km_cuda_engine *engine, km_cu_ptr to, const void *from, int64_t bytes,
+                         int64_t piece_bytes, km_cuda_fill fill, km_error *err);
+km_status km_cuda_download(km_cuda_engine *engine, void *to, km_cu_ptr from, int64_t bytes, km_error *err);
+// Small copies, finished on return.
+km_status km_cuda_put(km_cuda_engine *engine, km_cu_ptr to, const void *from, int64_t bytes, km_error *err);
+km_status km_cuda_get(km_cuda_engine *engine, void *to, km_cu_ptr from, int64_t bytes, km_error *err);
+km_status km_cuda_clear(km_cuda_engine *engine, km_cu_ptr to, int value, int64_t bytes, km_error *err);
+km_status km_cuda_wait(km_cuda_engine *engine, km_error *err);
+// Queues a kernel of KM_THREADS threads a block.
+km_status km_cuda_launch(km_cuda_engine *engine, km_cu_function function, int64_t grid_x, int64_t grid_y,
+                         void **arguments, km_error *err);
+
+// engine.c
+// What the pass needs beside the points, once n is known; runs the launches of KM_STAGE_LOAD.
+km_status km_cuda_prepare(km_cuda_engine *engine, km_error *err);
+km_slot_record *km_cuda_records(km_cuda_engine *engine);                           // in the mirror
+km_status km_cuda_record_put(km_cuda_engine *engine, int64_t slot, km_error *err); // mirror to device
+int64_t km_cuda_slot_row(const km_cuda_engine *engine, int64_t slot); // first row in centroids and totals
+int64_t km_cuda_slot_k(const km_cuda_engine *engine, int64_t slot);
+// Centroids as doubles to rows of the plan's type on the device.
+km_status km_cuda_put_rows(km_cuda_engine *engine, int64_t first_row, const double *rows, int64_t count,
+                           km_error *err);
+km_status km_cuda_get_rows(km_cuda_engine *engine, double *rows, int64_t first_row, int64_t count,
+                           km_error *err);
+
+// The steps, as km_backend has them; the caller has entered the context.
+km_status km_cuda_load(km_cuda_engine *engine, km_data_stats *stats, const km_data *data,
+                       km_load_params *params, km_error *err);
+km_status km_cuda_seed(km_cuda_engine *engine, int64_t *indices, int64_t first_restart, int64_t chains_count,
+                       int64_t picks, uint64_t seed, int (*progress)(void *user, int64_t picks_done),
+                       void *progress_user, km_error *err);
+km_status km_cuda_rows(km_cuda_engine *engine, double *out, const int64_t *indices, int64_t count,
+                       km_error *err);
+km_status km_cuda_relocate(km_cuda_engine *engine, int64_t slot, int64_t *moved, km_error *err);
+km_status km_cuda_finish(km_cuda_engine *engine, km_finish_member *members, int64_t count, km_error *err);
+
+static inline int64_t km_divide_up(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+#endif

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: MIT
+// CUDA devices, and modules loaded on them.
+#include "cuda.h"
+#include "../file.h"
+#include "../module.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int km_cuda_device_count(void) {
+    const km_driver *driver = km_driver_get(NULL);
+    int count = 0;
+    return driver && driver->cuDeviceGetCount(&count) == 0 && count > 0 ? count : 0;
+}
+
+// FP32 and FP64 FMA lanes of one multiprocessor: NVIDIA's CUDA C++ programming guide, table of arithmetic
+// throughput. Architectures that are not listed are taken like the nearest listed one below.
+static void lanes_of(double *fp32, double *fp64, int arch) {
+    static const struct {
+        int arch, fp32, fp64;
+    } table[] = {{50, 128, 4}, {60, 64, 32},  {61, 128, 4},   {70, 64, 32},  {75, 64, 2},  {80, 64, 32},
+                 {86, 128, 2}, {90, 128, 64}, {100, 128, 64}, {103, 128, 2}, {120, 128, 2}};
+    *fp32 = 128;
+    *fp64 = 4;
+    for (size_t i = 0; i < sizeof table / sizeof table[0] && table[i].arch <= arch; i++) {
+        *fp32 = table[i].fp32;
+        *fp64 = table[i].fp64;
+    }
+}
+
+static km_status read_facts(km_device_facts *facts, const km_driver *driver, km_cu_device handle,
+                            km_error *err) {
+    km_status status = KM_OK;
+    int major, minor, clock_khz, memory_khz, bus_bits, units, l2, registers, shared_unit, shared_block;
+    size_t memory;
+    const struct {
+        int *value, attribute;
+    } wanted[] = {{&major, KM_CU_ATTR_MAJOR},
+                  {&minor, KM_CU_ATTR_MINOR},
+                  {&clock_khz, KM_CU_ATTR_CLOCK_KHZ},
+                  {&memory_khz, KM_CU_ATTR_MEMORY_CLOCK_KHZ},
+                  {&bus_bits, KM_CU_ATTR_MEMORY_BUS_BITS},
+                  {&units, KM_CU_ATTR_UNITS},
+                  {&l2, KM_CU_ATTR_L2_BYTES},
+                  {&registers, KM_CU_ATTR_REGISTERS_PER_UNIT},
+                  {&shared_unit, KM_CU_ATTR_SHARED_PER_UNIT},
+                  {&shared_block, KM_CU_ATTR_SHARED_OPTIN}};
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
+        KM_CU(cuDeviceGetAttribute(wanted[i].value, wanted[i].attribute, handle));
+    *facts = (km_device_facts){.size = sizeof *facts,
+                               .target = {KM_TARGET_CUDA, major * 10 + minor},
+                               .units = units,
+                               .registers_per_unit = registers,
+                               .registers_per_thread = 255,
+                               .shared_bytes_per_unit = shared_unit,
+                               .shared_bytes_per_block = shared_block,
+                               .cache_bytes = l2,
+                               .bandwidth_gbs = 2.0 * memory_khz * 1e3 * bus_bits / 8 * 1e-9,
+                               .clock_ghz = clock_khz * 1e-6};
+    lanes_of(&facts->fp32_per_cycle, &facts->fp64_per_cycle, major * 10 + minor);
+    KM_CU(cuDeviceGetName(facts->name, sizeof facts->name, handle));
+    KM_CU(cuDeviceTotalMem(&memory, handle));
+    facts->memory_bytes = (int64_t)memory;
+done:
+    return status;
+}
+
+km_status km_cuda_device_open(km_device **out, int ordinal, const char *compiler, const km_log *log,
+                              km_error *err) {
+    const char *why = NULL;
+    const km_driver *driver = km_driver_get(&why);
+    *out = NULL;
+    if (!driver) return km_fail(err, KM_ERROR_DEVICE, "no CUDA device: %s; or use the CPU", why);
+    km_status status = KM_OK;
+    int count = 0;
+    km_cuda_device *device = calloc(1, sizeof *device);
+    if (!device) return km_fail_memory(err, "a device", sizeof *device);
+    device->driver = driver;
+    device->base.backend = &km_backend_cuda;
+    KM_CU(cuDeviceGetCount(&count));
+    if (ordinal < 0 || ordinal >= count) {
+        status =
+            km_fail(err, KM_ERROR_DEVICE, "there is no CUDA device %d; this machine has %d", ordinal, count);
+        goto done;
+    }
+    KM_CU(cuDeviceGet(&device->handle, ordinal));
+    KM_TRY_GOTO(read_facts(&device->base.facts, driver, device->handle, err));
+    KM_CU(cuDevicePrimaryCtxRetain(&device->context, device->handle));
+    km_error missing = {""};
+    if (km_nvrtc_open(&device->nvrtc, compiler, driver->version / 1000, &missing) != KM_OK)
+        snprintf(device->nvrtc_missing, sizeof device->nvrtc_missing, "%s", missing.text);
+    device->base.facts.has_compiler = device->nvrtc.library != NULL;
+    km_log_line(log, KM_LOG_DEBUG, "device: %s, sm_%d, driver for CUDA %d.%d, %s%s", device->base.facts.name,
+                device->base.facts.target.arch, driver->version / 1000, driver->version % 1000 / 10,
+                device->nvrtc.library ? "NVRTC " : "no NVRTC", device->nvrtc.path);
+    *out = &device->base;
+    device = NULL;
+done:
+    if (device) {
+        if (device->context) driver->cuDevicePrimaryCtxRelease(device->handle);
+        free(device);
+    }
+    return status;
+}
+
+void km_cuda_device_close(km_device **base) {
+    km_cuda_device *device = (km_cuda_device *)*base;
+    if (!device) return;
+    km_nvrtc_close(&device->nvrtc);
+    device->driver->cuDevicePrimaryCtxRelease(device->handle);
+    free(device);
+    *base = NULL;
+}
+
+km_status km_cuda_enter(const km_cuda_device *device, km_error *err) {
+    km_status status = KM_OK;
+    const km_driver *driver = device->driver;
+    KM_CU(cuCtxPushCurrent(device->context));
+done:
+    return status;
+}
+
+void km_cuda_leave(const km_cuda_device *device) {
+    km_cu_context context;
+    device->driver->cuCtxPopCurrent(&context);
+}
+
+// Compiling ---------------------------------------------------------------------------------------------------
+
+static int arch_of(const km_cuda_device *device) {
+    return device->base.facts.target.arch;
+}
+
+void km_cuda_compiler_id(char *text, int64_t size, km_device *base, const km_plan *plan) {
+    const km_cuda_device *device = (const km_cuda_device *)base;
+    (void)plan;
+    if (device->nvrtc.library)
+        km_nvrtc_id(text, size, &device->nvrtc, arch_of(device));
+    else
+        snprintf(text, (size_t)size, "no nvrtc");
+}
+
+km_status km_cuda_compile(km_device *base, const km_source *source, const char *source_path,
+                          const char *binary_path, const char *log_path, km_error *err) {
+    const km_cuda_device *device = (const km_cuda_device *)base;
+    (void)source;
+    if (!device->nvrtc.library) return km_fail(err, KM_ERROR_DEVICE, "%s", device->nvrtc_missing);
+    return km_nvrtc_compile(&device->nvrtc, arch_of(device), source_path, binary_path, log_path, err);
+}
+
+// Loading -----------------------------------------------------------------------------------------------------
+
+// Copies an exported table of the module to the host.
+static km_status read_symbol(void *out, int64_t bytes, const km_driver *driver, km_cu_module module,
+                             const char *name, km_error *err) {
+    km_status status = KM_OK;
+    km_cu_ptr address;
+    size_t size;
+    KM_CU(cuModuleGetGlobal(&address, &size, module, name));
+    if ((int64_t)size < bytes) {
+        status = km_fail(err, KM_ERROR_COMPILE, "the source's table %s has %zu bytes, %lld are needed", name,
+                         size, (long long)bytes);
+        goto done;
+    }
+    KM_CU(cuMemcpyDtoHAsync(out, address, (size_t)bytes, NULL));
+    KM_CU(cuStreamSynchronize(NULL));
+done:
+    return status;
+}
+
+static km_status allow_shared(const km_driver *driver, km_cu_function function, int64_t bytes,
+                              km_error *err) {
+    km_status status = KM_OK;
+    if (bytes > 48 * 1024) KM_CU(cuFuncSetAttribute(function, KM_CU_FUNC_MAX_DYNAMIC_SHARED, (int)bytes));
+done:
+    return status;
+}
+
+static km_status load_launches(km_cuda_kernels *kernels, const km_driver *driver, km_error *err) {
+    km_status status = KM_OK;
+    KM_TRY_GOTO(read_symbol(&kernels->facts, sizeof kernels->facts, driver, kernels->module, "km_pass", err));
+    if (kernels->facts.version != KM_ABI_VERSION || kernels->facts.launches_count < 1) {
+        status =
+            km_fail(err, KM_ERROR_COMPILE, "the source was made for another version of kmgen: emit it again");
+        goto done;
+    }
+    int64_t count = kernels->facts.launches_count;
+    kernels->launches = calloc((size_t)count, sizeof *kernels->launches);
+    kernels->functions = calloc((size_t)count, sizeof *kernels->functions);
+    if (!kernels->launches || !kernels->functions) {
+        status = km_fail_memory(err, "the table of launches", count * (int64_t)sizeof *kernels->launches);
+        goto done;
+    }
+    KM_TRY_GOTO(read_symbol(kernels->launches, count * (int64_t)sizeof *kernels->launches, driver,
+                            kernels->module, "km_pass_launches", err));
+    for (int64_t i = 0; i < count; i++) {
+        KM_CU(cuModuleGetFunction(&kernels->functions[i], kernels->module, kernels->launches[i].kernel));
+        KM_TRY_GOTO(allow_shared(driver, kernels->functions[i], kernels->launches[i].shared_bytes, err));
+    }
+done:
+    return status;
+}
+
+static km_status load_module(km_cuda_kernels *kernels, const km_driver *driver, const char *image,
+                             km_error *err) {
+    km_status status = KM_OK;
+    size_t size;
+    KM_CU(cuModuleLoadDataEx(&kernels->module, image, 0, NULL, NULL));
+#define KM_STEP_LOOK_UP(name) KM_CU(cuModuleGetFunction(&kernels->name, kernels->module, "km_" #name));
+    KM_STEP_KERNELS(KM_STEP_LOOK_UP)
+#undef KM_STEP_LOOK_UP
+    // Not every design has constants.
+    if (driver->cuModuleGetGlobal(&kernels->constants, &size, kernels->module, "km_constants") != 0)
+        kernels->constants = 0;
+    status = load_launches(kernels, driver, err);
+done:
+    return status;
+}
+
+km_status km_cuda_kernels_load(km_kernels **out, km_device *base, const km_plan *plan,
+                               const char *binary_path, km_error *err) {
+    km_cuda_device *device = (km_cuda_device *)base;
+    *out = NULL;
+    if (!binary_path)
+        return km_fail(err, KM_ERROR_PLAN, "the design %s does not run on a CUDA device",
+                       km_design_name(plan->design));
+    km_status status = KM_OK;
+    char *image = NULL;
+    int64_t size;
+    km_cuda_kernels *kernels = calloc(1, sizeof *kernels);
+    if (!kernels) return km_fail_memory(err, "a module", sizeof *kernels);
+    kernels->base.device = base;
+    kernels->base.plan = plan;
+    status = km_file_read(&image, &size, binary_path, 0, err);
+    if (status == KM_OK) status = km_cuda_enter(device, err);
+    if (status == KM_OK) {
+        status = load_module(kernels, device->driver, image, err);
+        km_cuda_leave(device);
+    }
+    free(image);
+    *out = &kernels->base;
+    if (status != KM_OK) km_cuda_kernels_unload(out);
+    return status;
+}
+
+void km_cuda_kernels_unload(km_kernels **base) {
+    km_cuda_kernels *kernels = (km_cuda_kernels *)*base;
+    if (!kernels) return;
+    const km_cuda_device *device = (const km_cuda_device *)kernels->base.device;
+    if (kernels->module && km_cuda_enter(device, NULL) == KM_OK) {
+        device->driver->cuModuleUnload(kernels->module);
+        km_cuda_leave(device);
+    }
+    free(kernels->launches);
+    free(kernels->functions);
+    free(kernels);
+    *base = NULL;
+}

@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: MIT
+// The engine: memory, slots, and the loop of passes and updates on the device's own pace.
+#include "cuda.h"
+#include "../module.h"
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(KM_PHASE_IDLE == (int)KM_SLOT_IDLE && KM_PHASE_RUNNING == (int)KM_SLOT_RUNNING &&
+                   KM_PHASE_LAST == (int)KM_SLOT_LAST && KM_PHASE_EMPTY == (int)KM_SLOT_EMPTY &&
+                   KM_PHASE_DONE == (int)KM_SLOT_DONE,
+               "the device writes these numbers");
+
+enum { RECORDS_AT = 256 }; // of the slots' records behind km_loop in `state`
+_Static_assert(sizeof(km_loop) <= RECORDS_AT, "the records stand behind the loop's control");
+
+static km_cuda_engine *engine_of(km_engine *base) {
+    return (km_cuda_engine *)base;
+}
+
+static km_loop *mirror_loop(km_cuda_engine *engine) {
+    return (km_loop *)engine->mirror;
+}
+
+km_slot_record *km_cuda_records(km_cuda_engine *engine) {
+    return (km_slot_record *)((char *)engine->mirror + RECORDS_AT);
+}
+
+static int64_t state_bytes(const km_cuda_engine *engine) {
+    return RECORDS_AT + engine->base.slots_count * (int64_t)sizeof(km_slot_record);
+}
+
+int64_t km_cuda_slot_k(const km_cuda_engine *engine, int64_t slot) {
+    const km_spec *spec = &engine->base.plan->spec;
+    return spec->clusters[slot % spec->clusters_count];
+}
+
+int64_t km_cuda_slot_row(const km_cuda_engine *engine, int64_t slot) {
+    int64_t ks = engine->base.plan->spec.clusters_count;
+    return slot / ks * engine->clusters_sum + engine->offsets[slot % ks];
+}
+
+// Making and ending -------------------------------------------------------------------------------------------
+
+static km_status engine_init(km_cuda_engine *engine, const km_kernels *kernels, int64_t threads,
+                             km_error *err) {
+    const km_plan *plan = kernels->plan;
+    int64_t ks = plan->spec.clusters_count;
+    engine->base =
+        (km_engine){.backend = &km_backend_cuda, .kernels = kernels, .plan = plan, .d = plan->spec.features};
+    engine->kernels = (const km_cuda_kernels *)kernels;
+    engine->device = (const km_cuda_device *)kernels->device;
+    engine->driver = engine->device->driver;
+    engine->threads = threads > 0 ? threads : omp_get_num_procs();
+    engine->real_bytes = plan->spec.type == KM_FLOAT32 ? 4 : 8;
+    engine->copies = km_plan_get(plan, "restarts_in_flight");
+    if (engine->copies < 1) engine->copies = 1;
+    engine->base.slots_count = engine->copies * ks;
+    engine->offsets = calloc((size_t)ks, sizeof *engine->offsets);
+    if (!engine->offsets) return km_fail_memory(err, "the slots", ks * (int64_t)sizeof *engine->offsets);
+    for (int64_t i = 0; i < ks; i++) {
+        engine->offsets[i] = engine->clusters_sum;
+        engine->clusters_sum += plan->spec.clusters[i];
+    }
+    return KM_OK;
+}
+
+static km_status engine_open(km_cuda_engine *engine, km_error *err) {
+    km_status status = KM_OK;
+    const km_driver *driver = engine->driver;
+    KM_CU(cuStreamCreate(&engine->stream, KM_CU_STREAM_NON_BLOCKING));
+    KM_CU(cuMemAllocHost(&engine->mirror, (size_t)state_bytes(engine)));
+    memset(engine->mirror, 0, (size_t)state_bytes(engine));
+done:
+    return status;
+}
+
+static void engine_destroy(km_engine **base);
+
+static km_status engine_create(km_engine **out, const km_kernels *kernels, int64_t threads, const km_log *log,
+                               km_error *err) {
+    *out = NULL;
+    km_cuda_engine *engine = calloc(1, sizeof *engine);
+    if (!engine) return km_fail_memory(err, "an engine", sizeof *engine);
+    engine->log = log;
+    km_status status = engine_init(engine, kernels, threads, err);
+    if (status == KM_OK) status = km_cuda_enter(engine->device, err);
+    if (status == KM_OK) {
+        status = engine_open(engine, err);
+        km_cuda_leave(engine->device);
+    }
+    *out = &engine->base;
+    if (status != KM_OK) engine_destroy(out);
+    return status;
+}
+
+static void engine_close(km_cuda_engine *engine) {
+    const km_driver *driver = engine->driver;
+    km_cuda_memory *const memories[] = {
+        &engine->points,    &engine->pass_weights, &engine->weights, &engine->unit_weights,
+        &engine->box,       &engine->centroids,    &engine->totals,  &engine->slot_weights,
+        &engine->given_up,  &engine->active,       &engine->changes, &engine->labels,
+        &engine->workspace, &engine->state,        &engine->scratch, &engine->work};
+    if (engine->stream) driver->cuStreamSynchronize(engine->stream);
+    for (size_t i = 0; i < sizeof memories / sizeof memories[0]; i++) km_cuda_release(engine, memories[i]);
+    for (int i = 0; i < KM_STAGING_COUNT; i++) {
+        if (engine->staging[i]) driver->cuMemFreeHost(engine->staging[i]);
+        if (engine->staged[i]) driver->cuEventDestroy(engine->staged[i]);
+    }
+    if (engine->mirror) driver->cuMemFreeHost(engine->mirror);
+    if (engine->one) driver->cuGraphExecDestroy(engine->one);
+    if (engine->many) driver->cuGraphExecDestroy(engine->many);
+    if (engine->stream) driver->cuStreamDestroy(engine->stream);
+}
+
+static void engine_destroy(km_engine **base) {
+    km_cuda_engine *engine = engine_of(*base);
+    if (!engine) return;
+    if (km_cuda_enter(engine->device, NULL) == KM_OK) {
+        engine_close(engine);
+        km_cuda_leave(engine->device);
+    }
+    free(engine->offsets);
+    free(engine);
+    *base = NULL;
+}
+
+// The pass ----------------------------------------------------------------------------------------------------
+
+static km_pass_args pass_args(const km_cuda_engine *engine, int part) {
+    return (km_pass_args){.control = (const km_control *)(uintptr_t)engine->state.address,
+                          .points = (const void *)(uintptr_t)engine->points.address,
+                          .weights = (const void *)(uintptr_t)engine->pass_weights.address,
+                          .n = engine->base.n,
+                          .centroids = (const void *)(uintptr_t)engine->centroids.address,
+                          .active = (const unsigned char *)(uintptr_t)engine->active.address,
+                          .totals = (double *)(uintptr_t)engine->totals.address,
+                          .labels = (void *)(uintptr_t)engine->labels.address,
+                          .labels_stride = km_divide_up(engine->base.n, KM_ALIGN_BYTES) * KM_ALIGN_BYTES,
+                          .changes = (unsigned long long *)(uintptr_t)engine->changes.address,
+                          .workspace = (void *)(uintptr_t)engine->workspace.address,
+                          .constants = (void *)(uintptr_t)engine->kernels->constants,
+                          .box = (const double *)(uintptr_t)engine->box.address,
+                          .part = part};
+}
+
+static km_status launch_stage(km_cuda_engine *engine, int stage, km_error *err) {
+    km_status status = KM_OK;
+    const km_driver *driver = engine->driver;
+    const km_cuda_kernels *kernels = engine->kernels;
+    for (int i = 0; i < kernels->facts.launches_count; i++) {
+        const km_pass_launch *launch = &kernels->launches[i];
+        if (launch->stage != stage) continue;
+        km_pass_args args = pass_args(engine, launch->part);
+        void *arguments[] = {&args};
+        KM_CU(cuLaunchKernel(kernels->functions[i], launch->grid_x, launch->grid_y, 1, launch->block, 1, 1,
+                             launch->shared_bytes, engine->stream, arguments, NULL));
+    }
+done:
+    return status;
+}
+
+static km_status launch_update(km_cuda_engine *engine, km_error *err) {
+    km_update_args args = {.loop = (km_loop *)(uintptr_t)engine->state.address,
+                           .slots = (km_slot_record *)(uintptr_t)(engine->state.address + RECORDS_AT),
+                           .active = (unsigned char *)(uintptr_t)engine->active.address,
+                           .centroids = (void *)(uintptr_t)engine->centroids.address,
+                           .totals = (const double *)(uintptr_t)engine->totals.address,
+                           .weights = (double *)(uintptr_t)engine->slot_weights.address,
+                           .given_up = (const unsigned char *)(uintptr_t)engine->given_up.address,
+                           .changes = (unsigned long long *)(uintptr_t)engine->changes.address};
+    void *arguments[] = {&args};
+    return km_cuda_launch(engine, engine->kernels->update, engine->base.slots_count, 1, arguments, err);
+}
+
+// Memory of slots and pass, for the points that have come home; everything starts as zero.
+static km_status reserve_slots(km_cuda_engine *engine, km_error *err) {
+    const km_plan *plan = engine->base.plan;
+    const km_pass_facts *facts = &engine->kernels->facts;
+    int64_t d = engine->base.d, n = engine->base.n, slots = engine->base.slots_count;
+    int64_t rows = engine->copies * engine->clusters_sum;
+    int64_t stride = km_divide_up(n, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
+    int64_t label_bytes = plan->spec.clusters[plan->spec.clusters_count - 1] <= 256 ? 1 : 2;
+    int64_t workspace = facts->workspace_bytes + facts->workspace_bytes_per_point * n;
+    struct {
+        km_cuda_memory *memory;
+        int64_t bytes;
+        const char *what;
+    } wanted[] = {
+        {&engine->centroids, rows * d * engine->real_bytes, "the table of centroids"},
+        {&engine->totals, rows * (d + 1) * 8, "the sums of clusters"},
+        {&engine->slot_weights, rows * 8, "the weights of clusters"},
+        {&engine->given_up, rows, "the marks of clusters"},
+        {&engine->active, slots, "the slots"},
+        {&engine->state, state_bytes(engine), "the slots"},
+        {&engine->workspace, workspace > 256 ? workspace : 256, "the workspace of a pass"},
+        {&engine->changes, plan->track_labels ? slots * 8 : 0, "the counts of changed labels"},
+        {&engine->labels, plan->track_labels ? slots * stride * label_bytes : 0,
+         "the labels of members in flight"},
+    };
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        if (wanted[i].bytes == 0) continue;
+        KM_TRY(km_cuda_reserve(engine, wanted[i].memory, wanted[i].bytes, wanted[i].what, err));
+        KM_TRY(km_cuda_clear(engine, wanted[i].memory->address, 0, wanted[i].bytes, err));
+    }
+    return KM_OK;
+}
+
+km_status km_cuda_prepare(km_cuda_engine *engine, km_error *err) {
+    KM_TRY(reserve_slots(engine, err));
+    KM_TRY(launch_stage(engine, KM_STAGE_LOAD, err));
+    return km_cuda_wait(engine, err);
+}
+
+// Slots -------------------------------------------------------------------------------------------------------
+
+km_status km_cuda_record_put(km_cuda_engine *engine, int64_t slot, km_error *err) {
+    const km_slot_record *record = &km_cuda_records(engine)[slot];
+    unsigned char active = record->phase == KM_PHASE_RUNNING || record->phase == KM_PHASE_LAST;
+    km_cu_ptr to = engine->state.address + RECORDS_AT + (km_cu_ptr)slot * sizeof *record;
+    KM_TRY(km_cuda_put(engine, engine->active.address + (km_cu_ptr)slot, &active, 1, err));
+    return km_cuda_put(engine, to, record, sizeof *record, err);
+}
+
+km_status km_cuda_put_rows(km_cuda_engine *engine, int64_t first_row, const double *rows, int64_t count,
+                           km_error *err) {
+    int64_t d = engine->base.d, bytes = count * d * engine->real_bytes;
+    km_cu_ptr to = engine->centroids.address + (km_cu_ptr)(first_row * d * engine->real_bytes);
+    if (engine->real_bytes == 8) return km_cuda_put(engine, to, rows, bytes, err);
+    float *narrow = malloc((size_t)bytes);
+    if (!narrow) return km_fail_memory(err, "centroids", bytes);
+    for (int64_t i = 0; i < count * d; i++) narrow[i] = (float)rows[i];
+    km_status status = km_cuda_put(engine, to, narrow, bytes, err);
+    free(narrow);
+    return status;
+}
+
+km_status km_cuda_get_rows(km_cuda_engine *engine, double *rows, int64_t first_row, int64_t count,
+                           km_error *err) {
+    int64_t d = engine->base.d, bytes = count * d * engine->real_bytes;
+    km_cu_ptr from = engine->centroids.address + (km_cu_ptr)(first_row * d * engine->real_bytes);
+    if (engine->real_bytes == 8) return km_cuda_get(engine, rows, from, bytes, err);
+    float *narrow = malloc((size_t)bytes);
+    if (!narrow) return km_fail_memory(err, "centroids", bytes);
+    km_status status = km_cuda_get(engine, narrow, from, bytes, err);
+    for (int64_t i = 0; status == KM_OK && i < count * d; i++) rows[i] = (double)narrow[i];
+    free(narrow);
+    return status;
+}
+
+static km_status slot_check(const km_cuda_engine *engine, int64_t slot, km_error *err) {
+    if (!engine->points.address) return km_fail(err, KM_ERROR_INTERNAL, "the engine has no points yet");
+    if (slot < 0 || slot >= engine->base.slots_count)
+        return km_fail(err, KM_ERROR_INTERNAL, "slot %lld of %lld", (long long)slot,
+                       (long long)engine->base.slots_count);
+    return KM_OK;
+}
+
+static km_status do_slot_start(km_cuda_engine *engine, int64_t slot, const double *centroids, km_error *err) {
+    int64_t row = km_cuda_slot_row(engine, slot), k = km_cuda_slot_k(engine, slot);
+    KM_TRY(slot_check(engine, slot, err));
+    KM_TRY(km_cuda_put_rows(engine, row, centroids, k, err));
+    KM_TRY(km_cuda_clear(engine, engine->given_up.address + (km_cu_ptr)row, 0, k, err));
+    km_cuda_records(engine)[slot] = (km_slot_record){.phase = KM_PHASE_RUNNING};
+    return km_cuda_record_put(engine, slot, err);
+}
+
+static km_status do_slot_read(km_cuda_engine *engine, int64_t slot, double *centroids, double *weights,
+                              km_error *err) {
+    int64_t row = km_cuda_slot_row(engine, slot), k = km_cuda_slot_k(engine, slot);
+    KM_TRY(slot_check(engine, slot, err));
+    KM_TRY(km_cuda_get_rows(engine, centroids, row, k, err));
+    KM_TRY(km_cuda_get(engine, weights, engine->slot_weights.address + (km_cu_ptr)(row * 8), k * 8, err));
+    km_cuda_records(engine)[slot].phase = KM_PHASE_IDLE;
+    return km_cuda_record_put(engine, slot, err);
+}
+
+// The loop ----------------------------------------------------------------------------------------------------
+
+// A graph of `passes` iterations: it costs one call, and its kernels follow each other without the host.
+static km_status make_graph(km_cu_graph_exec *out, km_cuda_engine *engine, int passes, km_error *err) {
+    km_status status = KM_OK;
+    const km_driver *driver = engine->driver;
+    km_cu_graph graph = NULL;
+    KM_CU(cuStreamBeginCapture(engine->stream, KM_CU_CAPTURE_THREAD_LOCAL));
+    for (int pass = 0; pass < passes && status == KM_OK; pass++) {
+        status = launch_stage(engine, KM_STAGE_PASS, err);
+        if (status == KM_OK) status = launch_update(engine, err);
+    }
+    if (status != KM_OK) {
+        driver->cuStreamEndCapture(engine->stream, &graph);
+        goto done;
+    }
+    KM_CU(cuStreamEndCapture(engine->stream, &graph));
+    KM_CU(cuGraphInstantiate(out, graph, 0));
+done:
+    if (graph) driver->cuGraphDestroy(graph);
+    return status;
+}
+
+// Queues up to `passes` iterations, but no more than one look of the host is worth.
+static km_status queue_passes(km_cuda_engine *engine, int64_t passes, km_error *err) {
+    km_status status = KM_OK;
+    const km_driver *driver = engine->driver;
+    if (!engine->one) {
+        KM_TRY(make_graph(&engine->one, engine, 1, err));
+        KM_TRY(make_graph(&engine->many, engine, KM_QUEUE_PASSES, err));
+    }
+    if (passes >= KM_QUEUE_PASSES) {
+        KM_CU(cuGraphLaunch(engine->many, engine->stream));
+    } else {
+        for (int64_t pass = 0; pass < passes; pass++) KM_CU(cuGraphLaunch(engine->one, engine->stream));
+    }
+done:
+    return status;
+}
+
+static int any_active(km_cuda_engine *engine) {
+    const km_slot_record *records = km_cuda_records(engine);
+    for (int64_t slot = 0; slot < engine->base.slots_count; slot++)
+        if (records[slot].phase == KM_PHASE_RUNNING || records[slot].phase == KM_PHASE_LAST) return 1;
+    return 0;
+}
+
+static km_status do_run(km_cuda_engine *engine, km_slot_state *states, int64_t *passes, const km_stop *stop,
+                        int64_t passes_max, km_error *err) {
+    km_loop *loop = mirror_loop(engine);
+    const km_slot_record *records = km_cuda_records(engine);
+    *passes = 0;
+    KM_TRY(slot_check(engine, 0, err));
+    if (passes_max > INT32_MAX) passes_max = INT32_MAX;
+    if (passes_max > 0 && any_active(engine)) {
+        *loop = (km_loop){.head.passes_max = (int)passes_max,
+                          .shift_max = stop->shift_max,
+                          .changes_min = stop->changes_min,
+                          .iterations_max = stop->iterations_max,
+                          .total_square = engine->total_square};
+        KM_TRY(km_cuda_put(engine, engine->state.address, loop, sizeof *loop, err));
+        do {
+            KM_TRY(queue_passes(engine, passes_max - loop->head.passes, err));
+            KM_TRY(km_cuda_get(engine, engine->mirror, engine->state.address, state_bytes(engine), err));
+        } while (!loop->head.stop);
+        *passes = loop->head.passes;
+    }
+    for (int64_t slot = 0; slot < engine->base.slots_count; slot++)
+        states[slot] = (km_slot_state){.phase = (km_slot_phase)records[slot].phase,
+                                       .iterations = records[slot].iterations,
+                                       .converged = records[slot].converged,
+                                       .empty_count = records[slot].empty_count,
+                                       .cost = records[slot].cost,
+                                       .shift = records[slot].shift};
+    return KM_OK;
+}
+
+// The table of functions --------------------------------------------------------------------------------------
+
+// Runs `call` with the device's context on this thread.
+#define IN_CONTEXT(call)                                                                                     \
+    do {                                                                                                     \
+        km_cuda_engine *engine = engine_of(base);                                                            \
+        KM_TRY(km_cuda_enter(engine->device, err));                                                          \
+        km_status status = call;                                                                             \
+        km_cuda_leave(engine->device);                                                                       \
+        return status;                                                                                       \
+    } while (0)
+
+static km_status load(km_engine *base, km_data_stats *stats, const km_data *data, km_load_params *params,
+                      km_error *err) {
+    IN_CONTEXT(km_cuda_load(engine, stats, data, params, err));
+}
+
+static km_status seed_plusplus(km_engine *base, int64_t *indices, int64_t first_restart, int64_t chains_count,
+                               int64_t picks, uint64_t seed, int (*progress)(void *user, int64_t picks_done),
+                               void *progress_user, km_error *err) {
+    IN_CONTEXT(km_cuda_seed(engine, indices, first_restart, chains_count, picks, seed, progress,
+                            progress_user, err));
+}
+
+static km_status rows(km_engine *base, double *out, const int64_t *indices, int64_t count, km_error *err) {
+    IN_CONTEXT(km_cuda_rows(engine, out, indices, count, err));
+}
+
+static km_status slot_start(km_engine *base, int64_t slot, const double *centroids, km_error *err) {
+    IN_CONTEXT(do_slot_start(engine, slot, centroids, err));
+}
+
+static km_status run(km_engine *base, km_slot_state *states, int64_t *passes, const km_stop *stop,
+                     int64_t passes_max, km_error *err) {
+    IN_CONTEXT(do_run(engine, states, passes, stop, passes_max, err));
+}
+
+static km_status relocate(km_engine *base, int64_t slot, int64_t *moved, km_error *err) {
+    IN_CONTEXT(km_cuda_relocate(engine, slot, moved, err));
+}
+
+static km_status slot_read(km_engine *base, int64_t slot, double *centroids, double *weights, km_error *err) {
+    IN_CONTEXT(do_slot_read(engine, slot, centroids, weights, err));
+}
+
+static km_status finish(km_engine *base, km_finish_member *members, int64_t count, km_error *err) {
+    IN_CONTEXT(km_cuda_finish(engine, members, count, err));
+}
+
+static int64_t bytes_planned(const km_plan *plan, int64_t n, int64_t chains_count) {
+    int64_t real = plan->spec.type == KM_FLOAT32 ? 4 : 8, d = plan->spec.features, s = 0, grid, copies;
+    int64_t label_bytes = plan->spec.clusters[plan->spec.clusters_count - 1] <= 256 ? 1 : 2;
+    for (int64_t i = 0; i < plan->spec.clusters_count; i++) s += plan->spec.clusters[i];
+    copies = km_plan_get(plan, "restarts_in_flight");
+    grid = km_plan_get(plan, "grid");
+    if (copies < 1) copies = 1;
+    if (grid < 1) grid = 1;
+    int64_t points = (n + KM_PAD_ROWS) * (d * real + (plan->weighted ? real + 8 : 0));
+    int64_t sums = copies * s * (d * real + (d + 2) * 8) + grid * copies * s * (d + 1) * 8 + (16 << 20);
+    int64_t labels = plan->track_labels ? copies * plan->spec.clusters_count * n * label_bytes : 0;
+    int64_t seeding = chains_count * (n * real + n / KM_UNIT_POINTS * KM_CANDIDATES_MAX * 8);
+    int64_t finishing = plan->spec.clusters_count * n * KM_FINISH_POINT_BYTES;
+    if (finishing > KM_FINISH_BYTES_MAX) finishing = KM_FINISH_BYTES_MAX;
+    return points + sums + labels + (seeding > finishing ? seeding : finishing);
+}
+
+const km_backend km_backend_cuda = {
+    .name = "cuda",
+    .device_count = km_cuda_device_count,
+    .device_open = km_cuda_device_open,
+    .device_close = km_cuda_device_close,
+    .compiler_id = km_cuda_compiler_id,
+    .compile = km_cuda_compile,
+    .kernels_load = km_cuda_kernels_load,
+    .kernels_unload = km_cuda_kernels_unload,
+    .engine_create = engine_create,
+    .engine_destroy = engine_destroy,
+    .load = load,
+    .seed_plusplus = seed_plusplus,
+    .rows = rows,
+    .slot_start = slot_start,
+    .run = run,
+    .relocate = relocate,
+    .slot_read = slot_read,
+    .finish = finish,
+    .bytes_planned = bytes_planned,
+};

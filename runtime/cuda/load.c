@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: MIT
+// The points come home: copied as they are, then statistics, centring and scaling on the device.
+#include "cuda.h"
+#include "../module.h"
+#include "../seed.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(KM_UNIT_POINTS *KM_UNITS_PER_BLOCK == KM_BLOCK_POINTS, "units make up the fixed blocks");
+
+// The points on the device as they came, and small tables beside them.
+typedef struct loader {
+    km_cuda_engine *engine;
+    const km_data *data;
+    int64_t n, d;
+    km_type raw_type;
+    const void *base; // of the raw rows in host memory; NULL: they are read and converted to double
+    km_cu_ptr raw;    // on the device
+    km_cu_ptr bad, mean, reduced, centre, factor, sum, partial; // inside `work`
+    double *numbers;                                            // 3 x d on the host
+} loader;
+
+static km_status read_rows(void *out, const void *from, int64_t first, int64_t bytes, km_error *err) {
+    const km_data *data = from;
+    int64_t row_bytes = km_data_features(data) * (int64_t)sizeof(double);
+    return km_data_read(out, data, first / row_bytes, bytes / row_bytes, KM_FLOAT64, err);
+}
+
+// Brings the raw rows over: straight to their place when they have the plan's type already.
+static km_status fetch_points(loader *load, km_error *err) {
+    km_cuda_engine *engine = load->engine;
+    int64_t raw_bytes = load->raw_type == KM_FLOAT32 ? 4 : 8, count, bytes;
+    if (km_mul_overflows(&count, load->n + KM_PAD_ROWS, load->d) || km_mul_overflows(&bytes, count, 8))
+        return km_fail(err, KM_ERROR_MEMORY, "%lld x %lld values are too many", (long long)load->n,
+                       (long long)load->d);
+    KM_TRY(km_cuda_reserve(engine, &engine->points, count * engine->real_bytes, "the table of points", err));
+    load->raw = engine->points.address;
+    if (raw_bytes != engine->real_bytes) {
+        KM_TRY(km_cuda_reserve(engine, &engine->scratch, load->n * load->d * raw_bytes,
+                               "the points as they came", err));
+        load->raw = engine->scratch.address;
+    }
+    int64_t used = load->n * load->d * engine->real_bytes;
+    double begin_ms = km_now_ms();
+    KM_TRY(km_cuda_clear(engine, engine->points.address + (km_cu_ptr)used, 0,
+                         KM_PAD_ROWS * load->d * engine->real_bytes, err));
+    bytes = load->n * load->d * raw_bytes;
+    if (load->base)
+        KM_TRY(km_cuda_upload(engine, load->raw, load->base, bytes, 0, NULL, err));
+    else
+        KM_TRY(km_cuda_upload(engine, load->raw, load->data, bytes, load->d * raw_bytes, read_rows, err));
+    double elapsed_ms = km_now_ms() - begin_ms;
+    km_log_line(engine->log, KM_LOG_INFO, "load: %.1f MB copied in %.2f ms, %.1f GB/s", (double)bytes * 1e-6,
+                elapsed_ms, (double)bytes * 1e-6 / elapsed_ms);
+    return KM_OK;
+}
+
+static km_status ones(void *out, const void *from, int64_t first, int64_t bytes, km_error *err) {
+    (void)from, (void)first, (void)err;
+    for (int64_t i = 0; i < bytes / (int64_t)sizeof(double); i++) ((double *)out)[i] = 1.0;
+    return KM_OK;
+}
+
+static km_status fetch_weights(loader *load, km_error *err) {
+    km_cuda_engine *engine = load->engine;
+    const double *weights = km_data_weights(load->data);
+    int64_t n = load->n;
+    if (weights && !engine->base.plan->weighted)
+        return km_fail(err, KM_ERROR_INTERNAL, "the points have weights, the plan has none");
+    if (engine->base.plan->weighted) {
+        KM_TRY(km_cuda_reserve(engine, &engine->weights, n * 8, "the weights of points", err));
+        KM_TRY(km_cuda_reserve(engine, &engine->pass_weights, (n + KM_PAD_ROWS) * engine->real_bytes,
+                               "the weights of points", err));
+        KM_TRY(km_cuda_clear(engine, engine->pass_weights.address + (km_cu_ptr)(n * engine->real_bytes), 0,
+                             KM_PAD_ROWS * engine->real_bytes, err));
+        KM_TRY(
+            km_cuda_upload(engine, engine->weights.address, weights, n * 8, 8, weights ? NULL : ones, err));
+    }
+    KM_TRY(
+        km_cuda_reserve(engine, &engine->unit_weights, engine->units_count * 8, "the weights of units", err));
+    void *arguments[] = {&engine->weights.address, &load->n, &engine->pass_weights.address,
+                         &engine->unit_weights.address};
+    return km_cuda_launch(engine, engine->kernels->load_weights, engine->units_count, 1, arguments, err);
+}
+
+// Adds one number a unit up to one number.
+static km_status add_units(loader *load, double *out, km_cu_ptr unit_sums, km_error *err) {
+    km_cuda_engine *engine = load->engine;
+    void *arguments[] = {&unit_sums, &engine->units_count, &load->sum};
+    KM_TRY(km_cuda_launch(engine, engine->kernels->load_add, 1, 1, arguments, err));
+    return km_cuda_get(engine, out, load->sum, sizeof *out, err);
+}
+
+static km_status reserve_tables(loader *load, km_error *err) {
+    km_cuda_engine *engine = load->engine;
+    int64_t d8 = km_divide_up(load->d * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES,
+            partial = engine->blocks_count * 3 * d8;
+    if (partial < engine->units_count * 8) partial = engine->units_count * 8;
+    KM_TRY(km_cuda_reserve(engine, &engine->work, 2 * KM_ALIGN_BYTES + 6 * d8 + partial,
+                           "the statistics of the data", err));
+    load->bad = engine->work.address;
+    load->sum = load->bad + KM_ALIGN_BYTES;
+    load->mean = load->sum + KM_ALIGN_BYTES;
+    load->centre = load->mean + (km_cu_ptr)d8;
+    load->factor = load->centre + (km_cu_ptr)d8;
+    load->reduced = load->factor + (km_cu_ptr)d8; // 3 x d
+    load->partial = load->reduced + (km_cu_ptr)(3 * d8);
+    load->numbers = malloc((size_t)(3 * load->d) * sizeof(double));
+    return load->numbers ? KM_OK : km_fail_memory(err, "the statistics of the data", 3 * load->d * 8);
+}
+
+// numbers[0..d) = weighted sums (of squares around `mean` unless it is 0), then smallest and largest values.
+static km_status sums(loader *load, km_cu_ptr mean, km_error *err) {
+    km_cuda_engine *engine = load->engine;
+    const km_cuda_kernels *kernels = engine->kernels;
+    int64_t per_block = load->d < KM_THREADS ? load->d : KM_THREADS;
+    void *sum_arguments[] = {&load->raw, &engine->weights.address, &load->n,
+                             &mean,      &load->partial,           &load->bad};
+    void *reduce_arguments[] = {&load->partial, &engine->blocks_count, &load->reduced};
+    KM_TRY(km_cuda_launch(engine,
+                          load->raw_type == KM_FLOAT32 ? kernels->load_sums_f32 : kernels->load_sums_f64,
+                          engine->blocks_count, km_divide_up(load->d, per_block), sum_arguments, err));
+    KM_TRY(km_cuda_launch(engine, kernels->load_reduce, km_divide_up(load->d, KM_THREADS), 1,
+                          reduce_arguments, err));
+    return km_cuda_get(engine, load->numbers, load->reduced, 3 * load->d * 8, err);
+}
+
+// Says which value is no point of the space: `bad` is i * d + f.
+static km_status refuse(const loader *load, uint64_t bad, km_error *err) {
+    int64_t i = (int64_t)bad / load->d, f = (int64_t)bad % load->d;
+    const char *name = km_data_feature_name(load->data, f);
+    double *row = malloc((size_t)load->d * sizeof *row);
+    if (!row) return km_fail_memory(err, "a row of the data", load->d * 8);
+    km_status status = km_data_read(row, load->data, i, 1, KM_FLOAT64, err);
+    double value = status == KM_OK ? row[f] : NAN;
+    free(row);
+    KM_TRY(status);
+    if (isfinite(value))
+        return km_fail(err, KM_ERROR_DATA,
+                       "%s: row %lld, column %lld%s%s%s: %g is too far from the rest for float32: "
+                       "take type float64",
+                       km_data_name(load->data), (long long)km_data_row_of(load->data, i) + 1,
+                       (long long)f + 1, name ? " (" : "", name ? name : "", name ? ")" : "", value);
+    return km_fail(err, KM_ERROR_DATA,
+                   "%s: row %lld, column %lld%s%s%s: %s is no point: clean the data, or drop such rows",
+                   km_data_name(load->data), (long long)km_data_row_of(load->data, i) + 1, (long long)f + 1,
+                   name ? " (" : "", name ? name : "", name ? ")" : "", isnan(value) ? "NaN" : "infinity");
+}
+
+static km_status check_bad(const loader *load, km_error *err) {
+    uint64_t bad;
+    KM_TRY(km_cuda_get(load->engine, &bad, load->bad, sizeof bad, err));
+    return bad == UINT64_MAX ? KM_OK : refuse(load, bad, err);
+}
+
+static km_status statistics(loader *load, km_data_stats *stats, km_error *err) {
+    km_cuda_engine *engine = load->engine;
+    int64_t d = load->d;
+    KM_TRY(km_cuda_clear(engine, load->bad, 0xff, 8, err));
+    KM_TRY(sums(load, 0, err));
+    KM_TRY(check_bad(load, err));
+    KM_TRY(add_units(load, &stats->total_weight, engine->unit_weights.address, err));
+    for (int64_t f = 0; f < d; f++) {
+        stats->mean[f] = load->numbers[f] / stats->total_weight;
+        stats->minimum[f] = load->numbers[d + f];
+        stats->maximum[f] = load->numbers[2 * d + f];
+    }
+    KM_TRY(km_cuda_put(engine, load->mean, stats->mean, d * 8, err));
+    KM_TRY(sums(load, load->mean, err));
+    for (int64_t f = 0; f < d; f++) stats->variance[f] = load->numbers[f] / stats->total_weight;
+    return KM_OK;
+}
+
+// To the clustered space, in place when the raw type is the plan's.
+static km_status transform(loader *load, const km_load_params *params, km_error *err) {
+    km_cuda_engine *engine = load->engine;
+    const km_cuda_kernels *kernels = engine->kernels;
+    int64_t blocks = km_divide_up(load->n * load->d, KM_THREADS);
+    int64_t grid = engine->device->base.facts.units * 32;
+    KM_TRY(km_cuda_put(engine, load->centre, params->centre, load->d * 8, err));
+    KM_TRY(km_cuda_put(engine, load->factor, params->factor, load->d * 8, err));
+    void *arguments[] = {&load->raw, &load->n, &load->centre, &load->factor, &engine->points.address,
+                         &load->bad};
+    KM_TRY(km_cuda_launch(
+        engine, load->raw_type == KM_FLOAT32 ? kernels->load_transform_f32 : kernels->load_transform_f64,
+        blocks < grid ? blocks : grid, 1, arguments, err));
+    return check_bad(load, err);
+}
+
+static double round_to(km_type type, double value) {
+    return type == KM_FLOAT32 ? (double)(float)value : value;
+}
+
+// Rounding keeps order, so the box in the clustered space follows from the box of the raw values.
+static km_status put_box(loader *load, const km_data_stats *stats, const km_load_params *params,
+                         km_error *err) {
+    km_cuda_engine *engine = load->engine;
+    km_type type = engine->base.plan->spec.type;
+    for (int64_t f = 0; f < load->d; f++) {
+        double a = round_to(type, (stats->minimum[f] - params->centre[f]) * params->factor[f]);
+        double b = round_to(type, (stats->maximum[f] - params->centre[f]) * params->factor[f]);
+        load->numbers[f] = a < b ? a : b;
+        load->numbers[load->d + f] = a < b ? b : a;
+    }
+    KM_TRY(km_cuda_reserve(engine, &engine->box, 2 * load->d * 8, "the box of the points", err));
+    return km_cuda_put(engine, engine->box.address, load->numbers, 2 * load->d * 8, err);
+}
+
+static km_status squares(loader *load, double *total_square, km_error *err) {
+    km_cuda_engine *engine = load->engine;
+    void *arguments[] = {&engine->points.address, &engine->weights.address, &load->n, &load->partial};
+    KM_TRY(km_cuda_launch(engine, engine->kernels->load_squares, engine->units_count, 1, arguments, err));
+    return add_units(load, total_square, load->partial, err);
+}
+
+km_status km_cuda_load(km_cuda_engine *engine, km_data_stats *stats, const km_data *data,
+                       km_load_params *params, km_error *err) {
+    km_status status = KM_OK;
+    const km_spec *spec = &engine->base.plan->spec;
+    loader load = {.engine = engine, .data = data, .n = km_data_points(data), .d = engine->base.d};
+    if (km_data_features(data) != load.d)
+        return km_fail(err, KM_ERROR_DATA, "%s has %lld features, the module is for %lld", km_data_name(data),
+                       (long long)km_data_features(data), (long long)load.d);
+    if (load.n < 1) return km_fail(err, KM_ERROR_DATA, "%s has no points", km_data_name(data));
+    if (engine->points.address) return km_fail(err, KM_ERROR_INTERNAL, "the engine has points already");
+    load.base = km_data_base(data, KM_FLOAT32);
+    load.raw_type = load.base ? KM_FLOAT32 : KM_FLOAT64;
+    if (!load.base) load.base = km_data_base(data, KM_FLOAT64);
+    engine->base.n = load.n;
+    engine->units_count = km_divide_up(load.n, KM_UNIT_POINTS);
+    engine->blocks_count = km_divide_up(load.n, KM_BLOCK_POINTS);
+    KM_TRY_GOTO(reserve_tables(&load, err));
+    KM_TRY_GOTO(fetch_points(&load, err));
+    KM_TRY_GOTO(fetch_weights(&load, err));
+    KM_TRY_GOTO(statistics(&load, stats, err));
+    if (!params->transform_given)
+        km_transform_of(params->centre, params->factor, stats, load.d, params->scale, spec->type);
+    KM_TRY_GOTO(transform(&load, params, err));
+    KM_TRY_GOTO(put_box(&load, stats, params, err));
+    KM_TRY_GOTO(squares(&load, &stats->total_square, err));
+    engine->total_square = stats->total_square;
+    km_cuda_release(engine, &engine->scratch); // the raw points are not needed again
+    status = km_cuda_prepare(engine, err);
+done:
+    if (status != KM_OK) km_cuda_release(engine, &engine->points); // the engine may try other points
+    free(load.numbers);
+    return status;
+}
+
+km_status km_cuda_rows(km_cuda_engine *engine, double *out, const int64_t *indices, int64_t count,
+                       km_error *err) {
+    int64_t d = engine->base.d, indices_bytes = km_divide_up(count * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
+    for (int64_t i = 0; i < count; i++)
+        if (indices[i] < 0 || indices[i] >= engine->base.n)
+            return km_fail(err, KM_ERROR_INTERNAL, "row %lld of %lld", (long long)indices[i],
+                           (long long)engine->base.n);
+    KM_TRY(km_cuda_reserve(engine, &engine->work, indices_bytes + count * d * 8, "rows of points", err));
+    km_cu_ptr from = engine->work.address, to = from + (km_cu_ptr)indices_bytes;
+    KM_TRY(km_cuda_put(engine, from, indices, count * 8, err));
+    void *arguments[] = {&engine->points.address, &from, &count, &to};
+    KM_TRY(km_cuda_launch(engine, engine->kernels->rows, km_divide_up(count * d, KM_THREADS), 1, arguments,
+                          err));
+    return km_cuda_get(engine, out, to, count * d * 8, err);
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+// Empty clusters get the farthest points (templates/relocate.cu): one assignment of all points, then one read of their
+// distances for each cluster.
+#include "cuda.h"
+#include "../seed.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { QUEUED_PICKS = 64 }; // farthest points looked for between two looks of the host
+
+// A slot's clusters on the host, and the tables of the search on the device.
+typedef struct relocation {
+    km_cuda_engine *engine;
+    int64_t slot, row, k, wanted;
+    double *centroids, *weights, *rows;
+    unsigned char *given_up;
+    int64_t *picks;
+    km_cu_ptr nearest, device_picks, unit_values, unit_indices;
+} relocation;
+
+static void relocation_free(relocation *r) {
+    free(r->centroids);
+    free(r->weights);
+    free(r->given_up);
+    free(r->picks);
+    free(r->rows);
+}
+
+static int is_empty(const relocation *r, int64_t j) {
+    return !(r->weights[j] > 0) && !r->given_up[j];
+}
+
+static km_status relocation_begin(relocation *r, km_error *err) {
+    km_cuda_engine *engine = r->engine;
+    int64_t d = engine->base.d;
+    r->centroids = malloc((size_t)(r->k * d) * sizeof *r->centroids);
+    r->weights = malloc((size_t)r->k * sizeof *r->weights);
+    r->given_up = malloc((size_t)r->k);
+    if (!r->centroids || !r->weights || !r->given_up)
+        return km_fail_memory(err, "the clusters of a slot", r->k * (d + 1) * 8);
+    KM_TRY(km_cuda_get_rows(engine, r->centroids, r->row, r->k, err));
+    KM_TRY(km_cuda_get(engine, r->weights, engine->slot_weights.address + (km_cu_ptr)(r->row * 8), r->k * 8,
+                       err));
+    KM_TRY(km_cuda_get(engine, r->given_up, engine->given_up.address + (km_cu_ptr)r->row, r->k, err));
+    for (int64_t j = 0; j < r->k; j++) r->wanted += is_empty(r, j);
+    r->picks = malloc((size_t)(r->wanted + 1) * sizeof *r->picks);
+    r->rows = malloc((size_t)(r->wanted * d + 1) * sizeof *r->rows);
+    return r->picks && r->rows ? KM_OK : km_fail_memory(err, "the farthest points", r->wanted * (d + 1) * 8);
+}
+
+// Squared distance of each point to its own centroid.
+static km_status measure(relocation *r, km_error *err) {
+    km_cuda_engine *engine = r->engine;
+    int64_t n = engine->base.n, d = engine->base.d;
+    int64_t head = KM_ALIGN_BYTES, centroids = km_divide_up(r->k * d * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
+    int64_t picks = km_divide_up((r->wanted + QUEUED_PICKS) * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
+    KM_TRY(km_cuda_reserve(engine, &engine->scratch, n * 12, "the distances of a relocation", err));
+    KM_TRY(km_cuda_reserve(engine, &engine->work, head + centroids + picks + 2 * engine->units_count * 8,
+                           "the farthest points", err));
+    km_cu_ptr work = engine->work.address;
+    r->nearest = engine->scratch.address;
+    r->device_picks = work + (km_cu_ptr)(head + centroids);
+    r->unit_values = r->device_picks + (km_cu_ptr)picks;
+    r->unit_indices = r->unit_values + (km_cu_ptr)(engine->units_count * 8);
+    struct {
+        long long row;
+        int k;
+    } member = {0, (int)r->k};
+    KM_TRY(km_cuda_put(engine, work, &member, sizeof member, err));
+    KM_TRY(km_cuda_put(engine, work + (km_cu_ptr)head, r->centroids, r->k * d * 8, err));
+    km_assign_args args = {.points = (const void *)(uintptr_t)engine->points.address,
+                           .count = n,
+                           .centroids = (const double *)(uintptr_t)(work + (km_cu_ptr)head),
+                           .ks = (const int *)(uintptr_t)(work + 8),
+                           .rows = (const long long *)(uintptr_t)work,
+                           .nearest = (double *)(uintptr_t)r->nearest,
+                           .labels = (int *)(uintptr_t)(r->nearest + (km_cu_ptr)(n * 8))};
+    void *arguments[] = {&args};
+    return km_cuda_launch(engine, engine->kernels->assign, km_divide_up(n, KM_THREADS), 1, arguments, err);
+}
+
+// The farthest points, one after the other: *found of them are in r->picks.
+static km_status search(relocation *r, int64_t *found, km_error *err) {
+    km_cuda_engine *engine = r->engine;
+    *found = 0;
+    while (*found < r->wanted) {
+        int64_t first = *found, here = r->wanted - first < QUEUED_PICKS ? r->wanted - first : QUEUED_PICKS;
+        for (int64_t p = 0; p < here; p++) {
+            long long taken = first + p;
+            void *block_arguments[] = {&engine->points.address, &engine->weights.address,
+                                       &engine->base.n,         &r->nearest,
+                                       &r->device_picks,        &taken,
+                                       &r->unit_values,         &r->unit_indices};
+            void *pick_arguments[] = {&r->unit_values, &r->unit_indices, &engine->units_count,
+                                      &engine->base.n, &r->device_picks, &taken};
+            KM_TRY(km_cuda_launch(engine, engine->kernels->farthest_block, engine->units_count, 1,
+                                  block_arguments, err));
+            KM_TRY(km_cuda_launch(engine, engine->kernels->farthest_pick, 1, 1, pick_arguments, err));
+        }
+        KM_TRY(
+            km_cuda_get(engine, r->picks + first, r->device_picks + (km_cu_ptr)(first * 8), here * 8, err));
+        for (int64_t p = 0; p < here; p++) {
+            if (r->picks[*found] < 0) return KM_OK; // no point is away from its centroid any more
+            ++*found;
+        }
+    }
+    return KM_OK;
+}
+
+// The empty clusters, in order, take the points; those that get none are given up.
+static km_status seat(relocation *r, int64_t found, km_error *err) {
+    km_cuda_engine *engine = r->engine;
+    int64_t d = engine->base.d, next = 0;
+    if (found > 0) KM_TRY(km_cuda_rows(engine, r->rows, r->picks, found, err));
+    for (int64_t j = 0; j < r->k; j++) {
+        if (!is_empty(r, j)) continue;
+        if (next < found)
+            memcpy(r->centroids + j * d, r->rows + next++ * d, (size_t)d * sizeof *r->rows);
+        else
+            r->given_up[j] = 1;
+    }
+    KM_TRY(km_cuda_put_rows(engine, r->row, r->centroids, r->k, err));
+    KM_TRY(km_cuda_put(engine, engine->given_up.address + (km_cu_ptr)r->row, r->given_up, r->k, err));
+    km_slot_record *record = &km_cuda_records(engine)[r->slot];
+    record->phase = record->at_limit ? KM_PHASE_LAST : KM_PHASE_RUNNING;
+    record->empty_count = 0;
+    return km_cuda_record_put(engine, r->slot, err);
+}
+
+km_status km_cuda_relocate(km_cuda_engine *engine, int64_t slot, int64_t *moved, km_error *err) {
+    km_status status = KM_OK;
+    *moved = 0;
+    if (slot < 0 || slot >= engine->base.slots_count || km_cuda_records(engine)[slot].phase != KM_PHASE_EMPTY)
+        return km_fail(err, KM_ERROR_INTERNAL, "slot %lld has no empty cluster", (long long)slot);
+    relocation r = {.engine = engine,
+                    .slot = slot,
+                    .row = km_cuda_slot_row(engine, slot),
+                    .k = km_cuda_slot_k(engine, slot)};
+    KM_TRY_GOTO(relocation_begin(&r, err));
+    KM_TRY_GOTO(measure(&r, err));
+    KM_TRY_GOTO(search(&r, moved, err));
+    status = seat(&r, *moved, err);
+done:
+    relocation_free(&r);
+    return status;
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+// k-means++ chains on the device (templates/seed.cu): two kernels a pick, queued without waiting.
+#include "../seed.h"
+#include "cuda.h"
+
+enum { QUEUED_PICKS = 8 }; // between two calls of `progress`
+
+_Static_assert(KM_CANDIDATES_MAX == 13, "as many as km_candidates gives at most");
+
+// Chains that are advanced together: as many as fit the free memory. Chains do not see each other, so the picks do not
+// depend on it.
+static int64_t chains_at_once(km_cuda_engine *engine, int64_t chains, int64_t picks) {
+    size_t left = 0, all = 0;
+    engine->driver->cuMemGetInfo(&left, &all);
+    int64_t free_bytes = (int64_t)left + engine->scratch.bytes + engine->work.bytes - (256 << 20);
+    int64_t each =
+        engine->base.n * engine->real_bytes + KM_CANDIDATES_MAX * (engine->units_count + 2) * 8 + picks * 8;
+    int64_t fit = free_bytes > 0 ? free_bytes / each : 1;
+    return fit < 1 ? 1 : fit < chains ? fit : chains;
+}
+
+static km_status reserve(km_cuda_engine *engine, km_seed_args *args, int64_t chains, int64_t picks,
+                         km_error *err) {
+    int64_t picks_bytes = km_divide_up(chains * picks * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
+    int64_t drawn_bytes = km_divide_up(2 * chains * KM_CANDIDATES_MAX * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
+    int64_t sums_bytes = chains * KM_CANDIDATES_MAX * engine->units_count * 8;
+    KM_TRY(km_cuda_reserve(engine, &engine->scratch, chains * engine->base.n * engine->real_bytes,
+                           "the distances of the k-means++ chains", err));
+    KM_TRY(km_cuda_reserve(engine, &engine->work, picks_bytes + drawn_bytes + sums_bytes,
+                           "the sums of the k-means++ chains", err));
+    km_cu_ptr at = engine->work.address;
+    args->nearest = (void *)(uintptr_t)engine->scratch.address;
+    args->picks = (long long *)(uintptr_t)at;
+    args->candidates = (long long *)(uintptr_t)(at + (km_cu_ptr)picks_bytes);
+    args->unit_sums = (double *)(uintptr_t)(at + (km_cu_ptr)(picks_bytes + drawn_bytes));
+    return KM_OK;
+}
+
+// Closes pick - 1 and draws the candidates of `pick` (none behind the last).
+static km_status draw(km_cuda_engine *engine, km_seed_args *args, int64_t pick, int64_t picks,
+                      km_error *err) {
+    int before = pick > 0 ? km_candidates(pick - 1) : 0, now = pick < picks ? km_candidates(pick) : 0;
+    long long index = pick;
+    void *arguments[] = {args, &index, &before, &now};
+    return km_cuda_launch(engine, engine->kernels->seed_draw, args->chains, now > 0 ? now : 1, arguments,
+                          err);
+}
+
+static km_status pass(km_cuda_engine *engine, km_seed_args *args, int64_t pick, km_error *err) {
+    int candidates = km_candidates(pick);
+    long long index = pick;
+    void *arguments[] = {args, &index, &candidates};
+    return km_cuda_launch(engine, engine->kernels->seed_pass, engine->units_count, 1, arguments, err);
+}
+
+km_status km_cuda_seed(km_cuda_engine *engine, int64_t *indices, int64_t first_restart, int64_t chains_count,
+                       int64_t picks, uint64_t seed, int (*progress)(void *user, int64_t picks_done),
+                       void *progress_user, km_error *err) {
+    if (chains_count < 1 || picks < 1) return KM_OK;
+    if (!engine->points.address) return km_fail(err, KM_ERROR_INTERNAL, "the engine has no points yet");
+    int64_t group = chains_at_once(engine, chains_count, picks), done = 0;
+    km_seed_args args = {.points = (const void *)(uintptr_t)engine->points.address,
+                         .weights = (const double *)(uintptr_t)engine->weights.address,
+                         .n = engine->base.n,
+                         .units = engine->units_count,
+                         .unit_weights = (const double *)(uintptr_t)engine->unit_weights.address,
+                         .picks_count = picks,
+                         .seed = seed};
+    KM_TRY(reserve(engine, &args, group, picks, err));
+    for (int64_t first = 0; first < chains_count; first += group) {
+        args.chains = (int)(chains_count - first < group ? chains_count - first : group);
+        args.first_restart = first_restart + first;
+        for (int64_t pick = 0; pick < picks; pick++) {
+            KM_TRY(draw(engine, &args, pick, picks, err));
+            KM_TRY(pass(engine, &args, pick, err));
+            if ((pick + 1) % QUEUED_PICKS && pick + 1 < picks) continue;
+            KM_TRY(km_cuda_wait(engine, err));
+            done = (first * picks + (pick + 1) * args.chains) / chains_count;
+            if (progress && progress(progress_user, done))
+                return km_fail(err, KM_ERROR_INTERRUPTED,
+                               "interrupted while seeding, after pick %lld of %lld", (long long)done,
+                               (long long)picks);
+        }
+        KM_TRY(draw(engine, &args, picks, picks, err));
+        KM_TRY(km_cuda_get(engine, indices + first * picks, (km_cu_ptr)(uintptr_t)args.picks,
+                           args.chains * picks * 8, err));
+    }
+    return KM_OK;
+}
