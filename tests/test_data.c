@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Points from every format and from memory: what is read, and what is refused in which words.
 #include "../runtime/data.h"
+#include "../runtime/read/reader.h"
 
 #include <check.h>
 #include <locale.h>
@@ -455,6 +456,567 @@ START_TEST(raw_refused) {
 }
 END_TEST
 
+// Text -------------------------------------------------------------------------------------------------------
+
+static void write_packed(const char *path, const char *text) {
+    gzFile file = gzopen(path, "ab"); // appends a member
+    ck_assert_int_eq(gzwrite(file, text, (unsigned)strlen(text)), (int)strlen(text));
+    ck_assert_int_eq(gzclose(file), Z_OK);
+}
+
+START_TEST(numbers) {
+    static const char *const good[] = {
+        "0",
+        "-0",
+        "+1",
+        "1.5",
+        "-.5",
+        "5.",
+        "1e3",
+        "1E+3",
+        "1e-3",
+        " 7 ",
+        "\t7",
+        "0.1",
+        "1e22",
+        "1e23",
+        "1e-22",
+        "1e-23",
+        "123456789012345678901234567890",
+        "9007199254740993",
+        "0.000000000000000000000000000000123",
+        "1e308",
+        "4.9e-324",
+        "1e-400",
+        "1.7976931348623157e308",
+        "2.2250738585072011e-308",
+        "000000000000000000000001.5",
+        "3.141592653589793238462643383279502884197",
+    };
+    static const char *const bad[] = {"",    " ",    "a",       "1a",  "1 2",   "0x10",        "1e",
+                                      "1e+", ".",    "-",       "+-1", "1,5",   "1.2.3",       "e5",
+                                      "in",  "nano", "infinit", "--1", "1_000", "\xef\xbc\x91"};
+    double value;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        ck_assert_msg(km_number_parse(&value, good[i], (int64_t)strlen(good[i])), "%s", good[i]);
+        ck_assert_msg(value == strtod(good[i], NULL), "%s: %.17g", good[i], value);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        ck_assert_msg(!km_number_parse(&value, bad[i], (int64_t)strlen(bad[i])), "%s", bad[i]);
+    ck_assert(km_number_parse(&value, "-0", 2) && signbit(value));
+    static const char *const nans[] = {"nan", "NaN", "-NAN", " nan "};
+    for (int i = 0; i < 4; i++)
+        ck_assert(km_number_parse(&value, nans[i], (int64_t)strlen(nans[i])) && isnan(value));
+    static const char *const infinities[] = {"inf", "+Inf", "INFINITY", "infinity", "1e999"};
+    for (int i = 0; i < 5; i++)
+        ck_assert(km_number_parse(&value, infinities[i], (int64_t)strlen(infinities[i])) &&
+                  value == INFINITY);
+    ck_assert(km_number_parse(&value, "-inf", 4) && value == -INFINITY);
+}
+END_TEST
+
+// Random decimals of every length and exponent, against the C library; and the doubles' own spellings.
+START_TEST(numbers_round_as_the_c_library_does) {
+    uint64_t state = 42;
+    for (int i = 0; i < 200000; i++) {
+        char text[64];
+        double value;
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        uint64_t digits = state >> (state >> 58);
+        int exponent = (int)(state % 61) - 30;
+        if (i % 2)
+            snprintf(text, sizeof text, "%llu.%llue%d", (unsigned long long)digits % 100000,
+                     (unsigned long long)digits, exponent);
+        else
+            snprintf(text, sizeof text, "-%llue%d", (unsigned long long)digits, exponent);
+        ck_assert(km_number_parse(&value, text, (int64_t)strlen(text)));
+        if (value != strtod(text, NULL)) ck_abort_msg("%s: %.17g", text, value);
+    }
+}
+END_TEST
+
+START_TEST(numbers_ignore_the_locale) {
+    double value;
+    if (!setlocale(LC_ALL, "de_DE.UTF-8")) setlocale(LC_ALL, "fr_FR.UTF-8");
+    ck_assert(km_number_parse(&value, "1.234567890123456789012", 23));
+    setlocale(LC_ALL, "C");
+    ck_assert(value == 1.234567890123456789012);
+}
+END_TEST
+
+START_TEST(csv_spellings) {
+    static const char *const same[] = {
+        "1,2\n3,4\n5,6\n",
+        "1,2\n3,4\n5,6",
+        "1,2\r\n3,4\r\n5,6\r\n",
+        "1,2\r3,4\r5,6\r",
+        "\n\n1,2\n\n3,4\n   \n5,6\n\n\n",
+        "x,y\n1,2\n3,4\n5,6\n",
+        "\xef\xbb\xbfx,y\n1,2\n3,4\n5,6\n",
+        "\xef\xbb\xbf"
+        "1,2\n3,4\n5,6\n",
+        "\"x\",\"y\"\n\"1\",\"2\"\n3,4\n5,6\n",
+        " 1 , 2 \n 3,4\n5 ,\t6\n",
+        "x;y\n1;2\n3;4\n5;6\n",
+        "1;2\n3;4\n5;6\n",
+        "\"x,1\";y\n1;2\n3;4\n5;6\n",
+        "x\ty\n1\t2\n3\t4\n5\t6\n",
+        "1e0,2.0\n+3,.4e1\n5.,60e-1\n",
+    };
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        for (int type = 0; type < 2; type++) {
+            params.type = type ? KM_FLOAT64 : KM_FLOAT32;
+            write_text("x.csv", same[i]);
+            open_file("x.csv");
+            expect_values(3, 2, six);
+            ck_assert_ptr_nonnull(km_data_base(data, params.type));
+            ck_assert_ptr_null(km_data_base(data, type ? KM_FLOAT32 : KM_FLOAT64));
+        }
+}
+END_TEST
+
+START_TEST(headers) {
+    write_text("x.csv", "length,\"the \"\"width\"\"\"\n1,2\n3,4\n5,6\n");
+    open_file("x.csv");
+    expect_values(3, 2, six);
+    ck_assert_str_eq(km_data_feature_name(data, 0), "length");
+    ck_assert_str_eq(km_data_feature_name(data, 1), "the \"width\"");
+    ck_assert_ptr_null(km_data_feature_name(data, 2));
+    ck_assert_ptr_null(km_data_feature_name(data, -1));
+    params.header = KM_HEADER_NO;
+    refuse_file("x.csv", KM_ERROR_DATA,
+                "x.csv: row 1, column 1: \"length\" is no number; correct it, or name columns of numbers: "
+                "none is there "
+                "now");
+    write_text("x.csv", "2000,2001\n1,2\n3,4\n5,6\n");
+    open_file("x.csv");
+    ck_assert_int_eq(km_data_points(data), 4);
+    params.header = KM_HEADER_YES;
+    open_file("x.csv");
+    expect_values(3, 2, six);
+    ck_assert_str_eq(km_data_feature_name(data, 1), "2001");
+    params.header = KM_HEADER_AUTO;
+    write_text("x.csv", "nan,inf\n1,2\n"); // numbers, by their spelling
+    open_file("x.csv");
+    ck_assert_int_eq(km_data_points(data), 2);
+}
+END_TEST
+
+START_TEST(tsv_and_unknown_names) {
+    write_text("x.tsv", "x\ty\n1\t2\n3\t4\n5\t6\n");
+    open_file("x.tsv");
+    expect_values(3, 2, six);
+    write_text("x.txt", "x y\t\"y\tz\"\n1\t2\n3\t4\n5\t6\n");
+    open_file("x.txt");
+    expect_values(3, 2, six);
+    ck_assert_str_eq(km_data_feature_name(data, 1), "y\tz");
+    write_text("x.CSV", "1,2\n3,4\n5,6\n");
+    open_file("x.CSV");
+    expect_values(3, 2, six);
+    params.format = "csv";
+    write_text("x.npy", "1,2\n3,4\n5,6\n");
+    open_file("x.npy");
+    expect_values(3, 2, six);
+}
+END_TEST
+
+START_TEST(packed_text) {
+    write_packed("x.csv.gz", "x,y\n1,2\n3,");
+    write_packed("x.csv.gz", "4\n5,6\n"); // two members, as `cat a.gz b.gz` makes
+    open_file("x.csv.gz");
+    expect_values(3, 2, six);
+    ck_assert_int_eq(rename("x.csv.gz", "x.csv"), 0); // content tells, not the name
+    open_file("x.csv");
+    expect_values(3, 2, six);
+    ck_assert_int_eq(rename("x.csv", "x"), 0);
+    open_file("x");
+    expect_values(3, 2, six);
+    ck_assert_int_eq(truncate("x", 40), 0);
+    refuse_file("x", KM_ERROR_DATA, "x is cut short: its compressed text does not end");
+    write_text("y.csv", "\x1f\x8b rubbish");
+    refuse_file("y.csv", KM_ERROR_DATA,
+                "y.csv is damaged: its compressed text cannot be unpacked (unknown compression method)");
+    write_packed("z.csv.gz", "");
+    refuse_file("z.csv.gz", KM_ERROR_DATA, "z.csv.gz is empty");
+    write_packed("z.npy.gz", "1,2\n");
+    refuse_file("z.npy.gz", KM_ERROR_DATA,
+                "z.npy.gz is compressed, which only text may be; unpack it with gunzip");
+}
+END_TEST
+
+START_TEST(csv_columns) {
+    write_text("x.csv", "id,x,y,kind\na1,1,2,red\nb2,3,4,blue\nc3,5,6,red\n");
+    params.columns = "x,y";
+    open_file("x.csv");
+    expect_values(3, 2, six);
+    ck_assert_str_eq(km_data_feature_name(data, 0), "x");
+    ck_assert_ptr_nonnull(km_data_base(data, KM_FLOAT64));
+    params.columns = "3,x";
+    open_file("x.csv");
+    expect_values(3, 2, (double[]){2, 1, 4, 3, 6, 5});
+    ck_assert_str_eq(km_data_feature_name(data, 0), "y");
+    params.columns = "2..3";
+    open_file("x.csv");
+    expect_values(3, 2, six);
+    params.columns = "x,kind";
+    refuse_file(
+        "x.csv", KM_ERROR_DATA,
+        "x.csv: row 2, column 4 (kind): \"red\" is no number; correct it, or keep the columns of numbers: "
+        "--columns x");
+    params.columns = "x,z";
+    refuse_file("x.csv", KM_ERROR_USAGE, "--columns: x.csv has no column \"z\"; it has id, x, y, kind");
+    params.columns = "width";
+    refuse_file("x.csv", KM_ERROR_USAGE, "--columns: x.csv has no column \"width\"; it has id, x, y, kind");
+    params.columns = "kinds";
+    refuse_file("x.csv", KM_ERROR_USAGE,
+                "--columns: x.csv has no column \"kinds\"; did you mean kind?; it has id, x, y, kind");
+    params.columns = "x,2";
+    refuse_file("x.csv", KM_ERROR_USAGE, "--columns: \"2\" names column 2 of x.csv a second time");
+    params.columns = "x,5";
+    refuse_file("x.csv", KM_ERROR_USAGE, "--columns: x.csv has the columns 1..4, got \"5\"");
+    write_text("x.csv", "x,x,y\n1,2,3\n");
+    params.columns = "x";
+    refuse_file("x.csv", KM_ERROR_USAGE,
+                "--columns: x.csv has two columns \"x\", 1 and 2; name them by number");
+    // Without a header, numbers are enough: the words of a column left out make no header.
+    write_text("x.csv", "1,2,red\n3,4,blue\n5,6,red\n");
+    params.columns = "1,2";
+    open_file("x.csv");
+    expect_values(3, 2, six);
+    ck_assert_ptr_null(km_data_feature_name(data, 0));
+}
+END_TEST
+
+static const struct {
+    const char *text, *message;
+} bad_csv[] = {
+    {"x,y\n1,2\n3\n", "x.csv: row 3 has 1 cells, but row 1 has 2; every row needs the same"},
+    {"1,2\n3,4,5\n", "x.csv: row 2 has 3 cells, but row 1 has 2; every row needs the same"},
+    {"1,2\n\n\n3,4,5\n", "x.csv: row 4 has 3 cells, but row 1 has 2; every row needs the same"},
+    {"x,y\n\"1\n\n\",2\n3,4,5\n", "x.csv: row 2, column 1 (x): \"1  \" is no number; correct it, or keep the "
+                                  "columns of numbers: --columns y"},
+    {"name,x\n\"a\nb\",2\n3,four\n", "x.csv: row 2, column 1 (name): \"a b\" is no number; correct it, or "
+                                     "name columns of numbers: none is there now"},
+    {"x,y,z\n1,2,3\n4,five,6\n", "x.csv: row 3, column 2 (y): \"five\" is no number; correct it, or keep the "
+                                 "columns of numbers: --columns x,z"},
+    {"x,y,z\n1,2,3\n4,,6\n", "x.csv: row 3, column 2 (y): the cell is empty; fill it in, or keep the columns "
+                             "of numbers: --columns x,z"},
+    {"1,2,3\n4,,6\n",
+     "x.csv: row 2, column 2: the cell is empty; fill it in, or keep the columns of numbers: --columns 1,3"},
+    {"1,,3\n4,5,6\n",
+     "x.csv: row 1, column 2: the cell is empty; fill it in, or keep the columns of numbers: --columns 1,3"},
+    {"x,y\n1,2\n3,\n", "x.csv: row 3, column 2 (y): the cell is empty; fill it in, or keep the columns of "
+                       "numbers: --columns x"},
+    {"id,x,y,kind\na1,1,2,red\n", "x.csv: row 2, column 1 (id): \"a1\" is no number; correct it, or keep the "
+                                  "columns of numbers: --columns x,y"},
+    {"5.1,3.5,1.4,0.2,setosa\n4.9,3.0,1.4,0.2,setosa\n",
+     "x.csv: row 2, column 5 (setosa): \"setosa\" is no number; correct it, or keep the columns of numbers: "
+     "--columns 1..4"},
+    {"the id,the x,y\na,1,2\n", "x.csv: row 2, column 1 (the id): \"a\" is no number; correct it, or keep "
+                                "the columns of numbers: --columns 2,3"},
+    {"x,y\n1,NA\n", "x.csv: row 2, column 2 (y): \"NA\" is no number; write nan and drop such rows with "
+                    "--nan drop, or keep the columns "
+                    "of numbers: --columns x"},
+    {"x;y\n1;2,5\n", "x.csv: row 2, column 2 (y): \"2,5\" is no number; write decimals with a point"},
+    {"1 2\n3 4\n", "x.csv: row 2, column 1 (1 2): \"3 4\" is no number; cells must be separated by commas, "
+                   "semicolons or tabs"},
+    {"x\n1\n\n3\n",
+     "x.csv: row 3, column 1 (x): the cell is empty; fill it in, or name columns of numbers: none is there "
+     "now"},
+    {"x,y\n1,1e999\n", "x.csv: row 2, column 2: \"1e999\" is too large for float64"},
+    {"x,y\n1,\"2\n3,4\n", "x.csv: row 2, column 2: a quote is opened and never closed"},
+    {"x,y\n1,2\"\n3,4\n", "x.csv: row 2, column 2: a quote is out of place; quote a whole cell, and write a "
+                          "quote inside it twice"},
+    {"x,y\n\"1\"2,3\n", "x.csv: row 2, column 1: a quote is out of place; quote a whole cell, and write a "
+                        "quote inside it twice"},
+    {"x,y\n", "x.csv has a header and no rows"},
+    {"x,y", "x.csv has a header and no rows"},
+    {"\n\n", "x.csv has no rows"},
+    {"\xff\xfe"
+     "1,2\n",
+     "x.csv is UTF-16 text; save it as UTF-8"},
+};
+
+START_TEST(csv_refused) {
+    write_text("x.csv", bad_csv[_i].text);
+    refuse_file("x.csv", KM_ERROR_DATA, bad_csv[_i].message);
+    write_packed("p.gz", bad_csv[_i].text); // packed text is refused in the same words
+    char message[1024];
+    const char *rest = strstr(bad_csv[_i].message, "x.csv") + 5;
+    snprintf(message, sizeof message, "p.gz%s", rest);
+    refuse_file("p.gz", KM_ERROR_DATA, message);
+}
+END_TEST
+
+START_TEST(csv_of_another_kind) {
+    write_file("x.csv", "1,2\n\0\0", 6);
+    refuse_file("x.csv", KM_ERROR_DATA,
+                "x.csv is no text: it has zero bytes; name its format: npy, f32 or f64");
+    write_file("x.bin", "1,2\n\0\0", 6);
+    refuse_file("x.bin", KM_ERROR_DATA,
+                "x.bin: cannot tell what this holds; name the format: npy, csv, tsv, f32 or f64");
+    params.type = KM_FLOAT32;
+    write_text("x.csv", "1,1e300\n");
+    refuse_file("x.csv", KM_ERROR_DATA,
+                "x.csv: row 1, column 2: \"1e300\" is too large for float32; use float64");
+    char *wide = malloc(1 << 18);
+    memset(wide, ',', 70000);
+    strcpy(wide + 70000, "\n");
+    write_text("x.csv", wide);
+    free(wide);
+    refuse_file("x.csv", KM_ERROR_DATA, "x.csv: row 1 has more than the 65536 columns that are taken");
+}
+END_TEST
+
+START_TEST(advice_that_is_long_names_numbers) {
+    FILE *stream = fopen("x.csv", "w");
+    for (int f = 0; f < 100; f++) fprintf(stream, "%sa_column_%d", f ? "," : "", f);
+    fputs("\n", stream);
+    for (int f = 0; f < 100; f++)
+        fprintf(stream, "%s%s", f ? "," : "", f == 0 || f == 50 || f == 99 ? "word" : "1");
+    fputs("\n", stream);
+    fclose(stream);
+    refuse_file("x.csv", KM_ERROR_DATA,
+                "x.csv: row 2, column 1 (a_column_0): \"word\" is no number; correct it, or keep the columns "
+                "of numbers: "
+                "--columns 2..50,52..99");
+    params.columns = "2..50,52..99";
+    open_file("x.csv");
+    ck_assert_int_eq(km_data_features(data), 97);
+}
+END_TEST
+
+// Every refusal that advises --columns must be right: what it says is tried.
+START_TEST(advice_works) {
+    for (size_t i = 0; i < sizeof bad_csv / sizeof *bad_csv; i++) {
+        const char *advice = strstr(bad_csv[i].message, "--columns ");
+        if (!advice || strstr(bad_csv[i].text, "\"1\n\n\"")) continue;
+        write_text("x.csv", bad_csv[i].text);
+        params.columns = advice + strlen("--columns ");
+        open_file("x.csv");
+        ck_assert_int_ge(km_data_points(data), 1);
+    }
+}
+END_TEST
+
+// Longer than the head and than a chunk, so that rows and quotes cross every border; lines are kept.
+START_TEST(long_text) {
+    enum { N = 200000 };
+    FILE *stream = fopen("x.csv", "w");
+    fputs("x,name,y\n", stream);
+    for (int i = 0; i < N; i++) fprintf(stream, "%d,\"row\n%d\",%d.5%s", i, i, -i, i % 1000 ? "\n" : "\n\n");
+    fclose(stream);
+    params.columns = "x,y";
+    open_file("x.csv");
+    ck_assert_int_eq(km_data_points(data), N);
+    const double *values = km_data_base(data, KM_FLOAT64);
+    for (int i = 0; i < N; i++) {
+        ck_assert(values[2 * i] == i);
+        ck_assert(values[2 * i + 1] == -(i + 0.5) || i == 0);
+    }
+    stream = fopen("x.csv", "a");
+    fputs("nan,z,1\n1,z,oops\n", stream);
+    fclose(stream);
+    char message[256];
+    int line = 1 + 2 * N + N / 1000 + 1;
+    snprintf(message, sizeof message,
+             "x.csv: row %d, column 3 (y): \"oops\" is no number; correct it, or keep the columns of "
+             "numbers: --columns x",
+             line + 1);
+    refuse_file("x.csv", KM_ERROR_DATA, message);
+    params.columns = "x";
+    open_file("x.csv");
+    ck_assert_int_eq(km_data_refuse_point(data, N, KM_FLOAT64, &err), KM_ERROR_DATA);
+    snprintf(
+        message, sizeof message,
+        "x.csv: row %d, column 1 (x): the value is NaN; clean the data, or drop such rows with --nan drop",
+        line);
+    ck_assert_str_eq(err.text, message);
+}
+END_TEST
+
+// Standard input ---------------------------------------------------------------------------------------------
+
+static void from_pipe(const char *path) {
+    char command[256];
+    int ends[2];
+    ck_assert_int_eq(pipe(ends), 0);
+    snprintf(command, sizeof command, "cat %s >&%d", path, ends[1]);
+    pid_t child = fork();
+    if (child == 0) _exit(system(command) != 0);
+    close(ends[1]);
+    ck_assert_int_eq(dup2(ends[0], 0), 0);
+    close(ends[0]);
+}
+
+START_TEST(standard_input) {
+    static const float singles[] = {1, 2, 3, 4, 5, 6};
+    write_text("x.csv", "1,2\n3,4\n5,6\n");
+    write_packed("x.csv.gz", "1,2\n3,4\n5,6\n");
+    write_file("x.f32", singles, sizeof singles);
+    ck_assert_int_eq(km_npy_write("x.npy", six, 3, 2, "<f8", &err), KM_OK);
+    static const char *const files[] = {"x.csv", "x.csv.gz", "x.npy", "x.f32"};
+    for (int i = 0; i < 4; i++)
+        for (int redirected = 0; redirected < 2; redirected++) {
+            params.format = i == 3 ? "f32" : NULL;
+            params.features = 2;
+            if (redirected)
+                ck_assert_ptr_nonnull(freopen(files[i], "rb", stdin));
+            else
+                from_pipe(files[i]);
+            open_file("-");
+            expect_values(3, 2, six);
+            ck_assert_str_eq(km_data_name(data), "standard input");
+        }
+    write_text("x.csv", "1,2\n3,x\n");
+    from_pipe("x.csv");
+    params.format = NULL;
+    refuse_file(
+        "-", KM_ERROR_DATA,
+        "standard input: row 2, column 2: \"x\" is no number; correct it, or keep the columns of numbers: "
+        "--columns 1");
+    from_pipe("/dev/null");
+    refuse_file("-", KM_ERROR_DATA, "standard input is empty");
+    params.weights = "-";
+    refuse_file("-", KM_ERROR_USAGE, "points and weights cannot both come from standard input");
+}
+END_TEST
+
+START_TEST(a_large_npy_through_a_pipe) {
+    enum { N = 300000 };
+    double *values = malloc(N * sizeof *values);
+    for (int i = 0; i < N; i++) values[i] = i;
+    ck_assert_int_eq(km_npy_write("x.npy", values, N / 3, 3, "<f8", &err), KM_OK);
+    from_pipe("x.npy");
+    open_file("-");
+    ck_assert_int_eq(km_data_points(data), N / 3);
+    const double *base = km_data_base(data, KM_FLOAT64);
+    ck_assert_ptr_nonnull(base);
+    ck_assert_int_eq(memcmp(base, values, N * sizeof *values), 0);
+    free(values);
+}
+END_TEST
+
+// Weights and dropped rows -------------------------------------------------------------------------------------
+
+START_TEST(weights) {
+    write_text("x.csv", "x,y\n1,2\n3,4\n5,6\n");
+    write_text("w.csv", "weight\n1\n0\n2.5\n");
+    params.weights = "w.csv";
+    open_file("x.csv");
+    const double *got = km_data_weights(data);
+    ck_assert_ptr_nonnull(got);
+    ck_assert(got[0] == 1 && got[1] == 0 && got[2] == 2.5);
+    static const float singles[] = {3, 2, 1};
+    ck_assert_int_eq(km_npy_write("w.npy", singles, 3, 0, "<f4", &err), KM_OK);
+    params.weights = "w.npy";
+    open_file("x.csv");
+    ck_assert(km_data_weights(data)[0] == 3);
+    write_file("w.f64", (double[]){4, 5, 6}, 24);
+    params.weights = "w.f64";
+    open_file("x.csv");
+    ck_assert(km_data_weights(data)[2] == 6);
+    write_text("w.csv", "1\n1.0\n1\n");
+    params.weights = "w.csv";
+    open_file("x.csv");
+    ck_assert_ptr_null(km_data_weights(data)); // all 1 is the same as none
+}
+END_TEST
+
+static const struct {
+    const char *text, *message;
+    km_status status;
+} bad_weights[] = {
+    {"w\n1\n-2\n3\n", "w.csv: row 3: a weight must be 0 or more, got -2", KM_ERROR_DATA},
+    {"1\nnan\n3\n", "w.csv: row 2: a weight must be 0 or more, got nan", KM_ERROR_DATA},
+    {"1\n2\ninf\n", "w.csv: row 3: a weight must be 0 or more, got inf", KM_ERROR_DATA},
+    {"0\n0\n0\n", "w.csv: all weights are 0; at least one must be more", KM_ERROR_DATA},
+    {"1\n2\n", "w.csv has 2 weights, but x.csv has 3 rows", KM_ERROR_DATA},
+    {"1\n2\n3\n4\n", "w.csv has 4 weights, but x.csv has 3 rows", KM_ERROR_DATA},
+    {"1,2\n2,3\n3,4\n", "w.csv has 2 columns; weights are one column, one weight a row", KM_ERROR_DATA},
+    {"1\n2\nthree\n",
+     "w.csv: row 3, column 1: \"three\" is no number; correct it, or name columns of numbers: none is there "
+     "now",
+     KM_ERROR_DATA},
+};
+
+START_TEST(weights_refused) {
+    write_text("x.csv", "1,2\n3,4\n5,6\n");
+    write_text("w.csv", bad_weights[_i].text);
+    params.weights = "w.csv";
+    refuse_file("x.csv", bad_weights[_i].status, bad_weights[_i].message);
+    params.weights = "none.csv";
+    refuse_file("x.csv", KM_ERROR_IO, "cannot read none.csv: No such file or directory");
+}
+END_TEST
+
+START_TEST(dropped_rows) {
+    write_text("x.csv", "x,y\nnan,1\n1,2\ninf,0\n\n3,4\n5,6\n7,NaN\n");
+    write_text("w.csv", "9\n1\n9\n2\n3\n9\n");
+    open_file("x.csv");
+    ck_assert_int_eq(km_data_points(data), 6);
+    ck_assert_int_eq(km_data_refuse_point(data, 2, KM_FLOAT64, &err), KM_ERROR_DATA);
+    ck_assert_str_eq(err.text,
+                     "x.csv: row 4, column 1 (x): the value is infinite; clean the data, or drop such rows "
+                     "with --nan drop");
+    err.text[0] = 0;
+    params.nan = KM_NAN_DROP;
+    params.weights = "w.csv";
+    open_file("x.csv");
+    expect_values(3, 2, six);
+    ck_assert_int_eq(km_data_rows(data), 6);
+    ck_assert_int_eq(km_data_row_of(data, 0), 1);
+    ck_assert_int_eq(km_data_row_of(data, 1), 3);
+    ck_assert_int_eq(km_data_row_of(data, 2), 4);
+    ck_assert_ptr_null(km_data_base(data, KM_FLOAT64));
+    const double *got = km_data_weights(data);
+    ck_assert(got[0] == 1 && got[1] == 2 && got[2] == 3);
+    write_text("w.csv", "9\n0\n9\n0\n0\n9\n");
+    refuse_file("x.csv", KM_ERROR_DATA,
+                "w.csv: all weights of the rows that are left are 0; at least one must be more");
+    params.weights = NULL;
+    write_text("x.csv", "nan,1\n1,inf\n");
+    refuse_file("x.csv", KM_ERROR_DATA, "x.csv: every row has NaN or infinity in it, so none is left");
+    ck_assert_int_eq(km_npy_write("x.npy", six, 2, 3, "<f8", &err), KM_OK);
+    open_file("x.npy"); // nothing to drop: still mapped
+    ck_assert_ptr_nonnull(km_data_base(data, KM_FLOAT64));
+    // A NaN in a column that is left out drops nothing.
+    write_text("x.csv", "1,nan,2\n3,1,4\n5,1,6\n");
+    params.columns = "1,3";
+    open_file("x.csv");
+    expect_values(3, 2, six);
+}
+END_TEST
+
+// Every row of a table is the same through every format.
+START_TEST(formats_agree) {
+    enum { N = 37, D = 5 };
+    double values[N * D], columns[N * D];
+    float singles[N * D];
+    FILE *stream = fopen("x.csv", "w");
+    for (int i = 0; i < N * D; i++) {
+        values[i] = (double)(float)sin(i * 1.7) * 100;
+        singles[i] = (float)values[i];
+        values[i] = singles[i];
+        columns[i % D * N + i / D] = values[i];
+        fprintf(stream, "%.17g%s", values[i], i % D == D - 1 ? "\n" : ",");
+    }
+    fclose(stream);
+    open_file("x.csv");
+    expect_values(N, D, values);
+    ck_assert_int_eq(km_npy_write("x.npy", singles, N, D, "<f4", &err), KM_OK);
+    open_file("x.npy");
+    expect_values(N, D, values);
+    write_npy("x.npy", 2, DICT("<f8", "True", "(37, 5)"), columns, sizeof columns);
+    open_file("x.npy");
+    expect_values(N, D, values);
+    params.features = D;
+    write_file("x.f64", values, sizeof values);
+    open_file("x.f64");
+    expect_values(N, D, values);
+}
+END_TEST
+
 // Files that cannot be -----------------------------------------------------------------------------------------
 
 START_TEST(no_file) {
@@ -491,6 +1053,25 @@ int main(void) {
     tcase_add_test(tests, raw_files);
     tcase_add_test(tests, raw_refused);
     tcase_add_test(tests, no_file);
+    tcase_add_test(tests, numbers);
+    tcase_add_test(tests, numbers_round_as_the_c_library_does);
+    tcase_add_test(tests, numbers_ignore_the_locale);
+    tcase_add_test(tests, csv_spellings);
+    tcase_add_test(tests, headers);
+    tcase_add_test(tests, tsv_and_unknown_names);
+    tcase_add_test(tests, packed_text);
+    tcase_add_test(tests, csv_columns);
+    tcase_add_loop_test(tests, csv_refused, 0, (int)(sizeof bad_csv / sizeof *bad_csv));
+    tcase_add_test(tests, csv_of_another_kind);
+    tcase_add_test(tests, advice_that_is_long_names_numbers);
+    tcase_add_test(tests, advice_works);
+    tcase_add_test(tests, long_text);
+    tcase_add_test(tests, standard_input);
+    tcase_add_test(tests, a_large_npy_through_a_pipe);
+    tcase_add_test(tests, weights);
+    tcase_add_loop_test(tests, weights_refused, 0, (int)(sizeof bad_weights / sizeof *bad_weights));
+    tcase_add_test(tests, dropped_rows);
+    tcase_add_test(tests, formats_agree);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -6,10 +6,9 @@
 #include <strings.h>
 
 const km_reader km_readers[] = {
-    {"npy", {".npy"}, km_npy_sniff, km_npy_open},
-    {"f32", {".f32"}, NULL, km_f32_open},
-    {"f64", {".f64"}, NULL, km_f64_open},
-    {NULL, {NULL}, NULL, NULL},
+    {"npy", {".npy"}, km_npy_sniff, km_npy_open}, {"csv", {".csv"}, km_text_sniff, km_csv_open},
+    {"tsv", {".tsv", ".tab"}, NULL, km_tsv_open}, {"f32", {".f32"}, NULL, km_f32_open},
+    {"f64", {".f64"}, NULL, km_f64_open},         {NULL, {NULL}, NULL, NULL},
 };
 
 static int ends_with(const char *text, size_t size, const char *end) {

@@ -94,8 +94,25 @@ km_status km_f32_open(km_table *table, km_input *input, const km_data_params *pa
 km_status km_f64_open(km_table *table, km_input *input, const km_data_params *params, km_error *err);
 
 // A number in any spelling of C's strtod but hexadecimal, with "." whatever the locale, spaces around it allowed.
-// Zero when `text` is not that.
+// Zero when `text`, which has a zero after its `size` bytes, is not that.
 int km_number_parse(double *value, const char *text, int64_t size);
+
+// Text on its way from an input, unpacked when the input is gzip.
+typedef struct km_unpacker km_unpacker;
+
+km_status km_unpacker_create(km_unpacker **out, km_input *input, km_error *err);
+void km_unpacker_destroy(km_unpacker **unpacker);
+// Fills `out` as far as there is text: *got < size only at the end.
+km_status km_unpacker_read(int64_t *got, unsigned char *out, int64_t size, km_unpacker *unpacker,
+                           km_error *err);
+
+// Writes a `--columns` that keeps what is left of the first rows (`head`) when every column with a cell that is no
+// number goes, and `bad_column` (from 0) too; "" when nothing is left. `picks` are the columns wanted so far,
+// NULL: all. `names` may be NULL.
+enum { KM_ADVICE_SIZE = 320 };
+void km_columns_advise(char advice[KM_ADVICE_SIZE], const unsigned char *head, int64_t head_size,
+                       char delimiter, int has_header, char *const *names, int64_t columns,
+                       const int64_t *picks, int64_t picks_count, int64_t bad_column);
 
 // Which columns to keep: names or 1-based numbers or ranges of numbers ("3..32"), separated by commas. Fills
 // picks (allocated: *count column indices from 0, in the order asked for).

@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: MIT
+// CSV and its kin, by libcsv with strict quotes: separated by commas, semicolons or tabs, plain or packed by gzip.
+#include "../../gen/spec_fields.h"
+#include "reader.h"
+
+#include <csv.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// The first bytes are kept, to tell the separator and, when a cell is no number, which columns hold numbers.
+enum { HEAD_BYTES = 1 << 20, CHUNK_BYTES = 1 << 18 };
+
+typedef struct text {
+    const char *file;
+    const km_data_params *params;
+    km_table *table;
+    km_error *err;
+    km_status status; // the first failure; everything is skipped after it
+    char delimiter;
+    const unsigned char *head;
+    int64_t head_size;
+
+    int64_t line;       // where the present row began, from 1
+    int64_t newlines;   // inside quotes, since then
+    int after_return;   // the last row ended with a carriage return
+    int64_t blank_line; // of the last blank line that was skipped, 0: none
+    int64_t cell;       // of the present row, from 0
+
+    char **first_row; // its cells; columns_count of them once it is whole
+    int64_t first_row_capacity, first_line;
+    int64_t columns_count; // of the file, 0: first row not read
+    int has_header, is_chosen;
+    int64_t *picks, picks_count; // columns that are kept, from 0
+    int64_t *slots;              // of each column: its place in a row of the table, or -1
+
+    unsigned char *values; // of params->type
+    int64_t rows_capacity;
+} text;
+
+static void fail(text *t, km_status status) {
+    if (t->status == KM_OK) t->status = status;
+}
+
+static char **header_of(const text *t) {
+    return t->has_header ? t->first_row : NULL;
+}
+
+// Cells ------------------------------------------------------------------------------------------------------
+
+static int is_missing_word(const char *cell) {
+    static const char *const words[] = {"NA", "N/A", "na", "n/a", "null", "NULL", "None", "?", "-"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(cell, words[i]) == 0) return 1;
+    return 0;
+}
+
+// A number but for its decimal comma, e.g. "1,5".
+static int has_decimal_comma(const char *cell, size_t size) {
+    char copy[64];
+    double value;
+    if (size >= sizeof copy || !strchr(cell, ',')) return 0;
+    memcpy(copy, cell, size + 1);
+    *strchr(copy, ',') = '.';
+    return km_number_parse(&value, copy, (int64_t)size);
+}
+
+// Several numbers that only spaces keep apart.
+static int has_spaces_between(const text *t, const char *cell) {
+    const char *space = strpbrk(cell, " ");
+    return t->columns_count == 1 && space && cell[strcspn(cell, "0123456789")] &&
+           space[strcspn(space, "0123456789")];
+}
+
+static km_status bad_cell(text *t, const char *cell, size_t size) {
+    char advice[KM_ADVICE_SIZE], got[KM_QUOTED_SIZE], place[KM_PLACE_SIZE];
+    char **names = header_of(t);
+    int count = snprintf(place, sizeof place, "row %" PRId64 ", column %" PRId64, t->line, t->cell + 1);
+    if (names) snprintf(place + count, sizeof place - (size_t)count, " (%.80s)", names[t->cell]);
+    if (has_spaces_between(t, cell))
+        return km_fail(t->err, KM_ERROR_DATA,
+                       "%s: %s: %s is no number; cells must be separated by commas, semicolons or "
+                       "tabs",
+                       t->file, place, km_quoted(got, cell));
+    if (has_decimal_comma(cell, size))
+        return km_fail(t->err, KM_ERROR_DATA, "%s: %s: %s is no number; write decimals with a point", t->file,
+                       place, km_quoted(got, cell));
+    km_columns_advise(advice, t->head, t->head_size, t->delimiter, t->has_header, names, t->columns_count,
+                      t->picks, t->picks_count, t->cell);
+    return km_fail(t->err, KM_ERROR_DATA, "%s: %s: %s%s%s%s%s", t->file, place,
+                   size ? km_quoted(got, cell) : "the cell is empty", size ? " is no number; " : "; ",
+                   !size                   ? "fill it in, or "
+                   : is_missing_word(cell) ? "write nan and drop such rows with --nan drop, or "
+                                           : "correct it, or ",
+                   *advice ? "keep the columns of numbers: --columns "
+                           : "name columns of numbers: none is there now",
+                   advice);
+}
+
+static km_status reserve_row(text *t) {
+    if (t->table->rows < t->rows_capacity) return KM_OK;
+    int64_t rows = t->rows_capacity ? t->rows_capacity * 2 : 256, bytes;
+    int64_t row_bytes = t->picks_count * (t->params->type == KM_FLOAT64 ? 8 : 4);
+    if (km_mul_overflows(&bytes, rows, row_bytes)) bytes = INT64_MAX;
+    unsigned char *values = realloc(t->values, (size_t)bytes);
+    if (!values) return km_fail_memory(t->err, "the table of a text file", bytes);
+    t->values = values;
+    t->rows_capacity = rows;
+    return KM_OK;
+}
+
+static km_status store(text *t, int64_t slot, const char *cell, size_t size) {
+    double value;
+    if (!km_number_parse(&value, cell, (int64_t)size)) return bad_cell(t, cell, size);
+    int64_t index = t->table->rows * t->picks_count + slot;
+    int is_single = t->params->type == KM_FLOAT32;
+    if (isinf(is_single ? (float)value : value) && cell[strcspn(cell, "0123456789")]) {
+        char got[KM_QUOTED_SIZE];
+        return km_fail(t->err, KM_ERROR_DATA,
+                       "%s: row %" PRId64 ", column %" PRId64 ": %s is too large for %s", t->file, t->line,
+                       t->cell + 1, km_quoted(got, cell), is_single ? "float32; use float64" : "float64");
+    }
+    if (is_single)
+        ((float *)(void *)t->values)[index] = (float)value;
+    else
+        ((double *)(void *)t->values)[index] = value;
+    return KM_OK;
+}
+
+// First row --------------------------------------------------------------------------------------------------
+
+static km_status save_cell(text *t, const char *cell, size_t size) {
+    if (t->cell >= KM_FEATURES_MAX)
+        return km_fail(t->err, KM_ERROR_DATA,
+                       "%s: row %" PRId64 " has more than the %d columns that are taken", t->file, t->line,
+                       KM_FEATURES_MAX);
+    if (t->cell == t->first_row_capacity) {
+        int64_t capacity = t->cell ? t->cell * 2 : 16;
+        char **cells = realloc(t->first_row, (size_t)capacity * sizeof *cells);
+        if (!cells) return km_fail_memory(t->err, "the first row", capacity * (int64_t)sizeof *cells);
+        memset(cells + t->cell, 0, (size_t)(capacity - t->cell) * sizeof *cells);
+        t->first_row = cells;
+        t->first_row_capacity = capacity;
+    }
+    t->first_row[t->cell] = strndup(cell, size);
+    return t->first_row[t->cell] ? KM_OK : km_fail_memory(t->err, "the first row", (int64_t)size);
+}
+
+// A header has words where numbers would be. Only the columns that are kept count, so that a table of numbers
+// with a column of text needs no more than --columns.
+static int looks_like_header(const text *t) {
+    for (int64_t i = 0; i < t->picks_count; i++) {
+        const char *cell = t->first_row[t->picks[i]];
+        double value;
+        if (*cell && !km_number_parse(&value, cell, (int64_t)strlen(cell))) return 1;
+    }
+    return 0;
+}
+
+static km_status pick_all(text *t) {
+    t->picks = malloc((size_t)t->columns_count * sizeof *t->picks);
+    if (!t->picks) return km_fail_memory(t->err, "columns", t->columns_count * (int64_t)sizeof *t->picks);
+    for (int64_t f = 0; f < t->columns_count; f++) t->picks[f] = f;
+    t->picks_count = t->columns_count;
+    return KM_OK;
+}
+
+static km_status choose_columns(text *t) {
+    const char *columns = t->params->columns;
+    char **names = t->params->header == KM_HEADER_NO ? NULL : t->first_row;
+    if (columns)
+        KM_TRY(
+            km_columns_parse(&t->picks, &t->picks_count, columns, t->file, names, t->columns_count, t->err));
+    else
+        KM_TRY(pick_all(t));
+    t->has_header =
+        t->params->header == KM_HEADER_YES || (t->params->header == KM_HEADER_AUTO && looks_like_header(t));
+    t->slots = malloc((size_t)t->columns_count * sizeof *t->slots);
+    if (!t->slots) return km_fail_memory(t->err, "columns", t->columns_count * (int64_t)sizeof *t->slots);
+    for (int64_t f = 0; f < t->columns_count; f++) t->slots[f] = -1;
+    for (int64_t i = 0; i < t->picks_count; i++) t->slots[t->picks[i]] = i;
+    return KM_OK;
+}
+
+// Gives the table the names and numbers of its columns.
+static km_status name_columns(text *t) {
+    km_table *table = t->table;
+    table->columns = t->picks_count;
+    if (t->params->columns) {
+        table->numbers = malloc((size_t)t->picks_count * sizeof *table->numbers);
+        if (!table->numbers) return km_fail_memory(t->err, "columns", t->picks_count * 8);
+        for (int64_t i = 0; i < t->picks_count; i++) table->numbers[i] = t->picks[i] + 1;
+    }
+    if (!t->has_header) return KM_OK;
+    table->names = calloc((size_t)t->picks_count, sizeof *table->names);
+    if (!table->names) return km_fail_memory(t->err, "column names", t->picks_count * 8);
+    for (int64_t i = 0; i < t->picks_count; i++) {
+        table->names[i] = strdup(t->first_row[t->picks[i]]);
+        if (!table->names[i]) return km_fail_memory(t->err, "column names", 64);
+    }
+    return KM_OK;
+}
+
+static km_status end_first_row(text *t) {
+    t->columns_count = t->cell;
+    t->first_line = t->line;
+    KM_TRY(choose_columns(t));
+    KM_TRY(name_columns(t));
+    if (t->has_header) return KM_OK;
+    KM_TRY(reserve_row(t));
+    for (t->cell = 0; t->cell < t->columns_count; t->cell++) {
+        const char *cell = t->first_row[t->cell];
+        if (t->slots[t->cell] >= 0) KM_TRY(store(t, t->slots[t->cell], cell, strlen(cell)));
+    }
+    return KM_OK;
+}
+
+// Rows -------------------------------------------------------------------------------------------------------
+
+// Notes the line of a row when it is not the one after the row before.
+static km_status note_line(text *t) {
+    km_table *table = t->table;
+    int64_t row = table->rows;
+    if (row == 0) table->first_line = t->line;
+    if (!table->lines && t->line == table->first_line + row) return KM_OK;
+    // Grows with the rows' capacity, which is 256 times a power of two.
+    if (!table->lines || (row >= 256 && (row & (row - 1)) == 0)) {
+        int64_t *lines = realloc(table->lines, (size_t)t->rows_capacity * sizeof *lines);
+        if (!lines)
+            return km_fail_memory(t->err, "the lines of rows", t->rows_capacity * (int64_t)sizeof *lines);
+        if (!table->lines)
+            for (int64_t i = 0; i < row; i++) lines[i] = table->first_line + i;
+        table->lines = lines;
+    }
+    table->lines[row] = t->line;
+    return KM_OK;
+}
+
+static km_status end_row(text *t) {
+    int is_first = t->columns_count == 0;
+    if (is_first)
+        KM_TRY(end_first_row(t));
+    else if (t->cell != t->columns_count)
+        return km_fail(t->err, KM_ERROR_DATA,
+                       "%s: row %" PRId64 " has %" PRId64 " cells, but row %" PRId64 " has %" PRId64
+                       "; every row needs the same",
+                       t->file, t->line, t->cell, t->first_line, t->columns_count);
+    if (is_first && t->has_header) return KM_OK;
+    if (t->columns_count == 1 && t->blank_line) { // an empty line is an empty cell here
+        t->line = t->blank_line;
+        t->cell = 0;
+        return bad_cell(t, "", 0);
+    }
+    KM_TRY(note_line(t));
+    t->table->rows++;
+    return KM_OK;
+}
+
+static int64_t count_newlines(const char *cell, size_t size) {
+    int64_t count = 0;
+    for (const char *at = cell; (at = memchr(at, '\n', size - (size_t)(at - cell))) != NULL; at++) count++;
+    return count;
+}
+
+static void on_cell(void *bytes, size_t size, void *user) {
+    text *t = user;
+    const char *cell = bytes;
+    if (t->status != KM_OK) return;
+    t->newlines += count_newlines(cell, size);
+    if (t->columns_count == 0)
+        fail(t, save_cell(t, cell, size));
+    else if (t->cell < t->columns_count && t->slots[t->cell] >= 0) {
+        fail(t, reserve_row(t));
+        if (t->status == KM_OK) fail(t, store(t, t->slots[t->cell], cell, size));
+    }
+    t->cell++;
+    t->after_return = 0;
+}
+
+static void on_row(int terminator, void *user) {
+    text *t = user;
+    if (t->status != KM_OK) return;
+    if (t->cell == 0 && terminator == '\n' && t->after_return) { // the second half of a CR LF
+        t->after_return = 0;
+        return;
+    }
+    if (t->cell > 0)
+        fail(t, end_row(t));
+    else if (t->columns_count > 0)
+        t->blank_line = t->blank_line ? t->blank_line : t->line;
+    t->line += 1 + t->newlines;
+    t->newlines = 0;
+    t->cell = 0;
+    t->after_return = terminator == '\r';
+}
+
+static km_status feed(text *t, struct csv_parser *parser, const unsigned char *bytes, int64_t size) {
+    int64_t done = (int64_t)csv_parse(parser, bytes, (size_t)size, on_cell, on_row, t);
+    if (t->status != KM_OK) return t->status;
+    if (done == size) return KM_OK;
+    if (csv_error(parser) == CSV_EPARSE)
+        return km_fail(t->err, KM_ERROR_DATA,
+                       "%s: row %" PRId64 ", column %" PRId64
+                       ": a quote is out of place; quote a whole cell, and write a "
+                       "quote inside it twice",
+                       t->file, t->line, t->cell + 1);
+    return km_fail_memory(t->err, "a cell of text", 0);
+}
+
+static km_status finish(text *t, struct csv_parser *parser) {
+    int result = csv_fini(parser, on_cell, on_row, t);
+    if (t->status != KM_OK) return t->status;
+    if (result != 0)
+        return km_fail(t->err, KM_ERROR_DATA,
+                       "%s: row %" PRId64 ", column %" PRId64 ": a quote is opened and never closed", t->file,
+                       t->line, t->cell + 1);
+    km_table *table = t->table;
+    if (table->rows == 0)
+        return km_fail(t->err, KM_ERROR_DATA,
+                       t->has_header ? "%s has a header and no rows" : "%s has no rows", t->file);
+    table->memory = t->values;
+    t->values = NULL;
+    table->base = table->memory;
+    table->element = t->params->type == KM_FLOAT32 ? KM_ELEMENT_F4 : KM_ELEMENT_F8;
+    table->row_stride = table->columns;
+    table->column_stride = 1;
+    return KM_OK;
+}
+
+// Files ------------------------------------------------------------------------------------------------------
+
+// The separator that the first line uses outside of quotes: a comma where there is one.
+static char find_delimiter(const unsigned char *head, int64_t size) {
+    int in_quotes = 0, semicolons = 0, tabs = 0;
+    for (int64_t i = 0; i < size; i++) {
+        in_quotes ^= head[i] == '"';
+        if (in_quotes) continue;
+        if (head[i] == ',') return ',';
+        semicolons += head[i] == ';';
+        tabs += head[i] == '\t';
+        if ((head[i] == '\n' || head[i] == '\r') && i > 0 && head[i - 1] != '\n' && head[i - 1] != '\r')
+            break;
+    }
+    return semicolons ? ';' : tabs ? '\t' : ',';
+}
+
+static km_status check_head(const unsigned char *head, int64_t size, const char *file, km_error *err) {
+    if (size == 0) return km_fail(err, KM_ERROR_DATA, "%s is empty", file);
+    int is_utf16 =
+        size >= 2 && ((head[0] == 0xff && head[1] == 0xfe) || (head[0] == 0xfe && head[1] == 0xff));
+    if (is_utf16) return km_fail(err, KM_ERROR_DATA, "%s is UTF-16 text; save it as UTF-8", file);
+    if (memchr(head, 0, (size_t)size))
+        return km_fail(err, KM_ERROR_DATA,
+                       "%s is no text: it has zero bytes; name its format: npy, f32 or f64", file);
+    return KM_OK;
+}
+
+static km_status parse_all(text *t, km_unpacker *unpacker, unsigned char *chunk) {
+    km_status status;
+    struct csv_parser parser;
+    if (csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI | CSV_APPEND_NULL | CSV_REPALL_NL) != 0)
+        return km_fail_memory(t->err, "reading text", 0);
+    csv_set_delim(&parser, (unsigned char)t->delimiter);
+    int64_t mark = t->head_size >= 3 && memcmp(t->head, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    KM_TRY_GOTO(feed(t, &parser, t->head + mark, t->head_size - mark));
+    for (int64_t got = t->head_size == HEAD_BYTES; got > 0;) {
+        KM_TRY_GOTO(km_unpacker_read(&got, chunk, CHUNK_BYTES, unpacker, t->err));
+        KM_TRY_GOTO(feed(t, &parser, chunk, got));
+    }
+    KM_TRY_GOTO(finish(t, &parser));
+done:
+    csv_free(&parser);
+    return status;
+}
+
+static void text_clear(text *t) {
+    for (int64_t i = 0; i < t->first_row_capacity; i++) free(t->first_row[i]);
+    free(t->first_row);
+    free(t->picks);
+    free(t->slots);
+    free(t->values);
+}
+
+static km_status text_open(km_table *table, km_input *input, const km_data_params *params, char delimiter,
+                           km_error *err) {
+    km_status status;
+    text t = {.file = input->name, .params = params, .table = table, .err = err, .line = 1};
+    km_unpacker *unpacker = NULL;
+    unsigned char *buffer = malloc(HEAD_BYTES + CHUNK_BYTES);
+    if (!buffer) return km_fail_memory(err, "reading text", HEAD_BYTES + CHUNK_BYTES);
+    KM_TRY_GOTO(km_unpacker_create(&unpacker, input, err));
+    KM_TRY_GOTO(km_unpacker_read(&t.head_size, buffer, HEAD_BYTES, unpacker, err));
+    KM_TRY_GOTO(check_head(buffer, t.head_size, input->name, err));
+    t.head = buffer;
+    t.delimiter = delimiter ? delimiter : find_delimiter(t.head, t.head_size);
+    KM_TRY_GOTO(parse_all(&t, unpacker, buffer + HEAD_BYTES));
+done:
+    km_unpacker_destroy(&unpacker);
+    free(buffer);
+    text_clear(&t);
+    return status;
+}
+
+km_status km_csv_open(km_table *table, km_input *input, const km_data_params *params, km_error *err) {
+    return text_open(table, input, params, 0, err);
+}
+
+km_status km_tsv_open(km_table *table, km_input *input, const km_data_params *params, km_error *err) {
+    return text_open(table, input, params, '\t', err);
+}
+
+// Text has no control characters, packed text the mark of gzip.
+int km_text_sniff(const km_input *input) {
+    if (km_input_is_gzip(input)) return 1;
+    for (int64_t i = 0; i < input->head_size; i++) {
+        unsigned char byte = input->head[i];
+        if (byte == 127 || (byte < 32 && byte != '\n' && byte != '\r' && byte != '\t')) return 0;
+    }
+    return 1;
+}
