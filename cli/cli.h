@@ -51,6 +51,7 @@ typedef enum cli_id {
     CLI_PLOT,
     CLI_THREADS,
     CLI_SOURCE,
+    CLI_COMPILER,
     CLI_CACHE_DIR,
     CLI_DRY_RUN,
 } cli_id;

@@ -45,7 +45,8 @@ static int folder_make(const char *path) {
 // mounts, full disks).
 static int file_probe(const char *path) {
     char temporary[4200];
-    snprintf(temporary, sizeof temporary, "%s.%ld.tmp", path, (long)getpid());
+    int size = snprintf(temporary, sizeof temporary, "%s.%ld.tmp", path, (long)getpid());
+    if (size >= (int)sizeof temporary) return ENAMETOOLONG;
     int file = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (file < 0) return errno;
     close(file);

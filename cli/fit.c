@@ -395,6 +395,8 @@ static const cli_option options_list[] = {
     {CLI_THREADS, "threads", 0, "N", "CPU threads; default: all cores. Never changes the result"},
     {CLI_SET, "set", 0, "NAME=VALUE", "fix a number of the plan, e.g. block=256 or design=shared"},
     {CLI_SOURCE, "source", 0, "FILE", "use this text (an emitted file, edited by hand) for the kernels"},
+    {CLI_COMPILER, "compiler", 0, "FILE",
+     "C compiler for a CPU, NVRTC or its folder for a GPU;\ndefault: what kmgen info shows"},
     {CLI_CACHE_DIR, "cache-dir", 0, "DIR", "keep compiled modules here; default: see kmgen cache --help"},
     {CLI_DRY_RUN, "dry-run", 0, NULL, "print the plan and the memory it needs; run nothing"},
     CLI_COMMON_OPTIONS,

@@ -518,14 +518,15 @@ interrupt() {
 
 # The library as another project would use it: installed, found by pkg-config, built and run.
 install() {
-    local flags tree=$work/tree
+    local flags prefix tree=$work/tree
     what='meson install'
     meson install -C "$build_root" --no-rebuild --quiet --destdir "$tree" >"$work/stdout" 2>"$work/stderr"
     expect "meson install failed" test $? = 0
     PKG_CONFIG_PATH=$(dirname "$(find "$tree" -name kmgen.pc)")
     export PKG_CONFIG_PATH
     what='pkg-config'
-    flags=$(pkg-config --define-prefix --cflags --libs kmgen 2>"$work/stderr")
+    prefix=$tree$(pkg-config --variable=prefix kmgen)
+    flags=$(pkg-config --define-variable=prefix="$prefix" --cflags --libs kmgen 2>"$work/stderr")
     expect "pkg-config failed" test $? = 0
     what='cc docs/example.c'
     # shellcheck disable=SC2086
