@@ -79,7 +79,7 @@ static int each_target(golden *g, const km_spec *spec, km_target_kind kind) {
     km_source source;
     km_source_init(&source);
     g->files++;
-    int failed = specs_emit(&source, spec, target);
+    int failed = specs_emit(&source, spec, target, NULL);
     if (!failed) {
         snprintf(path, sizeof path, "%s/%s", g->folder, source.file_name);
         failed = check_text(path, &source);

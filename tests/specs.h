@@ -54,8 +54,9 @@ static int specs_walk(const char *folder, int (*each)(void *user, const km_spec 
     return failures;
 }
 
-// Plans and emits the spec for one target. Non-zero, and said, when that fails.
-static int specs_emit(km_source *source, const km_spec *spec, km_target target) {
+// Plans and emits the spec for one target; params may be NULL. Non-zero, and said, when that fails.
+static int specs_emit(km_source *source, const km_spec *spec, km_target target,
+                      const km_plan_params *params) {
     km_error err = {{0}};
     km_spec copy;
     km_plan plan;
@@ -63,7 +64,7 @@ static int specs_emit(km_source *source, const km_spec *spec, km_target target) 
     km_plan_init(&plan);
     km_status status = km_spec_copy(&copy, spec, &err);
     copy.target = target;
-    if (status == KM_OK) status = km_plan_make(&plan, &copy, NULL, &err);
+    if (status == KM_OK) status = km_plan_make(&plan, &copy, params, &err);
     if (status == KM_OK) status = km_source_emit(source, &plan, NULL, &err);
     if (status != KM_OK) fprintf(stderr, "%s: %s\n", spec->name, err.text);
     km_plan_clear(&plan);

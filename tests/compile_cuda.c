@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT
+// Every spec's CUDA text through NVRTC, as the engine calls it, for each architecture; needs no GPU. Fails on
+// warnings, and where the pass spills in a design that promises not to; prints registers beside the plan's.
+// usage: compile_cuda SPECS_FOLDER WORK_FOLDER [ARCHITECTURE...]    (90 stands for sm_90)
+// KMGEN_NVRTC names the folder of libnvrtc where it is in no usual place. Without NVRTC: exit 77, or 1 with
+// CI=true.
+#include "runtime/cuda/driver.h"
+#include "specs.h"
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const int all_arches[] = {75, 80, 86, 89, 90, 100, 120};
+enum { ARCHES_COUNT = sizeof all_arches / sizeof *all_arches, JOBS_MAX = 4096, WORKERS = 2 };
+
+typedef struct job {
+    km_spec spec;
+    int arch, weighted, track_labels;
+} job;
+
+static job jobs[JOBS_MAX];
+static int jobs_count;
+static int arches[ARCHES_COUNT], arches_count;
+
+// NVRTC 12.8 is the first that knows sm_100 and sm_120.
+static int knows(const km_nvrtc *nvrtc, int arch) {
+    return arch < 100 || nvrtc->major * 100 + nvrtc->minor >= 1208;
+}
+
+static int add_job(const km_spec *spec, int arch, int weighted, int track_labels) {
+    if (jobs_count == JOBS_MAX) return 1;
+    job *added = &jobs[jobs_count++];
+    km_spec_init(&added->spec);
+    added->arch = arch;
+    added->weighted = weighted;
+    added->track_labels = track_labels;
+    return km_spec_copy(&added->spec, spec, NULL) != KM_OK;
+}
+
+// Weights and labels between passes are other text; one architecture and these shapes show whether it compiles.
+static int has_variants(const km_spec *spec, int arch) {
+    static const char *const names[] = {"small", "wide", "high_d", "float64"};
+    for (size_t i = 0; arch == 90 && i < sizeof names / sizeof *names; i++)
+        if (!strcmp(spec->name, names[i])) return 1;
+    return 0;
+}
+
+static int add_jobs(void *user, const km_spec *spec) {
+    int failures = 0;
+    if (!specs_means(spec, KM_TARGET_CUDA)) return 0;
+    for (int i = 0; i < arches_count; i++) {
+        if (spec->target.arch && spec->target.arch != arches[i]) continue;
+        if (!knows(user, arches[i])) continue;
+        failures += add_job(spec, arches[i], 0, 0);
+        for (int v = 1; v < 4 && has_variants(spec, arches[i]); v++)
+            failures += add_job(spec, arches[i], v & 1, v >> 1);
+    }
+    return failures;
+}
+
+// What ptxas says of the kernels of a file.
+typedef struct kernel_facts {
+    int kernels, warnings;
+    int registers_max, spilled_bytes;           // of all kernels
+    int pass_registers_max, pass_spilled_bytes; // of those that the table of the pass names
+} kernel_facts;
+
+// The table of launches holds the names of the pass's kernels as strings; the other steps' are the engine's.
+static int is_of_pass(const char *source, const char *name) {
+    char quoted[300];
+    snprintf(quoted, sizeof quoted, "\"%s\"", name);
+    return strstr(source, quoted) != NULL;
+}
+
+static void read_line(kernel_facts *facts, int *of_pass, const char *source, const char *line) {
+    char name[256];
+    int registers, stores, loads;
+    const char *kernel = strstr(line, "Function properties for "), *used = strstr(line, "Used ");
+    const char *spill = strstr(line, "bytes stack frame, ");
+    facts->warnings += strstr(line, "warning") != NULL;
+    if (kernel && sscanf(kernel, "Function properties for %255s", name) == 1)
+        *of_pass = is_of_pass(source, name);
+    if (spill && sscanf(spill, "bytes stack frame, %d bytes spill stores, %d bytes spill loads", &stores,
+                        &loads) == 2) {
+        facts->spilled_bytes += stores + loads;
+        if (*of_pass) facts->pass_spilled_bytes += stores + loads;
+    }
+    if (!used || sscanf(used, "Used %d registers", &registers) != 1) return;
+    facts->kernels++;
+    if (registers > facts->registers_max) facts->registers_max = registers;
+    if (*of_pass && registers > facts->pass_registers_max) facts->pass_registers_max = registers;
+}
+
+static kernel_facts read_log(const char *source, const char *log) {
+    kernel_facts facts = {0};
+    int of_pass = 0;
+    for (const char *line = log; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+        char text[1024];
+        snprintf(text, sizeof text, "%.*s", (int)strcspn(line, "\n"), line);
+        read_line(&facts, &of_pass, source, text);
+    }
+    return facts;
+}
+
+static int judge(const km_source *source, const job *j, const char *log) {
+    kernel_facts facts = read_log(source->text, log);
+    km_design design = source->plan.design;
+    int promises = design == KM_DESIGN_REGISTERS || design == KM_DESIGN_TENSOR;
+    int failed = facts.warnings || !facts.pass_registers_max || (promises && facts.pass_spilled_bytes);
+    printf("%-16s sm_%d%s%s %s, pass: %d registers (planned %d), %d bytes spilled; all %d kernels: %d "
+           "registers, %d "
+           "bytes spilled%s\n",
+           j->spec.name, j->arch, j->weighted ? " weighted" : "", j->track_labels ? " tracked" : "",
+           km_design_name(design), facts.pass_registers_max,
+           (int)source->plan.estimates[design].registers_per_thread, facts.pass_spilled_bytes, facts.kernels,
+           facts.registers_max, facts.spilled_bytes, failed ? ": FAILED" : "");
+    if (failed) printf("%s\n", log);
+    return failed;
+}
+
+static int write_source(const char *path, const km_source *source) {
+    FILE *file = fopen(path, "wb");
+    int failed = !file || fputs(source->text, file) < 0;
+    if (file && fclose(file)) failed = 1;
+    return failed;
+}
+
+static char *read_text(const char *path) {
+    char *text = calloc(1, 1 << 20);
+    FILE *file = fopen(path, "rb");
+    if (text && file) text[fread(text, 1, (1 << 20) - 1, file)] = 0;
+    if (file) fclose(file);
+    return text;
+}
+
+static int run_job(const km_nvrtc *nvrtc, const job *j, const char *folder) {
+    char source_path[4096], log_path[4096], cubin_path[4096];
+    km_error err = {{0}};
+    km_source source;
+    km_source_init(&source);
+    km_plan_params params;
+    km_plan_params_init(&params);
+    params.weighted = j->weighted;
+    params.track_labels = j->track_labels;
+    int failed = specs_emit(&source, &j->spec, (km_target){KM_TARGET_CUDA, j->arch}, &params);
+    if (failed) goto done;
+    char stem[3900];
+    snprintf(stem, sizeof stem, "%s/%s_sm_%d%s%s", folder, j->spec.name, j->arch,
+             j->weighted ? "_weighted" : "", j->track_labels ? "_tracked" : "");
+    snprintf(source_path, sizeof source_path, "%s.cu", stem);
+    snprintf(log_path, sizeof log_path, "%s.log", stem);
+    snprintf(cubin_path, sizeof cubin_path, "%s.cubin", stem);
+    failed = write_source(source_path, &source);
+    if (failed) fprintf(stderr, "cannot write %s\n", source_path);
+    if (failed) goto done;
+    failed = km_nvrtc_compile(nvrtc, j->arch, source_path, cubin_path, log_path, &err) != KM_OK;
+    char *log = read_text(log_path);
+    if (failed)
+        printf("%s: FAILED\n%s\n", err.text, log ? log : "");
+    else
+        failed = !log || judge(&source, j, log);
+    free(log);
+done:
+    fflush(stdout);
+    km_source_clear(&source);
+    return failed;
+}
+
+// A process of its own, as NVRTC compiles one text at a time. Takes the next job until none is left.
+static int work(int *next, const char *folder, const km_nvrtc *nvrtc) {
+    int failures = 0;
+    for (int i; (i = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED)) < jobs_count;)
+        failures += run_job(nvrtc, &jobs[i], folder);
+    return failures;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 3) {
+        fputs("usage: compile_cuda SPECS_FOLDER WORK_FOLDER [ARCHITECTURE...]\n", stderr);
+        return 2;
+    }
+    km_nvrtc nvrtc;
+    km_error err = {{0}};
+    const char *ci = getenv("CI");
+    if (km_nvrtc_open(&nvrtc, getenv("KMGEN_NVRTC"), 0, &err) != KM_OK) {
+        fprintf(stderr, "%s\n", err.text);
+        return ci && !strcmp(ci, "true") ? 1 : 77;
+    }
+    printf("NVRTC %d.%d\n", nvrtc.major, nvrtc.minor);
+    for (int i = 3; i < argc && arches_count < ARCHES_COUNT; i++) arches[arches_count++] = atoi(argv[i]);
+    if (!arches_count) memcpy(arches, all_arches, sizeof arches);
+    if (!arches_count) arches_count = ARCHES_COUNT;
+    int failures = specs_walk(argv[1], add_jobs, &nvrtc);
+    int *next = mmap(NULL, sizeof *next, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (next == MAP_FAILED) return 1;
+    fflush(stdout);
+    pid_t workers[WORKERS];
+    for (int w = 0; w < WORKERS; w++) {
+        workers[w] = fork();
+        if (workers[w] == 0) return work(next, argv[2], &nvrtc) != 0;
+    }
+    for (int w = 0; w < WORKERS; w++) {
+        int status = 0;
+        if (workers[w] < 0 || waitpid(workers[w], &status, 0) < 0 || !WIFEXITED(status) ||
+            WEXITSTATUS(status))
+            failures++;
+    }
+    printf("%d texts compiled, %s\n", jobs_count, failures ? "FAILED" : "none failed");
+    for (int i = 0; i < jobs_count; i++) km_spec_clear(&jobs[i].spec);
+    km_nvrtc_close(&nvrtc);
+    return failures || !jobs_count;
+}
