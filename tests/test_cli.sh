@@ -4,7 +4,7 @@
 # there afterwards. Usage: test_cli.sh GROUP KMGEN SOURCE_ROOT [BUILD_ROOT]
 # shellcheck disable=SC2012,SC2059
 set -uo pipefail
-group=$1 kmgen=$2 source_root=$3 build_root=${4:-}
+group=$1 kmgen=$(realpath "$2") source_root=$3 build_root=${4:-}
 iris=$source_root/tests/data/iris.csv
 faithful=$source_root/tests/data/faithful.csv
 work=$(mktemp -d "${TMPDIR:-/tmp}/kmgen-cli.XXXXXX")
