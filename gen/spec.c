@@ -365,19 +365,14 @@ const char *km_spec_plan_key(int index) {
     return index <= KM_PARAM_COUNT ? plan_numbers[index - 1].name : NULL;
 }
 
-static const char *const design_names[KM_DESIGN_COUNT] = {
-    [KM_DESIGN_REGISTERS] = "registers", [KM_DESIGN_TENSOR] = "tensor", [KM_DESIGN_SHARED] = "shared",
-    [KM_DESIGN_LANES] = "lanes",         [KM_DESIGN_BLOCKS] = "blocks", [KM_DESIGN_PORTABLE] = "portable",
-};
-
 static km_status design_parse(int64_t *value, const char *text, km_error *err) {
+    const char *words[KM_DESIGN_COUNT] = {0};
     for (int i = KM_DESIGN_NONE + 1; i < KM_DESIGN_COUNT; i++) {
-        if (strcmp(text, design_names[i]) != 0) continue;
+        words[i - 1] = km_design_name((km_design)i);
+        if (strcmp(text, words[i - 1]) != 0) continue;
         *value = i;
         return KM_OK;
     }
-    const char *words[KM_DESIGN_COUNT] = {0};
-    memcpy(words, design_names + 1, sizeof words - sizeof *words);
     return refuse("design", "registers, tensor or shared (CUDA), or lanes, blocks or portable (CPU)", text,
                   words, err);
 }
@@ -454,7 +449,7 @@ km_status km_spec_to_yaml(char **out, const km_spec *spec, km_error *err) {
     for (int64_t i = 0; i < spec->fixed_count; i++) {
         const km_fixed *fixed = &spec->fixed[i];
         if (strcmp(fixed->name, "design") == 0 && fixed->value > 0 && fixed->value < KM_DESIGN_COUNT)
-            km_text_printf(&text, "  design: %s\n", design_names[fixed->value]);
+            km_text_printf(&text, "  design: %s\n", km_design_name((km_design)fixed->value));
         else
             km_text_printf(&text, "  %s: %" PRId64 "\n", fixed->name, fixed->value);
     }

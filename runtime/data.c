@@ -160,28 +160,25 @@ static km_status drop_rows(km_data *data, km_error *err) {
                    data->name);
 }
 
-km_status km_data_refuse_point(const km_data *data, int64_t point, km_type type, km_error *err) {
+km_status km_data_refuse_value(const km_data *data, int64_t point, int64_t feature, km_error *err) {
     int64_t d = data->table.columns;
     double *row = malloc((size_t)d * sizeof *row);
     if (!row) return km_fail_memory(err, "a row", d * (int64_t)sizeof *row);
-    km_status status;
-    KM_TRY_GOTO(km_data_read(row, data, point, 1, KM_FLOAT64, err));
-    for (int64_t f = 0; f < d; f++) {
-        char place[KM_PLACE_SIZE];
-        if (type == KM_FLOAT32 ? isfinite((float)row[f]) : isfinite(row[f])) continue;
-        km_table_place(place, &data->table, km_data_row_of(data, point), f);
-        if (isfinite(row[f]))
-            status = km_fail(err, KM_ERROR_DATA, "%s: %s: %g is too large for float32; use float64",
-                             data->name, place, row[f]);
-        else
-            status = km_fail(err, KM_ERROR_DATA,
-                             "%s: %s: the value is %s; clean the data, or drop such rows with --nan drop",
-                             data->name, place, isnan(row[f]) ? "NaN" : "infinite");
-        break;
-    }
-done:
+    km_status status = km_data_read(row, data, point, 1, KM_FLOAT64, err);
+    for (int64_t f = 0; feature < 0 && f < d; f++)
+        if (status == KM_OK && !isfinite(row[f])) feature = f;
+    if (feature < 0) feature = 0;
+    double value = status == KM_OK ? row[feature] : NAN;
     free(row);
-    return status;
+    KM_TRY(status);
+    char place[KM_PLACE_SIZE];
+    km_table_place(place, &data->table, km_data_row_of(data, point), feature);
+    if (isfinite(value))
+        return km_fail(err, KM_ERROR_DATA, "%s: %s: %g is too far from the rest for float32; use float64",
+                       data->name, place, value);
+    return km_fail(err, KM_ERROR_DATA,
+                   "%s: %s: the value is %s; clean the data, or drop such rows with --nan drop", data->name,
+                   place, isnan(value) ? "NaN" : "infinite");
 }
 
 // Opening ----------------------------------------------------------------------------------------------------

@@ -4,8 +4,9 @@
 #define KM_RUNTIME_DATA_H
 #include <kmgen/data.h>
 
-// Refuses the first value of a point that is NaN or infinite once it is of `type`: KM_ERROR_DATA with file, row and
-// column as the user counts them (for text, row is the line of the file). KM_OK when the point has none.
-km_status km_data_refuse_point(const km_data *data, int64_t point, km_type type, km_error *err);
+// KM_ERROR_DATA with file, row and column as the user counts them (for text, row is the line of the file), saying
+// why a value is no coordinate: NaN, infinite, or too far from the rest for float32. `feature` -1: the first
+// value of the point that is NaN or infinite.
+km_status km_data_refuse_value(const km_data *data, int64_t point, int64_t feature, km_error *err);
 
 #endif

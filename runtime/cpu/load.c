@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Bringing the points home: statistics, refusal of NaN and infinity, and the copy into groups.
+#include "../data.h"
 #include "cpu.h"
 #include <math.h>
 #include <omp.h>
@@ -146,24 +147,6 @@ static km_status block_stats(const loader *load, int64_t block, int64_t me, int6
     return KM_OK;
 }
 
-static km_status refuse(const loader *load, km_error *err) {
-    int64_t d = load->engine->base.d, point = load->bad_point, f = 0;
-    const double *unused = NULL;
-    double value = NAN, *row = load->scratch;
-    if (!load->base32 && !load->base64) {
-        KM_TRY(km_data_read(row, load->data, point, 1, KM_FLOAT64, err));
-        unused = row;
-    }
-    for (f = 0; f < d; f++) {
-        column(&value, load, unused, point, 1, f);
-        if (!isfinite(value)) break;
-    }
-    const char *name = km_data_feature_name(load->data, f);
-    return km_fail(err, KM_ERROR_DATA, "%s: row %lld, column %lld%s%s%s: %s is no point: clean the data, or drop such rows",
-                   km_data_name(load->data), (long long)km_data_row_of(load->data, point) + 1, (long long)f + 1,
-                   name ? " (" : "", name ? name : "", name ? ")" : "", isnan(value) ? "NaN" : "infinity");
-}
-
 // First read: statistics of every block, then of all.
 static km_status stats_all(loader *load, km_data_stats *stats, km_error *err) {
     const cpu_engine *engine = load->engine;
@@ -186,7 +169,7 @@ static km_status stats_all(loader *load, km_data_stats *stats, km_error *err) {
         }
     }
     if (status != KM_OK) return km_fail(err, status, "%s", first_err.text);
-    if (load->bad_point < engine->base.n) return refuse(load, err);
+    if (load->bad_point < engine->base.n) return km_data_refuse_value(load->data, load->bad_point, -1, err);
     for (int64_t f = 0; f < d; f++) {
         stats->mean[f] = stats->variance[f] = stats->total_weight = 0;
         stats->minimum[f] = INFINITY;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The points come home: copied as they are, then statistics, centring and scaling on the device.
 #include "cuda.h"
+#include "../data.h"
 #include "../module.h"
 #include "../seed.h"
 #include <math.h>
@@ -126,32 +127,11 @@ static km_status sums(loader *load, km_cu_ptr mean, km_error *err) {
     return km_cuda_get(engine, load->numbers, load->reduced, 3 * load->d * 8, err);
 }
 
-// Says which value is no point of the space: `bad` is i * d + f.
-static km_status refuse(const loader *load, uint64_t bad, km_error *err) {
-    int64_t i = (int64_t)bad / load->d, f = (int64_t)bad % load->d;
-    const char *name = km_data_feature_name(load->data, f);
-    double *row = malloc((size_t)load->d * sizeof *row);
-    if (!row) return km_fail_memory(err, "a row of the data", load->d * 8);
-    km_status status = km_data_read(row, load->data, i, 1, KM_FLOAT64, err);
-    double value = status == KM_OK ? row[f] : NAN;
-    free(row);
-    KM_TRY(status);
-    if (isfinite(value))
-        return km_fail(err, KM_ERROR_DATA,
-                       "%s: row %lld, column %lld%s%s%s: %g is too far from the rest for float32: "
-                       "take type float64",
-                       km_data_name(load->data), (long long)km_data_row_of(load->data, i) + 1,
-                       (long long)f + 1, name ? " (" : "", name ? name : "", name ? ")" : "", value);
-    return km_fail(err, KM_ERROR_DATA,
-                   "%s: row %lld, column %lld%s%s%s: %s is no point: clean the data, or drop such rows",
-                   km_data_name(load->data), (long long)km_data_row_of(load->data, i) + 1, (long long)f + 1,
-                   name ? " (" : "", name ? name : "", name ? ")" : "", isnan(value) ? "NaN" : "infinity");
-}
-
 static km_status check_bad(const loader *load, km_error *err) {
     uint64_t bad;
     KM_TRY(km_cuda_get(load->engine, &bad, load->bad, sizeof bad, err));
-    return bad == UINT64_MAX ? KM_OK : refuse(load, bad, err);
+    if (bad == UINT64_MAX) return KM_OK;
+    return km_data_refuse_value(load->data, (int64_t)bad / load->d, (int64_t)bad % load->d, err); // bad is i * d + f
 }
 
 static km_status statistics(loader *load, km_data_stats *stats, km_error *err) {
