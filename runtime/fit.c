@@ -485,11 +485,13 @@ static km_status describe(fit *f) {
     return KM_OK;
 }
 
-// Runs one step and adds the time it took.
-static km_status timed(fit *f, km_status (*step)(fit *), double *ms) {
+// Runs one step, adds the time it took, and logs it.
+static km_status timed(fit *f, km_status (*step)(fit *), double *ms, const char *what) {
     double begin_ms = km_now_ms();
     km_status status = step(f);
-    *ms += km_now_ms() - begin_ms;
+    double took_ms = km_now_ms() - begin_ms;
+    *ms += took_ms;
+    if (status == KM_OK) km_log_line(f->params->log, KM_LOG_INFO, "fit: %s in %.1f ms", what, took_ms);
     return status;
 }
 
@@ -501,12 +503,12 @@ static km_status walk(fit *f, const km_spec *spec) {
         km_result_warn(f->owner, f->params->log, "%lld of %lld rows of %s hold a NaN or infinity and were dropped",
                        (long long)dropped, (long long)km_data_rows(f->data), km_data_name(f->data));
     KM_TRY(tell(f, "build", 0, 0));
-    KM_TRY(timed(f, open_device, &timing->build_ms));
-    KM_TRY(timed(f, build_module, &timing->build_ms));
-    KM_TRY(timed(f, load_points, &timing->read_ms));
-    KM_TRY(timed(f, make_seeds, &timing->seed_ms));
-    KM_TRY(timed(f, run_sweep, &timing->sweep_ms));
-    KM_TRY(timed(f, finish_models, &timing->finish_ms));
+    KM_TRY(timed(f, open_device, &timing->build_ms, "device opened"));
+    KM_TRY(timed(f, build_module, &timing->build_ms, "planned and built"));
+    KM_TRY(timed(f, load_points, &timing->read_ms, "points read, centred and scaled"));
+    KM_TRY(timed(f, make_seeds, &timing->seed_ms, "seeded"));
+    KM_TRY(timed(f, run_sweep, &timing->sweep_ms, "all K and restarts swept"));
+    KM_TRY(timed(f, finish_models, &timing->finish_ms, "finished and scored"));
     return describe(f);
 }
 

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT
 # The program as a person meets it: exit statuses, messages, what stands on which stream, and which files are
 # there afterwards. Usage: test_cli.sh GROUP KMGEN SOURCE_ROOT [BUILD_ROOT]
-# shellcheck disable=SC2012,SC2059
+# shellcheck disable=SC2012
 set -uo pipefail
-group=$1 kmgen=$(realpath "$2") source_root=$3 build_root=${4:-}
+group=$1 kmgen=$(realpath "$2") source_root=$(realpath "$3") build_root=$(realpath "${4:-.}")
 iris=$source_root/tests/data/iris.csv
 faithful=$source_root/tests/data/faithful.csv
 work=$(mktemp -d "${TMPDIR:-/tmp}/kmgen-cli.XXXXXX")
@@ -61,6 +61,7 @@ holds_files() { # exactly these are in the current folder
 }
 there() { ls -- "$@" >/dev/null 2>&1; }
 no_files() { expect "files are left: $(ls -A | tr '\n' ' ')" test -z "$(ls -A)"; }
+# shellcheck disable=SC2059
 file() { printf "$2" >"$work/in/$1"; } # NAME CONTENT-AS-PRINTF-FORMAT
 python() { python3 -c "$@"; }
 blobs() { # FILE.f32 N D: round clusters without numpy
@@ -213,9 +214,9 @@ import json, sys
 r = json.load(open(sys.argv[1]))
 assert [m["k"] for m in r["models"]] == list(range(2, 11)), r["models"]
 assert r["n"] == 150 and r["d"] == 4 and r["seed"] == 7 and r["restarts"] == 10
-assert set(r) == {"kmgen", "n", "d", "type", "target", "device", "seed", "restarts", "passes", "timing_ms", "models",
+assert set(r) >= {"kmgen", "n", "d", "type", "target", "device", "seed", "restarts", "passes", "timing_ms", "models",
                   "best", "warnings"}, set(r)
-assert set(r["timing_ms"]) == {"read", "build", "seed", "sweep", "finish", "total"}
+assert set(r["timing_ms"]) >= {"read", "build", "seed", "sweep", "finish", "total"}
 assert abs(r["models"][0]["inertia"] - 152.347951760358) < 1e-3
 assert all(sum(m["sizes"]) == 150 and len(m["centroids"]) == m["k"] for m in r["models"])
 assert r["best"]["k"] in range(2, 11) and "calinski_harabasz" in r["best"]["votes"]' "$work/stdout"
@@ -243,7 +244,7 @@ assert a["models"] == b["models"] and a["best"] == b["best"]' "$work/stdout" "$w
     rm -f -- *
     run_on "$iris" 0 fit - -k 2..4 --format csv
     run 0 fit "$iris" -k 2..4 --columns petal_length,4 --type f64 --scale standard --n-init 3 --max-iter 50 --tol 0 -v
-    in_stderr 'seed|module|sweep'
+    in_stderr '^fit: all K and restarts swept in'
     run 0 fit "$iris" -k 3 --min-changes 5 --init random --criterion davies_bouldin
     run 0 fit "$iris" --n-init 2
     in_stdout '^[^0-9]*20 '
@@ -302,7 +303,8 @@ bad_input() {
     bad 'id.csv.*id.*--columns' "$work/in/id.csv" -k 2
     columns=$(grep -oE -- '--columns [^ ;,]+(,[^ ;,]+)*' "$work/stderr" | head -n 1 | cut -d' ' -f2)
     run 0 fit "$work/in/id.csv" -k 2 --columns "$columns" # what the error proposes works
-    bad 'no_such' "$work/in/id.csv" -k 2 --columns x,no_such
+    run 2 fit "$work/in/id.csv" -k 2 --columns x,no_such
+    in_stderr 'no column "no_such"; it has id, x, y'
     file nan.csv 'a,b\n1,2\n3,4\nnan,5\n6,7\n1,1\n'
     bad 'nan.csv.*row 4.*column 1' "$work/in/nan.csv" -k 2
     file inf.csv 'a,b\n1,2\n3,inf\n5,6\n'
@@ -439,6 +441,7 @@ outputs() {
 
 cache() {
     local arguments=(fit "$iris" -k 2..5 --target cpu --set design=lanes --json - -q)
+    "$kmgen" "${arguments[@]}" >"$work/stdout" 2>"$work/stderr" || ! grep -E 'C compiler|not built in' "$work/stderr" || exit 77
     run 0 "${arguments[@]}"
     cp "$work/stdout" "$work/first.json"
     local binary
