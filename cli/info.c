@@ -24,24 +24,35 @@ static void print_device(const char *title, int device) {
     printf("\n");
 }
 
-// First line of "NAME --version", when NAME is found; non-zero then.
-static int print_compiler(const char *title, const char *name) {
-    char command[256], line[256];
-    snprintf(command, sizeof command, "%s --version 2>/dev/null", name);
+// First line of what the compiler says of itself, "" when it does not answer.
+static void ask_version(char *line, int size, const char *compiler) {
+    char command[4200];
+    line[0] = 0;
+    if (strchr(compiler, '\'')) return; // no quoting games with a strange path
+    snprintf(command, sizeof command, "'%s' --version 2>/dev/null", compiler);
     FILE *pipe = popen(command, "r");
-    int found = pipe && fgets(line, sizeof line, pipe) != NULL;
-    while (found && fgetc(pipe) != EOF) {
+    if (!pipe) return;
+    if (!fgets(line, size, pipe)) line[0] = 0;
+    line[strcspn(line, "\n")] = 0;
+    while (fgetc(pipe) != EOF) {
     }
-    if (pipe) pclose(pipe);
-    if (found) printf("%-11s %s: %.*s\n", title, name, (int)strcspn(line, "\n"), line);
-    return found;
+    pclose(pipe);
 }
 
-static void print_compilers(void) {
-    static const char *const names[] = {"cc", "gcc", "clang"}; // in the order in which the library tries them
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (print_compiler("C compiler", names[i])) return;
-    printf("%-11s none: CPU kernels come ready-made and slower; get one by: apt install gcc\n", "C compiler");
+static void print_compilers(const char *compiler) {
+    km_error err = {""};
+    char text[4096], version[256];
+    if (km_compiler_query(text, sizeof text, KM_TARGET_CPU, NULL, &err) == KM_OK) {
+        ask_version(version, sizeof version, text);
+        printf("%-11s %s%s%s\n", "C compiler", text, *version ? ": " : "", version);
+    } else {
+        printf("%-11s none: %s\n", "C compiler", err.text);
+    }
+    err.text[0] = 0;
+    if (km_compiler_query(text, sizeof text, KM_TARGET_CUDA, compiler, &err) == KM_OK)
+        printf("%-11s %s\n", "NVRTC", text);
+    else
+        printf("%-11s none: %s\n", "NVRTC", err.text);
 }
 
 static void print_cache(const char *given) {
@@ -58,12 +69,13 @@ static void print_cache(const char *given) {
 }
 
 static int run(const cli_command *command, int argc, char **argv) {
-    const char *cache_dir = NULL;
+    const char *cache_dir = NULL, *compiler = NULL;
     cli_parser parser;
     cli_parser_init(&parser, command, argc, argv);
     for (int id; (id = cli_next(&parser)) != CLI_END;) {
         if (id == CLI_STOP) return parser.exit;
         if (id == CLI_CACHE_DIR) cache_dir = parser.value;
+        if (id == CLI_COMPILER) compiler = parser.value;
     }
     if (cli_positional(&parser, 0, 0, "")) return CLI_USAGE;
     printf("%-11s %s\n", "kmgen", km_version());
@@ -75,12 +87,15 @@ static int run(const cli_command *command, int argc, char **argv) {
         print_device(title, device);
     }
     if (count == 0) print_device("GPU", 0);
-    print_compilers();
+    print_compilers(compiler);
     print_cache(cache_dir);
     return CLI_DONE;
 }
 
 static const cli_option options_list[] = {
+    {CLI_COMPILER, "compiler", 0, "FILE",
+     "look for NVRTC here: the library, its folder, a CUDA toolkit or a\n"
+     "Python environment"},
     {CLI_CACHE_DIR, "cache-dir", 0, "DIR", "folder of the cache; default: see kmgen cache --help"},
     CLI_COMMON_OPTIONS,
 };

@@ -40,6 +40,12 @@ KM_API int km_device_count(void);
 // Facts of a device: a CUDA ordinal or KM_HOST. KM_ERROR_DEVICE says what is missing and how to get it.
 KM_API km_status km_device_query(km_device_facts *facts, int device, km_error *err);
 
+// What modules of a target would be compiled with, for people: "/usr/bin/cc", "NVRTC 13.0 (its file)". Needs no
+// device. `compiler` as in km_module_params. KM_ERROR_DEVICE or KM_ERROR_COMPILE says what is missing and how to
+// get it. Thread-safe.
+KM_API km_status km_compiler_query(char *text, int64_t size, km_target_kind kind, const char *compiler,
+                                   km_error *err);
+
 // Cache ---------------------------------------------------------------------------------------------------
 
 typedef struct km_cache_stats {
