@@ -208,7 +208,7 @@ static void warn_of_features(fit *f) {
         km_result_warn(f->owner, f->params->log, "%lld of %lld features never change (the first is column %lld); they "
                        "do not matter to the clusters", (long long)constant, (long long)f->engine->d, (long long)first + 1);
     if (f->params->scale == KM_SCALE_NONE && high > VARIANCE_RATIO_WARN * low)
-        km_result_warn(f->owner, f->params->log, "the variances of columns %lld and %lld differ %.0f times, so the "
+        km_result_warn(f->owner, f->params->log, "the variances of columns %lld and %lld differ %.3g times, so the "
                        "wider ones decide alone; scale standard weighs all features alike",
                        (long long)high_at + 1, (long long)low_at + 1, high / low);
 }
