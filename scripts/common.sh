@@ -68,13 +68,13 @@ install_missing() { # NEEDS
 }
 
 # A build folder with these meson options, made or brought up to date.
-build() { # FOLDER OPTIONS...
-    local folder=$1
-    shift
+build() { # FOLDER TARGET OPTIONS...
+    local folder=$1 target=$2
+    shift 2
     if [ -f "$folder/build.ninja" ]; then
         meson configure "$folder" "$@" >/dev/null
     else
         meson setup "$folder" "$@" >/dev/null || { cat "$folder/meson-logs/meson-log.txt" >&2; exit 1; }
     fi
-    ninja -C "$folder" >"$folder/build.log" 2>&1 || { tail -n 40 "$folder/build.log" >&2; exit 1; }
+    ninja -C "$folder" "$target" >"$folder/build.log" 2>&1 || { tail -n 40 "$folder/build.log" >&2; exit 1; }
 }
