@@ -444,6 +444,61 @@ START_TEST(round_trips) {
 }
 END_TEST
 
+// docs/spec.md -------------------------------------------------------------------------------------------------
+
+static const char *reference; // docs/spec.md
+
+START_TEST(reference_names_every_number) {
+    static const struct {
+        const char *name;
+        int64_t lowest, highest;
+        int targets;
+        const char *meaning;
+    } numbers[] = {
+#define ROW(name, lowest, highest, targets, meaning) {#name, lowest, highest, targets, meaning},
+        KM_PARAMS(ROW)
+#undef ROW
+    };
+    static const char *const targets_of[] = {"", "CUDA", "CPU", "CUDA and CPU"};
+    int64_t size;
+    char *text = whole_file(reference, &size);
+    for (int i = 0; i < KM_PARAM_COUNT; i++) {
+        char row[256];
+        snprintf(row, sizeof row, "\n| `%s` | %" PRId64 "..%" PRId64 " | %s | %s |\n", numbers[i].name,
+                 numbers[i].lowest, numbers[i].highest, targets_of[numbers[i].targets], numbers[i].meaning);
+        ck_assert_msg(strstr(text, row) != NULL, "docs/spec.md lacks the row%s", row);
+    }
+    for (int i = 0; i < KM_SPEC_FIELDS_COUNT; i++) {
+        char heading[64];
+        snprintf(heading, sizeof heading, "\n### %s\n", km_spec_fields[i].key);
+        ck_assert_msg(strstr(text, heading) != NULL, "docs/spec.md lacks the key %s", km_spec_fields[i].key);
+    }
+    for (int i = KM_DESIGN_NONE + 1; i < KM_DESIGN_COUNT; i++) {
+        char design[64];
+        snprintf(design, sizeof design, "`%s`", km_design_name((km_design)i));
+        ck_assert_msg(strstr(text, design) != NULL, "docs/spec.md lacks the design %s", design);
+    }
+    free(text);
+}
+END_TEST
+
+START_TEST(reference_examples_are_specs) {
+    int64_t size;
+    char *text = whole_file(reference, &size), *at = text;
+    static const char open[] = "```yaml\n";
+    int count = 0;
+    for (; (at = strstr(at, open)) != NULL; count++) {
+        at += sizeof open - 1;
+        char *close = strstr(at, "```");
+        ck_assert_ptr_nonnull(close);
+        ck_assert_msg(km_spec_parse(&spec, at, close - at, "docs/spec.md", &err) == KM_OK, "example %d: %s",
+                      count, err.text);
+    }
+    ck_assert_int_ge(count, 8);
+    free(text);
+}
+END_TEST
+
 static void list_bad_files(void) {
     DIR *dir = opendir(bad_dir);
     if (!dir) return;
@@ -457,6 +512,7 @@ static void list_bad_files(void) {
 
 int main(int argc, char **argv) {
     bad_dir = argc > 1 ? argv[1] : "tests/bad";
+    reference = argc > 2 ? argv[2] : "docs/spec.md";
     list_bad_files();
     if (bad_count < 60) {
         fprintf(stderr, "%s holds %d specs: give the folder tests/bad as the first argument\n", bad_dir,
@@ -487,6 +543,8 @@ int main(int argc, char **argv) {
     tcase_add_test(yaml, files_that_cannot_be_read);
     tcase_add_test(yaml, yaml_text);
     tcase_add_test(yaml, round_trips);
+    tcase_add_test(yaml, reference_names_every_number);
+    tcase_add_test(yaml, reference_examples_are_specs);
     suite_add_tcase(suite, yaml);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
