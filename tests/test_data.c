@@ -723,6 +723,10 @@ static const struct {
     {"5.1,3.5,1.4,0.2,setosa\n4.9,3.0,1.4,0.2,setosa\n",
      "x.csv: row 2, column 5 (setosa): \"setosa\" is no number; correct it, or keep the columns of numbers: "
      "--columns 1..4"},
+    {"\"a\nb\",y\n1,2\n2,x\n", "x.csv: row 4, column 2 (y): \"x\" is no number; correct it, or keep the "
+                               "columns of numbers: --columns 1"},
+    {"\"a\nb\",y\n1,2\nx,2\n", "x.csv: row 4, column 1 (a b): \"x\" is no number; correct it, or keep the "
+                               "columns of numbers: --columns y"},
     {"the id,the x,y\na,1,2\n", "x.csv: row 2, column 1 (the id): \"a\" is no number; correct it, or keep "
                                 "the columns of numbers: --columns 2,3"},
     {"x,y\n1,NA\n", "x.csv: row 2, column 2 (y): \"NA\" is no number; write nan and drop such rows with "
@@ -734,12 +738,14 @@ static const struct {
     {"x\n1\n\n3\n",
      "x.csv: row 3, column 1 (x): the cell is empty; fill it in, or name columns of numbers: none is there "
      "now"},
-    {"x,y\n1,1e999\n", "x.csv: row 2, column 2: \"1e999\" is too large for float64"},
-    {"x,y\n1,\"2\n3,4\n", "x.csv: row 2, column 2: a quote is opened and never closed"},
-    {"x,y\n1,2\"\n3,4\n", "x.csv: row 2, column 2: a quote is out of place; quote a whole cell, and write a "
-                          "quote inside it twice"},
-    {"x,y\n\"1\"2,3\n", "x.csv: row 2, column 1: a quote is out of place; quote a whole cell, and write a "
-                        "quote inside it twice"},
+    {"x,y\n1,1e999\n", "x.csv: row 2, column 2 (y): \"1e999\" is too large for float64"},
+    {"x,y\n1,\"2\n3,4\n", "x.csv: row 2, column 2 (y): a quote is opened and never closed"},
+    {"x,y\n1,2\"\n3,4\n",
+     "x.csv: row 2, column 2 (y): a quote is out of place; quote a whole cell, and write a "
+     "quote inside it twice"},
+    {"x,y\n\"1\"2,3\n",
+     "x.csv: row 2, column 1 (x): a quote is out of place; quote a whole cell, and write a "
+     "quote inside it twice"},
     {"x,y\n", "x.csv has a header and no rows"},
     {"x,y", "x.csv has a header and no rows"},
     {"\n\n", "x.csv has no rows"},

@@ -46,8 +46,10 @@ typedef struct km_table {
 
 void km_table_clear(km_table *table);
 int64_t km_table_line(const km_table *table, int64_t row);
-// "row R, column C (name)" with the file's counting; column -1: the row alone.
+// "row R, column C (name)" with the user's counting; column 0: the row alone; name NULL: none.
 enum { KM_PLACE_SIZE = 160 };
+const char *km_place_write(char text[KM_PLACE_SIZE], int64_t line, int64_t column, const char *name);
+// The same of a table's row and column, from 0; column -1: the row alone.
 const char *km_table_place(char text[KM_PLACE_SIZE], const km_table *table, int64_t row, int64_t column);
 // Copies rows first .. first + count - 1 as `type` in C order.
 void km_table_read(void *out, const km_table *table, int64_t first, int64_t count, km_type type);

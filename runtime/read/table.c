@@ -37,13 +37,22 @@ int64_t km_table_line(const km_table *table, int64_t row) {
     return table->lines ? table->lines[row] : table->first_line + row;
 }
 
-const char *km_table_place(char text[KM_PLACE_SIZE], const km_table *table, int64_t row, int64_t column) {
-    int size = snprintf(text, KM_PLACE_SIZE, "row %" PRId64, km_table_line(table, row));
-    if (column < 0) return text;
-    int64_t number = table->numbers ? table->numbers[column] : column + 1;
-    size += snprintf(text + size, (size_t)(KM_PLACE_SIZE - size), ", column %" PRId64, number);
-    if (table->names) snprintf(text + size, (size_t)(KM_PLACE_SIZE - size), " (%.80s)", table->names[column]);
+const char *km_place_write(char text[KM_PLACE_SIZE], int64_t line, int64_t column, const char *name) {
+    int size = snprintf(text, KM_PLACE_SIZE, "row %" PRId64, line);
+    if (column > 0)
+        size += snprintf(text + size, (size_t)(KM_PLACE_SIZE - size), ", column %" PRId64, column);
+    if (column < 1 || !name) return text;
+    char *at = text + size;
+    snprintf(at, (size_t)(KM_PLACE_SIZE - size), " (%.80s)", name);
+    for (; *at; at++) // a name may hold line ends
+        if ((unsigned char)*at < 32) *at = ' ';
     return text;
+}
+
+const char *km_table_place(char text[KM_PLACE_SIZE], const km_table *table, int64_t row, int64_t column) {
+    int64_t number = column < 0 ? 0 : table->numbers ? table->numbers[column] : column + 1;
+    const char *name = column >= 0 && table->names ? table->names[column] : NULL;
+    return km_place_write(text, km_table_line(table, row), number, name);
 }
 
 // Values of one element type ---------------------------------------------------------------------------------

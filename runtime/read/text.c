@@ -47,6 +47,12 @@ static char **header_of(const text *t) {
     return t->has_header ? t->first_row : NULL;
 }
 
+// The place of the present cell.
+static const char *here(char place[KM_PLACE_SIZE], const text *t) {
+    int has_name = t->has_header && t->cell < t->columns_count;
+    return km_place_write(place, t->line, t->cell + 1, has_name ? t->first_row[t->cell] : NULL);
+}
+
 // Cells ------------------------------------------------------------------------------------------------------
 
 static int is_missing_word(const char *cell) {
@@ -75,9 +81,7 @@ static int has_spaces_between(const text *t, const char *cell) {
 
 static km_status bad_cell(text *t, const char *cell, size_t size) {
     char advice[KM_ADVICE_SIZE], got[KM_QUOTED_SIZE], place[KM_PLACE_SIZE];
-    char **names = header_of(t);
-    int count = snprintf(place, sizeof place, "row %" PRId64 ", column %" PRId64, t->line, t->cell + 1);
-    if (names) snprintf(place + count, sizeof place - (size_t)count, " (%.80s)", names[t->cell]);
+    here(place, t);
     if (has_spaces_between(t, cell))
         return km_fail(t->err, KM_ERROR_DATA,
                        "%s: %s: %s is no number; cells must be separated by commas, semicolons or "
@@ -86,13 +90,13 @@ static km_status bad_cell(text *t, const char *cell, size_t size) {
     if (has_decimal_comma(cell, size))
         return km_fail(t->err, KM_ERROR_DATA, "%s: %s: %s is no number; write decimals with a point", t->file,
                        place, km_quoted(got, cell));
-    km_columns_advise(advice, t->head, t->head_size, t->delimiter, t->has_header, names, t->columns_count,
-                      t->picks, t->picks_count, t->cell);
-    return km_fail(t->err, KM_ERROR_DATA, "%s: %s: %s%s%s%s%s", t->file, place,
-                   size ? km_quoted(got, cell) : "the cell is empty", size ? " is no number; " : "; ",
-                   !size                   ? "fill it in, or "
-                   : is_missing_word(cell) ? "write nan and drop such rows with --nan drop, or "
-                                           : "correct it, or ",
+    km_columns_advise(advice, t->head, t->head_size, t->delimiter, t->has_header, header_of(t),
+                      t->columns_count, t->picks, t->picks_count, t->cell);
+    const char *way_out = !size                   ? "fill it in"
+                          : is_missing_word(cell) ? "write nan and drop such rows with --nan drop"
+                                                  : "correct it";
+    return km_fail(t->err, KM_ERROR_DATA, "%s: %s: %s%s; %s, or %s%s", t->file, place,
+                   size ? km_quoted(got, cell) : "the cell is empty", size ? " is no number" : "", way_out,
                    *advice ? "keep the columns of numbers: --columns "
                            : "name columns of numbers: none is there now",
                    advice);
@@ -116,10 +120,9 @@ static km_status store(text *t, int64_t slot, const char *cell, size_t size) {
     int64_t index = t->table->rows * t->picks_count + slot;
     int is_single = t->params->type == KM_FLOAT32;
     if (isinf(is_single ? (float)value : value) && cell[strcspn(cell, "0123456789")]) {
-        char got[KM_QUOTED_SIZE];
-        return km_fail(t->err, KM_ERROR_DATA,
-                       "%s: row %" PRId64 ", column %" PRId64 ": %s is too large for %s", t->file, t->line,
-                       t->cell + 1, km_quoted(got, cell), is_single ? "float32; use float64" : "float64");
+        char got[KM_QUOTED_SIZE], place[KM_PLACE_SIZE];
+        return km_fail(t->err, KM_ERROR_DATA, "%s: %s: %s is too large for %s", t->file, here(place, t),
+                       km_quoted(got, cell), is_single ? "float32; use float64" : "float64");
     }
     if (is_single)
         ((float *)(void *)t->values)[index] = (float)value;
@@ -299,22 +302,22 @@ static km_status feed(text *t, struct csv_parser *parser, const unsigned char *b
     int64_t done = (int64_t)csv_parse(parser, bytes, (size_t)size, on_cell, on_row, t);
     if (t->status != KM_OK) return t->status;
     if (done == size) return KM_OK;
+    char place[KM_PLACE_SIZE];
     if (csv_error(parser) == CSV_EPARSE)
-        return km_fail(t->err, KM_ERROR_DATA,
-                       "%s: row %" PRId64 ", column %" PRId64
-                       ": a quote is out of place; quote a whole cell, and write a "
-                       "quote inside it twice",
-                       t->file, t->line, t->cell + 1);
+        return km_fail(
+            t->err, KM_ERROR_DATA,
+            "%s: %s: a quote is out of place; quote a whole cell, and write a quote inside it twice", t->file,
+            here(place, t));
     return km_fail_memory(t->err, "a cell of text", 0);
 }
 
 static km_status finish(text *t, struct csv_parser *parser) {
     int result = csv_fini(parser, on_cell, on_row, t);
     if (t->status != KM_OK) return t->status;
+    char place[KM_PLACE_SIZE];
     if (result != 0)
-        return km_fail(t->err, KM_ERROR_DATA,
-                       "%s: row %" PRId64 ", column %" PRId64 ": a quote is opened and never closed", t->file,
-                       t->line, t->cell + 1);
+        return km_fail(t->err, KM_ERROR_DATA, "%s: %s: a quote is opened and never closed", t->file,
+                       here(place, t));
     km_table *table = t->table;
     if (table->rows == 0)
         return km_fail(t->err, KM_ERROR_DATA,
