@@ -1,24 +1,180 @@
 // SPDX-License-Identifier: MIT
-// The CPU planner: the design that is compiled into the library.
+// The CPU planner: estimates of the designs, the choice between them, and every number of the chosen one.
 #include "planner.h"
 
+#include <math.h>
 #include <stdio.h>
 
-km_status km_plan_cpu(km_plan *plan, km_error *err) {
+// What a shape costs, for every design alike.
+typedef struct shape {
+    double d, s, ks; // features; sum and count of the K list
+    double n, restarts;
+    double real_bytes;
+    double lanes;         // reals of a vector
+    double fma_per_cycle; // vectors multiplied and added in one cycle
+    double threads, ghz;
+} shape;
+
+// Updates that a member takes until it converges, where nothing is known about the data.
+static const double updates_typical = 20;
+// Seconds that the system's compiler takes for one module.
+static const double compile_s = 0.8;
+
+static int64_t vector_bytes(int32_t isa) {
+    return isa == KM_ISA_AVX512 ? 64 : isa == KM_ISA_AVX2 ? 32 : 16;
+}
+
+static shape shape_of(const km_plan *plan) {
+    const km_device_facts *facts = &plan->facts;
+    int is_double = plan->spec.type == KM_FLOAT64;
+    shape it = {.d = (double)plan->spec.features,
+                .s = (double)plan->clusters_sum,
+                .ks = (double)plan->spec.clusters_count,
+                .n = (double)plan->points,
+                .restarts = (double)plan->spec.restarts,
+                .real_bytes = is_double ? 8 : 4,
+                .threads = (double)facts->units,
+                .ghz = facts->clock_ghz};
+    it.lanes = (double)vector_bytes(facts->target.arch) / it.real_bytes;
+    it.fma_per_cycle = (is_double ? facts->fp64_per_cycle : facts->fp32_per_cycle) / it.lanes;
+    return it;
+}
+
+// One block of 65,536 points belongs to one thread: small data do not fill a machine.
+static double threads_used(const shape *it) {
+    double blocks = it->n > 0 ? ceil(it->n / 65536) : it->threads;
+    return blocks < it->threads ? blocks : it->threads;
+}
+
+static void bound_by(km_estimate *e, const char *what) {
+    e->total_ns = e->memory_ns > e->issue_ns ? e->memory_ns : e->issue_ns;
+    snprintf(e->reason, sizeof e->reason, "bound by %s", e->memory_ns > e->issue_ns ? "memory" : what);
+}
+
+static void estimate_portable(km_plan *plan, const shape *it) {
+    km_estimate *e = &plan->estimates[KM_DESIGN_PORTABLE];
+    *e = (km_estimate){.design = KM_DESIGN_PORTABLE, .feasible = 1};
+    e->bytes_per_point = it->real_bytes * it->d + it->ks;
+    // In double, with the compiler's own baseline of two lanes: convert, multiply, add; compare and choose.
+    e->operations_per_point = it->s * (3 * it->d + 6) / 2 + it->ks * 8;
+    e->memory_ns = e->bytes_per_point / plan->facts.bandwidth_gbs;
+    e->issue_ns = e->operations_per_point / (2 * it->ghz * threads_used(it));
+    bound_by(e, "conversions to double and two-lane arithmetic");
+}
+
+static void estimate_lanes(km_plan *plan, const shape *it) {
+    km_estimate *e = &plan->estimates[KM_DESIGN_LANES];
+    *e = (km_estimate){.design = KM_DESIGN_LANES, .feasible = 1};
+    // Points, and the label of each K read back.
+    e->bytes_per_point = it->real_bytes * it->d + it->ks;
+    // A fused multiply-add for each feature of each centroid, then compare, choose and keep the larger; a group's
+    // labels are compared with the old ones.
+    e->operations_per_point = it->s * (it->d + 3) / it->lanes + it->ks * 0.6;
+    e->memory_ns = e->bytes_per_point / plan->facts.bandwidth_gbs;
+    e->issue_ns = e->operations_per_point / (it->fma_per_cycle * it->ghz * threads_used(it));
+    bound_by(e, it->d >= 4 ? "fused multiply-adds" : "comparisons of scores");
+    if (!plan->facts.has_compiler) {
+        e->feasible = 0;
+        snprintf(e->reason, sizeof e->reason, "no C compiler was found (cc, gcc or clang)");
+    }
+}
+
+// Seconds of the whole sweep with one design, all restarts to convergence.
+static double sweep_s(const km_estimate *e, const shape *it) {
+    return it->n * e->total_ns * updates_typical * it->restarts * 1e-9;
+}
+
+static km_status choose(km_plan *plan, const shape *it, km_error *err) {
+    const km_estimate *portable = &plan->estimates[KM_DESIGN_PORTABLE];
+    const km_estimate *lanes = &plan->estimates[KM_DESIGN_LANES];
     km_design fixed = km_plan_fixed_design(plan);
-    if (fixed != KM_DESIGN_NONE && fixed != KM_DESIGN_PORTABLE)
-        return km_fail(err, KM_ERROR_PLAN, "the design %s is not built in; take portable",
-                       km_design_name(fixed));
-    km_estimate *estimate = &plan->estimates[KM_DESIGN_PORTABLE];
-    double d = (double)plan->spec.features, s = (double)plan->clusters_sum;
-    double size = plan->spec.type == KM_FLOAT64 ? 8 : 4;
-    *estimate = (km_estimate){.design = KM_DESIGN_PORTABLE, .feasible = 1, .bytes_per_point = size * d};
-    estimate->operations_per_point = s * (d + 2) + d;
-    estimate->memory_ns = estimate->bytes_per_point / plan->facts.bandwidth_gbs;
-    estimate->issue_ns = estimate->operations_per_point / plan->facts.clock_ghz / (double)plan->facts.units;
-    estimate->total_ns = estimate->memory_ns > estimate->issue_ns ? estimate->memory_ns : estimate->issue_ns;
-    plan->design = KM_DESIGN_PORTABLE;
-    snprintf(plan->design_reason, sizeof plan->design_reason, "needs no compiler");
-    KM_TRY(km_plan_set(plan, KM_PARAM_group, 64, err, "64 points fit the first cache beside the sums"));
-    return km_plan_set(plan, KM_PARAM_restarts_in_flight, 1, err, "one restart of each K at a time");
+    size_t size = sizeof plan->design_reason;
+    char *reason = plan->design_reason;
+    if (fixed == KM_DESIGN_BLOCKS)
+        return km_fail(err, KM_ERROR_PLAN, "the design blocks is not built in; take lanes or portable");
+    if (fixed == KM_DESIGN_LANES && !lanes->feasible)
+        return km_fail(err, KM_ERROR_PLAN, "the design lanes cannot be had: %s; take portable",
+                       lanes->reason);
+    double saved = sweep_s(portable, it) - sweep_s(lanes, it);
+    if (fixed != KM_DESIGN_NONE) {
+        plan->design = fixed;
+        snprintf(reason, size, "fixed in the spec");
+    } else if (!lanes->feasible) {
+        plan->design = KM_DESIGN_PORTABLE;
+        snprintf(reason, size, "compiled into the library: %.120s", lanes->reason);
+    } else if (it->n > 0 && saved < compile_s) {
+        plan->design = KM_DESIGN_PORTABLE;
+        snprintf(reason, size,
+                 "compiled into the library: %.0f points x %.0f clusters x %.0f restarts would save about "
+                 "%.2f s, a "
+                 "compiler takes %.1f s",
+                 it->n, it->s, it->restarts, saved, compile_s);
+    } else {
+        plan->design = KM_DESIGN_LANES;
+        snprintf(reason, size, "about %.1f times as fast a pass as portable, worth %.1f s of compiling",
+                 portable->total_ns / lanes->total_ns, compile_s);
+    }
+    return KM_OK;
+}
+
+// Restarts share one read of the points: as many as keep the arithmetic units busier than memory.
+static km_status set_restarts(km_plan *plan, const shape *it, km_error *err) {
+    const km_estimate *e = &plan->estimates[plan->design];
+    double fits =
+        it->n > 0 ? it->n * it->real_bytes * it->d / (double)plan->facts.cache_bytes / it->threads : 16;
+    double wanted = fits > 1 ? ceil(2 * e->memory_ns / e->issue_ns) : 1;
+    if (it->n > 0 && it->n <= 65536 * it->threads)
+        wanted = 4; // small data: more work for each pass over them
+    if (wanted > it->restarts) wanted = it->restarts;
+    if (wanted > 16) wanted = 16;
+    if (wanted < 1) wanted = 1;
+    return km_plan_set(plan, KM_PARAM_restarts_in_flight, (int64_t)wanted, err,
+                       "a read takes %.2f ns a point, one restart's arithmetic %.2f ns", e->memory_ns,
+                       e->issue_ns);
+}
+
+static km_status set_portable(km_plan *plan, km_error *err) {
+    return km_plan_set(plan, KM_PARAM_group, 64, err, "64 points fit the first cache beside the sums");
+}
+
+static km_status set_lanes(km_plan *plan, const shape *it, km_error *err) {
+    int32_t isa = plan->facts.target.arch;
+    int64_t lanes = vector_bytes(isa) / (int64_t)it->real_bytes, vectors = 0, group = 0, tile = 0;
+    KM_TRY(km_plan_set(plan, KM_PARAM_lanes, lanes, err, "%d-byte vectors of %s", (int)vector_bytes(isa),
+                       km_type_name(plan->spec.type)));
+    if (km_plan_get(plan, "lanes") != lanes)
+        return km_fail(err, KM_ERROR_PLAN, "lanes must be %d for this target and type, got %d", (int)lanes,
+                       (int)km_plan_get(plan, "lanes"));
+    int many = isa == KM_ISA_AVX512 || isa == KM_ISA_NEON; // 32 vector registers, else 16
+    KM_TRY(km_plan_set(plan, KM_PARAM_vectors, many ? 4 : 2, err, "vectors x (tile + 3) + 1 registers, of %d",
+                       many ? 32 : 16));
+    vectors = km_plan_get(plan, "vectors");
+    KM_TRY(km_plan_set(plan, KM_PARAM_tile_clusters, 4, err, "each load of points serves 4 centroids"));
+    tile = km_plan_get(plan, "tile_clusters");
+    if (vectors > 8 || (vectors & (vectors - 1)) || vectors < 2 || vectors * lanes > 64)
+        return km_fail(err, KM_ERROR_PLAN,
+                       "vectors must be 2, 4 or 8 and hold at most 64 points, got %d vectors of %d",
+                       (int)vectors, (int)lanes);
+    if (tile > 8)
+        return km_fail(err, KM_ERROR_PLAN, "tile_clusters must be 1..8 for lanes, got %d", (int)tile);
+    KM_TRY(km_plan_set(plan, KM_PARAM_group, vectors * lanes, err, "vectors x lanes"));
+    group = km_plan_get(plan, "group");
+    if (group != vectors * lanes)
+        return km_fail(err, KM_ERROR_PLAN, "group must be vectors x lanes = %d, got %d",
+                       (int)(vectors * lanes), (int)group);
+    return KM_OK;
+}
+
+km_status km_plan_cpu(km_plan *plan, km_error *err) {
+    shape it = shape_of(plan);
+    estimate_portable(plan, &it);
+    estimate_lanes(plan, &it);
+    plan->estimates[KM_DESIGN_BLOCKS] =
+        (km_estimate){.design = KM_DESIGN_BLOCKS, .feasible = 0, .reason = "not built in"};
+    KM_TRY(choose(plan, &it, err));
+    if (plan->design == KM_DESIGN_LANES)
+        KM_TRY(set_lanes(plan, &it, err));
+    else
+        KM_TRY(set_portable(plan, err));
+    return set_restarts(plan, &it, err);
 }

@@ -1,8 +1,94 @@
 // SPDX-License-Identifier: MIT
+// Names that the CPU templates use.
 #include "planner.h"
 
+#include <stdio.h>
+
+enum {
+    SPAN_BYTES = 16384, // of points that stay in the first cache while every slot works on them
+    SPAN_GROUPS_MAX = 8,
+    FEATURE_TILE = 8, // features that are summed at a time under one mask
+    MASKED_K_MAX = 24 // clusters up to which masks are cheaper than adding point by point
+};
+
+// A list of the numbers from .. to - 1.
+static void list_numbers(km_env *env, const char *list, int64_t from, int64_t to) {
+    char text[24];
+    km_env_list(env, list);
+    for (int64_t i = from; i < to; i++) {
+        snprintf(text, sizeof text, "%lld", (long long)i);
+        km_env_item(env, list, text);
+    }
+}
+
+// The ways in which k leaves centroids beside whole tiles: 1 .. tile of them.
+static void list_starts(km_env *env, int64_t tile) {
+    char text[24];
+    km_env_list(env, "starts");
+    for (int64_t r = 0; r < tile; r++) {
+        snprintf(text, sizeof text, "%lld", (long long)r);
+        km_env *item = km_env_item(env, "starts", text);
+        km_env_set(item, "case", r + 1 < tile ? "case %lld:" : "default:", (long long)r);
+        list_numbers(item, "members", 0, r + 1);
+        list_numbers(item, "others", 1, r + 1);
+    }
+}
+
+// Features in tiles; points are counted with the first.
+static void list_feature_tiles(km_env *env, int64_t d) {
+    char text[24];
+    km_env_list(env, "feature_tiles");
+    for (int64_t from = 0; from < d; from += FEATURE_TILE) {
+        snprintf(text, sizeof text, "%lld", (long long)from);
+        km_env *item = km_env_item(env, "feature_tiles", text);
+        km_env_set_flag(item, "counts", from == 0);
+        list_numbers(item, "members", from, from + FEATURE_TILE < d ? from + FEATURE_TILE : d);
+    }
+}
+
+static int64_t span_groups(int64_t d, int64_t group, int64_t real_bytes) {
+    int64_t span = SPAN_BYTES / (d * group * real_bytes);
+    return span < 1 ? 1 : span > SPAN_GROUPS_MAX ? SPAN_GROUPS_MAX : span;
+}
+
 km_status km_emit_cpu(km_env *env, const char **template_name, const km_plan *plan, km_error *err) {
-    (void)env;
-    *template_name = NULL;
-    return km_fail(err, KM_ERROR_PLAN, "the design %s has no text", km_design_name(plan->design));
+    *template_name = "lanes.c";
+    if (plan->design != KM_DESIGN_LANES)
+        return km_fail(err, KM_ERROR_PLAN, "the design %s has no text", km_design_name(plan->design));
+    const km_spec *spec = &plan->spec;
+    int64_t d = spec->features, tile = km_plan_get(plan, "tile_clusters"), group = km_plan_get(plan, "group");
+    int is_double = spec->type == KM_FLOAT64;
+    int wide = spec->clusters[spec->clusters_count - 1] > 256;
+    int isa = plan->facts.target.arch;
+    int doubles = isa != KM_ISA_GENERIC;
+    int masked = !wide && d <= 64 && (isa == KM_ISA_AVX512 || (isa == KM_ISA_AVX2 && !is_double));
+    int64_t finish_tile = isa == KM_ISA_AVX2 ? 2 : 4;
+    km_env_set(env, "name", "%s", spec->name);
+    km_env_set(env, "type", is_double ? "double" : "float");
+    km_env_set(env, "int_type", is_double ? "int64_t" : "int32_t");
+    km_env_set(env, "index_type", wide ? "int32_t" : "uint8_t");
+    km_env_set_int(env, "d", d);
+    km_env_set_int(env, "lanes", km_plan_get(plan, "lanes"));
+    km_env_set_int(env, "vectors", km_plan_get(plan, "vectors"));
+    km_env_set_int(env, "group", group);
+    km_env_set_int(env, "tile", tile);
+    km_env_set_int(env, "span", span_groups(d, group, is_double ? 8 : 4));
+    km_env_set_int(env, "masked_k_max", MASKED_K_MAX);
+    km_env_set_int(env, "finish_tile", finish_tile);
+    km_env_set_flag(env, "float64", is_double);
+    km_env_set_flag(env, "wide", wide);
+    km_env_set_flag(env, "masked", masked);
+    km_env_set_flag(env, "doubles", doubles);
+    km_env_set_flag(env, "avx512", isa == KM_ISA_AVX512);
+    km_env_set_flag(env, "avx2", isa == KM_ISA_AVX2);
+    km_env_set_flag(env, "neon", isa == KM_ISA_NEON);
+    km_env_set_flag(env, "generic", isa == KM_ISA_GENERIC);
+    km_env_set(env, "seed_kernel", doubles ? "km_seed" : "NULL");
+    km_env_set(env, "finish_kernel", doubles ? "km_finish" : "NULL");
+    list_numbers(env, "vectors_list", 0, km_plan_get(plan, "vectors"));
+    list_numbers(env, "tile_list", 0, tile);
+    list_numbers(env, "finish_list", 0, finish_tile);
+    list_starts(env, tile);
+    list_feature_tiles(env, masked ? d : 0);
+    return KM_OK;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a pass over the points is handed: the contract between the CPU engine and the kernels of one module.
 //
 // Layout. Points are copied once, centred and scaled, into groups of `group` points: value f of point i of a group

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// Numbers, types and words of a CPU target.
+//@ need type int_type index_type d group lanes vectors tile span wide masked float64 doubles
+//@ verbatim abi_cpu.h
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+typedef $type km_real;
+typedef $int_type km_int;     // an integer as wide as a real
+typedef $index_type km_index; // a label in hand
+
+enum {
+    D = $d,             // features
+    LANES = $lanes,     // reals of a vector
+    VECTORS = $vectors, // vectors of points worked on at a time
+    GROUP = $group,     // points of a group: VECTORS x LANES
+    TILE = $tile,       // centroids worked on at a time
+    SPAN = $span,       // groups that stay in the first cache while every slot works on them
+    PITCH = KM_CPU_PITCH(D)
+};
+
+//@ if avx512
+//@ include vec_avx512.h
+//@ end
+//@ if avx2
+//@ include vec_avx2.h
+//@ end
+//@ if neon
+//@ include vec_neon.h
+//@ end
+//@ if generic
+//@ include vec_generic.h
+//@ end

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// Vector words for AVX2 with FMA. Macros, because vectors are not handed to functions by value: the file must
+// compile without options that name the instruction set.
+#include <immintrin.h>
+#define KM_TARGET __attribute__((target("avx2,fma")))
+
+typedef __m256i km_ints; // as many integers as km_vec has reals, of the same size
+//@ if float64
+typedef __m256d km_vec;
+#define KM_LOAD(from) _mm256_loadu_pd(from)
+#define KM_STORE(to, x) _mm256_storeu_pd(to, x)
+#define KM_SPLAT(value) _mm256_set1_pd(value)
+#define KM_SUB(a, b) _mm256_sub_pd(a, b)
+#define KM_FMA(a, b, c) _mm256_fmadd_pd(a, b, c)
+#define KM_MIN(a, b) _mm256_min_pd(a, b)
+#define KM_INTS(value) _mm256_set1_epi64x(value)
+#define KM_INTS_ADD(a, b) _mm256_add_epi64(a, b)
+#define KM_PUT_INTS(to, index) _mm256_storeu_si256((__m256i *)(void *)(to), index)
+// Where score > best: best and index become score and j.
+#define KM_KEEP(best, index, score, j)                                                                       \
+    index = _mm256_castpd_si256(_mm256_blendv_pd(_mm256_castsi256_pd(index), _mm256_castsi256_pd(j),         \
+                                                 _mm256_cmp_pd(score, best, _CMP_GT_OQ)));                   \
+    best = _mm256_max_pd(score, best)
+#define KM_LOAD_DOUBLES(from) _mm256_loadu_pd(from)
+//@ else
+typedef __m256 km_vec;
+#define KM_LOAD(from) _mm256_loadu_ps(from)
+#define KM_STORE(to, x) _mm256_storeu_ps(to, x)
+#define KM_SPLAT(value) _mm256_set1_ps(value)
+#define KM_SUB(a, b) _mm256_sub_ps(a, b)
+#define KM_FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
+#define KM_MIN(a, b) _mm256_min_ps(a, b)
+#define KM_INTS(value) _mm256_set1_epi32(value)
+#define KM_INTS_ADD(a, b) _mm256_add_epi32(a, b)
+#define KM_PUT_INTS(to, index) _mm256_storeu_si256((__m256i *)(void *)(to), index)
+// Where score > best: best and index become score and j.
+#define KM_KEEP(best, index, score, j)                                                                       \
+    index = _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(index), _mm256_castsi256_ps(j),         \
+                                                 _mm256_cmp_ps(score, best, _CMP_GT_OQ)));                   \
+    best = _mm256_max_ps(score, best)
+// Sums of the points whose byte label is j: a mask, what is added under it, and how many they are.
+typedef __m256i km_mask;
+#define KM_EQUAL(labels, j)                                                                                  \
+    _mm256_cmpeq_epi32(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(labels))),       \
+                       _mm256_set1_epi32(j))
+#define KM_ADD_WHERE(sum, mask, x) _mm256_add_ps(sum, _mm256_and_ps(_mm256_castsi256_ps(mask), x))
+#define KM_COUNT(mask) __builtin_popcount((unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(mask)))
+#define KM_LOAD_DOUBLES(from) _mm256_cvtps_pd(_mm_loadu_ps(from))
+//@ end
+
+// Doubles: the finishing pass and the sums of distances.
+enum { DOUBLES = 4 };
+typedef __m256d km_doubles;
+#define KM_D_LOAD(from) _mm256_loadu_pd(from)
+#define KM_D_STORE(to, x) _mm256_storeu_pd(to, x)
+#define KM_D_SPLAT(value) _mm256_set1_pd(value)
+#define KM_D_ADD(a, b) _mm256_add_pd(a, b)
+#define KM_D_SUB(a, b) _mm256_sub_pd(a, b)
+#define KM_D_FMA(a, b, c) _mm256_fmadd_pd(a, b, c)
+typedef __m256i km_longs;
+#define KM_LONGS(value) _mm256_set1_epi64x(value)
+#define KM_PUT_LONGS(to, x) _mm256_storeu_si256((__m256i *)(void *)(to), x)
+// A squared distance joins the nearest and the second-nearest; equal ones leave the lower index.
+#define KM_NEAREST(first, second, index, square, j)                                                          \
+    index = _mm256_castpd_si256(_mm256_blendv_pd(_mm256_castsi256_pd(index), _mm256_castsi256_pd(j),         \
+                                                 _mm256_cmp_pd(square, first, _CMP_LT_OQ)));                 \
+    second = _mm256_min_pd(second, _mm256_max_pd(square, first));                                            \
+    first = _mm256_min_pd(square, first)

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+// Vector words for AVX-512. Macros, because vectors are not handed to functions by value: the file must compile
+// without options that name the instruction set.
+#include <immintrin.h>
+#define KM_TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma")))
+
+// Some headers fill unmasked forms with an undefined vector, and warn of it: a full mask gives the same instruction.
+typedef __m512i km_ints; // as many integers as km_vec has reals, of the same size
+//@ if float64
+typedef __m512d km_vec;
+#define KM_LOAD(from) _mm512_loadu_pd(from)
+#define KM_STORE(to, x) _mm512_storeu_pd(to, x)
+#define KM_SPLAT(value) _mm512_set1_pd(value)
+#define KM_SUB(a, b) _mm512_sub_pd(a, b)
+#define KM_FMA(a, b, c) _mm512_fmadd_pd(a, b, c)
+#define KM_MIN(a, b) _mm512_maskz_min_pd((__mmask8)-1, a, b)
+#define KM_INTS(value) _mm512_set1_epi64(value)
+#define KM_INTS_ADD(a, b) _mm512_add_epi64(a, b)
+// Where score > best: best and index become score and j.
+#define KM_KEEP(best, index, score, j)                                                                       \
+    index = _mm512_mask_mov_epi64(index, _mm512_cmp_pd_mask(score, best, _CMP_GT_OQ), j);                    \
+    best = _mm512_maskz_max_pd((__mmask8)-1, score, best)
+#define KM_PUT_INTS(to, index) _mm512_storeu_si512((void *)(to), index)
+// Sums of the points whose byte label is j: a mask, what is added under it, and how many they are.
+typedef __mmask8 km_mask;
+#define KM_EQUAL(labels, j)                                                                                  \
+    (km_mask) _mm_cmpeq_epi8_mask(_mm_loadl_epi64((const __m128i *)(const void *)(labels)), _mm_set1_epi8(j))
+#define KM_ADD_WHERE(sum, mask, x) _mm512_mask_add_pd(sum, mask, sum, x)
+#define KM_LOAD_DOUBLES(from) _mm512_loadu_pd(from)
+//@ else
+typedef __m512 km_vec;
+#define KM_LOAD(from) _mm512_loadu_ps(from)
+#define KM_STORE(to, x) _mm512_storeu_ps(to, x)
+#define KM_SPLAT(value) _mm512_set1_ps(value)
+#define KM_SUB(a, b) _mm512_sub_ps(a, b)
+#define KM_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
+#define KM_MIN(a, b) _mm512_maskz_min_ps((__mmask16)-1, a, b)
+#define KM_INTS(value) _mm512_set1_epi32(value)
+#define KM_INTS_ADD(a, b) _mm512_add_epi32(a, b)
+// Where score > best: best and index become score and j.
+#define KM_KEEP(best, index, score, j)                                                                       \
+    index = _mm512_mask_mov_epi32(index, _mm512_cmp_ps_mask(score, best, _CMP_GT_OQ), j);                    \
+    best = _mm512_maskz_max_ps((__mmask16)-1, score, best)
+#define KM_PUT_INTS(to, index) _mm512_storeu_si512((void *)(to), index)
+// Sums of the points whose byte label is j: a mask, what is added under it, and how many they are.
+typedef __mmask16 km_mask;
+#define KM_EQUAL(labels, j)                                                                                  \
+    _mm_cmpeq_epi8_mask(_mm_loadu_si128((const __m128i *)(const void *)(labels)), _mm_set1_epi8(j))
+#define KM_ADD_WHERE(sum, mask, x) _mm512_mask_add_ps(sum, mask, sum, x)
+#define KM_LOAD_DOUBLES(from) _mm512_maskz_cvtps_pd((__mmask8)-1, _mm256_loadu_ps(from))
+//@ end
+#define KM_COUNT(mask) __builtin_popcount(mask)
+
+// Doubles: the finishing pass and the sums of distances.
+enum { DOUBLES = 8 };
+typedef __m512d km_doubles;
+#define KM_D_LOAD(from) _mm512_loadu_pd(from)
+#define KM_D_STORE(to, x) _mm512_storeu_pd(to, x)
+#define KM_D_SPLAT(value) _mm512_set1_pd(value)
+#define KM_D_SUB(a, b) _mm512_sub_pd(a, b)
+#define KM_D_FMA(a, b, c) _mm512_fmadd_pd(a, b, c)
+#define KM_D_ADD(a, b) _mm512_add_pd(a, b)
+typedef __m512i km_longs;
+#define KM_LONGS(value) _mm512_set1_epi64(value)
+#define KM_PUT_LONGS(to, x) _mm512_storeu_si512((void *)(to), x)
+// A squared distance joins the nearest and the second-nearest; equal ones leave the lower index.
+#define KM_NEAREST(first, second, index, square, j)                                                          \
+    index = _mm512_mask_mov_epi64(index, _mm512_cmp_pd_mask(square, first, _CMP_LT_OQ), j);                  \
+    second = _mm512_maskz_min_pd((__mmask8)-1, second, _mm512_maskz_max_pd((__mmask8)-1, square, first));                                            \
+    first = _mm512_maskz_min_pd((__mmask8)-1, square, first)

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// Vector words for NEON (aarch64). Macros, because vectors are not handed to functions by value.
+#include <arm_neon.h>
+#define KM_TARGET
+
+//@ if float64
+typedef float64x2_t km_vec;
+typedef int64x2_t km_ints; // as many integers as km_vec has reals, of the same size
+#define KM_LOAD(from) vld1q_f64(from)
+#define KM_STORE(to, x) vst1q_f64(to, x)
+#define KM_SPLAT(value) vdupq_n_f64(value)
+#define KM_SUB(a, b) vsubq_f64(a, b)
+#define KM_FMA(a, b, c) vfmaq_f64(c, a, b)
+#define KM_MIN(a, b) vminq_f64(a, b)
+#define KM_INTS(value) vdupq_n_s64(value)
+#define KM_INTS_ADD(a, b) vaddq_s64(a, b)
+#define KM_PUT_INTS(to, index) vst1q_s64(to, index)
+// Where score > best: best and index become score and j.
+#define KM_KEEP(best, index, score, j)                                                                       \
+    index = vbslq_s64(vcgtq_f64(score, best), j, index);                                                     \
+    best = vmaxq_f64(score, best)
+#define KM_LOAD_DOUBLES(from) vld1q_f64(from)
+//@ else
+typedef float32x4_t km_vec;
+typedef int32x4_t km_ints; // as many integers as km_vec has reals, of the same size
+#define KM_LOAD(from) vld1q_f32(from)
+#define KM_STORE(to, x) vst1q_f32(to, x)
+#define KM_SPLAT(value) vdupq_n_f32(value)
+#define KM_SUB(a, b) vsubq_f32(a, b)
+#define KM_FMA(a, b, c) vfmaq_f32(c, a, b)
+#define KM_MIN(a, b) vminq_f32(a, b)
+#define KM_INTS(value) vdupq_n_s32(value)
+#define KM_INTS_ADD(a, b) vaddq_s32(a, b)
+#define KM_PUT_INTS(to, index) vst1q_s32(to, index)
+// Where score > best: best and index become score and j.
+#define KM_KEEP(best, index, score, j)                                                                       \
+    index = vbslq_s32(vcgtq_f32(score, best), j, index);                                                     \
+    best = vmaxq_f32(score, best)
+#define KM_LOAD_DOUBLES(from) vcvt_f64_f32(vld1_f32(from))
+//@ end
+
+// Doubles: the finishing pass and the sums of distances.
+enum { DOUBLES = 2 };
+typedef float64x2_t km_doubles;
+#define KM_D_LOAD(from) vld1q_f64(from)
+#define KM_D_STORE(to, x) vst1q_f64(to, x)
+#define KM_D_SPLAT(value) vdupq_n_f64(value)
+#define KM_D_ADD(a, b) vaddq_f64(a, b)
+#define KM_D_SUB(a, b) vsubq_f64(a, b)
+#define KM_D_FMA(a, b, c) vfmaq_f64(c, a, b)
+typedef int64x2_t km_longs;
+#define KM_LONGS(value) vdupq_n_s64(value)
+#define KM_PUT_LONGS(to, x) vst1q_s64(to, x)
+// A squared distance joins the nearest and the second-nearest; equal ones leave the lower index.
+#define KM_NEAREST(first, second, index, square, j)                                                          \
+    index = vbslq_s64(vcltq_f64(square, first), j, index);                                                   \
+    second = vminq_f64(second, vmaxq_f64(square, first));                                                    \
+    first = vminq_f64(square, first)
