@@ -75,6 +75,8 @@ km_status km_emit_cpu(km_env *env, const char **template_name, const km_plan *pl
     km_env_set_int(env, "span", span_groups(d, group, is_double ? 8 : 4));
     km_env_set_int(env, "masked_k_max", MASKED_K_MAX);
     km_env_set_int(env, "finish_tile", finish_tile);
+    km_env_set_int(env, "isa", isa);
+    km_env_set_int(env, "k_max", wide ? KM_CLUSTERS_MAX : 256);
     km_env_set_flag(env, "float64", is_double);
     km_env_set_flag(env, "wide", wide);
     km_env_set_flag(env, "masked", masked);

@@ -75,7 +75,9 @@ typedef struct km_cpu_finish {
 typedef struct km_cpu_kernels {
     int32_t abi;               // KM_CPU_ABI
     int32_t real_bytes;
-    int64_t d, group;
+    int32_t isa;               // instruction set that it needs: km_isa of kmgen/spec.h
+    int32_t k_max;             // the largest k that it serves
+    int64_t d, group;          // portable kernels: 0, any
     void (*pass)(const km_cpu_block *block);
     void (*seed)(const km_cpu_seeding *seeding);
     void (*finish)(const km_cpu_finish *finish);

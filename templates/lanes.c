@@ -240,4 +240,5 @@ KM_TARGET static void km_pass(const km_cpu_block *block) {
 #ifdef __cplusplus
 extern "C"
 #endif
-const km_cpu_kernels $name_kernels = {KM_CPU_ABI, sizeof(km_real), D, GROUP, km_pass, $seed_kernel, $finish_kernel};
+const km_cpu_kernels $name_kernels = {KM_CPU_ABI, sizeof(km_real), $isa,    $k_max,         D,
+                                      GROUP,      km_pass,         $seed_kernel, $finish_kernel};

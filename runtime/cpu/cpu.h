@@ -20,8 +20,8 @@ typedef struct cpu_device {
 
 typedef struct cpu_module {
     km_kernels base;
-    void *library;               // dlopen's handle; NULL for portable
-    const km_cpu_kernels *pass;  // the module's kernels
+    void *library;              // dlopen's handle; NULL for portable
+    const km_cpu_kernels *pass; // the module's kernels
 } cpu_module;
 
 // The library's own kernels for any d, K and group; complete, in both types.
@@ -34,30 +34,30 @@ typedef struct cpu_slot {
     int32_t converged, at_limit; // at_limit: iterations_max is reached, the next pass is the last
     int32_t mode;                // of the next pass: KM_CPU_FIRST ...
     int32_t labels_bytes;
-    int32_t owned;               // rows of sums too many for one copy per thread: labels first, then sums by owner
+    int32_t owned; // rows of sums too many for one copy per thread: labels first, then sums by owner
     double cost, shift;
-    double *centroids;           // k x d
-    double *totals;              // k rows of KM_CPU_PITCH(d)
-    void *table;                 // reals: k x (d + 1)
-    void *labels;                // whole groups
-    uint8_t *given_up;           // k: relocate found no point for this cluster
+    double *centroids; // k x d
+    double *totals;    // k rows of KM_CPU_PITCH(d)
+    void *table;       // reals: k x (d + 1)
+    void *labels;      // whole groups
+    uint8_t *given_up; // k: relocate found no point for this cluster
 } cpu_slot;
 
 typedef struct cpu_engine {
     km_engine base;
-    km_cpu_kernels kernels;      // complete: the module's, filled up with portable ones
+    km_cpu_kernels kernels; // complete: the module's, filled up with portable ones
     int64_t threads;
-    int64_t group, pitch;        // points of a group; KM_CPU_PITCH(d)
+    int64_t group, pitch; // points of a group; KM_CPU_PITCH(d)
     int64_t real_bytes;
     int64_t blocks_count;
-    uint8_t *points;             // whole groups
+    uint8_t *points; // whole groups
     int64_t points_bytes;
-    const double *weights;       // the data's own, or NULL
+    const double *weights; // the data's own, or NULL
     double total_weight, total_square;
     cpu_slot *slots;
-    double *sums;                // threads x sums_count
+    double *sums; // threads x sums_count
     int64_t sums_count;
-    km_cpu_slot *lists;          // threads x slots_count
+    km_cpu_slot *lists; // threads x slots_count
     const km_log *log;
 } cpu_engine;
 
@@ -96,13 +96,14 @@ void km_cpu_row(double *out, const cpu_engine *engine, int64_t point);
 void km_cpu_table(void *table, const double *centroids, int64_t k, int64_t d, km_type type);
 
 // Device and modules (device.c).
-km_status km_cpu_device_open(km_device **out, int ordinal, const char *compiler, const km_log *log, km_error *err);
+km_status km_cpu_device_open(km_device **out, int ordinal, const char *compiler, const km_log *log,
+                             km_error *err);
 void km_cpu_device_close(km_device **device);
 void km_cpu_compiler_id(char *text, int64_t size, km_device *device, const km_plan *plan);
 km_status km_cpu_compile(km_device *device, const km_source *source, const char *source_path,
                          const char *binary_path, const char *log_path, km_error *err);
-km_status km_cpu_kernels_load(km_kernels **out, km_device *device, const km_plan *plan, const char *binary_path,
-                              km_error *err);
+km_status km_cpu_kernels_load(km_kernels **out, km_device *device, const km_plan *plan,
+                              const char *binary_path, km_error *err);
 void km_cpu_kernels_unload(km_kernels **kernels);
 
 // Steps of the engine, one file each (load.c, seed.c, finish.c; the rest in engine.c).

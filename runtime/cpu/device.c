@@ -79,14 +79,16 @@ static void facts_fill(km_device_facts *facts) {
         cpuinfo_find(clock, sizeof clock, text, "cpu MHz");
     }
     cpu_set_t cpus;
-    facts->units = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : sysconf(_SC_NPROCESSORS_ONLN);
+    facts->units =
+        sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : sysconf(_SC_NPROCESSORS_ONLN);
     if (facts->units < 1) facts->units = 1;
     long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
     facts->cache_bytes = cache > 0 ? cache : 1 << 20;
     facts->memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
     facts->clock_ghz = strtod(clock, NULL) / 1e3;
     if (!(facts->clock_ghz > 0.1)) facts->clock_ghz = 3.0;
-    facts->bandwidth_gbs = 12.0 * (double)facts->units; // what one core of a server reads; more cores share more
+    facts->bandwidth_gbs =
+        12.0 * (double)facts->units; // what one core of a server reads; more cores share more
     if (facts->bandwidth_gbs > 200.0) facts->bandwidth_gbs = 200.0;
     static const double lanes[] = {4, 8, 16, 32, 8}; // FMA lanes a cycle, by km_isa
     facts->fp32_per_cycle = lanes[facts->target.arch];
@@ -97,7 +99,8 @@ km_status km_cpu_device_open(km_device **out, int ordinal, const char *compiler,
                              km_error *err) {
     (void)log;
     *out = NULL;
-    if (ordinal != KM_HOST) return km_fail(err, KM_ERROR_USAGE, "the CPU is device %d, got %d", KM_HOST, ordinal);
+    if (ordinal != KM_HOST)
+        return km_fail(err, KM_ERROR_USAGE, "the CPU is device %d, got %d", KM_HOST, ordinal);
     cpu_device *device = calloc(1, sizeof *device);
     if (!device) return km_fail_memory(err, "the device", (int64_t)sizeof *device);
     device->base.backend = &km_backend_cpu;
@@ -105,7 +108,8 @@ km_status km_cpu_device_open(km_device **out, int ordinal, const char *compiler,
     device->base.facts.has_compiler = compiler_find(&device->compiler, compiler);
     if (compiler && !device->compiler.path[0]) {
         free(device);
-        return km_fail(err, KM_ERROR_COMPILE, "%s: no such C compiler: give its path, or leave it out", compiler);
+        return km_fail(err, KM_ERROR_COMPILE, "%s: no such C compiler: give its path, or leave it out",
+                       compiler);
     }
     *out = &device->base;
     return KM_OK;
@@ -117,8 +121,8 @@ void km_cpu_device_close(km_device **device) {
 }
 
 // What the compiler is told. The instruction set is not among it: emitted functions carry theirs.
-static const char *const compile_flags[] = {"-std=c11", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fPIC",
-                                            "-shared"};
+static const char *const compile_flags[] = {"-std=c11",        "-O3",   "-ffp-contract=off",
+                                            "-fno-math-errno", "-fPIC", "-shared"};
 enum { COMPILE_FLAGS_COUNT = sizeof compile_flags / sizeof *compile_flags };
 
 void km_cpu_compiler_id(char *text, int64_t size, km_device *device, const km_plan *plan) {
@@ -137,7 +141,8 @@ static km_status process_run(int *code, char *const *argv, const char *log_path,
     if (failure) return km_fail(err, KM_ERROR_MEMORY, "cannot start %s: %s", argv[0], strerror(failure));
     const char *log = log_path ? log_path : "/dev/null";
     failure = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    if (!failure) failure = posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (!failure)
+        failure = posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     if (!failure) failure = posix_spawn_file_actions_adddup2(&actions, 1, 2);
     pid_t child = 0;
     if (!failure) failure = posix_spawn(&child, argv[0], &actions, NULL, argv, environ);
@@ -169,8 +174,9 @@ km_status km_cpu_compile(km_device *device, const km_source *source, const char 
     const cpu_device *own = (const cpu_device *)device;
     (void)source;
     if (!own->compiler.path[0])
-        return km_fail(err, KM_ERROR_COMPILE,
-                       "no C compiler (cc, gcc or clang): install one, give its path, or fix design: portable");
+        return km_fail(
+            err, KM_ERROR_COMPILE,
+            "no C compiler (cc, gcc or clang): install one, give its path, or fix design: portable");
     char *argv[COMPILE_FLAGS_COUNT + 6];
     int count = 0;
     argv[count++] = (char *)own->compiler.path;
@@ -198,17 +204,25 @@ static km_status module_open(cpu_module *module, const char *binary_path, km_err
     snprintf(symbol, sizeof symbol, "%s_kernels", spec->name);
     module->pass = (const km_cpu_kernels *)dlsym(module->library, symbol);
     if (!module->pass) return km_fail(err, KM_ERROR_COMPILE, "%s does not define %s", binary_path, symbol);
-    if (module->pass->abi != KM_CPU_ABI || module->pass->d != spec->features ||
-        module->pass->group != km_plan_get(module->base.plan, "group") ||
-        module->pass->real_bytes != (spec->type == KM_FLOAT32 ? 4 : 8) || !module->pass->pass)
-        return km_fail(err, KM_ERROR_COMPILE,
-                       "%s: %s is of another plan or version: clear the cache, or emit the source again",
-                       binary_path, symbol);
+    const km_cpu_kernels *own = module->pass;
+    if (own->abi != KM_CPU_ABI)
+        return km_fail(err, KM_ERROR_COMPILE, "%s is of another version of kmgen: emit the source again",
+                       binary_path);
+    if (own->d != spec->features || own->real_bytes != (spec->type == KM_FLOAT32 ? 4 : 8) ||
+        own->k_max < spec->clusters[spec->clusters_count - 1])
+        return km_fail(
+            err, KM_ERROR_COMPILE,
+            "%s is for %lld features, %s, K up to %d, the spec has %lld, %s, %d: emit the source again",
+            symbol, (long long)own->d, own->real_bytes == 4 ? "float32" : "float64", own->k_max,
+            (long long)spec->features, km_type_name(spec->type), spec->clusters[spec->clusters_count - 1]);
+    int have = module->base.device->facts.target.arch;
+    if (own->isa != have && own->isa != KM_ISA_GENERIC && !(own->isa == KM_ISA_AVX2 && have == KM_ISA_AVX512))
+        return km_fail(err, KM_ERROR_COMPILE, "%s is for an instruction set that this machine lacks", symbol);
     return KM_OK;
 }
 
-km_status km_cpu_kernels_load(km_kernels **out, km_device *device, const km_plan *plan, const char *binary_path,
-                              km_error *err) {
+km_status km_cpu_kernels_load(km_kernels **out, km_device *device, const km_plan *plan,
+                              const char *binary_path, km_error *err) {
     *out = NULL;
     cpu_module *module = calloc(1, sizeof *module);
     if (!module) return km_fail_memory(err, "the module", (int64_t)sizeof *module);

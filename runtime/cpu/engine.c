@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 
 enum {
-    REFRESH_PASSES = 32,            // sums start again from zero after so many updates of a member
+    REFRESH_PASSES = 32,              // sums start again from zero after so many updates of a member
     OWNED_SUMS_MIN = 4 * 1024 * 1024, // doubles of sums above which they are not copied for each thread
     HUGE_PAGE = 2 * 1024 * 1024
 };
@@ -103,12 +103,15 @@ static km_status engine_create(km_engine **out, const km_kernels *kernels, int64
     *out = NULL;
     const km_plan *plan = kernels->plan;
     const cpu_module *module = (const cpu_module *)kernels;
-    int64_t group = km_plan_get(plan, "group");
+    // A source that was emitted for an older instruction set, or edited, may have groups of its own.
+    int64_t group = module->pass->group ? module->pass->group : km_plan_get(plan, "group");
     if (group < 1 || KM_BLOCK_POINTS % group != 0)
-        return km_fail(err, KM_ERROR_PLAN, "group must divide %d, got %lld", KM_BLOCK_POINTS, (long long)group);
+        return km_fail(err, KM_ERROR_PLAN, "group must divide %d, got %lld", KM_BLOCK_POINTS,
+                       (long long)group);
     cpu_engine *engine = calloc(1, sizeof *engine);
     if (!engine) return km_fail_memory(err, "the engine", (int64_t)sizeof *engine);
-    engine->base = (km_engine){.backend = &km_backend_cpu, .kernels = kernels, .plan = plan, .d = plan->spec.features};
+    engine->base =
+        (km_engine){.backend = &km_backend_cpu, .kernels = kernels, .plan = plan, .d = plan->spec.features};
     engine->kernels = plan->spec.type == KM_FLOAT32 ? km_cpu_portable_float32 : km_cpu_portable_float64;
     engine->kernels.pass = module->pass->pass;
     if (module->pass->seed) engine->kernels.seed = module->pass->seed;
@@ -176,11 +179,13 @@ static km_status slot_start(km_engine *base, int64_t index, const double *centro
     return KM_OK;
 }
 
-static km_status slot_read(km_engine *base, int64_t index, double *centroids, double *weights, km_error *err) {
+static km_status slot_read(km_engine *base, int64_t index, double *centroids, double *weights,
+                           km_error *err) {
     cpu_engine *engine = (cpu_engine *)base;
     KM_TRY(slot_check(engine, index, err));
     cpu_slot *slot = &engine->slots[index];
-    if (!slot->centroids) return km_fail(err, KM_ERROR_INTERNAL, "slot %lld was never started", (long long)index);
+    if (!slot->centroids)
+        return km_fail(err, KM_ERROR_INTERNAL, "slot %lld was never started", (long long)index);
     memcpy(centroids, slot->centroids, (size_t)(slot->k * base->d) * sizeof *centroids);
     for (int64_t j = 0; j < slot->k; j++) weights[j] = slot->totals[j * engine->pitch + base->d];
     slot->phase = KM_SLOT_IDLE;
@@ -190,7 +195,8 @@ static km_status slot_read(km_engine *base, int64_t index, double *centroids, do
 static km_status rows(km_engine *base, double *out, const int64_t *indices, int64_t count, km_error *err) {
     for (int64_t i = 0; i < count; i++) {
         if (indices[i] < 0 || indices[i] >= base->n)
-            return km_fail(err, KM_ERROR_INTERNAL, "row %lld of %lld", (long long)indices[i], (long long)base->n);
+            return km_fail(err, KM_ERROR_INTERNAL, "row %lld of %lld", (long long)indices[i],
+                           (long long)base->n);
         km_cpu_row(out + i * base->d, (const cpu_engine *)base, indices[i]);
     }
     return KM_OK;
@@ -243,7 +249,8 @@ static inline int64_t label_at(const cpu_slot *slot, int64_t i) {
 
 static void owner_add(cpu_engine *engine, cpu_slot *slot, int64_t point, int64_t label, double *row) {
     int64_t d = engine->base.d;
-    double weight = engine->weights ? engine->weights[point] : 1.0, *total = slot->totals + label * engine->pitch;
+    double weight = engine->weights ? engine->weights[point] : 1.0,
+           *total = slot->totals + label * engine->pitch;
     km_cpu_row(row, engine, point);
     for (int64_t f = 0; f < d; f++) total[f] += weight * row[f];
     total[d] += weight;

@@ -19,7 +19,8 @@ typedef struct scratch {
 static km_status scratch_init(scratch **out, const cpu_engine *engine, int threads, int64_t sums_count,
                               km_error *err) {
     int64_t span = cpu_round_up(SPAN, engine->group);
-    int64_t bytes = span * (int64_t)(sizeof(int32_t) + 2 * sizeof(double)) + sums_count * (int64_t)sizeof(double);
+    int64_t bytes =
+        span * (int64_t)(sizeof(int32_t) + 2 * sizeof(double)) + sums_count * (int64_t)sizeof(double);
     bytes = cpu_round_up(bytes, 64) + 64;
     int64_t head = cpu_round_up(threads * (int64_t)sizeof **out, 64);
     uint8_t *memory = km_cpu_alloc(head + threads * bytes);
@@ -85,7 +86,8 @@ static void finish_block(const cpu_engine *engine, const scratch *own, int64_t b
             distances(engine, own, first, here, member->k, index_of_k(engine->base.plan, member->k),
                       member->centroids, tables[m]);
             span_add(sums, own, cpu_weights_at(engine, first), here, member->k);
-            if (member->labels) memcpy(member->labels + first, own->labels, (size_t)here * sizeof *own->labels);
+            if (member->labels)
+                memcpy(member->labels + first, own->labels, (size_t)here * sizeof *own->labels);
             sums += member->k * NUMBERS;
         }
     }

@@ -15,18 +15,20 @@ enum { CHUNK_VALUES = 16384, CHUNK_ROWS_MIN = 8, CHUNK_ROWS_MAX = 1024, LANES = 
 typedef struct loader {
     cpu_engine *engine;
     const km_data *data;
-    const float *base32;   // the rows as they lie in memory, in one of the types ...
+    const float *base32; // the rows as they lie in memory, in one of the types ...
     const double *base64;
-    int64_t chunk_rows;    // ... else read chunk by chunk as doubles
-    double *blocks;        // of each block: weight, square, then mean, M2, minimum, maximum (d each)
-    double *scratch;       // of each thread: chunk_rows rows, then a column of chunk_rows
+    int64_t chunk_rows; // ... else read chunk by chunk as doubles
+    double *blocks;     // of each block: weight, square, then mean, M2, minimum, maximum (d each)
+    double *scratch;    // of each thread: chunk_rows rows, then a column of chunk_rows
     int64_t block_count, scratch_count;
-    int64_t bad_point;     // lowest point with a value that is no number, or n
+    int64_t bad_point; // lowest point with a value that is no number, or n
 } loader;
 
 static km_status loader_init(loader *load, cpu_engine *engine, const km_data *data, km_error *err) {
     int64_t d = engine->base.d, rows = CHUNK_VALUES / d;
-    rows = rows < CHUNK_ROWS_MIN ? CHUNK_ROWS_MIN : rows > CHUNK_ROWS_MAX ? CHUNK_ROWS_MAX : rows / LANES * LANES;
+    rows = rows < CHUNK_ROWS_MIN   ? CHUNK_ROWS_MIN
+           : rows > CHUNK_ROWS_MAX ? CHUNK_ROWS_MAX
+                                   : rows / LANES * LANES;
     *load = (loader){.engine = engine,
                      .data = data,
                      .base32 = (const float *)km_data_base(data, KM_FLOAT32),
@@ -37,13 +39,15 @@ static km_status loader_init(loader *load, cpu_engine *engine, const km_data *da
                      .bad_point = engine->base.n};
     int64_t count = engine->blocks_count * load->block_count + engine->threads * load->scratch_count;
     load->blocks = malloc((size_t)count * sizeof *load->blocks);
-    if (!load->blocks) return km_fail_memory(err, "statistics of blocks", count * (int64_t)sizeof *load->blocks);
+    if (!load->blocks)
+        return km_fail_memory(err, "statistics of blocks", count * (int64_t)sizeof *load->blocks);
     load->scratch = load->blocks + engine->blocks_count * load->block_count;
     return KM_OK;
 }
 
 // A column of rows first .. first + count - 1, as doubles. `rows` holds them when they had to be read.
-static void column(double *out, const loader *load, const double *rows, int64_t first, int64_t count, int64_t f) {
+static void column(double *out, const loader *load, const double *rows, int64_t first, int64_t count,
+                   int64_t f) {
     int64_t d = load->engine->base.d;
     if (load->base32)
         for (int64_t i = 0; i < count; i++) out[i] = (double)load->base32[(first + i) * d + f];
@@ -128,8 +132,10 @@ static km_status block_stats(const loader *load, int64_t block, int64_t me, int6
         if (!load->base32 && !load->base64)
             KM_TRY(km_data_read(rows, load->data, first, count, KM_FLOAT64, err));
         double weight = 0;
-        if (w) for (int64_t i = 0; i < count; i++) weight += w[i];
-        else weight = (double)count;
+        if (w)
+            for (int64_t i = 0; i < count; i++) weight += w[i];
+        else
+            weight = (double)count;
         int finite = 1;
         for (int64_t f = 0; f < d; f++) {
             column(x, load, rows, first, count, f);
@@ -176,7 +182,8 @@ static km_status stats_all(loader *load, km_data_stats *stats, km_error *err) {
         stats->maximum[f] = -INFINITY;
         for (int64_t block = 0; block < engine->blocks_count; block++) {
             const double *part = load->blocks + block * load->block_count;
-            join(&stats->mean[f], &stats->variance[f], stats->total_weight, part[2 + f], part[2 + d + f], part[0]);
+            join(&stats->mean[f], &stats->variance[f], stats->total_weight, part[2 + f], part[2 + d + f],
+                 part[0]);
             stats->total_weight += part[0];
             stats->minimum[f] = fmin(stats->minimum[f], part[2 + 2 * d + f]);
             stats->maximum[f] = fmax(stats->maximum[f], part[2 + 3 * d + f]);
@@ -226,7 +233,8 @@ static void pad(cpu_engine *engine) {
     int64_t d = engine->base.d, group = engine->group, last = engine->base.n / group * group;
     for (int64_t f = 0; f < d; f++)
         for (int64_t i = engine->base.n - last; i < group; i++)
-            memset(engine->points + (last * d + f * group + i) * engine->real_bytes, 0, (size_t)engine->real_bytes);
+            memset(engine->points + (last * d + f * group + i) * engine->real_bytes, 0,
+                   (size_t)engine->real_bytes);
 }
 
 // Second read: the copy.

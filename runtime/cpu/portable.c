@@ -35,11 +35,15 @@ static inline void label_put(void *labels, int32_t bytes, int64_t i, int64_t lab
 
 const km_cpu_kernels km_cpu_portable_float32 = {.abi = KM_CPU_ABI,
                                                 .real_bytes = 4,
+                                                .isa = KM_ISA_GENERIC,
+                                                .k_max = KM_CLUSTERS_MAX,
                                                 .pass = pass_float32,
                                                 .seed = seed_float32,
                                                 .finish = finish_float32};
 const km_cpu_kernels km_cpu_portable_float64 = {.abi = KM_CPU_ABI,
                                                 .real_bytes = 8,
+                                                .isa = KM_ISA_GENERIC,
+                                                .k_max = KM_CLUSTERS_MAX,
                                                 .pass = pass_float64,
                                                 .seed = seed_float64,
                                                 .finish = finish_float64};

@@ -80,7 +80,8 @@ static void NAME(seed)(const km_cpu_seeding *seeding) {
     int64_t d = seeding->d, group = seeding->group;
     REAL distance[CHUNK];
     for (int64_t c = 0; c < seeding->chains_count; c++)
-        for (int64_t a = 0; a < seeding->chains[c].candidates_count; a++) seeding->chains[c].potentials[a] = 0;
+        for (int64_t a = 0; a < seeding->chains[c].candidates_count; a++)
+            seeding->chains[c].potentials[a] = 0;
     for (int64_t base = 0; base < seeding->points_count; base += group) {
         const REAL *points = (const REAL *)seeding->points + base * d;
         int64_t here = cpu_min(group, seeding->points_count - base);

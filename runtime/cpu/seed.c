@@ -14,13 +14,13 @@ enum { CANDIDATES_MAX = 16 }; // km_candidates is at most 13
 
 typedef struct chain {
     int64_t restart;
-    uint8_t *nearest;                  // reals, whole groups
+    uint8_t *nearest; // reals, whole groups
     int64_t candidates[CANDIDATES_MAX];
     int64_t candidates_count;
-    uint8_t *rows;                     // reals: CANDIDATES_MAX + 1 rows of d, the last is the chosen one
-    int64_t chosen;                    // point of the last pick, -1 before the first
-    double *potentials;                // blocks x CANDIDATES_MAX
-    double *sums;                      // of each block: w x squared distance to the nearest pick
+    uint8_t *rows;      // reals: CANDIDATES_MAX + 1 rows of d, the last is the chosen one
+    int64_t chosen;     // point of the last pick, -1 before the first
+    double *potentials; // blocks x CANDIDATES_MAX
+    double *sums;       // of each block: w x squared distance to the nearest pick
 } chain;
 
 typedef struct seeder {
@@ -109,7 +109,8 @@ static double point_share(const seeder *s, const chain *own, int64_t point) {
     double weight = engine->weights ? engine->weights[point] : 1.0;
     if (own->chosen < 0) return weight;
     int single = engine->real_bytes == 4;
-    double least = single ? (double)((const float *)own->nearest)[point] : ((const double *)own->nearest)[point];
+    double least =
+        single ? (double)((const float *)own->nearest)[point] : ((const double *)own->nearest)[point];
     const void *chosen = chain_row(s, own, CANDIDATES_MAX);
     double square = 0;
     float square32 = 0;
@@ -210,13 +211,15 @@ static int64_t chain_choose(const seeder *s, chain *own) {
     double least = INFINITY;
     for (int64_t a = 0; a < own->candidates_count; a++) {
         double potential = 0;
-        for (int64_t b = 0; b < s->engine->blocks_count; b++) potential += own->potentials[b * CANDIDATES_MAX + a];
+        for (int64_t b = 0; b < s->engine->blocks_count; b++)
+            potential += own->potentials[b * CANDIDATES_MAX + a];
         if (potential < least) {
             least = potential;
             best = a;
         }
     }
-    for (int64_t b = 0; b < s->engine->blocks_count; b++) own->sums[b] = own->potentials[b * CANDIDATES_MAX + best];
+    for (int64_t b = 0; b < s->engine->blocks_count; b++)
+        own->sums[b] = own->potentials[b * CANDIDATES_MAX + best];
     return own->candidates[best];
 }
 
