@@ -6,12 +6,12 @@ __device__ void update_decide(km_slot_record *slot, const km_loop *loop, double 
                               long long empty_count, int few_changes) {
     cost += loop->total_square;
     slot->cost = cost > 0.0 ? cost : 0.0;
+    slot->empty_count = empty_count;
     if (slot->phase == KM_PHASE_LAST) {
-        slot->phase = KM_PHASE_DONE;
+        slot->phase = empty_count > 0 ? KM_PHASE_EMPTY : KM_PHASE_DONE;
         return;
     }
     slot->shift = shift;
-    slot->empty_count = empty_count;
     slot->iterations += 1;
     slot->at_limit = slot->iterations >= loop->iterations_max;
     if (empty_count > 0) {
@@ -20,7 +20,7 @@ __device__ void update_decide(km_slot_record *slot, const km_loop *loop, double 
         slot->phase = KM_PHASE_DONE; // nothing moved: this pass has evaluated the final centroids
         slot->converged = 1;
     } else {
-        slot->converged = shift <= loop->shift_max || few_changes;
+        if (shift <= loop->shift_max || few_changes) slot->converged = 1;
         if (slot->converged || slot->at_limit) slot->phase = KM_PHASE_LAST;
     }
 }
