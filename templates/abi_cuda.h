@@ -46,6 +46,7 @@ typedef struct km_pass_facts {
     // grid * copies * S * (d + 1) * 8 + 16 MiB, so that memory can be planned from the plan alone.
     long long workspace_bytes;
     long long workspace_bytes_per_point;
+    int has_constants; // the source has a symbol km_constants in __constant__ memory
 } km_pass_facts;
 
 // What the update leaves for the next pass.
@@ -71,7 +72,7 @@ typedef struct km_pass_args {
     unsigned long long
         *changes; // per slot: labels that changed (integer atomics); zeroed before each pass; or NULL
     void *workspace;
-    void *constants;   // address of the symbol km_constants (__constant__), NULL when there is none
+    void *constants;   // address of the symbol km_constants, NULL unless has_constants
     const double *box; // 2 x d: smallest, then largest value of each feature in the clustered space
     int part;
 } km_pass_args;

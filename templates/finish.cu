@@ -31,7 +31,7 @@ __device__ __forceinline__ void assign_distances(double *square, const km_real *
 }
 
 // Block (points, member).
-extern "C" __global__ void __launch_bounds__(KM_THREADS) km_assign(const __grid_constant__ km_assign_args args) {
+extern "C" __global__ void __launch_bounds__(KM_THREADS, 2) km_assign(const __grid_constant__ km_assign_args args) {
     const int member = blockIdx.y, k = args.ks[member];
     const double *centroids = args.centroids + args.rows[member] * D;
     const long long at = blockIdx.x * (long long)KM_THREADS + threadIdx.x;
@@ -62,6 +62,27 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS) km_assign(const __grid_
     }
 }
 
+// The numbers that one point adds to its cluster, and its label; -1 - lane where there is no point.
+struct finish_point {
+    int label;
+    double weight, sse, distance, margin;
+};
+
+__device__ __forceinline__ finish_point finish_load(const km_assign_args &args, const double *weights, int member,
+                                                    long long at, long long end) {
+    finish_point point = {-1 - (int)threadIdx.x, 0.0, 0.0, 0.0, 0.0};
+    if (at < end) {
+        const long long from = member * args.count + at;
+        const double square = args.nearest[from];
+        point.label = args.labels[from];
+        point.weight = km_weight(weights, args.first + at);
+        point.sse = __dmul_rn(point.weight, square);
+        point.distance = __dmul_rn(point.weight, __dsqrt_rn(square));
+        point.margin = __dmul_rn(point.weight, args.margin[from]);
+    }
+    return point;
+}
+
 // One warp a (block, member): partial[block][row of the member + j][KM_FINISH_SUMS]. The 32 points in hand are
 // grouped by label; the first lane of each label adds them in index order, so no two lanes touch one row. The rows
 // of small K are in dynamic shared memory, others are added in place.
@@ -69,38 +90,39 @@ extern "C" __global__ void __launch_bounds__(32)
     km_finish_blocks(const __grid_constant__ km_assign_args args, const double *weights, double *partial,
                      long long rows_count, int in_shared) {
     extern __shared__ double finish_memory[];
+    __shared__ double values[4][32];
     const int lane = threadIdx.x, member = blockIdx.y, k = args.ks[member];
     const long long first = blockIdx.x * (long long)KM_BLOCK_POINTS;
-    const long long left = args.count - first;
-    const int count = (int)(left < KM_BLOCK_POINTS ? left : KM_BLOCK_POINTS);
-    const int *labels = args.labels + member * args.count + first;
-    const double *nearest = args.nearest + member * args.count + first;
-    const double *margin = args.margin + member * args.count + first;
+    const long long end = first + KM_BLOCK_POINTS < args.count ? first + KM_BLOCK_POINTS : args.count;
     double *out = partial + (blockIdx.x * rows_count + args.rows[member]) * KM_FINISH_SUMS;
     double *sums = in_shared ? finish_memory : out;
     for (int at = lane; at < k * KM_FINISH_SUMS; at += 32) sums[at] = 0.0;
-    __syncwarp();
-    for (int base = 0; base < count; base += 32) {
-        const int label = base + lane < count ? labels[base + lane] : -1 - lane; // none: alone, and nobody's
-        unsigned same = __match_any_sync(0xffffffffu, label);
-        if (label >= 0 && (same & ((1u << lane) - 1u)) == 0) {
-            double *row = sums + (long long)label * KM_FINISH_SUMS;
-            double points = row[KM_FINISH_COUNT], weight = row[KM_FINISH_WEIGHT], sse = row[KM_FINISH_SSE];
-            double distance = row[KM_FINISH_DISTANCE], margins = row[KM_FINISH_MARGIN];
+    finish_point next = finish_load(args, weights, member, first + lane, end);
+    for (long long base = first; base < end; base += 32) {
+        const finish_point point = next;
+        next = finish_load(args, weights, member, base + 32 + lane, end);
+        values[0][lane] = point.weight;
+        values[1][lane] = point.sse;
+        values[2][lane] = point.distance;
+        values[3][lane] = point.margin;
+        __syncwarp();
+        unsigned same = __match_any_sync(0xffffffffu, point.label);
+        if (point.label >= 0 && (same & ((1u << lane) - 1u)) == 0) {
+            double *row = sums + (long long)point.label * KM_FINISH_SUMS;
+            double weight = row[KM_FINISH_WEIGHT], sse = row[KM_FINISH_SSE];
+            double distance = row[KM_FINISH_DISTANCE], margin = row[KM_FINISH_MARGIN];
+            row[KM_FINISH_COUNT] += __popc(same);
             for (; same; same &= same - 1) {
-                const int i = base + __ffs(same) - 1;
-                const double w = km_weight(weights, args.first + first + i), square = nearest[i];
-                points += 1.0;
-                weight = __dadd_rn(weight, w);
-                sse = __dadd_rn(sse, __dmul_rn(w, square));
-                distance = __dadd_rn(distance, __dmul_rn(w, __dsqrt_rn(square)));
-                margins = __dadd_rn(margins, __dmul_rn(w, margin[i]));
+                const int i = __ffs(same) - 1;
+                weight = __dadd_rn(weight, values[0][i]);
+                sse = __dadd_rn(sse, values[1][i]);
+                distance = __dadd_rn(distance, values[2][i]);
+                margin = __dadd_rn(margin, values[3][i]);
             }
-            row[KM_FINISH_COUNT] = points;
             row[KM_FINISH_WEIGHT] = weight;
             row[KM_FINISH_SSE] = sse;
             row[KM_FINISH_DISTANCE] = distance;
-            row[KM_FINISH_MARGIN] = margins;
+            row[KM_FINISH_MARGIN] = margin;
         }
         __syncwarp();
     }

@@ -152,7 +152,7 @@ __device__ long long seed_find(const km_seed_args *args, const km_real *nearest,
 
 // Block (chain, candidate). candidates_before and candidates_now: of pick - 1 (0 for the first) and of this pick (0
 // after the last).
-extern "C" __global__ void __launch_bounds__(KM_THREADS)
+extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
     km_seed_draw(const __grid_constant__ km_seed_args args, long long pick, int candidates_before, int candidates_now) {
     __shared__ double totals[KM_CANDIDATES_MAX];
     const int chain = blockIdx.x, candidate = blockIdx.y;
@@ -217,7 +217,7 @@ __device__ __forceinline__ void seed_point(double *sums, const km_real *x, const
 }
 
 // A unit of points, chain after chain.
-extern "C" __global__ void __launch_bounds__(KM_THREADS)
+extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
     km_seed_pass(const __grid_constant__ km_seed_args args, long long pick, int candidates) {
     __shared__ double warps[KM_CANDIDATES_MAX][KM_THREADS / 32];
     __shared__ km_real staged[SEED_STAGED ? SEED_ROWS * D : 1];

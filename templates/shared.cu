@@ -19,26 +19,42 @@ __device__ __forceinline__ pass_label *pass_labels(const km_pass_args &args, int
     return (pass_label *)(pass_rows(args) + (long long)RANGES * COPIES * S * (D + 1)) + slot * args.n;
 }
 
-// Nearest of k centroids by the difference form; ties to the lowest index.
-__device__ __forceinline__ int pass_nearest(const km_real *x, const km_real *centroids, int k) {
-    km_real best = 0;
+// Nearest of k centroids by the difference form in arithmetic of type Real; ties to the lowest index. *lead is how much
+// nearer it is than the next, as a share of that one's distance.
+template <typename Real>
+__device__ __forceinline__ int pass_nearest(Real *lead, const km_real *x, const km_real *centroids, int k) {
+    Real best = 0, second = 0;
     int label = 0;
     for (int j = 0; j < k; j++) {
-        km_real square = 0;
+        Real square = 0;
         for (int f = 0; f < D; f += CHUNK)
 #pragma unroll
             for (int g = 0; g < CHUNK; g++)
                 if (f + g < D) {
-                    const km_real t = x[f + g] - __ldg(centroids + (long long)j * D + f + g);
+                    const Real t = (Real)x[f + g] - (Real)__ldg(centroids + (long long)j * D + f + g);
                     square = fma(t, t, square);
                 }
         if (j == 0 || square < best) {
+            second = j == 0 ? square + square : best;
             best = square;
             label = j;
+        } else if (j == 1 || square < second) {
+            second = square;
         }
     }
+    *lead = (second - best) / (second > 0 ? second : 1);
     return label;
 }
+
+//@ if not float64
+// What float32 cannot tell apart for sure is decided in double.
+constexpr float SURE_LEAD = (D + 4) * 1.1920929e-7f;
+
+__device__ __noinline__ int pass_decide(const km_real *x, const km_real *centroids, int k) {
+    double lead;
+    return pass_nearest<double>(&lead, x, centroids, k);
+}
+//@ end
 
 extern "C" __global__ void __launch_bounds__(BLOCK) km_shared_labels(const __grid_constant__ km_pass_args args) {
     if (args.control->stop) return;
@@ -52,7 +68,14 @@ extern "C" __global__ void __launch_bounds__(BLOCK) km_shared_labels(const __gri
     unsigned long long changes = 0;
     //@ end
     for (long long i = blockIdx.x * (long long)BLOCK + threadIdx.x; i < args.n; i += (long long)gridDim.x * BLOCK) {
-        const int label = pass_nearest((const km_real *)args.points + i * D, centroids, km_ks[k_index]);
+        const km_real *x = (const km_real *)args.points + i * D;
+        km_real lead;
+        //@ if float64
+        const int label = pass_nearest<double>(&lead, x, centroids, km_ks[k_index]);
+        //@ else
+        int label = pass_nearest<float>(&lead, x, centroids, km_ks[k_index]);
+        if (!(lead > SURE_LEAD)) label = pass_decide(x, centroids, km_ks[k_index]);
+        //@ end
         labels[i] = (pass_label)label;
         //@ if track_labels
         km_label *kept = (km_label *)args.labels + slot * args.labels_stride + i;

@@ -3,18 +3,18 @@
 // the outcome only after several iterations.
 
 __device__ void update_decide(km_slot_record *slot, const km_loop *loop, double cost, double shift,
-                              long long empty_count, int few_changes) {
+                              long long empty_count, int waiting, int few_changes) {
     cost += loop->total_square;
     slot->cost = cost > 0.0 ? cost : 0.0;
     slot->empty_count = empty_count;
     if (slot->phase == KM_PHASE_LAST) {
-        slot->phase = empty_count > 0 ? KM_PHASE_EMPTY : KM_PHASE_DONE;
+        slot->phase = waiting ? KM_PHASE_EMPTY : KM_PHASE_DONE;
         return;
     }
     slot->shift = shift;
     slot->iterations += 1;
     slot->at_limit = slot->iterations >= loop->iterations_max;
-    if (empty_count > 0) {
+    if (waiting) {
         slot->phase = KM_PHASE_EMPTY;
     } else if (shift == 0.0) {
         slot->phase = KM_PHASE_DONE; // nothing moved: this pass has evaluated the final centroids
@@ -35,7 +35,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS) km_update(const __grid_
     if (phase == KM_PHASE_RUNNING || phase == KM_PHASE_LAST) {
         km_real *centroids = (km_real *)args.centroids + row * D;
         const double *totals = args.totals + row * (D + 1);
-        double cost = 0.0, shift = 0.0, empty = 0.0;
+        double cost = 0.0, shift = 0.0, empty = 0.0, waiting = 0.0; // waiting: empty, and may be given a point
         for (int j = threadIdx.x / LANES; j < k; j += KM_THREADS / LANES) {
             const double weight = totals[j * (D + 1ll) + D];
             for (int f = threadIdx.x % LANES; f < D; f += LANES) {
@@ -49,17 +49,19 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS) km_update(const __grid_
             }
             if (threadIdx.x % LANES == 0) {
                 args.weights[row + j] = weight;
-                empty += weight > 0.0 || args.given_up[row + j] ? 0.0 : 1.0;
+                empty += weight > 0.0 ? 0.0 : 1.0;
+                waiting += weight > 0.0 || args.given_up[row + j] ? 0.0 : 1.0;
             }
         }
         cost = km_block_sum(cost);
         shift = km_block_sum(shift);
         empty = km_block_sum(empty);
+        waiting = km_block_sum(waiting);
         if (threadIdx.x == 0) {
             // The first pass of a member has no labels to compare with: all count as changed.
             const int few_changes =
                 args.changes && record->iterations > 0 && (long long)args.changes[slot] < args.loop->changes_min;
-            update_decide(record, args.loop, cost, shift, (long long)empty, few_changes);
+            update_decide(record, args.loop, cost, shift, (long long)empty, waiting > 0.0, few_changes);
             args.active[slot] = record->phase == KM_PHASE_RUNNING || record->phase == KM_PHASE_LAST;
             if (!args.active[slot]) args.loop->stop_next = 1;
         }

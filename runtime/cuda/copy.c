@@ -56,11 +56,12 @@ done:
     return status;
 }
 
+// From pageable memory the driver takes the bytes before it returns; from pinned memory (the mirror) the copy may come
+// later, but before anything that is queued behind it.
 km_status km_cuda_put(km_cuda_engine *engine, km_cu_ptr to, const void *from, int64_t bytes, km_error *err) {
     km_status status = KM_OK;
     const km_driver *driver = engine->driver;
     KM_CU(cuMemcpyHtoDAsync(to, from, (size_t)bytes, engine->stream));
-    KM_CU(cuStreamSynchronize(engine->stream));
 done:
     return status;
 }

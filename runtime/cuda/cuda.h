@@ -11,12 +11,13 @@
 
 enum {
     KM_STAGING_COUNT = 4,       // pinned buffers that copies rotate through
-    KM_STAGING_BYTES = 8 << 20, // each, at most
+    KM_STAGING_BYTES = 4 << 20, // each, at most
     KM_QUEUE_PASSES = 8,        // iterations of one graph: queued between two looks by the host
     KM_FINISH_POINT_BYTES =
         20, // scratch of the finishing pass, a point and member: label, distance, margin ...
-    KM_FINISH_BYTES_MAX = 1 << 30 // ... of so many points at a time that it stays below this
 };
+
+#define KM_FINISH_BYTES_MAX ((int64_t)1 << 31)
 
 // Every kernel of templates/steps.cu that is called by name: looked up when a module is loaded.
 #define KM_STEP_KERNELS(X)                                                                                   \
@@ -116,7 +117,7 @@ typedef km_status (*km_cuda_fill)(void *out, const void *from, int64_t first, in
 km_status km_cuda_upload(km_cuda_engine *engine, km_cu_ptr to, const void *from, int64_t bytes,
                          int64_t piece_bytes, km_cuda_fill fill, km_error *err);
 km_status km_cuda_download(km_cuda_engine *engine, void *to, km_cu_ptr from, int64_t bytes, km_error *err);
-// Small copies, finished on return.
+// Small copies. After `put` the host memory may be used again (the mirror: after the next `get` or wait).
 km_status km_cuda_put(km_cuda_engine *engine, km_cu_ptr to, const void *from, int64_t bytes, km_error *err);
 km_status km_cuda_get(km_cuda_engine *engine, void *to, km_cu_ptr from, int64_t bytes, km_error *err);
 km_status km_cuda_clear(km_cuda_engine *engine, km_cu_ptr to, int value, int64_t bytes, km_error *err);

@@ -209,10 +209,9 @@ static km_status load_module(km_cuda_kernels *kernels, const km_driver *driver, 
 #define KM_STEP_LOOK_UP(name) KM_CU(cuModuleGetFunction(&kernels->name, kernels->module, "km_" #name));
     KM_STEP_KERNELS(KM_STEP_LOOK_UP)
 #undef KM_STEP_LOOK_UP
-    // Not every design has constants.
-    if (driver->cuModuleGetGlobal(&kernels->constants, &size, kernels->module, "km_constants") != 0)
-        kernels->constants = 0;
-    status = load_launches(kernels, driver, err);
+    KM_TRY_GOTO(load_launches(kernels, driver, err));
+    if (kernels->facts.has_constants)
+        KM_CU(cuModuleGetGlobal(&kernels->constants, &size, kernels->module, "km_constants"));
 done:
     return status;
 }
