@@ -86,8 +86,8 @@ __device__ void seed_totals(double *totals, const double *unit_sums, long long u
 }
 
 // What a point weighs in the draw of `pick`, given the pick before and the distances before that.
-__device__ __forceinline__ double seed_value(const km_seed_args *args, const km_real *nearest, long long i, long long pick,
-                                             const km_real *last) {
+__device__ __forceinline__ double seed_value(const km_seed_args *args, const km_real *nearest, long long i,
+                                             long long pick, const km_real *last) {
     const double weight = km_weight(args->weights, i);
     if (pick == 0) return weight;
     km_real square = seed_distance((const km_real *)args->points + i * D, last);
