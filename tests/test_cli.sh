@@ -501,7 +501,7 @@ interrupt() {
     for signal in INT TERM; do
         what="SIG$signal in a long fit"
         # A shell lets jobs in the background ignore SIGINT; env gives it back.
-        env --default-signal=INT "$kmgen" fit "$work/in/long.f32" --features 8 -k 2..60 --n-init 2000 --tol 0 \
+        env --default-signal=INT "$kmgen" fit "$work/in/long.f32" --features 8 -k 2..60 --n-init 100 --tol 0 \
             --target cpu --json r.json --labels l.npy --model m.json -v >"$work/stdout" 2>"$work/stderr" &
         local job=$!
         sleep 3
