@@ -224,7 +224,6 @@ static int prepare(fit_job *job, fit_options *options, const cli_command *comman
     if (exit) return exit;
     if (options->restarts) job->spec.restarts = options->restarts;
     if (!options->data.features) options->data.features = job->spec.features; // raw files need it
-    options->data.type = job->spec.type;
     status = km_data_open(&job->data, options->data_path, &options->data, &err);
     if (status == KM_OK) status = read_init(job, options, &err);
     if (status == KM_OK && options->source) status = read_source(&job->source_text, options->source, &err);

@@ -375,6 +375,13 @@ models() {
     in_stderr '2 features.*4'
     one_line_error
     run 0 predict m.json "$iris" --columns 1,2,3,4
+    # Text keeps all its digits until it is centred, whatever the type: seconds since 1970, clusters 10 apart.
+    python 'print("t"); [print(1600000000 + i % 4 * 10 + i // 4 * 0.1) for i in range(40)]' >times.csv
+    run 0 fit times.csv -k 4 --type f32 --model t.json --labels l.npy --json -
+    in_stdout '"sizes": \[10, 10, 10, 10\]'
+    run 0 predict t.json times.csv --labels p.npy
+    expect "predict on the training data differs" cmp -s l.npy p.npy
+    rm -f -- times.csv t.json l.npy p.npy
     run 1 predict missing.json "$iris"
     in_stderr 'missing.json'
     head -c 200 m.json >short.json

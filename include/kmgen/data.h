@@ -13,13 +13,13 @@ typedef enum km_header_mode { KM_HEADER_AUTO, KM_HEADER_YES, KM_HEADER_NO } km_h
 
 typedef struct km_data_params {
     int64_t size;
-    const char *format;    // "npy", "csv", "tsv", "f32", "f64". Default NULL: by the file's name, then content.
-    int64_t features;      // Columns of raw .f32/.f64 files, which need it. Default 0.
-    km_header_mode header; // First line of CSV/TSV. Default KM_HEADER_AUTO: a header if any cell kept is no number.
-    const char *columns;   // Names, 1-based numbers or ranges ("3..32") to keep, by commas. Default NULL: all.
-    const char *weights;   // File with one weight a row (any of the formats). Default NULL: all 1.
-    km_nan_mode nan;       // Rows with NaN or infinity. Default KM_NAN_REFUSE: KM_ERROR_DATA when loaded.
-    km_type type;          // Text (CSV, TSV) is parsed to this type. Default KM_FLOAT64.
+    const char *format; // "npy", "csv", "tsv", "f32", "f64". Default NULL: by the file's name, then content.
+    int64_t features;   // Columns of raw .f32/.f64 files, which need it. Default 0.
+    km_header_mode header; // First line of CSV/TSV. Default KM_HEADER_AUTO: a header if a cell is no number.
+    const char *columns; // Names, 1-based numbers or ranges ("3..32") to keep, by commas. Default NULL: all.
+    const char *weights; // File with one weight a row (any of the formats). Default NULL: all 1.
+    km_nan_mode nan;     // Rows with NaN or infinity. Default KM_NAN_REFUSE: KM_ERROR_DATA when loaded.
+    km_type type;        // Text (CSV, TSV) is parsed to this type. Default KM_FLOAT64.
 } km_data_params;
 
 KM_API void km_data_params_init(km_data_params *params);

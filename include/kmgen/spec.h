@@ -29,14 +29,14 @@ enum { KM_FIXED_MAX = 32 };
 // Plain data. Not thread-safe while it is changed. `clusters` belongs to the spec: change it through
 // km_spec_set_clusters only.
 typedef struct km_spec {
-    int64_t size;             // sizeof this struct, set by km_spec_init.
-    char name[KM_NAME_MAX];   // A C identifier; names files and kernels. Default "kmeans".
-    int64_t features;         // d, 1..KM_FEATURES_MAX; 0 takes it from the data. Default 0.
-    int32_t *clusters;        // The Ks: ascending, different, 1..KM_CLUSTERS_MAX. Default NULL.
-    int64_t clusters_count;   // 0 takes 2..min(20, n-1) from the data. Default 0.
-    km_type type;             // Default KM_FLOAT32.
-    km_target target;         // Default KM_TARGET_AUTO, 0.
-    int64_t restarts;         // Independent starts of each K (n_init), 1..1,000,000. Default 10.
+    int64_t size;           // sizeof this struct, set by km_spec_init.
+    char name[KM_NAME_MAX]; // A C identifier; names files and kernels. Default "kmeans".
+    int64_t features;       // d, 1..KM_FEATURES_MAX; 0 takes it from the data. Default 0.
+    int32_t *clusters;      // The Ks: ascending, different, 1..KM_CLUSTERS_MAX. Default NULL.
+    int64_t clusters_count; // 0 takes 2..min(20, n-1) from the data. Default 0.
+    km_type type;           // Default KM_FLOAT32.
+    km_target target;       // Default KM_TARGET_AUTO, 0.
+    int64_t restarts;       // Independent starts of each K (n_init), 1..1,000,000. Default 10.
     km_fixed fixed[KM_FIXED_MAX];
     int64_t fixed_count;
 } km_spec;
@@ -50,7 +50,8 @@ KM_API km_status km_spec_copy(km_spec *to, const km_spec *from, km_error *err);
 // Reads YAML from `path`, or from `size` bytes of `text` which errors call `path`. Fills the initialised
 // spec; on failure the spec is as before. KM_ERROR_IO, or KM_ERROR_SPEC with "path:line:column: key ...".
 KM_API km_status km_spec_read(km_spec *spec, const char *path, km_error *err);
-KM_API km_status km_spec_parse(km_spec *spec, const char *text, int64_t size, const char *path, km_error *err);
+KM_API km_status km_spec_parse(km_spec *spec, const char *text, int64_t size, const char *path,
+                               km_error *err);
 
 // Sets the list of K from its spelling in a spec: "8", "2..12", "2..20 step 2", "3,5,8" or "[3, 5, 8]".
 KM_API km_status km_spec_set_clusters(km_spec *spec, const char *text, km_error *err);
