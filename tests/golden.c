@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 // The text of every spec for every target, kept in tests/golden/ so that a change of what is emitted is seen
-// in review. usage: golden check|write SPECS_FOLDER GOLDEN_FOLDER
+// in review. usage: golden check|write SPECS_FOLDER GOLDEN_FOLDER [TARGET]
+// With a target, e.g. cpu:avx512, only that one, for every spec that means it.
 #include "specs.h"
 
 typedef struct golden {
     const char *folder;
     int writes;
-    int files; // that the specs make
+    km_target only; // kind AUTO: every target
+    int files;      // that the specs make
 } golden;
 
 static char *read_whole(const char *path, size_t *size) {
@@ -73,8 +75,9 @@ static int check_text(const char *path, const km_source *source) {
 }
 
 static int each_target(golden *g, const km_spec *spec, km_target_kind kind) {
-    if (!specs_means(spec, kind)) return 0;
+    if (!specs_means(spec, kind) || (g->only.kind && g->only.kind != kind)) return 0;
     km_target target = {kind, spec->target.kind == kind ? spec->target.arch : 0};
+    if (g->only.arch) target.arch = g->only.arch;
     char path[4096];
     km_source source;
     km_source_init(&source);
@@ -109,11 +112,19 @@ static int stale_files(const golden *g) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 4 || (strcmp(argv[1], "check") && strcmp(argv[1], "write"))) {
-        fputs("usage: golden check|write SPECS_FOLDER GOLDEN_FOLDER\n", stderr);
+    if (argc < 4 || argc > 5 || (strcmp(argv[1], "check") && strcmp(argv[1], "write"))) {
+        fputs("usage: golden check|write SPECS_FOLDER GOLDEN_FOLDER [TARGET]\n", stderr);
         return 2;
     }
     golden g = {.folder = argv[3], .writes = !strcmp(argv[1], "write")};
+    if (argc == 5) {
+        km_error err = {{0}};
+        km_spec spec;
+        km_spec_init(&spec);
+        if (km_spec_set_target(&spec, argv[4], &err) != KM_OK) fprintf(stderr, "%s\n", err.text);
+        if (err.text[0]) return 2;
+        g.only = spec.target;
+    }
     int failures = specs_walk(argv[2], each_spec, &g) + stale_files(&g);
     printf("%d files, %d failures\n", g.files, failures);
     return failures != 0;

@@ -1,0 +1,640 @@
+// SPDX-License-Identifier: MIT
+// paper_d12_k3_5.c, made by kmgen 0.1.0. Same spec, same text. The spec:
+//
+// name: paper_d12_k3_5
+// features: 12
+// clusters: 3..5
+// type: float32
+// target: cpu:avx2
+// restarts: 10
+//
+// The plan:
+//
+// device: cpu:avx2, two nominal avx2 cores: 2 threads, 20 GB/s, 3.00 GHz
+// points: unknown, taken as many
+// clusters in one pass: 12 for each restart (the sum of the K list)
+//
+// design                        lanes  about 9.0 times as fast a pass as portable, worth 0.8 s of compiling
+// tile_clusters                     4  each load of points serves 4 centroids
+// lanes                             8  32-byte vectors of float32
+// vectors                           2  vectors x (tile + 3) + 1 registers, of 16
+// group                            16  vectors x lanes
+// restarts_in_flight                3  a read takes 2.55 ns a point, one restart's arithmetic 2.02 ns
+//
+// per point and pass: 51 bytes read, 24.3 operations
+
+// The design lanes: points across SIMD lanes. A group of points is read once into the first cache and serves every
+// slot; each vector of points meets TILE centroids at a time.
+// Numbers, types and words of a CPU target.
+// What a pass over the points is handed: the contract between the CPU engine and the kernels of one module.
+//
+// Layout. Points are copied once, centred and scaled, into groups of `group` points: value f of point i of a group
+// lies at [f * group + i]; the last group is padded with zeros. A block is KM_BLOCK_POINTS points (65,536: a
+// multiple of every group) and belongs to one thread at a time. "real" is the plan's type, float or double.
+#ifndef KM_CPU_ABI
+#define KM_CPU_ABI 1
+#include <stdint.h>
+
+// Numbers between two rows of sums: d sums of w x, the sum of w, the count of points, padding.
+#define KM_CPU_PITCH(d) (((d) + 2 + 3) / 4 * 4)
+
+// What the sums and old labels of a slot mean in this pass.
+enum {
+    KM_CPU_FIRST,  // labels hold nothing yet: every point is added, every point counts as changed
+    KM_CPU_MOVE,   // a point whose label changed leaves the sums of the old centroid and joins those of the new one
+    KM_CPU_REFRESH // the sums start again from zero: every point is added; changes are counted from the labels
+};
+
+// One member in flight. Idle members are not listed, so they cost nothing.
+typedef struct km_cpu_slot {
+    int64_t k;
+    int64_t k_index;   // place of k in the plan's list
+    const void *table; // reals: k rows of d coordinates of the centroid c, then -|c|^2 / 2
+    void *labels;      // of this block's points: 1 byte each (2 above K = 256, 4 above 65,536), whole groups
+    double *sums;      // k rows of KM_CPU_PITCH(d): what this block changes; NULL: only labels are wanted
+    int32_t mode;      // KM_CPU_FIRST, KM_CPU_MOVE or KM_CPU_REFRESH
+    int32_t labels_bytes;
+    int64_t changed; // out: points whose label changed
+} km_cpu_slot;
+
+// Labels: the centroid with the largest x . c - |c|^2 / 2, the lowest index among equals; sums follow by `mode`.
+typedef struct km_cpu_block {
+    const void *points;    // the block's first group
+    const double *weights; // of this block's points, or NULL: all 1
+    int64_t points_count;
+    int64_t d, group;
+    km_cpu_slot *slots;
+    int64_t slots_count;
+} km_cpu_block;
+
+// One k-means++ chain inside a seeding pass.
+typedef struct km_cpu_chain {
+    void *nearest;          // reals, of this block's points, whole groups: |x - nearest pick|^2; starts as infinity
+    const void *chosen;     // reals, d: the last pick, not yet in `nearest`; NULL: there is none
+    const void *candidates; // reals: candidates_count rows of d
+    int64_t candidates_count;
+    double *potentials; // out: sum over the block of w min(nearest, |x - candidate|^2), for each candidate
+} km_cpu_chain;
+
+typedef struct km_cpu_seeding {
+    const void *points;
+    const double *weights;
+    int64_t points_count;
+    int64_t d, group;
+    km_cpu_chain *chains;
+    int64_t chains_count;
+} km_cpu_seeding;
+
+// The finishing pass of one member over one block. Squared distances are acc = fma(t, t, acc), t = x - c, in double,
+// over features in index order: bitwise the same on every backend.
+typedef struct km_cpu_finish {
+    const void *points;
+    int64_t points_count;
+    int64_t d, group;
+    int64_t k, k_index;
+    const double *centroids; // k rows of d: values of the plan's type
+    const void *table;       // reals: as in km_cpu_slot
+    int32_t *labels;         // out, whole groups: the nearest centroid, the lowest index among equals
+    double *first, *second;  // out, whole groups: squared distances to the nearest and the second-nearest centroid
+} km_cpu_finish;
+
+// What a module exports, as NAME_kernels. A kernel that is NULL is served by the library's own.
+typedef struct km_cpu_kernels {
+    int32_t abi; // KM_CPU_ABI
+    int32_t real_bytes;
+    int32_t isa;      // instruction set that it needs: km_isa of kmgen/spec.h
+    int32_t k_max;    // the largest k that it serves
+    int64_t d, group; // portable kernels: 0, any
+    void (*pass)(const km_cpu_block *block);
+    void (*seed)(const km_cpu_seeding *seeding);
+    void (*finish)(const km_cpu_finish *finish);
+} km_cpu_kernels;
+
+#endif
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+typedef float km_real;
+typedef int32_t km_int;   // an integer as wide as a real
+typedef uint8_t km_index; // a label in hand
+
+enum {
+    D = 12,      // features
+    LANES = 8,   // reals of a vector
+    VECTORS = 2, // vectors of points worked on at a time
+    GROUP = 16,  // points of a group: VECTORS x LANES
+    TILE = 4,    // centroids worked on at a time
+    SPAN = 8,    // groups that stay in the first cache while every slot works on them
+    PITCH = KM_CPU_PITCH(D)
+};
+
+// Vector words for AVX2 with FMA. Macros, because vectors are not handed to functions by value: the file must
+// compile without options that name the instruction set.
+#include <immintrin.h>
+#define KM_TARGET __attribute__((target("avx2,fma")))
+
+typedef __m256i km_ints; // as many integers as km_vec has reals, of the same size
+typedef __m256 km_vec;
+#define KM_LOAD(from) _mm256_loadu_ps(from)
+#define KM_STORE(to, x) _mm256_storeu_ps(to, x)
+#define KM_SPLAT(value) _mm256_set1_ps(value)
+#define KM_SUB(a, b) _mm256_sub_ps(a, b)
+#define KM_FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
+#define KM_MIN(a, b) _mm256_min_ps(a, b)
+#define KM_INTS(value) _mm256_set1_epi32(value)
+#define KM_INTS_ADD(a, b) _mm256_add_epi32(a, b)
+#define KM_PUT_INTS(to, index) _mm256_storeu_si256((__m256i *)(void *)(to), index)
+// Where score > best: best and index become score and j.
+#define KM_KEEP(best, index, score, j)                                                                       \
+    index = _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(index), _mm256_castsi256_ps(j),         \
+                                                 _mm256_cmp_ps(score, best, _CMP_GT_OQ)));                   \
+    best = _mm256_max_ps(score, best)
+// Sums of the points whose byte label is j: a mask, what is added under it, and how many they are.
+typedef __m256i km_mask;
+#define KM_EQUAL(labels, j)                                                                                  \
+    _mm256_cmpeq_epi32(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(labels))),       \
+                       _mm256_set1_epi32(j))
+#define KM_ADD_WHERE(sum, mask, x) _mm256_add_ps(sum, _mm256_and_ps(_mm256_castsi256_ps(mask), x))
+#define KM_COUNT(mask) __builtin_popcount((unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(mask)))
+#define KM_LOAD_DOUBLES(from) _mm256_cvtps_pd(_mm_loadu_ps(from))
+
+// Doubles: the finishing pass and the sums of distances.
+enum { DOUBLES = 4 };
+typedef __m256d km_doubles;
+#define KM_D_LOAD(from) _mm256_loadu_pd(from)
+#define KM_D_STORE(to, x) _mm256_storeu_pd(to, x)
+#define KM_D_SPLAT(value) _mm256_set1_pd(value)
+#define KM_D_ADD(a, b) _mm256_add_pd(a, b)
+#define KM_D_SUB(a, b) _mm256_sub_pd(a, b)
+#define KM_D_FMA(a, b, c) _mm256_fmadd_pd(a, b, c)
+typedef __m256i km_longs;
+#define KM_LONGS(value) _mm256_set1_epi64x(value)
+#define KM_PUT_LONGS(to, x) _mm256_storeu_si256((__m256i *)(void *)(to), x)
+// A squared distance joins the nearest and the second-nearest; equal ones leave the lower index.
+#define KM_NEAREST(first, second, index, square, j)                                                          \
+    index = _mm256_castpd_si256(_mm256_blendv_pd(_mm256_castsi256_pd(index), _mm256_castsi256_pd(j),         \
+                                                 _mm256_cmp_pd(square, first, _CMP_LT_OQ)));                 \
+    second = _mm256_min_pd(second, _mm256_max_pd(square, first));                                            \
+    first = _mm256_min_pd(square, first)
+
+// Labels of one group: the centroid with the largest x . c - |c|^2 / 2, ties to the lowest index.
+KM_TARGET static void km_nearest(km_index *labels, const km_real *points, const km_real *table, int64_t k) {
+    km_vec best_0;
+    km_ints index_0 = KM_INTS(0);
+    km_vec best_1;
+    km_ints index_1 = KM_INTS(0);
+    const km_real *row = table;
+    km_ints j = KM_INTS(0);
+    const km_ints one = KM_INTS(1);
+    // What k leaves beside whole tiles goes first: centroid 0 starts as the best.
+    switch ((k - 1) % TILE) {
+    case 0: {
+        km_vec s_0_0 = KM_SPLAT(row[0 * (D + 1) + D]);
+        km_vec s_0_1 = KM_SPLAT(row[0 * (D + 1) + D]);
+        for (int f = 0; f < D; f++) {
+            const km_vec x_0 = KM_LOAD(points + f * GROUP + 0 * LANES);
+            const km_vec x_1 = KM_LOAD(points + f * GROUP + 1 * LANES);
+            const km_vec c_0 = KM_SPLAT(row[0 * (D + 1) + f]);
+            s_0_0 = KM_FMA(x_0, c_0, s_0_0);
+            s_0_1 = KM_FMA(x_1, c_0, s_0_1);
+        }
+        best_0 = s_0_0;
+        best_1 = s_0_1;
+        break;
+    }
+    case 1: {
+        km_vec s_0_0 = KM_SPLAT(row[0 * (D + 1) + D]);
+        km_vec s_0_1 = KM_SPLAT(row[0 * (D + 1) + D]);
+        km_vec s_1_0 = KM_SPLAT(row[1 * (D + 1) + D]);
+        km_vec s_1_1 = KM_SPLAT(row[1 * (D + 1) + D]);
+        for (int f = 0; f < D; f++) {
+            const km_vec x_0 = KM_LOAD(points + f * GROUP + 0 * LANES);
+            const km_vec x_1 = KM_LOAD(points + f * GROUP + 1 * LANES);
+            const km_vec c_0 = KM_SPLAT(row[0 * (D + 1) + f]);
+            s_0_0 = KM_FMA(x_0, c_0, s_0_0);
+            s_0_1 = KM_FMA(x_1, c_0, s_0_1);
+            const km_vec c_1 = KM_SPLAT(row[1 * (D + 1) + f]);
+            s_1_0 = KM_FMA(x_0, c_1, s_1_0);
+            s_1_1 = KM_FMA(x_1, c_1, s_1_1);
+        }
+        best_0 = s_0_0;
+        best_1 = s_0_1;
+        j = KM_INTS_ADD(j, one);
+        KM_KEEP(best_0, index_0, s_1_0, j);
+        KM_KEEP(best_1, index_1, s_1_1, j);
+        break;
+    }
+    case 2: {
+        km_vec s_0_0 = KM_SPLAT(row[0 * (D + 1) + D]);
+        km_vec s_0_1 = KM_SPLAT(row[0 * (D + 1) + D]);
+        km_vec s_1_0 = KM_SPLAT(row[1 * (D + 1) + D]);
+        km_vec s_1_1 = KM_SPLAT(row[1 * (D + 1) + D]);
+        km_vec s_2_0 = KM_SPLAT(row[2 * (D + 1) + D]);
+        km_vec s_2_1 = KM_SPLAT(row[2 * (D + 1) + D]);
+        for (int f = 0; f < D; f++) {
+            const km_vec x_0 = KM_LOAD(points + f * GROUP + 0 * LANES);
+            const km_vec x_1 = KM_LOAD(points + f * GROUP + 1 * LANES);
+            const km_vec c_0 = KM_SPLAT(row[0 * (D + 1) + f]);
+            s_0_0 = KM_FMA(x_0, c_0, s_0_0);
+            s_0_1 = KM_FMA(x_1, c_0, s_0_1);
+            const km_vec c_1 = KM_SPLAT(row[1 * (D + 1) + f]);
+            s_1_0 = KM_FMA(x_0, c_1, s_1_0);
+            s_1_1 = KM_FMA(x_1, c_1, s_1_1);
+            const km_vec c_2 = KM_SPLAT(row[2 * (D + 1) + f]);
+            s_2_0 = KM_FMA(x_0, c_2, s_2_0);
+            s_2_1 = KM_FMA(x_1, c_2, s_2_1);
+        }
+        best_0 = s_0_0;
+        best_1 = s_0_1;
+        j = KM_INTS_ADD(j, one);
+        KM_KEEP(best_0, index_0, s_1_0, j);
+        KM_KEEP(best_1, index_1, s_1_1, j);
+        j = KM_INTS_ADD(j, one);
+        KM_KEEP(best_0, index_0, s_2_0, j);
+        KM_KEEP(best_1, index_1, s_2_1, j);
+        break;
+    }
+    default: {
+        km_vec s_0_0 = KM_SPLAT(row[0 * (D + 1) + D]);
+        km_vec s_0_1 = KM_SPLAT(row[0 * (D + 1) + D]);
+        km_vec s_1_0 = KM_SPLAT(row[1 * (D + 1) + D]);
+        km_vec s_1_1 = KM_SPLAT(row[1 * (D + 1) + D]);
+        km_vec s_2_0 = KM_SPLAT(row[2 * (D + 1) + D]);
+        km_vec s_2_1 = KM_SPLAT(row[2 * (D + 1) + D]);
+        km_vec s_3_0 = KM_SPLAT(row[3 * (D + 1) + D]);
+        km_vec s_3_1 = KM_SPLAT(row[3 * (D + 1) + D]);
+        for (int f = 0; f < D; f++) {
+            const km_vec x_0 = KM_LOAD(points + f * GROUP + 0 * LANES);
+            const km_vec x_1 = KM_LOAD(points + f * GROUP + 1 * LANES);
+            const km_vec c_0 = KM_SPLAT(row[0 * (D + 1) + f]);
+            s_0_0 = KM_FMA(x_0, c_0, s_0_0);
+            s_0_1 = KM_FMA(x_1, c_0, s_0_1);
+            const km_vec c_1 = KM_SPLAT(row[1 * (D + 1) + f]);
+            s_1_0 = KM_FMA(x_0, c_1, s_1_0);
+            s_1_1 = KM_FMA(x_1, c_1, s_1_1);
+            const km_vec c_2 = KM_SPLAT(row[2 * (D + 1) + f]);
+            s_2_0 = KM_FMA(x_0, c_2, s_2_0);
+            s_2_1 = KM_FMA(x_1, c_2, s_2_1);
+            const km_vec c_3 = KM_SPLAT(row[3 * (D + 1) + f]);
+            s_3_0 = KM_FMA(x_0, c_3, s_3_0);
+            s_3_1 = KM_FMA(x_1, c_3, s_3_1);
+        }
+        best_0 = s_0_0;
+        best_1 = s_0_1;
+        j = KM_INTS_ADD(j, one);
+        KM_KEEP(best_0, index_0, s_1_0, j);
+        KM_KEEP(best_1, index_1, s_1_1, j);
+        j = KM_INTS_ADD(j, one);
+        KM_KEEP(best_0, index_0, s_2_0, j);
+        KM_KEEP(best_1, index_1, s_2_1, j);
+        j = KM_INTS_ADD(j, one);
+        KM_KEEP(best_0, index_0, s_3_0, j);
+        KM_KEEP(best_1, index_1, s_3_1, j);
+        break;
+    }
+    }
+    for (int64_t done = (k - 1) % TILE + 1; done < k; done += TILE) {
+        row = table + done * (D + 1);
+        km_vec s_0_0 = KM_SPLAT(row[0 * (D + 1) + D]);
+        km_vec s_0_1 = KM_SPLAT(row[0 * (D + 1) + D]);
+        km_vec s_1_0 = KM_SPLAT(row[1 * (D + 1) + D]);
+        km_vec s_1_1 = KM_SPLAT(row[1 * (D + 1) + D]);
+        km_vec s_2_0 = KM_SPLAT(row[2 * (D + 1) + D]);
+        km_vec s_2_1 = KM_SPLAT(row[2 * (D + 1) + D]);
+        km_vec s_3_0 = KM_SPLAT(row[3 * (D + 1) + D]);
+        km_vec s_3_1 = KM_SPLAT(row[3 * (D + 1) + D]);
+        for (int f = 0; f < D; f++) {
+            const km_vec x_0 = KM_LOAD(points + f * GROUP + 0 * LANES);
+            const km_vec x_1 = KM_LOAD(points + f * GROUP + 1 * LANES);
+            const km_vec c_0 = KM_SPLAT(row[0 * (D + 1) + f]);
+            s_0_0 = KM_FMA(x_0, c_0, s_0_0);
+            s_0_1 = KM_FMA(x_1, c_0, s_0_1);
+            const km_vec c_1 = KM_SPLAT(row[1 * (D + 1) + f]);
+            s_1_0 = KM_FMA(x_0, c_1, s_1_0);
+            s_1_1 = KM_FMA(x_1, c_1, s_1_1);
+            const km_vec c_2 = KM_SPLAT(row[2 * (D + 1) + f]);
+            s_2_0 = KM_FMA(x_0, c_2, s_2_0);
+            s_2_1 = KM_FMA(x_1, c_2, s_2_1);
+            const km_vec c_3 = KM_SPLAT(row[3 * (D + 1) + f]);
+            s_3_0 = KM_FMA(x_0, c_3, s_3_0);
+            s_3_1 = KM_FMA(x_1, c_3, s_3_1);
+        }
+        j = KM_INTS_ADD(j, one);
+        KM_KEEP(best_0, index_0, s_0_0, j);
+        KM_KEEP(best_1, index_1, s_0_1, j);
+        j = KM_INTS_ADD(j, one);
+        KM_KEEP(best_0, index_0, s_1_0, j);
+        KM_KEEP(best_1, index_1, s_1_1, j);
+        j = KM_INTS_ADD(j, one);
+        KM_KEEP(best_0, index_0, s_2_0, j);
+        KM_KEEP(best_1, index_1, s_2_1, j);
+        j = KM_INTS_ADD(j, one);
+        KM_KEEP(best_0, index_0, s_3_0, j);
+        KM_KEEP(best_1, index_1, s_3_1, j);
+    }
+    km_int found[GROUP];
+    KM_PUT_INTS(found + 0 * LANES, index_0);
+    KM_PUT_INTS(found + 1 * LANES, index_1);
+    for (int i = 0; i < GROUP; i++) labels[i] = (km_index)found[i];
+}
+
+// Adds factor * x to a row of sums, and `points` to its count.
+KM_TARGET static void km_add(double *row, const km_real *point, double factor, double points) {
+    for (int f = 0; f < D; f++) row[f] += factor * (double)point[f * GROUP];
+    row[D] += factor;
+    row[D + 1] += points;
+}
+
+KM_TARGET static void km_labels_get(km_index *out, const km_cpu_slot *slot, int64_t first) {
+    memcpy(out, (const km_index *)slot->labels + first, GROUP);
+}
+
+KM_TARGET static void km_labels_put(km_cpu_slot *slot, int64_t first, const km_index *labels) {
+    memcpy((km_index *)slot->labels + first, labels, GROUP);
+}
+
+// A bit for each of the first `count` points whose label differs.
+KM_TARGET static uint64_t km_changes(const km_index *labels, const km_index *old, int64_t count) {
+    if (!memcmp(labels, old, sizeof *labels * GROUP)) return 0;
+    uint64_t changed = 0;
+    for (int i = 0; i < GROUP; i++) changed |= (uint64_t)(labels[i] != old[i]) << i;
+    return count < GROUP ? changed & (((uint64_t)1 << count) - 1) : changed;
+}
+
+// Labels of a span; points whose label changed move between the sums.
+KM_TARGET static void km_span_move(km_cpu_slot *slot, const km_cpu_block *block, int64_t first, int64_t end) {
+    const km_real *table = (const km_real *)slot->table;
+    for (int64_t base = first; base < end; base += GROUP) {
+        const km_real *points = (const km_real *)block->points + base * D;
+        km_index labels[GROUP], old[GROUP];
+        km_nearest(labels, points, table, slot->k);
+        km_labels_get(old, slot, base);
+        uint64_t changed = km_changes(labels, old, end - base);
+        if (!changed) continue;
+        km_labels_put(slot, base, labels);
+        slot->changed += __builtin_popcountll(changed);
+        for (; slot->sums && changed; changed &= changed - 1) {
+            int i = __builtin_ctzll(changed);
+            double weight = block->weights ? block->weights[base + i] : 1.0;
+            km_add(slot->sums + (int64_t)labels[i] * PITCH, points + i, weight, 1.0);
+            km_add(slot->sums + (int64_t)old[i] * PITCH, points + i, -weight, -1.0);
+        }
+    }
+}
+
+enum { MASKED_K_MAX = 24 }; // above, adding point by point is cheaper than a mask for each cluster
+
+KM_TARGET static double km_lanes_sum(const km_real *lanes) {
+    double sum = 0;
+    for (int i = 0; i < LANES / 2; i++) sum += (double)lanes[i] + (double)lanes[i + LANES / 2];
+    return sum;
+}
+
+// Sums of a span from its labels: for each cluster, its points by masks, in double once a span.
+KM_TARGET static void km_span_sums(km_cpu_slot *slot, const km_cpu_block *block, int64_t first, int64_t end) {
+    const uint8_t *labels = (const uint8_t *)slot->labels + first;
+    int64_t groups = (end - first + GROUP - 1) / GROUP;
+    for (int64_t j = 0; j < slot->k; j++) {
+        const km_real *points = (const km_real *)block->points + first * D;
+        double *row = slot->sums + j * PITCH;
+        int64_t count = 0;
+        {
+            km_vec sum_0 = KM_SPLAT(0);
+            km_vec sum_1 = KM_SPLAT(0);
+            km_vec sum_2 = KM_SPLAT(0);
+            km_vec sum_3 = KM_SPLAT(0);
+            km_vec sum_4 = KM_SPLAT(0);
+            km_vec sum_5 = KM_SPLAT(0);
+            km_vec sum_6 = KM_SPLAT(0);
+            km_vec sum_7 = KM_SPLAT(0);
+            for (int64_t g = 0; g < groups; g++)
+                for (int v = 0; v < VECTORS; v++) {
+                    const km_real *x = points + g * GROUP * D + v * LANES;
+                    const km_mask mine = KM_EQUAL(labels + g * GROUP + v * LANES, (char)j);
+                    sum_0 = KM_ADD_WHERE(sum_0, mine, KM_LOAD(x + 0 * GROUP));
+                    sum_1 = KM_ADD_WHERE(sum_1, mine, KM_LOAD(x + 1 * GROUP));
+                    sum_2 = KM_ADD_WHERE(sum_2, mine, KM_LOAD(x + 2 * GROUP));
+                    sum_3 = KM_ADD_WHERE(sum_3, mine, KM_LOAD(x + 3 * GROUP));
+                    sum_4 = KM_ADD_WHERE(sum_4, mine, KM_LOAD(x + 4 * GROUP));
+                    sum_5 = KM_ADD_WHERE(sum_5, mine, KM_LOAD(x + 5 * GROUP));
+                    sum_6 = KM_ADD_WHERE(sum_6, mine, KM_LOAD(x + 6 * GROUP));
+                    sum_7 = KM_ADD_WHERE(sum_7, mine, KM_LOAD(x + 7 * GROUP));
+                    count += KM_COUNT(mine);
+                }
+            km_real lanes[LANES];
+            KM_STORE(lanes, sum_0);
+            row[0] += km_lanes_sum(lanes);
+            KM_STORE(lanes, sum_1);
+            row[1] += km_lanes_sum(lanes);
+            KM_STORE(lanes, sum_2);
+            row[2] += km_lanes_sum(lanes);
+            KM_STORE(lanes, sum_3);
+            row[3] += km_lanes_sum(lanes);
+            KM_STORE(lanes, sum_4);
+            row[4] += km_lanes_sum(lanes);
+            KM_STORE(lanes, sum_5);
+            row[5] += km_lanes_sum(lanes);
+            KM_STORE(lanes, sum_6);
+            row[6] += km_lanes_sum(lanes);
+            KM_STORE(lanes, sum_7);
+            row[7] += km_lanes_sum(lanes);
+        }
+        {
+            km_vec sum_8 = KM_SPLAT(0);
+            km_vec sum_9 = KM_SPLAT(0);
+            km_vec sum_10 = KM_SPLAT(0);
+            km_vec sum_11 = KM_SPLAT(0);
+            for (int64_t g = 0; g < groups; g++)
+                for (int v = 0; v < VECTORS; v++) {
+                    const km_real *x = points + g * GROUP * D + v * LANES;
+                    const km_mask mine = KM_EQUAL(labels + g * GROUP + v * LANES, (char)j);
+                    sum_8 = KM_ADD_WHERE(sum_8, mine, KM_LOAD(x + 8 * GROUP));
+                    sum_9 = KM_ADD_WHERE(sum_9, mine, KM_LOAD(x + 9 * GROUP));
+                    sum_10 = KM_ADD_WHERE(sum_10, mine, KM_LOAD(x + 10 * GROUP));
+                    sum_11 = KM_ADD_WHERE(sum_11, mine, KM_LOAD(x + 11 * GROUP));
+                }
+            km_real lanes[LANES];
+            KM_STORE(lanes, sum_8);
+            row[8] += km_lanes_sum(lanes);
+            KM_STORE(lanes, sum_9);
+            row[9] += km_lanes_sum(lanes);
+            KM_STORE(lanes, sum_10);
+            row[10] += km_lanes_sum(lanes);
+            KM_STORE(lanes, sum_11);
+            row[11] += km_lanes_sum(lanes);
+        }
+        row[D] += (double)count;
+        row[D + 1] += (double)count;
+    }
+    // The zeros after the last point have labels too, and were counted.
+    for (int64_t i = end - first; i < groups * GROUP; i++) {
+        slot->sums[labels[i] * PITCH + D] -= 1.0;
+        slot->sums[labels[i] * PITCH + D + 1] -= 1.0;
+    }
+}
+
+// Labels of a span; the sums of all its points.
+KM_TARGET static void km_span_all(km_cpu_slot *slot, const km_cpu_block *block, int64_t first, int64_t end) {
+    for (int64_t base = first; base < end; base += GROUP) {
+        const km_real *points = (const km_real *)block->points + base * D;
+        int64_t here = end - base < GROUP ? end - base : (int64_t)GROUP;
+        km_index labels[GROUP], old[GROUP];
+        km_nearest(labels, points, (const km_real *)slot->table, slot->k);
+        km_labels_get(old, slot, base);
+        km_labels_put(slot, base, labels);
+        slot->changed +=
+            slot->mode == KM_CPU_FIRST ? here : __builtin_popcountll(km_changes(labels, old, here));
+        if (slot->k <= MASKED_K_MAX && !block->weights) continue;
+        for (int64_t i = 0; slot->sums && i < here; i++)
+            km_add(slot->sums + (int64_t)labels[i] * PITCH, points + i,
+                   block->weights ? block->weights[base + i] : 1.0, 1.0);
+    }
+    if (slot->sums && slot->k <= MASKED_K_MAX && !block->weights) km_span_sums(slot, block, first, end);
+}
+
+KM_TARGET static void km_pass(const km_cpu_block *block) {
+    for (int64_t s = 0; s < block->slots_count; s++) block->slots[s].changed = 0;
+    for (int64_t first = 0; first < block->points_count; first += SPAN * GROUP) {
+        int64_t end = first + SPAN * GROUP;
+        if (end > block->points_count) end = block->points_count;
+        for (int64_t s = 0; s < block->slots_count; s++) {
+            km_cpu_slot *slot = &block->slots[s];
+            if (slot->mode == KM_CPU_MOVE)
+                km_span_move(slot, block, first, end);
+            else
+                km_span_all(slot, block, first, end);
+        }
+    }
+}
+
+// k-means++ over a block. Distances in the difference form, in reals; sums of a group's distances in double.
+
+// Squared distances of a group to one row.
+KM_TARGET static void km_distances(km_real *out, const km_real *points, const km_real *row) {
+    km_vec sum_0 = KM_SPLAT(0);
+    km_vec sum_1 = KM_SPLAT(0);
+    for (int f = 0; f < D; f++) {
+        const km_vec c = KM_SPLAT(row[f]);
+        const km_vec t_0 = KM_SUB(KM_LOAD(points + f * GROUP + 0 * LANES), c);
+        sum_0 = KM_FMA(t_0, t_0, sum_0);
+        const km_vec t_1 = KM_SUB(KM_LOAD(points + f * GROUP + 1 * LANES), c);
+        sum_1 = KM_FMA(t_1, t_1, sum_1);
+    }
+    KM_STORE(out + 0 * LANES, sum_0);
+    KM_STORE(out + 1 * LANES, sum_1);
+}
+
+// Squared distances become the smaller of themselves and `least`.
+KM_TARGET static void km_least(km_real *distances, const km_real *least) {
+    for (int i = 0; i < GROUP; i += LANES) {
+        const km_vec a = KM_LOAD(distances + i), b = KM_LOAD(least + i);
+        KM_STORE(distances + i, KM_MIN(a, b));
+    }
+}
+
+// sum w x distance over the first `count` points of a group.
+KM_TARGET static double km_potential(const km_real *distances, const double *weights, int64_t count) {
+    double lanes[DOUBLES], sum = 0;
+    if (count < GROUP) {
+        for (int64_t i = 0; i < count; i++) sum += (double)distances[i] * (weights ? weights[i] : 1.0);
+        return sum;
+    }
+    km_doubles even = KM_D_SPLAT(0), odd = KM_D_SPLAT(0);
+    for (int i = 0; i < GROUP; i += 2 * DOUBLES) {
+        const km_doubles a = KM_LOAD_DOUBLES(distances + i), b = KM_LOAD_DOUBLES(distances + i + DOUBLES);
+        const km_doubles v = weights ? KM_D_LOAD(weights + i) : KM_D_SPLAT(1);
+        const km_doubles w = weights ? KM_D_LOAD(weights + i + DOUBLES) : KM_D_SPLAT(1);
+        even = KM_D_FMA(a, v, even);
+        odd = KM_D_FMA(b, w, odd);
+    }
+    KM_D_STORE(lanes, KM_D_ADD(even, odd));
+    for (int i = 0; i < DOUBLES; i++) sum += lanes[i];
+    return sum;
+}
+
+KM_TARGET static void km_seed(const km_cpu_seeding *seeding) {
+    for (int64_t c = 0; c < seeding->chains_count; c++)
+        for (int64_t a = 0; a < seeding->chains[c].candidates_count; a++) seeding->chains[c].potentials[a] = 0;
+    for (int64_t base = 0; base < seeding->points_count; base += GROUP) {
+        const km_real *points = (const km_real *)seeding->points + base * D;
+        const double *weights = seeding->weights ? seeding->weights + base : NULL;
+        for (int64_t c = 0; c < seeding->chains_count; c++) {
+            km_cpu_chain *chain = &seeding->chains[c];
+            km_real *nearest = (km_real *)chain->nearest + base, distances[GROUP];
+            if (chain->chosen) {
+                km_distances(distances, points, (const km_real *)chain->chosen);
+                km_least(nearest, distances);
+            }
+            for (int64_t a = 0; a < chain->candidates_count; a++) {
+                km_distances(distances, points, (const km_real *)chain->candidates + a * D);
+                km_least(distances, nearest);
+                chain->potentials[a] += km_potential(distances, weights, seeding->points_count - base);
+            }
+        }
+    }
+}
+// Exact squared distances to the nearest and the second-nearest centroid, in double, features in index order.
+enum { FINISH_TILE = 2 }; // centroids at a time, each with two vectors of doubles
+
+// Two vectors of points against the centroids `from` .. `from` + FINISH_TILE - 1; fewer are left at the end.
+KM_TARGET static void km_finish(const km_cpu_finish *finish) {
+    const int64_t k = finish->k, whole = k / FINISH_TILE * FINISH_TILE;
+    for (int64_t base = 0; base < finish->points_count; base += GROUP)
+        for (int at = 0; at < GROUP; at += 2 * DOUBLES) {
+            const km_real *points = (const km_real *)finish->points + base * D + at;
+            km_doubles first_0 = KM_D_SPLAT(HUGE_VAL), first_1 = first_0, second_0 = first_0, second_1 = first_0;
+            km_longs index_0 = KM_LONGS(0), index_1 = index_0;
+            for (int64_t from = 0; from < whole; from += FINISH_TILE) {
+                const double *rows = finish->centroids + from * D;
+                km_doubles a_0 = KM_D_SPLAT(0), b_0 = KM_D_SPLAT(0);
+                km_doubles a_1 = KM_D_SPLAT(0), b_1 = KM_D_SPLAT(0);
+                for (int f = 0; f < D; f++) {
+                    const km_doubles x = KM_LOAD_DOUBLES(points + f * GROUP);
+                    const km_doubles y = KM_LOAD_DOUBLES(points + f * GROUP + DOUBLES);
+                    const km_doubles c_0 = KM_D_SPLAT(rows[0 * D + f]);
+                    const km_doubles t_0 = KM_D_SUB(x, c_0), u_0 = KM_D_SUB(y, c_0);
+                    a_0 = KM_D_FMA(t_0, t_0, a_0);
+                    b_0 = KM_D_FMA(u_0, u_0, b_0);
+                    const km_doubles c_1 = KM_D_SPLAT(rows[1 * D + f]);
+                    const km_doubles t_1 = KM_D_SUB(x, c_1), u_1 = KM_D_SUB(y, c_1);
+                    a_1 = KM_D_FMA(t_1, t_1, a_1);
+                    b_1 = KM_D_FMA(u_1, u_1, b_1);
+                }
+                const km_longs j_0 = KM_LONGS(from + 0);
+                KM_NEAREST(first_0, second_0, index_0, a_0, j_0);
+                KM_NEAREST(first_1, second_1, index_1, b_0, j_0);
+                const km_longs j_1 = KM_LONGS(from + 1);
+                KM_NEAREST(first_0, second_0, index_0, a_1, j_1);
+                KM_NEAREST(first_1, second_1, index_1, b_1, j_1);
+            }
+            for (int64_t from = whole; from < k; from++) {
+                const double *row = finish->centroids + from * D;
+                km_doubles a = KM_D_SPLAT(0), b = KM_D_SPLAT(0);
+                for (int f = 0; f < D; f++) {
+                    const km_doubles c = KM_D_SPLAT(row[f]);
+                    const km_doubles t = KM_D_SUB(KM_LOAD_DOUBLES(points + f * GROUP), c);
+                    const km_doubles u = KM_D_SUB(KM_LOAD_DOUBLES(points + f * GROUP + DOUBLES), c);
+                    a = KM_D_FMA(t, t, a);
+                    b = KM_D_FMA(u, u, b);
+                }
+                const km_longs j = KM_LONGS(from);
+                KM_NEAREST(first_0, second_0, index_0, a, j);
+                KM_NEAREST(first_1, second_1, index_1, b, j);
+            }
+            int64_t found[2 * DOUBLES];
+            KM_PUT_LONGS(found, index_0);
+            KM_PUT_LONGS(found + DOUBLES, index_1);
+            for (int i = 0; i < 2 * DOUBLES; i++) finish->labels[base + at + i] = (int32_t)found[i];
+            KM_D_STORE(finish->first + base + at, first_0);
+            KM_D_STORE(finish->first + base + at + DOUBLES, first_1);
+            KM_D_STORE(finish->second + base + at, second_0);
+            KM_D_STORE(finish->second + base + at + DOUBLES, second_1);
+        }
+}
+// What the engine looks for.
+#ifdef __cplusplus
+extern "C"
+#endif
+const km_cpu_kernels paper_d12_k3_5_kernels = {KM_CPU_ABI, sizeof(km_real), 2,    256,         D,
+                                      GROUP,      km_pass,         km_seed, km_finish};
