@@ -593,8 +593,8 @@ START_TEST(csv_spellings) {
         "\n\n1,2\n\n3,4\n   \n5,6\n\n\n",
         "x,y\n1,2\n3,4\n5,6\n",
         "\xef\xbb\xbfx,y\n1,2\n3,4\n5,6\n",
-        "\xef\xbb\xbf"
-        "1,2\n3,4\n5,6\n",
+        ("\xef\xbb\xbf"
+         "1,2\n3,4\n5,6\n"),
         "\"x\",\"y\"\n\"1\",\"2\"\n3,4\n5,6\n",
         " 1 , 2 \n 3,4\n5 ,\t6\n",
         "x;y\n1;2\n3;4\n5;6\n",

@@ -285,8 +285,8 @@ START_TEST(spellings) {
         "clusters: 3, 5, 8\ntype: float64\n",
         "{clusters: \"3,5,8\", type: \"f64\"}",
         "---\nclusters: [3, 5, 8]\ntype: float64\n...\n",
-        "\xef\xbb\xbf"
-        "clusters: [3, 5, 8]\r\ntype: float64\r\n",
+        ("\xef\xbb\xbf"
+         "clusters: [3, 5, 8]\r\ntype: float64\r\n"),
         "type: float64\nclusters: >\n  3,\n  5,8\n",
     };
     for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
