@@ -148,9 +148,11 @@ struct km_backend {
     km_status (*run)(km_engine *engine, km_slot_state *states, int64_t *passes, const km_stop *stop,
                      int64_t passes_max, km_error *err);
     // Gives each empty cluster of the slot the point farthest from its own centroid, the next for the next
-    // (largest w > 0 squared distance, computed as in km_finish_member; ties to the lowest index; a point whose
-    // distance is 0 is not taken, points with the same coordinates are taken once). The slot is RUNNING again.
-    // *moved counts clusters that got a point; the rest stay empty and no longer make the slot EMPTY.
+    // (largest w > 0 squared distance, computed as in km_finish_member; ties to the lowest index; points with the
+    // same coordinates are taken once; a point whose squared distance is no more than km_mean_rounding2(n) of the
+    // mean |x|^2 already lies on its centroid and is not taken). The slot is RUNNING again. *moved counts clusters
+    // that got a point; the rest stay empty and no longer make the slot EMPTY. Neither do, once iterations_max is
+    // reached, those that got one: the kernels may not tell it from its old centroid, and a member must end.
     km_status (*relocate)(km_engine *engine, int64_t slot, int64_t *moved, km_error *err);
     // Centroids (k x d), weights (k) of a slot; the slot becomes IDLE.
     km_status (*slot_read)(km_engine *engine, int64_t slot, double *centroids, double *weights, km_error *err);

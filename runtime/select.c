@@ -6,6 +6,7 @@
 #include <kmgen/select.h>
 
 #include "../gen/status.h"
+#include "rounding.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -227,16 +228,16 @@ static double square_about_origin(const km_score_input *in) {
     return in->total_sse + square;
 }
 
-// Whether W is nothing but the rounding of centroids: 50 points at 0.1 have a mean of 0.1 give or take some
-// units in the last place. Those are 2^-46 of a value, squared.
-static int is_zero_inertia(const km_score_input *in) {
-    return within_of(in) <= 0x1p-92 * square_about_origin(in);
-}
-
 static int64_t points_of(const km_score_input *in) {
     int64_t points = 0;
     for (int64_t j = 0; j < in->k; j++) points += in->counts[j];
     return points;
+}
+
+// Whether W is nothing but the rounding of centroids: 50 points at 0.1 have a mean of 0.1 give or take some
+// units in the last place.
+static int is_zero_inertia(const km_score_input *in) {
+    return within_of(in) <= km_mean_rounding2(points_of(in)) * square_about_origin(in);
 }
 
 static int64_t effective_k_of(const km_score_input *in) {

@@ -28,10 +28,11 @@ __device__ void far_of_block(double *value, long long *index) {
 }
 
 // A unit of points: drops those that equal the last taken point (picks[taken - 1]) or weigh nothing, and finds the
-// farthest of the rest.
+// farthest of the rest that are farther than rounding.
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
-    km_farthest_block(const km_real *points, const double *weights, long long n, double *nearest,
-                      const long long *picks, long long taken, double *unit_values, long long *unit_indices) {
+    km_farthest_block(const km_real *points, const double *weights, long long n, double square_min,
+                      double *nearest, const long long *picks, long long taken, double *unit_values,
+                      long long *unit_indices) {
     const long long last = taken > 0 ? picks[taken - 1] : -1;
     double value = 0.0;
     long long index = n;
@@ -44,7 +45,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
             while (f < D && points[i * D + f] == points[last * D + f]) f++;
             if (f == D) nearest[i] = square = 0.0;
         }
-        if (square > 0.0) far_take(&value, &index, square, i);
+        if (square > square_min) far_take(&value, &index, square, i);
     }
     far_of_block(&value, &index);
     if (threadIdx.x == 0) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The finishing pass, and the farthest points for empty clusters: both from squared distances that are bitwise the
 // same on every backend.
+#include "../rounding.h"
 #include "cpu.h"
 #include <math.h>
 #include <omp.h>
@@ -159,6 +160,7 @@ typedef struct far_point {
 typedef struct far_list {
     far_point *points;
     int64_t count, wanted;
+    double square_min;   // squared distances up to this are rounding
     double *row, *other; // d each
 } far_list;
 
@@ -175,7 +177,7 @@ static int same_coordinates(const cpu_engine *engine, far_list *list, int64_t a,
 }
 
 static void far_add(far_list *list, const cpu_engine *engine, far_point next) {
-    if (!(next.square > 0)) return;
+    if (!(next.square > list->square_min)) return;
     if (list->count == list->wanted && !is_farther(next, list->points[list->count - 1])) return;
     int64_t at = 0;
     while (at < list->count && is_farther(list->points[at], next)) at++;
@@ -190,8 +192,8 @@ static void far_add(far_list *list, const cpu_engine *engine, far_point next) {
     list->points[at] = next;
 }
 
-static km_status far_init(far_list *list, int64_t wanted, int64_t d, km_error *err) {
-    *list = (far_list){.wanted = wanted};
+static km_status far_init(far_list *list, int64_t wanted, double square_min, int64_t d, km_error *err) {
+    *list = (far_list){.wanted = wanted, .square_min = square_min};
     list->points = malloc((size_t)wanted * sizeof *list->points);
     list->row = malloc((size_t)(2 * d) * sizeof *list->row);
     list->other = list->row ? list->row + d : NULL;
@@ -222,13 +224,14 @@ km_status km_cpu_relocate(km_engine *base, int64_t slot_index, int64_t *moved, k
         return km_fail(err, KM_ERROR_INTERNAL, "slot %lld has no empty cluster", (long long)slot_index);
     cpu_slot *slot = &engine->slots[slot_index];
     int64_t d = base->d, wanted = slot->empty_count;
+    double square_min = km_mean_rounding2(base->n) * engine->total_square / engine->total_weight;
     int threads = cpu_threads_for(engine, engine->blocks_count);
     scratch *own = NULL;
     km_status status = KM_OK;
     far_list *lists = calloc((size_t)threads, sizeof *lists);
     if (!lists) return km_fail_memory(err, "the farthest points", threads * (int64_t)sizeof *lists);
     KM_TRY_GOTO(scratch_init(&own, engine, threads, 0, err));
-    for (int t = 0; t < threads; t++) KM_TRY_GOTO(far_init(&lists[t], wanted, d, err));
+    for (int t = 0; t < threads; t++) KM_TRY_GOTO(far_init(&lists[t], wanted, square_min, d, err));
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
     for (int64_t block = 0; block < engine->blocks_count; block++) {
         int64_t me = omp_get_thread_num();
@@ -239,10 +242,9 @@ km_status km_cpu_relocate(km_engine *base, int64_t slot_index, int64_t *moved, k
         for (int64_t i = 0; i < lists[t].count; i++) far_add(&lists[0], engine, lists[t].points[i]);
     for (int64_t j = 0; j < slot->k; j++) {
         if (slot->totals[j * engine->pitch + d + 1] != 0 || slot->given_up[j]) continue;
+        slot->given_up[j] = *moved == lists[0].count || slot->at_limit;
         if (*moved < lists[0].count)
             km_cpu_row(slot->centroids + j * d, engine, lists[0].points[(*moved)++].point);
-        else
-            slot->given_up[j] = 1;
     }
     km_cpu_table(slot->table, slot->centroids, slot->k, d, base->plan->spec.type);
     slot->empty_count = 0;

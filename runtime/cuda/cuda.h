@@ -89,6 +89,7 @@ typedef struct km_cuda_engine {
     km_cuda_memory scratch, work; // of the steps; their contents live within one call
     km_cu_graph_exec one, many;   // 1 and KM_QUEUE_PASSES iterations
     double total_square;
+    double square_min; // squared distances up to this are the rounding of a centroid
 } km_cuda_engine;
 
 // device.c

@@ -3,7 +3,7 @@
 #include "cuda.h"
 #include "../data.h"
 #include "../module.h"
-#include "../seed.h"
+#include "../rounding.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -220,6 +220,7 @@ km_status km_cuda_load(km_cuda_engine *engine, km_data_stats *stats, const km_da
     KM_TRY_GOTO(put_box(&load, stats, params, err));
     KM_TRY_GOTO(squares(&load, &stats->total_square, err));
     engine->total_square = stats->total_square;
+    engine->square_min = km_mean_rounding2(engine->base.n) * stats->total_square / stats->total_weight;
     km_cuda_release(engine, &engine->scratch); // the raw points are not needed again
     status = km_cuda_prepare(engine, err);
 done:

@@ -88,9 +88,10 @@ static km_status search(relocation *r, int64_t *found, km_error *err) {
         for (int64_t p = 0; p < here; p++) {
             long long taken = first + p;
             void *block_arguments[] = {&engine->points.address, &engine->weights.address,
-                                       &engine->base.n,         &r->nearest,
-                                       &r->device_picks,        &taken,
-                                       &r->unit_values,         &r->unit_indices};
+                                       &engine->base.n,         &engine->square_min,
+                                       &r->nearest,             &r->device_picks,
+                                       &taken,                  &r->unit_values,
+                                       &r->unit_indices};
             void *pick_arguments[] = {&r->unit_values, &r->unit_indices, &engine->units_count,
                                       &engine->base.n, &r->device_picks, &taken};
             KM_TRY(km_cuda_launch(engine, engine->kernels->farthest_block, engine->units_count, 1,
@@ -111,17 +112,15 @@ static km_status search(relocation *r, int64_t *found, km_error *err) {
 static km_status seat(relocation *r, int64_t found, km_error *err) {
     km_cuda_engine *engine = r->engine;
     int64_t d = engine->base.d, next = 0;
+    km_slot_record *record = &km_cuda_records(engine)[r->slot];
     if (found > 0) KM_TRY(km_cuda_rows(engine, r->rows, r->picks, found, err));
     for (int64_t j = 0; j < r->k; j++) {
         if (!is_empty(r, j)) continue;
-        if (next < found)
-            memcpy(r->centroids + j * d, r->rows + next++ * d, (size_t)d * sizeof *r->rows);
-        else
-            r->given_up[j] = 1;
+        r->given_up[j] = next == found || record->at_limit;
+        if (next < found) memcpy(r->centroids + j * d, r->rows + next++ * d, (size_t)d * sizeof *r->rows);
     }
     KM_TRY(km_cuda_put_rows(engine, r->row, r->centroids, r->k, err));
     KM_TRY(km_cuda_put(engine, engine->given_up.address + (km_cu_ptr)r->row, r->given_up, r->k, err));
-    km_slot_record *record = &km_cuda_records(engine)[r->slot];
     record->phase = record->at_limit ? KM_PHASE_LAST : KM_PHASE_RUNNING;
     record->empty_count = 0;
     return km_cuda_record_put(engine, r->slot, err);
