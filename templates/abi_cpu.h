@@ -8,7 +8,8 @@
 #define KM_CPU_ABI 1
 #include <stdint.h>
 
-// Numbers between two rows of sums: d sums of w x, the sum of w, the count of points, padding.
+// Numbers between two rows of sums: d sums of w x, the sum of w, the count of points that weigh
+// (w > 0: a point of weight 0 keeps no cluster from being empty), padding.
 #define KM_CPU_PITCH(d) (((d) + 2 + 3) / 4 * 4)
 
 // What the sums and old labels of a slot mean in this pass.

@@ -137,6 +137,7 @@ KM_TARGET static void km_span_move(km_cpu_slot *slot, const km_cpu_block *block,
         for (; slot->sums && changed; changed &= changed - 1) {
             int i = __builtin_ctzll(changed);
             double weight = block->weights ? block->weights[base + i] : 1.0;
+            if (weight == 0) continue;
             km_add(slot->sums + (int64_t)labels[i] * PITCH, points + i, weight, 1.0);
             km_add(slot->sums + (int64_t)old[i] * PITCH, points + i, -weight, -1.0);
         }
@@ -208,9 +209,10 @@ KM_TARGET static void km_span_all(km_cpu_slot *slot, const km_cpu_block *block, 
         //@ if masked
         if (slot->k <= MASKED_K_MAX && !block->weights) continue;
         //@ end
-        for (int64_t i = 0; slot->sums && i < here; i++)
-            km_add(slot->sums + (int64_t)labels[i] * PITCH, points + i,
-                   block->weights ? block->weights[base + i] : 1.0, 1.0);
+        for (int64_t i = 0; slot->sums && i < here; i++) {
+            double weight = block->weights ? block->weights[base + i] : 1.0;
+            if (weight != 0) km_add(slot->sums + (int64_t)labels[i] * PITCH, points + i, weight, 1.0);
+        }
     }
     //@ if masked
     if (slot->sums && slot->k <= MASKED_K_MAX && !block->weights) km_span_sums(slot, block, first, end);

@@ -174,7 +174,7 @@ static km_status slot_start(km_engine *base, int64_t index, const double *centro
     slot->phase = KM_SLOT_RUNNING;
     slot->mode = KM_CPU_FIRST;
     slot->iterations = slot->empty_count = slot->changed = 0;
-    slot->converged = slot->at_limit = 0;
+    slot->converged = slot->at_limit = slot->settled = 0;
     slot->cost = slot->shift = 0;
     return KM_OK;
 }
@@ -251,6 +251,7 @@ static void owner_add(cpu_engine *engine, cpu_slot *slot, int64_t point, int64_t
     int64_t d = engine->base.d;
     double weight = engine->weights ? engine->weights[point] : 1.0,
            *total = slot->totals + label * engine->pitch;
+    if (weight == 0) return;
     km_cpu_row(row, engine, point);
     for (int64_t f = 0; f < d; f++) total[f] += weight * row[f];
     total[d] += weight;
@@ -287,7 +288,7 @@ static void pass_block(cpu_engine *engine, int64_t block, km_cpu_slot *list, dou
     engine->kernels.pass(&work);
 }
 
-// A cluster that lost its last point starts again from exact zeros.
+// A cluster that lost its last point that weighs starts again from exact zeros.
 static void totals_tidy(cpu_engine *engine, cpu_slot *slot) {
     for (int64_t j = 0; j < slot->k; j++) {
         double *row = slot->totals + j * engine->pitch;
@@ -341,7 +342,7 @@ static double round_to(km_type type, double value) {
     return type == KM_FLOAT32 ? (double)(float)value : value;
 }
 
-// Clusters that lost all their points and may be given some.
+// Clusters without points that weigh, which may be given one.
 static int64_t slot_count_empty(const cpu_engine *engine, const cpu_slot *slot) {
     int64_t count = 0;
     for (int64_t j = 0; j < slot->k; j++)
@@ -355,6 +356,9 @@ static void slot_update(const cpu_engine *engine, cpu_slot *slot) {
     km_type type = engine->base.plan->spec.type;
     slot->shift = 0;
     slot->empty_count = slot_count_empty(engine, slot);
+    slot->iterations++;
+    if (slot->settled && slot->changed == 0) return; // sums that were made anew differ by rounding at most
+    slot->settled = 1;
     for (int64_t j = 0; j < slot->k; j++) {
         double *c = slot->centroids + j * d;
         const double *sum = slot->totals + j * engine->pitch;
@@ -365,7 +369,6 @@ static void slot_update(const cpu_engine *engine, cpu_slot *slot) {
             c[f] = mean;
         }
     }
-    slot->iterations++;
     if (slot->iterations % REFRESH_PASSES == 0) slot->mode = KM_CPU_REFRESH;
     km_cpu_table(slot->table, slot->centroids, slot->k, d, type);
 }

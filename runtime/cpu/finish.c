@@ -247,7 +247,7 @@ km_status km_cpu_relocate(km_engine *base, int64_t slot_index, int64_t *moved, k
             km_cpu_row(slot->centroids + j * d, engine, lists[0].points[(*moved)++].point);
     }
     km_cpu_table(slot->table, slot->centroids, slot->k, d, base->plan->spec.type);
-    slot->empty_count = 0;
+    slot->empty_count = slot->settled = 0;
     slot->phase = slot->at_limit ? KM_SLOT_LAST : KM_SLOT_RUNNING;
 done:
     for (int t = 0; t < threads; t++) far_free(&lists[t]);

@@ -52,6 +52,7 @@ static void NAME(pass)(const km_cpu_block *block) {
                     slot->changed += changed;
                     if (!slot->sums || !(changed || slot->mode == KM_CPU_REFRESH)) continue;
                     double weight = block->weights ? block->weights[at] : 1.0;
+                    if (weight == 0) continue;
                     const REAL *point = points + start + i;
                     NAME(add_point)(slot->sums + label[i] * pitch, point, d, group, weight, 1.0);
                     if (slot->mode == KM_CPU_MOVE)
