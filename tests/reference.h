@@ -6,6 +6,13 @@
 #ifndef KM_TESTS_REFERENCE_H
 #define KM_TESTS_REFERENCE_H
 #include <kmgen/kmgen.h>
+#include <check.h>
+#include <math.h>
+
+// Fails the test unless a and b differ by at most `tolerance` (0 included, unlike Check's own).
+#define REF_NEAR(a, b, tolerance)                                                                            \
+    ck_assert_msg(fabs((a) - (b)) <= (tolerance), "%s is %.17g, not %.17g within %g", #a, (double)(a),       \
+                  (double)(b), (double)(tolerance))
 
 // Data ----------------------------------------------------------------------------------------------------
 

@@ -2,8 +2,6 @@
 // The reference itself, by values that were worked out by hand and by properties that need no second program.
 #include "reference.h"
 #include "../runtime/seed.h"
-#include <check.h>
-#include <math.h>
 #include <stdlib.h>
 
 static const double square[] = {0, 0, .5, 0, .5, 1, 1, 1};
@@ -140,7 +138,7 @@ START_TEST(best_of_many_starts_is_the_optimum) {
         least = fmin(least, model.inertia);
         ref_model_free(&model);
     }
-    ck_assert_double_eq_tol(least, proven, 1e-12 * proven);
+    REF_NEAR(least, proven, 1e-12 * proven);
     ref_data_free(&data);
 }
 END_TEST
@@ -214,7 +212,7 @@ START_TEST(seeding_draws_by_weight) {
     }
     for (int i = 0; i < 4; i++) { // five standard deviations
         double expected = w[i] / 8, deviation = sqrt(expected * (1 - expected) / (double)chains);
-        ck_assert_double_eq_tol((double)hits[i] / (double)chains, expected, 5 * deviation);
+        REF_NEAR((double)hits[i] / (double)chains, expected, 5 * deviation);
     }
     ref_data_free(&data);
 }
@@ -250,7 +248,7 @@ START_TEST(generators_repeat_and_round) {
         ck_assert_double_eq(a.x[i], (double)(float)a.x[i]);
     }
     ck_assert_double_lt(ref_mean_variance(mean, &a), 100);
-    for (int f = 0; f < 3; f++) ck_assert_double_eq_tol(mean[f], 1000, 10);
+    for (int f = 0; f < 3; f++) REF_NEAR(mean[f], 1000, 10);
     ref_data_free(&a);
     ref_data_free(&b);
 }

@@ -1,0 +1,1167 @@
+// SPDX-License-Identifier: MIT
+// The whole job through the public API: values worked out by hand, proven optima, and properties that hold for any
+// data.
+//
+//     test_fit cpu|cpu-portable|cpu-lanes|cuda    the suite on one target (and design)
+//     test_fit best-known                         larger published sets, which lie beside the project
+//
+// Exits 77 (skipped) where the device or the sets are missing. KMGEN_DATA names another folder of the larger sets.
+#include "reference.h"
+#include <kmgen/sweep.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char *target = "cpu", *design;
+static char folder[] = "/tmp/kmgen-test-XXXXXX";
+static char cache[64]; // shared by all tests: compiled kernels
+
+// A job: points, spec and parameters of one fit -------------------------------------------------------------
+
+typedef struct job {
+    ref_data points;
+    void *values;
+    km_data *data;
+    km_spec spec;
+    km_fit_params params;
+} job;
+
+static void must(km_status status, const km_error *err, const char *what) {
+    ck_assert_msg(status == KM_OK, "%s: %s: %s", what, km_status_name(status), err->text);
+}
+
+static void spec_open(km_spec *spec, const char *clusters, km_type type) {
+    km_error err = {{0}};
+    km_spec_init(spec);
+    spec->type = type;
+    must(km_spec_set_target(spec, target, &err), &err, "target");
+    if (clusters) must(km_spec_set_clusters(spec, clusters, &err), &err, "clusters");
+    if (design) must(km_spec_fix(spec, "design", design, &err), &err, "design");
+}
+
+// Takes the points over.
+static job job_open(ref_data points, const char *clusters) {
+    km_error err = {{0}};
+    job j = {.points = points, .values = ref_values(&points)};
+    must(km_data_from_memory(&j.data, j.values, points.n, points.d, points.type, 0, 0, points.w, &err), &err,
+         "data");
+    spec_open(&j.spec, clusters, points.type);
+    km_fit_params_init(&j.params);
+    j.params.labels = KM_LABELS_ALL;
+    j.params.cache_dir = cache;
+    return j;
+}
+
+static void job_close(job *j) {
+    km_data_destroy(&j->data);
+    km_spec_clear(&j->spec);
+    ref_data_free(&j->points);
+    free(j->values);
+}
+
+static void give_init(job *j, const double *rows, int64_t count) {
+    j->params.init = KM_INIT_GIVEN;
+    j->params.init_rows = rows;
+    j->params.init_count = count;
+}
+
+static double accuracy(km_type type) {
+    return type == KM_FLOAT32 ? 1e-6 : 1e-12;
+}
+
+// The points as they were clustered: (x - centre) * factor, rounded to the type.
+static ref_data clustered_points(const ref_data *points, const km_result *result) {
+    ref_data fitted = ref_data_copy(points);
+    for (int64_t i = 0; i < points->n * points->d; i++) {
+        int64_t f = i % points->d;
+        fitted.x[i] = ref_round((points->x[i] - result->centre[f]) * result->factor[f], points->type);
+    }
+    return fitted;
+}
+
+// What must hold for every model of every fit: labels by the contract; inertia, counts, weights and sse as
+// recomputed from centroids and labels; centroids in both spaces; at rest, centroids are means of their points.
+static void check_model(const km_model *model, const km_result *result, const ref_data *fitted, double tol) {
+    int64_t k = model->k, d = fitted->d, wrong, effective = 0, *counts = calloc((size_t)k, sizeof *counts);
+    double *weights = calloc((size_t)k, sizeof *weights), *means = calloc((size_t)(k * d), sizeof *means),
+           sse = 0;
+    ck_assert_int_eq(ref_labels_wrong(&wrong, fitted, model->centroids_fitted, k, model->labels), 0);
+    double inertia = ref_inertia(fitted, model->centroids_fitted, model->labels), radius = 0;
+    REF_NEAR(model->inertia, inertia, accuracy(fitted->type) * inertia + 1e-300);
+    memcpy(means, model->centroids_fitted, (size_t)(k * d) * sizeof *means);
+    ref_update(means, weights, counts, fitted, model->labels, k);
+    for (int64_t i = 0; i < fitted->n * d; i++) radius = fmax(radius, fabs(fitted->x[i]));
+    double close =
+        model->converged && tol == 0 ? (fitted->type == KM_FLOAT32 ? 1e-6 : 1e-13) * radius : INFINITY;
+    for (int64_t j = 0; j < k; j++) {
+        ck_assert_int_eq(model->counts[j], counts[j]);
+        REF_NEAR(model->weights[j], weights[j], 1e-12 * weights[j]);
+        effective += weights[j] > 0;
+        sse += model->sse[j];
+        for (int64_t f = 0; f < d; f++) {
+            double c = model->centroids_fitted[j * d + f];
+            ck_assert_double_eq(c, ref_round(c, fitted->type));
+            ck_assert_double_eq(model->centroids[j * d + f], c / result->factor[f] + result->centre[f]);
+            ck_assert_double_le(fabs(c - means[j * d + f]), close);
+        }
+    }
+    ck_assert_int_eq(model->effective_k, effective);
+    REF_NEAR(sse, model->inertia, 1e-12 * sse);
+    free(counts);
+    free(weights);
+    free(means);
+}
+
+static void check_result(const job *j, const km_result *result) {
+    ck_assert_int_eq(result->n, j->points.n);
+    ck_assert_int_eq(result->d, j->points.d);
+    ck_assert_int_eq(result->rows, j->points.n);
+    ck_assert_int_eq(result->seed, j->params.seed);
+    ck_assert(result->selection.best >= 0 && result->selection.best < result->models_count);
+    ref_data fitted = clustered_points(&j->points, result);
+    for (int64_t m = 0; m < result->models_count; m++) {
+        const km_model *model = &result->models[m];
+        ck_assert(m == 0 || model->k > result->models[m - 1].k);
+        ck_assert_int_le(model->iterations, j->params.iterations_max);
+        ck_assert(model->restart >= 0 && model->restart < model->restarts);
+        ck_assert(model->restarts_agreed >= 1 && model->restarts_agreed <= model->restarts);
+        if (model->labels) check_model(model, result, &fitted, j->params.tol);
+    }
+    ref_data_free(&fitted);
+}
+
+static km_result *fit(const job *j) {
+    km_error err = {{0}};
+    km_result *result = NULL;
+    must(km_fit(&result, &j->spec, j->data, &j->params, &err), &err, "km_fit");
+    check_result(j, result);
+    return result;
+}
+
+static void check_refused(const job *j, km_status expected, const char *word) {
+    km_error err = {{0}};
+    km_result *result = (km_result *)&err;
+    ck_assert_int_eq(km_fit(&result, &j->spec, j->data, &j->params, &err), expected);
+    ck_assert_ptr_null(result);
+    ck_assert_msg(strstr(err.text, word), "\"%s\" does not say \"%s\"", err.text, word);
+}
+
+static int has_warning(const km_result *result, const char *word) {
+    for (int64_t i = 0; i < result->warnings_count; i++)
+        if (strstr(result->warnings[i], word)) return 1;
+    return 0;
+}
+
+static void check_same_model(const km_model *a, const km_model *b, const km_result *of, double relative) {
+    ck_assert_int_eq(a->k, b->k);
+    REF_NEAR(a->inertia, b->inertia, relative * fabs(a->inertia));
+    if (a->labels && b->labels) ck_assert_mem_eq(a->labels, b->labels, (size_t)of->rows * sizeof *a->labels);
+}
+
+// Every number that a fit reports, to the last bit.
+static void check_same_bits(const km_result *a, const km_result *b) {
+    ck_assert_int_eq(a->models_count, b->models_count);
+    for (int64_t m = 0; m < a->models_count; m++) {
+        const km_model *x = &a->models[m], *y = &b->models[m];
+        size_t size = (size_t)(x->k * a->d) * sizeof(double);
+        check_same_model(x, y, a, 0);
+        ck_assert_int_eq(x->iterations, y->iterations);
+        ck_assert_int_eq(x->restart, y->restart);
+        ck_assert_int_eq(x->restarts_agreed, y->restarts_agreed);
+        ck_assert_mem_eq(x->centroids, y->centroids, size);
+        ck_assert_mem_eq(x->centroids_fitted, y->centroids_fitted, size);
+        ck_assert_mem_eq(x->weights, y->weights, (size_t)x->k * sizeof(double));
+        ck_assert_mem_eq(x->sse, y->sse, (size_t)x->k * sizeof(double));
+        ck_assert_mem_eq(x->scores, y->scores, sizeof x->scores);
+    }
+    ck_assert_int_eq(a->selection.best, b->selection.best);
+}
+
+static km_type type_of(int i) {
+    return i % 2 ? KM_FLOAT32 : KM_FLOAT64;
+}
+
+// Values worked out by hand ---------------------------------------------------------------------------------
+
+static const double square[] = {0, 0, .5, 0, .5, 1, 1, 1};
+
+static void check_hand(const km_model *model, const int32_t *labels, int64_t n, const double *centroids,
+                       int64_t size, double inertia) {
+    for (int64_t i = 0; i < n; i++) ck_assert_int_eq(model->labels[i], labels[i]);
+    for (int64_t i = 0; i < size; i++) ck_assert_double_eq(model->centroids[i], centroids[i]);
+    ck_assert_double_eq(model->inertia, inertia);
+    ck_assert(model->converged);
+}
+
+START_TEST(hand_weighted) {
+    const double weights[] = {3, 1, 1, 3}, init[] = {0, 0, 1, 1}, centroids[] = {.125, 0, .875, 1};
+    const int32_t labels[] = {0, 0, 1, 1};
+    job j = job_open(ref_data_of(square, weights, 4, 2, type_of(_i)), "2");
+    give_init(&j, init, 2);
+    km_result *result = fit(&j);
+    check_hand(result->models, labels, 4, centroids, 4, .375);
+    ck_assert_int_eq(result->models[0].iterations, 2);
+    ck_assert_int_eq(result->restarts, 1);
+    km_result_destroy(&result);
+    ck_assert_ptr_null(result);
+    job_close(&j);
+}
+END_TEST
+
+// One cluster is empty at first, and the farthest points are tied.
+START_TEST(hand_empty_cluster) {
+    const double init[] = {.5, .5, 3, 3}, centroids[2][4] = {{.25, 0, .75, 1}, {.75, 1, .25, 0}};
+    const int32_t labels[2][4] = {{0, 0, 1, 1}, {1, 1, 0, 0}};
+    job j = job_open(ref_data_of(square, NULL, 4, 2, type_of(_i)), "2");
+    give_init(&j, init, 2);
+    km_result *result = fit(&j);
+    int first = result->models[0].labels[0];
+    ck_assert(first == 0 || first == 1);
+    check_hand(result->models, labels[first], 4, centroids[first], 4, .25);
+    km_result_destroy(&result);
+    job_close(&j);
+}
+END_TEST
+
+START_TEST(hand_uneven_weights) {
+    const double x[] = {-1, 1}, weights[] = {1.9, .1}, init[] = {-1, 10}, centroids[] = {-1, 1};
+    const int32_t labels[] = {0, 1};
+    job j = job_open(ref_data_of(x, weights, 2, 1, type_of(_i)), "2");
+    give_init(&j, init, 2);
+    km_result *result = fit(&j);
+    check_hand(result->models, labels, 2, centroids, 2, 0);
+    km_result_destroy(&result);
+    job_close(&j);
+}
+END_TEST
+
+START_TEST(hand_too_few_distinct) {
+    const double x[] = {0, 0, 0, 1, 1, 0, 1, 0};
+    job j = job_open(ref_data_of(x, NULL, 4, 2, type_of(_i)), "4");
+    km_result *result = fit(&j);
+    ck_assert_int_eq(result->models[0].effective_k, 3);
+    ck_assert_double_eq(result->models[0].inertia, 0);
+    ck_assert(has_warning(result, "K=4 has 3 clusters"));
+    km_result_destroy(&result);
+    job_close(&j);
+}
+END_TEST
+
+// Proven optima ---------------------------------------------------------------------------------------------
+
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+// Fits a file; inertia of each K must be within `relative` of the best known value.
+static void check_optima(const char *path, const char *clusters, int64_t restarts, const double *values,
+                         double relative) {
+    km_error err = {{0}};
+    km_data *data = NULL;
+    km_result *result = NULL;
+    km_spec spec;
+    km_fit_params params;
+    spec_open(&spec, clusters, KM_FLOAT64);
+    spec.restarts = restarts;
+    km_fit_params_init(&params);
+    params.tol = 0;
+    params.cache_dir = cache;
+    must(km_data_open(&data, path, NULL, &err), &err, "km_data_open");
+    double begin = seconds();
+    must(km_fit(&result, &spec, data, &params, &err), &err, path);
+    printf("%s: K=%s, %lld restarts in %.2f s (seed %.2f, sweep %.2f, finish %.2f; %s, %lld passes)\n", path,
+           clusters, (long long)restarts, seconds() - begin, result->timing.seed_ms / 1e3,
+           result->timing.sweep_ms / 1e3, result->timing.finish_ms / 1e3, km_design_name(result->plan.design),
+           (long long)result->passes);
+    for (int64_t m = 0; m < result->models_count; m++)
+        ck_assert_msg(fabs(result->models[m].inertia - values[m]) <= relative * values[m],
+                      "%s: K=%d: inertia %.15g, best known %.15g", path, result->models[m].k,
+                      result->models[m].inertia, values[m]);
+    km_result_destroy(&result);
+    km_data_destroy(&data);
+    km_spec_clear(&spec);
+}
+
+START_TEST(iris_optima) {
+    const double values[] = {152.347951760358, 78.851441426146,  57.2284732142857, 46.4461820512821,
+                             39.0399872460872, 34.2982296650718, 29.9889439507861};
+    check_optima(KM_TEST_DATA "/iris.csv", "2..8", 5000, values, 1e-9);
+}
+END_TEST
+
+START_TEST(ruspini_optima) {
+    const double values[] = {89337.832142857,   51063.4750456705, 12881.0512361466,
+                             10126.7197881828,  8575.40687645688, 7126.19854312354,
+                             6149.639019314019, 5181.65183982684, 4446.28214285714};
+    check_optima(KM_TEST_DATA "/ruspini.csv", "2..10", 20000, values, 1e-9);
+}
+END_TEST
+
+static const char *big_path(const char *name) {
+    static char path[4096];
+    const char *dir = getenv("KMGEN_DATA");
+    snprintf(path, sizeof path, "%s/%s", dir ? dir : KM_SHARED_DATA, name);
+    return path;
+}
+
+START_TEST(s1_best_known) {
+    check_optima(big_path("s1.csv"), "15", 30, &(double){8.91761561687e12}, 1e-11);
+}
+END_TEST
+
+START_TEST(a1_best_known) {
+    check_optima(big_path("a1.csv"), "20", 60, &(double){12146257522.3}, 1e-10);
+}
+END_TEST
+
+START_TEST(unbalance_best_known) {
+    check_optima(big_path("unbalance.csv"), "8", 30, &(double){214492062848.0}, 1e-10);
+}
+END_TEST
+
+START_TEST(wdbc_best_known) {
+    check_optima(big_path("wdbc.csv"), "2", 20, &(double){77943099.8783}, 1e-11);
+}
+END_TEST
+
+// A large offset costs no digits ----------------------------------------------------------------------------
+
+START_TEST(offset_costs_no_digits) {
+    double offset = (double[]){0, 1e3, 1e4, 1e5, 1e6}[_i];
+    ref_data points = ref_blobs(2000, 3, 5, 1.0, 4, KM_FLOAT32);
+    ref_shift(&points, offset);
+    job j = job_open(points, "5");
+    j.params.tol = 0;
+    double init[15];
+    const int64_t rows[] = {0, 1, 2, 3, 4};
+    ref_rows(init, &points, rows, 5);
+    give_init(&j, init, 5);
+    km_result *result = fit(&j); // labels and inertia against the double reference, in here
+    ref_data whole = ref_data_of(points.x, NULL, points.n, 3, KM_FLOAT64);
+    ref_model model = ref_fit(&whole, init, 5, 0, 300);
+    REF_NEAR(result->models[0].inertia, model.inertia, 1e-6 * model.inertia);
+    ck_assert_mem_eq(result->models[0].labels, model.labels, 2000 * sizeof(int32_t));
+    ref_model_free(&model);
+    ref_data_free(&whole);
+    km_result_destroy(&result);
+    job_close(&j);
+}
+END_TEST
+
+// Data that other libraries stumble over --------------------------------------------------------------------
+
+START_TEST(clusters_above_distinct_points) {
+    job j = job_open(ref_grid(300, 2, 3, 6, type_of(_i)), "2..20");
+    km_result *result = fit(&j);
+    for (int64_t m = 0; m < result->models_count; m++) {
+        const km_model *model = &result->models[m];
+        ck_assert_int_eq(model->effective_k, model->k < 9 ? model->k : 9);
+        if (model->k >= 9) REF_NEAR(model->inertia, 0, 1e-20);
+    }
+    ck_assert(has_warning(result, "K=10 has 9 clusters"));
+    ck_assert_int_eq(result->models[result->selection.best].k, 9);
+    km_result_destroy(&result);
+    job_close(&j);
+}
+END_TEST
+
+START_TEST(all_points_equal) {
+    ref_data points = ref_data_make(100, 3, type_of(_i));
+    ref_shift(&points, 1.1);
+    job j = job_open(points, "1..4");
+    km_result *result = fit(&j);
+    for (int m = 0; m < 4; m++) {
+        ck_assert_double_eq(result->models[m].inertia, 0);
+        ck_assert_int_eq(result->models[m].effective_k, 1);
+        ck_assert(result->models[m].converged);
+        for (int f = 0; f < 3; f++) ck_assert_double_eq(result->models[m].centroids[f], points.x[f]);
+    }
+    ck_assert_int_eq(result->models[result->selection.best].k, 1);
+    km_result_destroy(&result);
+    job_close(&j);
+}
+END_TEST
+
+START_TEST(clusters_above_n_are_dropped) {
+    job j = job_open(ref_uniform(5, 2, 1, type_of(_i)), "2..9");
+    km_result *result = fit(&j);
+    ck_assert_int_eq(result->models_count, 4);
+    ck_assert_int_eq(result->models[3].k, 5);
+    REF_NEAR(result->models[3].inertia, 0, 1e-25);
+    ck_assert(has_warning(result, "above the number of points"));
+    km_result_destroy(&result);
+    km_error err = {{0}};
+    must(km_spec_set_clusters(&j.spec, "6..9", &err), &err, "clusters");
+    check_refused(&j, KM_ERROR_DATA, "5");
+    job_close(&j);
+}
+END_TEST
+
+START_TEST(one_point) {
+    const double x[] = {3, -4};
+    job j = job_open(ref_data_of(x, NULL, 1, 2, type_of(_i)), "1");
+    km_result *result = fit(&j);
+    ck_assert_double_eq(result->models[0].inertia, 0);
+    ck_assert_double_eq(result->models[0].centroids[0], 3);
+    ck_assert_double_eq(result->models[0].centroids[1], -4);
+    ck_assert_int_eq(result->models[0].labels[0], 0);
+    ck_assert(isnan(result->models[0].scores[KM_CRITERION_calinski_harabasz]));
+    km_result_destroy(&result);
+    job_close(&j);
+}
+END_TEST
+
+START_TEST(as_many_clusters_as_points) {
+    job j = job_open(ref_uniform(40, 3, 2, type_of(_i)), "1,39,40");
+    km_result *result = fit(&j);
+    const km_model *all = &result->models[2];
+    REF_NEAR(all->inertia, 0, 1e-25);
+    ck_assert_int_eq(all->effective_k, 40);
+    for (int c = 0; c < KM_CRITERION_COUNT; c++) // K = n scores nothing
+        ck_assert_msg(isnan(all->scores[c]), "%s is %g", km_criterion_name((km_criterion)c), all->scores[c]);
+    km_result_destroy(&result);
+    job_close(&j);
+}
+END_TEST
+
+START_TEST(nan_and_infinity_are_refused) {
+    const double bad[] = {NAN, INFINITY, -INFINITY};
+    ref_data points = ref_uniform(1000, 3, 2, type_of(_i));
+    points.x[777 * 3 + 2] = bad[_i / 2];
+    job j = job_open(points, "2..4");
+    check_refused(&j, KM_ERROR_DATA, "row 778, column 3");
+    job_close(&j);
+}
+END_TEST
+
+START_TEST(wrong_calls_are_refused) {
+    job j = job_open(ref_uniform(100, 2, 2, KM_FLOAT32), "2..4");
+    const km_fit_params good = j.params;
+    const double init[] = {0, 0, 1, 1, 2, 2, NAN, 3};
+    j.params.iterations_max = 0;
+    check_refused(&j, KM_ERROR_USAGE, "iterations_max");
+    j.params = good;
+    j.params.tol = -1;
+    check_refused(&j, KM_ERROR_USAGE, "tol");
+    j.params.tol = NAN;
+    check_refused(&j, KM_ERROR_USAGE, "tol");
+    j.params = good;
+    j.params.changes_min = -1;
+    check_refused(&j, KM_ERROR_USAGE, "changes_min");
+    j.params = good;
+    j.params.init = KM_INIT_GIVEN;
+    check_refused(&j, KM_ERROR_USAGE, "init_rows");
+    give_init(&j, init, 3);
+    check_refused(&j, KM_ERROR_DATA, "4 (the largest K");
+    give_init(&j, init, 4);
+    check_refused(&j, KM_ERROR_DATA, "row 4, column 1");
+    j.params = good;
+    j.spec.features = 3;
+    check_refused(&j, KM_ERROR_DATA, "3");
+    job_close(&j);
+}
+END_TEST
+
+START_TEST(default_clusters) {
+    job j = job_open(ref_uniform(_i, 2, 2, KM_FLOAT32), NULL);
+    km_result *result = fit(&j);
+    int last = _i - 1 < 20 ? _i - 1 : 20, first = last < 2 ? 1 : 2;
+    ck_assert_int_eq(result->models[0].k, first);
+    ck_assert_int_eq(result->models[result->models_count - 1].k, last < 2 ? 1 : last);
+    km_result_destroy(&result);
+    job_close(&j);
+}
+END_TEST
+
+// Weights ---------------------------------------------------------------------------------------------------
+
+// A row of weight 2 counts as two rows, one of weight 0 as none.
+START_TEST(weights_equal_repeated_rows) {
+    km_type type = type_of(_i);
+    ref_data points = ref_blobs(1501, 3, 4, 2.0, 5, type), repeated = ref_data_make(3002, 3, type);
+    points.w = calloc(1501, sizeof(double));
+    repeated.n = 0;
+    for (int64_t i = 0; i < points.n; i++) {
+        points.w[i] = (double)(i % 3);
+        for (int64_t copy = 0; copy < i % 3; copy++, repeated.n++)
+            memcpy(repeated.x + repeated.n * 3, points.x + i * 3, 3 * sizeof(double));
+    }
+    double init[12];
+    ref_rows(init, &repeated, (const int64_t[]){0, 100, 500, 900}, 4);
+    job a = job_open(points, "2..4"), b = job_open(repeated, "2..4");
+    give_init(&a, init, 4);
+    give_init(&b, init, 4);
+    a.params.tol = b.params.tol = 0;
+    km_result *weighted = fit(&a), *plain = fit(&b);
+    for (int m = 0; m < 3; m++) {
+        const km_model *x = &weighted->models[m], *y = &plain->models[m];
+        check_same_model(x, &(km_model){.k = y->k, .inertia = y->inertia}, weighted, accuracy(type));
+        for (int i = 0; i < x->k * 3; i++)
+            REF_NEAR(x->centroids[i], y->centroids[i], type == KM_FLOAT32 ? 1e-5 : 1e-12);
+        for (int i = 0; i < x->k; i++) ck_assert_double_eq(x->weights[i], y->weights[i]);
+        for (int c = 0; c < KM_CRITERION_COUNT; c++)
+            if (!isnan(x->scores[c])) REF_NEAR(x->scores[c], y->scores[c], 1e-5 * fabs(y->scores[c]));
+    }
+    km_result_destroy(&weighted);
+    km_result_destroy(&plain);
+    job_close(&a);
+    job_close(&b);
+}
+END_TEST
+
+START_TEST(weights_of_a_fit) {
+    ref_data points = ref_blobs(3001, 4, 5, 2.0, 6, type_of(_i));
+    ref_weigh(&points, 2);
+    job j = job_open(points, "2..7");
+    km_result *result = fit(&j); // the checks are in here
+    km_result_destroy(&result);
+    job_close(&j);
+}
+END_TEST
+
+START_TEST(bad_weights_are_refused) {
+    double weights[] = {1, 1, 1, 1};
+    km_error err = {{0}};
+    km_data *data = NULL;
+    const double bad[] = {-1, NAN, INFINITY};
+    for (int b = 0; b < 3; b++) {
+        err.text[0] = 0;
+        weights[2] = bad[b];
+        ck_assert_int_eq(km_data_from_memory(&data, square, 4, 2, KM_FLOAT64, 0, 0, weights, &err),
+                         KM_ERROR_DATA);
+        ck_assert_ptr_null(data);
+        ck_assert(err.text[0]);
+    }
+    memset(weights, 0, sizeof weights);
+    ck_assert_int_eq(km_data_from_memory(&data, square, 4, 2, KM_FLOAT64, 0, 0, weights, NULL),
+                     KM_ERROR_DATA);
+}
+END_TEST
+
+// Starts ----------------------------------------------------------------------------------------------------
+
+// max(K) rows, of which each K takes its first, equal the rows of every K one after the other.
+START_TEST(given_init_has_two_forms) {
+    km_type type = type_of(_i);
+    ref_data points = ref_blobs(2003, 2, 5, 2.0, 7, type);
+    double rows[10], all[28]; // K = 2, 3, 4, 5: 14 rows
+    ref_rows(rows, &points, (const int64_t[]){1, 70, 330, 1000, 2002}, 5);
+    for (int64_t k = 2, at = 0; k <= 5; at += 2 * k, k++)
+        memcpy(all + at, rows, (size_t)(2 * k) * sizeof(double));
+    job j = job_open(points, "2..5");
+    give_init(&j, rows, 5);
+    km_result *first = fit(&j);
+    give_init(&j, all, 14);
+    km_result *second = fit(&j);
+    check_same_bits(first, second);
+    ref_data whole = clustered_points(&points, first);
+    for (int m = 0; m < 4 && type == KM_FLOAT64; m++) { // and the reference, which starts there too
+        double init[10], mean[2], variance = ref_mean_variance(mean, &whole);
+        for (int i = 0; i < 10; i++) init[i] = rows[i] - first->centre[i % 2];
+        ref_model model = ref_fit(&whole, init, m + 2, 1e-4 * variance, 300);
+        REF_NEAR(first->models[m].inertia, model.inertia, 1e-12 * model.inertia);
+        ck_assert_int_eq(first->models[m].iterations, model.iterations);
+        ck_assert_mem_eq(first->models[m].labels, model.labels, (size_t)points.n * sizeof(int32_t));
+        ref_model_free(&model);
+    }
+    ref_data_free(&whole);
+    km_result_destroy(&first);
+    km_result_destroy(&second);
+    job_close(&j);
+}
+END_TEST
+
+START_TEST(random_init) {
+    job j = job_open(ref_blobs(2003, 2, 5, 1.0, 8, type_of(_i)), "2..6");
+    j.params.init = KM_INIT_RANDOM;
+    j.params.seed = 3;
+    km_result *first = fit(&j), *again = fit(&j);
+    check_same_bits(first, again);
+    km_result_destroy(&again);
+    j.params.iterations_max = 1;
+    j.spec.restarts = 1;
+    km_result *one = fit(&j);
+    j.params.seed = 4;
+    again = fit(&j);
+    ck_assert_double_ne(one->models[4].inertia, again->models[4].inertia);
+    km_result_destroy(&first);
+    km_result_destroy(&one);
+    km_result_destroy(&again);
+    job_close(&j);
+}
+END_TEST
+
+START_TEST(more_restarts_are_never_worse) {
+    double before[7];
+    for (int r = 0; r < 4; r++) {
+        job j = job_open(ref_uniform(1009, 3, 9, type_of(_i)), "2..8");
+        j.spec.restarts = (int64_t[]){1, 3, 10, 40}[r];
+        km_result *result = fit(&j);
+        for (int m = 0; m < 7; m++) {
+            if (r > 0) ck_assert_double_le(result->models[m].inertia, before[m]);
+            before[m] = result->models[m].inertia;
+        }
+        km_result_destroy(&result);
+        job_close(&j);
+    }
+}
+END_TEST
+
+// Stopping --------------------------------------------------------------------------------------------------
+
+START_TEST(cost_never_rises) {
+    km_type type = type_of(_i);
+    double before[4] = {INFINITY, INFINITY, INFINITY, INFINITY}, init[24];
+    ref_data points = ref_uniform(3001, 3, 10, type);
+    ref_rows(init, &points, (const int64_t[]){0, 1, 2, 3, 4, 5, 6, 7}, 8);
+    job j = job_open(points, "2,3,5,8");
+    give_init(&j, init, 8);
+    j.params.tol = 0;
+    for (int64_t iterations = 1; iterations <= 25; iterations++) {
+        j.params.iterations_max = iterations;
+        km_result *result = fit(&j);
+        for (int m = 0; m < 4; m++) {
+            ck_assert_double_le(result->models[m].inertia, before[m] * (1 + accuracy(type)));
+            ck_assert(result->models[m].converged || result->models[m].iterations == iterations);
+            before[m] = result->models[m].inertia;
+        }
+        ck_assert(iterations > 1 || has_warning(result, "before converging"));
+        km_result_destroy(&result);
+    }
+    job_close(&j);
+}
+END_TEST
+
+START_TEST(tol_stops_early) {
+    job j = job_open(ref_uniform(3001, 2, 11, type_of(_i)), "8");
+    j.spec.restarts = 1;
+    int64_t iterations[3];
+    for (int t = 0; t < 3; t++) {
+        j.params.tol = (double[]){0, 1e-3, 1e6}[t];
+        km_result *result = fit(&j);
+        ck_assert(result->models[0].converged);
+        iterations[t] = result->models[0].iterations;
+        km_result_destroy(&result);
+    }
+    ck_assert_int_gt(iterations[0], iterations[1]);
+    ck_assert_int_gt(iterations[1], iterations[2]);
+    ck_assert_int_eq(iterations[2], 1);
+    job_close(&j);
+}
+END_TEST
+
+START_TEST(few_changes_stop_early) {
+    job j = job_open(ref_uniform(3001, 2, 11, type_of(_i)), "8");
+    j.spec.restarts = 1;
+    j.params.tol = 0;
+    int64_t iterations[3];
+    for (int t = 0; t < 3; t++) {
+        j.params.changes_min = (int64_t[]){0, 20, 3002}[t];
+        km_result *result = fit(&j);
+        ck_assert(result->models[0].converged);
+        iterations[t] = result->models[0].iterations;
+        if (t > 0) ck_assert_int_eq(result->plan.track_labels, 1);
+        km_result_destroy(&result);
+        // From here on centroids are where they were when few labels changed: not at rest.
+        j.params.tol = 1e-12;
+    }
+    ck_assert_int_gt(iterations[0], iterations[1]);
+    ck_assert_int_gt(iterations[1], iterations[2]);
+    ck_assert_int_le(iterations[2], 2);
+    job_close(&j);
+}
+END_TEST
+
+static int stop_in(void *user, const km_progress *progress) {
+    return !strcmp(progress->phase, user);
+}
+
+START_TEST(progress_interrupts) {
+    static char *const phases[] = {"build", "read", "seed", "sweep", "finish"};
+    job j = job_open(ref_uniform(3001, 2, 11, KM_FLOAT32), "2..8");
+    j.params.progress = stop_in;
+    for (int p = 0; p < 5; p++) {
+        j.params.progress_user = phases[p];
+        check_refused(&j, KM_ERROR_INTERRUPTED, phases[p]);
+    }
+    j.params.progress_user = "no such phase";
+    km_result *result = fit(&j);
+    km_result_destroy(&result);
+    job_close(&j);
+}
+END_TEST
+
+// Scales ----------------------------------------------------------------------------------------------------
+
+START_TEST(scales_keep_original_units) {
+    km_scale scale = (km_scale)(_i / 2);
+    ref_data points = ref_blobs(2003, 3, 4, 1.0, 12, type_of(_i));
+    for (int64_t i = 0; i < points.n; i++) {
+        points.x[i * 3 + 1] = ref_round(points.x[i * 3 + 1] * 1000 + 5e4, points.type);
+        points.x[i * 3 + 2] = 7; // a constant feature
+    }
+    job j = job_open(points, "4");
+    j.params.scale = scale;
+    j.params.tol = 0;
+    km_result *result = fit(&j);
+    const km_model *model = result->models;
+    ck_assert_int_eq(has_warning(result, "scale standard"), scale == KM_SCALE_NONE);
+    ck_assert(has_warning(result, "never change"));
+    double centroids[12] = {0};
+    ref_update(centroids, NULL, NULL, &points, model->labels, 4);
+    for (int c = 0; c < 12; c++) {
+        double size = c % 3 == 1 ? 6e4 : 20;
+        REF_NEAR(model->centroids[c], centroids[c], (points.type == KM_FLOAT32 ? 1e-6 : 1e-12) * size);
+    }
+    double low = INFINITY, high = -INFINITY, mean[3], variance = 0;
+    ref_mean_variance(mean, &points);
+    for (int64_t i = 0; i < points.n; i++) {
+        double x = points.x[i * 3 + 1];
+        low = fmin(low, x);
+        high = fmax(high, x);
+        variance += (x - mean[1]) * (x - mean[1]) / (double)points.n;
+    }
+    double factor = scale == KM_SCALE_NONE       ? 1
+                    : scale == KM_SCALE_STANDARD ? 1 / sqrt(variance)
+                                                 : 1 / (high - low);
+    REF_NEAR(result->factor[1], factor, 1e-12 * factor);
+    ck_assert_double_eq(result->factor[2], 1);
+    REF_NEAR(result->variance[1], variance, 1e-12 * variance);
+    REF_NEAR(result->mean[1], mean[1], 1e-12 * mean[1]);
+    km_result_destroy(&result);
+    job_close(&j);
+}
+END_TEST
+
+// The same bits, and the same clusters ------------------------------------------------------------------------
+
+START_TEST(same_bits_every_time) {
+    ref_data points = ref_blobs(150001, 3, 6, 3.0, 13, type_of(_i));
+    if (_i / 2) ref_weigh(&points, 3);
+    job j = job_open(points, "2..7");
+    j.spec.restarts = 3;
+    j.params.seed = 11;
+    j.params.iterations_max = 20;
+    km_result *first = fit(&j);
+    for (int t = 0; t < 3; t++) {
+        j.params.threads = (int64_t[]){1, 2, 3}[t];
+        km_result *again = fit(&j);
+        check_same_bits(first, again);
+        km_result_destroy(&again);
+    }
+    km_result_destroy(&first);
+    job_close(&j);
+}
+END_TEST
+
+START_TEST(seed_matters) {
+    job j = job_open(ref_uniform(2003, 2, 14, type_of(_i)), "9");
+    j.spec.restarts = 1;
+    km_result *a = fit(&j);
+    j.params.seed = 1;
+    km_result *b = fit(&j);
+    ck_assert_double_ne(a->models[0].inertia, b->models[0].inertia);
+    km_result_destroy(&a);
+    km_result_destroy(&b);
+    job_close(&j);
+}
+END_TEST
+
+// One sweep over a list of K finds what a fit of each K alone finds.
+START_TEST(together_equals_each_alone) {
+    km_type type = type_of(_i);
+    ref_data points = ref_blobs(4001, 4, 6, 2.5, 15, type);
+    if (_i / 2) ref_weigh(&points, 9);
+    job j = job_open(points, "2..12");
+    j.spec.restarts = 4;
+    km_result *together = fit(&j);
+    for (int m = 0; m < together->models_count; m++) {
+        char k[16];
+        km_error err = {{0}};
+        snprintf(k, sizeof k, "%d", together->models[m].k);
+        must(km_spec_set_clusters(&j.spec, k, &err), &err, "clusters");
+        km_result *alone = fit(&j);
+        check_same_model(&together->models[m], alone->models, together, accuracy(type));
+        ck_assert_int_eq(together->models[m].restart, alone->models[0].restart);
+        ck_assert_int_eq(together->models[m].iterations, alone->models[0].iterations);
+        km_result_destroy(&alone);
+    }
+    km_result_destroy(&together);
+    job_close(&j);
+}
+END_TEST
+
+static const int64_t column_order[] = {3, 0, 4, 2, 1};
+
+// Features in another order: the same partition.
+START_TEST(permuted_columns) {
+    km_type type = type_of(_i);
+    ref_data points = ref_blobs(3001, 5, 6, 1.0, 16, type), moved = ref_data_copy(&points);
+    double init[30], moved_init[30];
+    ref_rows(init, &points, (const int64_t[]){0, 1, 2, 3, 4, 5}, 6);
+    for (int64_t i = 0; i < points.n * 5; i++) moved.x[i] = points.x[i / 5 * 5 + column_order[i % 5]];
+    for (int i = 0; i < 30; i++) moved_init[i] = init[i / 5 * 5 + column_order[i % 5]];
+    job a = job_open(points, "2..6"), b = job_open(moved, "2..6");
+    give_init(&a, init, 6);
+    give_init(&b, moved_init, 6);
+    km_result *x = fit(&a), *y = fit(&b);
+    for (int m = 0; m < 5; m++) check_same_model(&x->models[m], &y->models[m], x, accuracy(type));
+    km_result_destroy(&x);
+    km_result_destroy(&y);
+    job_close(&a);
+    job_close(&b);
+}
+END_TEST
+
+// Powers of two change no bit but the exponent.
+START_TEST(scaled_points) {
+    ref_data points = ref_blobs(3001, 2, 6, 1.0, 17, type_of(_i)), larger = ref_data_copy(&points);
+    for (int64_t i = 0; i < points.n * 2; i++) larger.x[i] = points.x[i] * 1024;
+    job a = job_open(points, "2..6"), b = job_open(larger, "2..6");
+    km_result *x = fit(&a), *y = fit(&b);
+    for (int m = 0; m < 5; m++) {
+        ck_assert_double_eq(x->models[m].inertia * 0x1p20, y->models[m].inertia);
+        ck_assert_mem_eq(x->models[m].labels, y->models[m].labels, (size_t)points.n * sizeof(int32_t));
+        REF_NEAR(x->models[m].scores[0], y->models[m].scores[0], 1e-10 * x->models[m].scores[0]);
+    }
+    km_result_destroy(&x);
+    km_result_destroy(&y);
+    job_close(&a);
+    job_close(&b);
+}
+END_TEST
+
+// Memory in another layout (columns one after the other) gives the same bits.
+START_TEST(column_order_in_memory) {
+    km_type type = type_of(_i);
+    ref_data points = ref_blobs(3001, 3, 6, 1.0, 18, type), turned = ref_data_make(3001, 3, type);
+    for (int64_t i = 0; i < points.n; i++)
+        for (int64_t f = 0; f < 3; f++) turned.x[f * points.n + i] = points.x[i * 3 + f];
+    void *values = ref_values(&turned);
+    km_error err = {{0}};
+    job j = job_open(points, "2..6");
+    km_result *x = fit(&j);
+    km_data_destroy(&j.data);
+    must(km_data_from_memory(&j.data, values, 3001, 3, type, 1, 3001, NULL, &err), &err, "data");
+    km_result *y = fit(&j);
+    check_same_bits(x, y);
+    km_result_destroy(&x);
+    km_result_destroy(&y);
+    job_close(&j);
+    free(values);
+    ref_data_free(&turned);
+}
+END_TEST
+
+// Points in memory may be of the other type; they are converted as they are read.
+START_TEST(memory_of_the_other_type) {
+    ref_data points = ref_blobs(3001, 3, 6, 1.0, 19, KM_FLOAT32);
+    job floats = job_open(points, "2..5"),
+        doubles = job_open(ref_data_of(points.x, NULL, 3001, 3, KM_FLOAT64), "2..5");
+    floats.spec.type = doubles.spec.type = KM_FLOAT32;
+    doubles.points.type = KM_FLOAT32;
+    km_result *x = fit(&floats), *y = fit(&doubles);
+    check_same_bits(x, y);
+    km_result_destroy(&x);
+    km_result_destroy(&y);
+    job_close(&floats);
+    job_close(&doubles);
+}
+END_TEST
+
+// Predicting ------------------------------------------------------------------------------------------------
+
+START_TEST(predict_equals_labels) {
+    km_error err = {{0}};
+    char path[128];
+    snprintf(path, sizeof path, "%s/model-%d.json", folder, _i);
+    ref_data points = ref_blobs(5003, 3, 6, 2.0, 20, type_of(_i));
+    ref_shift(&points, 100.3);
+    job j = job_open(points, "2..7");
+    j.params.scale = (km_scale)(_i / 2);
+    km_result *result = fit(&j);
+    int32_t *labels = calloc(5003, sizeof *labels);
+    for (int64_t m = 0; m < result->models_count; m++) {
+        km_saved *saved = NULL;
+        must(km_model_write(path, result, m, &err), &err, "km_model_write");
+        must(km_model_read(&saved, path, &err), &err, "km_model_read");
+        ck_assert_int_eq(km_saved_features(saved), 3);
+        ck_assert_int_eq(km_saved_clusters(saved), result->models[m].k);
+        must(km_predict(labels, saved, j.data, &j.params, &err), &err, "km_predict");
+        ck_assert_mem_eq(labels, result->models[m].labels, 5003 * sizeof *labels);
+        km_saved_destroy(&saved);
+    }
+    free(labels);
+    km_result_destroy(&result);
+    job_close(&j);
+}
+END_TEST
+
+// Rows that --nan drop leaves out have label -1; the others are as if the rows were not there.
+START_TEST(dropped_rows_have_no_label) {
+    km_error err = {{0}};
+    km_data_params params;
+    km_data_params_init(&params);
+    params.nan = KM_NAN_DROP;
+    char path[128];
+    snprintf(path, sizeof path, "%s/holes.csv", folder);
+    FILE *file = fopen(path, "w");
+    for (int i = 0; i < 20; i++) fprintf(file, i == 0 || i == 7 ? "nan,%d\n" : "%d,1\n", i % 2 * 100 + i);
+    fclose(file);
+    km_data *data = NULL;
+    km_result *result = NULL;
+    must(km_data_open(&data, path, &params, &err), &err, "km_data_open");
+    km_spec spec;
+    km_fit_params fit_params;
+    spec_open(&spec, "2", KM_FLOAT64);
+    km_fit_params_init(&fit_params);
+    fit_params.labels = KM_LABELS_BEST;
+    fit_params.cache_dir = cache;
+    must(km_fit(&result, &spec, data, &fit_params, &err), &err, "km_fit");
+    ck_assert_int_eq(result->n, 18);
+    ck_assert_int_eq(result->rows, 20);
+    for (int i = 0; i < 20; i++) {
+        int32_t expected = i == 0 || i == 7 ? -1 : result->models[0].labels[1 + (i + 1) % 2];
+        ck_assert_int_eq(result->models[0].labels[i], expected);
+    }
+    ck_assert_int_ne(result->models[0].labels[1], result->models[0].labels[2]);
+    ck_assert(has_warning(result, "2 of 20 rows"));
+    km_result_destroy(&result);
+    km_data_destroy(&data);
+    km_spec_clear(&spec);
+}
+END_TEST
+
+START_TEST(labels_on_request) {
+    job j = job_open(ref_blobs(1009, 2, 3, 1.0, 21, KM_FLOAT32), "2..5");
+    km_result *all = fit(&j);
+    j.params.labels = KM_LABELS_BEST;
+    km_result *best = fit(&j);
+    j.params.labels = KM_LABELS_NONE;
+    km_result *none = fit(&j);
+    ck_assert_int_eq(all->models[all->selection.best].k, 3);
+    for (int64_t m = 0; m < all->models_count; m++) {
+        ck_assert_ptr_null(none->models[m].labels);
+        ck_assert_int_eq(best->models[m].labels != NULL, m == best->selection.best);
+    }
+    check_same_bits(all, best);
+    km_result_destroy(&all);
+    km_result_destroy(&best);
+    km_result_destroy(&none);
+    job_close(&j);
+}
+END_TEST
+
+// The cache of compiled kernels -------------------------------------------------------------------------------
+
+typedef struct seen {
+    int hits, misses, damaged;
+} seen;
+
+static void look(void *user, km_log_level level, const char *text) {
+    seen *s = user;
+    (void)level;
+    s->hits += strstr(text, "cache hit") != NULL;
+    s->misses += strstr(text, "cache miss") != NULL;
+    s->damaged += strstr(text, "damaged") != NULL;
+}
+
+static int damage_how;
+
+// Spoils every file of the cache folder but the sources: cut short, emptied, or a byte changed in the middle.
+static int damage(const char *path, const struct stat *info, int kind, struct FTW *place) {
+    (void)place;
+    const char *dot = strrchr(path, '.');
+    if (kind != FTW_F || (dot && (!strcmp(dot, ".c") || !strcmp(dot, ".cu") || !strcmp(dot, ".log"))))
+        return 0;
+    if (damage_how < 2) return truncate(path, damage_how ? 0 : info->st_size / 2);
+    FILE *file = fopen(path, "r+");
+    ck_assert_ptr_nonnull(file);
+    fseek(file, (long)(info->st_size / 2), SEEK_SET);
+    int byte = fgetc(file);
+    fseek(file, (long)(info->st_size / 2), SEEK_SET);
+    fputc(byte ^ 0x55, file);
+    return fclose(file);
+}
+
+START_TEST(cache_cold_warm_and_damaged) {
+    char dir[128];
+    seen s = {0, 0, 0};
+    const km_log log = {look, &s};
+    snprintf(dir, sizeof dir, "%s/cache-%d", folder, _i);
+    job j = job_open(ref_blobs(20011, 3, 4, 1.0, 22, KM_FLOAT32), "2..5");
+    j.params.cache_dir = dir;
+    j.params.log = &log;
+    km_result *cold = fit(&j);
+    int compiled = s.misses > 0; // the portable design compiles nothing
+    ck_assert(compiled || cold->plan.design == KM_DESIGN_PORTABLE);
+    km_result *warm = fit(&j);
+    ck_assert_int_eq(s.hits > 0, compiled);
+    ck_assert_int_eq(s.damaged, 0);
+    check_same_bits(cold, warm);
+    km_result_destroy(&warm);
+    damage_how = _i;
+    nftw(dir, damage, 16, FTW_PHYS);
+    s = (seen){0, 0, 0};
+    warm = fit(&j);
+    ck_assert_int_eq(s.damaged > 0 || s.misses > 0, compiled);
+    check_same_bits(cold, warm);
+    km_result_destroy(&warm);
+    s = (seen){0, 0, 0};
+    warm = fit(&j);
+    ck_assert_int_eq(s.hits > 0, compiled);
+    ck_assert_int_eq(s.misses, 0);
+    km_result_destroy(&warm);
+    km_result_destroy(&cold);
+    job_close(&j);
+}
+END_TEST
+
+// A compiler that fails leaves the portable kernels; one that is not there was asked for by mistake.
+START_TEST(no_compiler) {
+    job j = job_open(ref_blobs(50021, 3, 4, 1.0, 22, KM_FLOAT64), "2..5");
+    j.params.compiler = "/nonexistent/cc";
+    check_refused(&j, KM_ERROR_COMPILE, "/nonexistent/cc");
+    j.params.compiler = "/bin/false";
+    j.params.cache_dir = NULL;
+    km_result *without = fit(&j);
+    ck_assert_int_eq(without->plan.design, KM_DESIGN_PORTABLE);
+    j.params.compiler = NULL;
+    km_result *with = fit(&j);
+    for (int m = 0; m < 4; m++) // which of several restarts with one optimum wins is a matter of rounding
+        REF_NEAR(with->models[m].inertia, without->models[m].inertia, 1e-12 * with->models[m].inertia);
+    km_result_destroy(&with);
+    km_result_destroy(&without);
+    job_close(&j);
+}
+END_TEST
+
+START_TEST(plan_is_the_one_that_fit_uses) {
+    km_error err = {{0}};
+    km_plan plan;
+    job j = job_open(ref_blobs(5003, 3, 4, 1.0, 22, KM_FLOAT32), "2..5");
+    km_plan_init(&plan);
+    must(km_fit_plan(&plan, &j.spec, j.data, &j.params, &err), &err, "km_fit_plan");
+    km_result *result = fit(&j);
+    ck_assert_int_eq(plan.design, result->plan.design);
+    ck_assert_int_eq(plan.numbers_count, result->plan.numbers_count);
+    for (int64_t i = 0; i < plan.numbers_count; i++)
+        ck_assert_int_eq(plan.numbers[i].value, result->plan.numbers[i].value);
+    ck_assert_int_eq(plan.points, 5003);
+    km_plan_clear(&plan);
+    km_result_destroy(&result);
+    job_close(&j);
+}
+END_TEST
+
+// Suites ----------------------------------------------------------------------------------------------------
+
+static TCase *case_of(Suite *suite, const char *name) {
+    TCase *tcase = tcase_create(name);
+    tcase_set_timeout(tcase, 600);
+    suite_add_tcase(suite, tcase);
+    return tcase;
+}
+
+static Suite *suite_of(void) {
+    Suite *suite = suite_create(design ? design : target);
+    TCase *values = case_of(suite, "values");
+    tcase_add_loop_test(values, hand_weighted, 0, 2);
+    tcase_add_loop_test(values, hand_empty_cluster, 0, 2);
+    tcase_add_loop_test(values, hand_uneven_weights, 0, 2);
+    tcase_add_loop_test(values, hand_too_few_distinct, 0, 2);
+    tcase_add_loop_test(values, offset_costs_no_digits, 0, 5);
+    tcase_add_test(values, iris_optima);
+    tcase_add_test(values, ruspini_optima);
+    TCase *edges = case_of(suite, "edges");
+    tcase_add_loop_test(edges, clusters_above_distinct_points, 0, 2);
+    tcase_add_loop_test(edges, all_points_equal, 0, 2);
+    tcase_add_loop_test(edges, clusters_above_n_are_dropped, 0, 2);
+    tcase_add_loop_test(edges, one_point, 0, 2);
+    tcase_add_loop_test(edges, as_many_clusters_as_points, 0, 2);
+    tcase_add_loop_test(edges, nan_and_infinity_are_refused, 0, 6);
+    tcase_add_test(edges, wrong_calls_are_refused);
+    tcase_add_loop_test(edges, default_clusters, 1, 5);
+    tcase_add_loop_test(edges, default_clusters, 20, 24);
+    tcase_add_loop_test(edges, weights_equal_repeated_rows, 0, 2);
+    tcase_add_loop_test(edges, weights_of_a_fit, 0, 2);
+    tcase_add_test(edges, bad_weights_are_refused);
+    TCase *runs = case_of(suite, "runs");
+    tcase_add_loop_test(runs, given_init_has_two_forms, 0, 2);
+    tcase_add_loop_test(runs, random_init, 0, 2);
+    tcase_add_loop_test(runs, more_restarts_are_never_worse, 0, 2);
+    tcase_add_loop_test(runs, cost_never_rises, 0, 2);
+    tcase_add_loop_test(runs, tol_stops_early, 0, 2);
+    tcase_add_loop_test(runs, few_changes_stop_early, 0, 2);
+    tcase_add_test(runs, progress_interrupts);
+    tcase_add_loop_test(runs, scales_keep_original_units, 0, 6);
+    TCase *same = case_of(suite, "same");
+    tcase_add_loop_test(same, same_bits_every_time, 0, 4);
+    tcase_add_loop_test(same, seed_matters, 0, 2);
+    tcase_add_loop_test(same, together_equals_each_alone, 0, 4);
+    tcase_add_loop_test(same, permuted_columns, 0, 2);
+    tcase_add_loop_test(same, scaled_points, 0, 2);
+    tcase_add_loop_test(same, column_order_in_memory, 0, 2);
+    tcase_add_test(same, memory_of_the_other_type);
+    TCase *around = case_of(suite, "around");
+    tcase_add_loop_test(around, predict_equals_labels, 0, 6);
+    tcase_add_test(around, dropped_rows_have_no_label);
+    tcase_add_test(around, labels_on_request);
+    tcase_add_loop_test(around, cache_cold_warm_and_damaged, 0, 3);
+    if (strcmp(target, "cuda")) tcase_add_test(around, no_compiler);
+    tcase_add_test(around, plan_is_the_one_that_fit_uses);
+    return suite;
+}
+
+static Suite *best_known_suite(void) {
+    Suite *suite = suite_create("best known");
+    TCase *sets = case_of(suite, "sets");
+    tcase_add_test(sets, s1_best_known);
+    tcase_add_test(sets, a1_best_known);
+    tcase_add_test(sets, unbalance_best_known);
+    tcase_add_test(sets, wdbc_best_known);
+    return suite;
+}
+
+static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *place) {
+    (void)info, (void)kind, (void)place;
+    return remove(path);
+}
+
+int main(int argc, char **argv) {
+    const char *what = argc == 2 ? argv[1] : "";
+    int best_known = !strcmp(what, "best-known");
+    if (!strcmp(what, "cuda"))
+        target = "cuda";
+    else if (!strcmp(what, "cpu-portable"))
+        design = "portable";
+    else if (!strcmp(what, "cpu-lanes"))
+        design = "lanes";
+    else if (strcmp(what, "cpu") && !best_known) {
+        fprintf(stderr, "usage: test_fit cpu|cpu-portable|cpu-lanes|cuda|best-known\n");
+        return 2;
+    }
+    if (best_known && access(big_path("s1.csv"), R_OK) != 0) {
+        printf("best known: skipped, %s is not there\n", big_path("s1.csv"));
+        return 77;
+    }
+    if (!strcmp(target, "cuda") && km_device_count() == 0) {
+        printf("cuda: skipped, no CUDA device\n");
+        return 77;
+    }
+    if (!mkdtemp(folder)) return 99;
+    snprintf(cache, sizeof cache, "%s/cache", folder);
+    SRunner *runner = srunner_create(best_known ? best_known_suite() : suite_of());
+    // A CUDA context does not outlive a fork.
+    if (!strcmp(target, "cuda")) srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    return failed ? 1 : 0;
+}
