@@ -79,11 +79,11 @@ int cli_progress(void *user, const km_progress *progress) {
     if (cli_quiet || cli_verbose || !isatty(STDERR_FILENO) || terminal_is_plain()) return 0;
     if (shown_s >= 0 && progress->elapsed_s < shown_s + 0.1) return 0;
     shown_s = progress->elapsed_s;
-    char done[64] = "";
+    char done[64] = "", passes[64] = "";
     if (progress->total > 0)
-        snprintf(done, sizeof done, " %lld of %lld", (long long)progress->done, (long long)progress->total);
-    fprintf(stderr, "\r\033[K%s%s, %lld passes, %.1f s", progress->phase, done, (long long)progress->passes,
-            progress->elapsed_s);
+        snprintf(done, sizeof done, " %lld of %lld,", (long long)progress->done, (long long)progress->total);
+    if (progress->passes > 0) snprintf(passes, sizeof passes, " %lld passes,", (long long)progress->passes);
+    fprintf(stderr, "\r\033[K%s%s%s %.1f s", progress->phase, done, passes, progress->elapsed_s);
     fflush(stderr);
     progress_shown = 1;
     return 0;

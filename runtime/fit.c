@@ -417,6 +417,11 @@ static void warn_of_models(fit *f, const km_model *models) {
     if (ks > 1 && 2 * others > voters)
         km_result_warn(f->owner, f->params->log, "%lld of %lld criteria prefer another K than %d: look at the scores "
                        "before trusting one K", (long long)others, (long long)voters, models[result->selection.best].k);
+    int64_t best = result->selection.best;
+    int at_first = best == 0 && models[0].k > 2, at_last = best == ks - 1 && models[best].k < f->engine->n - 1;
+    if (ks > 1 && models[best].inertia > 0 && (at_first || at_last))
+        km_result_warn(f->owner, f->params->log, "the best K = %d is the %s of the list: a wider list may hold a "
+                       "better one", models[best].k, at_first ? "first" : "last");
 }
 
 // The last read of the points: all models, and the mean as a model of one cluster for the totals.

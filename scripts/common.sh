@@ -16,7 +16,7 @@ command meson meson
 command ninja ninja-build
 command pkg-config pkg-config
 header stdio.h libc6-dev
-header omp.h libgomp1
+header omp.h gcc
 header csv.h libcsv-dev
 module yaml-0.1 libyaml-dev
 module jansson libjansson-dev
