@@ -80,6 +80,9 @@ static int take(fit_options *options, const cli_parser *parser, int id) {
     case CLI_SOURCE:
         options->source = parser->value;
         return 0;
+    case CLI_COMPILER:
+        fit->compiler = parser->value;
+        return 0;
     case CLI_CACHE_DIR:
         options->cache_dir = parser->value;
         return 0;

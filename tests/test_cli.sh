@@ -93,6 +93,16 @@ usage() {
         in_stdout "^Usage: kmgen $command"
         run 0 help "$command"
     done
+    # Every option that the help names is known: what is wrong with these is never the option itself, in silence.
+    for command in emit explain fit predict info cache; do
+        for option in $("$kmgen" $command --help | grep -oE '^ +(-[a-z], )?--[a-z-]+' | grep -oE -- '--.*'); do
+            [ "$option" = --help ] && continue
+            what="kmgen $command $option"
+            "$kmgen" "$command" "$option" 1 none none none none >"$work/stdout" 2>"$work/stderr"
+            expect "$option is refused in silence" test -s "$work/stderr"
+            expect "$option is unknown" test -z "$(grep -E 'unknown option' "$work/stderr")"
+        done
+    done
     run 2 fti
     in_stderr "did you mean 'fit'"
     run 2 help exlpain
