@@ -24,7 +24,8 @@ static void hash_text(char *hex, const void *bytes, int64_t size) {
 km_status km_cache_entry_of(km_cache_entry *entry, const char *dir, const char *suffix, const char *key_text,
                             int64_t key_size, km_error *err) {
     char key[KEY_DIGITS + 1];
-    if (strlen(dir) > 4000) return km_fail(err, KM_ERROR_IO, "the cache folder's path is too long: %.80s...", dir);
+    if (strlen(dir) > 4000)
+        return km_fail(err, KM_ERROR_IO, "the cache folder's path is too long: %.80s...", dir);
     KM_TRY(km_folder_make(dir, err));
     hash_text(key, key_text, key_size);
     snprintf(entry->source_path, sizeof entry->source_path, "%s/%s%s", dir, key, suffix);
@@ -146,7 +147,9 @@ static km_status list_folder(cache_list *list, const char *dir, km_error *err) {
     int good = 1;
     while (good && (item = readdir(folder))) good = list_add(list, dirfd(folder), item->d_name);
     closedir(folder);
-    return good ? KM_OK : km_fail_memory(err, "the list of cache entries", list->count * (int64_t)sizeof *list->files);
+    return good
+               ? KM_OK
+               : km_fail_memory(err, "the list of cache entries", list->count * (int64_t)sizeof *list->files);
 }
 
 static void remove_named(const char *dir, const char *name) {

@@ -25,12 +25,12 @@ km_status km_file_begin(km_file_writer *writer, const char *path, km_error *err)
     strcpy(writer->path, path);
     // A device or pipe (/dev/null) cannot be replaced by renaming: it is written in place.
     int in_place = stat(path, &info) == 0 && !S_ISREG(info.st_mode);
-    if (!in_place)
-        snprintf(writer->temporary, sizeof writer->temporary, "%s.%ld.tmp", path, (long)gettid());
+    if (!in_place) snprintf(writer->temporary, sizeof writer->temporary, "%s.%ld.tmp", path, (long)gettid());
     writer->stream = fopen(in_place ? path : writer->temporary, "wb");
     if (!writer->stream)
-        return km_fail(err, KM_ERROR_IO, "cannot write %s: %s; check that the folder exists and may be written to",
-                       path, strerror(errno));
+        return km_fail(err, KM_ERROR_IO,
+                       "cannot write %s: %s; check that the folder exists and may be written to", path,
+                       strerror(errno));
     return KM_OK;
 }
 
@@ -102,7 +102,8 @@ km_status km_file_read(char **out, int64_t *size, const char *path, int64_t size
 
 km_status km_folder_make(const char *path, km_error *err) {
     char part[4096];
-    if (strlen(path) >= sizeof part) return km_fail(err, KM_ERROR_IO, "the folder's path is too long: %.80s...", path);
+    if (strlen(path) >= sizeof part)
+        return km_fail(err, KM_ERROR_IO, "the folder's path is too long: %.80s...", path);
     strcpy(part, path);
     for (char *end = part + 1;; end++) {
         if (*end != '/' && *end != 0) continue;

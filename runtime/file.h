@@ -15,7 +15,7 @@ typedef struct km_file_writer {
 // `path` "-" is standard output. The error says why and names the folder when it is missing or read-only.
 km_status km_file_begin(km_file_writer *writer, const char *path, km_error *err);
 km_status km_file_commit(km_file_writer *writer, km_error *err); // flush, check, fsync, rename
-void km_file_abandon(km_file_writer *writer);                      // remove; allowed after commit or a failed begin
+void km_file_abandon(km_file_writer *writer); // remove; allowed after commit or a failed begin
 
 km_status km_file_write(const char *path, const void *bytes, int64_t size, km_error *err);
 // The whole file with a zero after its end. KM_ERROR_IO; refuses more than size_max bytes (0: no limit).

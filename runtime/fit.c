@@ -20,7 +20,7 @@
 typedef struct fit {
     const km_fit_params *params;
     const km_data *data;
-    km_spec spec;             // completed from the data
+    km_spec spec; // completed from the data
     int64_t restarts;
     km_result_owner *owner;
     km_device *device;
@@ -30,7 +30,7 @@ typedef struct fit {
     km_data_stats stats;
     km_load_params load;
     km_seeds seeds;
-    km_sweep_best *best;      // clusters_count
+    km_sweep_best *best; // clusters_count
     double begin_ms;
     km_error *err;
 } fit;
@@ -49,11 +49,13 @@ void km_fit_params_init(km_fit_params *params) {
 
 static km_status check_params(const km_fit_params *p, km_error *err) {
     if (p->iterations_max < 1)
-        return km_fail(err, KM_ERROR_USAGE, "iterations_max is %lld; it must be at least 1", (long long)p->iterations_max);
+        return km_fail(err, KM_ERROR_USAGE, "iterations_max is %lld; it must be at least 1",
+                       (long long)p->iterations_max);
     if (!(p->tol >= 0) || !isfinite(p->tol))
         return km_fail(err, KM_ERROR_USAGE, "tol is %g; it must be 0 or more", p->tol);
     if (p->changes_min < 0)
-        return km_fail(err, KM_ERROR_USAGE, "changes_min is %lld; it must be 0 (off) or more", (long long)p->changes_min);
+        return km_fail(err, KM_ERROR_USAGE, "changes_min is %lld; it must be 0 (off) or more",
+                       (long long)p->changes_min);
     if ((unsigned)p->criterion >= KM_CRITERION_COUNT)
         return km_fail(err, KM_ERROR_USAGE, "criterion %d does not exist", (int)p->criterion);
     if (p->init == KM_INIT_GIVEN && !p->init_rows)
@@ -76,11 +78,14 @@ static km_status drop_clusters_above(fit *f, int64_t n) {
     int64_t kept = 0;
     while (kept < spec->clusters_count && spec->clusters[kept] <= n) kept++;
     if (kept == 0)
-        return km_fail(f->err, KM_ERROR_DATA, "%s has %lld points, fewer than the smallest K asked for (%d): ask for "
-                       "K up to %lld", km_data_name(f->data), (long long)n, spec->clusters[0], (long long)n);
+        return km_fail(f->err, KM_ERROR_DATA,
+                       "%s has %lld points, fewer than the smallest K asked for (%d): ask for "
+                       "K up to %lld",
+                       km_data_name(f->data), (long long)n, spec->clusters[0], (long long)n);
     if (kept < spec->clusters_count && f->owner)
         km_result_warn(f->owner, f->params->log, "K above the number of points (%lld) left out: %lld of %lld",
-                       (long long)n, (long long)(spec->clusters_count - kept), (long long)spec->clusters_count);
+                       (long long)n, (long long)(spec->clusters_count - kept),
+                       (long long)spec->clusters_count);
     spec->clusters_count = kept;
     return KM_OK;
 }
@@ -90,8 +95,8 @@ static km_status complete_spec(fit *f, const km_spec *spec) {
     if (n < 1) return km_fail(f->err, KM_ERROR_DATA, "%s has no points", km_data_name(f->data));
     KM_TRY(km_spec_copy(&f->spec, spec, f->err));
     if (f->spec.features && f->spec.features != d)
-        return km_fail(f->err, KM_ERROR_DATA, "%s has %lld features but the spec %s says %lld", km_data_name(f->data),
-                       (long long)d, spec->name, (long long)f->spec.features);
+        return km_fail(f->err, KM_ERROR_DATA, "%s has %lld features but the spec %s says %lld",
+                       km_data_name(f->data), (long long)d, spec->name, (long long)f->spec.features);
     f->spec.features = d;
     if (!f->spec.clusters_count) KM_TRY(default_clusters(&f->spec, n, f->err));
     if (f->params->init == KM_INIT_GIVEN) f->spec.restarts = 1;
@@ -114,7 +119,8 @@ static km_status open_device(fit *f) {
     int device = wanted_device(f);
     km_error first = {{0}};
     km_status status = km_device_open(&f->device, device, p->compiler, p->log, &first);
-    int may_fall_back = f->spec.target.kind == KM_TARGET_AUTO && p->device == KM_DEVICE_AUTO && device != KM_HOST;
+    int may_fall_back =
+        f->spec.target.kind == KM_TARGET_AUTO && p->device == KM_DEVICE_AUTO && device != KM_HOST;
     if (status != KM_OK && may_fall_back) {
         if (f->owner) km_result_warn(f->owner, p->log, "the CPU is used: %s", first.text);
         return km_device_open(&f->device, KM_HOST, p->compiler, p->log, f->err);
@@ -205,10 +211,13 @@ static void warn_of_features(fit *f) {
         if (variance > high) high = variance, high_at = i;
     }
     if (constant)
-        km_result_warn(f->owner, f->params->log, "%lld of %lld features never change (the first is column %lld); they "
-                       "do not matter to the clusters", (long long)constant, (long long)f->engine->d, (long long)first + 1);
+        km_result_warn(f->owner, f->params->log,
+                       "%lld of %lld features never change (the first is column %lld); they "
+                       "do not matter to the clusters",
+                       (long long)constant, (long long)f->engine->d, (long long)first + 1);
     if (f->params->scale == KM_SCALE_NONE && high > VARIANCE_RATIO_WARN * low)
-        km_result_warn(f->owner, f->params->log, "the variances of columns %lld and %lld differ %.3g times, so the "
+        km_result_warn(f->owner, f->params->log,
+                       "the variances of columns %lld and %lld differ %.3g times, so the "
                        "wider ones decide alone; scale standard weighs all features alike",
                        (long long)high_at + 1, (long long)low_at + 1, high / low);
 }
@@ -219,7 +228,8 @@ static km_status load_points(fit *f) {
     double *columns = km_result_alloc(f->owner, 4 * d, sizeof *columns, f->err);
     if (!columns) return KM_ERROR_MEMORY;
     KM_TRY(tell(f, "read", 0, 0));
-    KM_TRY(f->device->backend->engine_create(&f->engine, f->module->kernels, f->params->threads, f->params->log, f->err));
+    KM_TRY(f->device->backend->engine_create(&f->engine, f->module->kernels, f->params->threads,
+                                             f->params->log, f->err));
     f->load = (km_load_params){f->params->scale, 0, columns, columns + d, f->params->log};
     KM_TRY(km_data_stats_alloc(&f->stats, d, f->err));
     KM_TRY(f->engine->backend->load(f->engine, &f->stats, f->data, &f->load, f->err));
@@ -271,7 +281,8 @@ static km_status seed_given(fit *f) {
     int64_t d = f->spec.features, ks = f->spec.clusters_count, k_max = f->spec.clusters[ks - 1], sum = 0;
     for (int64_t q = 0; q < ks; q++) sum += f->spec.clusters[q];
     if (p->init_count != k_max && p->init_count != sum)
-        return km_fail(f->err, KM_ERROR_DATA, "the initial centroids have %lld rows; give %lld (the largest K, of which "
+        return km_fail(f->err, KM_ERROR_DATA,
+                       "the initial centroids have %lld rows; give %lld (the largest K, of which "
                        "each K takes its first) or %lld (the rows of every K in ascending order)",
                        (long long)p->init_count, (long long)k_max, (long long)sum);
     f->seeds.rows = malloc((size_t)(p->init_count * d) * sizeof(double));
@@ -281,12 +292,14 @@ static km_status seed_given(fit *f) {
     for (int64_t i = 0; i < p->init_count * d; i++) {
         double value = (p->init_rows[i] - f->load.centre[i % d]) * f->load.factor[i % d];
         if (!isfinite(value))
-            return km_fail(f->err, KM_ERROR_DATA, "the initial centroids hold a NaN or infinity in row %lld, column %lld",
+            return km_fail(f->err, KM_ERROR_DATA,
+                           "the initial centroids hold a NaN or infinity in row %lld, column %lld",
                            (long long)(i / d) + 1, (long long)(i % d) + 1);
         f->seeds.rows[i] = round_to_type(value, f->spec.type);
     }
     if (p->init_count == sum && ks > 1)
-        for (int64_t q = 1; q < ks; q++) f->seeds.row_first[q] = f->seeds.row_first[q - 1] + f->spec.clusters[q - 1];
+        for (int64_t q = 1; q < ks; q++)
+            f->seeds.row_first[q] = f->seeds.row_first[q - 1] + f->spec.clusters[q - 1];
     return KM_OK;
 }
 
@@ -295,8 +308,10 @@ static km_status make_seeds(fit *f) {
     KM_TRY(tell(f, "seed", 0, picks));
     if (f->params->init == KM_INIT_GIVEN) return seed_given(f);
     f->seeds.picks_count = picks;
-    if (!km_mul_overflows(&count, f->restarts * picks, sizeof(int64_t))) f->seeds.indices = malloc((size_t)count);
-    if (!f->seeds.indices) return km_fail_memory(f->err, "the seeds of all restarts", f->restarts * picks * 8);
+    if (!km_mul_overflows(&count, f->restarts * picks, sizeof(int64_t)))
+        f->seeds.indices = malloc((size_t)count);
+    if (!f->seeds.indices)
+        return km_fail_memory(f->err, "the seeds of all restarts", f->restarts * picks * 8);
     if (f->params->init == KM_INIT_PLUSPLUS) return seed_plusplus(f, picks);
     return km_seed_random(f->seeds.indices, f->data, f->restarts, picks, f->params->seed, f->err);
 }
@@ -305,7 +320,8 @@ static km_status make_seeds(fit *f) {
 
 static double mean_variance(const fit *f) {
     double sum = 0;
-    for (int64_t i = 0; i < f->engine->d; i++) sum += f->stats.variance[i] * f->load.factor[i] * f->load.factor[i];
+    for (int64_t i = 0; i < f->engine->d; i++)
+        sum += f->stats.variance[i] * f->load.factor[i] * f->load.factor[i];
     return sum / (double)f->engine->d;
 }
 
@@ -315,11 +331,16 @@ static km_status run_sweep(fit *f) {
     f->best = km_result_alloc(f->owner, ks, sizeof *f->best, f->err);
     if (!f->best) return KM_ERROR_MEMORY;
     for (int64_t q = 0; q < ks; q++) {
-        f->best[q].centroids = km_result_alloc(f->owner, f->spec.clusters[q] * f->engine->d, sizeof(double), f->err);
+        f->best[q].centroids =
+            km_result_alloc(f->owner, f->spec.clusters[q] * f->engine->d, sizeof(double), f->err);
         if (!f->best[q].centroids) return KM_ERROR_MEMORY;
     }
-    km_sweep_params params = {.restarts = f->restarts, .total_square = f->stats.total_square, .log = p->log,
-                              .progress = p->progress, .progress_user = p->progress_user, .begin_ms = f->begin_ms};
+    km_sweep_params params = {.restarts = f->restarts,
+                              .total_square = f->stats.total_square,
+                              .log = p->log,
+                              .progress = p->progress,
+                              .progress_user = p->progress_user,
+                              .begin_ms = f->begin_ms};
     params.stop = (km_stop){p->tol * mean_variance(f), p->changes_min, p->iterations_max};
     return km_sweep_run(f->engine, f->best, &f->owner->result.passes, &f->seeds, &params, f->err);
 }
@@ -331,7 +352,8 @@ static km_status finish_member_alloc(fit *f, km_finish_member *member, int64_t k
     double *sums = km_result_alloc(f->owner, 4 * k, sizeof *sums, f->err);
     int64_t *counts = km_result_alloc(f->owner, k, sizeof *counts, f->err);
     if (!sums || !counts) return KM_ERROR_MEMORY;
-    *member = (km_finish_member){k, member->centroids, counts, sums, sums + k, sums + 2 * k, sums + 3 * k, member->labels};
+    *member = (km_finish_member){k,        member->centroids, counts,       sums,
+                                 sums + k, sums + 2 * k,      sums + 3 * k, member->labels};
     return KM_OK;
 }
 
@@ -357,10 +379,17 @@ static km_status model_from_member(fit *f, km_model *model, int64_t q, const km_
     if (!centroids) return KM_ERROR_MEMORY;
     for (int64_t i = 0; i < k * d; i++)
         centroids[i] = member->centroids[i] / f->load.factor[i % d] + f->load.centre[i % d];
-    *model = (km_model){.k = (int32_t)k, .restart = best->restart, .restarts = f->restarts,
-                        .restarts_agreed = best->restarts_agreed, .iterations = best->iterations,
-                        .converged = best->converged, .centroids = centroids, .centroids_fitted = member->centroids,
-                        .weights = member->weights, .counts = member->counts, .sse = member->sse};
+    *model = (km_model){.k = (int32_t)k,
+                        .restart = best->restart,
+                        .restarts = f->restarts,
+                        .restarts_agreed = best->restarts_agreed,
+                        .iterations = best->iterations,
+                        .converged = best->converged,
+                        .centroids = centroids,
+                        .centroids_fitted = member->centroids,
+                        .weights = member->weights,
+                        .counts = member->counts,
+                        .sse = member->sse};
     for (int64_t j = 0; j < k; j++) {
         model->inertia += member->sse[j];
         model->effective_k += member->weights[j] > 0;
@@ -370,8 +399,12 @@ static km_status model_from_member(fit *f, km_model *model, int64_t q, const km_
 
 static void score_input_of(km_score_input *input, const km_finish_member *member, int64_t d,
                            const km_finish_member *whole) {
-    *input = (km_score_input){member->k, d, member->centroids, member->weights, member->counts, member->sse,
-                              member->distance, member->margin, whole->weights[0], whole->sse[0], whole->distance[0]};
+    *input = (km_score_input){member->k,         d,
+                              member->centroids, member->weights,
+                              member->counts,    member->sse,
+                              member->distance,  member->margin,
+                              whole->weights[0], whole->sse[0],
+                              whole->distance[0]};
 }
 
 static km_status score_and_select(fit *f, km_model *models, const km_finish_member *members) {
@@ -403,25 +436,35 @@ static void warn_of_models(fit *f, const km_model *models) {
     for (int64_t q = 0; q < ks; q++) {
         unconverged += !models[q].converged;
         if (models[q].effective_k < models[q].k)
-            km_result_warn(f->owner, f->params->log, "K=%d has %d clusters with points: the data have no more different "
-                           "points to give", models[q].k, models[q].effective_k);
+            km_result_warn(f->owner, f->params->log,
+                           "K=%d has %d clusters with points: the data have no more different "
+                           "points to give",
+                           models[q].k, models[q].effective_k);
     }
     if (unconverged)
-        km_result_warn(f->owner, f->params->log, "%lld of %lld K stopped at %lld iterations before converging; allow more "
-                       "iterations or a larger tol", (long long)unconverged, (long long)ks, (long long)f->params->iterations_max);
+        km_result_warn(f->owner, f->params->log,
+                       "%lld of %lld K stopped at %lld iterations before converging; allow more "
+                       "iterations or a larger tol",
+                       (long long)unconverged, (long long)ks, (long long)f->params->iterations_max);
     int64_t others = 0, voters = 0;
     for (int c = 0; c < KM_CRITERION_COUNT; c++) {
         voters += result->selection.votes[c] >= 0;
-        others += result->selection.votes[c] >= 0 && result->selection.votes[c] != models[result->selection.best].k;
+        others +=
+            result->selection.votes[c] >= 0 && result->selection.votes[c] != models[result->selection.best].k;
     }
     if (ks > 1 && 2 * others > voters)
-        km_result_warn(f->owner, f->params->log, "%lld of %lld criteria prefer another K than %d: look at the scores "
-                       "before trusting one K", (long long)others, (long long)voters, models[result->selection.best].k);
+        km_result_warn(f->owner, f->params->log,
+                       "%lld of %lld criteria prefer another K than %d: look at the scores "
+                       "before trusting one K",
+                       (long long)others, (long long)voters, models[result->selection.best].k);
     int64_t best = result->selection.best;
-    int at_first = best == 0 && models[0].k > 2, at_last = best == ks - 1 && models[best].k < f->engine->n - 1;
+    int at_first = best == 0 && models[0].k > 2,
+        at_last = best == ks - 1 && models[best].k < f->engine->n - 1;
     if (ks > 1 && models[best].inertia > 0 && (at_first || at_last))
-        km_result_warn(f->owner, f->params->log, "the best K = %d is the %s of the list: a wider list may hold a "
-                       "better one", models[best].k, at_first ? "first" : "last");
+        km_result_warn(f->owner, f->params->log,
+                       "the best K = %d is the %s of the list: a wider list may hold a "
+                       "better one",
+                       models[best].k, at_first ? "first" : "last");
 }
 
 // The last read of the points: all models, and the mean as a model of one cluster for the totals.
@@ -505,8 +548,9 @@ static km_status walk(fit *f, const km_spec *spec) {
     KM_TRY(complete_spec(f, spec));
     int64_t dropped = km_data_rows(f->data) - km_data_points(f->data);
     if (dropped)
-        km_result_warn(f->owner, f->params->log, "%lld of %lld rows of %s hold a NaN or infinity and were dropped",
-                       (long long)dropped, (long long)km_data_rows(f->data), km_data_name(f->data));
+        km_result_warn(f->owner, f->params->log,
+                       "%lld of %lld rows of %s hold a NaN or infinity and were dropped", (long long)dropped,
+                       (long long)km_data_rows(f->data), km_data_name(f->data));
     KM_TRY(tell(f, "build", 0, 0));
     KM_TRY(timed(f, open_device, &timing->build_ms, "device opened"));
     KM_TRY(timed(f, build_module, &timing->build_ms, "planned and built"));

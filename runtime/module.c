@@ -33,10 +33,12 @@ int km_device_count(void) {
     return km_backend_cuda.device_count();
 }
 
-km_status km_device_open(km_device **out, int device, const char *compiler, const km_log *log, km_error *err) {
+km_status km_device_open(km_device **out, int device, const char *compiler, const km_log *log,
+                         km_error *err) {
     *out = NULL;
     if (device < KM_HOST)
-        return km_fail(err, KM_ERROR_USAGE, "device %d is neither KM_HOST (-1) nor a CUDA ordinal (0 and up)", device);
+        return km_fail(err, KM_ERROR_USAGE, "device %d is neither KM_HOST (-1) nor a CUDA ordinal (0 and up)",
+                       device);
     const km_backend *backend = device == KM_HOST ? &km_backend_cpu : &km_backend_cuda;
     return backend->device_open(out, device, compiler, log, err);
 }
@@ -63,7 +65,8 @@ void km_module_params_init(km_module_params *params) {
 }
 
 // All that the binary depends on, as text.
-static km_status key_text(char **out, int64_t *size, const km_source *source, km_device *device, km_error *err) {
+static km_status key_text(char **out, int64_t *size, const km_source *source, km_device *device,
+                          km_error *err) {
     char compiler[1024], target[32];
     km_text text = {0};
     device->backend->compiler_id(compiler, sizeof compiler, device, &source->plan);
@@ -77,7 +80,8 @@ static km_status key_text(char **out, int64_t *size, const km_source *source, km
 static km_status compile_entry(const km_cache_entry *entry, const km_source *source, km_device *device,
                                km_error *err) {
     KM_TRY(km_file_write(entry->source_path, source->text, source->text_size, err));
-    KM_TRY(device->backend->compile(device, source, entry->source_path, entry->compile_path, entry->log_path, err));
+    KM_TRY(device->backend->compile(device, source, entry->source_path, entry->compile_path, entry->log_path,
+                                    err));
     return km_cache_publish(entry, err);
 }
 
@@ -94,8 +98,8 @@ static km_status build_entry(km_module *module, const km_cache_entry *entry, con
     double begin_ms = km_now_ms();
     int found = km_cache_look_up(entry);
     if (found < 0) km_log_line(log, KM_LOG_WARNING, "cache: %s is damaged, built again", entry->binary_path);
-    if (found > 0 &&
-        device->backend->kernels_load(&module->kernels, device, &module->plan, entry->binary_path, NULL) == KM_OK) {
+    if (found > 0 && device->backend->kernels_load(&module->kernels, device, &module->plan,
+                                                   entry->binary_path, NULL) == KM_OK) {
         module->was_cached = 1;
     } else {
         km_error first = {{0}};
@@ -106,13 +110,14 @@ static km_status build_entry(km_module *module, const km_cache_entry *entry, con
         else if (status != KM_OK)
             km_fail(err, status, "%s", first.text);
         KM_TRY(status);
-        KM_TRY(device->backend->kernels_load(&module->kernels, device, &module->plan, entry->binary_path, err));
+        KM_TRY(
+            device->backend->kernels_load(&module->kernels, device, &module->plan, entry->binary_path, err));
     }
     keep_build_log(module, entry);
     km_log_line(log, KM_LOG_INFO, "module: %s %s %s d%lld in %.0f ms, cache %s",
                 module->was_cached ? "loaded" : "built", km_design_name(module->plan.design),
-                km_type_name(module->plan.spec.type), (long long)module->plan.spec.features, km_now_ms() - begin_ms,
-                module->was_cached ? "hit" : "miss");
+                km_type_name(module->plan.spec.type), (long long)module->plan.spec.features,
+                km_now_ms() - begin_ms, module->was_cached ? "hit" : "miss");
     return KM_OK;
 }
 

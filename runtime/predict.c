@@ -38,7 +38,8 @@ static void predict_free(predict *p) {
 static km_status check_features(const predict *p) {
     int64_t d = km_data_features(p->data);
     if (d == p->saved->d) return KM_OK;
-    return km_fail(p->err, KM_ERROR_DATA, "%s has %lld features but the model was fitted on %lld; choose the same columns",
+    return km_fail(p->err, KM_ERROR_DATA,
+                   "%s has %lld features but the model was fitted on %lld; choose the same columns",
                    km_data_name(p->data), (long long)d, (long long)p->saved->d);
 }
 
@@ -70,7 +71,8 @@ static km_status open_and_build(predict *p) {
     params.compiler = p->params->compiler;
     params.log = p->params->log;
     int device = p->params->device;
-    if (device == KM_DEVICE_AUTO) device = KM_HOST; // the data are read once: no device pays for the way there
+    if (device == KM_DEVICE_AUTO)
+        device = KM_HOST; // the data are read once: no device pays for the way there
     KM_TRY(km_device_open(&p->device, device, params.compiler, params.log, p->err));
     KM_TRY(make_plan(p));
     KM_TRY(km_source_emit(&p->source, &p->plan, NULL, p->err));
@@ -80,7 +82,8 @@ static km_status open_and_build(predict *p) {
 static km_status load(predict *p) {
     const km_backend *backend = p->device->backend;
     km_load_params params = {KM_SCALE_NONE, 1, p->saved->centre, p->saved->factor, p->params->log};
-    KM_TRY(backend->engine_create(&p->engine, p->module->kernels, p->params->threads, p->params->log, p->err));
+    KM_TRY(
+        backend->engine_create(&p->engine, p->module->kernels, p->params->threads, p->params->log, p->err));
     KM_TRY(km_data_stats_alloc(&p->stats, p->saved->d, p->err));
     return backend->load(p->engine, &p->stats, p->data, &params, p->err);
 }

@@ -24,12 +24,12 @@ typedef struct sweep {
     const km_seeds *seeds;
     const km_sweep_params *params;
     km_sweep_best *best;
-    km_slot_state *states;   // slots_count
-    int64_t *slot_restart;   // slots_count: who sits there; -1: nobody
-    int64_t *next_restart;   // clusters_count: the next one that waits
-    double *costs;           // clusters_count x restarts
-    double *centroids;       // scratch: the largest K x d
-    double *weights;         // scratch: the largest K
+    km_slot_state *states; // slots_count
+    int64_t *slot_restart; // slots_count: who sits there; -1: nobody
+    int64_t *next_restart; // clusters_count: the next one that waits
+    double *costs;         // clusters_count x restarts
+    double *centroids;     // scratch: the largest K x d
+    double *weights;       // scratch: the largest K
     int64_t members_done, members_count, passes;
 } sweep;
 
@@ -163,8 +163,12 @@ static void count_agreeing(sweep *s) {
 km_status km_sweep_run(km_engine *engine, km_sweep_best *best, int64_t *passes, const km_seeds *seeds,
                        const km_sweep_params *params, km_error *err) {
     km_status status;
-    sweep s = {.engine = engine, .backend = engine->backend, .spec = &engine->plan->spec, .seeds = seeds,
-               .params = params, .best = best};
+    sweep s = {.engine = engine,
+               .backend = engine->backend,
+               .spec = &engine->plan->spec,
+               .seeds = seeds,
+               .params = params,
+               .best = best};
     s.members_count = s.spec->clusters_count * params->restarts;
     KM_TRY_GOTO(sweep_alloc(&s, err));
     for (int64_t q = 0; q < s.spec->clusters_count; q++) best[q].restart = -1;
@@ -191,8 +195,8 @@ static int point_set_add(point_set *set, int64_t i) {
     return 1;
 }
 
-km_status km_seed_random(int64_t *indices, const km_data *data, int64_t restarts, int64_t picks, uint64_t seed,
-                         km_error *err) {
+km_status km_seed_random(int64_t *indices, const km_data *data, int64_t restarts, int64_t picks,
+                         uint64_t seed, km_error *err) {
     int64_t n = km_data_points(data), usable = n;
     const double *weights = km_data_weights(data);
     point_set set = {calloc((size_t)(n / 8 + 1), 1)};

@@ -7,30 +7,30 @@
 // Where the first centroids of a member come from: picks (indices of points, one chain of picks_count a
 // restart), or given rows of the clustered space.
 typedef struct km_seeds {
-    int64_t *indices;   // restarts x picks_count, or NULL
+    int64_t *indices; // restarts x picks_count, or NULL
     int64_t picks_count;
-    double *rows;       // NULL, or rows of the clustered space; K number q begins at row row_first[q]
+    double *rows; // NULL, or rows of the clustered space; K number q begins at row row_first[q]
     int64_t *row_first;
 } km_seeds;
 
 // The best restart of one K after the sweep.
 typedef struct km_sweep_best {
-    int64_t restart;         // -1: none yet
+    int64_t restart; // -1: none yet
     double cost;
     int64_t iterations;
     int32_t converged;
-    double *centroids;       // k x d, clustered space
+    double *centroids; // k x d, clustered space
     int64_t restarts_agreed;
 } km_sweep_best;
 
 typedef struct km_sweep_params {
     int64_t restarts;
     km_stop stop;
-    double total_square;     // of the data statistics: the scale of rounding in a cost
+    double total_square; // of the data statistics: the scale of rounding in a cost
     const km_log *log;
     int (*progress)(void *user, const km_progress *progress);
     void *progress_user;
-    double begin_ms;         // km_now_ms when the fit began, for the progress.
+    double begin_ms; // km_now_ms when the fit began, for the progress.
 } km_sweep_params;
 
 // Runs every member of the engine's plan. best[clusters_count] with centroids allocated by the caller.
@@ -38,7 +38,7 @@ km_status km_sweep_run(km_engine *engine, km_sweep_best *best, int64_t *passes, 
                        const km_sweep_params *params, km_error *err);
 
 // Random starts: for each restart `picks` different points of positive weight, drawn by (seed, restart, pick).
-km_status km_seed_random(int64_t *indices, const km_data *data, int64_t restarts, int64_t picks, uint64_t seed,
-                         km_error *err);
+km_status km_seed_random(int64_t *indices, const km_data *data, int64_t restarts, int64_t picks,
+                         uint64_t seed, km_error *err);
 
 #endif

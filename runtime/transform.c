@@ -8,8 +8,8 @@
 km_status km_data_stats_alloc(km_data_stats *stats, int64_t d, km_error *err) {
     double *arrays = calloc((size_t)(4 * d), sizeof *arrays);
     if (!arrays) return km_fail_memory(err, "the statistics of the data", 4 * d * (int64_t)sizeof *arrays);
-    *stats = (km_data_stats){.mean = arrays, .variance = arrays + d, .minimum = arrays + 2 * d,
-                             .maximum = arrays + 3 * d};
+    *stats = (km_data_stats){
+        .mean = arrays, .variance = arrays + d, .minimum = arrays + 2 * d, .maximum = arrays + 3 * d};
     return KM_OK;
 }
 

@@ -58,7 +58,8 @@ START_TEST(found_only_when_whole) {
 END_TEST
 
 START_TEST(least_recently_used_leave_first) {
-    km_cache_entry old = publish("old", 4000, 300), used = publish("used", 4000, 200), fresh = publish("new", 4000, 0);
+    km_cache_entry old = publish("old", 4000, 300), used = publish("used", 4000, 200),
+                   fresh = publish("new", 4000, 0);
     ck_assert_int_eq(km_cache_look_up(&used), 1); // marks it as used now
     km_cache_trim(dir, 9000, &fresh);
     ck_assert_int_eq(km_cache_look_up(&old), 0);

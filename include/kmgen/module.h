@@ -11,11 +11,11 @@ typedef struct km_module km_module;
 
 typedef struct km_module_params {
     int64_t size;
-    int device;            // CUDA ordinal, or KM_HOST. Default KM_HOST.
-    const char *cache_dir; // Holds sources, logs and binaries. Default NULL: nothing is kept.
+    int device;              // CUDA ordinal, or KM_HOST. Default KM_HOST.
+    const char *cache_dir;   // Holds sources, logs and binaries. Default NULL: nothing is kept.
     int64_t cache_bytes_max; // Least recently used entries leave above this. Default 1 GiB.
-    const char *compiler;  // C compiler of CPU modules. Default NULL: "cc", then "gcc", "clang".
-    const km_log *log;     // Default NULL, silent.
+    const char *compiler;    // C compiler of CPU modules. Default NULL: "cc", then "gcc", "clang".
+    const km_log *log;       // Default NULL, silent.
 } km_module_params;
 
 KM_API void km_module_params_init(km_module_params *params);

@@ -34,9 +34,9 @@ typedef struct km_device_facts {
     int64_t memory_bytes;           // Of the device; 0 unknown.
     double bandwidth_gbs;           // Memory read rate, 1e9 bytes/s.
     double clock_ghz;
-    double fp32_per_cycle;          // FP32 FMA lanes of one unit and cycle (sm_90: 128; AVX-512 core: 32).
+    double fp32_per_cycle; // FP32 FMA lanes of one unit and cycle (sm_90: 128; AVX-512 core: 32).
     double fp64_per_cycle;
-    int32_t has_compiler;           // NVRTC, or a C compiler that answers.
+    int32_t has_compiler; // NVRTC, or a C compiler that answers.
 } km_device_facts;
 
 KM_API void km_device_facts_init(km_device_facts *facts, km_target target);
@@ -63,13 +63,13 @@ typedef struct km_plan_number {
 typedef struct km_estimate {
     km_design design;
     int32_t feasible;
-    char reason[192];               // Why not feasible, or what bounds it.
+    char reason[192]; // Why not feasible, or what bounds it.
     double bytes_per_point;
-    double operations_per_point;    // Issued arithmetic instructions.
-    double memory_ns;               // Per point on the whole device, each pipe alone ...
+    double operations_per_point; // Issued arithmetic instructions.
+    double memory_ns;            // Per point on the whole device, each pipe alone ...
     double issue_ns;
     double tensor_ns;
-    double total_ns;                // ... and together.
+    double total_ns; // ... and together.
     int64_t registers_per_thread;
     int64_t shared_bytes_per_block;
 } km_estimate;
@@ -79,14 +79,14 @@ enum { KM_PLAN_NUMBERS_MAX = 32 };
 // Plain data; owned by whoever has it; free with km_plan_clear. Read-only after km_plan_make.
 typedef struct km_plan {
     int64_t size;
-    km_spec spec;                  // A copy: features and clusters are set, target has its architecture.
+    km_spec spec; // A copy: features and clusters are set, target has its architecture.
     km_device_facts facts;
-    int64_t points;                // n, or 0 when unknown.
+    int64_t points; // n, or 0 when unknown.
     int32_t weighted;
     int32_t track_labels;
     km_design design;
     char design_reason[192];
-    int64_t clusters_sum;          // S of one restart: the sum of the K list.
+    int64_t clusters_sum; // S of one restart: the sum of the K list.
     km_plan_number numbers[KM_PLAN_NUMBERS_MAX];
     int64_t numbers_count;
     km_estimate estimates[KM_DESIGN_COUNT]; // Indexed by km_design; those of the other target are empty.
@@ -97,7 +97,8 @@ KM_API void km_plan_clear(km_plan *plan);
 
 // Decides every number. The spec must have features and clusters. KM_ERROR_PLAN when what the user fixed
 // cannot be had; the text names the number and the limit.
-KM_API km_status km_plan_make(km_plan *plan, const km_spec *spec, const km_plan_params *params, km_error *err);
+KM_API km_status km_plan_make(km_plan *plan, const km_spec *spec, const km_plan_params *params,
+                              km_error *err);
 
 // A number by its name in gen/params.h; -1 where the plan has none of that name.
 KM_API int64_t km_plan_get(const km_plan *plan, const char *name);
@@ -115,9 +116,9 @@ KM_API km_status km_plan_explain(char **out, const km_plan *plan, km_error *err)
 typedef struct km_source {
     int64_t size;
     char *text;
-    int64_t text_size;        // Bytes without the final zero.
+    int64_t text_size;               // Bytes without the final zero.
     char file_name[KM_NAME_MAX + 8]; // NAME.cu or NAME.c
-    km_plan plan;             // A copy of what it was emitted from.
+    km_plan plan;                    // A copy of what it was emitted from.
 } km_source;
 
 KM_API void km_source_init(km_source *source);
@@ -125,7 +126,8 @@ KM_API void km_source_clear(km_source *source);
 
 // Emits the plan's text: byte-identical each time. `templates_dir` reads templates from a folder instead of
 // the embedded ones (to try an edit without a build); default NULL. KM_ERROR_INTERNAL names template:line.
-KM_API km_status km_source_emit(km_source *source, const km_plan *plan, const char *templates_dir, km_error *err);
+KM_API km_status km_source_emit(km_source *source, const km_plan *plan, const char *templates_dir,
+                                km_error *err);
 
 KM_END
 #endif

@@ -27,7 +27,7 @@ typedef enum km_criterion {
 #define KM_CRITERION_ENUM(name, title, best) KM_CRITERION_##name,
     KM_CRITERIA(KM_CRITERION_ENUM)
 #undef KM_CRITERION_ENUM
-    KM_CRITERION_COUNT
+        KM_CRITERION_COUNT
 } km_criterion;
 
 KM_API const char *km_criterion_name(km_criterion criterion);  // "calinski_harabasz"
@@ -70,8 +70,8 @@ typedef struct km_selection {
     char reason[256];                  // One sentence.
 } km_selection;
 
-KM_API km_status km_select(km_selection *out, const km_score_input *models, const double *scores, int64_t count,
-                           km_criterion criterion, km_error *err);
+KM_API km_status km_select(km_selection *out, const km_score_input *models, const double *scores,
+                           int64_t count, km_criterion criterion, km_error *err);
 
 KM_END
 #endif
