@@ -72,12 +72,13 @@ n, d = int(sys.argv[2]), int(sys.argv[3])
 a = array.array("f", (random.gauss((i // d) % 7, 0.5) for i in range(n * d)))
 a.tofile(open(sys.argv[1], "wb"))' "$1" "$2" "$3"
 }
-npy() { # FILE HEADER-DICT PAYLOAD-BYTES: a version 1.0 file with any header
+npy() { # FILE DESCR SHAPE: a version 1.0 file that claims this, with 64 bytes of values
     python '
 import struct, sys
 h = sys.argv[2].encode()
 h += b" " * (-(len(h) + 11) % 64) + b"\n"
-open(sys.argv[1], "wb").write(b"\x93NUMPY\1\0" + struct.pack("<H", len(h)) + h + b"\0" * int(sys.argv[3]))' "$1" "$2" "$3"
+b = b"\x93NUMPY\1\0" + struct.pack("<H", len(h)) + h + bytes(64)
+open(sys.argv[1], "wb").write(b)' "$1" "{'descr': '$2', 'fortran_order': False, 'shape': $3, }"
 }
 
 usage() {
@@ -334,17 +335,17 @@ npy("../in/nan.npy", [1, 2, 3, 4, 5, float("nan"), 7, 8], 4, 2)
 npy("../in/whole.npy", range(8), 4, 2)'
     bad 'nan.npy.*row 3.*column 2' "$work/in/nan.npy" -k 2
     head -c 130 "$work/in/whole.npy" >"$work/in/short.npy"
-    bad 'short.npy' "$work/in/short.npy" -k 2
+    bad 'short.npy is cut short' "$work/in/short.npy" -k 2
     head -c 9 "$work/in/whole.npy" >"$work/in/shorter.npy"
     bad 'shorter.npy' "$work/in/shorter.npy" -k 2
-    npy "$work/in/huge.npy" "{'descr': '<f8', 'fortran_order': False, 'shape': (4611686018427387904, 4611686018427387904), }" 64
-    bad 'huge.npy' "$work/in/huge.npy" -k 2
-    npy "$work/in/wide.npy" "{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999999999999999, 2), }" 64
-    bad 'wide.npy' "$work/in/wide.npy" -k 2
-    npy "$work/in/negative.npy" "{'descr': '<f8', 'fortran_order': False, 'shape': (-4, 2), }" 64
-    bad 'negative.npy' "$work/in/negative.npy" -k 2
-    npy "$work/in/object.npy" "{'descr': '|O', 'fortran_order': False, 'shape': (4, 2), }" 64
-    bad 'object.npy' "$work/in/object.npy" -k 2
+    npy "$work/in/huge.npy" '<f8' '(4611686018427387904, 4)'
+    bad 'huge.npy.*(cut short|too large|overflow|63 bits|more than)' "$work/in/huge.npy" -k 2
+    npy "$work/in/wide.npy" '<f8' '(99999999999999999999999, 2)'
+    bad 'wide.npy.*does not fit 63 bits' "$work/in/wide.npy" -k 2
+    npy "$work/in/negative.npy" '<f8' '(-4, 2)'
+    bad 'negative.npy.*shape' "$work/in/negative.npy" -k 2
+    npy "$work/in/object.npy" '|O' '(4, 2)'
+    bad 'object.npy.*dtype' "$work/in/object.npy" -k 2
     head -c 63 "$work/in/whole.npy" >"$work/in/odd.f32"
     run 2 fit "$work/in/odd.f32" -k 2
     in_stderr '--features'
@@ -458,7 +459,7 @@ outputs() {
 
 cache() {
     local arguments=(fit "$iris" -k 2..5 --target cpu --set design=lanes --json - -q)
-    "$kmgen" "${arguments[@]}" >"$work/stdout" 2>"$work/stderr" || ! grep -E 'C compiler|not built in' "$work/stderr" || exit 77
+    command -v cc >/dev/null || exit 77 # nothing is compiled, so nothing is cached
     run 0 "${arguments[@]}"
     cp "$work/stdout" "$work/first.json"
     local binary
