@@ -82,8 +82,8 @@ static void add_estimate(km_text *out, const km_plan *plan, const km_estimate *e
     km_text_printf(out, "%9.4g%12.5g%11.3g%11.3g%11.3g%11.3g  %-8s", e->bytes_per_point,
                    e->operations_per_point, pass_ms(plan, e->memory_ns), pass_ms(plan, e->issue_ns),
                    pass_ms(plan, e->tensor_ns), pass_ms(plan, e->total_ns), bound_of(e));
-    km_text_printf(out, "%s%s%s\n", e->design == plan->design ? "chosen" : "", e->reason[0] ? ", " : "",
-                   e->reason);
+    int chosen = e->design == plan->design, reasoned = e->reason[0] != 0;
+    km_text_printf(out, "%s%s%s\n", chosen ? "chosen" : "", chosen && reasoned ? ", " : "", e->reason);
 }
 
 void km_explain_estimates(km_text *out, const km_plan *plan) {
@@ -107,18 +107,27 @@ static void add_memory(km_text *out, const km_plan *plan, const char *what, doub
     km_text_printf(out, "%-*s%*s\n", NAME_WIDTH + 10, what, VALUE_WIDTH + 5, bytes);
 }
 
+// Bytes of one point's labels in one copy of the slots: CPU labels are as wide as their own K needs.
+static double label_bytes(const km_spec *spec) {
+    int64_t narrow = 0, count = spec->clusters_count;
+    for (int64_t i = 0; i < count; i++) narrow += spec->clusters[i] <= 256;
+    if (spec->target.kind == KM_TARGET_CUDA && narrow < count) narrow = 0;
+    return (double)(2 * count - narrow);
+}
+
 void km_explain_memory(km_text *out, const km_plan *plan) {
     const km_spec *spec = &plan->spec;
     double value = spec->type == KM_FLOAT64 ? 8 : 4;
     int64_t copies = km_plan_get(plan, "restarts_in_flight");
     if (copies < 1) copies = 1;
-    int32_t largest = spec->clusters[spec->clusters_count - 1];
-    double label = largest <= 256 ? 1 : 2;
+    // On a CPU labels stay between passes, so that only points that move are added and taken away.
+    int is_cuda = spec->target.kind == KM_TARGET_CUDA, keeps_labels = plan->track_labels || !is_cuda;
     km_text_puts(out, "memory that grows with the points:\n");
     add_memory(out, plan, "  points", value * (double)spec->features);
-    if (plan->weighted) add_memory(out, plan, "  weights", value);
-    if (plan->track_labels)
-        add_memory(out, plan, "  labels between passes", label * (double)(copies * spec->clusters_count));
+    if (plan->weighted) add_memory(out, plan, "  weights", is_cuda ? 8 + value : 8);
+    if (keeps_labels) add_memory(out, plan, "  labels between passes", label_bytes(spec) * (double)copies);
+    if (plan->design == KM_DESIGN_SHARED)
+        add_memory(out, plan, "  labels within a pass", 2 * (double)(copies * spec->clusters_count));
     add_memory(out, plan, "  seeding, for each restart", value);
     add_memory(out, plan, "  labels of one K, on request", 4);
 }
