@@ -180,8 +180,20 @@ def contestants_of(job, paths, args, folder):
     return found
 
 
+def busy_seconds():
+    """Processor seconds since the system started, by everyone and by this script with its ended workers."""
+    try:
+        with open("/proc/stat") as stat:
+            fields = [int(field) for field in stat.readline().split()[1:9]]
+    except OSError:
+        return None
+    everyone = (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")  # less idle and waiting
+    return everyone, sum(os.times()[:4])
+
+
 def row_run(name, job, args, folder):
     paths = data_make(folder, job, args.n)
+    before, begin = busy_seconds(), time.perf_counter()
     contestants = []
     for title, command, threads in contestants_of(job, paths, args, folder):
         contestant = Contestant(title, command, threads)
@@ -192,8 +204,13 @@ def row_run(name, job, args, folder):
             contestant.turn()
     for contestant in contestants:
         contestant.close()
+    after, wall = busy_seconds(), time.perf_counter() - begin
+    others = None
+    if before and after:
+        others = max(0.0, (after[0] - before[0] - (after[1] - before[1])) / wall)
     times = {c.name: statistics.median(c.times) for c in contestants}
-    out = dict(row=name, title=job["title"], n=args.n, d=job["d"], clusters=job["clusters"], median_ms=times,
+    out = dict(row=name, title=job["title"], n=args.n, d=job["d"], clusters=job["clusters"],
+               cores_taken_by_others=others, median_ms=times,
                all_ms={c.name: c.times for c in contestants}, last={c.name: c.last for c in contestants}, ratios={})
     for peer in job["peers"]:
         best = min(ms for title, ms in times.items() if title.split("-")[0] == peer)
@@ -220,7 +237,9 @@ def versions():
 
 def row_print(result):
     times, last = result["median_ms"], result["last"]
-    print(f"\n{result['row']}: {result['title']}, n={result['n']:,}")
+    others = result["cores_taken_by_others"]
+    load = "" if others is None or others < 0.1 else f"   UNDER LOAD: other programs took {others:.1f} cores"
+    print(f"\n{result['row']}: {result['title']}, n={result['n']:,}{load}")
     for name, ms in times.items():
         spread = result["all_ms"][name]
         parts = ""
@@ -294,7 +313,6 @@ def main():
     for name in names:
         with tempfile.TemporaryDirectory(prefix="kmgen-bench-") as folder:
             result = row_run(name, ROWS[name], args, folder)
-        result["load"] = os.getloadavg()[0]
         report["rows"].append(result)
         row_print(result)
         if args.json:
