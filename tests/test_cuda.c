@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: MIT
+// The CUDA engine beyond what test_backend.c asks of every backend: errors without a device or compiler, shapes that
+// take the engine's other paths, agreement with the CPU backend, and the same bits every time.
+//
+// Exits 77 (skipped) where there is no CUDA device, after the tests that need none.
+#include "../runtime/cuda/cuda.h"
+#include "../runtime/file.h"
+#include "reference.h"
+#include "rig.h"
+#include <check.h>
+#include <ftw.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char folder[] = "/tmp/kmgen-test-XXXXXX";
+
+// Without a device --------------------------------------------------------------------------------------------
+
+START_TEST(missing_devices_are_named) {
+    km_error err = {{0}};
+    km_device *device = NULL;
+    int count = km_backend_cuda.device_count();
+    ck_assert_int_ge(count, 0);
+    ck_assert_int_eq(km_backend_cuda.device_open(&device, count, NULL, NULL, &err), KM_ERROR_DEVICE);
+    ck_assert_ptr_null(device);
+    ck_assert_ptr_nonnull(strstr(err.text, count ? "this machine has" : "no CUDA device"));
+}
+END_TEST
+
+START_TEST(compiler_errors_name_file_and_line) {
+    km_nvrtc nvrtc;
+    km_error err = {{0}};
+    char source[256], binary[256], log[256], *text = NULL;
+    int64_t size;
+    if (km_nvrtc_open(&nvrtc, NULL, 0, &err) != KM_OK) {
+        ck_assert_ptr_nonnull(strstr(err.text, "pip install nvidia-cuda-nvrtc"));
+        return; // no NVRTC on this machine: its absence is what can be tested
+    }
+    static const char wrong[] =
+        "extern \"C\" __global__ void km_empty() {}\n__device__ int f() { return dif; }\n";
+    static const char right[] = "extern \"C\" __global__ void km_empty() {}\n";
+    snprintf(source, sizeof source, "%s/source.cu", folder);
+    snprintf(binary, sizeof binary, "%s/source.cubin", folder);
+    snprintf(log, sizeof log, "%s/source.log", folder);
+    RIG_MUST(km_file_write(source, wrong, (int64_t)strlen(wrong), &err), &err);
+    ck_assert_int_eq(km_nvrtc_compile(&nvrtc, 90, source, binary, log, &err), KM_ERROR_COMPILE);
+    ck_assert_msg(strstr(err.text, source) && strstr(err.text, "line 2: identifier \"dif\" is undefined") &&
+                      strstr(err.text, log),
+                  "\"%s\"", err.text);
+    err.text[0] = 0;
+    RIG_MUST(km_file_write(source, right, (int64_t)strlen(right), &err), &err);
+    RIG_MUST(km_nvrtc_compile(&nvrtc, 90, source, binary, log, &err), &err);
+    RIG_MUST(km_file_read(&text, &size, log, 0, &err), &err);
+    ck_assert_ptr_nonnull(strstr(text, "0 bytes spill stores")); // registers and spills are in the log
+    free(text);
+    km_nvrtc_close(&nvrtc);
+}
+END_TEST
+
+// On a device -------------------------------------------------------------------------------------------------
+
+static void open_rig(rig *r, km_type type, int64_t d, const char *clusters, int weighted, int64_t in_flight) {
+    rig_params params = {.type = type,
+                         .d = d,
+                         .clusters = clusters,
+                         .weighted = weighted,
+                         .in_flight = in_flight,
+                         .cache_dir = folder};
+    ck_assert(rig_build(r, rig_variant_find("cuda-shared"), &params));
+}
+
+static void open_host(rig *r, km_type type, int64_t d, const char *clusters, int weighted) {
+    rig_params params = {
+        .type = type, .d = d, .clusters = clusters, .weighted = weighted, .cache_dir = folder};
+    ck_assert(rig_build(r, rig_variant_find("cpu-portable"), &params));
+}
+
+START_TEST(facts_are_read) {
+    km_error err = {{0}};
+    km_device *device;
+    RIG_MUST(km_backend_cuda.device_open(&device, 0, NULL, NULL, &err), &err);
+    const km_device_facts *facts = &device->facts;
+    ck_assert_int_eq(facts->target.kind, KM_TARGET_CUDA);
+    ck_assert_int_ge(facts->target.arch, 50);
+    ck_assert_int_gt(facts->units, 0);
+    ck_assert_int_ge(facts->shared_bytes_per_block, 48 << 10);
+    ck_assert_double_gt(facts->bandwidth_gbs, 10);
+    ck_assert_double_gt(facts->clock_ghz, 0.3);
+    ck_assert_int_gt(facts->memory_bytes, 1 << 28);
+    km_backend_cuda.device_close(&device);
+    ck_assert_ptr_null(device);
+}
+END_TEST
+
+// More features than a block has threads, rows that end inside a staging buffer.
+START_TEST(wide_rows_come_home) {
+    rig r;
+    open_rig(&r, KM_FLOAT32, 1000, "3", 0, 0);
+    ref_data points = ref_blobs(5003, 1000, 3, 1.0, 5, KM_FLOAT32);
+    rig_load(&r, &points, 0, KM_SCALE_STANDARD); // compares every value
+    double *mean = calloc(1000, sizeof *mean);
+    ref_mean_variance(mean, &points);
+    for (int f = 0; f < 1000; f++)
+        ck_assert_double_eq_tol(r.stats.mean[f], mean[f], 1e-12 * (1 + fabs(mean[f])));
+    free(mean);
+    rig_close(&r);
+    ref_data_free(&points);
+}
+END_TEST
+
+// Doubles keep the digits that float32 lacks until they are centred; columns may be strided.
+START_TEST(doubles_are_centred_before_they_are_rounded) {
+    enum { N = 4099, D = 3 };
+    rig r;
+    km_error err = {{0}};
+    double *x = malloc(sizeof(double) * N * D * 2), rows[D];
+    for (int64_t i = 0; i < N * D * 2; i++) x[i] = 1e9 + (double)(i % 1009) / 1024;
+    open_rig(&r, KM_FLOAT32, D, "2", 0, 0);
+    for (int strided = 0; strided < 2; strided++) {
+        int64_t row_stride = strided ? 2 * D : 0, column_stride = strided ? 2 : 0;
+        RIG_MUST(km_data_from_memory(&r.data, x, N, D, KM_FLOAT64, row_stride, column_stride, NULL, &err),
+                 &err);
+        RIG_MUST(r.variant->backend->engine_create(&r.engine, r.module->kernels, 0, NULL, &err), &err);
+        RIG_MUST(km_data_stats_alloc(&r.stats, D, &err), &err);
+        r.load = (km_load_params){.centre = calloc(D, 8), .factor = calloc(D, 8)};
+        RIG_MUST(r.engine->backend->load(r.engine, &r.stats, r.data, &r.load, &err), &err);
+        for (int64_t i = 0; i < N; i += 97) {
+            RIG_MUST(r.engine->backend->rows(r.engine, rows, &i, 1, &err), &err);
+            for (int64_t f = 0; f < D; f++) {
+                double value = strided ? x[i * 2 * D + 2 * f] : x[i * D + f];
+                ck_assert_double_eq(rows[f], (double)(float)(value - r.load.centre[f]));
+            }
+        }
+        rig_unload(&r);
+    }
+    free(x);
+    rig_close(&r);
+}
+END_TEST
+
+// The same chains as the CPU backend, many at once, over several fixed blocks.
+START_TEST(seeds_equal_the_cpu) {
+    enum { CHAINS = 33, PICKS = 12 };
+    int weighted = _i % 2;
+    km_type type = _i / 2 ? KM_FLOAT32 : KM_FLOAT64;
+    rig device, host;
+    km_error err = {{0}};
+    int64_t picks[2][CHAINS * PICKS], different = 0;
+    open_rig(&device, type, 5, "12", weighted, 0);
+    open_host(&host, type, 5, "12", weighted);
+    ref_data points = ref_blobs(200003, 5, 9, 2.0, 11, type);
+    if (weighted) ref_weigh(&points, 4);
+    rig *both[] = {&device, &host};
+    for (int b = 0; b < 2; b++) {
+        rig_load(both[b], &points, 0, KM_SCALE_NONE);
+        RIG_MUST(both[b]->engine->backend->seed_plusplus(both[b]->engine, picks[b], 3, CHAINS, PICKS, 7, NULL,
+                                                         NULL, &err),
+                 &err);
+    }
+    // Sums in float32 distances may differ in the last digit: a chain may part where a draw falls between two points.
+    for (int c = 0; c < CHAINS; c++)
+        different += memcmp(picks[0] + c * PICKS, picks[1] + c * PICKS, PICKS * 8) != 0;
+    ck_assert_int_le(different, type == KM_FLOAT32 ? 1 : 0);
+    rig_close(&device);
+    rig_close(&host);
+    ref_data_free(&points);
+}
+END_TEST
+
+static km_finish_member member_of(int64_t k, const double *centroids, int64_t n) {
+    return (km_finish_member){.k = k,
+                              .centroids = centroids,
+                              .counts = calloc((size_t)k, 8),
+                              .weights = calloc((size_t)k, 8),
+                              .sse = calloc((size_t)k, 8),
+                              .distance = calloc((size_t)k, 8),
+                              .margin = calloc((size_t)k, 8),
+                              .labels = calloc((size_t)n, 4)};
+}
+
+static void member_free(km_finish_member *member) {
+    free(member->counts);
+    free(member->weights);
+    free(member->sse);
+    free(member->distance);
+    free(member->margin);
+    free(member->labels);
+}
+
+// More clusters than shared memory holds sums of, more blocks than one, and small ones beside: the CPU's bits.
+START_TEST(finish_has_the_bits_of_the_cpu) {
+    enum { N = 150001, D = 6, K = 1500 };
+    static const int64_t ks[] = {1, 7, K};
+    rig device, host;
+    km_error err = {{0}};
+    open_rig(&device, KM_FLOAT32, D, "1,7,1500", 1, 0);
+    open_host(&host, KM_FLOAT32, D, "1,7,1500", 1);
+    ref_data points = ref_uniform(N, D, 3, KM_FLOAT32);
+    ref_weigh(&points, 8);
+    rig *both[] = {&device, &host};
+    km_finish_member members[2][3];
+    double *centroids = malloc(sizeof(double) * K * D);
+    int64_t *indices = malloc(sizeof(int64_t) * K);
+    for (int64_t j = 0; j < K; j++) indices[j] = j * 97;
+    for (int b = 0; b < 2; b++) {
+        rig_load(both[b], &points, 0, KM_SCALE_NONE);
+        if (b == 0) RIG_MUST(device.engine->backend->rows(device.engine, centroids, indices, K, &err), &err);
+        for (int m = 0; m < 3; m++) members[b][m] = member_of(ks[m], centroids, N);
+        RIG_MUST(both[b]->engine->backend->finish(both[b]->engine, members[b], 3, &err), &err);
+    }
+    for (int m = 0; m < 3; m++) {
+        size_t bytes = (size_t)ks[m] * 8;
+        ck_assert_int_eq(memcmp(members[0][m].counts, members[1][m].counts, bytes), 0);
+        ck_assert_int_eq(memcmp(members[0][m].weights, members[1][m].weights, bytes), 0);
+        ck_assert_int_eq(memcmp(members[0][m].sse, members[1][m].sse, bytes), 0);
+        ck_assert_int_eq(memcmp(members[0][m].distance, members[1][m].distance, bytes), 0);
+        ck_assert_int_eq(memcmp(members[0][m].margin, members[1][m].margin, bytes), 0);
+        ck_assert_int_eq(memcmp(members[0][m].labels, members[1][m].labels, sizeof(int32_t) * N), 0);
+        for (int b = 0; b < 2; b++) member_free(&members[b][m]);
+    }
+    free(centroids);
+    free(indices);
+    rig_close(&device);
+    rig_close(&host);
+    ref_data_free(&points);
+}
+END_TEST
+
+// Every slot of a full pass, to the end, twenty times: the same bits.
+START_TEST(runs_have_the_same_bits) {
+    enum { D = 4, K = 8, SLOTS = 9, N = 70001 };
+    const km_stop stop = {.shift_max = 1e-6, .iterations_max = 40};
+    rig r;
+    km_error err = {{0}};
+    open_rig(&r, KM_FLOAT32, D, "2,5,8", 0, 3);
+    ref_data points = ref_blobs(N, D, 8, 2.0, 9, KM_FLOAT32);
+    rig_load(&r, &points, 0, KM_SCALE_NONE);
+    ck_assert_int_eq(r.engine->slots_count, SLOTS);
+    double first[SLOTS][K * D], now[K * D], weights[K];
+    for (int run = 0; run < 20; run++) {
+        int64_t picks[3 * K];
+        km_slot_state states[SLOTS];
+        RIG_MUST(r.engine->backend->seed_plusplus(r.engine, picks, 0, 3, K, 1, NULL, NULL, &err), &err);
+        for (int64_t slot = 0; slot < SLOTS; slot++) {
+            RIG_MUST(r.engine->backend->rows(r.engine, now, picks + slot / 3 * K, rig_slot_clusters(&r, slot),
+                                             &err),
+                     &err);
+            RIG_MUST(r.engine->backend->slot_start(r.engine, slot, now, &err), &err);
+        }
+        rig_run_all(&r, states, &stop);
+        for (int64_t slot = 0; slot < SLOTS; slot++) {
+            size_t bytes = (size_t)rig_slot_clusters(&r, slot) * D * sizeof(double);
+            RIG_MUST(r.engine->backend->slot_read(r.engine, slot, now, weights, &err), &err);
+            if (run == 0) memcpy(first[slot], now, bytes);
+            ck_assert_int_eq(memcmp(first[slot], now, bytes), 0);
+        }
+    }
+    rig_close(&r);
+    ref_data_free(&points);
+}
+END_TEST
+
+// More empty clusters than are looked for between two looks of the host: each gets a point of its own.
+START_TEST(many_empty_clusters_are_filled) {
+    enum { D = 2, K = 200, N = 5003 };
+    const km_stop stop = {.iterations_max = 50};
+    rig r;
+    km_error err = {{0}};
+    open_rig(&r, KM_FLOAT64, D, "200", 0, 1);
+    ref_data points = ref_uniform(N, D, 2, KM_FLOAT64);
+    rig_load(&r, &points, 0, KM_SCALE_NONE);
+    double *centroids = calloc(K * D, sizeof *centroids), *weights = calloc(K, sizeof *weights);
+    for (int j = 1; j < K; j++) centroids[j * D] = 1e6 + j; // all but the first are far from every point
+    km_slot_state state;
+    RIG_MUST(r.engine->backend->slot_start(r.engine, 0, centroids, &err), &err);
+    rig_run_all(&r, &state, &stop);
+    RIG_MUST(r.engine->backend->slot_read(r.engine, 0, centroids, weights, &err), &err);
+    for (int j = 0; j < K; j++) ck_assert_double_gt(weights[j], 0);
+    free(centroids);
+    free(weights);
+    rig_close(&r);
+    ref_data_free(&points);
+}
+END_TEST
+
+static SRunner *runner_of(int with_device) {
+    Suite *suite = suite_create(with_device ? "cuda" : "cuda, without a device");
+    TCase *tests = tcase_create(with_device ? "device" : "no device");
+    tcase_set_timeout(tests, 300);
+    if (!with_device) {
+        tcase_add_test(tests, missing_devices_are_named);
+        tcase_add_test(tests, compiler_errors_name_file_and_line);
+    } else {
+        tcase_add_test(tests, facts_are_read);
+        tcase_add_test(tests, wide_rows_come_home);
+        tcase_add_test(tests, doubles_are_centred_before_they_are_rounded);
+        tcase_add_loop_test(tests, seeds_equal_the_cpu, 0, 4);
+        tcase_add_test(tests, finish_has_the_bits_of_the_cpu);
+        tcase_add_test(tests, runs_have_the_same_bits);
+        tcase_add_test(tests, many_empty_clusters_are_filled);
+    }
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK); // a CUDA context does not outlive a fork
+    return runner;
+}
+
+static int run_tests(int with_device) {
+    SRunner *runner = runner_of(with_device);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed;
+}
+
+static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *place) {
+    (void)info, (void)kind, (void)place;
+    return remove(path);
+}
+
+int main(void) {
+    if (!mkdtemp(folder)) return 99;
+    int failed = run_tests(0), devices = km_backend_cuda.device_count();
+    if (!failed && devices) failed = run_tests(1);
+    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    if (failed) return 1;
+    if (!devices) printf("skipped: no CUDA device\n");
+    return devices ? 0 : 77;
+}
