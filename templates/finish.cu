@@ -83,9 +83,53 @@ __device__ __forceinline__ finish_point finish_load(const km_assign_args &args, 
     return point;
 }
 
-// One warp a (block, member): partial[block][row of the member + j][KM_FINISH_SUMS]. The 32 points in hand are
-// grouped by label; the first lane of each label adds them in index order, so no two lanes touch one row. The rows
-// of small K are in dynamic shared memory, others are added in place.
+// The sums of up to 32 x SETS clusters of one block, lane by lane in registers: every lane looks at every point, in
+// index order, and adds those of its own clusters.
+template <int SETS>
+__device__ __forceinline__ void finish_by_lane(double *out, const km_assign_args &args, const double *weights,
+                                               int member, int k, long long first, long long end) {
+    __shared__ double values[32][4];
+    __shared__ int labels[32];
+    const int lane = threadIdx.x;
+    double sums[SETS][KM_FINISH_SUMS] = {};
+    finish_point next = finish_load(args, weights, member, first + lane, end);
+    for (long long base = first; base < end; base += 32) {
+        labels[lane] = next.label;
+        values[lane][0] = next.weight;
+        values[lane][1] = next.sse;
+        values[lane][2] = next.distance;
+        values[lane][3] = next.margin;
+        __syncwarp();
+        next = finish_load(args, weights, member, base + 32 + lane, end);
+#pragma unroll
+        for (int i = 0; i < 32; i++)
+#pragma unroll
+            for (int set = 0; set < SETS; set++)
+                if (labels[i] == lane + 32 * set) {
+                    sums[set][KM_FINISH_COUNT] += 1.0;
+                    //@ if weighted
+                    sums[set][KM_FINISH_WEIGHT] = __dadd_rn(sums[set][KM_FINISH_WEIGHT], values[i][0]);
+                    //@ end
+                    sums[set][KM_FINISH_SSE] = __dadd_rn(sums[set][KM_FINISH_SSE], values[i][1]);
+                    sums[set][KM_FINISH_DISTANCE] = __dadd_rn(sums[set][KM_FINISH_DISTANCE], values[i][2]);
+                    sums[set][KM_FINISH_MARGIN] = __dadd_rn(sums[set][KM_FINISH_MARGIN], values[i][3]);
+                }
+        __syncwarp();
+    }
+#pragma unroll
+    for (int set = 0; set < SETS; set++) {
+        //@ if not weighted
+        sums[set][KM_FINISH_WEIGHT] = sums[set][KM_FINISH_COUNT]; // every point weighs 1
+        //@ end
+#pragma unroll
+        for (int number = 0; number < KM_FINISH_SUMS; number++)
+            if (lane + 32 * set < k) out[(lane + 32 * set) * KM_FINISH_SUMS + number] = sums[set][number];
+    }
+}
+
+// One warp a (block, member): partial[block][row of the member + j][KM_FINISH_SUMS]. Many clusters: the 32 points in
+// hand are grouped by label; the first lane of each label adds them in index order, so no two lanes touch one row. The
+// rows are in dynamic shared memory where they fit, others are added in place.
 extern "C" __global__ void __launch_bounds__(32)
     km_finish_blocks(const __grid_constant__ km_assign_args args, const double *weights, double *partial,
                      long long rows_count, int in_shared) {
@@ -95,6 +139,14 @@ extern "C" __global__ void __launch_bounds__(32)
     const long long first = blockIdx.x * (long long)KM_BLOCK_POINTS;
     const long long end = first + KM_BLOCK_POINTS < args.count ? first + KM_BLOCK_POINTS : args.count;
     double *out = partial + (blockIdx.x * rows_count + args.rows[member]) * KM_FINISH_SUMS;
+    if (k <= 32) {
+        finish_by_lane<1>(out, args, weights, member, k, first, end);
+        return;
+    }
+    if (k <= 64) {
+        finish_by_lane<2>(out, args, weights, member, k, first, end);
+        return;
+    }
     double *sums = in_shared ? finish_memory : out;
     for (int at = lane; at < k * KM_FINISH_SUMS; at += 32) sums[at] = 0.0;
     finish_point next = finish_load(args, weights, member, first + lane, end);

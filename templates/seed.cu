@@ -5,9 +5,13 @@
 // would leave. Nothing goes through the host.
 
 constexpr int SEED_ROWS = KM_CANDIDATES_MAX + 1, SEED_POINTS = KM_UNIT_POINTS / KM_THREADS;
-// Features of a point held in registers at a time; rows of candidates are kept in shared memory where they fit.
-constexpr int SEED_CHUNK = D <= 16 ? int(D) : int(32 / sizeof(km_real));
+// Rows of candidates are kept in shared memory where they fit. Points of few features are held in registers, several a
+// thread, so that a candidate is fetched once for all of them; longer ones are read chunk by chunk.
 constexpr bool SEED_STAGED = SEED_ROWS * D * sizeof(km_real) <= 32768;
+constexpr int SEED_GROUP = D * sizeof(km_real) <= 32 ? 4 : D * sizeof(km_real) <= 64 ? 2 : 1;
+constexpr bool SEED_WHOLE = D <= 16;
+constexpr km_real SEED_FAR = sizeof(km_real) == 4 ? (km_real)3.4028234e38 : (km_real)1.7976931348623157e308;
+constexpr int SEED_CHUNK = SEED_WHOLE ? int(D) : int(32 / sizeof(km_real));
 
 __device__ __forceinline__ unsigned long long seed_mix(unsigned long long z) {
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -181,39 +185,104 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
         args.candidates[(pick % 2 * args.chains + chain) * KM_CANDIDATES_MAX + candidate] = drawn;
 }
 
-// Adds to sums[c] what the point would cost with candidate c: w times the smaller of its distances to what was picked
-// before and to the candidate. rows[0] is the last pick, rows[1 + c] candidate c.
-__device__ __forceinline__ void seed_point(double *sums, const km_real *x, const km_real *const *rows,
-                                           km_real *nearest, double weight, long long pick, int candidates) {
-    km_real square[SEED_ROWS];
+// What one chain needs in a pass.
+struct seed_chain {
+    const km_real *staged;  // in shared memory: row 0 the last pick, row 1 + c candidate c; or
+    const long long *point; // in shared memory: the points that they are
+    km_real *nearest;
+    int candidates;
+};
+
+// Squared distances of a thread's points to row `c` of the chain.
+__device__ __forceinline__ void seed_distances(km_real *square, const km_real (*x)[SEED_CHUNK], const km_real *row,
+                                               int first) {
 #pragma unroll
-    for (int c = 0; c < SEED_ROWS; c++) square[c] = 0;
-    for (int f = 0; f < D; f += SEED_CHUNK) {
-        km_real here[SEED_CHUNK];
+    for (int g = 0; g < SEED_CHUNK; g++)
+        if (first + g < D) {
+            const km_real y = row[first + g];
 #pragma unroll
-        for (int g = 0; g < SEED_CHUNK; g++) here[g] = f + g < D ? x[f + g] : 0;
+            for (int p = 0; p < SEED_GROUP; p++) {
+                const km_real t = x[p][g] - y;
+                square[p] = fma(t, t, square[p]);
+            }
+        }
+}
+
+__device__ __forceinline__ const km_real *seed_row(const km_seed_args &args, const seed_chain &chain, int c) {
+    return SEED_STAGED ? chain.staged + c * D : (const km_real *)args.points + chain.point[c] * D;
+}
+
+// A whole point, fetched by the widest loads that its place allows.
+constexpr int SEED_ALIGN = D * sizeof(km_real) % 16 == 0 ? 16 : D * sizeof(km_real) % 8 == 0 ? 8 : int(sizeof(km_real));
+struct __align__(SEED_ALIGN) seed_row_of {
+    km_real at[SEED_CHUNK];
+};
+
+// Features f ... of a thread's points; beyond the last point, of point 0.
+__device__ __forceinline__ void seed_load(km_real (*x)[SEED_CHUNK], const km_seed_args &args, long long first, int f) {
 #pragma unroll
-        for (int c = 0; c < SEED_ROWS; c++) {
-            if (c > candidates) break;
-            const km_real *row = rows[c] + f;
+    for (int p = 0; p < SEED_GROUP; p++) {
+        const long long i = first + p * KM_THREADS < args.n ? first + p * KM_THREADS : 0;
+        const km_real *from = (const km_real *)args.points + i * D + f;
+        if constexpr (SEED_WHOLE) {
+            const seed_row_of row = *(const seed_row_of *)from;
 #pragma unroll
-            for (int g = 0; g < SEED_CHUNK; g++)
-                if (f + g < D) {
-                    const km_real t = here[g] - row[g];
-                    square[c] = fma(t, t, square[c]);
-                }
+            for (int g = 0; g < SEED_CHUNK; g++) x[p][g] = row.at[g];
+        } else {
+#pragma unroll
+            for (int g = 0; g < SEED_CHUNK; g++) x[p][g] = f + g < D ? from[g] : (km_real)0;
         }
     }
-    // Before the first pick every distance is larger than any.
-    km_real best = square[0];
-    if (pick > 1) best = *nearest < best ? *nearest : best;
-    if (pick > 0) *nearest = best;
+}
+
+// Brings the distances of SEED_GROUP points up to date with the last pick and adds to sums[c] what they would cost with
+// candidate c: w times the smaller of the distance to what was picked before and to the candidate.
+__device__ __forceinline__ void seed_group(double *sums, const km_seed_args &args, const seed_chain &chain,
+                                           long long first, long long pick) {
+    km_real square[SEED_ROWS][SEED_GROUP] = {};
+    km_real x[SEED_GROUP][SEED_CHUNK];
+    if constexpr (SEED_WHOLE) { // the candidates' distances are taken one by one below
+        seed_load(x, args, first, 0);
+        seed_distances(square[0], x, seed_row(args, chain, 0), 0);
+    } else {
+        for (int f = 0; f < D; f += SEED_CHUNK) {
+            seed_load(x, args, first, f);
 #pragma unroll
-    for (int c = 0; c < KM_CANDIDATES_MAX; c++)
-        if (c < candidates) {
-            const km_real left = pick > 0 && best < square[c + 1] ? best : square[c + 1];
-            sums[c] = __dadd_rn(sums[c], __dmul_rn(weight, left));
+            for (int c = 0; c < SEED_ROWS; c++)
+                if (c <= chain.candidates) seed_distances(square[c], x, seed_row(args, chain, c), f);
         }
+    }
+    km_real best[SEED_GROUP];
+    //@ if weighted
+    double weight[SEED_GROUP];
+    //@ end
+#pragma unroll
+    for (int p = 0; p < SEED_GROUP; p++) {
+        const long long i = first + p * KM_THREADS;
+        const bool here = i < args.n;
+        best[p] = square[0][p];
+        if (here && pick > 1 && chain.nearest[i] < best[p]) best[p] = chain.nearest[i];
+        if (here && pick > 0) chain.nearest[i] = best[p];
+        if (pick == 0) best[p] = SEED_FAR; // before the first pick every distance is larger than any
+        if (!here) best[p] = 0;            // and beyond the last point there is none
+        //@ if weighted
+        weight[p] = here ? km_weight(args.weights, i) : 0.0;
+        //@ end
+    }
+#pragma unroll
+    for (int c = 0; c < KM_CANDIDATES_MAX; c++) {
+        if (c >= chain.candidates) continue;
+        if constexpr (SEED_WHOLE) seed_distances(square[c + 1], x, seed_row(args, chain, c + 1), 0);
+#pragma unroll
+        for (int p = 0; p < SEED_GROUP; p++) {
+            const double left = best[p] < square[c + 1][p] ? best[p] : square[c + 1][p];
+            //@ if weighted
+            sums[c] = __dadd_rn(sums[c], __dmul_rn(weight[p], left));
+            //@ else
+            sums[c] = __dadd_rn(sums[c], left);
+            //@ end
+        }
+    }
 }
 
 // A unit of points, chain after chain.
@@ -221,26 +290,22 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
     km_seed_pass(const __grid_constant__ km_seed_args args, long long pick, int candidates) {
     __shared__ double warps[KM_CANDIDATES_MAX][KM_THREADS / 32];
     __shared__ km_real staged[SEED_STAGED ? SEED_ROWS * D : 1];
-    __shared__ const km_real *rows[SEED_ROWS];
+    __shared__ long long rows[SEED_ROWS];
     const km_real *points = (const km_real *)args.points;
-    const long long first = blockIdx.x * (long long)KM_UNIT_POINTS;
-    for (int chain = 0; chain < args.chains; chain++) {
-        const long long *drawn = args.candidates + (pick % 2 * args.chains + chain) * KM_CANDIDATES_MAX;
-        const long long last = pick > 0 ? args.picks[chain * args.picks_count + pick - 1] : 0;
+    const long long first = blockIdx.x * (long long)KM_UNIT_POINTS + threadIdx.x;
+    for (int index = 0; index < args.chains; index++) {
+        const long long *drawn = args.candidates + (pick % 2 * args.chains + index) * KM_CANDIDATES_MAX;
+        const long long last = pick > 0 ? args.picks[index * args.picks_count + pick - 1] : 0;
         if (SEED_STAGED)
             for (int at = threadIdx.x; at < (candidates + 1) * D; at += KM_THREADS)
                 staged[at] = points[(at < D ? last : drawn[at / D - 1]) * D + at % D];
-        if (threadIdx.x <= candidates)
-            rows[threadIdx.x] = SEED_STAGED ? staged + threadIdx.x * D
-                                            : points + (threadIdx.x == 0 ? last : drawn[threadIdx.x - 1]) * D;
+        else if (threadIdx.x <= candidates)
+            rows[threadIdx.x] = threadIdx.x == 0 ? last : drawn[threadIdx.x - 1];
         __syncthreads();
+        const seed_chain chain = {staged, rows, (km_real *)args.nearest + index * args.n, candidates};
         double sums[KM_CANDIDATES_MAX] = {0.0};
-        for (int p = 0; p < SEED_POINTS; p++) {
-            const long long i = first + p * KM_THREADS + threadIdx.x;
-            if (i >= args.n) break;
-            seed_point(sums, points + i * D, rows, (km_real *)args.nearest + chain * args.n + i,
-                       km_weight(args.weights, i), pick, candidates);
-        }
+#pragma unroll 1
+        for (int p = 0; p < SEED_POINTS; p += SEED_GROUP) seed_group(sums, args, chain, first + p * KM_THREADS, pick);
 #pragma unroll
         for (int c = 0; c < KM_CANDIDATES_MAX; c++)
             if (c < candidates) {
@@ -251,7 +316,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
         if (threadIdx.x < candidates) {
             double sum = 0.0;
             for (int w = 0; w < KM_THREADS / 32; w++) sum = __dadd_rn(sum, warps[threadIdx.x][w]);
-            args.unit_sums[((long long)chain * KM_CANDIDATES_MAX + threadIdx.x) * args.units + blockIdx.x] = sum;
+            args.unit_sums[((long long)index * KM_CANDIDATES_MAX + threadIdx.x) * args.units + blockIdx.x] = sum;
         }
         // `warps` is written again only behind the next chain's first barrier.
     }

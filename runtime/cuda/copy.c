@@ -84,7 +84,7 @@ done:
 }
 
 // Pinned buffers, made at the first large copy and kept; small jobs get small ones, as pinning takes time.
-static km_status reserve_staging(km_cuda_engine *engine, int64_t bytes, km_error *err) {
+km_status km_cuda_pin(km_cuda_engine *engine, int64_t bytes, km_error *err) {
     km_status status = KM_OK;
     const km_driver *driver = engine->driver;
     if (bytes > KM_STAGING_BYTES) bytes = KM_STAGING_BYTES;
@@ -136,7 +136,7 @@ km_status km_cuda_upload(km_cuda_engine *engine, km_cu_ptr to, const void *from,
     km_status status = KM_OK;
     const km_driver *driver = engine->driver;
     int64_t piece = piece_bytes > 0 ? piece_bytes : 1;
-    KM_TRY(reserve_staging(engine, bytes > piece ? bytes : piece, err));
+    KM_TRY(km_cuda_pin(engine, bytes > piece ? bytes : piece, err));
     int64_t chunk = engine->staging_bytes / piece * piece;
     if (chunk == 0)
         return km_fail(err, KM_ERROR_INTERNAL, "a row of %lld bytes is larger than a buffer",
@@ -170,19 +170,19 @@ km_status km_cuda_download(km_cuda_engine *engine, void *to, km_cu_ptr from, int
     km_status status = KM_OK;
     const km_driver *driver = engine->driver;
     if (bytes <= SLICE_BYTES) return km_cuda_get(engine, to, from, bytes, err);
-    KM_TRY(reserve_staging(engine, bytes, err));
+    KM_TRY(km_cuda_pin(engine, bytes, err));
     int64_t chunk = engine->staging_bytes, chunks = km_divide_up(bytes, chunk);
-    // Buffer t is asked for while buffer t - 2 is emptied.
-    for (int64_t turn = 0; turn < chunks + 2; turn++) {
+    // A chunk is fetched while the one before it is emptied.
+    for (int64_t turn = 0; turn <= chunks; turn++) {
         if (turn < chunks) {
             int64_t at = turn * chunk, here = bytes - at < chunk ? bytes - at : chunk;
             int b = (int)(turn % KM_STAGING_COUNT);
             KM_CU(cuMemcpyDtoHAsync(engine->staging[b], from + (km_cu_ptr)at, (size_t)here, engine->stream));
             KM_CU(cuEventRecord(engine->staged[b], engine->stream));
         }
-        if (turn >= 2) {
-            int64_t at = (turn - 2) * chunk, here = bytes - at < chunk ? bytes - at : chunk;
-            int b = (int)((turn - 2) % KM_STAGING_COUNT);
+        if (turn >= 1) {
+            int64_t at = (turn - 1) * chunk, here = bytes - at < chunk ? bytes - at : chunk;
+            int b = (int)((turn - 1) % KM_STAGING_COUNT);
             KM_CU(cuEventSynchronize(engine->staged[b]));
             drain_buffer(engine, (char *)to + at, engine->staging[b], here);
         }

@@ -10,8 +10,8 @@
 #include "driver.h"
 
 enum {
-    KM_STAGING_COUNT = 4,       // pinned buffers that copies rotate through
-    KM_STAGING_BYTES = 4 << 20, // each, at most
+    KM_STAGING_COUNT = 2,       // pinned buffers that copies rotate through
+    KM_STAGING_BYTES = 8 << 20, // each, at most
     KM_QUEUE_PASSES = 8,        // iterations of one graph: queued between two looks by the host
     KM_FINISH_POINT_BYTES =
         20, // scratch of the finishing pass, a point and member: label, distance, margin ...
@@ -88,6 +88,7 @@ typedef struct km_cuda_engine {
     void *mirror;                 // of `state`, pinned
     km_cuda_memory scratch, work; // of the steps; their contents live within one call
     km_cu_graph_exec one, many;   // 1 and KM_QUEUE_PASSES iterations
+    int64_t queue;                // iterations that the next look of the host is worth
     double total_square;
     double square_min; // squared distances up to this are the rounding of a centroid
 } km_cuda_engine;
@@ -111,6 +112,8 @@ void km_cuda_leave(const km_cuda_device *device);
 km_status km_cuda_reserve(km_cuda_engine *engine, km_cuda_memory *memory, int64_t bytes, const char *what,
                           km_error *err);
 void km_cuda_release(km_cuda_engine *engine, km_cuda_memory *memory);
+// The pinned buffers for copies of so many bytes, made when they are not there yet.
+km_status km_cuda_pin(km_cuda_engine *engine, int64_t bytes, km_error *err);
 // Fills `bytes` of host memory from `first` on; called from several threads at once.
 typedef km_status (*km_cuda_fill)(void *out, const void *from, int64_t first, int64_t bytes, km_error *err);
 // Copies through the pinned buffers: `fill` (NULL: plain memory at `from`) writes pieces of `piece_bytes` (0: any) into

@@ -298,7 +298,6 @@ done:
     return status;
 }
 
-// Queues up to `passes` iterations, but no more than one look of the host is worth.
 static km_status queue_passes(km_cuda_engine *engine, int64_t passes, km_error *err) {
     km_status status = KM_OK;
     const km_driver *driver = engine->driver;
@@ -313,6 +312,13 @@ static km_status queue_passes(km_cuda_engine *engine, int64_t passes, km_error *
     }
 done:
     return status;
+}
+
+// Queued iterations behind the one that stops cost their launches. So as many are queued as ran without a stop the last
+// time: twice that when all ran.
+static int64_t next_queue(int64_t queued, int64_t ran, int stopped) {
+    int64_t next = stopped ? ran : 2 * queued;
+    return next < 1 ? 1 : next > KM_QUEUE_PASSES ? KM_QUEUE_PASSES : next;
 }
 
 static int any_active(km_cuda_engine *engine) {
@@ -337,8 +343,11 @@ static km_status do_run(km_cuda_engine *engine, km_slot_state *states, int64_t *
                           .total_square = engine->total_square};
         KM_TRY(km_cuda_put(engine, engine->state.address, loop, sizeof *loop, err));
         do {
-            KM_TRY(queue_passes(engine, passes_max - loop->head.passes, err));
+            int64_t before = loop->head.passes, left = passes_max - before;
+            int64_t queued = engine->queue < 1 ? 1 : engine->queue < left ? engine->queue : left;
+            KM_TRY(queue_passes(engine, queued, err));
             KM_TRY(km_cuda_get(engine, engine->mirror, engine->state.address, state_bytes(engine), err));
+            engine->queue = next_queue(queued, loop->head.passes - before, loop->stop_next);
         } while (!loop->head.stop);
         *passes = loop->head.passes;
     }
