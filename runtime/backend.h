@@ -149,7 +149,7 @@ struct km_backend {
                      int64_t passes_max, km_error *err);
     // Gives each empty cluster of the slot the point farthest from its own centroid, the next for the next
     // (largest w > 0 squared distance, computed as in km_finish_member; ties to the lowest index; points with the
-    // same coordinates are taken once; a point whose squared distance is no more than km_mean_rounding2(n) of the
+    // same coordinates are taken once; a point whose squared distance is no more than km_mean_rounding2 of the
     // mean |x|^2 already lies on its centroid and is not taken). The slot is RUNNING again. *moved counts clusters
     // that got a point; the rest stay empty and no longer make the slot EMPTY. Neither do, once iterations_max is
     // reached, those that got one: the kernels may not tell it from its old centroid, and a member must end.

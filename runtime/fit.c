@@ -397,14 +397,11 @@ static km_status model_from_member(fit *f, km_model *model, int64_t q, const km_
     return member->labels ? labels_to_rows(f, model, member->labels) : KM_OK;
 }
 
-static void score_input_of(km_score_input *input, const km_finish_member *member, int64_t d,
+static void score_input_of(km_score_input *input, const km_finish_member *member, const km_spec *spec,
                            const km_finish_member *whole) {
-    *input = (km_score_input){member->k,         d,
-                              member->centroids, member->weights,
-                              member->counts,    member->sse,
-                              member->distance,  member->margin,
-                              whole->weights[0], whole->sse[0],
-                              whole->distance[0]};
+    *input = (km_score_input){member->k, spec->features, member->centroids, member->weights, member->counts,
+                              member->sse, member->distance, member->margin, whole->weights[0], whole->sse[0],
+                              whole->distance[0], spec->type};
 }
 
 static km_status score_and_select(fit *f, km_model *models, const km_finish_member *members) {
@@ -413,7 +410,7 @@ static km_status score_and_select(fit *f, km_model *models, const km_finish_memb
     km_score_input *inputs = km_result_alloc(f->owner, ks, sizeof *inputs, f->err);
     double *scores = km_result_alloc(f->owner, ks * KM_CRITERION_COUNT, sizeof *scores, f->err);
     if (!inputs || !scores) return KM_ERROR_MEMORY;
-    for (int64_t q = 0; q < ks; q++) score_input_of(&inputs[q], &members[q], f->engine->d, &members[ks]);
+    for (int64_t q = 0; q < ks; q++) score_input_of(&inputs[q], &members[q], &f->spec, &members[ks]);
     KM_TRY(km_score_models(scores, inputs, ks, f->err));
     for (int64_t q = 0; q < ks; q++)
         memcpy(models[q].scores, scores + q * KM_CRITERION_COUNT, sizeof models[q].scores);

@@ -237,7 +237,7 @@ static int64_t points_of(const km_score_input *in) {
 // Whether W is nothing but the rounding of centroids: 50 points at 0.1 have a mean of 0.1 give or take some
 // units in the last place.
 static int is_zero_inertia(const km_score_input *in) {
-    return within_of(in) <= km_mean_rounding2(points_of(in)) * square_about_origin(in);
+    return within_of(in) <= km_mean_rounding2(points_of(in), in->type) * square_about_origin(in);
 }
 
 static int64_t effective_k_of(const km_score_input *in) {

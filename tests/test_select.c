@@ -51,7 +51,8 @@ static void score_points(scored *s, const double *points, const double *w, const
                          int64_t d, const double *centroids, int64_t k) {
     memset(s, 0, sizeof *s);
     memcpy(s->centroids, centroids, (size_t)(k * d) * sizeof(double));
-    s->in = (km_score_input){.k = k,
+    s->in = (km_score_input){.type = KM_FLOAT64,
+                             .k = k,
                              .d = d,
                              .centroids = s->centroids,
                              .weights = s->weights,
@@ -303,6 +304,23 @@ START_TEST(inertia_zero_wins) {
 }
 END_TEST
 
+// Centroids that are a float32 rounding off: inertia 0 for kernels of float32, not for those of float64.
+START_TEST(rounding_of_the_type) {
+    double points[150], scores[2 * KM_CRITERION_COUNT];
+    three_times_fifty(points, 1);
+    static scored models[2];
+    static const double three[3] = {.1 + 1e-7, 1.1, 2.1}, four[4] = {.1, 1.1, 2.1, 9};
+    score_points(&models[0], points, NULL, NULL, 150, 1, three, 3);
+    score_points(&models[1], points, NULL, NULL, 150, 1, four, 4);
+    km_score_input inputs[2] = {models[0].in, models[1].in};
+    inputs[0].type = inputs[1].type = _i ? KM_FLOAT64 : KM_FLOAT32;
+    ck_assert_int_eq(km_score_models(scores, inputs, 2, NULL), KM_OK);
+    km_selection selection;
+    ck_assert_int_eq(km_select(&selection, inputs, scores, 2, KM_CRITERION_calinski_harabasz, NULL), KM_OK);
+    ck_assert_int_eq(selection.best, _i);
+}
+END_TEST
+
 START_TEST(all_points_equal) {
     double points[30], scores[2 * KM_CRITERION_COUNT];
     for (int i = 0; i < 30; i++) points[i] = .1;
@@ -493,6 +511,7 @@ int main(void) {
     tcase_add_test(tcase, iris_selection);
     tcase_add_test(tcase, weights_are_copies);
     tcase_add_test(tcase, inertia_zero_wins);
+    tcase_add_loop_test(tcase, rounding_of_the_type, 0, 2);
     tcase_add_test(tcase, all_points_equal);
     tcase_add_test(tcase, one_and_n_have_no_scores);
     tcase_add_test(tcase, nothing_defined_keeps_the_smallest);

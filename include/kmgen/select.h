@@ -49,6 +49,7 @@ typedef struct km_score_input {
     double total_weight;     // N
     double total_sse;        // T = sum w |x - mean|^2
     double total_distance;   // E1 = sum w |x - mean|
+    km_type type;            // Of the kernels: how far rounding leaves a mean of equal points from them.
 } km_score_input;
 
 // Scores of `count` models in ascending K: scores[m * KM_CRITERION_COUNT + criterion], NaN where a criterion is

@@ -224,7 +224,8 @@ km_status km_cpu_relocate(km_engine *base, int64_t slot_index, int64_t *moved, k
         return km_fail(err, KM_ERROR_INTERNAL, "slot %lld has no empty cluster", (long long)slot_index);
     cpu_slot *slot = &engine->slots[slot_index];
     int64_t d = base->d, wanted = slot->empty_count;
-    double square_min = km_mean_rounding2(base->n) * engine->total_square / engine->total_weight;
+    double rounding2 = km_mean_rounding2(base->n, base->plan->spec.type);
+    double square_min = rounding2 * engine->total_square / engine->total_weight;
     int threads = cpu_threads_for(engine, engine->blocks_count);
     scratch *own = NULL;
     km_status status = KM_OK;

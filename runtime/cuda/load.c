@@ -224,7 +224,8 @@ km_status km_cuda_load(km_cuda_engine *engine, km_data_stats *stats, const km_da
     KM_TRY_GOTO(put_box(&load, stats, params, err));
     KM_TRY_GOTO(squares(&load, &stats->total_square, err));
     engine->total_square = stats->total_square;
-    engine->square_min = km_mean_rounding2(engine->base.n) * stats->total_square / stats->total_weight;
+    double rounding2 = km_mean_rounding2(engine->base.n, engine->base.plan->spec.type);
+    engine->square_min = rounding2 * stats->total_square / stats->total_weight;
     km_cuda_release(engine, &engine->scratch); // the raw points are not needed again
     status = km_cuda_prepare(engine, err);
 done:
