@@ -33,6 +33,7 @@ typedef enum cli_id {
     CLI_MAX_ITER,
     CLI_TOL,
     CLI_MIN_CHANGES,
+    CLI_ALGORITHM,
     CLI_INIT,
     CLI_SCALE,
     CLI_SEED,

@@ -50,6 +50,15 @@ static int take_scale(km_scale *out, const cli_parser *parser) {
     return 0;
 }
 
+static int take_algorithm(km_algorithm *out, const cli_parser *parser) {
+    const char *names[KM_ALGORITHM_COUNT + 1] = {0};
+    for (int i = 0; i < KM_ALGORITHM_COUNT; i++) names[i] = km_algorithm_name((km_algorithm)i);
+    int choice = 0;
+    if (cli_choice(parser, "--algorithm", &choice, names)) return CLI_USAGE;
+    *out = (km_algorithm)choice;
+    return 0;
+}
+
 static int take_labels_of(int *all, const cli_parser *parser) {
     static const char *const names[] = {"best", "all", NULL};
     return cli_choice(parser, "--labels-of", all, names);
@@ -66,6 +75,8 @@ static int take(fit_options *options, const cli_parser *parser, int id) {
         return cli_nonnegative(parser, "--tol", &fit->tol);
     case CLI_MIN_CHANGES:
         return cli_int(parser, "--min-changes", &fit->changes_min, 0, INT64_MAX);
+    case CLI_ALGORITHM:
+        return take_algorithm(&fit->algorithm, parser);
     case CLI_INIT:
         options->init = parser->value;
         return 0;
@@ -376,6 +387,9 @@ static const cli_option options_list[] = {
      "stop when the centroids' squared shift is at most X times the\n"
      "mean variance of the features; 0: when nothing changes; default: 1e-4"},
     {CLI_MIN_CHANGES, "min-changes", 0, "N", "also stop when fewer than N labels change; default: off"},
+    {CLI_ALGORITHM, "algorithm", 0, "NAME",
+     "auto (default), lloyd, filter, hamerly or elkan: which distances\n"
+     "are skipped on the CPU; the result is the same"},
     {CLI_INIT, "init", 0, "HOW",
      "k-means++ (default), random, or a file with the first centroids:\n"
      "max(K) rows, of which each K takes its first K, or the rows of\n"

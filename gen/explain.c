@@ -140,6 +140,7 @@ km_status km_plan_explain(char **out, const km_plan *plan, km_error *err) {
     km_text_printf(&text, "%s\n", yaml);
     km_text_free(yaml);
     km_explain_numbers(&text, plan);
+    line(&text, "algorithm", km_algorithm_name(plan->algorithm), plan->algorithm_reason);
     km_text_puts(&text, "\n");
     km_explain_estimates(&text, plan);
     km_text_puts(&text, "\n");

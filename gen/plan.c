@@ -88,6 +88,11 @@ static int is_tuned(const char *reason) {
     return !strcmp(reason, reason_waiting) || !strcmp(reason, reason_tuned);
 }
 
+km_algorithm km_plan_fixed_algorithm(const km_plan *plan) {
+    const km_fixed *fixed = fixed_find(&plan->spec, "algorithm");
+    return fixed ? (km_algorithm)fixed->value : KM_ALGORITHM_AUTO;
+}
+
 int km_plan_fixed(const km_plan *plan, km_param param, int64_t *value) {
     const km_fixed *fixed = fixed_find(&plan->spec, params_table[param].name);
     const km_plan_number *number = number_find(plan, params_table[param].name);
@@ -213,7 +218,7 @@ static km_status fixed_check(const km_spec *spec, km_error *err) {
                            bit == KM_PARAM_CUDA ? "registers, tensor and shared"
                                                 : "lanes, blocks and portable");
         }
-        if (is_number_of(fixed->name, bit)) continue;
+        if (!strcmp(fixed->name, "algorithm") || is_number_of(fixed->name, bit)) continue;
         km_text names = {0};
         for (int j = 0; j < KM_PARAM_COUNT; j++)
             if (params_table[j].targets & bit)
@@ -230,7 +235,7 @@ static km_status fixed_check(const km_spec *spec, km_error *err) {
 static km_status fixed_used_check(const km_plan *plan, km_error *err) {
     for (int64_t i = 0; i < plan->spec.fixed_count; i++) {
         const char *name = plan->spec.fixed[i].name;
-        if (!strcmp(name, "design") || number_find(plan, name)) continue;
+        if (!strcmp(name, "design") || !strcmp(name, "algorithm") || number_find(plan, name)) continue;
         km_text names = {0};
         for (int64_t j = 0; j < plan->numbers_count; j++)
             km_text_printf(&names, "%s%s", names.size ? ", " : "", plan->numbers[j].name);
@@ -305,11 +310,16 @@ static km_status tuning_take(km_plan *plan, const km_spec *entry, km_error *err)
     plan->numbers_count = 0;
     plan->design = KM_DESIGN_NONE;
     plan->design_reason[0] = 0;
+    plan->algorithm = KM_ALGORITHM_AUTO;
     for (int64_t i = 0; i < entry->fixed_count; i++) {
         const km_fixed *fixed = &entry->fixed[i];
         if (!strcmp(fixed->name, "design")) {
             plan->design = (km_design)fixed->value;
             snprintf(plan->design_reason, sizeof plan->design_reason, "%s", reason_waiting);
+            continue;
+        }
+        if (!strcmp(fixed->name, "algorithm")) {
+            plan->algorithm = (km_algorithm)fixed->value;
             continue;
         }
         km_plan_number *number = number_place(plan, fixed->name);
@@ -378,6 +388,7 @@ static km_status make(km_plan *plan, const km_spec *spec, const km_plan_params *
     if (fixed)
         snprintf(plan->design_reason, sizeof plan->design_reason, "%s",
                  fixed_find(&plan->spec, "design") ? reason_fixed : reason_tuned);
+    KM_TRY(km_plan_algorithm(plan, params->algorithm, err));
     numbers_sort(plan);
     return fixed_used_check(plan, err);
 }

@@ -14,11 +14,16 @@ km_status km_plan_set(km_plan *plan, km_param param, int64_t value, km_error *er
 // KM_DESIGN_NONE when not.
 int km_plan_fixed(const km_plan *plan, km_param param, int64_t *value);
 km_design km_plan_fixed_design(const km_plan *plan);
+km_algorithm km_plan_fixed_algorithm(const km_plan *plan); // of the spec; AUTO when it says none
 
 // One planner a target (gen/cost_cuda.c, gen/cost_cpu.c): estimates every design of the target, picks one,
 // sets every number. plan->spec, facts, points, weighted, track_labels and clusters_sum are set before.
 km_status km_plan_cuda(km_plan *plan, km_error *err);
 km_status km_plan_cpu(km_plan *plan, km_error *err);
+
+// Decides the algorithm (gen/algorithm.c): what the caller `asked` for, the spec's, the tuning file's, which stands in
+// plan->algorithm, or, where all say AUTO, the choice of a rule. The design must be known. KM_ERROR_PLAN.
+km_status km_plan_algorithm(km_plan *plan, km_algorithm asked, km_error *err);
 
 // One emitter a target (gen/emit_cuda.c, gen/emit_cpu.c): fills the names that its templates use, and names
 // the root template of the plan's design, e.g. "registers.cu".

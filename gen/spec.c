@@ -362,7 +362,19 @@ static const struct {
 
 const char *km_spec_plan_key(int index) {
     if (index == 0) return "design";
+    if (index == KM_PARAM_COUNT + 1) return "algorithm";
     return index <= KM_PARAM_COUNT ? plan_numbers[index - 1].name : NULL;
+}
+
+static km_status algorithm_parse(int64_t *value, const char *text, km_error *err) {
+    const char *words[KM_ALGORITHM_COUNT + 1] = {0};
+    for (int i = KM_ALGORITHM_AUTO; i < KM_ALGORITHM_COUNT; i++) {
+        words[i] = km_algorithm_name((km_algorithm)i);
+        if (strcmp(text, words[i]) != 0) continue;
+        *value = i;
+        return KM_OK;
+    }
+    return refuse("algorithm", "auto, lloyd, filter, hamerly or elkan", text, words, err);
 }
 
 static km_status design_parse(int64_t *value, const char *text, km_error *err) {
@@ -382,7 +394,7 @@ km_status km_spec_fix(km_spec *spec, const char *name, const char *value, km_err
     int index = 0;
     while (km_spec_plan_key(index) && strcmp(name, km_spec_plan_key(index)) != 0) index++;
     if (!km_spec_plan_key(index)) {
-        const char *words[KM_PARAM_COUNT + 2] = {0};
+        const char *words[KM_PARAM_COUNT + 3] = {0};
         for (int i = 0; km_spec_plan_key(i); i++) words[i] = km_spec_plan_key(i);
         const char *near = km_nearest(name, words);
         char got[KM_QUOTED_SIZE];
@@ -392,6 +404,8 @@ km_status km_spec_fix(km_spec *spec, const char *name, const char *value, km_err
     }
     if (index == 0)
         KM_TRY(design_parse(&number, value, err));
+    else if (index == KM_PARAM_COUNT + 1)
+        KM_TRY(algorithm_parse(&number, value, err));
     else
         KM_TRY(integer_in(&number, name, value, plan_numbers[index - 1].lowest,
                           plan_numbers[index - 1].highest, err));
@@ -450,6 +464,9 @@ km_status km_spec_to_yaml(char **out, const km_spec *spec, km_error *err) {
         const km_fixed *fixed = &spec->fixed[i];
         if (strcmp(fixed->name, "design") == 0 && fixed->value > 0 && fixed->value < KM_DESIGN_COUNT)
             km_text_printf(&text, "  design: %s\n", km_design_name((km_design)fixed->value));
+        else if (strcmp(fixed->name, "algorithm") == 0 && fixed->value >= 0 &&
+                 fixed->value < KM_ALGORITHM_COUNT)
+            km_text_printf(&text, "  algorithm: %s\n", km_algorithm_name((km_algorithm)fixed->value));
         else
             km_text_printf(&text, "  %s: %" PRId64 "\n", fixed->name, fixed->value);
     }

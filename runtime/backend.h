@@ -158,6 +158,8 @@ struct km_backend {
     km_status (*slot_read)(km_engine *engine, int64_t slot, double *centroids, double *weights, km_error *err);
     // The last pass: all members in one read.
     km_status (*finish)(km_engine *engine, km_finish_member *members, int64_t count, km_error *err);
+    // What the passes so far did. NULL: this backend does not count.
+    void (*counters)(const km_engine *engine, km_counters *out);
     // Bytes that the engine holds on its device, by use, for --dry-run and logs.
     int64_t (*bytes_planned)(const km_plan *plan, int64_t n, int64_t chains_count);
 };

@@ -56,6 +56,8 @@ static km_status check_params(const km_fit_params *p, km_error *err) {
     if (p->changes_min < 0)
         return km_fail(err, KM_ERROR_USAGE, "changes_min is %lld; it must be 0 (off) or more",
                        (long long)p->changes_min);
+    if ((unsigned)p->algorithm >= KM_ALGORITHM_COUNT)
+        return km_fail(err, KM_ERROR_USAGE, "algorithm %d does not exist", (int)p->algorithm);
     if ((unsigned)p->criterion >= KM_CRITERION_COUNT)
         return km_fail(err, KM_ERROR_USAGE, "criterion %d does not exist", (int)p->criterion);
     if (p->init == KM_INIT_GIVEN && !p->init_rows)
@@ -136,6 +138,7 @@ static km_status make_plan(km_plan *plan, fit *f) {
     params.weighted = km_data_weights(f->data) != NULL;
     params.track_labels = f->params->changes_min > 0;
     params.tuning = f->params->tuning;
+    params.algorithm = f->params->algorithm;
     return km_plan_make(plan, &f->spec, &params, f->err);
 }
 
@@ -166,6 +169,8 @@ static km_status plan_portable(fit *f, const km_error *first) {
     km_result_warn(f->owner, f->params->log, "the portable kernels are used: %s", first->text);
     f->spec.fixed_count = 0;
     KM_TRY(km_spec_fix(&f->spec, "design", "portable", f->err));
+    if (f->owner->result.plan.algorithm_fixed)
+        KM_TRY(km_spec_fix(&f->spec, "algorithm", km_algorithm_name(f->owner->result.plan.algorithm), f->err));
     km_plan_clear(&f->owner->result.plan);
     KM_TRY(make_plan(&f->owner->result.plan, f));
     km_source_clear(&f->source);
@@ -342,7 +347,11 @@ static km_status run_sweep(fit *f) {
                               .progress_user = p->progress_user,
                               .begin_ms = f->begin_ms};
     params.stop = (km_stop){p->tol * mean_variance(f), p->changes_min, p->iterations_max};
-    return km_sweep_run(f->engine, f->best, &f->owner->result.passes, &f->seeds, &params, f->err);
+    KM_TRY(km_sweep_run(f->engine, f->best, &f->owner->result.passes, &f->seeds, &params, f->err));
+    km_counters *counters = &f->owner->result.counters;
+    *counters = (km_counters){f->engine->plan->algorithm, -1, -1, -1};
+    if (f->engine->backend->counters) f->engine->backend->counters(f->engine, counters);
+    return KM_OK;
 }
 
 // Finish ----------------------------------------------------------------------------------------------------

@@ -114,6 +114,11 @@ static void check_top(const json_t *root, const km_result *result) {
     assert_integer(root, "restarts", result->restarts);
     assert_integer(root, "passes", result->passes);
     assert_string(root, "scale", "standard");
+    const json_t *counters = json_object_get(root, "counters");
+    assert_keys(counters, "algorithm", "distances", "distances_lloyd", "points_skipped", NULL);
+    assert_string(counters, "algorithm", "filter");
+    assert_integer(counters, "distances", result->counters.distances);
+    ck_assert(json_is_null(json_object_get(counters, "points_skipped")));
     const json_t *timing = json_object_get(root, "timing_ms");
     assert_keys(timing, "read", "build", "seed", "sweep", "finish", "total", NULL);
     assert_real(json_object_get(timing, "sweep"), result->timing.sweep_ms);
@@ -128,7 +133,7 @@ START_TEST(json_contract) {
     s->result.warnings_count = 1;
     json_t *root = to_json(&s->result);
     assert_keys(root, "kmgen", "n", "d", "type", "target", "device", "seed", "restarts", "passes", "scale",
-                "feature_names", "timing_ms", "models", "best", "warnings", NULL);
+                "feature_names", "counters", "timing_ms", "models", "best", "warnings", NULL);
     check_top(root, &s->result);
     const json_t *names = json_object_get(root, "feature_names"), *models = json_object_get(root, "models");
     ck_assert_uint_eq(json_array_size(names), 4);
@@ -264,6 +269,7 @@ START_TEST(table_of_odd_numbers) {
     s->models[38].inertia = NAN;
     s->models[3].effective_k = 5;
     char *text = to_table(&s->result, 0, 1);
+    ck_assert_ptr_nonnull(strstr(text, "\nalgorithm: filter; 1.23e+04 distances, 27.0 % of lloyd's 4.57e+04\n"));
     assert_aligned(text);
     ck_assert_ptr_nonnull(strstr(text, "points")); // the heading of clusters with points
     ck_assert_ptr_nonnull(strstr(text, "all criteria"));

@@ -165,17 +165,21 @@ START_TEST(fixing) {
     expect_error(km_spec_fix(&spec, "design", "register", &err), KM_ERROR_SPEC,
                  "design must be registers, tensor or shared (CUDA), or lanes, blocks or portable (CPU), got "
                  "\"register\"; did you mean registers?");
+    expect_error(km_spec_fix(&spec, "algorithm", "elkans", &err), KM_ERROR_SPEC,
+                 "algorithm must be auto, lloyd, filter, hamerly or elkan, got \"elkans\"; did you mean elkan?");
     ck_assert_int_eq(spec.fixed_count, 2);
 }
 END_TEST
 
 START_TEST(every_number_can_be_fixed) {
     int count = 0;
-    for (; km_spec_plan_key(count); count++)
-        ck_assert_msg(km_spec_fix(&spec, km_spec_plan_key(count), count ? "8" : "lanes", &err) == KM_OK ||
-                          strstr(err.text, "must be 32..1024"),
-                      "%s", err.text);
-    ck_assert_int_eq(count, KM_PARAM_COUNT + 1);
+    const char *key;
+    for (; (key = km_spec_plan_key(count)) != NULL; count++) {
+        const char *value = !strcmp(key, "design") ? "lanes" : !strcmp(key, "algorithm") ? "elkan" : "8";
+        ck_assert_msg(km_spec_fix(&spec, key, value, &err) == KM_OK || strstr(err.text, "must be 32..1024"), "%s",
+                      err.text);
+    }
+    ck_assert_int_eq(count, KM_PARAM_COUNT + 2);
     ck_assert_int_le(count, KM_FIXED_MAX);
 }
 END_TEST
@@ -477,6 +481,11 @@ START_TEST(reference_names_every_number) {
         char design[64];
         snprintf(design, sizeof design, "`%s`", km_design_name((km_design)i));
         ck_assert_msg(strstr(text, design) != NULL, "docs/spec.md lacks the design %s", design);
+    }
+    for (int i = 0; i < KM_ALGORITHM_COUNT; i++) {
+        char algorithm[64];
+        snprintf(algorithm, sizeof algorithm, "`%s`", km_algorithm_name((km_algorithm)i));
+        ck_assert_msg(strstr(text, algorithm) != NULL, "docs/spec.md lacks the algorithm %s", algorithm);
     }
     free(text);
 }

@@ -19,6 +19,16 @@ typedef enum km_design {
     KM_DESIGN_COUNT
 } km_design;
 
+// Which distances a pass computes. All give the same labels, iterations and inertia; they differ in what they skip.
+typedef enum km_algorithm {
+    KM_ALGORITHM_AUTO,    // The planner chooses, and the engine goes back to lloyd where skipping does not pay.
+    KM_ALGORITHM_LLOYD,   // Every point against every centroid.
+    KM_ALGORITHM_FILTER,  // CPU: boxes of nearby points; only points of a box that more than one centroid can reach.
+    KM_ALGORITHM_HAMERLY, // CPU: two bounds a point and member.
+    KM_ALGORITHM_ELKAN,   // CPU: 1 + K bounds a point and member.
+    KM_ALGORITHM_COUNT
+} km_algorithm;
+
 // Facts about a device that planning needs. km_device_facts_init gives a target's nominal device (sm_90: an
 // H200; a CPU: two cores), so that planning without a device is the same everywhere.
 typedef struct km_device_facts {
@@ -48,6 +58,7 @@ typedef struct km_plan_params {
     int32_t weighted;             // Points carry weights. Default 0.
     int32_t track_labels;         // Labels are kept between passes (min-changes, delta updates). Default 0.
     const char *tuning;           // Text of a tuning file. Default NULL.
+    km_algorithm algorithm; // Default KM_ALGORITHM_AUTO: the spec's, else the planner's choice.
 } km_plan_params;
 
 KM_API void km_plan_params_init(km_plan_params *params);
@@ -86,6 +97,9 @@ typedef struct km_plan {
     int32_t track_labels;
     km_design design;
     char design_reason[192];
+    km_algorithm algorithm;  // Never AUTO.
+    int32_t algorithm_fixed; // The user's choice: it is kept even where it does not pay.
+    char algorithm_reason[192];
     int64_t clusters_sum; // S of one restart: the sum of the K list.
     km_plan_number numbers[KM_PLAN_NUMBERS_MAX];
     int64_t numbers_count;
@@ -104,6 +118,7 @@ KM_API km_status km_plan_make(km_plan *plan, const km_spec *spec, const km_plan_
 KM_API int64_t km_plan_get(const km_plan *plan, const char *name);
 
 KM_API const char *km_design_name(km_design design); // E.g. "registers"; "none" when out of range.
+KM_API const char *km_algorithm_name(km_algorithm algorithm); // E.g. "filter"; "none" when out of range.
 KM_API const char *km_type_name(km_type type);       // "float32" or "float64".
 // Spelling of a target, e.g. "cuda:sm_90". Writes at most `size` bytes with the final zero.
 KM_API void km_target_text(char *text, int64_t size, km_target target);

@@ -51,6 +51,7 @@ typedef struct km_fit_params {
     const char *compiler;    // See km_module_params. Default NULL.
     const char *source_text; // Use this (hand-edited) text instead of what the plan emits. Default NULL.
     const char *tuning;      // Text of a tuning file. Default NULL.
+    km_algorithm algorithm;  // Default KM_ALGORITHM_AUTO.
     const km_log *log;       // Default NULL, silent.
     int (*progress)(void *user, const km_progress *progress); // Non-zero stops: KM_ERROR_INTERRUPTED. NULL.
     void *progress_user;
@@ -81,6 +82,14 @@ typedef struct km_timing {
     double read_ms, build_ms, seed_ms, sweep_ms, finish_ms, total_ms;
 } km_timing;
 
+// What the sweep's passes did. Counts are the same for any number of threads; -1: not known on this target.
+typedef struct km_counters {
+    km_algorithm algorithm;  // That the last pass used: LLOYD where another one did not pay.
+    int64_t distances;       // Points (or boxes of points) against centroids, that were computed.
+    int64_t distances_lloyd; // That the same passes of lloyd compute: points x centroids of the active members.
+    int64_t points_skipped;  // Points of active members that no distance was computed for, over all passes.
+} km_counters;
+
 // Read-only; freed with km_result_destroy.
 typedef struct km_result {
     int64_t size;
@@ -93,6 +102,7 @@ typedef struct km_result {
     uint64_t seed;
     int64_t restarts;
     int64_t passes; // Reads of all points by the sweep.
+    km_counters counters;
     km_timing timing;
     km_scale scale;
     const double *centre;             // d; clustered space = (x - centre) * factor.

@@ -60,6 +60,7 @@ typedef struct cpu_engine {
     int64_t sums_count;
     km_cpu_slot *lists; // threads x slots_count
     const km_log *log;
+    km_counters counters;
 } cpu_engine;
 
 static inline int64_t cpu_min(int64_t a, int64_t b) {

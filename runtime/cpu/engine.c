@@ -121,6 +121,7 @@ static km_status engine_create(km_engine **out, const km_kernels *kernels, int64
     engine->pitch = KM_CPU_PITCH(engine->base.d);
     engine->real_bytes = plan->spec.type == KM_FLOAT32 ? 4 : 8;
     engine->log = log;
+    engine->counters.algorithm = plan->algorithm;
     *out = &engine->base;
     km_status status = slots_create(engine, err);
     if (status != KM_OK) engine_destroy(out);
@@ -316,6 +317,8 @@ static km_status pass_all(cpu_engine *engine, km_error *err) {
     for (int64_t s = 0; s < engine->base.slots_count; s++) {
         cpu_slot *slot = &engine->slots[s];
         if (!slot_is_active(slot)) continue;
+        engine->counters.distances_lloyd += engine->base.n * slot->k;
+        engine->counters.distances += engine->base.n * slot->k;
         if (slot->owned) KM_TRY(sums_by_owner(engine, slot, err));
         totals_tidy(engine, slot);
         slot->mode = KM_CPU_MOVE;
@@ -419,6 +422,10 @@ static km_status run(km_engine *base, km_slot_state *states, int64_t *passes, co
     return KM_OK;
 }
 
+static void counters(const km_engine *base, km_counters *out) {
+    *out = ((const cpu_engine *)base)->counters;
+}
+
 static int device_count(void) {
     return 1;
 }
@@ -442,5 +449,6 @@ const km_backend km_backend_cpu = {
     .relocate = km_cpu_relocate,
     .slot_read = slot_read,
     .finish = km_cpu_finish_members,
+    .counters = counters,
     .bytes_planned = bytes_planned,
 };

@@ -62,6 +62,22 @@ static json_t *timing_to_json(const km_timing *timing) {
     return NULL;
 }
 
+static json_t *count_to_json(int64_t count) {
+    return count < 0 ? json_null() : json_integer(count);
+}
+
+static json_t *counters_to_json(const km_counters *counters) {
+    json_t *object = json_object();
+    int failed = 0;
+    failed |= json_object_set_new(object, "algorithm", json_string(km_algorithm_name(counters->algorithm)));
+    failed |= json_object_set_new(object, "distances", count_to_json(counters->distances));
+    failed |= json_object_set_new(object, "distances_lloyd", count_to_json(counters->distances_lloyd));
+    failed |= json_object_set_new(object, "points_skipped", count_to_json(counters->points_skipped));
+    if (!failed) return object;
+    json_decref(object);
+    return NULL;
+}
+
 static json_t *votes_to_json(const int64_t *votes) {
     json_t *object = json_object();
     int failed = 0;
@@ -123,6 +139,7 @@ static int fill_result(json_t *root, const km_result *result) {
     if (result->feature_names)
         failed |=
             json_object_set_new(root, "feature_names", strings_to_json(result->feature_names, result->d));
+    failed |= json_object_set_new(root, "counters", counters_to_json(&result->counters));
     failed |= json_object_set_new(root, "timing_ms", timing_to_json(&result->timing));
     failed |= json_object_set_new(root, "models", models_to_json(result));
     failed |= json_object_set_new(root, "best", best_to_json(result));

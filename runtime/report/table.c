@@ -264,6 +264,17 @@ static void print_votes(km_text *text, const km_result *result) {
     km_text_puts(text, "\n");
 }
 
+// How much of lloyd's work the algorithm left.
+static void print_counters(km_text *text, const km_result *result) {
+    const km_counters *c = &result->counters;
+    km_text_printf(text, "\nalgorithm: %s", km_algorithm_name(c->algorithm));
+    if (c->distances >= 0 && c->distances_lloyd > 0)
+        km_text_printf(text, "; %.3g distances, %.1f %% of lloyd's %.3g", (double)c->distances,
+                       100 * (double)c->distances / (double)c->distances_lloyd, (double)c->distances_lloyd);
+    if (c->points_skipped > 0) km_text_printf(text, "; %.3g points skipped", (double)c->points_skipped);
+    km_text_puts(text, "\n");
+}
+
 km_status km_result_to_table(char **out, const km_result *result, int colour, int verbose, km_error *err) {
     static const style ansi = {"\033[1;32m", "\033[0m"}, none = {"", ""};
     const style *look = colour ? &ansi : &none;
@@ -274,6 +285,7 @@ km_status km_result_to_table(char **out, const km_result *result, int colour, in
     print_head(&text, result);
     print_main(&text, result, scratch, look);
     if (verbose) print_criteria(&text, result, scratch, look);
+    if (verbose) print_counters(&text, result);
     km_text_printf(&text, "\n%sbest K = %d%s: %s\n", look->best, result->models[result->selection.best].k,
                    look->plain, result->selection.reason);
     print_votes(&text, result);
