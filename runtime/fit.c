@@ -439,6 +439,12 @@ static km_status finish_labels(fit *f, km_finish_member *members, km_model *mode
 static void warn_of_models(fit *f, const km_model *models) {
     const km_result *result = &f->owner->result;
     int64_t ks = f->spec.clusters_count, unconverged = 0;
+    const km_model *chosen = &models[result->selection.best];
+    if (ks > 1 && !(chosen->inertia > 0))
+        km_result_warn(f->owner, f->params->log,
+                       "K=%d leaves no inertia: the data have only that many different points, and criteria "
+                       "say nothing there",
+                       chosen->k);
     for (int64_t q = 0; q < ks; q++) {
         unconverged += !models[q].converged;
         if (models[q].effective_k < models[q].k)

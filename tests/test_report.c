@@ -141,7 +141,7 @@ START_TEST(json_contract) {
     ck_assert_uint_eq(json_array_size(models), 9);
     for (size_t m = 0; m < 9; m++) check_model(json_array_get(models, m), &s->models[m], 4, _i);
     const json_t *best = json_object_get(root, "best"), *votes = json_object_get(best, "votes");
-    assert_keys(best, "k", "criterion", "votes", NULL);
+    assert_keys(best, "k", "criterion", "reason", "votes", NULL);
     assert_integer(best, "k", 4);
     assert_string(best, "criterion", "calinski_harabasz");
     assert_criteria_keys(votes);

@@ -95,6 +95,7 @@ static json_t *best_to_json(const km_result *result) {
     int failed = 0;
     failed |= json_object_set_new(object, "k", json_integer(result->models[selection->best].k));
     failed |= json_object_set_new(object, "criterion", json_string(km_criterion_name(selection->criterion)));
+    failed |= json_object_set_new(object, "reason", json_string(selection->reason));
     failed |= json_object_set_new(object, "votes", votes_to_json(selection->votes));
     if (!failed) return object;
     json_decref(object);
