@@ -1,8 +1,150 @@
 // SPDX-License-Identifier: MIT
+#include "cost_cuda.h"
 #include "planner.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+
+static void set_number(km_env *env, const km_plan *plan, const char *name) {
+    km_env_set_int(env, name, km_plan_get(plan, name));
+}
+
+// The names of cuda.h, which every design's text begins with.
+static void set_common(km_env *env, const km_plan *plan) {
+    const km_spec *spec = &plan->spec;
+    int32_t k_max = spec->clusters[spec->clusters_count - 1];
+    km_env_set(env, "type", spec->type == KM_FLOAT64 ? "double" : "float");
+    km_env_set(env, "label_type", k_max <= 256 ? "unsigned char" : "unsigned short");
+    km_env_set_flag(env, "float64", spec->type == KM_FLOAT64);
+    km_env_set_flag(env, "weighted", plan->weighted);
+    km_env_set_flag(env, "track_labels", plan->track_labels);
+    km_env_set(env, "name", "%s", spec->name);
+    km_env_set_int(env, "d", spec->features);
+    km_env_set_int(env, "s", plan->clusters_sum);
+    km_env_set_int(env, "ks_count", spec->clusters_count);
+    km_env_set_int(env, "k_max", k_max);
+    km_env_set_int(env, "copies", km_plan_get(plan, "restarts_in_flight"));
+    km_env_set(env, "ptx_type", spec->type == KM_FLOAT64 ? "f64" : "f32"); // in inline assembly
+    km_env_set(env, "ptx_letter", spec->type == KM_FLOAT64 ? "d" : "f");
+    km_env_set_int(env, "vector", spec->type == KM_FLOAT64 ? 2 : 4);
+}
+
+// Numbers of the K list that all designs have: where each K's centroids start.
+static km_env *add_k(km_env *env, const km_spec *spec, int64_t index, int64_t offset) {
+    char text[24];
+    snprintf(text, sizeof text, "%d", spec->clusters[index]);
+    km_env *k = km_env_item(env, "ks", text);
+    km_env_set_int(k, "index", index);
+    km_env_set_int(k, "offset", offset);
+    return k;
+}
+
+// registers -------------------------------------------------------------------------------------------------
+
+// Bits of a coordinate with which d products and a constant still add up exactly in the type.
+static int64_t coarse_bits(const km_spec *spec) {
+    int64_t log2_d = 0;
+    while ((1LL << log2_d) < spec->features) log2_d++;
+    return ((spec->type == KM_FLOAT64 ? 51 : 22) - log2_d) / 2;
+}
+
+// One warp group: its Ks, where their planes and sums lie, and its columns, which start at `column`.
+static int64_t add_group(km_env *part, const km_plan *plan, int64_t group, const int32_t *share, int64_t column) {
+    const km_spec *spec = &plan->spec;
+    int64_t split = km_plan_get(plan, "split"), columns = 0, plane = 0;
+    char text[24];
+    snprintf(text, sizeof text, "%lld", (long long)group);
+    km_env *item = km_env_item(part, "groups", text);
+    km_text ks = {0};
+    km_env_list(item, "ks");
+    for (int64_t i = 0; i < spec->clusters_count; plane += spec->clusters[i++] - 1) {
+        if (share[i] != group) continue;
+        km_env *k = add_k(item, spec, i, 0);
+        km_env_set_int(k, "others", spec->clusters[i] - 1);
+        km_env_set_flag(k, "single", spec->clusters[i] == 1);
+        km_env_set_int(k, "plane", plane);
+        km_env_set_int(k, "sum", columns);
+        columns += km_cuda_sums_of(plan, spec->clusters[i]);
+        km_text_printf(&ks, "%s%d", ks.size ? ", " : "", spec->clusters[i]);
+    }
+    int64_t totals = columns;
+    if (group == 0) columns += spec->features;
+    km_env_set_int(item, "index", group % split);
+    km_env_set(item, "text", "%s", ks.failed || !ks.size ? "none" : ks.data);
+    km_env_set_flag(item, "totals", group == 0);
+    km_env_set_int(item, "total", totals);
+    km_env_set_int(item, "columns", columns);
+    km_env_set_int(item, "column", column);
+    km_text_clear(&ks);
+    return columns;
+}
+
+static km_status emit_registers(km_env *env, const km_plan *plan, km_error *err) {
+    const km_spec *spec = &plan->spec;
+    int64_t split = km_plan_get(plan, "split"), launches = km_plan_get(plan, "launches");
+    int32_t *share = malloc((size_t)spec->clusters_count * sizeof *share);
+    if (!share) return km_fail_memory(err, "the share of the K list", spec->clusters_count * 4);
+    km_cuda_share(share, spec, split * launches);
+
+    static const char *const numbers[] = {"points_per_thread", "block", "grid", "split", "resident"};
+    for (int i = 0; i < (int)(sizeof numbers / sizeof *numbers); i++) set_number(env, plan, numbers[i]);
+    km_env_set_flag(env, "prefetch", km_plan_get(plan, "prefetch") > 0);
+    km_env_set_int(env, "run", km_cuda_run(spec));
+    km_env_set_int(env, "coarse_bits", coarse_bits(spec));
+    int64_t planes = plan->clusters_sum - spec->clusters_count;
+    km_env_set_int(env, "planes", planes ? planes : 1);
+    km_env_set_int(env, "launches_count", launches);
+
+    // Columns in the order of the groups; those of the totals come last.
+    int64_t column = 0, scratch = 0;
+    for (int64_t part = 0; part < launches; part++) {
+        char text[24];
+        snprintf(text, sizeof text, "%lld", (long long)part);
+        km_env *item = km_env_item(env, "parts", text);
+        km_env_set_flag(item, "alone", split == 1);
+        km_env_set_int(item, "first", part * split);
+        for (int64_t group = part * split; group < (part + 1) * split; group++) {
+            int64_t columns = add_group(item, plan, group, share, column);
+            column += columns;
+            if (columns > scratch) scratch = columns;
+        }
+    }
+    km_env_set_int(env, "columns", column);
+    km_env_set_int(env, "scratch", scratch);
+    for (int64_t i = 0, offset = 0; i < spec->clusters_count; offset += spec->clusters[i++]) {
+        km_env *k = add_k(env, spec, i, offset);
+        int64_t first = share[i] > 0 ? spec->features : 0; // the totals stand behind the first group's
+        for (int64_t j = 0; j < spec->clusters_count; j++)
+            if (share[j] < share[i] || (share[j] == share[i] && j < i))
+                first += km_cuda_sums_of(plan, spec->clusters[j]);
+        km_env_set_int(k, "column", first);
+        km_env_set_int(k, "part", share[i] / split);
+    }
+    int64_t totals = 0;
+    for (int64_t i = 0; i < spec->clusters_count; i++)
+        if (share[i] == 0) totals += km_cuda_sums_of(plan, spec->clusters[i]);
+    km_env_set_int(env, "totals", totals);
+    free(share);
+    return KM_OK;
+}
+
+// shared ----------------------------------------------------------------------------------------------------
+
+static km_status emit_shared(km_env *env, const km_plan *plan) {
+    set_number(env, plan, "block");
+    set_number(env, plan, "grid");
+    for (int64_t i = 0, offset = 0; i < plan->spec.clusters_count; offset += plan->spec.clusters[i++])
+        add_k(env, &plan->spec, i, offset);
+    return KM_OK;
+}
+
+// All of it -------------------------------------------------------------------------------------------------
+
 km_status km_emit_cuda(km_env *env, const char **template_name, const km_plan *plan, km_error *err) {
-    (void)env;
-    *template_name = NULL;
-    return km_fail(err, KM_ERROR_PLAN, "the design %s has no text", km_design_name(plan->design));
+    set_common(env, plan);
+    switch (plan->design) {
+    case KM_DESIGN_REGISTERS: *template_name = "registers.cu"; return emit_registers(env, plan, err);
+    case KM_DESIGN_SHARED: *template_name = "shared.cu"; return emit_shared(env, plan);
+    default: return km_fail(err, KM_ERROR_PLAN, "the design %s has no text for CUDA", km_design_name(plan->design));
+    }
 }

@@ -13,6 +13,7 @@ enum { KM_PARAM_CUDA = 1, KM_PARAM_CPU = 2 };
     X(split, 1, 8, KM_PARAM_CUDA, "warp groups of a block that share the K list")                            \
     X(launches, 1, 4096, KM_PARAM_CUDA, "kernels that share the K list in one pass")                         \
     X(prefetch, 0, 8, KM_PARAM_CUDA, "points per thread that are fetched ahead")                             \
+    X(resident, 1, 32, KM_PARAM_CUDA, "blocks of a multiprocessor at a time")                                \
     X(tile_clusters, 1, 1024, KM_PARAM_CUDA | KM_PARAM_CPU, "centroids worked on at a time")                 \
     X(tile_features, 1, 1024, KM_PARAM_CUDA | KM_PARAM_CPU, "features worked on at a time")                  \
     X(lanes, 1, 64, KM_PARAM_CPU, "elements of a SIMD vector")                                               \
