@@ -584,8 +584,9 @@ END_TEST
 // A member at rest except for clusters that lie far off: the farthest points are known. Integers, so exact.
 START_TEST(relocation_takes_the_farthest_points) {
     km_type type = _i % 2 ? KM_FLOAT32 : KM_FLOAT64;
-    // Around (0, 0): farthest is (8, 0), twice; then (0, -7); (0, 12) weighs nothing. Two centroids start far off.
-    const double x[] = {1, 0, -1, 0, 8, 0, 0, 7, 0, -7, -8, 0, 8, 0, 0, 12, -8, 0};
+    // Their mean is (0, 0). Farthest are (8, 0), twice, then (-8, 0); (0, 12) weighs nothing. Two of the three
+    // centroids start far off.
+    const double x[] = {1, 0, -1, 0, 8, 0, 8, 0, 0, 7, 0, -7, -8, 0, 0, 12, -8, 0};
     const double w[] = {1, 1, 1, 1, 1, 1, 1, 0, 1};
     const double init[] = {0, 0, 500, 500, -500, 500};
     km_error err = {{0}};
