@@ -35,7 +35,8 @@
 #define KM_CPU_ABI 1
 #include <stdint.h>
 
-// Numbers between two rows of sums: d sums of w x, the sum of w, the count of points, padding.
+// Numbers between two rows of sums: d sums of w x, the sum of w, the count of points that weigh
+// (w > 0: a point of weight 0 keeps no cluster from being empty), padding.
 #define KM_CPU_PITCH(d) (((d) + 2 + 3) / 4 * 4)
 
 // What the sums and old labels of a slot mean in this pass.
@@ -377,6 +378,7 @@ KM_TARGET static void km_span_move(km_cpu_slot *slot, const km_cpu_block *block,
         for (; slot->sums && changed; changed &= changed - 1) {
             int i = __builtin_ctzll(changed);
             double weight = block->weights ? block->weights[base + i] : 1.0;
+            if (weight == 0) continue;
             km_add(slot->sums + (int64_t)labels[i] * PITCH, points + i, weight, 1.0);
             km_add(slot->sums + (int64_t)old[i] * PITCH, points + i, -weight, -1.0);
         }
@@ -582,9 +584,10 @@ KM_TARGET static void km_span_all(km_cpu_slot *slot, const km_cpu_block *block, 
         slot->changed +=
             slot->mode == KM_CPU_FIRST ? here : __builtin_popcountll(km_changes(labels, old, here));
         if (slot->k <= MASKED_K_MAX && !block->weights) continue;
-        for (int64_t i = 0; slot->sums && i < here; i++)
-            km_add(slot->sums + (int64_t)labels[i] * PITCH, points + i,
-                   block->weights ? block->weights[base + i] : 1.0, 1.0);
+        for (int64_t i = 0; slot->sums && i < here; i++) {
+            double weight = block->weights ? block->weights[base + i] : 1.0;
+            if (weight != 0) km_add(slot->sums + (int64_t)labels[i] * PITCH, points + i, weight, 1.0);
+        }
     }
     if (slot->sums && slot->k <= MASKED_K_MAX && !block->weights) km_span_sums(slot, block, first, end);
 }

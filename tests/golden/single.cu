@@ -1,0 +1,1407 @@
+// SPDX-License-Identifier: MIT
+// single.cu, made by kmgen 0.1.0. Same spec, same text. The spec:
+//
+// name: single
+// features: 8
+// clusters: 8
+// type: float32
+// target: cuda:sm_90
+// restarts: 10
+//
+// The plan:
+//
+// device: cuda:sm_90, nominal H200: 132 multiprocessors, 4800 GB/s, 1.98 GHz
+// points: unknown, taken as many
+// clusters in one pass: 8 for each restart (the sum of the K list)
+//
+// design                    registers  the least time of those estimated
+// points_per_thread                 6  independent work hides latency; about 222 of 255 registers are used
+// block                           256  one block fills a multiprocessor: fewest partial sums
+// grid                            132  132 multiprocessors, filled once by all copies
+// split                             1  a thread's registers hold the sums of the whole K list
+// launches                          1  one read of the points serves every K
+// prefetch                          6  the next points are fetched while these are worked on
+// resident                          1  the block is as large as registers allow
+// restarts_in_flight                1  many points: one restart of each K fills the device
+//
+// per point and pass: 32 bytes read, 149 operations
+// registers per thread: about 222 of 255
+// shared memory per block: 5.3 KiB of 227.0 KiB
+
+typedef float km_real;
+typedef unsigned char km_label; // one label of one point, where labels are kept between passes
+
+enum {
+    D = 8,        // features
+    S = 8,        // clusters of one copy: the sum of the K list
+    KS = 1,       // entries of the K list
+    K_MAX = 8,    // the largest of them
+    COPIES = 1,   // restarts in flight
+    WEIGHTED = 0, // points carry weights
+    TRACK = 0     // labels are kept between passes
+};
+// The contract between the CUDA engine (runtime/cuda, plain C) and the pass kernels of a design. This file is
+// compiled into the engine and emitted into every CUDA source as it is, so that both see the same bytes.
+//
+// A root template (registers.cu, tensor.cu, shared.cu) is
+//     //@ include cuda.h        types, sizes, this file           (what names they need: at its top)
+//     its kernels and the table of launches
+//     //@ include steps.cu      load, seed, update, relocate, finish: the same for every design
+//
+// The pass. Its kernels read every point once and leave totals[copy][S][d + 1]: for each cluster of each active
+// slot the weighted sum of its points (d numbers), then their weight; doubles, in an order that does not depend on
+// timing (fixed order of adding, or integers that the last kernel converts). Every row of an active slot is
+// written, also where it is 0; rows of other slots are not read. Nearest centroid, ties to the lowest index.
+//
+// How it is launched. The source exports, with external linkage,
+//     extern "C" { __device__ km_pass_facts km_pass = {...}; __device__ km_pass_launch km_pass_launches[] = {...}; }
+// and the engine starts the launches in that order on one stream, each with one argument of type km_pass_args by
+// value (`__grid_constant__ const km_pass_args args`). Those of KM_STAGE_LOAD run once after the points came home,
+// those of KM_STAGE_PASS in every pass. Grids are fixed: a kernel strides over the points.
+//
+// Every kernel begins with `if (args.control->stop) return;`: the engine queues several iterations at once, and
+// those after the one in which a member finished must cost nothing.
+#ifndef KM_ABI_CUDA_H
+#define KM_ABI_CUDA_H
+
+enum {
+    KM_ABI_VERSION = 1,
+    KM_PAD_ROWS = 64,    // Rows after the last point that may be read; they are zero. Weights likewise.
+    KM_ALIGN_BYTES = 256 // Alignment of every pointer below.
+};
+
+enum { KM_STAGE_LOAD, KM_STAGE_PASS };
+
+typedef struct km_pass_launch {
+    char kernel[40]; // its name, declared extern "C"
+    int stage;       // KM_STAGE_...
+    unsigned grid_x, grid_y, block;
+    unsigned shared_bytes; // dynamic shared memory; the engine opts in above 48 KiB
+    int part;              // passed on in km_pass_args: which share of the K list, where a kernel runs several times
+} km_pass_launch;
+
+typedef struct km_pass_facts {
+    int version;        // KM_ABI_VERSION
+    int launches_count; // entries of km_pass_launches
+    // args.workspace: fixed + per_point * n bytes, zeroed once before KM_STAGE_LOAD. `fixed` is at most
+    // grid * copies * S * (d + 1) * 8 + 16 MiB, so that memory can be planned from the plan alone.
+    long long workspace_bytes;
+    long long workspace_bytes_per_point;
+    int has_constants; // the source has a symbol km_constants in __constant__ memory
+} km_pass_facts;
+
+// What the update leaves for the next pass.
+typedef struct km_control {
+    int stop;       // not 0: the queued passes do nothing
+    int passes;     // passes done
+    int passes_max; // stop after so many
+    int reserved;
+} km_control;
+
+// Slots: slot = copy * ks_count + k_index. The centroids of a slot are rows
+// copy * S + offset[k_index] ... + K - 1, S the sum of the K list, offset its prefix sums.
+typedef struct km_pass_args {
+    const km_control *control;
+    const void *points;  // n x d of the plan's type, row-major, clustered space
+    const void *weights; // n of the plan's type; NULL when the plan is unweighted
+    long long n;
+    const void *centroids;       // [copies][S][d] of the plan's type
+    const unsigned char *active; // per slot: 1 takes part in this pass
+    double *totals;              // [copies][S][d + 1]
+    void *labels;                // [slots][labels_stride] of LABEL_BYTES each; NULL unless the plan tracks labels
+    long long labels_stride;
+    unsigned long long
+        *changes; // per slot: labels that changed (integer atomics); zeroed before each pass; or NULL
+    void *workspace;
+    void *constants;   // address of the symbol km_constants, NULL unless has_constants
+    const double *box; // 2 x d: smallest, then largest value of each feature in the clustered space
+    int part;
+} km_pass_args;
+
+#endif
+
+// The K list and where each K's centroids start.
+__device__ const int km_ks[KS] = {
+    8,
+};
+__device__ const int km_offsets[KS] = {
+    0,
+};
+
+__device__ __forceinline__ int km_is_finite(double value) {
+    return fabs(value) <= 1.7976931348623157e308;
+}
+
+// The sum over a block of KM_THREADS threads in a fixed order, in every thread of warp 0.
+__device__ __forceinline__ double km_block_sum(double value) {
+    __shared__ double warps[8];
+    for (int step = 16; step > 0; step >>= 1) value += __shfl_xor_sync(0xffffffffu, value, step);
+    __syncthreads(); // the previous call's readers are done
+    if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = value;
+    __syncthreads();
+    double sum = 0.0;
+    for (int w = 0; w < 8; w++) sum += warps[w];
+    return sum;
+}
+
+__device__ __forceinline__ double km_weight(const double *, long long) {
+    return 1.0;
+}
+
+// Design `registers`. A thread holds a few points and the sums of its clusters in registers and walks over the
+// data; everything about the K list is unrolled, so that the loop is one straight line.
+//
+// The score of centroid j is taken against one centroid of the same K, the pivot p:
+//     score_j = x . (c_j - c_p) - (|c_j|^2 - |c_p|^2) / 2,        score_p = 0.
+// The largest score is the nearest centroid. That is K - 1 scores for K centroids, and the pivot's sums need no
+// adding: they are the sums over all points, kept once for every K, less those of the other clusters.
+//
+// At the end the threads of a block are added up in a fixed order and each block leaves one number per sum;
+// km_reduce adds the blocks, in a fixed order too: the same bits every time, and no atomics.
+enum {
+    BLOCK = 256,                            // threads of a block
+    GRID = 132,                             // blocks of a launch, for one copy
+    SPLIT = 1,                              // warp groups of a block; each has its own share of the K list
+    POINTS = 6,                             // points that a thread works on at a time
+    RUN = 1,                                // of them, how many lie side by side in memory
+    VECTOR = 4,                             // numbers of one 16-byte load
+    THREADS = BLOCK / SPLIT,                // threads of a warp group
+    WARPS = THREADS / 32,                   // warps of a warp group
+    TILE = THREADS * POINTS,                // points of one step of a warp group
+    PLANE = (D + VECTOR) / VECTOR * VECTOR, // numbers of a plane: D factors and a constant, padded
+    PLANES = 7,                             // one for each centroid but the pivots
+    COLUMNS = 71,                           // sums that a block leaves
+    TOTALS = 63,                            // the first of those over all points
+    SCRATCH = 71,                           // sums of the largest warp group
+    REDUCE = 1024,                          // threads of a block of km_reduce
+    COARSE_BITS = 9                         // bits of a coordinate such that scores come out exact
+};
+
+#define KM_UNROLL _Pragma("unroll")
+
+struct __align__(16) km_vector {
+    km_real at[VECTOR];
+};
+
+// The points that a thread works on.
+struct km_points {
+    km_real x[POINTS][D];
+    km_real weight[POINTS]; // 0 for padding
+};
+
+// What the threads of a block share.
+struct km_block {
+    km_real planes[PLANES][PLANE];
+    int pivots[KS];
+    km_real centroids[S * D];
+    double box[2 * D];
+    unsigned char active[KS];
+    int stop;
+    double scratch[BLOCK / 32][SCRATCH]; // the sums of each warp
+};
+
+// The launch that serves each K, and the first of its columns: those of its clusters without the pivot, D sums
+// and the weight each (with weights, then the pivot's weight too).
+__device__ const int km_parts[KS] = {
+    0,
+};
+__device__ const int km_columns[KS] = {
+    0,
+};
+
+// The workspace: for each copy and column one number per block, then the pivot of each slot.
+static __device__ __forceinline__ double *km_column(const km_pass_args &args, int column) {
+    return (double *)args.workspace + ((long long)blockIdx.y * COLUMNS + column) * GRID;
+}
+
+static __device__ __forceinline__ int *km_pivots(const km_pass_args &args) {
+    return (int *)((double *)args.workspace + (long long)COPIES * COLUMNS * GRID) + blockIdx.y * KS;
+}
+
+// Point r of the thread lies so far behind its first.
+static __device__ __forceinline__ constexpr int km_step(int r) {
+    return r / RUN * RUN * THREADS + r % RUN;
+}
+
+// Loads RUN points that lie side by side.
+static __device__ __forceinline__ void km_load_run(km_points &points, const km_pass_args &args, long long point,
+                                                   int r) {
+    const km_vector *from = (const km_vector *)((const km_real *)args.points + point * D);
+    KM_UNROLL for (int v = 0; v < RUN * D / VECTOR; v++) {
+        const km_vector numbers = from[v];
+        KM_UNROLL for (int i = 0; i < VECTOR; i++)
+            points.x[r + (v * VECTOR + i) / D][(v * VECTOR + i) % D] = numbers.at[i];
+    }
+    KM_UNROLL for (int i = 0; i < RUN; i++) points.weight[r + i] = 1;
+}
+
+// Loads the thread's points of a tile.
+static __device__ __forceinline__ void km_load(km_points &points, const km_pass_args &args, int tile) {
+    const long long first = (long long)tile * TILE + threadIdx.x % THREADS * RUN;
+    KM_UNROLL for (int r = 0; r < POINTS; r += RUN) km_load_run(points, args, first + km_step(r), r);
+}
+
+// Loads the thread's points of the last tile when it is not a whole one: those past the end come from the padding
+// rows, which are zero.
+static __device__ __forceinline__ void km_load_last(km_points &points, const km_pass_args &args, int tile) {
+    const long long first = (long long)tile * TILE + threadIdx.x % THREADS * RUN;
+    const long long end = (args.n + RUN - 1) / RUN * RUN;
+    KM_UNROLL for (int r = 0; r < POINTS; r += RUN)
+        km_load_run(points, args, first + km_step(r) < end ? first + km_step(r) : end, r);
+    KM_UNROLL for (int p = 0; p < POINTS; p++) points.weight[p] = first + km_step(p) < args.n ? 1 : 0;
+}
+
+// Adds a point to D sums and a weight, where `found` holds.
+static __device__ __forceinline__ void km_add(km_real *sums, const km_points &points, int p, bool found) {
+    // Predicated by hand, as compilers branch around long bodies.
+    KM_UNROLL for (int f = 0; f < D; f++)
+        asm("{ .reg .pred found; setp.ne.s32 found, %2, 0; @found add.f32 %0, %0, %1; }"
+            : "+f"(sums[f])
+            : "f"(points.x[p][f]), "r"((int)found));
+    asm("{ .reg .pred found; setp.ne.s32 found, %2, 0; @found add.f32 %0, %0, %1; }"
+        : "+f"(sums[D])
+        : "f"(points.weight[p]), "r"((int)found));
+}
+
+// One K with OTHERS centroids beside the pivot: scores, the nearest centroid, and the sums.
+template <int OTHERS>
+static __device__ __forceinline__ void km_assign(km_points &points, const km_real (*planes)[PLANE], km_real *sums) {
+    km_real score[POINTS][OTHERS];
+    KM_UNROLL for (int j = 0; j < OTHERS; j++) {
+        KM_UNROLL for (int p = 0; p < POINTS; p++) {
+            score[p][j] = planes[j][D];
+            KM_UNROLL for (int f = 0; f < D; f++)
+                score[p][j] = fma(points.x[p][f], planes[j][f], score[p][j]);
+        }
+    }
+    KM_UNROLL for (int p = 0; p < POINTS; p++) {
+        km_real best = 0;
+        KM_UNROLL for (int j = 0; j < OTHERS; j++) best = fmaxf(best, score[p][j]);
+        bool open = true; // No centroid so far has the best score: ties go to the lowest number.
+        KM_UNROLL for (int j = 0; j < OTHERS; j++) {
+            const bool found = open & (score[p][j] == best);
+            open = open & (score[p][j] != best);
+            km_add(sums + j * (D + 1), points, p, found);
+        }
+    }
+}
+
+// One step of km_add_lanes: of 2 x WIDTH numbers, the lane and the one WIDTH away keep one half each.
+template <int WIDTH> static __device__ __forceinline__ void km_halve(km_real *numbers) {
+    const bool upper = threadIdx.x & WIDTH;
+    KM_UNROLL for (int i = 0; i < WIDTH; i++) {
+        const km_real kept = upper ? numbers[i + WIDTH] : numbers[i];
+        const km_real given = upper ? numbers[i] : numbers[i + WIDTH];
+        numbers[i] = kept + __shfl_xor_sync(0xffffffff, given, WIDTH);
+    }
+}
+
+// Adds up COUNT sums over the lanes of a warp, 32 of them at a time: lane l is left with sum l.
+template <int COUNT> static __device__ __forceinline__ void km_add_lanes(const km_real *sums, double *out) {
+    const int lane = threadIdx.x % 32;
+    KM_UNROLL for (int first = 0; first < COUNT; first += 32) {
+        km_real numbers[32];
+        KM_UNROLL for (int i = 0; i < 32; i++) numbers[i] = first + i < COUNT ? sums[first + i] : 0;
+        km_halve<16>(numbers);
+        km_halve<8>(numbers);
+        km_halve<4>(numbers);
+        km_halve<2>(numbers);
+        km_halve<1>(numbers);
+        if (first + lane < COUNT) out[first + lane] = numbers[0];
+    }
+}
+
+// Adds up the sums of a warp group's warps and leaves them as the block's share of its columns.
+static __device__ __forceinline__ void km_write(const km_pass_args &args, const double (*scratch)[SCRATCH],
+                                                int columns, int first_column) {
+    for (int c = threadIdx.x; c < columns; c += BLOCK) {
+        double sum = 0;
+        for (int warp = 0; warp < WARPS; warp++) sum += scratch[warp][c];
+        km_column(args, first_column + c)[blockIdx.x] = sum;
+    }
+}
+
+// Whether the centroids and the corners of the data's box are multiples of a grid on which scores come out exact.
+static __device__ bool km_is_coarse(const double *box, const km_real *c, int count) {
+    const int lane = threadIdx.x % 32;
+    int largest = -1100; // exponent
+    for (int i = lane; i < 2 * D; i += 32) {
+        int exponent;
+        frexp(box[i], &exponent);
+        largest = box[i] != 0 && exponent > largest ? exponent : largest;
+    }
+    for (int width = 16; width > 0; width /= 2) largest = max(largest, __shfl_xor_sync(0xffffffff, largest, width));
+    const double scale = ldexp(1.0, COARSE_BITS - largest);
+    bool coarse = true;
+    for (int i = lane; i < 2 * D; i += 32) coarse = coarse & (rint(box[i] * scale) == box[i] * scale);
+    for (int i = lane; i < count; i += 32) coarse = coarse & (rint(c[i] * scale) == c[i] * scale);
+    return __all_sync(0xffffffff, coarse);
+}
+
+// The centroid with the smallest norm: a pivot far away would cost the scores of the others their last digits. Where
+// scores come out exact the last centroid will do as well, and keeps ties in order.
+static __device__ int km_find_pivot(const double *box, const km_real *c, int k) {
+    if (km_is_coarse(box, c, k * D)) return k - 1;
+    double smallest = 1e308;
+    int pivot = 0;
+    for (int j = threadIdx.x % 32; j < k; j += 32) {
+        double square = 0;
+        for (int f = 0; f < D; f++) square = fma((double)c[j * D + f], (double)c[j * D + f], square);
+        pivot = square < smallest ? j : pivot;
+        smallest = square < smallest ? square : smallest;
+    }
+    for (int width = 16; width > 0; width /= 2) {
+        const double square = __shfl_xor_sync(0xffffffff, smallest, width);
+        const int j = __shfl_xor_sync(0xffffffff, pivot, width);
+        const bool closer = square < smallest || (square == smallest && j < pivot);
+        pivot = closer ? j : pivot;
+        smallest = closer ? square : smallest;
+    }
+    return pivot;
+}
+
+// Reads what a block must know, every warp its share, so that there is one wait for all of it.
+static __device__ __forceinline__ void km_read(km_block &shared, const km_pass_args &args) {
+    const km_real *centroids = (const km_real *)args.centroids + (long long)blockIdx.y * S * D;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (warp == 0) {
+        for (int i = lane; i < KS; i += 32) shared.active[i] = args.active[blockIdx.y * KS + i];
+    } else if (warp == 1) {
+        for (int i = lane; i < 2 * D; i += 32) shared.box[i] = args.box[i];
+    } else if (warp == 2) {
+        if (lane == 0) shared.stop = args.control->stop;
+    } else {
+        for (int i = threadIdx.x - 96; i < S * D; i += BLOCK - 96) shared.centroids[i] = centroids[i];
+    }
+    __syncthreads();
+}
+
+static __device__ __forceinline__ bool km_is_idle(const km_block &shared) {
+    bool active = false;
+    for (int i = 0; i < KS; i++) active = active | shared.active[i];
+    return shared.stop || !active;
+}
+
+// Makes the planes of the launch's Ks, a warp for each.
+static __device__ void km_make_planes(km_block &shared, const km_pass_args &args, int part) {
+    for (int i = (int)threadIdx.x / 32; i < KS; i += BLOCK / 32) {
+        if (km_parts[i] != part) continue;
+        const km_real *c = shared.centroids + km_offsets[i] * D;
+        const int pivot = km_find_pivot(shared.box, c, km_ks[i]);
+        shared.pivots[i] = pivot;
+        if (blockIdx.x == 0) km_pivots(args)[i] = pivot;
+        for (int j = threadIdx.x % 32; j < km_ks[i] - 1; j += 32) {
+            km_real *plane = shared.planes[km_offsets[i] - i + j];
+            double squares = 0; // |c_j|^2 - |c_p|^2
+            for (int f = 0; f < D; f++) {
+                const double a = c[(j + (j >= pivot)) * D + f], b = c[pivot * D + f];
+                plane[f] = (km_real)(a - b);
+                squares = fma(a - b, a + b, squares);
+            }
+            plane[D] = (km_real)(-0.5 * squares);
+        }
+    }
+    __syncthreads();
+}
+
+// Warp group 0 of km_registers_0: K = 8.
+struct km_group_0 {
+    km_real sums[71];
+    bool active_8;
+};
+
+static __device__ __forceinline__ void km_begin(km_group_0 &group, const km_block &shared) {
+    group = {};
+    group.active_8 = shared.active[0];
+}
+
+// The sums over all points, kept by one warp group.
+static __device__ __forceinline__ void km_add_totals(km_group_0 &group, const km_points &points) {
+    KM_UNROLL for (int p = 0; p < POINTS; p++) {
+        KM_UNROLL for (int f = 0; f < D; f++) group.sums[63 + f] += points.x[p][f];
+    }
+}
+
+static __device__ __forceinline__ void km_work(km_group_0 &group, km_points &points, const km_pass_args &args,
+                                               const km_block &shared, int tile) {
+    asm volatile("" ::: "memory"); // The planes are read again: there are no registers to keep them in.
+    if (group.active_8) {
+        km_assign<8 - 1>(points, shared.planes + 0, group.sums + 0);
+    }
+}
+
+static __device__ __forceinline__ void km_end(km_group_0 &group, const km_pass_args &args, km_block &shared) {
+    km_add_lanes<71>(group.sums, shared.scratch[threadIdx.x / 32]);
+}
+
+// The share of one warp group in a launch: its tiles, with the next one on its way while one is worked on.
+template <typename GROUP>
+static __device__ __forceinline__ void km_walk(km_points &points, const km_pass_args &args, km_block &shared) {
+    const int whole = (int)(args.n / TILE); // tiles
+    GROUP group;
+    km_begin(group, shared);
+    km_points next = points;
+    for (int tile = blockIdx.x; tile < whole; tile += GRID) {
+        if (tile + GRID < whole) km_load(next, args, tile + GRID);
+        km_add_totals(group, points);
+        km_work(group, points, args, shared, tile);
+        points = next;
+    }
+    if (whole * (long long)TILE < args.n && whole % GRID == blockIdx.x) {
+        km_load_last(points, args, whole);
+        km_add_totals(group, points);
+        km_work(group, points, args, shared, whole);
+    }
+    km_end(group, args, shared);
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK, 1)
+    km_registers_0(const __grid_constant__ km_pass_args args) {
+    __shared__ __align__(16) km_block shared;
+    km_points points;
+    if (blockIdx.x < args.n / TILE) km_load(points, args, blockIdx.x); // Under way while the planes are made.
+    km_read(shared, args);
+    if (km_is_idle(shared)) return;
+    km_make_planes(shared, args, 0);
+    km_walk<km_group_0>(points, args, shared);
+    __syncthreads();
+    km_write(args, shared.scratch + 0 * WARPS, 71, 0);
+}
+
+// Adds up the columns of one slot over the blocks and writes its totals; the pivot gets what the others leave.
+extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_constant__ km_pass_args args) {
+    const int k_index = blockIdx.x, k = km_ks[k_index], warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const bool idle = args.control->stop || !args.active[blockIdx.y * KS + k_index];
+    const int pivot = km_pivots(args)[k_index];
+    __shared__ double sums[K_MAX * (D + 1) + D];
+    const int own = (k - 1) * (D + 1) + WEIGHTED; // columns of this K; those over all points follow
+    for (int c = warp; c < own + D; c += REDUCE / 32) {
+        const double *column = km_column(args, c < own ? km_columns[k_index] + c : TOTALS + c - own);
+        double sum = 0;
+        KM_UNROLL for (int block = lane; block < GRID; block += 32) sum += column[block];
+        for (int width = 16; width > 0; width /= 2) sum += __shfl_xor_sync(0xffffffff, sum, width);
+        if (lane == 0) sums[c] = sum;
+    }
+    __syncthreads();
+    if (idle) return; // only now, so that nothing waits for the answer
+    double *totals = args.totals + ((long long)blockIdx.y * S + km_offsets[k_index]) * (D + 1);
+    for (int i = threadIdx.x; i < k * (D + 1); i += REDUCE) {
+        const int j = i / (D + 1), f = i % (D + 1);
+        if (j != pivot) {
+            totals[i] = sums[(j - (j > pivot)) * (D + 1) + f];
+            continue;
+        }
+        double weight = (double)args.n;
+        for (int other = 0; other < k - 1; other++) weight -= sums[other * (D + 1) + D];
+        double rest = f < D ? sums[own + f] : weight;
+        for (int other = 0; f < D && other < k - 1; other++) rest -= sums[other * (D + 1) + f];
+        totals[i] = weight > 0 ? rest : 0; // What rounding leaves of an empty cluster is nothing.
+    }
+}
+
+extern "C" {
+__device__ km_pass_facts km_pass = {KM_ABI_VERSION, 1 + 1,
+                                    COPIES * (8LL * COLUMNS * GRID + 4LL * KS), 0};
+__device__ km_pass_launch km_pass_launches[] = {
+    {"km_registers_0", KM_STAGE_PASS, GRID, COPIES, BLOCK, 0, 0},
+    {"km_reduce", KM_STAGE_PASS, KS, COPIES, REDUCE, 0, 0},
+};
+}
+// Steps around the pass, the same for every design.
+// What the engine and the steps around the pass (templates/steps.cu) agree on; like abi_cuda.h, compiled into the
+// engine and emitted into every source.
+#ifndef KM_STEPS_CUDA_H
+#define KM_STEPS_CUDA_H
+
+enum {
+    KM_THREADS = 256,           // of a block of every step kernel, where nothing else is said
+    KM_UNIT_POINTS = 2048,      // points of a unit: one block's work, one partial sum
+    KM_UNITS_PER_BLOCK = 32,    // units of a fixed block of 65,536 points
+    KM_CANDIDATES_MAX = 13,     // most candidates of a k-means++ pick
+    KM_FINISH_SHARED_MAX = 1024 // clusters whose finishing sums are kept in shared memory
+};
+
+// The same numbers as km_slot_phase.
+enum { KM_PHASE_IDLE, KM_PHASE_RUNNING, KM_PHASE_LAST, KM_PHASE_EMPTY, KM_PHASE_DONE };
+
+typedef struct km_slot_record {
+    int phase;
+    int converged;
+    int at_limit; // iterations_max is reached
+    int reserved;
+    long long iterations;
+    long long empty_count;
+    double cost;
+    double shift;
+} km_slot_record;
+
+// Control of the loop; its head is what the pass kernels see.
+typedef struct km_loop {
+    km_control head;
+    int stop_next;    // set by a slot's update; becomes head.stop when all slots are updated
+    unsigned updated; // slots updated in this iteration
+    double shift_max;
+    long long changes_min;
+    long long iterations_max;
+    double total_square;
+} km_loop;
+
+typedef struct km_update_args {
+    km_loop *loop;
+    km_slot_record *slots;
+    unsigned char *active;
+    void *centroids;      // [copies][S][d] of the plan's type
+    const double *totals; // [copies][S][d + 1]
+    double *weights;      // [copies][S]: of the last pass of each slot
+    const unsigned char
+        *given_up;               // [copies][S]: clusters for which relocation found no point; they may stay empty
+    unsigned long long *changes; // per slot, or NULL
+} km_update_args;
+
+typedef struct km_seed_args {
+    const void *points;    // of the plan's type
+    const double *weights; // or NULL
+    long long n;
+    long long units;            // of KM_UNIT_POINTS
+    const double *unit_weights; // [units]
+    void *nearest;              // [chains][n] of the plan's type: squared distance to the nearest pick
+    long long *picks;           // [chains][picks_count]
+    long long picks_count;
+    long long *candidates; // [2][chains][KM_CANDIDATES_MAX]; pick p uses half p % 2
+    double *unit_sums;     // [chains][KM_CANDIDATES_MAX][units], of the last pass
+    int chains;
+    unsigned long long seed;
+    long long first_restart; // of chain 0
+} km_seed_args;
+
+typedef struct km_assign_args {
+    const void *points;
+    long long first, count;  // of the points, a whole number of blocks but for the last
+    const double *centroids; // rows of all members
+    const int *ks;           // per member
+    const long long *rows;   // per member: its first row of centroids
+    int *labels;             // [members][count]
+    double *nearest;         // [members][count]: squared distance
+    double *margin;          // [members][count], or NULL
+} km_assign_args;
+
+enum {
+    KM_FINISH_COUNT,
+    KM_FINISH_WEIGHT,
+    KM_FINISH_SSE,
+    KM_FINISH_DISTANCE,
+    KM_FINISH_MARGIN,
+    KM_FINISH_SUMS
+};
+
+#endif
+// Load: statistics of the points as they came, then the clustered space. Sums are doubles over fixed blocks of
+// 65,536 points, blocks added in index order; inside a block the order is fixed by the layout of the threads.
+
+constexpr int KM_BLOCK_POINTS = KM_UNIT_POINTS * KM_UNITS_PER_BLOCK;
+constexpr int LOAD_FEATURES = int(D) < int(KM_THREADS) ? int(D) : int(KM_THREADS);
+constexpr int LOAD_ROWS = KM_THREADS / LOAD_FEATURES;
+
+// One block of points and up to 256 features: partial[block][3][D] = sum of w x (of w (x - mean)^2 when a mean is
+// given), smallest, largest value. *bad becomes the lowest index i * D + f of a value that is no finite number.
+template <typename Raw>
+__device__ void load_sums(const Raw *raw, const double *weights, long long n, const double *mean, double *partial,
+                          unsigned long long *bad) {
+    __shared__ double sums[KM_THREADS], lows[KM_THREADS], highs[KM_THREADS];
+    const int column = threadIdx.x % LOAD_FEATURES, row = threadIdx.x / LOAD_FEATURES;
+    const int f = blockIdx.y * LOAD_FEATURES + column;
+    const long long first = blockIdx.x * (long long)KM_BLOCK_POINTS;
+    const long long end = first + KM_BLOCK_POINTS < n ? first + KM_BLOCK_POINTS : n;
+    double sum = 0.0, low = 1.7976931348623157e308, high = -1.7976931348623157e308;
+    unsigned long long bad_here = ~0ull;
+    if (row < LOAD_ROWS && f < D) {
+        const double middle = mean ? mean[f] : 0.0;
+#pragma unroll 8
+        for (long long i = first + row; i < end; i += LOAD_ROWS) {
+            const double x = raw[i * D + f];
+            if (!km_is_finite(x) && bad_here == ~0ull) bad_here = i * D + f;
+            const double away = x - middle;
+            const double term = mean ? __dmul_rn(away, away) : x;
+            sum = __dadd_rn(sum, __dmul_rn(km_weight(weights, i), term));
+            low = x < low ? x : low;
+            high = x > high ? x : high;
+        }
+    }
+    if (bad_here != ~0ull) atomicMin(bad, bad_here);
+    sums[threadIdx.x] = sum;
+    lows[threadIdx.x] = low;
+    highs[threadIdx.x] = high;
+    __syncthreads();
+    if (row == 0 && f < D) {
+        for (int r = 1; r < LOAD_ROWS; r++) {
+            const int other = r * LOAD_FEATURES + column;
+            sum = __dadd_rn(sum, sums[other]);
+            low = lows[other] < low ? lows[other] : low;
+            high = highs[other] > high ? highs[other] : high;
+        }
+        double *out = partial + blockIdx.x * 3ll * D;
+        out[f] = sum;
+        out[D + f] = low;
+        out[2 * D + f] = high;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_load_sums_f32(const float *raw, const double *weights, long long n, const double *mean, double *partial,
+                     unsigned long long *bad) {
+    load_sums(raw, weights, n, mean, partial, bad);
+}
+
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_load_sums_f64(const double *raw, const double *weights, long long n, const double *mean, double *partial,
+                     unsigned long long *bad) {
+    load_sums(raw, weights, n, mean, partial, bad);
+}
+
+// Adds the blocks in index order: out[3][D].
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_load_reduce(const double *partial, long long blocks, double *out) {
+    const int f = blockIdx.x * KM_THREADS + threadIdx.x;
+    if (f >= D) return;
+    double sum = 0.0, low = partial[D + f], high = partial[2 * D + f];
+#pragma unroll 8
+    for (long long b = 0; b < blocks; b++) {
+        const double *from = partial + b * 3 * D;
+        sum = __dadd_rn(sum, from[f]);
+        low = from[D + f] < low ? from[D + f] : low;
+        high = from[2 * D + f] > high ? from[2 * D + f] : high;
+    }
+    out[f] = sum;
+    out[D + f] = low;
+    out[2 * D + f] = high;
+}
+
+// (x - centre) * factor in double, rounded once to the plan's type; in place where the types agree.
+template <typename Raw>
+__device__ void load_transform(const Raw *raw, long long n, const double *centre, const double *factor,
+                               km_real *points, unsigned long long *bad) {
+    const long long stride = (long long)gridDim.x * KM_THREADS;
+    for (long long at = blockIdx.x * (long long)KM_THREADS + threadIdx.x; at < n * D; at += stride) {
+        const int f = (int)(at % D);
+        const double y = __dmul_rn(__dsub_rn(raw[at], centre[f]), factor[f]);
+        points[at] = (km_real)y;
+        if (!km_is_finite((km_real)y)) atomicMin(bad, (unsigned long long)at);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_load_transform_f32(const float *raw, long long n, const double *centre, const double *factor,
+                          km_real *points, unsigned long long *bad) {
+    load_transform(raw, n, centre, factor, points, bad);
+}
+
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_load_transform_f64(const double *raw, long long n, const double *centre, const double *factor,
+                          km_real *points, unsigned long long *bad) {
+    load_transform(raw, n, centre, factor, points, bad);
+}
+
+// One unit of points: its sum of w |x|^2.
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_load_squares(const km_real *points, const double *weights, long long n, double *unit_squares) {
+    double sum = 0.0;
+    for (int p = 0; p < KM_UNIT_POINTS / KM_THREADS; p++) {
+        const long long i = blockIdx.x * (long long)KM_UNIT_POINTS + p * KM_THREADS + threadIdx.x;
+        if (i >= n) break;
+        double square = 0.0;
+        for (int f = 0; f < D; f++) {
+            const double x = points[i * D + f];
+            square = __fma_rn(x, x, square);
+        }
+        sum = __dadd_rn(sum, __dmul_rn(km_weight(weights, i), square));
+    }
+    sum = km_block_sum(sum);
+    if (threadIdx.x == 0) unit_squares[blockIdx.x] = sum;
+}
+
+// One unit of points: its weight, and the weights in the plan's type for the pass.
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_load_weights(const double *weights, long long n, km_real *pass_weights, double *unit_weights) {
+    double sum = 0.0;
+    for (int p = 0; p < KM_UNIT_POINTS / KM_THREADS; p++) {
+        const long long i = blockIdx.x * (long long)KM_UNIT_POINTS + p * KM_THREADS + threadIdx.x;
+        if (i >= n) break;
+        const double weight = km_weight(weights, i);
+        if (pass_weights) pass_weights[i] = (km_real)weight;
+        sum = __dadd_rn(sum, weight);
+    }
+    sum = km_block_sum(sum);
+    if (threadIdx.x == 0) unit_weights[blockIdx.x] = sum;
+}
+
+// Adds units to blocks and blocks to one number, in index order. One block of threads.
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_load_add(const double *unit_sums, long long units, double *out) {
+    __shared__ double blocks[KM_THREADS];
+    const long long blocks_count = (units + KM_UNITS_PER_BLOCK - 1) / KM_UNITS_PER_BLOCK;
+    double total = 0.0;
+    for (long long first = 0; first < blocks_count; first += KM_THREADS) {
+        const long long unit = (first + threadIdx.x) * KM_UNITS_PER_BLOCK;
+        double sum = 0.0;
+        for (int u = 0; u < KM_UNITS_PER_BLOCK && unit + u < units; u++) sum = __dadd_rn(sum, unit_sums[unit + u]);
+        blocks[threadIdx.x] = sum;
+        __syncthreads();
+        const long long left = blocks_count - first;
+        if (threadIdx.x == 0)
+            for (int b = 0; b < KM_THREADS && b < left; b++) total = __dadd_rn(total, blocks[b]);
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) *out = total;
+}
+
+// Rows of the clustered space, as doubles.
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_rows(const km_real *points, const long long *indices, long long count, double *out) {
+    const long long at = blockIdx.x * (long long)KM_THREADS + threadIdx.x;
+    if (at < count * D) out[at] = points[indices[at / D] * D + at % D];
+}
+// Seeding: greedy k-means++, all chains in the same passes, as runtime/seed.h states it. For each pick two kernels:
+// km_seed_draw closes the pick before (the candidate with the smallest cost wins) and draws the candidates of this
+// one; km_seed_pass reads the points once, brings each chain's distances up to date and sums what every candidate
+// would leave. Nothing goes through the host.
+
+constexpr int SEED_ROWS = KM_CANDIDATES_MAX + 1, SEED_POINTS = KM_UNIT_POINTS / KM_THREADS;
+// Rows of candidates are kept in shared memory where they fit. Points of few features are held in registers, several a
+// thread, so that a candidate is fetched once for all of them; longer ones are read chunk by chunk.
+constexpr bool SEED_STAGED = SEED_ROWS * D * sizeof(km_real) <= 32768;
+constexpr int SEED_GROUP = D * sizeof(km_real) <= 32 ? 4 : D * sizeof(km_real) <= 64 ? 2 : 1;
+constexpr bool SEED_WHOLE = D <= 16;
+constexpr km_real SEED_FAR = sizeof(km_real) == 4 ? (km_real)3.4028234e38 : (km_real)1.7976931348623157e308;
+constexpr int SEED_CHUNK = SEED_WHOLE ? int(D) : int(32 / sizeof(km_real));
+
+__device__ __forceinline__ unsigned long long seed_mix(unsigned long long z) {
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+}
+
+// Uniform in [0, 1), a function of its four words alone.
+__device__ __forceinline__ double seed_uniform(unsigned long long seed, unsigned long long restart,
+                                               unsigned long long pick, unsigned long long candidate) {
+    unsigned long long z = seed_mix(seed + 0x9e3779b97f4a7c15ull);
+    z = seed_mix(z + restart * 0x9e3779b97f4a7c15ull + 0x632be59bd9b4e019ull);
+    z = seed_mix(z + pick * 0x9e3779b97f4a7c15ull + 0xd1b54a32d192ed03ull);
+    z = seed_mix(z + candidate * 0x9e3779b97f4a7c15ull + 0x8cb92ba72f3d8dd7ull);
+    return (double)(z >> 11) * (1.0 / 9007199254740992.0);
+}
+
+__device__ __forceinline__ km_real seed_distance(const km_real *x, const km_real *y) {
+    km_real sum = 0;
+    for (int f = 0; f < D; f++) {
+        const km_real t = x[f] - y[f];
+        sum = fma(t, t, sum);
+    }
+    return sum;
+}
+
+// Sum of a block of 65,536 points, its units added in index order.
+__device__ __forceinline__ double seed_block_sum(const double *unit_sums, long long units, long long block) {
+    double sum = 0.0;
+#pragma unroll
+    for (int u = 0; u < KM_UNITS_PER_BLOCK; u++) {
+        const long long unit = block * KM_UNITS_PER_BLOCK + u;
+        if (unit < units) sum = __dadd_rn(sum, unit_sums[unit]);
+    }
+    return sum;
+}
+
+// Where a running sum over parts first exceeds the target. When rounding lets none do so, the last part that is
+// not 0 is taken.
+struct seed_search {
+    double target, running, before; // `before`: the running sum before the part that was taken
+    long long taken;
+    int found;
+};
+
+__device__ __forceinline__ void seed_search_add(seed_search *search, double part, long long index) {
+    if (search->found || !(part > 0.0)) return;
+    search->taken = index;
+    search->before = search->running;
+    search->running = __dadd_rn(search->running, part);
+    search->found = search->running > search->target;
+}
+
+// Starts the search inside the part that was taken.
+__device__ __forceinline__ void seed_search_descend(seed_search *search) {
+    search->running = search->before;
+    search->found = 0;
+}
+
+// Of the sums that the candidates of a pick left, the totals; `totals` is shared memory.
+__device__ void seed_totals(double *totals, const double *unit_sums, long long units, int candidates) {
+    __shared__ double sums[KM_CANDIDATES_MAX][KM_THREADS];
+    const long long blocks = (units + KM_UNITS_PER_BLOCK - 1) / KM_UNITS_PER_BLOCK;
+    double total = 0.0;
+    for (long long first = 0; first < blocks; first += KM_THREADS) {
+        const int here = (int)(blocks - first < KM_THREADS ? blocks - first : KM_THREADS);
+        for (int at = threadIdx.x; at < candidates * here; at += KM_THREADS)
+            sums[at / here][at % here] = seed_block_sum(unit_sums + at / here * units, units, first + at % here);
+        __syncthreads();
+        if (threadIdx.x < candidates)
+            for (int b = 0; b < here; b++) total = __dadd_rn(total, sums[threadIdx.x][b]);
+        __syncthreads();
+    }
+    if (threadIdx.x < candidates) totals[threadIdx.x] = total;
+    __syncthreads();
+}
+
+// What a point weighs in the draw of `pick`, given the pick before and the distances before that.
+__device__ __forceinline__ double seed_value(const km_seed_args *args, const km_real *nearest, long long i,
+                                             long long pick, const km_real *last) {
+    const double weight = km_weight(args->weights, i);
+    if (pick == 0) return weight;
+    km_real square = seed_distance((const km_real *)args->points + i * D, last);
+    if (pick > 1) square = nearest[i] < square ? nearest[i] : square;
+    return __dmul_rn(weight, square);
+}
+
+// Thread 0 walks down: blocks, units of the block, threads of the unit, points of the thread.
+__device__ long long seed_find(const km_seed_args *args, const km_real *nearest, const double *unit_sums, double target,
+                               long long pick, const km_real *last) {
+    __shared__ double sums[KM_THREADS];
+    __shared__ seed_search search;
+    const long long units = args->units, blocks = (units + KM_UNITS_PER_BLOCK - 1) / KM_UNITS_PER_BLOCK;
+    if (threadIdx.x == 0) {
+        search.target = target;
+        search.running = search.before = 0.0;
+        search.taken = 0;
+        search.found = 0;
+    }
+    __syncthreads();
+    for (long long first = 0; first < blocks; first += KM_THREADS) {
+        if (first + threadIdx.x < blocks)
+            sums[threadIdx.x] = seed_block_sum(unit_sums, units, first + threadIdx.x);
+        __syncthreads();
+        if (threadIdx.x == 0)
+            for (int b = 0; b < KM_THREADS && first + b < blocks; b++) seed_search_add(&search, sums[b], first + b);
+        __syncthreads();
+        if (search.found) break;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        const long long begin = search.taken * KM_UNITS_PER_BLOCK;
+        seed_search_descend(&search);
+        for (int u = 0; u < KM_UNITS_PER_BLOCK && begin + u < units; u++)
+            seed_search_add(&search, unit_sums[begin + u], begin + u);
+    }
+    __syncthreads();
+    const long long mine = search.taken * KM_UNIT_POINTS + threadIdx.x * SEED_POINTS;
+    double values[SEED_POINTS], sum = 0.0;
+#pragma unroll
+    for (int p = 0; p < SEED_POINTS; p++) {
+        values[p] = mine + p < args->n ? seed_value(args, nearest, mine + p, pick, last) : 0.0;
+        sum = __dadd_rn(sum, values[p]);
+    }
+    sums[threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        seed_search_descend(&search);
+        for (int t = 0; t < KM_THREADS; t++) seed_search_add(&search, sums[t], t);
+    }
+    __syncthreads();
+    if (threadIdx.x == search.taken) {
+        seed_search inside = search;
+        seed_search_descend(&inside);
+#pragma unroll
+        for (int p = 0; p < SEED_POINTS; p++) seed_search_add(&inside, values[p], mine + p);
+        search.before = (double)inside.taken; // exact: below 2^53
+    }
+    __syncthreads();
+    return (long long)search.before;
+}
+
+// Block (chain, candidate). candidates_before and candidates_now: of pick - 1 (0 for the first) and of this pick (0
+// after the last).
+extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
+    km_seed_draw(const __grid_constant__ km_seed_args args, long long pick, int candidates_before, int candidates_now) {
+    __shared__ double totals[KM_CANDIDATES_MAX];
+    const int chain = blockIdx.x, candidate = blockIdx.y;
+    const km_real *points = (const km_real *)args.points;
+    const double *unit_sums =
+        pick == 0 ? args.unit_weights : args.unit_sums + (long long)chain * KM_CANDIDATES_MAX * args.units;
+    seed_totals(totals, unit_sums, args.units, pick == 0 ? 1 : candidates_before);
+    int best = 0;
+    for (int c = 1; c < candidates_before; c++)
+        if (totals[c] < totals[best]) best = c;
+    const double total = totals[best];
+    const km_real *last = points;
+    if (pick > 0) {
+        const long long *before = args.candidates + ((pick - 1) % 2 * args.chains + chain) * KM_CANDIDATES_MAX;
+        last = points + before[best] * D;
+        if (candidate == 0 && threadIdx.x == 0) args.picks[chain * args.picks_count + pick - 1] = before[best];
+    }
+    if (candidate >= candidates_now) return;
+    const double u = seed_uniform(args.seed, args.first_restart + chain, pick, candidate);
+    long long drawn = (long long)(u * args.n);
+    if (drawn > args.n - 1) drawn = args.n - 1;
+    if (total > 0.0)
+        drawn = seed_find(&args, (const km_real *)args.nearest + chain * args.n, unit_sums + best * args.units,
+                          u * total, pick, last);
+    if (threadIdx.x == 0)
+        args.candidates[(pick % 2 * args.chains + chain) * KM_CANDIDATES_MAX + candidate] = drawn;
+}
+
+// What one chain needs in a pass.
+struct seed_chain {
+    const km_real *staged;  // in shared memory: row 0 the last pick, row 1 + c candidate c; or
+    const long long *point; // in shared memory: the points that they are
+    km_real *nearest;
+    int candidates;
+};
+
+// Squared distances of a thread's points to row `c` of the chain.
+__device__ __forceinline__ void seed_distances(km_real *square, const km_real (*x)[SEED_CHUNK], const km_real *row,
+                                               int first) {
+#pragma unroll
+    for (int g = 0; g < SEED_CHUNK; g++)
+        if (first + g < D) {
+            const km_real y = row[first + g];
+#pragma unroll
+            for (int p = 0; p < SEED_GROUP; p++) {
+                const km_real t = x[p][g] - y;
+                square[p] = fma(t, t, square[p]);
+            }
+        }
+}
+
+__device__ __forceinline__ const km_real *seed_row(const km_seed_args &args, const seed_chain &chain, int c) {
+    return SEED_STAGED ? chain.staged + c * D : (const km_real *)args.points + chain.point[c] * D;
+}
+
+// A whole point, fetched by the widest loads that its place allows.
+constexpr int SEED_ALIGN = D * sizeof(km_real) % 16 == 0 ? 16 : D * sizeof(km_real) % 8 == 0 ? 8 : int(sizeof(km_real));
+struct __align__(SEED_ALIGN) seed_row_of {
+    km_real at[SEED_CHUNK];
+};
+
+// Features f ... of a thread's points; beyond the last point, of point 0.
+__device__ __forceinline__ void seed_load(km_real (*x)[SEED_CHUNK], const km_seed_args &args, long long first, int f) {
+#pragma unroll
+    for (int p = 0; p < SEED_GROUP; p++) {
+        const long long i = first + p * KM_THREADS < args.n ? first + p * KM_THREADS : 0;
+        const km_real *from = (const km_real *)args.points + i * D + f;
+        if constexpr (SEED_WHOLE) {
+            const seed_row_of row = *(const seed_row_of *)from;
+#pragma unroll
+            for (int g = 0; g < SEED_CHUNK; g++) x[p][g] = row.at[g];
+        } else {
+#pragma unroll
+            for (int g = 0; g < SEED_CHUNK; g++) x[p][g] = f + g < D ? from[g] : (km_real)0;
+        }
+    }
+}
+
+// Brings the distances of SEED_GROUP points up to date with the last pick and adds to sums[c] what they would cost with
+// candidate c: w times the smaller of the distance to what was picked before and to the candidate.
+__device__ __forceinline__ void seed_group(double *sums, const km_seed_args &args, const seed_chain &chain,
+                                           long long first, long long pick) {
+    km_real square[SEED_ROWS][SEED_GROUP] = {};
+    km_real x[SEED_GROUP][SEED_CHUNK];
+    if constexpr (SEED_WHOLE) { // the candidates' distances are taken one by one below
+        seed_load(x, args, first, 0);
+        seed_distances(square[0], x, seed_row(args, chain, 0), 0);
+    } else {
+        for (int f = 0; f < D; f += SEED_CHUNK) {
+            seed_load(x, args, first, f);
+#pragma unroll
+            for (int c = 0; c < SEED_ROWS; c++)
+                if (c <= chain.candidates) seed_distances(square[c], x, seed_row(args, chain, c), f);
+        }
+    }
+    km_real best[SEED_GROUP];
+#pragma unroll
+    for (int p = 0; p < SEED_GROUP; p++) {
+        const long long i = first + p * KM_THREADS;
+        const bool here = i < args.n;
+        best[p] = square[0][p];
+        if (here && pick > 1 && chain.nearest[i] < best[p]) best[p] = chain.nearest[i];
+        if (here && pick > 0) chain.nearest[i] = best[p];
+        if (pick == 0) best[p] = SEED_FAR; // before the first pick every distance is larger than any
+        if (!here) best[p] = 0;            // and beyond the last point there is none
+    }
+#pragma unroll
+    for (int c = 0; c < KM_CANDIDATES_MAX; c++) {
+        if (c >= chain.candidates) continue;
+        if constexpr (SEED_WHOLE) seed_distances(square[c + 1], x, seed_row(args, chain, c + 1), 0);
+#pragma unroll
+        for (int p = 0; p < SEED_GROUP; p++) {
+            const double left = best[p] < square[c + 1][p] ? best[p] : square[c + 1][p];
+            sums[c] = __dadd_rn(sums[c], left);
+        }
+    }
+}
+
+// A unit of points, chain after chain.
+extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
+    km_seed_pass(const __grid_constant__ km_seed_args args, long long pick, int candidates) {
+    __shared__ double warps[KM_CANDIDATES_MAX][KM_THREADS / 32];
+    __shared__ km_real staged[SEED_STAGED ? SEED_ROWS * D : 1];
+    __shared__ long long rows[SEED_ROWS];
+    const km_real *points = (const km_real *)args.points;
+    const long long first = blockIdx.x * (long long)KM_UNIT_POINTS + threadIdx.x;
+    for (int index = 0; index < args.chains; index++) {
+        const long long *drawn = args.candidates + (pick % 2 * args.chains + index) * KM_CANDIDATES_MAX;
+        const long long last = pick > 0 ? args.picks[index * args.picks_count + pick - 1] : 0;
+        if (SEED_STAGED)
+            for (int at = threadIdx.x; at < (candidates + 1) * D; at += KM_THREADS)
+                staged[at] = points[(at < D ? last : drawn[at / D - 1]) * D + at % D];
+        else if (threadIdx.x <= candidates)
+            rows[threadIdx.x] = threadIdx.x == 0 ? last : drawn[threadIdx.x - 1];
+        __syncthreads();
+        const seed_chain chain = {staged, rows, (km_real *)args.nearest + index * args.n, candidates};
+        double sums[KM_CANDIDATES_MAX] = {0.0};
+#pragma unroll 1
+        for (int p = 0; p < SEED_POINTS; p += SEED_GROUP) seed_group(sums, args, chain, first + p * KM_THREADS, pick);
+#pragma unroll
+        for (int c = 0; c < KM_CANDIDATES_MAX; c++)
+            if (c < candidates) {
+                for (int step = 16; step > 0; step >>= 1) sums[c] += __shfl_xor_sync(0xffffffffu, sums[c], step);
+                if (threadIdx.x % 32 == 0) warps[c][threadIdx.x / 32] = sums[c];
+            }
+        __syncthreads();
+        if (threadIdx.x < candidates) {
+            double sum = 0.0;
+            for (int w = 0; w < KM_THREADS / 32; w++) sum = __dadd_rn(sum, warps[threadIdx.x][w]);
+            args.unit_sums[((long long)index * KM_CANDIDATES_MAX + threadIdx.x) * args.units + blockIdx.x] = sum;
+        }
+        // `warps` is written again only behind the next chain's first barrier.
+    }
+}
+// Update: one block a slot turns totals into new centroids and decides what the slot does next. The host looks at
+// the outcome only after several iterations.
+
+__device__ void update_decide(km_slot_record *slot, const km_loop *loop, double cost, double shift,
+                              long long empty_count, int waiting, int few_changes) {
+    cost += loop->total_square;
+    slot->cost = cost > 0.0 ? cost : 0.0;
+    slot->empty_count = empty_count;
+    if (slot->phase == KM_PHASE_LAST) {
+        slot->phase = waiting ? KM_PHASE_EMPTY : KM_PHASE_DONE;
+        return;
+    }
+    slot->shift = shift;
+    slot->iterations += 1;
+    slot->at_limit = slot->iterations >= loop->iterations_max;
+    if (waiting) {
+        slot->phase = KM_PHASE_EMPTY;
+    } else if (shift == 0.0) {
+        slot->phase = KM_PHASE_DONE; // nothing moved: this pass has evaluated the final centroids
+        slot->converged = 1;
+    } else {
+        if (shift <= loop->shift_max || few_changes) slot->converged = 1;
+        if (slot->converged || slot->at_limit) slot->phase = KM_PHASE_LAST;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(KM_THREADS) km_update(const __grid_constant__ km_update_args args) {
+    constexpr int LANES = D < 2 ? 1 : D < 3 ? 2 : D < 5 ? 4 : D < 9 ? 8 : D < 17 ? 16 : 32; // threads of a cluster
+    const int slot = blockIdx.x, k_index = slot % KS, k = km_ks[k_index];
+    const long long row = (long long)(slot / KS) * S + km_offsets[k_index];
+    km_slot_record *record = args.slots + slot;
+    const int phase = record->phase;
+    if (args.loop->head.stop) return;
+    if (phase == KM_PHASE_RUNNING || phase == KM_PHASE_LAST) {
+        km_real *centroids = (km_real *)args.centroids + row * D;
+        const double *totals = args.totals + row * (D + 1);
+        double cost = 0.0, shift = 0.0, empty = 0.0, waiting = 0.0; // waiting: empty, and may be given a point
+        for (int j = threadIdx.x / LANES; j < k; j += KM_THREADS / LANES) {
+            const double weight = totals[j * (D + 1ll) + D];
+            for (int f = threadIdx.x % LANES; f < D; f += LANES) {
+                const double c = centroids[j * (long long)D + f], sum = totals[j * (D + 1ll) + f];
+                cost += c * (weight * c - 2.0 * sum);
+                if (phase == KM_PHASE_RUNNING && weight > 0.0) {
+                    const km_real moved = (km_real)(sum / weight);
+                    shift += (moved - c) * (moved - c);
+                    centroids[j * (long long)D + f] = moved;
+                }
+            }
+            if (threadIdx.x % LANES == 0) {
+                args.weights[row + j] = weight;
+                empty += weight > 0.0 ? 0.0 : 1.0;
+                waiting += weight > 0.0 || args.given_up[row + j] ? 0.0 : 1.0;
+            }
+        }
+        cost = km_block_sum(cost);
+        shift = km_block_sum(shift);
+        empty = km_block_sum(empty);
+        waiting = km_block_sum(waiting);
+        if (threadIdx.x == 0) {
+            // The first pass of a member has no labels to compare with: all count as changed.
+            const int few_changes =
+                args.changes && record->iterations > 0 && (long long)args.changes[slot] < args.loop->changes_min;
+            update_decide(record, args.loop, cost, shift, (long long)empty, waiting > 0.0, few_changes);
+            args.active[slot] = record->phase == KM_PHASE_RUNNING || record->phase == KM_PHASE_LAST;
+            if (!args.active[slot]) args.loop->stop_next = 1;
+        }
+    }
+    // The last slot to come here closes the iteration; nobody reads `stop` after that in this launch.
+    if (threadIdx.x == 0) {
+        if (args.changes) args.changes[slot] = 0;
+        __threadfence();
+        if (atomicAdd(&args.loop->updated, 1u) == gridDim.x - 1) {
+            km_control *head = &args.loop->head;
+            args.loop->updated = 0;
+            head->passes += 1;
+            head->stop = *(volatile int *)&args.loop->stop_next || head->passes >= head->passes_max;
+        }
+    }
+}
+// Finish: labels, distances and sums of the models in one last pass, bitwise as on every other backend. Two kernels:
+// km_assign finds each point's nearest and second-nearest centroid in double, in the difference form;
+// km_finish_blocks adds the points of each fixed block in index order.
+
+// Features and centroids worked on at a time.
+constexpr int ASSIGN_CHUNK = D <= 16 ? int(D) : 8, ASSIGN_ROWS = 4;
+
+// Squared distances of x to ASSIGN_ROWS centroids, features in index order; rows beyond `k` repeat the last.
+__device__ __forceinline__ void assign_distances(double *square, const km_real *x, const double *centroids, int j,
+                                                 int k) {
+    const double *row[ASSIGN_ROWS];
+#pragma unroll
+    for (int r = 0; r < ASSIGN_ROWS; r++) {
+        square[r] = 0.0;
+        row[r] = centroids + (long long)(j + r < k ? j + r : k - 1) * D;
+    }
+    for (int f = 0; f < D; f += ASSIGN_CHUNK) {
+        double here[ASSIGN_CHUNK];
+#pragma unroll
+        for (int g = 0; g < ASSIGN_CHUNK; g++) here[g] = f + g < D ? x[f + g] : (km_real)0;
+#pragma unroll
+        for (int r = 0; r < ASSIGN_ROWS; r++)
+#pragma unroll
+            for (int g = 0; g < ASSIGN_CHUNK; g++)
+                if (f + g < D) {
+                    const double t = __dsub_rn(here[g], __ldg(row[r] + f + g));
+                    square[r] = __fma_rn(t, t, square[r]);
+                }
+    }
+}
+
+// Block (points, member).
+extern "C" __global__ void __launch_bounds__(KM_THREADS, 2) km_assign(const __grid_constant__ km_assign_args args) {
+    const int member = blockIdx.y, k = args.ks[member];
+    const double *centroids = args.centroids + args.rows[member] * D;
+    const long long at = blockIdx.x * (long long)KM_THREADS + threadIdx.x;
+    if (at >= args.count) return;
+    const km_real *x = (const km_real *)args.points + (args.first + at) * D;
+    const double infinity = __longlong_as_double(0x7ff0000000000000ll);
+    double nearest = infinity, second = infinity;
+    int label = 0;
+    for (int j = 0; j < k; j += ASSIGN_ROWS) {
+        double square[ASSIGN_ROWS];
+        assign_distances(square, x, centroids, j, k);
+#pragma unroll
+        for (int r = 0; r < ASSIGN_ROWS; r++) {
+            if (j + r >= k) break;
+            const bool nearer = square[r] < nearest;
+            const double rest = nearer ? nearest : square[r];
+            second = rest < second ? rest : second;
+            nearest = nearer ? square[r] : nearest;
+            label = nearer ? j + r : label;
+        }
+    }
+    const long long out = member * args.count + at;
+    args.labels[out] = label;
+    args.nearest[out] = nearest;
+    if (args.margin) {
+        const double far = k > 1 ? __dsqrt_rn(second) : 0.0;
+        args.margin[out] = far > 0.0 ? __ddiv_rn(__dsub_rn(far, __dsqrt_rn(nearest)), far) : 0.0;
+    }
+}
+
+// The numbers that one point adds to its cluster, and its label; -1 - lane where there is no point.
+struct finish_point {
+    int label;
+    double weight, sse, distance, margin;
+};
+
+__device__ __forceinline__ finish_point finish_load(const km_assign_args &args, const double *weights, int member,
+                                                    long long at, long long end) {
+    finish_point point = {-1 - (int)threadIdx.x, 0.0, 0.0, 0.0, 0.0};
+    if (at < end) {
+        const long long from = member * args.count + at;
+        const double square = args.nearest[from];
+        point.label = args.labels[from];
+        point.weight = km_weight(weights, args.first + at);
+        point.sse = __dmul_rn(point.weight, square);
+        point.distance = __dmul_rn(point.weight, __dsqrt_rn(square));
+        point.margin = __dmul_rn(point.weight, args.margin[from]);
+    }
+    return point;
+}
+
+// The sums of up to 32 x SETS clusters of one block, lane by lane in registers: every lane looks at every point, in
+// index order, and adds those of its own clusters.
+template <int SETS>
+__device__ __forceinline__ void finish_by_lane(double *out, const km_assign_args &args, const double *weights,
+                                               int member, int k, long long first, long long end) {
+    __shared__ double values[32][4];
+    __shared__ int labels[32];
+    const int lane = threadIdx.x;
+    double sums[SETS][KM_FINISH_SUMS] = {};
+    finish_point next = finish_load(args, weights, member, first + lane, end);
+    for (long long base = first; base < end; base += 32) {
+        labels[lane] = next.label;
+        values[lane][0] = next.weight;
+        values[lane][1] = next.sse;
+        values[lane][2] = next.distance;
+        values[lane][3] = next.margin;
+        __syncwarp();
+        next = finish_load(args, weights, member, base + 32 + lane, end);
+#pragma unroll
+        for (int i = 0; i < 32; i++)
+#pragma unroll
+            for (int set = 0; set < SETS; set++)
+                if (labels[i] == lane + 32 * set) {
+                    sums[set][KM_FINISH_COUNT] += 1.0;
+                    sums[set][KM_FINISH_SSE] = __dadd_rn(sums[set][KM_FINISH_SSE], values[i][1]);
+                    sums[set][KM_FINISH_DISTANCE] = __dadd_rn(sums[set][KM_FINISH_DISTANCE], values[i][2]);
+                    sums[set][KM_FINISH_MARGIN] = __dadd_rn(sums[set][KM_FINISH_MARGIN], values[i][3]);
+                }
+        __syncwarp();
+    }
+#pragma unroll
+    for (int set = 0; set < SETS; set++) {
+        sums[set][KM_FINISH_WEIGHT] = sums[set][KM_FINISH_COUNT]; // every point weighs 1
+#pragma unroll
+        for (int number = 0; number < KM_FINISH_SUMS; number++)
+            if (lane + 32 * set < k) out[(lane + 32 * set) * KM_FINISH_SUMS + number] = sums[set][number];
+    }
+}
+
+// One warp a (block, member): partial[block][row of the member + j][KM_FINISH_SUMS]. Many clusters: the 32 points in
+// hand are grouped by label; the first lane of each label adds them in index order, so no two lanes touch one row. The
+// rows are in dynamic shared memory where they fit, others are added in place.
+extern "C" __global__ void __launch_bounds__(32)
+    km_finish_blocks(const __grid_constant__ km_assign_args args, const double *weights, double *partial,
+                     long long rows_count, int in_shared) {
+    extern __shared__ double finish_memory[];
+    __shared__ double values[4][32];
+    const int lane = threadIdx.x, member = blockIdx.y, k = args.ks[member];
+    const long long first = blockIdx.x * (long long)KM_BLOCK_POINTS;
+    const long long end = first + KM_BLOCK_POINTS < args.count ? first + KM_BLOCK_POINTS : args.count;
+    double *out = partial + (blockIdx.x * rows_count + args.rows[member]) * KM_FINISH_SUMS;
+    if (k <= 32) {
+        finish_by_lane<1>(out, args, weights, member, k, first, end);
+        return;
+    }
+    if (k <= 64) {
+        finish_by_lane<2>(out, args, weights, member, k, first, end);
+        return;
+    }
+    double *sums = in_shared ? finish_memory : out;
+    for (int at = lane; at < k * KM_FINISH_SUMS; at += 32) sums[at] = 0.0;
+    finish_point next = finish_load(args, weights, member, first + lane, end);
+    for (long long base = first; base < end; base += 32) {
+        const finish_point point = next;
+        next = finish_load(args, weights, member, base + 32 + lane, end);
+        values[0][lane] = point.weight;
+        values[1][lane] = point.sse;
+        values[2][lane] = point.distance;
+        values[3][lane] = point.margin;
+        __syncwarp();
+        unsigned same = __match_any_sync(0xffffffffu, point.label);
+        if (point.label >= 0 && (same & ((1u << lane) - 1u)) == 0) {
+            double *row = sums + (long long)point.label * KM_FINISH_SUMS;
+            double weight = row[KM_FINISH_WEIGHT], sse = row[KM_FINISH_SSE];
+            double distance = row[KM_FINISH_DISTANCE], margin = row[KM_FINISH_MARGIN];
+            row[KM_FINISH_COUNT] += __popc(same);
+            for (; same; same &= same - 1) {
+                const int i = __ffs(same) - 1;
+                weight = __dadd_rn(weight, values[0][i]);
+                sse = __dadd_rn(sse, values[1][i]);
+                distance = __dadd_rn(distance, values[2][i]);
+                margin = __dadd_rn(margin, values[3][i]);
+            }
+            row[KM_FINISH_WEIGHT] = weight;
+            row[KM_FINISH_SSE] = sse;
+            row[KM_FINISH_DISTANCE] = distance;
+            row[KM_FINISH_MARGIN] = margin;
+        }
+        __syncwarp();
+    }
+    if (in_shared)
+        for (int at = lane; at < k * KM_FINISH_SUMS; at += 32) out[at] = sums[at];
+}
+
+// Adds blocks to the totals in index order: totals[numbers] += partial[0][numbers], partial[1][numbers], ...
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_finish_add(const double *partial, long long blocks, long long numbers, double *totals) {
+    const long long at = blockIdx.x * (long long)KM_THREADS + threadIdx.x;
+    if (at >= numbers) return;
+    double sum = totals[at];
+#pragma unroll 8
+    for (long long b = 0; b < blocks; b++) sum = __dadd_rn(sum, partial[b * numbers + at]);
+    totals[at] = sum;
+}
+// Relocate: the points farthest from their own centroids, one after the other. km_assign has left each point's
+// squared distance; a point that was taken, and those with the same coordinates, are out by a distance of 0.
+
+// Takes (value, index) when it is farther, or as far and earlier.
+__device__ __forceinline__ void far_take(double *value, long long *index, double other, long long other_index) {
+    if (other > *value || (other == *value && other_index < *index)) {
+        *value = other;
+        *index = other_index;
+    }
+}
+
+// The farthest of a block of threads, in thread 0.
+__device__ void far_of_block(double *value, long long *index) {
+    __shared__ double values[KM_THREADS];
+    __shared__ long long indices[KM_THREADS];
+    values[threadIdx.x] = *value;
+    indices[threadIdx.x] = *index;
+    __syncthreads();
+    for (int half = KM_THREADS / 2; half > 0; half /= 2) {
+        if (threadIdx.x < half)
+            far_take(values + threadIdx.x, indices + threadIdx.x, values[threadIdx.x + half],
+                     indices[threadIdx.x + half]);
+        __syncthreads();
+    }
+    *value = values[0];
+    *index = indices[0];
+}
+
+// A unit of points: drops those that equal the last taken point (picks[taken - 1]) or weigh nothing, and finds the
+// farthest of the rest that are farther than rounding.
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_farthest_block(const km_real *points, const double *weights, long long n, double square_min,
+                      double *nearest, const long long *picks, long long taken, double *unit_values,
+                      long long *unit_indices) {
+    const long long last = taken > 0 ? picks[taken - 1] : -1;
+    double value = 0.0;
+    long long index = n;
+    for (int p = 0; p < KM_UNIT_POINTS / KM_THREADS; p++) {
+        const long long i = blockIdx.x * (long long)KM_UNIT_POINTS + p * KM_THREADS + threadIdx.x;
+        if (i >= n) break;
+        double square = km_weight(weights, i) > 0.0 ? nearest[i] : 0.0;
+        if (last >= 0 && square > 0.0) {
+            int f = 0;
+            while (f < D && points[i * D + f] == points[last * D + f]) f++;
+            if (f == D) nearest[i] = square = 0.0;
+        }
+        if (square > square_min) far_take(&value, &index, square, i);
+    }
+    far_of_block(&value, &index);
+    if (threadIdx.x == 0) {
+        unit_values[blockIdx.x] = value;
+        unit_indices[blockIdx.x] = index;
+    }
+}
+
+// One block of threads: picks[taken] = the farthest of all units, -1 when there is none.
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_farthest_pick(const double *unit_values, const long long *unit_indices, long long units, long long n,
+                     long long *picks, long long taken) {
+    double value = 0.0;
+    long long index = n;
+    for (long long unit = threadIdx.x; unit < units; unit += KM_THREADS)
+        far_take(&value, &index, unit_values[unit], unit_indices[unit]);
+    far_of_block(&value, &index);
+    if (threadIdx.x == 0) picks[taken] = value > 0.0 ? index : -1;
+}
