@@ -93,6 +93,7 @@ static km_status emit_registers(km_env *env, const km_plan *plan, km_error *err)
     km_env_set_int(env, "coarse_bits", coarse_bits(spec));
     int64_t planes = plan->clusters_sum - spec->clusters_count;
     km_env_set_int(env, "planes", planes ? planes : 1);
+    km_env_set_flag(env, "several", planes > 0); // a K of 1 has nothing to compare
     km_env_set_int(env, "launches_count", launches);
 
     // Columns in the order of the groups; those of the totals come last.

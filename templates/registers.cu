@@ -119,6 +119,7 @@ static __device__ __forceinline__ void km_load_last(km_points &points, const km_
     //@ end
 }
 
+//@ if several
 // Adds a point to D sums and a weight, where `found` holds.
 static __device__ __forceinline__ void km_add(km_real *sums, const km_points &points, int p, bool found) {
     //@ if float64
@@ -142,6 +143,7 @@ static __device__ __forceinline__ void km_add(km_real *sums, const km_points &po
         : "f"(points.weight[p]), "r"((int)found));
     //@ end
 }
+//@ end
 
 // One K with OTHERS centroids beside the pivot: scores, the nearest centroid, and the sums.
 template <int OTHERS>

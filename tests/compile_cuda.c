@@ -40,7 +40,7 @@ static int add_job(const km_spec *spec, int arch, int weighted, int track_labels
 
 // Weights and labels between passes are other text; one architecture and these shapes show whether it compiles.
 static int has_variants(const km_spec *spec, int arch) {
-    static const char *const names[] = {"small", "wide", "high_d", "float64"};
+    static const char *const names[] = {"small", "wide", "high_d", "float64", "tiny"};
     for (size_t i = 0; arch == 90 && i < sizeof names / sizeof *names; i++)
         if (!strcmp(spec->name, names[i])) return 1;
     return 0;
