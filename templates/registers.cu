@@ -181,6 +181,7 @@ static __device__ __forceinline__ void km_assign(km_points &points, const km_rea
     }
 }
 
+//@ if several
 //@ if track_labels
 // Writes the labels of one slot and returns how many of the thread's points changed theirs.
 static __device__ __forceinline__ int km_label_points(const km_points &points, const km_pass_args &args,
@@ -198,6 +199,7 @@ static __device__ __forceinline__ int km_label_points(const km_points &points, c
     return changes;
 }
 
+//@ end
 //@ end
 // One step of km_add_lanes: of 2 x WIDTH numbers, the lane and the one WIDTH away keep one half each.
 template <int WIDTH> static __device__ __forceinline__ void km_halve(km_real *numbers) {
