@@ -3,8 +3,10 @@
 #include "gen/planner.h"
 
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static km_spec spec;
 static km_plan plan;
@@ -259,6 +261,41 @@ START_TEST(emitted_twice) {
 }
 END_TEST
 
+// The text around a template, and the tidying after it, with a template from a folder.
+START_TEST(emitted_from_a_folder) {
+    char folder[] = "/tmp/km_plan_XXXXXX", path[64];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/shared.cu", folder);
+    FILE *file = fopen(path, "w");
+    ck_assert_ptr_nonnull(file);
+    fputs("\n\nint a = $d;     // wide\nint block = $block; // narrow\n  \n\n// alone  \n"
+          "char *s = \"no // comment\"; // one\n\n\n",
+          file);
+    ck_assert_int_eq(fclose(file), 0);
+    ck_assert_int_eq(km_spec_set_target(&spec, "cuda", &err), KM_OK);
+    ck_assert_int_eq(km_spec_fix(&spec, "design", "shared", &err), KM_OK);
+    ck_assert_int_eq(km_spec_fix(&spec, "block", "128", &err), KM_OK);
+    expect_plan(NULL);
+    km_source source;
+    km_source_init(&source);
+    ck_assert_msg(km_source_emit(&source, &plan, folder, &err) == KM_OK, "%s", err.text);
+    static const char wanted[] = "\nint a = 4;       // wide\nint block = 128; // narrow\n\n// alone\n"
+                                 "char *s = \"no // comment\"; // one\n";
+    size_t size = strlen(wanted);
+    ck_assert_int_gt(source.text_size, (int64_t)size);
+    ck_assert_str_eq(source.text + source.text_size - size, wanted);
+    ck_assert_str_eq(source.file_name, "kmeans.cu");
+    ck_assert_ptr_nonnull(strstr(source.text, "//   block: 128\n"));
+    ck_assert_ptr_nonnull(strstr(source.text, "128  fixed in the spec\n"));
+    // A template that is not there leaves the source as it was.
+    unlink(path);
+    ck_assert_int_eq(km_source_emit(&source, &plan, folder, &err), KM_ERROR_IO);
+    ck_assert_ptr_nonnull(source.text);
+    rmdir(folder);
+    km_source_clear(&source);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("plan");
     TCase *tests = tcase_create("plan");
@@ -273,6 +310,7 @@ int main(void) {
     tcase_add_test(tests, tuning);
     tcase_add_test(tests, explained);
     tcase_add_test(tests, emitted_twice);
+    tcase_add_test(tests, emitted_from_a_folder);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
