@@ -29,10 +29,10 @@ PEERS = ["scikit-learn", "scikit-learn-intelex", "faiss-cpu"]
 POINTS, POINTS_QUICK = 1_000_000, 50_000
 
 
-def row(title, d, clusters, data="blobs", iterations=10, tol=0.0, restarts=1, bars=None, peers=None):
-    peers = peers or ["intelex", "faiss"]
-    return dict(title=title, d=d, clusters=clusters, data=data, iterations=iterations, tol=tol, restarts=restarts,
-                bars=bars or {}, peers=peers)
+def row(title, d, clusters, bars, peers=("intelex", "faiss"), data="blobs", iterations=10, tol=0.0, restarts=1,
+        algorithms=("auto",)):
+    return dict(title=title, d=d, clusters=clusters, bars=bars, peers=peers, data=data, iterations=iterations,
+                tol=tol, restarts=restarts, algorithms=algorithms)
 
 
 def rows_table():
@@ -40,22 +40,23 @@ def rows_table():
     table = {}
     wide, narrow = list(range(2, 13)), [3, 4, 5]
     for d, intelex, faiss in [(2, 50, 180), (4, 22, 85), (8, 13, 50), (16, 9, 45), (32, 6, 33)]:
-        table[f"d{d}"] = row(f"10 iterations, K=2..12, d={d}", d, wide, bars=dict(intelex=intelex, faiss=faiss))
+        bars = dict(intelex=intelex, faiss=faiss)
+        table[f"d{d}"] = row(f"10 iterations, K=2..12, d={d}", d, wide, bars)
     for d, bar in [(2, 20), (8, 8), (32, 4)]:
-        table[f"narrow-d{d}"] = row(f"10 iterations, K=3..5, d={d}", d, narrow, bars=dict(intelex=bar))
+        table[f"narrow-d{d}"] = row(f"10 iterations, K=3..5, d={d}", d, narrow, dict(intelex=bar))
     for d, bar in [(8, 10), (16, 6)]:
-        table[f"uniform-d{d}"] = row(f"10 iterations, uniform, K=2..12, d={d}", d, wide, data="uniform",
-                                     bars=dict(intelex=bar))
+        table[f"uniform-d{d}"] = row(f"10 iterations, uniform, K=2..12, d={d}", d, wide, dict(intelex=bar),
+                                     data="uniform")
     for d, bar in [(2, 110), (8, 22)]:
-        table[f"converge-d{d}"] = row(f"to convergence, K=2..12, d={d}", d, wide, iterations=300, tol=1e-4,
-                                      bars=dict(intelex=bar), peers=["intelex"])
-    table["restarts-d4"] = row("to convergence, 10 restarts, K=2..20, d=4", 4, list(range(2, 21)), iterations=300,
-                               tol=1e-4, restarts=10, bars=dict(intelex=50), peers=["intelex"])
+        table[f"converge-d{d}"] = row(f"to convergence, K=2..12, d={d}", d, wide, dict(intelex=bar), ["intelex"],
+                                      iterations=300, tol=1e-4)
+    table["restarts-d4"] = row("to convergence, 10 restarts, K=2..20, d=4", 4, list(range(2, 21)),
+                               dict(intelex=50), ["intelex"], iterations=300, tol=1e-4, restarts=10)
     for d in (2, 16, 64):
         for k in (8, 64, 256):
-            table[f"one-k{k}-d{d}"] = row(f"10 iterations, K={k} alone, d={d}", d, [k],
-                                          bars=dict(sklearn=1, intelex=1, faiss=1),
-                                          peers=["sklearn", "intelex", "faiss"])
+            bars = dict(sklearn=1, intelex=1, faiss=1)
+            table[f"one-k{k}-d{d}"] = row(f"10 iterations, K={k} alone, d={d}", d, [k], bars, list(bars),
+                                          algorithms=["auto", "lloyd"])
     return table
 
 
@@ -171,7 +172,10 @@ def contestants_of(job, paths, args, folder):
                f"threads={args.threads}", f"cache={os.path.join(folder, 'cache')}"]
     if job["restarts"] == 1:
         command.append(f"init={init}")
-    found = [("kmgen", command, args.threads)]
+    if args.design:
+        command.append(f"design={args.design}")
+    found = [(f"kmgen-{algorithm}", [*command, f"algorithm={algorithm}"], args.threads)
+             for algorithm in job["algorithms"]]
     for peer in job["peers"]:
         for threads in sorted({1, args.threads}) if peer == "faiss" else [args.threads]:
             name = f"{peer}-{threads}" if peer == "faiss" else peer
@@ -211,10 +215,12 @@ def row_run(name, job, args, folder):
     times = {c.name: statistics.median(c.times) for c in contestants}
     out = dict(row=name, title=job["title"], n=args.n, d=job["d"], clusters=job["clusters"],
                cores_taken_by_others=others, median_ms=times,
-               all_ms={c.name: c.times for c in contestants}, last={c.name: c.last for c in contestants}, ratios={})
-    for peer in job["peers"]:
-        best = min(ms for title, ms in times.items() if title.split("-")[0] == peer)
-        out["ratios"][peer] = dict(ratio=best / times["kmgen"], bar=job["bars"].get(peer))
+               all_ms={c.name: c.times for c in contestants}, last={c.name: c.last for c in contestants}, ratios=[])
+    for own in [title for title in times if title.startswith("kmgen")]:
+        for peer in job["peers"]:
+            best = min(ms for title, ms in times.items() if title.split("-")[0] == peer)
+            ratio = dict(kmgen=own, peer=peer, ratio=best / times[own], bar=job["bars"].get(peer))
+            out["ratios"].append(ratio)
     return out
 
 
@@ -243,16 +249,16 @@ def row_print(result):
     for name, ms in times.items():
         spread = result["all_ms"][name]
         parts = ""
-        if name == "kmgen":
-            kept = last[name]
-            parts = "  ({design}; read {read_ms:.1f}, seed {seed_ms:.1f}, sweep {sweep_ms:.1f}, finish {finish_ms:.1f})"
-            parts = parts.format(**kept)
-        print(f"  {name:<10} {ms:10.1f} ms   {min(spread):.1f} .. {max(spread):.1f}   iterations "
+        if name.startswith("kmgen"):
+            parts = ("  ({design}, {algorithm}; read {read_ms:.1f}, seed {seed_ms:.1f}, sweep {sweep_ms:.1f}, "
+                     "finish {finish_ms:.1f})").format(**last[name])
+        print(f"  {name:<12} {ms:10.1f} ms   {min(spread):.1f} .. {max(spread):.1f}   iterations "
               f"{last[name]['iterations']}, inertia {last[name]['inertia']:.6g}{parts}")
-    for peer, found in result["ratios"].items():
-        bar = found["bar"]
-        verdict = "" if bar is None else f"   bar {bar}: {'reached' if found['ratio'] >= bar else 'NOT reached'}"
-        print(f"  against {peer:<10} {found['ratio']:8.1f} times{verdict}", flush=True)
+    for found in result["ratios"]:
+        verdict = ""
+        if found["bar"] is not None:
+            verdict = f"   bar {found['bar']}: {'reached' if found['ratio'] >= found['bar'] else 'NOT reached'}"
+        print(f"  {found['kmgen']} against {found['peer']:<10} {found['ratio']:8.1f} times{verdict}", flush=True)
 
 
 def venv_enter(args):
@@ -279,6 +285,7 @@ def arguments():
     parser.add_argument("--n", type=int, help="points (default 1,000,000)")
     parser.add_argument("--rounds", type=int, help="turns of each contestant (default 5)")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--design", help="kmgen's kernel design (default: what its planner chooses)")
     parser.add_argument("--json", help="also write the results to this file")
     parser.add_argument("--venv", help="keep the peers' environment here and use it again")
     parser.add_argument("--build", default="build", help="kmgen's build folder")
@@ -306,7 +313,8 @@ def main():
     if not args.inside:
         return venv_enter(args)
     report = dict(date=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), cpu=cpu_name(),
-                  cores=os.cpu_count(), threads=args.threads, versions=versions(), load_before=os.getloadavg(), rows=[])
+                  cores=os.cpu_count(), threads=args.threads, versions=versions(), load_before=os.getloadavg(),
+                  rows=[])
     print(f"{report['date']}, {report['cpu']}, {report['cores']} cores, {args.threads} threads, load "
           f"{report['load_before'][0]:.2f} at the start")
     print(", ".join(f"{name} {number}" for name, number in report["versions"].items()), flush=True)

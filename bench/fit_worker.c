@@ -3,7 +3,7 @@
 // take turns between this program and others (bench/cpu_peers.py does).
 //
 //     fit_worker DATA.npy CLUSTERS [type=f32|f64] [init=FILE.npy] [iterations=N] [tol=T] [restarts=R] [threads=T]
-//                                  [target=cpu|cuda|...] [design=NAME] [cache=DIR]
+//                                  [target=cpu|cuda|...] [design=NAME] [algorithm=NAME] [cache=DIR]
 //
 // The file is mapped and its pages are touched by a first fit that is not reported. "ms" is the whole of km_fit,
 // labels of every K included, less "build_ms", which a program pays once.
@@ -59,8 +59,8 @@ static km_status option_set(fit_job *job, const char *key, const char *value, km
         job->params.threads = atoll(value);
     else if (!strcmp(key, "target"))
         return km_spec_set_target(&job->spec, value, err);
-    else if (!strcmp(key, "design"))
-        return km_spec_fix(&job->spec, "design", value, err);
+    else if (!strcmp(key, "design") || !strcmp(key, "algorithm"))
+        return km_spec_fix(&job->spec, key, value, err);
     else if (!strcmp(key, "cache"))
         job->params.cache_dir = value;
     else {
@@ -90,12 +90,7 @@ static void job_close(fit_job *job) {
     free(job->init);
 }
 
-static km_status fit_once(const fit_job *job, int report, km_error *err) {
-    km_result *result = NULL;
-    double begin = now_ms();
-    km_status status = km_fit(&result, &job->spec, job->data, &job->params, err);
-    double wall = now_ms() - begin;
-    if (status != KM_OK) return status;
+static void report(const km_result *result, double wall_ms) {
     const km_timing *t = &result->timing;
     int64_t iterations = 0;
     double inertia = 0;
@@ -103,18 +98,23 @@ static km_status fit_once(const fit_job *job, int report, km_error *err) {
         iterations += result->models[m].iterations;
         inertia += result->models[m].inertia;
     }
-    if (report) {
-        printf("{\"ms\":%.4f,\"wall_ms\":%.4f,\"read_ms\":%.4f,\"build_ms\":%.4f,\"seed_ms\":%.4f,\"sweep_"
-               "ms\":%.4f,"
-               "\"finish_ms\":%.4f,\"iterations\":%lld,\"passes\":%lld,\"inertia\":%.9g,\"design\":\"%s\","
-               "\"target\":\"%s\"}\n",
-               wall - t->build_ms, wall, t->read_ms, t->build_ms, t->seed_ms, t->sweep_ms, t->finish_ms,
-               (long long)iterations, (long long)result->passes, inertia, km_design_name(result->plan.design),
-               result->target);
-        fflush(stdout);
-    }
+    printf("{\"ms\":%.4f,\"wall_ms\":%.4f,\"read_ms\":%.4f,\"build_ms\":%.4f,", wall_ms - t->build_ms,
+           wall_ms, t->read_ms, t->build_ms);
+    printf("\"seed_ms\":%.4f,\"sweep_ms\":%.4f,\"finish_ms\":%.4f,", t->seed_ms, t->sweep_ms, t->finish_ms);
+    printf("\"iterations\":%lld,\"passes\":%lld,\"inertia\":%.9g,\"distances\":%lld,", (long long)iterations,
+           (long long)result->passes, inertia, (long long)result->counters.distances);
+    printf("\"design\":\"%s\",\"algorithm\":\"%s\",\"target\":\"%s\"}\n", km_design_name(result->plan.design),
+           km_algorithm_name(result->counters.algorithm), result->target);
+    fflush(stdout);
+}
+
+static km_status fit_once(const fit_job *job, int reported, km_error *err) {
+    km_result *result = NULL;
+    double begin = now_ms();
+    km_status status = km_fit(&result, &job->spec, job->data, &job->params, err);
+    if (status == KM_OK && reported) report(result, now_ms() - begin);
     km_result_destroy(&result);
-    return KM_OK;
+    return status;
 }
 
 int main(int argc, char **argv) {
