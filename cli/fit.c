@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 // In the order in which they are checked, written and indexed below.
 enum { OUT_JSON, OUT_MODEL, OUT_LABELS, OUT_CENTROIDS, OUT_PLOT, OUT_COUNT };
@@ -227,6 +228,18 @@ static km_status read_source(char **out, const char *path, km_error *err) {
     return KM_OK;
 }
 
+static km_status open_data(fit_job *job, const fit_options *options, km_error *err) {
+    struct timespec begin, end;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    km_status status = km_data_open(&job->data, options->data_path, &options->data, err);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    if (status == KM_OK && cli_verbose)
+        cli_note("data: %s opened, %lld points, %lld features, in %.1f ms", options->data_path,
+                 (long long)km_data_points(job->data), (long long)km_data_features(job->data),
+                 (double)(end.tv_sec - begin.tv_sec) * 1e3 + (double)(end.tv_nsec - begin.tv_nsec) * 1e-6);
+    return status;
+}
+
 // Spec and data, ready for km_fit: 0 or an exit status after a message.
 static int prepare(fit_job *job, fit_options *options, const cli_command *command) {
     km_error err = {""};
@@ -238,7 +251,7 @@ static int prepare(fit_job *job, fit_options *options, const cli_command *comman
     if (exit) return exit;
     if (options->restarts) job->spec.restarts = options->restarts;
     if (!options->data.features) options->data.features = job->spec.features; // raw files need it
-    status = km_data_open(&job->data, options->data_path, &options->data, &err);
+    status = open_data(job, options, &err);
     if (status == KM_OK) status = read_init(job, options, &err);
     if (status == KM_OK && options->source) status = read_source(&job->source_text, options->source, &err);
     options->fit.source_text = job->source_text;

@@ -76,5 +76,6 @@ build() { # FOLDER TARGET OPTIONS...
     else
         meson setup "$folder" "$@" >/dev/null || { cat "$folder/meson-logs/meson-log.txt" >&2; exit 1; }
     fi
+    say "building in $folder/"
     ninja -C "$folder" "$target" >"$folder/build.log" 2>&1 || { tail -n 40 "$folder/build.log" >&2; exit 1; }
 }
