@@ -287,6 +287,29 @@ assert r["restarts"] == 4 and [m["k"] for m in r["models"]] == [5]' "$work/stdou
     no_files
 }
 
+# Colour and a progress line on a terminal only, and no colour with NO_COLOR or on a dumb one.
+terminal() {
+    command -v script >/dev/null || exit 77
+    on_terminal() { # KMGEN'S ARGUMENTS: standard output and error of a run whose both are a terminal
+        what="$* on a terminal"
+        script -qec "$*" /dev/null </dev/null >"$work/stdout" 2>"$work/stderr"
+        expect "fails" test $? = 0
+    }
+    blobs "$work/in/blobs.f32" 20000 4
+    local job="'$kmgen' fit '$work/in/blobs.f32' --features 4 -k 2..20 --target cpu"
+    export TERM=xterm
+    on_terminal "$job"
+    in_stdout $'\033\\[1;32m\\*'
+    in_stdout $'\r\033\\[K(build|read|seed|sweep)'
+    on_terminal "NO_COLOR=1 $job"
+    expect "colour in spite of NO_COLOR" test -z "$(grep -E $'\033\\[[0-9]' "$work/stdout")"
+    on_terminal "TERM=dumb $job"
+    expect "escapes on a dumb terminal" test -z "$(grep $'\033' "$work/stdout")"
+    on_terminal "$job --quiet"
+    expect "progress in spite of --quiet" test -z "$(grep $'\033\\[K' "$work/stdout")"
+    no_files
+}
+
 # One bad input: exit 1, one line that says where, nothing on standard output, no file.
 bad() { # PATTERN ARGUMENTS...
     local pattern=$1
