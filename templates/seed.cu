@@ -240,7 +240,13 @@ __device__ __forceinline__ void seed_load(km_real (*x)[SEED_CHUNK], const km_see
 __device__ __forceinline__ void seed_group(double *sums, const km_seed_args &args, const seed_chain &chain,
                                            long long first, long long pick) {
     km_real square[SEED_ROWS][SEED_GROUP] = {};
-    km_real x[SEED_GROUP][SEED_CHUNK];
+    km_real x[SEED_GROUP][SEED_CHUNK], best[SEED_GROUP];
+    // All are fetched before any is written, so that their ways through memory overlap.
+#pragma unroll
+    for (int p = 0; p < SEED_GROUP; p++) {
+        const long long i = first + p * KM_THREADS;
+        best[p] = pick > 1 ? chain.nearest[i < args.n ? i : 0] : SEED_FAR;
+    }
     if constexpr (SEED_WHOLE) { // the candidates' distances are taken one by one below
         seed_load(x, args, first, 0);
         seed_distances(square[0], x, seed_row(args, chain, 0), 0);
@@ -252,21 +258,18 @@ __device__ __forceinline__ void seed_group(double *sums, const km_seed_args &arg
                 if (c <= chain.candidates) seed_distances(square[c], x, seed_row(args, chain, c), f);
         }
     }
-    km_real best[SEED_GROUP];
     //@ if weighted
     double weight[SEED_GROUP];
     //@ end
 #pragma unroll
     for (int p = 0; p < SEED_GROUP; p++) {
         const long long i = first + p * KM_THREADS;
-        const bool here = i < args.n;
-        best[p] = square[0][p];
-        if (here && pick > 1 && chain.nearest[i] < best[p]) best[p] = chain.nearest[i];
-        if (here && pick > 0) chain.nearest[i] = best[p];
-        if (pick == 0) best[p] = SEED_FAR; // before the first pick every distance is larger than any
-        if (!here) best[p] = 0;            // and beyond the last point there is none
+        // Before the first pick every distance is larger than any; beyond the last point there is none.
+        if (pick > 0 && square[0][p] < best[p]) best[p] = square[0][p];
+        if (pick > 0 && i < args.n) chain.nearest[i] = best[p];
+        if (i >= args.n) best[p] = 0;
         //@ if weighted
-        weight[p] = here ? km_weight(args.weights, i) : 0.0;
+        weight[p] = i < args.n ? km_weight(args.weights, i) : 0.0;
         //@ end
     }
 #pragma unroll

@@ -7,9 +7,13 @@
 #include <string.h>
 
 enum {
-    SLICE_BYTES = 256 << 10,
-    COPY_THREADS_MAX = 16
-}; // what one thread copies at a time; more gain nothing
+    SLICE_BYTES = 256 << 10,   // what one thread copies at a time
+    COPY_THREADS_MAX = 16,     // more gain nothing
+    PIECES_ENOUGH = 16,        // a copy goes in so many pieces; smaller buffers are pinned sooner
+    ROW_BYTES_MAX = 512 << 10, // a row fits a buffer: 65,536 features of 8 bytes
+};
+_Static_assert(ROW_BYTES_MAX == KM_FEATURES_MAX * 8 && KM_STAGING_BYTES % ROW_BYTES_MAX == 0,
+               "rows are not cut");
 
 km_status km_cuda_reserve(km_cuda_engine *engine, km_cuda_memory *memory, int64_t bytes, const char *what,
                           km_error *err) {
@@ -87,7 +91,8 @@ done:
 km_status km_cuda_pin(km_cuda_engine *engine, int64_t bytes, km_error *err) {
     km_status status = KM_OK;
     const km_driver *driver = engine->driver;
-    if (bytes > KM_STAGING_BYTES) bytes = KM_STAGING_BYTES;
+    bytes = bytes / PIECES_ENOUGH / ROW_BYTES_MAX * ROW_BYTES_MAX;
+    bytes = bytes < ROW_BYTES_MAX ? ROW_BYTES_MAX : bytes > KM_STAGING_BYTES ? KM_STAGING_BYTES : bytes;
     if (engine->staging_bytes >= bytes) return KM_OK;
     for (int i = 0; i < KM_STAGING_COUNT; i++) {
         if (engine->staging[i]) driver->cuMemFreeHost(engine->staging[i]);

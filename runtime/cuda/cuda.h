@@ -10,7 +10,7 @@
 #include "driver.h"
 
 enum {
-    KM_STAGING_COUNT = 2,       // pinned buffers that copies rotate through
+    KM_STAGING_COUNT = 4,       // pinned buffers that copies rotate through
     KM_STAGING_BYTES = 8 << 20, // each, at most
     KM_QUEUE_PASSES = 8,        // iterations of one graph: queued between two looks by the host
     KM_FINISH_POINT_BYTES =

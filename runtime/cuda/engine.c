@@ -56,6 +56,7 @@ static km_status engine_init(km_cuda_engine *engine, const km_kernels *kernels, 
     engine->copies = km_plan_get(plan, "restarts_in_flight");
     if (engine->copies < 1) engine->copies = 1;
     engine->base.slots_count = engine->copies * ks;
+    engine->queue = KM_QUEUE_PASSES / 2;
     engine->offsets = calloc((size_t)ks, sizeof *engine->offsets);
     if (!engine->offsets) return km_fail_memory(err, "the slots", ks * (int64_t)sizeof *engine->offsets);
     for (int64_t i = 0; i < ks; i++) {
@@ -344,7 +345,7 @@ static km_status do_run(km_cuda_engine *engine, km_slot_state *states, int64_t *
         KM_TRY(km_cuda_put(engine, engine->state.address, loop, sizeof *loop, err));
         do {
             int64_t before = loop->head.passes, left = passes_max - before;
-            int64_t queued = engine->queue < 1 ? 1 : engine->queue < left ? engine->queue : left;
+            int64_t queued = engine->queue < left ? engine->queue : left;
             KM_TRY(queue_passes(engine, queued, err));
             KM_TRY(km_cuda_get(engine, engine->mirror, engine->state.address, state_bytes(engine), err));
             engine->queue = next_queue(queued, loop->head.passes - before, loop->stop_next);
