@@ -90,7 +90,7 @@ typedef struct registers_way {
 
 // What the groups need when the K list is shared out over split x launches of them.
 typedef struct registers_groups {
-    int64_t sums_max;       // sums that a thread of a group keeps, at most
+    int64_t sums_max; // sums that a thread of a group keeps, at most
     int64_t k_max;
     int64_t operations_max; // per point, of the busiest group
     int64_t operations;     // per point, of all groups
@@ -128,7 +128,8 @@ static registers_groups registers_share(const km_plan *plan, int64_t split, int6
 }
 
 // Registers of a thread, calibrated against the compiler's own count for sm_90 over d = 2..16 and lists up to 3..7.
-static int64_t registers_needed(const km_plan *plan, const registers_way *way, const registers_groups *groups) {
+static int64_t registers_needed(const km_plan *plan, const registers_way *way,
+                                const registers_groups *groups) {
     int64_t words = size_of(plan) / 4, ahead = way->prefetch ? 2 : 1;
     int64_t points = way->points * (plan->spec.features + (plan->weighted ? 1 : 0)) * ahead;
     int64_t scores = way->points * (groups->k_max - 1) * 3 / 4; // not all of them live at the same time
@@ -167,14 +168,14 @@ static int registers_judge(registers_way *way, const km_plan *plan) {
     double reads = (double)way->launches * (1 + 0.25 * (double)(way->split - 1));
     way->operations = (double)groups.operations;
     way->memory_ns = reads * (double)(d * size) / facts->bandwidth_gbs;
-    way->issue_ns =
-        (double)(groups.operations_max * way->split * way->launches) / issue_rate(plan) * hidden;
+    way->issue_ns = (double)(groups.operations_max * way->split * way->launches) / issue_rate(plan) * hidden;
     way->total_ns = together(way->memory_ns, way->issue_ns);
     return 1;
 }
 
 // The fastest way for one share of the K list; 0 when there is none.
-static int registers_best_of_share(registers_way *best, const km_plan *plan, int64_t split, int64_t launches) {
+static int registers_best_of_share(registers_way *best, const km_plan *plan, int64_t split,
+                                   int64_t launches) {
     TRY_ALL(points_per_thread, 1, 2, 3, 4, 6, 8);
     TRY_ALL(prefetch, 0, 1);
     TRY_ALL(block, 256, 384, 512, 768, 1024);
@@ -184,8 +185,19 @@ static int registers_best_of_share(registers_way *best, const km_plan *plan, int
         int64_t r = i % resident_count, b = i / resident_count % block_count;
         int64_t f = i / resident_count / block_count % prefetch_count;
         int64_t p = i / resident_count / block_count / prefetch_count;
-        registers_way way = {points_per_thread[p], prefetch[f] ? points_per_thread[p] : 0, split, launches,
-                             block[b], resident[r], 0, 0, 0, 0, 0, 0, 0};
+        registers_way way = {points_per_thread[p],
+                             prefetch[f] ? points_per_thread[p] : 0,
+                             split,
+                             launches,
+                             block[b],
+                             resident[r],
+                             0,
+                             0,
+                             0,
+                             0,
+                             0,
+                             0,
+                             0};
         if (way.points % km_cuda_run(&plan->spec) || way.block % (32 * split) || way.block < 128) continue;
         if (!registers_judge(&way, plan)) continue;
         if (found && way.total_ns >= best->total_ns) continue;
@@ -215,7 +227,8 @@ static void registers_estimate(km_estimate *estimate, registers_way *way, const 
     estimate->design = KM_DESIGN_REGISTERS;
     estimate->feasible = registers_best(way, plan);
     if (!estimate->feasible) {
-        snprintf(estimate->reason, sizeof estimate->reason, "the sums of the K list do not fit into registers");
+        snprintf(estimate->reason, sizeof estimate->reason,
+                 "the sums of the K list do not fit into registers");
         return;
     }
     estimate->bytes_per_point = (double)(way->launches * plan->spec.features * size_of(plan));
@@ -248,7 +261,8 @@ static km_status registers_plan(km_plan *plan, const registers_way *way, km_erro
                                      : "the registers serve more points at a time instead"));
     KM_TRY(km_plan_set(plan, KM_PARAM_block, way->block, err,
                        "one block fills a multiprocessor: fewest partial sums"));
-    KM_TRY(km_plan_set(plan, KM_PARAM_resident, way->resident, err, "the block is as large as registers allow"));
+    KM_TRY(
+        km_plan_set(plan, KM_PARAM_resident, way->resident, err, "the block is as large as registers allow"));
     KM_TRY(km_plan_set(plan, KM_PARAM_split, way->split, err, "%s",
                        way->split > 1 ? "so many threads share the sums of the K list"
                                       : "a thread's registers hold the sums of the whole K list"));
@@ -280,7 +294,8 @@ static void shared_estimate(km_estimate *estimate, const km_plan *plan) {
 static km_status shared_plan(km_plan *plan, km_error *err) {
     KM_TRY(set_copies(plan, err));
     KM_TRY(km_plan_set(plan, KM_PARAM_block, 256, err, "threads that look for the nearest centroid"));
-    return km_plan_set(plan, KM_PARAM_grid, plan->facts.units, err, "ranges of points, each with its own sums");
+    return km_plan_set(plan, KM_PARAM_grid, plan->facts.units, err,
+                       "ranges of points, each with its own sums");
 }
 
 // All of it -------------------------------------------------------------------------------------------------
@@ -297,8 +312,9 @@ km_status km_plan_cuda(km_plan *plan, km_error *err) {
         design = (km_design)i;
     }
     if (!design)
-        return km_fail(err, KM_ERROR_PLAN, "the design %s is not possible for this spec: %s", km_design_name(fixed),
-                       plan->estimates[fixed].reason[0] ? plan->estimates[fixed].reason : "CUDA has none of it");
+        return km_fail(
+            err, KM_ERROR_PLAN, "the design %s is not possible for this spec: %s", km_design_name(fixed),
+            plan->estimates[fixed].reason[0] ? plan->estimates[fixed].reason : "CUDA has none of it");
     plan->design = design;
     snprintf(plan->design_reason, sizeof plan->design_reason, "the least time of those estimated");
     return design == KM_DESIGN_REGISTERS ? registers_plan(plan, &registers, err) : shared_plan(plan, err);

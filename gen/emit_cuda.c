@@ -49,7 +49,8 @@ static int64_t coarse_bits(const km_spec *spec) {
 }
 
 // One warp group: its Ks, where their planes and sums lie, and its columns, which start at `column`.
-static int64_t add_group(km_env *part, const km_plan *plan, int64_t group, const int32_t *share, int64_t column) {
+static int64_t add_group(km_env *part, const km_plan *plan, int64_t group, const int32_t *share,
+                         int64_t column) {
     const km_spec *spec = &plan->spec;
     int64_t split = km_plan_get(plan, "split"), columns = 0, plane = 0;
     char text[24];
@@ -144,8 +145,14 @@ static km_status emit_shared(km_env *env, const km_plan *plan) {
 km_status km_emit_cuda(km_env *env, const char **template_name, const km_plan *plan, km_error *err) {
     set_common(env, plan);
     switch (plan->design) {
-    case KM_DESIGN_REGISTERS: *template_name = "registers.cu"; return emit_registers(env, plan, err);
-    case KM_DESIGN_SHARED: *template_name = "shared.cu"; return emit_shared(env, plan);
-    default: return km_fail(err, KM_ERROR_PLAN, "the design %s has no text for CUDA", km_design_name(plan->design));
+    case KM_DESIGN_REGISTERS:
+        *template_name = "registers.cu";
+        return emit_registers(env, plan, err);
+    case KM_DESIGN_SHARED:
+        *template_name = "shared.cu";
+        return emit_shared(env, plan);
+    default:
+        return km_fail(err, KM_ERROR_PLAN, "the design %s has no text for CUDA",
+                       km_design_name(plan->design));
     }
 }

@@ -25,7 +25,7 @@ typedef struct km_device {
 
 // Base of each backend's loaded kernels; the backend's struct starts with it. Immutable.
 typedef struct km_kernels {
-    km_device *device; // not owned
+    km_device *device;   // not owned
     const km_plan *plan; // owned by the module
 } km_kernels;
 
@@ -51,10 +51,10 @@ km_status km_data_stats_alloc(km_data_stats *stats, int64_t d, km_error *err);
 void km_data_stats_free(km_data_stats *stats);
 
 typedef struct km_load_params {
-    km_scale scale;       // How centre and factor follow from the statistics ...
-    int transform_given;  // ... unless they are given (predict): then they are inputs.
-    double *centre;       // d, out or in. Out: km_centre_of below.
-    double *factor;       // d, out or in.
+    km_scale scale;      // How centre and factor follow from the statistics ...
+    int transform_given; // ... unless they are given (predict): then they are inputs.
+    double *centre;      // d, out or in. Out: km_centre_of below.
+    double *factor;      // d, out or in.
     const km_log *log;
 } km_load_params;
 
@@ -65,28 +65,28 @@ void km_transform_of(double *centre, double *factor, const km_data_stats *stats,
 
 // When members stop; the same for all members of a fit.
 typedef struct km_stop {
-    double shift_max;       // Stop when the sum of squared centroid shifts is <= this (tol x mean variance).
-    int64_t changes_min;    // Stop when fewer labels change; 0: not used.
+    double shift_max;    // Stop when the sum of squared centroid shifts is <= this (tol x mean variance).
+    int64_t changes_min; // Stop when fewer labels change; 0: not used.
     int64_t iterations_max;
 } km_stop;
 
 typedef enum km_slot_phase {
-    KM_SLOT_IDLE,      // No member, or its member is done and was read. Costs nothing in a pass.
-    KM_SLOT_RUNNING,   // Iterating.
-    KM_SLOT_LAST,      // Stopped moving; one more pass evaluates the final centroids.
-    KM_SLOT_EMPTY,     // Paused: clusters without points; the sweep must call `relocate`.
-    KM_SLOT_DONE,      // Evaluated: cost, weights and centroids belong together.
+    KM_SLOT_IDLE,    // No member, or its member is done and was read. Costs nothing in a pass.
+    KM_SLOT_RUNNING, // Iterating.
+    KM_SLOT_LAST,    // Stopped moving; one more pass evaluates the final centroids.
+    KM_SLOT_EMPTY,   // Paused: clusters without points; the sweep must call `relocate`.
+    KM_SLOT_DONE,    // Evaluated: cost, weights and centroids belong together.
 } km_slot_phase;
 
 // A slot after `run`. Cost is sum w |x - c|^2 of the centroids that the last pass used, computed as
 // total_square + sum_j (n_j |c_j|^2 - 2 c_j . S_j) in double; for a DONE slot it is the member's inertia.
 typedef struct km_slot_state {
     km_slot_phase phase;
-    int64_t iterations;   // Updates of this member so far.
-    int32_t converged;    // Stopped by shift or changes, not by iterations_max.
-    int64_t empty_count;  // Clusters without weight in the last pass, less those that `relocate` gave up.
+    int64_t iterations;  // Updates of this member so far.
+    int32_t converged;   // Stopped by shift or changes, not by iterations_max.
+    int64_t empty_count; // Clusters without weight in the last pass, less those that `relocate` gave up.
     double cost;
-    double shift;         // Of the last update.
+    double shift; // Of the last update.
 } km_slot_state;
 
 // One model to finish: in: k and centroids; out: everything else (k entries each, allocated by the caller).
@@ -110,7 +110,8 @@ struct km_backend {
 
     // Device and modules ----------------------------------------------------------------------------------
     int (*device_count)(void);
-    km_status (*device_open)(km_device **out, int ordinal, const char *compiler, const km_log *log, km_error *err);
+    km_status (*device_open)(km_device **out, int ordinal, const char *compiler, const km_log *log,
+                             km_error *err);
     void (*device_close)(km_device **device);
     // What identifies compiler and options in the cache key, e.g. "nvrtc 13.0 sm_90 -O3 ...".
     void (*compiler_id)(char *text, int64_t size, km_device *device, const km_plan *plan);
@@ -118,8 +119,8 @@ struct km_backend {
     km_status (*compile)(km_device *device, const km_source *source, const char *source_path,
                          const char *binary_path, const char *log_path, km_error *err);
     // Loads a binary; binary_path NULL means the design that needs none (portable).
-    km_status (*kernels_load)(km_kernels **out, km_device *device, const km_plan *plan, const char *binary_path,
-                              km_error *err);
+    km_status (*kernels_load)(km_kernels **out, km_device *device, const km_plan *plan,
+                              const char *binary_path, km_error *err);
     void (*kernels_unload)(km_kernels **kernels);
 
     // Engine ----------------------------------------------------------------------------------------------
@@ -132,9 +133,10 @@ struct km_backend {
                       km_error *err);
     // Greedy k-means++ chains (runtime/seed.h says exactly which): chain r = restart first_restart + r, picks
     // indices[r * picks + p]. Counter-based draws: the same picks for any threads, grid or order.
-    km_status (*seed_plusplus)(km_engine *engine, int64_t *indices, int64_t first_restart, int64_t chains_count,
-                               int64_t picks, uint64_t seed, int (*progress)(void *user, int64_t picks_done),
-                               void *progress_user, km_error *err);
+    km_status (*seed_plusplus)(km_engine *engine, int64_t *indices, int64_t first_restart,
+                               int64_t chains_count, int64_t picks, uint64_t seed,
+                               int (*progress)(void *user, int64_t picks_done), void *progress_user,
+                               km_error *err);
     // Rows of the clustered space: out is count x d.
     km_status (*rows)(km_engine *engine, double *out, const int64_t *indices, int64_t count, km_error *err);
     // Seats a member: its first centroids (k x d). The slot is RUNNING with 0 iterations.
@@ -155,7 +157,8 @@ struct km_backend {
     // reached, those that got one: the kernels may not tell it from its old centroid, and a member must end.
     km_status (*relocate)(km_engine *engine, int64_t slot, int64_t *moved, km_error *err);
     // Centroids (k x d), weights (k) of a slot; the slot becomes IDLE.
-    km_status (*slot_read)(km_engine *engine, int64_t slot, double *centroids, double *weights, km_error *err);
+    km_status (*slot_read)(km_engine *engine, int64_t slot, double *centroids, double *weights,
+                           km_error *err);
     // The last pass: all members in one read.
     km_status (*finish)(km_engine *engine, km_finish_member *members, int64_t count, km_error *err);
     // What the passes so far did. NULL: this backend does not count.

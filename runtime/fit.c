@@ -170,7 +170,8 @@ static km_status plan_portable(fit *f, const km_error *first) {
     f->spec.fixed_count = 0;
     KM_TRY(km_spec_fix(&f->spec, "design", "portable", f->err));
     if (f->owner->result.plan.algorithm_fixed)
-        KM_TRY(km_spec_fix(&f->spec, "algorithm", km_algorithm_name(f->owner->result.plan.algorithm), f->err));
+        KM_TRY(
+            km_spec_fix(&f->spec, "algorithm", km_algorithm_name(f->owner->result.plan.algorithm), f->err));
     km_plan_clear(&f->owner->result.plan);
     KM_TRY(make_plan(&f->owner->result.plan, f));
     km_source_clear(&f->source);
@@ -408,9 +409,9 @@ static km_status model_from_member(fit *f, km_model *model, int64_t q, const km_
 
 static void score_input_of(km_score_input *input, const km_finish_member *member, const km_spec *spec,
                            const km_finish_member *whole) {
-    *input = (km_score_input){member->k, spec->features, member->centroids, member->weights, member->counts,
-                              member->sse, member->distance, member->margin, whole->weights[0], whole->sse[0],
-                              whole->distance[0], spec->type};
+    *input = (km_score_input){member->k,         spec->features, member->centroids,  member->weights,
+                              member->counts,    member->sse,    member->distance,   member->margin,
+                              whole->weights[0], whole->sse[0],  whole->distance[0], spec->type};
 }
 
 static km_status score_and_select(fit *f, km_model *models, const km_finish_member *members) {

@@ -10,7 +10,8 @@
 // Kernels of float32 may add a few groups of points in their own type first.
 static inline double km_mean_rounding2(int64_t n, km_type type) {
     int64_t additions_max = type == KM_FLOAT32 ? 16 : KM_BLOCK_POINTS;
-    double relative = (double)(n < additions_max ? n : additions_max) * (type == KM_FLOAT32 ? 0x1p-24 : 0x1p-52);
+    double relative =
+        (double)(n < additions_max ? n : additions_max) * (type == KM_FLOAT32 ? 0x1p-24 : 0x1p-52);
     return relative * relative;
 }
 

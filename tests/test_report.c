@@ -269,7 +269,8 @@ START_TEST(table_of_odd_numbers) {
     s->models[38].inertia = NAN;
     s->models[3].effective_k = 5;
     char *text = to_table(&s->result, 0, 1);
-    ck_assert_ptr_nonnull(strstr(text, "\nalgorithm: filter; 1.23e+04 distances, 27.0 % of lloyd's 4.57e+04\n"));
+    ck_assert_ptr_nonnull(
+        strstr(text, "\nalgorithm: filter; 1.23e+04 distances, 27.0 % of lloyd's 4.57e+04\n"));
     assert_aligned(text);
     ck_assert_ptr_nonnull(strstr(text, "points")); // the heading of clusters with points
     ck_assert_ptr_nonnull(strstr(text, "all criteria"));

@@ -165,8 +165,9 @@ START_TEST(fixing) {
     expect_error(km_spec_fix(&spec, "design", "register", &err), KM_ERROR_SPEC,
                  "design must be registers, tensor or shared (CUDA), or lanes, blocks or portable (CPU), got "
                  "\"register\"; did you mean registers?");
-    expect_error(km_spec_fix(&spec, "algorithm", "elkans", &err), KM_ERROR_SPEC,
-                 "algorithm must be auto, lloyd, filter, hamerly or elkan, got \"elkans\"; did you mean elkan?");
+    expect_error(
+        km_spec_fix(&spec, "algorithm", "elkans", &err), KM_ERROR_SPEC,
+        "algorithm must be auto, lloyd, filter, hamerly or elkan, got \"elkans\"; did you mean elkan?");
     ck_assert_int_eq(spec.fixed_count, 2);
 }
 END_TEST
@@ -176,8 +177,8 @@ START_TEST(every_number_can_be_fixed) {
     const char *key;
     for (; (key = km_spec_plan_key(count)) != NULL; count++) {
         const char *value = !strcmp(key, "design") ? "lanes" : !strcmp(key, "algorithm") ? "elkan" : "8";
-        ck_assert_msg(km_spec_fix(&spec, key, value, &err) == KM_OK || strstr(err.text, "must be 32..1024"), "%s",
-                      err.text);
+        ck_assert_msg(km_spec_fix(&spec, key, value, &err) == KM_OK || strstr(err.text, "must be 32..1024"),
+                      "%s", err.text);
     }
     ck_assert_int_eq(count, KM_PARAM_COUNT + 2);
     ck_assert_int_le(count, KM_FIXED_MAX);

@@ -21,9 +21,9 @@ typedef enum km_design {
 
 // Which distances a pass computes. All give the same labels, iterations and inertia; they differ in what they skip.
 typedef enum km_algorithm {
-    KM_ALGORITHM_AUTO,    // The planner chooses, and the engine goes back to lloyd where skipping does not pay.
-    KM_ALGORITHM_LLOYD,   // Every point against every centroid.
-    KM_ALGORITHM_FILTER,  // CPU: boxes of nearby points; only points of a box that more than one centroid can reach.
+    KM_ALGORITHM_AUTO,  // The planner chooses, and the engine goes back to lloyd where skipping does not pay.
+    KM_ALGORITHM_LLOYD, // Every point against every centroid.
+    KM_ALGORITHM_FILTER, // CPU: boxes of nearby points; only points of a box that more than one centroid can reach.
     KM_ALGORITHM_HAMERLY, // CPU: two bounds a point and member.
     KM_ALGORITHM_ELKAN,   // CPU: 1 + K bounds a point and member.
     KM_ALGORITHM_COUNT
@@ -58,7 +58,7 @@ typedef struct km_plan_params {
     int32_t weighted;             // Points carry weights. Default 0.
     int32_t track_labels;         // Labels are kept between passes (min-changes, delta updates). Default 0.
     const char *tuning;           // Text of a tuning file. Default NULL.
-    km_algorithm algorithm; // Default KM_ALGORITHM_AUTO: the spec's, else the planner's choice.
+    km_algorithm algorithm;       // Default KM_ALGORITHM_AUTO: the spec's, else the planner's choice.
 } km_plan_params;
 
 KM_API void km_plan_params_init(km_plan_params *params);
@@ -117,9 +117,9 @@ KM_API km_status km_plan_make(km_plan *plan, const km_spec *spec, const km_plan_
 // A number by its name in gen/params.h; -1 where the plan has none of that name.
 KM_API int64_t km_plan_get(const km_plan *plan, const char *name);
 
-KM_API const char *km_design_name(km_design design); // E.g. "registers"; "none" when out of range.
+KM_API const char *km_design_name(km_design design);          // E.g. "registers"; "none" when out of range.
 KM_API const char *km_algorithm_name(km_algorithm algorithm); // E.g. "filter"; "none" when out of range.
-KM_API const char *km_type_name(km_type type);       // "float32" or "float64".
+KM_API const char *km_type_name(km_type type);                // "float32" or "float64".
 // Spelling of a target, e.g. "cuda:sm_90". Writes at most `size` bytes with the final zero.
 KM_API void km_target_text(char *text, int64_t size, km_target target);
 

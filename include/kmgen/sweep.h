@@ -84,10 +84,11 @@ typedef struct km_timing {
 
 // What the sweep's passes did. Counts are the same for any number of threads; -1: not known on this target.
 typedef struct km_counters {
-    km_algorithm algorithm;  // That the last pass used: LLOYD where another one did not pay.
-    int64_t distances;       // Points (or boxes of points) against centroids, that were computed.
-    int64_t distances_lloyd; // That the same passes of lloyd compute: points x centroids of the active members.
-    int64_t points_skipped;  // Points of active members that no distance was computed for, over all passes.
+    km_algorithm algorithm; // That the last pass used: LLOYD where another one did not pay.
+    int64_t distances;      // Points (or boxes of points) against centroids, that were computed.
+    int64_t
+        distances_lloyd; // That the same passes of lloyd compute: points x centroids of the active members.
+    int64_t points_skipped; // Points of active members that no distance was computed for, over all passes.
 } km_counters;
 
 // Read-only; freed with km_result_destroy.
