@@ -173,6 +173,11 @@ static int check(const fit_options *options, const cli_command *command) {
 static int parse(fit_options *options, cli_parser *parser) {
     for (int id; (id = cli_next(parser)) != CLI_END;) {
         if (id == CLI_STOP) return -1;
+        if (id == CLI_CRITERION && strcmp(parser->value, "list") == 0) {
+            for (int c = 0; c < KM_CRITERION_COUNT; c++) puts(km_criterion_name((km_criterion)c));
+            parser->exit = CLI_DONE;
+            return -1;
+        }
         if ((parser->exit = take(options, parser, id)) != 0) return -1;
     }
     parser->exit = take_positional(options, parser);
@@ -413,7 +418,8 @@ static const cli_option options_list[] = {
     {CLI_TYPE, "type", 0, "f32|f64", "element type of points and centroids; default: f32"},
     {CLI_TARGET, "target", 't', "TARGET", "auto (default: the GPU where there is one), cpu, cuda, cuda:N"},
     {CLI_WEIGHTS, "weights", 0, "FILE", "one weight a row"},
-    {CLI_CRITERION, "criterion", 0, "NAME", "what decides the best K; default: calinski_harabasz"},
+    {CLI_CRITERION, "criterion", 0, "NAME",
+     "what decides the best K; default: calinski_harabasz;\n'list' shows all names"},
     CLI_DATA_OPTIONS,
     {CLI_JSON, "json", 0, "FILE", "write the result as JSON; with - standard output holds only that"},
     {CLI_MODEL, "model", 0, "FILE", "write the best model, for kmgen predict"},

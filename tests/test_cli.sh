@@ -152,6 +152,8 @@ usage() {
     in_stderr 'did you mean standard\?'
     run 2 fit "$iris" --criterion calinski
     in_stderr 'calinski_harabasz, davies_bouldin'
+    run 0 fit --criterion list
+    in_stdout '^krzanowski_lai$'
     run 2 fit "$iris" --target gpu
     in_stderr 'cuda'
     run 2 fit "$iris" --plot picture.gif
