@@ -141,8 +141,10 @@ static int64_t registers_needed(const km_plan *plan, const registers_way *way,
 // Whether the way can be run; fills everything else from points to resident. Every group needs work, and a number that
 // the user fixed is believed to fit a little longer than an estimate.
 static int registers_judge(registers_way *way, const km_plan *plan) {
-    enum { CODE_MAX = 3000, CODE_CACHED = 1500, SHARED_MAX = 48 * 1024, MARGIN = 6, MARGIN_FIXED = -24 };
-    int64_t fixed, margin = km_plan_fixed(plan, KM_PARAM_points_per_thread, &fixed) ? MARGIN_FIXED : MARGIN;
+    enum { CODE_MAX = 3000, CODE_CACHED = 1500, SHARED_MAX = 48 * 1024 };
+    enum { MARGIN_FIXED = -24, MARGIN = 6, MARGIN_ELSEWHERE = 20 }; // the count was calibrated on sm_90
+    int64_t fixed, margin = plan->spec.target.arch == 90 ? MARGIN : MARGIN_ELSEWHERE;
+    if (km_plan_fixed(plan, KM_PARAM_points_per_thread, &fixed)) margin = MARGIN_FIXED;
     const km_device_facts *facts = &plan->facts;
     const km_spec *spec = &plan->spec;
     int64_t d = spec->features, size = size_of(plan), vector = 16 / size;
