@@ -1104,7 +1104,13 @@ __device__ __forceinline__ void seed_load(km_real (*x)[SEED_CHUNK], const km_see
 __device__ __forceinline__ void seed_group(double *sums, const km_seed_args &args, const seed_chain &chain,
                                            long long first, long long pick) {
     km_real square[SEED_ROWS][SEED_GROUP] = {};
-    km_real x[SEED_GROUP][SEED_CHUNK];
+    km_real x[SEED_GROUP][SEED_CHUNK], best[SEED_GROUP];
+    // All are fetched before any is written, so that their ways through memory overlap.
+#pragma unroll
+    for (int p = 0; p < SEED_GROUP; p++) {
+        const long long i = first + p * KM_THREADS;
+        best[p] = pick > 1 ? chain.nearest[i < args.n ? i : 0] : SEED_FAR;
+    }
     if constexpr (SEED_WHOLE) { // the candidates' distances are taken one by one below
         seed_load(x, args, first, 0);
         seed_distances(square[0], x, seed_row(args, chain, 0), 0);
@@ -1116,16 +1122,13 @@ __device__ __forceinline__ void seed_group(double *sums, const km_seed_args &arg
                 if (c <= chain.candidates) seed_distances(square[c], x, seed_row(args, chain, c), f);
         }
     }
-    km_real best[SEED_GROUP];
 #pragma unroll
     for (int p = 0; p < SEED_GROUP; p++) {
         const long long i = first + p * KM_THREADS;
-        const bool here = i < args.n;
-        best[p] = square[0][p];
-        if (here && pick > 1 && chain.nearest[i] < best[p]) best[p] = chain.nearest[i];
-        if (here && pick > 0) chain.nearest[i] = best[p];
-        if (pick == 0) best[p] = SEED_FAR; // before the first pick every distance is larger than any
-        if (!here) best[p] = 0;            // and beyond the last point there is none
+        // Before the first pick every distance is larger than any; beyond the last point there is none.
+        if (pick > 0 && square[0][p] < best[p]) best[p] = square[0][p];
+        if (pick > 0 && i < args.n) chain.nearest[i] = best[p];
+        if (i >= args.n) best[p] = 0;
     }
 #pragma unroll
     for (int c = 0; c < KM_CANDIDATES_MAX; c++) {
@@ -1317,55 +1320,73 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2) km_assign(const __gr
     }
 }
 
-// The numbers that one point adds to its cluster, and its label; -1 - lane where there is no point.
+// A point as km_assign left it; its label is -1 - lane where there is no point.
 struct finish_point {
     int label;
-    double weight, sse, distance, margin;
+    double weight, square, margin;
 };
 
 __device__ __forceinline__ finish_point finish_load(const km_assign_args &args, const double *weights, int member,
                                                     long long at, long long end) {
-    finish_point point = {-1 - (int)threadIdx.x, 0.0, 0.0, 0.0, 0.0};
+    finish_point point = {-1 - (int)threadIdx.x, 0.0, 0.0, 0.0};
     if (at < end) {
         const long long from = member * args.count + at;
-        const double square = args.nearest[from];
         point.label = args.labels[from];
         point.weight = km_weight(weights, args.first + at);
-        point.sse = __dmul_rn(point.weight, square);
-        point.distance = __dmul_rn(point.weight, __dsqrt_rn(square));
-        point.margin = __dmul_rn(point.weight, args.margin[from]);
+        point.square = args.nearest[from];
+        point.margin = args.margin[from];
     }
     return point;
 }
 
+// What the 32 points in hand add to their clusters, for all lanes to see.
+struct finish_tile {
+    int labels[32];
+    double weight[32], sse[32], distance[32], margin[32];
+};
+
+__device__ __forceinline__ void finish_share(finish_tile *tile, const finish_point &point) {
+    const int lane = threadIdx.x;
+    tile->labels[lane] = point.label;
+    tile->weight[lane] = point.weight;
+    tile->sse[lane] = __dmul_rn(point.weight, point.square);
+    tile->distance[lane] = __dmul_rn(point.weight, __dsqrt_rn(point.square));
+    tile->margin[lane] = __dmul_rn(point.weight, point.margin);
+}
+
+// Adds point i to the sums of its cluster: predicated, as branches would cost more than the additions.
+__device__ __forceinline__ void finish_add_if(double *sums, int mine, const finish_tile &tile, int i) {
+    asm("{ .reg .pred mine;\n"
+        "setp.ne.s32 mine, %5, 0;\n"
+        "@mine add.rn.f64 %0, %0, 0d3FF0000000000000;\n"
+        "@mine add.rn.f64 %2, %2, %7;\n"
+        "@mine add.rn.f64 %3, %3, %8;\n"
+        "@mine add.rn.f64 %4, %4, %9; }\n"
+        : "+d"(sums[KM_FINISH_COUNT]), "+d"(sums[KM_FINISH_WEIGHT]), "+d"(sums[KM_FINISH_SSE]),
+          "+d"(sums[KM_FINISH_DISTANCE]), "+d"(sums[KM_FINISH_MARGIN])
+        : "r"(mine), "d"(tile.weight[i]), "d"(tile.sse[i]), "d"(tile.distance[i]), "d"(tile.margin[i]));
+}
+
 // The sums of up to 32 x SETS clusters of one block, lane by lane in registers: every lane looks at every point, in
-// index order, and adds those of its own clusters.
+// index order, and adds those of its own clusters. Points are fetched two tiles ahead.
 template <int SETS>
-__device__ __forceinline__ void finish_by_lane(double *out, const km_assign_args &args, const double *weights,
-                                               int member, int k, long long first, long long end) {
-    __shared__ double values[32][4];
-    __shared__ int labels[32];
+__device__ __forceinline__ void finish_by_lane(double *out, finish_tile *tile, const km_assign_args &args,
+                                               const double *weights, int member, int k, long long first,
+                                               long long end) {
     const int lane = threadIdx.x;
     double sums[SETS][KM_FINISH_SUMS] = {};
     finish_point next = finish_load(args, weights, member, first + lane, end);
+    finish_point after = finish_load(args, weights, member, first + 32 + lane, end);
     for (long long base = first; base < end; base += 32) {
-        labels[lane] = next.label;
-        values[lane][0] = next.weight;
-        values[lane][1] = next.sse;
-        values[lane][2] = next.distance;
-        values[lane][3] = next.margin;
+        finish_share(tile, next);
+        next = after;
+        after = finish_load(args, weights, member, base + 64 + lane, end);
         __syncwarp();
-        next = finish_load(args, weights, member, base + 32 + lane, end);
 #pragma unroll
         for (int i = 0; i < 32; i++)
 #pragma unroll
             for (int set = 0; set < SETS; set++)
-                if (labels[i] == lane + 32 * set) {
-                    sums[set][KM_FINISH_COUNT] += 1.0;
-                    sums[set][KM_FINISH_SSE] = __dadd_rn(sums[set][KM_FINISH_SSE], values[i][1]);
-                    sums[set][KM_FINISH_DISTANCE] = __dadd_rn(sums[set][KM_FINISH_DISTANCE], values[i][2]);
-                    sums[set][KM_FINISH_MARGIN] = __dadd_rn(sums[set][KM_FINISH_MARGIN], values[i][3]);
-                }
+                finish_add_if(sums[set], tile->labels[i] == lane + 32 * set, *tile, i);
         __syncwarp();
     }
 #pragma unroll
@@ -1384,42 +1405,41 @@ extern "C" __global__ void __launch_bounds__(32)
     km_finish_blocks(const __grid_constant__ km_assign_args args, const double *weights, double *partial,
                      long long rows_count, int in_shared) {
     extern __shared__ double finish_memory[];
-    __shared__ double values[4][32];
+    __shared__ finish_tile tile;
     const int lane = threadIdx.x, member = blockIdx.y, k = args.ks[member];
     const long long first = blockIdx.x * (long long)KM_BLOCK_POINTS;
     const long long end = first + KM_BLOCK_POINTS < args.count ? first + KM_BLOCK_POINTS : args.count;
     double *out = partial + (blockIdx.x * rows_count + args.rows[member]) * KM_FINISH_SUMS;
     if (k <= 32) {
-        finish_by_lane<1>(out, args, weights, member, k, first, end);
+        finish_by_lane<1>(out, &tile, args, weights, member, k, first, end);
         return;
     }
     if (k <= 64) {
-        finish_by_lane<2>(out, args, weights, member, k, first, end);
+        finish_by_lane<2>(out, &tile, args, weights, member, k, first, end);
         return;
     }
     double *sums = in_shared ? finish_memory : out;
     for (int at = lane; at < k * KM_FINISH_SUMS; at += 32) sums[at] = 0.0;
     finish_point next = finish_load(args, weights, member, first + lane, end);
+    finish_point after = finish_load(args, weights, member, first + 32 + lane, end);
     for (long long base = first; base < end; base += 32) {
-        const finish_point point = next;
-        next = finish_load(args, weights, member, base + 32 + lane, end);
-        values[0][lane] = point.weight;
-        values[1][lane] = point.sse;
-        values[2][lane] = point.distance;
-        values[3][lane] = point.margin;
+        const int label = next.label;
+        finish_share(&tile, next);
+        next = after;
+        after = finish_load(args, weights, member, base + 64 + lane, end);
         __syncwarp();
-        unsigned same = __match_any_sync(0xffffffffu, point.label);
-        if (point.label >= 0 && (same & ((1u << lane) - 1u)) == 0) {
-            double *row = sums + (long long)point.label * KM_FINISH_SUMS;
+        unsigned same = __match_any_sync(0xffffffffu, label);
+        if (label >= 0 && (same & ((1u << lane) - 1u)) == 0) {
+            double *row = sums + (long long)label * KM_FINISH_SUMS;
             double weight = row[KM_FINISH_WEIGHT], sse = row[KM_FINISH_SSE];
             double distance = row[KM_FINISH_DISTANCE], margin = row[KM_FINISH_MARGIN];
             row[KM_FINISH_COUNT] += __popc(same);
             for (; same; same &= same - 1) {
                 const int i = __ffs(same) - 1;
-                weight = __dadd_rn(weight, values[0][i]);
-                sse = __dadd_rn(sse, values[1][i]);
-                distance = __dadd_rn(distance, values[2][i]);
-                margin = __dadd_rn(margin, values[3][i]);
+                weight = __dadd_rn(weight, tile.weight[i]);
+                sse = __dadd_rn(sse, tile.sse[i]);
+                distance = __dadd_rn(distance, tile.distance[i]);
+                margin = __dadd_rn(margin, tile.margin[i]);
             }
             row[KM_FINISH_WEIGHT] = weight;
             row[KM_FINISH_SSE] = sse;
