@@ -5,10 +5,11 @@
 #include <stdio.h>
 
 enum {
-    SPAN_BYTES = 16384, // of points that stay in the first cache while every slot works on them
+    SPAN_BYTES = 12288, // of points that stay in the first cache while every slot works on them
     SPAN_GROUPS_MAX = 8,
-    FEATURE_TILE = 8, // features that are summed at a time under one mask
-    MASKED_K_MAX = 24 // clusters up to which masks are cheaper than adding point by point
+    ROWS_D_MAX = 64,     // features up to which points are copied side by side before they are added up
+    MASKED_D_MAX = 7,    // features up to which sums by masks are worth their code
+    MASKED_SUMS_MAX = 64 // rows x columns of sums up to which masks are cheaper than adding point by point
 };
 
 // A list of the numbers from .. to - 1.
@@ -34,18 +35,6 @@ static void list_starts(km_env *env, int64_t tile) {
     }
 }
 
-// Features in tiles; points are counted with the first.
-static void list_feature_tiles(km_env *env, int64_t d) {
-    char text[24];
-    km_env_list(env, "feature_tiles");
-    for (int64_t from = 0; from < d; from += FEATURE_TILE) {
-        snprintf(text, sizeof text, "%lld", (long long)from);
-        km_env *item = km_env_item(env, "feature_tiles", text);
-        km_env_set_flag(item, "counts", from == 0);
-        list_numbers(item, "members", from, from + FEATURE_TILE < d ? from + FEATURE_TILE : d);
-    }
-}
-
 static int64_t span_groups(int64_t d, int64_t group, int64_t real_bytes) {
     int64_t span = SPAN_BYTES / (d * group * real_bytes);
     return span < 1 ? 1 : span > SPAN_GROUPS_MAX ? SPAN_GROUPS_MAX : span;
@@ -61,7 +50,7 @@ km_status km_emit_cpu(km_env *env, const char **template_name, const km_plan *pl
     int wide = spec->clusters[spec->clusters_count - 1] > 256;
     int isa = plan->facts.target.arch;
     int doubles = isa != KM_ISA_GENERIC;
-    int masked = !wide && d <= 64 && (isa == KM_ISA_AVX512 || (isa == KM_ISA_AVX2 && !is_double));
+    int masked = doubles && d <= MASKED_D_MAX;
     int64_t finish_tile = isa == KM_ISA_AVX2 ? 2 : 4;
     km_env_set(env, "name", "%s", spec->name);
     km_env_set(env, "type", is_double ? "double" : "float");
@@ -73,12 +62,13 @@ km_status km_emit_cpu(km_env *env, const char **template_name, const km_plan *pl
     km_env_set_int(env, "group", group);
     km_env_set_int(env, "tile", tile);
     km_env_set_int(env, "span", span_groups(d, group, is_double ? 8 : 4));
-    km_env_set_int(env, "masked_k_max", MASKED_K_MAX);
+    km_env_set_int(env, "masked_k_max", MASKED_SUMS_MAX / (d + 1));
     km_env_set_int(env, "finish_tile", finish_tile);
     km_env_set_int(env, "isa", isa);
     km_env_set_int(env, "k_max", wide ? KM_CLUSTERS_MAX : 256);
     km_env_set_flag(env, "float64", is_double);
     km_env_set_flag(env, "wide", wide);
+    km_env_set_flag(env, "rows", d <= ROWS_D_MAX);
     km_env_set_flag(env, "masked", masked);
     km_env_set_flag(env, "doubles", doubles);
     km_env_set_flag(env, "avx512", isa == KM_ISA_AVX512);
@@ -90,7 +80,8 @@ km_status km_emit_cpu(km_env *env, const char **template_name, const km_plan *pl
     list_numbers(env, "vectors_list", 0, km_plan_get(plan, "vectors"));
     list_numbers(env, "tile_list", 0, tile);
     list_numbers(env, "finish_list", 0, finish_tile);
+    list_numbers(env, "pair", 0, 2);
     list_starts(env, tile);
-    list_feature_tiles(env, masked ? d : 0);
+    list_numbers(env, "features_list", 0, masked ? d : 0);
     return KM_OK;
 }

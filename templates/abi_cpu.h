@@ -5,7 +5,7 @@
 // lies at [f * group + i]; the last group is padded with zeros. A block is KM_BLOCK_POINTS points (65,536: a
 // multiple of every group) and belongs to one thread at a time. "real" is the plan's type, float or double.
 #ifndef KM_CPU_ABI
-#define KM_CPU_ABI 1
+#define KM_CPU_ABI 2
 #include <stdint.h>
 
 // Numbers between two rows of sums: d sums of w x, the sum of w, the count of points that weigh
@@ -59,17 +59,28 @@ typedef struct km_cpu_seeding {
     int64_t chains_count;
 } km_cpu_seeding;
 
-// The finishing pass of one member over one block. Squared distances are acc = fma(t, t, acc), t = x - c, in double,
-// over features in index order: bitwise the same on every backend.
+// The finishing pass of one member over part of a block. Squared distances are acc = fma(t, t, acc), t = x - c, in
+// double, over features in index order: bitwise the same on every backend. d1, d2: distances to the nearest and the
+// second-nearest centroid.
+enum {
+    KM_CPU_SUM_WEIGHT,   // sum of w
+    KM_CPU_SUM_COUNT,    // points
+    KM_CPU_SUM_SSE,      // sum of w d1^2
+    KM_CPU_SUM_DISTANCE, // sum of w d1
+    KM_CPU_SUM_MARGIN,   // sum of w (d2 - d1) / d2, 0 where d2 = 0 or k = 1
+    KM_CPU_SUMS
+};
+
 typedef struct km_cpu_finish {
     const void *points;
+    const double *weights;
     int64_t points_count;
     int64_t d, group;
     int64_t k, k_index;
-    const double *centroids;   // k rows of d: values of the plan's type
-    const void *table;         // reals: as in km_cpu_slot
-    int32_t *labels;           // out, whole groups: the nearest centroid, the lowest index among equals
-    double *first, *second;    // out, whole groups: squared distances to the nearest and the second-nearest centroid
+    const double *centroids; // k rows of d: values of the plan's type
+    int32_t *labels;         // out, whole groups: the nearest centroid, the lowest index among equals
+    double *squares;         // out, whole groups: d1^2
+    double *sums;            // k rows of KM_CPU_SUMS that are added to; NULL: not wanted
 } km_cpu_finish;
 
 // What a module exports, as NAME_kernels. A kernel that is NULL is served by the library's own.

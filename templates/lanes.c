@@ -78,12 +78,26 @@ KM_TARGET static void km_nearest(km_index *labels, const km_real *points, const 
     for (int i = 0; i < GROUP; i++) labels[i] = (km_index)found[i];
 }
 
+//@ if rows
+// One point's coordinates, side by side.
+KM_TARGET static void km_fetch(double *out, const km_real *point) {
+    for (int f = 0; f < D; f++) out[f] = (double)point[f * GROUP];
+}
+
 // Adds factor * x to a row of sums, and `points` to its count.
-KM_TARGET static void km_add(double *row, const km_real *point, double factor, double points) {
-    for (int f = 0; f < D; f++) row[f] += factor * (double)point[f * GROUP];
+KM_TARGET static void km_add(double *row, const double *x, double factor, double points) {
+    for (int f = 0; f < D; f++) row[f] += factor * x[f];
     row[D] += factor;
     row[D + 1] += points;
 }
+//@ else
+// Adds factor * x to a row of sums, and `points` to its count.
+KM_TARGET static void km_add_point(double *row, const km_real *point, double factor, double points) {
+    for (int64_t f = 0; f < D; f++) row[f] += factor * (double)point[f * GROUP];
+    row[D] += factor;
+    row[D + 1] += points;
+}
+//@ end
 
 //@ if wide
 // Labels are kept in 1, 2 or 4 bytes, by the slot's k.
@@ -116,9 +130,22 @@ KM_TARGET static void km_labels_put(km_cpu_slot *slot, int64_t first, const km_i
 
 // A bit for each of the first `count` points whose label differs.
 KM_TARGET static uint64_t km_changes(const km_index *labels, const km_index *old, int64_t count) {
-    if (!memcmp(labels, old, sizeof *labels * GROUP)) return 0;
     uint64_t changed = 0;
+    //@ if wide
     for (int i = 0; i < GROUP; i++) changed |= (uint64_t)(labels[i] != old[i]) << i;
+    //@ else
+    const uint64_t low = 0x7f7f7f7f7f7f7f7f, ones = 0x0101010101010101;
+    for (int i = 0; i < GROUP; i += 8) {
+        uint64_t a, b;
+        memcpy(&a, labels + i, 8);
+        memcpy(&b, old + i, 8);
+        if (a == b) continue;
+        // The high bit of each byte that differs, then the eight of them side by side.
+        a ^= b;
+        a = (((a & low) + low) | a) >> 7 & ones;
+        changed |= (a * 0x0102040810204080) >> 56 << i;
+    }
+    //@ end
     return count < GROUP ? changed & (((uint64_t)1 << count) - 1) : changed;
 }
 
@@ -138,98 +165,145 @@ KM_TARGET static void km_span_move(km_cpu_slot *slot, const km_cpu_block *block,
             int i = __builtin_ctzll(changed);
             double weight = block->weights ? block->weights[base + i] : 1.0;
             if (weight == 0) continue;
-            km_add(slot->sums + (int64_t)labels[i] * PITCH, points + i, weight, 1.0);
-            km_add(slot->sums + (int64_t)old[i] * PITCH, points + i, -weight, -1.0);
+            double *to = slot->sums + (int64_t)labels[i] * PITCH, *from = slot->sums + (int64_t)old[i] * PITCH;
+            //@ if rows
+            double x[D];
+            km_fetch(x, points + i);
+            km_add(to, x, weight, 1.0);
+            km_add(from, x, -weight, -1.0);
+            //@ else
+            km_add_point(to, points + i, weight, 1.0);
+            km_add_point(from, points + i, -weight, -1.0);
+            //@ end
         }
     }
+}
+
+// A span and, in double, what every slot that adds up all of its points needs of them.
+typedef struct km_span_points {
+    int64_t first, end; // of the block's points
+    double weights[SPAN * GROUP];
+    double counts[SPAN * GROUP]; // 1 where w > 0, else 0
+    //@ if rows
+    double rows[SPAN * GROUP * D]; // w x, a point's coordinates side by side
+    //@ end
+    //@ if masked
+    double columns[SPAN * GROUP * D]; // w x, a feature's points side by side
+    //@ end
+} km_span_points;
+
+KM_TARGET static void km_span_fill(km_span_points *span, const km_cpu_block *block) {
+    const int64_t count = span->end - span->first;
+    for (int64_t i = 0; i < SPAN * GROUP; i++) {
+        span->weights[i] = i >= count ? 0.0 : block->weights ? block->weights[span->first + i] : 1.0;
+        span->counts[i] = span->weights[i] > 0 ? 1.0 : 0.0;
+    }
+    //@ if rows
+    for (int64_t base = 0; base < count; base += GROUP) {
+        const km_real *points = (const km_real *)block->points + (span->first + base) * D;
+        for (int64_t i = 0; i < GROUP; i++)
+            for (int f = 0; f < D; f++)
+                span->rows[(base + i) * D + f] = span->weights[base + i] * (double)points[f * GROUP + i];
+        //@ if masked
+        for (int f = 0; f < D; f++)
+            for (int i = 0; i < GROUP; i++)
+                span->columns[f * (SPAN * GROUP) + base + i] =
+                    span->weights[base + i] * (double)points[f * GROUP + i];
+        //@ end
+    }
+    //@ end
 }
 
 //@ if masked
 enum { MASKED_K_MAX = $masked_k_max }; // above, adding point by point is cheaper than a mask for each cluster
 
-KM_TARGET static double km_lanes_sum(const km_real *lanes) {
+KM_TARGET static double km_lanes_sum(const double *lanes) {
     double sum = 0;
-    for (int i = 0; i < LANES / 2; i++) sum += (double)lanes[i] + (double)lanes[i + LANES / 2];
+    for (int i = 0; i < DOUBLES; i++) sum += lanes[i];
     return sum;
 }
 
-// Sums of a span from its labels: for each cluster, its points by masks, in double once a span.
-KM_TARGET static void km_span_sums(km_cpu_slot *slot, const km_cpu_block *block, int64_t first, int64_t end) {
-    const uint8_t *labels = (const uint8_t *)slot->labels + first;
-    int64_t groups = (end - first + GROUP - 1) / GROUP;
+// Sums of the first `count` points of a span, whole vectors: for each cluster, its points by masks.
+KM_TARGET static void km_span_masked(km_cpu_slot *slot, const km_span_points *span, const int32_t *labels,
+                                     int64_t count) {
     for (int64_t j = 0; j < slot->k; j++) {
-        const km_real *points = (const km_real *)block->points + first * D;
-        double *row = slot->sums + j * PITCH;
-        int64_t count = 0;
-        //@ for b in feature_tiles
-        {
-            //@ for f in b_members
-            km_vec sum_$f = KM_SPLAT(0);
-            //@ end
-            for (int64_t g = 0; g < groups; g++)
-                for (int v = 0; v < VECTORS; v++) {
-                    const km_real *x = points + g * GROUP * D + v * LANES;
-                    const km_mask mine = KM_EQUAL(labels + g * GROUP + v * LANES, (char)j);
-                    //@ for f in b_members
-                    sum_$f = KM_ADD_WHERE(sum_$f, mine, KM_LOAD(x + $f * GROUP));
-                    //@ end
-                    //@ if b_counts
-                    count += KM_COUNT(mine);
-                    //@ end
-                }
-            km_real lanes[LANES];
-            //@ for f in b_members
-            KM_STORE(lanes, sum_$f);
-            row[$f] += km_lanes_sum(lanes);
-            //@ end
-        }
+        double *row = slot->sums + j * PITCH, lanes[DOUBLES];
+        //@ for f in features_list
+        km_doubles sum_$f = KM_D_SPLAT(0);
         //@ end
-        row[D] += (double)count;
-        row[D + 1] += (double)count;
-    }
-    // The zeros after the last point have labels too, and were counted.
-    for (int64_t i = end - first; i < groups * GROUP; i++) {
-        slot->sums[labels[i] * PITCH + D] -= 1.0;
-        slot->sums[labels[i] * PITCH + D + 1] -= 1.0;
+        km_doubles counts = KM_D_SPLAT(0), weights = counts;
+        for (int64_t i = 0; i < count; i += DOUBLES) {
+            const km_d_mask mine = KM_D_EQUAL(labels + i, (int)j);
+            //@ for f in features_list
+            sum_$f = KM_D_ADD_WHERE(sum_$f, mine, KM_D_LOAD(span->columns + $f * (SPAN * GROUP) + i));
+            //@ end
+            weights = KM_D_ADD_WHERE(weights, mine, KM_D_LOAD(span->weights + i));
+            counts = KM_D_ADD_WHERE(counts, mine, KM_D_LOAD(span->counts + i));
+        }
+        //@ for f in features_list
+        KM_D_STORE(lanes, sum_$f);
+        row[$f] += km_lanes_sum(lanes);
+        //@ end
+        KM_D_STORE(lanes, weights);
+        row[D] += km_lanes_sum(lanes);
+        KM_D_STORE(lanes, counts);
+        row[D + 1] += km_lanes_sum(lanes);
     }
 }
 //@ end
 
 // Labels of a span; the sums of all its points.
-KM_TARGET static void km_span_all(km_cpu_slot *slot, const km_cpu_block *block, int64_t first, int64_t end) {
-    for (int64_t base = first; base < end; base += GROUP) {
+KM_TARGET static void km_span_all(km_cpu_slot *slot, const km_cpu_block *block, const km_span_points *span) {
+    int32_t all[SPAN * GROUP];
+    for (int64_t base = span->first; base < span->end; base += GROUP) {
         const km_real *points = (const km_real *)block->points + base * D;
-        int64_t here = end - base < GROUP ? end - base : (int64_t)GROUP;
+        int64_t here = span->end - base < GROUP ? span->end - base : (int64_t)GROUP;
         km_index labels[GROUP], old[GROUP];
         km_nearest(labels, points, (const km_real *)slot->table, slot->k);
         km_labels_get(old, slot, base);
         km_labels_put(slot, base, labels);
         slot->changed +=
             slot->mode == KM_CPU_FIRST ? here : __builtin_popcountll(km_changes(labels, old, here));
-        //@ if masked
-        if (slot->k <= MASKED_K_MAX && !block->weights) continue;
-        //@ end
-        for (int64_t i = 0; slot->sums && i < here; i++) {
-            double weight = block->weights ? block->weights[base + i] : 1.0;
-            if (weight != 0) km_add(slot->sums + (int64_t)labels[i] * PITCH, points + i, weight, 1.0);
-        }
+        for (int i = 0; i < GROUP; i++) all[base - span->first + i] = (int32_t)labels[i];
     }
+    if (!slot->sums) return;
+    int64_t done = 0, count = span->end - span->first;
     //@ if masked
-    if (slot->sums && slot->k <= MASKED_K_MAX && !block->weights) km_span_sums(slot, block, first, end);
+    if (slot->k <= MASKED_K_MAX) done = count / DOUBLES * DOUBLES;
+    if (done) km_span_masked(slot, span, all, done);
     //@ end
+    for (; done < count; done++) {
+        double *to = slot->sums + (int64_t)all[done] * PITCH;
+        //@ if rows
+        const double *x = span->rows + done * D;
+        for (int f = 0; f < D; f++) to[f] += x[f];
+        to[D] += span->weights[done];
+        to[D + 1] += span->counts[done];
+        //@ else
+        int64_t at = span->first + done;
+        const km_real *point = (const km_real *)block->points + at / GROUP * GROUP * D + at % GROUP;
+        km_add_point(to, point, span->weights[done], span->counts[done]);
+        //@ end
+    }
 }
 
 KM_TARGET static void km_pass(const km_cpu_block *block) {
+    km_span_points span;
     for (int64_t s = 0; s < block->slots_count; s++) block->slots[s].changed = 0;
+    int all = 0;
+    for (int64_t s = 0; s < block->slots_count; s++) all |= block->slots[s].mode != KM_CPU_MOVE;
     for (int64_t first = 0; first < block->points_count; first += SPAN * GROUP) {
         int64_t end = first + SPAN * GROUP;
         if (end > block->points_count) end = block->points_count;
+        span.first = first;
+        span.end = end;
+        if (all) km_span_fill(&span, block);
         for (int64_t s = 0; s < block->slots_count; s++) {
             km_cpu_slot *slot = &block->slots[s];
             if (slot->mode == KM_CPU_MOVE)
                 km_span_move(slot, block, first, end);
             else
-                km_span_all(slot, block, first, end);
+                km_span_all(slot, block, &span);
         }
     }
 }

@@ -38,13 +38,6 @@ typedef __m256 km_vec;
     index = _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(index), _mm256_castsi256_ps(j),         \
                                                  _mm256_cmp_ps(score, best, _CMP_GT_OQ)));                   \
     best = _mm256_max_ps(score, best)
-// Sums of the points whose byte label is j: a mask, what is added under it, and how many they are.
-typedef __m256i km_mask;
-#define KM_EQUAL(labels, j)                                                                                  \
-    _mm256_cmpeq_epi32(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(labels))),       \
-                       _mm256_set1_epi32(j))
-#define KM_ADD_WHERE(sum, mask, x) _mm256_add_ps(sum, _mm256_and_ps(_mm256_castsi256_ps(mask), x))
-#define KM_COUNT(mask) __builtin_popcount((unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(mask)))
 #define KM_LOAD_DOUBLES(from) _mm256_cvtps_pd(_mm_loadu_ps(from))
 //@ end
 
@@ -56,6 +49,7 @@ typedef __m256d km_doubles;
 #define KM_D_SPLAT(value) _mm256_set1_pd(value)
 #define KM_D_ADD(a, b) _mm256_add_pd(a, b)
 #define KM_D_SUB(a, b) _mm256_sub_pd(a, b)
+#define KM_D_MUL(a, b) _mm256_mul_pd(a, b)
 #define KM_D_FMA(a, b, c) _mm256_fmadd_pd(a, b, c)
 typedef __m256i km_longs;
 #define KM_LONGS(value) _mm256_set1_epi64x(value)
@@ -66,3 +60,13 @@ typedef __m256i km_longs;
                                                  _mm256_cmp_pd(square, first, _CMP_LT_OQ)));                 \
     second = _mm256_min_pd(second, _mm256_max_pd(square, first));                                            \
     first = _mm256_min_pd(square, first)
+#define KM_D_SQRT(x) _mm256_sqrt_pd(x)
+// a / b, 0 where b is 0.
+#define KM_D_QUOTIENT(a, b)                                                                                  \
+    _mm256_and_pd(_mm256_div_pd(a, b), _mm256_cmp_pd(b, _mm256_setzero_pd(), _CMP_GT_OQ))
+// Sums of the points whose label is j.
+typedef __m256d km_d_mask;
+#define KM_D_EQUAL(labels, j)                                                                                \
+    _mm256_castsi256_pd(_mm256_cvtepi32_epi64(                                                               \
+        _mm_cmpeq_epi32(_mm_loadu_si128((const __m128i *)(const void *)(labels)), _mm_set1_epi32(j))))
+#define KM_D_ADD_WHERE(sum, mask, x) _mm256_add_pd(sum, _mm256_and_pd(mask, x))

@@ -21,11 +21,6 @@ typedef __m512d km_vec;
     index = _mm512_mask_mov_epi64(index, _mm512_cmp_pd_mask(score, best, _CMP_GT_OQ), j);                    \
     best = _mm512_maskz_max_pd((__mmask8)-1, score, best)
 #define KM_PUT_INTS(to, index) _mm512_storeu_si512((void *)(to), index)
-// Sums of the points whose byte label is j: a mask, what is added under it, and how many they are.
-typedef __mmask8 km_mask;
-#define KM_EQUAL(labels, j)                                                                                  \
-    (km_mask) _mm_cmpeq_epi8_mask(_mm_loadl_epi64((const __m128i *)(const void *)(labels)), _mm_set1_epi8(j))
-#define KM_ADD_WHERE(sum, mask, x) _mm512_mask_add_pd(sum, mask, sum, x)
 #define KM_LOAD_DOUBLES(from) _mm512_loadu_pd(from)
 //@ else
 typedef __m512 km_vec;
@@ -42,14 +37,8 @@ typedef __m512 km_vec;
     index = _mm512_mask_mov_epi32(index, _mm512_cmp_ps_mask(score, best, _CMP_GT_OQ), j);                    \
     best = _mm512_maskz_max_ps((__mmask16)-1, score, best)
 #define KM_PUT_INTS(to, index) _mm512_storeu_si512((void *)(to), index)
-// Sums of the points whose byte label is j: a mask, what is added under it, and how many they are.
-typedef __mmask16 km_mask;
-#define KM_EQUAL(labels, j)                                                                                  \
-    _mm_cmpeq_epi8_mask(_mm_loadu_si128((const __m128i *)(const void *)(labels)), _mm_set1_epi8(j))
-#define KM_ADD_WHERE(sum, mask, x) _mm512_mask_add_ps(sum, mask, sum, x)
 #define KM_LOAD_DOUBLES(from) _mm512_maskz_cvtps_pd((__mmask8)-1, _mm256_loadu_ps(from))
 //@ end
-#define KM_COUNT(mask) __builtin_popcount(mask)
 
 // Doubles: the finishing pass and the sums of distances.
 enum { DOUBLES = 8 };
@@ -58,6 +47,7 @@ typedef __m512d km_doubles;
 #define KM_D_STORE(to, x) _mm512_storeu_pd(to, x)
 #define KM_D_SPLAT(value) _mm512_set1_pd(value)
 #define KM_D_SUB(a, b) _mm512_sub_pd(a, b)
+#define KM_D_MUL(a, b) _mm512_mul_pd(a, b)
 #define KM_D_FMA(a, b, c) _mm512_fmadd_pd(a, b, c)
 #define KM_D_ADD(a, b) _mm512_add_pd(a, b)
 typedef __m512i km_longs;
@@ -68,3 +58,11 @@ typedef __m512i km_longs;
     index = _mm512_mask_mov_epi64(index, _mm512_cmp_pd_mask(square, first, _CMP_LT_OQ), j);                  \
     second = _mm512_maskz_min_pd((__mmask8)-1, second, _mm512_maskz_max_pd((__mmask8)-1, square, first));                                            \
     first = _mm512_maskz_min_pd((__mmask8)-1, square, first)
+#define KM_D_SQRT(x) _mm512_maskz_sqrt_pd((__mmask8)-1, x)
+// a / b, 0 where b is 0.
+#define KM_D_QUOTIENT(a, b) _mm512_maskz_div_pd(_mm512_cmp_pd_mask(b, _mm512_setzero_pd(), _CMP_GT_OQ), a, b)
+// Sums of the points whose label is j.
+typedef __mmask8 km_d_mask;
+#define KM_D_EQUAL(labels, j)                                                                                \
+    _mm256_cmpeq_epi32_mask(_mm256_loadu_si256((const __m256i *)(const void *)(labels)), _mm256_set1_epi32(j))
+#define KM_D_ADD_WHERE(sum, mask, x) _mm512_mask_add_pd(sum, mask, sum, x)

@@ -47,6 +47,7 @@ typedef float64x2_t km_doubles;
 #define KM_D_SPLAT(value) vdupq_n_f64(value)
 #define KM_D_ADD(a, b) vaddq_f64(a, b)
 #define KM_D_SUB(a, b) vsubq_f64(a, b)
+#define KM_D_MUL(a, b) vmulq_f64(a, b)
 #define KM_D_FMA(a, b, c) vfmaq_f64(c, a, b)
 typedef int64x2_t km_longs;
 #define KM_LONGS(value) vdupq_n_s64(value)
@@ -56,3 +57,11 @@ typedef int64x2_t km_longs;
     index = vbslq_s64(vcltq_f64(square, first), j, index);                                                   \
     second = vminq_f64(second, vmaxq_f64(square, first));                                                    \
     first = vminq_f64(square, first)
+#define KM_D_SQRT(x) vsqrtq_f64(x)
+#define KM_D_AND(mask, x) vreinterpretq_f64_u64(vandq_u64(mask, vreinterpretq_u64_f64(x)))
+// a / b, 0 where b is 0.
+#define KM_D_QUOTIENT(a, b) KM_D_AND(vcgtq_f64(b, vdupq_n_f64(0)), vdivq_f64(a, b))
+// Sums of the points whose label is j.
+typedef uint64x2_t km_d_mask;
+#define KM_D_EQUAL(labels, j) vceqq_s64(vmovl_s32(vld1_s32(labels)), vdupq_n_s64(j))
+#define KM_D_ADD_WHERE(sum, mask, x) vaddq_f64(sum, KM_D_AND(mask, x))

@@ -11,7 +11,8 @@
 #include <sys/mman.h>
 
 enum {
-    REFRESH_PASSES = 32,              // sums start again from zero after so many updates of a member
+    REFRESH_PASSES = 32, // sums start again from zero after so many updates of a member ...
+    REFRESH_SHARE = 6,   // ... and when more than this part of the points changed: adding all is cheaper
     OWNED_SUMS_MIN = 4 * 1024 * 1024, // doubles of sums above which they are not copied for each thread
     HUGE_PAGE = 2 * 1024 * 1024
 };
@@ -372,7 +373,9 @@ static void slot_update(const cpu_engine *engine, cpu_slot *slot) {
             c[f] = mean;
         }
     }
-    if (slot->iterations % REFRESH_PASSES == 0) slot->mode = KM_CPU_REFRESH;
+    // Both depend on the member alone, so that its bits do not depend on what else is in flight.
+    if (slot->iterations % REFRESH_PASSES == 0 || slot->changed > engine->base.n / REFRESH_SHARE)
+        slot->mode = KM_CPU_REFRESH;
     km_cpu_table(slot->table, slot->centroids, slot->k, d, type);
 }
 

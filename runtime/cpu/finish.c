@@ -3,73 +3,50 @@
 // same on every backend.
 #include "../rounding.h"
 #include "cpu.h"
-#include <math.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SPAN = 4096, NUMBERS = 5 }; // points finished at a time (whole groups); sums of a cluster
+enum { SPAN = 4096 }; // points finished at a time (whole groups)
 
 // What one thread needs for the points in hand.
 typedef struct scratch {
     int32_t *labels;
-    double *first, *second;
-    double *sums; // of all members: k x NUMBERS: weight, count, sse, distance, margin
+    double *squares;
+    double *sums; // of all members: k rows of KM_CPU_SUMS
 } scratch;
 
 static km_status scratch_init(scratch **out, const cpu_engine *engine, int threads, int64_t sums_count,
                               km_error *err) {
-    int64_t span = cpu_round_up(SPAN, engine->group);
+    int64_t span = cpu_round_up(SPAN, engine->group), sums = cpu_round_up(sums_count, 8);
     int64_t bytes =
-        span * (int64_t)(sizeof(int32_t) + 2 * sizeof(double)) + sums_count * (int64_t)sizeof(double);
-    bytes = cpu_round_up(bytes, 64) + 64;
+        cpu_round_up(span * (int64_t)(sizeof(int32_t) + sizeof(double)) + sums * (int64_t)sizeof(double), 64);
     int64_t head = cpu_round_up(threads * (int64_t)sizeof **out, 64);
     uint8_t *memory = km_cpu_alloc(head + threads * bytes);
     *out = (scratch *)memory;
     if (!memory) return km_fail_memory(err, "the finishing pass", threads * bytes);
     for (int t = 0; t < threads; t++) {
         scratch *own = &(*out)[t];
-        own->first = (double *)(memory + head + t * bytes);
-        own->second = own->first + span;
-        own->sums = own->second + span;
-        own->labels = (int32_t *)(own->sums + cpu_round_up(sums_count, 8));
-        memset(own->sums, 0, (size_t)sums_count * sizeof *own->sums);
+        own->squares = (double *)(memory + head + t * bytes);
+        own->sums = own->squares + span;
+        own->labels = (int32_t *)(own->sums + sums);
+        memset(own->sums, 0, (size_t)sums * sizeof *own->sums);
     }
     return KM_OK;
 }
 
-// Labels and squared distances of `count` points from `first` on, which starts a group.
-static void distances(const cpu_engine *engine, const scratch *own, int64_t first, int64_t count, int64_t k,
-                      int64_t k_index, const double *centroids, const void *table) {
-    km_cpu_finish work = {.points = engine->points + first * engine->base.d * engine->real_bytes,
-                          .points_count = count,
-                          .d = engine->base.d,
-                          .group = engine->group,
-                          .k = k,
-                          .k_index = k_index,
-                          .centroids = centroids,
-                          .table = table,
-                          .labels = own->labels,
-                          .first = own->first,
-                          .second = own->second};
-    engine->kernels.finish(&work);
+// What the kernel is asked of `count` points from `first` on, which starts a group.
+static km_cpu_finish work_of(const cpu_engine *engine, const scratch *own, int64_t first, int64_t count) {
+    return (km_cpu_finish){.points = engine->points + first * engine->base.d * engine->real_bytes,
+                           .weights = cpu_weights_at(engine, first),
+                           .points_count = count,
+                           .d = engine->base.d,
+                           .group = engine->group,
+                           .labels = own->labels,
+                           .squares = own->squares};
 }
 
-// Adds the points in hand to their clusters' sums, in index order.
-static void span_add(double *sums, const scratch *own, const double *weights, int64_t count, int64_t k) {
-    for (int64_t i = 0; i < count; i++) {
-        double weight = weights ? weights[i] : 1.0, first = own->first[i], near = sqrt(first);
-        double far = k > 1 ? sqrt(own->second[i]) : 0;
-        double *sum = sums + (int64_t)own->labels[i] * NUMBERS;
-        sum[0] += weight;
-        sum[1] += 1.0;
-        sum[2] += weight * first;
-        sum[3] += weight * near;
-        sum[4] += far > 0 ? weight * ((far - near) / far) : 0;
-    }
-}
-
-// Place of k in the plan's list; a kernel that is specialised on the list is not asked for others.
+// Place of k in the plan's list; -1 where it is not there.
 static int64_t index_of_k(const km_plan *plan, int64_t k) {
     for (int64_t i = 0; i < plan->spec.clusters_count; i++)
         if (plan->spec.clusters[i] == k) return i;
@@ -77,19 +54,22 @@ static int64_t index_of_k(const km_plan *plan, int64_t k) {
 }
 
 static void finish_block(const cpu_engine *engine, const scratch *own, int64_t block,
-                         const km_finish_member *members, int64_t count, void *const *tables) {
+                         const km_finish_member *members, int64_t count) {
     int64_t span = cpu_round_up(SPAN, engine->group), points = cpu_block_points(engine, block);
     for (int64_t done = 0; done < points; done += span) {
         int64_t here = cpu_min(span, points - done), first = block * KM_BLOCK_POINTS + done;
         double *sums = own->sums;
         for (int64_t m = 0; m < count; m++) {
             const km_finish_member *member = &members[m];
-            distances(engine, own, first, here, member->k, index_of_k(engine->base.plan, member->k),
-                      member->centroids, tables[m]);
-            span_add(sums, own, cpu_weights_at(engine, first), here, member->k);
+            km_cpu_finish work = work_of(engine, own, first, here);
+            work.k = member->k;
+            work.k_index = index_of_k(engine->base.plan, member->k);
+            work.centroids = member->centroids;
+            work.sums = sums;
+            engine->kernels.finish(&work);
             if (member->labels)
                 memcpy(member->labels + first, own->labels, (size_t)here * sizeof *own->labels);
-            sums += member->k * NUMBERS;
+            sums += member->k * KM_CPU_SUMS;
         }
     }
 }
@@ -98,12 +78,12 @@ static void finish_block(const cpu_engine *engine, const scratch *own, int64_t b
 static void collect(double *sums, km_finish_member *members, int64_t count) {
     double *at = sums;
     for (int64_t m = 0; m < count; m++)
-        for (int64_t j = 0; j < members[m].k; j++, at += NUMBERS) {
-            members[m].weights[j] += at[0];
-            members[m].counts[j] += (int64_t)at[1];
-            members[m].sse[j] += at[2];
-            members[m].distance[j] += at[3];
-            members[m].margin[j] += at[4];
+        for (int64_t j = 0; j < members[m].k; j++, at += KM_CPU_SUMS) {
+            members[m].weights[j] += at[KM_CPU_SUM_WEIGHT];
+            members[m].counts[j] += (int64_t)at[KM_CPU_SUM_COUNT];
+            members[m].sse[j] += at[KM_CPU_SUM_SSE];
+            members[m].distance[j] += at[KM_CPU_SUM_DISTANCE];
+            members[m].margin[j] += at[KM_CPU_SUM_MARGIN];
         }
     memset(sums, 0, (size_t)(at - sums) * sizeof *sums);
 }
@@ -118,35 +98,21 @@ static void member_clear(km_finish_member *member) {
 
 km_status km_cpu_finish_members(km_engine *base, km_finish_member *members, int64_t count, km_error *err) {
     cpu_engine *engine = (cpu_engine *)base;
-    int64_t d = base->d, sums_count = 0;
-    for (int64_t m = 0; m < count; m++) sums_count += members[m].k * NUMBERS;
+    int64_t sums_count = 0;
+    for (int64_t m = 0; m < count; m++) sums_count += members[m].k * KM_CPU_SUMS;
     int threads = cpu_threads_for(engine, engine->blocks_count);
     scratch *own = NULL;
-    void **tables = calloc((size_t)(count > 0 ? count : 1), sizeof *tables);
-    if (!tables) return km_fail_memory(err, "the finishing pass", count * (int64_t)sizeof *tables);
-    km_status status = scratch_init(&own, engine, threads, sums_count, err);
-    if (status != KM_OK) goto done;
-    for (int64_t m = 0; m < count; m++) {
-        member_clear(&members[m]);
-        tables[m] = malloc((size_t)(members[m].k * (d + 1) * engine->real_bytes));
-        if (!tables[m]) {
-            status = km_fail_memory(err, "the finishing pass", members[m].k * (d + 1) * engine->real_bytes);
-            goto done;
-        }
-        km_cpu_table(tables[m], members[m].centroids, members[m].k, d, base->plan->spec.type);
-    }
+    KM_TRY(scratch_init(&own, engine, threads, sums_count, err));
+    for (int64_t m = 0; m < count; m++) member_clear(&members[m]);
 #pragma omp parallel for ordered schedule(dynamic, 1) num_threads(threads) if (threads > 1)
     for (int64_t block = 0; block < engine->blocks_count; block++) {
         const scratch *mine = &own[omp_get_thread_num()];
-        finish_block(engine, mine, block, members, count, tables);
+        finish_block(engine, mine, block, members, count);
 #pragma omp ordered
         collect(mine->sums, members, count);
     }
-done:
-    for (int64_t m = 0; m < count; m++) free(tables[m]);
-    free(tables);
     km_cpu_free(own);
-    return status;
+    return KM_OK;
 }
 
 // Farthest points ---------------------------------------------------------------------------------------------
@@ -210,10 +176,14 @@ static void far_block(far_list *list, const cpu_engine *engine, const scratch *o
     int64_t span = cpu_round_up(SPAN, engine->group), points = cpu_block_points(engine, block);
     for (int64_t done = 0; done < points; done += span) {
         int64_t here = cpu_min(span, points - done), first = block * KM_BLOCK_POINTS + done;
-        distances(engine, own, first, here, slot->k, slot->k_index, slot->centroids, slot->table);
+        km_cpu_finish work = work_of(engine, own, first, here);
+        work.k = slot->k;
+        work.k_index = slot->k_index;
+        work.centroids = slot->centroids;
+        engine->kernels.finish(&work);
         for (int64_t i = 0; i < here; i++)
             if (!engine->weights || engine->weights[first + i] > 0)
-                far_add(list, engine, (far_point){own->first[i], first + i});
+                far_add(list, engine, (far_point){own->squares[i], first + i});
     }
 }
 

@@ -7,9 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Statistics are gathered from chunks of rows that fit a core's cache: the mean of the chunk first, then the squares
-// around it, so that no digits are lost whatever the data's offset. Chunks join a block in index order, blocks the
-// whole likewise (Chan, Golub, LeVeque: "Updating formulae and a pairwise algorithm", 1979).
+// Statistics are gathered from chunks of rows that fit a core's cache, with squares around a value of the chunk, so
+// that no digits are lost whatever the data's offset. Chunks join a block in index order, blocks the whole likewise (Chan, Golub, LeVeque: "Updating formulae and a pairwise algorithm", 1979).
 enum { CHUNK_VALUES = 16384, CHUNK_ROWS_MIN = 8, CHUNK_ROWS_MAX = 1024, LANES = 8 };
 
 typedef struct loader {
@@ -77,19 +76,53 @@ static double column_sum(const double *x, const double *w, int64_t count, double
     return lanes_sum(lanes);
 }
 
-// Minimum and maximum; non-zero when all values are finite.
-static int column_range(double *minimum, double *maximum, const double *x, int64_t count) {
-    double low = *minimum, high = *maximum, zero = 0;
-    for (int64_t i = 0; i < count; i++) low = x[i] < low ? x[i] : low;
-    for (int64_t i = 0; i < count; i++) high = x[i] > high ? x[i] : high;
-    double lanes[LANES] = {0};
+// Of one column: sums of (x - first) and its square, minimum and maximum.
+typedef struct moments {
+    double sum, square, minimum, maximum;
+} moments;
+
+// One read of a column without weights. The first value is near enough to the mean: however far it lies, the
+// variance that it adds itself is larger than the digits it costs.
+static inline __attribute__((always_inline)) void moments_body(moments *out, const double *x, int64_t count) {
+    double sum[LANES] = {0}, square[LANES] = {0}, low[LANES], high[LANES], first = x[0];
+    for (int l = 0; l < LANES; l++) low[l] = high[l] = first;
     int64_t i = 0;
     for (; i + LANES <= count; i += LANES)
-        for (int l = 0; l < LANES; l++) lanes[l] += x[i + l] * 0.0;
-    for (; i < count; i++) zero += x[i] * 0.0;
-    *minimum = low;
-    *maximum = high;
-    return zero + lanes_sum(lanes) == 0;
+        for (int l = 0; l < LANES; l++) {
+            double value = x[i + l], t = value - first;
+            sum[l] += t;
+            square[l] += t * t;
+            low[l] = value < low[l] ? value : low[l];
+            high[l] = value > high[l] ? value : high[l];
+        }
+    for (int l = 0; i < count; i++, l++) {
+        double value = x[i], t = value - first;
+        sum[l] += t;
+        square[l] += t * t;
+        low[l] = value < low[l] ? value : low[l];
+        high[l] = value > high[l] ? value : high[l];
+    }
+    *out = (moments){lanes_sum(sum), lanes_sum(square), low[0], high[0]};
+    for (int l = 1; l < LANES; l++) {
+        out->minimum = low[l] < out->minimum ? low[l] : out->minimum;
+        out->maximum = high[l] > out->maximum ? high[l] : out->maximum;
+    }
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) static void moments_avx2(moments *out, const double *x, int64_t count) {
+    moments_body(out, x, count);
+}
+#endif
+
+static void column_moments(moments *out, const double *x, int64_t count) {
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) {
+        moments_avx2(out, x, count);
+        return;
+    }
+#endif
+    moments_body(out, x, count);
 }
 
 // Joins part B (weight, mean, M2) to A.
@@ -138,16 +171,24 @@ static km_status block_stats(const loader *load, int64_t block, int64_t me, int6
             weight = (double)count;
         int finite = 1;
         for (int64_t f = 0; f < d; f++) {
+            moments m;
             column(x, load, rows, first, count, f);
-            finite &= column_range(&minimum[f], &maximum[f], x, count);
+            column_moments(&m, x, count);
+            minimum[f] = m.minimum < minimum[f] ? m.minimum : minimum[f];
+            maximum[f] = m.maximum > maximum[f] ? m.maximum : maximum[f];
+            finite &= isfinite(m.square);
             if (!(weight > 0)) continue;
-            double middle = column_sum(x, w, count, 0, 0) / weight;
-            join(&mean[f], &square[f], stats[0], middle, column_sum(x, w, count, middle, 1), weight);
+            double middle = x[0] + m.sum / weight, around = m.square - m.sum * (m.sum / weight);
+            if (w) {
+                middle = column_sum(x, w, count, 0, 0) / weight;
+                around = column_sum(x, w, count, middle, 1);
+            }
+            join(&mean[f], &square[f], stats[0], middle, around > 0 ? around : 0, weight);
         }
         stats[0] += weight;
         if (!finite) {
             *bad = first_bad_point(load, rows, first, count);
-            return KM_OK;
+            if (*bad < load->engine->base.n) return KM_OK; // else finite, but too large to square
         }
     }
     return KM_OK;

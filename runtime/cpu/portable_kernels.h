@@ -111,37 +111,64 @@ static void NAME(seed)(const km_cpu_seeding *seeding) {
     }
 }
 
+// Nearest and second-nearest of `count` points that lie `group` apart by feature.
+static inline __attribute__((always_inline)) void NAME(finish_nearest)(int32_t *label, double *first,
+                                                                       double *second,
+                                                                       const km_cpu_finish *finish,
+                                                                       const REAL *points, int64_t count) {
+    double squared[CHUNK];
+    for (int64_t i = 0; i < count; i++) {
+        first[i] = second[i] = INFINITY;
+        label[i] = 0;
+    }
+    for (int64_t j = 0; j < finish->k; j++) {
+        for (int64_t i = 0; i < count; i++) squared[i] = 0;
+        for (int64_t f = 0; f < finish->d; f++) {
+            double value = finish->centroids[j * finish->d + f];
+            const REAL *x = points + f * finish->group;
+            for (int64_t i = 0; i < count; i++) {
+                double t = (double)x[i] - value;
+                squared[i] = __builtin_fma(t, t, squared[i]);
+            }
+        }
+        for (int64_t i = 0; i < count; i++) {
+            int nearer = squared[i] < first[i];
+            double rest = nearer ? first[i] : squared[i];
+            second[i] = rest < second[i] ? rest : second[i];
+            first[i] = nearer ? squared[i] : first[i];
+            label[i] = nearer ? (int32_t)j : label[i];
+        }
+    }
+}
+
+static inline void NAME(finish_sums)(const km_cpu_finish *finish, const int32_t *label, const double *first,
+                                     const double *second, const double *weights, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        double weight = weights ? weights[i] : 1.0, near = sqrt(first[i]);
+        double far = finish->k > 1 ? sqrt(second[i]) : 0;
+        double *sum = finish->sums + (int64_t)label[i] * KM_CPU_SUMS;
+        sum[KM_CPU_SUM_WEIGHT] += weight;
+        sum[KM_CPU_SUM_COUNT] += 1.0;
+        sum[KM_CPU_SUM_SSE] += weight * first[i];
+        sum[KM_CPU_SUM_DISTANCE] += weight * near;
+        sum[KM_CPU_SUM_MARGIN] += far > 0 ? weight * ((far - near) / far) : 0;
+    }
+}
+
 static inline __attribute__((always_inline)) void NAME(finish_body)(const km_cpu_finish *finish) {
     int64_t d = finish->d, group = finish->group;
-    double squared[CHUNK];
+    double second[CHUNK];
     for (int64_t base = 0; base < finish->points_count; base += group) {
         const REAL *points = (const REAL *)finish->points + base * d;
-        for (int64_t start = 0; start < group; start += CHUNK) {
-            int64_t count = cpu_min(CHUNK, group - start);
-            int32_t *label = finish->labels + base + start;
-            double *first = finish->first + base + start, *second = finish->second + base + start;
-            for (int64_t i = 0; i < count; i++) {
-                first[i] = second[i] = INFINITY;
-                label[i] = 0;
-            }
-            for (int64_t j = 0; j < finish->k; j++) {
-                for (int64_t i = 0; i < count; i++) squared[i] = 0;
-                for (int64_t f = 0; f < d; f++) {
-                    double value = finish->centroids[j * d + f];
-                    const REAL *x = points + f * group + start;
-                    for (int64_t i = 0; i < count; i++) {
-                        double t = (double)x[i] - value;
-                        squared[i] = __builtin_fma(t, t, squared[i]);
-                    }
-                }
-                for (int64_t i = 0; i < count; i++) {
-                    int nearer = squared[i] < first[i];
-                    double rest = nearer ? first[i] : squared[i];
-                    second[i] = rest < second[i] ? rest : second[i];
-                    first[i] = nearer ? squared[i] : first[i];
-                    label[i] = nearer ? (int32_t)j : label[i];
-                }
-            }
+        int64_t here = cpu_min(group, finish->points_count - base);
+        for (int64_t start = 0; start < here; start += CHUNK) {
+            int64_t count = cpu_min(CHUNK, here - start), at = base + start;
+            NAME(finish_nearest)
+            (finish->labels + at, finish->squares + at, second, finish, points + start, count);
+            if (finish->sums)
+                NAME(finish_sums)
+                (finish, finish->labels + at, finish->squares + at, second,
+                 finish->weights ? finish->weights + at : NULL, count);
         }
     }
 }

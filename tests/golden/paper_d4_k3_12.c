@@ -32,7 +32,7 @@
 // lies at [f * group + i]; the last group is padded with zeros. A block is KM_BLOCK_POINTS points (65,536: a
 // multiple of every group) and belongs to one thread at a time. "real" is the plan's type, float or double.
 #ifndef KM_CPU_ABI
-#define KM_CPU_ABI 1
+#define KM_CPU_ABI 2
 #include <stdint.h>
 
 // Numbers between two rows of sums: d sums of w x, the sum of w, the count of points that weigh
@@ -86,17 +86,28 @@ typedef struct km_cpu_seeding {
     int64_t chains_count;
 } km_cpu_seeding;
 
-// The finishing pass of one member over one block. Squared distances are acc = fma(t, t, acc), t = x - c, in double,
-// over features in index order: bitwise the same on every backend.
+// The finishing pass of one member over part of a block. Squared distances are acc = fma(t, t, acc), t = x - c, in
+// double, over features in index order: bitwise the same on every backend. d1, d2: distances to the nearest and the
+// second-nearest centroid.
+enum {
+    KM_CPU_SUM_WEIGHT,   // sum of w
+    KM_CPU_SUM_COUNT,    // points
+    KM_CPU_SUM_SSE,      // sum of w d1^2
+    KM_CPU_SUM_DISTANCE, // sum of w d1
+    KM_CPU_SUM_MARGIN,   // sum of w (d2 - d1) / d2, 0 where d2 = 0 or k = 1
+    KM_CPU_SUMS
+};
+
 typedef struct km_cpu_finish {
     const void *points;
+    const double *weights;
     int64_t points_count;
     int64_t d, group;
     int64_t k, k_index;
     const double *centroids; // k rows of d: values of the plan's type
-    const void *table;       // reals: as in km_cpu_slot
     int32_t *labels;         // out, whole groups: the nearest centroid, the lowest index among equals
-    double *first, *second;  // out, whole groups: squared distances to the nearest and the second-nearest centroid
+    double *squares;         // out, whole groups: d1^2
+    double *sums;            // k rows of KM_CPU_SUMS that are added to; NULL: not wanted
 } km_cpu_finish;
 
 // What a module exports, as NAME_kernels. A kernel that is NULL is served by the library's own.
@@ -151,13 +162,6 @@ typedef __m256 km_vec;
     index = _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(index), _mm256_castsi256_ps(j),         \
                                                  _mm256_cmp_ps(score, best, _CMP_GT_OQ)));                   \
     best = _mm256_max_ps(score, best)
-// Sums of the points whose byte label is j: a mask, what is added under it, and how many they are.
-typedef __m256i km_mask;
-#define KM_EQUAL(labels, j)                                                                                  \
-    _mm256_cmpeq_epi32(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(labels))),       \
-                       _mm256_set1_epi32(j))
-#define KM_ADD_WHERE(sum, mask, x) _mm256_add_ps(sum, _mm256_and_ps(_mm256_castsi256_ps(mask), x))
-#define KM_COUNT(mask) __builtin_popcount((unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(mask)))
 #define KM_LOAD_DOUBLES(from) _mm256_cvtps_pd(_mm_loadu_ps(from))
 
 // Doubles: the finishing pass and the sums of distances.
@@ -168,6 +172,7 @@ typedef __m256d km_doubles;
 #define KM_D_SPLAT(value) _mm256_set1_pd(value)
 #define KM_D_ADD(a, b) _mm256_add_pd(a, b)
 #define KM_D_SUB(a, b) _mm256_sub_pd(a, b)
+#define KM_D_MUL(a, b) _mm256_mul_pd(a, b)
 #define KM_D_FMA(a, b, c) _mm256_fmadd_pd(a, b, c)
 typedef __m256i km_longs;
 #define KM_LONGS(value) _mm256_set1_epi64x(value)
@@ -178,6 +183,16 @@ typedef __m256i km_longs;
                                                  _mm256_cmp_pd(square, first, _CMP_LT_OQ)));                 \
     second = _mm256_min_pd(second, _mm256_max_pd(square, first));                                            \
     first = _mm256_min_pd(square, first)
+#define KM_D_SQRT(x) _mm256_sqrt_pd(x)
+// a / b, 0 where b is 0.
+#define KM_D_QUOTIENT(a, b)                                                                                  \
+    _mm256_and_pd(_mm256_div_pd(a, b), _mm256_cmp_pd(b, _mm256_setzero_pd(), _CMP_GT_OQ))
+// Sums of the points whose label is j.
+typedef __m256d km_d_mask;
+#define KM_D_EQUAL(labels, j)                                                                                \
+    _mm256_castsi256_pd(_mm256_cvtepi32_epi64(                                                               \
+        _mm_cmpeq_epi32(_mm_loadu_si128((const __m128i *)(const void *)(labels)), _mm_set1_epi32(j))))
+#define KM_D_ADD_WHERE(sum, mask, x) _mm256_add_pd(sum, _mm256_and_pd(mask, x))
 
 // Labels of one group: the centroid with the largest x . c - |c|^2 / 2, ties to the lowest index.
 KM_TARGET static void km_nearest(km_index *labels, const km_real *points, const km_real *table, int64_t k) {
@@ -340,9 +355,14 @@ KM_TARGET static void km_nearest(km_index *labels, const km_real *points, const 
     for (int i = 0; i < GROUP; i++) labels[i] = (km_index)found[i];
 }
 
+// One point's coordinates, side by side.
+KM_TARGET static void km_fetch(double *out, const km_real *point) {
+    for (int f = 0; f < D; f++) out[f] = (double)point[f * GROUP];
+}
+
 // Adds factor * x to a row of sums, and `points` to its count.
-KM_TARGET static void km_add(double *row, const km_real *point, double factor, double points) {
-    for (int f = 0; f < D; f++) row[f] += factor * (double)point[f * GROUP];
+KM_TARGET static void km_add(double *row, const double *x, double factor, double points) {
+    for (int f = 0; f < D; f++) row[f] += factor * x[f];
     row[D] += factor;
     row[D + 1] += points;
 }
@@ -357,9 +377,18 @@ KM_TARGET static void km_labels_put(km_cpu_slot *slot, int64_t first, const km_i
 
 // A bit for each of the first `count` points whose label differs.
 KM_TARGET static uint64_t km_changes(const km_index *labels, const km_index *old, int64_t count) {
-    if (!memcmp(labels, old, sizeof *labels * GROUP)) return 0;
     uint64_t changed = 0;
-    for (int i = 0; i < GROUP; i++) changed |= (uint64_t)(labels[i] != old[i]) << i;
+    const uint64_t low = 0x7f7f7f7f7f7f7f7f, ones = 0x0101010101010101;
+    for (int i = 0; i < GROUP; i += 8) {
+        uint64_t a, b;
+        memcpy(&a, labels + i, 8);
+        memcpy(&b, old + i, 8);
+        if (a == b) continue;
+        // The high bit of each byte that differs, then the eight of them side by side.
+        a ^= b;
+        a = (((a & low) + low) | a) >> 7 & ones;
+        changed |= (a * 0x0102040810204080) >> 56 << i;
+    }
     return count < GROUP ? changed & (((uint64_t)1 << count) - 1) : changed;
 }
 
@@ -379,94 +408,128 @@ KM_TARGET static void km_span_move(km_cpu_slot *slot, const km_cpu_block *block,
             int i = __builtin_ctzll(changed);
             double weight = block->weights ? block->weights[base + i] : 1.0;
             if (weight == 0) continue;
-            km_add(slot->sums + (int64_t)labels[i] * PITCH, points + i, weight, 1.0);
-            km_add(slot->sums + (int64_t)old[i] * PITCH, points + i, -weight, -1.0);
+            double *to = slot->sums + (int64_t)labels[i] * PITCH, *from = slot->sums + (int64_t)old[i] * PITCH;
+            double x[D];
+            km_fetch(x, points + i);
+            km_add(to, x, weight, 1.0);
+            km_add(from, x, -weight, -1.0);
         }
     }
 }
 
-enum { MASKED_K_MAX = 24 }; // above, adding point by point is cheaper than a mask for each cluster
+// A span and, in double, what every slot that adds up all of its points needs of them.
+typedef struct km_span_points {
+    int64_t first, end; // of the block's points
+    double weights[SPAN * GROUP];
+    double counts[SPAN * GROUP];      // 1 where w > 0, else 0
+    double rows[SPAN * GROUP * D];    // w x, a point's coordinates side by side
+    double columns[SPAN * GROUP * D]; // w x, a feature's points side by side
+} km_span_points;
 
-KM_TARGET static double km_lanes_sum(const km_real *lanes) {
+KM_TARGET static void km_span_fill(km_span_points *span, const km_cpu_block *block) {
+    const int64_t count = span->end - span->first;
+    for (int64_t i = 0; i < SPAN * GROUP; i++) {
+        span->weights[i] = i >= count ? 0.0 : block->weights ? block->weights[span->first + i] : 1.0;
+        span->counts[i] = span->weights[i] > 0 ? 1.0 : 0.0;
+    }
+    for (int64_t base = 0; base < count; base += GROUP) {
+        const km_real *points = (const km_real *)block->points + (span->first + base) * D;
+        for (int64_t i = 0; i < GROUP; i++)
+            for (int f = 0; f < D; f++)
+                span->rows[(base + i) * D + f] = span->weights[base + i] * (double)points[f * GROUP + i];
+        for (int f = 0; f < D; f++)
+            for (int i = 0; i < GROUP; i++)
+                span->columns[f * (SPAN * GROUP) + base + i] =
+                    span->weights[base + i] * (double)points[f * GROUP + i];
+    }
+}
+
+enum { MASKED_K_MAX = 12 }; // above, adding point by point is cheaper than a mask for each cluster
+
+KM_TARGET static double km_lanes_sum(const double *lanes) {
     double sum = 0;
-    for (int i = 0; i < LANES / 2; i++) sum += (double)lanes[i] + (double)lanes[i + LANES / 2];
+    for (int i = 0; i < DOUBLES; i++) sum += lanes[i];
     return sum;
 }
 
-// Sums of a span from its labels: for each cluster, its points by masks, in double once a span.
-KM_TARGET static void km_span_sums(km_cpu_slot *slot, const km_cpu_block *block, int64_t first, int64_t end) {
-    const uint8_t *labels = (const uint8_t *)slot->labels + first;
-    int64_t groups = (end - first + GROUP - 1) / GROUP;
+// Sums of the first `count` points of a span, whole vectors: for each cluster, its points by masks.
+KM_TARGET static void km_span_masked(km_cpu_slot *slot, const km_span_points *span, const int32_t *labels,
+                                     int64_t count) {
     for (int64_t j = 0; j < slot->k; j++) {
-        const km_real *points = (const km_real *)block->points + first * D;
-        double *row = slot->sums + j * PITCH;
-        int64_t count = 0;
-        {
-            km_vec sum_0 = KM_SPLAT(0);
-            km_vec sum_1 = KM_SPLAT(0);
-            km_vec sum_2 = KM_SPLAT(0);
-            km_vec sum_3 = KM_SPLAT(0);
-            for (int64_t g = 0; g < groups; g++)
-                for (int v = 0; v < VECTORS; v++) {
-                    const km_real *x = points + g * GROUP * D + v * LANES;
-                    const km_mask mine = KM_EQUAL(labels + g * GROUP + v * LANES, (char)j);
-                    sum_0 = KM_ADD_WHERE(sum_0, mine, KM_LOAD(x + 0 * GROUP));
-                    sum_1 = KM_ADD_WHERE(sum_1, mine, KM_LOAD(x + 1 * GROUP));
-                    sum_2 = KM_ADD_WHERE(sum_2, mine, KM_LOAD(x + 2 * GROUP));
-                    sum_3 = KM_ADD_WHERE(sum_3, mine, KM_LOAD(x + 3 * GROUP));
-                    count += KM_COUNT(mine);
-                }
-            km_real lanes[LANES];
-            KM_STORE(lanes, sum_0);
-            row[0] += km_lanes_sum(lanes);
-            KM_STORE(lanes, sum_1);
-            row[1] += km_lanes_sum(lanes);
-            KM_STORE(lanes, sum_2);
-            row[2] += km_lanes_sum(lanes);
-            KM_STORE(lanes, sum_3);
-            row[3] += km_lanes_sum(lanes);
+        double *row = slot->sums + j * PITCH, lanes[DOUBLES];
+        km_doubles sum_0 = KM_D_SPLAT(0);
+        km_doubles sum_1 = KM_D_SPLAT(0);
+        km_doubles sum_2 = KM_D_SPLAT(0);
+        km_doubles sum_3 = KM_D_SPLAT(0);
+        km_doubles counts = KM_D_SPLAT(0), weights = counts;
+        for (int64_t i = 0; i < count; i += DOUBLES) {
+            const km_d_mask mine = KM_D_EQUAL(labels + i, (int)j);
+            sum_0 = KM_D_ADD_WHERE(sum_0, mine, KM_D_LOAD(span->columns + 0 * (SPAN * GROUP) + i));
+            sum_1 = KM_D_ADD_WHERE(sum_1, mine, KM_D_LOAD(span->columns + 1 * (SPAN * GROUP) + i));
+            sum_2 = KM_D_ADD_WHERE(sum_2, mine, KM_D_LOAD(span->columns + 2 * (SPAN * GROUP) + i));
+            sum_3 = KM_D_ADD_WHERE(sum_3, mine, KM_D_LOAD(span->columns + 3 * (SPAN * GROUP) + i));
+            weights = KM_D_ADD_WHERE(weights, mine, KM_D_LOAD(span->weights + i));
+            counts = KM_D_ADD_WHERE(counts, mine, KM_D_LOAD(span->counts + i));
         }
-        row[D] += (double)count;
-        row[D + 1] += (double)count;
-    }
-    // The zeros after the last point have labels too, and were counted.
-    for (int64_t i = end - first; i < groups * GROUP; i++) {
-        slot->sums[labels[i] * PITCH + D] -= 1.0;
-        slot->sums[labels[i] * PITCH + D + 1] -= 1.0;
+        KM_D_STORE(lanes, sum_0);
+        row[0] += km_lanes_sum(lanes);
+        KM_D_STORE(lanes, sum_1);
+        row[1] += km_lanes_sum(lanes);
+        KM_D_STORE(lanes, sum_2);
+        row[2] += km_lanes_sum(lanes);
+        KM_D_STORE(lanes, sum_3);
+        row[3] += km_lanes_sum(lanes);
+        KM_D_STORE(lanes, weights);
+        row[D] += km_lanes_sum(lanes);
+        KM_D_STORE(lanes, counts);
+        row[D + 1] += km_lanes_sum(lanes);
     }
 }
 
 // Labels of a span; the sums of all its points.
-KM_TARGET static void km_span_all(km_cpu_slot *slot, const km_cpu_block *block, int64_t first, int64_t end) {
-    for (int64_t base = first; base < end; base += GROUP) {
+KM_TARGET static void km_span_all(km_cpu_slot *slot, const km_cpu_block *block, const km_span_points *span) {
+    int32_t all[SPAN * GROUP];
+    for (int64_t base = span->first; base < span->end; base += GROUP) {
         const km_real *points = (const km_real *)block->points + base * D;
-        int64_t here = end - base < GROUP ? end - base : (int64_t)GROUP;
+        int64_t here = span->end - base < GROUP ? span->end - base : (int64_t)GROUP;
         km_index labels[GROUP], old[GROUP];
         km_nearest(labels, points, (const km_real *)slot->table, slot->k);
         km_labels_get(old, slot, base);
         km_labels_put(slot, base, labels);
         slot->changed +=
             slot->mode == KM_CPU_FIRST ? here : __builtin_popcountll(km_changes(labels, old, here));
-        if (slot->k <= MASKED_K_MAX && !block->weights) continue;
-        for (int64_t i = 0; slot->sums && i < here; i++) {
-            double weight = block->weights ? block->weights[base + i] : 1.0;
-            if (weight != 0) km_add(slot->sums + (int64_t)labels[i] * PITCH, points + i, weight, 1.0);
-        }
+        for (int i = 0; i < GROUP; i++) all[base - span->first + i] = (int32_t)labels[i];
     }
-    if (slot->sums && slot->k <= MASKED_K_MAX && !block->weights) km_span_sums(slot, block, first, end);
+    if (!slot->sums) return;
+    int64_t done = 0, count = span->end - span->first;
+    if (slot->k <= MASKED_K_MAX) done = count / DOUBLES * DOUBLES;
+    if (done) km_span_masked(slot, span, all, done);
+    for (; done < count; done++) {
+        double *to = slot->sums + (int64_t)all[done] * PITCH;
+        const double *x = span->rows + done * D;
+        for (int f = 0; f < D; f++) to[f] += x[f];
+        to[D] += span->weights[done];
+        to[D + 1] += span->counts[done];
+    }
 }
 
 KM_TARGET static void km_pass(const km_cpu_block *block) {
+    km_span_points span;
     for (int64_t s = 0; s < block->slots_count; s++) block->slots[s].changed = 0;
+    int all = 0;
+    for (int64_t s = 0; s < block->slots_count; s++) all |= block->slots[s].mode != KM_CPU_MOVE;
     for (int64_t first = 0; first < block->points_count; first += SPAN * GROUP) {
         int64_t end = first + SPAN * GROUP;
         if (end > block->points_count) end = block->points_count;
+        span.first = first;
+        span.end = end;
+        if (all) km_span_fill(&span, block);
         for (int64_t s = 0; s < block->slots_count; s++) {
             km_cpu_slot *slot = &block->slots[s];
             if (slot->mode == KM_CPU_MOVE)
                 km_span_move(slot, block, first, end);
             else
-                km_span_all(slot, block, first, end);
+                km_span_all(slot, block, &span);
         }
     }
 }
@@ -538,62 +601,139 @@ KM_TARGET static void km_seed(const km_cpu_seeding *seeding) {
     }
 }
 // Exact squared distances to the nearest and the second-nearest centroid, in double, features in index order.
-enum { FINISH_TILE = 2 }; // centroids at a time, each with two vectors of doubles
+enum {
+    FINISH_TILE = 2,         // centroids at a time, each with two vectors of doubles
+    FINISH_SPAN = 512,       // points whose distances stay in the first cache until they are summed
+    FINISH_MASKED_K_MAX = 24 // above, adding point by point is cheaper than a mask for each cluster
+};
 
-// Two vectors of points against the centroids `from` .. `from` + FINISH_TILE - 1; fewer are left at the end.
-KM_TARGET static void km_finish(const km_cpu_finish *finish) {
-    const int64_t k = finish->k, whole = k / FINISH_TILE * FINISH_TILE;
-    for (int64_t base = 0; base < finish->points_count; base += GROUP)
-        for (int at = 0; at < GROUP; at += 2 * DOUBLES) {
-            const km_real *points = (const km_real *)finish->points + base * D + at;
-            km_doubles first_0 = KM_D_SPLAT(HUGE_VAL), first_1 = first_0, second_0 = first_0, second_1 = first_0;
-            km_longs index_0 = KM_LONGS(0), index_1 = index_0;
-            for (int64_t from = 0; from < whole; from += FINISH_TILE) {
-                const double *rows = finish->centroids + from * D;
-                km_doubles a_0 = KM_D_SPLAT(0), b_0 = KM_D_SPLAT(0);
-                km_doubles a_1 = KM_D_SPLAT(0), b_1 = KM_D_SPLAT(0);
-                for (int f = 0; f < D; f++) {
-                    const km_doubles x = KM_LOAD_DOUBLES(points + f * GROUP);
-                    const km_doubles y = KM_LOAD_DOUBLES(points + f * GROUP + DOUBLES);
-                    const km_doubles c_0 = KM_D_SPLAT(rows[0 * D + f]);
-                    const km_doubles t_0 = KM_D_SUB(x, c_0), u_0 = KM_D_SUB(y, c_0);
-                    a_0 = KM_D_FMA(t_0, t_0, a_0);
-                    b_0 = KM_D_FMA(u_0, u_0, b_0);
-                    const km_doubles c_1 = KM_D_SPLAT(rows[1 * D + f]);
-                    const km_doubles t_1 = KM_D_SUB(x, c_1), u_1 = KM_D_SUB(y, c_1);
-                    a_1 = KM_D_FMA(t_1, t_1, a_1);
-                    b_1 = KM_D_FMA(u_1, u_1, b_1);
-                }
-                const km_longs j_0 = KM_LONGS(from + 0);
-                KM_NEAREST(first_0, second_0, index_0, a_0, j_0);
-                KM_NEAREST(first_1, second_1, index_1, b_0, j_0);
-                const km_longs j_1 = KM_LONGS(from + 1);
-                KM_NEAREST(first_0, second_0, index_0, a_1, j_1);
-                KM_NEAREST(first_1, second_1, index_1, b_1, j_1);
-            }
-            for (int64_t from = whole; from < k; from++) {
-                const double *row = finish->centroids + from * D;
-                km_doubles a = KM_D_SPLAT(0), b = KM_D_SPLAT(0);
-                for (int f = 0; f < D; f++) {
-                    const km_doubles c = KM_D_SPLAT(row[f]);
-                    const km_doubles t = KM_D_SUB(KM_LOAD_DOUBLES(points + f * GROUP), c);
-                    const km_doubles u = KM_D_SUB(KM_LOAD_DOUBLES(points + f * GROUP + DOUBLES), c);
-                    a = KM_D_FMA(t, t, a);
-                    b = KM_D_FMA(u, u, b);
-                }
-                const km_longs j = KM_LONGS(from);
-                KM_NEAREST(first_0, second_0, index_0, a, j);
-                KM_NEAREST(first_1, second_1, index_1, b, j);
-            }
-            int64_t found[2 * DOUBLES];
-            KM_PUT_LONGS(found, index_0);
-            KM_PUT_LONGS(found + DOUBLES, index_1);
-            for (int i = 0; i < 2 * DOUBLES; i++) finish->labels[base + at + i] = (int32_t)found[i];
-            KM_D_STORE(finish->first + base + at, first_0);
-            KM_D_STORE(finish->first + base + at + DOUBLES, first_1);
-            KM_D_STORE(finish->second + base + at, second_0);
-            KM_D_STORE(finish->second + base + at + DOUBLES, second_1);
+// Of the points of a span: w, w d1^2, w d1, w (d2 - d1) / d2.
+typedef struct km_span {
+    double weights[FINISH_SPAN], squares[FINISH_SPAN], near[FINISH_SPAN], margin[FINISH_SPAN];
+} km_span;
+
+// Two vectors of points, `at` of the span, against all centroids.
+KM_TARGET static void km_finish_points(const km_cpu_finish *finish, km_span *span, int64_t base, int64_t at) {
+    const int64_t k = finish->k, whole = k / FINISH_TILE * FINISH_TILE, here = base + at;
+    const km_real *points = (const km_real *)finish->points + here / GROUP * GROUP * D + here % GROUP;
+    km_doubles first_0 = KM_D_SPLAT(HUGE_VAL), first_1 = first_0, second_0 = first_0, second_1 = first_0;
+    km_longs index_0 = KM_LONGS(0), index_1 = index_0;
+    for (int64_t from = 0; from < whole; from += FINISH_TILE) {
+        const double *rows = finish->centroids + from * D;
+        km_doubles a_0 = KM_D_SPLAT(0), b_0 = KM_D_SPLAT(0);
+        km_doubles a_1 = KM_D_SPLAT(0), b_1 = KM_D_SPLAT(0);
+        for (int f = 0; f < D; f++) {
+            const km_doubles x = KM_LOAD_DOUBLES(points + f * GROUP);
+            const km_doubles y = KM_LOAD_DOUBLES(points + f * GROUP + DOUBLES);
+            const km_doubles c_0 = KM_D_SPLAT(rows[0 * D + f]);
+            const km_doubles t_0 = KM_D_SUB(x, c_0), u_0 = KM_D_SUB(y, c_0);
+            a_0 = KM_D_FMA(t_0, t_0, a_0);
+            b_0 = KM_D_FMA(u_0, u_0, b_0);
+            const km_doubles c_1 = KM_D_SPLAT(rows[1 * D + f]);
+            const km_doubles t_1 = KM_D_SUB(x, c_1), u_1 = KM_D_SUB(y, c_1);
+            a_1 = KM_D_FMA(t_1, t_1, a_1);
+            b_1 = KM_D_FMA(u_1, u_1, b_1);
         }
+        const km_longs j_0 = KM_LONGS(from + 0);
+        KM_NEAREST(first_0, second_0, index_0, a_0, j_0);
+        KM_NEAREST(first_1, second_1, index_1, b_0, j_0);
+        const km_longs j_1 = KM_LONGS(from + 1);
+        KM_NEAREST(first_0, second_0, index_0, a_1, j_1);
+        KM_NEAREST(first_1, second_1, index_1, b_1, j_1);
+    }
+    for (int64_t from = whole; from < k; from++) {
+        const double *row = finish->centroids + from * D;
+        km_doubles a = KM_D_SPLAT(0), b = KM_D_SPLAT(0);
+        for (int f = 0; f < D; f++) {
+            const km_doubles c = KM_D_SPLAT(row[f]);
+            const km_doubles t = KM_D_SUB(KM_LOAD_DOUBLES(points + f * GROUP), c);
+            const km_doubles u = KM_D_SUB(KM_LOAD_DOUBLES(points + f * GROUP + DOUBLES), c);
+            a = KM_D_FMA(t, t, a);
+            b = KM_D_FMA(u, u, b);
+        }
+        const km_longs j = KM_LONGS(from);
+        KM_NEAREST(first_0, second_0, index_0, a, j);
+        KM_NEAREST(first_1, second_1, index_1, b, j);
+    }
+    int64_t found[2 * DOUBLES];
+    KM_PUT_LONGS(found, index_0);
+    KM_PUT_LONGS(found + DOUBLES, index_1);
+    for (int i = 0; i < 2 * DOUBLES; i++) finish->labels[here + i] = (int32_t)found[i];
+    KM_D_STORE(finish->squares + here, first_0);
+    KM_D_STORE(finish->squares + here + DOUBLES, first_1);
+    if (!finish->sums) return;
+    if (k == 1) second_0 = second_1 = KM_D_SPLAT(0); // there is no second: no margin
+    {
+        const km_doubles w = KM_D_LOAD(span->weights + at + 0 * DOUBLES), d1 = KM_D_SQRT(first_0),
+                         d2 = KM_D_SQRT(second_0);
+        KM_D_STORE(span->squares + at + 0 * DOUBLES, KM_D_MUL(w, first_0));
+        KM_D_STORE(span->near + at + 0 * DOUBLES, KM_D_MUL(w, d1));
+        KM_D_STORE(span->margin + at + 0 * DOUBLES, KM_D_MUL(w, KM_D_QUOTIENT(KM_D_SUB(d2, d1), d2)));
+    }
+    {
+        const km_doubles w = KM_D_LOAD(span->weights + at + 1 * DOUBLES), d1 = KM_D_SQRT(first_1),
+                         d2 = KM_D_SQRT(second_1);
+        KM_D_STORE(span->squares + at + 1 * DOUBLES, KM_D_MUL(w, first_1));
+        KM_D_STORE(span->near + at + 1 * DOUBLES, KM_D_MUL(w, d1));
+        KM_D_STORE(span->margin + at + 1 * DOUBLES, KM_D_MUL(w, KM_D_QUOTIENT(KM_D_SUB(d2, d1), d2)));
+    }
+}
+
+// Sums of the points from .. to of a span, one by one.
+KM_TARGET static void km_finish_each(const km_cpu_finish *finish, const km_span *span, int64_t base, int64_t from,
+                                     int64_t to) {
+    for (int64_t i = from; i < to; i++) {
+        double *sum = finish->sums + (int64_t)finish->labels[base + i] * KM_CPU_SUMS;
+        sum[KM_CPU_SUM_WEIGHT] += span->weights[i];
+        sum[KM_CPU_SUM_COUNT] += 1.0;
+        sum[KM_CPU_SUM_SSE] += span->squares[i];
+        sum[KM_CPU_SUM_DISTANCE] += span->near[i];
+        sum[KM_CPU_SUM_MARGIN] += span->margin[i];
+    }
+}
+
+KM_TARGET static double km_doubles_sum(km_doubles *x) {
+    double lanes[DOUBLES], sum = 0;
+    KM_D_STORE(lanes, *x);
+    for (int i = 0; i < DOUBLES; i++) sum += lanes[i];
+    return sum;
+}
+
+// Sums of the first `count` points of a span, whole vectors: for each cluster, its points by masks.
+KM_TARGET static void km_finish_masked(const km_cpu_finish *finish, const km_span *span, int64_t base,
+                                       int64_t count) {
+    for (int64_t j = 0; j < finish->k; j++) {
+        km_doubles counts = KM_D_SPLAT(0), weights = counts, squares = counts, near = counts, margin = counts;
+        for (int64_t i = 0; i < count; i += DOUBLES) {
+            const km_d_mask mine = KM_D_EQUAL(finish->labels + base + i, (int)j);
+            counts = KM_D_ADD_WHERE(counts, mine, KM_D_SPLAT(1));
+            weights = KM_D_ADD_WHERE(weights, mine, KM_D_LOAD(span->weights + i));
+            squares = KM_D_ADD_WHERE(squares, mine, KM_D_LOAD(span->squares + i));
+            near = KM_D_ADD_WHERE(near, mine, KM_D_LOAD(span->near + i));
+            margin = KM_D_ADD_WHERE(margin, mine, KM_D_LOAD(span->margin + i));
+        }
+        double *sum = finish->sums + j * KM_CPU_SUMS;
+        sum[KM_CPU_SUM_WEIGHT] += km_doubles_sum(&weights);
+        sum[KM_CPU_SUM_COUNT] += km_doubles_sum(&counts);
+        sum[KM_CPU_SUM_SSE] += km_doubles_sum(&squares);
+        sum[KM_CPU_SUM_DISTANCE] += km_doubles_sum(&near);
+        sum[KM_CPU_SUM_MARGIN] += km_doubles_sum(&margin);
+    }
+}
+
+KM_TARGET static void km_finish(const km_cpu_finish *finish) {
+    km_span span;
+    for (int64_t base = 0; base < finish->points_count; base += FINISH_SPAN) {
+        int64_t count = finish->points_count - base, masked = 0;
+        if (count > FINISH_SPAN) count = FINISH_SPAN;
+        for (int64_t i = 0; i < FINISH_SPAN; i++)
+            span.weights[i] = i >= count ? 0.0 : finish->weights ? finish->weights[base + i] : 1.0;
+        for (int64_t at = 0; at < count; at += 2 * DOUBLES) km_finish_points(finish, &span, base, at);
+        if (!finish->sums) continue;
+        if (finish->k <= FINISH_MASKED_K_MAX) masked = count / DOUBLES * DOUBLES;
+        if (masked) km_finish_masked(finish, &span, base, masked);
+        km_finish_each(finish, &span, base, masked, count);
+    }
 }
 // What the engine looks for.
 #ifdef __cplusplus
