@@ -146,14 +146,15 @@ static km_status set_lanes(km_plan *plan, const shape *it, km_error *err) {
         return km_fail(err, KM_ERROR_PLAN, "lanes must be %d for this target and type, got %d", (int)lanes,
                        (int)km_plan_get(plan, "lanes"));
     int many = isa == KM_ISA_AVX512 || isa == KM_ISA_NEON; // 32 vector registers, else 16
-    KM_TRY(km_plan_set(plan, KM_PARAM_vectors, many ? 4 : 2, err, "vectors x (tile + 3) + 1 registers, of %d",
-                       many ? 32 : 16));
+    KM_TRY(km_plan_set(plan, KM_PARAM_vectors, many || lanes == 2 ? 4 : 2, err,
+                       "vectors x (tile + 3) + 1 registers, of %d; at least 8 points", many ? 32 : 16));
     vectors = km_plan_get(plan, "vectors");
     KM_TRY(km_plan_set(plan, KM_PARAM_tile_clusters, 4, err, "each load of points serves 4 centroids"));
     tile = km_plan_get(plan, "tile_clusters");
-    if (vectors > 8 || (vectors & (vectors - 1)) || vectors < 2 || vectors * lanes > 64)
+    if (vectors > 8 || (vectors & (vectors - 1)) || vectors < 2 || vectors * lanes > 64 ||
+        vectors * lanes < 8)
         return km_fail(err, KM_ERROR_PLAN,
-                       "vectors must be 2, 4 or 8 and hold at most 64 points, got %d vectors of %d",
+                       "vectors must be 2, 4 or 8 and hold 8 to 64 points, got %d vectors of %d",
                        (int)vectors, (int)lanes);
     if (tile > 8)
         return km_fail(err, KM_ERROR_PLAN, "tile_clusters must be 1..8 for lanes, got %d", (int)tile);

@@ -17,7 +17,7 @@
 // design                        lanes  about 11.5 times as fast a pass as portable, worth 0.8 s of compiling
 // tile_clusters                     4  each load of points serves 4 centroids
 // lanes                             8  32-byte vectors of float32
-// vectors                           2  vectors x (tile + 3) + 1 registers, of 16
+// vectors                           2  vectors x (tile + 3) + 1 registers, of 16; at least 8 points
 // group                            16  vectors x lanes
 // restarts_in_flight                2  a read takes 3.45 ns a point, one restart's arithmetic 5.20 ns
 //

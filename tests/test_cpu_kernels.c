@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: MIT
+// The kernels of every CPU module against plain double loops: each instruction set that this machine runs, both
+// types, both compilers, points around the group, weights, guard zones around everything that is written.
+#include "gen/planner.h"
+#include "reference.h"
+#include "runtime/cpu/cpu.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { GUARD = 256, GUARD_BYTE = 0x5a };
+
+static char folder[] = "/tmp/kmgen-kernels-XXXXXX";
+static km_error err;
+
+static void must(km_status status) {
+    ck_assert_msg(status == KM_OK, "%s: %s", km_status_name(status), err.text);
+}
+
+// Memory with guard zones on both sides -----------------------------------------------------------------------
+
+static void *guarded(int64_t bytes) {
+    uint8_t *memory = aligned_alloc(64, (size_t)cpu_round_up(bytes + 2 * GUARD + 64, 64));
+    ck_assert_ptr_nonnull(memory);
+    memset(memory, GUARD_BYTE, (size_t)(bytes + 2 * GUARD));
+    memcpy(memory, &bytes, sizeof bytes);
+    memset(memory + GUARD, 0, (size_t)bytes);
+    return memory + GUARD;
+}
+
+static void guarded_free(void *inside) {
+    uint8_t *memory = (uint8_t *)inside - GUARD;
+    int64_t bytes;
+    memcpy(&bytes, memory, sizeof bytes);
+    for (int64_t i = (int64_t)sizeof bytes; i < GUARD; i++) ck_assert_int_eq(memory[i], GUARD_BYTE);
+    for (int64_t i = 0; i < GUARD; i++) ck_assert_int_eq(memory[GUARD + bytes + i], GUARD_BYTE);
+    free(memory);
+}
+
+// Modules -----------------------------------------------------------------------------------------------------
+
+static const char *const isas[] = {"cpu:generic", "cpu:avx2", "cpu:avx512"};
+static const char *const compilers[] = {"/usr/bin/gcc", "/usr/bin/clang"};
+enum { ISAS = 3 };
+
+// A module, its device and plan.
+typedef struct module {
+    km_plan plan;
+    km_device *device;
+    km_kernels *kernels;
+    km_cpu_kernels table; // filled up with portable ones
+    int64_t group;
+} module;
+
+// 0 when this machine lacks the instruction set. `isa` NULL: portable, in the plan's group.
+static int module_open(module *m, const char *isa, const char *compiler, km_type type, int64_t d,
+                       const char *ks) {
+    km_spec spec;
+    km_plan_params params;
+    km_source source;
+    char paths[3][256];
+    err.text[0] = 0;
+    must(km_backend_cpu.device_open(&m->device, KM_HOST, compiler, NULL, &err));
+    km_spec_init(&spec);
+    spec.features = d;
+    spec.type = type;
+    must(km_spec_set_clusters(&spec, ks, &err));
+    must(km_spec_set_target(&spec, isa ? isa : "cpu", &err));
+    must(km_spec_fix(&spec, "design", isa ? "lanes" : "portable", &err));
+    km_plan_params_init(&params);
+    params.facts = &m->device->facts;
+    km_plan_init(&m->plan);
+    km_status status = km_plan_make(&m->plan, &spec, &params, &err);
+    km_spec_clear(&spec);
+    if (status == KM_ERROR_PLAN && strstr(err.text, "does not run on this device")) {
+        km_backend_cpu.device_close(&m->device);
+        return 0;
+    }
+    must(status);
+    static const char *const names[] = {"m.c", "m.so", "m.log"};
+    for (int i = 0; i < 3; i++) snprintf(paths[i], sizeof paths[i], "%s/%s", folder, names[i]);
+    if (isa) {
+        km_source_init(&source);
+        must(km_source_emit(&source, &m->plan, NULL, &err));
+        FILE *file = fopen(paths[0], "w");
+        ck_assert(file && fwrite(source.text, 1, (size_t)source.text_size, file) == (size_t)source.text_size);
+        ck_assert_int_eq(fclose(file), 0);
+        must(km_backend_cpu.compile(m->device, &source, paths[0], paths[1], paths[2], &err));
+        km_source_clear(&source);
+    }
+    must(km_backend_cpu.kernels_load(&m->kernels, m->device, &m->plan, isa ? paths[1] : NULL, &err));
+    if (isa) unlink(paths[1]); // the next module of this name is another file
+    m->table = *((cpu_module *)m->kernels)->pass;
+    const km_cpu_kernels *whole = type == KM_FLOAT32 ? &km_cpu_portable_float32 : &km_cpu_portable_float64;
+    if (!m->table.seed) m->table.seed = whole->seed;
+    if (!m->table.finish) m->table.finish = whole->finish;
+    m->group = km_plan_get(&m->plan, "group");
+    return 1;
+}
+
+static void module_close(module *m) {
+    km_backend_cpu.kernels_unload(&m->kernels);
+    km_backend_cpu.device_close(&m->device);
+    km_plan_clear(&m->plan);
+}
+
+// Points in groups --------------------------------------------------------------------------------------------
+
+static void put(void *reals, km_type type, int64_t at, double value) {
+    if (type == KM_FLOAT32)
+        ((float *)reals)[at] = (float)value;
+    else
+        ((double *)reals)[at] = value;
+}
+
+static double get(const void *reals, km_type type, int64_t at) {
+    return type == KM_FLOAT32 ? (double)((const float *)reals)[at] : ((const double *)reals)[at];
+}
+
+static int64_t real_bytes(km_type type) {
+    return type == KM_FLOAT32 ? 4 : 8;
+}
+
+static void *grouped(const ref_data *data, int64_t group) {
+    int64_t whole = cpu_round_up(data->n, group);
+    void *out = guarded(whole * data->d * real_bytes(data->type));
+    for (int64_t i = 0; i < data->n; i++)
+        for (int64_t f = 0; f < data->d; f++)
+            put(out, data->type, i / group * group * data->d + f * group + i % group,
+                data->x[i * data->d + f]);
+    return out;
+}
+
+static int64_t label_at(const km_cpu_slot *slot, int64_t i) {
+    return slot->labels_bytes == 1   ? ((const uint8_t *)slot->labels)[i]
+           : slot->labels_bytes == 2 ? ((const uint16_t *)slot->labels)[i]
+                                     : ((const int32_t *)slot->labels)[i];
+}
+
+// The pass ----------------------------------------------------------------------------------------------------
+
+// What the labels of a slot must sum to; exact where everything is a small integer.
+static void check_slot(const km_cpu_slot *slot, const double *totals, const ref_data *data,
+                       const double *centroids, int exact) {
+    int64_t d = data->d, pitch = KM_CPU_PITCH(d), wrong = -1;
+    int32_t *labels = malloc((size_t)data->n * sizeof *labels),
+            *nearest = malloc((size_t)data->n * sizeof *labels);
+    double *sums = calloc((size_t)(slot->k * (d + 2)), sizeof *sums);
+    for (int64_t i = 0; i < data->n; i++) {
+        labels[i] = (int32_t)label_at(slot, i);
+        ck_assert_int_lt(labels[i], slot->k);
+        double *row = sums + labels[i] * (d + 2);
+        for (int64_t f = 0; f < d; f++) row[f] += ref_weight(data, i) * data->x[i * d + f];
+        row[d] += ref_weight(data, i);
+        row[d + 1] += ref_weight(data, i) > 0;
+    }
+    ck_assert_msg(ref_labels_wrong(&wrong, data, centroids, slot->k, labels) == 0, "label of point %lld",
+                  (long long)wrong);
+    ref_assign(nearest, NULL, data, centroids, slot->k);
+    for (int64_t i = 0; exact && i < data->n; i++) ck_assert_int_eq(labels[i], nearest[i]);
+    for (int64_t j = 0; j < slot->k; j++)
+        for (int64_t f = 0; f < d + 2; f++) {
+            double got = totals[j * pitch + f], wanted = sums[j * (d + 2) + f];
+            double slack = exact || f == d + 1 ? 0 : 1e-12 * (double)data->n * 16;
+            ck_assert_msg(fabs(got - wanted) <= slack, "sum %lld of cluster %lld is %.17g instead of %.17g",
+                          (long long)f, (long long)j, got, wanted);
+        }
+    free(labels);
+    free(nearest);
+    free(sums);
+}
+
+static void add_rows(double *totals, const double *sums, int64_t count) {
+    for (int64_t i = 0; i < count; i++) totals[i] += sums[i];
+}
+
+// First, then moves to other centroids, then a refresh, then a pass that wants labels only.
+static void check_pass(const module *m, const ref_data *data, int64_t k, int exact) {
+    int64_t d = data->d, count = k * KM_CPU_PITCH(d), whole = cpu_round_up(data->n, m->group);
+    int32_t bytes = k <= 256 ? 1 : 2;
+    double *centroids = calloc((size_t)(k * d), sizeof *centroids);
+    double *totals = calloc((size_t)count, sizeof *totals), *weights = NULL;
+    void *points = grouped(data, m->group), *table = guarded(k * (d + 1) * real_bytes(data->type));
+    if (data->w) memcpy(weights = guarded(data->n * 8), data->w, (size_t)data->n * 8);
+    km_cpu_slot slots[2] = {
+        {.k = k, .table = table, .labels = guarded(whole * bytes), .labels_bytes = bytes}};
+    slots[1] = slots[0];
+    slots[1].labels = guarded(whole * bytes);
+    static const int32_t modes[] = {KM_CPU_FIRST, KM_CPU_MOVE, KM_CPU_MOVE, KM_CPU_REFRESH, KM_CPU_MOVE};
+    for (int step = 0; step < 5; step++) {
+        for (int64_t j = 0; j < k; j++)
+            for (int64_t f = 0; f < d; f++)
+                centroids[j * d + f] = data->x[(j * 7 + step / 2 * 3) % data->n * d + f];
+        km_cpu_table(table, centroids, k, d, data->type);
+        slots[0].mode = slots[1].mode = modes[step];
+        slots[0].sums = guarded(count * 8);
+        slots[1].sums = NULL;
+        km_cpu_block block = {points, weights, data->n, d, m->group, slots, 2};
+        int64_t *before = calloc((size_t)data->n, sizeof *before), changed = 0;
+        for (int64_t i = 0; i < data->n; i++) before[i] = label_at(&slots[0], i);
+        m->table.pass(&block);
+        if (modes[step] != KM_CPU_MOVE) memset(totals, 0, (size_t)count * sizeof *totals);
+        add_rows(totals, slots[0].sums, count);
+        check_slot(&slots[0], totals, data, centroids, exact);
+        for (int64_t i = 0; i < data->n; i++) {
+            changed += modes[step] == KM_CPU_FIRST || before[i] != label_at(&slots[0], i);
+            ck_assert_int_eq(label_at(&slots[0], i), label_at(&slots[1], i));
+        }
+        ck_assert_int_eq(slots[0].changed, changed);
+        ck_assert_int_eq(slots[1].changed, changed);
+        guarded_free(slots[0].sums);
+        free(before);
+    }
+    guarded_free(slots[0].labels);
+    guarded_free(slots[1].labels);
+    guarded_free(points);
+    guarded_free(table);
+    if (weights) guarded_free(weights);
+    free(centroids);
+    free(totals);
+}
+
+// Seeding -----------------------------------------------------------------------------------------------------
+
+static void check_seed(const module *m, const ref_data *data) {
+    int64_t d = data->d, whole = cpu_round_up(data->n, m->group), real = real_bytes(data->type);
+    double slack = data->type == KM_FLOAT32 ? 1e-5 : 1e-12, *potentials = guarded(3 * 8), *weights = NULL;
+    void *points = grouped(data, m->group), *nearest = guarded(whole * real), *rows = guarded(4 * d * real);
+    if (data->w) memcpy(weights = guarded(data->n * 8), data->w, (size_t)data->n * 8);
+    for (int64_t i = 0; i < whole; i++) put(nearest, data->type, i, INFINITY);
+    for (int64_t r = 0; r < 4; r++)
+        for (int64_t f = 0; f < d; f++) put(rows, data->type, r * d + f, data->x[r * 5 % data->n * d + f]);
+    km_cpu_chain chain = {nearest, (uint8_t *)rows + 3 * d * real, rows, 3, potentials};
+    km_cpu_seeding work = {points, weights, data->n, d, m->group, &chain, 1};
+    m->table.seed(&work);
+    double expected[3] = {0};
+    for (int64_t i = 0; i < data->n; i++) {
+        double least = ref_distance2(data->x + i * d, data->x + 15 % data->n * d, d);
+        ck_assert_double_le(fabs(get(nearest, data->type, i) - least), slack * (1 + least));
+        for (int64_t a = 0; a < 3; a++) {
+            double to = ref_distance2(data->x + i * d, data->x + a * 5 % data->n * d, d);
+            expected[a] += ref_weight(data, i) * (to < least ? to : least);
+        }
+    }
+    for (int a = 0; a < 3; a++)
+        ck_assert_double_le(fabs(potentials[a] - expected[a]), slack * (1 + expected[a]));
+    guarded_free(points);
+    guarded_free(nearest);
+    guarded_free(rows);
+    guarded_free(potentials);
+    if (weights) guarded_free(weights);
+}
+
+// Finishing: labels and squares to the last bit ---------------------------------------------------------------
+
+static void check_finish(const module *m, const ref_data *data, int64_t k) {
+    int64_t d = data->d, whole = cpu_round_up(data->n, m->group);
+    double *centroids = calloc((size_t)(k * d), sizeof *centroids), *weights = NULL;
+    void *points = grouped(data, m->group);
+    int32_t *labels = guarded(whole * 4);
+    double *squares = guarded(whole * 8), *sums = guarded(k * KM_CPU_SUMS * 8);
+    if (data->w) memcpy(weights = guarded(data->n * 8), data->w, (size_t)data->n * 8);
+    for (int64_t j = 0; j < k; j++)
+        for (int64_t f = 0; f < d; f++)
+            centroids[j * d + f] = ref_round(data->x[j * 3 % data->n * d + f] * 0.9, data->type);
+    km_cpu_finish work = {points, weights, data->n, d, m->group, k, 0, centroids, labels, squares, sums};
+    m->table.finish(&work);
+    ref_finished expected = ref_finish(data, centroids, k);
+    for (int64_t i = 0; i < data->n; i++) {
+        ck_assert_int_eq(labels[i], expected.labels[i]);
+        double square = ref_distance2_fused(data->x + i * d, centroids + labels[i] * d, d);
+        ck_assert_msg(squares[i] == square, "%.17g instead of %.17g", squares[i], square);
+    }
+    for (int64_t j = 0; j < k; j++) {
+        const double *sum = sums + j * KM_CPU_SUMS;
+        ck_assert_double_eq(sum[KM_CPU_SUM_WEIGHT], expected.weights[j]);
+        ck_assert_int_eq((int64_t)sum[KM_CPU_SUM_COUNT], expected.counts[j]);
+        ck_assert_double_le(fabs(sum[KM_CPU_SUM_SSE] - expected.sse[j]), 1e-12 * expected.sse[j]);
+        ck_assert_double_le(fabs(sum[KM_CPU_SUM_DISTANCE] - expected.distance[j]),
+                            1e-12 * expected.distance[j]);
+        ck_assert_double_le(fabs(sum[KM_CPU_SUM_MARGIN] - expected.margin[j]),
+                            1e-12 * (1 + expected.margin[j]));
+    }
+    ref_finished_free(&expected);
+    guarded_free(points);
+    guarded_free(labels);
+    guarded_free(squares);
+    guarded_free(sums);
+    if (weights) guarded_free(weights);
+    free(centroids);
+}
+
+// Every kernel of a module, every size.
+static void check_module(const module *m, km_type type, int64_t d, const int64_t *ks, int ks_count) {
+    int64_t lanes = km_plan_get(&m->plan, "lanes"),
+            sizes[] = {1, 2, lanes - 1, lanes, lanes + 1, m->group - 1, m->group, m->group + 1, 127, 523};
+    for (int s = 0; s < 10; s++) {
+        if (sizes[s] < 1) continue;
+        for (int weighted = 0; weighted < 2; weighted++) {
+            ref_data blobs = ref_blobs(sizes[s], d, 5, 1.0, 3 + (uint64_t)s, type);
+            ref_data grid = ref_grid(sizes[s], d, 4, 7 + (uint64_t)s, type);
+            if (weighted) {
+                ref_weigh(&blobs, 5);
+                ref_weigh(&grid, 6);
+            }
+            for (int i = 0; i < ks_count; i++) {
+                check_pass(m, &blobs, ks[i], 0);
+                check_pass(m, &grid, ks[i], 1);
+                check_finish(m, &blobs, ks[i]);
+                check_finish(m, &grid, ks[i]);
+            }
+            check_seed(m, &blobs);
+            ref_data_free(&blobs);
+            ref_data_free(&grid);
+        }
+    }
+}
+
+// Shapes: features, list of K. Few and many features, K around the tile of centroids, labels of one and two bytes.
+static const struct {
+    int64_t d;
+    const char *list;
+    int64_t ks[6];
+    int ks_count;
+} shapes[] = {
+    {1, "1,2,5,256", {1, 2, 5, 256}, 4},
+    {2, "1,2,3,4,12", {1, 2, 3, 4, 12}, 5},
+    {8, "3,5,9", {3, 5, 9}, 3},
+    {19, "2,7", {2, 7}, 2},
+    {70, "4", {4}, 1},
+    {3, "7,300", {7, 300}, 2},
+};
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+START_TEST(lanes_against_double_loops) {
+    int shape = _i / ISAS, isa = _i % ISAS;
+    for (int type = KM_FLOAT32; type <= KM_FLOAT64; type++) {
+        const char *compiler = compilers[(shape + isa + type) % 2];
+        module m;
+        if (access(compiler, X_OK) != 0) compiler = NULL; // then whichever there is
+        if (!module_open(&m, isas[isa], compiler, (km_type)type, shapes[shape].d, shapes[shape].list)) return;
+        check_module(&m, (km_type)type, shapes[shape].d, shapes[shape].ks, shapes[shape].ks_count);
+        module_close(&m);
+    }
+}
+END_TEST
+
+START_TEST(portable_against_double_loops) {
+    for (int type = KM_FLOAT32; type <= KM_FLOAT64; type++) {
+        module m;
+        ck_assert(module_open(&m, NULL, NULL, (km_type)type, shapes[_i].d, shapes[_i].list));
+        check_module(&m, (km_type)type, shapes[_i].d, shapes[_i].ks, shapes[_i].ks_count);
+        module_close(&m);
+    }
+}
+END_TEST
+
+// A module that was made for something else is refused before it runs.
+START_TEST(foreign_modules) {
+    module m;
+    ck_assert(module_open(&m, "cpu:generic", NULL, KM_FLOAT32, 2, "2..4"));
+    char path[64];
+    snprintf(path, sizeof path, "%s/m.c", folder);
+    km_source source;
+    km_source_init(&source);
+    must(km_source_emit(&source, &m.plan, NULL, &err));
+    char binary[64];
+    snprintf(binary, sizeof binary, "%s/foreign.so", folder);
+    must(km_backend_cpu.compile(m.device, &source, path, binary, NULL, &err));
+    km_plan other = m.plan;
+    other.spec.features = 3;
+    km_kernels *kernels = NULL;
+    ck_assert_int_eq(km_backend_cpu.kernels_load(&kernels, m.device, &other, binary, &err), KM_ERROR_COMPILE);
+    ck_assert_ptr_null(kernels);
+    ck_assert_msg(strstr(err.text, "emit the source again") != NULL, "%s", err.text);
+    unlink(binary);
+    km_source_clear(&source);
+    module_close(&m);
+}
+END_TEST
+
+// The compiler's words reach the error.
+START_TEST(compile_errors) {
+    module m;
+    ck_assert(module_open(&m, NULL, NULL, KM_FLOAT32, 2, "2"));
+    char source_path[64], log[64];
+    snprintf(source_path, sizeof source_path, "%s/bad.c", folder);
+    snprintf(log, sizeof log, "%s/bad.log", folder);
+    FILE *file = fopen(source_path, "w");
+    fputs("int x = missing;\n", file);
+    fclose(file);
+    km_source source;
+    km_source_init(&source);
+    ck_assert_int_eq(km_backend_cpu.compile(m.device, &source, source_path, "/dev/null", log, &err),
+                     KM_ERROR_COMPILE);
+    ck_assert_msg(strstr(err.text, "missing") && strstr(err.text, log), "%s", err.text);
+    unlink(source_path);
+    unlink(log);
+    module_close(&m);
+}
+END_TEST
+
+// Refused before any memory is taken.
+START_TEST(limits) {
+    km_spec spec;
+    km_spec_init(&spec);
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "65537", &err), KM_ERROR_SPEC);
+    km_spec_clear(&spec);
+    err.text[0] = 0;
+    module m;
+    ck_assert(module_open(&m, NULL, NULL, KM_FLOAT32, 1, "1"));
+    float none = 0;
+    double centre, factor;
+    km_data *data = NULL;
+    km_engine *engine = NULL;
+    km_data_stats stats;
+    km_load_params params = {.centre = &centre, .factor = &factor};
+    must(km_data_stats_alloc(&stats, 1, &err));
+    must(km_data_from_memory(&data, &none, 0, 1, KM_FLOAT32, 0, 0, NULL, &err));
+    must(km_backend_cpu.engine_create(&engine, m.kernels, 1, NULL, &err));
+    ck_assert_int_eq(km_backend_cpu.load(engine, &stats, data, &params, &err), KM_ERROR_DATA);
+    ck_assert_msg(strstr(err.text, "no points") != NULL, "%s", err.text);
+    km_backend_cpu.engine_destroy(&engine);
+    km_data_destroy(&data);
+    km_data_stats_free(&stats);
+    module_close(&m);
+    err.text[0] = 0;
+    km_device *device = NULL;
+    ck_assert_int_eq(km_backend_cpu.device_open(&device, KM_HOST, "/no/such/cc", NULL, &err),
+                     KM_ERROR_COMPILE);
+    ck_assert_ptr_null(device);
+}
+END_TEST
+
+int main(void) {
+    if (!mkdtemp(folder)) return 99;
+    Suite *suite = suite_create("cpu kernels");
+    TCase *tests = tcase_create("kernels");
+    tcase_set_timeout(tests, 120);
+    tcase_add_loop_test(tests, lanes_against_double_loops, 0, SHAPES * ISAS);
+    tcase_add_loop_test(tests, portable_against_double_loops, 0, SHAPES);
+    tcase_add_test(tests, foreign_modules);
+    tcase_add_test(tests, compile_errors);
+    tcase_add_test(tests, limits);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    char path[64];
+    static const char *const names[] = {"m.c", "m.log"};
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        unlink(path);
+    }
+    rmdir(folder);
+    return failed != 0;
+}
