@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+// Exact skipping by boxes: Kanungo and others' filtering ("An efficient k-means clustering algorithm", 2002) with
+// two flat levels in place of a tree.
+//
+// The points are sorted once so that neighbours lie together, and copied into tiles of TILE_POINTS; TILES_OF_SUPER
+// tiles are a supertile. Each has a box and the sums of its points. A centroid that cannot be the nearest anywhere in
+// a box is dropped for all of it; where one is left its cluster takes the sums as they stand, else the box's tiles,
+// and at last the points, are looked at. What a tile adds to the sums depends on its labels alone, not on how they
+// were found, so that the sums settle when the labels do.
+#ifndef KM_RUNTIME_CPU_FILTER_H
+#define KM_RUNTIME_CPU_FILTER_H
+#include <stddef.h>
+#include <stdint.h>
+
+enum { KM_FILTER_D_MAX = 64 }; // features at most
+enum { TILE_POINTS = 64, TILES_OF_SUPER = 16, SUPER_POINTS = TILE_POINTS * TILES_OF_SUPER, BOXES = 16 };
+
+// Boxes lie in groups of BOXES: for each feature a row of middles, then for each a row of half widths, then a row of
+// squared norms of the corners farthest from the origin.
+static inline int64_t filter_box_values(int64_t d) {
+    return (2 * d + 1) * BOXES;
+}
+
+// Lists of centroids are ascending, so that what follows does not depend on which is nearest to a box's middle.
+static inline void filter_insert(int32_t *list, int32_t count, int32_t j) {
+    for (; count > 0 && list[count - 1] > j; count--) list[count] = list[count - 1];
+    list[count] = j;
+}
+
+// The points in their sorted order.
+typedef struct cpu_tiles {
+    int64_t n, d, pitch;
+    int64_t tiles_count, supers_count;
+    void *points;              // reals: value f of point i of a tile lies at [f * TILE_POINTS + i], zeros behind the last
+    double *weights;           // in the same order, or NULL
+    void *boxes, *super_boxes; // reals
+    double *sums, *super_sums; // of each: pitch numbers, as a row of km_cpu_slot's sums
+} cpu_tiles;
+
+// Lists and rows that one thread needs; for the largest k.
+typedef struct cpu_filter_scratch {
+    int32_t *super_list, *tile_list; // BOXES lists of k
+    int32_t *list;                   // k
+    int32_t *touched;                // k
+    uint8_t *is_touched;             // k
+    uint64_t *owners;                // k
+    double *rows;                    // k x pitch
+    void *scores;                    // reals: k x BOXES
+    void *slacks;                    // reals: k
+} cpu_filter_scratch;
+
+// One member's pass over supertiles first_super .. first_super + supers_count - 1, the first a multiple of BOXES.
+typedef struct cpu_filter_work {
+    const cpu_tiles *tiles;
+    int64_t first_super, supers_count;
+    int64_t k;
+    const void *table;    // as in km_cpu_slot
+    double *sums;         // k rows; what is found is added
+    void *labels;         // of all points in sorted order, or NULL: not wanted
+    int32_t labels_bytes, first_pass; // first_pass: labels hold nothing yet
+    cpu_filter_scratch *scratch;
+    // Out, added to:
+    int64_t changed;      // labels
+    int64_t box_pairs;    // boxes x centroids
+    int64_t point_pairs;  // points x centroids
+    int64_t split_points; // points of the tiles that were looked at point by point
+} cpu_filter_work;
+
+typedef void (*cpu_filter_kernel)(cpu_filter_work *work);
+
+// For float, then double.
+extern const cpu_filter_kernel km_cpu_filter_generic[2];
+#if defined(__x86_64__)
+extern const cpu_filter_kernel km_cpu_filter_avx2[2], km_cpu_filter_avx512[2];
+#endif
+
+#endif

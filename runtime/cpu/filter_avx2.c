@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// The filter for AVX2.
+#include "filter.h"
+#include "../../templates/abi_cpu.h"
+#include <math.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#define WORDS_AVX2
+#define TARGET __attribute__((target("avx2,fma,popcnt,bmi")))
+
+#define WORDS_DOUBLE 0
+#define NAME(stem) stem##_float
+#include "filter_words.h"
+#include "filter_kernels.h"
+#undef NAME
+#undef WORDS_DOUBLE
+#undef FILTER_INLINE
+
+#define WORDS_DOUBLE 1
+#define NAME(stem) stem##_double
+#include "filter_words.h"
+#include "filter_kernels.h"
+#undef NAME
+#undef WORDS_DOUBLE
+#undef FILTER_INLINE
+
+const cpu_filter_kernel km_cpu_filter_avx2[2] = {filter_float, filter_double};
+#endif

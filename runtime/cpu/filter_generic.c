@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// The filter for any machine.
+#include "filter.h"
+#include "../../templates/abi_cpu.h"
+#include <math.h>
+#define TARGET
+
+#define WORDS_DOUBLE 0
+#define NAME(stem) stem##_float
+#include "filter_words.h"
+#include "filter_kernels.h"
+#undef NAME
+#undef WORDS_DOUBLE
+#undef FILTER_INLINE
+
+#define WORDS_DOUBLE 1
+#define NAME(stem) stem##_double
+#include "filter_words.h"
+#include "filter_kernels.h"
+#undef NAME
+#undef WORDS_DOUBLE
+#undef FILTER_INLINE
+
+const cpu_filter_kernel km_cpu_filter_generic[2] = {filter_float, filter_double};

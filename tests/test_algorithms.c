@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: MIT
+// Every algorithm that skips distances against lloyd: the same labels, iterations and inertia, on every kind of data
+// that the fit knows; and what a pass assigns against the double reference, near ties included.
+#include "reference.h"
+#include <check.h>
+#include <kmgen/module.h>
+#include <kmgen/sweep.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const km_algorithm algorithms[] = {KM_ALGORITHM_FILTER};
+enum { ALGORITHMS_COUNT = sizeof algorithms / sizeof *algorithms };
+
+// One comparison; zeros are defaults.
+typedef struct job {
+    const char *clusters;
+    int64_t restarts, in_flight, iterations_max, changes_min, threads;
+    double tol;
+    const char *design; // portable
+    const char *target; // cpu
+    const double *init;
+    int64_t init_count;
+    int may_differ; // lloyd's own labels are not exact: only the contract is asked for
+} job;
+
+static km_result *fit(const ref_data *points, const job *j, km_algorithm algorithm) {
+    km_error err = {{0}};
+    km_spec spec;
+    km_data *data = NULL;
+    km_fit_params params;
+    km_result *result = NULL;
+    char number[32];
+    void *values = ref_values(points);
+    km_spec_init(&spec);
+    spec.type = points->type;
+    spec.restarts = j->restarts ? j->restarts : 1;
+    km_status status = km_spec_set_clusters(&spec, j->clusters, &err);
+    if (status == KM_OK) status = km_spec_set_target(&spec, j->target ? j->target : "cpu", &err);
+    if (status == KM_OK) status = km_spec_fix(&spec, "design", j->design ? j->design : "portable", &err);
+    snprintf(number, sizeof number, "%lld", (long long)j->in_flight);
+    if (status == KM_OK && j->in_flight) status = km_spec_fix(&spec, "restarts_in_flight", number, &err);
+    if (status == KM_OK)
+        status = km_data_from_memory(&data, values, points->n, points->d, points->type, 0, 0, points->w, &err);
+    km_fit_params_init(&params);
+    params.algorithm = algorithm;
+    params.iterations_max = j->iterations_max ? j->iterations_max : 100;
+    params.changes_min = j->changes_min;
+    params.threads = j->threads;
+    params.tol = j->tol;
+    params.labels = KM_LABELS_ALL;
+    params.init = j->init ? KM_INIT_GIVEN : KM_INIT_PLUSPLUS;
+    params.init_rows = j->init;
+    params.init_count = j->init_count;
+    if (status == KM_OK) status = km_fit(&result, &spec, data, &params, &err);
+    ck_assert_msg(status == KM_OK, "%s: %s", km_algorithm_name(algorithm), err.text);
+    km_data_destroy(&data);
+    km_spec_clear(&spec);
+    free(values);
+    return result;
+}
+
+// What each algorithm may compute beyond lloyd's distances, for every pass.
+static double extra_of(const km_result *result, const km_counters *c) {
+    double boxes = ceil((double)result->n / 64) + ceil((double)result->n / 1024) + 34;
+    if (c->algorithm == KM_ALGORITHM_FILTER) return (double)c->distances_lloyd * boxes / (double)result->n;
+    return 0;
+}
+
+static void compare_counters(const km_result *result, const km_result *lloyd, km_algorithm algorithm) {
+    const km_counters *c = &result->counters;
+    ck_assert_int_eq(c->algorithm, algorithm);
+    ck_assert_int_eq(lloyd->counters.algorithm, KM_ALGORITHM_LLOYD);
+    ck_assert_int_eq(lloyd->counters.distances, lloyd->counters.distances_lloyd);
+    ck_assert_int_eq(lloyd->counters.points_skipped, 0);
+    ck_assert_int_gt(c->distances, 0);
+    ck_assert_int_ge(c->points_skipped, 0);
+    ck_assert_double_le((double)c->distances, (double)c->distances_lloyd + extra_of(result, c));
+}
+
+// The part of lloyd's distances that is left.
+static double compare(const ref_data *points, const job *j, km_algorithm algorithm) {
+    const char *name = km_algorithm_name(algorithm);
+    double accuracy = points->type == KM_FLOAT32 ? 1e-6 : 1e-12;
+    km_result *lloyd = fit(points, j, KM_ALGORITHM_LLOYD), *other = fit(points, j, algorithm);
+    compare_counters(other, lloyd, algorithm);
+    ck_assert_int_eq(lloyd->models_count, other->models_count);
+    if (!j->may_differ) {
+        ck_assert_int_eq(other->passes, lloyd->passes);
+        ck_assert_int_eq(other->counters.distances_lloyd, lloyd->counters.distances);
+    }
+    for (int64_t m = 0; m < lloyd->models_count; m++) {
+        const km_model *a = &lloyd->models[m], *b = &other->models[m];
+        ck_assert_msg(fabs(a->inertia - b->inertia) <= accuracy * a->inertia, "%s, K=%d: inertia %.17g, lloyd's %.17g",
+                      name, a->k, b->inertia, a->inertia);
+        // Restarts that end at the same optimum have costs that differ by rounding: either may be called the best.
+        if (j->may_differ || (a->restart != b->restart && points->type == KM_FLOAT64)) continue;
+        ck_assert_msg(a->iterations == b->iterations, "%s, K=%d: %lld iterations, lloyd's %lld", name, a->k,
+                      (long long)b->iterations, (long long)a->iterations);
+        ck_assert_int_eq(a->converged, b->converged);
+        ck_assert_int_eq(a->restart, b->restart);
+        ck_assert_int_eq(a->effective_k, b->effective_k);
+        for (int64_t i = 0; i < points->n; i++)
+            ck_assert_msg(a->labels[i] == b->labels[i], "%s, K=%d: point %lld has label %d, lloyd's %d", name, a->k,
+                          (long long)i, b->labels[i], a->labels[i]);
+    }
+    double left = (double)other->counters.distances / (double)other->counters.distances_lloyd;
+    km_result_destroy(&lloyd);
+    km_result_destroy(&other);
+    return left;
+}
+
+static km_type type_of(int i) {
+    return i % 2 ? KM_FLOAT32 : KM_FLOAT64;
+}
+
+static km_algorithm algorithm_of(int i) {
+    return algorithms[i / 2];
+}
+
+START_TEST(blobs) {
+    static const int64_t features[] = {1, 2, 3, 4, 5, 8, 16, 21};
+    for (int f = 0; f < (int)(sizeof features / sizeof *features); f++) {
+        ref_data points = ref_blobs(4999, features[f], 7, 0.7, 11, type_of(_i));
+        double left = compare(&points, &(job){.clusters = "2..9"}, algorithm_of(_i));
+        if (features[f] >= 2 && features[f] <= 4) ck_assert_double_lt(left, 0.6);
+        ref_data_free(&points);
+    }
+}
+END_TEST
+
+START_TEST(uniform) {
+    static const int64_t features[] = {2, 8};
+    for (int f = 0; f < 2; f++) {
+        ref_data points = ref_uniform(6007, features[f], 5, type_of(_i));
+        compare(&points, &(job){.clusters = "3,8,20", .iterations_max = 30}, algorithm_of(_i));
+        ref_data_free(&points);
+    }
+}
+END_TEST
+
+// Counts around a tile, a supertile, a group of supertiles.
+START_TEST(sizes) {
+    static const int64_t counts[] = {5, 63, 64, 65, 1023, 1024, 1025, 16383, 16385};
+    for (int c = 0; c < (int)(sizeof counts / sizeof *counts); c++) {
+        ref_data points = ref_blobs(counts[c], 3, 4, 2.0, 3, type_of(_i));
+        compare(&points, &(job){.clusters = "2..5"}, algorithm_of(_i));
+        ref_data_free(&points);
+    }
+}
+END_TEST
+
+// Exact ties: to the lowest index.
+START_TEST(ties) {
+    ref_data points = ref_grid(3001, 2, 9, 5, type_of(_i));
+    double init[] = {2, 4, 6, 4, 4, 2, 4, 6, 4, 4};
+    compare(&points, &(job){.clusters = "2,3,4,5", .init = init, .init_count = 5}, algorithm_of(_i));
+    compare(&points, &(job){.clusters = "2..7", .restarts = 3}, algorithm_of(_i));
+    ref_data_free(&points);
+}
+END_TEST
+
+START_TEST(offset) {
+    ref_data points = ref_blobs(5003, 3, 5, 0.5, 4, type_of(_i));
+    ref_shift(&points, 1e5);
+    compare(&points, &(job){.clusters = "2..6"}, algorithm_of(_i));
+    ref_data_free(&points);
+}
+END_TEST
+
+START_TEST(outlier) {
+    ref_data points = ref_blobs(5003, 3, 5, 0.5, 4, type_of(_i));
+    points.x[3 * 77] = 1e6;
+    compare(&points, &(job){.clusters = "2..6"}, algorithm_of(_i));
+    ref_data_free(&points);
+}
+END_TEST
+
+START_TEST(weights) {
+    ref_data points = ref_blobs(5003, 4, 6, 1.5, 9, type_of(_i));
+    ref_weigh(&points, 3);
+    compare(&points, &(job){.clusters = "2..8", .restarts = 2}, algorithm_of(_i));
+    ref_data_free(&points);
+}
+END_TEST
+
+START_TEST(one_and_all) {
+    ref_data points = ref_uniform(40, 2, 2, type_of(_i));
+    compare(&points, &(job){.clusters = "1,39,40", .restarts = 2}, algorithm_of(_i));
+    ref_data_free(&points);
+}
+END_TEST
+
+START_TEST(many_clusters) {
+    ref_data points = ref_blobs(6007, 2, 40, 0.3, 2, type_of(_i));
+    compare(&points, &(job){.clusters = "40,300", .iterations_max = 10}, algorithm_of(_i));
+    ref_data_free(&points);
+}
+END_TEST
+
+START_TEST(restarts_in_flight) {
+    ref_data points = ref_blobs(3001, 2, 6, 1.0, 8, type_of(_i));
+    compare(&points, &(job){.clusters = "3..6", .restarts = 7, .in_flight = 3}, algorithm_of(_i));
+    ref_data_free(&points);
+}
+END_TEST
+
+// Clusters that lose their points, and more clusters than different points.
+START_TEST(empties) {
+    ref_data points = ref_blobs(3001, 2, 4, 0.5, 8, type_of(_i)), few = ref_grid(2000, 2, 2, 4, type_of(_i));
+    double init[] = {0, 0, 1e3, 1e3, 2e3, 1e3, 1, 1, 1, 1};
+    compare(&points, &(job){.clusters = "5", .init = init, .init_count = 5}, algorithm_of(_i));
+    compare(&few, &(job){.clusters = "3..7", .restarts = 2}, algorithm_of(_i));
+    ref_data_free(&points);
+    ref_data_free(&few);
+}
+END_TEST
+
+START_TEST(min_changes) {
+    ref_data points = ref_blobs(9001, 2, 8, 2.0, 8, type_of(_i));
+    compare(&points, &(job){.clusters = "2..9", .changes_min = 60, .restarts = 2}, algorithm_of(_i));
+    compare(&points, &(job){.clusters = "300", .changes_min = 200}, algorithm_of(_i));
+    ref_data_free(&points);
+}
+END_TEST
+
+START_TEST(tolerance) {
+    ref_data points = ref_blobs(9001, 3, 8, 2.0, 8, type_of(_i));
+    compare(&points, &(job){.clusters = "2..9", .tol = 1e-3}, algorithm_of(_i));
+    ref_data_free(&points);
+}
+END_TEST
+
+// Beside the specialised kernels, whose float labels may differ from lloyd in double within the contract.
+START_TEST(lanes) {
+    ref_data points = ref_blobs(20011, 3, 5, 1.0, 8, type_of(_i));
+    compare(&points, &(job){.clusters = "2..5", .design = "lanes", .may_differ = type_of(_i) == KM_FLOAT32},
+            algorithm_of(_i));
+    ref_data_free(&points);
+}
+END_TEST
+
+// Older instruction sets than the machine's own, which all other tests take.
+START_TEST(instruction_sets) {
+    km_error err = {{0}};
+    km_device_facts facts;
+    km_device_facts_init(&facts, (km_target){KM_TARGET_CPU, 0});
+    ck_assert_msg(km_device_query(&facts, KM_HOST, &err) == KM_OK, "%s", err.text);
+    int32_t arch = facts.target.arch;
+    for (int d = 2; d <= 5; d += 3) {
+        ref_data points = ref_blobs(5009, d, 7, 1.0, 8, type_of(_i));
+        compare(&points, &(job){.clusters = "2..9", .target = "cpu:generic"}, algorithm_of(_i));
+        if (arch == KM_ISA_AVX2 || arch == KM_ISA_AVX512)
+            compare(&points, &(job){.clusters = "2..9", .target = "cpu:avx2"}, algorithm_of(_i));
+        ref_data_free(&points);
+    }
+}
+END_TEST
+
+static ref_data table(const char *name, km_type type) {
+    km_error err = {{0}};
+    km_data *data = NULL;
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", KM_TEST_DATA, name);
+    ck_assert_msg(km_data_open(&data, path, NULL, &err) == KM_OK, "%s", err.text);
+    ref_data points = ref_data_make(km_data_points(data), km_data_features(data), type);
+    ck_assert_int_eq(km_data_read(points.x, data, 0, points.n, KM_FLOAT64, &err), KM_OK);
+    for (int64_t i = 0; i < points.n * points.d; i++) points.x[i] = ref_round(points.x[i], type);
+    km_data_destroy(&data);
+    return points;
+}
+
+START_TEST(tables) {
+    static const char *const names[] = {"iris.csv", "ruspini.csv"};
+    for (int t = 0; t < 2; t++) {
+        ref_data points = table(names[t], type_of(_i));
+        compare(&points, &(job){.clusters = "2..10", .restarts = 5}, algorithm_of(_i));
+        ref_data_free(&points);
+    }
+}
+END_TEST
+
+// Labels of one pass equal the double reference's, shown by the means that follow from them: one point that is near a
+// tie and on the wrong side moves a mean by far more than rounding. Half of the points lie on the plane between the
+// first two centroids, up to the last bits of a float.
+START_TEST(near_ties) {
+    enum { N = 4001, D = 3, K = 4 };
+    km_type type = type_of(_i);
+    ref_data points = ref_uniform(N, D, 6, type);
+    double init[K * D] = {-0.5, -0.25, 0.125, 0.5, 0.25, -0.125, 0.9, -0.9, 0.9, -0.9, 0.9, -0.9};
+    double step = type == KM_FLOAT32 ? 0x1p-24 : 0x1p-53;
+    for (int64_t i = 0; i < N; i += 2) { // -0.5 x - 0.25 y + 0.125 z = 0, but for the last bits of x
+        double *x = points.x + i * D;
+        x[0] = ref_round((-0.25 * x[1] + 0.125 * x[2]) / 0.5 + (double)(i / 2 % 5 - 2) * step, type);
+    }
+    // The engine centres its points: near ties are those of the centred values, whose mean is near zero here.
+    km_result *result = fit(&points, &(job){.clusters = "4", .init = init, .init_count = K, .iterations_max = 1},
+                            algorithm_of(_i));
+    ref_data centred = ref_data_copy(&points);
+    double fitted[K * D];
+    for (int64_t i = 0; i < N * D; i++)
+        centred.x[i] = ref_round((points.x[i] - result->centre[i % D]) * result->factor[i % D], type);
+    for (int64_t i = 0; i < K * D; i++)
+        fitted[i] = ref_round((init[i] - result->centre[i % D]) * result->factor[i % D], type);
+    ref_finished finished = ref_finish(&centred, fitted, K);
+    ref_update(fitted, NULL, NULL, &centred, finished.labels, K);
+    ref_finished_free(&finished);
+    for (int64_t i = 0; i < K * D; i++)
+        ck_assert_double_eq_tol(result->models[0].centroids_fitted[i], fitted[i],
+                                type == KM_FLOAT32 ? 1e-7 : 1e-14);
+    km_result_destroy(&result);
+    ref_data_free(&centred);
+    ref_data_free(&points);
+}
+END_TEST
+
+// The same bits for any number of threads.
+START_TEST(threads) {
+    ref_data points = ref_blobs(140009, 2, 6, 1.5, 8, type_of(_i));
+    job one = {.clusters = "3,6", .threads = 1, .iterations_max = 12}, three = one;
+    three.threads = 3;
+    km_result *a = fit(&points, &one, algorithm_of(_i)), *b = fit(&points, &three, algorithm_of(_i));
+    ck_assert_mem_eq(&a->counters, &b->counters, sizeof a->counters);
+    for (int64_t m = 0; m < a->models_count; m++)
+        ck_assert_mem_eq(a->models[m].centroids_fitted, b->models[m].centroids_fitted,
+                         (size_t)a->models[m].k * 2 * sizeof(double));
+    km_result_destroy(&a);
+    km_result_destroy(&b);
+    ref_data_free(&points);
+}
+END_TEST
+
+// What cannot be had is refused in words.
+START_TEST(refusals) {
+    km_error err = {{0}};
+    km_spec spec;
+    km_plan plan;
+    km_plan_params params;
+    km_spec_init(&spec);
+    km_plan_init(&plan);
+    km_plan_params_init(&params);
+    spec.features = 4;
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "2..5", &err), KM_OK);
+    ck_assert_int_eq(km_spec_set_target(&spec, "cuda", &err), KM_OK);
+    params.algorithm = KM_ALGORITHM_FILTER;
+    ck_assert_int_eq(km_plan_make(&plan, &spec, &params, &err), KM_ERROR_PLAN);
+    ck_assert_str_eq(err.text,
+                     "the algorithm filter runs on the CPU only; take lloyd or auto on CUDA, or the target cpu");
+    params.algorithm = KM_ALGORITHM_LLOYD;
+    ck_assert_int_eq(km_plan_make(&plan, &spec, &params, &err), KM_OK);
+    ck_assert_int_eq(km_spec_set_target(&spec, "cpu", &err), KM_OK);
+    spec.features = 65;
+    ck_assert_int_eq(km_spec_fix(&spec, "algorithm", "filter", &err), KM_OK);
+    params.algorithm = KM_ALGORITHM_AUTO;
+    err.text[0] = 0;
+    ck_assert_int_eq(km_plan_make(&plan, &spec, &params, &err), KM_ERROR_PLAN);
+    ck_assert_ptr_nonnull(strstr(err.text, "at most 64 features"));
+    params.algorithm = KM_ALGORITHM_LLOYD; // what is asked for wins over the spec
+    ck_assert_int_eq(km_plan_make(&plan, &spec, &params, &err), KM_OK);
+    ck_assert_int_eq(plan.algorithm, KM_ALGORITHM_LLOYD);
+    ck_assert_int_eq(plan.algorithm_fixed, 1);
+    km_plan_clear(&plan);
+    km_spec_clear(&spec);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("algorithms");
+    TCase *tcase = tcase_create("against lloyd");
+    tcase_set_timeout(tcase, 120);
+#define EACH(name) tcase_add_loop_test(tcase, name, 0, 2 * ALGORITHMS_COUNT)
+    EACH(blobs);
+    EACH(uniform);
+    EACH(sizes);
+    EACH(ties);
+    EACH(offset);
+    EACH(outlier);
+    EACH(weights);
+    EACH(one_and_all);
+    EACH(many_clusters);
+    EACH(restarts_in_flight);
+    EACH(empties);
+    EACH(min_changes);
+    EACH(tolerance);
+    EACH(lanes);
+    EACH(instruction_sets);
+    EACH(tables);
+    EACH(near_ties);
+    EACH(threads);
+#undef EACH
+    tcase_add_test(tcase, refusals);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed > 0;
+}
