@@ -84,7 +84,7 @@ typedef struct km_slot_state {
     km_slot_phase phase;
     int64_t iterations;  // Updates of this member so far.
     int32_t converged;   // Stopped by shift or changes, not by iterations_max.
-    int64_t empty_count; // Clusters without weight in the last pass, less those that `relocate` gave up.
+    int64_t empty_count; // Clusters without weight in the last pass.
     double cost;
     double shift; // Of the last update.
 } km_slot_state;

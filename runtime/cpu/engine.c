@@ -177,7 +177,7 @@ static km_status slot_start(km_engine *base, int64_t index, const double *centro
     km_cpu_table(slot->table, slot->centroids, slot->k, base->d, base->plan->spec.type);
     slot->phase = KM_SLOT_RUNNING;
     slot->mode = KM_CPU_FIRST;
-    slot->iterations = slot->empty_count = slot->changed = 0;
+    slot->iterations = slot->empty_count = slot->waiting_count = slot->changed = 0;
     slot->converged = slot->at_limit = slot->settled = 0;
     slot->cost = slot->shift = 0;
     return KM_OK;
@@ -352,12 +352,13 @@ static double round_to(km_type type, double value) {
     return type == KM_FLOAT32 ? (double)(float)value : value;
 }
 
-// Clusters without points that weigh, which may be given one.
-static int64_t slot_count_empty(const cpu_engine *engine, const cpu_slot *slot) {
-    int64_t count = 0;
-    for (int64_t j = 0; j < slot->k; j++)
-        count += slot->totals[j * engine->pitch + engine->base.d + 1] == 0 && !slot->given_up[j];
-    return count;
+static void slot_count_empty(const cpu_engine *engine, cpu_slot *slot) {
+    slot->empty_count = slot->waiting_count = 0;
+    for (int64_t j = 0; j < slot->k; j++) {
+        if (slot->totals[j * engine->pitch + engine->base.d + 1] != 0) continue;
+        slot->empty_count++;
+        slot->waiting_count += !slot->given_up[j];
+    }
 }
 
 // Centroids become the means of their points; clusters without weight keep theirs.
@@ -365,7 +366,7 @@ static void slot_update(const cpu_engine *engine, cpu_slot *slot) {
     int64_t d = engine->base.d;
     km_type type = engine->base.plan->spec.type;
     slot->shift = 0;
-    slot->empty_count = slot_count_empty(engine, slot);
+    slot_count_empty(engine, slot);
     slot->iterations++;
     if (slot->settled && slot->changed == 0) return; // sums that were made anew differ by rounding at most
     slot->settled = 1;
@@ -389,13 +390,13 @@ static void slot_update(const cpu_engine *engine, cpu_slot *slot) {
 static int slot_step(const cpu_engine *engine, cpu_slot *slot, const km_stop *stop) {
     slot->cost = slot_cost(engine, slot);
     if (slot->phase == KM_SLOT_LAST) {
-        slot->empty_count = slot_count_empty(engine, slot);
-        slot->phase = slot->empty_count > 0 ? KM_SLOT_EMPTY : KM_SLOT_DONE;
+        slot_count_empty(engine, slot);
+        slot->phase = slot->waiting_count > 0 ? KM_SLOT_EMPTY : KM_SLOT_DONE;
         return 1;
     }
     slot_update(engine, slot);
     slot->at_limit = slot->iterations >= stop->iterations_max;
-    if (slot->empty_count > 0) {
+    if (slot->waiting_count > 0) {
         slot->phase = KM_SLOT_EMPTY;
         return 1;
     }

@@ -193,7 +193,7 @@ km_status km_cpu_relocate(km_engine *base, int64_t slot_index, int64_t *moved, k
     if (slot_index < 0 || slot_index >= base->slots_count || engine->slots[slot_index].phase != KM_SLOT_EMPTY)
         return km_fail(err, KM_ERROR_INTERNAL, "slot %lld has no empty cluster", (long long)slot_index);
     cpu_slot *slot = &engine->slots[slot_index];
-    int64_t d = base->d, wanted = slot->empty_count;
+    int64_t d = base->d, wanted = slot->waiting_count;
     double rounding2 = km_mean_rounding2(base->n, base->plan->spec.type);
     double square_min = rounding2 * engine->total_square / engine->total_weight;
     int threads = cpu_threads_for(engine, engine->blocks_count);
@@ -218,7 +218,7 @@ km_status km_cpu_relocate(km_engine *base, int64_t slot_index, int64_t *moved, k
             km_cpu_row(slot->centroids + j * d, engine, lists[0].points[(*moved)++].point);
     }
     km_cpu_table(slot->table, slot->centroids, slot->k, d, base->plan->spec.type);
-    slot->empty_count = slot->settled = 0;
+    slot->waiting_count = slot->settled = 0;
     slot->phase = slot->at_limit ? KM_SLOT_LAST : KM_SLOT_RUNNING;
 done:
     for (int t = 0; t < threads; t++) far_free(&lists[t]);
