@@ -23,12 +23,18 @@ static int build(rig *r, km_type type, int64_t d, const char *clusters, int weig
     return rig_build(r, variant, &params);
 }
 
-// The widest of the lists that the design can serve at this d; one of them it must.
-static void build_widest(rig *r, km_type type, int64_t d, int weighted) {
+// Whether the design may refuse a shape: straight-line code on a GPU holds a point and its sums in registers.
+static int may_refuse(int64_t d) {
+    return variant->design == KM_DESIGN_REGISTERS && d > 16;
+}
+
+// The widest of the lists that the design can serve at this d; 0 when it serves none and may.
+static int build_widest(rig *r, km_type type, int64_t d, int weighted) {
     static const char *const lists[] = {"1,2,3,8,20,257", "1,2,3,8,20", "1,2,3,8", "2,3", "2"};
     for (int i = 0; i < (int)(sizeof lists / sizeof *lists); i++)
-        if (build(r, type, d, lists[i], weighted)) return;
-    ck_abort_msg("%s serves no list of K at d=%lld", variant->name, (long long)d);
+        if (build(r, type, d, lists[i], weighted)) return 1;
+    ck_assert_msg(may_refuse(d), "%s serves no list of K at d=%lld", variant->name, (long long)d);
+    return 0;
 }
 
 static double accuracy(km_type type) {
@@ -325,16 +331,17 @@ static void check_pass(rig *r, const ref_data *points, int64_t threads) {
     km_error err = {{0}};
     rig_load(r, points, threads, KM_SCALE_NONE);
     const km_stop stop = {.shift_max = 0, .iterations_max = 1};
-    int64_t slots = r->engine->plan->spec.clusters_count, passes = 0;
+    int64_t slots = r->engine->plan->spec.clusters_count, passes = 0, started = 0;
     double **before = calloc((size_t)slots, sizeof *before);
     km_slot_state *states = calloc((size_t)r->engine->slots_count, sizeof *states);
     for (int64_t slot = 0; slot < slots; slot++) {
         if (rig_slot_clusters(r, slot) > points->n) continue;
+        started++;
         before[slot] = spread_rows(&r->loaded, rig_slot_clusters(r, slot));
         RIG_MUST(r->engine->backend->slot_start(r->engine, slot, before[slot], &err), &err);
     }
     RIG_MUST(r->engine->backend->run(r->engine, states, &passes, &stop, 1, &err), &err);
-    ck_assert_int_eq(passes, 1);
+    ck_assert_int_eq(passes, started > 0); // every K may be above n
     for (int64_t slot = 0; slot < slots; slot++) {
         if (before[slot]) check_slot(r, slot, &states[slot], before[slot]);
         if (!before[slot]) ck_assert_int_eq(states[slot].phase, KM_SLOT_IDLE);
@@ -369,7 +376,7 @@ static int64_t edge_counts(int64_t *counts, const rig *r, int64_t d) {
 static void check_passes(km_type type, int64_t d, int weighted) {
     rig r;
     int64_t counts[24];
-    build_widest(&r, type, d, weighted);
+    if (!build_widest(&r, type, d, weighted)) return;
     int64_t count = edge_counts(counts, &r, d);
     for (int64_t c = 0; c < count; c++) {
         ref_data points = ref_blobs(counts[c], d, 9, 2.0, 31 + (uint64_t)c, type);
@@ -473,7 +480,10 @@ static void check_runs(km_type type, int64_t d, int weighted, const km_stop *sto
                          .weighted = weighted,
                          .in_flight = 2,
                          .cache_dir = cache_dir};
-    ck_assert(rig_build(&r, variant, &params));
+    if (!rig_build(&r, variant, &params)) {
+        ck_assert(may_refuse(d));
+        return;
+    }
     ref_data points = ref_blobs(3001, d, 5, 1.5, 77, type);
     if (weighted) ref_weigh(&points, 6);
     rig_load(&r, &points, 0, KM_SCALE_NONE);
@@ -661,7 +671,7 @@ START_TEST(relocation_without_points_ends) {
     RIG_MUST(r.engine->backend->slot_start(r.engine, 0, r.loaded.x, &err), &err);
     rig_run_all(&r, states, &stop);
     ck_assert_int_eq(states[0].phase, KM_SLOT_DONE);
-    ck_assert_int_eq(states[0].empty_count, 0); // given up
+    ck_assert_int_eq(states[0].empty_count, 1);
     REF_NEAR(states[0].cost, 0, 1e-15);
     RIG_MUST(r.engine->backend->slot_read(r.engine, 0, centroids, weights, &err), &err);
     ck_assert_double_eq(weights[0] + weights[1] + weights[2] + weights[3], 4);
@@ -729,7 +739,9 @@ START_TEST(finish_equals_the_reference) {
     static const int64_t counts[] = {1, 63, 64, 65, 1009, 70001};
     for (int weighted = 0; weighted < 2; weighted++) {
         rig r;
-        ck_assert(build(&r, type, d, "2,3", weighted));
+        int served = build(&r, type, d, "2,3", weighted);
+        ck_assert(served || may_refuse(d));
+        if (!served) continue;
         for (int c = 0; c < (d > 2 ? 5 : 6); c++) {
             km_finish_member members[FINISH_COUNT];
             double *centroids[FINISH_COUNT];
