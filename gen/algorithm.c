@@ -27,7 +27,8 @@ static km_status check(const km_plan *plan, km_error *err) {
                        "the algorithm %s runs on the CPU only; take lloyd or auto on CUDA, or the target cpu",
                        km_algorithm_name(plan->algorithm));
     if (plan->algorithm == KM_ALGORITHM_FILTER) {
-        if (plan->spec.features <= FILTER_FEATURES_MAX && clusters_max(plan) <= FILTER_CLUSTERS_MAX) return KM_OK;
+        if (plan->spec.features <= FILTER_FEATURES_MAX && clusters_max(plan) <= FILTER_CLUSTERS_MAX)
+            return KM_OK;
         return km_fail(err, KM_ERROR_PLAN,
                        "the algorithm filter takes at most %d features and K up to %d; take lloyd or auto",
                        FILTER_FEATURES_MAX, FILTER_CLUSTERS_MAX);

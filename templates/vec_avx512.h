@@ -56,7 +56,7 @@ typedef __m512i km_longs;
 // A squared distance joins the nearest and the second-nearest; equal ones leave the lower index.
 #define KM_NEAREST(first, second, index, square, j)                                                          \
     index = _mm512_mask_mov_epi64(index, _mm512_cmp_pd_mask(square, first, _CMP_LT_OQ), j);                  \
-    second = _mm512_maskz_min_pd((__mmask8)-1, second, _mm512_maskz_max_pd((__mmask8)-1, square, first));                                            \
+    second = _mm512_maskz_min_pd((__mmask8)-1, second, _mm512_maskz_max_pd((__mmask8)-1, square, first)); \
     first = _mm512_maskz_min_pd((__mmask8)-1, square, first)
 #define KM_D_SQRT(x) _mm512_maskz_sqrt_pd((__mmask8)-1, x)
 // a / b, 0 where b is 0.

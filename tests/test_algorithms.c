@@ -42,7 +42,8 @@ static km_result *fit(const ref_data *points, const job *j, km_algorithm algorit
     snprintf(number, sizeof number, "%lld", (long long)j->in_flight);
     if (status == KM_OK && j->in_flight) status = km_spec_fix(&spec, "restarts_in_flight", number, &err);
     if (status == KM_OK)
-        status = km_data_from_memory(&data, values, points->n, points->d, points->type, 0, 0, points->w, &err);
+        status =
+            km_data_from_memory(&data, values, points->n, points->d, points->type, 0, 0, points->w, &err);
     km_fit_params_init(&params);
     params.algorithm = algorithm;
     params.iterations_max = j->iterations_max ? j->iterations_max : 100;
@@ -92,8 +93,8 @@ static double compare(const ref_data *points, const job *j, km_algorithm algorit
     }
     for (int64_t m = 0; m < lloyd->models_count; m++) {
         const km_model *a = &lloyd->models[m], *b = &other->models[m];
-        ck_assert_msg(fabs(a->inertia - b->inertia) <= accuracy * a->inertia, "%s, K=%d: inertia %.17g, lloyd's %.17g",
-                      name, a->k, b->inertia, a->inertia);
+        ck_assert_msg(fabs(a->inertia - b->inertia) <= accuracy * a->inertia,
+                      "%s, K=%d: inertia %.17g, lloyd's %.17g", name, a->k, b->inertia, a->inertia);
         // Restarts that end at the same optimum have costs that differ by rounding: either may be called the best.
         if (j->may_differ || (a->restart != b->restart && points->type == KM_FLOAT64)) continue;
         ck_assert_msg(a->iterations == b->iterations, "%s, K=%d: %lld iterations, lloyd's %lld", name, a->k,
@@ -102,8 +103,8 @@ static double compare(const ref_data *points, const job *j, km_algorithm algorit
         ck_assert_int_eq(a->restart, b->restart);
         ck_assert_int_eq(a->effective_k, b->effective_k);
         for (int64_t i = 0; i < points->n; i++)
-            ck_assert_msg(a->labels[i] == b->labels[i], "%s, K=%d: point %lld has label %d, lloyd's %d", name, a->k,
-                          (long long)i, b->labels[i], a->labels[i]);
+            ck_assert_msg(a->labels[i] == b->labels[i], "%s, K=%d: point %lld has label %d, lloyd's %d", name,
+                          a->k, (long long)i, b->labels[i], a->labels[i]);
     }
     double left = (double)other->counters.distances / (double)other->counters.distances_lloyd;
     km_result_destroy(&lloyd);
@@ -295,8 +296,9 @@ START_TEST(near_ties) {
         x[0] = ref_round((-0.25 * x[1] + 0.125 * x[2]) / 0.5 + (double)(i / 2 % 5 - 2) * step, type);
     }
     // The engine centres its points: near ties are those of the centred values, whose mean is near zero here.
-    km_result *result = fit(&points, &(job){.clusters = "4", .init = init, .init_count = K, .iterations_max = 1},
-                            algorithm_of(_i));
+    km_result *result =
+        fit(&points, &(job){.clusters = "4", .init = init, .init_count = K, .iterations_max = 1},
+            algorithm_of(_i));
     ref_data centred = ref_data_copy(&points);
     double fitted[K * D];
     for (int64_t i = 0; i < N * D; i++)
@@ -345,8 +347,8 @@ START_TEST(refusals) {
     ck_assert_int_eq(km_spec_set_target(&spec, "cuda", &err), KM_OK);
     params.algorithm = KM_ALGORITHM_FILTER;
     ck_assert_int_eq(km_plan_make(&plan, &spec, &params, &err), KM_ERROR_PLAN);
-    ck_assert_str_eq(err.text,
-                     "the algorithm filter runs on the CPU only; take lloyd or auto on CUDA, or the target cpu");
+    ck_assert_str_eq(
+        err.text, "the algorithm filter runs on the CPU only; take lloyd or auto on CUDA, or the target cpu");
     params.algorithm = KM_ALGORITHM_LLOYD;
     ck_assert_int_eq(km_plan_make(&plan, &spec, &params, &err), KM_OK);
     ck_assert_int_eq(km_spec_set_target(&spec, "cpu", &err), KM_OK);

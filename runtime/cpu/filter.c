@@ -10,14 +10,14 @@
 #include <string.h>
 
 enum {
-    CODE_BITS = 16,              // of a point's place among its neighbours; a digit of the sort has 8
-    CODE_BITS_MANY = 24,         // ... of more than CODE_POINTS points
+    CODE_BITS = 16,      // of a point's place among its neighbours; a digit of the sort has 8
+    CODE_BITS_MANY = 24, // ... of more than CODE_POINTS points
     CODE_POINTS = 4 * 1024 * 1024,
     DIGITS = 256,
-    SAMPLE = 2048,               // points that say where the quantiles are
-    CELLS = 1024,                // of a feature's range: each has one code
+    SAMPLE = 2048, // points that say where the quantiles are
+    CELLS = 1024,  // of a feature's range: each has one code
     SUPERS_OF_BLOCK = KM_BLOCK_POINTS / SUPER_POINTS,
-    PROBE_STEP = 8               // one group of supertiles in so many is probed
+    PROBE_STEP = 8 // one group of supertiles in so many is probed
 };
 
 // What a pair costs beside one of lloyd's: measured in instructions with 16 lanes (docs/algorithms.md).
@@ -58,7 +58,8 @@ typedef struct sorter {
 
 static double value_at(const cpu_engine *engine, int64_t point, int64_t f) {
     int64_t group = engine->group, at = point / group * group * engine->base.d + f * group + point % group;
-    return engine->real_bytes == 4 ? (double)((const float *)engine->points)[at] : ((const double *)engine->points)[at];
+    return engine->real_bytes == 4 ? (double)((const float *)engine->points)[at]
+                                   : ((const double *)engine->points)[at];
 }
 
 static int by_value(const void *a, const void *b) {
@@ -85,7 +86,8 @@ static uint32_t spread_bits(const sorter *s, int64_t place, uint32_t bucket) {
 }
 
 // Cells between the outer quantiles of a sorted sample; a cell's bucket is its middle's quantile.
-static void feature_fill(const sorter *s, feature_code *feature, int64_t place, const double *sample, int64_t count) {
+static void feature_fill(const sorter *s, feature_code *feature, int64_t place, const double *sample,
+                         int64_t count) {
     double low = sample[count / 256], high = sample[count - 1 - count / 256];
     uint32_t buckets = (uint32_t)1 << bits_of(s, place), before = UINT32_MAX, code = 0;
     feature->low = low;
@@ -113,9 +115,11 @@ static km_status features_make(sorter *s, km_error *err) {
     s->features_count = wanted;
     for (int64_t f = 0; f < d; f++) {
         double *sample = samples + f * count, sum = 0, square = 0;
-        for (int64_t i = 0; i < count; i++) sample[i] = value_at(engine, (int64_t)((double)i / (double)count * (double)n), f);
+        for (int64_t i = 0; i < count; i++)
+            sample[i] = value_at(engine, (int64_t)((double)i / (double)count * (double)n), f);
         for (int64_t i = 0; i < count; i++) sum += sample[i];
-        for (int64_t i = 0; i < count; i++) square += (sample[i] - sum / (double)count) * (sample[i] - sum / (double)count);
+        for (int64_t i = 0; i < count; i++)
+            square += (sample[i] - sum / (double)count) * (sample[i] - sum / (double)count);
         spreads[f] = square;
         int64_t at = f;
         for (; at > 0 && spreads[s->order[at - 1]] < square; at--) s->order[at] = s->order[at - 1];
@@ -222,9 +226,11 @@ typedef struct rows_source {
 static void row_read(double *out, const rows_source *from, int64_t point) {
     int64_t d = from->engine->base.d;
     if (from->rows32)
-        for (int64_t f = 0; f < d; f++) out[f] = ((double)from->rows32[point * d + f] - from->centre[f]) * from->factor[f];
+        for (int64_t f = 0; f < d; f++)
+            out[f] = ((double)from->rows32[point * d + f] - from->centre[f]) * from->factor[f];
     else if (from->rows64)
-        for (int64_t f = 0; f < d; f++) out[f] = (from->rows64[point * d + f] - from->centre[f]) * from->factor[f];
+        for (int64_t f = 0; f < d; f++)
+            out[f] = (from->rows64[point * d + f] - from->centre[f]) * from->factor[f];
     else
         km_cpu_row(out, from->engine, point);
 }
@@ -246,7 +252,8 @@ static double real_get(const void *reals, int64_t at, int64_t real_bytes) {
 }
 
 // Writes box `index` around low .. high.
-static void box_put(void *boxes, int64_t index, const double *low, const double *high, int64_t d, int64_t real_bytes) {
+static void box_put(void *boxes, int64_t index, const double *low, const double *high, int64_t d,
+                    int64_t real_bytes) {
     int64_t at = index / BOXES * filter_box_values(d) + index % BOXES;
     double corner = 0;
     for (int64_t f = 0; f < d; f++) {
@@ -320,9 +327,11 @@ static void super_fill(const tile_maker *make, int64_t super, double *low, doubl
 
 static km_status tiles_alloc(cpu_tiles *tiles, const cpu_engine *engine, km_error *err) {
     int64_t n = engine->base.n, d = engine->base.d, real = engine->real_bytes;
-    int64_t count = (n + TILE_POINTS - 1) / TILE_POINTS, supers = (count + TILES_OF_SUPER - 1) / TILES_OF_SUPER;
+    int64_t count = (n + TILE_POINTS - 1) / TILE_POINTS,
+            supers = (count + TILES_OF_SUPER - 1) / TILES_OF_SUPER;
     int64_t groups = (supers + BOXES - 1) / BOXES, box = filter_box_values(d) * real;
-    *tiles = (cpu_tiles){.n = n, .d = d, .pitch = engine->pitch, .tiles_count = count, .supers_count = supers};
+    *tiles =
+        (cpu_tiles){.n = n, .d = d, .pitch = engine->pitch, .tiles_count = count, .supers_count = supers};
     tiles->points = km_cpu_alloc(count * TILE_POINTS * d * real);
     tiles->boxes = calloc((size_t)supers, (size_t)box);
     tiles->super_boxes = calloc((size_t)groups, (size_t)box);
@@ -332,10 +341,12 @@ static km_status tiles_alloc(cpu_tiles *tiles, const cpu_engine *engine, km_erro
     if (tiles->points && tiles->boxes && tiles->super_boxes && tiles->sums && tiles->super_sums &&
         (tiles->weights || !engine->weights))
         return KM_OK;
-    return km_fail_memory(err, "the sorted points of the algorithm filter", km_cpu_filter_bytes(engine->base.plan, n));
+    return km_fail_memory(err, "the sorted points of the algorithm filter",
+                          km_cpu_filter_bytes(engine->base.plan, n));
 }
 
-static km_status tiles_make(cpu_engine *engine, const km_data *data, const km_load_params *params, km_error *err) {
+static km_status tiles_make(cpu_engine *engine, const km_data *data, const km_load_params *params,
+                            km_error *err) {
     cpu_tiles *tiles = &engine->filter->tiles;
     int64_t d = engine->base.d;
     int threads = cpu_threads_for(engine, engine->blocks_count);
@@ -370,9 +381,12 @@ done:
 
 // Life --------------------------------------------------------------------------------------------------------
 
-static km_status scratch_alloc(thread_state *thread, int64_t k, int64_t pitch, int64_t real_bytes, km_error *err) {
-    int64_t lists = (2 * BOXES + 2) * k * (int64_t)sizeof(int32_t), rows = k * pitch * (int64_t)sizeof(double);
-    int64_t scores = k * (BOXES + 1) * real_bytes, bytes = rows + k * (int64_t)sizeof(uint64_t) + scores + lists + k;
+static km_status scratch_alloc(thread_state *thread, int64_t k, int64_t pitch, int64_t real_bytes,
+                               km_error *err) {
+    int64_t lists = (2 * BOXES + 2) * k * (int64_t)sizeof(int32_t),
+            rows = k * pitch * (int64_t)sizeof(double);
+    int64_t scores = k * (BOXES + 1) * real_bytes,
+            bytes = rows + k * (int64_t)sizeof(uint64_t) + scores + lists + k;
     uint8_t *memory = thread->memory = calloc(1, (size_t)bytes);
     if (!memory) return km_fail_memory(err, "the lists of the algorithm filter", bytes);
     cpu_filter_scratch *s = &thread->scratch;
@@ -397,11 +411,13 @@ static cpu_filter_kernel kernel_of(const km_plan *plan) {
     return km_cpu_filter_generic[is_double];
 }
 
-km_status km_cpu_filter_create(cpu_engine *engine, const km_data *data, const km_load_params *params, km_error *err) {
+km_status km_cpu_filter_create(cpu_engine *engine, const km_data *data, const km_load_params *params,
+                               km_error *err) {
     const km_plan *plan = engine->base.plan;
     if (engine->base.n > UINT32_MAX) {
         if (plan->algorithm_fixed)
-            return km_fail(err, KM_ERROR_PLAN, "the algorithm filter takes at most %lld points; take lloyd or auto",
+            return km_fail(err, KM_ERROR_PLAN,
+                           "the algorithm filter takes at most %lld points; take lloyd or auto",
                            (long long)UINT32_MAX);
         engine->counters.algorithm = KM_ALGORITHM_LLOYD;
         return KM_OK;
@@ -449,8 +465,9 @@ void km_cpu_filter_block(cpu_engine *engine, int64_t block, km_cpu_slot *list, i
     int64_t first = block * SUPERS_OF_BLOCK;
     for (int64_t s = 0; s < count; s++) {
         km_cpu_slot *slot = &list[s];
-        uint8_t *labels = engine->wants_labels ? (uint8_t *)slot->labels - block * KM_BLOCK_POINTS * slot->labels_bytes
-                                               : NULL;
+        uint8_t *labels = engine->wants_labels
+                              ? (uint8_t *)slot->labels - block * KM_BLOCK_POINTS * slot->labels_bytes
+                              : NULL;
         cpu_filter_work work = {.tiles = &filter->tiles,
                                 .first_super = first,
                                 .supers_count = cpu_min(SUPERS_OF_BLOCK, filter->tiles.supers_count - first),
@@ -502,8 +519,8 @@ static void active_counts(const cpu_engine *engine, int64_t *clusters, int64_t *
 }
 
 static void give_up(cpu_engine *engine, double part) {
-    km_log_line(engine->log, KM_LOG_INFO, "filter: dropped, its work is %.2f of lloyd's, and pays below %.2f", part,
-                pays_below);
+    km_log_line(engine->log, KM_LOG_INFO, "filter: dropped, its work is %.2f of lloyd's, and pays below %.2f",
+                part, pays_below);
     km_cpu_filter_destroy(engine);
     engine->counters.algorithm = KM_ALGORITHM_LLOYD;
     for (int64_t s = 0; s < engine->base.slots_count; s++) engine->slots[s].mode = KM_CPU_FIRST;
@@ -517,7 +534,8 @@ void km_cpu_filter_collect(cpu_engine *engine) {
     engine->counters.points_skipped += members * engine->base.n - sum.split_points;
     double part = work_of(&sum) / ((double)clusters * (double)engine->base.n);
     // Counted changes need the labels of the pass before, which lie in another order: then there is no way back.
-    if (part > pays_below && !engine->base.plan->algorithm_fixed && !engine->wants_labels) give_up(engine, part);
+    if (part > pays_below && !engine->base.plan->algorithm_fixed && !engine->wants_labels)
+        give_up(engine, part);
 }
 
 km_status km_cpu_filter_probe(cpu_engine *engine, km_error *err) {

@@ -31,7 +31,7 @@ static inline void filter_insert(int32_t *list, int32_t count, int32_t j) {
 typedef struct cpu_tiles {
     int64_t n, d, pitch;
     int64_t tiles_count, supers_count;
-    void *points;              // reals: value f of point i of a tile lies at [f * TILE_POINTS + i], zeros behind the last
+    void *points; // reals: value f of point i of a tile lies at [f * TILE_POINTS + i], zeros behind the last
     double *weights;           // in the same order, or NULL
     void *boxes, *super_boxes; // reals
     double *sums, *super_sums; // of each: pitch numbers, as a row of km_cpu_slot's sums
@@ -54,9 +54,9 @@ typedef struct cpu_filter_work {
     const cpu_tiles *tiles;
     int64_t first_super, supers_count;
     int64_t k;
-    const void *table;    // as in km_cpu_slot
-    double *sums;         // k rows; what is found is added
-    void *labels;         // of all points in sorted order, or NULL: not wanted
+    const void *table;                // as in km_cpu_slot
+    double *sums;                     // k rows; what is found is added
+    void *labels;                     // of all points in sorted order, or NULL: not wanted
     int32_t labels_bytes, first_pass; // first_pass: labels hold nothing yet
     cpu_filter_scratch *scratch;
     // Out, added to:

@@ -26,7 +26,8 @@ FILTER_INLINE void NAME(test_boxes)(int32_t *z, int32_t *counts, int32_t *lists,
         for (int64_t c = 0; c < count; c++) {
             const REAL *row = table + list[c] * (d + 1);
             V score = V_SPLAT(row[d]);
-            for (int64_t f = 0; f < d; f++) score = V_FMA(V_LOAD(box + f * BOXES + o), V_SPLAT(row[f]), score);
+            for (int64_t f = 0; f < d; f++)
+                score = V_FMA(V_LOAD(box + f * BOXES + o), V_SPLAT(row[f]), score);
             V_STORE(scores + c * W, score);
             const V place = V_SPLAT((REAL)c);
             V_KEEP(best, index, score, place);
@@ -58,8 +59,8 @@ FILTER_INLINE void NAME(test_boxes)(int32_t *z, int32_t *counts, int32_t *lists,
 }
 
 // Adds a row of sums to cluster j's row of this supertile.
-FILTER_INLINE void NAME(add_row)(cpu_filter_scratch *scratch, int64_t *touched_count, const double *row, int64_t j,
-                                 int64_t pitch) {
+FILTER_INLINE void NAME(add_row)(cpu_filter_scratch *scratch, int64_t *touched_count, const double *row,
+                                 int64_t j, int64_t pitch) {
     double *to = scratch->rows + j * pitch;
     if (!scratch->is_touched[j]) {
         scratch->is_touched[j] = 1;
@@ -71,7 +72,8 @@ FILTER_INLINE void NAME(add_row)(cpu_filter_scratch *scratch, int64_t *touched_c
 }
 
 // The nearest centroid of the list to one point, in double; equal distances go to the lowest index.
-TARGET static int64_t NAME(decide)(const cpu_filter_work *work, const REAL *point, const int32_t *list, int64_t count) {
+TARGET static int64_t NAME(decide)(const cpu_filter_work *work, const REAL *point, const int32_t *list,
+                                   int64_t count) {
     int64_t d = work->tiles->d, best = 0;
     double least = INFINITY;
     for (int64_t c = 0; c < count; c++) {
@@ -90,8 +92,9 @@ TARGET static int64_t NAME(decide)(const cpu_filter_work *work, const REAL *poin
 }
 
 // Which points of a tile each centroid of the list owns; list[0] stands for the origin of the scores.
-FILTER_INLINE void NAME(split_points)(uint64_t *owners, const cpu_filter_work *work, const REAL *points, REAL corner,
-                                      uint64_t valid, const int32_t *list, const int64_t count, const int64_t d) {
+FILTER_INLINE void NAME(split_points)(uint64_t *owners, const cpu_filter_work *work, const REAL *points,
+                                      REAL corner, uint64_t valid, const int32_t *list, const int64_t count,
+                                      const int64_t d) {
     enum { STEP = W * 4 < TILE_POINTS ? 4 : TILE_POINTS / W };
     const REAL *table = (const REAL *)work->table, *origin = table + list[0] * (d + 1);
     REAL best[TILE_POINTS], second[TILE_POINTS], widest = -origin[d];
@@ -176,7 +179,8 @@ TARGET static void NAME(label_range)(cpu_filter_work *work, int64_t first, int64
 
 // Looks at a tile point by point.
 FILTER_INLINE void NAME(split_tile)(cpu_filter_work *work, int64_t *touched_count, int64_t tile, REAL corner,
-                                    const int32_t *list, const int64_t count, const int64_t d, const int64_t pitch) {
+                                    const int32_t *list, const int64_t count, const int64_t d,
+                                    const int64_t pitch) {
     const cpu_tiles *tiles = work->tiles;
     cpu_filter_scratch *scratch = work->scratch;
     const REAL *points = (const REAL *)tiles->points + tile * TILE_POINTS * d;
@@ -212,8 +216,8 @@ FILTER_INLINE void NAME(split_tile)(cpu_filter_work *work, int64_t *touched_coun
 }
 
 // A supertile that several centroids can reach.
-FILTER_INLINE void NAME(split_super)(cpu_filter_work *work, int64_t super, const int32_t *list, const int64_t count,
-                                     const int64_t d, const int64_t pitch) {
+FILTER_INLINE void NAME(split_super)(cpu_filter_work *work, int64_t super, const int32_t *list,
+                                     const int64_t count, const int64_t d, const int64_t pitch) {
     const cpu_tiles *tiles = work->tiles;
     cpu_filter_scratch *scratch = work->scratch;
     const REAL *box = (const REAL *)tiles->boxes + super * filter_box_values(d);
@@ -275,11 +279,22 @@ FILTER_INLINE void NAME(walk)(cpu_filter_work *work, const int64_t d) {
 
 TARGET static void NAME(filter)(cpu_filter_work *work) {
     switch (work->tiles->d) {
-    case 2: NAME(walk)(work, 2); break;
-    case 3: NAME(walk)(work, 3); break;
-    case 4: NAME(walk)(work, 4); break;
-    case 8: NAME(walk)(work, 8); break;
-    case 16: NAME(walk)(work, 16); break;
-    default: NAME(walk)(work, work->tiles->d);
+    case 2:
+        NAME(walk)(work, 2);
+        break;
+    case 3:
+        NAME(walk)(work, 3);
+        break;
+    case 4:
+        NAME(walk)(work, 4);
+        break;
+    case 8:
+        NAME(walk)(work, 8);
+        break;
+    case 16:
+        NAME(walk)(work, 16);
+        break;
+    default:
+        NAME(walk)(work, work->tiles->d);
     }
 }

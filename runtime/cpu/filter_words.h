@@ -103,8 +103,7 @@ typedef int64_t NAME(ints) __attribute__((vector_size(16)));
 #else
 typedef int32_t NAME(ints) __attribute__((vector_size(16)));
 #define V_SPLAT(value) ((V){value, value, value, value})
-#define WORDS_BITS(mask)                                                                                     \
-    ((uint64_t)(((mask)[0] & 1) | ((mask)[1] & 2) | ((mask)[2] & 4) | ((mask)[3] & 8)))
+#define WORDS_BITS(mask) ((uint64_t)(((mask)[0] & 1) | ((mask)[1] & 2) | ((mask)[2] & 4) | ((mask)[3] & 8)))
 #endif
 #define V_LOAD(from) (*(const NAME(vec_anywhere) *)(const void *)(from))
 #define V_STORE(to, x) *(NAME(vec_anywhere) *)(void *)(to) = x

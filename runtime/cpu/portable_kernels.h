@@ -165,10 +165,9 @@ static inline __attribute__((always_inline)) void NAME(finish_body)(const km_cpu
             int64_t count = cpu_min(CHUNK, here - start), at = base + start;
             NAME(finish_nearest)
             (finish->labels + at, finish->squares + at, second, finish, points + start, count);
-            if (finish->sums)
-                NAME(finish_sums)
-                (finish, finish->labels + at, finish->squares + at, second,
-                 finish->weights ? finish->weights + at : NULL, count);
+            if (finish->sums) NAME(finish_sums)
+            (finish, finish->labels + at, finish->squares + at, second,
+             finish->weights ? finish->weights + at : NULL, count);
         }
     }
 }
