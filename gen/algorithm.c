@@ -4,20 +4,56 @@
 
 #include <stdio.h>
 
-enum { FILTER_FEATURES_MAX = 64, FILTER_CLUSTERS_MAX = 4096 };
+enum {
+    FILTER_FEATURES_MAX = 64, // of the kernels
+    FILTER_CLUSTERS_MAX = 4096,
+    FILTER_FEATURES_AUTO = 16, // up to these it may pay
+    FILTER_CLUSTERS_AUTO = 256,
+    FILTER_POINTS_MIN = 32768
+};
 
 const char *km_algorithm_name(km_algorithm algorithm) {
     static const char *const names[KM_ALGORITHM_COUNT] = {"auto", "lloyd", "filter", "hamerly", "elkan"};
     return (unsigned)algorithm < KM_ALGORITHM_COUNT ? names[algorithm] : "none";
 }
 
-static void choose_by_rule(km_plan *plan) {
-    plan->algorithm = KM_ALGORITHM_LLOYD;
-    snprintf(plan->algorithm_reason, sizeof plan->algorithm_reason, "every point against every centroid");
-}
-
 static int64_t clusters_max(const km_plan *plan) {
     return plan->spec.clusters[plan->spec.clusters_count - 1];
+}
+
+// Nanoseconds of one thread to sort a point: some, and some for each feature.
+static const double sort_ns = 60, sort_feature_ns = 15;
+// Updates that a member takes until it converges, where nothing is known about the data.
+static const double updates_typical = 20;
+
+// Filter where the sort costs less than half of what lloyd's passes take: a probe of the data decides in the end.
+static void choose_by_rule(km_plan *plan) {
+    int64_t d = plan->spec.features, n = plan->points;
+    char *reason = plan->algorithm_reason;
+    size_t size = sizeof plan->algorithm_reason;
+    plan->algorithm = KM_ALGORITHM_LLOYD;
+    if (plan->spec.target.kind == KM_TARGET_CUDA) {
+        snprintf(reason, size, "the only one on CUDA");
+        return;
+    }
+    if (d > FILTER_FEATURES_AUTO || clusters_max(plan) > FILTER_CLUSTERS_AUTO) {
+        snprintf(reason, size, "filter pays up to %d features and K = %d", FILTER_FEATURES_AUTO,
+                 FILTER_CLUSTERS_AUTO);
+        return;
+    }
+    if (n < FILTER_POINTS_MIN) {
+        snprintf(reason, size,
+                 n ? "filter pays from %d points on"
+                   : "filter pays from %d points on; how many there are is not known",
+                 FILTER_POINTS_MIN);
+        return;
+    }
+    double threads = (double)plan->facts.units, sort = (sort_ns + sort_feature_ns * (double)d) / threads;
+    double lloyd = plan->estimates[plan->design].total_ns * updates_typical * (double)plan->spec.restarts;
+    int pays = sort < 0.5 * lloyd;
+    if (pays) plan->algorithm = KM_ALGORITHM_FILTER;
+    snprintf(reason, size, "sorting takes about %.3g ns a point, lloyd's passes %.3g%s", sort, lloyd,
+             pays ? "; a probe of the data may go back to lloyd" : "");
 }
 
 static km_status check(const km_plan *plan, km_error *err) {

@@ -333,6 +333,33 @@ START_TEST(threads) {
 }
 END_TEST
 
+// The planner's own choice: filter where a probe says that it pays, else lloyd; the result is the same either way.
+START_TEST(automatic) {
+    for (int u = 0; u < 2; u++) {
+        ref_data points =
+            u ? ref_uniform(50021, 12, 5, KM_FLOAT32) : ref_blobs(50021, 2, 9, 0.5, 5, KM_FLOAT32);
+        job j = {.clusters = "4..9", .iterations_max = 6};
+        km_result *lloyd = fit(&points, &j, KM_ALGORITHM_LLOYD),
+                  *chosen = fit(&points, &j, KM_ALGORITHM_AUTO);
+        ck_assert_int_eq(chosen->plan.algorithm, KM_ALGORITHM_FILTER);
+        ck_assert_int_eq(chosen->plan.algorithm_fixed, 0);
+        ck_assert_int_eq(chosen->counters.algorithm, u ? KM_ALGORITHM_LLOYD : KM_ALGORITHM_FILTER);
+        ck_assert_int_eq(chosen->passes, lloyd->passes);
+        for (int64_t m = 0; m < lloyd->models_count; m++)
+            ck_assert_double_eq_tol(chosen->models[m].inertia, lloyd->models[m].inertia,
+                                    1e-6 * lloyd->models[m].inertia);
+        km_result_destroy(&lloyd);
+        km_result_destroy(&chosen);
+        ref_data_free(&points);
+    }
+    ref_data few = ref_blobs(500, 2, 5, 0.5, 5, KM_FLOAT32);
+    km_result *small = fit(&few, &(job){.clusters = "4..9"}, KM_ALGORITHM_AUTO);
+    ck_assert_int_eq(small->plan.algorithm, KM_ALGORITHM_LLOYD);
+    km_result_destroy(&small);
+    ref_data_free(&few);
+}
+END_TEST
+
 // What cannot be had is refused in words.
 START_TEST(refusals) {
     km_error err = {{0}};
@@ -391,6 +418,7 @@ int main(void) {
     EACH(near_ties);
     EACH(threads);
 #undef EACH
+    tcase_add_test(tcase, automatic);
     tcase_add_test(tcase, refusals);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);

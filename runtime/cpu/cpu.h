@@ -120,7 +120,7 @@ km_status km_cpu_seed_plusplus(km_engine *base, int64_t *indices, int64_t first_
 km_status km_cpu_finish_members(km_engine *base, km_finish_member *members, int64_t count, km_error *err);
 km_status km_cpu_relocate(km_engine *base, int64_t slot_index, int64_t *moved, km_error *err);
 
-// The algorithm filter (filter.c). Sorts the loaded points and makes the boxes; `params` has centre and factor.
+// The algorithm filter (filter.c). Sorts the loaded points; `params` has centre and factor.
 km_status km_cpu_filter_create(cpu_engine *engine, const km_data *data, const km_load_params *params, km_error *err);
 void km_cpu_filter_destroy(cpu_engine *engine);
 // One block of the sorted points for the listed slots, as km_cpu_kernels.pass does it.
@@ -128,7 +128,8 @@ void km_cpu_filter_block(cpu_engine *engine, int64_t block, km_cpu_slot *list, i
 // After a pass: its counts join the engine's. Where the planner chose the filter and its work is more than lloyd's, it
 // is destroyed: the next pass is lloyd's first.
 void km_cpu_filter_collect(cpu_engine *engine);
-// Before the first pass: boxes of a sample of blocks are tested, and the filter is destroyed where it will not pay.
+// Before the first pass: fills the tiles; where the planner chose the filter, first a sample of them, whose boxes are
+// tested against the members' centroids, and the filter is destroyed where it will not pay.
 km_status km_cpu_filter_probe(cpu_engine *engine, km_error *err);
 int64_t km_cpu_filter_bytes(const km_plan *plan, int64_t n);
 

@@ -17,11 +17,12 @@ enum {
     SAMPLE = 2048, // points that say where the quantiles are
     CELLS = 1024,  // of a feature's range: each has one code
     SUPERS_OF_BLOCK = KM_BLOCK_POINTS / SUPER_POINTS,
-    PROBE_STEP = 8 // one group of supertiles in so many is probed
+    PROBE_STEP = 8, // one group of supertiles in so many is probed
+    AHEAD = 12      // points that are fetched ahead while tiles are filled
 };
 
-// What a pair costs beside one of lloyd's: measured in instructions with 16 lanes (docs/algorithms.md).
-static const double box_pair_cost = 6, point_pair_cost = 2.5, split_point_cost = 3;
+// What a pair costs beside one of lloyd's, and a point of a tile that is split: fitted to the times of docs/algorithms.md.
+static const double box_pair_cost = 4, point_pair_cost = 1.5, split_point_cost = 3;
 // The filter stays as long as its work is less than this part of lloyd's.
 static const double pays_below = 0.7;
 
@@ -30,14 +31,6 @@ typedef struct thread_state {
     int64_t box_pairs, point_pairs, split_points;
     void *memory;
 } thread_state;
-
-typedef struct cpu_filter {
-    cpu_tiles tiles;
-    cpu_filter_kernel kernel;
-    thread_state *threads;
-    int64_t threads_count;
-    int32_t is_probed;
-} cpu_filter;
 
 // Sorting -----------------------------------------------------------------------------------------------------
 
@@ -193,6 +186,7 @@ static void sorter_free(sorter *s) {
     free(s->counts);
     km_cpu_free(s->keys);
     km_cpu_free(s->other);
+    *s = (sorter){.bits = 0};
 }
 
 // The points' order, in the low halves of s->keys.
@@ -218,10 +212,30 @@ static km_status sort_points(sorter *s, const cpu_engine *engine, km_error *err)
 // engine's groups. Both give the same values.
 typedef struct rows_source {
     const cpu_engine *engine;
-    const float *rows32;
+    const float *rows32; // the data outlive the engine
     const double *rows64;
-    const double *centre, *factor;
+    double *centre, *factor; // d each
 } rows_source;
+
+typedef struct cpu_filter {
+    cpu_tiles tiles;
+    cpu_filter_kernel kernel;
+    thread_state *threads;
+    int64_t threads_count;
+    sorter sort; // until all tiles are filled
+    rows_source from;
+    int32_t is_probed; // and all tiles are filled
+} cpu_filter;
+
+// The row that will be read some points later.
+static void row_fetch(const rows_source *from, int64_t point) {
+    int64_t d = from->engine->base.d;
+    const char *row = from->rows32   ? (const char *)(from->rows32 + point * d)
+                      : from->rows64 ? (const char *)(from->rows64 + point * d)
+                                     : NULL;
+    int64_t bytes = d * (from->rows32 ? 4 : 8);
+    for (int64_t at = 0; row && at < bytes; at += 64) __builtin_prefetch(row + at);
+}
 
 static void row_read(double *out, const rows_source *from, int64_t point) {
     int64_t d = from->engine->base.d;
@@ -283,6 +297,8 @@ static void tile_fill(const tile_maker *make, int64_t tile, double *row, double 
     for (int64_t i = 0; i < here; i++) {
         int64_t point = (int64_t)(uint32_t)make->keys[first + i];
         double weight = make->from->engine->weights ? make->from->engine->weights[point] : 1.0;
+        if (first + i + AHEAD < tiles->n)
+            row_fetch(make->from, (int64_t)(uint32_t)make->keys[first + i + AHEAD]);
         row_read(row, make->from, point);
         if (make->real_bytes == 4) {
             float *to = (float *)tiles->points + first * d + i;
@@ -345,38 +361,44 @@ static km_status tiles_alloc(cpu_tiles *tiles, const cpu_engine *engine, km_erro
                           km_cpu_filter_bytes(engine->base.plan, n));
 }
 
-static km_status tiles_make(cpu_engine *engine, const km_data *data, const km_load_params *params,
-                            km_error *err) {
-    cpu_tiles *tiles = &engine->filter->tiles;
-    int64_t d = engine->base.d;
-    int threads = cpu_threads_for(engine, engine->blocks_count);
-    rows_source from = {.engine = engine,
-                        .rows32 = (const float *)km_data_base(data, KM_FLOAT32),
-                        .rows64 = (const double *)km_data_base(data, KM_FLOAT64),
-                        .centre = params->centre,
-                        .factor = params->factor};
-    sorter sort;
+// Fills the groups of BOXES supertiles whose number is a multiple of `step`, or (the rest) is none.
+static km_status tiles_fill(cpu_engine *engine, int64_t step, int rest, km_error *err) {
+    cpu_filter *filter = engine->filter;
+    cpu_tiles *tiles = &filter->tiles;
+    int64_t d = engine->base.d, groups = (tiles->supers_count + BOXES - 1) / BOXES;
+    int threads = cpu_threads_for(engine, groups);
     double *rows = malloc((size_t)(threads * 3 * d) * sizeof *rows);
-    km_status status = rows ? KM_OK : km_fail_memory(err, "rows of points", threads * 3 * d * 8);
-    if (status == KM_OK) status = tiles_alloc(tiles, engine, err);
-    if (status != KM_OK) {
-        free(rows);
-        return status;
-    }
-    KM_TRY_GOTO(sort_points(&sort, engine, err));
-    tile_maker make = {tiles, &from, sort.keys, engine->real_bytes};
-#pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
-    for (int64_t super = 0; super < tiles->supers_count; super++) {
+    if (!rows) return km_fail_memory(err, "rows of points", threads * 3 * d * 8);
+    tile_maker make = {tiles, &filter->from, filter->sort.keys, engine->real_bytes};
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
+    for (int64_t group = 0; group < groups; group++) {
+        if ((group % step == 0) == rest) continue;
         double *row = rows + omp_get_thread_num() * 3 * d;
-        int64_t end = cpu_min((super + 1) * TILES_OF_SUPER, tiles->tiles_count);
-        for (int64_t tile = super * TILES_OF_SUPER; tile < end; tile++)
-            tile_fill(&make, tile, row, row + d, row + 2 * d);
-        super_fill(&make, super, row + d, row + 2 * d);
+        int64_t supers = cpu_min((group + 1) * BOXES, tiles->supers_count);
+        for (int64_t super = group * BOXES; super < supers; super++) {
+            int64_t end = cpu_min((super + 1) * TILES_OF_SUPER, tiles->tiles_count);
+            for (int64_t tile = super * TILES_OF_SUPER; tile < end; tile++)
+                tile_fill(&make, tile, row, row + d, row + 2 * d);
+            super_fill(&make, super, row + d, row + 2 * d);
+        }
     }
-done:
-    sorter_free(&sort);
     free(rows);
-    return status;
+    return KM_OK;
+}
+
+static km_status source_make(cpu_engine *engine, const km_data *data, const km_load_params *params,
+                             km_error *err) {
+    int64_t d = engine->base.d;
+    double *columns = malloc((size_t)(2 * d) * sizeof *columns);
+    if (!columns) return km_fail_memory(err, "centre and factor", 2 * d * 8);
+    memcpy(columns, params->centre, (size_t)d * sizeof *columns);
+    memcpy(columns + d, params->factor, (size_t)d * sizeof *columns);
+    engine->filter->from = (rows_source){.engine = engine,
+                                         .rows32 = (const float *)km_data_base(data, KM_FLOAT32),
+                                         .rows64 = (const double *)km_data_base(data, KM_FLOAT64),
+                                         .centre = columns,
+                                         .factor = columns + d};
+    return KM_OK;
 }
 
 // Life --------------------------------------------------------------------------------------------------------
@@ -431,7 +453,9 @@ km_status km_cpu_filter_create(cpu_engine *engine, const km_data *data, const km
     int64_t k = plan->spec.clusters[plan->spec.clusters_count - 1];
     for (int64_t t = 0; t < engine->threads; t++)
         KM_TRY(scratch_alloc(&filter->threads[t], k, engine->pitch, engine->real_bytes, err));
-    return tiles_make(engine, data, params, err);
+    KM_TRY(source_make(engine, data, params, err));
+    KM_TRY(tiles_alloc(&filter->tiles, engine, err));
+    return sort_points(&filter->sort, engine, err);
 }
 
 void km_cpu_filter_destroy(cpu_engine *engine) {
@@ -439,6 +463,8 @@ void km_cpu_filter_destroy(cpu_engine *engine) {
     if (!filter) return;
     for (int64_t t = 0; filter->threads && t < filter->threads_count; t++) free(filter->threads[t].memory);
     free(filter->threads);
+    sorter_free(&filter->sort);
+    free(filter->from.centre);
     km_cpu_free(filter->tiles.points);
     km_cpu_free(filter->tiles.weights);
     free(filter->tiles.boxes);
@@ -538,13 +564,11 @@ void km_cpu_filter_collect(cpu_engine *engine) {
         give_up(engine, part);
 }
 
-km_status km_cpu_filter_probe(cpu_engine *engine, km_error *err) {
+// The part of lloyd's work that a sample of tiles leaves, as the members stand; < 0: no memory.
+static double probe(cpu_engine *engine) {
     cpu_filter *filter = engine->filter;
-    if (filter->is_probed || engine->base.plan->algorithm_fixed) return KM_OK;
-    filter->is_probed = 1;
-    double *sums = calloc((size_t)(engine->sums_count + 1), sizeof *sums);
-    if (!sums) return km_fail_memory(err, "partial sums", engine->sums_count * 8);
-    double lloyd = 0;
+    double *sums = calloc((size_t)(engine->sums_count + 1), sizeof *sums), lloyd = 0;
+    if (!sums) return -1;
     thread_state *thread = &filter->threads[0];
     for (int64_t first = 0; first < filter->tiles.supers_count; first += PROBE_STEP * BOXES)
         for (int64_t s = 0; s < engine->base.slots_count; s++) {
@@ -565,8 +589,27 @@ km_status km_cpu_filter_probe(cpu_engine *engine, km_error *err) {
         }
     free(sums);
     thread_state sum = take_counts(filter);
-    double part = lloyd > 0 ? work_of(&sum) / lloyd : 0;
-    km_log_line(engine->log, KM_LOG_DEBUG, "filter: a sample of tiles leaves %.2f of lloyd's work", part);
-    if (part > pays_below) give_up(engine, part);
+    engine->counters.distances += sum.box_pairs + sum.point_pairs;
+    return lloyd > 0 ? work_of(&sum) / lloyd : 0;
+}
+
+km_status km_cpu_filter_probe(cpu_engine *engine, km_error *err) {
+    cpu_filter *filter = engine->filter;
+    if (filter->is_probed) return KM_OK;
+    if (engine->base.plan->algorithm_fixed) {
+        KM_TRY(tiles_fill(engine, 1, 0, err));
+    } else {
+        KM_TRY(tiles_fill(engine, PROBE_STEP, 0, err));
+        double part = probe(engine);
+        if (part < 0) return km_fail_memory(err, "partial sums", engine->sums_count * 8);
+        km_log_line(engine->log, KM_LOG_DEBUG, "filter: a sample of tiles leaves %.2f of lloyd's work", part);
+        if (part > pays_below) {
+            give_up(engine, part);
+            return KM_OK;
+        }
+        KM_TRY(tiles_fill(engine, PROBE_STEP, 1, err));
+    }
+    filter->is_probed = 1;
+    sorter_free(&filter->sort);
     return KM_OK;
 }
