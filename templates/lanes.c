@@ -223,31 +223,43 @@ KM_TARGET static double km_lanes_sum(const double *lanes) {
     return sum;
 }
 
-// Sums of the first `count` points of a span, whole vectors: for each cluster, its points by masks.
+KM_TARGET static double km_doubles_total(const km_doubles *x) {
+    double lanes[DOUBLES];
+    KM_D_STORE(lanes, *x);
+    return km_lanes_sum(lanes);
+}
+
+// Sums of the first `count` points of a span, whole vectors: by masks, two clusters at a time so that the additions
+// need not wait for each other. The last of an odd k is beside a cluster that has no points.
 KM_TARGET static void km_span_masked(km_cpu_slot *slot, const km_span_points *span, const int32_t *labels,
-                                     int64_t count) {
-    for (int64_t j = 0; j < slot->k; j++) {
-        double *row = slot->sums + j * PITCH, lanes[DOUBLES];
+                                     int64_t count, int weighted) {
+    for (int64_t j = 0; j < slot->k; j += 2) {
+        //@ for c in pair
         //@ for f in features_list
-        km_doubles sum_$f = KM_D_SPLAT(0);
+        km_doubles sum_$c_$f = KM_D_SPLAT(0);
         //@ end
-        km_doubles counts = KM_D_SPLAT(0), weights = counts;
+        km_doubles counts_$c = KM_D_SPLAT(0), weights_$c = counts_$c;
+        //@ end
         for (int64_t i = 0; i < count; i += DOUBLES) {
-            const km_d_mask mine = KM_D_EQUAL(labels + i, (int)j);
+            //@ for c in pair
+            const km_d_mask mine_$c = KM_D_EQUAL(labels + i, (int)j + $c);
             //@ for f in features_list
-            sum_$f = KM_D_ADD_WHERE(sum_$f, mine, KM_D_LOAD(span->columns + $f * (SPAN * GROUP) + i));
+            sum_$c_$f = KM_D_ADD_WHERE(sum_$c_$f, mine_$c, KM_D_LOAD(span->columns + $f * (SPAN * GROUP) + i));
             //@ end
-            weights = KM_D_ADD_WHERE(weights, mine, KM_D_LOAD(span->weights + i));
-            counts = KM_D_ADD_WHERE(counts, mine, KM_D_LOAD(span->counts + i));
+            counts_$c = KM_D_ADD_WHERE(counts_$c, mine_$c, KM_D_LOAD(span->counts + i));
+            if (weighted) weights_$c = KM_D_ADD_WHERE(weights_$c, mine_$c, KM_D_LOAD(span->weights + i));
+            //@ end
         }
-        //@ for f in features_list
-        KM_D_STORE(lanes, sum_$f);
-        row[$f] += km_lanes_sum(lanes);
+        //@ for c in pair
+        if (j + $c < slot->k) {
+            double *row = slot->sums + (j + $c) * PITCH;
+            //@ for f in features_list
+            row[$f] += km_doubles_total(&sum_$c_$f);
+            //@ end
+            row[D] += km_doubles_total(weighted ? &weights_$c : &counts_$c);
+            row[D + 1] += km_doubles_total(&counts_$c);
+        }
         //@ end
-        KM_D_STORE(lanes, weights);
-        row[D] += km_lanes_sum(lanes);
-        KM_D_STORE(lanes, counts);
-        row[D + 1] += km_lanes_sum(lanes);
     }
 }
 //@ end
@@ -270,7 +282,7 @@ KM_TARGET static void km_span_all(km_cpu_slot *slot, const km_cpu_block *block, 
     int64_t done = 0, count = span->end - span->first;
     //@ if masked
     if (slot->k <= MASKED_K_MAX) done = count / DOUBLES * DOUBLES;
-    if (done) km_span_masked(slot, span, all, done);
+    if (done) km_span_masked(slot, span, all, done, block->weights != NULL);
     //@ end
     for (; done < count; done++) {
         double *to = slot->sums + (int64_t)all[done] * PITCH;

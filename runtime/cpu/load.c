@@ -10,7 +10,7 @@
 // Statistics are gathered from chunks of rows that fit a core's cache, with squares around a value of the chunk, so
 // that no digits are lost whatever the data's offset. Chunks join a block in index order,
 // blocks the whole likewise (the pairwise updating formulae for sums of squares).
-enum { CHUNK_VALUES = 16384, CHUNK_ROWS_MIN = 8, CHUNK_ROWS_MAX = 1024, LANES = 8 };
+enum { CHUNK_VALUES = 4096, CHUNK_ROWS_MIN = 8, CHUNK_ROWS_MAX = 1024, LANES = 8 };
 
 typedef struct loader {
     cpu_engine *engine;

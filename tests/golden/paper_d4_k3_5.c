@@ -452,37 +452,61 @@ KM_TARGET static double km_lanes_sum(const double *lanes) {
     return sum;
 }
 
-// Sums of the first `count` points of a span, whole vectors: for each cluster, its points by masks.
+KM_TARGET static double km_doubles_total(const km_doubles *x) {
+    double lanes[DOUBLES];
+    KM_D_STORE(lanes, *x);
+    return km_lanes_sum(lanes);
+}
+
+// Sums of the first `count` points of a span, whole vectors: by masks, two clusters at a time so that the additions
+// need not wait for each other. The last of an odd k is beside a cluster that has no points.
 KM_TARGET static void km_span_masked(km_cpu_slot *slot, const km_span_points *span, const int32_t *labels,
-                                     int64_t count) {
-    for (int64_t j = 0; j < slot->k; j++) {
-        double *row = slot->sums + j * PITCH, lanes[DOUBLES];
-        km_doubles sum_0 = KM_D_SPLAT(0);
-        km_doubles sum_1 = KM_D_SPLAT(0);
-        km_doubles sum_2 = KM_D_SPLAT(0);
-        km_doubles sum_3 = KM_D_SPLAT(0);
-        km_doubles counts = KM_D_SPLAT(0), weights = counts;
+                                     int64_t count, int weighted) {
+    for (int64_t j = 0; j < slot->k; j += 2) {
+        km_doubles sum_0_0 = KM_D_SPLAT(0);
+        km_doubles sum_0_1 = KM_D_SPLAT(0);
+        km_doubles sum_0_2 = KM_D_SPLAT(0);
+        km_doubles sum_0_3 = KM_D_SPLAT(0);
+        km_doubles counts_0 = KM_D_SPLAT(0), weights_0 = counts_0;
+        km_doubles sum_1_0 = KM_D_SPLAT(0);
+        km_doubles sum_1_1 = KM_D_SPLAT(0);
+        km_doubles sum_1_2 = KM_D_SPLAT(0);
+        km_doubles sum_1_3 = KM_D_SPLAT(0);
+        km_doubles counts_1 = KM_D_SPLAT(0), weights_1 = counts_1;
         for (int64_t i = 0; i < count; i += DOUBLES) {
-            const km_d_mask mine = KM_D_EQUAL(labels + i, (int)j);
-            sum_0 = KM_D_ADD_WHERE(sum_0, mine, KM_D_LOAD(span->columns + 0 * (SPAN * GROUP) + i));
-            sum_1 = KM_D_ADD_WHERE(sum_1, mine, KM_D_LOAD(span->columns + 1 * (SPAN * GROUP) + i));
-            sum_2 = KM_D_ADD_WHERE(sum_2, mine, KM_D_LOAD(span->columns + 2 * (SPAN * GROUP) + i));
-            sum_3 = KM_D_ADD_WHERE(sum_3, mine, KM_D_LOAD(span->columns + 3 * (SPAN * GROUP) + i));
-            weights = KM_D_ADD_WHERE(weights, mine, KM_D_LOAD(span->weights + i));
-            counts = KM_D_ADD_WHERE(counts, mine, KM_D_LOAD(span->counts + i));
+            const km_d_mask mine_0 = KM_D_EQUAL(labels + i, (int)j + 0);
+            sum_0_0 = KM_D_ADD_WHERE(sum_0_0, mine_0, KM_D_LOAD(span->columns + 0 * (SPAN * GROUP) + i));
+            sum_0_1 = KM_D_ADD_WHERE(sum_0_1, mine_0, KM_D_LOAD(span->columns + 1 * (SPAN * GROUP) + i));
+            sum_0_2 = KM_D_ADD_WHERE(sum_0_2, mine_0, KM_D_LOAD(span->columns + 2 * (SPAN * GROUP) + i));
+            sum_0_3 = KM_D_ADD_WHERE(sum_0_3, mine_0, KM_D_LOAD(span->columns + 3 * (SPAN * GROUP) + i));
+            counts_0 = KM_D_ADD_WHERE(counts_0, mine_0, KM_D_LOAD(span->counts + i));
+            if (weighted) weights_0 = KM_D_ADD_WHERE(weights_0, mine_0, KM_D_LOAD(span->weights + i));
+            const km_d_mask mine_1 = KM_D_EQUAL(labels + i, (int)j + 1);
+            sum_1_0 = KM_D_ADD_WHERE(sum_1_0, mine_1, KM_D_LOAD(span->columns + 0 * (SPAN * GROUP) + i));
+            sum_1_1 = KM_D_ADD_WHERE(sum_1_1, mine_1, KM_D_LOAD(span->columns + 1 * (SPAN * GROUP) + i));
+            sum_1_2 = KM_D_ADD_WHERE(sum_1_2, mine_1, KM_D_LOAD(span->columns + 2 * (SPAN * GROUP) + i));
+            sum_1_3 = KM_D_ADD_WHERE(sum_1_3, mine_1, KM_D_LOAD(span->columns + 3 * (SPAN * GROUP) + i));
+            counts_1 = KM_D_ADD_WHERE(counts_1, mine_1, KM_D_LOAD(span->counts + i));
+            if (weighted) weights_1 = KM_D_ADD_WHERE(weights_1, mine_1, KM_D_LOAD(span->weights + i));
         }
-        KM_D_STORE(lanes, sum_0);
-        row[0] += km_lanes_sum(lanes);
-        KM_D_STORE(lanes, sum_1);
-        row[1] += km_lanes_sum(lanes);
-        KM_D_STORE(lanes, sum_2);
-        row[2] += km_lanes_sum(lanes);
-        KM_D_STORE(lanes, sum_3);
-        row[3] += km_lanes_sum(lanes);
-        KM_D_STORE(lanes, weights);
-        row[D] += km_lanes_sum(lanes);
-        KM_D_STORE(lanes, counts);
-        row[D + 1] += km_lanes_sum(lanes);
+        if (j + 0 < slot->k) {
+            double *row = slot->sums + (j + 0) * PITCH;
+            row[0] += km_doubles_total(&sum_0_0);
+            row[1] += km_doubles_total(&sum_0_1);
+            row[2] += km_doubles_total(&sum_0_2);
+            row[3] += km_doubles_total(&sum_0_3);
+            row[D] += km_doubles_total(weighted ? &weights_0 : &counts_0);
+            row[D + 1] += km_doubles_total(&counts_0);
+        }
+        if (j + 1 < slot->k) {
+            double *row = slot->sums + (j + 1) * PITCH;
+            row[0] += km_doubles_total(&sum_1_0);
+            row[1] += km_doubles_total(&sum_1_1);
+            row[2] += km_doubles_total(&sum_1_2);
+            row[3] += km_doubles_total(&sum_1_3);
+            row[D] += km_doubles_total(weighted ? &weights_1 : &counts_1);
+            row[D + 1] += km_doubles_total(&counts_1);
+        }
     }
 }
 
@@ -503,7 +527,7 @@ KM_TARGET static void km_span_all(km_cpu_slot *slot, const km_cpu_block *block, 
     if (!slot->sums) return;
     int64_t done = 0, count = span->end - span->first;
     if (slot->k <= MASKED_K_MAX) done = count / DOUBLES * DOUBLES;
-    if (done) km_span_masked(slot, span, all, done);
+    if (done) km_span_masked(slot, span, all, done, block->weights != NULL);
     for (; done < count; done++) {
         double *to = slot->sums + (int64_t)all[done] * PITCH;
         const double *x = span->rows + done * D;
