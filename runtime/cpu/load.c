@@ -332,7 +332,8 @@ km_status km_cpu_load(km_engine *base, km_data_stats *stats, const km_data *data
     KM_TRY_GOTO(copy_all(&load, stats, params, err));
     engine->total_weight = stats->total_weight;
     engine->total_square = stats->total_square;
-    if (base->plan->algorithm == KM_ALGORITHM_FILTER) status = km_cpu_filter_create(engine, data, params, err);
+    if (base->plan->algorithm == KM_ALGORITHM_FILTER)
+        status = km_cpu_filter_create(engine, data, params, err);
 done:
     free(load.blocks);
     return status;
