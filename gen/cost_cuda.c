@@ -107,7 +107,7 @@ static registers_groups registers_share(const km_plan *plan, int64_t split, int6
     for (int64_t part = 0; part < launches; part++) {
         int64_t code = 0;
         for (int64_t group = part * split; group < (part + 1) * split; group++) {
-            int64_t sums = group ? 0 : d, operations = 8 + (group ? 0 : d), others = 0;
+            int64_t sums = group ? 0 : d, operations = 8 + sums, others = 0;
             for (int64_t i = 0; i < spec->clusters_count; i++) {
                 if (share[i] != group) continue;
                 int64_t k = spec->clusters[i];
@@ -277,17 +277,30 @@ static km_status registers_plan(km_plan *plan, const registers_way *way, km_erro
 
 // shared ----------------------------------------------------------------------------------------------------
 
-// Every point meets every centroid from memory near the core, then is added to its rows: measured about four times
-// the arithmetic of the registers design, and the points are read once for each K, twice.
+// Ranges of points, a warp each: many, while their rows of sums stay small.
+static int64_t shared_ranges(const km_plan *plan) {
+    enum { RANGES_PER_UNIT = 32, ROWS_BYTES_MAX = 64 << 20, POINTS_MIN = 256 };
+    int64_t row_bytes =
+        plan->clusters_sum * (plan->spec.features + 1) * 8 * km_plan_get(plan, "restarts_in_flight");
+    int64_t ranges = plan->facts.units * RANGES_PER_UNIT;
+    if (ranges > ROWS_BYTES_MAX / row_bytes) ranges = ROWS_BYTES_MAX / row_bytes;
+    if (ranges < plan->facts.units) ranges = plan->facts.units;
+    int64_t useful = plan->points ? (plan->points + POINTS_MIN - 1) / POINTS_MIN : ranges;
+    if (ranges > useful) ranges = useful;
+    return ranges < 1 ? 1 : ranges;
+}
+
+// A thread looks for the nearest centroid by the difference form, reading centroids one number at a time; then every
+// point is added to its row, once for each K.
 static void shared_estimate(km_estimate *estimate, const km_plan *plan) {
     int64_t d = plan->spec.features, ks = plan->spec.clusters_count;
     estimate->design = KM_DESIGN_SHARED;
     estimate->feasible = 1;
-    estimate->bytes_per_point = (double)(2 * ks * d * size_of(plan));
-    estimate->operations_per_point = (double)(4 * plan->clusters_sum * (d + 2) + 8 * ks * (d + 1));
+    estimate->bytes_per_point = (double)(2 * ks * (d * size_of(plan) + 2));
+    estimate->operations_per_point = (double)(plan->clusters_sum * (4 * d + 8) + ks * (8 * (d + 1) + 32));
     estimate->memory_ns = estimate->bytes_per_point / plan->facts.bandwidth_gbs;
-    estimate->issue_ns = estimate->operations_per_point / issue_rate(plan);
-    estimate->total_ns = together(estimate->memory_ns, estimate->issue_ns);
+    estimate->issue_ns = 1.5 * estimate->operations_per_point / issue_rate(plan);
+    estimate->total_ns = estimate->memory_ns + estimate->issue_ns; // two kernels, one after the other
     estimate->registers_per_thread = 64;
     int64_t row_bytes = (int64_t)plan->spec.clusters[ks - 1] * (d + 1) * 8;
     estimate->shared_bytes_per_block = row_bytes <= 48 * 1024 ? row_bytes : 0;
@@ -296,8 +309,8 @@ static void shared_estimate(km_estimate *estimate, const km_plan *plan) {
 static km_status shared_plan(km_plan *plan, km_error *err) {
     KM_TRY(set_copies(plan, err));
     KM_TRY(km_plan_set(plan, KM_PARAM_block, 256, err, "threads that look for the nearest centroid"));
-    return km_plan_set(plan, KM_PARAM_grid, plan->facts.units, err,
-                       "ranges of points, each with its own sums");
+    return km_plan_set(plan, KM_PARAM_grid, shared_ranges(plan), err,
+                       "ranges of points, each with its own sums, 64 MiB at most");
 }
 
 // All of it -------------------------------------------------------------------------------------------------

@@ -132,9 +132,19 @@ static km_status emit_registers(km_env *env, const km_plan *plan, km_error *err)
 
 // shared ----------------------------------------------------------------------------------------------------
 
+// A warp's rows of sums stand in shared memory where they fit; small points share a warp.
 static km_status emit_shared(km_env *env, const km_plan *plan) {
+    enum { SHARED_MAX = 48 * 1024 };
+    int64_t d = plan->spec.features, lanes = 2, k_max = plan->spec.clusters[plan->spec.clusters_count - 1];
+    while (lanes < 32 && lanes < d + 1) lanes *= 2;
+    int64_t row_bytes = k_max * (d + 1) * 8, teams = 32 / lanes;
+    while (teams > 1 && teams * row_bytes > SHARED_MAX / 8) teams /= 2;
+    if (teams * lanes < 32) lanes = 32 / teams;
     set_number(env, plan, "block");
     set_number(env, plan, "grid");
+    km_env_set_int(env, "lanes", lanes);
+    km_env_set_int(env, "teams", teams);
+    km_env_set_int(env, "sums_bytes", teams * row_bytes <= SHARED_MAX ? teams * row_bytes : 0);
     for (int64_t i = 0, offset = 0; i < plan->spec.clusters_count; offset += plan->spec.clusters[i++])
         add_k(env, &plan->spec, i, offset);
     return KM_OK;
