@@ -10,7 +10,7 @@
 
 // Sharing the K list ----------------------------------------------------------------------------------------
 
-void km_cuda_share(int32_t *share, const km_spec *spec, int64_t shares) {
+int64_t km_cuda_share(int32_t *share, const km_spec *spec, int64_t shares) {
     int64_t load[KM_CUDA_SHARES_MAX] = {0};
     for (int64_t i = spec->clusters_count - 1; i >= 0; i--) {
         int64_t least = 0;
@@ -19,6 +19,10 @@ void km_cuda_share(int32_t *share, const km_spec *spec, int64_t shares) {
         share[i] = (int32_t)least;
         load[least] += spec->clusters[i] - 1;
     }
+    int64_t least = 0;
+    for (int64_t group = 1; group < shares; group++)
+        if (load[group] < load[least]) least = group;
+    return least;
 }
 
 int64_t km_cuda_sums_of(const km_plan *plan, int64_t k) {
@@ -103,11 +107,11 @@ static registers_groups registers_share(const km_plan *plan, int64_t split, int6
     int64_t d = spec->features;
     registers_groups groups = {0};
     int32_t share[KM_RANGE_MAX];
-    km_cuda_share(share, spec, split * launches);
+    int64_t totals = km_cuda_share(share, spec, split * launches);
     for (int64_t part = 0; part < launches; part++) {
         int64_t code = 0;
         for (int64_t group = part * split; group < (part + 1) * split; group++) {
-            int64_t sums = group ? 0 : d, operations = 8 + sums, others = 0;
+            int64_t sums = group == totals ? d : 0, operations = 8 + sums, others = 0;
             for (int64_t i = 0; i < spec->clusters_count; i++) {
                 if (share[i] != group) continue;
                 int64_t k = spec->clusters[i];
@@ -142,7 +146,7 @@ static int64_t registers_needed(const km_plan *plan, const registers_way *way,
 // the user fixed is believed to fit a little longer than an estimate.
 static int registers_judge(registers_way *way, const km_plan *plan) {
     enum { CODE_MAX = 3000, CODE_CACHED = 1500, SHARED_MAX = 48 * 1024 };
-    enum { MARGIN_FIXED = -24, MARGIN = 6, MARGIN_ELSEWHERE = 20 }; // the count was calibrated on sm_90
+    enum { MARGIN_FIXED = -24, MARGIN = 5, MARGIN_ELSEWHERE = 20 }; // the count was calibrated on sm_90
     int64_t fixed, margin = plan->spec.target.arch == 90 ? MARGIN : MARGIN_ELSEWHERE;
     if (km_plan_fixed(plan, KM_PARAM_points_per_thread, &fixed)) margin = MARGIN_FIXED;
     const km_device_facts *facts = &plan->facts;
@@ -170,6 +174,7 @@ static int registers_judge(registers_way *way, const km_plan *plan) {
     double reads = (double)way->launches * (1 + 0.25 * (double)(way->split - 1));
     way->operations = (double)groups.operations;
     way->memory_ns = reads * (double)(d * size) / facts->bandwidth_gbs;
+    hidden *= 1 + 0.08 * (double)(way->split - 1); // each group loads the points for itself
     way->issue_ns = (double)(groups.operations_max * way->split * way->launches) / issue_rate(plan) * hidden;
     way->total_ns = together(way->memory_ns, way->issue_ns);
     return 1;

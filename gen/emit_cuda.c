@@ -50,7 +50,7 @@ static int64_t coarse_bits(const km_spec *spec) {
 
 // One warp group: its Ks, where their planes and sums lie, and its columns, which start at `column`.
 static int64_t add_group(km_env *part, const km_plan *plan, int64_t group, const int32_t *share,
-                         int64_t column) {
+                         int64_t totals_group, int64_t column) {
     const km_spec *spec = &plan->spec;
     int64_t split = km_plan_get(plan, "split"), columns = 0, plane = 0;
     char text[24];
@@ -69,10 +69,10 @@ static int64_t add_group(km_env *part, const km_plan *plan, int64_t group, const
         km_text_printf(&ks, "%s%d", ks.size ? ", " : "", spec->clusters[i]);
     }
     int64_t totals = columns;
-    if (group == 0) columns += spec->features;
+    if (group == totals_group) columns += spec->features;
     km_env_set_int(item, "index", group % split);
     km_env_set(item, "text", "%s", ks.failed || !ks.size ? "none" : ks.data);
-    km_env_set_flag(item, "totals", group == 0);
+    km_env_set_flag(item, "totals", group == totals_group);
     km_env_set_int(item, "total", totals);
     km_env_set_int(item, "columns", columns);
     km_env_set_int(item, "column", column);
@@ -85,7 +85,7 @@ static km_status emit_registers(km_env *env, const km_plan *plan, km_error *err)
     int64_t split = km_plan_get(plan, "split"), launches = km_plan_get(plan, "launches");
     int32_t *share = malloc((size_t)spec->clusters_count * sizeof *share);
     if (!share) return km_fail_memory(err, "the share of the K list", spec->clusters_count * 4);
-    km_cuda_share(share, spec, split * launches);
+    int64_t totals_group = km_cuda_share(share, spec, split * launches);
 
     static const char *const numbers[] = {"points_per_thread", "block", "grid", "split", "resident"};
     for (int i = 0; i < (int)(sizeof numbers / sizeof *numbers); i++) set_number(env, plan, numbers[i]);
@@ -106,7 +106,7 @@ static km_status emit_registers(km_env *env, const km_plan *plan, km_error *err)
         km_env_set_flag(item, "alone", split == 1);
         km_env_set_int(item, "first", part * split);
         for (int64_t group = part * split; group < (part + 1) * split; group++) {
-            int64_t columns = add_group(item, plan, group, share, column);
+            int64_t columns = add_group(item, plan, group, share, totals_group, column);
             column += columns;
             if (columns > scratch) scratch = columns;
         }
@@ -115,7 +115,7 @@ static km_status emit_registers(km_env *env, const km_plan *plan, km_error *err)
     km_env_set_int(env, "scratch", scratch);
     for (int64_t i = 0, offset = 0; i < spec->clusters_count; offset += spec->clusters[i++]) {
         km_env *k = add_k(env, spec, i, offset);
-        int64_t first = share[i] > 0 ? spec->features : 0; // the totals stand behind the first group's
+        int64_t first = share[i] > totals_group ? spec->features : 0; // totals stand behind their group's own
         for (int64_t j = 0; j < spec->clusters_count; j++)
             if (share[j] < share[i] || (share[j] == share[i] && j < i))
                 first += km_cuda_sums_of(plan, spec->clusters[j]);
@@ -124,7 +124,7 @@ static km_status emit_registers(km_env *env, const km_plan *plan, km_error *err)
     }
     int64_t totals = 0;
     for (int64_t i = 0; i < spec->clusters_count; i++)
-        if (share[i] == 0) totals += km_cuda_sums_of(plan, spec->clusters[i]);
+        if (share[i] <= totals_group) totals += km_cuda_sums_of(plan, spec->clusters[i]);
     km_env_set_int(env, "totals", totals);
     free(share);
     return KM_OK;
@@ -144,6 +144,9 @@ static km_status emit_shared(km_env *env, const km_plan *plan) {
     set_number(env, plan, "grid");
     km_env_set_int(env, "lanes", lanes);
     km_env_set_int(env, "teams", teams);
+    int64_t piece = plan->spec.type == KM_FLOAT64 ? 2 : 4;
+    while (d % piece) piece /= 2;
+    km_env_set_int(env, "piece", piece);
     km_env_set_int(env, "sums_bytes", teams * row_bytes <= SHARED_MAX ? teams * row_bytes : 0);
     for (int64_t i = 0, offset = 0; i < plan->spec.clusters_count; offset += plan->spec.clusters[i++])
         add_k(env, &plan->spec, i, offset);

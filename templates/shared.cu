@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //@ include cuda.h
-//@ need grid block lanes teams sums_bytes
+//@ need grid block lanes teams sums_bytes piece
 // The pass of design `shared`: any d, any K, any type. One thread a point finds the labels of every active slot;
 // then each warp adds the points of its own range to its own rows of sums, in a fixed order, and the rows are added
 // in the order of the ranges.
@@ -11,11 +11,16 @@ enum {
     LANES = $lanes,      // lanes that add one point: a power of two, as many as the point has numbers
     TEAMS = $teams,      // teams of LANES in a warp that add points side by side, each to rows of its own
     SUMS_BYTES = $sums_bytes, // shared memory for the rows of all teams; 0: rows are added in place
+    PIECE = $piece,      // numbers of one load: 16 bytes, or what divides d
     AHEAD = 8            // points that a team reads before it adds them
 };
 constexpr int CHUNK = D <= 32 ? int(D) : 16; // features of a point in registers at a time
 
 typedef unsigned short pass_label;
+
+struct __align__(PIECE * sizeof(km_real)) pass_piece {
+    km_real at[PIECE];
+};
 
 __device__ __forceinline__ double *pass_rows(const km_pass_args &args) {
     return (double *)args.workspace; // [RANGES][COPIES * S][D + 1]
@@ -35,10 +40,15 @@ __device__ __forceinline__ int pass_nearest(Real *lead, const km_real *x, const 
         Real square = 0;
         for (int f = 0; f < D; f += CHUNK)
 #pragma unroll
-            for (int g = 0; g < CHUNK; g++)
+            for (int g = 0; g < CHUNK; g += PIECE)
                 if (f + g < D) {
-                    const Real t = (Real)x[f + g] - (Real)__ldg(centroids + (long long)j * D + f + g);
-                    square = fma(t, t, square);
+                    const pass_piece a = *(const pass_piece *)(x + f + g);
+                    const pass_piece b = *(const pass_piece *)(centroids + (long long)j * D + f + g);
+#pragma unroll
+                    for (int i = 0; i < PIECE; i++) {
+                        const Real t = (Real)a.at[i] - (Real)b.at[i];
+                        square = fma(t, t, square);
+                    }
                 }
         if (j == 0 || square < best) {
             second = j == 0 ? square + square : best;
