@@ -69,8 +69,9 @@ static km_status check(const km_plan *plan, km_error *err) {
                        "the algorithm filter takes at most %d features and K up to %d; take lloyd or auto",
                        FILTER_FEATURES_MAX, FILTER_CLUSTERS_MAX);
     }
-    return km_fail(err, KM_ERROR_PLAN, "the algorithm %s is not built in; take lloyd, filter or auto",
-                   km_algorithm_name(plan->algorithm));
+    if (clusters_max(plan) <= FILTER_CLUSTERS_MAX) return KM_OK;
+    return km_fail(err, KM_ERROR_PLAN, "the algorithm %s takes K up to %d; take lloyd or auto",
+                   km_algorithm_name(plan->algorithm), FILTER_CLUSTERS_MAX);
 }
 
 km_status km_plan_algorithm(km_plan *plan, km_algorithm asked, km_error *err) {

@@ -63,6 +63,7 @@ typedef struct cpu_engine {
     const km_log *log;
     km_counters counters;
     struct cpu_filter *filter; // filter.c; NULL: passes are lloyd's
+    struct cpu_bounds *bounds; // bounds.c; NULL unless the algorithm is hamerly or elkan
     int32_t wants_labels;      // the sweep asks how many labels change
 } cpu_engine;
 
@@ -133,5 +134,14 @@ void km_cpu_filter_collect(cpu_engine *engine);
 // tested against the members' centroids, and the filter is destroyed where it will not pay.
 km_status km_cpu_filter_probe(cpu_engine *engine, km_error *err);
 int64_t km_cpu_filter_bytes(const km_plan *plan, int64_t n);
+
+// The algorithms hamerly and elkan (bounds.c).
+km_status km_cpu_bounds_create(cpu_engine *engine, km_error *err);
+void km_cpu_bounds_destroy(cpu_engine *engine);
+km_status km_cpu_bounds_prepare(cpu_engine *engine, km_error *err); // before each pass
+void km_cpu_bounds_block(cpu_engine *engine, int64_t block,
+                         km_cpu_slot *list);    // all active slots, as ...pass does it
+void km_cpu_bounds_collect(cpu_engine *engine); // after each pass: its counts join the engine's
+int64_t km_cpu_bounds_bytes(const km_plan *plan, int64_t n);
 
 #endif

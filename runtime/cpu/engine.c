@@ -66,6 +66,7 @@ static void engine_destroy(km_engine **base) {
     if (!engine) return;
     for (int64_t s = 0; engine->slots && s < engine->base.slots_count; s++) slot_free(&engine->slots[s]);
     km_cpu_filter_destroy(engine);
+    km_cpu_bounds_destroy(engine);
     free(engine->slots);
     free(engine->sums);
     free(engine->lists);
@@ -140,8 +141,10 @@ static int64_t bytes_planned(const km_plan *plan, int64_t n, int64_t chains_coun
         models += k * ((2 * KM_CPU_PITCH(d) + d) * (int64_t)sizeof(double) + (d + 1) * real);
     }
     if (copies < 1) copies = 1;
-    int64_t sorted = plan->algorithm == KM_ALGORITHM_FILTER ? km_cpu_filter_bytes(plan, n) : 0;
-    return sorted + points * d * real + copies * (points * labels + models) + chains_count * points * real;
+    int64_t skipping = plan->algorithm == KM_ALGORITHM_FILTER ? km_cpu_filter_bytes(plan, n) : 0;
+    if (plan->algorithm == KM_ALGORITHM_HAMERLY || plan->algorithm == KM_ALGORITHM_ELKAN)
+        skipping = km_cpu_bounds_bytes(plan, n);
+    return skipping + points * d * real + copies * (points * labels + models) + chains_count * points * real;
 }
 
 // Slots -------------------------------------------------------------------------------------------------------
@@ -291,6 +294,8 @@ static void pass_block(cpu_engine *engine, int64_t block, km_cpu_slot *list, dou
                          .slots_count = list_active(engine, list, sums, block)};
     if (engine->filter)
         km_cpu_filter_block(engine, block, list, work.slots_count);
+    else if (engine->bounds)
+        km_cpu_bounds_block(engine, block, list);
     else
         engine->kernels.pass(&work);
 }
@@ -324,12 +329,13 @@ static km_status pass_all(cpu_engine *engine, km_error *err) {
         cpu_slot *slot = &engine->slots[s];
         if (!slot_is_active(slot)) continue;
         engine->counters.distances_lloyd += engine->base.n * slot->k;
-        if (!engine->filter) engine->counters.distances += engine->base.n * slot->k;
+        if (!engine->filter && !engine->bounds) engine->counters.distances += engine->base.n * slot->k;
         if (slot->owned) KM_TRY(sums_by_owner(engine, slot, err));
         totals_tidy(engine, slot);
         slot->mode = engine->filter ? KM_CPU_REFRESH : KM_CPU_MOVE;
     }
     if (engine->filter) km_cpu_filter_collect(engine);
+    if (engine->bounds) km_cpu_bounds_collect(engine);
     return KM_OK;
 }
 
@@ -421,6 +427,7 @@ static km_status run(km_engine *base, km_slot_state *states, int64_t *passes, co
         if (!active) break;
         engine->wants_labels = base->plan->track_labels || stop->changes_min > 0;
         if (engine->filter) KM_TRY(km_cpu_filter_probe(engine, err));
+        if (engine->bounds) KM_TRY(km_cpu_bounds_prepare(engine, err));
         KM_TRY(pass_all(engine, err));
         ++*passes;
         for (int64_t s = 0; s < base->slots_count; s++)

@@ -313,9 +313,9 @@ static void tile_fill(const tile_maker *make, int64_t tile, double *row, double 
             sums[f] += weight * row[f];
         }
         sums[d] += weight;
+        sums[d + 1] += weight != 0; // a cluster of weightless points is empty
         if (tiles->weights) tiles->weights[first + i] = weight;
     }
-    sums[d + 1] = (double)here;
     for (int64_t f = 0; f < d; f++)
         for (int64_t i = here; i < TILE_POINTS; i++)
             real_put(tiles->points, first * d + f * TILE_POINTS + i, 0, make->real_bytes);

@@ -146,13 +146,15 @@ FILTER_INLINE void NAME(split_points)(uint64_t *owners, const cpu_filter_work *w
 FILTER_INLINE void NAME(sum_points)(double *row, const REAL *points, const double *weights, uint64_t mine,
                                     const int64_t d, const int64_t pitch) {
     for (int64_t i = 0; i < pitch; i++) row[i] = 0;
-    row[d + 1] = (double)__builtin_popcountll(mine);
-    if (!weights) row[d] = row[d + 1];
+    if (!weights) row[d] = row[d + 1] = (double)__builtin_popcountll(mine);
     for (; mine; mine &= mine - 1) {
         int i = __builtin_ctzll(mine);
         const REAL *point = points + i;
         double weight = weights ? weights[i] : 1.0;
-        if (weights) row[d] += weight;
+        if (weights) {
+            row[d] += weight;
+            row[d + 1] += weight != 0;
+        }
         for (int64_t f = 0; f < d; f++) row[f] += weight * (double)point[f * TILE_POINTS];
     }
 }

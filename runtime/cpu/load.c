@@ -334,6 +334,8 @@ km_status km_cpu_load(km_engine *base, km_data_stats *stats, const km_data *data
     engine->total_square = stats->total_square;
     if (base->plan->algorithm == KM_ALGORITHM_FILTER)
         status = km_cpu_filter_create(engine, data, params, err);
+    if (base->plan->algorithm == KM_ALGORITHM_HAMERLY || base->plan->algorithm == KM_ALGORITHM_ELKAN)
+        status = km_cpu_bounds_create(engine, err);
 done:
     free(load.blocks);
     return status;
