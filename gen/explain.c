@@ -115,6 +115,22 @@ static double label_bytes(const km_spec *spec) {
     return (double)(2 * count - narrow);
 }
 
+// What an algorithm that skips distances keeps.
+static void add_skipping(km_text *out, const km_plan *plan, double value, int64_t copies) {
+    const km_spec *spec = &plan->spec;
+    double d = (double)spec->features, bounds = 0;
+    if (plan->algorithm == KM_ALGORITHM_FILTER) { // sums and boxes of tiles of 64 points, and of 16 tiles
+        double tile = ((d + 4) * 8 + (2 * d + 1) * value) / 64;
+        add_memory(out, plan, "  sorted points, boxes and sums",
+                   d * value + (plan->weighted ? 8 : 0) + 1.0625 * tile);
+        add_memory(out, plan, "  while they are sorted", 16);
+    }
+    for (int64_t i = 0; i < spec->clusters_count; i++)
+        bounds += plan->algorithm == KM_ALGORITHM_ELKAN ? 4.0 * (1 + spec->clusters[i]) : 8.0;
+    if (plan->algorithm == KM_ALGORITHM_HAMERLY || plan->algorithm == KM_ALGORITHM_ELKAN)
+        add_memory(out, plan, "  bounds of distances", bounds * (double)copies);
+}
+
 void km_explain_memory(km_text *out, const km_plan *plan) {
     const km_spec *spec = &plan->spec;
     double value = spec->type == KM_FLOAT64 ? 8 : 4;
@@ -128,6 +144,7 @@ void km_explain_memory(km_text *out, const km_plan *plan) {
     if (keeps_labels) add_memory(out, plan, "  labels between passes", label_bytes(spec) * (double)copies);
     if (plan->design == KM_DESIGN_SHARED)
         add_memory(out, plan, "  labels within a pass", 2 * (double)(copies * spec->clusters_count));
+    add_skipping(out, plan, value, copies);
     add_memory(out, plan, "  seeding, for each restart", value);
     add_memory(out, plan, "  labels of one K, on request", 4);
 }

@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The algorithms beside each other: the table of docs/algorithms.md.
+
+    bench/algorithms.py --build build [--points 100000] [--repeats 5] [--clusters 2..12] [--features 2,4,8,16]
+
+Runs `kmgen fit --json` with each algorithm on clustered and uniform float32 points, interleaved, and prints for each
+shape the median time of loading and sweep (sorting counts) and the part of lloyd's distances that is left. Checks on the
+way that inertia and iterations are lloyd's.
+"""
+import argparse
+import array
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+
+ALGORITHMS = ["lloyd", "filter", "hamerly", "elkan", "auto"]
+
+
+def write_points(path, data, n, d):
+    draw = random.Random(d)
+    if data == "uniform":
+        values = array.array("f", (draw.uniform(-1, 1) for _ in range(n * d)))
+    else:
+        centres = [[draw.uniform(-10, 10) for _ in range(d)] for _ in range(12)]
+        values = array.array("f", (draw.gauss(x, 1) for i in range(n) for x in centres[i % 12]))
+    with open(path, "wb") as stream:
+        values.tofile(stream)
+
+
+def fit(options, path, d, algorithm, cache):
+    command = [os.path.join(options.build, "cli", "kmgen"), "fit", path, "--features", str(d), "--quiet",
+               "--clusters", options.clusters, "--n-init", str(options.restarts), "--max-iter", "10", "--tol", "0",
+               "--threads", str(options.threads), "--target", "cpu", "--set", "design=" + options.design,
+               "--algorithm", algorithm, "--cache-dir", cache, "--json", "-"]
+    done = subprocess.run(command, capture_output=True, check=False, text=True)
+    if done.returncode:
+        sys.exit(done.stderr)
+    return json.loads(done.stdout)
+
+
+def check(result, lloyd):
+    for model, other in zip(result["models"], lloyd["models"]):
+        if abs(model["inertia"] - other["inertia"]) > 1e-4 * other["inertia"]:
+            sys.exit(f"K={model['k']}: inertia {model['inertia']}, lloyd's {other['inertia']}")
+
+
+def shape(options, data, d, folder):
+    path = os.path.join(folder, "points.f32")
+    write_points(path, data, options.points, d)
+    times, left, used = {a: [] for a in ALGORITHMS}, {}, {}
+    for _ in range(options.repeats):
+        results = {a: fit(options, path, d, a, folder) for a in ALGORITHMS}
+        for name, result in results.items():
+            check(result, results["lloyd"])
+            times[name].append(result["timing_ms"]["read"] + result["timing_ms"]["sweep"])
+            left[name] = result["counters"]["distances"] / result["counters"]["distances_lloyd"]
+            used[name] = result["counters"]["algorithm"]
+    cells = [f"{statistics.median(times[a]):.0f} ({left[a]:.2f})" for a in ALGORITHMS]
+    print(f"| {data} | {d} | " + " | ".join(cells) + f" {used['auto']} |", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--points", type=int, default=100000)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--restarts", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--clusters", default="2..12")
+    parser.add_argument("--features", default="2,4,8,16")
+    parser.add_argument("--design", default="lanes")
+    options = parser.parse_args()
+    print(f"{options.points} float32 points, K = {options.clusters}, {options.restarts} restart(s), 10 iterations, "
+          f"{options.threads} thread(s), {options.design}: ms, and the part of lloyd's distances")
+    print("| data | d | " + " | ".join(ALGORITHMS) + " |")
+    print("|---|---|" + "---|" * len(ALGORITHMS))
+    with tempfile.TemporaryDirectory() as folder:
+        for data in ("clustered", "uniform"):
+            for d in options.features.split(","):
+                shape(options, data, int(d), folder)
+
+
+main()
