@@ -184,6 +184,12 @@ static km_type type_of(int i) {
     return i % 2 ? KM_FLOAT32 : KM_FLOAT64;
 }
 
+// On the CPU sums are doubles added in one order, so much comes out exactly. A GPU adds a thread's few points in the
+// plan's own type: there a float32 centroid may be a unit in its last place off.
+static int sums_are_doubles(void) {
+    return strcmp(target, "cuda") != 0;
+}
+
 // Values worked out by hand ---------------------------------------------------------------------------------
 
 static const double square[] = {0, 0, .5, 0, .5, 1, 1, 1};
@@ -400,8 +406,7 @@ START_TEST(clusters_above_n_are_dropped) {
     km_result *result = fit(&j);
     ck_assert_int_eq(result->models_count, 4);
     ck_assert_int_eq(result->models[3].k, 5);
-    REF_NEAR(result->models[3].inertia, 0,
-             type_of(_i) == KM_FLOAT32 ? 1e-13 : 1e-25); // a unit in the last place
+    REF_NEAR(result->models[3].inertia, 0, sums_are_doubles() || type_of(_i) == KM_FLOAT64 ? 1e-25 : 1e-13);
     ck_assert(has_warning(result, "above the number of points"));
     km_result_destroy(&result);
     km_error err = {{0}};
@@ -429,7 +434,7 @@ START_TEST(as_many_clusters_as_points) {
     job j = job_open(ref_uniform(40, 3, 2, type_of(_i)), "1,39,40");
     km_result *result = fit(&j);
     const km_model *all = &result->models[2];
-    REF_NEAR(all->inertia, 0, type_of(_i) == KM_FLOAT32 ? 1e-12 : 1e-25);
+    REF_NEAR(all->inertia, 0, sums_are_doubles() || type_of(_i) == KM_FLOAT64 ? 1e-25 : 1e-12);
     ck_assert_int_eq(all->effective_k, 40);
     for (int c = 0; c < KM_CRITERION_COUNT; c++) // K = n scores nothing
         ck_assert_msg(isnan(all->scores[c]), "%s is %g", km_criterion_name((km_criterion)c), all->scores[c]);
@@ -786,7 +791,7 @@ START_TEST(together_equals_each_alone) {
     km_type type = type_of(_i);
     ref_data points = ref_blobs(4001, 4, 6, 2.5, 15, type);
     if (_i / 2) ref_weigh(&points, 9);
-    job j = job_open(points, "2,3,5,8,12");
+    job j = job_open(points, sums_are_doubles() ? "2..12" : "2,3,5,8,12"); // NVRTC takes seconds for each
     j.spec.restarts = 4;
     km_result *together = fit(&j);
     for (int m = 0; m < together->models_count; m++) {
@@ -797,7 +802,11 @@ START_TEST(together_equals_each_alone) {
         km_result *alone = fit(&j);
         const km_model *a = &together->models[m], *b = alone->models;
         REF_NEAR(a->inertia, b->inertia, accuracy(type) * a->inertia);
-        // Which of several restarts with one optimum wins is a matter of rounding; the same one has the same labels.
+        if (sums_are_doubles()) {
+            ck_assert_int_eq(a->restart, b->restart);
+            ck_assert_int_eq(a->iterations, b->iterations);
+        }
+        // On a GPU, which of several restarts with one optimum wins is a matter of rounding.
         if (a->restart == b->restart) check_same_model(a, b, together, accuracy(type));
         km_result_destroy(&alone);
     }

@@ -3,6 +3,7 @@
 #include "cuda.h"
 #include "../module.h"
 #include <omp.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -329,6 +330,13 @@ static int any_active(km_cuda_engine *engine) {
     return 0;
 }
 
+// A shift that is nothing but rounding. The registers design takes its sums relative to a pivot that may change from
+// one pass to the next, so the same labels can give sums that differ in their last digits: a member whose
+// centroids move no further is at rest, or it might never be.
+static double rest_shift(const km_cuda_engine *engine) {
+    return engine->base.plan->design == KM_DESIGN_REGISTERS ? engine->square_min : 0;
+}
+
 static km_status do_run(km_cuda_engine *engine, km_slot_state *states, int64_t *passes, const km_stop *stop,
                         int64_t passes_max, km_error *err) {
     km_loop *loop = mirror_loop(engine);
@@ -338,7 +346,7 @@ static km_status do_run(km_cuda_engine *engine, km_slot_state *states, int64_t *
     if (passes_max > INT32_MAX) passes_max = INT32_MAX;
     if (passes_max > 0 && any_active(engine)) {
         *loop = (km_loop){.head.passes_max = (int)passes_max,
-                          .shift_max = stop->shift_max,
+                          .shift_max = fmax(stop->shift_max, rest_shift(engine)),
                           .changes_min = stop->changes_min,
                           .iterations_max = stop->iterations_max,
                           .total_square = engine->total_square};
