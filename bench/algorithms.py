@@ -5,8 +5,8 @@
     bench/algorithms.py --build build [--points 100000] [--repeats 5] [--clusters 2..12] [--features 2,4,8,16]
 
 Runs `kmgen fit --json` with each algorithm on clustered and uniform float32 points, interleaved, and prints for each
-shape the median time of loading and sweep (sorting counts) and the part of lloyd's distances that is left. Checks on the
-way that inertia and iterations are lloyd's.
+shape the median time of loading and sweep (sorting counts) and the part of lloyd's distances that is left. Checks on
+the way that inertia and iterations are lloyd's.
 """
 import argparse
 import array

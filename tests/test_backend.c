@@ -309,7 +309,8 @@ static void check_slot(const rig *r, int64_t slot, const km_slot_state *state, c
             double whole = 0;
             for (int64_t o = 0; o < k; o++) whole += e.sizes[o * d + f];
             double thread_sums = variant->design == KM_DESIGN_REGISTERS ? 16 * rounding / 2 * whole : 0;
-            double allowed = thread_sums + e.sums_free[at] + rounding * fabs(after[at]) * weights[j] + 1e-12 * e.sizes[at];
+            double allowed =
+                thread_sums + e.sums_free[at] + rounding * fabs(after[at]) * weights[j] + 1e-12 * e.sizes[at];
             ck_assert_msg(
                 off <= allowed, "n=%lld d=%lld K=%lld cluster %lld feature %lld: sum off by %g, allowed %g",
                 (long long)points->n, (long long)d, (long long)k, (long long)j, (long long)f, off, allowed);

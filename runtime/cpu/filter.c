@@ -21,7 +21,8 @@ enum {
     AHEAD = 12      // points that are fetched ahead while tiles are filled
 };
 
-// What a pair costs beside one of lloyd's, and a point of a tile that is split: fitted to the times of docs/algorithms.md.
+// What a pair costs beside one of lloyd's, and a point of a tile that is split: fitted to the times of
+// docs/algorithms.md.
 static const double box_pair_cost = 4, point_pair_cost = 1.5, split_point_cost = 3;
 // The filter stays as long as its work is less than this part of lloyd's.
 static const double pays_below = 0.7;

@@ -18,13 +18,13 @@
 // points_per_thread                 4  independent work hides latency; about 232 of 255 registers are used
 // block                           256  one block fills a multiprocessor: fewest partial sums
 // grid                            132  132 multiprocessors, filled once by all copies
-// split                             4  so many threads share the sums of the K list
-// launches                          1  one read of the points serves every K
+// split                             1  a thread's registers hold the sums of the whole K list
+// launches                          4  a block's registers do not hold the sums of the whole K list
 // prefetch                          4  the next points are fetched while these are worked on
 // resident                          1  the block is as large as registers allow
 // restarts_in_flight                1  many points: one restart of each K fills the device
 //
-// per point and pass: 32 bytes read, 344 operations
+// per point and pass: 128 bytes read, 344 operations
 // registers per thread: about 232 of 255
 // shared memory per block: 5.1 KiB of 227.0 KiB
 
@@ -173,7 +173,7 @@ __device__ __forceinline__ double km_weight(const double *, long long) {
 enum {
     BLOCK = 256,                            // threads of a block
     GRID = 132,                             // blocks of a launch, for one copy
-    SPLIT = 4,                              // warp groups of a block; each has its own share of the K list
+    SPLIT = 1,                              // warp groups of a block; each has its own share of the K list
     POINTS = 4,                             // points that a thread works on at a time
     RUN = 1,                                // of them, how many lie side by side in memory
     VECTOR = 2,                             // numbers of one 16-byte load
@@ -204,23 +204,23 @@ struct km_points {
 // What the threads of a block share.
 struct km_block {
     km_real planes[PLANES][PLANE];
-    int pivots[KS];
     km_real centroids[S * D];
     double box[2 * D];
+    double scratch[BLOCK / 32][SCRATCH]; // the sums of each warp
+    int pivots[KS];
     unsigned char active[KS];
     int stop;
-    double scratch[BLOCK / 32][SCRATCH]; // the sums of each warp
 };
 
 // The launch that serves each K, and the first of its columns: those of its clusters without the pivot, D sums
 // and the weight each (with weights, then the pivot's weight too).
 __device__ const int km_parts[KS] = {
-    0,
-    0,
-    0,
-    0,
-    0,
-    0,
+    1,
+    2,
+    3,
+    3,
+    2,
+    1,
     0,
 };
 __device__ const int km_columns[KS] = {
@@ -453,7 +453,7 @@ static __device__ __forceinline__ void km_end(km_group_0 &group, const km_pass_a
     km_add_lanes<39>(group.sums, shared.scratch[threadIdx.x / 32]);
 }
 
-// Warp group 1 of km_registers_0: K = 2, 7.
+// Warp group 0 of km_registers_1: K = 2, 7.
 struct km_group_1 {
     km_real sums[35];
     bool active_2;
@@ -485,7 +485,7 @@ static __device__ __forceinline__ void km_end(km_group_1 &group, const km_pass_a
     km_add_lanes<35>(group.sums, shared.scratch[threadIdx.x / 32]);
 }
 
-// Warp group 2 of km_registers_0: K = 3, 6.
+// Warp group 0 of km_registers_2: K = 3, 6.
 struct km_group_2 {
     km_real sums[35];
     bool active_3;
@@ -517,7 +517,7 @@ static __device__ __forceinline__ void km_end(km_group_2 &group, const km_pass_a
     km_add_lanes<35>(group.sums, shared.scratch[threadIdx.x / 32]);
 }
 
-// Warp group 3 of km_registers_0: K = 4, 5.
+// Warp group 0 of km_registers_3: K = 4, 5.
 struct km_group_3 {
     km_real sums[35];
     bool active_4;
@@ -578,17 +578,48 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     km_read(shared, args);
     if (km_is_idle(shared)) return;
     km_make_planes(shared, args, 0);
-    switch (threadIdx.x / THREADS) {
-    case 0: km_walk<km_group_0>(points, args, shared); break;
-    case 1: km_walk<km_group_1>(points, args, shared); break;
-    case 2: km_walk<km_group_2>(points, args, shared); break;
-    case 3: km_walk<km_group_3>(points, args, shared); break;
-    }
+    km_walk<km_group_0>(points, args, shared);
     __syncthreads();
     km_write(args, shared.scratch + 0 * WARPS, 39, 0);
-    km_write(args, shared.scratch + 1 * WARPS, 35, 39);
-    km_write(args, shared.scratch + 2 * WARPS, 35, 74);
-    km_write(args, shared.scratch + 3 * WARPS, 35, 109);
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK, 1)
+    km_registers_1(const __grid_constant__ km_pass_args args) {
+    __shared__ __align__(16) km_block shared;
+    km_points points;
+    if (blockIdx.x < args.n / TILE) km_load(points, args, blockIdx.x); // Under way while the planes are made.
+    km_read(shared, args);
+    if (km_is_idle(shared)) return;
+    km_make_planes(shared, args, 1);
+    km_walk<km_group_1>(points, args, shared);
+    __syncthreads();
+    km_write(args, shared.scratch + 0 * WARPS, 35, 39);
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK, 1)
+    km_registers_2(const __grid_constant__ km_pass_args args) {
+    __shared__ __align__(16) km_block shared;
+    km_points points;
+    if (blockIdx.x < args.n / TILE) km_load(points, args, blockIdx.x); // Under way while the planes are made.
+    km_read(shared, args);
+    if (km_is_idle(shared)) return;
+    km_make_planes(shared, args, 2);
+    km_walk<km_group_2>(points, args, shared);
+    __syncthreads();
+    km_write(args, shared.scratch + 0 * WARPS, 35, 74);
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK, 1)
+    km_registers_3(const __grid_constant__ km_pass_args args) {
+    __shared__ __align__(16) km_block shared;
+    km_points points;
+    if (blockIdx.x < args.n / TILE) km_load(points, args, blockIdx.x); // Under way while the planes are made.
+    km_read(shared, args);
+    if (km_is_idle(shared)) return;
+    km_make_planes(shared, args, 3);
+    km_walk<km_group_3>(points, args, shared);
+    __syncthreads();
+    km_write(args, shared.scratch + 0 * WARPS, 35, 109);
 }
 
 // Adds up the columns of one slot over the blocks and writes its totals; the pivot gets what the others leave.
@@ -623,10 +654,13 @@ extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_cons
 }
 
 extern "C" {
-__device__ km_pass_facts km_pass = {KM_ABI_VERSION, 1 + 1,
+__device__ km_pass_facts km_pass = {KM_ABI_VERSION, 4 + 1,
                                     COPIES * (8LL * COLUMNS * GRID + 4LL * KS), 0};
 __device__ km_pass_launch km_pass_launches[] = {
     {"km_registers_0", KM_STAGE_PASS, GRID, COPIES, BLOCK, 0, 0},
+    {"km_registers_1", KM_STAGE_PASS, GRID, COPIES, BLOCK, 0, 1},
+    {"km_registers_2", KM_STAGE_PASS, GRID, COPIES, BLOCK, 0, 2},
+    {"km_registers_3", KM_STAGE_PASS, GRID, COPIES, BLOCK, 0, 3},
     {"km_reduce", KM_STAGE_PASS, KS, COPIES, REDUCE, 0, 0},
 };
 }

@@ -15,18 +15,18 @@
 // clusters in one pass: 75 for each restart (the sum of the K list)
 //
 // design                    registers  the least time of those estimated
-// points_per_thread                 2  independent work hides latency; about 243 of 255 registers are used
+// points_per_thread                 4  independent work hides latency; about 248 of 255 registers are used
 // block                           256  one block fills a multiprocessor: fewest partial sums
 // grid                            132  132 multiprocessors, filled once by all copies
-// split                             2  so many threads share the sums of the K list
-// launches                          3  a block's registers do not hold the sums of the whole K list
-// prefetch                          2  the next points are fetched while these are worked on
+// split                             1  a thread's registers hold the sums of the whole K list
+// launches                          6  a block's registers do not hold the sums of the whole K list
+// prefetch                          0  the registers serve more points at a time instead
 // resident                          1  the block is as large as registers allow
 // restarts_in_flight                1  many points: one restart of each K fills the device
 //
-// per point and pass: 144 bytes read, 1815 operations
-// registers per thread: about 243 of 255
-// shared memory per block: 17.7 KiB of 227.0 KiB
+// per point and pass: 288 bytes read, 1815 operations
+// registers per thread: about 248 of 255
+// shared memory per block: 16.9 KiB of 227.0 KiB
 
 typedef float km_real;
 typedef unsigned char km_label; // one label of one point, where labels are kept between passes
@@ -179,8 +179,8 @@ __device__ __forceinline__ double km_weight(const double *, long long) {
 enum {
     BLOCK = 256,                            // threads of a block
     GRID = 132,                             // blocks of a launch, for one copy
-    SPLIT = 2,                              // warp groups of a block; each has its own share of the K list
-    POINTS = 2,                             // points that a thread works on at a time
+    SPLIT = 1,                              // warp groups of a block; each has its own share of the K list
+    POINTS = 4,                             // points that a thread works on at a time
     RUN = 1,                                // of them, how many lie side by side in memory
     VECTOR = 4,                             // numbers of one 16-byte load
     THREADS = BLOCK / SPLIT,                // threads of a warp group
@@ -189,8 +189,8 @@ enum {
     PLANE = (D + VECTOR) / VECTOR * VECTOR, // numbers of a plane: D factors and a constant, padded
     PLANES = 65,                            // one for each centroid but the pivots
     COLUMNS = 857,                          // sums that a block leaves
-    TOTALS = 143,                           // the first of those over all points
-    SCRATCH = 155,                          // sums of the largest warp group
+    TOTALS = 273,                           // the first of those over all points
+    SCRATCH = 143,                          // sums of the largest warp group
     REDUCE = 1024,                          // threads of a block of km_reduce
     COARSE_BITS = 9                         // bits of a coordinate such that scores come out exact
 };
@@ -210,26 +210,26 @@ struct km_points {
 // What the threads of a block share.
 struct km_block {
     km_real planes[PLANES][PLANE];
-    int pivots[KS];
     km_real centroids[S * D];
     double box[2 * D];
+    double scratch[BLOCK / 32][SCRATCH]; // the sums of each warp
+    int pivots[KS];
     unsigned char active[KS];
     int stop;
-    double scratch[BLOCK / 32][SCRATCH]; // the sums of each warp
 };
 
 // The launch that serves each K, and the first of its columns: those of its clusters without the pivot, D sums
 // and the weight each (with weights, then the pivot's weight too).
 __device__ const int km_parts[KS] = {
-    1,
-    1,
     2,
-    2,
-    2,
+    3,
+    4,
+    5,
+    5,
+    4,
+    3,
     2,
     1,
-    1,
-    0,
     0,
 };
 __device__ const int km_columns[KS] = {
@@ -241,7 +241,7 @@ __device__ const int km_columns[KS] = {
     623,
     467,
     311,
-    155,
+    143,
     0,
 };
 
@@ -442,7 +442,7 @@ static __device__ void km_make_planes(km_block &shared, const km_pass_args &args
 
 // Warp group 0 of km_registers_0: K = 12.
 struct km_group_0 {
-    km_real sums[155];
+    km_real sums[143];
     bool active_12;
 };
 
@@ -453,9 +453,6 @@ static __device__ __forceinline__ void km_begin(km_group_0 &group, const km_bloc
 
 // The sums over all points, kept by one warp group.
 static __device__ __forceinline__ void km_add_totals(km_group_0 &group, const km_points &points) {
-    KM_UNROLL for (int p = 0; p < POINTS; p++) {
-        KM_UNROLL for (int f = 0; f < D; f++) group.sums[143 + f] += points.x[p][f];
-    }
 }
 
 static __device__ __forceinline__ void km_work(km_group_0 &group, km_points &points, const km_pass_args &args,
@@ -467,12 +464,12 @@ static __device__ __forceinline__ void km_work(km_group_0 &group, km_points &poi
 }
 
 static __device__ __forceinline__ void km_end(km_group_0 &group, const km_pass_args &args, km_block &shared) {
-    km_add_lanes<155>(group.sums, shared.scratch[threadIdx.x / 32]);
+    km_add_lanes<143>(group.sums, shared.scratch[threadIdx.x / 32]);
 }
 
-// Warp group 1 of km_registers_0: K = 11.
+// Warp group 0 of km_registers_1: K = 11.
 struct km_group_1 {
-    km_real sums[130];
+    km_real sums[142];
     bool active_11;
 };
 
@@ -483,6 +480,9 @@ static __device__ __forceinline__ void km_begin(km_group_1 &group, const km_bloc
 
 // The sums over all points, kept by one warp group.
 static __device__ __forceinline__ void km_add_totals(km_group_1 &group, const km_points &points) {
+    KM_UNROLL for (int p = 0; p < POINTS; p++) {
+        KM_UNROLL for (int f = 0; f < D; f++) group.sums[130 + f] += points.x[p][f];
+    }
 }
 
 static __device__ __forceinline__ void km_work(km_group_1 &group, km_points &points, const km_pass_args &args,
@@ -494,10 +494,10 @@ static __device__ __forceinline__ void km_work(km_group_1 &group, km_points &poi
 }
 
 static __device__ __forceinline__ void km_end(km_group_1 &group, const km_pass_args &args, km_block &shared) {
-    km_add_lanes<130>(group.sums, shared.scratch[threadIdx.x / 32]);
+    km_add_lanes<142>(group.sums, shared.scratch[threadIdx.x / 32]);
 }
 
-// Warp group 0 of km_registers_1: K = 3, 10.
+// Warp group 0 of km_registers_2: K = 3, 10.
 struct km_group_2 {
     km_real sums[143];
     bool active_3;
@@ -529,7 +529,7 @@ static __device__ __forceinline__ void km_end(km_group_2 &group, const km_pass_a
     km_add_lanes<143>(group.sums, shared.scratch[threadIdx.x / 32]);
 }
 
-// Warp group 1 of km_registers_1: K = 4, 9.
+// Warp group 0 of km_registers_3: K = 4, 9.
 struct km_group_3 {
     km_real sums[143];
     bool active_4;
@@ -561,7 +561,7 @@ static __device__ __forceinline__ void km_end(km_group_3 &group, const km_pass_a
     km_add_lanes<143>(group.sums, shared.scratch[threadIdx.x / 32]);
 }
 
-// Warp group 0 of km_registers_2: K = 5, 8.
+// Warp group 0 of km_registers_4: K = 5, 8.
 struct km_group_4 {
     km_real sums[143];
     bool active_5;
@@ -593,7 +593,7 @@ static __device__ __forceinline__ void km_end(km_group_4 &group, const km_pass_a
     km_add_lanes<143>(group.sums, shared.scratch[threadIdx.x / 32]);
 }
 
-// Warp group 1 of km_registers_2: K = 6, 7.
+// Warp group 0 of km_registers_5: K = 6, 7.
 struct km_group_5 {
     km_real sums[143];
     bool active_6;
@@ -631,12 +631,10 @@ static __device__ __forceinline__ void km_walk(km_points &points, const km_pass_
     const int whole = (int)(args.n / TILE); // tiles
     GROUP group;
     km_begin(group, shared);
-    km_points next = points;
     for (int tile = blockIdx.x; tile < whole; tile += GRID) {
-        if (tile + GRID < whole) km_load(next, args, tile + GRID);
+        km_load(points, args, tile);
         km_add_totals(group, points);
         km_work(group, points, args, shared, tile);
-        points = next;
     }
     if (whole * (long long)TILE < args.n && whole % GRID == blockIdx.x) {
         km_load_last(points, args, whole);
@@ -650,51 +648,72 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     km_registers_0(const __grid_constant__ km_pass_args args) {
     __shared__ __align__(16) km_block shared;
     km_points points;
-    if (blockIdx.x < args.n / TILE) km_load(points, args, blockIdx.x); // Under way while the planes are made.
     km_read(shared, args);
     if (km_is_idle(shared)) return;
     km_make_planes(shared, args, 0);
-    switch (threadIdx.x / THREADS) {
-    case 0: km_walk<km_group_0>(points, args, shared); break;
-    case 1: km_walk<km_group_1>(points, args, shared); break;
-    }
+    km_walk<km_group_0>(points, args, shared);
     __syncthreads();
-    km_write(args, shared.scratch + 0 * WARPS, 155, 0);
-    km_write(args, shared.scratch + 1 * WARPS, 130, 155);
+    km_write(args, shared.scratch + 0 * WARPS, 143, 0);
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     km_registers_1(const __grid_constant__ km_pass_args args) {
     __shared__ __align__(16) km_block shared;
     km_points points;
-    if (blockIdx.x < args.n / TILE) km_load(points, args, blockIdx.x); // Under way while the planes are made.
     km_read(shared, args);
     if (km_is_idle(shared)) return;
     km_make_planes(shared, args, 1);
-    switch (threadIdx.x / THREADS) {
-    case 0: km_walk<km_group_2>(points, args, shared); break;
-    case 1: km_walk<km_group_3>(points, args, shared); break;
-    }
+    km_walk<km_group_1>(points, args, shared);
     __syncthreads();
-    km_write(args, shared.scratch + 0 * WARPS, 143, 285);
-    km_write(args, shared.scratch + 1 * WARPS, 143, 428);
+    km_write(args, shared.scratch + 0 * WARPS, 142, 143);
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     km_registers_2(const __grid_constant__ km_pass_args args) {
     __shared__ __align__(16) km_block shared;
     km_points points;
-    if (blockIdx.x < args.n / TILE) km_load(points, args, blockIdx.x); // Under way while the planes are made.
     km_read(shared, args);
     if (km_is_idle(shared)) return;
     km_make_planes(shared, args, 2);
-    switch (threadIdx.x / THREADS) {
-    case 0: km_walk<km_group_4>(points, args, shared); break;
-    case 1: km_walk<km_group_5>(points, args, shared); break;
-    }
+    km_walk<km_group_2>(points, args, shared);
+    __syncthreads();
+    km_write(args, shared.scratch + 0 * WARPS, 143, 285);
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK, 1)
+    km_registers_3(const __grid_constant__ km_pass_args args) {
+    __shared__ __align__(16) km_block shared;
+    km_points points;
+    km_read(shared, args);
+    if (km_is_idle(shared)) return;
+    km_make_planes(shared, args, 3);
+    km_walk<km_group_3>(points, args, shared);
+    __syncthreads();
+    km_write(args, shared.scratch + 0 * WARPS, 143, 428);
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK, 1)
+    km_registers_4(const __grid_constant__ km_pass_args args) {
+    __shared__ __align__(16) km_block shared;
+    km_points points;
+    km_read(shared, args);
+    if (km_is_idle(shared)) return;
+    km_make_planes(shared, args, 4);
+    km_walk<km_group_4>(points, args, shared);
     __syncthreads();
     km_write(args, shared.scratch + 0 * WARPS, 143, 571);
-    km_write(args, shared.scratch + 1 * WARPS, 143, 714);
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK, 1)
+    km_registers_5(const __grid_constant__ km_pass_args args) {
+    __shared__ __align__(16) km_block shared;
+    km_points points;
+    km_read(shared, args);
+    if (km_is_idle(shared)) return;
+    km_make_planes(shared, args, 5);
+    km_walk<km_group_5>(points, args, shared);
+    __syncthreads();
+    km_write(args, shared.scratch + 0 * WARPS, 143, 714);
 }
 
 // Adds up the columns of one slot over the blocks and writes its totals; the pivot gets what the others leave.
@@ -729,12 +748,15 @@ extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_cons
 }
 
 extern "C" {
-__device__ km_pass_facts km_pass = {KM_ABI_VERSION, 3 + 1,
+__device__ km_pass_facts km_pass = {KM_ABI_VERSION, 6 + 1,
                                     COPIES * (8LL * COLUMNS * GRID + 4LL * KS), 0};
 __device__ km_pass_launch km_pass_launches[] = {
     {"km_registers_0", KM_STAGE_PASS, GRID, COPIES, BLOCK, 0, 0},
     {"km_registers_1", KM_STAGE_PASS, GRID, COPIES, BLOCK, 0, 1},
     {"km_registers_2", KM_STAGE_PASS, GRID, COPIES, BLOCK, 0, 2},
+    {"km_registers_3", KM_STAGE_PASS, GRID, COPIES, BLOCK, 0, 3},
+    {"km_registers_4", KM_STAGE_PASS, GRID, COPIES, BLOCK, 0, 4},
+    {"km_registers_5", KM_STAGE_PASS, GRID, COPIES, BLOCK, 0, 5},
     {"km_reduce", KM_STAGE_PASS, KS, COPIES, REDUCE, 0, 0},
 };
 }

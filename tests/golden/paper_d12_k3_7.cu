@@ -15,18 +15,18 @@
 // clusters in one pass: 25 for each restart (the sum of the K list)
 //
 // design                    registers  the least time of those estimated
-// points_per_thread                 4  independent work hides latency; about 229 of 255 registers are used
+// points_per_thread                 4  independent work hides latency; about 233 of 255 registers are used
 // block                           256  one block fills a multiprocessor: fewest partial sums
 // grid                            132  132 multiprocessors, filled once by all copies
 // split                             1  a thread's registers hold the sums of the whole K list
-// launches                          3  a block's registers do not hold the sums of the whole K list
-// prefetch                          4  the next points are fetched while these are worked on
+// launches                          2  a block's registers do not hold the sums of the whole K list
+// prefetch                          0  the registers serve more points at a time instead
 // resident                          1  the block is as large as registers allow
 // restarts_in_flight                1  many points: one restart of each K fills the device
 //
-// per point and pass: 144 bytes read, 576 operations
-// registers per thread: about 229 of 255
-// shared memory per block: 8.5 KiB of 227.0 KiB
+// per point and pass: 96 bytes read, 568 operations
+// registers per thread: about 233 of 255
+// shared memory per block: 11.7 KiB of 227.0 KiB
 
 typedef float km_real;
 typedef unsigned char km_label; // one label of one point, where labels are kept between passes
@@ -179,8 +179,8 @@ enum {
     PLANE = (D + VECTOR) / VECTOR * VECTOR, // numbers of a plane: D factors and a constant, padded
     PLANES = 20,                            // one for each centroid but the pivots
     COLUMNS = 272,                          // sums that a block leaves
-    TOTALS = 78,                            // the first of those over all points
-    SCRATCH = 91,                           // sums of the largest warp group
+    TOTALS = 260,                           // the first of those over all points
+    SCRATCH = 143,                          // sums of the largest warp group
     REDUCE = 1024,                          // threads of a block of km_reduce
     COARSE_BITS = 9                         // bits of a coordinate such that scores come out exact
 };
@@ -200,29 +200,29 @@ struct km_points {
 // What the threads of a block share.
 struct km_block {
     km_real planes[PLANES][PLANE];
-    int pivots[KS];
     km_real centroids[S * D];
     double box[2 * D];
+    double scratch[BLOCK / 32][SCRATCH]; // the sums of each warp
+    int pivots[KS];
     unsigned char active[KS];
     int stop;
-    double scratch[BLOCK / 32][SCRATCH]; // the sums of each warp
 };
 
 // The launch that serves each K, and the first of its columns: those of its clusters without the pivot, D sums
 // and the weight each (with weights, then the pivot's weight too).
 __device__ const int km_parts[KS] = {
+    0,
+    0,
     1,
-    2,
-    2,
     1,
     0,
 };
 __device__ const int km_columns[KS] = {
-    90,
-    181,
-    220,
-    116,
     0,
+    26,
+    143,
+    195,
+    65,
 };
 
 // The workspace: for each copy and column one number per block, then the pivot of each slot.
@@ -420,98 +420,76 @@ static __device__ void km_make_planes(km_block &shared, const km_pass_args &args
     __syncthreads();
 }
 
-// Warp group 0 of km_registers_0: K = 7.
+// Warp group 0 of km_registers_0: K = 3, 4, 7.
 struct km_group_0 {
-    km_real sums[90];
+    km_real sums[143];
+    bool active_3;
+    bool active_4;
     bool active_7;
 };
 
 static __device__ __forceinline__ void km_begin(km_group_0 &group, const km_block &shared) {
     group = {};
+    group.active_3 = shared.active[0];
+    group.active_4 = shared.active[1];
     group.active_7 = shared.active[4];
 }
 
 // The sums over all points, kept by one warp group.
 static __device__ __forceinline__ void km_add_totals(km_group_0 &group, const km_points &points) {
-    KM_UNROLL for (int p = 0; p < POINTS; p++) {
-        KM_UNROLL for (int f = 0; f < D; f++) group.sums[78 + f] += points.x[p][f];
-    }
 }
 
 static __device__ __forceinline__ void km_work(km_group_0 &group, km_points &points, const km_pass_args &args,
                                                const km_block &shared, int tile) {
     asm volatile("" ::: "memory"); // The planes are read again: there are no registers to keep them in.
+    if (group.active_3) {
+        km_assign<3 - 1>(points, shared.planes + 0, group.sums + 0);
+    }
+    if (group.active_4) {
+        km_assign<4 - 1>(points, shared.planes + 2, group.sums + 26);
+    }
     if (group.active_7) {
-        km_assign<7 - 1>(points, shared.planes + 14, group.sums + 0);
+        km_assign<7 - 1>(points, shared.planes + 14, group.sums + 65);
     }
 }
 
 static __device__ __forceinline__ void km_end(km_group_0 &group, const km_pass_args &args, km_block &shared) {
-    km_add_lanes<90>(group.sums, shared.scratch[threadIdx.x / 32]);
+    km_add_lanes<143>(group.sums, shared.scratch[threadIdx.x / 32]);
 }
 
-// Warp group 0 of km_registers_1: K = 3, 6.
+// Warp group 0 of km_registers_1: K = 5, 6.
 struct km_group_1 {
-    km_real sums[91];
-    bool active_3;
+    km_real sums[129];
+    bool active_5;
     bool active_6;
 };
 
 static __device__ __forceinline__ void km_begin(km_group_1 &group, const km_block &shared) {
     group = {};
-    group.active_3 = shared.active[0];
+    group.active_5 = shared.active[2];
     group.active_6 = shared.active[3];
 }
 
 // The sums over all points, kept by one warp group.
 static __device__ __forceinline__ void km_add_totals(km_group_1 &group, const km_points &points) {
+    KM_UNROLL for (int p = 0; p < POINTS; p++) {
+        KM_UNROLL for (int f = 0; f < D; f++) group.sums[117 + f] += points.x[p][f];
+    }
 }
 
 static __device__ __forceinline__ void km_work(km_group_1 &group, km_points &points, const km_pass_args &args,
                                                const km_block &shared, int tile) {
     asm volatile("" ::: "memory"); // The planes are read again: there are no registers to keep them in.
-    if (group.active_3) {
-        km_assign<3 - 1>(points, shared.planes + 0, group.sums + 0);
+    if (group.active_5) {
+        km_assign<5 - 1>(points, shared.planes + 5, group.sums + 0);
     }
     if (group.active_6) {
-        km_assign<6 - 1>(points, shared.planes + 9, group.sums + 26);
+        km_assign<6 - 1>(points, shared.planes + 9, group.sums + 52);
     }
 }
 
 static __device__ __forceinline__ void km_end(km_group_1 &group, const km_pass_args &args, km_block &shared) {
-    km_add_lanes<91>(group.sums, shared.scratch[threadIdx.x / 32]);
-}
-
-// Warp group 0 of km_registers_2: K = 4, 5.
-struct km_group_2 {
-    km_real sums[91];
-    bool active_4;
-    bool active_5;
-};
-
-static __device__ __forceinline__ void km_begin(km_group_2 &group, const km_block &shared) {
-    group = {};
-    group.active_4 = shared.active[1];
-    group.active_5 = shared.active[2];
-}
-
-// The sums over all points, kept by one warp group.
-static __device__ __forceinline__ void km_add_totals(km_group_2 &group, const km_points &points) {
-}
-
-static __device__ __forceinline__ void km_work(km_group_2 &group, km_points &points, const km_pass_args &args,
-                                               const km_block &shared, int tile) {
-    asm volatile("" ::: "memory"); // The planes are read again: there are no registers to keep them in.
-    if (group.active_4) {
-        km_assign<4 - 1>(points, shared.planes + 2, group.sums + 0);
-    }
-    if (group.active_5) {
-        km_assign<5 - 1>(points, shared.planes + 5, group.sums + 39);
-    }
-}
-
-static __device__ __forceinline__ void km_end(km_group_2 &group, const km_pass_args &args, km_block &shared) {
-    km_add_lanes<91>(group.sums, shared.scratch[threadIdx.x / 32]);
+    km_add_lanes<129>(group.sums, shared.scratch[threadIdx.x / 32]);
 }
 
 // The share of one warp group in a launch: its tiles, with the next one on its way while one is worked on.
@@ -520,12 +498,10 @@ static __device__ __forceinline__ void km_walk(km_points &points, const km_pass_
     const int whole = (int)(args.n / TILE); // tiles
     GROUP group;
     km_begin(group, shared);
-    km_points next = points;
     for (int tile = blockIdx.x; tile < whole; tile += GRID) {
-        if (tile + GRID < whole) km_load(next, args, tile + GRID);
+        km_load(points, args, tile);
         km_add_totals(group, points);
         km_work(group, points, args, shared, tile);
-        points = next;
     }
     if (whole * (long long)TILE < args.n && whole % GRID == blockIdx.x) {
         km_load_last(points, args, whole);
@@ -539,39 +515,24 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     km_registers_0(const __grid_constant__ km_pass_args args) {
     __shared__ __align__(16) km_block shared;
     km_points points;
-    if (blockIdx.x < args.n / TILE) km_load(points, args, blockIdx.x); // Under way while the planes are made.
     km_read(shared, args);
     if (km_is_idle(shared)) return;
     km_make_planes(shared, args, 0);
     km_walk<km_group_0>(points, args, shared);
     __syncthreads();
-    km_write(args, shared.scratch + 0 * WARPS, 90, 0);
+    km_write(args, shared.scratch + 0 * WARPS, 143, 0);
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     km_registers_1(const __grid_constant__ km_pass_args args) {
     __shared__ __align__(16) km_block shared;
     km_points points;
-    if (blockIdx.x < args.n / TILE) km_load(points, args, blockIdx.x); // Under way while the planes are made.
     km_read(shared, args);
     if (km_is_idle(shared)) return;
     km_make_planes(shared, args, 1);
     km_walk<km_group_1>(points, args, shared);
     __syncthreads();
-    km_write(args, shared.scratch + 0 * WARPS, 91, 90);
-}
-
-extern "C" __global__ void __launch_bounds__(BLOCK, 1)
-    km_registers_2(const __grid_constant__ km_pass_args args) {
-    __shared__ __align__(16) km_block shared;
-    km_points points;
-    if (blockIdx.x < args.n / TILE) km_load(points, args, blockIdx.x); // Under way while the planes are made.
-    km_read(shared, args);
-    if (km_is_idle(shared)) return;
-    km_make_planes(shared, args, 2);
-    km_walk<km_group_2>(points, args, shared);
-    __syncthreads();
-    km_write(args, shared.scratch + 0 * WARPS, 91, 181);
+    km_write(args, shared.scratch + 0 * WARPS, 129, 143);
 }
 
 // Adds up the columns of one slot over the blocks and writes its totals; the pivot gets what the others leave.
@@ -606,12 +567,11 @@ extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_cons
 }
 
 extern "C" {
-__device__ km_pass_facts km_pass = {KM_ABI_VERSION, 3 + 1,
+__device__ km_pass_facts km_pass = {KM_ABI_VERSION, 2 + 1,
                                     COPIES * (8LL * COLUMNS * GRID + 4LL * KS), 0};
 __device__ km_pass_launch km_pass_launches[] = {
     {"km_registers_0", KM_STAGE_PASS, GRID, COPIES, BLOCK, 0, 0},
     {"km_registers_1", KM_STAGE_PASS, GRID, COPIES, BLOCK, 0, 1},
-    {"km_registers_2", KM_STAGE_PASS, GRID, COPIES, BLOCK, 0, 2},
     {"km_reduce", KM_STAGE_PASS, KS, COPIES, REDUCE, 0, 0},
 };
 }

@@ -14,14 +14,19 @@
 // points: unknown, taken as many
 // clusters in one pass: 75 for each restart (the sum of the K list)
 //
-// design                       shared  the least time of those estimated
-// block                           256  threads that look for the nearest centroid
-// grid                            132  ranges of points, each with its own sums
+// design                    registers  the least time of those estimated
+// points_per_thread                 1  independent work hides latency; about 235 of 255 registers are used
+// block                           256  one block fills a multiprocessor: fewest partial sums
+// grid                            132  132 multiprocessors, filled once by all copies
+// split                             1  a thread's registers hold the sums of the whole K list
+// launches                          6  a block's registers do not hold the sums of the whole K list
+// prefetch                          0  the registers serve more points at a time instead
+// resident                          1  the block is as large as registers allow
 // restarts_in_flight                1  many points: one restart of each K fills the device
 //
-// per point and pass: 1280 bytes read, 6760 operations
-// registers per thread: about 64 of 255
-// shared memory per block: 1.6 KiB of 227.0 KiB
+// per point and pass: 384 bytes read, 2339 operations
+// registers per thread: about 235 of 255
+// shared memory per block: 21.9 KiB of 227.0 KiB
 
 typedef float km_real;
 typedef unsigned char km_label; // one label of one point, where labels are kept between passes
@@ -160,124 +165,600 @@ __device__ __forceinline__ double km_block_sum(double value) {
 __device__ __forceinline__ double km_weight(const double *, long long) {
     return 1.0;
 }
-// The pass of design `shared`: any d, any K, any type. One thread a point finds the labels of every active slot;
-// then each warp adds the points of its own range to its own rows of sums, in index order, and the rows are added in
-// the order of the ranges.
 
-enum { RANGES = 132, BLOCK = 256 };
-constexpr int SUMS_BYTES = K_MAX * (D + 1) * 8 <= 49152 ? K_MAX * (D + 1) * 8 : 0; // 0: rows are added in place
-constexpr int CHUNK = D <= 32 ? int(D) : 16; // features of a point in registers at a time
+// Design `registers`. A thread holds a few points and the sums of its clusters in registers and walks over the
+// data; everything about the K list is unrolled, so that the loop is one straight line.
+//
+// The score of centroid j is taken against one centroid of the same K, the pivot p:
+//     score_j = x . (c_j - c_p) - (|c_j|^2 - |c_p|^2) / 2,        score_p = 0.
+// The largest score is the nearest centroid. That is K - 1 scores for K centroids, and the pivot's sums need no
+// adding: they are the sums over all points, kept once for every K, less those of the other clusters.
+//
+// At the end the threads of a block are added up in a fixed order and each block leaves one number per sum;
+// km_reduce adds the blocks, in a fixed order too: the same bits every time, and no atomics.
+enum {
+    BLOCK = 256,                            // threads of a block
+    GRID = 132,                             // blocks of a launch, for one copy
+    SPLIT = 1,                              // warp groups of a block; each has its own share of the K list
+    POINTS = 1,                             // points that a thread works on at a time
+    RUN = 1,                                // of them, how many lie side by side in memory
+    VECTOR = 4,                             // numbers of one 16-byte load
+    THREADS = BLOCK / SPLIT,                // threads of a warp group
+    WARPS = THREADS / 32,                   // warps of a warp group
+    TILE = THREADS * POINTS,                // points of one step of a warp group
+    PLANE = (D + VECTOR) / VECTOR * VECTOR, // numbers of a plane: D factors and a constant, padded
+    PLANES = 65,                            // one for each centroid but the pivots
+    COLUMNS = 1121,                         // sums that a block leaves
+    TOTALS = 357,                           // the first of those over all points
+    SCRATCH = 187,                          // sums of the largest warp group
+    REDUCE = 1024,                          // threads of a block of km_reduce
+    COARSE_BITS = 9                         // bits of a coordinate such that scores come out exact
+};
 
-typedef unsigned short pass_label;
+#define KM_UNROLL _Pragma("unroll")
 
-__device__ __forceinline__ double *pass_rows(const km_pass_args &args) {
-    return (double *)args.workspace; // [RANGES][COPIES * S][D + 1]
+struct __align__(16) km_vector {
+    km_real at[VECTOR];
+};
+
+// The points that a thread works on.
+struct km_points {
+    km_real x[POINTS][D];
+    km_real weight[POINTS]; // 0 for padding
+};
+
+// What the threads of a block share.
+struct km_block {
+    km_real planes[PLANES][PLANE];
+    km_real centroids[S * D];
+    double box[2 * D];
+    double scratch[BLOCK / 32][SCRATCH]; // the sums of each warp
+    int pivots[KS];
+    unsigned char active[KS];
+    int stop;
+};
+
+// The launch that serves each K, and the first of its columns: those of its clusters without the pivot, D sums
+// and the weight each (with weights, then the pivot's weight too).
+__device__ const int km_parts[KS] = {
+    2,
+    3,
+    4,
+    5,
+    5,
+    4,
+    3,
+    2,
+    1,
+    0,
+};
+__device__ const int km_columns[KS] = {
+    373,
+    560,
+    747,
+    934,
+    1019,
+    815,
+    611,
+    407,
+    187,
+    0,
+};
+
+// The workspace: for each copy and column one number per block, then the pivot of each slot.
+static __device__ __forceinline__ double *km_column(const km_pass_args &args, int column) {
+    return (double *)args.workspace + ((long long)blockIdx.y * COLUMNS + column) * GRID;
 }
 
-__device__ __forceinline__ pass_label *pass_labels(const km_pass_args &args, int slot) {
-    return (pass_label *)(pass_rows(args) + (long long)RANGES * COPIES * S * (D + 1)) + slot * args.n;
+static __device__ __forceinline__ int *km_pivots(const km_pass_args &args) {
+    return (int *)((double *)args.workspace + (long long)COPIES * COLUMNS * GRID) + blockIdx.y * KS;
 }
 
-// Nearest of k centroids by the difference form in arithmetic of type Real; ties to the lowest index. *lead is how much
-// nearer it is than the next, as a share of that one's distance.
-template <typename Real>
-__device__ __forceinline__ int pass_nearest(Real *lead, const km_real *x, const km_real *centroids, int k) {
-    Real best = 0, second = 0;
-    int label = 0;
-    for (int j = 0; j < k; j++) {
-        Real square = 0;
-        for (int f = 0; f < D; f += CHUNK)
-#pragma unroll
-            for (int g = 0; g < CHUNK; g++)
-                if (f + g < D) {
-                    const Real t = (Real)x[f + g] - (Real)__ldg(centroids + (long long)j * D + f + g);
-                    square = fma(t, t, square);
-                }
-        if (j == 0 || square < best) {
-            second = j == 0 ? square + square : best;
-            best = square;
-            label = j;
-        } else if (j == 1 || square < second) {
-            second = square;
+// Point r of the thread lies so far behind its first.
+static __device__ __forceinline__ constexpr int km_step(int r) {
+    return r / RUN * RUN * THREADS + r % RUN;
+}
+
+// Loads RUN points that lie side by side.
+static __device__ __forceinline__ void km_load_run(km_points &points, const km_pass_args &args, long long point,
+                                                   int r) {
+    const km_vector *from = (const km_vector *)((const km_real *)args.points + point * D);
+    KM_UNROLL for (int v = 0; v < RUN * D / VECTOR; v++) {
+        const km_vector numbers = from[v];
+        KM_UNROLL for (int i = 0; i < VECTOR; i++)
+            points.x[r + (v * VECTOR + i) / D][(v * VECTOR + i) % D] = numbers.at[i];
+    }
+    KM_UNROLL for (int i = 0; i < RUN; i++) points.weight[r + i] = 1;
+}
+
+// Loads the thread's points of a tile.
+static __device__ __forceinline__ void km_load(km_points &points, const km_pass_args &args, int tile) {
+    const long long first = (long long)tile * TILE + threadIdx.x % THREADS * RUN;
+    KM_UNROLL for (int r = 0; r < POINTS; r += RUN) km_load_run(points, args, first + km_step(r), r);
+}
+
+// Loads the thread's points of the last tile when it is not a whole one: those past the end come from the padding
+// rows, which are zero.
+static __device__ __forceinline__ void km_load_last(km_points &points, const km_pass_args &args, int tile) {
+    const long long first = (long long)tile * TILE + threadIdx.x % THREADS * RUN;
+    const long long end = (args.n + RUN - 1) / RUN * RUN;
+    KM_UNROLL for (int r = 0; r < POINTS; r += RUN)
+        km_load_run(points, args, first + km_step(r) < end ? first + km_step(r) : end, r);
+    KM_UNROLL for (int p = 0; p < POINTS; p++) points.weight[p] = first + km_step(p) < args.n ? 1 : 0;
+}
+
+// Adds a point to D sums and a weight, where `found` holds.
+static __device__ __forceinline__ void km_add(km_real *sums, const km_points &points, int p, bool found) {
+    // Predicated by hand, as compilers branch around long bodies.
+    KM_UNROLL for (int f = 0; f < D; f++)
+        asm("{ .reg .pred found; setp.ne.s32 found, %2, 0; @found add.f32 %0, %0, %1; }"
+            : "+f"(sums[f])
+            : "f"(points.x[p][f]), "r"((int)found));
+    asm("{ .reg .pred found; setp.ne.s32 found, %2, 0; @found add.f32 %0, %0, %1; }"
+        : "+f"(sums[D])
+        : "f"(points.weight[p]), "r"((int)found));
+}
+
+// One K with OTHERS centroids beside the pivot: scores, the nearest centroid, and the sums.
+template <int OTHERS>
+static __device__ __forceinline__ void km_assign(km_points &points, const km_real (*planes)[PLANE], km_real *sums) {
+    km_real score[POINTS][OTHERS];
+    KM_UNROLL for (int j = 0; j < OTHERS; j++) {
+        KM_UNROLL for (int p = 0; p < POINTS; p++) {
+            score[p][j] = planes[j][D];
+            KM_UNROLL for (int f = 0; f < D; f++)
+                score[p][j] = fma(points.x[p][f], planes[j][f], score[p][j]);
         }
     }
-    *lead = (second - best) / (second > 0 ? second : 1);
-    return label;
-}
-
-// What float32 cannot tell apart for sure is decided in double.
-constexpr float SURE_LEAD = (D + 4) * 1.1920929e-7f;
-
-__device__ __noinline__ int pass_decide(const km_real *x, const km_real *centroids, int k) {
-    double lead;
-    return pass_nearest<double>(&lead, x, centroids, k);
-}
-
-extern "C" __global__ void __launch_bounds__(BLOCK) km_shared_labels(const __grid_constant__ km_pass_args args) {
-    if (args.control->stop) return;
-    const int slot = blockIdx.y;
-    if (!args.active[slot]) return;
-    const int k_index = slot % KS;
-    const km_real *centroids =
-        (const km_real *)args.centroids + ((long long)(slot / KS) * S + km_offsets[k_index]) * D;
-    pass_label *labels = pass_labels(args, slot);
-    for (long long i = blockIdx.x * (long long)BLOCK + threadIdx.x; i < args.n; i += (long long)gridDim.x * BLOCK) {
-        const km_real *x = (const km_real *)args.points + i * D;
-        km_real lead;
-        int label = pass_nearest<float>(&lead, x, centroids, km_ks[k_index]);
-        if (!(lead > SURE_LEAD)) label = pass_decide(x, centroids, km_ks[k_index]);
-        labels[i] = (pass_label)label;
+    KM_UNROLL for (int p = 0; p < POINTS; p++) {
+        km_real best = 0;
+        KM_UNROLL for (int j = 0; j < OTHERS; j++) best = fmaxf(best, score[p][j]);
+        bool open = true; // No centroid so far has the best score: ties go to the lowest number.
+        KM_UNROLL for (int j = 0; j < OTHERS; j++) {
+            const bool found = open & (score[p][j] == best);
+            open = open & (score[p][j] != best);
+            km_add(sums + j * (D + 1), points, p, found);
+        }
     }
 }
 
-// One warp a (range, slot): lanes take features, points come one after the other.
-extern "C" __global__ void __launch_bounds__(32) km_shared_sums(const __grid_constant__ km_pass_args args) {
-    extern __shared__ double shared_rows[];
-    if (args.control->stop) return;
-    const int slot = blockIdx.y, lane = threadIdx.x;
-    if (!args.active[slot]) return;
-    const int k_index = slot % KS, numbers = km_ks[k_index] * (D + 1);
-    const long long row = (long long)(slot / KS) * S + km_offsets[k_index];
-    double *out = pass_rows(args) + (blockIdx.x * (long long)COPIES * S + row) * (D + 1);
-    double *sums = SUMS_BYTES ? shared_rows : out;
-    for (int at = lane; at < numbers; at += 32) sums[at] = 0.0;
-    __syncwarp();
-    const long long length = (args.n + RANGES - 1) / RANGES, first = blockIdx.x * length;
-    const long long end = first + length < args.n ? first + length : args.n;
-    const pass_label *labels = pass_labels(args, slot);
-    const km_real *points = (const km_real *)args.points;
-#pragma unroll 4
-    for (long long i = first; i < end; i++) {
-        double *to = sums + labels[i] * (long long)(D + 1);
-        const double weight = 1.0;
-        // A lane always meets the same features of a row, so its own order of adding is the points' order.
-        for (int f = lane; f <= D; f += 32) to[f] += f < D ? weight * points[i * D + f] : weight;
+// One step of km_add_lanes: of 2 x WIDTH numbers, the lane and the one WIDTH away keep one half each.
+template <int WIDTH> static __device__ __forceinline__ void km_halve(km_real *numbers) {
+    const bool upper = threadIdx.x & WIDTH;
+    KM_UNROLL for (int i = 0; i < WIDTH; i++) {
+        const km_real kept = upper ? numbers[i + WIDTH] : numbers[i];
+        const km_real given = upper ? numbers[i] : numbers[i + WIDTH];
+        numbers[i] = kept + __shfl_xor_sync(0xffffffff, given, WIDTH);
     }
-    __syncwarp();
-    if (SUMS_BYTES)
-        for (int at = lane; at < numbers; at += 32) out[at] = sums[at];
 }
 
-extern "C" __global__ void __launch_bounds__(256) km_shared_reduce(const __grid_constant__ km_pass_args args) {
-    if (args.control->stop) return;
-    const long long numbers = (long long)COPIES * S * (D + 1);
-    const long long at = blockIdx.x * 256ll + threadIdx.x;
-    if (at >= numbers) return;
-    const double *rows = pass_rows(args);
-    double sum = 0.0;
-#pragma unroll 8
-    for (int range = 0; range < RANGES; range++) sum += rows[range * numbers + at];
-    args.totals[at] = sum;
+// Adds up COUNT sums over the lanes of a warp, 32 of them at a time: lane l is left with sum l.
+template <int COUNT> static __device__ __forceinline__ void km_add_lanes(const km_real *sums, double *out) {
+    const int lane = threadIdx.x % 32;
+    KM_UNROLL for (int first = 0; first < COUNT; first += 32) {
+        km_real numbers[32];
+        KM_UNROLL for (int i = 0; i < 32; i++) numbers[i] = first + i < COUNT ? sums[first + i] : 0;
+        km_halve<16>(numbers);
+        km_halve<8>(numbers);
+        km_halve<4>(numbers);
+        km_halve<2>(numbers);
+        km_halve<1>(numbers);
+        if (first + lane < COUNT) out[first + lane] = numbers[0];
+    }
+}
+
+// Adds up the sums of a warp group's warps and leaves them as the block's share of its columns.
+static __device__ __forceinline__ void km_write(const km_pass_args &args, const double (*scratch)[SCRATCH],
+                                                int columns, int first_column) {
+    for (int c = threadIdx.x; c < columns; c += BLOCK) {
+        double sum = 0;
+        for (int warp = 0; warp < WARPS; warp++) sum += scratch[warp][c];
+        km_column(args, first_column + c)[blockIdx.x] = sum;
+    }
+}
+
+// Whether the centroids and the corners of the data's box are multiples of a grid on which scores come out exact.
+static __device__ bool km_is_coarse(const double *box, const km_real *c, int count) {
+    const int lane = threadIdx.x % 32;
+    int largest = -1100; // exponent
+    for (int i = lane; i < 2 * D; i += 32) {
+        int exponent;
+        frexp(box[i], &exponent);
+        largest = box[i] != 0 && exponent > largest ? exponent : largest;
+    }
+    for (int width = 16; width > 0; width /= 2) largest = max(largest, __shfl_xor_sync(0xffffffff, largest, width));
+    const double scale = ldexp(1.0, COARSE_BITS - largest);
+    bool coarse = true;
+    for (int i = lane; i < 2 * D; i += 32) coarse = coarse & (rint(box[i] * scale) == box[i] * scale);
+    for (int i = lane; i < count; i += 32) coarse = coarse & (rint(c[i] * scale) == c[i] * scale);
+    return __all_sync(0xffffffff, coarse);
+}
+
+// The centroid with the smallest norm: a pivot far away would cost the scores of the others their last digits. Where
+// scores come out exact the last centroid will do as well, and keeps ties in order.
+static __device__ int km_find_pivot(const double *box, const km_real *c, int k) {
+    if (km_is_coarse(box, c, k * D)) return k - 1;
+    double smallest = 1e308;
+    int pivot = 0;
+    for (int j = threadIdx.x % 32; j < k; j += 32) {
+        double square = 0;
+        for (int f = 0; f < D; f++) square = fma((double)c[j * D + f], (double)c[j * D + f], square);
+        pivot = square < smallest ? j : pivot;
+        smallest = square < smallest ? square : smallest;
+    }
+    for (int width = 16; width > 0; width /= 2) {
+        const double square = __shfl_xor_sync(0xffffffff, smallest, width);
+        const int j = __shfl_xor_sync(0xffffffff, pivot, width);
+        const bool closer = square < smallest || (square == smallest && j < pivot);
+        pivot = closer ? j : pivot;
+        smallest = closer ? square : smallest;
+    }
+    return pivot;
+}
+
+// Reads what a block must know, every warp its share, so that there is one wait for all of it.
+static __device__ __forceinline__ void km_read(km_block &shared, const km_pass_args &args) {
+    const km_real *centroids = (const km_real *)args.centroids + (long long)blockIdx.y * S * D;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (warp == 0) {
+        for (int i = lane; i < KS; i += 32) shared.active[i] = args.active[blockIdx.y * KS + i];
+    } else if (warp == 1) {
+        for (int i = lane; i < 2 * D; i += 32) shared.box[i] = args.box[i];
+    } else if (warp == 2) {
+        if (lane == 0) shared.stop = args.control->stop;
+    } else {
+        for (int i = threadIdx.x - 96; i < S * D; i += BLOCK - 96) shared.centroids[i] = centroids[i];
+    }
+    __syncthreads();
+}
+
+static __device__ __forceinline__ bool km_is_idle(const km_block &shared) {
+    bool active = false;
+    for (int i = 0; i < KS; i++) active = active | shared.active[i];
+    return shared.stop || !active;
+}
+
+// Makes the planes of the launch's Ks, a warp for each.
+static __device__ void km_make_planes(km_block &shared, const km_pass_args &args, int part) {
+    for (int i = (int)threadIdx.x / 32; i < KS; i += BLOCK / 32) {
+        if (km_parts[i] != part) continue;
+        const km_real *c = shared.centroids + km_offsets[i] * D;
+        const int pivot = km_find_pivot(shared.box, c, km_ks[i]);
+        shared.pivots[i] = pivot;
+        if (blockIdx.x == 0) km_pivots(args)[i] = pivot;
+        for (int j = threadIdx.x % 32; j < km_ks[i] - 1; j += 32) {
+            km_real *plane = shared.planes[km_offsets[i] - i + j];
+            double squares = 0; // |c_j|^2 - |c_p|^2
+            for (int f = 0; f < D; f++) {
+                const double a = c[(j + (j >= pivot)) * D + f], b = c[pivot * D + f];
+                plane[f] = (km_real)(a - b);
+                squares = fma(a - b, a + b, squares);
+            }
+            plane[D] = (km_real)(-0.5 * squares);
+        }
+    }
+    __syncthreads();
+}
+
+// Warp group 0 of km_registers_0: K = 12.
+struct km_group_0 {
+    km_real sums[187];
+    bool active_12;
+};
+
+static __device__ __forceinline__ void km_begin(km_group_0 &group, const km_block &shared) {
+    group = {};
+    group.active_12 = shared.active[9];
+}
+
+// The sums over all points, kept by one warp group.
+static __device__ __forceinline__ void km_add_totals(km_group_0 &group, const km_points &points) {
+}
+
+static __device__ __forceinline__ void km_work(km_group_0 &group, km_points &points, const km_pass_args &args,
+                                               const km_block &shared, int tile) {
+    asm volatile("" ::: "memory"); // The planes are read again: there are no registers to keep them in.
+    if (group.active_12) {
+        km_assign<12 - 1>(points, shared.planes + 54, group.sums + 0);
+    }
+}
+
+static __device__ __forceinline__ void km_end(km_group_0 &group, const km_pass_args &args, km_block &shared) {
+    km_add_lanes<187>(group.sums, shared.scratch[threadIdx.x / 32]);
+}
+
+// Warp group 0 of km_registers_1: K = 11.
+struct km_group_1 {
+    km_real sums[186];
+    bool active_11;
+};
+
+static __device__ __forceinline__ void km_begin(km_group_1 &group, const km_block &shared) {
+    group = {};
+    group.active_11 = shared.active[8];
+}
+
+// The sums over all points, kept by one warp group.
+static __device__ __forceinline__ void km_add_totals(km_group_1 &group, const km_points &points) {
+    KM_UNROLL for (int p = 0; p < POINTS; p++) {
+        KM_UNROLL for (int f = 0; f < D; f++) group.sums[170 + f] += points.x[p][f];
+    }
+}
+
+static __device__ __forceinline__ void km_work(km_group_1 &group, km_points &points, const km_pass_args &args,
+                                               const km_block &shared, int tile) {
+    asm volatile("" ::: "memory"); // The planes are read again: there are no registers to keep them in.
+    if (group.active_11) {
+        km_assign<11 - 1>(points, shared.planes + 44, group.sums + 0);
+    }
+}
+
+static __device__ __forceinline__ void km_end(km_group_1 &group, const km_pass_args &args, km_block &shared) {
+    km_add_lanes<186>(group.sums, shared.scratch[threadIdx.x / 32]);
+}
+
+// Warp group 0 of km_registers_2: K = 3, 10.
+struct km_group_2 {
+    km_real sums[187];
+    bool active_3;
+    bool active_10;
+};
+
+static __device__ __forceinline__ void km_begin(km_group_2 &group, const km_block &shared) {
+    group = {};
+    group.active_3 = shared.active[0];
+    group.active_10 = shared.active[7];
+}
+
+// The sums over all points, kept by one warp group.
+static __device__ __forceinline__ void km_add_totals(km_group_2 &group, const km_points &points) {
+}
+
+static __device__ __forceinline__ void km_work(km_group_2 &group, km_points &points, const km_pass_args &args,
+                                               const km_block &shared, int tile) {
+    asm volatile("" ::: "memory"); // The planes are read again: there are no registers to keep them in.
+    if (group.active_3) {
+        km_assign<3 - 1>(points, shared.planes + 0, group.sums + 0);
+    }
+    if (group.active_10) {
+        km_assign<10 - 1>(points, shared.planes + 35, group.sums + 34);
+    }
+}
+
+static __device__ __forceinline__ void km_end(km_group_2 &group, const km_pass_args &args, km_block &shared) {
+    km_add_lanes<187>(group.sums, shared.scratch[threadIdx.x / 32]);
+}
+
+// Warp group 0 of km_registers_3: K = 4, 9.
+struct km_group_3 {
+    km_real sums[187];
+    bool active_4;
+    bool active_9;
+};
+
+static __device__ __forceinline__ void km_begin(km_group_3 &group, const km_block &shared) {
+    group = {};
+    group.active_4 = shared.active[1];
+    group.active_9 = shared.active[6];
+}
+
+// The sums over all points, kept by one warp group.
+static __device__ __forceinline__ void km_add_totals(km_group_3 &group, const km_points &points) {
+}
+
+static __device__ __forceinline__ void km_work(km_group_3 &group, km_points &points, const km_pass_args &args,
+                                               const km_block &shared, int tile) {
+    asm volatile("" ::: "memory"); // The planes are read again: there are no registers to keep them in.
+    if (group.active_4) {
+        km_assign<4 - 1>(points, shared.planes + 2, group.sums + 0);
+    }
+    if (group.active_9) {
+        km_assign<9 - 1>(points, shared.planes + 27, group.sums + 51);
+    }
+}
+
+static __device__ __forceinline__ void km_end(km_group_3 &group, const km_pass_args &args, km_block &shared) {
+    km_add_lanes<187>(group.sums, shared.scratch[threadIdx.x / 32]);
+}
+
+// Warp group 0 of km_registers_4: K = 5, 8.
+struct km_group_4 {
+    km_real sums[187];
+    bool active_5;
+    bool active_8;
+};
+
+static __device__ __forceinline__ void km_begin(km_group_4 &group, const km_block &shared) {
+    group = {};
+    group.active_5 = shared.active[2];
+    group.active_8 = shared.active[5];
+}
+
+// The sums over all points, kept by one warp group.
+static __device__ __forceinline__ void km_add_totals(km_group_4 &group, const km_points &points) {
+}
+
+static __device__ __forceinline__ void km_work(km_group_4 &group, km_points &points, const km_pass_args &args,
+                                               const km_block &shared, int tile) {
+    asm volatile("" ::: "memory"); // The planes are read again: there are no registers to keep them in.
+    if (group.active_5) {
+        km_assign<5 - 1>(points, shared.planes + 5, group.sums + 0);
+    }
+    if (group.active_8) {
+        km_assign<8 - 1>(points, shared.planes + 20, group.sums + 68);
+    }
+}
+
+static __device__ __forceinline__ void km_end(km_group_4 &group, const km_pass_args &args, km_block &shared) {
+    km_add_lanes<187>(group.sums, shared.scratch[threadIdx.x / 32]);
+}
+
+// Warp group 0 of km_registers_5: K = 6, 7.
+struct km_group_5 {
+    km_real sums[187];
+    bool active_6;
+    bool active_7;
+};
+
+static __device__ __forceinline__ void km_begin(km_group_5 &group, const km_block &shared) {
+    group = {};
+    group.active_6 = shared.active[3];
+    group.active_7 = shared.active[4];
+}
+
+// The sums over all points, kept by one warp group.
+static __device__ __forceinline__ void km_add_totals(km_group_5 &group, const km_points &points) {
+}
+
+static __device__ __forceinline__ void km_work(km_group_5 &group, km_points &points, const km_pass_args &args,
+                                               const km_block &shared, int tile) {
+    asm volatile("" ::: "memory"); // The planes are read again: there are no registers to keep them in.
+    if (group.active_6) {
+        km_assign<6 - 1>(points, shared.planes + 9, group.sums + 0);
+    }
+    if (group.active_7) {
+        km_assign<7 - 1>(points, shared.planes + 14, group.sums + 85);
+    }
+}
+
+static __device__ __forceinline__ void km_end(km_group_5 &group, const km_pass_args &args, km_block &shared) {
+    km_add_lanes<187>(group.sums, shared.scratch[threadIdx.x / 32]);
+}
+
+// The share of one warp group in a launch: its tiles, with the next one on its way while one is worked on.
+template <typename GROUP>
+static __device__ __forceinline__ void km_walk(km_points &points, const km_pass_args &args, km_block &shared) {
+    const int whole = (int)(args.n / TILE); // tiles
+    GROUP group;
+    km_begin(group, shared);
+    for (int tile = blockIdx.x; tile < whole; tile += GRID) {
+        km_load(points, args, tile);
+        km_add_totals(group, points);
+        km_work(group, points, args, shared, tile);
+    }
+    if (whole * (long long)TILE < args.n && whole % GRID == blockIdx.x) {
+        km_load_last(points, args, whole);
+        km_add_totals(group, points);
+        km_work(group, points, args, shared, whole);
+    }
+    km_end(group, args, shared);
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK, 1)
+    km_registers_0(const __grid_constant__ km_pass_args args) {
+    __shared__ __align__(16) km_block shared;
+    km_points points;
+    km_read(shared, args);
+    if (km_is_idle(shared)) return;
+    km_make_planes(shared, args, 0);
+    km_walk<km_group_0>(points, args, shared);
+    __syncthreads();
+    km_write(args, shared.scratch + 0 * WARPS, 187, 0);
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK, 1)
+    km_registers_1(const __grid_constant__ km_pass_args args) {
+    __shared__ __align__(16) km_block shared;
+    km_points points;
+    km_read(shared, args);
+    if (km_is_idle(shared)) return;
+    km_make_planes(shared, args, 1);
+    km_walk<km_group_1>(points, args, shared);
+    __syncthreads();
+    km_write(args, shared.scratch + 0 * WARPS, 186, 187);
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK, 1)
+    km_registers_2(const __grid_constant__ km_pass_args args) {
+    __shared__ __align__(16) km_block shared;
+    km_points points;
+    km_read(shared, args);
+    if (km_is_idle(shared)) return;
+    km_make_planes(shared, args, 2);
+    km_walk<km_group_2>(points, args, shared);
+    __syncthreads();
+    km_write(args, shared.scratch + 0 * WARPS, 187, 373);
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK, 1)
+    km_registers_3(const __grid_constant__ km_pass_args args) {
+    __shared__ __align__(16) km_block shared;
+    km_points points;
+    km_read(shared, args);
+    if (km_is_idle(shared)) return;
+    km_make_planes(shared, args, 3);
+    km_walk<km_group_3>(points, args, shared);
+    __syncthreads();
+    km_write(args, shared.scratch + 0 * WARPS, 187, 560);
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK, 1)
+    km_registers_4(const __grid_constant__ km_pass_args args) {
+    __shared__ __align__(16) km_block shared;
+    km_points points;
+    km_read(shared, args);
+    if (km_is_idle(shared)) return;
+    km_make_planes(shared, args, 4);
+    km_walk<km_group_4>(points, args, shared);
+    __syncthreads();
+    km_write(args, shared.scratch + 0 * WARPS, 187, 747);
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK, 1)
+    km_registers_5(const __grid_constant__ km_pass_args args) {
+    __shared__ __align__(16) km_block shared;
+    km_points points;
+    km_read(shared, args);
+    if (km_is_idle(shared)) return;
+    km_make_planes(shared, args, 5);
+    km_walk<km_group_5>(points, args, shared);
+    __syncthreads();
+    km_write(args, shared.scratch + 0 * WARPS, 187, 934);
+}
+
+// Adds up the columns of one slot over the blocks and writes its totals; the pivot gets what the others leave.
+extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_constant__ km_pass_args args) {
+    const int k_index = blockIdx.x, k = km_ks[k_index], warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const bool idle = args.control->stop || !args.active[blockIdx.y * KS + k_index];
+    const int pivot = km_pivots(args)[k_index];
+    __shared__ double sums[K_MAX * (D + 1) + D];
+    const int own = (k - 1) * (D + 1) + WEIGHTED; // columns of this K; those over all points follow
+    for (int c = warp; c < own + D; c += REDUCE / 32) {
+        const double *column = km_column(args, c < own ? km_columns[k_index] + c : TOTALS + c - own);
+        double sum = 0;
+        KM_UNROLL for (int block = lane; block < GRID; block += 32) sum += column[block];
+        for (int width = 16; width > 0; width /= 2) sum += __shfl_xor_sync(0xffffffff, sum, width);
+        if (lane == 0) sums[c] = sum;
+    }
+    __syncthreads();
+    if (idle) return; // only now, so that nothing waits for the answer
+    double *totals = args.totals + ((long long)blockIdx.y * S + km_offsets[k_index]) * (D + 1);
+    for (int i = threadIdx.x; i < k * (D + 1); i += REDUCE) {
+        const int j = i / (D + 1), f = i % (D + 1);
+        if (j != pivot) {
+            totals[i] = sums[(j - (j > pivot)) * (D + 1) + f];
+            continue;
+        }
+        double weight = (double)args.n;
+        for (int other = 0; other < k - 1; other++) weight -= sums[other * (D + 1) + D];
+        double rest = f < D ? sums[own + f] : weight;
+        for (int other = 0; f < D && other < k - 1; other++) rest -= sums[other * (D + 1) + f];
+        totals[i] = weight > 0 ? rest : 0; // What rounding leaves of an empty cluster is nothing.
+    }
 }
 
 extern "C" {
-__device__ km_pass_launch km_pass_launches[3] = {
-    {"km_shared_labels", KM_STAGE_PASS, RANGES, COPIES * KS, BLOCK, 0, 0},
-    {"km_shared_sums", KM_STAGE_PASS, RANGES, COPIES * KS, 32, SUMS_BYTES, 0},
-    {"km_shared_reduce", KM_STAGE_PASS, (COPIES * S * (D + 1) + 255) / 256, 1, 256, 0, 0},
+__device__ km_pass_facts km_pass = {KM_ABI_VERSION, 6 + 1,
+                                    COPIES * (8LL * COLUMNS * GRID + 4LL * KS), 0};
+__device__ km_pass_launch km_pass_launches[] = {
+    {"km_registers_0", KM_STAGE_PASS, GRID, COPIES, BLOCK, 0, 0},
+    {"km_registers_1", KM_STAGE_PASS, GRID, COPIES, BLOCK, 0, 1},
+    {"km_registers_2", KM_STAGE_PASS, GRID, COPIES, BLOCK, 0, 2},
+    {"km_registers_3", KM_STAGE_PASS, GRID, COPIES, BLOCK, 0, 3},
+    {"km_registers_4", KM_STAGE_PASS, GRID, COPIES, BLOCK, 0, 4},
+    {"km_registers_5", KM_STAGE_PASS, GRID, COPIES, BLOCK, 0, 5},
+    {"km_reduce", KM_STAGE_PASS, KS, COPIES, REDUCE, 0, 0},
 };
-__device__ km_pass_facts km_pass = {KM_ABI_VERSION, 3, (long long)RANGES *COPIES *S *(D + 1) * 8,
-                                    2ll * COPIES * KS};
 }
 // Steps around the pass, the same for every design.
 // What the engine and the steps around the pass (templates/steps.cu) agree on; like abi_cuda.h, compiled into the

@@ -16,10 +16,10 @@
 //
 // design                       shared  the least time of those estimated
 // block                           256  threads that look for the nearest centroid
-// grid                            132  ranges of points, each with its own sums
+// grid                           3389  ranges of points, each with its own sums, 64 MiB at most
 // restarts_in_flight                1  many points: one restart of each K fills the device
 //
-// per point and pass: 2560 bytes read, 12840 operations
+// per point and pass: 2600 bytes read, 13160 operations
 // registers per thread: about 64 of 255
 // shared memory per block: 3.1 KiB of 227.0 KiB
 
@@ -161,14 +161,25 @@ __device__ __forceinline__ double km_weight(const double *, long long) {
     return 1.0;
 }
 // The pass of design `shared`: any d, any K, any type. One thread a point finds the labels of every active slot;
-// then each warp adds the points of its own range to its own rows of sums, in index order, and the rows are added in
-// the order of the ranges.
+// then each warp adds the points of its own range to its own rows of sums, in a fixed order, and the rows are added
+// in the order of the ranges.
 
-enum { RANGES = 132, BLOCK = 256 };
-constexpr int SUMS_BYTES = K_MAX * (D + 1) * 8 <= 49152 ? K_MAX * (D + 1) * 8 : 0; // 0: rows are added in place
+enum {
+    RANGES = 3389,
+    BLOCK = 256,
+    LANES = 32,        // lanes that add one point: a power of two, as many as the point has numbers
+    TEAMS = 1,         // teams of LANES in a warp that add points side by side, each to rows of its own
+    SUMS_BYTES = 3168, // shared memory for the rows of all teams; 0: rows are added in place
+    PIECE = 4,         // numbers of one load: 16 bytes, or what divides d
+    AHEAD = 8          // points that a team reads before it adds them
+};
 constexpr int CHUNK = D <= 32 ? int(D) : 16; // features of a point in registers at a time
 
 typedef unsigned short pass_label;
+
+struct __align__(PIECE * sizeof(km_real)) pass_piece {
+    km_real at[PIECE];
+};
 
 __device__ __forceinline__ double *pass_rows(const km_pass_args &args) {
     return (double *)args.workspace; // [RANGES][COPIES * S][D + 1]
@@ -188,10 +199,15 @@ __device__ __forceinline__ int pass_nearest(Real *lead, const km_real *x, const 
         Real square = 0;
         for (int f = 0; f < D; f += CHUNK)
 #pragma unroll
-            for (int g = 0; g < CHUNK; g++)
+            for (int g = 0; g < CHUNK; g += PIECE)
                 if (f + g < D) {
-                    const Real t = (Real)x[f + g] - (Real)__ldg(centroids + (long long)j * D + f + g);
-                    square = fma(t, t, square);
+                    const pass_piece a = *(const pass_piece *)(x + f + g);
+                    const pass_piece b = *(const pass_piece *)(centroids + (long long)j * D + f + g);
+#pragma unroll
+                    for (int i = 0; i < PIECE; i++) {
+                        const Real t = (Real)a.at[i] - (Real)b.at[i];
+                        square = fma(t, t, square);
+                    }
                 }
         if (j == 0 || square < best) {
             second = j == 0 ? square + square : best;
@@ -230,51 +246,66 @@ extern "C" __global__ void __launch_bounds__(BLOCK) km_shared_labels(const __gri
     }
 }
 
-// One warp a (range, slot): lanes take features, points come one after the other.
+// One warp a (range, slot). A lane always meets the same features of a row, so it needs no atomics.
 extern "C" __global__ void __launch_bounds__(32) km_shared_sums(const __grid_constant__ km_pass_args args) {
     extern __shared__ double shared_rows[];
     if (args.control->stop) return;
-    const int slot = blockIdx.y, lane = threadIdx.x;
+    const int slot = blockIdx.y, team = threadIdx.x / LANES, lane = threadIdx.x % LANES;
     if (!args.active[slot]) return;
     const int k_index = slot % KS, numbers = km_ks[k_index] * (D + 1);
     const long long row = (long long)(slot / KS) * S + km_offsets[k_index];
     double *out = pass_rows(args) + (blockIdx.x * (long long)COPIES * S + row) * (D + 1);
-    double *sums = SUMS_BYTES ? shared_rows : out;
-    for (int at = lane; at < numbers; at += 32) sums[at] = 0.0;
+    double *rows = SUMS_BYTES ? shared_rows : out, *sums = rows + team * numbers;
+    for (int at = threadIdx.x; at < TEAMS * numbers; at += 32) rows[at] = 0.0;
     __syncwarp();
     const long long length = (args.n + RANGES - 1) / RANGES, first = blockIdx.x * length;
     const long long end = first + length < args.n ? first + length : args.n;
     const pass_label *labels = pass_labels(args, slot);
     const km_real *points = (const km_real *)args.points;
-#pragma unroll 4
-    for (long long i = first; i < end; i++) {
-        double *to = sums + labels[i] * (long long)(D + 1);
-        const double weight = 1.0;
-        // A lane always meets the same features of a row, so its own order of adding is the points' order.
-        for (int f = lane; f <= D; f += 32) to[f] += f < D ? weight * points[i * D + f] : weight;
+    for (int f = lane; f <= D; f += LANES) {
+        for (long long i = first + team; i < end; i += AHEAD * TEAMS) {
+            double number[AHEAD];
+            int label[AHEAD];
+#pragma unroll
+            for (int a = 0; a < AHEAD; a++) {
+                const long long point = i + a * TEAMS < end ? i + a * TEAMS : i;
+                label[a] = labels[point];
+                const double weight = 1.0;
+                number[a] = f < D ? weight * points[point * D + f] : weight;
+            }
+#pragma unroll
+            for (int a = 0; a < AHEAD; a++)
+                if (i + a * TEAMS < end) sums[(long long)label[a] * (D + 1) + f] += number[a];
+        }
     }
     __syncwarp();
     if (SUMS_BYTES)
-        for (int at = lane; at < numbers; at += 32) out[at] = sums[at];
+        for (int at = threadIdx.x; at < numbers; at += 32) {
+            double sum = rows[at];
+            for (int other = 1; other < TEAMS; other++) sum += rows[other * numbers + at];
+            out[at] = sum;
+        }
 }
 
+// One warp a number: lanes take every 32nd range.
 extern "C" __global__ void __launch_bounds__(256) km_shared_reduce(const __grid_constant__ km_pass_args args) {
     if (args.control->stop) return;
     const long long numbers = (long long)COPIES * S * (D + 1);
-    const long long at = blockIdx.x * 256ll + threadIdx.x;
+    const long long at = blockIdx.x * 8ll + threadIdx.x / 32;
     if (at >= numbers) return;
     const double *rows = pass_rows(args);
     double sum = 0.0;
 #pragma unroll 8
-    for (int range = 0; range < RANGES; range++) sum += rows[range * numbers + at];
-    args.totals[at] = sum;
+    for (int range = threadIdx.x % 32; range < RANGES; range += 32) sum += rows[range * numbers + at];
+    for (int width = 16; width > 0; width /= 2) sum += __shfl_xor_sync(0xffffffff, sum, width);
+    if (threadIdx.x % 32 == 0) args.totals[at] = sum;
 }
 
 extern "C" {
 __device__ km_pass_launch km_pass_launches[3] = {
     {"km_shared_labels", KM_STAGE_PASS, RANGES, COPIES * KS, BLOCK, 0, 0},
     {"km_shared_sums", KM_STAGE_PASS, RANGES, COPIES * KS, 32, SUMS_BYTES, 0},
-    {"km_shared_reduce", KM_STAGE_PASS, (COPIES * S * (D + 1) + 255) / 256, 1, 256, 0, 0},
+    {"km_shared_reduce", KM_STAGE_PASS, (COPIES * S * (D + 1) + 7) / 8, 1, 256, 0, 0},
 };
 __device__ km_pass_facts km_pass = {KM_ABI_VERSION, 3, (long long)RANGES *COPIES *S *(D + 1) * 8,
                                     2ll * COPIES * KS};

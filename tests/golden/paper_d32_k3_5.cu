@@ -18,13 +18,13 @@
 // points_per_thread                 1  independent work hides latency; about 224 of 255 registers are used
 // block                           256  one block fills a multiprocessor: fewest partial sums
 // grid                            132  132 multiprocessors, filled once by all copies
-// split                             2  so many threads share the sums of the K list
-// launches                          1  one read of the points serves every K
+// split                             1  a thread's registers hold the sums of the whole K list
+// launches                          2  a block's registers do not hold the sums of the whole K list
 // prefetch                          0  the registers serve more points at a time instead
 // resident                          1  the block is as large as registers allow
 // restarts_in_flight                1  many points: one restart of each K fills the device
 //
-// per point and pass: 128 bytes read, 651 operations
+// per point and pass: 256 bytes read, 651 operations
 // registers per thread: about 224 of 255
 // shared memory per block: 13.8 KiB of 227.0 KiB
 
@@ -165,7 +165,7 @@ __device__ __forceinline__ double km_weight(const double *, long long) {
 enum {
     BLOCK = 256,                            // threads of a block
     GRID = 132,                             // blocks of a launch, for one copy
-    SPLIT = 2,                              // warp groups of a block; each has its own share of the K list
+    SPLIT = 1,                              // warp groups of a block; each has its own share of the K list
     POINTS = 1,                             // points that a thread works on at a time
     RUN = 1,                                // of them, how many lie side by side in memory
     VECTOR = 4,                             // numbers of one 16-byte load
@@ -196,19 +196,19 @@ struct km_points {
 // What the threads of a block share.
 struct km_block {
     km_real planes[PLANES][PLANE];
-    int pivots[KS];
     km_real centroids[S * D];
     double box[2 * D];
+    double scratch[BLOCK / 32][SCRATCH]; // the sums of each warp
+    int pivots[KS];
     unsigned char active[KS];
     int stop;
-    double scratch[BLOCK / 32][SCRATCH]; // the sums of each warp
 };
 
 // The launch that serves each K, and the first of its columns: those of its clusters without the pivot, D sums
 // and the weight each (with weights, then the pivot's weight too).
 __device__ const int km_parts[KS] = {
-    0,
-    0,
+    1,
+    1,
     0,
 };
 __device__ const int km_columns[KS] = {
@@ -442,7 +442,7 @@ static __device__ __forceinline__ void km_end(km_group_0 &group, const km_pass_a
     km_add_lanes<164>(group.sums, shared.scratch[threadIdx.x / 32]);
 }
 
-// Warp group 1 of km_registers_0: K = 3, 4.
+// Warp group 0 of km_registers_1: K = 3, 4.
 struct km_group_1 {
     km_real sums[165];
     bool active_3;
@@ -500,13 +500,21 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     km_read(shared, args);
     if (km_is_idle(shared)) return;
     km_make_planes(shared, args, 0);
-    switch (threadIdx.x / THREADS) {
-    case 0: km_walk<km_group_0>(points, args, shared); break;
-    case 1: km_walk<km_group_1>(points, args, shared); break;
-    }
+    km_walk<km_group_0>(points, args, shared);
     __syncthreads();
     km_write(args, shared.scratch + 0 * WARPS, 164, 0);
-    km_write(args, shared.scratch + 1 * WARPS, 165, 164);
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK, 1)
+    km_registers_1(const __grid_constant__ km_pass_args args) {
+    __shared__ __align__(16) km_block shared;
+    km_points points;
+    km_read(shared, args);
+    if (km_is_idle(shared)) return;
+    km_make_planes(shared, args, 1);
+    km_walk<km_group_1>(points, args, shared);
+    __syncthreads();
+    km_write(args, shared.scratch + 0 * WARPS, 165, 164);
 }
 
 // Adds up the columns of one slot over the blocks and writes its totals; the pivot gets what the others leave.
@@ -541,10 +549,11 @@ extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_cons
 }
 
 extern "C" {
-__device__ km_pass_facts km_pass = {KM_ABI_VERSION, 1 + 1,
+__device__ km_pass_facts km_pass = {KM_ABI_VERSION, 2 + 1,
                                     COPIES * (8LL * COLUMNS * GRID + 4LL * KS), 0};
 __device__ km_pass_launch km_pass_launches[] = {
     {"km_registers_0", KM_STAGE_PASS, GRID, COPIES, BLOCK, 0, 0},
+    {"km_registers_1", KM_STAGE_PASS, GRID, COPIES, BLOCK, 0, 1},
     {"km_reduce", KM_STAGE_PASS, KS, COPIES, REDUCE, 0, 0},
 };
 }

@@ -15,7 +15,7 @@
 // clusters in one pass: 75 for each restart (the sum of the K list)
 //
 // design                    registers  the least time of those estimated
-// points_per_thread                 6  independent work hides latency; about 235 of 255 registers are used
+// points_per_thread                 6  independent work hides latency; about 231 of 255 registers are used
 // block                           256  one block fills a multiprocessor: fewest partial sums
 // grid                            132  132 multiprocessors, filled once by all copies
 // split                             1  a thread's registers hold the sums of the whole K list
@@ -25,8 +25,8 @@
 // restarts_in_flight                1  many points: one restart of each K fills the device
 //
 // per point and pass: 48 bytes read, 743 operations
-// registers per thread: about 235 of 255
-// shared memory per block: 10.6 KiB of 227.0 KiB
+// registers per thread: about 231 of 255
+// shared memory per block: 10.3 KiB of 227.0 KiB
 
 typedef float km_real;
 typedef unsigned char km_label; // one label of one point, where labels are kept between passes
@@ -189,8 +189,8 @@ enum {
     PLANE = (D + VECTOR) / VECTOR * VECTOR, // numbers of a plane: D factors and a constant, padded
     PLANES = 65,                            // one for each centroid but the pivots
     COLUMNS = 329,                          // sums that a block leaves
-    TOTALS = 110,                           // the first of those over all points
-    SCRATCH = 114,                          // sums of the largest warp group
+    TOTALS = 215,                           // the first of those over all points
+    SCRATCH = 110,                          // sums of the largest warp group
     REDUCE = 1024,                          // threads of a block of km_reduce
     COARSE_BITS = 10                        // bits of a coordinate such that scores come out exact
 };
@@ -210,12 +210,12 @@ struct km_points {
 // What the threads of a block share.
 struct km_block {
     km_real planes[PLANES][PLANE];
-    int pivots[KS];
     km_real centroids[S * D];
     double box[2 * D];
+    double scratch[BLOCK / 32][SCRATCH]; // the sums of each warp
+    int pivots[KS];
     unsigned char active[KS];
     int stop;
-    double scratch[BLOCK / 32][SCRATCH]; // the sums of each warp
 };
 
 // The launch that serves each K, and the first of its columns: those of its clusters without the pivot, D sums
@@ -235,13 +235,13 @@ __device__ const int km_parts[KS] = {
 __device__ const int km_columns[KS] = {
     219,
     229,
-    114,
+    110,
     0,
     25,
-    134,
+    130,
     244,
     284,
-    169,
+    165,
     55,
 };
 
@@ -442,7 +442,7 @@ static __device__ void km_make_planes(km_block &shared, const km_pass_args &args
 
 // Warp group 0 of km_registers_0: K = 6, 7, 12.
 struct km_group_0 {
-    km_real sums[114];
+    km_real sums[110];
     bool active_6;
     bool active_7;
     bool active_12;
@@ -457,9 +457,6 @@ static __device__ __forceinline__ void km_begin(km_group_0 &group, const km_bloc
 
 // The sums over all points, kept by one warp group.
 static __device__ __forceinline__ void km_add_totals(km_group_0 &group, const km_points &points) {
-    KM_UNROLL for (int p = 0; p < POINTS; p++) {
-        KM_UNROLL for (int f = 0; f < D; f++) group.sums[110 + f] += points.x[p][f];
-    }
 }
 
 static __device__ __forceinline__ void km_work(km_group_0 &group, km_points &points, const km_pass_args &args,
@@ -477,12 +474,12 @@ static __device__ __forceinline__ void km_work(km_group_0 &group, km_points &poi
 }
 
 static __device__ __forceinline__ void km_end(km_group_0 &group, const km_pass_args &args, km_block &shared) {
-    km_add_lanes<114>(group.sums, shared.scratch[threadIdx.x / 32]);
+    km_add_lanes<110>(group.sums, shared.scratch[threadIdx.x / 32]);
 }
 
 // Warp group 0 of km_registers_1: K = 5, 8, 11.
 struct km_group_1 {
-    km_real sums[105];
+    km_real sums[109];
     bool active_5;
     bool active_8;
     bool active_11;
@@ -497,6 +494,9 @@ static __device__ __forceinline__ void km_begin(km_group_1 &group, const km_bloc
 
 // The sums over all points, kept by one warp group.
 static __device__ __forceinline__ void km_add_totals(km_group_1 &group, const km_points &points) {
+    KM_UNROLL for (int p = 0; p < POINTS; p++) {
+        KM_UNROLL for (int f = 0; f < D; f++) group.sums[105 + f] += points.x[p][f];
+    }
 }
 
 static __device__ __forceinline__ void km_work(km_group_1 &group, km_points &points, const km_pass_args &args,
@@ -514,7 +514,7 @@ static __device__ __forceinline__ void km_work(km_group_1 &group, km_points &poi
 }
 
 static __device__ __forceinline__ void km_end(km_group_1 &group, const km_pass_args &args, km_block &shared) {
-    km_add_lanes<105>(group.sums, shared.scratch[threadIdx.x / 32]);
+    km_add_lanes<109>(group.sums, shared.scratch[threadIdx.x / 32]);
 }
 
 // Warp group 0 of km_registers_2: K = 3, 4, 9, 10.
@@ -590,7 +590,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     km_make_planes(shared, args, 0);
     km_walk<km_group_0>(points, args, shared);
     __syncthreads();
-    km_write(args, shared.scratch + 0 * WARPS, 114, 0);
+    km_write(args, shared.scratch + 0 * WARPS, 110, 0);
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK, 1)
@@ -603,7 +603,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     km_make_planes(shared, args, 1);
     km_walk<km_group_1>(points, args, shared);
     __syncthreads();
-    km_write(args, shared.scratch + 0 * WARPS, 105, 114);
+    km_write(args, shared.scratch + 0 * WARPS, 109, 110);
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK, 1)

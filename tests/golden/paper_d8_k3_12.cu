@@ -15,7 +15,7 @@
 // clusters in one pass: 75 for each restart (the sum of the K list)
 //
 // design                    registers  the least time of those estimated
-// points_per_thread                 4  independent work hides latency; about 228 of 255 registers are used
+// points_per_thread                 4  independent work hides latency; about 220 of 255 registers are used
 // block                           256  one block fills a multiprocessor: fewest partial sums
 // grid                            132  132 multiprocessors, filled once by all copies
 // split                             1  a thread's registers hold the sums of the whole K list
@@ -25,8 +25,8 @@
 // restarts_in_flight                1  many points: one restart of each K fills the device
 //
 // per point and pass: 192 bytes read, 1291 operations
-// registers per thread: about 228 of 255
-// shared memory per block: 12.4 KiB of 227.0 KiB
+// registers per thread: about 220 of 255
+// shared memory per block: 11.9 KiB of 227.0 KiB
 
 typedef float km_real;
 typedef unsigned char km_label; // one label of one point, where labels are kept between passes
@@ -189,8 +189,8 @@ enum {
     PLANE = (D + VECTOR) / VECTOR * VECTOR, // numbers of a plane: D factors and a constant, padded
     PLANES = 65,                            // one for each centroid but the pivots
     COLUMNS = 593,                          // sums that a block leaves
-    TOTALS = 99,                            // the first of those over all points
-    SCRATCH = 107,                          // sums of the largest warp group
+    TOTALS = 189,                           // the first of those over all points
+    SCRATCH = 99,                           // sums of the largest warp group
     REDUCE = 1024,                          // threads of a block of km_reduce
     COARSE_BITS = 9                         // bits of a coordinate such that scores come out exact
 };
@@ -210,12 +210,12 @@ struct km_points {
 // What the threads of a block share.
 struct km_block {
     km_real planes[PLANES][PLANE];
-    int pivots[KS];
     km_real centroids[S * D];
     double box[2 * D];
+    double scratch[BLOCK / 32][SCRATCH]; // the sums of each warp
+    int pivots[KS];
     unsigned char active[KS];
     int stop;
-    double scratch[BLOCK / 32][SCRATCH]; // the sums of each warp
 };
 
 // The launch that serves each K, and the first of its columns: those of its clusters without the pivot, D sums
@@ -241,7 +241,7 @@ __device__ const int km_columns[KS] = {
     431,
     323,
     215,
-    107,
+    99,
     0,
 };
 
@@ -442,7 +442,7 @@ static __device__ void km_make_planes(km_block &shared, const km_pass_args &args
 
 // Warp group 0 of km_registers_0: K = 12.
 struct km_group_0 {
-    km_real sums[107];
+    km_real sums[99];
     bool active_12;
 };
 
@@ -453,9 +453,6 @@ static __device__ __forceinline__ void km_begin(km_group_0 &group, const km_bloc
 
 // The sums over all points, kept by one warp group.
 static __device__ __forceinline__ void km_add_totals(km_group_0 &group, const km_points &points) {
-    KM_UNROLL for (int p = 0; p < POINTS; p++) {
-        KM_UNROLL for (int f = 0; f < D; f++) group.sums[99 + f] += points.x[p][f];
-    }
 }
 
 static __device__ __forceinline__ void km_work(km_group_0 &group, km_points &points, const km_pass_args &args,
@@ -467,12 +464,12 @@ static __device__ __forceinline__ void km_work(km_group_0 &group, km_points &poi
 }
 
 static __device__ __forceinline__ void km_end(km_group_0 &group, const km_pass_args &args, km_block &shared) {
-    km_add_lanes<107>(group.sums, shared.scratch[threadIdx.x / 32]);
+    km_add_lanes<99>(group.sums, shared.scratch[threadIdx.x / 32]);
 }
 
 // Warp group 0 of km_registers_1: K = 11.
 struct km_group_1 {
-    km_real sums[90];
+    km_real sums[98];
     bool active_11;
 };
 
@@ -483,6 +480,9 @@ static __device__ __forceinline__ void km_begin(km_group_1 &group, const km_bloc
 
 // The sums over all points, kept by one warp group.
 static __device__ __forceinline__ void km_add_totals(km_group_1 &group, const km_points &points) {
+    KM_UNROLL for (int p = 0; p < POINTS; p++) {
+        KM_UNROLL for (int f = 0; f < D; f++) group.sums[90 + f] += points.x[p][f];
+    }
 }
 
 static __device__ __forceinline__ void km_work(km_group_1 &group, km_points &points, const km_pass_args &args,
@@ -494,7 +494,7 @@ static __device__ __forceinline__ void km_work(km_group_1 &group, km_points &poi
 }
 
 static __device__ __forceinline__ void km_end(km_group_1 &group, const km_pass_args &args, km_block &shared) {
-    km_add_lanes<90>(group.sums, shared.scratch[threadIdx.x / 32]);
+    km_add_lanes<98>(group.sums, shared.scratch[threadIdx.x / 32]);
 }
 
 // Warp group 0 of km_registers_2: K = 3, 10.
@@ -656,7 +656,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     km_make_planes(shared, args, 0);
     km_walk<km_group_0>(points, args, shared);
     __syncthreads();
-    km_write(args, shared.scratch + 0 * WARPS, 107, 0);
+    km_write(args, shared.scratch + 0 * WARPS, 99, 0);
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK, 1)
@@ -669,7 +669,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     km_make_planes(shared, args, 1);
     km_walk<km_group_1>(points, args, shared);
     __syncthreads();
-    km_write(args, shared.scratch + 0 * WARPS, 90, 107);
+    km_write(args, shared.scratch + 0 * WARPS, 98, 99);
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK, 1)

@@ -15,18 +15,18 @@
 // clusters in one pass: 25 for each restart (the sum of the K list)
 //
 // design                    registers  the least time of those estimated
-// points_per_thread                 3  independent work hides latency; about 148 of 168 registers are used
-// block                           384  one block fills a multiprocessor: fewest partial sums
+// points_per_thread                 6  independent work hides latency; about 246 of 255 registers are used
+// block                           256  one block fills a multiprocessor: fewest partial sums
 // grid                            132  132 multiprocessors, filled once by all copies
-// split                             3  so many threads share the sums of the K list
-// launches                          1  one read of the points serves every K
-// prefetch                          3  the next points are fetched while these are worked on
+// split                             1  a thread's registers hold the sums of the whole K list
+// launches                          2  a block's registers do not hold the sums of the whole K list
+// prefetch                          6  the next points are fetched while these are worked on
 // resident                          1  the block is as large as registers allow
 // restarts_in_flight                1  many points: one restart of each K fills the device
 //
-// per point and pass: 32 bytes read, 412 operations
-// registers per thread: about 148 of 255
-// shared memory per block: 7.9 KiB of 227.0 KiB
+// per point and pass: 64 bytes read, 404 operations
+// registers per thread: about 246 of 255
+// shared memory per block: 8.2 KiB of 227.0 KiB
 
 typedef float km_real;
 typedef unsigned char km_label; // one label of one point, where labels are kept between passes
@@ -167,10 +167,10 @@ __device__ __forceinline__ double km_weight(const double *, long long) {
 // At the end the threads of a block are added up in a fixed order and each block leaves one number per sum;
 // km_reduce adds the blocks, in a fixed order too: the same bits every time, and no atomics.
 enum {
-    BLOCK = 384,                            // threads of a block
+    BLOCK = 256,                            // threads of a block
     GRID = 132,                             // blocks of a launch, for one copy
-    SPLIT = 3,                              // warp groups of a block; each has its own share of the K list
-    POINTS = 3,                             // points that a thread works on at a time
+    SPLIT = 1,                              // warp groups of a block; each has its own share of the K list
+    POINTS = 6,                             // points that a thread works on at a time
     RUN = 1,                                // of them, how many lie side by side in memory
     VECTOR = 4,                             // numbers of one 16-byte load
     THREADS = BLOCK / SPLIT,                // threads of a warp group
@@ -179,8 +179,8 @@ enum {
     PLANE = (D + VECTOR) / VECTOR * VECTOR, // numbers of a plane: D factors and a constant, padded
     PLANES = 20,                            // one for each centroid but the pivots
     COLUMNS = 188,                          // sums that a block leaves
-    TOTALS = 54,                            // the first of those over all points
-    SCRATCH = 63,                           // sums of the largest warp group
+    TOTALS = 180,                           // the first of those over all points
+    SCRATCH = 99,                           // sums of the largest warp group
     REDUCE = 1024,                          // threads of a block of km_reduce
     COARSE_BITS = 9                         // bits of a coordinate such that scores come out exact
 };
@@ -200,12 +200,12 @@ struct km_points {
 // What the threads of a block share.
 struct km_block {
     km_real planes[PLANES][PLANE];
-    int pivots[KS];
     km_real centroids[S * D];
     double box[2 * D];
+    double scratch[BLOCK / 32][SCRATCH]; // the sums of each warp
+    int pivots[KS];
     unsigned char active[KS];
     int stop;
-    double scratch[BLOCK / 32][SCRATCH]; // the sums of each warp
 };
 
 // The launch that serves each K, and the first of its columns: those of its clusters without the pivot, D sums
@@ -213,16 +213,16 @@ struct km_block {
 __device__ const int km_parts[KS] = {
     0,
     0,
-    0,
-    0,
+    1,
+    1,
     0,
 };
 __device__ const int km_columns[KS] = {
-    62,
-    125,
-    152,
-    80,
     0,
+    18,
+    99,
+    135,
+    45,
 };
 
 // The workspace: for each copy and column one number per block, then the pivot of each slot.
@@ -420,98 +420,76 @@ static __device__ void km_make_planes(km_block &shared, const km_pass_args &args
     __syncthreads();
 }
 
-// Warp group 0 of km_registers_0: K = 7.
+// Warp group 0 of km_registers_0: K = 3, 4, 7.
 struct km_group_0 {
-    km_real sums[62];
+    km_real sums[99];
+    bool active_3;
+    bool active_4;
     bool active_7;
 };
 
 static __device__ __forceinline__ void km_begin(km_group_0 &group, const km_block &shared) {
     group = {};
+    group.active_3 = shared.active[0];
+    group.active_4 = shared.active[1];
     group.active_7 = shared.active[4];
 }
 
 // The sums over all points, kept by one warp group.
 static __device__ __forceinline__ void km_add_totals(km_group_0 &group, const km_points &points) {
-    KM_UNROLL for (int p = 0; p < POINTS; p++) {
-        KM_UNROLL for (int f = 0; f < D; f++) group.sums[54 + f] += points.x[p][f];
-    }
 }
 
 static __device__ __forceinline__ void km_work(km_group_0 &group, km_points &points, const km_pass_args &args,
                                                const km_block &shared, int tile) {
     asm volatile("" ::: "memory"); // The planes are read again: there are no registers to keep them in.
+    if (group.active_3) {
+        km_assign<3 - 1>(points, shared.planes + 0, group.sums + 0);
+    }
+    if (group.active_4) {
+        km_assign<4 - 1>(points, shared.planes + 2, group.sums + 18);
+    }
     if (group.active_7) {
-        km_assign<7 - 1>(points, shared.planes + 14, group.sums + 0);
+        km_assign<7 - 1>(points, shared.planes + 14, group.sums + 45);
     }
 }
 
 static __device__ __forceinline__ void km_end(km_group_0 &group, const km_pass_args &args, km_block &shared) {
-    km_add_lanes<62>(group.sums, shared.scratch[threadIdx.x / 32]);
+    km_add_lanes<99>(group.sums, shared.scratch[threadIdx.x / 32]);
 }
 
-// Warp group 1 of km_registers_0: K = 3, 6.
+// Warp group 0 of km_registers_1: K = 5, 6.
 struct km_group_1 {
-    km_real sums[63];
-    bool active_3;
+    km_real sums[89];
+    bool active_5;
     bool active_6;
 };
 
 static __device__ __forceinline__ void km_begin(km_group_1 &group, const km_block &shared) {
     group = {};
-    group.active_3 = shared.active[0];
+    group.active_5 = shared.active[2];
     group.active_6 = shared.active[3];
 }
 
 // The sums over all points, kept by one warp group.
 static __device__ __forceinline__ void km_add_totals(km_group_1 &group, const km_points &points) {
+    KM_UNROLL for (int p = 0; p < POINTS; p++) {
+        KM_UNROLL for (int f = 0; f < D; f++) group.sums[81 + f] += points.x[p][f];
+    }
 }
 
 static __device__ __forceinline__ void km_work(km_group_1 &group, km_points &points, const km_pass_args &args,
                                                const km_block &shared, int tile) {
     asm volatile("" ::: "memory"); // The planes are read again: there are no registers to keep them in.
-    if (group.active_3) {
-        km_assign<3 - 1>(points, shared.planes + 0, group.sums + 0);
+    if (group.active_5) {
+        km_assign<5 - 1>(points, shared.planes + 5, group.sums + 0);
     }
     if (group.active_6) {
-        km_assign<6 - 1>(points, shared.planes + 9, group.sums + 18);
+        km_assign<6 - 1>(points, shared.planes + 9, group.sums + 36);
     }
 }
 
 static __device__ __forceinline__ void km_end(km_group_1 &group, const km_pass_args &args, km_block &shared) {
-    km_add_lanes<63>(group.sums, shared.scratch[threadIdx.x / 32]);
-}
-
-// Warp group 2 of km_registers_0: K = 4, 5.
-struct km_group_2 {
-    km_real sums[63];
-    bool active_4;
-    bool active_5;
-};
-
-static __device__ __forceinline__ void km_begin(km_group_2 &group, const km_block &shared) {
-    group = {};
-    group.active_4 = shared.active[1];
-    group.active_5 = shared.active[2];
-}
-
-// The sums over all points, kept by one warp group.
-static __device__ __forceinline__ void km_add_totals(km_group_2 &group, const km_points &points) {
-}
-
-static __device__ __forceinline__ void km_work(km_group_2 &group, km_points &points, const km_pass_args &args,
-                                               const km_block &shared, int tile) {
-    asm volatile("" ::: "memory"); // The planes are read again: there are no registers to keep them in.
-    if (group.active_4) {
-        km_assign<4 - 1>(points, shared.planes + 2, group.sums + 0);
-    }
-    if (group.active_5) {
-        km_assign<5 - 1>(points, shared.planes + 5, group.sums + 27);
-    }
-}
-
-static __device__ __forceinline__ void km_end(km_group_2 &group, const km_pass_args &args, km_block &shared) {
-    km_add_lanes<63>(group.sums, shared.scratch[threadIdx.x / 32]);
+    km_add_lanes<89>(group.sums, shared.scratch[threadIdx.x / 32]);
 }
 
 // The share of one warp group in a launch: its tiles, with the next one on its way while one is worked on.
@@ -543,15 +521,22 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     km_read(shared, args);
     if (km_is_idle(shared)) return;
     km_make_planes(shared, args, 0);
-    switch (threadIdx.x / THREADS) {
-    case 0: km_walk<km_group_0>(points, args, shared); break;
-    case 1: km_walk<km_group_1>(points, args, shared); break;
-    case 2: km_walk<km_group_2>(points, args, shared); break;
-    }
+    km_walk<km_group_0>(points, args, shared);
     __syncthreads();
-    km_write(args, shared.scratch + 0 * WARPS, 62, 0);
-    km_write(args, shared.scratch + 1 * WARPS, 63, 62);
-    km_write(args, shared.scratch + 2 * WARPS, 63, 125);
+    km_write(args, shared.scratch + 0 * WARPS, 99, 0);
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK, 1)
+    km_registers_1(const __grid_constant__ km_pass_args args) {
+    __shared__ __align__(16) km_block shared;
+    km_points points;
+    if (blockIdx.x < args.n / TILE) km_load(points, args, blockIdx.x); // Under way while the planes are made.
+    km_read(shared, args);
+    if (km_is_idle(shared)) return;
+    km_make_planes(shared, args, 1);
+    km_walk<km_group_1>(points, args, shared);
+    __syncthreads();
+    km_write(args, shared.scratch + 0 * WARPS, 89, 99);
 }
 
 // Adds up the columns of one slot over the blocks and writes its totals; the pivot gets what the others leave.
@@ -586,10 +571,11 @@ extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_cons
 }
 
 extern "C" {
-__device__ km_pass_facts km_pass = {KM_ABI_VERSION, 1 + 1,
+__device__ km_pass_facts km_pass = {KM_ABI_VERSION, 2 + 1,
                                     COPIES * (8LL * COLUMNS * GRID + 4LL * KS), 0};
 __device__ km_pass_launch km_pass_launches[] = {
     {"km_registers_0", KM_STAGE_PASS, GRID, COPIES, BLOCK, 0, 0},
+    {"km_registers_1", KM_STAGE_PASS, GRID, COPIES, BLOCK, 0, 1},
     {"km_reduce", KM_STAGE_PASS, KS, COPIES, REDUCE, 0, 0},
 };
 }

@@ -196,12 +196,12 @@ struct km_points {
 // What the threads of a block share.
 struct km_block {
     km_real planes[PLANES][PLANE];
-    int pivots[KS];
     km_real centroids[S * D];
     double box[2 * D];
+    double scratch[BLOCK / 32][SCRATCH]; // the sums of each warp
+    int pivots[KS];
     unsigned char active[KS];
     int stop;
-    double scratch[BLOCK / 32][SCRATCH]; // the sums of each warp
 };
 
 // The launch that serves each K, and the first of its columns: those of its clusters without the pivot, D sums
