@@ -553,9 +553,8 @@ KM_TARGET static void km_seed(const km_cpu_seeding *seeding) {
 }
 // Exact squared distances to the nearest and the second-nearest centroid, in double, features in index order.
 enum {
-    FINISH_TILE = 2,         // centroids at a time, each with two vectors of doubles
-    FINISH_SPAN = 512,       // points whose distances stay in the first cache until they are summed
-    FINISH_MASKED_K_MAX = 24 // above, adding point by point is cheaper than a mask for each cluster
+    FINISH_TILE = 2,  // centroids at a time, each with two vectors of doubles
+    FINISH_SPAN = 512 // points whose distances stay in the first cache until they are summed
 };
 
 // Of the points of a span: w, w d1^2, w d1, w (d2 - d1) / d2.
@@ -630,10 +629,10 @@ KM_TARGET static void km_finish_points(const km_cpu_finish *finish, km_span *spa
     }
 }
 
-// Sums of the points from .. to of a span, one by one.
-KM_TARGET static void km_finish_each(const km_cpu_finish *finish, const km_span *span, int64_t base, int64_t from,
-                                     int64_t to) {
-    for (int64_t i = from; i < to; i++) {
+// Sums of a span, one point after the other: every backend adds in this order, so that all give the same bits.
+KM_TARGET static void km_finish_sums(const km_cpu_finish *finish, const km_span *span, int64_t base,
+                                     int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
         double *sum = finish->sums + (int64_t)finish->labels[base + i] * KM_CPU_SUMS;
         sum[KM_CPU_SUM_WEIGHT] += span->weights[i];
         sum[KM_CPU_SUM_COUNT] += 1.0;
@@ -643,47 +642,15 @@ KM_TARGET static void km_finish_each(const km_cpu_finish *finish, const km_span 
     }
 }
 
-KM_TARGET static double km_doubles_sum(km_doubles *x) {
-    double lanes[DOUBLES], sum = 0;
-    KM_D_STORE(lanes, *x);
-    for (int i = 0; i < DOUBLES; i++) sum += lanes[i];
-    return sum;
-}
-
-// Sums of the first `count` points of a span, whole vectors: for each cluster, its points by masks.
-KM_TARGET static void km_finish_masked(const km_cpu_finish *finish, const km_span *span, int64_t base,
-                                       int64_t count) {
-    for (int64_t j = 0; j < finish->k; j++) {
-        km_doubles counts = KM_D_SPLAT(0), weights = counts, squares = counts, near = counts, margin = counts;
-        for (int64_t i = 0; i < count; i += DOUBLES) {
-            const km_d_mask mine = KM_D_EQUAL(finish->labels + base + i, (int)j);
-            counts = KM_D_ADD_WHERE(counts, mine, KM_D_SPLAT(1));
-            weights = KM_D_ADD_WHERE(weights, mine, KM_D_LOAD(span->weights + i));
-            squares = KM_D_ADD_WHERE(squares, mine, KM_D_LOAD(span->squares + i));
-            near = KM_D_ADD_WHERE(near, mine, KM_D_LOAD(span->near + i));
-            margin = KM_D_ADD_WHERE(margin, mine, KM_D_LOAD(span->margin + i));
-        }
-        double *sum = finish->sums + j * KM_CPU_SUMS;
-        sum[KM_CPU_SUM_WEIGHT] += km_doubles_sum(&weights);
-        sum[KM_CPU_SUM_COUNT] += km_doubles_sum(&counts);
-        sum[KM_CPU_SUM_SSE] += km_doubles_sum(&squares);
-        sum[KM_CPU_SUM_DISTANCE] += km_doubles_sum(&near);
-        sum[KM_CPU_SUM_MARGIN] += km_doubles_sum(&margin);
-    }
-}
-
 KM_TARGET static void km_finish(const km_cpu_finish *finish) {
     km_span span;
     for (int64_t base = 0; base < finish->points_count; base += FINISH_SPAN) {
-        int64_t count = finish->points_count - base, masked = 0;
+        int64_t count = finish->points_count - base;
         if (count > FINISH_SPAN) count = FINISH_SPAN;
         for (int64_t i = 0; i < FINISH_SPAN; i++)
             span.weights[i] = i >= count ? 0.0 : finish->weights ? finish->weights[base + i] : 1.0;
         for (int64_t at = 0; at < count; at += 2 * DOUBLES) km_finish_points(finish, &span, base, at);
-        if (!finish->sums) continue;
-        if (finish->k <= FINISH_MASKED_K_MAX) masked = count / DOUBLES * DOUBLES;
-        if (masked) km_finish_masked(finish, &span, base, masked);
-        km_finish_each(finish, &span, base, masked, count);
+        if (finish->sums) km_finish_sums(finish, &span, base, count);
     }
 }
 // What the engine looks for.
