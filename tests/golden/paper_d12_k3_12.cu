@@ -15,17 +15,17 @@
 // clusters in one pass: 75 for each restart (the sum of the K list)
 //
 // design                    registers  the least time of those estimated
-// points_per_thread                 4  independent work hides latency; about 248 of 255 registers are used
+// points_per_thread                 2  independent work hides latency; about 231 of 255 registers are used
 // block                           256  one block fills a multiprocessor: fewest partial sums
 // grid                            132  132 multiprocessors, filled once by all copies
 // split                             1  a thread's registers hold the sums of the whole K list
 // launches                          6  a block's registers do not hold the sums of the whole K list
-// prefetch                          0  the registers serve more points at a time instead
+// prefetch                          2  the next points are fetched while these are worked on
 // resident                          1  the block is as large as registers allow
 // restarts_in_flight                1  many points: one restart of each K fills the device
 //
 // per point and pass: 288 bytes read, 1815 operations
-// registers per thread: about 248 of 255
+// registers per thread: about 231 of 255
 // shared memory per block: 16.9 KiB of 227.0 KiB
 
 typedef float km_real;
@@ -180,7 +180,7 @@ enum {
     BLOCK = 256,                            // threads of a block
     GRID = 132,                             // blocks of a launch, for one copy
     SPLIT = 1,                              // warp groups of a block; each has its own share of the K list
-    POINTS = 4,                             // points that a thread works on at a time
+    POINTS = 2,                             // points that a thread works on at a time
     RUN = 1,                                // of them, how many lie side by side in memory
     VECTOR = 4,                             // numbers of one 16-byte load
     THREADS = BLOCK / SPLIT,                // threads of a warp group
@@ -631,10 +631,12 @@ static __device__ __forceinline__ void km_walk(km_points &points, const km_pass_
     const int whole = (int)(args.n / TILE); // tiles
     GROUP group;
     km_begin(group, shared);
+    km_points next = points;
     for (int tile = blockIdx.x; tile < whole; tile += GRID) {
-        km_load(points, args, tile);
+        if (tile + GRID < whole) km_load(next, args, tile + GRID);
         km_add_totals(group, points);
         km_work(group, points, args, shared, tile);
+        points = next;
     }
     if (whole * (long long)TILE < args.n && whole % GRID == blockIdx.x) {
         km_load_last(points, args, whole);
@@ -648,6 +650,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     km_registers_0(const __grid_constant__ km_pass_args args) {
     __shared__ __align__(16) km_block shared;
     km_points points;
+    if (blockIdx.x < args.n / TILE) km_load(points, args, blockIdx.x); // Under way while the planes are made.
     km_read(shared, args);
     if (km_is_idle(shared)) return;
     km_make_planes(shared, args, 0);
@@ -660,6 +663,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     km_registers_1(const __grid_constant__ km_pass_args args) {
     __shared__ __align__(16) km_block shared;
     km_points points;
+    if (blockIdx.x < args.n / TILE) km_load(points, args, blockIdx.x); // Under way while the planes are made.
     km_read(shared, args);
     if (km_is_idle(shared)) return;
     km_make_planes(shared, args, 1);
@@ -672,6 +676,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     km_registers_2(const __grid_constant__ km_pass_args args) {
     __shared__ __align__(16) km_block shared;
     km_points points;
+    if (blockIdx.x < args.n / TILE) km_load(points, args, blockIdx.x); // Under way while the planes are made.
     km_read(shared, args);
     if (km_is_idle(shared)) return;
     km_make_planes(shared, args, 2);
@@ -684,6 +689,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     km_registers_3(const __grid_constant__ km_pass_args args) {
     __shared__ __align__(16) km_block shared;
     km_points points;
+    if (blockIdx.x < args.n / TILE) km_load(points, args, blockIdx.x); // Under way while the planes are made.
     km_read(shared, args);
     if (km_is_idle(shared)) return;
     km_make_planes(shared, args, 3);
@@ -696,6 +702,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     km_registers_4(const __grid_constant__ km_pass_args args) {
     __shared__ __align__(16) km_block shared;
     km_points points;
+    if (blockIdx.x < args.n / TILE) km_load(points, args, blockIdx.x); // Under way while the planes are made.
     km_read(shared, args);
     if (km_is_idle(shared)) return;
     km_make_planes(shared, args, 4);
@@ -708,6 +715,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     km_registers_5(const __grid_constant__ km_pass_args args) {
     __shared__ __align__(16) km_block shared;
     km_points points;
+    if (blockIdx.x < args.n / TILE) km_load(points, args, blockIdx.x); // Under way while the planes are made.
     km_read(shared, args);
     if (km_is_idle(shared)) return;
     km_make_planes(shared, args, 5);
