@@ -27,7 +27,8 @@ static const char *take_symbols(void *library, const km_symbol *symbols, size_t 
 
 static void open_driver(void) {
     static char reason[256];
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    // Never unloaded: the driver and NVRTC keep memory of their own to the end, which their unloading would leak.
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!library) {
         driver_missing = "libcuda.so.1 is not there; it comes with NVIDIA's driver";
         return;
@@ -71,7 +72,7 @@ km_status km_cuda_fail(km_error *err, const km_driver *driver, km_cu_result resu
 }
 
 static int open_nvrtc_at(km_nvrtc *nvrtc, const char *path, int major_max) {
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!library) return 0;
 #define KM_CALL_SYMBOL(name, symbol, parameters) {symbol, &nvrtc->name},
     const km_symbol symbols[] = {
