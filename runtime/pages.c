@@ -1,14 +1,117 @@
 // SPDX-License-Identifier: MIT
 #include "pages.h"
+#include <kmgen/kmgen.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
-enum { HUGE_PAGE = 2 * 1024 * 1024, VECTOR = 64 };
+enum {
+    HUGE_PAGE = 2 * 1024 * 1024,
+    VECTOR = 64,
+    PIECES_MAX = 64,   // pieces that are known at a time; others are freed at once
+    KEEP_SHARE = 16,   // kept by default: this part of the machine's memory ...
+    KEEP_DEFAULT = 512 // ... and at most so many MiB
+};
+
+// A large allocation, in use or kept.
+typedef struct piece {
+    void *memory; // NULL: no piece
+    size_t size;
+    uint64_t freed; // when it was given back, in the order of all; 0: in use
+} piece;
+
+// All under `lock`.
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static piece pieces[PIECES_MAX];
+static uint64_t frees;
+static size_t kept_bytes;
+static int64_t keep_limit = -1; // -1: not set
+
+static size_t limit(void) {
+    if (keep_limit >= 0) return (size_t)keep_limit;
+#ifdef __SANITIZE_ADDRESS__
+    return 0; // so that a use after the end of a fit is seen
+#endif
+    int64_t most = (int64_t)KEEP_DEFAULT << 20, pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    int64_t share = pages > 0 && page > 0 ? pages / KEEP_SHARE * page : most;
+    return (size_t)(share < most ? share : most);
+}
+
+static void drop(piece *p) {
+    kept_bytes -= p->size;
+    free(p->memory);
+    *p = (piece){NULL, 0, 0};
+}
+
+// The pieces that were given back first go first, until `bytes` at most are kept.
+static void shrink(size_t bytes) {
+    while (kept_bytes > bytes) {
+        piece *oldest = NULL;
+        for (int i = 0; i < PIECES_MAX; i++)
+            if (pieces[i].freed && (!oldest || pieces[i].freed < oldest->freed)) oldest = &pieces[i];
+        drop(oldest);
+    }
+}
+
+// The smallest kept piece that is large enough and no more than a quarter too large.
+static void *take(size_t size) {
+    piece *best = NULL;
+    for (int i = 0; i < PIECES_MAX; i++) {
+        piece *p = &pieces[i];
+        if (!p->freed || p->size < size || p->size - size > size / 4) continue;
+        if (!best || p->size < best->size) best = p;
+    }
+    if (!best) return NULL;
+    kept_bytes -= best->size;
+    best->freed = 0;
+    return best->memory;
+}
+
+static void *fresh(size_t size) {
+    void *memory = aligned_alloc(HUGE_PAGE, size);
+    if (!memory && kept_bytes > 0) {
+        shrink(0);
+        memory = aligned_alloc(HUGE_PAGE, size);
+    }
+    if (!memory) return NULL;
+    madvise(memory, size, MADV_HUGEPAGE); // only a wish
+    for (int i = 0; i < PIECES_MAX; i++)
+        if (!pieces[i].memory) {
+            pieces[i] = (piece){memory, size, 0};
+            break;
+        }
+    return memory;
+}
 
 void *km_pages_alloc(int64_t bytes) {
     size_t unit = bytes >= HUGE_PAGE ? HUGE_PAGE : VECTOR;
     size_t size = ((size_t)(bytes > 0 ? bytes : 1) + unit - 1) / unit * unit;
-    void *memory = aligned_alloc(unit, size);
-    if (memory && unit == HUGE_PAGE) madvise(memory, size, MADV_HUGEPAGE); // only a wish
+    if (unit == VECTOR) return aligned_alloc(unit, size);
+    pthread_mutex_lock(&lock);
+    void *memory = take(size);
+    if (!memory) memory = fresh(size);
+    pthread_mutex_unlock(&lock);
     return memory;
+}
+
+void km_pages_free(void *memory) {
+    if (!memory) return;
+    pthread_mutex_lock(&lock);
+    int i = 0;
+    while (i < PIECES_MAX && pieces[i].memory != memory) i++;
+    if (i < PIECES_MAX) {
+        pieces[i].freed = ++frees;
+        kept_bytes += pieces[i].size;
+        shrink(limit());
+    }
+    pthread_mutex_unlock(&lock);
+    if (i == PIECES_MAX) free(memory);
+}
+
+void km_memory_keep(int64_t bytes) {
+    pthread_mutex_lock(&lock);
+    keep_limit = bytes < 0 ? -1 : bytes;
+    shrink(limit());
+    pthread_mutex_unlock(&lock);
 }

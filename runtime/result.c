@@ -9,6 +9,7 @@
 
 struct km_chunk {
     km_chunk *next;
+    int64_t is_large; // from km_pages_alloc
     max_align_t bytes[];
 };
 
@@ -42,6 +43,7 @@ void *km_result_alloc_large(km_result_owner *owner, int64_t count, int64_t size,
     int64_t bytes;
     km_chunk *chunk = NULL;
     if (!km_mul_overflows(&bytes, count, size)) chunk = km_pages_alloc((int64_t)sizeof *chunk + bytes);
+    if (chunk) chunk->is_large = 1;
     return chunk_keep(owner, chunk, count, size, err);
 }
 
@@ -75,7 +77,10 @@ void km_result_destroy(km_result **result) {
     km_plan_clear(&owner->result.plan);
     for (km_chunk *chunk = owner->chunks, *next; chunk; chunk = next) {
         next = chunk->next;
-        free(chunk);
+        if (chunk->is_large)
+            km_pages_free(chunk);
+        else
+            free(chunk);
     }
     free(owner->warnings);
     free(owner);

@@ -83,6 +83,11 @@ enum {
 // Version of the library that is loaded, e.g. "0.1.0".
 KM_API const char *km_version(void);
 
+// Large memory that a fit gave back is kept for the next one, which would else wait for the system to clear new pages
+// (a third of a short fit). `bytes`: how much may be kept, 0: nothing, and what is kept is freed now; < 0: the default
+// again, a sixteenth of the machine's memory and 512 MiB at most. The host's memory only. Thread-safe.
+KM_API void km_memory_keep(int64_t bytes);
+
 // Frees text that a function of this library returned as `char **`. NULL is allowed.
 KM_API void km_text_free(char *text);
 

@@ -69,8 +69,8 @@ void km_cpu_bounds_destroy(cpu_engine *engine) {
     cpu_bounds *bounds = engine->bounds;
     if (!bounds) return;
     for (int64_t s = 0; bounds->slots && s < bounds->slots_count; s++) {
-        free(bounds->slots[s].upper);
-        free(bounds->slots[s].lower);
+        km_pages_free(bounds->slots[s].upper);
+        km_pages_free(bounds->slots[s].lower);
         free(bounds->slots[s].seen);
         free(bounds->slots[s].drift);
     }

@@ -69,8 +69,8 @@ static void engine_destroy(km_engine **base) {
     free(engine->sums);
     free(engine->lists);
     free(engine->seats_done);
-    free(engine->labels);
-    free(engine->points);
+    km_pages_free(engine->labels);
+    km_pages_free(engine->points);
     free(engine);
     *base = NULL;
 }

@@ -169,8 +169,8 @@ void km_cpu_sorter_free(cpu_sorter *s) {
     free(s->codes);
     free(s->order);
     free(s->counts);
-    free(s->keys);
-    free(s->other);
+    km_pages_free(s->keys);
+    km_pages_free(s->other);
     *s = (cpu_sorter){.bits = 0};
 }
 

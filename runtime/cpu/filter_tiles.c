@@ -79,12 +79,12 @@ km_status km_cpu_tiles_alloc(cpu_tiles *tiles, const cpu_engine *engine, km_erro
 }
 
 void km_cpu_tiles_free(cpu_tiles *tiles) {
-    free(tiles->points);
-    free(tiles->weights);
+    km_pages_free(tiles->points);
+    km_pages_free(tiles->weights);
     free(tiles->boxes);
     free(tiles->super_boxes);
-    free(tiles->sums);
-    free(tiles->super_sums);
+    km_pages_free(tiles->sums);
+    km_pages_free(tiles->super_sums);
     *tiles = (cpu_tiles){.n = 0};
 }
 

@@ -119,7 +119,7 @@ static double rows_values(const loader *load, const scratch *own, int64_t first,
 
 static void loader_free(loader *load) {
     free(load->blocks);
-    free(load->own);
+    km_pages_free(load->own);
 }
 
 // One piece for each thread: rows, values, column, first, moments.

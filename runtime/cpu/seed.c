@@ -44,7 +44,7 @@ typedef struct seeder {
 
 static void seeder_free(seeder *s) {
     for (int64_t c = 0; s->chains && c < s->chains_count; c++) {
-        free(s->chains[c].nearest);
+        km_pages_free(s->chains[c].nearest);
         free(s->chains[c].rows);
         free(s->chains[c].potentials);
         free(s->chains[c].sums.parts);
