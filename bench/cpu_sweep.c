@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The CPU engine step by step: load, ten fixed iterations of every K, the finishing pass. Each shape is checked
 // against plain double loops before it is timed; rounds of all shapes are interleaved, medians are printed.
-// usage: cpu_sweep [POINTS [ROUNDS [THREADS [LIST_OF_K [ALGORITHM [blobs|uniform [FEATURES]]]]]]]
+// usage: cpu_sweep [POINTS [ROUNDS [THREADS [LIST_OF_K [ALGORITHM [blobs|uniform [FEATURES [DESIGN]]]]]]]]
 #include "runtime/cpu/cpu.h"
 #include "runtime/file.h"
 
@@ -58,7 +58,8 @@ static void make_points(shape *s, int uniform) {
     must(km_data_from_memory(&s->data, s->x, s->n, s->d, KM_FLOAT32, 0, 0, NULL, &err));
 }
 
-static void build(shape *s, km_device *device, const char *ks, const char *algorithm, const char *folder) {
+static void build(shape *s, km_device *device, const char *ks, const char *algorithm, const char *design,
+                  const char *folder) {
     char paths[3][300];
     static const char *const endings[] = {"c", "so", "log"};
     for (int i = 0; i < 3; i++)
@@ -68,7 +69,7 @@ static void build(shape *s, km_device *device, const char *ks, const char *algor
     spec.features = s->d;
     spec.target.kind = KM_TARGET_CPU;
     must(km_spec_set_clusters(&spec, ks, &err));
-    must(km_spec_fix(&spec, "design", "lanes", &err));
+    must(km_spec_fix(&spec, "design", design, &err));
     must(km_spec_fix(&spec, "algorithm", algorithm, &err));
     must(km_spec_fix(&spec, "restarts_in_flight", "1", &err));
     km_plan_params params;
@@ -78,6 +79,10 @@ static void build(shape *s, km_device *device, const char *ks, const char *algor
     km_plan_init(&s->plan);
     must(km_plan_make(&s->plan, &spec, &params, &err));
     km_spec_clear(&spec);
+    if (s->plan.design == KM_DESIGN_PORTABLE) {
+        must(km_backend_cpu.kernels_load(&s->kernels, device, &s->plan, NULL, &err));
+        return;
+    }
     km_source source;
     km_source_init(&source);
     must(km_source_emit(&source, &s->plan, NULL, &err));
@@ -209,25 +214,26 @@ int main(int argc, char **argv) {
     const char *points = argc > 6 ? argv[6] : "blobs";
     char folder[] = "/tmp/kmgen-bench-XXXXXX";
     static shape shapes[SHAPES];
-    int64_t only = argc > 7 ? atoll(argv[7]) : 0;
+    int64_t only = argc > 7 ? atoll(argv[7]) : 0, all = only ? 1 : SHAPES;
+    const char *design = argc > 8 ? argv[8] : "lanes";
     int count = 0;
     km_device *device;
     if (rounds < 1 || rounds > ROUNDS_MAX || n < 1000 || !mkdtemp(folder)) {
         fprintf(stderr, "usage: cpu_sweep [POINTS [ROUNDS [THREADS [LIST_OF_K [ALGORITHM [blobs|uniform "
-                        "[FEATURES]]]]]]]\n");
+                        "[FEATURES [DESIGN]]]]]]]]\n");
         return 2;
     }
     must(km_backend_cpu.device_open(&device, KM_HOST, NULL, NULL, &err));
     int64_t threads = argc > 3 ? atoll(argv[3]) : device->facts.units;
-    printf("%s, %lld threads, %lld points (%s), K = %s, %s, %d iterations; ms, median of %d rounds\n",
-           device->facts.name, (long long)threads, (long long)n, points, ks, algorithm, ITERATIONS, rounds);
-    for (int i = 0; i < SHAPES; i++) {
-        if (only && features[i] != only) continue;
+    printf("%s, %lld threads, %lld points (%s), K = %s, %s, %s, %d iterations; ms, median of %d rounds\n",
+           device->facts.name, (long long)threads, (long long)n, points, ks, design, algorithm, ITERATIONS,
+           rounds);
+    for (int i = 0; i < all; i++) {
         shape *s = &shapes[count++];
         s->n = n;
-        s->d = features[i];
+        s->d = only ? only : features[i];
         make_points(s, !strcmp(points, "uniform"));
-        build(s, device, ks, algorithm, folder);
+        build(s, device, ks, algorithm, design, folder);
         run_shape(s, threads, -1); // checked, not timed
     }
     rmdir(folder);
@@ -236,7 +242,7 @@ int main(int argc, char **argv) {
     printf("%4s %8s %10s %10s\n", "d", "step", "wall", "cpu");
     for (int i = 0; i < count; i++)
         for (int step = 0; step < STEPS; step++)
-            printf("%4lld %8s %10.1f %10.1f\n", (long long)shapes[i].d, steps[step],
+            printf("%4lld %8s %10.2f %10.2f\n", (long long)shapes[i].d, steps[step],
                    median(shapes[i].wall_ms[step], rounds), median(shapes[i].cpu_ms[step], rounds));
     for (int i = 0; i < count; i++) {
         printf("%lld distances of d = %lld\n", (long long)shapes[i].distances, (long long)shapes[i].d);

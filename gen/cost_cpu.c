@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The CPU planner: estimates of the designs, the choice between them, and every number of the chosen one.
+#include "gen/portable_features.h"
 #include "planner.h"
 
 #include <math.h>
@@ -27,6 +28,9 @@ typedef struct shape {
 static const double updates_typical = 20;
 // Seconds that the system's compiler takes for one module.
 static const double compile_s = 0.8;
+static const char changes_reason[] = "changes of 64 labels are the bits of one number";
+// A pass of portable's kernels for any number of features, times one for these features: 1.03 to 1.4.
+static const double any_features_cost = 1.3;
 
 static int64_t vector_bytes(int32_t isa) {
     return isa == KM_ISA_AVX512 ? 64 : isa == KM_ISA_AVX2 ? 32 : 16;
@@ -59,19 +63,6 @@ static void bound_by(km_estimate *e, const char *what) {
     snprintf(e->reason, sizeof e->reason, "bound by %s", e->memory_ns > e->issue_ns ? "memory" : what);
 }
 
-static void estimate_portable(km_plan *plan, const shape *it) {
-    km_estimate *e = &plan->estimates[KM_DESIGN_PORTABLE];
-    *e = (km_estimate){.design = KM_DESIGN_PORTABLE, .feasible = 1};
-    e->bytes_per_point = it->real_bytes * it->d + it->ks;
-    // In double, multiplied and added apart, with each conversion serving two centroids; compare and choose. Sums and
-    // labels go point by point.
-    int wide = plan->facts.target.arch == KM_ISA_AVX2 || plan->facts.target.arch == KM_ISA_AVX512;
-    e->operations_per_point = it->s * (2.5 * it->d + 6) / (wide ? 4 : 2) + it->ks * 20;
-    e->memory_ns = e->bytes_per_point / plan->facts.bandwidth_gbs;
-    e->issue_ns = e->operations_per_point / (2 * it->ghz * threads_used(it));
-    bound_by(e, wide ? "arithmetic in double" : "arithmetic in double, two lanes");
-}
-
 static int registers_of(int32_t isa) {
     return isa == KM_ISA_AVX512 || isa == KM_ISA_NEON ? 32 : 16;
 }
@@ -90,9 +81,7 @@ static double table_reads(const km_plan *plan, const shape *it) {
     return bytes / group / 16; // bytes that arrive while a vector is multiplied and added
 }
 
-static void estimate_lanes(km_plan *plan, const shape *it) {
-    km_estimate *e = &plan->estimates[KM_DESIGN_LANES];
-    *e = (km_estimate){.design = KM_DESIGN_LANES, .feasible = 1};
+static void lanes_operations(km_estimate *e, const km_plan *plan, const shape *it) {
     // Points, and the label of each K read back.
     e->bytes_per_point = it->real_bytes * it->d + it->ks;
     // A fused multiply-add for each feature of each centroid, then compare, choose and keep the larger; a group's
@@ -100,12 +89,40 @@ static void estimate_lanes(km_plan *plan, const shape *it) {
     e->operations_per_point = it->s * (it->d + 3) / it->lanes + it->ks * 0.6;
     e->operations_per_point += table_reads(plan, it);
     e->memory_ns = e->bytes_per_point / plan->facts.bandwidth_gbs;
+}
+
+static void estimate_lanes(km_plan *plan, const shape *it) {
+    km_estimate *e = &plan->estimates[KM_DESIGN_LANES];
+    *e = (km_estimate){.design = KM_DESIGN_LANES, .feasible = 1};
+    lanes_operations(e, plan, it);
     e->issue_ns = e->operations_per_point / (it->fma_per_cycle * it->ghz * threads_used(it));
     bound_by(e, it->d >= 4 ? "fused multiply-adds" : "comparisons of scores");
     if (!plan->facts.has_compiler) {
         e->feasible = 0;
         snprintf(e->reason, sizeof e->reason, "no C compiler was found (cc, gcc or clang)");
     }
+}
+
+// Whether the library has kernels for exactly these features.
+static int portable_is_lanes(const km_plan *plan) {
+    static const int64_t features[] = KM_PORTABLE_FEATURES;
+    if (plan->spec.type != KM_FLOAT32 || plan->facts.target.arch == KM_ISA_GENERIC) return 0;
+    if (plan->spec.clusters[plan->spec.clusters_count - 1] > 256) return 0;
+    for (size_t i = 0; i < sizeof features / sizeof *features; i++)
+        if (features[i] == plan->spec.features) return 1;
+    return 0;
+}
+
+// Those of lanes, compiled into the library; where they serve any number of features, loops are not unrolled.
+static void estimate_portable(km_plan *plan, const shape *it) {
+    km_estimate *e = &plan->estimates[KM_DESIGN_PORTABLE];
+    int same = portable_is_lanes(plan);
+    e->design = KM_DESIGN_PORTABLE;
+    e->feasible = 1;
+    lanes_operations(e, plan, it);
+    if (!same) e->operations_per_point *= any_features_cost;
+    e->issue_ns = e->operations_per_point / (it->fma_per_cycle * it->ghz * threads_used(it));
+    bound_by(e, same ? "the arithmetic of lanes" : "the arithmetic of lanes, any number of features");
 }
 
 // The K list in whole tiles, each of which costs half a centroid more, in centroids of lanes, which has tiles of 4.
@@ -165,13 +182,12 @@ static km_status choose(km_plan *plan, const shape *it, km_error *err) {
     } else if (it->n > 0 && saved < compile_s) {
         snprintf(reason, size,
                  "compiled into the library: %.0f points x %.0f clusters x %.0f restarts would save about "
-                 "%.2f s, a "
-                 "compiler takes %.1f s",
+                 "%.2f s, a compiler takes %.1f s",
                  it->n, it->s, it->restarts, saved, compile_s);
     } else {
         plan->design = best->design;
-        snprintf(reason, size, "about %.1f times as fast a pass as portable, worth %.1f s of compiling",
-                 portable->total_ns / best->total_ns, compile_s);
+        snprintf(reason, size, "about %.1f times as fast a pass as portable%s",
+                 portable->total_ns / best->total_ns, it->n > 0 ? ", worth compiling" : "");
     }
     return KM_OK;
 }
@@ -190,10 +206,6 @@ static km_status set_restarts(km_plan *plan, const shape *it, km_error *err) {
     return km_plan_set(plan, KM_PARAM_restarts_in_flight, (int64_t)wanted, err,
                        "a read takes %.2f ns a point, one restart's arithmetic %.2f ns", e->memory_ns,
                        e->issue_ns);
-}
-
-static km_status set_portable(km_plan *plan, km_error *err) {
-    return km_plan_set(plan, KM_PARAM_group, 64, err, "64 points fit the first cache beside the sums");
 }
 
 // Numbers that lanes and blocks have in common; `tile` centroids at a time.
@@ -236,7 +248,7 @@ static km_status set_lanes(km_plan *plan, const shape *it, km_error *err) {
                        single ? "one after another: few features, no remainders"
                               : "each load of points serves 4 centroids",
                        err));
-    return set_group(plan, LANES_GROUP, "changes of 64 labels are the bits of one number", err);
+    return set_group(plan, LANES_GROUP, changes_reason, err);
 }
 
 // The panel's rows stay in half of the second cache, but a group's points are read anew for each panel: not too few.
@@ -274,15 +286,15 @@ static km_status set_blocks(km_plan *plan, const shape *it, km_error *err) {
 
 km_status km_plan_cpu(km_plan *plan, km_error *err) {
     shape it = shape_of(plan);
-    estimate_portable(plan, &it);
     estimate_lanes(plan, &it);
     estimate_blocks(plan, &it);
+    estimate_portable(plan, &it);
     KM_TRY(choose(plan, &it, err));
     if (plan->design == KM_DESIGN_LANES)
         KM_TRY(set_lanes(plan, &it, err));
     else if (plan->design == KM_DESIGN_BLOCKS)
         KM_TRY(set_blocks(plan, &it, err));
     else
-        KM_TRY(set_portable(plan, err));
+        KM_TRY(set_group(plan, LANES_GROUP, changes_reason, err));
     return set_restarts(plan, &it, err);
 }

@@ -11,7 +11,8 @@ enum {
     ROWS_D_MAX = 64,    // features up to which points are copied side by side before they are added up
     SEED_BYTES = 12288, // of points that stay in the first cache for all k-means++ chains
     SEED_SPAN_MAX = 1024,
-    FINISH_BYTES = 16384, // of points, as doubles, that the finishing pass works on at a time
+    FINISH_BYTES = 16384,                // of points, as doubles, that the finishing pass works on at a time
+    FINISH_ANY_BYTES = 2 * FINISH_BYTES, // the same for any d: a group of as many features as there may be
     FINISH_SPAN_MAX = 512
 };
 
@@ -61,17 +62,24 @@ static int64_t span_groups(int64_t bytes, int64_t d, int64_t group, int64_t real
 }
 
 // What the finishing pass is told.
-static void names_of_finish(km_env *env, const km_plan *plan, int64_t doubles) {
+static void names_of_finish(km_env *env, const km_plan *plan, int any_d) {
+    int isa = plan->facts.target.arch;
+    int64_t doubles = isa == KM_ISA_AVX512 ? 8 : isa == KM_ISA_AVX2 ? 4 : 2;
     int64_t d = plan->spec.features, group = km_plan_get(plan, "group");
     int rows = d <= ROWS_D_MAX;
     int64_t row = rows ? (d + doubles - 1) / doubles * doubles : d;
     int64_t span = FINISH_BYTES / (row * 8) / group * group;
     span = span < group ? group : span > FINISH_SPAN_MAX ? FINISH_SPAN_MAX : span;
-    int64_t tile = plan->facts.target.arch == KM_ISA_AVX2 ? 2 : 4;
+    int64_t tile = isa == KM_ISA_AVX2 ? 2 : 4;
+    if (any_d && rows) span = FINISH_SPAN_MAX;
     km_env_set_int(env, "finish_tile", tile);
     km_env_set_int(env, "finish_row", row);
     km_env_set_int(env, "finish_span", span);
     km_env_set_flag(env, "finish_rows", rows);
+    km_env_set_int(env, "finish_unit", rows ? doubles : 1);
+    km_env_set_int(env, "finish_most", FINISH_ANY_BYTES / 8);
+    km_env_set(env, "finish_doubles", any_d ? "FINISH_DOUBLES" : "FINISH_SPAN * FINISH_ROW");
+    km_env_set(env, "finish_points", any_d && rows ? "FINISH_SPAN_MAX" : "FINISH_SPAN");
     list_numbers(env, "finish_list", 0, tile);
 }
 
@@ -80,7 +88,8 @@ static int64_t seed_span(int64_t d, int64_t group, int64_t real_bytes) {
     return span < group ? group : span > SEED_SPAN_MAX ? SEED_SPAN_MAX : span;
 }
 
-km_status km_emit_cpu(km_env *env, const char **template_name, const km_plan *plan, km_error *err) {
+static km_status emit(km_env *env, const char **template_name, const km_plan *plan, int any_d,
+                      km_error *err) {
     int blocks = plan->design == KM_DESIGN_BLOCKS;
     *template_name = blocks ? "blocks.c" : "lanes.c";
     if (plan->design != KM_DESIGN_LANES && !blocks)
@@ -90,12 +99,15 @@ km_status km_emit_cpu(km_env *env, const char **template_name, const km_plan *pl
     int is_double = spec->type == KM_FLOAT64;
     int wide = spec->clusters[spec->clusters_count - 1] > 256;
     int isa = plan->facts.target.arch;
-    int doubles = isa != KM_ISA_GENERIC;
     km_env_set(env, "name", "%s", spec->name);
     km_env_set(env, "type", is_double ? "double" : "float");
     km_env_set(env, "int_type", is_double ? "int64_t" : "int32_t");
     km_env_set(env, "index_type", wide ? "int32_t" : "uint8_t");
     km_env_set_int(env, "d", d);
+    km_env_set_flag(env, "any_d", any_d);
+    km_env_set(env, "d_least", any_d ? "1" : "D");
+    km_env_set(env, "d_most", any_d ? "D_MAX" : "D");
+    km_env_set(env, "pitch_most", any_d ? "PITCH_MAX" : "PITCH");
     km_env_set_int(env, "lanes", km_plan_get(plan, "lanes"));
     km_env_set_int(env, "vectors", km_plan_get(plan, "vectors"));
     km_env_set_int(env, "group", group);
@@ -110,18 +122,15 @@ km_status km_emit_cpu(km_env *env, const char **template_name, const km_plan *pl
     km_env_set_flag(env, "rows", d <= ROWS_D_MAX || blocks);
     km_env_set_flag(env, "bytes", !wide && !blocks); // labels of a group are compared as bytes
     km_env_set_flag(env, "tiled", tile > 1);
-    km_env_set_flag(env, "doubles", doubles);
     km_env_set_flag(env, "avx512", isa == KM_ISA_AVX512);
     km_env_set_flag(env, "avx2", isa == KM_ISA_AVX2);
     km_env_set_flag(env, "neon", isa == KM_ISA_NEON);
     km_env_set_flag(env, "generic", isa == KM_ISA_GENERIC);
-    km_env_set(env, "seed_kernel", doubles ? "km_seed" : "NULL");
-    km_env_set(env, "finish_kernel", doubles ? "km_finish" : "NULL");
     list_numbers(env, "vectors_list", 0, km_plan_get(plan, "vectors"));
     list_numbers(env, "tile_list", 0, tile);
     list_numbers(env, "others", 1, tile);
     list_label_sets(env, km_plan_get(plan, "vectors"));
-    names_of_finish(env, plan, isa == KM_ISA_AVX512 ? 8 : isa == KM_ISA_AVX2 ? 4 : 2);
+    names_of_finish(env, plan, any_d);
     list_numbers(env, "pair", 0, 2);
     list_starts(env, tile);
     if (blocks) {
@@ -131,4 +140,12 @@ km_status km_emit_cpu(km_env *env, const char **template_name, const km_plan *pl
         km_env_set_flag(env, "split", part < d);
     }
     return KM_OK;
+}
+
+km_status km_emit_cpu(km_env *env, const char **template_name, const km_plan *plan, km_error *err) {
+    return emit(env, template_name, plan, 0, err);
+}
+
+km_status km_emit_cpu_any_d(km_env *env, const char **template_name, const km_plan *plan, km_error *err) {
+    return emit(env, template_name, plan, 1, err);
 }

@@ -29,5 +29,7 @@ km_status km_plan_algorithm(km_plan *plan, km_algorithm asked, km_error *err);
 // the root template of the plan's design, e.g. "registers.cu".
 km_status km_emit_cuda(km_env *env, const char **template_name, const km_plan *plan, km_error *err);
 km_status km_emit_cpu(km_env *env, const char **template_name, const km_plan *plan, km_error *err);
+// The same for kernels of the design lanes that serve any number of features up to the plan's, which each call brings.
+km_status km_emit_cpu_any_d(km_env *env, const char **template_name, const km_plan *plan, km_error *err);
 
 #endif

@@ -5,7 +5,7 @@
 // lies at [f * group + i]; the last group is padded with zeros. A block is KM_BLOCK_POINTS points (65,536: a
 // multiple of every group) and belongs to one thread at a time. "real" is the plan's type, float or double.
 #ifndef KM_CPU_ABI
-#define KM_CPU_ABI 4
+#define KM_CPU_ABI 5
 #include <stdint.h>
 
 // Numbers between two rows of sums: d sums of w x, the sum of w, the count of points that weigh
@@ -89,19 +89,20 @@ typedef struct km_cpu_finish {
     const double *weights;
     int64_t points_count;
     int64_t d, group;
-    int64_t row; // the module's finish_row, or d where that is 0
+    int64_t row; // d rounded up to the module's finish_unit
     const km_cpu_finish_member *members;
     int64_t members_count;
 } km_cpu_finish;
 
-// What a module exports, as NAME_kernels. A kernel that is NULL is served by the library's own.
+// What a module exports, as NAME_kernels.
 typedef struct km_cpu_kernels {
     int32_t abi;               // KM_CPU_ABI
     int32_t real_bytes;
     int32_t isa;               // instruction set that it needs: km_isa of kmgen/spec.h
     int32_t k_max;             // the largest k that it serves
-    int64_t d, group;          // portable kernels: 0, any
-    int64_t finish_row;        // doubles from one centroid to the next in finish; 0: d
+    int64_t d_min, d_max;      // features that it serves
+    int64_t group;
+    int64_t finish_unit;       // finish has rows of centroids in whole units of so many doubles
     void (*pass)(const km_cpu_block *block);
     void (*seed)(const km_cpu_seeding *seeding);
     void (*finish)(const km_cpu_finish *finish);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Numbers, types and words of a CPU target.
-//@ need type int_type index_type d group lanes vectors tile span wide float64 doubles
+//@ need type int_type index_type d any_d group lanes vectors tile span wide float64
 //@ verbatim abi_cpu.h
 #include <math.h>
 #include <stddef.h>
@@ -10,14 +10,28 @@ typedef $type km_real;
 typedef $int_type km_int;     // an integer as wide as a real
 typedef $index_type km_index; // a label in hand
 
+//@ if any_d
+// Features of the work in hand, which every kernel takes from its arguments first.
+static _Thread_local __attribute__((tls_model("initial-exec"))) int D;
+#define PITCH ((int)KM_CPU_PITCH(D))
+//@ end
 enum {
+    //@ if any_d
+    D_MAX = $d,         // features at most
+    PITCH_MAX = KM_CPU_PITCH(D_MAX),
+    //@ else
     D = $d,             // features
+    //@ end
     LANES = $lanes,     // reals of a vector
     VECTORS = $vectors, // vectors of points worked on at a time
     GROUP = $group,     // points of a group
     TILE = $tile,       // centroids worked on at a time
+    //@ if any_d
+    SPAN = $span        // groups that stay in the cache while every slot works on them
+    //@ else
     SPAN = $span,       // groups that stay in the cache while every slot works on them
     PITCH = KM_CPU_PITCH(D)
+    //@ end
 };
 
 //@ if avx512

@@ -3,5 +3,5 @@
 #ifdef __cplusplus
 extern "C"
 #endif
-const km_cpu_kernels $name_kernels = {KM_CPU_ABI, sizeof(km_real), $isa,    $k_max,       D,
-                                      GROUP,      $finish_row,     km_pass, $seed_kernel, $finish_kernel};
+const km_cpu_kernels $name_kernels = {
+    KM_CPU_ABI, sizeof(km_real), $isa, $k_max, $d_least, $d_most, GROUP, $finish_unit, km_pass, km_seed, km_finish};

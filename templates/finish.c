@@ -5,28 +5,54 @@
 // the second-nearest is farther than the nearest by more than that, the nearest is certain; other points are looked at
 // again in double. Squared distances are summed in double, from the stored values; distances and margins stay float.
 //@ end
-//@ need finish_tile finish_span finish_row finish_rows finish_list
+//@ need finish_tile finish_span finish_row finish_rows finish_list any_d finish_most finish_doubles finish_points
+//@ if any_d
+//@ if finish_rows
+// Doubles of a point or centroid: D, then zeros to whole vectors; and points that stay in the first cache.
+#define FINISH_ROW ((D + DOUBLES - 1) / DOUBLES * DOUBLES)
+#define FINISH_SPAN km_finish_points()
+//@ else
+#define FINISH_ROW D // doubles of a centroid
+//@ end
+//@ end
 enum {
     FINISH_TILE = $finish_tile, // centroids at a time, each with two vectors
-    FINISH_SPAN = $finish_span, // points that stay in the first cache for all members
     //@ if finish_rows
+    //@ if any_d
+    FINISH_SPAN_MAX = $finish_span,
+    FINISH_DOUBLES = $finish_most,
+    //@ else
+    FINISH_SPAN = $finish_span, // points that stay in the first cache for all members
     FINISH_ROW = $finish_row, // doubles of a point or centroid: D, then zeros to whole vectors
+    //@ end
     FEW = 16,   // up to so many clusters, points join COPIES of the sums in turn ...
     COPIES = 4, // ... so that no addition waits for the one before
     //@ else
+    FINISH_SPAN = $finish_span, // points that stay in the first cache for all members
+    //@ if not any_d
     FINISH_ROW = $finish_row, // doubles of a centroid
+    //@ end
     //@ end
     PAIR = 2 * LANES // points of two vectors
 };
 
+//@ if any_d
+//@ if finish_rows
+KM_TARGET static inline int km_finish_points(void) {
+    const int points = FINISH_DOUBLES / FINISH_ROW / GROUP * GROUP;
+    return points < FINISH_SPAN_MAX ? points : FINISH_SPAN_MAX;
+}
+
+//@ end
+//@ end
 // Of the points of a span.
 typedef struct km_finish_span {
     int64_t first, count; // of the block's points
     //@ if finish_rows
-    double rows[FINISH_SPAN * FINISH_ROW]; // a point's coordinates side by side
+    double rows[$finish_doubles]; // a point's coordinates side by side
     //@ end
-    int32_t labels[FINISH_SPAN];
-    km_real soft[2 * FINISH_SPAN]; // d1 and (d2 - d1) / d2 of a point side by side
+    int32_t labels[$finish_points];
+    km_real soft[2 * $finish_points]; // d1 and (d2 - d1) / d2 of a point side by side
 } km_finish_span;
 
 // Two vectors of doubles from point `at` of the block on, against all centroids: exactly as every backend does it.
@@ -245,6 +271,9 @@ KM_TARGET static void km_finish_many(const km_finish_span *span, const km_cpu_fi
 
 KM_TARGET static void km_finish(const km_cpu_finish *finish) {
     km_finish_span span;
+    //@ if any_d
+    D = (int)finish->d;
+    //@ end
     //@ if finish_rows
     memset(span.rows, 0, sizeof span.rows);
     //@ end

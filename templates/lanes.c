@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The design lanes: points across SIMD lanes. A span of points is read into the first cache and serves every slot:
 // first all labels of the span, then the sums of the points whose label changed.
-//@ need name vectors_list label_sets starts tile_list tiled wide rows doubles
+//@ need name vectors_list label_sets starts tile_list tiled wide rows any_d pitch_most
 //@ include cpu.h
 
 // Labels of VECTORS x LANES points: the centroid with the largest x . c - |c|^2 / 2, ties to the lowest index.
@@ -142,7 +142,7 @@ enum { TOGETHER = 8 }; // slots that add up all points side by side
 typedef struct km_lanes_span {
     int64_t first, end; // of the block's points
     //@ if rows
-    km_real rows[SPAN * GROUP * PITCH]; // what points add to sums: x, 1, and 1 where points have no weights
+    km_real rows[SPAN * GROUP * $pitch_most]; // what points add to sums: x, 1, and 1 where points have no weights
     //@ end
 } km_lanes_span;
 
@@ -157,6 +157,14 @@ KM_TARGET static void km_rows_clear(km_lanes_span *span, int weighted) {
 // Four numbers of a row of sums, and of a point's row.
 typedef double km_quad __attribute__((vector_size(32), aligned(8), may_alias));
 typedef km_real km_quad_row __attribute__((vector_size(4 * sizeof(km_real)), aligned(sizeof(km_real)), may_alias));
+
+// A point's coordinates, which lie GROUP apart, side by side.
+KM_TARGET static inline void km_row(km_real *row, const km_real *point) {
+    int f = 0;
+    for (; f + 4 <= D; f += 4, point += 4 * GROUP)
+        *(km_quad_row *)(row + f) = (km_quad_row){point[0], point[GROUP], point[2 * GROUP], point[3 * GROUP]};
+    for (; f < D; f++, point += GROUP) row[f] = point[0];
+}
 
 // A point joins sums.
 KM_TARGET static inline void km_add(double *sums, const km_real *row) {
@@ -181,7 +189,7 @@ KM_TARGET static void km_move(double *sums, km_lanes_span *span, const km_real *
                               const uint16_t *list, int64_t count, const km_index *labels, const km_index *old) {
     for (int64_t i = 0; i < count; i++) {
         const km_real *point = points + list[i] / GROUP * (GROUP * D) + list[i] % GROUP;
-        for (int f = 0; f < D; f++) span->rows[i * PITCH + f] = point[f * GROUP];
+        km_row(span->rows + i * PITCH, point);
     }
     for (int64_t i = 0; i < count; i++) {
         const km_real *row = span->rows + i * PITCH;
@@ -205,14 +213,13 @@ KM_TARGET static void km_add_span(km_cpu_slot *const *slots, int count, const km
     double *sums[TOGETHER];
     for (int64_t base = 0; base < points_count; base += GROUP) {
         const km_real *points = (const km_real *)block->points + (span->first + base) * D;
-        for (int i = 0; i < GROUP; i++)
-            for (int f = 0; f < D; f++) span->rows[(base + i) * PITCH + f] = points[f * GROUP + i];
+        for (int i = 0; i < GROUP; i++) km_row(span->rows + (base + i) * PITCH, points + i);
         for (int t = 0; t < count; t++) km_labels_get(labels[t] + base, slots[t], span->first + base);
     }
     for (int t = 0; t < count; t++) sums[t] = slots[t]->sums;
     for (int64_t i = 0; i < points_count; i++) {
         const km_real *row = span->rows + i * PITCH;
-        km_quad x[PITCH / 4];
+        km_quad x[$pitch_most / 4];
         for (int q = 0; q < PITCH / 4; q++)
             x[q] = __builtin_convertvector(*(const km_quad_row *)(row + 4 * q), km_quad);
         for (int t = 0; t < count; t++) {
@@ -303,6 +310,9 @@ static void km_fetch_next(const km_cpu_block *block, int64_t first, int64_t slot
 KM_TARGET static void km_pass(const km_cpu_block *block) {
     km_lanes_span span;
     km_cpu_slot *together[TOGETHER];
+    //@ if any_d
+    D = (int)block->d;
+    //@ end
     //@ if rows
     km_rows_clear(&span, block->weights != NULL);
     //@ end
@@ -324,8 +334,6 @@ KM_TARGET static void km_pass(const km_cpu_block *block) {
     }
 }
 
-//@ if doubles
 //@ include seed.c
 //@ include finish.c
-//@ end
 //@ include exports.c

@@ -122,6 +122,9 @@ KM_TARGET static void km_seed_span(km_cpu_chain *chain, const km_cpu_seeding *se
 }
 
 KM_TARGET static void km_seed(const km_cpu_seeding *seeding) {
+    //@ if any_d
+    D = (int)seeding->d;
+    //@ end
     for (int64_t c = 0; c < seeding->chains_count; c++)
         for (int64_t a = 0; a < seeding->chains[c].candidates_count; a++) seeding->chains[c].potentials[a] = 0;
     for (int64_t first = 0; first < seeding->points_count; first += SEED_SPAN) {

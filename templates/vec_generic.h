@@ -18,16 +18,20 @@ typedef km_int km_ints_anywhere __attribute__((vector_size(16), aligned(4), may_
 #define KM_INTS(value) ((km_ints){value, value, value, value})
 //@ end
 #define KM_ADD(a, b) ((a) + (b))
+#define KM_SUB(a, b) ((a) - (b))
 #define KM_FMA(a, b, c) ((a) * (b) + (c))
 #define KM_INTS_ADD(a, b) ((a) + (b))
 #define KM_LOAD_INTS(from) (*(const km_ints_anywhere *)(const void *)(from))
 #define KM_PUT_INTS(to, index) *(km_ints_anywhere *)(void *)(to) = index
+// a where a bit of `where` is set, else b.
+#define KM_CHOOSE(where, a, b) ((km_vec)(((km_ints)(a) & (where)) | ((km_ints)(b) & ~(where))))
+#define KM_MIN(a, b) KM_CHOOSE((km_ints)((a) < (b)), a, b)
 // Where score > best: best and index become score and j.
 #define KM_KEEP(best, index, score, j)                                                                       \
     do {                                                                                                     \
-        km_ints km_where = (km_ints)((score) > (best));                                                      \
+        const km_ints km_where = (km_ints)((score) > (best));                                                \
         index = (index & ~km_where) | (j & km_where);                                                        \
-        best = (km_vec)(((km_ints)best & ~km_where) | ((km_ints)(score) & km_where));                        \
+        best = KM_CHOOSE(km_where, score, best);                                                             \
     } while (0)
 // Indices become labels of a byte: of two vectors, of four.
 #define KM_PUT_LABELS_2(to, a, b)                                                                            \
@@ -38,6 +42,63 @@ typedef km_int km_ints_anywhere __attribute__((vector_size(16), aligned(4), may_
 #define KM_PUT_LABELS_4(to, a, b, c, d)                                                                      \
     KM_PUT_LABELS_2(to, a, b);                                                                               \
     KM_PUT_LABELS_2((to) + 2 * LANES, c, d)
+// a / b, 0 where b is 0.
+#define KM_QUOTIENT(a, b) ((km_vec)((km_ints)((a) / (b)) & (km_ints)((b) > KM_SPLAT(0))))
+// a and b side by side: a0 b0 a1 b1 ...
+#define KM_PAIRS(to, a, b)                                                                                   \
+    for (int km_i = 0; km_i < LANES; km_i++) {                                                               \
+        (to)[2 * km_i] = (a)[km_i];                                                                          \
+        (to)[2 * km_i + 1] = (b)[km_i];                                                                      \
+    }
+
+// Doubles: the finishing pass and the sums of distances.
+enum { DOUBLES = 2 };
+typedef double km_doubles __attribute__((vector_size(16)));
+typedef int64_t km_longs __attribute__((vector_size(16)));
+typedef double km_doubles_anywhere __attribute__((vector_size(16), aligned(8), may_alias));
+typedef int64_t km_longs_anywhere __attribute__((vector_size(16), aligned(8), may_alias));
+#define KM_D_LOAD(from) (*(const km_doubles_anywhere *)(const void *)(from))
+#define KM_D_STORE(to, x) *(km_doubles_anywhere *)(void *)(to) = x
+#define KM_D_SPLAT(value) ((km_doubles){value, value})
+#define KM_D_ADD(a, b) ((a) + (b))
+#define KM_D_SUB(a, b) ((a) - (b))
+#define KM_D_MUL(a, b) ((a) * (b))
+// Rounded once, as everywhere.
+#define KM_D_FMA(a, b, c) ((km_doubles){fma((a)[0], (b)[0], (c)[0]), fma((a)[1], (b)[1], (c)[1])})
+#define KM_LONGS(value) ((km_longs){value, value})
+#define KM_PUT_LONGS(to, x) *(km_longs_anywhere *)(void *)(to) = x
+// A squared distance joins the nearest and the second-nearest; equal ones leave the lower index.
+#define KM_NEAREST(first, second, index, square, j)                                                          \
+    do {                                                                                                     \
+        const km_longs km_where = (km_longs)((square) < (first));                                            \
+        const km_doubles km_rest =                                                                           \
+            (km_doubles)(((km_longs)(first) & km_where) | ((km_longs)(square) & ~km_where));                 \
+        const km_longs km_next = (km_longs)(km_rest < (second));                                             \
+        index = (index & ~km_where) | (j & km_where);                                                        \
+        first = (km_doubles)(((km_longs)(square) & km_where) | ((km_longs)(first) & ~km_where));             \
+        second = (km_doubles)(((km_longs)km_rest & km_next) | ((km_longs)(second) & ~km_next));              \
+    } while (0)
+//@ if float64
+#define KM_LOAD_DOUBLES(from) KM_D_LOAD(from)
+#define KM_SQRT(x) ((km_vec){sqrt((x)[0]), sqrt((x)[1])})
+//@ else
+#define KM_LOAD_DOUBLES(from) ((km_doubles){(from)[0], (from)[1]})
+#define KM_SQRT(x) ((km_vec){sqrtf((x)[0]), sqrtf((x)[1]), sqrtf((x)[2]), sqrtf((x)[3])})
+// A squared distance joins the nearest and the second-nearest; equal ones leave the lower index.
+#define KM_SECOND(first, second, index, square, j)                                                           \
+    do {                                                                                                     \
+        const km_ints km_where = (km_ints)((square) < (first));                                              \
+        const km_vec km_rest = KM_CHOOSE(km_where, first, square);                                           \
+        index = (index & ~km_where) | (j & km_where);                                                        \
+        first = KM_CHOOSE(km_where, square, first);                                                          \
+        second = KM_MIN(km_rest, second);                                                                    \
+    } while (0)
+// Non-zero where a is not below b.
+#define KM_ANY_ABOVE(a, b) km_any_bit(~(km_ints)((a) < (b)))
+static inline int km_any_bit(km_ints a) {
+    return (a[0] | a[1] | a[2] | a[3]) != 0;
+}
+//@ end
 //@ if bytes
 // A bit for each of 64 bytes that differ.
 static uint64_t km_differ(const uint8_t *a, const uint8_t *b) {

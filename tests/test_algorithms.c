@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Every algorithm that skips distances against lloyd: the same labels, iterations and inertia, on every kind of data
-// that the fit knows; and what a pass assigns against the double reference, near ties included.
+// that the fit knows; and what a pass assigns against the double reference, near ties included. In float32 lloyd may
+// decide near ties the other way, and iterations then part: it is compared after one, the algorithms that decide near
+// ties in double with each other to the end.
 #include "reference.h"
 #include "quiet_check.h"
 #include <kmgen/module.h>
@@ -23,6 +25,7 @@ typedef struct job {
     const double *init;
     int64_t init_count;
     int may_differ; // lloyd's own labels are not exact: only the contract is asked for
+    int near_tied;  // so many near ties that lloyd in float32 decides some the other way at once
 } job;
 
 static km_result *fit(const ref_data *points, const job *j, km_algorithm algorithm) {
@@ -71,47 +74,63 @@ static double extra_of(const km_result *result, const km_counters *c) {
     return 0;
 }
 
-static void compare_counters(const km_result *result, const km_result *lloyd, km_algorithm algorithm) {
+static void compare_counters(const km_result *result, const km_result *other, km_algorithm algorithm,
+                             km_algorithm yardstick) {
     const km_counters *c = &result->counters;
     ck_assert_int_eq(c->algorithm, algorithm);
-    ck_assert_int_eq(lloyd->counters.algorithm, KM_ALGORITHM_LLOYD);
-    ck_assert_int_eq(lloyd->counters.distances, lloyd->counters.distances_lloyd);
-    ck_assert_int_eq(lloyd->counters.points_skipped, 0);
+    ck_assert_int_eq(other->counters.algorithm, yardstick);
+    if (yardstick == KM_ALGORITHM_LLOYD) {
+        ck_assert_int_eq(other->counters.distances, other->counters.distances_lloyd);
+        ck_assert_int_eq(other->counters.points_skipped, 0);
+    }
     ck_assert_int_gt(c->distances, 0);
     ck_assert_int_ge(c->points_skipped, 0);
     ck_assert_double_le((double)c->distances, (double)c->distances_lloyd + extra_of(result, c));
 }
 
-// The part of lloyd's distances that is left.
-static double compare(const ref_data *points, const job *j, km_algorithm algorithm) {
-    const char *name = km_algorithm_name(algorithm);
+// The part of lloyd's distances that is left. `lloyd` below is the yardstick.
+static double compare_with(const ref_data *points, const job *j, km_algorithm algorithm,
+                           km_algorithm yardstick) {
+    const char *name = km_algorithm_name(algorithm), *against = km_algorithm_name(yardstick);
     double accuracy = points->type == KM_FLOAT32 ? 1e-6 : 1e-12;
-    km_result *lloyd = fit(points, j, KM_ALGORITHM_LLOYD), *other = fit(points, j, algorithm);
-    compare_counters(other, lloyd, algorithm);
+    km_result *lloyd = fit(points, j, yardstick), *other = fit(points, j, algorithm);
+    compare_counters(other, lloyd, algorithm, yardstick);
     ck_assert_int_eq(lloyd->models_count, other->models_count);
     if (!j->may_differ) {
         ck_assert_int_eq(other->passes, lloyd->passes);
-        ck_assert_int_eq(other->counters.distances_lloyd, lloyd->counters.distances);
+        ck_assert_int_eq(other->counters.distances_lloyd, lloyd->counters.distances_lloyd);
     }
     for (int64_t m = 0; m < lloyd->models_count; m++) {
         const km_model *a = &lloyd->models[m], *b = &other->models[m];
         ck_assert_msg(fabs(a->inertia - b->inertia) <= accuracy * a->inertia,
-                      "%s, K=%d: inertia %.17g, lloyd's %.17g", name, a->k, b->inertia, a->inertia);
+                      "%s, K=%d: inertia %.17g, %s's %.17g", name, a->k, b->inertia, against, a->inertia);
         // Restarts that end at the same optimum have costs that differ by rounding: either may be called the best.
         if (j->may_differ || (a->restart != b->restart && points->type == KM_FLOAT64)) continue;
-        ck_assert_msg(a->iterations == b->iterations, "%s, K=%d: %lld iterations, lloyd's %lld", name, a->k,
-                      (long long)b->iterations, (long long)a->iterations);
+        ck_assert_msg(a->iterations == b->iterations, "%s, K=%d: %lld iterations, %s's %lld", name, a->k,
+                      (long long)b->iterations, against, (long long)a->iterations);
         ck_assert_int_eq(a->converged, b->converged);
         ck_assert_int_eq(a->restart, b->restart);
         ck_assert_int_eq(a->effective_k, b->effective_k);
         for (int64_t i = 0; i < points->n; i++)
-            ck_assert_msg(a->labels[i] == b->labels[i], "%s, K=%d: point %lld has label %d, lloyd's %d", name,
-                          a->k, (long long)i, b->labels[i], a->labels[i]);
+            ck_assert_msg(a->labels[i] == b->labels[i], "%s, K=%d: point %lld has label %d, %s's %d", name,
+                          a->k, (long long)i, b->labels[i], against, a->labels[i]);
     }
     double left = (double)other->counters.distances / (double)other->counters.distances_lloyd;
     km_result_destroy(&lloyd);
     km_result_destroy(&other);
     return left;
+}
+
+static double compare(const ref_data *points, const job *j, km_algorithm algorithm) {
+    if (points->type == KM_FLOAT64 || j->may_differ)
+        return compare_with(points, j, algorithm, KM_ALGORITHM_LLOYD);
+    job once = *j;
+    once.iterations_max = once.may_differ = 1;
+    if (!j->near_tied) compare_with(points, &once, algorithm, KM_ALGORITHM_LLOYD);
+    return compare_with(points, j, algorithm,
+                        algorithm == KM_ALGORITHM_FILTER    ? KM_ALGORITHM_HAMERLY
+                        : algorithm == KM_ALGORITHM_HAMERLY ? KM_ALGORITHM_ELKAN
+                                                            : KM_ALGORITHM_FILTER);
 }
 
 static km_type type_of(int i) {
@@ -279,7 +298,7 @@ START_TEST(tables) {
     static const char *const names[] = {"iris.csv", "ruspini.csv"};
     for (int t = 0; t < 2; t++) {
         ref_data points = table(names[t], type_of(_i));
-        compare(&points, &(job){.clusters = "2..10", .restarts = 5}, algorithm_of(_i));
+        compare(&points, &(job){.clusters = "2..10", .restarts = 5, .near_tied = 1}, algorithm_of(_i));
         ref_data_free(&points);
     }
 }

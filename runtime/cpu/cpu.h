@@ -25,8 +25,14 @@ typedef struct cpu_module {
     const km_cpu_kernels *pass; // the module's kernels
 } cpu_module;
 
-// The library's own kernels for any d, K and group; complete, in both types.
-extern const km_cpu_kernels km_cpu_portable_float32, km_cpu_portable_float64;
+// Whether code for an instruction set runs on a machine that has `have` (both km_isa).
+int km_cpu_isa_runs(int32_t isa, int32_t have);
+// Whether kernels are for these features, type and Ks.
+int km_cpu_kernels_suit(const km_cpu_kernels *kernels, const km_spec *spec);
+// The library's own kernels for a plan's spec on a machine that has `have`: there are some for each.
+const km_cpu_kernels *km_cpu_portable(const km_spec *spec, int32_t have);
+// Finishes floats whose squares float cannot hold: as ...finish, but double throughout; any d and group.
+void km_cpu_finish_double(const km_cpu_finish *finish);
 
 typedef struct cpu_slot {
     int64_t k, k_index;
@@ -48,7 +54,7 @@ typedef struct cpu_slot {
 
 typedef struct cpu_engine {
     km_engine base;
-    km_cpu_kernels kernels; // complete: the module's, filled up with portable ones
+    km_cpu_kernels kernels; // the module's
     int64_t threads;
     int64_t group, pitch; // points of a group; KM_CPU_PITCH(d)
     int64_t real_bytes;

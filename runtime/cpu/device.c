@@ -208,15 +208,13 @@ static km_status module_open(cpu_module *module, const char *binary_path, km_err
     if (own->abi != KM_CPU_ABI)
         return km_fail(err, KM_ERROR_COMPILE, "%s is of another version of kmgen: emit the source again",
                        binary_path);
-    if (own->d != spec->features || own->real_bytes != (spec->type == KM_FLOAT32 ? 4 : 8) ||
-        own->k_max < spec->clusters[spec->clusters_count - 1])
+    if (!km_cpu_kernels_suit(own, spec))
         return km_fail(
             err, KM_ERROR_COMPILE,
             "%s is for %lld features, %s, K up to %d, the spec has %lld, %s, %d: emit the source again",
-            symbol, (long long)own->d, own->real_bytes == 4 ? "float32" : "float64", own->k_max,
+            symbol, (long long)own->d_max, own->real_bytes == 4 ? "float32" : "float64", own->k_max,
             (long long)spec->features, km_type_name(spec->type), spec->clusters[spec->clusters_count - 1]);
-    int have = module->base.device->facts.target.arch;
-    if (own->isa != have && own->isa != KM_ISA_GENERIC && !(own->isa == KM_ISA_AVX2 && have == KM_ISA_AVX512))
+    if (!km_cpu_isa_runs(own->isa, module->base.device->facts.target.arch))
         return km_fail(err, KM_ERROR_COMPILE, "%s is for an instruction set that this machine lacks", symbol);
     return KM_OK;
 }
@@ -231,7 +229,7 @@ km_status km_cpu_kernels_load(km_kernels **out, km_device *device, const km_plan
     if (binary_path)
         status = module_open(module, binary_path, err);
     else
-        module->pass = plan->spec.type == KM_FLOAT32 ? &km_cpu_portable_float32 : &km_cpu_portable_float64;
+        module->pass = km_cpu_portable(&plan->spec, device->facts.target.arch);
     *out = &module->base;
     if (status != KM_OK) km_cpu_kernels_unload(out);
     return status;

@@ -116,7 +116,7 @@ static km_status engine_create(km_engine **out, const km_kernels *kernels, int64
     const km_plan *plan = kernels->plan;
     const cpu_module *module = (const cpu_module *)kernels;
     // A source that was emitted for an older instruction set, or edited, may have groups of its own.
-    int64_t group = module->pass->group ? module->pass->group : km_plan_get(plan, "group");
+    int64_t group = module->pass->group;
     if (group < 1 || KM_BLOCK_POINTS % group != 0)
         return km_fail(err, KM_ERROR_PLAN, "group must divide %d, got %lld", KM_BLOCK_POINTS,
                        (long long)group);
@@ -124,13 +124,7 @@ static km_status engine_create(km_engine **out, const km_kernels *kernels, int64
     if (!engine) return km_fail_memory(err, "the engine", (int64_t)sizeof *engine);
     engine->base =
         (km_engine){.backend = &km_backend_cpu, .kernels = kernels, .plan = plan, .d = plan->spec.features};
-    engine->kernels = plan->spec.type == KM_FLOAT32 ? km_cpu_portable_float32 : km_cpu_portable_float64;
-    engine->kernels.pass = module->pass->pass;
-    if (module->pass->seed) engine->kernels.seed = module->pass->seed;
-    if (module->pass->finish) {
-        engine->kernels.finish = module->pass->finish;
-        engine->kernels.finish_row = module->pass->finish_row;
-    }
+    engine->kernels = *module->pass;
     engine->threads = threads > 0 ? threads : kernels->device->facts.units;
     engine->group = group;
     engine->pitch = KM_CPU_PITCH(engine->base.d);

@@ -34,8 +34,7 @@ static void finisher_free(finisher *f) {
     free(f->members);
 }
 
-// The module's kernel works in the plan's type. Squares that float cannot hold go to the library's own, which is
-// double throughout.
+// The module's kernel works in the plan's type. Squares that float cannot hold go to one that is double throughout.
 static int squares_fit_float(const cpu_engine *engine, const km_finish_member *members, int64_t count) {
     double most = engine->largest_square, typical = engine->total_square / engine->total_weight;
     for (int64_t m = 0; m < count; m++)
@@ -52,12 +51,11 @@ static void finisher_choose(finisher *f, const km_finish_member *members, int64_
     const cpu_engine *engine = f->engine;
     int single = engine->real_bytes == 4;
     f->kernel = engine->kernels.finish;
-    f->row = engine->kernels.finish_row;
+    f->row = cpu_round_up(engine->base.d, engine->kernels.finish_unit);
     if (single && !squares_fit_float(engine, members, count)) {
-        f->kernel = km_cpu_portable_float32.finish;
-        f->row = 0;
+        f->kernel = km_cpu_finish_double;
+        f->row = engine->base.d;
     }
-    if (f->row == 0) f->row = engine->base.d;
 }
 
 static km_status finisher_alloc(finisher *f, int64_t rows, km_error *err) {

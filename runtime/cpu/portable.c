@@ -1,56 +1,29 @@
 // SPDX-License-Identifier: MIT
-// Kernels that are already compiled: any d, K, group and type. They serve jobs too small to be worth a compiler,
-// machines without one, and the steps that a module does not bring itself. Scores are summed in double.
+// The design portable: kernels of lanes that are compiled into the library. They serve jobs too small to be worth a
+// compiler, and machines without one.
 #include "cpu.h"
-#include <math.h>
-#include <string.h>
+#include "runtime/cpu/portable_list.h"
 
-enum {
-    CHUNK = 64, // points worked on at a time
-    FOURS = 4   // vectors of four points that meet two centroids in registers
-};
+#define DECLARE(name) extern const km_cpu_kernels km_portable_##name##_kernels;
+#define ADDRESS(name) &km_portable_##name##_kernels,
 
-typedef double cpu_doubles __attribute__((vector_size(32)));
-typedef int64_t cpu_longs __attribute__((vector_size(32)));
+KM_PORTABLE_LIST(DECLARE)
+static const km_cpu_kernels *const portable[] = {KM_PORTABLE_LIST(ADDRESS)};
 
-static inline int64_t label_get(const void *labels, int32_t bytes, int64_t i) {
-    if (bytes == 1) return ((const uint8_t *)labels)[i];
-    if (bytes == 2) return ((const uint16_t *)labels)[i];
-    return ((const int32_t *)labels)[i];
+int km_cpu_isa_runs(int32_t isa, int32_t have) {
+    return isa == have || isa == KM_ISA_GENERIC || (isa == KM_ISA_AVX2 && have == KM_ISA_AVX512);
 }
 
-static inline void label_put(void *labels, int32_t bytes, int64_t i, int64_t label) {
-    if (bytes == 1)
-        ((uint8_t *)labels)[i] = (uint8_t)label;
-    else if (bytes == 2)
-        ((uint16_t *)labels)[i] = (uint16_t)label;
-    else
-        ((int32_t *)labels)[i] = (int32_t)label;
+int km_cpu_kernels_suit(const km_cpu_kernels *kernels, const km_spec *spec) {
+    return kernels->d_min <= spec->features && spec->features <= kernels->d_max &&
+           kernels->real_bytes == (spec->type == KM_FLOAT32 ? 4 : 8) &&
+           spec->clusters[spec->clusters_count - 1] <= kernels->k_max;
 }
 
-#define REAL float
-#define NAME(stem) stem##_float32
-#include "portable_kernels.h"
-#undef REAL
-#undef NAME
-
-#define REAL double
-#define NAME(stem) stem##_float64
-#include "portable_kernels.h"
-#undef REAL
-#undef NAME
-
-const km_cpu_kernels km_cpu_portable_float32 = {.abi = KM_CPU_ABI,
-                                                .real_bytes = 4,
-                                                .isa = KM_ISA_GENERIC,
-                                                .k_max = KM_CLUSTERS_MAX,
-                                                .pass = pass_float32,
-                                                .seed = seed_float32,
-                                                .finish = finish_float32};
-const km_cpu_kernels km_cpu_portable_float64 = {.abi = KM_CPU_ABI,
-                                                .real_bytes = 8,
-                                                .isa = KM_ISA_GENERIC,
-                                                .k_max = KM_CLUSTERS_MAX,
-                                                .pass = pass_float64,
-                                                .seed = seed_float64,
-                                                .finish = finish_float64};
+const km_cpu_kernels *km_cpu_portable(const km_spec *spec, int32_t have) {
+    for (size_t i = 0; i < sizeof portable / sizeof *portable; i++)
+        if (km_cpu_kernels_suit(portable[i], spec) && km_cpu_isa_runs(portable[i]->isa, have) &&
+            km_cpu_isa_runs(portable[i]->isa, spec->target.arch))
+            return portable[i];
+    return NULL;
+}

@@ -14,7 +14,7 @@
 // points: unknown, taken as many
 // clusters in one pass: 35 for each restart (the sum of the K list)
 //
-// design                        lanes  about 4.3 times as fast a pass as portable, worth 0.8 s of compiling
+// design                        lanes  about 1.3 times as fast a pass as portable
 // tile_clusters                     1  one after another: few features, no remainders
 // lanes                             4  32-byte vectors of float64
 // vectors                           4  vectors x (tile + 3) + 1 registers, of 16; at least 8 points
@@ -32,7 +32,7 @@
 // lies at [f * group + i]; the last group is padded with zeros. A block is KM_BLOCK_POINTS points (65,536: a
 // multiple of every group) and belongs to one thread at a time. "real" is the plan's type, float or double.
 #ifndef KM_CPU_ABI
-#define KM_CPU_ABI 4
+#define KM_CPU_ABI 5
 #include <stdint.h>
 
 // Numbers between two rows of sums: d sums of w x, the sum of w, the count of points that weigh
@@ -116,19 +116,20 @@ typedef struct km_cpu_finish {
     const double *weights;
     int64_t points_count;
     int64_t d, group;
-    int64_t row; // the module's finish_row, or d where that is 0
+    int64_t row; // d rounded up to the module's finish_unit
     const km_cpu_finish_member *members;
     int64_t members_count;
 } km_cpu_finish;
 
-// What a module exports, as NAME_kernels. A kernel that is NULL is served by the library's own.
+// What a module exports, as NAME_kernels.
 typedef struct km_cpu_kernels {
     int32_t abi; // KM_CPU_ABI
     int32_t real_bytes;
-    int32_t isa;        // instruction set that it needs: km_isa of kmgen/spec.h
-    int32_t k_max;      // the largest k that it serves
-    int64_t d, group;   // portable kernels: 0, any
-    int64_t finish_row; // doubles from one centroid to the next in finish; 0: d
+    int32_t isa;          // instruction set that it needs: km_isa of kmgen/spec.h
+    int32_t k_max;        // the largest k that it serves
+    int64_t d_min, d_max; // features that it serves
+    int64_t group;
+    int64_t finish_unit; // finish has rows of centroids in whole units of so many doubles
     void (*pass)(const km_cpu_block *block);
     void (*seed)(const km_cpu_seeding *seeding);
     void (*finish)(const km_cpu_finish *finish);
@@ -316,6 +317,14 @@ KM_TARGET static void km_rows_clear(km_lanes_span *span, int weighted) {
 typedef double km_quad __attribute__((vector_size(32), aligned(8), may_alias));
 typedef km_real km_quad_row __attribute__((vector_size(4 * sizeof(km_real)), aligned(sizeof(km_real)), may_alias));
 
+// A point's coordinates, which lie GROUP apart, side by side.
+KM_TARGET static inline void km_row(km_real *row, const km_real *point) {
+    int f = 0;
+    for (; f + 4 <= D; f += 4, point += 4 * GROUP)
+        *(km_quad_row *)(row + f) = (km_quad_row){point[0], point[GROUP], point[2 * GROUP], point[3 * GROUP]};
+    for (; f < D; f++, point += GROUP) row[f] = point[0];
+}
+
 // A point joins sums.
 KM_TARGET static inline void km_add(double *sums, const km_real *row) {
     for (int f = 0; f < PITCH; f += 4)
@@ -339,7 +348,7 @@ KM_TARGET static void km_move(double *sums, km_lanes_span *span, const km_real *
                               const uint16_t *list, int64_t count, const km_index *labels, const km_index *old) {
     for (int64_t i = 0; i < count; i++) {
         const km_real *point = points + list[i] / GROUP * (GROUP * D) + list[i] % GROUP;
-        for (int f = 0; f < D; f++) span->rows[i * PITCH + f] = point[f * GROUP];
+        km_row(span->rows + i * PITCH, point);
     }
     for (int64_t i = 0; i < count; i++) {
         const km_real *row = span->rows + i * PITCH;
@@ -363,8 +372,7 @@ KM_TARGET static void km_add_span(km_cpu_slot *const *slots, int count, const km
     double *sums[TOGETHER];
     for (int64_t base = 0; base < points_count; base += GROUP) {
         const km_real *points = (const km_real *)block->points + (span->first + base) * D;
-        for (int i = 0; i < GROUP; i++)
-            for (int f = 0; f < D; f++) span->rows[(base + i) * PITCH + f] = points[f * GROUP + i];
+        for (int i = 0; i < GROUP; i++) km_row(span->rows + (base + i) * PITCH, points + i);
         for (int t = 0; t < count; t++) km_labels_get(labels[t] + base, slots[t], span->first + base);
     }
     for (int t = 0; t < count; t++) sums[t] = slots[t]->sums;
@@ -780,5 +788,5 @@ KM_TARGET static void km_finish(const km_cpu_finish *finish) {
 #ifdef __cplusplus
 extern "C"
 #endif
-const km_cpu_kernels float64_kernels = {KM_CPU_ABI, sizeof(km_real), 2,    256,       D,
-                                      GROUP,      4,     km_pass, km_seed, km_finish};
+const km_cpu_kernels float64_kernels = {
+    KM_CPU_ABI, sizeof(km_real), 2, 256, D, D, GROUP, 4, km_pass, km_seed, km_finish};

@@ -14,7 +14,7 @@
 // points: unknown, taken as many
 // clusters in one pass: 1024 for each restart (the sum of the K list)
 //
-// design                       blocks  about 5.2 times as fast a pass as portable, worth 0.8 s of compiling
+// design                       blocks  about 1.5 times as fast a pass as portable
 // tile_clusters                     6  sums of vectors x tile in registers, the K list in whole tiles
 // tile_features                   128  8192 bytes of a group's points in the first cache
 // panel_clusters                  510  263160 bytes of centroids, whole tiles
@@ -34,7 +34,7 @@
 // lies at [f * group + i]; the last group is padded with zeros. A block is KM_BLOCK_POINTS points (65,536: a
 // multiple of every group) and belongs to one thread at a time. "real" is the plan's type, float or double.
 #ifndef KM_CPU_ABI
-#define KM_CPU_ABI 4
+#define KM_CPU_ABI 5
 #include <stdint.h>
 
 // Numbers between two rows of sums: d sums of w x, the sum of w, the count of points that weigh
@@ -118,19 +118,20 @@ typedef struct km_cpu_finish {
     const double *weights;
     int64_t points_count;
     int64_t d, group;
-    int64_t row; // the module's finish_row, or d where that is 0
+    int64_t row; // d rounded up to the module's finish_unit
     const km_cpu_finish_member *members;
     int64_t members_count;
 } km_cpu_finish;
 
-// What a module exports, as NAME_kernels. A kernel that is NULL is served by the library's own.
+// What a module exports, as NAME_kernels.
 typedef struct km_cpu_kernels {
     int32_t abi; // KM_CPU_ABI
     int32_t real_bytes;
-    int32_t isa;        // instruction set that it needs: km_isa of kmgen/spec.h
-    int32_t k_max;      // the largest k that it serves
-    int64_t d, group;   // portable kernels: 0, any
-    int64_t finish_row; // doubles from one centroid to the next in finish; 0: d
+    int32_t isa;          // instruction set that it needs: km_isa of kmgen/spec.h
+    int32_t k_max;        // the largest k that it serves
+    int64_t d_min, d_max; // features that it serves
+    int64_t group;
+    int64_t finish_unit; // finish has rows of centroids in whole units of so many doubles
     void (*pass)(const km_cpu_block *block);
     void (*seed)(const km_cpu_seeding *seeding);
     void (*finish)(const km_cpu_finish *finish);
@@ -723,5 +724,5 @@ KM_TARGET static void km_finish(const km_cpu_finish *finish) {
 #ifdef __cplusplus
 extern "C"
 #endif
-const km_cpu_kernels many_kernels = {KM_CPU_ABI, sizeof(km_real), 2,    65535,       D,
-                                      GROUP,      128,     km_pass, km_seed, km_finish};
+const km_cpu_kernels many_kernels = {
+    KM_CPU_ABI, sizeof(km_real), 2, 65535, D, D, GROUP, 1, km_pass, km_seed, km_finish};

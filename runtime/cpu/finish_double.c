@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+// Finishing float32 data whose squares float cannot hold.
+#include "cpu.h"
+#include <math.h>
+#include <string.h>
+
+enum { CHUNK = 64 }; // points worked on at a time
+
+// Nearest and second-nearest of `count` points that lie `group` apart by feature.
+static inline __attribute__((always_inline)) void finish_nearest(int32_t *label, double *first,
+                                                                 double *second, const km_cpu_finish *finish,
+                                                                 const km_cpu_finish_member *member,
+                                                                 const float *points, int64_t count) {
+    double squared[CHUNK];
+    for (int64_t i = 0; i < count; i++) {
+        first[i] = second[i] = INFINITY;
+        label[i] = 0;
+    }
+    for (int64_t j = 0; j < member->k; j++) {
+        for (int64_t i = 0; i < count; i++) squared[i] = 0;
+        for (int64_t f = 0; f < finish->d; f++) {
+            double value = member->centroids[j * finish->row + f];
+            const float *x = points + f * finish->group;
+            for (int64_t i = 0; i < count; i++) {
+                double t = (double)x[i] - value;
+                squared[i] = __builtin_fma(t, t, squared[i]);
+            }
+        }
+        for (int64_t i = 0; i < count; i++) {
+            int nearer = squared[i] < first[i];
+            double rest = nearer ? first[i] : squared[i];
+            second[i] = rest < second[i] ? rest : second[i];
+            first[i] = nearer ? squared[i] : first[i];
+            label[i] = nearer ? (int32_t)j : label[i];
+        }
+    }
+}
+
+static inline void finish_sums(const km_cpu_finish_member *member, const int32_t *label, const double *first,
+                               const double *second, const double *weights, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        double weight = weights ? weights[i] : 1.0, near = sqrt(first[i]);
+        double far = member->k > 1 ? sqrt(second[i]) : 0;
+        double *sum = member->sums + (int64_t)label[i] * KM_CPU_SUMS;
+        sum[KM_CPU_SUM_WEIGHT] += weight;
+        sum[KM_CPU_SUM_COUNT] += 1.0;
+        sum[KM_CPU_SUM_SSE] += weight * first[i];
+        sum[KM_CPU_SUM_DISTANCE] += weight * near;
+        sum[KM_CPU_SUM_MARGIN] += far > 0 ? weight * ((far - near) / far) : 0;
+    }
+}
+
+static inline __attribute__((always_inline)) void finish_body(const km_cpu_finish *finish) {
+    int64_t group = finish->group;
+    double first[CHUNK], second[CHUNK];
+    int32_t label[CHUNK];
+    for (int64_t base = 0; base < finish->points_count; base += group) {
+        int64_t here = cpu_min(group, finish->points_count - base);
+        for (int64_t start = 0; start < here; start += CHUNK) {
+            int64_t count = cpu_min(CHUNK, here - start), at = base + start;
+            const float *points = (const float *)finish->points + base * finish->d + start;
+            const double *weights = finish->weights ? finish->weights + at : NULL;
+            for (int64_t m = 0; m < finish->members_count; m++) {
+                const km_cpu_finish_member *member = &finish->members[m];
+                finish_nearest(label, first, second, finish, member, points, count);
+                if (member->labels) memcpy(member->labels + at, label, (size_t)count * sizeof *label);
+                if (member->squares) memcpy(member->squares + at, first, (size_t)count * sizeof *first);
+                if (member->sums) finish_sums(member, label, first, second, weights, count);
+            }
+        }
+    }
+}
+
+#if defined(__x86_64__)
+// The same sums with the instruction that the other path asks the math library for.
+__attribute__((target("avx2,fma"))) static void finish_fma(const km_cpu_finish *finish) {
+    finish_body(finish);
+}
+#endif
+
+void km_cpu_finish_double(const km_cpu_finish *finish) {
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("fma") && __builtin_cpu_supports("avx2")) {
+        finish_fma(finish);
+        return;
+    }
+#endif
+    finish_body(finish);
+}
