@@ -13,7 +13,7 @@
 enum {
     PASS_POINTS = 16384, // of a block of a pass of lloyd: so few that threads are done at about the same time
     REFRESH_PASSES = 32, // sums start again from zero after so many updates of a member ...
-    REFRESH_SHARE = 6,   // ... and when more than this part of the points changed: adding all is cheaper
+    REFRESH_SHARE = 2,   // ... and when more than this part of the points changed: adding all is cheaper
     OWNED_SUMS_MIN = 4 * 1024 * 1024, // doubles of sums above which they are not copied for each thread
     SEATS_OF_THREAD = 4,              // blocks that may wait to be collected ...
     SEATS_VALUES = 2 * 1024 * 1024    // ... while their sums are not more doubles than this
