@@ -1,76 +1,245 @@
 // SPDX-License-Identifier: MIT
-// Finish: labels, distances and sums of the models in one last pass, labels bitwise as on every other backend. Two
-// kernels: km_assign finds each point's nearest and second-nearest centroid in double, in the difference form;
-// km_finish_blocks adds the points of each fixed block in index order.
+// Finish: labels, distances and sums of the models in one last pass, labels bitwise as on every other backend. Few
+// clusters: km_finish_few reads the points once for each model and keeps nothing of them. Many: km_assign leaves each
+// point's label and distance, and km_finish_blocks adds them up, block by block in index order.
+//@ if not float64
+// Distances to all centroids are float, in the difference form: their relative error is at most (D + 2) 2^-24. Where
+// the second-nearest is farther than the nearest by more than that, the nearest is certain; other points are looked at
+// again in double. Squared distances are summed in double, from the stored values; distances and margins are float.
+//@ end
 
-// Features and centroids worked on at a time.
-constexpr int ASSIGN_CHUNK = D <= 16 ? int(D) : 8, ASSIGN_ROWS = 4;
+constexpr int FINISH_POINTS = D * sizeof(km_real) <= 16 ? 4 : 2; // of a thread at a time
+constexpr int FINISH_ROWS = STEP_WHOLE ? 1 : 4;                  // centroids for each read of the points' features
 
-// Squared distances of x to ASSIGN_ROWS centroids, features in index order; rows beyond `k` repeat the last.
-__device__ __forceinline__ void assign_distances(double *square, const km_real *x, const double *centroids, int j,
-                                                 int k) {
-    const double *row[ASSIGN_ROWS];
+// Nearest and second-nearest centroid of a point: squared distances in the plan's type.
+struct finish_near {
+    km_real nearest, second;
+    int label;
+};
+
+// Of FINISH_POINTS points, x[0], x[1], ..., among the k rows of `table`.
+__device__ __forceinline__ void finish_search(finish_near *near, const km_real *const *x, const km_real *table, int k) {
+    km_real here[FINISH_POINTS][STEP_CHUNK];
 #pragma unroll
-    for (int r = 0; r < ASSIGN_ROWS; r++) {
-        square[r] = 0.0;
-        row[r] = centroids + (long long)(j + r < k ? j + r : k - 1) * D;
+    for (int p = 0; p < FINISH_POINTS; p++) {
+        near[p] = {(km_real)__int_as_float(0x7f800000), (km_real)__int_as_float(0x7f800000), 0};
+        if (STEP_WHOLE) step_load(here[p], x[p], 0);
     }
-    for (int f = 0; f < D; f += ASSIGN_CHUNK) {
-        double here[ASSIGN_CHUNK];
+#pragma unroll(STEP_WHOLE ? 4 : 1)
+    for (int j = 0; j < k; j += FINISH_ROWS) {
+        km_real square[FINISH_ROWS][FINISH_POINTS] = {};
+        for (int f = 0; f < D; f += STEP_CHUNK) {
 #pragma unroll
-        for (int g = 0; g < ASSIGN_CHUNK; g++) here[g] = f + g < D ? x[f + g] : (km_real)0;
+            for (int p = 0; p < FINISH_POINTS; p++)
+                if (!STEP_WHOLE) step_load(here[p], x[p], f);
 #pragma unroll
-        for (int r = 0; r < ASSIGN_ROWS; r++)
+            for (int r = 0; r < FINISH_ROWS; r++) {
+                km_real centroid[STEP_CHUNK];
+                step_load(centroid, table + (long long)(j + r < k ? j + r : j) * D, f);
 #pragma unroll
-            for (int g = 0; g < ASSIGN_CHUNK; g++)
-                if (f + g < D) {
-                    const double t = __dsub_rn(here[g], __ldg(row[r] + f + g));
-                    square[r] = __fma_rn(t, t, square[r]);
-                }
+                for (int g = 0; g < STEP_CHUNK; g++)
+#pragma unroll
+                    for (int p = 0; p < FINISH_POINTS; p++) {
+                        const km_real t = here[p][g] - centroid[g];
+                        square[r][p] = fma(t, t, square[r][p]);
+                    }
+            }
+        }
+#pragma unroll
+        for (int r = 0; r < FINISH_ROWS; r++) {
+            if (j + r >= k) break;
+#pragma unroll
+            for (int p = 0; p < FINISH_POINTS; p++) {
+                near[p].second = fmin(near[p].second, fmax(near[p].nearest, square[r][p]));
+                near[p].label = square[r][p] < near[p].nearest ? j + r : near[p].label;
+                near[p].nearest = fmin(near[p].nearest, square[r][p]);
+            }
+        }
     }
 }
 
-// Block (points, member).
-extern "C" __global__ void __launch_bounds__(KM_THREADS, 2) km_assign(const __grid_constant__ km_assign_args args) {
-    const int member = blockIdx.y, k = args.ks[member];
-    const double *centroids = args.centroids + args.rows[member] * D;
-    const long long at = blockIdx.x * (long long)KM_THREADS + threadIdx.x;
-    if (at >= args.count) return;
-    const km_real *x = (const km_real *)args.points + (args.first + at) * D;
+// What a point gives to the sums of its cluster.
+struct finish_point {
+    int label;
+    double square, distance, margin;
+};
+
+__device__ __forceinline__ finish_point finish_of_squares(int label, double nearest, double second, int k) {
+    const double distance = __dsqrt_rn(nearest), far = k > 1 ? __dsqrt_rn(second) : 0.0;
+    return {label, nearest, distance, far > 0.0 ? __ddiv_rn(__dsub_rn(far, distance), far) : 0.0};
+}
+
+//@ if not float64
+__device__ __forceinline__ double finish_square(const km_real *x, const double *centroid) {
+    double square = 0.0;
+#pragma unroll 8
+    for (int f = 0; f < D; f++) {
+        const double t = __dsub_rn(x[f], __ldg(centroid + f));
+        square = __fma_rn(t, t, square);
+    }
+    return square;
+}
+
+// By distances in double.
+__device__ __forceinline__ finish_point finish_exact(const km_real *x, const double *centroids, int k) {
     const double infinity = __longlong_as_double(0x7ff0000000000000ll);
     double nearest = infinity, second = infinity;
     int label = 0;
-    for (int j = 0; j < k; j += ASSIGN_ROWS) {
-        double square[ASSIGN_ROWS];
-        assign_distances(square, x, centroids, j, k);
+#pragma unroll 1
+    for (int j = 0; j < k; j++) {
+        const double square = finish_square(x, centroids + (long long)j * D);
+        const bool nearer = square < nearest;
+        second = nearer ? nearest : square < second ? square : second;
+        nearest = nearer ? square : nearest;
+        label = nearer ? j : label;
+    }
+    return finish_of_squares(label, nearest, second, k);
+}
+
+__device__ __forceinline__ float finish_root(float value) {
+    float root;
+    asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(value));
+    return root;
+}
+
+//@ end
+// Decides what was searched.
+__device__ __forceinline__ finish_point finish_decide(const finish_near &near, const km_real *x,
+                                                      const double *centroids, int k) {
+    //@ if float64
+    return finish_of_squares(near.label, near.nearest, near.second, k);
+    //@ else
+    // Twice the bound, and what squares lose below the smallest float. Quotients of large squares are not to be
+    // trusted; a lone centroid has no second: its distances are double, and it need not be a float.
+    const float apart = 1.0f + (D + 4) * 2.384185791015625e-7f, lost = 1e-37f, largest = 1e37f;
+    if (!(fma(near.nearest, apart, lost) < near.second && near.second < largest)) return finish_exact(x, centroids, k);
+    return {near.label, finish_square(x, centroids + (long long)near.label * D), finish_root(near.nearest),
+            1.0f - finish_root(__fdividef(near.nearest, near.second))};
+    //@ end
+}
+
+// Sums of a cluster as km_finish_few keeps them: a column for each thread, so that nobody waits; counts apart.
+//@ if weighted
+enum { FINISH_SSE, FINISH_DISTANCE, FINISH_MARGIN, FINISH_WEIGHT, FINISH_NUMBERS };
+//@ else
+enum { FINISH_SSE, FINISH_DISTANCE, FINISH_MARGIN, FINISH_NUMBERS }; // every point weighs 1
+//@ end
+static_assert(FINISH_NUMBERS * 8 + 4 == (WEIGHTED ? KM_FINISH_WEIGHTED_BYTES : KM_FINISH_BYTES), "as the engine knows");
+
+__device__ __forceinline__ void finish_add(double *sums, unsigned *counts, const finish_point &point, double weight) {
+    double *column = sums + point.label * (FINISH_NUMBERS * KM_FINISH_THREADS);
+    column[FINISH_SSE * KM_FINISH_THREADS] += weight * point.square;
+    column[FINISH_DISTANCE * KM_FINISH_THREADS] += weight * point.distance;
+    column[FINISH_MARGIN * KM_FINISH_THREADS] += weight * point.margin;
+    //@ if weighted
+    column[FINISH_WEIGHT * KM_FINISH_THREADS] += weight;
+    //@ end
+    counts[point.label * KM_FINISH_THREADS] += 1;
+}
+
+// Adds up the columns of one number, in every lane of the warp.
+template <typename Number> __device__ __forceinline__ Number finish_fold(const Number *columns) {
+    Number sum = columns[threadIdx.x % 32];
+    for (int at = 32; at < KM_FINISH_THREADS; at += 32) sum += columns[at + threadIdx.x % 32];
+    for (int step = 16; step > 0; step >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+    return sum;
+}
+
+__device__ __forceinline__ void finish_write(double *out, const double *sums, const unsigned *counts, int k) {
+    for (int j = threadIdx.x / 32; j < k; j += KM_FINISH_THREADS / 32) {
+        const double *columns = sums + j * (FINISH_NUMBERS * KM_FINISH_THREADS);
+        const double count = finish_fold(counts + j * KM_FINISH_THREADS);
+        const double sse = finish_fold(columns + FINISH_SSE * KM_FINISH_THREADS);
+        const double distance = finish_fold(columns + FINISH_DISTANCE * KM_FINISH_THREADS);
+        const double margin = finish_fold(columns + FINISH_MARGIN * KM_FINISH_THREADS);
+        //@ if weighted
+        const double weight = finish_fold(columns + FINISH_WEIGHT * KM_FINISH_THREADS);
+        //@ else
+        const double weight = count;
+        //@ end
+        if (threadIdx.x % 32) continue;
+        out[j * KM_FINISH_SUMS + KM_FINISH_COUNT] = count;
+        out[j * KM_FINISH_SUMS + KM_FINISH_WEIGHT] = weight;
+        out[j * KM_FINISH_SUMS + KM_FINISH_SSE] = sse;
+        out[j * KM_FINISH_SUMS + KM_FINISH_DISTANCE] = distance;
+        out[j * KM_FINISH_SUMS + KM_FINISH_MARGIN] = margin;
+    }
+}
+
+// One fixed block of points and one member, the members of a block side by side: they read the same points.
+extern "C" __global__ void __launch_bounds__(KM_FINISH_THREADS, 4)
+    km_finish_few(const __grid_constant__ km_assign_args args, const double *weights, double *partial,
+                  long long rows_count) {
+    extern __shared__ double finish_memory[];
+    const int member = blockIdx.x % args.members, k = args.ks[member];
+    const long long block = blockIdx.x / args.members, first = block * KM_BLOCK_POINTS;
+    const long long end = first + KM_BLOCK_POINTS < args.count ? first + KM_BLOCK_POINTS : args.count;
+    const double *centroids = args.centroids + args.rows[member] * D;
+    const km_real *table = (const km_real *)args.table + args.rows[member] * D;
+    const km_real *points = (const km_real *)args.points + args.first * D;
+    unsigned *counts = (unsigned *)(finish_memory + k * FINISH_NUMBERS * KM_FINISH_THREADS);
+    for (int at = threadIdx.x; at < k * FINISH_NUMBERS * KM_FINISH_THREADS; at += KM_FINISH_THREADS)
+        finish_memory[at] = 0.0;
+    for (int j = 0; j < k; j++) counts[j * KM_FINISH_THREADS + threadIdx.x] = 0;
+    for (long long base = first; base < end; base += FINISH_POINTS * KM_FINISH_THREADS) {
+        const km_real *x[FINISH_POINTS];
+        finish_near near[FINISH_POINTS];
 #pragma unroll
-        for (int r = 0; r < ASSIGN_ROWS; r++) {
-            if (j + r >= k) break;
-            const bool nearer = square[r] < nearest;
-            const double rest = nearer ? nearest : square[r];
-            second = rest < second ? rest : second;
-            nearest = nearer ? square[r] : nearest;
-            label = nearer ? j + r : label;
+        for (int p = 0; p < FINISH_POINTS; p++) {
+            const long long i = base + p * KM_FINISH_THREADS + threadIdx.x;
+            x[p] = points + (i < end ? i : first) * D;
+        }
+        finish_search(near, x, table, k);
+#pragma unroll
+        for (int p = 0; p < FINISH_POINTS; p++) {
+            const long long i = base + p * KM_FINISH_THREADS + threadIdx.x;
+            if (i >= end) break;
+            const finish_point point = finish_decide(near[p], x[p], centroids, k);
+            finish_add(finish_memory + threadIdx.x, counts + threadIdx.x, point, km_weight(weights, args.first + i));
+            if (args.labels) args.labels[member * args.count + i] = point.label;
         }
     }
-    const long long out = member * args.count + at;
-    args.labels[out] = label;
-    args.nearest[out] = nearest;
-    if (args.margin) {
-        const double far = k > 1 ? __dsqrt_rn(second) : 0.0;
-        args.margin[out] = far > 0.0 ? __ddiv_rn(__dsub_rn(far, __dsqrt_rn(nearest)), far) : 0.0;
+    __syncthreads();
+    finish_write(partial + (block * rows_count + args.rows[member]) * KM_FINISH_SUMS, finish_memory, counts, k);
+}
+
+// Block (unit of points, member): labels and squared distances, and margins where they are asked for.
+extern "C" __global__ void __launch_bounds__(KM_THREADS, 2) km_assign(const __grid_constant__ km_assign_args args) {
+    const int member = blockIdx.y, k = args.ks[member];
+    const double *centroids = args.centroids + args.rows[member] * D;
+    const km_real *table = (const km_real *)args.table + args.rows[member] * D;
+    const km_real *points = (const km_real *)args.points + args.first * D;
+    for (int p = 0; p < KM_UNIT_POINTS; p += FINISH_POINTS * KM_THREADS) {
+        const long long first = blockIdx.x * (long long)KM_UNIT_POINTS + p + threadIdx.x;
+        const km_real *x[FINISH_POINTS];
+        finish_near near[FINISH_POINTS];
+#pragma unroll
+        for (int q = 0; q < FINISH_POINTS; q++) {
+            const long long i = first + q * KM_THREADS;
+            x[q] = points + (i < args.count ? i : 0) * D;
+        }
+        finish_search(near, x, table, k);
+#pragma unroll
+        for (int q = 0; q < FINISH_POINTS; q++) {
+            const long long i = first + q * KM_THREADS, out = member * args.count + i;
+            if (i >= args.count) break;
+            const finish_point point = finish_decide(near[q], x[q], centroids, k);
+            args.labels[out] = point.label;
+            args.nearest[out] = point.square;
+            if (args.margin) args.margin[out] = point.margin;
+        }
     }
 }
 
 // A point as km_assign left it; its label is -1 - lane where there is no point.
-struct finish_point {
+struct finish_left {
     int label;
     double weight, square, margin;
 };
 
-__device__ __forceinline__ finish_point finish_load(const km_assign_args &args, const double *weights, int member,
-                                                    long long at, long long end) {
-    finish_point point = {-1 - (int)threadIdx.x, 0.0, 0.0, 0.0};
+__device__ __forceinline__ finish_left finish_load(const km_assign_args &args, const double *weights, int member,
+                                                   long long at, long long end) {
+    finish_left point = {-1 - (int)threadIdx.x, 0.0, 0.0, 0.0};
     if (at < end) {
         const long long from = member * args.count + at;
         point.label = args.labels[from];
@@ -83,71 +252,20 @@ __device__ __forceinline__ finish_point finish_load(const km_assign_args &args, 
 
 // What the 32 points in hand add to their clusters, for all lanes to see.
 struct finish_tile {
-    int labels[32];
     double weight[32], sse[32], distance[32], margin[32];
 };
 
-__device__ __forceinline__ void finish_share(finish_tile *tile, const finish_point &point) {
+__device__ __forceinline__ void finish_share(finish_tile *tile, const finish_left &point) {
     const int lane = threadIdx.x;
-    tile->labels[lane] = point.label;
     tile->weight[lane] = point.weight;
     tile->sse[lane] = __dmul_rn(point.weight, point.square);
     tile->distance[lane] = __dmul_rn(point.weight, __dsqrt_rn(point.square));
     tile->margin[lane] = __dmul_rn(point.weight, point.margin);
 }
 
-// Adds point i to the sums of its cluster: predicated, as branches would cost more than the additions.
-__device__ __forceinline__ void finish_add_if(double *sums, int mine, const finish_tile &tile, int i) {
-    asm("{ .reg .pred mine;\n"
-        "setp.ne.s32 mine, %5, 0;\n"
-        "@mine add.rn.f64 %0, %0, 0d3FF0000000000000;\n"
-        //@ if weighted
-        "@mine add.rn.f64 %1, %1, %6;\n"
-        //@ end
-        "@mine add.rn.f64 %2, %2, %7;\n"
-        "@mine add.rn.f64 %3, %3, %8;\n"
-        "@mine add.rn.f64 %4, %4, %9; }\n"
-        : "+d"(sums[KM_FINISH_COUNT]), "+d"(sums[KM_FINISH_WEIGHT]), "+d"(sums[KM_FINISH_SSE]),
-          "+d"(sums[KM_FINISH_DISTANCE]), "+d"(sums[KM_FINISH_MARGIN])
-        : "r"(mine), "d"(tile.weight[i]), "d"(tile.sse[i]), "d"(tile.distance[i]), "d"(tile.margin[i]));
-}
-
-// The sums of up to 32 x SETS clusters of one block, lane by lane in registers: every lane looks at every point, in
-// index order, and adds those of its own clusters. Points are fetched two tiles ahead.
-template <int SETS>
-__device__ __forceinline__ void finish_by_lane(double *out, finish_tile *tile, const km_assign_args &args,
-                                               const double *weights, int member, int k, long long first,
-                                               long long end) {
-    const int lane = threadIdx.x;
-    double sums[SETS][KM_FINISH_SUMS] = {};
-    finish_point next = finish_load(args, weights, member, first + lane, end);
-    finish_point after = finish_load(args, weights, member, first + 32 + lane, end);
-    for (long long base = first; base < end; base += 32) {
-        finish_share(tile, next);
-        next = after;
-        after = finish_load(args, weights, member, base + 64 + lane, end);
-        __syncwarp();
-#pragma unroll
-        for (int i = 0; i < 32; i++)
-#pragma unroll
-            for (int set = 0; set < SETS; set++)
-                finish_add_if(sums[set], tile->labels[i] == lane + 32 * set, *tile, i);
-        __syncwarp();
-    }
-#pragma unroll
-    for (int set = 0; set < SETS; set++) {
-        //@ if not weighted
-        sums[set][KM_FINISH_WEIGHT] = sums[set][KM_FINISH_COUNT]; // every point weighs 1
-        //@ end
-#pragma unroll
-        for (int number = 0; number < KM_FINISH_SUMS; number++)
-            if (lane + 32 * set < k) out[(lane + 32 * set) * KM_FINISH_SUMS + number] = sums[set][number];
-    }
-}
-
-// One warp a (block, member): partial[block][row of the member + j][KM_FINISH_SUMS]. Many clusters: the 32 points in
-// hand are grouped by label; the first lane of each label adds them in index order, so no two lanes touch one row. The
-// rows are in dynamic shared memory where they fit, others are added in place.
+// One warp a (block, member): partial[block][row of the member + j][KM_FINISH_SUMS]. The 32 points in hand are grouped
+// by label; the first lane of each label adds them in index order, so no two lanes touch one row. The rows are in
+// dynamic shared memory where they fit, others are added in place.
 extern "C" __global__ void __launch_bounds__(32)
     km_finish_blocks(const __grid_constant__ km_assign_args args, const double *weights, double *partial,
                      long long rows_count, int in_shared) {
@@ -157,18 +275,10 @@ extern "C" __global__ void __launch_bounds__(32)
     const long long first = blockIdx.x * (long long)KM_BLOCK_POINTS;
     const long long end = first + KM_BLOCK_POINTS < args.count ? first + KM_BLOCK_POINTS : args.count;
     double *out = partial + (blockIdx.x * rows_count + args.rows[member]) * KM_FINISH_SUMS;
-    if (k <= 32) {
-        finish_by_lane<1>(out, &tile, args, weights, member, k, first, end);
-        return;
-    }
-    if (k <= 64) {
-        finish_by_lane<2>(out, &tile, args, weights, member, k, first, end);
-        return;
-    }
     double *sums = in_shared ? finish_memory : out;
     for (int at = lane; at < k * KM_FINISH_SUMS; at += 32) sums[at] = 0.0;
-    finish_point next = finish_load(args, weights, member, first + lane, end);
-    finish_point after = finish_load(args, weights, member, first + 32 + lane, end);
+    finish_left next = finish_load(args, weights, member, first + lane, end);
+    finish_left after = finish_load(args, weights, member, first + 32 + lane, end);
     for (long long base = first; base < end; base += 32) {
         const int label = next.label;
         finish_share(&tile, next);
@@ -205,7 +315,14 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
     const long long at = blockIdx.x * (long long)KM_THREADS + threadIdx.x;
     if (at >= numbers) return;
     double sum = totals[at];
-#pragma unroll 8
-    for (long long b = 0; b < blocks; b++) sum = __dadd_rn(sum, partial[b * numbers + at]);
+#pragma unroll 1
+    for (long long first = 0; first < blocks; first += STEP_TOGETHER) {
+        double part[STEP_TOGETHER];
+#pragma unroll
+        for (int b = 0; b < STEP_TOGETHER; b++)
+            part[b] = first + b < blocks ? partial[(first + b) * numbers + at] : 0.0;
+#pragma unroll
+        for (int b = 0; b < STEP_TOGETHER; b++) sum = __dadd_rn(sum, part[b]);
+    }
     totals[at] = sum;
 }

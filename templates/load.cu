@@ -3,6 +3,28 @@
 // 65,536 points, blocks added in index order; inside a block the order is fixed by the layout of the threads.
 
 constexpr int KM_BLOCK_POINTS = KM_UNIT_POINTS * KM_UNITS_PER_BLOCK;
+
+// Points of few features are held in registers as a whole, others are read chunk by chunk, both by the widest loads
+// that a row's place allows.
+constexpr bool STEP_WHOLE = D <= 16;
+constexpr int STEP_CHUNK = STEP_WHOLE ? int(D) : int(32 / sizeof(km_real));
+constexpr int STEP_ALIGN = D * sizeof(km_real) % 16 == 0 ? 16 : D * sizeof(km_real) % 8 == 0 ? 8 : int(sizeof(km_real));
+struct __align__(STEP_ALIGN) step_features {
+    km_real at[STEP_CHUNK];
+};
+
+// Features f ... of a row; zeros behind the last.
+__device__ __forceinline__ void step_load(km_real *x, const km_real *row, int f) {
+    if constexpr (D % STEP_CHUNK == 0) {
+        const step_features features = *(const step_features *)(row + f);
+#pragma unroll
+        for (int g = 0; g < STEP_CHUNK; g++) x[g] = features.at[g];
+    } else {
+#pragma unroll
+        for (int g = 0; g < STEP_CHUNK; g++) x[g] = f + g < D ? row[f + g] : (km_real)0;
+    }
+}
+
 constexpr int LOAD_FEATURES = int(D) < int(KM_THREADS) ? int(D) : int(KM_THREADS);
 constexpr int LOAD_ROWS = KM_THREADS / LOAD_FEATURES;
 
@@ -62,22 +84,28 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
     load_sums(raw, weights, n, mean, partial, bad);
 }
 
-// Adds the blocks in index order: out[3][D].
+// Numbers on their way at a time, where blocks are added one after the other.
+constexpr int STEP_TOGETHER = 16;
+
+// Adds the blocks in index order: out[3][D]. A thread for each number.
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
     km_load_reduce(const double *partial, long long blocks, double *out) {
-    const int f = blockIdx.x * KM_THREADS + threadIdx.x;
-    if (f >= D) return;
-    double sum = 0.0, low = partial[D + f], high = partial[2 * D + f];
-#pragma unroll 8
-    for (long long b = 0; b < blocks; b++) {
-        const double *from = partial + b * 3 * D;
-        sum = __dadd_rn(sum, from[f]);
-        low = from[D + f] < low ? from[D + f] : low;
-        high = from[2 * D + f] > high ? from[2 * D + f] : high;
+    const int at = blockIdx.x * KM_THREADS + threadIdx.x, kind = at / D; // sums, smallest, largest
+    if (kind > 2) return;
+    double number = partial[at];
+#pragma unroll 1
+    for (long long first = 1; first < blocks; first += STEP_TOGETHER) {
+        double other[STEP_TOGETHER];
+#pragma unroll
+        for (int b = 0; b < STEP_TOGETHER; b++)
+            other[b] = first + b < blocks ? partial[(first + b) * 3 * D + at] : kind == 0 ? 0.0 : number;
+#pragma unroll
+        for (int b = 0; b < STEP_TOGETHER; b++)
+            number = kind == 0   ? __dadd_rn(number, other[b])
+                     : kind == 1 ? fmin(number, other[b])
+                                 : fmax(number, other[b]);
     }
-    out[f] = sum;
-    out[D + f] = low;
-    out[2 * D + f] = high;
+    out[at] = number;
 }
 
 // (x - centre) * factor in double, rounded once to the plan's type; in place where the types agree.

@@ -9,7 +9,11 @@ enum {
     KM_UNIT_POINTS = 2048,      // points of a unit: one block's work, one partial sum
     KM_UNITS_PER_BLOCK = 32,    // units of a fixed block of 65,536 points
     KM_CANDIDATES_MAX = 13,     // most candidates of a k-means++ pick
-    KM_FINISH_SHARED_MAX = 1024 // clusters whose finishing sums are kept in shared memory
+    KM_FINISH_THREADS = 128,    // of a block of km_finish_few ...
+    KM_FINISH_FEW_MAX = 32,     // ... which takes up to so many clusters, where shared memory holds
+    KM_FINISH_BYTES = 28,       // for each of them and each thread so much, ...
+    KM_FINISH_WEIGHTED_BYTES = 36, // ... with weights
+    KM_FINISH_SHARED_MAX = 1024 // clusters whose finishing sums km_finish_blocks keeps in shared memory
 };
 
 // The same numbers as km_slot_phase.
@@ -71,11 +75,13 @@ typedef struct km_assign_args {
     const void *points;
     long long first, count;  // of the points, a whole number of blocks but for the last
     const double *centroids; // rows of all members
+    const void *table;       // the same in the plan's type
     const int *ks;           // per member
     const long long *rows;   // per member: its first row of centroids
-    int *labels;             // [members][count]
-    double *nearest;         // [members][count]: squared distance
-    double *margin;          // [members][count], or NULL
+    int members;
+    int *labels;     // [members][count]; NULL in km_finish_few: not asked for
+    double *nearest; // [members][count]: squared distance
+    double *margin;  // [members][count], or NULL
 } km_assign_args;
 
 enum {

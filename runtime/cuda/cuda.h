@@ -13,8 +13,8 @@ enum {
     KM_STAGING_COUNT = 4,       // pinned buffers that copies rotate through
     KM_STAGING_BYTES = 8 << 20, // each, at most
     KM_QUEUE_PASSES = 8,        // iterations of one graph: queued between two looks by the host
-    KM_FINISH_POINT_BYTES =
-        20, // scratch of the finishing pass, a point and member: label, distance, margin ...
+    KM_LABEL_BYTES = 4,         // of a label that goes to the caller
+    KM_FINISH_POINT_BYTES = 20, // scratch of the finishing pass, a point and member: label, distance, margin
 };
 
 #define KM_FINISH_BYTES_MAX ((int64_t)1 << 31)
@@ -34,6 +34,7 @@ enum {
     X(seed_pass)                                                                                             \
     X(update)                                                                                                \
     X(assign)                                                                                                \
+    X(finish_few)                                                                                            \
     X(finish_blocks)                                                                                         \
     X(finish_add)                                                                                            \
     X(farthest_block)                                                                                        \
@@ -78,7 +79,7 @@ typedef struct km_cuda_engine {
     int64_t *offsets; // ks_count: first row of each K
     km_cu_stream stream;
 
-    void *staging[KM_STAGING_COUNT]; // pinned, staging_bytes each
+    void *staging[KM_STAGING_COUNT]; // pinned, staging_bytes each, side by side
     km_cu_event staged[KM_STAGING_COUNT];
     int64_t staging_bytes;
 
@@ -114,6 +115,9 @@ void km_cuda_leave(const km_cuda_device *device);
 km_status km_cuda_reserve(km_cuda_engine *engine, km_cuda_memory *memory, int64_t bytes, const char *what,
                           km_error *err);
 void km_cuda_release(km_cuda_engine *engine, km_cuda_memory *memory);
+// Pinned memory, not cleared.
+km_status km_cuda_pinned_alloc(void **out, const km_cuda_engine *engine, int64_t bytes, km_error *err);
+void km_cuda_pinned_free(const km_cuda_engine *engine, void *memory);
 // The pinned buffers for copies of so many bytes, made when they are not there yet.
 km_status km_cuda_pin(km_cuda_engine *engine, int64_t bytes, km_error *err);
 // Fills `bytes` of host memory from `first` on; called from several threads at once.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The last pass (templates/finish.cu): ranges of whole blocks, so that labels and distances of a range fit the scratch
-// memory; members in groups for the same reason. Sums join the totals block by block in index order.
+// The last pass (templates/finish.cu): members of few clusters by one kernel, others by two with labels and distances
+// between them. Ranges of whole blocks, so that these fit the scratch memory; members in groups for the same reason.
+// Sums join the totals block by block in index order.
 #include "../seed.h"
 #include "cuda.h"
 #include <stdlib.h>
@@ -10,9 +11,10 @@ enum { MEMBERS_AT_ONCE = 64 };
 
 typedef struct finisher {
     km_cuda_engine *engine;
-    km_finish_member *members;
+    km_finish_member *members[MEMBERS_AT_ONCE];
     int64_t count, rows_count, k_max; // of this group
-    int64_t range_blocks;             // blocks of a range
+    int few, labels_wanted;
+    int64_t range_blocks; // blocks of a range
     km_assign_args args;
     km_cu_ptr totals, partial;
     double *host; // rows_count x KM_FINISH_SUMS
@@ -22,93 +24,150 @@ static int64_t round_up(int64_t bytes) {
     return km_divide_up(bytes, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
 }
 
+// Shared memory that km_finish_few needs for k clusters.
+static int64_t few_bytes(const km_cuda_engine *engine, int64_t k) {
+    return k * KM_FINISH_THREADS * (engine->base.plan->weighted ? KM_FINISH_WEIGHTED_BYTES : KM_FINISH_BYTES);
+}
+
+static int is_few(const km_cuda_engine *engine, int64_t k) {
+    return k <= KM_FINISH_FEW_MAX &&
+           few_bytes(engine, k) <= engine->device->base.facts.shared_bytes_per_block;
+}
+
+// Scratch memory of a point and member.
+static int64_t point_bytes(const finisher *f) {
+    return !f->few ? KM_FINISH_POINT_BYTES : f->labels_wanted ? KM_LABEL_BYTES : 0;
+}
+
 // Places of the tables in `work`, of labels and distances in `scratch`.
 static km_status reserve(finisher *f, km_error *err) {
     km_cuda_engine *engine = f->engine;
     int64_t d = engine->base.d, sums_bytes = f->rows_count * KM_FINISH_SUMS * 8;
-    int64_t block_bytes = f->count * KM_BLOCK_POINTS * KM_FINISH_POINT_BYTES + sums_bytes;
+    int64_t block_bytes = f->count * KM_BLOCK_POINTS * point_bytes(f) + sums_bytes;
     int64_t blocks = KM_FINISH_BYTES_MAX / block_bytes;
     blocks = blocks < 1 ? 1 : blocks > engine->blocks_count ? engine->blocks_count : blocks;
     int64_t points = blocks * KM_BLOCK_POINTS < engine->base.n ? blocks * KM_BLOCK_POINTS : engine->base.n;
     f->range_blocks = blocks;
-    int64_t centroids = round_up(f->rows_count * d * 8), ks = round_up(f->count * 4),
-            rows = round_up(f->count * 8);
-    KM_TRY(km_cuda_reserve(engine, &engine->work,
-                           centroids + ks + rows + round_up(sums_bytes) + blocks * sums_bytes,
+    int64_t centroids = round_up(f->rows_count * d * 8),
+            table = round_up(f->rows_count * d * engine->real_bytes);
+    int64_t ks = round_up(f->count * 4), rows = round_up(f->count * 8),
+            tables = centroids + table + ks + rows;
+    KM_TRY(km_cuda_reserve(engine, &engine->work, tables + round_up(sums_bytes) + blocks * sums_bytes,
                            "the sums of the finishing pass", err));
-    KM_TRY(km_cuda_reserve(engine, &engine->scratch, f->count * points * KM_FINISH_POINT_BYTES,
-                           "the distances of the finishing pass", err));
+    if (point_bytes(f))
+        KM_TRY(km_cuda_reserve(engine, &engine->scratch, f->count * points * point_bytes(f),
+                               "the distances of the finishing pass", err));
     km_cu_ptr work = engine->work.address, scratch = engine->scratch.address;
-    f->totals = work + (km_cu_ptr)(centroids + ks + rows);
+    f->totals = work + (km_cu_ptr)tables;
     f->partial = f->totals + (km_cu_ptr)round_up(sums_bytes);
-    f->args = (km_assign_args){.points = (const void *)(uintptr_t)engine->points.address,
-                               .centroids = (const double *)(uintptr_t)work,
-                               .ks = (const int *)(uintptr_t)(work + (km_cu_ptr)centroids),
-                               .rows = (const long long *)(uintptr_t)(work + (km_cu_ptr)(centroids + ks)),
-                               .nearest = (double *)(uintptr_t)scratch,
-                               .margin = (double *)(uintptr_t)(scratch + (km_cu_ptr)(f->count * points * 8)),
-                               .labels = (int *)(uintptr_t)(scratch + (km_cu_ptr)(f->count * points * 16))};
-    f->host = malloc((size_t)sums_bytes);
+    f->args =
+        (km_assign_args){.points = (const void *)(uintptr_t)engine->points.address,
+                         .centroids = (const double *)(uintptr_t)work,
+                         .table = (const void *)(uintptr_t)(work + (km_cu_ptr)centroids),
+                         .ks = (const int *)(uintptr_t)(work + (km_cu_ptr)(centroids + table)),
+                         .rows = (const long long *)(uintptr_t)(work + (km_cu_ptr)(centroids + table + ks)),
+                         .members = (int)f->count};
+    if (f->few && f->labels_wanted) f->args.labels = (int *)(uintptr_t)scratch;
+    if (!f->few) {
+        f->args.nearest = (double *)(uintptr_t)scratch;
+        f->args.margin = (double *)(uintptr_t)(scratch + (km_cu_ptr)(f->count * points * 8));
+        f->args.labels = (int *)(uintptr_t)(scratch + (km_cu_ptr)(f->count * points * 16));
+    }
+    f->host = malloc((size_t)(sums_bytes > f->rows_count * d * 8 ? sums_bytes : f->rows_count * d * 8));
     if (!f->host) return km_fail_memory(err, "the sums of the finishing pass", sums_bytes);
     return km_cuda_clear(engine, f->totals, 0, sums_bytes, err);
 }
 
+// Centroids as doubles and in the plan's type, gathered in `host`.
+static km_status put_centroids(finisher *f, km_error *err) {
+    km_cuda_engine *engine = f->engine;
+    int64_t d = engine->base.d, count = f->rows_count * d, at = 0;
+    for (int64_t m = 0; m < f->count; at += f->members[m++]->k * d)
+        memcpy(f->host + at, f->members[m]->centroids, (size_t)(f->members[m]->k * d) * sizeof *f->host);
+    KM_TRY(km_cuda_put(engine, (km_cu_ptr)(uintptr_t)f->args.centroids, f->host, count * 8, err));
+    float *narrow = (float *)f->host; // in place: each goes to where doubles have been read already
+    for (int64_t i = 0; engine->real_bytes == 4 && i < count; i++) {
+        float value = (float)f->host[i];
+        memcpy(narrow + i, &value, sizeof value);
+    }
+    return km_cuda_put(engine, (km_cu_ptr)(uintptr_t)f->args.table, f->host, count * engine->real_bytes, err);
+}
+
 static km_status put_members(finisher *f, km_error *err) {
-    int64_t d = f->engine->base.d, row = 0;
+    int64_t row = 0;
     int ks[MEMBERS_AT_ONCE];
     long long rows[MEMBERS_AT_ONCE];
     for (int64_t m = 0; m < f->count; m++) {
-        int64_t k = f->members[m].k;
-        ks[m] = (int)k;
+        ks[m] = (int)f->members[m]->k;
         rows[m] = row;
-        KM_TRY(km_cuda_put(f->engine, (km_cu_ptr)(uintptr_t)f->args.centroids + (km_cu_ptr)(row * d * 8),
-                           f->members[m].centroids, k * d * 8, err));
-        row += k;
+        row += f->members[m]->k;
     }
+    KM_TRY(put_centroids(f, err));
     KM_TRY(km_cuda_put(f->engine, (km_cu_ptr)(uintptr_t)f->args.ks, ks, f->count * 4, err));
     return km_cuda_put(f->engine, (km_cu_ptr)(uintptr_t)f->args.rows, rows, f->count * 8, err);
 }
 
 static km_status take_labels(finisher *f, km_error *err) {
     for (int64_t m = 0; m < f->count; m++) {
-        if (!f->members[m].labels) continue;
+        if (!f->members[m]->labels) continue;
         km_cu_ptr from = (km_cu_ptr)(uintptr_t)(f->args.labels + m * f->args.count);
-        KM_TRY(
-            km_cuda_download(f->engine, f->members[m].labels + f->args.first, from, f->args.count * 4, err));
+        KM_TRY(km_cuda_download(f->engine, f->members[m]->labels + f->args.first, from,
+                                f->args.count * KM_LABEL_BYTES, err));
     }
     return KM_OK;
 }
 
-static km_status finish_range(finisher *f, int64_t first_block, km_error *err) {
+static km_status launch_few(finisher *f, int64_t blocks, km_error *err) {
     km_status status = KM_OK;
     km_cuda_engine *engine = f->engine;
     const km_driver *driver = engine->driver;
-    long long rows = f->rows_count, blocks, numbers = f->rows_count * KM_FINISH_SUMS;
+    km_cu_function few = engine->kernels->finish_few;
+    long long rows = f->rows_count;
+    int bytes = (int)few_bytes(engine, f->k_max);
+    void *arguments[] = {&f->args, &engine->weights.address, &f->partial, &rows};
+    if (bytes > 48 << 10) KM_CU(cuFuncSetAttribute(few, KM_CU_FUNC_MAX_DYNAMIC_SHARED, bytes));
+    KM_CU(cuLaunchKernel(few, (unsigned)(blocks * f->count), 1, 1, KM_FINISH_THREADS, 1, 1, (unsigned)bytes,
+                         engine->stream, arguments, NULL));
+done:
+    return status;
+}
+
+static km_status launch_many(finisher *f, int64_t blocks, km_error *err) {
+    km_status status = KM_OK;
+    km_cuda_engine *engine = f->engine;
+    const km_driver *driver = engine->driver;
+    long long rows = f->rows_count;
     int in_shared = f->k_max <= KM_FINISH_SHARED_MAX;
+    void *assign_arguments[] = {&f->args};
+    void *arguments[] = {&f->args, &engine->weights.address, &f->partial, &rows, &in_shared};
+    KM_TRY(km_cuda_launch(engine, engine->kernels->assign, km_divide_up(f->args.count, KM_UNIT_POINTS),
+                          f->count, assign_arguments, err));
+    KM_CU(cuLaunchKernel(engine->kernels->finish_blocks, (unsigned)blocks, (unsigned)f->count, 1, 32, 1, 1,
+                         in_shared ? (unsigned)(f->k_max * KM_FINISH_SUMS * 8) : 0, engine->stream, arguments,
+                         NULL));
+done:
+    return status;
+}
+
+static km_status finish_range(finisher *f, int64_t first_block, km_error *err) {
+    km_cuda_engine *engine = f->engine;
+    long long numbers = f->rows_count * KM_FINISH_SUMS;
     int64_t left = engine->base.n - first_block * KM_BLOCK_POINTS, most = f->range_blocks * KM_BLOCK_POINTS;
     f->args.first = first_block * KM_BLOCK_POINTS;
     f->args.count = left < most ? left : most;
-    blocks = km_divide_up(f->args.count, KM_BLOCK_POINTS);
-    void *assign_arguments[] = {&f->args};
-    KM_TRY(km_cuda_launch(engine, engine->kernels->assign, km_divide_up(f->args.count, KM_THREADS), f->count,
-                          assign_arguments, err));
-    void *blocks_arguments[] = {&f->args, &engine->weights.address, &f->partial, &rows, &in_shared};
-    KM_CU(cuLaunchKernel(engine->kernels->finish_blocks, (unsigned)blocks, (unsigned)f->count, 1, 32, 1, 1,
-                         in_shared ? (unsigned)(f->k_max * KM_FINISH_SUMS * 8) : 0, engine->stream,
-                         blocks_arguments, NULL));
+    long long blocks = km_divide_up(f->args.count, KM_BLOCK_POINTS);
+    KM_TRY((f->few ? launch_few : launch_many)(f, blocks, err));
     void *add_arguments[] = {&f->partial, &blocks, &numbers, &f->totals};
     KM_TRY(km_cuda_launch(engine, engine->kernels->finish_add, km_divide_up(numbers, KM_THREADS), 1,
                           add_arguments, err));
-    status = take_labels(f, err);
-done:
-    return status;
+    return take_labels(f, err);
 }
 
 static km_status take_sums(finisher *f, km_error *err) {
     KM_TRY(km_cuda_get(f->engine, f->host, f->totals, f->rows_count * KM_FINISH_SUMS * 8, err));
     const double *row = f->host;
     for (int64_t m = 0; m < f->count; m++) {
-        km_finish_member *member = &f->members[m];
+        km_finish_member *member = f->members[m];
         for (int64_t j = 0; j < member->k; j++, row += KM_FINISH_SUMS) {
             member->counts[j] = (int64_t)row[KM_FINISH_COUNT];
             member->weights[j] = row[KM_FINISH_WEIGHT];
@@ -120,28 +179,38 @@ static km_status take_sums(finisher *f, km_error *err) {
     return KM_OK;
 }
 
-static km_status finish_group(km_cuda_engine *engine, km_finish_member *members, int64_t count,
-                              km_error *err) {
+static km_status finish_group(finisher *f, km_error *err) {
     km_status status = KM_OK;
-    finisher f = {.engine = engine, .members = members, .count = count};
-    for (int64_t m = 0; m < count; m++) {
-        f.rows_count += members[m].k;
-        if (members[m].k > f.k_max) f.k_max = members[m].k;
-    }
-    KM_TRY_GOTO(reserve(&f, err));
-    KM_TRY_GOTO(put_members(&f, err));
-    for (int64_t block = 0; block < engine->blocks_count; block += f.range_blocks)
-        KM_TRY_GOTO(finish_range(&f, block, err));
-    status = take_sums(&f, err);
+    KM_TRY_GOTO(reserve(f, err));
+    KM_TRY_GOTO(put_members(f, err));
+    for (int64_t block = 0; block < f->engine->blocks_count; block += f->range_blocks)
+        KM_TRY_GOTO(finish_range(f, block, err));
+    status = take_sums(f, err);
 done:
-    free(f.host);
+    free(f->host);
     return status;
+}
+
+// Members of few clusters, or the others.
+static km_status finish_kind(km_cuda_engine *engine, km_finish_member *members, int64_t count, int few,
+                             km_error *err) {
+    finisher f = {.engine = engine, .few = few};
+    for (int64_t m = 0; m < count; m++) {
+        if (is_few(engine, members[m].k) == few) {
+            f.members[f.count++] = &members[m];
+            f.rows_count += members[m].k;
+            f.labels_wanted |= members[m].labels != NULL;
+            if (members[m].k > f.k_max) f.k_max = members[m].k;
+        }
+        if (f.count == 0 || (f.count < MEMBERS_AT_ONCE && m + 1 < count)) continue;
+        KM_TRY(finish_group(&f, err));
+        f = (finisher){.engine = engine, .few = few};
+    }
+    return KM_OK;
 }
 
 km_status km_cuda_finish(km_cuda_engine *engine, km_finish_member *members, int64_t count, km_error *err) {
     if (!engine->points.address) return km_fail(err, KM_ERROR_INTERNAL, "the engine has no points yet");
-    for (int64_t m = 0; m < count; m += MEMBERS_AT_ONCE)
-        KM_TRY(finish_group(engine, members + m, count - m < MEMBERS_AT_ONCE ? count - m : MEMBERS_AT_ONCE,
-                            err));
-    return KM_OK;
+    KM_TRY(finish_kind(engine, members, count, 1, err));
+    return finish_kind(engine, members, count, 0, err);
 }

@@ -125,7 +125,7 @@ static km_status sums(loader *load, km_cu_ptr mean, km_error *err) {
     KM_TRY(km_cuda_launch(engine,
                           load->raw_type == KM_FLOAT32 ? kernels->load_sums_f32 : kernels->load_sums_f64,
                           engine->blocks_count, km_divide_up(load->d, per_block), sum_arguments, err));
-    KM_TRY(km_cuda_launch(engine, kernels->load_reduce, km_divide_up(load->d, KM_THREADS), 1,
+    KM_TRY(km_cuda_launch(engine, kernels->load_reduce, km_divide_up(3 * load->d, KM_THREADS), 1,
                           reduce_arguments, err));
     return km_cuda_get(engine, load->numbers, load->reduced, 3 * load->d * 8, err);
 }

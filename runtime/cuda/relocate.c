@@ -51,6 +51,7 @@ static km_status measure(relocation *r, km_error *err) {
     km_cuda_engine *engine = r->engine;
     int64_t n = engine->base.n, d = engine->base.d;
     int64_t head = KM_ALIGN_BYTES, centroids = km_divide_up(r->k * d * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
+    km_cu_ptr table = engine->centroids.address + (km_cu_ptr)(r->row * d * engine->real_bytes);
     int64_t picks = km_divide_up((r->wanted + QUEUED_PICKS) * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
     KM_TRY(km_cuda_reserve(engine, &engine->scratch, n * 12, "the distances of a relocation", err));
     KM_TRY(km_cuda_reserve(engine, &engine->work, head + centroids + picks + 2 * engine->units_count * 8,
@@ -69,12 +70,13 @@ static km_status measure(relocation *r, km_error *err) {
     km_assign_args args = {.points = (const void *)(uintptr_t)engine->points.address,
                            .count = n,
                            .centroids = (const double *)(uintptr_t)(work + (km_cu_ptr)head),
+                           .table = (const void *)(uintptr_t)table,
                            .ks = (const int *)(uintptr_t)(work + 8),
                            .rows = (const long long *)(uintptr_t)work,
                            .nearest = (double *)(uintptr_t)r->nearest,
                            .labels = (int *)(uintptr_t)(r->nearest + (km_cu_ptr)(n * 8))};
     void *arguments[] = {&args};
-    return km_cuda_launch(engine, engine->kernels->assign, km_divide_up(n, KM_THREADS), 1, arguments, err);
+    return km_cuda_launch(engine, engine->kernels->assign, engine->units_count, 1, arguments, err);
 }
 
 // The farthest points, one after the other: *found of them are in r->picks.

@@ -50,7 +50,8 @@ static km_status pass(km_cuda_engine *engine, km_seed_args *args, int64_t pick, 
     int candidates = km_candidates(pick);
     long long index = pick;
     void *arguments[] = {args, &index, &candidates};
-    return km_cuda_launch(engine, engine->kernels->seed_pass, engine->units_count, 1, arguments, err);
+    return km_cuda_launch(engine, engine->kernels->seed_pass, km_divide_up(engine->units_count, 2), 1,
+                          arguments, err);
 }
 
 km_status km_cuda_seed(km_cuda_engine *engine, int64_t *indices, int64_t first_restart, int64_t chains_count,

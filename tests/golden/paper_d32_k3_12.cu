@@ -848,11 +848,15 @@ __device__ km_pass_launch km_pass_launches[] = {
 #define KM_STEPS_CUDA_H
 
 enum {
-    KM_THREADS = 256,           // of a block of every step kernel, where nothing else is said
-    KM_UNIT_POINTS = 2048,      // points of a unit: one block's work, one partial sum
-    KM_UNITS_PER_BLOCK = 32,    // units of a fixed block of 65,536 points
-    KM_CANDIDATES_MAX = 13,     // most candidates of a k-means++ pick
-    KM_FINISH_SHARED_MAX = 1024 // clusters whose finishing sums are kept in shared memory
+    KM_THREADS = 256,              // of a block of every step kernel, where nothing else is said
+    KM_UNIT_POINTS = 2048,         // points of a unit: one block's work, one partial sum
+    KM_UNITS_PER_BLOCK = 32,       // units of a fixed block of 65,536 points
+    KM_CANDIDATES_MAX = 13,        // most candidates of a k-means++ pick
+    KM_FINISH_THREADS = 128,       // of a block of km_finish_few ...
+    KM_FINISH_FEW_MAX = 32,        // ... which takes up to so many clusters, where shared memory holds
+    KM_FINISH_BYTES = 28,          // for each of them and each thread so much, ...
+    KM_FINISH_WEIGHTED_BYTES = 36, // ... with weights
+    KM_FINISH_SHARED_MAX = 1024    // clusters whose finishing sums km_finish_blocks keeps in shared memory
 };
 
 // The same numbers as km_slot_phase.
@@ -914,11 +918,13 @@ typedef struct km_assign_args {
     const void *points;
     long long first, count;  // of the points, a whole number of blocks but for the last
     const double *centroids; // rows of all members
+    const void *table;       // the same in the plan's type
     const int *ks;           // per member
     const long long *rows;   // per member: its first row of centroids
-    int *labels;             // [members][count]
-    double *nearest;         // [members][count]: squared distance
-    double *margin;          // [members][count], or NULL
+    int members;
+    int *labels;     // [members][count]; NULL in km_finish_few: not asked for
+    double *nearest; // [members][count]: squared distance
+    double *margin;  // [members][count], or NULL
 } km_assign_args;
 
 enum {
@@ -935,6 +941,28 @@ enum {
 // 65,536 points, blocks added in index order; inside a block the order is fixed by the layout of the threads.
 
 constexpr int KM_BLOCK_POINTS = KM_UNIT_POINTS * KM_UNITS_PER_BLOCK;
+
+// Points of few features are held in registers as a whole, others are read chunk by chunk, both by the widest loads
+// that a row's place allows.
+constexpr bool STEP_WHOLE = D <= 16;
+constexpr int STEP_CHUNK = STEP_WHOLE ? int(D) : int(32 / sizeof(km_real));
+constexpr int STEP_ALIGN = D * sizeof(km_real) % 16 == 0 ? 16 : D * sizeof(km_real) % 8 == 0 ? 8 : int(sizeof(km_real));
+struct __align__(STEP_ALIGN) step_features {
+    km_real at[STEP_CHUNK];
+};
+
+// Features f ... of a row; zeros behind the last.
+__device__ __forceinline__ void step_load(km_real *x, const km_real *row, int f) {
+    if constexpr (D % STEP_CHUNK == 0) {
+        const step_features features = *(const step_features *)(row + f);
+#pragma unroll
+        for (int g = 0; g < STEP_CHUNK; g++) x[g] = features.at[g];
+    } else {
+#pragma unroll
+        for (int g = 0; g < STEP_CHUNK; g++) x[g] = f + g < D ? row[f + g] : (km_real)0;
+    }
+}
+
 constexpr int LOAD_FEATURES = int(D) < int(KM_THREADS) ? int(D) : int(KM_THREADS);
 constexpr int LOAD_ROWS = KM_THREADS / LOAD_FEATURES;
 
@@ -994,22 +1022,28 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
     load_sums(raw, weights, n, mean, partial, bad);
 }
 
-// Adds the blocks in index order: out[3][D].
+// Numbers on their way at a time, where blocks are added one after the other.
+constexpr int STEP_TOGETHER = 16;
+
+// Adds the blocks in index order: out[3][D]. A thread for each number.
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
     km_load_reduce(const double *partial, long long blocks, double *out) {
-    const int f = blockIdx.x * KM_THREADS + threadIdx.x;
-    if (f >= D) return;
-    double sum = 0.0, low = partial[D + f], high = partial[2 * D + f];
-#pragma unroll 8
-    for (long long b = 0; b < blocks; b++) {
-        const double *from = partial + b * 3 * D;
-        sum = __dadd_rn(sum, from[f]);
-        low = from[D + f] < low ? from[D + f] : low;
-        high = from[2 * D + f] > high ? from[2 * D + f] : high;
+    const int at = blockIdx.x * KM_THREADS + threadIdx.x, kind = at / D; // sums, smallest, largest
+    if (kind > 2) return;
+    double number = partial[at];
+#pragma unroll 1
+    for (long long first = 1; first < blocks; first += STEP_TOGETHER) {
+        double other[STEP_TOGETHER];
+#pragma unroll
+        for (int b = 0; b < STEP_TOGETHER; b++)
+            other[b] = first + b < blocks ? partial[(first + b) * 3 * D + at] : kind == 0 ? 0.0 : number;
+#pragma unroll
+        for (int b = 0; b < STEP_TOGETHER; b++)
+            number = kind == 0   ? __dadd_rn(number, other[b])
+                     : kind == 1 ? fmin(number, other[b])
+                                 : fmax(number, other[b]);
     }
-    out[f] = sum;
-    out[D + f] = low;
-    out[2 * D + f] = high;
+    out[at] = number;
 }
 
 // (x - centre) * factor in double, rounded once to the plan's type; in place where the types agree.
@@ -1101,14 +1135,16 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
 // one; km_seed_pass reads the points once, brings each chain's distances up to date and sums what every candidate
 // would leave. Nothing goes through the host.
 
-constexpr int SEED_ROWS = KM_CANDIDATES_MAX + 1, SEED_POINTS = KM_UNIT_POINTS / KM_THREADS;
-// Rows of candidates are kept in shared memory where they fit. Points of few features are held in registers, several a
-// thread, so that a candidate is fetched once for all of them; longer ones are read chunk by chunk.
+// Candidates that a thread serves at a time: all of a pick, up to K = 20. Their rows are kept in shared memory where
+// they fit. A candidate is fetched once for several points of a thread.
+constexpr int SEED_CANDIDATES = 4, SEED_ROWS = SEED_CANDIDATES + 1;
 constexpr bool SEED_STAGED = SEED_ROWS * D * sizeof(km_real) <= 32768;
 constexpr int SEED_GROUP = D * sizeof(km_real) <= 32 ? 4 : D * sizeof(km_real) <= 64 ? 2 : 1;
-constexpr bool SEED_WHOLE = D <= 16;
+constexpr int SEED_POINTS = KM_UNIT_POINTS / KM_THREADS; // of a thread, where one draws
+constexpr int SEED_STRIDE = KM_THREADS / 2;              // half of a block's threads share a unit
+// Blocks of a multiprocessor: a third one hides memory, where registers allow it.
+constexpr int SEED_BLOCKS = sizeof(km_real) == 4 && D <= 4 && !WEIGHTED ? 3 : 2;
 constexpr km_real SEED_FAR = sizeof(km_real) == 4 ? (km_real)3.4028234e38 : (km_real)1.7976931348623157e308;
-constexpr int SEED_CHUNK = SEED_WHOLE ? int(D) : int(32 / sizeof(km_real));
 
 __device__ __forceinline__ unsigned long long seed_mix(unsigned long long z) {
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -1136,38 +1172,26 @@ __device__ __forceinline__ km_real seed_distance(const km_real *x, const km_real
     return sum;
 }
 
-// Sum of a block of 65,536 points, its units added in index order.
-__device__ __forceinline__ double seed_block_sum(const double *unit_sums, long long units, long long block) {
-    double sum = 0.0;
+// Sums of blocks of 65,536 points from those of their units: a warp takes a block at a time. Shared memory.
+__device__ __forceinline__ void seed_block_sums(double *sums, const double *unit_sums, long long units, long long first,
+                                                int count) {
+    constexpr int WARPS = KM_THREADS / 32, TOGETHER = 16; // loads on their way at a time
+    const int lane = threadIdx.x % 32;
+    for (int first_b = threadIdx.x / 32; first_b < count; first_b += TOGETHER * WARPS) {
+        double part[TOGETHER];
 #pragma unroll
-    for (int u = 0; u < KM_UNITS_PER_BLOCK; u++) {
-        const long long unit = block * KM_UNITS_PER_BLOCK + u;
-        if (unit < units) sum = __dadd_rn(sum, unit_sums[unit]);
+        for (int t = 0; t < TOGETHER; t++) {
+            const long long unit = (first + first_b + t * WARPS) * KM_UNITS_PER_BLOCK + lane;
+            part[t] = unit < units ? unit_sums[unit] : 0.0;
+        }
+#pragma unroll
+        for (int t = 0; t < TOGETHER; t++) {
+            for (int step = 16; step > 0; step >>= 1) part[t] += __shfl_xor_sync(0xffffffffu, part[t], step);
+            if (lane == 0 && first_b + t * WARPS < count) sums[first_b + t * WARPS] = part[t];
+        }
     }
-    return sum;
 }
-
-// Where a running sum over parts first exceeds the target. When rounding lets none do so, the last part that is
-// not 0 is taken.
-struct seed_search {
-    double target, running, before; // `before`: the running sum before the part that was taken
-    long long taken;
-    int found;
-};
-
-__device__ __forceinline__ void seed_search_add(seed_search *search, double part, long long index) {
-    if (search->found || !(part > 0.0)) return;
-    search->taken = index;
-    search->before = search->running;
-    search->running = __dadd_rn(search->running, part);
-    search->found = search->running > search->target;
-}
-
-// Starts the search inside the part that was taken.
-__device__ __forceinline__ void seed_search_descend(seed_search *search) {
-    search->running = search->before;
-    search->found = 0;
-}
+static_assert(KM_UNITS_PER_BLOCK == 32, "a lane a unit");
 
 // Of the sums that the candidates of a pick left, the totals; `totals` is shared memory.
 __device__ void seed_totals(double *totals, const double *unit_sums, long long units, int candidates) {
@@ -1176,14 +1200,54 @@ __device__ void seed_totals(double *totals, const double *unit_sums, long long u
     double total = 0.0;
     for (long long first = 0; first < blocks; first += KM_THREADS) {
         const int here = (int)(blocks - first < KM_THREADS ? blocks - first : KM_THREADS);
-        for (int at = threadIdx.x; at < candidates * here; at += KM_THREADS)
-            sums[at / here][at % here] = seed_block_sum(unit_sums + at / here * units, units, first + at % here);
+        for (int c = 0; c < candidates; c++) seed_block_sums(sums[c], unit_sums + c * units, units, first, here);
         __syncthreads();
         if (threadIdx.x < candidates)
+#pragma unroll 8
             for (int b = 0; b < here; b++) total = __dadd_rn(total, sums[threadIdx.x][b]);
         __syncthreads();
     }
     if (threadIdx.x < candidates) totals[threadIdx.x] = total;
+    __syncthreads();
+}
+
+// Where a running sum over parts first exceeds the target. When rounding lets none do so, the last part that is
+// not 0 is taken. In shared memory.
+struct seed_search {
+    double target, running, before; // `before`: the running sum before the part that was taken
+    long long taken;
+    int found;
+    int first, last; // of the parts in hand: the first that exceeds the target, the last that is not 0
+    double parts[KM_THREADS], sums[KM_THREADS];
+};
+
+// Goes on with search->parts[0 ... count), the first of which is part `index` of all. Only the running sum is made by
+// one thread.
+__device__ void seed_search_parts(seed_search *search, int count, long long index) {
+    const int t = threadIdx.x;
+    __syncthreads();
+    if (t == 0) {
+        double sum = search->running;
+#pragma unroll 8
+        for (int b = 0; b < count; b++) search->sums[b] = sum = __dadd_rn(sum, search->parts[b]);
+        search->first = count;
+        search->last = -1;
+    }
+    __syncthreads();
+    if (t < count && search->parts[t] > 0.0) {
+        if (search->sums[t] > search->target) atomicMin(&search->first, t);
+        atomicMax(&search->last, t);
+    }
+    __syncthreads();
+    if (t == 0) {
+        search->found = search->first < count;
+        const int taken = search->found ? search->first : search->last;
+        if (taken >= 0) {
+            search->taken = index + taken;
+            search->before = taken > 0 ? search->sums[taken - 1] : search->running;
+        }
+        search->running = search->sums[count - 1];
+    }
     __syncthreads();
 }
 
@@ -1197,10 +1261,9 @@ __device__ __forceinline__ double seed_value(const km_seed_args *args, const km_
     return __dmul_rn(weight, square);
 }
 
-// Thread 0 walks down: blocks, units of the block, threads of the unit, points of the thread.
+// Walks down: blocks, units of the block, threads of the unit, points of the thread.
 __device__ long long seed_find(const km_seed_args *args, const km_real *nearest, const double *unit_sums, double target,
                                long long pick, const km_real *last) {
-    __shared__ double sums[KM_THREADS];
     __shared__ seed_search search;
     const long long units = args->units, blocks = (units + KM_UNITS_PER_BLOCK - 1) / KM_UNITS_PER_BLOCK;
     if (threadIdx.x == 0) {
@@ -1210,23 +1273,16 @@ __device__ long long seed_find(const km_seed_args *args, const km_real *nearest,
         search.found = 0;
     }
     __syncthreads();
-    for (long long first = 0; first < blocks; first += KM_THREADS) {
-        if (first + threadIdx.x < blocks)
-            sums[threadIdx.x] = seed_block_sum(unit_sums, units, first + threadIdx.x);
-        __syncthreads();
-        if (threadIdx.x == 0)
-            for (int b = 0; b < KM_THREADS && first + b < blocks; b++) seed_search_add(&search, sums[b], first + b);
-        __syncthreads();
-        if (search.found) break;
+    for (long long first = 0; first < blocks && !search.found; first += KM_THREADS) {
+        const int here = (int)(blocks - first < KM_THREADS ? blocks - first : KM_THREADS);
+        seed_block_sums(search.parts, unit_sums, units, first, here);
+        seed_search_parts(&search, here, first);
     }
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        const long long begin = search.taken * KM_UNITS_PER_BLOCK;
-        seed_search_descend(&search);
-        for (int u = 0; u < KM_UNITS_PER_BLOCK && begin + u < units; u++)
-            seed_search_add(&search, unit_sums[begin + u], begin + u);
-    }
-    __syncthreads();
+    const long long begin = search.taken * KM_UNITS_PER_BLOCK;
+    const int left = (int)(units - begin < KM_UNITS_PER_BLOCK ? units - begin : KM_UNITS_PER_BLOCK);
+    if (threadIdx.x < left) search.parts[threadIdx.x] = unit_sums[begin + threadIdx.x];
+    if (threadIdx.x == 0) search.running = search.before;
+    seed_search_parts(&search, left, begin);
     const long long mine = search.taken * KM_UNIT_POINTS + threadIdx.x * SEED_POINTS;
     double values[SEED_POINTS], sum = 0.0;
 #pragma unroll
@@ -1234,22 +1290,28 @@ __device__ long long seed_find(const km_seed_args *args, const km_real *nearest,
         values[p] = mine + p < args->n ? seed_value(args, nearest, mine + p, pick, last) : 0.0;
         sum = __dadd_rn(sum, values[p]);
     }
-    sums[threadIdx.x] = sum;
     __syncthreads();
-    if (threadIdx.x == 0) {
-        seed_search_descend(&search);
-        for (int t = 0; t < KM_THREADS; t++) seed_search_add(&search, sums[t], t);
-    }
+    search.parts[threadIdx.x] = sum;
+    if (threadIdx.x == 0) search.running = search.before;
+    seed_search_parts(&search, KM_THREADS, 0);
+    const long long taken = search.taken;
+    double running = search.before;
     __syncthreads();
-    if (threadIdx.x == search.taken) {
-        seed_search inside = search;
-        seed_search_descend(&inside);
+    if (threadIdx.x == taken) {
+        long long drawn = mine;
+        bool found = false;
 #pragma unroll
-        for (int p = 0; p < SEED_POINTS; p++) seed_search_add(&inside, values[p], mine + p);
-        search.before = (double)inside.taken; // exact: below 2^53
+        for (int p = 0; p < SEED_POINTS; p++) {
+            running = __dadd_rn(running, values[p]);
+            if (!found && values[p] > 0.0) {
+                drawn = mine + p;
+                found = running > target;
+            }
+        }
+        search.taken = drawn;
     }
     __syncthreads();
-    return (long long)search.before;
+    return search.taken;
 }
 
 // Block (chain, candidate). candidates_before and candidates_now: of pick - 1 (0 for the first) and of this pick (0
@@ -1283,207 +1345,391 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
         args.candidates[(pick % 2 * args.chains + chain) * KM_CANDIDATES_MAX + candidate] = drawn;
 }
 
-// What one chain needs in a pass.
+// What one chain needs in a pass, for the candidates in hand.
 struct seed_chain {
     const km_real *staged;  // in shared memory: row 0 the last pick, row 1 + c candidate c; or
     const long long *point; // in shared memory: the points that they are
-    km_real *nearest;
     int candidates;
+    int picked;  // how many picks there are; 2: two or more
+    bool update; // distances are to be brought up to date with the last pick
 };
 
-// Squared distances of a thread's points to row `c` of the chain.
-__device__ __forceinline__ void seed_distances(km_real *square, const km_real (*x)[SEED_CHUNK], const km_real *row,
-                                               int first) {
-#pragma unroll
-    for (int g = 0; g < SEED_CHUNK; g++)
-        if (first + g < D) {
-            const km_real y = row[first + g];
-#pragma unroll
-            for (int p = 0; p < SEED_GROUP; p++) {
-                const km_real t = x[p][g] - y;
-                square[p] = fma(t, t, square[p]);
-            }
-        }
-}
+// Some points of a thread, every SEED_STRIDE-th from here on.
+struct seed_points {
+    const km_real *x;
+    const double *weights;
+    km_real *nearest;
+};
 
 __device__ __forceinline__ const km_real *seed_row(const km_seed_args &args, const seed_chain &chain, int c) {
     return SEED_STAGED ? chain.staged + c * D : (const km_real *)args.points + chain.point[c] * D;
 }
 
-// A whole point, fetched by the widest loads that its place allows.
-constexpr int SEED_ALIGN = D * sizeof(km_real) % 16 == 0 ? 16 : D * sizeof(km_real) % 8 == 0 ? 8 : int(sizeof(km_real));
-struct __align__(SEED_ALIGN) seed_row_of {
-    km_real at[SEED_CHUNK];
-};
+// Adds features f ... of the points' squared distances to row `c` of the chain.
+template <int POINTS>
+__device__ __forceinline__ void seed_distances(km_real *square, const km_real (*x)[STEP_CHUNK],
+                                               const km_seed_args &args, const seed_chain &chain, int c, int f) {
+    km_real row[STEP_CHUNK];
+    step_load(row, seed_row(args, chain, c), f);
+#pragma unroll
+    for (int g = 0; g < STEP_CHUNK; g++)
+#pragma unroll
+        for (int p = 0; p < POINTS; p++) {
+            const km_real t = x[p][g] - row[g];
+            square[p] = fma(t, t, square[p]);
+        }
+}
 
-// Features f ... of a thread's points; beyond the last point, of point 0.
-__device__ __forceinline__ void seed_load(km_real (*x)[SEED_CHUNK], const km_seed_args &args, long long first, int f) {
+// The distances as the pick before left them. Each is read once and chain after chain, so it stays out of the first
+// cache, where the points are.
+template <int POINTS>
+__device__ __forceinline__ void seed_known(km_real *known, const km_real *nearest, int picked) {
 #pragma unroll
-    for (int p = 0; p < SEED_GROUP; p++) {
-        const long long i = first + p * KM_THREADS < args.n ? first + p * KM_THREADS : 0;
-        const km_real *from = (const km_real *)args.points + i * D + f;
-        if constexpr (SEED_WHOLE) {
-            const seed_row_of row = *(const seed_row_of *)from;
+    for (int p = 0; p < POINTS; p++) known[p] = picked > 1 ? __ldcg(nearest + p * SEED_STRIDE) : SEED_FAR;
+}
+
+// Brings distances up to date with the last pick and adds to sums[c] what the points would cost with candidate c: w
+// times the smaller of the distance to what was picked before (`best`) and to the candidate.
+template <int POINTS>
+__device__ __forceinline__ void seed_group(double *sums, km_real *best, const km_seed_args &args,
+                                           const seed_chain &chain, const seed_points &at) {
+    km_real square[SEED_ROWS][POINTS] = {}, x[POINTS][STEP_CHUNK];
+#pragma unroll 1
+    for (int f = 0; f < D; f += STEP_CHUNK) {
 #pragma unroll
-            for (int g = 0; g < SEED_CHUNK; g++) x[p][g] = row.at[g];
-        } else {
+        for (int p = 0; p < POINTS; p++) step_load(x[p], at.x + p * SEED_STRIDE * D, f);
+        if (chain.update) seed_distances<POINTS>(square[0], x, args, chain, 0, f);
 #pragma unroll
-            for (int g = 0; g < SEED_CHUNK; g++) x[p][g] = f + g < D ? from[g] : (km_real)0;
+        for (int c = 1; c < SEED_ROWS && !STEP_WHOLE; c++) // whole points take them one by one, below
+            if (c <= chain.candidates) seed_distances<POINTS>(square[c], x, args, chain, c, f);
+    }
+#pragma unroll
+    for (int p = 0; p < POINTS; p++) {
+        const bool nearer = chain.update && square[0][p] < best[p];
+        if (nearer) best[p] = square[0][p];
+        if (nearer || (chain.update && chain.picked == 1)) at.nearest[p * SEED_STRIDE] = best[p];
+    }
+#pragma unroll
+    for (int c = 0; c < SEED_CANDIDATES; c++) {
+        if (c >= chain.candidates) break;
+        if (STEP_WHOLE) seed_distances<POINTS>(square[c + 1], x, args, chain, c + 1, 0);
+        km_real sum = fmin(best[0], square[c + 1][0]); // of a few points: their distances are no more exact than it
+#pragma unroll
+        for (int p = 1; p < POINTS; p++) sum += fmin(best[p], square[c + 1][p]);
+        sums[c] = __dadd_rn(sums[c], fmin(sum, SEED_FAR));
+    }
+}
+
+// A whole unit; what is known of the first two groups of a thread's points has been fetched to `ahead`, and so is, on
+// leaving, that of the next chain, from `next` on.
+__device__ __forceinline__ void seed_whole_unit(double *sums, km_real (*ahead)[SEED_GROUP], const km_seed_args &args,
+                                                const seed_chain &chain, seed_points at, const km_real *next) {
+    constexpr int STEP = SEED_GROUP * SEED_STRIDE, GROUPS = KM_UNIT_POINTS / STEP;
+#pragma unroll 1
+    for (int group = 0; group < GROUPS; group += 2) {
+        const km_real *ahead_at = group + 2 < GROUPS ? at.nearest + 2 * STEP : next;
+#pragma unroll
+        for (int turn = 0; turn < 2; turn++) {
+            km_real best[SEED_GROUP];
+#pragma unroll
+            for (int p = 0; p < SEED_GROUP; p++) best[p] = ahead[turn][p];
+            seed_known<SEED_GROUP>(ahead[turn], ahead_at + turn * STEP, chain.picked);
+            seed_group<SEED_GROUP>(sums, best, args, chain, at);
+            at.x += STEP * D;
+            at.weights += STEP;
+            at.nearest += STEP;
         }
     }
 }
 
-// Brings the distances of SEED_GROUP points up to date with the last pick and adds to sums[c] what they would cost with
-// candidate c: w times the smaller of the distance to what was picked before and to the candidate.
-__device__ __forceinline__ void seed_group(double *sums, const km_seed_args &args, const seed_chain &chain,
-                                           long long first, long long pick) {
-    km_real square[SEED_ROWS][SEED_GROUP] = {};
-    km_real x[SEED_GROUP][SEED_CHUNK], best[SEED_GROUP];
-    // All are fetched before any is written, so that their ways through memory overlap.
+// Sums over the threads of each unit, for the candidates in hand; `out` is where the unit's go, NULL where it is none.
+__device__ __forceinline__ void seed_sums_write(double *out, const double *sums, long long units, int candidates) {
+    __shared__ double warps[SEED_CANDIDATES][KM_THREADS / 32];
 #pragma unroll
-    for (int p = 0; p < SEED_GROUP; p++) {
-        const long long i = first + p * KM_THREADS;
-        best[p] = pick > 1 ? chain.nearest[i < args.n ? i : 0] : SEED_FAR;
+    for (int c = 0; c < SEED_CANDIDATES; c++) {
+        double sum = sums[c];
+        for (int step = 16; step > 0; step >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+        if (threadIdx.x % 32 == 0) warps[c][threadIdx.x / 32] = sum;
     }
-    if constexpr (SEED_WHOLE) { // the candidates' distances are taken one by one below
-        seed_load(x, args, first, 0);
-        seed_distances(square[0], x, seed_row(args, chain, 0), 0);
-    } else {
-        for (int f = 0; f < D; f += SEED_CHUNK) {
-            seed_load(x, args, first, f);
-#pragma unroll
-            for (int c = 0; c < SEED_ROWS; c++)
-                if (c <= chain.candidates) seed_distances(square[c], x, seed_row(args, chain, c), f);
-        }
+    __syncthreads();
+    const int c = threadIdx.x % SEED_STRIDE, half = threadIdx.x / SEED_STRIDE;
+    if (c < candidates && out) {
+        double sum = 0.0;
+        for (int w = 0; w < SEED_STRIDE / 32; w++) sum = __dadd_rn(sum, warps[c][half * (SEED_STRIDE / 32) + w]);
+        out[c * units] = sum;
     }
-#pragma unroll
-    for (int p = 0; p < SEED_GROUP; p++) {
-        const long long i = first + p * KM_THREADS;
-        // Before the first pick every distance is larger than any; beyond the last point there is none.
-        if (pick > 0 && square[0][p] < best[p]) best[p] = square[0][p];
-        if (pick > 0 && i < args.n) chain.nearest[i] = best[p];
-        if (i >= args.n) best[p] = 0;
-    }
-#pragma unroll
-    for (int c = 0; c < KM_CANDIDATES_MAX; c++) {
-        if (c >= chain.candidates) continue;
-        if constexpr (SEED_WHOLE) seed_distances(square[c + 1], x, seed_row(args, chain, c + 1), 0);
-#pragma unroll
-        for (int p = 0; p < SEED_GROUP; p++) {
-            const double left = best[p] < square[c + 1][p] ? best[p] : square[c + 1][p];
-            sums[c] = __dadd_rn(sums[c], left);
-        }
-    }
+    // `warps` is written again only behind the next barrier of the caller.
 }
 
-// A unit of points, chain after chain.
-extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
+// Two units of points, each by half of the threads; chain after chain, a few candidates at a time.
+extern "C" __global__ void __launch_bounds__(KM_THREADS, SEED_BLOCKS)
     km_seed_pass(const __grid_constant__ km_seed_args args, long long pick, int candidates) {
-    __shared__ double warps[KM_CANDIDATES_MAX][KM_THREADS / 32];
-    __shared__ km_real staged[SEED_STAGED ? SEED_ROWS * D : 1];
+    __shared__ __align__(16) km_real staged[SEED_STAGED ? SEED_ROWS * D : 1];
     __shared__ long long rows[SEED_ROWS];
     const km_real *points = (const km_real *)args.points;
-    const long long first = blockIdx.x * (long long)KM_UNIT_POINTS + threadIdx.x;
-    for (int index = 0; index < args.chains; index++) {
-        const long long *drawn = args.candidates + (pick % 2 * args.chains + index) * KM_CANDIDATES_MAX;
-        const long long last = pick > 0 ? args.picks[index * args.picks_count + pick - 1] : 0;
-        if (SEED_STAGED)
-            for (int at = threadIdx.x; at < (candidates + 1) * D; at += KM_THREADS)
-                staged[at] = points[(at < D ? last : drawn[at / D - 1]) * D + at % D];
-        else if (threadIdx.x <= candidates)
-            rows[threadIdx.x] = threadIdx.x == 0 ? last : drawn[threadIdx.x - 1];
-        __syncthreads();
-        const seed_chain chain = {staged, rows, (km_real *)args.nearest + index * args.n, candidates};
-        double sums[KM_CANDIDATES_MAX] = {0.0};
+    const long long unit = blockIdx.x * 2ll + threadIdx.x / SEED_STRIDE, left = args.n - unit * KM_UNIT_POINTS;
+    const int mine = threadIdx.x % SEED_STRIDE, picked = pick > 1 ? 2 : (int)pick;
+    const bool whole = left >= KM_UNIT_POINTS;
+    const long long first = whole || left > mine ? unit * KM_UNIT_POINTS + mine : 0;
+    const int count = whole ? int(KM_UNIT_POINTS) : left > 0 ? (int)left : 0; // of the unit's points
+    const seed_points begin = {points + first * D, args.weights + first, (km_real *)args.nearest + first};
+    km_real ahead[2][SEED_GROUP];
+    if (whole)
+        for (int turn = 0; turn < 2; turn++)
+            seed_known<SEED_GROUP>(ahead[turn], begin.nearest + turn * SEED_GROUP * SEED_STRIDE, picked);
+    for (int index = 0; index < args.chains; index++)
+        for (int c = 0; c < candidates; c += SEED_CANDIDATES) {
+            const long long *drawn = args.candidates + (pick % 2 * args.chains + index) * KM_CANDIDATES_MAX + c;
+            const long long last = pick > 0 ? args.picks[index * args.picks_count + pick - 1] : 0;
+            const int here = candidates - c < SEED_CANDIDATES ? candidates - c : int(SEED_CANDIDATES);
+            const int next = c + SEED_CANDIDATES < candidates || index + 1 == args.chains ? index : index + 1;
 #pragma unroll 1
-        for (int p = 0; p < SEED_POINTS; p += SEED_GROUP) seed_group(sums, args, chain, first + p * KM_THREADS, pick);
-#pragma unroll
-        for (int c = 0; c < KM_CANDIDATES_MAX; c++)
-            if (c < candidates) {
-                for (int step = 16; step > 0; step >>= 1) sums[c] += __shfl_xor_sync(0xffffffffu, sums[c], step);
-                if (threadIdx.x % 32 == 0) warps[c][threadIdx.x / 32] = sums[c];
-            }
-        __syncthreads();
-        if (threadIdx.x < candidates) {
-            double sum = 0.0;
-            for (int w = 0; w < KM_THREADS / 32; w++) sum = __dadd_rn(sum, warps[threadIdx.x][w]);
-            args.unit_sums[((long long)index * KM_CANDIDATES_MAX + threadIdx.x) * args.units + blockIdx.x] = sum;
-        }
-        // `warps` is written again only behind the next chain's first barrier.
-    }
-}
-// Finish: labels, distances and sums of the models in one last pass, labels bitwise as on every other backend. Two
-// kernels: km_assign finds each point's nearest and second-nearest centroid in double, in the difference form;
-// km_finish_blocks adds the points of each fixed block in index order.
-
-// Features and centroids worked on at a time.
-constexpr int ASSIGN_CHUNK = D <= 16 ? int(D) : 8, ASSIGN_ROWS = 4;
-
-// Squared distances of x to ASSIGN_ROWS centroids, features in index order; rows beyond `k` repeat the last.
-__device__ __forceinline__ void assign_distances(double *square, const km_real *x, const double *centroids, int j,
-                                                 int k) {
-    const double *row[ASSIGN_ROWS];
-#pragma unroll
-    for (int r = 0; r < ASSIGN_ROWS; r++) {
-        square[r] = 0.0;
-        row[r] = centroids + (long long)(j + r < k ? j + r : k - 1) * D;
-    }
-    for (int f = 0; f < D; f += ASSIGN_CHUNK) {
-        double here[ASSIGN_CHUNK];
-#pragma unroll
-        for (int g = 0; g < ASSIGN_CHUNK; g++) here[g] = f + g < D ? x[f + g] : (km_real)0;
-#pragma unroll
-        for (int r = 0; r < ASSIGN_ROWS; r++)
-#pragma unroll
-            for (int g = 0; g < ASSIGN_CHUNK; g++)
-                if (f + g < D) {
-                    const double t = __dsub_rn(here[g], __ldg(row[r] + f + g));
-                    square[r] = __fma_rn(t, t, square[r]);
+            for (int at = threadIdx.x; SEED_STAGED && at < (here + 1) * D; at += KM_THREADS)
+                staged[at] = points[(at < D ? last : drawn[at / D - 1]) * D + at % D];
+            if (!SEED_STAGED && threadIdx.x <= here)
+                rows[threadIdx.x] = threadIdx.x == 0 ? last : drawn[threadIdx.x - 1];
+            __syncthreads();
+            const seed_chain chain = {staged, rows, here, picked, picked && c == 0};
+            double sums[SEED_CANDIDATES] = {};
+            seed_points at = begin;
+            at.nearest += index * args.n;
+            if (whole)
+                seed_whole_unit(sums, ahead, args, chain, at, begin.nearest + next * args.n);
+            else
+                for (int i = mine; i < count; i += SEED_STRIDE) {
+                    km_real best[1];
+                    seed_known<1>(best, at.nearest, picked);
+                    seed_group<1>(sums, best, args, chain, at);
+                    at.x += SEED_STRIDE * D;
+                    at.weights += SEED_STRIDE;
+                    at.nearest += SEED_STRIDE;
                 }
+            double *out = args.unit_sums + ((long long)index * KM_CANDIDATES_MAX + c) * args.units + unit;
+            seed_sums_write(left > 0 ? out : nullptr, sums, args.units, here);
+        }
+}
+// Finish: labels, distances and sums of the models in one last pass, labels bitwise as on every other backend. Few
+// clusters: km_finish_few reads the points once for each model and keeps nothing of them. Many: km_assign leaves each
+// point's label and distance, and km_finish_blocks adds them up, block by block in index order.
+// Distances to all centroids are float, in the difference form: their relative error is at most (D + 2) 2^-24. Where
+// the second-nearest is farther than the nearest by more than that, the nearest is certain; other points are looked at
+// again in double. Squared distances are summed in double, from the stored values; distances and margins are float.
+
+constexpr int FINISH_POINTS = D * sizeof(km_real) <= 16 ? 4 : 2; // of a thread at a time
+constexpr int FINISH_ROWS = STEP_WHOLE ? 1 : 4;                  // centroids for each read of the points' features
+
+// Nearest and second-nearest centroid of a point: squared distances in the plan's type.
+struct finish_near {
+    km_real nearest, second;
+    int label;
+};
+
+// Of FINISH_POINTS points, x[0], x[1], ..., among the k rows of `table`.
+__device__ __forceinline__ void finish_search(finish_near *near, const km_real *const *x, const km_real *table, int k) {
+    km_real here[FINISH_POINTS][STEP_CHUNK];
+#pragma unroll
+    for (int p = 0; p < FINISH_POINTS; p++) {
+        near[p] = {(km_real)__int_as_float(0x7f800000), (km_real)__int_as_float(0x7f800000), 0};
+        if (STEP_WHOLE) step_load(here[p], x[p], 0);
+    }
+#pragma unroll(STEP_WHOLE ? 4 : 1)
+    for (int j = 0; j < k; j += FINISH_ROWS) {
+        km_real square[FINISH_ROWS][FINISH_POINTS] = {};
+        for (int f = 0; f < D; f += STEP_CHUNK) {
+#pragma unroll
+            for (int p = 0; p < FINISH_POINTS; p++)
+                if (!STEP_WHOLE) step_load(here[p], x[p], f);
+#pragma unroll
+            for (int r = 0; r < FINISH_ROWS; r++) {
+                km_real centroid[STEP_CHUNK];
+                step_load(centroid, table + (long long)(j + r < k ? j + r : j) * D, f);
+#pragma unroll
+                for (int g = 0; g < STEP_CHUNK; g++)
+#pragma unroll
+                    for (int p = 0; p < FINISH_POINTS; p++) {
+                        const km_real t = here[p][g] - centroid[g];
+                        square[r][p] = fma(t, t, square[r][p]);
+                    }
+            }
+        }
+#pragma unroll
+        for (int r = 0; r < FINISH_ROWS; r++) {
+            if (j + r >= k) break;
+#pragma unroll
+            for (int p = 0; p < FINISH_POINTS; p++) {
+                near[p].second = fmin(near[p].second, fmax(near[p].nearest, square[r][p]));
+                near[p].label = square[r][p] < near[p].nearest ? j + r : near[p].label;
+                near[p].nearest = fmin(near[p].nearest, square[r][p]);
+            }
+        }
     }
 }
 
-// Block (points, member).
-extern "C" __global__ void __launch_bounds__(KM_THREADS, 2) km_assign(const __grid_constant__ km_assign_args args) {
-    const int member = blockIdx.y, k = args.ks[member];
-    const double *centroids = args.centroids + args.rows[member] * D;
-    const long long at = blockIdx.x * (long long)KM_THREADS + threadIdx.x;
-    if (at >= args.count) return;
-    const km_real *x = (const km_real *)args.points + (args.first + at) * D;
+// What a point gives to the sums of its cluster.
+struct finish_point {
+    int label;
+    double square, distance, margin;
+};
+
+__device__ __forceinline__ finish_point finish_of_squares(int label, double nearest, double second, int k) {
+    const double distance = __dsqrt_rn(nearest), far = k > 1 ? __dsqrt_rn(second) : 0.0;
+    return {label, nearest, distance, far > 0.0 ? __ddiv_rn(__dsub_rn(far, distance), far) : 0.0};
+}
+
+__device__ __forceinline__ double finish_square(const km_real *x, const double *centroid) {
+    double square = 0.0;
+#pragma unroll 8
+    for (int f = 0; f < D; f++) {
+        const double t = __dsub_rn(x[f], __ldg(centroid + f));
+        square = __fma_rn(t, t, square);
+    }
+    return square;
+}
+
+// By distances in double.
+__device__ __forceinline__ finish_point finish_exact(const km_real *x, const double *centroids, int k) {
     const double infinity = __longlong_as_double(0x7ff0000000000000ll);
     double nearest = infinity, second = infinity;
     int label = 0;
-    for (int j = 0; j < k; j += ASSIGN_ROWS) {
-        double square[ASSIGN_ROWS];
-        assign_distances(square, x, centroids, j, k);
+#pragma unroll 1
+    for (int j = 0; j < k; j++) {
+        const double square = finish_square(x, centroids + (long long)j * D);
+        const bool nearer = square < nearest;
+        second = nearer ? nearest : square < second ? square : second;
+        nearest = nearer ? square : nearest;
+        label = nearer ? j : label;
+    }
+    return finish_of_squares(label, nearest, second, k);
+}
+
+__device__ __forceinline__ float finish_root(float value) {
+    float root;
+    asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(value));
+    return root;
+}
+
+// Decides what was searched.
+__device__ __forceinline__ finish_point finish_decide(const finish_near &near, const km_real *x,
+                                                      const double *centroids, int k) {
+    // Twice the bound, and what squares lose below the smallest float. Quotients of large squares are not to be
+    // trusted; a lone centroid has no second: its distances are double, and it need not be a float.
+    const float apart = 1.0f + (D + 4) * 2.384185791015625e-7f, lost = 1e-37f, largest = 1e37f;
+    if (!(fma(near.nearest, apart, lost) < near.second && near.second < largest)) return finish_exact(x, centroids, k);
+    return {near.label, finish_square(x, centroids + (long long)near.label * D), finish_root(near.nearest),
+            1.0f - finish_root(__fdividef(near.nearest, near.second))};
+}
+
+// Sums of a cluster as km_finish_few keeps them: a column for each thread, so that nobody waits; counts apart.
+enum { FINISH_SSE, FINISH_DISTANCE, FINISH_MARGIN, FINISH_NUMBERS }; // every point weighs 1
+static_assert(FINISH_NUMBERS * 8 + 4 == (WEIGHTED ? KM_FINISH_WEIGHTED_BYTES : KM_FINISH_BYTES), "as the engine knows");
+
+__device__ __forceinline__ void finish_add(double *sums, unsigned *counts, const finish_point &point, double weight) {
+    double *column = sums + point.label * (FINISH_NUMBERS * KM_FINISH_THREADS);
+    column[FINISH_SSE * KM_FINISH_THREADS] += weight * point.square;
+    column[FINISH_DISTANCE * KM_FINISH_THREADS] += weight * point.distance;
+    column[FINISH_MARGIN * KM_FINISH_THREADS] += weight * point.margin;
+    counts[point.label * KM_FINISH_THREADS] += 1;
+}
+
+// Adds up the columns of one number, in every lane of the warp.
+template <typename Number> __device__ __forceinline__ Number finish_fold(const Number *columns) {
+    Number sum = columns[threadIdx.x % 32];
+    for (int at = 32; at < KM_FINISH_THREADS; at += 32) sum += columns[at + threadIdx.x % 32];
+    for (int step = 16; step > 0; step >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+    return sum;
+}
+
+__device__ __forceinline__ void finish_write(double *out, const double *sums, const unsigned *counts, int k) {
+    for (int j = threadIdx.x / 32; j < k; j += KM_FINISH_THREADS / 32) {
+        const double *columns = sums + j * (FINISH_NUMBERS * KM_FINISH_THREADS);
+        const double count = finish_fold(counts + j * KM_FINISH_THREADS);
+        const double sse = finish_fold(columns + FINISH_SSE * KM_FINISH_THREADS);
+        const double distance = finish_fold(columns + FINISH_DISTANCE * KM_FINISH_THREADS);
+        const double margin = finish_fold(columns + FINISH_MARGIN * KM_FINISH_THREADS);
+        const double weight = count;
+        if (threadIdx.x % 32) continue;
+        out[j * KM_FINISH_SUMS + KM_FINISH_COUNT] = count;
+        out[j * KM_FINISH_SUMS + KM_FINISH_WEIGHT] = weight;
+        out[j * KM_FINISH_SUMS + KM_FINISH_SSE] = sse;
+        out[j * KM_FINISH_SUMS + KM_FINISH_DISTANCE] = distance;
+        out[j * KM_FINISH_SUMS + KM_FINISH_MARGIN] = margin;
+    }
+}
+
+// One fixed block of points and one member, the members of a block side by side: they read the same points.
+extern "C" __global__ void __launch_bounds__(KM_FINISH_THREADS, 4)
+    km_finish_few(const __grid_constant__ km_assign_args args, const double *weights, double *partial,
+                  long long rows_count) {
+    extern __shared__ double finish_memory[];
+    const int member = blockIdx.x % args.members, k = args.ks[member];
+    const long long block = blockIdx.x / args.members, first = block * KM_BLOCK_POINTS;
+    const long long end = first + KM_BLOCK_POINTS < args.count ? first + KM_BLOCK_POINTS : args.count;
+    const double *centroids = args.centroids + args.rows[member] * D;
+    const km_real *table = (const km_real *)args.table + args.rows[member] * D;
+    const km_real *points = (const km_real *)args.points + args.first * D;
+    unsigned *counts = (unsigned *)(finish_memory + k * FINISH_NUMBERS * KM_FINISH_THREADS);
+    for (int at = threadIdx.x; at < k * FINISH_NUMBERS * KM_FINISH_THREADS; at += KM_FINISH_THREADS)
+        finish_memory[at] = 0.0;
+    for (int j = 0; j < k; j++) counts[j * KM_FINISH_THREADS + threadIdx.x] = 0;
+    for (long long base = first; base < end; base += FINISH_POINTS * KM_FINISH_THREADS) {
+        const km_real *x[FINISH_POINTS];
+        finish_near near[FINISH_POINTS];
 #pragma unroll
-        for (int r = 0; r < ASSIGN_ROWS; r++) {
-            if (j + r >= k) break;
-            const bool nearer = square[r] < nearest;
-            const double rest = nearer ? nearest : square[r];
-            second = rest < second ? rest : second;
-            nearest = nearer ? square[r] : nearest;
-            label = nearer ? j + r : label;
+        for (int p = 0; p < FINISH_POINTS; p++) {
+            const long long i = base + p * KM_FINISH_THREADS + threadIdx.x;
+            x[p] = points + (i < end ? i : first) * D;
+        }
+        finish_search(near, x, table, k);
+#pragma unroll
+        for (int p = 0; p < FINISH_POINTS; p++) {
+            const long long i = base + p * KM_FINISH_THREADS + threadIdx.x;
+            if (i >= end) break;
+            const finish_point point = finish_decide(near[p], x[p], centroids, k);
+            finish_add(finish_memory + threadIdx.x, counts + threadIdx.x, point, km_weight(weights, args.first + i));
+            if (args.labels) args.labels[member * args.count + i] = point.label;
         }
     }
-    const long long out = member * args.count + at;
-    args.labels[out] = label;
-    args.nearest[out] = nearest;
-    if (args.margin) {
-        const double far = k > 1 ? __dsqrt_rn(second) : 0.0;
-        args.margin[out] = far > 0.0 ? __ddiv_rn(__dsub_rn(far, __dsqrt_rn(nearest)), far) : 0.0;
+    __syncthreads();
+    finish_write(partial + (block * rows_count + args.rows[member]) * KM_FINISH_SUMS, finish_memory, counts, k);
+}
+
+// Block (unit of points, member): labels and squared distances, and margins where they are asked for.
+extern "C" __global__ void __launch_bounds__(KM_THREADS, 2) km_assign(const __grid_constant__ km_assign_args args) {
+    const int member = blockIdx.y, k = args.ks[member];
+    const double *centroids = args.centroids + args.rows[member] * D;
+    const km_real *table = (const km_real *)args.table + args.rows[member] * D;
+    const km_real *points = (const km_real *)args.points + args.first * D;
+    for (int p = 0; p < KM_UNIT_POINTS; p += FINISH_POINTS * KM_THREADS) {
+        const long long first = blockIdx.x * (long long)KM_UNIT_POINTS + p + threadIdx.x;
+        const km_real *x[FINISH_POINTS];
+        finish_near near[FINISH_POINTS];
+#pragma unroll
+        for (int q = 0; q < FINISH_POINTS; q++) {
+            const long long i = first + q * KM_THREADS;
+            x[q] = points + (i < args.count ? i : 0) * D;
+        }
+        finish_search(near, x, table, k);
+#pragma unroll
+        for (int q = 0; q < FINISH_POINTS; q++) {
+            const long long i = first + q * KM_THREADS, out = member * args.count + i;
+            if (i >= args.count) break;
+            const finish_point point = finish_decide(near[q], x[q], centroids, k);
+            args.labels[out] = point.label;
+            args.nearest[out] = point.square;
+            if (args.margin) args.margin[out] = point.margin;
+        }
     }
 }
 
 // A point as km_assign left it; its label is -1 - lane where there is no point.
-struct finish_point {
+struct finish_left {
     int label;
     double weight, square, margin;
 };
 
-__device__ __forceinline__ finish_point finish_load(const km_assign_args &args, const double *weights, int member,
-                                                    long long at, long long end) {
-    finish_point point = {-1 - (int)threadIdx.x, 0.0, 0.0, 0.0};
+__device__ __forceinline__ finish_left finish_load(const km_assign_args &args, const double *weights, int member,
+                                                   long long at, long long end) {
+    finish_left point = {-1 - (int)threadIdx.x, 0.0, 0.0, 0.0};
     if (at < end) {
         const long long from = member * args.count + at;
         point.label = args.labels[from];
@@ -1496,66 +1742,20 @@ __device__ __forceinline__ finish_point finish_load(const km_assign_args &args, 
 
 // What the 32 points in hand add to their clusters, for all lanes to see.
 struct finish_tile {
-    int labels[32];
     double weight[32], sse[32], distance[32], margin[32];
 };
 
-__device__ __forceinline__ void finish_share(finish_tile *tile, const finish_point &point) {
+__device__ __forceinline__ void finish_share(finish_tile *tile, const finish_left &point) {
     const int lane = threadIdx.x;
-    tile->labels[lane] = point.label;
     tile->weight[lane] = point.weight;
     tile->sse[lane] = __dmul_rn(point.weight, point.square);
     tile->distance[lane] = __dmul_rn(point.weight, __dsqrt_rn(point.square));
     tile->margin[lane] = __dmul_rn(point.weight, point.margin);
 }
 
-// Adds point i to the sums of its cluster: predicated, as branches would cost more than the additions.
-__device__ __forceinline__ void finish_add_if(double *sums, int mine, const finish_tile &tile, int i) {
-    asm("{ .reg .pred mine;\n"
-        "setp.ne.s32 mine, %5, 0;\n"
-        "@mine add.rn.f64 %0, %0, 0d3FF0000000000000;\n"
-        "@mine add.rn.f64 %2, %2, %7;\n"
-        "@mine add.rn.f64 %3, %3, %8;\n"
-        "@mine add.rn.f64 %4, %4, %9; }\n"
-        : "+d"(sums[KM_FINISH_COUNT]), "+d"(sums[KM_FINISH_WEIGHT]), "+d"(sums[KM_FINISH_SSE]),
-          "+d"(sums[KM_FINISH_DISTANCE]), "+d"(sums[KM_FINISH_MARGIN])
-        : "r"(mine), "d"(tile.weight[i]), "d"(tile.sse[i]), "d"(tile.distance[i]), "d"(tile.margin[i]));
-}
-
-// The sums of up to 32 x SETS clusters of one block, lane by lane in registers: every lane looks at every point, in
-// index order, and adds those of its own clusters. Points are fetched two tiles ahead.
-template <int SETS>
-__device__ __forceinline__ void finish_by_lane(double *out, finish_tile *tile, const km_assign_args &args,
-                                               const double *weights, int member, int k, long long first,
-                                               long long end) {
-    const int lane = threadIdx.x;
-    double sums[SETS][KM_FINISH_SUMS] = {};
-    finish_point next = finish_load(args, weights, member, first + lane, end);
-    finish_point after = finish_load(args, weights, member, first + 32 + lane, end);
-    for (long long base = first; base < end; base += 32) {
-        finish_share(tile, next);
-        next = after;
-        after = finish_load(args, weights, member, base + 64 + lane, end);
-        __syncwarp();
-#pragma unroll
-        for (int i = 0; i < 32; i++)
-#pragma unroll
-            for (int set = 0; set < SETS; set++)
-                finish_add_if(sums[set], tile->labels[i] == lane + 32 * set, *tile, i);
-        __syncwarp();
-    }
-#pragma unroll
-    for (int set = 0; set < SETS; set++) {
-        sums[set][KM_FINISH_WEIGHT] = sums[set][KM_FINISH_COUNT]; // every point weighs 1
-#pragma unroll
-        for (int number = 0; number < KM_FINISH_SUMS; number++)
-            if (lane + 32 * set < k) out[(lane + 32 * set) * KM_FINISH_SUMS + number] = sums[set][number];
-    }
-}
-
-// One warp a (block, member): partial[block][row of the member + j][KM_FINISH_SUMS]. Many clusters: the 32 points in
-// hand are grouped by label; the first lane of each label adds them in index order, so no two lanes touch one row. The
-// rows are in dynamic shared memory where they fit, others are added in place.
+// One warp a (block, member): partial[block][row of the member + j][KM_FINISH_SUMS]. The 32 points in hand are grouped
+// by label; the first lane of each label adds them in index order, so no two lanes touch one row. The rows are in
+// dynamic shared memory where they fit, others are added in place.
 extern "C" __global__ void __launch_bounds__(32)
     km_finish_blocks(const __grid_constant__ km_assign_args args, const double *weights, double *partial,
                      long long rows_count, int in_shared) {
@@ -1565,18 +1765,10 @@ extern "C" __global__ void __launch_bounds__(32)
     const long long first = blockIdx.x * (long long)KM_BLOCK_POINTS;
     const long long end = first + KM_BLOCK_POINTS < args.count ? first + KM_BLOCK_POINTS : args.count;
     double *out = partial + (blockIdx.x * rows_count + args.rows[member]) * KM_FINISH_SUMS;
-    if (k <= 32) {
-        finish_by_lane<1>(out, &tile, args, weights, member, k, first, end);
-        return;
-    }
-    if (k <= 64) {
-        finish_by_lane<2>(out, &tile, args, weights, member, k, first, end);
-        return;
-    }
     double *sums = in_shared ? finish_memory : out;
     for (int at = lane; at < k * KM_FINISH_SUMS; at += 32) sums[at] = 0.0;
-    finish_point next = finish_load(args, weights, member, first + lane, end);
-    finish_point after = finish_load(args, weights, member, first + 32 + lane, end);
+    finish_left next = finish_load(args, weights, member, first + lane, end);
+    finish_left after = finish_load(args, weights, member, first + 32 + lane, end);
     for (long long base = first; base < end; base += 32) {
         const int label = next.label;
         finish_share(&tile, next);
@@ -1613,8 +1805,15 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
     const long long at = blockIdx.x * (long long)KM_THREADS + threadIdx.x;
     if (at >= numbers) return;
     double sum = totals[at];
-#pragma unroll 8
-    for (long long b = 0; b < blocks; b++) sum = __dadd_rn(sum, partial[b * numbers + at]);
+#pragma unroll 1
+    for (long long first = 0; first < blocks; first += STEP_TOGETHER) {
+        double part[STEP_TOGETHER];
+#pragma unroll
+        for (int b = 0; b < STEP_TOGETHER; b++)
+            part[b] = first + b < blocks ? partial[(first + b) * numbers + at] : 0.0;
+#pragma unroll
+        for (int b = 0; b < STEP_TOGETHER; b++) sum = __dadd_rn(sum, part[b]);
+    }
     totals[at] = sum;
 }
 // Relocate: the points farthest from their own centroids, one after the other. km_assign has left each point's
