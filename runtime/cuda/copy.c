@@ -2,6 +2,7 @@
 // Device memory, and bytes between host and device. Memory of the user is pageable, which the device cannot fetch by
 // itself: large copies go through pinned buffers that several threads fill while the buffers before are on their way.
 #include "cuda.h"
+#include "../pages.h"
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,8 @@ enum {
     COPY_THREADS_MAX = 16,     // more gain nothing
     PIECES_ENOUGH = 16,        // a copy goes in so many pieces; smaller buffers are pinned sooner
     ROW_BYTES_MAX = 512 << 10, // a row fits a buffer: 65,536 features of 8 bytes
+    SMALL_PAGE = 4 << 10,
+    HUGE_PAGE = 2 << 20,
 };
 _Static_assert(ROW_BYTES_MAX == KM_FEATURES_MAX * 8 && KM_STAGING_BYTES % ROW_BYTES_MAX == 0,
                "rows are not cut");
@@ -87,6 +90,33 @@ done:
     return status;
 }
 
+// Memory that is pinned after it was got lies on huge pages where it is large: the driver's own has small ones, which
+// take fifteen times as long to pin, and five milliseconds to give back.
+km_status km_cuda_pinned_alloc(void **out, const km_cuda_engine *engine, int64_t bytes, km_error *err) {
+    int64_t page = bytes < HUGE_PAGE ? SMALL_PAGE : HUGE_PAGE, pages = km_divide_up(bytes, page);
+    // Whole pages of its own: none may be pinned twice.
+    char *memory =
+        page == HUGE_PAGE ? km_pages_alloc(pages * page) : aligned_alloc(SMALL_PAGE, (size_t)(pages * page));
+    *out = NULL;
+    if (!memory) return km_fail_memory(err, "buffers for copies", pages * page);
+        // New pages are cleared by the system when they are first touched: by all threads.
+#pragma omp parallel for schedule(static) num_threads((int)engine->threads) if (page == HUGE_PAGE)
+    for (int64_t i = 0; i < pages * page / SMALL_PAGE; i++) ((volatile char *)memory)[i * SMALL_PAGE] = 0;
+    km_cu_result result = engine->driver->cuMemHostRegister(memory, (size_t)(pages * page), 0);
+    if (result != 0) {
+        km_pages_free(memory);
+        return km_cuda_fail(err, engine->driver, result, "cuMemHostRegister");
+    }
+    *out = memory;
+    return KM_OK;
+}
+
+void km_cuda_pinned_free(const km_cuda_engine *engine, void *memory) {
+    if (!memory) return;
+    engine->driver->cuMemHostUnregister(memory);
+    km_pages_free(memory);
+}
+
 // Pinned buffers, made at the first large copy and kept; small jobs get small ones, as pinning takes time.
 km_status km_cuda_pin(km_cuda_engine *engine, int64_t bytes, km_error *err) {
     km_status status = KM_OK;
@@ -94,13 +124,12 @@ km_status km_cuda_pin(km_cuda_engine *engine, int64_t bytes, km_error *err) {
     bytes = bytes / PIECES_ENOUGH / ROW_BYTES_MAX * ROW_BYTES_MAX;
     bytes = bytes < ROW_BYTES_MAX ? ROW_BYTES_MAX : bytes > KM_STAGING_BYTES ? KM_STAGING_BYTES : bytes;
     if (engine->staging_bytes >= bytes) return KM_OK;
-    for (int i = 0; i < KM_STAGING_COUNT; i++) {
-        if (engine->staging[i]) driver->cuMemFreeHost(engine->staging[i]);
-        engine->staging[i] = NULL;
-    }
+    km_cuda_pinned_free(engine, engine->staging[0]);
+    memset(engine->staging, 0, sizeof engine->staging);
     engine->staging_bytes = 0;
+    KM_TRY(km_cuda_pinned_alloc(&engine->staging[0], engine, KM_STAGING_COUNT * bytes, err));
     for (int i = 0; i < KM_STAGING_COUNT; i++) {
-        KM_CU(cuMemAllocHost(&engine->staging[i], (size_t)bytes));
+        engine->staging[i] = (char *)engine->staging[0] + i * bytes;
         if (!engine->staged[i]) KM_CU(cuEventCreate(&engine->staged[i], KM_CU_EVENT_NO_TIMING));
     }
     engine->staging_bytes = bytes;

@@ -3,6 +3,7 @@
 #include "cuda.h"
 #include "../file.h"
 #include "../module.h"
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,6 +66,24 @@ done:
     return status;
 }
 
+// The same, asked once a process: facts do not change, and two of them take the driver a millisecond.
+static km_status recall_facts(km_device_facts *facts, const km_driver *driver, km_cu_device handle,
+                              int ordinal, km_error *err) {
+    enum { KNOWN_MAX = 64 };
+    static km_device_facts known[KNOWN_MAX];
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    km_status status = KM_OK;
+    if (ordinal >= KNOWN_MAX) return read_facts(facts, driver, handle, err);
+    pthread_mutex_lock(&lock);
+    if (!known[ordinal].size) status = read_facts(&known[ordinal], driver, handle, err);
+    if (status == KM_OK)
+        *facts = known[ordinal];
+    else
+        known[ordinal].size = 0;
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
 km_status km_cuda_device_open(km_device **out, int ordinal, const char *compiler, const km_log *log,
                               km_error *err) {
     const char *why = NULL;
@@ -84,7 +103,7 @@ km_status km_cuda_device_open(km_device **out, int ordinal, const char *compiler
         goto done;
     }
     KM_CU(cuDeviceGet(&device->handle, ordinal));
-    KM_TRY_GOTO(read_facts(&device->base.facts, driver, device->handle, err));
+    KM_TRY_GOTO(recall_facts(&device->base.facts, driver, device->handle, ordinal, err));
     KM_CU(cuDevicePrimaryCtxRetain(&device->context, device->handle));
     km_error missing = {""};
     if (km_nvrtc_open(&device->nvrtc, compiler, driver->version / 1000, &missing) != KM_OK)

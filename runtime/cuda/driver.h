@@ -67,8 +67,8 @@ enum {
     X(cuMemGetInfo, "cuMemGetInfo_v2", (size_t * free_bytes, size_t * total_bytes))                          \
     X(cuMemAlloc, "cuMemAlloc_v2", (km_cu_ptr * address, size_t bytes))                                      \
     X(cuMemFree, "cuMemFree_v2", (km_cu_ptr address))                                                        \
-    X(cuMemAllocHost, "cuMemAllocHost_v2", (void **address, size_t bytes))                                   \
-    X(cuMemFreeHost, "cuMemFreeHost", (void *address))                                                       \
+    X(cuMemHostRegister, "cuMemHostRegister_v2", (void *address, size_t bytes, unsigned flags))              \
+    X(cuMemHostUnregister, "cuMemHostUnregister", (void *address))                                           \
     X(cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2",                                                             \
       (km_cu_ptr to, const void *from, size_t bytes, km_cu_stream stream))                                   \
     X(cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2",                                                             \

@@ -98,7 +98,7 @@ static km_status engine_open(km_cuda_engine *engine, km_error *err) {
     km_status status = KM_OK;
     const km_driver *driver = engine->driver;
     KM_CU(cuStreamCreate(&engine->stream, KM_CU_STREAM_NON_BLOCKING));
-    KM_CU(cuMemAllocHost(&engine->mirror, (size_t)state_bytes(engine)));
+    KM_TRY_GOTO(km_cuda_pinned_alloc(&engine->mirror, engine, state_bytes(engine), err));
     memset(engine->mirror, 0, (size_t)state_bytes(engine));
 done:
     return status;
@@ -132,11 +132,10 @@ static void engine_close(km_cuda_engine *engine) {
                                         &engine->scratch,      &engine->work};
     if (engine->stream) driver->cuStreamSynchronize(engine->stream);
     for (size_t i = 0; i < sizeof memories / sizeof memories[0]; i++) km_cuda_release(engine, memories[i]);
-    for (int i = 0; i < KM_STAGING_COUNT; i++) {
-        if (engine->staging[i]) driver->cuMemFreeHost(engine->staging[i]);
+    for (int i = 0; i < KM_STAGING_COUNT; i++)
         if (engine->staged[i]) driver->cuEventDestroy(engine->staged[i]);
-    }
-    if (engine->mirror) driver->cuMemFreeHost(engine->mirror);
+    km_cuda_pinned_free(engine, engine->staging[0]); // one memory for all
+    km_cuda_pinned_free(engine, engine->mirror);
     if (engine->one) driver->cuGraphExecDestroy(engine->one);
     if (engine->many) driver->cuGraphExecDestroy(engine->many);
     if (engine->stream) driver->cuStreamDestroy(engine->stream);
@@ -484,7 +483,10 @@ static int64_t bytes_planned(const km_plan *plan, int64_t n, int64_t chains_coun
     int64_t labels = plan->track_labels ? copies * plan->spec.clusters_count * n * label_bytes : 0;
     int64_t marks = plan->design == KM_DESIGN_TENSOR ? n : 0; // of points beside the grid
     int64_t seeding = chains_count * (n * real + n / KM_UNIT_POINTS * KM_CANDIDATES_MAX * 8);
-    int64_t finishing = plan->spec.clusters_count * n * KM_FINISH_POINT_BYTES;
+    int64_t finishing = 0;
+    for (int64_t i = 0; i < plan->spec.clusters_count; i++)
+        finishing +=
+            n * (plan->spec.clusters[i] <= KM_FINISH_FEW_MAX ? KM_LABEL_BYTES : KM_FINISH_POINT_BYTES);
     if (finishing > KM_FINISH_BYTES_MAX) finishing = KM_FINISH_BYTES_MAX;
     return points + sums + labels + marks + (seeding > finishing ? seeding : finishing);
 }
