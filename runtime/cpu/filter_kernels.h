@@ -91,10 +91,36 @@ TARGET static int64_t NAME(decide)(const cpu_filter_work *work, const REAL *poin
     return best;
 }
 
-// Which points of a tile each centroid of the list owns; list[0] stands for the origin of the scores.
-FILTER_INLINE void NAME(split_points)(uint64_t *owners, const cpu_filter_work *work, const REAL *points,
-                                      REAL corner, uint64_t valid, const int32_t *list, const int64_t count,
-                                      const int64_t d) {
+// Which of two centroids owns each point of a tile: one hyperplane. Returns the points that it does not decide.
+FILTER_INLINE uint64_t NAME(split_two)(uint64_t *owners, const cpu_filter_work *work, const REAL *points,
+                                       REAL corner, const int32_t *list, const int64_t d) {
+    enum { STEP = W * 4 < TILE_POINTS ? 4 : TILE_POINTS / W };
+    const REAL *table = (const REAL *)work->table, *origin = table + list[0] * (d + 1);
+    const REAL *row = table + list[1] * (d + 1), widest = -row[d] > -origin[d] ? -row[d] : -origin[d];
+    const V close = V_SPLAT(2 * NAME(slack_of)(d) * (2 * widest + corner)), zero = V_SPLAT((REAL)0);
+    uint64_t second = 0, near = 0;
+    for (int from = 0; from < TILE_POINTS; from += STEP * W) {
+        V score[STEP];
+        for (int v = 0; v < STEP; v++) score[v] = V_SPLAT(row[d] - origin[d]);
+        for (int64_t f = 0; f < d; f++) {
+            const V value = V_SPLAT(row[f] - origin[f]);
+            for (int v = 0; v < STEP; v++)
+                score[v] = V_FMA(V_LOAD(points + f * TILE_POINTS + from + v * W), value, score[v]);
+        }
+        for (int v = 0; v < STEP; v++) {
+            second |= V_GT(score[v], zero) << (from + v * W);
+            near |= V_NLT(close, V_ABS(score[v])) << (from + v * W);
+        }
+    }
+    owners[0] = ~second;
+    owners[1] = second;
+    return near;
+}
+
+// The same for any number of them; list[0] stands for the origin of the scores.
+FILTER_INLINE uint64_t NAME(split_many)(uint64_t *owners, const cpu_filter_work *work, const REAL *points,
+                                        REAL corner, const int32_t *list, const int64_t count,
+                                        const int64_t d) {
     enum { STEP = W * 4 < TILE_POINTS ? 4 : TILE_POINTS / W };
     const REAL *table = (const REAL *)work->table, *origin = table + list[0] * (d + 1);
     REAL best[TILE_POINTS], second[TILE_POINTS], widest = -origin[d];
@@ -102,7 +128,7 @@ FILTER_INLINE void NAME(split_points)(uint64_t *owners, const cpu_filter_work *w
         V_STORE(best + at, V_SPLAT((REAL)0));
         V_STORE(second + at, V_SPLAT((REAL)-INFINITY));
     }
-    owners[0] = valid;
+    owners[0] = ~(uint64_t)0;
     for (int64_t c = 1; c < count; c++) {
         const REAL *row = table + list[c] * (d + 1);
         REAL apart[KM_FILTER_D_MAX + 1];
@@ -125,15 +151,23 @@ FILTER_INLINE void NAME(split_points)(uint64_t *owners, const cpu_filter_work *w
                 V_STORE(best + at, V_MAX(first, score[v]));
             }
         }
-        better &= valid;
         owners[c] = better;
-        if (better)
-            for (int64_t e = 0; e < c; e++) owners[e] &= ~better;
+        for (int64_t e = 0; e < c; e++) owners[e] &= ~better;
     }
     const V close = V_SPLAT(2 * NAME(slack_of)(d) * (2 * widest + corner));
     uint64_t near = 0;
     for (int at = 0; at < TILE_POINTS; at += W)
         near |= V_NLT(close, V_SUB(V_LOAD(best + at), V_LOAD(second + at))) << at;
+    return near;
+}
+
+// Which points of a tile each centroid of the list owns.
+FILTER_INLINE void NAME(split_points)(uint64_t *owners, const cpu_filter_work *work, const REAL *points,
+                                      REAL corner, uint64_t valid, const int32_t *list, const int64_t count,
+                                      const int64_t d) {
+    uint64_t near = count == 2 ? NAME(split_two)(owners, work, points, corner, list, d)
+                               : NAME(split_many)(owners, work, points, corner, list, count, d);
+    for (int64_t c = 0; c < count; c++) owners[c] &= valid;
     for (near &= valid; near; near &= near - 1) {
         int i = __builtin_ctzll(near);
         int64_t right = NAME(decide)(work, points + i, list, count);
