@@ -255,11 +255,18 @@ KM_TARGET static void km_finish_many(const km_finish_span *span, const km_cpu_fi
         //@ else
         const int64_t at = span->first + i;
         const km_real *x = (const km_real *)finish->points + at / GROUP * GROUP * D + at % GROUP;
-        double square = 0;
-        for (int64_t f = 0; f < D; f++) {
+        double parts[4] = {0, 0, 0, 0}; // so that no addition waits for the one before
+        int64_t f = 0;
+        for (; f + 4 <= D; f += 4)
+            for (int p = 0; p < 4; p++) {
+                const double t = (double)x[(f + p) * GROUP] - c[f + p];
+                parts[p] += t * t;
+            }
+        for (; f < D; f++) {
             const double t = (double)x[f * GROUP] - c[f];
-            square += t * t;
+            parts[0] += t * t;
         }
+        const double square = (parts[0] + parts[1]) + (parts[2] + parts[3]);
         //@ end
         sum[KM_CPU_SUM_WEIGHT] += weight;
         sum[KM_CPU_SUM_COUNT] += 1.0;

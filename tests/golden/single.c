@@ -312,8 +312,17 @@ enum { TOGETHER = 8 }; // slots that add up all points side by side
 // What all slots share of a span.
 typedef struct km_lanes_span {
     int64_t first, end;                 // of the block's points
+    const char *ahead, *ahead_end;      // points of the next span that are not fetched yet
+    int64_t ahead_step;                 // bytes of them to fetch at a time
     km_real rows[SPAN * GROUP * PITCH]; // what points add to sums: x, 1, and 1 where points have no weights
 } km_lanes_span;
+
+// Four numbers of a row of sums, and of a point's row.
+typedef double km_quad __attribute__((vector_size(32), aligned(8), may_alias));
+typedef km_real km_quad_row __attribute__((vector_size(4 * sizeof(km_real)), aligned(sizeof(km_real)), may_alias));
+
+// A point's coordinates lie GROUP apart: four of them side by side.
+#define KM_FOUR(point) ((km_quad_row){(point)[0], (point)[GROUP], (point)[2 * GROUP], (point)[3 * GROUP]})
 
 // What rows hold beside coordinates.
 KM_TARGET static void km_rows_clear(km_lanes_span *span, int weighted) {
@@ -322,15 +331,10 @@ KM_TARGET static void km_rows_clear(km_lanes_span *span, int weighted) {
             span->rows[i * PITCH + f] = (km_real)(f == D || (f == D + 1 && !weighted));
 }
 
-// Four numbers of a row of sums, and of a point's row.
-typedef double km_quad __attribute__((vector_size(32), aligned(8), may_alias));
-typedef km_real km_quad_row __attribute__((vector_size(4 * sizeof(km_real)), aligned(sizeof(km_real)), may_alias));
-
-// A point's coordinates, which lie GROUP apart, side by side.
+// A point's coordinates become a row.
 KM_TARGET static inline void km_row(km_real *row, const km_real *point) {
     int f = 0;
-    for (; f + 4 <= D; f += 4, point += 4 * GROUP)
-        *(km_quad_row *)(row + f) = (km_quad_row){point[0], point[GROUP], point[2 * GROUP], point[3 * GROUP]};
+    for (; f + 4 <= D; f += 4, point += 4 * GROUP) *(km_quad_row *)(row + f) = KM_FOUR(point);
     for (; f < D; f++, point += GROUP) row[f] = point[0];
 }
 
@@ -400,6 +404,24 @@ KM_TARGET static void km_add_span(km_cpu_slot *const *slots, int count, const km
     }
 }
 
+// Fetches a share of the next span's points while this one is worked on: as many as memory delivers meanwhile.
+static inline void km_fetch_ahead(km_lanes_span *span) {
+    const char *end = span->ahead + span->ahead_step;
+    if (end > span->ahead_end) end = span->ahead_end;
+    for (; span->ahead < end; span->ahead += 64) __builtin_prefetch(span->ahead);
+}
+
+// What is to be fetched while all slots work on a span.
+static void km_fetch_start(km_lanes_span *span, const km_cpu_block *block) {
+    const int64_t next = span->first + SPAN * GROUP;
+    const int64_t turns = block->slots_count * SPAN;
+    const int64_t points = next + SPAN * GROUP <= block->points_count ? SPAN * GROUP : 0;
+    const int64_t bytes = points * D * (int64_t)sizeof(km_real);
+    span->ahead = (const char *)((const km_real *)block->points + next * D);
+    span->ahead_end = span->ahead + bytes;
+    span->ahead_step = (bytes / turns + 63) / 64 * 64;
+}
+
 // One slot's labels of a span; in KM_CPU_MOVE its sums, of the points whose label changed.
 KM_TARGET static void km_slot_span(km_cpu_slot *slot, const km_cpu_block *block, km_lanes_span *span) {
     const km_real *points = (const km_real *)block->points + span->first * D;
@@ -408,9 +430,11 @@ KM_TARGET static void km_slot_span(km_cpu_slot *slot, const km_cpu_block *block,
     km_index labels[SPAN * GROUP], old[SPAN * GROUP];
     uint16_t list[SPAN * GROUP + 3];
     int64_t listed = 0;
-    for (int64_t base = 0; base < count; base += GROUP)
+    for (int64_t base = 0; base < count; base += GROUP) {
+        km_fetch_ahead(span);
         for (int i = 0; i < GROUP; i += VECTORS * LANES)
             km_nearest(labels + base + i, points + base * D + i, (const km_real *)slot->table, slot->k);
+    }
     for (int64_t base = 0; base < count; base += GROUP) {
         uint64_t changed = ~(uint64_t)0 >> (count - base < GROUP ? GROUP - (count - base) : 0);
         if (slot->mode != KM_CPU_FIRST) {
@@ -426,15 +450,6 @@ KM_TARGET static void km_slot_span(km_cpu_slot *slot, const km_cpu_block *block,
     if (listed) km_move(slot->sums, span, points, weights, list, listed, labels, old);
 }
 
-// Fetches a slot's share of the next span's points, while this one is worked on.
-static void km_fetch_next(const km_cpu_block *block, int64_t first, int64_t slot) {
-    const int64_t lines = SPAN * GROUP * D * (int64_t)sizeof(km_real) / 64, slots = block->slots_count;
-    const char *points = (const char *)((const km_real *)block->points + first * D);
-    if (first + SPAN * GROUP > block->points_count) return;
-    for (int64_t i = lines * slot / slots; i < lines * (slot + 1) / slots; i++)
-        __builtin_prefetch(points + i * 64);
-}
-
 KM_TARGET static void km_pass(const km_cpu_block *block) {
     km_lanes_span span;
     km_cpu_slot *together[TOGETHER];
@@ -444,9 +459,9 @@ KM_TARGET static void km_pass(const km_cpu_block *block) {
         int count = 0;
         span.first = first;
         span.end = first + SPAN * GROUP < block->points_count ? first + SPAN * GROUP : block->points_count;
+        km_fetch_start(&span, block);
         for (int64_t s = 0; s < block->slots_count; s++) {
             km_cpu_slot *slot = &block->slots[s];
-            km_fetch_next(block, first + SPAN * GROUP, s);
             km_slot_span(slot, block, &span);
             if (slot->mode != KM_CPU_MOVE && slot->sums) together[count++] = slot;
             if (count == TOGETHER || (count && s + 1 == block->slots_count)) {
