@@ -183,6 +183,17 @@ template <int BYTES> __device__ __forceinline__ void pass_copy(void *to, const v
 __device__ __forceinline__ void pass_copied() {}
 //@ end
 
+// The slot of a tile's first row, -1 where none of its slots is active; those of the first tiles are in shared memory.
+__device__ __forceinline__ int pass_tile_slot(const int *kept, const pass_memory &memory, int tile) {
+    return tile < KEPT_TILES ? kept[tile] : memory.tile_slots[tile];
+}
+
+// The next tile from `tile` on with an active slot.
+__device__ __forceinline__ int pass_next(const int *kept, const pass_memory &memory, int tile, int end) {
+    while (tile < end && pass_tile_slot(kept, memory, tile) < 0) tile++;
+    return tile;
+}
+
 //@ if half_filter
 //@ include shared_half.cu
 //@ else
@@ -476,7 +487,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK, $resident)
         pass_best state[ROWS];
         pass_place place = pass_place_of(0);
         pass_walk(block, args, 0, TILES, [&](int tile, const km_real (&score)[ROWS][COLUMNS]) {
-            if (tile < place.begin || tile >= place.end) place = pass_place_of(pass_tile_slot(block, tile));
+            if (tile < place.begin || tile >= place.end)
+                place = pass_place_of(pass_tile_slot(block.tile_slots, block.memory, tile));
             //@ if half_filter
             // The last bits of a score give way to its column.
             float before[ROWS];

@@ -98,26 +98,17 @@ __device__ __forceinline__ void pass_products(km_real (&score)[ROWS][COLUMNS], c
     }
 }
 
-__device__ __forceinline__ int pass_tile_slot(const pass_block &block, int tile) {
-    return tile < KEPT_TILES ? block.tile_slots[tile] : block.memory.tile_slots[tile];
-}
-
-__device__ __forceinline__ int pass_next(const pass_block &block, int tile, int end) {
-    while (tile < end && pass_tile_slot(block, tile) < 0) tile++;
-    return tile;
-}
-
 // The scores of the block's points, tile after tile of the table from `tile` to `end`, but for tiles without an
 // active slot. The next features are copied while some are worked on.
 template <typename Each>
 __device__ __forceinline__ void pass_walk(pass_block &block, const km_pass_args &args, int tile, int end,
                                           Each each) {
     int stage = 0, side = 0;
-    tile = pass_next(block, tile, end);
+    tile = pass_next(block.tile_slots, block.memory, tile, end);
     if (tile < end) pass_fetch(block, args, stage, tile, 0, side);
     for (int next; tile < end; tile = next, side ^= 1) {
         km_real score[ROWS][COLUMNS] = {};
-        next = pass_next(block, tile + 1, end);
+        next = pass_next(block.tile_slots, block.memory, tile + 1, end);
         for (int chunk = 0; chunk < CHUNKS; chunk++, stage ^= 1) {
             pass_copied();
             __syncthreads();

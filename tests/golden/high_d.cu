@@ -335,6 +335,17 @@ __device__ __forceinline__ void pass_copied() {
     asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
+// The slot of a tile's first row, -1 where none of its slots is active; those of the first tiles are in shared memory.
+__device__ __forceinline__ int pass_tile_slot(const int *kept, const pass_memory &memory, int tile) {
+    return tile < KEPT_TILES ? kept[tile] : memory.tile_slots[tile];
+}
+
+// The next tile from `tile` on with an active slot.
+__device__ __forceinline__ int pass_next(const int *kept, const pass_memory &memory, int tile, int end) {
+    while (tile < end && pass_tile_slot(kept, memory, tile) < 0) tile++;
+    return tile;
+}
+
 // Scores by tensor cores. Points and centroids are scaled by a power of two and rounded to half precision; what that
 // loses is known for each of them, so that km_shared_redo sees every centroid that may be the nearest.
 
@@ -471,15 +482,6 @@ __device__ __forceinline__ void pass_products(float (&score)[ROWS][COLUMNS], con
     }
 }
 
-__device__ __forceinline__ int pass_tile_slot(const pass_block &block, int tile) {
-    return tile < KEPT_TILES ? block.tile_slots[tile] : block.memory.tile_slots[tile];
-}
-
-__device__ __forceinline__ int pass_next(const pass_block &block, int tile, int end) {
-    while (tile < end && pass_tile_slot(block, tile) < 0) tile++;
-    return tile;
-}
-
 // The scores of the block's points, tile after tile of the table from `tile` to `end`, but for tiles without an
 // active slot. The next piece of the table is copied while one is worked on.
 template <typename Each>
@@ -488,12 +490,12 @@ __device__ __forceinline__ void pass_walk(pass_block &block, const km_pass_args 
     const float scale = *block.memory.scale, factor = 1 / (scale * scale);
     const float *half_squares = block.half_squares[0] + threadIdx.x / 32 / POINT_WARPS * WARP_CLUSTERS;
     int stage = 0, side = 0;
-    tile = pass_next(block, tile, end);
+    tile = pass_next(block.tile_slots, block.memory, tile, end);
     if (tile < end) pass_fetch(block, stage, tile, 0, side);
     pass_round(block, args, scale);
     for (int next; tile < end; tile = next, side ^= 1) {
         float score[ROWS][COLUMNS] = {};
-        next = pass_next(block, tile + 1, end);
+        next = pass_next(block.tile_slots, block.memory, tile + 1, end);
         for (int chunk = 0; chunk < CHUNKS; chunk++, stage ^= 1) {
             pass_copied();
             __syncthreads();

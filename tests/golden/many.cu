@@ -305,6 +305,17 @@ __device__ __forceinline__ void pass_copied() {
     asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
+// The slot of a tile's first row, -1 where none of its slots is active; those of the first tiles are in shared memory.
+__device__ __forceinline__ int pass_tile_slot(const int *kept, const pass_memory &memory, int tile) {
+    return tile < KEPT_TILES ? kept[tile] : memory.tile_slots[tile];
+}
+
+// The next tile from `tile` on with an active slot.
+__device__ __forceinline__ int pass_next(const int *kept, const pass_memory &memory, int tile, int end) {
+    while (tile < end && pass_tile_slot(kept, memory, tile) < 0) tile++;
+    return tile;
+}
+
 // Scores by tensor cores. Points and centroids are scaled by a power of two and rounded to half precision; what that
 // loses is known for each of them, so that km_shared_redo sees every centroid that may be the nearest.
 
@@ -440,15 +451,6 @@ __device__ __forceinline__ void pass_products(float (&score)[ROWS][COLUMNS], con
     }
 }
 
-__device__ __forceinline__ int pass_tile_slot(const pass_block &block, int tile) {
-    return tile < KEPT_TILES ? block.tile_slots[tile] : block.memory.tile_slots[tile];
-}
-
-__device__ __forceinline__ int pass_next(const pass_block &block, int tile, int end) {
-    while (tile < end && pass_tile_slot(block, tile) < 0) tile++;
-    return tile;
-}
-
 // The scores of the block's points, tile after tile of the table from `tile` to `end`, but for tiles without an
 // active slot. The next piece of the table is copied while one is worked on.
 template <typename Each>
@@ -457,12 +459,12 @@ __device__ __forceinline__ void pass_walk(pass_block &block, const km_pass_args 
     const float scale = *block.memory.scale, factor = 1 / (scale * scale);
     const float *half_squares = block.half_squares[0] + threadIdx.x / 32 / POINT_WARPS * WARP_CLUSTERS;
     int stage = 0, side = 0;
-    tile = pass_next(block, tile, end);
+    tile = pass_next(block.tile_slots, block.memory, tile, end);
     if (tile < end) pass_fetch(block, stage, tile, 0, side);
     pass_round(block, args, scale);
     for (int next; tile < end; tile = next, side ^= 1) {
         float score[ROWS][COLUMNS] = {};
-        next = pass_next(block, tile + 1, end);
+        next = pass_next(block.tile_slots, block.memory, tile + 1, end);
         for (int chunk = 0; chunk < CHUNKS; chunk++, stage ^= 1) {
             pass_copied();
             __syncthreads();
@@ -681,7 +683,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 2)
         pass_best state[ROWS];
         pass_place place = pass_place_of(0);
         pass_walk(block, args, 0, TILES, [&](int tile, const km_real (&score)[ROWS][COLUMNS]) {
-            if (tile < place.begin || tile >= place.end) place = pass_place_of(pass_tile_slot(block, tile));
+            if (tile < place.begin || tile >= place.end)
+                place = pass_place_of(pass_tile_slot(block.tile_slots, block.memory, tile));
             // The last bits of a score give way to its column.
             float before[ROWS];
             KM_UNROLL for (int r = 0; r < ROWS; r++) {
