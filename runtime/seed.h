@@ -9,7 +9,8 @@
 //   running sum exceeds the target (a point with w_i D2_i = 0 is never drawn).
 //   choice: the candidate with the smallest sum of w_i min(D2_i, |x_i - candidate|^2), ties to the lowest candidate.
 //   When total is 0 (no more distinct points) the pick is point floor(u * n).
-// Distances are in the difference form in the plan's type; block sums are doubles.
+// Distances are in the difference form in the plan's type; block sums are doubles, of terms that may each be the sum of
+// up to four points' distances in the plan's type (exact where distances are integers below 2^22).
 // Source: Arthur and Vassilvitskii, "k-means++: the advantages of careful seeding", SODA 2007 (section 2, and
 // the greedy variant of its section 7).
 #ifndef KM_RUNTIME_SEED_H
