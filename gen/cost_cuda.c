@@ -314,7 +314,7 @@ static void tensor_estimate(km_estimate *estimate, km_tensor_way *way, const km_
                  refusal ? refusal : "a K or its sums do not fit into the registers of a warp");
         return;
     }
-    estimate->bytes_per_point = (double)(way->launches * plan->spec.features * size_of(plan));
+    estimate->bytes_per_point = (double)(way->launches * km_tensor_point_bytes(&plan->spec));
     estimate->operations_per_point = way->operations;
     estimate->memory_ns = way->memory_ns;
     estimate->issue_ns = way->issue_ns;
@@ -640,6 +640,7 @@ int64_t km_cuda_workspace_bytes(const km_plan *plan, int64_t n) {
     int64_t d = plan->spec.features, size = size_of(plan), copies = km_plan_get(plan, "restarts_in_flight");
     int64_t grid = km_plan_get(plan, "grid"), spare = 16 << 20;
     int64_t sums = grid * copies * plan->clusters_sum * (d + 1) * 8;
+    if (plan->design == KM_DESIGN_TENSOR) return sums + spare + n * (km_tensor_point_bytes(&plan->spec) + 1);
     if (plan->design != KM_DESIGN_SHARED) return sums + spare;
     int64_t slots = copies * plan->spec.clusters_count, stretches = km_plan_get(plan, "stretches");
     int64_t k_max = plan->spec.clusters[plan->spec.clusters_count - 1], label = k_max <= 256 ? 1 : 2;

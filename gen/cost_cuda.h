@@ -41,9 +41,12 @@ typedef struct km_tensor_layout {
 // Lays the K list out over launches of at most so many tiles; 0 when a K does not fit.
 int km_tensor_lay_out(km_tensor_layout *layout, const km_spec *spec, int64_t tiles_max);
 
+// Bytes of a point as the pass reads it.
+int64_t km_tensor_point_bytes(const km_spec *spec);
+
 // One way to run the design.
 typedef struct km_tensor_way {
-    int64_t tiles, block, resident, launches, registers, shared_bytes;
+    int64_t tiles, block, resident, launches, registers, shared_bytes, stages, pairs;
     int kept; // planes stay in registers
     double operations, memory_ns, issue_ns, total_ns;
 } km_tensor_way;

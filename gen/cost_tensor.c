@@ -18,12 +18,11 @@ typedef struct attempt {
 } attempt;
 
 // Cycles of a scheduler for 32 points: what a launch does for each, whatever its Ks, then for each tile. Fitted to an
-// H200 over d = 2..32 and 1 to 6 tiles.
+// H200 over d = 2..32 and 1 to 10 tiles.
 static double part_cycles(const km_tensor_part *part, int64_t d) {
     double lane_d = (double)((d + 3) / 4);
-    double tile = 32 + lane_d * 46 + lane_d * lane_d * 5;
-    return 140 + 40 * lane_d + tile * part->tiles + 12 * part->levels +
-           (part->first < 2 * part->tiles ? 12 : 0);
+    double tile = 40 + lane_d * 50 + lane_d * lane_d * 4;
+    return 100 + tile * part->tiles + 30 * part->levels + (part->first < 2 * part->tiles ? 12 : 0);
 }
 
 // Each K takes one group of lanes, its first segment or both, or the second segment of a group whose K leaves it.
@@ -127,16 +126,25 @@ int km_tensor_lay_out(km_tensor_layout *layout, const km_spec *spec, int64_t til
     return 1;
 }
 
-// Registers of a thread, after the compiler's counts. Beside the sums there are, while scores are compared, signs and
-// scores of half the points; while points are converted, their halves and the points as they came.
+// Registers of a thread, after the compiler's counts: what is there anyway, then for each tile sums, planes, scores.
 static int64_t registers_needed(const km_plan *plan, int64_t tiles, int kept) {
-    int64_t lane_d = (plan->spec.features + 3) / 4;
-    int64_t comparing = 9 * tiles + 12 * lane_d + 28, converting = 12 * lane_d + 45;
-    int64_t sums = 8 * lane_d * tiles, planes = kept ? 4 * tiles * lane_d : 8;
-    return sums + planes + (comparing > converting ? comparing : converting) + (plan->track_labels ? 28 : 0);
+    int64_t lane_d = (plan->spec.features + 3) / 4, sums = 4 * lane_d, planes = kept ? 4 * lane_d : 0;
+    return 42 + 2 * lane_d + tiles * (sums + planes + 10) + (kept ? 0 : 8) + (plan->track_labels ? 28 : 0);
 }
 
-static int64_t shared_needed(const km_plan *plan, const km_tensor_layout *layout, int64_t block) {
+int64_t km_tensor_point_bytes(const km_spec *spec) {
+    return (spec->features + 3) / 4 * 16;
+}
+
+// Tiles of a warp in shared memory, so that enough bytes are on their way to a multiprocessor.
+static int64_t stages_needed(const km_plan *plan, int64_t warps) {
+    enum { ON_THEIR_WAY = 40 << 10, LEAST = 3, MOST = 8 };
+    int64_t tile = (plan->spec.features + 3) / 4 * 512, stages = 2 + ON_THEIR_WAY / (warps * tile);
+    return stages < LEAST ? LEAST : stages > MOST ? MOST : stages;
+}
+
+static int64_t shared_needed(const km_plan *plan, const km_tensor_layout *layout, int64_t block,
+                             int64_t stages) {
     int64_t d = plan->spec.features, lane_d = (d + 3) / 4, most = 0;
     for (int64_t p = 0; p < layout->parts_count; p++) {
         const km_tensor_part *part = &layout->parts[p];
@@ -144,8 +152,8 @@ static int64_t shared_needed(const km_plan *plan, const km_tensor_layout *layout
             part->tiles * lane_d * 512 + part->rows * (8 * (d + 1) + 4 * d + 1) + part->tiles * 32;
         if (bytes > most) most = bytes;
     }
-    return most + block / 32 * (lane_d * 512 + 64 * 8 + 16 + 4 * d) + 36 * d + plan->spec.clusters_count +
-           512;
+    return most + block / 32 * (stages * lane_d * 512 + 64 * 8 + 16 + 4 * d) + 36 * d +
+           plan->spec.clusters_count + 512;
 }
 
 int km_tensor_judge(km_tensor_way *way, const km_plan *plan, int64_t tiles, int64_t block, int64_t resident) {
@@ -163,17 +171,21 @@ int km_tensor_judge(km_tensor_way *way, const km_plan *plan, int64_t tiles, int6
         if (layout.parts[p].tiles > most) most = layout.parts[p].tiles;
     way->kept = registers_needed(plan, most, 1) <= limit;
     way->registers = registers_needed(plan, most, way->kept);
-    way->shared_bytes = shared_needed(plan, &layout, block);
+    way->stages = stages_needed(plan, block * resident / 32);
+    // Few scores leave registers for twice as many at a time, which hides what a single step waits for.
+    way->pairs = most <= 2 && d <= 8 ? 2 : 1;
+    way->shared_bytes = shared_needed(plan, &layout, block, way->stages);
     if (way->registers > limit) return 0;
     if (way->shared_bytes > facts->shared_bytes_per_block) return 0;
     if (way->shared_bytes * resident > facts->shared_bytes_per_unit) return 0;
     double cycles = 0, warps = (double)(block * resident) / 128;
+    double crowd = d > 12 && warps > 3 ? 1.08 : 1; // measured: more warps than that get in each other's way
     for (int64_t p = 0; p < layout.parts_count; p++) cycles += part_cycles(&layout.parts[p], d);
     double rate = 4 * 32 * (double)facts->units * facts->clock_ghz; // points of all schedulers in a cycle
     way->launches = layout.parts_count;
     way->operations = cycles;
-    way->memory_ns = (double)(layout.parts_count * d * 4) / facts->bandwidth_gbs;
-    way->issue_ns = cycles * (0.91 + 0.25 / warps) * (1 + 0.01 * (double)resident) / rate;
+    way->memory_ns = (double)(layout.parts_count * km_tensor_point_bytes(&plan->spec)) / facts->bandwidth_gbs;
+    way->issue_ns = crowd * cycles * (0.91 + 0.25 / warps) * (1 + 0.01 * (double)resident) / rate;
     way->total_ns = pow(pow(way->memory_ns, 4) + pow(way->issue_ns, 4), 0.25);
     return 1;
 }
@@ -183,7 +195,7 @@ const char *km_tensor_refusal(const km_plan *plan) {
     if (spec->type != KM_FLOAT32) return "its products give the precision of float32";
     if (spec->target.arch < 80) return "its integer products need sm_80 or later";
     if (plan->weighted) return "points have weights";
-    if (spec->features > 64) return "a lane holds a quarter of 64 features at most";
+    if (spec->features > 32) return "a lane holds a quarter of 32 features at most";
     if (spec->clusters_count > KM_TENSOR_KS_MAX) return "the list has too many K";
     return NULL;
 }

@@ -171,7 +171,6 @@ static void add_tensor_part(km_env *env, const km_spec *spec, const km_tensor_la
 
 static km_status emit_tensor(km_env *env, const km_plan *plan, km_error *err) {
     const km_spec *spec = &plan->spec;
-    int64_t lane_d = (spec->features + 3) / 4;
     km_tensor_layout layout;
     km_tensor_way way;
     int64_t tiles = km_plan_get(plan, "tile_clusters") / 16;
@@ -181,8 +180,8 @@ static km_status emit_tensor(km_env *env, const km_plan *plan, km_error *err) {
     static const char *const numbers[] = {"block", "grid", "resident"};
     for (int i = 0; i < (int)(sizeof numbers / sizeof *numbers); i++) set_number(env, plan, numbers[i]);
     km_env_set_flag(env, "max3", spec->target.arch >= 90);
-    km_env_set_flag(env, "lanes_full", spec->features % 4 == 0);
-    km_env_set_int(env, "piece", lane_d % 4 == 0 ? 4 : lane_d % 2 == 0 ? 2 : 1);
+    km_env_set_int(env, "stages", way.stages);
+    km_env_set_int(env, "pairs", way.pairs);
     km_env_set_flag(env, "planes_in_registers", way.kept);
     km_env_set_int(env, "launches_count", layout.parts_count);
     for (int64_t part = 0; part < layout.parts_count; part++) add_tensor_part(env, spec, &layout, part);

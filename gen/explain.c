@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "explain.h"
+#include "cost_cuda.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -142,6 +143,8 @@ void km_explain_memory(km_text *out, const km_plan *plan) {
     add_memory(out, plan, "  points", value * (double)spec->features);
     if (plan->weighted) add_memory(out, plan, "  weights", is_cuda ? 8 + value : 8);
     if (keeps_labels) add_memory(out, plan, "  labels between passes", label_bytes(spec) * (double)copies);
+    if (plan->design == KM_DESIGN_TENSOR)
+        add_memory(out, plan, "  points in halves, with marks", (double)km_tensor_point_bytes(spec) + 1);
     if (plan->design == KM_DESIGN_SHARED) { // and lists of points, in order or to be decided again
         double label = spec->clusters[spec->clusters_count - 1] <= 256 ? 1 : 2, lists = label == 2 ? 8 : 4;
         add_memory(out, plan, "  labels and lists within a pass",

@@ -481,14 +481,13 @@ static int64_t bytes_planned(const km_plan *plan, int64_t n, int64_t chains_coun
     int64_t points = (n + KM_PAD_ROWS) * (d * real + (plan->weighted ? real + 8 : 0));
     int64_t sums = copies * s * (d * real + (d + 2) * 8) + km_cuda_workspace_bytes(plan, n);
     int64_t labels = plan->track_labels ? copies * plan->spec.clusters_count * n * label_bytes : 0;
-    int64_t marks = plan->design == KM_DESIGN_TENSOR ? n : 0; // of points beside the grid
     int64_t seeding = chains_count * (n * real + n / KM_UNIT_POINTS * KM_CANDIDATES_MAX * 8);
     int64_t finishing = 0;
     for (int64_t i = 0; i < plan->spec.clusters_count; i++)
         finishing +=
             n * (plan->spec.clusters[i] <= KM_FINISH_FEW_MAX ? KM_LABEL_BYTES : KM_FINISH_POINT_BYTES);
     if (finishing > KM_FINISH_BYTES_MAX) finishing = KM_FINISH_BYTES_MAX;
-    return points + sums + labels + marks + (seeding > finishing ? seeding : finishing);
+    return points + sums + labels + (seeding > finishing ? seeding : finishing);
 }
 
 const km_backend km_backend_cuda = {

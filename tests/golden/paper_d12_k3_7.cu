@@ -15,16 +15,16 @@
 // clusters in one pass: 25 for each restart (the sum of the K list)
 //
 // design                       tensor  the least time of those estimated
-// block                           384  about 154 registers a thread
+// block                           512  about 116 registers a thread
 // grid                            132  132 multiprocessors, filled once by all copies
 // launches                          1  one read of the points serves every K
 // resident                          1  as many as registers and shared memory hold
 // tile_clusters                    32  rows of matrix products that a launch has at most
 // restarts_in_flight                1  many points: one restart of each K fills the device
 //
-// per point and pass: 48 bytes read, 702 operations
-// registers per thread: about 154 of 255
-// shared memory per block: 32.5 KiB of 227.0 KiB
+// per point and pass: 48 bytes read, 582 operations
+// registers per thread: about 116 of 255
+// shared memory per block: 88.7 KiB of 227.0 KiB
 
 typedef float km_real;
 typedef unsigned char km_label; // one label of one point, where labels are kept between passes
@@ -156,34 +156,43 @@ __device__ __forceinline__ double km_weight(const double *, long long) {
 
 // Design `tensor`. Scores and sums are matrix products: clusters are the rows, 32 points of a warp the columns.
 //
-// Scores. A coordinate becomes z = x / 2^e, |z| < 1, e of its feature, and z = hi + lo in half precision. A score is
+// Points. When they come home, a coordinate becomes z = x / 2^e, |z| < 1, e of its feature, rounded to a multiple of
+// 2^-22, and z = hi + lo in half precision: hi a multiple of 2^-11, lo the rest. The workspace keeps these pairs of
+// halves in tiles of 32 points, as matrix products take them. A pass reads only those.
+//
+// Scores. A score is
 //     score_j = x . (c_j - p) - (|c_j|^2 - |p|^2) / 2,  p the middle of the K's centroids,
-// scaled so that all scores of a K lie in one binade of float. Four products a feature, (hi, lo, hi, 1) times
-// (chi, chi, clo, a piece of the constant), give it with an error that km_prepare bounds for each K.
+// scaled so that all scores of a K lie in one binade of float. Four products a feature, (hi, lo, hi, lo) times
+// (chi, chi, clo, clo), give it with an error that km_prepare bounds for each K; the first features of the lanes leave
+// out lo clo, and have 1 times a piece of the constant instead.
 // All centroids of a K belong to one group of four lanes or to a few such groups, so that the largest score is found in
 // the lane or by a shuffle. 15 bits of the score, two points in a register, take part: a centroid is near when its
 // score comes so close to the largest that the bound cannot tell them apart. A point with one near centroid has its
 // label. All others are decided in double on the points as they are (km_decide).
 //
-// Sums. z * 2^22, rounded, is an integer; its bytes times a mask of -1 for each near centroid are added up exactly by
-// integer products. The sums are those of the rounded points: exact, and the same in any order. A point beyond 2^e
-// is marked once, when the points come home, and goes through km_decide, where its integer may be long.
+// Sums. Ones and zeros, a one for each near centroid, times the halves of the points: multiples of 2^-11 and of 2^-22,
+// so few at a time that floats hold their sums exactly. They become integers, z * 2^22, then: the sums are those of the
+// rounded points, exact, and the same in any order. A point beyond 2^e is marked once, when the points come home,
+// and goes through km_decide, where its integer may be long.
 enum {
-    BLOCK = 384, // threads of a block
+    BLOCK = 512, // threads of a block
     GRID = 132,  // blocks of a launch, for one copy
     WARPS = BLOCK / 32,
-    TILE = 32,             // points that a warp works on at a time
+    TILE = 32,             // points that a warp fetches at a time
+    PAIRS = 1,             // of columns, 16 points, that it works on at a time
+    WIDTH = 2 * PAIRS,     // columns of 8 points
     LANE_D = (D + 3) / 4,  // features of a lane: lane % 4 says which
     COLUMNS = S * (D + 1), // sums of a copy
     QUEUE = 64,            // points of a warp that wait for km_decide
     BITS = 22,             // of a coordinate's integer, beside its sign
     BINS = 64,             // of the survey: powers of two below the largest coordinate
-    CHUNK_TILES = 1 << 18, // so many points of a warp fit 32-bit sums of bytes
+    STAGES = 3,            // tiles of a warp that are on their way, and the one that it works on
+    CHUNK_TILES = 64,      // so many points of a warp fit sums of halves: 2048
     REDUCE = 1024          // threads of a block of km_reduce
 };
-constexpr float BINADE = 8192;            // scores are at least this and less than twice this
-constexpr float ROUND = 1.5f * (1 << 23); // added to a float, leaves an integer in its low bits
+constexpr float BINADE = 8192; // scores are at least this and less than twice this
 constexpr unsigned ALL = 0xffffffff;
+constexpr unsigned ONES = 0x3c003c00; // 1 and 1 in half precision
 
 #define KM_UNROLL _Pragma("unroll")
 
@@ -212,20 +221,16 @@ struct km_item {
     int what; // point of the tile, index of the K << 5
 };
 
-// What a warp has in shared memory.
-struct km_warp {
-    uint4 bytes[4 * LANE_D][8]; // of a feature (km_feature): 8 groups of 4 points (km_bank), 4 limbs of 4 bytes each
-    km_item queue[QUEUE];
+// Points as matrix products take them: halves of four features, 4 i to 4 i + 3, of each point.
+struct km_tile {
+    uint4 points[LANE_D][TILE];
 };
 
-// The feature of row r of the bytes, and where group g of the points lies in it: no two lanes meet in a bank.
-static __device__ __forceinline__ constexpr int km_feature(int r) {
-    return r % 4 * LANE_D + r / 4;
-}
-
-static __device__ __forceinline__ constexpr int km_bank(int r, int g) {
-    return g ^ r % 2 * 3 ^ r / 2 % 2 * 4;
-}
+// What a warp has in shared memory.
+struct km_warp {
+    km_tile ring[STAGES];
+    km_item queue[QUEUE];
+};
 
 // What the threads of a block share.
 template <typename PART> struct km_block {
@@ -233,11 +238,12 @@ template <typename PART> struct km_block {
     long long sums[PART::ROWS * (D + 1)];
     km_warp warps[WARPS];
     double radius;            // no point that is not marked has a larger norm
-    float scale[4 * LANE_D];  // 2^-e of each feature
     double reach[D], unit[D]; // 2^e; 2^(22 - e), which makes an integer
     float centroids[PART::ROWS * D];
     float middle[WARPS][D];
-    unsigned margin[2][8];            // of a K in a group of lanes: half2, largest score -> threshold
+    unsigned margin[2][8];            // of a K in a group: from the largest score to the least that is near
+    unsigned ones, zero;              // ONES and 0: what comes from here stays in a register
+    unsigned bits[8];                 // of the ones of a lane where its points are certain, added up as integers
     unsigned link[4][8];              // ALL where: the two parts of a lane belong together; groups 1, 2, 4 apart do
     short member[2][8];               // index in the K list, -1: none
     short row[8][PART::SLOTS];        // row of the sums, -1: none
@@ -246,7 +252,7 @@ template <typename PART> struct km_block {
 };
 
 // The workspace: for each copy and column one number per block; the largest |x|^2 of the points that are not marked;
-// the exponents e; the survey; the marks of tiles.
+// the exponents e; the survey; the marks of tiles; the tiles.
 static __device__ __forceinline__ long long *km_column(const km_pass_args &args, int column) {
     return (long long *)args.workspace + ((long long)blockIdx.y * COLUMNS + column) * GRID;
 }
@@ -265,6 +271,24 @@ static __device__ __forceinline__ unsigned *km_survey(const km_pass_args &args) 
 
 static __device__ __forceinline__ unsigned *km_marks(const km_pass_args &args) {
     return km_survey(args) + D * BINS;
+}
+
+static __device__ __forceinline__ km_tile *km_tiles(const km_pass_args &args) {
+    const long long after = (long long)(km_marks(args) + (args.n + TILE - 1) / TILE);
+    return (km_tile *)((after + 255) / 256 * 256);
+}
+
+// Two floats as halves, the first in the low bits.
+static __device__ __forceinline__ unsigned km_halves(float low, float high) {
+    unsigned pair;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+
+static __device__ __forceinline__ float km_low(unsigned pair) {
+    float value;
+    asm("{ .reg .f16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(pair));
+    return value;
 }
 
 static __device__ __forceinline__ double km_power(int exponent) { // 2^exponent
@@ -310,40 +334,42 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_grid(const __grid_co
     }
 }
 
-// Load: marks points that the grid does not hold, and those past the end of the last tile; how far out the others are.
-extern "C" __global__ void __launch_bounds__(256) km_tensor_mark(const __grid_constant__ km_pass_args args) {
+// A coordinate of the grid as its two halves.
+static __device__ __forceinline__ unsigned km_limbs(float z) {
+    const int number = __float2int_rn(z * (1 << BITS)), high = (number + 1024) >> 11;
+    return km_halves((float)high / (1 << 11), (float)(number - high * 2048) / (1 << BITS));
+}
+
+// Load: the tiles; marks points that the grid does not hold, and those past the end of the last tile; how far out the
+// others are.
+extern "C" __global__ void __launch_bounds__(256) km_tensor_tiles(const __grid_constant__ km_pass_args args) {
     const long long points = (args.n + TILE - 1) / TILE * TILE;
     double largest = 0;
     for (long long i = blockIdx.x * 256ll + threadIdx.x; i < points; i += gridDim.x * 256ll) {
+        const float *x = (const float *)args.points + i * D;
         bool beyond = i >= args.n;
         double square = 0;
         for (int f = 0; f < D && !beyond; f++) {
-            const double x = ((const float *)args.points)[i * D + f];
-            beyond = fabs(x) > km_power(km_exponents(args)[f]) * (1 - km_power(-BITS));
-            square = fma(x, x, square);
+            beyond = fabs((double)x[f]) > km_power(km_exponents(args)[f]) * (1 - km_power(-BITS));
+            square = fma((double)x[f], (double)x[f], square);
         }
         largest = beyond ? largest : fmax(largest, square);
         const unsigned marks = __ballot_sync(ALL, beyond);
-        if (i % 32 == 0) km_marks(args)[i / 32] = marks;
+        if (i % TILE == 0) km_marks(args)[i / TILE] = marks;
+        for (int k = 0; k < LANE_D; k++) {
+            unsigned words[4];
+            KM_UNROLL for (int t = 0; t < 4; t++) {
+                const int f = 4 * k + t;
+                words[t] = beyond || f >= D ? 0 : km_limbs(x[f] * (float)km_power(-km_exponents(args)[f]));
+            }
+            km_tiles(args)[i / TILE].points[k][i % TILE] = {words[0], words[1], words[2], words[3]};
+        }
     }
     // Numbers that are not negative are ordered as their bits are.
     atomicMax((unsigned long long *)km_largest(args), (unsigned long long)__double_as_longlong(largest));
 }
 
-// Halves ----------------------------------------------------------------------------------------------------
-
-// Two floats as halves, the first in the low bits.
-static __device__ __forceinline__ unsigned km_halves(float low, float high) {
-    unsigned pair;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    return pair;
-}
-
-static __device__ __forceinline__ float km_low(unsigned pair) {
-    float value;
-    asm("{ .reg .f16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(pair));
-    return value;
-}
+// Products --------------------------------------------------------------------------------------------------
 
 // Four of the eight bytes of a and b, or their signs.
 template <unsigned WHICH> static __device__ __forceinline__ unsigned km_pick(unsigned a, unsigned b) {
@@ -359,28 +385,60 @@ static __device__ __forceinline__ unsigned km_max(unsigned a, unsigned b) {
     return larger;
 }
 
-// Sign bits: which score is above its K's largest times the margin.
-static __device__ __forceinline__ unsigned km_above(unsigned largest, unsigned margin, unsigned score) {
-    unsigned difference;
-    asm("{ .reg .f16x2 negative; neg.f16x2 negative, %3; fma.rn.f16x2 %0, %1, %2, negative; }"
-        : "=r"(difference)
-        : "r"(largest), "r"(margin), "r"(score));
-    return difference;
+// Two sums or two answers of halves. An answer is 1 or 0.
+static __device__ __forceinline__ unsigned km_plus(unsigned a, unsigned b) {
+    unsigned sum;
+    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
+    return sum;
 }
 
-static __device__ __forceinline__ void km_multiply(float *scores, const uint4 &plane, const unsigned *points) {
+static __device__ __forceinline__ unsigned km_reaches(unsigned a, unsigned b) { // a >= b
+    unsigned answer;
+    asm("set.ge.f16x2.f16x2 %0, %1, %2;" : "=r"(answer) : "r"(a), "r"(b));
+    return answer;
+}
+
+static __device__ __forceinline__ void km_multiply(float *sums, const unsigned *a, const unsigned *b) {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
         "{%0, %1, %2, %3};"
-        : "+f"(scores[0]), "+f"(scores[1]), "+f"(scores[2]), "+f"(scores[3])
-        : "r"(plane.x), "r"(plane.y), "r"(plane.z), "r"(plane.w), "r"(points[0]), "r"(points[1]));
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-static __device__ __forceinline__ void km_add(int *sums, const unsigned (*masks)[2], unsigned bytes0,
-                                              unsigned bytes1) {
-    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
-        : "r"(masks[0][0]), "r"(masks[1][0]), "r"(masks[0][1]), "r"(masks[1][1]), "r"(bytes0), "r"(bytes1));
+// Adds the ones of two rows, each twice: counts in halves.
+static __device__ __forceinline__ void km_count(unsigned *counts, const unsigned (*near)[WIDTH], int c,
+                                                const unsigned *ones) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%0, %1};"
+        : "+r"(counts[0]), "+r"(counts[1])
+        : "r"(near[0][c]), "r"(near[1][c]), "r"(near[0][c + 1]), "r"(near[1][c + 1]), "r"(ones[0]), "r"(ones[1]));
+}
+
+// Two 8 x 8 matrices of halves, each twice, as the second factor of a product; `row`: of the lane, lane l has row l % 8
+// of matrix l / 16.
+static __device__ __forceinline__ void km_fetch(unsigned (*matrices)[2], unsigned row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(matrices[0][0]), "=r"(matrices[0][1]), "=r"(matrices[1][0]), "=r"(matrices[1][1])
+                 : "r"(row));
+}
+
+// The two transposed; lane l < 16 has row l % 8 of matrix l / 8.
+static __device__ __forceinline__ void km_fetch_transposed(unsigned *matrices, unsigned row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+                 : "=r"(matrices[0]), "=r"(matrices[1])
+                 : "r"(row));
+}
+
+// The same address, of which the compiler does not know how it came: it stays in a register.
+static __device__ __forceinline__ unsigned km_keep(unsigned address) {
+    unsigned kept;
+    asm volatile("mov.b32 %0, %1;" : "=r"(kept) : "r"(address));
+    return kept;
+}
+
+static __device__ __forceinline__ const uint4 *km_keep(const uint4 *address) {
+    const uint4 *kept;
+    asm volatile("mov.b64 %0, %1;" : "=l"(kept) : "l"(address));
+    return kept;
 }
 
 // Preparing the planes --------------------------------------------------------------------------------------
@@ -395,12 +453,12 @@ static __device__ __forceinline__ void km_write_row(km_block<PART> &shared, int 
         constant -= piece;
         piece = i < 2 ? km_low(km_halves(constant, 0)) : 0;
     }
-    for (int i = 0; i < LANE_D; i++) {
-        const float value = t * LANE_D + i < D ? factor(t * LANE_D + i) : 0;
+    _Pragma("unroll 1") for (int i = 0; i < LANE_D; i++) {
+        const float value = 4 * i + t < D ? factor(4 * i + t) : 0;
         const float high = km_low(km_halves(value, 0));
         unsigned *words = (unsigned *)&shared.planes[slot / 2][i][group * 4 + t] + slot % 2;
         words[0] = km_halves(high, high);
-        words[2] = km_halves(value - high, i == 0 ? piece : 0);
+        words[2] = km_halves(value - high, i == 0 ? piece : value - high);
     }
 }
 
@@ -415,7 +473,10 @@ static __device__ int km_find_middle(const float *c, int k) {
     int middle = 0;
     _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
         double square = 0;
-        for (int f = 0; f < D; f++) square = fma((double)c[j * D + f], (double)c[j * D + f], square);
+        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
+            const double x = c[j * D + f];
+            square = fma(x, x, square);
+        }
         middle = square < smallest ? j : middle;
         smallest = fmin(square, smallest);
     }
@@ -436,7 +497,7 @@ static __device__ void km_find_beaten(km_block<PART> &shared, const float *c, co
     const int middle = km_find_middle(c, k);
     _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
         double lead = 0, size = 0; // of j over the middle one, at most
-        for (int f = 0; f < D; f++) {
+        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
             const double a = c[j * D + f], b = c[middle * D + f];
             lead += fabs(a - b) * shared.reach[f] - 0.5 * (a - b) * (a + b);
             size += fabs(a - b) * shared.reach[f] + fabs(a - b) * fabs(a + b);
@@ -465,21 +526,22 @@ static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_
     __syncwarp();
     const auto constant_of = [&](int j) {
         double constant = 0;
-        for (int f = 0; f < D; f++) {
+        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
             const double a = c[j * D + f], p = middle[f];
             constant -= 0.5 * (a - p) * (a + p);
         }
         return constant;
     };
-    double lowest = 1e308, highest = -1e308, swing = 0; // scores, and what coordinates add to them at most
+    double lowest = 1e308, highest = -1e308, swing = 0, corner = 0; // scores, and what coordinates add to them at most
     _Pragma("unroll 1") for (int j = lane; j < k; j += 32) {
         if (beaten[j]) continue;
         double own = 0, square = 0;
-        for (int f = 0; f < D; f++) {
+        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
             const double away = (double)c[j * D + f] - middle[f];
             own += fabs(away) * shared.reach[f];
             square = fma(away, away, square);
         }
+        corner = fmax(corner, own);
         own = fmin(own, sqrt(square) * shared.radius);
         const double constant = constant_of(j);
         lowest = fmin(lowest, constant - own);
@@ -489,13 +551,15 @@ static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_
     lowest = -km_max_lanes(-lowest);
     highest = km_max_lanes(highest);
     swing = km_max_lanes(swing);
+    corner = km_max_lanes(corner);
     const double factor = highest > lowest ? 0.84 * BINADE / (highest - lowest) : 0;
 
-    // Twice the error of a score: of the halves' products, and of at most 20 truncated additions a product. A unit of
-    // the 16-bit score is BINADE / 2^15.
-    const double error = 2 * (swing * factor * km_power(-20) + LANE_D * 20 * BINADE * km_power(-22) + 0.001);
+    // Twice the error of a score: of the grid, of the halves' products, and of at most 20 truncated additions a
+    // product. A unit of the 16-bit score is BINADE / 2^15.
+    const double halves = (corner + swing) * factor * km_power(-21);
+    const double error = 2 * (halves + LANE_D * 20 * BINADE * km_power(-22) + 0.001);
     const int units = 1 + (int)(error / (BINADE * km_power(-15)));
-    const unsigned margin = km_halves(units < 1024 ? 1 - units / 1024.0f : 0, units < 1024 ? 1 - units / 1024.0f : 0);
+    const unsigned margin = units < 1024 ? units * 0x10001 : 0x7c007c00; // the latter: all are near
     _Pragma("unroll 1") for (int at = lane; at < place.span * PART::SLOTS * 4; at += 32) {
         const int group = place.group + at / 4 / PART::SLOTS, slot = at / 4 % PART::SLOTS;
         const bool linked = PART::LEVELS == 0 && place.slots > PART::FIRST;
@@ -516,6 +580,7 @@ static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_
         shared.member[place.slot >= PART::FIRST][group] = k_index;
         if (linked) shared.margin[1][group] = margin;
         shared.link[0][group] = linked ? ALL : 0;
+        if (linked) shared.bits[group] = WIDTH * ONES;
         for (int level = 0; level < PART::LEVELS; level++)
             shared.link[1 + level][group] = place.span >> level > 1 ? ALL : 0;
     }
@@ -525,12 +590,12 @@ static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_
 template <typename PART> static __device__ bool km_begin(km_block<PART> &shared, const km_pass_args &args) {
     const int stop = args.control->stop, warp = threadIdx.x / 32; // One wait for all that is read here.
     const float *centroids = (const float *)args.centroids + (long long)blockIdx.y * S * D;
+    if (threadIdx.x == 0) shared.ones = ONES, shared.zero = 0;
     if (threadIdx.x == 0) shared.radius = sqrt(*km_largest(args)) * (1 + 1e-9);
     for (int i = threadIdx.x; i < KS; i += BLOCK) shared.active[i] = args.active[blockIdx.y * KS + i];
-    for (int f = threadIdx.x; f < 4 * LANE_D; f += BLOCK) {
-        shared.scale[f] = f < D ? (float)km_power(-km_exponents(args)[f]) : 0;
-        if (f < D) shared.reach[f] = km_power(km_exponents(args)[f]);
-        if (f < D) shared.unit[f] = km_power(BITS - km_exponents(args)[f]);
+    for (int f = threadIdx.x; f < D; f += BLOCK) {
+        shared.reach[f] = km_power(km_exponents(args)[f]);
+        shared.unit[f] = km_power(BITS - km_exponents(args)[f]);
     }
     for (int i = 0, own = 0; i < KS; i++) {
         if (km_places[i].part != PART::INDEX || own++ % WARPS != warp) continue;
@@ -545,8 +610,9 @@ template <typename PART> static __device__ bool km_begin(km_block<PART> &shared,
         shared.row[group][slot] = -1;
     }
     for (int i = threadIdx.x; i < 8; i += BLOCK) {
-        shared.margin[0][i] = shared.margin[1][i] = km_halves(1 - 1 / 1024.0f, 1 - 1 / 1024.0f);
+        shared.margin[0][i] = shared.margin[1][i] = 0x10001;
         shared.member[0][i] = shared.member[1][i] = -1;
+        shared.bits[i] = (int(PART::FIRST) < int(PART::SLOTS) ? 2 : 1) * WIDTH * ONES;
         shared.link[0][i] = shared.link[1][i] = shared.link[2][i] = shared.link[3][i] = 0;
     }
     __syncthreads();
@@ -594,7 +660,7 @@ static __device__ __forceinline__ void km_drain(km_block<PART> &shared, const km
     int label = 0;
     _Pragma("unroll 1") for (int j = 0; j < km_ks[k_index]; j++) {
         double square = 0;
-        _Pragma("unroll 4") for (int f = 0; f < D; f++) {
+        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
             const double away = (double)x[f] - (double)c[j * D + f];
             square = fma(away, away, square);
         }
@@ -602,7 +668,7 @@ static __device__ __forceinline__ void km_drain(km_block<PART> &shared, const km
         smallest = fmin(square, smallest);
     }
     long long *sums = shared.sums + (row + label) * (D + 1);
-    _Pragma("unroll 4") for (int f = 0; f < D; f++) km_add_long(sums + f, km_integer(shared, x[f], f));
+    _Pragma("unroll 2") for (int f = 0; f < D; f++) km_add_long(sums + f, km_integer(shared, x[f], f));
     km_add_long(sums + D, 1);
 }
 
@@ -610,8 +676,11 @@ static __device__ __forceinline__ void km_drain(km_block<PART> &shared, const km
 struct km_lane {
     unsigned margin[2], link[4];
     int member[2];
-    unsigned expected; // how many near centroids a point has that needs no decision
-    bool leads;        // the first group of its K
+    unsigned expected; // how many near centroids a point has that needs no decision, as two halves
+    unsigned bits;     // of the ones of a lane where its points are certain, added up as integers
+    unsigned ones[2];  // ONES twice
+    unsigned zero;
+    bool leads; // the first group of its K
 };
 
 template <typename PART> static __device__ km_lane km_lane_of(const km_block<PART> &shared) {
@@ -620,31 +689,36 @@ template <typename PART> static __device__ km_lane km_lane_of(const km_block<PAR
     for (int s = 0; s < 2; s++) own.margin[s] = shared.margin[s][group];
     for (int l = 0; l < 4; l++) own.link[l] = shared.link[l][group];
     for (int s = 0; s < 2; s++) own.member[s] = shared.member[s][group];
-    own.expected = int(PART::FIRST) < int(PART::SLOTS) && !own.link[0] ? 2 : 1;
+    const bool two = int(PART::FIRST) < int(PART::SLOTS) && !own.link[0];
+    own.expected = two ? 0x40004000 : ONES;
+    own.bits = shared.bits[group];
+    own.ones[0] = own.ones[1] = shared.ones;
+    own.zero = shared.zero;
     own.leads = own.member[0] < 0 || km_places[own.member[0]].group == group;
     return own;
 }
 
-// Four bytes of 0 or 0xff as four bits.
-static __device__ __forceinline__ unsigned km_gather(unsigned bytes) {
-    return (bytes & 0x01010101u) * 0x01020408u >> 24;
-}
-
 // The rare step: points with several near centroids of a K, and marked ones, join the queue instead of the sums.
-// `counts`: the negative sum of the masks of each column. Leaves the bytes of those that wait in `waiting`.
+// `marks`: of the points from `first` of the tile on.
 template <typename PART>
-static __device__ __forceinline__ void km_settle(unsigned *waiting, unsigned (*masks)[2], km_block<PART> &shared,
-                                                 const km_pass_args &args, const km_lane &own, const unsigned *counts,
-                                                 unsigned marks, int tile, int &queued) {
+static __device__ __forceinline__ void km_settle(unsigned (*near)[WIDTH], km_block<PART> &shared,
+                                                 const km_pass_args &args, const km_lane &own, unsigned marks, int tile,
+                                                 int first, int &queued) {
     km_warp &warp = shared.warps[threadIdx.x / 32];
     const int lane = threadIdx.x % 32;
-    KM_UNROLL for (int c = 0; c < 2; c++) {
-        // The four counts, as masks are bytes of 255: their negative sum x 0x01010101 is a sum of bytes of 1.
-        const unsigned near = counts[c] * 0x01010101u, others = (near ^ own.expected * 0x01010101u) + 0x7f7f7f7f;
-        waiting[c] = km_pick<0xba98>(others, others) | (marks >> (lane % 4 * 2 + c) & 0x01010101u) * 0xff;
-        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++) masks[s][c] &= ~waiting[c];
+    unsigned pending = 0;
+    KM_UNROLL for (int c = 0; c < WIDTH; c++) {
+        unsigned count = near[0][c];
+        KM_UNROLL for (int s = 1; s < PART::SLOTS; s++) count = km_plus(count, near[s][c]);
+        KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
+            count = km_plus(count, __shfl_xor_sync(ALL, count, 4 << level) & own.link[1 + level]);
+        const unsigned marked = marks >> (8 * c + lane % 4 * 2);
+        const unsigned waits = (count ^ own.expected) | (marked & 1) | (marked & 2) << 15;
+        const unsigned low = waits & 0xffff, high = waits >> 16;
+        const unsigned keep = (low ? 0 : 0xffff) | (high ? 0 : 0xffff0000);
+        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++) near[s][c] &= keep;
+        pending |= (low != 0 | (high != 0) << 1) << 2 * c;
     }
-    unsigned pending = km_gather(waiting[0]) | km_gather(waiting[1]) << 4;
     pending |= own.member[1] >= 0 ? pending << 8 : 0;
     pending = own.member[0] >= 0 && own.leads ? pending : pending & 0xff00;
     while (const unsigned askers = __ballot_sync(ALL, pending != 0)) {
@@ -652,7 +726,7 @@ static __device__ __forceinline__ void km_settle(unsigned *waiting, unsigned (*m
             const int bit = __ffs(pending) - 1, member = bit < 8 ? own.member[0] : own.member[1];
             pending &= pending - 1;
             warp.queue[queued + __popc(askers & ~(ALL << lane))] = {
-                tile, (bit % 4 * 8 + lane % 4 * 2 + bit / 4 % 2) | member << 5};
+                tile, (first + bit / 2 % 4 * 8 + lane % 4 * 2 + bit % 2) | member << 5};
         }
         queued += __popc(askers);
         if (queued >= 32) km_drain(shared, args, queued);
@@ -662,149 +736,171 @@ static __device__ __forceinline__ void km_settle(unsigned *waiting, unsigned (*m
 
 // The loop --------------------------------------------------------------------------------------------------
 
-struct __align__(1 * 4) km_piece { // of one load
-    float at[1];
-};
-
-// Loads a lane's features of its four points, one of each 8.
-static __device__ __forceinline__ void km_load(float (*x)[LANE_D], unsigned &marks, const km_pass_args &args,
-                                               int tile) {
-    const int lane = threadIdx.x % 32;
-    const float *from = (const float *)args.points + ((long long)tile * TILE + lane / 4) * D + lane % 4 * LANE_D;
-    KM_UNROLL for (int n = 0; n < 4; n++)
-        KM_UNROLL for (int i = 0; i < LANE_D; i += 1) {
-            const km_piece piece = *(const km_piece *)(from + n * 8 * D + i);
-            KM_UNROLL for (int v = 0; v < 1; v++) x[n][i + v] = piece.at[v];
-        }
-    marks = km_marks(args)[tile];
-}
-
-// Turns the points into what the products take: halves in `points`, bytes in the warp's shared memory.
-static __device__ __forceinline__ void km_convert(unsigned (*points)[LANE_D][2], km_warp &warp,
-                                                  const float (*x)[LANE_D], const float *scale) {
-    const int lane = threadIdx.x % 32;
-    KM_UNROLL for (int i = 0; i < LANE_D; i++) {
-        unsigned u[4];
-        KM_UNROLL for (int n = 0; n < 4; n++) {
-            const float z = x[n][i] * scale[i];
-            u[n] = __float_as_uint(fmaf(z, 1 << BITS, ROUND));
-            points[n][i][1] = km_halves(z, 1);
-            const float high = km_low(points[n][i][1]);
-            points[n][i][0] = km_halves(high, z - high);
-        }
-        const unsigned a = km_pick<0x5140>(u[0], u[1]), b = km_pick<0x5140>(u[2], u[3]);
-        const unsigned c = km_pick<0x7362>(u[0], u[1]), d = km_pick<0x7362>(u[2], u[3]);
-        warp.bytes[i * 4 + lane % 4][km_bank(lane % 4, lane / 4)] = {km_pick<0x5410>(a, b), km_pick<0x7632>(a, b),
-                                                       km_pick<0x5410>(c, d), km_pick<0x7632>(c, d)};
-    }
+// Begins to bring a tile to shared memory; both addresses are the lane's first.
+static __device__ __forceinline__ void km_bring(unsigned to, const uint4 *from) {
+    KM_UNROLL for (int i = 0; i < LANE_D; i++)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + i * (int)sizeof(uint4[TILE])),
+                     "l"(from + i * TILE)
+                     : "memory");
 }
 
 // The largest score of each K, for the points of one column: of the first slots, and of the others.
 template <typename PART>
-static __device__ __forceinline__ void km_find_largest(unsigned *largest, const unsigned (*scores)[2], int c,
+static __device__ __forceinline__ void km_find_largest(unsigned *largest, const unsigned (*scores)[WIDTH], int c,
                                                        const km_lane &own) {
-    largest[0] = scores[0][c];
-    KM_UNROLL for (int s = 1; s < PART::FIRST; s++) largest[0] = km_max(largest[0], scores[s][c]);
     if (int(PART::FIRST) < int(PART::SLOTS)) {
-        largest[1] = scores[PART::FIRST % PART::SLOTS][c];
-        KM_UNROLL for (int s = PART::FIRST + 1; s < PART::SLOTS; s++) largest[1] = km_max(largest[1], scores[s][c]);
-        const unsigned both = km_max(largest[0], largest[1]);
-        KM_UNROLL for (int segment = 0; segment < 2; segment++)
-            largest[segment] = (both & own.link[0]) | (largest[segment] & ~own.link[0]);
+        unsigned other = scores[PART::FIRST % PART::SLOTS][c];
+        KM_UNROLL for (int s = PART::FIRST + 1; s < PART::SLOTS; s++) other = km_max(other, scores[s][c]);
+        largest[0] = scores[0][c];
+        KM_UNROLL for (int s = 1; s < PART::FIRST; s++) largest[0] = km_max(largest[0], scores[s][c]);
+        largest[0] = km_max(largest[0], other & own.link[0]);
+        largest[1] = (largest[0] & own.link[0]) | (other & ~own.link[0]);
+    } else {
+        largest[0] = largest[1] = scores[0][c];
+        KM_UNROLL for (int s = 1; s < PART::FIRST; s++) largest[0] = km_max(largest[0], scores[s][c]);
     }
     KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
         largest[0] = km_max(largest[0], __shfl_xor_sync(ALL, largest[0], 4 << level) & own.link[1 + level]);
 }
 
-// Signs of near centroids for the points of two column tiles: `near` [slot][column].
+// Which centroids are near, for the points of some columns: `near` [slot][column].
 template <typename PART>
-static __device__ __forceinline__ void km_compare(unsigned (*near)[2], const uint4 (*planes)[LANE_D],
-                                                  const unsigned (*points)[LANE_D][2], const km_lane &own) {
-    unsigned scores[PART::SLOTS][2];
+static __device__ __forceinline__ void km_compare(unsigned (*near)[WIDTH], const uint4 (*planes)[LANE_D],
+                                                  unsigned row, const km_lane &own) {
+    unsigned points[LANE_D][WIDTH][2], scores[PART::SLOTS][WIDTH];
+    KM_UNROLL for (int k = 0; k < LANE_D; k++)
+        KM_UNROLL for (int c = 0; c < WIDTH; c += 2)
+            km_fetch(points[k] + c, row + (k * TILE + 8 * c) * (int)sizeof(uint4));
+    KM_UNROLL for (int c = 0; c < WIDTH; c++) {
+        points[0][c][0] += own.zero; // With two new numbers the compiler makes no copies of the pair.
+        points[0][c][1] = km_pick<0x7610>(points[0][c][1], own.ones[0]);
+    }
     KM_UNROLL for (int i = 0; i < PART::TILES; i++) {
-        float a[4] = {}, b[4] = {};
+        float sums[WIDTH][4] = {};
         KM_UNROLL for (int k = 0; k < LANE_D; k++) {
             const uint4 plane = planes[i][k];
-            km_multiply(a, plane, points[0][k]);
-            km_multiply(b, plane, points[1][k]);
+            const unsigned a[4] = {plane.x, plane.y, plane.z, plane.w};
+            KM_UNROLL for (int c = 0; c < WIDTH; c++) km_multiply(sums[c], a, points[k][c]);
         }
-        KM_UNROLL for (int r = 0; r < 4; r++)
-            scores[2 * i + r / 2][r % 2] = km_pick<0x6521>(__float_as_uint(a[r]), __float_as_uint(b[r]));
+        KM_UNROLL for (int r = 0; r < 2; r++)
+            KM_UNROLL for (int c = 0; c < WIDTH; c++)
+                scores[2 * i + r][c] =
+                    km_pick<0x6521>(__float_as_uint(sums[c][2 * r]), __float_as_uint(sums[c][2 * r + 1]));
     }
-    KM_UNROLL for (int c = 0; c < 2; c++) {
+    KM_UNROLL for (int c = 0; c < WIDTH; c++) {
         unsigned largest[2];
         km_find_largest<PART>(largest, scores, c, own);
+        KM_UNROLL for (int segment = 0; segment < 2; segment++)
+            largest[segment] -= own.margin[segment];
         KM_UNROLL for (int s = 0; s < PART::SLOTS; s++)
-            near[s][c] = km_above(largest[s >= PART::FIRST], own.margin[s >= PART::FIRST], scores[s][c]);
+            near[s][c] = km_reaches(scores[s][c], largest[s >= PART::FIRST]);
     }
 }
 
-// Adds a warp's 32-bit sums to the block's.
+// Whether each point has just one near centroid of each K.
 template <typename PART>
-static __device__ __forceinline__ void km_flush(int (*sums)[2 * LANE_D][4], km_block<PART> &shared) {
+static __device__ __forceinline__ bool km_is_certain(const unsigned (*near)[WIDTH], const km_lane &own) {
+    unsigned count = 0;
+    if (int(PART::LEVELS) == 0) {
+        // Sums of bits: of up to 63 ones in each half of a register they tell how many there are.
+        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++)
+            KM_UNROLL for (int c = 0; c < WIDTH; c++) count += near[s][c];
+        return count == own.bits;
+    }
+    KM_UNROLL for (int s = 0; s < PART::SLOTS; s++)
+        KM_UNROLL for (int c = 0; c < WIDTH; c += 2) count = km_plus(count, km_plus(near[s][c], near[s][c + 1]));
+    KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
+        count = km_plus(count, __shfl_xor_sync(ALL, count, 4 << level) & own.link[1 + level]);
+    return count == km_halves(WIDTH, WIDTH);
+}
+
+// Sums of a warp: of the two halves of features; of ones.
+template <typename PART> struct km_sums {
+    float of[PART::TILES][LANE_D][4];
+    unsigned counts[PART::TILES][2];
+};
+
+template <typename PART>
+static __device__ __forceinline__ void km_add(km_sums<PART> &sums, const unsigned (*near)[WIDTH], unsigned row,
+                                              const km_lane &own) {
+    KM_UNROLL for (int c = 0; c < WIDTH; c += 2) {
+        KM_UNROLL for (int i = 0; i < PART::TILES; i++) km_count(sums.counts[i], near + 2 * i, c, own.ones);
+        KM_UNROLL for (int n = 0; n < LANE_D; n++) {
+            unsigned points[2];
+            km_fetch_transposed(points, row + (n * TILE + 8 * c) * (int)sizeof(uint4));
+            KM_UNROLL for (int i = 0; i < PART::TILES; i++) {
+                const unsigned a[4] = {near[2 * i][c], near[2 * i + 1][c], near[2 * i][c + 1], near[2 * i + 1][c + 1]};
+                km_multiply(sums.of[i][n], a, points);
+            }
+        }
+    }
+}
+
+// Adds a warp's sums to the block's.
+template <typename PART>
+static __device__ __forceinline__ void km_flush(km_sums<PART> &sums, km_block<PART> &shared) {
     const int lane = threadIdx.x % 32, t = lane % 4;
     KM_UNROLL for (int i = 0; i < PART::TILES; i++)
         KM_UNROLL for (int half = 0; half < 2; half++) {
             const int row = shared.row[lane / 4][2 * i + half];
             long long *out = shared.sums + row * (D + 1);
-            KM_UNROLL for (int n = 0; n < 2 * LANE_D; n++) {
-                // Even lanes have the two low limbs. Odd ones have the third and the exponent's byte, 0x4b for each
-                // point, of which each integer carries 2^BITS too much.
-                const int f = km_feature(2 * n + t / 2);
-                const int a = -sums[i][n][2 * half], b = -sums[i][n][2 * half + 1], count = b / 0x4b;
-                sums[i][n][2 * half] = sums[i][n][2 * half + 1] = 0;
-                const long long odd = a * 65536ll - ((long long)count << BITS), even = a + b * 256ll;
-                if (f >= D || row < 0) continue;
-                km_add_long(out + f, t % 2 ? odd : even);
-                if (t % 2 && f == 0) km_add_long(out + D, count);
+            const int count = (int)km_low(sums.counts[i][half]);
+            sums.counts[i][half] = 0;
+            if (row >= 0 && t == 0) km_add_long(out + D, count);
+            KM_UNROLL for (int n = 0; n < LANE_D; n++) {
+                const int f = 4 * n + t;
+                const int high = (int)(sums.of[i][n][2 * half] * (1 << 11));
+                const int low = (int)(sums.of[i][n][2 * half + 1] * (1 << BITS));
+                sums.of[i][n][2 * half] = sums.of[i][n][2 * half + 1] = 0;
+                if (row >= 0 && f < D) km_add_long(out + f, high * 2048ll + low);
             }
         }
 }
 
 template <typename PART>
 static __device__ __forceinline__ void km_walk(km_block<PART> &shared, const km_pass_args &args) {
-    constexpr int SLOTS = PART::SLOTS;
+    constexpr int SLOTS = PART::SLOTS, STRIDE = GRID * WARPS;
+    constexpr unsigned TILE_BYTES = sizeof(km_tile);
+    constexpr long long TILE_STEP = TILE * LANE_D;
     const int lane = threadIdx.x % 32, tiles = (int)((args.n + TILE - 1) / TILE);
     km_warp &warp = shared.warps[threadIdx.x / 32];
     const km_lane own = km_lane_of(shared);
     uint4 planes[PART::TILES][LANE_D];
     KM_UNROLL for (int i = 0; i < PART::TILES; i++)
         KM_UNROLL for (int k = 0; k < LANE_D; k++) planes[i][k] = shared.planes[i][k][lane];
-    float scale[LANE_D];
-    KM_UNROLL for (int i = 0; i < LANE_D; i++) scale[i] = shared.scale[lane % 4 * LANE_D + i];
-    int sums[PART::TILES][2 * LANE_D][4] = {};
-    float x[4][LANE_D];
-    unsigned next_marks = 0;
-    int queued = 0;
-    int tile = blockIdx.x * WARPS + threadIdx.x / 32;
-    if (tile < tiles) km_load(x, next_marks, args, tile);
+    km_sums<PART> sums = {};
+    const uint4 *from = km_keep(&km_tiles(args)->points[0][lane]);
+    const unsigned *all_marks = km_marks(args);
+    int queued = 0, tile = blockIdx.x * WARPS + threadIdx.x / 32;
+    unsigned next_marks = tile < tiles ? all_marks[tile] : 0;
+    const uint4 *first_tile = warp.ring[0].points[0];
+    const unsigned ring = km_keep((unsigned)__cvta_generic_to_shared(first_tile + lane));
+    const unsigned rows = km_keep((unsigned)__cvta_generic_to_shared(first_tile + lane % 8 + lane / 16 * 8));
+    unsigned stage = 0, before = (STAGES - 1) * TILE_BYTES; // where in the ring
+    KM_UNROLL for (int s = 0; s < STAGES - 1; s++) {
+        if (tile + s * STRIDE < tiles)
+            km_bring(ring + s * TILE_BYTES, from + (tile + s * STRIDE) * TILE_STEP);
+        asm volatile("cp.async.commit_group;");
+    }
     while (tile < tiles) {
-        for (int chunk = 0; chunk < CHUNK_TILES && tile < tiles; chunk++, tile += GRID * WARPS) {
-            unsigned points[4][LANE_D][2], near[2][SLOTS][2], masks[SLOTS][2];
+        for (int chunk = 0; chunk < CHUNK_TILES && tile < tiles; chunk++, tile += STRIDE) {
             const unsigned marks = next_marks;
-            km_convert(points, warp, x, scale);
-            if (tile + GRID * WARPS < tiles) km_load(x, next_marks, args, tile + GRID * WARPS);
+            if (tile + STRIDE < tiles) next_marks = all_marks[tile + STRIDE];
+            asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
             __syncwarp();
-            KM_UNROLL for (int q = 0; q < 2; q++) km_compare<PART>(near[q], planes, points + 2 * q, own);
-            unsigned counts[2] = {};
-            KM_UNROLL for (int c = 0; c < 2; c++) {
-                KM_UNROLL for (int s = 0; s < SLOTS; s++) {
-                    masks[s][c] = km_pick<0xfdb9>(near[0][s][c], near[1][s][c]); // signs of four points
-                    counts[c] -= masks[s][c];
-                }
-                KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
-                    counts[c] += __shfl_xor_sync(ALL, counts[c], 4 << level) & own.link[1 + level];
+            const int ahead = tile + (STAGES - 1) * STRIDE;
+            if (ahead < tiles) km_bring(ring + before, from + ahead * TILE_STEP);
+            asm volatile("cp.async.commit_group;");
+            KM_UNROLL for (int first = 0; first < TILE; first += 8 * WIDTH) {
+                unsigned near[SLOTS][WIDTH];
+                km_compare<PART>(near, planes, rows + stage + first * (int)sizeof(uint4), own);
+                const bool marked = marks & (ALL >> (TILE - 8 * WIDTH)) << first;
+                if (__any_sync(ALL, !km_is_certain<PART>(near, own)) || marked)
+                    km_settle(near, shared, args, own, marks >> first, tile, first, queued);
+                km_add(sums, near, ring + stage + first * (int)sizeof(uint4), own);
             }
-            unsigned waiting[2] = {};
-            if (__any_sync(ALL, counts[0] != own.expected || counts[1] != own.expected) || marks)
-                km_settle(waiting, masks, shared, args, own, counts, marks, tile, queued);
-            KM_UNROLL for (int n = 0; n < 2 * LANE_D; n++) {
-                const int r = 2 * n + lane / 16, limb = lane / 4 % 4;
-                const unsigned bytes0 = ((const unsigned *)&warp.bytes[r][km_bank(r, lane % 4 * 2)])[limb];
-                const unsigned bytes1 = ((const unsigned *)&warp.bytes[r][km_bank(r, lane % 4 * 2 + 1)])[limb];
-                KM_UNROLL for (int i = 0; i < PART::TILES; i++) km_add(sums[i][n], masks + 2 * i, bytes0, bytes1);
-            }
-            __syncwarp();
+            before = stage;
+            stage = stage < (STAGES - 1) * TILE_BYTES ? stage + TILE_BYTES : 0;
         }
         km_flush(sums, shared);
     }
@@ -847,12 +943,13 @@ extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_cons
 }
 
 extern "C" {
-__device__ km_pass_facts km_pass = {KM_ABI_VERSION, 1 + 4,
-                                    8LL * COPIES * COLUMNS * GRID + 4LL * D * (1 + BINS) + 8 + 256, 1, 0};
+__device__ km_pass_facts km_pass = {
+    KM_ABI_VERSION, 1 + 4,
+    8LL * COPIES * COLUMNS * GRID + 4LL * D * (1 + BINS) + sizeof(km_tile) + 512, sizeof(km_tile) / TILE + 1, 0};
 __device__ km_pass_launch km_pass_launches[] = {
     {"km_tensor_survey", KM_STAGE_LOAD, GRID, 1, 256, 0, 0},
     {"km_tensor_grid", KM_STAGE_LOAD, 1, 1, 256, 0, 0},
-    {"km_tensor_mark", KM_STAGE_LOAD, GRID, 1, 256, 0, 0},
+    {"km_tensor_tiles", KM_STAGE_LOAD, GRID, 1, 256, 0, 0},
     {"km_tensor_0", KM_STAGE_PASS, GRID, COPIES, BLOCK, sizeof(km_block<km_part_0>), 0},
     {"km_reduce", KM_STAGE_PASS, KS, COPIES, REDUCE, 0, 0},
 };
