@@ -46,3 +46,10 @@ enum {
 //@ if generic
 //@ include vec_generic.h
 //@ end
+
+// Four numbers of a row of sums, and of a point's row.
+typedef double km_quad __attribute__((vector_size(32), aligned(8), may_alias));
+typedef km_real km_quad_row __attribute__((vector_size(4 * sizeof(km_real)), aligned(sizeof(km_real)), may_alias));
+
+// A point's coordinates lie GROUP apart: four of them side by side.
+#define KM_FOUR(point) ((km_quad_row){(point)[0], (point)[GROUP], (point)[2 * GROUP], (point)[3 * GROUP]})

@@ -180,8 +180,13 @@ KM_TARGET static void km_finish_rows(km_finish_span *span, const km_cpu_finish *
     for (int64_t base = 0; base < span->count; base += GROUP) {
         const km_real *points = (const km_real *)finish->points + (span->first + base) * D;
         double *rows = span->rows + base * FINISH_ROW;
-        for (int i = 0; i < GROUP; i++)
-            for (int f = 0; f < D; f++) rows[i * FINISH_ROW + f] = (double)points[f * GROUP + i];
+        for (int i = 0; i < GROUP; i++, rows += FINISH_ROW) {
+            const km_real *point = points + i;
+            int f = 0;
+            for (; f + 4 <= D; f += 4, point += 4 * GROUP)
+                *(km_quad *)(rows + f) = __builtin_convertvector(KM_FOUR(point), km_quad);
+            for (; f < D; f++, point += GROUP) rows[f] = (double)point[0];
+        }
     }
 }
 //@ end

@@ -148,13 +148,6 @@ typedef struct km_lanes_span {
     //@ end
 } km_lanes_span;
 
-// Four numbers of a row of sums, and of a point's row.
-typedef double km_quad __attribute__((vector_size(32), aligned(8), may_alias));
-typedef km_real km_quad_row __attribute__((vector_size(4 * sizeof(km_real)), aligned(sizeof(km_real)), may_alias));
-
-// A point's coordinates lie GROUP apart: four of them side by side.
-#define KM_FOUR(point) ((km_quad_row){(point)[0], (point)[GROUP], (point)[2 * GROUP], (point)[3 * GROUP]})
-
 //@ if rows
 // What rows hold beside coordinates.
 KM_TARGET static void km_rows_clear(km_lanes_span *span, int weighted) {

@@ -237,6 +237,13 @@ typedef __m256i km_longs;
     second = _mm256_min_pd(second, _mm256_max_pd(square, first));                                            \
     first = _mm256_min_pd(square, first)
 
+// Four numbers of a row of sums, and of a point's row.
+typedef double km_quad __attribute__((vector_size(32), aligned(8), may_alias));
+typedef km_real km_quad_row __attribute__((vector_size(4 * sizeof(km_real)), aligned(sizeof(km_real)), may_alias));
+
+// A point's coordinates lie GROUP apart: four of them side by side.
+#define KM_FOUR(point) ((km_quad_row){(point)[0], (point)[GROUP], (point)[2 * GROUP], (point)[3 * GROUP]})
+
 enum {
     PANEL = 10, // centroids that a span of points meets before it goes on to the next ones; whole tiles
     PART = 196  // features whose values of a group stay in the first cache

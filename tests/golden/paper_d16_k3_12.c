@@ -235,6 +235,13 @@ typedef __m256i km_longs;
     second = _mm256_min_pd(second, _mm256_max_pd(square, first));                                            \
     first = _mm256_min_pd(square, first)
 
+// Four numbers of a row of sums, and of a point's row.
+typedef double km_quad __attribute__((vector_size(32), aligned(8), may_alias));
+typedef km_real km_quad_row __attribute__((vector_size(4 * sizeof(km_real)), aligned(sizeof(km_real)), may_alias));
+
+// A point's coordinates lie GROUP apart: four of them side by side.
+#define KM_FOUR(point) ((km_quad_row){(point)[0], (point)[GROUP], (point)[2 * GROUP], (point)[3 * GROUP]})
+
 // Labels of VECTORS x LANES points: the centroid with the largest x . c - |c|^2 / 2, ties to the lowest index.
 KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points, const km_real *table, int64_t k) {
     km_vec best_0;
@@ -428,13 +435,6 @@ typedef struct km_lanes_span {
     int64_t ahead_step;                 // bytes of them to fetch at a time
     km_real rows[SPAN * GROUP * PITCH]; // what points add to sums: x, 1, and 1 where points have no weights
 } km_lanes_span;
-
-// Four numbers of a row of sums, and of a point's row.
-typedef double km_quad __attribute__((vector_size(32), aligned(8), may_alias));
-typedef km_real km_quad_row __attribute__((vector_size(4 * sizeof(km_real)), aligned(sizeof(km_real)), may_alias));
-
-// A point's coordinates lie GROUP apart: four of them side by side.
-#define KM_FOUR(point) ((km_quad_row){(point)[0], (point)[GROUP], (point)[2 * GROUP], (point)[3 * GROUP]})
 
 // What rows hold beside coordinates.
 KM_TARGET static void km_rows_clear(km_lanes_span *span, int weighted) {
@@ -855,8 +855,13 @@ KM_TARGET static void km_finish_rows(km_finish_span *span, const km_cpu_finish *
     for (int64_t base = 0; base < span->count; base += GROUP) {
         const km_real *points = (const km_real *)finish->points + (span->first + base) * D;
         double *rows = span->rows + base * FINISH_ROW;
-        for (int i = 0; i < GROUP; i++)
-            for (int f = 0; f < D; f++) rows[i * FINISH_ROW + f] = (double)points[f * GROUP + i];
+        for (int i = 0; i < GROUP; i++, rows += FINISH_ROW) {
+            const km_real *point = points + i;
+            int f = 0;
+            for (; f + 4 <= D; f += 4, point += 4 * GROUP)
+                *(km_quad *)(rows + f) = __builtin_convertvector(KM_FOUR(point), km_quad);
+            for (; f < D; f++, point += GROUP) rows[f] = (double)point[0];
+        }
     }
 }
 
