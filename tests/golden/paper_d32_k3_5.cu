@@ -669,12 +669,10 @@ static __device__ __forceinline__ void km_drain(km_block<PART> &shared, const km
 // What a lane knows of its group's Ks.
 struct km_lane {
     unsigned margin[2], link[4];
-    int member[2];
     unsigned expected; // how many near centroids a point has that needs no decision, as two halves
     unsigned bits;     // of the ones of a lane where its points are certain, added up as integers
     unsigned ones[2];  // ONES twice
     unsigned zero;
-    bool leads; // the first group of its K
 };
 
 template <typename PART> static __device__ km_lane km_lane_of(const km_block<PART> &shared) {
@@ -682,13 +680,11 @@ template <typename PART> static __device__ km_lane km_lane_of(const km_block<PAR
     const int group = threadIdx.x % 32 / 4;
     for (int s = 0; s < 2; s++) own.margin[s] = shared.margin[s][group];
     for (int l = 0; l < 4; l++) own.link[l] = shared.link[l][group];
-    for (int s = 0; s < 2; s++) own.member[s] = shared.member[s][group];
     const bool two = int(PART::FIRST) < int(PART::SLOTS) && !own.link[0];
     own.expected = two ? 0x40004000 : ONES;
     own.bits = shared.bits[group];
     own.ones[0] = own.ones[1] = shared.ones;
     own.zero = shared.zero;
-    own.leads = own.member[0] < 0 || km_places[own.member[0]].group == group;
     return own;
 }
 
@@ -713,11 +709,12 @@ static __device__ __forceinline__ void km_settle(unsigned (*near)[WIDTH], km_blo
         KM_UNROLL for (int s = 0; s < PART::SLOTS; s++) near[s][c] &= keep;
         pending |= (low != 0 | (high != 0) << 1) << 2 * c;
     }
-    pending |= own.member[1] >= 0 ? pending << 8 : 0;
-    pending = own.member[0] >= 0 && own.leads ? pending : pending & 0xff00;
+    const int members[2] = {shared.member[0][lane / 4], shared.member[1][lane / 4]};
+    pending |= members[1] >= 0 ? pending << 8 : 0; // of a K, its first group of lanes asks
+    pending = members[0] >= 0 && km_places[members[0]].group == lane / 4 ? pending : pending & 0xff00;
     while (const unsigned askers = __ballot_sync(ALL, pending != 0)) {
         if (pending) {
-            const int bit = __ffs(pending) - 1, member = bit < 8 ? own.member[0] : own.member[1];
+            const int bit = __ffs(pending) - 1, member = bit < 8 ? members[0] : members[1];
             pending &= pending - 1;
             warp.queue[queued + __popc(askers & ~(ALL << lane))] = {
                 tile, (first + bit / 2 % 4 * 8 + lane % 4 * 2 + bit % 2) | member << 5};
@@ -800,12 +797,13 @@ static __device__ __forceinline__ bool km_is_certain(const unsigned (*near)[WIDT
         KM_UNROLL for (int s = 0; s < PART::SLOTS; s++)
             KM_UNROLL for (int c = 0; c < WIDTH; c++) count += near[s][c];
         return count == own.bits;
+    } else {
+        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++)
+            KM_UNROLL for (int c = 0; c < WIDTH; c += 2) count = km_plus(count, km_plus(near[s][c], near[s][c + 1]));
+        KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
+            count = km_plus(count, __shfl_xor_sync(ALL, count, 4 << level) & own.link[1 + level]);
+        return count == km_halves(WIDTH, WIDTH);
     }
-    KM_UNROLL for (int s = 0; s < PART::SLOTS; s++)
-        KM_UNROLL for (int c = 0; c < WIDTH; c += 2) count = km_plus(count, km_plus(near[s][c], near[s][c + 1]));
-    KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
-        count = km_plus(count, __shfl_xor_sync(ALL, count, 4 << level) & own.link[1 + level]);
-    return count == km_halves(WIDTH, WIDTH);
 }
 
 // Sums of a warp: of the two halves of features; of ones.
