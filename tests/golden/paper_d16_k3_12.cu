@@ -958,9 +958,9 @@ __device__ km_pass_facts km_pass = {
     KM_ABI_VERSION, 1 + 4,
     8LL * COPIES * COLUMNS * GRID + 4LL * D * (1 + BINS) + sizeof(km_tile) + 512, sizeof(km_tile) / TILE + 1, 0};
 __device__ km_pass_launch km_pass_launches[] = {
-    {"km_tensor_survey", KM_STAGE_LOAD, GRID, 1, 256, 0, 0},
+    {"km_tensor_survey", KM_STAGE_LOAD, 8 * GRID, 1, 256, 0, 0},
     {"km_tensor_grid", KM_STAGE_LOAD, 1, 1, 256, 0, 0},
-    {"km_tensor_tiles", KM_STAGE_LOAD, GRID, 1, 256, 0, 0},
+    {"km_tensor_tiles", KM_STAGE_LOAD, 8 * GRID, 1, 256, 0, 0},
     {"km_tensor_0", KM_STAGE_PASS, GRID, COPIES, BLOCK, sizeof(km_block<km_part_0>), 0},
     {"km_reduce", KM_STAGE_PASS, KS, COPIES, REDUCE, 0, 0},
 };
