@@ -279,6 +279,9 @@ template <typename Real> struct pass {
         update_args.totals = args.totals;
         update_args.weights = zeros<double>(s);
         update_args.given_up = zeros<unsigned char>(s);
+        update_args.workspace = args.workspace;
+        update_args.constants = args.constants;
+        update_args.box = args.box;
         CHECK(cudaMemset(args.totals, 0xff, (size_t)s * (from.d + 1) * 8)); // what is not written is NaN
     }
     void close() {
@@ -318,6 +321,7 @@ template <typename Real> static void check_pass(outcome &out, pass<Real> &p, dat
     std::vector<double> first(count), again(count);
     std::vector<Real> moved((size_t)p.s * d);
     p.run(KM_STAGE_LOAD);
+    p.run(KM_STAGE_BEGIN);
     p.run(KM_STAGE_PASS);
     CHECK(cudaMemcpy(first.data(), p.args.totals, count * 8, cudaMemcpyDeviceToHost));
     out.same = out.centroids_right = 1;

@@ -10,7 +10,7 @@
 
 // Sharing the K list ----------------------------------------------------------------------------------------
 
-int64_t km_cuda_share(int32_t *share, const km_spec *spec, int64_t shares) {
+void km_cuda_share(int32_t *share, const km_spec *spec, int64_t shares) {
     int64_t load[KM_CUDA_SHARES_MAX] = {0};
     for (int64_t i = spec->clusters_count - 1; i >= 0; i--) {
         int64_t least = 0;
@@ -19,10 +19,6 @@ int64_t km_cuda_share(int32_t *share, const km_spec *spec, int64_t shares) {
         share[i] = (int32_t)least;
         load[least] += spec->clusters[i] - 1;
     }
-    int64_t least = 0;
-    for (int64_t group = 1; group < shares; group++)
-        if (load[group] < load[least]) least = group;
-    return least;
 }
 
 int64_t km_cuda_sums_of(const km_plan *plan, int64_t k, int64_t team) {
@@ -96,30 +92,37 @@ typedef struct registers_way {
 typedef struct registers_groups {
     int64_t sums_max; // sums that a thread of a group keeps, at most
     int64_t k_max;
-    int64_t operations_busy; // per point, of the busiest group of each launch, added up
-    int64_t operations;      // per point, of all groups
-    int64_t code;            // instructions for one point of a launch's groups together, at most
-    int64_t idle;            // groups without a K of two or more
+    double operations_busy; // per point, of the busiest group of each launch, added up
+    double operations;      // per point, of all groups
+    double code;            // instructions for one point of a launch's groups together, at most
+    int64_t idle;           // groups without a K of two or more
 } registers_groups;
 
 static registers_groups registers_share(const km_plan *plan, const registers_way *way) {
     const km_spec *spec = &plan->spec;
     int64_t team = way->team, split = way->split, launches = way->launches, own = spec->features / team;
+    int64_t vector = 16 / size_of(plan);
+    double beside =
+        vector == 2 ? 0.5 : 1; // what is no arithmetic of doubles has the other half of the issue slots
     int64_t exchange = team == 4 ? 4 : team == 2 ? 2 : 0; // shuffles and additions for one score
     // Labels are chosen, then packed four at a time or written one by one.
     int64_t choose = plan->track_labels ? 1 : 0, label = !choose ? 0 : way->points % 4 == 0 ? 4 : 12;
     registers_groups groups = {0};
     int32_t share[KM_RANGE_MAX];
-    int64_t totals = km_cuda_share(share, spec, split * launches);
+    km_cuda_share(share, spec, split * launches);
     for (int64_t part = 0; part < launches; part++) {
-        int64_t code = 0, busiest = 0;
+        double code = 0, busiest = 0;
         for (int64_t group = part * split; group < (part + 1) * split; group++) {
-            int64_t sums = group == totals ? own : 0, operations = 8 + sums, others = 0;
+            int64_t sums = 0, others = 0;
+            // Points come in; for each score its product, the comparison and the count; planes once a tile.
+            double operations = beside * (2 * (double)(own / vector + 1) + 30 / (double)way->points);
             for (int64_t i = 0; i < spec->clusters_count; i++) {
                 if (share[i] != group) continue;
                 int64_t k = spec->clusters[i];
                 sums += km_cuda_sums_of(plan, k, team);
-                operations += (k - 1) * (2 * own + 3 + exchange + choose) + label;
+                operations += (double)(k - 1) * (double)(2 * own + 1 + exchange);
+                operations += beside * ((double)(k - 1) * (2.5 + (double)choose) + (double)label);
+                operations += beside * (double)((k - 1) * (own / 2 + 1)) / (double)way->points;
                 others += k - 1;
                 if (k > groups.k_max) groups.k_max = k;
             }
@@ -135,70 +138,115 @@ static registers_groups registers_share(const km_plan *plan, const registers_way
     return groups;
 }
 
-// Registers of a thread, calibrated against the compiler's own count for sm_90 over d = 2..32 and lists up to 3..7.
+// Registers of a thread, calibrated against the compiler's own count for sm_90 over d = 1..64 and lists up to 2..12.
 static int64_t registers_needed(const km_plan *plan, const registers_way *way,
                                 const registers_groups *groups) {
-    int64_t words = size_of(plan) / 4, ahead = way->prefetch ? 2 : 1;
-    int64_t points = way->points * (plan->spec.features / way->team + (plan->weighted ? 1 : 0)) * ahead;
+    int64_t own = plan->spec.features / way->team, words = size_of(plan) / 4;
+    int64_t counts = words == 2 && !plan->weighted ? groups->sums_max / (own + 1) : 0; // integers beside sums
+    int64_t points = way->points * (own + (plan->weighted ? 1 : 0)),
+            scores = way->points * (groups->k_max - 1);
     int64_t labels = plan->track_labels ? 2 * way->points + 12 : 0, weights = plan->weighted ? 4 : 0;
-    int64_t partial = way->team > 1 ? way->points + 6 : 0; // scores on their way between lanes
-    if (words == 2 && way->prefetch) // few scores of doubles are computed at a time then
-        return 2 * (groups->sums_max + points) + (plan->spec.target.arch == 90 ? 60 : 80) + partial + labels +
-               weights;
-    // Not all scores live at the same time; but elsewhere more of a large K's do, as compilers showed.
-    int64_t quarters = plan->spec.target.arch == 90 || groups->k_max <= 8 ? 3 : 4;
-    int64_t scores = way->points * (groups->k_max - 1) * quarters / 4;
-    return words * (groups->sums_max + points + scores) + (words == 2 ? 54 : 24) + partial + labels + weights;
+    int64_t pieces = own * size_of(plan) / 16, uneven = pieces > 1 && pieces % 2 == 0 && 32 % pieces ? 16 : 0;
+    int64_t others = 20 + labels + weights + uneven;
+    if (words == 2) {
+        others += own % 4 ? 80 : 40;
+        return 2 * (groups->sums_max - counts + points + scores) + counts + others;
+    }
+    // Scores on their way between lanes all live at the same time, those of a small K do not; but elsewhere more of
+    // them do, as compilers showed.
+    int64_t few = plan->spec.target.arch == 90 ? 8 : 32;
+    if (way->team > 1)
+        others += way->points + 16;
+    else if (groups->k_max > 8)
+        scores = scores * 3 / 4;
+    else
+        scores = scores / 2 < few ? scores / 2 : few;
+    return groups->sums_max + points + scores + others;
+}
+
+// What issued instructions wait for, as a factor. Latency is hidden by other warps and by other points; a block's warps
+// that do different work meet at each tile; code that does not fit the instruction cache is waited for, more so where
+// groups of warps run different parts of it. Fitted to times of an H200.
+static double registers_waits(const km_plan *plan, const registers_way *way, const registers_groups *groups) {
+    enum { CODE_CACHED = 2000, CODE_CACHED_SPLIT = 1600 };
+    double warps = (double)(way->block * way->resident) / 128; // of a scheduler
+    double hidden = 1 + (0.4 + 0.6 / (double)way->points) / warps;
+    if (plan->spec.type == KM_FLOAT64) hidden = 1.2 + 1 / (double)way->points; // more warps did not help
+    if (!way->prefetch) hidden *= 1.5; // the loads of points are waited for
+    if (way->team > 1) hidden *= 1.1;  // exchanges are, too
+    hidden *= 1 + (plan->spec.type == KM_FLOAT64 ? 0.02 : 0.08) * (double)(way->split - 1);
+    double cached = way->split > 1 ? CODE_CACHED_SPLIT : CODE_CACHED;
+    double code = groups->code * (double)way->points / cached;
+    if (code > 1) hidden *= 1 + (way->split > 1 ? 1.4 : 0.4) * (code - 1);
+    return hidden;
+}
+
+static int64_t registers_shared_bytes(const km_plan *plan, const registers_way *way,
+                                      const registers_groups *groups) {
+    const km_spec *spec = &plan->spec;
+    int64_t own = spec->features / way->team, size = size_of(plan), vector = 16 / size;
+    int64_t warps = way->block / 32, stages = way->prefetch ? way->prefetch + 1 : 0;
+    int64_t planes = (plan->clusters_sum - spec->clusters_count + 1) * (own + vector) * way->team * size;
+    int64_t ring = way->block / way->split * stages * way->points * (own + (plan->weighted ? 1 : 0)) * size;
+    int64_t sums = warps * (groups->sums_max * way->team * 8 + 32 / way->team * 33 * size);
+    return planes + ring + sums + spec->clusters_count * 4 + 256;
 }
 
 // Whether the way can be run; fills everything else from points to resident. Every group needs work, and a number that
 // the user fixed is believed to fit a little longer than an estimate.
 static int registers_judge(registers_way *way, const km_plan *plan) {
-    enum { CODE_MAX = 3000, CODE_CACHED = 1500, SHARED_MAX = 48 * 1024 };
+    enum { CODE_MAX = 3000, BARRIERS_MAX = 15, DOUBLES_MAX = 4, POINTS_MANY = 1 << 25, LAUNCH_NS = 12000 };
     // The count was calibrated on sm_90, over lists that need few launches.
-    enum { MARGIN_FIXED = -24, MARGIN = 5, MARGIN_WIDE = 8, MARGIN_ELSEWHERE = 20 };
+    enum { MARGIN_FIXED = -24, MARGIN = 3, MARGIN_WIDE = 8, MARGIN_ELSEWHERE = 20 };
     int64_t fixed, margin = way->launches > 3 ? MARGIN_WIDE : MARGIN;
     if (plan->spec.target.arch != 90) margin = MARGIN_ELSEWHERE;
     if (km_plan_fixed(plan, KM_PARAM_points_per_thread, &fixed)) margin = MARGIN_FIXED;
     const km_device_facts *facts = &plan->facts;
-    const km_spec *spec = &plan->spec;
-    int64_t d = spec->features, size = size_of(plan), vector = 16 / size;
     registers_groups groups = registers_share(plan, way);
+    if (way->team > 1 && groups.k_max > 8) margin += MARGIN_WIDE;
     if (groups.idle && way->split * way->launches > 1) return 0;
-    if (groups.code * way->points > CODE_MAX) return 0;
+    if (groups.code * (double)way->points > CODE_MAX) return 0;
+    if (plan->spec.type == KM_FLOAT64 && way->points > DOUBLES_MAX) return 0; // scores of more do not fit
+    if (way->prefetch && plan->spec.target.arch < 80) return 0; // no copies that run by themselves
+    if (way->prefetch && way->split > 1 && way->block / way->split / 32 > BARRIERS_MAX) return 0;
     way->registers = registers_needed(plan, way, &groups);
     way->register_limit = facts->registers_per_unit / (way->block * way->resident) / 8 * 8;
     if (way->register_limit > facts->registers_per_thread) way->register_limit = facts->registers_per_thread;
     if (way->registers > way->register_limit - margin) return 0;
-    way->shared_bytes = (plan->clusters_sum - spec->clusters_count + 1) * (d + vector * way->team) * size +
-                        plan->clusters_sum * d * size + 2 * d * 8 +
-                        way->block / 32 * groups.sums_max * way->team * 8 + spec->clusters_count * 8 + 64;
-    if (way->shared_bytes > SHARED_MAX) return 0;
-
-    // Latency is hidden by other warps and by other points: measured 1.16 + 2.1 / (warps x points) times the issue
-    // time; without prefetch up to 3.9, less where a launch has much to do with each point. A block waits for its
-    // slowest group. A loop above 24 KB of instructions waits for them, and groups that drift apart read some points
-    // twice.
-    double warps = (double)(way->block * way->resident) / 128; // of a scheduler
-    double wait =
-        150.0 * (double)way->launches / (double)groups.operations; // for points that are not prefetched
-    if (way->prefetch) wait = 0;
-    double hidden = 1.16 + (2.1 + 1.8 * fmin(wait, 1)) / (warps * (double)way->points);
-    double code = (double)(groups.code * way->points) / CODE_CACHED;
-    if (code > 1) hidden *= 1 + 0.8 * (code - 1);
-    double reads = (double)way->launches * (1 + 0.25 * (double)(way->split - 1));
-    way->operations = (double)(groups.operations * way->team);
-    way->memory_ns = reads * (double)(d * size) / facts->bandwidth_gbs;
-    hidden *= 1 + 0.08 * (double)(way->split - 1); // each group loads the points for itself
-    way->issue_ns = (double)(groups.operations_busy * way->split * way->team) / issue_rate(plan) * hidden;
-    way->total_ns = together(way->memory_ns, way->issue_ns);
+    way->shared_bytes = registers_shared_bytes(plan, way, &groups);
+    if (way->shared_bytes > facts->shared_bytes_per_block ||
+        way->shared_bytes > facts->shared_bytes_per_unit / way->resident - 1024)
+        return 0;
+    double reads = (double)way->launches * (1 + 0.1 * (double)(way->split - 1));
+    if (!way->prefetch) reads = (double)way->launches * (1 + 0.25 * (double)(way->split - 1));
+    way->operations = groups.operations * (double)way->team;
+    way->memory_ns = reads * (double)(plan->spec.features * size_of(plan)) / facts->bandwidth_gbs;
+    way->issue_ns = groups.operations_busy * (double)(way->split * way->team) / issue_rate(plan) *
+                    registers_waits(plan, way, &groups);
+    way->total_ns = together(way->memory_ns, way->issue_ns) +
+                    (double)way->launches * LAUNCH_NS / (double)(plan->points ? plan->points : POINTS_MANY);
     return 1;
+}
+
+// Whether the scores' planes are constant memory: one copy of them, the same for all lanes. Compilers keep those of
+// doubles in registers where they can, so there must be some left.
+int km_cuda_const_planes(const km_plan *plan) {
+    enum { SPARE = 12 };
+    if (km_plan_get(plan, "team") > 1 || km_plan_get(plan, "restarts_in_flight") > 1) return 0;
+    if (plan->spec.type == KM_FLOAT32) return 1;
+    registers_way way = {.points = km_plan_get(plan, "points_per_thread"),
+                         .split = km_plan_get(plan, "split"),
+                         .launches = km_plan_get(plan, "launches"),
+                         .team = 1};
+    registers_groups groups = registers_share(plan, &way);
+    int64_t threads = km_plan_get(plan, "block") * km_plan_get(plan, "resident");
+    return registers_needed(plan, &way, &groups) + SPARE <= plan->facts.registers_per_unit / threads;
 }
 
 // The fastest way for one share of the K list; 0 when there is none.
 static int registers_best_of_share(registers_way *best, const km_plan *plan, int64_t split, int64_t launches,
                                    int64_t team) {
-    TRY_ALL(points_per_thread, 1, 2, 3, 4, 6, 8);
+    TRY_ALL(points_per_thread, 1, 2, 3, 4, 6, 8, 12);
     TRY_ALL(prefetch, 0, 1);
     TRY_ALL(block, 256, 384, 512, 768, 1024);
     TRY_ALL(resident, 1);
@@ -208,7 +256,7 @@ static int registers_best_of_share(registers_way *best, const km_plan *plan, int
         int64_t f = i / resident_count / block_count % prefetch_count;
         int64_t p = i / resident_count / block_count / prefetch_count;
         registers_way way = {points_per_thread[p],
-                             prefetch[f] ? points_per_thread[p] : 0,
+                             prefetch[f],
                              split,
                              launches,
                              team,
@@ -284,7 +332,7 @@ static km_status registers_plan(km_plan *plan, const registers_way *way, km_erro
                        (long long)way->registers, (long long)way->register_limit));
     KM_TRY(km_plan_set(plan, KM_PARAM_prefetch, way->prefetch, err, "%s",
                        way->prefetch ? "the next points are fetched while these are worked on"
-                                     : "the registers serve more points at a time instead"));
+                                     : "copies that run by themselves need sm_80"));
     KM_TRY(km_plan_set(plan, KM_PARAM_block, way->block, err,
                        "one block fills a multiprocessor: fewest partial sums"));
     KM_TRY(

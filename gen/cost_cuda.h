@@ -7,9 +7,11 @@
 enum { KM_CUDA_SHARES_MAX = 64 }; // warp groups of all launches
 
 // Shares the K list out over `shares` warp groups (all launches' together) so that the largest sum of K - 1 is
-// small: the largest K first, each to the group with the least so far. share[i] is the group of clusters[i]. Returns
-// the group with the least of all, which also keeps the sums over all points.
-int64_t km_cuda_share(int32_t *share, const km_spec *spec, int64_t shares);
+// small: the largest K first, each to the group with the least so far. share[i] is the group of clusters[i].
+void km_cuda_share(int32_t *share, const km_spec *spec, int64_t shares);
+
+// Whether the registers design has its scores' planes in constant memory.
+int km_cuda_const_planes(const km_plan *plan);
 
 // Sums that a thread of the registers design keeps for one K, where `team` lanes share a point.
 int64_t km_cuda_sums_of(const km_plan *plan, int64_t k, int64_t team);

@@ -24,9 +24,9 @@ static void set_common(km_env *env, const km_plan *plan) {
     km_env_set_int(env, "ks_count", spec->clusters_count);
     km_env_set_int(env, "k_max", k_max);
     km_env_set_int(env, "copies", km_plan_get(plan, "restarts_in_flight"));
-    km_env_set(env, "ptx_type", spec->type == KM_FLOAT64 ? "f64" : "f32"); // in inline assembly
-    km_env_set(env, "ptx_letter", spec->type == KM_FLOAT64 ? "d" : "f");
     km_env_set_int(env, "vector", spec->type == KM_FLOAT64 ? 2 : 4);
+    km_env_set_flag(env, "planes_follow",
+                    plan->design == KM_DESIGN_REGISTERS); // what update.cu makes for the pass
 }
 
 // Numbers of the K list that all designs have: where each K's centroids start.
@@ -58,9 +58,10 @@ static int64_t flush_tiles(const km_plan *plan) {
 
 // One warp group: its Ks, where their planes and sums lie, and its columns, which start at `column`.
 static int64_t add_group(km_env *part, const km_plan *plan, int64_t group, const int32_t *share,
-                         int64_t totals_group, int64_t column) {
+                         int64_t column) {
     const km_spec *spec = &plan->spec;
     int64_t split = km_plan_get(plan, "split"), team = km_plan_get(plan, "team"), columns = 0, plane = 0;
+    int64_t counts = 0;
     char text[24];
     snprintf(text, sizeof text, "%lld", (long long)group);
     km_env *item = km_env_item(part, "groups", text);
@@ -73,19 +74,37 @@ static int64_t add_group(km_env *part, const km_plan *plan, int64_t group, const
         km_env_set_flag(k, "single", spec->clusters[i] == 1);
         km_env_set_int(k, "plane", plane);
         km_env_set_int(k, "sum", columns);
+        km_env_set_int(k, "count", counts);
+        counts += spec->clusters[i] - 1;
         columns += km_cuda_sums_of(plan, spec->clusters[i], team);
         km_text_printf(&ks, "%s%d", ks.size ? ", " : "", spec->clusters[i]);
     }
-    int64_t totals = columns;
-    if (group == totals_group) columns += spec->features / team;
+    if (columns == 0) columns = 1; // K = 1 alone has none, but an array has
     km_env_set_int(item, "index", group % split);
     km_env_set(item, "text", "%s", ks.failed || !ks.size ? "none" : ks.data);
-    km_env_set_flag(item, "totals", group == totals_group);
-    km_env_set_int(item, "total", totals);
     km_env_set_int(item, "columns", columns);
+    km_env_set_int(item, "counts", counts ? counts : 1);
     km_env_set_int(item, "column", column);
     km_text_clear(&ks);
     return columns;
+}
+
+// Points on their way through shared memory. `own`: features that a lane holds of `run` points side by side.
+static void emit_ring(km_env *env, const km_plan *plan, int64_t run, int64_t own) {
+    int64_t ahead = km_plan_get(plan, "prefetch"), split = km_plan_get(plan, "split"), turn = 1;
+    int64_t pieces = run * own * (plan->spec.type == KM_FLOAT64 ? 8 : 4) / 16;
+    while (turn < 8 && pieces % (2 * turn) == 0) turn *= 2;
+    km_env_set_flag(env, "ring", ahead > 0);
+    km_env_set_flag(env, "indexed", plan->track_labels || ahead == 0); // a thread asks where its points are
+    km_env_set_flag(env, "crew", split > 1);
+    km_env_set_int(env, "stages", ahead + 1);
+    km_env_set_int(env, "turn", turn);
+    km_env_set_int(env, "weights_bytes", run * (plan->spec.type == KM_FLOAT64 ? 8 : 4));
+    km_env_set_flag(env, "turned", turn > 1);
+    km_env_set_flag(env, "whole_rows", 32 % pieces == 0); // 32 pieces are a number of rows
+    km_env_set(env, "member", "%s", split > 1 ? "(int)threadIdx.x / THREADS" : "0");
+    km_env_set(env, "crew_text", "%s", split > 1 ? " and those that share its points" : "");
+    km_env_set(env, "stage_text", "%s", split > 1 ? "the warps that share a ring" : "one warp");
 }
 
 static km_status emit_registers(km_env *env, const km_plan *plan, km_error *err) {
@@ -93,7 +112,7 @@ static km_status emit_registers(km_env *env, const km_plan *plan, km_error *err)
     int64_t split = km_plan_get(plan, "split"), launches = km_plan_get(plan, "launches");
     int32_t *share = malloc((size_t)spec->clusters_count * sizeof *share);
     if (!share) return km_fail_memory(err, "the share of the K list", spec->clusters_count * 4);
-    int64_t totals_group = km_cuda_share(share, spec, split * launches);
+    km_cuda_share(share, spec, split * launches);
 
     static const char *const numbers[] = {"points_per_thread", "block", "grid", "split", "resident", "team"};
     for (int i = 0; i < (int)(sizeof numbers / sizeof *numbers); i++) set_number(env, plan, numbers[i]);
@@ -105,11 +124,12 @@ static km_status emit_registers(km_env *env, const km_plan *plan, km_error *err)
     km_env_set_flag(env, "pairs", run <= 2);
     km_env_set_int(env, "own", own);
     km_env_set_flag(env, "flushed", spec->type == KM_FLOAT32);
-    // As compilers lay out the loop: with the flush apart d = 4 takes 0.154 instead of 0.157 ms, but a team at d = 16
-    // 0.617 instead of 0.576.
-    km_env_set_flag(env, "flush_apart", spec->type == KM_FLOAT32 && team == 1);
     km_env_set_int(env, "flush", flush_tiles(plan));
-    km_env_set_flag(env, "prefetch", km_plan_get(plan, "prefetch") > 0);
+    emit_ring(env, plan, run, own);
+    int const_planes = km_cuda_const_planes(plan);
+    km_env_set_flag(env, "const_planes", const_planes);
+    km_env_set_flag(env, "counted",
+                    spec->type == KM_FLOAT64 && !plan->weighted); // doubles' pipe is the busy one
     km_env_set_int(env, "run", run);
     km_env_set_int(env, "coarse_bits", coarse_bits(spec));
     int64_t planes = plan->clusters_sum - spec->clusters_count;
@@ -126,26 +146,22 @@ static km_status emit_registers(km_env *env, const km_plan *plan, km_error *err)
         km_env_set_flag(item, "alone", split == 1);
         km_env_set_int(item, "first", part * split);
         for (int64_t group = part * split; group < (part + 1) * split; group++) {
-            int64_t columns = add_group(item, plan, group, share, totals_group, column);
+            int64_t columns = add_group(item, plan, group, share, column);
             column += columns;
             if (columns > scratch) scratch = columns;
         }
     }
-    km_env_set_int(env, "columns", column);
+    km_env_set_int(env, "totals", column);
+    km_env_set_int(env, "columns", column + own);
     km_env_set_int(env, "scratch", scratch);
     for (int64_t i = 0, offset = 0; i < spec->clusters_count; offset += spec->clusters[i++]) {
         km_env *k = add_k(env, spec, i, offset);
-        int64_t first = share[i] > totals_group ? own : 0; // totals stand behind their group's own
+        int64_t first = 0;
         for (int64_t j = 0; j < spec->clusters_count; j++)
             if (share[j] < share[i] || (share[j] == share[i] && j < i))
                 first += km_cuda_sums_of(plan, spec->clusters[j], team);
         km_env_set_int(k, "column", first);
-        km_env_set_int(k, "part", share[i] / split);
     }
-    int64_t totals = 0;
-    for (int64_t i = 0; i < spec->clusters_count; i++)
-        if (share[i] <= totals_group) totals += km_cuda_sums_of(plan, spec->clusters[i], team);
-    km_env_set_int(env, "totals", totals);
     free(share);
     return KM_OK;
 }

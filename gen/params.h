@@ -13,7 +13,7 @@ enum { KM_PARAM_CUDA = 1, KM_PARAM_CPU = 2 };
     X(split, 1, 8, KM_PARAM_CUDA, "warp groups of a block that share the K list")                            \
     X(launches, 1, 4096, KM_PARAM_CUDA, "kernels that share the K list in one pass")                         \
     X(team, 1, 4, KM_PARAM_CUDA, "lanes that share a point's features")                                      \
-    X(prefetch, 0, 8, KM_PARAM_CUDA, "points per thread that are fetched ahead")                             \
+    X(prefetch, 0, 8, KM_PARAM_CUDA, "tiles of points that a warp fetches ahead")                            \
     X(resident, 1, 32, KM_PARAM_CUDA, "blocks of a multiprocessor at a time")                                \
     X(half_filter, 0, 1, KM_PARAM_CUDA, "1: distances in half precision first, near ties again in double")   \
     X(stretches, 0, 1048576, KM_PARAM_CUDA, "pieces of the points in the order of their labels")             \

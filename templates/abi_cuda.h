@@ -16,7 +16,8 @@
 //     extern "C" { __device__ km_pass_facts km_pass = {...}; __device__ km_pass_launch km_pass_launches[] = {...}; }
 // and the engine starts the launches in that order on one stream, each with one argument of type km_pass_args by
 // value (`__grid_constant__ const km_pass_args args`). Those of KM_STAGE_LOAD run once after the points came home,
-// those of KM_STAGE_PASS in every pass. Grids are fixed: a kernel strides over the points.
+// those of KM_STAGE_BEGIN whenever the host may have changed centroids, those of KM_STAGE_PASS in every pass. Grids
+// are fixed: a kernel strides over the points.
 //
 // Every kernel begins with `if (args.control->stop) return;`: the engine queues several iterations at once, and
 // those after the one in which a member finished must cost nothing.
@@ -29,7 +30,7 @@ enum {
     KM_ALIGN_BYTES = 256 // Alignment of every pointer below.
 };
 
-enum { KM_STAGE_LOAD, KM_STAGE_PASS };
+enum { KM_STAGE_LOAD, KM_STAGE_BEGIN, KM_STAGE_PASS };
 
 typedef struct km_pass_launch {
     char kernel[40]; // its name, declared extern "C"

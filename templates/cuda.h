@@ -30,16 +30,24 @@ __device__ __forceinline__ int km_is_finite(double value) {
     return fabs(value) <= 1.7976931348623157e308;
 }
 
-// The sum over a block of KM_THREADS threads in a fixed order, in every thread of warp 0.
-__device__ __forceinline__ double km_block_sum(double value) {
-    __shared__ double warps[8];
-    for (int step = 16; step > 0; step >>= 1) value += __shfl_xor_sync(0xffffffffu, value, step);
+// Sums of COUNT values over a block of KM_THREADS threads in a fixed order, in every thread.
+template <int COUNT> __device__ __forceinline__ void km_block_sums(double *values) {
+    __shared__ double warps[COUNT][8];
+    for (int step = 16; step > 0; step >>= 1)
+        for (int i = 0; i < COUNT; i++) values[i] += __shfl_xor_sync(0xffffffffu, values[i], step);
     __syncthreads(); // the previous call's readers are done
-    if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = value;
+    for (int i = 0; i < COUNT; i++) {
+        if (threadIdx.x % 32 == 0) warps[i][threadIdx.x / 32] = values[i];
+        values[i] = 0.0;
+    }
     __syncthreads();
-    double sum = 0.0;
-    for (int w = 0; w < 8; w++) sum += warps[w];
-    return sum;
+    for (int w = 0; w < 8; w++)
+        for (int i = 0; i < COUNT; i++) values[i] += warps[i][w];
+}
+
+__device__ __forceinline__ double km_block_sum(double value) {
+    km_block_sums<1>(&value);
+    return value;
 }
 
 //@ if weighted

@@ -53,6 +53,8 @@ typedef struct km_update_args {
     const unsigned char
         *given_up; // [copies][S]: clusters for which relocation found no point; they may stay empty
     unsigned long long *changes; // per slot, or NULL
+    void *workspace, *constants; // as in km_pass_args ...
+    const double *box;           // ... likewise
 } km_update_args;
 
 typedef struct km_seed_args {

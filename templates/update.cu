@@ -53,10 +53,14 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS) km_update(const __grid_
                 waiting += weight > 0.0 || args.given_up[row + j] ? 0.0 : 1.0;
             }
         }
-        cost = km_block_sum(cost);
-        shift = km_block_sum(shift);
-        empty = km_block_sum(empty);
-        waiting = km_block_sum(waiting);
+        double sums[4] = {cost, shift, empty, waiting};
+        km_block_sums<4>(sums);
+        cost = sums[0], shift = sums[1], empty = sums[2], waiting = sums[3];
+        //@ if planes_follow
+        // One warp makes them while the first decides; the sums have waited for all new centroids.
+        if (phase == KM_PHASE_RUNNING && threadIdx.x / 32 == 7)
+            km_make_planes(km_table_of(args.workspace, args.constants, slot / KS), centroids, args.box, k_index);
+        //@ end
         if (threadIdx.x == 0) {
             // The first pass of a member has no labels to compare with: all count as changed.
             const int few_changes =

@@ -200,7 +200,10 @@ static km_status launch_update(km_cuda_engine *engine, km_error *err) {
         .weights = (double *)(uintptr_t)engine->slot_weights.address,
         .given_up =
             (const unsigned char *)(uintptr_t)(engine->state.address + (km_cu_ptr)given_up_at(engine)),
-        .changes = (unsigned long long *)(uintptr_t)engine->changes.address};
+        .changes = (unsigned long long *)(uintptr_t)engine->changes.address,
+        .workspace = (void *)(uintptr_t)engine->workspace.address,
+        .constants = (void *)(uintptr_t)engine->kernels->constants,
+        .box = (const double *)(uintptr_t)engine->box.address};
     void *arguments[] = {&args};
     return km_cuda_launch(engine, engine->kernels->update, engine->base.slots_count, 1, arguments, err);
 }
@@ -404,6 +407,7 @@ static km_status do_run(km_cuda_engine *engine, km_slot_state *states, int64_t *
                           .total_square = engine->total_square};
         KM_TRY(km_cuda_put(engine, engine->state.address, engine->mirror, state_bytes(engine), err));
         engine->tables_fresh = 0;
+        KM_TRY(launch_stage(engine, KM_STAGE_BEGIN, err));
         do {
             int64_t before = loop->head.passes, left = passes_max - before;
             int64_t queued = engine->queue < left ? engine->queue : left;

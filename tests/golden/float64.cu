@@ -15,19 +15,19 @@
 // clusters in one pass: 35 for each restart (the sum of the K list)
 //
 // design                    registers  the least time of those estimated
-// points_per_thread                 4  independent work hides latency; about 224 of 255 registers are used
+// points_per_thread                 4  independent work hides latency; about 238 of 255 registers are used
 // block                           256  one block fills a multiprocessor: fewest partial sums
 // grid                            132  132 multiprocessors, filled once by all copies
 // split                             1  a thread's registers hold the sums of the whole K list
 // launches                          3  a block's registers do not hold the sums of the whole K list
 // team                              1  a lane holds whole points
-// prefetch                          4  the next points are fetched while these are worked on
+// prefetch                          1  the next points are fetched while these are worked on
 // resident                          1  the block is as large as registers allow
 // restarts_in_flight                1  many points: one restart of each K fills the device
 //
-// per point and pass: 96 bytes read, 336 operations
-// registers per thread: about 224 of 255
-// shared memory per block: 5.8 KiB of 227.0 KiB
+// per point and pass: 96 bytes read, 317.75 operations
+// registers per thread: about 238 of 255
+// shared memory per block: 134.8 KiB of 227.0 KiB
 
 typedef double km_real;
 typedef unsigned char km_label; // one label of one point, where labels are kept between passes
@@ -58,7 +58,8 @@ enum {
 //     extern "C" { __device__ km_pass_facts km_pass = {...}; __device__ km_pass_launch km_pass_launches[] = {...}; }
 // and the engine starts the launches in that order on one stream, each with one argument of type km_pass_args by
 // value (`__grid_constant__ const km_pass_args args`). Those of KM_STAGE_LOAD run once after the points came home,
-// those of KM_STAGE_PASS in every pass. Grids are fixed: a kernel strides over the points.
+// those of KM_STAGE_BEGIN whenever the host may have changed centroids, those of KM_STAGE_PASS in every pass. Grids
+// are fixed: a kernel strides over the points.
 //
 // Every kernel begins with `if (args.control->stop) return;`: the engine queues several iterations at once, and
 // those after the one in which a member finished must cost nothing.
@@ -71,7 +72,7 @@ enum {
     KM_ALIGN_BYTES = 256 // Alignment of every pointer below.
 };
 
-enum { KM_STAGE_LOAD, KM_STAGE_PASS };
+enum { KM_STAGE_LOAD, KM_STAGE_BEGIN, KM_STAGE_PASS };
 
 typedef struct km_pass_launch {
     char kernel[40]; // its name, declared extern "C"
@@ -145,16 +146,24 @@ __device__ __forceinline__ int km_is_finite(double value) {
     return fabs(value) <= 1.7976931348623157e308;
 }
 
-// The sum over a block of KM_THREADS threads in a fixed order, in every thread of warp 0.
-__device__ __forceinline__ double km_block_sum(double value) {
-    __shared__ double warps[8];
-    for (int step = 16; step > 0; step >>= 1) value += __shfl_xor_sync(0xffffffffu, value, step);
+// Sums of COUNT values over a block of KM_THREADS threads in a fixed order, in every thread.
+template <int COUNT> __device__ __forceinline__ void km_block_sums(double *values) {
+    __shared__ double warps[COUNT][8];
+    for (int step = 16; step > 0; step >>= 1)
+        for (int i = 0; i < COUNT; i++) values[i] += __shfl_xor_sync(0xffffffffu, values[i], step);
     __syncthreads(); // the previous call's readers are done
-    if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = value;
+    for (int i = 0; i < COUNT; i++) {
+        if (threadIdx.x % 32 == 0) warps[i][threadIdx.x / 32] = values[i];
+        values[i] = 0.0;
+    }
     __syncthreads();
-    double sum = 0.0;
-    for (int w = 0; w < 8; w++) sum += warps[w];
-    return sum;
+    for (int w = 0; w < 8; w++)
+        for (int i = 0; i < COUNT; i++) values[i] += warps[i][w];
+}
+
+__device__ __forceinline__ double km_block_sum(double value) {
+    km_block_sums<1>(&value);
+    return value;
 }
 
 __device__ __forceinline__ double km_weight(const double *, long long) {
@@ -167,7 +176,11 @@ __device__ __forceinline__ double km_weight(const double *, long long) {
 // The score of centroid j is taken against one centroid of the same K, the pivot p:
 //     score_j = x . (c_j - c_p) - (|c_j|^2 - |c_p|^2) / 2,        score_p = 0.
 // The largest score is the nearest centroid. That is K - 1 scores for K centroids, and the pivot's sums need no
-// adding: they are the sums over all points, kept once for every K, less those of the other clusters.
+// adding: they are the sums over all points, made once when the points come home, less those of the other clusters.
+//
+// Points come through shared memory: each warp has a ring of tiles there, which is filled while it works.
+//
+// The last tile is filled up with points at zero; what they add to the counts is taken away in the end.
 //
 // At the end the warps of a block are added up in a fixed order and each block leaves one number per sum;
 // km_reduce adds the blocks, in a fixed order too: the same bits every time, and no atomics.
@@ -184,11 +197,16 @@ enum {
     TEAMS = THREADS / TEAM,
     WARPS = THREADS / 32,                     // warps of a warp group
     TILE = TEAMS * POINTS,                    // points of one step of a warp group
+    STAGES = 2,                               // tiles of a ring
+    ROWS = POINTS / RUN,                      // a lane's points of a tile, RUN side by side
+    PIECES = RUN * OWN / VECTOR,              // 16-byte pieces of such a row
+    TURN = 2,                                 // rows are turned about by so many pieces: lanes meet in no bank
     PLANE = (OWN + VECTOR) / VECTOR * VECTOR, // numbers of a plane: a lane's factors and a constant, padded
     PLANES = 28,                              // one for each centroid but the pivots
     COLUMNS = 144,                            // sums of a lane, of all warp groups
-    TOTALS = 95,                              // the first of those over all points
+    TOTALS = 140,                             // the first of those over all points, which never change
     SCRATCH = 50,                             // sums of a lane of the largest warp group
+    GATHERED = 32 / TEAM,                     // sums of a lane that are added up over the warp at a time
     REDUCE = 1024,                            // threads of a block of km_reduce
     COARSE_BITS = 24                          // bits of a coordinate such that scores come out exact
 };
@@ -202,93 +220,135 @@ struct __align__(16) km_vector {
 // The points that a thread works on.
 struct km_points {
     km_real x[POINTS][OWN];
-    km_real weight[POINTS]; // 0 for padding
+};
+
+// What scores are made of, made after each update.
+struct km_table {
+    __align__(16) km_real planes[PLANES * TEAM][PLANE]; // those of a team's lanes side by side
+    int pivots[KS];
+};
+__constant__ km_table km_constants;
+
+// A tile's points of one warp.
+struct km_stage {
+    km_vector pieces[ROWS * 32 * PIECES];
 };
 
 // What the threads of a block share.
 struct km_block {
-    km_real planes[PLANES * TEAM][PLANE]; // those of a team's lanes side by side
-    km_real centroids[S * D];
-    double box[2 * D];
+    km_stage ring[WARPS][STAGES];
+    km_real gathered[BLOCK / 32][GATHERED][33];
     double scratch[BLOCK / 32][SCRATCH * TEAM]; // the sums of each warp
-    int pivots[KS];
-    unsigned char active[KS];
-    int stop;
 };
 
-// The launch that serves each K, and the first of its columns: those of its clusters without the pivot, OWN sums
-// and the weight each (with weights, then the pivot's weight too).
-__device__ const int km_parts[KS] = {
-    0,
-    0,
-    1,
-    2,
-    2,
-    1,
-    0,
-};
+// The first column of each K: those of its clusters without the pivot, OWN sums and the weight each (with weights, then
+// the pivot's weight too).
 __device__ const int km_columns[KS] = {
     0,
     5,
     50,
-    99,
-    119,
+    95,
+    115,
     65,
     15,
 };
 
-// The workspace: for each copy, column and lane of a team one number per block, then the pivot of each slot.
+// The workspace: for each column one number per block. The table is in constant memory, which kernels write by its
+// address.
 static __device__ __forceinline__ double *km_column(const km_pass_args &args, int column) {
-    return (double *)args.workspace + ((long long)blockIdx.y * COLUMNS * TEAM + column) * GRID;
+    return (double *)args.workspace + (long long)column * GRID;
 }
 
-static __device__ __forceinline__ int *km_pivots(const km_pass_args &args) {
-    return (int *)((double *)args.workspace + (long long)COPIES * COLUMNS * TEAM * GRID) + blockIdx.y * KS;
+static __device__ __forceinline__ km_table *km_table_of(void *workspace, void *constants, int copy) {
+    return (km_table *)constants;
 }
 
-// Point r of the thread lies so far behind its first.
-static __device__ __forceinline__ constexpr int km_step(int r) {
-    return r / RUN * RUN * TEAMS + r % RUN;
+// Tiles of the points, the last one filled up.
+static __device__ __forceinline__ int km_tiles(const km_pass_args &args) {
+    return (int)((args.n + TILE - 1) / TILE);
 }
 
-// Loads the lane's share of RUN points that lie side by side.
-static __device__ __forceinline__ void km_load_run(km_points &points, const km_pass_args &args, long long point,
-                                                   int r) {
-    const km_vector *from = (const km_vector *)((const km_real *)args.points + point * D + threadIdx.x % TEAM * OWN);
-    KM_UNROLL for (int v = 0; v < RUN * OWN / VECTOR; v++) {
-        const km_vector numbers = from[v];
-        KM_UNROLL for (int i = 0; i < VECTOR; i++)
-            points.x[r + (v * VECTOR + i) / OWN][(v * VECTOR + i) % OWN] = numbers.at[i];
+// Where an even number of pieces makes a row, they are turned about, so that the lanes that read at a time meet in no
+// bank: by so many.
+static __device__ __forceinline__ unsigned km_turn(unsigned row) {
+    return row % 8 / (8 / TURN);
+}
+
+// Starts to copy a piece into shared memory; where not `valid`, zeros.
+static __device__ __forceinline__ void km_copy(void *to, const void *from, bool valid) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((unsigned)__cvta_generic_to_shared(to)),
+                 "l"(from), "r"(valid ? 16 : 0));
+}
+
+// Where the points of the warp begin in a tile.
+static __device__ __forceinline__ long long km_first_of_warp(int tile) {
+    return (long long)tile * TILE + threadIdx.x % THREADS / 32 * (32 / TEAM) * POINTS;
+}
+
+// Starts to copy a tile's points of one warp.
+static __device__ __forceinline__ void km_fetch_whole(km_stage &stage, const km_pass_args &args, int tile) {
+    const unsigned lane = threadIdx.x % 32;
+    const long long first = km_first_of_warp(tile);
+    const km_vector *from = (const km_vector *)((const km_real *)args.points + first * D) + lane;
+    KM_UNROLL for (int i = 0; i < ROWS * PIECES; i++) {
+        const unsigned piece = i * 32;
+        const unsigned to = piece + (lane ^ km_turn(lane / PIECES) ^ km_turn(piece / PIECES));
+        km_copy(&stage.pieces[to], from + piece, true);
     }
-    KM_UNROLL for (int i = 0; i < RUN; i++) points.weight[r + i] = 1;
 }
 
-// Loads the thread's points of a tile.
-static __device__ __forceinline__ void km_load(km_points &points, const km_pass_args &args, int tile) {
-    const long long first = (long long)tile * TILE + threadIdx.x % THREADS / TEAM * RUN;
-    KM_UNROLL for (int r = 0; r < POINTS; r += RUN) km_load_run(points, args, first + km_step(r), r);
+// Likewise of the last tile, which is not a whole one.
+static __device__ __forceinline__ void km_fetch_last(km_stage &stage, const km_pass_args &args, int tile) {
+    const unsigned lane = threadIdx.x % 32;
+    const long long first = km_first_of_warp(tile);
+    const km_vector *from = (const km_vector *)((const km_real *)args.points + first * D);
+    const unsigned begin = lane;
+    _Pragma("unroll 1") for (unsigned piece = begin; piece < 32 * ROWS * PIECES; piece += 32 * SPLIT) {
+        const unsigned row = piece / PIECES;
+        const bool valid = first + row / TEAM * RUN < args.n;
+        km_copy(&stage.pieces[row * PIECES + (piece % PIECES ^ km_turn(row))], valid ? from + piece : from, valid);
+    }
 }
 
-// Loads the thread's points of the last tile when it is not a whole one: those past the end come from the padding
-// rows, which are zero.
-static __device__ __forceinline__ void km_load_last(km_points &points, const km_pass_args &args, int tile) {
-    const long long first = (long long)tile * TILE + threadIdx.x % THREADS / TEAM * RUN;
-    const long long end = (args.n + RUN - 1) / RUN * RUN;
-    KM_UNROLL for (int r = 0; r < POINTS; r += RUN)
-        km_load_run(points, args, first + km_step(r) < end ? first + km_step(r) : end, r);
-    KM_UNROLL for (int p = 0; p < POINTS; p++) points.weight[p] = first + km_step(p) < args.n ? 1 : 0;
+static __device__ __forceinline__ void km_fetch(km_stage &stage, const km_pass_args &args, int tile, int tiles) {
+    if (tile < (int)(args.n / TILE))
+        km_fetch_whole(stage, args, tile);
+    else if (tile < tiles)
+        km_fetch_last(stage, args, tile);
+    asm volatile("cp.async.commit_group;");
 }
 
-// Adds a point to its sums and the weight, where `found` holds.
-static __device__ __forceinline__ void km_add(km_real *sums, const km_points &points, int p, bool found) {
-    const double weight = found ? points.weight[p] : 0; // there are no predicated additions of doubles
-    KM_UNROLL for (int f = 0; f < OWN; f++) sums[f] = fma(weight, points.x[p][f], sums[f]);
-    sums[OWN] += weight;
+// Waits for the oldest tile that is on its way, and for the lanes to be done with the one before.
+static __device__ __forceinline__ void km_await() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
+    __syncwarp();
+}
+
+// The thread's points of a tile.
+static __device__ __forceinline__ void km_load(km_points &points, const km_block &shared, const km_stage &stage) {
+    const unsigned lane = threadIdx.x % 32, begin = (const char *)&stage - (const char *)&shared; // bytes
+    const unsigned row = begin + (lane * PIECES + km_turn(lane)) * 16;
+    KM_UNROLL for (int r = 0; r < POINTS; r += RUN) {
+        KM_UNROLL for (int v = 0; v < PIECES; v++) {
+            const unsigned piece = (row ^ v % TURN * 16) + (r / RUN * 32 * PIECES + v / TURN * TURN) * 16;
+            const km_vector numbers = *(const km_vector *)((const char *)&shared + piece);
+            KM_UNROLL for (int i = 0; i < VECTOR; i++)
+                points.x[r + (v * VECTOR + i) / OWN][(v * VECTOR + i) % OWN] = numbers.at[i];
+        }
+    }
+}
+
+// Adds a point to its sums, and its weight, where `found` holds.
+static __device__ __forceinline__ void km_add(km_real *sums, int &count, const km_real *x, bool found) {
+    const double weight = found ? 1 : 0; // there are no predicated additions of doubles
+    KM_UNROLL for (int f = 0; f < OWN; f++) sums[f] = fma(weight, x[f], sums[f]);
+    asm("{ .reg .pred found; setp.ne.s32 found, %1, 0; @found add.s32 %0, %0, 1; }" : "+r"(count) : "r"((int)found));
 }
 
 // One K with OTHERS centroids beside the pivot: scores, the nearest centroid, and the sums.
 template <int OTHERS>
-static __device__ __forceinline__ void km_assign(km_points &points, const km_real (*planes)[PLANE], km_real *sums) {
+static __device__ __forceinline__ void km_assign(km_points &points, const km_real (*planes)[PLANE], int pivot,
+                                                 km_real *sums, int *counts) {
     km_real score[POINTS][OTHERS];
     KM_UNROLL for (int j = 0; j < OTHERS; j++) {
         KM_UNROLL for (int p = 0; p < POINTS; p++) {
@@ -298,6 +358,7 @@ static __device__ __forceinline__ void km_assign(km_points &points, const km_rea
         }
     }
     KM_UNROLL for (int p = 0; p < POINTS; p++) {
+        const km_real *x = points.x[p];
         // Comparisons of doubles are dear, so one for each score. What is 0 or more beats the pivot: its number is
         // the last where scores can tie.
         double best = -4.9e-324;
@@ -307,40 +368,24 @@ static __device__ __forceinline__ void km_assign(km_points &points, const km_rea
             best = better ? score[p][j] : best;
             nearest = better ? j : nearest;
         }
-        KM_UNROLL for (int j = 0; j < OTHERS; j++) km_add(sums + j * (OWN + 1), points, p, nearest == j);
+        KM_UNROLL for (int j = 0; j < OTHERS; j++) km_add(sums + j * (OWN + 1), counts[j], x, nearest == j);
     }
 }
 
-// One step of km_add_lanes: of 2 x COUNT numbers, the lane and the one WIDTH away keep one half each.
-template <int COUNT, int WIDTH> static __device__ __forceinline__ void km_halve(km_real *numbers) {
-    const bool upper = threadIdx.x & WIDTH;
-    KM_UNROLL for (int i = 0; i < COUNT; i++) {
-        const km_real kept = upper ? numbers[i + COUNT] : numbers[i];
-        const km_real given = upper ? numbers[i] : numbers[i + COUNT];
-        numbers[i] = kept + __shfl_xor_sync(0xffffffff, given, WIDTH);
-    }
-}
-
-// Adds COUNT sums, each over the lanes of a warp that hold the same features, to `out`: AT_ONCE of them (8 or 32) at
-// a time.
-template <int COUNT, int AT_ONCE>
-static __device__ __forceinline__ void km_add_lanes(const km_real *sums, double *out) {
-    enum { LANES = 32 / AT_ONCE < TEAM ? TEAM : 32 / AT_ONCE }; // that are left with the same sums ...
-    enum { LEFT = AT_ONCE * LANES / 32 };                       // ... so many
-    const int first_left = threadIdx.x % 32 / LANES * LEFT, member = threadIdx.x % LANES;
-    KM_UNROLL for (int first = 0; first < COUNT; first += AT_ONCE) {
-        km_real numbers[AT_ONCE];
-        KM_UNROLL for (int i = 0; i < AT_ONCE; i++) numbers[i] = first + i < COUNT ? sums[first + i] : 0;
-        km_halve<AT_ONCE / 2, 16>(numbers);
-        km_halve<AT_ONCE / 4, 8>(numbers);
-        km_halve<AT_ONCE / 8, 4>(numbers);
-        if (LANES < 4) km_halve<AT_ONCE / 16, 2>(numbers);
-        if (LANES < 2) km_halve<AT_ONCE / 32, 1>(numbers);
-        KM_UNROLL for (int width = LANES / 2; width >= TEAM; width /= 2)
-            numbers[0] += __shfl_xor_sync(0xffffffff, numbers[0], width);
-        KM_UNROLL for (int i = 0; i < LEFT; i++)
-            if (member < TEAM && first + first_left + i < COUNT)
-                out[(first + first_left + i) * TEAM + member] += numbers[i];
+// Adds COUNT sums, each over the lanes of a warp that hold the same features, to `out`: lanes leave their sums in
+// shared memory, and each lane adds up one column of them.
+template <int COUNT>
+static __device__ __forceinline__ void km_add_lanes(const km_real *sums, km_real (*gathered)[33], double *out) {
+    const int lane = threadIdx.x % 32, column = lane / TEAM, member = lane % TEAM;
+    KM_UNROLL for (int first = 0; first < COUNT; first += GATHERED) {
+        __syncwarp();
+        KM_UNROLL for (int i = 0; i < GATHERED && first + i < COUNT; i++) gathered[i][lane] = sums[first + i];
+        __syncwarp();
+        km_real parts[4] = {};
+        _Pragma("unroll 1") for (int from = member; from < 32; from += 4 * TEAM)
+            KM_UNROLL for (int i = 0; i < 4; i++) parts[i] += gathered[column][from + i * TEAM];
+        if (first + column < COUNT)
+            out[(first + column) * TEAM + member] += (parts[0] + parts[1]) + (parts[2] + parts[3]);
     }
 }
 
@@ -355,7 +400,7 @@ static __device__ __forceinline__ void km_write(const km_pass_args &args, const 
 }
 
 // Whether the centroids and the corners of the data's box are multiples of a grid on which scores come out exact.
-static __device__ bool km_is_coarse(const double *box, const km_real *c, int count) {
+static __device__ __forceinline__ bool km_is_coarse(const double *box, const km_real *c, int count) {
     const int lane = threadIdx.x % 32;
     int largest = -1100; // exponent
     for (int i = lane; i < 2 * D; i += 32) {
@@ -373,7 +418,7 @@ static __device__ bool km_is_coarse(const double *box, const km_real *c, int cou
 
 // The centroid with the smallest norm: a pivot far away would cost the scores of the others their last digits. Where
 // scores come out exact the last centroid will do as well, and keeps ties in order.
-static __device__ int km_find_pivot(const double *box, const km_real *c, int k) {
+static __device__ __forceinline__ int km_find_pivot(const double *box, const km_real *c, int k) {
     if (km_is_coarse(box, c, k * D)) return k - 1;
     double smallest = 1e308;
     int pivot = 0;
@@ -393,231 +438,232 @@ static __device__ int km_find_pivot(const double *box, const km_real *c, int k) 
     return pivot;
 }
 
-// Reads what a block must know, every warp its share, so that there is one wait for all of it.
-static __device__ __forceinline__ void km_read(km_block &shared, const km_pass_args &args) {
-    const km_real *centroids = (const km_real *)args.centroids + (long long)blockIdx.y * S * D;
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    if (warp == 0) {
-        for (int i = lane; i < KS; i += 32) shared.active[i] = args.active[blockIdx.y * KS + i];
-    } else if (warp == 1) {
-        for (int i = lane; i < 2 * D; i += 32) shared.box[i] = args.box[i];
-    } else if (warp == 2) {
-        if (lane == 0) shared.stop = args.control->stop;
-    } else {
-        for (int i = threadIdx.x - 96; i < S * D; i += BLOCK - 96) shared.centroids[i] = centroids[i];
-    }
-    for (int i = lane; i < SCRATCH * TEAM; i += 32) shared.scratch[warp][i] = 0;
-    __syncthreads();
-}
-
-static __device__ __forceinline__ bool km_is_idle(const km_block &shared) {
-    bool active = false;
-    for (int i = 0; i < KS; i++) active = active | shared.active[i];
-    return shared.stop || !active;
-}
-
-// Makes the planes of the launch's Ks, a warp for each.
-static __device__ void km_make_planes(km_block &shared, const km_pass_args &args, int part) {
-    for (int i = (int)threadIdx.x / 32; i < KS; i += BLOCK / 32) {
-        if (km_parts[i] != part) continue;
-        const km_real *c = shared.centroids + km_offsets[i] * D;
-        const int pivot = km_find_pivot(shared.box, c, km_ks[i]);
-        shared.pivots[i] = pivot;
-        if (blockIdx.x == 0) km_pivots(args)[i] = pivot;
-        for (int j = threadIdx.x % 32; j < km_ks[i] - 1; j += 32) {
-            km_real(*plane)[PLANE] = shared.planes + (km_offsets[i] - i + j) * TEAM;
-            double squares = 0; // |c_j|^2 - |c_p|^2
-            for (int f = 0; f < D; f++) {
-                const double a = c[(j + (j >= pivot)) * D + f], b = c[pivot * D + f];
-                plane[f / OWN][f % OWN] = (km_real)(a - b);
-                squares = fma(a - b, a + b, squares);
-            }
-            plane[0][OWN] = (km_real)(-0.5 * squares);
+// One warp makes the planes of one slot. `c`: its centroids.
+static __device__ void km_make_planes(km_table *table, const km_real *c, const double *box, int k_index) {
+    const int lane = threadIdx.x % 32, k = km_ks[k_index], pivot = km_find_pivot(box, c, k);
+    if (lane == 0) table->pivots[k_index] = pivot;
+    for (int j = lane; j < k - 1; j += 32) {
+        km_real(*plane)[PLANE] = table->planes + (km_offsets[k_index] - k_index + j) * TEAM;
+        double squares = 0; // |c_j|^2 - |c_p|^2
+        for (int f = 0; f < D; f++) {
+            const double a = c[(j + (j >= pivot)) * D + f], b = c[pivot * D + f];
+            plane[f / OWN][f % OWN] = (km_real)(a - b);
+            squares = fma(a - b, a + b, squares);
         }
+        plane[0][OWN] = (km_real)(0 - 0.5 * squares); // not -0
     }
-    __syncthreads();
+}
+
+// Planes for centroids that the update did not make.
+extern "C" __global__ void km_planes(const __grid_constant__ km_pass_args args) {
+    const km_real *centroids = (const km_real *)args.centroids + (long long)blockIdx.y * S * D;
+    km_make_planes(km_table_of(args.workspace, args.constants, blockIdx.y), centroids + km_offsets[blockIdx.x] * D,
+                   args.box, blockIdx.x);
 }
 
 // Warp group 0 of km_registers_0: K = 2, 3, 8.
 struct km_group_0 {
     km_real sums[50];
+    int counts[10];
     bool active_2;
     bool active_3;
     bool active_8;
 };
 
-static __device__ __forceinline__ void km_begin(km_group_0 &group, const km_block &shared) {
+static __device__ __forceinline__ void km_begin(km_group_0 &group, const km_pass_args &args) {
     group = {};
-    group.active_2 = shared.active[0];
-    group.active_3 = shared.active[1];
-    group.active_8 = shared.active[6];
-}
-
-// The sums over all points, kept by one warp group.
-static __device__ __forceinline__ void km_add_totals(km_group_0 &group, const km_points &points) {
+    group.active_2 = args.active[blockIdx.y * KS + 0];
+    group.active_3 = args.active[blockIdx.y * KS + 1];
+    group.active_8 = args.active[blockIdx.y * KS + 6];
 }
 
 static __device__ __forceinline__ void km_work(km_group_0 &group, km_points &points, const km_pass_args &args,
-                                               const km_block &shared, int tile, bool last) {
-    asm volatile("" ::: "memory"); // The planes are read again: there are no registers to keep them in.
+                                               const km_block &shared, int tile) {
+    const km_table &table = km_constants;
     if (group.active_2) {
-        km_assign<2 - 1>(points, shared.planes + 0 * TEAM + threadIdx.x % TEAM, group.sums + 0);
+        const km_real(*planes)[PLANE] = table.planes + 0 * TEAM + threadIdx.x % TEAM;
+        km_assign<2 - 1>(points, planes, table.pivots[0], group.sums + 0, group.counts + 0);
     }
     if (group.active_3) {
-        km_assign<3 - 1>(points, shared.planes + 1 * TEAM + threadIdx.x % TEAM, group.sums + 5);
+        const km_real(*planes)[PLANE] = table.planes + 1 * TEAM + threadIdx.x % TEAM;
+        km_assign<3 - 1>(points, planes, table.pivots[1], group.sums + 5, group.counts + 1);
     }
     if (group.active_8) {
-        km_assign<8 - 1>(points, shared.planes + 21 * TEAM + threadIdx.x % TEAM, group.sums + 15);
+        const km_real(*planes)[PLANE] = table.planes + 21 * TEAM + threadIdx.x % TEAM;
+        km_assign<8 - 1>(points, planes, table.pivots[6], group.sums + 15, group.counts + 3);
     }
 }
 
-static __device__ __forceinline__ void km_end(km_group_0 &group, const km_pass_args &args, km_block &shared) {
-    km_add_lanes<50, 32>(group.sums, shared.scratch[threadIdx.x / 32]);
+// Lets the sums join the warp's.
+static __device__ __forceinline__ void km_flush(km_group_0 &group, km_block &shared) {
+    KM_UNROLL for (int j = 0; j < 2 - 1; j++) group.sums[0 + j * (OWN + 1) + OWN] = group.counts[0 + j];
+    KM_UNROLL for (int j = 0; j < 3 - 1; j++) group.sums[5 + j * (OWN + 1) + OWN] = group.counts[1 + j];
+    KM_UNROLL for (int j = 0; j < 8 - 1; j++) group.sums[15 + j * (OWN + 1) + OWN] = group.counts[3 + j];
+    const int warp = threadIdx.x / 32;
+    km_add_lanes<50>(group.sums, shared.gathered[warp], shared.scratch[warp]);
 }
 
 // Warp group 0 of km_registers_1: K = 4, 7.
 struct km_group_1 {
-    km_real sums[49];
+    km_real sums[45];
+    int counts[9];
     bool active_4;
     bool active_7;
 };
 
-static __device__ __forceinline__ void km_begin(km_group_1 &group, const km_block &shared) {
+static __device__ __forceinline__ void km_begin(km_group_1 &group, const km_pass_args &args) {
     group = {};
-    group.active_4 = shared.active[2];
-    group.active_7 = shared.active[5];
-}
-
-// The sums over all points, kept by one warp group.
-static __device__ __forceinline__ void km_add_totals(km_group_1 &group, const km_points &points) {
-    KM_UNROLL for (int p = 0; p < POINTS; p++) {
-        KM_UNROLL for (int f = 0; f < OWN; f++) group.sums[45 + f] += points.x[p][f];
-    }
+    group.active_4 = args.active[blockIdx.y * KS + 2];
+    group.active_7 = args.active[blockIdx.y * KS + 5];
 }
 
 static __device__ __forceinline__ void km_work(km_group_1 &group, km_points &points, const km_pass_args &args,
-                                               const km_block &shared, int tile, bool last) {
-    asm volatile("" ::: "memory"); // The planes are read again: there are no registers to keep them in.
+                                               const km_block &shared, int tile) {
+    const km_table &table = km_constants;
     if (group.active_4) {
-        km_assign<4 - 1>(points, shared.planes + 3 * TEAM + threadIdx.x % TEAM, group.sums + 0);
+        const km_real(*planes)[PLANE] = table.planes + 3 * TEAM + threadIdx.x % TEAM;
+        km_assign<4 - 1>(points, planes, table.pivots[2], group.sums + 0, group.counts + 0);
     }
     if (group.active_7) {
-        km_assign<7 - 1>(points, shared.planes + 15 * TEAM + threadIdx.x % TEAM, group.sums + 15);
+        const km_real(*planes)[PLANE] = table.planes + 15 * TEAM + threadIdx.x % TEAM;
+        km_assign<7 - 1>(points, planes, table.pivots[5], group.sums + 15, group.counts + 3);
     }
 }
 
-static __device__ __forceinline__ void km_end(km_group_1 &group, const km_pass_args &args, km_block &shared) {
-    km_add_lanes<49, 32>(group.sums, shared.scratch[threadIdx.x / 32]);
+// Lets the sums join the warp's.
+static __device__ __forceinline__ void km_flush(km_group_1 &group, km_block &shared) {
+    KM_UNROLL for (int j = 0; j < 4 - 1; j++) group.sums[0 + j * (OWN + 1) + OWN] = group.counts[0 + j];
+    KM_UNROLL for (int j = 0; j < 7 - 1; j++) group.sums[15 + j * (OWN + 1) + OWN] = group.counts[3 + j];
+    const int warp = threadIdx.x / 32;
+    km_add_lanes<45>(group.sums, shared.gathered[warp], shared.scratch[warp]);
 }
 
 // Warp group 0 of km_registers_2: K = 5, 6.
 struct km_group_2 {
     km_real sums[45];
+    int counts[9];
     bool active_5;
     bool active_6;
 };
 
-static __device__ __forceinline__ void km_begin(km_group_2 &group, const km_block &shared) {
+static __device__ __forceinline__ void km_begin(km_group_2 &group, const km_pass_args &args) {
     group = {};
-    group.active_5 = shared.active[3];
-    group.active_6 = shared.active[4];
-}
-
-// The sums over all points, kept by one warp group.
-static __device__ __forceinline__ void km_add_totals(km_group_2 &group, const km_points &points) {
+    group.active_5 = args.active[blockIdx.y * KS + 3];
+    group.active_6 = args.active[blockIdx.y * KS + 4];
 }
 
 static __device__ __forceinline__ void km_work(km_group_2 &group, km_points &points, const km_pass_args &args,
-                                               const km_block &shared, int tile, bool last) {
-    asm volatile("" ::: "memory"); // The planes are read again: there are no registers to keep them in.
+                                               const km_block &shared, int tile) {
+    const km_table &table = km_constants;
     if (group.active_5) {
-        km_assign<5 - 1>(points, shared.planes + 6 * TEAM + threadIdx.x % TEAM, group.sums + 0);
+        const km_real(*planes)[PLANE] = table.planes + 6 * TEAM + threadIdx.x % TEAM;
+        km_assign<5 - 1>(points, planes, table.pivots[3], group.sums + 0, group.counts + 0);
     }
     if (group.active_6) {
-        km_assign<6 - 1>(points, shared.planes + 10 * TEAM + threadIdx.x % TEAM, group.sums + 20);
+        const km_real(*planes)[PLANE] = table.planes + 10 * TEAM + threadIdx.x % TEAM;
+        km_assign<6 - 1>(points, planes, table.pivots[4], group.sums + 20, group.counts + 4);
     }
 }
 
-static __device__ __forceinline__ void km_end(km_group_2 &group, const km_pass_args &args, km_block &shared) {
-    km_add_lanes<45, 32>(group.sums, shared.scratch[threadIdx.x / 32]);
+// Lets the sums join the warp's.
+static __device__ __forceinline__ void km_flush(km_group_2 &group, km_block &shared) {
+    KM_UNROLL for (int j = 0; j < 5 - 1; j++) group.sums[0 + j * (OWN + 1) + OWN] = group.counts[0 + j];
+    KM_UNROLL for (int j = 0; j < 6 - 1; j++) group.sums[20 + j * (OWN + 1) + OWN] = group.counts[4 + j];
+    const int warp = threadIdx.x / 32;
+    km_add_lanes<45>(group.sums, shared.gathered[warp], shared.scratch[warp]);
 }
 
-// One tile of the block; the next one is on its way while it is worked on.
-template <typename GROUP>
-static __device__ __forceinline__ void km_take(GROUP &group, km_points &points, const km_pass_args &args,
-                                               const km_block &shared, int step, int steps) {
-    const int tile = step * GRID + blockIdx.x;
-    km_points next = points;
-    if (step + 1 < steps) km_load(next, args, tile + GRID);
-    km_add_totals(group, points);
-    km_work(group, points, args, shared, tile, false);
-    points = next;
+static __device__ __forceinline__ bool km_is_idle(const km_pass_args &args) {
+    bool active = false;
+    for (int i = 0; i < KS; i++) active = active | args.active[blockIdx.y * KS + i];
+    return args.control->stop || !active;
 }
 
-// The share of one warp group in a launch.
+// The share of one warp group in a launch; false when there is nothing to do.
 template <typename GROUP>
-static __device__ __forceinline__ void km_walk(km_points &points, const km_pass_args &args, km_block &shared) {
-    const int whole = (int)(args.n / TILE); // tiles
+static __device__ __forceinline__ bool km_walk(const km_pass_args &args, km_block &shared) {
+    const int tiles = km_tiles(args), warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    km_stage *ring = shared.ring[warp % WARPS];
+    KM_UNROLL for (int i = 0; i < STAGES - 1; i++) km_fetch(ring[i], args, blockIdx.x + i * GRID, tiles);
+    int stage = 0;
+    if (km_is_idle(args)) { // only now, so that the points do not wait for the answer
+        asm volatile("cp.async.wait_all;");
+        return false;
+    }
+    for (int i = lane; i < SCRATCH * TEAM; i += 32) shared.scratch[warp][i] = 0;
     GROUP group;
-    km_begin(group, shared);
-    const int steps = (whole - (int)blockIdx.x + GRID - 1) / GRID; // tiles of this block
-    for (int step = 0; step < steps; step++) {
-        km_take(group, points, args, shared, step, steps);
+    km_begin(group, args);
+    for (int tile = blockIdx.x; tile < tiles; tile += GRID) {
+        km_points points;
+        km_await();
+        km_load(points, shared, ring[stage]);
+        const int free = stage == 0 ? STAGES - 1 : stage - 1;
+        km_fetch(ring[free], args, tile + (STAGES - 1) * GRID, tiles);
+        stage = stage == STAGES - 1 ? 0 : stage + 1;
+        km_work(group, points, args, shared, tile);
     }
-    if (whole * (long long)TILE < args.n && whole % GRID == blockIdx.x) {
-        km_load_last(points, args, whole);
-        km_add_totals(group, points);
-        km_work(group, points, args, shared, whole, true);
+    km_flush(group, shared);
+    return true;
+}
+
+// The sums over all points, a column for each feature.
+extern "C" __global__ void __launch_bounds__(256) km_all(const __grid_constant__ km_pass_args args) {
+    constexpr int ACROSS = D < 256 ? D : 256, DOWN = 256 / ACROSS; // features and points at a time
+    __shared__ double sums[256];
+    const int down = threadIdx.x / ACROSS;
+    for (int f = threadIdx.x % ACROSS; f < (D + ACROSS - 1) / ACROSS * ACROSS; f += ACROSS) {
+        double sum = 0;
+        for (long long point = blockIdx.x * DOWN + down; f < D && down < DOWN && point < args.n; point += GRID * DOWN) {
+            const double x = ((const km_real *)args.points)[point * D + f];
+            sum += x;
+        }
+        __syncthreads();
+        sums[threadIdx.x] = sum;
+        __syncthreads();
+        for (int i = 1; down == 0 && i < DOWN; i++) sum += sums[i * ACROSS + threadIdx.x];
+        if (down == 0 && f < D) km_column(args, TOTALS * TEAM + f)[blockIdx.x] = sum;
     }
-    km_end(group, args, shared);
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     km_registers_0(const __grid_constant__ km_pass_args args) {
-    __shared__ __align__(16) km_block shared;
-    km_points points;
-    if (blockIdx.x < args.n / TILE) km_load(points, args, blockIdx.x); // Under way while the planes are made.
-    km_read(shared, args);
-    if (km_is_idle(shared)) return;
-    km_make_planes(shared, args, 0);
-    km_walk<km_group_0>(points, args, shared);
+    extern __shared__ __align__(128) unsigned char km_shared[];
+    km_block &shared = *(km_block *)km_shared;
+    if (!km_walk<km_group_0>(args, shared)) return;
     __syncthreads();
     km_write(args, shared.scratch + 0 * WARPS, 50, 0);
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     km_registers_1(const __grid_constant__ km_pass_args args) {
-    __shared__ __align__(16) km_block shared;
-    km_points points;
-    if (blockIdx.x < args.n / TILE) km_load(points, args, blockIdx.x); // Under way while the planes are made.
-    km_read(shared, args);
-    if (km_is_idle(shared)) return;
-    km_make_planes(shared, args, 1);
-    km_walk<km_group_1>(points, args, shared);
+    extern __shared__ __align__(128) unsigned char km_shared[];
+    km_block &shared = *(km_block *)km_shared;
+    if (!km_walk<km_group_1>(args, shared)) return;
     __syncthreads();
-    km_write(args, shared.scratch + 0 * WARPS, 49, 50);
+    km_write(args, shared.scratch + 0 * WARPS, 45, 50);
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     km_registers_2(const __grid_constant__ km_pass_args args) {
-    __shared__ __align__(16) km_block shared;
-    km_points points;
-    if (blockIdx.x < args.n / TILE) km_load(points, args, blockIdx.x); // Under way while the planes are made.
-    km_read(shared, args);
-    if (km_is_idle(shared)) return;
-    km_make_planes(shared, args, 2);
-    km_walk<km_group_2>(points, args, shared);
+    extern __shared__ __align__(128) unsigned char km_shared[];
+    km_block &shared = *(km_block *)km_shared;
+    if (!km_walk<km_group_2>(args, shared)) return;
     __syncthreads();
-    km_write(args, shared.scratch + 0 * WARPS, 45, 99);
+    km_write(args, shared.scratch + 0 * WARPS, 45, 95);
 }
 
 // Adds up the columns of one slot over the blocks and writes its totals; the pivot gets what the others leave.
 extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_constant__ km_pass_args args) {
     const int k_index = blockIdx.x, k = km_ks[k_index], warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const bool idle = args.control->stop || !args.active[blockIdx.y * KS + k_index];
-    const int pivot = km_pivots(args)[k_index];
+    const km_table *table = km_table_of(args.workspace, args.constants, blockIdx.y);
+    const int pivot = table->pivots[k_index];
     __shared__ double sums[(K_MAX * (OWN + 1) + OWN) * TEAM];
     const int own = ((k - 1) * (OWN + 1) + WEIGHTED) * TEAM; // columns of this K; those over all points follow
+    __shared__ km_real at_zero[K_MAX];                       // scores of the points at zero that fill up the last tile: the constants
+    const long long padding = (long long)km_tiles(args) * TILE - args.n;
+    for (int j = threadIdx.x; j < k - 1; j += REDUCE)
+        at_zero[j] = table->planes[(km_offsets[k_index] - k_index + j) * TEAM][OWN];
     for (int c = warp; c < own + D; c += REDUCE / 32) {
         const double *column = km_column(args, c < own ? km_columns[k_index] * TEAM + c : TOTALS * TEAM + c - own);
         double sum = 0;
@@ -627,6 +673,12 @@ extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_cons
     }
     __syncthreads();
     if (idle) return; // only now, so that nothing waits for the answer
+    if (threadIdx.x == 0 && padding > 0) {
+        int nearest = 0; // the first of the largest, or none where all are below the pivot's 0
+        for (int j = 1; j < k - 1; j++) nearest = at_zero[j] > at_zero[nearest] ? j : nearest;
+        if (k > 1 && at_zero[nearest] >= 0) sums[(nearest * (OWN + 1) + OWN) * TEAM] -= (double)padding;
+    }
+    __syncthreads();
     double *totals = args.totals + ((long long)blockIdx.y * S + km_offsets[k_index]) * (D + 1);
     for (int i = threadIdx.x; i < k * (D + 1); i += REDUCE) {
         const int j = i / (D + 1), f = i % (D + 1);
@@ -637,19 +689,22 @@ extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_cons
         }
         double weight = (double)args.n;
         for (int other = 0; other < k - 1; other++) weight -= sums[(other * (OWN + 1) + OWN) * TEAM];
-        double rest = f < D ? sums[own + at] : weight;
+        double rest = f < D ? sums[own + f] : weight;
         for (int other = 0; f < D && other < k - 1; other++) rest -= sums[other * (OWN + 1) * TEAM + at];
         totals[i] = weight > 0 ? rest : 0; // What rounding leaves of an empty cluster is nothing.
     }
 }
 
 extern "C" {
-__device__ km_pass_facts km_pass = {KM_ABI_VERSION, 3 + 1,
-                                    COPIES * (8LL * COLUMNS * TEAM * GRID + 4LL * KS), 0};
+__device__ km_pass_facts km_pass = {
+    KM_ABI_VERSION, 3 + 3,
+    COPIES * (8LL * COLUMNS * TEAM * GRID + (long long)sizeof(km_table)), 0, 1};
 __device__ km_pass_launch km_pass_launches[] = {
-    {"km_registers_0", KM_STAGE_PASS, GRID, COPIES, BLOCK, 0, 0},
-    {"km_registers_1", KM_STAGE_PASS, GRID, COPIES, BLOCK, 0, 1},
-    {"km_registers_2", KM_STAGE_PASS, GRID, COPIES, BLOCK, 0, 2},
+    {"km_all", KM_STAGE_LOAD, GRID, COPIES, 256, 0, 0},
+    {"km_planes", KM_STAGE_BEGIN, KS, COPIES, 32, 0, 0},
+    {"km_registers_0", KM_STAGE_PASS, GRID, COPIES, BLOCK, sizeof(km_block), 0},
+    {"km_registers_1", KM_STAGE_PASS, GRID, COPIES, BLOCK, sizeof(km_block), 1},
+    {"km_registers_2", KM_STAGE_PASS, GRID, COPIES, BLOCK, sizeof(km_block), 2},
     {"km_reduce", KM_STAGE_PASS, KS, COPIES, REDUCE, 0, 0},
 };
 }
@@ -708,6 +763,8 @@ typedef struct km_update_args {
     const unsigned char
         *given_up;               // [copies][S]: clusters for which relocation found no point; they may stay empty
     unsigned long long *changes; // per slot, or NULL
+    void *workspace, *constants; // as in km_pass_args ...
+    const double *box;           // ... likewise
 } km_update_args;
 
 typedef struct km_seed_args {
@@ -1708,10 +1765,12 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS) km_update(const __grid_
                 waiting += weight > 0.0 || args.given_up[row + j] ? 0.0 : 1.0;
             }
         }
-        cost = km_block_sum(cost);
-        shift = km_block_sum(shift);
-        empty = km_block_sum(empty);
-        waiting = km_block_sum(waiting);
+        double sums[4] = {cost, shift, empty, waiting};
+        km_block_sums<4>(sums);
+        cost = sums[0], shift = sums[1], empty = sums[2], waiting = sums[3];
+        // One warp makes them while the first decides; the sums have waited for all new centroids.
+        if (phase == KM_PHASE_RUNNING && threadIdx.x / 32 == 7)
+            km_make_planes(km_table_of(args.workspace, args.constants, slot / KS), centroids, args.box, k_index);
         if (threadIdx.x == 0) {
             // The first pass of a member has no labels to compare with: all count as changed.
             const int few_changes =

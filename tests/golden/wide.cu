@@ -55,7 +55,8 @@ enum {
 //     extern "C" { __device__ km_pass_facts km_pass = {...}; __device__ km_pass_launch km_pass_launches[] = {...}; }
 // and the engine starts the launches in that order on one stream, each with one argument of type km_pass_args by
 // value (`__grid_constant__ const km_pass_args args`). Those of KM_STAGE_LOAD run once after the points came home,
-// those of KM_STAGE_PASS in every pass. Grids are fixed: a kernel strides over the points.
+// those of KM_STAGE_BEGIN whenever the host may have changed centroids, those of KM_STAGE_PASS in every pass. Grids
+// are fixed: a kernel strides over the points.
 //
 // Every kernel begins with `if (args.control->stop) return;`: the engine queues several iterations at once, and
 // those after the one in which a member finished must cost nothing.
@@ -68,7 +69,7 @@ enum {
     KM_ALIGN_BYTES = 256 // Alignment of every pointer below.
 };
 
-enum { KM_STAGE_LOAD, KM_STAGE_PASS };
+enum { KM_STAGE_LOAD, KM_STAGE_BEGIN, KM_STAGE_PASS };
 
 typedef struct km_pass_launch {
     char kernel[40]; // its name, declared extern "C"
@@ -166,16 +167,24 @@ __device__ __forceinline__ int km_is_finite(double value) {
     return fabs(value) <= 1.7976931348623157e308;
 }
 
-// The sum over a block of KM_THREADS threads in a fixed order, in every thread of warp 0.
-__device__ __forceinline__ double km_block_sum(double value) {
-    __shared__ double warps[8];
-    for (int step = 16; step > 0; step >>= 1) value += __shfl_xor_sync(0xffffffffu, value, step);
+// Sums of COUNT values over a block of KM_THREADS threads in a fixed order, in every thread.
+template <int COUNT> __device__ __forceinline__ void km_block_sums(double *values) {
+    __shared__ double warps[COUNT][8];
+    for (int step = 16; step > 0; step >>= 1)
+        for (int i = 0; i < COUNT; i++) values[i] += __shfl_xor_sync(0xffffffffu, values[i], step);
     __syncthreads(); // the previous call's readers are done
-    if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = value;
+    for (int i = 0; i < COUNT; i++) {
+        if (threadIdx.x % 32 == 0) warps[i][threadIdx.x / 32] = values[i];
+        values[i] = 0.0;
+    }
     __syncthreads();
-    double sum = 0.0;
-    for (int w = 0; w < 8; w++) sum += warps[w];
-    return sum;
+    for (int w = 0; w < 8; w++)
+        for (int i = 0; i < COUNT; i++) values[i] += warps[i][w];
+}
+
+__device__ __forceinline__ double km_block_sum(double value) {
+    km_block_sums<1>(&value);
+    return value;
 }
 
 __device__ __forceinline__ double km_weight(const double *, long long) {
@@ -1067,6 +1076,8 @@ typedef struct km_update_args {
     const unsigned char
         *given_up;               // [copies][S]: clusters for which relocation found no point; they may stay empty
     unsigned long long *changes; // per slot, or NULL
+    void *workspace, *constants; // as in km_pass_args ...
+    const double *box;           // ... likewise
 } km_update_args;
 
 typedef struct km_seed_args {
@@ -2107,10 +2118,9 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS) km_update(const __grid_
                 waiting += weight > 0.0 || args.given_up[row + j] ? 0.0 : 1.0;
             }
         }
-        cost = km_block_sum(cost);
-        shift = km_block_sum(shift);
-        empty = km_block_sum(empty);
-        waiting = km_block_sum(waiting);
+        double sums[4] = {cost, shift, empty, waiting};
+        km_block_sums<4>(sums);
+        cost = sums[0], shift = sums[1], empty = sums[2], waiting = sums[3];
         if (threadIdx.x == 0) {
             // The first pass of a member has no labels to compare with: all count as changed.
             const int few_changes =
