@@ -95,7 +95,8 @@ static void emit_ring(km_env *env, const km_plan *plan, int64_t run, int64_t own
     int64_t pieces = run * own * (plan->spec.type == KM_FLOAT64 ? 8 : 4) / 16;
     while (turn < 8 && pieces % (2 * turn) == 0) turn *= 2;
     km_env_set_flag(env, "ring", ahead > 0);
-    km_env_set_flag(env, "indexed", plan->track_labels || ahead == 0); // a thread asks where its points are
+    int labelled = plan->track_labels && plan->clusters_sum > plan->spec.clusters_count;
+    km_env_set_flag(env, "indexed", labelled || ahead == 0); // a thread asks where its points are
     km_env_set_flag(env, "crew", split > 1);
     km_env_set_int(env, "stages", ahead + 1);
     km_env_set_int(env, "turn", turn);

@@ -675,10 +675,7 @@ static __device__ __forceinline__ void km_read_labels(km_group_$group &group, co
 //@ end
 static __device__ __forceinline__ void km_work(km_group_$group &group, km_points &points, const km_pass_args &args,
                                                const km_block &shared, int tile) {
-    //@ if const_planes
-    const km_table &table = km_constants;
-    //@ else
-    const km_table &table = shared.table;
+    //@ if not const_planes
     asm volatile("" ::: "memory"); // The planes are read again: there are no registers to keep them in.
     //@ end
     //@ for k in group_ks
@@ -688,6 +685,11 @@ static __device__ __forceinline__ void km_work(km_group_$group &group, km_points
     //@ end
     //@ else
     if (group.active_$k) {
+        //@ if const_planes
+        const km_table &table = km_constants;
+        //@ else
+        const km_table &table = shared.table;
+        //@ end
         const km_real(*planes)[PLANE] = table.planes + $k_plane * TEAM + threadIdx.x % TEAM;
         //@ if counted
         km_assign<$k - 1>(points, planes, table.pivots[$k_index], group.sums + $k_sum, group.counts + $k_count);

@@ -479,16 +479,18 @@ static __device__ __forceinline__ void km_begin(km_group_0 &group, const km_pass
 
 static __device__ __forceinline__ void km_work(km_group_0 &group, km_points &points, const km_pass_args &args,
                                                const km_block &shared, int tile) {
-    const km_table &table = km_constants;
     if (group.active_2) {
+        const km_table &table = km_constants;
         const km_real(*planes)[PLANE] = table.planes + 0 * TEAM + threadIdx.x % TEAM;
         km_assign<2 - 1>(points, planes, table.pivots[0], group.sums + 0, group.counts + 0);
     }
     if (group.active_3) {
+        const km_table &table = km_constants;
         const km_real(*planes)[PLANE] = table.planes + 1 * TEAM + threadIdx.x % TEAM;
         km_assign<3 - 1>(points, planes, table.pivots[1], group.sums + 5, group.counts + 1);
     }
     if (group.active_8) {
+        const km_table &table = km_constants;
         const km_real(*planes)[PLANE] = table.planes + 21 * TEAM + threadIdx.x % TEAM;
         km_assign<8 - 1>(points, planes, table.pivots[6], group.sums + 15, group.counts + 3);
     }
@@ -519,12 +521,13 @@ static __device__ __forceinline__ void km_begin(km_group_1 &group, const km_pass
 
 static __device__ __forceinline__ void km_work(km_group_1 &group, km_points &points, const km_pass_args &args,
                                                const km_block &shared, int tile) {
-    const km_table &table = km_constants;
     if (group.active_4) {
+        const km_table &table = km_constants;
         const km_real(*planes)[PLANE] = table.planes + 3 * TEAM + threadIdx.x % TEAM;
         km_assign<4 - 1>(points, planes, table.pivots[2], group.sums + 0, group.counts + 0);
     }
     if (group.active_7) {
+        const km_table &table = km_constants;
         const km_real(*planes)[PLANE] = table.planes + 15 * TEAM + threadIdx.x % TEAM;
         km_assign<7 - 1>(points, planes, table.pivots[5], group.sums + 15, group.counts + 3);
     }
@@ -554,12 +557,13 @@ static __device__ __forceinline__ void km_begin(km_group_2 &group, const km_pass
 
 static __device__ __forceinline__ void km_work(km_group_2 &group, km_points &points, const km_pass_args &args,
                                                const km_block &shared, int tile) {
-    const km_table &table = km_constants;
     if (group.active_5) {
+        const km_table &table = km_constants;
         const km_real(*planes)[PLANE] = table.planes + 6 * TEAM + threadIdx.x % TEAM;
         km_assign<5 - 1>(points, planes, table.pivots[3], group.sums + 0, group.counts + 0);
     }
     if (group.active_6) {
+        const km_table &table = km_constants;
         const km_real(*planes)[PLANE] = table.planes + 10 * TEAM + threadIdx.x % TEAM;
         km_assign<6 - 1>(points, planes, table.pivots[4], group.sums + 20, group.counts + 4);
     }

@@ -486,16 +486,18 @@ static __device__ __forceinline__ void km_begin(km_group_0 &group, const km_pass
 
 static __device__ __forceinline__ void km_work(km_group_0 &group, km_points &points, const km_pass_args &args,
                                                const km_block &shared, int tile) {
-    const km_table &table = km_constants;
     if (group.active_3) {
+        const km_table &table = km_constants;
         const km_real(*planes)[PLANE] = table.planes + 0 * TEAM + threadIdx.x % TEAM;
         km_assign<3 - 1>(points, planes, table.pivots[0], group.sums + 0);
     }
     if (group.active_4) {
+        const km_table &table = km_constants;
         const km_real(*planes)[PLANE] = table.planes + 2 * TEAM + threadIdx.x % TEAM;
         km_assign<4 - 1>(points, planes, table.pivots[1], group.sums + 26);
     }
     if (group.active_5) {
+        const km_table &table = km_constants;
         const km_real(*planes)[PLANE] = table.planes + 5 * TEAM + threadIdx.x % TEAM;
         km_assign<5 - 1>(points, planes, table.pivots[2], group.sums + 65);
     }
