@@ -91,23 +91,37 @@ TARGET static int64_t NAME(decide)(const cpu_filter_work *work, const REAL *poin
     return best;
 }
 
+// Points of a tile that are scored at a time.
+enum { NAME(SCORED) = W * 4 < TILE_POINTS ? 4 * W : TILE_POINTS };
+
+// Their scores for a centroid, less those of another: `apart` is the one's row less the other's.
+FILTER_INLINE void NAME(score)(V *score, const REAL *points, const REAL *apart, const int64_t d) {
+    for (int v = 0; v < NAME(SCORED) / W; v++) score[v] = V_SPLAT(apart[d]);
+    for (int64_t f = 0; f < d; f++) {
+        const V value = V_SPLAT(apart[f]);
+        for (int v = 0; v < NAME(SCORED) / W; v++)
+            score[v] = V_FMA(V_LOAD(points + f * TILE_POINTS + v * W), value, score[v]);
+    }
+}
+
+// Scores that lie no farther apart than this are decided in double; `widest`: the largest T_j of the list.
+FILTER_INLINE V NAME(close)(REAL widest, REAL corner, const int64_t d) {
+    return V_SPLAT(2 * NAME(slack_of)(d) * (2 * widest + corner));
+}
+
 // Which of two centroids owns each point of a tile: one hyperplane. Returns the points that it does not decide.
 FILTER_INLINE uint64_t NAME(split_two)(uint64_t *owners, const cpu_filter_work *work, const REAL *points,
                                        REAL corner, const int32_t *list, const int64_t d) {
-    enum { STEP = W * 4 < TILE_POINTS ? 4 : TILE_POINTS / W };
     const REAL *table = (const REAL *)work->table, *origin = table + list[0] * (d + 1);
     const REAL *row = table + list[1] * (d + 1), widest = -row[d] > -origin[d] ? -row[d] : -origin[d];
-    const V close = V_SPLAT(2 * NAME(slack_of)(d) * (2 * widest + corner)), zero = V_SPLAT((REAL)0);
+    const V close = NAME(close)(widest, corner, d), zero = V_SPLAT((REAL)0);
+    REAL apart[KM_FILTER_D_MAX + 1];
+    for (int64_t f = 0; f <= d; f++) apart[f] = row[f] - origin[f];
     uint64_t second = 0, near = 0;
-    for (int from = 0; from < TILE_POINTS; from += STEP * W) {
-        V score[STEP];
-        for (int v = 0; v < STEP; v++) score[v] = V_SPLAT(row[d] - origin[d]);
-        for (int64_t f = 0; f < d; f++) {
-            const V value = V_SPLAT(row[f] - origin[f]);
-            for (int v = 0; v < STEP; v++)
-                score[v] = V_FMA(V_LOAD(points + f * TILE_POINTS + from + v * W), value, score[v]);
-        }
-        for (int v = 0; v < STEP; v++) {
+    for (int from = 0; from < TILE_POINTS; from += NAME(SCORED)) {
+        V score[NAME(SCORED) / W];
+        NAME(score)(score, points + from, apart, d);
+        for (int v = 0; v < NAME(SCORED) / W; v++) {
             second |= V_GT(score[v], zero) << (from + v * W);
             near |= V_NLT(close, V_ABS(score[v])) << (from + v * W);
         }
@@ -121,7 +135,6 @@ FILTER_INLINE uint64_t NAME(split_two)(uint64_t *owners, const cpu_filter_work *
 FILTER_INLINE uint64_t NAME(split_many)(uint64_t *owners, const cpu_filter_work *work, const REAL *points,
                                         REAL corner, const int32_t *list, const int64_t count,
                                         const int64_t d) {
-    enum { STEP = W * 4 < TILE_POINTS ? 4 : TILE_POINTS / W };
     const REAL *table = (const REAL *)work->table, *origin = table + list[0] * (d + 1);
     REAL best[TILE_POINTS], second[TILE_POINTS], widest = -origin[d];
     for (int at = 0; at < TILE_POINTS; at += W) {
@@ -135,15 +148,10 @@ FILTER_INLINE uint64_t NAME(split_many)(uint64_t *owners, const cpu_filter_work 
         for (int64_t f = 0; f <= d; f++) apart[f] = row[f] - origin[f];
         widest = -row[d] > widest ? -row[d] : widest;
         uint64_t better = 0;
-        for (int from = 0; from < TILE_POINTS; from += STEP * W) {
-            V score[STEP];
-            for (int v = 0; v < STEP; v++) score[v] = V_SPLAT(apart[d]);
-            for (int64_t f = 0; f < d; f++) {
-                const V value = V_SPLAT(apart[f]);
-                for (int v = 0; v < STEP; v++)
-                    score[v] = V_FMA(V_LOAD(points + f * TILE_POINTS + from + v * W), value, score[v]);
-            }
-            for (int v = 0; v < STEP; v++) {
+        for (int from = 0; from < TILE_POINTS; from += NAME(SCORED)) {
+            V score[NAME(SCORED) / W];
+            NAME(score)(score, points + from, apart, d);
+            for (int v = 0; v < NAME(SCORED) / W; v++) {
                 const int at = from + v * W;
                 const V first = V_LOAD(best + at);
                 better |= V_GT(score[v], first) << at;
@@ -154,7 +162,7 @@ FILTER_INLINE uint64_t NAME(split_many)(uint64_t *owners, const cpu_filter_work 
         owners[c] = better;
         for (int64_t e = 0; e < c; e++) owners[e] &= ~better;
     }
-    const V close = V_SPLAT(2 * NAME(slack_of)(d) * (2 * widest + corner));
+    const V close = NAME(close)(widest, corner, d);
     uint64_t near = 0;
     for (int at = 0; at < TILE_POINTS; at += W)
         near |= V_NLT(close, V_SUB(V_LOAD(best + at), V_LOAD(second + at))) << at;
