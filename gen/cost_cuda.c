@@ -58,6 +58,14 @@ static int64_t restarts_in_flight(const km_plan *plan) {
     return copies < 1 ? 1 : copies;
 }
 
+// What the launches of a pass and the steps after them cost beside the work on points, a point, if each launch costs
+// so many nanoseconds.
+static double launches_ns(const km_plan *plan, int64_t launches, double each_ns) {
+    enum { POINTS_MANY = 1 << 25 };
+    double points = plan->points ? (double)(plan->points * restarts_in_flight(plan)) : POINTS_MANY;
+    return (double)launches * each_ns / points;
+}
+
 static km_status set_copies(km_plan *plan, km_error *err) {
     return km_plan_set(plan, KM_PARAM_restarts_in_flight, restarts_in_flight(plan), err, "%s",
                        plan->points ? "restarts until a pass has 4 million points, or all of them"
@@ -195,7 +203,7 @@ static int64_t registers_shared_bytes(const km_plan *plan, const registers_way *
 // Whether the way can be run; fills everything else from points to resident. Every group needs work, and a number that
 // the user fixed is believed to fit a little longer than an estimate.
 static int registers_judge(registers_way *way, const km_plan *plan) {
-    enum { CODE_MAX = 3000, BARRIERS_MAX = 15, DOUBLES_MAX = 4, POINTS_MANY = 1 << 25, LAUNCH_NS = 12000 };
+    enum { CODE_MAX = 3000, BARRIERS_MAX = 15, DOUBLES_MAX = 4, LAUNCH_NS = 12000 };
     // The count was calibrated on sm_90, over lists that need few launches.
     enum { MARGIN_FIXED = -24, MARGIN = 3, MARGIN_WIDE = 8, MARGIN_ELSEWHERE = 20 };
     int64_t fixed, margin = way->launches > 3 ? MARGIN_WIDE : MARGIN;
@@ -223,8 +231,7 @@ static int registers_judge(registers_way *way, const km_plan *plan) {
     way->memory_ns = reads * (double)(plan->spec.features * size_of(plan)) / facts->bandwidth_gbs;
     way->issue_ns = groups.operations_busy * (double)(way->split * way->team) / issue_rate(plan) *
                     registers_waits(plan, way, &groups);
-    way->total_ns = together(way->memory_ns, way->issue_ns) +
-                    (double)way->launches * LAUNCH_NS / (double)(plan->points ? plan->points : POINTS_MANY);
+    way->total_ns = together(way->memory_ns, way->issue_ns) + launches_ns(plan, way->launches, LAUNCH_NS);
     return 1;
 }
 
@@ -354,6 +361,7 @@ static km_status registers_plan(km_plan *plan, const registers_way *way, km_erro
 // tensor ----------------------------------------------------------------------------------------------------
 
 static void tensor_estimate(km_estimate *estimate, km_tensor_way *way, const km_plan *plan) {
+    enum { LAUNCH_NS = 16000 }; // each block makes the planes of its launch
     const char *refusal = km_tensor_refusal(plan);
     estimate->design = KM_DESIGN_TENSOR;
     estimate->feasible = !refusal && km_tensor_best(way, plan);
@@ -366,7 +374,7 @@ static void tensor_estimate(km_estimate *estimate, km_tensor_way *way, const km_
     estimate->operations_per_point = way->operations;
     estimate->memory_ns = way->memory_ns;
     estimate->issue_ns = way->issue_ns;
-    estimate->total_ns = way->total_ns;
+    estimate->total_ns = way->total_ns + launches_ns(plan, way->launches, LAUNCH_NS);
     estimate->registers_per_thread = way->registers;
     estimate->shared_bytes_per_block = way->shared_bytes;
 }
