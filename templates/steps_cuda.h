@@ -55,6 +55,7 @@ typedef struct km_update_args {
     unsigned long long *changes; // per slot, or NULL
     void *workspace, *constants; // as in km_pass_args ...
     const double *box;           // ... likewise
+    unsigned long long *report;  // in the host's memory: passes done, and 2^32 when the loop stops; or NULL
 } km_update_args;
 
 typedef struct km_seed_args {

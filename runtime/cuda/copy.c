@@ -102,7 +102,8 @@ km_status km_cuda_pinned_alloc(void **out, const km_cuda_engine *engine, int64_t
         // New pages are cleared by the system when they are first touched: by all threads.
 #pragma omp parallel for schedule(static) num_threads((int)engine->threads) if (page == HUGE_PAGE)
     for (int64_t i = 0; i < pages * page / SMALL_PAGE; i++) ((volatile char *)memory)[i * SMALL_PAGE] = 0;
-    km_cu_result result = engine->driver->cuMemHostRegister(memory, (size_t)(pages * page), 0);
+    km_cu_result result =
+        engine->driver->cuMemHostRegister(memory, (size_t)(pages * page), KM_CU_REGISTER_DEVICE_MAP);
     if (result != 0) {
         km_pages_free(memory);
         return km_cuda_fail(err, engine->driver, result, "cuMemHostRegister");

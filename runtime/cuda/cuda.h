@@ -12,7 +12,6 @@
 enum {
     KM_STAGING_COUNT = 4,       // pinned buffers that copies rotate through
     KM_STAGING_BYTES = 8 << 20, // each, at most
-    KM_QUEUE_PASSES = 8,        // iterations of one graph: queued between two looks by the host
     KM_LABEL_BYTES = 4,         // of a label that goes to the caller
     KM_FINISH_POINT_BYTES = 20, // scratch of the finishing pass, a point and member: label, distance, margin
 };
@@ -87,11 +86,11 @@ typedef struct km_cuda_engine {
     km_cuda_memory centroids, totals, slot_weights, changes, labels, workspace;
     km_cuda_memory state; // km_loop, a km_slot_record per slot, `active` per slot, `given_up` per cluster
     void *mirror;         // of `state`, pinned; the host's changes go to the device when passes are run
-    void *tables; // of centroids and slot_weights, as the last passes left them; NULL: too large to keep
+    km_cu_ptr report;     // the device's address of the report behind it
+    void *tables; // of slot_weights and centroids, as the last passes left them; NULL: too large to keep
     int tables_fresh;
+    unsigned char *starts;        // per slot: 1 when its first centroids still wait in `tables`
     km_cuda_memory scratch, work; // of the steps; their contents live within one call
-    km_cu_graph_exec one, many;   // 1 and KM_QUEUE_PASSES iterations
-    int64_t queue;                // iterations that the next look of the host is worth
     double total_square;
     double square_min; // squared distances up to this are the rounding of a centroid
 } km_cuda_engine;

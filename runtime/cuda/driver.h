@@ -14,8 +14,6 @@ typedef struct CUmod_st *km_cu_module;
 typedef struct CUfunc_st *km_cu_function;
 typedef struct CUstream_st *km_cu_stream;
 typedef struct CUevent_st *km_cu_event;
-typedef struct CUgraph_st *km_cu_graph;
-typedef struct CUgraphExec_st *km_cu_graph_exec;
 typedef struct _nvrtcProgram *km_nvrtc_program;
 
 // Values of the driver's enumerations that kmgen uses (cuda.h is their source).
@@ -34,7 +32,8 @@ enum {
     KM_CU_FUNC_MAX_DYNAMIC_SHARED = 8,
     KM_CU_STREAM_NON_BLOCKING = 1,
     KM_CU_EVENT_NO_TIMING = 2,
-    KM_CU_CAPTURE_THREAD_LOCAL = 1
+    KM_CU_REGISTER_DEVICE_MAP = 2,
+    KM_CU_NOT_READY = 600
 };
 
 // X(name in the table, symbol of the library, parameters). The one list of what is taken from libcuda.
@@ -69,6 +68,8 @@ enum {
     X(cuMemFree, "cuMemFree_v2", (km_cu_ptr address))                                                        \
     X(cuMemHostRegister, "cuMemHostRegister_v2", (void *address, size_t bytes, unsigned flags))              \
     X(cuMemHostUnregister, "cuMemHostUnregister", (void *address))                                           \
+    X(cuMemHostGetDevicePointer, "cuMemHostGetDevicePointer_v2",                                             \
+      (km_cu_ptr * address, void *host, unsigned flags))                                                     \
     X(cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2",                                                             \
       (km_cu_ptr to, const void *from, size_t bytes, km_cu_stream stream))                                   \
     X(cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2",                                                             \
@@ -78,13 +79,7 @@ enum {
     X(cuStreamCreate, "cuStreamCreate", (km_cu_stream * stream, unsigned flags))                             \
     X(cuStreamDestroy, "cuStreamDestroy_v2", (km_cu_stream stream))                                          \
     X(cuStreamSynchronize, "cuStreamSynchronize", (km_cu_stream stream))                                     \
-    X(cuStreamBeginCapture, "cuStreamBeginCapture_v2", (km_cu_stream stream, int mode))                      \
-    X(cuStreamEndCapture, "cuStreamEndCapture", (km_cu_stream stream, km_cu_graph * graph))                  \
-    X(cuGraphInstantiate, "cuGraphInstantiateWithFlags",                                                     \
-      (km_cu_graph_exec * exec, km_cu_graph graph, unsigned long long flags))                                \
-    X(cuGraphLaunch, "cuGraphLaunch", (km_cu_graph_exec exec, km_cu_stream stream))                          \
-    X(cuGraphExecDestroy, "cuGraphExecDestroy", (km_cu_graph_exec exec))                                     \
-    X(cuGraphDestroy, "cuGraphDestroy", (km_cu_graph graph))                                                 \
+    X(cuStreamQuery, "cuStreamQuery", (km_cu_stream stream))                                                 \
     X(cuEventCreate, "cuEventCreate", (km_cu_event * event, unsigned flags))                                 \
     X(cuEventDestroy, "cuEventDestroy_v2", (km_cu_event event))                                              \
     X(cuEventRecord, "cuEventRecord", (km_cu_event event, km_cu_stream stream))                              \

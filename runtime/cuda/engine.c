@@ -15,6 +15,7 @@ _Static_assert(KM_PHASE_IDLE == (int)KM_SLOT_IDLE && KM_PHASE_RUNNING == (int)KM
 
 enum {
     RECORDS_AT = 256,           // of the slots' records behind km_loop in `state`
+    REPORT_BYTES = 8,           // behind the mirror of `state`
     TABLES_BYTES_MAX = 16 << 20 // larger tables of centroids are fetched slot by slot
 };
 _Static_assert(sizeof(km_loop) <= RECORDS_AT, "the records stand behind the loop's control");
@@ -46,6 +47,11 @@ static int64_t given_up_at(const km_cuda_engine *engine) {
 
 static int64_t state_bytes(const km_cuda_engine *engine) {
     return given_up_at(engine) + round_up(engine->copies * engine->clusters_sum);
+}
+
+// Where the device writes how far it is (km_update_args): behind the mirror, in the host's memory.
+static volatile uint64_t *report_of(km_cuda_engine *engine) {
+    return (volatile uint64_t *)((char *)engine->mirror + state_bytes(engine));
 }
 
 unsigned char *km_cuda_given_up(km_cuda_engine *engine) {
@@ -84,9 +90,10 @@ static km_status engine_init(km_cuda_engine *engine, const km_kernels *kernels, 
     engine->copies = km_plan_get(plan, "restarts_in_flight");
     if (engine->copies < 1) engine->copies = 1;
     engine->base.slots_count = engine->copies * ks;
-    engine->queue = KM_QUEUE_PASSES / 2;
     engine->offsets = calloc((size_t)ks, sizeof *engine->offsets);
-    if (!engine->offsets) return km_fail_memory(err, "the slots", ks * (int64_t)sizeof *engine->offsets);
+    engine->starts = calloc((size_t)engine->base.slots_count, 1);
+    if (!engine->offsets || !engine->starts)
+        return km_fail_memory(err, "the slots", ks * (int64_t)sizeof *engine->offsets);
     for (int64_t i = 0; i < ks; i++) {
         engine->offsets[i] = engine->clusters_sum;
         engine->clusters_sum += plan->spec.clusters[i];
@@ -98,8 +105,9 @@ static km_status engine_open(km_cuda_engine *engine, km_error *err) {
     km_status status = KM_OK;
     const km_driver *driver = engine->driver;
     KM_CU(cuStreamCreate(&engine->stream, KM_CU_STREAM_NON_BLOCKING));
-    KM_TRY_GOTO(km_cuda_pinned_alloc(&engine->mirror, engine, state_bytes(engine), err));
-    memset(engine->mirror, 0, (size_t)state_bytes(engine));
+    KM_TRY_GOTO(km_cuda_pinned_alloc(&engine->mirror, engine, state_bytes(engine) + REPORT_BYTES, err));
+    memset(engine->mirror, 0, (size_t)state_bytes(engine) + REPORT_BYTES);
+    KM_CU(cuMemHostGetDevicePointer(&engine->report, (void *)report_of(engine), 0));
 done:
     return status;
 }
@@ -136,8 +144,6 @@ static void engine_close(km_cuda_engine *engine) {
         if (engine->staged[i]) driver->cuEventDestroy(engine->staged[i]);
     km_cuda_pinned_free(engine, engine->staging[0]); // one memory for all
     km_cuda_pinned_free(engine, engine->mirror);
-    if (engine->one) driver->cuGraphExecDestroy(engine->one);
-    if (engine->many) driver->cuGraphExecDestroy(engine->many);
     if (engine->stream) driver->cuStreamDestroy(engine->stream);
 }
 
@@ -150,6 +156,7 @@ static void engine_destroy(km_engine **base) {
     }
     free(engine->offsets);
     free(engine->tables);
+    free(engine->starts);
     free(engine);
     *base = NULL;
 }
@@ -203,7 +210,8 @@ static km_status launch_update(km_cuda_engine *engine, km_error *err) {
         .changes = (unsigned long long *)(uintptr_t)engine->changes.address,
         .workspace = (void *)(uintptr_t)engine->workspace.address,
         .constants = (void *)(uintptr_t)engine->kernels->constants,
-        .box = (const double *)(uintptr_t)engine->box.address};
+        .box = (const double *)(uintptr_t)engine->box.address,
+        .report = (unsigned long long *)(uintptr_t)engine->report};
     void *arguments[] = {&args};
     return km_cuda_launch(engine, engine->kernels->update, engine->base.slots_count, 1, arguments, err);
 }
@@ -286,10 +294,47 @@ static km_status slot_check(const km_cuda_engine *engine, int64_t slot, km_error
     return KM_OK;
 }
 
+// The table of centroids in `tables`, from a row on.
+static void *table_rows(const km_cuda_engine *engine, int64_t row) {
+    int64_t rows = engine->copies * engine->clusters_sum;
+    return (char *)engine->tables + rows * 8 + row * engine->base.d * engine->real_bytes;
+}
+
+// First centroids wait in `tables`: those of neighbours go to the device together.
+static void keep_start(km_cuda_engine *engine, int64_t slot, const double *centroids) {
+    int64_t count = km_cuda_slot_k(engine, slot) * engine->base.d;
+    void *to = table_rows(engine, km_cuda_slot_row(engine, slot));
+    for (int64_t i = 0; i < count; i++)
+        if (engine->real_bytes == 8)
+            ((double *)to)[i] = centroids[i];
+        else
+            ((float *)to)[i] = (float)centroids[i];
+    engine->starts[slot] = 1;
+}
+
+static km_status put_starts(km_cuda_engine *engine, km_error *err) {
+    int64_t slots = engine->base.slots_count, row_bytes = engine->base.d * engine->real_bytes;
+    for (int64_t slot = 0, end; slot < slots; slot = end) {
+        for (end = slot; end < slots && engine->starts[end];) engine->starts[end++] = 0;
+        if (end == slot) {
+            end++;
+            continue;
+        }
+        int64_t first = km_cuda_slot_row(engine, slot);
+        int64_t after = km_cuda_slot_row(engine, end - 1) + km_cuda_slot_k(engine, end - 1);
+        KM_TRY(km_cuda_put(engine, engine->centroids.address + (km_cu_ptr)(first * row_bytes),
+                           table_rows(engine, first), (after - first) * row_bytes, err));
+    }
+    return KM_OK;
+}
+
 static km_status do_slot_start(km_cuda_engine *engine, int64_t slot, const double *centroids, km_error *err) {
     int64_t row = km_cuda_slot_row(engine, slot), k = km_cuda_slot_k(engine, slot);
     KM_TRY(slot_check(engine, slot, err));
-    KM_TRY(km_cuda_put_rows(engine, row, centroids, k, err));
+    if (engine->tables)
+        keep_start(engine, slot, centroids);
+    else
+        KM_TRY(km_cuda_put_rows(engine, row, centroids, k, err));
     memset(km_cuda_given_up(engine) + row, 0, (size_t)k);
     km_cuda_records(engine)[slot] = (km_slot_record){0};
     km_cuda_set_phase(engine, slot, KM_PHASE_RUNNING);
@@ -301,8 +346,9 @@ static km_status read_from_tables(km_cuda_engine *engine, int64_t row, int64_t k
                                   double *weights, km_error *err) {
     int64_t d = engine->base.d, rows = engine->copies * engine->clusters_sum;
     double *all_weights = (double *)engine->tables;
-    void *all_rows = all_weights + rows;
+    void *all_rows = table_rows(engine, 0);
     if (!engine->tables_fresh) {
+        KM_TRY(put_starts(engine, err)); // before they are overwritten
         KM_TRY(km_cuda_get(engine, all_weights, engine->slot_weights.address, rows * 8, err));
         KM_TRY(km_cuda_get(engine, all_rows, engine->centroids.address, rows * d * engine->real_bytes, err));
         engine->tables_fresh = 1;
@@ -330,48 +376,58 @@ static km_status do_slot_read(km_cuda_engine *engine, int64_t slot, double *cent
 
 // The loop ----------------------------------------------------------------------------------------------------
 
-// A graph of `passes` iterations: it costs one call, and its kernels follow each other without the host.
-static km_status make_graph(km_cu_graph_exec *out, km_cuda_engine *engine, int passes, km_error *err) {
-    km_status status = KM_OK;
-    const km_driver *driver = engine->driver;
-    km_cu_graph graph = NULL;
-    KM_CU(cuStreamBeginCapture(engine->stream, KM_CU_CAPTURE_THREAD_LOCAL));
-    for (int pass = 0; pass < passes && status == KM_OK; pass++) {
-        status = launch_stage(engine, KM_STAGE_PASS, err);
-        if (status == KM_OK) status = launch_update(engine, err);
-    }
-    if (status != KM_OK) {
-        driver->cuStreamEndCapture(engine->stream, &graph);
-        goto done;
-    }
-    KM_CU(cuStreamEndCapture(engine->stream, &graph));
-    KM_CU(cuGraphInstantiate(out, graph, 0));
-done:
-    if (graph) driver->cuGraphDestroy(graph);
-    return status;
+// One iteration: assignment, sums, reduction, and the update.
+static km_status queue_pass(km_cuda_engine *engine, km_error *err) {
+    KM_TRY(launch_stage(engine, KM_STAGE_PASS, err));
+    return launch_update(engine, err);
 }
 
-static km_status queue_passes(km_cuda_engine *engine, int64_t passes, km_error *err) {
+// What the device reported last, or what it reports as soon as that is something new. Spins, as a pass may take no more
+// than ten microseconds; a stream that is idle, or stopped by an error, reports nothing new.
+static km_status look(uint64_t *seen, km_cuda_engine *engine, km_error *err) {
+    enum { LOOKS = 256 };
     km_status status = KM_OK;
     const km_driver *driver = engine->driver;
-    if (!engine->one) {
-        KM_TRY(make_graph(&engine->one, engine, 1, err));
-        KM_TRY(make_graph(&engine->many, engine, KM_QUEUE_PASSES, err));
-    }
-    if (passes >= KM_QUEUE_PASSES) {
-        KM_CU(cuGraphLaunch(engine->many, engine->stream));
-    } else {
-        for (int64_t pass = 0; pass < passes; pass++) KM_CU(cuGraphLaunch(engine->one, engine->stream));
+    const volatile uint64_t *report = report_of(engine);
+    for (uint64_t before = *seen;;) {
+        for (int i = 0; i < LOOKS; i++)
+            if ((*seen = *report) != before) return KM_OK;
+        km_cu_result result = driver->cuStreamQuery(engine->stream);
+        if (result == KM_CU_NOT_READY) continue;
+        KM_CU(cuStreamSynchronize(engine->stream));
+        *seen = *report;
+        return *seen != before ? KM_OK : km_fail(err, KM_ERROR_INTERNAL, "passes ended without a report");
     }
 done:
     return status;
 }
 
-// Queued iterations behind the one that stops cost their launches. So as many are queued as ran without a stop the last
-// time: twice that when all ran.
-static int64_t next_queue(int64_t queued, int64_t ran, int stopped) {
-    int64_t next = stopped ? ran : 2 * queued;
-    return next < 1 ? 1 : next > KM_QUEUE_PASSES ? KM_QUEUE_PASSES : next;
+// Iterations behind the one that stops cost their launches, so just as many are queued ahead as keep the device busy
+// while the host looks elsewhere.
+static int64_t queue_ahead(int64_t passes, double elapsed_ms) {
+    enum { LEAST = 2, MOST = 8 };
+    const double ahead_ms = 0.04;
+    double ahead = passes > 0 ? 1 + ahead_ms * (double)passes / (elapsed_ms + 1e-6) : LEAST;
+    return ahead < LEAST ? LEAST : ahead > MOST ? MOST : (int64_t)ahead;
+}
+
+// Queues iterations until the device says that it stopped.
+static km_status run_passes(km_cuda_engine *engine, int64_t passes_max, km_error *err) {
+    const uint64_t stopped = (uint64_t)1 << 32;
+    double begin_ms = km_now_ms();
+    int64_t queued = 0;
+    *report_of(engine) = 0;
+    for (uint64_t seen = 0; seen < stopped;) {
+        int64_t passes = (int64_t)seen, ahead = queue_ahead(passes, km_now_ms() - begin_ms);
+        if (queued < passes_max && queued - passes < ahead) {
+            KM_TRY(queue_pass(engine, err));
+            queued++;
+            seen = *report_of(engine);
+        } else {
+            KM_TRY(look(&seen, engine, err));
+        }
+    }
+    return KM_OK;
 }
 
 static int64_t count_active(km_cuda_engine *engine) {
@@ -405,16 +461,12 @@ static km_status do_run(km_cuda_engine *engine, km_slot_state *states, int64_t *
                           .changes_min = stop->changes_min,
                           .iterations_max = stop->iterations_max,
                           .total_square = engine->total_square};
+        KM_TRY(put_starts(engine, err));
         KM_TRY(km_cuda_put(engine, engine->state.address, engine->mirror, state_bytes(engine), err));
         engine->tables_fresh = 0;
         KM_TRY(launch_stage(engine, KM_STAGE_BEGIN, err));
-        do {
-            int64_t before = loop->head.passes, left = passes_max - before;
-            int64_t queued = engine->queue < left ? engine->queue : left;
-            KM_TRY(queue_passes(engine, queued, err));
-            KM_TRY(km_cuda_get(engine, engine->mirror, engine->state.address, given_up_at(engine), err));
-            engine->queue = next_queue(queued, loop->head.passes - before, loop->news >= loop->news_min);
-        } while (!loop->head.stop);
+        KM_TRY(run_passes(engine, passes_max, err));
+        KM_TRY(km_cuda_get(engine, engine->mirror, engine->state.address, given_up_at(engine), err));
         *passes = loop->head.passes;
     }
     for (int64_t slot = 0; slot < engine->base.slots_count; slot++)

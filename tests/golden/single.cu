@@ -672,6 +672,7 @@ typedef struct km_update_args {
     unsigned long long *changes; // per slot, or NULL
     void *workspace, *constants; // as in km_pass_args ...
     const double *box;           // ... likewise
+    unsigned long long *report;  // in the host's memory: passes done, and 2^32 when the loop stops; or NULL
 } km_update_args;
 
 typedef struct km_seed_args {
@@ -1658,8 +1659,8 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
     far_of_block(&value, &index);
     if (threadIdx.x == 0) picks[taken] = value > 0.0 ? index : -1;
 }
-// Update: one block a slot turns totals into new centroids and decides what the slot does next. The host looks at
-// the outcome only after several iterations.
+// Update: one block a slot turns totals into new centroids and decides what the slot does next. The host queues
+// iterations ahead of the report that the last block writes.
 
 __device__ void update_decide(km_slot_record *slot, const km_loop *loop, double cost, double shift,
                               long long empty_count, int waiting, int few_changes) {
@@ -1734,9 +1735,11 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS) km_update(const __grid_
         if (atomicAdd(&args.loop->updated, 1u) == gridDim.x - 1) {
             km_control *head = &args.loop->head;
             args.loop->updated = 0;
-            head->passes += 1;
-            const int news = *(volatile int *)&args.loop->news;
-            head->stop = (news > 0 && news >= args.loop->news_min) || head->passes >= head->passes_max;
+            const int news = *(volatile int *)&args.loop->news, passes = head->passes + 1;
+            const bool stop = (news > 0 && news >= args.loop->news_min) || passes >= head->passes_max;
+            head->passes = passes;
+            head->stop = stop;
+            if (args.report) *(volatile unsigned long long *)args.report = passes | (unsigned long long)stop << 32;
         }
     }
 }
