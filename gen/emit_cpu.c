@@ -61,12 +61,20 @@ static int64_t span_groups(int64_t bytes, int64_t d, int64_t group, int64_t real
     return span < 1 ? 1 : span > SPAN_GROUPS_MAX ? SPAN_GROUPS_MAX : span;
 }
 
+// Clusters whose sums stay in vectors together: four where there are 32 registers, or two.
+static void list_few_sets(km_env *env, int four) {
+    km_env_set_flag(env, "few_four", four);
+    km_env_list(env, "few_sets");
+    if (four) list_numbers(km_env_item(env, "few_sets", "4"), "members", 0, 4);
+    list_numbers(km_env_item(env, "few_sets", "2"), "members", 0, 2);
+}
+
 // What the finishing pass is told.
 static void names_of_finish(km_env *env, const km_plan *plan, int any_d) {
     int isa = plan->facts.target.arch;
     int64_t doubles = isa == KM_ISA_AVX512 ? 8 : isa == KM_ISA_AVX2 ? 4 : 2;
     int64_t d = plan->spec.features, group = km_plan_get(plan, "group");
-    int rows = d <= ROWS_D_MAX;
+    int is_double = plan->spec.type == KM_FLOAT64, rows = !is_double && d <= ROWS_D_MAX; // doubles need none
     int64_t row = rows ? (d + doubles - 1) / doubles * doubles : d;
     int64_t span = FINISH_BYTES / (row * 8) / group * group;
     span = span < group ? group : span > FINISH_SPAN_MAX ? FINISH_SPAN_MAX : span;
@@ -81,6 +89,9 @@ static void names_of_finish(km_env *env, const km_plan *plan, int any_d) {
     km_env_set(env, "finish_doubles", any_d ? "FINISH_DOUBLES" : "FINISH_SPAN * FINISH_ROW");
     km_env_set(env, "finish_points", any_d && rows ? "FINISH_SPAN_MAX" : "FINISH_SPAN");
     list_numbers(env, "finish_list", 0, tile);
+    // Where picking from two vectors and inverse roots are instructions.
+    km_env_set_flag(env, "finish_avx512", isa == KM_ISA_AVX512 && !is_double);
+    list_few_sets(env, isa == KM_ISA_AVX512 || isa == KM_ISA_NEON);
 }
 
 static int64_t seed_span(int64_t d, int64_t group, int64_t real_bytes) {

@@ -5,7 +5,7 @@
 // lies at [f * group + i]; the last group is padded with zeros. A block is KM_BLOCK_POINTS points (65,536: a
 // multiple of every group) and belongs to one thread at a time. "real" is the plan's type, float or double.
 #ifndef KM_CPU_ABI
-#define KM_CPU_ABI 5
+#define KM_CPU_ABI 6
 #include <stdint.h>
 
 // Numbers between two rows of sums: d sums of w x, the sum of w, the count of points that weigh
@@ -75,9 +75,12 @@ enum {
     KM_CPU_SUMS
 };
 
+enum { KM_CPU_FEW = 16 }; // clusters whose sums vectors hold
+
 typedef struct km_cpu_finish_member {
     int64_t k;
     const double *centroids; // k rows of `row` doubles, zeros from d on: values of the plan's type (k = 1: any)
+    const double *columns;   // the same, d rows of KM_CPU_FEW, for up to so many clusters; else not read
     const void *table;       // the same as in km_cpu_slot; not read for k = 1
     int32_t *labels;         // out: the nearest centroid, the lowest index among equals; NULL: not wanted
     double *squares;         // out: d1^2; NULL: not wanted

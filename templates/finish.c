@@ -3,9 +3,10 @@
 //@ if not float64
 // Distances to all centroids are float, in the difference form: their relative error is at most (D + 2) 2^-24. Where
 // the second-nearest is farther than the nearest by more than that, the nearest is certain; other points are looked at
-// again in double. Squared distances are summed in double, from the stored values; distances and margins stay float.
+// again in double. Squared distances are summed in double, from the stored values; distances and margins are float.
 //@ end
-//@ need finish_tile finish_span finish_row finish_rows finish_list any_d finish_most finish_doubles finish_points
+//@ need finish_tile finish_span finish_row finish_rows finish_list any_d finish_most finish_doubles
+//@ need finish_points finish_avx512 few_sets few_four
 //@ if any_d
 //@ if finish_rows
 // Doubles of a point or centroid: D, then zeros to whole vectors; and points that stay in the first cache.
@@ -25,8 +26,6 @@ enum {
     FINISH_SPAN = $finish_span, // points that stay in the first cache for all members
     FINISH_ROW = $finish_row, // doubles of a point or centroid: D, then zeros to whole vectors
     //@ end
-    FEW = 16,   // up to so many clusters, points join COPIES of the sums in turn ...
-    COPIES = 4, // ... so that no addition waits for the one before
     //@ else
     FINISH_SPAN = $finish_span, // points that stay in the first cache for all members
     //@ if not any_d
@@ -49,10 +48,11 @@ KM_TARGET static inline int km_finish_points(void) {
 typedef struct km_finish_span {
     int64_t first, count; // of the block's points
     //@ if finish_rows
-    double rows[$finish_doubles]; // a point's coordinates side by side
+    int64_t rows_count;           // points whose coordinates stand side by side
+    double rows[$finish_doubles]; // so
     //@ end
-    int32_t labels[$finish_points];
-    km_real soft[2 * $finish_points]; // d1 and (d2 - d1) / d2 of a point side by side
+    int32_t labels[$finish_points]; // -1 after the last point, up to a whole vector
+    double squares[$finish_points], near[$finish_points], margins[$finish_points]; // d1^2, d1, (d2 - d1) / d2
 } km_finish_span;
 
 // Two vectors of doubles from point `at` of the block on, against all centroids: exactly as every backend does it.
@@ -167,15 +167,26 @@ KM_TARGET static void km_finish_assign(km_finish_span *span, const km_cpu_finish
             km_finish_sure(labels, nearest, next, finish, member, span->first + at);
         //@ end
         for (int i = 0; i < PAIR; i += LANES) {
-            const km_vec d1 = KM_SQRT(KM_LOAD(nearest + i));
-            const km_vec d2 = member->k > 1 ? KM_SQRT(KM_LOAD(next + i)) : d1; // there is no second: no margin
+            const km_vec first = KM_LOAD(nearest + i);
+            const km_vec second = KM_LOAD((member->k > 1 ? next : nearest) + i); // of one centroid there is no margin
+            //@ if finish_avx512
+            const km_vec inverse = KM_INVERSE_ROOT(second), d1 = KM_MUL(first, KM_INVERSE_ROOT(first));
+            const km_vec margin = KM_MUL(KM_SUB(KM_MUL(second, inverse), d1), inverse);
+            //@ else
+            const km_vec d1 = KM_SQRT(first), d2 = KM_SQRT(second);
             const km_vec margin = KM_QUOTIENT(KM_SUB(d2, d1), d2);
-            KM_PAIRS(span->soft + 2 * (at + i), d1, margin);
+            //@ end
+            KM_STORE_WIDE(span->near + at + i, d1);
+            KM_STORE_WIDE(span->margins + at + i, margin);
+            //@ if float64
+            KM_STORE(span->squares + at + i, KM_LOAD(nearest + i));
+            //@ end
         }
     }
 }
 
 //@ if finish_rows
+// Points of a span as rows of doubles.
 KM_TARGET static void km_finish_rows(km_finish_span *span, const km_cpu_finish *finish) {
     for (int64_t base = 0; base < span->count; base += GROUP) {
         const km_real *points = (const km_real *)finish->points + (span->first + base) * D;
@@ -188,65 +199,39 @@ KM_TARGET static void km_finish_rows(km_finish_span *span, const km_cpu_finish *
             for (; f < D; f++, point += GROUP) rows[f] = (double)point[0];
         }
     }
+    span->rows_count = span->count;
 }
-//@ end
 
-//@ if finish_rows
-// Sums of a span for few clusters.
-KM_TARGET static void km_finish_few(const km_finish_span *span, const km_cpu_finish *finish,
-                                    const km_cpu_finish_member *member) {
-    const double *weights = finish->weights ? finish->weights + span->first : NULL;
-    enum { NEAR = DOUBLES, MARGIN, WEIGHT, COUNT, PART = DOUBLES + 4 }; // lanes of squared distances come first
-    double parts[FEW * COPIES * PART];
-    memset(parts, 0, (size_t)(member->k * COPIES * PART) * sizeof *parts);
-    for (int64_t i = 0; i < span->count; i++) {
-        const int64_t j = span->labels[i];
-        const double *x = span->rows + i * FINISH_ROW, *c = member->centroids + j * FINISH_ROW;
-        const km_real *soft = span->soft + 2 * i;
-        double *part = parts + (j * COPIES + i % COPIES) * PART;
-        km_doubles squares = KM_D_LOAD(part);
-        if (weights) {
-            const double weight = weights[i];
-            const km_doubles w = KM_D_SPLAT(weight);
-            for (int f = 0; f < FINISH_ROW; f += DOUBLES) {
-                const km_doubles t = KM_D_SUB(KM_D_LOAD(x + f), KM_D_LOAD(c + f));
-                squares = KM_D_FMA(KM_D_MUL(w, t), t, squares);
-            }
-            part[NEAR] += weight * (double)soft[0];
-            part[MARGIN] += weight * (double)soft[1];
-            part[WEIGHT] += weight;
-        } else {
-            for (int f = 0; f < FINISH_ROW; f += DOUBLES) {
-                const km_doubles t = KM_D_SUB(KM_D_LOAD(x + f), KM_D_LOAD(c + f));
-                squares = KM_D_FMA(t, t, squares);
-            }
-            part[NEAR] += (double)soft[0];
-            part[MARGIN] += (double)soft[1];
+//@ end
+//@ if not float64
+//@ if finish_avx512
+// Squared distances of a span to the nearest of few centroids. A coordinate of all of them fits two vectors: it is
+// picked by label.
+KM_TARGET static void km_finish_squares_few(km_finish_span *span, const km_cpu_finish *finish,
+                                            const km_cpu_finish_member *member) {
+    for (int64_t at = 0; at < span->count; at += DOUBLES) {
+        const int64_t point = span->first + at;
+        const km_real *points = (const km_real *)finish->points + point / GROUP * GROUP * D + point % GROUP;
+        const km_longs labels = KM_LOAD_LONGS(span->labels + at);
+        km_doubles square = KM_D_SPLAT(0);
+        for (int f = 0; f < D; f++) {
+            const km_doubles t = KM_D_SUB(KM_LOAD_DOUBLES(points + f * GROUP),
+                                          KM_D_PICK(member->columns + KM_CPU_FEW * f, labels));
+            square = KM_D_FMA(t, t, square);
         }
-        KM_D_STORE(part, squares);
-        part[COUNT] += 1.0;
+        KM_D_STORE(span->squares + at, square);
     }
-    for (int64_t j = 0; j < member->k; j++)
-        for (int copy = 0; copy < COPIES; copy++) {
-            const double *part = parts + (j * COPIES + copy) * PART;
-            double *sum = member->sums + j * KM_CPU_SUMS;
-            for (int i = 0; i < DOUBLES; i++) sum[KM_CPU_SUM_SSE] += part[i];
-            sum[KM_CPU_SUM_DISTANCE] += part[NEAR];
-            sum[KM_CPU_SUM_MARGIN] += part[MARGIN];
-            sum[KM_CPU_SUM_WEIGHT] += weights ? part[WEIGHT] : part[COUNT];
-            sum[KM_CPU_SUM_COUNT] += part[COUNT];
-        }
 }
 
 //@ end
-// Sums of a span for any number of clusters.
-KM_TARGET static void km_finish_many(const km_finish_span *span, const km_cpu_finish *finish,
-                                     const km_cpu_finish_member *member) {
-    const double *weights = finish->weights ? finish->weights + span->first : NULL;
+// The same for any number of centroids, point by point.
+KM_TARGET static void km_finish_squares(km_finish_span *span, const km_cpu_finish *finish,
+                                        const km_cpu_finish_member *member) {
+    //@ if finish_rows
+    if (!span->rows_count) km_finish_rows(span, finish);
+    //@ end
     for (int64_t i = 0; i < span->count; i++) {
         const double *c = member->centroids + span->labels[i] * (int64_t)FINISH_ROW;
-        double *sum = member->sums + span->labels[i] * (int64_t)KM_CPU_SUMS;
-        const double weight = weights ? weights[i] : 1.0;
         //@ if finish_rows
         const double *x = span->rows + i * FINISH_ROW;
         km_doubles squares = KM_D_SPLAT(0);
@@ -257,6 +242,7 @@ KM_TARGET static void km_finish_many(const km_finish_span *span, const km_cpu_fi
         }
         KM_D_STORE(lanes, squares);
         for (int l = 0; l < DOUBLES; l++) square += lanes[l];
+        span->squares[i] = square;
         //@ else
         const int64_t at = span->first + i;
         const km_real *x = (const km_real *)finish->points + at / GROUP * GROUP * D + at % GROUP;
@@ -271,14 +257,84 @@ KM_TARGET static void km_finish_many(const km_finish_span *span, const km_cpu_fi
             const double t = (double)x[f * GROUP] - c[f];
             parts[0] += t * t;
         }
-        const double square = (parts[0] + parts[1]) + (parts[2] + parts[3]);
+        span->squares[i] = (parts[0] + parts[1]) + (parts[2] + parts[3]);
         //@ end
+    }
+}
+
+//@ end
+//@ for set in few_sets
+// Sums of a span for clusters from .. from + $set - 1: each takes the points that have its label.
+KM_TARGET static void km_finish_sums_$set(const km_finish_span *span, const km_cpu_finish_member *member,
+                                          int64_t from) {
+    //@ for c in set_members
+    km_doubles square_$c = KM_D_SPLAT(0), near_$c = square_$c, margin_$c = square_$c;
+    km_ints count_$c = KM_INTS(0);
+    const km_ints j_$c = KM_INTS((int32_t)from + $c);
+    //@ end
+    for (int64_t at = 0; at < span->count; at += LANES) {
+        const km_ints labels = KM_LOAD_LABELS(span->labels + at);
+        //@ for c in set_members
+        const km_mask own_$c = KM_EQUAL(labels, j_$c);
+        KM_COUNT_WHERE(count_$c, own_$c);
+        KM_D_ADD_WHERE(square_$c, own_$c, span->squares + at);
+        KM_D_ADD_WHERE(near_$c, own_$c, span->near + at);
+        KM_D_ADD_WHERE(margin_$c, own_$c, span->margins + at);
+        //@ end
+    }
+    //@ for c in set_members
+    if (from + $c < member->k) {
+        double *sum = member->sums + (from + $c) * KM_CPU_SUMS;
+        const double count = (double)KM_SUM_INTS(count_$c);
+        sum[KM_CPU_SUM_WEIGHT] += count;
+        sum[KM_CPU_SUM_COUNT] += count;
+        sum[KM_CPU_SUM_SSE] += KM_D_SUM(square_$c);
+        sum[KM_CPU_SUM_DISTANCE] += KM_D_SUM(near_$c);
+        sum[KM_CPU_SUM_MARGIN] += KM_D_SUM(margin_$c);
+    }
+    //@ end
+}
+
+//@ end
+KM_TARGET static void km_finish_few(km_finish_span *span, const km_cpu_finish_member *member) {
+    int64_t from = 0;
+    for (int64_t i = span->count; i % LANES; i++) span->labels[i] = -1;
+    //@ if few_four
+    for (; member->k - from > 2; from += 4) km_finish_sums_4(span, member, from);
+    //@ end
+    for (; from < member->k; from += 2) km_finish_sums_2(span, member, from);
+}
+
+// Sums of a span for any number of clusters, point by point.
+static void km_finish_many(const km_finish_span *span, const km_cpu_finish_member *member, const double *weights) {
+    for (int64_t i = 0; i < span->count; i++) {
+        double *sum = member->sums + span->labels[i] * (int64_t)KM_CPU_SUMS;
+        const double weight = weights ? weights[i] : 1.0;
         sum[KM_CPU_SUM_WEIGHT] += weight;
         sum[KM_CPU_SUM_COUNT] += 1.0;
-        sum[KM_CPU_SUM_SSE] += weight * square;
-        sum[KM_CPU_SUM_DISTANCE] += weight * (double)span->soft[2 * i];
-        sum[KM_CPU_SUM_MARGIN] += weight * (double)span->soft[2 * i + 1];
+        sum[KM_CPU_SUM_SSE] += weight * span->squares[i];
+        sum[KM_CPU_SUM_DISTANCE] += weight * span->near[i];
+        sum[KM_CPU_SUM_MARGIN] += weight * span->margins[i];
     }
+}
+
+// What is summed of a span's points, whose labels and distances are known.
+KM_TARGET static void km_finish_sum(km_finish_span *span, const km_cpu_finish *finish,
+                                    const km_cpu_finish_member *member) {
+    //@ if not float64
+    //@ if finish_avx512
+    if (member->k <= KM_CPU_FEW)
+        km_finish_squares_few(span, finish, member);
+    else
+        km_finish_squares(span, finish, member);
+    //@ else
+    km_finish_squares(span, finish, member);
+    //@ end
+    //@ end
+    if (member->k <= KM_CPU_FEW && !finish->weights)
+        km_finish_few(span, member);
+    else
+        km_finish_many(span, member, finish->weights ? finish->weights + span->first : NULL);
 }
 
 KM_TARGET static void km_finish(const km_cpu_finish *finish) {
@@ -293,21 +349,14 @@ KM_TARGET static void km_finish(const km_cpu_finish *finish) {
         span.count = finish->points_count - span.first;
         if (span.count > FINISH_SPAN) span.count = FINISH_SPAN;
         //@ if finish_rows
-        km_finish_rows(&span, finish);
+        span.rows_count = 0;
         //@ end
         for (int64_t m = 0; m < finish->members_count; m++) {
             const km_cpu_finish_member *member = &finish->members[m];
             km_finish_assign(&span, finish, member);
             if (member->labels)
                 memcpy(member->labels + span.first, span.labels, (size_t)span.count * sizeof *span.labels);
-            if (!member->sums) continue;
-            //@ if finish_rows
-            if (member->k <= FEW) {
-                km_finish_few(&span, finish, member);
-                continue;
-            }
-            //@ end
-            km_finish_many(&span, finish, member);
+            if (member->sums) km_finish_sum(&span, finish, member);
         }
     }
 }

@@ -42,10 +42,17 @@ typedef __m256d km_vec;
 // a / b, 0 where b is 0.
 #define KM_QUOTIENT(a, b)                                                                                    \
     _mm256_and_pd(_mm256_div_pd(a, b), _mm256_cmp_pd(b, _mm256_setzero_pd(), _CMP_GT_OQ))
-// a and b side by side: a0 b0 a1 b1 ...
-#define KM_PAIRS(to, a, b)                                                                                   \
-    KM_STORE(to, _mm256_permute2f128_pd(_mm256_unpacklo_pd(a, b), _mm256_unpackhi_pd(a, b), 0x20));           \
-    KM_STORE((to) + LANES, _mm256_permute2f128_pd(_mm256_unpacklo_pd(a, b), _mm256_unpackhi_pd(a, b), 0x31))
+// Of the points that have a label: how many there are, sums of doubles.
+typedef __m256i km_mask;
+#define KM_STORE_WIDE(to, x) KM_STORE(to, x)
+#define KM_LOAD_LABELS(from) _mm256_cvtepi32_epi64(_mm_loadu_si128((const __m128i *)(const void *)(from)))
+#define KM_EQUAL(a, b) _mm256_cmpeq_epi64(a, b)
+#define KM_COUNT_WHERE(count, where) count = _mm256_sub_epi64(count, where)
+#define KM_D_ADD_WHERE(sum, where, from)                                                                     \
+    sum = _mm256_add_pd(sum, _mm256_and_pd(_mm256_loadu_pd(from), _mm256_castsi256_pd(where)))
+#define KM_SUM_INTS(x)                                                                                       \
+    (_mm256_extract_epi64(x, 0) + _mm256_extract_epi64(x, 1) + _mm256_extract_epi64(x, 2) +                  \
+     _mm256_extract_epi64(x, 3))
 //@ else
 typedef __m256 km_vec;
 #define KM_LOAD(from) _mm256_loadu_ps(from)
@@ -82,10 +89,6 @@ typedef __m256 km_vec;
 // a / b, 0 where b is 0.
 #define KM_QUOTIENT(a, b)                                                                                    \
     _mm256_and_ps(_mm256_div_ps(a, b), _mm256_cmp_ps(b, _mm256_setzero_ps(), _CMP_GT_OQ))
-// a and b side by side: a0 b0 a1 b1 ...
-#define KM_PAIRS(to, a, b)                                                                                   \
-    KM_STORE(to, _mm256_permute2f128_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b), 0x20));           \
-    KM_STORE((to) + LANES, _mm256_permute2f128_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b), 0x31))
 // A squared distance joins the nearest and the second-nearest; equal ones leave the lower index.
 #define KM_SECOND(first, second, index, square, j)                                                           \
     index = _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(index), _mm256_castsi256_ps(j),         \
@@ -94,6 +97,24 @@ typedef __m256 km_vec;
     first = _mm256_min_ps(square, first)
 // Non-zero where a is not below b.
 #define KM_ANY_ABOVE(a, b) _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_NLT_UQ))
+// Of the points that have a label: how many there are, sums of doubles.
+typedef __m256i km_mask;
+#define KM_STORE_WIDE(to, x)                                                                                 \
+    KM_D_STORE(to, _mm256_cvtps_pd(_mm256_castps256_ps128(x)));                                              \
+    KM_D_STORE((to) + DOUBLES, _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1)))
+#define KM_LOAD_LABELS(from) KM_LOAD_INTS(from)
+#define KM_EQUAL(a, b) _mm256_cmpeq_epi32(a, b)
+#define KM_COUNT_WHERE(count, where) count = _mm256_sub_epi32(count, where)
+#define KM_WIDE_WHERE(where, half) _mm256_castsi256_pd(_mm256_cvtepi32_epi64(_mm256_extracti128_si256(where, half)))
+#define KM_D_ADD_WHERE(sum, where, from)                                                                     \
+    sum = _mm256_add_pd(sum, _mm256_and_pd(_mm256_loadu_pd(from), KM_WIDE_WHERE(where, 0)));                 \
+    sum = _mm256_add_pd(sum, _mm256_and_pd(_mm256_loadu_pd((from) + DOUBLES), KM_WIDE_WHERE(where, 1)))
+#define KM_SUM_INTS(x) km_sum_ints(x)
+KM_TARGET static inline int32_t km_sum_ints(km_ints x) {
+    const __m128i four = _mm_add_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+    const __m128i two = _mm_add_epi32(four, _mm_srli_si128(four, 8));
+    return _mm_cvtsi128_si32(two) + _mm_extract_epi32(two, 1);
+}
 //@ end
 // A bit for each of 64 bytes that differ.
 #define KM_HALF_EQUAL(a, b)                                                                                  \
@@ -108,6 +129,11 @@ typedef __m256d km_doubles;
 #define KM_D_STORE(to, x) _mm256_storeu_pd(to, x)
 #define KM_D_SPLAT(value) _mm256_set1_pd(value)
 #define KM_D_ADD(a, b) _mm256_add_pd(a, b)
+#define KM_D_SUM(x) km_d_sum(x)
+KM_TARGET static inline double km_d_sum(km_doubles x) {
+    const __m128d two = _mm_add_pd(_mm256_castpd256_pd128(x), _mm256_extractf128_pd(x, 1));
+    return _mm_cvtsd_f64(two) + _mm_cvtsd_f64(_mm_unpackhi_pd(two, two));
+}
 #define KM_D_SUB(a, b) _mm256_sub_pd(a, b)
 #define KM_D_MUL(a, b) _mm256_mul_pd(a, b)
 #define KM_D_FMA(a, b, c) _mm256_fmadd_pd(a, b, c)

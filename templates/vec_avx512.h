@@ -32,10 +32,15 @@ typedef __m512d km_vec;
 #define KM_SQRT(x) _mm512_maskz_sqrt_pd((__mmask8)-1, x)
 // a / b, 0 where b is 0.
 #define KM_QUOTIENT(a, b) _mm512_maskz_div_pd(_mm512_cmp_pd_mask(b, _mm512_setzero_pd(), _CMP_GT_OQ), a, b)
-// a and b side by side: a0 b0 a1 b1 ...
-#define KM_PAIRS(to, a, b)                                                                                   \
-    KM_STORE(to, _mm512_permutex2var_pd(a, _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11), b));                 \
-    KM_STORE((to) + LANES, _mm512_permutex2var_pd(a, _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15), b))
+// Of the points that have a label: how many there are, sums of doubles.
+typedef __mmask8 km_mask;
+#define KM_STORE_WIDE(to, x) KM_STORE(to, x)
+#define KM_LOAD_LABELS(from)                                                                                 \
+    _mm512_maskz_cvtepi32_epi64((__mmask8)-1, _mm256_loadu_si256((const __m256i *)(const void *)(from)))
+#define KM_EQUAL(a, b) _mm512_cmpeq_epi64_mask(a, b)
+#define KM_COUNT_WHERE(count, where) count = _mm512_mask_add_epi64(count, where, count, _mm512_set1_epi64(1))
+#define KM_D_ADD_WHERE(sum, where, from) sum = _mm512_mask_add_pd(sum, where, sum, _mm512_loadu_pd(from))
+#define KM_SUM_INTS(x) _mm512_reduce_add_epi64(x)
 //@ else
 typedef __m512 km_vec;
 #define KM_LOAD(from) _mm512_loadu_ps(from)
@@ -43,6 +48,7 @@ typedef __m512 km_vec;
 #define KM_SPLAT(value) _mm512_set1_ps(value)
 #define KM_ADD(a, b) _mm512_add_ps(a, b)
 #define KM_SUB(a, b) _mm512_sub_ps(a, b)
+#define KM_MUL(a, b) _mm512_mul_ps(a, b)
 #define KM_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
 #define KM_MIN(a, b) _mm512_maskz_min_ps((__mmask16)-1, a, b)
 #define KM_INTS(value) _mm512_set1_epi32(value)
@@ -57,16 +63,14 @@ typedef __m512 km_vec;
     _mm_storeu_si128((__m128i *)(void *)(to), _mm512_maskz_cvtepi32_epi8((__mmask16)-1, a));                 \
     _mm_storeu_si128((__m128i *)(void *)((to) + LANES), _mm512_maskz_cvtepi32_epi8((__mmask16)-1, b))
 #define KM_LOAD_DOUBLES(from) _mm512_maskz_cvtps_pd((__mmask8)-1, _mm256_loadu_ps(from))
-#define KM_SQRT(x) _mm512_maskz_sqrt_ps((__mmask16)-1, x)
-// a / b, 0 where b is 0.
-#define KM_QUOTIENT(a, b) _mm512_maskz_div_ps(_mm512_cmp_ps_mask(b, _mm512_setzero_ps(), _CMP_GT_OQ), a, b)
-// a and b side by side: a0 b0 a1 b1 ...
-#define KM_PAIRS(to, a, b)                                                                                   \
-    KM_STORE(to, _mm512_permutex2var_ps(                                                                     \
-                     a, _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), b));      \
-    KM_STORE((to) + LANES,                                                                                   \
-             _mm512_permutex2var_ps(                                                                         \
-                 a, _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31), b))
+// 1 / sqrt(x), 0 where squares get lost: 14 bits, which a step of Newton's makes as good as float holds. A fifth of the
+// time of a root and a division.
+#define KM_INVERSE_ROOT(x) km_inverse_root(x)
+KM_TARGET static inline __m512 km_inverse_root(__m512 x) {
+    const __m512 rough = _mm512_maskz_rsqrt14_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(1e-37f), _CMP_GT_OQ), x);
+    const __m512 rest = _mm512_fnmadd_ps(_mm512_mul_ps(x, rough), rough, _mm512_set1_ps(1));
+    return _mm512_fmadd_ps(_mm512_mul_ps(rough, _mm512_set1_ps(0.5f)), rest, rough);
+}
 // A squared distance joins the nearest and the second-nearest; equal ones leave the lower index.
 #define KM_SECOND(first, second, index, square, j)                                                           \
     index = _mm512_mask_mov_epi32(index, _mm512_cmp_ps_mask(square, first, _CMP_LT_OQ), j);                  \
@@ -74,6 +78,22 @@ typedef __m512 km_vec;
     first = _mm512_maskz_min_ps((__mmask16)-1, square, first)
 // Non-zero where a is not below b.
 #define KM_ANY_ABOVE(a, b) (int)_mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ)
+// Of the points that have a label: how many there are, sums of doubles.
+typedef __mmask16 km_mask;
+#define KM_STORE_WIDE(to, x)                                                                                 \
+    KM_D_STORE(to, _mm512_maskz_cvtps_pd((__mmask8)-1, _mm512_castps512_ps256(x)));                          \
+    KM_D_STORE((to) + DOUBLES, _mm512_maskz_cvtps_pd((__mmask8)-1, _mm512_extractf32x8_ps(x, 1)))
+#define KM_LOAD_LABELS(from) KM_LOAD_INTS(from)
+#define KM_EQUAL(a, b) _mm512_cmpeq_epi32_mask(a, b)
+#define KM_COUNT_WHERE(count, where) count = _mm512_mask_add_epi32(count, where, count, _mm512_set1_epi32(1))
+#define KM_D_ADD_WHERE(sum, where, from)                                                                     \
+    sum = _mm512_mask_add_pd(sum, (__mmask8)(where), sum, _mm512_loadu_pd(from));                            \
+    sum = _mm512_mask_add_pd(sum, (__mmask8)((where) >> 8), sum, _mm512_loadu_pd((from) + DOUBLES))
+#define KM_SUM_INTS(x) _mm512_reduce_add_epi32(x)
+// Eight labels as wide as doubles; eight of sixteen doubles by label.
+#define KM_LOAD_LONGS(from)                                                                                  \
+    _mm512_maskz_cvtepi32_epi64((__mmask8)-1, _mm256_loadu_si256((const __m256i *)(const void *)(from)))
+#define KM_D_PICK(from, index) _mm512_permutex2var_pd(KM_D_LOAD(from), index, KM_D_LOAD((from) + DOUBLES))
 //@ end
 // Indices become labels of a byte: of two vectors, of four.
 #define KM_PUT_LABELS_4(to, a, b, c, d)                                                                      \
@@ -93,6 +113,7 @@ typedef __m512d km_doubles;
 #define KM_D_MUL(a, b) _mm512_mul_pd(a, b)
 #define KM_D_FMA(a, b, c) _mm512_fmadd_pd(a, b, c)
 #define KM_D_ADD(a, b) _mm512_add_pd(a, b)
+#define KM_D_SUM(x) _mm512_reduce_add_pd(x)
 typedef __m512i km_longs;
 #define KM_LONGS(value) _mm512_set1_epi64(value)
 #define KM_PUT_LONGS(to, x) _mm512_storeu_si512((void *)(to), x)

@@ -44,12 +44,6 @@ typedef km_int km_ints_anywhere __attribute__((vector_size(16), aligned(4), may_
     KM_PUT_LABELS_2((to) + 2 * LANES, c, d)
 // a / b, 0 where b is 0.
 #define KM_QUOTIENT(a, b) ((km_vec)((km_ints)((a) / (b)) & (km_ints)((b) > KM_SPLAT(0))))
-// a and b side by side: a0 b0 a1 b1 ...
-#define KM_PAIRS(to, a, b)                                                                                   \
-    for (int km_i = 0; km_i < LANES; km_i++) {                                                               \
-        (to)[2 * km_i] = (a)[km_i];                                                                          \
-        (to)[2 * km_i + 1] = (b)[km_i];                                                                      \
-    }
 
 // Doubles: the finishing pass and the sums of distances.
 enum { DOUBLES = 2 };
@@ -61,6 +55,7 @@ typedef int64_t km_longs_anywhere __attribute__((vector_size(16), aligned(8), ma
 #define KM_D_STORE(to, x) *(km_doubles_anywhere *)(void *)(to) = x
 #define KM_D_SPLAT(value) ((km_doubles){value, value})
 #define KM_D_ADD(a, b) ((a) + (b))
+#define KM_D_SUM(x) ((x)[0] + (x)[1])
 #define KM_D_SUB(a, b) ((a) - (b))
 #define KM_D_MUL(a, b) ((a) * (b))
 // Rounded once, as everywhere.
@@ -78,10 +73,27 @@ typedef int64_t km_longs_anywhere __attribute__((vector_size(16), aligned(8), ma
         first = (km_doubles)(((km_longs)(square) & km_where) | ((km_longs)(first) & ~km_where));             \
         second = (km_doubles)(((km_longs)km_rest & km_next) | ((km_longs)(second) & ~km_next));              \
     } while (0)
+// Of the points that have a label: how many there are, sums of doubles.
+typedef km_ints km_mask;
+#define KM_EQUAL(a, b) ((km_ints)((a) == (b)))
+#define KM_COUNT_WHERE(count, where) count -= where
 //@ if float64
+#define KM_STORE_WIDE(to, x) KM_STORE(to, x)
+#define KM_LOAD_LABELS(from) ((km_ints){(from)[0], (from)[1]})
+#define KM_D_ADD_WHERE(sum, where, from) sum += (km_doubles)((km_longs)KM_D_LOAD(from) & (where))
+#define KM_SUM_INTS(x) ((x)[0] + (x)[1])
 #define KM_LOAD_DOUBLES(from) KM_D_LOAD(from)
 #define KM_SQRT(x) ((km_vec){sqrt((x)[0]), sqrt((x)[1])})
 //@ else
+#define KM_STORE_WIDE(to, x)                                                                                 \
+    for (int km_i = 0; km_i < LANES; km_i++) (to)[km_i] = (double)(x)[km_i]
+#define KM_LOAD_LABELS(from) KM_LOAD_INTS(from)
+#define KM_D_ADD_HALF(sum, low, high, from)                                                                  \
+    sum += (km_doubles)((km_longs)KM_D_LOAD(from) & (km_longs){low, high})
+#define KM_D_ADD_WHERE(sum, where, from)                                                                     \
+    KM_D_ADD_HALF(sum, (where)[0], (where)[1], from);                                                        \
+    KM_D_ADD_HALF(sum, (where)[2], (where)[3], (from) + DOUBLES)
+#define KM_SUM_INTS(x) ((x)[0] + (x)[1] + (x)[2] + (x)[3])
 #define KM_LOAD_DOUBLES(from) ((km_doubles){(from)[0], (from)[1]})
 #define KM_SQRT(x) ((km_vec){sqrtf((x)[0]), sqrtf((x)[1]), sqrtf((x)[2]), sqrtf((x)[3])})
 // A squared distance joins the nearest and the second-nearest; equal ones leave the lower index.

@@ -32,10 +32,15 @@ typedef int64x2_t km_ints; // as many integers as km_vec has reals, of the same 
 // a / b, 0 where b is 0.
 #define KM_QUOTIENT(a, b)                                                                                    \
     vreinterpretq_f64_u64(vandq_u64(vcgtq_f64(b, vdupq_n_f64(0)), vreinterpretq_u64_f64(vdivq_f64(a, b))))
-// a and b side by side: a0 b0 a1 b1
-#define KM_PAIRS(to, a, b)                                                                                   \
-    vst1q_f64(to, vzip1q_f64(a, b));                                                                         \
-    vst1q_f64((to) + LANES, vzip2q_f64(a, b))
+// Of the points that have a label: how many there are, sums of doubles.
+typedef uint64x2_t km_mask;
+#define KM_STORE_WIDE(to, x) KM_STORE(to, x)
+#define KM_LOAD_LABELS(from) vmovl_s32(vld1_s32(from))
+#define KM_EQUAL(a, b) vceqq_s64(a, b)
+#define KM_COUNT_WHERE(count, where) count = vsubq_s64(count, vreinterpretq_s64_u64(where))
+#define KM_D_ADD_WHERE(sum, where, from)                                                                     \
+    sum = vaddq_f64(sum, vreinterpretq_f64_u64(vandq_u64(where, vreinterpretq_u64_f64(vld1q_f64(from)))))
+#define KM_SUM_INTS(x) vaddvq_s64(x)
 //@ else
 typedef float32x4_t km_vec;
 typedef int32x4_t km_ints; // as many integers as km_vec has reals, of the same size
@@ -65,10 +70,6 @@ typedef int32x4_t km_ints; // as many integers as km_vec has reals, of the same 
 // a / b, 0 where b is 0.
 #define KM_QUOTIENT(a, b)                                                                                    \
     vreinterpretq_f32_u32(vandq_u32(vcgtq_f32(b, vdupq_n_f32(0)), vreinterpretq_u32_f32(vdivq_f32(a, b))))
-// a and b side by side: a0 b0 a1 b1 ...
-#define KM_PAIRS(to, a, b)                                                                                   \
-    vst1q_f32(to, vzip1q_f32(a, b));                                                                         \
-    vst1q_f32((to) + LANES, vzip2q_f32(a, b))
 // A squared distance joins the nearest and the second-nearest; equal ones leave the lower index.
 #define KM_SECOND(first, second, index, square, j)                                                           \
     index = vbslq_s32(vcltq_f32(square, first), j, index);                                                   \
@@ -76,6 +77,22 @@ typedef int32x4_t km_ints; // as many integers as km_vec has reals, of the same 
     first = vminq_f32(square, first)
 // Non-zero where a is not below b.
 #define KM_ANY_ABOVE(a, b) (int)vmaxvq_u32(vmvnq_u32(vcltq_f32(a, b)))
+// Of the points that have a label: how many there are, sums of doubles.
+typedef uint32x4_t km_mask;
+#define KM_STORE_WIDE(to, x)                                                                                 \
+    vst1q_f64(to, vcvt_f64_f32(vget_low_f32(x)));                                                            \
+    vst1q_f64((to) + DOUBLES, vcvt_high_f64_f32(x))
+#define KM_LOAD_LABELS(from) vld1q_s32(from)
+#define KM_EQUAL(a, b) vceqq_s32(a, b)
+#define KM_COUNT_WHERE(count, where) count = vsubq_s32(count, vreinterpretq_s32_u32(where))
+// Both halves of what is set are set when it grows.
+#define KM_D_ADD_HALF(sum, half, from)                                                                       \
+    sum = vaddq_f64(sum, vreinterpretq_f64_s64(vandq_s64(vmovl_s32(vreinterpret_s32_u32(half)),              \
+                                                         vreinterpretq_s64_f64(vld1q_f64(from)))))
+#define KM_D_ADD_WHERE(sum, where, from)                                                                     \
+    KM_D_ADD_HALF(sum, vget_low_u32(where), from);                                                           \
+    KM_D_ADD_HALF(sum, vget_high_u32(where), (from) + DOUBLES)
+#define KM_SUM_INTS(x) vaddvq_s32(x)
 //@ end
 
 // Doubles: the finishing pass and the sums of distances.
@@ -85,6 +102,7 @@ typedef float64x2_t km_doubles;
 #define KM_D_STORE(to, x) vst1q_f64(to, x)
 #define KM_D_SPLAT(value) vdupq_n_f64(value)
 #define KM_D_ADD(a, b) vaddq_f64(a, b)
+#define KM_D_SUM(x) vaddvq_f64(x)
 #define KM_D_SUB(a, b) vsubq_f64(a, b)
 #define KM_D_MUL(a, b) vmulq_f64(a, b)
 #define KM_D_FMA(a, b, c) vfmaq_f64(c, a, b)

@@ -279,7 +279,7 @@ static void check_finish_sums(const double *sums, const ref_finished *expected, 
 static void check_finish(const module *m, const ref_data *data, int64_t k) {
     int64_t d = data->d, row = cpu_round_up(d, m->table.finish_unit);
     double *centroids = calloc((size_t)(k * d), sizeof *centroids), *weights = NULL;
-    double *rows = guarded(k * row * 8);
+    double *rows = guarded(k * row * 8), *columns = guarded(d * KM_CPU_FEW * 8);
     void *points = grouped(data, m->group), *table = guarded(k * (d + 1) * real_bytes(data->type));
     int32_t *labels = guarded(data->n * 4), *again = guarded(data->n * 4);
     double *squares = guarded(data->n * 8), *sums = guarded(k * KM_CPU_SUMS * 8);
@@ -288,10 +288,12 @@ static void check_finish(const module *m, const ref_data *data, int64_t k) {
         for (int64_t f = 0; f < d; f++)
             rows[j * row + f] = centroids[j * d + f] =
                 ref_round(data->x[j * 3 % data->n * d + f] * 0.9, data->type);
+    for (int64_t j = 0; j < k && k <= KM_CPU_FEW; j++)
+        for (int64_t f = 0; f < d; f++) columns[f * KM_CPU_FEW + j] = centroids[j * d + f];
     km_cpu_table(table, centroids, k, d, data->type);
     km_cpu_finish_member members[] = {
-        {.k = k, .centroids = rows, .table = table, .labels = labels, .squares = squares},
-        {.k = k, .centroids = rows, .table = table, .labels = again, .sums = sums}};
+        {.k = k, .centroids = rows, .columns = columns, .table = table, .labels = labels, .squares = squares},
+        {.k = k, .centroids = rows, .columns = columns, .table = table, .labels = again, .sums = sums}};
     km_cpu_finish work = {points, weights, data->n, d, m->group, row, members, 2};
     m->table.finish(&work);
     ref_finished expected = ref_finish(data, centroids, k);
@@ -303,8 +305,8 @@ static void check_finish(const module *m, const ref_data *data, int64_t k) {
     }
     check_finish_sums(sums, &expected, data);
     ref_finished_free(&expected);
-    void *guards[] = {rows, points, table, labels, again, squares, sums};
-    for (int i = 0; i < 7; i++) guarded_free(guards[i]);
+    void *guards[] = {rows, columns, points, table, labels, again, squares, sums};
+    for (int i = 0; i < 8; i++) guarded_free(guards[i]);
     if (weights) guarded_free(weights);
     free(centroids);
 }

@@ -19,6 +19,7 @@ typedef struct finisher {
     void (*kernel)(const km_cpu_finish *finish);
     int64_t row;       // doubles of a row of centroids
     double *centroids; // of all members, in rows
+    double *columns;   // of all members with few clusters
     uint8_t *tables;   // reals, of all members: k x (d + 1)
     scratch *own;      // of each thread
     double *sums;
@@ -28,6 +29,7 @@ typedef struct finisher {
 
 static void finisher_free(finisher *f) {
     free(f->centroids);
+    free(f->columns);
     free(f->tables);
     free(f->own);
     free(f->sums);
@@ -62,11 +64,12 @@ static km_status finisher_alloc(finisher *f, int64_t rows, km_error *err) {
     const cpu_engine *engine = f->engine;
     int64_t d = engine->base.d, sums = cpu_round_up(f->sums_count, 8) + 8;
     f->centroids = calloc((size_t)(rows * f->row), sizeof *f->centroids);
+    f->columns = calloc((size_t)(f->count * d * KM_CPU_FEW), sizeof *f->columns);
     f->tables = calloc((size_t)(rows * (d + 1)), (size_t)engine->real_bytes);
     f->own = calloc((size_t)f->threads, sizeof *f->own);
     f->sums = calloc((size_t)(f->threads * sums), sizeof *f->sums);
     f->members = calloc((size_t)(f->threads * f->count), sizeof *f->members);
-    if (!f->centroids || !f->tables || !f->own || !f->sums || !f->members)
+    if (!f->centroids || !f->columns || !f->tables || !f->own || !f->sums || !f->members)
         return km_fail_memory(err, "the finishing pass", (rows * (f->row + d) + f->threads * sums) * 8);
     for (int64_t t = 0; t < f->threads; t++)
         f->own[t] = (scratch){f->members + t * f->count, f->sums + t * sums};
@@ -86,13 +89,17 @@ static km_status finisher_init(finisher *f, cpu_engine *engine, const km_finish_
         int64_t k = members[m].k;
         double *centroids = f->centroids + at * f->row;
         uint8_t *table = f->tables + at * (d + 1) * engine->real_bytes;
+        double *columns = f->columns + m * d * KM_CPU_FEW;
         for (int64_t j = 0; j < k; j++)
             memcpy(centroids + j * f->row, members[m].centroids + j * d, (size_t)d * sizeof *centroids);
+        for (int64_t j = 0; j < k && k <= KM_CPU_FEW; j++)
+            for (int64_t i = 0; i < d; i++) columns[i * KM_CPU_FEW + j] = members[m].centroids[j * d + i];
         km_cpu_table(table, members[m].centroids, k, d, engine->base.plan->spec.type);
         for (int64_t t = 0; t < f->threads; t++)
             f->own[t].members[m] =
                 (km_cpu_finish_member){.k = k,
                                        .centroids = centroids,
+                                       .columns = columns,
                                        .table = table,
                                        .sums = with_sums ? f->own[t].sums + at * KM_CPU_SUMS : NULL};
     }

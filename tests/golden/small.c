@@ -32,7 +32,7 @@
 // lies at [f * group + i]; the last group is padded with zeros. A block is KM_BLOCK_POINTS points (65,536: a
 // multiple of every group) and belongs to one thread at a time. "real" is the plan's type, float or double.
 #ifndef KM_CPU_ABI
-#define KM_CPU_ABI 5
+#define KM_CPU_ABI 6
 #include <stdint.h>
 
 // Numbers between two rows of sums: d sums of w x, the sum of w, the count of points that weigh
@@ -102,9 +102,12 @@ enum {
     KM_CPU_SUMS
 };
 
+enum { KM_CPU_FEW = 16 }; // clusters whose sums vectors hold
+
 typedef struct km_cpu_finish_member {
     int64_t k;
     const double *centroids; // k rows of `row` doubles, zeros from d on: values of the plan's type (k = 1: any)
+    const double *columns;   // the same, d rows of KM_CPU_FEW, for up to so many clusters; else not read
     const void *table;       // the same as in km_cpu_slot; not read for k = 1
     int32_t *labels;         // out: the nearest centroid, the lowest index among equals; NULL: not wanted
     double *squares;         // out: d1^2; NULL: not wanted
@@ -197,10 +200,6 @@ typedef __m256 km_vec;
 // a / b, 0 where b is 0.
 #define KM_QUOTIENT(a, b)                                                                                    \
     _mm256_and_ps(_mm256_div_ps(a, b), _mm256_cmp_ps(b, _mm256_setzero_ps(), _CMP_GT_OQ))
-// a and b side by side: a0 b0 a1 b1 ...
-#define KM_PAIRS(to, a, b)                                                                                   \
-    KM_STORE(to, _mm256_permute2f128_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b), 0x20));           \
-    KM_STORE((to) + LANES, _mm256_permute2f128_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b), 0x31))
 // A squared distance joins the nearest and the second-nearest; equal ones leave the lower index.
 #define KM_SECOND(first, second, index, square, j)                                                           \
     index = _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(index), _mm256_castsi256_ps(j),         \
@@ -209,6 +208,24 @@ typedef __m256 km_vec;
     first = _mm256_min_ps(square, first)
 // Non-zero where a is not below b.
 #define KM_ANY_ABOVE(a, b) _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_NLT_UQ))
+// Of the points that have a label: how many there are, sums of doubles.
+typedef __m256i km_mask;
+#define KM_STORE_WIDE(to, x)                                                                                 \
+    KM_D_STORE(to, _mm256_cvtps_pd(_mm256_castps256_ps128(x)));                                              \
+    KM_D_STORE((to) + DOUBLES, _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1)))
+#define KM_LOAD_LABELS(from) KM_LOAD_INTS(from)
+#define KM_EQUAL(a, b) _mm256_cmpeq_epi32(a, b)
+#define KM_COUNT_WHERE(count, where) count = _mm256_sub_epi32(count, where)
+#define KM_WIDE_WHERE(where, half) _mm256_castsi256_pd(_mm256_cvtepi32_epi64(_mm256_extracti128_si256(where, half)))
+#define KM_D_ADD_WHERE(sum, where, from)                                                                     \
+    sum = _mm256_add_pd(sum, _mm256_and_pd(_mm256_loadu_pd(from), KM_WIDE_WHERE(where, 0)));                 \
+    sum = _mm256_add_pd(sum, _mm256_and_pd(_mm256_loadu_pd((from) + DOUBLES), KM_WIDE_WHERE(where, 1)))
+#define KM_SUM_INTS(x) km_sum_ints(x)
+KM_TARGET static inline int32_t km_sum_ints(km_ints x) {
+    const __m128i four = _mm_add_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+    const __m128i two = _mm_add_epi32(four, _mm_srli_si128(four, 8));
+    return _mm_cvtsi128_si32(two) + _mm_extract_epi32(two, 1);
+}
 // A bit for each of 64 bytes that differ.
 #define KM_HALF_EQUAL(a, b)                                                                                  \
     (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_loadu_si256((const __m256i *)(const void *)(a)), \
@@ -222,6 +239,11 @@ typedef __m256d km_doubles;
 #define KM_D_STORE(to, x) _mm256_storeu_pd(to, x)
 #define KM_D_SPLAT(value) _mm256_set1_pd(value)
 #define KM_D_ADD(a, b) _mm256_add_pd(a, b)
+#define KM_D_SUM(x) km_d_sum(x)
+KM_TARGET static inline double km_d_sum(km_doubles x) {
+    const __m128d two = _mm_add_pd(_mm256_castpd256_pd128(x), _mm256_extractf128_pd(x, 1));
+    return _mm_cvtsd_f64(two) + _mm_cvtsd_f64(_mm_unpackhi_pd(two, two));
+}
 #define KM_D_SUB(a, b) _mm256_sub_pd(a, b)
 #define KM_D_MUL(a, b) _mm256_mul_pd(a, b)
 #define KM_D_FMA(a, b, c) _mm256_fmadd_pd(a, b, c)
@@ -633,22 +655,21 @@ KM_TARGET static void km_seed(const km_cpu_seeding *seeding) {
 // The finishing pass: labels as double arithmetic gives them, and the sums that criteria ask for.
 // Distances to all centroids are float, in the difference form: their relative error is at most (D + 2) 2^-24. Where
 // the second-nearest is farther than the nearest by more than that, the nearest is certain; other points are looked at
-// again in double. Squared distances are summed in double, from the stored values; distances and margins stay float.
+// again in double. Squared distances are summed in double, from the stored values; distances and margins are float.
 enum {
     FINISH_TILE = 2,   // centroids at a time, each with two vectors
     FINISH_SPAN = 512, // points that stay in the first cache for all members
     FINISH_ROW = 4,    // doubles of a point or centroid: D, then zeros to whole vectors
-    FEW = 16,          // up to so many clusters, points join COPIES of the sums in turn ...
-    COPIES = 4,        // ... so that no addition waits for the one before
     PAIR = 2 * LANES   // points of two vectors
 };
 
 // Of the points of a span.
 typedef struct km_finish_span {
     int64_t first, count;                  // of the block's points
-    double rows[FINISH_SPAN * FINISH_ROW]; // a point's coordinates side by side
-    int32_t labels[FINISH_SPAN];
-    km_real soft[2 * FINISH_SPAN]; // d1 and (d2 - d1) / d2 of a point side by side
+    int64_t rows_count;                    // points whose coordinates stand side by side
+    double rows[FINISH_SPAN * FINISH_ROW]; // so
+    int32_t labels[FINISH_SPAN];           // -1 after the last point, up to a whole vector
+    double squares[FINISH_SPAN], near[FINISH_SPAN], margins[FINISH_SPAN]; // d1^2, d1, (d2 - d1) / d2
 } km_finish_span;
 
 // Two vectors of doubles from point `at` of the block on, against all centroids: exactly as every backend does it.
@@ -759,14 +780,17 @@ KM_TARGET static void km_finish_assign(km_finish_span *span, const km_cpu_finish
             km_finish_quick(labels, nearest, next, finish, member, span->first + at))
             km_finish_sure(labels, nearest, next, finish, member, span->first + at);
         for (int i = 0; i < PAIR; i += LANES) {
-            const km_vec d1 = KM_SQRT(KM_LOAD(nearest + i));
-            const km_vec d2 = member->k > 1 ? KM_SQRT(KM_LOAD(next + i)) : d1; // there is no second: no margin
+            const km_vec first = KM_LOAD(nearest + i);
+            const km_vec second = KM_LOAD((member->k > 1 ? next : nearest) + i); // of one centroid there is no margin
+            const km_vec d1 = KM_SQRT(first), d2 = KM_SQRT(second);
             const km_vec margin = KM_QUOTIENT(KM_SUB(d2, d1), d2);
-            KM_PAIRS(span->soft + 2 * (at + i), d1, margin);
+            KM_STORE_WIDE(span->near + at + i, d1);
+            KM_STORE_WIDE(span->margins + at + i, margin);
         }
     }
 }
 
+// Points of a span as rows of doubles.
 KM_TARGET static void km_finish_rows(km_finish_span *span, const km_cpu_finish *finish) {
     for (int64_t base = 0; base < span->count; base += GROUP) {
         const km_real *points = (const km_real *)finish->points + (span->first + base) * D;
@@ -779,62 +803,15 @@ KM_TARGET static void km_finish_rows(km_finish_span *span, const km_cpu_finish *
             for (; f < D; f++, point += GROUP) rows[f] = (double)point[0];
         }
     }
+    span->rows_count = span->count;
 }
 
-// Sums of a span for few clusters.
-KM_TARGET static void km_finish_few(const km_finish_span *span, const km_cpu_finish *finish,
-                                    const km_cpu_finish_member *member) {
-    const double *weights = finish->weights ? finish->weights + span->first : NULL;
-    enum { NEAR = DOUBLES, MARGIN, WEIGHT, COUNT, PART = DOUBLES + 4 }; // lanes of squared distances come first
-    double parts[FEW * COPIES * PART];
-    memset(parts, 0, (size_t)(member->k * COPIES * PART) * sizeof *parts);
-    for (int64_t i = 0; i < span->count; i++) {
-        const int64_t j = span->labels[i];
-        const double *x = span->rows + i * FINISH_ROW, *c = member->centroids + j * FINISH_ROW;
-        const km_real *soft = span->soft + 2 * i;
-        double *part = parts + (j * COPIES + i % COPIES) * PART;
-        km_doubles squares = KM_D_LOAD(part);
-        if (weights) {
-            const double weight = weights[i];
-            const km_doubles w = KM_D_SPLAT(weight);
-            for (int f = 0; f < FINISH_ROW; f += DOUBLES) {
-                const km_doubles t = KM_D_SUB(KM_D_LOAD(x + f), KM_D_LOAD(c + f));
-                squares = KM_D_FMA(KM_D_MUL(w, t), t, squares);
-            }
-            part[NEAR] += weight * (double)soft[0];
-            part[MARGIN] += weight * (double)soft[1];
-            part[WEIGHT] += weight;
-        } else {
-            for (int f = 0; f < FINISH_ROW; f += DOUBLES) {
-                const km_doubles t = KM_D_SUB(KM_D_LOAD(x + f), KM_D_LOAD(c + f));
-                squares = KM_D_FMA(t, t, squares);
-            }
-            part[NEAR] += (double)soft[0];
-            part[MARGIN] += (double)soft[1];
-        }
-        KM_D_STORE(part, squares);
-        part[COUNT] += 1.0;
-    }
-    for (int64_t j = 0; j < member->k; j++)
-        for (int copy = 0; copy < COPIES; copy++) {
-            const double *part = parts + (j * COPIES + copy) * PART;
-            double *sum = member->sums + j * KM_CPU_SUMS;
-            for (int i = 0; i < DOUBLES; i++) sum[KM_CPU_SUM_SSE] += part[i];
-            sum[KM_CPU_SUM_DISTANCE] += part[NEAR];
-            sum[KM_CPU_SUM_MARGIN] += part[MARGIN];
-            sum[KM_CPU_SUM_WEIGHT] += weights ? part[WEIGHT] : part[COUNT];
-            sum[KM_CPU_SUM_COUNT] += part[COUNT];
-        }
-}
-
-// Sums of a span for any number of clusters.
-KM_TARGET static void km_finish_many(const km_finish_span *span, const km_cpu_finish *finish,
-                                     const km_cpu_finish_member *member) {
-    const double *weights = finish->weights ? finish->weights + span->first : NULL;
+// The same for any number of centroids, point by point.
+KM_TARGET static void km_finish_squares(km_finish_span *span, const km_cpu_finish *finish,
+                                        const km_cpu_finish_member *member) {
+    if (!span->rows_count) km_finish_rows(span, finish);
     for (int64_t i = 0; i < span->count; i++) {
         const double *c = member->centroids + span->labels[i] * (int64_t)FINISH_ROW;
-        double *sum = member->sums + span->labels[i] * (int64_t)KM_CPU_SUMS;
-        const double weight = weights ? weights[i] : 1.0;
         const double *x = span->rows + i * FINISH_ROW;
         km_doubles squares = KM_D_SPLAT(0);
         double lanes[DOUBLES], square = 0;
@@ -844,12 +821,79 @@ KM_TARGET static void km_finish_many(const km_finish_span *span, const km_cpu_fi
         }
         KM_D_STORE(lanes, squares);
         for (int l = 0; l < DOUBLES; l++) square += lanes[l];
+        span->squares[i] = square;
+    }
+}
+
+// Sums of a span for clusters from .. from + 2 - 1: each takes the points that have its label.
+KM_TARGET static void km_finish_sums_2(const km_finish_span *span, const km_cpu_finish_member *member,
+                                          int64_t from) {
+    km_doubles square_0 = KM_D_SPLAT(0), near_0 = square_0, margin_0 = square_0;
+    km_ints count_0 = KM_INTS(0);
+    const km_ints j_0 = KM_INTS((int32_t)from + 0);
+    km_doubles square_1 = KM_D_SPLAT(0), near_1 = square_1, margin_1 = square_1;
+    km_ints count_1 = KM_INTS(0);
+    const km_ints j_1 = KM_INTS((int32_t)from + 1);
+    for (int64_t at = 0; at < span->count; at += LANES) {
+        const km_ints labels = KM_LOAD_LABELS(span->labels + at);
+        const km_mask own_0 = KM_EQUAL(labels, j_0);
+        KM_COUNT_WHERE(count_0, own_0);
+        KM_D_ADD_WHERE(square_0, own_0, span->squares + at);
+        KM_D_ADD_WHERE(near_0, own_0, span->near + at);
+        KM_D_ADD_WHERE(margin_0, own_0, span->margins + at);
+        const km_mask own_1 = KM_EQUAL(labels, j_1);
+        KM_COUNT_WHERE(count_1, own_1);
+        KM_D_ADD_WHERE(square_1, own_1, span->squares + at);
+        KM_D_ADD_WHERE(near_1, own_1, span->near + at);
+        KM_D_ADD_WHERE(margin_1, own_1, span->margins + at);
+    }
+    if (from + 0 < member->k) {
+        double *sum = member->sums + (from + 0) * KM_CPU_SUMS;
+        const double count = (double)KM_SUM_INTS(count_0);
+        sum[KM_CPU_SUM_WEIGHT] += count;
+        sum[KM_CPU_SUM_COUNT] += count;
+        sum[KM_CPU_SUM_SSE] += KM_D_SUM(square_0);
+        sum[KM_CPU_SUM_DISTANCE] += KM_D_SUM(near_0);
+        sum[KM_CPU_SUM_MARGIN] += KM_D_SUM(margin_0);
+    }
+    if (from + 1 < member->k) {
+        double *sum = member->sums + (from + 1) * KM_CPU_SUMS;
+        const double count = (double)KM_SUM_INTS(count_1);
+        sum[KM_CPU_SUM_WEIGHT] += count;
+        sum[KM_CPU_SUM_COUNT] += count;
+        sum[KM_CPU_SUM_SSE] += KM_D_SUM(square_1);
+        sum[KM_CPU_SUM_DISTANCE] += KM_D_SUM(near_1);
+        sum[KM_CPU_SUM_MARGIN] += KM_D_SUM(margin_1);
+    }
+}
+
+KM_TARGET static void km_finish_few(km_finish_span *span, const km_cpu_finish_member *member) {
+    int64_t from = 0;
+    for (int64_t i = span->count; i % LANES; i++) span->labels[i] = -1;
+    for (; from < member->k; from += 2) km_finish_sums_2(span, member, from);
+}
+
+// Sums of a span for any number of clusters, point by point.
+static void km_finish_many(const km_finish_span *span, const km_cpu_finish_member *member, const double *weights) {
+    for (int64_t i = 0; i < span->count; i++) {
+        double *sum = member->sums + span->labels[i] * (int64_t)KM_CPU_SUMS;
+        const double weight = weights ? weights[i] : 1.0;
         sum[KM_CPU_SUM_WEIGHT] += weight;
         sum[KM_CPU_SUM_COUNT] += 1.0;
-        sum[KM_CPU_SUM_SSE] += weight * square;
-        sum[KM_CPU_SUM_DISTANCE] += weight * (double)span->soft[2 * i];
-        sum[KM_CPU_SUM_MARGIN] += weight * (double)span->soft[2 * i + 1];
+        sum[KM_CPU_SUM_SSE] += weight * span->squares[i];
+        sum[KM_CPU_SUM_DISTANCE] += weight * span->near[i];
+        sum[KM_CPU_SUM_MARGIN] += weight * span->margins[i];
     }
+}
+
+// What is summed of a span's points, whose labels and distances are known.
+KM_TARGET static void km_finish_sum(km_finish_span *span, const km_cpu_finish *finish,
+                                    const km_cpu_finish_member *member) {
+    km_finish_squares(span, finish, member);
+    if (member->k <= KM_CPU_FEW && !finish->weights)
+        km_finish_few(span, member);
+    else
+        km_finish_many(span, member, finish->weights ? finish->weights + span->first : NULL);
 }
 
 KM_TARGET static void km_finish(const km_cpu_finish *finish) {
@@ -858,18 +902,13 @@ KM_TARGET static void km_finish(const km_cpu_finish *finish) {
     for (span.first = 0; span.first < finish->points_count; span.first += FINISH_SPAN) {
         span.count = finish->points_count - span.first;
         if (span.count > FINISH_SPAN) span.count = FINISH_SPAN;
-        km_finish_rows(&span, finish);
+        span.rows_count = 0;
         for (int64_t m = 0; m < finish->members_count; m++) {
             const km_cpu_finish_member *member = &finish->members[m];
             km_finish_assign(&span, finish, member);
             if (member->labels)
                 memcpy(member->labels + span.first, span.labels, (size_t)span.count * sizeof *span.labels);
-            if (!member->sums) continue;
-            if (member->k <= FEW) {
-                km_finish_few(&span, finish, member);
-                continue;
-            }
-            km_finish_many(&span, finish, member);
+            if (member->sums) km_finish_sum(&span, finish, member);
         }
     }
 }
