@@ -17,11 +17,26 @@ typedef struct attempt {
     int left;
 } attempt;
 
+// Half precision tells distances of few features apart. That products are rounded once, when they are added in it,
+// was measured on sm_90. A byte of added masks must not overflow: less than 256 slots of a K's lanes.
+int km_tensor_in_bytes(const km_spec *spec) {
+    enum { FEATURES_MAX = 4, CLUSTERS_MAX = 64 };
+    return spec->target.arch / 10 == 9 && spec->features <= FEATURES_MAX &&
+           spec->clusters[spec->clusters_count - 1] <= CLUSTERS_MAX;
+}
+
+// Columns of sums of bytes, in eights: three of a feature, a count, and two that hold squares.
+static int64_t sum_tiles(const km_spec *spec) {
+    return (3 * spec->features + 3 + 7) / 8;
+}
+
 // Cycles of a scheduler for 32 points: what a launch does for each, whatever its Ks, then for each tile. Fitted to an
 // H200 over d = 2..32 and 1 to 10 tiles.
-static double part_cycles(const km_tensor_part *part, int64_t d) {
-    double lane_d = (double)((d + 3) / 4);
+static double part_cycles(const km_tensor_part *part, const km_spec *spec) {
+    double lane_d = (double)((spec->features + 3) / 4);
     double tile = 40 + lane_d * 50 + lane_d * lane_d * 4;
+    if (km_tensor_in_bytes(spec))
+        return 150 + (46 + 7.0 * (double)sum_tiles(spec)) * part->tiles + 30 * part->levels;
     return 100 + tile * part->tiles + 30 * part->levels + (part->first < 2 * part->tiles ? 12 : 0);
 }
 
@@ -79,7 +94,7 @@ static int best_part(attempt *best, const km_spec *spec, const km_tensor_place *
                 try_levels(&now, spec, before);
             else
                 try_segments(&now, spec, before);
-            double worth = (double)now.placed / part_cycles(&now.part, spec->features);
+            double worth = (double)now.placed / part_cycles(&now.part, spec);
             if (!now.placed || worth <= best_worth || (all && now.left)) continue;
             best_worth = worth;
             *best = now;
@@ -91,9 +106,9 @@ static int best_part(attempt *best, const km_spec *spec, const km_tensor_place *
 // Cycles of a launch and of those that take what it leaves, each the best next one.
 static double cycles_with_rest(const attempt *first, const km_spec *spec, int64_t tiles_max) {
     attempt now = *first, next = {0};
-    double cycles = part_cycles(&now.part, spec->features);
+    double cycles = part_cycles(&now.part, spec);
     while (now.left && best_part(&next, spec, now.places, tiles_max, 0)) {
-        cycles += part_cycles(&next.part, spec->features);
+        cycles += part_cycles(&next.part, spec);
         now = next;
     }
     return cycles;
@@ -111,7 +126,7 @@ int km_tensor_lay_out(km_tensor_layout *layout, const km_spec *spec, int64_t til
         if (layout->parts_count == KM_TENSOR_PARTS_MAX) return 0;
         if (!best_part(&best, spec, layout->places, tiles_max, 0)) return 0;
         if (best.left && best_part(&last, spec, layout->places, tiles_max, 1) &&
-            part_cycles(&last.part, spec->features) < cycles_with_rest(&best, spec, tiles_max))
+            part_cycles(&last.part, spec) < cycles_with_rest(&best, spec, tiles_max))
             best = last;
         for (int64_t i = 0; i < spec->clusters_count; i++) {
             if (layout->places[i].part >= 0 || best.places[i].part < 0) continue;
@@ -129,17 +144,20 @@ int km_tensor_lay_out(km_tensor_layout *layout, const km_spec *spec, int64_t til
 // Registers of a thread, after the compiler's counts: what is there anyway, then for each tile sums, planes, scores.
 static int64_t registers_needed(const km_plan *plan, int64_t tiles, int kept) {
     int64_t lane_d = (plan->spec.features + 3) / 4, sums = 4 * lane_d, planes = kept ? 4 * lane_d : 0;
+    if (km_tensor_in_bytes(&plan->spec))
+        return 48 + tiles * (4 * sum_tiles(&plan->spec) + planes + 7) + (kept ? 0 : 8) +
+               (plan->track_labels ? 28 : 0);
     return 42 + 2 * lane_d + tiles * (sums + planes + 10) + (kept ? 0 : 8) + (plan->track_labels ? 28 : 0);
 }
 
 int64_t km_tensor_point_bytes(const km_spec *spec) {
-    return (spec->features + 3) / 4 * 16;
+    return (spec->features + 3) / 4 * 16 + (km_tensor_in_bytes(spec) ? sum_tiles(spec) * 8 : 0);
 }
 
 // Tiles of a warp in shared memory, so that enough bytes are on their way to a multiprocessor.
 static int64_t stages_needed(const km_plan *plan, int64_t warps) {
     enum { ON_THEIR_WAY = 40 << 10, LEAST = 3, MOST = 8 };
-    int64_t tile = (plan->spec.features + 3) / 4 * 512, stages = 2 + ON_THEIR_WAY / (warps * tile);
+    int64_t tile = km_tensor_point_bytes(&plan->spec) * 32, stages = 2 + ON_THEIR_WAY / (warps * tile);
     return stages < LEAST ? LEAST : stages > MOST ? MOST : stages;
 }
 
@@ -152,8 +170,8 @@ static int64_t shared_needed(const km_plan *plan, const km_tensor_layout *layout
             part->tiles * lane_d * 512 + part->rows * (8 * (d + 1) + 4 * d + 1) + part->tiles * 32;
         if (bytes > most) most = bytes;
     }
-    return most + block / 32 * (stages * lane_d * 512 + 64 * 8 + 16 + 4 * d) + 36 * d +
-           plan->spec.clusters_count + 512;
+    return most + block / 32 * (stages * km_tensor_point_bytes(&plan->spec) * 32 + 64 * 8 + 16 + 4 * d) +
+           36 * d + plan->spec.clusters_count + 512;
 }
 
 int km_tensor_judge(km_tensor_way *way, const km_plan *plan, int64_t tiles, int64_t block, int64_t resident) {
@@ -180,12 +198,14 @@ int km_tensor_judge(km_tensor_way *way, const km_plan *plan, int64_t tiles, int6
     if (way->shared_bytes * resident > facts->shared_bytes_per_unit) return 0;
     double cycles = 0, warps = (double)(block * resident) / 128;
     double crowd = d > 12 && warps > 3 ? 1.08 : 1; // measured: more warps than that get in each other's way
-    for (int64_t p = 0; p < layout.parts_count; p++) cycles += part_cycles(&layout.parts[p], d);
+    for (int64_t p = 0; p < layout.parts_count; p++) cycles += part_cycles(&layout.parts[p], &plan->spec);
     double rate = 4 * 32 * (double)facts->units * facts->clock_ghz; // points of all schedulers in a cycle
     way->launches = layout.parts_count;
     way->operations = cycles;
     way->memory_ns = (double)(layout.parts_count * km_tensor_point_bytes(&plan->spec)) / facts->bandwidth_gbs;
-    way->issue_ns = crowd * cycles * (0.91 + 0.25 / warps) * (1 + 0.01 * (double)resident) / rate;
+    double wait = km_tensor_in_bytes(&plan->spec) ? (0.7 + 0.9 / warps) * (1 + 0.03 * (double)(resident - 1))
+                                                  : (0.91 + 0.25 / warps) * (1 + 0.01 * (double)resident);
+    way->issue_ns = crowd * cycles * wait / rate;
     way->total_ns = pow(pow(way->memory_ns, 4) + pow(way->issue_ns, 4), 0.25);
     return 1;
 }

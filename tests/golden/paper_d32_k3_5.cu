@@ -159,26 +159,20 @@ __device__ __forceinline__ double km_weight(const double *, long long) {
     return 1.0;
 }
 
-// Design `tensor`. Scores and sums are matrix products: clusters are the rows, 32 points of a warp the columns.
+// Design `tensor`. Distances and sums are matrix products: clusters are the rows, 32 points of a warp the columns.
 //
-// Points. When they come home, a coordinate becomes z = x / 2^e, |z| < 1, e of its feature, rounded to a multiple of
-// 2^-22, and z = hi + lo in half precision: hi a multiple of 2^-11, lo the rest. The workspace keeps these pairs of
-// halves in tiles of 32 points, as matrix products take them. A pass reads only those.
+// Points. When they come home, a coordinate becomes z = x / 2^e, |z| < 1, e of its feature, rounded to a multiple
+// of 2^-22, and z = hi + lo in half precision: hi a multiple of 2^-11, lo the rest. The workspace keeps them in
+// tiles of 32 points, as matrix products take them. A pass reads only those.
 //
-// Scores. A score is
-//     score_j = x . (c_j - p) - (|c_j|^2 - |p|^2) / 2,  p the middle of the K's centroids,
-// scaled so that all scores of a K lie in one binade of float. Four products a feature, (hi, lo, hi, lo) times
-// (chi, chi, clo, clo), give it with an error that km_prepare bounds for each K; the first features of the lanes leave
-// out lo clo, and have 1 times a piece of the constant instead.
-// All centroids of a K belong to one group of four lanes or to a few such groups, so that the largest score is found in
-// the lane or by a shuffle. 15 bits of the score, two points in a register, take part: a centroid is near when its
-// score comes so close to the largest that the bound cannot tell them apart. A point with one near centroid has its
-// label. All others are decided in double on the points as they are (km_decide).
+// Labels. All centroids of a K belong to one group of four lanes or to a few such groups, so that the nearest one
+// is found in the lane or by a shuffle. 16 bits of a distance, two points in a register, take part: a centroid is
+// near when it comes so close to the nearest that a bound on the error cannot tell them apart. A point with one
+// near centroid has its label. All others are decided in double on the points as they are (km_drain).
 //
-// Sums. Ones and zeros, a one for each near centroid, times the halves of the points: multiples of 2^-11 and of 2^-22,
-// so few at a time that floats hold their sums exactly. They become integers, z * 2^22, then: the sums are those of the
-// rounded points, exact, and the same in any order. A point beyond 2^e is marked once, when the points come home,
-// and goes through km_decide, where its integer may be long.
+// Sums. The near centroids of a point, times the point: integers z * 2^22, which are added without any rounding,
+// the same in any order. A point beyond 2^e is marked once, when the points come home, and goes through km_drain,
+// where its integer may be long.
 enum {
     BLOCK = 384, // threads of a block
     GRID = 132,  // blocks of a launch, for one copy
@@ -188,7 +182,7 @@ enum {
     WIDTH = 2 * PAIRS,     // columns of 8 points
     LANE_D = (D + 3) / 4,  // features of a lane: lane % 4 says which
     COLUMNS = S * (D + 1), // sums of a copy
-    QUEUE = 64,            // points of a warp that wait for km_decide
+    QUEUE = 64,            // points of a warp that wait for km_drain
     BITS = 22,             // of a coordinate's integer, beside its sign
     BINS = 64,             // of the survey: powers of two below the largest coordinate
     STAGES = 3,            // tiles of a warp that are on their way, and the one that it works on
@@ -228,6 +222,8 @@ struct km_item {
 struct km_tile {
     uint4 points[LANE_D][TILE];
 };
+
+enum { TILE_SIZE = sizeof(km_tile) / sizeof(uint4) };
 
 // What a warp has in shared memory.
 struct km_warp {
@@ -298,10 +294,10 @@ static __device__ __forceinline__ double km_power(int exponent) { // 2^exponent
     return __longlong_as_double((1023ll + exponent) << 52);
 }
 
-// Exponent of the smallest power of two above |x|; -100 at least.
-static __device__ __forceinline__ int km_exponent(double x) {
+// Exponent of the smallest power of two above |x|, or `least`.
+static __device__ __forceinline__ int km_exponent(double x, int least = -100) {
     const int exponent = (int)(__double_as_longlong(x) >> 52 & 0x7ff) - 1022;
-    return exponent < -100 ? -100 : exponent;
+    return exponent < least ? least : exponent;
 }
 
 static __device__ __forceinline__ int km_exponent_max(const km_pass_args &args, int f) {
@@ -337,41 +333,6 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_grid(const __grid_co
     }
 }
 
-// A coordinate of the grid as its two halves.
-static __device__ __forceinline__ unsigned km_limbs(float z) {
-    const int number = __float2int_rn(z * (1 << BITS)), high = (number + 1024) >> 11;
-    return km_halves((float)high / (1 << 11), (float)(number - high * 2048) / (1 << BITS));
-}
-
-// Load: the tiles; marks points that the grid does not hold, and those past the end of the last tile; how far out the
-// others are.
-extern "C" __global__ void __launch_bounds__(256) km_tensor_tiles(const __grid_constant__ km_pass_args args) {
-    const long long points = (args.n + TILE - 1) / TILE * TILE;
-    double largest = 0;
-    for (long long i = blockIdx.x * 256ll + threadIdx.x; i < points; i += gridDim.x * 256ll) {
-        const float *x = (const float *)args.points + i * D;
-        bool beyond = i >= args.n;
-        double square = 0;
-        for (int f = 0; f < D && !beyond; f++) {
-            beyond = fabs((double)x[f]) > km_power(km_exponents(args)[f]) * (1 - km_power(-BITS));
-            square = fma((double)x[f], (double)x[f], square);
-        }
-        largest = beyond ? largest : fmax(largest, square);
-        const unsigned marks = __ballot_sync(ALL, beyond);
-        if (i % TILE == 0) km_marks(args)[i / TILE] = marks;
-        for (int k = 0; k < LANE_D; k++) {
-            unsigned words[4];
-            KM_UNROLL for (int t = 0; t < 4; t++) {
-                const int f = 4 * k + t;
-                words[t] = beyond || f >= D ? 0 : km_limbs(x[f] * (float)km_power(-km_exponents(args)[f]));
-            }
-            km_tiles(args)[i / TILE].points[k][i % TILE] = {words[0], words[1], words[2], words[3]};
-        }
-    }
-    // Numbers that are not negative are ordered as their bits are.
-    atomicMax((unsigned long long *)km_largest(args), (unsigned long long)__double_as_longlong(largest));
-}
-
 // Products --------------------------------------------------------------------------------------------------
 
 // Four of the eight bytes of a and b, or their signs.
@@ -380,6 +341,130 @@ template <unsigned WHICH> static __device__ __forceinline__ unsigned km_pick(uns
     asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "n"(WHICH));
     return bytes;
 }
+
+// The same address, of which the compiler does not know how it came: it stays in a register.
+static __device__ __forceinline__ unsigned km_keep(unsigned address) {
+    unsigned kept;
+    asm volatile("mov.b32 %0, %1;" : "=r"(kept) : "r"(address));
+    return kept;
+}
+
+static __device__ __forceinline__ const uint4 *km_keep(const uint4 *address) {
+    const uint4 *kept;
+    asm volatile("mov.b64 %0, %1;" : "=l"(kept) : "l"(address));
+    return kept;
+}
+
+static __device__ __forceinline__ double km_max_lanes(double value) {
+    for (int width = 16; width > 0; width /= 2) value = fmax(value, __shfl_xor_sync(ALL, value, width));
+    return value;
+}
+
+// Points that wait ------------------------------------------------------------------------------------------
+
+// Adds to a sum of the block; many threads at once, and native, unlike 64-bit atomics of shared memory.
+static __device__ __forceinline__ void km_add_long(long long *sum, long long number) {
+    unsigned *words = (unsigned *)sum;
+    const unsigned low = (unsigned)number, before = atomicAdd(words, low);
+    atomicAdd(words + 1, (unsigned)(number >> 32) + (before + low < before));
+}
+
+// The integer of a coordinate.
+template <typename PART>
+static __device__ __forceinline__ long long km_integer(const km_block<PART> &shared, float x, int f) {
+    return __double2ll_rn((double)x * shared.unit[f]);
+}
+
+// Decides the last points of the warp's queue, a lane each, and adds them to the sums. Gives how many still wait.
+template <typename PART>
+static __device__ __forceinline__ int km_drain(km_block<PART> &shared, const km_pass_args &args, int waiting) {
+    km_warp &warp = shared.warps[threadIdx.x / 32];
+    const int lane = threadIdx.x % 32, count = waiting < 32 ? waiting : 32;
+    __syncwarp();
+    const km_item own = warp.queue[waiting - count + (lane < count ? lane : 0)];
+    __syncwarp();
+    waiting -= count;
+    const int of_tile = own.what % 32, k_index = own.what >> 5;
+    const long long point = (long long)own.tile * TILE + of_tile;
+    const int row = km_places[k_index].row;
+    if (point >= args.n || lane >= count) return waiting;
+    const float *x = (const float *)args.points + point * D, *c = shared.centroids + row * D;
+    double smallest = 1e308;
+    int label = 0;
+    _Pragma("unroll 1") for (int j = 0; j < km_ks[k_index]; j++) {
+        double square = 0;
+        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
+            const double away = (double)x[f] - (double)c[j * D + f];
+            square = fma(away, away, square);
+        }
+        label = square < smallest ? j : label;
+        smallest = fmin(square, smallest);
+    }
+    long long *sums = shared.sums + (row + label) * (D + 1);
+    _Pragma("unroll 2") for (int f = 0; f < D; f++) km_add_long(sums + f, km_integer(shared, x[f], f));
+    km_add_long(sums + D, 1);
+    return waiting;
+}
+
+// Preparing the planes --------------------------------------------------------------------------------------
+
+// The centroid nearest to the origin.
+static __device__ int km_find_middle(const float *c, int k) {
+    double smallest = 1e308;
+    int middle = 0;
+    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
+        double square = 0;
+        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
+            const double x = c[j * D + f];
+            square = fma(x, x, square);
+        }
+        middle = square < smallest ? j : middle;
+        smallest = fmin(square, smallest);
+    }
+    for (int width = 16; width > 0; width /= 2) {
+        const double square = __shfl_xor_sync(ALL, smallest, width);
+        const int j = __shfl_xor_sync(ALL, middle, width);
+        const bool closer = square < smallest || (square == smallest && j < middle);
+        middle = closer ? j : middle;
+        smallest = closer ? square : smallest;
+    }
+    return middle;
+}
+
+// Of one K: finds the centroids that another beats everywhere inside the grid. A centroid far outside would cost the
+// scores of the others their digits.
+template <typename PART>
+static __device__ void km_find_beaten(km_block<PART> &shared, const float *c, const km_place &place, int k) {
+    const int middle = km_find_middle(c, k);
+    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
+        double lead = 0, size = 0; // of j over the middle one, at most
+        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
+            const double a = c[j * D + f], b = c[middle * D + f];
+            lead += fabs(a - b) * shared.reach[f] - 0.5 * (a - b) * (a + b);
+            size += fabs(a - b) * shared.reach[f] + fabs(a - b) * fabs(a + b);
+        }
+        shared.beaten[place.row + j] = j != middle && lead < -1e-12 * size;
+    }
+    __syncwarp();
+}
+
+// Planes as products find them: in a lane's registers, or in shared memory.
+typedef uint4 km_planes[LANE_D];
+
+static __device__ __forceinline__ uint4 km_plane(const km_planes *planes, int tile, int k) {
+    return planes[tile][k];
+}
+
+// Scores in float; sums of halves.
+//
+// Scores. A score is
+//     score_j = x . (c_j - p) - (|c_j|^2 - |p|^2) / 2,  p the middle of the K's centroids,
+// scaled so that all scores of a K lie in one binade of float. Four products a feature, (hi, lo, hi, lo) times
+// (chi, chi, clo, clo), give it with an error that km_prepare bounds for each K; the first features of the lanes leave
+// out lo clo, and have 1 times a piece of the constant instead. 15 bits of a score are compared.
+//
+// Sums. Ones and zeros, a one for each near centroid, times the halves of the points: multiples of 2^-11 and of 2^-22,
+// so few at a time that floats hold their sums exactly. They become integers then.
 
 // Halves above zero compare like the integers of their bits, and that is how scores come here.
 static __device__ __forceinline__ unsigned km_max(unsigned a, unsigned b) {
@@ -431,20 +516,24 @@ static __device__ __forceinline__ void km_fetch_transposed(unsigned *matrices, u
                  : "r"(row));
 }
 
-// The same address, of which the compiler does not know how it came: it stays in a register.
-static __device__ __forceinline__ unsigned km_keep(unsigned address) {
-    unsigned kept;
-    asm volatile("mov.b32 %0, %1;" : "=r"(kept) : "r"(address));
-    return kept;
+// A coordinate of the grid as its two halves.
+static __device__ __forceinline__ unsigned km_limbs(float z) {
+    const int number = __float2int_rn(z * (1 << BITS)), high = (number + 1024) >> 11;
+    return km_halves((float)high / (1 << 11), (float)(number - high * 2048) / (1 << BITS));
 }
 
-static __device__ __forceinline__ const uint4 *km_keep(const uint4 *address) {
-    const uint4 *kept;
-    asm volatile("mov.b64 %0, %1;" : "=l"(kept) : "l"(address));
-    return kept;
+// Load: writes the halves of a point.
+static __device__ __forceinline__ void km_put_point(const km_pass_args &args, long long i, const float *x, bool beyond,
+                                                    double) {
+    for (int k = 0; k < LANE_D; k++) {
+        unsigned words[4];
+        KM_UNROLL for (int t = 0; t < 4; t++) {
+            const int f = 4 * k + t;
+            words[t] = beyond || f >= D ? 0 : km_limbs(x[f] * (float)km_power(-km_exponents(args)[f]));
+        }
+        km_tiles(args)[i / TILE].points[k][i % TILE] = {words[0], words[1], words[2], words[3]};
+    }
 }
-
-// Preparing the planes --------------------------------------------------------------------------------------
 
 // Writes a quarter of a row of the planes, the part of the lanes with lane % 4 = t: scaled factors of D features, or
 // none, and a piece of the constant.
@@ -463,51 +552,6 @@ static __device__ __forceinline__ void km_write_row(km_block<PART> &shared, int 
         words[0] = km_halves(high, high);
         words[2] = km_halves(value - high, i == 0 ? piece : value - high);
     }
-}
-
-static __device__ __forceinline__ double km_max_lanes(double value) {
-    for (int width = 16; width > 0; width /= 2) value = fmax(value, __shfl_xor_sync(ALL, value, width));
-    return value;
-}
-
-// The centroid nearest to the origin.
-static __device__ int km_find_middle(const float *c, int k) {
-    double smallest = 1e308;
-    int middle = 0;
-    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
-        double square = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double x = c[j * D + f];
-            square = fma(x, x, square);
-        }
-        middle = square < smallest ? j : middle;
-        smallest = fmin(square, smallest);
-    }
-    for (int width = 16; width > 0; width /= 2) {
-        const double square = __shfl_xor_sync(ALL, smallest, width);
-        const int j = __shfl_xor_sync(ALL, middle, width);
-        const bool closer = square < smallest || (square == smallest && j < middle);
-        middle = closer ? j : middle;
-        smallest = closer ? square : smallest;
-    }
-    return middle;
-}
-
-// Of one K: finds the centroids that another beats everywhere inside the grid. A centroid far outside would cost the
-// scores of the others their digits.
-template <typename PART>
-static __device__ void km_find_beaten(km_block<PART> &shared, const float *c, const km_place &place, int k) {
-    const int middle = km_find_middle(c, k);
-    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
-        double lead = 0, size = 0; // of j over the middle one, at most
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double a = c[j * D + f], b = c[middle * D + f];
-            lead += fabs(a - b) * shared.reach[f] - 0.5 * (a - b) * (a + b);
-            size += fabs(a - b) * shared.reach[f] + fabs(a - b) * fabs(a + b);
-        }
-        shared.beaten[place.row + j] = j != middle && lead < -1e-12 * size;
-    }
-    __syncwarp();
 }
 
 // Of one K, by one warp: planes, margin, links.
@@ -589,92 +633,6 @@ static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_
     }
 }
 
-// Everything that the threads of a block share. False: no K of the launch takes part in this pass, or none does.
-template <typename PART> static __device__ bool km_begin(km_block<PART> &shared, const km_pass_args &args) {
-    const int stop = args.control->stop, warp = threadIdx.x / 32; // One wait for all that is read here.
-    const float *centroids = (const float *)args.centroids + (long long)blockIdx.y * S * D;
-    if (threadIdx.x == 0) shared.ones = ONES, shared.zero = 0;
-    if (threadIdx.x == 0) shared.radius = sqrt(*km_largest(args)) * (1 + 1e-9);
-    for (int i = threadIdx.x; i < KS; i += BLOCK) shared.active[i] = args.active[blockIdx.y * KS + i];
-    for (int f = threadIdx.x; f < D; f += BLOCK) {
-        shared.reach[f] = km_power(km_exponents(args)[f]);
-        shared.unit[f] = km_power(BITS - km_exponents(args)[f]);
-    }
-    for (int i = 0, own = 0; i < KS; i++) {
-        if (km_places[i].part != PART::INDEX || own++ % WARPS != warp) continue;
-        for (int at = threadIdx.x % 32; at < km_ks[i] * D; at += 32)
-            shared.centroids[km_places[i].row * D + at] = centroids[km_offsets[i] * D + at];
-    }
-    for (int i = threadIdx.x; i < PART::ROWS * (D + 1); i += BLOCK) shared.sums[i] = 0;
-    for (int i = threadIdx.x; i < 8 * PART::SLOTS * 4; i += BLOCK) {
-        const int group = i / 4 / PART::SLOTS, slot = i / 4 % PART::SLOTS;
-        const bool high = slot == 0 || slot == PART::FIRST;
-        km_write_row(shared, group, slot, i % 4, [](int) { return 0.0f; }, high ? 1.25f * BINADE : BINADE);
-        shared.row[group][slot] = -1;
-    }
-    for (int i = threadIdx.x; i < 8; i += BLOCK) {
-        shared.margin[0][i] = shared.margin[1][i] = 0x10001;
-        shared.member[0][i] = shared.member[1][i] = -1;
-        shared.bits[i] = (int(PART::FIRST) < int(PART::SLOTS) ? 2 : 1) * WIDTH * ONES;
-        shared.link[0][i] = shared.link[1][i] = shared.link[2][i] = shared.link[3][i] = 0;
-    }
-    __syncthreads();
-    if (stop) return false;
-    bool active = false;
-    for (int i = 0, own = 0; i < KS; i++) {
-        if (km_places[i].part != PART::INDEX) continue;
-        if (own++ % WARPS == warp && shared.active[i])
-            km_prepare(shared, shared.centroids + km_places[i].row * D, i);
-        active = active | shared.active[i];
-    }
-    __syncthreads();
-    return active;
-}
-
-// Points that wait ------------------------------------------------------------------------------------------
-
-// Adds to a sum of the block; many threads at once, and native, unlike 64-bit atomics of shared memory.
-static __device__ __forceinline__ void km_add_long(long long *sum, long long number) {
-    unsigned *words = (unsigned *)sum;
-    const unsigned low = (unsigned)number, before = atomicAdd(words, low);
-    atomicAdd(words + 1, (unsigned)(number >> 32) + (before + low < before));
-}
-
-// The integer of a coordinate.
-template <typename PART>
-static __device__ __forceinline__ long long km_integer(const km_block<PART> &shared, float x, int f) {
-    return __double2ll_rn((double)x * shared.unit[f]);
-}
-
-// Decides the last points of the warp's queue, a lane each, and adds them to the sums. Leaves how many still wait.
-template <typename PART>
-static __device__ __forceinline__ void km_drain(km_block<PART> &shared, const km_pass_args &args, int &waiting) {
-    km_warp &warp = shared.warps[threadIdx.x / 32];
-    const int lane = threadIdx.x % 32, count = waiting < 32 ? waiting : 32;
-    __syncwarp();
-    const km_item own = warp.queue[waiting - count + (lane < count ? lane : 0)];
-    __syncwarp();
-    waiting -= count;
-    const long long point = (long long)own.tile * TILE + own.what % 32;
-    const int k_index = own.what >> 5, row = km_places[k_index].row;
-    if (point >= args.n || lane >= count) return;
-    const float *x = (const float *)args.points + point * D, *c = shared.centroids + row * D;
-    double smallest = 1e308;
-    int label = 0;
-    _Pragma("unroll 1") for (int j = 0; j < km_ks[k_index]; j++) {
-        double square = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double away = (double)x[f] - (double)c[j * D + f];
-            square = fma(away, away, square);
-        }
-        label = square < smallest ? j : label;
-        smallest = fmin(square, smallest);
-    }
-    long long *sums = shared.sums + (row + label) * (D + 1);
-    _Pragma("unroll 2") for (int f = 0; f < D; f++) km_add_long(sums + f, km_integer(shared, x[f], f));
-    km_add_long(sums + D, 1);
-}
-
 // What a lane knows of its group's Ks.
 struct km_lane {
     unsigned margin[2], link[4];
@@ -729,19 +687,9 @@ static __device__ __forceinline__ void km_settle(unsigned (*near)[WIDTH], km_blo
                 tile, (first + bit / 2 % 4 * 8 + lane % 4 * 2 + bit % 2) | member << 5};
         }
         queued += __popc(askers);
-        if (queued >= 32) km_drain(shared, args, queued);
+        if (queued >= 32) queued = km_drain(shared, args, queued);
         __syncwarp();
     }
-}
-
-// The loop --------------------------------------------------------------------------------------------------
-
-// Begins to bring a tile to shared memory; both addresses are the lane's first.
-static __device__ __forceinline__ void km_bring(unsigned to, const uint4 *from) {
-    KM_UNROLL for (int i = 0; i < LANE_D; i++)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + i * (int)sizeof(uint4[TILE])),
-                     "l"(from + i * TILE)
-                     : "memory");
 }
 
 // The largest score of each K, for the points of one column: of the first slots, and of the others.
@@ -765,8 +713,8 @@ static __device__ __forceinline__ void km_find_largest(unsigned *largest, const 
 
 // Which centroids are near, for the points of some columns: `near` [slot][column].
 template <typename PART>
-static __device__ __forceinline__ void km_compare(unsigned (*near)[WIDTH], const uint4 (*planes)[LANE_D],
-                                                  unsigned row, const km_lane &own) {
+static __device__ __forceinline__ void km_compare(unsigned (*near)[WIDTH], const km_planes *planes, unsigned row,
+                                                  const km_lane &own) {
     unsigned points[LANE_D][WIDTH][2], scores[PART::SLOTS][WIDTH];
     KM_UNROLL for (int k = 0; k < LANE_D; k++)
         KM_UNROLL for (int c = 0; c < WIDTH; c += 2)
@@ -778,7 +726,7 @@ static __device__ __forceinline__ void km_compare(unsigned (*near)[WIDTH], const
     KM_UNROLL for (int i = 0; i < PART::TILES; i++) {
         float sums[WIDTH][4] = {};
         KM_UNROLL for (int k = 0; k < LANE_D; k++) {
-            const uint4 plane = planes[i][k];
+            const uint4 plane = km_plane(planes, i, k);
             const unsigned a[4] = {plane.x, plane.y, plane.z, plane.w};
             KM_UNROLL for (int c = 0; c < WIDTH; c++) km_multiply(sums[c], a, points[k][c]);
         }
@@ -858,29 +806,128 @@ static __device__ __forceinline__ void km_flush(km_sums<PART> &sums, km_block<PA
         }
 }
 
+// Where in a tile a lane reads: rows of points to compare, and to add.
+struct km_places_in_tile {
+    unsigned rows, lane;
+};
+
+static __device__ __forceinline__ km_places_in_tile km_find_places(unsigned ring) {
+    const int lane = threadIdx.x % 32;
+    return {km_keep(ring + (lane % 8 + lane / 16 * 8 - lane) * (int)sizeof(uint4)), ring};
+}
+
+// A tile, `stage` bytes from the first one of the ring.
+template <typename PART>
+static __device__ __forceinline__ void km_take(km_sums<PART> &sums, const km_planes *planes,
+                                               const km_places_in_tile &at, unsigned stage, km_block<PART> &shared,
+                                               const km_pass_args &args, const km_lane &own, unsigned marks, int tile,
+                                               int &queued) {
+    KM_UNROLL for (int first = 0; first < TILE; first += 8 * WIDTH) {
+        unsigned near[PART::SLOTS][WIDTH];
+        km_compare<PART>(near, planes, at.rows + stage + first * (int)sizeof(uint4), own);
+        const bool marked = marks & (ALL >> (TILE - 8 * WIDTH)) << first;
+        if (__any_sync(ALL, !km_is_certain<PART>(near, own)) || marked)
+            km_settle(near, shared, args, own, marks >> first, tile, first, queued);
+        km_add(sums, near, at.lane + stage + first * (int)sizeof(uint4), own);
+    }
+}
+
+// Load: the tiles; marks points that the grid does not hold, and those past the end of the last tile; how far out the
+// others are.
+extern "C" __global__ void __launch_bounds__(256) km_tensor_tiles(const __grid_constant__ km_pass_args args) {
+    const long long points = (args.n + TILE - 1) / TILE * TILE;
+    double largest = 0;
+    for (long long i = blockIdx.x * 256ll + threadIdx.x; i < points; i += gridDim.x * 256ll) {
+        const float *x = (const float *)args.points + i * D;
+        bool beyond = i >= args.n;
+        double square = 0;
+        for (int f = 0; f < D && !beyond; f++) {
+            beyond = fabs((double)x[f]) > km_power(km_exponents(args)[f]) * (1 - km_power(-BITS));
+            square = fma((double)x[f], (double)x[f], square);
+        }
+        largest = beyond ? largest : fmax(largest, square);
+        const unsigned marks = __ballot_sync(ALL, beyond);
+        if (i % TILE == 0) km_marks(args)[i / TILE] = marks;
+        km_put_point(args, i, x, beyond, square);
+    }
+    // Numbers that are not negative are ordered as their bits are.
+    atomicMax((unsigned long long *)km_largest(args), (unsigned long long)__double_as_longlong(largest));
+}
+
+// Everything that the threads of a block share. False: no K of the launch takes part in this pass, or none does.
+template <typename PART> static __device__ bool km_begin(km_block<PART> &shared, const km_pass_args &args) {
+    const int stop = args.control->stop, warp = threadIdx.x / 32; // One wait for all that is read here.
+    const float *centroids = (const float *)args.centroids + (long long)blockIdx.y * S * D;
+    if (threadIdx.x == 0) shared.ones = ONES, shared.zero = 0;
+    if (threadIdx.x == 0) shared.radius = sqrt(*km_largest(args)) * (1 + 1e-9);
+    for (int i = threadIdx.x; i < KS; i += BLOCK) shared.active[i] = args.active[blockIdx.y * KS + i];
+    for (int f = threadIdx.x; f < D; f += BLOCK) {
+        shared.reach[f] = km_power(km_exponents(args)[f]);
+        shared.unit[f] = km_power(BITS - km_exponents(args)[f]);
+    }
+    for (int i = 0, own = 0; i < KS; i++) {
+        if (km_places[i].part != PART::INDEX || own++ % WARPS != warp) continue;
+        for (int at = threadIdx.x % 32; at < km_ks[i] * D; at += 32)
+            shared.centroids[km_places[i].row * D + at] = centroids[km_offsets[i] * D + at];
+    }
+    for (int i = threadIdx.x; i < PART::ROWS * (D + 1); i += BLOCK) shared.sums[i] = 0;
+    for (int i = threadIdx.x; i < 8 * PART::SLOTS * 4; i += BLOCK) {
+        const int group = i / 4 / PART::SLOTS, slot = i / 4 % PART::SLOTS;
+        const bool high = slot == 0 || slot == PART::FIRST; // so that a lane without a K has its one near row
+        km_write_row(shared, group, slot, i % 4, [](int) { return 0.0f; }, high ? 1.25f * BINADE : BINADE);
+        shared.row[group][slot] = -1;
+    }
+    for (int i = threadIdx.x; i < 8; i += BLOCK) {
+        shared.margin[0][i] = shared.margin[1][i] = 0x10001;
+        shared.bits[i] = (int(PART::FIRST) < int(PART::SLOTS) ? 2 : 1) * WIDTH * ONES;
+        shared.member[0][i] = shared.member[1][i] = -1;
+        shared.link[0][i] = shared.link[1][i] = shared.link[2][i] = shared.link[3][i] = 0;
+    }
+    __syncthreads();
+    if (stop) return false;
+    bool active = false;
+    for (int i = 0, own = 0; i < KS; i++) {
+        if (km_places[i].part != PART::INDEX) continue;
+        if (own++ % WARPS == warp && shared.active[i])
+            km_prepare(shared, shared.centroids + km_places[i].row * D, i);
+        active = active | shared.active[i];
+    }
+    __syncthreads();
+    return active;
+}
+
+// The loop --------------------------------------------------------------------------------------------------
+
+// Begins to bring a tile to shared memory; both addresses are the lane's first.
+static __device__ __forceinline__ void km_bring(unsigned to, const uint4 *from) {
+    KM_UNROLL for (int i = 0; i < TILE_SIZE; i += 32)
+        if (i + 32 <= TILE_SIZE || (int)(threadIdx.x % 32) < TILE_SIZE - i)
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + i * (int)sizeof(uint4)), "l"(from + i)
+                         : "memory");
+}
+
 template <typename PART>
 static __device__ __forceinline__ void km_walk(km_block<PART> &shared, const km_pass_args &args) {
-    constexpr int SLOTS = PART::SLOTS, STRIDE = GRID * WARPS;
+    constexpr int STRIDE = GRID * WARPS;
     constexpr unsigned TILE_BYTES = sizeof(km_tile);
-    constexpr long long TILE_STEP = TILE * LANE_D;
     const int lane = threadIdx.x % 32, tiles = (int)((args.n + TILE - 1) / TILE);
     km_warp &warp = shared.warps[threadIdx.x / 32];
     const km_lane own = km_lane_of(shared);
-    uint4 planes[PART::TILES][LANE_D];
+    km_planes planes[PART::TILES];
     KM_UNROLL for (int i = 0; i < PART::TILES; i++)
         KM_UNROLL for (int k = 0; k < LANE_D; k++) planes[i][k] = shared.planes[i][k][lane];
     km_sums<PART> sums = {};
-    const uint4 *from = km_keep(&km_tiles(args)->points[0][lane]);
+    const uint4 *from = km_keep((const uint4 *)km_tiles(args) + lane);
     const unsigned *all_marks = km_marks(args);
     int queued = 0, tile = blockIdx.x * WARPS + threadIdx.x / 32;
     unsigned next_marks = tile < tiles ? all_marks[tile] : 0;
     const uint4 *first_tile = warp.ring[0].points[0];
     const unsigned ring = km_keep((unsigned)__cvta_generic_to_shared(first_tile + lane));
-    const unsigned rows = km_keep((unsigned)__cvta_generic_to_shared(first_tile + lane % 8 + lane / 16 * 8));
+    const km_places_in_tile at = km_find_places(ring);
     unsigned stage = 0, before = (STAGES - 1) * TILE_BYTES; // where in the ring
     KM_UNROLL for (int s = 0; s < STAGES - 1; s++) {
         if (tile + s * STRIDE < tiles)
-            km_bring(ring + s * TILE_BYTES, from + (tile + s * STRIDE) * TILE_STEP);
+            km_bring(ring + s * TILE_BYTES, from + (tile + s * STRIDE) * (long long)TILE_SIZE);
         asm volatile("cp.async.commit_group;");
     }
     while (tile < tiles) {
@@ -890,22 +937,15 @@ static __device__ __forceinline__ void km_walk(km_block<PART> &shared, const km_
             asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
             __syncwarp();
             const int ahead = tile + (STAGES - 1) * STRIDE;
-            if (ahead < tiles) km_bring(ring + before, from + ahead * TILE_STEP);
+            if (ahead < tiles) km_bring(ring + before, from + ahead * (long long)TILE_SIZE);
             asm volatile("cp.async.commit_group;");
-            KM_UNROLL for (int first = 0; first < TILE; first += 8 * WIDTH) {
-                unsigned near[SLOTS][WIDTH];
-                km_compare<PART>(near, planes, rows + stage + first * (int)sizeof(uint4), own);
-                const bool marked = marks & (ALL >> (TILE - 8 * WIDTH)) << first;
-                if (__any_sync(ALL, !km_is_certain<PART>(near, own)) || marked)
-                    km_settle(near, shared, args, own, marks >> first, tile, first, queued);
-                km_add(sums, near, ring + stage + first * (int)sizeof(uint4), own);
-            }
+            km_take<PART>(sums, planes, at, stage, shared, args, own, marks, tile, queued);
             before = stage;
             stage = stage < (STAGES - 1) * TILE_BYTES ? stage + TILE_BYTES : 0;
         }
         km_flush(sums, shared);
     }
-    while (queued > 0) km_drain(shared, args, queued);
+    while (queued > 0) queued = km_drain(shared, args, queued);
 }
 
 // One launch: a share of the K list.

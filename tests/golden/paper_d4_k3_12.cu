@@ -15,16 +15,16 @@
 // clusters in one pass: 75 for each restart (the sum of the K list)
 //
 // design                       tensor  the least time of those estimated
-// block                           384  about 152 registers a thread
+// block                           384  about 162 registers a thread
 // grid                            132  132 multiprocessors, filled once by all copies
 // launches                          1  one read of the points serves every K
 // resident                          1  as many as registers and shared memory hold
 // tile_clusters                    96  rows of matrix products that a launch has at most
 // restarts_in_flight                1  many points: one restart of each K fills the device
 //
-// per point and pass: 16 bytes read, 676 operations
-// registers per thread: about 152 of 255
-// shared memory per block: 62.4 KiB of 227.0 KiB
+// per point and pass: 32 bytes read, 510 operations
+// registers per thread: about 162 of 255
+// shared memory per block: 74.4 KiB of 227.0 KiB
 
 typedef float km_real;
 typedef unsigned char km_label; // one label of one point, where labels are kept between passes
@@ -173,43 +173,36 @@ __device__ __forceinline__ double km_weight(const double *, long long) {
     return 1.0;
 }
 
-// Design `tensor`. Scores and sums are matrix products: clusters are the rows, 32 points of a warp the columns.
+// Design `tensor`. Distances and sums are matrix products: clusters are the rows, 32 points of a warp the columns.
 //
-// Points. When they come home, a coordinate becomes z = x / 2^e, |z| < 1, e of its feature, rounded to a multiple of
-// 2^-22, and z = hi + lo in half precision: hi a multiple of 2^-11, lo the rest. The workspace keeps these pairs of
-// halves in tiles of 32 points, as matrix products take them. A pass reads only those.
+// Points. When they come home, a coordinate becomes z = x / 2^e, |z| < 1, e of its feature, rounded to a multiple
+// of 2^-22, and z = hi + lo in half precision: hi a multiple of 2^-11, lo the rest. The workspace keeps them in
+// tiles of 32 points, as matrix products take them. A pass reads only those.
 //
-// Scores. A score is
-//     score_j = x . (c_j - p) - (|c_j|^2 - |p|^2) / 2,  p the middle of the K's centroids,
-// scaled so that all scores of a K lie in one binade of float. Four products a feature, (hi, lo, hi, lo) times
-// (chi, chi, clo, clo), give it with an error that km_prepare bounds for each K; the first features of the lanes leave
-// out lo clo, and have 1 times a piece of the constant instead.
-// All centroids of a K belong to one group of four lanes or to a few such groups, so that the largest score is found in
-// the lane or by a shuffle. 15 bits of the score, two points in a register, take part: a centroid is near when its
-// score comes so close to the largest that the bound cannot tell them apart. A point with one near centroid has its
-// label. All others are decided in double on the points as they are (km_decide).
+// Labels. All centroids of a K belong to one group of four lanes or to a few such groups, so that the nearest one
+// is found in the lane or by a shuffle. 16 bits of a distance, two points in a register, take part: a centroid is
+// near when it comes so close to the nearest that a bound on the error cannot tell them apart. A point with one
+// near centroid has its label. All others are decided in double on the points as they are (km_drain).
 //
-// Sums. Ones and zeros, a one for each near centroid, times the halves of the points: multiples of 2^-11 and of 2^-22,
-// so few at a time that floats hold their sums exactly. They become integers, z * 2^22, then: the sums are those of the
-// rounded points, exact, and the same in any order. A point beyond 2^e is marked once, when the points come home,
-// and goes through km_decide, where its integer may be long.
+// Sums. The near centroids of a point, times the point: integers z * 2^22, which are added without any rounding,
+// the same in any order. A point beyond 2^e is marked once, when the points come home, and goes through km_drain,
+// where its integer may be long.
 enum {
     BLOCK = 384, // threads of a block
     GRID = 132,  // blocks of a launch, for one copy
     WARPS = BLOCK / 32,
-    TILE = 32,             // points that a warp fetches at a time
-    PAIRS = 1,             // of columns, 16 points, that it works on at a time
-    WIDTH = 2 * PAIRS,     // columns of 8 points
-    LANE_D = (D + 3) / 4,  // features of a lane: lane % 4 says which
-    COLUMNS = S * (D + 1), // sums of a copy
-    QUEUE = 64,            // points of a warp that wait for km_decide
-    BITS = 22,             // of a coordinate's integer, beside its sign
-    BINS = 64,             // of the survey: powers of two below the largest coordinate
-    STAGES = 8,            // tiles of a warp that are on their way, and the one that it works on
-    CHUNK_TILES = 64,      // so many points of a warp fit sums of halves: 2048
-    REDUCE = 1024          // threads of a block of km_reduce
+    TILE = 32,                           // points that a warp fetches at a time
+    LANE_D = (D + 3) / 4,                // features of a lane: lane % 4 says which
+    COLUMNS = S * (D + 1),               // sums of a copy
+    QUEUE = 64,                          // points of a warp that wait for km_drain
+    BITS = 22,                           // of a coordinate's integer, beside its sign
+    BINS = 64,                           // of the survey: powers of two below the largest coordinate
+    STAGES = 5,                          // tiles of a warp that are on their way, and the one that it works on
+    LIMBS = 3 * D,                       // bytes of a point's integers
+    SUM_TILES = (LIMBS + 1 + 2 + 7) / 8, // columns of sums, in eights: limbs, a count, and two that hold |x|^2 / 2
+    CHUNK_TILES = 65536,                 // so many points of a warp fit sums of bytes: 2^21
+    REDUCE = 1024                        // threads of a block of km_reduce
 };
-constexpr float BINADE = 8192; // scores are at least this and less than twice this
 constexpr unsigned ALL = 0xffffffff;
 constexpr unsigned ONES = 0x3c003c00; // 1 and 1 in half precision
 
@@ -245,10 +238,13 @@ struct km_item {
     int what; // point of the tile, index of the K << 5
 };
 
-// Points as matrix products take them: halves of four features, 4 i to 4 i + 3, of each point.
+// Points as matrix products take them; lane 4 n + t holds, of each, what its column n and its rows take.
 struct km_tile {
-    uint4 points[LANE_D][TILE];
+    uint4 points[LANE_D][32];   // the halves of feature 4 i + t of points n, 8 + n, 16 + n, 24 + n
+    uint2 limbs[SUM_TILES][32]; // a byte of each of eight points; the last two columns: |x|^2 / 2, negative: marked
 };
+
+enum { TILE_SIZE = sizeof(km_tile) / sizeof(uint4) };
 
 // What a warp has in shared memory.
 struct km_warp {
@@ -265,9 +261,9 @@ template <typename PART> struct km_block {
     double reach[D], unit[D]; // 2^e; 2^(22 - e), which makes an integer
     float centroids[PART::ROWS * D];
     float middle[WARPS][D];
-    unsigned margin[2][8];            // of a K in a group: from the largest score to the least that is near
-    unsigned ones, zero;              // ONES and 0: what comes from here stays in a register
-    unsigned bits[8];                 // of the ones of a lane where its points are certain, added up as integers
+    unsigned minus_zero;              // in halves: what comes from here stays in a register
+    unsigned expected[8];             // of a group's lanes: the masks of points that are certain, added up
+    unsigned asks[8];                 // which Ks of a group send points to the queue: bit 0 and bit 1 of each byte
     unsigned link[4][8];              // ALL where: the two parts of a lane belong together; groups 1, 2, 4 apart do
     short member[2][8];               // index in the K list, -1: none
     short row[8][PART::SLOTS];        // row of the sums, -1: none
@@ -319,10 +315,10 @@ static __device__ __forceinline__ double km_power(int exponent) { // 2^exponent
     return __longlong_as_double((1023ll + exponent) << 52);
 }
 
-// Exponent of the smallest power of two above |x|; -100 at least.
-static __device__ __forceinline__ int km_exponent(double x) {
+// Exponent of the smallest power of two above |x|, or `least`.
+static __device__ __forceinline__ int km_exponent(double x, int least = -100) {
     const int exponent = (int)(__double_as_longlong(x) >> 52 & 0x7ff) - 1022;
-    return exponent < -100 ? -100 : exponent;
+    return exponent < least ? least : exponent;
 }
 
 static __device__ __forceinline__ int km_exponent_max(const km_pass_args &args, int f) {
@@ -358,41 +354,6 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_grid(const __grid_co
     }
 }
 
-// A coordinate of the grid as its two halves.
-static __device__ __forceinline__ unsigned km_limbs(float z) {
-    const int number = __float2int_rn(z * (1 << BITS)), high = (number + 1024) >> 11;
-    return km_halves((float)high / (1 << 11), (float)(number - high * 2048) / (1 << BITS));
-}
-
-// Load: the tiles; marks points that the grid does not hold, and those past the end of the last tile; how far out the
-// others are.
-extern "C" __global__ void __launch_bounds__(256) km_tensor_tiles(const __grid_constant__ km_pass_args args) {
-    const long long points = (args.n + TILE - 1) / TILE * TILE;
-    double largest = 0;
-    for (long long i = blockIdx.x * 256ll + threadIdx.x; i < points; i += gridDim.x * 256ll) {
-        const float *x = (const float *)args.points + i * D;
-        bool beyond = i >= args.n;
-        double square = 0;
-        for (int f = 0; f < D && !beyond; f++) {
-            beyond = fabs((double)x[f]) > km_power(km_exponents(args)[f]) * (1 - km_power(-BITS));
-            square = fma((double)x[f], (double)x[f], square);
-        }
-        largest = beyond ? largest : fmax(largest, square);
-        const unsigned marks = __ballot_sync(ALL, beyond);
-        if (i % TILE == 0) km_marks(args)[i / TILE] = marks;
-        for (int k = 0; k < LANE_D; k++) {
-            unsigned words[4];
-            KM_UNROLL for (int t = 0; t < 4; t++) {
-                const int f = 4 * k + t;
-                words[t] = beyond || f >= D ? 0 : km_limbs(x[f] * (float)km_power(-km_exponents(args)[f]));
-            }
-            km_tiles(args)[i / TILE].points[k][i % TILE] = {words[0], words[1], words[2], words[3]};
-        }
-    }
-    // Numbers that are not negative are ordered as their bits are.
-    atomicMax((unsigned long long *)km_largest(args), (unsigned long long)__double_as_longlong(largest));
-}
-
 // Products --------------------------------------------------------------------------------------------------
 
 // Four of the eight bytes of a and b, or their signs.
@@ -400,56 +361,6 @@ template <unsigned WHICH> static __device__ __forceinline__ unsigned km_pick(uns
     unsigned bytes;
     asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "n"(WHICH));
     return bytes;
-}
-
-// Halves above zero compare like the integers of their bits, and that is how scores come here.
-static __device__ __forceinline__ unsigned km_max(unsigned a, unsigned b) {
-    unsigned larger;
-    asm("max.u16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
-    return larger;
-}
-
-// Two sums or two answers of halves. An answer is 1 or 0.
-static __device__ __forceinline__ unsigned km_plus(unsigned a, unsigned b) {
-    unsigned sum;
-    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
-    return sum;
-}
-
-static __device__ __forceinline__ unsigned km_reaches(unsigned a, unsigned b) { // a >= b
-    unsigned answer;
-    asm("set.ge.f16x2.f16x2 %0, %1, %2;" : "=r"(answer) : "r"(a), "r"(b));
-    return answer;
-}
-
-static __device__ __forceinline__ void km_multiply(float *sums, const unsigned *a, const unsigned *b) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
-// Adds the ones of two rows, each twice: counts in halves.
-static __device__ __forceinline__ void km_count(unsigned *counts, const unsigned (*near)[WIDTH], int c,
-                                                const unsigned *ones) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%0, %1};"
-        : "+r"(counts[0]), "+r"(counts[1])
-        : "r"(near[0][c]), "r"(near[1][c]), "r"(near[0][c + 1]), "r"(near[1][c + 1]), "r"(ones[0]), "r"(ones[1]));
-}
-
-// Two 8 x 8 matrices of halves, each twice, as the second factor of a product; `row`: of the lane, lane l has row l % 8
-// of matrix l / 16.
-static __device__ __forceinline__ void km_fetch(unsigned (*matrices)[2], unsigned row) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(matrices[0][0]), "=r"(matrices[0][1]), "=r"(matrices[1][0]), "=r"(matrices[1][1])
-                 : "r"(row));
-}
-
-// The two transposed; lane l < 16 has row l % 8 of matrix l / 8.
-static __device__ __forceinline__ void km_fetch_transposed(unsigned *matrices, unsigned row) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
-                 : "=r"(matrices[0]), "=r"(matrices[1])
-                 : "r"(row));
 }
 
 // The same address, of which the compiler does not know how it came: it stays in a register.
@@ -465,31 +376,60 @@ static __device__ __forceinline__ const uint4 *km_keep(const uint4 *address) {
     return kept;
 }
 
-// Preparing the planes --------------------------------------------------------------------------------------
-
-// Writes a quarter of a row of the planes, the part of the lanes with lane % 4 = t: scaled factors of D features, or
-// none, and a piece of the constant.
-template <typename PART, typename Factor>
-static __device__ __forceinline__ void km_write_row(km_block<PART> &shared, int group, int slot, int t, Factor factor,
-                                                    float constant) {
-    float piece = km_low(km_halves(constant, 0)); // the t-th of three pieces, as halves
-    for (int i = 0; i < t; i++) {
-        constant -= piece;
-        piece = i < 2 ? km_low(km_halves(constant, 0)) : 0;
-    }
-    _Pragma("unroll 1") for (int i = 0; i < LANE_D; i++) {
-        const float value = 4 * i + t < D ? factor(4 * i + t) : 0;
-        const float high = km_low(km_halves(value, 0));
-        unsigned *words = (unsigned *)&shared.planes[slot / 2][i][group * 4 + t] + slot % 2;
-        words[0] = km_halves(high, high);
-        words[2] = km_halves(value - high, i == 0 ? piece : value - high);
-    }
-}
-
 static __device__ __forceinline__ double km_max_lanes(double value) {
     for (int width = 16; width > 0; width /= 2) value = fmax(value, __shfl_xor_sync(ALL, value, width));
     return value;
 }
+
+// Points that wait ------------------------------------------------------------------------------------------
+
+// Adds to a sum of the block; many threads at once, and native, unlike 64-bit atomics of shared memory.
+static __device__ __forceinline__ void km_add_long(long long *sum, long long number) {
+    unsigned *words = (unsigned *)sum;
+    const unsigned low = (unsigned)number, before = atomicAdd(words, low);
+    atomicAdd(words + 1, (unsigned)(number >> 32) + (before + low < before));
+}
+
+// The integer of a coordinate.
+template <typename PART>
+static __device__ __forceinline__ long long km_integer(const km_block<PART> &shared, float x, int f) {
+    return __double2ll_rn((double)x * shared.unit[f]);
+}
+
+// Decides the last points of the warp's queue, a lane each, and adds them to the sums. Gives how many still wait.
+template <typename PART>
+static __device__ __noinline__ int km_drain(km_block<PART> &shared, const km_pass_args &args, int waiting) {
+    km_warp &warp = shared.warps[threadIdx.x / 32];
+    const int lane = threadIdx.x % 32, count = waiting < 32 ? waiting : 32;
+    __syncwarp();
+    const km_item own = warp.queue[waiting - count + (lane < count ? lane : 0)];
+    __syncwarp();
+    waiting -= count;
+    const int asker = own.what % 32, bit = own.what >> 5; // as km_settle left it
+    const int of_tile = bit % 4 / 2 * 16 + bit / 16 * 8 + bit / 8 % 2 + asker % 4 * 2;
+    const int k_index = shared.member[bit % 2][asker / 4];
+    const long long point = (long long)own.tile * TILE + of_tile;
+    const int row = km_places[k_index].row;
+    if (point >= args.n || lane >= count) return waiting;
+    const float *x = (const float *)args.points + point * D, *c = shared.centroids + row * D;
+    double smallest = 1e308;
+    int label = 0;
+    _Pragma("unroll 1") for (int j = 0; j < km_ks[k_index]; j++) {
+        double square = 0;
+        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
+            const double away = (double)x[f] - (double)c[j * D + f];
+            square = fma(away, away, square);
+        }
+        label = square < smallest ? j : label;
+        smallest = fmin(square, smallest);
+    }
+    long long *sums = shared.sums + (row + label) * (D + 1);
+    _Pragma("unroll 2") for (int f = 0; f < D; f++) km_add_long(sums + f, km_integer(shared, x[f], f));
+    km_add_long(sums + D, 1);
+    return waiting;
+}
+
+// Preparing the planes --------------------------------------------------------------------------------------
 
 // The centroid nearest to the origin.
 static __device__ int km_find_middle(const float *c, int k) {
@@ -531,59 +471,200 @@ static __device__ void km_find_beaten(km_block<PART> &shared, const float *c, co
     __syncwarp();
 }
 
-// Of one K, by one warp: planes, margin, links.
+// Planes as products find them: in a lane's registers, or in shared memory.
+typedef uint4 km_planes[LANE_D];
+
+static __device__ __forceinline__ uint4 km_plane(const km_planes *planes, int tile, int k) {
+    return planes[tile][k];
+}
+
+// Distances in half precision, added as such; sums of bytes.
+//
+// Distances. With |x|^2 / 2 among the products of a point, a row gives
+//     distance_j = |x|^2 / 2 - x . c_j + |c_j|^2 / 2 + bias = |x - c_j|^2 / 2 + bias,
+// which is small where it matters: half precision tells near centroids apart about as well as 15 bits of a score do,
+// and a product leaves two points in a register. Every row of a K gets the same |x|^2 / 2, however it was rounded.
+// Products are added in at least 24 bits, so that a distance is rounded once, at the end, and no rounding changes the
+// order of two numbers. What is off before that is less than half a unit of the bias, and no distance is below the
+// bias: the nearest centroid is at most one unit above the smallest distance. All of those are near.
+//
+// Sums. A near centroid's byte is 0xff, -1; the integers of 24 bits, made positive, are bytes too.
+
+constexpr unsigned OVER_255 = 0xfefefeff;       // times 255: 1
+constexpr float NEARER = 1024, FARTHER = 49152; // of rows without a centroid
+enum {
+    UNITS = 2,            // from the smallest distance to the first that is not near
+    BYTES_BIAS = 1 << 23, // of an integer as bytes
+    SQUARE_BITS = 10,     // |x|^2 / 2 of the farthest corner of the grid is less than 2^10 as a half
+    DISTANCE_BITS = 15,   // the largest distance, without its bias, is less than 2^15
+    BIAS_MAX = 8192
+};
+
+// Two halves each: the smaller ones; differences, whose signs are exact; sums.
+static __device__ __forceinline__ unsigned km_min(unsigned a, unsigned b) { // above zero: like integers
+    unsigned smaller;
+    asm("min.u16x2 %0, %1, %2;" : "=r"(smaller) : "r"(a), "r"(b));
+    return smaller;
+}
+
+static __device__ __forceinline__ unsigned km_minus(unsigned a, unsigned b) {
+    unsigned difference;
+    asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(difference) : "r"(a), "r"(b));
+    return difference;
+}
+
+static __device__ __forceinline__ unsigned km_plus(unsigned a, unsigned b) {
+    unsigned sum;
+    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
+    return sum;
+}
+
+static __device__ __forceinline__ void km_multiply(unsigned *distances, const uint4 &a, const unsigned *b) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%8, %8};"
+        : "=r"(distances[0]), "=r"(distances[1])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b[0]), "r"(b[1]), "r"(0));
+}
+
+// Takes away bytes where masks are 0xff.
+static __device__ __forceinline__ void km_subtract(int *sums, const unsigned *a, uint2 b) {
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.x), "r"(b.y));
+}
+
+static __device__ __forceinline__ uint4 km_read_four(unsigned address) {
+    uint4 words;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+                 : "r"(address));
+    return words;
+}
+
+static __device__ __forceinline__ uint2 km_read_two(unsigned address) {
+    uint2 words;
+    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(words.x), "=r"(words.y) : "r"(address));
+    return words;
+}
+
+// Points ----------------------------------------------------------------------------------------------------
+
+// The exponent of what |x|^2 / 2 is less than in the grid, whose reach in each feature is `reach(f)`.
+template <typename Reach> static __device__ int km_square_exponent(Reach reach) {
+    double square = 0;
+    for (int f = 0; f < D; f++) square += reach(f) * reach(f);
+    return km_exponent(square / 2, -400);
+}
+
+// Load: writes a point, one of a warp's 32. Its bytes come together in shared memory.
+static __device__ __forceinline__ void km_put_point(const km_pass_args &args, long long i, const float *x, bool beyond,
+                                                    double square) {
+    __shared__ km_tile made[256 / 32];
+    km_tile &tile = made[threadIdx.x / 32];
+    const int lane = threadIdx.x % 32, n = lane % 8;
+    // Products of bytes take their 32 points in the order in which distances come: the place of this one in four words.
+    const int t = lane / 2 % 4, word = lane / 16, byte = lane / 8 % 2 * 2 + lane % 2;
+    const auto put_byte = [&](int column, int value) {
+        unsigned char *words = (unsigned char *)&tile.limbs[column / 8][column % 8 * 4 + t];
+        words[word * 4 + byte] = (unsigned char)value;
+    };
+    for (int f = 0; f < 4 * LANE_D; f++) {
+        const bool real = f < D && !beyond;
+        const float z = real ? x[f < D ? f : 0] * (float)km_power(-km_exponents(args)[f < D ? f : 0]) : 0;
+        const int number = __float2int_rn(z * (1 << BITS)), high = (number + 1024) >> 11;
+        unsigned *words = (unsigned *)&tile.points[f / 4][n * 4 + f % 4];
+        words[lane / 8] = km_halves((float)high / (1 << 11), (float)(number - high * 2048) / (1 << BITS));
+        for (int limb = 0; limb < 3 && f < D; limb++) put_byte(3 * f + limb, (number + BYTES_BIAS) >> 8 * limb);
+    }
+    for (int column = LIMBS; column < 8 * SUM_TILES - 2; column++) put_byte(column, column == LIMBS);
+    const int exponent = km_square_exponent([&](int f) { return km_power(km_exponents(args)[f]); });
+    const float half_square = beyond ? -0.0f : (float)(square / 2 * km_power(SQUARE_BITS - exponent));
+    unsigned short *squares = (unsigned short *)&tile.limbs[SUM_TILES - 1][24 + n];
+    squares[lane / 8] = (unsigned short)km_halves(half_square, 0);
+    __syncwarp();
+    const uint4 *from = (const uint4 *)&tile;
+    uint4 *to = (uint4 *)(km_tiles(args) + i / TILE);
+    for (int at = lane; at < TILE_SIZE; at += 32) to[at] = from[at];
+    __syncwarp();
+}
+
+// Preparing the planes --------------------------------------------------------------------------------------
+
+// Writes a quarter of a row of the planes, the part of the lanes with lane % 4 = t: factors of D features, a piece of
+// the constant, and what a square counts.
+template <typename PART, typename Factor>
+static __device__ __forceinline__ void km_write_row(km_block<PART> &shared, int group, int slot, int t, Factor factor,
+                                                    float constant, float of_square) {
+    float piece = km_low(km_halves(constant, 0)); // lanes 0, 1 and 3 have a piece each
+    for (int i = 0; i < t - t / 3; i++) {
+        constant -= piece;
+        piece = km_low(km_halves(constant, 0));
+    }
+    const float value = t < D ? factor(t) : 0, high = km_low(km_halves(value, 0));
+    unsigned *words = (unsigned *)&shared.planes[slot / 2][0][group * 4 + t] + slot % 2;
+    words[0] = km_halves(high, high);
+    words[2] = km_halves(value - high, t == 2 ? of_square : piece);
+}
+
+// How the distances of a K are scaled. `of_square` 0: half precision cannot hold them, and every point is decided in
+// double.
+struct km_scale {
+    double factor, bias, of_square;
+};
+
+template <typename PART>
+static __device__ km_scale km_find_scale(const km_block<PART> &shared, const float *c, const unsigned char *beaten,
+                                         int k) {
+    double farthest = 0, corner = 0, largest = 0.5 * shared.radius * shared.radius;
+    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
+        if (beaten[j]) continue;
+        double square = 0, box = 0, sum = 0;
+        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
+            const double away = fabs((double)c[j * D + f]), reach = shared.reach[f];
+            box = fma(reach + away, reach + away, box);
+            square = fma(away, away, square);
+            sum = fma(reach, away, sum);
+            largest = fmax(largest, reach * away);
+        }
+        const double ball = shared.radius + sqrt(square);
+        farthest = fmax(farthest, 0.5 * fmin(box, ball * ball));
+        corner = fmax(corner, sum);
+        largest = fmax(largest, 0.5 * square);
+    }
+    farthest = km_max_lanes(farthest);
+    corner = km_max_lanes(corner);
+    largest = km_max_lanes(largest);
+    const int exponent = km_exponent(farthest, -400);
+    const int squares = km_square_exponent([&](int f) { return shared.reach[f]; });
+    km_scale scale = {km_power(DISTANCE_BITS - exponent), 0,
+                      km_power(DISTANCE_BITS - exponent + squares - SQUARE_BITS)};
+
+    // The error of a distance before it is rounded: of the grid and of the halves' products, of at most 20 truncated
+    // additions, and of the constant. The bias leaves room for the rounding of |x|^2 / 2.
+    const double halves = 2 * corner * scale.factor * km_power(-21);
+    const double error = halves + 20 * km_power(km_exponent(largest * scale.factor) - 23) + 0.004;
+    scale.bias = km_power(km_exponent(2048 * error));
+    const bool held = largest * scale.factor < 60000 && scale.bias <= BIAS_MAX && scale.of_square >= km_power(-14) &&
+                      scale.of_square <= km_power(15);
+    if (!held) scale.of_square = 0;
+    return scale;
+}
+
+// Of one K, by one warp: planes, links.
 template <typename PART>
 static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_index) {
     const km_place place = km_places[k_index];
     const int k = km_ks[k_index], lane = threadIdx.x % 32;
-    float *middle = shared.middle[threadIdx.x / 32];
     const unsigned char *beaten = shared.beaten + place.row;
     km_find_beaten(shared, c, place, k);
-    for (int f = lane; f < D; f += 32) {
-        float low = 3.4e38f, high = -3.4e38f;
-        _Pragma("unroll 1") for (int j = 0; j < k; j++) {
-            low = beaten[j] ? low : fminf(low, c[j * D + f]);
-            high = beaten[j] ? high : fmaxf(high, c[j * D + f]);
-        }
-        middle[f] = 0.5f * low + 0.5f * high;
-    }
-    __syncwarp();
+    const km_scale scale = km_find_scale(shared, c, beaten, k);
+    const bool held = scale.of_square > 0;
     const auto constant_of = [&](int j) {
         double constant = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double a = c[j * D + f], p = middle[f];
-            constant -= 0.5 * (a - p) * (a + p);
-        }
-        return constant;
+        _Pragma("unroll 2") for (int f = 0; f < D; f++)
+            constant = fma(0.5 * c[j * D + f], (double)c[j * D + f], constant);
+        return (float)(constant * scale.factor + scale.bias + 32);
     };
-    double lowest = 1e308, highest = -1e308, swing = 0, corner = 0; // scores, and what coordinates add to them at most
-    _Pragma("unroll 1") for (int j = lane; j < k; j += 32) {
-        if (beaten[j]) continue;
-        double own = 0, square = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double away = (double)c[j * D + f] - middle[f];
-            own += fabs(away) * shared.reach[f];
-            square = fma(away, away, square);
-        }
-        corner = fmax(corner, own);
-        own = fmin(own, sqrt(square) * shared.radius);
-        const double constant = constant_of(j);
-        lowest = fmin(lowest, constant - own);
-        highest = fmax(highest, constant + own);
-        swing = fmax(swing, own);
-    }
-    lowest = -km_max_lanes(-lowest);
-    highest = km_max_lanes(highest);
-    swing = km_max_lanes(swing);
-    corner = km_max_lanes(corner);
-    const double factor = highest > lowest ? 0.84 * BINADE / (highest - lowest) : 0;
-
-    // Twice the error of a score: of the grid, of the halves' products, and of at most 20 truncated additions a
-    // product. A unit of the 16-bit score is BINADE / 2^15.
-    const double halves = (corner + swing) * factor * km_power(-21);
-    const double error = 2 * (halves + LANE_D * 20 * BINADE * km_power(-22) + 0.001);
-    const int units = 1 + (int)(error / (BINADE * km_power(-15)));
-    const unsigned margin = units < 1024 ? units * 0x10001 : 0x7c007c00; // the latter: all are near
     _Pragma("unroll 1") for (int at = lane; at < place.span * PART::SLOTS * 4; at += 32) {
         const int group = place.group + at / 4 / PART::SLOTS, slot = at / 4 % PART::SLOTS;
         const bool linked = PART::LEVELS == 0 && place.slots > PART::FIRST;
@@ -592,29 +673,231 @@ static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_
         const bool real = slot >= place.slot && slot < place.slot + place.slots && j < k;
         if (!own) continue;
         shared.row[group][slot] = real ? place.row + j : -1;
-        if (real && !beaten[j])
+        if (real && !beaten[j] && held)
             km_write_row(
                 shared, group, slot, at % 4,
-                [&](int f) { return (float)(((double)c[j * D + f] - middle[f]) * shared.reach[f] * factor); },
-                (float)(1.08 * BINADE + (constant_of(j) - lowest) * factor));
+                [&](int f) { return (float)(-(double)c[j * D + f] * shared.reach[f] * scale.factor); }, constant_of(j),
+                (float)scale.of_square);
         else
-            km_write_row(shared, group, slot, at % 4, [](int) { return 0.0f; }, BINADE);
+            km_write_row(shared, group, slot, at % 4, [](int) { return 0.0f; }, real && !held ? NEARER : FARTHER, 0);
         if (slot != place.slot) continue;
-        shared.margin[place.slot >= PART::FIRST][group] = margin;
-        shared.member[place.slot >= PART::FIRST][group] = k_index;
-        if (linked) shared.margin[1][group] = margin;
+        const int segment = place.slot >= PART::FIRST;
+        shared.member[segment][group] = k_index;
+        if (group == place.group) atomicOr(&shared.asks[group], segment ? 0x0a0a0a0a : 0x05050505);
         shared.link[0][group] = linked ? ALL : 0;
-        if (linked) shared.bits[group] = WIDTH * ONES;
+        if (linked || group != place.group) shared.expected[group] = linked ? ALL : 0;
         for (int level = 0; level < PART::LEVELS; level++)
             shared.link[1 + level][group] = place.span >> level > 1 ? ALL : 0;
     }
+}
+
+// What a lane knows of its group's Ks.
+struct km_lane {
+    unsigned link[4];
+    unsigned expected;    // masks of a tile, added up, where all points are certain
+    unsigned square, one; // of its factors of points: ALL where it is the square, 1 where it is not
+    unsigned minus_zero;
+};
+
+template <typename PART> static __device__ km_lane km_lane_of(const km_block<PART> &shared) {
+    km_lane own;
+    const int lane = threadIdx.x % 32, group = lane / 4;
+    for (int l = 0; l < 4; l++) own.link[l] = shared.link[l][group];
+    own.expected = shared.expected[group];
+    // Of groups that share a K, the first expects its points; each of them adds them up.
+    for (int level = 0; level < PART::LEVELS; level++)
+        own.expected += __shfl_xor_sync(ALL, own.expected, 4 << level) & own.link[1 + level];
+    own.expected *= 2;
+    own.square = km_keep(lane % 4 == 2 ? ALL : 0);
+    own.one = km_keep(lane % 4 == 2 ? 0 : ONES);
+    own.minus_zero = shared.minus_zero;
+    return own;
+}
+
+// Comparing -------------------------------------------------------------------------------------------------
+
+// From where on a distance is not near, for the points of one column: of the first slots, and of the others.
+template <typename PART>
+static __device__ __forceinline__ void km_find_limits(unsigned *limits, const unsigned (*distances)[2], int c,
+                                                      const km_lane &own) {
+    constexpr unsigned units = UNITS * 0x10001;
+    unsigned smallest = distances[0][c];
+    KM_UNROLL for (int s = 1; s < PART::FIRST; s++) smallest = km_min(smallest, distances[s][c]);
+    if (int(PART::FIRST) < int(PART::SLOTS)) {
+        unsigned other = distances[PART::FIRST % PART::SLOTS][c];
+        KM_UNROLL for (int s = PART::FIRST + 1; s < PART::SLOTS; s++) other = km_min(other, distances[s][c]);
+        smallest = km_min(smallest, other | ~own.link[0]);
+        limits[0] = smallest + units;
+        limits[1] = (limits[0] & own.link[0]) | ((other + units) & ~own.link[0]);
+    } else {
+        KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
+            smallest = km_min(smallest, __shfl_xor_sync(ALL, smallest, 4 << level) | ~own.link[1 + level]);
+        limits[0] = limits[1] = smallest + units;
+    }
+}
+
+// Which centroids are near, for half of the points: `near` [slot][half], a byte for each of four points.
+template <typename PART>
+static __device__ __forceinline__ void km_compare(unsigned (*near)[2], int half, const km_planes *planes,
+                                                  const unsigned *points, unsigned squares, const km_lane &own) {
+    unsigned distances[PART::SLOTS][2], limits[2][2];
+    const unsigned fourth = (squares & own.square) | own.one;
+    // A copy made on the other pipe.
+    const unsigned factors[2][2] = {{km_plus(points[0], own.minus_zero), km_pick<0x5410>(points[0], fourth)},
+                                    {km_plus(points[1], own.minus_zero), km_pick<0x7610>(points[1], fourth)}};
+    KM_UNROLL for (int i = 0; i < PART::TILES; i++) {
+        const uint4 plane = km_plane(planes, i, 0);
+        KM_UNROLL for (int c = 0; c < 2; c++) {
+            unsigned rows[2];
+            km_multiply(rows, plane, factors[c]);
+            distances[2 * i][c] = rows[0];
+            distances[2 * i + 1][c] = rows[1];
+        }
+    }
+    KM_UNROLL for (int c = 0; c < 2; c++) km_find_limits<PART>(limits[c], distances, c, own);
+    KM_UNROLL for (int s = 0; s < PART::SLOTS; s++)
+        near[s][half] = km_pick<0xfdb9>(km_minus(distances[s][0], limits[0][s >= PART::FIRST]),
+                                        km_minus(distances[s][1], limits[1][s >= PART::FIRST]));
+}
+
+// Masks of half of a tile, added up: of the first slots, and of the others. They are 255 times a number whose bytes
+// say how many near centroids each of four points has.
+template <typename PART>
+static __device__ __forceinline__ void km_add_masks(unsigned *sums, const unsigned (*near)[2], int half) {
+    sums[0] = near[0][half];
+    KM_UNROLL for (int s = 1; s < PART::FIRST; s++) sums[0] += near[s][half];
+    sums[1] = int(PART::FIRST) < int(PART::SLOTS) ? near[PART::FIRST % PART::SLOTS][half] : 0;
+    KM_UNROLL for (int s = PART::FIRST + 1; s < PART::SLOTS; s++) sums[1] += near[s][half];
+}
+
+// The rare step: points with several near centroids of a K, and marked ones, join the queue instead of the sums.
+// `marked`: whether a lane knows of a marked point.
+template <typename PART>
+static __device__ __forceinline__ void km_settle(unsigned (*near)[2], const unsigned (*sums)[2],
+                                                 km_block<PART> &shared, const km_pass_args &args, const km_lane &own,
+                                                 bool marked, int tile, int &queued) {
+    const int lane = threadIdx.x % 32;
+    const unsigned marks = __any_sync(ALL, marked) ? km_marks(args)[tile] : 0;
+    unsigned pending = 0; // of a byte, bit 0 and 1: the first half's point and a K; bit 2 and 3: the other half's
+    KM_UNROLL for (int half = 0; half < 2; half++) {
+        unsigned counts[2] = {sums[half][0] * OVER_255, sums[half][1] * OVER_255}, several[2]; // of each byte
+        counts[0] += counts[1] & own.link[0];
+        counts[1] = (counts[0] & own.link[0]) | (counts[1] & ~own.link[0]);
+        KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
+            counts[0] += __shfl_xor_sync(ALL, counts[0], 4 << level) & own.link[1 + level];
+        KM_UNROLL for (int segment = 0; segment < 2; segment++) // 0xff where a count is not 0 or 1
+            several[segment] = km_pick<0xba98>(counts[segment] + 0x7e7e7e7e, 0);
+        if (marks) {
+            const unsigned bits = marks >> (16 * half + lane % 4 * 2); // 0, 1, 8 and 9
+            const unsigned bytes = (bits & 1) | (bits & 2) << 7 | (bits & 0x100) << 8 | (bits & 0x200) << 15;
+            several[0] |= bytes * 255;
+            several[1] |= bytes * 255;
+        }
+        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++) near[s][half] &= ~several[s >= PART::FIRST];
+        pending |= ((several[0] & 0x01010101) | (several[1] & 0x02020202)) << 2 * half;
+    }
+    pending &= shared.asks[lane / 4]; // of a K, its first group of lanes asks
+    km_warp &warp = shared.warps[threadIdx.x / 32];
+    while (const unsigned askers = __ballot_sync(ALL, pending != 0)) {
+        if (pending) warp.queue[queued + __popc(askers & ~(ALL << lane))] = {tile, lane | (__ffs(pending) - 1) << 5};
+        pending &= pending - 1;
+        queued += __popc(askers);
+        if (queued >= 32) queued = km_drain(shared, args, queued);
+        __syncwarp();
+    }
+}
+
+// Sums ------------------------------------------------------------------------------------------------------
+
+// Sums of a warp, negative: of the bytes of each feature, of ones.
+template <typename PART> struct km_sums {
+    int of[PART::TILES][SUM_TILES][4];
+};
+
+// Adds a warp's sums to the block's.
+template <typename PART>
+static __device__ __forceinline__ void km_flush(km_sums<PART> &sums, km_block<PART> &shared) {
+    const int lane = threadIdx.x % 32;
+    KM_UNROLL for (int i = 0; i < PART::TILES; i++)
+        KM_UNROLL for (int n = 0; n < SUM_TILES; n++)
+            KM_UNROLL for (int at = 0; at < 4; at++) {
+                const int row = shared.row[lane / 4][2 * i + at / 2], column = 8 * n + lane % 4 * 2 + at % 2;
+                const long long sum = -(long long)sums.of[i][n][at];
+                long long *out = shared.sums + row * (D + 1);
+                sums.of[i][n][at] = 0;
+                if (row < 0 || column > LIMBS) continue;
+                km_add_long(out + column / 3, sum << 8 * (column % 3)); // the count has a column of its own
+                for (int f = 0; f < D && column == LIMBS; f++) km_add_long(out + f, -sum * BYTES_BIAS);
+            }
+}
+
+// Where in a tile a lane reads, in shared memory: points, squares, bytes.
+struct km_places_in_tile {
+    unsigned points, squares, limbs;
+};
+
+static __device__ __forceinline__ km_places_in_tile km_find_places(unsigned ring) {
+    const unsigned lane = threadIdx.x % 32, limbs = ring - lane * (unsigned)sizeof(uint4) + sizeof(uint4[LANE_D][32]);
+    return {ring, km_keep(limbs + (32 * (SUM_TILES - 1) + 24 + lane / 4) * (unsigned)sizeof(uint2)),
+            km_keep(limbs + lane * (unsigned)sizeof(uint2))};
+}
+
+// A tile, `stage` bytes from the first one of the ring.
+template <typename PART>
+static __device__ __forceinline__ void km_take(km_sums<PART> &sums, const km_planes *planes,
+                                               const km_places_in_tile &at, unsigned stage, km_block<PART> &shared,
+                                               const km_pass_args &args, const km_lane &own, int tile, int &queued) {
+    const uint4 points = km_read_four(at.points + stage);
+    const uint2 squares = km_read_two(at.squares + stage);
+    const unsigned words[4] = {points.x, points.y, points.z, points.w};
+    unsigned near[PART::SLOTS][2], masks[2][2];
+    km_compare<PART>(near, 0, planes, words, squares.x, own);
+    km_compare<PART>(near, 1, planes, words + 2, squares.y, own);
+    KM_UNROLL for (int half = 0; half < 2; half++) km_add_masks<PART>(masks[half], near, half);
+    // A point has at least one near centroid of each K, so that all masks add up to what is expected only where every
+    // point has just one: bytes of a sum count up to 255.
+    unsigned all = masks[0][0] + masks[0][1] + masks[1][0] + masks[1][1];
+    KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
+        all += __shfl_xor_sync(ALL, all, 4 << level) & own.link[1 + level];
+    const bool marked = (squares.x | squares.y) & 0x80008000;
+    if (__builtin_expect(__any_sync(ALL, marked || all != own.expected), 0))
+        km_settle(near, masks, shared, args, own, marked, tile, queued);
+    KM_UNROLL for (int n = 0; n < SUM_TILES; n++) {
+        const uint2 limbs = km_read_two(at.limbs + stage + n * (unsigned)sizeof(uint2[32]));
+        KM_UNROLL for (int i = 0; i < PART::TILES; i++) {
+            const unsigned a[4] = {near[2 * i][0], near[2 * i + 1][0], near[2 * i][1], near[2 * i + 1][1]};
+            km_subtract(sums.of[i][n], a, limbs);
+        }
+    }
+}
+
+// Load: the tiles; marks points that the grid does not hold, and those past the end of the last tile; how far out the
+// others are.
+extern "C" __global__ void __launch_bounds__(256) km_tensor_tiles(const __grid_constant__ km_pass_args args) {
+    const long long points = (args.n + TILE - 1) / TILE * TILE;
+    double largest = 0;
+    for (long long i = blockIdx.x * 256ll + threadIdx.x; i < points; i += gridDim.x * 256ll) {
+        const float *x = (const float *)args.points + i * D;
+        bool beyond = i >= args.n;
+        double square = 0;
+        for (int f = 0; f < D && !beyond; f++) {
+            beyond = fabs((double)x[f]) > km_power(km_exponents(args)[f]) * (1 - km_power(-BITS));
+            square = fma((double)x[f], (double)x[f], square);
+        }
+        largest = beyond ? largest : fmax(largest, square);
+        const unsigned marks = __ballot_sync(ALL, beyond);
+        if (i % TILE == 0) km_marks(args)[i / TILE] = marks;
+        km_put_point(args, i, x, beyond, square);
+    }
+    // Numbers that are not negative are ordered as their bits are.
+    atomicMax((unsigned long long *)km_largest(args), (unsigned long long)__double_as_longlong(largest));
 }
 
 // Everything that the threads of a block share. False: no K of the launch takes part in this pass, or none does.
 template <typename PART> static __device__ bool km_begin(km_block<PART> &shared, const km_pass_args &args) {
     const int stop = args.control->stop, warp = threadIdx.x / 32; // One wait for all that is read here.
     const float *centroids = (const float *)args.centroids + (long long)blockIdx.y * S * D;
-    if (threadIdx.x == 0) shared.ones = ONES, shared.zero = 0;
+    if (threadIdx.x == 0) shared.minus_zero = 0x80008000;
     if (threadIdx.x == 0) shared.radius = sqrt(*km_largest(args)) * (1 + 1e-9);
     for (int i = threadIdx.x; i < KS; i += BLOCK) shared.active[i] = args.active[blockIdx.y * KS + i];
     for (int f = threadIdx.x; f < D; f += BLOCK) {
@@ -629,14 +912,14 @@ template <typename PART> static __device__ bool km_begin(km_block<PART> &shared,
     for (int i = threadIdx.x; i < PART::ROWS * (D + 1); i += BLOCK) shared.sums[i] = 0;
     for (int i = threadIdx.x; i < 8 * PART::SLOTS * 4; i += BLOCK) {
         const int group = i / 4 / PART::SLOTS, slot = i / 4 % PART::SLOTS;
-        const bool high = slot == 0 || slot == PART::FIRST;
-        km_write_row(shared, group, slot, i % 4, [](int) { return 0.0f; }, high ? 1.25f * BINADE : BINADE);
+        const bool high = slot == 0 || slot == PART::FIRST; // so that a lane without a K has its one near row
+        km_write_row(shared, group, slot, i % 4, [](int) { return 0.0f; }, high ? NEARER : FARTHER, 0);
         shared.row[group][slot] = -1;
     }
     for (int i = threadIdx.x; i < 8; i += BLOCK) {
-        shared.margin[0][i] = shared.margin[1][i] = 0x10001;
+        shared.expected[i] = int(PART::FIRST) < int(PART::SLOTS) ? ALL - 1 : ALL;
+        shared.asks[i] = 0;
         shared.member[0][i] = shared.member[1][i] = -1;
-        shared.bits[i] = (int(PART::FIRST) < int(PART::SLOTS) ? 2 : 1) * WIDTH * ONES;
         shared.link[0][i] = shared.link[1][i] = shared.link[2][i] = shared.link[3][i] = 0;
     }
     __syncthreads();
@@ -652,281 +935,52 @@ template <typename PART> static __device__ bool km_begin(km_block<PART> &shared,
     return active;
 }
 
-// Points that wait ------------------------------------------------------------------------------------------
-
-// Adds to a sum of the block; many threads at once, and native, unlike 64-bit atomics of shared memory.
-static __device__ __forceinline__ void km_add_long(long long *sum, long long number) {
-    unsigned *words = (unsigned *)sum;
-    const unsigned low = (unsigned)number, before = atomicAdd(words, low);
-    atomicAdd(words + 1, (unsigned)(number >> 32) + (before + low < before));
-}
-
-// The integer of a coordinate.
-template <typename PART>
-static __device__ __forceinline__ long long km_integer(const km_block<PART> &shared, float x, int f) {
-    return __double2ll_rn((double)x * shared.unit[f]);
-}
-
-// Decides the last points of the warp's queue, a lane each, and adds them to the sums. Leaves how many still wait.
-template <typename PART>
-static __device__ __forceinline__ void km_drain(km_block<PART> &shared, const km_pass_args &args, int &waiting) {
-    km_warp &warp = shared.warps[threadIdx.x / 32];
-    const int lane = threadIdx.x % 32, count = waiting < 32 ? waiting : 32;
-    __syncwarp();
-    const km_item own = warp.queue[waiting - count + (lane < count ? lane : 0)];
-    __syncwarp();
-    waiting -= count;
-    const long long point = (long long)own.tile * TILE + own.what % 32;
-    const int k_index = own.what >> 5, row = km_places[k_index].row;
-    if (point >= args.n || lane >= count) return;
-    const float *x = (const float *)args.points + point * D, *c = shared.centroids + row * D;
-    double smallest = 1e308;
-    int label = 0;
-    _Pragma("unroll 1") for (int j = 0; j < km_ks[k_index]; j++) {
-        double square = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double away = (double)x[f] - (double)c[j * D + f];
-            square = fma(away, away, square);
-        }
-        label = square < smallest ? j : label;
-        smallest = fmin(square, smallest);
-    }
-    long long *sums = shared.sums + (row + label) * (D + 1);
-    _Pragma("unroll 2") for (int f = 0; f < D; f++) km_add_long(sums + f, km_integer(shared, x[f], f));
-    km_add_long(sums + D, 1);
-}
-
-// What a lane knows of its group's Ks.
-struct km_lane {
-    unsigned margin[2], link[4];
-    unsigned expected; // how many near centroids a point has that needs no decision, as two halves
-    unsigned bits;     // of the ones of a lane where its points are certain, added up as integers
-    unsigned ones[2];  // ONES twice
-    unsigned zero;
-};
-
-template <typename PART> static __device__ km_lane km_lane_of(const km_block<PART> &shared) {
-    km_lane own;
-    const int group = threadIdx.x % 32 / 4;
-    for (int s = 0; s < 2; s++) own.margin[s] = shared.margin[s][group];
-    for (int l = 0; l < 4; l++) own.link[l] = shared.link[l][group];
-    const bool two = int(PART::FIRST) < int(PART::SLOTS) && !own.link[0];
-    own.expected = two ? 0x40004000 : ONES;
-    own.bits = shared.bits[group];
-    own.ones[0] = own.ones[1] = shared.ones;
-    own.zero = shared.zero;
-    return own;
-}
-
-// The rare step: points with several near centroids of a K, and marked ones, join the queue instead of the sums.
-// `marks`: of the points from `first` of the tile on.
-template <typename PART>
-static __device__ __forceinline__ void km_settle(unsigned (*near)[WIDTH], km_block<PART> &shared,
-                                                 const km_pass_args &args, const km_lane &own, unsigned marks, int tile,
-                                                 int first, int &queued) {
-    km_warp &warp = shared.warps[threadIdx.x / 32];
-    const int lane = threadIdx.x % 32;
-    unsigned pending = 0;
-    KM_UNROLL for (int c = 0; c < WIDTH; c++) {
-        unsigned count = near[0][c];
-        KM_UNROLL for (int s = 1; s < PART::SLOTS; s++) count = km_plus(count, near[s][c]);
-        KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
-            count = km_plus(count, __shfl_xor_sync(ALL, count, 4 << level) & own.link[1 + level]);
-        const unsigned marked = marks >> (8 * c + lane % 4 * 2);
-        const unsigned waits = (count ^ own.expected) | (marked & 1) | (marked & 2) << 15;
-        const unsigned low = waits & 0xffff, high = waits >> 16;
-        const unsigned keep = (low ? 0 : 0xffff) | (high ? 0 : 0xffff0000);
-        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++) near[s][c] &= keep;
-        pending |= (low != 0 | (high != 0) << 1) << 2 * c;
-    }
-    const int members[2] = {shared.member[0][lane / 4], shared.member[1][lane / 4]};
-    pending |= members[1] >= 0 ? pending << 8 : 0; // of a K, its first group of lanes asks
-    pending = members[0] >= 0 && km_places[members[0]].group == lane / 4 ? pending : pending & 0xff00;
-    while (const unsigned askers = __ballot_sync(ALL, pending != 0)) {
-        if (pending) {
-            const int bit = __ffs(pending) - 1, member = bit < 8 ? members[0] : members[1];
-            pending &= pending - 1;
-            warp.queue[queued + __popc(askers & ~(ALL << lane))] = {
-                tile, (first + bit / 2 % 4 * 8 + lane % 4 * 2 + bit % 2) | member << 5};
-        }
-        queued += __popc(askers);
-        if (queued >= 32) km_drain(shared, args, queued);
-        __syncwarp();
-    }
-}
-
 // The loop --------------------------------------------------------------------------------------------------
 
 // Begins to bring a tile to shared memory; both addresses are the lane's first.
 static __device__ __forceinline__ void km_bring(unsigned to, const uint4 *from) {
-    KM_UNROLL for (int i = 0; i < LANE_D; i++)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + i * (int)sizeof(uint4[TILE])),
-                     "l"(from + i * TILE)
-                     : "memory");
-}
-
-// The largest score of each K, for the points of one column: of the first slots, and of the others.
-template <typename PART>
-static __device__ __forceinline__ void km_find_largest(unsigned *largest, const unsigned (*scores)[WIDTH], int c,
-                                                       const km_lane &own) {
-    if (int(PART::FIRST) < int(PART::SLOTS)) {
-        unsigned other = scores[PART::FIRST % PART::SLOTS][c];
-        KM_UNROLL for (int s = PART::FIRST + 1; s < PART::SLOTS; s++) other = km_max(other, scores[s][c]);
-        largest[0] = scores[0][c];
-        KM_UNROLL for (int s = 1; s < PART::FIRST; s++) largest[0] = km_max(largest[0], scores[s][c]);
-        largest[0] = km_max(largest[0], other & own.link[0]);
-        largest[1] = (largest[0] & own.link[0]) | (other & ~own.link[0]);
-    } else {
-        largest[0] = largest[1] = scores[0][c];
-        KM_UNROLL for (int s = 1; s < PART::FIRST; s++) largest[0] = km_max(largest[0], scores[s][c]);
-    }
-    KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
-        largest[0] = km_max(largest[0], __shfl_xor_sync(ALL, largest[0], 4 << level) & own.link[1 + level]);
-}
-
-// Which centroids are near, for the points of some columns: `near` [slot][column].
-template <typename PART>
-static __device__ __forceinline__ void km_compare(unsigned (*near)[WIDTH], const uint4 (*planes)[LANE_D],
-                                                  unsigned row, const km_lane &own) {
-    unsigned points[LANE_D][WIDTH][2], scores[PART::SLOTS][WIDTH];
-    KM_UNROLL for (int k = 0; k < LANE_D; k++)
-        KM_UNROLL for (int c = 0; c < WIDTH; c += 2)
-            km_fetch(points[k] + c, row + (k * TILE + 8 * c) * (int)sizeof(uint4));
-    KM_UNROLL for (int c = 0; c < WIDTH; c++) {
-        points[0][c][0] += own.zero; // With two new numbers the compiler makes no copies of the pair.
-        points[0][c][1] = km_pick<0x7610>(points[0][c][1], own.ones[0]);
-    }
-    KM_UNROLL for (int i = 0; i < PART::TILES; i++) {
-        float sums[WIDTH][4] = {};
-        KM_UNROLL for (int k = 0; k < LANE_D; k++) {
-            const uint4 plane = planes[i][k];
-            const unsigned a[4] = {plane.x, plane.y, plane.z, plane.w};
-            KM_UNROLL for (int c = 0; c < WIDTH; c++) km_multiply(sums[c], a, points[k][c]);
-        }
-        KM_UNROLL for (int r = 0; r < 2; r++)
-            KM_UNROLL for (int c = 0; c < WIDTH; c++)
-                scores[2 * i + r][c] =
-                    km_pick<0x6521>(__float_as_uint(sums[c][2 * r]), __float_as_uint(sums[c][2 * r + 1]));
-    }
-    KM_UNROLL for (int c = 0; c < WIDTH; c++) {
-        unsigned largest[2];
-        km_find_largest<PART>(largest, scores, c, own);
-        KM_UNROLL for (int segment = 0; segment < 2; segment++)
-            largest[segment] -= own.margin[segment];
-        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++)
-            near[s][c] = km_reaches(scores[s][c], largest[s >= PART::FIRST]);
-    }
-}
-
-// Whether each point has just one near centroid of each K.
-template <typename PART>
-static __device__ __forceinline__ bool km_is_certain(const unsigned (*near)[WIDTH], const km_lane &own) {
-    unsigned count = 0;
-    if (int(PART::LEVELS) == 0) {
-        // Sums of bits: of up to 63 ones in each half of a register they tell how many there are.
-        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++)
-            KM_UNROLL for (int c = 0; c < WIDTH; c++) count += near[s][c];
-        return count == own.bits;
-    } else {
-        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++)
-            KM_UNROLL for (int c = 0; c < WIDTH; c += 2) count = km_plus(count, km_plus(near[s][c], near[s][c + 1]));
-        KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
-            count = km_plus(count, __shfl_xor_sync(ALL, count, 4 << level) & own.link[1 + level]);
-        return count == km_halves(WIDTH, WIDTH);
-    }
-}
-
-// Sums of a warp: of the two halves of features; of ones.
-template <typename PART> struct km_sums {
-    float of[PART::TILES][LANE_D][4];
-    unsigned counts[PART::TILES][2];
-};
-
-template <typename PART>
-static __device__ __forceinline__ void km_add(km_sums<PART> &sums, const unsigned (*near)[WIDTH], unsigned row,
-                                              const km_lane &own) {
-    KM_UNROLL for (int c = 0; c < WIDTH; c += 2) {
-        KM_UNROLL for (int i = 0; i < PART::TILES; i++) km_count(sums.counts[i], near + 2 * i, c, own.ones);
-        KM_UNROLL for (int n = 0; n < LANE_D; n++) {
-            unsigned points[2];
-            km_fetch_transposed(points, row + (n * TILE + 8 * c) * (int)sizeof(uint4));
-            KM_UNROLL for (int i = 0; i < PART::TILES; i++) {
-                const unsigned a[4] = {near[2 * i][c], near[2 * i + 1][c], near[2 * i][c + 1], near[2 * i + 1][c + 1]};
-                km_multiply(sums.of[i][n], a, points);
-            }
-        }
-    }
-}
-
-// Adds a warp's sums to the block's.
-template <typename PART>
-static __device__ __forceinline__ void km_flush(km_sums<PART> &sums, km_block<PART> &shared) {
-    const int lane = threadIdx.x % 32, t = lane % 4;
-    KM_UNROLL for (int i = 0; i < PART::TILES; i++)
-        KM_UNROLL for (int half = 0; half < 2; half++) {
-            const int row = shared.row[lane / 4][2 * i + half];
-            long long *out = shared.sums + row * (D + 1);
-            const int count = (int)km_low(sums.counts[i][half]);
-            sums.counts[i][half] = 0;
-            if (row >= 0 && t == 0) km_add_long(out + D, count);
-            KM_UNROLL for (int n = 0; n < LANE_D; n++) {
-                const int f = 4 * n + t;
-                const int high = (int)(sums.of[i][n][2 * half] * (1 << 11));
-                const int low = (int)(sums.of[i][n][2 * half + 1] * (1 << BITS));
-                sums.of[i][n][2 * half] = sums.of[i][n][2 * half + 1] = 0;
-                if (row >= 0 && f < D) km_add_long(out + f, high * 2048ll + low);
-            }
-        }
+    KM_UNROLL for (int i = 0; i < TILE_SIZE; i += 32)
+        if (i + 32 <= TILE_SIZE || (int)(threadIdx.x % 32) < TILE_SIZE - i)
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + i * (int)sizeof(uint4)), "l"(from + i)
+                         : "memory");
 }
 
 template <typename PART>
 static __device__ __forceinline__ void km_walk(km_block<PART> &shared, const km_pass_args &args) {
-    constexpr int SLOTS = PART::SLOTS, STRIDE = GRID * WARPS;
+    constexpr int STRIDE = GRID * WARPS;
     constexpr unsigned TILE_BYTES = sizeof(km_tile);
-    constexpr long long TILE_STEP = TILE * LANE_D;
     const int lane = threadIdx.x % 32, tiles = (int)((args.n + TILE - 1) / TILE);
     km_warp &warp = shared.warps[threadIdx.x / 32];
     const km_lane own = km_lane_of(shared);
-    uint4 planes[PART::TILES][LANE_D];
+    km_planes planes[PART::TILES];
     KM_UNROLL for (int i = 0; i < PART::TILES; i++)
         KM_UNROLL for (int k = 0; k < LANE_D; k++) planes[i][k] = shared.planes[i][k][lane];
     km_sums<PART> sums = {};
-    const uint4 *from = km_keep(&km_tiles(args)->points[0][lane]);
-    const unsigned *all_marks = km_marks(args);
+    const uint4 *from = km_keep((const uint4 *)km_tiles(args) + lane);
     int queued = 0, tile = blockIdx.x * WARPS + threadIdx.x / 32;
-    unsigned next_marks = tile < tiles ? all_marks[tile] : 0;
     const uint4 *first_tile = warp.ring[0].points[0];
     const unsigned ring = km_keep((unsigned)__cvta_generic_to_shared(first_tile + lane));
-    const unsigned rows = km_keep((unsigned)__cvta_generic_to_shared(first_tile + lane % 8 + lane / 16 * 8));
+    const km_places_in_tile at = km_find_places(ring);
     unsigned stage = 0, before = (STAGES - 1) * TILE_BYTES; // where in the ring
     KM_UNROLL for (int s = 0; s < STAGES - 1; s++) {
         if (tile + s * STRIDE < tiles)
-            km_bring(ring + s * TILE_BYTES, from + (tile + s * STRIDE) * TILE_STEP);
+            km_bring(ring + s * TILE_BYTES, from + (tile + s * STRIDE) * (long long)TILE_SIZE);
         asm volatile("cp.async.commit_group;");
     }
     while (tile < tiles) {
         for (int chunk = 0; chunk < CHUNK_TILES && tile < tiles; chunk++, tile += STRIDE) {
-            const unsigned marks = next_marks;
-            if (tile + STRIDE < tiles) next_marks = all_marks[tile + STRIDE];
             asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
             __syncwarp();
             const int ahead = tile + (STAGES - 1) * STRIDE;
-            if (ahead < tiles) km_bring(ring + before, from + ahead * TILE_STEP);
+            if (ahead < tiles) km_bring(ring + before, from + ahead * (long long)TILE_SIZE);
             asm volatile("cp.async.commit_group;");
-            KM_UNROLL for (int first = 0; first < TILE; first += 8 * WIDTH) {
-                unsigned near[SLOTS][WIDTH];
-                km_compare<PART>(near, planes, rows + stage + first * (int)sizeof(uint4), own);
-                const bool marked = marks & (ALL >> (TILE - 8 * WIDTH)) << first;
-                if (__any_sync(ALL, !km_is_certain<PART>(near, own)) || marked)
-                    km_settle(near, shared, args, own, marks >> first, tile, first, queued);
-                km_add(sums, near, ring + stage + first * (int)sizeof(uint4), own);
-            }
+            km_take<PART>(sums, planes, at, stage, shared, args, own, tile, queued);
             before = stage;
             stage = stage < (STAGES - 1) * TILE_BYTES ? stage + TILE_BYTES : 0;
         }
         km_flush(sums, shared);
     }
-    while (queued > 0) km_drain(shared, args, queued);
+    while (queued > 0) queued = km_drain(shared, args, queued);
 }
 
 // One launch: a share of the K list.
