@@ -174,40 +174,45 @@ static int64_t shared_needed(const km_plan *plan, const km_tensor_layout *layout
            36 * d + plan->spec.clusters_count + 512;
 }
 
-int km_tensor_judge(km_tensor_way *way, const km_plan *plan, int64_t tiles, int64_t block, int64_t resident) {
+// Fills what follows from a layout, and from the way's tiles, block and resident; 0 when it cannot be run.
+static int judge(km_tensor_way *way, const km_plan *plan, const km_tensor_layout *layout) {
     enum { MARGIN_SM_100 = 9 }; // there the compiler needs a few more than were counted
     const km_device_facts *facts = &plan->facts;
-    int64_t d = plan->spec.features;
-    *way = (km_tensor_way){.tiles = tiles, .block = block, .resident = resident};
-    km_tensor_layout layout;
-    if (!km_tensor_lay_out(&layout, &plan->spec, tiles)) return 0;
+    int64_t d = plan->spec.features, block = way->block, resident = way->resident;
     int64_t limit = facts->registers_per_unit / (block * resident) / 8 * 8;
     if (limit > facts->registers_per_thread) limit = facts->registers_per_thread;
     if (plan->spec.target.arch / 10 == 10) limit -= MARGIN_SM_100;
     int64_t most = 0;
-    for (int64_t p = 0; p < layout.parts_count; p++)
-        if (layout.parts[p].tiles > most) most = layout.parts[p].tiles;
+    for (int64_t p = 0; p < layout->parts_count; p++)
+        if (layout->parts[p].tiles > most) most = layout->parts[p].tiles;
     way->kept = registers_needed(plan, most, 1) <= limit;
     way->registers = registers_needed(plan, most, way->kept);
     way->stages = stages_needed(plan, block * resident / 32);
     // Few scores leave registers for twice as many at a time, which hides what a single step waits for.
     way->pairs = most <= 2 && d <= 8 ? 2 : 1;
-    way->shared_bytes = shared_needed(plan, &layout, block, way->stages);
+    way->shared_bytes = shared_needed(plan, layout, block, way->stages);
     if (way->registers > limit) return 0;
     if (way->shared_bytes > facts->shared_bytes_per_block) return 0;
     if (way->shared_bytes * resident > facts->shared_bytes_per_unit) return 0;
     double cycles = 0, warps = (double)(block * resident) / 128;
     double crowd = d > 12 && warps > 3 ? 1.08 : 1; // measured: more warps than that get in each other's way
-    for (int64_t p = 0; p < layout.parts_count; p++) cycles += part_cycles(&layout.parts[p], &plan->spec);
+    for (int64_t p = 0; p < layout->parts_count; p++) cycles += part_cycles(&layout->parts[p], &plan->spec);
     double rate = 4 * 32 * (double)facts->units * facts->clock_ghz; // points of all schedulers in a cycle
-    way->launches = layout.parts_count;
+    way->launches = layout->parts_count;
     way->operations = cycles;
-    way->memory_ns = (double)(layout.parts_count * km_tensor_point_bytes(&plan->spec)) / facts->bandwidth_gbs;
+    way->memory_ns =
+        (double)(layout->parts_count * km_tensor_point_bytes(&plan->spec)) / facts->bandwidth_gbs;
     double wait = km_tensor_in_bytes(&plan->spec) ? (0.7 + 0.9 / warps) * (1 + 0.03 * (double)(resident - 1))
                                                   : (0.91 + 0.25 / warps) * (1 + 0.01 * (double)resident);
     way->issue_ns = crowd * cycles * wait / rate;
     way->total_ns = pow(pow(way->memory_ns, 4) + pow(way->issue_ns, 4), 0.25);
     return 1;
+}
+
+int km_tensor_judge(km_tensor_way *way, const km_plan *plan, int64_t tiles, int64_t block, int64_t resident) {
+    km_tensor_layout layout;
+    *way = (km_tensor_way){.tiles = tiles, .block = block, .resident = resident};
+    return km_tensor_lay_out(&layout, &plan->spec, tiles) && judge(way, plan, &layout);
 }
 
 const char *km_tensor_refusal(const km_plan *plan) {
@@ -227,17 +232,20 @@ int km_tensor_best(km_tensor_way *best, const km_plan *plan) {
     km_plan_fixed(plan, KM_PARAM_tile_clusters, &fixed_tiles);
     km_plan_fixed(plan, KM_PARAM_block, &fixed_block);
     km_plan_fixed(plan, KM_PARAM_resident, &fixed_resident);
-    for (int64_t tiles = 1; tiles <= 12; tiles++)
+    for (int64_t tiles = 1; tiles <= 12; tiles++) {
+        km_tensor_layout layout; // made once, as it takes longer than all that follows from it
+        if (fixed_tiles && fixed_tiles != tiles * ROWS_PER_TILE) continue;
+        if (!km_tensor_lay_out(&layout, &plan->spec, tiles)) continue;
         for (int b = 0; b < (int)(sizeof blocks / sizeof *blocks); b++)
             for (int64_t resident = 1; resident <= 4; resident++) {
-                km_tensor_way way;
-                if (fixed_tiles && fixed_tiles != tiles * ROWS_PER_TILE) continue;
+                km_tensor_way way = {.tiles = tiles, .block = blocks[b], .resident = resident};
                 if (fixed_block && fixed_block != blocks[b]) continue;
                 if (fixed_resident && fixed_resident != resident) continue;
-                if (!km_tensor_judge(&way, plan, tiles, blocks[b], resident)) continue;
+                if (!judge(&way, plan, &layout)) continue;
                 if (found && way.total_ns >= best->total_ns) continue;
                 *best = way;
                 found = 1;
             }
+    }
     return found;
 }
