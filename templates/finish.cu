@@ -17,9 +17,9 @@ struct finish_near {
     int label;
 };
 
-// Of FINISH_POINTS points, x[0], x[1], ..., among the k rows of `table`.
-__device__ __forceinline__ void finish_search(finish_near *near, const km_real *const *x, const km_real *table, int k) {
-    km_real here[FINISH_POINTS][STEP_CHUNK];
+// Of FINISH_POINTS points, x[0], x[1], ..., among the k rows of `table`. Leaves whole points in `here`.
+__device__ __forceinline__ void finish_search(finish_near *near, km_real (*here)[STEP_CHUNK], const km_real *const *x,
+                                              const km_real *table, int k) {
 #pragma unroll
     for (int p = 0; p < FINISH_POINTS; p++) {
         near[p] = {(km_real)__int_as_float(0x7f800000), (km_real)__int_as_float(0x7f800000), 0};
@@ -70,14 +70,23 @@ __device__ __forceinline__ finish_point finish_of_squares(int label, double near
 }
 
 //@ if not float64
-__device__ __forceinline__ double finish_square(const km_real *x, const double *centroid) {
+// `x` is in registers where points are whole: every index is known then.
+template <typename Real> __device__ __forceinline__ double finish_square(const km_real *x, const Real *centroid) {
     double square = 0.0;
-#pragma unroll 8
+#pragma unroll(STEP_WHOLE ? int(D) : 8)
     for (int f = 0; f < D; f++) {
-        const double t = __dsub_rn(x[f], __ldg(centroid + f));
+        const double t = __dsub_rn(x[f], centroid[f]);
         square = __fma_rn(t, t, square);
     }
     return square;
+}
+
+// To a row of `table`, which holds the same values as the centroids in double but for a lone one.
+__device__ __forceinline__ double finish_square_of_row(const km_real *x, const km_real *row) {
+    if (!STEP_WHOLE) return finish_square(x, row);
+    km_real centroid[STEP_CHUNK]; // lanes ask for different rows: one load is as dear as another
+    step_load(centroid, row, 0);
+    return finish_square(x, centroid);
 }
 
 // By distances in double.
@@ -105,7 +114,7 @@ __device__ __forceinline__ float finish_root(float value) {
 //@ end
 // Decides what was searched.
 __device__ __forceinline__ finish_point finish_decide(const finish_near &near, const km_real *x,
-                                                      const double *centroids, int k) {
+                                                      const double *centroids, const km_real *table, int k) {
     //@ if float64
     return finish_of_squares(near.label, near.nearest, near.second, k);
     //@ else
@@ -113,7 +122,7 @@ __device__ __forceinline__ finish_point finish_decide(const finish_near &near, c
     // trusted; a lone centroid has no second: its distances are double, and it need not be a float.
     const float apart = 1.0f + (D + 4) * 2.384185791015625e-7f, lost = 1e-37f, largest = 1e37f;
     if (!(fma(near.nearest, apart, lost) < near.second && near.second < largest)) return finish_exact(x, centroids, k);
-    return {near.label, finish_square(x, centroids + (long long)near.label * D), finish_root(near.nearest),
+    return {near.label, finish_square_of_row(x, table + (long long)near.label * D), finish_root(near.nearest),
             1.0f - finish_root(__fdividef(near.nearest, near.second))};
     //@ end
 }
@@ -189,12 +198,13 @@ extern "C" __global__ void __launch_bounds__(KM_FINISH_THREADS, 4)
             const long long i = base + p * KM_FINISH_THREADS + threadIdx.x;
             x[p] = points + (i < end ? i : first) * D;
         }
-        finish_search(near, x, table, k);
+        km_real here[FINISH_POINTS][STEP_CHUNK];
+        finish_search(near, here, x, table, k);
 #pragma unroll
         for (int p = 0; p < FINISH_POINTS; p++) {
             const long long i = base + p * KM_FINISH_THREADS + threadIdx.x;
             if (i >= end) break;
-            const finish_point point = finish_decide(near[p], x[p], centroids, k);
+            const finish_point point = finish_decide(near[p], STEP_WHOLE ? here[p] : x[p], centroids, table, k);
             finish_add(finish_memory + threadIdx.x, counts + threadIdx.x, point, km_weight(weights, args.first + i));
             if (args.labels) args.labels[member * args.count + i] = point.label;
         }
@@ -218,12 +228,13 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2) km_assign(const __gr
             const long long i = first + q * KM_THREADS;
             x[q] = points + (i < args.count ? i : 0) * D;
         }
-        finish_search(near, x, table, k);
+        km_real here[FINISH_POINTS][STEP_CHUNK];
+        finish_search(near, here, x, table, k);
 #pragma unroll
         for (int q = 0; q < FINISH_POINTS; q++) {
             const long long i = first + q * KM_THREADS, out = member * args.count + i;
             if (i >= args.count) break;
-            const finish_point point = finish_decide(near[q], x[q], centroids, k);
+            const finish_point point = finish_decide(near[q], STEP_WHOLE ? here[q] : x[q], centroids, table, k);
             args.labels[out] = point.label;
             args.nearest[out] = point.square;
             if (args.margin) args.margin[out] = point.margin;

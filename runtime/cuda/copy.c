@@ -143,7 +143,7 @@ static km_status fill_buffer(const km_cuda_engine *engine, char *buffer, const v
                              int64_t bytes, int64_t piece, km_cuda_fill fill, km_error *err) {
     int64_t slice = SLICE_BYTES / piece > 0 ? SLICE_BYTES / piece * piece : piece;
     int64_t count = km_divide_up(bytes, slice);
-    int threads = (int)(engine->threads < COPY_THREADS_MAX ? engine->threads : COPY_THREADS_MAX);
+    int threads = (int)(engine->copiers < COPY_THREADS_MAX ? engine->copiers : COPY_THREADS_MAX);
     if (threads > count) threads = (int)count;
     km_status status = KM_OK;
     km_error first_err = {""};
@@ -192,7 +192,7 @@ done:
 
 static void drain_buffer(const km_cuda_engine *engine, char *to, const char *buffer, int64_t bytes) {
     int64_t count = km_divide_up(bytes, SLICE_BYTES);
-    int threads = (int)(engine->threads < COPY_THREADS_MAX ? engine->threads : COPY_THREADS_MAX);
+    int threads = (int)(engine->copiers < COPY_THREADS_MAX ? engine->copiers : COPY_THREADS_MAX);
     if (threads > count) threads = (int)count;
 #pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
     for (int64_t s = 0; s < count; s++) {

@@ -25,7 +25,6 @@ enum {
     X(load_reduce)                                                                                           \
     X(load_transform_f32)                                                                                    \
     X(load_transform_f64)                                                                                    \
-    X(load_squares)                                                                                          \
     X(load_weights)                                                                                          \
     X(load_add)                                                                                              \
     X(rows)                                                                                                  \
@@ -72,7 +71,8 @@ typedef struct km_cuda_engine {
     const km_cuda_kernels *kernels;
     const km_driver *driver;
     const km_log *log;
-    int64_t threads;    // of the host, for copies
+    int64_t threads;    // of the host ...
+    int64_t copiers;    // ... and those that copies may use
     int64_t real_bytes; // of one element of the plan's type
     int64_t copies, clusters_sum, units_count, blocks_count;
     int64_t *offsets; // ks_count: first row of each K
@@ -82,6 +82,8 @@ typedef struct km_cuda_engine {
     km_cu_event staged[KM_STAGING_COUNT];
     int64_t staging_bytes;
 
+    int slots_reserved;     // their memory is there, and zero
+    const km_data *fetched; // what lies in `points`, or in `scratch`, as it came; NULL: nothing yet
     km_cuda_memory points, pass_weights, weights, unit_weights, box; // the data
     km_cuda_memory centroids, totals, slot_weights, changes, labels, workspace;
     km_cuda_memory state; // km_loop, a km_slot_record per slot, `active` per slot, `given_up` per cluster
@@ -150,7 +152,8 @@ km_status km_cuda_put_rows(km_cuda_engine *engine, int64_t first_row, const doub
 km_status km_cuda_get_rows(km_cuda_engine *engine, double *rows, int64_t first_row, int64_t count,
                            km_error *err);
 
-// The steps, as km_backend has them; the caller has entered the context.
+// The steps, as km_backend has them; the caller has entered the context. km_cuda_fetch needs no kernels.
+km_status km_cuda_fetch(km_cuda_engine *engine, const km_data *data, km_error *err);
 km_status km_cuda_load(km_cuda_engine *engine, km_data_stats *stats, const km_data *data,
                        km_load_params *params, km_error *err);
 km_status km_cuda_seed(km_cuda_engine *engine, int64_t *indices, int64_t first_restart, int64_t chains_count,

@@ -76,17 +76,34 @@ int64_t km_cuda_slot_row(const km_cuda_engine *engine, int64_t slot) {
 
 // Making and ending -------------------------------------------------------------------------------------------
 
-static km_status engine_init(km_cuda_engine *engine, const km_kernels *kernels, int64_t threads,
-                             km_error *err) {
+// What an engine has before its kernels.
+static km_status engine_make(km_cuda_engine **out, km_device *device, km_type type, int64_t threads,
+                             const km_log *log, km_error *err) {
+    km_status status = KM_OK;
+    km_cuda_engine *engine = *out = calloc(1, sizeof *engine);
+    if (!engine) return km_fail_memory(err, "an engine", sizeof *engine);
+    engine->base.backend = &km_backend_cuda;
+    engine->device = (const km_cuda_device *)device;
+    engine->log = log;
+    engine->copiers = engine->threads = threads > 0 ? threads : omp_get_num_procs();
+    engine->real_bytes = type == KM_FLOAT32 ? 4 : 8;
+    const km_driver *driver = engine->driver = engine->device->driver;
+    KM_TRY(km_cuda_enter(engine->device, err));
+    KM_CU(cuStreamCreate(&engine->stream, KM_CU_STREAM_NON_BLOCKING));
+done:
+    km_cuda_leave(engine->device);
+    return status;
+}
+
+static km_status engine_init(km_cuda_engine *engine, const km_kernels *kernels, km_error *err) {
     const km_plan *plan = kernels->plan;
     int64_t ks = plan->spec.clusters_count;
-    engine->base =
-        (km_engine){.backend = &km_backend_cuda, .kernels = kernels, .plan = plan, .d = plan->spec.features};
+    if (engine->real_bytes != (plan->spec.type == KM_FLOAT32 ? 4 : 8))
+        return km_fail(err, KM_ERROR_INTERNAL, "the points were fetched for another type than the plan's");
+    engine->base.kernels = kernels;
+    engine->base.plan = plan;
+    engine->base.d = plan->spec.features;
     engine->kernels = (const km_cuda_kernels *)kernels;
-    engine->device = (const km_cuda_device *)kernels->device;
-    engine->driver = engine->device->driver;
-    engine->threads = threads > 0 ? threads : omp_get_num_procs();
-    engine->real_bytes = plan->spec.type == KM_FLOAT32 ? 4 : 8;
     engine->copies = km_plan_get(plan, "restarts_in_flight");
     if (engine->copies < 1) engine->copies = 1;
     engine->base.slots_count = engine->copies * ks;
@@ -101,10 +118,9 @@ static km_status engine_init(km_cuda_engine *engine, const km_kernels *kernels, 
     return KM_OK;
 }
 
-static km_status engine_open(km_cuda_engine *engine, km_error *err) {
+static km_status engine_pin(km_cuda_engine *engine, km_error *err) {
     km_status status = KM_OK;
     const km_driver *driver = engine->driver;
-    KM_CU(cuStreamCreate(&engine->stream, KM_CU_STREAM_NON_BLOCKING));
     KM_TRY_GOTO(km_cuda_pinned_alloc(&engine->mirror, engine, state_bytes(engine) + REPORT_BYTES, err));
     memset(engine->mirror, 0, (size_t)state_bytes(engine) + REPORT_BYTES);
     KM_CU(cuMemHostGetDevicePointer(&engine->report, (void *)report_of(engine), 0));
@@ -113,21 +129,37 @@ done:
 }
 
 static void engine_destroy(km_engine **base);
+static km_status reserve_slots(km_cuda_engine *engine, km_error *err);
+
+static km_status engine_equip(km_engine *base, const km_kernels *kernels, km_error *err) {
+    km_cuda_engine *engine = engine_of(base);
+    KM_TRY(engine_init(engine, kernels, err));
+    KM_TRY(km_cuda_enter(engine->device, err));
+    km_status status = engine_pin(engine, err);
+    if (status == KM_OK && base->n > 0) status = reserve_slots(engine, err);
+    km_cuda_leave(engine->device);
+    return status;
+}
 
 static km_status engine_create(km_engine **out, const km_kernels *kernels, int64_t threads, const km_log *log,
                                km_error *err) {
-    *out = NULL;
-    km_cuda_engine *engine = calloc(1, sizeof *engine);
-    if (!engine) return km_fail_memory(err, "an engine", sizeof *engine);
-    engine->log = log;
-    km_status status = engine_init(engine, kernels, threads, err);
-    if (status == KM_OK) status = km_cuda_enter(engine->device, err);
-    if (status == KM_OK) {
-        status = engine_open(engine, err);
-        km_cuda_leave(engine->device);
-    }
-    *out = &engine->base;
+    km_cuda_engine *engine;
+    km_status status = engine_make(&engine, kernels->device, kernels->plan->spec.type, threads, log, err);
+    *out = (km_engine *)engine;
+    if (status == KM_OK) status = engine_equip(*out, kernels, err);
     if (status != KM_OK) engine_destroy(out);
+    return status;
+}
+
+static km_status engine_open(km_engine **out, km_device *device, const km_data *data, km_type type,
+                             int64_t threads, const km_log *log, km_error *err) {
+    km_cuda_engine *engine;
+    km_status status = engine_make(&engine, device, type, threads, log, err);
+    *out = (km_engine *)engine;
+    if (status != KM_OK)
+        engine_destroy(out);
+    else
+        engine->base.n = km_data_points(data);
     return status;
 }
 
@@ -216,7 +248,7 @@ static km_status launch_update(km_cuda_engine *engine, km_error *err) {
     return km_cuda_launch(engine, engine->kernels->update, engine->base.slots_count, 1, arguments, err);
 }
 
-// Memory of slots and pass, for the points that have come home; everything starts as zero.
+// Memory of slots and pass, once the number of points is known; everything starts as zero.
 static km_status reserve_slots(km_cuda_engine *engine, km_error *err) {
     const km_plan *plan = engine->base.plan;
     const km_pass_facts *facts = &engine->kernels->facts;
@@ -249,11 +281,13 @@ static km_status reserve_slots(km_cuda_engine *engine, km_error *err) {
         engine->tables = malloc((size_t)tables_bytes);
         if (!engine->tables) return km_fail_memory(err, "the table of centroids", tables_bytes);
     }
+    engine->slots_reserved = 1;
     return KM_OK;
 }
 
 km_status km_cuda_prepare(km_cuda_engine *engine, km_error *err) {
-    KM_TRY(reserve_slots(engine, err));
+    if (!engine->slots_reserved) KM_TRY(reserve_slots(engine, err));
+    engine->slots_reserved = 0; // other points may want more
     KM_TRY(launch_stage(engine, KM_STAGE_LOAD, err));
     return km_cuda_wait(engine, err);
 }
@@ -496,6 +530,10 @@ static km_status load(km_engine *base, km_data_stats *stats, const km_data *data
     IN_CONTEXT(km_cuda_load(engine, stats, data, params, err));
 }
 
+static km_status engine_fetch(km_engine *base, const km_data *data, km_error *err) {
+    IN_CONTEXT(km_cuda_fetch(engine, data, err));
+}
+
 static km_status seed_plusplus(km_engine *base, int64_t *indices, int64_t first_restart, int64_t chains_count,
                                int64_t picks, uint64_t seed, int (*progress)(void *user, int64_t picks_done),
                                void *progress_user, km_error *err) {
@@ -557,6 +595,9 @@ const km_backend km_backend_cuda = {
     .kernels_unload = km_cuda_kernels_unload,
     .engine_create = engine_create,
     .engine_destroy = engine_destroy,
+    .engine_open = engine_open,
+    .engine_fetch = engine_fetch,
+    .engine_equip = engine_equip,
     .load = load,
     .seed_plusplus = seed_plusplus,
     .rows = rows,

@@ -19,7 +19,8 @@ typedef struct loader {
     const void *base; // of the raw rows in host memory; NULL: they are read and converted to double
     km_cu_ptr raw;    // on the device
     km_cu_ptr bad, mean, reduced, centre, factor, sum, partial; // inside `work`
-    double *numbers;                                            // 3 x d on the host
+    double *results; // on the host: the first bad value's index, a sum over units, ...
+    double *numbers; // ... and 3 x d
 } loader;
 
 static km_status read_rows(void *out, const void *from, int64_t first, int64_t bytes, km_error *err) {
@@ -28,20 +29,25 @@ static km_status read_rows(void *out, const void *from, int64_t first, int64_t b
     return km_data_read(out, data, first / row_bytes, bytes / row_bytes, KM_FLOAT64, err);
 }
 
-// Brings the raw rows over: straight to their place when they have the plan's type already.
+// Where the raw rows come to: straight to their place when they have the plan's type already.
+static const km_cuda_memory *raw_home(const loader *load) {
+    const km_cuda_engine *engine = load->engine;
+    return (load->raw_type == KM_FLOAT32 ? 4 : 8) == engine->real_bytes ? &engine->points : &engine->scratch;
+}
+
+// Brings the raw rows over, where that has not been done before there were kernels.
 static km_status fetch_points(loader *load, km_error *err) {
     km_cuda_engine *engine = load->engine;
     int64_t raw_bytes = load->raw_type == KM_FLOAT32 ? 4 : 8, count, bytes;
+    if (engine->fetched) return KM_OK;
     if (km_mul_overflows(&count, load->n + KM_PAD_ROWS, load->d) || km_mul_overflows(&bytes, count, 8))
         return km_fail(err, KM_ERROR_MEMORY, "%lld x %lld values are too many", (long long)load->n,
                        (long long)load->d);
     KM_TRY(km_cuda_reserve(engine, &engine->points, count * engine->real_bytes, "the table of points", err));
-    load->raw = engine->points.address;
-    if (raw_bytes != engine->real_bytes) {
+    const km_cuda_memory *raw = raw_home(load);
+    if (raw == &engine->scratch)
         KM_TRY(km_cuda_reserve(engine, &engine->scratch, load->n * load->d * raw_bytes,
                                "the points as they came", err));
-        load->raw = engine->scratch.address;
-    }
     int64_t used = load->n * load->d * engine->real_bytes;
     double begin_ms = km_now_ms();
     KM_TRY(km_cuda_clear(engine, engine->points.address + (km_cu_ptr)used, 0,
@@ -50,9 +56,10 @@ static km_status fetch_points(loader *load, km_error *err) {
     KM_TRY(km_cuda_pin(engine, bytes, err));
     double pinned_ms = km_now_ms();
     if (load->base)
-        KM_TRY(km_cuda_upload(engine, load->raw, load->base, bytes, 0, NULL, err));
+        KM_TRY(km_cuda_upload(engine, raw->address, load->base, bytes, 0, NULL, err));
     else
-        KM_TRY(km_cuda_upload(engine, load->raw, load->data, bytes, load->d * raw_bytes, read_rows, err));
+        KM_TRY(km_cuda_upload(engine, raw->address, load->data, bytes, load->d * raw_bytes, read_rows, err));
+    engine->fetched = load->data;
     double copied_ms = km_now_ms();
     km_log_line(engine->log, KM_LOG_INFO,
                 "load: %.1f MB copied in %.2f ms, %.1f GB/s; buffers pinned in %.2f ms", (double)bytes * 1e-6,
@@ -88,30 +95,40 @@ static km_status fetch_weights(loader *load, km_error *err) {
     return km_cuda_launch(engine, engine->kernels->load_weights, engine->units_count, 1, arguments, err);
 }
 
-// Adds one number a unit up to one number.
-static km_status add_units(loader *load, double *out, km_cu_ptr unit_sums, km_error *err) {
+// Adds one number a unit up to the second result.
+static km_status add_units(loader *load, km_cu_ptr unit_sums, km_error *err) {
     km_cuda_engine *engine = load->engine;
     void *arguments[] = {&unit_sums, &engine->units_count, &load->sum};
-    KM_TRY(km_cuda_launch(engine, engine->kernels->load_add, 1, 1, arguments, err));
-    return km_cuda_get(engine, out, load->sum, sizeof *out, err);
+    return km_cuda_launch(engine, engine->kernels->load_add, 1, 1, arguments, err);
+}
+
+// Fetches so many results; refuses the points where one is no finite number.
+static km_status get_results(loader *load, int64_t count, km_error *err) {
+    uint64_t bad; // i * d + f
+    KM_TRY(km_cuda_get(load->engine, load->results, load->bad, count * 8, err));
+    memcpy(&bad, load->results, sizeof bad);
+    if (bad == UINT64_MAX) return KM_OK;
+    return km_data_refuse_value(load->data, (int64_t)bad / load->d, (int64_t)bad % load->d, err);
 }
 
 static km_status reserve_tables(loader *load, km_error *err) {
     km_cuda_engine *engine = load->engine;
     int64_t d8 = km_divide_up(load->d * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES,
-            partial = engine->blocks_count * 3 * d8;
+            partial = engine->blocks_count * 3 * d8, results = 2 * 8 + 3 * d8;
     if (partial < engine->units_count * 8) partial = engine->units_count * 8;
-    KM_TRY(km_cuda_reserve(engine, &engine->work, 2 * KM_ALIGN_BYTES + 6 * d8 + partial,
+    KM_TRY(km_cuda_reserve(engine, &engine->work, 3 * d8 + KM_ALIGN_BYTES + results + partial,
                            "the statistics of the data", err));
-    load->bad = engine->work.address;
-    load->sum = load->bad + KM_ALIGN_BYTES;
-    load->mean = load->sum + KM_ALIGN_BYTES;
+    load->mean = engine->work.address;
     load->centre = load->mean + (km_cu_ptr)d8;
     load->factor = load->centre + (km_cu_ptr)d8;
-    load->reduced = load->factor + (km_cu_ptr)d8; // 3 x d
-    load->partial = load->reduced + (km_cu_ptr)(3 * d8);
-    load->numbers = malloc((size_t)(3 * load->d) * sizeof(double));
-    return load->numbers ? KM_OK : km_fail_memory(err, "the statistics of the data", 3 * load->d * 8);
+    load->bad = load->factor + (km_cu_ptr)d8; // what comes back lies side by side
+    load->sum = load->bad + 8;
+    load->reduced = load->sum + 8; // 3 x d
+    load->partial = load->bad + (km_cu_ptr)(km_divide_up(results, KM_ALIGN_BYTES) * KM_ALIGN_BYTES);
+    load->results = malloc((size_t)(2 + 3 * load->d) * sizeof(double));
+    if (!load->results) return km_fail_memory(err, "the statistics of the data", (2 + 3 * load->d) * 8);
+    load->numbers = load->results + 2;
+    return KM_OK;
 }
 
 // numbers[0..d) = weighted sums (of squares around `mean` unless it is 0), then smallest and largest values.
@@ -127,24 +144,16 @@ static km_status sums(loader *load, km_cu_ptr mean, km_error *err) {
                           engine->blocks_count, km_divide_up(load->d, per_block), sum_arguments, err));
     KM_TRY(km_cuda_launch(engine, kernels->load_reduce, km_divide_up(3 * load->d, KM_THREADS), 1,
                           reduce_arguments, err));
-    return km_cuda_get(engine, load->numbers, load->reduced, 3 * load->d * 8, err);
-}
-
-static km_status check_bad(const loader *load, km_error *err) {
-    uint64_t bad;
-    KM_TRY(km_cuda_get(load->engine, &bad, load->bad, sizeof bad, err));
-    if (bad == UINT64_MAX) return KM_OK;
-    return km_data_refuse_value(load->data, (int64_t)bad / load->d, (int64_t)bad % load->d,
-                                err); // bad is i * d + f
+    return get_results(load, 2 + 3 * load->d, err);
 }
 
 static km_status statistics(loader *load, km_data_stats *stats, km_error *err) {
     km_cuda_engine *engine = load->engine;
     int64_t d = load->d;
     KM_TRY(km_cuda_clear(engine, load->bad, 0xff, 8, err));
+    KM_TRY(add_units(load, engine->unit_weights.address, err));
     KM_TRY(sums(load, 0, err));
-    KM_TRY(check_bad(load, err));
-    KM_TRY(add_units(load, &stats->total_weight, engine->unit_weights.address, err));
+    stats->total_weight = load->results[1];
     for (int64_t f = 0; f < d; f++) {
         stats->mean[f] = load->numbers[f] / stats->total_weight;
         stats->minimum[f] = load->numbers[d + f];
@@ -157,19 +166,20 @@ static km_status statistics(loader *load, km_data_stats *stats, km_error *err) {
 }
 
 // To the clustered space, in place when the raw type is the plan's.
-static km_status transform(loader *load, const km_load_params *params, km_error *err) {
+static km_status transform(loader *load, double *total_square, const km_load_params *params, km_error *err) {
     km_cuda_engine *engine = load->engine;
     const km_cuda_kernels *kernels = engine->kernels;
-    int64_t blocks = km_divide_up(load->n * load->d, KM_THREADS);
-    int64_t grid = engine->device->base.facts.units * 32;
     KM_TRY(km_cuda_put(engine, load->centre, params->centre, load->d * 8, err));
     KM_TRY(km_cuda_put(engine, load->factor, params->factor, load->d * 8, err));
-    void *arguments[] = {&load->raw, &load->n, &load->centre, &load->factor, &engine->points.address,
-                         &load->bad};
+    void *arguments[] = {&load->raw,    &engine->weights.address, &load->n,   &load->centre,
+                         &load->factor, &engine->points.address,  &load->bad, &load->partial};
     KM_TRY(km_cuda_launch(
         engine, load->raw_type == KM_FLOAT32 ? kernels->load_transform_f32 : kernels->load_transform_f64,
-        blocks < grid ? blocks : grid, 1, arguments, err));
-    return check_bad(load, err);
+        engine->units_count, 1, arguments, err));
+    KM_TRY(add_units(load, load->partial, err));
+    KM_TRY(get_results(load, 2, err));
+    *total_square = load->results[1];
+    return KM_OK;
 }
 
 static double round_to(km_type type, double value) {
@@ -191,46 +201,59 @@ static km_status put_box(loader *load, const km_data_stats *stats, const km_load
     return km_cuda_put(engine, engine->box.address, load->numbers, 2 * load->d * 8, err);
 }
 
-static km_status squares(loader *load, double *total_square, km_error *err) {
-    km_cuda_engine *engine = load->engine;
-    void *arguments[] = {&engine->points.address, &engine->weights.address, &load->n, &load->partial};
-    KM_TRY(km_cuda_launch(engine, engine->kernels->load_squares, engine->units_count, 1, arguments, err));
-    return add_units(load, total_square, load->partial, err);
+static km_status loader_init(loader *load, km_cuda_engine *engine, const km_data *data, km_error *err) {
+    *load = (loader){.engine = engine, .data = data, .n = km_data_points(data), .d = km_data_features(data)};
+    if (load->n < 1) return km_fail(err, KM_ERROR_DATA, "%s has no points", km_data_name(data));
+    load->base = km_data_base(data, KM_FLOAT32);
+    load->raw_type = load->base ? KM_FLOAT32 : KM_FLOAT64;
+    if (!load->base) load->base = km_data_base(data, KM_FLOAT64);
+    return KM_OK;
+}
+
+km_status km_cuda_fetch(km_cuda_engine *engine, const km_data *data, km_error *err) {
+    loader load;
+    KM_TRY(loader_init(&load, engine, data, err));
+    engine->copiers = engine->threads > 1 ? engine->threads - 1 : 1; // one makes kernels meanwhile
+    km_status status = fetch_points(&load, err);
+    engine->copiers = engine->threads;
+    return status;
 }
 
 km_status km_cuda_load(km_cuda_engine *engine, km_data_stats *stats, const km_data *data,
                        km_load_params *params, km_error *err) {
     km_status status = KM_OK;
     const km_spec *spec = &engine->base.plan->spec;
-    loader load = {.engine = engine, .data = data, .n = km_data_points(data), .d = engine->base.d};
-    if (km_data_features(data) != load.d)
+    loader load;
+    if (km_data_features(data) != engine->base.d)
         return km_fail(err, KM_ERROR_DATA, "%s has %lld features, the module is for %lld", km_data_name(data),
-                       (long long)km_data_features(data), (long long)load.d);
-    if (load.n < 1) return km_fail(err, KM_ERROR_DATA, "%s has no points", km_data_name(data));
-    if (engine->points.address) return km_fail(err, KM_ERROR_INTERNAL, "the engine has points already");
-    load.base = km_data_base(data, KM_FLOAT32);
-    load.raw_type = load.base ? KM_FLOAT32 : KM_FLOAT64;
-    if (!load.base) load.base = km_data_base(data, KM_FLOAT64);
+                       (long long)km_data_features(data), (long long)engine->base.d);
+    if (engine->fetched ? engine->fetched != data : engine->points.address != 0)
+        return km_fail(err, KM_ERROR_INTERNAL, "the engine has points already");
+    KM_TRY(loader_init(&load, engine, data, err));
     engine->base.n = load.n;
     engine->units_count = km_divide_up(load.n, KM_UNIT_POINTS);
     engine->blocks_count = km_divide_up(load.n, KM_BLOCK_POINTS);
     KM_TRY_GOTO(reserve_tables(&load, err));
     KM_TRY_GOTO(fetch_points(&load, err));
+    load.raw = raw_home(&load)->address;
+    engine->fetched = NULL; // from here on the points are no longer as they came
     KM_TRY_GOTO(fetch_weights(&load, err));
     KM_TRY_GOTO(statistics(&load, stats, err));
     if (!params->transform_given)
         km_transform_of(params->centre, params->factor, stats, load.d, params->scale, spec->type);
-    KM_TRY_GOTO(transform(&load, params, err));
+    KM_TRY_GOTO(transform(&load, &stats->total_square, params, err));
     KM_TRY_GOTO(put_box(&load, stats, params, err));
-    KM_TRY_GOTO(squares(&load, &stats->total_square, err));
     engine->total_square = stats->total_square;
     double rounding2 = km_mean_rounding2(engine->base.n, engine->base.plan->spec.type);
     engine->square_min = rounding2 * stats->total_square / stats->total_weight;
     km_cuda_release(engine, &engine->scratch); // the raw points are not needed again
     status = km_cuda_prepare(engine, err);
 done:
-    if (status != KM_OK) km_cuda_release(engine, &engine->points); // the engine may try other points
-    free(load.numbers);
+    if (status != KM_OK) { // the engine may try other points
+        km_cuda_release(engine, &engine->points);
+        engine->fetched = NULL;
+    }
+    free(load.results);
     return status;
 }
 

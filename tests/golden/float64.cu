@@ -897,7 +897,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
 }
 
 // Numbers on their way at a time, where blocks are added one after the other.
-constexpr int STEP_TOGETHER = 16;
+constexpr int STEP_TOGETHER = 32;
 
 // Adds the blocks in index order: out[3][D]. A thread for each number.
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
@@ -920,47 +920,93 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
     out[at] = number;
 }
 
-// (x - centre) * factor in double, rounded once to the plan's type; in place where the types agree.
+// (x - centre) * factor in double, rounded once to the plan's type. *bad becomes the lowest index i * D + f of a value
+// that is no finite number any more.
 template <typename Raw>
-__device__ void load_transform(const Raw *raw, long long n, const double *centre, const double *factor,
-                               km_real *points, unsigned long long *bad) {
-    const long long stride = (long long)gridDim.x * KM_THREADS;
-    for (long long at = blockIdx.x * (long long)KM_THREADS + threadIdx.x; at < n * D; at += stride) {
-        const int f = (int)(at % D);
-        const double y = __dmul_rn(__dsub_rn(raw[at], centre[f]), factor[f]);
-        points[at] = (km_real)y;
-        if (!km_is_finite((km_real)y)) atomicMin(bad, (unsigned long long)at);
-    }
+__device__ __forceinline__ km_real load_value(Raw x, int f, long long at, const double *centre, const double *factor,
+                                              unsigned long long *bad) {
+    const km_real y = (km_real)__dmul_rn(__dsub_rn(x, __ldg(centre + f)), __ldg(factor + f));
+    if (!km_is_finite(y)) atomicMin(bad, (unsigned long long)at);
+    return y;
 }
 
-extern "C" __global__ void __launch_bounds__(KM_THREADS)
-    km_load_transform_f32(const float *raw, long long n, const double *centre, const double *factor,
-                          km_real *points, unsigned long long *bad) {
-    load_transform(raw, n, centre, factor, points, bad);
-}
+template <typename Raw>
+struct __align__(D * sizeof(Raw) % 16 == 0  ? 16
+                 : D * sizeof(Raw) % 8 == 0 ? 8
+                                            : sizeof(Raw)) load_row {
+    Raw at[STEP_CHUNK];
+};
 
-extern "C" __global__ void __launch_bounds__(KM_THREADS)
-    km_load_transform_f64(const double *raw, long long n, const double *centre, const double *factor,
-                          km_real *points, unsigned long long *bad) {
-    load_transform(raw, n, centre, factor, points, bad);
-}
-
-// One unit of points: its sum of w |x|^2.
-extern "C" __global__ void __launch_bounds__(KM_THREADS)
-    km_load_squares(const km_real *points, const double *weights, long long n, double *unit_squares) {
+// Rows i, i + KM_THREADS, ... of few features, held in registers as a whole; returns their sum of w |x|^2.
+template <typename Raw>
+__device__ __forceinline__ double load_rows(const Raw *raw, const double *weights, long long n, const double *centre,
+                                            const double *factor, km_real *points, unsigned long long *bad,
+                                            long long i) {
+    constexpr int ROWS = D <= 4 ? 4 : D <= 8 ? 2 : 1; // on their way at a time
     double sum = 0.0;
-    for (int p = 0; p < KM_UNIT_POINTS / KM_THREADS; p++) {
-        const long long i = blockIdx.x * (long long)KM_UNIT_POINTS + p * KM_THREADS + threadIdx.x;
-        if (i >= n) break;
-        double square = 0.0;
-        for (int f = 0; f < D; f++) {
-            const double x = points[i * D + f];
-            square = __fma_rn(x, x, square);
+#pragma unroll 1
+    for (int p = 0; p < KM_UNIT_POINTS / KM_THREADS; p += ROWS, i += ROWS * KM_THREADS) {
+        load_row<Raw> rows[ROWS];
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            if (i + r * KM_THREADS < n) rows[r] = *(const load_row<Raw> *)(raw + (i + r * KM_THREADS) * D);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const long long row = i + r * KM_THREADS;
+            if (row >= n) break;
+            step_features moved;
+            double square = 0.0;
+#pragma unroll
+            for (int f = 0; f < D; f++) {
+                moved.at[f % STEP_CHUNK] = load_value(rows[r].at[f % STEP_CHUNK], f, row * D + f, centre, factor, bad);
+                const double x = moved.at[f % STEP_CHUNK];
+                square = __fma_rn(x, x, square);
+            }
+            *(step_features *)(points + row * D) = moved;
+            sum = __dadd_rn(sum, __dmul_rn(km_weight(weights, row), square));
         }
-        sum = __dadd_rn(sum, __dmul_rn(km_weight(weights, i), square));
+    }
+    return sum;
+}
+
+// One unit of points to the clustered space, in place where the types agree, and its sum of w |x|^2.
+template <typename Raw>
+__device__ void load_transform(const Raw *raw, const double *weights, long long n, const double *centre,
+                               const double *factor, km_real *points, unsigned long long *bad, double *unit_squares) {
+    const long long first = blockIdx.x * (long long)KM_UNIT_POINTS;
+    double sum = 0.0;
+    if constexpr (STEP_WHOLE) {
+        sum = load_rows(raw, weights, n, centre, factor, points, bad, first + threadIdx.x);
+    } else {
+        const long long end = (first + KM_UNIT_POINTS < n ? first + KM_UNIT_POINTS : n) * D;
+        for (long long at = first * D + threadIdx.x; at < end; at += KM_THREADS)
+            points[at] = load_value(raw[at], (int)(at % D), at, centre, factor, bad);
+        __syncthreads();
+        for (int p = 0; p < KM_UNIT_POINTS / KM_THREADS; p++) {
+            const long long i = first + p * KM_THREADS + threadIdx.x;
+            if (i >= n) break;
+            double square = 0.0;
+            for (int f = 0; f < D; f++) {
+                const double x = points[i * D + f];
+                square = __fma_rn(x, x, square);
+            }
+            sum = __dadd_rn(sum, __dmul_rn(km_weight(weights, i), square));
+        }
     }
     sum = km_block_sum(sum);
     if (threadIdx.x == 0) unit_squares[blockIdx.x] = sum;
+}
+
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_load_transform_f32(const float *raw, const double *weights, long long n, const double *centre,
+                          const double *factor, km_real *points, unsigned long long *bad, double *unit_squares) {
+    load_transform(raw, weights, n, centre, factor, points, bad, unit_squares);
+}
+
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_load_transform_f64(const double *raw, const double *weights, long long n, const double *centre,
+                          const double *factor, km_real *points, unsigned long long *bad, double *unit_squares) {
+    load_transform(raw, weights, n, centre, factor, points, bad, unit_squares);
 }
 
 // One unit of points: its weight, and the weights in the plan's type for the pass.
@@ -986,12 +1032,16 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
     double total = 0.0;
     for (long long first = 0; first < blocks_count; first += KM_THREADS) {
         const long long unit = (first + threadIdx.x) * KM_UNITS_PER_BLOCK;
-        double sum = 0.0;
-        for (int u = 0; u < KM_UNITS_PER_BLOCK && unit + u < units; u++) sum = __dadd_rn(sum, unit_sums[unit + u]);
+        double parts[KM_UNITS_PER_BLOCK], sum = 0.0;
+#pragma unroll
+        for (int u = 0; u < KM_UNITS_PER_BLOCK; u++) parts[u] = unit + u < units ? unit_sums[unit + u] : 0.0;
+#pragma unroll
+        for (int u = 0; u < KM_UNITS_PER_BLOCK; u++) sum = __dadd_rn(sum, parts[u]);
         blocks[threadIdx.x] = sum;
         __syncthreads();
         const long long left = blocks_count - first;
         if (threadIdx.x == 0)
+#pragma unroll 8
             for (int b = 0; b < KM_THREADS && b < left; b++) total = __dadd_rn(total, blocks[b]);
         __syncthreads();
     }
@@ -1395,9 +1445,9 @@ struct finish_near {
     int label;
 };
 
-// Of FINISH_POINTS points, x[0], x[1], ..., among the k rows of `table`.
-__device__ __forceinline__ void finish_search(finish_near *near, const km_real *const *x, const km_real *table, int k) {
-    km_real here[FINISH_POINTS][STEP_CHUNK];
+// Of FINISH_POINTS points, x[0], x[1], ..., among the k rows of `table`. Leaves whole points in `here`.
+__device__ __forceinline__ void finish_search(finish_near *near, km_real (*here)[STEP_CHUNK], const km_real *const *x,
+                                              const km_real *table, int k) {
 #pragma unroll
     for (int p = 0; p < FINISH_POINTS; p++) {
         near[p] = {(km_real)__int_as_float(0x7f800000), (km_real)__int_as_float(0x7f800000), 0};
@@ -1449,7 +1499,7 @@ __device__ __forceinline__ finish_point finish_of_squares(int label, double near
 
 // Decides what was searched.
 __device__ __forceinline__ finish_point finish_decide(const finish_near &near, const km_real *x,
-                                                      const double *centroids, int k) {
+                                                      const double *centroids, const km_real *table, int k) {
     return finish_of_squares(near.label, near.nearest, near.second, k);
 }
 
@@ -1513,12 +1563,13 @@ extern "C" __global__ void __launch_bounds__(KM_FINISH_THREADS, 4)
             const long long i = base + p * KM_FINISH_THREADS + threadIdx.x;
             x[p] = points + (i < end ? i : first) * D;
         }
-        finish_search(near, x, table, k);
+        km_real here[FINISH_POINTS][STEP_CHUNK];
+        finish_search(near, here, x, table, k);
 #pragma unroll
         for (int p = 0; p < FINISH_POINTS; p++) {
             const long long i = base + p * KM_FINISH_THREADS + threadIdx.x;
             if (i >= end) break;
-            const finish_point point = finish_decide(near[p], x[p], centroids, k);
+            const finish_point point = finish_decide(near[p], STEP_WHOLE ? here[p] : x[p], centroids, table, k);
             finish_add(finish_memory + threadIdx.x, counts + threadIdx.x, point, km_weight(weights, args.first + i));
             if (args.labels) args.labels[member * args.count + i] = point.label;
         }
@@ -1542,12 +1593,13 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2) km_assign(const __gr
             const long long i = first + q * KM_THREADS;
             x[q] = points + (i < args.count ? i : 0) * D;
         }
-        finish_search(near, x, table, k);
+        km_real here[FINISH_POINTS][STEP_CHUNK];
+        finish_search(near, here, x, table, k);
 #pragma unroll
         for (int q = 0; q < FINISH_POINTS; q++) {
             const long long i = first + q * KM_THREADS, out = member * args.count + i;
             if (i >= args.count) break;
-            const finish_point point = finish_decide(near[q], x[q], centroids, k);
+            const finish_point point = finish_decide(near[q], STEP_WHOLE ? here[q] : x[q], centroids, table, k);
             args.labels[out] = point.label;
             args.nearest[out] = point.square;
             if (args.margin) args.margin[out] = point.margin;
