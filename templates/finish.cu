@@ -182,31 +182,33 @@ extern "C" __global__ void __launch_bounds__(KM_FINISH_THREADS, 4)
     extern __shared__ double finish_memory[];
     const int member = blockIdx.x % args.members, k = args.ks[member];
     const long long block = blockIdx.x / args.members, first = block * KM_BLOCK_POINTS;
-    const long long end = first + KM_BLOCK_POINTS < args.count ? first + KM_BLOCK_POINTS : args.count;
+    const int count = (int)(args.count - first < KM_BLOCK_POINTS ? args.count - first : KM_BLOCK_POINTS);
+    int *labels = args.labels ? args.labels + member * args.count + first : nullptr;
     const double *centroids = args.centroids + args.rows[member] * D;
     const km_real *table = (const km_real *)args.table + args.rows[member] * D;
-    const km_real *points = (const km_real *)args.points + args.first * D;
+    const km_real *points = (const km_real *)args.points + (args.first + first) * D;
     unsigned *counts = (unsigned *)(finish_memory + k * FINISH_NUMBERS * KM_FINISH_THREADS);
     for (int at = threadIdx.x; at < k * FINISH_NUMBERS * KM_FINISH_THREADS; at += KM_FINISH_THREADS)
         finish_memory[at] = 0.0;
     for (int j = 0; j < k; j++) counts[j * KM_FINISH_THREADS + threadIdx.x] = 0;
-    for (long long base = first; base < end; base += FINISH_POINTS * KM_FINISH_THREADS) {
+    for (int base = threadIdx.x; base < count; base += FINISH_POINTS * KM_FINISH_THREADS) {
         const km_real *x[FINISH_POINTS];
         finish_near near[FINISH_POINTS];
 #pragma unroll
         for (int p = 0; p < FINISH_POINTS; p++) {
-            const long long i = base + p * KM_FINISH_THREADS + threadIdx.x;
-            x[p] = points + (i < end ? i : first) * D;
+            const int i = base + p * KM_FINISH_THREADS;
+            x[p] = points + (i < count ? i : 0) * D;
         }
         km_real here[FINISH_POINTS][STEP_CHUNK];
         finish_search(near, here, x, table, k);
 #pragma unroll
         for (int p = 0; p < FINISH_POINTS; p++) {
-            const long long i = base + p * KM_FINISH_THREADS + threadIdx.x;
-            if (i >= end) break;
+            const int i = base + p * KM_FINISH_THREADS;
+            if (i >= count) break;
             const finish_point point = finish_decide(near[p], STEP_WHOLE ? here[p] : x[p], centroids, table, k);
-            finish_add(finish_memory + threadIdx.x, counts + threadIdx.x, point, km_weight(weights, args.first + i));
-            if (args.labels) args.labels[member * args.count + i] = point.label;
+            finish_add(finish_memory + threadIdx.x, counts + threadIdx.x, point,
+                       km_weight(weights, args.first + first + i));
+            if (labels) labels[i] = point.label;
         }
     }
     __syncthreads();
@@ -323,17 +325,8 @@ extern "C" __global__ void __launch_bounds__(32)
 // Adds blocks to the totals in index order: totals[numbers] += partial[0][numbers], partial[1][numbers], ...
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
     km_finish_add(const double *partial, long long blocks, long long numbers, double *totals) {
-    const long long at = blockIdx.x * (long long)KM_THREADS + threadIdx.x;
-    if (at >= numbers) return;
-    double sum = totals[at];
-#pragma unroll 1
-    for (long long first = 0; first < blocks; first += STEP_TOGETHER) {
-        double part[STEP_TOGETHER];
-#pragma unroll
-        for (int b = 0; b < STEP_TOGETHER; b++)
-            part[b] = first + b < blocks ? partial[(first + b) * numbers + at] : 0.0;
-#pragma unroll
-        for (int b = 0; b < STEP_TOGETHER; b++) sum = __dadd_rn(sum, part[b]);
-    }
-    totals[at] = sum;
+    const long long at = blockIdx.x * (long long)KM_JOINED + threadIdx.x;
+    const bool own = threadIdx.x < KM_JOINED && at < numbers;
+    const double sum = step_join(own ? totals[at] : 0.0, partial, blocks, numbers, 0);
+    if (own) totals[at] = sum;
 }

@@ -8,6 +8,7 @@ enum {
     KM_THREADS = 256,           // of a block of every step kernel, where nothing else is said
     KM_UNIT_POINTS = 2048,      // points of a unit: one block's work, one partial sum
     KM_UNITS_PER_BLOCK = 32,    // units of a fixed block of 65,536 points
+    KM_JOINED = 8,              // numbers of blocks that a block of threads joins
     KM_CANDIDATES_MAX = 13,     // most candidates of a k-means++ pick
     KM_FINISH_THREADS = 128,    // of a block of km_finish_few ...
     KM_FINISH_FEW_MAX = 32,     // ... which takes up to so many clusters, where shared memory holds

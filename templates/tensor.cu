@@ -178,9 +178,26 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_survey(const __grid_
     __shared__ unsigned bins[D * BINS];
     for (int i = threadIdx.x; i < D * BINS; i += 256) bins[i] = 0;
     __syncthreads();
-    for (long long at = blockIdx.x * 256ll + threadIdx.x; at < args.n * D; at += gridDim.x * 256ll) {
-        const int f = (int)(at % D), bin = km_exponent_max(args, f) - km_exponent(((const float *)args.points)[at]);
-        atomicAdd(&bins[f * BINS + (bin < BINS ? bin : BINS - 1)], 1u);
+    // A thread has one feature, and counts most of its points by itself: of the first bins, a byte each.
+    constexpr int AHEAD = 4, ROUNDS = 60; // coordinates at a time; so many times they fit the bytes
+    const long long stride = gridDim.x * 256ll / D * D, begin = blockIdx.x * 256ll + threadIdx.x;
+    const int f = (int)(begin % D), largest = km_exponent_max(args, f);
+    unsigned long long counts = 0;
+    for (long long at = begin, round = 1; begin < stride && at < args.n * D; at += AHEAD * stride, round++) {
+        float x[AHEAD];
+        KM_UNROLL for (int i = 0; i < AHEAD; i++)
+            if (at + i * stride < args.n * D) x[i] = ((const float *)args.points)[at + i * stride];
+        KM_UNROLL for (int i = 0; i < AHEAD; i++) {
+            if (at + i * stride >= args.n * D) break;
+            const int bin = largest - km_exponent(x[i]);
+            if (bin < 8)
+                counts += 1ull << 8 * bin;
+            else
+                atomicAdd(&bins[f * BINS + (bin < BINS ? bin : BINS - 1)], 1u);
+        }
+        if (round % ROUNDS && at + AHEAD * stride < args.n * D) continue;
+        for (int bin = 0; bin < 8; bin++, counts >>= 8)
+            if (counts & 0xff) atomicAdd(&bins[f * BINS + bin], (unsigned)counts & 0xff);
     }
     __syncthreads();
     for (int i = threadIdx.x; i < D * BINS; i += 256)

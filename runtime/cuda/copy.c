@@ -90,17 +90,22 @@ done:
     return status;
 }
 
+static int copiers_of(const km_cuda_engine *engine) {
+    return (int)(engine->copiers < COPY_THREADS_MAX ? engine->copiers : COPY_THREADS_MAX);
+}
+
 // Memory that is pinned after it was got lies on huge pages where it is large: the driver's own has small ones, which
 // take fifteen times as long to pin, and five milliseconds to give back.
 km_status km_cuda_pinned_alloc(void **out, const km_cuda_engine *engine, int64_t bytes, km_error *err) {
     int64_t page = bytes < HUGE_PAGE ? SMALL_PAGE : HUGE_PAGE, pages = km_divide_up(bytes, page);
     // Whole pages of its own: none may be pinned twice.
+    int threads = copiers_of(engine);
     char *memory =
         page == HUGE_PAGE ? km_pages_alloc(pages * page) : aligned_alloc(SMALL_PAGE, (size_t)(pages * page));
     *out = NULL;
     if (!memory) return km_fail_memory(err, "buffers for copies", pages * page);
-        // New pages are cleared by the system when they are first touched: by all threads.
-#pragma omp parallel for schedule(static) num_threads((int)engine->threads) if (page == HUGE_PAGE)
+        // New pages are cleared by the system when they are first touched: by several threads.
+#pragma omp parallel for schedule(static) num_threads(threads) if (page == HUGE_PAGE)
     for (int64_t i = 0; i < pages * page / SMALL_PAGE; i++) ((volatile char *)memory)[i * SMALL_PAGE] = 0;
     km_cu_result result =
         engine->driver->cuMemHostRegister(memory, (size_t)(pages * page), KM_CU_REGISTER_DEVICE_MAP);
@@ -143,7 +148,7 @@ static km_status fill_buffer(const km_cuda_engine *engine, char *buffer, const v
                              int64_t bytes, int64_t piece, km_cuda_fill fill, km_error *err) {
     int64_t slice = SLICE_BYTES / piece > 0 ? SLICE_BYTES / piece * piece : piece;
     int64_t count = km_divide_up(bytes, slice);
-    int threads = (int)(engine->copiers < COPY_THREADS_MAX ? engine->copiers : COPY_THREADS_MAX);
+    int threads = copiers_of(engine);
     if (threads > count) threads = (int)count;
     km_status status = KM_OK;
     km_error first_err = {""};
@@ -171,6 +176,10 @@ km_status km_cuda_upload(km_cuda_engine *engine, km_cu_ptr to, const void *from,
     km_status status = KM_OK;
     const km_driver *driver = engine->driver;
     int64_t piece = piece_bytes > 0 ? piece_bytes : 1;
+    if (!fill && bytes <= KM_PLAIN_BYTES) {
+        KM_CU(cuMemcpyHtoDAsync(to, from, (size_t)bytes, engine->stream));
+        goto done;
+    }
     KM_TRY(km_cuda_pin(engine, bytes > piece ? bytes : piece, err));
     int64_t chunk = engine->staging_bytes / piece * piece;
     if (chunk == 0)
@@ -192,7 +201,7 @@ done:
 
 static void drain_buffer(const km_cuda_engine *engine, char *to, const char *buffer, int64_t bytes) {
     int64_t count = km_divide_up(bytes, SLICE_BYTES);
-    int threads = (int)(engine->copiers < COPY_THREADS_MAX ? engine->copiers : COPY_THREADS_MAX);
+    int threads = copiers_of(engine);
     if (threads > count) threads = (int)count;
 #pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
     for (int64_t s = 0; s < count; s++) {

@@ -12,7 +12,8 @@
 enum {
     KM_STAGING_COUNT = 4,       // pinned buffers that copies rotate through
     KM_STAGING_BYTES = 8 << 20, // each, at most
-    KM_LABEL_BYTES = 4,         // of a label that goes to the caller
+    KM_PLAIN_BYTES = 4 << 20, // copies up to this go the driver's way, sooner than buffers of ours are pinned
+    KM_LABEL_BYTES = 4,       // of a label that goes to the caller
     KM_FINISH_POINT_BYTES = 20, // scratch of the finishing pass, a point and member: label, distance, margin
 };
 
@@ -71,8 +72,7 @@ typedef struct km_cuda_engine {
     const km_cuda_kernels *kernels;
     const km_driver *driver;
     const km_log *log;
-    int64_t threads;    // of the host ...
-    int64_t copiers;    // ... and those that copies may use
+    int64_t copiers;    // threads of the host for copies
     int64_t real_bytes; // of one element of the plan's type
     int64_t copies, clusters_sum, units_count, blocks_count;
     int64_t *offsets; // ks_count: first row of each K

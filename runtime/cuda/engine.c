@@ -14,8 +14,9 @@ _Static_assert(KM_PHASE_IDLE == (int)KM_SLOT_IDLE && KM_PHASE_RUNNING == (int)KM
                "the device writes these numbers");
 
 enum {
-    RECORDS_AT = 256,           // of the slots' records behind km_loop in `state`
-    REPORT_BYTES = 8,           // behind the mirror of `state`
+    RECORDS_AT = 256,   // of the slots' records behind km_loop in `state`
+    THREADS_SPARED = 2, // for the one that makes kernels while points are copied, and for the driver's
+    REPORT_BYTES = 8,   // behind the mirror of `state`
     TABLES_BYTES_MAX = 16 << 20 // larger tables of centroids are fetched slot by slot
 };
 _Static_assert(sizeof(km_loop) <= RECORDS_AT, "the records stand behind the loop's control");
@@ -85,7 +86,8 @@ static km_status engine_make(km_cuda_engine **out, km_device *device, km_type ty
     engine->base.backend = &km_backend_cuda;
     engine->device = (const km_cuda_device *)device;
     engine->log = log;
-    engine->copiers = engine->threads = threads > 0 ? threads : omp_get_num_procs();
+    engine->copiers = (threads > 0 ? threads : omp_get_num_procs()) - THREADS_SPARED;
+    if (engine->copiers < 1) engine->copiers = 1;
     engine->real_bytes = type == KM_FLOAT32 ? 4 : 8;
     const km_driver *driver = engine->driver = engine->device->driver;
     KM_TRY(km_cuda_enter(engine->device, err));

@@ -158,7 +158,7 @@ static km_status finish_range(finisher *f, int64_t first_block, km_error *err) {
     long long blocks = km_divide_up(f->args.count, KM_BLOCK_POINTS);
     KM_TRY((f->few ? launch_few : launch_many)(f, blocks, err));
     void *add_arguments[] = {&f->partial, &blocks, &numbers, &f->totals};
-    KM_TRY(km_cuda_launch(engine, engine->kernels->finish_add, km_divide_up(numbers, KM_THREADS), 1,
+    KM_TRY(km_cuda_launch(engine, engine->kernels->finish_add, km_divide_up(numbers, KM_JOINED), 1,
                           add_arguments, err));
     return take_labels(f, err);
 }

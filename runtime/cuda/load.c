@@ -53,7 +53,7 @@ static km_status fetch_points(loader *load, km_error *err) {
     KM_TRY(km_cuda_clear(engine, engine->points.address + (km_cu_ptr)used, 0,
                          KM_PAD_ROWS * load->d * engine->real_bytes, err));
     bytes = load->n * load->d * raw_bytes;
-    KM_TRY(km_cuda_pin(engine, bytes, err));
+    if (!load->base || bytes > KM_PLAIN_BYTES) KM_TRY(km_cuda_pin(engine, bytes, err));
     double pinned_ms = km_now_ms();
     if (load->base)
         KM_TRY(km_cuda_upload(engine, raw->address, load->base, bytes, 0, NULL, err));
@@ -142,7 +142,7 @@ static km_status sums(loader *load, km_cu_ptr mean, km_error *err) {
     KM_TRY(km_cuda_launch(engine,
                           load->raw_type == KM_FLOAT32 ? kernels->load_sums_f32 : kernels->load_sums_f64,
                           engine->blocks_count, km_divide_up(load->d, per_block), sum_arguments, err));
-    KM_TRY(km_cuda_launch(engine, kernels->load_reduce, km_divide_up(3 * load->d, KM_THREADS), 1,
+    KM_TRY(km_cuda_launch(engine, kernels->load_reduce, km_divide_up(3 * load->d, KM_JOINED), 1,
                           reduce_arguments, err));
     return get_results(load, 2 + 3 * load->d, err);
 }
@@ -213,10 +213,7 @@ static km_status loader_init(loader *load, km_cuda_engine *engine, const km_data
 km_status km_cuda_fetch(km_cuda_engine *engine, const km_data *data, km_error *err) {
     loader load;
     KM_TRY(loader_init(&load, engine, data, err));
-    engine->copiers = engine->threads > 1 ? engine->threads - 1 : 1; // one makes kernels meanwhile
-    km_status status = fetch_points(&load, err);
-    engine->copiers = engine->threads;
-    return status;
+    return fetch_points(&load, err);
 }
 
 km_status km_cuda_load(km_cuda_engine *engine, km_data_stats *stats, const km_data *data,

@@ -365,9 +365,26 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_survey(const __grid_
     __shared__ unsigned bins[D * BINS];
     for (int i = threadIdx.x; i < D * BINS; i += 256) bins[i] = 0;
     __syncthreads();
-    for (long long at = blockIdx.x * 256ll + threadIdx.x; at < args.n * D; at += gridDim.x * 256ll) {
-        const int f = (int)(at % D), bin = km_exponent_max(args, f) - km_exponent(((const float *)args.points)[at]);
-        atomicAdd(&bins[f * BINS + (bin < BINS ? bin : BINS - 1)], 1u);
+    // A thread has one feature, and counts most of its points by itself: of the first bins, a byte each.
+    constexpr int AHEAD = 4, ROUNDS = 60; // coordinates at a time; so many times they fit the bytes
+    const long long stride = gridDim.x * 256ll / D * D, begin = blockIdx.x * 256ll + threadIdx.x;
+    const int f = (int)(begin % D), largest = km_exponent_max(args, f);
+    unsigned long long counts = 0;
+    for (long long at = begin, round = 1; begin < stride && at < args.n * D; at += AHEAD * stride, round++) {
+        float x[AHEAD];
+        KM_UNROLL for (int i = 0; i < AHEAD; i++)
+            if (at + i * stride < args.n * D) x[i] = ((const float *)args.points)[at + i * stride];
+        KM_UNROLL for (int i = 0; i < AHEAD; i++) {
+            if (at + i * stride >= args.n * D) break;
+            const int bin = largest - km_exponent(x[i]);
+            if (bin < 8)
+                counts += 1ull << 8 * bin;
+            else
+                atomicAdd(&bins[f * BINS + (bin < BINS ? bin : BINS - 1)], 1u);
+        }
+        if (round % ROUNDS && at + AHEAD * stride < args.n * D) continue;
+        for (int bin = 0; bin < 8; bin++, counts >>= 8)
+            if (counts & 0xff) atomicAdd(&bins[f * BINS + bin], (unsigned)counts & 0xff);
     }
     __syncthreads();
     for (int i = threadIdx.x; i < D * BINS; i += 256)
@@ -1071,6 +1088,7 @@ enum {
     KM_THREADS = 256,              // of a block of every step kernel, where nothing else is said
     KM_UNIT_POINTS = 2048,         // points of a unit: one block's work, one partial sum
     KM_UNITS_PER_BLOCK = 32,       // units of a fixed block of 65,536 points
+    KM_JOINED = 8,                 // numbers of blocks that a block of threads joins
     KM_CANDIDATES_MAX = 13,        // most candidates of a k-means++ pick
     KM_FINISH_THREADS = 128,       // of a block of km_finish_few ...
     KM_FINISH_FEW_MAX = 32,        // ... which takes up to so many clusters, where shared memory holds
@@ -1245,38 +1263,46 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
     load_sums(raw, weights, n, mean, partial, bad);
 }
 
-// Numbers on their way at a time, where blocks are added one after the other.
-constexpr int STEP_TOGETHER = 32;
-
-// Adds the blocks in index order: out[3][D]. A thread for each number.
-extern "C" __global__ void __launch_bounds__(KM_THREADS)
-    km_load_reduce(const double *partial, long long blocks, double *out) {
-    const int at = blockIdx.x * KM_THREADS + threadIdx.x, kind = at / D; // sums, smallest, largest
-    if (kind > 2) return;
-    double number = partial[at];
-#pragma unroll 1
-    for (long long first = 1; first < blocks; first += STEP_TOGETHER) {
-        double other[STEP_TOGETHER];
+// Joins the tables of blocks, `numbers` in each, in index order: adds them (kind 0), or takes the smallest (1) or
+// largest (2). KM_JOINED numbers a block of threads, which brings a piece of many tables to shared memory at a time;
+// the first threads have a number each, which begins as `number`.
+__device__ __forceinline__ double step_join(double number, const double *partial, long long blocks, long long numbers,
+                                            int kind) {
+    constexpr int TABLES = KM_THREADS; // at a time
+    __shared__ double piece[KM_JOINED][TABLES + 1];
+    const long long column = blockIdx.x * (long long)KM_JOINED;
+    for (long long first = 0; first < blocks; first += TABLES) {
+        const int here = (int)(blocks - first < TABLES ? blocks - first : TABLES);
+        __syncthreads();
 #pragma unroll
-        for (int b = 0; b < STEP_TOGETHER; b++)
-            other[b] = first + b < blocks ? partial[(first + b) * 3 * D + at] : kind == 0 ? 0.0 : number;
-#pragma unroll
-        for (int b = 0; b < STEP_TOGETHER; b++)
-            number = kind == 0   ? __dadd_rn(number, other[b])
-                     : kind == 1 ? fmin(number, other[b])
-                                 : fmax(number, other[b]);
+        for (int i = 0; i < KM_JOINED; i++) {
+            const int at = i * KM_THREADS + threadIdx.x, table = at / KM_JOINED, c = at % KM_JOINED;
+            if (table < here && column + c < numbers)
+                piece[c][table] = partial[(first + table) * numbers + column + c];
+        }
+        __syncthreads();
+        if (threadIdx.x >= KM_JOINED) continue;
+#pragma unroll 8
+        for (int table = 0; table < here; table++) {
+            const double other = piece[threadIdx.x][table];
+            number = kind == 0 ? __dadd_rn(number, other) : kind == 1 ? fmin(number, other) : fmax(number, other);
+        }
     }
-    out[at] = number;
+    return number;
 }
 
-// (x - centre) * factor in double, rounded once to the plan's type. *bad becomes the lowest index i * D + f of a value
-// that is no finite number any more.
-template <typename Raw>
-__device__ __forceinline__ km_real load_value(Raw x, int f, long long at, const double *centre, const double *factor,
-                                              unsigned long long *bad) {
-    const km_real y = (km_real)__dmul_rn(__dsub_rn(x, __ldg(centre + f)), __ldg(factor + f));
-    if (!km_is_finite(y)) atomicMin(bad, (unsigned long long)at);
-    return y;
+// Joins the blocks' statistics: out[3][D].
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_load_reduce(const double *partial, long long blocks, double *out) {
+    const int at = blockIdx.x * KM_JOINED + threadIdx.x % KM_JOINED, kind = at / D; // sums, smallest, largest
+    const double none = kind == 0 ? 0.0 : kind == 1 ? 1.7976931348623157e308 : -1.7976931348623157e308;
+    const double number = step_join(none, partial, blocks, 3 * D, kind);
+    if (threadIdx.x < KM_JOINED && at < 3 * D) out[at] = number;
+}
+
+// (x - centre) * factor in double, rounded once to the plan's type.
+__device__ __forceinline__ km_real load_value(double x, int f, const double *centre, const double *factor) {
+    return (km_real)__dmul_rn(__dsub_rn(x, __ldg(centre + f)), __ldg(factor + f));
 }
 
 template <typename Raw>
@@ -1286,12 +1312,13 @@ struct __align__(D * sizeof(Raw) % 16 == 0  ? 16
     Raw at[STEP_CHUNK];
 };
 
-// Rows i, i + KM_THREADS, ... of few features, held in registers as a whole; returns their sum of w |x|^2.
+// Rows i, i + KM_THREADS, ... of few features, held in registers as a whole; returns their sum of w |x|^2. *bad becomes
+// the lowest index i * D + f of a value that is no finite number any more.
 template <typename Raw>
 __device__ __forceinline__ double load_rows(const Raw *raw, const double *weights, long long n, const double *centre,
                                             const double *factor, km_real *points, unsigned long long *bad,
                                             long long i) {
-    constexpr int ROWS = D <= 4 ? 4 : D <= 8 ? 2 : 1; // on their way at a time
+    constexpr int ROWS = D * sizeof(Raw) <= 16 ? 4 : D * sizeof(Raw) <= 32 ? 2 : 1; // on their way at a time
     double sum = 0.0;
 #pragma unroll 1
     for (int p = 0; p < KM_UNIT_POINTS / KM_THREADS; p += ROWS, i += ROWS * KM_THREADS) {
@@ -1305,14 +1332,19 @@ __device__ __forceinline__ double load_rows(const Raw *raw, const double *weight
             if (row >= n) break;
             step_features moved;
             double square = 0.0;
+            bool finite = true;
 #pragma unroll
             for (int f = 0; f < D; f++) {
-                moved.at[f % STEP_CHUNK] = load_value(rows[r].at[f % STEP_CHUNK], f, row * D + f, centre, factor, bad);
-                const double x = moved.at[f % STEP_CHUNK];
+                const double x = moved.at[f % STEP_CHUNK] = load_value(rows[r].at[f % STEP_CHUNK], f, centre, factor);
+                finite = finite & km_is_finite(x);
                 square = __fma_rn(x, x, square);
             }
             *(step_features *)(points + row * D) = moved;
             sum = __dadd_rn(sum, __dmul_rn(km_weight(weights, row), square));
+            if (finite) continue;
+#pragma unroll 1
+            for (int f = D - 1; f >= 0; f--)
+                if (!km_is_finite(points[row * D + f])) atomicMin(bad, (unsigned long long)(row * D + f));
         }
     }
     return sum;
@@ -1328,8 +1360,10 @@ __device__ void load_transform(const Raw *raw, const double *weights, long long 
         sum = load_rows(raw, weights, n, centre, factor, points, bad, first + threadIdx.x);
     } else {
         const long long end = (first + KM_UNIT_POINTS < n ? first + KM_UNIT_POINTS : n) * D;
-        for (long long at = first * D + threadIdx.x; at < end; at += KM_THREADS)
-            points[at] = load_value(raw[at], (int)(at % D), at, centre, factor, bad);
+        for (long long at = first * D + threadIdx.x; at < end; at += KM_THREADS) {
+            points[at] = load_value(raw[at], (int)(at % D), centre, factor);
+            if (!km_is_finite(points[at])) atomicMin(bad, (unsigned long long)at);
+        }
         __syncthreads();
         for (int p = 0; p < KM_UNIT_POINTS / KM_THREADS; p++) {
             const long long i = first + p * KM_THREADS + threadIdx.x;
@@ -1381,11 +1415,16 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
     double total = 0.0;
     for (long long first = 0; first < blocks_count; first += KM_THREADS) {
         const long long unit = (first + threadIdx.x) * KM_UNITS_PER_BLOCK;
-        double parts[KM_UNITS_PER_BLOCK], sum = 0.0;
+        double sum = 0.0;
+        if (unit + KM_UNITS_PER_BLOCK <= units) {
+            double2 pairs[KM_UNITS_PER_BLOCK / 2]; // all on their way at a time
 #pragma unroll
-        for (int u = 0; u < KM_UNITS_PER_BLOCK; u++) parts[u] = unit + u < units ? unit_sums[unit + u] : 0.0;
+            for (int u = 0; u < KM_UNITS_PER_BLOCK / 2; u++) pairs[u] = ((const double2 *)(unit_sums + unit))[u];
 #pragma unroll
-        for (int u = 0; u < KM_UNITS_PER_BLOCK; u++) sum = __dadd_rn(sum, parts[u]);
+            for (int u = 0; u < KM_UNITS_PER_BLOCK / 2; u++) sum = __dadd_rn(__dadd_rn(sum, pairs[u].x), pairs[u].y);
+        } else {
+            for (int u = 0; unit + u < units; u++) sum = __dadd_rn(sum, unit_sums[unit + u]);
+        }
         blocks[threadIdx.x] = sum;
         __syncthreads();
         const long long left = blocks_count - first;
@@ -1945,31 +1984,33 @@ extern "C" __global__ void __launch_bounds__(KM_FINISH_THREADS, 4)
     extern __shared__ double finish_memory[];
     const int member = blockIdx.x % args.members, k = args.ks[member];
     const long long block = blockIdx.x / args.members, first = block * KM_BLOCK_POINTS;
-    const long long end = first + KM_BLOCK_POINTS < args.count ? first + KM_BLOCK_POINTS : args.count;
+    const int count = (int)(args.count - first < KM_BLOCK_POINTS ? args.count - first : KM_BLOCK_POINTS);
+    int *labels = args.labels ? args.labels + member * args.count + first : nullptr;
     const double *centroids = args.centroids + args.rows[member] * D;
     const km_real *table = (const km_real *)args.table + args.rows[member] * D;
-    const km_real *points = (const km_real *)args.points + args.first * D;
+    const km_real *points = (const km_real *)args.points + (args.first + first) * D;
     unsigned *counts = (unsigned *)(finish_memory + k * FINISH_NUMBERS * KM_FINISH_THREADS);
     for (int at = threadIdx.x; at < k * FINISH_NUMBERS * KM_FINISH_THREADS; at += KM_FINISH_THREADS)
         finish_memory[at] = 0.0;
     for (int j = 0; j < k; j++) counts[j * KM_FINISH_THREADS + threadIdx.x] = 0;
-    for (long long base = first; base < end; base += FINISH_POINTS * KM_FINISH_THREADS) {
+    for (int base = threadIdx.x; base < count; base += FINISH_POINTS * KM_FINISH_THREADS) {
         const km_real *x[FINISH_POINTS];
         finish_near near[FINISH_POINTS];
 #pragma unroll
         for (int p = 0; p < FINISH_POINTS; p++) {
-            const long long i = base + p * KM_FINISH_THREADS + threadIdx.x;
-            x[p] = points + (i < end ? i : first) * D;
+            const int i = base + p * KM_FINISH_THREADS;
+            x[p] = points + (i < count ? i : 0) * D;
         }
         km_real here[FINISH_POINTS][STEP_CHUNK];
         finish_search(near, here, x, table, k);
 #pragma unroll
         for (int p = 0; p < FINISH_POINTS; p++) {
-            const long long i = base + p * KM_FINISH_THREADS + threadIdx.x;
-            if (i >= end) break;
+            const int i = base + p * KM_FINISH_THREADS;
+            if (i >= count) break;
             const finish_point point = finish_decide(near[p], STEP_WHOLE ? here[p] : x[p], centroids, table, k);
-            finish_add(finish_memory + threadIdx.x, counts + threadIdx.x, point, km_weight(weights, args.first + i));
-            if (args.labels) args.labels[member * args.count + i] = point.label;
+            finish_add(finish_memory + threadIdx.x, counts + threadIdx.x, point,
+                       km_weight(weights, args.first + first + i));
+            if (labels) labels[i] = point.label;
         }
     }
     __syncthreads();
@@ -2086,19 +2127,10 @@ extern "C" __global__ void __launch_bounds__(32)
 // Adds blocks to the totals in index order: totals[numbers] += partial[0][numbers], partial[1][numbers], ...
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
     km_finish_add(const double *partial, long long blocks, long long numbers, double *totals) {
-    const long long at = blockIdx.x * (long long)KM_THREADS + threadIdx.x;
-    if (at >= numbers) return;
-    double sum = totals[at];
-#pragma unroll 1
-    for (long long first = 0; first < blocks; first += STEP_TOGETHER) {
-        double part[STEP_TOGETHER];
-#pragma unroll
-        for (int b = 0; b < STEP_TOGETHER; b++)
-            part[b] = first + b < blocks ? partial[(first + b) * numbers + at] : 0.0;
-#pragma unroll
-        for (int b = 0; b < STEP_TOGETHER; b++) sum = __dadd_rn(sum, part[b]);
-    }
-    totals[at] = sum;
+    const long long at = blockIdx.x * (long long)KM_JOINED + threadIdx.x;
+    const bool own = threadIdx.x < KM_JOINED && at < numbers;
+    const double sum = step_join(own ? totals[at] : 0.0, partial, blocks, numbers, 0);
+    if (own) totals[at] = sum;
 }
 // Relocate: the points farthest from their own centroids, one after the other. km_assign has left each point's
 // squared distance; a point that was taken, and those with the same coordinates, are out by a distance of 0.
