@@ -257,8 +257,8 @@ static __device__ __forceinline__ void km_add_long(long long *sum, long long num
 
 // The integer of a coordinate.
 template <typename PART>
-static __device__ __forceinline__ long long km_integer(const km_block<PART> &shared, float x, int f) {
-    return __double2ll_rn((double)x * shared.unit[f]);
+static __device__ __forceinline__ long long km_integer(const km_block<PART> &shared, double x, int f) {
+    return __double2ll_rn(x * shared.unit[f]);
 }
 
 // Decides the last points of the warp's queue, a lane each, and adds them to the sums. Gives how many still wait.
@@ -284,12 +284,22 @@ static __device__ __forceinline__ int km_drain(km_block<PART> &shared, const km_
     const long long point = (long long)own.tile * TILE + of_tile;
     const int row = km_places[k_index].row;
     if (point >= args.n || lane >= count) return waiting;
-    const float *x = (const float *)args.points + point * D, *c = shared.centroids + row * D;
+    const float *c = shared.centroids + row * D;
+    //@ if bytes
+    double x[D];
+    KM_UNROLL for (int f = 0; f < D; f++) x[f] = ((const float *)args.points)[point * D + f];
+    //@ else
+    const float *x = (const float *)args.points + point * D;
+    //@ end
     double smallest = 1e308;
     int label = 0;
     _Pragma("unroll 1") for (int j = 0; j < km_ks[k_index]; j++) {
         double square = 0;
+        //@ if bytes
+        KM_UNROLL for (int f = 0; f < D; f++) {
+        //@ else
         _Pragma("unroll 2") for (int f = 0; f < D; f++) {
+        //@ end
             const double away = (double)x[f] - (double)c[j * D + f];
             square = fma(away, away, square);
         }
@@ -304,7 +314,11 @@ static __device__ __forceinline__ int km_drain(km_block<PART> &shared, const km_
     }
     //@ end
     long long *sums = shared.sums + (row + label) * (D + 1);
+    //@ if bytes
+    KM_UNROLL for (int f = 0; f < D; f++) km_add_long(sums + f, km_integer(shared, x[f], f));
+    //@ else
     _Pragma("unroll 2") for (int f = 0; f < D; f++) km_add_long(sums + f, km_integer(shared, x[f], f));
+    //@ end
     km_add_long(sums + D, 1);
     return waiting;
 }

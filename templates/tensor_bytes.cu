@@ -416,7 +416,10 @@ static __device__ __forceinline__ void km_take(km_sums<PART> &sums, const km_pla
     unsigned near[PART::SLOTS][2], masks[2][2];
     km_compare<PART>(near, 0, planes, words, squares.x, own);
     km_compare<PART>(near, 1, planes, words + 2, squares.y, own);
-    KM_UNROLL for (int half = 0; half < 2; half++) km_add_masks<PART>(masks[half], near, half);
+    KM_UNROLL for (int half = 0; half < 2; half++) {
+        km_add_masks<PART>(masks[half], near, half);
+        asm("" : "+r"(masks[half][0]), "+r"(masks[half][1])); // kept for km_settle, not added up in another order
+    }
     // A point has at least one near centroid of each K, so that all masks add up to what is expected only where every
     // point has just one: bytes of a sum count up to 255.
     unsigned all = masks[0][0] + masks[0][1] + masks[1][0] + masks[1][1];

@@ -394,8 +394,8 @@ static __device__ __forceinline__ void km_add_long(long long *sum, long long num
 
 // The integer of a coordinate.
 template <typename PART>
-static __device__ __forceinline__ long long km_integer(const km_block<PART> &shared, float x, int f) {
-    return __double2ll_rn((double)x * shared.unit[f]);
+static __device__ __forceinline__ long long km_integer(const km_block<PART> &shared, double x, int f) {
+    return __double2ll_rn(x * shared.unit[f]);
 }
 
 // Decides the last points of the warp's queue, a lane each, and adds them to the sums. Gives how many still wait.
@@ -411,7 +411,8 @@ static __device__ __forceinline__ int km_drain(km_block<PART> &shared, const km_
     const long long point = (long long)own.tile * TILE + of_tile;
     const int row = km_places[k_index].row;
     if (point >= args.n || lane >= count) return waiting;
-    const float *x = (const float *)args.points + point * D, *c = shared.centroids + row * D;
+    const float *c = shared.centroids + row * D;
+    const float *x = (const float *)args.points + point * D;
     double smallest = 1e308;
     int label = 0;
     _Pragma("unroll 1") for (int j = 0; j < km_ks[k_index]; j++) {

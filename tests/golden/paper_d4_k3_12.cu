@@ -409,8 +409,8 @@ static __device__ __forceinline__ void km_add_long(long long *sum, long long num
 
 // The integer of a coordinate.
 template <typename PART>
-static __device__ __forceinline__ long long km_integer(const km_block<PART> &shared, float x, int f) {
-    return __double2ll_rn((double)x * shared.unit[f]);
+static __device__ __forceinline__ long long km_integer(const km_block<PART> &shared, double x, int f) {
+    return __double2ll_rn(x * shared.unit[f]);
 }
 
 // Decides the last points of the warp's queue, a lane each, and adds them to the sums. Gives how many still wait.
@@ -428,12 +428,14 @@ static __device__ __noinline__ int km_drain(km_block<PART> &shared, const km_pas
     const long long point = (long long)own.tile * TILE + of_tile;
     const int row = km_places[k_index].row;
     if (point >= args.n || lane >= count) return waiting;
-    const float *x = (const float *)args.points + point * D, *c = shared.centroids + row * D;
+    const float *c = shared.centroids + row * D;
+    double x[D];
+    KM_UNROLL for (int f = 0; f < D; f++) x[f] = ((const float *)args.points)[point * D + f];
     double smallest = 1e308;
     int label = 0;
     _Pragma("unroll 1") for (int j = 0; j < km_ks[k_index]; j++) {
         double square = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
+        KM_UNROLL for (int f = 0; f < D; f++) {
             const double away = (double)x[f] - (double)c[j * D + f];
             square = fma(away, away, square);
         }
@@ -441,7 +443,7 @@ static __device__ __noinline__ int km_drain(km_block<PART> &shared, const km_pas
         smallest = fmin(square, smallest);
     }
     long long *sums = shared.sums + (row + label) * (D + 1);
-    _Pragma("unroll 2") for (int f = 0; f < D; f++) km_add_long(sums + f, km_integer(shared, x[f], f));
+    KM_UNROLL for (int f = 0; f < D; f++) km_add_long(sums + f, km_integer(shared, x[f], f));
     km_add_long(sums + D, 1);
     return waiting;
 }
@@ -870,7 +872,10 @@ static __device__ __forceinline__ void km_take(km_sums<PART> &sums, const km_pla
     unsigned near[PART::SLOTS][2], masks[2][2];
     km_compare<PART>(near, 0, planes, words, squares.x, own);
     km_compare<PART>(near, 1, planes, words + 2, squares.y, own);
-    KM_UNROLL for (int half = 0; half < 2; half++) km_add_masks<PART>(masks[half], near, half);
+    KM_UNROLL for (int half = 0; half < 2; half++) {
+        km_add_masks<PART>(masks[half], near, half);
+        asm("" : "+r"(masks[half][0]), "+r"(masks[half][1])); // kept for km_settle, not added up in another order
+    }
     // A point has at least one near centroid of each K, so that all masks add up to what is expected only where every
     // point has just one: bytes of a sum count up to 255.
     unsigned all = masks[0][0] + masks[0][1] + masks[1][0] + masks[1][1];
