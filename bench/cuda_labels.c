@@ -140,12 +140,12 @@ static void look_at_all(check *c, const double *centroids, int64_t k) {
 
 // The run -----------------------------------------------------------------------------------------------------
 
-// Every slot's centroids and phase before a pass, the pass, every label.
-static km_status check_pass(check *c, km_slot_state *states, km_error *err) {
+// Every slot's centroids and phase before a pass, the pass, every label. `first`: the centroids are those of seat_all.
+static km_status check_pass(check *c, km_slot_state *states, int first, km_error *err) {
     km_cuda_engine *engine = (km_cuda_engine *)c->engine;
     int64_t d = c->spec.features, passes, stride = km_divide_up(c->n, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
     const km_stop stop = {.iterations_max = 1000};
-    KM_TRY(km_cuda_get_rows(engine, c->centroids, 0, engine->copies * engine->clusters_sum, err));
+    if (!first) KM_TRY(km_cuda_get_rows(engine, c->centroids, 0, engine->copies * engine->clusters_sum, err));
     km_slot_phase *before = malloc((size_t)c->engine->slots_count * sizeof *before);
     if (!before) return km_fail_memory(err, "phases", c->engine->slots_count);
     for (int64_t s = 0; s < c->engine->slots_count; s++) before[s] = states[s].phase;
@@ -160,17 +160,18 @@ static km_status check_pass(check *c, km_slot_state *states, km_error *err) {
     return status;
 }
 
-// Points here and there as first centroids of every slot.
+// Points here and there as first centroids of every slot, which the engine may keep until it runs.
 static km_status seat_all(check *c, km_slot_state *states, uint64_t seed, km_error *err) {
     km_cuda_engine *engine = (km_cuda_engine *)c->engine;
     int64_t d = c->spec.features;
     for (int64_t s = 0; s < c->engine->slots_count; s++) {
         int64_t k = km_cuda_slot_k(engine, s);
+        double *centroids = c->centroids + km_cuda_slot_row(engine, s) * d;
         for (int64_t j = 0; j < k; j++) {
             int64_t row = (int64_t)(mix(seed + (uint64_t)(s * 1000 + j)) % (uint64_t)c->n);
-            for (int64_t f = 0; f < d; f++) c->centroids[j * d + f] = at(c, row * d + f);
+            for (int64_t f = 0; f < d; f++) centroids[j * d + f] = at(c, row * d + f);
         }
-        KM_TRY(c->engine->backend->slot_start(c->engine, s, c->centroids, err));
+        KM_TRY(c->engine->backend->slot_start(c->engine, s, centroids, err));
         states[s].phase = KM_SLOT_RUNNING;
     }
     return KM_OK;
@@ -195,7 +196,8 @@ static km_status check_set(check *c, uint64_t seed, km_error *err) {
     KM_TRY_GOTO(km_cuda_enter(engine->device, err));
     status = km_cuda_download(engine, c->points, engine->points.address, bytes, err);
     if (status == KM_OK) status = seat_all(c, states, seed, err);
-    for (int64_t pass = 0; pass < c->passes && status == KM_OK; pass++) status = check_pass(c, states, err);
+    for (int64_t pass = 0; pass < c->passes && status == KM_OK; pass++)
+        status = check_pass(c, states, pass == 0, err);
     km_cuda_leave(engine->device);
 done:
     if (c->engine) km_backend_cuda.engine_destroy(&c->engine);
