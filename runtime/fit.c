@@ -610,11 +610,11 @@ static km_status build_and_fetch(fit *f) {
     held_lines held = {.count = 0};
     km_log log = {hold_line, &held};
     km_error err = {{0}};
-    f->build_err = &err;
-    f->build_log = &log;
     KM_TRY(tell(f, "read", 0, 0));
     KM_TRY(f->device->backend->engine_open(&f->engine, f->device, f->data, f->spec.type, f->params->threads,
                                            f->params->log, f->err));
+    f->build_err = &err;
+    f->build_log = &log;
     int beside = pthread_create(&thread, NULL, build_beside, &b) == 0;
     km_status status = timed(f, fetch, &timing->read_ms, "points brought");
     double begin_ms = km_now_ms();
