@@ -153,6 +153,13 @@ static __device__ __forceinline__ unsigned km_halves(float low, float high) {
     return pair;
 }
 
+// Sums of two pairs of halves.
+static __device__ __forceinline__ unsigned km_plus(unsigned a, unsigned b) {
+    unsigned sum;
+    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
+    return sum;
+}
+
 static __device__ __forceinline__ float km_low(unsigned pair) {
     float value;
     asm("{ .reg .f16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(pair));
@@ -161,6 +168,12 @@ static __device__ __forceinline__ float km_low(unsigned pair) {
 
 static __device__ __forceinline__ double km_power(int exponent) { // 2^exponent
     return __longlong_as_double((1023ll + exponent) << 52);
+}
+
+// The two halves of a coordinate's integer.
+static __device__ __forceinline__ unsigned km_halves_of(int number) {
+    const int high = (number + 1024) >> 11;
+    return km_halves((float)high / (1 << 11), (float)(number - high * 2048) / (1 << BITS));
 }
 
 // Exponent of the smallest power of two above |x|, or `least`.

@@ -21,7 +21,7 @@ enum {
     BIAS_MAX = 8192
 };
 
-// Two halves each: the smaller ones; differences, whose signs are exact; sums.
+// Two halves each: the smaller ones; differences, whose signs are exact.
 static __device__ __forceinline__ unsigned km_min(unsigned a, unsigned b) { // above zero: like integers
     unsigned smaller;
     asm("min.u16x2 %0, %1, %2;" : "=r"(smaller) : "r"(a), "r"(b));
@@ -32,12 +32,6 @@ static __device__ __forceinline__ unsigned km_minus(unsigned a, unsigned b) {
     unsigned difference;
     asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(difference) : "r"(a), "r"(b));
     return difference;
-}
-
-static __device__ __forceinline__ unsigned km_plus(unsigned a, unsigned b) {
-    unsigned sum;
-    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
-    return sum;
 }
 
 static __device__ __forceinline__ void km_multiply(unsigned *distances, const uint4 &a, const unsigned *b) {
@@ -92,9 +86,9 @@ static __device__ __forceinline__ void km_put_point(const km_pass_args &args, lo
     for (int f = 0; f < 4 * LANE_D; f++) {
         const bool real = f < D && !beyond;
         const float z = real ? x[f < D ? f : 0] * (float)km_power(-km_exponents(args)[f < D ? f : 0]) : 0;
-        const int number = __float2int_rn(z * (1 << BITS)), high = (number + 1024) >> 11;
+        const int number = __float2int_rn(z * (1 << BITS));
         unsigned *words = (unsigned *)&tile.points[f / 4][n * 4 + f % 4];
-        words[lane / 8] = km_halves((float)high / (1 << 11), (float)(number - high * 2048) / (1 << BITS));
+        words[lane / 8] = km_halves_of(number);
         for (int limb = 0; limb < 3 && f < D; limb++) put_byte(3 * f + limb, (number + BYTES_BIAS) >> 8 * limb);
     }
     for (int column = LIMBS; column < 8 * SUM_TILES - 2; column++) put_byte(column, column == LIMBS);

@@ -21,13 +21,7 @@ static __device__ __forceinline__ unsigned km_max(unsigned a, unsigned b) {
     return larger;
 }
 
-// Two sums or two answers of halves. An answer is 1 or 0.
-static __device__ __forceinline__ unsigned km_plus(unsigned a, unsigned b) {
-    unsigned sum;
-    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
-    return sum;
-}
-
+// Two answers of halves, each 1 or 0.
 static __device__ __forceinline__ unsigned km_reaches(unsigned a, unsigned b) { // a >= b
     unsigned answer;
     asm("set.ge.f16x2.f16x2 %0, %1, %2;" : "=r"(answer) : "r"(a), "r"(b));
@@ -66,8 +60,7 @@ static __device__ __forceinline__ void km_fetch_transposed(unsigned *matrices, u
 
 // A coordinate of the grid as its two halves.
 static __device__ __forceinline__ unsigned km_limbs(float z) {
-    const int number = __float2int_rn(z * (1 << BITS)), high = (number + 1024) >> 11;
-    return km_halves((float)high / (1 << 11), (float)(number - high * 2048) / (1 << BITS));
+    return km_halves_of(__float2int_rn(z * (1 << BITS)));
 }
 
 // Load: writes the halves of a point.

@@ -305,6 +305,13 @@ static __device__ __forceinline__ unsigned km_halves(float low, float high) {
     return pair;
 }
 
+// Sums of two pairs of halves.
+static __device__ __forceinline__ unsigned km_plus(unsigned a, unsigned b) {
+    unsigned sum;
+    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
+    return sum;
+}
+
 static __device__ __forceinline__ float km_low(unsigned pair) {
     float value;
     asm("{ .reg .f16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(pair));
@@ -313,6 +320,12 @@ static __device__ __forceinline__ float km_low(unsigned pair) {
 
 static __device__ __forceinline__ double km_power(int exponent) { // 2^exponent
     return __longlong_as_double((1023ll + exponent) << 52);
+}
+
+// The two halves of a coordinate's integer.
+static __device__ __forceinline__ unsigned km_halves_of(int number) {
+    const int high = (number + 1024) >> 11;
+    return km_halves((float)high / (1 << 11), (float)(number - high * 2048) / (1 << BITS));
 }
 
 // Exponent of the smallest power of two above |x|, or `least`.
@@ -519,7 +532,7 @@ enum {
     BIAS_MAX = 8192
 };
 
-// Two halves each: the smaller ones; differences, whose signs are exact; sums.
+// Two halves each: the smaller ones; differences, whose signs are exact.
 static __device__ __forceinline__ unsigned km_min(unsigned a, unsigned b) { // above zero: like integers
     unsigned smaller;
     asm("min.u16x2 %0, %1, %2;" : "=r"(smaller) : "r"(a), "r"(b));
@@ -530,12 +543,6 @@ static __device__ __forceinline__ unsigned km_minus(unsigned a, unsigned b) {
     unsigned difference;
     asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(difference) : "r"(a), "r"(b));
     return difference;
-}
-
-static __device__ __forceinline__ unsigned km_plus(unsigned a, unsigned b) {
-    unsigned sum;
-    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
-    return sum;
 }
 
 static __device__ __forceinline__ void km_multiply(unsigned *distances, const uint4 &a, const unsigned *b) {
@@ -590,9 +597,9 @@ static __device__ __forceinline__ void km_put_point(const km_pass_args &args, lo
     for (int f = 0; f < 4 * LANE_D; f++) {
         const bool real = f < D && !beyond;
         const float z = real ? x[f < D ? f : 0] * (float)km_power(-km_exponents(args)[f < D ? f : 0]) : 0;
-        const int number = __float2int_rn(z * (1 << BITS)), high = (number + 1024) >> 11;
+        const int number = __float2int_rn(z * (1 << BITS));
         unsigned *words = (unsigned *)&tile.points[f / 4][n * 4 + f % 4];
-        words[lane / 8] = km_halves((float)high / (1 << 11), (float)(number - high * 2048) / (1 << BITS));
+        words[lane / 8] = km_halves_of(number);
         for (int limb = 0; limb < 3 && f < D; limb++) put_byte(3 * f + limb, (number + BYTES_BIAS) >> 8 * limb);
     }
     for (int column = LIMBS; column < 8 * SUM_TILES - 2; column++) put_byte(column, column == LIMBS);

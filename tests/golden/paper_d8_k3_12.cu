@@ -305,6 +305,13 @@ static __device__ __forceinline__ unsigned km_halves(float low, float high) {
     return pair;
 }
 
+// Sums of two pairs of halves.
+static __device__ __forceinline__ unsigned km_plus(unsigned a, unsigned b) {
+    unsigned sum;
+    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
+    return sum;
+}
+
 static __device__ __forceinline__ float km_low(unsigned pair) {
     float value;
     asm("{ .reg .f16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(pair));
@@ -313,6 +320,12 @@ static __device__ __forceinline__ float km_low(unsigned pair) {
 
 static __device__ __forceinline__ double km_power(int exponent) { // 2^exponent
     return __longlong_as_double((1023ll + exponent) << 52);
+}
+
+// The two halves of a coordinate's integer.
+static __device__ __forceinline__ unsigned km_halves_of(int number) {
+    const int high = (number + 1024) >> 11;
+    return km_halves((float)high / (1 << 11), (float)(number - high * 2048) / (1 << BITS));
 }
 
 // Exponent of the smallest power of two above |x|, or `least`.
@@ -512,13 +525,7 @@ static __device__ __forceinline__ unsigned km_max(unsigned a, unsigned b) {
     return larger;
 }
 
-// Two sums or two answers of halves. An answer is 1 or 0.
-static __device__ __forceinline__ unsigned km_plus(unsigned a, unsigned b) {
-    unsigned sum;
-    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
-    return sum;
-}
-
+// Two answers of halves, each 1 or 0.
 static __device__ __forceinline__ unsigned km_reaches(unsigned a, unsigned b) { // a >= b
     unsigned answer;
     asm("set.ge.f16x2.f16x2 %0, %1, %2;" : "=r"(answer) : "r"(a), "r"(b));
@@ -557,8 +564,7 @@ static __device__ __forceinline__ void km_fetch_transposed(unsigned *matrices, u
 
 // A coordinate of the grid as its two halves.
 static __device__ __forceinline__ unsigned km_limbs(float z) {
-    const int number = __float2int_rn(z * (1 << BITS)), high = (number + 1024) >> 11;
-    return km_halves((float)high / (1 << 11), (float)(number - high * 2048) / (1 << BITS));
+    return km_halves_of(__float2int_rn(z * (1 << BITS)));
 }
 
 // Load: writes the halves of a point.
