@@ -134,11 +134,10 @@ struct km_backend {
                                km_error *err);
     void (*engine_destroy)(km_engine **engine);
     // In place of engine_create, where the backend can bring points to its device before it has kernels (NULL: it
-    // cannot). An opened engine is for these points and a plan of that type. Then `fetch` and `equip`, one of them
-    // perhaps on another thread at the same time; then `load`. `data` must live until that returns.
-    km_status (*engine_open)(km_engine **out, km_device *device, const km_data *data, km_type type,
-                             int64_t threads, const km_log *log, km_error *err);
-    km_status (*engine_fetch)(km_engine *engine, const km_data *data, km_error *err);
+    // cannot): `fetch`, which may return while the last points are still on their way, `equip`, then `load` of the
+    // same points by a plan of that type.
+    km_status (*engine_fetch)(km_engine **out, km_device *device, const km_data *data, km_type type,
+                              int64_t threads, const km_log *log, km_error *err);
     km_status (*engine_equip)(km_engine *engine, const km_kernels *kernels, km_error *err);
     // Brings the points home: statistics, refusal of NaN and infinity with row and column, centring, scaling,
     // layout. KM_ERROR_DATA, KM_ERROR_MEMORY.

@@ -5,7 +5,6 @@
 #include "sweep.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +15,6 @@
 #define VARIANCE_RATIO_WARN 100.0
 // Minimum distances of all k-means++ chains in one seeding pass take at most this many bytes.
 #define SEED_STATE_BYTES ((int64_t)2 << 30)
-// Log lines that the making of a module may hold back.
-enum { HELD_LINES_MAX = 64 };
 
 // One running fit. Everything it owns is freed by fit_free; the result is handed over at the end.
 typedef struct fit {
@@ -36,8 +33,6 @@ typedef struct fit {
     km_sweep_best *best; // clusters_count
     double begin_ms;
     km_error *err;
-    const km_log *build_log; // log and error of what makes the module, which may be a thread of its own
-    km_error *build_err;
 } fit;
 
 void km_fit_params_init(km_fit_params *params) {
@@ -144,7 +139,7 @@ static km_status make_plan(km_plan *plan, fit *f) {
     params.track_labels = f->params->changes_min > 0;
     params.tuning = f->params->tuning;
     params.algorithm = f->params->algorithm;
-    return km_plan_make(plan, &f->spec, &params, f->build_err);
+    return km_plan_make(plan, &f->spec, &params, f->err);
 }
 
 static km_status replace_source_text(fit *f) {
@@ -152,7 +147,7 @@ static km_status replace_source_text(fit *f) {
     if (!text) return KM_OK;
     int64_t size = (int64_t)strlen(text);
     char *copy = malloc((size_t)size + 1);
-    if (!copy) return km_fail_memory(f->build_err, "the source text", size);
+    if (!copy) return km_fail_memory(f->err, "the source text", size);
     free(f->source.text);
     f->source.text = memcpy(copy, text, (size_t)size + 1);
     f->source.text_size = size;
@@ -169,33 +164,33 @@ static void module_params_of(km_module_params *module, const km_fit_params *p) {
 // Plans again for the design that needs no compiler; what the user fixed for another design is let go.
 static km_status plan_portable(fit *f, const km_error *first) {
     if (f->device->facts.target.kind != KM_TARGET_CPU || f->params->source_text)
-        return km_fail(f->build_err, KM_ERROR_COMPILE, "%s", first->text);
-    km_result_warn(f->owner, f->build_log, "the portable kernels are used: %s", first->text);
+        return km_fail(f->err, KM_ERROR_COMPILE, "%s", first->text);
+    km_result_warn(f->owner, f->params->log, "the portable kernels are used: %s", first->text);
     f->spec.fixed_count = 0;
-    KM_TRY(km_spec_fix(&f->spec, "design", "portable", f->build_err));
+    KM_TRY(km_spec_fix(&f->spec, "design", "portable", f->err));
     if (f->owner->result.plan.algorithm_fixed)
-        KM_TRY(km_spec_fix(&f->spec, "algorithm", km_algorithm_name(f->owner->result.plan.algorithm),
-                           f->build_err));
+        KM_TRY(
+            km_spec_fix(&f->spec, "algorithm", km_algorithm_name(f->owner->result.plan.algorithm), f->err));
     km_plan_clear(&f->owner->result.plan);
     KM_TRY(make_plan(&f->owner->result.plan, f));
     km_source_clear(&f->source);
-    return km_source_emit(&f->source, &f->owner->result.plan, NULL, f->build_err);
+    return km_source_emit(&f->source, &f->owner->result.plan, NULL, f->err);
 }
 
 static km_status build_module(fit *f) {
     km_module_params params;
     km_error first = {{0}};
     module_params_of(&params, f->params);
-    params.log = f->build_log;
+    params.log = f->params->log;
     KM_TRY(make_plan(&f->owner->result.plan, f));
-    KM_TRY(km_source_emit(&f->source, &f->owner->result.plan, NULL, f->build_err));
+    KM_TRY(km_source_emit(&f->source, &f->owner->result.plan, NULL, f->err));
     KM_TRY(replace_source_text(f));
     km_status status = km_module_build_on(&f->module, &f->source, f->device, &params, &first);
     if (status == KM_ERROR_COMPILE) {
         KM_TRY(plan_portable(f, &first));
-        return km_module_build_on(&f->module, &f->source, f->device, &params, f->build_err);
+        return km_module_build_on(&f->module, &f->source, f->device, &params, f->err);
     }
-    return status == KM_OK ? KM_OK : km_fail(f->build_err, status, "%s", first.text);
+    return status == KM_OK ? KM_OK : km_fail(f->err, status, "%s", first.text);
 }
 
 // Data and seeds --------------------------------------------------------------------------------------------
@@ -233,14 +228,24 @@ static void warn_of_features(fit *f) {
                        (long long)high_at + 1, (long long)low_at + 1, high / low);
 }
 
+// Where the backend can, before there are kernels: planning fills the time in which the last points travel.
+static km_status fetch_points(fit *f) {
+    return f->device->backend->engine_fetch(&f->engine, f->device, f->data, f->spec.type, f->params->threads,
+                                            f->params->log, f->err);
+}
+
+static km_status make_engine(fit *f) {
+    const km_backend *backend = f->device->backend;
+    if (f->engine) return backend->engine_equip(f->engine, f->module->kernels, f->err);
+    return backend->engine_create(&f->engine, f->module->kernels, f->params->threads, f->params->log, f->err);
+}
+
 static km_status load_points(fit *f) {
     km_result *result = &f->owner->result;
     int64_t d = f->spec.features;
     double *columns = km_result_alloc(f->owner, 4 * d, sizeof *columns, f->err);
     if (!columns) return KM_ERROR_MEMORY;
-    if (!f->engine)
-        KM_TRY(f->device->backend->engine_create(&f->engine, f->module->kernels, f->params->threads,
-                                                 f->params->log, f->err));
+    KM_TRY(make_engine(f));
     f->load = (km_load_params){f->params->scale, 0, columns, columns + d, f->params->log};
     KM_TRY(km_data_stats_alloc(&f->stats, d, f->err));
     KM_TRY(f->engine->backend->load(f->engine, &f->stats, f->data, &f->load, f->err));
@@ -563,80 +568,6 @@ static km_status timed(fit *f, km_status (*step)(fit *), double *ms, const char 
     return status;
 }
 
-// Log lines of another thread, kept until they can be told on the caller's.
-typedef struct held_lines {
-    km_log_level levels[HELD_LINES_MAX];
-    char *lines[HELD_LINES_MAX];
-    int count;
-} held_lines;
-
-static void hold_line(void *user, km_log_level level, const char *line) {
-    held_lines *held = user;
-    if (held->count == HELD_LINES_MAX || !(held->lines[held->count] = strdup(line))) return;
-    held->levels[held->count++] = level;
-}
-
-static void tell_held(held_lines *held, const km_log *log) {
-    for (int i = 0; i < held->count; i++) {
-        km_log_line(log, held->levels[i], "%s", held->lines[i]);
-        free(held->lines[i]);
-    }
-}
-
-typedef struct builder {
-    fit *f;
-    km_status status;
-} builder;
-
-static void *build_beside(void *user) {
-    builder *b = user;
-    fit *f = b->f;
-    b->status = build_module(f);
-    if (b->status == KM_OK)
-        b->status = f->device->backend->engine_equip(f->engine, f->module->kernels, f->build_err);
-    return NULL;
-}
-
-static km_status fetch(fit *f) {
-    return f->device->backend->engine_fetch(f->engine, f->data, f->err);
-}
-
-// The module is made, and memory reserved for its passes, on a thread of its own while the points are on their way to
-// the device; `build_ms` is what the fit waits for that.
-static km_status build_and_fetch(fit *f) {
-    km_timing *timing = &f->owner->result.timing;
-    pthread_t thread;
-    builder b = {.f = f};
-    held_lines held = {.count = 0};
-    km_log log = {hold_line, &held};
-    km_error err = {{0}};
-    KM_TRY(tell(f, "read", 0, 0));
-    KM_TRY(f->device->backend->engine_open(&f->engine, f->device, f->data, f->spec.type, f->params->threads,
-                                           f->params->log, f->err));
-    f->build_err = &err;
-    f->build_log = &log;
-    int beside = pthread_create(&thread, NULL, build_beside, &b) == 0;
-    km_status status = timed(f, fetch, &timing->read_ms, "points brought");
-    double begin_ms = km_now_ms();
-    if (beside)
-        pthread_join(thread, NULL);
-    else
-        build_beside(&b);
-    timing->build_ms += km_now_ms() - begin_ms;
-    tell_held(&held, f->params->log);
-    f->build_err = f->err;
-    f->build_log = f->params->log;
-    if (b.status == KM_OK) return status;
-    if (f->err) f->err->text[0] = 0; // without a module nothing else matters
-    return km_fail(f->err, b.status, "%s", err.text);
-}
-
-static km_status build_then_read(fit *f) {
-    km_timing *timing = &f->owner->result.timing;
-    KM_TRY(timed(f, build_module, &timing->build_ms, "planned and built"));
-    return tell(f, "read", 0, 0);
-}
-
 static km_status walk(fit *f, const km_spec *spec) {
     km_timing *timing = &f->owner->result.timing;
     KM_TRY(complete_spec(f, spec));
@@ -647,7 +578,9 @@ static km_status walk(fit *f, const km_spec *spec) {
                        (long long)km_data_rows(f->data), km_data_name(f->data));
     KM_TRY(tell(f, "build", 0, 0));
     KM_TRY(timed(f, open_device, &timing->build_ms, "device opened"));
-    KM_TRY(f->device->backend->engine_open ? build_and_fetch(f) : build_then_read(f));
+    if (f->device->backend->engine_fetch) KM_TRY(timed(f, fetch_points, &timing->read_ms, "points sent"));
+    KM_TRY(timed(f, build_module, &timing->build_ms, "planned and built"));
+    KM_TRY(tell(f, "read", 0, 0));
     KM_TRY(timed(f, load_points, &timing->read_ms, "points read, centred and scaled"));
     KM_TRY(timed(f, make_seeds, &timing->seed_ms, "seeded"));
     KM_TRY(timed(f, run_sweep, &timing->sweep_ms, "all K and restarts swept"));
@@ -661,8 +594,6 @@ km_status km_fit(km_result **out, const km_spec *spec, const km_data *data, cons
     km_fit_params_init(&defaults);
     *out = NULL;
     fit f = {.params = params ? params : &defaults, .data = data, .begin_ms = km_now_ms(), .err = err};
-    f.build_err = err;
-    f.build_log = f.params->log;
     KM_TRY(check_params(f.params, err));
     KM_TRY(km_result_create(&f.owner, err));
     km_spec_init(&f.spec);
@@ -680,7 +611,7 @@ km_status km_fit_plan(km_plan *plan, const km_spec *spec, const km_data *data, c
                       km_error *err) {
     km_fit_params defaults;
     km_fit_params_init(&defaults);
-    fit f = {.params = params ? params : &defaults, .data = data, .err = err, .build_err = err};
+    fit f = {.params = params ? params : &defaults, .data = data, .err = err};
     km_spec_init(&f.spec);
     km_source_init(&f.source);
     km_status status = check_params(f.params, err);

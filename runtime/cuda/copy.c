@@ -91,7 +91,7 @@ done:
 }
 
 static int copiers_of(const km_cuda_engine *engine) {
-    return (int)(engine->copiers < COPY_THREADS_MAX ? engine->copiers : COPY_THREADS_MAX);
+    return (int)(engine->threads < COPY_THREADS_MAX ? engine->threads : COPY_THREADS_MAX);
 }
 
 // Memory that is pinned after it was got lies on huge pages where it is large: the driver's own has small ones, which
@@ -130,6 +130,7 @@ km_status km_cuda_pin(km_cuda_engine *engine, int64_t bytes, km_error *err) {
     bytes = bytes / PIECES_ENOUGH / ROW_BYTES_MAX * ROW_BYTES_MAX;
     bytes = bytes < ROW_BYTES_MAX ? ROW_BYTES_MAX : bytes > KM_STAGING_BYTES ? KM_STAGING_BYTES : bytes;
     if (engine->staging_bytes >= bytes) return KM_OK;
+    KM_CU(cuStreamSynchronize(engine->stream)); // what is in the buffers may still be on its way
     km_cuda_pinned_free(engine, engine->staging[0]);
     memset(engine->staging, 0, sizeof engine->staging);
     engine->staging_bytes = 0;
@@ -188,12 +189,11 @@ km_status km_cuda_upload(km_cuda_engine *engine, km_cu_ptr to, const void *from,
     for (int64_t at = 0, turn = 0; at < bytes; at += chunk, turn++) {
         int64_t here = bytes - at < chunk ? bytes - at : chunk;
         int b = (int)(turn % KM_STAGING_COUNT);
-        if (turn >= KM_STAGING_COUNT) KM_CU(cuEventSynchronize(engine->staged[b]));
+        KM_CU(cuEventSynchronize(engine->staged[b])); // also of the upload before
         KM_TRY_GOTO(fill_buffer(engine, engine->staging[b], from, at, here, piece, fill, err));
         KM_CU(cuMemcpyHtoDAsync(to + (km_cu_ptr)at, engine->staging[b], (size_t)here, engine->stream));
         KM_CU(cuEventRecord(engine->staged[b], engine->stream));
     }
-    KM_CU(cuStreamSynchronize(engine->stream));
 done:
     if (status != KM_OK) driver->cuStreamSynchronize(engine->stream); // nothing may read the buffers any more
     return status;

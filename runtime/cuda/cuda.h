@@ -72,7 +72,7 @@ typedef struct km_cuda_engine {
     const km_cuda_kernels *kernels;
     const km_driver *driver;
     const km_log *log;
-    int64_t copiers;    // threads of the host for copies
+    int64_t threads;    // of the host, for copies
     int64_t real_bytes; // of one element of the plan's type
     int64_t copies, clusters_sum, units_count, blocks_count;
     int64_t *offsets; // ks_count: first row of each K
@@ -81,8 +81,9 @@ typedef struct km_cuda_engine {
     void *staging[KM_STAGING_COUNT]; // pinned, staging_bytes each, side by side
     km_cu_event staged[KM_STAGING_COUNT];
     int64_t staging_bytes;
+    km_cu_event sent[2]; // around the points' way to the device
+    double pinned_ms;    // what making the buffers took before that
 
-    int slots_reserved;     // their memory is there, and zero
     const km_data *fetched; // what lies in `points`, or in `scratch`, as it came; NULL: nothing yet
     km_cuda_memory points, pass_weights, weights, unit_weights, box; // the data
     km_cuda_memory centroids, totals, slot_weights, changes, labels, workspace;
@@ -124,7 +125,8 @@ km_status km_cuda_pin(km_cuda_engine *engine, int64_t bytes, km_error *err);
 // Fills `bytes` of host memory from `first` on; called from several threads at once.
 typedef km_status (*km_cuda_fill)(void *out, const void *from, int64_t first, int64_t bytes, km_error *err);
 // Copies through the pinned buffers: `fill` (NULL: plain memory at `from`) writes pieces of `piece_bytes` (0: any) into
-// them on several threads, while the device fetches the buffers before.
+// them on several threads, while the device fetches the buffers before. After `upload` the last of them may still be on
+// their way, as with `put`.
 km_status km_cuda_upload(km_cuda_engine *engine, km_cu_ptr to, const void *from, int64_t bytes,
                          int64_t piece_bytes, km_cuda_fill fill, km_error *err);
 km_status km_cuda_download(km_cuda_engine *engine, void *to, km_cu_ptr from, int64_t bytes, km_error *err);
@@ -152,7 +154,8 @@ km_status km_cuda_put_rows(km_cuda_engine *engine, int64_t first_row, const doub
 km_status km_cuda_get_rows(km_cuda_engine *engine, double *rows, int64_t first_row, int64_t count,
                            km_error *err);
 
-// The steps, as km_backend has them; the caller has entered the context. km_cuda_fetch needs no kernels.
+// The steps, as km_backend has them; the caller has entered the context. km_cuda_fetch needs no kernels, and may return
+// while the last points are on their way.
 km_status km_cuda_fetch(km_cuda_engine *engine, const km_data *data, km_error *err);
 km_status km_cuda_load(km_cuda_engine *engine, km_data_stats *stats, const km_data *data,
                        km_load_params *params, km_error *err);

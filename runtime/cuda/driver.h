@@ -83,7 +83,8 @@ enum {
     X(cuEventCreate, "cuEventCreate", (km_cu_event * event, unsigned flags))                                 \
     X(cuEventDestroy, "cuEventDestroy_v2", (km_cu_event event))                                              \
     X(cuEventRecord, "cuEventRecord", (km_cu_event event, km_cu_stream stream))                              \
-    X(cuEventSynchronize, "cuEventSynchronize", (km_cu_event event))
+    X(cuEventSynchronize, "cuEventSynchronize", (km_cu_event event))                                         \
+    X(cuEventElapsedTime, "cuEventElapsedTime", (float *ms, km_cu_event begin, km_cu_event end))
 
 // The same for NVRTC.
 #define KM_NVRTC_CALLS(X)                                                                                    \

@@ -14,9 +14,8 @@ _Static_assert(KM_PHASE_IDLE == (int)KM_SLOT_IDLE && KM_PHASE_RUNNING == (int)KM
                "the device writes these numbers");
 
 enum {
-    RECORDS_AT = 256,   // of the slots' records behind km_loop in `state`
-    THREADS_SPARED = 2, // for the one that makes kernels while points are copied, and for the driver's
-    REPORT_BYTES = 8,   // behind the mirror of `state`
+    RECORDS_AT = 256,           // of the slots' records behind km_loop in `state`
+    REPORT_BYTES = 8,           // behind the mirror of `state`
     TABLES_BYTES_MAX = 16 << 20 // larger tables of centroids are fetched slot by slot
 };
 _Static_assert(sizeof(km_loop) <= RECORDS_AT, "the records stand behind the loop's control");
@@ -86,8 +85,7 @@ static km_status engine_make(km_cuda_engine **out, km_device *device, km_type ty
     engine->base.backend = &km_backend_cuda;
     engine->device = (const km_cuda_device *)device;
     engine->log = log;
-    engine->copiers = (threads > 0 ? threads : omp_get_num_procs()) - THREADS_SPARED;
-    if (engine->copiers < 1) engine->copiers = 1;
+    engine->threads = threads > 0 ? threads : omp_get_num_procs();
     engine->real_bytes = type == KM_FLOAT32 ? 4 : 8;
     const km_driver *driver = engine->driver = engine->device->driver;
     KM_TRY(km_cuda_enter(engine->device, err));
@@ -131,14 +129,12 @@ done:
 }
 
 static void engine_destroy(km_engine **base);
-static km_status reserve_slots(km_cuda_engine *engine, km_error *err);
 
 static km_status engine_equip(km_engine *base, const km_kernels *kernels, km_error *err) {
     km_cuda_engine *engine = engine_of(base);
     KM_TRY(engine_init(engine, kernels, err));
     KM_TRY(km_cuda_enter(engine->device, err));
     km_status status = engine_pin(engine, err);
-    if (status == KM_OK && base->n > 0) status = reserve_slots(engine, err);
     km_cuda_leave(engine->device);
     return status;
 }
@@ -153,15 +149,17 @@ static km_status engine_create(km_engine **out, const km_kernels *kernels, int64
     return status;
 }
 
-static km_status engine_open(km_engine **out, km_device *device, const km_data *data, km_type type,
-                             int64_t threads, const km_log *log, km_error *err) {
+static km_status engine_fetch(km_engine **out, km_device *device, const km_data *data, km_type type,
+                              int64_t threads, const km_log *log, km_error *err) {
     km_cuda_engine *engine;
     km_status status = engine_make(&engine, device, type, threads, log, err);
     *out = (km_engine *)engine;
-    if (status != KM_OK)
-        engine_destroy(out);
-    else
-        engine->base.n = km_data_points(data);
+    if (status == KM_OK) status = km_cuda_enter(engine->device, err);
+    if (status == KM_OK) {
+        status = km_cuda_fetch(engine, data, err);
+        km_cuda_leave(engine->device);
+    }
+    if (status != KM_OK) engine_destroy(out);
     return status;
 }
 
@@ -176,6 +174,8 @@ static void engine_close(km_cuda_engine *engine) {
     for (size_t i = 0; i < sizeof memories / sizeof memories[0]; i++) km_cuda_release(engine, memories[i]);
     for (int i = 0; i < KM_STAGING_COUNT; i++)
         if (engine->staged[i]) driver->cuEventDestroy(engine->staged[i]);
+    for (int i = 0; i < 2; i++)
+        if (engine->sent[i]) driver->cuEventDestroy(engine->sent[i]);
     km_cuda_pinned_free(engine, engine->staging[0]); // one memory for all
     km_cuda_pinned_free(engine, engine->mirror);
     if (engine->stream) driver->cuStreamDestroy(engine->stream);
@@ -283,13 +283,11 @@ static km_status reserve_slots(km_cuda_engine *engine, km_error *err) {
         engine->tables = malloc((size_t)tables_bytes);
         if (!engine->tables) return km_fail_memory(err, "the table of centroids", tables_bytes);
     }
-    engine->slots_reserved = 1;
     return KM_OK;
 }
 
 km_status km_cuda_prepare(km_cuda_engine *engine, km_error *err) {
-    if (!engine->slots_reserved) KM_TRY(reserve_slots(engine, err));
-    engine->slots_reserved = 0; // other points may want more
+    KM_TRY(reserve_slots(engine, err));
     KM_TRY(launch_stage(engine, KM_STAGE_LOAD, err));
     return km_cuda_wait(engine, err);
 }
@@ -532,10 +530,6 @@ static km_status load(km_engine *base, km_data_stats *stats, const km_data *data
     IN_CONTEXT(km_cuda_load(engine, stats, data, params, err));
 }
 
-static km_status engine_fetch(km_engine *base, const km_data *data, km_error *err) {
-    IN_CONTEXT(km_cuda_fetch(engine, data, err));
-}
-
 static km_status seed_plusplus(km_engine *base, int64_t *indices, int64_t first_restart, int64_t chains_count,
                                int64_t picks, uint64_t seed, int (*progress)(void *user, int64_t picks_done),
                                void *progress_user, km_error *err) {
@@ -597,7 +591,6 @@ const km_backend km_backend_cuda = {
     .kernels_unload = km_cuda_kernels_unload,
     .engine_create = engine_create,
     .engine_destroy = engine_destroy,
-    .engine_open = engine_open,
     .engine_fetch = engine_fetch,
     .engine_equip = engine_equip,
     .load = load,
