@@ -4,13 +4,15 @@
 // one; km_seed_pass reads the points once, brings each chain's distances up to date and sums what every candidate
 // would leave. Nothing goes through the host.
 
-// Candidates that a thread serves at a time: all of a pick, up to K = 20. Their rows are kept in shared memory where
-// they fit. A candidate is fetched once for several points of a thread.
-constexpr int SEED_CANDIDATES = 4, SEED_ROWS = SEED_CANDIDATES + 1;
-constexpr bool SEED_STAGED = SEED_ROWS * D * sizeof(km_real) <= 32768;
-constexpr int SEED_GROUP = D * sizeof(km_real) <= 32 ? 4 : D * sizeof(km_real) <= 64 ? 2 : 1;
+// Candidates of a chain that are a task: all of a pick, up to K = 20. A block reads a few points and serves several
+// tasks with them. The rows of their candidates are kept in shared memory where they fit; one is fetched for several
+// points.
+constexpr int SEED_CANDIDATES = 4, SEED_ROWS = SEED_CANDIDATES + 1, SEED_TASKS = 4;
+constexpr bool SEED_STAGED = SEED_TASKS * SEED_ROWS * D * sizeof(km_real) <= 8192;
 constexpr int SEED_POINTS = KM_UNIT_POINTS / KM_THREADS; // of a thread, where one draws
-constexpr int SEED_STRIDE = KM_THREADS / 2;               // half of a block's threads share a unit
+constexpr int SEED_STRIDE = KM_THREADS / 2;              // half of a block's threads share a unit
+constexpr int SEED_GROUP_BYTES = D * sizeof(km_real);
+constexpr int SEED_GROUP = SEED_GROUP_BYTES <= 16 ? 8 : SEED_GROUP_BYTES <= 32 ? 4 : SEED_GROUP_BYTES <= 64 ? 2 : 1;
 // Blocks of a multiprocessor: a third one hides memory, where registers allow it.
 constexpr int SEED_BLOCKS = sizeof(km_real) == 4 && D <= 4 && !WEIGHTED ? 3 : 2;
 constexpr km_real SEED_FAR = sizeof(km_real) == 4 ? (km_real)3.4028234e38 : (km_real)1.7976931348623157e308;
@@ -214,32 +216,29 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
         args.candidates[(pick % 2 * args.chains + chain) * KM_CANDIDATES_MAX + candidate] = drawn;
 }
 
-// What one chain needs in a pass, for the candidates in hand.
-struct seed_chain {
-    const km_real *staged;  // in shared memory: row 0 the last pick, row 1 + c candidate c; or
+// The rows of a task: 0 the last pick, 1 + c candidate c.
+struct seed_rows {
+    const km_real *staged;  // in shared memory; or
     const long long *point; // in shared memory: the points that they are
-    int candidates;
-    int picked;  // how many picks there are; 2: two or more
-    bool update; // distances are to be brought up to date with the last pick
 };
 
-// Some points of a thread, every SEED_STRIDE-th from here on.
+__device__ __forceinline__ const km_real *seed_row(const km_seed_args &args, const seed_rows &rows, int c) {
+    return SEED_STAGED ? rows.staged + c * D : (const km_real *)args.points + rows.point[c] * D;
+}
+
+// Some points of a thread, every SEED_STRIDE-th from here on, and the column of a chain's distances beside them.
 struct seed_points {
     const km_real *x;
     const double *weights;
     km_real *nearest;
 };
 
-__device__ __forceinline__ const km_real *seed_row(const km_seed_args &args, const seed_chain &chain, int c) {
-    return SEED_STAGED ? chain.staged + c * D : (const km_real *)args.points + chain.point[c] * D;
-}
-
-// Adds features f ... of the points' squared distances to row `c` of the chain.
+// Adds features f ... of the points' squared distances to row `c` of the task.
 template <int POINTS>
 __device__ __forceinline__ void seed_distances(km_real *square, const km_real (*x)[STEP_CHUNK],
-                                               const km_seed_args &args, const seed_chain &chain, int c, int f) {
+                                               const km_seed_args &args, const seed_rows &rows, int c, int f) {
     km_real row[STEP_CHUNK];
-    step_load(row, seed_row(args, chain, c), f);
+    step_load(row, seed_row(args, rows, c), f);
 #pragma unroll
     for (int g = 0; g < STEP_CHUNK; g++)
 #pragma unroll
@@ -249,139 +248,163 @@ __device__ __forceinline__ void seed_distances(km_real *square, const km_real (*
         }
 }
 
-// The distances as the pick before left them. Each is read once and chain after chain, so it stays out of the first
-// cache, where the points are.
 template <int POINTS>
-__device__ __forceinline__ void seed_known(km_real *known, const km_real *nearest, int picked) {
+__device__ __forceinline__ void seed_load(km_real (*x)[STEP_CHUNK], const seed_points &at, int f) {
 #pragma unroll
-    for (int p = 0; p < POINTS; p++) known[p] = picked > 1 ? __ldcg(nearest + p * SEED_STRIDE) : SEED_FAR;
+    for (int p = 0; p < POINTS; p++) step_load(x[p], at.x + p * SEED_STRIDE * D, f);
 }
 
-// Brings distances up to date with the last pick and adds to sums[c] what the points would cost with candidate c: w
-// times the smaller of the distance to what was picked before (`best`) and to the candidate.
+// The distances as the pick before left them.
 template <int POINTS>
-__device__ __forceinline__ void seed_group(double *sums, km_real *best, const km_seed_args &args,
-                                           const seed_chain &chain, const seed_points &at) {
-    km_real square[SEED_ROWS][POINTS] = {}, x[POINTS][STEP_CHUNK];
+__device__ __forceinline__ void seed_known(km_real *known, const km_real *nearest, bool there) {
+#pragma unroll
+    for (int p = 0; p < POINTS; p++) known[p] = there ? __ldcg(nearest + p * SEED_STRIDE) : SEED_FAR;
+}
+
+//@ if not weighted
+// What some points would cost, added in pairs of pairs: as exact as a sum of four, one by one.
+template <int POINTS> __device__ __forceinline__ km_real seed_left(const km_real *best, const km_real *square) {
+    if constexpr (POINTS == 1)
+        return fmin(best[0], square[0]);
+    else
+        return seed_left<POINTS / 2>(best, square) + seed_left<POINTS / 2>(best + POINTS / 2, square + POINTS / 2);
+}
+
+//@ end
+// A task. Brings distances up to date with the last pick, where `update`, and adds to sums[c * KM_THREADS] what the
+// points would cost with candidate c: w times the smaller of the distance to what was picked before (`best`) and to the
+// candidate.
+template <int POINTS>
+__device__ __forceinline__ void seed_serve(double *sums, km_real *best, km_real (*x)[STEP_CHUNK],
+                                           const km_seed_args &args, const seed_rows &rows, const seed_points &at,
+                                           int candidates, bool update, bool first) {
+    km_real square[SEED_ROWS][POINTS] = {};
+    if (STEP_WHOLE && update) seed_distances<POINTS>(square[0], x, args, rows, 0, 0);
 #pragma unroll 1
-    for (int f = 0; f < D; f += STEP_CHUNK) {
+    for (int f = 0; f < D && !STEP_WHOLE; f += STEP_CHUNK) {
+        seed_load<POINTS>(x, at, f);
 #pragma unroll
-        for (int p = 0; p < POINTS; p++) step_load(x[p], at.x + p * SEED_STRIDE * D, f);
-        if (chain.update) seed_distances<POINTS>(square[0], x, args, chain, 0, f);
-#pragma unroll
-        for (int c = 1; c < SEED_ROWS && !STEP_WHOLE; c++) // whole points take them one by one, below
-            if (c <= chain.candidates) seed_distances<POINTS>(square[c], x, args, chain, c, f);
+        for (int c = 0; c < SEED_ROWS; c++)
+            if (c == 0 ? update : c <= candidates) seed_distances<POINTS>(square[c], x, args, rows, c, f);
     }
+    if (update) {
 #pragma unroll
-    for (int p = 0; p < POINTS; p++) {
-        const bool nearer = chain.update && square[0][p] < best[p];
-        if (nearer) best[p] = square[0][p];
-        if (nearer || (chain.update && chain.picked == 1)) at.nearest[p * SEED_STRIDE] = best[p];
+        for (int p = 0; p < POINTS; p++) {
+            const bool nearer = square[0][p] < best[p];
+            if (nearer) best[p] = square[0][p];
+            if (nearer || first) at.nearest[p * SEED_STRIDE] = best[p];
+        }
     }
 #pragma unroll
     for (int c = 0; c < SEED_CANDIDATES; c++) {
-        if (c >= chain.candidates) break;
-        if (STEP_WHOLE) seed_distances<POINTS>(square[c + 1], x, args, chain, c + 1, 0);
+        if (c >= candidates) break;
+        if (STEP_WHOLE) seed_distances<POINTS>(square[c + 1], x, args, rows, c + 1, 0);
         //@ if weighted
+        double sum = 0.0;
 #pragma unroll
         for (int p = 0; p < POINTS; p++) {
             const km_real left = fmin(best[p], square[c + 1][p]);
-            sums[c] = __dadd_rn(sums[c], __dmul_rn(km_weight(at.weights, p * SEED_STRIDE), left));
+            sum = __dadd_rn(sum, __dmul_rn(km_weight(at.weights, p * SEED_STRIDE), left));
         }
         //@ else
-        km_real sum = fmin(best[0], square[c + 1][0]); // of a few points: their distances are no more exact than it
-#pragma unroll
-        for (int p = 1; p < POINTS; p++) sum += fmin(best[p], square[c + 1][p]);
-        sums[c] = __dadd_rn(sums[c], fmin(sum, SEED_FAR));
+        const double sum = fmin(seed_left<POINTS>(best, square[c + 1]), SEED_FAR);
         //@ end
+        sums[c * KM_THREADS] = __dadd_rn(sums[c * KM_THREADS], sum);
     }
 }
 
-// A whole unit; what is known of the first two groups of a thread's points has been fetched to `ahead`, and so is, on
-// leaving, that of the next chain, from `next` on.
-__device__ __forceinline__ void seed_whole_unit(double *sums, km_real (*ahead)[SEED_GROUP], const km_seed_args &args,
-                                                const seed_chain &chain, seed_points at, const km_real *next) {
-    constexpr int STEP = SEED_GROUP * SEED_STRIDE, GROUPS = KM_UNIT_POINTS / STEP;
+// The tasks in hand: `count` of them from a part of a chain's candidates on.
+struct seed_tasks {
+    const km_real *staged;
+    const long long *point;
+    int count, chain, part, parts, candidates; // of all parts
+    int picked;                         // how many picks there are; 2: two or more
+};
+
+// Some points of a thread, one task after another; while one is served, what is known for the next chain is fetched.
+template <int POINTS>
+__device__ __forceinline__ void seed_group(double (*sums)[SEED_CANDIDATES][KM_THREADS], const km_seed_args &args,
+                                           const seed_tasks &tasks, long long first) {
+    km_real x[POINTS][STEP_CHUNK], best[POINTS];
+    seed_points at = {(const km_real *)args.points + first * D, args.weights + first,
+                      (km_real *)args.nearest + tasks.chain * args.n + first};
+    if (STEP_WHOLE) seed_load<POINTS>(x, at, 0);
+    seed_known<POINTS>(best, at.nearest, tasks.picked > 1);
+    int part = tasks.part;
 #pragma unroll 1
-    for (int group = 0; group < GROUPS; group += 2) {
-        const km_real *ahead_at = group + 2 < GROUPS ? at.nearest + 2 * STEP : next;
+    for (int task = 0; task < tasks.count; task++) {
+        const bool of_next = part + 1 == tasks.parts; // the next task is another chain's
+        const int left = tasks.candidates - part * SEED_CANDIDATES;
+        const seed_rows rows = {tasks.staged + task * SEED_ROWS * D, tasks.point + task * SEED_ROWS};
+        km_real ahead[POINTS];
+        seed_known<POINTS>(ahead, at.nearest + args.n, of_next && task + 1 < tasks.count && tasks.picked > 1);
+        seed_serve<POINTS>(&sums[task][0][threadIdx.x], best, x, args, rows, at,
+                           left < SEED_CANDIDATES ? left : int(SEED_CANDIDATES), part == 0 && tasks.picked > 0,
+                           tasks.picked == 1);
+        part = of_next ? 0 : part + 1;
+        if (!of_next) continue; // what is known is up to date
+        at.nearest += args.n;
 #pragma unroll
-        for (int turn = 0; turn < 2; turn++) {
-            km_real best[SEED_GROUP];
-#pragma unroll
-            for (int p = 0; p < SEED_GROUP; p++) best[p] = ahead[turn][p];
-            seed_known<SEED_GROUP>(ahead[turn], ahead_at + turn * STEP, chain.picked);
-            seed_group<SEED_GROUP>(sums, best, args, chain, at);
-            at.x += STEP * D;
-            at.weights += STEP;
-            at.nearest += STEP;
-        }
+        for (int p = 0; p < POINTS; p++) best[p] = ahead[p];
     }
 }
 
-// Sums over the threads of each unit, for the candidates in hand; `out` is where the unit's go, NULL where it is none.
-__device__ __forceinline__ void seed_sums_write(double *out, const double *sums, long long units, int candidates) {
-    __shared__ double warps[SEED_CANDIDATES][KM_THREADS / 32];
-#pragma unroll
-    for (int c = 0; c < SEED_CANDIDATES; c++) {
-        double sum = sums[c];
-        for (int step = 16; step > 0; step >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, step);
-        if (threadIdx.x % 32 == 0) warps[c][threadIdx.x / 32] = sum;
-    }
-    __syncthreads();
-    const int c = threadIdx.x % SEED_STRIDE, half = threadIdx.x / SEED_STRIDE;
-    if (c < candidates && out) {
-        double sum = 0.0;
-        for (int w = 0; w < SEED_STRIDE / 32; w++) sum = __dadd_rn(sum, warps[c][half * (SEED_STRIDE / 32) + w]);
-        out[c * units] = sum;
-    }
-    // `warps` is written again only behind the next barrier of the caller.
+// Adds the threads' sums of each unit and writes them; eight threads a sum.
+__device__ __forceinline__ void seed_write(const km_seed_args &args, const double (*sums)[SEED_CANDIDATES][KM_THREADS],
+                                           const seed_tasks &tasks) {
+    constexpr int ADDERS = 8;
+    static_assert(2 * SEED_TASKS * SEED_CANDIDATES * ADDERS == KM_THREADS, "a sum of each task, candidate and unit");
+    const int which = threadIdx.x / ADDERS, half = which % 2, c = which / 2 % SEED_CANDIDATES;
+    const int task = which / 2 / SEED_CANDIDATES, part = tasks.part + task;
+    const int candidate = part % tasks.parts * SEED_CANDIDATES + c;
+    const long long unit = blockIdx.x * 2ll + half;
+    double sum = 0.0;
+    for (int i = threadIdx.x % ADDERS; i < SEED_STRIDE; i += ADDERS)
+        sum = __dadd_rn(sum, sums[task][c][half * SEED_STRIDE + i]);
+    for (int step = ADDERS / 2; step > 0; step >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+    if (threadIdx.x % ADDERS || task >= tasks.count || candidate >= tasks.candidates || unit >= args.units) return;
+    const long long row = (tasks.chain + part / tasks.parts) * (long long)KM_CANDIDATES_MAX + candidate;
+    args.unit_sums[row * args.units + unit] = sum;
 }
 
-// Two units of points, each by half of the threads; chain after chain, a few candidates at a time.
+// Two units of points, each by half of the threads; a few tasks at a time.
 extern "C" __global__ void __launch_bounds__(KM_THREADS, SEED_BLOCKS)
     km_seed_pass(const __grid_constant__ km_seed_args args, long long pick, int candidates) {
-    __shared__ __align__(16) km_real staged[SEED_STAGED ? SEED_ROWS * D : 1];
-    __shared__ long long rows[SEED_ROWS];
+    __shared__ __align__(16) km_real staged[SEED_STAGED ? SEED_TASKS * SEED_ROWS * D : 1];
+    __shared__ long long rows[SEED_TASKS * SEED_ROWS];
+    __shared__ double sums[SEED_TASKS][SEED_CANDIDATES][KM_THREADS];
     const km_real *points = (const km_real *)args.points;
     const long long unit = blockIdx.x * 2ll + threadIdx.x / SEED_STRIDE, left = args.n - unit * KM_UNIT_POINTS;
-    const int mine = threadIdx.x % SEED_STRIDE, picked = pick > 1 ? 2 : (int)pick;
-    const bool whole = left >= KM_UNIT_POINTS;
-    const long long first = whole || left > mine ? unit * KM_UNIT_POINTS + mine : 0;
-    const int count = whole ? int(KM_UNIT_POINTS) : left > 0 ? (int)left : 0; // of the unit's points
-    const seed_points begin = {points + first * D, args.weights + first, (km_real *)args.nearest + first};
-    km_real ahead[2][SEED_GROUP];
-    if (whole)
-        for (int turn = 0; turn < 2; turn++)
-            seed_known<SEED_GROUP>(ahead[turn], begin.nearest + turn * SEED_GROUP * SEED_STRIDE, picked);
-    for (int index = 0; index < args.chains; index++)
-        for (int c = 0; c < candidates; c += SEED_CANDIDATES) {
-            const long long *drawn = args.candidates + (pick % 2 * args.chains + index) * KM_CANDIDATES_MAX + c;
-            const long long last = pick > 0 ? args.picks[index * args.picks_count + pick - 1] : 0;
-            const int here = candidates - c < SEED_CANDIDATES ? candidates - c : int(SEED_CANDIDATES);
-            const int next = c + SEED_CANDIDATES < candidates || index + 1 == args.chains ? index : index + 1;
+    const int parts = (candidates + SEED_CANDIDATES - 1) / SEED_CANDIDATES, all = args.chains * parts;
+    const long long first = unit * KM_UNIT_POINTS + threadIdx.x % SEED_STRIDE;
 #pragma unroll 1
-            for (int at = threadIdx.x; SEED_STAGED && at < (here + 1) * D; at += KM_THREADS)
-                staged[at] = points[(at < D ? last : drawn[at / D - 1]) * D + at % D];
-            if (!SEED_STAGED && threadIdx.x <= here)
-                rows[threadIdx.x] = threadIdx.x == 0 ? last : drawn[threadIdx.x - 1];
-            __syncthreads();
-            const seed_chain chain = {staged, rows, here, picked, picked && c == 0};
-            double sums[SEED_CANDIDATES] = {};
-            seed_points at = begin;
-            at.nearest += index * args.n;
-            if (whole)
-                seed_whole_unit(sums, ahead, args, chain, at, begin.nearest + next * args.n);
-            else
-                for (int i = mine; i < count; i += SEED_STRIDE) {
-                    km_real best[1];
-                    seed_known<1>(best, at.nearest, picked);
-                    seed_group<1>(sums, best, args, chain, at);
-                    at.x += SEED_STRIDE * D;
-                    at.weights += SEED_STRIDE;
-                    at.nearest += SEED_STRIDE;
-                }
-            double *out = args.unit_sums + ((long long)index * KM_CANDIDATES_MAX + c) * args.units + unit;
-            seed_sums_write(left > 0 ? out : nullptr, sums, args.units, here);
+    for (int begin = 0; begin < all; begin += SEED_TASKS) {
+        const seed_tasks tasks = {staged, rows, all - begin < SEED_TASKS ? all - begin : int(SEED_TASKS),
+                                  begin / parts, begin % parts, parts, candidates, pick > 1 ? 2 : (int)pick};
+        const auto point_of = [&](int row) { // of the tables; -1: there is none
+            const int task = begin + row / SEED_ROWS, chain = task / parts, c = row % SEED_ROWS - 1;
+            const int candidate = task % parts * SEED_CANDIDATES + c;
+            if (c < 0) return pick > 0 ? args.picks[chain * args.picks_count + pick - 1] : -1ll;
+            const long long *drawn = args.candidates + (pick % 2 * args.chains + chain) * KM_CANDIDATES_MAX;
+            return candidate < candidates ? drawn[candidate] : -1ll;
+        };
+        if (begin > 0) __syncthreads(); // the tables and sums of the tasks before are done with
+        for (int at = threadIdx.x; at < tasks.count * SEED_ROWS * (SEED_STAGED ? int(D) : 1); at += KM_THREADS) {
+            const long long point = point_of(SEED_STAGED ? at / D : at);
+            if (SEED_STAGED && point >= 0) staged[at] = points[point * D + at % D];
+            if (!SEED_STAGED) rows[at] = point;
         }
+        for (int task = 0; task < tasks.count; task++)
+            for (int c = 0; c < SEED_CANDIDATES; c++) sums[task][c][threadIdx.x] = 0.0;
+        __syncthreads();
+        constexpr int STEP = SEED_GROUP * SEED_STRIDE;
+        if (left >= KM_UNIT_POINTS)
+#pragma unroll 1
+            for (int i = 0; i < KM_UNIT_POINTS; i += STEP) seed_group<SEED_GROUP>(sums, args, tasks, first + i);
+        else
+#pragma unroll 1
+            for (long long i = first; i < args.n; i += SEED_STRIDE) seed_group<1>(sums, args, tasks, i);
+        __syncthreads();
+        seed_write(args, sums, tasks);
+    }
 }
