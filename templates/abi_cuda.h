@@ -25,7 +25,7 @@
 #define KM_ABI_CUDA_H
 
 enum {
-    KM_ABI_VERSION = 1,
+    KM_ABI_VERSION = 2,
     KM_PAD_ROWS = 64,    // Rows after the last point that may be read; they are zero. Weights likewise.
     KM_ALIGN_BYTES = 256 // Alignment of every pointer below.
 };
@@ -43,11 +43,13 @@ typedef struct km_pass_launch {
 typedef struct km_pass_facts {
     int version;        // KM_ABI_VERSION
     int launches_count; // entries of km_pass_launches
-    // args.workspace: fixed + per_point * n bytes, zeroed once before KM_STAGE_LOAD. The planner knows how much at
-    // most (gen/cost_cuda.h), so that memory can be planned from the plan alone.
+    // args.workspace: fixed + per_point * n bytes. The planner knows how much at most (gen/cost_cuda.h), so that memory
+    // can be planned from the plan alone.
     long long workspace_bytes;
     long long workspace_bytes_per_point;
     int has_constants; // the source has a symbol km_constants in __constant__ memory
+    // Its first so many bytes are zeroed before KM_STAGE_LOAD, the others may hold anything; 0: all are zeroed.
+    long long workspace_bytes_zero;
 } km_pass_facts;
 
 // What the update leaves for the next pass.

@@ -325,8 +325,8 @@ extern "C" __global__ void __launch_bounds__(32)
 // Adds blocks to the totals in index order: totals[numbers] += partial[0][numbers], partial[1][numbers], ...
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
     km_finish_add(const double *partial, long long blocks, long long numbers, double *totals) {
-    const long long at = blockIdx.x * (long long)KM_JOINED + threadIdx.x;
+    const long long column = blockIdx.x * (long long)KM_JOINED, at = column + threadIdx.x;
     const bool own = threadIdx.x < KM_JOINED && at < numbers;
-    const double sum = step_join(own ? totals[at] : 0.0, partial, blocks, numbers, 0);
+    const double sum = step_join(own ? totals[at] : 0.0, partial, blocks, numbers, column, numbers, 0);
     if (own) totals[at] = sum;
 }

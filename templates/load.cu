@@ -85,20 +85,19 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
 }
 
 // Joins the tables of blocks, `numbers` in each, in index order: adds them (kind 0), or takes the smallest (1) or
-// largest (2). KM_JOINED numbers a block of threads, which brings a piece of many tables to shared memory at a time;
-// the first threads have a number each, which begins as `number`.
+// largest (2). Up to KM_JOINED numbers a block of threads, from `column` to before `end`; it brings a piece of many
+// tables to shared memory at a time; the first threads have a number each, which begins as `number`.
 __device__ __forceinline__ double step_join(double number, const double *partial, long long blocks, long long numbers,
-                                            int kind) {
+                                            long long column, long long end, int kind) {
     constexpr int TABLES = KM_THREADS; // at a time
     __shared__ double piece[KM_JOINED][TABLES + 1];
-    const long long column = blockIdx.x * (long long)KM_JOINED;
     for (long long first = 0; first < blocks; first += TABLES) {
         const int here = (int)(blocks - first < TABLES ? blocks - first : TABLES);
         __syncthreads();
 #pragma unroll
         for (int i = 0; i < KM_JOINED; i++) {
             const int at = i * KM_THREADS + threadIdx.x, table = at / KM_JOINED, c = at % KM_JOINED;
-            if (table < here && column + c < numbers)
+            if (table < here && column + c < end)
                 piece[c][table] = partial[(first + table) * numbers + column + c];
         }
         __syncthreads();
@@ -112,13 +111,15 @@ __device__ __forceinline__ double step_join(double number, const double *partial
     return number;
 }
 
-// Joins the blocks' statistics: out[3][D].
+// Joins the blocks' statistics: out[3][D]. A block of threads joins numbers of one kind.
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
     km_load_reduce(const double *partial, long long blocks, double *out) {
-    const int at = blockIdx.x * KM_JOINED + threadIdx.x % KM_JOINED, kind = at / D; // sums, smallest, largest
+    constexpr int EACH = (D + KM_JOINED - 1) / KM_JOINED;
+    const int kind = blockIdx.x / EACH, end = (kind + 1) * D; // sums, smallest, largest
+    const int column = kind * D + blockIdx.x % EACH * KM_JOINED, at = column + threadIdx.x;
     const double none = kind == 0 ? 0.0 : kind == 1 ? 1.7976931348623157e308 : -1.7976931348623157e308;
-    const double number = step_join(none, partial, blocks, 3 * D, kind);
-    if (threadIdx.x < KM_JOINED && at < 3 * D) out[at] = number;
+    const double number = step_join(none, partial, blocks, 3 * D, column, end, kind);
+    if (threadIdx.x < KM_JOINED && at < end) out[at] = number;
 }
 
 // (x - centre) * factor in double, rounded once to the plan's type.
@@ -213,6 +214,15 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
     load_transform(raw, weights, n, centre, factor, points, bad, unit_squares);
 }
 
+//@ if not weighted
+// The weight of units: how many points they have.
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_load_weights(const double *, long long n, km_real *, double *unit_weights) {
+    const long long unit = blockIdx.x * (long long)KM_THREADS + threadIdx.x, left = n - unit * KM_UNIT_POINTS;
+    if (left > 0) unit_weights[unit] = left < KM_UNIT_POINTS ? (double)left : (double)KM_UNIT_POINTS;
+}
+
+//@ else
 // One unit of points: its weight, and the weights in the plan's type for the pass.
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
     km_load_weights(const double *weights, long long n, km_real *pass_weights, double *unit_weights) {
@@ -228,6 +238,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
     if (threadIdx.x == 0) unit_weights[blockIdx.x] = sum;
 }
 
+//@ end
 // Adds units to blocks and blocks to one number, in index order. One block of threads.
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
     km_load_add(const double *unit_sums, long long units, double *out) {

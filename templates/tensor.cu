@@ -404,18 +404,40 @@ static __device__ __forceinline__ uint4 km_plane(const km_planes *planes, int ti
 extern "C" __global__ void __launch_bounds__(256) km_tensor_tiles(const __grid_constant__ km_pass_args args) {
     const long long points = (args.n + TILE - 1) / TILE * TILE;
     double largest = 0;
+    //@ if bytes
+    float limit[D], scale[D];
+    KM_UNROLL for (int f = 0; f < D; f++) {
+        limit[f] = (float)(km_power(km_exponents(args)[f]) * (1 - km_power(-BITS))); // all its bits
+        scale[f] = (float)km_power(-km_exponents(args)[f]);
+    }
+    const int exponent = km_square_exponent([&](int f) { return km_power(km_exponents(args)[f]); });
+    const double of_square = 0.5 * km_power(SQUARE_BITS - exponent);
+    //@ end
     for (long long i = blockIdx.x * 256ll + threadIdx.x; i < points; i += gridDim.x * 256ll) {
-        const float *x = (const float *)args.points + i * D;
         bool beyond = i >= args.n;
         double square = 0;
+        //@ if bytes
+        float x[D];
+        KM_UNROLL for (int f = 0; f < D; f++) x[f] = ((const float *)args.points)[(beyond ? 0 : i) * D + f];
+        KM_UNROLL for (int f = 0; f < D; f++) {
+            beyond = beyond | (fabsf(x[f]) > limit[f]);
+            square = fma((double)x[f], (double)x[f], square);
+        }
+        //@ else
+        const float *x = (const float *)args.points + i * D;
         for (int f = 0; f < D && !beyond; f++) {
             beyond = fabs((double)x[f]) > km_power(km_exponents(args)[f]) * (1 - km_power(-BITS));
             square = fma((double)x[f], (double)x[f], square);
         }
+        //@ end
         largest = beyond ? largest : fmax(largest, square);
         const unsigned marks = __ballot_sync(ALL, beyond);
         if (i % TILE == 0) km_marks(args)[i / TILE] = marks;
-        km_put_point(args, i, x, beyond, square);
+        //@ if bytes
+        km_put_point(args, i, x, scale, beyond, (float)(square * of_square));
+        //@ else
+        km_put_point(args, i, x, beyond);
+        //@ end
     }
     // Numbers that are not negative are ordered as their bits are.
     atomicMax((unsigned long long *)km_largest(args), (unsigned long long)__double_as_longlong(largest));
@@ -598,7 +620,8 @@ extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_cons
 extern "C" {
 __device__ km_pass_facts km_pass = {
     KM_ABI_VERSION, $launches_count + 4,
-    8LL * COPIES * COLUMNS * GRID + 4LL * D * (1 + BINS) + sizeof(km_tile) + 512, sizeof(km_tile) / TILE + 1, 0};
+    8LL * COPIES * COLUMNS * GRID + 4LL * D * (1 + BINS) + sizeof(km_tile) + 512, sizeof(km_tile) / TILE + 1, 0,
+    8LL * COPIES * COLUMNS * GRID + 4LL * D * (1 + BINS) + 8};
 __device__ km_pass_launch km_pass_launches[] = {
     {"km_tensor_survey", KM_STAGE_LOAD, 8 * GRID, 1, 256, 0, 0},
     {"km_tensor_grid", KM_STAGE_LOAD, 1, 1, 256, 0, 0},

@@ -71,9 +71,9 @@ template <typename Reach> static __device__ int km_square_exponent(Reach reach) 
     return km_exponent(square / 2, -400);
 }
 
-// Load: writes a point, one of a warp's 32. Its bytes come together in shared memory.
-static __device__ __forceinline__ void km_put_point(const km_pass_args &args, long long i, const float *x, bool beyond,
-                                                    double square) {
+// Load: writes a point, one of a warp's 32: x[f] scale[f] in the grid. Its bytes come together in shared memory.
+static __device__ __forceinline__ void km_put_point(const km_pass_args &args, long long i, const float *x,
+                                                    const float *scale, bool beyond, float half_square) {
     __shared__ km_tile made[256 / 32];
     km_tile &tile = made[threadIdx.x / 32];
     const int lane = threadIdx.x % 32, n = lane % 8;
@@ -83,19 +83,16 @@ static __device__ __forceinline__ void km_put_point(const km_pass_args &args, lo
         unsigned char *words = (unsigned char *)&tile.limbs[column / 8][column % 8 * 4 + t];
         words[word * 4 + byte] = (unsigned char)value;
     };
-    for (int f = 0; f < 4 * LANE_D; f++) {
-        const bool real = f < D && !beyond;
-        const float z = real ? x[f < D ? f : 0] * (float)km_power(-km_exponents(args)[f < D ? f : 0]) : 0;
+    KM_UNROLL for (int f = 0; f < 4 * LANE_D; f++) {
+        const float z = f < D && !beyond ? x[f % D] * scale[f % D] : 0;
         const int number = __float2int_rn(z * (1 << BITS));
         unsigned *words = (unsigned *)&tile.points[f / 4][n * 4 + f % 4];
         words[lane / 8] = km_halves_of(number);
         for (int limb = 0; limb < 3 && f < D; limb++) put_byte(3 * f + limb, (number + BYTES_BIAS) >> 8 * limb);
     }
     for (int column = LIMBS; column < 8 * SUM_TILES - 2; column++) put_byte(column, column == LIMBS);
-    const int exponent = km_square_exponent([&](int f) { return km_power(km_exponents(args)[f]); });
-    const float half_square = beyond ? -0.0f : (float)(square / 2 * km_power(SQUARE_BITS - exponent));
     unsigned short *squares = (unsigned short *)&tile.limbs[SUM_TILES - 1][24 + n];
-    squares[lane / 8] = (unsigned short)km_halves(half_square, 0);
+    squares[lane / 8] = (unsigned short)km_halves(beyond ? -0.0f : half_square, 0);
     __syncwarp();
     const uint4 *from = (const uint4 *)&tile;
     uint4 *to = (uint4 *)(km_tiles(args) + i / TILE);

@@ -64,8 +64,8 @@ static __device__ __forceinline__ unsigned km_limbs(float z) {
 }
 
 // Load: writes the halves of a point.
-static __device__ __forceinline__ void km_put_point(const km_pass_args &args, long long i, const float *x, bool beyond,
-                                                    double) {
+static __device__ __forceinline__ void km_put_point(const km_pass_args &args, long long i, const float *x,
+                                                    bool beyond) {
     for (int k = 0; k < LANE_D; k++) {
         unsigned words[4];
         KM_UNROLL for (int t = 0; t < 4; t++) {

@@ -84,6 +84,7 @@ typedef struct km_cuda_engine {
     km_cu_event sent[2]; // around the points' way to the device
     double pinned_ms;    // what making the buffers took before that
 
+    int prepared;           // KM_STAGE_LOAD has run on the points
     const km_data *fetched; // what lies in `points`, or in `scratch`, as it came; NULL: nothing yet
     km_cuda_memory points, pass_weights, weights, unit_weights, box; // the data
     km_cuda_memory centroids, totals, slot_weights, changes, labels, workspace;
@@ -140,8 +141,12 @@ km_status km_cuda_launch(km_cuda_engine *engine, km_cu_function function, int64_
                          void **arguments, km_error *err);
 
 // engine.c
-// What the pass needs beside the points, once n is known; runs the launches of KM_STAGE_LOAD.
+// Memory that the pass needs beside the points, once n is known.
+km_status km_cuda_reserve_slots(km_cuda_engine *engine, km_error *err);
+// Runs the launches of KM_STAGE_LOAD, where they have not run on these points.
 km_status km_cuda_prepare(km_cuda_engine *engine, km_error *err);
+// `bytes` of the workspace, for whoever is done before a pass is prepared; 0: there are not so many.
+km_cu_ptr km_cuda_borrow(km_cuda_engine *engine, int64_t bytes);
 km_slot_record *km_cuda_records(km_cuda_engine *engine); // in the mirror ...
 unsigned char *km_cuda_given_up(km_cuda_engine *engine); // ... and so is this
 // Gives a slot its phase.

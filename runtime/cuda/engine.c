@@ -250,8 +250,8 @@ static km_status launch_update(km_cuda_engine *engine, km_error *err) {
     return km_cuda_launch(engine, engine->kernels->update, engine->base.slots_count, 1, arguments, err);
 }
 
-// Memory of slots and pass, once the number of points is known; everything starts as zero.
-static km_status reserve_slots(km_cuda_engine *engine, km_error *err) {
+// Everything but the workspace starts as zero.
+km_status km_cuda_reserve_slots(km_cuda_engine *engine, km_error *err) {
     const km_plan *plan = engine->base.plan;
     const km_pass_facts *facts = &engine->kernels->facts;
     int64_t d = engine->base.d, n = engine->base.n, slots = engine->base.slots_count;
@@ -276,6 +276,7 @@ static km_status reserve_slots(km_cuda_engine *engine, km_error *err) {
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
         if (wanted[i].bytes == 0) continue;
         KM_TRY(km_cuda_reserve(engine, wanted[i].memory, wanted[i].bytes, wanted[i].what, err));
+        if (wanted[i].memory == &engine->workspace) continue;
         KM_TRY(km_cuda_clear(engine, wanted[i].memory->address, 0, wanted[i].bytes, err));
     }
     int64_t tables_bytes = rows * (d * engine->real_bytes + 8);
@@ -287,9 +288,19 @@ static km_status reserve_slots(km_cuda_engine *engine, km_error *err) {
 }
 
 km_status km_cuda_prepare(km_cuda_engine *engine, km_error *err) {
-    KM_TRY(reserve_slots(engine, err));
+    int64_t zero = engine->kernels->facts.workspace_bytes_zero, all = engine->workspace.bytes;
+    if (engine->prepared) return KM_OK;
+    KM_TRY(km_cuda_clear(engine, engine->workspace.address, 0, zero > 0 && zero < all ? zero : all, err));
     KM_TRY(launch_stage(engine, KM_STAGE_LOAD, err));
-    return km_cuda_wait(engine, err);
+    KM_TRY(km_cuda_wait(engine, err));
+    engine->prepared = 1;
+    return KM_OK;
+}
+
+km_cu_ptr km_cuda_borrow(km_cuda_engine *engine, int64_t bytes) {
+    if (engine->workspace.bytes < bytes) return 0;
+    engine->prepared = 0;
+    return engine->workspace.address;
 }
 
 // Slots -------------------------------------------------------------------------------------------------------
@@ -495,6 +506,7 @@ static km_status do_run(km_cuda_engine *engine, km_slot_state *states, int64_t *
                           .changes_min = stop->changes_min,
                           .iterations_max = stop->iterations_max,
                           .total_square = engine->total_square};
+        KM_TRY(km_cuda_prepare(engine, err));
         KM_TRY(put_starts(engine, err));
         KM_TRY(km_cuda_put(engine, engine->state.address, engine->mirror, state_bytes(engine), err));
         engine->tables_fresh = 0;
@@ -569,9 +581,12 @@ static int64_t bytes_planned(const km_plan *plan, int64_t n, int64_t chains_coun
     copies = km_plan_get(plan, "restarts_in_flight");
     if (copies < 1) copies = 1;
     int64_t points = (n + KM_PAD_ROWS) * (d * real + (plan->weighted ? real + 8 : 0));
-    int64_t sums = copies * s * (d * real + (d + 2) * 8) + km_cuda_workspace_bytes(plan, n);
+    int64_t workspace = km_cuda_workspace_bytes(plan, n);
+    int64_t sums = copies * s * (d * real + (d + 2) * 8) + workspace;
     int64_t labels = plan->track_labels ? copies * plan->spec.clusters_count * n * label_bytes : 0;
-    int64_t seeding = chains_count * (n * real + n / KM_UNIT_POINTS * KM_CANDIDATES_MAX * 8);
+    int64_t nearest = chains_count * n * real; // in the workspace, if it fits
+    int64_t seeding =
+        (nearest > workspace ? nearest : 0) + chains_count * (n / KM_UNIT_POINTS) * KM_CANDIDATES_MAX * 8;
     int64_t finishing = 0;
     for (int64_t i = 0; i < plan->spec.clusters_count; i++)
         finishing +=

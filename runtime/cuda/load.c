@@ -114,7 +114,9 @@ static km_status fetch_weights(loader *load, km_error *err) {
         km_cuda_reserve(engine, &engine->unit_weights, engine->units_count * 8, "the weights of units", err));
     void *arguments[] = {&engine->weights.address, &load->n, &engine->pass_weights.address,
                          &engine->unit_weights.address};
-    return km_cuda_launch(engine, engine->kernels->load_weights, engine->units_count, 1, arguments, err);
+    int64_t blocks =
+        engine->base.plan->weighted ? engine->units_count : km_divide_up(engine->units_count, KM_THREADS);
+    return km_cuda_launch(engine, engine->kernels->load_weights, blocks, 1, arguments, err);
 }
 
 // Adds one number a unit up to the second result.
@@ -164,7 +166,7 @@ static km_status sums(loader *load, km_cu_ptr mean, km_error *err) {
     KM_TRY(km_cuda_launch(engine,
                           load->raw_type == KM_FLOAT32 ? kernels->load_sums_f32 : kernels->load_sums_f64,
                           engine->blocks_count, km_divide_up(load->d, per_block), sum_arguments, err));
-    KM_TRY(km_cuda_launch(engine, kernels->load_reduce, km_divide_up(3 * load->d, KM_JOINED), 1,
+    KM_TRY(km_cuda_launch(engine, kernels->load_reduce, 3 * km_divide_up(load->d, KM_JOINED), 1,
                           reduce_arguments, err));
     return get_results(load, 2 + 3 * load->d, err);
 }
@@ -267,7 +269,8 @@ km_status km_cuda_load(km_cuda_engine *engine, km_data_stats *stats, const km_da
     double rounding2 = km_mean_rounding2(engine->base.n, engine->base.plan->spec.type);
     engine->square_min = rounding2 * stats->total_square / stats->total_weight;
     km_cuda_release(engine, &engine->scratch); // the raw points are not needed again
-    status = km_cuda_prepare(engine, err);
+    engine->prepared = 0;
+    status = km_cuda_reserve_slots(engine, err);
 done:
     if (status != KM_OK) { // the engine may try other points
         km_cuda_release(engine, &engine->points);

@@ -7,10 +7,15 @@ enum { QUEUED_PICKS = 8 }; // between two calls of `progress`
 
 _Static_assert(KM_CANDIDATES_MAX == 13, "as many as km_candidates gives at most");
 
+static int64_t nearest_bytes(const km_cuda_engine *engine, int64_t chains) {
+    return chains * engine->base.n * engine->real_bytes;
+}
+
 // Chains that are advanced together: as many as fit the free memory. Chains do not see each other, so the picks do not
 // depend on it.
 static int64_t chains_at_once(km_cuda_engine *engine, int64_t chains, int64_t picks) {
     size_t left = 0, all = 0;
+    if (nearest_bytes(engine, chains) <= engine->workspace.bytes) return chains;
     engine->driver->cuMemGetInfo(&left, &all);
     int64_t free_bytes = (int64_t)left + engine->scratch.bytes + engine->work.bytes - (256 << 20);
     int64_t each =
@@ -24,12 +29,16 @@ static km_status reserve(km_cuda_engine *engine, km_seed_args *args, int64_t cha
     int64_t picks_bytes = km_divide_up(chains * picks * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
     int64_t drawn_bytes = km_divide_up(2 * chains * KM_CANDIDATES_MAX * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
     int64_t sums_bytes = chains * KM_CANDIDATES_MAX * engine->units_count * 8;
-    KM_TRY(km_cuda_reserve(engine, &engine->scratch, chains * engine->base.n * engine->real_bytes,
-                           "the distances of the k-means++ chains", err));
+    km_cu_ptr nearest = km_cuda_borrow(engine, nearest_bytes(engine, chains));
+    if (!nearest) {
+        KM_TRY(km_cuda_reserve(engine, &engine->scratch, nearest_bytes(engine, chains),
+                               "the distances of the k-means++ chains", err));
+        nearest = engine->scratch.address;
+    }
     KM_TRY(km_cuda_reserve(engine, &engine->work, picks_bytes + drawn_bytes + sums_bytes,
                            "the sums of the k-means++ chains", err));
     km_cu_ptr at = engine->work.address;
-    args->nearest = (void *)(uintptr_t)engine->scratch.address;
+    args->nearest = (void *)(uintptr_t)nearest;
     args->picks = (long long *)(uintptr_t)at;
     args->candidates = (long long *)(uintptr_t)(at + (km_cu_ptr)picks_bytes);
     args->unit_sums = (double *)(uintptr_t)(at + (km_cu_ptr)(picks_bytes + drawn_bytes));
@@ -86,5 +95,5 @@ km_status km_cuda_seed(km_cuda_engine *engine, int64_t *indices, int64_t first_r
         KM_TRY(km_cuda_get(engine, indices + first * picks, (km_cu_ptr)(uintptr_t)args.picks,
                            args.chains * picks * 8, err));
     }
-    return KM_OK;
+    return km_cuda_prepare(engine, err); // passes come next
 }

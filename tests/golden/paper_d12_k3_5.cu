@@ -67,7 +67,7 @@ enum {
 #define KM_ABI_CUDA_H
 
 enum {
-    KM_ABI_VERSION = 1,
+    KM_ABI_VERSION = 2,
     KM_PAD_ROWS = 64,    // Rows after the last point that may be read; they are zero. Weights likewise.
     KM_ALIGN_BYTES = 256 // Alignment of every pointer below.
 };
@@ -85,11 +85,13 @@ typedef struct km_pass_launch {
 typedef struct km_pass_facts {
     int version;        // KM_ABI_VERSION
     int launches_count; // entries of km_pass_launches
-    // args.workspace: fixed + per_point * n bytes, zeroed once before KM_STAGE_LOAD. The planner knows how much at
-    // most (gen/cost_cuda.h), so that memory can be planned from the plan alone.
+    // args.workspace: fixed + per_point * n bytes. The planner knows how much at most (gen/cost_cuda.h), so that memory
+    // can be planned from the plan alone.
     long long workspace_bytes;
     long long workspace_bytes_per_point;
     int has_constants; // the source has a symbol km_constants in __constant__ memory
+    // Its first so many bytes are zeroed before KM_STAGE_LOAD, the others may hold anything; 0: all are zeroed.
+    long long workspace_bytes_zero;
 } km_pass_facts;
 
 // What the update leaves for the next pass.
@@ -815,20 +817,19 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
 }
 
 // Joins the tables of blocks, `numbers` in each, in index order: adds them (kind 0), or takes the smallest (1) or
-// largest (2). KM_JOINED numbers a block of threads, which brings a piece of many tables to shared memory at a time;
-// the first threads have a number each, which begins as `number`.
+// largest (2). Up to KM_JOINED numbers a block of threads, from `column` to before `end`; it brings a piece of many
+// tables to shared memory at a time; the first threads have a number each, which begins as `number`.
 __device__ __forceinline__ double step_join(double number, const double *partial, long long blocks, long long numbers,
-                                            int kind) {
+                                            long long column, long long end, int kind) {
     constexpr int TABLES = KM_THREADS; // at a time
     __shared__ double piece[KM_JOINED][TABLES + 1];
-    const long long column = blockIdx.x * (long long)KM_JOINED;
     for (long long first = 0; first < blocks; first += TABLES) {
         const int here = (int)(blocks - first < TABLES ? blocks - first : TABLES);
         __syncthreads();
 #pragma unroll
         for (int i = 0; i < KM_JOINED; i++) {
             const int at = i * KM_THREADS + threadIdx.x, table = at / KM_JOINED, c = at % KM_JOINED;
-            if (table < here && column + c < numbers)
+            if (table < here && column + c < end)
                 piece[c][table] = partial[(first + table) * numbers + column + c];
         }
         __syncthreads();
@@ -842,13 +843,15 @@ __device__ __forceinline__ double step_join(double number, const double *partial
     return number;
 }
 
-// Joins the blocks' statistics: out[3][D].
+// Joins the blocks' statistics: out[3][D]. A block of threads joins numbers of one kind.
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
     km_load_reduce(const double *partial, long long blocks, double *out) {
-    const int at = blockIdx.x * KM_JOINED + threadIdx.x % KM_JOINED, kind = at / D; // sums, smallest, largest
+    constexpr int EACH = (D + KM_JOINED - 1) / KM_JOINED;
+    const int kind = blockIdx.x / EACH, end = (kind + 1) * D; // sums, smallest, largest
+    const int column = kind * D + blockIdx.x % EACH * KM_JOINED, at = column + threadIdx.x;
     const double none = kind == 0 ? 0.0 : kind == 1 ? 1.7976931348623157e308 : -1.7976931348623157e308;
-    const double number = step_join(none, partial, blocks, 3 * D, kind);
-    if (threadIdx.x < KM_JOINED && at < 3 * D) out[at] = number;
+    const double number = step_join(none, partial, blocks, 3 * D, column, end, kind);
+    if (threadIdx.x < KM_JOINED && at < end) out[at] = number;
 }
 
 // (x - centre) * factor in double, rounded once to the plan's type.
@@ -943,19 +946,11 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
     load_transform(raw, weights, n, centre, factor, points, bad, unit_squares);
 }
 
-// One unit of points: its weight, and the weights in the plan's type for the pass.
+// The weight of units: how many points they have.
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
-    km_load_weights(const double *weights, long long n, km_real *pass_weights, double *unit_weights) {
-    double sum = 0.0;
-    for (int p = 0; p < KM_UNIT_POINTS / KM_THREADS; p++) {
-        const long long i = blockIdx.x * (long long)KM_UNIT_POINTS + p * KM_THREADS + threadIdx.x;
-        if (i >= n) break;
-        const double weight = km_weight(weights, i);
-        if (pass_weights) pass_weights[i] = (km_real)weight;
-        sum = __dadd_rn(sum, weight);
-    }
-    sum = km_block_sum(sum);
-    if (threadIdx.x == 0) unit_weights[blockIdx.x] = sum;
+    km_load_weights(const double *, long long n, km_real *, double *unit_weights) {
+    const long long unit = blockIdx.x * (long long)KM_THREADS + threadIdx.x, left = n - unit * KM_UNIT_POINTS;
+    if (left > 0) unit_weights[unit] = left < KM_UNIT_POINTS ? (double)left : (double)KM_UNIT_POINTS;
 }
 
 // Adds units to blocks and blocks to one number, in index order. One block of threads.
@@ -1698,9 +1693,9 @@ extern "C" __global__ void __launch_bounds__(32)
 // Adds blocks to the totals in index order: totals[numbers] += partial[0][numbers], partial[1][numbers], ...
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
     km_finish_add(const double *partial, long long blocks, long long numbers, double *totals) {
-    const long long at = blockIdx.x * (long long)KM_JOINED + threadIdx.x;
+    const long long column = blockIdx.x * (long long)KM_JOINED, at = column + threadIdx.x;
     const bool own = threadIdx.x < KM_JOINED && at < numbers;
-    const double sum = step_join(own ? totals[at] : 0.0, partial, blocks, numbers, 0);
+    const double sum = step_join(own ? totals[at] : 0.0, partial, blocks, numbers, column, numbers, 0);
     if (own) totals[at] = sum;
 }
 // Relocate: the points farthest from their own centroids, one after the other. km_assign has left each point's

@@ -64,7 +64,7 @@ enum {
 #define KM_ABI_CUDA_H
 
 enum {
-    KM_ABI_VERSION = 1,
+    KM_ABI_VERSION = 2,
     KM_PAD_ROWS = 64,    // Rows after the last point that may be read; they are zero. Weights likewise.
     KM_ALIGN_BYTES = 256 // Alignment of every pointer below.
 };
@@ -82,11 +82,13 @@ typedef struct km_pass_launch {
 typedef struct km_pass_facts {
     int version;        // KM_ABI_VERSION
     int launches_count; // entries of km_pass_launches
-    // args.workspace: fixed + per_point * n bytes, zeroed once before KM_STAGE_LOAD. The planner knows how much at
-    // most (gen/cost_cuda.h), so that memory can be planned from the plan alone.
+    // args.workspace: fixed + per_point * n bytes. The planner knows how much at most (gen/cost_cuda.h), so that memory
+    // can be planned from the plan alone.
     long long workspace_bytes;
     long long workspace_bytes_per_point;
     int has_constants; // the source has a symbol km_constants in __constant__ memory
+    // Its first so many bytes are zeroed before KM_STAGE_LOAD, the others may hold anything; 0: all are zeroed.
+    long long workspace_bytes_zero;
 } km_pass_facts;
 
 // What the update leaves for the next pass.
@@ -582,9 +584,9 @@ template <typename Reach> static __device__ int km_square_exponent(Reach reach) 
     return km_exponent(square / 2, -400);
 }
 
-// Load: writes a point, one of a warp's 32. Its bytes come together in shared memory.
-static __device__ __forceinline__ void km_put_point(const km_pass_args &args, long long i, const float *x, bool beyond,
-                                                    double square) {
+// Load: writes a point, one of a warp's 32: x[f] scale[f] in the grid. Its bytes come together in shared memory.
+static __device__ __forceinline__ void km_put_point(const km_pass_args &args, long long i, const float *x,
+                                                    const float *scale, bool beyond, float half_square) {
     __shared__ km_tile made[256 / 32];
     km_tile &tile = made[threadIdx.x / 32];
     const int lane = threadIdx.x % 32, n = lane % 8;
@@ -594,19 +596,16 @@ static __device__ __forceinline__ void km_put_point(const km_pass_args &args, lo
         unsigned char *words = (unsigned char *)&tile.limbs[column / 8][column % 8 * 4 + t];
         words[word * 4 + byte] = (unsigned char)value;
     };
-    for (int f = 0; f < 4 * LANE_D; f++) {
-        const bool real = f < D && !beyond;
-        const float z = real ? x[f < D ? f : 0] * (float)km_power(-km_exponents(args)[f < D ? f : 0]) : 0;
+    KM_UNROLL for (int f = 0; f < 4 * LANE_D; f++) {
+        const float z = f < D && !beyond ? x[f % D] * scale[f % D] : 0;
         const int number = __float2int_rn(z * (1 << BITS));
         unsigned *words = (unsigned *)&tile.points[f / 4][n * 4 + f % 4];
         words[lane / 8] = km_halves_of(number);
         for (int limb = 0; limb < 3 && f < D; limb++) put_byte(3 * f + limb, (number + BYTES_BIAS) >> 8 * limb);
     }
     for (int column = LIMBS; column < 8 * SUM_TILES - 2; column++) put_byte(column, column == LIMBS);
-    const int exponent = km_square_exponent([&](int f) { return km_power(km_exponents(args)[f]); });
-    const float half_square = beyond ? -0.0f : (float)(square / 2 * km_power(SQUARE_BITS - exponent));
     unsigned short *squares = (unsigned short *)&tile.limbs[SUM_TILES - 1][24 + n];
-    squares[lane / 8] = (unsigned short)km_halves(half_square, 0);
+    squares[lane / 8] = (unsigned short)km_halves(beyond ? -0.0f : half_square, 0);
     __syncwarp();
     const uint4 *from = (const uint4 *)&tile;
     uint4 *to = (uint4 *)(km_tiles(args) + i / TILE);
@@ -905,18 +904,26 @@ static __device__ __forceinline__ void km_take(km_sums<PART> &sums, const km_pla
 extern "C" __global__ void __launch_bounds__(256) km_tensor_tiles(const __grid_constant__ km_pass_args args) {
     const long long points = (args.n + TILE - 1) / TILE * TILE;
     double largest = 0;
+    float limit[D], scale[D];
+    KM_UNROLL for (int f = 0; f < D; f++) {
+        limit[f] = (float)(km_power(km_exponents(args)[f]) * (1 - km_power(-BITS))); // all its bits
+        scale[f] = (float)km_power(-km_exponents(args)[f]);
+    }
+    const int exponent = km_square_exponent([&](int f) { return km_power(km_exponents(args)[f]); });
+    const double of_square = 0.5 * km_power(SQUARE_BITS - exponent);
     for (long long i = blockIdx.x * 256ll + threadIdx.x; i < points; i += gridDim.x * 256ll) {
-        const float *x = (const float *)args.points + i * D;
         bool beyond = i >= args.n;
         double square = 0;
-        for (int f = 0; f < D && !beyond; f++) {
-            beyond = fabs((double)x[f]) > km_power(km_exponents(args)[f]) * (1 - km_power(-BITS));
+        float x[D];
+        KM_UNROLL for (int f = 0; f < D; f++) x[f] = ((const float *)args.points)[(beyond ? 0 : i) * D + f];
+        KM_UNROLL for (int f = 0; f < D; f++) {
+            beyond = beyond | (fabsf(x[f]) > limit[f]);
             square = fma((double)x[f], (double)x[f], square);
         }
         largest = beyond ? largest : fmax(largest, square);
         const unsigned marks = __ballot_sync(ALL, beyond);
         if (i % TILE == 0) km_marks(args)[i / TILE] = marks;
-        km_put_point(args, i, x, beyond, square);
+        km_put_point(args, i, x, scale, beyond, (float)(square * of_square));
     }
     // Numbers that are not negative are ordered as their bits are.
     atomicMax((unsigned long long *)km_largest(args), (unsigned long long)__double_as_longlong(largest));
@@ -1050,7 +1057,8 @@ extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_cons
 extern "C" {
 __device__ km_pass_facts km_pass = {
     KM_ABI_VERSION, 1 + 4,
-    8LL * COPIES * COLUMNS * GRID + 4LL * D * (1 + BINS) + sizeof(km_tile) + 512, sizeof(km_tile) / TILE + 1, 0};
+    8LL * COPIES * COLUMNS * GRID + 4LL * D * (1 + BINS) + sizeof(km_tile) + 512, sizeof(km_tile) / TILE + 1, 0,
+    8LL * COPIES * COLUMNS * GRID + 4LL * D * (1 + BINS) + 8};
 __device__ km_pass_launch km_pass_launches[] = {
     {"km_tensor_survey", KM_STAGE_LOAD, 8 * GRID, 1, 256, 0, 0},
     {"km_tensor_grid", KM_STAGE_LOAD, 1, 1, 256, 0, 0},
@@ -1245,20 +1253,19 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
 }
 
 // Joins the tables of blocks, `numbers` in each, in index order: adds them (kind 0), or takes the smallest (1) or
-// largest (2). KM_JOINED numbers a block of threads, which brings a piece of many tables to shared memory at a time;
-// the first threads have a number each, which begins as `number`.
+// largest (2). Up to KM_JOINED numbers a block of threads, from `column` to before `end`; it brings a piece of many
+// tables to shared memory at a time; the first threads have a number each, which begins as `number`.
 __device__ __forceinline__ double step_join(double number, const double *partial, long long blocks, long long numbers,
-                                            int kind) {
+                                            long long column, long long end, int kind) {
     constexpr int TABLES = KM_THREADS; // at a time
     __shared__ double piece[KM_JOINED][TABLES + 1];
-    const long long column = blockIdx.x * (long long)KM_JOINED;
     for (long long first = 0; first < blocks; first += TABLES) {
         const int here = (int)(blocks - first < TABLES ? blocks - first : TABLES);
         __syncthreads();
 #pragma unroll
         for (int i = 0; i < KM_JOINED; i++) {
             const int at = i * KM_THREADS + threadIdx.x, table = at / KM_JOINED, c = at % KM_JOINED;
-            if (table < here && column + c < numbers)
+            if (table < here && column + c < end)
                 piece[c][table] = partial[(first + table) * numbers + column + c];
         }
         __syncthreads();
@@ -1272,13 +1279,15 @@ __device__ __forceinline__ double step_join(double number, const double *partial
     return number;
 }
 
-// Joins the blocks' statistics: out[3][D].
+// Joins the blocks' statistics: out[3][D]. A block of threads joins numbers of one kind.
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
     km_load_reduce(const double *partial, long long blocks, double *out) {
-    const int at = blockIdx.x * KM_JOINED + threadIdx.x % KM_JOINED, kind = at / D; // sums, smallest, largest
+    constexpr int EACH = (D + KM_JOINED - 1) / KM_JOINED;
+    const int kind = blockIdx.x / EACH, end = (kind + 1) * D; // sums, smallest, largest
+    const int column = kind * D + blockIdx.x % EACH * KM_JOINED, at = column + threadIdx.x;
     const double none = kind == 0 ? 0.0 : kind == 1 ? 1.7976931348623157e308 : -1.7976931348623157e308;
-    const double number = step_join(none, partial, blocks, 3 * D, kind);
-    if (threadIdx.x < KM_JOINED && at < 3 * D) out[at] = number;
+    const double number = step_join(none, partial, blocks, 3 * D, column, end, kind);
+    if (threadIdx.x < KM_JOINED && at < end) out[at] = number;
 }
 
 // (x - centre) * factor in double, rounded once to the plan's type.
@@ -1373,19 +1382,11 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
     load_transform(raw, weights, n, centre, factor, points, bad, unit_squares);
 }
 
-// One unit of points: its weight, and the weights in the plan's type for the pass.
+// The weight of units: how many points they have.
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
-    km_load_weights(const double *weights, long long n, km_real *pass_weights, double *unit_weights) {
-    double sum = 0.0;
-    for (int p = 0; p < KM_UNIT_POINTS / KM_THREADS; p++) {
-        const long long i = blockIdx.x * (long long)KM_UNIT_POINTS + p * KM_THREADS + threadIdx.x;
-        if (i >= n) break;
-        const double weight = km_weight(weights, i);
-        if (pass_weights) pass_weights[i] = (km_real)weight;
-        sum = __dadd_rn(sum, weight);
-    }
-    sum = km_block_sum(sum);
-    if (threadIdx.x == 0) unit_weights[blockIdx.x] = sum;
+    km_load_weights(const double *, long long n, km_real *, double *unit_weights) {
+    const long long unit = blockIdx.x * (long long)KM_THREADS + threadIdx.x, left = n - unit * KM_UNIT_POINTS;
+    if (left > 0) unit_weights[unit] = left < KM_UNIT_POINTS ? (double)left : (double)KM_UNIT_POINTS;
 }
 
 // Adds units to blocks and blocks to one number, in index order. One block of threads.
@@ -2128,9 +2129,9 @@ extern "C" __global__ void __launch_bounds__(32)
 // Adds blocks to the totals in index order: totals[numbers] += partial[0][numbers], partial[1][numbers], ...
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
     km_finish_add(const double *partial, long long blocks, long long numbers, double *totals) {
-    const long long at = blockIdx.x * (long long)KM_JOINED + threadIdx.x;
+    const long long column = blockIdx.x * (long long)KM_JOINED, at = column + threadIdx.x;
     const bool own = threadIdx.x < KM_JOINED && at < numbers;
-    const double sum = step_join(own ? totals[at] : 0.0, partial, blocks, numbers, 0);
+    const double sum = step_join(own ? totals[at] : 0.0, partial, blocks, numbers, column, numbers, 0);
     if (own) totals[at] = sum;
 }
 // Relocate: the points farthest from their own centroids, one after the other. km_assign has left each point's
