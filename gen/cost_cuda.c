@@ -231,7 +231,9 @@ static int registers_judge(registers_way *way, const km_plan *plan) {
     way->memory_ns = reads * (double)(plan->spec.features * size_of(plan)) / facts->bandwidth_gbs;
     way->issue_ns = groups.operations_busy * (double)(way->split * way->team) / issue_rate(plan) *
                     registers_waits(plan, way, &groups);
-    way->total_ns = together(way->memory_ns, way->issue_ns) + launches_ns(plan, way->launches, LAUNCH_NS);
+    const double measured = 0.95; // on an H200 all lists take 3 to 9% less than the two pipes say
+    way->total_ns =
+        measured * together(way->memory_ns, way->issue_ns) + launches_ns(plan, way->launches, LAUNCH_NS);
     return 1;
 }
 

@@ -205,7 +205,7 @@ static int judge(km_tensor_way *way, const km_plan *plan, const km_tensor_layout
     double wait = km_tensor_in_bytes(&plan->spec) ? (0.7 + 0.9 / warps) * (1 + 0.03 * (double)(resident - 1))
                                                   : (0.91 + 0.25 / warps) * (1 + 0.01 * (double)resident);
     way->issue_ns = crowd * cycles * wait / rate;
-    way->total_ns = pow(pow(way->memory_ns, 4) + pow(way->issue_ns, 4), 0.25);
+    way->total_ns = pow(pow(way->memory_ns, 3) + pow(way->issue_ns, 3), 1.0 / 3); // they wait for each other
     return 1;
 }
 

@@ -14,17 +14,20 @@
 // points: unknown, taken as many
 // clusters in one pass: 12 for each restart (the sum of the K list)
 //
-// design                       tensor  the least time of those estimated
-// block                           384  about 132 registers a thread
+// design                    registers  the least time of those estimated
+// points_per_thread                 3  independent work hides latency; about 252 of 255 registers are used
+// block                           256  one block fills a multiprocessor: fewest partial sums
 // grid                            132  132 multiprocessors, filled once by all copies
+// split                             1  a thread's registers hold the sums of the whole K list
 // launches                          1  one read of the points serves every K
-// resident                          1  as many as registers and shared memory hold
-// tile_clusters                    16  rows of matrix products that a launch has at most
+// team                              2  so many lanes share a point, as one has no room for its features' sums
+// prefetch                          1  the next points are fetched while these are worked on
+// resident                          1  the block is as large as registers allow
 // restarts_in_flight                1  many points: one restart of each K fills the device
 //
-// per point and pass: 128 bytes read, 856 operations
-// registers per thread: about 132 of 255
-// shared memory per block: 162.0 KiB of 227.0 KiB
+// per point and pass: 128 bytes read, 769 operations
+// registers per thread: about 252 of 255
+// shared memory per block: 133.4 KiB of 227.0 KiB
 
 typedef float km_real;
 typedef unsigned char km_label; // one label of one point, where labels are kept between passes
@@ -161,864 +164,490 @@ __device__ __forceinline__ double km_weight(const double *, long long) {
     return 1.0;
 }
 
-// Design `tensor`. Distances and sums are matrix products: clusters are the rows, 32 points of a warp the columns.
+// Design `registers`. A thread holds a few points and the sums of its clusters in registers and walks over the
+// data; everything about the K list is unrolled, so that the loop is one straight line.
 //
-// Points. When they come home, a coordinate becomes z = x / 2^e, |z| < 1, e of its feature, rounded to a multiple
-// of 2^-22, and z = hi + lo in half precision: hi a multiple of 2^-11, lo the rest. The workspace keeps them in
-// tiles of 32 points, as matrix products take them. A pass reads only those.
+// The score of centroid j is taken against one centroid of the same K, the pivot p:
+//     score_j = x . (c_j - c_p) - (|c_j|^2 - |c_p|^2) / 2,        score_p = 0.
+// The largest score is the nearest centroid. That is K - 1 scores for K centroids, and the pivot's sums need no
+// adding: they are the sums over all points, made once when the points come home, less those of the other clusters.
 //
-// Labels. All centroids of a K belong to one group of four lanes or to a few such groups, so that the nearest one
-// is found in the lane or by a shuffle. 16 bits of a distance, two points in a register, take part: a centroid is
-// near when it comes so close to the nearest that a bound on the error cannot tell them apart. A point with one
-// near centroid has its label. All others are decided in double on the points as they are (km_drain).
+// TEAM lanes share a point: each holds OWN of its features and their sums. Scores are added up over the team, so
+// that all its lanes choose alike.
 //
-// Sums. The near centroids of a point, times the point: integers z * 2^22, which are added without any rounding,
-// the same in any order. A point beyond 2^e is marked once, when the points come home, and goes through km_drain,
-// where its integer may be long.
+// Points come through shared memory: each warp has a ring of tiles there, which is filled while it works.
+//
+// A thread adds the points of FLUSH tiles at most; then its warp's lanes are added up and join doubles, so that
+// accuracy does not depend on the number of points.
+//
+// The last tile is filled up with points at zero; what they add to the counts is taken away in the end.
+//
+// At the end the warps of a block are added up in a fixed order and each block leaves one number per sum;
+// km_reduce adds the blocks, in a fixed order too: the same bits every time, and no atomics.
 enum {
-    BLOCK = 384, // threads of a block
-    GRID = 132,  // blocks of a launch, for one copy
-    WARPS = BLOCK / 32,
-    TILE = 32,             // points that a warp fetches at a time
-    PAIRS = 1,             // of columns, 16 points, that it works on at a time
-    WIDTH = 2 * PAIRS,     // columns of 8 points
-    LANE_D = (D + 3) / 4,  // features of a lane: lane % 4 says which
-    COLUMNS = S * (D + 1), // sums of a copy
-    QUEUE = 64,            // points of a warp that wait for km_drain
-    BITS = 22,             // of a coordinate's integer, beside its sign
-    BINS = 64,             // of the survey: powers of two below the largest coordinate
-    STAGES = 3,            // tiles of a warp that are on their way, and the one that it works on
-    CHUNK_TILES = 64,      // so many points of a warp fit sums of halves: 2048
-    REDUCE = 1024          // threads of a block of km_reduce
+    BLOCK = 256,             // threads of a block
+    GRID = 132,              // blocks of a launch, for one copy
+    SPLIT = 1,               // warp groups of a block; each has its own share of the K list
+    POINTS = 3,              // points that a thread works on at a time
+    RUN = 1,                 // of them, how many lie side by side in memory
+    VECTOR = 4,              // numbers of one 16-byte load
+    TEAM = 2,                // lanes that share a point
+    OWN = 16,                // features that a lane holds of it
+    THREADS = BLOCK / SPLIT, // threads of a warp group
+    TEAMS = THREADS / TEAM,
+    WARPS = THREADS / 32,                     // warps of a warp group
+    TILE = TEAMS * POINTS,                    // points of one step of a warp group
+    FLUSH = 512,                              // tiles of a block after which sums join the doubles, a power of two
+    STAGES = 2,                               // tiles of a ring
+    ROWS = POINTS / RUN,                      // a lane's points of a tile, RUN side by side
+    PIECES = RUN * OWN / VECTOR,              // 16-byte pieces of such a row
+    TURN = 4,                                 // rows are turned about by so many pieces: lanes meet in no bank
+    PLANE = (OWN + VECTOR) / VECTOR * VECTOR, // numbers of a plane: a lane's factors and a constant, padded
+    PLANES = 9,                               // one for each centroid but the pivots
+    COLUMNS = 169,                            // sums of a lane, of all warp groups
+    TOTALS = 153,                             // the first of those over all points, which never change
+    SCRATCH = 153,                            // sums of a lane of the largest warp group
+    GATHERED = 32 / TEAM,                     // sums of a lane that are added up over the warp at a time
+    REDUCE = 1024,                            // threads of a block of km_reduce
+    COARSE_BITS = 8                           // bits of a coordinate such that scores come out exact
 };
-constexpr float BINADE = 8192; // scores are at least this and less than twice this
-constexpr unsigned ALL = 0xffffffff;
-constexpr unsigned ONES = 0x3c003c00; // 1 and 1 in half precision
 
 #define KM_UNROLL _Pragma("unroll")
 
-// Where the centroids of each K lie: launch, first group of lanes, groups, first row in a group, rows in a group.
-struct km_place {
-    short part, group, span, slot, slots, row; // row: its first row of the block's sums
-};
-__device__ const km_place km_places[KS] = {
-    {0, 6, 2, 0, 2, 0},
-    {0, 4, 2, 0, 2, 3},
-    {0, 0, 4, 0, 2, 7},
+struct __align__(16) km_vector {
+    km_real at[VECTOR];
 };
 
-// A launch. A lane has SLOTS rows, two of each tile; the first FIRST belong to one K, the others to a second K or,
-// where linked, to the same. With LEVELS > 0 up to 2^LEVELS groups of lanes share a K.
-struct km_part_0 { // K = 3, 4, 5
-    enum { INDEX = 0, TILES = 1, SLOTS = 2 * TILES, FIRST = 2, LEVELS = 2 };
-    enum { ROWS = 12 }; // of the block's sums
+// The points that a thread works on.
+struct km_points {
+    km_real x[POINTS][OWN];
 };
 
-// A point that waits to be decided.
-struct km_item {
-    int tile;
-    int what; // point of the tile, index of the K << 5
+// What scores are made of, made after each update.
+struct km_table {
+    __align__(16) km_real planes[PLANES * TEAM][PLANE]; // those of a team's lanes side by side
+    int pivots[KS];
 };
 
-// Points as matrix products take them: halves of four features, 4 i to 4 i + 3, of each point.
-struct km_tile {
-    uint4 points[LANE_D][TILE];
-};
-
-enum { TILE_SIZE = sizeof(km_tile) / sizeof(uint4) };
-
-// What a warp has in shared memory.
-struct km_warp {
-    km_tile ring[STAGES];
-    km_item queue[QUEUE];
+// A tile's points of one warp.
+struct km_stage {
+    km_vector pieces[ROWS * 32 * PIECES];
 };
 
 // What the threads of a block share.
-template <typename PART> struct km_block {
-    uint4 planes[PART::TILES][LANE_D][32]; // centroids, as matrix products take them
-    long long sums[PART::ROWS * (D + 1)];
-    km_warp warps[WARPS];
-    double radius;            // no point that is not marked has a larger norm
-    double reach[D], unit[D]; // 2^e; 2^(22 - e), which makes an integer
-    float centroids[PART::ROWS * D];
-    float middle[WARPS][D];
-    unsigned margin[2][8];            // of a K in a group: from the largest score to the least that is near
-    unsigned ones, zero;              // ONES and 0: what comes from here stays in a register
-    unsigned bits[8];                 // of the ones of a lane where its points are certain, added up as integers
-    unsigned link[4][8];              // ALL where: the two parts of a lane belong together; groups 1, 2, 4 apart do
-    short member[2][8];               // index in the K list, -1: none
-    short row[8][PART::SLOTS];        // row of the sums, -1: none
-    unsigned char beaten[PART::ROWS]; // centroids that are never nearest inside the grid
-    unsigned char active[KS];
+struct km_block {
+    km_stage ring[WARPS][STAGES];
+    km_real gathered[BLOCK / 32][GATHERED][33];
+    double scratch[BLOCK / 32][SCRATCH * TEAM]; // the sums of each warp
+    km_table table;
 };
 
-// The workspace: for each copy and column one number per block; the largest |x|^2 of the points that are not marked;
-// the exponents e; the survey; the marks of tiles; the tiles.
-static __device__ __forceinline__ long long *km_column(const km_pass_args &args, int column) {
-    return (long long *)args.workspace + ((long long)blockIdx.y * COLUMNS + column) * GRID;
+// The first column of each K: those of its clusters without the pivot, OWN sums and the weight each (with weights, then
+// the pivot's weight too).
+__device__ const int km_columns[KS] = {
+    0,
+    34,
+    85,
+};
+
+// The workspace: the table of each copy; then for each copy, column and lane of a team one number per block.
+static __device__ __forceinline__ double *km_column(const km_pass_args &args, int column) {
+    double *columns = (double *)((km_table *)args.workspace + COPIES);
+    return columns + ((long long)blockIdx.y * COLUMNS * TEAM + column) * GRID;
 }
 
-static __device__ __forceinline__ double *km_largest(const km_pass_args &args) {
-    return (double *)args.workspace + (long long)COPIES * COLUMNS * GRID;
+static __device__ __forceinline__ km_table *km_table_of(void *workspace, void *constants, int copy) {
+    return (km_table *)workspace + copy;
 }
 
-static __device__ __forceinline__ int *km_exponents(const km_pass_args &args) {
-    return (int *)(km_largest(args) + 1);
+// Tiles of the points, the last one filled up.
+static __device__ __forceinline__ int km_tiles(const km_pass_args &args) {
+    return (int)((args.n + TILE - 1) / TILE);
 }
 
-static __device__ __forceinline__ unsigned *km_survey(const km_pass_args &args) {
-    return (unsigned *)(km_exponents(args) + D);
+// Where an even number of pieces makes a row, they are turned about, so that the lanes that read at a time meet in no
+// bank: by so many.
+static __device__ __forceinline__ unsigned km_turn(unsigned row) {
+    return row % 8 / (8 / TURN);
 }
 
-static __device__ __forceinline__ unsigned *km_marks(const km_pass_args &args) {
-    return km_survey(args) + D * BINS;
+// Starts to copy a piece into shared memory; where not `valid`, zeros.
+static __device__ __forceinline__ void km_copy(void *to, const void *from, bool valid) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((unsigned)__cvta_generic_to_shared(to)),
+                 "l"(from), "r"(valid ? 16 : 0));
 }
 
-static __device__ __forceinline__ km_tile *km_tiles(const km_pass_args &args) {
-    const long long after = (long long)(km_marks(args) + (args.n + TILE - 1) / TILE);
-    return (km_tile *)((after + 255) / 256 * 256);
+// Where the points of the warp begin in a tile.
+static __device__ __forceinline__ long long km_first_of_warp(int tile) {
+    return (long long)tile * TILE + threadIdx.x % THREADS / 32 * (32 / TEAM) * POINTS;
 }
 
-// Two floats as halves, the first in the low bits.
-static __device__ __forceinline__ unsigned km_halves(float low, float high) {
-    unsigned pair;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    return pair;
-}
-
-// Sums of two pairs of halves.
-static __device__ __forceinline__ unsigned km_plus(unsigned a, unsigned b) {
-    unsigned sum;
-    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
-    return sum;
-}
-
-static __device__ __forceinline__ float km_low(unsigned pair) {
-    float value;
-    asm("{ .reg .f16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(pair));
-    return value;
-}
-
-static __device__ __forceinline__ double km_power(int exponent) { // 2^exponent
-    return __longlong_as_double((1023ll + exponent) << 52);
-}
-
-// The two halves of a coordinate's integer.
-static __device__ __forceinline__ unsigned km_halves_of(int number) {
-    const int high = (number + 1024) >> 11;
-    return km_halves((float)high / (1 << 11), (float)(number - high * 2048) / (1 << BITS));
-}
-
-// Exponent of the smallest power of two above |x|, or `least`.
-static __device__ __forceinline__ int km_exponent(double x, int least = -100) {
-    const int exponent = (int)(__double_as_longlong(x) >> 52 & 0x7ff) - 1022;
-    return exponent < least ? least : exponent;
-}
-
-static __device__ __forceinline__ int km_exponent_max(const km_pass_args &args, int f) {
-    return km_exponent(fmax(fabs(args.box[f]), fabs(args.box[D + f])));
-}
-
-// Load: counts the points of each power of two below the largest, feature by feature.
-extern "C" __global__ void __launch_bounds__(256) km_tensor_survey(const __grid_constant__ km_pass_args args) {
-    __shared__ unsigned bins[D * BINS];
-    for (int i = threadIdx.x; i < D * BINS; i += 256) bins[i] = 0;
-    __syncthreads();
-    // A thread has one feature, and counts most of its points by itself: of the first bins, a byte each.
-    constexpr int AHEAD = 4, ROUNDS = 60; // coordinates at a time; so many times they fit the bytes
-    const long long stride = gridDim.x * 256ll / D * D, begin = blockIdx.x * 256ll + threadIdx.x;
-    const int f = (int)(begin % D), largest = km_exponent_max(args, f);
-    unsigned long long counts = 0;
-    for (long long at = begin, round = 1; begin < stride && at < args.n * D; at += AHEAD * stride, round++) {
-        float x[AHEAD];
-        KM_UNROLL for (int i = 0; i < AHEAD; i++)
-            if (at + i * stride < args.n * D) x[i] = ((const float *)args.points)[at + i * stride];
-        KM_UNROLL for (int i = 0; i < AHEAD; i++) {
-            if (at + i * stride >= args.n * D) break;
-            const int bin = largest - km_exponent(x[i]);
-            if (bin < 8)
-                counts += 1ull << 8 * bin;
-            else
-                atomicAdd(&bins[f * BINS + (bin < BINS ? bin : BINS - 1)], 1u);
-        }
-        if (round % ROUNDS && at + AHEAD * stride < args.n * D) continue;
-        for (int bin = 0; bin < 8; bin++, counts >>= 8)
-            if (counts & 0xff) atomicAdd(&bins[f * BINS + bin], (unsigned)counts & 0xff);
-    }
-    __syncthreads();
-    for (int i = threadIdx.x; i < D * BINS; i += 256)
-        if (bins[i]) atomicAdd(km_survey(args) + i, bins[i]);
-}
-
-// Load: e of each feature. At most one point in 16,384 may lie beyond, and the sum of their integers must fit.
-extern "C" __global__ void __launch_bounds__(256) km_tensor_grid(const __grid_constant__ km_pass_args args) {
-    for (int f = threadIdx.x; f < D; f += 256) {
-        const unsigned *bins = km_survey(args) + f * BINS;
-        const int largest = km_exponent_max(args, f);
-        double beyond = 0;
-        int bin = 0;
-        for (; bin < BINS - 1 && largest - bin > -100; bin++) {
-            beyond += bins[bin];
-            if (beyond * 16384 > args.n || beyond * km_power(bin + 1 + BITS) > km_power(61)) break;
-        }
-        km_exponents(args)[f] = largest - bin < 127 ? largest - bin : 127;
+// Starts to copy a tile's points of one warp.
+static __device__ __forceinline__ void km_fetch_whole(km_stage &stage, const km_pass_args &args, int tile) {
+    const unsigned lane = threadIdx.x % 32;
+    const long long first = km_first_of_warp(tile);
+    const km_vector *from = (const km_vector *)((const km_real *)args.points + first * D) + lane;
+    KM_UNROLL for (int i = 0; i < ROWS * PIECES; i++) {
+        const unsigned piece = i * 32;
+        const unsigned to = piece + (lane ^ km_turn(lane / PIECES) ^ km_turn(piece / PIECES));
+        km_copy(&stage.pieces[to], from + piece, true);
     }
 }
 
-// Products --------------------------------------------------------------------------------------------------
-
-// Four of the eight bytes of a and b, or their signs.
-template <unsigned WHICH> static __device__ __forceinline__ unsigned km_pick(unsigned a, unsigned b) {
-    unsigned bytes;
-    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "n"(WHICH));
-    return bytes;
+// Likewise of the last tile, which is not a whole one.
+static __device__ __forceinline__ void km_fetch_last(km_stage &stage, const km_pass_args &args, int tile) {
+    const unsigned lane = threadIdx.x % 32;
+    const long long first = km_first_of_warp(tile);
+    const km_vector *from = (const km_vector *)((const km_real *)args.points + first * D);
+    const unsigned begin = lane;
+    _Pragma("unroll 1") for (unsigned piece = begin; piece < 32 * ROWS * PIECES; piece += 32 * SPLIT) {
+        const unsigned row = piece / PIECES;
+        const bool valid = first + row / TEAM * RUN < args.n;
+        km_copy(&stage.pieces[row * PIECES + (piece % PIECES ^ km_turn(row))], valid ? from + piece : from, valid);
+    }
 }
 
-// The same address, of which the compiler does not know how it came: it stays in a register.
-static __device__ __forceinline__ unsigned km_keep(unsigned address) {
-    unsigned kept;
-    asm volatile("mov.b32 %0, %1;" : "=r"(kept) : "r"(address));
-    return kept;
+static __device__ __forceinline__ void km_fetch(km_stage &stage, const km_pass_args &args, int tile, int tiles) {
+    if (tile < (int)(args.n / TILE))
+        km_fetch_whole(stage, args, tile);
+    else if (tile < tiles)
+        km_fetch_last(stage, args, tile);
+    asm volatile("cp.async.commit_group;");
 }
 
-static __device__ __forceinline__ const uint4 *km_keep(const uint4 *address) {
-    const uint4 *kept;
-    asm volatile("mov.b64 %0, %1;" : "=l"(kept) : "l"(address));
-    return kept;
-}
-
-static __device__ __forceinline__ double km_max_lanes(double value) {
-    for (int width = 16; width > 0; width /= 2) value = fmax(value, __shfl_xor_sync(ALL, value, width));
-    return value;
-}
-
-// Points that wait ------------------------------------------------------------------------------------------
-
-// Adds to a sum of the block; many threads at once, and native, unlike 64-bit atomics of shared memory.
-static __device__ __forceinline__ void km_add_long(long long *sum, long long number) {
-    unsigned *words = (unsigned *)sum;
-    const unsigned low = (unsigned)number, before = atomicAdd(words, low);
-    atomicAdd(words + 1, (unsigned)(number >> 32) + (before + low < before));
-}
-
-// The integer of a coordinate.
-template <typename PART>
-static __device__ __forceinline__ long long km_integer(const km_block<PART> &shared, double x, int f) {
-    return __double2ll_rn(x * shared.unit[f]);
-}
-
-// Decides the last points of the warp's queue, a lane each, and adds them to the sums. Gives how many still wait.
-template <typename PART>
-static __device__ __forceinline__ int km_drain(km_block<PART> &shared, const km_pass_args &args, int waiting) {
-    km_warp &warp = shared.warps[threadIdx.x / 32];
-    const int lane = threadIdx.x % 32, count = waiting < 32 ? waiting : 32;
+// Waits for the oldest tile that is on its way, and for the lanes to be done with the one before.
+static __device__ __forceinline__ void km_await() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
     __syncwarp();
-    const km_item own = warp.queue[waiting - count + (lane < count ? lane : 0)];
-    __syncwarp();
-    waiting -= count;
-    const int of_tile = own.what % 32, k_index = own.what >> 5;
-    const long long point = (long long)own.tile * TILE + of_tile;
-    const int row = km_places[k_index].row;
-    if (point >= args.n || lane >= count) return waiting;
-    const float *c = shared.centroids + row * D;
-    const float *x = (const float *)args.points + point * D;
-    double smallest = 1e308;
-    int label = 0;
-    _Pragma("unroll 1") for (int j = 0; j < km_ks[k_index]; j++) {
-        double square = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double away = (double)x[f] - (double)c[j * D + f];
-            square = fma(away, away, square);
-        }
-        label = square < smallest ? j : label;
-        smallest = fmin(square, smallest);
-    }
-    long long *sums = shared.sums + (row + label) * (D + 1);
-    _Pragma("unroll 2") for (int f = 0; f < D; f++) km_add_long(sums + f, km_integer(shared, x[f], f));
-    km_add_long(sums + D, 1);
-    return waiting;
 }
 
-// Preparing the planes --------------------------------------------------------------------------------------
-
-// The centroid nearest to the origin.
-static __device__ int km_find_middle(const float *c, int k) {
-    double smallest = 1e308;
-    int middle = 0;
-    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
-        double square = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double x = c[j * D + f];
-            square = fma(x, x, square);
+// The thread's points of a tile.
+static __device__ __forceinline__ void km_load(km_points &points, const km_block &shared, const km_stage &stage) {
+    const unsigned lane = threadIdx.x % 32, begin = (const char *)&stage - (const char *)&shared; // bytes
+    const unsigned row = begin + (lane * PIECES + km_turn(lane)) * 16;
+    KM_UNROLL for (int r = 0; r < POINTS; r += RUN) {
+        KM_UNROLL for (int v = 0; v < PIECES; v++) {
+            const unsigned piece = (row ^ v % TURN * 16) + (r / RUN * 32 * PIECES + v / TURN * TURN) * 16;
+            const km_vector numbers = *(const km_vector *)((const char *)&shared + piece);
+            KM_UNROLL for (int i = 0; i < VECTOR; i++)
+                points.x[r + (v * VECTOR + i) / OWN][(v * VECTOR + i) % OWN] = numbers.at[i];
         }
-        middle = square < smallest ? j : middle;
-        smallest = fmin(square, smallest);
+    }
+}
+
+// Adds a point to its sums, and its weight, where `found` holds.
+static __device__ __forceinline__ void km_add(km_real *sums, const km_real *x, bool found) {
+    // Predicated by hand, as compilers branch around long bodies.
+    KM_UNROLL for (int f = 0; f < OWN; f++)
+        asm("{ .reg .pred found; setp.ne.s32 found, %2, 0; @found add.f32 %0, %0, %1; }"
+            : "+f"(sums[f])
+            : "f"(x[f]), "r"((int)found));
+    asm("{ .reg .pred found; setp.ne.s32 found, %1, 0; @found add.f32 %0, %0, 0f3f800000; }"
+        : "+f"(sums[OWN])
+        : "r"((int)found));
+}
+
+// Comparisons by hand, as each is one instruction then: whether a score is the best one (another), and none is taken.
+static __device__ __forceinline__ int km_is_best(int score, int best, int taken) {
+    int is;
+    asm("{ .reg .pred open, is; setp.eq.s32 open, %3, 0; setp.eq.and.s32 is, %1, %2, open; selp.s32 %0, 1, 0, is; }"
+        : "=r"(is)
+        : "r"(score), "r"(best), "r"(taken));
+    return is;
+}
+
+static __device__ __forceinline__ int km_is_other(int score, int best, int taken) {
+    int is;
+    asm("{ .reg .pred open, is; setp.eq.s32 open, %3, 0; setp.ne.and.s32 is, %1, %2, open; selp.s32 %0, 1, 0, is; }"
+        : "=r"(is)
+        : "r"(score), "r"(best), "r"(taken));
+    return is;
+}
+
+// One K with OTHERS centroids beside the pivot: scores, the nearest centroid, and the sums.
+template <int OTHERS>
+static __device__ __forceinline__ void km_assign(km_points &points, const km_real (*planes)[PLANE], int pivot,
+                                                 km_real *sums) {
+    km_real score[POINTS][OTHERS];
+    KM_UNROLL for (int j = 0; j < OTHERS; j++) {
+        KM_UNROLL for (int p = 0; p < POINTS; p++) {
+            score[p][j] = planes[j * TEAM][OWN];
+            KM_UNROLL for (int f = 0; f < OWN; f++)
+                score[p][j] = fma(points.x[p][f], planes[j * TEAM][f], score[p][j]);
+        }
+    }
+    // Both sides add the same two numbers: a team's lanes see the same bits.
+    KM_UNROLL for (int width = 1; width < TEAM; width *= 2)
+        KM_UNROLL for (int j = 0; j < OTHERS; j++)
+            KM_UNROLL for (int p = 0; p < POINTS; p++)
+                score[p][j] += __shfl_xor_sync(0xffffffff, score[p][j], width);
+    KM_UNROLL for (int p = 0; p < POINTS; p++) {
+        const km_real *x = points.x[p];
+        // Floats that are not negative are in the order of their bits, and negative ones are negative there too: as
+        // integers three are compared at a time. No score is -0, as no plane's constant is.
+        int best = 0;
+        KM_UNROLL for (int j = 0; j < OTHERS; j++) best = max(best, __float_as_int(score[p][j]));
+        int taken = 0; // Some centroid before has the best score: ties go to the lowest number.
+        KM_UNROLL for (int j = 0; j < OTHERS; j++) {
+            const int found = km_is_best(__float_as_int(score[p][j]), best, taken);
+            taken = j == 0 ? found : !km_is_other(__float_as_int(score[p][j]), best, taken);
+            km_add(sums + j * (OWN + 1), x, found);
+        }
+    }
+}
+
+// Adds COUNT sums, each over the lanes of a warp that hold the same features, to `out`: lanes leave their sums in
+// shared memory, and each lane adds up one column of them.
+template <int COUNT>
+static __device__ __forceinline__ void km_add_lanes(const km_real *sums, km_real (*gathered)[33], double *out) {
+    const int lane = threadIdx.x % 32, column = lane / TEAM, member = lane % TEAM;
+    KM_UNROLL for (int first = 0; first < COUNT; first += GATHERED) {
+        __syncwarp();
+        KM_UNROLL for (int i = 0; i < GATHERED && first + i < COUNT; i++) gathered[i][lane] = sums[first + i];
+        __syncwarp();
+        km_real parts[4] = {};
+        _Pragma("unroll 1") for (int from = member; from < 32; from += 4 * TEAM)
+            KM_UNROLL for (int i = 0; i < 4; i++) parts[i] += gathered[column][from + i * TEAM];
+        if (first + column < COUNT)
+            out[(first + column) * TEAM + member] += (parts[0] + parts[1]) + (parts[2] + parts[3]);
+    }
+}
+
+// Adds up the sums of a warp group's warps and leaves them as the block's share of its columns.
+static __device__ __forceinline__ void km_write(const km_pass_args &args, const double (*scratch)[SCRATCH * TEAM],
+                                                int columns, int first_column) {
+    for (int c = threadIdx.x; c < columns * TEAM; c += BLOCK) {
+        double sum = 0;
+        for (int warp = 0; warp < WARPS; warp++) sum += scratch[warp][c];
+        km_column(args, first_column * TEAM + c)[blockIdx.x] = sum;
+    }
+}
+
+// Whether the centroids and the corners of the data's box are multiples of a grid on which scores come out exact.
+static __device__ __forceinline__ bool km_is_coarse(const double *box, const km_real *c, int count) {
+    const int lane = threadIdx.x % 32;
+    int largest = -1100; // exponent
+    for (int i = lane; i < 2 * D; i += 32) {
+        int exponent;
+        frexp(box[i], &exponent);
+        largest = box[i] != 0 && exponent > largest ? exponent : largest;
+    }
+    for (int width = 16; width > 0; width /= 2) largest = max(largest, __shfl_xor_sync(0xffffffff, largest, width));
+    const double scale = ldexp(1.0, COARSE_BITS - largest);
+    bool coarse = true;
+    for (int i = lane; i < 2 * D; i += 32) coarse = coarse & (rint(box[i] * scale) == box[i] * scale);
+    for (int i = lane; i < count; i += 32) coarse = coarse & (rint(c[i] * scale) == c[i] * scale);
+    return __all_sync(0xffffffff, coarse);
+}
+
+// The centroid with the smallest norm: a pivot far away would cost the scores of the others their last digits. Where
+// scores come out exact the last centroid will do as well, and keeps ties in order.
+static __device__ __forceinline__ int km_find_pivot(const double *box, const km_real *c, int k) {
+    if (km_is_coarse(box, c, k * D)) return k - 1;
+    double smallest = 1e308;
+    int pivot = 0;
+    for (int j = threadIdx.x % 32; j < k; j += 32) {
+        double square = 0;
+        for (int f = 0; f < D; f++) square = fma((double)c[j * D + f], (double)c[j * D + f], square);
+        pivot = square < smallest ? j : pivot;
+        smallest = square < smallest ? square : smallest;
     }
     for (int width = 16; width > 0; width /= 2) {
-        const double square = __shfl_xor_sync(ALL, smallest, width);
-        const int j = __shfl_xor_sync(ALL, middle, width);
-        const bool closer = square < smallest || (square == smallest && j < middle);
-        middle = closer ? j : middle;
+        const double square = __shfl_xor_sync(0xffffffff, smallest, width);
+        const int j = __shfl_xor_sync(0xffffffff, pivot, width);
+        const bool closer = square < smallest || (square == smallest && j < pivot);
+        pivot = closer ? j : pivot;
         smallest = closer ? square : smallest;
     }
-    return middle;
+    return pivot;
 }
 
-// Of one K: finds the centroids that another beats everywhere inside the grid. A centroid far outside would cost the
-// scores of the others their digits.
-template <typename PART>
-static __device__ void km_find_beaten(km_block<PART> &shared, const float *c, const km_place &place, int k) {
-    const int middle = km_find_middle(c, k);
-    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
-        double lead = 0, size = 0; // of j over the middle one, at most
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double a = c[j * D + f], b = c[middle * D + f];
-            lead += fabs(a - b) * shared.reach[f] - 0.5 * (a - b) * (a + b);
-            size += fabs(a - b) * shared.reach[f] + fabs(a - b) * fabs(a + b);
+// One warp makes the planes of one slot. `c`: its centroids.
+static __device__ void km_make_planes(km_table *table, const km_real *c, const double *box, int k_index) {
+    const int lane = threadIdx.x % 32, k = km_ks[k_index], pivot = km_find_pivot(box, c, k);
+    if (lane == 0) table->pivots[k_index] = pivot;
+    for (int j = lane; j < k - 1; j += 32) {
+        km_real(*plane)[PLANE] = table->planes + (km_offsets[k_index] - k_index + j) * TEAM;
+        double squares = 0; // |c_j|^2 - |c_p|^2
+        for (int f = 0; f < D; f++) {
+            const double a = c[(j + (j >= pivot)) * D + f], b = c[pivot * D + f];
+            plane[f / OWN][f % OWN] = (km_real)(a - b);
+            squares = fma(a - b, a + b, squares);
         }
-        shared.beaten[place.row + j] = j != middle && lead < -1e-12 * size;
-    }
-    __syncwarp();
-}
-
-// Planes as products find them: in a lane's registers, or in shared memory.
-typedef uint4 km_planes[LANE_D];
-
-static __device__ __forceinline__ uint4 km_plane(const km_planes *planes, int tile, int k) {
-    return planes[tile][k];
-}
-
-// Scores in float; sums of halves.
-//
-// Scores. A score is
-//     score_j = x . (c_j - p) - (|c_j|^2 - |p|^2) / 2,  p the middle of the K's centroids,
-// scaled so that all scores of a K lie in one binade of float. Four products a feature, (hi, lo, hi, lo) times
-// (chi, chi, clo, clo), give it with an error that km_prepare bounds for each K; the first features of the lanes leave
-// out lo clo, and have 1 times a piece of the constant instead. 15 bits of a score are compared.
-//
-// Sums. Ones and zeros, a one for each near centroid, times the halves of the points: multiples of 2^-11 and of 2^-22,
-// so few at a time that floats hold their sums exactly. They become integers then.
-
-// Halves above zero compare like the integers of their bits, and that is how scores come here.
-static __device__ __forceinline__ unsigned km_max(unsigned a, unsigned b) {
-    unsigned larger;
-    asm("max.u16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
-    return larger;
-}
-
-// Two answers of halves, each 1 or 0.
-static __device__ __forceinline__ unsigned km_reaches(unsigned a, unsigned b) { // a >= b
-    unsigned answer;
-    asm("set.ge.f16x2.f16x2 %0, %1, %2;" : "=r"(answer) : "r"(a), "r"(b));
-    return answer;
-}
-
-static __device__ __forceinline__ void km_multiply(float *sums, const unsigned *a, const unsigned *b) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
-// Adds the ones of two rows, each twice: counts in halves.
-static __device__ __forceinline__ void km_count(unsigned *counts, const unsigned (*near)[WIDTH], int c,
-                                                const unsigned *ones) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%0, %1};"
-        : "+r"(counts[0]), "+r"(counts[1])
-        : "r"(near[0][c]), "r"(near[1][c]), "r"(near[0][c + 1]), "r"(near[1][c + 1]), "r"(ones[0]), "r"(ones[1]));
-}
-
-// Two 8 x 8 matrices of halves, each twice, as the second factor of a product; `row`: of the lane, lane l has row l % 8
-// of matrix l / 16.
-static __device__ __forceinline__ void km_fetch(unsigned (*matrices)[2], unsigned row) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(matrices[0][0]), "=r"(matrices[0][1]), "=r"(matrices[1][0]), "=r"(matrices[1][1])
-                 : "r"(row));
-}
-
-// The two transposed; lane l < 16 has row l % 8 of matrix l / 8.
-static __device__ __forceinline__ void km_fetch_transposed(unsigned *matrices, unsigned row) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
-                 : "=r"(matrices[0]), "=r"(matrices[1])
-                 : "r"(row));
-}
-
-// A coordinate of the grid as its two halves.
-static __device__ __forceinline__ unsigned km_limbs(float z) {
-    return km_halves_of(__float2int_rn(z * (1 << BITS)));
-}
-
-// Load: writes the halves of a point.
-static __device__ __forceinline__ void km_put_point(const km_pass_args &args, long long i, const float *x,
-                                                    bool beyond) {
-    for (int k = 0; k < LANE_D; k++) {
-        unsigned words[4];
-        KM_UNROLL for (int t = 0; t < 4; t++) {
-            const int f = 4 * k + t;
-            words[t] = beyond || f >= D ? 0 : km_limbs(x[f] * (float)km_power(-km_exponents(args)[f]));
-        }
-        km_tiles(args)[i / TILE].points[k][i % TILE] = {words[0], words[1], words[2], words[3]};
+        plane[0][OWN] = (km_real)(0 - 0.5 * squares);                 // not -0
+        for (int lane = 1; lane < TEAM; lane++) plane[lane][OWN] = 0; // the constant counts once
     }
 }
 
-// Writes a quarter of a row of the planes, the part of the lanes with lane % 4 = t: scaled factors of D features, or
-// none, and a piece of the constant.
-template <typename PART, typename Factor>
-static __device__ __forceinline__ void km_write_row(km_block<PART> &shared, int group, int slot, int t, Factor factor,
-                                                    float constant) {
-    float piece = km_low(km_halves(constant, 0)); // the t-th of three pieces, as halves
-    for (int i = 0; i < t; i++) {
-        constant -= piece;
-        piece = i < 2 ? km_low(km_halves(constant, 0)) : 0;
-    }
-    _Pragma("unroll 1") for (int i = 0; i < LANE_D; i++) {
-        const float value = 4 * i + t < D ? factor(4 * i + t) : 0;
-        const float high = km_low(km_halves(value, 0));
-        unsigned *words = (unsigned *)&shared.planes[slot / 2][i][group * 4 + t] + slot % 2;
-        words[0] = km_halves(high, high);
-        words[2] = km_halves(value - high, i == 0 ? piece : value - high);
-    }
+// Planes for centroids that the update did not make.
+extern "C" __global__ void km_planes(const __grid_constant__ km_pass_args args) {
+    const km_real *centroids = (const km_real *)args.centroids + (long long)blockIdx.y * S * D;
+    km_make_planes(km_table_of(args.workspace, args.constants, blockIdx.y), centroids + km_offsets[blockIdx.x] * D,
+                   args.box, blockIdx.x);
 }
 
-// Of one K, by one warp: planes, margin, links.
-template <typename PART>
-static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_index) {
-    const km_place place = km_places[k_index];
-    const int k = km_ks[k_index], lane = threadIdx.x % 32;
-    float *middle = shared.middle[threadIdx.x / 32];
-    const unsigned char *beaten = shared.beaten + place.row;
-    km_find_beaten(shared, c, place, k);
-    for (int f = lane; f < D; f += 32) {
-        float low = 3.4e38f, high = -3.4e38f;
-        _Pragma("unroll 1") for (int j = 0; j < k; j++) {
-            low = beaten[j] ? low : fminf(low, c[j * D + f]);
-            high = beaten[j] ? high : fmaxf(high, c[j * D + f]);
-        }
-        middle[f] = 0.5f * low + 0.5f * high;
-    }
-    __syncwarp();
-    const auto constant_of = [&](int j) {
-        double constant = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double a = c[j * D + f], p = middle[f];
-            constant -= 0.5 * (a - p) * (a + p);
-        }
-        return constant;
-    };
-    double lowest = 1e308, highest = -1e308, swing = 0, corner = 0; // scores, and what coordinates add to them at most
-    _Pragma("unroll 1") for (int j = lane; j < k; j += 32) {
-        if (beaten[j]) continue;
-        double own = 0, square = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double away = (double)c[j * D + f] - middle[f];
-            own += fabs(away) * shared.reach[f];
-            square = fma(away, away, square);
-        }
-        corner = fmax(corner, own);
-        own = fmin(own, sqrt(square) * shared.radius);
-        const double constant = constant_of(j);
-        lowest = fmin(lowest, constant - own);
-        highest = fmax(highest, constant + own);
-        swing = fmax(swing, own);
-    }
-    lowest = -km_max_lanes(-lowest);
-    highest = km_max_lanes(highest);
-    swing = km_max_lanes(swing);
-    corner = km_max_lanes(corner);
-    const double factor = highest > lowest ? 0.84 * BINADE / (highest - lowest) : 0;
-
-    // Twice the error of a score: of the grid, of the halves' products, and of at most 20 truncated additions a
-    // product. A unit of the 16-bit score is BINADE / 2^15.
-    const double halves = (corner + swing) * factor * km_power(-21);
-    const double error = 2 * (halves + LANE_D * 20 * BINADE * km_power(-22) + 0.001);
-    const int units = 1 + (int)(error / (BINADE * km_power(-15)));
-    const unsigned margin = units < 1024 ? units * 0x10001 : 0x7c007c00; // the latter: all are near
-    _Pragma("unroll 1") for (int at = lane; at < place.span * PART::SLOTS * 4; at += 32) {
-        const int group = place.group + at / 4 / PART::SLOTS, slot = at / 4 % PART::SLOTS;
-        const bool linked = PART::LEVELS == 0 && place.slots > PART::FIRST;
-        const bool own = linked || (slot < PART::FIRST) == (place.slot < PART::FIRST);
-        const int j = (group - place.group) * place.slots + slot - place.slot;
-        const bool real = slot >= place.slot && slot < place.slot + place.slots && j < k;
-        if (!own) continue;
-        shared.row[group][slot] = real ? place.row + j : -1;
-        if (real && !beaten[j])
-            km_write_row(
-                shared, group, slot, at % 4,
-                [&](int f) { return (float)(((double)c[j * D + f] - middle[f]) * shared.reach[f] * factor); },
-                (float)(1.08 * BINADE + (constant_of(j) - lowest) * factor));
-        else
-            km_write_row(shared, group, slot, at % 4, [](int) { return 0.0f; }, BINADE);
-        if (slot != place.slot) continue;
-        shared.margin[place.slot >= PART::FIRST][group] = margin;
-        shared.member[place.slot >= PART::FIRST][group] = k_index;
-        if (linked) shared.margin[1][group] = margin;
-        shared.link[0][group] = linked ? ALL : 0;
-        if (linked) shared.bits[group] = WIDTH * ONES;
-        for (int level = 0; level < PART::LEVELS; level++)
-            shared.link[1 + level][group] = place.span >> level > 1 ? ALL : 0;
-    }
-}
-
-// What a lane knows of its group's Ks.
-struct km_lane {
-    unsigned margin[2], link[4];
-    unsigned expected; // how many near centroids a point has that needs no decision, as two halves
-    unsigned bits;     // of the ones of a lane where its points are certain, added up as integers
-    unsigned ones[2];  // ONES twice
-    unsigned zero;
+// Warp group 0 of km_registers_0: K = 3, 4, 5.
+struct km_group_0 {
+    km_real sums[153];
+    bool active_3;
+    bool active_4;
+    bool active_5;
 };
 
-template <typename PART> static __device__ km_lane km_lane_of(const km_block<PART> &shared) {
-    km_lane own;
-    const int group = threadIdx.x % 32 / 4;
-    for (int s = 0; s < 2; s++) own.margin[s] = shared.margin[s][group];
-    for (int l = 0; l < 4; l++) own.link[l] = shared.link[l][group];
-    const bool two = int(PART::FIRST) < int(PART::SLOTS) && !own.link[0];
-    own.expected = two ? 0x40004000 : ONES;
-    own.bits = shared.bits[group];
-    own.ones[0] = own.ones[1] = shared.ones;
-    own.zero = shared.zero;
-    return own;
+static __device__ __forceinline__ void km_begin(km_group_0 &group, const km_pass_args &args) {
+    group = {};
+    group.active_3 = args.active[blockIdx.y * KS + 0];
+    group.active_4 = args.active[blockIdx.y * KS + 1];
+    group.active_5 = args.active[blockIdx.y * KS + 2];
 }
 
-// The rare step: points with several near centroids of a K, and marked ones, join the queue instead of the sums.
-// `marks`: of the points from `first` of the tile on.
-template <typename PART>
-static __device__ __forceinline__ void km_settle(unsigned (*near)[WIDTH], km_block<PART> &shared,
-                                                 const km_pass_args &args, const km_lane &own, unsigned marks, int tile,
-                                                 int first, int &queued) {
-    km_warp &warp = shared.warps[threadIdx.x / 32];
-    const int lane = threadIdx.x % 32;
-    unsigned pending = 0;
-    KM_UNROLL for (int c = 0; c < WIDTH; c++) {
-        unsigned count = near[0][c];
-        KM_UNROLL for (int s = 1; s < PART::SLOTS; s++) count = km_plus(count, near[s][c]);
-        KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
-            count = km_plus(count, __shfl_xor_sync(ALL, count, 4 << level) & own.link[1 + level]);
-        const unsigned marked = marks >> (8 * c + lane % 4 * 2);
-        const unsigned waits = (count ^ own.expected) | (marked & 1) | (marked & 2) << 15;
-        const unsigned low = waits & 0xffff, high = waits >> 16;
-        const unsigned keep = (low ? 0 : 0xffff) | (high ? 0 : 0xffff0000);
-        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++) near[s][c] &= keep;
-        pending |= (low != 0 | (high != 0) << 1) << 2 * c;
+static __device__ __forceinline__ void km_work(km_group_0 &group, km_points &points, const km_pass_args &args,
+                                               const km_block &shared, int tile) {
+    asm volatile("" ::: "memory"); // The planes are read again: there are no registers to keep them in.
+    if (group.active_3) {
+        const km_table &table = shared.table;
+        const km_real(*planes)[PLANE] = table.planes + 0 * TEAM + threadIdx.x % TEAM;
+        km_assign<3 - 1>(points, planes, table.pivots[0], group.sums + 0);
     }
-    const int members[2] = {shared.member[0][lane / 4], shared.member[1][lane / 4]};
-    pending |= members[1] >= 0 ? pending << 8 : 0; // of a K, its first group of lanes asks
-    pending = members[0] >= 0 && km_places[members[0]].group == lane / 4 ? pending : pending & 0xff00;
-    while (const unsigned askers = __ballot_sync(ALL, pending != 0)) {
-        if (pending) {
-            const int bit = __ffs(pending) - 1, member = bit < 8 ? members[0] : members[1];
-            pending &= pending - 1;
-            warp.queue[queued + __popc(askers & ~(ALL << lane))] = {
-                tile, (first + bit / 2 % 4 * 8 + lane % 4 * 2 + bit % 2) | member << 5};
-        }
-        queued += __popc(askers);
-        if (queued >= 32) queued = km_drain(shared, args, queued);
-        __syncwarp();
+    if (group.active_4) {
+        const km_table &table = shared.table;
+        const km_real(*planes)[PLANE] = table.planes + 2 * TEAM + threadIdx.x % TEAM;
+        km_assign<4 - 1>(points, planes, table.pivots[1], group.sums + 34);
+    }
+    if (group.active_5) {
+        const km_table &table = shared.table;
+        const km_real(*planes)[PLANE] = table.planes + 5 * TEAM + threadIdx.x % TEAM;
+        km_assign<5 - 1>(points, planes, table.pivots[2], group.sums + 85);
     }
 }
 
-// The largest score of each K, for the points of one column: of the first slots, and of the others.
-template <typename PART>
-static __device__ __forceinline__ void km_find_largest(unsigned *largest, const unsigned (*scores)[WIDTH], int c,
-                                                       const km_lane &own) {
-    if (int(PART::FIRST) < int(PART::SLOTS)) {
-        unsigned other = scores[PART::FIRST % PART::SLOTS][c];
-        KM_UNROLL for (int s = PART::FIRST + 1; s < PART::SLOTS; s++) other = km_max(other, scores[s][c]);
-        largest[0] = scores[0][c];
-        KM_UNROLL for (int s = 1; s < PART::FIRST; s++) largest[0] = km_max(largest[0], scores[s][c]);
-        largest[0] = km_max(largest[0], other & own.link[0]);
-        largest[1] = (largest[0] & own.link[0]) | (other & ~own.link[0]);
-    } else {
-        largest[0] = largest[1] = scores[0][c];
-        KM_UNROLL for (int s = 1; s < PART::FIRST; s++) largest[0] = km_max(largest[0], scores[s][c]);
-    }
-    KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
-        largest[0] = km_max(largest[0], __shfl_xor_sync(ALL, largest[0], 4 << level) & own.link[1 + level]);
+// Lets the sums join the warp's.
+static __device__ __forceinline__ void km_flush(km_group_0 &group, km_block &shared) {
+    const int warp = threadIdx.x / 32;
+    km_add_lanes<153>(group.sums, shared.gathered[warp], shared.scratch[warp]);
+    KM_UNROLL for (int i = 0; i < 153; i++) group.sums[i] = 0;
 }
 
-// Which centroids are near, for the points of some columns: `near` [slot][column].
-template <typename PART>
-static __device__ __forceinline__ void km_compare(unsigned (*near)[WIDTH], const km_planes *planes, unsigned row,
-                                                  const km_lane &own) {
-    unsigned points[LANE_D][WIDTH][2], scores[PART::SLOTS][WIDTH];
-    KM_UNROLL for (int k = 0; k < LANE_D; k++)
-        KM_UNROLL for (int c = 0; c < WIDTH; c += 2)
-            km_fetch(points[k] + c, row + (k * TILE + 8 * c) * (int)sizeof(uint4));
-    KM_UNROLL for (int c = 0; c < WIDTH; c++) {
-        points[0][c][0] += own.zero; // With two new numbers the compiler makes no copies of the pair.
-        points[0][c][1] = km_pick<0x7610>(points[0][c][1], own.ones[0]);
-    }
-    KM_UNROLL for (int i = 0; i < PART::TILES; i++) {
-        float sums[WIDTH][4] = {};
-        KM_UNROLL for (int k = 0; k < LANE_D; k++) {
-            const uint4 plane = km_plane(planes, i, k);
-            const unsigned a[4] = {plane.x, plane.y, plane.z, plane.w};
-            KM_UNROLL for (int c = 0; c < WIDTH; c++) km_multiply(sums[c], a, points[k][c]);
-        }
-        KM_UNROLL for (int r = 0; r < 2; r++)
-            KM_UNROLL for (int c = 0; c < WIDTH; c++)
-                scores[2 * i + r][c] =
-                    km_pick<0x6521>(__float_as_uint(sums[c][2 * r]), __float_as_uint(sums[c][2 * r + 1]));
-    }
-    KM_UNROLL for (int c = 0; c < WIDTH; c++) {
-        unsigned largest[2];
-        km_find_largest<PART>(largest, scores, c, own);
-        KM_UNROLL for (int segment = 0; segment < 2; segment++)
-            largest[segment] -= own.margin[segment];
-        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++)
-            near[s][c] = km_reaches(scores[s][c], largest[s >= PART::FIRST]);
-    }
-}
-
-// Whether each point has just one near centroid of each K.
-template <typename PART>
-static __device__ __forceinline__ bool km_is_certain(const unsigned (*near)[WIDTH], const km_lane &own) {
-    unsigned count = 0;
-    if (int(PART::LEVELS) == 0) {
-        // Sums of bits: of up to 63 ones in each half of a register they tell how many there are.
-        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++)
-            KM_UNROLL for (int c = 0; c < WIDTH; c++) count += near[s][c];
-        return count == own.bits;
-    } else {
-        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++)
-            KM_UNROLL for (int c = 0; c < WIDTH; c += 2) count = km_plus(count, km_plus(near[s][c], near[s][c + 1]));
-        KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
-            count = km_plus(count, __shfl_xor_sync(ALL, count, 4 << level) & own.link[1 + level]);
-        return count == km_halves(WIDTH, WIDTH);
-    }
-}
-
-// Sums of a warp: of the two halves of features; of ones.
-template <typename PART> struct km_sums {
-    float of[PART::TILES][LANE_D][4];
-    unsigned counts[PART::TILES][2];
-};
-
-template <typename PART>
-static __device__ __forceinline__ void km_add(km_sums<PART> &sums, const unsigned (*near)[WIDTH], unsigned row,
-                                              const km_lane &own) {
-    KM_UNROLL for (int c = 0; c < WIDTH; c += 2) {
-        KM_UNROLL for (int i = 0; i < PART::TILES; i++) km_count(sums.counts[i], near + 2 * i, c, own.ones);
-        KM_UNROLL for (int n = 0; n < LANE_D; n++) {
-            unsigned points[2];
-            km_fetch_transposed(points, row + (n * TILE + 8 * c) * (int)sizeof(uint4));
-            KM_UNROLL for (int i = 0; i < PART::TILES; i++) {
-                const unsigned a[4] = {near[2 * i][c], near[2 * i + 1][c], near[2 * i][c + 1], near[2 * i + 1][c + 1]};
-                km_multiply(sums.of[i][n], a, points);
-            }
-        }
-    }
-}
-
-// Adds a warp's sums to the block's.
-template <typename PART>
-static __device__ __forceinline__ void km_flush(km_sums<PART> &sums, km_block<PART> &shared) {
-    const int lane = threadIdx.x % 32, t = lane % 4;
-    KM_UNROLL for (int i = 0; i < PART::TILES; i++)
-        KM_UNROLL for (int half = 0; half < 2; half++) {
-            const int row = shared.row[lane / 4][2 * i + half];
-            long long *out = shared.sums + row * (D + 1);
-            const int count = (int)km_low(sums.counts[i][half]);
-            sums.counts[i][half] = 0;
-            if (row >= 0 && t == 0) km_add_long(out + D, count);
-            KM_UNROLL for (int n = 0; n < LANE_D; n++) {
-                const int f = 4 * n + t;
-                const int high = (int)(sums.of[i][n][2 * half] * (1 << 11));
-                const int low = (int)(sums.of[i][n][2 * half + 1] * (1 << BITS));
-                sums.of[i][n][2 * half] = sums.of[i][n][2 * half + 1] = 0;
-                if (row >= 0 && f < D) km_add_long(out + f, high * 2048ll + low);
-            }
-        }
-}
-
-// Where in a tile a lane reads: rows of points to compare, and to add.
-struct km_places_in_tile {
-    unsigned rows, lane;
-};
-
-static __device__ __forceinline__ km_places_in_tile km_find_places(unsigned ring) {
-    const int lane = threadIdx.x % 32;
-    return {km_keep(ring + (lane % 8 + lane / 16 * 8 - lane) * (int)sizeof(uint4)), ring};
-}
-
-// A tile, `stage` bytes from the first one of the ring.
-template <typename PART>
-static __device__ __forceinline__ void km_take(km_sums<PART> &sums, const km_planes *planes,
-                                               const km_places_in_tile &at, unsigned stage, km_block<PART> &shared,
-                                               const km_pass_args &args, const km_lane &own, unsigned marks, int tile,
-                                               int &queued) {
-    KM_UNROLL for (int first = 0; first < TILE; first += 8 * WIDTH) {
-        unsigned near[PART::SLOTS][WIDTH];
-        km_compare<PART>(near, planes, at.rows + stage + first * (int)sizeof(uint4), own);
-        const bool marked = marks & (ALL >> (TILE - 8 * WIDTH)) << first;
-        if (__any_sync(ALL, !km_is_certain<PART>(near, own)) || marked)
-            km_settle(near, shared, args, own, marks >> first, tile, first, queued);
-        km_add(sums, near, at.lane + stage + first * (int)sizeof(uint4), own);
-    }
-}
-
-// Load: the tiles; marks points that the grid does not hold, and those past the end of the last tile; how far out the
-// others are.
-extern "C" __global__ void __launch_bounds__(256) km_tensor_tiles(const __grid_constant__ km_pass_args args) {
-    const long long points = (args.n + TILE - 1) / TILE * TILE;
-    double largest = 0;
-    for (long long i = blockIdx.x * 256ll + threadIdx.x; i < points; i += gridDim.x * 256ll) {
-        bool beyond = i >= args.n;
-        double square = 0;
-        const float *x = (const float *)args.points + i * D;
-        for (int f = 0; f < D && !beyond; f++) {
-            beyond = fabs((double)x[f]) > km_power(km_exponents(args)[f]) * (1 - km_power(-BITS));
-            square = fma((double)x[f], (double)x[f], square);
-        }
-        largest = beyond ? largest : fmax(largest, square);
-        const unsigned marks = __ballot_sync(ALL, beyond);
-        if (i % TILE == 0) km_marks(args)[i / TILE] = marks;
-        km_put_point(args, i, x, beyond);
-    }
-    // Numbers that are not negative are ordered as their bits are.
-    atomicMax((unsigned long long *)km_largest(args), (unsigned long long)__double_as_longlong(largest));
-}
-
-// Everything that the threads of a block share. False: no K of the launch takes part in this pass, or none does.
-template <typename PART> static __device__ bool km_begin(km_block<PART> &shared, const km_pass_args &args) {
-    const int stop = args.control->stop, warp = threadIdx.x / 32; // One wait for all that is read here.
-    const float *centroids = (const float *)args.centroids + (long long)blockIdx.y * S * D;
-    if (threadIdx.x == 0) shared.ones = ONES, shared.zero = 0;
-    if (threadIdx.x == 0) shared.radius = sqrt(*km_largest(args)) * (1 + 1e-9);
-    for (int i = threadIdx.x; i < KS; i += BLOCK) shared.active[i] = args.active[blockIdx.y * KS + i];
-    for (int f = threadIdx.x; f < D; f += BLOCK) {
-        shared.reach[f] = km_power(km_exponents(args)[f]);
-        shared.unit[f] = km_power(BITS - km_exponents(args)[f]);
-    }
-    for (int i = 0, own = 0; i < KS; i++) {
-        if (km_places[i].part != PART::INDEX || own++ % WARPS != warp) continue;
-        for (int at = threadIdx.x % 32; at < km_ks[i] * D; at += 32)
-            shared.centroids[km_places[i].row * D + at] = centroids[km_offsets[i] * D + at];
-    }
-    for (int i = threadIdx.x; i < PART::ROWS * (D + 1); i += BLOCK) shared.sums[i] = 0;
-    for (int i = threadIdx.x; i < 8 * PART::SLOTS * 4; i += BLOCK) {
-        const int group = i / 4 / PART::SLOTS, slot = i / 4 % PART::SLOTS;
-        const bool high = slot == 0 || slot == PART::FIRST; // so that a lane without a K has its one near row
-        km_write_row(shared, group, slot, i % 4, [](int) { return 0.0f; }, high ? 1.25f * BINADE : BINADE);
-        shared.row[group][slot] = -1;
-    }
-    for (int i = threadIdx.x; i < 8; i += BLOCK) {
-        shared.margin[0][i] = shared.margin[1][i] = 0x10001;
-        shared.bits[i] = (int(PART::FIRST) < int(PART::SLOTS) ? 2 : 1) * WIDTH * ONES;
-        shared.member[0][i] = shared.member[1][i] = -1;
-        shared.link[0][i] = shared.link[1][i] = shared.link[2][i] = shared.link[3][i] = 0;
-    }
-    __syncthreads();
-    if (stop) return false;
+static __device__ __forceinline__ bool km_is_idle(const km_pass_args &args) {
     bool active = false;
-    for (int i = 0, own = 0; i < KS; i++) {
-        if (km_places[i].part != PART::INDEX) continue;
-        if (own++ % WARPS == warp && shared.active[i])
-            km_prepare(shared, shared.centroids + km_places[i].row * D, i);
-        active = active | shared.active[i];
+    for (int i = 0; i < KS; i++) active = active | args.active[blockIdx.y * KS + i];
+    return args.control->stop || !active;
+}
+
+// The share of one warp group in a launch; false when there is nothing to do.
+template <typename GROUP>
+static __device__ __forceinline__ bool km_walk(const km_pass_args &args, km_block &shared) {
+    const int tiles = km_tiles(args), warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    km_stage *ring = shared.ring[warp % WARPS];
+    KM_UNROLL for (int i = 0; i < STAGES - 1; i++) km_fetch(ring[i], args, blockIdx.x + i * GRID, tiles);
+    int stage = 0;
+    if (km_is_idle(args)) { // only now, so that the points do not wait for the answer
+        asm volatile("cp.async.wait_all;");
+        return false;
     }
+    for (int i = lane; i < SCRATCH * TEAM; i += 32) shared.scratch[warp][i] = 0;
+    const km_table *table = km_table_of(args.workspace, args.constants, blockIdx.y);
+    for (int i = threadIdx.x; i < (int)(sizeof(km_table) / 4); i += BLOCK)
+        ((int *)&shared.table)[i] = ((const int *)table)[i];
     __syncthreads();
-    return active;
-}
-
-// The loop --------------------------------------------------------------------------------------------------
-
-// Begins to bring a tile to shared memory; both addresses are the lane's first.
-static __device__ __forceinline__ void km_bring(unsigned to, const uint4 *from) {
-    KM_UNROLL for (int i = 0; i < TILE_SIZE; i += 32)
-        if (i + 32 <= TILE_SIZE || (int)(threadIdx.x % 32) < TILE_SIZE - i)
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + i * (int)sizeof(uint4)), "l"(from + i)
-                         : "memory");
-}
-
-template <typename PART>
-static __device__ __forceinline__ void km_walk(km_block<PART> &shared, const km_pass_args &args) {
-    constexpr int STRIDE = GRID * WARPS;
-    constexpr unsigned TILE_BYTES = sizeof(km_tile);
-    const int lane = threadIdx.x % 32, tiles = (int)((args.n + TILE - 1) / TILE);
-    km_warp &warp = shared.warps[threadIdx.x / 32];
-    const km_lane own = km_lane_of(shared);
-    km_planes planes[PART::TILES];
-    KM_UNROLL for (int i = 0; i < PART::TILES; i++)
-        KM_UNROLL for (int k = 0; k < LANE_D; k++) planes[i][k] = shared.planes[i][k][lane];
-    km_sums<PART> sums = {};
-    const uint4 *from = km_keep((const uint4 *)km_tiles(args) + lane);
-    const unsigned *all_marks = km_marks(args);
-    int queued = 0, tile = blockIdx.x * WARPS + threadIdx.x / 32;
-    unsigned next_marks = tile < tiles ? all_marks[tile] : 0;
-    const uint4 *first_tile = warp.ring[0].points[0];
-    const unsigned ring = km_keep((unsigned)__cvta_generic_to_shared(first_tile + lane));
-    const km_places_in_tile at = km_find_places(ring);
-    unsigned stage = 0, before = (STAGES - 1) * TILE_BYTES; // where in the ring
-    KM_UNROLL for (int s = 0; s < STAGES - 1; s++) {
-        if (tile + s * STRIDE < tiles)
-            km_bring(ring + s * TILE_BYTES, from + (tile + s * STRIDE) * (long long)TILE_SIZE);
-        asm volatile("cp.async.commit_group;");
-    }
-    while (tile < tiles) {
-        for (int chunk = 0; chunk < CHUNK_TILES && tile < tiles; chunk++, tile += STRIDE) {
-            const unsigned marks = next_marks;
-            if (tile + STRIDE < tiles) next_marks = all_marks[tile + STRIDE];
-            asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
-            __syncwarp();
-            const int ahead = tile + (STAGES - 1) * STRIDE;
-            if (ahead < tiles) km_bring(ring + before, from + ahead * (long long)TILE_SIZE);
-            asm volatile("cp.async.commit_group;");
-            km_take<PART>(sums, planes, at, stage, shared, args, own, marks, tile, queued);
-            before = stage;
-            stage = stage < (STAGES - 1) * TILE_BYTES ? stage + TILE_BYTES : 0;
+    GROUP group;
+    km_begin(group, args);
+    int left = FLUSH;
+    for (int tile = blockIdx.x; tile < tiles; tile += GRID) {
+        km_points points;
+        km_await();
+        km_load(points, shared, ring[stage]);
+        const int free = stage == 0 ? STAGES - 1 : stage - 1;
+        km_fetch(ring[free], args, tile + (STAGES - 1) * GRID, tiles);
+        stage = stage == STAGES - 1 ? 0 : stage + 1;
+        km_work(group, points, args, shared, tile);
+        if (--left == 0 || tile + GRID >= tiles) {
+            km_flush(group, shared);
+            left = FLUSH;
         }
-        km_flush(sums, shared);
     }
-    while (queued > 0) queued = km_drain(shared, args, queued);
+    return true;
 }
 
-// One launch: a share of the K list.
-template <typename PART> static __device__ __forceinline__ void km_run(const km_pass_args &args) {
-    extern __shared__ uint4 km_memory[];
-    km_block<PART> &shared = *(km_block<PART> *)km_memory;
-    if (!km_begin(shared, args)) return;
-    km_walk(shared, args);
-    __syncthreads();
-    for (int i = 0; i < KS; i++) {
-        if (km_places[i].part != PART::INDEX || !shared.active[i]) continue;
-        for (int at = threadIdx.x; at < km_ks[i] * (D + 1); at += BLOCK)
-            km_column(args, km_offsets[i] * (D + 1) + at)[blockIdx.x] = shared.sums[km_places[i].row * (D + 1) + at];
+// The sums over all points, a column for each feature.
+extern "C" __global__ void __launch_bounds__(256) km_all(const __grid_constant__ km_pass_args args) {
+    constexpr int ACROSS = D < 256 ? D : 256, DOWN = 256 / ACROSS; // features and points at a time
+    __shared__ double sums[256];
+    const int down = threadIdx.x / ACROSS;
+    for (int f = threadIdx.x % ACROSS; f < (D + ACROSS - 1) / ACROSS * ACROSS; f += ACROSS) {
+        double sum = 0;
+        for (long long point = blockIdx.x * DOWN + down; f < D && down < DOWN && point < args.n; point += GRID * DOWN) {
+            const double x = ((const km_real *)args.points)[point * D + f];
+            sum += x;
+        }
+        __syncthreads();
+        sums[threadIdx.x] = sum;
+        __syncthreads();
+        for (int i = 1; down == 0 && i < DOWN; i++) sum += sums[i * ACROSS + threadIdx.x];
+        if (down == 0 && f < D) km_column(args, TOTALS * TEAM + f)[blockIdx.x] = sum;
     }
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK, 1)
-    km_tensor_0(const __grid_constant__ km_pass_args args) {
-    km_run<km_part_0>(args);
+    km_registers_0(const __grid_constant__ km_pass_args args) {
+    extern __shared__ __align__(128) unsigned char km_shared[];
+    km_block &shared = *(km_block *)km_shared;
+    if (!km_walk<km_group_0>(args, shared)) return;
+    __syncthreads();
+    km_write(args, shared.scratch + 0 * WARPS, 153, 0);
 }
 
-// Adds up the columns of one slot over the blocks: integers, then one rounding.
+// Adds up the columns of one slot over the blocks and writes its totals; the pivot gets what the others leave.
 extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_constant__ km_pass_args args) {
-    const int k_index = blockIdx.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    if (args.control->stop || !args.active[blockIdx.y * KS + k_index]) return;
-    const int first = km_offsets[k_index] * (D + 1);
-    double *totals = args.totals + (long long)blockIdx.y * COLUMNS + first;
-    for (int c = warp; c < km_ks[k_index] * (D + 1); c += REDUCE / 32) {
-        const long long *column = km_column(args, first + c);
-        long long sum = 0;
-        for (int block = lane; block < GRID; block += 32) sum += column[block];
-        for (int width = 16; width > 0; width /= 2) sum += __shfl_xor_sync(ALL, sum, width);
-        const int f = c % (D + 1);
-        if (lane == 0) totals[c] = f < D ? (double)sum * km_power(km_exponents(args)[f] - BITS) : (double)sum;
+    const int k_index = blockIdx.x, k = km_ks[k_index], warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const bool idle = args.control->stop || !args.active[blockIdx.y * KS + k_index];
+    const km_table *table = km_table_of(args.workspace, args.constants, blockIdx.y);
+    const int pivot = table->pivots[k_index];
+    __shared__ double sums[(K_MAX * (OWN + 1) + OWN) * TEAM];
+    const int own = ((k - 1) * (OWN + 1) + WEIGHTED) * TEAM; // columns of this K; those over all points follow
+    __shared__ km_real at_zero[K_MAX];                       // scores of the points at zero that fill up the last tile: the constants
+    const long long padding = (long long)km_tiles(args) * TILE - args.n;
+    for (int j = threadIdx.x; j < k - 1; j += REDUCE)
+        at_zero[j] = table->planes[(km_offsets[k_index] - k_index + j) * TEAM][OWN];
+    for (int c = warp; c < own + D; c += REDUCE / 32) {
+        const double *column = km_column(args, c < own ? km_columns[k_index] * TEAM + c : TOTALS * TEAM + c - own);
+        double sum = 0;
+        KM_UNROLL for (int block = lane; block < GRID; block += 32) sum += column[block];
+        for (int width = 16; width > 0; width /= 2) sum += __shfl_xor_sync(0xffffffff, sum, width);
+        if (lane == 0) sums[c] = sum;
+    }
+    __syncthreads();
+    if (idle) return; // only now, so that nothing waits for the answer
+    if (threadIdx.x == 0 && padding > 0) {
+        int nearest = 0; // the first of the largest, or none where all are below the pivot's 0
+        for (int j = 1; j < k - 1; j++) nearest = at_zero[j] > at_zero[nearest] ? j : nearest;
+        if (k > 1 && at_zero[nearest] >= 0) sums[(nearest * (OWN + 1) + OWN) * TEAM] -= (double)padding;
+    }
+    __syncthreads();
+    double *totals = args.totals + ((long long)blockIdx.y * S + km_offsets[k_index]) * (D + 1);
+    for (int i = threadIdx.x; i < k * (D + 1); i += REDUCE) {
+        const int j = i / (D + 1), f = i % (D + 1);
+        const int at = f < D ? f % OWN * TEAM + f / OWN : OWN * TEAM; // in the sums of a cluster, (OWN + 1) * TEAM
+        if (j != pivot) {
+            totals[i] = sums[(j - (j > pivot)) * (OWN + 1) * TEAM + at];
+            continue;
+        }
+        double weight = (double)args.n;
+        for (int other = 0; other < k - 1; other++) weight -= sums[(other * (OWN + 1) + OWN) * TEAM];
+        double rest = f < D ? sums[own + f] : weight;
+        for (int other = 0; f < D && other < k - 1; other++) rest -= sums[other * (OWN + 1) * TEAM + at];
+        totals[i] = weight > 0 ? rest : 0; // What rounding leaves of an empty cluster is nothing.
     }
 }
 
 extern "C" {
 __device__ km_pass_facts km_pass = {
-    KM_ABI_VERSION, 1 + 4,
-    8LL * COPIES * COLUMNS * GRID + 4LL * D * (1 + BINS) + sizeof(km_tile) + 512, sizeof(km_tile) / TILE + 1, 0,
-    8LL * COPIES * COLUMNS * GRID + 4LL * D * (1 + BINS) + 8};
+    KM_ABI_VERSION, 1 + 3,
+    COPIES * (8LL * COLUMNS * TEAM * GRID + (long long)sizeof(km_table)), 0, 0};
 __device__ km_pass_launch km_pass_launches[] = {
-    {"km_tensor_survey", KM_STAGE_LOAD, 8 * GRID, 1, 256, 0, 0},
-    {"km_tensor_grid", KM_STAGE_LOAD, 1, 1, 256, 0, 0},
-    {"km_tensor_tiles", KM_STAGE_LOAD, 8 * GRID, 1, 256, 0, 0},
-    {"km_tensor_0", KM_STAGE_PASS, GRID, COPIES, BLOCK, sizeof(km_block<km_part_0>), 0},
+    {"km_all", KM_STAGE_LOAD, GRID, COPIES, 256, 0, 0},
+    {"km_planes", KM_STAGE_BEGIN, KS, COPIES, 32, 0, 0},
+    {"km_registers_0", KM_STAGE_PASS, GRID, COPIES, BLOCK, sizeof(km_block), 0},
     {"km_reduce", KM_STAGE_PASS, KS, COPIES, REDUCE, 0, 0},
 };
 }
@@ -2212,6 +1841,9 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS) km_update(const __grid_
         double sums[4] = {cost, shift, empty, waiting};
         km_block_sums<4>(sums);
         cost = sums[0], shift = sums[1], empty = sums[2], waiting = sums[3];
+        // One warp makes them while the first decides; the sums have waited for all new centroids.
+        if (phase == KM_PHASE_RUNNING && threadIdx.x / 32 == 7)
+            km_make_planes(km_table_of(args.workspace, args.constants, slot / KS), centroids, args.box, k_index);
         if (threadIdx.x == 0) {
             // The first pass of a member has no labels to compare with: all count as changed.
             const int few_changes =
