@@ -8,7 +8,9 @@ enum {
     SPAN_BYTES = 8192,         // of points that stay in the first cache while every slot works on them
     BLOCKS_SPAN_BYTES = 65536, // of points that stay in the second cache beside a panel of centroids
     SPAN_GROUPS_MAX = 8,
-    ROWS_D_MAX = 64,    // features up to which points are copied side by side before they are added up
+    ROWS_D_MAX = 64, // features up to which points are copied side by side before they are added up
+    UNROLLED_D_MAX =
+        8, // features up to which compilers unroll a loop over them, and do best without being told how
     SEED_BYTES = 12288, // of points that stay in the first cache for all k-means++ chains
     SEED_SPAN_MAX = 1024,
     FINISH_BYTES = 16384,                // of points, as doubles, that the finishing pass works on at a time
@@ -26,16 +28,16 @@ static void list_numbers(km_env *env, const char *list, int64_t from, int64_t to
     }
 }
 
-// The ways in which k leaves centroids beside whole tiles: 1 .. tile of them.
-static void list_starts(km_env *env, int64_t tile) {
+// The numbers of centroids that go first.
+static void list_starts(km_env *env, int64_t most) {
     char text[24];
     km_env_list(env, "starts");
-    for (int64_t r = 0; r < tile; r++) {
-        snprintf(text, sizeof text, "%lld", (long long)r);
+    for (int64_t start = 1; start <= most; start++) {
+        snprintf(text, sizeof text, "%lld", (long long)start);
         km_env *item = km_env_item(env, "starts", text);
-        km_env_set(item, "case", r + 1 < tile ? "case %lld:" : "default:", (long long)r);
-        list_numbers(item, "members", 0, r + 1);
-        list_numbers(item, "others", 1, r + 1);
+        km_env_set(item, "case", start < most ? "case %lld:" : "default:", (long long)start);
+        list_numbers(item, "members", 0, start);
+        list_numbers(item, "others", 1, start);
     }
 }
 
@@ -94,6 +96,31 @@ static void names_of_finish(km_env *env, const km_plan *plan, int any_d) {
     list_few_sets(env, isa == KM_ISA_AVX512 || isa == KM_ISA_NEON);
 }
 
+// Features whose sums stay in vectors together: eight, and what D leaves.
+static void list_whole_set(km_env *env, int64_t columns, int repeats) {
+    char text[24];
+    snprintf(text, sizeof text, "%lld", (long long)columns);
+    km_env *item = km_env_item(env, "whole_sets", text);
+    km_env_set_flag(item, "tree", columns == 8);
+    km_env_set_flag(item, "repeats", repeats);
+    list_numbers(item, "columns", 0, columns);
+}
+
+// Sums of all points by masked additions, which AVX-512 alone has.
+static void names_of_whole_sums(km_env *env, const km_plan *plan, int any_d, int bytes) {
+    int64_t d = plan->spec.features;
+    int whole = bytes && plan->facts.target.arch == KM_ISA_AVX512 && d <= ROWS_D_MAX;
+    km_env_set_flag(env, "whole", whole);
+    km_env_set_flag(env, "whole_tree", whole && d >= 8);
+    km_env_set(env, "whole_k", whole ? "WHOLE_K" : "0");
+    km_env_list(env, "whole_sets");
+    if (d >= 8) list_whole_set(env, 8, 1);
+    if (any_d)
+        list_whole_set(env, 1, 1);
+    else if (d % 8)
+        list_whole_set(env, d % 8, 0);
+}
+
 static int64_t seed_span(int64_t d, int64_t group, int64_t real_bytes) {
     int64_t span = SEED_BYTES / (d * real_bytes) / group * group;
     return span < group ? group : span > SEED_SPAN_MAX ? SEED_SPAN_MAX : span;
@@ -132,7 +159,9 @@ static km_status emit(km_env *env, const char **template_name, const km_plan *pl
     km_env_set_flag(env, "wide", wide);
     km_env_set_flag(env, "rows", d <= ROWS_D_MAX || blocks);
     km_env_set_flag(env, "bytes", !wide && !blocks); // labels of a group are compared as bytes
+    names_of_whole_sums(env, plan, any_d, !wide && !blocks);
     km_env_set_flag(env, "tiled", tile > 1);
+    km_env_set_flag(env, "looped", d > UNROLLED_D_MAX);
     km_env_set_flag(env, "avx512", isa == KM_ISA_AVX512);
     km_env_set_flag(env, "avx2", isa == KM_ISA_AVX2);
     km_env_set_flag(env, "neon", isa == KM_ISA_NEON);
@@ -143,7 +172,7 @@ static km_status emit(km_env *env, const char **template_name, const km_plan *pl
     list_label_sets(env, km_plan_get(plan, "vectors"));
     names_of_finish(env, plan, any_d);
     list_numbers(env, "pair", 0, 2);
-    list_starts(env, tile);
+    list_starts(env, d > UNROLLED_D_MAX ? tile + 1 : tile);
     if (blocks) {
         int64_t part = km_plan_get(plan, "tile_features");
         km_env_set_int(env, "panel", km_plan_get(plan, "panel_clusters"));

@@ -51,5 +51,11 @@ enum {
 typedef double km_quad __attribute__((vector_size(32), aligned(8), may_alias));
 typedef km_real km_quad_row __attribute__((vector_size(4 * sizeof(km_real)), aligned(sizeof(km_real)), may_alias));
 
+//@ if avx512
+// Eight of them.
+typedef double km_oct __attribute__((vector_size(64), aligned(8), may_alias));
+typedef km_real km_oct_row __attribute__((vector_size(8 * sizeof(km_real)), aligned(sizeof(km_real)), may_alias));
+//@ end
+
 // A point's coordinates lie GROUP apart: four of them side by side.
 #define KM_FOUR(point) ((km_quad_row){(point)[0], (point)[GROUP], (point)[2 * GROUP], (point)[3 * GROUP]})

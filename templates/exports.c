@@ -4,4 +4,5 @@
 extern "C"
 #endif
 const km_cpu_kernels $name_kernels = {
-    KM_CPU_ABI, sizeof(km_real), $isa, $k_max, $d_least, $d_most, GROUP, $finish_unit, km_pass, km_seed, km_finish};
+    KM_CPU_ABI, sizeof(km_real), $isa, $k_max, $d_least, $d_most, GROUP, $finish_unit, $whole_k,
+    km_pass, km_seed, km_finish};

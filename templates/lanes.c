@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The design lanes: points across SIMD lanes. A span of points is read into the first cache and serves every slot:
 // first all labels of the span, then the sums of the points whose label changed.
-//@ need name vectors_list label_sets starts tile_list tiled wide rows any_d pitch_most
+//@ need name vectors_list label_sets starts tile_list tiled wide rows whole looped avx512 any_d pitch_most float64
 //@ include cpu.h
 
 // Labels of VECTORS x LANES points: the centroid with the largest x . c - |c|^2 / 2, ties to the lowest index.
@@ -15,7 +15,13 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
     const km_ints one = KM_INTS(1);
     //@ if tiled
     // What k leaves beside whole tiles goes first: centroid 0 starts as the best.
-    switch ((k - 1) % TILE) {
+    //@ if looped
+    // One alone would wait for its own additions: it goes with a whole tile.
+    const int64_t start = k > 1 && k % TILE == 1 ? TILE + 1 : (k - 1) % TILE + 1;
+    //@ else
+    const int64_t start = (k - 1) % TILE + 1;
+    //@ end
+    switch (start) {
     //@ for r in starts
     $r_case {
         //@ for c in r_members
@@ -25,7 +31,10 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
         //@ end
         for (int f = 0; f < D; f++) {
             //@ for v in vectors_list
-            const km_vec x_$v = KM_LOAD(points + f * GROUP + $v * LANES);
+            km_vec x_$v = KM_LOAD(points + f * GROUP + $v * LANES);
+            //@ if looped
+            KM_PIN(x_$v);
+            //@ end
             //@ end
             //@ for c in r_members
             const km_vec c_$c = KM_SPLAT(row[$c * (D + 1) + f]);
@@ -47,7 +56,7 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
     }
     //@ end
     }
-    for (int64_t done = (k - 1) % TILE + 1; done < k; done += TILE) {
+    for (int64_t done = start; done < k; done += TILE) {
         row = table + done * (D + 1);
         //@ for c in tile_list
         //@ for v in vectors_list
@@ -56,7 +65,10 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
         //@ end
         for (int f = 0; f < D; f++) {
             //@ for v in vectors_list
-            const km_vec x_$v = KM_LOAD(points + f * GROUP + $v * LANES);
+            km_vec x_$v = KM_LOAD(points + f * GROUP + $v * LANES);
+            //@ if looped
+            KM_PIN(x_$v);
+            //@ end
             //@ end
             //@ for c in tile_list
             const km_vec c_$c = KM_SPLAT(row[$c * (D + 1) + f]);
@@ -146,6 +158,12 @@ typedef struct km_lanes_span {
     //@ if rows
     km_real rows[SPAN * GROUP * $pitch_most]; // what points add to sums: x, 1, and 1 where points have no weights
     //@ end
+    //@ if whole
+    //@ if not float64
+    int has_doubles;
+    double doubles[SPAN * GROUP * $d_most]; // the points
+    //@ end
+    //@ end
 } km_lanes_span;
 
 //@ if rows
@@ -165,13 +183,23 @@ KM_TARGET static inline void km_row(km_real *row, const km_real *point) {
 
 // A point joins sums.
 KM_TARGET static inline void km_add(double *sums, const km_real *row) {
-    for (int f = 0; f < PITCH; f += 4)
+    int f = 0;
+    //@ if avx512
+    for (; f + 8 <= PITCH; f += 8)
+        *(km_oct *)(sums + f) += __builtin_convertvector(*(const km_oct_row *)(row + f), km_oct);
+    //@ end
+    for (; f < PITCH; f += 4)
         *(km_quad *)(sums + f) += __builtin_convertvector(*(const km_quad_row *)(row + f), km_quad);
 }
 
 // A point leaves sums.
 KM_TARGET static inline void km_take(double *sums, const km_real *row) {
-    for (int f = 0; f < PITCH; f += 4)
+    int f = 0;
+    //@ if avx512
+    for (; f + 8 <= PITCH; f += 8)
+        *(km_oct *)(sums + f) -= __builtin_convertvector(*(const km_oct_row *)(row + f), km_oct);
+    //@ end
+    for (; f < PITCH; f += 4)
         *(km_quad *)(sums + f) -= __builtin_convertvector(*(const km_quad_row *)(row + f), km_quad);
 }
 
@@ -269,6 +297,24 @@ KM_TARGET static void km_add_span(km_cpu_slot *const *slots, int count, const km
 }
 //@ end
 
+//@ if whole
+//@ include whole_sums.c
+
+// All points of a span join the sums of one slot of few clusters.
+KM_TARGET static void km_add_whole(const km_cpu_slot *slot, const km_cpu_block *block, km_lanes_span *span) {
+    const km_real *points = (const km_real *)block->points + span->first * D;
+    const int64_t count = span->end - span->first;
+    const km_index *labels = (const km_index *)slot->labels + span->first;
+    //@ if float64
+    km_whole_sums(slot->sums, points, labels, count, slot->k);
+    //@ else
+    if (!span->has_doubles) km_whole_points(span->doubles, points, (count + GROUP - 1) / GROUP);
+    span->has_doubles = 1;
+    km_whole_sums(slot->sums, span->doubles, labels, count, slot->k);
+    //@ end
+}
+
+//@ end
 // Fetches a share of the next span's points while this one is worked on: as many as memory delivers meanwhile.
 static inline void km_fetch_ahead(km_lanes_span *span) {
     const char *end = span->ahead + span->ahead_step;
@@ -345,11 +391,25 @@ KM_TARGET static void km_pass(const km_cpu_block *block) {
         int count = 0;
         span.first = first;
         span.end = first + SPAN * GROUP < block->points_count ? first + SPAN * GROUP : block->points_count;
+        //@ if whole
+        //@ if not float64
+        span.has_doubles = 0;
+        //@ end
+        //@ end
         km_fetch_start(&span, block);
         for (int64_t s = 0; s < block->slots_count; s++) {
             km_cpu_slot *slot = &block->slots[s];
             km_slot_span(slot, block, &span);
-            if (slot->mode != KM_CPU_MOVE && slot->sums) together[count++] = slot;
+            if (slot->mode != KM_CPU_MOVE && slot->sums) {
+                //@ if whole
+                if (slot->k <= WHOLE_K && !block->weights)
+                    km_add_whole(slot, block, &span);
+                else
+                    together[count++] = slot;
+                //@ else
+                together[count++] = slot;
+                //@ end
+            }
             if (count == TOGETHER || (count && s + 1 == block->slots_count)) {
                 km_add_span(together, count, block, &span);
                 count = 0;

@@ -99,6 +99,9 @@ typedef __mmask16 km_mask;
 #define KM_PUT_LABELS_4(to, a, b, c, d)                                                                      \
     KM_PUT_LABELS_2(to, a, b);                                                                               \
     KM_PUT_LABELS_2((to) + 2 * LANES, c, d)
+// A bit for each of 64 bytes that are j.
+#define KM_OWN(labels, j)                                                                                    \
+    _mm512_cmpeq_epi8_mask(_mm512_loadu_si512((const void *)(labels)), _mm512_set1_epi8((char)(j)))
 // A bit for each of 64 bytes that differ.
 #define KM_DIFFER(a, b)                                                                                      \
     _mm512_cmpneq_epi8_mask(_mm512_loadu_si512((const void *)(a)), _mm512_loadu_si512((const void *)(b)))
@@ -114,6 +117,24 @@ typedef __m512d km_doubles;
 #define KM_D_FMA(a, b, c) _mm512_fmadd_pd(a, b, c)
 #define KM_D_ADD(a, b) _mm512_add_pd(a, b)
 #define KM_D_SUM(x) _mm512_reduce_add_pd(x)
+// Doubles join a sum where a bit says so.
+#define KM_D_ADD_OWN(sum, bits, from) sum = _mm512_mask_add_pd(sum, (__mmask8)(bits), sum, _mm512_loadu_pd(from))
+//@ if whole_tree
+// The sums of eight vectors, as a vector: pairs of lanes, then pairs of pairs, then halves.
+#define KM_D_SUM_EACH(a, b, c, d, e, f, g, h)                                                                \
+    km_halves(km_fours(km_pairs(a, b), km_pairs(c, d)), km_fours(km_pairs(e, f), km_pairs(g, h)))
+KM_TARGET static inline __m512d km_pairs(__m512d a, __m512d b) {
+    return _mm512_add_pd(_mm512_maskz_unpacklo_pd((__mmask8)-1, a, b), _mm512_maskz_unpackhi_pd((__mmask8)-1, a, b));
+}
+KM_TARGET static inline __m512d km_fours(__m512d a, __m512d b) {
+    const __m512i low = _mm512_set_epi64(13, 12, 5, 4, 9, 8, 1, 0), high = _mm512_set_epi64(15, 14, 7, 6, 11, 10, 3, 2);
+    return _mm512_add_pd(_mm512_permutex2var_pd(a, low, b), _mm512_permutex2var_pd(a, high, b));
+}
+KM_TARGET static inline __m512d km_halves(__m512d a, __m512d b) {
+    const __m512i low = _mm512_set_epi64(11, 10, 9, 8, 3, 2, 1, 0), high = _mm512_set_epi64(15, 14, 13, 12, 7, 6, 5, 4);
+    return _mm512_add_pd(_mm512_permutex2var_pd(a, low, b), _mm512_permutex2var_pd(a, high, b));
+}
+//@ end
 typedef __m512i km_longs;
 #define KM_LONGS(value) _mm512_set1_epi64(value)
 #define KM_PUT_LONGS(to, x) _mm512_storeu_si512((void *)(to), x)

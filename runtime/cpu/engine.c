@@ -11,9 +11,10 @@
 #include <string.h>
 
 enum {
-    PASS_POINTS = 16384, // of a block of a pass of lloyd: so few that threads are done at about the same time
+    PASS_POINTS = 16384, // of a block of a pass: so few that threads are done at about the same time
     REFRESH_PASSES = 32, // sums start again from zero after so many updates of a member ...
-    REFRESH_SHARE = 2,   // ... and when more than this part of the points changed: adding all is cheaper
+    REFRESH_SHARE = 2,   // ... and when more than this part of the points changed: adding all is cheaper,
+    REFRESH_WHOLE = 45,  // for few clusters when more than k of so many changed
     OWNED_SUMS_MIN = 4 * 1024 * 1024, // doubles of sums above which they are not copied for each thread
     SEATS_OF_THREAD = 4,              // blocks that may wait to be collected ...
     SEATS_VALUES = 2 * 1024 * 1024    // ... while their sums are not more doubles than this
@@ -429,6 +430,12 @@ static void slot_count_empty(const cpu_engine *engine, cpu_slot *slot) {
     }
 }
 
+// Changed points of a pass above which the next one adds all points instead of moving those that change.
+static int64_t moves_most(const cpu_engine *engine, const cpu_slot *slot) {
+    int whole = slot->k <= engine->kernels.whole_k && !engine->weights;
+    return whole ? engine->base.n / REFRESH_WHOLE * slot->k : engine->base.n / REFRESH_SHARE;
+}
+
 // Centroids become the means of their points; clusters without weight keep theirs.
 static void slot_update(const cpu_engine *engine, cpu_slot *slot) {
     int64_t d = engine->base.d;
@@ -449,7 +456,7 @@ static void slot_update(const cpu_engine *engine, cpu_slot *slot) {
         }
     }
     // Both depend on the member alone, so that its bits do not depend on what else is in flight.
-    if (slot->iterations % REFRESH_PASSES == 0 || slot->changed > engine->base.n / REFRESH_SHARE)
+    if (slot->iterations % REFRESH_PASSES == 0 || slot->changed > moves_most(engine, slot))
         slot->mode = KM_CPU_REFRESH;
     km_cpu_table(slot->table, slot->centroids, slot->k, d, type);
 }

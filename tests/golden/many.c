@@ -34,7 +34,7 @@
 // lies at [f * group + i]; the last group is padded with zeros. A block is KM_BLOCK_POINTS points (65,536: a
 // multiple of every group) and belongs to one thread at a time. "real" is the plan's type, float or double.
 #ifndef KM_CPU_ABI
-#define KM_CPU_ABI 6
+#define KM_CPU_ABI 7
 #include <stdint.h>
 
 // Numbers between two rows of sums: d sums of w x, the sum of w, the count of points that weigh
@@ -135,6 +135,7 @@ typedef struct km_cpu_kernels {
     int64_t d_min, d_max; // features that it serves
     int64_t group;
     int64_t finish_unit; // finish has rows of centroids in whole units of so many doubles
+    int64_t whole_k;     // adding all points costs a pass little up to so many clusters; 0: always much
     void (*pass)(const km_cpu_block *block);
     void (*seed)(const km_cpu_seeding *seeding);
     void (*finish)(const km_cpu_finish *finish);
@@ -825,4 +826,5 @@ KM_TARGET static void km_finish(const km_cpu_finish *finish) {
 extern "C"
 #endif
 const km_cpu_kernels many_kernels = {
-    KM_CPU_ABI, sizeof(km_real), 2, 65535, D, D, GROUP, 1, km_pass, km_seed, km_finish};
+    KM_CPU_ABI, sizeof(km_real), 2, 65535, D, D, GROUP, 1, 0,
+    km_pass, km_seed, km_finish};

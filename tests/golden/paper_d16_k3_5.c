@@ -32,7 +32,7 @@
 // lies at [f * group + i]; the last group is padded with zeros. A block is KM_BLOCK_POINTS points (65,536: a
 // multiple of every group) and belongs to one thread at a time. "real" is the plan's type, float or double.
 #ifndef KM_CPU_ABI
-#define KM_CPU_ABI 6
+#define KM_CPU_ABI 7
 #include <stdint.h>
 
 // Numbers between two rows of sums: d sums of w x, the sum of w, the count of points that weigh
@@ -133,6 +133,7 @@ typedef struct km_cpu_kernels {
     int64_t d_min, d_max; // features that it serves
     int64_t group;
     int64_t finish_unit; // finish has rows of centroids in whole units of so many doubles
+    int64_t whole_k;     // adding all points costs a pass little up to so many clusters; 0: always much
     void (*pass)(const km_cpu_block *block);
     void (*seed)(const km_cpu_seeding *seeding);
     void (*finish)(const km_cpu_finish *finish);
@@ -274,13 +275,17 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
     km_ints j = KM_INTS(0);
     const km_ints one = KM_INTS(1);
     // What k leaves beside whole tiles goes first: centroid 0 starts as the best.
-    switch ((k - 1) % TILE) {
-    case 0: {
+    // One alone would wait for its own additions: it goes with a whole tile.
+    const int64_t start = k > 1 && k % TILE == 1 ? TILE + 1 : (k - 1) % TILE + 1;
+    switch (start) {
+    case 1: {
         km_vec s_0_0 = KM_SPLAT(row[0 * (D + 1) + D]);
         km_vec s_0_1 = KM_SPLAT(row[0 * (D + 1) + D]);
         for (int f = 0; f < D; f++) {
-            const km_vec x_0 = KM_LOAD(points + f * GROUP + 0 * LANES);
-            const km_vec x_1 = KM_LOAD(points + f * GROUP + 1 * LANES);
+            km_vec x_0 = KM_LOAD(points + f * GROUP + 0 * LANES);
+            KM_PIN(x_0);
+            km_vec x_1 = KM_LOAD(points + f * GROUP + 1 * LANES);
+            KM_PIN(x_1);
             const km_vec c_0 = KM_SPLAT(row[0 * (D + 1) + f]);
             s_0_0 = KM_FMA(x_0, c_0, s_0_0);
             s_0_1 = KM_FMA(x_1, c_0, s_0_1);
@@ -289,14 +294,16 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
         best_1 = s_0_1;
         break;
     }
-    case 1: {
+    case 2: {
         km_vec s_0_0 = KM_SPLAT(row[0 * (D + 1) + D]);
         km_vec s_0_1 = KM_SPLAT(row[0 * (D + 1) + D]);
         km_vec s_1_0 = KM_SPLAT(row[1 * (D + 1) + D]);
         km_vec s_1_1 = KM_SPLAT(row[1 * (D + 1) + D]);
         for (int f = 0; f < D; f++) {
-            const km_vec x_0 = KM_LOAD(points + f * GROUP + 0 * LANES);
-            const km_vec x_1 = KM_LOAD(points + f * GROUP + 1 * LANES);
+            km_vec x_0 = KM_LOAD(points + f * GROUP + 0 * LANES);
+            KM_PIN(x_0);
+            km_vec x_1 = KM_LOAD(points + f * GROUP + 1 * LANES);
+            KM_PIN(x_1);
             const km_vec c_0 = KM_SPLAT(row[0 * (D + 1) + f]);
             s_0_0 = KM_FMA(x_0, c_0, s_0_0);
             s_0_1 = KM_FMA(x_1, c_0, s_0_1);
@@ -311,7 +318,7 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
         KM_KEEP(best_1, index_1, s_1_1, j);
         break;
     }
-    case 2: {
+    case 3: {
         km_vec s_0_0 = KM_SPLAT(row[0 * (D + 1) + D]);
         km_vec s_0_1 = KM_SPLAT(row[0 * (D + 1) + D]);
         km_vec s_1_0 = KM_SPLAT(row[1 * (D + 1) + D]);
@@ -319,8 +326,10 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
         km_vec s_2_0 = KM_SPLAT(row[2 * (D + 1) + D]);
         km_vec s_2_1 = KM_SPLAT(row[2 * (D + 1) + D]);
         for (int f = 0; f < D; f++) {
-            const km_vec x_0 = KM_LOAD(points + f * GROUP + 0 * LANES);
-            const km_vec x_1 = KM_LOAD(points + f * GROUP + 1 * LANES);
+            km_vec x_0 = KM_LOAD(points + f * GROUP + 0 * LANES);
+            KM_PIN(x_0);
+            km_vec x_1 = KM_LOAD(points + f * GROUP + 1 * LANES);
+            KM_PIN(x_1);
             const km_vec c_0 = KM_SPLAT(row[0 * (D + 1) + f]);
             s_0_0 = KM_FMA(x_0, c_0, s_0_0);
             s_0_1 = KM_FMA(x_1, c_0, s_0_1);
@@ -341,7 +350,7 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
         KM_KEEP(best_1, index_1, s_2_1, j);
         break;
     }
-    default: {
+    case 4: {
         km_vec s_0_0 = KM_SPLAT(row[0 * (D + 1) + D]);
         km_vec s_0_1 = KM_SPLAT(row[0 * (D + 1) + D]);
         km_vec s_1_0 = KM_SPLAT(row[1 * (D + 1) + D]);
@@ -351,8 +360,10 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
         km_vec s_3_0 = KM_SPLAT(row[3 * (D + 1) + D]);
         km_vec s_3_1 = KM_SPLAT(row[3 * (D + 1) + D]);
         for (int f = 0; f < D; f++) {
-            const km_vec x_0 = KM_LOAD(points + f * GROUP + 0 * LANES);
-            const km_vec x_1 = KM_LOAD(points + f * GROUP + 1 * LANES);
+            km_vec x_0 = KM_LOAD(points + f * GROUP + 0 * LANES);
+            KM_PIN(x_0);
+            km_vec x_1 = KM_LOAD(points + f * GROUP + 1 * LANES);
+            KM_PIN(x_1);
             const km_vec c_0 = KM_SPLAT(row[0 * (D + 1) + f]);
             s_0_0 = KM_FMA(x_0, c_0, s_0_0);
             s_0_1 = KM_FMA(x_1, c_0, s_0_1);
@@ -379,8 +390,56 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
         KM_KEEP(best_1, index_1, s_3_1, j);
         break;
     }
+    default: {
+        km_vec s_0_0 = KM_SPLAT(row[0 * (D + 1) + D]);
+        km_vec s_0_1 = KM_SPLAT(row[0 * (D + 1) + D]);
+        km_vec s_1_0 = KM_SPLAT(row[1 * (D + 1) + D]);
+        km_vec s_1_1 = KM_SPLAT(row[1 * (D + 1) + D]);
+        km_vec s_2_0 = KM_SPLAT(row[2 * (D + 1) + D]);
+        km_vec s_2_1 = KM_SPLAT(row[2 * (D + 1) + D]);
+        km_vec s_3_0 = KM_SPLAT(row[3 * (D + 1) + D]);
+        km_vec s_3_1 = KM_SPLAT(row[3 * (D + 1) + D]);
+        km_vec s_4_0 = KM_SPLAT(row[4 * (D + 1) + D]);
+        km_vec s_4_1 = KM_SPLAT(row[4 * (D + 1) + D]);
+        for (int f = 0; f < D; f++) {
+            km_vec x_0 = KM_LOAD(points + f * GROUP + 0 * LANES);
+            KM_PIN(x_0);
+            km_vec x_1 = KM_LOAD(points + f * GROUP + 1 * LANES);
+            KM_PIN(x_1);
+            const km_vec c_0 = KM_SPLAT(row[0 * (D + 1) + f]);
+            s_0_0 = KM_FMA(x_0, c_0, s_0_0);
+            s_0_1 = KM_FMA(x_1, c_0, s_0_1);
+            const km_vec c_1 = KM_SPLAT(row[1 * (D + 1) + f]);
+            s_1_0 = KM_FMA(x_0, c_1, s_1_0);
+            s_1_1 = KM_FMA(x_1, c_1, s_1_1);
+            const km_vec c_2 = KM_SPLAT(row[2 * (D + 1) + f]);
+            s_2_0 = KM_FMA(x_0, c_2, s_2_0);
+            s_2_1 = KM_FMA(x_1, c_2, s_2_1);
+            const km_vec c_3 = KM_SPLAT(row[3 * (D + 1) + f]);
+            s_3_0 = KM_FMA(x_0, c_3, s_3_0);
+            s_3_1 = KM_FMA(x_1, c_3, s_3_1);
+            const km_vec c_4 = KM_SPLAT(row[4 * (D + 1) + f]);
+            s_4_0 = KM_FMA(x_0, c_4, s_4_0);
+            s_4_1 = KM_FMA(x_1, c_4, s_4_1);
+        }
+        best_0 = s_0_0;
+        best_1 = s_0_1;
+        j = KM_INTS_ADD(j, one);
+        KM_KEEP(best_0, index_0, s_1_0, j);
+        KM_KEEP(best_1, index_1, s_1_1, j);
+        j = KM_INTS_ADD(j, one);
+        KM_KEEP(best_0, index_0, s_2_0, j);
+        KM_KEEP(best_1, index_1, s_2_1, j);
+        j = KM_INTS_ADD(j, one);
+        KM_KEEP(best_0, index_0, s_3_0, j);
+        KM_KEEP(best_1, index_1, s_3_1, j);
+        j = KM_INTS_ADD(j, one);
+        KM_KEEP(best_0, index_0, s_4_0, j);
+        KM_KEEP(best_1, index_1, s_4_1, j);
+        break;
     }
-    for (int64_t done = (k - 1) % TILE + 1; done < k; done += TILE) {
+    }
+    for (int64_t done = start; done < k; done += TILE) {
         row = table + done * (D + 1);
         km_vec s_0_0 = KM_SPLAT(row[0 * (D + 1) + D]);
         km_vec s_0_1 = KM_SPLAT(row[0 * (D + 1) + D]);
@@ -391,8 +450,10 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
         km_vec s_3_0 = KM_SPLAT(row[3 * (D + 1) + D]);
         km_vec s_3_1 = KM_SPLAT(row[3 * (D + 1) + D]);
         for (int f = 0; f < D; f++) {
-            const km_vec x_0 = KM_LOAD(points + f * GROUP + 0 * LANES);
-            const km_vec x_1 = KM_LOAD(points + f * GROUP + 1 * LANES);
+            km_vec x_0 = KM_LOAD(points + f * GROUP + 0 * LANES);
+            KM_PIN(x_0);
+            km_vec x_1 = KM_LOAD(points + f * GROUP + 1 * LANES);
+            KM_PIN(x_1);
             const km_vec c_0 = KM_SPLAT(row[0 * (D + 1) + f]);
             s_0_0 = KM_FMA(x_0, c_0, s_0_0);
             s_0_1 = KM_FMA(x_1, c_0, s_0_1);
@@ -474,13 +535,15 @@ KM_TARGET static inline void km_row(km_real *row, const km_real *point) {
 
 // A point joins sums.
 KM_TARGET static inline void km_add(double *sums, const km_real *row) {
-    for (int f = 0; f < PITCH; f += 4)
+    int f = 0;
+    for (; f < PITCH; f += 4)
         *(km_quad *)(sums + f) += __builtin_convertvector(*(const km_quad_row *)(row + f), km_quad);
 }
 
 // A point leaves sums.
 KM_TARGET static inline void km_take(double *sums, const km_real *row) {
-    for (int f = 0; f < PITCH; f += 4)
+    int f = 0;
+    for (; f < PITCH; f += 4)
         *(km_quad *)(sums + f) -= __builtin_convertvector(*(const km_quad_row *)(row + f), km_quad);
 }
 
@@ -597,7 +660,9 @@ KM_TARGET static void km_pass(const km_cpu_block *block) {
         for (int64_t s = 0; s < block->slots_count; s++) {
             km_cpu_slot *slot = &block->slots[s];
             km_slot_span(slot, block, &span);
-            if (slot->mode != KM_CPU_MOVE && slot->sums) together[count++] = slot;
+            if (slot->mode != KM_CPU_MOVE && slot->sums) {
+                together[count++] = slot;
+            }
             if (count == TOGETHER || (count && s + 1 == block->slots_count)) {
                 km_add_span(together, count, block, &span);
                 count = 0;
@@ -1001,4 +1066,5 @@ KM_TARGET static void km_finish(const km_cpu_finish *finish) {
 extern "C"
 #endif
 const km_cpu_kernels paper_d16_k3_5_kernels = {
-    KM_CPU_ABI, sizeof(km_real), 2, 256, D, D, GROUP, 4, km_pass, km_seed, km_finish};
+    KM_CPU_ABI, sizeof(km_real), 2, 256, D, D, GROUP, 4, 0,
+    km_pass, km_seed, km_finish};

@@ -32,7 +32,7 @@
 // lies at [f * group + i]; the last group is padded with zeros. A block is KM_BLOCK_POINTS points (65,536: a
 // multiple of every group) and belongs to one thread at a time. "real" is the plan's type, float or double.
 #ifndef KM_CPU_ABI
-#define KM_CPU_ABI 6
+#define KM_CPU_ABI 7
 #include <stdint.h>
 
 // Numbers between two rows of sums: d sums of w x, the sum of w, the count of points that weigh
@@ -133,6 +133,7 @@ typedef struct km_cpu_kernels {
     int64_t d_min, d_max; // features that it serves
     int64_t group;
     int64_t finish_unit; // finish has rows of centroids in whole units of so many doubles
+    int64_t whole_k;     // adding all points costs a pass little up to so many clusters; 0: always much
     void (*pass)(const km_cpu_block *block);
     void (*seed)(const km_cpu_seeding *seeding);
     void (*finish)(const km_cpu_finish *finish);
@@ -362,13 +363,15 @@ KM_TARGET static inline void km_row(km_real *row, const km_real *point) {
 
 // A point joins sums.
 KM_TARGET static inline void km_add(double *sums, const km_real *row) {
-    for (int f = 0; f < PITCH; f += 4)
+    int f = 0;
+    for (; f < PITCH; f += 4)
         *(km_quad *)(sums + f) += __builtin_convertvector(*(const km_quad_row *)(row + f), km_quad);
 }
 
 // A point leaves sums.
 KM_TARGET static inline void km_take(double *sums, const km_real *row) {
-    for (int f = 0; f < PITCH; f += 4)
+    int f = 0;
+    for (; f < PITCH; f += 4)
         *(km_quad *)(sums + f) -= __builtin_convertvector(*(const km_quad_row *)(row + f), km_quad);
 }
 
@@ -485,7 +488,9 @@ KM_TARGET static void km_pass(const km_cpu_block *block) {
         for (int64_t s = 0; s < block->slots_count; s++) {
             km_cpu_slot *slot = &block->slots[s];
             km_slot_span(slot, block, &span);
-            if (slot->mode != KM_CPU_MOVE && slot->sums) together[count++] = slot;
+            if (slot->mode != KM_CPU_MOVE && slot->sums) {
+                together[count++] = slot;
+            }
             if (count == TOGETHER || (count && s + 1 == block->slots_count)) {
                 km_add_span(together, count, block, &span);
                 count = 0;
@@ -917,4 +922,5 @@ KM_TARGET static void km_finish(const km_cpu_finish *finish) {
 extern "C"
 #endif
 const km_cpu_kernels wide_kernels = {
-    KM_CPU_ABI, sizeof(km_real), 2, 256, D, D, GROUP, 4, km_pass, km_seed, km_finish};
+    KM_CPU_ABI, sizeof(km_real), 2, 256, D, D, GROUP, 4, 0,
+    km_pass, km_seed, km_finish};
