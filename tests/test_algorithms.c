@@ -355,17 +355,27 @@ START_TEST(threads) {
 }
 END_TEST
 
-// The planner's own choice: filter where a probe says that it pays, else lloyd; the result is the same either way.
+// The planner's own choice: filter where a probe says that it pays, else lloyd; the result is the same either way. Of
+// many points and features a sample of points is probed first.
 START_TEST(automatic) {
-    for (int u = 0; u < 2; u++) {
+    static const struct {
+        int64_t n, d;
+        int is_uniform;
+        km_algorithm taken;
+    } cases[] = {{50021, 2, 0, KM_ALGORITHM_FILTER},
+                 {50021, 12, 1, KM_ALGORITHM_LLOYD},
+                 {280001, 6, 0, KM_ALGORITHM_FILTER},
+                 {280001, 8, 1, KM_ALGORITHM_LLOYD}};
+    for (size_t t = 0; t < sizeof cases / sizeof *cases; t++) {
+        int64_t n = cases[t].n, d = cases[t].d;
         ref_data points =
-            u ? ref_uniform(50021, 12, 5, KM_FLOAT32) : ref_blobs(50021, 2, 9, 0.5, 5, KM_FLOAT32);
+            cases[t].is_uniform ? ref_uniform(n, d, 5, KM_FLOAT32) : ref_blobs(n, d, 9, 0.5, 5, KM_FLOAT32);
         job j = {.clusters = "4..9", .iterations_max = 6};
         km_result *lloyd = fit(&points, &j, KM_ALGORITHM_LLOYD),
                   *chosen = fit(&points, &j, KM_ALGORITHM_AUTO);
         ck_assert_int_eq(chosen->plan.algorithm, KM_ALGORITHM_FILTER);
         ck_assert_int_eq(chosen->plan.algorithm_fixed, 0);
-        ck_assert_int_eq(chosen->counters.algorithm, u ? KM_ALGORITHM_LLOYD : KM_ALGORITHM_FILTER);
+        ck_assert_int_eq(chosen->counters.algorithm, cases[t].taken);
         ck_assert_int_eq(chosen->passes, lloyd->passes);
         for (int64_t m = 0; m < lloyd->models_count; m++)
             ck_assert_double_eq_tol(chosen->models[m].inertia, lloyd->models[m].inertia,

@@ -130,12 +130,13 @@ km_status km_cpu_seed_plusplus(km_engine *base, int64_t *indices, int64_t first_
 km_status km_cpu_finish_members(km_engine *base, km_finish_member *members, int64_t count, km_error *err);
 km_status km_cpu_relocate(km_engine *base, int64_t slot_index, int64_t *moved, km_error *err);
 
-// The algorithm filter (filter.c). Sorts the loaded points; `params` has centre and factor.
+// The algorithm filter (filter.c). The points are sorted before the first pass; `params` has centre and factor.
 km_status km_cpu_filter_create(cpu_engine *engine, const km_data *data, const km_load_params *params,
                                km_error *err);
 void km_cpu_filter_destroy(cpu_engine *engine);
-// One block of the sorted points for the listed slots, as km_cpu_kernels.pass does it.
-void km_cpu_filter_block(cpu_engine *engine, int64_t block, km_cpu_slot *list, int64_t count);
+// Sorted points first .. first + points - 1 (`first` a multiple of 16 supertiles) for the listed slots, as
+// km_cpu_kernels.pass does it.
+void km_cpu_filter_block(cpu_engine *engine, int64_t first, int64_t points, km_cpu_slot *list, int64_t count);
 // After a pass: its counts join the engine's. Where the planner chose the filter and its work is more than lloyd's, it
 // is destroyed: the next pass is lloyd's first.
 void km_cpu_filter_collect(cpu_engine *engine);

@@ -11,8 +11,10 @@
 #include <string.h>
 
 enum {
-    SUPERS_OF_BLOCK = KM_BLOCK_POINTS / SUPER_POINTS,
-    PROBE_STEP = 8 // one group of supertiles in so many is probed
+    PROBE_STEP = 8,        // one group of supertiles in so many is probed
+    SAMPLE_STEP = 16,      // before that, tiles of one group of points in so many
+    SAMPLE_POINTS = 16384, // which are at least so many ...
+    SAMPLE_FEATURES = 5    // ... where so many features make it likely that the filter does not pay
 };
 
 // What a pair costs beside one of lloyd's, and a point of a tile that is split: fitted to the times of
@@ -20,6 +22,7 @@ enum {
 static const double box_pair_cost = 4, point_pair_cost = 1.5, split_point_cost = 3;
 // The filter stays as long as its work is less than this part of lloyd's.
 static const double pays_below = 0.7;
+static const double sample_pays_below = 1;
 
 typedef struct thread_state {
     cpu_filter_scratch scratch;
@@ -106,9 +109,7 @@ km_status km_cpu_filter_create(cpu_engine *engine, const km_data *data, const km
     int64_t k = plan->spec.clusters[plan->spec.clusters_count - 1];
     for (int64_t t = 0; t < engine->threads; t++)
         KM_TRY(scratch_alloc(&filter->threads[t], k, engine->pitch, engine->real_bytes, err));
-    KM_TRY(source_make(&filter->source, engine, data, params, err));
-    KM_TRY(km_cpu_tiles_alloc(&filter->tiles, engine, err));
-    return km_cpu_sorter_run(&filter->sort, engine, &filter->kernels, err);
+    return source_make(&filter->source, engine, data, params, err);
 }
 
 void km_cpu_filter_destroy(cpu_engine *engine) {
@@ -133,18 +134,16 @@ int64_t km_cpu_filter_bytes(const km_plan *plan, int64_t n) {
 
 // The pass ----------------------------------------------------------------------------------------------------
 
-void km_cpu_filter_block(cpu_engine *engine, int64_t block, km_cpu_slot *list, int64_t count) {
+void km_cpu_filter_block(cpu_engine *engine, int64_t first, int64_t points, km_cpu_slot *list,
+                         int64_t count) {
     cpu_filter *filter = engine->filter;
     thread_state *thread = &filter->threads[omp_get_thread_num()];
-    int64_t first = block * SUPERS_OF_BLOCK;
     for (int64_t s = 0; s < count; s++) {
         km_cpu_slot *slot = &list[s];
-        uint8_t *labels = engine->wants_labels
-                              ? (uint8_t *)slot->labels - block * KM_BLOCK_POINTS * slot->labels_bytes
-                              : NULL;
+        uint8_t *labels = engine->wants_labels ? (uint8_t *)slot->labels - first * slot->labels_bytes : NULL;
         cpu_filter_work work = {.tiles = &filter->tiles,
-                                .first_super = first,
-                                .supers_count = cpu_min(SUPERS_OF_BLOCK, filter->tiles.supers_count - first),
+                                .first_super = first / SUPER_POINTS,
+                                .supers_count = (points + SUPER_POINTS - 1) / SUPER_POINTS,
                                 .k = slot->k,
                                 .table = slot->table,
                                 .sums = slot->sums,
@@ -154,7 +153,7 @@ void km_cpu_filter_block(cpu_engine *engine, int64_t block, km_cpu_slot *list, i
                                 .scratch = &thread->scratch};
         filter->kernels.pass(&work);
         // Sums settle with the labels to the last bit, so that nobody needs to know whether a label changed.
-        slot->changed = labels ? work.changed : cpu_block_points(engine, block);
+        slot->changed = labels ? work.changed : points;
         thread->box_pairs += work.box_pairs;
         thread->point_pairs += work.point_pairs;
         thread->split_points += work.split_points;
@@ -212,19 +211,19 @@ void km_cpu_filter_collect(cpu_engine *engine) {
         give_up(engine, part);
 }
 
-// The part of lloyd's work that a sample of tiles leaves, as the members stand; < 0: no memory.
-static double probe(cpu_engine *engine) {
+// The part of lloyd's work that one in `step` groups of supertiles leaves, as the members stand; < 0: no memory.
+static double probe(cpu_engine *engine, const cpu_tiles *tiles, int64_t step) {
     cpu_filter *filter = engine->filter;
     double *sums = calloc((size_t)(engine->sums_count + 1), sizeof *sums), lloyd = 0;
     if (!sums) return -1;
     thread_state *thread = &filter->threads[0];
-    for (int64_t first = 0; first < filter->tiles.supers_count; first += PROBE_STEP * BOXES)
+    for (int64_t first = 0; first < tiles->supers_count; first += step * BOXES)
         for (int64_t s = 0; s < engine->base.slots_count; s++) {
             const cpu_slot *slot = &engine->slots[s];
             if (slot->phase != KM_SLOT_RUNNING) continue;
-            cpu_filter_work work = {.tiles = &filter->tiles,
+            cpu_filter_work work = {.tiles = tiles,
                                     .first_super = first,
-                                    .supers_count = cpu_min(BOXES, filter->tiles.supers_count - first),
+                                    .supers_count = cpu_min(BOXES, tiles->supers_count - first),
                                     .k = slot->k,
                                     .table = slot->table,
                                     .sums = sums,
@@ -241,6 +240,47 @@ static double probe(cpu_engine *engine) {
     return lloyd > 0 ? work_of(&sum) / lloyd : 0;
 }
 
+// Some of the points, group by group, as an engine of their own; `points` is to be freed.
+static km_status sample_take(cpu_engine *sample, const cpu_engine *engine, km_error *err) {
+    int64_t bytes = engine->group * engine->base.d * engine->real_bytes;
+    int64_t groups = engine->base.n / engine->group / SAMPLE_STEP;
+    *sample = *engine;
+    sample->base.n = groups * engine->group;
+    sample->blocks_count = (sample->base.n + KM_BLOCK_POINTS - 1) / KM_BLOCK_POINTS;
+    sample->weights = NULL;
+    sample->points = km_pages_alloc(groups * bytes);
+    if (!sample->points) return km_fail_memory(err, "a sample of the points", groups * bytes);
+    for (int64_t g = 0; g < groups; g++)
+        memcpy(sample->points + g * bytes, engine->points + g * SAMPLE_STEP * bytes, (size_t)bytes);
+    return KM_OK;
+}
+
+// The part of lloyd's work that the tiles of a sample of the points leave: more than those of all points would, as
+// boxes are wider where points are fewer.
+static km_status sample_probe(double *part, cpu_engine *engine, km_error *err) {
+    cpu_filter *filter = engine->filter;
+    cpu_engine sample;
+    cpu_sorter sort = {.bits = 0};
+    cpu_tiles tiles = {.n = 0};
+    cpu_tile_source source = filter->source;
+    km_status status = sample_take(&sample, engine, err);
+    source.rows32 = NULL;
+    source.rows64 = NULL;
+    source.weights = NULL;
+    source.groups = sample.points;
+    KM_TRY_GOTO(status);
+    KM_TRY_GOTO(km_cpu_sorter_run(&sort, &sample, &filter->kernels, err));
+    KM_TRY_GOTO(km_cpu_tiles_alloc(&tiles, &sample, err));
+    KM_TRY_GOTO(km_cpu_tiles_fill(&tiles, &sample, &filter->kernels, &source, sort.keys, 1, 0, err));
+    *part = probe(engine, &tiles, 1);
+    if (*part < 0) status = km_fail_memory(err, "partial sums", engine->sums_count * 8);
+done:
+    km_cpu_tiles_free(&tiles);
+    km_cpu_sorter_free(&sort);
+    km_pages_free(sample.points);
+    return status;
+}
+
 // All groups of supertiles whose number is a multiple of `step`, or (the rest) is none.
 static km_status fill(cpu_engine *engine, int64_t step, int rest, km_error *err) {
     cpu_filter *filter = engine->filter;
@@ -248,23 +288,50 @@ static km_status fill(cpu_engine *engine, int64_t step, int rest, km_error *err)
                              step, rest, err);
 }
 
-km_status km_cpu_filter_probe(cpu_engine *engine, km_error *err) {
+static km_status sort_all(cpu_engine *engine, km_error *err) {
     cpu_filter *filter = engine->filter;
-    if (filter->is_probed) return KM_OK;
-    if (engine->base.plan->algorithm_fixed) {
-        KM_TRY(fill(engine, 1, 0, err));
-    } else {
-        KM_TRY(fill(engine, PROBE_STEP, 0, err));
-        double part = probe(engine);
-        if (part < 0) return km_fail_memory(err, "partial sums", engine->sums_count * 8);
-        km_log_line(engine->log, KM_LOG_DEBUG, "filter: a sample of tiles leaves %.2f of lloyd's work", part);
-        if (part > pays_below) {
+    KM_TRY(km_cpu_tiles_alloc(&filter->tiles, engine, err));
+    return km_cpu_sorter_run(&filter->sort, engine, &filter->kernels, err);
+}
+
+// Where it is likely not to pay, sorting all points for the probe would be a tenth of a short fit.
+static int is_sampled(const cpu_engine *engine) {
+    return engine->base.d >= SAMPLE_FEATURES && engine->base.n >= SAMPLE_STEP * SAMPLE_POINTS;
+}
+
+static km_status probe_then_fill(cpu_engine *engine, km_error *err) {
+    double part = 0;
+    if (is_sampled(engine)) {
+        KM_TRY(sample_probe(&part, engine, err));
+        km_log_line(engine->log, KM_LOG_DEBUG,
+                    "filter: tiles of a sample of points leave %.2f of lloyd's work", part);
+        if (part > sample_pays_below) {
             give_up(engine, part);
             return KM_OK;
         }
-        KM_TRY(fill(engine, PROBE_STEP, 1, err));
     }
-    filter->is_probed = 1;
-    km_cpu_sorter_free(&filter->sort);
+    KM_TRY(sort_all(engine, err));
+    KM_TRY(fill(engine, PROBE_STEP, 0, err));
+    part = probe(engine, &engine->filter->tiles, PROBE_STEP);
+    if (part < 0) return km_fail_memory(err, "partial sums", engine->sums_count * 8);
+    km_log_line(engine->log, KM_LOG_DEBUG, "filter: a sample of tiles leaves %.2f of lloyd's work", part);
+    if (part > pays_below) {
+        give_up(engine, part);
+        return KM_OK;
+    }
+    return fill(engine, PROBE_STEP, 1, err);
+}
+
+km_status km_cpu_filter_probe(cpu_engine *engine, km_error *err) {
+    if (engine->filter->is_probed) return KM_OK;
+    if (engine->base.plan->algorithm_fixed) {
+        KM_TRY(sort_all(engine, err));
+        KM_TRY(fill(engine, 1, 0, err));
+    } else {
+        KM_TRY(probe_then_fill(engine, err));
+    }
+    if (!engine->filter) return KM_OK; // it does not pay
+    engine->filter->is_probed = 1;
+    km_cpu_sorter_free(&engine->filter->sort);
     return KM_OK;
 }
