@@ -71,26 +71,44 @@ template <typename Reach> static __device__ int km_square_exponent(Reach reach) 
     return km_exponent(square / 2, -400);
 }
 
+// Load: of four columns' bytes of each point, a word of one column. Products of bytes take their 32 points in the order
+// in which distances come: those of lanes that differ in bits 0 and 3 of their number go into one word, and each of
+// these lanes gets the word of one column.
+static __device__ __forceinline__ unsigned km_gather(unsigned own) {
+    const bool odd = threadIdx.x & 1, high = threadIdx.x & 8;
+    own = __byte_perm(own, __shfl_xor_sync(ALL, own, 1), odd ? 0x3715 : 0x6240);
+    return __byte_perm(own, __shfl_xor_sync(ALL, own, 8), high ? 0x3276 : 0x5410);
+}
+
 // Load: writes a point, one of a warp's 32: x[f] scale[f] in the grid. Its bytes come together in shared memory.
 static __device__ __forceinline__ void km_put_point(const km_pass_args &args, long long i, const float *x,
                                                     const float *scale, bool beyond, float half_square) {
     __shared__ km_tile made[256 / 32];
     km_tile &tile = made[threadIdx.x / 32];
+    constexpr int STREAM = (LIMBS + 3) / 4; // words of a point's bytes, one for each column
     const int lane = threadIdx.x % 32, n = lane % 8;
-    // Products of bytes take their 32 points in the order in which distances come: the place of this one in four words.
-    const int t = lane / 2 % 4, word = lane / 16, byte = lane / 8 % 2 * 2 + lane % 2;
-    const auto put_byte = [&](int column, int value) {
-        unsigned char *words = (unsigned char *)&tile.limbs[column / 8][column % 8 * 4 + t];
-        words[word * 4 + byte] = (unsigned char)value;
-    };
+    unsigned stream[STREAM + 1] = {};
+    stream[LIMBS / 4] = 1u << LIMBS % 4 * 8; // the count
     KM_UNROLL for (int f = 0; f < 4 * LANE_D; f++) {
         const float z = f < D && !beyond ? x[f % D] * scale[f % D] : 0;
         const int number = __float2int_rn(z * (1 << BITS));
         unsigned *words = (unsigned *)&tile.points[f / 4][n * 4 + f % 4];
         words[lane / 8] = km_halves_of(number);
-        for (int limb = 0; limb < 3 && f < D; limb++) put_byte(3 * f + limb, (number + BYTES_BIAS) >> 8 * limb);
+        if (f >= D) continue;
+        const unsigned long long limbs = (unsigned long long)(number + BYTES_BIAS) << 3 * f % 4 * 8;
+        stream[3 * f / 4] |= (unsigned)limbs;
+        stream[3 * f / 4 + 1] |= (unsigned)(limbs >> 32);
     }
-    for (int column = LIMBS; column < 8 * SUM_TILES - 2; column++) put_byte(column, column == LIMBS);
+    KM_UNROLL for (int i = 0; i < STREAM; i++) {
+        const int column = 4 * i + lane / 8 % 2 * 2 + lane % 2;
+        unsigned *words = (unsigned *)&tile.limbs[column / 8][column % 8 * 4 + lane / 2 % 4];
+        words[lane / 16] = km_gather(stream[i]);
+    }
+    for (int at = lane; at < 8 * (8 * SUM_TILES - 2 - 4 * STREAM); at += 32) { // zeros, and a count that is not above
+        const int column = 4 * STREAM + at / 8;
+        unsigned *words = (unsigned *)&tile.limbs[column / 8][column % 8 * 4 + at / 2 % 4];
+        words[at % 2] = column == LIMBS ? 0x01010101 : 0;
+    }
     unsigned short *squares = (unsigned short *)&tile.limbs[SUM_TILES - 1][24 + n];
     squares[lane / 8] = (unsigned short)km_halves(beyond ? -0.0f : half_square, 0);
     __syncwarp();

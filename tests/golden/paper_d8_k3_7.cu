@@ -882,8 +882,10 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_tiles(const __grid_c
         if (i % TILE == 0) km_marks(args)[i / TILE] = marks;
         km_put_point(args, i, x, beyond);
     }
-    // Numbers that are not negative are ordered as their bits are.
-    atomicMax((unsigned long long *)km_largest(args), (unsigned long long)__double_as_longlong(largest));
+    // Numbers that are not negative are ordered as their bits are. Few have news to tell.
+    largest = km_max_lanes(largest);
+    if (threadIdx.x % 32 == 0 && largest > *(volatile double *)km_largest(args))
+        atomicMax((unsigned long long *)km_largest(args), (unsigned long long)__double_as_longlong(largest));
 }
 
 // Everything that the threads of a block share. False: no K of the launch takes part in this pass, or none does.
@@ -1023,7 +1025,7 @@ __device__ km_pass_facts km_pass = {
 __device__ km_pass_launch km_pass_launches[] = {
     {"km_tensor_survey", KM_STAGE_LOAD, 8 * GRID, 1, 256, 0, 0},
     {"km_tensor_grid", KM_STAGE_LOAD, 1, 1, 256, 0, 0},
-    {"km_tensor_tiles", KM_STAGE_LOAD, 8 * GRID, 1, 256, 0, 0},
+    {"km_tensor_tiles", KM_STAGE_LOAD, 48 * GRID, 1, 256, 0, 0}, // many, so that the last ones end together
     {"km_tensor_0", KM_STAGE_PASS, GRID, COPIES, BLOCK, sizeof(km_block<km_part_0>), 0},
     {"km_reduce", KM_STAGE_PASS, KS, COPIES, REDUCE, 0, 0},
 };
