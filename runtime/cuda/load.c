@@ -18,9 +18,10 @@ typedef struct loader {
     km_type raw_type;
     const void *base; // of the raw rows in host memory; NULL: they are read and converted to double
     km_cu_ptr raw;    // on the device
-    km_cu_ptr bad, mean, reduced, centre, factor, sum, partial; // inside `work`
+    km_cu_ptr bad, middle, reduced, centre, factor, sum, partial; // inside `work`
     double *results; // on the host: the first bad value's index, a sum over units, ...
-    double *numbers; // ... and 3 x d
+    double *numbers; // ... and 4 x d
+    double *first;   // the first point, d
 } loader;
 
 static km_status read_rows(void *out, const void *from, int64_t first, int64_t bytes, km_error *err) {
@@ -138,54 +139,69 @@ static km_status get_results(loader *load, int64_t count, km_error *err) {
 static km_status reserve_tables(loader *load, km_error *err) {
     km_cuda_engine *engine = load->engine;
     int64_t d8 = km_divide_up(load->d * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES,
-            partial = engine->blocks_count * 3 * d8, results = 2 * 8 + 3 * d8;
+            partial = engine->blocks_count * 4 * d8, results = 2 * 8 + 4 * d8;
     if (partial < engine->units_count * 8) partial = engine->units_count * 8;
     KM_TRY(km_cuda_reserve(engine, &engine->work, 3 * d8 + KM_ALIGN_BYTES + results + partial,
                            "the statistics of the data", err));
-    load->mean = engine->work.address;
-    load->centre = load->mean + (km_cu_ptr)d8;
+    load->middle = engine->work.address;
+    load->centre = load->middle + (km_cu_ptr)d8;
     load->factor = load->centre + (km_cu_ptr)d8;
     load->bad = load->factor + (km_cu_ptr)d8; // what comes back lies side by side
     load->sum = load->bad + 8;
-    load->reduced = load->sum + 8; // 3 x d
+    load->reduced = load->sum + 8; // 4 x d
     load->partial = load->bad + (km_cu_ptr)(km_divide_up(results, KM_ALIGN_BYTES) * KM_ALIGN_BYTES);
-    load->results = malloc((size_t)(2 + 3 * load->d) * sizeof(double));
-    if (!load->results) return km_fail_memory(err, "the statistics of the data", (2 + 3 * load->d) * 8);
+    load->results = malloc((size_t)(2 + 5 * load->d) * sizeof(double));
+    if (!load->results) return km_fail_memory(err, "the statistics of the data", (2 + 5 * load->d) * 8);
     load->numbers = load->results + 2;
+    load->first = load->numbers + 4 * load->d;
     return KM_OK;
 }
 
-// numbers[0..d) = weighted sums (of squares around `mean` unless it is 0), then smallest and largest values.
-static km_status sums(loader *load, km_cu_ptr mean, km_error *err) {
+// numbers: weighted sums of what is between points and `middle`, of its squares; smallest and largest values; d each.
+static km_status sums(loader *load, const double *middle, km_error *err) {
     km_cuda_engine *engine = load->engine;
     const km_cuda_kernels *kernels = engine->kernels;
     int64_t per_block = load->d < KM_THREADS ? load->d : KM_THREADS;
-    void *sum_arguments[] = {&load->raw, &engine->weights.address, &load->n,
-                             &mean,      &load->partial,           &load->bad};
+    void *sum_arguments[] = {&load->raw,    &engine->weights.address, &load->n,
+                             &load->middle, &load->partial,           &load->bad};
     void *reduce_arguments[] = {&load->partial, &engine->blocks_count, &load->reduced};
+    KM_TRY(km_cuda_put(engine, load->middle, middle, load->d * 8, err));
     KM_TRY(km_cuda_launch(engine,
                           load->raw_type == KM_FLOAT32 ? kernels->load_sums_f32 : kernels->load_sums_f64,
                           engine->blocks_count, km_divide_up(load->d, per_block), sum_arguments, err));
-    KM_TRY(km_cuda_launch(engine, kernels->load_reduce, 3 * km_divide_up(load->d, KM_JOINED), 1,
+    KM_TRY(km_cuda_launch(engine, kernels->load_reduce, 4 * km_divide_up(load->d, KM_JOINED), 1,
                           reduce_arguments, err));
-    return get_results(load, 2 + 3 * load->d, err);
+    return get_results(load, 2 + 4 * load->d, err);
 }
 
+// Mean and variance from sums around `middle`. False where that is so far from the mean that digits of the variance are
+// lost.
+static int take_statistics(const loader *load, km_data_stats *stats, const double *middle) {
+    const double far = 64; // variances: 6 of 53 bits
+    int near = 1;
+    for (int64_t f = 0, d = load->d; f < d; f++) {
+        double away = load->numbers[f] / stats->total_weight;
+        stats->mean[f] = middle[f] + away;
+        stats->variance[f] = load->numbers[d + f] / stats->total_weight - away * away;
+        stats->minimum[f] = load->numbers[2 * d + f];
+        stats->maximum[f] = load->numbers[3 * d + f];
+        near &= away * away <= far * stats->variance[f];
+    }
+    return near;
+}
+
+// One read of the points, around the first of them, and another where that one lies far out.
 static km_status statistics(loader *load, km_data_stats *stats, km_error *err) {
     km_cuda_engine *engine = load->engine;
-    int64_t d = load->d;
     KM_TRY(km_cuda_clear(engine, load->bad, 0xff, 8, err));
     KM_TRY(add_units(load, engine->unit_weights.address, err));
-    KM_TRY(sums(load, 0, err));
+    KM_TRY(km_data_read(load->first, load->data, 0, 1, KM_FLOAT64, err));
+    KM_TRY(sums(load, load->first, err));
     stats->total_weight = load->results[1];
-    for (int64_t f = 0; f < d; f++) {
-        stats->mean[f] = load->numbers[f] / stats->total_weight;
-        stats->minimum[f] = load->numbers[d + f];
-        stats->maximum[f] = load->numbers[2 * d + f];
-    }
-    KM_TRY(km_cuda_put(engine, load->mean, stats->mean, d * 8, err));
-    KM_TRY(sums(load, load->mean, err));
-    for (int64_t f = 0; f < d; f++) stats->variance[f] = load->numbers[f] / stats->total_weight;
+    if (take_statistics(load, stats, load->first)) return KM_OK;
+    for (int64_t f = 0; f < load->d; f++) load->first[f] = isfinite(stats->mean[f]) ? stats->mean[f] : 0;
+    KM_TRY(sums(load, load->first, err));
+    take_statistics(load, stats, load->first);
     return KM_OK;
 }
 

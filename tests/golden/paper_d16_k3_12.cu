@@ -1172,33 +1172,34 @@ __device__ __forceinline__ void step_load(km_real *x, const km_real *row, int f)
 constexpr int LOAD_FEATURES = int(D) < int(KM_THREADS) ? int(D) : int(KM_THREADS);
 constexpr int LOAD_ROWS = KM_THREADS / LOAD_FEATURES;
 
-// One block of points and up to 256 features: partial[block][3][D] = sum of w x (of w (x - mean)^2 when a mean is
-// given), smallest, largest value. *bad becomes the lowest index i * D + f of a value that is no finite number.
+// One block of points and up to 256 features: partial[block][4][D] = sums of w (x - middle) and of w (x - middle)^2,
+// smallest, largest value. *bad becomes the lowest index i * D + f of a value that is no finite number.
 template <typename Raw>
-__device__ void load_sums(const Raw *raw, const double *weights, long long n, const double *mean, double *partial,
+__device__ void load_sums(const Raw *raw, const double *weights, long long n, const double *middles, double *partial,
                           unsigned long long *bad) {
-    __shared__ double sums[KM_THREADS], lows[KM_THREADS], highs[KM_THREADS];
+    __shared__ double sums[KM_THREADS], squares[KM_THREADS], lows[KM_THREADS], highs[KM_THREADS];
     const int column = threadIdx.x % LOAD_FEATURES, row = threadIdx.x / LOAD_FEATURES;
     const int f = blockIdx.y * LOAD_FEATURES + column;
     const long long first = blockIdx.x * (long long)KM_BLOCK_POINTS;
     const long long end = first + KM_BLOCK_POINTS < n ? first + KM_BLOCK_POINTS : n;
-    double sum = 0.0, low = 1.7976931348623157e308, high = -1.7976931348623157e308;
+    double sum = 0.0, square = 0.0, low = 1.7976931348623157e308, high = -1.7976931348623157e308;
     unsigned long long bad_here = ~0ull;
     if (row < LOAD_ROWS && f < D) {
-        const double middle = mean ? mean[f] : 0.0;
+        const double middle = middles[f];
 #pragma unroll 8
         for (long long i = first + row; i < end; i += LOAD_ROWS) {
             const double x = raw[i * D + f];
             if (!km_is_finite(x) && bad_here == ~0ull) bad_here = i * D + f;
-            const double away = x - middle;
-            const double term = mean ? __dmul_rn(away, away) : x;
-            sum = __dadd_rn(sum, __dmul_rn(km_weight(weights, i), term));
+            const double away = __dsub_rn(x, middle), weighted = __dmul_rn(km_weight(weights, i), away);
+            sum = __dadd_rn(sum, weighted);
+            square = __fma_rn(weighted, away, square);
             low = x < low ? x : low;
             high = x > high ? x : high;
         }
     }
     if (bad_here != ~0ull) atomicMin(bad, bad_here);
     sums[threadIdx.x] = sum;
+    squares[threadIdx.x] = square;
     lows[threadIdx.x] = low;
     highs[threadIdx.x] = high;
     __syncthreads();
@@ -1206,26 +1207,28 @@ __device__ void load_sums(const Raw *raw, const double *weights, long long n, co
         for (int r = 1; r < LOAD_ROWS; r++) {
             const int other = r * LOAD_FEATURES + column;
             sum = __dadd_rn(sum, sums[other]);
+            square = __dadd_rn(square, squares[other]);
             low = lows[other] < low ? lows[other] : low;
             high = highs[other] > high ? highs[other] : high;
         }
-        double *out = partial + blockIdx.x * 3ll * D;
+        double *out = partial + blockIdx.x * 4ll * D;
         out[f] = sum;
-        out[D + f] = low;
-        out[2 * D + f] = high;
+        out[D + f] = square;
+        out[2 * D + f] = low;
+        out[3 * D + f] = high;
     }
 }
 
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
-    km_load_sums_f32(const float *raw, const double *weights, long long n, const double *mean, double *partial,
+    km_load_sums_f32(const float *raw, const double *weights, long long n, const double *middles, double *partial,
                      unsigned long long *bad) {
-    load_sums(raw, weights, n, mean, partial, bad);
+    load_sums(raw, weights, n, middles, partial, bad);
 }
 
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
-    km_load_sums_f64(const double *raw, const double *weights, long long n, const double *mean, double *partial,
+    km_load_sums_f64(const double *raw, const double *weights, long long n, const double *middles, double *partial,
                      unsigned long long *bad) {
-    load_sums(raw, weights, n, mean, partial, bad);
+    load_sums(raw, weights, n, middles, partial, bad);
 }
 
 // Joins the tables of blocks, `numbers` in each, in index order: adds them (kind 0), or takes the smallest (1) or
@@ -1255,14 +1258,14 @@ __device__ __forceinline__ double step_join(double number, const double *partial
     return number;
 }
 
-// Joins the blocks' statistics: out[3][D]. A block of threads joins numbers of one kind.
+// Joins the blocks' statistics: out[4][D]. A block of threads joins numbers of one kind.
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
     km_load_reduce(const double *partial, long long blocks, double *out) {
     constexpr int EACH = (D + KM_JOINED - 1) / KM_JOINED;
-    const int kind = blockIdx.x / EACH, end = (kind + 1) * D; // sums, smallest, largest
-    const int column = kind * D + blockIdx.x % EACH * KM_JOINED, at = column + threadIdx.x;
+    const int table = blockIdx.x / EACH, kind = table < 2 ? 0 : table - 1, end = (table + 1) * D;
+    const int column = table * D + blockIdx.x % EACH * KM_JOINED, at = column + threadIdx.x;
     const double none = kind == 0 ? 0.0 : kind == 1 ? 1.7976931348623157e308 : -1.7976931348623157e308;
-    const double number = step_join(none, partial, blocks, 3 * D, column, end, kind);
+    const double number = step_join(none, partial, blocks, 4 * D, column, end, kind);
     if (threadIdx.x < KM_JOINED && at < end) out[at] = number;
 }
 
