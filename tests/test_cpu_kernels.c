@@ -4,7 +4,9 @@
 #include "gen/planner.h"
 #include "reference.h"
 #include "runtime/cpu/cpu.h"
+#include "runtime/module.h"
 
+#include "kernel_cache.h"
 #include "quiet_check.h"
 #include <math.h>
 #include <stdio.h>
@@ -51,7 +53,8 @@ enum { ISAS = 3 };
 typedef struct module {
     km_plan plan;
     km_device *device;
-    km_kernels *kernels;
+    km_module *built;
+    km_kernels *kernels; // of `built`
     km_cpu_kernels table;
     int64_t group;
 } module;
@@ -62,7 +65,7 @@ static int module_open(module *m, const char *design, const char *isa, const cha
     km_spec spec;
     km_plan_params params;
     km_source source;
-    char paths[3][256];
+    km_module_params build;
     err.text[0] = 0;
     must(km_backend_cpu.device_open(&m->device, KM_HOST, compiler, NULL, &err));
     km_spec_init(&spec);
@@ -81,26 +84,20 @@ static int module_open(module *m, const char *design, const char *isa, const cha
         return 0;
     }
     must(status);
-    static const char *const names[] = {"m.c", "m.so", "m.log"};
-    for (int i = 0; i < 3; i++) snprintf(paths[i], sizeof paths[i], "%s/%s", folder, names[i]);
-    if (design) {
-        km_source_init(&source);
-        must(km_source_emit(&source, &m->plan, NULL, &err));
-        FILE *file = fopen(paths[0], "w");
-        ck_assert(file && fwrite(source.text, 1, (size_t)source.text_size, file) == (size_t)source.text_size);
-        ck_assert_int_eq(fclose(file), 0);
-        must(km_backend_cpu.compile(m->device, &source, paths[0], paths[1], paths[2], &err));
-        km_source_clear(&source);
-    }
-    must(km_backend_cpu.kernels_load(&m->kernels, m->device, &m->plan, design ? paths[1] : NULL, &err));
-    if (design) unlink(paths[1]); // the next module of this name is another file
+    km_module_params_init(&build);
+    build.cache_dir = kernel_cache(folder);
+    km_source_init(&source);
+    must(km_source_emit(&source, &m->plan, NULL, &err));
+    must(km_module_build_on(&m->built, &source, m->device, &build, &err));
+    km_source_clear(&source);
+    m->kernels = m->built->kernels;
     m->table = *((cpu_module *)m->kernels)->pass;
     m->group = m->table.group;
     return 1;
 }
 
 static void module_close(module *m) {
-    km_backend_cpu.kernels_unload(&m->kernels);
+    km_module_destroy(&m->built);
     km_backend_cpu.device_close(&m->device);
     km_plan_clear(&m->plan);
 }
@@ -415,13 +412,15 @@ END_TEST
 START_TEST(foreign_modules) {
     module m;
     ck_assert(module_open(&m, "lanes", "cpu:generic", NULL, KM_FLOAT32, 2, "2..4"));
-    char path[64];
-    snprintf(path, sizeof path, "%s/m.c", folder);
+    char path[64], binary[64];
+    snprintf(path, sizeof path, "%s/foreign.c", folder);
+    snprintf(binary, sizeof binary, "%s/foreign.so", folder);
     km_source source;
     km_source_init(&source);
     must(km_source_emit(&source, &m.plan, NULL, &err));
-    char binary[64];
-    snprintf(binary, sizeof binary, "%s/foreign.so", folder);
+    FILE *file = fopen(path, "w");
+    ck_assert(file && fwrite(source.text, 1, (size_t)source.text_size, file) == (size_t)source.text_size);
+    ck_assert_int_eq(fclose(file), 0);
     must(km_backend_cpu.compile(m.device, &source, path, binary, NULL, &err));
     km_plan other = m.plan;
     other.spec.features = 3;
@@ -429,6 +428,7 @@ START_TEST(foreign_modules) {
     ck_assert_int_eq(km_backend_cpu.kernels_load(&kernels, m.device, &other, binary, &err), KM_ERROR_COMPILE);
     ck_assert_ptr_null(kernels);
     ck_assert_msg(strstr(err.text, "emit the source again") != NULL, "%s", err.text);
+    unlink(path);
     unlink(binary);
     km_source_clear(&source);
     module_close(&m);
@@ -504,12 +504,7 @@ int main(void) {
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);
-    char path[64];
-    static const char *const names[] = {"m.c", "m.log"};
-    for (int i = 0; i < 2; i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
-        unlink(path);
-    }
+    km_cache_clear(NULL, folder, &err);
     rmdir(folder);
     return failed != 0;
 }
