@@ -8,9 +8,9 @@ enum {
     SPAN_BYTES = 8192,         // of points that stay in the first cache while every slot works on them
     BLOCKS_SPAN_BYTES = 65536, // of points that stay in the second cache beside a panel of centroids
     SPAN_GROUPS_MAX = 8,
-    ROWS_D_MAX = 64, // features up to which points are copied side by side before they are added up
-    UNROLLED_D_MAX =
-        8, // features up to which compilers unroll a loop over them, and do best without being told how
+    ROWS_D_MAX = 64,    // features up to which points are copied side by side before they are added up
+    UNROLLED_D_MAX = 8, // features up to which compilers unroll loops, and do best left alone
+    WHOLE_K_MAX = 5,    // clusters up to which masks add all points sooner than one by one
     SEED_BYTES = 12288, // of points that stay in the first cache for all k-means++ chains
     SEED_SPAN_MAX = 1024,
     FINISH_BYTES = 16384,                // of points, as doubles, that the finishing pass works on at a time
@@ -109,10 +109,11 @@ static void list_whole_set(km_env *env, int64_t columns, int repeats) {
 // Sums of all points by masked additions, which AVX-512 alone has.
 static void names_of_whole_sums(km_env *env, const km_plan *plan, int any_d, int bytes) {
     int64_t d = plan->spec.features;
-    int whole = bytes && plan->facts.target.arch == KM_ISA_AVX512 && d <= ROWS_D_MAX;
+    int whole = bytes && plan->facts.target.arch == KM_ISA_AVX512 && d <= ROWS_D_MAX &&
+                plan->spec.clusters[0] <= WHOLE_K_MAX;
     km_env_set_flag(env, "whole", whole);
     km_env_set_flag(env, "whole_tree", whole && d >= 8);
-    km_env_set(env, "whole_k", whole ? "WHOLE_K" : "0");
+    km_env_set_int(env, "whole_k", whole ? WHOLE_K_MAX : 0);
     km_env_list(env, "whole_sets");
     if (d >= 8) list_whole_set(env, 8, 1);
     if (any_d)

@@ -24,7 +24,7 @@ static km_status spec_make(km_spec *spec, const char *isa, const char *type, con
     spec->features = is_shape(shape, "any")   ? KM_FEATURES_MAX
                      : is_shape(shape, "few") ? FEW_FEATURES
                                               : atoll(shape + 1);
-    KM_TRY(km_spec_set_clusters(spec, is_shape(shape, "any") ? "65535" : "256", err));
+    KM_TRY(km_spec_set_clusters(spec, is_shape(shape, "any") ? "1,65535" : "1,256", err));
     KM_TRY(km_spec_set_target(spec, target, err));
     return km_spec_fix(spec, "design", "lanes", err);
 }

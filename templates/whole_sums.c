@@ -2,12 +2,12 @@
 // Sums of all points of a span for few clusters: each cluster takes the points that have its label, by masked
 // additions. A point costs an addition for each cluster and feature, eight of them an instruction; point by point it
 // costs fewer additions, but each waits for a row of sums in memory.
-//@ need whole_sets float64
+//@ need whole_sets whole_k float64
 
-enum { WHOLE_K = 5 }; // clusters up to which it pays
+enum { WHOLE_K = $whole_k }; // clusters up to which it pays
 
 //@ for set in whole_sets
-// $set features: x are $set columns of whole groups, own the masks of a cluster's points, group by group.
+// x: $set columns of whole groups, a feature each; own: the masks of a cluster's points, group by group.
 KM_TARGET static inline void km_whole_$set(double *sums, const double *x, const uint64_t *own, int64_t groups) {
     //@ for c in set_columns
     km_doubles sum_$c = KM_D_SPLAT(0);
