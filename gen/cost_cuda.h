@@ -43,8 +43,9 @@ typedef struct km_tensor_layout {
 // Lays the K list out over launches of at most so many tiles; 0 when a K does not fit.
 int km_tensor_lay_out(km_tensor_layout *layout, const km_spec *spec, int64_t tiles_max);
 
-// Whether distances are added in half precision and sums are of bytes.
+// Whether sums are of bytes, and whether scores are then those of rounded points, not distances.
 int km_tensor_in_bytes(const km_spec *spec);
+int km_tensor_rounds(const km_spec *spec);
 
 // Bytes of a point as the pass reads it.
 int64_t km_tensor_point_bytes(const km_spec *spec);

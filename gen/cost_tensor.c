@@ -17,17 +17,31 @@ typedef struct attempt {
     int left;
 } attempt;
 
-// Half precision tells distances of few features apart. That products are rounded once, when they are added in it,
-// was measured on sm_90. A byte of added masks must not overflow: less than 256 slots of a K's lanes.
+// Sums of bytes take more registers than those of halves, and of more than 8 features more memory: there they pay with
+// many clusters. A byte of added masks must not overflow: less than 256 slots of a K's lanes.
 int km_tensor_in_bytes(const km_spec *spec) {
-    enum { FEATURES_MAX = 4, CLUSTERS_MAX = 64 };
-    return spec->target.arch / 10 == 9 && spec->features <= FEATURES_MAX &&
+    enum { FEATURES_MAX = 16, FEATURES_ANY = 8, MANY = 40, CLUSTERS_MAX = 64 };
+    int64_t sum = 0;
+    for (int64_t i = 0; i < spec->clusters_count; i++) sum += spec->clusters[i];
+    return spec->target.arch / 10 == 9 && spec->features <= (sum > MANY ? FEATURES_MAX : FEATURES_ANY) &&
            spec->clusters[spec->clusters_count - 1] <= CLUSTERS_MAX;
 }
 
-// Columns of sums of bytes, in eights: three of a feature, a count, and two that hold squares.
+// Half precision tells distances of few features apart. That products are rounded once, when they are added in it,
+// was measured on sm_90.
+int km_tensor_rounds(const km_spec *spec) {
+    enum { DISTANCES_MAX = 4 };
+    return km_tensor_in_bytes(spec) && spec->features > DISTANCES_MAX;
+}
+
+// Columns of sums of bytes, in eights: three of a feature; with distances a count, and two that hold squares.
 static int64_t sum_tiles(const km_spec *spec) {
-    return (3 * spec->features + 3 + 7) / 8;
+    return (3 * spec->features + (km_tensor_rounds(spec) ? 0 : 3) + 7) / 8;
+}
+
+// What products take of a tile of rows, in 16 bytes of a lane.
+static int64_t planes_of(const km_spec *spec) {
+    return km_tensor_rounds(spec) ? (spec->features + 7) / 8 + 1 : (spec->features + 3) / 4;
 }
 
 // Cycles of a scheduler for 32 points: what a launch does for each, whatever its Ks, then for each tile. Fitted to an
@@ -35,6 +49,10 @@ static int64_t sum_tiles(const km_spec *spec) {
 static double part_cycles(const km_tensor_part *part, const km_spec *spec) {
     double lane_d = (double)((spec->features + 3) / 4);
     double tile = 40 + lane_d * 50 + lane_d * lane_d * 4;
+    if (km_tensor_rounds(spec))
+        return 60 + 16.0 * (double)spec->features +
+               (47 + 44 * (double)(planes_of(spec) - 1) + 8.0 * (double)sum_tiles(spec)) * part->tiles +
+               30 * part->levels;
     if (km_tensor_in_bytes(spec))
         return 150 + (46 + 7.0 * (double)sum_tiles(spec)) * part->tiles + 30 * part->levels;
     return 100 + tile * part->tiles + 30 * part->levels + (part->first < 2 * part->tiles ? 12 : 0);
@@ -143,7 +161,14 @@ int km_tensor_lay_out(km_tensor_layout *layout, const km_spec *spec, int64_t til
 
 // Registers of a thread, after the compiler's counts: what is there anyway, then for each tile sums, planes, scores.
 static int64_t registers_needed(const km_plan *plan, int64_t tiles, int kept) {
-    int64_t lane_d = (plan->spec.features + 3) / 4, sums = 4 * lane_d, planes = kept ? 4 * lane_d : 0;
+    int64_t lane_d = (plan->spec.features + 3) / 4, sums = 4 * lane_d;
+    int64_t planes = kept ? 4 * planes_of(&plan->spec) : 0;
+    if (km_tensor_rounds(&plan->spec)) {
+        // While scores are made, or while points that wait are decided.
+        int64_t scoring = (kept ? 43 : 36) + 10 * tiles, deciding = 40 + 2 * plan->spec.features + 6 * tiles;
+        return (scoring > deciding ? scoring : deciding) + tiles * (4 * sum_tiles(&plan->spec) + planes) +
+               (plan->track_labels ? 28 : 0);
+    }
     if (km_tensor_in_bytes(&plan->spec))
         return 48 + tiles * (4 * sum_tiles(&plan->spec) + planes + 7) + (kept ? 0 : 8) +
                (plan->track_labels ? 28 : 0);
@@ -151,6 +176,7 @@ static int64_t registers_needed(const km_plan *plan, int64_t tiles, int kept) {
 }
 
 int64_t km_tensor_point_bytes(const km_spec *spec) {
+    if (km_tensor_rounds(spec)) return (spec->features + 7) / 8 * 16 + sum_tiles(spec) * 8 + 2;
     return (spec->features + 3) / 4 * 16 + (km_tensor_in_bytes(spec) ? sum_tiles(spec) * 8 : 0);
 }
 
@@ -163,11 +189,11 @@ static int64_t stages_needed(const km_plan *plan, int64_t warps) {
 
 static int64_t shared_needed(const km_plan *plan, const km_tensor_layout *layout, int64_t block,
                              int64_t stages) {
-    int64_t d = plan->spec.features, lane_d = (d + 3) / 4, most = 0;
+    int64_t d = plan->spec.features, planes = planes_of(&plan->spec), most = 0;
     for (int64_t p = 0; p < layout->parts_count; p++) {
         const km_tensor_part *part = &layout->parts[p];
         int64_t bytes =
-            part->tiles * lane_d * 512 + part->rows * (8 * (d + 1) + 4 * d + 1) + part->tiles * 32;
+            part->tiles * planes * 512 + part->rows * (8 * (d + 1) + 4 * d + 1) + part->tiles * 32;
         if (bytes > most) most = bytes;
     }
     return most + block / 32 * (stages * km_tensor_point_bytes(&plan->spec) * 32 + 64 * 8 + 16 + 4 * d) +
@@ -189,7 +215,7 @@ static int judge(km_tensor_way *way, const km_plan *plan, const km_tensor_layout
     way->registers = registers_needed(plan, most, way->kept);
     way->stages = stages_needed(plan, block * resident / 32);
     // Few scores leave registers for twice as many at a time, which hides what a single step waits for.
-    way->pairs = most <= 2 && d <= 8 ? 2 : 1;
+    way->pairs = km_tensor_rounds(&plan->spec) || (most <= 2 && d <= 8) ? 2 : 1;
     way->shared_bytes = shared_needed(plan, layout, block, way->stages);
     if (way->registers > limit) return 0;
     if (way->shared_bytes > facts->shared_bytes_per_block) return 0;
@@ -202,8 +228,9 @@ static int judge(km_tensor_way *way, const km_plan *plan, const km_tensor_layout
     way->operations = cycles;
     way->memory_ns =
         (double)(layout->parts_count * km_tensor_point_bytes(&plan->spec)) / facts->bandwidth_gbs;
-    double wait = km_tensor_in_bytes(&plan->spec) ? (0.7 + 0.9 / warps) * (1 + 0.03 * (double)(resident - 1))
-                                                  : (0.91 + 0.25 / warps) * (1 + 0.01 * (double)resident);
+    int distances = km_tensor_in_bytes(&plan->spec) && !km_tensor_rounds(&plan->spec);
+    double wait = distances ? (0.7 + 0.9 / warps) * (1 + 0.03 * (double)(resident - 1))
+                            : (0.91 + 0.25 / warps) * (1 + 0.01 * (double)resident);
     way->issue_ns = crowd * cycles * wait / rate;
     way->total_ns = pow(pow(way->memory_ns, 3) + pow(way->issue_ns, 3), 1.0 / 3); // they wait for each other
     return 1;

@@ -198,6 +198,8 @@ static km_status emit_tensor(km_env *env, const km_plan *plan, km_error *err) {
     for (int i = 0; i < (int)(sizeof numbers / sizeof *numbers); i++) set_number(env, plan, numbers[i]);
     km_env_set_flag(env, "max3", spec->target.arch >= 90);
     km_env_set_flag(env, "bytes", km_tensor_in_bytes(spec));
+    km_env_set_flag(env, "rounded", km_tensor_rounds(spec));
+    km_env_set_flag(env, "scores", !km_tensor_in_bytes(spec) || km_tensor_rounds(spec));
     km_env_set_int(env, "stages", way.stages);
     km_env_set_int(env, "pairs", way.pairs);
     km_env_set_flag(env, "planes_in_registers", way.kept);

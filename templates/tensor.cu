@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//@ need block grid resident parts max3 bytes stages pairs planes_in_registers launches_count
+//@ need block grid resident parts max3 bytes scores rounded stages pairs planes_in_registers launches_count
 //@ include cuda.h
 
 // Design `tensor`. Distances and sums are matrix products: clusters are the rows, 32 points of a warp the columns.
@@ -21,7 +21,7 @@ enum {
     GRID = $grid,          // blocks of a launch, for one copy
     WARPS = BLOCK / 32,
     TILE = 32,             // points that a warp fetches at a time
-    //@ if not bytes
+    //@ if scores
     PAIRS = $pairs,        // of columns, 16 points, that it works on at a time
     WIDTH = 2 * PAIRS,     // columns of 8 points
     //@ end
@@ -33,18 +33,29 @@ enum {
     STAGES = $stages,      // tiles of a warp that are on their way, and the one that it works on
     //@ if bytes
     LIMBS = 3 * D,                       // bytes of a point's integers
+    //@ if rounded
+    BLOCKS = (D + 7) / 8,                // of 8 features
+    PLANES = BLOCKS + 1,                 // of a tile of rows: factors of a block, and where sums start
+    SUM_TILES = (LIMBS + 7) / 8,         // columns of sums, in eights
+    COUNT_TILES = 64,                    // so many points fit bytes that count: two of each tile
+    //@ else
+    PLANES = LANE_D,                     // of a tile of rows
     SUM_TILES = (LIMBS + 1 + 2 + 7) / 8, // columns of sums, in eights: limbs, a count, and two that hold |x|^2 / 2
+    //@ end
     CHUNK_TILES = 65536,                 // so many points of a warp fit sums of bytes: 2^21
     //@ else
+    PLANES = LANE_D,       // of a tile of rows
     CHUNK_TILES = 64,      // so many points of a warp fit sums of halves: 2048
     //@ end
     REDUCE = 1024          // threads of a block of km_reduce
 };
-//@ if not bytes
+//@ if scores
 constexpr float BINADE = 8192;        // scores are at least this and less than twice this
 //@ end
 constexpr unsigned ALL = 0xffffffff;
+//@ if not rounded
 constexpr unsigned ONES = 0x3c003c00; // 1 and 1 in half precision
+//@ end
 
 #define KM_UNROLL _Pragma("unroll")
 
@@ -73,6 +84,14 @@ struct km_item {
     int what; // point of the tile, index of the K << 5
 };
 
+//@ if rounded
+// Points as matrix products take them.
+struct km_tile {
+    uint4 points[BLOCKS][TILE]; // halves of features 8 i to 8 i + 7 of each point
+    uint2 limbs[SUM_TILES][32]; // of lane 4 n + t a byte of each of eight points: what its column n takes
+    uint4 errors[4]; // of points 2 t, 2 t + 1, 8 + 2 t, ...: what rounding took away, as halves; negative: marked
+};
+//@ else
 //@ if bytes
 // Points as matrix products take them; lane 4 n + t holds, of each, what its column n and its rows take.
 struct km_tile {
@@ -85,6 +104,7 @@ struct km_tile {
     uint4 points[LANE_D][TILE];
 };
 //@ end
+//@ end
 
 enum { TILE_SIZE = sizeof(km_tile) / sizeof(uint4) };
 
@@ -92,20 +112,36 @@ enum { TILE_SIZE = sizeof(km_tile) / sizeof(uint4) };
 struct km_warp {
     km_tile ring[STAGES];
     km_item queue[QUEUE];
+    //@ if bytes
+    int queued; // not in a register, as few tiles ask
+    //@ end
 };
 
+//@ if rounded
+// How far below the largest score a centroid of either K is near: where a point is off by 1 more than by 0, and there.
+struct alignas(16) km_margin {
+    unsigned slope[2], least[2]; // two halves each
+};
+
+//@ end
 // What the threads of a block share.
 template <typename PART> struct km_block {
-    uint4 planes[PART::TILES][LANE_D][32]; // centroids, as matrix products take them
+    uint4 planes[PART::TILES][PLANES][32]; // centroids, as matrix products take them
     long long sums[PART::ROWS * (D + 1)];
     km_warp warps[WARPS];
+    //@ if rounded
+    const uint4 *tiles;                   // where they begin: rarely enough needed to stay here
+    //@ end
     double radius;                        // no point that is not marked has a larger norm
     double reach[D], unit[D];             // 2^e; 2^(22 - e), which makes an integer
     float centroids[PART::ROWS * D];
     float middle[WARPS][D];
     //@ if bytes
+    //@ if rounded
+    km_margin margin[8];                  // of a group's Ks
+    //@ else
     unsigned minus_zero;                  // in halves: what comes from here stays in a register
-    unsigned expected[8];                 // of a group's lanes: the masks of points that are certain, added up
+    //@ end
     unsigned asks[8];                     // which Ks of a group send points to the queue: bit 0 and bit 1 of each byte
     //@ else
     unsigned margin[2][8];                // of a K in a group: from the largest score to the least that is near
@@ -153,6 +189,7 @@ static __device__ __forceinline__ unsigned km_halves(float low, float high) {
     return pair;
 }
 
+//@ if not rounded
 // Sums of two pairs of halves.
 static __device__ __forceinline__ unsigned km_plus(unsigned a, unsigned b) {
     unsigned sum;
@@ -160,6 +197,7 @@ static __device__ __forceinline__ unsigned km_plus(unsigned a, unsigned b) {
     return sum;
 }
 
+//@ end
 static __device__ __forceinline__ float km_low(unsigned pair) {
     float value;
     asm("{ .reg .f16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(pair));
@@ -170,12 +208,14 @@ static __device__ __forceinline__ double km_power(int exponent) { // 2^exponent
     return __longlong_as_double((1023ll + exponent) << 52);
 }
 
+//@ if not rounded
 // The two halves of a coordinate's integer.
 static __device__ __forceinline__ unsigned km_halves_of(int number) {
     const int high = (number + 1024) >> 11;
     return km_halves((float)high / (1 << 11), (float)(number - high * 2048) / (1 << BITS));
 }
 
+//@ end
 // Exponent of the smallest power of two above |x|, or `least`.
 static __device__ __forceinline__ int km_exponent(double x, int least = -100) {
     const int exponent = (int)(__double_as_longlong(x) >> 52 & 0x7ff) - 1022;
@@ -248,12 +288,14 @@ static __device__ __forceinline__ unsigned km_keep(unsigned address) {
     return kept;
 }
 
+//@ if not rounded
 static __device__ __forceinline__ const uint4 *km_keep(const uint4 *address) {
     const uint4 *kept;
     asm volatile("mov.b64 %0, %1;" : "=l"(kept) : "l"(address));
     return kept;
 }
 
+//@ end
 static __device__ __forceinline__ double km_max_lanes(double value) {
     for (int width = 16; width > 0; width /= 2) value = fmax(value, __shfl_xor_sync(ALL, value, width));
     return value;
@@ -380,18 +422,41 @@ static __device__ void km_find_beaten(km_block<PART> &shared, const float *c, co
 
 // Planes as products find them: in a lane's registers, or in shared memory.
 //@ if planes_in_registers
-typedef uint4 km_planes[LANE_D];
+typedef uint4 km_planes[PLANES];
 
 static __device__ __forceinline__ uint4 km_plane(const km_planes *planes, int tile, int k) {
     return planes[tile][k];
 }
 //@ else
-typedef uint4 km_planes[LANE_D][32];
+typedef uint4 km_planes[PLANES][32];
 
 static __device__ __forceinline__ uint4 km_plane(const km_planes *planes, int tile, int k) {
     return planes[tile][k][threadIdx.x % 32];
 }
 //@ end
+
+// Goes through the rows of a K, by one warp: `write_row` writes a quarter of a row, that of lanes with lane % 4 = t,
+// centroid j or, -1, none; `begin_group` is told once of each group of lanes, and of the K's segment in it.
+template <typename PART, typename Row, typename Group>
+static __device__ __forceinline__ void km_for_rows(km_block<PART> &shared, int k_index, Row write_row,
+                                                   Group begin_group) {
+    const km_place place = km_places[k_index];
+    const bool linked = PART::LEVELS == 0 && place.slots > PART::FIRST;
+    _Pragma("unroll 1") for (int at = threadIdx.x % 32; at < place.span * PART::SLOTS * 4; at += 32) {
+        const int group = place.group + at / 4 / PART::SLOTS, slot = at / 4 % PART::SLOTS;
+        const int j = (group - place.group) * place.slots + slot - place.slot, segment = place.slot >= PART::FIRST;
+        const bool real = slot >= place.slot && slot < place.slot + place.slots && j < km_ks[k_index];
+        if (!linked && (slot >= PART::FIRST) != segment) continue;
+        shared.row[group][slot] = real ? place.row + j : -1;
+        write_row(group, slot, at % 4, real ? j : -1);
+        if (slot != place.slot) continue;
+        shared.member[segment][group] = k_index;
+        shared.link[0][group] = linked ? ALL : 0;
+        for (int level = 0; level < PART::LEVELS; level++)
+            shared.link[1 + level][group] = place.span >> level > 1 ? ALL : 0;
+        begin_group(group, segment, linked);
+    }
+}
 
 //@ if bytes
 //@ include tensor_bytes.cu
@@ -410,8 +475,10 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_tiles(const __grid_c
         limit[f] = (float)(km_power(km_exponents(args)[f]) * (1 - km_power(-BITS))); // all its bits
         scale[f] = (float)km_power(-km_exponents(args)[f]);
     }
+    //@ if not scores
     const int exponent = km_square_exponent([&](int f) { return km_power(km_exponents(args)[f]); });
     const double of_square = 0.5 * km_power(SQUARE_BITS - exponent);
+    //@ end
     //@ end
     for (long long i = blockIdx.x * 256ll + threadIdx.x; i < points; i += gridDim.x * 256ll) {
         bool beyond = i >= args.n;
@@ -434,7 +501,11 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_tiles(const __grid_c
         const unsigned marks = __ballot_sync(ALL, beyond);
         if (i % TILE == 0) km_marks(args)[i / TILE] = marks;
         //@ if bytes
+        //@ if rounded
+        km_put_point(args, i, x, scale, beyond);
+        //@ else
         km_put_point(args, i, x, scale, beyond, (float)(square * of_square));
+        //@ end
         //@ else
         km_put_point(args, i, x, beyond);
         //@ end
@@ -450,9 +521,14 @@ template <typename PART> static __device__ bool km_begin(km_block<PART> &shared,
     const int stop = args.control->stop, warp = threadIdx.x / 32; // One wait for all that is read here.
     const float *centroids = (const float *)args.centroids + (long long)blockIdx.y * S * D;
     //@ if bytes
+    //@ if not scores
     if (threadIdx.x == 0) shared.minus_zero = 0x80008000;
+    //@ end
     //@ else
     if (threadIdx.x == 0) shared.ones = ONES, shared.zero = 0;
+    //@ end
+    //@ if rounded
+    if (threadIdx.x == 0) shared.tiles = (const uint4 *)km_tiles(args);
     //@ end
     if (threadIdx.x == 0) shared.radius = sqrt(*km_largest(args)) * (1 + 1e-9);
     for (int i = threadIdx.x; i < KS; i += BLOCK) shared.active[i] = args.active[blockIdx.y * KS + i];
@@ -469,17 +545,19 @@ template <typename PART> static __device__ bool km_begin(km_block<PART> &shared,
     for (int i = threadIdx.x; i < 8 * PART::SLOTS * 4; i += BLOCK) {
         const int group = i / 4 / PART::SLOTS, slot = i / 4 % PART::SLOTS;
         const bool high = slot == 0 || slot == PART::FIRST; // so that a lane without a K has its one near row
-        //@ if bytes
-        km_write_row(shared, group, slot, i % 4, [](int) { return 0.0f; }, high ? NEARER : FARTHER, 0);
-        //@ else
+        //@ if scores
         km_write_row(shared, group, slot, i % 4, [](int) { return 0.0f; }, high ? 1.25f * BINADE : BINADE);
+        //@ else
+        km_write_row(shared, group, slot, i % 4, [](int) { return 0.0f; }, high ? NEARER : FARTHER, 0);
         //@ end
         shared.row[group][slot] = -1;
     }
     for (int i = threadIdx.x; i < 8; i += BLOCK) {
         //@ if bytes
-        shared.expected[i] = int(PART::FIRST) < int(PART::SLOTS) ? ALL - 1 : ALL;
         shared.asks[i] = 0;
+        //@ if rounded
+        shared.margin[i] = {{0, 0}, {NONE + 0x10001, NONE + 0x10001}};
+        //@ end
         //@ else
         shared.margin[0][i] = shared.margin[1][i] = 0x10001;
         shared.bits[i] = (int(PART::FIRST) < int(PART::SLOTS) ? 2 : 1) * WIDTH * ONES;
@@ -520,7 +598,7 @@ static __device__ __forceinline__ void km_walk(km_block<PART> &shared, const km_
     //@ if planes_in_registers
     km_planes planes[PART::TILES];
     KM_UNROLL for (int i = 0; i < PART::TILES; i++)
-        KM_UNROLL for (int k = 0; k < LANE_D; k++) planes[i][k] = shared.planes[i][k][lane];
+        KM_UNROLL for (int k = 0; k < PLANES; k++) planes[i][k] = shared.planes[i][k][lane];
     //@ else
     const km_planes *planes = shared.planes;
     //@ end
@@ -528,21 +606,29 @@ static __device__ __forceinline__ void km_walk(km_block<PART> &shared, const km_
     //@ if track_labels
     int changes[2] = {};
     //@ end
-    const uint4 *from = km_keep((const uint4 *)km_tiles(args) + lane);
+    //@ if rounded
+    const auto from = [&](int tile) { return shared.tiles + threadIdx.x % 32 + tile * (long long)TILE_SIZE; };
+    //@ else
+    const uint4 *lane_from = km_keep((const uint4 *)km_tiles(args) + lane);
+    const auto from = [&](int tile) { return lane_from + tile * (long long)TILE_SIZE; };
+    //@ end
     //@ if not bytes
     const unsigned *all_marks = km_marks(args);
     //@ end
-    int queued = 0, tile = blockIdx.x * WARPS + threadIdx.x / 32;
-    //@ if not bytes
+    int tile = blockIdx.x * WARPS + threadIdx.x / 32;
+    //@ if bytes
+    if (lane == 0) warp.queued = 0;
+    //@ else
+    int queued = 0;
     unsigned next_marks = tile < tiles ? all_marks[tile] : 0;
     //@ end
     const uint4 *first_tile = warp.ring[0].points[0];
     const unsigned ring = km_keep((unsigned)__cvta_generic_to_shared(first_tile + lane));
     const km_places_in_tile at = km_find_places(ring);
-    unsigned stage = 0, before = (STAGES - 1) * TILE_BYTES; // where in the ring
+    unsigned stage = 0; // where in the ring
     KM_UNROLL for (int s = 0; s < STAGES - 1; s++) {
         if (tile + s * STRIDE < tiles)
-            km_bring(ring + s * TILE_BYTES, from + (tile + s * STRIDE) * (long long)TILE_SIZE);
+            km_bring(ring + s * TILE_BYTES, from(tile + s * STRIDE));
         asm volatile("cp.async.commit_group;");
     }
     while (tile < tiles) {
@@ -554,13 +640,14 @@ static __device__ __forceinline__ void km_walk(km_block<PART> &shared, const km_
             asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
             __syncwarp();
             const int ahead = tile + (STAGES - 1) * STRIDE;
-            if (ahead < tiles) km_bring(ring + before, from + ahead * (long long)TILE_SIZE);
+            const unsigned before = stage > 0 ? stage - TILE_BYTES : (STAGES - 1) * TILE_BYTES;
+            if (ahead < tiles) km_bring(ring + before, from(ahead));
             asm volatile("cp.async.commit_group;");
             //@ if bytes
             //@ if track_labels
-            km_take<PART>(sums, planes, at, stage, shared, args, own, tile, queued, changes);
+            km_take<PART>(sums, planes, at, stage, shared, args, own, tile, changes);
             //@ else
-            km_take<PART>(sums, planes, at, stage, shared, args, own, tile, queued);
+            km_take<PART>(sums, planes, at, stage, shared, args, own, tile);
             //@ end
             //@ else
             //@ if track_labels
@@ -569,11 +656,17 @@ static __device__ __forceinline__ void km_walk(km_block<PART> &shared, const km_
             km_take<PART>(sums, planes, at, stage, shared, args, own, marks, tile, queued);
             //@ end
             //@ end
-            before = stage;
+            //@ if rounded
+            if (chunk % COUNT_TILES == COUNT_TILES - 1) km_flush_counts(sums, shared);
+            //@ end
             stage = stage < (STAGES - 1) * TILE_BYTES ? stage + TILE_BYTES : 0;
         }
         km_flush(sums, shared);
     }
+    //@ if bytes
+    __syncwarp();
+    int queued = warp.queued;
+    //@ end
     while (queued > 0) queued = km_drain(shared, args, queued);
     //@ if track_labels
     KM_UNROLL for (int segment = 0; segment < 2; segment++)

@@ -1,38 +1,19 @@
 // SPDX-License-Identifier: MIT
-// Scores in float; sums of halves.
+//@ include tensor_scores.cu
+// Scores and sums of halves.
 //
-// Scores. A score is
-//     score_j = x . (c_j - p) - (|c_j|^2 - |p|^2) / 2,  p the middle of the K's centroids,
-// scaled so that all scores of a K lie in one binade of float. Four products a feature, (hi, lo, hi, lo) times
-// (chi, chi, clo, clo), give it with an error that km_prepare bounds for each K; the first features of the lanes leave
-// out lo clo, and have 1 times a piece of the constant instead. 15 bits of a score are compared.
+// Scores. Four products a feature, (hi, lo, hi, lo) times (chi, chi, clo, clo), give a score with an error that
+// km_prepare bounds for each K; the first features of the lanes leave out lo clo, and have 1 times a piece of the
+// constant instead.
 //
 // Sums. Ones and zeros, a one for each near centroid, times the halves of the points: multiples of 2^-11 and of 2^-22,
 // so few at a time that floats hold their sums exactly. They become integers then.
-
-// Halves above zero compare like the integers of their bits, and that is how scores come here.
-static __device__ __forceinline__ unsigned km_max(unsigned a, unsigned b) {
-    unsigned larger;
-    //@ if max3
-    asm("max.u16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
-    //@ else
-    asm("max.f16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
-    //@ end
-    return larger;
-}
 
 // Two answers of halves, each 1 or 0.
 static __device__ __forceinline__ unsigned km_reaches(unsigned a, unsigned b) { // a >= b
     unsigned answer;
     asm("set.ge.f16x2.f16x2 %0, %1, %2;" : "=r"(answer) : "r"(a), "r"(b));
     return answer;
-}
-
-static __device__ __forceinline__ void km_multiply(float *sums, const unsigned *a, const unsigned *b) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
 // Adds the ones of two rows, each twice: counts in halves.
@@ -43,15 +24,8 @@ static __device__ __forceinline__ void km_count(unsigned *counts, const unsigned
         : "r"(near[0][c]), "r"(near[1][c]), "r"(near[0][c + 1]), "r"(near[1][c + 1]), "r"(ones[0]), "r"(ones[1]));
 }
 
-// Two 8 x 8 matrices of halves, each twice, as the second factor of a product; `row`: of the lane, lane l has row l % 8
-// of matrix l / 16.
-static __device__ __forceinline__ void km_fetch(unsigned (*matrices)[2], unsigned row) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(matrices[0][0]), "=r"(matrices[0][1]), "=r"(matrices[1][0]), "=r"(matrices[1][1])
-                 : "r"(row));
-}
-
-// The two transposed; lane l < 16 has row l % 8 of matrix l / 8.
+// Two 8 x 8 matrices of halves transposed, as the second factor of a product; lane l < 16 has row l % 8 of matrix
+// l / 8.
 static __device__ __forceinline__ void km_fetch_transposed(unsigned *matrices, unsigned row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
                  : "=r"(matrices[0]), "=r"(matrices[1])
@@ -99,79 +73,32 @@ static __device__ __forceinline__ void km_write_row(km_block<PART> &shared, int 
 template <typename PART>
 static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_index) {
     const km_place place = km_places[k_index];
-    const int k = km_ks[k_index], lane = threadIdx.x % 32;
+    const int k = km_ks[k_index];
     float *middle = shared.middle[threadIdx.x / 32];
     const unsigned char *beaten = shared.beaten + place.row;
     km_find_beaten(shared, c, place, k);
-    for (int f = lane; f < D; f += 32) {
-        float low = 3.4e38f, high = -3.4e38f;
-        _Pragma("unroll 1") for (int j = 0; j < k; j++) {
-            low = beaten[j] ? low : fminf(low, c[j * D + f]);
-            high = beaten[j] ? high : fmaxf(high, c[j * D + f]);
-        }
-        middle[f] = 0.5f * low + 0.5f * high;
-    }
-    __syncwarp();
-    const auto constant_of = [&](int j) {
-        double constant = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double a = c[j * D + f], p = middle[f];
-            constant -= 0.5 * (a - p) * (a + p);
-        }
-        return constant;
-    };
-    double lowest = 1e308, highest = -1e308, swing = 0, corner = 0; // scores, and what coordinates add to them at most
-    _Pragma("unroll 1") for (int j = lane; j < k; j += 32) {
-        if (beaten[j]) continue;
-        double own = 0, square = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double away = (double)c[j * D + f] - middle[f];
-            own += fabs(away) * shared.reach[f];
-            square = fma(away, away, square);
-        }
-        corner = fmax(corner, own);
-        own = fmin(own, sqrt(square) * shared.radius);
-        const double constant = constant_of(j);
-        lowest = fmin(lowest, constant - own);
-        highest = fmax(highest, constant + own);
-        swing = fmax(swing, own);
-    }
-    lowest = -km_max_lanes(-lowest);
-    highest = km_max_lanes(highest);
-    swing = km_max_lanes(swing);
-    corner = km_max_lanes(corner);
-    const double factor = highest > lowest ? 0.84 * BINADE / (highest - lowest) : 0;
+    const km_scale scale = km_find_scale(shared, middle, c, beaten, k);
 
     // Twice the error of a score: of the grid, of the halves' products, and of at most 20 truncated additions a
     // product. A unit of the 16-bit score is BINADE / 2^15.
-    const double halves = (corner + swing) * factor * km_power(-21);
-    const double error = 2 * (halves + LANE_D * 20 * BINADE * km_power(-22) + 0.001);
+    const double error = 2 * (scale.error + LANE_D * 20 * BINADE * km_power(-22) + 0.001);
     const int units = 1 + (int)(error / (BINADE * km_power(-15)));
     const unsigned margin = units < 1024 ? units * 0x10001 : 0x7c007c00; // the latter: all are near
-    _Pragma("unroll 1") for (int at = lane; at < place.span * PART::SLOTS * 4; at += 32) {
-        const int group = place.group + at / 4 / PART::SLOTS, slot = at / 4 % PART::SLOTS;
-        const bool linked = PART::LEVELS == 0 && place.slots > PART::FIRST;
-        const bool own = linked || (slot < PART::FIRST) == (place.slot < PART::FIRST);
-        const int j = (group - place.group) * place.slots + slot - place.slot;
-        const bool real = slot >= place.slot && slot < place.slot + place.slots && j < k;
-        if (!own) continue;
-        shared.row[group][slot] = real ? place.row + j : -1;
-        if (real && !beaten[j])
+    const auto write_row = [&](int group, int slot, int t, int j) {
+        if (j >= 0 && !beaten[j])
             km_write_row(
-                shared, group, slot, at % 4,
-                [&](int f) { return (float)(((double)c[j * D + f] - middle[f]) * shared.reach[f] * factor); },
-                (float)(1.08 * BINADE + (constant_of(j) - lowest) * factor));
+                shared, group, slot, t,
+                [&](int f) { return (float)(((double)c[j * D + f] - middle[f]) * shared.reach[f] * scale.factor); },
+                (float)(1.08 * BINADE + (km_constant(c + j * D, middle) - scale.lowest) * scale.factor));
         else
-            km_write_row(shared, group, slot, at % 4, [](int) { return 0.0f; }, BINADE);
-        if (slot != place.slot) continue;
-        shared.margin[place.slot >= PART::FIRST][group] = margin;
-        shared.member[place.slot >= PART::FIRST][group] = k_index;
-        if (linked) shared.margin[1][group] = margin;
-        shared.link[0][group] = linked ? ALL : 0;
-        if (linked) shared.bits[group] = WIDTH * ONES;
-        for (int level = 0; level < PART::LEVELS; level++)
-            shared.link[1 + level][group] = place.span >> level > 1 ? ALL : 0;
-    }
+            km_write_row(shared, group, slot, t, [](int) { return 0.0f; }, BINADE);
+    };
+    km_for_rows(shared, k_index, write_row, [&](int group, int segment, bool linked) {
+        shared.margin[segment][group] = margin;
+        if (!linked) return;
+        shared.margin[1][group] = margin;
+        shared.bits[group] = WIDTH * ONES;
+    });
 }
 
 // What a lane knows of its group's Ks.
@@ -270,25 +197,6 @@ static __device__ __forceinline__ void km_label_points(const unsigned (*near)[WI
 }
 
 //@ end
-// The largest score of each K, for the points of one column: of the first slots, and of the others.
-template <typename PART>
-static __device__ __forceinline__ void km_find_largest(unsigned *largest, const unsigned (*scores)[WIDTH], int c,
-                                                       const km_lane &own) {
-    if (int(PART::FIRST) < int(PART::SLOTS)) {
-        unsigned other = scores[PART::FIRST % PART::SLOTS][c];
-        KM_UNROLL for (int s = PART::FIRST + 1; s < PART::SLOTS; s++) other = km_max(other, scores[s][c]);
-        largest[0] = scores[0][c];
-        KM_UNROLL for (int s = 1; s < PART::FIRST; s++) largest[0] = km_max(largest[0], scores[s][c]);
-        largest[0] = km_max(largest[0], other & own.link[0]);
-        largest[1] = (largest[0] & own.link[0]) | (other & ~own.link[0]);
-    } else {
-        largest[0] = largest[1] = scores[0][c];
-        KM_UNROLL for (int s = 1; s < PART::FIRST; s++) largest[0] = km_max(largest[0], scores[s][c]);
-    }
-    KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
-        largest[0] = km_max(largest[0], __shfl_xor_sync(ALL, largest[0], 4 << level) & own.link[1 + level]);
-}
-
 // Which centroids are near, for the points of some columns: `near` [slot][column].
 template <typename PART>
 static __device__ __forceinline__ void km_compare(unsigned (*near)[WIDTH], const km_planes *planes, unsigned row,
@@ -315,7 +223,7 @@ static __device__ __forceinline__ void km_compare(unsigned (*near)[WIDTH], const
     }
     KM_UNROLL for (int c = 0; c < WIDTH; c++) {
         unsigned largest[2];
-        km_find_largest<PART>(largest, scores, c, own);
+        km_find_largest<PART>(largest, scores, c, own.link);
         KM_UNROLL for (int segment = 0; segment < 2; segment++)
             largest[segment] -= own.margin[segment];
         KM_UNROLL for (int s = 0; s < PART::SLOTS; s++)

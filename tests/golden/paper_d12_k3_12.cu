@@ -15,16 +15,16 @@
 // clusters in one pass: 75 for each restart (the sum of the K list)
 //
 // design                       tensor  the least time of those estimated
-// block                           256  about 252 registers a thread
+// block                           256  about 220 registers a thread
 // grid                            132  132 multiprocessors, filled once by all copies
 // launches                          1  one read of the points serves every K
 // resident                          1  as many as registers and shared memory hold
 // tile_clusters                    96  rows of matrix products that a launch has at most
 // restarts_in_flight                1  many points: one restart of each K fills the device
 //
-// per point and pass: 48 bytes read, 1468 operations
-// registers per thread: about 252 of 255
-// shared memory per block: 85.8 KiB of 227.0 KiB
+// per point and pass: 74 bytes read, 1302 operations
+// registers per thread: about 220 of 255
+// shared memory per block: 99.8 KiB of 227.0 KiB
 
 typedef float km_real;
 typedef unsigned char km_label; // one label of one point, where labels are kept between passes
@@ -193,21 +193,25 @@ enum {
     BLOCK = 256, // threads of a block
     GRID = 132,  // blocks of a launch, for one copy
     WARPS = BLOCK / 32,
-    TILE = 32,             // points that a warp fetches at a time
-    PAIRS = 1,             // of columns, 16 points, that it works on at a time
-    WIDTH = 2 * PAIRS,     // columns of 8 points
-    LANE_D = (D + 3) / 4,  // features of a lane: lane % 4 says which
-    COLUMNS = S * (D + 1), // sums of a copy
-    QUEUE = 64,            // points of a warp that wait for km_drain
-    BITS = 22,             // of a coordinate's integer, beside its sign
-    BINS = 64,             // of the survey: powers of two below the largest coordinate
-    STAGES = 5,            // tiles of a warp that are on their way, and the one that it works on
-    CHUNK_TILES = 64,      // so many points of a warp fit sums of halves: 2048
-    REDUCE = 1024          // threads of a block of km_reduce
+    TILE = 32,                   // points that a warp fetches at a time
+    PAIRS = 2,                   // of columns, 16 points, that it works on at a time
+    WIDTH = 2 * PAIRS,           // columns of 8 points
+    LANE_D = (D + 3) / 4,        // features of a lane: lane % 4 says which
+    COLUMNS = S * (D + 1),       // sums of a copy
+    QUEUE = 64,                  // points of a warp that wait for km_drain
+    BITS = 22,                   // of a coordinate's integer, beside its sign
+    BINS = 64,                   // of the survey: powers of two below the largest coordinate
+    STAGES = 4,                  // tiles of a warp that are on their way, and the one that it works on
+    LIMBS = 3 * D,               // bytes of a point's integers
+    BLOCKS = (D + 7) / 8,        // of 8 features
+    PLANES = BLOCKS + 1,         // of a tile of rows: factors of a block, and where sums start
+    SUM_TILES = (LIMBS + 7) / 8, // columns of sums, in eights
+    COUNT_TILES = 64,            // so many points fit bytes that count: two of each tile
+    CHUNK_TILES = 65536,         // so many points of a warp fit sums of bytes: 2^21
+    REDUCE = 1024                // threads of a block of km_reduce
 };
 constexpr float BINADE = 8192; // scores are at least this and less than twice this
 constexpr unsigned ALL = 0xffffffff;
-constexpr unsigned ONES = 0x3c003c00; // 1 and 1 in half precision
 
 #define KM_UNROLL _Pragma("unroll")
 
@@ -241,9 +245,11 @@ struct km_item {
     int what; // point of the tile, index of the K << 5
 };
 
-// Points as matrix products take them: halves of four features, 4 i to 4 i + 3, of each point.
+// Points as matrix products take them.
 struct km_tile {
-    uint4 points[LANE_D][TILE];
+    uint4 points[BLOCKS][TILE]; // halves of features 8 i to 8 i + 7 of each point
+    uint2 limbs[SUM_TILES][32]; // of lane 4 n + t a byte of each of eight points: what its column n takes
+    uint4 errors[4];            // of points 2 t, 2 t + 1, 8 + 2 t, ...: what rounding took away, as halves; negative: marked
 };
 
 enum { TILE_SIZE = sizeof(km_tile) / sizeof(uint4) };
@@ -252,20 +258,26 @@ enum { TILE_SIZE = sizeof(km_tile) / sizeof(uint4) };
 struct km_warp {
     km_tile ring[STAGES];
     km_item queue[QUEUE];
+    int queued; // not in a register, as few tiles ask
+};
+
+// How far below the largest score a centroid of either K is near: where a point is off by 1 more than by 0, and there.
+struct alignas(16) km_margin {
+    unsigned slope[2], least[2]; // two halves each
 };
 
 // What the threads of a block share.
 template <typename PART> struct km_block {
-    uint4 planes[PART::TILES][LANE_D][32]; // centroids, as matrix products take them
+    uint4 planes[PART::TILES][PLANES][32]; // centroids, as matrix products take them
     long long sums[PART::ROWS * (D + 1)];
     km_warp warps[WARPS];
+    const uint4 *tiles;       // where they begin: rarely enough needed to stay here
     double radius;            // no point that is not marked has a larger norm
     double reach[D], unit[D]; // 2^e; 2^(22 - e), which makes an integer
     float centroids[PART::ROWS * D];
     float middle[WARPS][D];
-    unsigned margin[2][8];            // of a K in a group: from the largest score to the least that is near
-    unsigned ones, zero;              // ONES and 0: what comes from here stays in a register
-    unsigned bits[8];                 // of the ones of a lane where its points are certain, added up as integers
+    km_margin margin[8];              // of a group's Ks
+    unsigned asks[8];                 // which Ks of a group send points to the queue: bit 0 and bit 1 of each byte
     unsigned link[4][8];              // ALL where: the two parts of a lane belong together; groups 1, 2, 4 apart do
     short member[2][8];               // index in the K list, -1: none
     short row[8][PART::SLOTS];        // row of the sums, -1: none
@@ -307,13 +319,6 @@ static __device__ __forceinline__ unsigned km_halves(float low, float high) {
     return pair;
 }
 
-// Sums of two pairs of halves.
-static __device__ __forceinline__ unsigned km_plus(unsigned a, unsigned b) {
-    unsigned sum;
-    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
-    return sum;
-}
-
 static __device__ __forceinline__ float km_low(unsigned pair) {
     float value;
     asm("{ .reg .f16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(pair));
@@ -322,12 +327,6 @@ static __device__ __forceinline__ float km_low(unsigned pair) {
 
 static __device__ __forceinline__ double km_power(int exponent) { // 2^exponent
     return __longlong_as_double((1023ll + exponent) << 52);
-}
-
-// The two halves of a coordinate's integer.
-static __device__ __forceinline__ unsigned km_halves_of(int number) {
-    const int high = (number + 1024) >> 11;
-    return km_halves((float)high / (1 << 11), (float)(number - high * 2048) / (1 << BITS));
 }
 
 // Exponent of the smallest power of two above |x|, or `least`.
@@ -402,12 +401,6 @@ static __device__ __forceinline__ unsigned km_keep(unsigned address) {
     return kept;
 }
 
-static __device__ __forceinline__ const uint4 *km_keep(const uint4 *address) {
-    const uint4 *kept;
-    asm volatile("mov.b64 %0, %1;" : "=l"(kept) : "l"(address));
-    return kept;
-}
-
 static __device__ __forceinline__ double km_max_lanes(double value) {
     for (int width = 16; width > 0; width /= 2) value = fmax(value, __shfl_xor_sync(ALL, value, width));
     return value;
@@ -430,24 +423,27 @@ static __device__ __forceinline__ long long km_integer(const km_block<PART> &sha
 
 // Decides the last points of the warp's queue, a lane each, and adds them to the sums. Gives how many still wait.
 template <typename PART>
-static __device__ __forceinline__ int km_drain(km_block<PART> &shared, const km_pass_args &args, int waiting) {
+static __device__ __noinline__ int km_drain(km_block<PART> &shared, const km_pass_args &args, int waiting) {
     km_warp &warp = shared.warps[threadIdx.x / 32];
     const int lane = threadIdx.x % 32, count = waiting < 32 ? waiting : 32;
     __syncwarp();
     const km_item own = warp.queue[waiting - count + (lane < count ? lane : 0)];
     __syncwarp();
     waiting -= count;
-    const int of_tile = own.what % 32, k_index = own.what >> 5;
+    const int asker = own.what % 32, bit = own.what >> 5; // as km_settle left it
+    const int of_tile = bit % 4 / 2 * 16 + bit / 16 * 8 + bit / 8 % 2 + asker % 4 * 2;
+    const int k_index = shared.member[bit % 2][asker / 4];
     const long long point = (long long)own.tile * TILE + of_tile;
     const int row = km_places[k_index].row;
     if (point >= args.n || lane >= count) return waiting;
     const float *c = shared.centroids + row * D;
-    const float *x = (const float *)args.points + point * D;
+    double x[D];
+    KM_UNROLL for (int f = 0; f < D; f++) x[f] = ((const float *)args.points)[point * D + f];
     double smallest = 1e308;
     int label = 0;
     _Pragma("unroll 1") for (int j = 0; j < km_ks[k_index]; j++) {
         double square = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
+        KM_UNROLL for (int f = 0; f < D; f++) {
             const double away = (double)x[f] - (double)c[j * D + f];
             square = fma(away, away, square);
         }
@@ -455,7 +451,7 @@ static __device__ __forceinline__ int km_drain(km_block<PART> &shared, const km_
         smallest = fmin(square, smallest);
     }
     long long *sums = shared.sums + (row + label) * (D + 1);
-    _Pragma("unroll 2") for (int f = 0; f < D; f++) km_add_long(sums + f, km_integer(shared, x[f], f));
+    KM_UNROLL for (int f = 0; f < D; f++) km_add_long(sums + f, km_integer(shared, x[f], f));
     km_add_long(sums + D, 1);
     return waiting;
 }
@@ -503,22 +499,97 @@ static __device__ void km_find_beaten(km_block<PART> &shared, const float *c, co
 }
 
 // Planes as products find them: in a lane's registers, or in shared memory.
-typedef uint4 km_planes[LANE_D];
+typedef uint4 km_planes[PLANES][32];
 
 static __device__ __forceinline__ uint4 km_plane(const km_planes *planes, int tile, int k) {
-    return planes[tile][k];
+    return planes[tile][k][threadIdx.x % 32];
 }
 
-// Scores in float; sums of halves.
-//
-// Scores. A score is
+// Goes through the rows of a K, by one warp: `write_row` writes a quarter of a row, that of lanes with lane % 4 = t,
+// centroid j or, -1, none; `begin_group` is told once of each group of lanes, and of the K's segment in it.
+template <typename PART, typename Row, typename Group>
+static __device__ __forceinline__ void km_for_rows(km_block<PART> &shared, int k_index, Row write_row,
+                                                   Group begin_group) {
+    const km_place place = km_places[k_index];
+    const bool linked = PART::LEVELS == 0 && place.slots > PART::FIRST;
+    _Pragma("unroll 1") for (int at = threadIdx.x % 32; at < place.span * PART::SLOTS * 4; at += 32) {
+        const int group = place.group + at / 4 / PART::SLOTS, slot = at / 4 % PART::SLOTS;
+        const int j = (group - place.group) * place.slots + slot - place.slot, segment = place.slot >= PART::FIRST;
+        const bool real = slot >= place.slot && slot < place.slot + place.slots && j < km_ks[k_index];
+        if (!linked && (slot >= PART::FIRST) != segment) continue;
+        shared.row[group][slot] = real ? place.row + j : -1;
+        write_row(group, slot, at % 4, real ? j : -1);
+        if (slot != place.slot) continue;
+        shared.member[segment][group] = k_index;
+        shared.link[0][group] = linked ? ALL : 0;
+        for (int level = 0; level < PART::LEVELS; level++)
+            shared.link[1 + level][group] = place.span >> level > 1 ? ALL : 0;
+        begin_group(group, segment, linked);
+    }
+}
+
+// Sums of bytes. A near centroid's byte is 0xff, -1; the integers of 24 bits are bytes too, from -128 to 127 each.
+
+constexpr unsigned OVER_255 = 0xfefefeff; // times 255: 1
+
+// Differences of two halves each, whose signs are exact.
+static __device__ __forceinline__ unsigned km_minus(unsigned a, unsigned b) {
+    unsigned difference;
+    asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(difference) : "r"(a), "r"(b));
+    return difference;
+}
+
+// Takes away bytes where masks are 0xff.
+static __device__ __forceinline__ void km_subtract(int *sums, const unsigned *a, uint2 b) {
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.x), "r"(b.y));
+}
+
+static __device__ __forceinline__ uint4 km_read_four(unsigned address) {
+    uint4 words;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+                 : "r"(address));
+    return words;
+}
+
+static __device__ __forceinline__ uint2 km_read_two(unsigned address) {
+    uint2 words;
+    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(words.x), "=r"(words.y) : "r"(address));
+    return words;
+}
+
+// A coordinate's integer, and its three bytes.
+static __device__ __forceinline__ int km_number(float z) {
+    return __float2int_rn(z * (1 << BITS));
+}
+
+static __device__ __forceinline__ unsigned km_bytes_of(int number) {
+    constexpr int HALVES = 0x808080; // of 256, added to each byte, and taken away from it
+    return (unsigned)(number + HALVES) ^ HALVES;
+}
+
+// Load: of four columns' bytes of each point, a word of one column. Products of bytes take their 32 points in the order
+// in which scores come: those of lanes that differ in bits 0 and 3 of their number go into one word, and each of
+// these lanes gets the word of one column.
+static __device__ __forceinline__ unsigned km_gather(unsigned own) {
+    const bool odd = threadIdx.x & 1, high = threadIdx.x & 8;
+    own = __byte_perm(own, __shfl_xor_sync(ALL, own, 1), odd ? 0x3715 : 0x6240);
+    return __byte_perm(own, __shfl_xor_sync(ALL, own, 8), high ? 0x3276 : 0x5410);
+}
+
+// What a lane knows of its group's Ks, whatever the scores.
+template <typename PART, typename Lane>
+static __device__ __forceinline__ void km_know_group(Lane &own, const km_block<PART> &shared) {
+    const int group = threadIdx.x % 32 / 4;
+    for (int l = 0; l < 4; l++) own.link[l] = shared.link[l][group];
+}
+
+// Scores in float, of which 15 bits are compared.
 //     score_j = x . (c_j - p) - (|c_j|^2 - |p|^2) / 2,  p the middle of the K's centroids,
-// scaled so that all scores of a K lie in one binade of float. Four products a feature, (hi, lo, hi, lo) times
-// (chi, chi, clo, clo), give it with an error that km_prepare bounds for each K; the first features of the lanes leave
-// out lo clo, and have 1 times a piece of the constant instead. 15 bits of a score are compared.
-//
-// Sums. Ones and zeros, a one for each near centroid, times the halves of the points: multiples of 2^-11 and of 2^-22,
-// so few at a time that floats hold their sums exactly. They become integers then.
+// scaled so that all scores of a K lie in one binade of float.
 
 // Halves above zero compare like the integers of their bits, and that is how scores come here.
 static __device__ __forceinline__ unsigned km_max(unsigned a, unsigned b) {
@@ -527,26 +598,11 @@ static __device__ __forceinline__ unsigned km_max(unsigned a, unsigned b) {
     return larger;
 }
 
-// Two answers of halves, each 1 or 0.
-static __device__ __forceinline__ unsigned km_reaches(unsigned a, unsigned b) { // a >= b
-    unsigned answer;
-    asm("set.ge.f16x2.f16x2 %0, %1, %2;" : "=r"(answer) : "r"(a), "r"(b));
-    return answer;
-}
-
 static __device__ __forceinline__ void km_multiply(float *sums, const unsigned *a, const unsigned *b) {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
         "{%0, %1, %2, %3};"
         : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
-// Adds the ones of two rows, each twice: counts in halves.
-static __device__ __forceinline__ void km_count(unsigned *counts, const unsigned (*near)[WIDTH], int c,
-                                                const unsigned *ones) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%0, %1};"
-        : "+r"(counts[0]), "+r"(counts[1])
-        : "r"(near[0][c]), "r"(near[1][c]), "r"(near[0][c + 1]), "r"(near[1][c + 1]), "r"(ones[0]), "r"(ones[1]));
 }
 
 // Two 8 x 8 matrices of halves, each twice, as the second factor of a product; `row`: of the lane, lane l has row l % 8
@@ -557,58 +613,27 @@ static __device__ __forceinline__ void km_fetch(unsigned (*matrices)[2], unsigne
                  : "r"(row));
 }
 
-// The two transposed; lane l < 16 has row l % 8 of matrix l / 8.
-static __device__ __forceinline__ void km_fetch_transposed(unsigned *matrices, unsigned row) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
-                 : "=r"(matrices[0]), "=r"(matrices[1])
-                 : "r"(row));
-}
+// How the scores of a K are scaled: (score - lowest) * factor. `error` of a scaled one: of the grid and of the halves'
+// products.
+struct km_scale {
+    double lowest, factor, error;
+};
 
-// A coordinate of the grid as its two halves.
-static __device__ __forceinline__ unsigned km_limbs(float z) {
-    return km_halves_of(__float2int_rn(z * (1 << BITS)));
-}
-
-// Load: writes the halves of a point.
-static __device__ __forceinline__ void km_put_point(const km_pass_args &args, long long i, const float *x,
-                                                    bool beyond) {
-    for (int k = 0; k < LANE_D; k++) {
-        unsigned words[4];
-        KM_UNROLL for (int t = 0; t < 4; t++) {
-            const int f = 4 * k + t;
-            words[t] = beyond || f >= D ? 0 : km_limbs(x[f] * (float)km_power(-km_exponents(args)[f]));
-        }
-        km_tiles(args)[i / TILE].points[k][i % TILE] = {words[0], words[1], words[2], words[3]};
+// What a score has beside x . (c - p), not scaled.
+static __device__ double km_constant(const float *c, const float *middle) {
+    double constant = 0;
+    _Pragma("unroll 2") for (int f = 0; f < D; f++) {
+        const double a = c[f], p = middle[f];
+        constant -= 0.5 * (a - p) * (a + p);
     }
+    return constant;
 }
 
-// Writes a quarter of a row of the planes, the part of the lanes with lane % 4 = t: scaled factors of D features, or
-// none, and a piece of the constant.
-template <typename PART, typename Factor>
-static __device__ __forceinline__ void km_write_row(km_block<PART> &shared, int group, int slot, int t, Factor factor,
-                                                    float constant) {
-    float piece = km_low(km_halves(constant, 0)); // the t-th of three pieces, as halves
-    for (int i = 0; i < t; i++) {
-        constant -= piece;
-        piece = i < 2 ? km_low(km_halves(constant, 0)) : 0;
-    }
-    _Pragma("unroll 1") for (int i = 0; i < LANE_D; i++) {
-        const float value = 4 * i + t < D ? factor(4 * i + t) : 0;
-        const float high = km_low(km_halves(value, 0));
-        unsigned *words = (unsigned *)&shared.planes[slot / 2][i][group * 4 + t] + slot % 2;
-        words[0] = km_halves(high, high);
-        words[2] = km_halves(value - high, i == 0 ? piece : value - high);
-    }
-}
-
-// Of one K, by one warp: planes, margin, links.
+// Finds the middle of a K's centroids, too.
 template <typename PART>
-static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_index) {
-    const km_place place = km_places[k_index];
-    const int k = km_ks[k_index], lane = threadIdx.x % 32;
-    float *middle = shared.middle[threadIdx.x / 32];
-    const unsigned char *beaten = shared.beaten + place.row;
-    km_find_beaten(shared, c, place, k);
+static __device__ km_scale km_find_scale(const km_block<PART> &shared, float *middle, const float *c,
+                                         const unsigned char *beaten, int k) {
+    const int lane = threadIdx.x % 32;
     for (int f = lane; f < D; f += 32) {
         float low = 3.4e38f, high = -3.4e38f;
         _Pragma("unroll 1") for (int j = 0; j < k; j++) {
@@ -618,14 +643,6 @@ static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_
         middle[f] = 0.5f * low + 0.5f * high;
     }
     __syncwarp();
-    const auto constant_of = [&](int j) {
-        double constant = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double a = c[j * D + f], p = middle[f];
-            constant -= 0.5 * (a - p) * (a + p);
-        }
-        return constant;
-    };
     double lowest = 1e308, highest = -1e308, swing = 0, corner = 0; // scores, and what coordinates add to them at most
     _Pragma("unroll 1") for (int j = lane; j < k; j += 32) {
         if (beaten[j]) continue;
@@ -637,7 +654,7 @@ static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_
         }
         corner = fmax(corner, own);
         own = fmin(own, sqrt(square) * shared.radius);
-        const double constant = constant_of(j);
+        const double constant = km_constant(c + j * D, middle);
         lowest = fmin(lowest, constant - own);
         highest = fmax(highest, constant + own);
         swing = fmax(swing, own);
@@ -648,234 +665,357 @@ static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_
     corner = km_max_lanes(corner);
     const double factor = highest > lowest ? 0.84 * BINADE / (highest - lowest) : 0;
 
-    // Twice the error of a score: of the grid, of the halves' products, and of at most 20 truncated additions a
-    // product. A unit of the 16-bit score is BINADE / 2^15.
-    const double halves = (corner + swing) * factor * km_power(-21);
-    const double error = 2 * (halves + LANE_D * 20 * BINADE * km_power(-22) + 0.001);
-    const int units = 1 + (int)(error / (BINADE * km_power(-15)));
-    const unsigned margin = units < 1024 ? units * 0x10001 : 0x7c007c00; // the latter: all are near
-    _Pragma("unroll 1") for (int at = lane; at < place.span * PART::SLOTS * 4; at += 32) {
-        const int group = place.group + at / 4 / PART::SLOTS, slot = at / 4 % PART::SLOTS;
-        const bool linked = PART::LEVELS == 0 && place.slots > PART::FIRST;
-        const bool own = linked || (slot < PART::FIRST) == (place.slot < PART::FIRST);
-        const int j = (group - place.group) * place.slots + slot - place.slot;
-        const bool real = slot >= place.slot && slot < place.slot + place.slots && j < k;
-        if (!own) continue;
-        shared.row[group][slot] = real ? place.row + j : -1;
-        if (real && !beaten[j])
-            km_write_row(
-                shared, group, slot, at % 4,
-                [&](int f) { return (float)(((double)c[j * D + f] - middle[f]) * shared.reach[f] * factor); },
-                (float)(1.08 * BINADE + (constant_of(j) - lowest) * factor));
-        else
-            km_write_row(shared, group, slot, at % 4, [](int) { return 0.0f; }, BINADE);
-        if (slot != place.slot) continue;
-        shared.margin[place.slot >= PART::FIRST][group] = margin;
-        shared.member[place.slot >= PART::FIRST][group] = k_index;
-        if (linked) shared.margin[1][group] = margin;
-        shared.link[0][group] = linked ? ALL : 0;
-        if (linked) shared.bits[group] = WIDTH * ONES;
-        for (int level = 0; level < PART::LEVELS; level++)
-            shared.link[1 + level][group] = place.span >> level > 1 ? ALL : 0;
-    }
-}
-
-// What a lane knows of its group's Ks.
-struct km_lane {
-    unsigned margin[2], link[4];
-    unsigned expected; // how many near centroids a point has that needs no decision, as two halves
-    unsigned bits;     // of the ones of a lane where its points are certain, added up as integers
-    unsigned ones[2];  // ONES twice
-    unsigned zero;
-};
-
-template <typename PART> static __device__ km_lane km_lane_of(const km_block<PART> &shared) {
-    km_lane own;
-    const int group = threadIdx.x % 32 / 4;
-    for (int s = 0; s < 2; s++) own.margin[s] = shared.margin[s][group];
-    for (int l = 0; l < 4; l++) own.link[l] = shared.link[l][group];
-    const bool two = int(PART::FIRST) < int(PART::SLOTS) && !own.link[0];
-    own.expected = two ? 0x40004000 : ONES;
-    own.bits = shared.bits[group];
-    own.ones[0] = own.ones[1] = shared.ones;
-    own.zero = shared.zero;
-    return own;
-}
-
-// The rare step: points with several near centroids of a K, and marked ones, join the queue instead of the sums.
-// `marks`: of the points from `first` of the tile on.
-template <typename PART>
-static __device__ __forceinline__ void km_settle(unsigned (*near)[WIDTH], km_block<PART> &shared,
-                                                 const km_pass_args &args, const km_lane &own, unsigned marks, int tile,
-                                                 int first, int &queued) {
-    km_warp &warp = shared.warps[threadIdx.x / 32];
-    const int lane = threadIdx.x % 32;
-    unsigned pending = 0;
-    KM_UNROLL for (int c = 0; c < WIDTH; c++) {
-        unsigned count = near[0][c];
-        KM_UNROLL for (int s = 1; s < PART::SLOTS; s++) count = km_plus(count, near[s][c]);
-        KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
-            count = km_plus(count, __shfl_xor_sync(ALL, count, 4 << level) & own.link[1 + level]);
-        const unsigned marked = marks >> (8 * c + lane % 4 * 2);
-        const unsigned waits = (count ^ own.expected) | (marked & 1) | (marked & 2) << 15;
-        const unsigned low = waits & 0xffff, high = waits >> 16;
-        const unsigned keep = (low ? 0 : 0xffff) | (high ? 0 : 0xffff0000);
-        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++) near[s][c] &= keep;
-        pending |= (low != 0 | (high != 0) << 1) << 2 * c;
-    }
-    const int members[2] = {shared.member[0][lane / 4], shared.member[1][lane / 4]};
-    pending |= members[1] >= 0 ? pending << 8 : 0; // of a K, its first group of lanes asks
-    pending = members[0] >= 0 && km_places[members[0]].group == lane / 4 ? pending : pending & 0xff00;
-    while (const unsigned askers = __ballot_sync(ALL, pending != 0)) {
-        if (pending) {
-            const int bit = __ffs(pending) - 1, member = bit < 8 ? members[0] : members[1];
-            pending &= pending - 1;
-            warp.queue[queued + __popc(askers & ~(ALL << lane))] = {
-                tile, (first + bit / 2 % 4 * 8 + lane % 4 * 2 + bit % 2) | member << 5};
-        }
-        queued += __popc(askers);
-        if (queued >= 32) queued = km_drain(shared, args, queued);
-        __syncwarp();
-    }
+    return {lowest, factor, (corner + swing) * factor * km_power(-21)};
 }
 
 // The largest score of each K, for the points of one column: of the first slots, and of the others.
 template <typename PART>
 static __device__ __forceinline__ void km_find_largest(unsigned *largest, const unsigned (*scores)[WIDTH], int c,
-                                                       const km_lane &own) {
+                                                       const unsigned *link) {
     if (int(PART::FIRST) < int(PART::SLOTS)) {
         unsigned other = scores[PART::FIRST % PART::SLOTS][c];
         KM_UNROLL for (int s = PART::FIRST + 1; s < PART::SLOTS; s++) other = km_max(other, scores[s][c]);
         largest[0] = scores[0][c];
         KM_UNROLL for (int s = 1; s < PART::FIRST; s++) largest[0] = km_max(largest[0], scores[s][c]);
-        largest[0] = km_max(largest[0], other & own.link[0]);
-        largest[1] = (largest[0] & own.link[0]) | (other & ~own.link[0]);
+        largest[0] = km_max(largest[0], other & link[0]);
+        largest[1] = (largest[0] & link[0]) | (other & ~link[0]);
     } else {
         largest[0] = largest[1] = scores[0][c];
         KM_UNROLL for (int s = 1; s < PART::FIRST; s++) largest[0] = km_max(largest[0], scores[s][c]);
     }
     KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
-        largest[0] = km_max(largest[0], __shfl_xor_sync(ALL, largest[0], 4 << level) & own.link[1 + level]);
+        largest[0] = km_max(largest[0], __shfl_xor_sync(ALL, largest[0], 4 << level) & link[1 + level]);
 }
 
-// Which centroids are near, for the points of some columns: `near` [slot][column].
-template <typename PART>
-static __device__ __forceinline__ void km_compare(unsigned (*near)[WIDTH], const km_planes *planes, unsigned row,
-                                                  const km_lane &own) {
-    unsigned points[LANE_D][WIDTH][2], scores[PART::SLOTS][WIDTH];
-    KM_UNROLL for (int k = 0; k < LANE_D; k++)
-        KM_UNROLL for (int c = 0; c < WIDTH; c += 2)
-            km_fetch(points[k] + c, row + (k * TILE + 8 * c) * (int)sizeof(uint4));
-    KM_UNROLL for (int c = 0; c < WIDTH; c++) {
-        points[0][c][0] += own.zero; // With two new numbers the compiler makes no copies of the pair.
-        points[0][c][1] = km_pick<0x7610>(points[0][c][1], own.ones[0]);
+// Scores of rounded points.
+//
+// A coordinate takes part as one half, a factor c - p as two, the larger part and the rest: so 8 features fill a
+// product of 16, and sums start at the constant. What rounding a point by r, in units of 2^e, changes between two
+// scores is r . (c_j - c_z), at most |r| times the largest |c_j - c_z| of the K. |r| is kept beside the point: how far
+// below the largest score a centroid is near depends on both.
+
+enum { ERROR_BITS = 12, MARGIN_MAX = 512 }; // |r| as it is kept, in units of 2^-12; units of a 16-bit score
+// 1024 in half precision, where units are 1: the bits of what is added to it are an integer.
+constexpr unsigned NONE = 0x64006400, NEXT = NONE - 0x10001;
+
+// Products of 16, from `start` on.
+static __device__ __forceinline__ void km_multiply(float *sums, const uint4 &a, const unsigned *b, const uint4 &start) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%10, %11, %12, %13};"
+        : "=f"(sums[0]), "=f"(sums[1]), "=f"(sums[2]), "=f"(sums[3])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b[0]), "r"(b[1]), "f"(__uint_as_float(start.x)),
+          "f"(__uint_as_float(start.y)), "f"(__uint_as_float(start.z)), "f"(__uint_as_float(start.w)));
+}
+
+static __device__ __forceinline__ unsigned km_multiply_add(unsigned a, unsigned b, unsigned c) { // of two halves
+    unsigned sum;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(c));
+    return sum;
+}
+
+// Load: writes the halves of a point in the grid, and how far they are from it. Negative: marked.
+static __device__ __forceinline__ void km_put_factors(km_tile &tile, const float *z, bool beyond) {
+    const int lane = threadIdx.x % 32;
+    double square = 0;
+    KM_UNROLL for (int f = 0; f < 8 * BLOCKS; f++) {
+        const unsigned half = f < D ? km_halves(z[f % D], 0) : 0;
+        const double away = f < D ? (double)z[f % D] - km_low(half) : 0;
+        square = fma(away, away, square);
+        ((unsigned short *)&tile.points[f / 8][lane])[f % 8] = (unsigned short)half;
     }
-    KM_UNROLL for (int i = 0; i < PART::TILES; i++) {
-        float sums[WIDTH][4] = {};
-        KM_UNROLL for (int k = 0; k < LANE_D; k++) {
-            const uint4 plane = km_plane(planes, i, k);
-            const unsigned a[4] = {plane.x, plane.y, plane.z, plane.w};
-            KM_UNROLL for (int c = 0; c < WIDTH; c++) km_multiply(sums[c], a, points[k][c]);
+    const float error = (float)(sqrt(square) * km_power(ERROR_BITS) * (1 + km_power(-10)));
+    unsigned short *errors = (unsigned short *)&tile.errors[lane / 2 % 4];
+    errors[lane / 8 * 2 + lane % 2] = (unsigned short)km_halves(beyond ? -0.0f : error, 0);
+}
+
+// Writes a quarter of a row of the planes, the part of the lanes with lane % 4 = t: scaled factors of D features, and
+// where sums start.
+template <typename PART, typename Factor>
+static __device__ __forceinline__ void km_write_row(km_block<PART> &shared, int group, int slot, int t, Factor factor,
+                                                    float start) {
+    const auto words_of = [&](int plane) { return (unsigned *)&shared.planes[slot / 2][plane][group * 4 + t]; };
+    _Pragma("unroll 1") for (int i = 0; i < BLOCKS; i++) {
+        const int f = 8 * i + 2 * t;
+        const float first = f < D ? factor(f) : 0, second = f + 1 < D ? factor(f + 1) : 0;
+        const float high = km_low(km_halves(first, 0)), second_high = km_low(km_halves(second, 0));
+        // Of 8 features both parts are in one product, of 16 each has its own.
+        words_of(0)[slot % 2 + 2 * i] = km_halves(high, second_high);
+        words_of(BLOCKS - 1)[slot % 2 + 2 * i + 2 * (2 - BLOCKS)] = km_halves(first - high, second - second_high);
+    }
+    for (int point = 0; point < 2; point++) words_of(BLOCKS)[slot % 2 * 2 + point] = __float_as_uint(start);
+}
+
+// The largest distance of two centroids of a K, each feature in units of 2^e.
+template <typename PART>
+static __device__ double km_find_spread(const km_block<PART> &shared, const float *c, const unsigned char *beaten,
+                                        int k) {
+    double largest = 0;
+    _Pragma("unroll 1") for (int pair = threadIdx.x % 32; pair < k * k; pair += 32) {
+        const int i = pair / k, j = pair % k;
+        if (i >= j || beaten[i] || beaten[j]) continue;
+        double square = 0;
+        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
+            const double away = ((double)c[i * D + f] - (double)c[j * D + f]) * shared.reach[f];
+            square = fma(away, away, square);
         }
-        KM_UNROLL for (int r = 0; r < 2; r++)
-            KM_UNROLL for (int c = 0; c < WIDTH; c++)
-                scores[2 * i + r][c] =
-                    km_pick<0x6521>(__float_as_uint(sums[c][2 * r]), __float_as_uint(sums[c][2 * r + 1]));
+        largest = fmax(largest, square);
     }
-    KM_UNROLL for (int c = 0; c < WIDTH; c++) {
-        unsigned largest[2];
-        km_find_largest<PART>(largest, scores, c, own);
-        KM_UNROLL for (int segment = 0; segment < 2; segment++)
-            largest[segment] -= own.margin[segment];
-        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++)
-            near[s][c] = km_reaches(scores[s][c], largest[s >= PART::FIRST]);
-    }
+    return sqrt(km_max_lanes(largest));
 }
 
-// Whether each point has just one near centroid of each K.
+// Of one K, by one warp: planes, margin, links.
 template <typename PART>
-static __device__ __forceinline__ bool km_is_certain(const unsigned (*near)[WIDTH], const km_lane &own) {
-    unsigned count = 0;
-    if (int(PART::LEVELS) == 0) {
-        // Sums of bits: of up to 63 ones in each half of a register they tell how many there are.
-        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++)
-            KM_UNROLL for (int c = 0; c < WIDTH; c++) count += near[s][c];
-        return count == own.bits;
-    } else {
-        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++)
-            KM_UNROLL for (int c = 0; c < WIDTH; c += 2) count = km_plus(count, km_plus(near[s][c], near[s][c + 1]));
-        KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
-            count = km_plus(count, __shfl_xor_sync(ALL, count, 4 << level) & own.link[1 + level]);
-        return count == km_halves(WIDTH, WIDTH);
-    }
+static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_index) {
+    const km_place place = km_places[k_index];
+    const int k = km_ks[k_index];
+    float *middle = shared.middle[threadIdx.x / 32];
+    const unsigned char *beaten = shared.beaten + place.row;
+    km_find_beaten(shared, c, place, k);
+    km_scale scale = km_find_scale(shared, middle, c, beaten, k);
+
+    // Two scores are off by twice the error of one, of which at most 20 truncated additions a product are part, and by
+    // what rounding the point changes between them. A unit of the 16-bit score is BINADE / 2^15; half of one is lost
+    // where the margin is rounded, and one where scores are.
+    const double unit = BINADE * km_power(-15);
+    const double error = 2 * (scale.error + BLOCKS * 20 * BINADE * km_power(-22) + 0.001) / unit;
+    double spread = km_find_spread(shared, c, beaten, k) * scale.factor / unit * km_power(-ERROR_BITS);
+    if (error + spread * 8 > MARGIN_MAX) scale.factor = spread = 0; // |r| is at most 8: all are near
+    const unsigned slope = km_halves((float)(spread * (1 + km_power(-10))), 0) * 0x10001;
+    const unsigned least = km_halves((float)(1024 + ceil(error + 0.51)), 0) * 0x10001;
+    const auto write_row = [&](int group, int slot, int t, int j) {
+        if (j >= 0 && !beaten[j])
+            km_write_row(
+                shared, group, slot, t,
+                [&](int f) { return (float)(((double)c[j * D + f] - middle[f]) * shared.reach[f] * scale.factor); },
+                (float)(1.08 * BINADE + (km_constant(c + j * D, middle) - scale.lowest) * scale.factor));
+        else
+            km_write_row(shared, group, slot, t, [](int) { return 0.0f; }, BINADE);
+    };
+    km_for_rows(shared, k_index, write_row, [&](int group, int segment, bool linked) {
+        if (group == place.group) atomicOr(&shared.asks[group], segment ? 0x0a0a0a0a : 0x05050505);
+        for (int s = 0; s < 2; s++) {
+            if (s != segment && !linked) continue;
+            shared.margin[group].slope[s] = slope;
+            shared.margin[group].least[s] = least;
+        }
+    });
 }
 
-// Sums of a warp: of the two halves of features; of ones.
-template <typename PART> struct km_sums {
-    float of[PART::TILES][LANE_D][4];
-    unsigned counts[PART::TILES][2];
+// What a lane knows of its group's Ks.
+struct km_lane {
+    unsigned link[4];
+    unsigned margin; // address of the groups' margins
 };
 
+template <typename PART> static __device__ km_lane km_lane_of(const km_block<PART> &shared) {
+    km_lane own;
+    km_know_group(own, shared);
+    own.margin = (unsigned)__cvta_generic_to_shared(shared.margin);
+    return own;
+}
+
+// Where in a tile a lane reads, in shared memory: rows of points, their errors, bytes.
+struct km_places_in_tile {
+    unsigned points, errors, limbs;
+};
+
+static __device__ __forceinline__ km_places_in_tile km_find_places(unsigned ring) {
+    const unsigned lane = threadIdx.x % 32, tile = ring - lane * (unsigned)sizeof(uint4);
+    const unsigned limbs = tile + sizeof(uint4[BLOCKS][TILE]), errors = limbs + sizeof(uint2[SUM_TILES][32]);
+    const unsigned row = lane % 8 + lane / 16 * 8 + lane / 8 % 2 * (BLOCKS - 1) * TILE;
+    return {tile + row * (unsigned)sizeof(uint4),
+            errors + lane % 4 * (unsigned)sizeof(uint4), limbs + lane * (unsigned)sizeof(uint2)};
+}
+
+// The scores of a tile of rows, two points in a register, for the points of some columns.
+static __device__ __forceinline__ void km_score(unsigned (*scores)[WIDTH], const km_planes *planes, int tile,
+                                                const unsigned (*points)[2]) {
+    float sums[WIDTH][4];
+    const uint4 start = km_plane(planes, tile, BLOCKS), first = km_plane(planes, tile, 0);
+    KM_UNROLL for (int c = 0; c < WIDTH; c++) km_multiply(sums[c], first, points[c], start);
+    KM_UNROLL for (int k = 1; k < BLOCKS; k++) {
+        const uint4 plane = km_plane(planes, tile, k);
+        const unsigned a[4] = {plane.x, plane.y, plane.z, plane.w};
+        KM_UNROLL for (int c = 0; c < WIDTH; c++) km_multiply(sums[c], a, points[c]);
+    }
+    KM_UNROLL for (int r = 0; r < 2; r++)
+        KM_UNROLL for (int c = 0; c < WIDTH; c++)
+            scores[r][c] = km_pick<0x6521>(__float_as_uint(sums[c][2 * r]), __float_as_uint(sums[c][2 * r + 1]));
+}
+
+// Which centroids are near in a tile, `stage` bytes from the first one of the ring: `near` [slot][half], a byte for
+// each of four points. Gives whether a lane knows of a marked point.
 template <typename PART>
-static __device__ __forceinline__ void km_add(km_sums<PART> &sums, const unsigned (*near)[WIDTH], unsigned row,
-                                              const km_lane &own) {
-    KM_UNROLL for (int c = 0; c < WIDTH; c += 2) {
-        KM_UNROLL for (int i = 0; i < PART::TILES; i++) km_count(sums.counts[i], near + 2 * i, c, own.ones);
-        KM_UNROLL for (int n = 0; n < LANE_D; n++) {
-            unsigned points[2];
-            km_fetch_transposed(points, row + (n * TILE + 8 * c) * (int)sizeof(uint4));
-            KM_UNROLL for (int i = 0; i < PART::TILES; i++) {
-                const unsigned a[4] = {near[2 * i][c], near[2 * i + 1][c], near[2 * i][c + 1], near[2 * i + 1][c + 1]};
-                km_multiply(sums.of[i][n], a, points);
-            }
+static __device__ __forceinline__ bool km_compare(unsigned (*near)[2], const km_planes *planes,
+                                                  const km_places_in_tile &at, unsigned stage, const km_lane &own) {
+    const uint4 read = km_read_four(at.errors + stage);
+    const unsigned errors[4] = {read.x, read.y, read.z, read.w};
+    KM_UNROLL for (int first = 0; first < 4; first += WIDTH) {
+        unsigned points[WIDTH][2], scores[PART::SLOTS][WIDTH], limits[WIDTH][2];
+        KM_UNROLL for (int c = 0; c < WIDTH; c += 2)
+            km_fetch(points + c, at.points + stage + 8 * (first + c) * (unsigned)sizeof(uint4));
+        KM_UNROLL for (int i = 0; i < PART::TILES; i++) km_score(scores + 2 * i, planes, i, points);
+        // Of more features the sums leave no register for the address.
+        const unsigned thread = BLOCKS > 1 ? km_keep(threadIdx.x) : threadIdx.x;
+        const uint4 margin = km_read_four(own.margin + thread % 32 / 4 * (unsigned)sizeof(km_margin));
+        KM_UNROLL for (int c = 0; c < WIDTH; c++) { // limits: the largest scores that are not near
+            km_find_largest<PART>(limits[c], scores, c, own.link);
+            limits[c][0] += NEXT - km_multiply_add(errors[first + c], margin.x, margin.z);
+            limits[c][1] += NEXT - km_multiply_add(errors[first + c], margin.y, margin.w);
         }
+        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++)
+            KM_UNROLL for (int c = 0; c < WIDTH; c += 2)
+                near[s][(first + c) / 2] = km_pick<0xfdb9>(km_minus(limits[c][s >= PART::FIRST], scores[s][c]),
+                                                           km_minus(limits[c + 1][s >= PART::FIRST], scores[s][c + 1]));
+    }
+    return (errors[0] | errors[1] | errors[2] | errors[3]) & 0x80008000;
+}
+
+// Load: writes a point, one of a warp's 32: x[f] scale[f] in the grid. They come together in shared memory.
+static __device__ __forceinline__ void km_put_point(const km_pass_args &args, long long i, const float *x,
+                                                    const float *scale, bool beyond) {
+    __shared__ km_tile made[256 / 32];
+    km_tile &tile = made[threadIdx.x / 32];
+    constexpr int STREAM = (LIMBS + 3) / 4; // words of a point's bytes, one for each column
+    const int lane = threadIdx.x % 32;
+    float z[D];
+    unsigned stream[STREAM + 1] = {};
+    KM_UNROLL for (int f = 0; f < D; f++) {
+        z[f] = beyond ? 0 : x[f] * scale[f];
+        const unsigned long long limbs = (unsigned long long)km_bytes_of(km_number(z[f])) << 3 * f % 4 * 8;
+        stream[3 * f / 4] |= (unsigned)limbs;
+        stream[3 * f / 4 + 1] |= (unsigned)(limbs >> 32);
+    }
+    KM_UNROLL for (int i = 0; i < STREAM; i++) {
+        const int column = 4 * i + lane / 8 % 2 * 2 + lane % 2;
+        unsigned *words = (unsigned *)&tile.limbs[column / 8][column % 8 * 4 + lane / 2 % 4];
+        words[lane / 16] = km_gather(stream[i]);
+    }
+    for (int at = lane; at < 8 * (8 * SUM_TILES - 4 * STREAM); at += 32) { // zeros
+        const int column = 4 * STREAM + at / 8;
+        unsigned *words = (unsigned *)&tile.limbs[column / 8][column % 8 * 4 + at / 2 % 4];
+        words[at % 2] = 0;
+    }
+    km_put_factors(tile, z, beyond);
+    __syncwarp();
+    const uint4 *from = (const uint4 *)&tile;
+    uint4 *to = (uint4 *)(km_tiles(args) + i / TILE);
+    for (int at = lane; at < TILE_SIZE; at += 32) to[at] = from[at];
+    __syncwarp();
+}
+
+// Masks of half of a tile, added up: of the first slots, and of the others. They are 255 times a number whose bytes
+// say how many near centroids each of four points has.
+template <typename PART>
+static __device__ __forceinline__ void km_add_masks(unsigned *sums, const unsigned (*near)[2], int half) {
+    sums[0] = near[0][half];
+    KM_UNROLL for (int s = 1; s < PART::FIRST; s++) sums[0] += near[s][half];
+    sums[1] = int(PART::FIRST) < int(PART::SLOTS) ? near[PART::FIRST % PART::SLOTS][half] : 0;
+    KM_UNROLL for (int s = PART::FIRST + 1; s < PART::SLOTS; s++) sums[1] += near[s][half];
+}
+
+// The rare step: points with several near centroids of a K, and marked ones, join the queue instead of the sums.
+// `marked`: whether a lane knows of a marked point.
+template <typename PART>
+static __device__ __forceinline__ void km_settle(unsigned (*near)[2], const unsigned (*sums)[2],
+                                                 km_block<PART> &shared, const km_pass_args &args, const km_lane &own,
+                                                 bool marked, int tile) {
+    const int lane = (int)km_keep(threadIdx.x % 32); // no address is worth a register between two calls
+    const unsigned marks = __any_sync(ALL, marked) ? km_marks(args)[tile] : 0;
+    unsigned pending = 0; // of a byte, bit 0 and 1: the first half's point and a K; bit 2 and 3: the other half's
+    KM_UNROLL for (int half = 0; half < 2; half++) {
+        unsigned counts[2] = {sums[half][0] * OVER_255, sums[half][1] * OVER_255}, several[2]; // of each byte
+        counts[0] += counts[1] & own.link[0];
+        counts[1] = (counts[0] & own.link[0]) | (counts[1] & ~own.link[0]);
+        KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
+            counts[0] += __shfl_xor_sync(ALL, counts[0], 4 << level) & own.link[1 + level];
+        KM_UNROLL for (int segment = 0; segment < 2; segment++) // 0xff where a count is not 0 or 1
+            several[segment] = km_pick<0xba98>(counts[segment] + 0x7e7e7e7e, 0);
+        if (marks) {
+            const unsigned bits = marks >> (16 * half + lane % 4 * 2); // 0, 1, 8 and 9
+            const unsigned bytes = (bits & 1) | (bits & 2) << 7 | (bits & 0x100) << 8 | (bits & 0x200) << 15;
+            several[0] |= bytes * 255;
+            several[1] |= bytes * 255;
+        }
+        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++) near[s][half] &= ~several[s >= PART::FIRST];
+        pending |= ((several[0] & 0x01010101) | (several[1] & 0x02020202)) << 2 * half;
+    }
+    pending &= shared.asks[lane / 4]; // of a K, its first group of lanes asks
+    km_warp &warp = shared.warps[threadIdx.x / 32];
+    int queued = warp.queued;
+    while (const unsigned askers = __ballot_sync(ALL, pending != 0)) {
+        if (pending) warp.queue[queued + __popc(askers & ~(ALL << lane))] = {tile, lane | (__ffs(pending) - 1) << 5};
+        pending &= pending - 1;
+        queued += __popc(askers);
+        if (queued >= 32) queued = km_drain(shared, args, queued);
+        __syncwarp();
+    }
+    if (lane == 0) warp.queued = queued;
+    __syncwarp();
+}
+
+// Sums ------------------------------------------------------------------------------------------------------
+
+// Sums of a warp, negative: of the bytes of each feature; of masks, as km_add_masks adds them.
+template <typename PART> struct km_sums {
+    int of[PART::TILES][SUM_TILES][4];
+    unsigned masks[PART::SLOTS];
+};
+
+// Adds the points that were counted to the block's sums.
+template <typename PART>
+static __device__ __forceinline__ void km_flush_counts(km_sums<PART> &sums, km_block<PART> &shared) {
+    const unsigned group = km_keep(threadIdx.x % 32 / 4); // no address is worth a register between two calls
+    KM_UNROLL for (int s = 0; s < PART::SLOTS; s++) {
+        const int row = shared.row[group][s];
+        const unsigned count = __dp4a(sums.masks[s] * OVER_255, 0x01010101u, 0u); // of four bytes
+        sums.masks[s] = 0;
+        if (row >= 0) km_add_long(shared.sums + row * (D + 1) + D, count);
     }
 }
 
 // Adds a warp's sums to the block's.
 template <typename PART>
 static __device__ __forceinline__ void km_flush(km_sums<PART> &sums, km_block<PART> &shared) {
-    const int lane = threadIdx.x % 32, t = lane % 4;
+    const int lane = (int)km_keep(threadIdx.x % 32); // no address is worth a register between two calls
     KM_UNROLL for (int i = 0; i < PART::TILES; i++)
-        KM_UNROLL for (int half = 0; half < 2; half++) {
-            const int row = shared.row[lane / 4][2 * i + half];
-            long long *out = shared.sums + row * (D + 1);
-            const int count = (int)km_low(sums.counts[i][half]);
-            sums.counts[i][half] = 0;
-            if (row >= 0 && t == 0) km_add_long(out + D, count);
-            KM_UNROLL for (int n = 0; n < LANE_D; n++) {
-                const int f = 4 * n + t;
-                const int high = (int)(sums.of[i][n][2 * half] * (1 << 11));
-                const int low = (int)(sums.of[i][n][2 * half + 1] * (1 << BITS));
-                sums.of[i][n][2 * half] = sums.of[i][n][2 * half + 1] = 0;
-                if (row >= 0 && f < D) km_add_long(out + f, high * 2048ll + low);
+        KM_UNROLL for (int n = 0; n < SUM_TILES; n++)
+            KM_UNROLL for (int at = 0; at < 4; at++) {
+                const int row = shared.row[lane / 4][2 * i + at / 2], column = 8 * n + lane % 4 * 2 + at % 2;
+                const long long sum = -(long long)sums.of[i][n][at];
+                sums.of[i][n][at] = 0;
+                if (row < 0 || column >= LIMBS) continue;
+                km_add_long(shared.sums + row * (D + 1) + column / 3, sum << 8 * (column % 3));
             }
-        }
-}
-
-// Where in a tile a lane reads: rows of points to compare, and to add.
-struct km_places_in_tile {
-    unsigned rows, lane;
-};
-
-static __device__ __forceinline__ km_places_in_tile km_find_places(unsigned ring) {
-    const int lane = threadIdx.x % 32;
-    return {km_keep(ring + (lane % 8 + lane / 16 * 8 - lane) * (int)sizeof(uint4)), ring};
+    km_flush_counts(sums, shared);
 }
 
 // A tile, `stage` bytes from the first one of the ring.
 template <typename PART>
 static __device__ __forceinline__ void km_take(km_sums<PART> &sums, const km_planes *planes,
                                                const km_places_in_tile &at, unsigned stage, km_block<PART> &shared,
-                                               const km_pass_args &args, const km_lane &own, unsigned marks, int tile,
-                                               int &queued) {
-    KM_UNROLL for (int first = 0; first < TILE; first += 8 * WIDTH) {
-        unsigned near[PART::SLOTS][WIDTH];
-        km_compare<PART>(near, planes, at.rows + stage + first * (int)sizeof(uint4), own);
-        const bool marked = marks & (ALL >> (TILE - 8 * WIDTH)) << first;
-        if (__any_sync(ALL, !km_is_certain<PART>(near, own)) || marked)
-            km_settle(near, shared, args, own, marks >> first, tile, first, queued);
-        km_add(sums, near, at.lane + stage + first * (int)sizeof(uint4), own);
+                                               const km_pass_args &args, const km_lane &own, int tile) {
+    unsigned near[PART::SLOTS][2], masks[2][2];
+    const bool marked = km_compare<PART>(near, planes, at, stage, own);
+    KM_UNROLL for (int half = 0; half < 2; half++) {
+        km_add_masks<PART>(masks[half], near, half);
+        asm("" : "+r"(masks[half][0]), "+r"(masks[half][1])); // kept for km_settle, not added up in another order
+    }
+    // A point has at least one near centroid of each K, so that all masks add up to that of one, or of two of different
+    // Ks, only where every point has just one: bytes of a sum count up to 255. Both halves of the tile are in it.
+    unsigned all = masks[0][0] + masks[0][1] + masks[1][0] + masks[1][1];
+    KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
+        all += __shfl_xor_sync(ALL, all, 4 << level) & own.link[1 + level];
+    const unsigned expected = int(PART::FIRST) < int(PART::SLOTS) ? 2 * (2 * ALL) + (own.link[0] & 2) : 2 * ALL;
+    if (__builtin_expect(__any_sync(ALL, marked || all != expected), 0))
+        km_settle(near, masks, shared, args, own, marked, tile);
+    KM_UNROLL for (int s = 0; s < PART::SLOTS; s++) sums.masks[s] += near[s][0] + near[s][1];
+    KM_UNROLL for (int n = 0; n < SUM_TILES; n++) {
+        const uint2 limbs = km_read_two(at.limbs + stage + n * (unsigned)sizeof(uint2[32]));
+        KM_UNROLL for (int i = 0; i < PART::TILES; i++) {
+            const unsigned a[4] = {near[2 * i][0], near[2 * i + 1][0], near[2 * i][1], near[2 * i + 1][1]};
+            km_subtract(sums.of[i][n], a, limbs);
+        }
     }
 }
 
@@ -884,18 +1024,24 @@ static __device__ __forceinline__ void km_take(km_sums<PART> &sums, const km_pla
 extern "C" __global__ void __launch_bounds__(256) km_tensor_tiles(const __grid_constant__ km_pass_args args) {
     const long long points = (args.n + TILE - 1) / TILE * TILE;
     double largest = 0;
+    float limit[D], scale[D];
+    KM_UNROLL for (int f = 0; f < D; f++) {
+        limit[f] = (float)(km_power(km_exponents(args)[f]) * (1 - km_power(-BITS))); // all its bits
+        scale[f] = (float)km_power(-km_exponents(args)[f]);
+    }
     for (long long i = blockIdx.x * 256ll + threadIdx.x; i < points; i += gridDim.x * 256ll) {
         bool beyond = i >= args.n;
         double square = 0;
-        const float *x = (const float *)args.points + i * D;
-        for (int f = 0; f < D && !beyond; f++) {
-            beyond = fabs((double)x[f]) > km_power(km_exponents(args)[f]) * (1 - km_power(-BITS));
+        float x[D];
+        KM_UNROLL for (int f = 0; f < D; f++) x[f] = ((const float *)args.points)[(beyond ? 0 : i) * D + f];
+        KM_UNROLL for (int f = 0; f < D; f++) {
+            beyond = beyond | (fabsf(x[f]) > limit[f]);
             square = fma((double)x[f], (double)x[f], square);
         }
         largest = beyond ? largest : fmax(largest, square);
         const unsigned marks = __ballot_sync(ALL, beyond);
         if (i % TILE == 0) km_marks(args)[i / TILE] = marks;
-        km_put_point(args, i, x, beyond);
+        km_put_point(args, i, x, scale, beyond);
     }
     // Numbers that are not negative are ordered as their bits are. Few have news to tell.
     largest = km_max_lanes(largest);
@@ -907,7 +1053,7 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_tiles(const __grid_c
 template <typename PART> static __device__ bool km_begin(km_block<PART> &shared, const km_pass_args &args) {
     const int stop = args.control->stop, warp = threadIdx.x / 32; // One wait for all that is read here.
     const float *centroids = (const float *)args.centroids + (long long)blockIdx.y * S * D;
-    if (threadIdx.x == 0) shared.ones = ONES, shared.zero = 0;
+    if (threadIdx.x == 0) shared.tiles = (const uint4 *)km_tiles(args);
     if (threadIdx.x == 0) shared.radius = sqrt(*km_largest(args)) * (1 + 1e-9);
     for (int i = threadIdx.x; i < KS; i += BLOCK) shared.active[i] = args.active[blockIdx.y * KS + i];
     for (int f = threadIdx.x; f < D; f += BLOCK) {
@@ -927,8 +1073,8 @@ template <typename PART> static __device__ bool km_begin(km_block<PART> &shared,
         shared.row[group][slot] = -1;
     }
     for (int i = threadIdx.x; i < 8; i += BLOCK) {
-        shared.margin[0][i] = shared.margin[1][i] = 0x10001;
-        shared.bits[i] = (int(PART::FIRST) < int(PART::SLOTS) ? 2 : 1) * WIDTH * ONES;
+        shared.asks[i] = 0;
+        shared.margin[i] = {{0, 0}, {NONE + 0x10001, NONE + 0x10001}};
         shared.member[0][i] = shared.member[1][i] = -1;
         shared.link[0][i] = shared.link[1][i] = shared.link[2][i] = shared.link[3][i] = 0;
     }
@@ -962,38 +1108,36 @@ static __device__ __forceinline__ void km_walk(km_block<PART> &shared, const km_
     const int lane = threadIdx.x % 32, tiles = (int)((args.n + TILE - 1) / TILE);
     km_warp &warp = shared.warps[threadIdx.x / 32];
     const km_lane own = km_lane_of(shared);
-    km_planes planes[PART::TILES];
-    KM_UNROLL for (int i = 0; i < PART::TILES; i++)
-        KM_UNROLL for (int k = 0; k < LANE_D; k++) planes[i][k] = shared.planes[i][k][lane];
+    const km_planes *planes = shared.planes;
     km_sums<PART> sums = {};
-    const uint4 *from = km_keep((const uint4 *)km_tiles(args) + lane);
-    const unsigned *all_marks = km_marks(args);
-    int queued = 0, tile = blockIdx.x * WARPS + threadIdx.x / 32;
-    unsigned next_marks = tile < tiles ? all_marks[tile] : 0;
+    const auto from = [&](int tile) { return shared.tiles + threadIdx.x % 32 + tile * (long long)TILE_SIZE; };
+    int tile = blockIdx.x * WARPS + threadIdx.x / 32;
+    if (lane == 0) warp.queued = 0;
     const uint4 *first_tile = warp.ring[0].points[0];
     const unsigned ring = km_keep((unsigned)__cvta_generic_to_shared(first_tile + lane));
     const km_places_in_tile at = km_find_places(ring);
-    unsigned stage = 0, before = (STAGES - 1) * TILE_BYTES; // where in the ring
+    unsigned stage = 0; // where in the ring
     KM_UNROLL for (int s = 0; s < STAGES - 1; s++) {
         if (tile + s * STRIDE < tiles)
-            km_bring(ring + s * TILE_BYTES, from + (tile + s * STRIDE) * (long long)TILE_SIZE);
+            km_bring(ring + s * TILE_BYTES, from(tile + s * STRIDE));
         asm volatile("cp.async.commit_group;");
     }
     while (tile < tiles) {
         for (int chunk = 0; chunk < CHUNK_TILES && tile < tiles; chunk++, tile += STRIDE) {
-            const unsigned marks = next_marks;
-            if (tile + STRIDE < tiles) next_marks = all_marks[tile + STRIDE];
             asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
             __syncwarp();
             const int ahead = tile + (STAGES - 1) * STRIDE;
-            if (ahead < tiles) km_bring(ring + before, from + ahead * (long long)TILE_SIZE);
+            const unsigned before = stage > 0 ? stage - TILE_BYTES : (STAGES - 1) * TILE_BYTES;
+            if (ahead < tiles) km_bring(ring + before, from(ahead));
             asm volatile("cp.async.commit_group;");
-            km_take<PART>(sums, planes, at, stage, shared, args, own, marks, tile, queued);
-            before = stage;
+            km_take<PART>(sums, planes, at, stage, shared, args, own, tile);
+            if (chunk % COUNT_TILES == COUNT_TILES - 1) km_flush_counts(sums, shared);
             stage = stage < (STAGES - 1) * TILE_BYTES ? stage + TILE_BYTES : 0;
         }
         km_flush(sums, shared);
     }
+    __syncwarp();
+    int queued = warp.queued;
     while (queued > 0) queued = km_drain(shared, args, queued);
 }
 

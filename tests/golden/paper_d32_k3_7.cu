@@ -192,6 +192,7 @@ enum {
     BITS = 22,             // of a coordinate's integer, beside its sign
     BINS = 64,             // of the survey: powers of two below the largest coordinate
     STAGES = 3,            // tiles of a warp that are on their way, and the one that it works on
+    PLANES = LANE_D,       // of a tile of rows
     CHUNK_TILES = 64,      // so many points of a warp fit sums of halves: 2048
     REDUCE = 1024          // threads of a block of km_reduce
 };
@@ -241,7 +242,7 @@ struct km_warp {
 
 // What the threads of a block share.
 template <typename PART> struct km_block {
-    uint4 planes[PART::TILES][LANE_D][32]; // centroids, as matrix products take them
+    uint4 planes[PART::TILES][PLANES][32]; // centroids, as matrix products take them
     long long sums[PART::ROWS * (D + 1)];
     km_warp warps[WARPS];
     double radius;            // no point that is not marked has a larger norm
@@ -488,22 +489,38 @@ static __device__ void km_find_beaten(km_block<PART> &shared, const float *c, co
 }
 
 // Planes as products find them: in a lane's registers, or in shared memory.
-typedef uint4 km_planes[LANE_D][32];
+typedef uint4 km_planes[PLANES][32];
 
 static __device__ __forceinline__ uint4 km_plane(const km_planes *planes, int tile, int k) {
     return planes[tile][k][threadIdx.x % 32];
 }
 
-// Scores in float; sums of halves.
-//
-// Scores. A score is
+// Goes through the rows of a K, by one warp: `write_row` writes a quarter of a row, that of lanes with lane % 4 = t,
+// centroid j or, -1, none; `begin_group` is told once of each group of lanes, and of the K's segment in it.
+template <typename PART, typename Row, typename Group>
+static __device__ __forceinline__ void km_for_rows(km_block<PART> &shared, int k_index, Row write_row,
+                                                   Group begin_group) {
+    const km_place place = km_places[k_index];
+    const bool linked = PART::LEVELS == 0 && place.slots > PART::FIRST;
+    _Pragma("unroll 1") for (int at = threadIdx.x % 32; at < place.span * PART::SLOTS * 4; at += 32) {
+        const int group = place.group + at / 4 / PART::SLOTS, slot = at / 4 % PART::SLOTS;
+        const int j = (group - place.group) * place.slots + slot - place.slot, segment = place.slot >= PART::FIRST;
+        const bool real = slot >= place.slot && slot < place.slot + place.slots && j < km_ks[k_index];
+        if (!linked && (slot >= PART::FIRST) != segment) continue;
+        shared.row[group][slot] = real ? place.row + j : -1;
+        write_row(group, slot, at % 4, real ? j : -1);
+        if (slot != place.slot) continue;
+        shared.member[segment][group] = k_index;
+        shared.link[0][group] = linked ? ALL : 0;
+        for (int level = 0; level < PART::LEVELS; level++)
+            shared.link[1 + level][group] = place.span >> level > 1 ? ALL : 0;
+        begin_group(group, segment, linked);
+    }
+}
+
+// Scores in float, of which 15 bits are compared.
 //     score_j = x . (c_j - p) - (|c_j|^2 - |p|^2) / 2,  p the middle of the K's centroids,
-// scaled so that all scores of a K lie in one binade of float. Four products a feature, (hi, lo, hi, lo) times
-// (chi, chi, clo, clo), give it with an error that km_prepare bounds for each K; the first features of the lanes leave
-// out lo clo, and have 1 times a piece of the constant instead. 15 bits of a score are compared.
-//
-// Sums. Ones and zeros, a one for each near centroid, times the halves of the points: multiples of 2^-11 and of 2^-22,
-// so few at a time that floats hold their sums exactly. They become integers then.
+// scaled so that all scores of a K lie in one binade of float.
 
 // Halves above zero compare like the integers of their bits, and that is how scores come here.
 static __device__ __forceinline__ unsigned km_max(unsigned a, unsigned b) {
@@ -512,26 +529,11 @@ static __device__ __forceinline__ unsigned km_max(unsigned a, unsigned b) {
     return larger;
 }
 
-// Two answers of halves, each 1 or 0.
-static __device__ __forceinline__ unsigned km_reaches(unsigned a, unsigned b) { // a >= b
-    unsigned answer;
-    asm("set.ge.f16x2.f16x2 %0, %1, %2;" : "=r"(answer) : "r"(a), "r"(b));
-    return answer;
-}
-
 static __device__ __forceinline__ void km_multiply(float *sums, const unsigned *a, const unsigned *b) {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
         "{%0, %1, %2, %3};"
         : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
-// Adds the ones of two rows, each twice: counts in halves.
-static __device__ __forceinline__ void km_count(unsigned *counts, const unsigned (*near)[WIDTH], int c,
-                                                const unsigned *ones) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%0, %1};"
-        : "+r"(counts[0]), "+r"(counts[1])
-        : "r"(near[0][c]), "r"(near[1][c]), "r"(near[0][c + 1]), "r"(near[1][c + 1]), "r"(ones[0]), "r"(ones[1]));
 }
 
 // Two 8 x 8 matrices of halves, each twice, as the second factor of a product; `row`: of the lane, lane l has row l % 8
@@ -542,7 +544,106 @@ static __device__ __forceinline__ void km_fetch(unsigned (*matrices)[2], unsigne
                  : "r"(row));
 }
 
-// The two transposed; lane l < 16 has row l % 8 of matrix l / 8.
+// How the scores of a K are scaled: (score - lowest) * factor. `error` of a scaled one: of the grid and of the halves'
+// products.
+struct km_scale {
+    double lowest, factor, error;
+};
+
+// What a score has beside x . (c - p), not scaled.
+static __device__ double km_constant(const float *c, const float *middle) {
+    double constant = 0;
+    _Pragma("unroll 2") for (int f = 0; f < D; f++) {
+        const double a = c[f], p = middle[f];
+        constant -= 0.5 * (a - p) * (a + p);
+    }
+    return constant;
+}
+
+// Finds the middle of a K's centroids, too.
+template <typename PART>
+static __device__ km_scale km_find_scale(const km_block<PART> &shared, float *middle, const float *c,
+                                         const unsigned char *beaten, int k) {
+    const int lane = threadIdx.x % 32;
+    for (int f = lane; f < D; f += 32) {
+        float low = 3.4e38f, high = -3.4e38f;
+        _Pragma("unroll 1") for (int j = 0; j < k; j++) {
+            low = beaten[j] ? low : fminf(low, c[j * D + f]);
+            high = beaten[j] ? high : fmaxf(high, c[j * D + f]);
+        }
+        middle[f] = 0.5f * low + 0.5f * high;
+    }
+    __syncwarp();
+    double lowest = 1e308, highest = -1e308, swing = 0, corner = 0; // scores, and what coordinates add to them at most
+    _Pragma("unroll 1") for (int j = lane; j < k; j += 32) {
+        if (beaten[j]) continue;
+        double own = 0, square = 0;
+        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
+            const double away = (double)c[j * D + f] - middle[f];
+            own += fabs(away) * shared.reach[f];
+            square = fma(away, away, square);
+        }
+        corner = fmax(corner, own);
+        own = fmin(own, sqrt(square) * shared.radius);
+        const double constant = km_constant(c + j * D, middle);
+        lowest = fmin(lowest, constant - own);
+        highest = fmax(highest, constant + own);
+        swing = fmax(swing, own);
+    }
+    lowest = -km_max_lanes(-lowest);
+    highest = km_max_lanes(highest);
+    swing = km_max_lanes(swing);
+    corner = km_max_lanes(corner);
+    const double factor = highest > lowest ? 0.84 * BINADE / (highest - lowest) : 0;
+
+    return {lowest, factor, (corner + swing) * factor * km_power(-21)};
+}
+
+// The largest score of each K, for the points of one column: of the first slots, and of the others.
+template <typename PART>
+static __device__ __forceinline__ void km_find_largest(unsigned *largest, const unsigned (*scores)[WIDTH], int c,
+                                                       const unsigned *link) {
+    if (int(PART::FIRST) < int(PART::SLOTS)) {
+        unsigned other = scores[PART::FIRST % PART::SLOTS][c];
+        KM_UNROLL for (int s = PART::FIRST + 1; s < PART::SLOTS; s++) other = km_max(other, scores[s][c]);
+        largest[0] = scores[0][c];
+        KM_UNROLL for (int s = 1; s < PART::FIRST; s++) largest[0] = km_max(largest[0], scores[s][c]);
+        largest[0] = km_max(largest[0], other & link[0]);
+        largest[1] = (largest[0] & link[0]) | (other & ~link[0]);
+    } else {
+        largest[0] = largest[1] = scores[0][c];
+        KM_UNROLL for (int s = 1; s < PART::FIRST; s++) largest[0] = km_max(largest[0], scores[s][c]);
+    }
+    KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
+        largest[0] = km_max(largest[0], __shfl_xor_sync(ALL, largest[0], 4 << level) & link[1 + level]);
+}
+
+// Scores and sums of halves.
+//
+// Scores. Four products a feature, (hi, lo, hi, lo) times (chi, chi, clo, clo), give a score with an error that
+// km_prepare bounds for each K; the first features of the lanes leave out lo clo, and have 1 times a piece of the
+// constant instead.
+//
+// Sums. Ones and zeros, a one for each near centroid, times the halves of the points: multiples of 2^-11 and of 2^-22,
+// so few at a time that floats hold their sums exactly. They become integers then.
+
+// Two answers of halves, each 1 or 0.
+static __device__ __forceinline__ unsigned km_reaches(unsigned a, unsigned b) { // a >= b
+    unsigned answer;
+    asm("set.ge.f16x2.f16x2 %0, %1, %2;" : "=r"(answer) : "r"(a), "r"(b));
+    return answer;
+}
+
+// Adds the ones of two rows, each twice: counts in halves.
+static __device__ __forceinline__ void km_count(unsigned *counts, const unsigned (*near)[WIDTH], int c,
+                                                const unsigned *ones) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%0, %1};"
+        : "+r"(counts[0]), "+r"(counts[1])
+        : "r"(near[0][c]), "r"(near[1][c]), "r"(near[0][c + 1]), "r"(near[1][c + 1]), "r"(ones[0]), "r"(ones[1]));
+}
+
+// Two 8 x 8 matrices of halves transposed, as the second factor of a product; lane l < 16 has row l % 8 of matrix
+// l / 8.
 static __device__ __forceinline__ void km_fetch_transposed(unsigned *matrices, unsigned row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
                  : "=r"(matrices[0]), "=r"(matrices[1])
@@ -590,79 +691,32 @@ static __device__ __forceinline__ void km_write_row(km_block<PART> &shared, int 
 template <typename PART>
 static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_index) {
     const km_place place = km_places[k_index];
-    const int k = km_ks[k_index], lane = threadIdx.x % 32;
+    const int k = km_ks[k_index];
     float *middle = shared.middle[threadIdx.x / 32];
     const unsigned char *beaten = shared.beaten + place.row;
     km_find_beaten(shared, c, place, k);
-    for (int f = lane; f < D; f += 32) {
-        float low = 3.4e38f, high = -3.4e38f;
-        _Pragma("unroll 1") for (int j = 0; j < k; j++) {
-            low = beaten[j] ? low : fminf(low, c[j * D + f]);
-            high = beaten[j] ? high : fmaxf(high, c[j * D + f]);
-        }
-        middle[f] = 0.5f * low + 0.5f * high;
-    }
-    __syncwarp();
-    const auto constant_of = [&](int j) {
-        double constant = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double a = c[j * D + f], p = middle[f];
-            constant -= 0.5 * (a - p) * (a + p);
-        }
-        return constant;
-    };
-    double lowest = 1e308, highest = -1e308, swing = 0, corner = 0; // scores, and what coordinates add to them at most
-    _Pragma("unroll 1") for (int j = lane; j < k; j += 32) {
-        if (beaten[j]) continue;
-        double own = 0, square = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double away = (double)c[j * D + f] - middle[f];
-            own += fabs(away) * shared.reach[f];
-            square = fma(away, away, square);
-        }
-        corner = fmax(corner, own);
-        own = fmin(own, sqrt(square) * shared.radius);
-        const double constant = constant_of(j);
-        lowest = fmin(lowest, constant - own);
-        highest = fmax(highest, constant + own);
-        swing = fmax(swing, own);
-    }
-    lowest = -km_max_lanes(-lowest);
-    highest = km_max_lanes(highest);
-    swing = km_max_lanes(swing);
-    corner = km_max_lanes(corner);
-    const double factor = highest > lowest ? 0.84 * BINADE / (highest - lowest) : 0;
+    const km_scale scale = km_find_scale(shared, middle, c, beaten, k);
 
     // Twice the error of a score: of the grid, of the halves' products, and of at most 20 truncated additions a
     // product. A unit of the 16-bit score is BINADE / 2^15.
-    const double halves = (corner + swing) * factor * km_power(-21);
-    const double error = 2 * (halves + LANE_D * 20 * BINADE * km_power(-22) + 0.001);
+    const double error = 2 * (scale.error + LANE_D * 20 * BINADE * km_power(-22) + 0.001);
     const int units = 1 + (int)(error / (BINADE * km_power(-15)));
     const unsigned margin = units < 1024 ? units * 0x10001 : 0x7c007c00; // the latter: all are near
-    _Pragma("unroll 1") for (int at = lane; at < place.span * PART::SLOTS * 4; at += 32) {
-        const int group = place.group + at / 4 / PART::SLOTS, slot = at / 4 % PART::SLOTS;
-        const bool linked = PART::LEVELS == 0 && place.slots > PART::FIRST;
-        const bool own = linked || (slot < PART::FIRST) == (place.slot < PART::FIRST);
-        const int j = (group - place.group) * place.slots + slot - place.slot;
-        const bool real = slot >= place.slot && slot < place.slot + place.slots && j < k;
-        if (!own) continue;
-        shared.row[group][slot] = real ? place.row + j : -1;
-        if (real && !beaten[j])
+    const auto write_row = [&](int group, int slot, int t, int j) {
+        if (j >= 0 && !beaten[j])
             km_write_row(
-                shared, group, slot, at % 4,
-                [&](int f) { return (float)(((double)c[j * D + f] - middle[f]) * shared.reach[f] * factor); },
-                (float)(1.08 * BINADE + (constant_of(j) - lowest) * factor));
+                shared, group, slot, t,
+                [&](int f) { return (float)(((double)c[j * D + f] - middle[f]) * shared.reach[f] * scale.factor); },
+                (float)(1.08 * BINADE + (km_constant(c + j * D, middle) - scale.lowest) * scale.factor));
         else
-            km_write_row(shared, group, slot, at % 4, [](int) { return 0.0f; }, BINADE);
-        if (slot != place.slot) continue;
-        shared.margin[place.slot >= PART::FIRST][group] = margin;
-        shared.member[place.slot >= PART::FIRST][group] = k_index;
-        if (linked) shared.margin[1][group] = margin;
-        shared.link[0][group] = linked ? ALL : 0;
-        if (linked) shared.bits[group] = WIDTH * ONES;
-        for (int level = 0; level < PART::LEVELS; level++)
-            shared.link[1 + level][group] = place.span >> level > 1 ? ALL : 0;
-    }
+            km_write_row(shared, group, slot, t, [](int) { return 0.0f; }, BINADE);
+    };
+    km_for_rows(shared, k_index, write_row, [&](int group, int segment, bool linked) {
+        shared.margin[segment][group] = margin;
+        if (!linked) return;
+        shared.margin[1][group] = margin;
+        shared.bits[group] = WIDTH * ONES;
+    });
 }
 
 // What a lane knows of its group's Ks.
@@ -724,25 +778,6 @@ static __device__ __forceinline__ void km_settle(unsigned (*near)[WIDTH], km_blo
     }
 }
 
-// The largest score of each K, for the points of one column: of the first slots, and of the others.
-template <typename PART>
-static __device__ __forceinline__ void km_find_largest(unsigned *largest, const unsigned (*scores)[WIDTH], int c,
-                                                       const km_lane &own) {
-    if (int(PART::FIRST) < int(PART::SLOTS)) {
-        unsigned other = scores[PART::FIRST % PART::SLOTS][c];
-        KM_UNROLL for (int s = PART::FIRST + 1; s < PART::SLOTS; s++) other = km_max(other, scores[s][c]);
-        largest[0] = scores[0][c];
-        KM_UNROLL for (int s = 1; s < PART::FIRST; s++) largest[0] = km_max(largest[0], scores[s][c]);
-        largest[0] = km_max(largest[0], other & own.link[0]);
-        largest[1] = (largest[0] & own.link[0]) | (other & ~own.link[0]);
-    } else {
-        largest[0] = largest[1] = scores[0][c];
-        KM_UNROLL for (int s = 1; s < PART::FIRST; s++) largest[0] = km_max(largest[0], scores[s][c]);
-    }
-    KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
-        largest[0] = km_max(largest[0], __shfl_xor_sync(ALL, largest[0], 4 << level) & own.link[1 + level]);
-}
-
 // Which centroids are near, for the points of some columns: `near` [slot][column].
 template <typename PART>
 static __device__ __forceinline__ void km_compare(unsigned (*near)[WIDTH], const km_planes *planes, unsigned row,
@@ -769,7 +804,7 @@ static __device__ __forceinline__ void km_compare(unsigned (*near)[WIDTH], const
     }
     KM_UNROLL for (int c = 0; c < WIDTH; c++) {
         unsigned largest[2];
-        km_find_largest<PART>(largest, scores, c, own);
+        km_find_largest<PART>(largest, scores, c, own.link);
         KM_UNROLL for (int segment = 0; segment < 2; segment++)
             largest[segment] -= own.margin[segment];
         KM_UNROLL for (int s = 0; s < PART::SLOTS; s++)
@@ -949,17 +984,19 @@ static __device__ __forceinline__ void km_walk(km_block<PART> &shared, const km_
     const km_lane own = km_lane_of(shared);
     const km_planes *planes = shared.planes;
     km_sums<PART> sums = {};
-    const uint4 *from = km_keep((const uint4 *)km_tiles(args) + lane);
+    const uint4 *lane_from = km_keep((const uint4 *)km_tiles(args) + lane);
+    const auto from = [&](int tile) { return lane_from + tile * (long long)TILE_SIZE; };
     const unsigned *all_marks = km_marks(args);
-    int queued = 0, tile = blockIdx.x * WARPS + threadIdx.x / 32;
+    int tile = blockIdx.x * WARPS + threadIdx.x / 32;
+    int queued = 0;
     unsigned next_marks = tile < tiles ? all_marks[tile] : 0;
     const uint4 *first_tile = warp.ring[0].points[0];
     const unsigned ring = km_keep((unsigned)__cvta_generic_to_shared(first_tile + lane));
     const km_places_in_tile at = km_find_places(ring);
-    unsigned stage = 0, before = (STAGES - 1) * TILE_BYTES; // where in the ring
+    unsigned stage = 0; // where in the ring
     KM_UNROLL for (int s = 0; s < STAGES - 1; s++) {
         if (tile + s * STRIDE < tiles)
-            km_bring(ring + s * TILE_BYTES, from + (tile + s * STRIDE) * (long long)TILE_SIZE);
+            km_bring(ring + s * TILE_BYTES, from(tile + s * STRIDE));
         asm volatile("cp.async.commit_group;");
     }
     while (tile < tiles) {
@@ -969,10 +1006,10 @@ static __device__ __forceinline__ void km_walk(km_block<PART> &shared, const km_
             asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
             __syncwarp();
             const int ahead = tile + (STAGES - 1) * STRIDE;
-            if (ahead < tiles) km_bring(ring + before, from + ahead * (long long)TILE_SIZE);
+            const unsigned before = stage > 0 ? stage - TILE_BYTES : (STAGES - 1) * TILE_BYTES;
+            if (ahead < tiles) km_bring(ring + before, from(ahead));
             asm volatile("cp.async.commit_group;");
             km_take<PART>(sums, planes, at, stage, shared, args, own, marks, tile, queued);
-            before = stage;
             stage = stage < (STAGES - 1) * TILE_BYTES ? stage + TILE_BYTES : 0;
         }
         km_flush(sums, shared);

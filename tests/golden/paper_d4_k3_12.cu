@@ -201,6 +201,7 @@ enum {
     BINS = 64,                           // of the survey: powers of two below the largest coordinate
     STAGES = 5,                          // tiles of a warp that are on their way, and the one that it works on
     LIMBS = 3 * D,                       // bytes of a point's integers
+    PLANES = LANE_D,                     // of a tile of rows
     SUM_TILES = (LIMBS + 1 + 2 + 7) / 8, // columns of sums, in eights: limbs, a count, and two that hold |x|^2 / 2
     CHUNK_TILES = 65536,                 // so many points of a warp fit sums of bytes: 2^21
     REDUCE = 1024                        // threads of a block of km_reduce
@@ -252,11 +253,12 @@ enum { TILE_SIZE = sizeof(km_tile) / sizeof(uint4) };
 struct km_warp {
     km_tile ring[STAGES];
     km_item queue[QUEUE];
+    int queued; // not in a register, as few tiles ask
 };
 
 // What the threads of a block share.
 template <typename PART> struct km_block {
-    uint4 planes[PART::TILES][LANE_D][32]; // centroids, as matrix products take them
+    uint4 planes[PART::TILES][PLANES][32]; // centroids, as matrix products take them
     long long sums[PART::ROWS * (D + 1)];
     km_warp warps[WARPS];
     double radius;            // no point that is not marked has a larger norm
@@ -264,7 +266,6 @@ template <typename PART> struct km_block {
     float centroids[PART::ROWS * D];
     float middle[WARPS][D];
     unsigned minus_zero;              // in halves: what comes from here stays in a register
-    unsigned expected[8];             // of a group's lanes: the masks of points that are certain, added up
     unsigned asks[8];                 // which Ks of a group send points to the queue: bit 0 and bit 1 of each byte
     unsigned link[4][8];              // ALL where: the two parts of a lane belong together; groups 1, 2, 4 apart do
     short member[2][8];               // index in the K list, -1: none
@@ -506,56 +507,49 @@ static __device__ void km_find_beaten(km_block<PART> &shared, const float *c, co
 }
 
 // Planes as products find them: in a lane's registers, or in shared memory.
-typedef uint4 km_planes[LANE_D];
+typedef uint4 km_planes[PLANES];
 
 static __device__ __forceinline__ uint4 km_plane(const km_planes *planes, int tile, int k) {
     return planes[tile][k];
 }
 
-// Distances in half precision, added as such; sums of bytes.
-//
-// Distances. With |x|^2 / 2 among the products of a point, a row gives
-//     distance_j = |x|^2 / 2 - x . c_j + |c_j|^2 / 2 + bias = |x - c_j|^2 / 2 + bias,
-// which is small where it matters: half precision tells near centroids apart about as well as 15 bits of a score do,
-// and a product leaves two points in a register. Every row of a K gets the same |x|^2 / 2, however it was rounded.
-// Products are added in at least 24 bits, so that a distance is rounded once, at the end, and no rounding changes the
-// order of two numbers. What is off before that is less than half a unit of the bias, and no distance is below the
-// bias: the nearest centroid is at most one unit above the smallest distance. All of those are near.
-//
-// Sums. A near centroid's byte is 0xff, -1; the integers of 24 bits, made positive, are bytes too.
-
-constexpr unsigned OVER_255 = 0xfefefeff;       // times 255: 1
-constexpr float NEARER = 1024, FARTHER = 49152; // of rows without a centroid
-enum {
-    UNITS = 2,            // from the smallest distance to the first that is not near
-    BYTES_BIAS = 1 << 23, // of an integer as bytes
-    SQUARE_BITS = 10,     // |x|^2 / 2 of the farthest corner of the grid is less than 2^10 as a half
-    DISTANCE_BITS = 15,   // the largest distance, without its bias, is less than 2^15
-    BIAS_MAX = 8192
-};
-
-// Two halves each: the smaller ones; differences, whose signs are exact.
-static __device__ __forceinline__ unsigned km_min(unsigned a, unsigned b) { // above zero: like integers
-    unsigned smaller;
-    asm("min.u16x2 %0, %1, %2;" : "=r"(smaller) : "r"(a), "r"(b));
-    return smaller;
+// Goes through the rows of a K, by one warp: `write_row` writes a quarter of a row, that of lanes with lane % 4 = t,
+// centroid j or, -1, none; `begin_group` is told once of each group of lanes, and of the K's segment in it.
+template <typename PART, typename Row, typename Group>
+static __device__ __forceinline__ void km_for_rows(km_block<PART> &shared, int k_index, Row write_row,
+                                                   Group begin_group) {
+    const km_place place = km_places[k_index];
+    const bool linked = PART::LEVELS == 0 && place.slots > PART::FIRST;
+    _Pragma("unroll 1") for (int at = threadIdx.x % 32; at < place.span * PART::SLOTS * 4; at += 32) {
+        const int group = place.group + at / 4 / PART::SLOTS, slot = at / 4 % PART::SLOTS;
+        const int j = (group - place.group) * place.slots + slot - place.slot, segment = place.slot >= PART::FIRST;
+        const bool real = slot >= place.slot && slot < place.slot + place.slots && j < km_ks[k_index];
+        if (!linked && (slot >= PART::FIRST) != segment) continue;
+        shared.row[group][slot] = real ? place.row + j : -1;
+        write_row(group, slot, at % 4, real ? j : -1);
+        if (slot != place.slot) continue;
+        shared.member[segment][group] = k_index;
+        shared.link[0][group] = linked ? ALL : 0;
+        for (int level = 0; level < PART::LEVELS; level++)
+            shared.link[1 + level][group] = place.span >> level > 1 ? ALL : 0;
+        begin_group(group, segment, linked);
+    }
 }
 
+// Sums of bytes. A near centroid's byte is 0xff, -1; the integers of 24 bits are bytes too, from -128 to 127 each.
+
+constexpr unsigned OVER_255 = 0xfefefeff; // times 255: 1
+
+// Differences of two halves each, whose signs are exact.
 static __device__ __forceinline__ unsigned km_minus(unsigned a, unsigned b) {
     unsigned difference;
     asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(difference) : "r"(a), "r"(b));
     return difference;
 }
 
-static __device__ __forceinline__ void km_multiply(unsigned *distances, const uint4 &a, const unsigned *b) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%8, %8};"
-        : "=r"(distances[0]), "=r"(distances[1])
-        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b[0]), "r"(b[1]), "r"(0));
-}
-
 // Takes away bytes where masks are 0xff.
 static __device__ __forceinline__ void km_subtract(int *sums, const unsigned *a, uint2 b) {
-    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
         "{%0, %1, %2, %3};"
         : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.x), "r"(b.y));
@@ -575,6 +569,63 @@ static __device__ __forceinline__ uint2 km_read_two(unsigned address) {
     return words;
 }
 
+// A coordinate's integer, and its three bytes.
+static __device__ __forceinline__ int km_number(float z) {
+    return __float2int_rn(z * (1 << BITS));
+}
+
+static __device__ __forceinline__ unsigned km_bytes_of(int number) {
+    constexpr int HALVES = 0x808080; // of 256, added to each byte, and taken away from it
+    return (unsigned)(number + HALVES) ^ HALVES;
+}
+
+// Load: of four columns' bytes of each point, a word of one column. Products of bytes take their 32 points in the order
+// in which scores come: those of lanes that differ in bits 0 and 3 of their number go into one word, and each of
+// these lanes gets the word of one column.
+static __device__ __forceinline__ unsigned km_gather(unsigned own) {
+    const bool odd = threadIdx.x & 1, high = threadIdx.x & 8;
+    own = __byte_perm(own, __shfl_xor_sync(ALL, own, 1), odd ? 0x3715 : 0x6240);
+    return __byte_perm(own, __shfl_xor_sync(ALL, own, 8), high ? 0x3276 : 0x5410);
+}
+
+// What a lane knows of its group's Ks, whatever the scores.
+template <typename PART, typename Lane>
+static __device__ __forceinline__ void km_know_group(Lane &own, const km_block<PART> &shared) {
+    const int group = threadIdx.x % 32 / 4;
+    for (int l = 0; l < 4; l++) own.link[l] = shared.link[l][group];
+}
+
+// Distances in half precision, added as such.
+//
+// With |x|^2 / 2 among the products of a point, a row gives
+//     distance_j = |x|^2 / 2 - x . c_j + |c_j|^2 / 2 + bias = |x - c_j|^2 / 2 + bias,
+// which is small where it matters: half precision tells near centroids apart about as well as 15 bits of a score do,
+// and a product leaves two points in a register. Every row of a K gets the same |x|^2 / 2, however it was rounded.
+// Products are added in at least 24 bits, so that a distance is rounded once, at the end, and no rounding changes the
+// order of two numbers. What is off before that is less than half a unit of the bias, and no distance is below the
+// bias: the nearest centroid is at most one unit above the smallest distance. All of those are near.
+
+constexpr float NEARER = 1024, FARTHER = 49152; // of rows without a centroid
+enum {
+    UNITS = 2,          // from the smallest distance to the first that is not near
+    SQUARE_BITS = 10,   // |x|^2 / 2 of the farthest corner of the grid is less than 2^10 as a half
+    DISTANCE_BITS = 15, // the largest distance, without its bias, is less than 2^15
+    BIAS_MAX = 8192
+};
+
+// The smaller ones of two halves each.
+static __device__ __forceinline__ unsigned km_min(unsigned a, unsigned b) { // above zero: like integers
+    unsigned smaller;
+    asm("min.u16x2 %0, %1, %2;" : "=r"(smaller) : "r"(a), "r"(b));
+    return smaller;
+}
+
+static __device__ __forceinline__ void km_multiply(unsigned *distances, const uint4 &a, const unsigned *b) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%8, %8};"
+        : "=r"(distances[0]), "=r"(distances[1])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b[0]), "r"(b[1]), "r"(0));
+}
+
 // Points ----------------------------------------------------------------------------------------------------
 
 // The exponent of what |x|^2 / 2 is less than in the grid, whose reach in each feature is `reach(f)`.
@@ -584,51 +635,15 @@ template <typename Reach> static __device__ int km_square_exponent(Reach reach) 
     return km_exponent(square / 2, -400);
 }
 
-// Load: of four columns' bytes of each point, a word of one column. Products of bytes take their 32 points in the order
-// in which distances come: those of lanes that differ in bits 0 and 3 of their number go into one word, and each of
-// these lanes gets the word of one column.
-static __device__ __forceinline__ unsigned km_gather(unsigned own) {
-    const bool odd = threadIdx.x & 1, high = threadIdx.x & 8;
-    own = __byte_perm(own, __shfl_xor_sync(ALL, own, 1), odd ? 0x3715 : 0x6240);
-    return __byte_perm(own, __shfl_xor_sync(ALL, own, 8), high ? 0x3276 : 0x5410);
-}
-
-// Load: writes a point, one of a warp's 32: x[f] scale[f] in the grid. Its bytes come together in shared memory.
-static __device__ __forceinline__ void km_put_point(const km_pass_args &args, long long i, const float *x,
-                                                    const float *scale, bool beyond, float half_square) {
-    __shared__ km_tile made[256 / 32];
-    km_tile &tile = made[threadIdx.x / 32];
-    constexpr int STREAM = (LIMBS + 3) / 4; // words of a point's bytes, one for each column
+// Load: writes the halves of a point in the grid, and its square. Negative: marked.
+static __device__ __forceinline__ void km_put_factors(km_tile &tile, const float *z, bool beyond, float half_square) {
     const int lane = threadIdx.x % 32, n = lane % 8;
-    unsigned stream[STREAM + 1] = {};
-    stream[LIMBS / 4] = 1u << LIMBS % 4 * 8; // the count
     KM_UNROLL for (int f = 0; f < 4 * LANE_D; f++) {
-        const float z = f < D && !beyond ? x[f % D] * scale[f % D] : 0;
-        const int number = __float2int_rn(z * (1 << BITS));
         unsigned *words = (unsigned *)&tile.points[f / 4][n * 4 + f % 4];
-        words[lane / 8] = km_halves_of(number);
-        if (f >= D) continue;
-        const unsigned long long limbs = (unsigned long long)(number + BYTES_BIAS) << 3 * f % 4 * 8;
-        stream[3 * f / 4] |= (unsigned)limbs;
-        stream[3 * f / 4 + 1] |= (unsigned)(limbs >> 32);
-    }
-    KM_UNROLL for (int i = 0; i < STREAM; i++) {
-        const int column = 4 * i + lane / 8 % 2 * 2 + lane % 2;
-        unsigned *words = (unsigned *)&tile.limbs[column / 8][column % 8 * 4 + lane / 2 % 4];
-        words[lane / 16] = km_gather(stream[i]);
-    }
-    for (int at = lane; at < 8 * (8 * SUM_TILES - 2 - 4 * STREAM); at += 32) { // zeros, and a count that is not above
-        const int column = 4 * STREAM + at / 8;
-        unsigned *words = (unsigned *)&tile.limbs[column / 8][column % 8 * 4 + at / 2 % 4];
-        words[at % 2] = column == LIMBS ? 0x01010101 : 0;
+        words[lane / 8] = f < D ? km_halves_of(km_number(z[f % D])) : 0;
     }
     unsigned short *squares = (unsigned short *)&tile.limbs[SUM_TILES - 1][24 + n];
     squares[lane / 8] = (unsigned short)km_halves(beyond ? -0.0f : half_square, 0);
-    __syncwarp();
-    const uint4 *from = (const uint4 *)&tile;
-    uint4 *to = (uint4 *)(km_tiles(args) + i / TILE);
-    for (int at = lane; at < TILE_SIZE; at += 32) to[at] = from[at];
-    __syncwarp();
 }
 
 // Preparing the planes --------------------------------------------------------------------------------------
@@ -697,7 +712,7 @@ static __device__ km_scale km_find_scale(const km_block<PART> &shared, const flo
 template <typename PART>
 static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_index) {
     const km_place place = km_places[k_index];
-    const int k = km_ks[k_index], lane = threadIdx.x % 32;
+    const int k = km_ks[k_index];
     const unsigned char *beaten = shared.beaten + place.row;
     km_find_beaten(shared, c, place, k);
     const km_scale scale = km_find_scale(shared, c, beaten, k);
@@ -708,49 +723,31 @@ static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_
             constant = fma(0.5 * c[j * D + f], (double)c[j * D + f], constant);
         return (float)(constant * scale.factor + scale.bias + 32);
     };
-    _Pragma("unroll 1") for (int at = lane; at < place.span * PART::SLOTS * 4; at += 32) {
-        const int group = place.group + at / 4 / PART::SLOTS, slot = at / 4 % PART::SLOTS;
-        const bool linked = PART::LEVELS == 0 && place.slots > PART::FIRST;
-        const bool own = linked || (slot < PART::FIRST) == (place.slot < PART::FIRST);
-        const int j = (group - place.group) * place.slots + slot - place.slot;
-        const bool real = slot >= place.slot && slot < place.slot + place.slots && j < k;
-        if (!own) continue;
-        shared.row[group][slot] = real ? place.row + j : -1;
-        if (real && !beaten[j] && held)
+    const auto write_row = [&](int group, int slot, int t, int j) {
+        if (j >= 0 && !beaten[j] && held)
             km_write_row(
-                shared, group, slot, at % 4,
+                shared, group, slot, t,
                 [&](int f) { return (float)(-(double)c[j * D + f] * shared.reach[f] * scale.factor); }, constant_of(j),
                 (float)scale.of_square);
         else
-            km_write_row(shared, group, slot, at % 4, [](int) { return 0.0f; }, real && !held ? NEARER : FARTHER, 0);
-        if (slot != place.slot) continue;
-        const int segment = place.slot >= PART::FIRST;
-        shared.member[segment][group] = k_index;
+            km_write_row(shared, group, slot, t, [](int) { return 0.0f; }, j >= 0 && !held ? NEARER : FARTHER, 0);
+    };
+    km_for_rows(shared, k_index, write_row, [&](int group, int segment, bool linked) {
         if (group == place.group) atomicOr(&shared.asks[group], segment ? 0x0a0a0a0a : 0x05050505);
-        shared.link[0][group] = linked ? ALL : 0;
-        if (linked || group != place.group) shared.expected[group] = linked ? ALL : 0;
-        for (int level = 0; level < PART::LEVELS; level++)
-            shared.link[1 + level][group] = place.span >> level > 1 ? ALL : 0;
-    }
+    });
 }
 
 // What a lane knows of its group's Ks.
 struct km_lane {
     unsigned link[4];
-    unsigned expected;    // masks of a tile, added up, where all points are certain
     unsigned square, one; // of its factors of points: ALL where it is the square, 1 where it is not
     unsigned minus_zero;
 };
 
 template <typename PART> static __device__ km_lane km_lane_of(const km_block<PART> &shared) {
     km_lane own;
-    const int lane = threadIdx.x % 32, group = lane / 4;
-    for (int l = 0; l < 4; l++) own.link[l] = shared.link[l][group];
-    own.expected = shared.expected[group];
-    // Of groups that share a K, the first expects its points; each of them adds them up.
-    for (int level = 0; level < PART::LEVELS; level++)
-        own.expected += __shfl_xor_sync(ALL, own.expected, 4 << level) & own.link[1 + level];
-    own.expected *= 2;
+    const int lane = threadIdx.x % 32;
+    km_know_group(own, shared);
     own.square = km_keep(lane % 4 == 2 ? ALL : 0);
     own.one = km_keep(lane % 4 == 2 ? 0 : ONES);
     own.minus_zero = shared.minus_zero;
@@ -781,8 +778,8 @@ static __device__ __forceinline__ void km_find_limits(unsigned *limits, const un
 
 // Which centroids are near, for half of the points: `near` [slot][half], a byte for each of four points.
 template <typename PART>
-static __device__ __forceinline__ void km_compare(unsigned (*near)[2], int half, const km_planes *planes,
-                                                  const unsigned *points, unsigned squares, const km_lane &own) {
+static __device__ __forceinline__ void km_compare_half(unsigned (*near)[2], int half, const km_planes *planes,
+                                                       const unsigned *points, unsigned squares, const km_lane &own) {
     unsigned distances[PART::SLOTS][2], limits[2][2];
     const unsigned fourth = (squares & own.square) | own.one;
     // A copy made on the other pipe.
@@ -803,6 +800,64 @@ static __device__ __forceinline__ void km_compare(unsigned (*near)[2], int half,
                                         km_minus(distances[s][1], limits[1][s >= PART::FIRST]));
 }
 
+// Where in a tile a lane reads, in shared memory: points, squares, bytes.
+struct km_places_in_tile {
+    unsigned points, squares, limbs;
+};
+
+static __device__ __forceinline__ km_places_in_tile km_find_places(unsigned ring) {
+    const unsigned lane = threadIdx.x % 32, limbs = ring - lane * (unsigned)sizeof(uint4) + sizeof(uint4[LANE_D][32]);
+    return {ring, km_keep(limbs + (32 * (SUM_TILES - 1) + 24 + lane / 4) * (unsigned)sizeof(uint2)),
+            km_keep(limbs + lane * (unsigned)sizeof(uint2))};
+}
+
+// Which centroids are near in a tile, `stage` bytes from the first one of the ring: `near` [slot][half]. Gives whether
+// a lane knows of a marked point.
+template <typename PART>
+static __device__ __forceinline__ bool km_compare(unsigned (*near)[2], const km_planes *planes,
+                                                  const km_places_in_tile &at, unsigned stage, const km_lane &own) {
+    const uint4 points = km_read_four(at.points + stage);
+    const uint2 squares = km_read_two(at.squares + stage);
+    const unsigned words[4] = {points.x, points.y, points.z, points.w};
+    km_compare_half<PART>(near, 0, planes, words, squares.x, own);
+    km_compare_half<PART>(near, 1, planes, words + 2, squares.y, own);
+    return (squares.x | squares.y) & 0x80008000;
+}
+
+// Load: writes a point, one of a warp's 32: x[f] scale[f] in the grid. They come together in shared memory.
+static __device__ __forceinline__ void km_put_point(const km_pass_args &args, long long i, const float *x,
+                                                    const float *scale, bool beyond, float half_square) {
+    __shared__ km_tile made[256 / 32];
+    km_tile &tile = made[threadIdx.x / 32];
+    constexpr int STREAM = (LIMBS + 3) / 4; // words of a point's bytes, one for each column
+    const int lane = threadIdx.x % 32;
+    float z[D];
+    unsigned stream[STREAM + 1] = {};
+    stream[LIMBS / 4] = 1u << LIMBS % 4 * 8; // the count
+    KM_UNROLL for (int f = 0; f < D; f++) {
+        z[f] = beyond ? 0 : x[f] * scale[f];
+        const unsigned long long limbs = (unsigned long long)km_bytes_of(km_number(z[f])) << 3 * f % 4 * 8;
+        stream[3 * f / 4] |= (unsigned)limbs;
+        stream[3 * f / 4 + 1] |= (unsigned)(limbs >> 32);
+    }
+    KM_UNROLL for (int i = 0; i < STREAM; i++) {
+        const int column = 4 * i + lane / 8 % 2 * 2 + lane % 2;
+        unsigned *words = (unsigned *)&tile.limbs[column / 8][column % 8 * 4 + lane / 2 % 4];
+        words[lane / 16] = km_gather(stream[i]);
+    }
+    for (int at = lane; at < 8 * (8 * SUM_TILES - 2 - 4 * STREAM); at += 32) { // zeros, and a count that is not above
+        const int column = 4 * STREAM + at / 8;
+        unsigned *words = (unsigned *)&tile.limbs[column / 8][column % 8 * 4 + at / 2 % 4];
+        words[at % 2] = column == LIMBS ? 0x01010101 : 0;
+    }
+    km_put_factors(tile, z, beyond, half_square);
+    __syncwarp();
+    const uint4 *from = (const uint4 *)&tile;
+    uint4 *to = (uint4 *)(km_tiles(args) + i / TILE);
+    for (int at = lane; at < TILE_SIZE; at += 32) to[at] = from[at];
+    __syncwarp();
+}
+
 // Masks of half of a tile, added up: of the first slots, and of the others. They are 255 times a number whose bytes
 // say how many near centroids each of four points has.
 template <typename PART>
@@ -818,8 +873,8 @@ static __device__ __forceinline__ void km_add_masks(unsigned *sums, const unsign
 template <typename PART>
 static __device__ __forceinline__ void km_settle(unsigned (*near)[2], const unsigned (*sums)[2],
                                                  km_block<PART> &shared, const km_pass_args &args, const km_lane &own,
-                                                 bool marked, int tile, int &queued) {
-    const int lane = threadIdx.x % 32;
+                                                 bool marked, int tile) {
+    const int lane = (int)km_keep(threadIdx.x % 32); // no address is worth a register between two calls
     const unsigned marks = __any_sync(ALL, marked) ? km_marks(args)[tile] : 0;
     unsigned pending = 0; // of a byte, bit 0 and 1: the first half's point and a K; bit 2 and 3: the other half's
     KM_UNROLL for (int half = 0; half < 2; half++) {
@@ -841,6 +896,7 @@ static __device__ __forceinline__ void km_settle(unsigned (*near)[2], const unsi
     }
     pending &= shared.asks[lane / 4]; // of a K, its first group of lanes asks
     km_warp &warp = shared.warps[threadIdx.x / 32];
+    int queued = warp.queued;
     while (const unsigned askers = __ballot_sync(ALL, pending != 0)) {
         if (pending) warp.queue[queued + __popc(askers & ~(ALL << lane))] = {tile, lane | (__ffs(pending) - 1) << 5};
         pending &= pending - 1;
@@ -848,6 +904,8 @@ static __device__ __forceinline__ void km_settle(unsigned (*near)[2], const unsi
         if (queued >= 32) queued = km_drain(shared, args, queued);
         __syncwarp();
     }
+    if (lane == 0) warp.queued = queued;
+    __syncwarp();
 }
 
 // Sums ------------------------------------------------------------------------------------------------------
@@ -860,54 +918,37 @@ template <typename PART> struct km_sums {
 // Adds a warp's sums to the block's.
 template <typename PART>
 static __device__ __forceinline__ void km_flush(km_sums<PART> &sums, km_block<PART> &shared) {
-    const int lane = threadIdx.x % 32;
+    const int lane = (int)km_keep(threadIdx.x % 32); // no address is worth a register between two calls
     KM_UNROLL for (int i = 0; i < PART::TILES; i++)
         KM_UNROLL for (int n = 0; n < SUM_TILES; n++)
             KM_UNROLL for (int at = 0; at < 4; at++) {
                 const int row = shared.row[lane / 4][2 * i + at / 2], column = 8 * n + lane % 4 * 2 + at % 2;
                 const long long sum = -(long long)sums.of[i][n][at];
-                long long *out = shared.sums + row * (D + 1);
                 sums.of[i][n][at] = 0;
-                if (row < 0 || column > LIMBS) continue;
-                km_add_long(out + column / 3, sum << 8 * (column % 3)); // the count has a column of its own
-                for (int f = 0; f < D && column == LIMBS; f++) km_add_long(out + f, -sum * BYTES_BIAS);
+                if (row < 0 || column > LIMBS) continue; // the count has a column of its own
+                km_add_long(shared.sums + row * (D + 1) + column / 3, sum << 8 * (column % 3));
             }
-}
-
-// Where in a tile a lane reads, in shared memory: points, squares, bytes.
-struct km_places_in_tile {
-    unsigned points, squares, limbs;
-};
-
-static __device__ __forceinline__ km_places_in_tile km_find_places(unsigned ring) {
-    const unsigned lane = threadIdx.x % 32, limbs = ring - lane * (unsigned)sizeof(uint4) + sizeof(uint4[LANE_D][32]);
-    return {ring, km_keep(limbs + (32 * (SUM_TILES - 1) + 24 + lane / 4) * (unsigned)sizeof(uint2)),
-            km_keep(limbs + lane * (unsigned)sizeof(uint2))};
 }
 
 // A tile, `stage` bytes from the first one of the ring.
 template <typename PART>
 static __device__ __forceinline__ void km_take(km_sums<PART> &sums, const km_planes *planes,
                                                const km_places_in_tile &at, unsigned stage, km_block<PART> &shared,
-                                               const km_pass_args &args, const km_lane &own, int tile, int &queued) {
-    const uint4 points = km_read_four(at.points + stage);
-    const uint2 squares = km_read_two(at.squares + stage);
-    const unsigned words[4] = {points.x, points.y, points.z, points.w};
+                                               const km_pass_args &args, const km_lane &own, int tile) {
     unsigned near[PART::SLOTS][2], masks[2][2];
-    km_compare<PART>(near, 0, planes, words, squares.x, own);
-    km_compare<PART>(near, 1, planes, words + 2, squares.y, own);
+    const bool marked = km_compare<PART>(near, planes, at, stage, own);
     KM_UNROLL for (int half = 0; half < 2; half++) {
         km_add_masks<PART>(masks[half], near, half);
         asm("" : "+r"(masks[half][0]), "+r"(masks[half][1])); // kept for km_settle, not added up in another order
     }
-    // A point has at least one near centroid of each K, so that all masks add up to what is expected only where every
-    // point has just one: bytes of a sum count up to 255.
+    // A point has at least one near centroid of each K, so that all masks add up to that of one, or of two of different
+    // Ks, only where every point has just one: bytes of a sum count up to 255. Both halves of the tile are in it.
     unsigned all = masks[0][0] + masks[0][1] + masks[1][0] + masks[1][1];
     KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
         all += __shfl_xor_sync(ALL, all, 4 << level) & own.link[1 + level];
-    const bool marked = (squares.x | squares.y) & 0x80008000;
-    if (__builtin_expect(__any_sync(ALL, marked || all != own.expected), 0))
-        km_settle(near, masks, shared, args, own, marked, tile, queued);
+    const unsigned expected = int(PART::FIRST) < int(PART::SLOTS) ? 2 * (2 * ALL) + (own.link[0] & 2) : 2 * ALL;
+    if (__builtin_expect(__any_sync(ALL, marked || all != expected), 0))
+        km_settle(near, masks, shared, args, own, marked, tile);
     KM_UNROLL for (int n = 0; n < SUM_TILES; n++) {
         const uint2 limbs = km_read_two(at.limbs + stage + n * (unsigned)sizeof(uint2[32]));
         KM_UNROLL for (int i = 0; i < PART::TILES; i++) {
@@ -973,7 +1014,6 @@ template <typename PART> static __device__ bool km_begin(km_block<PART> &shared,
         shared.row[group][slot] = -1;
     }
     for (int i = threadIdx.x; i < 8; i += BLOCK) {
-        shared.expected[i] = int(PART::FIRST) < int(PART::SLOTS) ? ALL - 1 : ALL;
         shared.asks[i] = 0;
         shared.member[0][i] = shared.member[1][i] = -1;
         shared.link[0][i] = shared.link[1][i] = shared.link[2][i] = shared.link[3][i] = 0;
@@ -1010,17 +1050,19 @@ static __device__ __forceinline__ void km_walk(km_block<PART> &shared, const km_
     const km_lane own = km_lane_of(shared);
     km_planes planes[PART::TILES];
     KM_UNROLL for (int i = 0; i < PART::TILES; i++)
-        KM_UNROLL for (int k = 0; k < LANE_D; k++) planes[i][k] = shared.planes[i][k][lane];
+        KM_UNROLL for (int k = 0; k < PLANES; k++) planes[i][k] = shared.planes[i][k][lane];
     km_sums<PART> sums = {};
-    const uint4 *from = km_keep((const uint4 *)km_tiles(args) + lane);
-    int queued = 0, tile = blockIdx.x * WARPS + threadIdx.x / 32;
+    const uint4 *lane_from = km_keep((const uint4 *)km_tiles(args) + lane);
+    const auto from = [&](int tile) { return lane_from + tile * (long long)TILE_SIZE; };
+    int tile = blockIdx.x * WARPS + threadIdx.x / 32;
+    if (lane == 0) warp.queued = 0;
     const uint4 *first_tile = warp.ring[0].points[0];
     const unsigned ring = km_keep((unsigned)__cvta_generic_to_shared(first_tile + lane));
     const km_places_in_tile at = km_find_places(ring);
-    unsigned stage = 0, before = (STAGES - 1) * TILE_BYTES; // where in the ring
+    unsigned stage = 0; // where in the ring
     KM_UNROLL for (int s = 0; s < STAGES - 1; s++) {
         if (tile + s * STRIDE < tiles)
-            km_bring(ring + s * TILE_BYTES, from + (tile + s * STRIDE) * (long long)TILE_SIZE);
+            km_bring(ring + s * TILE_BYTES, from(tile + s * STRIDE));
         asm volatile("cp.async.commit_group;");
     }
     while (tile < tiles) {
@@ -1028,14 +1070,16 @@ static __device__ __forceinline__ void km_walk(km_block<PART> &shared, const km_
             asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
             __syncwarp();
             const int ahead = tile + (STAGES - 1) * STRIDE;
-            if (ahead < tiles) km_bring(ring + before, from + ahead * (long long)TILE_SIZE);
+            const unsigned before = stage > 0 ? stage - TILE_BYTES : (STAGES - 1) * TILE_BYTES;
+            if (ahead < tiles) km_bring(ring + before, from(ahead));
             asm volatile("cp.async.commit_group;");
-            km_take<PART>(sums, planes, at, stage, shared, args, own, tile, queued);
-            before = stage;
+            km_take<PART>(sums, planes, at, stage, shared, args, own, tile);
             stage = stage < (STAGES - 1) * TILE_BYTES ? stage + TILE_BYTES : 0;
         }
         km_flush(sums, shared);
     }
+    __syncwarp();
+    int queued = warp.queued;
     while (queued > 0) queued = km_drain(shared, args, queued);
 }
 
