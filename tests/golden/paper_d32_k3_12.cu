@@ -618,6 +618,23 @@ static __device__ km_scale km_find_scale(const km_block<PART> &shared, float *mi
     return {lowest, factor, (corner + swing) * factor * km_power(-21)};
 }
 
+// The rows of a K's planes, scaled, by one warp; `begin_group` as in km_for_rows.
+template <typename PART, typename Group>
+static __device__ __forceinline__ void km_write_rows(km_block<PART> &shared, const float *c, const float *middle,
+                                                     const unsigned char *beaten, int k_index, const km_scale &scale,
+                                                     Group begin_group) {
+    const auto write_row = [&](int group, int slot, int t, int j) {
+        if (j >= 0 && !beaten[j])
+            km_write_row(
+                shared, group, slot, t,
+                [&](int f) { return (float)(((double)c[j * D + f] - middle[f]) * shared.reach[f] * scale.factor); },
+                (float)(1.08 * BINADE + (km_constant(c + j * D, middle) - scale.lowest) * scale.factor));
+        else
+            km_write_row(shared, group, slot, t, [](int) { return 0.0f; }, BINADE);
+    };
+    km_for_rows(shared, k_index, write_row, begin_group);
+}
+
 // The largest score of each K, for the points of one column: of the first slots, and of the others.
 template <typename PART>
 static __device__ __forceinline__ void km_find_largest(unsigned *largest, const unsigned (*scores)[WIDTH], int c,
@@ -721,16 +738,7 @@ static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_
     const double error = 2 * (scale.error + LANE_D * 20 * BINADE * km_power(-22) + 0.001);
     const int units = 1 + (int)(error / (BINADE * km_power(-15)));
     const unsigned margin = units < 1024 ? units * 0x10001 : 0x7c007c00; // the latter: all are near
-    const auto write_row = [&](int group, int slot, int t, int j) {
-        if (j >= 0 && !beaten[j])
-            km_write_row(
-                shared, group, slot, t,
-                [&](int f) { return (float)(((double)c[j * D + f] - middle[f]) * shared.reach[f] * scale.factor); },
-                (float)(1.08 * BINADE + (km_constant(c + j * D, middle) - scale.lowest) * scale.factor));
-        else
-            km_write_row(shared, group, slot, t, [](int) { return 0.0f; }, BINADE);
-    };
-    km_for_rows(shared, k_index, write_row, [&](int group, int segment, bool linked) {
+    km_write_rows(shared, c, middle, beaten, k_index, scale, [&](int group, int segment, bool linked) {
         shared.margin[segment][group] = margin;
         if (!linked) return;
         shared.margin[1][group] = margin;

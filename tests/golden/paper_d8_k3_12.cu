@@ -668,6 +668,23 @@ static __device__ km_scale km_find_scale(const km_block<PART> &shared, float *mi
     return {lowest, factor, (corner + swing) * factor * km_power(-21)};
 }
 
+// The rows of a K's planes, scaled, by one warp; `begin_group` as in km_for_rows.
+template <typename PART, typename Group>
+static __device__ __forceinline__ void km_write_rows(km_block<PART> &shared, const float *c, const float *middle,
+                                                     const unsigned char *beaten, int k_index, const km_scale &scale,
+                                                     Group begin_group) {
+    const auto write_row = [&](int group, int slot, int t, int j) {
+        if (j >= 0 && !beaten[j])
+            km_write_row(
+                shared, group, slot, t,
+                [&](int f) { return (float)(((double)c[j * D + f] - middle[f]) * shared.reach[f] * scale.factor); },
+                (float)(1.08 * BINADE + (km_constant(c + j * D, middle) - scale.lowest) * scale.factor));
+        else
+            km_write_row(shared, group, slot, t, [](int) { return 0.0f; }, BINADE);
+    };
+    km_for_rows(shared, k_index, write_row, begin_group);
+}
+
 // The largest score of each K, for the points of one column: of the first slots, and of the others.
 template <typename PART>
 static __device__ __forceinline__ void km_find_largest(unsigned *largest, const unsigned (*scores)[WIDTH], int c,
@@ -782,16 +799,7 @@ static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_
     if (error + spread * 8 > MARGIN_MAX) scale.factor = spread = 0; // |r| is at most 8: all are near
     const unsigned slope = km_halves((float)(spread * (1 + km_power(-10))), 0) * 0x10001;
     const unsigned least = km_halves((float)(1024 + ceil(error + 0.51)), 0) * 0x10001;
-    const auto write_row = [&](int group, int slot, int t, int j) {
-        if (j >= 0 && !beaten[j])
-            km_write_row(
-                shared, group, slot, t,
-                [&](int f) { return (float)(((double)c[j * D + f] - middle[f]) * shared.reach[f] * scale.factor); },
-                (float)(1.08 * BINADE + (km_constant(c + j * D, middle) - scale.lowest) * scale.factor));
-        else
-            km_write_row(shared, group, slot, t, [](int) { return 0.0f; }, BINADE);
-    };
-    km_for_rows(shared, k_index, write_row, [&](int group, int segment, bool linked) {
+    km_write_rows(shared, c, middle, beaten, k_index, scale, [&](int group, int segment, bool linked) {
         if (group == place.group) atomicOr(&shared.asks[group], segment ? 0x0a0a0a0a : 0x05050505);
         for (int s = 0; s < 2; s++) {
             if (s != segment && !linked) continue;
