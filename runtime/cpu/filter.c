@@ -211,11 +211,12 @@ void km_cpu_filter_collect(cpu_engine *engine) {
         give_up(engine, part);
 }
 
-// The part of lloyd's work that one in `step` groups of supertiles leaves, as the members stand; < 0: no memory.
-static double probe(cpu_engine *engine, const cpu_tiles *tiles, int64_t step) {
+// The part of lloyd's work that one in `step` groups of supertiles leaves, as the members stand.
+static km_status probe(double *part, cpu_engine *engine, const cpu_tiles *tiles, int64_t step,
+                       km_error *err) {
     cpu_filter *filter = engine->filter;
     double *sums = calloc((size_t)(engine->sums_count + 1), sizeof *sums), lloyd = 0;
-    if (!sums) return -1;
+    if (!sums) return km_fail_memory(err, "partial sums", engine->sums_count * 8);
     thread_state *thread = &filter->threads[0];
     for (int64_t first = 0; first < tiles->supers_count; first += step * BOXES)
         for (int64_t s = 0; s < engine->base.slots_count; s++) {
@@ -237,7 +238,8 @@ static double probe(cpu_engine *engine, const cpu_tiles *tiles, int64_t step) {
     free(sums);
     thread_state sum = take_counts(filter);
     engine->counters.distances += sum.box_pairs + sum.point_pairs;
-    return lloyd > 0 ? work_of(&sum) / lloyd : 0;
+    *part = lloyd > 0 ? work_of(&sum) / lloyd : 0;
+    return KM_OK;
 }
 
 // Some of the points, group by group, as an engine of their own; `points` is to be freed.
@@ -262,18 +264,13 @@ static km_status sample_probe(double *part, cpu_engine *engine, km_error *err) {
     cpu_engine sample;
     cpu_sorter sort = {.bits = 0};
     cpu_tiles tiles = {.n = 0};
-    cpu_tile_source source = filter->source;
-    km_status status = sample_take(&sample, engine, err);
-    source.rows32 = NULL;
-    source.rows64 = NULL;
-    source.weights = NULL;
-    source.groups = sample.points;
-    KM_TRY_GOTO(status);
+    km_status status = KM_OK;
+    KM_TRY_GOTO(sample_take(&sample, engine, err));
+    cpu_tile_source source = {.groups = sample.points, .group = sample.group};
     KM_TRY_GOTO(km_cpu_sorter_run(&sort, &sample, &filter->kernels, err));
     KM_TRY_GOTO(km_cpu_tiles_alloc(&tiles, &sample, err));
     KM_TRY_GOTO(km_cpu_tiles_fill(&tiles, &sample, &filter->kernels, &source, sort.keys, 1, 0, err));
-    *part = probe(engine, &tiles, 1);
-    if (*part < 0) status = km_fail_memory(err, "partial sums", engine->sums_count * 8);
+    status = probe(part, engine, &tiles, 1, err);
 done:
     km_cpu_tiles_free(&tiles);
     km_cpu_sorter_free(&sort);
@@ -312,8 +309,7 @@ static km_status probe_then_fill(cpu_engine *engine, km_error *err) {
     }
     KM_TRY(sort_all(engine, err));
     KM_TRY(fill(engine, PROBE_STEP, 0, err));
-    part = probe(engine, &engine->filter->tiles, PROBE_STEP);
-    if (part < 0) return km_fail_memory(err, "partial sums", engine->sums_count * 8);
+    KM_TRY(probe(&part, engine, &engine->filter->tiles, PROBE_STEP, err));
     km_log_line(engine->log, KM_LOG_DEBUG, "filter: a sample of tiles leaves %.2f of lloyd's work", part);
     if (part > pays_below) {
         give_up(engine, part);

@@ -30,10 +30,14 @@ static km_status read_rows(void *out, const void *from, int64_t first, int64_t b
     return km_data_read(out, data, first / row_bytes, bytes / row_bytes, KM_FLOAT64, err);
 }
 
+static int64_t raw_bytes_of(const loader *load) {
+    return load->raw_type == KM_FLOAT32 ? 4 : 8;
+}
+
 // Where the raw rows come to: straight to their place when they have the plan's type already.
 static const km_cuda_memory *raw_home(const loader *load) {
     const km_cuda_engine *engine = load->engine;
-    return (load->raw_type == KM_FLOAT32 ? 4 : 8) == engine->real_bytes ? &engine->points : &engine->scratch;
+    return raw_bytes_of(load) == engine->real_bytes ? &engine->points : &engine->scratch;
 }
 
 // Begin or end of the points' way to the device.
@@ -49,7 +53,7 @@ done:
 // Brings the raw rows over, where that has not been done before there were kernels.
 static km_status fetch_points(loader *load, km_error *err) {
     km_cuda_engine *engine = load->engine;
-    int64_t raw_bytes = load->raw_type == KM_FLOAT32 ? 4 : 8, count, bytes;
+    int64_t raw_bytes = raw_bytes_of(load), count, bytes;
     if (engine->fetched) return KM_OK;
     if (km_mul_overflows(&count, load->n + KM_PAD_ROWS, load->d) || km_mul_overflows(&bytes, count, 8))
         return km_fail(err, KM_ERROR_MEMORY, "%lld x %lld values are too many", (long long)load->n,
@@ -80,7 +84,7 @@ static km_status tell_transfer(const loader *load, km_error *err) {
     km_status status = KM_OK;
     const km_cuda_engine *engine = load->engine;
     const km_driver *driver = engine->driver;
-    double bytes = (double)(load->n * load->d * (load->raw_type == KM_FLOAT32 ? 4 : 8));
+    double bytes = (double)(load->n * load->d * raw_bytes_of(load));
     float ms;
     KM_CU(cuEventElapsedTime(&ms, engine->sent[0], engine->sent[1]));
     km_log_line(engine->log, KM_LOG_INFO,
