@@ -137,6 +137,7 @@ static km_status emit(km_env *env, const char **template_name, const km_plan *pl
     int64_t d = spec->features, tile = km_plan_get(plan, "tile_clusters"), group = km_plan_get(plan, "group");
     int is_double = spec->type == KM_FLOAT64;
     int wide = spec->clusters[spec->clusters_count - 1] > 256;
+    int bytes = !wide && !blocks; // labels of a group are compared as bytes
     int isa = plan->facts.target.arch;
     km_env_set(env, "name", "%s", spec->name);
     km_env_set(env, "type", is_double ? "double" : "float");
@@ -159,8 +160,8 @@ static km_status emit(km_env *env, const char **template_name, const km_plan *pl
     km_env_set_flag(env, "float64", is_double);
     km_env_set_flag(env, "wide", wide);
     km_env_set_flag(env, "rows", d <= ROWS_D_MAX || blocks);
-    km_env_set_flag(env, "bytes", !wide && !blocks); // labels of a group are compared as bytes
-    names_of_whole_sums(env, plan, any_d, !wide && !blocks);
+    km_env_set_flag(env, "bytes", bytes);
+    names_of_whole_sums(env, plan, any_d, bytes);
     km_env_set_flag(env, "tiled", tile > 1);
     km_env_set_flag(env, "looped", d > UNROLLED_D_MAX);
     km_env_set_flag(env, "avx512", isa == KM_ISA_AVX512);

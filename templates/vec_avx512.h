@@ -39,7 +39,7 @@ typedef __mmask8 km_mask;
     _mm512_maskz_cvtepi32_epi64((__mmask8)-1, _mm256_loadu_si256((const __m256i *)(const void *)(from)))
 #define KM_EQUAL(a, b) _mm512_cmpeq_epi64_mask(a, b)
 #define KM_COUNT_WHERE(count, where) count = _mm512_mask_add_epi64(count, where, count, _mm512_set1_epi64(1))
-#define KM_D_ADD_WHERE(sum, where, from) sum = _mm512_mask_add_pd(sum, where, sum, _mm512_loadu_pd(from))
+#define KM_D_ADD_WHERE(sum, where, from) KM_D_ADD_OWN(sum, where, from)
 #define KM_SUM_INTS(x) _mm512_reduce_add_epi64(x)
 //@ else
 typedef __m512 km_vec;
@@ -87,8 +87,8 @@ typedef __mmask16 km_mask;
 #define KM_EQUAL(a, b) _mm512_cmpeq_epi32_mask(a, b)
 #define KM_COUNT_WHERE(count, where) count = _mm512_mask_add_epi32(count, where, count, _mm512_set1_epi32(1))
 #define KM_D_ADD_WHERE(sum, where, from)                                                                     \
-    sum = _mm512_mask_add_pd(sum, (__mmask8)(where), sum, _mm512_loadu_pd(from));                            \
-    sum = _mm512_mask_add_pd(sum, (__mmask8)((where) >> 8), sum, _mm512_loadu_pd((from) + DOUBLES))
+    KM_D_ADD_OWN(sum, where, from);                                                                          \
+    KM_D_ADD_OWN(sum, (where) >> 8, (from) + DOUBLES)
 #define KM_SUM_INTS(x) _mm512_reduce_add_epi32(x)
 // Eight labels as wide as doubles; eight of sixteen doubles by label.
 #define KM_LOAD_LONGS(from)                                                                                  \

@@ -4,6 +4,7 @@
 #include "gen/planner.h"
 #include "reference.h"
 #include "runtime/cpu/cpu.h"
+#include "runtime/file.h"
 #include "runtime/module.h"
 
 #include "kernel_cache.h"
@@ -418,9 +419,7 @@ START_TEST(foreign_modules) {
     km_source source;
     km_source_init(&source);
     must(km_source_emit(&source, &m.plan, NULL, &err));
-    FILE *file = fopen(path, "w");
-    ck_assert(file && fwrite(source.text, 1, (size_t)source.text_size, file) == (size_t)source.text_size);
-    ck_assert_int_eq(fclose(file), 0);
+    must(km_file_write(path, source.text, source.text_size, &err));
     must(km_backend_cpu.compile(m.device, &source, path, binary, NULL, &err));
     km_plan other = m.plan;
     other.spec.features = 3;
