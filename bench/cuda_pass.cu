@@ -223,7 +223,7 @@ template <typename Real> struct pass {
     std::vector<void *> memories;
     km_pass_args args = {};
     km_update_args update_args = {};
-    int ks, s;
+    int ks, s, update_parts;
 
     template <typename T> T *zeros(size_t count) {
         T *memory = device_zeros<T>(count);
@@ -258,6 +258,7 @@ template <typename Real> struct pass {
         load(sh.cubin);
         ks = sh.k_high - sh.k_low + 1;
         s = (sh.k_low + sh.k_high) * ks / 2;
+        update_parts = (int)KM_UPDATE_PARTS(sh.k_high, from.d);
         Real *centroids = zeros<Real>((size_t)s * from.d);
         for (int k = sh.k_low, row = 0; k <= sh.k_high; row += k++) from.put_centroids(centroids + row * from.d, k);
         km_loop loop = {};
@@ -282,6 +283,7 @@ template <typename Real> struct pass {
         update_args.workspace = args.workspace;
         update_args.constants = args.constants;
         update_args.box = args.box;
+        update_args.shares = zeros<double>((size_t)ks * update_parts * 4);
         CHECK(cudaMemset(args.totals, 0xff, (size_t)s * (from.d + 1) * 8)); // what is not written is NaN
     }
     void close() {
@@ -300,7 +302,7 @@ template <typename Real> struct pass {
         }
     }
     void run_update() {
-        launch(update, ks, 1, KM_THREADS, 0, &update_args);
+        launch(update, ks, update_parts, KM_THREADS, 0, &update_args);
     }
     // Whether the loop still runs and every slot with it.
     int runs_on() {

@@ -14,8 +14,16 @@ enum {
     KM_FINISH_FEW_MAX = 32,     // ... which takes up to so many clusters, where shared memory holds
     KM_FINISH_BYTES = 28,       // for each of them and each thread so much, ...
     KM_FINISH_WEIGHTED_BYTES = 36, // ... with weights
-    KM_FINISH_SHARED_MAX = 1024 // clusters whose finishing sums km_finish_blocks keeps in shared memory
+    KM_FINISH_SHARED_MAX = 1024, // clusters whose finishing sums km_finish_blocks keeps in shared memory
+    KM_UPDATE_NUMBERS = 2048,   // coordinates of a slot's centroids that a block of km_update moves ...
+    KM_UPDATE_PARTS_MAX = 64    // ... and blocks of a slot at most
 };
+
+// Blocks of a slot in km_update: one multiprocessor alone would take long for thousands of clusters.
+#define KM_UPDATE_PARTS(k_max, d)                                                                                      \
+    ((long long)(k_max) * (d) > (long long)KM_UPDATE_PARTS_MAX * KM_UPDATE_NUMBERS                                     \
+         ? KM_UPDATE_PARTS_MAX                                                                                         \
+         : ((long long)(k_max) * (d) + KM_UPDATE_NUMBERS - 1) / KM_UPDATE_NUMBERS)
 
 // The same numbers as km_slot_phase.
 enum { KM_PHASE_IDLE, KM_PHASE_RUNNING, KM_PHASE_LAST, KM_PHASE_EMPTY, KM_PHASE_DONE };
@@ -24,7 +32,7 @@ typedef struct km_slot_record {
     int phase;
     int converged;
     int at_limit; // iterations_max is reached
-    int reserved;
+    unsigned arrived; // blocks of km_update that are through with the slot, in the launch that runs
     long long iterations;
     long long empty_count;
     double cost;
@@ -57,6 +65,7 @@ typedef struct km_update_args {
     void *workspace, *constants; // as in km_pass_args ...
     const double *box;           // ... likewise
     unsigned long long *report;  // in the host's memory: passes done, and 2^32 when the loop stops; or NULL
+    double *shares; // [slots][KM_UPDATE_PARTS][4]: what the blocks of a slot found; not used where it has one
 } km_update_args;
 
 typedef struct km_seed_args {

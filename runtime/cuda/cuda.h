@@ -87,7 +87,7 @@ typedef struct km_cuda_engine {
     int prepared;           // KM_STAGE_LOAD has run on the points
     const km_data *fetched; // what lies in `points`, or in `scratch`, as it came; NULL: nothing yet
     km_cuda_memory points, pass_weights, weights, unit_weights, box; // the data
-    km_cuda_memory centroids, totals, slot_weights, changes, labels, workspace;
+    km_cuda_memory centroids, totals, slot_weights, shares, changes, labels, workspace;
     km_cuda_memory state; // km_loop, a km_slot_record per slot, `active` per slot, `given_up` per cluster
     void *mirror;         // of `state`, pinned; the host's changes go to the device when passes are run
     km_cu_ptr report;     // the device's address of the report behind it

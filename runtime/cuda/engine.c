@@ -167,9 +167,9 @@ static void engine_close(km_cuda_engine *engine) {
     const km_driver *driver = engine->driver;
     km_cuda_memory *const memories[] = {&engine->points,       &engine->pass_weights, &engine->weights,
                                         &engine->unit_weights, &engine->box,          &engine->centroids,
-                                        &engine->totals,       &engine->slot_weights, &engine->changes,
-                                        &engine->labels,       &engine->workspace,    &engine->state,
-                                        &engine->scratch,      &engine->work};
+                                        &engine->totals,       &engine->slot_weights, &engine->shares,
+                                        &engine->changes,      &engine->labels,       &engine->workspace,
+                                        &engine->state,        &engine->scratch,      &engine->work};
     if (engine->stream) driver->cuStreamSynchronize(engine->stream);
     for (size_t i = 0; i < sizeof memories / sizeof memories[0]; i++) km_cuda_release(engine, memories[i]);
     for (int i = 0; i < KM_STAGING_COUNT; i++)
@@ -231,6 +231,11 @@ done:
     return status;
 }
 
+static int64_t update_parts(const km_cuda_engine *engine) {
+    const km_spec *spec = &engine->base.plan->spec;
+    return KM_UPDATE_PARTS(spec->clusters[spec->clusters_count - 1], spec->features);
+}
+
 static km_status launch_update(km_cuda_engine *engine, km_error *err) {
     km_update_args args = {
         .loop = (km_loop *)(uintptr_t)engine->state.address,
@@ -245,9 +250,11 @@ static km_status launch_update(km_cuda_engine *engine, km_error *err) {
         .workspace = (void *)(uintptr_t)engine->workspace.address,
         .constants = (void *)(uintptr_t)engine->kernels->constants,
         .box = (const double *)(uintptr_t)engine->box.address,
-        .report = (unsigned long long *)(uintptr_t)engine->report};
+        .report = (unsigned long long *)(uintptr_t)engine->report,
+        .shares = (double *)(uintptr_t)engine->shares.address};
     void *arguments[] = {&args};
-    return km_cuda_launch(engine, engine->kernels->update, engine->base.slots_count, 1, arguments, err);
+    return km_cuda_launch(engine, engine->kernels->update, engine->base.slots_count, update_parts(engine),
+                          arguments, err);
 }
 
 // Everything but the workspace starts as zero.
@@ -267,6 +274,8 @@ km_status km_cuda_reserve_slots(km_cuda_engine *engine, km_error *err) {
         {&engine->centroids, rows * d * engine->real_bytes, "the table of centroids"},
         {&engine->totals, rows * (d + 1) * 8, "the sums of clusters"},
         {&engine->slot_weights, rows * 8, "the weights of clusters"},
+        {&engine->shares, update_parts(engine) > 1 ? slots * update_parts(engine) * 32 : 0,
+         "the update's sums"},
         {&engine->state, state_bytes(engine), "the slots"},
         {&engine->workspace, workspace > 256 ? workspace : 256, "the workspace of a pass"},
         {&engine->changes, plan->track_labels ? slots * 8 : 0, "the counts of changed labels"},

@@ -667,8 +667,16 @@ enum {
     KM_FINISH_FEW_MAX = 32,        // ... which takes up to so many clusters, where shared memory holds
     KM_FINISH_BYTES = 28,          // for each of them and each thread so much, ...
     KM_FINISH_WEIGHTED_BYTES = 36, // ... with weights
-    KM_FINISH_SHARED_MAX = 1024    // clusters whose finishing sums km_finish_blocks keeps in shared memory
+    KM_FINISH_SHARED_MAX = 1024,   // clusters whose finishing sums km_finish_blocks keeps in shared memory
+    KM_UPDATE_NUMBERS = 2048,      // coordinates of a slot's centroids that a block of km_update moves ...
+    KM_UPDATE_PARTS_MAX = 64       // ... and blocks of a slot at most
 };
+
+// Blocks of a slot in km_update: one multiprocessor alone would take long for thousands of clusters.
+#define KM_UPDATE_PARTS(k_max, d)                                                                                      \
+    ((long long)(k_max) * (d) > (long long)KM_UPDATE_PARTS_MAX * KM_UPDATE_NUMBERS                                     \
+         ? KM_UPDATE_PARTS_MAX                                                                                         \
+         : ((long long)(k_max) * (d) + KM_UPDATE_NUMBERS - 1) / KM_UPDATE_NUMBERS)
 
 // The same numbers as km_slot_phase.
 enum { KM_PHASE_IDLE, KM_PHASE_RUNNING, KM_PHASE_LAST, KM_PHASE_EMPTY, KM_PHASE_DONE };
@@ -676,8 +684,8 @@ enum { KM_PHASE_IDLE, KM_PHASE_RUNNING, KM_PHASE_LAST, KM_PHASE_EMPTY, KM_PHASE_
 typedef struct km_slot_record {
     int phase;
     int converged;
-    int at_limit; // iterations_max is reached
-    int reserved;
+    int at_limit;     // iterations_max is reached
+    unsigned arrived; // blocks of km_update that are through with the slot, in the launch that runs
     long long iterations;
     long long empty_count;
     double cost;
@@ -710,6 +718,7 @@ typedef struct km_update_args {
     void *workspace, *constants; // as in km_pass_args ...
     const double *box;           // ... likewise
     unsigned long long *report;  // in the host's memory: passes done, and 2^32 when the loop stops; or NULL
+    double *shares;              // [slots][KM_UPDATE_PARTS][4]: what the blocks of a slot found; not used where it has one
 } km_update_args;
 
 typedef struct km_seed_args {
@@ -1787,8 +1796,8 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
     far_of_block(&value, &index);
     if (threadIdx.x == 0) picks[taken] = value > 0.0 ? index : -1;
 }
-// Update: one block a slot turns totals into new centroids and decides what the slot does next. The host queues
-// iterations ahead of the report that the last block writes.
+// Update: the blocks of a slot turn totals into new centroids, and one of them decides what the slot does next. The
+// host queues iterations ahead of the report that the last block writes.
 
 __device__ void update_decide(km_slot_record *slot, const km_loop *loop, double cost, double shift,
                               long long empty_count, int waiting, int few_changes) {
@@ -1813,8 +1822,44 @@ __device__ void update_decide(km_slot_record *slot, const km_loop *loop, double 
     }
 }
 
+// Whether this is the last of a slot's blocks to come here: it then has the sums of them all, added in their order, and
+// sees what they wrote.
+__device__ __forceinline__ bool update_join(km_slot_record *record, double *shares, double (&sums)[4]) {
+    __shared__ bool last;
+    if (gridDim.y == 1) return true;
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < 4; i++) shares[blockIdx.y * 4 + i] = sums[i];
+        __threadfence();
+        last = atomicAdd(&record->arrived, 1u) == gridDim.y - 1;
+        __threadfence();
+    }
+    __syncthreads();
+    if (!last) return false;
+    for (int i = 0; i < 4; i++) sums[i] = 0.0;
+    for (int part = 0; part < (int)gridDim.y; part++)
+        for (int i = 0; i < 4; i++) sums[i] += ((volatile double *)shares)[part * 4 + i];
+    if (threadIdx.x == 0) record->arrived = 0;
+    return true;
+}
+
+// The last slot to come here closes the iteration; nobody asks for `stop` after that in this launch who has work to do.
+__device__ __forceinline__ void update_close(const km_update_args &args, int slot) {
+    if (args.changes) args.changes[slot] = 0;
+    __threadfence();
+    if (atomicAdd(&args.loop->updated, 1u) != gridDim.x - 1) return;
+    km_control *head = &args.loop->head;
+    args.loop->updated = 0;
+    const int news = *(volatile int *)&args.loop->news, passes = head->passes + 1;
+    const bool stop = (news > 0 && news >= args.loop->news_min) || passes >= head->passes_max;
+    head->passes = passes;
+    head->stop = stop;
+    if (args.report) *(volatile unsigned long long *)args.report = passes | (unsigned long long)stop << 32;
+}
+
+// A slot with many numbers has several blocks (KM_UPDATE_PARTS), blockIdx.y: each moves a share of its clusters.
 extern "C" __global__ void __launch_bounds__(KM_THREADS) km_update(const __grid_constant__ km_update_args args) {
     constexpr int LANES = D < 2 ? 1 : D < 3 ? 2 : D < 5 ? 4 : D < 9 ? 8 : D < 17 ? 16 : 32; // threads of a cluster
+    constexpr int AT_ONCE = KM_THREADS / LANES;
     const int slot = blockIdx.x, k_index = slot % KS, k = km_ks[k_index];
     const long long row = (long long)(slot / KS) * S + km_offsets[k_index];
     km_slot_record *record = args.slots + slot;
@@ -1823,27 +1868,26 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS) km_update(const __grid_
     if (phase == KM_PHASE_RUNNING || phase == KM_PHASE_LAST) {
         km_real *centroids = (km_real *)args.centroids + row * D;
         const double *totals = args.totals + row * (D + 1);
-        double cost = 0.0, shift = 0.0, empty = 0.0, waiting = 0.0; // waiting: empty, and may be given a point
-        for (int j = threadIdx.x / LANES; j < k; j += KM_THREADS / LANES) {
+        double sums[4] = {}; // of costs and shifts; clusters that are empty, and those that may be given a point
+        for (int j = blockIdx.y * AT_ONCE + threadIdx.x / LANES; j < k; j += gridDim.y * AT_ONCE) {
             const double weight = totals[j * (D + 1ll) + D];
             for (int f = threadIdx.x % LANES; f < D; f += LANES) {
                 const double c = centroids[j * (long long)D + f], sum = totals[j * (D + 1ll) + f];
-                cost += c * (weight * c - 2.0 * sum);
+                sums[0] += c * (weight * c - 2.0 * sum);
                 if (phase == KM_PHASE_RUNNING && weight > 0.0) {
                     const km_real moved = (km_real)(sum / weight);
-                    shift += (moved - c) * (moved - c);
+                    sums[1] += (moved - c) * (moved - c);
                     centroids[j * (long long)D + f] = moved;
                 }
             }
             if (threadIdx.x % LANES == 0) {
                 args.weights[row + j] = weight;
-                empty += weight > 0.0 ? 0.0 : 1.0;
-                waiting += weight > 0.0 || args.given_up[row + j] ? 0.0 : 1.0;
+                sums[2] += weight > 0.0 ? 0.0 : 1.0;
+                sums[3] += weight > 0.0 || args.given_up[row + j] ? 0.0 : 1.0;
             }
         }
-        double sums[4] = {cost, shift, empty, waiting};
         km_block_sums<4>(sums);
-        cost = sums[0], shift = sums[1], empty = sums[2], waiting = sums[3];
+        if (!update_join(record, args.shares + slot * (4ll * gridDim.y), sums)) return;
         // One warp makes them while the first decides; the sums have waited for all new centroids.
         if (phase == KM_PHASE_RUNNING && threadIdx.x / 32 == 7)
             km_make_planes(km_table_of(args.workspace, args.constants, slot / KS), centroids, args.box, k_index);
@@ -1851,23 +1895,12 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS) km_update(const __grid_
             // The first pass of a member has no labels to compare with: all count as changed.
             const int few_changes =
                 args.changes && record->iterations > 0 && (long long)args.changes[slot] < args.loop->changes_min;
-            update_decide(record, args.loop, cost, shift, (long long)empty, waiting > 0.0, few_changes);
+            update_decide(record, args.loop, sums[0], sums[1], (long long)sums[2], sums[3] > 0.0, few_changes);
             args.active[slot] = record->phase == KM_PHASE_RUNNING || record->phase == KM_PHASE_LAST;
             if (!args.active[slot]) atomicAdd(&args.loop->news, 1);
         }
+    } else if (blockIdx.y > 0) {
+        return;
     }
-    // The last slot to come here closes the iteration; nobody reads `stop` after that in this launch.
-    if (threadIdx.x == 0) {
-        if (args.changes) args.changes[slot] = 0;
-        __threadfence();
-        if (atomicAdd(&args.loop->updated, 1u) == gridDim.x - 1) {
-            km_control *head = &args.loop->head;
-            args.loop->updated = 0;
-            const int news = *(volatile int *)&args.loop->news, passes = head->passes + 1;
-            const bool stop = (news > 0 && news >= args.loop->news_min) || passes >= head->passes_max;
-            head->passes = passes;
-            head->stop = stop;
-            if (args.report) *(volatile unsigned long long *)args.report = passes | (unsigned long long)stop << 32;
-        }
-    }
+    if (threadIdx.x == 0) update_close(args, slot);
 }
