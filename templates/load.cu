@@ -25,6 +25,9 @@ __device__ __forceinline__ void step_load(km_real *x, const km_real *row, int f)
     }
 }
 
+// Blocks of a multiprocessor: said, or the compiler aims at more of them, and spills.
+constexpr int LOAD_BLOCKS = 4;
+
 constexpr int LOAD_FEATURES = int(D) < int(KM_THREADS) ? int(D) : int(KM_THREADS);
 constexpr int LOAD_ROWS = KM_THREADS / LOAD_FEATURES;
 
@@ -75,13 +78,13 @@ __device__ void load_sums(const Raw *raw, const double *weights, long long n, co
     }
 }
 
-extern "C" __global__ void __launch_bounds__(KM_THREADS)
+extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS)
     km_load_sums_f32(const float *raw, const double *weights, long long n, const double *middles, double *partial,
                      unsigned long long *bad) {
     load_sums(raw, weights, n, middles, partial, bad);
 }
 
-extern "C" __global__ void __launch_bounds__(KM_THREADS)
+extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS)
     km_load_sums_f64(const double *raw, const double *weights, long long n, const double *middles, double *partial,
                      unsigned long long *bad) {
     load_sums(raw, weights, n, middles, partial, bad);
@@ -205,13 +208,13 @@ __device__ void load_transform(const Raw *raw, const double *weights, long long 
     if (threadIdx.x == 0) unit_squares[blockIdx.x] = sum;
 }
 
-extern "C" __global__ void __launch_bounds__(KM_THREADS)
+extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS)
     km_load_transform_f32(const float *raw, const double *weights, long long n, const double *centre,
                           const double *factor, km_real *points, unsigned long long *bad, double *unit_squares) {
     load_transform(raw, weights, n, centre, factor, points, bad, unit_squares);
 }
 
-extern "C" __global__ void __launch_bounds__(KM_THREADS)
+extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS)
     km_load_transform_f64(const double *raw, const double *weights, long long n, const double *centre,
                           const double *factor, km_real *points, unsigned long long *bad, double *unit_squares) {
     load_transform(raw, weights, n, centre, factor, points, bad, unit_squares);

@@ -60,7 +60,9 @@ __device__ __forceinline__ void update_close(const km_update_args &args, int slo
 }
 
 // A slot with many numbers has several blocks (KM_UPDATE_PARTS), blockIdx.y: each moves a share of its clusters.
-extern "C" __global__ void __launch_bounds__(KM_THREADS) km_update(const __grid_constant__ km_update_args args) {
+// Two blocks a multiprocessor are plenty: said, or the compiler makes room for more of them, and spills.
+extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
+    km_update(const __grid_constant__ km_update_args args) {
     constexpr int LANES = D < 2 ? 1 : D < 3 ? 2 : D < 5 ? 4 : D < 9 ? 8 : D < 17 ? 16 : 32; // threads of a cluster
     constexpr int AT_ONCE = KM_THREADS / LANES;
     const int slot = blockIdx.x, k_index = slot % KS, k = km_ks[k_index];

@@ -772,6 +772,9 @@ __device__ __forceinline__ void step_load(km_real *x, const km_real *row, int f)
     }
 }
 
+// Blocks of a multiprocessor: said, or the compiler aims at more of them, and spills.
+constexpr int LOAD_BLOCKS = 4;
+
 constexpr int LOAD_FEATURES = int(D) < int(KM_THREADS) ? int(D) : int(KM_THREADS);
 constexpr int LOAD_ROWS = KM_THREADS / LOAD_FEATURES;
 
@@ -822,13 +825,13 @@ __device__ void load_sums(const Raw *raw, const double *weights, long long n, co
     }
 }
 
-extern "C" __global__ void __launch_bounds__(KM_THREADS)
+extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS)
     km_load_sums_f32(const float *raw, const double *weights, long long n, const double *middles, double *partial,
                      unsigned long long *bad) {
     load_sums(raw, weights, n, middles, partial, bad);
 }
 
-extern "C" __global__ void __launch_bounds__(KM_THREADS)
+extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS)
     km_load_sums_f64(const double *raw, const double *weights, long long n, const double *middles, double *partial,
                      unsigned long long *bad) {
     load_sums(raw, weights, n, middles, partial, bad);
@@ -952,13 +955,13 @@ __device__ void load_transform(const Raw *raw, const double *weights, long long 
     if (threadIdx.x == 0) unit_squares[blockIdx.x] = sum;
 }
 
-extern "C" __global__ void __launch_bounds__(KM_THREADS)
+extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS)
     km_load_transform_f32(const float *raw, const double *weights, long long n, const double *centre,
                           const double *factor, km_real *points, unsigned long long *bad, double *unit_squares) {
     load_transform(raw, weights, n, centre, factor, points, bad, unit_squares);
 }
 
-extern "C" __global__ void __launch_bounds__(KM_THREADS)
+extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS)
     km_load_transform_f64(const double *raw, const double *weights, long long n, const double *centre,
                           const double *factor, km_real *points, unsigned long long *bad, double *unit_squares) {
     load_transform(raw, weights, n, centre, factor, points, bad, unit_squares);
@@ -1314,7 +1317,7 @@ struct seed_tasks {
     const km_real *staged;
     const long long *point;
     int count, chain, part, parts, candidates; // of all parts
-    int picked;                                // how many picks there are; 2: two or more
+    long long picked;                          // how many picks there are
 };
 
 // Some points of a thread, one task after another; while one is served, what is known for the next chain is fetched.
@@ -1326,18 +1329,17 @@ __device__ __forceinline__ void seed_group(double (*sums)[SEED_CANDIDATES][KM_TH
                       (km_real *)args.nearest + tasks.chain * args.n + first};
     if (STEP_WHOLE) seed_load<POINTS>(x, at, 0);
     seed_known<POINTS>(best, at.nearest, tasks.picked > 1);
-    int part = tasks.part;
+    int left = tasks.candidates - tasks.part * SEED_CANDIDATES; // of the chain in hand
 #pragma unroll 1
     for (int task = 0; task < tasks.count; task++) {
-        const bool of_next = part + 1 == tasks.parts; // the next task is another chain's
-        const int left = tasks.candidates - part * SEED_CANDIDATES;
+        const bool of_next = left <= SEED_CANDIDATES; // the next task is another chain's
         const seed_rows rows = {tasks.staged + task * SEED_ROWS * D, tasks.point + task * SEED_ROWS};
         km_real ahead[POINTS];
         seed_known<POINTS>(ahead, at.nearest + args.n, of_next && task + 1 < tasks.count && tasks.picked > 1);
         seed_serve<POINTS>(&sums[task][0][threadIdx.x], best, x, args, rows, at,
-                           left < SEED_CANDIDATES ? left : int(SEED_CANDIDATES), part == 0 && tasks.picked > 0,
+                           of_next ? left : int(SEED_CANDIDATES), left == tasks.candidates && tasks.picked > 0,
                            tasks.picked == 1);
-        part = of_next ? 0 : part + 1;
+        left = of_next ? tasks.candidates : left - SEED_CANDIDATES;
         if (!of_next) continue; // what is known is up to date
         at.nearest += args.n;
 #pragma unroll
@@ -1370,13 +1372,13 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, SEED_BLOCKS)
     __shared__ long long rows[SEED_TASKS * SEED_ROWS];
     __shared__ double sums[SEED_TASKS][SEED_CANDIDATES][KM_THREADS];
     const km_real *points = (const km_real *)args.points;
-    const long long unit = blockIdx.x * 2ll + threadIdx.x / SEED_STRIDE, left = args.n - unit * KM_UNIT_POINTS;
+    const long long unit = blockIdx.x * 2ll + threadIdx.x / SEED_STRIDE;
     const int parts = (candidates + SEED_CANDIDATES - 1) / SEED_CANDIDATES, all = args.chains * parts;
     const long long first = unit * KM_UNIT_POINTS + threadIdx.x % SEED_STRIDE;
 #pragma unroll 1
     for (int begin = 0; begin < all; begin += SEED_TASKS) {
         const seed_tasks tasks = {staged, rows, all - begin < SEED_TASKS ? all - begin : int(SEED_TASKS),
-                                  begin / parts, begin % parts, parts, candidates, pick > 1 ? 2 : (int)pick};
+                                  begin / parts, begin % parts, parts, candidates, pick};
         const auto point_of = [&](int row) { // of the tables; -1: there is none
             const int task = begin + row / SEED_ROWS, chain = task / parts, c = row % SEED_ROWS - 1;
             const int candidate = task % parts * SEED_CANDIDATES + c;
@@ -1394,7 +1396,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, SEED_BLOCKS)
             for (int c = 0; c < SEED_CANDIDATES; c++) sums[task][c][threadIdx.x] = 0.0;
         __syncthreads();
         constexpr int STEP = SEED_GROUP * SEED_STRIDE;
-        if (left >= KM_UNIT_POINTS)
+        if ((unit + 1) * KM_UNIT_POINTS <= args.n)
 #pragma unroll 1
             for (int i = 0; i < KM_UNIT_POINTS; i += STEP) seed_group<SEED_GROUP>(sums, args, tasks, first + i);
         else
@@ -1843,7 +1845,9 @@ __device__ __forceinline__ void update_close(const km_update_args &args, int slo
 }
 
 // A slot with many numbers has several blocks (KM_UPDATE_PARTS), blockIdx.y: each moves a share of its clusters.
-extern "C" __global__ void __launch_bounds__(KM_THREADS) km_update(const __grid_constant__ km_update_args args) {
+// Two blocks a multiprocessor are plenty: said, or the compiler makes room for more of them, and spills.
+extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
+    km_update(const __grid_constant__ km_update_args args) {
     constexpr int LANES = D < 2 ? 1 : D < 3 ? 2 : D < 5 ? 4 : D < 9 ? 8 : D < 17 ? 16 : 32; // threads of a cluster
     constexpr int AT_ONCE = KM_THREADS / LANES;
     const int slot = blockIdx.x, k_index = slot % KS, k = km_ks[k_index];
