@@ -21,20 +21,22 @@ import tempfile
 ALGORITHMS = ["lloyd", "filter", "hamerly", "elkan", "auto"]
 
 
-def write_points(path, data, n, d):
+def write_points(path, data, n, d, options):
     draw = random.Random(d)
     if data == "uniform":
         values = array.array("f", (draw.uniform(-1, 1) for _ in range(n * d)))
     else:
-        centres = [[draw.uniform(-10, 10) for _ in range(d)] for _ in range(12)]
-        values = array.array("f", (draw.gauss(x, 1) for i in range(n) for x in centres[i % 12]))
+        centres = [[draw.uniform(-10, 10) for _ in range(d)] for _ in range(options.centres)]
+        values = array.array("f", (draw.gauss(x, options.spread) for i in range(n)
+                                   for x in centres[i % options.centres]))
     with open(path, "wb") as stream:
         values.tofile(stream)
 
 
 def fit(options, path, d, algorithm, cache):
     command = [os.path.join(options.build, "cli", "kmgen"), "fit", path, "--features", str(d), "--quiet",
-               "--clusters", options.clusters, "--n-init", str(options.restarts), "--max-iter", "10", "--tol", "0",
+               "--clusters", options.clusters, "--n-init", str(options.restarts), "--max-iter", str(options.max_iter),
+               "--tol", "0",
                "--threads", str(options.threads), "--target", "cpu", "--set", "design=" + options.design,
                "--algorithm", algorithm, "--cache-dir", cache, "--json", "-"]
     done = subprocess.run(command, capture_output=True, check=False, text=True)
@@ -51,17 +53,18 @@ def check(result, lloyd):
 
 def shape(options, data, d, folder):
     path = os.path.join(folder, "points.f32")
-    write_points(path, data, options.points, d)
-    times, left, used = {a: [] for a in ALGORITHMS}, {}, {}
+    write_points(path, data, options.points, d, options)
+    algorithms = options.algorithms.split(",")
+    times, left, used = {a: [] for a in algorithms}, {}, {}
     for _ in range(options.repeats):
-        results = {a: fit(options, path, d, a, folder) for a in ALGORITHMS}
+        results = {a: fit(options, path, d, a, folder) for a in algorithms}
         for name, result in results.items():
             check(result, results["lloyd"])
             times[name].append(result["timing_ms"]["read"] + result["timing_ms"]["sweep"])
             left[name] = result["counters"]["distances"] / result["counters"]["distances_lloyd"]
             used[name] = result["counters"]["algorithm"]
-    cells = [f"{statistics.median(times[a]):.0f} ({left[a]:.2f})" for a in ALGORITHMS]
-    print(f"| {data} | {d} | " + " | ".join(cells) + f" {used['auto']} |", flush=True)
+    cells = [f"{statistics.median(times[a]):.0f} ({left[a]:.2f})" for a in algorithms]
+    print(f"| {data} | {d} | " + " | ".join(cells) + f" {used.get('auto', '')} |", flush=True)
 
 
 def main():
@@ -73,14 +76,21 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--clusters", default="2..12")
     parser.add_argument("--features", default="2,4,8,16")
+    parser.add_argument("--max-iter", type=int, default=10)
+    parser.add_argument("--centres", type=int, default=12, help="of clustered points, in a box of 20 each way")
+    parser.add_argument("--spread", type=float, default=1, help="standard deviation around a centre")
+    parser.add_argument("--data", default="clustered,uniform")
+    parser.add_argument("--algorithms", default=",".join(ALGORITHMS))
     parser.add_argument("--design", default="lanes")
     options = parser.parse_args()
-    print(f"{options.points} float32 points, K = {options.clusters}, {options.restarts} restart(s), 10 iterations, "
+    print(f"{options.points} float32 points, K = {options.clusters}, {options.restarts} restart(s), up to "
+          f"{options.max_iter} iterations, "
           f"{options.threads} thread(s), {options.design}: ms, and the part of lloyd's distances")
-    print("| data | d | " + " | ".join(ALGORITHMS) + " |")
-    print("|---|---|" + "---|" * len(ALGORITHMS))
+    algorithms = options.algorithms.split(",")
+    print("| data | d | " + " | ".join(algorithms) + " |")
+    print("|---|---|" + "---|" * len(algorithms))
     with tempfile.TemporaryDirectory() as folder:
-        for data in ("clustered", "uniform"):
+        for data in options.data.split(","):
             for d in options.features.split(","):
                 shape(options, data, int(d), folder)
 

@@ -9,7 +9,10 @@ enum {
     FILTER_CLUSTERS_MAX = 4096,
     FILTER_FEATURES_AUTO = 16, // up to these it may pay
     FILTER_CLUSTERS_AUTO = 256,
-    FILTER_POINTS_MIN = 32768
+    FILTER_POINTS_MIN = 32768,
+    HAMERLY_FEATURES_AUTO = 8,   // from so many features ...
+    HAMERLY_CLUSTERS_AUTO = 128, // ... and clusters on it pays where a member takes many updates ...
+    HAMERLY_CLUSTERS_MOST = 1024 // ... up to so many
 };
 
 const char *km_algorithm_name(km_algorithm algorithm) {
@@ -19,6 +22,18 @@ const char *km_algorithm_name(km_algorithm algorithm) {
 
 static int64_t clusters_max(const km_plan *plan) {
     return plan->spec.clusters[plan->spec.clusters_count - 1];
+}
+
+static int64_t clusters_min(const km_plan *plan) {
+    return plan->spec.clusters[0];
+}
+
+// Hamerly where bounds skip most of the work once centroids move little: until then passes are lloyd's.
+static int hamerly_pays(const km_plan *plan) {
+    int64_t most = clusters_max(plan), d = plan->spec.features;
+    if (d < HAMERLY_FEATURES_AUTO || most > HAMERLY_CLUSTERS_MOST) return 0;
+    int filter_may = d <= FILTER_FEATURES_AUTO && most <= FILTER_CLUSTERS_AUTO;
+    return (filter_may ? clusters_min(plan) : most) >= HAMERLY_CLUSTERS_AUTO;
 }
 
 // Nanoseconds of one thread to sort a point: some, and some for each feature.
@@ -34,6 +49,12 @@ static void choose_by_rule(km_plan *plan) {
     plan->algorithm = KM_ALGORITHM_LLOYD;
     if (plan->spec.target.kind == KM_TARGET_CUDA) {
         snprintf(reason, size, "the only one on CUDA");
+        return;
+    }
+    if (hamerly_pays(plan)) {
+        plan->algorithm = KM_ALGORITHM_HAMERLY;
+        snprintf(reason, size, "from K = %d and %d features on; a member's first passes are lloyd's",
+                 HAMERLY_CLUSTERS_AUTO, HAMERLY_FEATURES_AUTO);
         return;
     }
     if (d > FILTER_FEATURES_AUTO || clusters_max(plan) > FILTER_CLUSTERS_AUTO) {

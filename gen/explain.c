@@ -127,9 +127,14 @@ static void add_skipping(km_text *out, const km_plan *plan, double value, int64_
         add_memory(out, plan, "  while they are sorted", 16);
     }
     for (int64_t i = 0; i < spec->clusters_count; i++)
-        bounds += plan->algorithm == KM_ALGORITHM_ELKAN ? 4.0 * (1 + spec->clusters[i]) : 8.0;
-    if (plan->algorithm == KM_ALGORITHM_HAMERLY || plan->algorithm == KM_ALGORITHM_ELKAN)
+        bounds += plan->algorithm == KM_ALGORITHM_ELKAN
+                      ? 4.0 * (2 + spec->clusters[i] + (spec->clusters[i] + 15) / 16)
+                      : 8.0;
+    if (plan->algorithm == KM_ALGORITHM_HAMERLY || plan->algorithm == KM_ALGORITHM_ELKAN) {
         add_memory(out, plan, "  bounds of distances", bounds * (double)copies);
+        if (spec->features >= 12) // rows of whole blocks of 16, see runtime/cpu/bounds.h
+            add_memory(out, plan, "  points as rows", (double)((spec->features + 15) / 16 * 16) * value);
+    }
 }
 
 void km_explain_memory(km_text *out, const km_plan *plan) {

@@ -392,6 +392,44 @@ START_TEST(automatic) {
 }
 END_TEST
 
+// For many clusters the planner takes hamerly, which leaves a member's first passes to lloyd; members of few clusters
+// stay lloyd's, and those that begin while others have bounds begin with lloyd.
+START_TEST(automatic_bounds) {
+    ref_data points = ref_uniform(9001, 17, 5, KM_FLOAT64);
+    job j = {.clusters = "9,130", .restarts = 3, .in_flight = 2, .iterations_max = 40, .threads = _i};
+    km_result *lloyd = fit(&points, &j, KM_ALGORITHM_LLOYD), *chosen = fit(&points, &j, KM_ALGORITHM_AUTO);
+    ck_assert_int_eq(chosen->counters.algorithm, KM_ALGORITHM_HAMERLY);
+    ck_assert_int_eq(chosen->passes, lloyd->passes);
+    ck_assert_int_eq(chosen->counters.distances_lloyd, lloyd->counters.distances_lloyd);
+    ck_assert_double_lt((double)chosen->counters.distances, 0.9 * (double)lloyd->counters.distances);
+    for (int64_t m = 0; m < lloyd->models_count; m++) {
+        ck_assert_int_eq(chosen->models[m].iterations, lloyd->models[m].iterations);
+        ck_assert_mem_eq(chosen->models[m].labels, lloyd->models[m].labels,
+                         (size_t)points.n * sizeof *chosen->models[m].labels);
+    }
+    km_result_destroy(&lloyd);
+    km_result_destroy(&chosen);
+    j.iterations_max = 10;
+    km_result *brief = fit(&points, &j, KM_ALGORITHM_AUTO);
+    ck_assert_int_eq(brief->plan.algorithm, KM_ALGORITHM_HAMERLY);
+    ck_assert_int_eq(brief->counters.algorithm, KM_ALGORITHM_LLOYD);
+    ck_assert_int_eq(brief->counters.distances, brief->counters.distances_lloyd);
+    km_result_destroy(&brief);
+    ref_data_free(&points);
+}
+END_TEST
+
+// Points as rows and own distances first, in both types.
+START_TEST(wide) {
+    static const int64_t features[] = {12, 33};
+    for (int f = 0; f < 2; f++) {
+        ref_data points = ref_blobs(5003, features[f], 30, 2.0, 5, type_of(_i));
+        compare(&points, &(job){.clusters = "20,70", .iterations_max = 40}, algorithm_of(_i));
+        ref_data_free(&points);
+    }
+}
+END_TEST
+
 // What cannot be had is refused in words.
 START_TEST(refusals) {
     km_error err = {{0}};
@@ -449,8 +487,10 @@ int main(void) {
     EACH(tables);
     EACH(near_ties);
     EACH(threads);
+    EACH(wide);
 #undef EACH
     tcase_add_test(tcase, automatic);
+    tcase_add_loop_test(tcase, automatic_bounds, 1, 3);
     tcase_add_test(tcase, refusals);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);

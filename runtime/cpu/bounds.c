@@ -1,67 +1,132 @@
 // SPDX-License-Identifier: MIT
-// The algorithms hamerly ("Making k-means even faster", 2010) and elkan ("Using the triangle inequality to accelerate
-// k-means", 2003): bounds of each point's distances, kept from pass to pass, say which need not be computed.
-//
-// Bounds are floats that rounding never takes to the wrong side: upper ones are widened, lower ones narrowed, at each
-// step. A distance is skipped only where it is strictly larger than the nearest; the others are squared differences in
-// double, ties to the lowest index.
+// The algorithms hamerly and elkan: their memory, and what all points share in a pass. What bounds mean is in bounds.h,
+// the pass itself in bounds_kernels.h.
+#include "bounds.h"
 #include "cpu.h"
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+    ROWS_PER_K = 10,                   // floats of a centroid in cpu_bounds_tables, but for halves
+    CHOSEN_CLUSTERS = 128,             // where the planner chose: members of so many clusters have bounds ...
+    CHOSEN_UPDATES = 12,               // ... after so many updates
+    REACH_PASSES = 4,                  // so often reach is taken from all points
+    GAPS_TOGETHER = 16,                // centroids whose gaps are one piece of work ...
+    GAPS_THREADS_MIN = 4 * 1024 * 1024 // ... for several threads from so many products on
+};
+
 typedef struct slot_bounds {
-    float *upper;                  // n: distance to the point's own centroid, at most
-    float *lower;                  // hamerly, n: distance to any other, at least; elkan, n x k: to each
-    double *seen;                  // k x d: the centroids that the bounds are for
-    double *columns;               // d x k: the centroids of this pass by feature
-    float *drift;                  // k: how far each has moved since, at most
-    float *gap;                    // k: half the distance to the nearest other centroid, at least
-    float *halves;                 // elkan, k x k: half the distances between centroids, at least
-    float drift_max, drift_second; // of all centroids but the one that moved most, in drift_second
-    int64_t drift_most;
+    cpu_bounds_tables tables;
+    float *upper, *slack, *lower, *blocks; // of all points
+    double *seen;                          // k x d: the centroids of the pass before
+    double *drift, *path, *others;         // k: of this pass; see bounds.h
+    double *block_path;                    // of each block
+    float *reach;                          // k: the largest `upper` of each cluster's points, at least
+    int64_t passes;                        // since there are bounds
+    int32_t is_used, has_bounds;           // in this pass; from the pass before
+    void *reals;
 } slot_bounds;
 
-typedef struct thread_counts {
+typedef struct thread_state {
+    cpu_bounds_scratch scratch;
+    float *reach;       // of all slots, one after the other
+    km_cpu_slot *plain; // slots of a block that are lloyd's
     int64_t distances, skipped;
-    double *squares; // largest k
-    double *row;     // d
-} thread_counts;
+    void *memory;
+} thread_state;
 
 typedef struct cpu_bounds {
+    cpu_bounds_kernels kernels;
     int32_t is_elkan;
+    int64_t chunk; // points, whole groups
+    uint8_t *rows; // or NULL
     slot_bounds *slots;
     int64_t slots_count;
-    thread_counts *threads;
+    thread_state *threads;
     int64_t threads_count;
 } cpu_bounds;
 
-static inline float above(double value) {
-    return (float)(value * (1 + 0x1p-22) + 0x1p-126);
+// Life --------------------------------------------------------------------------------------------------------
+
+static cpu_bounds_kernels kernels_of(const km_plan *plan) {
+    int is_double = plan->spec.type == KM_FLOAT64;
+#if defined(__x86_64__)
+    if (plan->facts.target.arch == KM_ISA_AVX512) return km_cpu_bounds_avx512[is_double];
+    if (plan->facts.target.arch == KM_ISA_AVX2) return km_cpu_bounds_avx2[is_double];
+#endif
+    return km_cpu_bounds_generic[is_double];
 }
 
-static inline float below(double value) {
-    return value > 0 ? (float)(value * (1 - 0x1p-22)) : (float)(value * (1 + 0x1p-22));
+static km_status scratch_alloc(thread_state *thread, const cpu_engine *engine, int64_t chunk, int64_t k,
+                               km_error *err) {
+    int64_t d = engine->base.d, d_row = cpu_round_up(d, BOUNDS_LANES), real = engine->real_bytes;
+    int64_t listed = chunk + BOUNDS_SCORED, values = d * BOUNDS_SCORED * real;
+    int64_t scores = cpu_round_up(k, BOUNDS_LANES) * real, doubles = d * (int64_t)sizeof(double);
+    int64_t bytes = doubles + values + d_row * real + scores + (4 * listed + k) * (int64_t)sizeof(int32_t);
+    uint8_t *memory = thread->memory = calloc(1, (size_t)bytes);
+    if (!memory) return km_fail_memory(err, "the lists of the algorithm", bytes);
+    cpu_bounds_scratch *s = &thread->scratch;
+    s->doubles = (double *)(void *)memory;
+    s->values = memory + doubles;
+    s->row = memory + doubles + values;
+    s->scores = memory + doubles + values + d_row * real;
+    s->list = (int32_t *)(void *)(memory + doubles + values + d_row * real + scores);
+    s->moved = s->list + listed;
+    s->moved_old = s->moved + listed;
+    s->touched = s->moved_old + listed;
+    return KM_OK;
+}
+
+// Points as rows beside groups of them.
+static km_status rows_make(cpu_engine *engine, km_error *err) {
+    int64_t n = engine->base.n, d = engine->base.d, real = engine->real_bytes, group = engine->group;
+    int64_t row = cpu_round_up(d, BOUNDS_LANES) * real, groups = (n + group - 1) / group;
+    if (d < BOUNDS_ROWS_D || engine->bounds->rows) return KM_OK;
+    uint8_t *rows = engine->bounds->rows = km_pages_alloc(n * row);
+    if (!rows) return km_fail_memory(err, "the points as rows", n * row);
+    int threads = cpu_threads_for(engine, groups);
+#pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
+    for (int64_t g = 0; g < groups; g++) {
+        const uint8_t *from = engine->points + g * group * d * real;
+        for (int64_t i = 0; i < group && g * group + i < n; i++) {
+            uint8_t *to = rows + (g * group + i) * row;
+            memset(to + d * real, 0, (size_t)(row - d * real));
+            if (real == 4)
+                for (int64_t f = 0; f < d; f++)
+                    ((float *)(void *)to)[f] = ((const float *)(const void *)from)[f * group + i];
+            else
+                for (int64_t f = 0; f < d; f++)
+                    ((double *)(void *)to)[f] = ((const double *)(const void *)from)[f * group + i];
+        }
+    }
+    return KM_OK;
 }
 
 km_status km_cpu_bounds_create(cpu_engine *engine, km_error *err) {
     const km_plan *plan = engine->base.plan;
     cpu_bounds *bounds = engine->bounds = calloc(1, sizeof *bounds);
     if (!bounds) return km_fail_memory(err, "bounds", (int64_t)sizeof *bounds);
-    int64_t k = plan->spec.clusters[plan->spec.clusters_count - 1], d = engine->base.d;
+    int64_t k = plan->spec.clusters[plan->spec.clusters_count - 1], clusters = 0;
+    for (int64_t s = 0; s < engine->base.slots_count; s++) clusters += engine->slots[s].k;
+    bounds->kernels = kernels_of(plan);
     bounds->is_elkan = plan->algorithm == KM_ALGORITHM_ELKAN;
+    bounds->chunk = cpu_round_up(BOUNDS_CHUNK, engine->group);
     bounds->slots_count = engine->base.slots_count;
     bounds->threads_count = engine->threads;
     bounds->slots = calloc((size_t)bounds->slots_count, sizeof *bounds->slots);
     bounds->threads = calloc((size_t)engine->threads, sizeof *bounds->threads);
     if (!bounds->slots || !bounds->threads) return km_fail_memory(err, "bounds", engine->threads * 64);
+    for (int64_t t = 0; t < engine->threads; t++)
+        KM_TRY(scratch_alloc(&bounds->threads[t], engine, bounds->chunk, k, err));
     for (int64_t t = 0; t < engine->threads; t++) {
-        thread_counts *thread = &bounds->threads[t];
-        thread->squares = malloc((size_t)(k + d) * sizeof *thread->squares);
-        if (!thread->squares) return km_fail_memory(err, "distances of a point", (k + d) * 8);
-        thread->row = thread->squares + k;
+        float *reach = bounds->threads[t].reach = malloc((size_t)clusters * sizeof *reach);
+        bounds->threads[t].plain = calloc((size_t)engine->base.slots_count, sizeof(km_cpu_slot));
+        if (!reach || !bounds->threads[t].plain) return km_fail_memory(err, "bounds", clusters * 4);
+        for (int64_t j = 0; j < clusters; j++) reach[j] = -INFINITY;
     }
+    if (!plan->algorithm_fixed) engine->counters.algorithm = KM_ALGORITHM_LLOYD; // until bounds are used
     return KM_OK;
 }
 
@@ -69,12 +134,21 @@ void km_cpu_bounds_destroy(cpu_engine *engine) {
     cpu_bounds *bounds = engine->bounds;
     if (!bounds) return;
     for (int64_t s = 0; bounds->slots && s < bounds->slots_count; s++) {
-        km_pages_free(bounds->slots[s].upper);
-        km_pages_free(bounds->slots[s].lower);
-        free(bounds->slots[s].seen);
-        free(bounds->slots[s].drift);
+        slot_bounds *own = &bounds->slots[s];
+        km_pages_free(own->upper);
+        km_pages_free(own->slack);
+        km_pages_free(own->lower);
+        km_pages_free(own->blocks);
+        free(own->seen);
+        free(own->reals);
+        free(own->tables.expiry);
     }
-    for (int64_t t = 0; bounds->threads && t < bounds->threads_count; t++) free(bounds->threads[t].squares);
+    for (int64_t t = 0; bounds->threads && t < bounds->threads_count; t++) {
+        free(bounds->threads[t].memory);
+        free(bounds->threads[t].reach);
+        free(bounds->threads[t].plain);
+    }
+    km_pages_free(bounds->rows);
     free(bounds->slots);
     free(bounds->threads);
     free(bounds);
@@ -82,266 +156,278 @@ void km_cpu_bounds_destroy(cpu_engine *engine) {
 }
 
 int64_t km_cpu_bounds_bytes(const km_plan *plan, int64_t n) {
-    int64_t copies = km_plan_get(plan, "restarts_in_flight"), values = 0;
-    for (int64_t i = 0; i < plan->spec.clusters_count; i++)
-        values += 1 + (plan->algorithm == KM_ALGORITHM_ELKAN ? plan->spec.clusters[i] : 1);
-    return n * values * (copies < 1 ? 1 : copies) * (int64_t)sizeof(float);
+    int64_t copies = km_plan_get(plan, "restarts_in_flight"), values = 0, d = plan->spec.features;
+    int64_t real = plan->spec.type == KM_FLOAT32 ? 4 : 8;
+    for (int64_t i = 0; i < plan->spec.clusters_count; i++) {
+        int64_t k = plan->spec.clusters[i], blocks = cpu_round_up(k, BOUNDS_LANES) / BOUNDS_LANES;
+        values += 2 + (plan->algorithm == KM_ALGORITHM_ELKAN ? k + blocks : 0);
+    }
+    int64_t rows = d < BOUNDS_ROWS_D ? 0 : cpu_round_up(d, BOUNDS_LANES) * real;
+    return n * (values * (copies < 1 ? 1 : copies) * (int64_t)sizeof(float) + rows);
 }
 
 // Before a pass -----------------------------------------------------------------------------------------------
 
-static km_status slot_alloc(slot_bounds *own, const cpu_bounds *bounds, int64_t n, int64_t k, int64_t d,
-                            km_error *err) {
-    if (own->drift) return KM_OK;
-    int64_t lower = n * (bounds->is_elkan ? k : 1) * (int64_t)sizeof(float);
+static void tables_place(slot_bounds *own, float *floats, int64_t k_row) {
+    cpu_bounds_tables *tables = &own->tables;
+    tables->expiry = floats;
+    tables->credit = floats + k_row;
+    tables->path_most = floats + 2 * k_row;
+    tables->path_least = floats + 3 * k_row;
+    tables->others_most = floats + 4 * k_row;
+    tables->gap = floats + 5 * k_row;
+    tables->inner = floats + 6 * k_row;
+    tables->block_most = floats + 7 * k_row;
+    tables->block_least = floats + 8 * k_row;
+    own->reach = floats + 9 * k_row;
+    tables->halves = floats + ROWS_PER_K * k_row;
+}
+
+static km_status slot_alloc(slot_bounds *own, const cpu_engine *engine, const cpu_slot *slot, km_error *err) {
+    if (own->tables.expiry) return KM_OK;
+    int64_t n = engine->base.n + BOUNDS_SCORED, d = engine->base.d, k = slot->k;
+    int64_t k_row = cpu_round_up(k, BOUNDS_LANES), d_row = cpu_round_up(d, BOUNDS_LANES);
+    int is_elkan = engine->bounds->is_elkan;
+    own->tables = (cpu_bounds_tables){.k = k,
+                                      .k_row = k_row,
+                                      .d = d,
+                                      .d_row = d_row,
+                                      .table = slot->table,
+                                      .blocks_count = k_row / BOUNDS_LANES};
     own->upper = km_pages_alloc(n * (int64_t)sizeof(float));
-    own->lower = km_pages_alloc(lower);
-    own->seen = malloc((size_t)(2 * k * d) * sizeof(double));
-    float *floats = malloc((size_t)(k * (2 + (bounds->is_elkan ? k : 0))) * sizeof(float));
-    if (!own->upper || !own->lower || !own->seen || !floats) {
+    own->slack = km_pages_alloc(n * (int64_t)sizeof(float));
+    own->lower = is_elkan ? km_pages_alloc(n * k * (int64_t)sizeof(float)) : NULL;
+    int64_t blocks = own->tables.blocks_count;
+    own->blocks = is_elkan ? km_pages_alloc(n * blocks * (int64_t)sizeof(float)) : NULL;
+    own->seen = calloc((size_t)(k * (d + 3) + blocks), sizeof *own->seen);
+    own->reals = calloc((size_t)((d + 1) * k_row + k * d_row), (size_t)engine->real_bytes);
+    float *floats = calloc((size_t)((ROWS_PER_K + k) * k_row), sizeof *floats);
+    if (!own->upper || !own->slack || (is_elkan && (!own->lower || !own->blocks)) || !own->seen ||
+        !own->reals || !floats) {
         free(floats);
-        return km_fail_memory(err, "the bounds of a member", lower + n * 4);
+        return km_fail_memory(err, "the bounds of a member", n * (is_elkan ? k + 2 : 2) * 4);
     }
-    own->columns = own->seen + k * d;
-    own->drift = floats;
-    own->gap = floats + k;
-    own->halves = floats + 2 * k;
+    // Vectors read a few values behind the last, and make nothing of them.
+    memset(own->upper + n - BOUNDS_SCORED, 0, BOUNDS_SCORED * sizeof *own->upper);
+    memset(own->slack + n - BOUNDS_SCORED, 0, BOUNDS_SCORED * sizeof *own->slack);
+    if (is_elkan)
+        memset(own->lower + (n - BOUNDS_SCORED) * k, 0, (size_t)(BOUNDS_SCORED * k) * sizeof *own->lower);
+    if (is_elkan)
+        memset(own->blocks + (n - BOUNDS_SCORED) * blocks, 0,
+               (size_t)(BOUNDS_SCORED * blocks) * sizeof *own->blocks);
+    own->path = own->seen + k * d;
+    own->others = own->path + k;
+    own->drift = own->others + k;
+    own->block_path = own->drift + k;
+    own->tables.columns = own->reals;
+    own->tables.rows = (uint8_t *)own->reals + (d + 1) * k_row * engine->real_bytes;
+    tables_place(own, floats, k_row);
     return KM_OK;
 }
 
-static double distance(const double *a, const double *b, int64_t d) {
-    double square = 0;
-    for (int64_t f = 0; f < d; f++) square += (a[f] - b[f]) * (a[f] - b[f]);
-    return sqrt(square);
+static double table_get(const void *table, int64_t at, int64_t real_bytes) {
+    return real_bytes == 4 ? (double)((const float *)table)[at] : ((const double *)table)[at];
 }
 
-static void slot_gaps(slot_bounds *own, const double *centroids, int64_t k, int64_t d, int is_elkan) {
-    for (int64_t j = 0; j < k; j++) own->gap[j] = INFINITY;
-    for (int64_t j = 0; j < k; j++)
-        for (int64_t i = j + 1; i < k; i++) {
-            float half = below(0.5 * distance(centroids + j * d, centroids + i * d, d));
-            own->gap[j] = half < own->gap[j] ? half : own->gap[j];
-            own->gap[i] = half < own->gap[i] ? half : own->gap[i];
-            if (is_elkan) own->halves[j * k + i] = own->halves[i * k + j] = half;
-        }
-}
-
-static void slot_prepare(slot_bounds *own, const cpu_slot *slot, int64_t d, int is_elkan) {
-    int64_t k = slot->k;
-    own->drift_max = own->drift_second = 0;
-    own->drift_most = 0;
-    for (int64_t j = 0; j < k; j++) {
-        const double *c = slot->centroids + j * d;
-        float drift = slot->mode == KM_CPU_FIRST ? 0 : above(distance(c, own->seen + j * d, d));
-        own->drift[j] = drift;
-        if (drift > own->drift_max) {
-            own->drift_second = own->drift_max;
-            own->drift_max = drift;
-            own->drift_most = j;
-        } else if (drift > own->drift_second) {
-            own->drift_second = drift;
-        }
-        for (int64_t f = 0; f < d; f++) own->columns[f * k + j] = c[f];
+// How far centroid j has moved since the pass before, which sees it where it is now.
+static double drift_of(slot_bounds *own, int64_t j, int64_t real_bytes) {
+    int64_t d = own->tables.d;
+    double *seen = own->seen + j * d, square = 0;
+    for (int64_t f = 0; f < d; f++) {
+        double value = table_get(own->tables.table, j * (d + 1) + f, real_bytes), apart = value - seen[f];
+        square += apart * apart;
+        seen[f] = value;
     }
-    memcpy(own->seen, slot->centroids, (size_t)(k * d) * sizeof(double));
-    slot_gaps(own, slot->centroids, k, d, is_elkan);
+    return sqrt(square) * (1 + 0x1p-40);
+}
+
+// Lengthens the ways of a member's centroids.
+static void paths_follow(slot_bounds *own, int64_t real_bytes, int is_first) {
+    int64_t k = own->tables.k;
+    for (int64_t j = 0; j < k; j++) {
+        own->drift[j] = drift_of(own, j, real_bytes);
+        own->path[j] = is_first ? 0 : own->path[j] + own->drift[j];
+    }
+    for (int64_t b = 0; b < own->tables.blocks_count; b++) {
+        double drift = 0;
+        for (int64_t j = b * BOUNDS_LANES; j < cpu_min(k, (b + 1) * BOUNDS_LANES); j++)
+            drift = fmax(drift, own->drift[j]);
+        own->block_path[b] = is_first ? 0 : own->block_path[b] + drift;
+    }
+}
+
+// The same for `others` of a centroid whose gap and halves are known: see bounds.h for which of them count.
+static void others_follow(slot_bounds *own, int64_t j, int64_t real_bytes, int is_first) {
+    const cpu_bounds_tables *tables = &own->tables;
+    const float *halves = tables->halves + j * tables->k_row;
+    double unit = real_bytes == 4 ? 0x1p-24 : 0x1p-53,
+           wide = 1 + 0x1p-16 + 32 * (double)(tables->d + 4) * unit;
+    double gap = ((double)tables->gap[j] + 0x1p-58) * wide; // at least, where tables->gap is at most
+    double reach = (double)own->reach[j] + own->path[j], farthest = 0;
+    double limit =
+        gap < 0x1p59 ? gap + reach + 0x1p-20 * (fabs((double)own->reach[j]) + own->path[j]) : INFINITY;
+    for (int64_t i = 0; i < tables->k; i++)
+        if (own->drift[i] > farthest && i != j && !((double)halves[i] >= limit)) farthest = own->drift[i];
+    own->others[j] = is_first ? 0 : own->others[j] + farthest;
+}
+
+static void tables_fill(slot_bounds *own) {
+    cpu_bounds_tables *tables = &own->tables;
+    const double step = 0x1p-21, least = 0x1p-100;
+    for (int64_t j = 0; j < tables->k; j++) {
+        double path = own->path[j], others = own->others[j], gap = (double)tables->gap[j];
+        tables->expiry[j] = (float)((path + others) * (1 + step) + least);
+        tables->credit[j] = fminf((float)((path + others) * (1 - step)), 0x1p100f);
+        tables->path_most[j] = (float)(path * (1 + step) + least);
+        tables->path_least[j] = fminf((float)(path * (1 - step)), 0x1p100f);
+        tables->others_most[j] = (float)(others * (1 + step) + least);
+        tables->inner[j] = (float)(gap - path - step * (gap + path));
+    }
+    for (int64_t j = tables->k; j < tables->k_row; j++) tables->path_most[j] = -INFINITY;
+    for (int64_t b = 0; b < tables->k_row; b++) {
+        double path = b < tables->blocks_count ? own->block_path[b] : 0;
+        tables->block_most[b] = b < tables->blocks_count ? (float)(path * (1 + step) + least) : -INFINITY;
+        tables->block_least[b] = fminf((float)(path * (1 - step)), 0x1p100f);
+    }
+}
+
+static void slot_prepare(const cpu_engine *engine, slot_bounds *own, int is_first) {
+    const cpu_bounds *bounds = engine->bounds;
+    cpu_bounds_tables *tables = &own->tables;
+    int64_t k = tables->k, pieces = (k + GAPS_TOGETHER - 1) / GAPS_TOGETHER;
+    int threads = cpu_threads_for(engine, k * k * tables->d < GAPS_THREADS_MIN ? 1 : pieces);
+    paths_follow(own, engine->real_bytes, is_first);
+    bounds->kernels.prepare(tables);
+#pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
+    for (int64_t piece = 0; piece < pieces; piece++) {
+        int64_t from = piece * GAPS_TOGETHER, end = cpu_min(k, from + GAPS_TOGETHER);
+        bounds->kernels.gaps(tables, from, end);
+        for (int64_t j = from; j < end; j++) others_follow(own, j, engine->real_bytes, is_first);
+    }
+    tables_fill(own);
+    own->passes = is_first ? 0 : own->passes + 1;
+    if (is_first || own->passes % REACH_PASSES == 0)
+        for (int64_t j = 0; j < k; j++) own->reach[j] = -INFINITY;
+}
+
+static int is_active(const cpu_slot *slot) {
+    return slot->phase == KM_SLOT_RUNNING || slot->phase == KM_SLOT_LAST;
+}
+
+// Where the planner chose: centroids go far in the first passes, so that bounds say little and lloyd is faster.
+static int pays(const cpu_engine *engine, const cpu_slot *slot) {
+    if (engine->base.plan->algorithm_fixed) return 1;
+    return slot->k >= CHOSEN_CLUSTERS && slot->iterations >= CHOSEN_UPDATES;
 }
 
 km_status km_cpu_bounds_prepare(cpu_engine *engine, km_error *err) {
     cpu_bounds *bounds = engine->bounds;
     for (int64_t s = 0; s < bounds->slots_count; s++) {
         const cpu_slot *slot = &engine->slots[s];
-        if (slot->phase != KM_SLOT_RUNNING && slot->phase != KM_SLOT_LAST) continue;
-        KM_TRY(slot_alloc(&bounds->slots[s], bounds, engine->base.n, slot->k, engine->base.d, err));
-        slot_prepare(&bounds->slots[s], slot, engine->base.d, bounds->is_elkan);
+        slot_bounds *own = &bounds->slots[s];
+        if (!is_active(slot)) continue;
+        own->has_bounds = own->is_used && slot->mode != KM_CPU_FIRST;
+        own->is_used = pays(engine, slot);
+        if (!own->is_used) continue;
+        engine->counters.algorithm = engine->base.plan->algorithm;
+        KM_TRY(rows_make(engine, err));
+        KM_TRY(slot_alloc(own, engine, slot, err));
+        slot_prepare(engine, own, !own->has_bounds);
     }
     return KM_OK;
 }
 
-// One point ---------------------------------------------------------------------------------------------------
+// The pass ----------------------------------------------------------------------------------------------------
 
-typedef struct point_work {
-    const slot_bounds *own;
-    thread_counts *thread;
-    const double *x;
-    int64_t k, d;
-} point_work;
-
-static inline __attribute__((always_inline)) double square_to(const point_work *w, int64_t j) {
-    const double *c = w->own->seen + j * w->d;
-    double square = 0;
-    for (int64_t f = 0; f < w->d; f++) square = __builtin_fma(w->x[f] - c[f], w->x[f] - c[f], square);
-    w->thread->distances++;
-    return square;
+// One member over `points` points from `first` on; its list entry starts at point `start`.
+static void slot_chunk(const cpu_engine *engine, thread_state *thread, float *reach, const slot_bounds *own,
+                       km_cpu_slot *slot, int64_t start, int64_t first, int64_t points) {
+    const cpu_bounds *bounds = engine->bounds;
+    cpu_bounds_work work = {
+        .tables = &own->tables,
+        .points = engine->points + first * engine->base.d * engine->real_bytes,
+        .weights = cpu_weights_at(engine, first),
+        .rows = bounds->rows ? bounds->rows + first * own->tables.d_row * engine->real_bytes : NULL,
+        .count = points,
+        .group = engine->group,
+        .pitch = engine->pitch,
+        .labels = (uint8_t *)slot->labels + (first - start) * slot->labels_bytes,
+        .labels_bytes = slot->labels_bytes,
+        .mode = slot->mode,
+        .is_elkan = bounds->is_elkan,
+        .is_new = !own->has_bounds,
+        .slack = own->slack + first,
+        .upper = own->upper + first,
+        .reach = reach,
+        .asks_reach = own->passes % REACH_PASSES == 0,
+        .lower = own->lower ? own->lower + first * slot->k : NULL,
+        .blocks = own->blocks ? own->blocks + first * own->tables.blocks_count : NULL,
+        .sums = slot->sums,
+        .scratch = &thread->scratch};
+    bounds->kernels.pass(&work);
+    slot->changed += work.changed;
+    thread->distances += work.distances;
+    thread->skipped += work.skipped;
 }
 
-// All squared distances of a point, into thread->squares; the nearest centroid.
-static inline __attribute__((always_inline)) int64_t squares_all(const point_work *w) {
-    double *squares = w->thread->squares;
-    int64_t best = 0;
-    for (int64_t j = 0; j < w->k; j++) squares[j] = 0;
-    for (int64_t f = 0; f < w->d; f++) {
-        const double *column = w->own->columns + f * w->k, x = w->x[f];
-        for (int64_t j = 0; j < w->k; j++)
-            squares[j] = __builtin_fma(x - column[j], x - column[j], squares[j]);
+// Slots without bounds are lloyd's.
+static void plain_block(const cpu_engine *engine, thread_state *thread, const km_cpu_block *work) {
+    const cpu_bounds *bounds = engine->bounds;
+    km_cpu_block plain = *work;
+    plain.slots = thread->plain;
+    plain.slots_count = 0;
+    for (int64_t s = 0, listed = 0; s < bounds->slots_count; s++) {
+        if (!is_active(&engine->slots[s])) continue;
+        if (!bounds->slots[s].is_used) plain.slots[plain.slots_count++] = work->slots[listed];
+        listed++;
     }
-    for (int64_t j = 1; j < w->k; j++)
-        if (squares[j] < squares[best]) best = j;
-    w->thread->distances += w->k;
-    return best;
-}
-
-static inline __attribute__((always_inline)) int64_t hamerly(const point_work *w, float *upper, float *lower,
-                                                             int64_t old, int first) {
-    const slot_bounds *own = w->own;
-    if (!first) {
-        float least =
-            below((double)*lower - (double)(old == own->drift_most ? own->drift_second : own->drift_max));
-        float most = above((double)*upper + (double)own->drift[old]);
-        float limit = own->gap[old] > least ? own->gap[old] : least;
-        *lower = least;
-        *upper = most;
-        if (most < limit) {
-            w->thread->skipped++;
-            return old;
-        }
-        *upper = above(sqrt(square_to(w, old)));
-        if (*upper < limit) return old;
-    }
-    const double *squares = w->thread->squares;
-    int64_t best = squares_all(w);
-    double second = INFINITY;
-    for (int64_t j = 0; j < w->k; j++)
-        if (j != best && squares[j] < second) second = squares[j];
-    *upper = above(sqrt(squares[best]));
-    *lower = second < INFINITY ? below(sqrt(second)) : INFINITY;
-    return best;
-}
-
-static inline __attribute__((always_inline)) int64_t elkan(const point_work *w, float *upper, float *lower,
-                                                           int64_t old, int first) {
-    const slot_bounds *own = w->own;
-    int64_t k = w->k, best = old;
-    if (first) {
-        best = squares_all(w);
-        for (int64_t j = 0; j < k; j++) lower[j] = below(sqrt(w->thread->squares[j]));
-        *upper = above(sqrt(w->thread->squares[best]));
-        return best;
-    }
-    for (int64_t j = 0; j < k; j++) {
-        float least = (lower[j] - own->drift[j]) * (1 - 0x1p-22f);
-        lower[j] = least > 0 ? least : 0;
-    }
-    float most = above((double)*upper + (double)own->drift[old]);
-    *upper = most;
-    if (most < own->gap[old]) {
-        w->thread->skipped++;
-        return old;
-    }
-    double square = -1; // to `best`, when it is known
-    for (int64_t j = 0; j < k; j++) {
-        if (j == best || most < lower[j] || most < own->halves[best * k + j]) continue;
-        if (square < 0) {
-            square = square_to(w, best);
-            lower[best] = below(sqrt(square));
-            most = above(sqrt(square));
-            if (most < lower[j] || most < own->halves[best * k + j]) continue;
-        }
-        double other = square_to(w, j);
-        lower[j] = below(sqrt(other));
-        if (other < square || (other == square && j < best)) {
-            best = j;
-            square = other;
-            most = above(sqrt(square));
-        }
-    }
-    if (square < 0) w->thread->skipped++;
-    *upper = most;
-    return best;
-}
-
-// A block -----------------------------------------------------------------------------------------------------
-
-static inline int64_t label_get(const km_cpu_slot *slot, int64_t i) {
-    if (slot->labels_bytes == 1) return ((const uint8_t *)slot->labels)[i];
-    if (slot->labels_bytes == 2) return ((const uint16_t *)slot->labels)[i];
-    return ((const int32_t *)slot->labels)[i];
-}
-
-static inline void label_put(km_cpu_slot *slot, int64_t i, int64_t label) {
-    if (slot->labels_bytes == 1)
-        ((uint8_t *)slot->labels)[i] = (uint8_t)label;
-    else if (slot->labels_bytes == 2)
-        ((uint16_t *)slot->labels)[i] = (uint16_t)label;
-    else
-        ((int32_t *)slot->labels)[i] = (int32_t)label;
-}
-
-static inline void add_point(double *row, const double *x, int64_t d, double weight, double sign) {
-    for (int64_t f = 0; f < d; f++) row[f] += sign * weight * x[f];
-    row[d] += sign * weight;
-    row[d + 1] += sign;
-}
-
-// One slot over a block: as km_cpu_kernels.pass.
-static inline __attribute__((always_inline)) void slot_block(cpu_engine *engine, int64_t block,
-                                                             km_cpu_slot *slot, const slot_bounds *own,
-                                                             thread_counts *thread) {
-    int64_t d = engine->base.d, pitch = engine->pitch, first = block * KM_BLOCK_POINTS, k = slot->k;
-    int64_t points = cpu_block_points(engine, block);
-    int is_elkan = engine->bounds->is_elkan, is_first = slot->mode == KM_CPU_FIRST;
-    point_work work = {own, thread, thread->row, k, d};
-    for (int64_t i = 0; i < points; i++) {
-        int64_t point = first + i, old = is_first ? 0 : label_get(slot, i);
-        km_cpu_row(thread->row, engine, point);
-        int64_t label = is_elkan ? elkan(&work, &own->upper[point], own->lower + point * k, old, is_first)
-                                 : hamerly(&work, &own->upper[point], &own->lower[point], old, is_first);
-        int changed = is_first || label != old;
-        if (changed) label_put(slot, i, label);
-        slot->changed += changed;
-        if (!slot->sums || !(changed || slot->mode == KM_CPU_REFRESH)) continue;
-        double weight = engine->weights ? engine->weights[point] : 1.0;
-        if (weight == 0) continue;
-        add_point(slot->sums + label * pitch, thread->row, d, weight, 1.0);
-        if (slot->mode == KM_CPU_MOVE) add_point(slot->sums + old * pitch, thread->row, d, weight, -1.0);
+    if (plain.slots_count == 0) return;
+    engine->kernels.pass(&plain);
+    for (int64_t s = 0, listed = 0, done = 0; s < bounds->slots_count; s++) {
+        if (!is_active(&engine->slots[s])) continue;
+        if (!bounds->slots[s].is_used) work->slots[listed].changed = plain.slots[done++].changed;
+        listed++;
     }
 }
 
-#if defined(__x86_64__)
-__attribute__((target("avx2,fma"))) static void slot_block_fma(cpu_engine *engine, int64_t block,
-                                                               km_cpu_slot *slot, const slot_bounds *own,
-                                                               thread_counts *thread) {
-    slot_block(engine, block, slot, own, thread);
-}
-#endif
-
-static void slot_block_any(cpu_engine *engine, int64_t block, km_cpu_slot *slot, const slot_bounds *own,
-                           thread_counts *thread) {
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("fma") && __builtin_cpu_supports("avx2")) {
-        slot_block_fma(engine, block, slot, own, thread);
-        return;
-    }
-#endif
-    slot_block(engine, block, slot, own, thread);
-}
-
-void km_cpu_bounds_block(cpu_engine *engine, int64_t block, km_cpu_slot *list) {
+void km_cpu_bounds_block(cpu_engine *engine, int64_t first, const km_cpu_block *work) {
     cpu_bounds *bounds = engine->bounds;
-    thread_counts *thread = &bounds->threads[omp_get_thread_num()];
-    for (int64_t s = 0, at = 0; s < bounds->slots_count; s++) {
-        const cpu_slot *slot = &engine->slots[s];
-        if (slot->phase != KM_SLOT_RUNNING && slot->phase != KM_SLOT_LAST) continue;
-        list[at].changed = 0;
-        slot_block_any(engine, block, &list[at++], &bounds->slots[s], thread);
+    thread_state *thread = &bounds->threads[omp_get_thread_num()];
+    for (int64_t s = 0; s < work->slots_count; s++) work->slots[s].changed = 0;
+    plain_block(engine, thread, work);
+    for (int64_t at = 0; at < work->points_count; at += bounds->chunk) {
+        float *reach = thread->reach;
+        for (int64_t s = 0, listed = 0; s < bounds->slots_count; reach += engine->slots[s++].k) {
+            if (!is_active(&engine->slots[s])) continue;
+            km_cpu_slot *slot = &work->slots[listed++];
+            if (bounds->slots[s].is_used)
+                slot_chunk(engine, thread, reach, &bounds->slots[s], slot, first, first + at,
+                           cpu_min(bounds->chunk, work->points_count - at));
+        }
+    }
+}
+
+// What a thread found of the reach of all slots' clusters joins theirs.
+static void reach_collect(cpu_engine *engine, float *reach) {
+    for (int64_t s = 0; s < engine->base.slots_count; s++) {
+        slot_bounds *own = &engine->bounds->slots[s];
+        for (int64_t j = 0; j < engine->slots[s].k; j++, reach++) {
+            if (own->reach && *reach > own->reach[j]) own->reach[j] = *reach;
+            *reach = -INFINITY;
+        }
     }
 }
 
 void km_cpu_bounds_collect(cpu_engine *engine) {
     cpu_bounds *bounds = engine->bounds;
     for (int64_t t = 0; t < bounds->threads_count; t++) {
-        engine->counters.distances += bounds->threads[t].distances;
-        engine->counters.points_skipped += bounds->threads[t].skipped;
-        bounds->threads[t].distances = bounds->threads[t].skipped = 0;
+        thread_state *thread = &bounds->threads[t];
+        engine->counters.distances += thread->distances;
+        engine->counters.points_skipped += thread->skipped;
+        thread->distances = thread->skipped = 0;
+        reach_collect(engine, thread->reach);
     }
+    for (int64_t s = 0; s < bounds->slots_count; s++)
+        if (is_active(&engine->slots[s]) && !bounds->slots[s].is_used)
+            engine->counters.distances += engine->base.n * engine->slots[s].k;
 }

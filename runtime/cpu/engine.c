@@ -310,10 +310,9 @@ static km_status sums_by_owner(cpu_engine *engine, cpu_slot *slot, km_error *err
     return KM_OK;
 }
 
-// Points of the blocks that a pass is made of: bounds keep their own data by KM_BLOCK_POINTS.
+// Points of the blocks that a pass is made of.
 static int64_t pass_points(const cpu_engine *engine) {
-    int64_t own = engine->group > PASS_POINTS ? KM_BLOCK_POINTS : PASS_POINTS;
-    return engine->bounds ? KM_BLOCK_POINTS : own;
+    return engine->group > PASS_POINTS ? KM_BLOCK_POINTS : PASS_POINTS;
 }
 
 static void pass_block(cpu_engine *engine, int64_t block, km_cpu_slot *list, double *sums) {
@@ -328,7 +327,7 @@ static void pass_block(cpu_engine *engine, int64_t block, km_cpu_slot *list, dou
     if (engine->filter)
         km_cpu_filter_block(engine, first, work.points_count, list, work.slots_count);
     else if (engine->bounds)
-        km_cpu_bounds_block(engine, block, list);
+        km_cpu_bounds_block(engine, first, &work);
     else
         engine->kernels.pass(&work);
 }

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// The algorithms hamerly and elkan for AVX-512.
+#include "bounds.h"
+#include "../../templates/abi_cpu.h"
+#include <math.h>
+#include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#define WORDS_AVX512
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma,popcnt,bmi")))
+
+#define WORDS_DOUBLE 0
+#define NAME(stem) stem##_float
+#include "filter_words.h"
+#include "bounds_words.h"
+#include "bounds_kernels.h"
+#undef NAME
+#undef WORDS_DOUBLE
+
+#define WORDS_DOUBLE 1
+#define NAME(stem) stem##_double
+#include "filter_words.h"
+#include "bounds_words.h"
+#include "bounds_kernels.h"
+#undef NAME
+#undef WORDS_DOUBLE
+
+const cpu_bounds_kernels km_cpu_bounds_avx512[2] = {{pass_float, prepare_float, gaps_float},
+                                                    {pass_double, prepare_double, gaps_double}};
+#endif
