@@ -1197,8 +1197,9 @@ __device__ __forceinline__ void step_load(km_real *x, const km_real *row, int f)
     }
 }
 
-// Blocks of a multiprocessor: said, or the compiler aims at more of them, and spills.
-constexpr int LOAD_BLOCKS = 4;
+// Blocks of a multiprocessor: said, or the compiler aims at more of them, and spills. Rows that are held as a whole may
+// be long.
+template <typename Raw> constexpr int LOAD_BLOCKS = STEP_WHOLE && D * sizeof(Raw) > 64 ? 2 : 4;
 
 constexpr int LOAD_FEATURES = int(D) < int(KM_THREADS) ? int(D) : int(KM_THREADS);
 constexpr int LOAD_ROWS = KM_THREADS / LOAD_FEATURES;
@@ -1250,13 +1251,13 @@ __device__ void load_sums(const Raw *raw, const double *weights, long long n, co
     }
 }
 
-extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS)
+extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS<float>)
     km_load_sums_f32(const float *raw, const double *weights, long long n, const double *middles, double *partial,
                      unsigned long long *bad) {
     load_sums(raw, weights, n, middles, partial, bad);
 }
 
-extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS)
+extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS<double>)
     km_load_sums_f64(const double *raw, const double *weights, long long n, const double *middles, double *partial,
                      unsigned long long *bad) {
     load_sums(raw, weights, n, middles, partial, bad);
@@ -1380,13 +1381,13 @@ __device__ void load_transform(const Raw *raw, const double *weights, long long 
     if (threadIdx.x == 0) unit_squares[blockIdx.x] = sum;
 }
 
-extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS)
+extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS<float>)
     km_load_transform_f32(const float *raw, const double *weights, long long n, const double *centre,
                           const double *factor, km_real *points, unsigned long long *bad, double *unit_squares) {
     load_transform(raw, weights, n, centre, factor, points, bad, unit_squares);
 }
 
-extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS)
+extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS<double>)
     km_load_transform_f64(const double *raw, const double *weights, long long n, const double *centre,
                           const double *factor, km_real *points, unsigned long long *bad, double *unit_squares) {
     load_transform(raw, weights, n, centre, factor, points, bad, unit_squares);
