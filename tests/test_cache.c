@@ -4,6 +4,7 @@
 #include "../runtime/file.h"
 
 #include "quiet_check.h"
+#include <kmgen/module.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,6 +114,49 @@ START_TEST(files_are_never_half_written) {
 }
 END_TEST
 
+// Emits for a list of K, with a line on top and one at the end, and says whether the cache had it.
+static int built_before(const char *clusters, const char *top, const char *end) {
+    km_error err = {{0}};
+    km_spec spec;
+    km_plan plan;
+    km_source source;
+    km_module *module;
+    km_module_params params;
+    km_spec_init(&spec);
+    km_plan_init(&plan);
+    km_source_init(&source);
+    km_module_params_init(&params);
+    params.cache_dir = dir;
+    spec.features = 3;
+    ck_assert_int_eq(km_spec_set_target(&spec, "cpu:generic", &err), KM_OK);
+    ck_assert_int_eq(km_spec_set_clusters(&spec, clusters, &err), KM_OK);
+    ck_assert_int_eq(km_spec_fix(&spec, "design", "lanes", &err), KM_OK);
+    ck_assert_int_eq(km_plan_make(&plan, &spec, NULL, &err), KM_OK);
+    ck_assert_int_eq(km_source_emit(&source, &plan, NULL, &err), KM_OK);
+    char *emitted = source.text;
+    source.text_size = asprintf(&source.text, "%s%s%s", top, emitted, end);
+    km_status status = km_module_build(&module, &source, &params, &err);
+    ck_assert_msg(status == KM_OK, "%s", err.text);
+    int before = km_module_was_cached(module);
+    km_module_destroy(&module);
+    free(emitted);
+    km_source_clear(&source);
+    km_plan_clear(&plan);
+    km_spec_clear(&spec);
+    return before;
+}
+
+// What a text says of itself on top is no part of what it is, but for what it needs.
+START_TEST(the_same_code_is_one_entry) {
+    ck_assert(!built_before("2,3", "", ""));
+    ck_assert(built_before("2,3", "", ""));
+    ck_assert(built_before("2..9", "", ""));
+    ck_assert(built_before("2,3", "// somebody's note\n\n", ""));
+    ck_assert(!built_before("2,3", "// needs: line-info\n", ""));
+    ck_assert(!built_before("2,3", "", "// a line behind\n"));
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("cache");
     TCase *tests = tcase_create("cache");
@@ -122,6 +166,8 @@ int main(void) {
     tcase_add_test(tests, clearing_leaves_other_files);
     tcase_add_test(tests, a_folder_that_is_not_there_is_an_empty_cache);
     tcase_add_test(tests, files_are_never_half_written);
+    tcase_add_test(tests, the_same_code_is_one_entry);
+    tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
