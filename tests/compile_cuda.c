@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Every spec's CUDA text through NVRTC, as the engine calls it, for each architecture; needs no GPU. Fails on
-// warnings, and where the pass spills; prints registers beside the plan's.
-// The steps around the pass are a good part of the time and know nothing of the K list: where an architecture has
-// compiled the same ones with the same design, a text goes without them.
+// warnings, and where any kernel spills; prints registers beside the plan's.
+// A text that differs from another one by its head of comments alone is left out. The steps around the pass are a good
+// part of the time and know nothing of the K list or the design: where an architecture has compiled the same ones, a
+// text goes without them.
 // usage: compile_cuda SPECS_FOLDER WORK_FOLDER [ARCHITECTURE...]    (90 stands for sm_90)
 // KMGEN_NVRTC names the folder of libnvrtc where it is in no usual place. Without NVRTC: exit 77, or 1 with
 // CI=true.
@@ -22,7 +23,7 @@ typedef struct job {
 } job;
 
 static job jobs[JOBS_MAX];
-static int jobs_count;
+static int jobs_count, same_count;
 static int arches[ARCHES_COUNT], arches_count;
 
 // NVRTC 12.8 is the first that knows sm_100 and sm_120.
@@ -39,7 +40,20 @@ static int find_steps(char **begin, char **end, const char *text) {
     return !*end;
 }
 
-// Whether the steps name what the K list decides: then they are compiled with every list.
+// The text behind its head, which names the spec and says why the plan is what it is.
+static const char *code_of(const char *text) {
+    while (!strncmp(text, "//", 2) || *text == '\n') text += strcspn(text, "\n") + (*text != 0);
+    return text;
+}
+
+static int is_elsewhere(const job *added) {
+    for (const job *before = jobs; before < added; before++)
+        if (before->arch == added->arch && !strcmp(code_of(before->source.text), code_of(added->source.text)))
+            return 1;
+    return 0;
+}
+
+// Whether the steps name what the K list or the design decides: then they are compiled with every text.
 static int steps_know_the_list(const char *begin, const char *end) {
     static const char *const names[] = {"S",     "KS",    "K_MAX",      "COPIES",
                                         "TRACK", "km_ks", "km_offsets", "km_label"};
@@ -57,7 +71,7 @@ static int steps_are_in(const job *before, const job *added, const char *begin, 
     const km_plan *a = &before->source.plan, *b = &added->source.plan;
     char *found, *found_end;
     if (before->steps_elsewhere || find_steps(&found, &found_end, before->source.text)) return 0;
-    return before->arch == added->arch && a->design == b->design && a->spec.features == b->spec.features &&
+    return before->arch == added->arch && a->spec.features == b->spec.features &&
            a->spec.type == b->spec.type && before->weighted == added->weighted &&
            found_end - found == end - begin && !memcmp(found, begin, (size_t)(end - begin));
 }
@@ -86,8 +100,13 @@ static int add_job(const km_spec *spec, int arch, int weighted, int track_labels
     added->arch = arch;
     km_source_init(&added->source);
     if (specs_emit(&added->source, spec, (km_target){KM_TARGET_CUDA, arch}, &params)) return 1;
-    jobs_count++;
-    return leave_out_steps(added);
+    if (is_elsewhere(added)) {
+        same_count++;
+        km_source_clear(&added->source);
+    } else {
+        jobs_count++;
+    }
+    return 0;
 }
 
 // The longest first, so that no worker is left with one at the end: about as many lines as sums.
@@ -121,8 +140,9 @@ static int add_jobs(void *user, const km_spec *spec) {
 // What ptxas says of the kernels of a file.
 typedef struct kernel_facts {
     int kernels, warnings;
-    int registers_max, spilled_bytes;           // of all kernels
-    int pass_registers_max, pass_spilled_bytes; // of those that the table of the pass names
+    int registers_max, pass_registers_max; // of all kernels, of those that the table of the pass names
+    int spilled_bytes;
+    char spilling[256]; // the last kernel that does
 } kernel_facts;
 
 // The table of launches holds the names of the pass's kernels as strings; the other steps' are the engine's.
@@ -132,32 +152,32 @@ static int is_of_pass(const char *source, const char *name) {
     return strstr(source, quoted) != NULL;
 }
 
-static void read_line(kernel_facts *facts, int *of_pass, const char *source, const char *line) {
-    char name[256];
+// `name`: of the kernel that the lines are about.
+static void read_line(kernel_facts *facts, char name[256], const char *source, const char *line) {
     int registers, stores, loads;
     const char *kernel = strstr(line, "Function properties for "), *used = strstr(line, "Used ");
     const char *spill = strstr(line, "bytes stack frame, ");
     facts->warnings += strstr(line, "warning") != NULL;
-    if (kernel && sscanf(kernel, "Function properties for %255s", name) == 1)
-        *of_pass = is_of_pass(source, name);
+    if (kernel) sscanf(kernel, "Function properties for %255s", name);
     if (spill && sscanf(spill, "bytes stack frame, %d bytes spill stores, %d bytes spill loads", &stores,
                         &loads) == 2) {
         facts->spilled_bytes += stores + loads;
-        if (*of_pass) facts->pass_spilled_bytes += stores + loads;
+        if (stores + loads > 0) memcpy(facts->spilling, name, sizeof facts->spilling);
     }
     if (!used || sscanf(used, "Used %d registers", &registers) != 1) return;
     facts->kernels++;
     if (registers > facts->registers_max) facts->registers_max = registers;
-    if (*of_pass && registers > facts->pass_registers_max) facts->pass_registers_max = registers;
+    if (registers > facts->pass_registers_max && is_of_pass(source, name))
+        facts->pass_registers_max = registers;
 }
 
 static kernel_facts read_log(const char *source, const char *log) {
     kernel_facts facts = {0};
-    int of_pass = 0;
+    char name[256] = "";
     for (const char *line = log; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
         char text[1024];
         snprintf(text, sizeof text, "%.*s", (int)strcspn(line, "\n"), line);
-        read_line(&facts, &of_pass, source, text);
+        read_line(&facts, name, source, text);
     }
     return facts;
 }
@@ -166,14 +186,14 @@ static int judge(const job *j, const char *log) {
     const km_source *source = &j->source;
     kernel_facts facts = read_log(source->text, log);
     km_design design = source->plan.design;
-    int failed = facts.warnings || !facts.pass_registers_max || facts.pass_spilled_bytes;
-    printf("%-16s sm_%d%s%s %s, pass: %d registers (planned %d), %d bytes spilled; %s %d kernels: %d "
-           "registers, %d bytes spilled%s\n",
+    int failed = facts.warnings || !facts.pass_registers_max || facts.spilled_bytes;
+    printf("%-16s sm_%d%s%s %s, pass: %d registers (planned %d); %s %d kernels: %d registers, %d bytes "
+           "spilled%s%s%s\n",
            source->plan.spec.name, j->arch, j->weighted ? " weighted" : "", j->track_labels ? " tracked" : "",
            km_design_name(design), facts.pass_registers_max,
-           (int)source->plan.estimates[design].registers_per_thread, facts.pass_spilled_bytes,
+           (int)source->plan.estimates[design].registers_per_thread,
            j->steps_elsewhere ? "without the shared steps" : "all", facts.kernels, facts.registers_max,
-           facts.spilled_bytes, failed ? ": FAILED" : "");
+           facts.spilled_bytes, facts.spilled_bytes ? " by " : "", facts.spilling, failed ? ": FAILED" : "");
     if (failed) printf("%s\n", log);
     return failed;
 }
@@ -241,6 +261,7 @@ int main(int argc, char **argv) {
     if (!arches_count) memcpy(arches, all_arches, sizeof arches);
     if (!arches_count) arches_count = ARCHES_COUNT;
     int failures = specs_walk(argv[1], add_jobs, &nvrtc);
+    for (int i = 0; i < jobs_count; i++) failures += leave_out_steps(&jobs[i]);
     qsort(jobs, (size_t)jobs_count, sizeof jobs[0], by_length);
     int *next = mmap(NULL, sizeof *next, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (next == MAP_FAILED) return 1;
@@ -258,8 +279,10 @@ int main(int argc, char **argv) {
     }
     int without = 0;
     for (int i = 0; i < jobs_count; i++) without += jobs[i].steps_elsewhere;
-    printf("%d texts compiled, %d of them without steps that another one has, %s\n", jobs_count, without,
-           failures ? "FAILED" : "none failed");
+    printf("%d texts compiled, %d of them without steps that another one has, %d left out that others are "
+           "the same as, "
+           "%s\n",
+           jobs_count, without, same_count, failures ? "FAILED" : "none failed");
     for (int i = 0; i < jobs_count; i++) km_source_clear(&jobs[i].source);
     km_nvrtc_close(&nvrtc);
     return failures || !jobs_count;
