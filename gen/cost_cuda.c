@@ -383,7 +383,7 @@ static void tensor_estimate(km_estimate *estimate, km_tensor_way *way, const km_
 
 // Blocks of a copy: all copies together fill the device once, and no warp is without a tile of 32 points.
 static int64_t tensor_grid(const km_plan *plan) {
-    int64_t points = km_plan_get(plan, "block");
+    int64_t points = km_plan_get(plan, km_tensor_is_wide(&plan->spec) ? "tile_points" : "block");
     int64_t grid =
         plan->facts.units * km_plan_get(plan, "resident") / km_plan_get(plan, "restarts_in_flight");
     int64_t blocks = plan->points ? (plan->points + points - 1) / points : grid;
@@ -399,6 +399,9 @@ static km_status tensor_plan(km_plan *plan, const km_tensor_way *way, km_error *
                        "as many as registers and shared memory hold"));
     KM_TRY(km_plan_set(plan, KM_PARAM_tile_clusters, way->tiles * 16, err,
                        "rows of matrix products that a launch has at most"));
+    if (km_tensor_is_wide(&plan->spec))
+        KM_TRY(km_plan_set(plan, KM_PARAM_tile_points, km_tensor_points(way), err,
+                           "points of a block, whose warps share the sums"));
     KM_TRY(km_plan_set(plan, KM_PARAM_launches, way->launches, err, "%s",
                        way->launches > 1 ? "a warp's registers do not hold the sums of the whole K list"
                                          : "one read of the points serves every K"));

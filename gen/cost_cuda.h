@@ -47,6 +47,9 @@ int km_tensor_lay_out(km_tensor_layout *layout, const km_spec *spec, int64_t til
 int km_tensor_in_bytes(const km_spec *spec);
 int km_tensor_rounds(const km_spec *spec);
 
+// Whether it has the form for many features.
+int km_tensor_is_wide(const km_spec *spec);
+
 // Bytes of a point as the pass reads it.
 int64_t km_tensor_point_bytes(const km_spec *spec);
 
@@ -57,6 +60,7 @@ typedef struct km_tensor_way {
     double operations, memory_ns, issue_ns, total_ns;
 } km_tensor_way;
 
+int64_t km_tensor_points(const km_tensor_way *way); // of the wide form, worked on at a time by a block
 const char *km_tensor_refusal(const km_plan *plan); // NULL when the design serves the plan's type and points
 // Fills a way for tiles of at most so many; 0 when it cannot be run.
 int km_tensor_judge(km_tensor_way *way, const km_plan *plan, int64_t tiles, int64_t block, int64_t resident);

@@ -34,6 +34,17 @@ int km_tensor_rounds(const km_spec *spec) {
     return km_tensor_in_bytes(spec) && spec->features > DISTANCES_MAX;
 }
 
+// Of many features the sums do not fit into the registers of each warp.
+int km_tensor_is_wide(const km_spec *spec) {
+    enum { FEATURES_MIN = 21 }; // measured on an H200: at 18 slower by a fifth, at 24 faster
+    return spec->features >= FEATURES_MIN;
+}
+
+// Lines of 128 bytes that 32 points take in the wide form: three bytes of a feature, in fours of them.
+static int64_t wide_lines(const km_spec *spec) {
+    return (3 * ((spec->features + 3) / 4) + 1) / 2 * 2;
+}
+
 // Columns of sums of bytes, in eights: three of a feature; with distances a count, and two that hold squares.
 static int64_t sum_tiles(const km_spec *spec) {
     return (3 * spec->features + (km_tensor_rounds(spec) ? 0 : 3) + 7) / 8;
@@ -44,11 +55,19 @@ static int64_t planes_of(const km_spec *spec) {
     return km_tensor_rounds(spec) ? (spec->features + 7) / 8 + 1 : (spec->features + 3) / 4;
 }
 
+// Cycles of a scheduler for 32 points in the wide form, fitted to an H200 over d = 18..64 and 1 and 6 tiles: barriers
+// and what waits, then scores and products of a tile.
+static double wide_cycles(const km_tensor_part *part, const km_spec *spec) {
+    double chunks = (double)((spec->features + 31) / 32), columns = (double)wide_lines(spec) / 2;
+    return 660 + part->tiles * (138 + 13.7 * (12 * chunks + columns)) + 30 * part->levels;
+}
+
 // Cycles of a scheduler for 32 points: what a launch does for each, whatever its Ks, then for each tile. Fitted to an
 // H200 over d = 2..32 and 1 to 10 tiles.
 static double part_cycles(const km_tensor_part *part, const km_spec *spec) {
     double lane_d = (double)((spec->features + 3) / 4);
     double tile = 40 + lane_d * 50 + lane_d * lane_d * 4;
+    if (km_tensor_is_wide(spec)) return wide_cycles(part, spec);
     if (km_tensor_rounds(spec))
         return 60 + 16.0 * (double)spec->features +
                (47 + 44 * (double)(planes_of(spec) - 1) + 8.0 * (double)sum_tiles(spec)) * part->tiles +
@@ -176,6 +195,7 @@ static int64_t registers_needed(const km_plan *plan, int64_t tiles, int kept) {
 }
 
 int64_t km_tensor_point_bytes(const km_spec *spec) {
+    if (km_tensor_is_wide(spec)) return wide_lines(spec) * 4;
     if (km_tensor_rounds(spec)) return (spec->features + 7) / 8 * 16 + sum_tiles(spec) * 8 + 2;
     return (spec->features + 3) / 4 * 16 + (km_tensor_in_bytes(spec) ? sum_tiles(spec) * 8 : 0);
 }
@@ -200,10 +220,80 @@ static int64_t shared_needed(const km_plan *plan, const km_tensor_layout *layout
            36 * d + plan->spec.clusters_count + 512;
 }
 
+int64_t km_tensor_points(const km_tensor_way *way) {
+    return way->block / 2 * way->pairs;
+}
+
+// The wide form: registers, for `pairs` of columns that a warp compares at a time; bytes of shared memory.
+static int64_t wide_registers(const km_plan *plan, int64_t tiles, int64_t warps, int64_t pairs) {
+    int64_t chunks = (plan->spec.features + 31) / 32, own = (wide_lines(&plan->spec) / 2 + warps - 1) / warps;
+    int64_t columns = own > 1 && (plan->spec.features + 3) / 4 % 4 ? own : 0, spare = pairs > 1 ? 46 : 36;
+    return spare + 2 * tiles + 4 * tiles * own + pairs * (4 * tiles + 8 * chunks + 24) + columns +
+           (plan->track_labels ? 16 : 0);
+}
+
+static int64_t wide_shared(const km_plan *plan, const km_tensor_layout *layout, const km_tensor_way *way) {
+    int64_t d = plan->spec.features, warps = way->block / 32, step_tiles = warps * way->pairs / 2, most = 0;
+    for (int64_t p = 0; p < layout->parts_count; p++) {
+        const km_tensor_part *part = &layout->parts[p];
+        int64_t bytes = part->tiles * (step_tiles * 1024 + (d + 31) / 32 * 1024 + 64 + 32) + part->rows;
+        if (bytes > most) most = bytes;
+    }
+    return most + way->stages * step_tiles * (wide_lines(&plan->spec) * 128 + 4) + warps * 64 * 12 + 16 * d +
+           warps * 4 * d + plan->spec.clusters_count + 512;
+}
+
+// Fills what follows from a layout in the wide form; 0 when it cannot be run.
+static int judge_wide(km_tensor_way *way, const km_plan *plan, const km_tensor_layout *layout) {
+    enum { STAGES_MAX = 6, ON_THEIR_WAY = 40 << 10, MARGIN_SM_100 = 9 };
+    const km_device_facts *facts = &plan->facts;
+    int64_t limit = facts->registers_per_unit / (way->block * way->resident) / 8 * 8, most = 0;
+    if (limit > facts->registers_per_thread) limit = facts->registers_per_thread;
+    if (plan->spec.target.arch / 10 == 10) limit -= MARGIN_SM_100;
+    for (int64_t p = 0; p < layout->parts_count; p++)
+        if (layout->parts[p].tiles > most) most = layout->parts[p].tiles;
+    way->registers = wide_registers(plan, most, way->block / 32, way->pairs);
+    int64_t step = way->block / 64 * way->pairs * wide_lines(&plan->spec) * 128 * way->resident;
+    way->stages = 2 + (ON_THEIR_WAY + step - 1) / step;
+    if (way->stages > STAGES_MAX) way->stages = STAGES_MAX;
+    way->shared_bytes = wide_shared(plan, layout, way);
+    if (way->registers > limit || way->shared_bytes > facts->shared_bytes_per_block ||
+        (way->shared_bytes + 1024) * way->resident > facts->shared_bytes_per_unit)
+        return 0;
+    double rate = 4 * 32 * (double)facts->units * facts->clock_ghz;
+    way->launches = layout->parts_count;
+    way->operations = 0;
+    for (int64_t p = 0; p < layout->parts_count; p++)
+        way->operations += part_cycles(&layout->parts[p], &plan->spec);
+    way->memory_ns = (double)(way->launches * km_tensor_point_bytes(&plan->spec)) / facts->bandwidth_gbs;
+    // Of 16 points a warp has less to do between two barriers, which a second block fills. Columns should be shared
+    // evenly.
+    int64_t warps = way->block / 32, uneven = wide_lines(&plan->spec) / 2 % warps != 0;
+    double wait = way->pairs > 1 ? 1 : way->resident > 1 ? 1.05 : 1.1;
+    if (warps != 8) wait *= warps * way->resident < 8 ? 1.6 : warps < 8 ? 1.2 : uneven ? 1.3 : 0.95;
+    way->issue_ns = way->operations * wait / rate;
+    way->total_ns = pow(pow(way->memory_ns, 3) + pow(way->issue_ns, 3), 1.0 / 3); // they wait for each other
+    return 1;
+}
+
+// Likewise, with the better number of columns that a warp compares at a time, or the plan's.
+static int judge_pairs(km_tensor_way *way, const km_plan *plan, const km_tensor_layout *layout) {
+    km_tensor_way best = {0};
+    int64_t points = 0;
+    if (!km_plan_fixed(plan, KM_PARAM_tile_points, &points)) points = km_plan_get(plan, "tile_points");
+    for (way->pairs = 1; way->pairs <= 2; way->pairs++) {
+        if (points > 0 && points != km_tensor_points(way)) continue;
+        if (judge_wide(way, plan, layout) && (!best.block || way->total_ns <= best.total_ns)) best = *way;
+    }
+    if (best.block) *way = best;
+    return best.block > 0;
+}
+
 // Fills what follows from a layout, and from the way's tiles, block and resident; 0 when it cannot be run.
 static int judge(km_tensor_way *way, const km_plan *plan, const km_tensor_layout *layout) {
     enum { MARGIN_SM_100 = 9 }; // there the compiler needs a few more than were counted
     const km_device_facts *facts = &plan->facts;
+    if (km_tensor_is_wide(&plan->spec)) return judge_pairs(way, plan, layout);
     int64_t d = plan->spec.features, block = way->block, resident = way->resident;
     int64_t limit = facts->registers_per_unit / (block * resident) / 8 * 8;
     if (limit > facts->registers_per_thread) limit = facts->registers_per_thread;
@@ -247,7 +337,7 @@ const char *km_tensor_refusal(const km_plan *plan) {
     if (spec->type != KM_FLOAT32) return "its products give the precision of float32";
     if (spec->target.arch < 80) return "its integer products need sm_80 or later";
     if (plan->weighted) return "points have weights";
-    if (spec->features > 32) return "a lane holds a quarter of 32 features at most";
+    if (spec->features > 128) return "a score of more than 128 features has no place in 31 bits";
     if (spec->clusters_count > KM_TENSOR_KS_MAX) return "the list has too many K";
     return NULL;
 }

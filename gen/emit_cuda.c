@@ -292,7 +292,7 @@ km_status km_emit_cuda(km_env *env, const char **template_name, const km_plan *p
         *template_name = "registers.cu";
         return emit_registers(env, plan, err);
     case KM_DESIGN_TENSOR:
-        *template_name = "tensor.cu";
+        *template_name = km_tensor_is_wide(&plan->spec) ? "tensor_wide.cu" : "tensor.cu";
         return emit_tensor(env, plan, err);
     case KM_DESIGN_SHARED:
         *template_name = "shared.cu";

@@ -57,26 +57,7 @@ constexpr unsigned ALL = 0xffffffff;
 constexpr unsigned ONES = 0x3c003c00; // 1 and 1 in half precision
 //@ end
 
-#define KM_UNROLL _Pragma("unroll")
-
-// Where the centroids of each K lie: launch, first group of lanes, groups, first row in a group, rows in a group.
-struct km_place {
-    short part, group, span, slot, slots, row; // row: its first row of the block's sums
-};
-__device__ const km_place km_places[KS] = {
-    //@ for k in ks
-    {$k_part, $k_group, $k_span, $k_slot, $k_slots, $k_row},
-    //@ end
-};
-
-// A launch. A lane has SLOTS rows, two of each tile; the first FIRST belong to one K, the others to a second K or,
-// where linked, to the same. With LEVELS > 0 up to 2^LEVELS groups of lanes share a K.
-//@ for part in parts
-struct km_part_$part { // K = $part_text
-    enum { INDEX = $part, TILES = $part_tiles, SLOTS = 2 * TILES, FIRST = $part_first, LEVELS = $part_levels };
-    enum { ROWS = $part_rows }; // of the block's sums
-};
-//@ end
+//@ include tensor_places.cu
 
 // A point that waits to be decided.
 struct km_item {
@@ -204,10 +185,6 @@ static __device__ __forceinline__ float km_low(unsigned pair) {
     return value;
 }
 
-static __device__ __forceinline__ double km_power(int exponent) { // 2^exponent
-    return __longlong_as_double((1023ll + exponent) << 52);
-}
-
 //@ if not rounded
 // The two halves of a coordinate's integer.
 static __device__ __forceinline__ unsigned km_halves_of(int number) {
@@ -216,77 +193,9 @@ static __device__ __forceinline__ unsigned km_halves_of(int number) {
 }
 
 //@ end
-// Exponent of the smallest power of two above |x|, or `least`.
-static __device__ __forceinline__ int km_exponent(double x, int least = -100) {
-    const int exponent = (int)(__double_as_longlong(x) >> 52 & 0x7ff) - 1022;
-    return exponent < least ? least : exponent;
-}
-
-static __device__ __forceinline__ int km_exponent_max(const km_pass_args &args, int f) {
-    return km_exponent(fmax(fabs(args.box[f]), fabs(args.box[D + f])));
-}
-
-// Load: counts the points of each power of two below the largest, feature by feature.
-extern "C" __global__ void __launch_bounds__(256) km_tensor_survey(const __grid_constant__ km_pass_args args) {
-    __shared__ unsigned bins[D * BINS];
-    for (int i = threadIdx.x; i < D * BINS; i += 256) bins[i] = 0;
-    __syncthreads();
-    // A thread has one feature, and counts most of its points by itself: of the first bins, a byte each.
-    constexpr int AHEAD = 4, ROUNDS = 60; // coordinates at a time; so many times they fit the bytes
-    const long long stride = gridDim.x * 256ll / D * D, begin = blockIdx.x * 256ll + threadIdx.x;
-    const int f = (int)(begin % D), largest = km_exponent_max(args, f);
-    unsigned long long counts = 0;
-    for (long long at = begin, round = 1; begin < stride && at < args.n * D; at += AHEAD * stride, round++) {
-        float x[AHEAD];
-        KM_UNROLL for (int i = 0; i < AHEAD; i++)
-            if (at + i * stride < args.n * D) x[i] = ((const float *)args.points)[at + i * stride];
-        KM_UNROLL for (int i = 0; i < AHEAD; i++) {
-            if (at + i * stride >= args.n * D) break;
-            const int bin = largest - km_exponent(x[i]);
-            if (bin < 8)
-                counts += 1ull << 8 * bin;
-            else
-                atomicAdd(&bins[f * BINS + (bin < BINS ? bin : BINS - 1)], 1u);
-        }
-        if (round % ROUNDS && at + AHEAD * stride < args.n * D) continue;
-        for (int bin = 0; bin < 8; bin++, counts >>= 8)
-            if (counts & 0xff) atomicAdd(&bins[f * BINS + bin], (unsigned)counts & 0xff);
-    }
-    __syncthreads();
-    for (int i = threadIdx.x; i < D * BINS; i += 256)
-        if (bins[i]) atomicAdd(km_survey(args) + i, bins[i]);
-}
-
-// Load: e of each feature. At most one point in 16,384 may lie beyond, and the sum of their integers must fit.
-extern "C" __global__ void __launch_bounds__(256) km_tensor_grid(const __grid_constant__ km_pass_args args) {
-    for (int f = threadIdx.x; f < D; f += 256) {
-        const unsigned *bins = km_survey(args) + f * BINS;
-        const int largest = km_exponent_max(args, f);
-        double beyond = 0;
-        int bin = 0;
-        for (; bin < BINS - 1 && largest - bin > -100; bin++) {
-            beyond += bins[bin];
-            if (beyond * 16384 > args.n || beyond * km_power(bin + 1 + BITS) > km_power(61)) break;
-        }
-        km_exponents(args)[f] = largest - bin < 127 ? largest - bin : 127;
-    }
-}
+//@ include tensor_grid.cu
 
 // Products --------------------------------------------------------------------------------------------------
-
-// Four of the eight bytes of a and b, or their signs.
-template <unsigned WHICH> static __device__ __forceinline__ unsigned km_pick(unsigned a, unsigned b) {
-    unsigned bytes;
-    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "n"(WHICH));
-    return bytes;
-}
-
-// The same address, of which the compiler does not know how it came: it stays in a register.
-static __device__ __forceinline__ unsigned km_keep(unsigned address) {
-    unsigned kept;
-    asm volatile("mov.b32 %0, %1;" : "=r"(kept) : "r"(address));
-    return kept;
-}
 
 //@ if not rounded
 static __device__ __forceinline__ const uint4 *km_keep(const uint4 *address) {
@@ -296,10 +205,7 @@ static __device__ __forceinline__ const uint4 *km_keep(const uint4 *address) {
 }
 
 //@ end
-static __device__ __forceinline__ double km_max_lanes(double value) {
-    for (int width = 16; width > 0; width /= 2) value = fmax(value, __shfl_xor_sync(ALL, value, width));
-    return value;
-}
+//@ include tensor_rows.cu
 
 // Points that wait ------------------------------------------------------------------------------------------
 
@@ -380,46 +286,6 @@ static __device__ __forceinline__ int km_drain(km_block<PART> &shared, const km_
 
 // Preparing the planes --------------------------------------------------------------------------------------
 
-// The centroid nearest to the origin.
-static __device__ int km_find_middle(const float *c, int k) {
-    double smallest = 1e308;
-    int middle = 0;
-    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
-        double square = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double x = c[j * D + f];
-            square = fma(x, x, square);
-        }
-        middle = square < smallest ? j : middle;
-        smallest = fmin(square, smallest);
-    }
-    for (int width = 16; width > 0; width /= 2) {
-        const double square = __shfl_xor_sync(ALL, smallest, width);
-        const int j = __shfl_xor_sync(ALL, middle, width);
-        const bool closer = square < smallest || (square == smallest && j < middle);
-        middle = closer ? j : middle;
-        smallest = closer ? square : smallest;
-    }
-    return middle;
-}
-
-// Of one K: finds the centroids that another beats everywhere inside the grid. A centroid far outside would cost the
-// scores of the others their digits.
-template <typename PART>
-static __device__ void km_find_beaten(km_block<PART> &shared, const float *c, const km_place &place, int k) {
-    const int middle = km_find_middle(c, k);
-    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
-        double lead = 0, size = 0; // of j over the middle one, at most
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double a = c[j * D + f], b = c[middle * D + f];
-            lead += fabs(a - b) * shared.reach[f] - 0.5 * (a - b) * (a + b);
-            size += fabs(a - b) * shared.reach[f] + fabs(a - b) * fabs(a + b);
-        }
-        shared.beaten[place.row + j] = j != middle && lead < -1e-12 * size;
-    }
-    __syncwarp();
-}
-
 // Planes as products find them: in a lane's registers, or in shared memory.
 //@ if planes_in_registers
 typedef uint4 km_planes[PLANES];
@@ -434,29 +300,6 @@ static __device__ __forceinline__ uint4 km_plane(const km_planes *planes, int ti
     return planes[tile][k][threadIdx.x % 32];
 }
 //@ end
-
-// Goes through the rows of a K, by one warp: `write_row` writes a quarter of a row, that of lanes with lane % 4 = t,
-// centroid j or, -1, none; `begin_group` is told once of each group of lanes, and of the K's segment in it.
-template <typename PART, typename Row, typename Group>
-static __device__ __forceinline__ void km_for_rows(km_block<PART> &shared, int k_index, Row write_row,
-                                                   Group begin_group) {
-    const km_place place = km_places[k_index];
-    const bool linked = PART::LEVELS == 0 && place.slots > PART::FIRST;
-    _Pragma("unroll 1") for (int at = threadIdx.x % 32; at < place.span * PART::SLOTS * 4; at += 32) {
-        const int group = place.group + at / 4 / PART::SLOTS, slot = at / 4 % PART::SLOTS;
-        const int j = (group - place.group) * place.slots + slot - place.slot, segment = place.slot >= PART::FIRST;
-        const bool real = slot >= place.slot && slot < place.slot + place.slots && j < km_ks[k_index];
-        if (!linked && (slot >= PART::FIRST) != segment) continue;
-        shared.row[group][slot] = real ? place.row + j : -1;
-        write_row(group, slot, at % 4, real ? j : -1);
-        if (slot != place.slot) continue;
-        shared.member[segment][group] = k_index;
-        shared.link[0][group] = linked ? ALL : 0;
-        for (int level = 0; level < PART::LEVELS; level++)
-            shared.link[1 + level][group] = place.span >> level > 1 ? ALL : 0;
-        begin_group(group, segment, linked);
-    }
-}
 
 //@ if bytes
 //@ include tensor_bytes.cu

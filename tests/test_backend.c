@@ -28,7 +28,7 @@ static int build(rig *r, km_type type, int64_t d, const char *clusters, int weig
 // Whether the design may refuse a shape: straight-line code on a GPU holds a point and its sums in registers; products
 // of halves have the precision of float32, and points the weight 1.
 static int may_refuse(km_type type, int64_t d, int weighted) {
-    if (variant->design == KM_DESIGN_TENSOR) return type == KM_FLOAT64 || weighted || d > 32;
+    if (variant->design == KM_DESIGN_TENSOR) return type == KM_FLOAT64 || weighted || d > 128;
     return variant->design == KM_DESIGN_REGISTERS && d > 16;
 }
 

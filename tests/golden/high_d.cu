@@ -14,19 +14,18 @@
 // points: unknown, taken as many
 // clusters in one pass: 77 for each restart (the sum of the K list)
 //
-// design                       shared  the least time of those estimated
-// grid                           1056  ranges of points, each with its own sums, 64 MiB at most
-// resident                          3  blocks whose tiles fit into shared memory
-// half_filter                       1  tensor cores; near ties are decided again in double
-// stretches                         0  a K's sums fit into shared memory: no order is needed
-// tile_points                     128  points of a block, which share what is read of the centroids
-// tile_clusters                    64  64 for each of the warps that have the same points
-// tile_features                    64  64 features in pieces that are padded little
+// design                       tensor  the least time of those estimated
+// block                           384  about 160 registers a thread
+// grid                            132  132 multiprocessors, filled once by all copies
+// launches                          1  one read of the points serves every K
+// resident                          1  as many as registers and shared memory hold
+// tile_points                     192  points of a block, whose warps share the sums
+// tile_clusters                    96  rows of matrix products that a launch has at most
 // restarts_in_flight                1  many points: one restart of each K fills the device
 //
-// per point and pass: 644 bytes read, 33748 operations
-// registers per thread: about 168 of 255
-// shared memory per block: 73.5 KiB of 227.0 KiB
+// per point and pass: 192 bytes read, 5433.6 operations
+// registers per thread: about 160 of 255
+// shared memory per block: 206.2 KiB of 227.0 KiB
 
 typedef float km_real;
 typedef unsigned char km_label; // one label of one point, where labels are kept between passes
@@ -179,774 +178,1012 @@ __device__ __forceinline__ double km_weight(const double *, long long) {
     return 1.0;
 }
 
-// The pass of design `shared`: any d, any K, any type. It is tiled like a matrix product: a block holds a tile of
-// points and walks over tiles of centroids in shared memory; a thread has the scores
-//     x . c - |c|^2 / 2
-// of ROWS points and COLUMNS centroids in registers and keeps the best two of each point. Where these are closer than
-// rounding may account for, the point is listed for its slot; km_shared_redo walks over the listed points again and
-// decides between all centroids that may be the nearest by distances in double. Ties go to the lowest index.
+// Design `tensor`, of many features. Distances and sums are products of bytes, added as integers without any rounding.
 //
-// Centroids stand in a table, those of a slot padded to whole groups of PAD rows; a tile is TILE rows of the table.
+// Points. When they come home, a coordinate becomes z = x / 2^e, |z| < 1, e of its feature, and N = z 2^22, an integer
+// of three bytes: N = b2 2^16 + b1 2^8 + b0, each from -128 to 127. The workspace keeps them in tiles of 32 points, a
+// feature's byte of all points side by side. A pass reads only those.
+//
+// Labels. Of a K with middle p, A = F (c - p) 2^e, F such that two bytes hold it: C = c2 2^8 + c1 is A without its
+// fraction. A score, N . C / 2^16 and what does not depend on the point, is
+//     S = sum b2 c2 2^8 + sum (b2 c1 + b1 c2) + start,
+// two sums that 32 bits hold exactly. It lacks sum b1 c1 / 2^8 and sum b0 C / 2^16, and fractions of N and A. What that
+// is at most, E, follows from lengths of vectors (km_find_error). A centroid is near when S comes within 2 E of the
+// largest, and all scores of a K are within one group of four lanes or a few such groups, 15 bits of each. A point with
+// one near centroid has its label. All others wait, and their near centroids are compared in double on the points
+// as they are (km_decide).
+//
+// Sums. The near centroids of a point times its bytes. A block's warps compare points of their own, and leave masks of
+// them in shared memory: then each adds, of all points of the block, the bytes of columns of its own. So sums stay in
+// registers until the end. A point beyond 2^e is marked once, when the points come home, and waits for km_decide, where
+// its integer may be long.
+enum {
+    BLOCK = 384, // threads of a block
+    GRID = 132,  // blocks of a launch, for one copy
+    WARPS = BLOCK / 32,
+    TILE = 32,                                   // points of a tile
+    PAIRS = 1,                                   // of columns, 16 points, that a warp compares
+    WIDTH = 2 * PAIRS,                           // columns of 8 points
+    STEP_TILES = WARPS * PAIRS / 2,              // tiles that a block works on at a time
+    STAGES = 4,                                  // so many of these are on their way or in use
+    QUARTERS = (D + 3) / 4,                      // features in fours
+    CHUNKS = (D + 31) / 32,                      // in products of 32
+    LINES = (3 * QUARTERS + 1) / 2 * 2,          // of 128 bytes, a tile's
+    SUM_TILES = LINES / 2,                       // columns of sums, in eights: three of each feature
+    OWN_TILES = (SUM_TILES + WARPS - 1) / WARPS, // of them a warp's
+    COLUMNS = S * (D + 1),                       // sums of a copy
+    QUEUE = 64,                                  // points of a warp that wait for km_decide
+    QUEUE_FULL = 24,                             // so many are worth a pause of the block
+    TEAM = 8,                                    // lanes that decide a point
+    BITS = 22,                                   // of a coordinate's integer, beside its sign
+    BINS = 64,                                   // of the survey: powers of two below the largest coordinate
+    CHUNK_STEPS = 2048,                          // so many steps fit 16 bits of a count
+    MARGIN_MAX = 1000,                           // units of a 16-bit score
+    REDUCE = 128                                 // threads of a block of km_reduce
+};
+constexpr float BINADE = 0x7c000000; // scores are integers below it, of which the upper halves are compared
+constexpr unsigned ALL = 0xffffffff;
 
+// The K list over launches and rows of matrix products.
 #define KM_UNROLL _Pragma("unroll")
 
-enum {
-    POINT_WARPS = 4,   // warps of a block side by side in the points ...
-    CLUSTER_WARPS = 1, // ... and in the centroids of a tile
-    WARPS = POINT_WARPS * CLUSTER_WARPS,
-    BLOCK = 32 * WARPS,
-    WARP_POINTS = 32,                // points of a warp
-    ROWS = 4,                        // of them, those of one thread
-    COLUMNS = 16,                    // centroids of a tile of one thread
-    SHARE = 32 * ROWS / WARP_POINTS, // lanes that have the same points
-    WARP_CLUSTERS = COLUMNS * SHARE,
-    POINTS = POINT_WARPS * WARP_POINTS,
-    TILE = CLUSTER_WARPS * WARP_CLUSTERS,
-    PAD = 1,     // rows of a group, all of one slot: a tile, or 1
-    GROUPS = 77, // groups of one copy
-    TILE_GROUPS = TILE / PAD,
-    TILES = (COPIES * GROUPS + TILE_GROUPS - 1) / TILE_GROUPS,
-    FEATURES = 64, // features worked on at a time
-    CHUNKS = 1,
-    WIDTH = FEATURES * CHUNKS, // d, padded
-    PIECE = 16,                // bytes of one copy from a point: 16, or what divides a row
-    LABELS_GRID = 396,
-    REDO_GRID = 36,
-    KEPT_SLOTS = COPIES * KS < 64 ? COPIES * KS : 64, // what a block keeps of slots and tiles in shared memory
-    KEPT_TILES = TILES < 64 ? int(TILES) : 64
+// Where the centroids of each K lie: launch, first group of lanes, groups, first row in a group, rows in a group.
+struct km_place {
+    short part, group, span, slot, slots, row; // row: its first row of the block's sums
+};
+__device__ const km_place km_places[KS] = {
+    {0, 7, 1, 7, 2, 0},
+    {0, 7, 1, 0, 3, 2},
+    {0, 6, 1, 7, 4, 5},
+    {0, 5, 1, 7, 5, 9},
+    {0, 6, 1, 0, 6, 14},
+    {0, 5, 1, 0, 7, 20},
+    {0, 4, 1, 0, 8, 27},
+    {0, 3, 1, 0, 9, 35},
+    {0, 2, 1, 0, 10, 44},
+    {0, 1, 1, 0, 11, 54},
+    {0, 0, 1, 0, 12, 65},
 };
 
-// The first group of each K.
-__constant__ const int km_groups[KS] = {
-    0,
-    2,
-    5,
-    9,
-    14,
-    20,
-    27,
-    35,
-    44,
-    54,
-    65,
+// A launch. A lane has SLOTS rows, two of each tile; the first FIRST belong to one K, the others to a second K or,
+// where linked, to the same. With LEVELS > 0 up to 2^LEVELS groups of lanes share a K.
+struct km_part_0 { // K = 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12
+    enum { INDEX = 0, TILES = 6, SLOTS = 2 * TILES, FIRST = 7, LEVELS = 0 };
+    enum { ROWS = 77 }; // of the block's sums
 };
 
-typedef unsigned short pass_number; // of the table of centroids: half precision, as bits
-typedef unsigned pass_bits;
-
-// What is known of the centroids of a slot. Bits of a number that is not negative are in the order of the numbers.
-struct pass_slot {
-    pass_bits norm;   // the largest |c|
-    pass_bits coarse; // the largest share of |c| that half precision loses
-    unsigned listed;  // points that are to be decided again
-    unsigned unused;
+// A point that waits to be decided.
+struct km_item {
+    int tile;
+    unsigned what; // point of the tile, index of the K << 5
+    unsigned near; // which clusters are, of the first 32; 0: any may be
 };
 
-// The workspace.
-struct pass_memory {
-    km_real *scale; // of points and centroids in half precision
-    pass_slot *slots;
-    int *tile_slots;       // the slot of a tile's first row; -1 where no slot of the tile is active
-    km_real *half_squares; // |c|^2 / 2
-    pass_number *table;
-    km_real *norms;     // |x|
-    km_real *residuals; // what half precision loses of it
-    km_label *labels;
-    unsigned *lists;  // points that are to be decided again
-    char *sums;       // what adding needs
-    long long stride; // of a slot's labels: past the last point come zeros
+// Bytes of 32 points: digit by digit, the highest first, a line for four features. The four change places from line to
+// line, so that lanes that read four lines find them in different banks.
+struct km_tile {
+    unsigned char lines[LINES][4][TILE];
 };
 
-__device__ __forceinline__ char *pass_take(char **at, long long bytes) {
-    char *taken = *at;
-    *at += (bytes + KM_ALIGN_BYTES - 1) / KM_ALIGN_BYTES * KM_ALIGN_BYTES;
-    return taken;
-}
+enum { PIECES = sizeof(km_tile) * STEP_TILES / sizeof(uint4) }; // of a step
 
-__device__ __forceinline__ pass_memory pass_memory_of(const km_pass_args &args) {
-    pass_memory memory;
-    char *at = (char *)args.workspace;
-    memory.scale = (km_real *)pass_take(&at, sizeof(km_real));
-    memory.slots = (pass_slot *)pass_take(&at, COPIES * KS * sizeof(pass_slot));
-    memory.tile_slots = (int *)pass_take(&at, TILES * 4ll);
-    memory.half_squares = (km_real *)pass_take(&at, (long long)TILES * TILE * sizeof(km_real));
-    memory.table = (pass_number *)pass_take(&at, (long long)TILES * TILE * WIDTH * sizeof(pass_number));
-    memory.norms = (km_real *)pass_take(&at, args.n * sizeof(km_real));
-    memory.residuals = (km_real *)pass_take(&at, args.n * (1 * sizeof(km_real)));
-    memory.stride = (args.n + 255) / 256 * 256;
-    memory.labels = (km_label *)pass_take(&at, COPIES * KS * memory.stride * (int)sizeof(km_label));
-    memory.lists = (unsigned *)pass_take(&at, (long long)COPIES * KS * args.n * 4);
-    memory.sums = at;
-    return memory;
-}
-
-// A slot's place in the table of centroids.
-struct pass_place {
-    int slot, k;
-    int begin, end; // groups
+// How a group's Ks are decided: what scores are multiplied by, which makes the most of their 31 bits; from the largest
+// to the first that is not near, in both halves.
+struct alignas(16) km_choice {
+    int factor[2];
+    unsigned margin[2];
 };
-
-__device__ __forceinline__ pass_place pass_place_of(int slot) {
-    pass_place place;
-    const int k_index = slot % KS;
-    place.slot = slot;
-    place.k = km_ks[k_index];
-    place.begin = slot / KS * GROUPS + km_groups[k_index];
-    place.end = place.begin + (place.k + PAD - 1) / PAD;
-    return place;
-}
-
-__device__ int pass_slot_of(int group) {
-    int low = 0, high = KS - 1;
-    while (low < high) {
-        const int middle = (low + high + 1) / 2;
-        if (km_groups[middle] <= group % GROUPS)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return group / GROUPS * KS + low;
-}
-
-__device__ __forceinline__ double pass_warp_sum(double value) {
-    for (int step = 16; step > 0; step >>= 1) value += __shfl_xor_sync(0xffffffffu, value, step);
-    return value;
-}
-
-// Rounded up, so that a bound stays one.
-__device__ __forceinline__ km_real pass_above(double value) {
-    return (km_real)(value * (1 + 1.0 / 1048576));
-}
-
-// A row's best two scores so far.
-struct pass_best {
-    km_real best, second;
-    int j; // the centroid of the best; in a loop over tiles what leads to it
-};
-
-// Points of a warp that are decided, a lane each: the nearest centroid so far.
-struct pass_nearest {
-    double distance;
-    int j;
-};
-
-__device__ __forceinline__ pass_nearest pass_nearer(const pass_nearest &a, const pass_nearest &b) {
-    return b.distance < a.distance || (b.distance == a.distance && b.j < a.j) ? b : a;
-}
-
-// Copies BYTES to shared memory in the background; zeros where `valid` is 0.
-template <int BYTES> __device__ __forceinline__ void pass_copy(void *to, const void *from, int valid) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"((unsigned)__cvta_generic_to_shared(to)),
-                 "l"(from), "n"(BYTES), "r"(valid ? BYTES : 0)
-                 : "memory");
-}
-
-// Waits for this thread's copies.
-__device__ __forceinline__ void pass_copied() {
-    asm volatile("cp.async.wait_all;" ::: "memory");
-}
-
-// The slot of a tile's first row, -1 where none of its slots is active; those of the first tiles are in shared memory.
-__device__ __forceinline__ int pass_tile_slot(const int *kept, const pass_memory &memory, int tile) {
-    return tile < KEPT_TILES ? kept[tile] : memory.tile_slots[tile];
-}
-
-// The next tile from `tile` on with an active slot.
-__device__ __forceinline__ int pass_next(const int *kept, const pass_memory &memory, int tile, int end) {
-    while (tile < end && pass_tile_slot(kept, memory, tile) < 0) tile++;
-    return tile;
-}
-
-// Scores by tensor cores. Points and centroids are scaled by a power of two and rounded to half precision; what that
-// loses is known for each of them, so that km_shared_redo sees every centroid that may be the nearest.
-
-constexpr float FAR = 3e38f; // |c|^2 / 2 of padding
-// What adding WIDTH products may lose of |x| |c|, where an addition keeps 23 bits of the largest number.
-constexpr float ROUNDING = (4 * WIDTH + 8) / 16777216.f;
-enum {
-    SKEW = 8,       // numbers between rows in shared memory, so that eight rows lie in different banks
-    ROUND_AHEAD = 8 // pieces of points that a thread reads before it rounds them
-};
-
-__device__ __forceinline__ pass_number pass_half_of(float value) {
-    pass_number half;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(value));
-    return half;
-}
-
-__device__ __forceinline__ double pass_half_value(pass_number half) {
-    float value;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half));
-    return value;
-}
-
-__device__ __forceinline__ unsigned pass_bits_of(float value) {
-    return __float_as_uint(value);
-}
-
-__device__ __forceinline__ float pass_value_of(unsigned bits) {
-    return __uint_as_float(bits);
-}
-
-// Brings the data's box to 512: centroids outside of it have room.
-__device__ float pass_scale(const km_pass_args &args) {
-    double largest = 0;
-    int exponent = 0;
-    for (int f = 0; f < 2 * D; f++) largest = fmax(largest, fabs(args.box[f]));
-    frexp(largest, &exponent);
-    return ldexpf(1, min(max(9 - exponent, -60), 60));
-}
-
-// What a centroid may lose below the smallest normal number of half precision.
-__device__ __forceinline__ float pass_fine(float scale) {
-    return sqrtf(WIDTH) * 1.001f / 33554432.f / scale;
-}
 
 // What the threads of a block share.
-struct __align__(16) pass_block {
-    pass_number x[POINTS][WIDTH + SKEW];
-    pass_number table[2][TILE][FEATURES + SKEW];
-    float half_squares[2][TILE];
-    long long points[POINTS];
-    pass_memory memory;
-    pass_slot slots[KEPT_SLOTS];
-    int tile_slots[KEPT_TILES];
-    // Of listed points.
-    float expected[POINTS];
-    unsigned pairs[WARPS][64];
-    float scores[WARPS][WARP_POINTS][TILE + 1];
+template <typename PART> struct km_block {
+    km_tile ring[STAGES][STEP_TILES];
+    unsigned marks[STAGES][STEP_TILES];
+    uint4 masks[2][STEP_TILES][PART::TILES][32]; // of near centroids, as products take them; of two steps
+    uint4 planes[PART::TILES][CHUNKS][2][32];    // centroids' digits, likewise
+    int2 starts[PART::TILES][8];                 // what is added to scores of a group's rows
+    km_item queue[WARPS][QUEUE];
+    const km_tile *tiles; // where they begin, and marks; how many steps: rarely enough needed to stay here
+    const unsigned *all_marks;
+    int steps;
+    double radius, z_radius;  // no point that is not marked has a larger norm: |x|, |z|
+    double reach[D], unit[D]; // 2^e; 2^(22 - e), which makes an integer
+    float middle[WARPS][D];
+    km_choice choice[8]; // of a group's Ks
+    unsigned link[4][8]; // ALL where: the two parts of a lane belong together; groups 1, 2, 4 apart do
+    unsigned asks[8];    // which Ks of a group send points to the queue: bits 0 and 2, 1 and 3 of each byte
+    int queued[WARPS];
+    short member[2][8];               // index in the K list, -1: none
+    short row[8][PART::SLOTS];        // row of the sums, -1: none
+    unsigned char beaten[PART::ROWS]; // centroids that are never nearest inside the grid
+    unsigned char active[KS];
 };
 
-// The row of a thread's r-th point in its warp, and of its c-th centroid in the warp's share of a tile.
-__device__ __forceinline__ int pass_row(int r) {
-    return r / 2 * 16 + r % 2 * 8 + threadIdx.x % 32 / 4;
+// The workspace: for each copy and block a row of sums; the largest |x|^2 and |z|^2 of the points that are not marked;
+// the exponents e; the survey; the marks of tiles; the tiles.
+static __device__ __forceinline__ unsigned long long *km_sums_of(const km_pass_args &args, int block) {
+    return (unsigned long long *)args.workspace + ((long long)blockIdx.y * GRID + block) * COLUMNS;
 }
 
-__device__ __forceinline__ int pass_column(int c) {
-    return c / 2 * 8 + threadIdx.x % 4 * 2 + c % 2;
+static __device__ __forceinline__ double *km_largest(const km_pass_args &args) {
+    return (double *)args.workspace + (long long)COPIES * COLUMNS * GRID;
 }
 
-struct __align__(PIECE) pass_numbers {
-    float at[PIECE / 4];
+static __device__ __forceinline__ int *km_exponents(const km_pass_args &args) {
+    return (int *)(km_largest(args) + 2);
+}
+
+static __device__ __forceinline__ unsigned *km_survey(const km_pass_args &args) {
+    return (unsigned *)(km_exponents(args) + D);
+}
+
+static __device__ __forceinline__ unsigned *km_marks(const km_pass_args &args) {
+    return km_survey(args) + D * BINS;
+}
+
+static __device__ __forceinline__ long long km_steps(const km_pass_args &args) {
+    return (args.n + STEP_TILES * TILE - 1) / (STEP_TILES * TILE);
+}
+
+static __device__ __forceinline__ km_tile *km_tiles(const km_pass_args &args) {
+    const long long after = (long long)(km_marks(args) + km_steps(args) * STEP_TILES);
+    return (km_tile *)((after + 255) / 256 * 256);
+}
+
+// The first tile of a block's step.
+static __device__ __forceinline__ long long km_first_tile(int step) {
+    return (blockIdx.x + step * (long long)GRID) * STEP_TILES;
+}
+
+// Load: the grid of fixed point that holds nearly all points, feature by feature.
+static __device__ __forceinline__ double km_power(int exponent) { // 2^exponent
+    return __longlong_as_double((1023ll + exponent) << 52);
+}
+
+// Exponent of the smallest power of two above |x|, or `least`.
+static __device__ __forceinline__ int km_exponent(double x, int least = -100) {
+    const int exponent = (int)(__double_as_longlong(x) >> 52 & 0x7ff) - 1022;
+    return exponent < least ? least : exponent;
+}
+
+static __device__ __forceinline__ int km_exponent_max(const km_pass_args &args, int f) {
+    return km_exponent(fmax(fabs(args.box[f]), fabs(args.box[D + f])));
+}
+
+// Load: counts the points of each power of two below the largest, feature by feature.
+extern "C" __global__ void __launch_bounds__(256) km_tensor_survey(const __grid_constant__ km_pass_args args) {
+    __shared__ unsigned bins[D * BINS];
+    for (int i = threadIdx.x; i < D * BINS; i += 256) bins[i] = 0;
+    __syncthreads();
+    // A thread has one feature, and counts most of its points by itself: of the first bins, a byte each.
+    constexpr int AHEAD = 4, ROUNDS = 60; // coordinates at a time; so many times they fit the bytes
+    const long long stride = gridDim.x * 256ll / D * D, begin = blockIdx.x * 256ll + threadIdx.x;
+    const int f = (int)(begin % D), largest = km_exponent_max(args, f);
+    unsigned long long counts = 0;
+    for (long long at = begin, round = 1; begin < stride && at < args.n * D; at += AHEAD * stride, round++) {
+        float x[AHEAD];
+        KM_UNROLL for (int i = 0; i < AHEAD; i++)
+            if (at + i * stride < args.n * D) x[i] = ((const float *)args.points)[at + i * stride];
+        KM_UNROLL for (int i = 0; i < AHEAD; i++) {
+            if (at + i * stride >= args.n * D) break;
+            const int bin = largest - km_exponent(x[i]);
+            if (bin < 8)
+                counts += 1ull << 8 * bin;
+            else
+                atomicAdd(&bins[f * BINS + (bin < BINS ? bin : BINS - 1)], 1u);
+        }
+        if (round % ROUNDS && at + AHEAD * stride < args.n * D) continue;
+        for (int bin = 0; bin < 8; bin++, counts >>= 8)
+            if (counts & 0xff) atomicAdd(&bins[f * BINS + bin], (unsigned)counts & 0xff);
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < D * BINS; i += 256)
+        if (bins[i]) atomicAdd(km_survey(args) + i, bins[i]);
+}
+
+// Load: e of each feature. At most one point in 16,384 may lie beyond, and the sum of their integers must fit.
+extern "C" __global__ void __launch_bounds__(256) km_tensor_grid(const __grid_constant__ km_pass_args args) {
+    for (int f = threadIdx.x; f < D; f += 256) {
+        const unsigned *bins = km_survey(args) + f * BINS;
+        const int largest = km_exponent_max(args, f);
+        double beyond = 0;
+        int bin = 0;
+        for (; bin < BINS - 1 && largest - bin > -100; bin++) {
+            beyond += bins[bin];
+            if (beyond * 16384 > args.n || beyond * km_power(bin + 1 + BITS) > km_power(61)) break;
+        }
+        km_exponents(args)[f] = largest - bin < 127 ? largest - bin : 127;
+    }
+}
+
+// What all forms do with bytes of a lane and with the rows of a K.
+
+// Four of the eight bytes of a and b, or their signs.
+template <unsigned WHICH> static __device__ __forceinline__ unsigned km_pick(unsigned a, unsigned b) {
+    unsigned bytes;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "n"(WHICH));
+    return bytes;
+}
+
+// The same address, of which the compiler does not know how it came: it stays in a register.
+static __device__ __forceinline__ unsigned km_keep(unsigned address) {
+    unsigned kept;
+    asm volatile("mov.b32 %0, %1;" : "=r"(kept) : "r"(address));
+    return kept;
+}
+
+static __device__ __forceinline__ double km_max_lanes(double value) {
+    for (int width = 16; width > 0; width /= 2) value = fmax(value, __shfl_xor_sync(ALL, value, width));
+    return value;
+}
+
+// The centroid nearest to the origin.
+static __device__ int km_find_middle(const float *c, int k) {
+    double smallest = 1e308;
+    int middle = 0;
+    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
+        double square = 0;
+        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
+            const double x = c[j * D + f];
+            square = fma(x, x, square);
+        }
+        middle = square < smallest ? j : middle;
+        smallest = fmin(square, smallest);
+    }
+    for (int width = 16; width > 0; width /= 2) {
+        const double square = __shfl_xor_sync(ALL, smallest, width);
+        const int j = __shfl_xor_sync(ALL, middle, width);
+        const bool closer = square < smallest || (square == smallest && j < middle);
+        middle = closer ? j : middle;
+        smallest = closer ? square : smallest;
+    }
+    return middle;
+}
+
+// Of one K: finds the centroids that another beats everywhere inside the grid. A centroid far outside would cost the
+// scores of the others their digits.
+template <typename PART>
+static __device__ void km_find_beaten(km_block<PART> &shared, const float *c, const km_place &place, int k) {
+    const int middle = km_find_middle(c, k);
+    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
+        double lead = 0, size = 0; // of j over the middle one, at most
+        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
+            const double a = c[j * D + f], b = c[middle * D + f];
+            lead += fabs(a - b) * shared.reach[f] - 0.5 * (a - b) * (a + b);
+            size += fabs(a - b) * shared.reach[f] + fabs(a - b) * fabs(a + b);
+        }
+        shared.beaten[place.row + j] = j != middle && lead < -1e-12 * size;
+    }
+    __syncwarp();
+}
+
+// Goes through the rows of a K, by one warp: `write_row` writes a quarter of a row, that of lanes with lane % 4 = t,
+// centroid j or, -1, none; `begin_group` is told once of each group of lanes, and of the K's segment in it.
+template <typename PART, typename Row, typename Group>
+static __device__ __forceinline__ void km_for_rows(km_block<PART> &shared, int k_index, Row write_row,
+                                                   Group begin_group) {
+    const km_place place = km_places[k_index];
+    const bool linked = PART::LEVELS == 0 && place.slots > PART::FIRST;
+    _Pragma("unroll 1") for (int at = threadIdx.x % 32; at < place.span * PART::SLOTS * 4; at += 32) {
+        const int group = place.group + at / 4 / PART::SLOTS, slot = at / 4 % PART::SLOTS;
+        const int j = (group - place.group) * place.slots + slot - place.slot, segment = place.slot >= PART::FIRST;
+        const bool real = slot >= place.slot && slot < place.slot + place.slots && j < km_ks[k_index];
+        if (!linked && (slot >= PART::FIRST) != segment) continue;
+        shared.row[group][slot] = real ? place.row + j : -1;
+        write_row(group, slot, at % 4, real ? j : -1);
+        if (slot != place.slot) continue;
+        shared.member[segment][group] = k_index;
+        shared.link[0][group] = linked ? ALL : 0;
+        for (int level = 0; level < PART::LEVELS; level++)
+            shared.link[1 + level][group] = place.span >> level > 1 ? ALL : 0;
+        begin_group(group, segment, linked);
+    }
+}
+
+// How a K's scores are scaled, and the largest of them.
+
+// Halves above zero compare like the integers of their bits, and that is how scores come here.
+static __device__ __forceinline__ unsigned km_max(unsigned a, unsigned b) {
+    unsigned larger;
+    asm("max.u16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
+    return larger;
+}
+
+// How the scores of a K are scaled: (score - lowest) * factor. `error` of a scaled one: of the grid and of the halves'
+// products.
+struct km_scale {
+    double lowest, factor, error;
 };
 
-// The block's points, rounded.
-__device__ __forceinline__ void pass_round(pass_block &block, const km_pass_args &args, float scale) {
-    constexpr int NUMBERS = PIECE / 4, PIECES = WIDTH / NUMBERS;
-#pragma unroll ROUND_AHEAD
-    for (int at = threadIdx.x; at < POINTS * PIECES; at += BLOCK) {
-        const int p = at / PIECES, f = at % PIECES * NUMBERS;
-        pass_numbers numbers = {};
-        if (f < D) numbers = *(const pass_numbers *)((const float *)args.points + block.points[p] * D + f);
-        KM_UNROLL for (int i = 0; i < NUMBERS; i++) block.x[p][f + i] = pass_half_of(numbers.at[i] * scale);
+// What a score has beside x . (c - p), not scaled.
+static __device__ double km_constant(const float *c, const float *middle) {
+    double constant = 0;
+    _Pragma("unroll 2") for (int f = 0; f < D; f++) {
+        const double a = c[f], p = middle[f];
+        constant -= 0.5 * (a - p) * (a + p);
     }
+    return constant;
 }
 
-// Begins to copy features `chunk` of a tile of the table.
-__device__ __forceinline__ void pass_fetch(pass_block &block, int stage, int tile, int chunk, int side) {
-    constexpr int PIECES = FEATURES / 8;
-    const pass_number *from = block.memory.table + (long long)tile * TILE * WIDTH + chunk * FEATURES;
-#pragma unroll 1
-    for (int at = threadIdx.x; at < TILE * PIECES; at += BLOCK) {
-        const int row = at / PIECES, f = at % PIECES * 8;
-        pass_copy<16>(&block.table[stage][row][f], from + (long long)row * WIDTH + f, 1);
-    }
-    if (chunk == 0 && threadIdx.x < TILE / 4)
-        pass_copy<16>(&block.half_squares[side][threadIdx.x * 4],
-                      block.memory.half_squares + (long long)tile * TILE + threadIdx.x * 4, 1);
-}
-
-// Four 8 x 8 matrices, in the layout of an operand; each lane names a row.
-__device__ __forceinline__ void pass_matrices(unsigned (&out)[4], const pass_number *row) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
-                 : "r"((unsigned)__cvta_generic_to_shared(row)));
-}
-
-// A 16 x 8 tile of scores += 16 points x 8 centroids, 16 features: the thread's rows r and r + 1, columns c and c + 1.
-__device__ __forceinline__ void pass_multiply(float (&score)[ROWS][COLUMNS], int r, int c, const unsigned (&x)[4],
-                                              unsigned low, unsigned high) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(score[r][c]), "+f"(score[r][c + 1]), "+f"(score[r + 1][c]), "+f"(score[r + 1][c + 1])
-        : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(low), "r"(high));
-}
-
-__device__ __forceinline__ void pass_products(float (&score)[ROWS][COLUMNS], const pass_block &block, int stage,
-                                              int chunk) {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const pass_number *x = &block.x[warp % POINT_WARPS * WARP_POINTS + lane % 16][chunk * FEATURES + lane / 16 * 8];
-    const pass_number *c =
-        &block.table[stage][warp / POINT_WARPS * WARP_CLUSTERS + lane / 16 * 8 + lane % 8][lane / 8 % 2 * 8];
-#pragma unroll 2
-    for (int f = 0; f < FEATURES; f += 16) {
-        unsigned points[ROWS / 2][4];
-        KM_UNROLL for (int r = 0; r < ROWS / 2; r++) pass_matrices(points[r], x + r * 16 * (WIDTH + SKEW) + f);
-        KM_UNROLL for (int j = 0; j < WARP_CLUSTERS; j += 16) {
-            unsigned centroids[4];
-            pass_matrices(centroids, c + j * (FEATURES + SKEW) + f);
-            KM_UNROLL for (int r = 0; r < ROWS / 2; r++) {
-                pass_multiply(score, 2 * r, j / 4, points[r], centroids[0], centroids[1]);
-                pass_multiply(score, 2 * r, j / 4 + 2, points[r], centroids[2], centroids[3]);
-            }
-        }
-    }
-}
-
-// The scores of the block's points, tile after tile of the table from `tile` to `end`, but for tiles without an
-// active slot. The next piece of the table is copied while one is worked on.
-template <typename Each>
-__device__ __forceinline__ void pass_walk(pass_block &block, const km_pass_args &args, int tile, int end,
-                                          Each each) {
-    const float scale = *block.memory.scale, factor = 1 / (scale * scale);
-    const float *half_squares = block.half_squares[0] + threadIdx.x / 32 / POINT_WARPS * WARP_CLUSTERS;
-    int stage = 0, side = 0;
-    tile = pass_next(block.tile_slots, block.memory, tile, end);
-    if (tile < end) pass_fetch(block, stage, tile, 0, side);
-    pass_round(block, args, scale);
-    for (int next; tile < end; tile = next, side ^= 1) {
-        float score[ROWS][COLUMNS] = {};
-        next = pass_next(block.tile_slots, block.memory, tile + 1, end);
-        for (int chunk = 0; chunk < CHUNKS; chunk++, stage ^= 1) {
-            pass_copied();
-            __syncthreads();
-            if (chunk + 1 < CHUNKS)
-                pass_fetch(block, stage ^ 1, tile, chunk + 1, side);
-            else if (next < end)
-                pass_fetch(block, stage ^ 1, next, 0, side ^ 1);
-            pass_products(score, block, stage, chunk);
-        }
-        KM_UNROLL for (int c = 0; c < COLUMNS; c++) {
-            const float half_square = half_squares[side * TILE + pass_column(c)];
-            KM_UNROLL for (int r = 0; r < ROWS; r++) score[r][c] = fmaf(score[r][c], factor, -half_square);
-        }
-        each(tile, score);
-    }
-}
-
-// Once: |x| of each point, a warp each.
-extern "C" __global__ void __launch_bounds__(256) km_shared_norms(const __grid_constant__ km_pass_args args) {
-    const pass_memory memory = pass_memory_of(args);
-    const float scale = pass_scale(args);
-    if (blockIdx.x == 0 && threadIdx.x == 0) *memory.scale = scale;
+// Finds the middle of a K's centroids, too.
+template <typename PART>
+static __device__ km_scale km_find_scale(const km_block<PART> &shared, float *middle, const float *c,
+                                         const unsigned char *beaten, int k) {
     const int lane = threadIdx.x % 32;
-    for (long long i = blockIdx.x * 8ll + threadIdx.x / 32; i < args.n; i += gridDim.x * 8ll) {
-        const km_real *x = (const km_real *)args.points + i * D;
-        double square = 0, lost = 0;
-        for (int f = lane; f < D; f += 32) {
-            square = fma((double)x[f], (double)x[f], square);
-            const double rest = x[f] - pass_half_value(pass_half_of(x[f] * scale)) / scale;
-            lost = fma(rest, rest, lost);
+    for (int f = lane; f < D; f += 32) {
+        float low = 3.4e38f, high = -3.4e38f;
+        _Pragma("unroll 1") for (int j = 0; j < k; j++) {
+            low = beaten[j] ? low : fminf(low, c[j * D + f]);
+            high = beaten[j] ? high : fmaxf(high, c[j * D + f]);
         }
-        square = pass_warp_sum(square);
-        lost = pass_warp_sum(lost);
-        if (lane != 0) continue;
-        memory.norms[i] = pass_above(sqrt(square));
-        memory.residuals[i] = pass_above(sqrt(lost));
+        middle[f] = 0.5f * low + 0.5f * high;
+    }
+    __syncwarp();
+    double lowest = 1e308, highest = -1e308, swing = 0, corner = 0; // scores, and what coordinates add to them at most
+    _Pragma("unroll 1") for (int j = lane; j < k; j += 32) {
+        if (beaten[j]) continue;
+        double own = 0, square = 0;
+        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
+            const double away = (double)c[j * D + f] - middle[f];
+            own += fabs(away) * shared.reach[f];
+            square = fma(away, away, square);
+        }
+        corner = fmax(corner, own);
+        own = fmin(own, sqrt(square) * shared.radius);
+        const double constant = km_constant(c + j * D, middle);
+        lowest = fmin(lowest, constant - own);
+        highest = fmax(highest, constant + own);
+        swing = fmax(swing, own);
+    }
+    lowest = -km_max_lanes(-lowest);
+    highest = km_max_lanes(highest);
+    swing = km_max_lanes(swing);
+    corner = km_max_lanes(corner);
+    const double factor = highest > lowest ? 0.84 * BINADE / (highest - lowest) : 0;
+
+    return {lowest, factor, (corner + swing) * factor * km_power(-21)};
+}
+
+// The largest score of each K, for the points of one column: of the first slots, and of the others.
+template <typename PART>
+static __device__ __forceinline__ void km_find_largest(unsigned *largest, const unsigned (*scores)[WIDTH], int c,
+                                                       const unsigned *link) {
+    if (int(PART::FIRST) < int(PART::SLOTS)) {
+        unsigned other = scores[PART::FIRST % PART::SLOTS][c];
+        KM_UNROLL for (int s = PART::FIRST + 1; s < PART::SLOTS; s++) other = km_max(other, scores[s][c]);
+        largest[0] = scores[0][c];
+        KM_UNROLL for (int s = 1; s < PART::FIRST; s++) largest[0] = km_max(largest[0], scores[s][c]);
+        largest[0] = km_max(largest[0], other & link[0]);
+        largest[1] = (largest[0] & link[0]) | (other & ~link[0]);
+    } else {
+        largest[0] = largest[1] = scores[0][c];
+        KM_UNROLL for (int s = 1; s < PART::FIRST; s++) largest[0] = km_max(largest[0], scores[s][c]);
+    }
+    KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
+        largest[0] = km_max(largest[0], __shfl_xor_sync(ALL, largest[0], 4 << level) & link[1 + level]);
+}
+
+// Load ------------------------------------------------------------------------------------------------------
+
+// Load: writes four features of a point as bytes.
+static __device__ __forceinline__ void km_put_four(km_tile &tile, int quarter, const float *z) {
+    constexpr int HALVES = 0x808080; // of 256, added to each byte, and taken away from it
+    KM_UNROLL for (int i = 0; i < 4; i++) {
+        const unsigned bytes = (unsigned)(__float2int_rn(z[i] * (1 << BITS)) + HALVES) ^ HALVES;
+        KM_UNROLL for (int digit = 0; digit < 3; digit++)
+            tile.lines[digit * QUARTERS + quarter][(i ^ quarter) % 4][threadIdx.x % 32] =
+                (unsigned char)(bytes >> (2 - digit) * 8);
     }
 }
 
-// The table of centroids, a warp each row.
-extern "C" __global__ void __launch_bounds__(256) km_shared_prepare(const __grid_constant__ km_pass_args args) {
-    if (args.control->stop) return;
-    const pass_memory memory = pass_memory_of(args);
-    const int row = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
-    if (row >= TILES * TILE) return;
-    const int group = row / PAD;
-    if (row % TILE == 0 && lane == 0) {
-        int active = 0;
-        for (int g = group; g < group + TILE_GROUPS && g < COPIES * GROUPS; g++)
-            active |= args.active[pass_slot_of(g)];
-        memory.tile_slots[row / TILE] = active ? pass_slot_of(group) : -1;
-    }
-    const pass_place place = pass_place_of(group < COPIES * GROUPS ? pass_slot_of(group) : 0);
-    const int j = row - place.begin * PAD, real = group < COPIES * GROUPS && j < place.k;
-    const long long first = (long long)(place.slot / KS) * S + km_offsets[place.slot % KS];
-    const km_real *c = (const km_real *)args.centroids + (first + j) * D;
-    pass_number *to = memory.table + (long long)row * WIDTH;
-    double square = 0, lost = 0;
-    for (int f = lane; f < WIDTH; f += 32) {
-        const km_real value = real && f < D ? c[f] : (km_real)0;
-        square = fma((double)value, (double)value, square);
-        const float scale = *memory.scale;
-        to[f] = pass_half_of(fminf(fmaxf(value * scale, -65504.f), 65504.f));
-        const double rest = value - pass_half_value(to[f]) / scale;
-        lost = fma(rest, rest, lost);
-    }
-    square = pass_warp_sum(square);
-    lost = pass_warp_sum(lost);
-    if (lane != 0) return;
-    memory.half_squares[row] = real ? (km_real)(square / 2) : FAR;
-    if (!real) return;
-    pass_slot *slot = memory.slots + place.slot;
-    const km_real norm = pass_above(sqrt(square));
-    atomicMax(&slot->norm, pass_bits_of(norm));
-    const double share = (sqrt(lost) - pass_fine(*memory.scale)) / (norm > 0 ? norm : 1);
-    atomicMax(&slot->coarse, pass_bits_of(pass_above(share > 0 ? share : 0)));
-}
-
-// What a margin needs of a point.
-struct pass_point {
-    km_real norm, lost;
-};
-
-__device__ __forceinline__ pass_point pass_point_of(const pass_memory &memory, long long i) {
-    return {memory.norms[i], memory.residuals[i]};
-}
-
-// How far below the best score another may be measured and still be the best: both scores' errors. For a point of norm
-// g, a centroid's is at most e |c| (and a constant), e the part of g that products and sums may lose. A centroid of
-// |c| >= 4 g has a score t of at most -|c|^2 / 4, so that its error is at most e / g |t|: such centroids count for as
-// much as the best score does. The factors have room for the rounding of these lines.
-__device__ __forceinline__ km_real pass_margin(const pass_memory &memory, const pass_slot &slot,
-                                               const pass_point &point, km_real best) {
-    const km_real g = point.norm, c = pass_value_of(slot.norm), near = c < 4 * g ? c : 4 * g;
-    const km_real e = point.lost + g * (pass_value_of(slot.coarse) + ROUNDING);
-    km_real margin = 2.01f * (e * near + (g + point.lost) * pass_fine(*memory.scale));
-    margin += fabsf(best) / 131072; // for the bits that a column has taken
-    if (c > 4 * g) margin += (km_real)2.5 * (g > 0 ? e / g : ROUNDING) * (best < 0 ? -best : best);
-    return margin;
-}
-
-__device__ __forceinline__ pass_slot pass_slot_known(const pass_block &block, int slot) {
-    return slot < KEPT_SLOTS ? block.slots[slot] : block.memory.slots[slot];
-}
-
-// Writes a label of a slot where `mine`, and lists the point where another centroid may be the nearest.
-__device__ __forceinline__ void pass_settle(const pass_memory &memory, long long n, int slot, long long i, bool mine,
-                                            const pass_best &found, km_real margin) {
-    if (mine) memory.labels[slot * memory.stride + i] = (km_label)found.j;
-    const unsigned lane = threadIdx.x % 32;
-    const bool unsure = mine && !(found.best - found.second > margin);
-    const unsigned lanes = __ballot_sync(0xffffffffu, unsure);
-    if (!lanes) return;
-    unsigned at = 0;
-    if (lane == 0) at = atomicAdd(&memory.slots[slot].listed, (unsigned)__popc(lanes));
-    at = __shfl_sync(0xffffffffu, at, 0) + __popc(lanes & ((1u << lane) - 1));
-    if (unsure) memory.lists[slot * n + at] = (unsigned)i;
-}
-
-// Takes one more score of a row, of column or centroid j.
-__device__ __forceinline__ void pass_take_score(pass_best &row, km_real score, int j) {
-    const bool better = score > row.best;
-    row.second = fmaxf(row.second, fminf(row.best, score));
-    row.best = fmaxf(row.best, score);
-    row.j = better ? j : row.j;
-}
-
-// Begins a block: what it keeps in shared memory.
-__device__ __forceinline__ void pass_open(pass_block &block, const km_pass_args &args) {
-    if (threadIdx.x == 0) block.memory = pass_memory_of(args);
-    const pass_memory memory = pass_memory_of(args);
-    for (int slot = threadIdx.x; slot < KEPT_SLOTS; slot += BLOCK) block.slots[slot] = memory.slots[slot];
-    for (int tile = threadIdx.x; tile < KEPT_TILES; tile += BLOCK) block.tile_slots[tile] = memory.tile_slots[tile];
-    __syncthreads();
-}
-
-// Begins a tile of points: which they are.
-__device__ __forceinline__ void pass_begin(pass_block &block, const unsigned *list, long long first, long long count) {
-    __syncthreads(); // the tile before is done with
-    for (int p = threadIdx.x; p < POINTS; p += BLOCK) {
-        const long long at = first + p < count ? first + p : count - 1;
-        block.points[p] = list ? list[at] : at;
+// Load: the tiles; marks points that the grid does not hold, and those past the end of the last step; how far out the
+// others are.
+extern "C" __global__ void __launch_bounds__(256) km_tensor_tiles(const __grid_constant__ km_pass_args args) {
+    __shared__ float scale[D], limit[D];
+    for (int f = threadIdx.x; f < D; f += 256) {
+        scale[f] = (float)km_power(-km_exponents(args)[f]);
+        limit[f] = (float)(km_power(km_exponents(args)[f]) * (1 - km_power(-BITS))); // all its bits
     }
     __syncthreads();
-}
-
-// Labels of all active slots; what is not sure is listed. Scores go through shared memory: a lane then has a point, and
-// takes its scores one by one, as many slots may end within a tile.
-extern "C" __global__ void __launch_bounds__(BLOCK, 3)
-    km_shared_labels(const __grid_constant__ km_pass_args args) {
-    extern __shared__ __align__(16) char pass_shared[];
-    pass_block &block = *(pass_block *)pass_shared;
-    if (args.control->stop) return;
-    pass_open(block, args);
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    km_real(*scores)[TILE + 1] = block.scores[warp];
-    for (long long first = blockIdx.x * (long long)POINTS; first < args.n; first += (long long)gridDim.x * POINTS) {
-        pass_begin(block, nullptr, first, args.n);
-        const long long i = first + warp * WARP_POINTS + lane;
-        const bool mine = lane < WARP_POINTS && i < args.n;
-        const pass_point point = pass_point_of(block.memory, mine ? i : 0);
-        pass_place place = pass_place_of(0);
-        pass_slot slot = {};
-        pass_best best = {};
-        pass_walk(block, args, 0, TILES, [&](int tile, const km_real (&score)[ROWS][COLUMNS]) {
-            KM_UNROLL for (int r = 0; r < ROWS; r++)
-                KM_UNROLL for (int c = 0; c < COLUMNS; c++) scores[pass_row(r)][pass_column(c)] = score[r][c];
-            __syncwarp();
-            const int rows = min((tile + 1) * TILE, COPIES * GROUPS);
-            for (int row = tile * TILE; row < rows;) {
-                if (row == place.end)
-                    place = pass_place_of(place.slot + 1);
-                else if (row < place.begin || row > place.end)
-                    place = pass_place_of(pass_slot_of(row));
-                if (row == place.begin) {
-                    slot = pass_slot_known(block, place.slot);
-                    best = {-FAR, -FAR, 0};
-                }
-                const int end = min(rows, place.end);
-#pragma unroll 4
-                for (; row < end; row++)
-                    pass_take_score(best, scores[lane % WARP_POINTS][row - tile * TILE], row - place.begin);
-                if (end == place.end)
-                    pass_settle(block.memory, args.n, place.slot, i, mine, best,
-                                pass_margin(block.memory, slot, point, best.best));
+    double largest[2] = {};
+    const long long points = km_steps(args) * STEP_TILES * TILE;
+    for (long long i = blockIdx.x * 256ll + threadIdx.x; i < points; i += gridDim.x * 256ll) {
+        bool beyond = i >= args.n;
+        const float *x = (const float *)args.points + (beyond ? 0 : i) * D;
+        double squares[2] = {};
+        _Pragma("unroll 4") for (int f = 0; f < D; f++) {
+            const double z = (double)x[f] * scale[f];
+            beyond = beyond | (fabsf(x[f]) > limit[f]);
+            squares[0] = fma((double)x[f], (double)x[f], squares[0]);
+            squares[1] = fma(z, z, squares[1]);
+        }
+        for (int which = 0; which < 2; which++)
+            largest[which] = beyond ? largest[which] : fmax(largest[which], squares[which]);
+        const unsigned marks = __ballot_sync(ALL, beyond);
+        if (i % TILE == 0) km_marks(args)[i / TILE] = marks;
+        _Pragma("unroll 2") for (int quarter = 0; quarter < QUARTERS; quarter++) {
+            float z[4];
+            KM_UNROLL for (int j = 0; j < 4; j++) {
+                const int f = 4 * quarter + j;
+                z[j] = f < D && !beyond ? x[f] * scale[f] : 0;
             }
-            __syncwarp();
-        });
-    }
-}
-
-// Numbers that lie side by side in a point and in a centroid.
-struct __align__(PIECE) pass_piece {
-    km_real at[PIECE / sizeof(km_real)];
-};
-
-// The squared distance of a point and a centroid.
-__device__ double pass_distance(const km_real *x, const km_real *c) {
-    constexpr int NUMBERS = PIECE / sizeof(km_real);
-    double square = 0;
-#pragma unroll 8
-    for (int f = 0; f < D; f += NUMBERS) {
-        const pass_piece a = *(const pass_piece *)(x + f), b = *(const pass_piece *)(c + f);
-        KM_UNROLL for (int i = 0; i < NUMBERS; i++) {
-            const double t = (double)a.at[i] - (double)b.at[i];
-            square = fma(t, t, square);
+            km_put_four(km_tiles(args)[i / TILE], quarter, z);
         }
     }
-    return square;
-}
-
-// The score of a point and a centroid in double.
-__device__ double pass_score(const km_real *x, const km_real *c) {
-    constexpr int NUMBERS = PIECE / sizeof(km_real);
-    double score = 0;
-#pragma unroll 8
-    for (int f = 0; f < D; f += NUMBERS) {
-        const pass_piece a = *(const pass_piece *)(x + f), b = *(const pass_piece *)(c + f);
-        KM_UNROLL for (int i = 0; i < NUMBERS; i++) score = fma((double)b.at[i], a.at[i] - 0.5 * b.at[i], score);
-    }
-    return score;
-}
-
-// Looks at up to 32 pairs of a point of the warp (5 bits) and a centroid: a lane each, then every lane takes those of
-// its own point.
-__device__ __forceinline__ void pass_decide(pass_nearest &nearest, const pass_block &block, const km_pass_args &args,
-                                            const km_real *centroids, unsigned pair, int pairs) {
-    const int lane = threadIdx.x % 32, first = threadIdx.x / 32 % POINT_WARPS * WARP_POINTS;
-    pass_nearest found = {0, (int)(pair >> 5)};
-    if (lane < pairs)
-        found.distance = pass_distance((const km_real *)args.points + block.points[first + pair % 32] * D,
-                                       centroids + (long long)found.j * D);
-    for (int from = 0; from < pairs; from++) {
-        pass_nearest other;
-        other.distance = __shfl_sync(0xffffffffu, found.distance, from);
-        const unsigned other_pair = __shfl_sync(0xffffffffu, pair, from);
-        other.j = (int)(other_pair >> 5);
-        if (lane == other_pair % 32) nearest = pass_nearer(nearest, other);
+    // Numbers that are not negative are ordered as their bits are. Few have news to tell.
+    for (int which = 0; which < 2; which++) {
+        largest[which] = km_max_lanes(largest[which]);
+        if (threadIdx.x % 32 == 0 && largest[which] > ((volatile double *)km_largest(args))[which])
+            atomicMax((unsigned long long *)km_largest(args) + which,
+                      (unsigned long long)__double_as_longlong(largest[which]));
     }
 }
 
-// Decides the listed points: of all centroids whose score may be the best, the nearest in double.
+// Points that wait ------------------------------------------------------------------------------------------
+
+// Decides the points of the warp's queue, each by a team of lanes, and adds them to the block's sums.
+template <typename PART>
+static __device__ __noinline__ void km_decide(const km_block<PART> &shared, const km_pass_args &args, int queued) {
+    constexpr int OWN = (D + TEAM - 1) / TEAM; // features of a lane
+    const int lane = threadIdx.x % 32, own = lane % TEAM;
+    __syncwarp();
+    _Pragma("unroll 1") for (int first = lane / TEAM; first - lane / TEAM < queued; first += 32 / TEAM) {
+        const km_item item = shared.queue[threadIdx.x / 32][first < queued ? first : 0];
+        const int k_index = item.what >> 5, k = km_ks[k_index];
+        long long point = (long long)item.tile * TILE + item.what % 32;
+        const bool valid = first < queued && point < args.n;
+        point = valid ? point : 0;
+        const float *c = (const float *)args.centroids + ((long long)blockIdx.y * S + km_offsets[k_index]) * D + own;
+        const float *from = (const float *)args.points + point * D + own;
+        double x[OWN], smallest = 1e308;
+        KM_UNROLL for (int i = 0; i < OWN; i++) x[i] = i * TEAM + own < D ? from[i * TEAM] : 0;
+        unsigned left = item.near;
+        int label = 0;
+        for (int next = 0;; next++) {
+            int j = item.near ? __ffs(left) - 1 : next < k ? next : -1;
+            left &= left - 1;
+            j = valid ? j : -1;
+            if (!__any_sync(ALL, j >= 0)) break;
+            const float *centroid = c + (j < 0 ? 0 : j) * D;
+            double square = 0;
+            KM_UNROLL for (int i = 0; i < OWN; i++) {
+                const double away = i * TEAM + own < D ? x[i] - (double)centroid[i * TEAM] : 0;
+                square = fma(away, away, square);
+            }
+            for (int width = TEAM / 2; width > 0; width /= 2) square += __shfl_xor_sync(ALL, square, width);
+            if (j < 0 || square >= smallest) continue;
+            label = j;
+            smallest = square;
+        }
+        if (!valid) continue;
+        unsigned long long *to = km_sums_of(args, blockIdx.x) + (km_offsets[k_index] + label) * (D + 1) + own;
+        KM_UNROLL for (int i = 0; i < OWN; i++)
+            if (i * TEAM + own < D)
+                atomicAdd(to + i * TEAM, (unsigned long long)__double2ll_rn(x[i] * shared.unit[i * TEAM + own]));
+        if (own > 0) continue;
+        atomicAdd(to + D, 1ull);
+    }
+    __syncwarp();
+}
+
+// Empties the warp's queue.
+template <typename PART>
+static __device__ __forceinline__ void km_drain(km_block<PART> &shared, const km_pass_args &args) {
+    km_decide(shared, args, shared.queued[threadIdx.x / 32]);
+    if (threadIdx.x % 32 == 0) shared.queued[threadIdx.x / 32] = 0;
+    __syncwarp();
+}
+
+// Preparing the planes --------------------------------------------------------------------------------------
+
+// How a K's centroids become integers: A = (c - p) 2^e * digits, S in units of a score's 1 / (64 * digits), and what S
+// is multiplied by.
+struct km_digits {
+    double digits;
+    int factor;
+};
+
+template <typename PART>
+static __device__ __forceinline__ double km_scaled(const km_block<PART> &shared, const float *c, const float *middle,
+                                                   int f) {
+    return ((double)c[f] - middle[f]) * shared.reach[f];
+}
+
+template <typename PART>
+static __device__ km_digits km_find_digits(const km_block<PART> &shared, const float *middle, const float *c,
+                                           const unsigned char *beaten, int k, const km_scale &scale) {
+    double largest = 0;
+    _Pragma("unroll 1") for (int j = 0; j < k; j++)
+        for (int f = threadIdx.x % 32; f < D && !beaten[j]; f += 32)
+            largest = fmax(largest, fabs(km_scaled(shared, c + j * D, middle, f)));
+    largest = km_max_lanes(largest);
+    const double most = scale.factor / 64;
+    const double digits = largest * most > 127 * 256 ? 127 * 256 / largest : most;
+    return {digits, most < digits * (1 << 24) && digits > 0 ? (int)(most / digits) : digits > 0 ? 1 << 24 : 1};
+}
+
+// The largest error of a score S of the K.
+template <typename PART>
+static __device__ double km_find_error(const km_block<PART> &shared, const float *middle, const float *c,
+                                       const unsigned char *beaten, int k, double digits) {
+    const double byte = 128 * sqrt((double)D), number = fmin(shared.z_radius, sqrt((double)D)) * (1 << BITS);
+    double largest = 0;
+    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
+        if (beaten[j]) continue;
+        double low = 0, all = 0, rest = 0;
+        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
+            const double exact = km_scaled(shared, c + j * D, middle, f) * digits;
+            const int whole = __double2int_rn(exact), digit = (signed char)whole;
+            low = fma((double)digit, (double)digit, low);
+            all = fma(exact, exact, all);
+            rest = fma(exact - whole, exact - whole, rest);
+        }
+        // A coordinate's own fraction is half a unit at most.
+        const double error = byte * sqrt(low) * km_power(-8) +
+                             ((byte + sqrt((double)D)) * sqrt(all) + (number + byte) * sqrt(rest)) * km_power(-16);
+        largest = fmax(largest, error);
+    }
+    return (km_max_lanes(largest) + 1) * (1 + km_power(-10));
+}
+
+// Writes a quarter of a row of the planes, the part of the lanes with lane % 4 = t: whole numbers of D features, as two
+// digits, and what is added to scores.
+template <typename PART, typename Number>
+static __device__ __forceinline__ void km_write_row(km_block<PART> &shared, int group, int slot, int t, Number number,
+                                                    int start) {
+    _Pragma("unroll 1") for (int i = 0; i < 2 * CHUNKS; i++) {
+        unsigned high = 0, low = 0;
+        _Pragma("unroll 1") for (int byte = 0; byte < 4; byte++) {
+            const int f = 16 * i + 4 * t + byte, whole = f < D ? number(f) : 0;
+            high |= (unsigned)((whole + 128) >> 8 & 0xff) << 8 * byte;
+            low |= (unsigned)(whole & 0xff) << 8 * byte;
+        }
+        uint4 *planes = &shared.planes[slot / 2][i / 2][0][group * 4 + t];
+        ((unsigned *)planes)[i % 2 * 2 + slot % 2] = high;
+        ((unsigned *)(planes + 32))[i % 2 * 2 + slot % 2] = low;
+    }
+    if (t == 0) ((int *)&shared.starts[slot / 2][group])[slot % 2] = start;
+}
+
+// Of one K, by one warp: planes, factor, margin, links.
+template <typename PART>
+static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_index) {
+    const km_place place = km_places[k_index];
+    const int k = km_ks[k_index];
+    float *middle = shared.middle[threadIdx.x / 32];
+    const unsigned char *beaten = shared.beaten + place.row;
+    km_find_beaten(shared, c, place, k);
+    const km_scale scale = km_find_scale(shared, middle, c, beaten, k);
+    km_digits to = km_find_digits(shared, middle, c, beaten, k, scale);
+    const double error = km_find_error(shared, middle, c, beaten, k, to.digits);
+    double units = 2 * error * to.factor * km_power(-16);
+    if (units > MARGIN_MAX - 2) to = {0, 1}, units = 0;      // all are near
+    const unsigned margin = ((unsigned)units + 3) * 0x10001; // rounded up, 1 as scores are not, 1 for what is not near
+    const auto write_row = [&](int group, int slot, int t, int j) {
+        const auto number = [&](int f) {
+            return j < 0 ? 0 : __double2int_rn(km_scaled(shared, c + j * D, middle, f) * to.digits);
+        };
+        const bool real = j >= 0 && !beaten[j];
+        const double constant = (km_constant(c + j * D, middle) - scale.lowest) * 64 * to.digits * to.factor;
+        km_write_row(shared, group, slot, t, number, real ? (int)(0.08 * BINADE + constant) : 0);
+    };
+    km_for_rows(shared, k_index, write_row, [&](int group, int segment, bool linked) {
+        if (group == place.group) atomicOr(&shared.asks[group], segment ? 0x0a0a0a0a : 0x05050505);
+        for (int s = 0; s < 2; s++) {
+            if (s != segment && !linked) continue;
+            shared.choice[group].factor[s] = to.factor;
+            shared.choice[group].margin[s] = margin;
+        }
+    });
+}
+
+// Everything that the threads of a block share. False: no K of the launch takes part in this pass, or none does.
+template <typename PART> static __device__ bool km_begin(km_block<PART> &shared, const km_pass_args &args) {
+    const int stop = args.control->stop, warp = threadIdx.x / 32; // One wait for all that is read here.
+    const float *centroids = (const float *)args.centroids + (long long)blockIdx.y * S * D;
+    float *near = (float *)shared.ring; // centroids, until points come
+    static_assert(sizeof(shared.ring) >= sizeof(float[PART::ROWS * D]), "the ring holds the centroids");
+    if (threadIdx.x == 0) shared.radius = sqrt(km_largest(args)[0]) * (1 + 1e-9);
+    if (threadIdx.x == 0) shared.z_radius = sqrt(km_largest(args)[1]) * (1 + 1e-9);
+    if (threadIdx.x == 0) {
+        const long long steps = km_steps(args), begin = blockIdx.x;
+        shared.steps = (int)(begin < steps ? (steps - 1 - begin) / GRID + 1 : 0);
+        shared.tiles = km_tiles(args);
+        shared.all_marks = km_marks(args);
+    }
+    if (threadIdx.x < WARPS) shared.queued[threadIdx.x] = 0;
+    if (threadIdx.x < 8) shared.asks[threadIdx.x] = 0;
+    for (int i = threadIdx.x; i < KS; i += BLOCK) shared.active[i] = args.active[blockIdx.y * KS + i];
+    for (int f = threadIdx.x; f < D; f += BLOCK) {
+        shared.reach[f] = km_power(km_exponents(args)[f]);
+        shared.unit[f] = km_power(BITS - km_exponents(args)[f]);
+    }
+    for (int i = 0; i < KS; i++) {
+        if (km_places[i].part != PART::INDEX) continue;
+        for (int at = threadIdx.x; at < km_ks[i] * D; at += BLOCK)
+            near[km_places[i].row * D + at] = centroids[km_offsets[i] * D + at];
+        if (stop) continue;
+        for (int at = threadIdx.x; at < km_ks[i] * (D + 1); at += BLOCK)
+            km_sums_of(args, blockIdx.x)[km_offsets[i] * (D + 1) + at] = 0;
+    }
+    for (int i = threadIdx.x; i < 8 * PART::SLOTS * 4; i += BLOCK) {
+        const int group = i / 4 / PART::SLOTS, slot = i / 4 % PART::SLOTS;
+        const bool high = slot == 0 || slot == PART::FIRST; // so that a lane without a K has its one near row
+        km_write_row(shared, group, slot, i % 4, [](int) { return 0; }, high ? 0x40000000 : 0);
+        shared.row[group][slot] = -1;
+    }
+    for (int i = threadIdx.x; i < 16; i += BLOCK) {
+        shared.choice[i % 8].factor[i / 8] = 1;
+        shared.choice[i % 8].margin[i / 8] = 0x10001;
+        shared.member[i / 8][i % 8] = -1;
+        shared.link[i / 8][i % 8] = shared.link[2 + i / 8][i % 8] = 0;
+    }
+    __threadfence(); // sums are 0 before any thread adds to them
+    __syncthreads();
+    if (stop) return false;
+    bool active = false;
+    for (int i = 0, own = 0; i < KS; i++) {
+        if (km_places[i].part != PART::INDEX) continue;
+        if (own++ % WARPS == warp && shared.active[i]) km_prepare(shared, near + km_places[i].row * D, i);
+        active = active | shared.active[i];
+    }
+    __syncthreads();
+    return active;
+}
+
+// Products --------------------------------------------------------------------------------------------------
+
+// to = a b + from, bytes with signs.
+static __device__ __forceinline__ void km_multiply(int *to, const uint4 &a, const uint2 &b, const int *from) {
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%10, %11, %12, %13};"
+        : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b.x), "r"(b.y), "r"(from[0]), "r"(from[1]), "r"(from[2]),
+          "r"(from[3]));
+}
+
+// Differences of two halves each, whose signs are exact.
+static __device__ __forceinline__ unsigned km_minus(unsigned a, unsigned b) {
+    unsigned difference;
+    asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(difference) : "r"(a), "r"(b));
+    return difference;
+}
+
+// What a lane knows of its group's Ks, and where it reads in a tile: not worth registers between two steps.
+struct km_lane {
+    unsigned link[4];
+    km_choice choice;
+    int first;   // of the points whose masks it has
+    int quarter; // where it finds feature 4 t of the points that it compares
+};
+
+template <typename PART> static __device__ __forceinline__ km_lane km_lane_of(const km_block<PART> &shared) {
+    km_lane own;
+    const unsigned thread = km_keep(threadIdx.x), g = thread % 32 / 4, t = thread % 4;
+    for (int l = 0; l < 4; l++) own.link[l] = shared.link[l][g];
+    own.choice = shared.choice[g];
+    // Masks of a lane are of points 8 t to 8 t + 7, or of four of these.
+    const unsigned half = PAIRS == 1 ? thread / 32 % 2 * 4 : 0;
+    own.first = 8 * t + half;
+    own.quarter = t * 128 + t * TILE + (PAIRS == 1 ? g / 2 * 8 + half + g % 2 * 2 : 4 * g);
+    return own;
+}
+
+// Where in a tile a lane finds the n-th of its warp's columns. Mostly they are equally far apart.
+static __device__ __forceinline__ int km_find_column(int thread, int n) {
+    const int at = 8 * (thread / 32 + n * WARPS) + thread % 32 / 4, line = at / 4;
+    return line * 128 + (at ^ line % QUARTERS) % 4 * TILE + thread % 4 * 8;
+}
+
+struct km_columns {
+    int at[OWN_TILES];
+};
+
+static __device__ __forceinline__ int km_column(const km_columns &columns, int thread, int n) {
+    return QUARTERS % 4 == 0 ? km_find_column(thread, 0) + n * WARPS * 8 * TILE : columns.at[n];
+}
+
+// Bytes of points that a warp compares: of a digit, 32 features of some columns.
+static __device__ __forceinline__ void km_fetch(uint2 *points, const unsigned char *tile, int digit, int chunk,
+                                                const km_lane &own) {
+    KM_UNROLL for (int half = 0; half < 2; half++) {
+        unsigned rows[4];
+        KM_UNROLL for (int j = 0; j < 4; j++) {
+            const int line = digit * QUARTERS + 8 * chunk + 4 * half;
+            const unsigned char *from = tile + (own.quarter ^ j * TILE) + line * 128;
+            rows[j] = PAIRS == 1 ? *(const unsigned short *)from : *(const unsigned *)from;
+        }
+        KM_UNROLL for (int pair = 0; pair < PAIRS; pair++) {
+            const unsigned low = pair ? km_pick<0x7362>(rows[0], rows[1]) : km_pick<0x5140>(rows[0], rows[1]);
+            const unsigned high = pair ? km_pick<0x7362>(rows[2], rows[3]) : km_pick<0x5140>(rows[2], rows[3]);
+            const unsigned words[2] = {km_pick<0x5410>(low, high), km_pick<0x7632>(low, high)};
+            KM_UNROLL for (int i = 0; i < 2; i++) (half ? points[2 * pair + i].y : points[2 * pair + i].x) = words[i];
+        }
+    }
+}
+
+// The scores of a tile of rows, upper halves, two points in a register.
+template <typename PART>
+static __device__ __forceinline__ void km_score(unsigned (*scores)[WIDTH], const km_block<PART> &shared, int tile,
+                                                const uint2 (*points)[2][WIDTH], const km_lane &own) {
+    const int lane = (int)km_keep(threadIdx.x % 32);
+    const int2 start = shared.starts[tile][lane / 4];
+    const int zeros[4] = {};
+    int high[WIDTH][4], low[WIDTH][4];
+    KM_UNROLL for (int chunk = 0; chunk < CHUNKS; chunk++) {
+        const uint4 upper = shared.planes[tile][chunk][0][lane], lower = shared.planes[tile][chunk][1][lane];
+        KM_UNROLL for (int c = 0; c < WIDTH; c++)
+            km_multiply(high[c], upper, points[chunk][0][c], chunk ? high[c] : zeros);
+        KM_UNROLL for (int c = 0; c < WIDTH; c++)
+            km_multiply(low[c], upper, points[chunk][1][c], chunk ? low[c] : zeros);
+        KM_UNROLL for (int c = 0; c < WIDTH; c++) km_multiply(low[c], lower, points[chunk][0][c], low[c]);
+    }
+    KM_UNROLL for (int r = 0; r < 2; r++) {
+        const int factor = own.choice.factor[2 * tile + r >= PART::FIRST], added = r ? start.y : start.x;
+        KM_UNROLL for (int c = 0; c < WIDTH; c += 2)
+            KM_UNROLL for (int column = 0; column < 2; column++) {
+                const int at = 2 * r + column;
+                scores[r][column * PAIRS + c / 2] =
+                    km_pick<0x7632>((unsigned)((high[c][at] * 256 + low[c][at]) * factor + added),
+                                    (unsigned)((high[c + 1][at] * 256 + low[c + 1][at]) * factor + added));
+            }
+    }
+}
+
+// Which centroids are near: `near` [slot][..], a byte for each of four points.
+template <typename PART>
+static __device__ __forceinline__ void km_compare(unsigned (*near)[PAIRS], const km_block<PART> &shared,
+                                                  const unsigned char *tile, const km_lane &own) {
+    uint2 points[CHUNKS][2][WIDTH];
+    unsigned scores[PART::SLOTS][WIDTH], limits[WIDTH][2];
+    KM_UNROLL for (int chunk = 0; chunk < CHUNKS; chunk++)
+        KM_UNROLL for (int digit = 0; digit < 2; digit++) km_fetch(points[chunk][digit], tile, digit, chunk, own);
+    KM_UNROLL for (int i = 0; i < PART::TILES; i++) km_score(scores + 2 * i, shared, i, points, own);
+    KM_UNROLL for (int c = 0; c < WIDTH; c++) { // limits: the largest scores that are not near
+        km_find_largest<PART>(limits[c], scores, c, own.link);
+        KM_UNROLL for (int segment = 0; segment < 2; segment++) limits[c][segment] -= own.choice.margin[segment];
+    }
+    KM_UNROLL for (int s = 0; s < PART::SLOTS; s++)
+        KM_UNROLL for (int m = 0; m < PAIRS; m++)
+            near[s][m] = km_pick<0xfdb9>(km_minus(limits[2 * m][s >= PART::FIRST], scores[s][2 * m]),
+                                         km_minus(limits[2 * m + 1][s >= PART::FIRST], scores[s][2 * m + 1]));
+}
+
+// Masks of four points, added up: of the first slots, and of the others. They are 255 times a number whose bytes say
+// how many near centroids each of four points has.
+template <typename PART>
+static __device__ __forceinline__ void km_add_masks(unsigned *sums, const unsigned (*near)[PAIRS], int m) {
+    sums[0] = near[0][m];
+    KM_UNROLL for (int s = 1; s < PART::FIRST; s++) sums[0] += near[s][m];
+    sums[1] = int(PART::FIRST) < int(PART::SLOTS) ? near[PART::FIRST % PART::SLOTS][m] : 0;
+    KM_UNROLL for (int s = PART::FIRST + 1; s < PART::SLOTS; s++) sums[1] += near[s][m];
+}
+
+// Points with several near centroids of a K, and marked ones, join the queue instead of the sums. Gives whether the
+// queue is worth a pause.
+template <typename PART>
+static __device__ __forceinline__ bool km_settle(unsigned (*near)[PAIRS], const unsigned (*sums)[2],
+                                                 km_block<PART> &shared, const km_pass_args &args, const km_lane &own,
+                                                 unsigned marks, int tile) {
+    constexpr unsigned OVER_255 = 0xfefefeff; // times 255: 1
+    constexpr unsigned SLOTS_ALL = (1u << PART::SLOTS) - 1, SLOTS_FIRST = (1u << PART::FIRST) - 1;
+    const int thread = (int)km_keep(threadIdx.x), lane = thread % 32, warp = thread / 32;
+    unsigned several[PAIRS][2], pending = 0; // of a byte, bit 2 m and 2 m + 1: the point of masks m, and a K
+    KM_UNROLL for (int m = 0; m < PAIRS; m++) {
+        unsigned counts[2] = {sums[m][0] * OVER_255, sums[m][1] * OVER_255}; // of each byte
+        counts[0] += counts[1] & own.link[0];
+        counts[1] = (counts[0] & own.link[0]) | (counts[1] & ~own.link[0]);
+        KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
+            counts[0] += __shfl_xor_sync(ALL, counts[0], 4 << level) & own.link[1 + level];
+        const unsigned bits = marks >> (own.first + 4 * m) & 15;
+        const unsigned marked = ((bits & 1) | (bits & 2) << 7 | (bits & 4) << 14 | (bits & 8) << 21) * 255;
+        KM_UNROLL for (int s = 0; s < 2; s++)
+            several[m][s] = km_pick<0xba98>(counts[s] + 0x7e7e7e7e, 0) | marked;
+        pending |= ((several[m][0] & 0x01010101) | (several[m][1] & 0x02020202)) << 2 * m;
+    }
+    pending &= shared.asks[lane / 4]; // of a K, its first group of lanes asks
+    int queued = shared.queued[warp];
+    while (const unsigned askers = __ballot_sync(ALL, pending != 0)) {
+        const int bit = pending ? __ffs(pending) - 1 : 0, segment = bit % 2, m = bit / 2 % 2;
+        unsigned clusters = 0; // near ones
+        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++)
+            clusters |= ((m ? near[s][PAIRS - 1] : near[s][0]) >> bit / 8 * 8 & 1) << s;
+        clusters = own.link[0] ? clusters : segment ? (clusters & SLOTS_ALL) >> PART::FIRST : clusters & SLOTS_FIRST;
+        const int point = own.first + 4 * m + bit / 8;
+        if (PART::LEVELS > 0 || marks >> point & 1) clusters = 0;
+        const unsigned what = (unsigned)shared.member[segment][lane / 4] << 5 | point;
+        if (pending) shared.queue[warp][queued + __popc(askers & ~(ALL << lane))] = {tile, what, clusters};
+        pending &= pending - 1;
+        queued += __popc(askers);
+        if (queued <= QUEUE - 32) continue;
+        km_decide(shared, args, queued);
+        queued = 0;
+    }
+    if (lane == 0) shared.queued[warp] = queued;
+    KM_UNROLL for (int m = 0; m < PAIRS; m++)
+        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++) near[s][m] &= ~several[m][s >= PART::FIRST];
+    return queued >= QUEUE_FULL;
+}
+
+// Sums of a warp, negative: of bytes of its own columns, of all points of the block; and how many points it compared
+// itself, of each row.
+template <typename PART> struct km_sums {
+    int of[PART::TILES][OWN_TILES][4];
+    int counts[PART::TILES]; // of two rows, the second in the high half
+};
+
+// Compares a warp's points of a step; leaves masks of near centroids. Gives whether the queue is worth a pause.
+template <typename PART>
+static __device__ __forceinline__ bool km_label_step(km_sums<PART> &sums, km_block<PART> &shared,
+                                                     const km_pass_args &args, int step, int stage) {
+    const unsigned thread = km_keep(threadIdx.x);
+    const int tile = thread / 32 * PAIRS / 2; // of the step
+    const km_lane own = km_lane_of(shared);
+    unsigned near[PART::SLOTS][PAIRS], added[PAIRS][2], all = 0;
+    km_compare<PART>(near, shared, (const unsigned char *)&shared.ring[stage][tile], own);
+    KM_UNROLL for (int m = 0; m < PAIRS; m++) {
+        km_add_masks<PART>(added[m], near, m);
+        asm("" : "+r"(added[m][0]), "+r"(added[m][1])); // kept for km_settle, not added up in another order
+        all += added[m][0] + added[m][1];
+    }
+    // A point has at least one near centroid of each K, so that all masks add up to that of one, or of two of different
+    // Ks, only where every point has just one: bytes of a sum count up to 255.
+    KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
+        all += __shfl_xor_sync(ALL, all, 4 << level) & own.link[1 + level];
+    const unsigned expected =
+        int(PART::FIRST) < int(PART::SLOTS) ? PAIRS * (2 * ALL) + (own.link[0] & PAIRS) : PAIRS * ALL;
+    const unsigned marks = shared.marks[stage][tile];
+    bool full = false;
+    if (__any_sync(ALL, all != expected) || marks)
+        full = km_settle(near, added, shared, args, own, marks, (int)km_first_tile(step) + tile);
+    KM_UNROLL for (int i = 0; i < PART::TILES; i++) {
+        int first = sums.counts[i], second = 0;
+        KM_UNROLL for (int m = 0; m < PAIRS; m++) {
+            first = __dp4a((int)near[2 * i][m], 0x01010101, first);
+            second = __dp4a((int)near[2 * i + 1][m], 0x01010101, second);
+        }
+        sums.counts[i] = first + second * 65536;
+        uint2 *to = (uint2 *)&shared.masks[step % 2][tile][i][thread % 32];
+        if (PAIRS == 1)
+            to[thread / 32 % 2] = {near[2 * i][0], near[2 * i + 1][0]};
+        else
+            *(uint4 *)to = {near[2 * i][0], near[2 * i + 1][0], near[2 * i][PAIRS - 1], near[2 * i + 1][PAIRS - 1]};
+    }
+    return full;
+}
+
+// Adds a warp's columns of a step.
+template <typename PART>
+static __device__ __forceinline__ void km_add_step(km_sums<PART> &sums, const uint4 (*masks)[PART::TILES][32],
+                                                   const km_tile *tiles, const km_columns &columns) {
+    const int thread = (int)km_keep(threadIdx.x), lane = thread % 32, warp = thread / 32;
+    constexpr int EVERY = SUM_TILES / WARPS; // so many columns all warps have
+    _Pragma("unroll 2") for (int tile = 0; tile < STEP_TILES; tile++) {
+        uint2 bytes[OWN_TILES];
+        KM_UNROLL for (int n = 0; n < OWN_TILES; n++)
+            if (n < EVERY || warp < SUM_TILES % WARPS)
+                bytes[n] = *(const uint2 *)((const unsigned char *)&tiles[tile] + km_column(columns, thread, n));
+        KM_UNROLL for (int i = 0; i < PART::TILES; i++) {
+            const uint4 rows = masks[tile][i][lane];
+            KM_UNROLL for (int n = 0; n < OWN_TILES; n++)
+                if (n < EVERY || warp < SUM_TILES % WARPS)
+                    km_multiply(sums.of[i][n], rows, bytes[n], sums.of[i][n]);
+        }
+    }
+}
+
+// Adds a warp's sums to the block's.
+template <typename PART>
+static __device__ __forceinline__ void km_flush(km_sums<PART> &sums, const km_block<PART> &shared,
+                                                const km_pass_args &args) {
+    const int thread = (int)km_keep(threadIdx.x), lane = thread % 32, warp = thread / 32;
+    KM_UNROLL for (int slot = 0; slot < PART::SLOTS; slot++) {
+        const int group = lane / 4, row = shared.row[group][slot];
+        const int member = shared.member[slot >= PART::FIRST && !shared.link[0][group]][group];
+        const int first = member < 0 ? 0 : km_offsets[member] - km_places[member].row;
+        unsigned long long *to = km_sums_of(args, blockIdx.x) + (long long)(first + row) * (D + 1);
+        const int both = sums.counts[slot / 2], low = (short)both, count = -(slot % 2 ? (both - low) / 65536 : low);
+        if (row >= 0) atomicAdd(to + D, (unsigned long long)count);
+        if (slot % 2) sums.counts[slot / 2] = 0;
+        KM_UNROLL for (int n = 0; n < OWN_TILES; n++)
+            KM_UNROLL for (int column = 0; column < 2; column++) {
+                const int at = 8 * (warp + n * WARPS) + lane % 4 * 2 + column, digit = at / (4 * QUARTERS);
+                const int f = at % (4 * QUARTERS);
+                int &sum = sums.of[slot / 2][n][slot % 2 * 2 + column];
+                if (row >= 0 && f < D && digit < 3)
+                    atomicAdd(to + f, (unsigned long long)-(long long)sum << 8 * (2 - digit));
+                sum = 0;
+            }
+    }
+}
+
+// The loop --------------------------------------------------------------------------------------------------
+
+// Begins to bring a step's tiles and marks to shared memory, if there is such a step.
+template <typename PART>
+static __device__ __forceinline__ void km_bring(km_block<PART> &shared, int stage, int step) {
+    if (step < shared.steps) {
+        const unsigned thread = km_keep(threadIdx.x);
+        const unsigned to = (unsigned)__cvta_generic_to_shared((uint4 *)shared.ring[stage] + thread);
+        const uint4 *from = (const uint4 *)(shared.tiles + km_first_tile(step)) + thread;
+        KM_UNROLL for (int i = 0; i < PIECES; i += BLOCK)
+            if (i + BLOCK <= PIECES || (int)thread < PIECES - i)
+                asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + i * (int)sizeof(uint4)),
+                             "l"(from + i)
+                             : "memory");
+        if (thread < STEP_TILES)
+            asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(
+                             (unsigned)__cvta_generic_to_shared(shared.marks[stage] + thread)),
+                         "l"(shared.all_marks + km_first_tile(step) + thread)
+                         : "memory");
+    }
+    asm volatile("cp.async.commit_group;");
+}
+
+// Between two barriers a block compares points of one step and adds those of the step before.
+template <typename PART>
+static __device__ __forceinline__ void km_walk(km_block<PART> &shared, const km_pass_args &args) {
+    km_columns columns;
+    KM_UNROLL for (int n = 0; n < OWN_TILES; n++) columns.at[n] = km_find_column(threadIdx.x, n);
+    km_sums<PART> sums = {};
+    for (int s = 0; s < STAGES - 2; s++) km_bring(shared, s, s);
+    bool full = false;
+    for (int step = 0, now = 0; step <= shared.steps; step++) { // now: where in the ring
+        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 3) : "memory");
+        if (__syncthreads_or(full)) km_drain(shared, args);
+        full = false;
+        const int before = now > 0 ? now - 1 : STAGES - 1;
+        km_bring(shared, before > 0 ? before - 1 : STAGES - 1, step + STAGES - 2);
+        // Half of the warps begin with sums, so that one kind of work fills the gaps of the other.
+        _Pragma("unroll 1") for (int turn = 0; turn < 2; turn++) {
+            if ((turn ^ (threadIdx.x >= BLOCK / 2)) == 0) {
+                if (step == shared.steps) continue;
+                full = km_label_step(sums, shared, args, step, now);
+            } else if (step > 0) {
+                km_add_step(sums, shared.masks[(step + 1) % 2], shared.ring[before], columns);
+            }
+        }
+        now = now + 1 < STAGES ? now + 1 : 0;
+        if (step == shared.steps || step % CHUNK_STEPS == CHUNK_STEPS - 1) km_flush(sums, shared, args);
+    }
+    km_drain(shared, args);
+}
+
+// One launch: a share of the K list.
+template <typename PART> static __device__ __forceinline__ void km_run(const km_pass_args &args) {
+    extern __shared__ uint4 km_memory[];
+    km_block<PART> &shared = *(km_block<PART> *)km_memory;
+    if (km_begin(shared, args)) km_walk(shared, args);
+}
+
 extern "C" __global__ void __launch_bounds__(BLOCK, 1)
-    km_shared_redo(const __grid_constant__ km_pass_args args) {
-    extern __shared__ __align__(16) char pass_shared[];
-    pass_block &block = *(pass_block *)pass_shared;
-    if (args.control->stop || !args.active[blockIdx.y]) return;
-    pass_open(block, args);
-    const pass_place place = pass_place_of(blockIdx.y);
-    const km_real *centroids =
-        (const km_real *)args.centroids + ((long long)(place.slot / KS) * S + km_offsets[place.slot % KS]) * D;
-    km_label *labels = block.memory.labels + place.slot * block.memory.stride;
-    const unsigned listed = block.memory.slots[place.slot].listed;
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, cluster_warp = warp / POINT_WARPS;
-    const int mine = warp % POINT_WARPS * WARP_POINTS + lane % WARP_POINTS; // the point of this lane
-    unsigned *queue = block.pairs[warp];
-    for (long long first = blockIdx.x * (long long)POINTS; first < listed; first += (long long)gridDim.x * POINTS) {
-        pass_begin(block, block.memory.lists + place.slot * args.n, first, listed);
-        if (cluster_warp == 0 && lane < WARP_POINTS) { // the score that another centroid must reach to be looked at
-            const long long i = block.points[mine];
-            const double score = pass_score((const km_real *)args.points + i * D, centroids + (long long)labels[i] * D);
-            const km_real margin = pass_margin(block.memory, pass_slot_known(block, place.slot),
-                                               pass_point_of(block.memory, i), (km_real)score);
-            block.expected[mine] = (km_real)(score - 2.0 * margin);
-        }
-        __syncthreads();
-        pass_nearest nearest = {1e308, K_MAX};
-        int queued = 0;
-        const int tiles_begin = place.begin / TILE_GROUPS, tiles_end = (place.end - 1) / TILE_GROUPS + 1;
-        pass_walk(block, args, tiles_begin, tiles_end, [&](int tile, const km_real (&score)[ROWS][COLUMNS]) {
-            const int j = tile * TILE + cluster_warp * WARP_CLUSTERS - place.begin * PAD;
-            unsigned long long open = 0; // scores that may be the best
-            KM_UNROLL for (int r = 0; r < ROWS; r++) {
-                const km_real expected = block.expected[mine - lane % WARP_POINTS + pass_row(r)];
-                KM_UNROLL for (int c = 0; c < COLUMNS; c++)
-                    open |= (unsigned long long)!(score[r][c] < expected) << (r * COLUMNS + c);
-            }
-            while (__any_sync(0xffffffffu, open != 0)) {
-                const int bit = open ? __ffsll(open) - 1 : 0, candidate = j + pass_column(bit % COLUMNS);
-                const bool valid = open && candidate >= 0 && candidate < place.k; // not another slot's, nor padding
-                const unsigned lanes = __ballot_sync(0xffffffffu, valid);
-                if (valid)
-                    queue[queued + __popc(lanes & ((1u << lane) - 1))] = candidate << 5 | pass_row(bit / COLUMNS);
-                open &= open - 1;
-                queued += __popc(lanes);
-                __syncwarp();
-                if (queued < 32) continue;
-                pass_decide(nearest, block, args, centroids, queue[lane], 32);
-                queued -= 32;
-                const unsigned rest = queue[32 + lane];
-                __syncwarp();
-                queue[lane] = rest;
-                __syncwarp();
-            }
-        });
-        pass_decide(nearest, block, args, centroids, queue[lane], queued);
-        if (cluster_warp == 0 && lane < WARP_POINTS && first + mine < listed)
-            labels[block.points[mine]] = (km_label)nearest.j;
-    }
+    km_tensor_0(const __grid_constant__ km_pass_args args) {
+    km_run<km_part_0>(args);
 }
 
-// The workspace but for what adding needs.
-constexpr long long PASS_BYTES =
-    16 * KM_ALIGN_BYTES + COPIES * KS * (256ll * sizeof(km_label) + sizeof(pass_slot)) + TILES * 4ll +
-    (long long)TILES * TILE * (sizeof(km_real) + WIDTH * sizeof(pass_number));
-constexpr long long PASS_POINT_BYTES = (1 + 1) * sizeof(km_real) +
-                                       COPIES * KS * ((long long)sizeof(km_label) + 4);
-
-// Sums of few clusters: a block adds the points of its range to rows in shared memory, a team of lanes up to AT_ONCE
-// slots; what the blocks found is added in the order of their ranges.
-
-enum {
-    RANGES = 1056,
-    LANES = 32,    // lanes of a team, a feature each
-    PARTS = 2,     // blocks that share the features of a range
-    SUM_WARPS = 3, // warps of a block
-    TEAMS = SUM_WARPS * 32 / LANES,
-    AT_ONCE = 4,      // slots of a team, and points that it reads at a time
-    GROUP_SLOTS = 11, // slots of a block: at most AT_ONCE for each team
-    GROUP_ROWS = 77,  // clusters of a block, at most
-    SLOT_GROUPS = (COPIES * KS + GROUP_SLOTS - 1) / GROUP_SLOTS
-};
-constexpr long long SUMS_BYTES = (long long)RANGES * COPIES * S * (D + 1) * 8;
-constexpr long long SUMS_POINT_BYTES = 0;
-
-// Labels of points side by side.
-struct __align__(AT_ONCE * sizeof(km_label)) pass_labels {
-    km_label at[AT_ONCE];
-};
-
-// What a team reads of AT_ONCE points: a number of each, and its labels in each of its slots.
-struct pass_reading {
-    km_real numbers[AT_ONCE];
-    pass_labels labels[AT_ONCE];
-};
-
-// Past the last point come rows of zeros and labels 0: they add nothing.
-__device__ __forceinline__ pass_reading pass_read(const km_pass_args &args, const km_label *const (&labels)[AT_ONCE],
-                                                  long long i, int f) {
-    pass_reading reading;
-    KM_UNROLL for (int a = 0; a < AT_ONCE; a++) {
-        reading.numbers[a] = f < D ? ((const km_real *)args.points)[(i + a) * D + f] : (km_real)0;
-        reading.labels[a] = *(const pass_labels *)(labels[a] + i);
-    }
-    return reading;
-}
-
-struct pass_sums {
-    double rows[GROUP_ROWS + TEAMS][LANES]; // the last ones take what nobody asks for, of each team
-    unsigned counts[GROUP_ROWS];
-    int first_rows[GROUP_SLOTS];
-};
-
-// Points of each cluster.
-__device__ void pass_count(pass_sums &sums, const km_pass_args &args, const pass_memory &memory, int slot, int slots,
-                           long long first, long long end) {
-    for (int s = 0; s < slots; s++) {
-        if (!args.active[slot + s]) continue;
-        const km_label *labels = memory.labels + (slot + s) * memory.stride;
-        for (long long i = first + threadIdx.x; i < end && i < args.n; i += SUM_WARPS * 32)
-            atomicAdd(&sums.counts[sums.first_rows[s] + labels[i]], 1u);
-    }
-}
-
-extern "C" __global__ void __launch_bounds__(SUM_WARPS * 32) km_shared_sums(const __grid_constant__ km_pass_args args) {
-    extern __shared__ __align__(16) char pass_shared[];
-    pass_sums &sums = *(pass_sums *)pass_shared;
-    if (args.control->stop) return;
-    const pass_memory memory = pass_memory_of(args);
-    const int part = blockIdx.y % PARTS, slot = blockIdx.y / PARTS * GROUP_SLOTS;
-    const int slots = slot + GROUP_SLOTS < COPIES * KS ? int(GROUP_SLOTS) : COPIES * KS - slot;
-    const int lane = threadIdx.x % LANES, team = threadIdx.x / LANES, f = part * LANES + lane;
-    if (threadIdx.x == 0)
-        for (int s = 0, row = 0; s < slots; row += km_ks[(slot + s++) % KS]) sums.first_rows[s] = row;
-    for (int at = threadIdx.x; at < (GROUP_ROWS + TEAMS) * LANES; at += SUM_WARPS * 32) sums.rows[0][at] = 0;
-    for (int at = threadIdx.x; at < GROUP_ROWS; at += SUM_WARPS * 32) sums.counts[at] = 0;
-    __syncthreads();
-    double *rows[AT_ONCE];
-    const km_label *labels[AT_ONCE];
-    int width[AT_ONCE]; // of a row; 0 where there is no slot
-    KM_UNROLL for (int s = 0; s < AT_ONCE; s++) {
-        const int index = team + s * TEAMS, valid = index < slots && args.active[slot + index];
-        rows[s] = &sums.rows[valid ? sums.first_rows[index] : GROUP_ROWS + team][lane];
-        labels[s] = memory.labels + (slot + (valid ? index : 0)) * memory.stride;
-        width[s] = valid ? int(LANES) : 0;
-    }
-    const long long length = ((args.n + RANGES - 1) / RANGES + AT_ONCE - 1) / AT_ONCE * AT_ONCE;
-    const long long first = blockIdx.x * length, end = first + length < args.n ? first + length : args.n;
-    pass_reading next;
-    if (first < end) next = pass_read(args, labels, first, f);
-    for (long long i = first; i < end; i += AT_ONCE) {
-        const pass_reading reading = next;
-        if (i + AT_ONCE < end) next = pass_read(args, labels, i + AT_ONCE, f);
-        KM_UNROLL for (int a = 0; a < AT_ONCE; a++) {
-            const double number = reading.numbers[a];
-            // Rows of different slots: all are read before one is written.
-            double sum[AT_ONCE];
-            KM_UNROLL for (int s = 0; s < AT_ONCE; s++) sum[s] = rows[s][reading.labels[s].at[a] * width[s]] + number;
-            KM_UNROLL for (int s = 0; s < AT_ONCE; s++) rows[s][reading.labels[s].at[a] * width[s]] = sum[s];
-        }
-    }
-    if (part == 0) pass_count(sums, args, memory, slot, slots, first, end);
-    __syncthreads();
-    const long long row = (long long)(slot / KS) * S + km_offsets[slot % KS];
-    const int count = sums.first_rows[slots - 1] + km_ks[(slot + slots - 1) % KS];
-    double *out = (double *)memory.sums + (blockIdx.x * (long long)COPIES * S + row) * (D + 1);
-    for (int at = team; at < count; at += TEAMS) {
-        if (f < D) out[at * (D + 1ll) + f] = sums.rows[at][lane];
-        if (f == 0) out[at * (D + 1ll) + D] = sums.counts[at];
-    }
-}
-
-// One warp a number: lanes take every 32nd range. What was known of the slots is wiped for the next pass.
-extern "C" __global__ void __launch_bounds__(256) km_shared_reduce(const __grid_constant__ km_pass_args args) {
-    if (args.control->stop) return;
-    const pass_memory memory = pass_memory_of(args);
-    if (blockIdx.x == 0)
-        for (int slot = threadIdx.x; slot < COPIES * KS; slot += 256) memory.slots[slot] = {0, 0, 0, 0};
-    const long long numbers = (long long)COPIES * S * (D + 1);
-    const long long at = blockIdx.x * 8ll + threadIdx.x / 32;
-    if (at >= numbers) return;
-    const double *rows = (const double *)memory.sums;
-    double sum = 0.0;
-#pragma unroll 8
-    for (int range = threadIdx.x % 32; range < RANGES; range += 32) sum += rows[range * numbers + at];
-    sum = pass_warp_sum(sum);
-    if (threadIdx.x % 32 == 0) args.totals[at] = sum;
+// Adds up a column over the blocks: integers, then one rounding.
+extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_constant__ km_pass_args args) {
+    const int column = blockIdx.x * REDUCE + threadIdx.x, f = column % (D + 1);
+    int k_index = 0;
+    while (k_index + 1 < KS && km_offsets[k_index + 1] * (D + 1) <= column) k_index++;
+    if (args.control->stop || column >= COLUMNS || !args.active[blockIdx.y * KS + k_index]) return;
+    unsigned long long sum = 0;
+    _Pragma("unroll 16") for (int block = 0; block < GRID; block++) sum += km_sums_of(args, block)[column];
+    args.totals[(long long)blockIdx.y * COLUMNS + column] =
+        f < D ? (double)(long long)sum * km_power(km_exponents(args)[f] - BITS) : (double)sum;
 }
 
 extern "C" {
+__device__ km_pass_facts km_pass = {
+    KM_ABI_VERSION, 1 + 4,
+    8LL * COPIES * COLUMNS * GRID + 4LL * D * (1 + BINS) + (sizeof(km_tile) + 4) * STEP_TILES + 512,
+    sizeof(km_tile) / TILE + 1, 0, 8LL * COPIES * COLUMNS * GRID + 4LL * D * (1 + BINS) + 16};
 __device__ km_pass_launch km_pass_launches[] = {
-    {"km_shared_norms", KM_STAGE_LOAD, LABELS_GRID, 1, 256, 0, 0},
-    {"km_shared_prepare", KM_STAGE_PASS, (TILES * TILE + 7) / 8, 1, 256, 0, 0},
-    {"km_shared_labels", KM_STAGE_PASS, LABELS_GRID, 1, BLOCK, sizeof(pass_block), 0},
-    {"km_shared_redo", KM_STAGE_PASS, REDO_GRID, COPIES * KS, BLOCK, sizeof(pass_block), 0},
-    {"km_shared_sums", KM_STAGE_PASS, RANGES, PARTS * SLOT_GROUPS, SUM_WARPS * 32, sizeof(pass_sums), 0},
-    {"km_shared_reduce", KM_STAGE_PASS, (COPIES * S * (D + 1) + 7) / 8, 1, 256, 0, 0},
+    {"km_tensor_survey", KM_STAGE_LOAD, 8 * GRID, 1, 256, 0, 0},
+    {"km_tensor_grid", KM_STAGE_LOAD, 1, 1, 256, 0, 0},
+    {"km_tensor_tiles", KM_STAGE_LOAD, 48 * GRID, 1, 256, 0, 0}, // many, so that the last ones end together
+    {"km_tensor_0", KM_STAGE_PASS, GRID, COPIES, BLOCK, sizeof(km_block<km_part_0>), 0},
+    {"km_reduce", KM_STAGE_PASS, (COLUMNS + REDUCE - 1) / REDUCE, COPIES, REDUCE, 0, 0},
 };
-__device__ km_pass_facts km_pass = {KM_ABI_VERSION, sizeof km_pass_launches / sizeof *km_pass_launches,
-                                    PASS_BYTES + SUMS_BYTES, PASS_POINT_BYTES + SUMS_POINT_BYTES};
 }
 // Steps around the pass, the same for every design.
 // What the engine and the steps around the pass (templates/steps.cu) agree on; like abi_cuda.h, compiled into the

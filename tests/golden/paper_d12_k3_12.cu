@@ -213,6 +213,7 @@ enum {
 constexpr float BINADE = 8192; // scores are at least this and less than twice this
 constexpr unsigned ALL = 0xffffffff;
 
+// The K list over launches and rows of matrix products.
 #define KM_UNROLL _Pragma("unroll")
 
 // Where the centroids of each K lie: launch, first group of lanes, groups, first row in a group, rows in a group.
@@ -325,6 +326,7 @@ static __device__ __forceinline__ float km_low(unsigned pair) {
     return value;
 }
 
+// Load: the grid of fixed point that holds nearly all points, feature by feature.
 static __device__ __forceinline__ double km_power(int exponent) { // 2^exponent
     return __longlong_as_double((1023ll + exponent) << 52);
 }
@@ -387,6 +389,8 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_grid(const __grid_co
 
 // Products --------------------------------------------------------------------------------------------------
 
+// What all forms do with bytes of a lane and with the rows of a K.
+
 // Four of the eight bytes of a and b, or their signs.
 template <unsigned WHICH> static __device__ __forceinline__ unsigned km_pick(unsigned a, unsigned b) {
     unsigned bytes;
@@ -404,6 +408,69 @@ static __device__ __forceinline__ unsigned km_keep(unsigned address) {
 static __device__ __forceinline__ double km_max_lanes(double value) {
     for (int width = 16; width > 0; width /= 2) value = fmax(value, __shfl_xor_sync(ALL, value, width));
     return value;
+}
+
+// The centroid nearest to the origin.
+static __device__ int km_find_middle(const float *c, int k) {
+    double smallest = 1e308;
+    int middle = 0;
+    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
+        double square = 0;
+        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
+            const double x = c[j * D + f];
+            square = fma(x, x, square);
+        }
+        middle = square < smallest ? j : middle;
+        smallest = fmin(square, smallest);
+    }
+    for (int width = 16; width > 0; width /= 2) {
+        const double square = __shfl_xor_sync(ALL, smallest, width);
+        const int j = __shfl_xor_sync(ALL, middle, width);
+        const bool closer = square < smallest || (square == smallest && j < middle);
+        middle = closer ? j : middle;
+        smallest = closer ? square : smallest;
+    }
+    return middle;
+}
+
+// Of one K: finds the centroids that another beats everywhere inside the grid. A centroid far outside would cost the
+// scores of the others their digits.
+template <typename PART>
+static __device__ void km_find_beaten(km_block<PART> &shared, const float *c, const km_place &place, int k) {
+    const int middle = km_find_middle(c, k);
+    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
+        double lead = 0, size = 0; // of j over the middle one, at most
+        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
+            const double a = c[j * D + f], b = c[middle * D + f];
+            lead += fabs(a - b) * shared.reach[f] - 0.5 * (a - b) * (a + b);
+            size += fabs(a - b) * shared.reach[f] + fabs(a - b) * fabs(a + b);
+        }
+        shared.beaten[place.row + j] = j != middle && lead < -1e-12 * size;
+    }
+    __syncwarp();
+}
+
+// Goes through the rows of a K, by one warp: `write_row` writes a quarter of a row, that of lanes with lane % 4 = t,
+// centroid j or, -1, none; `begin_group` is told once of each group of lanes, and of the K's segment in it.
+template <typename PART, typename Row, typename Group>
+static __device__ __forceinline__ void km_for_rows(km_block<PART> &shared, int k_index, Row write_row,
+                                                   Group begin_group) {
+    const km_place place = km_places[k_index];
+    const bool linked = PART::LEVELS == 0 && place.slots > PART::FIRST;
+    _Pragma("unroll 1") for (int at = threadIdx.x % 32; at < place.span * PART::SLOTS * 4; at += 32) {
+        const int group = place.group + at / 4 / PART::SLOTS, slot = at / 4 % PART::SLOTS;
+        const int j = (group - place.group) * place.slots + slot - place.slot, segment = place.slot >= PART::FIRST;
+        const bool real = slot >= place.slot && slot < place.slot + place.slots && j < km_ks[k_index];
+        if (!linked && (slot >= PART::FIRST) != segment) continue;
+        shared.row[group][slot] = real ? place.row + j : -1;
+        write_row(group, slot, at % 4, real ? j : -1);
+        if (slot != place.slot) continue;
+        shared.member[segment][group] = k_index;
+        shared.link[0][group] = linked ? ALL : 0;
+        for (int level = 0; level < PART::LEVELS; level++)
+            shared.link[1 + level][group] = place.span >> level > 1 ? ALL : 0;
+        begin_group(group, segment, linked);
+    }
 }
 
 // Points that wait ------------------------------------------------------------------------------------------
@@ -458,74 +525,11 @@ static __device__ __noinline__ int km_drain(km_block<PART> &shared, const km_pas
 
 // Preparing the planes --------------------------------------------------------------------------------------
 
-// The centroid nearest to the origin.
-static __device__ int km_find_middle(const float *c, int k) {
-    double smallest = 1e308;
-    int middle = 0;
-    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
-        double square = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double x = c[j * D + f];
-            square = fma(x, x, square);
-        }
-        middle = square < smallest ? j : middle;
-        smallest = fmin(square, smallest);
-    }
-    for (int width = 16; width > 0; width /= 2) {
-        const double square = __shfl_xor_sync(ALL, smallest, width);
-        const int j = __shfl_xor_sync(ALL, middle, width);
-        const bool closer = square < smallest || (square == smallest && j < middle);
-        middle = closer ? j : middle;
-        smallest = closer ? square : smallest;
-    }
-    return middle;
-}
-
-// Of one K: finds the centroids that another beats everywhere inside the grid. A centroid far outside would cost the
-// scores of the others their digits.
-template <typename PART>
-static __device__ void km_find_beaten(km_block<PART> &shared, const float *c, const km_place &place, int k) {
-    const int middle = km_find_middle(c, k);
-    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
-        double lead = 0, size = 0; // of j over the middle one, at most
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double a = c[j * D + f], b = c[middle * D + f];
-            lead += fabs(a - b) * shared.reach[f] - 0.5 * (a - b) * (a + b);
-            size += fabs(a - b) * shared.reach[f] + fabs(a - b) * fabs(a + b);
-        }
-        shared.beaten[place.row + j] = j != middle && lead < -1e-12 * size;
-    }
-    __syncwarp();
-}
-
 // Planes as products find them: in a lane's registers, or in shared memory.
 typedef uint4 km_planes[PLANES][32];
 
 static __device__ __forceinline__ uint4 km_plane(const km_planes *planes, int tile, int k) {
     return planes[tile][k][threadIdx.x % 32];
-}
-
-// Goes through the rows of a K, by one warp: `write_row` writes a quarter of a row, that of lanes with lane % 4 = t,
-// centroid j or, -1, none; `begin_group` is told once of each group of lanes, and of the K's segment in it.
-template <typename PART, typename Row, typename Group>
-static __device__ __forceinline__ void km_for_rows(km_block<PART> &shared, int k_index, Row write_row,
-                                                   Group begin_group) {
-    const km_place place = km_places[k_index];
-    const bool linked = PART::LEVELS == 0 && place.slots > PART::FIRST;
-    _Pragma("unroll 1") for (int at = threadIdx.x % 32; at < place.span * PART::SLOTS * 4; at += 32) {
-        const int group = place.group + at / 4 / PART::SLOTS, slot = at / 4 % PART::SLOTS;
-        const int j = (group - place.group) * place.slots + slot - place.slot, segment = place.slot >= PART::FIRST;
-        const bool real = slot >= place.slot && slot < place.slot + place.slots && j < km_ks[k_index];
-        if (!linked && (slot >= PART::FIRST) != segment) continue;
-        shared.row[group][slot] = real ? place.row + j : -1;
-        write_row(group, slot, at % 4, real ? j : -1);
-        if (slot != place.slot) continue;
-        shared.member[segment][group] = k_index;
-        shared.link[0][group] = linked ? ALL : 0;
-        for (int level = 0; level < PART::LEVELS; level++)
-            shared.link[1 + level][group] = place.span >> level > 1 ? ALL : 0;
-        begin_group(group, segment, linked);
-    }
 }
 
 // Sums of bytes. A near centroid's byte is 0xff, -1; the integers of 24 bits are bytes too, from -128 to 127 each.
@@ -591,26 +595,13 @@ static __device__ __forceinline__ void km_know_group(Lane &own, const km_block<P
 //     score_j = x . (c_j - p) - (|c_j|^2 - |p|^2) / 2,  p the middle of the K's centroids,
 // scaled so that all scores of a K lie in one binade of float.
 
+// How a K's scores are scaled, and the largest of them.
+
 // Halves above zero compare like the integers of their bits, and that is how scores come here.
 static __device__ __forceinline__ unsigned km_max(unsigned a, unsigned b) {
     unsigned larger;
     asm("max.u16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
     return larger;
-}
-
-static __device__ __forceinline__ void km_multiply(float *sums, const unsigned *a, const unsigned *b) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
-// Two 8 x 8 matrices of halves, each twice, as the second factor of a product; `row`: of the lane, lane l has row l % 8
-// of matrix l / 16.
-static __device__ __forceinline__ void km_fetch(unsigned (*matrices)[2], unsigned row) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(matrices[0][0]), "=r"(matrices[0][1]), "=r"(matrices[1][0]), "=r"(matrices[1][1])
-                 : "r"(row));
 }
 
 // How the scores of a K are scaled: (score - lowest) * factor. `error` of a scaled one: of the grid and of the halves'
@@ -668,23 +659,6 @@ static __device__ km_scale km_find_scale(const km_block<PART> &shared, float *mi
     return {lowest, factor, (corner + swing) * factor * km_power(-21)};
 }
 
-// The rows of a K's planes, scaled, by one warp; `begin_group` as in km_for_rows.
-template <typename PART, typename Group>
-static __device__ __forceinline__ void km_write_rows(km_block<PART> &shared, const float *c, const float *middle,
-                                                     const unsigned char *beaten, int k_index, const km_scale &scale,
-                                                     Group begin_group) {
-    const auto write_row = [&](int group, int slot, int t, int j) {
-        if (j >= 0 && !beaten[j])
-            km_write_row(
-                shared, group, slot, t,
-                [&](int f) { return (float)(((double)c[j * D + f] - middle[f]) * shared.reach[f] * scale.factor); },
-                (float)(1.08 * BINADE + (km_constant(c + j * D, middle) - scale.lowest) * scale.factor));
-        else
-            km_write_row(shared, group, slot, t, [](int) { return 0.0f; }, BINADE);
-    };
-    km_for_rows(shared, k_index, write_row, begin_group);
-}
-
 // The largest score of each K, for the points of one column: of the first slots, and of the others.
 template <typename PART>
 static __device__ __forceinline__ void km_find_largest(unsigned *largest, const unsigned (*scores)[WIDTH], int c,
@@ -704,6 +678,37 @@ static __device__ __forceinline__ void km_find_largest(unsigned *largest, const 
         largest[0] = km_max(largest[0], __shfl_xor_sync(ALL, largest[0], 4 << level) & link[1 + level]);
 }
 
+static __device__ __forceinline__ void km_multiply(float *sums, const unsigned *a, const unsigned *b) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// Two 8 x 8 matrices of halves, each twice, as the second factor of a product; `row`: of the lane, lane l has row l % 8
+// of matrix l / 16.
+static __device__ __forceinline__ void km_fetch(unsigned (*matrices)[2], unsigned row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(matrices[0][0]), "=r"(matrices[0][1]), "=r"(matrices[1][0]), "=r"(matrices[1][1])
+                 : "r"(row));
+}
+
+// The rows of a K's planes, scaled, by one warp; `begin_group` as in km_for_rows.
+template <typename PART, typename Group>
+static __device__ __forceinline__ void km_write_rows(km_block<PART> &shared, const float *c, const float *middle,
+                                                     const unsigned char *beaten, int k_index, const km_scale &scale,
+                                                     Group begin_group) {
+    const auto write_row = [&](int group, int slot, int t, int j) {
+        if (j >= 0 && !beaten[j])
+            km_write_row(
+                shared, group, slot, t,
+                [&](int f) { return (float)(((double)c[j * D + f] - middle[f]) * shared.reach[f] * scale.factor); },
+                (float)(1.08 * BINADE + (km_constant(c + j * D, middle) - scale.lowest) * scale.factor));
+        else
+            km_write_row(shared, group, slot, t, [](int) { return 0.0f; }, BINADE);
+    };
+    km_for_rows(shared, k_index, write_row, begin_group);
+}
 // Scores of rounded points.
 //
 // A coordinate takes part as one half, a factor c - p as two, the larger part and the rest: so 8 features fill a

@@ -15,16 +15,17 @@
 // clusters in one pass: 75 for each restart (the sum of the K list)
 //
 // design                       tensor  the least time of those estimated
-// block                           256  about 192 registers a thread
+// block                           256  about 218 registers a thread
 // grid                            132  132 multiprocessors, filled once by all copies
-// launches                          2  a warp's registers do not hold the sums of the whole K list
+// launches                          1  one read of the points serves every K
 // resident                          1  as many as registers and shared memory hold
-// tile_clusters                    48  rows of matrix products that a launch has at most
+// tile_points                     256  points of a block, whose warps share the sums
+// tile_clusters                    96  rows of matrix products that a launch has at most
 // restarts_in_flight                1  many points: one restart of each K fills the device
 //
-// per point and pass: 256 bytes read, 4436 operations
-// registers per thread: about 192 of 255
-// shared memory per block: 131.0 KiB of 227.0 KiB
+// per point and pass: 96 bytes read, 3460.8 operations
+// registers per thread: about 218 of 255
+// shared memory per block: 158.8 KiB of 227.0 KiB
 
 typedef float km_real;
 typedef unsigned char km_label; // one label of one point, where labels are kept between passes
@@ -175,41 +176,53 @@ __device__ __forceinline__ double km_weight(const double *, long long) {
     return 1.0;
 }
 
-// Design `tensor`. Distances and sums are matrix products: clusters are the rows, 32 points of a warp the columns.
+// Design `tensor`, of many features. Distances and sums are products of bytes, added as integers without any rounding.
 //
-// Points. When they come home, a coordinate becomes z = x / 2^e, |z| < 1, e of its feature, rounded to a multiple
-// of 2^-22, and z = hi + lo in half precision: hi a multiple of 2^-11, lo the rest. The workspace keeps them in
-// tiles of 32 points, as matrix products take them. A pass reads only those.
+// Points. When they come home, a coordinate becomes z = x / 2^e, |z| < 1, e of its feature, and N = z 2^22, an integer
+// of three bytes: N = b2 2^16 + b1 2^8 + b0, each from -128 to 127. The workspace keeps them in tiles of 32 points, a
+// feature's byte of all points side by side. A pass reads only those.
 //
-// Labels. All centroids of a K belong to one group of four lanes or to a few such groups, so that the nearest one
-// is found in the lane or by a shuffle. 16 bits of a distance, two points in a register, take part: a centroid is
-// near when it comes so close to the nearest that a bound on the error cannot tell them apart. A point with one
-// near centroid has its label. All others are decided in double on the points as they are (km_drain).
+// Labels. Of a K with middle p, A = F (c - p) 2^e, F such that two bytes hold it: C = c2 2^8 + c1 is A without its
+// fraction. A score, N . C / 2^16 and what does not depend on the point, is
+//     S = sum b2 c2 2^8 + sum (b2 c1 + b1 c2) + start,
+// two sums that 32 bits hold exactly. It lacks sum b1 c1 / 2^8 and sum b0 C / 2^16, and fractions of N and A. What that
+// is at most, E, follows from lengths of vectors (km_find_error). A centroid is near when S comes within 2 E of the
+// largest, and all scores of a K are within one group of four lanes or a few such groups, 15 bits of each. A point with
+// one near centroid has its label. All others wait, and their near centroids are compared in double on the points
+// as they are (km_decide).
 //
-// Sums. The near centroids of a point, times the point: integers z * 2^22, which are added without any rounding,
-// the same in any order. A point beyond 2^e is marked once, when the points come home, and goes through km_drain,
-// where its integer may be long.
+// Sums. The near centroids of a point times its bytes. A block's warps compare points of their own, and leave masks of
+// them in shared memory: then each adds, of all points of the block, the bytes of columns of its own. So sums stay in
+// registers until the end. A point beyond 2^e is marked once, when the points come home, and waits for km_decide, where
+// its integer may be long.
 enum {
     BLOCK = 256, // threads of a block
     GRID = 132,  // blocks of a launch, for one copy
     WARPS = BLOCK / 32,
-    TILE = 32,             // points that a warp fetches at a time
-    PAIRS = 1,             // of columns, 16 points, that it works on at a time
-    WIDTH = 2 * PAIRS,     // columns of 8 points
-    LANE_D = (D + 3) / 4,  // features of a lane: lane % 4 says which
-    COLUMNS = S * (D + 1), // sums of a copy
-    QUEUE = 64,            // points of a warp that wait for km_drain
-    BITS = 22,             // of a coordinate's integer, beside its sign
-    BINS = 64,             // of the survey: powers of two below the largest coordinate
-    STAGES = 3,            // tiles of a warp that are on their way, and the one that it works on
-    PLANES = LANE_D,       // of a tile of rows
-    CHUNK_TILES = 64,      // so many points of a warp fit sums of halves: 2048
-    REDUCE = 1024          // threads of a block of km_reduce
+    TILE = 32,                                   // points of a tile
+    PAIRS = 2,                                   // of columns, 16 points, that a warp compares
+    WIDTH = 2 * PAIRS,                           // columns of 8 points
+    STEP_TILES = WARPS * PAIRS / 2,              // tiles that a block works on at a time
+    STAGES = 4,                                  // so many of these are on their way or in use
+    QUARTERS = (D + 3) / 4,                      // features in fours
+    CHUNKS = (D + 31) / 32,                      // in products of 32
+    LINES = (3 * QUARTERS + 1) / 2 * 2,          // of 128 bytes, a tile's
+    SUM_TILES = LINES / 2,                       // columns of sums, in eights: three of each feature
+    OWN_TILES = (SUM_TILES + WARPS - 1) / WARPS, // of them a warp's
+    COLUMNS = S * (D + 1),                       // sums of a copy
+    QUEUE = 64,                                  // points of a warp that wait for km_decide
+    QUEUE_FULL = 24,                             // so many are worth a pause of the block
+    TEAM = 8,                                    // lanes that decide a point
+    BITS = 22,                                   // of a coordinate's integer, beside its sign
+    BINS = 64,                                   // of the survey: powers of two below the largest coordinate
+    CHUNK_STEPS = 2048,                          // so many steps fit 16 bits of a count
+    MARGIN_MAX = 1000,                           // units of a 16-bit score
+    REDUCE = 128                                 // threads of a block of km_reduce
 };
-constexpr float BINADE = 8192; // scores are at least this and less than twice this
+constexpr float BINADE = 0x7c000000; // scores are integers below it, of which the upper halves are compared
 constexpr unsigned ALL = 0xffffffff;
-constexpr unsigned ONES = 0x3c003c00; // 1 and 1 in half precision
 
+// The K list over launches and rows of matrix products.
 #define KM_UNROLL _Pragma("unroll")
 
 // Where the centroids of each K lie: launch, first group of lanes, groups, first row in a group, rows in a group.
@@ -217,71 +230,75 @@ struct km_place {
     short part, group, span, slot, slots, row; // row: its first row of the block's sums
 };
 __device__ const km_place km_places[KS] = {
-    {1, 7, 1, 0, 3, 0},
-    {1, 6, 1, 0, 4, 3},
-    {1, 5, 1, 0, 5, 7},
-    {1, 4, 1, 0, 6, 12},
-    {1, 2, 2, 0, 4, 18},
-    {1, 0, 2, 0, 4, 25},
-    {0, 6, 2, 0, 5, 0},
-    {0, 4, 2, 0, 5, 9},
-    {0, 2, 2, 0, 6, 19},
-    {0, 0, 2, 0, 6, 30},
+    {0, 7, 1, 6, 3, 0},
+    {0, 7, 1, 0, 4, 3},
+    {0, 6, 1, 6, 5, 7},
+    {0, 6, 1, 0, 6, 12},
+    {0, 5, 1, 0, 7, 18},
+    {0, 4, 1, 0, 8, 25},
+    {0, 3, 1, 0, 9, 33},
+    {0, 2, 1, 0, 10, 42},
+    {0, 1, 1, 0, 11, 52},
+    {0, 0, 1, 0, 12, 63},
 };
 
 // A launch. A lane has SLOTS rows, two of each tile; the first FIRST belong to one K, the others to a second K or,
 // where linked, to the same. With LEVELS > 0 up to 2^LEVELS groups of lanes share a K.
-struct km_part_0 { // K = 9, 10, 11, 12
-    enum { INDEX = 0, TILES = 3, SLOTS = 2 * TILES, FIRST = 6, LEVELS = 1 };
-    enum { ROWS = 42 }; // of the block's sums
-};
-struct km_part_1 { // K = 3, 4, 5, 6, 7, 8
-    enum { INDEX = 1, TILES = 3, SLOTS = 2 * TILES, FIRST = 6, LEVELS = 1 };
-    enum { ROWS = 33 }; // of the block's sums
+struct km_part_0 { // K = 3, 4, 5, 6, 7, 8, 9, 10, 11, 12
+    enum { INDEX = 0, TILES = 6, SLOTS = 2 * TILES, FIRST = 6, LEVELS = 0 };
+    enum { ROWS = 75 }; // of the block's sums
 };
 
 // A point that waits to be decided.
 struct km_item {
     int tile;
-    int what; // point of the tile, index of the K << 5
+    unsigned what; // point of the tile, index of the K << 5
+    unsigned near; // which clusters are, of the first 32; 0: any may be
 };
 
-// Points as matrix products take them: halves of four features, 4 i to 4 i + 3, of each point.
+// Bytes of 32 points: digit by digit, the highest first, a line for four features. The four change places from line to
+// line, so that lanes that read four lines find them in different banks.
 struct km_tile {
-    uint4 points[LANE_D][TILE];
+    unsigned char lines[LINES][4][TILE];
 };
 
-enum { TILE_SIZE = sizeof(km_tile) / sizeof(uint4) };
+enum { PIECES = sizeof(km_tile) * STEP_TILES / sizeof(uint4) }; // of a step
 
-// What a warp has in shared memory.
-struct km_warp {
-    km_tile ring[STAGES];
-    km_item queue[QUEUE];
+// How a group's Ks are decided: what scores are multiplied by, which makes the most of their 31 bits; from the largest
+// to the first that is not near, in both halves.
+struct alignas(16) km_choice {
+    int factor[2];
+    unsigned margin[2];
 };
 
 // What the threads of a block share.
 template <typename PART> struct km_block {
-    uint4 planes[PART::TILES][PLANES][32]; // centroids, as matrix products take them
-    long long sums[PART::ROWS * (D + 1)];
-    km_warp warps[WARPS];
-    double radius;            // no point that is not marked has a larger norm
+    km_tile ring[STAGES][STEP_TILES];
+    unsigned marks[STAGES][STEP_TILES];
+    uint4 masks[2][STEP_TILES][PART::TILES][32]; // of near centroids, as products take them; of two steps
+    uint4 planes[PART::TILES][CHUNKS][2][32];    // centroids' digits, likewise
+    int2 starts[PART::TILES][8];                 // what is added to scores of a group's rows
+    km_item queue[WARPS][QUEUE];
+    const km_tile *tiles; // where they begin, and marks; how many steps: rarely enough needed to stay here
+    const unsigned *all_marks;
+    int steps;
+    double radius, z_radius;  // no point that is not marked has a larger norm: |x|, |z|
     double reach[D], unit[D]; // 2^e; 2^(22 - e), which makes an integer
-    float centroids[PART::ROWS * D];
     float middle[WARPS][D];
-    unsigned margin[2][8];            // of a K in a group: from the largest score to the least that is near
-    unsigned ones, zero;              // ONES and 0: what comes from here stays in a register
-    unsigned bits[8];                 // of the ones of a lane where its points are certain, added up as integers
-    unsigned link[4][8];              // ALL where: the two parts of a lane belong together; groups 1, 2, 4 apart do
+    km_choice choice[8]; // of a group's Ks
+    unsigned link[4][8]; // ALL where: the two parts of a lane belong together; groups 1, 2, 4 apart do
+    unsigned asks[8];    // which Ks of a group send points to the queue: bits 0 and 2, 1 and 3 of each byte
+    int queued[WARPS];
     short member[2][8];               // index in the K list, -1: none
     short row[8][PART::SLOTS];        // row of the sums, -1: none
     unsigned char beaten[PART::ROWS]; // centroids that are never nearest inside the grid
     unsigned char active[KS];
 };
 
-// The workspace: for each copy and column one number per block; the largest |x|^2 of the points that are not marked;
+// The workspace: for each copy and block a row of sums; the largest |x|^2 and |z|^2 of the points that are not marked;
 // the exponents e; the survey; the marks of tiles; the tiles.
-static __device__ __forceinline__ long long *km_column(const km_pass_args &args, int column) {
-    return (long long *)args.workspace + ((long long)blockIdx.y * COLUMNS + column) * GRID;
+static __device__ __forceinline__ unsigned long long *km_sums_of(const km_pass_args &args, int block) {
+    return (unsigned long long *)args.workspace + ((long long)blockIdx.y * GRID + block) * COLUMNS;
 }
 
 static __device__ __forceinline__ double *km_largest(const km_pass_args &args) {
@@ -289,7 +306,7 @@ static __device__ __forceinline__ double *km_largest(const km_pass_args &args) {
 }
 
 static __device__ __forceinline__ int *km_exponents(const km_pass_args &args) {
-    return (int *)(km_largest(args) + 1);
+    return (int *)(km_largest(args) + 2);
 }
 
 static __device__ __forceinline__ unsigned *km_survey(const km_pass_args &args) {
@@ -300,39 +317,23 @@ static __device__ __forceinline__ unsigned *km_marks(const km_pass_args &args) {
     return km_survey(args) + D * BINS;
 }
 
+static __device__ __forceinline__ long long km_steps(const km_pass_args &args) {
+    return (args.n + STEP_TILES * TILE - 1) / (STEP_TILES * TILE);
+}
+
 static __device__ __forceinline__ km_tile *km_tiles(const km_pass_args &args) {
-    const long long after = (long long)(km_marks(args) + (args.n + TILE - 1) / TILE);
+    const long long after = (long long)(km_marks(args) + km_steps(args) * STEP_TILES);
     return (km_tile *)((after + 255) / 256 * 256);
 }
 
-// Two floats as halves, the first in the low bits.
-static __device__ __forceinline__ unsigned km_halves(float low, float high) {
-    unsigned pair;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    return pair;
+// The first tile of a block's step.
+static __device__ __forceinline__ long long km_first_tile(int step) {
+    return (blockIdx.x + step * (long long)GRID) * STEP_TILES;
 }
 
-// Sums of two pairs of halves.
-static __device__ __forceinline__ unsigned km_plus(unsigned a, unsigned b) {
-    unsigned sum;
-    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
-    return sum;
-}
-
-static __device__ __forceinline__ float km_low(unsigned pair) {
-    float value;
-    asm("{ .reg .f16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(pair));
-    return value;
-}
-
+// Load: the grid of fixed point that holds nearly all points, feature by feature.
 static __device__ __forceinline__ double km_power(int exponent) { // 2^exponent
     return __longlong_as_double((1023ll + exponent) << 52);
-}
-
-// The two halves of a coordinate's integer.
-static __device__ __forceinline__ unsigned km_halves_of(int number) {
-    const int high = (number + 1024) >> 11;
-    return km_halves((float)high / (1 << 11), (float)(number - high * 2048) / (1 << BITS));
 }
 
 // Exponent of the smallest power of two above |x|, or `least`.
@@ -391,7 +392,7 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_grid(const __grid_co
     }
 }
 
-// Products --------------------------------------------------------------------------------------------------
+// What all forms do with bytes of a lane and with the rows of a K.
 
 // Four of the eight bytes of a and b, or their signs.
 template <unsigned WHICH> static __device__ __forceinline__ unsigned km_pick(unsigned a, unsigned b) {
@@ -407,65 +408,10 @@ static __device__ __forceinline__ unsigned km_keep(unsigned address) {
     return kept;
 }
 
-static __device__ __forceinline__ const uint4 *km_keep(const uint4 *address) {
-    const uint4 *kept;
-    asm volatile("mov.b64 %0, %1;" : "=l"(kept) : "l"(address));
-    return kept;
-}
-
 static __device__ __forceinline__ double km_max_lanes(double value) {
     for (int width = 16; width > 0; width /= 2) value = fmax(value, __shfl_xor_sync(ALL, value, width));
     return value;
 }
-
-// Points that wait ------------------------------------------------------------------------------------------
-
-// Adds to a sum of the block; many threads at once, and native, unlike 64-bit atomics of shared memory.
-static __device__ __forceinline__ void km_add_long(long long *sum, long long number) {
-    unsigned *words = (unsigned *)sum;
-    const unsigned low = (unsigned)number, before = atomicAdd(words, low);
-    atomicAdd(words + 1, (unsigned)(number >> 32) + (before + low < before));
-}
-
-// The integer of a coordinate.
-template <typename PART>
-static __device__ __forceinline__ long long km_integer(const km_block<PART> &shared, double x, int f) {
-    return __double2ll_rn(x * shared.unit[f]);
-}
-
-// Decides the last points of the warp's queue, a lane each, and adds them to the sums. Gives how many still wait.
-template <typename PART>
-static __device__ __forceinline__ int km_drain(km_block<PART> &shared, const km_pass_args &args, int waiting) {
-    km_warp &warp = shared.warps[threadIdx.x / 32];
-    const int lane = threadIdx.x % 32, count = waiting < 32 ? waiting : 32;
-    __syncwarp();
-    const km_item own = warp.queue[waiting - count + (lane < count ? lane : 0)];
-    __syncwarp();
-    waiting -= count;
-    const int of_tile = own.what % 32, k_index = own.what >> 5;
-    const long long point = (long long)own.tile * TILE + of_tile;
-    const int row = km_places[k_index].row;
-    if (point >= args.n || lane >= count) return waiting;
-    const float *c = shared.centroids + row * D;
-    const float *x = (const float *)args.points + point * D;
-    double smallest = 1e308;
-    int label = 0;
-    _Pragma("unroll 1") for (int j = 0; j < km_ks[k_index]; j++) {
-        double square = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double away = (double)x[f] - (double)c[j * D + f];
-            square = fma(away, away, square);
-        }
-        label = square < smallest ? j : label;
-        smallest = fmin(square, smallest);
-    }
-    long long *sums = shared.sums + (row + label) * (D + 1);
-    _Pragma("unroll 2") for (int f = 0; f < D; f++) km_add_long(sums + f, km_integer(shared, x[f], f));
-    km_add_long(sums + D, 1);
-    return waiting;
-}
-
-// Preparing the planes --------------------------------------------------------------------------------------
 
 // The centroid nearest to the origin.
 static __device__ int km_find_middle(const float *c, int k) {
@@ -507,13 +453,6 @@ static __device__ void km_find_beaten(km_block<PART> &shared, const float *c, co
     __syncwarp();
 }
 
-// Planes as products find them: in a lane's registers, or in shared memory.
-typedef uint4 km_planes[PLANES][32];
-
-static __device__ __forceinline__ uint4 km_plane(const km_planes *planes, int tile, int k) {
-    return planes[tile][k][threadIdx.x % 32];
-}
-
 // Goes through the rows of a K, by one warp: `write_row` writes a quarter of a row, that of lanes with lane % 4 = t,
 // centroid j or, -1, none; `begin_group` is told once of each group of lanes, and of the K's segment in it.
 template <typename PART, typename Row, typename Group>
@@ -537,30 +476,13 @@ static __device__ __forceinline__ void km_for_rows(km_block<PART> &shared, int k
     }
 }
 
-// Scores in float, of which 15 bits are compared.
-//     score_j = x . (c_j - p) - (|c_j|^2 - |p|^2) / 2,  p the middle of the K's centroids,
-// scaled so that all scores of a K lie in one binade of float.
+// How a K's scores are scaled, and the largest of them.
 
 // Halves above zero compare like the integers of their bits, and that is how scores come here.
 static __device__ __forceinline__ unsigned km_max(unsigned a, unsigned b) {
     unsigned larger;
     asm("max.u16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
     return larger;
-}
-
-static __device__ __forceinline__ void km_multiply(float *sums, const unsigned *a, const unsigned *b) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
-// Two 8 x 8 matrices of halves, each twice, as the second factor of a product; `row`: of the lane, lane l has row l % 8
-// of matrix l / 16.
-static __device__ __forceinline__ void km_fetch(unsigned (*matrices)[2], unsigned row) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(matrices[0][0]), "=r"(matrices[0][1]), "=r"(matrices[1][0]), "=r"(matrices[1][1])
-                 : "r"(row));
 }
 
 // How the scores of a K are scaled: (score - lowest) * factor. `error` of a scaled one: of the grid and of the halves'
@@ -618,23 +540,6 @@ static __device__ km_scale km_find_scale(const km_block<PART> &shared, float *mi
     return {lowest, factor, (corner + swing) * factor * km_power(-21)};
 }
 
-// The rows of a K's planes, scaled, by one warp; `begin_group` as in km_for_rows.
-template <typename PART, typename Group>
-static __device__ __forceinline__ void km_write_rows(km_block<PART> &shared, const float *c, const float *middle,
-                                                     const unsigned char *beaten, int k_index, const km_scale &scale,
-                                                     Group begin_group) {
-    const auto write_row = [&](int group, int slot, int t, int j) {
-        if (j >= 0 && !beaten[j])
-            km_write_row(
-                shared, group, slot, t,
-                [&](int f) { return (float)(((double)c[j * D + f] - middle[f]) * shared.reach[f] * scale.factor); },
-                (float)(1.08 * BINADE + (km_constant(c + j * D, middle) - scale.lowest) * scale.factor));
-        else
-            km_write_row(shared, group, slot, t, [](int) { return 0.0f; }, BINADE);
-    };
-    km_for_rows(shared, k_index, write_row, begin_group);
-}
-
 // The largest score of each K, for the points of one column: of the first slots, and of the others.
 template <typename PART>
 static __device__ __forceinline__ void km_find_largest(unsigned *largest, const unsigned (*scores)[WIDTH], int c,
@@ -654,76 +559,189 @@ static __device__ __forceinline__ void km_find_largest(unsigned *largest, const 
         largest[0] = km_max(largest[0], __shfl_xor_sync(ALL, largest[0], 4 << level) & link[1 + level]);
 }
 
-// Scores and sums of halves.
-//
-// Scores. Four products a feature, (hi, lo, hi, lo) times (chi, chi, clo, clo), give a score with an error that
-// km_prepare bounds for each K; the first features of the lanes leave out lo clo, and have 1 times a piece of the
-// constant instead.
-//
-// Sums. Ones and zeros, a one for each near centroid, times the halves of the points: multiples of 2^-11 and of 2^-22,
-// so few at a time that floats hold their sums exactly. They become integers then.
+// Load ------------------------------------------------------------------------------------------------------
 
-// Two answers of halves, each 1 or 0.
-static __device__ __forceinline__ unsigned km_reaches(unsigned a, unsigned b) { // a >= b
-    unsigned answer;
-    asm("set.ge.f16x2.f16x2 %0, %1, %2;" : "=r"(answer) : "r"(a), "r"(b));
-    return answer;
+// Load: writes four features of a point as bytes.
+static __device__ __forceinline__ void km_put_four(km_tile &tile, int quarter, const float *z) {
+    constexpr int HALVES = 0x808080; // of 256, added to each byte, and taken away from it
+    KM_UNROLL for (int i = 0; i < 4; i++) {
+        const unsigned bytes = (unsigned)(__float2int_rn(z[i] * (1 << BITS)) + HALVES) ^ HALVES;
+        KM_UNROLL for (int digit = 0; digit < 3; digit++)
+            tile.lines[digit * QUARTERS + quarter][(i ^ quarter) % 4][threadIdx.x % 32] =
+                (unsigned char)(bytes >> (2 - digit) * 8);
+    }
 }
 
-// Adds the ones of two rows, each twice: counts in halves.
-static __device__ __forceinline__ void km_count(unsigned *counts, const unsigned (*near)[WIDTH], int c,
-                                                const unsigned *ones) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%0, %1};"
-        : "+r"(counts[0]), "+r"(counts[1])
-        : "r"(near[0][c]), "r"(near[1][c]), "r"(near[0][c + 1]), "r"(near[1][c + 1]), "r"(ones[0]), "r"(ones[1]));
-}
-
-// Two 8 x 8 matrices of halves transposed, as the second factor of a product; lane l < 16 has row l % 8 of matrix
-// l / 8.
-static __device__ __forceinline__ void km_fetch_transposed(unsigned *matrices, unsigned row) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
-                 : "=r"(matrices[0]), "=r"(matrices[1])
-                 : "r"(row));
-}
-
-// A coordinate of the grid as its two halves.
-static __device__ __forceinline__ unsigned km_limbs(float z) {
-    return km_halves_of(__float2int_rn(z * (1 << BITS)));
-}
-
-// Load: writes the halves of a point.
-static __device__ __forceinline__ void km_put_point(const km_pass_args &args, long long i, const float *x,
-                                                    bool beyond) {
-    for (int k = 0; k < LANE_D; k++) {
-        unsigned words[4];
-        KM_UNROLL for (int t = 0; t < 4; t++) {
-            const int f = 4 * k + t;
-            words[t] = beyond || f >= D ? 0 : km_limbs(x[f] * (float)km_power(-km_exponents(args)[f]));
+// Load: the tiles; marks points that the grid does not hold, and those past the end of the last step; how far out the
+// others are.
+extern "C" __global__ void __launch_bounds__(256) km_tensor_tiles(const __grid_constant__ km_pass_args args) {
+    __shared__ float scale[D], limit[D];
+    for (int f = threadIdx.x; f < D; f += 256) {
+        scale[f] = (float)km_power(-km_exponents(args)[f]);
+        limit[f] = (float)(km_power(km_exponents(args)[f]) * (1 - km_power(-BITS))); // all its bits
+    }
+    __syncthreads();
+    double largest[2] = {};
+    const long long points = km_steps(args) * STEP_TILES * TILE;
+    for (long long i = blockIdx.x * 256ll + threadIdx.x; i < points; i += gridDim.x * 256ll) {
+        bool beyond = i >= args.n;
+        const float *x = (const float *)args.points + (beyond ? 0 : i) * D;
+        double squares[2] = {};
+        _Pragma("unroll 4") for (int f = 0; f < D; f++) {
+            const double z = (double)x[f] * scale[f];
+            beyond = beyond | (fabsf(x[f]) > limit[f]);
+            squares[0] = fma((double)x[f], (double)x[f], squares[0]);
+            squares[1] = fma(z, z, squares[1]);
         }
-        km_tiles(args)[i / TILE].points[k][i % TILE] = {words[0], words[1], words[2], words[3]};
+        for (int which = 0; which < 2; which++)
+            largest[which] = beyond ? largest[which] : fmax(largest[which], squares[which]);
+        const unsigned marks = __ballot_sync(ALL, beyond);
+        if (i % TILE == 0) km_marks(args)[i / TILE] = marks;
+        _Pragma("unroll 2") for (int quarter = 0; quarter < QUARTERS; quarter++) {
+            float z[4];
+            KM_UNROLL for (int j = 0; j < 4; j++) {
+                const int f = 4 * quarter + j;
+                z[j] = f < D && !beyond ? x[f] * scale[f] : 0;
+            }
+            km_put_four(km_tiles(args)[i / TILE], quarter, z);
+        }
+    }
+    // Numbers that are not negative are ordered as their bits are. Few have news to tell.
+    for (int which = 0; which < 2; which++) {
+        largest[which] = km_max_lanes(largest[which]);
+        if (threadIdx.x % 32 == 0 && largest[which] > ((volatile double *)km_largest(args))[which])
+            atomicMax((unsigned long long *)km_largest(args) + which,
+                      (unsigned long long)__double_as_longlong(largest[which]));
     }
 }
 
-// Writes a quarter of a row of the planes, the part of the lanes with lane % 4 = t: scaled factors of D features, or
-// none, and a piece of the constant.
-template <typename PART, typename Factor>
-static __device__ __forceinline__ void km_write_row(km_block<PART> &shared, int group, int slot, int t, Factor factor,
-                                                    float constant) {
-    float piece = km_low(km_halves(constant, 0)); // the t-th of three pieces, as halves
-    for (int i = 0; i < t; i++) {
-        constant -= piece;
-        piece = i < 2 ? km_low(km_halves(constant, 0)) : 0;
+// Points that wait ------------------------------------------------------------------------------------------
+
+// Decides the points of the warp's queue, each by a team of lanes, and adds them to the block's sums.
+template <typename PART>
+static __device__ __noinline__ void km_decide(const km_block<PART> &shared, const km_pass_args &args, int queued) {
+    constexpr int OWN = (D + TEAM - 1) / TEAM; // features of a lane
+    const int lane = threadIdx.x % 32, own = lane % TEAM;
+    __syncwarp();
+    _Pragma("unroll 1") for (int first = lane / TEAM; first - lane / TEAM < queued; first += 32 / TEAM) {
+        const km_item item = shared.queue[threadIdx.x / 32][first < queued ? first : 0];
+        const int k_index = item.what >> 5, k = km_ks[k_index];
+        long long point = (long long)item.tile * TILE + item.what % 32;
+        const bool valid = first < queued && point < args.n;
+        point = valid ? point : 0;
+        const float *c = (const float *)args.centroids + ((long long)blockIdx.y * S + km_offsets[k_index]) * D + own;
+        const float *from = (const float *)args.points + point * D + own;
+        double x[OWN], smallest = 1e308;
+        KM_UNROLL for (int i = 0; i < OWN; i++) x[i] = i * TEAM + own < D ? from[i * TEAM] : 0;
+        unsigned left = item.near;
+        int label = 0;
+        for (int next = 0;; next++) {
+            int j = item.near ? __ffs(left) - 1 : next < k ? next : -1;
+            left &= left - 1;
+            j = valid ? j : -1;
+            if (!__any_sync(ALL, j >= 0)) break;
+            const float *centroid = c + (j < 0 ? 0 : j) * D;
+            double square = 0;
+            KM_UNROLL for (int i = 0; i < OWN; i++) {
+                const double away = i * TEAM + own < D ? x[i] - (double)centroid[i * TEAM] : 0;
+                square = fma(away, away, square);
+            }
+            for (int width = TEAM / 2; width > 0; width /= 2) square += __shfl_xor_sync(ALL, square, width);
+            if (j < 0 || square >= smallest) continue;
+            label = j;
+            smallest = square;
+        }
+        if (!valid) continue;
+        unsigned long long *to = km_sums_of(args, blockIdx.x) + (km_offsets[k_index] + label) * (D + 1) + own;
+        KM_UNROLL for (int i = 0; i < OWN; i++)
+            if (i * TEAM + own < D)
+                atomicAdd(to + i * TEAM, (unsigned long long)__double2ll_rn(x[i] * shared.unit[i * TEAM + own]));
+        if (own > 0) continue;
+        atomicAdd(to + D, 1ull);
     }
-    _Pragma("unroll 1") for (int i = 0; i < LANE_D; i++) {
-        const float value = 4 * i + t < D ? factor(4 * i + t) : 0;
-        const float high = km_low(km_halves(value, 0));
-        unsigned *words = (unsigned *)&shared.planes[slot / 2][i][group * 4 + t] + slot % 2;
-        words[0] = km_halves(high, high);
-        words[2] = km_halves(value - high, i == 0 ? piece : value - high);
-    }
+    __syncwarp();
 }
 
-// Of one K, by one warp: planes, margin, links.
+// Empties the warp's queue.
+template <typename PART>
+static __device__ __forceinline__ void km_drain(km_block<PART> &shared, const km_pass_args &args) {
+    km_decide(shared, args, shared.queued[threadIdx.x / 32]);
+    if (threadIdx.x % 32 == 0) shared.queued[threadIdx.x / 32] = 0;
+    __syncwarp();
+}
+
+// Preparing the planes --------------------------------------------------------------------------------------
+
+// How a K's centroids become integers: A = (c - p) 2^e * digits, S in units of a score's 1 / (64 * digits), and what S
+// is multiplied by.
+struct km_digits {
+    double digits;
+    int factor;
+};
+
+template <typename PART>
+static __device__ __forceinline__ double km_scaled(const km_block<PART> &shared, const float *c, const float *middle,
+                                                   int f) {
+    return ((double)c[f] - middle[f]) * shared.reach[f];
+}
+
+template <typename PART>
+static __device__ km_digits km_find_digits(const km_block<PART> &shared, const float *middle, const float *c,
+                                           const unsigned char *beaten, int k, const km_scale &scale) {
+    double largest = 0;
+    _Pragma("unroll 1") for (int j = 0; j < k; j++)
+        for (int f = threadIdx.x % 32; f < D && !beaten[j]; f += 32)
+            largest = fmax(largest, fabs(km_scaled(shared, c + j * D, middle, f)));
+    largest = km_max_lanes(largest);
+    const double most = scale.factor / 64;
+    const double digits = largest * most > 127 * 256 ? 127 * 256 / largest : most;
+    return {digits, most < digits * (1 << 24) && digits > 0 ? (int)(most / digits) : digits > 0 ? 1 << 24 : 1};
+}
+
+// The largest error of a score S of the K.
+template <typename PART>
+static __device__ double km_find_error(const km_block<PART> &shared, const float *middle, const float *c,
+                                       const unsigned char *beaten, int k, double digits) {
+    const double byte = 128 * sqrt((double)D), number = fmin(shared.z_radius, sqrt((double)D)) * (1 << BITS);
+    double largest = 0;
+    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
+        if (beaten[j]) continue;
+        double low = 0, all = 0, rest = 0;
+        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
+            const double exact = km_scaled(shared, c + j * D, middle, f) * digits;
+            const int whole = __double2int_rn(exact), digit = (signed char)whole;
+            low = fma((double)digit, (double)digit, low);
+            all = fma(exact, exact, all);
+            rest = fma(exact - whole, exact - whole, rest);
+        }
+        // A coordinate's own fraction is half a unit at most.
+        const double error = byte * sqrt(low) * km_power(-8) +
+                             ((byte + sqrt((double)D)) * sqrt(all) + (number + byte) * sqrt(rest)) * km_power(-16);
+        largest = fmax(largest, error);
+    }
+    return (km_max_lanes(largest) + 1) * (1 + km_power(-10));
+}
+
+// Writes a quarter of a row of the planes, the part of the lanes with lane % 4 = t: whole numbers of D features, as two
+// digits, and what is added to scores.
+template <typename PART, typename Number>
+static __device__ __forceinline__ void km_write_row(km_block<PART> &shared, int group, int slot, int t, Number number,
+                                                    int start) {
+    _Pragma("unroll 1") for (int i = 0; i < 2 * CHUNKS; i++) {
+        unsigned high = 0, low = 0;
+        _Pragma("unroll 1") for (int byte = 0; byte < 4; byte++) {
+            const int f = 16 * i + 4 * t + byte, whole = f < D ? number(f) : 0;
+            high |= (unsigned)((whole + 128) >> 8 & 0xff) << 8 * byte;
+            low |= (unsigned)(whole & 0xff) << 8 * byte;
+        }
+        uint4 *planes = &shared.planes[slot / 2][i / 2][0][group * 4 + t];
+        ((unsigned *)planes)[i % 2 * 2 + slot % 2] = high;
+        ((unsigned *)(planes + 32))[i % 2 * 2 + slot % 2] = low;
+    }
+    if (t == 0) ((int *)&shared.starts[slot / 2][group])[slot % 2] = start;
+}
+
+// Of one K, by one warp: planes, factor, margin, links.
 template <typename PART>
 static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_index) {
     const km_place place = km_places[k_index];
@@ -732,330 +750,406 @@ static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_
     const unsigned char *beaten = shared.beaten + place.row;
     km_find_beaten(shared, c, place, k);
     const km_scale scale = km_find_scale(shared, middle, c, beaten, k);
-
-    // Twice the error of a score: of the grid, of the halves' products, and of at most 20 truncated additions a
-    // product. A unit of the 16-bit score is BINADE / 2^15.
-    const double error = 2 * (scale.error + LANE_D * 20 * BINADE * km_power(-22) + 0.001);
-    const int units = 1 + (int)(error / (BINADE * km_power(-15)));
-    const unsigned margin = units < 1024 ? units * 0x10001 : 0x7c007c00; // the latter: all are near
-    km_write_rows(shared, c, middle, beaten, k_index, scale, [&](int group, int segment, bool linked) {
-        shared.margin[segment][group] = margin;
-        if (!linked) return;
-        shared.margin[1][group] = margin;
-        shared.bits[group] = WIDTH * ONES;
+    km_digits to = km_find_digits(shared, middle, c, beaten, k, scale);
+    const double error = km_find_error(shared, middle, c, beaten, k, to.digits);
+    double units = 2 * error * to.factor * km_power(-16);
+    if (units > MARGIN_MAX - 2) to = {0, 1}, units = 0;      // all are near
+    const unsigned margin = ((unsigned)units + 3) * 0x10001; // rounded up, 1 as scores are not, 1 for what is not near
+    const auto write_row = [&](int group, int slot, int t, int j) {
+        const auto number = [&](int f) {
+            return j < 0 ? 0 : __double2int_rn(km_scaled(shared, c + j * D, middle, f) * to.digits);
+        };
+        const bool real = j >= 0 && !beaten[j];
+        const double constant = (km_constant(c + j * D, middle) - scale.lowest) * 64 * to.digits * to.factor;
+        km_write_row(shared, group, slot, t, number, real ? (int)(0.08 * BINADE + constant) : 0);
+    };
+    km_for_rows(shared, k_index, write_row, [&](int group, int segment, bool linked) {
+        if (group == place.group) atomicOr(&shared.asks[group], segment ? 0x0a0a0a0a : 0x05050505);
+        for (int s = 0; s < 2; s++) {
+            if (s != segment && !linked) continue;
+            shared.choice[group].factor[s] = to.factor;
+            shared.choice[group].margin[s] = margin;
+        }
     });
-}
-
-// What a lane knows of its group's Ks.
-struct km_lane {
-    unsigned margin[2], link[4];
-    unsigned expected; // how many near centroids a point has that needs no decision, as two halves
-    unsigned bits;     // of the ones of a lane where its points are certain, added up as integers
-    unsigned ones[2];  // ONES twice
-    unsigned zero;
-};
-
-template <typename PART> static __device__ km_lane km_lane_of(const km_block<PART> &shared) {
-    km_lane own;
-    const int group = threadIdx.x % 32 / 4;
-    for (int s = 0; s < 2; s++) own.margin[s] = shared.margin[s][group];
-    for (int l = 0; l < 4; l++) own.link[l] = shared.link[l][group];
-    const bool two = int(PART::FIRST) < int(PART::SLOTS) && !own.link[0];
-    own.expected = two ? 0x40004000 : ONES;
-    own.bits = shared.bits[group];
-    own.ones[0] = own.ones[1] = shared.ones;
-    own.zero = shared.zero;
-    return own;
-}
-
-// The rare step: points with several near centroids of a K, and marked ones, join the queue instead of the sums.
-// `marks`: of the points from `first` of the tile on.
-template <typename PART>
-static __device__ __forceinline__ void km_settle(unsigned (*near)[WIDTH], km_block<PART> &shared,
-                                                 const km_pass_args &args, const km_lane &own, unsigned marks, int tile,
-                                                 int first, int &queued) {
-    km_warp &warp = shared.warps[threadIdx.x / 32];
-    const int lane = threadIdx.x % 32;
-    unsigned pending = 0;
-    KM_UNROLL for (int c = 0; c < WIDTH; c++) {
-        unsigned count = near[0][c];
-        KM_UNROLL for (int s = 1; s < PART::SLOTS; s++) count = km_plus(count, near[s][c]);
-        KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
-            count = km_plus(count, __shfl_xor_sync(ALL, count, 4 << level) & own.link[1 + level]);
-        const unsigned marked = marks >> (8 * c + lane % 4 * 2);
-        const unsigned waits = (count ^ own.expected) | (marked & 1) | (marked & 2) << 15;
-        const unsigned low = waits & 0xffff, high = waits >> 16;
-        const unsigned keep = (low ? 0 : 0xffff) | (high ? 0 : 0xffff0000);
-        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++) near[s][c] &= keep;
-        pending |= (low != 0 | (high != 0) << 1) << 2 * c;
-    }
-    const int members[2] = {shared.member[0][lane / 4], shared.member[1][lane / 4]};
-    pending |= members[1] >= 0 ? pending << 8 : 0; // of a K, its first group of lanes asks
-    pending = members[0] >= 0 && km_places[members[0]].group == lane / 4 ? pending : pending & 0xff00;
-    while (const unsigned askers = __ballot_sync(ALL, pending != 0)) {
-        if (pending) {
-            const int bit = __ffs(pending) - 1, member = bit < 8 ? members[0] : members[1];
-            pending &= pending - 1;
-            warp.queue[queued + __popc(askers & ~(ALL << lane))] = {
-                tile, (first + bit / 2 % 4 * 8 + lane % 4 * 2 + bit % 2) | member << 5};
-        }
-        queued += __popc(askers);
-        if (queued >= 32) queued = km_drain(shared, args, queued);
-        __syncwarp();
-    }
-}
-
-// Which centroids are near, for the points of some columns: `near` [slot][column].
-template <typename PART>
-static __device__ __forceinline__ void km_compare(unsigned (*near)[WIDTH], const km_planes *planes, unsigned row,
-                                                  const km_lane &own) {
-    unsigned points[LANE_D][WIDTH][2], scores[PART::SLOTS][WIDTH];
-    KM_UNROLL for (int k = 0; k < LANE_D; k++)
-        KM_UNROLL for (int c = 0; c < WIDTH; c += 2)
-            km_fetch(points[k] + c, row + (k * TILE + 8 * c) * (int)sizeof(uint4));
-    KM_UNROLL for (int c = 0; c < WIDTH; c++) {
-        points[0][c][0] += own.zero; // With two new numbers the compiler makes no copies of the pair.
-        points[0][c][1] = km_pick<0x7610>(points[0][c][1], own.ones[0]);
-    }
-    KM_UNROLL for (int i = 0; i < PART::TILES; i++) {
-        float sums[WIDTH][4] = {};
-        KM_UNROLL for (int k = 0; k < LANE_D; k++) {
-            const uint4 plane = km_plane(planes, i, k);
-            const unsigned a[4] = {plane.x, plane.y, plane.z, plane.w};
-            KM_UNROLL for (int c = 0; c < WIDTH; c++) km_multiply(sums[c], a, points[k][c]);
-        }
-        KM_UNROLL for (int r = 0; r < 2; r++)
-            KM_UNROLL for (int c = 0; c < WIDTH; c++)
-                scores[2 * i + r][c] =
-                    km_pick<0x6521>(__float_as_uint(sums[c][2 * r]), __float_as_uint(sums[c][2 * r + 1]));
-    }
-    KM_UNROLL for (int c = 0; c < WIDTH; c++) {
-        unsigned largest[2];
-        km_find_largest<PART>(largest, scores, c, own.link);
-        KM_UNROLL for (int segment = 0; segment < 2; segment++)
-            largest[segment] -= own.margin[segment];
-        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++)
-            near[s][c] = km_reaches(scores[s][c], largest[s >= PART::FIRST]);
-    }
-}
-
-// Whether each point has just one near centroid of each K.
-template <typename PART>
-static __device__ __forceinline__ bool km_is_certain(const unsigned (*near)[WIDTH], const km_lane &own) {
-    unsigned count = 0;
-    if (int(PART::LEVELS) == 0) {
-        // Sums of bits: of up to 63 ones in each half of a register they tell how many there are.
-        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++)
-            KM_UNROLL for (int c = 0; c < WIDTH; c++) count += near[s][c];
-        return count == own.bits;
-    } else {
-        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++)
-            KM_UNROLL for (int c = 0; c < WIDTH; c += 2) count = km_plus(count, km_plus(near[s][c], near[s][c + 1]));
-        KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
-            count = km_plus(count, __shfl_xor_sync(ALL, count, 4 << level) & own.link[1 + level]);
-        return count == km_halves(WIDTH, WIDTH);
-    }
-}
-
-// Sums of a warp: of the two halves of features; of ones.
-template <typename PART> struct km_sums {
-    float of[PART::TILES][LANE_D][4];
-    unsigned counts[PART::TILES][2];
-};
-
-template <typename PART>
-static __device__ __forceinline__ void km_add(km_sums<PART> &sums, const unsigned (*near)[WIDTH], unsigned row,
-                                              const km_lane &own) {
-    KM_UNROLL for (int c = 0; c < WIDTH; c += 2) {
-        KM_UNROLL for (int i = 0; i < PART::TILES; i++) km_count(sums.counts[i], near + 2 * i, c, own.ones);
-        KM_UNROLL for (int n = 0; n < LANE_D; n++) {
-            unsigned points[2];
-            km_fetch_transposed(points, row + (n * TILE + 8 * c) * (int)sizeof(uint4));
-            KM_UNROLL for (int i = 0; i < PART::TILES; i++) {
-                const unsigned a[4] = {near[2 * i][c], near[2 * i + 1][c], near[2 * i][c + 1], near[2 * i + 1][c + 1]};
-                km_multiply(sums.of[i][n], a, points);
-            }
-        }
-    }
-}
-
-// Adds a warp's sums to the block's.
-template <typename PART>
-static __device__ __forceinline__ void km_flush(km_sums<PART> &sums, km_block<PART> &shared) {
-    const int lane = threadIdx.x % 32, t = lane % 4;
-    KM_UNROLL for (int i = 0; i < PART::TILES; i++)
-        KM_UNROLL for (int half = 0; half < 2; half++) {
-            const int row = shared.row[lane / 4][2 * i + half];
-            long long *out = shared.sums + row * (D + 1);
-            const int count = (int)km_low(sums.counts[i][half]);
-            sums.counts[i][half] = 0;
-            if (row >= 0 && t == 0) km_add_long(out + D, count);
-            KM_UNROLL for (int n = 0; n < LANE_D; n++) {
-                const int f = 4 * n + t;
-                const int high = (int)(sums.of[i][n][2 * half] * (1 << 11));
-                const int low = (int)(sums.of[i][n][2 * half + 1] * (1 << BITS));
-                sums.of[i][n][2 * half] = sums.of[i][n][2 * half + 1] = 0;
-                if (row >= 0 && f < D) km_add_long(out + f, high * 2048ll + low);
-            }
-        }
-}
-
-// Where in a tile a lane reads: rows of points to compare, and to add.
-struct km_places_in_tile {
-    unsigned rows, lane;
-};
-
-static __device__ __forceinline__ km_places_in_tile km_find_places(unsigned ring) {
-    const int lane = threadIdx.x % 32;
-    return {km_keep(ring + (lane % 8 + lane / 16 * 8 - lane) * (int)sizeof(uint4)), ring};
-}
-
-// A tile, `stage` bytes from the first one of the ring.
-template <typename PART>
-static __device__ __forceinline__ void km_take(km_sums<PART> &sums, const km_planes *planes,
-                                               const km_places_in_tile &at, unsigned stage, km_block<PART> &shared,
-                                               const km_pass_args &args, const km_lane &own, unsigned marks, int tile,
-                                               int &queued) {
-    KM_UNROLL for (int first = 0; first < TILE; first += 8 * WIDTH) {
-        unsigned near[PART::SLOTS][WIDTH];
-        km_compare<PART>(near, planes, at.rows + stage + first * (int)sizeof(uint4), own);
-        const bool marked = marks & (ALL >> (TILE - 8 * WIDTH)) << first;
-        if (__any_sync(ALL, !km_is_certain<PART>(near, own)) || marked)
-            km_settle(near, shared, args, own, marks >> first, tile, first, queued);
-        km_add(sums, near, at.lane + stage + first * (int)sizeof(uint4), own);
-    }
-}
-
-// Load: the tiles; marks points that the grid does not hold, and those past the end of the last tile; how far out the
-// others are.
-extern "C" __global__ void __launch_bounds__(256) km_tensor_tiles(const __grid_constant__ km_pass_args args) {
-    const long long points = (args.n + TILE - 1) / TILE * TILE;
-    double largest = 0;
-    for (long long i = blockIdx.x * 256ll + threadIdx.x; i < points; i += gridDim.x * 256ll) {
-        bool beyond = i >= args.n;
-        double square = 0;
-        const float *x = (const float *)args.points + i * D;
-        for (int f = 0; f < D && !beyond; f++) {
-            beyond = fabs((double)x[f]) > km_power(km_exponents(args)[f]) * (1 - km_power(-BITS));
-            square = fma((double)x[f], (double)x[f], square);
-        }
-        largest = beyond ? largest : fmax(largest, square);
-        const unsigned marks = __ballot_sync(ALL, beyond);
-        if (i % TILE == 0) km_marks(args)[i / TILE] = marks;
-        km_put_point(args, i, x, beyond);
-    }
-    // Numbers that are not negative are ordered as their bits are. Few have news to tell.
-    largest = km_max_lanes(largest);
-    if (threadIdx.x % 32 == 0 && largest > *(volatile double *)km_largest(args))
-        atomicMax((unsigned long long *)km_largest(args), (unsigned long long)__double_as_longlong(largest));
 }
 
 // Everything that the threads of a block share. False: no K of the launch takes part in this pass, or none does.
 template <typename PART> static __device__ bool km_begin(km_block<PART> &shared, const km_pass_args &args) {
     const int stop = args.control->stop, warp = threadIdx.x / 32; // One wait for all that is read here.
     const float *centroids = (const float *)args.centroids + (long long)blockIdx.y * S * D;
-    if (threadIdx.x == 0) shared.ones = ONES, shared.zero = 0;
-    if (threadIdx.x == 0) shared.radius = sqrt(*km_largest(args)) * (1 + 1e-9);
+    float *near = (float *)shared.ring; // centroids, until points come
+    static_assert(sizeof(shared.ring) >= sizeof(float[PART::ROWS * D]), "the ring holds the centroids");
+    if (threadIdx.x == 0) shared.radius = sqrt(km_largest(args)[0]) * (1 + 1e-9);
+    if (threadIdx.x == 0) shared.z_radius = sqrt(km_largest(args)[1]) * (1 + 1e-9);
+    if (threadIdx.x == 0) {
+        const long long steps = km_steps(args), begin = blockIdx.x;
+        shared.steps = (int)(begin < steps ? (steps - 1 - begin) / GRID + 1 : 0);
+        shared.tiles = km_tiles(args);
+        shared.all_marks = km_marks(args);
+    }
+    if (threadIdx.x < WARPS) shared.queued[threadIdx.x] = 0;
+    if (threadIdx.x < 8) shared.asks[threadIdx.x] = 0;
     for (int i = threadIdx.x; i < KS; i += BLOCK) shared.active[i] = args.active[blockIdx.y * KS + i];
     for (int f = threadIdx.x; f < D; f += BLOCK) {
         shared.reach[f] = km_power(km_exponents(args)[f]);
         shared.unit[f] = km_power(BITS - km_exponents(args)[f]);
     }
-    for (int i = 0, own = 0; i < KS; i++) {
-        if (km_places[i].part != PART::INDEX || own++ % WARPS != warp) continue;
-        for (int at = threadIdx.x % 32; at < km_ks[i] * D; at += 32)
-            shared.centroids[km_places[i].row * D + at] = centroids[km_offsets[i] * D + at];
+    for (int i = 0; i < KS; i++) {
+        if (km_places[i].part != PART::INDEX) continue;
+        for (int at = threadIdx.x; at < km_ks[i] * D; at += BLOCK)
+            near[km_places[i].row * D + at] = centroids[km_offsets[i] * D + at];
+        if (stop) continue;
+        for (int at = threadIdx.x; at < km_ks[i] * (D + 1); at += BLOCK)
+            km_sums_of(args, blockIdx.x)[km_offsets[i] * (D + 1) + at] = 0;
     }
-    for (int i = threadIdx.x; i < PART::ROWS * (D + 1); i += BLOCK) shared.sums[i] = 0;
     for (int i = threadIdx.x; i < 8 * PART::SLOTS * 4; i += BLOCK) {
         const int group = i / 4 / PART::SLOTS, slot = i / 4 % PART::SLOTS;
         const bool high = slot == 0 || slot == PART::FIRST; // so that a lane without a K has its one near row
-        km_write_row(shared, group, slot, i % 4, [](int) { return 0.0f; }, high ? 1.25f * BINADE : BINADE);
+        km_write_row(shared, group, slot, i % 4, [](int) { return 0; }, high ? 0x40000000 : 0);
         shared.row[group][slot] = -1;
     }
-    for (int i = threadIdx.x; i < 8; i += BLOCK) {
-        shared.margin[0][i] = shared.margin[1][i] = 0x10001;
-        shared.bits[i] = (int(PART::FIRST) < int(PART::SLOTS) ? 2 : 1) * WIDTH * ONES;
-        shared.member[0][i] = shared.member[1][i] = -1;
-        shared.link[0][i] = shared.link[1][i] = shared.link[2][i] = shared.link[3][i] = 0;
+    for (int i = threadIdx.x; i < 16; i += BLOCK) {
+        shared.choice[i % 8].factor[i / 8] = 1;
+        shared.choice[i % 8].margin[i / 8] = 0x10001;
+        shared.member[i / 8][i % 8] = -1;
+        shared.link[i / 8][i % 8] = shared.link[2 + i / 8][i % 8] = 0;
     }
+    __threadfence(); // sums are 0 before any thread adds to them
     __syncthreads();
     if (stop) return false;
     bool active = false;
     for (int i = 0, own = 0; i < KS; i++) {
         if (km_places[i].part != PART::INDEX) continue;
-        if (own++ % WARPS == warp && shared.active[i])
-            km_prepare(shared, shared.centroids + km_places[i].row * D, i);
+        if (own++ % WARPS == warp && shared.active[i]) km_prepare(shared, near + km_places[i].row * D, i);
         active = active | shared.active[i];
     }
     __syncthreads();
     return active;
 }
 
-// The loop --------------------------------------------------------------------------------------------------
+// Products --------------------------------------------------------------------------------------------------
 
-// Begins to bring a tile to shared memory; both addresses are the lane's first.
-static __device__ __forceinline__ void km_bring(unsigned to, const uint4 *from) {
-    KM_UNROLL for (int i = 0; i < TILE_SIZE; i += 32)
-        if (i + 32 <= TILE_SIZE || (int)(threadIdx.x % 32) < TILE_SIZE - i)
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + i * (int)sizeof(uint4)), "l"(from + i)
-                         : "memory");
+// to = a b + from, bytes with signs.
+static __device__ __forceinline__ void km_multiply(int *to, const uint4 &a, const uint2 &b, const int *from) {
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%10, %11, %12, %13};"
+        : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b.x), "r"(b.y), "r"(from[0]), "r"(from[1]), "r"(from[2]),
+          "r"(from[3]));
 }
 
+// Differences of two halves each, whose signs are exact.
+static __device__ __forceinline__ unsigned km_minus(unsigned a, unsigned b) {
+    unsigned difference;
+    asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(difference) : "r"(a), "r"(b));
+    return difference;
+}
+
+// What a lane knows of its group's Ks, and where it reads in a tile: not worth registers between two steps.
+struct km_lane {
+    unsigned link[4];
+    km_choice choice;
+    int first;   // of the points whose masks it has
+    int quarter; // where it finds feature 4 t of the points that it compares
+};
+
+template <typename PART> static __device__ __forceinline__ km_lane km_lane_of(const km_block<PART> &shared) {
+    km_lane own;
+    const unsigned thread = km_keep(threadIdx.x), g = thread % 32 / 4, t = thread % 4;
+    for (int l = 0; l < 4; l++) own.link[l] = shared.link[l][g];
+    own.choice = shared.choice[g];
+    // Masks of a lane are of points 8 t to 8 t + 7, or of four of these.
+    const unsigned half = PAIRS == 1 ? thread / 32 % 2 * 4 : 0;
+    own.first = 8 * t + half;
+    own.quarter = t * 128 + t * TILE + (PAIRS == 1 ? g / 2 * 8 + half + g % 2 * 2 : 4 * g);
+    return own;
+}
+
+// Where in a tile a lane finds the n-th of its warp's columns. Mostly they are equally far apart.
+static __device__ __forceinline__ int km_find_column(int thread, int n) {
+    const int at = 8 * (thread / 32 + n * WARPS) + thread % 32 / 4, line = at / 4;
+    return line * 128 + (at ^ line % QUARTERS) % 4 * TILE + thread % 4 * 8;
+}
+
+struct km_columns {
+    int at[OWN_TILES];
+};
+
+static __device__ __forceinline__ int km_column(const km_columns &columns, int thread, int n) {
+    return QUARTERS % 4 == 0 ? km_find_column(thread, 0) + n * WARPS * 8 * TILE : columns.at[n];
+}
+
+// Bytes of points that a warp compares: of a digit, 32 features of some columns.
+static __device__ __forceinline__ void km_fetch(uint2 *points, const unsigned char *tile, int digit, int chunk,
+                                                const km_lane &own) {
+    KM_UNROLL for (int half = 0; half < 2; half++) {
+        unsigned rows[4];
+        KM_UNROLL for (int j = 0; j < 4; j++) {
+            const int line = digit * QUARTERS + 8 * chunk + 4 * half;
+            const unsigned char *from = tile + (own.quarter ^ j * TILE) + line * 128;
+            rows[j] = PAIRS == 1 ? *(const unsigned short *)from : *(const unsigned *)from;
+        }
+        KM_UNROLL for (int pair = 0; pair < PAIRS; pair++) {
+            const unsigned low = pair ? km_pick<0x7362>(rows[0], rows[1]) : km_pick<0x5140>(rows[0], rows[1]);
+            const unsigned high = pair ? km_pick<0x7362>(rows[2], rows[3]) : km_pick<0x5140>(rows[2], rows[3]);
+            const unsigned words[2] = {km_pick<0x5410>(low, high), km_pick<0x7632>(low, high)};
+            KM_UNROLL for (int i = 0; i < 2; i++) (half ? points[2 * pair + i].y : points[2 * pair + i].x) = words[i];
+        }
+    }
+}
+
+// The scores of a tile of rows, upper halves, two points in a register.
+template <typename PART>
+static __device__ __forceinline__ void km_score(unsigned (*scores)[WIDTH], const km_block<PART> &shared, int tile,
+                                                const uint2 (*points)[2][WIDTH], const km_lane &own) {
+    const int lane = (int)km_keep(threadIdx.x % 32);
+    const int2 start = shared.starts[tile][lane / 4];
+    const int zeros[4] = {};
+    int high[WIDTH][4], low[WIDTH][4];
+    KM_UNROLL for (int chunk = 0; chunk < CHUNKS; chunk++) {
+        const uint4 upper = shared.planes[tile][chunk][0][lane], lower = shared.planes[tile][chunk][1][lane];
+        KM_UNROLL for (int c = 0; c < WIDTH; c++)
+            km_multiply(high[c], upper, points[chunk][0][c], chunk ? high[c] : zeros);
+        KM_UNROLL for (int c = 0; c < WIDTH; c++)
+            km_multiply(low[c], upper, points[chunk][1][c], chunk ? low[c] : zeros);
+        KM_UNROLL for (int c = 0; c < WIDTH; c++) km_multiply(low[c], lower, points[chunk][0][c], low[c]);
+    }
+    KM_UNROLL for (int r = 0; r < 2; r++) {
+        const int factor = own.choice.factor[2 * tile + r >= PART::FIRST], added = r ? start.y : start.x;
+        KM_UNROLL for (int c = 0; c < WIDTH; c += 2)
+            KM_UNROLL for (int column = 0; column < 2; column++) {
+                const int at = 2 * r + column;
+                scores[r][column * PAIRS + c / 2] =
+                    km_pick<0x7632>((unsigned)((high[c][at] * 256 + low[c][at]) * factor + added),
+                                    (unsigned)((high[c + 1][at] * 256 + low[c + 1][at]) * factor + added));
+            }
+    }
+}
+
+// Which centroids are near: `near` [slot][..], a byte for each of four points.
+template <typename PART>
+static __device__ __forceinline__ void km_compare(unsigned (*near)[PAIRS], const km_block<PART> &shared,
+                                                  const unsigned char *tile, const km_lane &own) {
+    uint2 points[CHUNKS][2][WIDTH];
+    unsigned scores[PART::SLOTS][WIDTH], limits[WIDTH][2];
+    KM_UNROLL for (int chunk = 0; chunk < CHUNKS; chunk++)
+        KM_UNROLL for (int digit = 0; digit < 2; digit++) km_fetch(points[chunk][digit], tile, digit, chunk, own);
+    KM_UNROLL for (int i = 0; i < PART::TILES; i++) km_score(scores + 2 * i, shared, i, points, own);
+    KM_UNROLL for (int c = 0; c < WIDTH; c++) { // limits: the largest scores that are not near
+        km_find_largest<PART>(limits[c], scores, c, own.link);
+        KM_UNROLL for (int segment = 0; segment < 2; segment++) limits[c][segment] -= own.choice.margin[segment];
+    }
+    KM_UNROLL for (int s = 0; s < PART::SLOTS; s++)
+        KM_UNROLL for (int m = 0; m < PAIRS; m++)
+            near[s][m] = km_pick<0xfdb9>(km_minus(limits[2 * m][s >= PART::FIRST], scores[s][2 * m]),
+                                         km_minus(limits[2 * m + 1][s >= PART::FIRST], scores[s][2 * m + 1]));
+}
+
+// Masks of four points, added up: of the first slots, and of the others. They are 255 times a number whose bytes say
+// how many near centroids each of four points has.
+template <typename PART>
+static __device__ __forceinline__ void km_add_masks(unsigned *sums, const unsigned (*near)[PAIRS], int m) {
+    sums[0] = near[0][m];
+    KM_UNROLL for (int s = 1; s < PART::FIRST; s++) sums[0] += near[s][m];
+    sums[1] = int(PART::FIRST) < int(PART::SLOTS) ? near[PART::FIRST % PART::SLOTS][m] : 0;
+    KM_UNROLL for (int s = PART::FIRST + 1; s < PART::SLOTS; s++) sums[1] += near[s][m];
+}
+
+// Points with several near centroids of a K, and marked ones, join the queue instead of the sums. Gives whether the
+// queue is worth a pause.
+template <typename PART>
+static __device__ __forceinline__ bool km_settle(unsigned (*near)[PAIRS], const unsigned (*sums)[2],
+                                                 km_block<PART> &shared, const km_pass_args &args, const km_lane &own,
+                                                 unsigned marks, int tile) {
+    constexpr unsigned OVER_255 = 0xfefefeff; // times 255: 1
+    constexpr unsigned SLOTS_ALL = (1u << PART::SLOTS) - 1, SLOTS_FIRST = (1u << PART::FIRST) - 1;
+    const int thread = (int)km_keep(threadIdx.x), lane = thread % 32, warp = thread / 32;
+    unsigned several[PAIRS][2], pending = 0; // of a byte, bit 2 m and 2 m + 1: the point of masks m, and a K
+    KM_UNROLL for (int m = 0; m < PAIRS; m++) {
+        unsigned counts[2] = {sums[m][0] * OVER_255, sums[m][1] * OVER_255}; // of each byte
+        counts[0] += counts[1] & own.link[0];
+        counts[1] = (counts[0] & own.link[0]) | (counts[1] & ~own.link[0]);
+        KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
+            counts[0] += __shfl_xor_sync(ALL, counts[0], 4 << level) & own.link[1 + level];
+        const unsigned bits = marks >> (own.first + 4 * m) & 15;
+        const unsigned marked = ((bits & 1) | (bits & 2) << 7 | (bits & 4) << 14 | (bits & 8) << 21) * 255;
+        KM_UNROLL for (int s = 0; s < 2; s++)
+            several[m][s] = km_pick<0xba98>(counts[s] + 0x7e7e7e7e, 0) | marked;
+        pending |= ((several[m][0] & 0x01010101) | (several[m][1] & 0x02020202)) << 2 * m;
+    }
+    pending &= shared.asks[lane / 4]; // of a K, its first group of lanes asks
+    int queued = shared.queued[warp];
+    while (const unsigned askers = __ballot_sync(ALL, pending != 0)) {
+        const int bit = pending ? __ffs(pending) - 1 : 0, segment = bit % 2, m = bit / 2 % 2;
+        unsigned clusters = 0; // near ones
+        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++)
+            clusters |= ((m ? near[s][PAIRS - 1] : near[s][0]) >> bit / 8 * 8 & 1) << s;
+        clusters = own.link[0] ? clusters : segment ? (clusters & SLOTS_ALL) >> PART::FIRST : clusters & SLOTS_FIRST;
+        const int point = own.first + 4 * m + bit / 8;
+        if (PART::LEVELS > 0 || marks >> point & 1) clusters = 0;
+        const unsigned what = (unsigned)shared.member[segment][lane / 4] << 5 | point;
+        if (pending) shared.queue[warp][queued + __popc(askers & ~(ALL << lane))] = {tile, what, clusters};
+        pending &= pending - 1;
+        queued += __popc(askers);
+        if (queued <= QUEUE - 32) continue;
+        km_decide(shared, args, queued);
+        queued = 0;
+    }
+    if (lane == 0) shared.queued[warp] = queued;
+    KM_UNROLL for (int m = 0; m < PAIRS; m++)
+        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++) near[s][m] &= ~several[m][s >= PART::FIRST];
+    return queued >= QUEUE_FULL;
+}
+
+// Sums of a warp, negative: of bytes of its own columns, of all points of the block; and how many points it compared
+// itself, of each row.
+template <typename PART> struct km_sums {
+    int of[PART::TILES][OWN_TILES][4];
+    int counts[PART::TILES]; // of two rows, the second in the high half
+};
+
+// Compares a warp's points of a step; leaves masks of near centroids. Gives whether the queue is worth a pause.
+template <typename PART>
+static __device__ __forceinline__ bool km_label_step(km_sums<PART> &sums, km_block<PART> &shared,
+                                                     const km_pass_args &args, int step, int stage) {
+    const unsigned thread = km_keep(threadIdx.x);
+    const int tile = thread / 32 * PAIRS / 2; // of the step
+    const km_lane own = km_lane_of(shared);
+    unsigned near[PART::SLOTS][PAIRS], added[PAIRS][2], all = 0;
+    km_compare<PART>(near, shared, (const unsigned char *)&shared.ring[stage][tile], own);
+    KM_UNROLL for (int m = 0; m < PAIRS; m++) {
+        km_add_masks<PART>(added[m], near, m);
+        asm("" : "+r"(added[m][0]), "+r"(added[m][1])); // kept for km_settle, not added up in another order
+        all += added[m][0] + added[m][1];
+    }
+    // A point has at least one near centroid of each K, so that all masks add up to that of one, or of two of different
+    // Ks, only where every point has just one: bytes of a sum count up to 255.
+    KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
+        all += __shfl_xor_sync(ALL, all, 4 << level) & own.link[1 + level];
+    const unsigned expected =
+        int(PART::FIRST) < int(PART::SLOTS) ? PAIRS * (2 * ALL) + (own.link[0] & PAIRS) : PAIRS * ALL;
+    const unsigned marks = shared.marks[stage][tile];
+    bool full = false;
+    if (__any_sync(ALL, all != expected) || marks)
+        full = km_settle(near, added, shared, args, own, marks, (int)km_first_tile(step) + tile);
+    KM_UNROLL for (int i = 0; i < PART::TILES; i++) {
+        int first = sums.counts[i], second = 0;
+        KM_UNROLL for (int m = 0; m < PAIRS; m++) {
+            first = __dp4a((int)near[2 * i][m], 0x01010101, first);
+            second = __dp4a((int)near[2 * i + 1][m], 0x01010101, second);
+        }
+        sums.counts[i] = first + second * 65536;
+        uint2 *to = (uint2 *)&shared.masks[step % 2][tile][i][thread % 32];
+        if (PAIRS == 1)
+            to[thread / 32 % 2] = {near[2 * i][0], near[2 * i + 1][0]};
+        else
+            *(uint4 *)to = {near[2 * i][0], near[2 * i + 1][0], near[2 * i][PAIRS - 1], near[2 * i + 1][PAIRS - 1]};
+    }
+    return full;
+}
+
+// Adds a warp's columns of a step.
+template <typename PART>
+static __device__ __forceinline__ void km_add_step(km_sums<PART> &sums, const uint4 (*masks)[PART::TILES][32],
+                                                   const km_tile *tiles, const km_columns &columns) {
+    const int thread = (int)km_keep(threadIdx.x), lane = thread % 32, warp = thread / 32;
+    constexpr int EVERY = SUM_TILES / WARPS; // so many columns all warps have
+    _Pragma("unroll 2") for (int tile = 0; tile < STEP_TILES; tile++) {
+        uint2 bytes[OWN_TILES];
+        KM_UNROLL for (int n = 0; n < OWN_TILES; n++)
+            if (n < EVERY || warp < SUM_TILES % WARPS)
+                bytes[n] = *(const uint2 *)((const unsigned char *)&tiles[tile] + km_column(columns, thread, n));
+        KM_UNROLL for (int i = 0; i < PART::TILES; i++) {
+            const uint4 rows = masks[tile][i][lane];
+            KM_UNROLL for (int n = 0; n < OWN_TILES; n++)
+                if (n < EVERY || warp < SUM_TILES % WARPS)
+                    km_multiply(sums.of[i][n], rows, bytes[n], sums.of[i][n]);
+        }
+    }
+}
+
+// Adds a warp's sums to the block's.
+template <typename PART>
+static __device__ __forceinline__ void km_flush(km_sums<PART> &sums, const km_block<PART> &shared,
+                                                const km_pass_args &args) {
+    const int thread = (int)km_keep(threadIdx.x), lane = thread % 32, warp = thread / 32;
+    KM_UNROLL for (int slot = 0; slot < PART::SLOTS; slot++) {
+        const int group = lane / 4, row = shared.row[group][slot];
+        const int member = shared.member[slot >= PART::FIRST && !shared.link[0][group]][group];
+        const int first = member < 0 ? 0 : km_offsets[member] - km_places[member].row;
+        unsigned long long *to = km_sums_of(args, blockIdx.x) + (long long)(first + row) * (D + 1);
+        const int both = sums.counts[slot / 2], low = (short)both, count = -(slot % 2 ? (both - low) / 65536 : low);
+        if (row >= 0) atomicAdd(to + D, (unsigned long long)count);
+        if (slot % 2) sums.counts[slot / 2] = 0;
+        KM_UNROLL for (int n = 0; n < OWN_TILES; n++)
+            KM_UNROLL for (int column = 0; column < 2; column++) {
+                const int at = 8 * (warp + n * WARPS) + lane % 4 * 2 + column, digit = at / (4 * QUARTERS);
+                const int f = at % (4 * QUARTERS);
+                int &sum = sums.of[slot / 2][n][slot % 2 * 2 + column];
+                if (row >= 0 && f < D && digit < 3)
+                    atomicAdd(to + f, (unsigned long long)-(long long)sum << 8 * (2 - digit));
+                sum = 0;
+            }
+    }
+}
+
+// The loop --------------------------------------------------------------------------------------------------
+
+// Begins to bring a step's tiles and marks to shared memory, if there is such a step.
+template <typename PART>
+static __device__ __forceinline__ void km_bring(km_block<PART> &shared, int stage, int step) {
+    if (step < shared.steps) {
+        const unsigned thread = km_keep(threadIdx.x);
+        const unsigned to = (unsigned)__cvta_generic_to_shared((uint4 *)shared.ring[stage] + thread);
+        const uint4 *from = (const uint4 *)(shared.tiles + km_first_tile(step)) + thread;
+        KM_UNROLL for (int i = 0; i < PIECES; i += BLOCK)
+            if (i + BLOCK <= PIECES || (int)thread < PIECES - i)
+                asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + i * (int)sizeof(uint4)),
+                             "l"(from + i)
+                             : "memory");
+        if (thread < STEP_TILES)
+            asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(
+                             (unsigned)__cvta_generic_to_shared(shared.marks[stage] + thread)),
+                         "l"(shared.all_marks + km_first_tile(step) + thread)
+                         : "memory");
+    }
+    asm volatile("cp.async.commit_group;");
+}
+
+// Between two barriers a block compares points of one step and adds those of the step before.
 template <typename PART>
 static __device__ __forceinline__ void km_walk(km_block<PART> &shared, const km_pass_args &args) {
-    constexpr int STRIDE = GRID * WARPS;
-    constexpr unsigned TILE_BYTES = sizeof(km_tile);
-    const int lane = threadIdx.x % 32, tiles = (int)((args.n + TILE - 1) / TILE);
-    km_warp &warp = shared.warps[threadIdx.x / 32];
-    const km_lane own = km_lane_of(shared);
-    const km_planes *planes = shared.planes;
+    km_columns columns;
+    KM_UNROLL for (int n = 0; n < OWN_TILES; n++) columns.at[n] = km_find_column(threadIdx.x, n);
     km_sums<PART> sums = {};
-    const uint4 *lane_from = km_keep((const uint4 *)km_tiles(args) + lane);
-    const auto from = [&](int tile) { return lane_from + tile * (long long)TILE_SIZE; };
-    const unsigned *all_marks = km_marks(args);
-    int tile = blockIdx.x * WARPS + threadIdx.x / 32;
-    int queued = 0;
-    unsigned next_marks = tile < tiles ? all_marks[tile] : 0;
-    const uint4 *first_tile = warp.ring[0].points[0];
-    const unsigned ring = km_keep((unsigned)__cvta_generic_to_shared(first_tile + lane));
-    const km_places_in_tile at = km_find_places(ring);
-    unsigned stage = 0; // where in the ring
-    KM_UNROLL for (int s = 0; s < STAGES - 1; s++) {
-        if (tile + s * STRIDE < tiles)
-            km_bring(ring + s * TILE_BYTES, from(tile + s * STRIDE));
-        asm volatile("cp.async.commit_group;");
-    }
-    while (tile < tiles) {
-        for (int chunk = 0; chunk < CHUNK_TILES && tile < tiles; chunk++, tile += STRIDE) {
-            const unsigned marks = next_marks;
-            if (tile + STRIDE < tiles) next_marks = all_marks[tile + STRIDE];
-            asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
-            __syncwarp();
-            const int ahead = tile + (STAGES - 1) * STRIDE;
-            const unsigned before = stage > 0 ? stage - TILE_BYTES : (STAGES - 1) * TILE_BYTES;
-            if (ahead < tiles) km_bring(ring + before, from(ahead));
-            asm volatile("cp.async.commit_group;");
-            km_take<PART>(sums, planes, at, stage, shared, args, own, marks, tile, queued);
-            stage = stage < (STAGES - 1) * TILE_BYTES ? stage + TILE_BYTES : 0;
+    for (int s = 0; s < STAGES - 2; s++) km_bring(shared, s, s);
+    bool full = false;
+    for (int step = 0, now = 0; step <= shared.steps; step++) { // now: where in the ring
+        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 3) : "memory");
+        if (__syncthreads_or(full)) km_drain(shared, args);
+        full = false;
+        const int before = now > 0 ? now - 1 : STAGES - 1;
+        km_bring(shared, before > 0 ? before - 1 : STAGES - 1, step + STAGES - 2);
+        // Half of the warps begin with sums, so that one kind of work fills the gaps of the other.
+        _Pragma("unroll 1") for (int turn = 0; turn < 2; turn++) {
+            if ((turn ^ (threadIdx.x >= BLOCK / 2)) == 0) {
+                if (step == shared.steps) continue;
+                full = km_label_step(sums, shared, args, step, now);
+            } else if (step > 0) {
+                km_add_step(sums, shared.masks[(step + 1) % 2], shared.ring[before], columns);
+            }
         }
-        km_flush(sums, shared);
+        now = now + 1 < STAGES ? now + 1 : 0;
+        if (step == shared.steps || step % CHUNK_STEPS == CHUNK_STEPS - 1) km_flush(sums, shared, args);
     }
-    while (queued > 0) queued = km_drain(shared, args, queued);
+    km_drain(shared, args);
 }
 
 // One launch: a share of the K list.
 template <typename PART> static __device__ __forceinline__ void km_run(const km_pass_args &args) {
     extern __shared__ uint4 km_memory[];
     km_block<PART> &shared = *(km_block<PART> *)km_memory;
-    if (!km_begin(shared, args)) return;
-    km_walk(shared, args);
-    __syncthreads();
-    for (int i = 0; i < KS; i++) {
-        if (km_places[i].part != PART::INDEX || !shared.active[i]) continue;
-        for (int at = threadIdx.x; at < km_ks[i] * (D + 1); at += BLOCK)
-            km_column(args, km_offsets[i] * (D + 1) + at)[blockIdx.x] = shared.sums[km_places[i].row * (D + 1) + at];
-    }
+    if (km_begin(shared, args)) km_walk(shared, args);
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK, 1)
@@ -1063,39 +1157,29 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     km_run<km_part_0>(args);
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK, 1)
-    km_tensor_1(const __grid_constant__ km_pass_args args) {
-    km_run<km_part_1>(args);
-}
-
-// Adds up the columns of one slot over the blocks: integers, then one rounding.
+// Adds up a column over the blocks: integers, then one rounding.
 extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_constant__ km_pass_args args) {
-    const int k_index = blockIdx.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    if (args.control->stop || !args.active[blockIdx.y * KS + k_index]) return;
-    const int first = km_offsets[k_index] * (D + 1);
-    double *totals = args.totals + (long long)blockIdx.y * COLUMNS + first;
-    for (int c = warp; c < km_ks[k_index] * (D + 1); c += REDUCE / 32) {
-        const long long *column = km_column(args, first + c);
-        long long sum = 0;
-        for (int block = lane; block < GRID; block += 32) sum += column[block];
-        for (int width = 16; width > 0; width /= 2) sum += __shfl_xor_sync(ALL, sum, width);
-        const int f = c % (D + 1);
-        if (lane == 0) totals[c] = f < D ? (double)sum * km_power(km_exponents(args)[f] - BITS) : (double)sum;
-    }
+    const int column = blockIdx.x * REDUCE + threadIdx.x, f = column % (D + 1);
+    int k_index = 0;
+    while (k_index + 1 < KS && km_offsets[k_index + 1] * (D + 1) <= column) k_index++;
+    if (args.control->stop || column >= COLUMNS || !args.active[blockIdx.y * KS + k_index]) return;
+    unsigned long long sum = 0;
+    _Pragma("unroll 16") for (int block = 0; block < GRID; block++) sum += km_sums_of(args, block)[column];
+    args.totals[(long long)blockIdx.y * COLUMNS + column] =
+        f < D ? (double)(long long)sum * km_power(km_exponents(args)[f] - BITS) : (double)sum;
 }
 
 extern "C" {
 __device__ km_pass_facts km_pass = {
-    KM_ABI_VERSION, 2 + 4,
-    8LL * COPIES * COLUMNS * GRID + 4LL * D * (1 + BINS) + sizeof(km_tile) + 512, sizeof(km_tile) / TILE + 1, 0,
-    8LL * COPIES * COLUMNS * GRID + 4LL * D * (1 + BINS) + 8};
+    KM_ABI_VERSION, 1 + 4,
+    8LL * COPIES * COLUMNS * GRID + 4LL * D * (1 + BINS) + (sizeof(km_tile) + 4) * STEP_TILES + 512,
+    sizeof(km_tile) / TILE + 1, 0, 8LL * COPIES * COLUMNS * GRID + 4LL * D * (1 + BINS) + 16};
 __device__ km_pass_launch km_pass_launches[] = {
     {"km_tensor_survey", KM_STAGE_LOAD, 8 * GRID, 1, 256, 0, 0},
     {"km_tensor_grid", KM_STAGE_LOAD, 1, 1, 256, 0, 0},
     {"km_tensor_tiles", KM_STAGE_LOAD, 48 * GRID, 1, 256, 0, 0}, // many, so that the last ones end together
     {"km_tensor_0", KM_STAGE_PASS, GRID, COPIES, BLOCK, sizeof(km_block<km_part_0>), 0},
-    {"km_tensor_1", KM_STAGE_PASS, GRID, COPIES, BLOCK, sizeof(km_block<km_part_1>), 1},
-    {"km_reduce", KM_STAGE_PASS, KS, COPIES, REDUCE, 0, 0},
+    {"km_reduce", KM_STAGE_PASS, (COLUMNS + REDUCE - 1) / REDUCE, COPIES, REDUCE, 0, 0},
 };
 }
 // Steps around the pass, the same for every design.

@@ -209,6 +209,7 @@ enum {
 constexpr unsigned ALL = 0xffffffff;
 constexpr unsigned ONES = 0x3c003c00; // 1 and 1 in half precision
 
+// The K list over launches and rows of matrix products.
 #define KM_UNROLL _Pragma("unroll")
 
 // Where the centroids of each K lie: launch, first group of lanes, groups, first row in a group, rows in a group.
@@ -321,14 +322,15 @@ static __device__ __forceinline__ float km_low(unsigned pair) {
     return value;
 }
 
-static __device__ __forceinline__ double km_power(int exponent) { // 2^exponent
-    return __longlong_as_double((1023ll + exponent) << 52);
-}
-
 // The two halves of a coordinate's integer.
 static __device__ __forceinline__ unsigned km_halves_of(int number) {
     const int high = (number + 1024) >> 11;
     return km_halves((float)high / (1 << 11), (float)(number - high * 2048) / (1 << BITS));
+}
+
+// Load: the grid of fixed point that holds nearly all points, feature by feature.
+static __device__ __forceinline__ double km_power(int exponent) { // 2^exponent
+    return __longlong_as_double((1023ll + exponent) << 52);
 }
 
 // Exponent of the smallest power of two above |x|, or `least`.
@@ -389,6 +391,14 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_grid(const __grid_co
 
 // Products --------------------------------------------------------------------------------------------------
 
+static __device__ __forceinline__ const uint4 *km_keep(const uint4 *address) {
+    const uint4 *kept;
+    asm volatile("mov.b64 %0, %1;" : "=l"(kept) : "l"(address));
+    return kept;
+}
+
+// What all forms do with bytes of a lane and with the rows of a K.
+
 // Four of the eight bytes of a and b, or their signs.
 template <unsigned WHICH> static __device__ __forceinline__ unsigned km_pick(unsigned a, unsigned b) {
     unsigned bytes;
@@ -403,15 +413,72 @@ static __device__ __forceinline__ unsigned km_keep(unsigned address) {
     return kept;
 }
 
-static __device__ __forceinline__ const uint4 *km_keep(const uint4 *address) {
-    const uint4 *kept;
-    asm volatile("mov.b64 %0, %1;" : "=l"(kept) : "l"(address));
-    return kept;
-}
-
 static __device__ __forceinline__ double km_max_lanes(double value) {
     for (int width = 16; width > 0; width /= 2) value = fmax(value, __shfl_xor_sync(ALL, value, width));
     return value;
+}
+
+// The centroid nearest to the origin.
+static __device__ int km_find_middle(const float *c, int k) {
+    double smallest = 1e308;
+    int middle = 0;
+    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
+        double square = 0;
+        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
+            const double x = c[j * D + f];
+            square = fma(x, x, square);
+        }
+        middle = square < smallest ? j : middle;
+        smallest = fmin(square, smallest);
+    }
+    for (int width = 16; width > 0; width /= 2) {
+        const double square = __shfl_xor_sync(ALL, smallest, width);
+        const int j = __shfl_xor_sync(ALL, middle, width);
+        const bool closer = square < smallest || (square == smallest && j < middle);
+        middle = closer ? j : middle;
+        smallest = closer ? square : smallest;
+    }
+    return middle;
+}
+
+// Of one K: finds the centroids that another beats everywhere inside the grid. A centroid far outside would cost the
+// scores of the others their digits.
+template <typename PART>
+static __device__ void km_find_beaten(km_block<PART> &shared, const float *c, const km_place &place, int k) {
+    const int middle = km_find_middle(c, k);
+    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
+        double lead = 0, size = 0; // of j over the middle one, at most
+        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
+            const double a = c[j * D + f], b = c[middle * D + f];
+            lead += fabs(a - b) * shared.reach[f] - 0.5 * (a - b) * (a + b);
+            size += fabs(a - b) * shared.reach[f] + fabs(a - b) * fabs(a + b);
+        }
+        shared.beaten[place.row + j] = j != middle && lead < -1e-12 * size;
+    }
+    __syncwarp();
+}
+
+// Goes through the rows of a K, by one warp: `write_row` writes a quarter of a row, that of lanes with lane % 4 = t,
+// centroid j or, -1, none; `begin_group` is told once of each group of lanes, and of the K's segment in it.
+template <typename PART, typename Row, typename Group>
+static __device__ __forceinline__ void km_for_rows(km_block<PART> &shared, int k_index, Row write_row,
+                                                   Group begin_group) {
+    const km_place place = km_places[k_index];
+    const bool linked = PART::LEVELS == 0 && place.slots > PART::FIRST;
+    _Pragma("unroll 1") for (int at = threadIdx.x % 32; at < place.span * PART::SLOTS * 4; at += 32) {
+        const int group = place.group + at / 4 / PART::SLOTS, slot = at / 4 % PART::SLOTS;
+        const int j = (group - place.group) * place.slots + slot - place.slot, segment = place.slot >= PART::FIRST;
+        const bool real = slot >= place.slot && slot < place.slot + place.slots && j < km_ks[k_index];
+        if (!linked && (slot >= PART::FIRST) != segment) continue;
+        shared.row[group][slot] = real ? place.row + j : -1;
+        write_row(group, slot, at % 4, real ? j : -1);
+        if (slot != place.slot) continue;
+        shared.member[segment][group] = k_index;
+        shared.link[0][group] = linked ? ALL : 0;
+        for (int level = 0; level < PART::LEVELS; level++)
+            shared.link[1 + level][group] = place.span >> level > 1 ? ALL : 0;
+        begin_group(group, segment, linked);
+    }
 }
 
 // Points that wait ------------------------------------------------------------------------------------------
@@ -466,74 +533,11 @@ static __device__ __noinline__ int km_drain(km_block<PART> &shared, const km_pas
 
 // Preparing the planes --------------------------------------------------------------------------------------
 
-// The centroid nearest to the origin.
-static __device__ int km_find_middle(const float *c, int k) {
-    double smallest = 1e308;
-    int middle = 0;
-    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
-        double square = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double x = c[j * D + f];
-            square = fma(x, x, square);
-        }
-        middle = square < smallest ? j : middle;
-        smallest = fmin(square, smallest);
-    }
-    for (int width = 16; width > 0; width /= 2) {
-        const double square = __shfl_xor_sync(ALL, smallest, width);
-        const int j = __shfl_xor_sync(ALL, middle, width);
-        const bool closer = square < smallest || (square == smallest && j < middle);
-        middle = closer ? j : middle;
-        smallest = closer ? square : smallest;
-    }
-    return middle;
-}
-
-// Of one K: finds the centroids that another beats everywhere inside the grid. A centroid far outside would cost the
-// scores of the others their digits.
-template <typename PART>
-static __device__ void km_find_beaten(km_block<PART> &shared, const float *c, const km_place &place, int k) {
-    const int middle = km_find_middle(c, k);
-    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
-        double lead = 0, size = 0; // of j over the middle one, at most
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double a = c[j * D + f], b = c[middle * D + f];
-            lead += fabs(a - b) * shared.reach[f] - 0.5 * (a - b) * (a + b);
-            size += fabs(a - b) * shared.reach[f] + fabs(a - b) * fabs(a + b);
-        }
-        shared.beaten[place.row + j] = j != middle && lead < -1e-12 * size;
-    }
-    __syncwarp();
-}
-
 // Planes as products find them: in a lane's registers, or in shared memory.
 typedef uint4 km_planes[PLANES];
 
 static __device__ __forceinline__ uint4 km_plane(const km_planes *planes, int tile, int k) {
     return planes[tile][k];
-}
-
-// Goes through the rows of a K, by one warp: `write_row` writes a quarter of a row, that of lanes with lane % 4 = t,
-// centroid j or, -1, none; `begin_group` is told once of each group of lanes, and of the K's segment in it.
-template <typename PART, typename Row, typename Group>
-static __device__ __forceinline__ void km_for_rows(km_block<PART> &shared, int k_index, Row write_row,
-                                                   Group begin_group) {
-    const km_place place = km_places[k_index];
-    const bool linked = PART::LEVELS == 0 && place.slots > PART::FIRST;
-    _Pragma("unroll 1") for (int at = threadIdx.x % 32; at < place.span * PART::SLOTS * 4; at += 32) {
-        const int group = place.group + at / 4 / PART::SLOTS, slot = at / 4 % PART::SLOTS;
-        const int j = (group - place.group) * place.slots + slot - place.slot, segment = place.slot >= PART::FIRST;
-        const bool real = slot >= place.slot && slot < place.slot + place.slots && j < km_ks[k_index];
-        if (!linked && (slot >= PART::FIRST) != segment) continue;
-        shared.row[group][slot] = real ? place.row + j : -1;
-        write_row(group, slot, at % 4, real ? j : -1);
-        if (slot != place.slot) continue;
-        shared.member[segment][group] = k_index;
-        shared.link[0][group] = linked ? ALL : 0;
-        for (int level = 0; level < PART::LEVELS; level++)
-            shared.link[1 + level][group] = place.span >> level > 1 ? ALL : 0;
-        begin_group(group, segment, linked);
-    }
 }
 
 // Sums of bytes. A near centroid's byte is 0xff, -1; the integers of 24 bits are bytes too, from -128 to 127 each.
