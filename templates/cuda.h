@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//@ need type label_type d s ks_count k_max copies weighted track_labels float64 ks
+//@ need type label_type d s ks_count k_max copies weighted float64 ks
 typedef $type km_real;
 typedef $label_type km_label; // one label of one point, where labels are kept between passes
 
@@ -9,8 +9,7 @@ enum {
     KS = $ks_count,       // entries of the K list
     K_MAX = $k_max,       // the largest of them
     COPIES = $copies,     // restarts in flight
-    WEIGHTED = $weighted, // points carry weights
-    TRACK = $track_labels // labels are kept between passes
+    WEIGHTED = $weighted  // points carry weights
 };
 //@ verbatim abi_cuda.h
 

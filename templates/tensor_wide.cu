@@ -586,6 +586,7 @@ static __device__ __forceinline__ bool km_settle(unsigned (*near)[PAIRS], const 
         km_decide(shared, args, queued);
         queued = 0;
     }
+    __syncwarp(); // all have read how many wait
     if (lane == 0) shared.queued[warp] = queued;
     KM_UNROLL for (int m = 0; m < PAIRS; m++)
         KM_UNROLL for (int s = 0; s < PART::SLOTS; s++) near[s][m] &= ~several[m][s >= PART::FIRST];

@@ -31,13 +31,12 @@ typedef float km_real;
 typedef unsigned char km_label; // one label of one point, where labels are kept between passes
 
 enum {
-    D = 128,      // features
-    S = 75,       // clusters of one copy: the sum of the K list
-    KS = 10,      // entries of the K list
-    K_MAX = 12,   // the largest of them
-    COPIES = 1,   // restarts in flight
-    WEIGHTED = 0, // points carry weights
-    TRACK = 0     // labels are kept between passes
+    D = 128,     // features
+    S = 75,      // clusters of one copy: the sum of the K list
+    KS = 10,     // entries of the K list
+    K_MAX = 12,  // the largest of them
+    COPIES = 1,  // restarts in flight
+    WEIGHTED = 0 // points carry weights
 };
 // The contract between the CUDA engine (runtime/cuda, plain C) and the pass kernels of a design. This file is
 // compiled into the engine and emitted into every CUDA source as it is, so that both see the same bytes.
@@ -999,6 +998,7 @@ static __device__ __forceinline__ bool km_settle(unsigned (*near)[PAIRS], const 
         km_decide(shared, args, queued);
         queued = 0;
     }
+    __syncwarp(); // all have read how many wait
     if (lane == 0) shared.queued[warp] = queued;
     KM_UNROLL for (int m = 0; m < PAIRS; m++)
         KM_UNROLL for (int s = 0; s < PART::SLOTS; s++) near[s][m] &= ~several[m][s >= PART::FIRST];

@@ -37,8 +37,7 @@ enum {
     KS = 1,       // entries of the K list
     K_MAX = 1024, // the largest of them
     COPIES = 1,   // restarts in flight
-    WEIGHTED = 0, // points carry weights
-    TRACK = 0     // labels are kept between passes
+    WEIGHTED = 0  // points carry weights
 };
 // The contract between the CUDA engine (runtime/cuda, plain C) and the pass kernels of a design. This file is
 // compiled into the engine and emitted into every CUDA source as it is, so that both see the same bytes.

@@ -30,13 +30,12 @@ typedef float km_real;
 typedef unsigned char km_label; // one label of one point, where labels are kept between passes
 
 enum {
-    D = 8,        // features
-    S = 25,       // clusters of one copy: the sum of the K list
-    KS = 5,       // entries of the K list
-    K_MAX = 7,    // the largest of them
-    COPIES = 1,   // restarts in flight
-    WEIGHTED = 0, // points carry weights
-    TRACK = 0     // labels are kept between passes
+    D = 8,       // features
+    S = 25,      // clusters of one copy: the sum of the K list
+    KS = 5,      // entries of the K list
+    K_MAX = 7,   // the largest of them
+    COPIES = 1,  // restarts in flight
+    WEIGHTED = 0 // points carry weights
 };
 // The contract between the CUDA engine (runtime/cuda, plain C) and the pass kernels of a design. This file is
 // compiled into the engine and emitted into every CUDA source as it is, so that both see the same bytes.
