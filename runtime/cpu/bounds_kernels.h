@@ -140,8 +140,12 @@ BOUNDS_INLINE void bounds_block_keep(const cpu_bounds_tables *tables, float *blo
     const float *but = bounds_but + BOUNDS_LANES + (is_own ? first - label : 1);
     const V away = V_SPLAT(upper), two = V_SPLAT(2.0f);
     V least = V_SPLAT(bounds_most);
+    float last[BOUNDS_LANES] = {0}; // the next point's bounds follow, which nobody may have written yet
+    lower += first;
+    if (tables->k - first < BOUNDS_LANES)
+        lower = memcpy(last, lower, (size_t)(tables->k - first) * sizeof *lower);
     for (int64_t v = 0; v < BOUNDS_LANES; v += W) { // path_most is minus infinity behind the last
-        const V bound = V_SUB(V_LOAD(lower + first + v), V_LOAD(tables->path_most + first + v));
+        const V bound = V_SUB(V_LOAD(lower + v), V_LOAD(tables->path_most + first + v));
         const V across = V_SUB(V_FMA(two, V_LOAD(halves + first + v), V_LOAD(but + v)), away);
         const V other = V_MAX(V_ADD(V_LOAD(but + v), bound), across);
         least = V_MIN(other, least);
@@ -162,9 +166,15 @@ BOUNDS_INLINE void bounds_block_lower(float *lower, const float *lengths, const 
 
 // Elkan: the least of a point's lower bounds but that of its own centroid, as they stand now.
 TARGET static float bounds_least_other(const cpu_bounds_tables *tables, const float *blocks) {
+    const int64_t whole = tables->blocks_count / W * W, rest = tables->blocks_count - whole;
     V least = V_SPLAT(bounds_most);
-    for (int64_t b = 0; b < tables->blocks_count; b += W) // block_most is minus infinity behind the last
+    for (int64_t b = 0; b < whole; b += W)
         least = V_MIN(V_SUB(V_LOAD(blocks + b), V_LOAD(tables->block_most + b)), least);
+    if (rest) { // as above; block_most is minus infinity behind the last
+        float last[W] = {0};
+        memcpy(last, blocks + whole, (size_t)rest * sizeof *last);
+        least = V_MIN(V_SUB(V_LOAD(last), V_LOAD(tables->block_most + whole)), least);
+    }
     float result = V_LEAST(least);
     result -= 2 * bounds_step * fabsf(result);
     return result > 0 ? result : 0;
