@@ -54,16 +54,15 @@ def check(result, lloyd):
 def shape(options, data, d, folder):
     path = os.path.join(folder, "points.f32")
     write_points(path, data, options.points, d, options)
-    algorithms = options.algorithms.split(",")
-    times, left, used = {a: [] for a in algorithms}, {}, {}
+    times, left, used = {a: [] for a in options.algorithms}, {}, {}
     for _ in range(options.repeats):
-        results = {a: fit(options, path, d, a, folder) for a in algorithms}
+        results = {a: fit(options, path, d, a, folder) for a in options.algorithms}
         for name, result in results.items():
             check(result, results["lloyd"])
             times[name].append(result["timing_ms"]["read"] + result["timing_ms"]["sweep"])
             left[name] = result["counters"]["distances"] / result["counters"]["distances_lloyd"]
             used[name] = result["counters"]["algorithm"]
-    cells = [f"{statistics.median(times[a]):.0f} ({left[a]:.2f})" for a in algorithms]
+    cells = [f"{statistics.median(times[a]):.0f} ({left[a]:.2f})" for a in options.algorithms]
     print(f"| {data} | {d} | " + " | ".join(cells) + f" {used.get('auto', '')} |", flush=True)
 
 
@@ -83,12 +82,14 @@ def main():
     parser.add_argument("--algorithms", default=",".join(ALGORITHMS))
     parser.add_argument("--design", default="lanes")
     options = parser.parse_args()
+    options.algorithms = options.algorithms.split(",")
+    if "lloyd" not in options.algorithms:
+        parser.error("--algorithms needs lloyd, which the others are held against")
     print(f"{options.points} float32 points, K = {options.clusters}, {options.restarts} restart(s), up to "
           f"{options.max_iter} iterations, "
           f"{options.threads} thread(s), {options.design}: ms, and the part of lloyd's distances")
-    algorithms = options.algorithms.split(",")
-    print("| data | d | " + " | ".join(algorithms) + " |")
-    print("|---|---|" + "---|" * len(algorithms))
+    print("| data | d | " + " | ".join(options.algorithms) + " |")
+    print("|---|---|" + "---|" * len(options.algorithms))
     with tempfile.TemporaryDirectory() as folder:
         for data in options.data.split(","):
             for d in options.features.split(","):

@@ -198,24 +198,25 @@ def contestants_of(job, paths, args, folder):
     return found
 
 
-def stolen_seconds():
-    """Processor seconds that a virtual machine's host gave to others while this machine had work for them."""
+def stat_seconds():
+    """Processor seconds since the system started, by kind as in proc(5); None where nobody tells."""
     try:
         with open("/proc/stat") as stat:
-            return int(stat.readline().split()[8]) / os.sysconf("SC_CLK_TCK")
+            return [int(field) / os.sysconf("SC_CLK_TCK") for field in stat.readline().split()[1:9]]
     except OSError:
-        return 0.0
+        return None
+
+
+def stolen_seconds():
+    """Of these what a virtual machine's host gave to others while this machine had work for them."""
+    fields = stat_seconds()
+    return fields[7] if fields else 0.0
 
 
 def busy_seconds():
     """Processor seconds since the system started, by everyone and by this script with its ended workers."""
-    try:
-        with open("/proc/stat") as stat:
-            fields = [int(field) for field in stat.readline().split()[1:9]]
-    except OSError:
-        return None
-    everyone = (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")  # less idle and waiting
-    return everyone, sum(os.times()[:4])
+    fields = stat_seconds()
+    return (sum(fields) - fields[3] - fields[4], sum(os.times()[:4])) if fields else None  # less idle and waiting
 
 
 def row_run(name, job, args, folder):
