@@ -243,16 +243,28 @@ static int64_t wide_shared(const km_plan *plan, const km_tensor_layout *layout, 
            warps * 4 * d + plan->spec.clusters_count + 512;
 }
 
-// Fills what follows from a layout in the wide form; 0 when it cannot be run.
-static int judge_wide(km_tensor_way *way, const km_plan *plan, const km_tensor_layout *layout) {
-    enum { STAGES_MAX = 6, ON_THEIR_WAY = 40 << 10, MARGIN_SM_100 = 9 };
-    const km_device_facts *facts = &plan->facts;
-    int64_t limit = facts->registers_per_unit / (way->block * way->resident) / 8 * 8, most = 0;
-    if (limit > facts->registers_per_thread) limit = facts->registers_per_thread;
-    if (plan->spec.target.arch / 10 == 10) limit -= MARGIN_SM_100;
+// Registers that a thread may have.
+static int64_t registers_limit(const km_tensor_way *way, const km_plan *plan) {
+    enum { MARGIN_SM_100 = 9 }; // there the compiler needs a few more than were counted
+    int64_t limit = plan->facts.registers_per_unit / (way->block * way->resident) / 8 * 8;
+    if (limit > plan->facts.registers_per_thread) limit = plan->facts.registers_per_thread;
+    return plan->spec.target.arch / 10 == 10 ? limit - MARGIN_SM_100 : limit;
+}
+
+// Tiles of the launch with the most.
+static int64_t tiles_most(const km_tensor_layout *layout) {
+    int64_t most = 0;
     for (int64_t p = 0; p < layout->parts_count; p++)
         if (layout->parts[p].tiles > most) most = layout->parts[p].tiles;
-    way->registers = wide_registers(plan, most, way->block / 32, way->pairs);
+    return most;
+}
+
+// Fills what follows from a layout in the wide form; 0 when it cannot be run.
+static int judge_wide(km_tensor_way *way, const km_plan *plan, const km_tensor_layout *layout) {
+    enum { STAGES_MAX = 6, ON_THEIR_WAY = 40 << 10 };
+    const km_device_facts *facts = &plan->facts;
+    int64_t limit = registers_limit(way, plan);
+    way->registers = wide_registers(plan, tiles_most(layout), way->block / 32, way->pairs);
     int64_t step = way->block / 64 * way->pairs * wide_lines(&plan->spec) * 128 * way->resident;
     way->stages = 2 + (ON_THEIR_WAY + step - 1) / step;
     if (way->stages > STAGES_MAX) way->stages = STAGES_MAX;
@@ -291,16 +303,10 @@ static int judge_pairs(km_tensor_way *way, const km_plan *plan, const km_tensor_
 
 // Fills what follows from a layout, and from the way's tiles, block and resident; 0 when it cannot be run.
 static int judge(km_tensor_way *way, const km_plan *plan, const km_tensor_layout *layout) {
-    enum { MARGIN_SM_100 = 9 }; // there the compiler needs a few more than were counted
-    const km_device_facts *facts = &plan->facts;
     if (km_tensor_is_wide(&plan->spec)) return judge_pairs(way, plan, layout);
+    const km_device_facts *facts = &plan->facts;
     int64_t d = plan->spec.features, block = way->block, resident = way->resident;
-    int64_t limit = facts->registers_per_unit / (block * resident) / 8 * 8;
-    if (limit > facts->registers_per_thread) limit = facts->registers_per_thread;
-    if (plan->spec.target.arch / 10 == 10) limit -= MARGIN_SM_100;
-    int64_t most = 0;
-    for (int64_t p = 0; p < layout->parts_count; p++)
-        if (layout->parts[p].tiles > most) most = layout->parts[p].tiles;
+    int64_t limit = registers_limit(way, plan), most = tiles_most(layout);
     way->kept = registers_needed(plan, most, 1) <= limit;
     way->registers = registers_needed(plan, most, way->kept);
     way->stages = stages_needed(plan, block * resident / 32);
