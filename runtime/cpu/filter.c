@@ -267,7 +267,7 @@ static km_status sample_probe(double *part, cpu_engine *engine, km_error *err) {
     km_status status = KM_OK;
     KM_TRY_GOTO(sample_take(&sample, engine, err));
     cpu_tile_source source = {.groups = sample.points, .group = sample.group};
-    KM_TRY_GOTO(km_cpu_sorter_run(&sort, &sample, &filter->kernels, err));
+    KM_TRY_GOTO(km_cpu_sorter_run(&sort, &sample, &filter->kernels, NULL, err));
     KM_TRY_GOTO(km_cpu_tiles_alloc(&tiles, &sample, err));
     KM_TRY_GOTO(km_cpu_tiles_fill(&tiles, &sample, &filter->kernels, &source, sort.keys, 1, 0, err));
     status = probe(part, engine, &tiles, 1, err);
@@ -288,7 +288,10 @@ static km_status fill(cpu_engine *engine, int64_t step, int rest, km_error *err)
 static km_status sort_all(cpu_engine *engine, km_error *err) {
     cpu_filter *filter = engine->filter;
     KM_TRY(km_cpu_tiles_alloc(&filter->tiles, engine, err));
-    return km_cpu_sorter_run(&filter->sort, engine, &filter->kernels, err);
+    const float *rows = engine->weights ? NULL : filter->source.rows32;
+    KM_TRY(km_cpu_sorter_run(&filter->sort, engine, &filter->kernels, rows, err));
+    if (filter->sort.carried) filter->source.rows32 = filter->sort.carried;
+    return KM_OK;
 }
 
 // Where it is likely not to pay, sorting all points for the probe would be a tenth of a short fit.

@@ -10,7 +10,8 @@ enum {
     CODE_BITS = 16,      // of a point's place among its neighbours
     CODE_BITS_MANY = 24, // ... of more than CODE_POINTS points
     CODE_POINTS = 4 * 1024 * 1024,
-    SAMPLE = 2048, // points that say where the quantiles are
+    SAMPLE = 2048,      // points that say where the quantiles are
+    CARRIED_BYTES = 16, // of a row, up to which it goes along to its neighbours
 };
 
 static double value_at(const cpu_engine *engine, int64_t point, int64_t f) {
@@ -107,11 +108,34 @@ static void block_keys(const cpu_sorter *s, const cpu_filter_kernels *kernels, i
     kernels->keys(&work);
 }
 
+// Keys of one block go to the places of their highest digits; with `row` bytes of the points that they belong
+// to, a key's point becomes the place of its row. The lines that will be written next are fetched: a store that
+// misses them would hold up all behind it.
+static inline __attribute__((always_inline)) void scatter(const cpu_sorter *s, int64_t block,
+                                                          const int64_t row) {
+    enum { LINE = 64, KEYS_OF_LINE = LINE / (int)sizeof(uint64_t) };
+    const uint64_t *keys = s->keys + block * KM_BLOCK_POINTS;
+    const uint8_t *rows = (const uint8_t *)s->rows + block * KM_BLOCK_POINTS * row;
+    const int64_t points = cpu_block_points(s->engine, block);
+    const int shift = 32 + (int)s->bits - FILTER_DIGIT_BITS;
+    uint32_t *places = s->counts + block * FILTER_DIGITS;
+    for (int64_t i = 0; i < points; i++) {
+        const uint32_t place = places[keys[i] >> shift]++;
+        __builtin_prefetch(s->other + place + KEYS_OF_LINE, 1);
+        s->other[place] = row ? keys[i] >> 32 << 32 | place : keys[i];
+        if (!row) continue;
+        uint8_t *to = (uint8_t *)s->carried + place * row;
+        __builtin_prefetch(to + LINE, 1);
+        memcpy(to, rows + i * row, (size_t)row);
+    }
+}
+
 // By the highest digit, which the counts hold: each block writes to its own places, so that threads do not matter.
 // firsts[digit] is where a digit's points begin.
 static void sort_highest(cpu_sorter *s, int64_t *firsts) {
-    int64_t blocks = s->engine->blocks_count;
-    int threads = cpu_threads_for(s->engine, blocks), shift = 32 + (int)s->bits - FILTER_DIGIT_BITS;
+    int64_t blocks = s->engine->blocks_count,
+            row = s->carried ? s->engine->base.d * (int64_t)sizeof *s->rows : 0;
+    int threads = cpu_threads_for(s->engine, blocks);
     int64_t place = 0;
     for (int64_t digit = 0; digit < FILTER_DIGITS; digit++) {
         firsts[digit] = place;
@@ -123,12 +147,22 @@ static void sort_highest(cpu_sorter *s, int64_t *firsts) {
     }
     firsts[FILTER_DIGITS] = place;
 #pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
-    for (int64_t block = 0; block < blocks; block++) {
-        uint32_t *places = s->counts + block * FILTER_DIGITS;
-        const uint64_t *keys = s->keys + block * KM_BLOCK_POINTS;
-        int64_t points = cpu_block_points(s->engine, block);
-        for (int64_t i = 0; i < points; i++) s->other[places[keys[i] >> shift]++] = keys[i];
-    }
+    for (int64_t block = 0; block < blocks; block++) switch (row) {
+        case 0:
+            scatter(s, block, 0);
+            break;
+        case 4:
+            scatter(s, block, 4);
+            break;
+        case 8:
+            scatter(s, block, 8);
+            break;
+        case 12:
+            scatter(s, block, 12);
+            break;
+        default:
+            scatter(s, block, 16);
+        }
     uint64_t *sorted = s->other;
     s->other = s->keys;
     s->keys = sorted;
@@ -171,13 +205,19 @@ void km_cpu_sorter_free(cpu_sorter *s) {
     free(s->counts);
     km_pages_free(s->keys);
     km_pages_free(s->other);
+    km_pages_free(s->carried);
     *s = (cpu_sorter){.bits = 0};
 }
 
 km_status km_cpu_sorter_run(cpu_sorter *s, const cpu_engine *engine, const cpu_filter_kernels *kernels,
-                            km_error *err) {
+                            const float *rows, km_error *err) {
     int64_t n = engine->base.n, blocks = engine->blocks_count, firsts[FILTER_DIGITS + 1];
-    *s = (cpu_sorter){.engine = engine, .bits = n > CODE_POINTS ? CODE_BITS_MANY : CODE_BITS};
+    *s = (cpu_sorter){.engine = engine, .rows = rows, .bits = n > CODE_POINTS ? CODE_BITS_MANY : CODE_BITS};
+    int64_t row = engine->base.d * (int64_t)sizeof *rows;
+    if (rows && row <= CARRIED_BYTES) {
+        s->carried = km_pages_alloc(n * row);
+        if (!s->carried) return km_fail_memory(err, "sorting the points", n * row);
+    }
     s->keys = km_pages_alloc(n * (int64_t)sizeof *s->keys);
     s->other = km_pages_alloc(n * (int64_t)sizeof *s->other);
     s->counts = calloc((size_t)(blocks * FILTER_DIGITS), sizeof *s->counts);

@@ -11,13 +11,16 @@ typedef struct cpu_sorter {
     int64_t bits, features_count;
     cpu_filter_code *codes; // features_count
     int64_t *order;         // of features, widest first
-    uint64_t *keys, *other; // code << 32 | point
+    const float *rows;      // of all points, in their first order, or NULL
+    float *carried;         // short rows, neighbours together, or NULL
+    uint64_t *keys, *other; // code << 32 | point, or its row among those carried
     uint32_t *counts;       // blocks x FILTER_DIGITS
 } cpu_sorter;
 
-// On failure the sorter must be freed all the same.
+// `rows`: the points as floats, where nothing else of a point will be asked for; else NULL. On failure the
+// sorter must be freed all the same.
 km_status km_cpu_sorter_run(cpu_sorter *sorter, const cpu_engine *engine, const cpu_filter_kernels *kernels,
-                            km_error *err);
+                            const float *rows, km_error *err);
 void km_cpu_sorter_free(cpu_sorter *sorter);
 
 km_status km_cpu_tiles_alloc(cpu_tiles *tiles, const cpu_engine *engine, km_error *err);
