@@ -42,24 +42,26 @@ typedef struct cpu_filter {
 
 // Life --------------------------------------------------------------------------------------------------------
 
-static km_status scratch_alloc(thread_state *thread, int64_t k, int64_t pitch, int64_t real_bytes,
+static km_status scratch_alloc(thread_state *thread, int64_t k, int64_t d, int64_t real_bytes,
                                km_error *err) {
-    int64_t lists = (2 * BOXES + 2) * k * (int64_t)sizeof(int32_t),
-            rows = k * pitch * (int64_t)sizeof(double);
-    int64_t scores = k * (BOXES + 1) * real_bytes,
-            bytes = rows + k * (int64_t)sizeof(uint64_t) + scores + lists + k;
+    int64_t rows = k * KM_CPU_PITCH(d) * (int64_t)sizeof(double), owners = k * (int64_t)sizeof(uint64_t);
+    int64_t scores = k * BOXES * real_bytes, slacks = k * real_bytes,
+            columns = (d + 1) * FILTER_COLUMN * real_bytes;
+    int64_t lists = k * (int64_t)sizeof(int32_t), kept = k * (int64_t)sizeof(uint16_t);
+    int64_t bytes = rows + owners + scores + slacks + columns + 3 * lists + 2 * kept;
     uint8_t *memory = thread->memory = calloc(1, (size_t)bytes);
     if (!memory) return km_fail_memory(err, "the lists of the algorithm filter", bytes);
     cpu_filter_scratch *s = &thread->scratch;
-    s->rows = (double *)memory;
-    s->owners = (uint64_t *)(memory + rows);
-    s->scores = s->owners + k;
-    s->slacks = (uint8_t *)s->scores + k * BOXES * real_bytes;
-    s->super_list = (int32_t *)(void *)((uint8_t *)s->slacks + k * real_bytes);
-    s->tile_list = s->super_list + BOXES * k;
-    s->list = s->tile_list + BOXES * k;
-    s->touched = s->list + k;
-    s->is_touched = (uint8_t *)(s->touched + k);
+    s->rows = (double *)(void *)memory;
+    s->owners = (uint64_t *)(void *)(memory += rows);
+    s->scores = memory += owners;
+    s->slacks = memory += scores;
+    s->columns = memory += slacks;
+    s->super_list = (int32_t *)(void *)(memory += columns);
+    s->tile_list = s->super_list + k;
+    s->list = s->tile_list + k;
+    s->super_kept = (uint16_t *)(s->list + k);
+    s->tile_kept = s->super_kept + k;
     return KM_OK;
 }
 
@@ -108,7 +110,7 @@ km_status km_cpu_filter_create(cpu_engine *engine, const km_data *data, const km
     if (!filter->threads) return km_fail_memory(err, "the algorithm filter", engine->threads);
     int64_t k = plan->spec.clusters[plan->spec.clusters_count - 1];
     for (int64_t t = 0; t < engine->threads; t++)
-        KM_TRY(scratch_alloc(&filter->threads[t], k, engine->pitch, engine->real_bytes, err));
+        KM_TRY(scratch_alloc(&filter->threads[t], k, engine->base.d, engine->real_bytes, err));
     return source_make(&filter->source, engine, data, params, err);
 }
 

@@ -13,18 +13,13 @@
 #include <stdint.h>
 
 enum { KM_FILTER_D_MAX = 64 }; // features at most
+enum { FILTER_COLUMN = 16 };   // centroids up to which vectors pick by centroid
 enum { TILE_POINTS = 64, TILES_OF_SUPER = 16, SUPER_POINTS = TILE_POINTS * TILES_OF_SUPER, BOXES = 16 };
 
 // Boxes lie in groups of BOXES: for each feature a row of middles, then for each a row of half widths, then a row of
 // squared norms of the corners farthest from the origin.
 static inline int64_t filter_box_values(int64_t d) {
     return (2 * d + 1) * BOXES;
-}
-
-// Lists of centroids are ascending, so that what follows does not depend on which is nearest to a box's middle.
-static inline void filter_insert(int32_t *list, int32_t count, int32_t j) {
-    for (; count > 0 && list[count - 1] > j; count--) list[count] = list[count - 1];
-    list[count] = j;
 }
 
 // The points in their sorted order.
@@ -39,14 +34,15 @@ typedef struct cpu_tiles {
 
 // Lists and rows that one thread needs; for the largest k.
 typedef struct cpu_filter_scratch {
-    int32_t *super_list, *tile_list; // BOXES lists of k
-    int32_t *list;                   // k
-    int32_t *touched;                // k
-    uint8_t *is_touched;             // k
-    uint64_t *owners;                // k
-    double *rows;                    // k x pitch
-    void *scores;                    // reals: k x BOXES
-    void *slacks;                    // reals: k
+    int32_t *super_list,
+        *tile_list; // k each: lists of centroids are ascending, so that what follows does not
+    int32_t *list;  // depend on which is nearest to a box's middle
+    uint16_t *super_kept, *tile_kept; // k each: in which of BOXES boxes a centroid is left
+    uint64_t *owners;                 // k
+    double *rows;                     // k x pitch
+    void *scores;                     // reals: k x BOXES
+    void *slacks;                     // reals: k
+    void *columns; // reals: features of the first FILTER_COLUMN centroids, then their slacks
 } cpu_filter_scratch;
 
 // One member's pass over supertiles first_super .. first_super + supers_count - 1, the first a multiple of BOXES.

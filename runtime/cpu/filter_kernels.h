@@ -13,36 +13,52 @@ FILTER_INLINE REAL NAME(slack_of)(const int64_t d) {
     return (REAL)(4 * (d + 4)) * (sizeof(REAL) == 4 ? (REAL)0x1p-24 : (REAL)0x1p-53);
 }
 
-// For each of BOXES boxes: a centroid z that is as good as any at its middle, and which others of the list may be the
-// nearest somewhere in it.
-FILTER_INLINE void NAME(test_boxes)(int32_t *z, int32_t *counts, int32_t *lists, const cpu_filter_work *work,
-                                    const REAL *box, const int32_t *list, const int64_t count,
-                                    const int64_t lanes, const int64_t d) {
+// Rows and slacks of the centroids that are the best in W boxes.
+FILTER_INLINE void NAME(pick_best)(REAL *near, REAL *slack, const cpu_filter_work *work, const REAL *best,
+                                   const int64_t d) {
+    const REAL *table = (const REAL *)work->table, *slacks = (const REAL *)work->scratch->slacks;
+#ifdef V_PICK
+    if (work->k <= FILTER_COLUMN) {
+        const REAL *columns = (const REAL *)work->scratch->columns;
+        for (int64_t f = 0; f < d; f++)
+            V_STORE(near + f * W, V_PICK(columns + f * FILTER_COLUMN, V_LOAD(best)));
+        V_STORE(slack, V_PICK(columns + d * FILTER_COLUMN, V_LOAD(best)));
+        return;
+    }
+#endif
+    for (int lane = 0; lane < W; lane++) {
+        const int64_t j = (int64_t)best[lane];
+        slack[lane] = slacks[j];
+        for (int64_t f = 0; f < d; f++) near[f * W + lane] = table[j * (d + 1) + f];
+    }
+}
+
+// For each of BOXES boxes: a centroid z that is as good as any at its middle; for each centroid of the list, the boxes
+// in which it may be the nearest somewhere, z's own among them. Returns the boxes in which several may be.
+FILTER_INLINE uint32_t NAME(test_boxes)(REAL *z, uint16_t *kept, const cpu_filter_work *work, const REAL *box,
+                                        const int32_t *list, const int64_t count, const int64_t lanes,
+                                        const int64_t d) {
     const REAL *table = (const REAL *)work->table, *slacks = (const REAL *)work->scratch->slacks;
     REAL *scores = (REAL *)work->scratch->scores;
     const V slack = V_SPLAT(-NAME(slack_of)(d));
+    uint64_t several = 0;
     for (int64_t o = 0; o < lanes; o += W) {
-        V best = V_SPLAT((REAL)-INFINITY), index = V_SPLAT(0);
+        V best = V_SPLAT((REAL)-INFINITY), index = V_SPLAT((REAL)list[0]);
         for (int64_t c = 0; c < count; c++) {
             const REAL *row = table + list[c] * (d + 1);
             V score = V_SPLAT(row[d]);
             for (int64_t f = 0; f < d; f++)
                 score = V_FMA(V_LOAD(box + f * BOXES + o), V_SPLAT(row[f]), score);
             V_STORE(scores + c * W, score);
-            const V place = V_SPLAT((REAL)c);
-            V_KEEP(best, index, score, place);
+            const V j = V_SPLAT((REAL)list[c]);
+            V_KEEP(best, index, score, j);
         }
-        REAL places[W], near[KM_FILTER_D_MAX * W], z_slack[W];
-        V_STORE(places, index);
-        for (int lane = 0; lane < W; lane++) {
-            int32_t j = list[(int64_t)places[lane]];
-            z[o + lane] = j;
-            counts[o + lane] = 0;
-            z_slack[lane] = slacks[j];
-            for (int64_t f = 0; f < d; f++) near[f * W + lane] = table[j * (d + 1) + f];
-        }
+        REAL near[KM_FILTER_D_MAX * W], z_slack[W];
+        V_STORE(z + o, index);
+        NAME(pick_best)(near, z_slack, work, z + o, d);
         // The least score of z, less what rounding may have added to any other.
         const V low = V_FMA(slack, V_LOAD(box + 2 * d * BOXES + o), V_SUB(best, V_LOAD(z_slack)));
+        uint64_t some = 0;
         for (int64_t c = 0; c < count; c++) {
             const REAL *row = table + list[c] * (d + 1);
             V high = V_ADD(V_LOAD(scores + c * W), V_SPLAT(slacks[list[c]]));
@@ -50,25 +66,31 @@ FILTER_INLINE void NAME(test_boxes)(int32_t *z, int32_t *counts, int32_t *lists,
                 const V apart = V_SUB(V_SPLAT(row[f]), V_LOAD(near + f * W));
                 high = V_FMA(V_ABS(apart), V_LOAD(box + (d + f) * BOXES + o), high);
             }
-            for (uint64_t kept = V_NLT(high, low); kept; kept &= kept - 1) {
-                int lane = (int)o + __builtin_ctzll(kept);
-                if (z[lane] != list[c]) lists[lane * work->k + counts[lane]++] = list[c];
-            }
+            const uint64_t here = V_NLT(high, low);
+            several |= (some & here) << o;
+            some |= here;
+            kept[c] = (uint16_t)((o ? kept[c] : 0) | here << o);
         }
     }
+    return (uint32_t)several;
+}
+
+// The centroids that may be the nearest in a box, ascending as they are listed; returns how many there are. Written
+// without a branch, as nobody foresees which these are.
+FILTER_INLINE int64_t NAME(list_kept)(int32_t *out, const uint16_t *kept, const int32_t *list,
+                                      const int64_t count, const int64_t lane) {
+    int64_t found = 0;
+    for (int64_t c = 0; c < count; c++) {
+        out[found] = list[c];
+        found += kept[c] >> lane & 1;
+    }
+    return found;
 }
 
 // Adds a row of sums to cluster j's row of this supertile.
-FILTER_INLINE void NAME(add_row)(cpu_filter_scratch *scratch, int64_t *touched_count, const double *row,
-                                 int64_t j, int64_t pitch) {
+FILTER_INLINE void NAME(add_row)(cpu_filter_scratch *scratch, const double *row, int64_t j, int64_t pitch) {
     double *to = scratch->rows + j * pitch;
-    if (!scratch->is_touched[j]) {
-        scratch->is_touched[j] = 1;
-        scratch->touched[(*touched_count)++] = (int32_t)j;
-        for (int64_t i = 0; i < pitch; i++) to[i] = row[i];
-    } else {
-        for (int64_t i = 0; i < pitch; i++) to[i] += row[i];
-    }
+    for (int64_t i = 0; i < pitch; i++) to[i] += row[i];
 }
 
 // The nearest centroid of the list to one point, in double; equal distances go to the lowest index.
@@ -222,9 +244,8 @@ TARGET static void NAME(label_range)(cpu_filter_work *work, int64_t first, int64
 }
 
 // Looks at a tile point by point.
-FILTER_INLINE void NAME(split_tile)(cpu_filter_work *work, int64_t *touched_count, int64_t tile, REAL corner,
-                                    const int32_t *list, const int64_t count, const int64_t d,
-                                    const int64_t pitch) {
+FILTER_INLINE void NAME(split_tile)(cpu_filter_work *work, int64_t tile, REAL corner, const int32_t *list,
+                                    const int64_t count, const int64_t d, const int64_t pitch) {
     const cpu_tiles *tiles = work->tiles;
     cpu_filter_scratch *scratch = work->scratch;
     const REAL *points = (const REAL *)tiles->points + tile * TILE_POINTS * d;
@@ -249,10 +270,10 @@ FILTER_INLINE void NAME(split_tile)(cpu_filter_work *work, int64_t *touched_coun
     for (int64_t c = 0; c < count && !whole; c++) {
         if (!owners[c] || (c == most && !direct)) continue;
         NAME(sum_points)(row, points, weights, owners[c], d, pitch);
-        NAME(add_row)(scratch, touched_count, row, list[c], pitch);
+        NAME(add_row)(scratch, row, list[c], pitch);
         for (int64_t i = 0; i < pitch; i++) rest[i] -= row[i];
     }
-    if (whole || !direct) NAME(add_row)(scratch, touched_count, rest, list[most], pitch);
+    if (whole || !direct) NAME(add_row)(scratch, rest, list[most], pitch);
     if (!work->labels) return;
     for (int64_t c = 0; c < count; c++)
         for (uint64_t mine = owners[c]; mine; mine &= mine - 1)
@@ -265,26 +286,26 @@ FILTER_INLINE void NAME(split_super)(cpu_filter_work *work, int64_t super, const
     const cpu_tiles *tiles = work->tiles;
     cpu_filter_scratch *scratch = work->scratch;
     const REAL *box = (const REAL *)tiles->boxes + super * filter_box_values(d);
-    int32_t z[BOXES], counts[BOXES];
-    int64_t first = super * TILES_OF_SUPER, touched_count = 0, lanes = tiles->tiles_count - first;
+    REAL z[BOXES];
+    int64_t first = super * TILES_OF_SUPER, lanes = tiles->tiles_count - first;
     if (lanes > TILES_OF_SUPER) lanes = TILES_OF_SUPER;
-    NAME(test_boxes)(z, counts, scratch->tile_list, work, box, list, count, lanes, d);
+    for (int64_t c = 0; c < count; c++)
+        for (int64_t i = 0; i < pitch; i++) scratch->rows[list[c] * pitch + i] = 0;
+    const uint32_t several = NAME(test_boxes)(z, scratch->tile_kept, work, box, list, count, lanes, d);
     work->box_pairs += lanes * count;
     for (int64_t t = 0; t < lanes; t++) {
         int64_t tile = first + t;
-        if (counts[t] == 0) {
-            NAME(add_row)(scratch, &touched_count, tiles->sums + tile * pitch, z[t], pitch);
-            if (work->labels) NAME(label_range)(work, tile * TILE_POINTS, TILE_POINTS, z[t]);
+        if (!(several >> t & 1)) {
+            NAME(add_row)(scratch, tiles->sums + tile * pitch, (int64_t)z[t], pitch);
+            if (work->labels) NAME(label_range)(work, tile * TILE_POINTS, TILE_POINTS, (int32_t)z[t]);
             continue;
         }
-        int32_t *own = scratch->tile_list + t * work->k;
-        filter_insert(own, counts[t], z[t]);
-        NAME(split_tile)(work, &touched_count, tile, box[2 * d * BOXES + t], own, counts[t] + 1, d, pitch);
+        int64_t own = NAME(list_kept)(scratch->tile_list, scratch->tile_kept, list, count, t);
+        NAME(split_tile)(work, tile, box[2 * d * BOXES + t], scratch->tile_list, own, d, pitch);
     }
-    for (int64_t i = 0; i < touched_count; i++) {
-        int64_t j = scratch->touched[i];
+    for (int64_t c = 0; c < count; c++) {
+        int64_t j = list[c];
         for (int64_t f = 0; f < pitch; f++) work->sums[j * pitch + f] += scratch->rows[j * pitch + f];
-        scratch->is_touched[j] = 0;
     }
 }
 
@@ -293,30 +314,33 @@ FILTER_INLINE void NAME(walk)(cpu_filter_work *work, const int64_t d) {
     const cpu_tiles *tiles = work->tiles;
     cpu_filter_scratch *scratch = work->scratch;
     const REAL *table = (const REAL *)work->table;
-    REAL *slacks = (REAL *)scratch->slacks;
+    REAL *slacks = (REAL *)scratch->slacks, *columns = (REAL *)scratch->columns;
     for (int64_t j = 0; j < work->k; j++) {
         slacks[j] = -NAME(slack_of)(d) * table[j * (d + 1) + d];
         scratch->list[j] = (int32_t)j;
+        for (int64_t f = 0; f <= d && j < FILTER_COLUMN; f++)
+            columns[f * FILTER_COLUMN + j] = f < d ? table[j * (d + 1) + f] : slacks[j];
     }
     int64_t end = work->first_super + work->supers_count;
     for (int64_t first = work->first_super; first < end; first += BOXES) {
         const REAL *box = (const REAL *)tiles->super_boxes + first / BOXES * filter_box_values(d);
-        int32_t z[BOXES], counts[BOXES];
+        REAL z[BOXES];
         int64_t lanes = end - first < BOXES ? end - first : BOXES;
-        NAME(test_boxes)(z, counts, scratch->super_list, work, box, scratch->list, work->k, lanes, d);
+        const uint32_t several =
+            NAME(test_boxes)(z, scratch->super_kept, work, box, scratch->list, work->k, lanes, d);
         work->box_pairs += lanes * work->k;
         for (int64_t s = 0; s < lanes; s++) {
             int64_t super = first + s;
-            if (counts[s] == 0) {
+            if (!(several >> s & 1)) {
                 const double *from = tiles->super_sums + super * pitch;
-                double *to = work->sums + z[s] * pitch;
+                double *to = work->sums + (int64_t)z[s] * pitch;
                 for (int64_t i = 0; i < pitch; i++) to[i] += from[i];
-                if (work->labels) NAME(label_range)(work, super * SUPER_POINTS, SUPER_POINTS, z[s]);
+                if (work->labels) NAME(label_range)(work, super * SUPER_POINTS, SUPER_POINTS, (int32_t)z[s]);
                 continue;
             }
-            int32_t *own = scratch->super_list + s * work->k;
-            filter_insert(own, counts[s], z[s]);
-            NAME(split_super)(work, super, own, counts[s] + 1, d, pitch);
+            int64_t own =
+                NAME(list_kept)(scratch->super_list, scratch->super_kept, scratch->list, work->k, s);
+            NAME(split_super)(work, super, scratch->super_list, own, d, pitch);
         }
     }
 }

@@ -16,6 +16,7 @@
 #undef V_GT
 #undef V_NLT
 #undef V_KEEP
+#undef V_PICK
 #undef WORDS_BITS
 #if WORDS_DOUBLE
 #define REAL double
@@ -40,6 +41,10 @@
 #define V_KEEP(best, index, score, j)                                                                        \
     index = _mm512_mask_mov_ps(index, _mm512_cmp_ps_mask(score, best, _CMP_GT_OQ), j);                       \
     best = V_MAX(score, best)
+// Of sixteen values those whose numbers are given, as reals.
+#define V_PICK(values, numbers)                                                                              \
+    _mm512_maskz_permutexvar_ps((__mmask16)-1, _mm512_maskz_cvttps_epi32((__mmask16)-1, numbers),            \
+                                V_LOAD(values))
 #elif defined(WORDS_AVX512)
 #define W 8
 #define V __m512d
