@@ -206,9 +206,29 @@ FILTER_INLINE void NAME(split_points)(uint64_t *owners, const cpu_filter_work *w
     }
 }
 
+#ifdef V_WIDE
+// Sums of some points of a tile, without weights: eight lanes, as no branch depends on how many points there are.
+FILTER_INLINE void NAME(sum_lanes)(double *row, const REAL *points, uint64_t mine, const int64_t d,
+                                   const int64_t pitch) {
+    for (int64_t f = 0; f < d; f++) {
+        V_WIDE sum = {0};
+        for (int i = 0; i < TILE_POINTS; i += 8) V_ADD_WIDE(sum, mine >> i, points + f * TILE_POINTS + i);
+        row[f] = V_WIDE_SUM(sum);
+    }
+    row[d] = row[d + 1] = (double)__builtin_popcountll(mine);
+    for (int64_t i = d + 2; i < pitch; i++) row[i] = 0;
+}
+#endif
+
 // Sums of some points of a tile.
 FILTER_INLINE void NAME(sum_points)(double *row, const REAL *points, const double *weights, uint64_t mine,
                                     const int64_t d, const int64_t pitch) {
+#ifdef V_WIDE
+    if (!weights) {
+        NAME(sum_lanes)(row, points, mine, d, pitch);
+        return;
+    }
+#endif
     for (int64_t i = 0; i < pitch; i++) row[i] = 0;
     if (!weights) row[d] = row[d + 1] = (double)__builtin_popcountll(mine);
     for (; mine; mine &= mine - 1) {

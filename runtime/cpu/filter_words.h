@@ -17,6 +17,9 @@
 #undef V_NLT
 #undef V_KEEP
 #undef V_PICK
+#undef V_ADD_WIDE
+#undef V_WIDE
+#undef V_WIDE_SUM
 #undef WORDS_BITS
 #if WORDS_DOUBLE
 #define REAL double
@@ -41,6 +44,12 @@
 #define V_KEEP(best, index, score, j)                                                                        \
     index = _mm512_mask_mov_ps(index, _mm512_cmp_ps_mask(score, best, _CMP_GT_OQ), j);                       \
     best = V_MAX(score, best)
+// Eight floats join a sum of doubles where a bit says so.
+#define V_WIDE __m512d
+#define V_ADD_WIDE(sum, bits, from)                                                                          \
+    sum = _mm512_mask_add_pd(sum, (__mmask8)(bits), sum,                                                     \
+                             _mm512_maskz_cvtps_pd((__mmask8)-1, _mm256_loadu_ps(from)))
+#define V_WIDE_SUM(sum) _mm512_reduce_add_pd(sum)
 // Of sixteen values those whose numbers are given, as reals.
 #define V_PICK(values, numbers)                                                                              \
     _mm512_maskz_permutexvar_ps((__mmask16)-1, _mm512_maskz_cvttps_epi32((__mmask16)-1, numbers),            \
