@@ -63,11 +63,14 @@ static int64_t span_groups(int64_t bytes, int64_t d, int64_t group, int64_t real
     return span < 1 ? 1 : span > SPAN_GROUPS_MAX ? SPAN_GROUPS_MAX : span;
 }
 
-// Clusters whose sums stay in vectors together: four where there are 32 registers, or two.
+// Clusters whose sums stay in vectors together: four or three where there are 32 registers, or two.
 static void list_few_sets(km_env *env, int four) {
     km_env_set_flag(env, "few_four", four);
     km_env_list(env, "few_sets");
-    if (four) list_numbers(km_env_item(env, "few_sets", "4"), "members", 0, 4);
+    if (four) {
+        list_numbers(km_env_item(env, "few_sets", "4"), "members", 0, 4);
+        list_numbers(km_env_item(env, "few_sets", "3"), "members", 0, 3);
+    }
     list_numbers(km_env_item(env, "few_sets", "2"), "members", 0, 2);
 }
 

@@ -32,6 +32,9 @@ enum {
     FINISH_ROW = $finish_row, // doubles of a centroid
     //@ end
     //@ end
+    //@ if finish_avx512
+    MARGIN_UNITS = 1 << 25, // so that 32 bits hold a lane's sum of a span
+    //@ end
     PAIR = 2 * LANES // points of two vectors
 };
 
@@ -52,7 +55,13 @@ typedef struct km_finish_span {
     double rows[$finish_doubles]; // so
     //@ end
     int32_t labels[$finish_points]; // -1 after the last point, up to a whole vector
+    //@ if finish_avx512
+    double squares[$finish_points]; // d1^2
+    km_real near[$finish_points];   // d1
+    km_int margins[$finish_points]; // (d2 - d1) / d2 in units of 1 / MARGIN_UNITS
+    //@ else
     double squares[$finish_points], near[$finish_points], margins[$finish_points]; // d1^2, d1, (d2 - d1) / d2
+    //@ end
 } km_finish_span;
 
 // Two vectors of doubles from point `at` of the block on, against all centroids: exactly as every backend does it.
@@ -103,10 +112,17 @@ KM_TARGET static void km_finish_sure(int32_t *labels, km_real *nearest, km_real 
 KM_TARGET static int km_finish_quick(int32_t *labels, km_real *nearest, km_real *next, const km_cpu_finish *finish,
                                      const km_cpu_finish_member *member, int64_t at) {
     const km_real *points = (const km_real *)finish->points + at / GROUP * GROUP * D + at % GROUP;
-    const int64_t k = member->k, whole = k / FINISH_TILE * FINISH_TILE;
-    km_vec first_0 = KM_SPLAT(INFINITY), first_1 = first_0, second_0 = first_0, second_1 = first_0;
+    const int64_t k = member->k, whole = 1 + (k - 1) / FINISH_TILE * FINISH_TILE;
+    const km_real *start = (const km_real *)member->table;
+    km_vec first_0 = KM_SPLAT(0), first_1 = first_0, second_0 = KM_SPLAT(INFINITY), second_1 = second_0;
     km_ints index_0 = KM_INTS(0), index_1 = index_0;
-    for (int64_t from = 0; from < whole; from += FINISH_TILE) {
+    for (int f = 0; f < D; f++) { // to the first centroid, which nothing is compared with
+        const km_vec c = KM_SPLAT(start[f]);
+        const km_vec t = KM_SUB(KM_LOAD(points + f * GROUP), c), u = KM_SUB(KM_LOAD(points + f * GROUP + LANES), c);
+        first_0 = KM_FMA(t, t, first_0);
+        first_1 = KM_FMA(u, u, first_1);
+    }
+    for (int64_t from = 1; from < whole; from += FINISH_TILE) {
         const km_real *rows = (const km_real *)member->table + from * (D + 1);
         //@ for c in finish_list
         km_vec a_$c = KM_SPLAT(0), b_$c = a_$c;
@@ -176,8 +192,13 @@ KM_TARGET static void km_finish_assign(km_finish_span *span, const km_cpu_finish
             const km_vec d1 = KM_SQRT(first), d2 = KM_SQRT(second);
             const km_vec margin = KM_QUOTIENT(KM_SUB(d2, d1), d2);
             //@ end
+            //@ if finish_avx512
+            KM_STORE(span->near + at + i, d1);
+            KM_PUT_INTS(span->margins + at + i, KM_ROUND(KM_MUL(margin, KM_SPLAT(MARGIN_UNITS))));
+            //@ else
             KM_STORE_WIDE(span->near + at + i, d1);
             KM_STORE_WIDE(span->margins + at + i, margin);
+            //@ end
             //@ if float64
             KM_STORE(span->squares + at + i, KM_LOAD(nearest + i));
             //@ end
@@ -209,17 +230,19 @@ KM_TARGET static void km_finish_rows(km_finish_span *span, const km_cpu_finish *
 // picked by label.
 KM_TARGET static void km_finish_squares_few(km_finish_span *span, const km_cpu_finish *finish,
                                             const km_cpu_finish_member *member) {
-    for (int64_t at = 0; at < span->count; at += DOUBLES) {
-        const int64_t point = span->first + at;
-        const km_real *points = (const km_real *)finish->points + point / GROUP * GROUP * D + point % GROUP;
-        const km_longs labels = KM_LOAD_LONGS(span->labels + at);
-        km_doubles square = KM_D_SPLAT(0);
-        for (int f = 0; f < D; f++) {
-            const km_doubles t = KM_D_SUB(KM_LOAD_DOUBLES(points + f * GROUP),
-                                          KM_D_PICK(member->columns + KM_CPU_FEW * f, labels));
-            square = KM_D_FMA(t, t, square);
+    const int64_t count = span->count;
+    for (int64_t base = 0; base < count; base += GROUP) {
+        const km_real *points = (const km_real *)finish->points + (span->first + base) * D;
+        for (int i = 0; i < GROUP && base + i < count; i += DOUBLES) {
+            const km_longs labels = KM_LOAD_LONGS(span->labels + base + i);
+            km_doubles square = KM_D_SPLAT(0);
+            for (int f = 0; f < D; f++) {
+                const km_doubles t = KM_D_SUB(KM_LOAD_DOUBLES(points + f * GROUP + i),
+                                              KM_D_PICK(member->columns + KM_CPU_FEW * f, labels));
+                square = KM_D_FMA(t, t, square);
+            }
+            KM_D_STORE(span->squares + base + i, square);
         }
-        KM_D_STORE(span->squares + at, square);
     }
 }
 
@@ -263,34 +286,72 @@ KM_TARGET static void km_finish_squares(km_finish_span *span, const km_cpu_finis
 }
 
 //@ end
+//@ if finish_avx512
+// Bits of the words that hold those of `count` points.
+KM_TARGET static inline int64_t km_count_bits(const uint16_t *words, int64_t count) {
+    int64_t bits = 0, at = 0;
+    for (; at + 4 * LANES <= count; at += 4 * LANES) {
+        uint64_t four;
+        memcpy(&four, words + at / LANES, sizeof four);
+        bits += __builtin_popcountll(four);
+    }
+    for (; at < count; at += LANES) bits += __builtin_popcount(words[at / LANES]);
+    return bits;
+}
+
+//@ end
 //@ for set in few_sets
 // Sums of a span for clusters from .. from + $set - 1: each takes the points that have its label.
 KM_TARGET static void km_finish_sums_$set(const km_finish_span *span, const km_cpu_finish_member *member,
                                           int64_t from) {
     //@ for c in set_members
-    km_doubles square_$c = KM_D_SPLAT(0), near_$c = square_$c, margin_$c = square_$c;
+    km_doubles square_$c = KM_D_SPLAT(0), near_$c = square_$c;
+    //@ if finish_avx512
+    km_ints margin_$c = KM_INTS(0);
+    uint16_t points_$c[$finish_points / LANES]; // a bit for each
+    //@ else
+    km_doubles margin_$c = square_$c;
     km_ints count_$c = KM_INTS(0);
+    //@ end
     const km_ints j_$c = KM_INTS((int32_t)from + $c);
     //@ end
     for (int64_t at = 0; at < span->count; at += LANES) {
         const km_ints labels = KM_LOAD_LABELS(span->labels + at);
+        //@ if finish_avx512
+        const km_doubles low = KM_LOAD_DOUBLES(span->near + at), high = KM_LOAD_DOUBLES(span->near + at + DOUBLES);
+        const km_ints margins = KM_LOAD_INTS(span->margins + at);
+        //@ end
         //@ for c in set_members
         const km_mask own_$c = KM_EQUAL(labels, j_$c);
-        KM_COUNT_WHERE(count_$c, own_$c);
         KM_D_ADD_WHERE(square_$c, own_$c, span->squares + at);
+        //@ if finish_avx512
+        points_$c[at / LANES] = own_$c;
+        KM_D_ADD_BOTH(near_$c, own_$c, low, high);
+        KM_ADD_INTS_WHERE(margin_$c, own_$c, margins);
+        //@ else
+        KM_COUNT_WHERE(count_$c, own_$c);
         KM_D_ADD_WHERE(near_$c, own_$c, span->near + at);
         KM_D_ADD_WHERE(margin_$c, own_$c, span->margins + at);
+        //@ end
         //@ end
     }
     //@ for c in set_members
     if (from + $c < member->k) {
         double *sum = member->sums + (from + $c) * KM_CPU_SUMS;
+        //@ if finish_avx512
+        const double count = (double)km_count_bits(points_$c, span->count);
+        //@ else
         const double count = (double)KM_SUM_INTS(count_$c);
+        //@ end
         sum[KM_CPU_SUM_WEIGHT] += count;
         sum[KM_CPU_SUM_COUNT] += count;
         sum[KM_CPU_SUM_SSE] += KM_D_SUM(square_$c);
         sum[KM_CPU_SUM_DISTANCE] += KM_D_SUM(near_$c);
+        //@ if finish_avx512
+        sum[KM_CPU_SUM_MARGIN] += KM_SUM_WIDE(margin_$c) / MARGIN_UNITS;
+        //@ else
         sum[KM_CPU_SUM_MARGIN] += KM_D_SUM(margin_$c);
+        //@ end
     }
     //@ end
 }
@@ -300,6 +361,11 @@ KM_TARGET static void km_finish_few(km_finish_span *span, const km_cpu_finish_me
     int64_t from = 0;
     for (int64_t i = span->count; i % LANES; i++) span->labels[i] = -1;
     //@ if few_four
+    // Three where they leave an even number.
+    if (member->k % 2 == 1 && member->k > 1) {
+        km_finish_sums_3(span, member, from);
+        from = 3;
+    }
     for (; member->k - from > 2; from += 4) km_finish_sums_4(span, member, from);
     //@ end
     for (; from < member->k; from += 2) km_finish_sums_2(span, member, from);
@@ -313,8 +379,13 @@ static void km_finish_many(const km_finish_span *span, const km_cpu_finish_membe
         sum[KM_CPU_SUM_WEIGHT] += weight;
         sum[KM_CPU_SUM_COUNT] += 1.0;
         sum[KM_CPU_SUM_SSE] += weight * span->squares[i];
+        //@ if finish_avx512
+        sum[KM_CPU_SUM_DISTANCE] += weight * (double)span->near[i];
+        sum[KM_CPU_SUM_MARGIN] += weight * ((double)span->margins[i] / MARGIN_UNITS);
+        //@ else
         sum[KM_CPU_SUM_DISTANCE] += weight * span->near[i];
         sum[KM_CPU_SUM_MARGIN] += weight * span->margins[i];
+        //@ end
     }
 }
 

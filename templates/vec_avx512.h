@@ -76,6 +76,7 @@ KM_TARGET static inline __m512 km_inverse_root(__m512 x) {
     index = _mm512_mask_mov_epi32(index, _mm512_cmp_ps_mask(square, first, _CMP_LT_OQ), j);                  \
     second = _mm512_maskz_min_ps((__mmask16)-1, second, _mm512_maskz_max_ps((__mmask16)-1, square, first));  \
     first = _mm512_maskz_min_ps((__mmask16)-1, square, first)
+#define KM_ROUND(x) _mm512_maskz_cvtps_epi32((__mmask16)-1, x)
 // Non-zero where a is not below b.
 #define KM_ANY_ABOVE(a, b) (int)_mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ)
 // Of the points that have a label: how many there are, sums of doubles.
@@ -85,11 +86,17 @@ typedef __mmask16 km_mask;
     KM_D_STORE((to) + DOUBLES, _mm512_maskz_cvtps_pd((__mmask8)-1, _mm512_extractf32x8_ps(x, 1)))
 #define KM_LOAD_LABELS(from) KM_LOAD_INTS(from)
 #define KM_EQUAL(a, b) _mm512_cmpeq_epi32_mask(a, b)
-#define KM_COUNT_WHERE(count, where) count = _mm512_mask_add_epi32(count, where, count, _mm512_set1_epi32(1))
 #define KM_D_ADD_WHERE(sum, where, from)                                                                     \
     KM_D_ADD_OWN(sum, where, from);                                                                          \
     KM_D_ADD_OWN(sum, (where) >> 8, (from) + DOUBLES)
-#define KM_SUM_INTS(x) _mm512_reduce_add_epi32(x)
+// Of two vectors of doubles, and of integers whose sum 32 bits need not hold.
+#define KM_D_ADD_BOTH(sum, where, low, high)                                                                 \
+    sum = _mm512_mask_add_pd(sum, (__mmask8)(where), sum, low);                                              \
+    sum = _mm512_mask_add_pd(sum, (__mmask8)((where) >> 8), sum, high)
+#define KM_ADD_INTS_WHERE(sum, where, x) sum = _mm512_mask_add_epi32(sum, where, sum, x)
+#define KM_SUM_WIDE(x)                                                                                       \
+    KM_D_SUM(_mm512_add_pd(_mm512_maskz_cvtepi32_pd((__mmask8)-1, _mm512_castsi512_si256(x)),                \
+                           _mm512_maskz_cvtepi32_pd((__mmask8)-1, _mm512_extracti64x4_epi64(x, 1))))
 // Eight labels as wide as doubles; eight of sixteen doubles by label.
 #define KM_LOAD_LONGS(from)                                                                                  \
     _mm512_maskz_cvtepi32_epi64((__mmask8)-1, _mm256_loadu_si256((const __m256i *)(const void *)(from)))

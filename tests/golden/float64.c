@@ -721,22 +721,24 @@ KM_TARGET static void km_finish_assign(km_finish_span *span, const km_cpu_finish
 // Sums of a span for clusters from .. from + 2 - 1: each takes the points that have its label.
 KM_TARGET static void km_finish_sums_2(const km_finish_span *span, const km_cpu_finish_member *member,
                                           int64_t from) {
-    km_doubles square_0 = KM_D_SPLAT(0), near_0 = square_0, margin_0 = square_0;
+    km_doubles square_0 = KM_D_SPLAT(0), near_0 = square_0;
+    km_doubles margin_0 = square_0;
     km_ints count_0 = KM_INTS(0);
     const km_ints j_0 = KM_INTS((int32_t)from + 0);
-    km_doubles square_1 = KM_D_SPLAT(0), near_1 = square_1, margin_1 = square_1;
+    km_doubles square_1 = KM_D_SPLAT(0), near_1 = square_1;
+    km_doubles margin_1 = square_1;
     km_ints count_1 = KM_INTS(0);
     const km_ints j_1 = KM_INTS((int32_t)from + 1);
     for (int64_t at = 0; at < span->count; at += LANES) {
         const km_ints labels = KM_LOAD_LABELS(span->labels + at);
         const km_mask own_0 = KM_EQUAL(labels, j_0);
-        KM_COUNT_WHERE(count_0, own_0);
         KM_D_ADD_WHERE(square_0, own_0, span->squares + at);
+        KM_COUNT_WHERE(count_0, own_0);
         KM_D_ADD_WHERE(near_0, own_0, span->near + at);
         KM_D_ADD_WHERE(margin_0, own_0, span->margins + at);
         const km_mask own_1 = KM_EQUAL(labels, j_1);
-        KM_COUNT_WHERE(count_1, own_1);
         KM_D_ADD_WHERE(square_1, own_1, span->squares + at);
+        KM_COUNT_WHERE(count_1, own_1);
         KM_D_ADD_WHERE(near_1, own_1, span->near + at);
         KM_D_ADD_WHERE(margin_1, own_1, span->margins + at);
     }

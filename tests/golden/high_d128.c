@@ -821,10 +821,17 @@ KM_TARGET static void km_finish_sure(int32_t *labels, km_real *nearest, km_real 
 KM_TARGET static int km_finish_quick(int32_t *labels, km_real *nearest, km_real *next, const km_cpu_finish *finish,
                                      const km_cpu_finish_member *member, int64_t at) {
     const km_real *points = (const km_real *)finish->points + at / GROUP * GROUP * D + at % GROUP;
-    const int64_t k = member->k, whole = k / FINISH_TILE * FINISH_TILE;
-    km_vec first_0 = KM_SPLAT(INFINITY), first_1 = first_0, second_0 = first_0, second_1 = first_0;
+    const int64_t k = member->k, whole = 1 + (k - 1) / FINISH_TILE * FINISH_TILE;
+    const km_real *start = (const km_real *)member->table;
+    km_vec first_0 = KM_SPLAT(0), first_1 = first_0, second_0 = KM_SPLAT(INFINITY), second_1 = second_0;
     km_ints index_0 = KM_INTS(0), index_1 = index_0;
-    for (int64_t from = 0; from < whole; from += FINISH_TILE) {
+    for (int f = 0; f < D; f++) { // to the first centroid, which nothing is compared with
+        const km_vec c = KM_SPLAT(start[f]);
+        const km_vec t = KM_SUB(KM_LOAD(points + f * GROUP), c), u = KM_SUB(KM_LOAD(points + f * GROUP + LANES), c);
+        first_0 = KM_FMA(t, t, first_0);
+        first_1 = KM_FMA(u, u, first_1);
+    }
+    for (int64_t from = 1; from < whole; from += FINISH_TILE) {
         const km_real *rows = (const km_real *)member->table + from * (D + 1);
         km_vec a_0 = KM_SPLAT(0), b_0 = a_0;
         km_vec a_1 = KM_SPLAT(0), b_1 = a_1;
@@ -917,22 +924,24 @@ KM_TARGET static void km_finish_squares(km_finish_span *span, const km_cpu_finis
 // Sums of a span for clusters from .. from + 2 - 1: each takes the points that have its label.
 KM_TARGET static void km_finish_sums_2(const km_finish_span *span, const km_cpu_finish_member *member,
                                           int64_t from) {
-    km_doubles square_0 = KM_D_SPLAT(0), near_0 = square_0, margin_0 = square_0;
+    km_doubles square_0 = KM_D_SPLAT(0), near_0 = square_0;
+    km_doubles margin_0 = square_0;
     km_ints count_0 = KM_INTS(0);
     const km_ints j_0 = KM_INTS((int32_t)from + 0);
-    km_doubles square_1 = KM_D_SPLAT(0), near_1 = square_1, margin_1 = square_1;
+    km_doubles square_1 = KM_D_SPLAT(0), near_1 = square_1;
+    km_doubles margin_1 = square_1;
     km_ints count_1 = KM_INTS(0);
     const km_ints j_1 = KM_INTS((int32_t)from + 1);
     for (int64_t at = 0; at < span->count; at += LANES) {
         const km_ints labels = KM_LOAD_LABELS(span->labels + at);
         const km_mask own_0 = KM_EQUAL(labels, j_0);
-        KM_COUNT_WHERE(count_0, own_0);
         KM_D_ADD_WHERE(square_0, own_0, span->squares + at);
+        KM_COUNT_WHERE(count_0, own_0);
         KM_D_ADD_WHERE(near_0, own_0, span->near + at);
         KM_D_ADD_WHERE(margin_0, own_0, span->margins + at);
         const km_mask own_1 = KM_EQUAL(labels, j_1);
-        KM_COUNT_WHERE(count_1, own_1);
         KM_D_ADD_WHERE(square_1, own_1, span->squares + at);
+        KM_COUNT_WHERE(count_1, own_1);
         KM_D_ADD_WHERE(near_1, own_1, span->near + at);
         KM_D_ADD_WHERE(margin_1, own_1, span->margins + at);
     }
