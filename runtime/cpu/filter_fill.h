@@ -36,7 +36,11 @@ TARGET static void NAME(keys)(const cpu_filter_keys_work *work) {
 // One feature of a tile's points in the clustered space, before it is rounded to REAL.
 FILTER_INLINE void NAME(fetch)(double *x, const cpu_tile_source *source, const int64_t *at, int64_t f) {
     if (source->rows32)
+#ifdef V_GATHER_WIDE
+        for (int i = 0; i < TILE_POINTS; i += 8) V_GATHER_WIDE(x + i, source->rows32 + f, at + i);
+#else
         for (int i = 0; i < TILE_POINTS; i++) x[i] = (double)source->rows32[at[i] + f];
+#endif
     else if (source->rows64)
         for (int i = 0; i < TILE_POINTS; i++) x[i] = source->rows64[at[i] + f];
     else {

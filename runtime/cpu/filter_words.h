@@ -20,6 +20,7 @@
 #undef V_ADD_WIDE
 #undef V_WIDE
 #undef V_WIDE_SUM
+#undef V_GATHER_WIDE
 #undef WORDS_BITS
 #if WORDS_DOUBLE
 #define REAL double
@@ -50,6 +51,12 @@
     sum = _mm512_mask_add_pd(sum, (__mmask8)(bits), sum,                                                     \
                              _mm512_maskz_cvtps_pd((__mmask8)-1, _mm256_loadu_ps(from)))
 #define V_WIDE_SUM(sum) _mm512_reduce_add_pd(sum)
+// Eight floats at given places, as doubles.
+#define V_GATHER_WIDE(to, from, places)                                                                      \
+    _mm512_storeu_pd(to, _mm512_maskz_cvtps_pd(                                                              \
+                             (__mmask8)-1,                                                                   \
+                             _mm512_mask_i64gather_ps(_mm256_setzero_ps(), (__mmask8)-1,                     \
+                                                      _mm512_loadu_si512((const void *)(places)), from, 4)))
 // Of sixteen values those whose numbers are given, as reals.
 #define V_PICK(values, numbers)                                                                              \
     _mm512_maskz_permutexvar_ps((__mmask16)-1, _mm512_maskz_cvttps_epi32((__mmask16)-1, numbers),            \
