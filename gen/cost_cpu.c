@@ -8,8 +8,10 @@
 
 enum {
     LANES_GROUP = 64,
-    TILE_MAX = 8,   // centroids at a time: rows that a table has behind its last one, and one more
-    PANEL_MIN = 48, // centroids of a panel
+    TILE_MAX = 8,        // centroids at a time: rows that a table has behind its last one, and one more
+    INTEGERS_D_MIN = 5,  // features from which scores of integers pay ...
+    INTEGERS_D_MAX = 64, // ... and up to which a span's points as integers stay in the first cache
+    PANEL_MIN = 48,      // centroids of a panel
     PANEL_MAX = 1024,
     PART_BYTES = 16384 // of a group's points that stay in the first cache
 };
@@ -81,12 +83,39 @@ static double table_reads(const km_plan *plan, const shape *it) {
     return bytes / group / 16; // bytes that arrive while a vector is multiplied and added
 }
 
+// Whether lanes can score by integers: why not, or NULL.
+static const char *integers_refused(const km_plan *plan) {
+    if (plan->spec.type != KM_FLOAT32) return "scores of float64";
+    if (plan->facts.target.arch != KM_ISA_AVX512)
+        return "no products of 16-bit integers in this instruction set";
+    if (plan->spec.clusters[plan->spec.clusters_count - 1] > 256) return "labels of more than a byte";
+    if (plan->spec.features > INTEGERS_D_MAX) return "too many features";
+    return NULL;
+}
+
+// Whether they are the faster ones, unless the spec says so itself.
+static int integers_pay(const km_plan *plan) {
+    return !integers_refused(plan) && plan->facts.has_integers && plan->spec.features >= INTEGERS_D_MIN;
+}
+
+static int uses_integers(const km_plan *plan) {
+    int64_t fixed = integers_pay(plan);
+    km_plan_fixed(plan, KM_PARAM_integers, &fixed);
+    return fixed > 0 && !integers_refused(plan);
+}
+
+// A fused multiply-add for each feature of each centroid, then compare, choose and keep the larger; by integers a
+// product for two features, and points that become them.
+static double scores_operations(const km_plan *plan, const shape *it) {
+    if (!uses_integers(plan)) return it->s * (it->d + 3) / it->lanes;
+    return (it->s * (ceil(it->d / 2) + 3.5) + 2.5 * it->d) / it->lanes;
+}
+
 static void lanes_operations(km_estimate *e, const km_plan *plan, const shape *it) {
     // Points, and the label of each K read back.
     e->bytes_per_point = it->real_bytes * it->d + it->ks;
-    // A fused multiply-add for each feature of each centroid, then compare, choose and keep the larger; a group's
-    // labels are compared with the old ones.
-    e->operations_per_point = it->s * (it->d + 3) / it->lanes + it->ks * 0.6;
+    // A group's labels are compared with the old ones.
+    e->operations_per_point = scores_operations(plan, it) + it->ks * 0.6;
     e->operations_per_point += table_reads(plan, it);
     e->memory_ns = e->bytes_per_point / plan->facts.bandwidth_gbs;
 }
@@ -96,7 +125,9 @@ static void estimate_lanes(km_plan *plan, const shape *it) {
     *e = (km_estimate){.design = KM_DESIGN_LANES, .feasible = 1};
     lanes_operations(e, plan, it);
     e->issue_ns = e->operations_per_point / (it->fma_per_cycle * it->ghz * threads_used(it));
-    bound_by(e, it->d >= 4 ? "fused multiply-adds" : "comparisons of scores");
+    bound_by(e, uses_integers(plan) ? "products of integers"
+                : it->d >= 4        ? "fused multiply-adds"
+                                    : "comparisons of scores");
     if (!plan->facts.has_compiler) {
         e->feasible = 0;
         snprintf(e->reason, sizeof e->reason, "no C compiler was found (cc, gcc or clang)");
@@ -240,6 +271,17 @@ static km_status set_group(km_plan *plan, int64_t group, const char *reason, km_
                    (int)km_plan_get(plan, "group"));
 }
 
+static km_status set_integers(km_plan *plan, km_error *err) {
+    const char *refused = integers_refused(plan);
+    const char *reason = refused                     ? refused
+                         : !plan->facts.has_integers ? "the processor has no AVX512_VNNI"
+                         : !integers_pay(plan)       ? "few features: float is as fast"
+                                                     : "a product takes two features, near ties go again";
+    KM_TRY(km_plan_set(plan, KM_PARAM_integers, integers_pay(plan), err, "%s", reason));
+    if (!refused || km_plan_get(plan, "integers") == 0) return KM_OK;
+    return km_fail(err, KM_ERROR_PLAN, "integers must be 0 (%s), got 1", refused);
+}
+
 // Few features: centroids one after another, so that no remainder of a tile is left, by four vectors of points.
 static km_status set_lanes(km_plan *plan, const shape *it, km_error *err) {
     int32_t isa = plan->facts.target.arch;
@@ -248,6 +290,7 @@ static km_status set_lanes(km_plan *plan, const shape *it, km_error *err) {
                        single ? "one after another: few features, no remainders"
                               : "each load of points serves 4 centroids",
                        err));
+    KM_TRY(set_integers(plan, err));
     return set_group(plan, LANES_GROUP, changes_reason, err);
 }
 
@@ -294,7 +337,9 @@ km_status km_plan_cpu(km_plan *plan, km_error *err) {
         KM_TRY(set_lanes(plan, &it, err));
     else if (plan->design == KM_DESIGN_BLOCKS)
         KM_TRY(set_blocks(plan, &it, err));
-    else
+    else {
+        KM_TRY(set_integers(plan, err));
         KM_TRY(set_group(plan, LANES_GROUP, changes_reason, err));
+    }
     return set_restarts(plan, &it, err);
 }

@@ -11,7 +11,10 @@ enum {
     ROWS_D_MAX = 64,    // features up to which points are copied side by side before they are added up
     UNROLLED_D_MAX = 8, // features up to which compilers unroll loops, and do best left alone
     WHOLE_K_MAX = 5,    // clusters up to which masks add all points sooner than one by one
-    SEED_BYTES = 12288, // of points that stay in the first cache for all k-means++ chains
+    PAIR_TILE = 4,      // centroids, and vectors of points, whose scores of integers are worked on at a time
+    PAIRS_UNROLL_MAX = 16, // pairs of features up to which their loop is unrolled
+    PAIRS_ANY_UNROLL = 2,  // the same for any d
+    SEED_BYTES = 12288,    // of points that stay in the first cache for all k-means++ chains
     SEED_SPAN_MAX = 1024,
     FINISH_BYTES = 16384,                // of points, as doubles, that the finishing pass works on at a time
     FINISH_ANY_BYTES = 2 * FINISH_BYTES, // the same for any d: a group of as many features as there may be
@@ -29,12 +32,12 @@ static void list_numbers(km_env *env, const char *list, int64_t from, int64_t to
 }
 
 // The numbers of centroids that go first.
-static void list_starts(km_env *env, int64_t most) {
+static void list_starts(km_env *env, const char *list, int64_t most) {
     char text[24];
-    km_env_list(env, "starts");
+    km_env_list(env, list);
     for (int64_t start = 1; start <= most; start++) {
         snprintf(text, sizeof text, "%lld", (long long)start);
-        km_env *item = km_env_item(env, "starts", text);
+        km_env *item = km_env_item(env, list, text);
         km_env_set(item, "case", start < most ? "case %lld:" : "default:", (long long)start);
         list_numbers(item, "members", 0, start);
         list_numbers(item, "others", 1, start);
@@ -125,6 +128,18 @@ static void names_of_whole_sums(km_env *env, const km_plan *plan, int any_d, int
         list_whole_set(env, d % 8, 0);
 }
 
+// Scores of integers: four vectors of points by four centroids, or five that go first.
+static void names_of_integers(km_env *env, const km_plan *plan, int any_d, int bytes) {
+    int integers = bytes && km_plan_get(plan, "integers") > 0;
+    km_env_set_flag(env, "integers", integers);
+    km_env_set(env, "labelled", integers ? "labelled" : "0");
+    km_env_set(env, "pairs_most", any_d ? "((D_MAX + 1) / 2)" : "PAIRS");
+    km_env_set_int(env, "pairs_unroll", any_d ? PAIRS_ANY_UNROLL : PAIRS_UNROLL_MAX);
+    list_numbers(env, "pair_vectors", 0, PAIR_TILE);
+    list_numbers(env, "pair_tile", 0, PAIR_TILE);
+    list_starts(env, "pair_starts", PAIR_TILE + 1);
+}
+
 static int64_t seed_span(int64_t d, int64_t group, int64_t real_bytes) {
     int64_t span = SEED_BYTES / (d * real_bytes) / group * group;
     return span < group ? group : span > SEED_SPAN_MAX ? SEED_SPAN_MAX : span;
@@ -165,6 +180,7 @@ static km_status emit(km_env *env, const char **template_name, const km_plan *pl
     km_env_set_flag(env, "rows", d <= ROWS_D_MAX || blocks);
     km_env_set_flag(env, "bytes", bytes);
     names_of_whole_sums(env, plan, any_d, bytes);
+    names_of_integers(env, plan, any_d, bytes);
     km_env_set_flag(env, "tiled", tile > 1);
     km_env_set_flag(env, "looped", d > UNROLLED_D_MAX);
     km_env_set_flag(env, "avx512", isa == KM_ISA_AVX512);
@@ -177,7 +193,7 @@ static km_status emit(km_env *env, const char **template_name, const km_plan *pl
     list_label_sets(env, km_plan_get(plan, "vectors"));
     names_of_finish(env, plan, any_d);
     list_numbers(env, "pair", 0, 2);
-    list_starts(env, d > UNROLLED_D_MAX ? tile + 1 : tile);
+    list_starts(env, "starts", d > UNROLLED_D_MAX ? tile + 1 : tile);
     if (blocks) {
         int64_t part = km_plan_get(plan, "tile_features");
         km_env_set_int(env, "panel", km_plan_get(plan, "panel_clusters"));

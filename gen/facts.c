@@ -68,6 +68,7 @@ static void cpu_init(km_device_facts *facts) {
     facts->clock_ghz = cpu_cores[isa].clock_ghz;
     facts->fp32_per_cycle = cpu_cores[isa].fp32;
     facts->fp64_per_cycle = cpu_cores[isa].fp32 / 2;
+    facts->has_integers = isa == KM_ISA_AVX512; // most have AVX512_VNNI; engines ask the machine
 }
 
 void km_device_facts_init(km_device_facts *facts, km_target target) {

@@ -25,6 +25,8 @@ enum { KM_PARAM_CUDA = 1, KM_PARAM_CPU = 2 };
     X(lanes, 1, 64, KM_PARAM_CPU, "elements of a SIMD vector")                                               \
     X(vectors, 1, 16, KM_PARAM_CPU, "SIMD vectors of points worked on at a time")                            \
     X(group, 1, 4096, KM_PARAM_CPU, "points of a group, features apart inside it")                           \
+    X(integers, 0, 1, KM_PARAM_CPU,                                                                          \
+      "1: scores of 16-bit integers first, near ties again in the plan's type")                              \
     X(restarts_in_flight, 1, 4096, KM_PARAM_CUDA | KM_PARAM_CPU, "restarts of each K in one pass")
 
 typedef enum km_param {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Numbers, types and words of a CPU target.
-//@ need type int_type index_type d any_d group lanes vectors tile span wide float64
+//@ need type int_type index_type d any_d group lanes vectors tile span wide float64 integers
 //@ verbatim abi_cpu.h
 #include <math.h>
 #include <stddef.h>

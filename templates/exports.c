@@ -4,5 +4,5 @@
 extern "C"
 #endif
 const km_cpu_kernels $name_kernels = {
-    KM_CPU_ABI, sizeof(km_real), $isa, $k_max, $d_least, $d_most, GROUP, $finish_unit, $whole_k,
+    KM_CPU_ABI, sizeof(km_real), $isa, $k_max, $d_least, $d_most, GROUP, $finish_unit, $whole_k, $integers,
     km_pass, km_seed, km_finish};

@@ -2,6 +2,7 @@
 // The design lanes: points across SIMD lanes. A span of points is read into the first cache and serves every slot:
 // first all labels of the span, then the sums of the points whose label changed.
 //@ need name vectors_list label_sets starts tile_list tiled wide rows whole looped avx512 any_d pitch_most float64
+//@ need integers labelled
 //@ include cpu.h
 
 // Labels of VECTORS x LANES points: the centroid with the largest x . c - |c|^2 / 2, ties to the lowest index.
@@ -124,6 +125,10 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
     //@ end
 }
 
+//@ if integers
+//@ include integers.c
+
+//@ end
 //@ include labels.c
 
 // A bit for each point of a group whose label differs.
@@ -155,6 +160,9 @@ typedef struct km_lanes_span {
     int64_t first, end; // of the block's points
     const char *ahead, *ahead_end; // points of the next span that are not fetched yet
     int64_t ahead_step;            // bytes of them to fetch at a time
+    //@ if integers
+    int32_t pairs[SPAN * GROUP * $pairs_most] __attribute__((aligned(64))); // points as integers
+    //@ end
     //@ if rows
     km_real rows[SPAN * GROUP * $pitch_most]; // what points add to sums: x, 1, and 1 where points have no weights
     //@ end
@@ -345,14 +353,21 @@ KM_TARGET static void km_slot_span(km_cpu_slot *slot, const km_cpu_block *block,
     km_index labels[SPAN * GROUP], old[SPAN * GROUP];
     uint16_t list[SPAN * GROUP + 3];
     int64_t listed = 0;
+    //@ if integers
+    for (int64_t base = 0; slot->pairs && base < count; base += GROUP) {
+        km_fetch_ahead(span);
+        slot->decided += km_nearest_group(labels + base, span->pairs + base * PAIRS, points + base * D, slot);
+    }
+    const int64_t labelled = slot->pairs ? count : 0;
+    //@ end
     //@ if tiled
-    for (int64_t base = 0; base < count; base += GROUP)
+    for (int64_t base = $labelled; base < count; base += GROUP)
         for (int i = 0; i < GROUP; i += VECTORS * LANES) {
             km_fetch_ahead(span);
             km_nearest(labels + base + i, points + base * D + i, (const km_real *)slot->table, slot->k);
         }
     //@ else
-    for (int64_t base = 0; base < count; base += GROUP) {
+    for (int64_t base = $labelled; base < count; base += GROUP) {
         km_fetch_ahead(span);
         for (int i = 0; i < GROUP; i += VECTORS * LANES)
             km_nearest(labels + base + i, points + base * D + i, (const km_real *)slot->table, slot->k);
@@ -386,7 +401,7 @@ KM_TARGET static void km_pass(const km_cpu_block *block) {
     //@ if rows
     km_rows_clear(&span, block->weights != NULL);
     //@ end
-    for (int64_t s = 0; s < block->slots_count; s++) block->slots[s].changed = 0;
+    for (int64_t s = 0; s < block->slots_count; s++) block->slots[s].changed = block->slots[s].decided = 0;
     for (int64_t first = 0; first < block->points_count; first += SPAN * GROUP) {
         int count = 0;
         span.first = first;
@@ -397,6 +412,11 @@ KM_TARGET static void km_pass(const km_cpu_block *block) {
         //@ end
         //@ end
         km_fetch_start(&span, block);
+        //@ if integers
+        if (block->scales)
+            km_pairs_make(span.pairs, (const km_real *)block->points + first * D, block->scales,
+                          (span.end - first + GROUP - 1) / GROUP);
+        //@ end
         for (int64_t s = 0; s < block->slots_count; s++) {
             km_cpu_slot *slot = &block->slots[s];
             km_slot_span(slot, block, &span);

@@ -102,6 +102,49 @@ typedef __mmask16 km_mask;
     _mm512_maskz_cvtepi32_epi64((__mmask8)-1, _mm256_loadu_si256((const __m256i *)(const void *)(from)))
 #define KM_D_PICK(from, index) _mm512_permutex2var_pd(KM_D_LOAD(from), index, KM_D_LOAD((from) + DOUBLES))
 //@ end
+//@ if integers
+// Integers of 16 bits: those of points, of scores and of indices lie in pairs, as halves of as many integers as km_vec
+// has reals.
+#define KM_TARGET_PAIRS __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma")))
+// Nothing that was loaded before stays in registers: compilers would keep all points there, and spill them.
+#define KM_LOAD_ANEW __asm__ volatile("" : : : "memory")
+// Compilers unroll what is known and short.
+#define KM_UNROLL _Pragma("GCC unroll $pairs_unroll")
+#define KM_WORDS(value) _mm512_set1_epi16((short)(value))
+#define KM_WORDS_ADD(a, b) _mm512_add_epi16(a, b)
+// sum + products of both halves of x and c.
+#define KM_PAIRS_ADD(sum, x, c) _mm512_dpwssd_epi32(sum, x, c)
+// x * scale and y * other, rounded to 16 bits: halves of one integer. What is added leaves no bit below one.
+#define KM_ROUNDED(x, scale) _mm512_castps_si512(_mm512_fmadd_ps(x, scale, _mm512_set1_ps(0x1.8p23f)))
+#define KM_PAIR(x, scale, y, other)                                                                          \
+    _mm512_mask_blend_epi16(0xaaaaaaaa, KM_ROUNDED(x, scale),                                                \
+                            _mm512_maskz_slli_epi32((__mmask16)-1, KM_ROUNDED(y, other), 16))
+// Their high halves: those of low are the low halves.
+#define KM_HIGH_WORDS(low, high)                                                                             \
+    _mm512_mask_shuffle_epi8(high, 0x3333333333333333, low,                                                  \
+                             _mm512_set4_epi32((int)0x80800f0e, (int)0x80800b0a, (int)0x80800706, (int)0x80800302))
+// The numbers of lanes; of those that hold the largest value, the lowest index.
+#define KM_LANE_NUMBERS _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#define KM_LOWEST(best, index)                                                                               \
+    _mm512_mask_reduce_min_epi32(                                                                            \
+        _mm512_cmp_ps_mask(best, _mm512_set1_ps(_mm512_reduce_max_ps(best)), _CMP_EQ_OQ), index)
+// A score joins the largest and the second-largest; equal ones leave the lower index.
+#define KM_KEEP_WORDS(best, second, index, score, j)                                                         \
+    do {                                                                                                     \
+        const __m512i score_ = score;                                                                        \
+        index = _mm512_mask_mov_epi16(index, _mm512_cmpgt_epi16_mask(score_, best), j);                      \
+        second = _mm512_max_epi16(second, _mm512_min_epi16(score_, best));                                   \
+        best = _mm512_max_epi16(score_, best);                                                               \
+    } while (0)
+// Labels of a byte from indices of two vectors.
+#define KM_PUT_WORDS(to, index)                                                                              \
+    KM_PUT_LABELS_2(to, index, _mm512_maskz_srli_epi32((__mmask16)-1, index, 16))
+// A bit for each half where the second-largest is no more than `close` below the largest.
+#define KM_CLOSE_WORDS(best, second, close)                                                                  \
+    (uint64_t)_mm512_cmple_epi16_mask(_mm512_subs_epi16(best, second), KM_WORDS(close))
+// The point of a bit: low halves are points of the first vector of two, high halves of the second.
+#define KM_WORD_POINT(bit) ((bit) / 32 * 32 + (bit) % 2 * LANES + (bit) % 32 / 2)
+//@ end
 // Indices become labels of a byte: of two vectors, of four.
 #define KM_PUT_LABELS_4(to, a, b, c, d)                                                                      \
     KM_PUT_LABELS_2(to, a, b);                                                                               \

@@ -370,7 +370,7 @@ START_TEST(automatic) {
         int64_t n = cases[t].n, d = cases[t].d;
         ref_data points =
             cases[t].is_uniform ? ref_uniform(n, d, 5, KM_FLOAT32) : ref_blobs(n, d, 9, 0.5, 5, KM_FLOAT32);
-        job j = {.clusters = "4..9", .iterations_max = 6};
+        job j = {.clusters = "4..9", .restarts = 2, .iterations_max = 6};
         km_result *lloyd = fit(&points, &j, KM_ALGORITHM_LLOYD),
                   *chosen = fit(&points, &j, KM_ALGORITHM_AUTO);
         ck_assert_int_eq(chosen->plan.algorithm, KM_ALGORITHM_FILTER);

@@ -136,6 +136,52 @@ static int64_t label_at(const km_cpu_slot *slot, int64_t i) {
                                      : ((const int32_t *)slot->labels)[i];
 }
 
+// Integers of a pass ------------------------------------------------------------------------------------------
+
+// What a slot of integers is handed beside its table.
+typedef struct integers {
+    double norm;
+    float *scales, *columns; // scales NULL: the module, the machine or the data have no integers
+    int32_t *pairs;
+} integers;
+
+static integers integers_new(const module *m, const ref_data *data, int64_t k) {
+    integers out = {0, NULL, NULL, NULL};
+    int64_t d = data->d;
+    if (!m->table.integers || !m->device->facts.has_integers) return out;
+    double *largest = calloc((size_t)d, sizeof *largest);
+    for (int64_t i = 0; i < data->n * d; i++) largest[i % d] = fmax(largest[i % d], fabs(data->x[i]));
+    for (int64_t i = 0; i < data->n; i++) {
+        double square = 0;
+        for (int64_t f = 0; f < d; f++) square += data->x[i * d + f] * data->x[i * d + f];
+        out.norm = fmax(out.norm, sqrt(square));
+    }
+    out.scales = guarded(d * (int64_t)sizeof *out.scales);
+    ck_assert(km_cpu_scales(out.scales, largest, d));
+    out.pairs = guarded(k * KM_CPU_PAIRS_ROW(d) * (int64_t)sizeof *out.pairs);
+    out.columns = guarded(KM_CPU_COLUMNS(k) * (d + 1) * (int64_t)sizeof *out.columns);
+    free(largest);
+    return out;
+}
+
+static void integers_free(integers *it) {
+    if (!it->scales) return;
+    guarded_free(it->scales);
+    guarded_free(it->pairs);
+    guarded_free(it->columns);
+}
+
+// A slot's integers from its table, where they are fine enough.
+static void integers_give(km_cpu_slot *slot, const integers *it, int64_t d) {
+    slot->pairs = NULL;
+    if (!it->scales) return;
+    slot->close = km_cpu_pairs(it->pairs, slot->table, slot->k, d, it->scales, it->norm);
+    if (slot->close < 0) return;
+    km_cpu_columns(it->columns, slot->table, slot->k, d);
+    slot->pairs = it->pairs;
+    slot->columns = it->columns;
+}
+
 // The pass ----------------------------------------------------------------------------------------------------
 
 // What the labels of a slot must sum to; exact where everything is a small integer.
@@ -173,7 +219,8 @@ static void add_rows(double *totals, const double *sums, int64_t count) {
     for (int64_t i = 0; i < count; i++) totals[i] += sums[i];
 }
 
-// First, then moves to other centroids, then a refresh, then a pass that wants labels only.
+// First, then moves to other centroids, then a refresh, then a pass that wants labels only. The second slot never has
+// integers: labels of both are the same.
 static void check_pass(const module *m, const ref_data *data, int64_t k, int exact) {
     int64_t d = data->d, count = k * KM_CPU_PITCH(d), whole = cpu_round_up(data->n, m->group);
     int32_t bytes = k <= 256 ? 1 : 2;
@@ -187,16 +234,18 @@ static void check_pass(const module *m, const ref_data *data, int64_t k, int exa
         {.k = k, .table = table, .labels = guarded(whole * bytes), .labels_bytes = bytes}};
     slots[1] = slots[0];
     slots[1].labels = guarded(whole * bytes);
+    integers whole_numbers = integers_new(m, data, k);
     static const int32_t modes[] = {KM_CPU_FIRST, KM_CPU_MOVE, KM_CPU_MOVE, KM_CPU_REFRESH, KM_CPU_MOVE};
     for (int step = 0; step < 5; step++) {
         for (int64_t j = 0; j < k; j++)
             for (int64_t f = 0; f < d; f++)
                 centroids[j * d + f] = data->x[(j * 7 + step / 2 * 3) % data->n * d + f];
         km_cpu_table(table, centroids, k, d, data->type);
+        integers_give(&slots[0], &whole_numbers, d);
         slots[0].mode = slots[1].mode = modes[step];
         slots[0].sums = guarded(count * 8);
         slots[1].sums = NULL;
-        km_cpu_block block = {points, weights, data->n, d, m->group, slots, 2};
+        km_cpu_block block = {points, weights, data->n, d, m->group, slots, 2, whole_numbers.scales};
         int64_t *before = calloc((size_t)data->n, sizeof *before), changed = 0;
         for (int64_t i = 0; i < data->n; i++) before[i] = label_at(&slots[0], i);
         m->table.pass(&block);
@@ -214,6 +263,7 @@ static void check_pass(const module *m, const ref_data *data, int64_t k, int exa
     }
     guarded_free(slots[0].labels);
     guarded_free(slots[1].labels);
+    integers_free(&whole_numbers);
     guarded_free(points);
     guarded_free(table);
     if (weights) guarded_free(weights);
@@ -367,6 +417,7 @@ static const shape portable_shapes[] = {
     {4, "6", {6}, 1},
     {5, "1,2,3,4,12,256", {1, 2, 3, 4, 12, 256}, 6},
     {8, "3,5,9", {3, 5, 9}, 3},
+    {16, "5,8", {5, 8}, 2},
     {64, "2,7", {2, 7}, 2},
     {65, "1,2,3,4,17", {1, 2, 3, 4, 17}, 5},
     {400, "3,90", {3, 90}, 2},
@@ -406,6 +457,97 @@ START_TEST(portable_against_double_loops) {
         check_module(&m, (km_type)type, it->d, it->ks, it->ks_count);
         module_close(&m);
     }
+}
+END_TEST
+
+// Scores of integers --------------------------------------------------------------------------------------------
+
+typedef enum points_kind { UNIFORM, BLOBS, GRID, FAR_AWAY, MIXED_SCALES, FAR_POINT, KINDS } points_kind;
+
+// Points of a kind; all of floats.
+static ref_data points_of(points_kind kind, int64_t n, int64_t d, uint64_t seed) {
+    ref_data data =
+        kind == GRID ? ref_grid(n, d, 5, seed, KM_FLOAT32) : ref_blobs(n, d, 9, 1.0, seed, KM_FLOAT32);
+    for (int64_t i = 0; i < n * d; i++) {
+        double *x = &data.x[i];
+        if (kind == UNIFORM) *x = (double)(km_mix64(seed + (uint64_t)i) >> 11) * 0x1p-53 - 0.5;
+        if (kind == FAR_AWAY) *x += 1000;
+        if (kind == MIXED_SCALES) *x *= pow(10, (double)(i % d % 9) - 4);
+        if (kind == FAR_POINT && i < d) *x = 1e6;
+        *x = ref_round(*x, KM_FLOAT32);
+    }
+    return data;
+}
+
+// Labels of integers are those of floats, and of a spread of points hardly any needs the floats.
+static void check_integers(const module *m, points_kind kind, int64_t d, int64_t k) {
+    ref_data data = points_of(kind, 5000, d, 11 + (uint64_t)(d * k));
+    km_type type = KM_FLOAT32;
+    int64_t whole = cpu_round_up(data.n, m->group);
+    double *centroids = calloc((size_t)(k * d), sizeof *centroids);
+    void *points = grouped(&data, m->group), *table = guarded(KM_CPU_TABLE_ROWS(k) * (d + 1) * 4);
+    integers whole_numbers = integers_new(m, &data, k);
+    km_cpu_slot slots[2] = {{.k = k, .table = table, .labels = guarded(whole), .labels_bytes = 1}};
+    slots[1] = slots[0];
+    slots[1].labels = guarded(whole);
+    for (int64_t j = 0; j < k; j++) // on a grid its points, so that many scores are equal
+        for (int64_t f = 0; f < d; f++) {
+            double one = data.x[j * 13 * d + f], other = data.x[(j * 17 + 1) * d + f];
+            centroids[j * d + f] = kind == GRID ? one : ref_round((one + other) / 2, type);
+        }
+    km_cpu_table(table, centroids, k, d, type);
+    km_cpu_table_end(table, k, d, type);
+    integers_give(&slots[0], &whole_numbers, d);
+    km_cpu_block block = {points, NULL, data.n, d, m->group, slots, 2, whole_numbers.scales};
+    m->table.pass(&block);
+    for (int64_t i = 0; i < data.n; i++)
+        ck_assert_msg(label_at(&slots[0], i) == label_at(&slots[1], i),
+                      "kind %d, d = %lld, k = %lld, point %lld: %lld instead of %lld", (int)kind,
+                      (long long)d, (long long)k, (long long)i, (long long)label_at(&slots[0], i),
+                      (long long)label_at(&slots[1], i));
+    ck_assert_int_eq(slots[1].decided, 0);
+    if (kind == UNIFORM) ck_assert_ptr_nonnull(slots[0].pairs);
+    if (kind == UNIFORM && k > 1) ck_assert_int_lt(slots[0].decided, data.n / 20);
+    if (kind == GRID && k > 4) ck_assert_int_gt(slots[0].decided, 0);
+    guarded_free(slots[0].labels);
+    guarded_free(slots[1].labels);
+    guarded_free(points);
+    guarded_free(table);
+    integers_free(&whole_numbers);
+    free(centroids);
+    ref_data_free(&data);
+}
+
+static const int64_t integers_features[] = {5, 19, 32, 64};
+enum { INTEGERS_FEATURES = sizeof integers_features / sizeof *integers_features };
+
+START_TEST(integers_choose_as_floats) {
+    static const int64_t ks[] = {1, 2, 5, 12, 17, 64, 250};
+    const char *designs[] = {"lanes", "lanes", NULL};
+    int64_t d = integers_features[_i / 3];
+    module m;
+    const char *compiler = _i % 3 < 2 && access(compilers[_i % 3], X_OK) == 0 ? compilers[_i % 3] : NULL;
+    if (!module_open(&m, designs[_i % 3], "cpu:avx512", compiler, KM_FLOAT32, d, "1,2,5,12,17,64,250"))
+        return;
+    for (int kind = 0; kind < KINDS && m.table.integers && m.device->facts.has_integers; kind++)
+        for (int i = 0; i < 7; i++) check_integers(&m, (points_kind)kind, d, ks[i]);
+    ck_assert_int_eq(m.table.integers, km_plan_get(&m.plan, "integers"));
+    module_close(&m);
+}
+END_TEST
+
+// Tables that integers cannot hold are refused: all centroids at the origin, values beyond floats' squares.
+START_TEST(integers_refused) {
+    double largest[] = {1, 0}, far[] = {1, 1e30};
+    float scales[2], table[] = {0, 0, 0, 0, 0, 0}, lone[] = {0.5F, 0, -0.125F, 0.25F, 0, -0.03125F};
+    int32_t pairs[2 * KM_CPU_PAIRS_ROW(2)];
+    ck_assert(!km_cpu_scales(scales, far, 2));
+    ck_assert(km_cpu_scales(scales, largest, 2));
+    ck_assert_int_lt(km_cpu_pairs(pairs, table, 2, 2, scales, 1), 0);
+    int64_t close = km_cpu_pairs(pairs, lone, 2, 2, scales, 1);
+    ck_assert_int_ge(close, 1);
+    ck_assert_int_le(close, 4);
+    ck_assert_int_eq(pairs[0], 32766); // the largest coordinate takes all 16 bits
 }
 END_TEST
 
@@ -495,6 +637,8 @@ int main(void) {
     tcase_add_loop_test(tests, lanes_against_double_loops, 0, SHAPES * ISAS);
     tcase_add_loop_test(tests, blocks_against_double_loops, 0, BLOCKS_SHAPES * ISAS);
     tcase_add_loop_test(tests, portable_against_double_loops, 0, PORTABLE_SHAPES * ISAS);
+    tcase_add_loop_test(tests, integers_choose_as_floats, 0, 3 * INTEGERS_FEATURES);
+    tcase_add_test(tests, integers_refused);
     tcase_add_test(tests, foreign_modules);
     tcase_add_test(tests, compile_errors);
     tcase_add_test(tests, limits);

@@ -182,6 +182,42 @@ START_TEST(fixed_numbers) {
 }
 END_TEST
 
+// Scores of integers: where the processor has them, for floats of several features and labels of a byte.
+START_TEST(integers) {
+    km_device_facts facts;
+    km_plan_params params;
+    km_device_facts_init(&facts, (km_target){KM_TARGET_CPU, KM_ISA_AVX512});
+    km_plan_params_init(&params);
+    params.facts = &facts;
+    ck_assert_int_eq(km_spec_fix(&spec, "design", "lanes", &err), KM_OK);
+    spec.features = 8;
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "2..12", &err), KM_OK);
+    expect_plan(&params);
+    ck_assert_int_eq(km_plan_get(&plan, "integers"), 1);
+    ck_assert_str_eq(plan.estimates[KM_DESIGN_LANES].reason, "bound by products of integers");
+    double by_integers = plan.estimates[KM_DESIGN_LANES].operations_per_point;
+    facts.has_integers = 0;
+    expect_plan(&params);
+    ck_assert_int_eq(km_plan_get(&plan, "integers"), 0);
+    ck_assert_double_gt(plan.estimates[KM_DESIGN_LANES].operations_per_point, by_integers);
+    facts.has_integers = 1;
+    spec.features = 4;
+    expect_plan(&params);
+    ck_assert_int_eq(km_plan_get(&plan, "integers"), 0);
+    spec.features = 8;
+    ck_assert_int_eq(km_spec_fix(&spec, "integers", "0", &err), KM_OK);
+    expect_plan(&params);
+    ck_assert_int_eq(km_plan_get(&plan, "integers"), 0);
+    ck_assert_double_gt(plan.estimates[KM_DESIGN_LANES].operations_per_point, by_integers);
+    ck_assert_int_eq(km_spec_fix(&spec, "integers", "1", &err), KM_OK);
+    spec.type = KM_FLOAT64;
+    expect_error(&params, "integers must be 0 (scores of float64), got 1");
+    spec.type = KM_FLOAT32;
+    spec.features = 65;
+    expect_error(&params, "integers must be 0 (too many features), got 1");
+}
+END_TEST
+
 START_TEST(fixed_design) {
     ck_assert_int_eq(km_spec_fix(&spec, "design", "portable", &err), KM_OK);
     expect_plan(NULL);
@@ -359,6 +395,7 @@ int main(void) {
     tcase_add_test(tests, specs_are_checked);
     tcase_add_test(tests, foreign_numbers);
     tcase_add_test(tests, fixed_numbers);
+    tcase_add_test(tests, integers);
     tcase_add_test(tests, fixed_design);
     tcase_add_test(tests, tuning);
     tcase_add_test(tests, tensor_layouts);

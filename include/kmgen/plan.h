@@ -47,6 +47,7 @@ typedef struct km_device_facts {
     double fp32_per_cycle; // FP32 FMA lanes of one unit and cycle (sm_90: 128; AVX-512 core: 32).
     double fp64_per_cycle;
     int32_t has_compiler; // NVRTC, or a C compiler that answers.
+    int32_t has_integers; // CPU: products of 16-bit integers (AVX512_VNNI).
 } km_device_facts;
 
 KM_API void km_device_facts_init(km_device_facts *facts, km_target target);

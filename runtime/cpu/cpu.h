@@ -49,6 +49,11 @@ typedef struct cpu_slot {
     double *totals;    // k rows of KM_CPU_PITCH(d)
     void *table;       // reals: KM_CPU_TABLE_ROWS(k) x (d + 1)
     void *labels;      // whole groups
+    int32_t *pairs;    // the same as integers; NULL: the engine has no scales
+    float *columns;    // the table across lanes, where there are pairs
+    int64_t close;     // of km_cpu_slot; -1: the integers are too coarse
+    int64_t decided;   // of the last pass: points that the table decided
+    int32_t coarse;    // so many that the table does better alone
     uint8_t *given_up; // k: relocate found no point for this cluster
 } cpu_slot;
 
@@ -63,6 +68,8 @@ typedef struct cpu_engine {
     int64_t points_bytes;
     const double *weights; // the data's own, or NULL
     double total_weight, total_square;
+    float *scales;         // d, of points as integers; NULL: scores are the plan's type
+    double norm;           // no point's |x| is above, where there are scales
     double largest_square; // no point's |x|^2 is above
     cpu_slot *slots;
     uint8_t *labels;     // of all slots
@@ -107,8 +114,25 @@ static inline int cpu_threads_for(const cpu_engine *engine, int64_t blocks) {
 void km_cpu_row(double *out, const cpu_engine *engine, int64_t point);
 // A prepared table from k x d centroids: see km_cpu_slot.
 void km_cpu_table(void *table, const double *centroids, int64_t k, int64_t d, km_type type);
+// The tables of a slot from its centroids.
+void km_cpu_slot_tables(const cpu_engine *engine, cpu_slot *slot);
 // The rows behind its last centroid, which a pass may read.
 void km_cpu_table_end(void *table, int64_t k, int64_t d, km_type type);
+
+// Scores of integers (integers.c). Scales of points of which no feature f is above largest[f] in magnitude; 0 where
+// there are none.
+int km_cpu_scales(float *scales, const double *largest, int64_t d);
+// Centroids as integers, from their prepared table; returns km_cpu_slot's `close`, or -1 where they are too
+// coarse. No point's |x| is above `norm`.
+int64_t km_cpu_pairs(int32_t *pairs, const float *table, int64_t k, int64_t d, const float *scales,
+                     double norm);
+// A prepared table of floats across lanes: see km_cpu_slot.
+void km_cpu_columns(float *columns, const float *table, int64_t k, int64_t d);
+// The engine's scales, where kernels, plan and machine have scores of integers.
+km_status km_cpu_integers_create(cpu_engine *engine, const double *largest, km_error *err);
+int km_cpu_wants_integers(const cpu_engine *engine);
+// The largest |x|^2 of whole groups of 64 floats.
+float km_cpu_largest_square(const float *groups, int64_t count, int64_t d);
 
 // Device and modules (device.c).
 km_status km_cpu_device_open(km_device **out, int ordinal, const char *compiler, const km_log *log,

@@ -15,6 +15,7 @@ enum {
     REFRESH_PASSES = 32, // sums start again from zero after so many updates of a member ...
     REFRESH_SHARE = 2,   // ... and when more than this part of the points changed: adding all is cheaper,
     REFRESH_WHOLE = 45,  // for few clusters when more than k of so many changed
+    COARSE_SHARE = 64,   // part of the points that, decided again by float, cost what integers save
     OWNED_SUMS_MIN = 4 * 1024 * 1024, // doubles of sums above which they are not copied for each thread
     SEATS_OF_THREAD = 4,              // blocks that may wait to be collected ...
     SEATS_VALUES = 2 * 1024 * 1024    // ... while their sums are not more doubles than this
@@ -51,12 +52,23 @@ void km_cpu_table_end(void *table, int64_t k, int64_t d, km_type type) {
         for (int64_t f = 0; f <= d; f++) table_put(table, type, j * (d + 1) + f, f < d ? 0 : -HUGE_VAL);
 }
 
+void km_cpu_slot_tables(const cpu_engine *engine, cpu_slot *slot) {
+    int64_t d = engine->base.d;
+    km_cpu_table(slot->table, slot->centroids, slot->k, d, engine->base.plan->spec.type);
+    if (!slot->pairs) return;
+    slot->close =
+        km_cpu_pairs(slot->pairs, (const float *)slot->table, slot->k, d, engine->scales, engine->norm);
+    km_cpu_columns(slot->columns, (const float *)slot->table, slot->k, d);
+}
+
 // Life of an engine -------------------------------------------------------------------------------------------
 
 static void slot_free(cpu_slot *slot) {
     free(slot->centroids);
     free(slot->totals);
     free(slot->table);
+    free(slot->pairs);
+    free(slot->columns);
     free(slot->given_up);
 }
 
@@ -70,6 +82,7 @@ static void engine_destroy(km_engine **base) {
     free(engine->sums);
     free(engine->lists);
     free(engine->seats_done);
+    free(engine->scales);
     km_pages_free(engine->labels);
     km_pages_free(engine->points);
     free(engine);
@@ -146,6 +159,8 @@ static int64_t bytes_planned(const km_plan *plan, int64_t n, int64_t chains_coun
         int64_t k = plan->spec.clusters[i];
         labels += labels_bytes_of(k);
         models += k * ((2 * KM_CPU_PITCH(d) + d) * (int64_t)sizeof(double) + (d + 1) * real);
+        if (km_plan_get(plan, "integers") == 1)
+            models += (k * KM_CPU_PAIRS_ROW(d) + KM_CPU_COLUMNS(k) * (d + 1)) * 4;
     }
     if (copies < 1) copies = 1;
     int64_t skipping = plan->algorithm == KM_ALGORITHM_FILTER ? km_cpu_filter_bytes(plan, n) : 0;
@@ -169,6 +184,13 @@ static km_status labels_alloc(cpu_engine *engine, km_error *err) {
     return engine->labels ? KM_OK : km_fail_memory(err, "the labels of all members", bytes);
 }
 
+// Room for the table as integers, and across lanes.
+static int integers_alloc(cpu_slot *slot, int64_t d) {
+    slot->pairs = calloc((size_t)(slot->k * KM_CPU_PAIRS_ROW(d)), sizeof *slot->pairs);
+    slot->columns = calloc((size_t)(KM_CPU_COLUMNS(slot->k) * (d + 1)), sizeof *slot->columns);
+    return slot->pairs && slot->columns;
+}
+
 static km_status slot_alloc(cpu_engine *engine, cpu_slot *slot, km_error *err) {
     if (slot->labels) return KM_OK;
     KM_TRY(labels_alloc(engine, err));
@@ -177,7 +199,8 @@ static km_status slot_alloc(cpu_engine *engine, cpu_slot *slot, km_error *err) {
     slot->totals = calloc((size_t)(slot->k * engine->pitch), sizeof *slot->totals);
     slot->table = calloc((size_t)(KM_CPU_TABLE_ROWS(slot->k) * (d + 1)), (size_t)engine->real_bytes);
     slot->given_up = calloc((size_t)slot->k, 1);
-    if (slot->centroids && slot->totals && slot->table && slot->given_up) {
+    int complete = slot->centroids && slot->totals && slot->table && slot->given_up;
+    if (complete && (!engine->scales || integers_alloc(slot, d))) {
         uint8_t *labels = engine->labels;
         for (const cpu_slot *s = engine->slots; s < slot; s++) labels += labels_size(engine, s);
         slot->labels = labels;
@@ -187,6 +210,8 @@ static km_status slot_alloc(cpu_engine *engine, cpu_slot *slot, km_error *err) {
     slot_free(slot);
     slot->centroids = slot->totals = NULL;
     slot->table = slot->given_up = NULL;
+    slot->pairs = NULL;
+    slot->columns = NULL;
     return km_fail_memory(err, "the centroids of a member", slot->k * d * (int64_t)sizeof *slot->centroids);
 }
 
@@ -203,7 +228,8 @@ static km_status slot_start(km_engine *base, int64_t index, const double *centro
     KM_TRY(slot_alloc(engine, slot, err));
     memcpy(slot->centroids, centroids, (size_t)(slot->k * base->d) * sizeof *centroids);
     memset(slot->given_up, 0, (size_t)slot->k);
-    km_cpu_table(slot->table, slot->centroids, slot->k, base->d, base->plan->spec.type);
+    km_cpu_slot_tables(engine, slot);
+    slot->coarse = 0;
     slot->phase = KM_SLOT_RUNNING;
     slot->mode = KM_CPU_FIRST;
     slot->iterations = slot->empty_count = slot->waiting_count = slot->changed = 0;
@@ -241,6 +267,17 @@ static int slot_is_active(const cpu_slot *slot) {
     return slot->phase == KM_SLOT_RUNNING || slot->phase == KM_SLOT_LAST;
 }
 
+static int scores_integers(const cpu_slot *slot) {
+    return slot->pairs && slot->close >= 0 && !slot->coarse;
+}
+
+// Whether a listed slot has pairs.
+static int any_integers(const km_cpu_slot *list, int64_t count) {
+    int any = 0;
+    for (int64_t s = 0; s < count; s++) any |= list[s].pairs != NULL;
+    return any;
+}
+
 // What a block that starts at point `first` is asked for: every active slot, its sums in this seat's rows.
 static int64_t list_active(const cpu_engine *engine, km_cpu_slot *list, double *sums, int64_t first) {
     int64_t count = 0;
@@ -254,7 +291,10 @@ static int64_t list_active(const cpu_engine *engine, km_cpu_slot *list, double *
                                       .labels = labels,
                                       .sums = slot->owned ? NULL : sums,
                                       .mode = slot->mode,
-                                      .labels_bytes = slot->labels_bytes};
+                                      .labels_bytes = slot->labels_bytes,
+                                      .pairs = scores_integers(slot) ? slot->pairs : NULL,
+                                      .columns = slot->columns,
+                                      .close = slot->close};
         if (!slot->owned) sums += slot->k * engine->pitch;
     }
     return count;
@@ -267,6 +307,7 @@ static void list_collect(cpu_engine *engine, const km_cpu_slot *list) {
         if (!slot_is_active(slot)) continue;
         const km_cpu_slot *part = &list[at++];
         slot->changed += part->changed;
+        slot->decided += part->decided;
         if (!part->sums || (slot->mode == KM_CPU_MOVE && part->changed == 0)) continue;
         int64_t count = slot->k * engine->pitch;
         for (int64_t i = 0; i < count; i++) slot->totals[i] += part->sums[i];
@@ -324,6 +365,7 @@ static void pass_block(cpu_engine *engine, int64_t block, km_cpu_slot *list, dou
                          .group = engine->group,
                          .slots = list,
                          .slots_count = list_active(engine, list, sums, first)};
+    if (any_integers(list, work.slots_count)) work.scales = engine->scales;
     if (engine->filter)
         km_cpu_filter_block(engine, first, work.points_count, list, work.slots_count);
     else if (engine->bounds)
@@ -373,7 +415,7 @@ static km_status pass_all(cpu_engine *engine, km_error *err) {
     for (int64_t s = 0; s < engine->base.slots_count; s++) {
         cpu_slot *slot = &engine->slots[s];
         if (!slot_is_active(slot)) continue;
-        slot->changed = 0;
+        slot->changed = slot->decided = 0;
         if (slot->mode != KM_CPU_MOVE)
             memset(slot->totals, 0, (size_t)(slot->k * engine->pitch) * sizeof *slot->totals);
     }
@@ -457,7 +499,7 @@ static void slot_update(const cpu_engine *engine, cpu_slot *slot) {
     // Both depend on the member alone, so that its bits do not depend on what else is in flight.
     if (slot->iterations % REFRESH_PASSES == 0 || slot->changed > moves_most(engine, slot))
         slot->mode = KM_CPU_REFRESH;
-    km_cpu_table(slot->table, slot->centroids, slot->k, d, type);
+    km_cpu_slot_tables(engine, slot);
 }
 
 // Non-zero when the sweep must look at the slot.
@@ -468,6 +510,7 @@ static int slot_step(const cpu_engine *engine, cpu_slot *slot, const km_stop *st
         slot->phase = slot->waiting_count > 0 ? KM_SLOT_EMPTY : KM_SLOT_DONE;
         return 1;
     }
+    slot->coarse |= slot->decided > engine->base.n / COARSE_SHARE;
     slot_update(engine, slot);
     slot->at_limit = slot->iterations >= stop->iterations_max;
     if (slot->waiting_count > 0) {

@@ -269,7 +269,7 @@ km_status km_cpu_relocate(km_engine *base, int64_t slot_index, int64_t *moved, k
         if (*moved < lists[0].count)
             km_cpu_row(slot->centroids + j * d, engine, lists[0].points[(*moved)++].point);
     }
-    km_cpu_table(slot->table, slot->centroids, slot->k, d, base->plan->spec.type);
+    km_cpu_slot_tables(engine, slot);
     slot->waiting_count = slot->settled = 0;
     slot->phase = slot->at_limit ? KM_SLOT_LAST : KM_SLOT_RUNNING;
 done:

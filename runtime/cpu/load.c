@@ -330,12 +330,23 @@ static double rows_weighed(const cpu_engine *engine, const void *values, const d
     return sum;
 }
 
-// Puts one block into groups and returns its sum of w |x|^2.
-static km_status block_copy(const loader *load, double *square, int64_t block, int64_t me, km_error *err) {
+// The largest |x|^2 of the groups that are complete with points first .. first + count - 1.
+static float groups_largest(const cpu_engine *engine, int64_t first, int64_t count) {
+    int64_t from = first / engine->group, end = first + count;
+    int64_t to = end == engine->base.n ? (end + engine->group - 1) / engine->group : end / engine->group;
+    const float *groups = (const float *)engine->points + from * engine->group * engine->base.d;
+    return km_cpu_largest_square(groups, to - from, engine->base.d);
+}
+
+// Puts one block into groups and returns its sum of w |x|^2, and the largest |x|^2 where integers want it.
+static km_status block_copy(const loader *load, double *square, double *largest, int64_t block, int64_t me,
+                            km_error *err) {
     const cpu_engine *engine = load->engine;
     const scratch *own = &load->own[me];
     int64_t points = cpu_block_points(engine, block);
+    int wants_largest = km_cpu_wants_integers(engine);
     double sum = 0;
+    *largest = 0;
     for (int64_t done = 0; done < points; done += load->chunk_rows) {
         int64_t count = cpu_min(load->chunk_rows, points - done), first = block * KM_BLOCK_POINTS + done;
         const double *w = cpu_weights_at(engine, first);
@@ -344,6 +355,7 @@ static km_status block_copy(const loader *load, double *square, int64_t block, i
         double here = rows_values(load, own, first, count);
         sum += w ? rows_weighed(engine, own->values, w, count) : here;
         rows_group(engine, own->values, first, count);
+        if (wants_largest) *largest = fmax(*largest, (double)groups_largest(engine, first, count));
     }
     *square = sum;
     return KM_OK;
@@ -373,8 +385,8 @@ static km_status copy_all(loader *load, km_data_stats *stats, const km_load_para
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
     for (int64_t block = 0; block < engine->blocks_count; block++) {
         km_error block_err = {""};
-        double *square = load->blocks + block * load->block_count + 1;
-        km_status block_status = block_copy(load, square, block, omp_get_thread_num(), &block_err);
+        double *stats_of = load->blocks + block * load->block_count, *square = stats_of + 1;
+        km_status block_status = block_copy(load, square, stats_of, block, omp_get_thread_num(), &block_err);
         if (block_status == KM_OK) continue;
 #pragma omp critical(km_cpu_load)
         if (status == KM_OK) {
@@ -383,18 +395,23 @@ static km_status copy_all(loader *load, km_data_stats *stats, const km_load_para
         }
     }
     if (status != KM_OK) return km_fail(err, status, "%s", first_err.text);
-    stats->total_square = 0;
-    for (int64_t block = 0; block < engine->blocks_count; block++)
+    stats->total_square = engine->norm = 0;
+    for (int64_t block = 0; block < engine->blocks_count; block++) {
         stats->total_square += load->blocks[block * load->block_count + 1];
+        engine->norm = fmax(engine->norm, load->blocks[block * load->block_count]); // no weight any more
+    }
+    engine->norm = sqrt(engine->norm) * (1 + 0x1p-16); // squares were summed as floats
     return KM_OK;
 }
 
-// From the corners of the data's box.
-static double largest_square(const km_data_stats *stats, const km_load_params *params, int64_t d) {
+// The corner of the data's box that is farthest away, and its square.
+static double largest_square(double *largest, const km_data_stats *stats, const km_load_params *params,
+                             int64_t d) {
     double sum = 0;
     for (int64_t f = 0; f < d; f++) {
         double low = (stats->minimum[f] - params->centre[f]) * params->factor[f];
         double high = (stats->maximum[f] - params->centre[f]) * params->factor[f];
+        largest[f] = fmax(fabs(low), fabs(high)) * (1 + 0x1p-20); // values are rounded
         sum += fmax(low * low, high * high);
     }
     return sum;
@@ -427,7 +444,8 @@ km_status km_cpu_load(km_engine *base, km_data_stats *stats, const km_data *data
     KM_TRY_GOTO(copy_all(&load, stats, params, err));
     engine->total_weight = stats->total_weight;
     engine->total_square = stats->total_square;
-    engine->largest_square = largest_square(stats, params, d);
+    engine->largest_square = largest_square(load.centre, stats, params, d); // the centre is read no more
+    KM_TRY_GOTO(km_cpu_integers_create(engine, load.centre, err));
     if (base->plan->algorithm == KM_ALGORITHM_FILTER)
         status = km_cpu_filter_create(engine, data, params, err);
     if (base->plan->algorithm == KM_ALGORITHM_HAMERLY || base->plan->algorithm == KM_ALGORITHM_ELKAN)

@@ -14,11 +14,12 @@
 // points: unknown, taken as many
 // clusters in one pass: 75 for each restart (the sum of the K list)
 //
-// design                        lanes  about 1.3 times as fast a pass as portable
+// design                        lanes  about 1.0 times as fast a pass as portable
 // tile_clusters                     4  each load of points serves 4 centroids
 // lanes                             8  32-byte vectors of float32
 // vectors                           2  vectors x (tile + 3) + 1 registers, of 16; at least 8 points
 // group                            64  changes of 64 labels are the bits of one number
+// integers                          0  no products of 16-bit integers in this instruction set
 // restarts_in_flight                1  a read takes 3.70 ns a point, one restart's arithmetic 15.34 ns
 //
 // per point and pass: 74 bytes read, 184.125 operations
@@ -32,7 +33,7 @@
 // lies at [f * group + i]; the last group is padded with zeros. A block is KM_BLOCK_POINTS points (65,536: a
 // multiple of every group) and belongs to one thread at a time. "real" is the plan's type, float or double.
 #ifndef KM_CPU_ABI
-#define KM_CPU_ABI 7
+#define KM_CPU_ABI 8
 #include <stdint.h>
 
 // Numbers between two rows of sums: d sums of w x, the sum of w, the count of points that weigh
@@ -42,6 +43,13 @@
 // Rows of a table of k centroids: behind them stand rows of zeros whose last value is minus infinity, so that a kernel
 // may work on up to eight centroids at a time whatever k is.
 #define KM_CPU_TABLE_ROWS(k) ((k) + 7)
+
+// Scores of integers: feature f of a point is x[f] * scales[f] rounded to 16 bits. A row of a centroid is pairs of
+// 16-bit integers, the lower feature in the low half, then the score's constant: sums of 32 bits never overflow.
+#define KM_CPU_PAIRS_ROW(d) (((d) + 1) / 2 + 1)
+
+// Centroids of a table across lanes: whole vectors of sixteen floats, the last values as in rows behind a table's end.
+#define KM_CPU_COLUMNS(k) (((k) + 15) / 16 * 16)
 
 // What the sums and old labels of a slot mean in this pass.
 enum {
@@ -59,7 +67,11 @@ typedef struct km_cpu_slot {
     double *sums;      // k rows of KM_CPU_PITCH(d): what this block changes; NULL: only labels are wanted
     int32_t mode;      // KM_CPU_FIRST, KM_CPU_MOVE or KM_CPU_REFRESH
     int32_t labels_bytes;
-    int64_t changed; // out: points whose label changed
+    int64_t changed;      // out: points whose label changed
+    const int32_t *pairs; // k rows of KM_CPU_PAIRS_ROW(d); NULL: the table serves alone
+    const float *columns; // of slots that have pairs: the table, its d + 1 columns of KM_CPU_COLUMNS(k) values
+    int64_t close;        // two scores of integers, of which the high 16 bits count, tell which is larger beyond this
+    int64_t decided;      // out: points that the table decided, as their two largest scores were close
 } km_cpu_slot;
 
 // Labels: the centroid with the largest x . c - |c|^2 / 2, the lowest index among equals; sums follow by `mode`.
@@ -70,6 +82,7 @@ typedef struct km_cpu_block {
     int64_t d, group;
     km_cpu_slot *slots;
     int64_t slots_count;
+    const float *scales; // d, of slots that have pairs; NULL: none has
 } km_cpu_block;
 
 // One k-means++ chain inside a seeding pass.
@@ -134,6 +147,7 @@ typedef struct km_cpu_kernels {
     int64_t group;
     int64_t finish_unit; // finish has rows of centroids in whole units of so many doubles
     int64_t whole_k;     // adding all points costs a pass little up to so many clusters; 0: always much
+    int64_t integers;    // 1: `pass` reads pairs, on machines that have AVX512_VNNI
     void (*pass)(const km_cpu_block *block);
     void (*seed)(const km_cpu_seeding *seeding);
     void (*finish)(const km_cpu_finish *finish);
@@ -651,7 +665,7 @@ KM_TARGET static void km_pass(const km_cpu_block *block) {
     km_lanes_span span;
     km_cpu_slot *together[TOGETHER];
     km_rows_clear(&span, block->weights != NULL);
-    for (int64_t s = 0; s < block->slots_count; s++) block->slots[s].changed = 0;
+    for (int64_t s = 0; s < block->slots_count; s++) block->slots[s].changed = block->slots[s].decided = 0;
     for (int64_t first = 0; first < block->points_count; first += SPAN * GROUP) {
         int count = 0;
         span.first = first;
@@ -1075,5 +1089,5 @@ KM_TARGET static void km_finish(const km_cpu_finish *finish) {
 extern "C"
 #endif
 const km_cpu_kernels paper_d16_k3_12_kernels = {
-    KM_CPU_ABI, sizeof(km_real), 2, 256, D, D, GROUP, 4, 0,
+    KM_CPU_ABI, sizeof(km_real), 2, 256, D, D, GROUP, 4, 0, 0,
     km_pass, km_seed, km_finish};
