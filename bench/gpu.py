@@ -57,7 +57,7 @@ def rows_table():
     for low, high, bars in [(3, 5, {4: 1.25, 8: 1.15, 16: 1.15, 32: 1.3}), (3, 7, {4: 2.2, 8: 1.5, 16: 1.3}),
                             (3, 12, {4: 4.0, 8: 3.0, 16: 2.8}), (2, 20, {4: 15, 8: 12})]:
         rows += [row(d, low, high, bar, peers=d != 32 and high in (5, 12)) for d, bar in bars.items()]
-    rows += [row(d, 2, 12) for d in (2, 3, 18, 64)] + [row(d, 3, 12) for d in (32, 128)]
+    rows += [row(d, 2, 12) for d in (2, 3, 18, 64)] + [row(d, 3, 12) for d in (32, 128)] + [row(8, 256, 256)]
     rows += [row(4, 3, 7, 1.5, "floor", "float64"), row(8, 3, 7, 2, "floor", "float64")]
     rows += [row(128, 1024, 1024, n=1_000_000, peers=True), row(4, 3, 5, n=POINTS_QUICK)]
     return {r["name"]: r for r in rows}

@@ -363,27 +363,30 @@ static km_status registers_plan(km_plan *plan, const registers_way *way, km_erro
 // tensor ----------------------------------------------------------------------------------------------------
 
 static void tensor_estimate(km_estimate *estimate, km_tensor_way *way, const km_plan *plan) {
-    enum { LAUNCH_NS = 16000 }; // each block makes the planes of its launch
+    enum { LAUNCH_NS = 16000, LAUNCH_IN_SHARED_NS = 45000 }; // each block makes the planes of its launch
     const char *refusal = km_tensor_refusal(plan);
     estimate->design = KM_DESIGN_TENSOR;
     estimate->feasible = !refusal && km_tensor_best(way, plan);
     if (!estimate->feasible) {
         snprintf(estimate->reason, sizeof estimate->reason, "%s",
-                 refusal ? refusal : "a K or its sums do not fit into the registers of a warp");
+                 refusal ? refusal
+                         : "neither a warp's registers nor a block's shared memory hold a K and its sums");
         return;
     }
-    estimate->bytes_per_point = (double)(way->launches * km_tensor_point_bytes(&plan->spec));
+    estimate->bytes_per_point = (double)(way->launches * km_tensor_point_bytes(&plan->spec, way->in_shared));
     estimate->operations_per_point = way->operations;
     estimate->memory_ns = way->memory_ns;
     estimate->issue_ns = way->issue_ns;
-    estimate->total_ns = way->total_ns + launches_ns(plan, way->launches, LAUNCH_NS);
+    estimate->total_ns =
+        way->total_ns + launches_ns(plan, way->launches, way->in_shared ? LAUNCH_IN_SHARED_NS : LAUNCH_NS);
     estimate->registers_per_thread = way->registers;
     estimate->shared_bytes_per_block = way->shared_bytes;
 }
 
 // Blocks of a copy: all copies together fill the device once, and no warp is without a tile of 32 points.
 static int64_t tensor_grid(const km_plan *plan) {
-    int64_t points = km_plan_get(plan, km_tensor_is_wide(&plan->spec) ? "tile_points" : "block");
+    int wide = km_tensor_is_wide(&plan->spec) && !km_plan_get(plan, "sums_in_shared");
+    int64_t points = km_plan_get(plan, wide ? "tile_points" : "block");
     int64_t grid =
         plan->facts.units * km_plan_get(plan, "resident") / km_plan_get(plan, "restarts_in_flight");
     int64_t blocks = plan->points ? (plan->points + points - 1) / points : grid;
@@ -399,12 +402,16 @@ static km_status tensor_plan(km_plan *plan, const km_tensor_way *way, km_error *
                        "as many as registers and shared memory hold"));
     KM_TRY(km_plan_set(plan, KM_PARAM_tile_clusters, way->tiles * 16, err,
                        "rows of matrix products that a launch has at most"));
-    if (km_tensor_is_wide(&plan->spec))
+    KM_TRY(km_plan_set(plan, KM_PARAM_sums_in_shared, way->in_shared, err, "%s",
+                       way->in_shared ? "a point is added to one row of them, however many there are"
+                                      : "sums are matrix products, too"));
+    if (km_tensor_is_wide(&plan->spec) && !way->in_shared)
         KM_TRY(km_plan_set(plan, KM_PARAM_tile_points, km_tensor_points(way), err,
                            "points of a block, whose warps share the sums"));
     KM_TRY(km_plan_set(plan, KM_PARAM_launches, way->launches, err, "%s",
-                       way->launches > 1 ? "a warp's registers do not hold the sums of the whole K list"
-                                         : "one read of the points serves every K"));
+                       way->launches == 1 ? "one read of the points serves every K"
+                       : way->in_shared   ? "a warp's registers do not hold the scores of the whole K list"
+                                          : "a warp's registers do not hold the sums of the whole K list"));
     return km_plan_set(plan, KM_PARAM_grid, tensor_grid(plan), err,
                        "%lld multiprocessors, filled once by all copies", (long long)plan->facts.units);
 }
@@ -701,7 +708,9 @@ int64_t km_cuda_workspace_bytes(const km_plan *plan, int64_t n) {
     int64_t d = plan->spec.features, size = size_of(plan), copies = km_plan_get(plan, "restarts_in_flight");
     int64_t grid = km_plan_get(plan, "grid"), spare = 16 << 20;
     int64_t sums = grid * copies * plan->clusters_sum * (d + 1) * 8;
-    if (plan->design == KM_DESIGN_TENSOR) return sums + spare + n * (km_tensor_point_bytes(&plan->spec) + 1);
+    if (plan->design == KM_DESIGN_TENSOR)
+        return sums + spare +
+               n * (km_tensor_point_bytes(&plan->spec, km_plan_get(plan, "sums_in_shared") > 0) + 1);
     if (plan->design != KM_DESIGN_SHARED) return sums + spare;
     int64_t slots = copies * plan->spec.clusters_count, stretches = km_plan_get(plan, "stretches");
     int64_t k_max = plan->spec.clusters[plan->spec.clusters_count - 1], label = k_max <= 256 ? 1 : 2;

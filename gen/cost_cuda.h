@@ -27,6 +27,9 @@ enum { KM_TENSOR_KS_MAX = 256, KM_TENSOR_PARTS_MAX = 32 };
 // first `first` of them are for one K, the others for another. With levels > 0 up to 2^levels groups share a K.
 typedef struct km_tensor_part {
     int tiles, first, levels, rows; // rows: centroids in use
+    int in_shared;                  // sums lie in shared memory
+    int members;                    // entries of the K list, where they do
+    double waiting;                 // cycles for points that are decided in double
 } km_tensor_part;
 
 // Where the centroids of a K lie: launch, first group, groups, first row in a group, rows in a group, first sum.
@@ -41,7 +44,7 @@ typedef struct km_tensor_layout {
 } km_tensor_layout;
 
 // Lays the K list out over launches of at most so many tiles; 0 when a K does not fit.
-int km_tensor_lay_out(km_tensor_layout *layout, const km_spec *spec, int64_t tiles_max);
+int km_tensor_lay_out(km_tensor_layout *layout, const km_spec *spec, int64_t tiles_max, int in_shared);
 
 // Whether sums are of bytes, and whether scores are then those of rounded points, not distances.
 int km_tensor_in_bytes(const km_spec *spec);
@@ -51,19 +54,20 @@ int km_tensor_rounds(const km_spec *spec);
 int km_tensor_is_wide(const km_spec *spec);
 
 // Bytes of a point as the pass reads it.
-int64_t km_tensor_point_bytes(const km_spec *spec);
+int64_t km_tensor_point_bytes(const km_spec *spec, int in_shared);
 
 // One way to run the design.
 typedef struct km_tensor_way {
     int64_t tiles, block, resident, launches, registers, shared_bytes, stages, pairs;
-    int kept; // planes stay in registers
+    int kept;      // planes stay in registers
+    int in_shared; // sums lie in shared memory
     double operations, memory_ns, issue_ns, total_ns;
 } km_tensor_way;
 
 int64_t km_tensor_points(const km_tensor_way *way); // of the wide form, worked on at a time by a block
 const char *km_tensor_refusal(const km_plan *plan); // NULL when the design serves the plan's type and points
-// Fills a way for tiles of at most so many; 0 when it cannot be run.
-int km_tensor_judge(km_tensor_way *way, const km_plan *plan, int64_t tiles, int64_t block, int64_t resident);
+// Fills a way from its tiles (of a launch, at most), block, resident and in_shared; 0 when it cannot be run.
+int km_tensor_judge(km_tensor_way *way, const km_plan *plan);
 int km_tensor_best(km_tensor_way *best, const km_plan *plan);
 
 // shared ----------------------------------------------------------------------------------------------------

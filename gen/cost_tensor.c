@@ -40,6 +40,14 @@ int km_tensor_is_wide(const km_spec *spec) {
     return spec->features >= FEATURES_MIN;
 }
 
+// Sums in shared memory leave registers for the scores of as many tiles as a K of 256 needs: eight groups of lanes
+// with 32 slots each (templates/tensor_many.cu). Rounding takes at most 8 of its units from a point.
+static int serves_in_shared(const km_spec *spec) {
+    enum { FEATURES_MAX = 64, CLUSTERS_MAX = 256 };
+    return spec->target.arch / 10 == 9 && spec->features <= FEATURES_MAX &&
+           spec->clusters[spec->clusters_count - 1] <= CLUSTERS_MAX;
+}
+
 // Lines of 128 bytes that 32 points take in the wide form: three bytes of a feature, in fours of them.
 static int64_t wide_lines(const km_spec *spec) {
     return (3 * ((spec->features + 3) / 4) + 1) / 2 * 2;
@@ -62,9 +70,31 @@ static double wide_cycles(const km_tensor_part *part, const km_spec *spec) {
     return 660 + part->tiles * (138 + 13.7 * (12 * chunks + columns)) + 30 * part->levels;
 }
 
+// Sums in shared memory: blocks of 8 features that products take.
+static int64_t in_shared_blocks(const km_spec *spec) {
+    return spec->features <= 8 ? 1 : (spec->features + 15) / 16 * 2;
+}
+
+// Likewise, where sums lie in shared memory: scores of a tile, then a lane's point for each K.
+// Fitted to an H200 over d = 2..64 and 4 to 16 tiles.
+static double in_shared_cycles(const km_tensor_part *part, const km_spec *spec) {
+    return 380 + part->tiles * (20 + 47 * (double)in_shared_blocks(spec)) +
+           part->members * 24.0 * (double)spec->features;
+}
+
+// What points that wait cost: the more of them, the nearer the centroids of a large K are to each other.
+static double waiting_cycles(const km_spec *spec, int k, int in_shared) {
+    if (in_shared) {
+        double points = 0.0175 * pow(k, 2 / (double)spec->features);
+        return k * (points < 40 ? points : 40);
+    }
+    if (km_tensor_is_wide(spec)) return k > 16 ? 25.0 * (k - 16) : 0;
+    return k > 20 && (km_tensor_rounds(spec) || !km_tensor_in_bytes(spec)) ? 4.0 * (k - 20) : 0;
+}
+
 // Cycles of a scheduler for 32 points: what a launch does for each, whatever its Ks, then for each tile. Fitted to an
 // H200 over d = 2..32 and 1 to 10 tiles.
-static double part_cycles(const km_tensor_part *part, const km_spec *spec) {
+static double register_cycles(const km_tensor_part *part, const km_spec *spec) {
     double lane_d = (double)((spec->features + 3) / 4);
     double tile = 40 + lane_d * 50 + lane_d * lane_d * 4;
     if (km_tensor_is_wide(spec)) return wide_cycles(part, spec);
@@ -75,6 +105,11 @@ static double part_cycles(const km_tensor_part *part, const km_spec *spec) {
     if (km_tensor_in_bytes(spec))
         return 150 + (46 + 7.0 * (double)sum_tiles(spec)) * part->tiles + 30 * part->levels;
     return 100 + tile * part->tiles + 30 * part->levels + (part->first < 2 * part->tiles ? 12 : 0);
+}
+
+// Cycles of a scheduler for 32 points.
+static double part_cycles(const km_tensor_part *part, const km_spec *spec) {
+    return part->waiting + (part->in_shared ? in_shared_cycles(part, spec) : register_cycles(part, spec));
 }
 
 // Each K takes one group of lanes, its first segment or both, or the second segment of a group whose K leaves it.
@@ -97,6 +132,7 @@ static void try_segments(attempt *to, const km_spec *spec, const km_tensor_place
             continue;
         }
         to->placed += k;
+        to->part.waiting += waiting_cycles(spec, k, 0);
     }
 }
 
@@ -116,17 +152,20 @@ static void try_levels(attempt *to, const km_spec *spec, const km_tensor_place *
         *place = (km_tensor_place){0, (int16_t)groups, (int16_t)span, 0, (int16_t)((k + span - 1) / span), 0};
         groups += span;
         to->placed += k;
+        to->part.members++;
+        to->part.waiting += waiting_cycles(spec, k, to->part.in_shared);
         while (1 << to->part.levels < span) to->part.levels++;
     }
 }
 
 // The next launch with the most clusters for its cycles; with `all`, of those that leave nothing.
 static int best_part(attempt *best, const km_spec *spec, const km_tensor_place *before, int64_t tiles_max,
-                     int all) {
+                     int in_shared, int all) {
     double best_worth = 0;
     for (int tiles = 1; tiles <= tiles_max; tiles++) {
-        for (int first = tiles; first <= 2 * tiles + 1; first++) {
+        for (int first = in_shared ? 2 * tiles + 1 : tiles; first <= 2 * tiles + 1; first++) {
             attempt now = {.part = {.tiles = tiles, .first = first > 2 * tiles ? 2 * tiles : first}};
+            now.part.in_shared = in_shared;
             if (first > 2 * tiles)
                 try_levels(&now, spec, before);
             else
@@ -144,14 +183,14 @@ static int best_part(attempt *best, const km_spec *spec, const km_tensor_place *
 static double cycles_with_rest(const attempt *first, const km_spec *spec, int64_t tiles_max) {
     attempt now = *first, next = {0};
     double cycles = part_cycles(&now.part, spec);
-    while (now.left && best_part(&next, spec, now.places, tiles_max, 0)) {
+    while (now.left && best_part(&next, spec, now.places, tiles_max, first->part.in_shared, 0)) {
         cycles += part_cycles(&next.part, spec);
         now = next;
     }
     return cycles;
 }
 
-int km_tensor_lay_out(km_tensor_layout *layout, const km_spec *spec, int64_t tiles_max) {
+int km_tensor_lay_out(km_tensor_layout *layout, const km_spec *spec, int64_t tiles_max, int in_shared) {
     *layout = (km_tensor_layout){0};
     if (spec->clusters_count > KM_TENSOR_KS_MAX) return 0;
     for (int64_t i = 0; i < spec->clusters_count; i++) {
@@ -161,8 +200,8 @@ int km_tensor_lay_out(km_tensor_layout *layout, const km_spec *spec, int64_t til
     for (int left = 1; left;) {
         attempt best = {0}, last = {0};
         if (layout->parts_count == KM_TENSOR_PARTS_MAX) return 0;
-        if (!best_part(&best, spec, layout->places, tiles_max, 0)) return 0;
-        if (best.left && best_part(&last, spec, layout->places, tiles_max, 1) &&
+        if (!best_part(&best, spec, layout->places, tiles_max, in_shared, 0)) return 0;
+        if (best.left && best_part(&last, spec, layout->places, tiles_max, in_shared, 1) &&
             part_cycles(&last.part, spec) < cycles_with_rest(&best, spec, tiles_max))
             best = last;
         for (int64_t i = 0; i < spec->clusters_count; i++) {
@@ -194,7 +233,8 @@ static int64_t registers_needed(const km_plan *plan, int64_t tiles, int kept) {
     return 42 + 2 * lane_d + tiles * (sums + planes + 10) + (kept ? 0 : 8) + (plan->track_labels ? 28 : 0);
 }
 
-int64_t km_tensor_point_bytes(const km_spec *spec) {
+int64_t km_tensor_point_bytes(const km_spec *spec, int in_shared) {
+    if (in_shared) return in_shared_blocks(spec) * 16 + spec->features * 4 + 2;
     if (km_tensor_is_wide(spec)) return wide_lines(spec) * 4;
     if (km_tensor_rounds(spec)) return (spec->features + 7) / 8 * 16 + sum_tiles(spec) * 8 + 2;
     return (spec->features + 3) / 4 * 16 + (km_tensor_in_bytes(spec) ? sum_tiles(spec) * 8 : 0);
@@ -203,7 +243,7 @@ int64_t km_tensor_point_bytes(const km_spec *spec) {
 // Tiles of a warp in shared memory, so that enough bytes are on their way to a multiprocessor.
 static int64_t stages_needed(const km_plan *plan, int64_t warps) {
     enum { ON_THEIR_WAY = 40 << 10, LEAST = 3, MOST = 8 };
-    int64_t tile = km_tensor_point_bytes(&plan->spec) * 32, stages = 2 + ON_THEIR_WAY / (warps * tile);
+    int64_t tile = km_tensor_point_bytes(&plan->spec, 0) * 32, stages = 2 + ON_THEIR_WAY / (warps * tile);
     return stages < LEAST ? LEAST : stages > MOST ? MOST : stages;
 }
 
@@ -216,7 +256,7 @@ static int64_t shared_needed(const km_plan *plan, const km_tensor_layout *layout
             part->tiles * planes * 512 + part->rows * (8 * (d + 1) + 4 * d + 1) + part->tiles * 32;
         if (bytes > most) most = bytes;
     }
-    return most + block / 32 * (stages * km_tensor_point_bytes(&plan->spec) * 32 + 64 * 8 + 16 + 4 * d) +
+    return most + block / 32 * (stages * km_tensor_point_bytes(&plan->spec, 0) * 32 + 64 * 8 + 16 + 4 * d) +
            36 * d + plan->spec.clusters_count + 512;
 }
 
@@ -277,7 +317,7 @@ static int judge_wide(km_tensor_way *way, const km_plan *plan, const km_tensor_l
     way->operations = 0;
     for (int64_t p = 0; p < layout->parts_count; p++)
         way->operations += part_cycles(&layout->parts[p], &plan->spec);
-    way->memory_ns = (double)(way->launches * km_tensor_point_bytes(&plan->spec)) / facts->bandwidth_gbs;
+    way->memory_ns = (double)(way->launches * km_tensor_point_bytes(&plan->spec, 0)) / facts->bandwidth_gbs;
     // Of 16 points a warp has less to do between two barriers, which a second block fills. Columns should be shared
     // evenly.
     int64_t warps = way->block / 32, uneven = wide_lines(&plan->spec) / 2 % warps != 0;
@@ -301,8 +341,55 @@ static int judge_pairs(km_tensor_way *way, const km_plan *plan, const km_tensor_
     return best.block > 0;
 }
 
+// Sums in shared memory: registers; bytes of shared memory.
+static int64_t in_shared_registers(const km_plan *plan, int64_t tiles) {
+    return 36 + 25 * tiles / 2 +
+           in_shared_blocks(&plan->spec) / 2 * 8; // most hold planes before they are needed
+}
+
+static int64_t in_shared_bytes(const km_plan *plan, const km_tensor_layout *layout,
+                               const km_tensor_way *way) {
+    int64_t d = plan->spec.features, most = 0, tile = 32 * km_tensor_point_bytes(&plan->spec, 1);
+    for (int64_t p = 0; p < layout->parts_count; p++) {
+        const km_tensor_part *part = &layout->parts[p];
+        int64_t ring = way->block / 32 * (way->stages * tile + 528), centroids = 4 * d * part->rows;
+        int64_t bytes = part->tiles * (in_shared_blocks(&plan->spec) * 512 + 128 + 32) +
+                        part->rows * (8 * (d | 1) + 5) + (ring > centroids ? ring : centroids);
+        if (bytes > most) most = bytes;
+    }
+    return most + 48 * d + (plan->track_labels ? 5 : 1) * plan->spec.clusters_count + 768;
+}
+
+// Fills what follows from a layout where sums lie in shared memory; 0 when it cannot be run.
+static int judge_in_shared(km_tensor_way *way, const km_plan *plan, const km_tensor_layout *layout) {
+    enum { ON_THEIR_WAY = 32 << 10, STAGES_MIN = 2, STAGES_MAX = 4 };
+    const km_device_facts *facts = &plan->facts;
+    int64_t limit = registers_limit(way, plan);
+    way->registers = in_shared_registers(plan, tiles_most(layout));
+    way->shared_bytes = INT64_MAX;
+    int64_t tiles = ON_THEIR_WAY / (way->block * way->resident * km_tensor_point_bytes(&plan->spec, 1));
+    for (way->stages = 2 + tiles < STAGES_MAX ? 2 + tiles : STAGES_MAX; way->stages >= STAGES_MIN;
+         way->stages--) {
+        way->shared_bytes = in_shared_bytes(plan, layout, way);
+        if ((way->shared_bytes + 1024) * way->resident <= facts->shared_bytes_per_unit) break;
+    }
+    if (way->stages < STAGES_MIN || way->registers > limit ||
+        way->shared_bytes > facts->shared_bytes_per_block)
+        return 0;
+    double cycles = 0, warps = (double)(way->block * way->resident) / 128; // of a scheduler
+    for (int64_t p = 0; p < layout->parts_count; p++) cycles += part_cycles(&layout->parts[p], &plan->spec);
+    double rate = 4 * 32 * (double)facts->units * facts->clock_ghz;
+    way->launches = layout->parts_count;
+    way->operations = cycles;
+    way->memory_ns = (double)(way->launches * km_tensor_point_bytes(&plan->spec, 1)) / facts->bandwidth_gbs;
+    way->issue_ns = cycles * (0.8 + 0.8 / warps) * (1 + 0.02 * (double)way->resident) / rate;
+    way->total_ns = pow(pow(way->memory_ns, 3) + pow(way->issue_ns, 3), 1.0 / 3); // they wait for each other
+    return 1;
+}
+
 // Fills what follows from a layout, and from the way's tiles, block and resident; 0 when it cannot be run.
 static int judge(km_tensor_way *way, const km_plan *plan, const km_tensor_layout *layout) {
+    if (way->in_shared) return judge_in_shared(way, plan, layout);
     if (km_tensor_is_wide(&plan->spec)) return judge_pairs(way, plan, layout);
     const km_device_facts *facts = &plan->facts;
     int64_t d = plan->spec.features, block = way->block, resident = way->resident;
@@ -323,7 +410,7 @@ static int judge(km_tensor_way *way, const km_plan *plan, const km_tensor_layout
     way->launches = layout->parts_count;
     way->operations = cycles;
     way->memory_ns =
-        (double)(layout->parts_count * km_tensor_point_bytes(&plan->spec)) / facts->bandwidth_gbs;
+        (double)(layout->parts_count * km_tensor_point_bytes(&plan->spec, 0)) / facts->bandwidth_gbs;
     int distances = km_tensor_in_bytes(&plan->spec) && !km_tensor_rounds(&plan->spec);
     double wait = distances ? (0.7 + 0.9 / warps) * (1 + 0.03 * (double)(resident - 1))
                             : (0.91 + 0.25 / warps) * (1 + 0.01 * (double)resident);
@@ -332,10 +419,9 @@ static int judge(km_tensor_way *way, const km_plan *plan, const km_tensor_layout
     return 1;
 }
 
-int km_tensor_judge(km_tensor_way *way, const km_plan *plan, int64_t tiles, int64_t block, int64_t resident) {
+int km_tensor_judge(km_tensor_way *way, const km_plan *plan) {
     km_tensor_layout layout;
-    *way = (km_tensor_way){.tiles = tiles, .block = block, .resident = resident};
-    return km_tensor_lay_out(&layout, &plan->spec, tiles) && judge(way, plan, &layout);
+    return km_tensor_lay_out(&layout, &plan->spec, way->tiles, way->in_shared) && judge(way, plan, &layout);
 }
 
 const char *km_tensor_refusal(const km_plan *plan) {
@@ -348,27 +434,40 @@ const char *km_tensor_refusal(const km_plan *plan) {
     return NULL;
 }
 
-int km_tensor_best(km_tensor_way *best, const km_plan *plan) {
+// The best way with sums in registers or in shared memory, if it is better than `best`.
+static int find_better(km_tensor_way *best, const km_plan *plan, int in_shared) {
+    enum { TILES_MAX = 12, TILES_MAX_IN_SHARED = 16 };
     static const int64_t blocks[] = {128, 256, 384, 512, 768};
     int found = 0;
     int64_t fixed_tiles = 0, fixed_block = 0, fixed_resident = 0;
     km_plan_fixed(plan, KM_PARAM_tile_clusters, &fixed_tiles);
     km_plan_fixed(plan, KM_PARAM_block, &fixed_block);
     km_plan_fixed(plan, KM_PARAM_resident, &fixed_resident);
-    for (int64_t tiles = 1; tiles <= 12; tiles++) {
+    for (int64_t tiles = 1; tiles <= (in_shared ? TILES_MAX_IN_SHARED : TILES_MAX); tiles++) {
         km_tensor_layout layout; // made once, as it takes longer than all that follows from it
         if (fixed_tiles && fixed_tiles != tiles * ROWS_PER_TILE) continue;
-        if (!km_tensor_lay_out(&layout, &plan->spec, tiles)) continue;
+        if (!km_tensor_lay_out(&layout, &plan->spec, tiles, in_shared)) continue;
         for (int b = 0; b < (int)(sizeof blocks / sizeof *blocks); b++)
             for (int64_t resident = 1; resident <= 4; resident++) {
-                km_tensor_way way = {.tiles = tiles, .block = blocks[b], .resident = resident};
+                km_tensor_way way = {
+                    .tiles = tiles, .block = blocks[b], .resident = resident, .in_shared = in_shared};
                 if (fixed_block && fixed_block != blocks[b]) continue;
                 if (fixed_resident && fixed_resident != resident) continue;
                 if (!judge(&way, plan, &layout)) continue;
-                if (found && way.total_ns >= best->total_ns) continue;
+                if (best->block && way.total_ns >= best->total_ns) continue;
                 *best = way;
                 found = 1;
             }
     }
+    return found;
+}
+
+int km_tensor_best(km_tensor_way *best, const km_plan *plan) {
+    int64_t in_shared = -1; // either
+    int found = 0;
+    km_plan_fixed(plan, KM_PARAM_sums_in_shared, &in_shared);
+    *best = (km_tensor_way){0};
+    if (in_shared != 1) found |= find_better(best, plan, 0);
+    if (in_shared != 0 && serves_in_shared(&plan->spec)) found |= find_better(best, plan, 1);
     return found;
 }

@@ -189,10 +189,11 @@ static void add_tensor_part(km_env *env, const km_spec *spec, const km_tensor_la
 static km_status emit_tensor(km_env *env, const km_plan *plan, km_error *err) {
     const km_spec *spec = &plan->spec;
     km_tensor_layout layout;
-    km_tensor_way way;
-    int64_t tiles = km_plan_get(plan, "tile_clusters") / 16;
-    if (!km_tensor_lay_out(&layout, spec, tiles) ||
-        !km_tensor_judge(&way, plan, tiles, km_plan_get(plan, "block"), km_plan_get(plan, "resident")))
+    km_tensor_way way = {.tiles = km_plan_get(plan, "tile_clusters") / 16,
+                         .block = km_plan_get(plan, "block"),
+                         .resident = km_plan_get(plan, "resident"),
+                         .in_shared = km_plan_get(plan, "sums_in_shared") > 0};
+    if (!km_tensor_lay_out(&layout, spec, way.tiles, way.in_shared) || !km_tensor_judge(&way, plan))
         return km_fail(err, KM_ERROR_INTERNAL, "the K list does not fit the plan's tiles");
     static const char *const numbers[] = {"block", "grid", "resident"};
     for (int i = 0; i < (int)(sizeof numbers / sizeof *numbers); i++) set_number(env, plan, numbers[i]);
@@ -292,7 +293,9 @@ km_status km_emit_cuda(km_env *env, const char **template_name, const km_plan *p
         *template_name = "registers.cu";
         return emit_registers(env, plan, err);
     case KM_DESIGN_TENSOR:
-        *template_name = km_tensor_is_wide(&plan->spec) ? "tensor_wide.cu" : "tensor.cu";
+        *template_name = km_plan_get(plan, "sums_in_shared") > 0 ? "tensor_many.cu"
+                         : km_tensor_is_wide(&plan->spec)        ? "tensor_wide.cu"
+                                                                 : "tensor.cu";
         return emit_tensor(env, plan, err);
     case KM_DESIGN_SHARED:
         *template_name = "shared.cu";

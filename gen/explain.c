@@ -149,7 +149,8 @@ void km_explain_memory(km_text *out, const km_plan *plan) {
     if (plan->weighted) add_memory(out, plan, "  weights", is_cuda ? 8 + value : 8);
     if (keeps_labels) add_memory(out, plan, "  labels between passes", label_bytes(spec) * (double)copies);
     if (plan->design == KM_DESIGN_TENSOR)
-        add_memory(out, plan, "  points as products take them", (double)km_tensor_point_bytes(spec) + 1);
+        add_memory(out, plan, "  points as products take them",
+                   (double)km_tensor_point_bytes(spec, km_plan_get(plan, "sums_in_shared") > 0) + 1);
     if (plan->design == KM_DESIGN_SHARED) { // and lists of points, in order or to be decided again
         double label = spec->clusters[spec->clusters_count - 1] <= 256 ? 1 : 2, lists = label == 2 ? 8 : 4;
         add_memory(out, plan, "  labels and lists within a pass",

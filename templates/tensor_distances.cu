@@ -136,7 +136,7 @@ static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_
         else
             km_write_row(shared, group, slot, t, [](int) { return 0.0f; }, j >= 0 && !held ? NEARER : FARTHER, 0);
     };
-    km_for_rows(shared, k_index, write_row, [&](int group, int segment, bool linked) {
+    km_for_rows(shared, k_index, threadIdx.x % 32, 32, write_row, [&](int group, int segment, bool linked) {
         if (group == place.group) atomicOr(&shared.asks[group], segment ? 0x0a0a0a0a : 0x05050505);
     });
 }

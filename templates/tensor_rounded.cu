@@ -7,24 +7,7 @@
 // scores is r . (c_j - c_z), at most |r| times the largest |c_j - c_z| of the K. |r| is kept beside the point: how far
 // below the largest score a centroid is near depends on both.
 
-enum { ERROR_BITS = 12, MARGIN_MAX = 512 }; // |r| as it is kept, in units of 2^-12; units of a 16-bit score
-// 1024 in half precision, where units are 1: the bits of what is added to it are an integer.
-constexpr unsigned NONE = 0x64006400, NEXT = NONE - 0x10001;
-
-// Products of 16, from `start` on.
-static __device__ __forceinline__ void km_multiply(float *sums, const uint4 &a, const unsigned *b, const uint4 &start) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%10, %11, %12, %13};"
-        : "=f"(sums[0]), "=f"(sums[1]), "=f"(sums[2]), "=f"(sums[3])
-        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b[0]), "r"(b[1]), "f"(__uint_as_float(start.x)),
-          "f"(__uint_as_float(start.y)), "f"(__uint_as_float(start.z)), "f"(__uint_as_float(start.w)));
-}
-
-static __device__ __forceinline__ unsigned km_multiply_add(unsigned a, unsigned b, unsigned c) { // of two halves
-    unsigned sum;
-    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(c));
-    return sum;
-}
+//@ include tensor_margins.cu
 
 // Load: writes the halves of a point in the grid, and how far they are from it. Negative: marked.
 static __device__ __forceinline__ void km_put_factors(km_tile &tile, const float *z, bool beyond) {
@@ -95,7 +78,8 @@ static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_
     if (error + spread * 8 > MARGIN_MAX) scale.factor = spread = 0; // |r| is at most 8: all are near
     const unsigned slope = km_halves((float)(spread * (1 + km_power(-10))), 0) * 0x10001;
     const unsigned least = km_halves((float)(1024 + ceil(error + 0.51)), 0) * 0x10001;
-    km_write_rows(shared, c, middle, beaten, k_index, scale, [&](int group, int segment, bool linked) {
+    km_write_rows(shared, c, middle, beaten, k_index, threadIdx.x % 32, 32, scale,
+                  [&](int group, int segment, bool linked) {
         if (group == place.group) atomicOr(&shared.asks[group], segment ? 0x0a0a0a0a : 0x05050505);
         for (int s = 0; s < 2; s++) {
             if (s != segment && !linked) continue;

@@ -20,11 +20,11 @@ static __device__ __forceinline__ void km_fetch(unsigned (*matrices)[2], unsigne
                  : "r"(row));
 }
 
-// The rows of a K's planes, scaled, by one warp; `begin_group` as in km_for_rows.
+// The rows of a K's planes, scaled, by so many threads; `begin_group` as in km_for_rows.
 template <typename PART, typename Group>
 static __device__ __forceinline__ void km_write_rows(km_block<PART> &shared, const float *c, const float *middle,
-                                                     const unsigned char *beaten, int k_index, const km_scale &scale,
-                                                     Group begin_group) {
+                                                     const unsigned char *beaten, int k_index, int thread,
+                                                     int threads, const km_scale &scale, Group begin_group) {
     const auto write_row = [&](int group, int slot, int t, int j) {
         if (j >= 0 && !beaten[j])
             km_write_row(
@@ -34,5 +34,5 @@ static __device__ __forceinline__ void km_write_rows(km_block<PART> &shared, con
         else
             km_write_row(shared, group, slot, t, [](int) { return 0.0f; }, BINADE);
     };
-    km_for_rows(shared, k_index, write_row, begin_group);
+    km_for_rows(shared, k_index, thread, threads, write_row, begin_group);
 }

@@ -348,7 +348,7 @@ static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_
         const double constant = (km_constant(c + j * D, middle) - scale.lowest) * 64 * to.digits * to.factor;
         km_write_row(shared, group, slot, t, number, real ? (int)(0.08 * BINADE + constant) : 0);
     };
-    km_for_rows(shared, k_index, write_row, [&](int group, int segment, bool linked) {
+    km_for_rows(shared, k_index, threadIdx.x % 32, 32, write_row, [&](int group, int segment, bool linked) {
         if (group == place.group) atomicOr(&shared.asks[group], segment ? 0x0a0a0a0a : 0x05050505);
         for (int s = 0; s < 2; s++) {
             if (s != segment && !linked) continue;

@@ -282,12 +282,41 @@ START_TEST(tensor_layouts) {
                                         "64",   "1,2,3,8,20", "2..30", "7,100"};
     km_tensor_layout layout;
     for (int l = 0; l < (int)(sizeof lists / sizeof *lists); l++)
-        for (int64_t tiles = 1; tiles <= 12; tiles++) {
-            ck_assert_int_eq(km_spec_set_clusters(&spec, lists[l], &err), KM_OK);
-            int fits = spec.clusters[spec.clusters_count - 1] <= 16 * tiles;
-            ck_assert_int_eq(km_tensor_lay_out(&layout, &spec, tiles), fits);
-            if (fits) check_layout(&layout);
-        }
+        for (int64_t tiles = 1; tiles <= 16; tiles++)
+            for (int in_shared = 0; in_shared < 2; in_shared++) {
+                ck_assert_int_eq(km_spec_set_clusters(&spec, lists[l], &err), KM_OK);
+                int fits = spec.clusters[spec.clusters_count - 1] <= 16 * tiles;
+                ck_assert_int_eq(km_tensor_lay_out(&layout, &spec, tiles, in_shared), fits);
+                if (fits) check_layout(&layout);
+            }
+}
+END_TEST
+
+// Many clusters of an sm_90 have their sums in shared memory, few in registers; others are left to the design shared.
+START_TEST(tensor_of_many_clusters) {
+    static const struct {
+        const char *target, *clusters;
+        int32_t features;
+        km_design design;
+        int in_shared;
+    } cases[] = {
+        {"cuda:sm_90", "256", 8, KM_DESIGN_TENSOR, 1},      {"cuda:sm_90", "128", 4, KM_DESIGN_TENSOR, 1},
+        {"cuda:sm_90", "100..110", 8, KM_DESIGN_TENSOR, 1}, {"cuda:sm_90", "256", 32, KM_DESIGN_TENSOR, 1},
+        {"cuda:sm_90", "2..64", 8, KM_DESIGN_TENSOR, 0},    {"cuda:sm_90", "64", 4, KM_DESIGN_TENSOR, 0},
+        {"cuda:sm_90", "257", 8, KM_DESIGN_SHARED, -1},     {"cuda:sm_90", "256", 128, KM_DESIGN_SHARED, -1},
+        {"cuda:sm_80", "256", 8, KM_DESIGN_SHARED, -1},     {"cuda:sm_120", "256", 8, KM_DESIGN_SHARED, -1}};
+    km_plan_params params;
+    km_plan_params_init(&params);
+    params.points = 1 << 25;
+    for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
+        spec.features = cases[i].features;
+        ck_assert_int_eq(km_spec_set_target(&spec, cases[i].target, &err), KM_OK);
+        ck_assert_int_eq(km_spec_set_clusters(&spec, cases[i].clusters, &err), KM_OK);
+        expect_plan(&params);
+        ck_assert_msg(plan.design == cases[i].design, "%s d=%d K=%s: %s", cases[i].target, cases[i].features,
+                      cases[i].clusters, km_design_name(plan.design));
+        ck_assert_int_eq(km_plan_get(&plan, "sums_in_shared"), cases[i].in_shared);
+    }
 }
 END_TEST
 
@@ -399,6 +428,7 @@ int main(void) {
     tcase_add_test(tests, fixed_design);
     tcase_add_test(tests, tuning);
     tcase_add_test(tests, tensor_layouts);
+    tcase_add_test(tests, tensor_of_many_clusters);
     tcase_add_test(tests, tensor_refuses);
     tcase_add_test(tests, explained);
     tcase_add_test(tests, emitted_twice);

@@ -19,6 +19,7 @@
 // grid                            132  132 multiprocessors, filled once by all copies
 // launches                          1  one read of the points serves every K
 // resident                          1  as many as registers and shared memory hold
+// sums_in_shared                    0  sums are matrix products, too
 // tile_clusters                    32  rows of matrix products that a launch has at most
 // restarts_in_flight                1  many points: one restart of each K fills the device
 //
@@ -442,14 +443,15 @@ static __device__ void km_find_beaten(km_block<PART> &shared, const float *c, co
     __syncwarp();
 }
 
-// Goes through the rows of a K, by one warp: `write_row` writes a quarter of a row, that of lanes with lane % 4 = t,
-// centroid j or, -1, none; `begin_group` is told once of each group of lanes, and of the K's segment in it.
+// Goes through the rows of a K, by so many threads: `write_row` writes a quarter of a row, that of lanes with
+// lane % 4 = t, centroid j or, -1, none; `begin_group` is told once of each group of lanes, and of the K's segment in
+// it.
 template <typename PART, typename Row, typename Group>
-static __device__ __forceinline__ void km_for_rows(km_block<PART> &shared, int k_index, Row write_row,
-                                                   Group begin_group) {
+static __device__ __forceinline__ void km_for_rows(km_block<PART> &shared, int k_index, int thread, int threads,
+                                                   Row write_row, Group begin_group) {
     const km_place place = km_places[k_index];
     const bool linked = PART::LEVELS == 0 && place.slots > PART::FIRST;
-    _Pragma("unroll 1") for (int at = threadIdx.x % 32; at < place.span * PART::SLOTS * 4; at += 32) {
+    _Pragma("unroll 1") for (int at = thread; at < place.span * PART::SLOTS * 4; at += threads) {
         const int group = place.group + at / 4 / PART::SLOTS, slot = at / 4 % PART::SLOTS;
         const int j = (group - place.group) * place.slots + slot - place.slot, segment = place.slot >= PART::FIRST;
         const bool real = slot >= place.slot && slot < place.slot + place.slots && j < km_ks[k_index];
@@ -623,11 +625,11 @@ static __device__ __forceinline__ void km_fetch(unsigned (*matrices)[2], unsigne
                  : "r"(row));
 }
 
-// The rows of a K's planes, scaled, by one warp; `begin_group` as in km_for_rows.
+// The rows of a K's planes, scaled, by so many threads; `begin_group` as in km_for_rows.
 template <typename PART, typename Group>
 static __device__ __forceinline__ void km_write_rows(km_block<PART> &shared, const float *c, const float *middle,
-                                                     const unsigned char *beaten, int k_index, const km_scale &scale,
-                                                     Group begin_group) {
+                                                     const unsigned char *beaten, int k_index, int thread,
+                                                     int threads, const km_scale &scale, Group begin_group) {
     const auto write_row = [&](int group, int slot, int t, int j) {
         if (j >= 0 && !beaten[j])
             km_write_row(
@@ -637,7 +639,7 @@ static __device__ __forceinline__ void km_write_rows(km_block<PART> &shared, con
         else
             km_write_row(shared, group, slot, t, [](int) { return 0.0f; }, BINADE);
     };
-    km_for_rows(shared, k_index, write_row, begin_group);
+    km_for_rows(shared, k_index, thread, threads, write_row, begin_group);
 }
 // Scores and sums of halves.
 //
@@ -723,7 +725,8 @@ static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_
     const double error = 2 * (scale.error + LANE_D * 20 * BINADE * km_power(-22) + 0.001);
     const int units = 1 + (int)(error / (BINADE * km_power(-15)));
     const unsigned margin = units < 1024 ? units * 0x10001 : 0x7c007c00; // the latter: all are near
-    km_write_rows(shared, c, middle, beaten, k_index, scale, [&](int group, int segment, bool linked) {
+    km_write_rows(shared, c, middle, beaten, k_index, threadIdx.x % 32, 32, scale,
+                  [&](int group, int segment, bool linked) {
         shared.margin[segment][group] = margin;
         if (!linked) return;
         shared.margin[1][group] = margin;

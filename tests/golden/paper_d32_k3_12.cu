@@ -19,6 +19,7 @@
 // grid                            132  132 multiprocessors, filled once by all copies
 // launches                          1  one read of the points serves every K
 // resident                          1  as many as registers and shared memory hold
+// sums_in_shared                    0  sums are matrix products, too
 // tile_points                     256  points of a block, whose warps share the sums
 // tile_clusters                    96  rows of matrix products that a launch has at most
 // restarts_in_flight                1  many points: one restart of each K fills the device
@@ -452,14 +453,15 @@ static __device__ void km_find_beaten(km_block<PART> &shared, const float *c, co
     __syncwarp();
 }
 
-// Goes through the rows of a K, by one warp: `write_row` writes a quarter of a row, that of lanes with lane % 4 = t,
-// centroid j or, -1, none; `begin_group` is told once of each group of lanes, and of the K's segment in it.
+// Goes through the rows of a K, by so many threads: `write_row` writes a quarter of a row, that of lanes with
+// lane % 4 = t, centroid j or, -1, none; `begin_group` is told once of each group of lanes, and of the K's segment in
+// it.
 template <typename PART, typename Row, typename Group>
-static __device__ __forceinline__ void km_for_rows(km_block<PART> &shared, int k_index, Row write_row,
-                                                   Group begin_group) {
+static __device__ __forceinline__ void km_for_rows(km_block<PART> &shared, int k_index, int thread, int threads,
+                                                   Row write_row, Group begin_group) {
     const km_place place = km_places[k_index];
     const bool linked = PART::LEVELS == 0 && place.slots > PART::FIRST;
-    _Pragma("unroll 1") for (int at = threadIdx.x % 32; at < place.span * PART::SLOTS * 4; at += 32) {
+    _Pragma("unroll 1") for (int at = thread; at < place.span * PART::SLOTS * 4; at += threads) {
         const int group = place.group + at / 4 / PART::SLOTS, slot = at / 4 % PART::SLOTS;
         const int j = (group - place.group) * place.slots + slot - place.slot, segment = place.slot >= PART::FIRST;
         const bool real = slot >= place.slot && slot < place.slot + place.slots && j < km_ks[k_index];
@@ -762,7 +764,7 @@ static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_
         const double constant = (km_constant(c + j * D, middle) - scale.lowest) * 64 * to.digits * to.factor;
         km_write_row(shared, group, slot, t, number, real ? (int)(0.08 * BINADE + constant) : 0);
     };
-    km_for_rows(shared, k_index, write_row, [&](int group, int segment, bool linked) {
+    km_for_rows(shared, k_index, threadIdx.x % 32, 32, write_row, [&](int group, int segment, bool linked) {
         if (group == place.group) atomicOr(&shared.asks[group], segment ? 0x0a0a0a0a : 0x05050505);
         for (int s = 0; s < 2; s++) {
             if (s != segment && !linked) continue;

@@ -19,6 +19,7 @@
 // grid                            132  132 multiprocessors, filled once by all copies
 // launches                          3  a warp's registers do not hold the sums of the whole K list
 // resident                          1  as many as registers and shared memory hold
+// sums_in_shared                    0  sums are matrix products, too
 // tile_clusters                    96  rows of matrix products that a launch has at most
 // restarts_in_flight                1  many points: one restart of each K fills the device
 //
@@ -484,14 +485,15 @@ static __device__ void km_find_beaten(km_block<PART> &shared, const float *c, co
     __syncwarp();
 }
 
-// Goes through the rows of a K, by one warp: `write_row` writes a quarter of a row, that of lanes with lane % 4 = t,
-// centroid j or, -1, none; `begin_group` is told once of each group of lanes, and of the K's segment in it.
+// Goes through the rows of a K, by so many threads: `write_row` writes a quarter of a row, that of lanes with
+// lane % 4 = t, centroid j or, -1, none; `begin_group` is told once of each group of lanes, and of the K's segment in
+// it.
 template <typename PART, typename Row, typename Group>
-static __device__ __forceinline__ void km_for_rows(km_block<PART> &shared, int k_index, Row write_row,
-                                                   Group begin_group) {
+static __device__ __forceinline__ void km_for_rows(km_block<PART> &shared, int k_index, int thread, int threads,
+                                                   Row write_row, Group begin_group) {
     const km_place place = km_places[k_index];
     const bool linked = PART::LEVELS == 0 && place.slots > PART::FIRST;
-    _Pragma("unroll 1") for (int at = threadIdx.x % 32; at < place.span * PART::SLOTS * 4; at += 32) {
+    _Pragma("unroll 1") for (int at = thread; at < place.span * PART::SLOTS * 4; at += threads) {
         const int group = place.group + at / 4 / PART::SLOTS, slot = at / 4 % PART::SLOTS;
         const int j = (group - place.group) * place.slots + slot - place.slot, segment = place.slot >= PART::FIRST;
         const bool real = slot >= place.slot && slot < place.slot + place.slots && j < km_ks[k_index];
@@ -727,11 +729,11 @@ static __device__ __forceinline__ void km_fetch(unsigned (*matrices)[2], unsigne
                  : "r"(row));
 }
 
-// The rows of a K's planes, scaled, by one warp; `begin_group` as in km_for_rows.
+// The rows of a K's planes, scaled, by so many threads; `begin_group` as in km_for_rows.
 template <typename PART, typename Group>
 static __device__ __forceinline__ void km_write_rows(km_block<PART> &shared, const float *c, const float *middle,
-                                                     const unsigned char *beaten, int k_index, const km_scale &scale,
-                                                     Group begin_group) {
+                                                     const unsigned char *beaten, int k_index, int thread,
+                                                     int threads, const km_scale &scale, Group begin_group) {
     const auto write_row = [&](int group, int slot, int t, int j) {
         if (j >= 0 && !beaten[j])
             km_write_row(
@@ -741,7 +743,7 @@ static __device__ __forceinline__ void km_write_rows(km_block<PART> &shared, con
         else
             km_write_row(shared, group, slot, t, [](int) { return 0.0f; }, BINADE);
     };
-    km_for_rows(shared, k_index, write_row, begin_group);
+    km_for_rows(shared, k_index, thread, threads, write_row, begin_group);
 }
 // Scores of rounded points.
 //
@@ -749,6 +751,8 @@ static __device__ __forceinline__ void km_write_rows(km_block<PART> &shared, con
 // product of 16, and sums start at the constant. What rounding a point by r, in units of 2^e, changes between two
 // scores is r . (c_j - c_z), at most |r| times the largest |c_j - c_z| of the K. |r| is kept beside the point: how far
 // below the largest score a centroid is near depends on both.
+
+// How far below the largest score a centroid is near, where points were rounded; what takes part in that.
 
 enum { ERROR_BITS = 12, MARGIN_MAX = 512 }; // |r| as it is kept, in units of 2^-12; units of a 16-bit score
 // 1024 in half precision, where units are 1: the bits of what is added to it are an integer.
@@ -838,7 +842,8 @@ static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_
     if (error + spread * 8 > MARGIN_MAX) scale.factor = spread = 0; // |r| is at most 8: all are near
     const unsigned slope = km_halves((float)(spread * (1 + km_power(-10))), 0) * 0x10001;
     const unsigned least = km_halves((float)(1024 + ceil(error + 0.51)), 0) * 0x10001;
-    km_write_rows(shared, c, middle, beaten, k_index, scale, [&](int group, int segment, bool linked) {
+    km_write_rows(shared, c, middle, beaten, k_index, threadIdx.x % 32, 32, scale,
+                  [&](int group, int segment, bool linked) {
         if (group == place.group) atomicOr(&shared.asks[group], segment ? 0x0a0a0a0a : 0x05050505);
         for (int s = 0; s < 2; s++) {
             if (s != segment && !linked) continue;

@@ -1,0 +1,2313 @@
+// SPDX-License-Identifier: MIT
+// many_k256_d8.cu, made by kmgen 0.1.0. Same spec, same text. The spec:
+//
+// name: many_k256_d8
+// features: 8
+// clusters: 256
+// type: float32
+// target: cuda:sm_90
+// restarts: 10
+//
+// The plan:
+//
+// device: cuda:sm_90, nominal H200: 132 multiprocessors, 4800 GB/s, 1.98 GHz
+// points: unknown, taken as many
+// clusters in one pass: 256 for each restart (the sum of the K list)
+//
+// design                       tensor  the least time of those estimated
+// block                           256  about 236 registers a thread
+// grid                            132  132 multiprocessors, filled once by all copies
+// launches                          1  one read of the points serves every K
+// resident                          1  as many as registers and shared memory hold
+// sums_in_shared                    1  a point is added to one row of them, however many there are
+// tile_clusters                   256  rows of matrix products that a launch has at most
+// restarts_in_flight                1  many points: one restart of each K fills the device
+//
+// per point and pass: 50 bytes read, 1661.92 operations
+// registers per thread: about 236 of 255
+// shared memory per block: 85.0 KiB of 227.0 KiB
+
+typedef float km_real;
+typedef unsigned char km_label; // one label of one point, where labels are kept between passes
+
+enum {
+    D = 8,       // features
+    S = 256,     // clusters of one copy: the sum of the K list
+    KS = 1,      // entries of the K list
+    K_MAX = 256, // the largest of them
+    COPIES = 1,  // restarts in flight
+    WEIGHTED = 0 // points carry weights
+};
+// The contract between the CUDA engine (runtime/cuda, plain C) and the pass kernels of a design. This file is
+// compiled into the engine and emitted into every CUDA source as it is, so that both see the same bytes.
+//
+// A root template (registers.cu, tensor.cu, shared.cu) is
+//     //@ include cuda.h        types, sizes, this file           (what names they need: at its top)
+//     its kernels and the table of launches
+//     //@ include steps.cu      load, seed, update, relocate, finish: the same for every design
+//
+// The pass. Its kernels read every point once and leave totals[copy][S][d + 1]: for each cluster of each active
+// slot the weighted sum of its points (d numbers), then their weight; doubles, in an order that does not depend on
+// timing (fixed order of adding, or integers that the last kernel converts). Every row of an active slot is
+// written, also where it is 0; rows of other slots are not read. Nearest centroid, ties to the lowest index.
+//
+// How it is launched. The source exports, with external linkage,
+//     extern "C" { __device__ km_pass_facts km_pass = {...}; __device__ km_pass_launch km_pass_launches[] = {...}; }
+// and the engine starts the launches in that order on one stream, each with one argument of type km_pass_args by
+// value (`__grid_constant__ const km_pass_args args`). Those of KM_STAGE_LOAD run once after the points came home,
+// those of KM_STAGE_BEGIN whenever the host may have changed centroids, those of KM_STAGE_PASS in every pass. Grids
+// are fixed: a kernel strides over the points.
+//
+// Every kernel begins with `if (args.control->stop) return;`: the engine queues several iterations at once, and
+// those after the one in which a member finished must cost nothing.
+#ifndef KM_ABI_CUDA_H
+#define KM_ABI_CUDA_H
+
+enum {
+    KM_ABI_VERSION = 2,
+    KM_PAD_ROWS = 64,    // Rows after the last point that may be read; they are zero. Weights likewise.
+    KM_ALIGN_BYTES = 256 // Alignment of every pointer below.
+};
+
+enum { KM_STAGE_LOAD, KM_STAGE_BEGIN, KM_STAGE_PASS };
+
+typedef struct km_pass_launch {
+    char kernel[40]; // its name, declared extern "C"
+    int stage;       // KM_STAGE_...
+    unsigned grid_x, grid_y, block;
+    unsigned shared_bytes; // dynamic shared memory; the engine opts in above 48 KiB
+    int part;              // passed on in km_pass_args: which share of the K list, where a kernel runs several times
+} km_pass_launch;
+
+typedef struct km_pass_facts {
+    int version;        // KM_ABI_VERSION
+    int launches_count; // entries of km_pass_launches
+    // args.workspace: fixed + per_point * n bytes. The planner knows how much at most (gen/cost_cuda.h), so that memory
+    // can be planned from the plan alone.
+    long long workspace_bytes;
+    long long workspace_bytes_per_point;
+    int has_constants; // the source has a symbol km_constants in __constant__ memory
+    // Its first so many bytes are zeroed before KM_STAGE_LOAD, the others may hold anything; 0: all are zeroed.
+    long long workspace_bytes_zero;
+} km_pass_facts;
+
+// What the update leaves for the next pass.
+typedef struct km_control {
+    int stop;       // not 0: the queued passes do nothing
+    int passes;     // passes done
+    int passes_max; // stop after so many
+    int reserved;
+} km_control;
+
+// Slots: slot = copy * ks_count + k_index. The centroids of a slot are rows
+// copy * S + offset[k_index] ... + K - 1, S the sum of the K list, offset its prefix sums.
+typedef struct km_pass_args {
+    const km_control *control;
+    const void *points;  // n x d of the plan's type, row-major, clustered space
+    const void *weights; // n of the plan's type; NULL when the plan is unweighted
+    long long n;
+    const void *centroids;       // [copies][S][d] of the plan's type
+    const unsigned char *active; // per slot: 1 takes part in this pass
+    double *totals;              // [copies][S][d + 1]
+    void *labels;                // [slots][labels_stride] of LABEL_BYTES each; NULL unless the plan tracks labels
+    long long labels_stride;
+    unsigned long long
+        *changes; // per slot: labels that changed (integer atomics); zeroed before each pass; or NULL
+    void *workspace;
+    void *constants;   // address of the symbol km_constants, NULL unless has_constants
+    const double *box; // 2 x d: smallest, then largest value of each feature in the clustered space
+    int part;
+} km_pass_args;
+
+#endif
+
+// The K list and where each K's centroids start.
+__constant__ const int km_ks[KS] = {
+    256,
+};
+__constant__ const int km_offsets[KS] = {
+    0,
+};
+
+__device__ __forceinline__ int km_is_finite(double value) {
+    return fabs(value) <= 1.7976931348623157e308;
+}
+
+// Sums of COUNT values over a block of KM_THREADS threads in a fixed order, in every thread.
+template <int COUNT> __device__ __forceinline__ void km_block_sums(double *values) {
+    __shared__ double warps[COUNT][8];
+    for (int step = 16; step > 0; step >>= 1)
+        for (int i = 0; i < COUNT; i++) values[i] += __shfl_xor_sync(0xffffffffu, values[i], step);
+    __syncthreads(); // the previous call's readers are done
+    for (int i = 0; i < COUNT; i++) {
+        if (threadIdx.x % 32 == 0) warps[i][threadIdx.x / 32] = values[i];
+        values[i] = 0.0;
+    }
+    __syncthreads();
+    for (int w = 0; w < 8; w++)
+        for (int i = 0; i < COUNT; i++) values[i] += warps[i][w];
+}
+
+__device__ __forceinline__ double km_block_sum(double value) {
+    km_block_sums<1>(&value);
+    return value;
+}
+
+__device__ __forceinline__ double km_weight(const double *, long long) {
+    return 1.0;
+}
+
+// Design `tensor`, of many clusters. Distances are matrix products: clusters are the rows, 32 points of a warp the
+// columns. No register holds sums: they are the block's, in shared memory, and each point is added to one row of them.
+//
+// Points. When they come home, a coordinate becomes z = x / 2^e, |z| < 1, e of its feature, and is kept twice, in tiles
+// of 32 points: rounded to half precision, as products take it, and as the integer of z 2^22, which sums take.
+//
+// Labels. All centroids of a K belong to one group of four lanes or to a few such groups, so that the nearest one
+// is found in the lane or by a shuffle. 16 bits of a score, two points in a register, take part: a centroid is near
+// when it comes so close to the nearest that a bound on the error cannot tell them apart. Near centroids add up, 256
+// and their place each: what is less than 512 is the place of the only one. A point with more waits and is decided
+// on the points as they are (km_drain).
+//
+// Sums. Integers, made positive by a bias, which are added without any rounding, the same in any order. 32 bits of a
+// sum take native additions; what they carry is added where there is any, to 32 bits more. A point beyond 2^e is marked
+// once, when the points come home, and waits for km_drain, where its integer may be long.
+enum {
+    BLOCK = 256, // threads of a block
+    GRID = 132,  // blocks of a launch, for one copy
+    WARPS = BLOCK / 32,
+    TILE = 32,                               // points that a warp fetches at a time
+    WIDTH = 4,                               // columns of 8 points
+    COLUMNS = S * (D + 1),                   // sums of a copy
+    QUEUE = 64,                              // points of a warp that wait for km_drain
+    BITS = 22,                               // of a coordinate's integer, beside its sign
+    BIAS = 1 << BITS,                        // makes it positive
+    BINS = 64,                               // of the survey: powers of two below the largest coordinate
+    STAGES = 4,                              // tiles of a warp that are on their way, and the one that it works on
+    BLOCKS = D <= 8 ? 1 : (D + 15) / 16 * 2, // of 8 features
+    ROW = D | 1,                             // words of a row of sums: odd, so that rows begin in different banks
+    REDUCE = 128                             // threads of a block of km_reduce
+};
+constexpr float BINADE = 8192; // scores are at least this and less than twice this
+constexpr unsigned ALL = 0xffffffff;
+constexpr unsigned ONE_NEAR = 0x5c00; // 256 in half precision, where units are 1/4
+
+// The K list over launches and rows of matrix products.
+#define KM_UNROLL _Pragma("unroll")
+
+// Where the centroids of each K lie: launch, first group of lanes, groups, first row in a group, rows in a group.
+struct km_place {
+    short part, group, span, slot, slots, row; // row: its first row of the block's sums
+};
+__device__ const km_place km_places[KS] = {
+    {0, 0, 8, 0, 32, 0},
+};
+
+// A launch. A lane has SLOTS rows, two of each tile; the first FIRST belong to one K, the others to a second K or,
+// where linked, to the same. With LEVELS > 0 up to 2^LEVELS groups of lanes share a K.
+struct km_part_0 { // K = 256
+    enum { INDEX = 0, TILES = 16, SLOTS = 2 * TILES, FIRST = 32, LEVELS = 3 };
+    enum { ROWS = 256 }; // of the block's sums
+};
+
+// A point that waits to be decided.
+struct km_item {
+    int tile;
+    int what; // point of the tile, index of the K << 5
+};
+
+struct km_tile {
+    uint4 points[BLOCKS][TILE]; // halves of features 8 i to 8 i + 7 of each point
+    unsigned numbers[D][TILE];  // integers, with the bias; ALL: the point is marked
+    uint4 errors[4];            // of points 2 t, 2 t + 1, 8 + 2 t, ...: what rounding took away, as halves
+};
+
+enum { TILE_SIZE = sizeof(km_tile) / sizeof(uint4) };
+
+// What a warp has in shared memory.
+struct km_warp {
+    km_tile ring[STAGES];
+    km_item queue[QUEUE];
+    int queued; // not in a register, as few tiles ask
+};
+
+// How far below the largest score a centroid of a K is near: where a point is off by 1 more than by 0, and there; 32
+// for each group of the K before this one. Two halves each.
+struct alignas(16) km_margin {
+    unsigned slope, least, before, unused;
+};
+
+// A K that takes part: its first group of lanes, its first row, its index in the list.
+struct km_member {
+    int group, row, k_index;
+};
+
+template <typename PART> struct km_block;
+
+// The workspace: for each copy and block a row of sums; the largest |x|^2 of the points that are not marked; the
+// exponents e; the survey; the tiles.
+static __device__ __forceinline__ long long *km_sums_of(const km_pass_args &args, int block) {
+    return (long long *)args.workspace + ((long long)blockIdx.y * GRID + block) * COLUMNS;
+}
+
+static __device__ __forceinline__ double *km_largest(const km_pass_args &args) {
+    return (double *)args.workspace + (long long)COPIES * COLUMNS * GRID;
+}
+
+static __device__ __forceinline__ int *km_exponents(const km_pass_args &args) {
+    return (int *)(km_largest(args) + 1);
+}
+
+static __device__ __forceinline__ unsigned *km_survey(const km_pass_args &args) {
+    return (unsigned *)(km_exponents(args) + D);
+}
+
+static __device__ __forceinline__ km_tile *km_tiles(const km_pass_args &args) {
+    const long long after = (long long)(km_survey(args) + D * BINS);
+    return (km_tile *)((after + 255) / 256 * 256);
+}
+
+// Two floats as halves, the first in the low bits.
+static __device__ __forceinline__ unsigned km_halves(float low, float high) {
+    unsigned pair;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+
+static __device__ __forceinline__ float km_low(unsigned pair) {
+    float value;
+    asm("{ .reg .f16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(pair));
+    return value;
+}
+
+// Sums of two pairs of halves.
+static __device__ __forceinline__ unsigned km_plus(unsigned a, unsigned b) {
+    unsigned sum;
+    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
+    return sum;
+}
+
+// Two answers of halves, each 1 or 0.
+static __device__ __forceinline__ unsigned km_exceeds(unsigned a, unsigned b) {
+    unsigned answer;
+    asm("set.gt.f16x2.f16x2 %0, %1, %2;" : "=r"(answer) : "r"(a), "r"(b));
+    return answer;
+}
+
+static __device__ __forceinline__ uint4 km_read_four(unsigned address) {
+    uint4 words;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+                 : "r"(address));
+    return words;
+}
+
+static __device__ __forceinline__ unsigned km_read(unsigned address) {
+    unsigned word;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(address));
+    return word;
+}
+
+// Load: the grid of fixed point that holds nearly all points, feature by feature.
+static __device__ __forceinline__ double km_power(int exponent) { // 2^exponent
+    return __longlong_as_double((1023ll + exponent) << 52);
+}
+
+// Exponent of the smallest power of two above |x|, or `least`.
+static __device__ __forceinline__ int km_exponent(double x, int least = -100) {
+    const int exponent = (int)(__double_as_longlong(x) >> 52 & 0x7ff) - 1022;
+    return exponent < least ? least : exponent;
+}
+
+static __device__ __forceinline__ int km_exponent_max(const km_pass_args &args, int f) {
+    return km_exponent(fmax(fabs(args.box[f]), fabs(args.box[D + f])));
+}
+
+// Load: counts the points of each power of two below the largest, feature by feature.
+extern "C" __global__ void __launch_bounds__(256) km_tensor_survey(const __grid_constant__ km_pass_args args) {
+    __shared__ unsigned bins[D * BINS];
+    for (int i = threadIdx.x; i < D * BINS; i += 256) bins[i] = 0;
+    __syncthreads();
+    // A thread has one feature, and counts most of its points by itself: of the first bins, a byte each.
+    constexpr int AHEAD = 4, ROUNDS = 60; // coordinates at a time; so many times they fit the bytes
+    const long long stride = gridDim.x * 256ll / D * D, begin = blockIdx.x * 256ll + threadIdx.x;
+    const int f = (int)(begin % D), largest = km_exponent_max(args, f);
+    unsigned long long counts = 0;
+    for (long long at = begin, round = 1; begin < stride && at < args.n * D; at += AHEAD * stride, round++) {
+        float x[AHEAD];
+        KM_UNROLL for (int i = 0; i < AHEAD; i++)
+            if (at + i * stride < args.n * D) x[i] = ((const float *)args.points)[at + i * stride];
+        KM_UNROLL for (int i = 0; i < AHEAD; i++) {
+            if (at + i * stride >= args.n * D) break;
+            const int bin = largest - km_exponent(x[i]);
+            if (bin < 8)
+                counts += 1ull << 8 * bin;
+            else
+                atomicAdd(&bins[f * BINS + (bin < BINS ? bin : BINS - 1)], 1u);
+        }
+        if (round % ROUNDS && at + AHEAD * stride < args.n * D) continue;
+        for (int bin = 0; bin < 8; bin++, counts >>= 8)
+            if (counts & 0xff) atomicAdd(&bins[f * BINS + bin], (unsigned)counts & 0xff);
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < D * BINS; i += 256)
+        if (bins[i]) atomicAdd(km_survey(args) + i, bins[i]);
+}
+
+// Load: e of each feature. At most one point in 16,384 may lie beyond, and the sum of their integers must fit.
+extern "C" __global__ void __launch_bounds__(256) km_tensor_grid(const __grid_constant__ km_pass_args args) {
+    for (int f = threadIdx.x; f < D; f += 256) {
+        const unsigned *bins = km_survey(args) + f * BINS;
+        const int largest = km_exponent_max(args, f);
+        double beyond = 0;
+        int bin = 0;
+        for (; bin < BINS - 1 && largest - bin > -100; bin++) {
+            beyond += bins[bin];
+            if (beyond * 16384 > args.n || beyond * km_power(bin + 1 + BITS) > km_power(61)) break;
+        }
+        km_exponents(args)[f] = largest - bin < 127 ? largest - bin : 127;
+    }
+}
+
+// What all forms do with bytes of a lane and with the rows of a K.
+
+// Four of the eight bytes of a and b, or their signs.
+template <unsigned WHICH> static __device__ __forceinline__ unsigned km_pick(unsigned a, unsigned b) {
+    unsigned bytes;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "n"(WHICH));
+    return bytes;
+}
+
+// The same address, of which the compiler does not know how it came: it stays in a register.
+static __device__ __forceinline__ unsigned km_keep(unsigned address) {
+    unsigned kept;
+    asm volatile("mov.b32 %0, %1;" : "=r"(kept) : "r"(address));
+    return kept;
+}
+
+static __device__ __forceinline__ double km_max_lanes(double value) {
+    for (int width = 16; width > 0; width /= 2) value = fmax(value, __shfl_xor_sync(ALL, value, width));
+    return value;
+}
+
+// The centroid nearest to the origin.
+static __device__ int km_find_middle(const float *c, int k) {
+    double smallest = 1e308;
+    int middle = 0;
+    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
+        double square = 0;
+        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
+            const double x = c[j * D + f];
+            square = fma(x, x, square);
+        }
+        middle = square < smallest ? j : middle;
+        smallest = fmin(square, smallest);
+    }
+    for (int width = 16; width > 0; width /= 2) {
+        const double square = __shfl_xor_sync(ALL, smallest, width);
+        const int j = __shfl_xor_sync(ALL, middle, width);
+        const bool closer = square < smallest || (square == smallest && j < middle);
+        middle = closer ? j : middle;
+        smallest = closer ? square : smallest;
+    }
+    return middle;
+}
+
+// Of one K: finds the centroids that another beats everywhere inside the grid. A centroid far outside would cost the
+// scores of the others their digits.
+template <typename PART>
+static __device__ void km_find_beaten(km_block<PART> &shared, const float *c, const km_place &place, int k) {
+    const int middle = km_find_middle(c, k);
+    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
+        double lead = 0, size = 0; // of j over the middle one, at most
+        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
+            const double a = c[j * D + f], b = c[middle * D + f];
+            lead += fabs(a - b) * shared.reach[f] - 0.5 * (a - b) * (a + b);
+            size += fabs(a - b) * shared.reach[f] + fabs(a - b) * fabs(a + b);
+        }
+        shared.beaten[place.row + j] = j != middle && lead < -1e-12 * size;
+    }
+    __syncwarp();
+}
+
+// Goes through the rows of a K, by so many threads: `write_row` writes a quarter of a row, that of lanes with
+// lane % 4 = t, centroid j or, -1, none; `begin_group` is told once of each group of lanes, and of the K's segment in
+// it.
+template <typename PART, typename Row, typename Group>
+static __device__ __forceinline__ void km_for_rows(km_block<PART> &shared, int k_index, int thread, int threads,
+                                                   Row write_row, Group begin_group) {
+    const km_place place = km_places[k_index];
+    const bool linked = PART::LEVELS == 0 && place.slots > PART::FIRST;
+    _Pragma("unroll 1") for (int at = thread; at < place.span * PART::SLOTS * 4; at += threads) {
+        const int group = place.group + at / 4 / PART::SLOTS, slot = at / 4 % PART::SLOTS;
+        const int j = (group - place.group) * place.slots + slot - place.slot, segment = place.slot >= PART::FIRST;
+        const bool real = slot >= place.slot && slot < place.slot + place.slots && j < km_ks[k_index];
+        if (!linked && (slot >= PART::FIRST) != segment) continue;
+        shared.row[group][slot] = real ? place.row + j : -1;
+        write_row(group, slot, at % 4, real ? j : -1);
+        if (slot != place.slot) continue;
+        shared.member[segment][group] = k_index;
+        shared.link[0][group] = linked ? ALL : 0;
+        for (int level = 0; level < PART::LEVELS; level++)
+            shared.link[1 + level][group] = place.span >> level > 1 ? ALL : 0;
+        begin_group(group, segment, linked);
+    }
+}
+
+// Scores in float, of which 15 bits are compared.
+//     score_j = x . (c_j - p) - (|c_j|^2 - |p|^2) / 2,  p the middle of the K's centroids,
+// scaled so that all scores of a K lie in one binade of float.
+
+// How a K's scores are scaled, and the largest of them.
+
+// Halves above zero compare like the integers of their bits, and that is how scores come here.
+static __device__ __forceinline__ unsigned km_max(unsigned a, unsigned b) {
+    unsigned larger;
+    asm("max.u16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
+    return larger;
+}
+
+// How the scores of a K are scaled: (score - lowest) * factor. `error` of a scaled one: of the grid and of the halves'
+// products.
+struct km_scale {
+    double lowest, factor, error;
+};
+
+// What a score has beside x . (c - p), not scaled.
+static __device__ double km_constant(const float *c, const float *middle) {
+    double constant = 0;
+    _Pragma("unroll 2") for (int f = 0; f < D; f++) {
+        const double a = c[f], p = middle[f];
+        constant -= 0.5 * (a - p) * (a + p);
+    }
+    return constant;
+}
+
+// Finds the middle of a K's centroids, too.
+template <typename PART>
+static __device__ km_scale km_find_scale(const km_block<PART> &shared, float *middle, const float *c,
+                                         const unsigned char *beaten, int k) {
+    const int lane = threadIdx.x % 32;
+    for (int f = lane; f < D; f += 32) {
+        float low = 3.4e38f, high = -3.4e38f;
+        _Pragma("unroll 1") for (int j = 0; j < k; j++) {
+            low = beaten[j] ? low : fminf(low, c[j * D + f]);
+            high = beaten[j] ? high : fmaxf(high, c[j * D + f]);
+        }
+        middle[f] = 0.5f * low + 0.5f * high;
+    }
+    __syncwarp();
+    double lowest = 1e308, highest = -1e308, swing = 0, corner = 0; // scores, and what coordinates add to them at most
+    _Pragma("unroll 1") for (int j = lane; j < k; j += 32) {
+        if (beaten[j]) continue;
+        double own = 0, square = 0;
+        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
+            const double away = (double)c[j * D + f] - middle[f];
+            own += fabs(away) * shared.reach[f];
+            square = fma(away, away, square);
+        }
+        corner = fmax(corner, own);
+        own = fmin(own, sqrt(square) * shared.radius);
+        const double constant = km_constant(c + j * D, middle);
+        lowest = fmin(lowest, constant - own);
+        highest = fmax(highest, constant + own);
+        swing = fmax(swing, own);
+    }
+    lowest = -km_max_lanes(-lowest);
+    highest = km_max_lanes(highest);
+    swing = km_max_lanes(swing);
+    corner = km_max_lanes(corner);
+    const double factor = highest > lowest ? 0.84 * BINADE / (highest - lowest) : 0;
+
+    return {lowest, factor, (corner + swing) * factor * km_power(-21)};
+}
+
+// The largest score of each K, for the points of one column: of the first slots, and of the others.
+template <typename PART>
+static __device__ __forceinline__ void km_find_largest(unsigned *largest, const unsigned (*scores)[WIDTH], int c,
+                                                       const unsigned *link) {
+    if (int(PART::FIRST) < int(PART::SLOTS)) {
+        unsigned other = scores[PART::FIRST % PART::SLOTS][c];
+        KM_UNROLL for (int s = PART::FIRST + 1; s < PART::SLOTS; s++) other = km_max(other, scores[s][c]);
+        largest[0] = scores[0][c];
+        KM_UNROLL for (int s = 1; s < PART::FIRST; s++) largest[0] = km_max(largest[0], scores[s][c]);
+        largest[0] = km_max(largest[0], other & link[0]);
+        largest[1] = (largest[0] & link[0]) | (other & ~link[0]);
+    } else {
+        largest[0] = largest[1] = scores[0][c];
+        KM_UNROLL for (int s = 1; s < PART::FIRST; s++) largest[0] = km_max(largest[0], scores[s][c]);
+    }
+    KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
+        largest[0] = km_max(largest[0], __shfl_xor_sync(ALL, largest[0], 4 << level) & link[1 + level]);
+}
+
+static __device__ __forceinline__ void km_multiply(float *sums, const unsigned *a, const unsigned *b) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// Two 8 x 8 matrices of halves, each twice, as the second factor of a product; `row`: of the lane, lane l has row l % 8
+// of matrix l / 16.
+static __device__ __forceinline__ void km_fetch(unsigned (*matrices)[2], unsigned row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(matrices[0][0]), "=r"(matrices[0][1]), "=r"(matrices[1][0]), "=r"(matrices[1][1])
+                 : "r"(row));
+}
+
+// The rows of a K's planes, scaled, by so many threads; `begin_group` as in km_for_rows.
+template <typename PART, typename Group>
+static __device__ __forceinline__ void km_write_rows(km_block<PART> &shared, const float *c, const float *middle,
+                                                     const unsigned char *beaten, int k_index, int thread,
+                                                     int threads, const km_scale &scale, Group begin_group) {
+    const auto write_row = [&](int group, int slot, int t, int j) {
+        if (j >= 0 && !beaten[j])
+            km_write_row(
+                shared, group, slot, t,
+                [&](int f) { return (float)(((double)c[j * D + f] - middle[f]) * shared.reach[f] * scale.factor); },
+                (float)(1.08 * BINADE + (km_constant(c + j * D, middle) - scale.lowest) * scale.factor));
+        else
+            km_write_row(shared, group, slot, t, [](int) { return 0.0f; }, BINADE);
+    };
+    km_for_rows(shared, k_index, thread, threads, write_row, begin_group);
+}
+
+// How far below the largest score a centroid is near, where points were rounded; what takes part in that.
+
+enum { ERROR_BITS = 12, MARGIN_MAX = 512 }; // |r| as it is kept, in units of 2^-12; units of a 16-bit score
+// 1024 in half precision, where units are 1: the bits of what is added to it are an integer.
+constexpr unsigned NONE = 0x64006400, NEXT = NONE - 0x10001;
+
+// Products of 16, from `start` on.
+static __device__ __forceinline__ void km_multiply(float *sums, const uint4 &a, const unsigned *b, const uint4 &start) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%10, %11, %12, %13};"
+        : "=f"(sums[0]), "=f"(sums[1]), "=f"(sums[2]), "=f"(sums[3])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b[0]), "r"(b[1]), "f"(__uint_as_float(start.x)),
+          "f"(__uint_as_float(start.y)), "f"(__uint_as_float(start.z)), "f"(__uint_as_float(start.w)));
+}
+
+static __device__ __forceinline__ unsigned km_multiply_add(unsigned a, unsigned b, unsigned c) { // of two halves
+    unsigned sum;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(c));
+    return sum;
+}
+
+// How the scores of a K are made, and which are near.
+struct km_scaled {
+    km_scale scale;
+    km_margin margin;
+    float middle[D];
+};
+
+// What the threads of a block share.
+template <typename PART> struct km_block {
+    uint4 planes[PART::TILES][BLOCKS][32]; // centroids, as matrix products take them
+    float4 starts[PART::TILES][8];         // where the scores of a group's two rows start, each twice
+    unsigned low[PART::ROWS][ROW];         // sums: their low words, their high ones
+    unsigned high[PART::ROWS][ROW];
+    unsigned counts[PART::ROWS];
+    union {
+        km_warp warps[WARPS];
+        float centroids[PART::ROWS * D]; // while planes are made
+    };
+    double radius;            // no point that is not marked has a larger norm
+    double reach[D], unit[D]; // 2^e; 2^(22 - e), which makes an integer
+    km_scaled scaled[8];      // of the K that begins in a group
+    km_margin margin[8];      // of a group's K
+    km_member members[8];
+    int members_count;
+    unsigned link[4][8];              // ALL where groups 1, 2, 4 apart belong together: the last three
+    short member[2][8];               // index in the K list, -1: none
+    short row[8][PART::SLOTS];        // row of the sums, -1: none
+    unsigned char beaten[PART::ROWS]; // centroids that are never nearest inside the grid
+    unsigned char active[KS];
+};
+
+// Load: the tiles. Marks points that the grid does not hold, and those past the end of the last tile; finds how far out
+// the others are.
+extern "C" __global__ void __launch_bounds__(256) km_tensor_tiles(const __grid_constant__ km_pass_args args) {
+    __shared__ float limit[D], scale[D];
+    for (int f = threadIdx.x; f < D; f += 256) {
+        limit[f] = (float)(km_power(km_exponents(args)[f]) * (1 - km_power(-BITS))); // all its bits
+        scale[f] = (float)km_power(-km_exponents(args)[f]);
+    }
+    __syncthreads();
+    const long long points = (args.n + TILE - 1) / TILE * TILE;
+    const int lane = threadIdx.x % 32;
+    double largest = 0;
+    for (long long point = blockIdx.x * 256ll + threadIdx.x; point < points; point += gridDim.x * 256ll) {
+        const float *x = (const float *)args.points + (point < args.n ? point : 0) * D;
+        km_tile &tile = km_tiles(args)[point / TILE];
+        bool beyond = point >= args.n;
+        double square = 0, away_square = 0;
+        KM_UNROLL for (int f = 0; f < D; f++) {
+            beyond = beyond | (fabsf(x[f]) > limit[f]);
+            square = fma((double)x[f], (double)x[f], square);
+        }
+        largest = beyond ? largest : fmax(largest, square);
+        _Pragma("unroll 1") for (int b = 0; b < BLOCKS; b++) {
+            unsigned halves[8] = {};
+            KM_UNROLL for (int i = 0; i < 8; i++) {
+                const int f = 8 * b + i;
+                if (f >= D) continue;
+                const float z = beyond ? 0 : x[f] * scale[f];
+                halves[i] = km_halves(z, 0);
+                const double away = (double)z - km_low(halves[i]);
+                away_square = fma(away, away, away_square);
+                tile.numbers[f][lane] = beyond ? ALL : (unsigned)(__float2int_rn(z * (1 << BITS)) + BIAS);
+            }
+            tile.points[b][lane] = {halves[0] | halves[1] << 16, halves[2] | halves[3] << 16,
+                                    halves[4] | halves[5] << 16, halves[6] | halves[7] << 16};
+        }
+        const float error = (float)(sqrt(away_square) * km_power(ERROR_BITS) * (1 + km_power(-10)));
+        ((unsigned short *)&tile.errors[lane / 2 % 4])[lane / 8 * 2 + lane % 2] = (unsigned short)km_halves(error, 0);
+    }
+    // Numbers that are not negative are ordered as their bits are. Few have news to tell.
+    largest = km_max_lanes(largest);
+    if (lane == 0 && largest > *(volatile double *)km_largest(args))
+        atomicMax((unsigned long long *)km_largest(args), (unsigned long long)__double_as_longlong(largest));
+}
+
+// Preparing the planes --------------------------------------------------------------------------------------
+
+// Writes a quarter of a row of the planes, the part of the lanes with lane % 4 = t: scaled factors of D features, and
+// where scores start. Of 8 features both parts of a factor are in one product, of 16 each has its own.
+template <typename PART, typename Factor>
+static __device__ __forceinline__ void km_write_row(km_block<PART> &shared, int group, int slot, int t, Factor factor,
+                                                    float start) {
+    _Pragma("unroll 1") for (int i = 0; i < BLOCKS; i++) {
+        const int f = 8 * i + 2 * t;
+        const float first = f < D ? factor(f) : 0, second = f + 1 < D ? factor(f + 1) : 0;
+        const float high = km_low(km_halves(first, 0)), second_high = km_low(km_halves(second, 0));
+        const auto words_of = [&](int plane) {
+            return (unsigned *)&shared.planes[slot / 2][plane][group * 4 + t] + slot % 2;
+        };
+        words_of(i / 2 * 2)[i % 2 * 2] = km_halves(high, second_high);
+        words_of(BLOCKS > 1 ? i / 2 * 2 + 1 : 0)[BLOCKS > 1 ? i % 2 * 2 : 2] =
+            km_halves(first - high, second - second_high);
+    }
+    ((float2 *)&shared.starts[slot / 2][group])[slot % 2] = {start, start};
+}
+
+// Of one K, by one warp: how its scores are scaled, and margins.
+template <typename PART>
+static __device__ void km_scale_scores(km_block<PART> &shared, int k_index) {
+    const km_place place = km_places[k_index];
+    const float *c = shared.centroids + place.row * D;
+    const int k = km_ks[k_index];
+    km_scaled &own = shared.scaled[place.group];
+    const unsigned char *beaten = shared.beaten + place.row;
+    km_find_beaten(shared, c, place, k);
+    km_scale scale = km_find_scale(shared, own.middle, c, beaten, k);
+
+    // No two centroids are farther apart than twice the distance of one from the middle, each feature in units of 2^e.
+    double spread = 0;
+    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
+        if (beaten[j]) continue;
+        double square = 0;
+        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
+            const double away = ((double)c[j * D + f] - (double)own.middle[f]) * shared.reach[f];
+            square = fma(away, away, square);
+        }
+        spread = fmax(spread, 2 * sqrt(square));
+    }
+
+    // Two scores are off by twice the error of one, of which at most 20 truncated additions a product are part, and by
+    // what rounding the point changes between them. A unit of the 16-bit score is BINADE / 2^15; half of one is lost
+    // where the margin is rounded, and one where scores are.
+    const double unit = BINADE * km_power(-15);
+    const double error = 2 * (scale.error + BLOCKS * 20 * BINADE * km_power(-22) + 0.001) / unit;
+    spread = km_max_lanes(spread) * scale.factor / unit * km_power(-ERROR_BITS);
+    if (error + spread * 8 > MARGIN_MAX) scale.factor = spread = 0; // |r| is at most 8: all are near
+    own.scale = scale;
+    own.margin.slope = km_halves((float)(spread * (1 + km_power(-10))), 0) * 0x10001;
+    own.margin.least = km_halves((float)(1024 + ceil(error + 0.51)), 0) * 0x10001;
+}
+
+// Everything that the threads of a block share. False: no K of the launch takes part in this pass, or none does.
+template <typename PART> static __device__ bool km_begin(km_block<PART> &shared, const km_pass_args &args) {
+    const int stop = args.control->stop, warp = threadIdx.x / 32; // One wait for all that is read here.
+    const float *centroids = (const float *)args.centroids + (long long)blockIdx.y * S * D;
+    if (threadIdx.x == 0) shared.radius = sqrt(*km_largest(args)) * (1 + 1e-9);
+    for (int i = threadIdx.x; i < KS; i += BLOCK) {
+        shared.active[i] = args.active[blockIdx.y * KS + i];
+    }
+    for (int f = threadIdx.x; f < D; f += BLOCK) {
+        shared.reach[f] = km_power(km_exponents(args)[f]);
+        shared.unit[f] = km_power(BITS - km_exponents(args)[f]);
+    }
+    for (int i = 0; i < KS; i++) {
+        if (km_places[i].part != PART::INDEX) continue;
+        for (int at = threadIdx.x; at < km_ks[i] * D; at += BLOCK)
+            shared.centroids[km_places[i].row * D + at] = centroids[km_offsets[i] * D + at];
+    }
+    for (int i = threadIdx.x; i < PART::ROWS * ROW; i += BLOCK) shared.low[0][i] = shared.high[0][i] = 0;
+    for (int i = threadIdx.x; i < PART::ROWS; i += BLOCK) shared.counts[i] = 0;
+    for (int i = threadIdx.x; i < 8 * PART::SLOTS * 4; i += BLOCK) // rows that are never near, if any is above
+        km_write_row(shared, i / 4 / PART::SLOTS, i / 4 % PART::SLOTS, i % 4, [](int) { return 0.0f; }, BINADE);
+    for (int i = threadIdx.x; i < 8; i += BLOCK) {
+        shared.margin[i] = {0, NONE, 0, 0};
+        shared.member[0][i] = -1;
+        shared.link[0][i] = shared.link[1][i] = shared.link[2][i] = shared.link[3][i] = 0;
+    }
+    __syncthreads();
+    if (stop) return false;
+    int members_count = 0;
+    for (int i = 0; i < KS; i++) {
+        if (km_places[i].part != PART::INDEX || !shared.active[i]) continue;
+        if (members_count % WARPS == warp) km_scale_scores<PART>(shared, i);
+        if (threadIdx.x == 0)
+            shared.members[members_count] = {km_places[i].group, km_places[i].row, i};
+        members_count++;
+    }
+    if (threadIdx.x == 0) shared.members_count = members_count;
+    __syncthreads();
+    for (int i = 0; i < members_count; i++) {
+        const km_member member = shared.members[i];
+        const km_scaled &scaled = shared.scaled[member.group];
+        km_write_rows(shared, shared.centroids + member.row * D, scaled.middle, shared.beaten + member.row,
+                      member.k_index, threadIdx.x, BLOCK, scaled.scale,
+                      [&](int group, int, bool) {
+                          const float before = 32.0f * (group - member.group);
+                          shared.margin[group] = {scaled.margin.slope, scaled.margin.least,
+                                                  km_halves(before, before), 0};
+                      });
+    }
+    __syncthreads();
+    return members_count > 0;
+}
+
+// Points that wait ------------------------------------------------------------------------------------------
+
+static __device__ __forceinline__ double km_square(const float *x, const float *c) {
+    double square = 0;
+    _Pragma("unroll 4") for (int f = 0; f < D; f++) {
+        const double away = (double)x[f] - (double)c[f];
+        square = fma(away, away, square);
+    }
+    return square;
+}
+
+// The nearest centroid in double. Most are told apart in float, where a square is off by less than 2^-21 (D + 4) of
+// itself, but for those too small for it.
+static __device__ __forceinline__ int km_find_nearest(const float *x, const float *c, int k) {
+    constexpr float WIDER = 1 + (D + 4) * 0x1p-20f, LEAST = 1e-36f, FARTHEST = 3.4e38f;
+    float own[D], smallest = FARTHEST, second = FARTHEST, third = FARTHEST;
+    int label = 0, other = 0;
+    KM_UNROLL for (int f = 0; f < D; f++) own[f] = x[f]; // lanes' points lie far apart
+    _Pragma("unroll 4") for (int j = 0; j < k; j++) {
+        float square = 0;
+        KM_UNROLL for (int f = 0; f < D; f++) {
+            const float away = own[f] - c[j * D + f];
+            square = fmaf(away, away, square);
+        }
+        third = fminf(third, fmaxf(square, second));
+        other = square < smallest ? label : square < second ? j : other;
+        second = fminf(second, fmaxf(square, smallest));
+        label = square < smallest ? j : label;
+        smallest = fminf(smallest, square);
+    }
+    const float limit = smallest * WIDER + LEAST;
+    if (second > limit) return label;
+    if (third > limit) {
+        const double a = km_square(x, c + label * D), b = km_square(x, c + other * D);
+        return a < b || (a == b && label < other) ? label : other;
+    }
+    double least = 1e308;
+    _Pragma("unroll 1") for (int j = 0; j < k; j++) {
+        const double square = km_square(x, c + j * D);
+        label = square < least ? j : label;
+        least = fmin(square, least);
+    }
+    return label;
+}
+
+// Decides the last points of the warp's queue, a lane each, and adds them to the sums. Gives how many still wait.
+template <typename PART>
+static __device__ __forceinline__ int km_drain(km_block<PART> &shared, const km_pass_args &args, int waiting) {
+    km_warp &warp = shared.warps[threadIdx.x / 32];
+    const int lane = threadIdx.x % 32, count = waiting < 32 ? waiting : 32;
+    __syncwarp();
+    const km_item own = warp.queue[waiting - count + (lane < count ? lane : 0)];
+    __syncwarp();
+    waiting -= count;
+    const int k_index = own.what >> 5;
+    const long long point = (long long)own.tile * TILE + own.what % 32;
+    if (point >= args.n || lane >= count) return waiting;
+    const float *x = (const float *)args.points + point * D;
+    const float *c = (const float *)args.centroids + ((long long)blockIdx.y * S + km_offsets[k_index]) * D;
+    const int label = km_find_nearest(x, c, km_ks[k_index]);
+    const int row = km_places[k_index].row + label;
+    _Pragma("unroll 2") for (int f = 0; f < D; f++) {
+        const long long number = __double2ll_rn(x[f] * shared.unit[f]) + BIAS;
+        const unsigned low = (unsigned)number, before = atomicAdd(&shared.low[row][f], low);
+        atomicAdd(&shared.high[row][f], (unsigned)(number >> 32) + (before + low < before));
+    }
+    atomicAdd(&shared.counts[row], 1u);
+    return waiting;
+}
+
+// Comparing -------------------------------------------------------------------------------------------------
+
+// No address is worth a register while there are scores: the lane's number is asked for again.
+static __device__ __forceinline__ unsigned km_lane() {
+    return km_keep(threadIdx.x % 32);
+}
+
+// The scores of a tile of rows, two points in a register.
+template <typename PART>
+static __device__ __forceinline__ void km_score(unsigned (*scores)[WIDTH], const km_block<PART> &shared, int tile,
+                                                const unsigned (*points)[WIDTH][2]) {
+    float sums[WIDTH][4];
+    const unsigned lane = threadIdx.x % 32;
+    const uint4 start = *(const uint4 *)&shared.starts[tile][lane / 4];
+    KM_UNROLL for (int k = 0; k < BLOCKS; k++) {
+        const uint4 plane = shared.planes[tile][k][lane];
+        const unsigned a[4] = {plane.x, plane.y, plane.z, plane.w};
+        KM_UNROLL for (int c = 0; c < WIDTH; c++)
+            if (k == 0)
+                km_multiply(sums[c], plane, points[0][c], start);
+            else
+                km_multiply(sums[c], a, points[k / 2][c]);
+    }
+    KM_UNROLL for (int r = 0; r < 2; r++)
+        KM_UNROLL for (int c = 0; c < WIDTH; c++)
+            scores[r][c] = km_pick<0x6521>(__float_as_uint(sums[c][2 * r]), __float_as_uint(sums[c][2 * r + 1]));
+}
+
+// Adds up what near centroids count, for the points of each column: 256 and 32 group + slot.
+template <typename PART>
+static __device__ __forceinline__ void km_compare(unsigned *places, const km_block<PART> &shared, unsigned tile) {
+    unsigned scores[PART::SLOTS][WIDTH], points[(BLOCKS + 1) / 2][WIDTH][2]; // halves of 16 features, or of 8 twice
+    const unsigned reader = km_lane(), second = BLOCKS > 1 ? reader / 8 % 2 * TILE : 0;
+    const unsigned row = tile + (reader % 8 + reader / 16 * 8 + second) * (unsigned)sizeof(uint4);
+    KM_UNROLL for (int i = 0; i < (BLOCKS + 1) / 2; i++)
+        KM_UNROLL for (int c = 0; c < WIDTH; c += 2)
+            km_fetch(points[i] + c, row + (2 * i * TILE + 8 * c) * (unsigned)sizeof(uint4));
+    KM_UNROLL for (int i = 0; i < PART::TILES; i++) km_score(scores + 2 * i, shared, i, points);
+    const unsigned lane = km_lane();
+    const uint4 read = km_read_four(tile + lane % 4 * (unsigned)sizeof(uint4) +
+                                    (unsigned)(sizeof(uint4[BLOCKS][TILE]) + sizeof(unsigned[D][TILE])));
+    const unsigned errors[WIDTH] = {read.x, read.y, read.z, read.w};
+    const km_margin margin = shared.margin[lane / 4];
+    unsigned link[4];
+    KM_UNROLL for (int level = 0; level < PART::LEVELS; level++) link[1 + level] = shared.link[1 + level][lane / 4];
+    KM_UNROLL for (int c = 0; c < WIDTH; c++) {
+        unsigned largest[2], sum = 0;
+        km_find_largest<PART>(largest, scores, c, link);
+        // The largest score that is not near.
+        const unsigned limit = largest[0] + NEXT - km_multiply_add(errors[c], margin.slope, margin.least);
+        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++) {
+            constexpr unsigned STEP = 0x40004; // 1 where units are 1/4
+            sum = km_multiply_add(km_exceeds(scores[s][c], limit), ONE_NEAR * 0x10001 + s * STEP, sum);
+        }
+        sum = km_multiply_add(km_exceeds(sum, 0), margin.before, sum);
+        KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
+            sum = km_plus(sum, __shfl_xor_sync(ALL, sum, 4 << level) & link[1 + level]);
+        places[c] = sum;
+    }
+}
+
+// The loop --------------------------------------------------------------------------------------------------
+
+// Adds a point's integers to a row of the block's sums. Each lane begins with another feature: points of one cluster,
+// or of rows that begin in one bank, do not wait for each other all the time.
+template <typename PART>
+static __device__ __forceinline__ void km_add_point(km_block<PART> &shared, int row, unsigned numbers) {
+    constexpr int AHEAD = D < 8 ? D : 8; // features at a time, so that additions do not wait for each other
+    unsigned f = km_lane() % D, at[AHEAD], number[AHEAD], before[AHEAD];
+    KM_UNROLL for (int first = 0; first < D; first += AHEAD) {
+        KM_UNROLL for (int i = 0; i < AHEAD && first + i < D; i++) {
+            at[i] = f;
+            number[i] = km_read(numbers + f * (unsigned)sizeof(unsigned[TILE]));
+            f = f + 1 < D ? f + 1 : 0;
+        }
+        KM_UNROLL for (int i = 0; i < AHEAD && first + i < D; i++)
+            before[i] = atomicAdd(&shared.low[row][at[i]], number[i]);
+        KM_UNROLL for (int i = 0; i < AHEAD && first + i < D; i++)
+            if (before[i] > ~number[i]) atomicAdd(&shared.high[row][at[i]], 1u);
+    }
+    atomicAdd(&shared.counts[row], 1u);
+}
+
+// A tile that is at `address` in shared memory.
+template <typename PART>
+static __device__ __forceinline__ void km_take(km_block<PART> &shared, const km_pass_args &args, unsigned address,
+                                               int tile) {
+    unsigned places[WIDTH]; // of column c: points 8 c + 2 t and the next, t the lane % 4
+    km_compare<PART>(places, shared, address);
+    const int lane = (int)km_lane();
+    const unsigned numbers = address + (unsigned)(sizeof(uint4[BLOCKS][TILE]) + lane * sizeof(unsigned));
+    const bool marked = km_read(numbers) == ALL;
+    _Pragma("unroll 1") for (int i = 0; i < shared.members_count; i++) { // a lane has one point now
+        const km_member member = shared.members[i];
+        unsigned place = 0;
+        KM_UNROLL for (int c = 0; c < WIDTH; c++) {
+            const unsigned of_column = __shfl_sync(ALL, places[c], member.group * 4 + lane % 8 / 2);
+            place = lane / 8 == c ? of_column : place;
+        }
+        place = ((lane % 2 ? place >> 16 : place & 0xffff) - ONE_NEAR) / 4;
+        const bool waits = marked || place >= 256;
+        if (!waits) {
+            const int row = shared.row[member.group + place / 32][place % 32];
+            km_add_point(shared, row, numbers);
+        }
+        const unsigned waiting = __ballot_sync(ALL, waits);
+        if (!waiting) continue;
+        km_warp &warp = shared.warps[threadIdx.x / 32];
+        int queued = warp.queued;
+        if (waits) warp.queue[queued + __popc(waiting & ~(ALL << lane))] = {tile, lane | member.k_index << 5};
+        queued += __popc(waiting);
+        if (queued >= 32) queued = km_drain(shared, args, queued);
+        __syncwarp(); // all lanes have read it
+        if (lane == 0) warp.queued = queued;
+        __syncwarp();
+    }
+}
+
+// Begins to bring a tile to shared memory; `from` is the lane's first address.
+static __device__ __forceinline__ void km_bring(unsigned tile, const uint4 *from) {
+    const unsigned to = tile + km_lane() * (unsigned)sizeof(uint4);
+    KM_UNROLL for (int i = 0; i < TILE_SIZE; i += 32)
+        if (i + 32 <= TILE_SIZE || (int)(threadIdx.x % 32) < TILE_SIZE - i)
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + i * (int)sizeof(uint4)), "l"(from + i)
+                         : "memory");
+}
+
+template <typename PART>
+static __device__ __forceinline__ void km_walk(km_block<PART> &shared, const km_pass_args &args) {
+    constexpr int STRIDE = GRID * WARPS;
+    constexpr unsigned TILE_BYTES = sizeof(km_tile);
+    const int tiles = (int)((args.n + TILE - 1) / TILE);
+    const auto from = [&](int tile) {
+        return (const uint4 *)km_tiles(args) + threadIdx.x % 32 + tile * (long long)TILE_SIZE;
+    };
+    km_warp &warp = shared.warps[threadIdx.x / 32];
+    int tile = blockIdx.x * WARPS + threadIdx.x / 32;
+    if (threadIdx.x % 32 == 0) warp.queued = 0;
+    const unsigned ring = km_keep((unsigned)__cvta_generic_to_shared(warp.ring));
+    unsigned stage = 0; // where in the ring
+    KM_UNROLL for (int s = 0; s < STAGES - 1; s++) {
+        if (tile + s * STRIDE < tiles) km_bring(ring + s * TILE_BYTES, from(tile + s * STRIDE));
+        asm volatile("cp.async.commit_group;");
+    }
+    for (; tile < tiles; tile += STRIDE) {
+        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
+        __syncwarp();
+        const int ahead = tile + (STAGES - 1) * STRIDE;
+        const unsigned before = stage > 0 ? stage - TILE_BYTES : (STAGES - 1) * TILE_BYTES;
+        if (ahead < tiles) km_bring(ring + before, from(ahead));
+        asm volatile("cp.async.commit_group;");
+        km_take(shared, args, ring + stage, tile);
+        stage = stage < (STAGES - 1) * TILE_BYTES ? stage + TILE_BYTES : 0;
+    }
+    __syncwarp();
+    int queued = warp.queued;
+    while (queued > 0) queued = km_drain(shared, args, queued);
+}
+
+// One launch: a share of the K list.
+template <typename PART> static __device__ __forceinline__ void km_run(const km_pass_args &args) {
+    extern __shared__ uint4 km_memory[];
+    km_block<PART> &shared = *(km_block<PART> *)km_memory;
+    if (!km_begin(shared, args)) return;
+    km_walk(shared, args);
+    __syncthreads();
+    for (int i = 0; i < shared.members_count; i++) {
+        const km_member member = shared.members[i];
+        long long *to = km_sums_of(args, blockIdx.x) + km_offsets[member.k_index] * (D + 1);
+        for (int at = threadIdx.x; at < km_ks[member.k_index] * (D + 1); at += BLOCK) {
+            const int row = member.row + at / (D + 1), f = at % (D + 1);
+            const long long count = shared.counts[row];
+            to[at] = f < D ? ((long long)shared.high[row][f] << 32 | shared.low[row][f]) - count * BIAS : count;
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK, 1)
+    km_tensor_0(const __grid_constant__ km_pass_args args) {
+    km_run<km_part_0>(args);
+}
+
+// Adds up a column over the blocks: integers, then one rounding.
+extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_constant__ km_pass_args args) {
+    const int column = blockIdx.x * REDUCE + threadIdx.x, f = column % (D + 1);
+    int k_index = 0;
+    while (k_index + 1 < KS && km_offsets[k_index + 1] * (D + 1) <= column) k_index++;
+    if (args.control->stop || column >= COLUMNS || !args.active[blockIdx.y * KS + k_index]) return;
+    long long sum = 0;
+    _Pragma("unroll 16") for (int block = 0; block < GRID; block++) sum += km_sums_of(args, block)[column];
+    args.totals[(long long)blockIdx.y * COLUMNS + column] =
+        f < D ? (double)sum * km_power(km_exponents(args)[f] - BITS) : (double)sum;
+}
+
+extern "C" {
+__device__ km_pass_facts km_pass = {
+    KM_ABI_VERSION, 1 + 4,
+    8LL * COPIES * COLUMNS * GRID + 4LL * D * (1 + BINS) + sizeof(km_tile) + 512, sizeof(km_tile) / TILE, 0,
+    8LL * COPIES * COLUMNS * GRID + 4LL * D * (1 + BINS) + 8};
+__device__ km_pass_launch km_pass_launches[] = {
+    {"km_tensor_survey", KM_STAGE_LOAD, 8 * GRID, 1, 256, 0, 0},
+    {"km_tensor_grid", KM_STAGE_LOAD, 1, 1, 256, 0, 0},
+    {"km_tensor_tiles", KM_STAGE_LOAD, 48 * GRID, 1, 256, 0, 0}, // many, so that the last ones end together
+    {"km_tensor_0", KM_STAGE_PASS, GRID, COPIES, BLOCK, sizeof(km_block<km_part_0>), 0},
+    {"km_reduce", KM_STAGE_PASS, (COLUMNS + REDUCE - 1) / REDUCE, COPIES, REDUCE, 0, 0},
+};
+}
+// Steps around the pass, the same for every design.
+// What the engine and the steps around the pass (templates/steps.cu) agree on; like abi_cuda.h, compiled into the
+// engine and emitted into every source.
+#ifndef KM_STEPS_CUDA_H
+#define KM_STEPS_CUDA_H
+
+enum {
+    KM_THREADS = 256,              // of a block of every step kernel, where nothing else is said
+    KM_UNIT_POINTS = 2048,         // points of a unit: one block's work, one partial sum
+    KM_UNITS_PER_BLOCK = 32,       // units of a fixed block of 65,536 points
+    KM_JOINED = 8,                 // numbers of blocks that a block of threads joins
+    KM_CANDIDATES_MAX = 13,        // most candidates of a k-means++ pick
+    KM_FINISH_THREADS = 128,       // of a block of km_finish_few ...
+    KM_FINISH_FEW_MAX = 32,        // ... which takes up to so many clusters, where shared memory holds
+    KM_FINISH_BYTES = 28,          // for each of them and each thread so much, ...
+    KM_FINISH_WEIGHTED_BYTES = 36, // ... with weights
+    KM_FINISH_SHARED_MAX = 1024,   // clusters whose finishing sums km_finish_blocks keeps in shared memory
+    KM_UPDATE_NUMBERS = 2048,      // coordinates of a slot's centroids that a block of km_update moves ...
+    KM_UPDATE_PARTS_MAX = 64       // ... and blocks of a slot at most
+};
+
+// Blocks of a slot in km_update: one multiprocessor alone would take long for thousands of clusters.
+#define KM_UPDATE_PARTS(k_max, d)                                                                                      \
+    ((long long)(k_max) * (d) > (long long)KM_UPDATE_PARTS_MAX * KM_UPDATE_NUMBERS                                     \
+         ? KM_UPDATE_PARTS_MAX                                                                                         \
+         : ((long long)(k_max) * (d) + KM_UPDATE_NUMBERS - 1) / KM_UPDATE_NUMBERS)
+
+// The same numbers as km_slot_phase.
+enum { KM_PHASE_IDLE, KM_PHASE_RUNNING, KM_PHASE_LAST, KM_PHASE_EMPTY, KM_PHASE_DONE };
+
+typedef struct km_slot_record {
+    int phase;
+    int converged;
+    int at_limit;     // iterations_max is reached
+    unsigned arrived; // blocks of km_update that are through with the slot, in the launch that runs
+    long long iterations;
+    long long empty_count;
+    double cost;
+    double shift;
+} km_slot_record;
+
+// Control of the loop; its head is what the pass kernels see.
+typedef struct km_loop {
+    km_control head;
+    int news;         // slots that stopped since the host looked ...
+    int news_min;     // ... and how many are worth its while
+    unsigned updated; // slots updated in this iteration
+    unsigned reserved;
+    double shift_max;
+    long long changes_min;
+    long long iterations_max;
+    double total_square;
+} km_loop;
+
+typedef struct km_update_args {
+    km_loop *loop;
+    km_slot_record *slots;
+    unsigned char *active;
+    void *centroids;      // [copies][S][d] of the plan's type
+    const double *totals; // [copies][S][d + 1]
+    double *weights;      // [copies][S]: of the last pass of each slot
+    const unsigned char
+        *given_up;               // [copies][S]: clusters for which relocation found no point; they may stay empty
+    unsigned long long *changes; // per slot, or NULL
+    void *workspace, *constants; // as in km_pass_args ...
+    const double *box;           // ... likewise
+    unsigned long long *report;  // in the host's memory: passes done, and 2^32 when the loop stops; or NULL
+    double *shares;              // [slots][KM_UPDATE_PARTS][4]: what the blocks of a slot found; not used where it has one
+} km_update_args;
+
+typedef struct km_seed_args {
+    const void *points;    // of the plan's type
+    const double *weights; // or NULL
+    long long n;
+    long long units;            // of KM_UNIT_POINTS
+    const double *unit_weights; // [units]
+    void *nearest;              // [chains][n] of the plan's type: squared distance to the nearest pick
+    long long *picks;           // [chains][picks_count]
+    long long picks_count;
+    long long *candidates; // [2][chains][KM_CANDIDATES_MAX]; pick p uses half p % 2
+    double *unit_sums;     // [chains][KM_CANDIDATES_MAX][units], of the last pass
+    int chains;
+    unsigned long long seed;
+    long long first_restart; // of chain 0
+} km_seed_args;
+
+typedef struct km_assign_args {
+    const void *points;
+    long long first, count;  // of the points, a whole number of blocks but for the last
+    const double *centroids; // rows of all members
+    const void *table;       // the same in the plan's type
+    const int *ks;           // per member
+    const long long *rows;   // per member: its first row of centroids
+    int members;
+    int *labels;     // [members][count]; NULL in km_finish_few: not asked for
+    double *nearest; // [members][count]: squared distance
+    double *margin;  // [members][count], or NULL
+} km_assign_args;
+
+enum {
+    KM_FINISH_COUNT,
+    KM_FINISH_WEIGHT,
+    KM_FINISH_SSE,
+    KM_FINISH_DISTANCE,
+    KM_FINISH_MARGIN,
+    KM_FINISH_SUMS
+};
+
+#endif
+// Load: statistics of the points as they came, then the clustered space. Sums are doubles over fixed blocks of
+// 65,536 points, blocks added in index order; inside a block the order is fixed by the layout of the threads.
+
+constexpr int KM_BLOCK_POINTS = KM_UNIT_POINTS * KM_UNITS_PER_BLOCK;
+
+// Points of few features are held in registers as a whole, others are read chunk by chunk, both by the widest loads
+// that a row's place allows.
+constexpr bool STEP_WHOLE = D <= 16;
+constexpr int STEP_CHUNK = STEP_WHOLE ? int(D) : int(32 / sizeof(km_real));
+constexpr int STEP_ALIGN = D * sizeof(km_real) % 16 == 0 ? 16 : D * sizeof(km_real) % 8 == 0 ? 8 : int(sizeof(km_real));
+struct __align__(STEP_ALIGN) step_features {
+    km_real at[STEP_CHUNK];
+};
+
+// Features f ... of a row; zeros behind the last.
+__device__ __forceinline__ void step_load(km_real *x, const km_real *row, int f) {
+    if constexpr (D % STEP_CHUNK == 0) {
+        const step_features features = *(const step_features *)(row + f);
+#pragma unroll
+        for (int g = 0; g < STEP_CHUNK; g++) x[g] = features.at[g];
+    } else {
+#pragma unroll
+        for (int g = 0; g < STEP_CHUNK; g++) x[g] = f + g < D ? row[f + g] : (km_real)0;
+    }
+}
+
+// Blocks of a multiprocessor: said, or the compiler aims at more of them, and spills. Rows that are held as a whole may
+// be long.
+template <typename Raw> constexpr int LOAD_BLOCKS = STEP_WHOLE && D * sizeof(Raw) > 64 ? 2 : 4;
+
+constexpr int LOAD_FEATURES = int(D) < int(KM_THREADS) ? int(D) : int(KM_THREADS);
+constexpr int LOAD_ROWS = KM_THREADS / LOAD_FEATURES;
+
+// One block of points and up to 256 features: partial[block][4][D] = sums of w (x - middle) and of w (x - middle)^2,
+// smallest, largest value. *bad becomes the lowest index i * D + f of a value that is no finite number.
+template <typename Raw>
+__device__ void load_sums(const Raw *raw, const double *weights, long long n, const double *middles, double *partial,
+                          unsigned long long *bad) {
+    __shared__ double sums[KM_THREADS], squares[KM_THREADS], lows[KM_THREADS], highs[KM_THREADS];
+    const int column = threadIdx.x % LOAD_FEATURES, row = threadIdx.x / LOAD_FEATURES;
+    const int f = blockIdx.y * LOAD_FEATURES + column;
+    const long long first = blockIdx.x * (long long)KM_BLOCK_POINTS;
+    const long long end = first + KM_BLOCK_POINTS < n ? first + KM_BLOCK_POINTS : n;
+    double sum = 0.0, square = 0.0, low = 1.7976931348623157e308, high = -1.7976931348623157e308;
+    unsigned long long bad_here = ~0ull;
+    if (row < LOAD_ROWS && f < D) {
+        const double middle = middles[f];
+#pragma unroll 8
+        for (long long i = first + row; i < end; i += LOAD_ROWS) {
+            const double x = raw[i * D + f];
+            if (!km_is_finite(x) && bad_here == ~0ull) bad_here = i * D + f;
+            const double away = __dsub_rn(x, middle), weighted = __dmul_rn(km_weight(weights, i), away);
+            sum = __dadd_rn(sum, weighted);
+            square = __fma_rn(weighted, away, square);
+            low = x < low ? x : low;
+            high = x > high ? x : high;
+        }
+    }
+    if (bad_here != ~0ull) atomicMin(bad, bad_here);
+    sums[threadIdx.x] = sum;
+    squares[threadIdx.x] = square;
+    lows[threadIdx.x] = low;
+    highs[threadIdx.x] = high;
+    __syncthreads();
+    if (row == 0 && f < D) {
+        for (int r = 1; r < LOAD_ROWS; r++) {
+            const int other = r * LOAD_FEATURES + column;
+            sum = __dadd_rn(sum, sums[other]);
+            square = __dadd_rn(square, squares[other]);
+            low = lows[other] < low ? lows[other] : low;
+            high = highs[other] > high ? highs[other] : high;
+        }
+        double *out = partial + blockIdx.x * 4ll * D;
+        out[f] = sum;
+        out[D + f] = square;
+        out[2 * D + f] = low;
+        out[3 * D + f] = high;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS<float>)
+    km_load_sums_f32(const float *raw, const double *weights, long long n, const double *middles, double *partial,
+                     unsigned long long *bad) {
+    load_sums(raw, weights, n, middles, partial, bad);
+}
+
+extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS<double>)
+    km_load_sums_f64(const double *raw, const double *weights, long long n, const double *middles, double *partial,
+                     unsigned long long *bad) {
+    load_sums(raw, weights, n, middles, partial, bad);
+}
+
+// Joins the tables of blocks, `numbers` in each, in index order: adds them (kind 0), or takes the smallest (1) or
+// largest (2). Up to KM_JOINED numbers a block of threads, from `column` to before `end`; it brings a piece of many
+// tables to shared memory at a time; the first threads have a number each, which begins as `number`.
+__device__ __forceinline__ double step_join(double number, const double *partial, long long blocks, long long numbers,
+                                            long long column, long long end, int kind) {
+    constexpr int TABLES = KM_THREADS; // at a time
+    __shared__ double piece[KM_JOINED][TABLES + 1];
+    for (long long first = 0; first < blocks; first += TABLES) {
+        const int here = (int)(blocks - first < TABLES ? blocks - first : TABLES);
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < KM_JOINED; i++) {
+            const int at = i * KM_THREADS + threadIdx.x, table = at / KM_JOINED, c = at % KM_JOINED;
+            if (table < here && column + c < end)
+                piece[c][table] = partial[(first + table) * numbers + column + c];
+        }
+        __syncthreads();
+        if (threadIdx.x >= KM_JOINED) continue;
+#pragma unroll 8
+        for (int table = 0; table < here; table++) {
+            const double other = piece[threadIdx.x][table];
+            number = kind == 0 ? __dadd_rn(number, other) : kind == 1 ? fmin(number, other) : fmax(number, other);
+        }
+    }
+    return number;
+}
+
+// Joins the blocks' statistics: out[4][D]. A block of threads joins numbers of one kind.
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_load_reduce(const double *partial, long long blocks, double *out) {
+    constexpr int EACH = (D + KM_JOINED - 1) / KM_JOINED;
+    const int table = blockIdx.x / EACH, kind = table < 2 ? 0 : table - 1, end = (table + 1) * D;
+    const int column = table * D + blockIdx.x % EACH * KM_JOINED, at = column + threadIdx.x;
+    const double none = kind == 0 ? 0.0 : kind == 1 ? 1.7976931348623157e308 : -1.7976931348623157e308;
+    const double number = step_join(none, partial, blocks, 4 * D, column, end, kind);
+    if (threadIdx.x < KM_JOINED && at < end) out[at] = number;
+}
+
+// (x - centre) * factor in double, rounded once to the plan's type.
+__device__ __forceinline__ km_real load_value(double x, int f, const double *centre, const double *factor) {
+    return (km_real)__dmul_rn(__dsub_rn(x, __ldg(centre + f)), __ldg(factor + f));
+}
+
+template <typename Raw>
+struct __align__(D * sizeof(Raw) % 16 == 0  ? 16
+                 : D * sizeof(Raw) % 8 == 0 ? 8
+                                            : sizeof(Raw)) load_row {
+    Raw at[STEP_CHUNK];
+};
+
+// Rows i, i + KM_THREADS, ... of few features, held in registers as a whole; returns their sum of w |x|^2. *bad becomes
+// the lowest index i * D + f of a value that is no finite number any more.
+template <typename Raw>
+__device__ __forceinline__ double load_rows(const Raw *raw, const double *weights, long long n, const double *centre,
+                                            const double *factor, km_real *points, unsigned long long *bad,
+                                            long long i) {
+    constexpr int ROWS = D * sizeof(Raw) <= 16 ? 4 : D * sizeof(Raw) <= 32 ? 2 : 1; // on their way at a time
+    double sum = 0.0;
+#pragma unroll 1
+    for (int p = 0; p < KM_UNIT_POINTS / KM_THREADS; p += ROWS, i += ROWS * KM_THREADS) {
+        load_row<Raw> rows[ROWS];
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            if (i + r * KM_THREADS < n) rows[r] = *(const load_row<Raw> *)(raw + (i + r * KM_THREADS) * D);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const long long row = i + r * KM_THREADS;
+            if (row >= n) break;
+            step_features moved;
+            double square = 0.0;
+            bool finite = true;
+#pragma unroll
+            for (int f = 0; f < D; f++) {
+                const double x = moved.at[f % STEP_CHUNK] = load_value(rows[r].at[f % STEP_CHUNK], f, centre, factor);
+                finite = finite & km_is_finite(x);
+                square = __fma_rn(x, x, square);
+            }
+            *(step_features *)(points + row * D) = moved;
+            sum = __dadd_rn(sum, __dmul_rn(km_weight(weights, row), square));
+            if (finite) continue;
+#pragma unroll 1
+            for (int f = D - 1; f >= 0; f--)
+                if (!km_is_finite(points[row * D + f])) atomicMin(bad, (unsigned long long)(row * D + f));
+        }
+    }
+    return sum;
+}
+
+// One unit of points to the clustered space, in place where the types agree, and its sum of w |x|^2.
+template <typename Raw>
+__device__ void load_transform(const Raw *raw, const double *weights, long long n, const double *centre,
+                               const double *factor, km_real *points, unsigned long long *bad, double *unit_squares) {
+    const long long first = blockIdx.x * (long long)KM_UNIT_POINTS;
+    double sum = 0.0;
+    if constexpr (STEP_WHOLE) {
+        sum = load_rows(raw, weights, n, centre, factor, points, bad, first + threadIdx.x);
+    } else {
+        const long long end = (first + KM_UNIT_POINTS < n ? first + KM_UNIT_POINTS : n) * D;
+        for (long long at = first * D + threadIdx.x; at < end; at += KM_THREADS) {
+            points[at] = load_value(raw[at], (int)(at % D), centre, factor);
+            if (!km_is_finite(points[at])) atomicMin(bad, (unsigned long long)at);
+        }
+        __syncthreads();
+        for (int p = 0; p < KM_UNIT_POINTS / KM_THREADS; p++) {
+            const long long i = first + p * KM_THREADS + threadIdx.x;
+            if (i >= n) break;
+            double square = 0.0;
+            for (int f = 0; f < D; f++) {
+                const double x = points[i * D + f];
+                square = __fma_rn(x, x, square);
+            }
+            sum = __dadd_rn(sum, __dmul_rn(km_weight(weights, i), square));
+        }
+    }
+    sum = km_block_sum(sum);
+    if (threadIdx.x == 0) unit_squares[blockIdx.x] = sum;
+}
+
+extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS<float>)
+    km_load_transform_f32(const float *raw, const double *weights, long long n, const double *centre,
+                          const double *factor, km_real *points, unsigned long long *bad, double *unit_squares) {
+    load_transform(raw, weights, n, centre, factor, points, bad, unit_squares);
+}
+
+extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS<double>)
+    km_load_transform_f64(const double *raw, const double *weights, long long n, const double *centre,
+                          const double *factor, km_real *points, unsigned long long *bad, double *unit_squares) {
+    load_transform(raw, weights, n, centre, factor, points, bad, unit_squares);
+}
+
+// The weight of units: how many points they have.
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_load_weights(const double *, long long n, km_real *, double *unit_weights) {
+    const long long unit = blockIdx.x * (long long)KM_THREADS + threadIdx.x, left = n - unit * KM_UNIT_POINTS;
+    if (left > 0) unit_weights[unit] = left < KM_UNIT_POINTS ? (double)left : (double)KM_UNIT_POINTS;
+}
+
+// Adds units to blocks and blocks to one number, in index order. One block of threads.
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_load_add(const double *unit_sums, long long units, double *out) {
+    __shared__ double blocks[KM_THREADS];
+    const long long blocks_count = (units + KM_UNITS_PER_BLOCK - 1) / KM_UNITS_PER_BLOCK;
+    double total = 0.0;
+    for (long long first = 0; first < blocks_count; first += KM_THREADS) {
+        const long long unit = (first + threadIdx.x) * KM_UNITS_PER_BLOCK;
+        double sum = 0.0;
+        if (unit + KM_UNITS_PER_BLOCK <= units) {
+            double2 pairs[KM_UNITS_PER_BLOCK / 2]; // all on their way at a time
+#pragma unroll
+            for (int u = 0; u < KM_UNITS_PER_BLOCK / 2; u++) pairs[u] = ((const double2 *)(unit_sums + unit))[u];
+#pragma unroll
+            for (int u = 0; u < KM_UNITS_PER_BLOCK / 2; u++) sum = __dadd_rn(__dadd_rn(sum, pairs[u].x), pairs[u].y);
+        } else {
+            for (int u = 0; unit + u < units; u++) sum = __dadd_rn(sum, unit_sums[unit + u]);
+        }
+        blocks[threadIdx.x] = sum;
+        __syncthreads();
+        const long long left = blocks_count - first;
+        if (threadIdx.x == 0)
+#pragma unroll 8
+            for (int b = 0; b < KM_THREADS && b < left; b++) total = __dadd_rn(total, blocks[b]);
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) *out = total;
+}
+
+// Rows of the clustered space, as doubles.
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_rows(const km_real *points, const long long *indices, long long count, double *out) {
+    const long long at = blockIdx.x * (long long)KM_THREADS + threadIdx.x;
+    if (at < count * D) out[at] = points[indices[at / D] * D + at % D];
+}
+// Seeding: greedy k-means++, all chains in the same passes, as runtime/seed.h states it. For each pick two kernels:
+// km_seed_draw closes the pick before (the candidate with the smallest cost wins) and draws the candidates of this
+// one; km_seed_pass reads the points once, brings each chain's distances up to date and sums what every candidate
+// would leave. Nothing goes through the host.
+
+// Candidates of a chain that are a task: all of a pick, up to K = 20. A block reads a few points and serves several
+// tasks with them. The rows of their candidates are kept in shared memory where they fit; one is fetched for several
+// points.
+constexpr int SEED_CANDIDATES = 4, SEED_ROWS = SEED_CANDIDATES + 1, SEED_TASKS = 4;
+constexpr bool SEED_STAGED = SEED_TASKS * SEED_ROWS * D * sizeof(km_real) <= 8192;
+constexpr int SEED_POINTS = KM_UNIT_POINTS / KM_THREADS; // of a thread, where one draws
+constexpr int SEED_STRIDE = KM_THREADS / 2;              // half of a block's threads share a unit
+constexpr int SEED_GROUP_BYTES = D * sizeof(km_real);
+constexpr int SEED_GROUP = SEED_GROUP_BYTES <= 16 ? 8 : SEED_GROUP_BYTES <= 32 ? 4 : SEED_GROUP_BYTES <= 64 ? 2 : 1;
+// Blocks of a multiprocessor: a third one hides memory, where registers allow it.
+constexpr int SEED_BLOCKS = sizeof(km_real) == 4 && D <= 4 && !WEIGHTED ? 3 : 2;
+constexpr km_real SEED_FAR = sizeof(km_real) == 4 ? (km_real)3.4028234e38 : (km_real)1.7976931348623157e308;
+
+__device__ __forceinline__ unsigned long long seed_mix(unsigned long long z) {
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+}
+
+// Uniform in [0, 1), a function of its four words alone.
+__device__ __forceinline__ double seed_uniform(unsigned long long seed, unsigned long long restart,
+                                               unsigned long long pick, unsigned long long candidate) {
+    unsigned long long z = seed_mix(seed + 0x9e3779b97f4a7c15ull);
+    z = seed_mix(z + restart * 0x9e3779b97f4a7c15ull + 0x632be59bd9b4e019ull);
+    z = seed_mix(z + pick * 0x9e3779b97f4a7c15ull + 0xd1b54a32d192ed03ull);
+    z = seed_mix(z + candidate * 0x9e3779b97f4a7c15ull + 0x8cb92ba72f3d8dd7ull);
+    return (double)(z >> 11) * (1.0 / 9007199254740992.0);
+}
+
+__device__ __forceinline__ km_real seed_distance(const km_real *x, const km_real *y) {
+    km_real sum = 0;
+#pragma unroll 4 // only the points of one unit come here: short code, which compiles sooner
+    for (int f = 0; f < D; f++) {
+        const km_real t = x[f] - y[f];
+        sum = fma(t, t, sum);
+    }
+    return sum;
+}
+
+// Sums of blocks of 65,536 points from those of their units: a warp takes a block at a time. Shared memory.
+__device__ __forceinline__ void seed_block_sums(double *sums, const double *unit_sums, long long units, long long first,
+                                                int count) {
+    constexpr int WARPS = KM_THREADS / 32, TOGETHER = 16; // loads on their way at a time
+    const int lane = threadIdx.x % 32;
+    for (int first_b = threadIdx.x / 32; first_b < count; first_b += TOGETHER * WARPS) {
+        double part[TOGETHER];
+#pragma unroll
+        for (int t = 0; t < TOGETHER; t++) {
+            const long long unit = (first + first_b + t * WARPS) * KM_UNITS_PER_BLOCK + lane;
+            part[t] = unit < units ? unit_sums[unit] : 0.0;
+        }
+#pragma unroll
+        for (int t = 0; t < TOGETHER; t++) {
+            for (int step = 16; step > 0; step >>= 1) part[t] += __shfl_xor_sync(0xffffffffu, part[t], step);
+            if (lane == 0 && first_b + t * WARPS < count) sums[first_b + t * WARPS] = part[t];
+        }
+    }
+}
+static_assert(KM_UNITS_PER_BLOCK == 32, "a lane a unit");
+
+// Of the sums that the candidates of a pick left, the totals; `totals` is shared memory.
+__device__ void seed_totals(double *totals, const double *unit_sums, long long units, int candidates) {
+    __shared__ double sums[KM_CANDIDATES_MAX][KM_THREADS];
+    const long long blocks = (units + KM_UNITS_PER_BLOCK - 1) / KM_UNITS_PER_BLOCK;
+    double total = 0.0;
+    for (long long first = 0; first < blocks; first += KM_THREADS) {
+        const int here = (int)(blocks - first < KM_THREADS ? blocks - first : KM_THREADS);
+        for (int c = 0; c < candidates; c++) seed_block_sums(sums[c], unit_sums + c * units, units, first, here);
+        __syncthreads();
+        if (threadIdx.x < candidates)
+#pragma unroll 8
+            for (int b = 0; b < here; b++) total = __dadd_rn(total, sums[threadIdx.x][b]);
+        __syncthreads();
+    }
+    if (threadIdx.x < candidates) totals[threadIdx.x] = total;
+    __syncthreads();
+}
+
+// Where a running sum over parts first exceeds the target. When rounding lets none do so, the last part that is
+// not 0 is taken. In shared memory.
+struct seed_search {
+    double target, running, before; // `before`: the running sum before the part that was taken
+    long long taken;
+    int found;
+    int first, last; // of the parts in hand: the first that exceeds the target, the last that is not 0
+    double parts[KM_THREADS], sums[KM_THREADS];
+};
+
+// Goes on with search->parts[0 ... count), the first of which is part `index` of all. Only the running sum is made by
+// one thread.
+__device__ void seed_search_parts(seed_search *search, int count, long long index) {
+    const int t = threadIdx.x;
+    __syncthreads();
+    if (t == 0) {
+        double sum = search->running;
+#pragma unroll 8
+        for (int b = 0; b < count; b++) search->sums[b] = sum = __dadd_rn(sum, search->parts[b]);
+        search->first = count;
+        search->last = -1;
+    }
+    __syncthreads();
+    if (t < count && search->parts[t] > 0.0) {
+        if (search->sums[t] > search->target) atomicMin(&search->first, t);
+        atomicMax(&search->last, t);
+    }
+    __syncthreads();
+    if (t == 0) {
+        search->found = search->first < count;
+        const int taken = search->found ? search->first : search->last;
+        if (taken >= 0) {
+            search->taken = index + taken;
+            search->before = taken > 0 ? search->sums[taken - 1] : search->running;
+        }
+        search->running = search->sums[count - 1];
+    }
+    __syncthreads();
+}
+
+// What a point weighs in the draw of `pick`, given the pick before and the distances before that.
+__device__ __forceinline__ double seed_value(const km_seed_args *args, const km_real *nearest, long long i,
+                                             long long pick, const km_real *last) {
+    const double weight = km_weight(args->weights, i);
+    if (pick == 0) return weight;
+    km_real square = seed_distance((const km_real *)args->points + i * D, last);
+    if (pick > 1) square = nearest[i] < square ? nearest[i] : square;
+    return __dmul_rn(weight, square);
+}
+
+// Walks down: blocks, units of the block, threads of the unit, points of the thread.
+__device__ long long seed_find(const km_seed_args *args, const km_real *nearest, const double *unit_sums, double target,
+                               long long pick, const km_real *last) {
+    __shared__ seed_search search;
+    const long long units = args->units, blocks = (units + KM_UNITS_PER_BLOCK - 1) / KM_UNITS_PER_BLOCK;
+    if (threadIdx.x == 0) {
+        search.target = target;
+        search.running = search.before = 0.0;
+        search.taken = 0;
+        search.found = 0;
+    }
+    __syncthreads();
+    for (long long first = 0; first < blocks && !search.found; first += KM_THREADS) {
+        const int here = (int)(blocks - first < KM_THREADS ? blocks - first : KM_THREADS);
+        seed_block_sums(search.parts, unit_sums, units, first, here);
+        seed_search_parts(&search, here, first);
+    }
+    const long long begin = search.taken * KM_UNITS_PER_BLOCK;
+    const int left = (int)(units - begin < KM_UNITS_PER_BLOCK ? units - begin : KM_UNITS_PER_BLOCK);
+    if (threadIdx.x < left) search.parts[threadIdx.x] = unit_sums[begin + threadIdx.x];
+    if (threadIdx.x == 0) search.running = search.before;
+    seed_search_parts(&search, left, begin);
+    const long long mine = search.taken * KM_UNIT_POINTS + threadIdx.x * SEED_POINTS;
+    double values[SEED_POINTS], sum = 0.0;
+#pragma unroll
+    for (int p = 0; p < SEED_POINTS; p++) {
+        values[p] = mine + p < args->n ? seed_value(args, nearest, mine + p, pick, last) : 0.0;
+        sum = __dadd_rn(sum, values[p]);
+    }
+    __syncthreads();
+    search.parts[threadIdx.x] = sum;
+    if (threadIdx.x == 0) search.running = search.before;
+    seed_search_parts(&search, KM_THREADS, 0);
+    const long long taken = search.taken;
+    double running = search.before;
+    __syncthreads();
+    if (threadIdx.x == taken) {
+        long long drawn = mine;
+        bool found = false;
+#pragma unroll
+        for (int p = 0; p < SEED_POINTS; p++) {
+            running = __dadd_rn(running, values[p]);
+            if (!found && values[p] > 0.0) {
+                drawn = mine + p;
+                found = running > target;
+            }
+        }
+        search.taken = drawn;
+    }
+    __syncthreads();
+    return search.taken;
+}
+
+// Block (chain, candidate). candidates_before and candidates_now: of pick - 1 (0 for the first) and of this pick (0
+// after the last).
+extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
+    km_seed_draw(const __grid_constant__ km_seed_args args, long long pick, int candidates_before, int candidates_now) {
+    __shared__ double totals[KM_CANDIDATES_MAX];
+    const int chain = blockIdx.x, candidate = blockIdx.y;
+    const km_real *points = (const km_real *)args.points;
+    const double *unit_sums =
+        pick == 0 ? args.unit_weights : args.unit_sums + (long long)chain * KM_CANDIDATES_MAX * args.units;
+    seed_totals(totals, unit_sums, args.units, pick == 0 ? 1 : candidates_before);
+    int best = 0;
+    for (int c = 1; c < candidates_before; c++)
+        if (totals[c] < totals[best]) best = c;
+    const double total = totals[best];
+    const km_real *last = points;
+    if (pick > 0) {
+        const long long *before = args.candidates + ((pick - 1) % 2 * args.chains + chain) * KM_CANDIDATES_MAX;
+        last = points + before[best] * D;
+        if (candidate == 0 && threadIdx.x == 0) args.picks[chain * args.picks_count + pick - 1] = before[best];
+    }
+    if (candidate >= candidates_now) return;
+    const double u = seed_uniform(args.seed, args.first_restart + chain, pick, candidate);
+    long long drawn = (long long)(u * args.n);
+    if (drawn > args.n - 1) drawn = args.n - 1;
+    if (total > 0.0)
+        drawn = seed_find(&args, (const km_real *)args.nearest + chain * args.n, unit_sums + best * args.units,
+                          u * total, pick, last);
+    if (threadIdx.x == 0)
+        args.candidates[(pick % 2 * args.chains + chain) * KM_CANDIDATES_MAX + candidate] = drawn;
+}
+
+// The rows of a task: 0 the last pick, 1 + c candidate c.
+struct seed_rows {
+    const km_real *staged;  // in shared memory; or
+    const long long *point; // in shared memory: the points that they are
+};
+
+__device__ __forceinline__ const km_real *seed_row(const km_seed_args &args, const seed_rows &rows, int c) {
+    return SEED_STAGED ? rows.staged + c * D : (const km_real *)args.points + rows.point[c] * D;
+}
+
+// Some points of a thread, every SEED_STRIDE-th from here on, and the column of a chain's distances beside them.
+struct seed_points {
+    const km_real *x;
+    const double *weights;
+    km_real *nearest;
+};
+
+// Adds features f ... of the points' squared distances to row `c` of the task.
+template <int POINTS>
+__device__ __forceinline__ void seed_distances(km_real *square, const km_real (*x)[STEP_CHUNK],
+                                               const km_seed_args &args, const seed_rows &rows, int c, int f) {
+    km_real row[STEP_CHUNK];
+    step_load(row, seed_row(args, rows, c), f);
+#pragma unroll
+    for (int g = 0; g < STEP_CHUNK; g++)
+#pragma unroll
+        for (int p = 0; p < POINTS; p++) {
+            const km_real t = x[p][g] - row[g];
+            square[p] = fma(t, t, square[p]);
+        }
+}
+
+template <int POINTS>
+__device__ __forceinline__ void seed_load(km_real (*x)[STEP_CHUNK], const seed_points &at, int f) {
+#pragma unroll
+    for (int p = 0; p < POINTS; p++) step_load(x[p], at.x + p * SEED_STRIDE * D, f);
+}
+
+// The distances as the pick before left them.
+template <int POINTS>
+__device__ __forceinline__ void seed_known(km_real *known, const km_real *nearest, bool there) {
+#pragma unroll
+    for (int p = 0; p < POINTS; p++) known[p] = there ? __ldcg(nearest + p * SEED_STRIDE) : SEED_FAR;
+}
+
+// What some points would cost, added in pairs of pairs: as exact as a sum of four, one by one.
+template <int POINTS> __device__ __forceinline__ km_real seed_left(const km_real *best, const km_real *square) {
+    if constexpr (POINTS == 1)
+        return fmin(best[0], square[0]);
+    else
+        return seed_left<POINTS / 2>(best, square) + seed_left<POINTS / 2>(best + POINTS / 2, square + POINTS / 2);
+}
+
+// A task. Brings distances up to date with the last pick, where `update`, and adds to sums[c * KM_THREADS] what the
+// points would cost with candidate c: w times the smaller of the distance to what was picked before (`best`) and to the
+// candidate.
+template <int POINTS>
+__device__ __forceinline__ void seed_serve(double *sums, km_real *best, km_real (*x)[STEP_CHUNK],
+                                           const km_seed_args &args, const seed_rows &rows, const seed_points &at,
+                                           int candidates, bool update, bool first) {
+    km_real square[SEED_ROWS][POINTS] = {};
+    if (STEP_WHOLE && update) seed_distances<POINTS>(square[0], x, args, rows, 0, 0);
+#pragma unroll 1
+    for (int f = 0; f < D && !STEP_WHOLE; f += STEP_CHUNK) {
+        seed_load<POINTS>(x, at, f);
+#pragma unroll
+        for (int c = 0; c < SEED_ROWS; c++)
+            if (c == 0 ? update : c <= candidates) seed_distances<POINTS>(square[c], x, args, rows, c, f);
+    }
+    if (update) {
+#pragma unroll
+        for (int p = 0; p < POINTS; p++) {
+            const bool nearer = square[0][p] < best[p];
+            if (nearer) best[p] = square[0][p];
+            if (nearer || first) at.nearest[p * SEED_STRIDE] = best[p];
+        }
+    }
+#pragma unroll
+    for (int c = 0; c < SEED_CANDIDATES; c++) {
+        if (c >= candidates) break;
+        if (STEP_WHOLE) seed_distances<POINTS>(square[c + 1], x, args, rows, c + 1, 0);
+        const double sum = fmin(seed_left<POINTS>(best, square[c + 1]), SEED_FAR);
+        sums[c * KM_THREADS] = __dadd_rn(sums[c * KM_THREADS], sum);
+    }
+}
+
+// The tasks in hand: `count` of them from a part of a chain's candidates on.
+struct seed_tasks {
+    const km_real *staged;
+    const long long *point;
+    int count, chain, part, parts, candidates; // of all parts
+    long long picked;                          // how many picks there are
+};
+
+// Some points of a thread, one task after another; while one is served, what is known for the next chain is fetched.
+template <int POINTS>
+__device__ __forceinline__ void seed_group(double (*sums)[SEED_CANDIDATES][KM_THREADS], const km_seed_args &args,
+                                           const seed_tasks &tasks, long long first) {
+    km_real x[POINTS][STEP_CHUNK], best[POINTS];
+    seed_points at = {(const km_real *)args.points + first * D, args.weights + first,
+                      (km_real *)args.nearest + tasks.chain * args.n + first};
+    if (STEP_WHOLE) seed_load<POINTS>(x, at, 0);
+    seed_known<POINTS>(best, at.nearest, tasks.picked > 1);
+    int left = tasks.candidates - tasks.part * SEED_CANDIDATES; // of the chain in hand
+#pragma unroll 1
+    for (int task = 0; task < tasks.count; task++) {
+        const bool of_next = left <= SEED_CANDIDATES; // the next task is another chain's
+        const seed_rows rows = {tasks.staged + task * SEED_ROWS * D, tasks.point + task * SEED_ROWS};
+        km_real ahead[POINTS];
+        seed_known<POINTS>(ahead, at.nearest + args.n, of_next && task + 1 < tasks.count && tasks.picked > 1);
+        seed_serve<POINTS>(&sums[task][0][threadIdx.x], best, x, args, rows, at,
+                           of_next ? left : int(SEED_CANDIDATES), left == tasks.candidates && tasks.picked > 0,
+                           tasks.picked == 1);
+        left = of_next ? tasks.candidates : left - SEED_CANDIDATES;
+        if (!of_next) continue; // what is known is up to date
+        at.nearest += args.n;
+#pragma unroll
+        for (int p = 0; p < POINTS; p++) best[p] = ahead[p];
+    }
+}
+
+// Adds the threads' sums of each unit and writes them; eight threads a sum.
+__device__ __forceinline__ void seed_write(const km_seed_args &args, const double (*sums)[SEED_CANDIDATES][KM_THREADS],
+                                           const seed_tasks &tasks) {
+    constexpr int ADDERS = 8;
+    static_assert(2 * SEED_TASKS * SEED_CANDIDATES * ADDERS == KM_THREADS, "a sum of each task, candidate and unit");
+    const int which = threadIdx.x / ADDERS, half = which % 2, c = which / 2 % SEED_CANDIDATES;
+    const int task = which / 2 / SEED_CANDIDATES, part = tasks.part + task;
+    const int candidate = part % tasks.parts * SEED_CANDIDATES + c;
+    const long long unit = blockIdx.x * 2ll + half;
+    double sum = 0.0;
+    for (int i = threadIdx.x % ADDERS; i < SEED_STRIDE; i += ADDERS)
+        sum = __dadd_rn(sum, sums[task][c][half * SEED_STRIDE + i]);
+    for (int step = ADDERS / 2; step > 0; step >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+    if (threadIdx.x % ADDERS || task >= tasks.count || candidate >= tasks.candidates || unit >= args.units) return;
+    const long long row = (tasks.chain + part / tasks.parts) * (long long)KM_CANDIDATES_MAX + candidate;
+    args.unit_sums[row * args.units + unit] = sum;
+}
+
+// Two units of points, each by half of the threads; a few tasks at a time.
+extern "C" __global__ void __launch_bounds__(KM_THREADS, SEED_BLOCKS)
+    km_seed_pass(const __grid_constant__ km_seed_args args, long long pick, int candidates) {
+    __shared__ __align__(16) km_real staged[SEED_STAGED ? SEED_TASKS * SEED_ROWS * D : 1];
+    __shared__ long long rows[SEED_TASKS * SEED_ROWS];
+    __shared__ double sums[SEED_TASKS][SEED_CANDIDATES][KM_THREADS];
+    const km_real *points = (const km_real *)args.points;
+    const long long unit = blockIdx.x * 2ll + threadIdx.x / SEED_STRIDE;
+    const int parts = (candidates + SEED_CANDIDATES - 1) / SEED_CANDIDATES, all = args.chains * parts;
+    const long long first = unit * KM_UNIT_POINTS + threadIdx.x % SEED_STRIDE;
+#pragma unroll 1
+    for (int begin = 0; begin < all; begin += SEED_TASKS) {
+        const seed_tasks tasks = {staged, rows, all - begin < SEED_TASKS ? all - begin : int(SEED_TASKS),
+                                  begin / parts, begin % parts, parts, candidates, pick};
+        const auto point_of = [&](int row) { // of the tables; -1: there is none
+            const int task = begin + row / SEED_ROWS, chain = task / parts, c = row % SEED_ROWS - 1;
+            const int candidate = task % parts * SEED_CANDIDATES + c;
+            if (c < 0) return pick > 0 ? args.picks[chain * args.picks_count + pick - 1] : -1ll;
+            const long long *drawn = args.candidates + (pick % 2 * args.chains + chain) * KM_CANDIDATES_MAX;
+            return candidate < candidates ? drawn[candidate] : -1ll;
+        };
+        if (begin > 0) __syncthreads(); // the tables and sums of the tasks before are done with
+        for (int at = threadIdx.x; at < tasks.count * SEED_ROWS * (SEED_STAGED ? int(D) : 1); at += KM_THREADS) {
+            const long long point = point_of(SEED_STAGED ? at / D : at);
+            if (SEED_STAGED && point >= 0) staged[at] = points[point * D + at % D];
+            if (!SEED_STAGED) rows[at] = point;
+        }
+        for (int task = 0; task < tasks.count; task++)
+            for (int c = 0; c < SEED_CANDIDATES; c++) sums[task][c][threadIdx.x] = 0.0;
+        __syncthreads();
+        constexpr int STEP = SEED_GROUP * SEED_STRIDE;
+        if ((unit + 1) * KM_UNIT_POINTS <= args.n)
+#pragma unroll 1
+            for (int i = 0; i < KM_UNIT_POINTS; i += STEP) seed_group<SEED_GROUP>(sums, args, tasks, first + i);
+        else
+#pragma unroll 1
+            for (long long i = first; i < args.n; i += SEED_STRIDE) seed_group<1>(sums, args, tasks, i);
+        __syncthreads();
+        seed_write(args, sums, tasks);
+    }
+}
+// Finish: labels, distances and sums of the models in one last pass, labels bitwise as on every other backend. Few
+// clusters: km_finish_few reads the points once for each model and keeps nothing of them. Many: km_assign leaves each
+// point's label and distance, and km_finish_blocks adds them up, block by block in index order.
+// Distances to all centroids are float, in the difference form: their relative error is at most (D + 2) 2^-24. Where
+// the second-nearest is farther than the nearest by more than that, the nearest is certain; other points are looked at
+// again in double. Squared distances are summed in double, from the stored values; distances and margins are float.
+
+constexpr int FINISH_POINTS = D * sizeof(km_real) <= 16 ? 4 : 2; // of a thread at a time
+constexpr int FINISH_ROWS = STEP_WHOLE ? 1 : 4;                  // centroids for each read of the points' features
+
+// Nearest and second-nearest centroid of a point: squared distances in the plan's type.
+struct finish_near {
+    km_real nearest, second;
+    int label;
+};
+
+// Of FINISH_POINTS points, x[0], x[1], ..., among the k rows of `table`. Leaves whole points in `here`.
+__device__ __forceinline__ void finish_search(finish_near *near, km_real (*here)[STEP_CHUNK], const km_real *const *x,
+                                              const km_real *table, int k) {
+#pragma unroll
+    for (int p = 0; p < FINISH_POINTS; p++) {
+        near[p] = {(km_real)__int_as_float(0x7f800000), (km_real)__int_as_float(0x7f800000), 0};
+        if (STEP_WHOLE) step_load(here[p], x[p], 0);
+    }
+#pragma unroll(STEP_WHOLE ? 4 : 1)
+    for (int j = 0; j < k; j += FINISH_ROWS) {
+        km_real square[FINISH_ROWS][FINISH_POINTS] = {};
+        for (int f = 0; f < D; f += STEP_CHUNK) {
+#pragma unroll
+            for (int p = 0; p < FINISH_POINTS; p++)
+                if (!STEP_WHOLE) step_load(here[p], x[p], f);
+#pragma unroll
+            for (int r = 0; r < FINISH_ROWS; r++) {
+                km_real centroid[STEP_CHUNK];
+                step_load(centroid, table + (long long)(j + r < k ? j + r : j) * D, f);
+#pragma unroll
+                for (int g = 0; g < STEP_CHUNK; g++)
+#pragma unroll
+                    for (int p = 0; p < FINISH_POINTS; p++) {
+                        const km_real t = here[p][g] - centroid[g];
+                        square[r][p] = fma(t, t, square[r][p]);
+                    }
+            }
+        }
+#pragma unroll
+        for (int r = 0; r < FINISH_ROWS; r++) {
+            if (j + r >= k) break;
+#pragma unroll
+            for (int p = 0; p < FINISH_POINTS; p++) {
+                near[p].second = fmin(near[p].second, fmax(near[p].nearest, square[r][p]));
+                near[p].label = square[r][p] < near[p].nearest ? j + r : near[p].label;
+                near[p].nearest = fmin(near[p].nearest, square[r][p]);
+            }
+        }
+    }
+}
+
+// What a point gives to the sums of its cluster.
+struct finish_point {
+    int label;
+    double square, distance, margin;
+};
+
+__device__ __forceinline__ finish_point finish_of_squares(int label, double nearest, double second, int k) {
+    const double distance = __dsqrt_rn(nearest), far = k > 1 ? __dsqrt_rn(second) : 0.0;
+    return {label, nearest, distance, far > 0.0 ? __ddiv_rn(__dsub_rn(far, distance), far) : 0.0};
+}
+
+// `x` is in registers where points are whole: every index is known then.
+template <typename Real> __device__ __forceinline__ double finish_square(const km_real *x, const Real *centroid) {
+    double square = 0.0;
+#pragma unroll(STEP_WHOLE ? int(D) : 8)
+    for (int f = 0; f < D; f++) {
+        const double t = __dsub_rn(x[f], centroid[f]);
+        square = __fma_rn(t, t, square);
+    }
+    return square;
+}
+
+// To a row of `table`, which holds the same values as the centroids in double but for a lone one.
+__device__ __forceinline__ double finish_square_of_row(const km_real *x, const km_real *row) {
+    if (!STEP_WHOLE) return finish_square(x, row);
+    km_real centroid[STEP_CHUNK]; // lanes ask for different rows: one load is as dear as another
+    step_load(centroid, row, 0);
+    return finish_square(x, centroid);
+}
+
+// By distances in double.
+__device__ __forceinline__ finish_point finish_exact(const km_real *x, const double *centroids, int k) {
+    const double infinity = __longlong_as_double(0x7ff0000000000000ll);
+    double nearest = infinity, second = infinity;
+    int label = 0;
+#pragma unroll 1
+    for (int j = 0; j < k; j++) {
+        const double square = finish_square(x, centroids + (long long)j * D);
+        const bool nearer = square < nearest;
+        second = nearer ? nearest : square < second ? square : second;
+        nearest = nearer ? square : nearest;
+        label = nearer ? j : label;
+    }
+    return finish_of_squares(label, nearest, second, k);
+}
+
+__device__ __forceinline__ float finish_root(float value) {
+    float root;
+    asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(value));
+    return root;
+}
+
+// Decides what was searched.
+__device__ __forceinline__ finish_point finish_decide(const finish_near &near, const km_real *x,
+                                                      const double *centroids, const km_real *table, int k) {
+    // Twice the bound, and what squares lose below the smallest float. Quotients of large squares are not to be
+    // trusted; a lone centroid has no second: its distances are double, and it need not be a float.
+    const float apart = 1.0f + (D + 4) * 2.384185791015625e-7f, lost = 1e-37f, largest = 1e37f;
+    if (!(fma(near.nearest, apart, lost) < near.second && near.second < largest)) return finish_exact(x, centroids, k);
+    return {near.label, finish_square_of_row(x, table + (long long)near.label * D), finish_root(near.nearest),
+            1.0f - finish_root(__fdividef(near.nearest, near.second))};
+}
+
+// Sums of a cluster as km_finish_few keeps them: a column for each thread, so that nobody waits; counts apart.
+enum { FINISH_SSE, FINISH_DISTANCE, FINISH_MARGIN, FINISH_NUMBERS }; // every point weighs 1
+static_assert(FINISH_NUMBERS * 8 + 4 == (WEIGHTED ? KM_FINISH_WEIGHTED_BYTES : KM_FINISH_BYTES), "as the engine knows");
+
+__device__ __forceinline__ void finish_add(double *sums, unsigned *counts, const finish_point &point, double weight) {
+    double *column = sums + point.label * (FINISH_NUMBERS * KM_FINISH_THREADS);
+    column[FINISH_SSE * KM_FINISH_THREADS] += weight * point.square;
+    column[FINISH_DISTANCE * KM_FINISH_THREADS] += weight * point.distance;
+    column[FINISH_MARGIN * KM_FINISH_THREADS] += weight * point.margin;
+    counts[point.label * KM_FINISH_THREADS] += 1;
+}
+
+// Adds up the columns of one number, in every lane of the warp.
+template <typename Number> __device__ __forceinline__ Number finish_fold(const Number *columns) {
+    Number sum = columns[threadIdx.x % 32];
+    for (int at = 32; at < KM_FINISH_THREADS; at += 32) sum += columns[at + threadIdx.x % 32];
+    for (int step = 16; step > 0; step >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+    return sum;
+}
+
+__device__ __forceinline__ void finish_write(double *out, const double *sums, const unsigned *counts, int k) {
+    for (int j = threadIdx.x / 32; j < k; j += KM_FINISH_THREADS / 32) {
+        const double *columns = sums + j * (FINISH_NUMBERS * KM_FINISH_THREADS);
+        const double count = finish_fold(counts + j * KM_FINISH_THREADS);
+        const double sse = finish_fold(columns + FINISH_SSE * KM_FINISH_THREADS);
+        const double distance = finish_fold(columns + FINISH_DISTANCE * KM_FINISH_THREADS);
+        const double margin = finish_fold(columns + FINISH_MARGIN * KM_FINISH_THREADS);
+        const double weight = count;
+        if (threadIdx.x % 32) continue;
+        out[j * KM_FINISH_SUMS + KM_FINISH_COUNT] = count;
+        out[j * KM_FINISH_SUMS + KM_FINISH_WEIGHT] = weight;
+        out[j * KM_FINISH_SUMS + KM_FINISH_SSE] = sse;
+        out[j * KM_FINISH_SUMS + KM_FINISH_DISTANCE] = distance;
+        out[j * KM_FINISH_SUMS + KM_FINISH_MARGIN] = margin;
+    }
+}
+
+// One fixed block of points and one member, the members of a block side by side: they read the same points.
+extern "C" __global__ void __launch_bounds__(KM_FINISH_THREADS, 4)
+    km_finish_few(const __grid_constant__ km_assign_args args, const double *weights, double *partial,
+                  long long rows_count) {
+    extern __shared__ double finish_memory[];
+    const int member = blockIdx.x % args.members, k = args.ks[member];
+    const long long block = blockIdx.x / args.members, first = block * KM_BLOCK_POINTS;
+    const int count = (int)(args.count - first < KM_BLOCK_POINTS ? args.count - first : KM_BLOCK_POINTS);
+    int *labels = args.labels ? args.labels + member * args.count + first : nullptr;
+    const double *centroids = args.centroids + args.rows[member] * D;
+    const km_real *table = (const km_real *)args.table + args.rows[member] * D;
+    const km_real *points = (const km_real *)args.points + (args.first + first) * D;
+    unsigned *counts = (unsigned *)(finish_memory + k * FINISH_NUMBERS * KM_FINISH_THREADS);
+    for (int at = threadIdx.x; at < k * FINISH_NUMBERS * KM_FINISH_THREADS; at += KM_FINISH_THREADS)
+        finish_memory[at] = 0.0;
+    for (int j = 0; j < k; j++) counts[j * KM_FINISH_THREADS + threadIdx.x] = 0;
+    for (int base = threadIdx.x; base < count; base += FINISH_POINTS * KM_FINISH_THREADS) {
+        const km_real *x[FINISH_POINTS];
+        finish_near near[FINISH_POINTS];
+#pragma unroll
+        for (int p = 0; p < FINISH_POINTS; p++) {
+            const int i = base + p * KM_FINISH_THREADS;
+            x[p] = points + (i < count ? i : 0) * D;
+        }
+        km_real here[FINISH_POINTS][STEP_CHUNK];
+        finish_search(near, here, x, table, k);
+#pragma unroll
+        for (int p = 0; p < FINISH_POINTS; p++) {
+            const int i = base + p * KM_FINISH_THREADS;
+            if (i >= count) break;
+            const finish_point point = finish_decide(near[p], STEP_WHOLE ? here[p] : x[p], centroids, table, k);
+            finish_add(finish_memory + threadIdx.x, counts + threadIdx.x, point,
+                       km_weight(weights, args.first + first + i));
+            if (labels) labels[i] = point.label;
+        }
+    }
+    __syncthreads();
+    finish_write(partial + (block * rows_count + args.rows[member]) * KM_FINISH_SUMS, finish_memory, counts, k);
+}
+
+// Block (unit of points, member): labels and squared distances, and margins where they are asked for.
+extern "C" __global__ void __launch_bounds__(KM_THREADS, 2) km_assign(const __grid_constant__ km_assign_args args) {
+    const int member = blockIdx.y, k = args.ks[member];
+    const double *centroids = args.centroids + args.rows[member] * D;
+    const km_real *table = (const km_real *)args.table + args.rows[member] * D;
+    const km_real *points = (const km_real *)args.points + args.first * D;
+    for (int p = 0; p < KM_UNIT_POINTS; p += FINISH_POINTS * KM_THREADS) {
+        const long long first = blockIdx.x * (long long)KM_UNIT_POINTS + p + threadIdx.x;
+        const km_real *x[FINISH_POINTS];
+        finish_near near[FINISH_POINTS];
+#pragma unroll
+        for (int q = 0; q < FINISH_POINTS; q++) {
+            const long long i = first + q * KM_THREADS;
+            x[q] = points + (i < args.count ? i : 0) * D;
+        }
+        km_real here[FINISH_POINTS][STEP_CHUNK];
+        finish_search(near, here, x, table, k);
+#pragma unroll
+        for (int q = 0; q < FINISH_POINTS; q++) {
+            const long long i = first + q * KM_THREADS, out = member * args.count + i;
+            if (i >= args.count) break;
+            const finish_point point = finish_decide(near[q], STEP_WHOLE ? here[q] : x[q], centroids, table, k);
+            args.labels[out] = point.label;
+            args.nearest[out] = point.square;
+            if (args.margin) args.margin[out] = point.margin;
+        }
+    }
+}
+
+// A point as km_assign left it; its label is -1 - lane where there is no point.
+struct finish_left {
+    int label;
+    double weight, square, margin;
+};
+
+__device__ __forceinline__ finish_left finish_load(const km_assign_args &args, const double *weights, int member,
+                                                   long long at, long long end) {
+    finish_left point = {-1 - (int)threadIdx.x, 0.0, 0.0, 0.0};
+    if (at < end) {
+        const long long from = member * args.count + at;
+        point.label = args.labels[from];
+        point.weight = km_weight(weights, args.first + at);
+        point.square = args.nearest[from];
+        point.margin = args.margin[from];
+    }
+    return point;
+}
+
+// What the 32 points in hand add to their clusters, for all lanes to see.
+struct finish_tile {
+    double weight[32], sse[32], distance[32], margin[32];
+};
+
+__device__ __forceinline__ void finish_share(finish_tile *tile, const finish_left &point) {
+    const int lane = threadIdx.x;
+    tile->weight[lane] = point.weight;
+    tile->sse[lane] = __dmul_rn(point.weight, point.square);
+    tile->distance[lane] = __dmul_rn(point.weight, __dsqrt_rn(point.square));
+    tile->margin[lane] = __dmul_rn(point.weight, point.margin);
+}
+
+// One warp a (block, member): partial[block][row of the member + j][KM_FINISH_SUMS]. The 32 points in hand are grouped
+// by label; the first lane of each label adds them in index order, so no two lanes touch one row. The rows are in
+// dynamic shared memory where they fit, others are added in place.
+extern "C" __global__ void __launch_bounds__(32)
+    km_finish_blocks(const __grid_constant__ km_assign_args args, const double *weights, double *partial,
+                     long long rows_count, int in_shared) {
+    extern __shared__ double finish_memory[];
+    __shared__ finish_tile tile;
+    const int lane = threadIdx.x, member = blockIdx.y, k = args.ks[member];
+    const long long first = blockIdx.x * (long long)KM_BLOCK_POINTS;
+    const long long end = first + KM_BLOCK_POINTS < args.count ? first + KM_BLOCK_POINTS : args.count;
+    double *out = partial + (blockIdx.x * rows_count + args.rows[member]) * KM_FINISH_SUMS;
+    double *sums = in_shared ? finish_memory : out;
+    for (int at = lane; at < k * KM_FINISH_SUMS; at += 32) sums[at] = 0.0;
+    finish_left next = finish_load(args, weights, member, first + lane, end);
+    finish_left after = finish_load(args, weights, member, first + 32 + lane, end);
+    for (long long base = first; base < end; base += 32) {
+        const int label = next.label;
+        finish_share(&tile, next);
+        next = after;
+        after = finish_load(args, weights, member, base + 64 + lane, end);
+        __syncwarp();
+        unsigned same = __match_any_sync(0xffffffffu, label);
+        if (label >= 0 && (same & ((1u << lane) - 1u)) == 0) {
+            double *row = sums + (long long)label * KM_FINISH_SUMS;
+            double weight = row[KM_FINISH_WEIGHT], sse = row[KM_FINISH_SSE];
+            double distance = row[KM_FINISH_DISTANCE], margin = row[KM_FINISH_MARGIN];
+            row[KM_FINISH_COUNT] += __popc(same);
+            for (; same; same &= same - 1) {
+                const int i = __ffs(same) - 1;
+                weight = __dadd_rn(weight, tile.weight[i]);
+                sse = __dadd_rn(sse, tile.sse[i]);
+                distance = __dadd_rn(distance, tile.distance[i]);
+                margin = __dadd_rn(margin, tile.margin[i]);
+            }
+            row[KM_FINISH_WEIGHT] = weight;
+            row[KM_FINISH_SSE] = sse;
+            row[KM_FINISH_DISTANCE] = distance;
+            row[KM_FINISH_MARGIN] = margin;
+        }
+        __syncwarp();
+    }
+    if (in_shared)
+        for (int at = lane; at < k * KM_FINISH_SUMS; at += 32) out[at] = sums[at];
+}
+
+// Adds blocks to the totals in index order: totals[numbers] += partial[0][numbers], partial[1][numbers], ...
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_finish_add(const double *partial, long long blocks, long long numbers, double *totals) {
+    const long long column = blockIdx.x * (long long)KM_JOINED, at = column + threadIdx.x;
+    const bool own = threadIdx.x < KM_JOINED && at < numbers;
+    const double sum = step_join(own ? totals[at] : 0.0, partial, blocks, numbers, column, numbers, 0);
+    if (own) totals[at] = sum;
+}
+// Relocate: the points farthest from their own centroids, one after the other. km_assign has left each point's
+// squared distance; a point that was taken, and those with the same coordinates, are out by a distance of 0.
+
+// Takes (value, index) when it is farther, or as far and earlier.
+__device__ __forceinline__ void far_take(double *value, long long *index, double other, long long other_index) {
+    if (other > *value || (other == *value && other_index < *index)) {
+        *value = other;
+        *index = other_index;
+    }
+}
+
+// The farthest of a block of threads, in thread 0.
+__device__ void far_of_block(double *value, long long *index) {
+    __shared__ double values[KM_THREADS];
+    __shared__ long long indices[KM_THREADS];
+    values[threadIdx.x] = *value;
+    indices[threadIdx.x] = *index;
+    __syncthreads();
+    for (int half = KM_THREADS / 2; half > 0; half /= 2) {
+        if (threadIdx.x < half)
+            far_take(values + threadIdx.x, indices + threadIdx.x, values[threadIdx.x + half],
+                     indices[threadIdx.x + half]);
+        __syncthreads();
+    }
+    *value = values[0];
+    *index = indices[0];
+}
+
+// A unit of points: drops those that equal the last taken point (picks[taken - 1]) or weigh nothing, and finds the
+// farthest of the rest that are farther than rounding.
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_farthest_block(const km_real *points, const double *weights, long long n, double square_min,
+                      double *nearest, const long long *picks, long long taken, double *unit_values,
+                      long long *unit_indices) {
+    const long long last = taken > 0 ? picks[taken - 1] : -1;
+    double value = 0.0;
+    long long index = n;
+    for (int p = 0; p < KM_UNIT_POINTS / KM_THREADS; p++) {
+        const long long i = blockIdx.x * (long long)KM_UNIT_POINTS + p * KM_THREADS + threadIdx.x;
+        if (i >= n) break;
+        double square = km_weight(weights, i) > 0.0 ? nearest[i] : 0.0;
+        if (last >= 0 && square > 0.0) {
+            int f = 0;
+            while (f < D && points[i * D + f] == points[last * D + f]) f++;
+            if (f == D) nearest[i] = square = 0.0;
+        }
+        if (square > square_min) far_take(&value, &index, square, i);
+    }
+    far_of_block(&value, &index);
+    if (threadIdx.x == 0) {
+        unit_values[blockIdx.x] = value;
+        unit_indices[blockIdx.x] = index;
+    }
+}
+
+// One block of threads: picks[taken] = the farthest of all units, -1 when there is none.
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_farthest_pick(const double *unit_values, const long long *unit_indices, long long units, long long n,
+                     long long *picks, long long taken) {
+    double value = 0.0;
+    long long index = n;
+    for (long long unit = threadIdx.x; unit < units; unit += KM_THREADS)
+        far_take(&value, &index, unit_values[unit], unit_indices[unit]);
+    far_of_block(&value, &index);
+    if (threadIdx.x == 0) picks[taken] = value > 0.0 ? index : -1;
+}
+// Update: the blocks of a slot turn totals into new centroids, and one of them decides what the slot does next. The
+// host queues iterations ahead of the report that the last block writes.
+
+__device__ void update_decide(km_slot_record *slot, const km_loop *loop, double cost, double shift,
+                              long long empty_count, int waiting, int few_changes) {
+    cost += loop->total_square;
+    slot->cost = cost > 0.0 ? cost : 0.0;
+    slot->empty_count = empty_count;
+    if (slot->phase == KM_PHASE_LAST) {
+        slot->phase = waiting ? KM_PHASE_EMPTY : KM_PHASE_DONE;
+        return;
+    }
+    slot->shift = shift;
+    slot->iterations += 1;
+    slot->at_limit = slot->iterations >= loop->iterations_max;
+    if (waiting) {
+        slot->phase = KM_PHASE_EMPTY;
+    } else if (shift == 0.0) {
+        slot->phase = KM_PHASE_DONE; // nothing moved: this pass has evaluated the final centroids
+        slot->converged = 1;
+    } else {
+        if (shift <= loop->shift_max || few_changes) slot->converged = 1;
+        if (slot->converged || slot->at_limit) slot->phase = KM_PHASE_LAST;
+    }
+}
+
+// Whether this is the last of a slot's blocks to come here: it then has the sums of them all, added in their order, and
+// sees what they wrote.
+__device__ __forceinline__ bool update_join(km_slot_record *record, double *shares, double (&sums)[4]) {
+    __shared__ bool last;
+    if (gridDim.y == 1) return true;
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < 4; i++) shares[blockIdx.y * 4 + i] = sums[i];
+        __threadfence();
+        last = atomicAdd(&record->arrived, 1u) == gridDim.y - 1;
+        __threadfence();
+    }
+    __syncthreads();
+    if (!last) return false;
+    for (int i = 0; i < 4; i++) sums[i] = 0.0;
+    for (int part = 0; part < (int)gridDim.y; part++)
+        for (int i = 0; i < 4; i++) sums[i] += ((volatile double *)shares)[part * 4 + i];
+    if (threadIdx.x == 0) record->arrived = 0;
+    return true;
+}
+
+// The last slot to come here closes the iteration; nobody asks for `stop` after that in this launch who has work to do.
+__device__ __forceinline__ void update_close(const km_update_args &args, int slot) {
+    if (args.changes) args.changes[slot] = 0;
+    __threadfence();
+    if (atomicAdd(&args.loop->updated, 1u) != gridDim.x - 1) return;
+    km_control *head = &args.loop->head;
+    args.loop->updated = 0;
+    const int news = *(volatile int *)&args.loop->news, passes = head->passes + 1;
+    const bool stop = (news > 0 && news >= args.loop->news_min) || passes >= head->passes_max;
+    head->passes = passes;
+    head->stop = stop;
+    if (args.report) *(volatile unsigned long long *)args.report = passes | (unsigned long long)stop << 32;
+}
+
+// A slot with many numbers has several blocks (KM_UPDATE_PARTS), blockIdx.y: each moves a share of its clusters.
+// Two blocks a multiprocessor are plenty: said, or the compiler makes room for more of them, and spills.
+extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
+    km_update(const __grid_constant__ km_update_args args) {
+    constexpr int LANES = D < 2 ? 1 : D < 3 ? 2 : D < 5 ? 4 : D < 9 ? 8 : D < 17 ? 16 : 32; // threads of a cluster
+    constexpr int AT_ONCE = KM_THREADS / LANES;
+    const int slot = blockIdx.x, k_index = slot % KS, k = km_ks[k_index];
+    const long long row = (long long)(slot / KS) * S + km_offsets[k_index];
+    km_slot_record *record = args.slots + slot;
+    const int phase = record->phase;
+    if (args.loop->head.stop) return;
+    if (phase == KM_PHASE_RUNNING || phase == KM_PHASE_LAST) {
+        km_real *centroids = (km_real *)args.centroids + row * D;
+        const double *totals = args.totals + row * (D + 1);
+        double sums[4] = {}; // of costs and shifts; clusters that are empty, and those that may be given a point
+        for (int j = blockIdx.y * AT_ONCE + threadIdx.x / LANES; j < k; j += gridDim.y * AT_ONCE) {
+            const double weight = totals[j * (D + 1ll) + D];
+            for (int f = threadIdx.x % LANES; f < D; f += LANES) {
+                const double c = centroids[j * (long long)D + f], sum = totals[j * (D + 1ll) + f];
+                sums[0] += c * (weight * c - 2.0 * sum);
+                if (phase == KM_PHASE_RUNNING && weight > 0.0) {
+                    const km_real moved = (km_real)(sum / weight);
+                    sums[1] += (moved - c) * (moved - c);
+                    centroids[j * (long long)D + f] = moved;
+                }
+            }
+            if (threadIdx.x % LANES == 0) {
+                args.weights[row + j] = weight;
+                sums[2] += weight > 0.0 ? 0.0 : 1.0;
+                sums[3] += weight > 0.0 || args.given_up[row + j] ? 0.0 : 1.0;
+            }
+        }
+        km_block_sums<4>(sums);
+        if (!update_join(record, args.shares + slot * (4ll * gridDim.y), sums)) return;
+        if (threadIdx.x == 0) {
+            // The first pass of a member has no labels to compare with: all count as changed.
+            const int few_changes =
+                args.changes && record->iterations > 0 && (long long)args.changes[slot] < args.loop->changes_min;
+            update_decide(record, args.loop, sums[0], sums[1], (long long)sums[2], sums[3] > 0.0, few_changes);
+            args.active[slot] = record->phase == KM_PHASE_RUNNING || record->phase == KM_PHASE_LAST;
+            if (!args.active[slot]) atomicAdd(&args.loop->news, 1);
+        }
+    } else if (blockIdx.y > 0) {
+        return;
+    }
+    if (threadIdx.x == 0) update_close(args, slot);
+}
