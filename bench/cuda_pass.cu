@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Checks and times the pass of emitted CUDA sources on this machine's GPU; bench/gpu.py makes them and the list.
 //
-//     cuda_pass [--json] LIST      a line of LIST: NAME CUBIN FEATURES LOW..HIGH TYPE BAR [POINTS [RUNS]]
+//     cuda_pass [--json] LIST      a line of LIST: NAME CUBIN FEATURES LOW..HIGH TYPE BAR [POINTS [RUNS [WEIGHTED]]]
 //     cuda_pass --copy BYTES       what making a context, pinning memory and a copy from pinned memory take
 //     cuda_pass --data FILE N D uniform|blobs      writes float32 points as .npy: in [-1, 1], or twelve clusters
 //
@@ -51,6 +51,15 @@ template <typename Real> static __global__ void make_points(Real *x, long long c
     for (long long i = blockIdx.x * 256ll + threadIdx.x; i < count; i += gridDim.x * 256ll) x[i] = (Real)uniform(i);
 }
 
+// Of a point, where points have weights: numbers whose products with floats and doubles need some digits more.
+static __host__ __device__ double weight_of(long long i) {
+    return 0.5 + (double)(i % 7) / 8;
+}
+
+template <typename Real> static __global__ void make_weights(Real *weights, long long n) {
+    for (long long i = blockIdx.x * 256ll + threadIdx.x; i < n; i += gridDim.x * 256ll) weights[i] = (Real)weight_of(i);
+}
+
 template <typename Real> static __device__ int nearest(const Real *x, int d, const Real *c, int k) {
     double best = HUGE_VAL;
     int label = 0;
@@ -69,7 +78,8 @@ template <typename Real> static __device__ int nearest(const Real *x, int d, con
 // Sums and weights of one K in the difference form, in double. Each lane labels a point; then the warp adds them
 // up one by one, a lane for each feature. `shared`: in shared memory first, where the sums fit there.
 template <typename Real>
-static __global__ void reference(double *totals, const Real *x, long long n, int d, const Real *c, int k, int shared) {
+static __global__ void reference(double *totals, const Real *x, long long n, int d, const Real *c, int k, int shared,
+                                 int weighted) {
     extern __shared__ double block_sums[];
     double *sums = shared ? block_sums : totals;
     const int lane = threadIdx.x % 32;
@@ -79,7 +89,9 @@ static __global__ void reference(double *totals, const Real *x, long long n, int
         const int label = first + lane < n ? nearest(x + (first + lane) * d, d, c, k) : 0;
         for (int p = 0; p < 32 && first + p < n; p++) {
             const int row = __shfl_sync(0xffffffff, label, p) * (d + 1);
-            for (int f = lane; f <= d; f += 32) atomicAdd(&sums[row + f], f < d ? (double)x[(first + p) * d + f] : 1.0);
+            const double weight = weighted ? weight_of(first + p) : 1;
+            for (int f = lane; f <= d; f += 32)
+                atomicAdd(&sums[row + f], weight * (f < d ? (double)x[(first + p) * d + f] : 1.0));
         }
     }
     __syncthreads();
@@ -144,10 +156,10 @@ template <typename T> static T *device_zeros(size_t count) {
 template <typename Real> struct data {
     long long n = 0;
     int d = 0;
-    Real *points = NULL;
+    Real *points = NULL, *weights = NULL;
     double *box = NULL;
     double read = 0;                              // ms of a plain read
-    std::map<int, std::vector<double>> references; // sums and weights, by K
+    std::map<int, std::vector<double>> references; // sums and weights, by K; without weights by -K
 
     void want(long long wanted_n, int wanted_d) {
         if (n == wanted_n && d == wanted_d) return;
@@ -155,7 +167,9 @@ template <typename Real> struct data {
         n = wanted_n, d = wanted_d;
         points = device_zeros<Real>((n + KM_PAD_ROWS) * d);
         box = device_zeros<double>(2 * d);
+        weights = device_zeros<Real>(n + KM_PAD_ROWS);
         make_points<<<1024, 256>>>(points, n * d);
+        make_weights<<<1024, 256>>>(weights, n);
         std::vector<double> corners(2 * d, 1);
         for (int f = 0; f < d; f++) corners[f] = -1;
         CHECK(cudaMemcpy(box, corners.data(), corners.size() * 8, cudaMemcpyHostToDevice));
@@ -164,7 +178,10 @@ template <typename Real> struct data {
     }
     void forget() {
         CHECK(cudaFree(points));
+        CHECK(cudaFree(weights));
         CHECK(cudaFree(box));
+        points = weights = NULL;
+        box = NULL;
         references.clear();
         n = d = 0;
     }
@@ -174,8 +191,8 @@ template <typename Real> struct data {
             CHECK(cudaMemcpy(to + j * d, points + (k * 1000003ll + j * 2654435761ll + 12345) % n * d, d * sizeof(Real),
                              cudaMemcpyDeviceToDevice));
     }
-    const std::vector<double> &expected(int k) {
-        std::vector<double> &sums = references[k];
+    const std::vector<double> &expected(int k, int weighted) {
+        std::vector<double> &sums = references[weighted ? k : -k];
         if (!sums.empty()) return sums;
         const size_t count = (size_t)k * (d + 1), bytes = count * 8;
         const int shared = bytes <= SHARED_MAX;
@@ -184,7 +201,8 @@ template <typename Real> struct data {
         put_centroids(centroids, k);
         if (shared && bytes > 48 << 10)
             CHECK(cudaFuncSetAttribute(reference<Real>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
-        reference<<<528, 256, shared ? bytes : 0>>>(totals, points, n, d, centroids, k, shared);
+        reference<<<528, 256, shared ? bytes : 0>>>(totals, points, n, d, centroids, k, shared,
+                                                             weighted);
         CHECK(cudaGetLastError());
         sums.resize(count);
         CHECK(cudaMemcpy(sums.data(), totals, bytes, cudaMemcpyDeviceToHost));
@@ -198,7 +216,7 @@ template <typename Real> struct data {
 
 struct shape {
     char name[64], cubin[512], type[16];
-    int d, k_low, k_high, runs;
+    int d, k_low, k_high, runs, weighted;
     long long n;
     double bar;
 };
@@ -254,6 +272,7 @@ template <typename Real> struct pass {
     void open(const shape &sh, const data<Real> &from) {
         args.n = from.n;
         args.points = from.points;
+        args.weights = sh.weighted ? from.weights : NULL;
         args.box = from.box;
         load(sh.cubin);
         ks = sh.k_high - sh.k_low + 1;
@@ -334,7 +353,7 @@ template <typename Real> static void check_pass(outcome &out, pass<Real> &p, dat
     }
     size_t at = 0;
     for (int k = sh.k_low; k <= sh.k_high; k++)
-        for (double wanted : from.expected(k)) {
+        for (double wanted : from.expected(k, sh.weighted)) {
             const double off = fabs(first[at++] - wanted) / (double)from.n;
             if (out.worst == out.worst && !(off <= out.worst)) out.worst = off; // a NaN stays
         }
@@ -410,8 +429,8 @@ static int run_list(const char *path, int json) {
         shape sh = {};
         sh.n = POINTS;
         sh.runs = RUNS_SAME;
-        if (sscanf(line, "%63s %511s %d %d..%d %15s %lf %lld %d", sh.name, sh.cubin, &sh.d, &sh.k_low, &sh.k_high,
-                   sh.type, &sh.bar, &sh.n, &sh.runs) < 7)
+        if (sscanf(line, "%63s %511s %d %d..%d %15s %lf %lld %d %d", sh.name, sh.cubin, &sh.d, &sh.k_low, &sh.k_high,
+                   sh.type, &sh.bar, &sh.n, &sh.runs, &sh.weighted) < 7)
             continue;
         const int is_double = !strcmp(sh.type, "float64");
         if (is_double && floats.n) floats.forget();

@@ -429,7 +429,58 @@ static int64_t shared_rows(const km_spec *spec, int64_t pad) {
     return rows;
 }
 
+int64_t km_cuda_few_row(const km_spec *spec, int64_t tile, int64_t index) {
+    int64_t row = 0;
+    for (int64_t i = 0;; i++) {
+        if (i < spec->clusters_count && row % tile + spec->clusters[i] > tile)
+            row = divide_up(row, tile) * tile;
+        if (i == index) return row;
+        row += spec->clusters[i];
+    }
+}
+
+// The most slots of a tile, as an even number.
+static int64_t few_tile_slots(const km_spec *spec, int64_t tile) {
+    int64_t most = 0, slots = 0;
+    for (int64_t i = 0; i < spec->clusters_count; i++) {
+        slots = km_cuda_few_row(spec, tile, i) % tile ? slots + 1 : 1;
+        if (slots > most) most = slots;
+    }
+    return divide_up(most, 2) * 2;
+}
+
+// Bytes that are read at a time from rows of so many numbers, `most` at most.
+static int64_t piece_of(int64_t numbers, int64_t size, int64_t most) {
+    int64_t piece = most;
+    while (numbers * size % piece) piece /= 2;
+    return piece;
+}
+
+enum { FEW_K_MAX = 32, FEW_POINTS = 16 }; // the largest K: a lane each; points of a warp at a time
+
+static int64_t few_step(const km_cuda_shared *shape) {
+    return shape->half ? 16 : 8;
+}
+
+static void fill_few(km_cuda_shared *shape, const km_spec *spec) {
+    int64_t size = spec->type == KM_FLOAT64 ? 8 : 4, tile = shape->tile_clusters, step = few_step(shape);
+    shape->point_warps = shape->tile_points / FEW_POINTS;
+    shape->cluster_warps = shape->pad = 1;
+    shape->groups = divide_up(km_cuda_few_row(spec, tile, spec->clusters_count), tile) * tile;
+    shape->chunks = divide_up(spec->features, step);
+    shape->piece = piece_of(spec->features, size, 16);
+    shape->tile_slots = few_tile_slots(spec, tile);
+    shape->ahead = shape->point_warps > 8 ? 4 : 8;
+    if (shape->ahead > shape->chunks) shape->ahead = shape->chunks;
+    shape->shared_bytes = tile * ((shape->chunks | 1) * step * (shape->half ? 2 : 8) + size) +
+                          shape->tile_points * (tile + 7) * size + 48 * shape->tile_slots + 64;
+}
+
 void km_cuda_shared_fill(km_cuda_shared *shape, const km_spec *spec) {
+    if (shape->few) {
+        fill_few(shape, spec);
+        return;
+    }
     int64_t size = spec->type == KM_FLOAT64 ? 8 : 4, vector = 16 / size, tile = shape->tile_clusters;
     shape->warp_points = size == 4 ? 32 : 16;
     shape->rows = shape->half || size == 8 ? 4 : 8;
@@ -441,8 +492,7 @@ void km_cuda_shared_fill(km_cuda_shared *shape, const km_spec *spec) {
         shape->cluster_warps > 1 || 2 * shared_rows(spec, tile) <= 3 * shared_rows(spec, 1) ? tile : 1;
     shape->groups = shared_rows(spec, shape->pad) / shape->pad;
     shape->chunks = divide_up(spec->features, shape->tile_features);
-    shape->piece = 16;
-    while (spec->features * size % shape->piece) shape->piece /= 2;
+    shape->piece = piece_of(spec->features, size, 16);
     int64_t width = shape->tile_features * shape->chunks, skewed = shape->tile_features;
     skewed += shape->half ? 8 : shape->tile_features / vector % 2 ? 0 : vector;
     shape->shared_bytes = 2 * tile * (skewed * (shape->half ? 2 : size) + size) +
@@ -580,10 +630,71 @@ static void shared_best_plain(shared_way *best, const km_plan *plan) {
         }
 }
 
+// Whether products of doubles are worth it: m16n8k8 is there, and as fast as plain arithmetic at least.
+static int has_double_products(const km_plan *plan) {
+    return plan->spec.target.arch == 90 || plan->spec.target.arch == 100;
+}
+
+// Registers of a thread: scores, what is read ahead, and others, as compilers count.
+static int64_t few_registers(const km_cuda_shared *shape) {
+    return (shape->half ? shape->tile_clusters / 2 + 56 : shape->tile_clusters + 84) + 8 * shape->ahead;
+}
+
+// Each tile reads the points; a warp does not overlap that with its products and with the choice, others do.
+static void few_judge(shared_way *way, const km_plan *plan) {
+    const km_device_facts *facts = &plan->facts;
+    const km_cuda_shared *shape = &way->shape;
+    double size = (double)size_of(plan), tiles = (double)(shape->groups / shape->tile_clusters);
+    double rate = shape->half ? half_per_cycle(plan->spec.target.arch) : 2 * facts->fp64_per_cycle;
+    double read_ns = 1.3 * tiles * (double)plan->spec.features * size / facts->bandwidth_gbs;
+    way->tensor_ns = 1.4 * (double)(shape->groups * shape->chunks * few_step(shape)) /
+                     (rate * (double)facts->units * facts->clock_ghz);
+    way->issue_ns = (double)(20 * shape->groups + 60 * plan->spec.clusters_count) /
+                    (facts->fp32_per_cycle * (double)facts->units * facts->clock_ghz);
+    way->total_ns = together(read_ns, way->tensor_ns) + way->issue_ns;
+}
+
+// Blocks of as many warps as registers and shared memory hold, one of them a multiprocessor.
+static void few_best(shared_way *best, const km_plan *plan, int half) {
+    enum { TILE_MAX = 96 };
+    int64_t k_max = plan->spec.clusters[plan->spec.clusters_count - 1];
+    for (int64_t tile = divide_up(k_max, 16) * 16; tile <= TILE_MAX; tile += 16)
+        for (int64_t warps = half ? 16 : 8; warps >= 4; warps -= 4) {
+            shared_way way = {.resident = 1};
+            way.shape.half = half;
+            way.shape.few = 1;
+            way.shape.tile_points = warps * FEW_POINTS;
+            way.shape.tile_clusters = tile;
+            way.shape.tile_features = few_step(&way.shape);
+            km_cuda_shared_fill(&way.shape, &plan->spec);
+            if (!shared_fits(plan, &way.shape, 1) ||
+                few_registers(&way.shape) > shared_registers(plan, &way.shape, 1))
+                continue;
+            few_judge(&way, plan);
+            if (!best->resident || way.total_ns < best->total_ns) *best = way;
+            break;
+        }
+}
+
+// Whether lists of few clusters may have their own form: unless the user wants another, or tiles of his own.
+static int few_allowed(const km_plan *plan, int half) {
+    int64_t few = 1, ignored;
+    if (km_plan_fixed(plan, KM_PARAM_few_clusters, &few)) return few != 0;
+    if (km_plan_fixed(plan, KM_PARAM_tile_points, &ignored) ||
+        km_plan_fixed(plan, KM_PARAM_tile_clusters, &ignored) ||
+        km_plan_fixed(plan, KM_PARAM_tile_features, &ignored))
+        return 0;
+    return half || (plan->spec.type == KM_FLOAT64 && has_double_products(plan));
+}
+
 static shared_way shared_best(const km_plan *plan) {
     shared_way best = {0};
     int64_t half = 1;
     int fixed = km_plan_fixed(plan, KM_PARAM_half_filter, &half);
+    int halves = half && plan->spec.type == KM_FLOAT32 && half_per_cycle(plan->spec.target.arch) > 0;
+    if (few_allowed(plan, halves) && plan->spec.clusters[plan->spec.clusters_count - 1] <= FEW_K_MAX)
+        few_best(&best, plan, halves);
+    if (best.resident) return best;
     if (half && plan->spec.type == KM_FLOAT32 && half_per_cycle(plan->spec.target.arch) > 0)
         shared_best_half(&best, plan);
     if (!best.resident || (!fixed && half_per_cycle(plan->spec.target.arch) < 300))
@@ -621,6 +732,44 @@ km_cuda_sums km_cuda_sums_shape(const km_plan *plan) {
     return sums;
 }
 
+int km_cuda_has_products(const km_plan *plan) {
+    return km_plan_get(plan, "few_clusters") && has_double_products(plan);
+}
+
+// Sums of all products stay in registers, 80 at most. A warp reads, makes its rows and then has its products.
+static km_cuda_products products_of(const km_plan *plan, int64_t tile) {
+    enum { REGISTERS_MAX = 80, COLUMNS_MAX = 4, REGISTERS_OF_THREE = 150 };
+    int64_t eights = divide_up(plan->spec.features + 1, 8), rows = tile / 16, least = INT64_MAX;
+    int64_t size = size_of(plan), most = piece_of(plan->spec.features, size, 16);
+    km_cuda_products best = {0};
+    for (int64_t columns = 1; columns <= COLUMNS_MAX && columns * rows * 8 <= REGISTERS_MAX; columns++) {
+        int64_t groups = divide_up(eights, columns), piece = piece_of(columns, size, most);
+        int64_t cost = groups * (columns * size / piece + 1 + 2 * columns);
+        if (cost >= least) continue;
+        least = cost;
+        best.columns = columns;
+        best.groups = groups;
+        best.piece = piece;
+    }
+    // Sums, what is read, a lane's rows and their labels, others.
+    int64_t registers = 8 * rows * best.columns + 2 * size * best.columns + 12 * rows + 50;
+    best.resident = registers <= REGISTERS_OF_THREE ? 3 : 2;
+    return best;
+}
+
+km_cuda_products km_cuda_products_of(const km_plan *plan) {
+    return products_of(plan, km_plan_get(plan, "tile_clusters"));
+}
+
+// Ranges of points for products of doubles: as many as give all warps that fit one, with their share of the features.
+static int64_t products_ranges(const km_plan *plan) {
+    enum { WARPS = 4 };
+    km_cuda_shared shape = km_cuda_shared_of(plan);
+    km_cuda_products products = km_cuda_products_of(plan);
+    int64_t tiles = km_plan_get(plan, "restarts_in_flight") * shape.groups / shape.tile_clusters;
+    return plan->facts.units * products.resident * WARPS / (products.groups * tiles);
+}
+
 // Ranges of points, a block each (or as many as share the features and the slots): many, while their rows of sums stay
 // small.
 static int64_t shared_ranges(const km_plan *plan) {
@@ -631,6 +780,7 @@ static int64_t shared_ranges(const km_plan *plan) {
     int64_t ranges = plan->facts.units * divide_up(WARPS_PER_UNIT, sums.warps * sums.parts * sums.groups);
     if (ranges > ROWS_BYTES_MAX / row_bytes) ranges = ROWS_BYTES_MAX / row_bytes;
     if (ranges < plan->facts.units) ranges = plan->facts.units;
+    if (km_cuda_has_products(plan)) ranges = products_ranges(plan);
     if (shared_is_sorted(plan)) ranges = 2 * plan->facts.units;
     int64_t useful = plan->points ? divide_up(plan->points, POINTS_MIN) : ranges;
     if (ranges > useful) ranges = useful;
@@ -646,10 +796,19 @@ static int64_t shared_stretches(const km_plan *plan) {
     return stretches < useful ? stretches : useful;
 }
 
+// The same for products of doubles: these are twice as fast as plain arithmetic of doubles.
+static double products_adding(const km_plan *plan, const shared_way *way) {
+    km_cuda_products products = products_of(plan, way->shape.tile_clusters);
+    double columns = (double)(8 * products.columns * products.groups), rows = (double)way->shape.groups;
+    double rate = 2 * plan->facts.fp64_per_cycle * (double)plan->facts.units * plan->facts.clock_ghz;
+    return 1.3 * rows * columns / rate * issue_rate(plan);
+}
+
 // Thread instructions of adding a point to its rows, all K: rows in shared memory are bound by its banks.
-static double shared_adding(const km_plan *plan) {
+static double shared_adding(const km_plan *plan, const shared_way *way) {
     double d = (double)plan->spec.features, ks = (double)plan->spec.clusters_count;
     if (shared_is_sorted(plan)) return ks * (3000 + 10 * d);
+    if (way->shape.few && has_double_products(plan)) return products_adding(plan, way);
     km_cuda_sums sums = km_cuda_sums_shape(plan);
     return 2000 + 23 * ks * (double)(sums.lanes * sums.parts);
 }
@@ -661,7 +820,7 @@ static void shared_estimate(km_estimate *estimate, shared_way *way, const km_pla
     *way = shared_best(plan);
     estimate->design = KM_DESIGN_SHARED;
     estimate->feasible = 1;
-    double adding_ns = shared_adding(plan) / issue_rate(plan);
+    double adding_ns = shared_adding(plan, way) / issue_rate(plan);
     estimate->bytes_per_point = (1 + (shared_is_sorted(plan) ? ks : 1)) * d * size + ks * 12;
     estimate->memory_ns = estimate->bytes_per_point / plan->facts.bandwidth_gbs;
     estimate->tensor_ns = way->tensor_ns;
@@ -674,12 +833,36 @@ static void shared_estimate(km_estimate *estimate, shared_way *way, const km_pla
              way->shape.half ? "half precision first, near ties again" : "plain arithmetic");
 }
 
+static km_status few_check(const km_plan *plan, km_error *err) {
+    int64_t k_max = plan->spec.clusters[plan->spec.clusters_count - 1];
+    int64_t points = km_plan_get(plan, "tile_points"), clusters = km_plan_get(plan, "tile_clusters");
+    int64_t half = km_plan_get(plan, "half_filter");
+    if (k_max > FEW_K_MAX || !(half || (plan->spec.type == KM_FLOAT64 && has_double_products(plan))))
+        return km_fail(err, KM_ERROR_PLAN,
+                       "few_clusters needs K up to %d, and half_filter or float64 on sm_90 or sm_100",
+                       FEW_K_MAX);
+    km_cuda_shared shape = km_cuda_shared_of(plan);
+    if (points % FEW_POINTS || points > 16 * FEW_POINTS || clusters % 16 || clusters < k_max ||
+        clusters > 96 || km_plan_get(plan, "tile_features") != few_step(&shape) ||
+        km_plan_get(plan, "resident") != 1)
+        return km_fail(
+            err, KM_ERROR_PLAN,
+            "few_clusters needs tile_points in steps of %d up to %d, tile_clusters in steps of 16 up to 96, "
+            "%lld tile_features and one block resident",
+            FEW_POINTS, 16 * FEW_POINTS, (long long)few_step(&shape));
+    if (!shared_fits(plan, &shape, 1))
+        return km_fail(err, KM_ERROR_PLAN, "tiles need %lld bytes of shared memory, which has not as many",
+                       (long long)shape.shared_bytes);
+    return KM_OK;
+}
+
 static km_status shared_check(const km_plan *plan, km_error *err) {
     int64_t warp = plan->spec.type == KM_FLOAT64 ? 16 : 32, half = km_plan_get(plan, "half_filter");
     int64_t points = km_plan_get(plan, "tile_points"), clusters = km_plan_get(plan, "tile_clusters");
     int64_t step = half ? 16 : 16 / size_of(plan);
     if (half && (plan->spec.type == KM_FLOAT64 || half_per_cycle(plan->spec.target.arch) == 0))
         return km_fail(err, KM_ERROR_PLAN, "half_filter needs float32 and sm_80 or later");
+    if (km_plan_get(plan, "few_clusters")) return few_check(plan, err);
     if (points % warp || clusters % KM_CUDA_WARP_CLUSTERS || (!half && clusters > KM_CUDA_WARP_CLUSTERS) ||
         points / warp * (clusters / KM_CUDA_WARP_CLUSTERS) > 8)
         return km_fail(err, KM_ERROR_PLAN,
@@ -697,6 +880,7 @@ static km_status shared_check(const km_plan *plan, km_error *err) {
 
 km_cuda_shared km_cuda_shared_of(const km_plan *plan) {
     km_cuda_shared shape = {.half = km_plan_get(plan, "half_filter"),
+                            .few = km_plan_get(plan, "few_clusters"),
                             .tile_points = km_plan_get(plan, "tile_points"),
                             .tile_clusters = km_plan_get(plan, "tile_clusters"),
                             .tile_features = km_plan_get(plan, "tile_features")};
@@ -730,12 +914,19 @@ static km_status shared_plan(km_plan *plan, const shared_way *way, km_error *err
     KM_TRY(km_plan_set(plan, KM_PARAM_half_filter, way->shape.half, err, "%s",
                        way->shape.half ? "tensor cores; near ties are decided again in double"
                                        : "the type or the device asks for plain arithmetic"));
-    KM_TRY(km_plan_set(plan, KM_PARAM_tile_points, way->shape.tile_points, err,
-                       "points of a block, which share what is read of the centroids"));
-    KM_TRY(km_plan_set(plan, KM_PARAM_tile_clusters, way->shape.tile_clusters, err,
-                       "64 for each of the warps that have the same points"));
+    KM_TRY(km_plan_set(plan, KM_PARAM_few_clusters, way->shape.few, err, "%s",
+                       way->shape.few ? "tiles of centroids fit into shared memory, all of their features"
+                                      : "many clusters or features, or products that are no faster"));
+    KM_TRY(km_plan_set(plan, KM_PARAM_tile_points, way->shape.tile_points, err, "%s",
+                       way->shape.few ? "16 for each of the warps that registers and shared memory hold"
+                                      : "points of a block, which share what is read of the centroids"));
+    KM_TRY(km_plan_set(plan, KM_PARAM_tile_clusters, way->shape.tile_clusters, err, "%s",
+                       way->shape.few ? "centroids of whole K whose scores a warp has in registers"
+                                      : "64 for each of the warps that have the same points"));
     KM_TRY(km_plan_set(plan, KM_PARAM_tile_features, way->shape.tile_features, err,
-                       "%lld features in pieces that are padded little", (long long)plan->spec.features));
+                       way->shape.few ? "%lld features, one product at a time"
+                                      : "%lld features in pieces that are padded little",
+                       (long long)plan->spec.features));
     KM_TRY(km_plan_set(plan, KM_PARAM_resident, way->resident, err,
                        "blocks whose tiles fit into shared memory"));
     KM_TRY(km_plan_set(plan, KM_PARAM_stretches, shared_stretches(plan), err, "%s",

@@ -72,19 +72,32 @@ int km_tensor_best(km_tensor_way *best, const km_plan *plan);
 
 // shared ----------------------------------------------------------------------------------------------------
 
-// The shape of the design shared: four numbers of the plan, and what follows from them.
+// The shape of the design shared: five numbers of the plan, and what follows from them.
 enum { KM_CUDA_WARP_CLUSTERS = 64 }; // centroids of a tile that one warp has
 typedef struct km_cuda_shared {
-    int64_t half, tile_points, tile_clusters, tile_features;
+    int64_t half, few, tile_points, tile_clusters, tile_features;
     int64_t warp_points, rows, columns; // points of a warp; points and centroids of a thread
     int64_t point_warps, cluster_warps; // of a block
     int64_t pad, groups;                // rows of a group of the table of centroids; groups of one copy
     int64_t chunks;                     // of features
     int64_t piece;                      // bytes that are copied at a time from a point
+    int64_t tile_slots, ahead;          // few: slots of a tile, an even number; steps that are read ahead
     int64_t shared_bytes;
 } km_cuda_shared;
-void km_cuda_shared_fill(km_cuda_shared *shape, const km_spec *spec); // from the first four
+void km_cuda_shared_fill(km_cuda_shared *shape, const km_spec *spec); // from the first five
 km_cuda_shared km_cuda_shared_of(const km_plan *plan);
+
+// The row of the table of centroids where those of clusters[index] begin, in tiles that hold whole K only; for index =
+// clusters_count the rows in use.
+int64_t km_cuda_few_row(const km_spec *spec, int64_t tile, int64_t index);
+
+// How it adds points by products of doubles: eight features in each of `columns` products side by side, `groups` warps
+// for all features, blocks of which `resident` fit, bytes of one read.
+typedef struct km_cuda_products {
+    int64_t columns, groups, resident, piece;
+} km_cuda_products;
+int km_cuda_has_products(const km_plan *plan);
+km_cuda_products km_cuda_products_of(const km_plan *plan);
 
 // How it adds points to rows of sums in shared memory: a team of `lanes` has four slots, a block `slots` slots
 // with `rows` clusters at most; `parts` blocks share the features of a range of points, `groups` its slots.

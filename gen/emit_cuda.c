@@ -244,6 +244,22 @@ static void emit_sorted(km_env *env, const km_plan *plan, int64_t piece) {
     for (int64_t pass = 0; pass < passes; pass++) km_env_item(env, "sort_passes", pass ? "1" : "0");
 }
 
+// Labels of lists of few clusters, and their sums by products of doubles.
+static void emit_few(km_env *env, const km_plan *plan, const km_cuda_shared *shape) {
+    enum { REDO_BLOCKS = 6 }; // of a multiprocessor
+    int64_t slots = plan->spec.clusters_count * km_plan_get(plan, "restarts_in_flight");
+    int64_t redo = plan->facts.units * REDO_BLOCKS / slots;
+    km_env_set_int(env, "ahead", shape->ahead);
+    km_env_set_int(env, "tile_slots", shape->tile_slots);
+    km_env_set_int(env, "redo_grid", redo < 1 ? 1 : redo);
+    if (!km_cuda_has_products(plan)) return;
+    km_cuda_products products = km_cuda_products_of(plan);
+    km_env_set_int(env, "sum_columns", products.columns);
+    km_env_set_int(env, "sum_groups", products.groups);
+    km_env_set_int(env, "sum_piece", products.piece);
+    km_env_set_int(env, "sum_resident", products.resident);
+}
+
 static km_status emit_shared(km_env *env, const km_plan *plan) {
     const km_spec *spec = &plan->spec;
     km_cuda_shared shape = km_cuda_shared_of(plan);
@@ -254,6 +270,9 @@ static km_status emit_shared(km_env *env, const km_plan *plan) {
     km_env_set_flag(env, "half_filter", shape.half != 0);
     km_env_set_flag(env, "async", spec->target.arch >= 80);
     km_env_set_flag(env, "sorted", sorted != 0);
+    km_env_set_flag(env, "few", shape.few != 0);
+    km_env_set_flag(env, "products", km_cuda_has_products(plan));
+    km_env_set_int(env, "tile", shape.tile_clusters);
     km_env_set_flag(env, "narrow", shape.pad == 1);
     km_env_set_flag(env, "several_warps", shape.cluster_warps > 1);
     km_env_set_int(env, "warp_points", shape.warp_points);
@@ -270,14 +289,17 @@ static km_status emit_shared(km_env *env, const km_plan *plan) {
     int64_t warps = shape.point_warps * shape.cluster_warps * km_plan_get(plan, "resident");
     km_env_set_int(env, "round_ahead", warps < 8 ? 16 : shape.pad == 1 || warps < 16 ? 8 : 2);
     int64_t redo = units * km_plan_get(plan, "resident") / slots;
-    km_env_set_int(env, "redo_grid", redo < 1 ? 1 : redo);
+    if (shape.few)
+        emit_few(env, plan, &shape);
+    else
+        km_env_set_int(env, "redo_grid", redo < 1 ? 1 : redo);
     if (sorted)
         emit_sorted(env, plan, shape.piece);
     else
         emit_ranges(env, plan);
     for (int64_t i = 0; i < spec->clusters_count; i++) {
         km_env *k = add_k(env, spec, i, offset);
-        km_env_set_int(k, "group", group);
+        km_env_set_int(k, "group", shape.few ? km_cuda_few_row(spec, shape.tile_clusters, i) : group);
         group += (spec->clusters[i] + shape.pad - 1) / shape.pad;
         offset += spec->clusters[i];
     }

@@ -17,6 +17,8 @@ enum { KM_PARAM_CUDA = 1, KM_PARAM_CPU = 2 };
     X(resident, 1, 32, KM_PARAM_CUDA, "blocks of a multiprocessor at a time")                                \
     X(half_filter, 0, 1, KM_PARAM_CUDA, "1: distances in half precision first, near ties again in double")   \
     X(sums_in_shared, 0, 1, KM_PARAM_CUDA, "1: a block's sums in shared memory, none in registers")          \
+    X(few_clusters, 0, 1, KM_PARAM_CUDA,                                                                     \
+      "1: centroids stay in shared memory and points go by, not tile by tile")                               \
     X(stretches, 0, 1048576, KM_PARAM_CUDA, "pieces of the points in the order of their labels")             \
     X(tile_points, 16, 1024, KM_PARAM_CUDA, "points worked on at a time by a block")                         \
     X(tile_clusters, 1, 1024, KM_PARAM_CUDA | KM_PARAM_CPU, "centroids worked on at a time")                 \

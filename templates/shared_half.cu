@@ -2,47 +2,10 @@
 // Scores by tensor cores. Points and centroids are scaled by a power of two and rounded to half precision; what that
 // loses is known for each of them, so that km_shared_redo sees every centroid that may be the nearest.
 
-constexpr float FAR = 3e38f; // |c|^2 / 2 of padding
-// What adding WIDTH products may lose of |x| |c|, where an addition keeps 23 bits of the largest number.
-constexpr float ROUNDING = (4 * WIDTH + 8) / 16777216.f;
 enum {
     SKEW = 8,                   // numbers between rows in shared memory, so that eight rows lie in different banks
     ROUND_AHEAD = $round_ahead  // pieces of points that a thread reads before it rounds them
 };
-
-__device__ __forceinline__ pass_number pass_half_of(float value) {
-    pass_number half;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(value));
-    return half;
-}
-
-__device__ __forceinline__ double pass_half_value(pass_number half) {
-    float value;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half));
-    return value;
-}
-
-__device__ __forceinline__ unsigned pass_bits_of(float value) {
-    return __float_as_uint(value);
-}
-
-__device__ __forceinline__ float pass_value_of(unsigned bits) {
-    return __uint_as_float(bits);
-}
-
-// Brings the data's box to 512: centroids outside of it have room.
-__device__ float pass_scale(const km_pass_args &args) {
-    double largest = 0;
-    int exponent = 0;
-    for (int f = 0; f < 2 * D; f++) largest = fmax(largest, fabs(args.box[f]));
-    frexp(largest, &exponent);
-    return ldexpf(1, min(max(9 - exponent, -60), 60));
-}
-
-// What a centroid may lose below the smallest normal number of half precision.
-__device__ __forceinline__ float pass_fine(float scale) {
-    return sqrtf(WIDTH) * 1.001f / 33554432.f / scale;
-}
 
 // What the threads of a block share.
 struct __align__(16) pass_block {

@@ -1,35 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Scores by plain arithmetic of the plan's type.
 
-//@ if float64
-constexpr double FAR = 1e300; // |c|^2 / 2 of padding
-constexpr double ROUNDING = (D + 8) / 9007199254740992.0; // what D products and a constant may lose of |x| |c|
-//@ else
-constexpr float FAR = 3e38f;               // |c|^2 / 2 of padding
-constexpr float ROUNDING = (D + 8) / 16777216.f;  // what D products and a constant may lose of |x| |c|
-//@ end
 enum {
     VECTOR = $vector, // numbers of one 16-byte load
     STRIDE = FEATURES / VECTOR % 2 ? FEATURES : FEATURES + VECTOR // of rows in shared memory: eight in different banks
 };
-
-//@ if float64
-__device__ __forceinline__ pass_bits pass_bits_of(double value) {
-    return (pass_bits)__double_as_longlong(value);
-}
-
-__device__ __forceinline__ double pass_value_of(pass_bits bits) {
-    return __longlong_as_double((long long)bits);
-}
-//@ else
-__device__ __forceinline__ pass_bits pass_bits_of(float value) {
-    return __float_as_uint(value);
-}
-
-__device__ __forceinline__ float pass_value_of(pass_bits bits) {
-    return __uint_as_float(bits);
-}
-//@ end
 
 struct __align__(16) pass_vector {
     km_real at[VECTOR];

@@ -128,19 +128,4 @@ extern "C" __global__ void __launch_bounds__(SUM_WARPS * 32) km_shared_sums(cons
     }
 }
 
-// One warp a number: lanes take every 32nd range. What was known of the slots is wiped for the next pass.
-extern "C" __global__ void __launch_bounds__(256) km_shared_reduce(const __grid_constant__ km_pass_args args) {
-    if (args.control->stop) return;
-    const pass_memory memory = pass_memory_of(args);
-    if (blockIdx.x == 0)
-        for (int slot = threadIdx.x; slot < COPIES * KS; slot += 256) memory.slots[slot] = {0, 0, 0, 0};
-    const long long numbers = (long long)COPIES * S * (D + 1);
-    const long long at = blockIdx.x * 8ll + threadIdx.x / 32;
-    if (at >= numbers) return;
-    const double *rows = (const double *)memory.sums;
-    double sum = 0.0;
-#pragma unroll 8
-    for (int range = threadIdx.x % 32; range < RANGES; range += 32) sum += rows[range * numbers + at];
-    sum = pass_warp_sum(sum);
-    if (threadIdx.x % 32 == 0) args.totals[at] = sum;
-}
+//@ include shared_reduce.cu

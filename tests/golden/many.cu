@@ -18,6 +18,7 @@
 // grid                            264  ranges of points while they are ordered
 // resident                          2  blocks whose tiles fit into shared memory
 // half_filter                       1  tensor cores; near ties are decided again in double
+// few_clusters                      0  many clusters or features, or products that are no faster
 // stretches                      4224  points in the order of their labels, a team of lanes each
 // tile_points                     256  points of a block, which share what is read of the centroids
 // tile_clusters                    64  64 for each of the warps that have the same points
@@ -158,41 +159,26 @@ __device__ __forceinline__ double km_weight(const double *, long long) {
     return 1.0;
 }
 
-// The pass of design `shared`: any d, any K, any type. It is tiled like a matrix product: a block holds a tile of
-// points and walks over tiles of centroids in shared memory; a thread has the scores
+// The pass of design `shared`: any d, any K, any type. Of each point and centroid it has the score
 //     x . c - |c|^2 / 2
-// of ROWS points and COLUMNS centroids in registers and keeps the best two of each point. Where these are closer than
-// rounding may account for, the point is listed for its slot; km_shared_redo walks over the listed points again and
-// decides between all centroids that may be the nearest by distances in double. Ties go to the lowest index.
+// and keeps the best two of each slot. Where these are closer than rounding may account for, the point is listed for
+// its slot, and km_shared_redo decides by distances in double. Ties go to the lowest index.
 //
 // Centroids stand in a table, those of a slot padded to whole groups of PAD rows; a tile is TILE rows of the table.
 
 #define KM_UNROLL _Pragma("unroll")
 
 enum {
-    POINT_WARPS = 8,   // warps of a block side by side in the points ...
-    CLUSTER_WARPS = 1, // ... and in the centroids of a tile
-    WARPS = POINT_WARPS * CLUSTER_WARPS,
-    BLOCK = 32 * WARPS,
-    WARP_POINTS = 32,                // points of a warp
-    ROWS = 4,                        // of them, those of one thread
-    COLUMNS = 16,                    // centroids of a tile of one thread
-    SHARE = 32 * ROWS / WARP_POINTS, // lanes that have the same points
-    WARP_CLUSTERS = COLUMNS * SHARE,
-    POINTS = POINT_WARPS * WARP_POINTS,
-    TILE = CLUSTER_WARPS * WARP_CLUSTERS,
     PAD = 64,    // rows of a group, all of one slot: a tile, or 1
     GROUPS = 16, // groups of one copy
+    TILE = 64,   // rows of a tile
     TILE_GROUPS = TILE / PAD,
     TILES = (COPIES * GROUPS + TILE_GROUPS - 1) / TILE_GROUPS,
     FEATURES = 128, // features worked on at a time
     CHUNKS = 1,
     WIDTH = FEATURES * CHUNKS, // d, padded
     PIECE = 16,                // bytes of one copy from a point: 16, or what divides a row
-    LABELS_GRID = 264,
-    REDO_GRID = 264,
-    KEPT_SLOTS = COPIES * KS < 64 ? COPIES * KS : 64, // what a block keeps of slots and tiles in shared memory
-    KEPT_TILES = TILES < 64 ? int(TILES) : 64
+    LABELS_GRID = 264
 };
 
 // The first group of each K.
@@ -293,6 +279,170 @@ struct pass_best {
     int j; // the centroid of the best; in a loop over tiles what leads to it
 };
 
+// Takes one more score of a row, of column or centroid j.
+__device__ __forceinline__ void pass_take_score(pass_best &row, km_real score, int j) {
+    const bool better = score > row.best;
+    row.second = fmaxf(row.second, fminf(row.best, score));
+    row.best = fmaxf(row.best, score);
+    row.j = better ? j : row.j;
+}
+
+// Numbers that lie side by side in a point and in a centroid.
+struct __align__(PIECE) pass_piece {
+    km_real at[PIECE / sizeof(km_real)];
+};
+
+// The numbers of which scores are made, and what is lost in making them.
+
+constexpr float FAR = 3e38f; // |c|^2 / 2 of padding
+// What adding WIDTH products may lose of |x| |c|, where an addition keeps 23 bits of the largest number.
+constexpr float ROUNDING = (4 * WIDTH + 8) / 16777216.f;
+
+__device__ __forceinline__ pass_number pass_half_of(float value) {
+    pass_number half;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(value));
+    return half;
+}
+
+__device__ __forceinline__ double pass_half_value(pass_number half) {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half));
+    return value;
+}
+
+__device__ __forceinline__ unsigned pass_bits_of(float value) {
+    return __float_as_uint(value);
+}
+
+__device__ __forceinline__ float pass_value_of(unsigned bits) {
+    return __uint_as_float(bits);
+}
+
+// Brings the data's box to 512: centroids outside of it have room.
+__device__ float pass_scale(const km_pass_args &args) {
+    double largest = 0;
+    int exponent = 0;
+    for (int f = 0; f < 2 * D; f++) largest = fmax(largest, fabs(args.box[f]));
+    frexp(largest, &exponent);
+    return ldexpf(1, min(max(9 - exponent, -60), 60));
+}
+
+// What a centroid may lose below the smallest normal number of half precision.
+__device__ __forceinline__ float pass_fine(float scale) {
+    return sqrtf(WIDTH) * 1.001f / 33554432.f / scale;
+}
+
+// Once: |x| of each point, a warp each.
+extern "C" __global__ void __launch_bounds__(256) km_shared_norms(const __grid_constant__ km_pass_args args) {
+    const pass_memory memory = pass_memory_of(args);
+    const float scale = pass_scale(args);
+    if (blockIdx.x == 0 && threadIdx.x == 0) *memory.scale = scale;
+    const int lane = threadIdx.x % 32;
+    for (long long i = blockIdx.x * 8ll + threadIdx.x / 32; i < args.n; i += gridDim.x * 8ll) {
+        const km_real *x = (const km_real *)args.points + i * D;
+        double square = 0, lost = 0;
+        for (int f = lane; f < D; f += 32) {
+            square = fma((double)x[f], (double)x[f], square);
+            const double rest = x[f] - pass_half_value(pass_half_of(x[f] * scale)) / scale;
+            lost = fma(rest, rest, lost);
+        }
+        square = pass_warp_sum(square);
+        lost = pass_warp_sum(lost);
+        if (lane != 0) continue;
+        memory.norms[i] = pass_above(sqrt(square));
+        memory.residuals[i] = pass_above(sqrt(lost));
+    }
+}
+
+// The table of centroids, a warp each row.
+extern "C" __global__ void __launch_bounds__(256) km_shared_prepare(const __grid_constant__ km_pass_args args) {
+    if (args.control->stop) return;
+    const pass_memory memory = pass_memory_of(args);
+    const int row = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (row >= TILES * TILE) return;
+    const int group = row / PAD;
+    if (row % TILE == 0) {
+        int active = 0;
+        for (int g = group + lane; g < group + TILE_GROUPS && g < COPIES * GROUPS; g += 32)
+            active |= args.active[pass_slot_of(g)];
+        active = __any_sync(0xffffffffu, active);
+        if (lane == 0) memory.tile_slots[row / TILE] = active ? pass_slot_of(group) : -1;
+    }
+    const pass_place place = pass_place_of(group < COPIES * GROUPS ? pass_slot_of(group) : 0);
+    const int j = row - place.begin * PAD, real = group < COPIES * GROUPS && j < place.k;
+    const long long first = (long long)(place.slot / KS) * S + km_offsets[place.slot % KS];
+    const km_real *c = (const km_real *)args.centroids + (first + j) * D;
+    pass_number *to = memory.table + (long long)row * WIDTH;
+    double square = 0, lost = 0;
+    for (int f = lane; f < WIDTH; f += 32) {
+        const km_real value = real && f < D ? c[f] : (km_real)0;
+        square = fma((double)value, (double)value, square);
+        const float scale = *memory.scale;
+        to[f] = pass_half_of(fminf(fmaxf(value * scale, -65504.f), 65504.f));
+        const double rest = value - pass_half_value(to[f]) / scale;
+        lost = fma(rest, rest, lost);
+    }
+    square = pass_warp_sum(square);
+    lost = pass_warp_sum(lost);
+    if (lane != 0) return;
+    memory.half_squares[row] = real ? (km_real)(square / 2) : FAR;
+    if (!real) return;
+    pass_slot *slot = memory.slots + place.slot;
+    const km_real norm = pass_above(sqrt(square));
+    atomicMax(&slot->norm, pass_bits_of(norm));
+    const double share = (sqrt(lost) - pass_fine(*memory.scale)) / (norm > 0 ? norm : 1);
+    atomicMax(&slot->coarse, pass_bits_of(pass_above(share > 0 ? share : 0)));
+}
+
+// What a margin needs of a point.
+struct pass_point {
+    km_real norm, lost;
+};
+
+__device__ __forceinline__ pass_point pass_point_of(const pass_memory &memory, long long i) {
+    return {memory.norms[i], memory.residuals[i]};
+}
+
+// What a centroid may lose below the smallest normal number.
+__device__ __forceinline__ km_real pass_fine_of(const pass_memory &memory) {
+    return pass_fine(*memory.scale);
+}
+
+// How far below the best score another may be measured and still be the best: both scores' errors. For a point of norm
+// g, a centroid's is at most e |c| (and a constant), e the part of g that products and sums may lose. A centroid of
+// |c| >= 4 g has a score t of at most -|c|^2 / 4, so that its error is at most e / g |t|: such centroids count for as
+// much as the best score does. The factors have room for the rounding of these lines.
+__device__ __forceinline__ km_real pass_margin(km_real fine, const pass_slot &slot, const pass_point &point,
+                                               km_real best) {
+    const km_real g = point.norm, c = pass_value_of(slot.norm), near = c < 4 * g ? c : 4 * g;
+    const km_real e = point.lost + g * (pass_value_of(slot.coarse) + ROUNDING);
+    km_real margin = 2.01f * (e * near + (g + point.lost) * fine);
+    margin += fabsf(best) / 131072; // for the bits that a column has taken
+    if (c > 4 * g) margin += (km_real)2.5 * (g > 0 ? e / g : ROUNDING) * (best < 0 ? -best : best);
+    return margin;
+}
+
+// Labels of any list, tiled like a matrix product: a block holds a tile of points and walks over tiles of centroids in
+// shared memory; a thread has the scores of ROWS points and COLUMNS centroids in registers and keeps the best two of
+// each point. km_shared_redo walks over the listed points again and decides between all centroids that may be the
+// nearest by distances in double.
+
+enum {
+    POINT_WARPS = 8,   // warps of a block side by side in the points ...
+    CLUSTER_WARPS = 1, // ... and in the centroids of a tile
+    WARPS = POINT_WARPS * CLUSTER_WARPS,
+    BLOCK = 32 * WARPS,
+    WARP_POINTS = 32,                // points of a warp
+    ROWS = 4,                        // of them, those of one thread
+    COLUMNS = 16,                    // centroids of a tile of one thread
+    SHARE = 32 * ROWS / WARP_POINTS, // lanes that have the same points
+    WARP_CLUSTERS = COLUMNS * SHARE,
+    POINTS = POINT_WARPS * WARP_POINTS,
+    REDO_GRID = 264,
+    KEPT_SLOTS = COPIES * KS < 64 ? COPIES * KS : 64, // what a block keeps of slots and tiles in shared memory
+    KEPT_TILES = TILES < 64 ? int(TILES) : 64
+};
+
 // Points of a warp that are decided, a lane each: the nearest centroid so far.
 struct pass_nearest {
     double distance;
@@ -329,47 +479,10 @@ __device__ __forceinline__ int pass_next(const int *kept, const pass_memory &mem
 // Scores by tensor cores. Points and centroids are scaled by a power of two and rounded to half precision; what that
 // loses is known for each of them, so that km_shared_redo sees every centroid that may be the nearest.
 
-constexpr float FAR = 3e38f; // |c|^2 / 2 of padding
-// What adding WIDTH products may lose of |x| |c|, where an addition keeps 23 bits of the largest number.
-constexpr float ROUNDING = (4 * WIDTH + 8) / 16777216.f;
 enum {
     SKEW = 8,       // numbers between rows in shared memory, so that eight rows lie in different banks
     ROUND_AHEAD = 2 // pieces of points that a thread reads before it rounds them
 };
-
-__device__ __forceinline__ pass_number pass_half_of(float value) {
-    pass_number half;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(value));
-    return half;
-}
-
-__device__ __forceinline__ double pass_half_value(pass_number half) {
-    float value;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half));
-    return value;
-}
-
-__device__ __forceinline__ unsigned pass_bits_of(float value) {
-    return __float_as_uint(value);
-}
-
-__device__ __forceinline__ float pass_value_of(unsigned bits) {
-    return __uint_as_float(bits);
-}
-
-// Brings the data's box to 512: centroids outside of it have room.
-__device__ float pass_scale(const km_pass_args &args) {
-    double largest = 0;
-    int exponent = 0;
-    for (int f = 0; f < 2 * D; f++) largest = fmax(largest, fabs(args.box[f]));
-    frexp(largest, &exponent);
-    return ldexpf(1, min(max(9 - exponent, -60), 60));
-}
-
-// What a centroid may lose below the smallest normal number of half precision.
-__device__ __forceinline__ float pass_fine(float scale) {
-    return sqrtf(WIDTH) * 1.001f / 33554432.f / scale;
-}
 
 // What the threads of a block share.
 struct __align__(16) pass_block {
@@ -492,90 +605,6 @@ __device__ __forceinline__ void pass_walk(pass_block &block, const km_pass_args 
     }
 }
 
-// Once: |x| of each point, a warp each.
-extern "C" __global__ void __launch_bounds__(256) km_shared_norms(const __grid_constant__ km_pass_args args) {
-    const pass_memory memory = pass_memory_of(args);
-    const float scale = pass_scale(args);
-    if (blockIdx.x == 0 && threadIdx.x == 0) *memory.scale = scale;
-    const int lane = threadIdx.x % 32;
-    for (long long i = blockIdx.x * 8ll + threadIdx.x / 32; i < args.n; i += gridDim.x * 8ll) {
-        const km_real *x = (const km_real *)args.points + i * D;
-        double square = 0, lost = 0;
-        for (int f = lane; f < D; f += 32) {
-            square = fma((double)x[f], (double)x[f], square);
-            const double rest = x[f] - pass_half_value(pass_half_of(x[f] * scale)) / scale;
-            lost = fma(rest, rest, lost);
-        }
-        square = pass_warp_sum(square);
-        lost = pass_warp_sum(lost);
-        if (lane != 0) continue;
-        memory.norms[i] = pass_above(sqrt(square));
-        memory.residuals[i] = pass_above(sqrt(lost));
-    }
-}
-
-// The table of centroids, a warp each row.
-extern "C" __global__ void __launch_bounds__(256) km_shared_prepare(const __grid_constant__ km_pass_args args) {
-    if (args.control->stop) return;
-    const pass_memory memory = pass_memory_of(args);
-    const int row = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
-    if (row >= TILES * TILE) return;
-    const int group = row / PAD;
-    if (row % TILE == 0 && lane == 0) {
-        int active = 0;
-        for (int g = group; g < group + TILE_GROUPS && g < COPIES * GROUPS; g++)
-            active |= args.active[pass_slot_of(g)];
-        memory.tile_slots[row / TILE] = active ? pass_slot_of(group) : -1;
-    }
-    const pass_place place = pass_place_of(group < COPIES * GROUPS ? pass_slot_of(group) : 0);
-    const int j = row - place.begin * PAD, real = group < COPIES * GROUPS && j < place.k;
-    const long long first = (long long)(place.slot / KS) * S + km_offsets[place.slot % KS];
-    const km_real *c = (const km_real *)args.centroids + (first + j) * D;
-    pass_number *to = memory.table + (long long)row * WIDTH;
-    double square = 0, lost = 0;
-    for (int f = lane; f < WIDTH; f += 32) {
-        const km_real value = real && f < D ? c[f] : (km_real)0;
-        square = fma((double)value, (double)value, square);
-        const float scale = *memory.scale;
-        to[f] = pass_half_of(fminf(fmaxf(value * scale, -65504.f), 65504.f));
-        const double rest = value - pass_half_value(to[f]) / scale;
-        lost = fma(rest, rest, lost);
-    }
-    square = pass_warp_sum(square);
-    lost = pass_warp_sum(lost);
-    if (lane != 0) return;
-    memory.half_squares[row] = real ? (km_real)(square / 2) : FAR;
-    if (!real) return;
-    pass_slot *slot = memory.slots + place.slot;
-    const km_real norm = pass_above(sqrt(square));
-    atomicMax(&slot->norm, pass_bits_of(norm));
-    const double share = (sqrt(lost) - pass_fine(*memory.scale)) / (norm > 0 ? norm : 1);
-    atomicMax(&slot->coarse, pass_bits_of(pass_above(share > 0 ? share : 0)));
-}
-
-// What a margin needs of a point.
-struct pass_point {
-    km_real norm, lost;
-};
-
-__device__ __forceinline__ pass_point pass_point_of(const pass_memory &memory, long long i) {
-    return {memory.norms[i], memory.residuals[i]};
-}
-
-// How far below the best score another may be measured and still be the best: both scores' errors. For a point of norm
-// g, a centroid's is at most e |c| (and a constant), e the part of g that products and sums may lose. A centroid of
-// |c| >= 4 g has a score t of at most -|c|^2 / 4, so that its error is at most e / g |t|: such centroids count for as
-// much as the best score does. The factors have room for the rounding of these lines.
-__device__ __forceinline__ km_real pass_margin(const pass_memory &memory, const pass_slot &slot,
-                                               const pass_point &point, km_real best) {
-    const km_real g = point.norm, c = pass_value_of(slot.norm), near = c < 4 * g ? c : 4 * g;
-    const km_real e = point.lost + g * (pass_value_of(slot.coarse) + ROUNDING);
-    km_real margin = 2.01f * (e * near + (g + point.lost) * pass_fine(*memory.scale));
-    margin += fabsf(best) / 131072; // for the bits that a column has taken
-    if (c > 4 * g) margin += (km_real)2.5 * (g > 0 ? e / g : ROUNDING) * (best < 0 ? -best : best);
-    return margin;
-}
-
 __device__ __forceinline__ pass_slot pass_slot_known(const pass_block &block, int slot) {
     return slot < KEPT_SLOTS ? block.slots[slot] : block.memory.slots[slot];
 }
@@ -592,14 +621,6 @@ __device__ __forceinline__ void pass_settle(const pass_memory &memory, long long
     if (lane == 0) at = atomicAdd(&memory.slots[slot].listed, (unsigned)__popc(lanes));
     at = __shfl_sync(0xffffffffu, at, 0) + __popc(lanes & ((1u << lane) - 1));
     if (unsure) memory.lists[slot * n + at] = (unsigned)i;
-}
-
-// Takes one more score of a row, of column or centroid j.
-__device__ __forceinline__ void pass_take_score(pass_best &row, km_real score, int j) {
-    const bool better = score > row.best;
-    row.second = fmaxf(row.second, fminf(row.best, score));
-    row.best = fmaxf(row.best, score);
-    row.j = better ? j : row.j;
 }
 
 // By value: a choice between places would keep both in memory.
@@ -659,7 +680,7 @@ __device__ __forceinline__ void pass_close(pass_block &block, const km_pass_args
     mine = mine && i < args.n;
     const pass_point point = pass_point_of(block.memory, mine ? i : 0);
     pass_settle(block.memory, args.n, place.slot, i, mine, rows[0],
-                pass_margin(block.memory, pass_slot_known(block, place.slot), point, rows[0].best));
+                pass_margin(pass_fine_of(block.memory), pass_slot_known(block, place.slot), point, rows[0].best));
 }
 
 // Begins a block: what it keeps in shared memory.
@@ -713,11 +734,6 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 2)
         });
     }
 }
-
-// Numbers that lie side by side in a point and in a centroid.
-struct __align__(PIECE) pass_piece {
-    km_real at[PIECE / sizeof(km_real)];
-};
 
 // The squared distance of a point and a centroid.
 __device__ double pass_distance(const km_real *x, const km_real *c) {
@@ -784,7 +800,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1)
         if (cluster_warp == 0 && lane < WARP_POINTS) { // the score that another centroid must reach to be looked at
             const long long i = block.points[mine];
             const double score = pass_score((const km_real *)args.points + i * D, centroids + (long long)labels[i] * D);
-            const km_real margin = pass_margin(block.memory, pass_slot_known(block, place.slot),
+            const km_real margin = pass_margin(pass_fine_of(block.memory), pass_slot_known(block, place.slot),
                                                pass_point_of(block.memory, i), (km_real)score);
             block.expected[mine] = (km_real)(score - 2.0 * margin);
         }

@@ -1,0 +1,2099 @@
+// SPDX-License-Identifier: MIT
+// high_d300.cu, made by kmgen 0.1.0. Same spec, same text. The spec:
+//
+// name: high_d300
+// features: 300
+// clusters: 2..12
+// type: float32
+// target: cuda:sm_90
+// restarts: 10
+//
+// The plan:
+//
+// device: cuda:sm_90, nominal H200: 132 multiprocessors, 4800 GB/s, 1.98 GHz
+// points: unknown, taken as many
+// clusters in one pass: 77 for each restart (the sum of the K list)
+//
+// design                       shared  the least time of those estimated
+// grid                             55  ranges of points, each with its own sums, 64 MiB at most
+// resident                          1  blocks whose tiles fit into shared memory
+// half_filter                       1  tensor cores; near ties are decided again in double
+// few_clusters                      1  tiles of centroids fit into shared memory, all of their features
+// stretches                         0  a K's sums fit into shared memory: no order is needed
+// tile_points                     256  16 for each of the warps that registers and shared memory hold
+// tile_clusters                    80  centroids of whole K whose scores a warp has in registers
+// tile_features                    16  300 features, one product at a time
+// restarts_in_flight                1  many points: one restart of each K fills the device
+//
+// per point and pass: 2532 bytes read, 33876 operations
+// registers per thread: about 128 of 255
+// shared memory per block: 135.4 KiB of 227.0 KiB
+
+typedef float km_real;
+typedef unsigned char km_label; // one label of one point, where labels are kept between passes
+
+enum {
+    D = 300,     // features
+    S = 77,      // clusters of one copy: the sum of the K list
+    KS = 11,     // entries of the K list
+    K_MAX = 12,  // the largest of them
+    COPIES = 1,  // restarts in flight
+    WEIGHTED = 0 // points carry weights
+};
+// The contract between the CUDA engine (runtime/cuda, plain C) and the pass kernels of a design. This file is
+// compiled into the engine and emitted into every CUDA source as it is, so that both see the same bytes.
+//
+// A root template (registers.cu, tensor.cu, shared.cu) is
+//     //@ include cuda.h        types, sizes, this file           (what names they need: at its top)
+//     its kernels and the table of launches
+//     //@ include steps.cu      load, seed, update, relocate, finish: the same for every design
+//
+// The pass. Its kernels read every point once and leave totals[copy][S][d + 1]: for each cluster of each active
+// slot the weighted sum of its points (d numbers), then their weight; doubles, in an order that does not depend on
+// timing (fixed order of adding, or integers that the last kernel converts). Every row of an active slot is
+// written, also where it is 0; rows of other slots are not read. Nearest centroid, ties to the lowest index.
+//
+// How it is launched. The source exports, with external linkage,
+//     extern "C" { __device__ km_pass_facts km_pass = {...}; __device__ km_pass_launch km_pass_launches[] = {...}; }
+// and the engine starts the launches in that order on one stream, each with one argument of type km_pass_args by
+// value (`__grid_constant__ const km_pass_args args`). Those of KM_STAGE_LOAD run once after the points came home,
+// those of KM_STAGE_BEGIN whenever the host may have changed centroids, those of KM_STAGE_PASS in every pass. Grids
+// are fixed: a kernel strides over the points.
+//
+// Every kernel begins with `if (args.control->stop) return;`: the engine queues several iterations at once, and
+// those after the one in which a member finished must cost nothing.
+#ifndef KM_ABI_CUDA_H
+#define KM_ABI_CUDA_H
+
+enum {
+    KM_ABI_VERSION = 2,
+    KM_PAD_ROWS = 64,    // Rows after the last point that may be read; they are zero. Weights likewise.
+    KM_ALIGN_BYTES = 256 // Alignment of every pointer below.
+};
+
+enum { KM_STAGE_LOAD, KM_STAGE_BEGIN, KM_STAGE_PASS };
+
+typedef struct km_pass_launch {
+    char kernel[40]; // its name, declared extern "C"
+    int stage;       // KM_STAGE_...
+    unsigned grid_x, grid_y, block;
+    unsigned shared_bytes; // dynamic shared memory; the engine opts in above 48 KiB
+    int part;              // passed on in km_pass_args: which share of the K list, where a kernel runs several times
+} km_pass_launch;
+
+typedef struct km_pass_facts {
+    int version;        // KM_ABI_VERSION
+    int launches_count; // entries of km_pass_launches
+    // args.workspace: fixed + per_point * n bytes. The planner knows how much at most (gen/cost_cuda.h), so that memory
+    // can be planned from the plan alone.
+    long long workspace_bytes;
+    long long workspace_bytes_per_point;
+    int has_constants; // the source has a symbol km_constants in __constant__ memory
+    // Its first so many bytes are zeroed before KM_STAGE_LOAD, the others may hold anything; 0: all are zeroed.
+    long long workspace_bytes_zero;
+} km_pass_facts;
+
+// What the update leaves for the next pass.
+typedef struct km_control {
+    int stop;       // not 0: the queued passes do nothing
+    int passes;     // passes done
+    int passes_max; // stop after so many
+    int reserved;
+} km_control;
+
+// Slots: slot = copy * ks_count + k_index. The centroids of a slot are rows
+// copy * S + offset[k_index] ... + K - 1, S the sum of the K list, offset its prefix sums.
+typedef struct km_pass_args {
+    const km_control *control;
+    const void *points;  // n x d of the plan's type, row-major, clustered space
+    const void *weights; // n of the plan's type; NULL when the plan is unweighted
+    long long n;
+    const void *centroids;       // [copies][S][d] of the plan's type
+    const unsigned char *active; // per slot: 1 takes part in this pass
+    double *totals;              // [copies][S][d + 1]
+    void *labels;                // [slots][labels_stride] of LABEL_BYTES each; NULL unless the plan tracks labels
+    long long labels_stride;
+    unsigned long long
+        *changes; // per slot: labels that changed (integer atomics); zeroed before each pass; or NULL
+    void *workspace;
+    void *constants;   // address of the symbol km_constants, NULL unless has_constants
+    const double *box; // 2 x d: smallest, then largest value of each feature in the clustered space
+    int part;
+} km_pass_args;
+
+#endif
+
+// The K list and where each K's centroids start.
+__constant__ const int km_ks[KS] = {
+    2,
+    3,
+    4,
+    5,
+    6,
+    7,
+    8,
+    9,
+    10,
+    11,
+    12,
+};
+__constant__ const int km_offsets[KS] = {
+    0,
+    2,
+    5,
+    9,
+    14,
+    20,
+    27,
+    35,
+    44,
+    54,
+    65,
+};
+
+__device__ __forceinline__ int km_is_finite(double value) {
+    return fabs(value) <= 1.7976931348623157e308;
+}
+
+// Sums of COUNT values over a block of KM_THREADS threads in a fixed order, in every thread.
+template <int COUNT> __device__ __forceinline__ void km_block_sums(double *values) {
+    __shared__ double warps[COUNT][8];
+    for (int step = 16; step > 0; step >>= 1)
+        for (int i = 0; i < COUNT; i++) values[i] += __shfl_xor_sync(0xffffffffu, values[i], step);
+    __syncthreads(); // the previous call's readers are done
+    for (int i = 0; i < COUNT; i++) {
+        if (threadIdx.x % 32 == 0) warps[i][threadIdx.x / 32] = values[i];
+        values[i] = 0.0;
+    }
+    __syncthreads();
+    for (int w = 0; w < 8; w++)
+        for (int i = 0; i < COUNT; i++) values[i] += warps[i][w];
+}
+
+__device__ __forceinline__ double km_block_sum(double value) {
+    km_block_sums<1>(&value);
+    return value;
+}
+
+__device__ __forceinline__ double km_weight(const double *, long long) {
+    return 1.0;
+}
+
+// The pass of design `shared`: any d, any K, any type. Of each point and centroid it has the score
+//     x . c - |c|^2 / 2
+// and keeps the best two of each slot. Where these are closer than rounding may account for, the point is listed for
+// its slot, and km_shared_redo decides by distances in double. Ties go to the lowest index.
+//
+// Centroids stand in a table, those of a slot padded to whole groups of PAD rows; a tile is TILE rows of the table.
+
+#define KM_UNROLL _Pragma("unroll")
+
+enum {
+    PAD = 1,     // rows of a group, all of one slot: a tile, or 1
+    GROUPS = 80, // groups of one copy
+    TILE = 80,   // rows of a tile
+    TILE_GROUPS = TILE / PAD,
+    TILES = (COPIES * GROUPS + TILE_GROUPS - 1) / TILE_GROUPS,
+    FEATURES = 16, // features worked on at a time
+    CHUNKS = 19,
+    WIDTH = FEATURES * CHUNKS, // d, padded
+    PIECE = 16,                // bytes of one copy from a point: 16, or what divides a row
+    LABELS_GRID = 132
+};
+
+// The first group of each K.
+__constant__ const int km_groups[KS] = {
+    0,
+    2,
+    5,
+    9,
+    14,
+    20,
+    27,
+    35,
+    44,
+    54,
+    65,
+};
+
+typedef unsigned short pass_number; // of the table of centroids: half precision, as bits
+typedef unsigned pass_bits;
+
+// What is known of the centroids of a slot. Bits of a number that is not negative are in the order of the numbers.
+struct pass_slot {
+    pass_bits norm;   // the largest |c|
+    pass_bits coarse; // the largest share of |c| that half precision loses
+    unsigned listed;  // points that are to be decided again
+    unsigned unused;
+};
+
+// The workspace.
+struct pass_memory {
+    km_real *scale; // of points and centroids in half precision
+    pass_slot *slots;
+    int *tile_slots;       // the slot of a tile's first row; -1 where no slot of the tile is active
+    km_real *half_squares; // |c|^2 / 2
+    pass_number *table;
+    km_real *norms;     // |x|
+    km_real *residuals; // what half precision loses of it
+    km_label *labels;
+    unsigned *lists;  // points that are to be decided again
+    char *sums;       // what adding needs
+    long long stride; // of a slot's labels: past the last point come zeros
+};
+
+__device__ __forceinline__ char *pass_take(char **at, long long bytes) {
+    char *taken = *at;
+    *at += (bytes + KM_ALIGN_BYTES - 1) / KM_ALIGN_BYTES * KM_ALIGN_BYTES;
+    return taken;
+}
+
+__device__ __forceinline__ pass_memory pass_memory_of(const km_pass_args &args) {
+    pass_memory memory;
+    char *at = (char *)args.workspace;
+    memory.scale = (km_real *)pass_take(&at, sizeof(km_real));
+    memory.slots = (pass_slot *)pass_take(&at, COPIES * KS * sizeof(pass_slot));
+    memory.tile_slots = (int *)pass_take(&at, TILES * 4ll);
+    memory.half_squares = (km_real *)pass_take(&at, (long long)TILES * TILE * sizeof(km_real));
+    memory.table = (pass_number *)pass_take(&at, (long long)TILES * TILE * WIDTH * sizeof(pass_number));
+    memory.norms = (km_real *)pass_take(&at, args.n * sizeof(km_real));
+    memory.residuals = (km_real *)pass_take(&at, args.n * (1 * sizeof(km_real)));
+    memory.stride = (args.n + 255) / 256 * 256;
+    memory.labels = (km_label *)pass_take(&at, COPIES * KS * memory.stride * (int)sizeof(km_label));
+    memory.lists = (unsigned *)pass_take(&at, (long long)COPIES * KS * args.n * 4);
+    memory.sums = at;
+    return memory;
+}
+
+// A slot's place in the table of centroids.
+struct pass_place {
+    int slot, k;
+    int begin, end; // groups
+};
+
+__device__ __forceinline__ pass_place pass_place_of(int slot) {
+    pass_place place;
+    const int k_index = slot % KS;
+    place.slot = slot;
+    place.k = km_ks[k_index];
+    place.begin = slot / KS * GROUPS + km_groups[k_index];
+    place.end = place.begin + (place.k + PAD - 1) / PAD;
+    return place;
+}
+
+__device__ int pass_slot_of(int group) {
+    int low = 0, high = KS - 1;
+    while (low < high) {
+        const int middle = (low + high + 1) / 2;
+        if (km_groups[middle] <= group % GROUPS)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return group / GROUPS * KS + low;
+}
+
+__device__ __forceinline__ double pass_warp_sum(double value) {
+    for (int step = 16; step > 0; step >>= 1) value += __shfl_xor_sync(0xffffffffu, value, step);
+    return value;
+}
+
+// Rounded up, so that a bound stays one.
+__device__ __forceinline__ km_real pass_above(double value) {
+    return (km_real)(value * (1 + 1.0 / 1048576));
+}
+
+// A row's best two scores so far.
+struct pass_best {
+    km_real best, second;
+    int j; // the centroid of the best; in a loop over tiles what leads to it
+};
+
+// Takes one more score of a row, of column or centroid j.
+__device__ __forceinline__ void pass_take_score(pass_best &row, km_real score, int j) {
+    const bool better = score > row.best;
+    row.second = fmaxf(row.second, fminf(row.best, score));
+    row.best = fmaxf(row.best, score);
+    row.j = better ? j : row.j;
+}
+
+// Numbers that lie side by side in a point and in a centroid.
+struct __align__(PIECE) pass_piece {
+    km_real at[PIECE / sizeof(km_real)];
+};
+
+// The numbers of which scores are made, and what is lost in making them.
+
+constexpr float FAR = 3e38f; // |c|^2 / 2 of padding
+// What adding WIDTH products may lose of |x| |c|, where an addition keeps 23 bits of the largest number.
+constexpr float ROUNDING = (4 * WIDTH + 8) / 16777216.f;
+
+__device__ __forceinline__ pass_number pass_half_of(float value) {
+    pass_number half;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(value));
+    return half;
+}
+
+__device__ __forceinline__ double pass_half_value(pass_number half) {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half));
+    return value;
+}
+
+__device__ __forceinline__ unsigned pass_bits_of(float value) {
+    return __float_as_uint(value);
+}
+
+__device__ __forceinline__ float pass_value_of(unsigned bits) {
+    return __uint_as_float(bits);
+}
+
+// Brings the data's box to 512: centroids outside of it have room.
+__device__ float pass_scale(const km_pass_args &args) {
+    double largest = 0;
+    int exponent = 0;
+    for (int f = 0; f < 2 * D; f++) largest = fmax(largest, fabs(args.box[f]));
+    frexp(largest, &exponent);
+    return ldexpf(1, min(max(9 - exponent, -60), 60));
+}
+
+// What a centroid may lose below the smallest normal number of half precision.
+__device__ __forceinline__ float pass_fine(float scale) {
+    return sqrtf(WIDTH) * 1.001f / 33554432.f / scale;
+}
+
+// Once: |x| of each point, a warp each.
+extern "C" __global__ void __launch_bounds__(256) km_shared_norms(const __grid_constant__ km_pass_args args) {
+    const pass_memory memory = pass_memory_of(args);
+    const float scale = pass_scale(args);
+    if (blockIdx.x == 0 && threadIdx.x == 0) *memory.scale = scale;
+    const int lane = threadIdx.x % 32;
+    for (long long i = blockIdx.x * 8ll + threadIdx.x / 32; i < args.n; i += gridDim.x * 8ll) {
+        const km_real *x = (const km_real *)args.points + i * D;
+        double square = 0, lost = 0;
+        for (int f = lane; f < D; f += 32) {
+            square = fma((double)x[f], (double)x[f], square);
+            const double rest = x[f] - pass_half_value(pass_half_of(x[f] * scale)) / scale;
+            lost = fma(rest, rest, lost);
+        }
+        square = pass_warp_sum(square);
+        lost = pass_warp_sum(lost);
+        if (lane != 0) continue;
+        memory.norms[i] = pass_above(sqrt(square));
+        memory.residuals[i] = pass_above(sqrt(lost));
+    }
+}
+
+// The table of centroids, a warp each row.
+extern "C" __global__ void __launch_bounds__(256) km_shared_prepare(const __grid_constant__ km_pass_args args) {
+    if (args.control->stop) return;
+    const pass_memory memory = pass_memory_of(args);
+    const int row = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (row >= TILES * TILE) return;
+    const int group = row / PAD;
+    if (row % TILE == 0) {
+        int active = 0;
+        for (int g = group + lane; g < group + TILE_GROUPS && g < COPIES * GROUPS; g += 32)
+            active |= args.active[pass_slot_of(g)];
+        active = __any_sync(0xffffffffu, active);
+        if (lane == 0) memory.tile_slots[row / TILE] = active ? pass_slot_of(group) : -1;
+    }
+    const pass_place place = pass_place_of(group < COPIES * GROUPS ? pass_slot_of(group) : 0);
+    const int j = row - place.begin * PAD, real = group < COPIES * GROUPS && j < place.k;
+    const long long first = (long long)(place.slot / KS) * S + km_offsets[place.slot % KS];
+    const km_real *c = (const km_real *)args.centroids + (first + j) * D;
+    pass_number *to = memory.table + (long long)row * WIDTH;
+    double square = 0, lost = 0;
+    for (int f = lane; f < WIDTH; f += 32) {
+        const km_real value = real && f < D ? c[f] : (km_real)0;
+        square = fma((double)value, (double)value, square);
+        const float scale = *memory.scale;
+        to[f] = pass_half_of(fminf(fmaxf(value * scale, -65504.f), 65504.f));
+        const double rest = value - pass_half_value(to[f]) / scale;
+        lost = fma(rest, rest, lost);
+    }
+    square = pass_warp_sum(square);
+    lost = pass_warp_sum(lost);
+    if (lane != 0) return;
+    memory.half_squares[row] = real ? (km_real)(square / 2) : FAR;
+    if (!real) return;
+    pass_slot *slot = memory.slots + place.slot;
+    const km_real norm = pass_above(sqrt(square));
+    atomicMax(&slot->norm, pass_bits_of(norm));
+    const double share = (sqrt(lost) - pass_fine(*memory.scale)) / (norm > 0 ? norm : 1);
+    atomicMax(&slot->coarse, pass_bits_of(pass_above(share > 0 ? share : 0)));
+}
+
+// What a margin needs of a point.
+struct pass_point {
+    km_real norm, lost;
+};
+
+__device__ __forceinline__ pass_point pass_point_of(const pass_memory &memory, long long i) {
+    return {memory.norms[i], memory.residuals[i]};
+}
+
+// What a centroid may lose below the smallest normal number.
+__device__ __forceinline__ km_real pass_fine_of(const pass_memory &memory) {
+    return pass_fine(*memory.scale);
+}
+
+// How far below the best score another may be measured and still be the best: both scores' errors. For a point of norm
+// g, a centroid's is at most e |c| (and a constant), e the part of g that products and sums may lose. A centroid of
+// |c| >= 4 g has a score t of at most -|c|^2 / 4, so that its error is at most e / g |t|: such centroids count for as
+// much as the best score does. The factors have room for the rounding of these lines.
+__device__ __forceinline__ km_real pass_margin(km_real fine, const pass_slot &slot, const pass_point &point,
+                                               km_real best) {
+    const km_real g = point.norm, c = pass_value_of(slot.norm), near = c < 4 * g ? c : 4 * g;
+    const km_real e = point.lost + g * (pass_value_of(slot.coarse) + ROUNDING);
+    km_real margin = 2.01f * (e * near + (g + point.lost) * fine);
+    margin += fabsf(best) / 131072; // for the bits that a column has taken
+    if (c > 4 * g) margin += (km_real)2.5 * (g > 0 ? e / g : ROUNDING) * (best < 0 ? -best : best);
+    return margin;
+}
+
+// Labels of lists of few clusters, by tensor cores. A block keeps a tile of centroids, all of their features, in shared
+// memory and has its warps walk over points, POINTS at a time: features go from memory to registers in the order in
+// which products take them, some steps ahead, so that no warp waits for another. Each tile reads the points again.
+//
+// A tile has whole slots only. Scores of a warp's points go through shared memory: a lane then has a point, takes the
+// scores of a slot one by one and keeps the best two; two lanes share a point's slots.
+
+enum {
+    WARPS = 16,
+    BLOCK = 32 * WARPS,
+    POINTS = 16, // of a warp at a time
+    STEP = 16,   // features of one product
+    STEPS = WIDTH / STEP,
+    AHEAD = 4,                // steps that are read before they are worked on
+    OWN = STEP / 4,           // numbers of a step in a lane: those of one 16-byte load
+    ROW = (STEPS | 1) * STEP, // numbers from row to row in shared memory: eight rows in different banks
+    PRODUCTS = TILE / 8,      // side by side
+    SCORES = TILE + 7,        // from point to point: rows of a warp's lanes in different banks
+    TILE_SLOTS = 12,          // an even number
+    REDO_GRID = 72
+};
+static_assert(K_MAX <= 32, "a lane for each centroid of a slot");
+
+// A slot of a tile.
+struct pass_seat {
+    pass_slot known;
+    int slot, row, k; // k = 0: none, or not active
+};
+
+// What the threads of a block share.
+struct __align__(16) pass_block {
+    pass_number table[TILE][ROW];
+    km_real half_squares[TILE];
+    km_real scores[WARPS][POINTS][SCORES];
+    pass_seat seats[TILE_SLOTS];
+};
+
+// A step of two points, eight apart: the lane's numbers.
+struct pass_step {
+    km_real at[2][OWN];
+};
+
+// `x`: the lane's first number of its first point.
+__device__ __forceinline__ pass_step pass_read_step(const km_real *x, int step) {
+    constexpr int NUMBERS = PIECE / sizeof(km_real);
+    pass_step read;
+    KM_UNROLL for (int r = 0; r < 2; r++)
+        KM_UNROLL for (int p = 0; p < OWN; p += NUMBERS) {
+            const pass_piece piece = *(const pass_piece *)(x + r * 8 * D + step * STEP + p);
+            KM_UNROLL for (int i = 0; i < NUMBERS; i++) read.at[r][p + i] = piece.at[i];
+        }
+    return read;
+}
+
+__device__ __forceinline__ unsigned pass_halves(float low, float high, float scale) {
+    unsigned halves;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(halves) : "f"(high * scale), "f"(low * scale));
+    return halves;
+}
+
+// Scores of the points += a step of products. The four features of a lane stand for its four places in a product.
+__device__ __forceinline__ void pass_multiply(float (&score)[PRODUCTS][4], const pass_block &block,
+                                              const pass_step &x, int step, float scale) {
+    const int lane = threadIdx.x % 32;
+    const unsigned a0 = pass_halves(x.at[0][0], x.at[0][1], scale), a1 = pass_halves(x.at[1][0], x.at[1][1], scale),
+                   a2 = pass_halves(x.at[0][2], x.at[0][3], scale), a3 = pass_halves(x.at[1][2], x.at[1][3], scale);
+    const pass_number *c = &block.table[lane / 4][step * STEP + lane % 4 * OWN];
+    KM_UNROLL for (int p = 0; p < PRODUCTS; p++) {
+        const uint2 b = *(const uint2 *)(c + p * 8 * ROW);
+        asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+            "{%0, %1, %2, %3};"
+            : "+f"(score[p][0]), "+f"(score[p][1]), "+f"(score[p][2]), "+f"(score[p][3])
+            : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b.x), "r"(b.y));
+    }
+}
+
+// Brings a tile of centroids and its slots to shared memory.
+__device__ __forceinline__ void pass_open(pass_block &block, const km_pass_args &args, const pass_memory &memory,
+                                          int tile) {
+    constexpr int NUMBERS = 16 / sizeof(pass_number), PIECES = WIDTH / NUMBERS;
+    __syncthreads(); // the tile before is done with
+    const pass_number *from = memory.table + (long long)tile * TILE * WIDTH;
+    for (int at = threadIdx.x; at < TILE * PIECES; at += BLOCK)
+        *(uint4 *)&block.table[at / PIECES][at % PIECES * NUMBERS] = *(const uint4 *)(from + (long long)at * NUMBERS);
+    for (int row = threadIdx.x; row < TILE; row += BLOCK)
+        block.half_squares[row] = memory.half_squares[tile * TILE + row];
+    const int first = pass_slot_of(tile * TILE);
+    for (int s = threadIdx.x; s < TILE_SLOTS; s += BLOCK) {
+        pass_seat seat = {};
+        if (first + s < COPIES * KS) {
+            const pass_place place = pass_place_of(first + s);
+            seat.known = memory.slots[place.slot];
+            seat.slot = place.slot;
+            seat.row = place.begin - tile * TILE;
+            seat.k = seat.row < TILE && args.active[place.slot] ? place.k : 0;
+        }
+        block.seats[s] = seat;
+    }
+    __syncthreads();
+}
+
+// Writes a label where `mine`, and lists the point where another centroid may be the nearest. The halves of a warp have
+// slots of their own.
+__device__ __forceinline__ void pass_settle(const pass_memory &memory, long long n, int slot, long long i, bool mine,
+                                            int j, bool unsure) {
+    if (mine) memory.labels[slot * memory.stride + i] = (km_label)j;
+    const unsigned lane = threadIdx.x % 32, both = __ballot_sync(0xffffffffu, unsure);
+    if (!both) return;
+    const unsigned lanes = both & (lane < POINTS ? 0xffffu : 0xffff0000u), leader = lanes ? __ffs(lanes) - 1 : lane;
+    unsigned at = 0;
+    if (lanes && lane == leader) at = atomicAdd(&memory.slots[slot].listed, (unsigned)__popc(lanes));
+    at = __shfl_sync(0xffffffffu, at, leader) + __popc(lanes & ((1u << lane) - 1));
+    if (unsure) memory.lists[slot * n + at] = (unsigned)i;
+}
+
+// Labels of the warp's points in all slots of the tile, from their scores.
+__device__ __forceinline__ void pass_choose_labels(const pass_block &block, const pass_memory &memory, long long n,
+                                                   long long first, const pass_point &point, km_real fine) {
+    const int lane = threadIdx.x % 32, half = lane / POINTS;
+    const km_real *scores = block.scores[threadIdx.x / 32][lane % POINTS];
+    const long long i = first + lane % POINTS;
+    for (int s = 0; s < TILE_SLOTS; s += 2) {
+        const pass_seat &seat = block.seats[s + half];
+        pass_best best = {-FAR, -FAR, 0};
+        const int row = seat.row, k = seat.k;
+#pragma unroll 4
+        for (int j = 0; j < k; j++) pass_take_score(best, scores[row + j], j);
+        const bool mine = k > 0 && i < n;
+        const km_real margin = pass_margin(fine, seat.known, point, best.best);
+        pass_settle(memory, n, seat.slot, i, mine, best.j, mine && !(best.best - best.second > margin));
+    }
+}
+
+// Labels of all active slots; what is not sure is listed.
+extern "C" __global__ void __launch_bounds__(BLOCK, 1)
+    km_shared_labels(const __grid_constant__ km_pass_args args) {
+    extern __shared__ __align__(16) char pass_shared[];
+    pass_block &block = *(pass_block *)pass_shared;
+    if (args.control->stop) return;
+    const pass_memory memory = pass_memory_of(args);
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const float scale = *memory.scale, factor = 1 / (scale * scale);
+    const km_real fine = pass_fine_of(memory);
+    const long long stride = gridDim.x * (long long)(WARPS * POINTS);
+    for (int tile = 0; tile < TILES; tile++) {
+        if (memory.tile_slots[tile] < 0) continue;
+        pass_open(block, args, memory, tile);
+        long long first = (blockIdx.x * WARPS + warp) * (long long)POINTS;
+        const km_real *x = (const km_real *)args.points + (first + lane / 4) * D + lane % 4 * OWN;
+        pass_step ahead[AHEAD];
+        KM_UNROLL for (int a = 0; a < AHEAD; a++)
+            if (first < args.n) ahead[a] = pass_read_step(x, a);
+        for (; first < args.n; first += stride) {
+            const pass_point point = pass_point_of(memory, min(first + lane % POINTS, args.n - 1));
+            km_real score[PRODUCTS][4] = {};
+#pragma unroll 1
+            for (int step = 0; step < STEPS; step += AHEAD)
+                KM_UNROLL for (int a = 0; a < AHEAD; a++) {
+                    if (step + a >= STEPS) break;
+                    const pass_step now = ahead[a];
+                    if (step + a + AHEAD < STEPS) ahead[a] = pass_read_step(x, step + a + AHEAD);
+                    pass_multiply(score, block, now, step + a, scale);
+                }
+            x += stride * D;
+            KM_UNROLL for (int a = 0; a < AHEAD; a++)
+                if (first + stride < args.n) ahead[a] = pass_read_step(x, a);
+            km_real(*scores)[SCORES] = block.scores[warp];
+            KM_UNROLL for (int p = 0; p < PRODUCTS; p++)
+                KM_UNROLL for (int v = 0; v < 4; v++) {
+                    const int column = p * 8 + lane % 4 * 2 + v % 2;
+                    scores[lane / 4 + v / 2 * 8][column] = fma(score[p][v], factor, -block.half_squares[column]);
+                }
+            __syncwarp();
+            pass_choose_labels(block, memory, args.n, first, point, fine);
+            __syncwarp();
+        }
+    }
+}
+
+// Sums of the warp's values in every lane.
+template <typename Real> __device__ __forceinline__ Real pass_all_lanes(Real value) {
+    for (int step = 16; step > 0; step >>= 1) value += __shfl_xor_sync(0xffffffffu, value, step);
+    return value;
+}
+
+// The squared distance of a point and a centroid, by a warp, in Real.
+template <typename Real> __device__ __forceinline__ Real pass_distance(const km_real *x, const km_real *c) {
+    constexpr int NUMBERS = PIECE / sizeof(km_real);
+    Real square = 0;
+#pragma unroll 2
+    for (int first = 0; first < D; first += 32 * NUMBERS) {
+        const int f = first + threadIdx.x % 32 * NUMBERS, at = f < D ? f : 0;
+        const pass_piece a = *(const pass_piece *)(x + at), centroid = *(const pass_piece *)(c + at),
+                         b = f < D ? centroid : a; // no difference where there is no feature
+        KM_UNROLL for (int i = 0; i < NUMBERS; i++) {
+            const Real t = (Real)a.at[i] - (Real)b.at[i];
+            square = fma(t, t, square);
+        }
+    }
+    return pass_all_lanes(square);
+}
+
+// Decides the listed points, a warp each: the nearest in double of all centroids that may be it.
+// Those are found by distances in float, which are right but for (D / 32 + 12) units: additions of a lane, of lanes,
+// and what differences and squares round.
+extern "C" __global__ void __launch_bounds__(256, 4) km_shared_redo(const __grid_constant__ km_pass_args args) {
+    const int slot = blockIdx.y;
+    if (args.control->stop || !args.active[slot]) return;
+    const pass_memory memory = pass_memory_of(args);
+    const pass_place place = pass_place_of(slot);
+    const km_real *centroids =
+        (const km_real *)args.centroids + ((long long)(slot / KS) * S + km_offsets[slot % KS]) * D;
+    const unsigned listed = memory.slots[slot].listed, lane = threadIdx.x % 32;
+    for (unsigned at = blockIdx.x * 8 + threadIdx.x / 32; at < listed; at += gridDim.x * 8) {
+        const long long i = memory.lists[slot * args.n + at];
+        const km_real *x = (const km_real *)args.points + i * D;
+        unsigned open = 0xffffffffu >> (32 - place.k); // centroids that may be the nearest
+        float mine = 3e38f, least = 3e38f;             // of centroid `lane`; of all
+#pragma unroll 2
+        for (int j = 0; j < place.k; j++) {
+            const float distance = pass_distance<float>(x, centroids + (long long)j * D);
+            mine = lane == j ? distance : mine;
+            least = fminf(least, distance);
+        }
+        // Squares of very large and very small differences are not what they should be.
+        if (least > 1e-28f * D && least < 1e37f)
+            open = __ballot_sync(0xffffffffu, mine <= least * (1 + 2.1f * (D / 32 + 12) / 16777216.f));
+        int nearest = __ffs(open) - 1;
+        if (!(open & (open - 1))) open = 0;
+        double best = 1e308;
+        for (; open; open &= open - 1) {
+            const int j = __ffs(open) - 1;
+            const double distance = pass_distance<double>(x, centroids + (long long)j * D);
+            nearest = distance < best ? j : nearest;
+            best = distance < best ? distance : best;
+        }
+        if (lane == 0) memory.labels[slot * memory.stride + i] = (km_label)nearest;
+    }
+}
+
+// The workspace but for what adding needs.
+constexpr long long PASS_BYTES =
+    16 * KM_ALIGN_BYTES + COPIES * KS * (256ll * sizeof(km_label) + sizeof(pass_slot)) + TILES * 4ll +
+    (long long)TILES * TILE * (sizeof(km_real) + WIDTH * sizeof(pass_number));
+constexpr long long PASS_POINT_BYTES = (1 + 1) * sizeof(km_real) +
+                                       COPIES * KS * ((long long)sizeof(km_label) + 4);
+
+// Sums of few clusters as products of doubles on tensor cores: rows, one for each centroid of a tile, that are 1 (or
+// the point's weight) where the point has the row's label, times the points, whose feature D is 1. A warp adds a range
+// of points, for some features; what the ranges have is added in their order.
+
+enum {
+    RANGES = 55,
+    SUM_WARPS = 4,
+    SUM_POINTS = 16,       // read at a time
+    SUM_TILES = TILE / 16, // products below each other: sixteen rows each ...
+    SUM_COLUMNS = 2,       // ... and side by side: eight features each
+    SUM_GROUPS = 19,       // warps that share the features of a range
+    SUM_PIECE = 8          // bytes of one read from a point
+};
+constexpr long long SUMS_BYTES = (long long)RANGES * COPIES * S * (D + 1) * 8;
+constexpr long long SUMS_POINT_BYTES = 0;
+
+// Numbers that are read at a time.
+struct __align__(SUM_PIECE) pass_sum_piece {
+    km_real at[SUM_PIECE / sizeof(km_real)];
+};
+
+// What a lane reads of SUM_POINTS points: four of them, and of these the numbers that stand in its column of each
+// product; the labels of the four in the slots of the lane's rows.
+struct pass_reading {
+    km_real numbers[4][SUM_COLUMNS];
+    unsigned labels[2 * SUM_TILES];
+};
+
+// A row of a lane.
+struct pass_row {
+    int slot;
+    unsigned wanted; // its label, four times
+};
+
+__device__ __forceinline__ pass_reading pass_read(const km_pass_args &args, const pass_memory &memory,
+                                                  const pass_row (&rows)[2 * SUM_TILES], long long i, int f) {
+    constexpr int NUMBERS = SUM_PIECE / sizeof(km_real);
+    pass_reading reading;
+    KM_UNROLL for (int p = 0; p < 4; p++) {
+        KM_UNROLL for (int c = 0; c < SUM_COLUMNS; c += NUMBERS) {
+            const pass_sum_piece piece =
+                *(const pass_sum_piece *)((const km_real *)args.points + (i + p) * D + f + c);
+            KM_UNROLL for (int v = 0; v < NUMBERS; v++) reading.numbers[p][c + v] = piece.at[v];
+        }
+    }
+    KM_UNROLL for (int r = 0; r < 2 * SUM_TILES; r++)
+        reading.labels[r] = *(const unsigned *)(memory.labels + rows[r].slot * memory.stride + i);
+    return reading;
+}
+
+__device__ __forceinline__ void pass_add(double (&sum)[4], const double (&rows)[4], const double (&numbers)[2]) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+d"(sum[0]), "+d"(sum[1]), "+d"(sum[2]), "+d"(sum[3])
+        : "d"(rows[0]), "d"(rows[1]), "d"(rows[2]), "d"(rows[3]), "d"(numbers[0]), "d"(numbers[1]));
+}
+
+extern "C" __global__ void __launch_bounds__(SUM_WARPS * 32, 2)
+    km_shared_sums(const __grid_constant__ km_pass_args args) {
+    if (args.control->stop) return;
+    const pass_memory memory = pass_memory_of(args);
+    const int tile = blockIdx.y, lane = threadIdx.x % 32, id = blockIdx.x * SUM_WARPS + threadIdx.x / 32;
+    const int range = id / SUM_GROUPS;
+    if (range >= RANGES || memory.tile_slots[tile] < 0) return;
+    pass_row rows[2 * SUM_TILES];
+    KM_UNROLL for (int r = 0; r < 2 * SUM_TILES; r++) {
+        const int row = tile * TILE + r * 8 + lane / 4;
+        const pass_place place = pass_place_of(pass_slot_of(row));
+        rows[r] = {place.slot, row < place.end ? (row - place.begin) * 0x01010101u : 0xffffffffu};
+    }
+    const int f = (id % SUM_GROUPS * 8 + lane / 4) * SUM_COLUMNS; // the first of the lane's features, side by side
+    const long long length = ((args.n + RANGES - 1) / RANGES + SUM_POINTS - 1) / SUM_POINTS * SUM_POINTS;
+    const long long first = range * length, end = first + length < args.n ? first + length : args.n;
+    double sums[SUM_TILES][SUM_COLUMNS][4] = {};
+    pass_reading next;
+    if (first < end) next = pass_read(args, memory, rows, first + lane % 4 * 4, f);
+    for (long long at = first; at < end; at += SUM_POINTS) {
+        const pass_reading reading = next;
+        const long long i = at + lane % 4 * 4; // the lane's first point; past the last one come rows of zeros
+        if (at + SUM_POINTS < end) next = pass_read(args, memory, rows, i + SUM_POINTS, f);
+        KM_UNROLL for (int p = 0; p < 4; p += 2) {
+            double numbers[SUM_COLUMNS][2];
+            KM_UNROLL for (int c = 0; c < SUM_COLUMNS; c++)
+                KM_UNROLL for (int q = 0; q < 2; q++) {
+                    const double one = i + p + q < args.n ? 1 : 0;
+                    numbers[c][q] = f + c == D ? one : (double)reading.numbers[p + q][c];
+                }
+            KM_UNROLL for (int t = 0; t < SUM_TILES; t++) {
+                double members[4];
+                KM_UNROLL for (int v = 0; v < 4; v++) { // row t * 16 + v % 2 * 8 of the group, point p + v / 2
+                    const int r = 2 * t + v % 2, q = p + v / 2;
+                    const unsigned other = reading.labels[r] ^ rows[r].wanted;
+                    members[v] = __hiloint2double(other & 255u << q * 8 ? 0 : 0x3ff00000, 0);
+                }
+                KM_UNROLL for (int c = 0; c < SUM_COLUMNS; c++) pass_add(sums[t][c], members, numbers[c]);
+            }
+        }
+    }
+    // Columns of a product lie SUM_COLUMNS features apart.
+    double *out = (double *)memory.sums + range * (long long)COPIES * S * (D + 1);
+    KM_UNROLL for (int r = 0; r < 2 * SUM_TILES; r++) {
+        const int row = tile * TILE + r * 8 + lane / 4;
+        if (rows[r].wanted == 0xffffffffu) continue;
+        const pass_place place = pass_place_of(rows[r].slot);
+        const int first_row = place.slot / KS * S + km_offsets[place.slot % KS];
+        double *to = out + (first_row + row - place.begin) * (D + 1ll);
+        KM_UNROLL for (int c = 0; c < SUM_COLUMNS; c++)
+            KM_UNROLL for (int v = 0; v < 2; v++) {
+                const int feature = (id % SUM_GROUPS * 8 + lane % 4 * 2 + v) * SUM_COLUMNS + c;
+                if (feature <= D) to[feature] = sums[r / 2][c][r % 2 * 2 + v];
+            }
+    }
+}
+
+// One warp a number: lanes take every 32nd range. What was known of the slots is wiped for the next pass.
+extern "C" __global__ void __launch_bounds__(256) km_shared_reduce(const __grid_constant__ km_pass_args args) {
+    if (args.control->stop) return;
+    const pass_memory memory = pass_memory_of(args);
+    if (blockIdx.x == 0)
+        for (int slot = threadIdx.x; slot < COPIES * KS; slot += 256) memory.slots[slot] = {0, 0, 0, 0};
+    const long long numbers = (long long)COPIES * S * (D + 1);
+    const long long at = blockIdx.x * 8ll + threadIdx.x / 32;
+    if (at >= numbers) return;
+    const double *rows = (const double *)memory.sums;
+    double sum = 0.0;
+#pragma unroll 8
+    for (int range = threadIdx.x % 32; range < RANGES; range += 32) sum += rows[range * numbers + at];
+    sum = pass_warp_sum(sum);
+    if (threadIdx.x % 32 == 0) args.totals[at] = sum;
+}
+
+extern "C" {
+__device__ km_pass_launch km_pass_launches[] = {
+    {"km_shared_norms", KM_STAGE_LOAD, LABELS_GRID, 1, 256, 0, 0},
+    {"km_shared_prepare", KM_STAGE_PASS, (TILES * TILE + 7) / 8, 1, 256, 0, 0},
+    {"km_shared_labels", KM_STAGE_PASS, LABELS_GRID, 1, BLOCK, sizeof(pass_block), 0},
+    {"km_shared_redo", KM_STAGE_PASS, REDO_GRID, COPIES * KS, 256, 0, 0},
+    {"km_shared_sums", KM_STAGE_PASS, (RANGES * SUM_GROUPS + SUM_WARPS - 1) / SUM_WARPS, TILES, SUM_WARPS * 32, 0, 0},
+    {"km_shared_reduce", KM_STAGE_PASS, (COPIES * S * (D + 1) + 7) / 8, 1, 256, 0, 0},
+};
+__device__ km_pass_facts km_pass = {KM_ABI_VERSION, sizeof km_pass_launches / sizeof *km_pass_launches,
+                                    PASS_BYTES + SUMS_BYTES, PASS_POINT_BYTES + SUMS_POINT_BYTES};
+}
+// Steps around the pass, the same for every design.
+// What the engine and the steps around the pass (templates/steps.cu) agree on; like abi_cuda.h, compiled into the
+// engine and emitted into every source.
+#ifndef KM_STEPS_CUDA_H
+#define KM_STEPS_CUDA_H
+
+enum {
+    KM_THREADS = 256,              // of a block of every step kernel, where nothing else is said
+    KM_UNIT_POINTS = 2048,         // points of a unit: one block's work, one partial sum
+    KM_UNITS_PER_BLOCK = 32,       // units of a fixed block of 65,536 points
+    KM_JOINED = 8,                 // numbers of blocks that a block of threads joins
+    KM_CANDIDATES_MAX = 13,        // most candidates of a k-means++ pick
+    KM_FINISH_THREADS = 128,       // of a block of km_finish_few ...
+    KM_FINISH_FEW_MAX = 32,        // ... which takes up to so many clusters, where shared memory holds
+    KM_FINISH_BYTES = 28,          // for each of them and each thread so much, ...
+    KM_FINISH_WEIGHTED_BYTES = 36, // ... with weights
+    KM_FINISH_SHARED_MAX = 1024,   // clusters whose finishing sums km_finish_blocks keeps in shared memory
+    KM_UPDATE_NUMBERS = 2048,      // coordinates of a slot's centroids that a block of km_update moves ...
+    KM_UPDATE_PARTS_MAX = 64       // ... and blocks of a slot at most
+};
+
+// Blocks of a slot in km_update: one multiprocessor alone would take long for thousands of clusters.
+#define KM_UPDATE_PARTS(k_max, d)                                                                                      \
+    ((long long)(k_max) * (d) > (long long)KM_UPDATE_PARTS_MAX * KM_UPDATE_NUMBERS                                     \
+         ? KM_UPDATE_PARTS_MAX                                                                                         \
+         : ((long long)(k_max) * (d) + KM_UPDATE_NUMBERS - 1) / KM_UPDATE_NUMBERS)
+
+// The same numbers as km_slot_phase.
+enum { KM_PHASE_IDLE, KM_PHASE_RUNNING, KM_PHASE_LAST, KM_PHASE_EMPTY, KM_PHASE_DONE };
+
+typedef struct km_slot_record {
+    int phase;
+    int converged;
+    int at_limit;     // iterations_max is reached
+    unsigned arrived; // blocks of km_update that are through with the slot, in the launch that runs
+    long long iterations;
+    long long empty_count;
+    double cost;
+    double shift;
+} km_slot_record;
+
+// Control of the loop; its head is what the pass kernels see.
+typedef struct km_loop {
+    km_control head;
+    int news;         // slots that stopped since the host looked ...
+    int news_min;     // ... and how many are worth its while
+    unsigned updated; // slots updated in this iteration
+    unsigned reserved;
+    double shift_max;
+    long long changes_min;
+    long long iterations_max;
+    double total_square;
+} km_loop;
+
+typedef struct km_update_args {
+    km_loop *loop;
+    km_slot_record *slots;
+    unsigned char *active;
+    void *centroids;      // [copies][S][d] of the plan's type
+    const double *totals; // [copies][S][d + 1]
+    double *weights;      // [copies][S]: of the last pass of each slot
+    const unsigned char
+        *given_up;               // [copies][S]: clusters for which relocation found no point; they may stay empty
+    unsigned long long *changes; // per slot, or NULL
+    void *workspace, *constants; // as in km_pass_args ...
+    const double *box;           // ... likewise
+    unsigned long long *report;  // in the host's memory: passes done, and 2^32 when the loop stops; or NULL
+    double *shares;              // [slots][KM_UPDATE_PARTS][4]: what the blocks of a slot found; not used where it has one
+} km_update_args;
+
+typedef struct km_seed_args {
+    const void *points;    // of the plan's type
+    const double *weights; // or NULL
+    long long n;
+    long long units;            // of KM_UNIT_POINTS
+    const double *unit_weights; // [units]
+    void *nearest;              // [chains][n] of the plan's type: squared distance to the nearest pick
+    long long *picks;           // [chains][picks_count]
+    long long picks_count;
+    long long *candidates; // [2][chains][KM_CANDIDATES_MAX]; pick p uses half p % 2
+    double *unit_sums;     // [chains][KM_CANDIDATES_MAX][units], of the last pass
+    int chains;
+    unsigned long long seed;
+    long long first_restart; // of chain 0
+} km_seed_args;
+
+typedef struct km_assign_args {
+    const void *points;
+    long long first, count;  // of the points, a whole number of blocks but for the last
+    const double *centroids; // rows of all members
+    const void *table;       // the same in the plan's type
+    const int *ks;           // per member
+    const long long *rows;   // per member: its first row of centroids
+    int members;
+    int *labels;     // [members][count]; NULL in km_finish_few: not asked for
+    double *nearest; // [members][count]: squared distance
+    double *margin;  // [members][count], or NULL
+} km_assign_args;
+
+enum {
+    KM_FINISH_COUNT,
+    KM_FINISH_WEIGHT,
+    KM_FINISH_SSE,
+    KM_FINISH_DISTANCE,
+    KM_FINISH_MARGIN,
+    KM_FINISH_SUMS
+};
+
+#endif
+// Load: statistics of the points as they came, then the clustered space. Sums are doubles over fixed blocks of
+// 65,536 points, blocks added in index order; inside a block the order is fixed by the layout of the threads.
+
+constexpr int KM_BLOCK_POINTS = KM_UNIT_POINTS * KM_UNITS_PER_BLOCK;
+
+// Points of few features are held in registers as a whole, others are read chunk by chunk, both by the widest loads
+// that a row's place allows.
+constexpr bool STEP_WHOLE = D <= 16;
+constexpr int STEP_CHUNK = STEP_WHOLE ? int(D) : int(32 / sizeof(km_real));
+constexpr int STEP_ALIGN = D * sizeof(km_real) % 16 == 0 ? 16 : D * sizeof(km_real) % 8 == 0 ? 8 : int(sizeof(km_real));
+struct __align__(STEP_ALIGN) step_features {
+    km_real at[STEP_CHUNK];
+};
+
+// Features f ... of a row; zeros behind the last.
+__device__ __forceinline__ void step_load(km_real *x, const km_real *row, int f) {
+    if constexpr (D % STEP_CHUNK == 0) {
+        const step_features features = *(const step_features *)(row + f);
+#pragma unroll
+        for (int g = 0; g < STEP_CHUNK; g++) x[g] = features.at[g];
+    } else {
+#pragma unroll
+        for (int g = 0; g < STEP_CHUNK; g++) x[g] = f + g < D ? row[f + g] : (km_real)0;
+    }
+}
+
+// Blocks of a multiprocessor: said, or the compiler aims at more of them, and spills. Rows that are held as a whole may
+// be long.
+template <typename Raw> constexpr int LOAD_BLOCKS = STEP_WHOLE && D * sizeof(Raw) > 64 ? 2 : 4;
+
+constexpr int LOAD_FEATURES = int(D) < int(KM_THREADS) ? int(D) : int(KM_THREADS);
+constexpr int LOAD_ROWS = KM_THREADS / LOAD_FEATURES;
+
+// One block of points and up to 256 features: partial[block][4][D] = sums of w (x - middle) and of w (x - middle)^2,
+// smallest, largest value. *bad becomes the lowest index i * D + f of a value that is no finite number.
+template <typename Raw>
+__device__ void load_sums(const Raw *raw, const double *weights, long long n, const double *middles, double *partial,
+                          unsigned long long *bad) {
+    __shared__ double sums[KM_THREADS], squares[KM_THREADS], lows[KM_THREADS], highs[KM_THREADS];
+    const int column = threadIdx.x % LOAD_FEATURES, row = threadIdx.x / LOAD_FEATURES;
+    const int f = blockIdx.y * LOAD_FEATURES + column;
+    const long long first = blockIdx.x * (long long)KM_BLOCK_POINTS;
+    const long long end = first + KM_BLOCK_POINTS < n ? first + KM_BLOCK_POINTS : n;
+    double sum = 0.0, square = 0.0, low = 1.7976931348623157e308, high = -1.7976931348623157e308;
+    unsigned long long bad_here = ~0ull;
+    if (row < LOAD_ROWS && f < D) {
+        const double middle = middles[f];
+#pragma unroll 8
+        for (long long i = first + row; i < end; i += LOAD_ROWS) {
+            const double x = raw[i * D + f];
+            if (!km_is_finite(x) && bad_here == ~0ull) bad_here = i * D + f;
+            const double away = __dsub_rn(x, middle), weighted = __dmul_rn(km_weight(weights, i), away);
+            sum = __dadd_rn(sum, weighted);
+            square = __fma_rn(weighted, away, square);
+            low = x < low ? x : low;
+            high = x > high ? x : high;
+        }
+    }
+    if (bad_here != ~0ull) atomicMin(bad, bad_here);
+    sums[threadIdx.x] = sum;
+    squares[threadIdx.x] = square;
+    lows[threadIdx.x] = low;
+    highs[threadIdx.x] = high;
+    __syncthreads();
+    if (row == 0 && f < D) {
+        for (int r = 1; r < LOAD_ROWS; r++) {
+            const int other = r * LOAD_FEATURES + column;
+            sum = __dadd_rn(sum, sums[other]);
+            square = __dadd_rn(square, squares[other]);
+            low = lows[other] < low ? lows[other] : low;
+            high = highs[other] > high ? highs[other] : high;
+        }
+        double *out = partial + blockIdx.x * 4ll * D;
+        out[f] = sum;
+        out[D + f] = square;
+        out[2 * D + f] = low;
+        out[3 * D + f] = high;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS<float>)
+    km_load_sums_f32(const float *raw, const double *weights, long long n, const double *middles, double *partial,
+                     unsigned long long *bad) {
+    load_sums(raw, weights, n, middles, partial, bad);
+}
+
+extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS<double>)
+    km_load_sums_f64(const double *raw, const double *weights, long long n, const double *middles, double *partial,
+                     unsigned long long *bad) {
+    load_sums(raw, weights, n, middles, partial, bad);
+}
+
+// Joins the tables of blocks, `numbers` in each, in index order: adds them (kind 0), or takes the smallest (1) or
+// largest (2). Up to KM_JOINED numbers a block of threads, from `column` to before `end`; it brings a piece of many
+// tables to shared memory at a time; the first threads have a number each, which begins as `number`.
+__device__ __forceinline__ double step_join(double number, const double *partial, long long blocks, long long numbers,
+                                            long long column, long long end, int kind) {
+    constexpr int TABLES = KM_THREADS; // at a time
+    __shared__ double piece[KM_JOINED][TABLES + 1];
+    for (long long first = 0; first < blocks; first += TABLES) {
+        const int here = (int)(blocks - first < TABLES ? blocks - first : TABLES);
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < KM_JOINED; i++) {
+            const int at = i * KM_THREADS + threadIdx.x, table = at / KM_JOINED, c = at % KM_JOINED;
+            if (table < here && column + c < end)
+                piece[c][table] = partial[(first + table) * numbers + column + c];
+        }
+        __syncthreads();
+        if (threadIdx.x >= KM_JOINED) continue;
+#pragma unroll 8
+        for (int table = 0; table < here; table++) {
+            const double other = piece[threadIdx.x][table];
+            number = kind == 0 ? __dadd_rn(number, other) : kind == 1 ? fmin(number, other) : fmax(number, other);
+        }
+    }
+    return number;
+}
+
+// Joins the blocks' statistics: out[4][D]. A block of threads joins numbers of one kind.
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_load_reduce(const double *partial, long long blocks, double *out) {
+    constexpr int EACH = (D + KM_JOINED - 1) / KM_JOINED;
+    const int table = blockIdx.x / EACH, kind = table < 2 ? 0 : table - 1, end = (table + 1) * D;
+    const int column = table * D + blockIdx.x % EACH * KM_JOINED, at = column + threadIdx.x;
+    const double none = kind == 0 ? 0.0 : kind == 1 ? 1.7976931348623157e308 : -1.7976931348623157e308;
+    const double number = step_join(none, partial, blocks, 4 * D, column, end, kind);
+    if (threadIdx.x < KM_JOINED && at < end) out[at] = number;
+}
+
+// (x - centre) * factor in double, rounded once to the plan's type.
+__device__ __forceinline__ km_real load_value(double x, int f, const double *centre, const double *factor) {
+    return (km_real)__dmul_rn(__dsub_rn(x, __ldg(centre + f)), __ldg(factor + f));
+}
+
+template <typename Raw>
+struct __align__(D * sizeof(Raw) % 16 == 0  ? 16
+                 : D * sizeof(Raw) % 8 == 0 ? 8
+                                            : sizeof(Raw)) load_row {
+    Raw at[STEP_CHUNK];
+};
+
+// Rows i, i + KM_THREADS, ... of few features, held in registers as a whole; returns their sum of w |x|^2. *bad becomes
+// the lowest index i * D + f of a value that is no finite number any more.
+template <typename Raw>
+__device__ __forceinline__ double load_rows(const Raw *raw, const double *weights, long long n, const double *centre,
+                                            const double *factor, km_real *points, unsigned long long *bad,
+                                            long long i) {
+    constexpr int ROWS = D * sizeof(Raw) <= 16 ? 4 : D * sizeof(Raw) <= 32 ? 2 : 1; // on their way at a time
+    double sum = 0.0;
+#pragma unroll 1
+    for (int p = 0; p < KM_UNIT_POINTS / KM_THREADS; p += ROWS, i += ROWS * KM_THREADS) {
+        load_row<Raw> rows[ROWS];
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            if (i + r * KM_THREADS < n) rows[r] = *(const load_row<Raw> *)(raw + (i + r * KM_THREADS) * D);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const long long row = i + r * KM_THREADS;
+            if (row >= n) break;
+            step_features moved;
+            double square = 0.0;
+            bool finite = true;
+#pragma unroll
+            for (int f = 0; f < D; f++) {
+                const double x = moved.at[f % STEP_CHUNK] = load_value(rows[r].at[f % STEP_CHUNK], f, centre, factor);
+                finite = finite & km_is_finite(x);
+                square = __fma_rn(x, x, square);
+            }
+            *(step_features *)(points + row * D) = moved;
+            sum = __dadd_rn(sum, __dmul_rn(km_weight(weights, row), square));
+            if (finite) continue;
+#pragma unroll 1
+            for (int f = D - 1; f >= 0; f--)
+                if (!km_is_finite(points[row * D + f])) atomicMin(bad, (unsigned long long)(row * D + f));
+        }
+    }
+    return sum;
+}
+
+// One unit of points to the clustered space, in place where the types agree, and its sum of w |x|^2.
+template <typename Raw>
+__device__ void load_transform(const Raw *raw, const double *weights, long long n, const double *centre,
+                               const double *factor, km_real *points, unsigned long long *bad, double *unit_squares) {
+    const long long first = blockIdx.x * (long long)KM_UNIT_POINTS;
+    double sum = 0.0;
+    if constexpr (STEP_WHOLE) {
+        sum = load_rows(raw, weights, n, centre, factor, points, bad, first + threadIdx.x);
+    } else {
+        const long long end = (first + KM_UNIT_POINTS < n ? first + KM_UNIT_POINTS : n) * D;
+        for (long long at = first * D + threadIdx.x; at < end; at += KM_THREADS) {
+            points[at] = load_value(raw[at], (int)(at % D), centre, factor);
+            if (!km_is_finite(points[at])) atomicMin(bad, (unsigned long long)at);
+        }
+        __syncthreads();
+        for (int p = 0; p < KM_UNIT_POINTS / KM_THREADS; p++) {
+            const long long i = first + p * KM_THREADS + threadIdx.x;
+            if (i >= n) break;
+            double square = 0.0;
+            for (int f = 0; f < D; f++) {
+                const double x = points[i * D + f];
+                square = __fma_rn(x, x, square);
+            }
+            sum = __dadd_rn(sum, __dmul_rn(km_weight(weights, i), square));
+        }
+    }
+    sum = km_block_sum(sum);
+    if (threadIdx.x == 0) unit_squares[blockIdx.x] = sum;
+}
+
+extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS<float>)
+    km_load_transform_f32(const float *raw, const double *weights, long long n, const double *centre,
+                          const double *factor, km_real *points, unsigned long long *bad, double *unit_squares) {
+    load_transform(raw, weights, n, centre, factor, points, bad, unit_squares);
+}
+
+extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS<double>)
+    km_load_transform_f64(const double *raw, const double *weights, long long n, const double *centre,
+                          const double *factor, km_real *points, unsigned long long *bad, double *unit_squares) {
+    load_transform(raw, weights, n, centre, factor, points, bad, unit_squares);
+}
+
+// The weight of units: how many points they have.
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_load_weights(const double *, long long n, km_real *, double *unit_weights) {
+    const long long unit = blockIdx.x * (long long)KM_THREADS + threadIdx.x, left = n - unit * KM_UNIT_POINTS;
+    if (left > 0) unit_weights[unit] = left < KM_UNIT_POINTS ? (double)left : (double)KM_UNIT_POINTS;
+}
+
+// Adds units to blocks and blocks to one number, in index order. One block of threads.
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_load_add(const double *unit_sums, long long units, double *out) {
+    __shared__ double blocks[KM_THREADS];
+    const long long blocks_count = (units + KM_UNITS_PER_BLOCK - 1) / KM_UNITS_PER_BLOCK;
+    double total = 0.0;
+    for (long long first = 0; first < blocks_count; first += KM_THREADS) {
+        const long long unit = (first + threadIdx.x) * KM_UNITS_PER_BLOCK;
+        double sum = 0.0;
+        if (unit + KM_UNITS_PER_BLOCK <= units) {
+            double2 pairs[KM_UNITS_PER_BLOCK / 2]; // all on their way at a time
+#pragma unroll
+            for (int u = 0; u < KM_UNITS_PER_BLOCK / 2; u++) pairs[u] = ((const double2 *)(unit_sums + unit))[u];
+#pragma unroll
+            for (int u = 0; u < KM_UNITS_PER_BLOCK / 2; u++) sum = __dadd_rn(__dadd_rn(sum, pairs[u].x), pairs[u].y);
+        } else {
+            for (int u = 0; unit + u < units; u++) sum = __dadd_rn(sum, unit_sums[unit + u]);
+        }
+        blocks[threadIdx.x] = sum;
+        __syncthreads();
+        const long long left = blocks_count - first;
+        if (threadIdx.x == 0)
+#pragma unroll 8
+            for (int b = 0; b < KM_THREADS && b < left; b++) total = __dadd_rn(total, blocks[b]);
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) *out = total;
+}
+
+// Rows of the clustered space, as doubles.
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_rows(const km_real *points, const long long *indices, long long count, double *out) {
+    const long long at = blockIdx.x * (long long)KM_THREADS + threadIdx.x;
+    if (at < count * D) out[at] = points[indices[at / D] * D + at % D];
+}
+// Seeding: greedy k-means++, all chains in the same passes, as runtime/seed.h states it. For each pick two kernels:
+// km_seed_draw closes the pick before (the candidate with the smallest cost wins) and draws the candidates of this
+// one; km_seed_pass reads the points once, brings each chain's distances up to date and sums what every candidate
+// would leave. Nothing goes through the host.
+
+// Candidates of a chain that are a task: all of a pick, up to K = 20. A block reads a few points and serves several
+// tasks with them. The rows of their candidates are kept in shared memory where they fit; one is fetched for several
+// points.
+constexpr int SEED_CANDIDATES = 4, SEED_ROWS = SEED_CANDIDATES + 1, SEED_TASKS = 4;
+constexpr bool SEED_STAGED = SEED_TASKS * SEED_ROWS * D * sizeof(km_real) <= 8192;
+constexpr int SEED_POINTS = KM_UNIT_POINTS / KM_THREADS; // of a thread, where one draws
+constexpr int SEED_STRIDE = KM_THREADS / 2;              // half of a block's threads share a unit
+constexpr int SEED_GROUP_BYTES = D * sizeof(km_real);
+constexpr int SEED_GROUP = SEED_GROUP_BYTES <= 16 ? 8 : SEED_GROUP_BYTES <= 32 ? 4 : SEED_GROUP_BYTES <= 64 ? 2 : 1;
+// Blocks of a multiprocessor: a third one hides memory, where registers allow it.
+constexpr int SEED_BLOCKS = sizeof(km_real) == 4 && D <= 4 && !WEIGHTED ? 3 : 2;
+constexpr km_real SEED_FAR = sizeof(km_real) == 4 ? (km_real)3.4028234e38 : (km_real)1.7976931348623157e308;
+
+__device__ __forceinline__ unsigned long long seed_mix(unsigned long long z) {
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+}
+
+// Uniform in [0, 1), a function of its four words alone.
+__device__ __forceinline__ double seed_uniform(unsigned long long seed, unsigned long long restart,
+                                               unsigned long long pick, unsigned long long candidate) {
+    unsigned long long z = seed_mix(seed + 0x9e3779b97f4a7c15ull);
+    z = seed_mix(z + restart * 0x9e3779b97f4a7c15ull + 0x632be59bd9b4e019ull);
+    z = seed_mix(z + pick * 0x9e3779b97f4a7c15ull + 0xd1b54a32d192ed03ull);
+    z = seed_mix(z + candidate * 0x9e3779b97f4a7c15ull + 0x8cb92ba72f3d8dd7ull);
+    return (double)(z >> 11) * (1.0 / 9007199254740992.0);
+}
+
+__device__ __forceinline__ km_real seed_distance(const km_real *x, const km_real *y) {
+    km_real sum = 0;
+#pragma unroll 4 // only the points of one unit come here: short code, which compiles sooner
+    for (int f = 0; f < D; f++) {
+        const km_real t = x[f] - y[f];
+        sum = fma(t, t, sum);
+    }
+    return sum;
+}
+
+// Sums of blocks of 65,536 points from those of their units: a warp takes a block at a time. Shared memory.
+__device__ __forceinline__ void seed_block_sums(double *sums, const double *unit_sums, long long units, long long first,
+                                                int count) {
+    constexpr int WARPS = KM_THREADS / 32, TOGETHER = 16; // loads on their way at a time
+    const int lane = threadIdx.x % 32;
+    for (int first_b = threadIdx.x / 32; first_b < count; first_b += TOGETHER * WARPS) {
+        double part[TOGETHER];
+#pragma unroll
+        for (int t = 0; t < TOGETHER; t++) {
+            const long long unit = (first + first_b + t * WARPS) * KM_UNITS_PER_BLOCK + lane;
+            part[t] = unit < units ? unit_sums[unit] : 0.0;
+        }
+#pragma unroll
+        for (int t = 0; t < TOGETHER; t++) {
+            for (int step = 16; step > 0; step >>= 1) part[t] += __shfl_xor_sync(0xffffffffu, part[t], step);
+            if (lane == 0 && first_b + t * WARPS < count) sums[first_b + t * WARPS] = part[t];
+        }
+    }
+}
+static_assert(KM_UNITS_PER_BLOCK == 32, "a lane a unit");
+
+// Of the sums that the candidates of a pick left, the totals; `totals` is shared memory.
+__device__ void seed_totals(double *totals, const double *unit_sums, long long units, int candidates) {
+    __shared__ double sums[KM_CANDIDATES_MAX][KM_THREADS];
+    const long long blocks = (units + KM_UNITS_PER_BLOCK - 1) / KM_UNITS_PER_BLOCK;
+    double total = 0.0;
+    for (long long first = 0; first < blocks; first += KM_THREADS) {
+        const int here = (int)(blocks - first < KM_THREADS ? blocks - first : KM_THREADS);
+        for (int c = 0; c < candidates; c++) seed_block_sums(sums[c], unit_sums + c * units, units, first, here);
+        __syncthreads();
+        if (threadIdx.x < candidates)
+#pragma unroll 8
+            for (int b = 0; b < here; b++) total = __dadd_rn(total, sums[threadIdx.x][b]);
+        __syncthreads();
+    }
+    if (threadIdx.x < candidates) totals[threadIdx.x] = total;
+    __syncthreads();
+}
+
+// Where a running sum over parts first exceeds the target. When rounding lets none do so, the last part that is
+// not 0 is taken. In shared memory.
+struct seed_search {
+    double target, running, before; // `before`: the running sum before the part that was taken
+    long long taken;
+    int found;
+    int first, last; // of the parts in hand: the first that exceeds the target, the last that is not 0
+    double parts[KM_THREADS], sums[KM_THREADS];
+};
+
+// Goes on with search->parts[0 ... count), the first of which is part `index` of all. Only the running sum is made by
+// one thread.
+__device__ void seed_search_parts(seed_search *search, int count, long long index) {
+    const int t = threadIdx.x;
+    __syncthreads();
+    if (t == 0) {
+        double sum = search->running;
+#pragma unroll 8
+        for (int b = 0; b < count; b++) search->sums[b] = sum = __dadd_rn(sum, search->parts[b]);
+        search->first = count;
+        search->last = -1;
+    }
+    __syncthreads();
+    if (t < count && search->parts[t] > 0.0) {
+        if (search->sums[t] > search->target) atomicMin(&search->first, t);
+        atomicMax(&search->last, t);
+    }
+    __syncthreads();
+    if (t == 0) {
+        search->found = search->first < count;
+        const int taken = search->found ? search->first : search->last;
+        if (taken >= 0) {
+            search->taken = index + taken;
+            search->before = taken > 0 ? search->sums[taken - 1] : search->running;
+        }
+        search->running = search->sums[count - 1];
+    }
+    __syncthreads();
+}
+
+// What a point weighs in the draw of `pick`, given the pick before and the distances before that.
+__device__ __forceinline__ double seed_value(const km_seed_args *args, const km_real *nearest, long long i,
+                                             long long pick, const km_real *last) {
+    const double weight = km_weight(args->weights, i);
+    if (pick == 0) return weight;
+    km_real square = seed_distance((const km_real *)args->points + i * D, last);
+    if (pick > 1) square = nearest[i] < square ? nearest[i] : square;
+    return __dmul_rn(weight, square);
+}
+
+// Walks down: blocks, units of the block, threads of the unit, points of the thread.
+__device__ long long seed_find(const km_seed_args *args, const km_real *nearest, const double *unit_sums, double target,
+                               long long pick, const km_real *last) {
+    __shared__ seed_search search;
+    const long long units = args->units, blocks = (units + KM_UNITS_PER_BLOCK - 1) / KM_UNITS_PER_BLOCK;
+    if (threadIdx.x == 0) {
+        search.target = target;
+        search.running = search.before = 0.0;
+        search.taken = 0;
+        search.found = 0;
+    }
+    __syncthreads();
+    for (long long first = 0; first < blocks && !search.found; first += KM_THREADS) {
+        const int here = (int)(blocks - first < KM_THREADS ? blocks - first : KM_THREADS);
+        seed_block_sums(search.parts, unit_sums, units, first, here);
+        seed_search_parts(&search, here, first);
+    }
+    const long long begin = search.taken * KM_UNITS_PER_BLOCK;
+    const int left = (int)(units - begin < KM_UNITS_PER_BLOCK ? units - begin : KM_UNITS_PER_BLOCK);
+    if (threadIdx.x < left) search.parts[threadIdx.x] = unit_sums[begin + threadIdx.x];
+    if (threadIdx.x == 0) search.running = search.before;
+    seed_search_parts(&search, left, begin);
+    const long long mine = search.taken * KM_UNIT_POINTS + threadIdx.x * SEED_POINTS;
+    double values[SEED_POINTS], sum = 0.0;
+#pragma unroll
+    for (int p = 0; p < SEED_POINTS; p++) {
+        values[p] = mine + p < args->n ? seed_value(args, nearest, mine + p, pick, last) : 0.0;
+        sum = __dadd_rn(sum, values[p]);
+    }
+    __syncthreads();
+    search.parts[threadIdx.x] = sum;
+    if (threadIdx.x == 0) search.running = search.before;
+    seed_search_parts(&search, KM_THREADS, 0);
+    const long long taken = search.taken;
+    double running = search.before;
+    __syncthreads();
+    if (threadIdx.x == taken) {
+        long long drawn = mine;
+        bool found = false;
+#pragma unroll
+        for (int p = 0; p < SEED_POINTS; p++) {
+            running = __dadd_rn(running, values[p]);
+            if (!found && values[p] > 0.0) {
+                drawn = mine + p;
+                found = running > target;
+            }
+        }
+        search.taken = drawn;
+    }
+    __syncthreads();
+    return search.taken;
+}
+
+// Block (chain, candidate). candidates_before and candidates_now: of pick - 1 (0 for the first) and of this pick (0
+// after the last).
+extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
+    km_seed_draw(const __grid_constant__ km_seed_args args, long long pick, int candidates_before, int candidates_now) {
+    __shared__ double totals[KM_CANDIDATES_MAX];
+    const int chain = blockIdx.x, candidate = blockIdx.y;
+    const km_real *points = (const km_real *)args.points;
+    const double *unit_sums =
+        pick == 0 ? args.unit_weights : args.unit_sums + (long long)chain * KM_CANDIDATES_MAX * args.units;
+    seed_totals(totals, unit_sums, args.units, pick == 0 ? 1 : candidates_before);
+    int best = 0;
+    for (int c = 1; c < candidates_before; c++)
+        if (totals[c] < totals[best]) best = c;
+    const double total = totals[best];
+    const km_real *last = points;
+    if (pick > 0) {
+        const long long *before = args.candidates + ((pick - 1) % 2 * args.chains + chain) * KM_CANDIDATES_MAX;
+        last = points + before[best] * D;
+        if (candidate == 0 && threadIdx.x == 0) args.picks[chain * args.picks_count + pick - 1] = before[best];
+    }
+    if (candidate >= candidates_now) return;
+    const double u = seed_uniform(args.seed, args.first_restart + chain, pick, candidate);
+    long long drawn = (long long)(u * args.n);
+    if (drawn > args.n - 1) drawn = args.n - 1;
+    if (total > 0.0)
+        drawn = seed_find(&args, (const km_real *)args.nearest + chain * args.n, unit_sums + best * args.units,
+                          u * total, pick, last);
+    if (threadIdx.x == 0)
+        args.candidates[(pick % 2 * args.chains + chain) * KM_CANDIDATES_MAX + candidate] = drawn;
+}
+
+// The rows of a task: 0 the last pick, 1 + c candidate c.
+struct seed_rows {
+    const km_real *staged;  // in shared memory; or
+    const long long *point; // in shared memory: the points that they are
+};
+
+__device__ __forceinline__ const km_real *seed_row(const km_seed_args &args, const seed_rows &rows, int c) {
+    return SEED_STAGED ? rows.staged + c * D : (const km_real *)args.points + rows.point[c] * D;
+}
+
+// Some points of a thread, every SEED_STRIDE-th from here on, and the column of a chain's distances beside them.
+struct seed_points {
+    const km_real *x;
+    const double *weights;
+    km_real *nearest;
+};
+
+// Adds features f ... of the points' squared distances to row `c` of the task.
+template <int POINTS>
+__device__ __forceinline__ void seed_distances(km_real *square, const km_real (*x)[STEP_CHUNK],
+                                               const km_seed_args &args, const seed_rows &rows, int c, int f) {
+    km_real row[STEP_CHUNK];
+    step_load(row, seed_row(args, rows, c), f);
+#pragma unroll
+    for (int g = 0; g < STEP_CHUNK; g++)
+#pragma unroll
+        for (int p = 0; p < POINTS; p++) {
+            const km_real t = x[p][g] - row[g];
+            square[p] = fma(t, t, square[p]);
+        }
+}
+
+template <int POINTS>
+__device__ __forceinline__ void seed_load(km_real (*x)[STEP_CHUNK], const seed_points &at, int f) {
+#pragma unroll
+    for (int p = 0; p < POINTS; p++) step_load(x[p], at.x + p * SEED_STRIDE * D, f);
+}
+
+// The distances as the pick before left them.
+template <int POINTS>
+__device__ __forceinline__ void seed_known(km_real *known, const km_real *nearest, bool there) {
+#pragma unroll
+    for (int p = 0; p < POINTS; p++) known[p] = there ? __ldcg(nearest + p * SEED_STRIDE) : SEED_FAR;
+}
+
+// What some points would cost, added in pairs of pairs: as exact as a sum of four, one by one.
+template <int POINTS> __device__ __forceinline__ km_real seed_left(const km_real *best, const km_real *square) {
+    if constexpr (POINTS == 1)
+        return fmin(best[0], square[0]);
+    else
+        return seed_left<POINTS / 2>(best, square) + seed_left<POINTS / 2>(best + POINTS / 2, square + POINTS / 2);
+}
+
+// A task. Brings distances up to date with the last pick, where `update`, and adds to sums[c * KM_THREADS] what the
+// points would cost with candidate c: w times the smaller of the distance to what was picked before (`best`) and to the
+// candidate.
+template <int POINTS>
+__device__ __forceinline__ void seed_serve(double *sums, km_real *best, km_real (*x)[STEP_CHUNK],
+                                           const km_seed_args &args, const seed_rows &rows, const seed_points &at,
+                                           int candidates, bool update, bool first) {
+    km_real square[SEED_ROWS][POINTS] = {};
+    if (STEP_WHOLE && update) seed_distances<POINTS>(square[0], x, args, rows, 0, 0);
+#pragma unroll 1
+    for (int f = 0; f < D && !STEP_WHOLE; f += STEP_CHUNK) {
+        seed_load<POINTS>(x, at, f);
+#pragma unroll
+        for (int c = 0; c < SEED_ROWS; c++)
+            if (c == 0 ? update : c <= candidates) seed_distances<POINTS>(square[c], x, args, rows, c, f);
+    }
+    if (update) {
+#pragma unroll
+        for (int p = 0; p < POINTS; p++) {
+            const bool nearer = square[0][p] < best[p];
+            if (nearer) best[p] = square[0][p];
+            if (nearer || first) at.nearest[p * SEED_STRIDE] = best[p];
+        }
+    }
+#pragma unroll
+    for (int c = 0; c < SEED_CANDIDATES; c++) {
+        if (c >= candidates) break;
+        if (STEP_WHOLE) seed_distances<POINTS>(square[c + 1], x, args, rows, c + 1, 0);
+        const double sum = fmin(seed_left<POINTS>(best, square[c + 1]), SEED_FAR);
+        sums[c * KM_THREADS] = __dadd_rn(sums[c * KM_THREADS], sum);
+    }
+}
+
+// The tasks in hand: `count` of them from a part of a chain's candidates on.
+struct seed_tasks {
+    const km_real *staged;
+    const long long *point;
+    int count, chain, part, parts, candidates; // of all parts
+    long long picked;                          // how many picks there are
+};
+
+// Some points of a thread, one task after another; while one is served, what is known for the next chain is fetched.
+template <int POINTS>
+__device__ __forceinline__ void seed_group(double (*sums)[SEED_CANDIDATES][KM_THREADS], const km_seed_args &args,
+                                           const seed_tasks &tasks, long long first) {
+    km_real x[POINTS][STEP_CHUNK], best[POINTS];
+    seed_points at = {(const km_real *)args.points + first * D, args.weights + first,
+                      (km_real *)args.nearest + tasks.chain * args.n + first};
+    if (STEP_WHOLE) seed_load<POINTS>(x, at, 0);
+    seed_known<POINTS>(best, at.nearest, tasks.picked > 1);
+    int left = tasks.candidates - tasks.part * SEED_CANDIDATES; // of the chain in hand
+#pragma unroll 1
+    for (int task = 0; task < tasks.count; task++) {
+        const bool of_next = left <= SEED_CANDIDATES; // the next task is another chain's
+        const seed_rows rows = {tasks.staged + task * SEED_ROWS * D, tasks.point + task * SEED_ROWS};
+        km_real ahead[POINTS];
+        seed_known<POINTS>(ahead, at.nearest + args.n, of_next && task + 1 < tasks.count && tasks.picked > 1);
+        seed_serve<POINTS>(&sums[task][0][threadIdx.x], best, x, args, rows, at,
+                           of_next ? left : int(SEED_CANDIDATES), left == tasks.candidates && tasks.picked > 0,
+                           tasks.picked == 1);
+        left = of_next ? tasks.candidates : left - SEED_CANDIDATES;
+        if (!of_next) continue; // what is known is up to date
+        at.nearest += args.n;
+#pragma unroll
+        for (int p = 0; p < POINTS; p++) best[p] = ahead[p];
+    }
+}
+
+// Adds the threads' sums of each unit and writes them; eight threads a sum.
+__device__ __forceinline__ void seed_write(const km_seed_args &args, const double (*sums)[SEED_CANDIDATES][KM_THREADS],
+                                           const seed_tasks &tasks) {
+    constexpr int ADDERS = 8;
+    static_assert(2 * SEED_TASKS * SEED_CANDIDATES * ADDERS == KM_THREADS, "a sum of each task, candidate and unit");
+    const int which = threadIdx.x / ADDERS, half = which % 2, c = which / 2 % SEED_CANDIDATES;
+    const int task = which / 2 / SEED_CANDIDATES, part = tasks.part + task;
+    const int candidate = part % tasks.parts * SEED_CANDIDATES + c;
+    const long long unit = blockIdx.x * 2ll + half;
+    double sum = 0.0;
+    for (int i = threadIdx.x % ADDERS; i < SEED_STRIDE; i += ADDERS)
+        sum = __dadd_rn(sum, sums[task][c][half * SEED_STRIDE + i]);
+    for (int step = ADDERS / 2; step > 0; step >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+    if (threadIdx.x % ADDERS || task >= tasks.count || candidate >= tasks.candidates || unit >= args.units) return;
+    const long long row = (tasks.chain + part / tasks.parts) * (long long)KM_CANDIDATES_MAX + candidate;
+    args.unit_sums[row * args.units + unit] = sum;
+}
+
+// Two units of points, each by half of the threads; a few tasks at a time.
+extern "C" __global__ void __launch_bounds__(KM_THREADS, SEED_BLOCKS)
+    km_seed_pass(const __grid_constant__ km_seed_args args, long long pick, int candidates) {
+    __shared__ __align__(16) km_real staged[SEED_STAGED ? SEED_TASKS * SEED_ROWS * D : 1];
+    __shared__ long long rows[SEED_TASKS * SEED_ROWS];
+    __shared__ double sums[SEED_TASKS][SEED_CANDIDATES][KM_THREADS];
+    const km_real *points = (const km_real *)args.points;
+    const long long unit = blockIdx.x * 2ll + threadIdx.x / SEED_STRIDE;
+    const int parts = (candidates + SEED_CANDIDATES - 1) / SEED_CANDIDATES, all = args.chains * parts;
+    const long long first = unit * KM_UNIT_POINTS + threadIdx.x % SEED_STRIDE;
+#pragma unroll 1
+    for (int begin = 0; begin < all; begin += SEED_TASKS) {
+        const seed_tasks tasks = {staged, rows, all - begin < SEED_TASKS ? all - begin : int(SEED_TASKS),
+                                  begin / parts, begin % parts, parts, candidates, pick};
+        const auto point_of = [&](int row) { // of the tables; -1: there is none
+            const int task = begin + row / SEED_ROWS, chain = task / parts, c = row % SEED_ROWS - 1;
+            const int candidate = task % parts * SEED_CANDIDATES + c;
+            if (c < 0) return pick > 0 ? args.picks[chain * args.picks_count + pick - 1] : -1ll;
+            const long long *drawn = args.candidates + (pick % 2 * args.chains + chain) * KM_CANDIDATES_MAX;
+            return candidate < candidates ? drawn[candidate] : -1ll;
+        };
+        if (begin > 0) __syncthreads(); // the tables and sums of the tasks before are done with
+        for (int at = threadIdx.x; at < tasks.count * SEED_ROWS * (SEED_STAGED ? int(D) : 1); at += KM_THREADS) {
+            const long long point = point_of(SEED_STAGED ? at / D : at);
+            if (SEED_STAGED && point >= 0) staged[at] = points[point * D + at % D];
+            if (!SEED_STAGED) rows[at] = point;
+        }
+        for (int task = 0; task < tasks.count; task++)
+            for (int c = 0; c < SEED_CANDIDATES; c++) sums[task][c][threadIdx.x] = 0.0;
+        __syncthreads();
+        constexpr int STEP = SEED_GROUP * SEED_STRIDE;
+        if ((unit + 1) * KM_UNIT_POINTS <= args.n)
+#pragma unroll 1
+            for (int i = 0; i < KM_UNIT_POINTS; i += STEP) seed_group<SEED_GROUP>(sums, args, tasks, first + i);
+        else
+#pragma unroll 1
+            for (long long i = first; i < args.n; i += SEED_STRIDE) seed_group<1>(sums, args, tasks, i);
+        __syncthreads();
+        seed_write(args, sums, tasks);
+    }
+}
+// Finish: labels, distances and sums of the models in one last pass, labels bitwise as on every other backend. Few
+// clusters: km_finish_few reads the points once for each model and keeps nothing of them. Many: km_assign leaves each
+// point's label and distance, and km_finish_blocks adds them up, block by block in index order.
+// Distances to all centroids are float, in the difference form: their relative error is at most (D + 2) 2^-24. Where
+// the second-nearest is farther than the nearest by more than that, the nearest is certain; other points are looked at
+// again in double. Squared distances are summed in double, from the stored values; distances and margins are float.
+
+constexpr int FINISH_POINTS = D * sizeof(km_real) <= 16 ? 4 : 2; // of a thread at a time
+constexpr int FINISH_ROWS = STEP_WHOLE ? 1 : 4;                  // centroids for each read of the points' features
+
+// Nearest and second-nearest centroid of a point: squared distances in the plan's type.
+struct finish_near {
+    km_real nearest, second;
+    int label;
+};
+
+// Of FINISH_POINTS points, x[0], x[1], ..., among the k rows of `table`. Leaves whole points in `here`.
+__device__ __forceinline__ void finish_search(finish_near *near, km_real (*here)[STEP_CHUNK], const km_real *const *x,
+                                              const km_real *table, int k) {
+#pragma unroll
+    for (int p = 0; p < FINISH_POINTS; p++) {
+        near[p] = {(km_real)__int_as_float(0x7f800000), (km_real)__int_as_float(0x7f800000), 0};
+        if (STEP_WHOLE) step_load(here[p], x[p], 0);
+    }
+#pragma unroll(STEP_WHOLE ? 4 : 1)
+    for (int j = 0; j < k; j += FINISH_ROWS) {
+        km_real square[FINISH_ROWS][FINISH_POINTS] = {};
+        for (int f = 0; f < D; f += STEP_CHUNK) {
+#pragma unroll
+            for (int p = 0; p < FINISH_POINTS; p++)
+                if (!STEP_WHOLE) step_load(here[p], x[p], f);
+#pragma unroll
+            for (int r = 0; r < FINISH_ROWS; r++) {
+                km_real centroid[STEP_CHUNK];
+                step_load(centroid, table + (long long)(j + r < k ? j + r : j) * D, f);
+#pragma unroll
+                for (int g = 0; g < STEP_CHUNK; g++)
+#pragma unroll
+                    for (int p = 0; p < FINISH_POINTS; p++) {
+                        const km_real t = here[p][g] - centroid[g];
+                        square[r][p] = fma(t, t, square[r][p]);
+                    }
+            }
+        }
+#pragma unroll
+        for (int r = 0; r < FINISH_ROWS; r++) {
+            if (j + r >= k) break;
+#pragma unroll
+            for (int p = 0; p < FINISH_POINTS; p++) {
+                near[p].second = fmin(near[p].second, fmax(near[p].nearest, square[r][p]));
+                near[p].label = square[r][p] < near[p].nearest ? j + r : near[p].label;
+                near[p].nearest = fmin(near[p].nearest, square[r][p]);
+            }
+        }
+    }
+}
+
+// What a point gives to the sums of its cluster.
+struct finish_point {
+    int label;
+    double square, distance, margin;
+};
+
+__device__ __forceinline__ finish_point finish_of_squares(int label, double nearest, double second, int k) {
+    const double distance = __dsqrt_rn(nearest), far = k > 1 ? __dsqrt_rn(second) : 0.0;
+    return {label, nearest, distance, far > 0.0 ? __ddiv_rn(__dsub_rn(far, distance), far) : 0.0};
+}
+
+// `x` is in registers where points are whole: every index is known then.
+template <typename Real> __device__ __forceinline__ double finish_square(const km_real *x, const Real *centroid) {
+    double square = 0.0;
+#pragma unroll(STEP_WHOLE ? int(D) : 8)
+    for (int f = 0; f < D; f++) {
+        const double t = __dsub_rn(x[f], centroid[f]);
+        square = __fma_rn(t, t, square);
+    }
+    return square;
+}
+
+// To a row of `table`, which holds the same values as the centroids in double but for a lone one.
+__device__ __forceinline__ double finish_square_of_row(const km_real *x, const km_real *row) {
+    if (!STEP_WHOLE) return finish_square(x, row);
+    km_real centroid[STEP_CHUNK]; // lanes ask for different rows: one load is as dear as another
+    step_load(centroid, row, 0);
+    return finish_square(x, centroid);
+}
+
+// By distances in double.
+__device__ __forceinline__ finish_point finish_exact(const km_real *x, const double *centroids, int k) {
+    const double infinity = __longlong_as_double(0x7ff0000000000000ll);
+    double nearest = infinity, second = infinity;
+    int label = 0;
+#pragma unroll 1
+    for (int j = 0; j < k; j++) {
+        const double square = finish_square(x, centroids + (long long)j * D);
+        const bool nearer = square < nearest;
+        second = nearer ? nearest : square < second ? square : second;
+        nearest = nearer ? square : nearest;
+        label = nearer ? j : label;
+    }
+    return finish_of_squares(label, nearest, second, k);
+}
+
+__device__ __forceinline__ float finish_root(float value) {
+    float root;
+    asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(value));
+    return root;
+}
+
+// Decides what was searched.
+__device__ __forceinline__ finish_point finish_decide(const finish_near &near, const km_real *x,
+                                                      const double *centroids, const km_real *table, int k) {
+    // Twice the bound, and what squares lose below the smallest float. Quotients of large squares are not to be
+    // trusted; a lone centroid has no second: its distances are double, and it need not be a float.
+    const float apart = 1.0f + (D + 4) * 2.384185791015625e-7f, lost = 1e-37f, largest = 1e37f;
+    if (!(fma(near.nearest, apart, lost) < near.second && near.second < largest)) return finish_exact(x, centroids, k);
+    return {near.label, finish_square_of_row(x, table + (long long)near.label * D), finish_root(near.nearest),
+            1.0f - finish_root(__fdividef(near.nearest, near.second))};
+}
+
+// Sums of a cluster as km_finish_few keeps them: a column for each thread, so that nobody waits; counts apart.
+enum { FINISH_SSE, FINISH_DISTANCE, FINISH_MARGIN, FINISH_NUMBERS }; // every point weighs 1
+static_assert(FINISH_NUMBERS * 8 + 4 == (WEIGHTED ? KM_FINISH_WEIGHTED_BYTES : KM_FINISH_BYTES), "as the engine knows");
+
+__device__ __forceinline__ void finish_add(double *sums, unsigned *counts, const finish_point &point, double weight) {
+    double *column = sums + point.label * (FINISH_NUMBERS * KM_FINISH_THREADS);
+    column[FINISH_SSE * KM_FINISH_THREADS] += weight * point.square;
+    column[FINISH_DISTANCE * KM_FINISH_THREADS] += weight * point.distance;
+    column[FINISH_MARGIN * KM_FINISH_THREADS] += weight * point.margin;
+    counts[point.label * KM_FINISH_THREADS] += 1;
+}
+
+// Adds up the columns of one number, in every lane of the warp.
+template <typename Number> __device__ __forceinline__ Number finish_fold(const Number *columns) {
+    Number sum = columns[threadIdx.x % 32];
+    for (int at = 32; at < KM_FINISH_THREADS; at += 32) sum += columns[at + threadIdx.x % 32];
+    for (int step = 16; step > 0; step >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+    return sum;
+}
+
+__device__ __forceinline__ void finish_write(double *out, const double *sums, const unsigned *counts, int k) {
+    for (int j = threadIdx.x / 32; j < k; j += KM_FINISH_THREADS / 32) {
+        const double *columns = sums + j * (FINISH_NUMBERS * KM_FINISH_THREADS);
+        const double count = finish_fold(counts + j * KM_FINISH_THREADS);
+        const double sse = finish_fold(columns + FINISH_SSE * KM_FINISH_THREADS);
+        const double distance = finish_fold(columns + FINISH_DISTANCE * KM_FINISH_THREADS);
+        const double margin = finish_fold(columns + FINISH_MARGIN * KM_FINISH_THREADS);
+        const double weight = count;
+        if (threadIdx.x % 32) continue;
+        out[j * KM_FINISH_SUMS + KM_FINISH_COUNT] = count;
+        out[j * KM_FINISH_SUMS + KM_FINISH_WEIGHT] = weight;
+        out[j * KM_FINISH_SUMS + KM_FINISH_SSE] = sse;
+        out[j * KM_FINISH_SUMS + KM_FINISH_DISTANCE] = distance;
+        out[j * KM_FINISH_SUMS + KM_FINISH_MARGIN] = margin;
+    }
+}
+
+// One fixed block of points and one member, the members of a block side by side: they read the same points.
+extern "C" __global__ void __launch_bounds__(KM_FINISH_THREADS, 4)
+    km_finish_few(const __grid_constant__ km_assign_args args, const double *weights, double *partial,
+                  long long rows_count) {
+    extern __shared__ double finish_memory[];
+    const int member = blockIdx.x % args.members, k = args.ks[member];
+    const long long block = blockIdx.x / args.members, first = block * KM_BLOCK_POINTS;
+    const int count = (int)(args.count - first < KM_BLOCK_POINTS ? args.count - first : KM_BLOCK_POINTS);
+    int *labels = args.labels ? args.labels + member * args.count + first : nullptr;
+    const double *centroids = args.centroids + args.rows[member] * D;
+    const km_real *table = (const km_real *)args.table + args.rows[member] * D;
+    const km_real *points = (const km_real *)args.points + (args.first + first) * D;
+    unsigned *counts = (unsigned *)(finish_memory + k * FINISH_NUMBERS * KM_FINISH_THREADS);
+    for (int at = threadIdx.x; at < k * FINISH_NUMBERS * KM_FINISH_THREADS; at += KM_FINISH_THREADS)
+        finish_memory[at] = 0.0;
+    for (int j = 0; j < k; j++) counts[j * KM_FINISH_THREADS + threadIdx.x] = 0;
+    for (int base = threadIdx.x; base < count; base += FINISH_POINTS * KM_FINISH_THREADS) {
+        const km_real *x[FINISH_POINTS];
+        finish_near near[FINISH_POINTS];
+#pragma unroll
+        for (int p = 0; p < FINISH_POINTS; p++) {
+            const int i = base + p * KM_FINISH_THREADS;
+            x[p] = points + (i < count ? i : 0) * D;
+        }
+        km_real here[FINISH_POINTS][STEP_CHUNK];
+        finish_search(near, here, x, table, k);
+#pragma unroll
+        for (int p = 0; p < FINISH_POINTS; p++) {
+            const int i = base + p * KM_FINISH_THREADS;
+            if (i >= count) break;
+            const finish_point point = finish_decide(near[p], STEP_WHOLE ? here[p] : x[p], centroids, table, k);
+            finish_add(finish_memory + threadIdx.x, counts + threadIdx.x, point,
+                       km_weight(weights, args.first + first + i));
+            if (labels) labels[i] = point.label;
+        }
+    }
+    __syncthreads();
+    finish_write(partial + (block * rows_count + args.rows[member]) * KM_FINISH_SUMS, finish_memory, counts, k);
+}
+
+// Block (unit of points, member): labels and squared distances, and margins where they are asked for.
+extern "C" __global__ void __launch_bounds__(KM_THREADS, 2) km_assign(const __grid_constant__ km_assign_args args) {
+    const int member = blockIdx.y, k = args.ks[member];
+    const double *centroids = args.centroids + args.rows[member] * D;
+    const km_real *table = (const km_real *)args.table + args.rows[member] * D;
+    const km_real *points = (const km_real *)args.points + args.first * D;
+    for (int p = 0; p < KM_UNIT_POINTS; p += FINISH_POINTS * KM_THREADS) {
+        const long long first = blockIdx.x * (long long)KM_UNIT_POINTS + p + threadIdx.x;
+        const km_real *x[FINISH_POINTS];
+        finish_near near[FINISH_POINTS];
+#pragma unroll
+        for (int q = 0; q < FINISH_POINTS; q++) {
+            const long long i = first + q * KM_THREADS;
+            x[q] = points + (i < args.count ? i : 0) * D;
+        }
+        km_real here[FINISH_POINTS][STEP_CHUNK];
+        finish_search(near, here, x, table, k);
+#pragma unroll
+        for (int q = 0; q < FINISH_POINTS; q++) {
+            const long long i = first + q * KM_THREADS, out = member * args.count + i;
+            if (i >= args.count) break;
+            const finish_point point = finish_decide(near[q], STEP_WHOLE ? here[q] : x[q], centroids, table, k);
+            args.labels[out] = point.label;
+            args.nearest[out] = point.square;
+            if (args.margin) args.margin[out] = point.margin;
+        }
+    }
+}
+
+// A point as km_assign left it; its label is -1 - lane where there is no point.
+struct finish_left {
+    int label;
+    double weight, square, margin;
+};
+
+__device__ __forceinline__ finish_left finish_load(const km_assign_args &args, const double *weights, int member,
+                                                   long long at, long long end) {
+    finish_left point = {-1 - (int)threadIdx.x, 0.0, 0.0, 0.0};
+    if (at < end) {
+        const long long from = member * args.count + at;
+        point.label = args.labels[from];
+        point.weight = km_weight(weights, args.first + at);
+        point.square = args.nearest[from];
+        point.margin = args.margin[from];
+    }
+    return point;
+}
+
+// What the 32 points in hand add to their clusters, for all lanes to see.
+struct finish_tile {
+    double weight[32], sse[32], distance[32], margin[32];
+};
+
+__device__ __forceinline__ void finish_share(finish_tile *tile, const finish_left &point) {
+    const int lane = threadIdx.x;
+    tile->weight[lane] = point.weight;
+    tile->sse[lane] = __dmul_rn(point.weight, point.square);
+    tile->distance[lane] = __dmul_rn(point.weight, __dsqrt_rn(point.square));
+    tile->margin[lane] = __dmul_rn(point.weight, point.margin);
+}
+
+// One warp a (block, member): partial[block][row of the member + j][KM_FINISH_SUMS]. The 32 points in hand are grouped
+// by label; the first lane of each label adds them in index order, so no two lanes touch one row. The rows are in
+// dynamic shared memory where they fit, others are added in place.
+extern "C" __global__ void __launch_bounds__(32)
+    km_finish_blocks(const __grid_constant__ km_assign_args args, const double *weights, double *partial,
+                     long long rows_count, int in_shared) {
+    extern __shared__ double finish_memory[];
+    __shared__ finish_tile tile;
+    const int lane = threadIdx.x, member = blockIdx.y, k = args.ks[member];
+    const long long first = blockIdx.x * (long long)KM_BLOCK_POINTS;
+    const long long end = first + KM_BLOCK_POINTS < args.count ? first + KM_BLOCK_POINTS : args.count;
+    double *out = partial + (blockIdx.x * rows_count + args.rows[member]) * KM_FINISH_SUMS;
+    double *sums = in_shared ? finish_memory : out;
+    for (int at = lane; at < k * KM_FINISH_SUMS; at += 32) sums[at] = 0.0;
+    finish_left next = finish_load(args, weights, member, first + lane, end);
+    finish_left after = finish_load(args, weights, member, first + 32 + lane, end);
+    for (long long base = first; base < end; base += 32) {
+        const int label = next.label;
+        finish_share(&tile, next);
+        next = after;
+        after = finish_load(args, weights, member, base + 64 + lane, end);
+        __syncwarp();
+        unsigned same = __match_any_sync(0xffffffffu, label);
+        if (label >= 0 && (same & ((1u << lane) - 1u)) == 0) {
+            double *row = sums + (long long)label * KM_FINISH_SUMS;
+            double weight = row[KM_FINISH_WEIGHT], sse = row[KM_FINISH_SSE];
+            double distance = row[KM_FINISH_DISTANCE], margin = row[KM_FINISH_MARGIN];
+            row[KM_FINISH_COUNT] += __popc(same);
+            for (; same; same &= same - 1) {
+                const int i = __ffs(same) - 1;
+                weight = __dadd_rn(weight, tile.weight[i]);
+                sse = __dadd_rn(sse, tile.sse[i]);
+                distance = __dadd_rn(distance, tile.distance[i]);
+                margin = __dadd_rn(margin, tile.margin[i]);
+            }
+            row[KM_FINISH_WEIGHT] = weight;
+            row[KM_FINISH_SSE] = sse;
+            row[KM_FINISH_DISTANCE] = distance;
+            row[KM_FINISH_MARGIN] = margin;
+        }
+        __syncwarp();
+    }
+    if (in_shared)
+        for (int at = lane; at < k * KM_FINISH_SUMS; at += 32) out[at] = sums[at];
+}
+
+// Adds blocks to the totals in index order: totals[numbers] += partial[0][numbers], partial[1][numbers], ...
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_finish_add(const double *partial, long long blocks, long long numbers, double *totals) {
+    const long long column = blockIdx.x * (long long)KM_JOINED, at = column + threadIdx.x;
+    const bool own = threadIdx.x < KM_JOINED && at < numbers;
+    const double sum = step_join(own ? totals[at] : 0.0, partial, blocks, numbers, column, numbers, 0);
+    if (own) totals[at] = sum;
+}
+// Relocate: the points farthest from their own centroids, one after the other. km_assign has left each point's
+// squared distance; a point that was taken, and those with the same coordinates, are out by a distance of 0.
+
+// Takes (value, index) when it is farther, or as far and earlier.
+__device__ __forceinline__ void far_take(double *value, long long *index, double other, long long other_index) {
+    if (other > *value || (other == *value && other_index < *index)) {
+        *value = other;
+        *index = other_index;
+    }
+}
+
+// The farthest of a block of threads, in thread 0.
+__device__ void far_of_block(double *value, long long *index) {
+    __shared__ double values[KM_THREADS];
+    __shared__ long long indices[KM_THREADS];
+    values[threadIdx.x] = *value;
+    indices[threadIdx.x] = *index;
+    __syncthreads();
+    for (int half = KM_THREADS / 2; half > 0; half /= 2) {
+        if (threadIdx.x < half)
+            far_take(values + threadIdx.x, indices + threadIdx.x, values[threadIdx.x + half],
+                     indices[threadIdx.x + half]);
+        __syncthreads();
+    }
+    *value = values[0];
+    *index = indices[0];
+}
+
+// A unit of points: drops those that equal the last taken point (picks[taken - 1]) or weigh nothing, and finds the
+// farthest of the rest that are farther than rounding.
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_farthest_block(const km_real *points, const double *weights, long long n, double square_min,
+                      double *nearest, const long long *picks, long long taken, double *unit_values,
+                      long long *unit_indices) {
+    const long long last = taken > 0 ? picks[taken - 1] : -1;
+    double value = 0.0;
+    long long index = n;
+    for (int p = 0; p < KM_UNIT_POINTS / KM_THREADS; p++) {
+        const long long i = blockIdx.x * (long long)KM_UNIT_POINTS + p * KM_THREADS + threadIdx.x;
+        if (i >= n) break;
+        double square = km_weight(weights, i) > 0.0 ? nearest[i] : 0.0;
+        if (last >= 0 && square > 0.0) {
+            int f = 0;
+            while (f < D && points[i * D + f] == points[last * D + f]) f++;
+            if (f == D) nearest[i] = square = 0.0;
+        }
+        if (square > square_min) far_take(&value, &index, square, i);
+    }
+    far_of_block(&value, &index);
+    if (threadIdx.x == 0) {
+        unit_values[blockIdx.x] = value;
+        unit_indices[blockIdx.x] = index;
+    }
+}
+
+// One block of threads: picks[taken] = the farthest of all units, -1 when there is none.
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_farthest_pick(const double *unit_values, const long long *unit_indices, long long units, long long n,
+                     long long *picks, long long taken) {
+    double value = 0.0;
+    long long index = n;
+    for (long long unit = threadIdx.x; unit < units; unit += KM_THREADS)
+        far_take(&value, &index, unit_values[unit], unit_indices[unit]);
+    far_of_block(&value, &index);
+    if (threadIdx.x == 0) picks[taken] = value > 0.0 ? index : -1;
+}
+// Update: the blocks of a slot turn totals into new centroids, and one of them decides what the slot does next. The
+// host queues iterations ahead of the report that the last block writes.
+
+__device__ void update_decide(km_slot_record *slot, const km_loop *loop, double cost, double shift,
+                              long long empty_count, int waiting, int few_changes) {
+    cost += loop->total_square;
+    slot->cost = cost > 0.0 ? cost : 0.0;
+    slot->empty_count = empty_count;
+    if (slot->phase == KM_PHASE_LAST) {
+        slot->phase = waiting ? KM_PHASE_EMPTY : KM_PHASE_DONE;
+        return;
+    }
+    slot->shift = shift;
+    slot->iterations += 1;
+    slot->at_limit = slot->iterations >= loop->iterations_max;
+    if (waiting) {
+        slot->phase = KM_PHASE_EMPTY;
+    } else if (shift == 0.0) {
+        slot->phase = KM_PHASE_DONE; // nothing moved: this pass has evaluated the final centroids
+        slot->converged = 1;
+    } else {
+        if (shift <= loop->shift_max || few_changes) slot->converged = 1;
+        if (slot->converged || slot->at_limit) slot->phase = KM_PHASE_LAST;
+    }
+}
+
+// Whether this is the last of a slot's blocks to come here: it then has the sums of them all, added in their order, and
+// sees what they wrote.
+__device__ __forceinline__ bool update_join(km_slot_record *record, double *shares, double (&sums)[4]) {
+    __shared__ bool last;
+    if (gridDim.y == 1) return true;
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < 4; i++) shares[blockIdx.y * 4 + i] = sums[i];
+        __threadfence();
+        last = atomicAdd(&record->arrived, 1u) == gridDim.y - 1;
+        __threadfence();
+    }
+    __syncthreads();
+    if (!last) return false;
+    for (int i = 0; i < 4; i++) sums[i] = 0.0;
+    for (int part = 0; part < (int)gridDim.y; part++)
+        for (int i = 0; i < 4; i++) sums[i] += ((volatile double *)shares)[part * 4 + i];
+    if (threadIdx.x == 0) record->arrived = 0;
+    return true;
+}
+
+// The last slot to come here closes the iteration; nobody asks for `stop` after that in this launch who has work to do.
+__device__ __forceinline__ void update_close(const km_update_args &args, int slot) {
+    if (args.changes) args.changes[slot] = 0;
+    __threadfence();
+    if (atomicAdd(&args.loop->updated, 1u) != gridDim.x - 1) return;
+    km_control *head = &args.loop->head;
+    args.loop->updated = 0;
+    const int news = *(volatile int *)&args.loop->news, passes = head->passes + 1;
+    const bool stop = (news > 0 && news >= args.loop->news_min) || passes >= head->passes_max;
+    head->passes = passes;
+    head->stop = stop;
+    if (args.report) *(volatile unsigned long long *)args.report = passes | (unsigned long long)stop << 32;
+}
+
+// A slot with many numbers has several blocks (KM_UPDATE_PARTS), blockIdx.y: each moves a share of its clusters.
+// Two blocks a multiprocessor are plenty: said, or the compiler makes room for more of them, and spills.
+extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
+    km_update(const __grid_constant__ km_update_args args) {
+    constexpr int LANES = D < 2 ? 1 : D < 3 ? 2 : D < 5 ? 4 : D < 9 ? 8 : D < 17 ? 16 : 32; // threads of a cluster
+    constexpr int AT_ONCE = KM_THREADS / LANES;
+    const int slot = blockIdx.x, k_index = slot % KS, k = km_ks[k_index];
+    const long long row = (long long)(slot / KS) * S + km_offsets[k_index];
+    km_slot_record *record = args.slots + slot;
+    const int phase = record->phase;
+    if (args.loop->head.stop) return;
+    if (phase == KM_PHASE_RUNNING || phase == KM_PHASE_LAST) {
+        km_real *centroids = (km_real *)args.centroids + row * D;
+        const double *totals = args.totals + row * (D + 1);
+        double sums[4] = {}; // of costs and shifts; clusters that are empty, and those that may be given a point
+        for (int j = blockIdx.y * AT_ONCE + threadIdx.x / LANES; j < k; j += gridDim.y * AT_ONCE) {
+            const double weight = totals[j * (D + 1ll) + D];
+            for (int f = threadIdx.x % LANES; f < D; f += LANES) {
+                const double c = centroids[j * (long long)D + f], sum = totals[j * (D + 1ll) + f];
+                sums[0] += c * (weight * c - 2.0 * sum);
+                if (phase == KM_PHASE_RUNNING && weight > 0.0) {
+                    const km_real moved = (km_real)(sum / weight);
+                    sums[1] += (moved - c) * (moved - c);
+                    centroids[j * (long long)D + f] = moved;
+                }
+            }
+            if (threadIdx.x % LANES == 0) {
+                args.weights[row + j] = weight;
+                sums[2] += weight > 0.0 ? 0.0 : 1.0;
+                sums[3] += weight > 0.0 || args.given_up[row + j] ? 0.0 : 1.0;
+            }
+        }
+        km_block_sums<4>(sums);
+        if (!update_join(record, args.shares + slot * (4ll * gridDim.y), sums)) return;
+        if (threadIdx.x == 0) {
+            // The first pass of a member has no labels to compare with: all count as changed.
+            const int few_changes =
+                args.changes && record->iterations > 0 && (long long)args.changes[slot] < args.loop->changes_min;
+            update_decide(record, args.loop, sums[0], sums[1], (long long)sums[2], sums[3] > 0.0, few_changes);
+            args.active[slot] = record->phase == KM_PHASE_RUNNING || record->phase == KM_PHASE_LAST;
+            if (!args.active[slot]) atomicAdd(&args.loop->news, 1);
+        }
+    } else if (blockIdx.y > 0) {
+        return;
+    }
+    if (threadIdx.x == 0) update_close(args, slot);
+}
