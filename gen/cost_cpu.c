@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The CPU planner: estimates of the designs, the choice between them, and every number of the chosen one.
+#include "cost_cpu.h"
 #include "gen/portable_features.h"
 #include "planner.h"
 
@@ -54,9 +55,9 @@ static shape shape_of(const km_plan *plan) {
     return it;
 }
 
-// A pass gives a block of 16,384 points to one thread: small data do not fill a machine.
+// A pass gives a block of points to one thread: small data do not fill a machine.
 static double threads_used(const shape *it) {
-    double blocks = it->n > 0 ? ceil(it->n / 16384) : it->threads;
+    double blocks = it->n > 0 ? ceil(it->n / KM_CPU_PASS_POINTS) : it->threads;
     return blocks < it->threads ? blocks : it->threads;
 }
 

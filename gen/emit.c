@@ -2,6 +2,7 @@
 // The emitted file: its head, then the root template of the plan's design.
 #include "explain.h"
 #include "planner.h"
+#include "source.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -164,4 +165,12 @@ km_status km_source_emit(km_source *source, const km_plan *plan, const char *tem
     km_source_clear(source);
     *source = made;
     return KM_OK;
+}
+
+const char *km_source_code(const char *text) {
+    while (*text == '\n' || !strncmp(text, "//", 2)) {
+        text += strcspn(text, "\n");
+        text += *text != 0;
+    }
+    return text;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "explain.h"
+#include "cost_cpu.h"
 #include "cost_cuda.h"
 
 #include <inttypes.h>
@@ -117,24 +118,18 @@ static double label_bytes(const km_spec *spec) {
 }
 
 // What an algorithm that skips distances keeps.
-static void add_skipping(km_text *out, const km_plan *plan, double value, int64_t copies) {
+static void add_skipping(km_text *out, const km_plan *plan, double value) {
     const km_spec *spec = &plan->spec;
-    double d = (double)spec->features, bounds = 0;
+    double d = (double)spec->features;
     if (plan->algorithm == KM_ALGORITHM_FILTER) { // sums and boxes of tiles of 64 points, and of 16 tiles
         double tile = ((d + 4) * 8 + (2 * d + 1) * value) / 64;
         add_memory(out, plan, "  sorted points, boxes and sums",
                    d * value + (plan->weighted ? 8 : 0) + 1.0625 * tile);
         add_memory(out, plan, "  while they are sorted", 16);
     }
-    for (int64_t i = 0; i < spec->clusters_count; i++)
-        bounds += plan->algorithm == KM_ALGORITHM_ELKAN
-                      ? 4.0 * (2 + spec->clusters[i] + (spec->clusters[i] + 15) / 16)
-                      : 8.0;
-    if (plan->algorithm == KM_ALGORITHM_HAMERLY || plan->algorithm == KM_ALGORITHM_ELKAN) {
-        add_memory(out, plan, "  bounds of distances", bounds * (double)copies);
-        if (spec->features >= 12) // rows of whole blocks of 16, see runtime/cpu/bounds.h
-            add_memory(out, plan, "  points as rows", (double)((spec->features + 15) / 16 * 16) * value);
-    }
+    int64_t bounds = km_cpu_bounds_point_bytes(plan), row = km_cpu_row_point_bytes(plan);
+    if (bounds) add_memory(out, plan, "  bounds of distances", (double)bounds);
+    if (row) add_memory(out, plan, "  points as rows", (double)row);
 }
 
 void km_explain_memory(km_text *out, const km_plan *plan) {
@@ -158,7 +153,7 @@ void km_explain_memory(km_text *out, const km_plan *plan) {
         add_memory(out, plan, "  lengths of points",
                    value * (double)(1 + (km_plan_get(plan, "half_filter") > 0)));
     }
-    add_skipping(out, plan, value, copies);
+    add_skipping(out, plan, value);
     add_memory(out, plan, "  seeding, for each restart", value);
     add_memory(out, plan, "  labels of one K, on request", 4);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "module.h"
+#include "../gen/source.h"
 #include "cache.h"
 #include "file.h"
 
@@ -64,13 +65,6 @@ void km_module_params_init(km_module_params *params) {
     params->cache_bytes_max = CACHE_BYTES_MAX;
 }
 
-// The first line that is no comment: what stands above it names the spec and says why the plan is what it is.
-static const char *code_of(const char *text) {
-    while (*text == '\n' || !strncmp(text, "//", 2))
-        text += strcspn(text, "\n") + (strchr(text, '\n') != NULL);
-    return text;
-}
-
 // Lines of the head by which a text asks for options of the compiler.
 static void add_needs(km_text *key, const char *head, const char *code) {
     for (const char *line; (line = strstr(head, "// needs: ")) && line < code; head = line + 1)
@@ -86,7 +80,7 @@ static km_status key_text(char **out, int64_t *size, const km_source *source, km
     device->backend->compiler_id(compiler, sizeof compiler, device, &source->plan);
     km_target_text(target, sizeof target, source->plan.spec.target);
     km_text_printf(&text, "kmgen %s\n%s\n%s\n", KM_VERSION, target, compiler);
-    const char *code = code_of(source->text);
+    const char *code = km_source_code(source->text);
     add_needs(&text, source->text, code);
     km_text_add(&text, code, source->text_size - (code - source->text));
     *size = text.size;

@@ -7,6 +7,7 @@
 // usage: compile_cuda SPECS_FOLDER WORK_FOLDER [ARCHITECTURE...]    (90 stands for sm_90)
 // KMGEN_NVRTC names the folder of libnvrtc where it is in no usual place. Without NVRTC: exit 77, or 1 with
 // CI=true.
+#include "gen/source.h"
 #include "runtime/cuda/driver.h"
 #include "specs.h"
 
@@ -40,15 +41,10 @@ static int find_steps(char **begin, char **end, const char *text) {
     return !*end;
 }
 
-// The text behind its head, which names the spec and says why the plan is what it is.
-static const char *code_of(const char *text) {
-    while (!strncmp(text, "//", 2) || *text == '\n') text += strcspn(text, "\n") + (*text != 0);
-    return text;
-}
-
 static int is_elsewhere(const job *added) {
     for (const job *before = jobs; before < added; before++)
-        if (before->arch == added->arch && !strcmp(code_of(before->source.text), code_of(added->source.text)))
+        if (before->arch == added->arch &&
+            !strcmp(km_source_code(before->source.text), km_source_code(added->source.text)))
             return 1;
     return 0;
 }

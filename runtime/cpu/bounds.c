@@ -82,8 +82,8 @@ static km_status scratch_alloc(thread_state *thread, const cpu_engine *engine, i
 // Points as rows beside groups of them.
 static km_status rows_make(cpu_engine *engine, km_error *err) {
     int64_t n = engine->base.n, d = engine->base.d, real = engine->real_bytes, group = engine->group;
-    int64_t row = cpu_round_up(d, BOUNDS_LANES) * real, groups = (n + group - 1) / group;
-    if (d < BOUNDS_ROWS_D || engine->bounds->rows) return KM_OK;
+    int64_t row = km_cpu_row_point_bytes(engine->base.plan), groups = (n + group - 1) / group;
+    if (!row || engine->bounds->rows) return KM_OK;
     uint8_t *rows = engine->bounds->rows = km_pages_alloc(n * row);
     if (!rows) return km_fail_memory(err, "the points as rows", n * row);
     int threads = cpu_threads_for(engine, groups);
@@ -153,17 +153,6 @@ void km_cpu_bounds_destroy(cpu_engine *engine) {
     free(bounds->threads);
     free(bounds);
     engine->bounds = NULL;
-}
-
-int64_t km_cpu_bounds_bytes(const km_plan *plan, int64_t n) {
-    int64_t copies = km_plan_get(plan, "restarts_in_flight"), values = 0, d = plan->spec.features;
-    int64_t real = plan->spec.type == KM_FLOAT32 ? 4 : 8;
-    for (int64_t i = 0; i < plan->spec.clusters_count; i++) {
-        int64_t k = plan->spec.clusters[i], blocks = cpu_round_up(k, BOUNDS_LANES) / BOUNDS_LANES;
-        values += 2 + (plan->algorithm == KM_ALGORITHM_ELKAN ? k + blocks : 0);
-    }
-    int64_t rows = d < BOUNDS_ROWS_D ? 0 : cpu_round_up(d, BOUNDS_LANES) * real;
-    return n * (values * (copies < 1 ? 1 : copies) * (int64_t)sizeof(float) + rows);
 }
 
 // Before a pass -----------------------------------------------------------------------------------------------

@@ -26,13 +26,13 @@
 // the lowest index. So labels are those that double would give.
 #ifndef KM_RUNTIME_CPU_BOUNDS_H
 #define KM_RUNTIME_CPU_BOUNDS_H
+#include "../../gen/cost_cpu.h"
 #include <stdint.h>
 
 enum {
     BOUNDS_CHUNK = 4096, // points that one list is made of
-    BOUNDS_LANES = 16,   // floats of the widest vector: centroids of a block
-    BOUNDS_SCORED = 64,  // points that are scored at a time, at most
-    BOUNDS_ROWS_D = 12,  // from so many features on, points are kept as rows too: single ones are read sooner
+    BOUNDS_LANES = KM_CPU_BOUNDS_LANES,
+    BOUNDS_SCORED = 64,   // points that are scored at a time, at most
     BOUNDS_TIGHTEN_K = 48 // hamerly: from so many clusters on, a point's own distance is computed first
 };
 

@@ -176,6 +176,5 @@ km_status km_cpu_bounds_prepare(cpu_engine *engine, km_error *err); // before ea
 // A block whose first point is `first`, for all active slots, as km_cpu_kernels.pass does it.
 void km_cpu_bounds_block(cpu_engine *engine, int64_t first, const km_cpu_block *work);
 void km_cpu_bounds_collect(cpu_engine *engine); // after each pass: its counts join the engine's
-int64_t km_cpu_bounds_bytes(const km_plan *plan, int64_t n);
 
 #endif

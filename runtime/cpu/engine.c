@@ -3,6 +3,7 @@
 //
 // Same bits for any number of threads: a block of points belongs to one thread, its sums start from zero (or from
 // what moved), and blocks join the totals in index order.
+#include "../../gen/cost_cpu.h"
 #include "cpu.h"
 #include <math.h>
 #include <omp.h>
@@ -11,7 +12,6 @@
 #include <string.h>
 
 enum {
-    PASS_POINTS = 16384, // of a block of a pass: so few that threads are done at about the same time
     REFRESH_PASSES = 32, // sums start again from zero after so many updates of a member ...
     REFRESH_SHARE = 2,   // ... and when more than this part of the points changed: adding all is cheaper,
     REFRESH_WHOLE = 45,  // for few clusters when more than k of so many changed
@@ -164,8 +164,7 @@ static int64_t bytes_planned(const km_plan *plan, int64_t n, int64_t chains_coun
     }
     if (copies < 1) copies = 1;
     int64_t skipping = plan->algorithm == KM_ALGORITHM_FILTER ? km_cpu_filter_bytes(plan, n) : 0;
-    if (plan->algorithm == KM_ALGORITHM_HAMERLY || plan->algorithm == KM_ALGORITHM_ELKAN)
-        skipping = km_cpu_bounds_bytes(plan, n);
+    skipping += n * (km_cpu_bounds_point_bytes(plan) + km_cpu_row_point_bytes(plan));
     return skipping + points * d * real + copies * (points * labels + models) + chains_count * points * real;
 }
 
@@ -353,7 +352,7 @@ static km_status sums_by_owner(cpu_engine *engine, cpu_slot *slot, km_error *err
 
 // Points of the blocks that a pass is made of.
 static int64_t pass_points(const cpu_engine *engine) {
-    return engine->group > PASS_POINTS ? KM_BLOCK_POINTS : PASS_POINTS;
+    return engine->group > KM_CPU_PASS_POINTS ? KM_BLOCK_POINTS : KM_CPU_PASS_POINTS;
 }
 
 static void pass_block(cpu_engine *engine, int64_t block, km_cpu_slot *list, double *sums) {

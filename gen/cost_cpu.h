@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// What the CPU planner and the CPU engine must agree on.
+#ifndef KM_GEN_COST_CPU_H
+#define KM_GEN_COST_CPU_H
+#include <kmgen/plan.h>
+
+enum {
+    KM_CPU_PASS_POINTS = 16384, // of a block of a pass: so few that threads are done at about the same time
+    KM_CPU_BOUNDS_LANES = 16,   // hamerly, elkan: floats of the widest vector; centroids of a block
+    KM_CPU_BOUNDS_ROWS_D =
+        12 // ... from so many features on, points are kept as rows too: single ones are read sooner
+};
+
+// Bytes of a point's bounds, of all members at a time; 0 for algorithms that keep none.
+int64_t km_cpu_bounds_point_bytes(const km_plan *plan);
+// Bytes of a point as a row, whole vectors; 0 where there are no rows.
+int64_t km_cpu_row_point_bytes(const km_plan *plan);
+
+#endif
