@@ -17,7 +17,9 @@
 //@ end
 //@ end
 enum {
+    //@ if not float64
     FINISH_TILE = $finish_tile, // centroids at a time, each with two vectors
+    //@ end
     //@ if finish_rows
     //@ if any_d
     FINISH_SPAN_MAX = $finish_span,

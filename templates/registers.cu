@@ -49,7 +49,9 @@ enum {
     STAGES = $stages,        // tiles of a ring
     ROWS = POINTS / RUN,     // a lane's points of a tile, RUN side by side
     PIECES = RUN * OWN / VECTOR, // 16-byte pieces of such a row
+    //@ if turned
     TURN = $turn,            // rows are turned about by so many pieces: lanes meet in no bank
+    //@ end
     //@ end
     PLANE = (OWN + VECTOR) / VECTOR * VECTOR, // numbers of a plane: a lane's factors and a constant, padded
     PLANES = $planes,            // one for each centroid but the pivots

@@ -184,6 +184,8 @@ __device__ __forceinline__ void pass_begin(pass_block &block, const unsigned *li
 }
 
 //@ if narrow
+//@ include shared_scores.cu
+
 // Labels of all active slots; what is not sure is listed. Scores go through shared memory: a lane then has a point, and
 // takes its scores one by one, as many slots may end within a tile.
 extern "C" __global__ void __launch_bounds__(BLOCK, $resident)
@@ -229,6 +231,10 @@ extern "C" __global__ void __launch_bounds__(BLOCK, $resident)
     }
 }
 //@ else
+//@ if not half_filter
+//@ include shared_scores.cu
+
+//@ end
 // Labels of all active slots; what is not sure is listed.
 extern "C" __global__ void __launch_bounds__(BLOCK, $resident)
     km_shared_labels(const __grid_constant__ km_pass_args args) {

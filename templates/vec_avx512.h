@@ -163,7 +163,6 @@ typedef __m512d km_doubles;
 #define KM_D_STORE(to, x) _mm512_storeu_pd(to, x)
 #define KM_D_SPLAT(value) _mm512_set1_pd(value)
 #define KM_D_SUB(a, b) _mm512_sub_pd(a, b)
-#define KM_D_MUL(a, b) _mm512_mul_pd(a, b)
 #define KM_D_FMA(a, b, c) _mm512_fmadd_pd(a, b, c)
 #define KM_D_ADD(a, b) _mm512_add_pd(a, b)
 #define KM_D_SUM(x) _mm512_reduce_add_pd(x)

@@ -57,7 +57,6 @@ typedef int64_t km_longs_anywhere __attribute__((vector_size(16), aligned(8), ma
 #define KM_D_ADD(a, b) ((a) + (b))
 #define KM_D_SUM(x) ((x)[0] + (x)[1])
 #define KM_D_SUB(a, b) ((a) - (b))
-#define KM_D_MUL(a, b) ((a) * (b))
 // Rounded once, as everywhere.
 #define KM_D_FMA(a, b, c) ((km_doubles){fma((a)[0], (b)[0], (c)[0]), fma((a)[1], (b)[1], (c)[1])})
 #define KM_LONGS(value) ((km_longs){value, value})

@@ -104,7 +104,6 @@ typedef float64x2_t km_doubles;
 #define KM_D_ADD(a, b) vaddq_f64(a, b)
 #define KM_D_SUM(x) vaddvq_f64(x)
 #define KM_D_SUB(a, b) vsubq_f64(a, b)
-#define KM_D_MUL(a, b) vmulq_f64(a, b)
 #define KM_D_FMA(a, b, c) vfmaq_f64(c, a, b)
 typedef int64x2_t km_longs;
 #define KM_LONGS(value) vdupq_n_s64(value)

@@ -244,7 +244,6 @@ KM_TARGET static inline double km_d_sum(km_doubles x) {
     return _mm_cvtsd_f64(two) + _mm_cvtsd_f64(_mm_unpackhi_pd(two, two));
 }
 #define KM_D_SUB(a, b) _mm256_sub_pd(a, b)
-#define KM_D_MUL(a, b) _mm256_mul_pd(a, b)
 #define KM_D_FMA(a, b, c) _mm256_fmadd_pd(a, b, c)
 typedef __m256i km_longs;
 #define KM_LONGS(value) _mm256_set1_epi64x(value)
@@ -657,7 +656,6 @@ KM_TARGET static void km_seed(const km_cpu_seeding *seeding) {
 }
 // The finishing pass: labels as double arithmetic gives them, and the sums that criteria ask for.
 enum {
-    FINISH_TILE = 2,   // centroids at a time, each with two vectors
     FINISH_SPAN = 512, // points that stay in the first cache for all members
     FINISH_ROW = 4,    // doubles of a centroid
     PAIR = 2 * LANES   // points of two vectors

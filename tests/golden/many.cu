@@ -279,14 +279,6 @@ struct pass_best {
     int j; // the centroid of the best; in a loop over tiles what leads to it
 };
 
-// Takes one more score of a row, of column or centroid j.
-__device__ __forceinline__ void pass_take_score(pass_best &row, km_real score, int j) {
-    const bool better = score > row.best;
-    row.second = fmaxf(row.second, fminf(row.best, score));
-    row.best = fmaxf(row.best, score);
-    row.j = better ? j : row.j;
-}
-
 // Numbers that lie side by side in a point and in a centroid.
 struct __align__(PIECE) pass_piece {
     km_real at[PIECE / sizeof(km_real)];

@@ -197,7 +197,6 @@ enum {
     STAGES = 2,                               // tiles of a ring
     ROWS = POINTS / RUN,                      // a lane's points of a tile, RUN side by side
     PIECES = RUN * OWN / VECTOR,              // 16-byte pieces of such a row
-    TURN = 1,                                 // rows are turned about by so many pieces: lanes meet in no bank
     PLANE = (OWN + VECTOR) / VECTOR * VECTOR, // numbers of a plane: a lane's factors and a constant, padded
     PLANES = 9,                               // one for each centroid but the pivots
     COLUMNS = 129,                            // sums of a lane, of all warp groups

@@ -260,7 +260,6 @@ KM_TARGET static inline double km_d_sum(km_doubles x) {
     return _mm_cvtsd_f64(two) + _mm_cvtsd_f64(_mm_unpackhi_pd(two, two));
 }
 #define KM_D_SUB(a, b) _mm256_sub_pd(a, b)
-#define KM_D_MUL(a, b) _mm256_mul_pd(a, b)
 #define KM_D_FMA(a, b, c) _mm256_fmadd_pd(a, b, c)
 typedef __m256i km_longs;
 #define KM_LONGS(value) _mm256_set1_epi64x(value)

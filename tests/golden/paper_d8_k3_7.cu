@@ -186,7 +186,6 @@ enum {
     TILE = 32,                   // points that a warp fetches at a time
     PAIRS = 2,                   // of columns, 16 points, that it works on at a time
     WIDTH = 2 * PAIRS,           // columns of 8 points
-    LANE_D = (D + 3) / 4,        // features of a lane: lane % 4 says which
     COLUMNS = S * (D + 1),       // sums of a copy
     QUEUE = 64,                  // points of a warp that wait for km_drain
     BITS = 22,                   // of a coordinate's integer, beside its sign
