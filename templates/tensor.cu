@@ -165,12 +165,7 @@ static __device__ __forceinline__ km_tile *km_tiles(const km_pass_args &args) {
     return (km_tile *)((after + 255) / 256 * 256);
 }
 
-// Two floats as halves, the first in the low bits.
-static __device__ __forceinline__ unsigned km_halves(float low, float high) {
-    unsigned pair;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    return pair;
-}
+//@ include tensor_words.cu
 
 //@ if not rounded
 // Sums of two pairs of halves.
@@ -180,14 +175,6 @@ static __device__ __forceinline__ unsigned km_plus(unsigned a, unsigned b) {
     return sum;
 }
 
-//@ end
-static __device__ __forceinline__ float km_low(unsigned pair) {
-    float value;
-    asm("{ .reg .f16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(pair));
-    return value;
-}
-
-//@ if not rounded
 // The two halves of a coordinate's integer.
 static __device__ __forceinline__ unsigned km_halves_of(int number) {
     const int high = (number + 1024) >> 11;

@@ -18,13 +18,7 @@ static __device__ __forceinline__ void km_subtract(int *sums, const unsigned *a,
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.x), "r"(b.y));
 }
 
-static __device__ __forceinline__ uint4 km_read_four(unsigned address) {
-    uint4 words;
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
-                 : "r"(address));
-    return words;
-}
+//@ include tensor_reads.cu
 
 static __device__ __forceinline__ uint2 km_read_two(unsigned address) {
     uint2 words;

@@ -96,18 +96,7 @@ static __device__ __forceinline__ km_tile *km_tiles(const km_pass_args &args) {
     return (km_tile *)((after + 255) / 256 * 256);
 }
 
-// Two floats as halves, the first in the low bits.
-static __device__ __forceinline__ unsigned km_halves(float low, float high) {
-    unsigned pair;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    return pair;
-}
-
-static __device__ __forceinline__ float km_low(unsigned pair) {
-    float value;
-    asm("{ .reg .f16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(pair));
-    return value;
-}
+//@ include tensor_words.cu
 
 // Sums of two pairs of halves.
 static __device__ __forceinline__ unsigned km_plus(unsigned a, unsigned b) {
@@ -123,13 +112,7 @@ static __device__ __forceinline__ unsigned km_exceeds(unsigned a, unsigned b) {
     return answer;
 }
 
-static __device__ __forceinline__ uint4 km_read_four(unsigned address) {
-    uint4 words;
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
-                 : "r"(address));
-    return words;
-}
+//@ include tensor_reads.cu
 
 static __device__ __forceinline__ unsigned km_read(unsigned address) {
     unsigned word;
@@ -610,17 +593,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, $resident)
 }
 
 //@ end
-// Adds up a column over the blocks: integers, then one rounding.
-extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_constant__ km_pass_args args) {
-    const int column = blockIdx.x * REDUCE + threadIdx.x, f = column % (D + 1);
-    int k_index = 0;
-    while (k_index + 1 < KS && km_offsets[k_index + 1] * (D + 1) <= column) k_index++;
-    if (args.control->stop || column >= COLUMNS || !args.active[blockIdx.y * KS + k_index]) return;
-    long long sum = 0;
-    _Pragma("unroll 16") for (int block = 0; block < GRID; block++) sum += km_sums_of(args, block)[column];
-    args.totals[(long long)blockIdx.y * COLUMNS + column] =
-        f < D ? (double)sum * km_power(km_exponents(args)[f] - BITS) : (double)sum;
-}
+//@ include tensor_reduce.cu
 
 extern "C" {
 __device__ km_pass_facts km_pass = {

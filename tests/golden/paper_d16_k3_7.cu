@@ -294,17 +294,17 @@ static __device__ __forceinline__ unsigned km_halves(float low, float high) {
     return pair;
 }
 
+static __device__ __forceinline__ float km_low(unsigned pair) {
+    float value;
+    asm("{ .reg .f16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(pair));
+    return value;
+}
+
 // Sums of two pairs of halves.
 static __device__ __forceinline__ unsigned km_plus(unsigned a, unsigned b) {
     unsigned sum;
     asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
     return sum;
-}
-
-static __device__ __forceinline__ float km_low(unsigned pair) {
-    float value;
-    asm("{ .reg .f16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(pair));
-    return value;
 }
 
 // The two halves of a coordinate's integer.

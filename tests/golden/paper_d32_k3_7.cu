@@ -1150,10 +1150,10 @@ extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_cons
     int k_index = 0;
     while (k_index + 1 < KS && km_offsets[k_index + 1] * (D + 1) <= column) k_index++;
     if (args.control->stop || column >= COLUMNS || !args.active[blockIdx.y * KS + k_index]) return;
-    unsigned long long sum = 0;
-    _Pragma("unroll 16") for (int block = 0; block < GRID; block++) sum += km_sums_of(args, block)[column];
+    long long sum = 0;
+    _Pragma("unroll 16") for (int block = 0; block < GRID; block++) sum += (long long)km_sums_of(args, block)[column];
     args.totals[(long long)blockIdx.y * COLUMNS + column] =
-        f < D ? (double)(long long)sum * km_power(km_exponents(args)[f] - BITS) : (double)sum;
+        f < D ? (double)sum * km_power(km_exponents(args)[f] - BITS) : (double)sum;
 }
 
 extern "C" {
