@@ -169,7 +169,7 @@ typedef struct km_lanes_span {
     //@ if whole
     //@ if not float64
     int has_doubles;
-    double doubles[SPAN * GROUP * $d_most]; // the points
+    double doubles[SPAN * GROUP * $d_most] __attribute__((aligned(64))); // the points
     //@ end
     //@ end
 } km_lanes_span;
