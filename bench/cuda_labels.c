@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Looks at every label that a design's pass gives on this machine's GPU, on data that are hard on rounding, and counts
 // those out of contract (docs/design.md) and those that differ from the reference at all: the nearest centroid in
-// double, in the difference form, ties to the lowest index.
+// double, in the difference form, ties to the lowest index. A kernel of the plainest kind looks at the labels, and is
+// itself held against the same loop on the host for the first points of each pass.
 //
 //     cuda_labels DESIGN FEATURES CLUSTERS [f32|f64 [POINTS [SEEDS [PASSES]]]]     e.g. cuda_labels tensor 4 3..12
 //
@@ -10,16 +11,24 @@
 // first centroids are points. Exit status 1: a label is out of contract; 77: no GPU.
 #include "../gen/planner.h"
 #include "../runtime/cuda/cuda.h"
+#include "../runtime/file.h"
 #include "../runtime/module.h"
 #include <kmgen/data.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { BLOBS = 12, GRID = 10, FEATURES_MAX = 1024 };
+enum { BLOBS = 12, GRID = 10, FEATURES_MAX = 1024, LOOK_THREADS = 128, HOST_POINTS = 65536 };
 static const char *const kinds[] = {"uniform", "blobs", "ties", "scales", "outlier"};
 enum { KINDS = sizeof kinds / sizeof *kinds };
+
+// What looking at labels counts; the kernel's struct of the same name.
+typedef struct verdict {
+    unsigned long long differ, wrong;
+    double worst; // the largest difference of squared distances, in units of the contract's
+} verdict;
 
 typedef struct check {
     km_spec spec;
@@ -30,9 +39,11 @@ typedef struct check {
     void *raw;         // n x d of the spec's type
     void *points;      // the same as the engine has them
     double *centroids; // of all slots
-    uint8_t *labels;   // of one slot
-    long long looked, differ, wrong;
-    double worst; // the largest difference of squared distances, in units of the contract's
+    int32_t *nearest;  // of the first points, by the kernel
+    long long looked;
+    verdict seen;
+    km_cu_module look_module;
+    km_cu_function look; // the kernel of look_text
 } check;
 
 // Data --------------------------------------------------------------------------------------------------------
@@ -86,56 +97,138 @@ static void make_points(check *c, int kind, uint64_t seed) {
 
 // Labels ------------------------------------------------------------------------------------------------------
 
+// One thread a point. Every operation is rounded by itself, as on the host. Behind a line that says what `real` is.
+static const char look_text[] =
+    "struct verdict { unsigned long long differ, wrong, worst; }; // worst: a double's bits, not negative\n"
+    "__device__ double square_of(const real *x, const double *c, int d) {\n"
+    "    double square = 0;\n"
+    "    for (int f = 0; f < d; f++) {\n"
+    "        double away = __dsub_rn((double)x[f], c[f]);\n"
+    "        square = __dadd_rn(square, __dmul_rn(away, away));\n"
+    "    }\n"
+    "    return square;\n"
+    "}\n"
+    "__device__ double norm2_of(const real *x, const double *c, int d) {\n"
+    "    double sum = 0;\n"
+    "    for (int f = 0; f < d; f++) sum += (double)x[f] * (double)x[f] + c[f] * c[f];\n"
+    "    return sum;\n"
+    "}\n"
+    "extern \"C\" __global__ void look(const real *points, const unsigned char *labels, const double "
+    "*centroids,\n"
+    "                                 long long n, int d, int k, double contract, verdict *seen, int "
+    "*nearest_of,\n"
+    "                                 long long nearest_count) {\n"
+    "    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n"
+    "    if (i >= n) return;\n"
+    "    const real *x = points + i * d;\n"
+    "    int label = labels[i], nearest = 0;\n"
+    "    double best = 1e308 * 10, own = best;\n"
+    "    for (int j = 0; j < k; j++) {\n"
+    "        double square = square_of(x, centroids + (long long)j * d, d);\n"
+    "        if (j == label) own = square;\n"
+    "        if (square < best) best = square, nearest = j;\n"
+    "    }\n"
+    "    if (i < nearest_count) nearest_of[i] = nearest;\n"
+    "    if (label == nearest) return;\n"
+    "    double allowed = label < k ? contract * norm2_of(x, centroids + (long long)label * d, d) : 0;\n"
+    "    double share = (own - best) / allowed;\n"
+    "    atomicAdd(&seen->differ, 1ull);\n"
+    "    if (!(share <= 1)) atomicAdd(&seen->wrong, 1ull);\n"
+    "    atomicMax(&seen->worst, (unsigned long long)__double_as_longlong(share));\n"
+    "}\n";
+
 static double at(const check *c, int64_t index) {
     return c->spec.type == KM_FLOAT32 ? (double)((const float *)c->points)[index]
                                       : ((const double *)c->points)[index];
 }
 
-typedef struct verdict {
-    long long differ, wrong;
-    double worst;
-} verdict;
-
-// One label of point x against all k centroids.
-static void look(verdict *v, const check *c, const double *x, int64_t label, const double *centroids,
-                 int64_t k) {
-    int64_t d = c->spec.features, nearest = 0;
-    double best = HUGE_VAL, own = HUGE_VAL, x2 = 0, c2 = 0;
-    for (int64_t j = 0; j < k; j++) {
-        double square = 0;
-        for (int64_t f = 0; f < d; f++)
-            square += (x[f] - centroids[j * d + f]) * (x[f] - centroids[j * d + f]);
-        if (j == label) own = square;
-        if (square < best) best = square, nearest = j;
-    }
-    if (label == nearest) return;
-    v->differ++;
-    for (int64_t f = 0; f < d && label < k; f++) {
-        x2 += x[f] * x[f];
-        c2 += centroids[label * d + f] * centroids[label * d + f];
-    }
-    double share = (own - best) / ((c->spec.type == KM_FLOAT32 ? 0x1p-20 : 0x1p-48) * (x2 + c2));
-    v->wrong += !(share <= 1);
-    v->worst = fmax(v->worst, share);
+static km_status make_look(check *c, km_error *err) {
+    km_status status = KM_OK;
+    const km_cuda_device *device = (const km_cuda_device *)c->device;
+    const km_driver *driver = device->driver;
+    char folder[] = "/tmp/cuda_labels.XXXXXX", text_path[64], cubin_path[64], text[sizeof look_text + 64];
+    char *cubin = NULL;
+    int64_t size;
+    if (!mkdtemp(folder)) return km_fail(err, KM_ERROR_IO, "no folder in /tmp");
+    snprintf(text_path, sizeof text_path, "%s/look.cu", folder);
+    snprintf(cubin_path, sizeof cubin_path, "%s/look.cubin", folder);
+    snprintf(text, sizeof text, "typedef %s real;\n%s", c->spec.type == KM_FLOAT32 ? "float" : "double",
+             look_text);
+    KM_TRY_GOTO(km_file_write(text_path, text, (int64_t)strlen(text), err));
+    KM_TRY_GOTO(km_cuda_compile(c->device, NULL, text_path, cubin_path, NULL, err));
+    KM_TRY_GOTO(km_file_read(&cubin, &size, cubin_path, 0, err));
+    KM_TRY_GOTO(km_cuda_enter(device, err));
+    km_cu_result result = driver->cuModuleLoadDataEx(&c->look_module, cubin, 0, NULL, NULL);
+    if (result == 0) result = driver->cuModuleGetFunction(&c->look, c->look_module, "look");
+    if (result != 0) status = km_cuda_fail(err, driver, result, "loading the kernel that looks at labels");
+    km_cuda_leave(device);
+done:
+    remove(text_path);
+    remove(cubin_path);
+    rmdir(folder);
+    free(cubin);
+    return status;
 }
 
-static void look_at_all(check *c, const double *centroids, int64_t k) {
-    long long differ = 0, wrong = 0;
-    double worst = 0;
-#pragma omp parallel for schedule(static) reduction(+ : differ, wrong) reduction(max : worst)
-    for (int64_t i = 0; i < c->n; i++) {
-        verdict v = {0, 0, 0};
-        double x[FEATURES_MAX];
-        for (int64_t f = 0; f < c->spec.features; f++) x[f] = at(c, i * c->spec.features + f);
-        look(&v, c, x, c->labels[i], centroids, k);
-        differ += v.differ;
-        wrong += v.wrong;
-        worst = fmax(worst, v.worst);
+// The kernel's nearest centroids of the first points against the host's.
+static km_status hold_against_host(const check *c, const double *centroids, int64_t k, km_error *err) {
+    int64_t d = c->spec.features, count = c->n < HOST_POINTS ? c->n : HOST_POINTS, wrong = 0;
+#pragma omp parallel for schedule(static) reduction(+ : wrong)
+    for (int64_t i = 0; i < count; i++) {
+        int64_t nearest = 0;
+        double best = HUGE_VAL;
+        for (int64_t j = 0; j < k; j++) {
+            double square = 0;
+            for (int64_t f = 0; f < d; f++) {
+                double away = at(c, i * d + f) - centroids[j * d + f];
+                square += away * away;
+            }
+            if (square < best) best = square, nearest = j;
+        }
+        wrong += nearest != c->nearest[i];
     }
+    if (wrong)
+        return km_fail(err, KM_ERROR_INTERNAL, "the kernel that looks at labels is wrong %lld times",
+                       (long long)wrong);
+    return KM_OK;
+}
+
+static void take_verdict(check *c, const verdict *seen) {
     c->looked += c->n;
-    c->differ += differ;
-    c->wrong += wrong;
-    c->worst = fmax(c->worst, worst);
+    c->seen.differ += seen->differ;
+    c->seen.wrong += seen->wrong;
+    c->seen.worst = fmax(c->seen.worst, seen->worst);
+}
+
+// All labels of a slot, which lie on the device.
+static km_status look_at_all(check *c, km_cu_ptr labels, const double *centroids, int64_t k, km_error *err) {
+    km_status status = KM_OK;
+    km_cuda_engine *engine = (km_cuda_engine *)c->engine;
+    const km_driver *driver = engine->driver;
+    int64_t centroids_bytes = k * c->spec.features * 8, count = c->n < HOST_POINTS ? c->n : HOST_POINTS;
+    km_cuda_memory memory = {0};
+    verdict seen = {0, 0, 0};
+    KM_TRY(km_cuda_reserve(engine, &memory, centroids_bytes + count * 4 + (int64_t)sizeof seen, "verdicts",
+                           err));
+    km_cu_ptr table = memory.address, verdicts = table + (km_cu_ptr)centroids_bytes,
+              nearest = verdicts + sizeof seen;
+    int features = (int)c->spec.features, clusters = (int)k;
+    long long n = c->n, nearest_count = count;
+    double contract = c->spec.type == KM_FLOAT32 ? 0x1p-20 : 0x1p-48;
+    KM_TRY_GOTO(km_cuda_put(engine, table, centroids, centroids_bytes, err));
+    KM_TRY_GOTO(km_cuda_put(engine, verdicts, &seen, sizeof seen, err));
+    void *arguments[] = {
+        &engine->points.address, &labels, &table, &n, &features, &clusters, &contract, &verdicts, &nearest,
+        &nearest_count};
+    KM_CU(cuLaunchKernel(c->look, (unsigned)km_divide_up(c->n, LOOK_THREADS), 1, 1, LOOK_THREADS, 1, 1, 0,
+                         engine->stream, arguments, NULL));
+    KM_TRY_GOTO(km_cuda_get(engine, &seen, verdicts, sizeof seen, err));
+    KM_TRY_GOTO(km_cuda_get(engine, c->nearest, nearest, count * 4, err));
+    take_verdict(c, &seen);
+    status = hold_against_host(c, centroids, k, err);
+done:
+    km_cuda_release(engine, &memory);
+    return status;
 }
 
 // The run -----------------------------------------------------------------------------------------------------
@@ -152,9 +245,8 @@ static km_status check_pass(check *c, km_slot_state *states, int first, km_error
     km_status status = c->engine->backend->run(c->engine, states, &passes, &stop, 1, err);
     for (int64_t s = 0; s < c->engine->slots_count && status == KM_OK; s++) {
         if (before[s] != KM_SLOT_RUNNING && before[s] != KM_SLOT_LAST) continue;
-        status = km_cuda_get(engine, c->labels, engine->labels.address + (km_cu_ptr)(s * stride), c->n, err);
-        if (status != KM_OK) break;
-        look_at_all(c, c->centroids + km_cuda_slot_row(engine, s) * d, km_cuda_slot_k(engine, s));
+        status = look_at_all(c, engine->labels.address + (km_cu_ptr)(s * stride),
+                             c->centroids + km_cuda_slot_row(engine, s) * d, km_cuda_slot_k(engine, s), err);
     }
     free(before);
     return status;
@@ -231,8 +323,9 @@ static km_status prepare(check *c, const char *design, km_error *err) {
     int64_t bytes = c->n * c->spec.features * (c->spec.type == KM_FLOAT32 ? 4 : 8);
     c->raw = malloc((size_t)bytes);
     c->points = malloc((size_t)bytes);
-    c->labels = malloc((size_t)c->n);
-    if (!c->raw || !c->points || !c->labels) status = km_fail_memory(err, "the points", 2 * bytes);
+    c->nearest = malloc(HOST_POINTS * sizeof *c->nearest);
+    if (!c->raw || !c->points || !c->nearest) status = km_fail_memory(err, "the points", 2 * bytes);
+    if (status == KM_OK) status = make_look(c, err);
 done:
     km_source_clear(&source);
     km_plan_clear(&plan);
@@ -262,26 +355,30 @@ int main(int argc, char **argv) {
     km_status status = km_spec_set_target(&c.spec, "cuda", &err);
     if (status == KM_OK) status = km_spec_set_clusters(&c.spec, argv[3], &err);
     if (status == KM_OK) status = prepare(&c, argv[1], &err);
-    long long wrong = 0;
+    unsigned long long wrong = 0;
     for (int kind = 0; kind < KINDS && status == KM_OK; kind++) {
-        c.looked = c.differ = c.wrong = 0;
-        c.worst = 0;
+        c.looked = 0;
+        c.seen = (verdict){0, 0, 0};
         for (int64_t seed = 1; seed <= c.seeds && status == KM_OK; seed++) {
             make_points(&c, kind, (uint64_t)seed);
             status = check_set(&c, (uint64_t)seed, &err);
         }
-        printf("%s d=%lld K=%s %s: %lld labels, %lld differ, %lld out of contract, worst %.3g of it\n",
-               argv[1], (long long)c.spec.features, argv[3], kinds[kind], c.looked, c.differ, c.wrong,
-               c.worst);
+        printf("%s d=%lld K=%s %s: %lld labels, %llu differ, %llu out of contract, worst %.3g of it\n",
+               argv[1], (long long)c.spec.features, argv[3], kinds[kind], c.looked, c.seen.differ,
+               c.seen.wrong, c.seen.worst);
         fflush(stdout);
-        wrong += c.wrong;
+        wrong += c.seen.wrong;
     }
     if (status != KM_OK) fprintf(stderr, "cuda_labels: %s: %s\n", km_status_name(status), err.text);
+    if (c.look_module && km_cuda_enter((const km_cuda_device *)c.device, NULL) == KM_OK) {
+        ((const km_cuda_device *)c.device)->driver->cuModuleUnload(c.look_module);
+        km_cuda_leave((const km_cuda_device *)c.device);
+    }
     km_module_destroy(&c.module);
     km_device_close(&c.device);
     km_spec_clear(&c.spec);
     free(c.raw);
     free(c.points);
-    free(c.labels);
+    free(c.nearest);
     return status != KM_OK || wrong > 0;
 }
