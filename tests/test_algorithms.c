@@ -419,6 +419,30 @@ START_TEST(automatic_bounds) {
 }
 END_TEST
 
+// Bounds that leave most of the work are dropped, and made anew when the member has taken twice as many updates.
+START_TEST(automatic_bounds_dropped) {
+    ref_data points = ref_uniform(20011, 8, 6, KM_FLOAT64);
+    static const int64_t updates[] = {18, 24, 60};
+    int64_t skipped[3];
+    for (int t = 0; t < 3; t++) {
+        job j = {.clusters = "130", .iterations_max = updates[t], .threads = _i};
+        km_result *lloyd = fit(&points, &j, KM_ALGORITHM_LLOYD),
+                  *chosen = fit(&points, &j, KM_ALGORITHM_AUTO);
+        ck_assert_int_eq(chosen->counters.algorithm, KM_ALGORITHM_HAMERLY);
+        ck_assert_int_eq(chosen->passes, lloyd->passes);
+        ck_assert_mem_eq(chosen->models[0].labels, lloyd->models[0].labels,
+                         (size_t)points.n * sizeof *chosen->models[0].labels);
+        skipped[t] = chosen->counters.points_skipped;
+        km_result_destroy(&lloyd);
+        km_result_destroy(&chosen);
+    }
+    ck_assert_int_gt(skipped[0], 0);
+    ck_assert_int_eq(skipped[1], skipped[0]); // passes of lloyd
+    ck_assert_int_gt(skipped[2], 2 * skipped[1]);
+    ref_data_free(&points);
+}
+END_TEST
+
 // Points as rows and own distances first, in both types.
 START_TEST(wide) {
     static const int64_t features[] = {12, 33};
@@ -491,6 +515,7 @@ int main(void) {
 #undef EACH
     tcase_add_test(tcase, automatic);
     tcase_add_loop_test(tcase, automatic_bounds, 1, 3);
+    tcase_add_loop_test(tcase, automatic_bounds_dropped, 1, 3);
     tcase_add_test(tcase, refusals);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);

@@ -17,6 +17,9 @@ enum {
     GAPS_THREADS_MIN = 4 * 1024 * 1024 // ... for several threads from so many products on
 };
 
+// Where the planner chose: bounds that leave more of lloyd's distances than this are dropped (docs/algorithms.md).
+static const double chosen_share = 0.5;
+
 typedef struct slot_bounds {
     cpu_bounds_tables tables;
     float *upper, *slack, *lower, *blocks; // of all points
@@ -25,6 +28,7 @@ typedef struct slot_bounds {
     double *block_path;                    // of each block
     float *reach;                          // k: the largest `upper` of each cluster's points, at least
     int64_t passes;                        // since there are bounds
+    int64_t lloyd_until;                   // updates: bounds were dropped, and are tried again then
     int32_t is_used, has_bounds;           // in this pass; from the pass before
     void *reals;
 } slot_bounds;
@@ -33,7 +37,8 @@ typedef struct thread_state {
     cpu_bounds_scratch scratch;
     float *reach;       // of all slots, one after the other
     km_cpu_slot *plain; // slots of a block that are lloyd's
-    int64_t distances, skipped;
+    int64_t skipped;
+    int64_t *distances; // of each slot
     void *memory;
 } thread_state;
 
@@ -123,7 +128,9 @@ km_status km_cpu_bounds_create(cpu_engine *engine, km_error *err) {
     for (int64_t t = 0; t < engine->threads; t++) {
         float *reach = bounds->threads[t].reach = malloc((size_t)clusters * sizeof *reach);
         bounds->threads[t].plain = calloc((size_t)engine->base.slots_count, sizeof(km_cpu_slot));
-        if (!reach || !bounds->threads[t].plain) return km_fail_memory(err, "bounds", clusters * 4);
+        bounds->threads[t].distances = calloc((size_t)engine->base.slots_count, sizeof(int64_t));
+        if (!reach || !bounds->threads[t].plain || !bounds->threads[t].distances)
+            return km_fail_memory(err, "bounds", clusters * 4);
         for (int64_t j = 0; j < clusters; j++) reach[j] = -INFINITY;
     }
     if (!plan->algorithm_fixed) engine->counters.algorithm = KM_ALGORITHM_LLOYD; // until bounds are used
@@ -147,6 +154,7 @@ void km_cpu_bounds_destroy(cpu_engine *engine) {
         free(bounds->threads[t].memory);
         free(bounds->threads[t].reach);
         free(bounds->threads[t].plain);
+        free(bounds->threads[t].distances);
     }
     km_pages_free(bounds->rows);
     free(bounds->slots);
@@ -304,9 +312,10 @@ static int is_active(const cpu_slot *slot) {
 }
 
 // Where the planner chose: centroids go far in the first passes, so that bounds say little and lloyd is faster.
-static int pays(const cpu_engine *engine, const cpu_slot *slot) {
+static int pays(const cpu_engine *engine, const cpu_slot *slot, const slot_bounds *own) {
     if (engine->base.plan->algorithm_fixed) return 1;
-    return slot->k >= CHOSEN_CLUSTERS && slot->iterations >= CHOSEN_UPDATES;
+    return slot->k >= CHOSEN_CLUSTERS && slot->iterations >= CHOSEN_UPDATES &&
+           slot->iterations >= own->lloyd_until;
 }
 
 km_status km_cpu_bounds_prepare(cpu_engine *engine, km_error *err) {
@@ -316,7 +325,8 @@ km_status km_cpu_bounds_prepare(cpu_engine *engine, km_error *err) {
         slot_bounds *own = &bounds->slots[s];
         if (!is_active(slot)) continue;
         own->has_bounds = own->is_used && slot->mode != KM_CPU_FIRST;
-        own->is_used = pays(engine, slot);
+        if (slot->mode == KM_CPU_FIRST) own->lloyd_until = 0;
+        own->is_used = pays(engine, slot, own);
         if (!own->is_used) continue;
         engine->counters.algorithm = engine->base.plan->algorithm;
         KM_TRY(rows_make(engine, err));
@@ -355,7 +365,7 @@ static void slot_chunk(const cpu_engine *engine, thread_state *thread, float *re
         .scratch = &thread->scratch};
     bounds->kernels.pass(&work);
     slot->changed += work.changed;
-    thread->distances += work.distances;
+    thread->distances[own - bounds->slots] += work.distances;
     thread->skipped += work.skipped;
 }
 
@@ -407,16 +417,34 @@ static void reach_collect(cpu_engine *engine, float *reach) {
     }
 }
 
+// Where the planner chose: bounds that leave much to compute are dropped, until centroids move less. Members that go
+// on for long are asked again at times twice as far apart each time, as the first pass with bounds computes all.
+static void drop_idle_bounds(const cpu_engine *engine, const cpu_slot *slot, slot_bounds *own,
+                             int64_t distances) {
+    double all = (double)engine->base.n * (double)slot->k;
+    if (engine->base.plan->algorithm_fixed || !own->has_bounds) return;
+    if ((double)distances > chosen_share * all) own->lloyd_until = 2 * slot->iterations;
+}
+
 void km_cpu_bounds_collect(cpu_engine *engine) {
     cpu_bounds *bounds = engine->bounds;
     for (int64_t t = 0; t < bounds->threads_count; t++) {
-        thread_state *thread = &bounds->threads[t];
-        engine->counters.distances += thread->distances;
-        engine->counters.points_skipped += thread->skipped;
-        thread->distances = thread->skipped = 0;
-        reach_collect(engine, thread->reach);
+        engine->counters.points_skipped += bounds->threads[t].skipped;
+        bounds->threads[t].skipped = 0;
+        reach_collect(engine, bounds->threads[t].reach);
     }
-    for (int64_t s = 0; s < bounds->slots_count; s++)
-        if (is_active(&engine->slots[s]) && !bounds->slots[s].is_used)
-            engine->counters.distances += engine->base.n * engine->slots[s].k;
+    for (int64_t s = 0; s < bounds->slots_count; s++) {
+        const cpu_slot *slot = &engine->slots[s];
+        int64_t distances = 0;
+        if (!is_active(slot)) continue;
+        for (int64_t t = 0; t < bounds->threads_count; t++) {
+            distances += bounds->threads[t].distances[s];
+            bounds->threads[t].distances[s] = 0;
+        }
+        if (bounds->slots[s].is_used)
+            drop_idle_bounds(engine, slot, &bounds->slots[s], distances);
+        else
+            distances = engine->base.n * slot->k;
+        engine->counters.distances += distances;
+    }
 }
