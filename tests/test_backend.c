@@ -112,6 +112,55 @@ START_TEST(load_statistics) {
 }
 END_TEST
 
+// Loads the points of `r` again, column by column, and compares every bit.
+static void check_columns(rig *r, const ref_data *points, km_scale scale) {
+    const km_backend *backend = r->engine->backend;
+    int64_t n = points->n, d = points->d;
+    float *columns = malloc((size_t)(n * d) * sizeof *columns);
+    double *row = malloc((size_t)(3 * d) * sizeof *row);
+    for (int64_t i = 0; i < n * d; i++) columns[i % d * n + i / d] = (float)points->x[i];
+    km_error err = {{0}};
+    km_data *data;
+    km_engine *engine;
+    km_data_stats stats;
+    km_load_params load = {.scale = scale, .centre = row + d, .factor = row + 2 * d};
+    RIG_MUST(km_data_from_memory(&data, columns, n, d, KM_FLOAT32, 1, n, points->w, &err), &err);
+    RIG_MUST(backend->engine_create(&engine, r->module->kernels, 1, NULL, &err), &err);
+    RIG_MUST(km_data_stats_alloc(&stats, d, &err), &err);
+    RIG_MUST(backend->load(engine, &stats, data, &load, &err), &err);
+    ck_assert_mem_eq(stats.mean, r->stats.mean, (size_t)(4 * d) * sizeof(double)); // all four arrays
+    ck_assert_double_eq(stats.total_square, r->stats.total_square);
+    for (int64_t i = 0; i < n; i++) {
+        RIG_MUST(backend->rows(engine, row, &i, 1, &err), &err);
+        ck_assert_mem_eq(row, r->loaded.x + i * d, (size_t)d * sizeof *row);
+    }
+    backend->engine_destroy(&engine);
+    km_data_stats_free(&stats);
+    km_data_destroy(&data);
+    free(row);
+    free(columns);
+}
+
+// Rows as they lie in memory have kernels of their own; another layout does not. i: features, weighted or not.
+START_TEST(load_of_any_layout_has_the_same_bits) {
+    int64_t d = features[_i / 2];
+    if (variant->device != KM_HOST) return;
+    rig r;
+    ck_assert(build(&r, KM_FLOAT32, d, "2,3", _i % 2));
+    for (int64_t n = d < 5 ? 70003 : 2003; n > 0; n = n > 1000 ? 77 : n > 9 ? 9 : 0) {
+        ref_data points = ref_blobs(n, d, 4, 1.0, 17, KM_FLOAT32);
+        ref_shift(&points, 300);
+        if (_i % 2) ref_weigh(&points, 3);
+        km_scale scale = n == 77 ? KM_SCALE_STANDARD : KM_SCALE_NONE;
+        rig_load(&r, &points, 2, scale);
+        check_columns(&r, &points, scale);
+        rig_unload(&r);
+        ref_data_free(&points);
+    }
+    rig_close(&r);
+}
+END_TEST
+
 // Integers stay integers up to the power-of-two grid of the centre: exact ties stay ties.
 START_TEST(load_keeps_grids_exact) {
     rig r;
@@ -1071,6 +1120,7 @@ static Suite *suite_of(void) {
     TCase *load = tcase_create("load"), *seed = tcase_create("seed"), *pass = tcase_create("pass");
     TCase *run = tcase_create("run"), *finish = tcase_create("finish");
     tcase_add_loop_test(load, load_statistics, 0, 12);
+    tcase_add_loop_test(load, load_of_any_layout_has_the_same_bits, 0, 2 * FEATURES_COUNT);
     tcase_add_test(load, load_keeps_grids_exact);
     tcase_add_test(load, load_refuses_nan_and_infinity);
     tcase_add_test(load, memory_is_planned);

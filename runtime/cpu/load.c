@@ -2,6 +2,7 @@
 // Bringing the points home: statistics, refusal of NaN and infinity, and the copy into groups.
 #include "../data.h"
 #include "cpu.h"
+#include "load.h"
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -10,15 +11,21 @@
 // Statistics are gathered from chunks of rows that fit a core's cache, with squares around a value of the chunk, so
 // that no digits are lost whatever the data's offset. Chunks join a block in index order,
 // blocks the whole likewise (the pairwise updating formulae for sums of squares).
-enum { CHUNK_VALUES = 4096, CHUNK_ROWS_MIN = 8, CHUNK_ROWS_MAX = 1024, LANES = 8 };
+enum { CHUNK_VALUES = 4096, CHUNK_ROWS_MIN = 8, CHUNK_ROWS_MAX = 1024, LANES = LOAD_LANES };
+enum { STREAM_BYTES_MIN = 4 << 20 };
+enum {
+    PARTS = 9,
+    VALUES_MORE = 8
+}; // of a thread's memory; doubles behind a chunk's values, which a kernel may read
 
 // What each thread has for itself.
 typedef struct scratch {
-    double *rows;            // of a chunk, where they do not lie in memory in one of the types
-    void *values;            // of a chunk, centred and scaled: reals
-    double *column;          // of a chunk
-    double *first;           // LANES rows
-    struct moments *moments; // d
+    double *rows;   // of a chunk, where they do not lie in memory in one of the types
+    void *values;   // of a chunk, centred and scaled: reals
+    double *column; // of a chunk
+    double *first;  // LANES rows
+    double *lanes;  // 4 LANES rows
+    cpu_moments moments;
 } scratch;
 
 typedef struct loader {
@@ -31,19 +38,16 @@ typedef struct loader {
     double *centre;     // LANES rows of it, then of factor
     scratch *own;       // of each thread
     int64_t block_count;
+    int has_avx512;
     int64_t bad_point; // lowest point with a value that is no number, or n
 } loader;
 
-// Of one feature: sums of (x - first) and its square, minimum and maximum.
-typedef struct moments {
-    double sum, square, minimum, maximum;
-} moments;
-
-static inline void moments_join(moments *a, const moments *b) {
-    a->sum += b->sum;
-    a->square += b->square;
-    a->minimum = b->minimum < a->minimum ? b->minimum : a->minimum;
-    a->maximum = b->maximum > a->maximum ? b->maximum : a->maximum;
+static inline void moments_join(const cpu_moments *out, int64_t f, double sum, double square, double low,
+                                double high) {
+    out->sum[f] += sum;
+    out->square[f] += square;
+    out->low[f] = low < out->low[f] ? low : out->low[f];
+    out->high[f] = high > out->high[f] ? high : out->high[f];
 }
 
 static inline double lanes_sum(const double *lanes) {
@@ -82,23 +86,41 @@ static int has_avx2(void) {
 #endif
 }
 
+// Kernels for AVX-512 read rows of floats.
+static int has_avx512(const loader *load) {
+#if defined(__x86_64__)
+    return load->base32 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#else
+    (void)load;
+    return 0;
+#endif
+}
+
+// Moments around the chunk's first row, of which own->first gets LANES copies.
 static void rows_moments(const loader *load, const scratch *own, int64_t first, int64_t count) {
     int64_t d = load->engine->base.d;
     const float *x32 = load->base32 ? load->base32 + first * d : NULL;
     const double *x64 = load->base64 ? load->base64 + first * d : own->rows;
+    for (int64_t f = 0; f < d; f++) own->first[f] = x32 ? (double)x32[f] : x64[f];
+    for (int64_t l = 1; l < LANES; l++) memcpy(own->first + l * d, own->first, (size_t)d * sizeof(double));
 #if defined(__x86_64__)
+    if (load->has_avx512) {
+        km_cpu_moments_avx512(&own->moments, x32, count, d, own->first, own->lanes);
+        return;
+    }
     if (has_avx2()) {
         if (x32)
-            row_moments_avx2_float32(own->moments, x32, count, d, own->first);
+            row_moments_avx2_float32(&own->moments, x32, count, d, own->first);
         else
-            row_moments_avx2_float64(own->moments, x64, count, d, own->first);
+            row_moments_avx2_float64(&own->moments, x64, count, d, own->first);
         return;
     }
 #endif
     if (x32)
-        row_moments_float32(own->moments, x32, count, d, own->first);
+        row_moments_float32(&own->moments, x32, count, d, own->first);
     else
-        row_moments_float64(own->moments, x64, count, d, own->first);
+        row_moments_float64(&own->moments, x64, count, d, own->first);
 }
 
 // Centred and scaled rows in own->values; returns the sum of their squares.
@@ -122,21 +144,22 @@ static void loader_free(loader *load) {
     km_pages_free(load->own);
 }
 
-// One piece for each thread: rows, values, column, first, moments.
+// One piece for each thread: rows, values, column, first, lanes, moments.
 static km_status scratch_init(loader *load, km_error *err) {
     int64_t d = load->engine->base.d, rows = load->chunk_rows, threads = load->engine->threads;
-    int64_t moments_size = (int64_t)(sizeof(moments) / sizeof(double));
-    int64_t sizes[] = {rows * d, rows * d, rows, LANES * d, moments_size * d}, count = 0;
-    for (int i = 0; i < 5; i++) count += sizes[i] = cpu_round_up(sizes[i], 8);
+    int64_t sizes[] = {rows * d, rows * d + VALUES_MORE, rows, LANES * d, 4 * LANES * d, d, d, d, d},
+            count = 0;
+    for (int i = 0; i < PARTS; i++) count += sizes[i] = cpu_round_up(sizes[i], 8);
     int64_t head = cpu_round_up(threads * (int64_t)sizeof *load->own, 64),
             bytes = count * (int64_t)sizeof(double);
     uint8_t *memory = km_pages_alloc(head + threads * bytes);
     load->own = (scratch *)memory;
     if (!memory) return km_fail_memory(err, "chunks of rows", head + threads * bytes);
     for (int64_t t = 0; t < threads; t++) {
-        double *at = (double *)(memory + head + t * bytes), *parts[5];
-        for (int i = 0; i < 5; at += sizes[i++]) parts[i] = at;
-        load->own[t] = (scratch){parts[0], parts[1], parts[2], parts[3], (moments *)parts[4]};
+        double *at = (double *)(memory + head + t * bytes), *parts[PARTS];
+        for (int i = 0; i < PARTS; at += sizes[i++]) parts[i] = at;
+        load->own[t] = (scratch){parts[0], parts[1], parts[2],
+                                 parts[3], parts[4], {parts[5], parts[6], parts[7], parts[8]}};
     }
     return KM_OK;
 }
@@ -153,6 +176,7 @@ static km_status loader_init(loader *load, cpu_engine *engine, const km_data *da
                      .chunk_rows = rows,
                      .block_count = 2 + 4 * d,
                      .bad_point = engine->base.n};
+    load->has_avx512 = has_avx512(load);
     int64_t count = engine->blocks_count * load->block_count + 2 * LANES * d;
     load->blocks = malloc((size_t)count * sizeof *load->blocks);
     if (!load->blocks)
@@ -231,12 +255,13 @@ static km_status block_stats(const loader *load, int64_t block, int64_t me, int6
             weight = (double)count;
         int finite = 1;
         for (int64_t f = 0; f < d; f++) {
-            moments m = own->moments[f];
-            minimum[f] = m.minimum < minimum[f] ? m.minimum : minimum[f];
-            maximum[f] = m.maximum > maximum[f] ? m.maximum : maximum[f];
-            finite &= isfinite(m.square);
+            const cpu_moments *m = &own->moments;
+            minimum[f] = m->low[f] < minimum[f] ? m->low[f] : minimum[f];
+            maximum[f] = m->high[f] > maximum[f] ? m->high[f] : maximum[f];
+            finite &= isfinite(m->square[f]);
             if (!(weight > 0)) continue;
-            double middle = own->first[f] + m.sum / weight, around = m.square - m.sum * (m.sum / weight);
+            double middle = own->first[f] + m->sum[f] / weight,
+                   around = m->square[f] - m->sum[f] * (m->sum[f] / weight);
             if (w) {
                 column(x, load, own->rows, first, count, f);
                 middle = column_sum(x, w, count, 0, 0) / weight;
@@ -338,13 +363,42 @@ static float groups_largest(const cpu_engine *engine, int64_t first, int64_t cou
     return km_cpu_largest_square(groups, to - from, engine->base.d);
 }
 
+// Puts a chunk into groups and returns its sum of |x|^2; *largest is kept up where integers want it.
+static double rows_copy(const loader *load, const scratch *own, double *largest, int64_t first,
+                        int64_t count) {
+    const cpu_engine *engine = load->engine;
+    int wants_largest = km_cpu_wants_integers(engine);
+#if defined(__x86_64__)
+    if (load->has_avx512 && engine->real_bytes == 4 && engine->group % 16 == 0) {
+        cpu_rows_copy copy = {.rows = load->base32 + first * engine->base.d,
+                              .first = first,
+                              .count = count,
+                              .d = engine->base.d,
+                              .centre = load->centre,
+                              .factor = load->centre + LANES * engine->base.d,
+                              .values = own->values,
+                              .groups = (float *)engine->points,
+                              .group = engine->group,
+                              .streams = engine->points_bytes >= STREAM_BYTES_MIN,
+                              .wants_largest = wants_largest,
+                              .largest = (float)*largest};
+        double sum = km_cpu_rows_copy_avx512(&copy);
+        *largest = (double)copy.largest;
+        return sum;
+    }
+#endif
+    double sum = rows_values(load, own, first, count);
+    rows_group(engine, own->values, first, count);
+    if (wants_largest) *largest = fmax(*largest, (double)groups_largest(engine, first, count));
+    return sum;
+}
+
 // Puts one block into groups and returns its sum of w |x|^2, and the largest |x|^2 where integers want it.
 static km_status block_copy(const loader *load, double *square, double *largest, int64_t block, int64_t me,
                             km_error *err) {
     const cpu_engine *engine = load->engine;
     const scratch *own = &load->own[me];
     int64_t points = cpu_block_points(engine, block);
-    int wants_largest = km_cpu_wants_integers(engine);
     double sum = 0;
     *largest = 0;
     for (int64_t done = 0; done < points; done += load->chunk_rows) {
@@ -352,11 +406,12 @@ static km_status block_copy(const loader *load, double *square, double *largest,
         const double *w = cpu_weights_at(engine, first);
         if (!load->base32 && !load->base64)
             KM_TRY(km_data_read(own->rows, load->data, first, count, KM_FLOAT64, err));
-        double here = rows_values(load, own, first, count);
+        double here = rows_copy(load, own, largest, first, count);
         sum += w ? rows_weighed(engine, own->values, w, count) : here;
-        rows_group(engine, own->values, first, count);
-        if (wants_largest) *largest = fmax(*largest, (double)groups_largest(engine, first, count));
     }
+#if defined(__x86_64__)
+    km_cpu_rows_copy_end();
+#endif
     *square = sum;
     return KM_OK;
 }

@@ -2,9 +2,11 @@
 // The body of load.c for rows of one type, REAL; included once a type, so no include guard. Rows are read as they lie,
 // LANES values at a time: LANES rows of d values are d vectors, whose lanes always hold the same features.
 
-// Sums, squares, minima and maxima of (x - first) over `count` vectors that lie `stride` values apart.
-static inline __attribute__((always_inline)) void
-NAME(lane_moments)(moments *out, const REAL *x, int64_t count, int64_t stride, const double *first) {
+// Sums, squares, minima and maxima of (x - first) over `count` vectors that lie `stride` values apart and whose lanes
+// begin with feature f; they join `out` in the order of the lanes.
+static inline __attribute__((always_inline)) void NAME(lane_moments)(const cpu_moments *out, int64_t f,
+                                                                     int64_t d, const REAL *x, int64_t count,
+                                                                     int64_t stride, const double *first) {
     double sum[LANES] = {0}, square[LANES] = {0}, low[LANES], high[LANES];
     for (int l = 0; l < LANES; l++) low[l] = high[l] = first[l];
     for (int64_t i = 0; i < count; i++, x += stride)
@@ -15,26 +17,24 @@ NAME(lane_moments)(moments *out, const REAL *x, int64_t count, int64_t stride, c
             low[l] = value < low[l] ? value : low[l];
             high[l] = value > high[l] ? value : high[l];
         }
-    for (int l = 0; l < LANES; l++) out[l] = (moments){sum[l], square[l], low[l], high[l]};
+    for (int l = 0; l < LANES; l++, f = f + 1 < d ? f + 1 : 0)
+        moments_join(out, f, sum[l], square[l], low[l], high[l]);
 }
 
-// Moments of each feature of `count` rows, around the first row; `first` has room for LANES rows.
-static inline __attribute__((always_inline)) void NAME(row_moments)(moments *out, const REAL *x,
-                                                                    int64_t count, int64_t d, double *first) {
-    moments lanes[LANES];
-    int64_t whole = count / LANES * LANES, f = 0;
-    for (int64_t i = 0; i < LANES * d; i++, f = f + 1 < d ? f + 1 : 0) first[i] = (double)x[f];
-    for (f = 0; f < d; f++) out[f] = (moments){0, 0, first[f], first[f]};
-    f = 0;
-    for (int64_t v = 0; v < d && whole; v++) {
-        NAME(lane_moments)(lanes, x + v * LANES, count / LANES, LANES * d, first + v * LANES);
-        for (int l = 0; l < LANES; l++, f = f + 1 < d ? f + 1 : 0) moments_join(&out[f], &lanes[l]);
+// Moments of each feature of `count` rows, around the first row, which `first` holds LANES times.
+static inline __attribute__((always_inline)) void
+NAME(row_moments)(const cpu_moments *out, const REAL *x, int64_t count, int64_t d, const double *first) {
+    int64_t whole = count / LANES * LANES;
+    for (int64_t f = 0; f < d; f++) {
+        out->sum[f] = out->square[f] = 0;
+        out->low[f] = out->high[f] = first[f];
     }
+    for (int64_t v = 0; v < d && whole; v++)
+        NAME(lane_moments)(out, v * LANES % d, d, x + v * LANES, count / LANES, LANES * d, first + v * LANES);
     for (int64_t i = whole; i < count; i++)
-        for (f = 0; f < d; f++) {
+        for (int64_t f = 0; f < d; f++) {
             double value = (double)x[i * d + f], t = value - first[f];
-            moments one = {t, t * t, value, value};
-            moments_join(&out[f], &one);
+            moments_join(out, f, t, t * t, value, value);
         }
 }
 
@@ -60,8 +60,8 @@ static inline __attribute__((always_inline)) double NAME(row_values)(void *value
 }
 
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) static void NAME(row_moments_avx2)(moments *out, const REAL *x, int64_t count,
-                                                                   int64_t d, double *first) {
+__attribute__((target("avx2"))) static void
+NAME(row_moments_avx2)(const cpu_moments *out, const REAL *x, int64_t count, int64_t d, const double *first) {
     NAME(row_moments)(out, x, count, d, first);
 }
 
