@@ -8,9 +8,10 @@ enum {
     SPAN_BYTES = 8192,         // of points that stay in the first cache while every slot works on them
     BLOCKS_SPAN_BYTES = 65536, // of points that stay in the second cache beside a panel of centroids
     SPAN_GROUPS_MAX = 8,
-    ROWS_D_MAX = 64,    // features up to which points are copied side by side before they are added up
+    ROWS_D_MAX = 64,    // features up to which points become rows of doubles before they are added up
     UNROLLED_D_MAX = 8, // features up to which compilers unroll loops, and do best left alone
-    WHOLE_K_MAX = 5,    // clusters up to which masks add all points sooner than one by one
+    WHOLE_K_MAX = 5,    // clusters up to which masks add all points sooner than one by one ...
+    WHOLE_D_MAX = 4,    // ... and features
     PAIR_TILE = 4,      // centroids, and vectors of points, whose scores of integers are worked on at a time
     PAIRS_UNROLL_MAX = 16, // pairs of features up to which their loop is unrolled
     PAIRS_ANY_UNROLL = 2,  // the same for any d
@@ -102,30 +103,14 @@ static void names_of_finish(km_env *env, const km_plan *plan, int any_d) {
     list_few_sets(env, isa == KM_ISA_AVX512 || isa == KM_ISA_NEON);
 }
 
-// Features whose sums stay in vectors together: eight, and what D leaves.
-static void list_whole_set(km_env *env, int64_t columns, int repeats) {
-    char text[24];
-    snprintf(text, sizeof text, "%lld", (long long)columns);
-    km_env *item = km_env_item(env, "whole_sets", text);
-    km_env_set_flag(item, "tree", columns == 8);
-    km_env_set_flag(item, "repeats", repeats);
-    list_numbers(item, "columns", 0, columns);
-}
-
 // Sums of all points by masked additions, which AVX-512 alone has.
 static void names_of_whole_sums(km_env *env, const km_plan *plan, int any_d, int bytes) {
     int64_t d = plan->spec.features;
-    int whole = bytes && plan->facts.target.arch == KM_ISA_AVX512 && d <= ROWS_D_MAX &&
+    int whole = bytes && plan->facts.target.arch == KM_ISA_AVX512 && !any_d && d <= WHOLE_D_MAX &&
                 plan->spec.clusters[0] <= WHOLE_K_MAX;
     km_env_set_flag(env, "whole", whole);
-    km_env_set_flag(env, "whole_tree", whole && d >= 8);
     km_env_set_int(env, "whole_k", whole ? WHOLE_K_MAX : 0);
-    km_env_list(env, "whole_sets");
-    if (d >= 8) list_whole_set(env, 8, 1);
-    if (any_d)
-        list_whole_set(env, 1, 1);
-    else if (d % 8)
-        list_whole_set(env, d % 8, 0);
+    list_numbers(env, "whole_columns", 0, whole ? d : 0);
 }
 
 // Scores of integers: four vectors of points by four centroids, or five that go first.
@@ -165,7 +150,7 @@ static km_status emit(km_env *env, const char **template_name, const km_plan *pl
     km_env_set_flag(env, "any_d", any_d);
     km_env_set(env, "d_least", any_d ? "1" : "D");
     km_env_set(env, "d_most", any_d ? "D_MAX" : "D");
-    km_env_set(env, "pitch_most", any_d ? "PITCH_MAX" : "PITCH");
+    km_env_set(env, "row_most", any_d ? "ROW_MAX" : "ROW");
     km_env_set_int(env, "lanes", km_plan_get(plan, "lanes"));
     km_env_set_int(env, "vectors", km_plan_get(plan, "vectors"));
     km_env_set_int(env, "group", group);

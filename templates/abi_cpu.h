@@ -5,12 +5,12 @@
 // lies at [f * group + i]; the last group is padded with zeros. A block is KM_BLOCK_POINTS points (65,536: a
 // multiple of every group) and belongs to one thread at a time. "real" is the plan's type, float or double.
 #ifndef KM_CPU_ABI
-#define KM_CPU_ABI 8
+#define KM_CPU_ABI 9
 #include <stdint.h>
 
 // Numbers between two rows of sums: d sums of w x, the sum of w, the count of points that weigh
-// (w > 0: a point of weight 0 keeps no cluster from being empty), padding.
-#define KM_CPU_PITCH(d) (((d) + 2 + 3) / 4 * 4)
+// (w > 0: a point of weight 0 keeps no cluster from being empty), padding: rows of four, or of whole cache lines.
+#define KM_CPU_PITCH(d) ((d) <= 2 ? 4 : ((d) + 2 + 7) / 8 * 8)
 
 // Rows of a table of k centroids: behind them stand rows of zeros whose last value is minus infinity, so that a kernel
 // may work on up to eight centroids at a time whatever k is.

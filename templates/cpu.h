@@ -10,15 +10,19 @@ typedef $type km_real;
 typedef $int_type km_int;     // an integer as wide as a real
 typedef $index_type km_index; // a label in hand
 
+// Numbers of a point's row: whole vectors of sums.
+#define KM_ROW(d) ((d) <= 4 ? 4 : ((d) + 7) / 8 * 8)
+
 //@ if any_d
 // Features of the work in hand, which every kernel takes from its arguments first.
 static _Thread_local __attribute__((tls_model("initial-exec"))) int D;
 #define PITCH ((int)KM_CPU_PITCH(D))
+#define ROW KM_ROW(D)
 //@ end
 enum {
     //@ if any_d
     D_MAX = $d,         // features at most
-    PITCH_MAX = KM_CPU_PITCH(D_MAX),
+    ROW_MAX = KM_ROW(D_MAX),
     //@ else
     D = $d,             // features
     //@ end
@@ -30,7 +34,8 @@ enum {
     SPAN = $span        // groups that stay in the cache while every slot works on them
     //@ else
     SPAN = $span,       // groups that stay in the cache while every slot works on them
-    PITCH = KM_CPU_PITCH(D)
+    PITCH = KM_CPU_PITCH(D),
+    ROW = KM_ROW(D)
     //@ end
 };
 
@@ -51,11 +56,8 @@ enum {
 typedef double km_quad __attribute__((vector_size(32), aligned(8), may_alias));
 typedef km_real km_quad_row __attribute__((vector_size(4 * sizeof(km_real)), aligned(sizeof(km_real)), may_alias));
 
-//@ if avx512
-// Eight of them.
-typedef double km_oct __attribute__((vector_size(64), aligned(8), may_alias));
-typedef km_real km_oct_row __attribute__((vector_size(8 * sizeof(km_real)), aligned(sizeof(km_real)), may_alias));
-//@ end
+// Two of them.
+typedef double km_two __attribute__((vector_size(16), aligned(8), may_alias));
 
 // A point's coordinates lie GROUP apart: four of them side by side.
 #define KM_FOUR(point) ((km_quad_row){(point)[0], (point)[GROUP], (point)[2 * GROUP], (point)[3 * GROUP]})

@@ -29,6 +29,7 @@ typedef __m512d km_vec;
     _mm_storel_epi64((__m128i *)(void *)(to), _mm512_maskz_cvtepi64_epi8((__mmask8)-1, a));                  \
     _mm_storel_epi64((__m128i *)(void *)((to) + LANES), _mm512_maskz_cvtepi64_epi8((__mmask8)-1, b))
 #define KM_LOAD_DOUBLES(from) _mm512_loadu_pd(from)
+#define KM_D_GATHER(from) _mm512_i32gather_pd(KM_GROUPS, from, 8)
 #define KM_SQRT(x) _mm512_maskz_sqrt_pd((__mmask8)-1, x)
 // a / b, 0 where b is 0.
 #define KM_QUOTIENT(a, b) _mm512_maskz_div_pd(_mm512_cmp_pd_mask(b, _mm512_setzero_pd(), _CMP_GT_OQ), a, b)
@@ -63,6 +64,7 @@ typedef __m512 km_vec;
     _mm_storeu_si128((__m128i *)(void *)(to), _mm512_maskz_cvtepi32_epi8((__mmask16)-1, a));                 \
     _mm_storeu_si128((__m128i *)(void *)((to) + LANES), _mm512_maskz_cvtepi32_epi8((__mmask16)-1, b))
 #define KM_LOAD_DOUBLES(from) _mm512_maskz_cvtps_pd((__mmask8)-1, _mm256_loadu_ps(from))
+#define KM_D_GATHER(from) _mm512_maskz_cvtps_pd((__mmask8)-1, _mm256_i32gather_ps(from, KM_GROUPS, 4))
 // 1 / sqrt(x), 0 where squares get lost: 14 bits, which a step of Newton's makes as good as float holds. A fifth of the
 // time of a root and a division.
 #define KM_INVERSE_ROOT(x) km_inverse_root(x)
@@ -168,20 +170,32 @@ typedef __m512d km_doubles;
 #define KM_D_SUM(x) _mm512_reduce_add_pd(x)
 // Doubles join a sum where a bit says so.
 #define KM_D_ADD_OWN(sum, bits, from) sum = _mm512_mask_add_pd(sum, (__mmask8)(bits), sum, _mm512_loadu_pd(from))
-//@ if whole_tree
-// The sums of eight vectors, as a vector: pairs of lanes, then pairs of pairs, then halves.
-#define KM_D_SUM_EACH(a, b, c, d, e, f, g, h)                                                                \
-    km_halves(km_fours(km_pairs(a, b), km_pairs(c, d)), km_fours(km_pairs(e, f), km_pairs(g, h)))
-KM_TARGET static inline __m512d km_pairs(__m512d a, __m512d b) {
-    return _mm512_add_pd(_mm512_maskz_unpacklo_pd((__mmask8)-1, a, b), _mm512_maskz_unpackhi_pd((__mmask8)-1, a, b));
-}
-KM_TARGET static inline __m512d km_fours(__m512d a, __m512d b) {
+//@ if rows
+// A feature of eight points in turn: places of eight features of one point.
+#define KM_GROUPS _mm256_set_epi32(7 * GROUP, 6 * GROUP, 5 * GROUP, 4 * GROUP, 3 * GROUP, 2 * GROUP, GROUP, 0)
+// Eight features of eight points, a column each, become parts of eight rows. Columns from `features` on are two ones
+// and zeros.
+#define KM_D_COLUMN(from, c, features)                                                                       \
+    ((c) < (features) ? KM_LOAD_DOUBLES((from) + (c) * GROUP) : KM_D_SPLAT((c) < (features) + 2))
+#define KM_D_TURN(rows, from, features)                                                                      \
+    km_turn(rows, KM_D_COLUMN(from, 0, features), KM_D_COLUMN(from, 1, features), KM_D_COLUMN(from, 2, features), \
+            KM_D_COLUMN(from, 3, features), KM_D_COLUMN(from, 4, features), KM_D_COLUMN(from, 5, features),  \
+            KM_D_COLUMN(from, 6, features), KM_D_COLUMN(from, 7, features))
+KM_TARGET static inline void km_turn_half(double *rows, __m512d a, __m512d b, __m512d c, __m512d d) {
     const __m512i low = _mm512_set_epi64(13, 12, 5, 4, 9, 8, 1, 0), high = _mm512_set_epi64(15, 14, 7, 6, 11, 10, 3, 2);
-    return _mm512_add_pd(_mm512_permutex2var_pd(a, low, b), _mm512_permutex2var_pd(a, high, b));
+    const __m512d first = _mm512_permutex2var_pd(a, low, b), second = _mm512_permutex2var_pd(a, high, b);
+    const __m512d third = _mm512_permutex2var_pd(c, low, d), fourth = _mm512_permutex2var_pd(c, high, d);
+    KM_D_STORE(rows, _mm512_maskz_shuffle_f64x2((__mmask8)-1, first, third, 0x44));
+    KM_D_STORE(rows + 2 * ROW, _mm512_maskz_shuffle_f64x2((__mmask8)-1, second, fourth, 0x44));
+    KM_D_STORE(rows + 4 * ROW, _mm512_maskz_shuffle_f64x2((__mmask8)-1, first, third, 0xee));
+    KM_D_STORE(rows + 6 * ROW, _mm512_maskz_shuffle_f64x2((__mmask8)-1, second, fourth, 0xee));
 }
-KM_TARGET static inline __m512d km_halves(__m512d a, __m512d b) {
-    const __m512i low = _mm512_set_epi64(11, 10, 9, 8, 3, 2, 1, 0), high = _mm512_set_epi64(15, 14, 13, 12, 7, 6, 5, 4);
-    return _mm512_add_pd(_mm512_permutex2var_pd(a, low, b), _mm512_permutex2var_pd(a, high, b));
+KM_TARGET static inline void km_turn(double *rows, __m512d a, __m512d b, __m512d c, __m512d d, __m512d e, __m512d f,
+                                     __m512d g, __m512d h) {
+    km_turn_half(rows, _mm512_maskz_unpacklo_pd((__mmask8)-1, a, b), _mm512_maskz_unpacklo_pd((__mmask8)-1, c, d),
+                 _mm512_maskz_unpacklo_pd((__mmask8)-1, e, f), _mm512_maskz_unpacklo_pd((__mmask8)-1, g, h));
+    km_turn_half(rows + ROW, _mm512_maskz_unpackhi_pd((__mmask8)-1, a, b), _mm512_maskz_unpackhi_pd((__mmask8)-1, c, d),
+                 _mm512_maskz_unpackhi_pd((__mmask8)-1, e, f), _mm512_maskz_unpackhi_pd((__mmask8)-1, g, h));
 }
 //@ end
 typedef __m512i km_longs;

@@ -1,36 +1,29 @@
 // SPDX-License-Identifier: MIT
 // Sums of all points of a span for few clusters: each cluster takes the points that have its label, by masked
 // additions. A point costs an addition for each cluster and feature, eight of them an instruction; point by point it
-// costs fewer additions, but each waits for a row of sums in memory.
-//@ need whole_sets whole_k float64
+// costs fewer additions, but each waits for a row of sums in memory: worth it where rows are short.
+//@ need whole_columns whole_k float64
 
 enum { WHOLE_K = $whole_k }; // clusters up to which it pays
 
-//@ for set in whole_sets
-// x: $set columns of whole groups, a feature each; own: the masks of a cluster's points, group by group.
-KM_TARGET static inline void km_whole_$set(double *sums, const double *x, const uint64_t *own, int64_t groups) {
-    //@ for c in set_columns
+// x: whole groups; own: the masks of a cluster's points, group by group.
+KM_TARGET static inline void km_whole_own(double *sums, const double *x, const uint64_t *own, int64_t groups) {
+    //@ for c in whole_columns
     km_doubles sum_$c = KM_D_SPLAT(0);
     //@ end
     for (int64_t g = 0; g < groups; g++, x += GROUP * D) {
         uint64_t bits = own[g];
         for (int i = 0; i < GROUP; i += DOUBLES, bits >>= DOUBLES) {
-            //@ for c in set_columns
+            //@ for c in whole_columns
             KM_D_ADD_OWN(sum_$c, bits, x + $c * GROUP + i);
             //@ end
         }
     }
-    //@ if set_tree
-    const km_doubles all = KM_D_SUM_EACH(sum_0, sum_1, sum_2, sum_3, sum_4, sum_5, sum_6, sum_7);
-    KM_D_STORE(sums, KM_D_ADD(KM_D_LOAD(sums), all));
-    //@ else
-    //@ for c in set_columns
+    //@ for c in whole_columns
     sums[$c] += KM_D_SUM(sum_$c);
-    //@ end
     //@ end
 }
 
-//@ end
 //@ if not float64
 // Points of a span as doubles, in their order.
 KM_TARGET static void km_whole_points(double *wide, const km_real *points, int64_t groups) {
@@ -52,14 +45,7 @@ KM_TARGET static void km_whole_sums(double *sums, const double *x, const km_inde
             points += __builtin_popcountll(own[g]);
         }
         if (!points) continue;
-        int f = 0;
-        //@ for set in whole_sets
-        //@ if set_repeats
-        for (; f + $set <= D; f += $set) km_whole_$set(sums + f, x + f * GROUP, own, groups);
-        //@ else
-        km_whole_$set(sums + f, x + f * GROUP, own, groups);
-        //@ end
-        //@ end
+        km_whole_own(sums, x, own, groups);
         sums[D] += (double)points;
         sums[D + 1] += (double)points;
     }

@@ -119,9 +119,13 @@ static km_status slots_create(cpu_engine *engine, km_error *err) {
     engine->lists = calloc((size_t)(engine->seats_count * count), sizeof *engine->lists);
     if (!engine->lists || !engine->seats_done)
         return km_fail_memory(err, "slots", count * (int64_t)sizeof *engine->lists);
-    int64_t bytes = engine->seats_count * engine->sums_count * (int64_t)sizeof *engine->sums;
-    engine->sums = calloc((size_t)(engine->seats_count * engine->sums_count + 1), sizeof *engine->sums);
-    return engine->sums ? KM_OK : km_fail_memory(err, "partial sums", bytes);
+    // Whole lines, as a pass adds a vector of a row at a time.
+    int64_t bytes =
+        cpu_round_up(engine->seats_count * engine->sums_count * (int64_t)sizeof *engine->sums + 1, 64);
+    engine->sums = aligned_alloc(64, (size_t)bytes);
+    if (!engine->sums) return km_fail_memory(err, "partial sums", bytes);
+    memset(engine->sums, 0, (size_t)bytes);
+    return KM_OK;
 }
 
 static km_status engine_create(km_engine **out, const km_kernels *kernels, int64_t threads, const km_log *log,

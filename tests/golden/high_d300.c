@@ -33,12 +33,12 @@
 // lies at [f * group + i]; the last group is padded with zeros. A block is KM_BLOCK_POINTS points (65,536: a
 // multiple of every group) and belongs to one thread at a time. "real" is the plan's type, float or double.
 #ifndef KM_CPU_ABI
-#define KM_CPU_ABI 8
+#define KM_CPU_ABI 9
 #include <stdint.h>
 
 // Numbers between two rows of sums: d sums of w x, the sum of w, the count of points that weigh
-// (w > 0: a point of weight 0 keeps no cluster from being empty), padding.
-#define KM_CPU_PITCH(d) (((d) + 2 + 3) / 4 * 4)
+// (w > 0: a point of weight 0 keeps no cluster from being empty), padding: rows of four, or of whole cache lines.
+#define KM_CPU_PITCH(d) ((d) <= 2 ? 4 : ((d) + 2 + 7) / 8 * 8)
 
 // Rows of a table of k centroids: behind them stand rows of zeros whose last value is minus infinity, so that a kernel
 // may work on up to eight centroids at a time whatever k is.
@@ -162,6 +162,9 @@ typedef float km_real;
 typedef int32_t km_int;   // an integer as wide as a real
 typedef uint8_t km_index; // a label in hand
 
+// Numbers of a point's row: whole vectors of sums.
+#define KM_ROW(d) ((d) <= 4 ? 4 : ((d) + 7) / 8 * 8)
+
 enum {
     D = 300,     // features
     LANES = 8,   // reals of a vector
@@ -169,7 +172,8 @@ enum {
     GROUP = 64,  // points of a group
     TILE = 4,    // centroids worked on at a time
     SPAN = 1,    // groups that stay in the cache while every slot works on them
-    PITCH = KM_CPU_PITCH(D)
+    PITCH = KM_CPU_PITCH(D),
+    ROW = KM_ROW(D)
 };
 
 // Vector words for AVX2 with FMA. Macros, because vectors are not handed to functions by value: the file must
@@ -274,6 +278,9 @@ typedef __m256i km_longs;
 // Four numbers of a row of sums, and of a point's row.
 typedef double km_quad __attribute__((vector_size(32), aligned(8), may_alias));
 typedef km_real km_quad_row __attribute__((vector_size(4 * sizeof(km_real)), aligned(sizeof(km_real)), may_alias));
+
+// Two of them.
+typedef double km_two __attribute__((vector_size(16), aligned(8), may_alias));
 
 // A point's coordinates lie GROUP apart: four of them side by side.
 #define KM_FOUR(point) ((km_quad_row){(point)[0], (point)[GROUP], (point)[2 * GROUP], (point)[3 * GROUP]})

@@ -33,12 +33,12 @@
 // lies at [f * group + i]; the last group is padded with zeros. A block is KM_BLOCK_POINTS points (65,536: a
 // multiple of every group) and belongs to one thread at a time. "real" is the plan's type, float or double.
 #ifndef KM_CPU_ABI
-#define KM_CPU_ABI 8
+#define KM_CPU_ABI 9
 #include <stdint.h>
 
 // Numbers between two rows of sums: d sums of w x, the sum of w, the count of points that weigh
-// (w > 0: a point of weight 0 keeps no cluster from being empty), padding.
-#define KM_CPU_PITCH(d) (((d) + 2 + 3) / 4 * 4)
+// (w > 0: a point of weight 0 keeps no cluster from being empty), padding: rows of four, or of whole cache lines.
+#define KM_CPU_PITCH(d) ((d) <= 2 ? 4 : ((d) + 2 + 7) / 8 * 8)
 
 // Rows of a table of k centroids: behind them stand rows of zeros whose last value is minus infinity, so that a kernel
 // may work on up to eight centroids at a time whatever k is.
@@ -162,6 +162,9 @@ typedef float km_real;
 typedef int32_t km_int;   // an integer as wide as a real
 typedef uint8_t km_index; // a label in hand
 
+// Numbers of a point's row: whole vectors of sums.
+#define KM_ROW(d) ((d) <= 4 ? 4 : ((d) + 7) / 8 * 8)
+
 enum {
     D = 12,      // features
     LANES = 8,   // reals of a vector
@@ -169,7 +172,8 @@ enum {
     GROUP = 64,  // points of a group
     TILE = 4,    // centroids worked on at a time
     SPAN = 2,    // groups that stay in the cache while every slot works on them
-    PITCH = KM_CPU_PITCH(D)
+    PITCH = KM_CPU_PITCH(D),
+    ROW = KM_ROW(D)
 };
 
 // Vector words for AVX2 with FMA. Macros, because vectors are not handed to functions by value: the file must
@@ -274,6 +278,9 @@ typedef __m256i km_longs;
 // Four numbers of a row of sums, and of a point's row.
 typedef double km_quad __attribute__((vector_size(32), aligned(8), may_alias));
 typedef km_real km_quad_row __attribute__((vector_size(4 * sizeof(km_real)), aligned(sizeof(km_real)), may_alias));
+
+// Two of them.
+typedef double km_two __attribute__((vector_size(16), aligned(8), may_alias));
 
 // A point's coordinates lie GROUP apart: four of them side by side.
 #define KM_FOUR(point) ((km_quad_row){(point)[0], (point)[GROUP], (point)[2 * GROUP], (point)[3 * GROUP]})
@@ -526,55 +533,79 @@ enum { TOGETHER = 8 }; // slots that add up all points side by side
 
 // What all slots share of a span.
 typedef struct km_lanes_span {
-    int64_t first, end;                 // of the block's points
-    const char *ahead, *ahead_end;      // points of the next span that are not fetched yet
-    int64_t ahead_step;                 // bytes of them to fetch at a time
-    km_real rows[SPAN * GROUP * PITCH]; // what points add to sums: x, 1, and 1 where points have no weights
+    int64_t first, end;                                           // of the block's points
+    const char *ahead, *ahead_end;                                // points of the next span that are not fetched yet
+    int64_t ahead_step;                                           // bytes of them to fetch at a time
+    int has_rows;                                                 // all points stand in rows; else listed ones do
+    int64_t single;                                               // points that became rows alone
+    double rows[SPAN * GROUP * ROW] __attribute__((aligned(64))); // what points add to sums: x, then ones
 } km_lanes_span;
 
-// What rows hold beside coordinates.
-KM_TARGET static void km_rows_clear(km_lanes_span *span, int weighted) {
+// Points of a span up to a part of which those that move become rows one by one.
+enum { SINGLE_SHARE = 8 };
+
+// What rows hold beside coordinates: as many of the two ones as there is room for.
+KM_TARGET static void km_rows_clear(km_lanes_span *span) {
     for (int i = 0; i < SPAN * GROUP; i++)
-        for (int f = 0; f < PITCH; f++)
-            span->rows[i * PITCH + f] = (km_real)(f == D || (f == D + 1 && !weighted));
+        for (int f = D; f < ROW; f++) span->rows[i * ROW + f] = f < D + 2;
 }
 
 // A point's coordinates become a row.
-KM_TARGET static inline void km_row(km_real *row, const km_real *point) {
+KM_TARGET static inline void km_row(double *row, const km_real *point) {
     int f = 0;
-    for (; f + 4 <= D; f += 4, point += 4 * GROUP) *(km_quad_row *)(row + f) = KM_FOUR(point);
-    for (; f < D; f++, point += GROUP) row[f] = point[0];
+    for (; f + 4 <= D; f += 4, point += 4 * GROUP)
+        *(km_quad *)(row + f) = __builtin_convertvector(KM_FOUR(point), km_quad);
+    for (; f < D; f++, point += GROUP) row[f] = (double)point[0];
+}
+
+// All points of a span become rows, once.
+KM_TARGET static void km_rows_make(km_lanes_span *span, const km_cpu_block *block) {
+    const km_real *points = (const km_real *)block->points + span->first * D;
+    double *rows = span->rows;
+    if (span->has_rows) return;
+    span->has_rows = 1;
+    for (int64_t base = span->first; base < span->end; base += GROUP, points += GROUP * D, rows += GROUP * ROW) {
+        for (int i = 0; i < GROUP; i++) km_row(rows + i * ROW, points + i);
+    }
+}
+
+// The ones that a row has no room for.
+KM_TARGET static inline void km_add_rest(double *sums, double one) {
+    if (D + 2 - ROW > 0) *(km_two *)(sums + ROW) += (km_two){one, D + 2 - ROW > 1 ? one : 0};
 }
 
 // A point joins sums.
-KM_TARGET static inline void km_add(double *sums, const km_real *row) {
+KM_TARGET static inline void km_add(double *sums, const double *row) {
     int f = 0;
-    for (; f < PITCH; f += 4)
-        *(km_quad *)(sums + f) += __builtin_convertvector(*(const km_quad_row *)(row + f), km_quad);
+    for (; f < ROW; f += 4) *(km_quad *)(sums + f) += *(const km_quad *)(row + f);
+    km_add_rest(sums, 1);
 }
 
 // A point leaves sums.
-KM_TARGET static inline void km_take(double *sums, const km_real *row) {
+KM_TARGET static inline void km_take(double *sums, const double *row) {
     int f = 0;
-    for (; f < PITCH; f += 4)
-        *(km_quad *)(sums + f) -= __builtin_convertvector(*(const km_quad_row *)(row + f), km_quad);
+    for (; f < ROW; f += 4) *(km_quad *)(sums + f) -= *(const km_quad *)(row + f);
+    km_add_rest(sums, -1);
 }
 
 // The same with weights: the factor is a weight, or less than 0 to leave.
-KM_TARGET static inline void km_add_weighted(double *sums, const km_real *row, double factor, double points) {
-    for (int f = 0; f < PITCH; f++) sums[f] += factor * (double)row[f];
+KM_TARGET static inline void km_add_weighted(double *sums, const double *row, double factor, double points) {
+    for (int f = 0; f < D; f++) sums[f] += factor * row[f];
+    sums[D] += factor;
     sums[D + 1] += points;
 }
 
 // Listed points of a span leave the sums of their old label and join those of the new.
-KM_TARGET static void km_move(double *sums, km_lanes_span *span, const km_real *points, const double *weights,
-                              const uint16_t *list, int64_t count, const km_index *labels, const km_index *old) {
+KM_TARGET static void km_move(double *sums, km_lanes_span *span, const km_cpu_block *block, const uint16_t *list,
+                              int64_t count, const km_index *labels, const km_index *old) {
+    const km_real *points = (const km_real *)block->points + span->first * D;
+    const double *weights = block->weights ? block->weights + span->first : NULL;
+    span->single += count;
+    if (span->single > SPAN * GROUP / SINGLE_SHARE) km_rows_make(span, block);
+    for (int64_t i = 0; !span->has_rows && i < count; i++)
+        km_row(span->rows + i * ROW, points + list[i] / GROUP * (GROUP * D) + list[i] % GROUP);
     for (int64_t i = 0; i < count; i++) {
-        const km_real *point = points + list[i] / GROUP * (GROUP * D) + list[i] % GROUP;
-        km_row(span->rows + i * PITCH, point);
-    }
-    for (int64_t i = 0; i < count; i++) {
-        const km_real *row = span->rows + i * PITCH;
+        const double *row = span->rows + (span->has_rows ? list[i] : i) * ROW;
         double *to = sums + (int64_t)labels[list[i]] * PITCH, *from = sums + (int64_t)old[list[i]] * PITCH;
         if (!weights) {
             km_add(to, row);
@@ -593,25 +624,20 @@ KM_TARGET static void km_add_span(km_cpu_slot *const *slots, int count, const km
     const double *weights = block->weights ? block->weights + span->first : NULL;
     km_index labels[TOGETHER][SPAN * GROUP];
     double *sums[TOGETHER];
-    for (int64_t base = 0; base < points_count; base += GROUP) {
-        const km_real *points = (const km_real *)block->points + (span->first + base) * D;
-        for (int i = 0; i < GROUP; i++) km_row(span->rows + (base + i) * PITCH, points + i);
-        for (int t = 0; t < count; t++) km_labels_get(labels[t] + base, slots[t], span->first + base);
+    km_rows_make(span, block);
+    for (int t = 0; t < count; t++) {
+        sums[t] = slots[t]->sums;
+        for (int64_t base = 0; base < points_count; base += GROUP)
+            km_labels_get(labels[t] + base, slots[t], span->first + base);
     }
-    for (int t = 0; t < count; t++) sums[t] = slots[t]->sums;
-    for (int64_t i = 0; i < points_count; i++) {
-        const km_real *row = span->rows + i * PITCH;
-        km_quad x[PITCH / 4];
-        for (int q = 0; q < PITCH / 4; q++)
-            x[q] = __builtin_convertvector(*(const km_quad_row *)(row + 4 * q), km_quad);
-        for (int t = 0; t < count; t++) {
-            double *to = sums[t] + (int64_t)labels[t][i] * PITCH;
-            if (!weights)
-                for (int q = 0; q < PITCH / 4; q++) *(km_quad *)(to + 4 * q) += x[q];
-            else if (weights[i] > 0)
-                km_add_weighted(to, row, weights[i], 1.0);
-        }
+    if (!weights) {
+        for (int64_t i = 0; i < points_count; i++)
+            for (int t = 0; t < count; t++) km_add(sums[t] + (int64_t)labels[t][i] * PITCH, span->rows + i * ROW);
+        return;
     }
+    for (int64_t i = 0; i < points_count; i++)
+        for (int t = 0; t < count && weights[i] > 0; t++)
+            km_add_weighted(sums[t] + (int64_t)labels[t][i] * PITCH, span->rows + i * ROW, weights[i], 1.0);
 }
 
 // Fetches a share of the next span's points while this one is worked on: as many as memory delivers meanwhile.
@@ -656,19 +682,20 @@ KM_TARGET static void km_slot_span(km_cpu_slot *slot, const km_cpu_block *block,
         km_labels_put(slot, span->first + base, labels + base);
         if (moves) listed = km_list(list, listed, changed, base);
     }
-    const double *weights = block->weights ? block->weights + span->first : NULL;
-    if (listed) km_move(slot->sums, span, points, weights, list, listed, labels, old);
+    if (listed) km_move(slot->sums, span, block, list, listed, labels, old);
 }
 
 KM_TARGET static void km_pass(const km_cpu_block *block) {
     km_lanes_span span;
     km_cpu_slot *together[TOGETHER];
-    km_rows_clear(&span, block->weights != NULL);
+    km_rows_clear(&span);
     for (int64_t s = 0; s < block->slots_count; s++) block->slots[s].changed = block->slots[s].decided = 0;
     for (int64_t first = 0; first < block->points_count; first += SPAN * GROUP) {
         int count = 0;
         span.first = first;
         span.end = first + SPAN * GROUP < block->points_count ? first + SPAN * GROUP : block->points_count;
+        span.has_rows = 0;
+        span.single = 0;
         km_fetch_start(&span, block);
         for (int64_t s = 0; s < block->slots_count; s++) {
             km_cpu_slot *slot = &block->slots[s];
