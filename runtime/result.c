@@ -9,7 +9,8 @@
 
 struct km_chunk {
     km_chunk *next;
-    int64_t is_large; // from km_pages_alloc
+    int64_t is_large;   // from km_pages_alloc
+    int64_t padding[6]; // so that large arrays begin with a cache line
     max_align_t bytes[];
 };
 

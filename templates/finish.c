@@ -248,8 +248,26 @@ KM_TARGET static void km_finish_squares_few(km_finish_span *span, const km_cpu_f
     }
 }
 
+// Distances of a span whose squares are known.
+KM_TARGET static void km_finish_near(km_finish_span *span) {
+    for (int64_t at = 0; at < span->count; at += LANES) {
+        km_real rounded[LANES];
+        for (int i = 0; i < LANES; i++) rounded[i] = (km_real)span->squares[at + i];
+        const km_vec nearest = KM_LOAD(rounded);
+        KM_STORE(span->near + at, KM_MUL(nearest, KM_INVERSE_ROOT(nearest)));
+    }
+}
+
+// Labels of a span go past the caches, which points need.
+KM_TARGET static void km_finish_labels(int32_t *to, const int32_t *from, int64_t count) {
+    int64_t i = 0;
+    for (; i < count && (uintptr_t)(to + i) % sizeof(km_ints); i++) to[i] = from[i];
+    for (; i + LANES <= count; i += LANES) KM_STREAM_INTS(to + i, KM_LOAD_INTS(from + i));
+    for (; i < count; i++) to[i] = from[i];
+}
+
 //@ end
-// The same for any number of centroids, point by point.
+// Squared distances of a span to the nearest of any number of centroids, point by point.
 KM_TARGET static void km_finish_squares(km_finish_span *span, const km_cpu_finish *finish,
                                         const km_cpu_finish_member *member) {
     //@ if finish_rows
@@ -400,6 +418,7 @@ KM_TARGET static void km_finish_sum(km_finish_span *span, const km_cpu_finish *f
         km_finish_squares_few(span, finish, member);
     else
         km_finish_squares(span, finish, member);
+    if (member->k == 1) km_finish_near(span);
     //@ else
     km_finish_squares(span, finish, member);
     //@ end
@@ -426,10 +445,23 @@ KM_TARGET static void km_finish(const km_cpu_finish *finish) {
         //@ end
         for (int64_t m = 0; m < finish->members_count; m++) {
             const km_cpu_finish_member *member = &finish->members[m];
+            //@ if finish_avx512
+            if (member->k == 1 && member->sums && !member->squares) { // all points are its own
+                memset(span.labels, 0, sizeof span.labels);
+                memset(span.margins, 0, sizeof span.margins);
+            } else {
+                km_finish_assign(&span, finish, member);
+            }
+            if (member->labels) km_finish_labels(member->labels + span.first, span.labels, span.count);
+            //@ else
             km_finish_assign(&span, finish, member);
             if (member->labels)
                 memcpy(member->labels + span.first, span.labels, (size_t)span.count * sizeof *span.labels);
+            //@ end
             if (member->sums) km_finish_sum(&span, finish, member);
         }
     }
+    //@ if finish_avx512
+    KM_STREAM_END;
+    //@ end
 }

@@ -78,6 +78,9 @@ KM_TARGET static inline __m512 km_inverse_root(__m512 x) {
     index = _mm512_mask_mov_epi32(index, _mm512_cmp_ps_mask(square, first, _CMP_LT_OQ), j);                  \
     second = _mm512_maskz_min_ps((__mmask16)-1, second, _mm512_maskz_max_ps((__mmask16)-1, square, first));  \
     first = _mm512_maskz_min_ps((__mmask16)-1, square, first)
+// Past the caches, to whole lines; before other threads look.
+#define KM_STREAM_INTS(to, x) _mm512_stream_si512((__m512i *)(void *)(to), x)
+#define KM_STREAM_END _mm_sfence()
 #define KM_ROUND(x) _mm512_maskz_cvtps_epi32((__mmask16)-1, x)
 // Non-zero where a is not below b.
 #define KM_ANY_ABOVE(a, b) (int)_mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ)

@@ -919,7 +919,7 @@ KM_TARGET static void km_finish_assign(km_finish_span *span, const km_cpu_finish
     }
 }
 
-// The same for any number of centroids, point by point.
+// Squared distances of a span to the nearest of any number of centroids, point by point.
 KM_TARGET static void km_finish_squares(km_finish_span *span, const km_cpu_finish *finish,
                                         const km_cpu_finish_member *member) {
     for (int64_t i = 0; i < span->count; i++) {

@@ -858,7 +858,7 @@ KM_TARGET static void km_finish_rows(km_finish_span *span, const km_cpu_finish *
     span->rows_count = span->count;
 }
 
-// The same for any number of centroids, point by point.
+// Squared distances of a span to the nearest of any number of centroids, point by point.
 KM_TARGET static void km_finish_squares(km_finish_span *span, const km_cpu_finish *finish,
                                         const km_cpu_finish_member *member) {
     if (!span->rows_count) km_finish_rows(span, finish);
