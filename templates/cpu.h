@@ -11,7 +11,7 @@ typedef $int_type km_int;     // an integer as wide as a real
 typedef $index_type km_index; // a label in hand
 
 // Numbers of a point's row: whole vectors of sums.
-#define KM_ROW(d) ((d) <= 4 ? 4 : ((d) + 7) / 8 * 8)
+#define KM_ROW(d) ((d) <= 2 ? 4 : ((d) + 7) / 8 * 8)
 
 //@ if any_d
 // Features of the work in hand, which every kernel takes from its arguments first.

@@ -177,8 +177,8 @@ typedef struct km_lanes_span {
 } km_lanes_span;
 
 //@ if rows
-// Points of a span up to a part of which those that move become rows one by one.
-enum { SINGLE_SHARE = 8 };
+// Points of a span up to a part of which those that move become rows one by one: eight at a time cost a quarter.
+#define SINGLE_SHARE (ROW % 8 ? 1 : 4)
 
 // What rows hold beside coordinates: as many of the two ones as there is room for.
 KM_TARGET static void km_rows_clear(km_lanes_span *span) {

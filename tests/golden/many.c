@@ -164,7 +164,7 @@ typedef int32_t km_int;   // an integer as wide as a real
 typedef int32_t km_index; // a label in hand
 
 // Numbers of a point's row: whole vectors of sums.
-#define KM_ROW(d) ((d) <= 4 ? 4 : ((d) + 7) / 8 * 8)
+#define KM_ROW(d) ((d) <= 2 ? 4 : ((d) + 7) / 8 * 8)
 
 enum {
     D = 128,     // features

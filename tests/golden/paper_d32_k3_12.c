@@ -163,7 +163,7 @@ typedef int32_t km_int;   // an integer as wide as a real
 typedef uint8_t km_index; // a label in hand
 
 // Numbers of a point's row: whole vectors of sums.
-#define KM_ROW(d) ((d) <= 4 ? 4 : ((d) + 7) / 8 * 8)
+#define KM_ROW(d) ((d) <= 2 ? 4 : ((d) + 7) / 8 * 8)
 
 enum {
     D = 32,      // features
@@ -541,8 +541,8 @@ typedef struct km_lanes_span {
     double rows[SPAN * GROUP * ROW] __attribute__((aligned(64))); // what points add to sums: x, then ones
 } km_lanes_span;
 
-// Points of a span up to a part of which those that move become rows one by one.
-enum { SINGLE_SHARE = 8 };
+// Points of a span up to a part of which those that move become rows one by one: eight at a time cost a quarter.
+#define SINGLE_SHARE (ROW % 8 ? 1 : 4)
 
 // What rows hold beside coordinates: as many of the two ones as there is room for.
 KM_TARGET static void km_rows_clear(km_lanes_span *span) {
