@@ -421,7 +421,8 @@ static void check_slot(const rig *r, int64_t slot, const km_slot_state *state, c
     free(weights);
 }
 
-static void check_pass(rig *r, const ref_data *points, int64_t threads) {
+// With `far`, the second centroid of each K lies there in all features.
+static void check_pass_far(rig *r, const ref_data *points, int64_t threads, double far) {
     km_error err = {{0}};
     rig_load(r, points, threads, KM_SCALE_NONE);
     const km_stop stop = {.shift_max = 0, .iterations_max = 1};
@@ -432,6 +433,8 @@ static void check_pass(rig *r, const ref_data *points, int64_t threads) {
         if (rig_slot_clusters(r, slot) > points->n) continue;
         started++;
         before[slot] = spread_rows(&r->loaded, rig_slot_clusters(r, slot));
+        for (int64_t f = 0; f < points->d && far != 0 && rig_slot_clusters(r, slot) > 1; f++)
+            before[slot][points->d + f] = ref_round(far, points->type);
         RIG_MUST(r->engine->backend->slot_start(r->engine, slot, before[slot], &err), &err);
     }
     RIG_MUST(r->engine->backend->run(r->engine, states, &passes, &stop, 1, &err), &err);
@@ -444,6 +447,10 @@ static void check_pass(rig *r, const ref_data *points, int64_t threads) {
     free(before);
     free(states);
     rig_unload(r);
+}
+
+static void check_pass(rig *r, const ref_data *points, int64_t threads) {
+    check_pass_far(r, points, threads, 0);
 }
 
 // The numbers of points around which a tail may go wrong: of a vector, a group, a block.
@@ -501,6 +508,18 @@ START_TEST(pass_holds_on_uneven_data) {
     for (int64_t i = 0; i < points.n * 4 && _i == 1; i++)
         points.x[i] = ref_round(points.x[i] * scales[i % 4], KM_FLOAT32);
     check_pass(&r, &points, 0);
+    rig_close(&r);
+    ref_data_free(&points);
+}
+END_TEST
+
+// A centroid outside the box of the points, near it and far away: no other one's scores may suffer from it.
+START_TEST(pass_holds_with_a_centroid_far_away) {
+    rig r;
+    int64_t d = (int64_t[]){4, 8, 16, 64}[_i];
+    if (!build_widest(&r, KM_FLOAT32, d, 0)) return;
+    ref_data points = ref_blobs(5003, d, 9, 2.0, 7, KM_FLOAT32);
+    for (double far = 10; far < 2e6; far *= 3) check_pass_far(&r, &points, 0, far);
     rig_close(&r);
     ref_data_free(&points);
 }
@@ -1118,7 +1137,7 @@ END_TEST
 static Suite *suite_of(void) {
     Suite *suite = suite_create(variant->name);
     TCase *load = tcase_create("load"), *seed = tcase_create("seed"), *pass = tcase_create("pass");
-    TCase *run = tcase_create("run"), *finish = tcase_create("finish");
+    TCase *uneven = tcase_create("uneven"), *run = tcase_create("run"), *finish = tcase_create("finish");
     tcase_add_loop_test(load, load_statistics, 0, 12);
     tcase_add_loop_test(load, load_of_any_layout_has_the_same_bits, 0, 2 * FEATURES_COUNT);
     tcase_add_test(load, load_keeps_grids_exact);
@@ -1130,7 +1149,8 @@ static Suite *suite_of(void) {
     tcase_add_loop_test(pass, pass_equals_the_reference, 0, 2 * FEATURES_COUNT);
     tcase_add_loop_test(pass, weighted_pass_equals_the_reference, 0, 12);
     tcase_add_test(pass, long_sums_stay_accurate);
-    tcase_add_loop_test(pass, pass_holds_on_uneven_data, 0, 2);
+    tcase_add_loop_test(uneven, pass_holds_on_uneven_data, 0, 2);
+    tcase_add_loop_test(uneven, pass_holds_with_a_centroid_far_away, 0, 4);
     tcase_add_loop_test(pass, pass_of_many_clusters_equals_the_reference, 0, 4);
     tcase_add_loop_test(pass, pass_breaks_ties_to_the_lowest_index, 0, 10);
     tcase_add_loop_test(run, runs_equal_the_reference, 0, 8);
@@ -1143,8 +1163,8 @@ static Suite *suite_of(void) {
     tcase_add_loop_test(finish, finish_equals_the_reference, 0, 10);
     tcase_add_loop_test(finish, finish_agrees_everywhere, 0, 2);
     tcase_add_loop_test(finish, threads_do_not_change_a_bit, 0, 2);
-    TCase *cases[] = {load, seed, pass, run, finish};
-    for (int c = 0; c < 5; c++) {
+    TCase *cases[] = {load, seed, pass, uneven, run, finish};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         tcase_set_timeout(cases[c], 300);
         suite_add_tcase(suite, cases[c]);
     }

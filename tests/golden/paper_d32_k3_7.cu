@@ -742,10 +742,10 @@ static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_
     if (units > MARGIN_MAX - 2) to = {0, 1}, units = 0;      // all are near
     const unsigned margin = ((unsigned)units + 3) * 0x10001; // rounded up, 1 as scores are not, 1 for what is not near
     const auto write_row = [&](int group, int slot, int t, int j) {
+        const bool real = j >= 0 && !beaten[j]; // two bytes need not hold what is beaten
         const auto number = [&](int f) {
-            return j < 0 ? 0 : __double2int_rn(km_scaled(shared, c + j * D, middle, f) * to.digits);
+            return real ? __double2int_rn(km_scaled(shared, c + j * D, middle, f) * to.digits) : 0;
         };
-        const bool real = j >= 0 && !beaten[j];
         const double constant = (km_constant(c + j * D, middle) - scale.lowest) * 64 * to.digits * to.factor;
         km_write_row(shared, group, slot, t, number, real ? (int)(0.08 * BINADE + constant) : 0);
     };
