@@ -215,29 +215,62 @@ static double within_of(const km_score_input *in) {
     return sum;
 }
 
-// Sum of squares of all points about the origin of the clustered space, from those about the mean.
-static double square_about_origin(const km_score_input *in) {
-    double square = 0;
-    for (int64_t f = 0; f < in->d; f++) {
-        double sum = 0;
-        for (int64_t j = 0; j < in->k; j++) {
-            if (in->weights[j] > 0) sum += in->weights[j] * in->centroids[j * in->d + f];
-        }
-        square += sum * sum / in->total_weight;
-    }
-    return in->total_sse + square;
-}
-
 static int64_t points_of(const km_score_input *in) {
     int64_t points = 0;
     for (int64_t j = 0; j < in->k; j++) points += in->counts[j];
     return points;
 }
 
-// Whether W is nothing but the rounding of centroids: 50 points at 0.1 have a mean of 0.1 give or take some
-// units in the last place.
+// |c_j|^2.
+static double centroid_square(const km_score_input *in, int64_t j) {
+    double square = 0;
+    for (int64_t f = 0; f < in->d; f++) square += in->centroids[j * in->d + f] * in->centroids[j * in->d + f];
+    return square;
+}
+
+static int is_cluster_zero(const km_score_input *in, int64_t j, double size) {
+    double square = fmax(centroid_square(in, j), size);
+    return in->sse[j] <= km_mean_rounding2(in->counts[j], in->type) * in->weights[j] * square;
+}
+
+// Weight of the clusters whose centroids lie no farther out than `square`.
+static double weight_within(const km_score_input *in, double square) {
+    double weight = 0;
+    for (int64_t j = 0; j < in->k; j++)
+        if (in->weights[j] > 0 && centroid_square(in, j) <= square) weight += in->weights[j];
+    return weight;
+}
+
+// |c_j|^2 of the cluster in the middle of the points, by weight: few points far out do not move it. Doubles that
+// are not negative are ordered as their bits are, so that halving an interval of bits finds it in 64 steps.
+static double typical_square(const km_score_input *in, double largest) {
+    uint64_t low = 0, high;
+    double square = largest;
+    memcpy(&high, &largest, sizeof high);
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        memcpy(&square, &middle, sizeof square);
+        if (2 * weight_within(in, square) >= in->total_weight)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    memcpy(&square, &high, sizeof square);
+    return square;
+}
+
+// Whether W is nothing but the rounding of centroids: 50 points at 0.1 have a mean of 0.1 give or take some units
+// in the last place. Each cluster for itself, relative to where it lies, or to where most points lie: kernels may
+// add points on a lattice for all of them. So one point far out says nothing about the others.
 static int is_zero_inertia(const km_score_input *in) {
-    return within_of(in) <= km_mean_rounding2(points_of(in), in->type) * square_about_origin(in);
+    double rounding2 = km_mean_rounding2(points_of(in), in->type), largest = 0;
+    for (int64_t j = 0; j < in->k; j++)
+        if (in->weights[j] > 0) largest = fmax(largest, centroid_square(in, j));
+    if (within_of(in) > rounding2 * in->total_weight * largest) return 0; // nearly always
+    double size = typical_square(in, largest);
+    for (int64_t j = 0; j < in->k; j++)
+        if (in->weights[j] > 0 && !is_cluster_zero(in, j, size)) return 0;
+    return 1;
 }
 
 static int64_t effective_k_of(const km_score_input *in) {

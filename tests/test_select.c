@@ -279,6 +279,29 @@ static void three_times_fifty(double *points, double step) {
     for (int i = 0; i < 150; i++) points[i] = .1 + step * (i % 3);
 }
 
+// A point far out sets no threshold for the others: their inertia is not rounding.
+START_TEST(far_point_is_no_zero_inertia) {
+    double points[101], scores[2 * KM_CRITERION_COUNT];
+    for (int i = 0; i < 100; i++) points[i] = -1 + .02 * i;
+    points[100] = 1e12;
+    static scored models[2];
+    static const double two[2] = {-.01, 1e12}, three[3] = {-.51, .49, 1e12};
+    score_points(&models[0], points, NULL, NULL, 101, 1, two, 2);
+    score_points(&models[1], points, NULL, NULL, 101, 1, three, 3);
+    km_score_input inputs[2] = {models[0].in, models[1].in};
+    for (int t = 0; t < 2; t++) {
+        inputs[0].type = inputs[1].type = t ? KM_FLOAT32 : KM_FLOAT64;
+        km_selection selection;
+        ck_assert_int_eq(km_score_models(scores, inputs, 2, NULL), KM_OK);
+        ck_assert(score_of(scores, 0, KM_CRITERION_calinski_harabasz) > 1e20);
+        ck_assert_int_eq(km_select(&selection, inputs, scores, 2, KM_CRITERION_calinski_harabasz, NULL),
+                         KM_OK);
+        ck_assert_int_eq(selection.best, 1); // evenly spread points: two halves have a quarter of the inertia
+        ck_assert_ptr_null(strstr(selection.reason, "inertia 0"));
+    }
+}
+END_TEST
+
 START_TEST(inertia_zero_wins) {
     double points[150], scores[3 * KM_CRITERION_COUNT];
     three_times_fifty(points, 1);
@@ -511,6 +534,7 @@ int main(void) {
     tcase_add_test(tcase, iris_selection);
     tcase_add_test(tcase, weights_are_copies);
     tcase_add_test(tcase, inertia_zero_wins);
+    tcase_add_test(tcase, far_point_is_no_zero_inertia);
     tcase_add_loop_test(tcase, rounding_of_the_type, 0, 2);
     tcase_add_test(tcase, all_points_equal);
     tcase_add_test(tcase, one_and_n_have_no_scores);
