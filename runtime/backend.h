@@ -3,10 +3,11 @@
 // sweep (runtime/sweep.c) is written once, on top of this, and never knows what is inside a pass.
 //
 // Words. A *member* is one (K, restart). A *slot* is a seat for a member inside a pass: slot s serves the K
-// slot_clusters(s) for good; its member comes and goes. Slots are numbered copy * ks_count + k_index, where
-// copy counts the restarts in flight (plan number `restarts_in_flight`) and k_index the spec's list of K.
-// The *clustered space* is (x - centre) * factor rounded to the plan's type; every centroid here lies in it and
-// its doubles hold values of the plan's type exactly.
+// slot_clusters(s) for good; its member comes and goes. Slots are numbered copy * ks_count + k_index, where copy
+// counts the restarts in flight (plan number `restarts_in_flight`) and k_index the spec's list of K. The *clustered
+// space* is (x - centre) * factor rounded to the plan's type; every centroid here lies in it and its doubles hold
+// values of the plan's type exactly. The factor holds a power of two that is the same for all features and brings
+// the largest coordinate between 1/2 and 1; what leaves km_fit is divided by it again.
 #ifndef KM_RUNTIME_BACKEND_H
 #define KM_RUNTIME_BACKEND_H
 #include <kmgen/data.h>
@@ -45,6 +46,8 @@ typedef struct km_data_stats {
     double total_weight;
     // In the clustered space, of the values rounded to the plan's type:
     double total_square; // sum w |x|^2
+    double
+        typical_square; // |x|^2 of a usual point (the median of a sample): few points far out do not move it.
 } km_data_stats;
 
 km_status km_data_stats_alloc(km_data_stats *stats, int64_t d, km_error *err);
@@ -53,15 +56,19 @@ void km_data_stats_free(km_data_stats *stats);
 typedef struct km_load_params {
     km_scale scale;      // How centre and factor follow from the statistics ...
     int transform_given; // ... unless they are given (predict): then they are inputs.
-    double *centre;      // d, out or in. Out: km_centre_of below.
-    double *factor;      // d, out or in.
+    double *centre;      // d, out or in.
+    double *factor;      // d, out or in: of the scale, times 2^exponent.
+    int exponent;        // Out; 0 where the transform is given.
     const km_log *log;
 } km_load_params;
 
-// Centre and factor from statistics (runtime/transform.c): shared by the backends so that they agree. The
-// centre is the mean rounded to a power-of-two grid coarse enough that grid-like data stay exact.
-void km_transform_of(double *centre, double *factor, const km_data_stats *stats, int64_t d, km_scale scale,
-                     km_type type);
+// Centre and factor from statistics (runtime/transform.c), and stats->typical_square: shared by the backends so
+// that they agree. The centre is the mean rounded to a power-of-two grid coarse enough that grid-like data stay
+// exact, or the median of a sample where values far out draw the mean away. KM_ERROR_DATA with row and column,
+// where the type cannot tell most values of a column apart, where squares do not fit a double, and where a given
+// transform leads out of the type.
+km_status km_transform_choose(km_load_params *params, km_data_stats *stats, const km_data *data, km_type type,
+                              km_error *err);
 
 // When members stop; the same for all members of a fit.
 typedef struct km_stop {

@@ -181,6 +181,24 @@ km_status km_data_refuse_value(const km_data *data, int64_t point, int64_t featu
                    place, isnan(value) ? "NaN" : "infinite");
 }
 
+km_status km_data_refuse_extreme(const km_data *data, int64_t feature, double value, const char *why,
+                                 km_error *err) {
+    int64_t d = data->table.columns, point = 0;
+    double *row = malloc((size_t)d * sizeof *row);
+    if (!row) return km_fail_memory(err, "a row", d * (int64_t)sizeof *row);
+    km_status status = KM_OK;
+    for (int64_t i = 0; i < data->n && status == KM_OK; i++) {
+        status = km_data_read(row, data, i, 1, KM_FLOAT64, err);
+        point = i;
+        if (row[feature] == value) break;
+    }
+    free(row);
+    KM_TRY(status);
+    char place[KM_PLACE_SIZE];
+    km_table_place(place, &data->table, km_data_row_of(data, point), feature);
+    return km_fail(err, KM_ERROR_DATA, "%s: %s: %g is %s", data->name, place, value, why);
+}
+
 // Opening ----------------------------------------------------------------------------------------------------
 
 km_status km_data_open(km_data **out, const char *path, const km_data_params *params, km_error *err) {

@@ -9,4 +9,9 @@
 // value of the point that is NaN or infinite.
 km_status km_data_refuse_value(const km_data *data, int64_t point, int64_t feature, km_error *err);
 
+// KM_ERROR_DATA with file, row and column of the first point whose `feature` is `value`: "FILE: row R, column C:
+// VALUE is WHY".
+km_status km_data_refuse_extreme(const km_data *data, int64_t feature, double value, const char *why,
+                                 km_error *err);
+
 #endif

@@ -13,6 +13,9 @@
 #define CLUSTERS_DEFAULT_MAX 20
 // Variances that differ more than this make the widest feature decide alone.
 #define VARIANCE_RATIO_WARN 100.0
+// Initial centroids lie at most so many times as far from the centre as the farthest point: squares of these fit every
+// type.
+#define INIT_REACH 0x1p20
 // Minimum distances of all k-means++ chains in one seeding pass take at most this many bytes.
 #define SEED_STATE_BYTES ((int64_t)2 << 30)
 
@@ -243,12 +246,15 @@ static km_status make_engine(fit *f) {
 static km_status load_points(fit *f) {
     km_result *result = &f->owner->result;
     int64_t d = f->spec.features;
-    double *columns = km_result_alloc(f->owner, 4 * d, sizeof *columns, f->err);
+    double *columns = km_result_alloc(f->owner, 5 * d, sizeof *columns, f->err);
     if (!columns) return KM_ERROR_MEMORY;
     KM_TRY(make_engine(f));
-    f->load = (km_load_params){f->params->scale, 0, columns, columns + d, f->params->log};
+    f->load = (km_load_params){
+        .scale = f->params->scale, .centre = columns, .factor = columns + 4 * d, .log = f->params->log};
     KM_TRY(km_data_stats_alloc(&f->stats, d, f->err));
     KM_TRY(f->engine->backend->load(f->engine, &f->stats, f->data, &f->load, f->err));
+    result->exponent = f->load.exponent;
+    for (int64_t i = 0; i < d; i++) columns[d + i] = ldexp(f->load.factor[i], -f->load.exponent);
     memcpy(columns + 2 * d, f->stats.mean, (size_t)d * sizeof *columns);
     memcpy(columns + 3 * d, f->stats.variance, (size_t)d * sizeof *columns);
     result->centre = columns;
@@ -307,10 +313,16 @@ static km_status seed_given(fit *f) {
         return km_fail_memory(f->err, "the initial centroids", p->init_count * d * (int64_t)sizeof(double));
     for (int64_t i = 0; i < p->init_count * d; i++) {
         double value = (p->init_rows[i] - f->load.centre[i % d]) * f->load.factor[i % d];
-        if (!isfinite(value))
+        if (!isfinite(p->init_rows[i]))
             return km_fail(f->err, KM_ERROR_DATA,
                            "the initial centroids hold a NaN or infinity in row %lld, column %lld",
                            (long long)(i / d) + 1, (long long)(i % d) + 1);
+        if (!(fabs(value) <= INIT_REACH))
+            return km_fail(
+                f->err, KM_ERROR_DATA,
+                "the initial centroids: row %lld, column %lld: %g is more than %g times as far out as "
+                "any point; give one that lies among the points",
+                (long long)(i / d) + 1, (long long)(i % d) + 1, p->init_rows[i], INIT_REACH);
         f->seeds.rows[i] = round_to_type(value, f->spec.type);
     }
     if (p->init_count == sum && ks > 1)
@@ -392,13 +404,23 @@ static km_status labels_to_rows(fit *f, km_model *model, const int32_t *labels) 
     return KM_OK;
 }
 
+// Values of the clustered space in the units of the scale: without the power of two that the fit chose for itself,
+// `powers` times (2 for squares).
+static double *without_power(fit *f, const double *values, int64_t count, int powers) {
+    double *out = km_result_alloc(f->owner, count, sizeof *out, f->err);
+    for (int64_t i = 0; out && i < count; i++) out[i] = ldexp(values[i], -powers * f->load.exponent);
+    return out;
+}
+
 static km_status model_from_member(fit *f, km_model *model, int64_t q, const km_finish_member *member) {
     const km_sweep_best *best = &f->best[q];
+    const double *factor = f->owner->result.factor;
     int64_t k = member->k, d = f->engine->d;
     double *centroids = km_result_alloc(f->owner, k * d, sizeof *centroids, f->err);
-    if (!centroids) return KM_ERROR_MEMORY;
-    for (int64_t i = 0; i < k * d; i++)
-        centroids[i] = member->centroids[i] / f->load.factor[i % d] + f->load.centre[i % d];
+    const double *fitted = without_power(f, member->centroids, k * d, 1);
+    const double *sse = without_power(f, member->sse, k, 2);
+    if (!centroids || !fitted || !sse) return KM_ERROR_MEMORY;
+    for (int64_t i = 0; i < k * d; i++) centroids[i] = fitted[i] / factor[i % d] + f->load.centre[i % d];
     *model = (km_model){.k = (int32_t)k,
                         .restart = best->restart,
                         .restarts = f->restarts,
@@ -406,22 +428,36 @@ static km_status model_from_member(fit *f, km_model *model, int64_t q, const km_
                         .iterations = best->iterations,
                         .converged = best->converged,
                         .centroids = centroids,
-                        .centroids_fitted = member->centroids,
+                        .centroids_fitted = fitted,
                         .weights = member->weights,
                         .counts = member->counts,
-                        .sse = member->sse};
+                        .sse = sse};
     for (int64_t j = 0; j < k; j++) {
-        model->inertia += member->sse[j];
+        model->inertia += sse[j];
         model->effective_k += member->weights[j] > 0;
     }
     return member->labels ? labels_to_rows(f, model, member->labels) : KM_OK;
 }
 
-static void score_input_of(km_score_input *input, const km_finish_member *member, const km_spec *spec,
-                           const km_finish_member *whole) {
-    *input = (km_score_input){member->k,         spec->features, member->centroids,  member->weights,
-                              member->counts,    member->sse,    member->distance,   member->margin,
-                              whole->weights[0], whole->sse[0],  whole->distance[0], spec->type};
+// What criteria need, in the units of the scale. `whole` is the mean as a model of one cluster.
+static km_status score_input_of(fit *f, km_score_input *input, const km_model *model,
+                                const km_finish_member *member, const km_finish_member *whole) {
+    const double *distance = without_power(f, member->distance, member->k, 1);
+    int exponent = f->load.exponent;
+    if (!distance) return KM_ERROR_MEMORY;
+    *input = (km_score_input){.k = member->k,
+                              .d = f->spec.features,
+                              .centroids = model->centroids_fitted,
+                              .weights = member->weights,
+                              .counts = member->counts,
+                              .sse = model->sse,
+                              .distance = distance,
+                              .margin = member->margin,
+                              .total_weight = whole->weights[0],
+                              .total_sse = ldexp(whole->sse[0], -2 * exponent),
+                              .total_distance = ldexp(whole->distance[0], -exponent),
+                              .type = f->spec.type};
+    return KM_OK;
 }
 
 static km_status score_and_select(fit *f, km_model *models, const km_finish_member *members) {
@@ -430,7 +466,8 @@ static km_status score_and_select(fit *f, km_model *models, const km_finish_memb
     km_score_input *inputs = km_result_alloc(f->owner, ks, sizeof *inputs, f->err);
     double *scores = km_result_alloc(f->owner, ks * KM_CRITERION_COUNT, sizeof *scores, f->err);
     if (!inputs || !scores) return KM_ERROR_MEMORY;
-    for (int64_t q = 0; q < ks; q++) score_input_of(&inputs[q], &members[q], &f->spec, &members[ks]);
+    for (int64_t q = 0; q < ks; q++)
+        KM_TRY(score_input_of(f, &inputs[q], &models[q], &members[q], &members[ks]));
     KM_TRY(km_score_models(scores, inputs, ks, f->err));
     for (int64_t q = 0; q < ks; q++)
         memcpy(models[q].scores, scores + q * KM_CRITERION_COUNT, sizeof models[q].scores);

@@ -123,8 +123,10 @@ static km_status saved_from_result(km_saved **out, const km_result *result, cons
     saved->scale = result->scale;
     saved->inertia = model->inertia;
     memcpy(saved->centre, result->centre, (size_t)d * sizeof(double));
-    memcpy(saved->factor, result->factor, (size_t)d * sizeof(double));
-    memcpy(saved->centroids_fitted, model->centroids_fitted, (size_t)(k * d) * sizeof(double));
+    // With the power of two that the kernels saw, so that new points are rounded as those of the fit were.
+    for (int64_t f = 0; f < d; f++) saved->factor[f] = ldexp(result->factor[f], result->exponent);
+    for (int64_t i = 0; i < k * d; i++)
+        saved->centroids_fitted[i] = ldexp(model->centroids_fitted[i], result->exponent);
     memcpy(saved->centroids, model->centroids, (size_t)(k * d) * sizeof(double));
     for (int64_t f = 0; saved->feature_names && f < d; f++)
         KM_TRY(name_copy(&saved->feature_names[f], result->feature_names[f], err));

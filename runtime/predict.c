@@ -81,7 +81,8 @@ static km_status open_and_build(predict *p) {
 
 static km_status load(predict *p) {
     const km_backend *backend = p->device->backend;
-    km_load_params params = {KM_SCALE_NONE, 1, p->saved->centre, p->saved->factor, p->params->log};
+    km_load_params params = {
+        .transform_given = 1, .centre = p->saved->centre, .factor = p->saved->factor, .log = p->params->log};
     KM_TRY(
         backend->engine_create(&p->engine, p->module->kernels, p->params->threads, p->params->log, p->err));
     KM_TRY(km_data_stats_alloc(&p->stats, p->saved->d, p->err));

@@ -2,8 +2,15 @@
 // From statistics of the data to the space that is clustered; the same on every backend.
 #include "../gen/status.h"
 #include "backend.h"
+#include "data.h"
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
+
+// Rows, evenly spread, from which follows how far apart values lie; fewer where rows are long.
+enum { SAMPLE_ROWS_MAX = 128, SAMPLE_ROWS_MIN = 16, SAMPLE_VALUES_MAX = 1 << 20 };
+// The sum of squares of a table in double, in the data's units, is at least this: below it squares lose digits.
+#define SQUARE_MIN 0x1p-960
 
 km_status km_data_stats_alloc(km_data_stats *stats, int64_t d, km_error *err) {
     double *arrays = calloc((size_t)(4 * d), sizeof *arrays);
@@ -41,11 +48,212 @@ static double factor_of(double variance, double minimum, double maximum, km_scal
     return minimum < maximum && spread > 0 && isfinite(factor) ? factor : 1.0;
 }
 
-void km_transform_of(double *centre, double *factor, const km_data_stats *stats, int64_t d, km_scale scale,
-                     km_type type) {
-    (void)type; // the same point for both types, so that float32 and float64 cluster the same space
-    for (int64_t f = 0; f < d; f++) {
-        centre[f] = centre_of(stats->mean[f], stats->variance[f], stats->minimum[f], stats->maximum[f]);
-        factor[f] = factor_of(stats->variance[f], stats->minimum[f], stats->maximum[f], scale);
+// The largest |x - centre| of a feature.
+static double reach_of(const km_data_stats *stats, int64_t f, double centre) {
+    return fmax(fabs(stats->minimum[f] - centre), fabs(stats->maximum[f] - centre));
+}
+
+// A sample of rows -------------------------------------------------------------------------------------------
+
+typedef struct sample {
+    double *rows;   // count x d, as they came
+    double *column; // count
+    int64_t count, d;
+} sample;
+
+static void sample_free(sample *s) {
+    free(s->rows);
+    free(s->column);
+}
+
+static km_status sample_take(sample *s, const km_data *data, km_error *err) {
+    int64_t n = km_data_points(data), d = km_data_features(data), count = SAMPLE_VALUES_MAX / d;
+    if (count > SAMPLE_ROWS_MAX) count = SAMPLE_ROWS_MAX;
+    if (count < SAMPLE_ROWS_MIN) count = SAMPLE_ROWS_MIN;
+    if (count > n) count = n;
+    *s = (sample){.rows = malloc((size_t)(count * d) * sizeof(double)),
+                  .column = malloc((size_t)count * sizeof(double)),
+                  .count = count,
+                  .d = d};
+    if (!s->rows || !s->column) return km_fail_memory(err, "a sample of the points", count * d * 8);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t point = (int64_t)((double)i * (double)n / (double)count);
+        KM_TRY(km_data_read(s->rows + i * d, data, point, 1, KM_FLOAT64, err));
     }
+    return KM_OK;
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+// Feature f of the sample, ascending, in s->column.
+static void sample_column(sample *s, int64_t f) {
+    for (int64_t i = 0; i < s->count; i++) s->column[i] = s->rows[i * s->d + f];
+    qsort(s->column, (size_t)s->count, sizeof *s->column, by_value);
+}
+
+// Whether the type tells most of the column's values apart once they are centred: of the steps from one different value
+// to the next, without the one to the value farthest out, more than half are left. Two values are different when
+// the square of their distance is a normal number of the type where the farthest is scaled to 1.
+static int tells_apart(const sample *s, double centre, double reach, km_type type) {
+    double resolution = type == KM_FLOAT32 ? 0x1p-63 : 0x1p-511;
+    double low = s->column[0], high = s->column[s->count - 1];
+    int lowest_is_farthest = fabs(low - centre) > fabs(high - centre);
+    int64_t steps = 0, left = 0;
+    int exponent;
+    double last = 0;
+    frexp(reach, &exponent);
+    for (int64_t i = 0; i < s->count; i++) {
+        double value = ldexp(s->column[i] - centre, -exponent);
+        if (type == KM_FLOAT32) value = (double)(float)value;
+        if (s->column[i] == (lowest_is_farthest ? low : high)) continue;
+        if (i > 0 && s->column[i] > s->column[i - 1] && !(lowest_is_farthest && s->column[i - 1] == low)) {
+            steps++;
+            if (value - last < resolution) continue;
+            left++;
+        }
+        last = value;
+    }
+    return steps == 0 || 2 * left > steps;
+}
+
+// Whether few values far out have drawn the centre away from the others, where these would lose digits: it lies
+// many times the quartiles' distance from the median.
+static int is_drawn_away(const sample *s, double centre) {
+    const double *x = s->column;
+    double spread = x[3 * s->count / 4] - x[s->count / 4];
+    return spread > 0 && fabs(centre - x[s->count / 2]) > 256 * spread;
+}
+
+// The centre of feature f: that of its statistics, or the sample's median where few values far out decide those.
+// False: the type does not tell the others apart with either.
+static int choose_centre(double *centre, const sample *s, const km_data_stats *stats, int64_t f,
+                         km_type type) {
+    double low = stats->minimum[f], high = stats->maximum[f], median = s->column[s->count / 2];
+    *centre = centre_of(stats->mean[f], stats->variance[f], low, high);
+    if (low == high) return 1;
+    if (!is_drawn_away(s, *centre) && tells_apart(s, *centre, reach_of(stats, f, *centre), type)) return 1;
+    *centre = median;
+    return tells_apart(s, median, reach_of(stats, f, median), type);
+}
+
+// The size of a usual point in the clustered space: the sample's median of |x|^2, or the next above it that is not
+// zero. No few points far out move it.
+static double typical_square(sample *s, const km_load_params *params) {
+    for (int64_t i = 0; i < s->count; i++) {
+        s->column[i] = 0;
+        for (int64_t f = 0; f < s->d; f++) {
+            double x = (s->rows[i * s->d + f] - params->centre[f]) * params->factor[f];
+            s->column[i] += x * x;
+        }
+    }
+    qsort(s->column, (size_t)s->count, sizeof *s->column, by_value);
+    int64_t at = s->count / 2;
+    while (at + 1 < s->count && !(s->column[at] > 0)) at++;
+    return s->column[at];
+}
+
+// What cannot be clustered -----------------------------------------------------------------------------------
+
+// Names the value of feature f that is farthest from `from`.
+static km_status refuse_farthest(const km_data *data, const km_data_stats *stats, int64_t f, double from,
+                                 const char *why, km_error *err) {
+    double low = stats->minimum[f], high = stats->maximum[f];
+    return km_data_refuse_extreme(data, f, fabs(low - from) > fabs(high - from) ? low : high, why, err);
+}
+
+// Values whose squares a double does not hold: nothing that is reported could be right.
+static km_status check_squares(const km_load_params *params, const km_data_stats *stats, const km_data *data,
+                               km_error *err) {
+    double total = 0, largest = 0;
+    int64_t d = km_data_features(data), widest = 0;
+    int bad = 0;
+    for (int64_t f = 0; f < d; f++) {
+        double reach = reach_of(stats, f, 0), variance = stats->variance[f];
+        if (stats->minimum[f] == stats->maximum[f]) continue;
+        if (reach > largest) largest = reach, widest = f;
+        if (!isfinite(stats->mean[f]) || !isfinite(variance)) {
+            bad = 1;
+            widest = f;
+            break;
+        }
+        if (params->scale == KM_SCALE_NONE) total += variance * stats->total_weight;
+        if (params->scale != KM_SCALE_NONE && variance < SQUARE_MIN) bad = -1, widest = f;
+    }
+    if (!bad && params->scale == KM_SCALE_NONE && largest > 0)
+        bad = !isfinite(total) ? 1 : total < SQUARE_MIN ? -1 : 0;
+    if (!bad) return KM_OK;
+    return refuse_farthest(data, stats, widest, 0,
+                           bad > 0
+                               ? "too large: sums of its squares do not fit a double; divide this column "
+                                 "by a power of ten"
+                               : "too small: the squares of such values do not fit a double; multiply this "
+                                 "column by a power of ten",
+                           err);
+}
+
+// What the type cannot tell apart, and what would help: float64 where that can, else another table.
+static km_status refuse_far(const sample *s, const km_data_stats *stats, const km_data *data, int64_t f,
+                            km_type type, km_error *err) {
+    double centre, median = s->column[s->count / 2];
+    const char *why =
+        "so far from the rest of its column that nothing tells the others apart; leave such rows "
+        "out, or write nan in place of what was not measured and give --nan drop";
+    if (type == KM_FLOAT32 && choose_centre(&centre, s, stats, f, KM_FLOAT64))
+        why = "so far from the rest of its column that float32 does not tell the others apart; use float64 "
+              "(--type f64), or leave such rows out";
+    return refuse_farthest(data, stats, f, median, why, err);
+}
+
+// A model's transform is given: new points may lie anywhere.
+static km_status check_given(const km_load_params *params, const km_data_stats *stats, const km_data *data,
+                             km_type type, km_error *err) {
+    double largest = type == KM_FLOAT32 ? (double)FLT_MAX : DBL_MAX;
+    for (int64_t f = 0; f < km_data_features(data); f++) {
+        if (reach_of(stats, f, params->centre[f]) * fabs(params->factor[f]) <= largest) continue;
+        return refuse_farthest(data, stats, f, params->centre[f],
+                               "too far from the points that the model was fitted on for its type", err);
+    }
+    return KM_OK;
+}
+
+// ------------------------------------------------------------------------------------------------------------
+
+// Powers of two by which the largest coordinate comes to lie between 1/2 and 1: exact, so that labels do not depend on
+// the data's unit, and squares neither overflow nor vanish.
+static void scale_by_power(km_load_params *params, const km_data_stats *stats, int64_t d) {
+    double largest = 0;
+    for (int64_t f = 0; f < d; f++)
+        largest = fmax(largest, reach_of(stats, f, params->centre[f]) * params->factor[f]);
+    params->exponent = 0;
+    if (!(largest > 0)) return;
+    int exponent;
+    frexp(largest, &exponent);
+    params->exponent = -exponent;
+    for (int64_t f = 0; f < d; f++) params->factor[f] = ldexp(params->factor[f], -exponent);
+}
+
+km_status km_transform_choose(km_load_params *params, km_data_stats *stats, const km_data *data, km_type type,
+                              km_error *err) {
+    km_status status;
+    int64_t d = km_data_features(data);
+    sample s = {0};
+    KM_TRY(params->transform_given ? check_given(params, stats, data, type, err)
+                                   : check_squares(params, stats, data, err));
+    KM_TRY_GOTO(sample_take(&s, data, err));
+    for (int64_t f = 0; f < d && !params->transform_given; f++) {
+        sample_column(&s, f);
+        if (!choose_centre(&params->centre[f], &s, stats, f, type))
+            KM_TRY_GOTO(refuse_far(&s, stats, data, f, type, err));
+        params->factor[f] =
+            factor_of(stats->variance[f], stats->minimum[f], stats->maximum[f], params->scale);
+    }
+    if (!params->transform_given) scale_by_power(params, stats, d);
+    stats->typical_square = typical_square(&s, params);
+    status = KM_OK;
+done:
+    sample_free(&s);
+    return status;
 }

@@ -45,8 +45,9 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_survey(const __grid_
         if (bins[i]) atomicAdd(km_survey(args) + i, bins[i]);
 }
 
-// Load: e of each feature. At most one point in 16,384 may lie beyond, and the sum of their integers must fit.
+// Load: e of each feature. At most one point in 16,384, or one, may lie beyond, and the sum of their integers must fit.
 extern "C" __global__ void __launch_bounds__(256) km_tensor_grid(const __grid_constant__ km_pass_args args) {
+    const double points = fmax((double)args.n, 16384.0);
     for (int f = threadIdx.x; f < D; f += 256) {
         const unsigned *bins = km_survey(args) + f * BINS;
         const int largest = km_exponent_max(args, f);
@@ -54,7 +55,7 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_grid(const __grid_co
         int bin = 0;
         for (; bin < BINS - 1 && largest - bin > -100; bin++) {
             beyond += bins[bin];
-            if (beyond * 16384 > args.n || beyond * km_power(bin + 1 + BITS) > km_power(61)) break;
+            if (beyond * 16384 > points || beyond * km_power(bin + 1 + BITS) > km_power(61)) break;
         }
         km_exponents(args)[f] = largest - bin < 127 ? largest - bin : 127;
     }

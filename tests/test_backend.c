@@ -170,10 +170,100 @@ START_TEST(load_keeps_grids_exact) {
     rig_load(&r, &points, 0, KM_SCALE_NONE);
     for (int64_t i = 1; i < points.n * 2; i++) {
         double apart = points.x[i] - points.x[i % 2];
-        ck_assert_double_eq(r.loaded.x[i] - r.loaded.x[i % 2], apart);
+        ck_assert_double_eq(r.loaded.x[i] - r.loaded.x[i % 2], ldexp(apart, r.load.exponent));
     }
     rig_close(&r);
     ref_data_free(&points);
+}
+END_TEST
+
+// Whatever the unit, the kernels see the same bits, and the largest coordinate lies between 1/2 and 1.
+START_TEST(load_is_the_same_in_any_unit) {
+    static const int powers[2][4] = {{-470, -100, 100, 490}, {-100, -60, 60, 120}};
+    for (int scale = 0; scale < 3; scale++) {
+        rig r;
+        km_type type = served_type(_i ? KM_FLOAT32 : KM_FLOAT64);
+        ck_assert(build(&r, type, 3, "2,3", 0));
+        ref_data points = ref_blobs(1009, 3, 4, 1.0, 17, type);
+        rig_load(&r, &points, 0, (km_scale)scale);
+        ref_data first = ref_data_copy(&r.loaded);
+        double largest = 0, total = r.stats.total_square, typical = r.stats.typical_square;
+        for (int64_t i = 0; i < points.n * 3; i++) largest = fmax(largest, fabs(first.x[i]));
+        ck_assert(largest >= .5 && largest <= 1);
+        ck_assert(typical > 0 && typical <= 3);
+        rig_unload(&r);
+        for (int p = 0; p < 4; p++) {
+            ref_data other = ref_data_copy(&points);
+            for (int64_t i = 0; i < points.n * 3; i++)
+                other.x[i] = ldexp(points.x[i], powers[type == KM_FLOAT32][p]);
+            rig_load(&r, &other, 0, (km_scale)scale);
+            for (int64_t i = 0; i < points.n * 3; i++) ck_assert_double_eq(r.loaded.x[i], first.x[i]);
+            ck_assert_double_eq(r.stats.total_square, total);
+            ck_assert_double_eq(r.stats.typical_square, typical);
+            rig_unload(&r);
+            ref_data_free(&other);
+        }
+        ref_data_free(&first);
+        ref_data_free(&points);
+        rig_close(&r);
+    }
+}
+END_TEST
+
+// Loads normal points with a value of their second feature far out; what became of it is in err->text.
+static km_status load_with_far_value(km_type type, int64_t n, int64_t row, double value, km_error *err) {
+    rig r;
+    ck_assert(build(&r, type, 2, "2,3", 0));
+    ref_data points = ref_blobs(n, 2, 1, 1.0, 5, type);
+    points.x[row * 2 + 1] = ref_round(value, type);
+    km_status status = rig_try_load(&r, &points, 0, KM_SCALE_NONE, err);
+    ref_data_free(&points);
+    rig_close(&r);
+    return status;
+}
+
+// One value far out is served while the type still tells the others apart, and named where it does not.
+START_TEST(load_of_a_value_far_out) {
+    static const int64_t counts[] = {6, 61, 1009, 70001};
+    for (int c = 0; c < 4; c++)
+        for (int t = 0; t < 2; t++) {
+            km_type type = served_type(t ? KM_FLOAT32 : KM_FLOAT64);
+            int64_t n = counts[c], row = n / 3;
+            char place[64];
+            km_error err = {{0}};
+            snprintf(place, sizeof place, "row %lld, column 2: ", (long long)row + 1);
+            ck_assert_msg(load_with_far_value(type, n, row, 1e8, &err) == KM_OK, "%s", err.text);
+            ck_assert_msg(load_with_far_value(type, n, row, -1e15, &err) == KM_OK, "%s", err.text);
+            km_status status = load_with_far_value(type, n, row, 1e30, &err);
+            if (type == KM_FLOAT64) {
+                ck_assert_msg(status == KM_OK, "%s", err.text);
+                status = load_with_far_value(type, n, row, 1e155, &err);
+                ck_assert_ptr_nonnull(strstr(err.text, "do not fit a double"));
+            } else {
+                ck_assert_ptr_nonnull(strstr(err.text, "(--type f64)"));
+            }
+            ck_assert_int_eq(status, KM_ERROR_DATA);
+            ck_assert_msg(strstr(err.text, place), "\"%s\" does not say %s", err.text, place);
+        }
+}
+END_TEST
+
+// Squares that no double holds: nothing reported could be right.
+START_TEST(load_refuses_squares_that_do_not_fit) {
+    static const double units[] = {1e160, 1e-160};
+    static const char *const says[] = {"too large", "too small"};
+    km_type type = served_type(KM_FLOAT64);
+    rig r;
+    ck_assert(build(&r, type, 3, "2,3", 0));
+    for (int u = 0; u < 2 && type == KM_FLOAT64; u++) {
+        km_error err = {{0}};
+        ref_data points = ref_uniform(1009, 3, 1, type);
+        for (int64_t i = 0; i < points.n * 3; i++) points.x[i] *= units[u];
+        ck_assert_int_eq(rig_try_load(&r, &points, 0, KM_SCALE_NONE, &err), KM_ERROR_DATA);
+        ck_assert_msg(strstr(err.text, says[u]) && strstr(err.text, "row "), "%s", err.text);
+        ref_data_free(&points);
+    }
+    rig_close(&r);
 }
 END_TEST
 
@@ -776,12 +866,13 @@ START_TEST(long_sums_stay_accurate) {
     for (int64_t i = 0; i < POINTS; i++) points.x[i] = first[i % 2];
     rig_load(&r, &points, 0, KM_SCALE_NONE);
     km_slot_state *states = calloc((size_t)r.engine->slots_count, sizeof *states);
-    RIG_MUST(r.engine->backend->slot_start(r.engine, 0, first, &err), &err);
+    const double seen[2] = {r.loaded.x[0], r.loaded.x[1]};
+    RIG_MUST(r.engine->backend->slot_start(r.engine, 0, seen, &err), &err);
     RIG_MUST(r.engine->backend->run(r.engine, states, &passes, &stop, 1, &err), &err);
     RIG_MUST(r.engine->backend->slot_read(r.engine, 0, centroids, weights, &err), &err);
     for (int j = 0; j < 2; j++) {
         ck_assert_double_eq(weights[j], POINTS / 2);
-        REF_NEAR(centroids[j], first[j], 0x1p-16 * value);
+        REF_NEAR(centroids[j], seen[j], 0x1p-16 * fabs(seen[j]));
     }
     free(states);
     rig_close(&r);
@@ -1142,6 +1233,9 @@ static Suite *suite_of(void) {
     tcase_add_loop_test(load, load_of_any_layout_has_the_same_bits, 0, 2 * FEATURES_COUNT);
     tcase_add_test(load, load_keeps_grids_exact);
     tcase_add_test(load, load_refuses_nan_and_infinity);
+    tcase_add_loop_test(load, load_is_the_same_in_any_unit, 0, 2);
+    tcase_add_test(load, load_of_a_value_far_out);
+    tcase_add_test(load, load_refuses_squares_that_do_not_fit);
     tcase_add_test(load, memory_is_planned);
     tcase_add_loop_test(seed, seeds_equal_the_reference, 0, 8);
     tcase_add_test(seed, seeds_go_on_without_distinct_points);

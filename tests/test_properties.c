@@ -173,6 +173,64 @@ START_TEST(mirrored_points) {
 }
 END_TEST
 
+// The same points in another unit, a power of two: the same labels, choice of K and criteria, and centroids and
+// inertia in that unit.
+START_TEST(points_in_any_unit) {
+    static const int powers[2][6] = {{-470, -200, -84, 67, 300, 490}, {-105, -84, -63, 63, 84, 120}};
+    km_type type = type_of(_i);
+    km_scale scale = (km_scale)(_i / 2 % 2);
+    ref_data points = ref_blobs(2003, 3, 5, 2.0, 25, type);
+    job a = job_open(points, "2..6");
+    a.params.scale = scale;
+    const km_model *x = job_fit(&a);
+    for (int p = 0; p < 6; p++) {
+        int power = powers[type == KM_FLOAT32][p];
+        ref_data moved = ref_data_copy(&points);
+        for (int64_t i = 0; i < points.n * 3; i++) moved.x[i] = ldexp(points.x[i], power);
+        job b = job_open(moved, "2..6");
+        b.params.scale = scale;
+        const km_model *y = job_fit(&b);
+        ck_assert_int_eq(a.result->selection.best, b.result->selection.best);
+        for (int m = 0; m < 5; m++) {
+            assert_same_labels(&x[m], &y[m], points.n);
+            ck_assert_double_eq(y[m].inertia, ldexp(x[m].inertia, scale == KM_SCALE_NONE ? 2 * power : 0));
+            for (int i = 0; i < x[m].k * 3; i++)
+                ck_assert_double_eq(y[m].centroids[i], ldexp(x[m].centroids[i], power));
+            for (int c = 0; c < KM_CRITERION_COUNT; c++)
+                if (c != KM_CRITERION_bic && c != KM_CRITERION_aic && c != KM_CRITERION_pbm &&
+                    !isnan(x[m].scores[c]))
+                    ck_assert_double_eq(y[m].scores[c], x[m].scores[c]);
+        }
+        job_close(&b);
+    }
+    job_close(&a);
+}
+END_TEST
+
+// One point far out: it is a cluster of its own, which is what the criteria say, and the others are clustered as if
+// it were not there.
+START_TEST(one_point_far_out) {
+    static const int64_t counts[] = {41, 1009, 20000};
+    static const double values[] = {1e6, 1e8, -1e12};
+    km_type type = type_of(_i);
+    ref_data points = ref_blobs(counts[_i / 2 % 3], 4, 1, 1.0, 26, type);
+    points.x[7 * 4 + 2] = ref_round(values[_i / 6], type);
+    job j = job_open(points, "2..8");
+    const km_model *x = job_fit(&j);
+    const km_selection *selection = &j.result->selection;
+    ck_assert_msg(x[selection->best].k == 2 && !strstr(selection->reason, "inertia 0"), "K = %d: %s",
+                  x[selection->best].k, selection->reason);
+    ck_assert(x[0].inertia > .5 * (double)points.n);
+    for (int m = 0; m < 7; m++) {
+        ck_assert_int_eq(x[m].effective_k, x[m].k);
+        ck_assert_int_eq(x[m].counts[x[m].labels[7]], 1);
+        ck_assert(x[m].scores[KM_CRITERION_calinski_harabasz] > 1e6);
+        if (m > 0) ck_assert(x[m].inertia < x[m - 1].inertia);
+    }
+    job_close(&j);
+}
+END_TEST
+
 // Integers with many exact ties, moved by an integer: nothing is rounded, so nothing changes.
 START_TEST(shifted_grid) {
     km_type type = type_of(_i);
@@ -422,6 +480,8 @@ static Suite *suite_of(void) {
     TCase *coordinates = case_of(suite, "coordinates");
     tcase_add_loop_test(coordinates, mirrored_points, 0, 2);
     tcase_add_loop_test(coordinates, shifted_grid, 0, 2);
+    tcase_add_loop_test(coordinates, points_in_any_unit, 0, 4);
+    tcase_add_loop_test(coordinates, one_point_far_out, 0, 18);
     tcase_add_loop_test(coordinates, constant_and_copied_features, 0, 2);
     TCase *weights = case_of(suite, "weights");
     tcase_add_loop_test(weights, common_weight, 0, 2);

@@ -106,10 +106,11 @@ typedef struct km_result {
     km_counters counters;
     km_timing timing;
     km_scale scale;
-    const double *centre;             // d; clustered space = (x - centre) * factor.
-    const double *factor;             // d
-    const double *mean;               // d, original units.
-    const double *variance;           // d, original units, divided by N.
+    const double *centre;   // d; clustered space = (x - centre) * factor.
+    const double *factor;   // d
+    int32_t exponent;       // The kernels saw the clustered space times 2^exponent, which lost nothing.
+    const double *mean;     // d, original units.
+    const double *variance; // d, original units, divided by N.
     const char *const *feature_names; // d, or NULL.
     const km_model *models;           // Ascending K.
     int64_t models_count;

@@ -68,6 +68,8 @@ typedef struct cpu_engine {
     int64_t points_bytes;
     const double *weights; // the data's own, or NULL
     double total_weight, total_square;
+    double typical_square; // of a usual point (km_data_stats)
+    double square_min;     // squared distances up to this are the rounding of a usual point's centroid
     float *scales;         // d, of points as integers; NULL: scores are the plan's type
     double norm;           // no point's |x| is above, where there are scales
     double largest_square; // no point's |x|^2 is above

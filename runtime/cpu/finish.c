@@ -5,6 +5,7 @@
 #include "cpu.h"
 #include <omp.h>
 #include <stdlib.h>
+#include <math.h>
 #include <string.h>
 
 // What one thread needs for the points in hand.
@@ -38,7 +39,7 @@ static void finisher_free(finisher *f) {
 
 // The module's kernel works in the plan's type. Squares that float cannot hold go to one that is double throughout.
 static int squares_fit_float(const cpu_engine *engine, const km_finish_member *members, int64_t count) {
-    double most = engine->largest_square, typical = engine->total_square / engine->total_weight;
+    double most = engine->largest_square, typical = engine->typical_square;
     for (int64_t m = 0; m < count; m++)
         for (int64_t j = 0; j < members[m].k; j++) {
             const double *c = members[m].centroids + j * engine->base.d;
@@ -177,7 +178,8 @@ typedef struct far_point {
 typedef struct far_list {
     far_point *points;
     int64_t count, wanted;
-    double square_min;   // squared distances up to this are rounding
+    double square_min;   // squared distances up to this are rounding ...
+    double rounding2;    // ... and those up to this part of the point's own |x|^2
     double *row, *other; // d each
 } far_list;
 
@@ -193,9 +195,18 @@ static int same_coordinates(const cpu_engine *engine, far_list *list, int64_t a,
     return 1;
 }
 
+// Whether the point lies on its centroid, but for rounding.
+static int is_rounding(const far_list *list, const cpu_engine *engine, far_point next) {
+    if (!(next.square > list->square_min)) return 1;
+    double size = 0;
+    km_cpu_row(list->row, engine, next.point);
+    for (int64_t f = 0; f < engine->base.d; f++) size = fma(list->row[f], list->row[f], size);
+    return !(next.square > list->rounding2 * size);
+}
+
 static void far_add(far_list *list, const cpu_engine *engine, far_point next) {
-    if (!(next.square > list->square_min)) return;
     if (list->count == list->wanted && !is_farther(next, list->points[list->count - 1])) return;
+    if (is_rounding(list, engine, next)) return;
     int64_t at = 0;
     while (at < list->count && is_farther(list->points[at], next)) at++;
     // Points with the same coordinates have the same distance, so they stand next to this place.
@@ -209,8 +220,11 @@ static void far_add(far_list *list, const cpu_engine *engine, far_point next) {
     list->points[at] = next;
 }
 
-static km_status far_init(far_list *list, int64_t wanted, double square_min, int64_t d, km_error *err) {
-    *list = (far_list){.wanted = wanted, .square_min = square_min};
+static km_status far_init(far_list *list, int64_t wanted, const cpu_engine *engine, km_error *err) {
+    int64_t d = engine->base.d;
+    *list = (far_list){.wanted = wanted,
+                       .square_min = engine->square_min,
+                       .rounding2 = km_mean_rounding2(engine->base.n, engine->base.plan->spec.type)};
     list->points = malloc((size_t)wanted * sizeof *list->points);
     list->row = malloc((size_t)(2 * d) * sizeof *list->row);
     list->other = list->row ? list->row + d : NULL;
@@ -242,8 +256,6 @@ km_status km_cpu_relocate(km_engine *base, int64_t slot_index, int64_t *moved, k
         return km_fail(err, KM_ERROR_INTERNAL, "slot %lld has no empty cluster", (long long)slot_index);
     cpu_slot *slot = &engine->slots[slot_index];
     int64_t d = base->d, wanted = slot->waiting_count;
-    double rounding2 = km_mean_rounding2(base->n, base->plan->spec.type);
-    double square_min = rounding2 * engine->total_square / engine->total_weight;
     km_finish_member member = {.k = slot->k, .centroids = slot->centroids};
     int threads = cpu_threads_for(engine, engine->blocks_count);
     int64_t span = cpu_round_up(SPAN, engine->group);
@@ -254,7 +266,7 @@ km_status km_cpu_relocate(km_engine *base, int64_t slot_index, int64_t *moved, k
     if (status == KM_OK && (!lists || !squares))
         status = km_fail_memory(err, "the farthest points", threads * span * (int64_t)sizeof *squares);
     if (status != KM_OK) goto done;
-    for (int t = 0; t < threads; t++) KM_TRY_GOTO(far_init(&lists[t], wanted, square_min, d, err));
+    for (int t = 0; t < threads; t++) KM_TRY_GOTO(far_init(&lists[t], wanted, engine, err));
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
     for (int64_t block = 0; block < engine->blocks_count; block++) {
         int64_t me = omp_get_thread_num();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Bringing the points home: statistics, refusal of NaN and infinity, and the copy into groups.
 #include "../data.h"
+#include "../rounding.h"
 #include "cpu.h"
 #include "load.h"
 #include <math.h>
@@ -494,11 +495,12 @@ km_status km_cpu_load(km_engine *base, km_data_stats *stats, const km_data *data
     km_status status = loader_init(&load, engine, data, err);
     if (status != KM_OK) goto done;
     KM_TRY_GOTO(stats_all(&load, stats, err));
-    if (!params->transform_given)
-        km_transform_of(params->centre, params->factor, stats, d, params->scale, base->plan->spec.type);
+    KM_TRY_GOTO(km_transform_choose(params, stats, data, base->plan->spec.type, err));
     KM_TRY_GOTO(copy_all(&load, stats, params, err));
     engine->total_weight = stats->total_weight;
     engine->total_square = stats->total_square;
+    engine->typical_square = stats->typical_square;
+    engine->square_min = km_mean_rounding2(n, base->plan->spec.type) * stats->typical_square;
     engine->largest_square = largest_square(load.centre, stats, params, d); // the centre is read no more
     KM_TRY_GOTO(km_cpu_integers_create(engine, load.centre, err));
     if (base->plan->algorithm == KM_ALGORITHM_FILTER)

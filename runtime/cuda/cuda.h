@@ -96,7 +96,9 @@ typedef struct km_cuda_engine {
     unsigned char *starts;        // per slot: 1 when its first centroids still wait in `tables`
     km_cuda_memory scratch, work; // of the steps; their contents live within one call
     double total_square;
-    double square_min; // squared distances up to this are the rounding of a centroid
+    double square_min; // squared distances up to this are the rounding of a usual point's centroid
+    double rounding2;  // the same, relative to a point's own |x|^2
+    double rest_shift; // shifts up to this are the rounding of centroids
 } km_cuda_engine;
 
 // device.c

@@ -496,7 +496,7 @@ static int64_t count_active(km_cuda_engine *engine) {
 // one pass to the next, so the same labels can give sums that differ in their last digits: a member whose
 // centroids move no further is at rest, or it might never be.
 static double rest_shift(const km_cuda_engine *engine) {
-    return engine->base.plan->design == KM_DESIGN_REGISTERS ? engine->square_min : 0;
+    return engine->base.plan->design == KM_DESIGN_REGISTERS ? engine->rest_shift : 0;
 }
 
 static km_status do_run(km_cuda_engine *engine, km_slot_state *states, int64_t *passes, const km_stop *stop,

@@ -281,13 +281,14 @@ km_status km_cuda_load(km_cuda_engine *engine, km_data_stats *stats, const km_da
     KM_TRY_GOTO(fetch_weights(&load, err));
     KM_TRY_GOTO(statistics(&load, stats, err));
     KM_TRY_GOTO(tell_transfer(&load, err));
-    if (!params->transform_given)
-        km_transform_of(params->centre, params->factor, stats, load.d, params->scale, spec->type);
+    KM_TRY_GOTO(km_transform_choose(params, stats, data, spec->type, err));
     KM_TRY_GOTO(transform(&load, &stats->total_square, params, err));
     KM_TRY_GOTO(put_box(&load, stats, params, err));
     engine->total_square = stats->total_square;
     double rounding2 = km_mean_rounding2(engine->base.n, engine->base.plan->spec.type);
-    engine->square_min = rounding2 * stats->total_square / stats->total_weight;
+    engine->rest_shift = rounding2 * stats->total_square / stats->total_weight;
+    engine->square_min = rounding2 * stats->typical_square;
+    engine->rounding2 = rounding2;
     km_cuda_release(engine, &engine->scratch); // the raw points are not needed again
     engine->prepared = 0;
     status = km_cuda_reserve_slots(engine, err);

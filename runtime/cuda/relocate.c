@@ -87,15 +87,11 @@ static km_status search(relocation *r, int64_t *found, km_error *err) {
         int64_t first = *found, here = r->wanted - first < QUEUED_PICKS ? r->wanted - first : QUEUED_PICKS;
         for (int64_t p = 0; p < here; p++) {
             long long taken = first + p;
-            void *block_arguments[] = {&engine->points.address,
-                                       &engine->weights.address,
-                                       &engine->base.n,
-                                       &engine->square_min,
-                                       &r->nearest,
-                                       &r->device_picks,
-                                       &taken,
-                                       &r->unit_values,
-                                       &r->unit_indices};
+            void *block_arguments[] = {&engine->points.address, &engine->weights.address,
+                                       &engine->base.n,         &engine->square_min,
+                                       &engine->rounding2,      &r->nearest,
+                                       &r->device_picks,        &taken,
+                                       &r->unit_values,         &r->unit_indices};
             void *pick_arguments[] = {&r->unit_values, &r->unit_indices, &engine->units_count,
                                       &engine->base.n, &r->device_picks, &taken};
             KM_TRY(km_cuda_launch(engine, engine->kernels->farthest_block, engine->units_count, 1,

@@ -380,8 +380,9 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_survey(const __grid_
         if (bins[i]) atomicAdd(km_survey(args) + i, bins[i]);
 }
 
-// Load: e of each feature. At most one point in 16,384 may lie beyond, and the sum of their integers must fit.
+// Load: e of each feature. At most one point in 16,384, or one, may lie beyond, and the sum of their integers must fit.
 extern "C" __global__ void __launch_bounds__(256) km_tensor_grid(const __grid_constant__ km_pass_args args) {
+    const double points = fmax((double)args.n, 16384.0);
     for (int f = threadIdx.x; f < D; f += 256) {
         const unsigned *bins = km_survey(args) + f * BINS;
         const int largest = km_exponent_max(args, f);
@@ -389,7 +390,7 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_grid(const __grid_co
         int bin = 0;
         for (; bin < BINS - 1 && largest - bin > -100; bin++) {
             beyond += bins[bin];
-            if (beyond * 16384 > args.n || beyond * km_power(bin + 1 + BITS) > km_power(61)) break;
+            if (beyond * 16384 > points || beyond * km_power(bin + 1 + BITS) > km_power(61)) break;
         }
         km_exponents(args)[f] = largest - bin < 127 ? largest - bin : 127;
     }
@@ -2298,11 +2299,11 @@ __device__ void far_of_block(double *value, long long *index) {
 }
 
 // A unit of points: drops those that equal the last taken point (picks[taken - 1]) or weigh nothing, and finds the
-// farthest of the rest that are farther than rounding.
+// farthest of the rest that are farther than rounding: than square_min, and than rounding2 of the point's own |x|^2.
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
     km_farthest_block(const km_real *points, const double *weights, long long n, double square_min,
-                      double *nearest, const long long *picks, long long taken, double *unit_values,
-                      long long *unit_indices) {
+                      double rounding2, double *nearest, const long long *picks, long long taken,
+                      double *unit_values, long long *unit_indices) {
     const long long last = taken > 0 ? picks[taken - 1] : -1;
     double value = 0.0;
     long long index = n;
@@ -2315,7 +2316,10 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
             while (f < D && points[i * D + f] == points[last * D + f]) f++;
             if (f == D) nearest[i] = square = 0.0;
         }
-        if (square > square_min) far_take(&value, &index, square, i);
+        if (!(square > square_min)) continue;
+        double size = 0.0;
+        for (int f = 0; f < D; f++) size = __fma_rn((double)points[i * D + f], (double)points[i * D + f], size);
+        if (square > __dmul_rn(rounding2, size)) far_take(&value, &index, square, i);
     }
     far_of_block(&value, &index);
     if (threadIdx.x == 0) {

@@ -1747,11 +1747,11 @@ __device__ void far_of_block(double *value, long long *index) {
 }
 
 // A unit of points: drops those that equal the last taken point (picks[taken - 1]) or weigh nothing, and finds the
-// farthest of the rest that are farther than rounding.
+// farthest of the rest that are farther than rounding: than square_min, and than rounding2 of the point's own |x|^2.
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
     km_farthest_block(const km_real *points, const double *weights, long long n, double square_min,
-                      double *nearest, const long long *picks, long long taken, double *unit_values,
-                      long long *unit_indices) {
+                      double rounding2, double *nearest, const long long *picks, long long taken,
+                      double *unit_values, long long *unit_indices) {
     const long long last = taken > 0 ? picks[taken - 1] : -1;
     double value = 0.0;
     long long index = n;
@@ -1764,7 +1764,10 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
             while (f < D && points[i * D + f] == points[last * D + f]) f++;
             if (f == D) nearest[i] = square = 0.0;
         }
-        if (square > square_min) far_take(&value, &index, square, i);
+        if (!(square > square_min)) continue;
+        double size = 0.0;
+        for (int f = 0; f < D; f++) size = __fma_rn((double)points[i * D + f], (double)points[i * D + f], size);
+        if (square > __dmul_rn(rounding2, size)) far_take(&value, &index, square, i);
     }
     far_of_block(&value, &index);
     if (threadIdx.x == 0) {
