@@ -137,7 +137,8 @@ typedef struct cli_changes {
 
 // Takes the option when it is one of CLI_CLUSTERS, CLI_TARGET, CLI_TYPE, CLI_SET: 0, else CLI_USAGE.
 int cli_changes_take(cli_changes *changes, const cli_parser *parser, int id);
-// Applies them. `device` (or NULL where none is used) gets KM_HOST, a CUDA ordinal or KM_DEVICE_AUTO.
+// Applies them: 0, or an exit status after a message. `device` (or NULL where none is used) gets KM_HOST, a CUDA
+// ordinal or KM_DEVICE_AUTO.
 int cli_changes_apply(km_spec *spec, int *device, const cli_changes *changes, const cli_command *command);
 int cli_is_yaml(const char *path);
 // The list of K for people: "2..10" or "3, 5, 8".

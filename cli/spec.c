@@ -35,6 +35,13 @@ int cli_changes_take(cli_changes *changes, const cli_parser *parser, int id) {
     }
 }
 
+// An option's value was refused, or memory ran out on the way.
+static int refuse_value(const char *option, km_status status, const km_error *err,
+                        const cli_command *command) {
+    if (status == KM_ERROR_MEMORY) return cli_error(status, err);
+    return cli_usage(command, "%s: %s", option, err->text);
+}
+
 static int set_type(km_spec *spec, const char *text, const cli_command *command) {
     if (strcmp(text, "f32") == 0 || strcmp(text, "float32") == 0)
         spec->type = KM_FLOAT32;
@@ -57,7 +64,8 @@ static int set_target(km_spec *spec, int *device, const char *text, const cli_co
         spec->target = (km_target){KM_TARGET_CUDA, 0};
         return 0;
     }
-    if (km_spec_set_target(spec, text, &err) != KM_OK) return cli_usage(command, "--target: %s", err.text);
+    km_status status = km_spec_set_target(spec, text, &err);
+    if (status != KM_OK) return refuse_value("--target", status, &err, command);
     if (!device) return 0;
     *device = spec->target.kind == KM_TARGET_CPU    ? KM_HOST
               : spec->target.kind == KM_TARGET_CUDA ? 0
@@ -67,16 +75,17 @@ static int set_target(km_spec *spec, int *device, const char *text, const cli_co
 
 int cli_changes_apply(km_spec *spec, int *device, const cli_changes *changes, const cli_command *command) {
     km_error err = {""};
-    if (changes->clusters && km_spec_set_clusters(spec, changes->clusters, &err) != KM_OK)
-        return cli_usage(command, "-k: %s", err.text);
-    if (changes->type && set_type(spec, changes->type, command)) return CLI_USAGE;
-    if (changes->target && set_target(spec, device, changes->target, command)) return CLI_USAGE;
+    km_status status = changes->clusters ? km_spec_set_clusters(spec, changes->clusters, &err) : KM_OK;
+    if (status != KM_OK) return refuse_value("-k", status, &err, command);
+    int wrong = changes->type ? set_type(spec, changes->type, command) : 0;
+    if (!wrong && changes->target) wrong = set_target(spec, device, changes->target, command);
+    if (wrong) return wrong;
     for (int i = 0; i < changes->set_count; i++) {
         char name[64];
         const char *equals = strchr(changes->set[i], '=');
         snprintf(name, sizeof name, "%.*s", (int)(equals - changes->set[i]), changes->set[i]);
-        if (km_spec_fix(spec, name, equals + 1, &err) != KM_OK)
-            return cli_usage(command, "--set: %s", err.text);
+        status = km_spec_fix(spec, name, equals + 1, &err);
+        if (status != KM_OK) return refuse_value("--set", status, &err, command);
     }
     return 0;
 }
