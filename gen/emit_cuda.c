@@ -81,11 +81,11 @@ static int64_t add_group(km_env *part, const km_plan *plan, int64_t group, const
     }
     if (columns == 0) columns = 1; // K = 1 alone has none, but an array has
     km_env_set_int(item, "index", group % split);
-    km_env_set(item, "text", "%s", ks.failed || !ks.size ? "none" : ks.data);
+    if (!ks.size) km_text_puts(&ks, "none");
+    km_env_set_text(item, "text", &ks);
     km_env_set_int(item, "columns", columns);
     km_env_set_int(item, "counts", counts ? counts : 1);
     km_env_set_int(item, "column", column);
-    km_text_clear(&ks);
     return columns;
 }
 
@@ -178,12 +178,11 @@ static void add_tensor_part(km_env *env, const km_spec *spec, const km_tensor_la
     for (int64_t i = 0; i < spec->clusters_count; i++)
         if (layout->places[i].part == index)
             km_text_printf(&ks, "%s%d", ks.size ? ", " : "", spec->clusters[i]);
-    km_env_set(item, "text", "%s", ks.failed ? "many" : ks.data);
+    km_env_set_text(item, "text", &ks);
     km_env_set_int(item, "tiles", part->tiles);
     km_env_set_int(item, "first", part->first);
     km_env_set_int(item, "levels", part->levels);
     km_env_set_int(item, "rows", part->rows);
-    km_text_clear(&ks);
 }
 
 static km_status emit_tensor(km_env *env, const km_plan *plan, km_error *err) {

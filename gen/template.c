@@ -117,6 +117,12 @@ void km_env_set(km_env *env, const char *name, const char *format, ...) {
     env_put(env, name, text);
 }
 
+void km_env_set_text(km_env *env, const char *name, km_text *text) {
+    char *taken;
+    km_text_take(&taken, text, NULL); // NULL when it failed, which env_put keeps
+    env_put(env, name, taken);
+}
+
 void km_env_set_int(km_env *env, const char *name, int64_t value) {
     km_env_set(env, name, "%lld", (long long)value);
 }

@@ -22,6 +22,7 @@ km_env *km_env_create(void); // NULL: no memory
 void km_env_destroy(km_env **env);
 // A name's text. Setting a name twice replaces it. Failures of memory are kept and reported by expand.
 void km_env_set(km_env *env, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void km_env_set_text(km_env *env, const char *name, km_text *text); // takes the text
 void km_env_set_int(km_env *env, const char *name, int64_t value);
 void km_env_set_flag(km_env *env, const char *name, int value);
 // Appends an item to a list (made when first named; `text` is the item's own) and returns it, to be filled with
