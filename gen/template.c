@@ -73,18 +73,21 @@ static int env_grow(km_env *env, void **array, int64_t count, int64_t *capacity,
     return 1;
 }
 
+// Whether a name (which a caller of ours gave) is these bytes of a template, which may be any.
+static int is_name(const char *name, const char *bytes, size_t length) {
+    return strlen(name) == length && !memcmp(name, bytes, length);
+}
+
 static env_name *name_find(const km_env *env, const char *name, size_t length) {
     for (int64_t i = 0; i < env->names_count; i++) {
-        const char *have = env->names[i].name;
-        if (!strncmp(have, name, length) && !have[length]) return &env->names[i];
+        if (is_name(env->names[i].name, name, length)) return &env->names[i];
     }
     return NULL;
 }
 
 static env_list *list_find(const km_env *env, const char *name, size_t length) {
     for (int64_t i = 0; i < env->lists_count; i++) {
-        const char *have = env->lists[i].name;
-        if (!strncmp(have, name, length) && !have[length]) return &env->lists[i];
+        if (is_name(env->lists[i].name, name, length)) return &env->lists[i];
     }
     return NULL;
 }
@@ -166,7 +169,7 @@ km_env *km_env_item(km_env *env, const char *list_name, const char *text) {
 
 // Expansion -------------------------------------------------------------------------------------------------
 
-enum { INCLUDES_MAX = 16 };
+enum { INCLUDES_MAX = 16, BLOCKS_MAX = 32 }; // inside each other
 
 // One loop around the line that is being expanded.
 typedef struct scope {
@@ -181,7 +184,7 @@ typedef struct expander {
     const km_env *env;
     const char *dir;
     km_error *err;
-    int includes;
+    int includes, blocks; // that are open
 } expander;
 
 // A template being read, line by line.
@@ -204,6 +207,7 @@ typedef enum block_end { BLOCK_FILE, BLOCK_ELSE, BLOCK_END } block_end;
 static km_status expand_file(expander *e, const scope *scopes, const char *name, size_t length,
                              const reader *at, int verbatim);
 static km_status expand_block(expander *e, const scope *scopes, reader *r, int active, block_end *ended);
+static km_status expand_inner(expander *e, const scope *scopes, reader *r, int active, block_end *ended);
 
 static int is_name_char(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -223,13 +227,13 @@ static km_status fail_at(const expander *e, const reader *r, const char *format,
 // The part of `name` that lies inside the loop's item: after "variable_". NULL when it is another name.
 static const char *inside_item(const scope *s, const char *name, size_t length) {
     size_t v = s->variable_length;
-    if (length < v + 2 || name[v] != '_' || strncmp(name, s->variable, v)) return NULL;
+    if (length < v + 2 || name[v] != '_' || memcmp(name, s->variable, v) != 0) return NULL;
     return name + v + 1;
 }
 
 static const char *find_text(const expander *e, const scope *scopes, const char *name, size_t length) {
     for (const scope *s = scopes; s; s = s->outer) {
-        if (length == s->variable_length && !strncmp(name, s->variable, length)) return s->item->text;
+        if (length == s->variable_length && !memcmp(name, s->variable, length)) return s->item->text;
         const char *rest = inside_item(s, name, length);
         const env_name *found = rest ? name_find(s->item, rest, length - (size_t)(rest - name)) : NULL;
         if (found) return found->text;
@@ -297,6 +301,14 @@ static int next_line(reader *r) {
     return 1;
 }
 
+// Text with a zero in it would end there for everyone who takes it as a string.
+static km_status refuse_zero(const expander *e, const reader *r) {
+    if (!memchr(r->next, 0, (size_t)(r->end - r->next))) return KM_OK;
+    reader at = *r;
+    while (next_line(&at) && !memchr(at.line, 0, at.length)) continue;
+    return fail_at(e, &at, "a template is text, but there is a zero byte here");
+}
+
 static word next_word(const char **cursor, const char *end) {
     const char *p = *cursor;
     while (p < end && (*p == ' ' || *p == '\t')) p++;
@@ -346,9 +358,9 @@ static km_status control_if(expander *e, const scope *scopes, reader *r, const w
         holds = (text[0] && strcmp(text, "0")) != negated;
     }
     block_end ended;
-    KM_TRY(expand_block(e, scopes, r, active && holds, &ended));
+    KM_TRY(expand_inner(e, scopes, r, active && holds, &ended));
     if (ended == BLOCK_ELSE) {
-        KM_TRY(expand_block(e, scopes, r, active && !holds, &ended));
+        KM_TRY(expand_inner(e, scopes, r, active && !holds, &ended));
         if (ended == BLOCK_ELSE) return fail_at(e, r, "a second //@ else");
     }
     return ended == BLOCK_END ? KM_OK : fail_at(e, &opened, "//@ if without //@ end");
@@ -366,7 +378,7 @@ static km_status control_for(expander *e, const scope *scopes, reader *r, const 
         block_end ended;
         *r = opened;
         if (items) inner.item = list->items[i];
-        KM_TRY(expand_block(e, items ? &inner : scopes, r, items != 0, &ended));
+        KM_TRY(expand_inner(e, items ? &inner : scopes, r, items != 0, &ended));
         if (ended == BLOCK_ELSE) return fail_at(e, r, "//@ else inside //@ for");
         if (ended == BLOCK_FILE) return fail_at(e, &opened, "//@ for without //@ end");
     }
@@ -385,6 +397,16 @@ static km_status control_line(expander *e, const scope *scopes, reader *r, const
     }
     return fail_at(e, r, "unknown control line //@ %.*s", count ? (int)words[0].length : 0,
                    count ? words[0].text : "");
+}
+
+// A block inside another one, as deep as that may go.
+static km_status expand_inner(expander *e, const scope *scopes, reader *r, int active, block_end *ended) {
+    if (e->blocks == BLOCKS_MAX)
+        return fail_at(e, r, "more than %d //@ if and //@ for inside each other", BLOCKS_MAX);
+    e->blocks++;
+    km_status status = expand_block(e, scopes, r, active, ended);
+    e->blocks--;
+    return status;
 }
 
 // Expands up to the block's //@ end or //@ else, or the end of the file. Inactive: only looks for the end.
@@ -465,6 +487,7 @@ static km_status expand_file(expander *e, const scope *scopes, const char *name,
     if (!text && at) return fail_at(e, at, "there is no template %s", file_name);
     if (!text) return km_fail(e->err, KM_ERROR_INTERNAL, "there is no template %s", file_name);
     reader r = {.name = file_name, .next = text, .end = text + size};
+    KM_TRY_GOTO(refuse_zero(e, &r));
     skip_licence(&r);
     if (verbatim) {
         km_text_add(e->out, r.next, r.end - r.next);

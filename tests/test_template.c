@@ -177,9 +177,30 @@ START_TEST(mistakes) {
     // A mistake inside an included file is named by that file.
     write_template("inner.c", "1\n2 $what\n");
     expect_error("//@ include inner.c\n", "inner.c:2: unknown hole $what");
+    // Blocks stand inside each other, but not without end; a name in a control line may be any bytes.
+    char deep[34 * 11 + 1] = "";
+    for (int i = 0; i < 34; i++) strcat(deep, "//@ if yes\n");
+    expect_error(deep, "t.c:33: more than 32 //@ if and //@ for inside each other");
     // Blocks do not reach over files.
     write_template("inner.c", "//@ end\n");
     expect_error("//@ if yes\n//@ include inner.c\n", "inner.c:1: //@ end without //@ if or //@ for");
+}
+END_TEST
+
+START_TEST(zero_byte) {
+    char path[256];
+    km_error err = {{0}};
+    km_text text = {0};
+    km_env *env = make_env();
+    snprintf(path, sizeof path, "%s/t.c", folder);
+    FILE *file = fopen(path, "wb");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_uint_eq(fwrite("a\n//@ if d\0x\n//@ end\n", 1, 23, file), 23);
+    ck_assert_int_eq(fclose(file), 0);
+    ck_assert_int_eq(km_template_expand(&text, "t.c", env, folder, &err), KM_ERROR_INTERNAL);
+    ck_assert_str_eq(err.text, "t.c:2: a template is text, but there is a zero byte here");
+    km_text_clear(&text);
+    km_env_destroy(&env);
 }
 END_TEST
 
@@ -233,6 +254,7 @@ int main(void) {
     tcase_add_test(tests, needs);
     tcase_add_test(tests, licence_and_comments);
     tcase_add_test(tests, mistakes);
+    tcase_add_test(tests, zero_byte);
     tcase_add_test(tests, folders);
     tcase_add_test(tests, names_are_replaced);
     suite_add_tcase(suite, tests);
