@@ -337,7 +337,7 @@ km_status km_spec_read(km_spec *spec, const char *path, km_error *err) {
     km_text text = {0};
     char chunk[4096];
     size_t got;
-    while (text.size <= SPEC_BYTES_MAX && (got = fread(chunk, 1, sizeof chunk, stream)) > 0)
+    while (!text.failed && text.size <= SPEC_BYTES_MAX && (got = fread(chunk, 1, sizeof chunk, stream)) > 0)
         km_text_add(&text, chunk, (int64_t)got);
     int reason = ferror(stream) ? errno : 0;
     fclose(stream);

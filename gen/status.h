@@ -25,7 +25,8 @@ km_status km_fail(km_error *err, km_status status, const char *format, ...)
 // The same for running out of memory: `what` is "the point table", bytes how many were asked for.
 km_status km_fail_memory(km_error *err, const char *what, int64_t bytes);
 
-// Text that grows. Zero-initialise; failure of an allocation is kept and reported once by km_text_take.
+// Text that grows. Zero-initialise; failure of an allocation is kept and reported once by km_text_take: a loop that
+// fills it from an input looks at `failed`, or it would read an input without an end for ever.
 typedef struct km_text {
     char *data;
     int64_t size, capacity; // bytes without the final zero; bytes allocated

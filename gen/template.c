@@ -439,7 +439,7 @@ static km_status read_file(char **out, int64_t *size, const char *dir, const cha
     FILE *file = fopen(path, "rb");
     if (!file) return km_fail(err, KM_ERROR_IO, "cannot read the template %s: %s", path, strerror(errno));
     char piece[4096];
-    for (size_t got; (got = fread(piece, 1, sizeof piece, file)) > 0;)
+    for (size_t got; !text.failed && (got = fread(piece, 1, sizeof piece, file)) > 0;)
         km_text_add(&text, piece, (int64_t)got);
     int failed = ferror(file);
     fclose(file);

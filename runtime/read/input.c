@@ -73,7 +73,7 @@ static km_status slurp(km_table *table, int64_t *size, km_input *input, km_error
     char *chunk = malloc(CHUNK);
     if (!chunk) return km_fail_memory(err, input->name, CHUNK);
     km_status status;
-    for (int64_t got = 1; got > 0;) {
+    for (int64_t got = 1; got > 0 && !text.failed;) { // an input may have no end
         KM_TRY_GOTO(km_input_read(&got, chunk, CHUNK, input, err));
         km_text_add(&text, chunk, got);
     }
