@@ -80,7 +80,7 @@ static void build(shape *s, km_device *device, const char *ks, const char *algor
     must(km_plan_make(&s->plan, &spec, &params, &err));
     km_spec_clear(&spec);
     if (s->plan.design == KM_DESIGN_PORTABLE) {
-        must(km_backend_cpu.kernels_load(&s->kernels, device, &s->plan, NULL, &err));
+        must(km_backend_cpu.kernels_load(&s->kernels, device, &s->plan, NULL, 0, &err));
         return;
     }
     km_source source;
@@ -88,7 +88,11 @@ static void build(shape *s, km_device *device, const char *ks, const char *algor
     must(km_source_emit(&source, &s->plan, NULL, &err));
     must(km_file_write(paths[0], source.text, source.text_size, &err));
     must(km_backend_cpu.compile(device, &source, paths[0], paths[1], paths[2], &err));
-    must(km_backend_cpu.kernels_load(&s->kernels, device, &s->plan, paths[1], &err));
+    char *binary;
+    int64_t size;
+    must(km_file_read(&binary, &size, paths[1], 0, &err));
+    must(km_backend_cpu.kernels_load(&s->kernels, device, &s->plan, binary, size, &err));
+    free(binary);
     for (int i = 0; i < 3; i++) unlink(paths[i]);
     km_source_clear(&source);
 }

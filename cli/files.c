@@ -27,51 +27,17 @@ const char *cli_cache_dir(const char *given) {
     return size < (int)sizeof folder ? folder : NULL;
 }
 
-// Makes the folder and its parents; 0, or the errno.
-static int folder_make(const char *path) {
-    char part[4096];
-    snprintf(part, sizeof part, "%s", path);
-    for (char *end = part + 1;; end++) {
-        if (*end != '/' && *end != 0) continue;
-        char kept = *end;
-        *end = 0;
-        if (mkdir(part, 0700) != 0 && errno != EEXIST) return errno;
-        *end = kept;
-        if (!kept) return 0;
-    }
-}
-
-// Makes and removes a file beside `path`: 0, or the errno. Permissions alone do not tell (root, read-only
-// mounts, full disks).
-static int file_probe(const char *path) {
-    char temporary[4200];
-    int size = snprintf(temporary, sizeof temporary, "%s.%ld.tmp", path, (long)getpid());
-    if (size >= (int)sizeof temporary) return ENAMETOOLONG;
-    int file = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (file < 0) return errno;
-    close(file);
-    unlink(temporary);
-    return 0;
-}
-
 int cli_cache_dir_usable(const char **out, const char *given) {
-    char probe[4200];
+    km_error err = {""};
     *out = cli_cache_dir(given);
     if (!*out) {
         cli_note("nothing is cached: neither KMGEN_CACHE_DIR nor HOME names a folder");
         return 0;
     }
-    int why = folder_make(*out);
-    snprintf(probe, sizeof probe, "%s/probe", *out);
-    if (!why) why = file_probe(probe);
-    if (!why) return 0;
-    if (given) {
-        fprintf(stderr, "kmgen: cannot write to the cache folder %s: %s\n", given, strerror(why));
-        return CLI_FAILED;
-    }
-    cli_warning(
-        "nothing is cached: cannot write to %s: %s; --cache-dir or KMGEN_CACHE_DIR names another folder",
-        *out, strerror(why));
+    km_status status = km_cache_check(*out, &err);
+    if (status == KM_OK) return 0;
+    if (given && status == KM_ERROR_IO) return cli_error(status, &err);
+    cli_warning("nothing is cached: %s; --cache-dir or KMGEN_CACHE_DIR names another folder", err.text);
     *out = NULL;
     return 0;
 }
@@ -83,21 +49,11 @@ static int same_file(const char *a, const char *b) {
            a_info.st_dev == b_info.st_dev && a_info.st_ino == b_info.st_ino;
 }
 
-static int refuse_output(const cli_output *output, const char *why) {
-    fprintf(stderr, "kmgen: cannot write %s (%s): %s; nothing was done\n", output->path, output->option, why);
-    return CLI_FAILED;
-}
-
 static int output_check(const cli_output *output) {
-    struct stat info;
-    if (strcmp(output->path, "-") == 0) return 0;
-    int exists = stat(output->path, &info) == 0;
-    if (exists && S_ISDIR(info.st_mode)) return refuse_output(output, "it is a folder; name a file");
-    if (exists && !S_ISREG(info.st_mode))
-        return access(output->path, W_OK) == 0 ? 0 : refuse_output(output, strerror(errno));
-    if (strlen(output->path) >= 4096) return refuse_output(output, strerror(ENAMETOOLONG));
-    int why = file_probe(output->path);
-    return why ? refuse_output(output, strerror(why)) : 0;
+    km_error err = {""};
+    if (km_output_check(output->path, &err) == KM_OK) return 0;
+    fprintf(stderr, "kmgen: %s: %s; nothing was done\n", output->option, err.text);
+    return CLI_FAILED;
 }
 
 int cli_outputs_check(const cli_command *command, const cli_output *outputs, int count,

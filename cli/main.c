@@ -2,6 +2,7 @@
 // kmgen: the program. Finds the subcommand and runs it.
 #include "cli.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -50,8 +51,9 @@ int main(int argc, char **argv) {
         status = refuse(argv[1]);
     }
     // What was printed must have arrived: a full disk behind "> file" is a failure too.
+    errno = 0;
     if (fflush(stdout) != 0 || ferror(stdout)) {
-        fprintf(stderr, "kmgen: cannot write standard output\n");
+        fprintf(stderr, "kmgen: cannot write standard output: %s\n", strerror(errno ? errno : EIO));
         if (status == CLI_DONE) status = CLI_FAILED;
     }
     return status;

@@ -128,12 +128,14 @@ struct km_backend {
     void (*device_close)(km_device **device);
     // What identifies compiler and options in the cache key, e.g. "nvrtc 13.0 sm_90 -O3 ...".
     void (*compiler_id)(char *text, int64_t size, km_device *device, const km_plan *plan);
-    // Compiles source_path to binary_path; everything the compiler says goes to log_path.
+    // Compiles source_path to binary_path; everything the compiler says goes to log_path. The folder is safe
+    // (runtime/cache.h); the binary's name is new.
     km_status (*compile)(km_device *device, const km_source *source, const char *source_path,
                          const char *binary_path, const char *log_path, km_error *err);
-    // Loads a binary; binary_path NULL means the design that needs none (portable).
-    km_status (*kernels_load)(km_kernels **out, km_device *device, const km_plan *plan,
-                              const char *binary_path, km_error *err);
+    // Loads a binary from memory: no file that could have changed since it was checked. NULL means the design that
+    // needs none (portable).
+    km_status (*kernels_load)(km_kernels **out, km_device *device, const km_plan *plan, const char *binary,
+                              int64_t size, km_error *err);
     void (*kernels_unload)(km_kernels **kernels);
 
     // Engine ----------------------------------------------------------------------------------------------

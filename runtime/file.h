@@ -5,22 +5,38 @@
 #include "../gen/status.h"
 #include <stdio.h>
 
-// A file being written beside its final place. The temporary name ends in ".TID.tmp", so that threads too are apart.
+// A file being written. Until it is whole it has no name (O_TMPFILE), so that a process which is killed leaves nothing;
+// where the file system cannot do that, its name is KM_FILE_TEMPORARY and random digits, and whoever writes into
+// the folder next removes those that no living process has locked.
+#define KM_FILE_TEMPORARY ".kmgen-"
+enum { KM_FILE_RANDOM_SIZE = 13 }; // 12 hexadecimal digits and the final zero
+
 typedef struct km_file_writer {
-    FILE *stream; // write here
-    char path[4096], temporary[4200];
-    int is_stdout;
+    const char *shown;                // the path as it was given, for messages
+    char path[4096], temporary[4200]; // links followed; "": the file has no name of its own
+    int fd;                           // -1: nothing is open
+    int is_stdout, is_in_place,
+        is_ours; // in place: a device or pipe; ours: no link is followed, nobody else reads
+    int reason;  // errno of the first failed write
 } km_file_writer;
 
-// `path` "-" is standard output. The error says why and names the folder when it is missing or read-only.
+// `path` "-" is standard output; a link is followed, and stays. The error says why and names the folder when it is
+// missing or read-only.
 km_status km_file_begin(km_file_writer *writer, const char *path, km_error *err);
-km_status km_file_commit(km_file_writer *writer, km_error *err); // flush, check, fsync, rename
+void km_file_add(km_file_writer *writer, const void *bytes, int64_t size); // commit says what failed
+// To the disk, then into place in one step, with the mode (and, where permitted, the owner) of the file that was there.
+km_status km_file_commit(km_file_writer *writer, km_error *err);
 void km_file_abandon(km_file_writer *writer); // remove; allowed after commit or a failed begin
 
 km_status km_file_write(const char *path, const void *bytes, int64_t size, km_error *err);
+// The same for files of kmgen's own: what stands at `path`, a link too, is replaced by a file that only the user
+// may read. Not flushed to the disk: readers have a checksum.
+km_status km_file_replace(const char *path, const void *bytes, int64_t size, km_error *err);
 // The whole file with a zero after its end. KM_ERROR_IO; refuses more than size_max bytes (0: no limit).
 km_status km_file_read(char **out, int64_t *size, const char *path, int64_t size_max, km_error *err);
 // Makes a folder and its parents (mode 0700 for new ones).
 km_status km_folder_make(const char *path, km_error *err);
+// Random digits for a name that nobody else has, whatever process numbers are.
+void km_file_random(char digits[KM_FILE_RANDOM_SIZE]);
 
 #endif

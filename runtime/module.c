@@ -87,71 +87,125 @@ static km_status key_text(char **out, int64_t *size, const km_source *source, km
     return km_text_take(out, &text, err);
 }
 
-static km_status compile_entry(const km_cache_entry *entry, const km_source *source, km_device *device,
-                               km_error *err) {
-    KM_TRY(km_file_write(entry->source_path, source->text, source->text_size, err));
-    KM_TRY(device->backend->compile(device, source, entry->source_path, entry->compile_path, entry->log_path,
-                                    err));
-    return km_cache_publish(entry, err);
+// What the compiler left. One that ends well and leaves nothing has failed all the same.
+static km_status take_binary(char **binary, int64_t *size, const km_cache_entry *entry, km_error *err) {
+    if (km_file_read(binary, size, entry->compile_path, 0, NULL) == KM_OK && *size > 0) return KM_OK;
+    free(*binary);
+    *binary = NULL;
+    return km_fail(err, KM_ERROR_COMPILE,
+                   "the compiler reported no error but left no machine code of %s; name another compiler, or "
+                   "fix design: portable",
+                   entry->source_path);
 }
 
-static void keep_build_log(km_module *module, const km_cache_entry *entry) {
+static km_status compile_once(char **binary, int64_t *size, const km_cache_entry *entry,
+                              const km_source *source, km_device *device, km_error *err) {
+    unlink(entry->log_path);
+    KM_TRY(km_file_replace(entry->source_path, source->text, source->text_size, err));
+    km_status status = device->backend->compile(device, source, entry->source_path, entry->compile_path,
+                                                entry->log_path, err);
+    if (status == KM_OK) status = take_binary(binary, size, entry, err);
+    unlink(entry->compile_path);
+    return status;
+}
+
+static km_status compile_entry(char **binary, int64_t *size, const km_cache_entry *entry,
+                               const km_source *source, km_device *device, km_error *err) {
+    km_error first = {{0}};
+    km_status status = compile_once(binary, size, entry, source, device, &first);
+    // Somebody cleared the cache while we compiled: once more.
+    if (status == KM_ERROR_COMPILE && access(entry->source_path, R_OK) != 0)
+        return compile_once(binary, size, entry, source, device, err);
+    if (status == KM_OK) return KM_OK;
+    // A compiler whose disk is full says so in its own words, if at all.
+    if (status == KM_ERROR_COMPILE && !entry->cache->is_private) KM_TRY(km_cache_has_room(entry->cache, err));
+    return km_fail(err, status, "%s", first.text);
+}
+
+// 1 when the cache had it. A binary that was damaged, or that the device refuses, is built again.
+static int load_cached(km_module *module, const km_cache_entry *entry, const km_log *log) {
+    char *binary;
     int64_t size;
-    free(module->build_log);
-    km_file_read(&module->build_log, &size, entry->log_path, 1 << 24, NULL);
+    km_device *device = module->device;
+    int found = km_cache_look_up(entry, &binary, &size);
+    if (found < 0) km_log_line(log, KM_LOG_WARNING, "cache: %s is damaged, built again", entry->binary_path);
+    module->was_cached = found > 0 && device->backend->kernels_load(&module->kernels, device, &module->plan,
+                                                                    binary, size, NULL) == KM_OK;
+    free(binary);
+    return module->was_cached;
 }
 
-// From the cache, or compiled; a binary that was damaged, or vanished before it was loaded, is built again.
 static km_status build_entry(km_module *module, const km_cache_entry *entry, const km_source *source,
                              const km_log *log, km_error *err) {
     km_device *device = module->device;
+    char *binary = NULL;
+    int64_t size = 0;
+    km_error unkept = {{0}};
+    km_status status;
+    KM_TRY_GOTO(compile_entry(&binary, &size, entry, source, device, err));
+    KM_TRY_GOTO(device->backend->kernels_load(&module->kernels, device, &module->plan, binary, size, err));
+    if (!entry->cache->is_private && km_cache_publish(entry, binary, size, &unkept) != KM_OK)
+        km_log_line(log, KM_LOG_WARNING, "this module is not cached: %s", unkept.text);
+done:
+    free(binary);
+    return status;
+}
+
+// From this folder's cache, or compiled in it, by one process at a time.
+static km_status build_in(km_module *module, const km_cache *cache, const km_source *source,
+                          const km_module_params *params, km_error *err) {
     double begin_ms = km_now_ms();
-    int found = km_cache_look_up(entry);
-    if (found < 0) km_log_line(log, KM_LOG_WARNING, "cache: %s is damaged, built again", entry->binary_path);
-    if (found > 0 && device->backend->kernels_load(&module->kernels, device, &module->plan,
-                                                   entry->binary_path, NULL) == KM_OK) {
-        module->was_cached = 1;
-    } else {
-        km_error first = {{0}};
-        km_status status = compile_entry(entry, source, device, &first);
-        // Somebody cleared the cache while we compiled: once more.
-        if (status != KM_OK && access(entry->source_path, R_OK) != 0)
-            status = compile_entry(entry, source, device, err);
-        else if (status != KM_OK)
-            km_fail(err, status, "%s", first.text);
+    const char *suffix = strrchr(source->file_name, '.');
+    char *key = NULL;
+    int64_t key_size;
+    km_cache_entry entry;
+    km_status status = KM_OK;
+    KM_TRY(key_text(&key, &key_size, source, module->device, err));
+    km_cache_entry_of(&entry, cache, suffix ? suffix : ".c", key, key_size);
+    free(key);
+    if (cache->is_private) {
+        KM_TRY(build_entry(module, &entry, source, params->log, err));
+    } else if (!load_cached(module, &entry, NULL)) {
+        km_cache_lock(&entry);
+        if (!load_cached(module, &entry, params->log)) {
+            status = build_entry(module, &entry, source, params->log, err);
+            km_cache_tidy(cache, params->cache_bytes_max, &entry);
+        }
+        km_cache_unlock(&entry);
         KM_TRY(status);
-        KM_TRY(
-            device->backend->kernels_load(&module->kernels, device, &module->plan, entry->binary_path, err));
     }
-    keep_build_log(module, entry);
-    km_log_line(log, KM_LOG_INFO, "module: %s %s %s d%lld in %.0f ms, cache %s",
+    free(module->build_log);
+    module->build_log = km_cache_log(&entry);
+    km_log_line(params->log, KM_LOG_INFO, "module: %s %s %s d%lld in %.0f ms, cache %s",
                 module->was_cached ? "loaded" : "built", km_design_name(module->plan.design),
                 km_type_name(module->plan.spec.type), (long long)module->plan.spec.features,
                 km_now_ms() - begin_ms, module->was_cached ? "hit" : "miss");
     return KM_OK;
 }
 
+static km_status build_private(km_module *module, const km_source *source, const km_module_params *params,
+                               km_error *err) {
+    km_cache cache;
+    km_error first = {{0}};
+    KM_TRY(km_cache_open_private(&cache, err));
+    km_status status = build_in(module, &cache, source, params, &first);
+    km_cache_close(&cache);
+    if (status == KM_ERROR_IO) status = KM_ERROR_COMPILE; // nowhere to compile is no compiler
+    return status == KM_OK ? KM_OK : km_fail(err, status, "%s", first.text);
+}
+
+// A cache that is not the user's own, or whose disk is full or fails, costs a compilation, not the job.
 static km_status build_compiled(km_module *module, const km_source *source, const km_module_params *params,
                                 km_error *err) {
-    char temporary[] = "/tmp/kmgen-XXXXXX";
-    const char *dir = params->cache_dir, *suffix = strrchr(source->file_name, '.');
-    char *key = NULL;
-    int64_t key_size;
-    km_cache_entry entry;
-    km_status status = KM_OK;
-    if (!dir && !(dir = mkdtemp(temporary)))
-        return km_fail(err, KM_ERROR_IO, "cannot make a folder in /tmp for the compiler; set a cache folder");
-    KM_TRY_GOTO(key_text(&key, &key_size, source, module->device, err));
-    KM_TRY_GOTO(km_cache_entry_of(&entry, dir, suffix ? suffix : ".c", key, key_size, err));
-    status = build_entry(module, &entry, source, params->log, err);
-    if (!params->cache_dir)
-        km_cache_remove(&entry);
-    else if (status == KM_OK && !module->was_cached)
-        km_cache_trim(dir, params->cache_bytes_max, &entry);
-done:
-    free(key);
-    if (!params->cache_dir) rmdir(dir);
-    return status;
+    km_cache cache;
+    km_error first = {{0}};
+    if (!params->cache_dir) return build_private(module, source, params, err);
+    int is_open = km_cache_open(&cache, params->cache_dir, &first) == KM_OK;
+    km_status status = is_open ? build_in(module, &cache, source, params, &first) : KM_ERROR_IO;
+    if (status == KM_OK) return KM_OK;
+    if (status != KM_ERROR_IO) return km_fail(err, status, "%s", first.text);
+    km_log_line(params->log, KM_LOG_WARNING, "nothing is cached: %s", first.text);
+    return build_private(module, source, params, err);
 }
 
 static km_status module_copy_plan(km_module *module, const km_plan *plan, km_error *err) {
@@ -170,7 +224,7 @@ km_status km_module_build_on(km_module **out, const km_source *source, km_device
     module->device = device;
     KM_TRY_GOTO(module_copy_plan(module, &source->plan, err));
     if (source->plan.design == KM_DESIGN_PORTABLE)
-        status = device->backend->kernels_load(&module->kernels, device, &module->plan, NULL, err);
+        status = device->backend->kernels_load(&module->kernels, device, &module->plan, NULL, 0, err);
     else
         status = build_compiled(module, source, params, err);
 done:

@@ -28,13 +28,30 @@ static void remove_dir(void) {
     ck_assert_int_eq(rmdir(dir), 0);
 }
 
-static km_cache_entry publish(const char *key, int64_t size, int age_s) {
+static km_cache cache; // its folder is dir
+
+static km_cache_entry entry_of(const char *key) {
     km_cache_entry entry;
     km_error err = {{0}};
+    ck_assert_msg(km_cache_open(&cache, dir, &err) == KM_OK, "%s", err.text);
+    km_cache_entry_of(&entry, &cache, ".c", key, (int64_t)strlen(key));
+    return entry;
+}
+
+static int look_up(const km_cache_entry *entry) {
+    char *bytes;
+    int64_t size;
+    int found = km_cache_look_up(entry, &bytes, &size);
+    ck_assert((bytes != NULL) == (found > 0));
+    free(bytes);
+    return found;
+}
+
+static km_cache_entry publish(const char *key, int64_t size, int age_s) {
+    km_cache_entry entry = entry_of(key);
+    km_error err = {{0}};
     char *bytes = calloc(1, (size_t)size);
-    ck_assert_int_eq(km_cache_entry_of(&entry, dir, ".c", key, (int64_t)strlen(key), &err), KM_OK);
-    ck_assert_int_eq(km_file_write(entry.compile_path, bytes, size, &err), KM_OK);
-    ck_assert_int_eq(km_cache_publish(&entry, &err), KM_OK);
+    ck_assert_int_eq(km_cache_publish(&entry, bytes, size, &err), KM_OK);
     struct timespec times[2] = {{time(NULL) - age_s, 0}, {time(NULL) - age_s, 0}};
     utimensat(AT_FDCWD, entry.binary_path, times, 0);
     free(bytes);
@@ -42,32 +59,30 @@ static km_cache_entry publish(const char *key, int64_t size, int age_s) {
 }
 
 START_TEST(found_only_when_whole) {
-    km_cache_entry entry = publish("one", 1000, 0), missing;
-    ck_assert_int_eq(km_cache_look_up(&entry), 1);
-    km_cache_entry_of(&missing, dir, ".c", "two", 3, NULL);
-    ck_assert_int_eq(km_cache_look_up(&missing), 0);
-    ck_assert_int_eq(access(entry.compile_path, F_OK), -1);
+    km_cache_entry entry = publish("one", 1000, 0), missing = entry_of("two");
+    ck_assert_int_eq(look_up(&entry), 1);
+    ck_assert_int_eq(look_up(&missing), 0);
     int file = open(entry.binary_path, O_WRONLY);
     ck_assert_int_eq(pwrite(file, "x", 1, 500), 1);
     close(file);
-    ck_assert_int_eq(km_cache_look_up(&entry), -1);
+    ck_assert_int_eq(look_up(&entry), -1);
     ck_assert_int_eq(truncate(entry.binary_path, 10), 0);
-    ck_assert_int_eq(km_cache_look_up(&entry), -1);
+    ck_assert_int_eq(look_up(&entry), -1);
     ck_assert_int_eq(truncate(entry.binary_path, 0), 0);
-    ck_assert_int_eq(km_cache_look_up(&entry), -1);
+    ck_assert_int_eq(look_up(&entry), -1);
 }
 END_TEST
 
 START_TEST(least_recently_used_leave_first) {
     km_cache_entry old = publish("old", 4000, 300), used = publish("used", 4000, 200),
                    fresh = publish("new", 4000, 0);
-    ck_assert_int_eq(km_cache_look_up(&used), 1); // marks it as used now
-    km_cache_trim(dir, 9000, &fresh);
-    ck_assert_int_eq(km_cache_look_up(&old), 0);
-    ck_assert_int_eq(km_cache_look_up(&used), 1);
-    km_cache_trim(dir, 1, &fresh);
-    ck_assert_int_eq(km_cache_look_up(&used), 0);
-    ck_assert_int_eq(km_cache_look_up(&fresh), 1); // the entry in use is kept even above the limit
+    ck_assert_int_eq(look_up(&used), 1); // marks it as used now
+    km_cache_tidy(&cache, 9000, &fresh);
+    ck_assert_int_eq(look_up(&old), 0);
+    ck_assert_int_eq(look_up(&used), 1);
+    km_cache_tidy(&cache, 1, &fresh);
+    ck_assert_int_eq(look_up(&used), 0);
+    ck_assert_int_eq(look_up(&fresh), 1); // the entry in use is kept even above the limit
 }
 END_TEST
 
@@ -102,7 +117,7 @@ START_TEST(files_are_never_half_written) {
     snprintf(path, sizeof path, "%s/notes.txt", dir);
     ck_assert_int_eq(km_file_write(path, "before", 6, &err), KM_OK);
     ck_assert_int_eq(km_file_begin(&writer, path, &err), KM_OK);
-    fputs("half", writer.stream);
+    km_file_add(&writer, "half", 4);
     km_file_abandon(&writer);
     char *text;
     int64_t size;

@@ -452,7 +452,7 @@ outputs() {
     # Refused before any work: the data do not even exist.
     for option in --json --model --labels --centroids; do
         run 1 fit no-such-file.csv $option missing/file
-        in_stderr "missing/file .$option.*nothing was done"
+        in_stderr "$option: cannot write missing/file: No such file.*nothing was done"
         run 1 fit no-such-file.csv $option "$work/out"
         in_stderr 'folder'
     done

@@ -11,8 +11,10 @@ typedef struct km_module km_module;
 
 typedef struct km_module_params {
     int64_t size;
-    int device;              // CUDA ordinal, or KM_HOST. Default KM_HOST.
-    const char *cache_dir;   // Holds sources, logs and binaries. Default NULL: nothing is kept.
+    int device; // CUDA ordinal, or KM_HOST. Default KM_HOST.
+    const char
+        *cache_dir; // Holds sources, logs and binaries; the user's own (km_cache_check), else nothing is
+                    // kept and the log has a warning. Default NULL: nothing is kept.
     int64_t cache_bytes_max; // Least recently used entries leave above this. Default 1 GiB.
     const char *compiler;    // C compiler of CPU modules. Default NULL: "cc", then "gcc", "clang".
     const km_log *log;       // Default NULL, silent.
@@ -54,6 +56,10 @@ typedef struct km_cache_stats {
     int64_t bytes;
 } km_cache_stats;
 
+// Makes the folder where it is missing, and says whether modules may be kept there. KM_ERROR_IO: it cannot be made or
+// written to. KM_ERROR_USAGE: cached code is run, and others could have written it (docs/design.md, "The cache").
+// km_fit warns of either, and builds in a folder of its own.
+KM_API km_status km_cache_check(const char *cache_dir, km_error *err);
 KM_API km_status km_cache_look(km_cache_stats *stats, const char *cache_dir, km_error *err);
 // Removes every entry that kmgen wrote, nothing else. Safe beside running processes.
 KM_API km_status km_cache_clear(km_cache_stats *removed, const char *cache_dir, km_error *err);

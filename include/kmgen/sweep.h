@@ -139,6 +139,8 @@ KM_API km_status km_result_to_table(char **out, const km_result *result, int col
 // Inertia and the criterion over K with the best marked; ".svg" or ".png" by the name.
 KM_API km_status km_result_plot(const char *path, const km_result *result, km_error *err);
 KM_API km_status km_text_write(const char *path, const char *text, km_error *err);
+// Whether a file could be written there: to be asked before a long job. Leaves nothing. KM_ERROR_IO.
+KM_API km_status km_output_check(const char *path, km_error *err);
 
 // Saved models --------------------------------------------------------------------------------------------
 

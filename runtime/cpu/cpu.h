@@ -22,6 +22,7 @@ typedef struct cpu_device {
 typedef struct cpu_module {
     km_kernels base;
     void *library;              // dlopen's handle; NULL for portable
+    int image;                  // the memory it was loaded from, open as long as it is loaded; -1: none
     const km_cpu_kernels *pass; // the module's kernels
 } cpu_module;
 
@@ -143,8 +144,8 @@ void km_cpu_device_close(km_device **device);
 void km_cpu_compiler_id(char *text, int64_t size, km_device *device, const km_plan *plan);
 km_status km_cpu_compile(km_device *device, const km_source *source, const char *source_path,
                          const char *binary_path, const char *log_path, km_error *err);
-km_status km_cpu_kernels_load(km_kernels **out, km_device *device, const km_plan *plan,
-                              const char *binary_path, km_error *err);
+km_status km_cpu_kernels_load(km_kernels **out, km_device *device, const km_plan *plan, const char *binary,
+                              int64_t size, km_error *err);
 void km_cpu_kernels_unload(km_kernels **kernels);
 
 // Steps of the engine, one file each (load.c, seed.c, finish.c; the rest in engine.c).

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The CPU as a device: its facts, its compiler, and modules loaded from shared objects. Nothing here starts a
 // process until a module is built.
+#include "../file.h"
 #include "cpu.h"
 #include <dlfcn.h>
 #include <errno.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -151,7 +153,8 @@ static km_status process_run(int *code, char *const *argv, const char *log_path,
     const char *log = log_path ? log_path : "/dev/null";
     failure = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     if (!failure)
-        failure = posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        failure = posix_spawn_file_actions_addopen(&actions, 1, log,
+                                                   O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
     if (!failure) failure = posix_spawn_file_actions_adddup2(&actions, 1, 2);
     pid_t child = 0;
     if (!failure) failure = posix_spawn(&child, argv[0], &actions, NULL, argv, environ);
@@ -205,18 +208,66 @@ km_status km_cpu_compile(km_device *device, const km_source *source, const char 
                    log_path ? log_path : "no file");
 }
 
-static km_status module_open(cpu_module *module, const char *binary_path, km_error *err) {
+static int write_all(int file, const char *bytes, int64_t size) {
+    while (size > 0) {
+        ssize_t done = write(file, bytes, (size_t)size);
+        if (done < 0 && errno == EINTR) continue;
+        if (done <= 0) return 0;
+        bytes += done;
+        size -= done;
+    }
+    return 1;
+}
+
+// Memory that looks like a file, sealed: what is loaded from it is what was put into it.
+static int image_in_memory(const char *binary, int64_t size) {
+#ifndef MFD_EXEC
+    enum { MFD_EXEC = 0x10 };
+#endif
+    int image = memfd_create("kmgen", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
+    if (image < 0 && errno == EINVAL) // Linux before 6.3
+        image = memfd_create("kmgen", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (image < 0) return -1;
+    if (write_all(image, binary, size) &&
+        fcntl(image, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) == 0)
+        return image;
+    close(image);
+    return -1;
+}
+
+// The linker knows libraries by their names, so the name must be nobody else's: the number of a file that stays
+// open while the library is loaded. Where such memory cannot be run, it is a file in a folder of our own.
+static km_status image_load(cpu_module *module, const char *binary, int64_t size, km_error *err) {
+    char path[64], folder[] = "/tmp/kmgen-XXXXXX";
+    module->image = image_in_memory(binary, size);
+    if (module->image >= 0) {
+        snprintf(path, sizeof path, "/proc/self/fd/%d", module->image);
+        module->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    }
+    if (!module->library && mkdtemp(folder)) {
+        snprintf(path, sizeof path, "%s/kernels.so", folder);
+        if (km_file_replace(path, binary, size, err) == KM_OK)
+            module->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        unlink(path);
+        rmdir(folder);
+    }
+    if (module->library) return KM_OK;
+    const char *reason = dlerror();
+    return km_fail(err, KM_ERROR_COMPILE, "cannot load the compiled module: %s",
+                   reason ? reason : "no memory");
+}
+
+static km_status module_open(cpu_module *module, const char *binary, int64_t size, km_error *err) {
     const km_spec *spec = &module->base.plan->spec;
     char symbol[KM_NAME_MAX + 16];
-    module->library = dlopen(binary_path, RTLD_NOW | RTLD_LOCAL);
-    if (!module->library) return km_fail(err, KM_ERROR_COMPILE, "cannot load %s: %s", binary_path, dlerror());
+    KM_TRY(image_load(module, binary, size, err));
     snprintf(symbol, sizeof symbol, "%s_kernels", spec->name);
     module->pass = (const km_cpu_kernels *)dlsym(module->library, symbol);
-    if (!module->pass) return km_fail(err, KM_ERROR_COMPILE, "%s does not define %s", binary_path, symbol);
+    if (!module->pass) return km_fail(err, KM_ERROR_COMPILE, "the module does not define %s", symbol);
     const km_cpu_kernels *own = module->pass;
     if (own->abi != KM_CPU_ABI)
         return km_fail(err, KM_ERROR_COMPILE, "%s is of another version of kmgen: emit the source again",
-                       binary_path);
+                       symbol);
     if (!km_cpu_kernels_suit(own, spec))
         return km_fail(
             err, KM_ERROR_COMPILE,
@@ -228,15 +279,16 @@ static km_status module_open(cpu_module *module, const char *binary_path, km_err
     return KM_OK;
 }
 
-km_status km_cpu_kernels_load(km_kernels **out, km_device *device, const km_plan *plan,
-                              const char *binary_path, km_error *err) {
+km_status km_cpu_kernels_load(km_kernels **out, km_device *device, const km_plan *plan, const char *binary,
+                              int64_t size, km_error *err) {
     *out = NULL;
     cpu_module *module = calloc(1, sizeof *module);
     if (!module) return km_fail_memory(err, "the module", (int64_t)sizeof *module);
     module->base = (km_kernels){device, plan};
+    module->image = -1;
     km_status status = KM_OK;
-    if (binary_path)
-        status = module_open(module, binary_path, err);
+    if (binary)
+        status = module_open(module, binary, size, err);
     else
         module->pass = km_cpu_portable(&plan->spec, device->facts.target.arch);
     *out = &module->base;
@@ -244,10 +296,23 @@ km_status km_cpu_kernels_load(km_kernels **out, km_device *device, const km_plan
     return status;
 }
 
+// A library that stays (somebody else holds it) keeps its name, and so the number of its file.
+static void image_unload(cpu_module *module) {
+    char path[64];
+    if (module->library) dlclose(module->library);
+    if (module->image < 0) return;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", module->image);
+    void *still = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+    if (still)
+        dlclose(still);
+    else
+        close(module->image);
+}
+
 void km_cpu_kernels_unload(km_kernels **kernels) {
     cpu_module *module = (cpu_module *)*kernels;
     if (!module) return;
-    if (module->library) dlclose(module->library);
+    image_unload(module);
     free(module);
     *kernels = NULL;
 }

@@ -41,7 +41,7 @@ static km_status keep_log(char **out, const km_nvrtc *nvrtc, km_nvrtc_program pr
     if (!log) return km_fail_memory(err, "the compiler's log", (int64_t)size + 1);
     if (size) nvrtc->nvrtcGetProgramLog(program, log);
     *out = log;
-    return log_path ? km_file_write(log_path, log, (int64_t)strlen(log), err) : KM_OK;
+    return log_path ? km_file_replace(log_path, log, (int64_t)strlen(log), err) : KM_OK;
 }
 
 km_status km_nvrtc_compile(const km_nvrtc *nvrtc, int arch, const char *source_path, const char *binary_path,
@@ -85,7 +85,7 @@ km_status km_nvrtc_compile(const km_nvrtc *nvrtc, int arch, const char *source_p
         goto done;
     }
     nvrtc->nvrtcGetCUBIN(program, cubin);
-    status = km_file_write(binary_path, cubin, (int64_t)cubin_size, err);
+    status = km_file_replace(binary_path, cubin, (int64_t)cubin_size, err);
 done:
     if (program) nvrtc->nvrtcDestroyProgram(&program);
     free(text);

@@ -109,8 +109,8 @@ void km_cuda_device_close(km_device **base);
 void km_cuda_compiler_id(char *text, int64_t size, km_device *base, const km_plan *plan);
 km_status km_cuda_compile(km_device *base, const km_source *source, const char *source_path,
                           const char *binary_path, const char *log_path, km_error *err);
-km_status km_cuda_kernels_load(km_kernels **out, km_device *base, const km_plan *plan,
-                               const char *binary_path, km_error *err);
+km_status km_cuda_kernels_load(km_kernels **out, km_device *base, const km_plan *plan, const char *binary,
+                               int64_t binary_size, km_error *err);
 void km_cuda_kernels_unload(km_kernels **base);
 // The device's context becomes the calling thread's, until km_cuda_leave.
 km_status km_cuda_enter(const km_cuda_device *device, km_error *err);

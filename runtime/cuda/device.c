@@ -235,27 +235,24 @@ done:
     return status;
 }
 
-km_status km_cuda_kernels_load(km_kernels **out, km_device *base, const km_plan *plan,
-                               const char *binary_path, km_error *err) {
+km_status km_cuda_kernels_load(km_kernels **out, km_device *base, const km_plan *plan, const char *binary,
+                               int64_t binary_size, km_error *err) {
     km_cuda_device *device = (km_cuda_device *)base;
     *out = NULL;
-    if (!binary_path)
+    (void)binary_size; // a cubin says itself how long it is
+    if (!binary)
         return km_fail(err, KM_ERROR_PLAN, "the design %s does not run on a CUDA device",
                        km_design_name(plan->design));
     km_status status = KM_OK;
-    char *image = NULL;
-    int64_t size;
     km_cuda_kernels *kernels = calloc(1, sizeof *kernels);
     if (!kernels) return km_fail_memory(err, "a module", sizeof *kernels);
     kernels->base.device = base;
     kernels->base.plan = plan;
-    status = km_file_read(&image, &size, binary_path, 0, err);
-    if (status == KM_OK) status = km_cuda_enter(device, err);
+    status = km_cuda_enter(device, err);
     if (status == KM_OK) {
-        status = load_module(kernels, device->driver, image, err);
+        status = load_module(kernels, device->driver, binary, err);
         km_cuda_leave(device);
     }
-    free(image);
     *out = &kernels->base;
     if (status != KM_OK) km_cuda_kernels_unload(out);
     return status;

@@ -254,7 +254,7 @@ km_status km_npy_write(const char *path, const void *values, int64_t rows, int64
     head[9] = (unsigned char)((size - START) >> 8);
     km_file_writer writer;
     KM_TRY(km_file_begin(&writer, path, err));
-    fwrite(head, 1, (size_t)size, writer.stream);
-    if (bytes) fwrite(values, 1, (size_t)bytes, writer.stream);
+    km_file_add(&writer, head, size);
+    km_file_add(&writer, values, bytes);
     return km_file_commit(&writer, err);
 }

@@ -345,17 +345,23 @@ km_status km_result_plot(const char *path, const km_result *result, km_error *er
         return km_fail(err, KM_ERROR_USAGE, "cannot draw to %s: the name must end in .svg or .png", path);
     double *values = malloc((size_t)result->models_count * sizeof *values);
     if (!values) return km_fail_memory(err, "the picture", result->models_count * (int64_t)sizeof *values);
-    km_file_writer writer;
+    // Into memory first: what a drawing library leaves half-done never reaches a file.
     km_status status;
-    KM_TRY_GOTO(km_file_begin(&writer, path, err));
-    cairo_status_t drawn = (is_svg ? write_svg : write_png)(writer.stream, result, values);
-    if (drawn == CAIRO_STATUS_SUCCESS || drawn == CAIRO_STATUS_WRITE_ERROR)
-        status = km_file_commit(&writer, err); // which says why a write failed
+    char *bytes = NULL;
+    size_t size = 0;
+    FILE *stream = open_memstream(&bytes, &size);
+    cairo_status_t drawn =
+        stream ? (is_svg ? write_svg : write_png)(stream, result, values) : CAIRO_STATUS_NO_MEMORY;
+    if (stream && fclose(stream) != 0) drawn = CAIRO_STATUS_NO_MEMORY;
+    if (drawn == CAIRO_STATUS_SUCCESS)
+        status = km_file_write(path, bytes, (int64_t)size, err);
     else
-        status = km_fail(err, drawn == CAIRO_STATUS_NO_MEMORY ? KM_ERROR_MEMORY : KM_ERROR_INTERNAL,
-                         "cannot draw %s: %s", path, cairo_status_to_string(drawn));
-    km_file_abandon(&writer);
-done:
+        status =
+            km_fail(err,
+                    drawn == CAIRO_STATUS_NO_MEMORY || drawn == CAIRO_STATUS_WRITE_ERROR ? KM_ERROR_MEMORY
+                                                                                         : KM_ERROR_INTERNAL,
+                    "cannot draw %s: %s", path, cairo_status_to_string(drawn));
+    free(bytes);
     free(values);
     return status;
 }
