@@ -114,6 +114,7 @@ static km_status read_weights(km_data *data, const char *path, km_error *err) {
         goto done;
     }
     km_table_read(weights, &table, 0, table.rows, KM_FLOAT64);
+    KM_TRY_GOTO(km_table_check(&table, file, err));
     KM_TRY_GOTO(check_weights(weights, table.rows, &table, file, err));
     KM_TRY_GOTO(keep_weights(data, weights, file, err));
     weights = NULL;
@@ -216,8 +217,12 @@ km_status km_data_open(km_data **out, const char *path, const km_data_params *pa
     if (params->nan == KM_NAN_DROP) KM_TRY_GOTO(drop_rows(data, err));
     if (params->weights) KM_TRY_GOTO(read_weights(data, params->weights, err));
     *out = data;
-    data = NULL;
 done:
+    if (data && km_table_is_lost(&data->table)) status = km_data_check(data, err);
+    if (status == KM_OK)
+        data = NULL;
+    else
+        *out = NULL;
     km_data_destroy(&data);
     return status;
 }
@@ -316,7 +321,7 @@ km_status km_data_read(void *out, const km_data *data, int64_t first, int64_t co
                        data->n - 1, count, first);
     if (!data->kept) {
         km_table_read(out, &data->table, first, count, type);
-        return KM_OK;
+        return km_data_check(data, err);
     }
     int64_t row_bytes = data->table.columns * (type == KM_FLOAT64 ? 8 : 4);
     for (int64_t i = 0; i < count;) { // runs of rows without a gap
@@ -326,5 +331,9 @@ km_status km_data_read(void *out, const km_data *data, int64_t first, int64_t co
         km_table_read((unsigned char *)out + i * row_bytes, &data->table, kept[0], run, type);
         i += run;
     }
-    return KM_OK;
+    return km_data_check(data, err);
+}
+
+km_status km_data_check(const km_data *data, km_error *err) {
+    return km_table_check(&data->table, data->name, err);
 }

@@ -14,4 +14,8 @@ km_status km_data_refuse_value(const km_data *data, int64_t point, int64_t featu
 km_status km_data_refuse_extreme(const km_data *data, int64_t feature, double value, const char *why,
                                  km_error *err);
 
+// KM_ERROR_IO, in place of any error found before, when the file became shorter while it was used: to be asked after
+// the points were read for the last time, whatever else went wrong.
+km_status km_data_check(const km_data *data, km_error *err);
+
 #endif

@@ -271,6 +271,7 @@ km_status km_file_read(char **out, int64_t *size, const char *path, int64_t size
     FILE *stream = fopen(path, "rbe");
     if (!stream) return km_fail(err, KM_ERROR_IO, "cannot read %s: %s", path, strerror(errno));
     struct stat info;
+    km_status status;
     km_text text = {0};
     if (fstat(fileno(stream), &info) == 0 && S_ISDIR(info.st_mode)) {
         fclose(stream);
@@ -285,6 +286,11 @@ km_status km_file_read(char **out, int64_t *size, const char *path, int64_t size
     }
     int reason = ferror(stream) ? errno : 0;
     fclose(stream);
+    if (text.failed) {
+        status = km_fail_memory(err, path, 2 * text.size);
+        km_text_clear(&text);
+        return status;
+    }
     if (!reason && !is_large) {
         *size = text.size;
         return km_text_take(out, &text, err);

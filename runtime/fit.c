@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The whole line: spec, plan, source, module, sweep, models, selection.
+#include "data.h"
 #include "module.h"
 #include "result.h"
 #include "sweep.h"
@@ -619,6 +620,7 @@ static km_status walk(fit *f, const km_spec *spec) {
     KM_TRY(timed(f, build_module, &timing->build_ms, "planned and built"));
     KM_TRY(tell(f, "read", 0, 0));
     KM_TRY(timed(f, load_points, &timing->read_ms, "points read, centred and scaled"));
+    KM_TRY(km_data_check(f->data, f->err)); // before the long part
     KM_TRY(timed(f, make_seeds, &timing->seed_ms, "seeded"));
     KM_TRY(timed(f, run_sweep, &timing->sweep_ms, "all K and restarts swept"));
     KM_TRY(timed(f, finish_models, &timing->finish_ms, "finished and scored"));
@@ -636,6 +638,7 @@ km_status km_fit(km_result **out, const km_spec *spec, const km_data *data, cons
     km_spec_init(&f.spec);
     km_source_init(&f.source);
     km_status status = walk(&f, spec);
+    if (km_data_check(data, err) != KM_OK) status = KM_ERROR_IO;
     f.owner->result.timing.total_ms = km_now_ms() - f.begin_ms;
     fit_free(&f);
     km_result *result = &f.owner->result;

@@ -2,6 +2,7 @@
 // Labels of new points by a saved model: the finishing pass of the same backend, so that the training data get
 // the labels that the fit gave them.
 #include "backend.h"
+#include "data.h"
 #include "model.h"
 #include "module.h"
 
@@ -120,6 +121,7 @@ km_status km_predict(int32_t *out, const km_saved *saved, const km_data *data, c
     if (status == KM_OK) status = open_and_build(&p);
     if (status == KM_OK) status = load(&p);
     if (status == KM_OK) status = assign(&p, out);
+    if (km_data_check(data, err) != KM_OK) status = KM_ERROR_IO;
     predict_free(&p);
     return status;
 }

@@ -6,18 +6,21 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static km_status read_bytes(int64_t *got, void *out, int64_t size, const km_input *input, km_error *err) {
+static km_status read_bytes(int64_t *got, void *out, int64_t size, km_input *input, km_error *err) {
     ssize_t count;
     do {
         count = read(input->fd, out, (size_t)size);
     } while (count < 0 && errno == EINTR);
     *got = count;
-    if (count >= 0) return KM_OK;
-    return km_fail(err, KM_ERROR_IO, "cannot read %s: %s", input->name, strerror(errno));
+    if (count < 0) return km_fail(err, KM_ERROR_IO, "cannot read %s: %s", input->name, strerror(errno));
+    input->taken += count;
+    if (count == 0 && input->is_regular && input->taken < input->size)
+        return km_fail(err, KM_ERROR_IO,
+                       "%s became shorter while it was read; use a copy that nothing writes to", input->name);
+    return KM_OK;
 }
 
 static km_status look(km_input *input, km_error *err) {
@@ -79,6 +82,10 @@ static km_status slurp(km_table *table, int64_t *size, km_input *input, km_error
     }
     *size = text.size;
     char *bytes = NULL;
+    if (text.failed) {
+        status = km_fail_memory(err, input->name, 2 * text.size);
+        goto done;
+    }
     KM_TRY_GOTO(km_text_take(&bytes, &text, err));
     table->memory = bytes;
 done:
@@ -90,13 +97,8 @@ done:
 km_status km_input_whole(const unsigned char **bytes, int64_t *size, km_table *table, km_input *input,
                          km_error *err) {
     if (input->is_regular) {
-        int64_t mapped = input->offset + input->size;
-        void *memory = mmap(NULL, (size_t)mapped, PROT_READ, MAP_PRIVATE, input->fd, 0);
-        if (memory != MAP_FAILED) {
-            madvise(memory, (size_t)mapped, MADV_SEQUENTIAL);
-            table->memory = memory;
-            table->mapped_bytes = mapped;
-            *bytes = (const unsigned char *)memory + input->offset;
+        if (km_table_map(table, input->offset + input->size, input->fd)) {
+            *bytes = (const unsigned char *)table->memory + input->offset;
             *size = input->size;
             return KM_OK;
         }

@@ -57,6 +57,7 @@ km_status km_table_open(km_table *table, const char *path, const km_data_params 
         status = km_fail(err, KM_ERROR_DATA,
                          "%s: cannot tell what this holds; name the format: npy, csv, tsv, f32 or f64",
                          input.name);
+    if (km_table_is_lost(table)) status = km_table_check(table, input.name, err);
     km_input_close(&input);
     if (status != KM_OK) km_table_clear(table);
     return status;

@@ -45,6 +45,13 @@ typedef struct km_table {
 } km_table;
 
 void km_table_clear(km_table *table);
+// Maps the first bytes of a file as the table's memory; 0: it cannot be mapped. Where the file becomes shorter
+// meanwhile, zeros are read, and the table is lost (runtime/read/mapped.c).
+int km_table_map(km_table *table, int64_t bytes, int fd);
+void km_table_unmap(km_table *table);
+int km_table_is_lost(const km_table *table);
+// KM_ERROR_IO, in place of any other error, when it is lost: asked for after all has been read.
+km_status km_table_check(const km_table *table, const char *name, km_error *err);
 int64_t km_table_line(const km_table *table, int64_t row);
 // "row R, column C (name)" with the user's counting; column 0: the row alone; name NULL: none.
 enum { KM_PLACE_SIZE = 160 };
@@ -63,6 +70,7 @@ typedef struct km_input {
     unsigned char head[4096];
     int64_t head_size;
     int64_t head_taken; // bytes of the head that were read again from a pipe
+    int64_t taken;      // bytes that were read, the head among them
 } km_input;
 
 km_status km_input_open(km_input *input, const char *path, km_error *err);

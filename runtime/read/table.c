@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 // Rows that are converted at a time when columns lie apart, so that the output stays in cache.
 enum { ROWS_AT_A_TIME = 256 };
@@ -27,7 +26,7 @@ void km_table_clear(km_table *table) {
     free(table->numbers);
     free(table->lines);
     if (table->mapped_bytes)
-        munmap(table->memory, (size_t)table->mapped_bytes);
+        km_table_unmap(table);
     else
         free(table->memory);
     *table = (km_table){0};

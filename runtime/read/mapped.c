@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+// Files that are mapped and become shorter meanwhile. Reading where nothing is left raises SIGBUS, which would end the
+// program without a word. Reading such files into memory first would take as much memory again and, for a table that
+// is read once, as long again; so the signal is caught: zeros are put where the file ended, the reader goes on, and
+// whoever asks km_table_is_lost afterwards learns that what was read is not the file.
+#include "reader.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { MAPPINGS_MAX = 256 };
+
+// Read by the handler, which may run in any thread at any time.
+typedef struct mapping {
+    atomic_uintptr_t begin, end; // begin 0: none
+    atomic_int is_lost;
+} mapping;
+
+static mapping mappings[MAPPINGS_MAX];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of those who add and remove
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct sigaction before;
+static uintptr_t page_bytes;
+
+static mapping *mapping_at(uintptr_t address) {
+    for (int i = 0; i < MAPPINGS_MAX; i++)
+        if (address >= atomic_load(&mappings[i].begin) && address < atomic_load(&mappings[i].end) &&
+            atomic_load(&mappings[i].begin))
+            return &mappings[i];
+    return NULL;
+}
+
+// Zeros from this page to the mapping's end: nothing of the file is there any more. mmap is a system call and no more.
+static int put_zeros(uintptr_t address) {
+    mapping *m = mapping_at(address);
+    if (!m) return 0;
+    uintptr_t page = address / page_bytes * page_bytes;
+    atomic_store(&m->is_lost, 1);
+    return mmap((void *)page, atomic_load(&m->end) - page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+                -1, 0) != MAP_FAILED;
+}
+
+// What is not about our mappings goes to whoever was there before.
+static void on_bus_error(int number, siginfo_t *info, void *context) {
+    int kept = errno;
+    int is_ours = info->si_code > 0 && put_zeros((uintptr_t)info->si_addr);
+    errno = kept;
+    if (is_ours) return;
+    if (before.sa_flags & SA_SIGINFO) {
+        before.sa_sigaction(number, info, context);
+    } else if (before.sa_handler == SIG_DFL || (before.sa_handler == SIG_IGN && info->si_code > 0)) {
+        signal(number,
+               SIG_DFL); // and so it ends the program, when the instruction is run again or the signal sent
+        if (info->si_code <= 0) raise(number);
+    } else if (before.sa_handler != SIG_IGN) {
+        before.sa_handler(number);
+    }
+}
+
+static void catch_bus_errors(void) {
+    struct sigaction action = {.sa_sigaction = on_bus_error,
+                               .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
+    page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGBUS, &action, &before);
+}
+
+int km_table_map(km_table *table, int64_t bytes, int fd) {
+    pthread_once(&once, catch_bus_errors);
+    pthread_mutex_lock(&lock);
+    int i = 0;
+    while (i < MAPPINGS_MAX && atomic_load(&mappings[i].begin)) i++;
+    void *memory = MAP_FAILED;
+    if (i < MAPPINGS_MAX) memory = mmap(NULL, (size_t)bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (memory != MAP_FAILED) {
+        uintptr_t pages = ((uintptr_t)bytes + page_bytes - 1) / page_bytes;
+        atomic_store(&mappings[i].is_lost, 0);
+        atomic_store(&mappings[i].end, (uintptr_t)memory + pages * page_bytes);
+        atomic_store(&mappings[i].begin, (uintptr_t)memory);
+    }
+    pthread_mutex_unlock(&lock);
+    if (memory == MAP_FAILED) return 0;
+    madvise(memory, (size_t)bytes, MADV_SEQUENTIAL);
+    table->memory = memory;
+    table->mapped_bytes = bytes;
+    return 1;
+}
+
+int km_table_is_lost(const km_table *table) {
+    const mapping *m = table->mapped_bytes ? mapping_at((uintptr_t)table->memory) : NULL;
+    return m && atomic_load(&m->is_lost);
+}
+
+void km_table_unmap(km_table *table) {
+    mapping *m = mapping_at((uintptr_t)table->memory);
+    if (m) atomic_store(&m->begin, 0);
+    munmap(table->memory, (size_t)table->mapped_bytes);
+}
+
+km_status km_table_check(const km_table *table, const char *name, km_error *err) {
+    if (!km_table_is_lost(table)) return KM_OK;
+    if (err) err->text[0] = 0; // whatever was found wrong, zeros were to blame
+    return km_fail(
+        err, KM_ERROR_IO,
+        "%s became shorter, or its disk failed, while it was read; use a copy that nothing writes to", name);
+}
