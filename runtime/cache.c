@@ -30,11 +30,12 @@ static km_status refuse_folder(const char *path, const struct stat *info, km_err
     if (others_may_write(info))
         return km_fail(
             err, KM_ERROR_USAGE,
-            "cached code in %s is not run: others may write to it (mode %04o); chmod go-w makes it "
-            "safe",
-            path, (unsigned)info->st_mode & 07777);
-    return km_fail(err, KM_ERROR_USAGE, "cached code in %s is not run: it belongs to user %u, not to %u",
-                   path, (unsigned)info->st_uid, (unsigned)geteuid());
+            "code would be run that others may have written, as mode %04o of %s permits; chmod go-w "
+            "makes it safe",
+            (unsigned)info->st_mode & 07777, path);
+    return km_fail(err, KM_ERROR_USAGE,
+                   "code would be run that another may have written: %s belongs to user %u, not to %u", path,
+                   (unsigned)info->st_uid, (unsigned)geteuid());
 }
 
 // `path` is absolute, without links. Whoever may change / itself may change the C library too: it is not asked.

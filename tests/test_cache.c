@@ -6,6 +6,9 @@
 #include "quiet_check.h"
 #include <kmgen/module.h>
 #include <fcntl.h>
+#include <kmgen/sweep.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -129,6 +132,108 @@ START_TEST(files_are_never_half_written) {
 }
 END_TEST
 
+// What lies there is run, so nobody else may have written it.
+START_TEST(a_folder_of_others_is_refused) {
+    static const struct {
+        mode_t mode;
+        km_status status;
+    } cases[] = {{0700, KM_OK},          {0755, KM_OK},           {0777, KM_ERROR_USAGE},
+                 {0702, KM_ERROR_USAGE}, {01777, KM_ERROR_USAGE}, {0700, KM_OK}};
+    char inner[256];
+    km_cache opened;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        km_error err = {{0}};
+        ck_assert_int_eq(chmod(dir, cases[i].mode), 0);
+        ck_assert_int_eq(km_cache_open(&opened, dir, &err), cases[i].status);
+        ck_assert((strstr(err.text, "chmod go-w") != NULL) == (cases[i].status != KM_OK));
+    }
+    snprintf(inner, sizeof inner, "%s/inner", dir);
+    ck_assert_int_eq(km_cache_open(&opened, inner, NULL), KM_OK);
+    ck_assert_int_eq(chmod(dir, 0777), 0);
+    ck_assert_int_eq(km_cache_open(&opened, inner, NULL), KM_ERROR_USAGE);
+    ck_assert_int_eq(chmod(dir, 01777), 0); // sticky: others cannot put theirs in its place
+    ck_assert_int_eq(km_cache_open(&opened, inner, NULL), KM_OK);
+    ck_assert_int_eq(chmod(dir, 0700), 0);
+    ck_assert_int_eq(rmdir(inner), 0);
+}
+END_TEST
+
+START_TEST(links_are_no_entries) {
+    km_cache_entry entry = publish("one", 1000, 0), other = entry_of("two");
+    ck_assert_int_eq(symlink(entry.binary_path, other.binary_path), 0);
+    ck_assert_int_eq(look_up(&other), -1);
+    ck_assert_int_eq(km_cache_publish(&other, "bytes", 5, NULL), KM_OK); // replaces the link
+    ck_assert_int_eq(look_up(&other), 1);
+    ck_assert_int_eq(look_up(&entry), 1);
+    ck_assert_int_eq(chmod(entry.binary_path, 0666), 0);
+    ck_assert_int_eq(look_up(&entry), -1);
+}
+END_TEST
+
+static atomic_int has_lock;
+
+static void *take_lock(void *user) {
+    km_cache_entry entry = entry_of(user);
+    km_cache_lock(&entry);
+    atomic_store(&has_lock, 1);
+    km_cache_unlock(&entry);
+    return NULL;
+}
+
+START_TEST(one_builds_at_a_time) {
+    pthread_t other;
+    km_cache_entry entry = entry_of("one");
+    char lock[4300];
+    snprintf(lock, sizeof lock, "%s/%s.lock", dir, entry.key);
+    int file = open(lock, O_CREAT | O_WRONLY, 0600); // of a process that was killed
+    close(file);
+    km_cache_lock(&entry);
+    ck_assert_int_ge(entry.lock, 0);
+    ck_assert_int_eq(pthread_create(&other, NULL, take_lock, "one"), 0);
+    usleep(100000);
+    ck_assert_int_eq(atomic_load(&has_lock), 0);
+    km_cache_unlock(&entry);
+    pthread_join(other, NULL);
+    ck_assert_int_eq(atomic_load(&has_lock), 1);
+    ck_assert_int_eq(access(lock, F_OK), -1);
+}
+END_TEST
+
+// A killed build's files go with the next one; a living build's do not.
+START_TEST(stale_files_are_swept) {
+    km_cache_entry keep = publish("keep", 100, 0), dead = entry_of("dead"), alive = entry_of("alive");
+    ck_assert_int_eq(km_file_write(dead.compile_path, "x", 1, NULL), KM_OK);
+    ck_assert_int_eq(km_file_write(alive.compile_path, "x", 1, NULL), KM_OK);
+    km_cache_lock(&alive);
+    km_cache_tidy(&cache, 1 << 20, &keep);
+    ck_assert_int_eq(access(dead.compile_path, F_OK), -1);
+    ck_assert_int_eq(access(alive.compile_path, F_OK), 0);
+    km_cache_unlock(&alive);
+    km_cache_tidy(&cache, 1 << 20, &keep);
+    ck_assert_int_eq(access(alive.compile_path, F_OK), -1);
+    ck_assert_int_eq(look_up(&keep), 1);
+}
+END_TEST
+
+START_TEST(links_are_followed_and_modes_kept) {
+    char path[256], link[256];
+    struct stat info;
+    snprintf(path, sizeof path, "%s/notes.txt", dir);
+    snprintf(link, sizeof link, "%s/link", dir);
+    ck_assert_int_eq(km_file_write(path, "before", 6, NULL), KM_OK);
+    ck_assert_int_eq(chmod(path, 0640), 0);
+    ck_assert_int_eq(symlink("notes.txt", link), 0);
+    ck_assert_int_eq(km_output_check(link, NULL), KM_OK);
+    ck_assert_int_eq(km_file_write(link, "after!!", 7, NULL), KM_OK);
+    ck_assert_int_eq(lstat(link, &info), 0);
+    ck_assert(S_ISLNK(info.st_mode));
+    ck_assert_int_eq(lstat(path, &info), 0);
+    ck_assert_int_eq(info.st_size, 7);
+    ck_assert_int_eq(info.st_mode & 0777, 0640);
+    unlink(link);
+}
+END_TEST
+
 // Emits for a list of K, with a line on top and one at the end, and says whether the cache had it.
 static int built_before(const char *clusters, const char *top, const char *end) {
     km_error err = {{0}};
@@ -181,6 +286,11 @@ int main(void) {
     tcase_add_test(tests, clearing_leaves_other_files);
     tcase_add_test(tests, a_folder_that_is_not_there_is_an_empty_cache);
     tcase_add_test(tests, files_are_never_half_written);
+    tcase_add_test(tests, a_folder_of_others_is_refused);
+    tcase_add_test(tests, links_are_no_entries);
+    tcase_add_test(tests, one_builds_at_a_time);
+    tcase_add_test(tests, stale_files_are_swept);
+    tcase_add_test(tests, links_are_followed_and_modes_kept);
     tcase_add_test(tests, the_same_code_is_one_entry);
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);

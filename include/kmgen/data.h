@@ -58,7 +58,7 @@ KM_API km_status km_data_read(void *out, const km_data *data, int64_t first, int
 // Writes ----------------------------------------------------------------------------------------------------
 
 // A .npy file (version 1.0, C order) of rows x columns (columns 0: one dimension); dtype "<i4", "<f4" or
-// "<f8". Written beside and renamed: never half a file. `path` "-" is standard output.
+// "<f8". Never half a file. `path` "-" is standard output.
 KM_API km_status km_npy_write(const char *path, const void *values, int64_t rows, int64_t columns,
                               const char *dtype, km_error *err);
 

@@ -130,7 +130,7 @@ KM_API void km_result_destroy(km_result **result);
 KM_API km_status km_fit_plan(km_plan *plan, const km_spec *spec, const km_data *data,
                              const km_fit_params *params, km_error *err);
 
-// Reports. Texts are freed with km_text_free; files are written beside and renamed.
+// Reports. Texts are freed with km_text_free; a file appears when it is whole; a link is followed.
 KM_API km_status km_result_to_json(char **out, const km_result *result,
                                    km_error *err); // docs/result.schema.json
 // `colour`: ANSI bold and colour for a terminal. `verbose`: all criteria.
