@@ -87,8 +87,7 @@ done:
 km_status km_cache_open(km_cache *cache, const char *dir, km_error *err) {
     *cache = (km_cache){0};
     KM_TRY(km_folder_make(dir, err));
-    KM_TRY(check_folder(cache, dir, err));
-    return try_writing(cache, 0, err);
+    return check_folder(cache, dir, err);
 }
 
 km_status km_cache_has_room(const km_cache *cache, km_error *err) {
@@ -98,7 +97,8 @@ km_status km_cache_has_room(const km_cache *cache, km_error *err) {
 
 km_status km_cache_check(const char *dir, km_error *err) {
     km_cache cache;
-    return km_cache_open(&cache, dir, err);
+    KM_TRY(km_cache_open(&cache, dir, err));
+    return try_writing(&cache, 0, err);
 }
 
 km_status km_cache_open_private(km_cache *cache, km_error *err) {

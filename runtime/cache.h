@@ -23,8 +23,8 @@ typedef struct km_cache {
     int is_private;                   // of this one build
 } km_cache;
 
-// Makes the folder where it is missing. KM_ERROR_IO: it cannot be made or written to. KM_ERROR_USAGE: others could
-// have written to it.
+// Makes the folder where it is missing. KM_ERROR_IO: it cannot be made or looked at. KM_ERROR_USAGE: others could have
+// written to it. One that cannot be written to still gives what it holds.
 km_status km_cache_open(km_cache *cache, const char *dir, km_error *err);
 // A new folder in /tmp that is nobody else's; km_cache_close removes it with what the build left there.
 km_status km_cache_open_private(km_cache *cache, km_error *err);

@@ -212,6 +212,22 @@ if unshare --mount true 2>/dev/null; then
     expect "a private folder is left: $(head -n 1 left)" [ ! -s left ]
 fi
 
+# Without /proc there is neither a file without a name nor memory that looks like one: named files serve, and go.
+if unshare --mount true 2>/dev/null; then
+    rm -rf cache out && mkdir out
+    libraries=$(dirname "$(ldd "$kmgen" | awk '/libkmgen/ { print $3 }')") # as $ORIGIN is told by /proc
+    # shellcheck disable=SC2016
+    LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} \
+        unshare --mount sh -c 'mount -t tmpfs kmgen /proc && exec "$@"' sh \
+        "$kmgen" "${fit[@]}" out/r.json --compiler "$compiler" >stdout 2>stderr
+    status=$?
+    expect "without /proc: exit status $status" [ "$status" = 0 ]
+    expect "without /proc: another result" same_models out/r.json
+    expect "without /proc: another design" not said 'portable'
+    expect "without /proc: the module is not cached" [ -n "$(find cache -name "*.bin" -size +0)" ]
+    expect "without /proc: something is left" nothing_left out cache
+fi
+
 # Compilers that lie or die: the portable kernels, with one warning.
 for liar in silent-cc dying-cc; do
     run_ok "$liar" "${fit[@]}" r.json --compiler "$work/$liar"
