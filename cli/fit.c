@@ -407,7 +407,8 @@ static const cli_option options_list[] = {
     {CLI_MIN_CHANGES, "min-changes", 0, "N", "also stop when fewer than N labels change; default: off"},
     {CLI_ALGORITHM, "algorithm", 0, "NAME",
      "auto (default), lloyd, filter, hamerly or elkan: which distances\n"
-     "are skipped on the CPU; the result is the same"},
+     "are skipped on the CPU; the result is the same, but for near\n"
+     "ties, which lloyd decides in the points' own type"},
     {CLI_INIT, "init", 0, "HOW",
      "k-means++ (default), random, or a file with the first centroids:\n"
      "max(K) rows, of which each K takes its first K, or the rows of\n"

@@ -3,9 +3,12 @@
 // restart of the same K, so that passes stay full until the end; results do not depend on who sits where, because
 // a member sees only its own sums.
 #include "sweep.h"
+#include "contest.h"
 #include "module.h"
+#include "rounding.h"
 #include "seed.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,8 +22,6 @@
 #define FIRST_ROWS_BYTES_MAX ((int64_t)16 << 20)
 // Of the slots, the share that may wait empty for the host while restarts wait.
 #define IDLE_SHARE 8
-// A cost is a difference of sums of this scale: what lies below is rounding.
-#define COST_ROUNDING 1e-14
 
 typedef struct sweep {
     km_engine *engine;
@@ -28,7 +29,7 @@ typedef struct sweep {
     const km_spec *spec;
     const km_seeds *seeds;
     const km_sweep_params *params;
-    km_sweep_best *best;
+    km_contest *contests;  // clusters_count
     km_slot_state *states; // slots_count
     int64_t *slot_restart; // slots_count: who sits there; -1: nobody
     int64_t *next_restart; // clusters_count: the next one that waits
@@ -40,6 +41,8 @@ typedef struct sweep {
 } sweep;
 
 static void sweep_free(sweep *s) {
+    for (int64_t q = 0; s->contests && q < s->spec->clusters_count; q++) km_contest_free(&s->contests[q]);
+    free(s->contests);
     free(s->states);
     free(s->slot_restart);
     free(s->next_restart);
@@ -49,17 +52,22 @@ static void sweep_free(sweep *s) {
     free(s->weights);
 }
 
-static km_status sweep_alloc(sweep *s, km_error *err) {
+static km_status sweep_alloc(sweep *s, const km_sweep_best *best, km_error *err) {
     int64_t slots = s->engine->slots_count, ks = s->spec->clusters_count;
     int64_t k_max = s->spec->clusters[ks - 1];
+    s->contests = calloc((size_t)ks, sizeof *s->contests);
     s->states = calloc((size_t)slots, sizeof *s->states);
     s->slot_restart = malloc((size_t)slots * sizeof *s->slot_restart);
     s->next_restart = calloc((size_t)ks, sizeof *s->next_restart);
     s->costs = malloc((size_t)(ks * s->params->restarts) * sizeof *s->costs);
     s->centroids = malloc((size_t)(k_max * s->engine->d) * sizeof *s->centroids);
     s->weights = malloc((size_t)k_max * sizeof *s->weights);
-    if (!s->states || !s->slot_restart || !s->next_restart || !s->costs || !s->centroids || !s->weights)
+    if (!s->contests || !s->states || !s->slot_restart || !s->next_restart || !s->costs || !s->centroids ||
+        !s->weights)
         return km_fail_memory(err, "the sweep's members", k_max * s->engine->d * (int64_t)sizeof(double));
+    for (int64_t q = 0; q < ks; q++)
+        km_contest_init(&s->contests[q], best[q].centroids,
+                        s->spec->clusters[q] * s->engine->d * (int64_t)sizeof(double));
     for (int64_t slot = 0; slot < slots; slot++) s->slot_restart[slot] = -1;
     return KM_OK;
 }
@@ -107,24 +115,18 @@ static km_status seat_next(sweep *s, int64_t slot, km_error *err) {
     return s->backend->slot_start(s->engine, slot, s->centroids, err);
 }
 
-// Keeps the member's result if it is the best of its K (ties: the lowest restart, whoever came first).
+// Takes note of a member that is done.
 static km_status take_result(sweep *s, int64_t slot, km_error *err) {
     int64_t k_index = slot_k_index(s, slot), restart = s->slot_restart[slot];
     const km_slot_state *state = &s->states[slot];
-    km_sweep_best *best = &s->best[k_index];
     KM_TRY(s->backend->slot_read(s->engine, slot, s->centroids, s->weights, err));
     s->costs[k_index * s->params->restarts + restart] = state->cost;
     s->members_done++;
-    int better = best->restart < 0 || state->cost < best->cost ||
-                 (state->cost == best->cost && restart < best->restart);
-    if (!better) return KM_OK;
-    best->restart = restart;
-    best->cost = state->cost;
-    best->iterations = state->iterations;
-    best->converged = state->converged;
-    memcpy(best->centroids, s->centroids,
-           (size_t)(s->spec->clusters[k_index] * s->engine->d) * sizeof *best->centroids);
-    return KM_OK;
+    double rounding = km_cost_rounding(s->centroids, s->weights, s->spec->clusters[k_index], s->engine->d,
+                                       s->engine->n, s->params->total_square);
+    double cost = isnan(state->cost) ? HUGE_VAL : state->cost;
+    km_restart done = {restart, cost, rounding, state->iterations, state->converged, s->centroids};
+    return km_contest_offer(&s->contests[k_index], &done, err);
 }
 
 // What a slot that stopped needs: points for its empty clusters, or to be read and given to the next member.
@@ -182,14 +184,18 @@ static km_status sweep_loop(sweep *s, km_error *err) {
     return KM_OK;
 }
 
-static void count_agreeing(sweep *s) {
+// The best restart of each K, and how many found the same optimum.
+static void settle(sweep *s, km_sweep_best *best) {
     for (int64_t q = 0; q < s->spec->clusters_count; q++) {
-        km_sweep_best *best = &s->best[q];
-        double limit = best->cost + AGREE_RELATIVE * (best->cost > 0 ? best->cost : 0) +
-                       COST_ROUNDING * s->params->total_square;
-        best->restarts_agreed = 0;
+        const km_restart *winner = km_contest_settle(&s->contests[q]);
+        double limit = s->contests[q].limit + AGREE_RELATIVE * fmax(s->contests[q].limit, 0);
+        best[q].restart = winner->index;
+        best[q].cost = winner->cost;
+        best[q].iterations = winner->iterations;
+        best[q].converged = winner->converged;
+        best[q].restarts_agreed = 0;
         for (int64_t r = 0; r < s->params->restarts; r++)
-            best->restarts_agreed += s->costs[q * s->params->restarts + r] <= limit;
+            best[q].restarts_agreed += s->costs[q * s->params->restarts + r] <= limit;
     }
 }
 
@@ -200,16 +206,14 @@ km_status km_sweep_run(km_engine *engine, km_sweep_best *best, int64_t *passes, 
                .backend = engine->backend,
                .spec = &engine->plan->spec,
                .seeds = seeds,
-               .params = params,
-               .best = best};
+               .params = params};
     s.members_count = s.spec->clusters_count * params->restarts;
-    KM_TRY_GOTO(sweep_alloc(&s, err));
-    for (int64_t q = 0; q < s.spec->clusters_count; q++) best[q].restart = -1;
+    KM_TRY_GOTO(sweep_alloc(&s, best, err));
     KM_TRY_GOTO(fetch_first_rows(&s, err));
     for (int64_t slot = 0; slot < engine->slots_count; slot++) KM_TRY_GOTO(seat_next(&s, slot, err));
     KM_TRY_GOTO(report_progress(&s, err));
     KM_TRY_GOTO(sweep_loop(&s, err));
-    count_agreeing(&s);
+    settle(&s, best);
 done:
     *passes = s.passes;
     sweep_free(&s);

@@ -13,9 +13,9 @@ typedef struct km_seeds {
     int64_t *row_first;
 } km_seeds;
 
-// The best restart of one K after the sweep.
+// The best restart of one K after the sweep: the lowest of those whose costs tie with the least (runtime/contest.h).
 typedef struct km_sweep_best {
-    int64_t restart; // -1: none yet
+    int64_t restart;
     double cost;
     int64_t iterations;
     int32_t converged;

@@ -3,6 +3,7 @@
 // that the fit knows; and what a pass assigns against the double reference, near ties included. In float32 lloyd may
 // decide near ties the other way, and iterations then part: it is compared after one, the algorithms that decide near
 // ties in double with each other to the end.
+#include "kernel_cache.h"
 #include "reference.h"
 #include "quiet_check.h"
 #include <kmgen/module.h>
@@ -52,6 +53,7 @@ static km_result *fit(const ref_data *points, const job *j, km_algorithm algorit
     params.iterations_max = j->iterations_max ? j->iterations_max : 100;
     params.changes_min = j->changes_min;
     params.threads = j->threads;
+    params.cache_dir = j->design ? kernel_cache(NULL) : NULL;
     params.tol = j->tol;
     params.labels = KM_LABELS_ALL;
     params.init = j->init ? KM_INIT_GIVEN : KM_INIT_PLUSPLUS;
@@ -88,6 +90,29 @@ static void compare_counters(const km_result *result, const km_result *other, km
     ck_assert_double_le((double)c->distances, (double)c->distances_lloyd + extra_of(result, c));
 }
 
+// The same clustering in the same numbers: restart, iterations, labels, best K; centroids but for the order of sums.
+static void compare_models(const km_result *one, const km_result *other, const char *name,
+                           const char *against) {
+    double accuracy = one->type == KM_FLOAT32 ? 0x1p-22 : 1e-12;
+    ck_assert_int_eq(one->selection.best, other->selection.best);
+    for (int64_t m = 0; m < one->models_count; m++) {
+        const km_model *a = &one->models[m], *b = &other->models[m];
+        ck_assert_msg(a->restart == b->restart, "%s, K=%d: restart %lld, %s's %lld", name, a->k,
+                      (long long)b->restart, against, (long long)a->restart);
+        ck_assert_msg(a->iterations == b->iterations, "%s, K=%d: %lld iterations, %s's %lld", name, a->k,
+                      (long long)b->iterations, against, (long long)a->iterations);
+        ck_assert_int_eq(a->converged, b->converged);
+        ck_assert_int_eq(a->restarts_agreed, b->restarts_agreed);
+        ck_assert_int_eq(a->effective_k, b->effective_k);
+        for (int64_t i = 0; i < one->rows; i++)
+            ck_assert_msg(a->labels[i] == b->labels[i], "%s, K=%d: point %lld has label %d, %s's %d", name,
+                          a->k, (long long)i, b->labels[i], against, a->labels[i]);
+        for (int64_t i = 0; i < a->k * one->d; i++)
+            REF_NEAR(b->centroids_fitted[i], a->centroids_fitted[i],
+                     accuracy * (1 + fabs(a->centroids_fitted[i])));
+    }
+}
+
 // The part of lloyd's distances that is left. `lloyd` below is the yardstick.
 static double compare_with(const ref_data *points, const job *j, km_algorithm algorithm,
                            km_algorithm yardstick) {
@@ -97,24 +122,17 @@ static double compare_with(const ref_data *points, const job *j, km_algorithm al
     compare_counters(other, lloyd, algorithm, yardstick);
     ck_assert_int_eq(lloyd->models_count, other->models_count);
     if (!j->may_differ) {
-        ck_assert_int_eq(other->passes, lloyd->passes);
+        ck_assert_msg(other->passes == lloyd->passes, "%s: %lld passes, %s's %lld, of %lld x %lld%s", name,
+                      (long long)other->passes, against, (long long)lloyd->passes, (long long)points->n,
+                      (long long)points->d, points->w ? ", weighted" : "");
         ck_assert_int_eq(other->counters.distances_lloyd, lloyd->counters.distances_lloyd);
     }
     for (int64_t m = 0; m < lloyd->models_count; m++) {
         const km_model *a = &lloyd->models[m], *b = &other->models[m];
         ck_assert_msg(fabs(a->inertia - b->inertia) <= accuracy * a->inertia,
                       "%s, K=%d: inertia %.17g, %s's %.17g", name, a->k, b->inertia, against, a->inertia);
-        // Restarts that end at the same optimum have costs that differ by rounding: either may be called the best.
-        if (j->may_differ || (a->restart != b->restart && points->type == KM_FLOAT64)) continue;
-        ck_assert_msg(a->iterations == b->iterations, "%s, K=%d: %lld iterations, %s's %lld", name, a->k,
-                      (long long)b->iterations, against, (long long)a->iterations);
-        ck_assert_int_eq(a->converged, b->converged);
-        ck_assert_int_eq(a->restart, b->restart);
-        ck_assert_int_eq(a->effective_k, b->effective_k);
-        for (int64_t i = 0; i < points->n; i++)
-            ck_assert_msg(a->labels[i] == b->labels[i], "%s, K=%d: point %lld has label %d, %s's %d", name,
-                          a->k, (long long)i, b->labels[i], against, a->labels[i]);
     }
+    if (!j->may_differ) compare_models(lloyd, other, name, against);
     double left = (double)other->counters.distances / (double)other->counters.distances_lloyd;
     km_result_destroy(&lloyd);
     km_result_destroy(&other);
@@ -204,6 +222,82 @@ START_TEST(weights) {
     ref_data points = ref_blobs(5003, 4, 6, 1.5, 9, type_of(_i));
     ref_weigh(&points, 3);
     compare(&points, &(job){.clusters = "2..8", .restarts = 2}, algorithm_of(_i));
+    ref_data_free(&points);
+}
+END_TEST
+
+// Weights of any size: sums of floats, too, are rounded then.
+static void weigh_unevenly(ref_data *points) {
+    points->w = malloc((size_t)points->n * sizeof *points->w);
+    ck_assert_ptr_nonnull(points->w);
+    for (int64_t i = 0; i < points->n; i++) points->w[i] = 0.1 + (double)(i * 7919 % 1009) / 331;
+}
+
+enum { SHAPES = 6 };
+static ref_data shape_of(int shape, km_type type) {
+    ref_data points = shape == 0   ? ref_blobs(2003, 5, 7, 4.0, 11, type)
+                      : shape == 1 ? ref_blobs(3001, 3, 7, 5.0, 12, type)
+                      : shape == 2 ? ref_blobs(1023, 1, 4, 3.0, 13, type)
+                      : shape == 3 ? ref_uniform(1201, 7, 14, type)
+                      : shape == 4 ? ref_grid(1009, 3, 4, 15, type) // equal points, exact ties
+                                   : ref_blobs(2503, 2, 3, 4.0, 16, type);
+    return points;
+}
+
+// Restarts that end at the same optimum have costs that differ by rounding, and each algorithm rounds otherwise: the
+// lowest restart is the best, whatever the algorithm.
+START_TEST(restarts_of_equal_cost) {
+    for (int shape = 0; shape < SHAPES; shape++)
+        for (int weighted = 0; weighted < 2; weighted++) {
+            ref_data points = shape_of(shape, type_of(_i));
+            if (weighted) weigh_unevenly(&points);
+            compare(&points, &(job){.clusters = "2..5", .restarts = 8, .threads = 1, .near_tied = 1},
+                    algorithm_of(_i));
+            ref_data_free(&points);
+        }
+}
+END_TEST
+
+// The same for designs of lloyd, whose sums are in an order of their own each, and for restarts done in another order.
+START_TEST(designs) {
+    static const char *const names[] = {"lanes", "blocks"};
+    for (int shape = 0; shape < SHAPES; shape++)
+        for (int weighted = 0; weighted < 2; weighted++) {
+            ref_data points = shape_of(shape, KM_FLOAT64);
+            if (weighted) weigh_unevenly(&points);
+            job j = {.clusters = "2..5", .restarts = 8, .threads = 1};
+            km_result *portable = fit(&points, &j, KM_ALGORITHM_LLOYD);
+            j.in_flight = 3;
+            km_result *few = fit(&points, &j, KM_ALGORITHM_LLOYD);
+            compare_models(portable, few, "three restarts in flight", "portable");
+            j.design = names[_i];
+            km_result *other = fit(&points, &j, KM_ALGORITHM_LLOYD);
+            compare_models(portable, other, names[_i], "portable");
+            km_result_destroy(&portable);
+            km_result_destroy(&few);
+            km_result_destroy(&other);
+            ref_data_free(&points);
+        }
+}
+END_TEST
+
+// Each K alone has the best restart that it has in a list.
+START_TEST(alone) {
+    ref_data points = shape_of(1, KM_FLOAT64);
+    weigh_unevenly(&points);
+    km_algorithm algorithm = _i ? algorithms[_i - 1] : KM_ALGORITHM_LLOYD;
+    km_result *all = fit(&points, &(job){.clusters = "2..6", .restarts = 8, .threads = 1}, algorithm);
+    for (int k = 2; k <= 6; k++) {
+        char list[8];
+        snprintf(list, sizeof list, "%d", k);
+        km_result *one = fit(&points, &(job){.clusters = list, .restarts = 8, .threads = 1}, algorithm);
+        const km_model *a = &all->models[k - 2], *b = &one->models[0];
+        ck_assert_int_eq(a->restart, b->restart);
+        ck_assert_int_eq(a->restarts_agreed, b->restarts_agreed);
+        ck_assert_mem_eq(a->labels, b->labels, (size_t)points.n * sizeof *a->labels);
+        km_result_destroy(&one);
+    }
+    km_result_destroy(&all);
     ref_data_free(&points);
 }
 END_TEST
@@ -512,12 +606,18 @@ int main(void) {
     EACH(near_ties);
     EACH(threads);
     EACH(wide);
-#undef EACH
     tcase_add_test(tcase, automatic);
     tcase_add_loop_test(tcase, automatic_bounds, 1, 3);
     tcase_add_loop_test(tcase, automatic_bounds_dropped, 1, 3);
     tcase_add_test(tcase, refusals);
     suite_add_tcase(suite, tcase);
+    tcase = tcase_create("restarts");
+    tcase_set_timeout(tcase, 120);
+    EACH(restarts_of_equal_cost);
+    tcase_add_loop_test(tcase, designs, 0, 2);
+    tcase_add_loop_test(tcase, alone, 0, ALGORITHMS_COUNT + 1);
+    suite_add_tcase(suite, tcase);
+#undef EACH
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);

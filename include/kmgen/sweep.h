@@ -62,14 +62,14 @@ KM_API void km_fit_params_init(km_fit_params *params);
 // One K: its best restart. Arrays belong to the result.
 typedef struct km_model {
     int32_t k;
-    int32_t effective_k;            // Clusters that have points.
-    int64_t restart;                // Index of the best restart.
-    int64_t restarts;               // Restarts that were run ...
-    int64_t restarts_agreed;        // ... and those whose inertia is within 1e-6 (relative) of the best.
-    int64_t iterations;             // Of the best restart.
-    int32_t converged;              // 0: stopped at iterations_max.
-    double inertia;                 // sum w |x - c|^2 in the (scaled) space that was clustered.
-    const double *centroids;        // k x d, original units.
+    int32_t effective_k;     // Clusters that have points.
+    int64_t restart;         // The best restart: the lowest of those whose costs rounding cannot tell apart.
+    int64_t restarts;        // Restarts that were run ...
+    int64_t restarts_agreed; // ... and those whose inertia is within 1e-6 (relative) of the best.
+    int64_t iterations;      // Of the best restart.
+    int32_t converged;       // 0: stopped at iterations_max.
+    double inertia;          // sum w |x - c|^2 in the (scaled) space that was clustered.
+    const double *centroids; // k x d, original units.
     const double *centroids_fitted; // k x d, the clustered space: (x - centre) * factor, values of the type.
     const double *weights;          // k: sums of weights.
     const int64_t *counts;          // k: points.
