@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The kernels of every CPU module against plain double loops: each instruction set that this machine runs, both
-// types, both compilers, points around the group, weights, guard zones around everything that is written.
+// types, both compilers, points around the group, weights, guard zones around everything that is read or written.
+// With KMGEN_TEST_COMPILER set (kernels_sanitized.sh) that compiler builds emitted kernels, and instruments them.
 #include "gen/planner.h"
 #include "reference.h"
 #include "runtime/cpu/cpu.h"
@@ -26,19 +27,32 @@ static void must(km_status status) {
 
 // Memory with guard zones on both sides -----------------------------------------------------------------------
 
+// There where AddressSanitizer's runtime is: instrumented kernels then may not even read guard zones.
+extern void __asan_poison_memory_region(const volatile void *from, size_t size) __attribute__((weak));
+extern void __asan_unpoison_memory_region(const volatile void *from, size_t size) __attribute__((weak));
+
+static void guards(void (*set)(const volatile void *from, size_t size), uint8_t *memory, int64_t bytes) {
+    if (!set) return;
+    set(memory, GUARD);
+    set(memory + GUARD + bytes, GUARD);
+}
+
 static void *guarded(int64_t bytes) {
     uint8_t *memory = aligned_alloc(64, (size_t)cpu_round_up(bytes + 2 * GUARD + 64, 64));
     ck_assert_ptr_nonnull(memory);
     memset(memory, GUARD_BYTE, (size_t)(bytes + 2 * GUARD));
     memcpy(memory, &bytes, sizeof bytes);
     memset(memory + GUARD, 0, (size_t)bytes);
+    guards(__asan_poison_memory_region, memory, bytes);
     return memory + GUARD;
 }
 
 static void guarded_free(void *inside) {
     uint8_t *memory = (uint8_t *)inside - GUARD;
     int64_t bytes;
+    guards(__asan_unpoison_memory_region, memory, 0);
     memcpy(&bytes, memory, sizeof bytes);
+    guards(__asan_unpoison_memory_region, memory, bytes);
     for (int64_t i = (int64_t)sizeof bytes; i < GUARD; i++) ck_assert_int_eq(memory[i], GUARD_BYTE);
     for (int64_t i = 0; i < GUARD; i++) ck_assert_int_eq(memory[GUARD + bytes + i], GUARD_BYTE);
     free(memory);
@@ -49,6 +63,16 @@ static void guarded_free(void *inside) {
 static const char *const isas[] = {"cpu:generic", "cpu:avx2", "cpu:avx512"};
 static const char *const compilers[] = {"/usr/bin/gcc", "/usr/bin/clang"};
 enum { ISAS = 3 };
+
+// The compiler that instruments, or NULL.
+static const char *sanitizing(void) {
+    return getenv("KMGEN_TEST_COMPILER");
+}
+
+// Instrumented kernels take longer to build: unless all are asked for, some shapes, on each instruction set.
+static int is_sampled(int i) {
+    return !sanitizing() || getenv("KMGEN_TEST_ALL") || i % 10 == 5 || i == 7;
+}
 
 // A module, its device and plan.
 typedef struct module {
@@ -430,7 +454,7 @@ enum {
 
 static void check_emitted(const char *design, const shape *it, int index, const char *isa) {
     for (int type = KM_FLOAT32; type <= KM_FLOAT64; type++) {
-        const char *compiler = compilers[(index + type) % 2];
+        const char *compiler = sanitizing() ? sanitizing() : compilers[(index + type) % 2];
         module m;
         if (access(compiler, X_OK) != 0) compiler = NULL; // then whichever there is
         if (!module_open(&m, design, isa, compiler, (km_type)type, it->d, it->list)) return;
@@ -440,12 +464,31 @@ static void check_emitted(const char *design, const shape *it, int index, const 
 }
 
 START_TEST(lanes_against_double_loops) {
+    if (!is_sampled(_i)) return;
     check_emitted("lanes", &shapes[_i / ISAS], _i / ISAS + _i % ISAS, isas[_i % ISAS]);
 }
 END_TEST
 
 START_TEST(blocks_against_double_loops) {
+    if (!is_sampled(_i)) return;
     check_emitted("blocks", &blocks_shapes[_i / ISAS], _i / ISAS + _i % ISAS, isas[_i % ISAS]);
+}
+END_TEST
+
+// An instrumented kernel that is told of more points than there are is stopped: the child exits with SANITIZED_EXIT.
+enum { SANITIZED_EXIT = 23 };
+START_TEST(reads_past_the_end) {
+    module m;
+    ck_assert(module_open(&m, _i ? "blocks" : "lanes", NULL, sanitizing(), KM_FLOAT32, 2, "2"));
+    int64_t group = m.group, d = 2, k = 2;
+    km_cpu_slot slot = {.k = k,
+                        .table = guarded(KM_CPU_TABLE_ROWS(k) * (d + 1) * 4),
+                        .labels = guarded(group),
+                        .sums = guarded(k * KM_CPU_PITCH(d) * 8),
+                        .mode = KM_CPU_FIRST,
+                        .labels_bytes = 1};
+    km_cpu_block block = {guarded(group * d * 4), NULL, group + 1, d, group, &slot, 1, NULL};
+    m.table.pass(&block);
 }
 END_TEST
 
@@ -641,12 +684,16 @@ int main(void) {
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, lanes_against_double_loops, 0, SHAPES * ISAS);
     tcase_add_loop_test(tests, blocks_against_double_loops, 0, BLOCKS_SHAPES * ISAS);
-    tcase_add_loop_test(tests, portable_against_double_loops, 0, PORTABLE_SHAPES * ISAS);
-    tcase_add_loop_test(tests, integers_choose_as_floats, 0, 3 * INTEGERS_FEATURES);
-    tcase_add_test(tests, integers_refused);
-    tcase_add_test(tests, foreign_modules);
-    tcase_add_test(tests, compile_errors);
-    tcase_add_test(tests, limits);
+    if (sanitizing()) {
+        tcase_add_loop_exit_test(tests, reads_past_the_end, SANITIZED_EXIT, 0, 2);
+    } else {
+        tcase_add_loop_test(tests, portable_against_double_loops, 0, PORTABLE_SHAPES * ISAS);
+        tcase_add_loop_test(tests, integers_choose_as_floats, 0, 3 * INTEGERS_FEATURES);
+        tcase_add_test(tests, integers_refused);
+        tcase_add_test(tests, foreign_modules);
+        tcase_add_test(tests, compile_errors);
+        tcase_add_test(tests, limits);
+    }
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
