@@ -129,10 +129,14 @@ static void estimate_lanes(km_plan *plan, const shape *it) {
     bound_by(e, uses_integers(plan) ? "products of integers"
                 : it->d >= 4        ? "fused multiply-adds"
                                     : "comparisons of scores");
-    if (!plan->facts.has_compiler) {
-        e->feasible = 0;
-        snprintf(e->reason, sizeof e->reason, "no C compiler was found (cc, gcc or clang)");
-    }
+}
+
+// Emitted text that no compiler makes machine code of, and designs that are left out.
+static void rule_out(km_plan *plan, km_design design) {
+    if (design != KM_DESIGN_PORTABLE && !plan->facts.has_compiler)
+        km_plan_no_way(plan, design, "no C compiler was found (cc, gcc or clang)");
+    else if (km_plan_avoids(plan, design, INT64_MAX))
+        km_plan_no_way(plan, design, "");
 }
 
 // Whether the library has kernels for exactly these features.
@@ -188,10 +192,11 @@ static double sweep_s(const km_estimate *e, const shape *it) {
     return it->n * e->total_ns * updates_typical * it->restarts * 1e-9;
 }
 
-// The faster of the emitted designs; where memory bounds both, the one with less arithmetic.
+// The faster of the emitted designs that are possible; where memory bounds both, the one with less arithmetic.
 static const km_estimate *emitted_best(const km_plan *plan) {
     const km_estimate *lanes = &plan->estimates[KM_DESIGN_LANES],
                       *blocks = &plan->estimates[KM_DESIGN_BLOCKS];
+    if (!lanes->feasible || !blocks->feasible) return lanes->feasible ? lanes : blocks;
     if (blocks->total_ns != lanes->total_ns) return blocks->total_ns < lanes->total_ns ? blocks : lanes;
     return blocks->issue_ns < lanes->issue_ns ? blocks : lanes;
 }
@@ -202,8 +207,11 @@ static km_status choose(km_plan *plan, const shape *it, km_error *err) {
     size_t size = sizeof plan->design_reason;
     char *reason = plan->design_reason;
     if (fixed != KM_DESIGN_NONE && !plan->estimates[fixed].feasible)
-        return km_fail(err, KM_ERROR_PLAN, "the design %s cannot be had: %s; take portable",
-                       km_design_name(fixed), plan->estimates[fixed].reason);
+        return km_fail(err, KM_ERROR_PLAN, "the design %s cannot be had: %s%s", km_design_name(fixed),
+                       plan->estimates[fixed].reason, portable->feasible ? "; take portable" : "");
+    if (!fixed && !portable->feasible && !best->feasible)
+        return km_fail(err, KM_ERROR_PLAN, "no design can be had: portable: %s; %s: %s", portable->reason,
+                       km_design_name(best->design), best->reason);
     double saved = sweep_s(portable, it) - sweep_s(best, it);
     plan->design = KM_DESIGN_PORTABLE;
     if (fixed != KM_DESIGN_NONE) {
@@ -211,6 +219,9 @@ static km_status choose(km_plan *plan, const shape *it, km_error *err) {
         snprintf(reason, size, "fixed in the spec");
     } else if (!best->feasible) {
         snprintf(reason, size, "compiled into the library: %.120s", best->reason);
+    } else if (!portable->feasible) {
+        plan->design = best->design;
+        snprintf(reason, size, "the least time of those left");
     } else if (it->n > 0 && saved < compile_s) {
         snprintf(reason, size,
                  "compiled into the library: %.0f points x %.0f clusters x %.0f restarts would save about "
@@ -333,6 +344,9 @@ km_status km_plan_cpu(km_plan *plan, km_error *err) {
     estimate_lanes(plan, &it);
     estimate_blocks(plan, &it);
     estimate_portable(plan, &it);
+    rule_out(plan, KM_DESIGN_LANES);
+    rule_out(plan, KM_DESIGN_BLOCKS);
+    rule_out(plan, KM_DESIGN_PORTABLE);
     KM_TRY(choose(plan, &it, err));
     if (plan->design == KM_DESIGN_LANES)
         KM_TRY(set_lanes(plan, &it, err));

@@ -221,6 +221,7 @@ static int registers_judge(registers_way *way, const km_plan *plan) {
     way->register_limit = facts->registers_per_unit / (way->block * way->resident) / 8 * 8;
     if (way->register_limit > facts->registers_per_thread) way->register_limit = facts->registers_per_thread;
     if (way->registers > way->register_limit - margin) return 0;
+    if (km_plan_avoids(plan, KM_DESIGN_REGISTERS, way->register_limit - way->registers)) return 0;
     way->shared_bytes = registers_shared_bytes(plan, way, &groups);
     if (way->shared_bytes > facts->shared_bytes_per_block ||
         way->shared_bytes > facts->shared_bytes_per_unit / way->resident - 1024)
@@ -306,12 +307,12 @@ static int registers_best(registers_way *best, const km_plan *plan) {
     return found;
 }
 
-static void registers_estimate(km_estimate *estimate, registers_way *way, const km_plan *plan) {
+static void registers_estimate(registers_way *way, km_plan *plan) {
+    km_estimate *estimate = &plan->estimates[KM_DESIGN_REGISTERS];
     estimate->design = KM_DESIGN_REGISTERS;
     estimate->feasible = registers_best(way, plan);
     if (!estimate->feasible) {
-        snprintf(estimate->reason, sizeof estimate->reason,
-                 "the sums of the K list do not fit into registers");
+        km_plan_no_way(plan, KM_DESIGN_REGISTERS, "the sums of the K list do not fit into registers");
         return;
     }
     estimate->bytes_per_point = (double)(way->launches * plan->spec.features * size_of(plan));
@@ -320,6 +321,7 @@ static void registers_estimate(km_estimate *estimate, registers_way *way, const 
     estimate->issue_ns = way->issue_ns;
     estimate->total_ns = way->total_ns;
     estimate->registers_per_thread = way->registers;
+    estimate->registers_spare = way->register_limit - way->registers;
     estimate->shared_bytes_per_block = way->shared_bytes;
 }
 
@@ -362,15 +364,17 @@ static km_status registers_plan(km_plan *plan, const registers_way *way, km_erro
 
 // tensor ----------------------------------------------------------------------------------------------------
 
-static void tensor_estimate(km_estimate *estimate, km_tensor_way *way, const km_plan *plan) {
+static void tensor_estimate(km_tensor_way *way, km_plan *plan) {
     enum { LAUNCH_NS = 16000, LAUNCH_IN_SHARED_NS = 45000 }; // each block makes the planes of its launch
+    km_estimate *estimate = &plan->estimates[KM_DESIGN_TENSOR];
     const char *refusal = km_tensor_refusal(plan);
     estimate->design = KM_DESIGN_TENSOR;
     estimate->feasible = !refusal && km_tensor_best(way, plan);
     if (!estimate->feasible) {
-        snprintf(estimate->reason, sizeof estimate->reason, "%s",
-                 refusal ? refusal
-                         : "neither a warp's registers nor a block's shared memory hold a K and its sums");
+        km_plan_no_way(plan, KM_DESIGN_TENSOR,
+                       refusal
+                           ? refusal
+                           : "neither a warp's registers nor a block's shared memory hold a K and its sums");
         return;
     }
     estimate->bytes_per_point = (double)(way->launches * km_tensor_point_bytes(&plan->spec, way->in_shared));
@@ -380,6 +384,7 @@ static void tensor_estimate(km_estimate *estimate, km_tensor_way *way, const km_
     estimate->total_ns =
         way->total_ns + launches_ns(plan, way->launches, way->in_shared ? LAUNCH_IN_SHARED_NS : LAUNCH_NS);
     estimate->registers_per_thread = way->registers;
+    estimate->registers_spare = way->spare;
     estimate->shared_bytes_per_block = way->shared_bytes;
 }
 
@@ -521,7 +526,7 @@ static double half_per_cycle(int32_t arch) {
 // One way to find the labels: numbers, and the time of a point.
 typedef struct shared_way {
     km_cuda_shared shape;
-    int64_t resident;
+    int64_t resident, spare; // registers of a thread beside those that compilers need
     double tensor_ns, issue_ns, total_ns;
 } shared_way;
 
@@ -593,7 +598,8 @@ static void shared_take_better(shared_way *best, const shared_way *way, const km
         return; // too much padding
     if (!shared_fits(plan, &judged.shape, judged.resident)) return;
     int64_t registers = judged.shape.half && judged.shape.pad > 1 ? 128 : 160; // what compilers need
-    if (shared_registers(plan, &judged.shape, judged.resident) < registers) return;
+    judged.spare = shared_registers(plan, &judged.shape, judged.resident) - registers;
+    if (judged.spare < 0 || km_plan_avoids(plan, KM_DESIGN_SHARED, judged.spare)) return;
     if (judged.shape.half)
         shared_judge_half(&judged, plan);
     else
@@ -668,8 +674,9 @@ static void few_best(shared_way *best, const km_plan *plan, int half) {
             way.shape.tile_clusters = tile;
             way.shape.tile_features = few_step(&way.shape);
             km_cuda_shared_fill(&way.shape, &plan->spec);
-            if (!shared_fits(plan, &way.shape, 1) ||
-                few_registers(&way.shape) > shared_registers(plan, &way.shape, 1))
+            way.spare = shared_registers(plan, &way.shape, 1) - few_registers(&way.shape);
+            if (!shared_fits(plan, &way.shape, 1) || way.spare < 0 ||
+                km_plan_avoids(plan, KM_DESIGN_SHARED, way.spare))
                 continue;
             few_judge(&way, plan);
             if (!best->resident || way.total_ns < best->total_ns) *best = way;
@@ -815,12 +822,17 @@ static double shared_adding(const km_plan *plan, const shared_way *way) {
 }
 
 // Labels by tiles like a matrix product; then every point is added to its row, once for each K.
-static void shared_estimate(km_estimate *estimate, shared_way *way, const km_plan *plan) {
+static void shared_estimate(shared_way *way, km_plan *plan) {
+    km_estimate *estimate = &plan->estimates[KM_DESIGN_SHARED];
     double d = (double)plan->spec.features, ks = (double)plan->spec.clusters_count,
            size = (double)size_of(plan);
     *way = shared_best(plan);
     estimate->design = KM_DESIGN_SHARED;
-    estimate->feasible = 1;
+    estimate->feasible = way->resident > 0;
+    if (!estimate->feasible) {
+        km_plan_no_way(plan, KM_DESIGN_SHARED, "no tiles fit into registers and shared memory");
+        return;
+    }
     double adding_ns = shared_adding(plan, way) / issue_rate(plan);
     estimate->bytes_per_point = (1 + (shared_is_sorted(plan) ? ks : 1)) * d * size + ks * 12;
     estimate->memory_ns = estimate->bytes_per_point / plan->facts.bandwidth_gbs;
@@ -831,6 +843,7 @@ static void shared_estimate(km_estimate *estimate, shared_way *way, const km_pla
     if (way->shape.few && has_double_products(plan)) // both read the points while they work
         estimate->total_ns = way->total_ns + together(adding_ns, 1.2 * d * size / plan->facts.bandwidth_gbs);
     estimate->registers_per_thread = shared_registers(plan, &way->shape, way->resident);
+    estimate->registers_spare = way->spare;
     estimate->shared_bytes_per_block = way->shape.shared_bytes;
     snprintf(estimate->reason, sizeof estimate->reason, "%s",
              way->shape.half ? "half precision first, near ties again" : "plain arithmetic");
@@ -948,21 +961,26 @@ km_status km_plan_cuda(km_plan *plan, km_error *err) {
     registers_way registers = {0};
     shared_way shared;
     km_tensor_way tensor = {0};
-    registers_estimate(&plan->estimates[KM_DESIGN_REGISTERS], &registers, plan);
-    tensor_estimate(&plan->estimates[KM_DESIGN_TENSOR], &tensor, plan);
-    shared_estimate(&plan->estimates[KM_DESIGN_SHARED], &shared, plan);
+    registers_estimate(&registers, plan);
+    tensor_estimate(&tensor, plan);
+    shared_estimate(&shared, plan);
     for (int i = 0; i < KM_DESIGN_COUNT; i++) {
         const km_estimate *estimate = &plan->estimates[i];
         if (!estimate->feasible || (fixed && fixed != (km_design)i)) continue;
         if (design && estimate->total_ns >= plan->estimates[design].total_ns) continue;
         design = (km_design)i;
     }
+    if (!design && !fixed)
+        return km_fail(err, KM_ERROR_PLAN, "no design is possible: registers: %s; tensor: %s; shared: %s",
+                       plan->estimates[KM_DESIGN_REGISTERS].reason, plan->estimates[KM_DESIGN_TENSOR].reason,
+                       plan->estimates[KM_DESIGN_SHARED].reason);
     if (!design)
         return km_fail(
             err, KM_ERROR_PLAN, "the design %s is not possible for this spec: %s", km_design_name(fixed),
             plan->estimates[fixed].reason[0] ? plan->estimates[fixed].reason : "CUDA has none of it");
     plan->design = design;
-    snprintf(plan->design_reason, sizeof plan->design_reason, "the least time of those estimated");
+    snprintf(plan->design_reason, sizeof plan->design_reason, "the least time of those %s",
+             plan->avoided_count ? "left" : "estimated");
     if (design == KM_DESIGN_REGISTERS) return registers_plan(plan, &registers, err);
     return design == KM_DESIGN_TENSOR ? tensor_plan(plan, &tensor, err) : shared_plan(plan, &shared, err);
 }

@@ -59,6 +59,7 @@ int64_t km_tensor_point_bytes(const km_spec *spec, int in_shared);
 // One way to run the design.
 typedef struct km_tensor_way {
     int64_t tiles, block, resident, launches, registers, shared_bytes, stages, pairs;
+    int64_t spare; // registers of a thread beside those
     int kept;      // planes stay in registers
     int in_shared; // sums lie in shared memory
     double operations, memory_ns, issue_ns, total_ns;

@@ -291,6 +291,12 @@ static int64_t registers_limit(const km_tensor_way *way, const km_plan *plan) {
     return plan->spec.target.arch / 10 == 10 ? limit - MARGIN_SM_100 : limit;
 }
 
+// Whether the registers that are needed are there, with as many to spare as the compiler turned out to want.
+static int has_room(km_tensor_way *way, const km_plan *plan) {
+    way->spare = registers_limit(way, plan) - way->registers;
+    return way->spare >= 0 && !km_plan_avoids(plan, KM_DESIGN_TENSOR, way->spare);
+}
+
 // Tiles of the launch with the most.
 static int64_t tiles_most(const km_tensor_layout *layout) {
     int64_t most = 0;
@@ -303,13 +309,12 @@ static int64_t tiles_most(const km_tensor_layout *layout) {
 static int judge_wide(km_tensor_way *way, const km_plan *plan, const km_tensor_layout *layout) {
     enum { STAGES_MAX = 6, ON_THEIR_WAY = 40 << 10 };
     const km_device_facts *facts = &plan->facts;
-    int64_t limit = registers_limit(way, plan);
     way->registers = wide_registers(plan, tiles_most(layout), way->block / 32, way->pairs);
     int64_t step = way->block / 64 * way->pairs * wide_lines(&plan->spec) * 128 * way->resident;
     way->stages = 2 + (ON_THEIR_WAY + step - 1) / step;
     if (way->stages > STAGES_MAX) way->stages = STAGES_MAX;
     way->shared_bytes = wide_shared(plan, layout, way);
-    if (way->registers > limit || way->shared_bytes > facts->shared_bytes_per_block ||
+    if (!has_room(way, plan) || way->shared_bytes > facts->shared_bytes_per_block ||
         (way->shared_bytes + 1024) * way->resident > facts->shared_bytes_per_unit)
         return 0;
     double rate = 4 * 32 * (double)facts->units * facts->clock_ghz;
@@ -364,7 +369,6 @@ static int64_t in_shared_bytes(const km_plan *plan, const km_tensor_layout *layo
 static int judge_in_shared(km_tensor_way *way, const km_plan *plan, const km_tensor_layout *layout) {
     enum { ON_THEIR_WAY = 32 << 10, STAGES_MIN = 2, STAGES_MAX = 4 };
     const km_device_facts *facts = &plan->facts;
-    int64_t limit = registers_limit(way, plan);
     way->registers = in_shared_registers(plan, tiles_most(layout));
     way->shared_bytes = INT64_MAX;
     int64_t tiles = ON_THEIR_WAY / (way->block * way->resident * km_tensor_point_bytes(&plan->spec, 1));
@@ -373,8 +377,7 @@ static int judge_in_shared(km_tensor_way *way, const km_plan *plan, const km_ten
         way->shared_bytes = in_shared_bytes(plan, layout, way);
         if ((way->shared_bytes + 1024) * way->resident <= facts->shared_bytes_per_unit) break;
     }
-    if (way->stages < STAGES_MIN || way->registers > limit ||
-        way->shared_bytes > facts->shared_bytes_per_block)
+    if (way->stages < STAGES_MIN || !has_room(way, plan) || way->shared_bytes > facts->shared_bytes_per_block)
         return 0;
     double cycles = 0, warps = (double)(way->block * way->resident) / 128; // of a scheduler
     for (int64_t p = 0; p < layout->parts_count; p++) cycles += part_cycles(&layout->parts[p], &plan->spec);
@@ -401,7 +404,7 @@ static int judge(km_tensor_way *way, const km_plan *plan, const km_tensor_layout
     // Few scores leave registers for twice as many at a time, which hides what a single step waits for.
     way->pairs = km_tensor_rounds(&plan->spec) || (most <= 2 && d <= 8) ? 2 : 1;
     way->shared_bytes = shared_needed(plan, layout, block, way->stages);
-    if (way->registers > limit) return 0;
+    if (!has_room(way, plan)) return 0;
     if (way->shared_bytes > facts->shared_bytes_per_block) return 0;
     if (way->shared_bytes * resident > facts->shared_bytes_per_unit) return 0;
     double cycles = 0, warps = (double)(block * resident) / 128;

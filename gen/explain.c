@@ -54,6 +54,8 @@ void km_explain_numbers(km_text *out, const km_plan *plan) {
     add_device(out, plan);
     km_text_puts(out, "\n");
     line(out, "design", km_design_name(plan->design), plan->design_reason);
+    for (int64_t i = 0; i < plan->avoided_count; i++)
+        line(out, "not taken", km_design_name(plan->avoided[i].design), plan->avoided[i].reason);
     for (int64_t i = 0; i < plan->numbers_count; i++) {
         char value[32];
         snprintf(value, sizeof value, "%" PRId64, plan->numbers[i].value);

@@ -141,6 +141,31 @@ km_status km_plan_set(km_plan *plan, km_param param, int64_t value, km_error *er
     return KM_OK;
 }
 
+// What is left out --------------------------------------------------------------------------------------------
+
+static km_status avoid_take(km_plan *plan, const km_plan_params *params, km_error *err) {
+    if (params->avoid_count < 0 || params->avoid_count > KM_PLAN_AVOIDED_MAX)
+        return km_fail(err, KM_ERROR_USAGE, "at most %d plans can be avoided, got %" PRId64,
+                       KM_PLAN_AVOIDED_MAX, params->avoid_count);
+    plan->avoided_count = params->avoid_count;
+    for (int64_t i = 0; i < plan->avoided_count; i++) plan->avoided[i] = params->avoid[i];
+    return KM_OK;
+}
+
+const char *km_plan_avoids(const km_plan *plan, km_design design, int64_t registers_spare) {
+    for (int64_t i = 0; i < plan->avoided_count; i++)
+        if (plan->avoided[i].design == design && plan->avoided[i].registers_spare >= registers_spare)
+            return plan->avoided[i].reason;
+    return NULL;
+}
+
+void km_plan_no_way(km_plan *plan, km_design design, const char *reason) {
+    km_estimate *estimate = &plan->estimates[design];
+    const char *avoided = km_plan_avoids(plan, design, INT64_MIN);
+    *estimate = (km_estimate){.design = design};
+    snprintf(estimate->reason, sizeof estimate->reason, "%s", avoided ? avoided : reason);
+}
+
 // Puts the numbers into the order of gen/params.h and drops those of the tuning file that nobody asked for.
 static void numbers_sort(km_plan *plan) {
     km_plan_number sorted[KM_PLAN_NUMBERS_MAX];
@@ -377,7 +402,9 @@ static km_status make(km_plan *plan, const km_spec *spec, const km_plan_params *
     plan->weighted = params->weighted != 0;
     plan->track_labels = params->track_labels != 0;
     for (int64_t i = 0; i < spec->clusters_count; i++) plan->clusters_sum += spec->clusters[i];
-    if (params->tuning && !spec->fixed_count) KM_TRY(tuning_apply(plan, params->tuning, err));
+    KM_TRY(avoid_take(plan, params, err));
+    if (params->tuning && !spec->fixed_count && !params->avoid_count)
+        KM_TRY(tuning_apply(plan, params->tuning, err));
 
     km_design fixed = km_plan_fixed_design(plan);
     int is_cuda = plan->spec.target.kind == KM_TARGET_CUDA;

@@ -16,6 +16,12 @@ int km_plan_fixed(const km_plan *plan, km_param param, int64_t *value);
 km_design km_plan_fixed_design(const km_plan *plan);
 km_algorithm km_plan_fixed_algorithm(const km_plan *plan); // of the spec; AUTO when it says none
 
+// Why a way to run a design must not be taken that has so many registers to spare, or NULL: it may. INT64_MAX asks for
+// the design as a whole, INT64_MIN whether any of its ways is left out.
+const char *km_plan_avoids(const km_plan *plan, km_design design, int64_t registers_spare);
+// Makes the estimate of a design infeasible for this reason, unless its ways were left out: then for that one.
+void km_plan_no_way(km_plan *plan, km_design design, const char *reason);
+
 // One planner a target (gen/cost_cuda.c, gen/cost_cpu.c): estimates every design of the target, picks one,
 // sets every number. plan->spec, facts, points, weighted, track_labels and clusters_sum are set before.
 km_status km_plan_cuda(km_plan *plan, km_error *err);

@@ -55,6 +55,18 @@ typedef struct km_device_facts {
 
 KM_API void km_device_facts_init(km_device_facts *facts, km_target target);
 
+// What must not be planned again: the compiler refused its text, or its kernels spill registers. An entry leaves out
+// the ways to run a design that have no more registers to spare than it says, as the compiler needed more than the
+// planner had counted. Who adds the plan that he got and plans again gets the next one: the fastest of all that have
+// more room, whatever the design.
+typedef struct km_plan_avoid {
+    km_design design;
+    int64_t registers_spare; // Of km_plan's estimate for the design; INT64_MAX: the whole design.
+    char reason[160];        // For people: "km_pass_0 spills 8 bytes with nvrtc 13.0".
+} km_plan_avoid;
+
+enum { KM_PLAN_AVOIDED_MAX = 16 };
+
 typedef struct km_plan_params {
     int64_t size;
     const km_device_facts *facts; // Default NULL: the target's nominal device.
@@ -63,6 +75,9 @@ typedef struct km_plan_params {
     int32_t track_labels;         // Labels are kept between passes (min-changes, delta updates). Default 0.
     const char *tuning;           // Text of a tuning file. Default NULL.
     km_algorithm algorithm;       // Default KM_ALGORITHM_AUTO: the spec's, else the planner's choice.
+    const km_plan_avoid
+        *avoid; // KM_PLAN_AVOIDED_MAX at most; the tuning file is then not asked. Default NULL.
+    int64_t avoid_count;
 } km_plan_params;
 
 KM_API void km_plan_params_init(km_plan_params *params);
@@ -86,6 +101,7 @@ typedef struct km_estimate {
     double tensor_ns;
     double total_ns; // ... and together.
     int64_t registers_per_thread;
+    int64_t registers_spare; // CUDA: what a thread may have beside what the kernel is taken to need.
     int64_t shared_bytes_per_block;
 } km_estimate;
 
@@ -107,14 +123,16 @@ typedef struct km_plan {
     int64_t clusters_sum; // S of one restart: the sum of the K list.
     km_plan_number numbers[KM_PLAN_NUMBERS_MAX];
     int64_t numbers_count;
-    km_estimate estimates[KM_DESIGN_COUNT]; // Indexed by km_design; those of the other target are empty.
+    km_estimate estimates[KM_DESIGN_COUNT];     // Indexed by km_design; those of the other target are empty.
+    km_plan_avoid avoided[KM_PLAN_AVOIDED_MAX]; // What was left out: km_plan_params' list.
+    int64_t avoided_count;
 } km_plan;
 
 KM_API void km_plan_init(km_plan *plan);
 KM_API void km_plan_clear(km_plan *plan);
 
 // Decides every number. The spec must have features and clusters. KM_ERROR_PLAN when what the user fixed
-// cannot be had; the text names the number and the limit.
+// cannot be had; the text names the number and the limit. The same where `avoid` leaves no plan.
 KM_API km_status km_plan_make(km_plan *plan, const km_spec *spec, const km_plan_params *params,
                               km_error *err);
 
