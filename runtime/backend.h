@@ -126,12 +126,17 @@ struct km_backend {
     km_status (*device_open)(km_device **out, int ordinal, const char *compiler, const km_log *log,
                              km_error *err);
     void (*device_close)(km_device **device);
+    // The compiler, for people: "nvrtc 13.0", "/usr/bin/cc".
+    void (*compiler_name)(char *text, int64_t size, km_device *device);
     // What identifies compiler and options in the cache key, e.g. "nvrtc 13.0 sm_90 -O3 ...".
     void (*compiler_id)(char *text, int64_t size, km_device *device, const km_plan *plan);
     // Compiles source_path to binary_path; everything the compiler says goes to log_path. The folder is safe
     // (runtime/cache.h); the binary's name is new.
     km_status (*compile)(km_device *device, const km_source *source, const char *source_path,
                          const char *binary_path, const char *log_path, km_error *err);
+    // Bytes of registers that the kernel of the pass spills that spills most, by what `compile` left in the log; its
+    // name, or "". NULL: the compilers of this backend do not say.
+    int64_t (*spills)(char *kernel, int64_t size, const km_source *source, const char *log);
     // Loads a binary from memory: no file that could have changed since it was checked. NULL means the design that
     // needs none (portable).
     km_status (*kernels_load)(km_kernels **out, km_device *device, const km_plan *plan, const char *binary,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The whole line: spec, plan, source, module, sweep, models, selection.
+#include "build.h"
 #include "data.h"
 #include "module.h"
 #include "result.h"
@@ -28,8 +29,7 @@ typedef struct fit {
     int64_t restarts;
     km_result_owner *owner;
     km_device *device;
-    km_source source;
-    km_module *module;
+    km_build build;
     km_engine *engine;
     km_data_stats stats;
     km_load_params load;
@@ -120,81 +120,69 @@ static int wanted_device(const fit *f) {
     return km_device_count() > 0 ? 0 : KM_HOST;
 }
 
+// Whether the CPU may take a GPU's place: the caller asked for neither.
+static int may_fall_back(const fit *f) {
+    return f->spec.target.kind == KM_TARGET_AUTO && f->params->device == KM_DEVICE_AUTO &&
+           wanted_device(f) != KM_HOST;
+}
+
 static km_status open_device(fit *f) {
     const km_fit_params *p = f->params;
-    int device = wanted_device(f);
     km_error first = {{0}};
-    km_status status = km_device_open(&f->device, device, p->compiler, p->log, &first);
-    int may_fall_back =
-        f->spec.target.kind == KM_TARGET_AUTO && p->device == KM_DEVICE_AUTO && device != KM_HOST;
-    if (status != KM_OK && may_fall_back) {
+    km_status status = km_device_open(&f->device, wanted_device(f), p->compiler, p->log, &first);
+    if (status != KM_OK && may_fall_back(f)) {
         if (f->owner) km_result_warn(f->owner, p->log, "the CPU is used: %s", first.text);
         return km_device_open(&f->device, KM_HOST, p->compiler, p->log, f->err);
     }
     return status == KM_OK ? KM_OK : km_fail(f->err, status, "%s", first.text);
 }
 
-static km_status make_plan(km_plan *plan, fit *f) {
-    km_plan_params params;
-    km_plan_params_init(&params);
-    params.facts = &f->device->facts;
-    params.points = km_data_points(f->data);
-    params.weighted = km_data_weights(f->data) != NULL;
-    params.track_labels = f->params->changes_min > 0;
-    params.tuning = f->params->tuning;
-    params.algorithm = f->params->algorithm;
-    return km_plan_make(plan, &f->spec, &params, f->err);
+static void build_params_of(km_build_params *build, const fit *f) {
+    const km_fit_params *p = f->params;
+    *build = (km_build_params){.spec = &f->spec, .source_text = p->source_text};
+    km_plan_params_init(&build->plan);
+    build->plan.points = km_data_points(f->data);
+    build->plan.weighted = km_data_weights(f->data) != NULL;
+    build->plan.track_labels = p->changes_min > 0;
+    build->plan.tuning = p->tuning;
+    build->plan.algorithm = p->algorithm;
+    km_module_params_init(&build->module);
+    build->module.cache_dir = p->cache_dir;
+    if (p->cache_bytes_max > 0) build->module.cache_bytes_max = p->cache_bytes_max;
+    build->module.compiler = p->compiler;
+    build->module.log = p->log;
 }
 
-static km_status replace_source_text(fit *f) {
-    const char *text = f->params->source_text;
-    if (!text) return KM_OK;
-    int64_t size = (int64_t)strlen(text);
-    char *copy = malloc((size_t)size + 1);
-    if (!copy) return km_fail_memory(f->err, "the source text", size);
-    free(f->source.text);
-    f->source.text = memcpy(copy, text, (size_t)size + 1);
-    f->source.text_size = size;
-    return KM_OK;
+static km_status build_on_device(fit *f, km_error *err) {
+    km_build_params params;
+    build_params_of(&params, f);
+    return km_build_on(&f->build, f->device, &params, err);
 }
 
-static void module_params_of(km_module_params *module, const km_fit_params *p) {
-    km_module_params_init(module);
-    module->cache_dir = p->cache_dir;
-    if (p->cache_bytes_max > 0) module->cache_bytes_max = p->cache_bytes_max;
-    module->compiler = p->compiler;
-}
-
-// Plans again for the design that needs no compiler; what the user fixed for another design is let go.
-static km_status plan_portable(fit *f, const km_error *first) {
-    if (f->device->facts.target.kind != KM_TARGET_CPU || f->params->source_text)
-        return km_fail(f->err, KM_ERROR_COMPILE, "%s", first->text);
-    km_result_warn(f->owner, f->params->log, "the portable kernels are used: %s", first->text);
-    f->spec.fixed_count = 0;
-    KM_TRY(km_spec_fix(&f->spec, "design", "portable", f->err));
-    if (f->owner->result.plan.algorithm_fixed)
-        KM_TRY(
-            km_spec_fix(&f->spec, "algorithm", km_algorithm_name(f->owner->result.plan.algorithm), f->err));
-    km_plan_clear(&f->owner->result.plan);
-    KM_TRY(make_plan(&f->owner->result.plan, f));
-    km_source_clear(&f->source);
-    return km_source_emit(&f->source, &f->owner->result.plan, NULL, f->err);
+// A GPU without a compiler, or whose compiler refuses all texts, serves no fit: the CPU does, where the caller left the
+// choice to us and nothing that he gave is for the GPU.
+static km_status build_on_cpu(fit *f, const km_error *first) {
+    const km_fit_params *p = f->params;
+    km_result_warn(f->owner, p->log, "the CPU is used: %s", first->text);
+    if (f->engine) f->engine->backend->engine_destroy(&f->engine);
+    km_build_clear(&f->build);
+    km_device_close(&f->device);
+    KM_TRY(km_device_open(&f->device, KM_HOST, NULL, p->log, f->err)); // p->compiler was the GPU's
+    return build_on_device(f, f->err);
 }
 
 static km_status build_module(fit *f) {
-    km_module_params params;
     km_error first = {{0}};
-    module_params_of(&params, f->params);
-    params.log = f->params->log;
-    KM_TRY(make_plan(&f->owner->result.plan, f));
-    KM_TRY(km_source_emit(&f->source, &f->owner->result.plan, NULL, f->err));
-    KM_TRY(replace_source_text(f));
-    km_status status = km_module_build_on(&f->module, &f->source, f->device, &params, &first);
-    if (status == KM_ERROR_COMPILE) {
-        KM_TRY(plan_portable(f, &first));
-        return km_module_build_on(&f->module, &f->source, f->device, &params, f->err);
-    }
-    return status == KM_OK ? KM_OK : km_fail(f->err, status, "%s", first.text);
+    km_status status = build_on_device(f, &first);
+    int is_compiler = status == KM_ERROR_COMPILE || status == KM_ERROR_DEVICE;
+    if (is_compiler && may_fall_back(f) && !f->params->source_text && !km_build_fixes_numbers(&f->spec))
+        KM_TRY(build_on_cpu(f, &first));
+    else if (status != KM_OK)
+        return km_fail(f->err, status, "%s", first.text);
+    if (f->build.warning[0]) km_result_warn(f->owner, f->params->log, "%s", f->build.warning);
+    f->owner->result.plan = f->build.plan; // with its spec, which belongs to the result from now on
+    km_plan_init(&f->build.plan);
+    return KM_OK;
 }
 
 // Data and seeds --------------------------------------------------------------------------------------------
@@ -240,8 +228,9 @@ static km_status fetch_points(fit *f) {
 
 static km_status make_engine(fit *f) {
     const km_backend *backend = f->device->backend;
-    if (f->engine) return backend->engine_equip(f->engine, f->module->kernels, f->err);
-    return backend->engine_create(&f->engine, f->module->kernels, f->params->threads, f->params->log, f->err);
+    const km_kernels *kernels = f->build.module->kernels;
+    if (f->engine) return backend->engine_equip(f->engine, kernels, f->err);
+    return backend->engine_create(&f->engine, kernels, f->params->threads, f->params->log, f->err);
 }
 
 static km_status load_points(fit *f) {
@@ -562,9 +551,8 @@ static km_status finish_models(fit *f) {
 
 static void fit_free(fit *f) {
     if (f->engine) f->engine->backend->engine_destroy(&f->engine);
-    km_module_destroy(&f->module);
+    km_build_clear(&f->build);
     if (f->device) km_device_close(&f->device);
-    km_source_clear(&f->source);
     km_spec_clear(&f->spec);
     km_data_stats_free(&f->stats);
     free(f->seeds.indices);
@@ -636,7 +624,7 @@ km_status km_fit(km_result **out, const km_spec *spec, const km_data *data, cons
     KM_TRY(check_params(f.params, err));
     KM_TRY(km_result_create(&f.owner, err));
     km_spec_init(&f.spec);
-    km_source_init(&f.source);
+    km_build_init(&f.build);
     km_status status = walk(&f, spec);
     if (km_data_check(data, err) != KM_OK) status = KM_ERROR_IO;
     f.owner->result.timing.total_ms = km_now_ms() - f.begin_ms;
@@ -653,11 +641,15 @@ km_status km_fit_plan(km_plan *plan, const km_spec *spec, const km_data *data, c
     km_fit_params_init(&defaults);
     fit f = {.params = params ? params : &defaults, .data = data, .err = err};
     km_spec_init(&f.spec);
-    km_source_init(&f.source);
+    km_build_init(&f.build);
     km_status status = check_params(f.params, err);
     if (status == KM_OK) status = complete_spec(&f, spec);
     if (status == KM_OK) status = open_device(&f);
-    if (status == KM_OK) status = make_plan(plan, &f);
+    if (status == KM_OK) {
+        km_build_params build;
+        build_params_of(&build, &f);
+        status = km_build_plan(plan, f.device, &build, err);
+    }
     fit_free(&f);
     return status;
 }

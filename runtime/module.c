@@ -4,9 +4,11 @@
 #include "cache.h"
 #include "file.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -122,28 +124,56 @@ static km_status compile_entry(char **binary, int64_t *size, const km_cache_entr
     return km_fail(err, status, "%s", first.text);
 }
 
+// The compiler's log, and what it says of spills. 0: there is none.
+static int read_build_log(km_module *module, const km_cache_entry *entry, const km_source *source) {
+    const km_backend *backend = module->device->backend;
+    free(module->build_log);
+    module->build_log = km_cache_log(entry);
+    if (!module->build_log) return 0;
+    // Used now, as the binary is: they leave the cache together.
+    utimensat(AT_FDCWD, entry->log_path, NULL, AT_SYMLINK_NOFOLLOW);
+    if (backend->spills)
+        module->spilled_bytes =
+            backend->spills(module->spilling, sizeof module->spilling, source, module->build_log);
+    return 1;
+}
+
+// Whether a binary of the cache may be used as far as is known of spills: where its log would tell, that is there too.
+static int is_usable(km_module *module, const km_cache_entry *entry, const km_source *source) {
+    const km_device *device = module->device;
+    return read_build_log(module, entry, source) || !device->backend->spills || !device->facts.has_compiler;
+}
+
+static km_status load_kernels(km_module *module, const char *binary, int64_t size, km_module_mode mode,
+                              km_error *err) {
+    if (module->spilled_bytes && mode == KM_MODULE_TRY) return KM_OK;
+    return module->device->backend->kernels_load(&module->kernels, module->device, &module->plan, binary,
+                                                 size, err);
+}
+
 // 1 when the cache had it. A binary that was damaged, or that the device refuses, is built again.
-static int load_cached(km_module *module, const km_cache_entry *entry, const km_log *log) {
+static int load_cached(km_module *module, const km_cache_entry *entry, const km_source *source,
+                       km_module_mode mode, const km_log *log) {
     char *binary;
     int64_t size;
-    km_device *device = module->device;
     int found = km_cache_look_up(entry, &binary, &size);
     if (found < 0) km_log_line(log, KM_LOG_WARNING, "cache: %s is damaged, built again", entry->binary_path);
-    module->was_cached = found > 0 && device->backend->kernels_load(&module->kernels, device, &module->plan,
-                                                                    binary, size, NULL) == KM_OK;
+    module->was_cached = found > 0 && is_usable(module, entry, source) &&
+                         load_kernels(module, binary, size, mode, NULL) == KM_OK;
     free(binary);
     return module->was_cached;
 }
 
 static km_status build_entry(km_module *module, const km_cache_entry *entry, const km_source *source,
-                             const km_log *log, km_error *err) {
+                             km_module_mode mode, const km_log *log, km_error *err) {
     km_device *device = module->device;
     char *binary = NULL;
     int64_t size = 0;
     km_error unkept = {{0}};
     km_status status;
     KM_TRY_GOTO(compile_entry(&binary, &size, entry, source, device, err));
-    KM_TRY_GOTO(device->backend->kernels_load(&module->kernels, device, &module->plan, binary, size, err));
+    read_build_log(module, entry, source);
+    KM_TRY_GOTO(load_kernels(module, binary, size, mode, err));
     if (!entry->cache->is_private && km_cache_publish(entry, binary, size, &unkept) != KM_OK)
         km_log_line(log, KM_LOG_WARNING, "this module is not cached: %s", unkept.text);
 done:
@@ -153,7 +183,7 @@ done:
 
 // From this folder's cache, or compiled in it, by one process at a time.
 static km_status build_in(km_module *module, const km_cache *cache, const km_source *source,
-                          const km_module_params *params, km_error *err) {
+                          km_module_mode mode, const km_module_params *params, km_error *err) {
     double begin_ms = km_now_ms();
     const char *suffix = strrchr(source->file_name, '.');
     char *key = NULL;
@@ -163,19 +193,21 @@ static km_status build_in(km_module *module, const km_cache *cache, const km_sou
     KM_TRY(key_text(&key, &key_size, source, module->device, err));
     km_cache_entry_of(&entry, cache, suffix ? suffix : ".c", key, key_size);
     free(key);
+    if (mode == KM_MODULE_RECALL) {
+        read_build_log(module, &entry, source);
+        return KM_OK;
+    }
     if (cache->is_private) {
-        KM_TRY(build_entry(module, &entry, source, params->log, err));
-    } else if (!load_cached(module, &entry, NULL)) {
+        KM_TRY(build_entry(module, &entry, source, mode, params->log, err));
+    } else if (!load_cached(module, &entry, source, mode, NULL)) {
         km_cache_lock(&entry);
-        if (!load_cached(module, &entry, params->log)) {
-            status = build_entry(module, &entry, source, params->log, err);
+        if (!load_cached(module, &entry, source, mode, params->log)) {
+            status = build_entry(module, &entry, source, mode, params->log, err);
             km_cache_tidy(cache, params->cache_bytes_max, &entry);
         }
         km_cache_unlock(&entry);
         KM_TRY(status);
     }
-    free(module->build_log);
-    module->build_log = km_cache_log(&entry);
     km_log_line(params->log, KM_LOG_INFO, "module: %s %s %s d%lld in %.0f ms, cache %s",
                 module->was_cached ? "loaded" : "built", km_design_name(module->plan.design),
                 km_type_name(module->plan.spec.type), (long long)module->plan.spec.features,
@@ -183,29 +215,32 @@ static km_status build_in(km_module *module, const km_cache *cache, const km_sou
     return KM_OK;
 }
 
-static km_status build_private(km_module *module, const km_source *source, const km_module_params *params,
-                               km_error *err) {
+static km_status build_private(km_module *module, const km_source *source, km_module_mode mode,
+                               const km_module_params *params, km_error *err) {
     km_cache cache;
     km_error first = {{0}};
     KM_TRY(km_cache_open_private(&cache, err));
-    km_status status = build_in(module, &cache, source, params, &first);
+    km_status status = build_in(module, &cache, source, mode, params, &first);
     km_cache_close(&cache);
     if (status == KM_ERROR_IO) status = KM_ERROR_COMPILE; // nowhere to compile is no compiler
     return status == KM_OK ? KM_OK : km_fail(err, status, "%s", first.text);
 }
 
 // A cache that is not the user's own, or whose disk is full or fails, costs a compilation, not the job.
-static km_status build_compiled(km_module *module, const km_source *source, const km_module_params *params,
-                                km_error *err) {
+static km_status build_compiled(km_module *module, const km_source *source, km_module_mode mode,
+                                const km_module_params *params, km_error *err) {
     km_cache cache;
     km_error first = {{0}};
-    if (!params->cache_dir) return build_private(module, source, params, err);
+    if (mode == KM_MODULE_RECALL && (!params->cache_dir || access(params->cache_dir, R_OK) != 0))
+        return KM_OK;
+    if (!params->cache_dir) return build_private(module, source, mode, params, err);
     int is_open = km_cache_open(&cache, params->cache_dir, &first) == KM_OK;
-    km_status status = is_open ? build_in(module, &cache, source, params, &first) : KM_ERROR_IO;
+    km_status status = is_open ? build_in(module, &cache, source, mode, params, &first) : KM_ERROR_IO;
     if (status == KM_OK) return KM_OK;
     if (status != KM_ERROR_IO) return km_fail(err, status, "%s", first.text);
+    if (mode == KM_MODULE_RECALL) return KM_OK;
     km_log_line(params->log, KM_LOG_WARNING, "nothing is cached: %s", first.text);
-    return build_private(module, source, params, err);
+    return build_private(module, source, mode, params, err);
 }
 
 static km_status module_copy_plan(km_module *module, const km_plan *plan, km_error *err) {
@@ -215,22 +250,27 @@ static km_status module_copy_plan(km_module *module, const km_plan *plan, km_err
     return km_spec_copy(&module->plan.spec, &plan->spec, err);
 }
 
-km_status km_module_build_on(km_module **out, const km_source *source, km_device *device,
-                             const km_module_params *params, km_error *err) {
-    km_status status;
+km_status km_module_get(km_module **out, const km_source *source, km_device *device, km_module_mode mode,
+                        const km_module_params *params, km_error *err) {
+    km_status status = KM_OK;
     *out = NULL;
     km_module *module = calloc(1, sizeof *module);
     if (!module) return km_fail_memory(err, "the module", sizeof *module);
     module->device = device;
     KM_TRY_GOTO(module_copy_plan(module, &source->plan, err));
-    if (source->plan.design == KM_DESIGN_PORTABLE)
+    if (source->plan.design != KM_DESIGN_PORTABLE)
+        status = build_compiled(module, source, mode, params, err);
+    else if (mode != KM_MODULE_RECALL)
         status = device->backend->kernels_load(&module->kernels, device, &module->plan, NULL, 0, err);
-    else
-        status = build_compiled(module, source, params, err);
 done:
     if (status != KM_OK) km_module_destroy(&module);
     *out = module;
     return status;
+}
+
+km_status km_module_build_on(km_module **out, const km_source *source, km_device *device,
+                             const km_module_params *params, km_error *err) {
+    return km_module_get(out, source, device, KM_MODULE_LOAD, params, err);
 }
 
 km_status km_module_build(km_module **out, const km_source *source, const km_module_params *params,

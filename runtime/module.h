@@ -12,6 +12,8 @@ struct km_module {
     km_kernels *kernels;
     char *build_log;
     int32_t was_cached;
+    int64_t spilled_bytes; // of registers, by the kernel of the pass that spills most
+    char spilling[64];     // its name
 };
 
 // Opens KM_HOST or a CUDA ordinal.
@@ -20,6 +22,14 @@ void km_device_close(km_device **device);
 // As km_module_build, on a device that is open already and stays the caller's.
 km_status km_module_build_on(km_module **out, const km_source *source, km_device *device,
                              const km_module_params *params, km_error *err);
+typedef enum km_module_mode {
+    KM_MODULE_LOAD, // as km_module_build_on
+    KM_MODULE_TRY, // where the pass spills registers, nothing is loaded: the module has its log, but no kernels
+    KM_MODULE_RECALL, // nothing is built: what the cache knows of spills, and no kernels
+} km_module_mode;
+
+km_status km_module_get(km_module **out, const km_source *source, km_device *device, km_module_mode mode,
+                        const km_module_params *params, km_error *err);
 void km_log_line(const km_log *log, km_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 double km_now_ms(void); // A steady clock.

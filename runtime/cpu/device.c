@@ -136,6 +136,11 @@ static const char *const compile_flags[] = {"-std=c11",        "-O3",   "-ffp-co
                                             "-fno-math-errno", "-fPIC", "-shared"};
 enum { COMPILE_FLAGS_COUNT = sizeof compile_flags / sizeof *compile_flags };
 
+void km_cpu_compiler_name(char *text, int64_t size, km_device *device) {
+    const cpu_device *own = (const cpu_device *)device;
+    snprintf(text, (size_t)size, "%s", own->compiler.path[0] ? own->compiler.path : "no C compiler");
+}
+
 void km_cpu_compiler_id(char *text, int64_t size, km_device *device, const km_plan *plan) {
     const cpu_device *own = (const cpu_device *)device;
     (void)plan;

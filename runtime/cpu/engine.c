@@ -568,6 +568,7 @@ const km_backend km_backend_cpu = {
     .device_count = device_count,
     .device_open = km_cpu_device_open,
     .device_close = km_cpu_device_close,
+    .compiler_name = km_cpu_compiler_name,
     .compiler_id = km_cpu_compiler_id,
     .compile = km_cpu_compile,
     .kernels_load = km_cpu_kernels_load,

@@ -106,6 +106,7 @@ int km_cuda_device_count(void);
 km_status km_cuda_device_open(km_device **out, int ordinal, const char *compiler, const km_log *log,
                               km_error *err);
 void km_cuda_device_close(km_device **base);
+void km_cuda_compiler_name(char *text, int64_t size, km_device *base);
 void km_cuda_compiler_id(char *text, int64_t size, km_device *base, const km_plan *plan);
 km_status km_cuda_compile(km_device *base, const km_source *source, const char *source_path,
                           const char *binary_path, const char *log_path, km_error *err);
@@ -115,6 +116,20 @@ void km_cuda_kernels_unload(km_kernels **base);
 // The device's context becomes the calling thread's, until km_cuda_leave.
 km_status km_cuda_enter(const km_cuda_device *device, km_error *err);
 void km_cuda_leave(const km_cuda_device *device);
+
+// build_log.c
+// What the compiler says of a kernel.
+typedef struct km_kernel_report {
+    char name[256];
+    int registers;
+    int64_t spilled_bytes; // stores and loads
+} km_kernel_report;
+
+// Reads on in the log up to the next kernel's registers; 0 at its end.
+int km_nvrtc_next_kernel(km_kernel_report *report, const char **log);
+// The table of launches holds the names of the pass's kernels as strings; the other steps' are the engine's.
+int km_cuda_is_of_pass(const char *source, const char *kernel);
+int64_t km_cuda_spills(char *kernel, int64_t size, const km_source *source, const char *log);
 
 // copy.c
 km_status km_cuda_reserve(km_cuda_engine *engine, km_cuda_memory *memory, int64_t bytes, const char *what,

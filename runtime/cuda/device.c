@@ -150,6 +150,12 @@ static int arch_of(const km_cuda_device *device) {
     return device->base.facts.target.arch;
 }
 
+void km_cuda_compiler_name(char *text, int64_t size, km_device *base) {
+    const km_cuda_device *device = (const km_cuda_device *)base;
+    snprintf(text, (size_t)size, device->nvrtc.library ? "nvrtc %d.%d" : "no nvrtc", device->nvrtc.major,
+             device->nvrtc.minor);
+}
+
 void km_cuda_compiler_id(char *text, int64_t size, km_device *base, const km_plan *plan) {
     const km_cuda_device *device = (const km_cuda_device *)base;
     (void)plan;

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+// From a spec to a module on one device that serves it: plan, text, machine code. A fit does not depend on one compiler
+// liking one text: where it refuses it, or the pass would spill registers, the planner's next plan is taken.
+#ifndef KM_RUNTIME_BUILD_H
+#define KM_RUNTIME_BUILD_H
+#include "module.h"
+
+typedef struct km_build_params {
+    const km_spec *spec;     // complete; what it fixes stays
+    km_plan_params plan;     // without facts, which are the device's, and without anything to avoid
+    const char *source_text; // instead of what the plan emits, or NULL: then there is no next plan
+    km_module_params module; // its device is not used
+} km_build_params;
+
+// What was built; km_build_clear frees it. `warning`: what the user must be told, "" for nothing.
+typedef struct km_build {
+    km_plan plan;
+    km_source source;
+    km_module *module;
+    char warning[1400];
+} km_build;
+
+void km_build_init(km_build *build);
+void km_build_clear(km_build *build);
+
+// A plan is left for the next one when the compiler refuses its text: then the whole design is, and when a kernel of
+// its pass spills: then all ways to run the design are that have no more registers to spare. The cache remembers
+// spills, so another build comes to the same plan without compiling. Where all plans spill, that with the least
+// estimated time is run as it is. Where all texts are refused, the design portable serves a CPU, whatever the spec
+// fixed, and a GPU has KM_ERROR_COMPILE, which says what was tried.
+// Whether the spec fixes what a plan for another device may not have: all but the algorithm.
+int km_build_fixes_numbers(const km_spec *spec);
+
+km_status km_build_on(km_build *build, km_device *device, const km_build_params *params, km_error *err);
+
+// The plan that km_build_on takes, nothing compiled: what its cache does not know of spills is not known here either.
+km_status km_build_plan(km_plan *plan, km_device *device, const km_build_params *params, km_error *err);
+
+#endif
