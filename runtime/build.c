@@ -6,13 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+// A design so many of whose ways spilled is left out: each is a text to compile, and slower than the one before.
+enum { WAYS_MAX = 4 };
+
 // One build on its way.
 typedef struct search {
     const km_build_params *params;
     km_device *device;
     km_spec spec; // the caller's, until what it fixes is let go
     km_plan_avoid avoid[KM_PLAN_AVOIDED_MAX];
-    int64_t avoid_count, refused_count, spilled_count;
+    unsigned char refused[KM_PLAN_AVOIDED_MAX]; // of `avoid`: its text was, no pass spilled
+    int64_t avoid_count, refused_count, spilled_count, spilled_of[KM_DESIGN_COUNT];
     int recalls;                                // nothing is built
     km_plan_number before[KM_PLAN_NUMBERS_MAX]; // of the last plan that was tried
     int64_t before_count;
@@ -101,6 +105,7 @@ static km_plan_avoid *avoid_add(search *s, const km_plan *plan) {
 static int avoid_refused(search *s, const km_build *build) {
     km_plan_avoid *added = avoid_add(s, &build->plan);
     if (!added) return 0;
+    s->refused[s->avoid_count - 1] = 1;
     s->refused_count++;
     added->registers_spare = INT64_MAX;
     snprintf(added->reason, sizeof added->reason, "its text was refused by %s", s->compiler);
@@ -113,7 +118,8 @@ static int avoid_spilled(search *s, const km_build *build, const km_log *log) {
     char way[96];
     if (!added) return 0;
     s->spilled_count++;
-    added->registers_spare = plan->estimates[plan->design].registers_spare;
+    added->registers_spare =
+        ++s->spilled_of[plan->design] < WAYS_MAX ? plan->estimates[plan->design].registers_spare : INT64_MAX;
     describe_way(way, sizeof way, plan);
     snprintf(added->reason, sizeof added->reason, "with %.60s: %.40s spills %" PRId64 " bytes, %.30s", way,
              build->module->spilling, build->module->spilled_bytes, s->compiler);
@@ -174,7 +180,7 @@ static void warn_of_refusal(km_build *build, const search *s) {
 static km_status build_spilled(km_build *build, search *s, km_error *err) {
     int64_t refused = 0;
     for (int64_t i = 0; i < s->avoid_count; i++)
-        if (s->avoid[i].registers_spare == INT64_MAX) s->avoid[refused++] = s->avoid[i];
+        if (s->refused[i]) s->avoid[refused++] = s->avoid[i];
     s->avoid_count = refused;
     s->before_design = KM_DESIGN_NONE;
     KM_TRY(build_once(build, s, err));

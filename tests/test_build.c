@@ -1,0 +1,446 @@
+// SPDX-License-Identifier: MIT
+// Which plan is built where a compiler refuses texts or spills registers. The device is a stub with the facts of a real
+// one; its compiler does what the test says and leaves logs as NVRTC writes them. Needs no GPU and no compiler.
+#include "../runtime/build.h"
+#include "../runtime/cuda/cuda.h"
+#include "../runtime/file.h"
+
+#include "quiet_check.h"
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/kmgen-build-XXXXXX";
+
+// The stub --------------------------------------------------------------------------------------------------
+
+static struct {
+    unsigned refused;                      // designs, a bit each
+    int64_t spare_needed[KM_DESIGN_COUNT]; // a pass with fewer registers to spare spills
+    int compiled, loaded, has_no_compiler;
+} stub;
+
+static void stub_name(char *text, int64_t size, km_device *device) {
+    (void)device;
+    snprintf(text, (size_t)size, "stubc 1.0");
+}
+
+static void stub_id(char *text, int64_t size, km_device *device, const km_plan *plan) {
+    (void)device, (void)plan;
+    snprintf(text, (size_t)size, "stubc 1.0 -O3");
+}
+
+// The name of the first kernel in the table of launches.
+static void first_kernel(char name[64], const char *source) {
+    const char *table = strstr(source, "\n__device__ km_pass_launch km_pass_launches[");
+    const char *quote = table ? strchr(table, '"') : NULL;
+    snprintf(name, 64, "%.*s", quote ? (int)strcspn(quote + 1, "\"") : 0, quote ? quote + 1 : "");
+}
+
+static km_status stub_compile(km_device *device, const km_source *source, const char *source_path,
+                              const char *binary_path, const char *log_path, km_error *err) {
+    char log[1024], kernel[64];
+    const km_plan *plan = &source->plan;
+    (void)device;
+    if (stub.has_no_compiler) return km_fail(err, KM_ERROR_DEVICE, "no compiler: install one");
+    stub.compiled++;
+    if (stub.refused >> plan->design & 1 || strstr(source->text, "no C at all"))
+        return km_fail(err, KM_ERROR_COMPILE, "stubc 1.0 refused %s line 7: not liked", source_path);
+    int bytes = plan->estimates[plan->design].registers_spare < stub.spare_needed[plan->design] ? 8 : 0;
+    first_kernel(kernel, source->text);
+    snprintf(log, sizeof log,
+             "ptxas info    : Function properties for km_seed_pass\n"
+             "    16 bytes stack frame, 16 bytes spill stores, 16 bytes spill loads\n"
+             "ptxas info    : Used 64 registers, used 1 barriers\n"
+             "ptxas info    : Function properties for %s\n"
+             "    0 bytes stack frame, %d bytes spill stores, %d bytes spill loads\n"
+             "ptxas info    : Used 168 registers, used 1 barriers\n",
+             kernel, bytes, bytes);
+    KM_TRY(km_file_write(log_path, log, (int64_t)strlen(log), err));
+    return km_file_write(binary_path, kernel, (int64_t)strlen(kernel) + 1, err);
+}
+
+static km_status stub_load(km_kernels **out, km_device *device, const km_plan *plan, const char *binary,
+                           int64_t size, km_error *err) {
+    (void)binary, (void)size;
+    *out = calloc(1, sizeof **out);
+    if (!*out) return km_fail_memory(err, "the stub's kernels", sizeof **out);
+    **out = (km_kernels){device, plan};
+    stub.loaded++;
+    return KM_OK;
+}
+
+static void stub_unload(km_kernels **kernels) {
+    free(*kernels);
+    *kernels = NULL;
+}
+
+static const km_backend stub_backend = {.name = "stub",
+                                        .compiler_name = stub_name,
+                                        .compiler_id = stub_id,
+                                        .compile = stub_compile,
+                                        .spills = km_cuda_spills,
+                                        .kernels_load = stub_load,
+                                        .kernels_unload = stub_unload};
+
+// One job ---------------------------------------------------------------------------------------------------
+
+static km_device device;
+static km_spec spec;
+static km_build_params params;
+static km_build build;
+static km_error err;
+static km_log log_of_test;
+static char lines[8192];
+
+static void take_line(void *user, km_log_level level, const char *text) {
+    (void)user;
+    size_t at = strlen(lines);
+    snprintf(lines + at, sizeof lines - at, "%d %s\n", (int)level, text);
+}
+
+static void on_target(km_target target) {
+    device = (km_device){.backend = &stub_backend};
+    km_device_facts_init(&device.facts, target);
+}
+
+static void setup(void) {
+    memset(&stub, 0, sizeof stub);
+    on_target((km_target){KM_TARGET_CUDA, 90});
+    km_spec_init(&spec);
+    km_build_init(&build);
+    err.text[0] = lines[0] = 0;
+    spec.features = 8;
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "2..20", &err), KM_OK);
+    params = (km_build_params){.spec = &spec};
+    km_plan_params_init(&params.plan);
+    params.plan.points = 1 << 25;
+    km_module_params_init(&params.module);
+    ck_assert_ptr_nonnull(mkdtemp(strcpy(folder, "/tmp/kmgen-build-XXXXXX")));
+    params.module.cache_dir = folder;
+    log_of_test.line = take_line;
+    params.module.log = &log_of_test;
+}
+
+static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *place) {
+    (void)info, (void)kind, (void)place;
+    return remove(path);
+}
+
+static void teardown(void) {
+    km_build_clear(&build);
+    km_spec_clear(&spec);
+    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static void must_build(int compiled) {
+    stub.compiled = stub.loaded = 0;
+    lines[0] = 0;
+    ck_assert_msg(km_build_on(&build, &device, &params, &err) == KM_OK, "%s", err.text);
+    ck_assert_int_eq(stub.compiled, compiled);
+    ck_assert_int_eq(stub.loaded, 1);
+    ck_assert_ptr_nonnull(build.module->kernels);
+}
+
+static void must_fail(km_status status, const char *part) {
+    err.text[0] = 0;
+    ck_assert_int_eq(km_build_on(&build, &device, &params, &err), status);
+    ck_assert_msg(strstr(err.text, part) != NULL, "%s", err.text);
+    ck_assert_ptr_null(build.module);
+}
+
+// The plan where nothing is left out.
+static km_plan first_plan(void) {
+    km_plan plan;
+    km_plan_params plan_params = params.plan;
+    plan_params.facts = &device.facts;
+    km_plan_init(&plan);
+    ck_assert_msg(km_plan_make(&plan, &spec, &plan_params, &err) == KM_OK, "%s", err.text);
+    return plan;
+}
+
+static double time_of(const km_plan *plan) {
+    return plan->estimates[plan->design].total_ns;
+}
+
+static int64_t spare_of(const km_plan *plan) {
+    return plan->estimates[plan->design].registers_spare;
+}
+
+static int64_t clusters_of(const km_plan *plan) {
+    return plan->spec.clusters_count;
+}
+
+static void expect_explained(const char *part) {
+    char *text = NULL;
+    ck_assert_int_eq(km_plan_explain(&text, &build.plan, &err), KM_OK);
+    ck_assert_msg(strstr(text, part) != NULL, "no \"%s\" in\n%s", part, text);
+    km_text_free(text);
+    ck_assert_msg(strstr(build.source.text, part) != NULL, "no \"%s\" in\n%.3000s", part, build.source.text);
+}
+
+// Spills ----------------------------------------------------------------------------------------------------
+
+START_TEST(first_plan_is_built_where_nothing_is_wrong) {
+    km_plan first = first_plan();
+    must_build(1);
+    ck_assert_int_eq(build.plan.design, first.design);
+    ck_assert_double_eq(time_of(&build.plan), time_of(&first));
+    ck_assert_int_eq(build.plan.avoided_count, 0);
+    ck_assert_ptr_null(strstr(build.source.text, "not taken"));
+    ck_assert_str_eq(build.warning, "");
+    must_build(0);
+    km_plan_clear(&first);
+}
+END_TEST
+
+// A spill leads to the fastest plan with more registers to spare, and the second build comes to it without compiling.
+START_TEST(spilled_plan_is_left) {
+    km_plan first = first_plan();
+    stub.spare_needed[first.design] = spare_of(&first) + 1;
+    must_build(2);
+    ck_assert_int_eq(build.plan.avoided_count, 1);
+    ck_assert(build.plan.design != first.design || spare_of(&build.plan) > spare_of(&first));
+    ck_assert_double_gt(time_of(&build.plan), time_of(&first));
+    ck_assert_int_eq(build.module->spilled_bytes, 0);
+    ck_assert_str_eq(build.warning, "");
+    ck_assert_ptr_nonnull(
+        strstr(lines, "plan: tensor not taken with launches 3, block 384, tile_clusters 96: "));
+    expect_explained("not taken");
+    expect_explained("spills 16 bytes, stubc 1.0");
+    expect_explained("the least time of those left");
+    km_plan second = build.plan;
+    km_plan_init(&build.plan);
+    must_build(0);
+    ck_assert_int_eq(build.module->was_cached, 1);
+    ck_assert_int_eq(build.plan.design, second.design);
+    ck_assert_double_eq(time_of(&build.plan), time_of(&second));
+    km_plan_clear(&first);
+    km_plan_clear(&second);
+}
+END_TEST
+
+// A design all of whose ways spill gives way to another one.
+START_TEST(other_designs_come_next) {
+    km_plan first = first_plan();
+    stub.spare_needed[first.design] = INT64_MAX;
+    stub.compiled = 0;
+    ck_assert_int_eq(km_build_on(&build, &device, &params, &err), KM_OK);
+    ck_assert_int_ne(build.plan.design, first.design);
+    ck_assert_int_eq(build.plan.avoided_count, stub.compiled - 1);
+    ck_assert_int_le(build.plan.avoided_count, 4);
+    for (int64_t i = 1; i < build.plan.avoided_count; i++)
+        ck_assert_int_gt(build.plan.avoided[i].registers_spare, build.plan.avoided[i - 1].registers_spare);
+    km_plan_clear(&first);
+}
+END_TEST
+
+// Where every plan spills, the first one is run, and the log says so.
+START_TEST(least_time_where_all_spill) {
+    km_plan first = first_plan();
+    for (int i = 0; i < KM_DESIGN_COUNT; i++) stub.spare_needed[i] = INT64_MAX;
+    ck_assert_int_eq(km_build_on(&build, &device, &params, &err), KM_OK);
+    ck_assert_int_le(stub.compiled, 3 * 4 + 1);
+    for (int cached = 0; cached < 2; cached++) {
+        ck_assert_int_eq(build.plan.design, first.design);
+        ck_assert_double_eq(time_of(&build.plan), time_of(&first));
+        ck_assert_int_eq(build.module->spilled_bytes, 16);
+        ck_assert_str_eq(build.warning, "");
+        ck_assert_msg(strstr(lines, "\n0 plan: km_tensor_") && strstr(lines, "as all other plans do"), "%s",
+                      lines);
+        must_build(0);
+    }
+    km_plan_clear(&first);
+}
+END_TEST
+
+// What the user fixed stays: other numbers change, and where none can, the spilled pass is run with a warning.
+START_TEST(fixed_numbers_stay) {
+    ck_assert_int_eq(km_spec_fix(&spec, "design", "tensor", &err), KM_OK);
+    km_plan first = first_plan();
+    stub.spare_needed[KM_DESIGN_TENSOR] = spare_of(&first) + 1;
+    must_build(2);
+    ck_assert_int_eq(build.plan.design, KM_DESIGN_TENSOR);
+    ck_assert_str_eq(build.warning, "");
+    stub.spare_needed[KM_DESIGN_TENSOR] = INT64_MAX;
+    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    char value[32];
+    for (int64_t i = 0; i < first.numbers_count; i++) {
+        snprintf(value, sizeof value, "%lld", (long long)first.numbers[i].value);
+        ck_assert_int_eq(km_spec_fix(&spec, first.numbers[i].name, value, &err), KM_OK);
+    }
+    must_build(1);
+    ck_assert_int_eq(build.plan.design, KM_DESIGN_TENSOR);
+    ck_assert_int_eq(km_plan_get(&build.plan, "block"), km_plan_get(&first, "block"));
+    ck_assert_int_eq(build.module->spilled_bytes, 16);
+    ck_assert_ptr_nonnull(strstr(build.warning, "spills 16 bytes of registers (stubc 1.0)"));
+    ck_assert_ptr_nonnull(strstr(build.warning, "the plan that was fixed"));
+    km_plan_clear(&first);
+}
+END_TEST
+
+// A tuning file does not bring a spilled plan back.
+START_TEST(tuned_plan_is_left) {
+    params.plan.tuning =
+        "features: 8\nclusters: 2..20\ntarget: cuda:sm_90\nplan:\n  design: tensor\n  block: 256\n";
+    km_plan tuned = first_plan();
+    ck_assert_str_eq(tuned.design_reason, "from the tuning file");
+    stub.spare_needed[KM_DESIGN_TENSOR] = spare_of(&tuned) + 1;
+    must_build(2);
+    ck_assert_int_eq(build.module->spilled_bytes, 0);
+    must_build(0);
+    km_plan_clear(&tuned);
+}
+END_TEST
+
+// What --dry-run says: the plan that a build came to, or the first one where nothing is known yet.
+START_TEST(plan_without_building) {
+    km_plan first = first_plan(), plan;
+    km_plan_init(&plan);
+    stub.spare_needed[first.design] = spare_of(&first) + 1;
+    for (int built = 0; built < 2; built++) {
+        stub.compiled = stub.loaded = 0;
+        ck_assert_int_eq(km_build_plan(&plan, &device, &params, &err), KM_OK);
+        ck_assert_int_eq(stub.compiled + stub.loaded, 0);
+        ck_assert_int_eq(plan.avoided_count, built);
+        ck_assert_double_eq(time_of(&plan), time_of(built ? &build.plan : &first));
+        ck_assert_int_eq(clusters_of(&plan), 19);
+        if (!built) must_build(2);
+    }
+    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    ck_assert_int_eq(km_build_plan(&plan, &device, &params, &err), KM_OK);
+    ck_assert_int_ne(access(folder, F_OK), 0);
+    km_plan_clear(&plan);
+    km_plan_clear(&first);
+}
+END_TEST
+
+static int remove_log(const char *path, const struct stat *info, int kind, struct FTW *place) {
+    (void)info, (void)kind, (void)place;
+    const char *suffix = strrchr(path, '.');
+    return suffix && !strcmp(suffix, ".log") ? remove(path) : 0;
+}
+
+// An entry whose log is gone may spill: it is built again, unless nothing can build it.
+START_TEST(lost_log) {
+    km_plan first = first_plan();
+    stub.spare_needed[first.design] = spare_of(&first) + 1;
+    must_build(2);
+    nftw(folder, remove_log, 16, FTW_PHYS);
+    must_build(2);
+    must_build(0);
+    nftw(folder, remove_log, 16, FTW_PHYS);
+    stub.has_no_compiler = 1;
+    device.facts.has_compiler = 0;
+    must_build(0);
+    km_plan_clear(&first);
+}
+END_TEST
+
+// Refused texts ---------------------------------------------------------------------------------------------
+
+START_TEST(refused_design_is_left) {
+    km_plan first = first_plan();
+    stub.refused = 1u << first.design;
+    must_build(2);
+    ck_assert_int_ne(build.plan.design, first.design);
+    ck_assert_ptr_nonnull(strstr(build.warning, "is used: stubc 1.0 refused "));
+    ck_assert_ptr_nonnull(strstr(build.warning, km_design_name(build.plan.design)));
+    expect_explained("its text was refused by stubc 1.0");
+    km_plan_clear(&first);
+}
+END_TEST
+
+START_TEST(all_refused) {
+    stub.refused = ~0u;
+    must_fail(KM_ERROR_COMPILE, "line 7: not liked");
+    ck_assert_ptr_nonnull(strstr(err.text, "tensor"));
+    ck_assert_ptr_nonnull(strstr(err.text, "registers"));
+    ck_assert_ptr_nonnull(strstr(err.text, "shared"));
+    ck_assert_int_eq(km_spec_fix(&spec, "design", "shared", &err), KM_OK);
+    stub.compiled = 0;
+    must_fail(KM_ERROR_COMPILE, "line 7: not liked");
+    ck_assert_int_eq(stub.compiled, 1);
+}
+END_TEST
+
+START_TEST(missing_compiler_is_no_refusal) {
+    stub.has_no_compiler = 1;
+    must_fail(KM_ERROR_DEVICE, "no compiler: install one");
+}
+END_TEST
+
+// A CPU is left with portable, whatever the spec fixed.
+START_TEST(portable_is_left) {
+    on_target((km_target){KM_TARGET_CPU, KM_ISA_AVX2});
+    spec.features = 9; // of which the library has no kernels
+    stub.refused = ~0u;
+    must_build(2);
+    ck_assert_int_eq(build.plan.design, KM_DESIGN_PORTABLE);
+    ck_assert_ptr_nonnull(strstr(build.warning, "the design portable is used: stubc 1.0 refused "));
+    ck_assert_int_eq(km_spec_fix(&spec, "design", "lanes", &err), KM_OK);
+    ck_assert_int_eq(km_spec_fix(&spec, "vectors", "4", &err), KM_OK);
+    ck_assert_int_eq(km_spec_fix(&spec, "algorithm", "elkan", &err), KM_OK);
+    ck_assert_int_eq(km_build_on(&build, &device, &params, &err), KM_OK);
+    ck_assert_int_eq(build.plan.design, KM_DESIGN_PORTABLE);
+    ck_assert_int_eq(build.plan.algorithm, KM_ALGORITHM_ELKAN);
+    ck_assert_int_eq(spec.fixed_count, 3); // the caller's
+}
+END_TEST
+
+// Logs ------------------------------------------------------------------------------------------------------
+
+START_TEST(logs_are_read) {
+    static const char log[] = "ptxas info    : 0 bytes gmem, 24 bytes cmem[4]\n"
+                              "ptxas info    : Compiling entry function 'km_pass_0' for 'sm_90'\n"
+                              "ptxas info    : Function properties for km_pass_0\n"
+                              "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+                              "ptxas info    : Used 40 registers, used 1 barriers, 380 bytes cmem[0]\n"
+                              "ptxas info    : Function properties for km_pass_1\n"
+                              "    8 bytes stack frame, 12 bytes spill stores, 20 bytes spill loads\n"
+                              "ptxas info    : Used 168 registers\n"
+                              "ptxas info    : Function properties for km_seed_pass\n"
+                              "    8 bytes stack frame, 900 bytes spill stores, 900 bytes spill loads\n"
+                              "ptxas info    : Used 64 registers\n";
+    char text[] = "km_pass_launches[] = {{\"km_pass_0\", 0}, {\"km_pass_1\", 0}};", kernel[64];
+    km_source source = {.text = text};
+    ck_assert_int_eq(km_cuda_spills(kernel, sizeof kernel, &source, log), 32);
+    ck_assert_str_eq(kernel, "km_pass_1");
+    ck_assert_int_eq(km_cuda_spills(kernel, sizeof kernel, &source, ""), 0);
+    ck_assert_str_eq(kernel, "");
+    const char *at = log;
+    km_kernel_report report;
+    ck_assert(km_nvrtc_next_kernel(&report, &at) && report.registers == 40 && report.spilled_bytes == 0);
+    ck_assert(km_nvrtc_next_kernel(&report, &at) && report.registers == 168 && report.spilled_bytes == 32);
+    ck_assert(km_nvrtc_next_kernel(&report, &at) && !strcmp(report.name, "km_seed_pass"));
+    ck_assert(!km_nvrtc_next_kernel(&report, &at));
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("build");
+    TCase *tests = tcase_create("build");
+    tcase_set_timeout(tests, 120);
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, first_plan_is_built_where_nothing_is_wrong);
+    tcase_add_test(tests, spilled_plan_is_left);
+    tcase_add_test(tests, other_designs_come_next);
+    tcase_add_test(tests, least_time_where_all_spill);
+    tcase_add_test(tests, fixed_numbers_stay);
+    tcase_add_test(tests, tuned_plan_is_left);
+    tcase_add_test(tests, plan_without_building);
+    tcase_add_test(tests, lost_log);
+    tcase_add_test(tests, refused_design_is_left);
+    tcase_add_test(tests, all_refused);
+    tcase_add_test(tests, missing_compiler_is_no_refusal);
+    tcase_add_test(tests, portable_is_left);
+    tcase_add_test(tests, logs_are_read);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
