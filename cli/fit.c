@@ -266,7 +266,9 @@ static int prepare(fit_job *job, fit_options *options, const cli_command *comman
     options->fit.log = cli_log();
     options->fit.progress = cli_progress;
     if (status != KM_OK) return cli_error(status, &err);
-    return options->dry_run ? 0 : cli_cache_dir_usable(&options->fit.cache_dir, options->cache_dir);
+    if (!options->dry_run) return cli_cache_dir_usable(&options->fit.cache_dir, options->cache_dir);
+    options->fit.cache_dir = cli_cache_dir(options->cache_dir); // read: what compilers said of plans before
+    return 0;
 }
 
 static int dry_run(const fit_job *job, const fit_options *options) {
@@ -430,7 +432,9 @@ static const cli_option options_list[] = {
     {CLI_PLOT, "plot", 0, "FILE.svg|png", "draw inertia and the criterion over K"},
     {CLI_THREADS, "threads", 0, "N", "CPU threads; default: all cores. Never changes the result"},
     {CLI_SET, "set", 0, "NAME=VALUE", "fix a number of the plan, e.g. block=256 or design=shared"},
-    {CLI_SOURCE, "source", 0, "FILE", "use this text (an emitted file, edited by hand) for the kernels"},
+    {CLI_SOURCE, "source", 0, "FILE",
+     "use this text (an emitted file, edited by hand) for the kernels;\n"
+     "its head must name this fit's features, list of K and type"},
     {CLI_COMPILER, "compiler", 0, "FILE",
      "C compiler for a CPU, NVRTC or its folder for a GPU;\ndefault: what kmgen info shows"},
     {CLI_CACHE_DIR, "cache-dir", 0, "DIR", "keep compiled modules here; default: see kmgen cache --help"},

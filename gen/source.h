@@ -2,8 +2,15 @@
 // What the emitter and those who compile its texts must agree on.
 #ifndef KM_GEN_SOURCE_H
 #define KM_GEN_SOURCE_H
+#include <kmgen/plan.h>
 
 // The first line of a text that is no comment: what stands above it names the spec and says why the plan is what it is.
 const char *km_source_code(const char *text);
+
+// Fixes in the spec, which is complete, what a given text was emitted with, as its head names it. KM_ERROR_PLAN where
+// the head contradicts the spec (features, list of K, type, a fixed number), the target of the device, or the points.
+// A text without a head is taken as it is.
+km_status km_source_take_head(km_spec *spec, const char *text, const km_plan_params *plan, km_target device,
+                              km_error *err);
 
 #endif

@@ -422,22 +422,21 @@ km_status km_spec_fix(km_spec *spec, const char *name, const char *value, km_err
 
 // YAML out ---------------------------------------------------------------------------------------------------
 
-static void add_clusters(km_text *text, const km_spec *spec) {
+void km_spec_clusters_text(km_text *text, const km_spec *spec) {
     const int32_t *k = spec->clusters;
     int64_t count = spec->clusters_count;
     int32_t step = count > 1 ? k[1] - k[0] : 1;
     int even = count > 2 || (count == 2 && step == 1);
     for (int64_t i = 1; even && i < count; i++) even = k[i] - k[i - 1] == step;
     if (count == 1) {
-        km_text_printf(text, "clusters: %d\n", k[0]);
+        km_text_printf(text, "clusters: %d", k[0]);
     } else if (even) {
         km_text_printf(text, "clusters: %d..%d", k[0], k[count - 1]);
         if (step != 1) km_text_printf(text, " step %d", step);
-        km_text_puts(text, "\n");
     } else if (count) {
         km_text_puts(text, "clusters: [");
         for (int64_t i = 0; i < count; i++) km_text_printf(text, "%s%d", i ? ", " : "", k[i]);
-        km_text_puts(text, "]\n");
+        km_text_puts(text, "]");
     }
 }
 
@@ -455,7 +454,8 @@ km_status km_spec_to_yaml(char **out, const km_spec *spec, km_error *err) {
     km_text text = {0};
     km_text_printf(&text, "name: %s\n", spec->name);
     if (spec->features) km_text_printf(&text, "features: %" PRId64 "\n", spec->features);
-    add_clusters(&text, spec);
+    km_spec_clusters_text(&text, spec);
+    if (spec->clusters_count) km_text_puts(&text, "\n");
     km_text_printf(&text, "type: %s\n", spec->type == KM_FLOAT64 ? "float64" : "float32");
     add_target(&text, spec->target);
     km_text_printf(&text, "restarts: %" PRId64 "\n", spec->restarts);

@@ -33,4 +33,7 @@ km_status km_spec_check_cluster(int64_t number, km_error *err);
 // Replaces the list of K by `count` numbers in any order. KM_ERROR_SPEC when one is out of range or there twice.
 km_status km_spec_take_clusters(km_spec *spec, int64_t *numbers, int64_t count, km_error *err);
 
+// The list of K as a line of YAML without its end; nothing where there is no list.
+void km_spec_clusters_text(km_text *text, const km_spec *spec);
+
 #endif

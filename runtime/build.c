@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "build.h"
+#include "../gen/source.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -209,10 +210,14 @@ static km_status fail_refused(const search *s, km_error *err) {
                    designs, s->refusal.text);
 }
 
+// A text that was given is what is built, and the plan is the one that it was emitted from.
 static km_status build_given(km_build *build, search *s, km_error *err) {
-    s->avoid[0] =
-        (km_plan_avoid){KM_DESIGN_PORTABLE, INT64_MAX, "it has no text, and a source text is given"};
-    s->avoid_count = 1;
+    const km_build_params *params = s->params;
+    KM_TRY(km_source_take_head(&s->spec, params->source_text, &params->plan, s->device->facts.target, err));
+    s->avoid[0] = (km_plan_avoid){KM_DESIGN_PORTABLE, INT64_MAX,
+                                  "it is compiled into the library and would not use the source text that is "
+                                  "given: leave that out, or fix another design"};
+    s->avoid_count = s->device->facts.target.kind == KM_TARGET_CPU;
     KM_TRY(build_once(build, s, err));
     warn_of_spills(build, s);
     return KM_OK;

@@ -538,6 +538,93 @@ assert a == b' "$work/stdout" "$work/first.json"
     no_files
 }
 
+# A text that is given is what is compiled, or the fit is refused with the reason.
+source() {
+    local own=$work/in/own.c given=(fit "$iris" -k 2..5 --source "$work/in/own.c")
+    command -v cc >/dev/null || exit 77
+    printf 'name: own\nfeatures: 4\nclusters: 2..5\ntarget: cpu\n' >"$work/in/own.yaml"
+    run 0 fit "$iris" -k 2..5 --json -
+    cp "$work/stdout" "$work/without.json"
+    run 0 emit "$work/in/own.yaml" -o "$work/in" -q
+    run 0 "${given[@]}" --json -
+    expect "another result than without the text" python '
+import json, sys
+a, b = ([(m["k"], m["sizes"]) for m in json.load(open(p))["models"]] for p in sys.argv[1:])
+assert a == b' "$work/stdout" "$work/without.json"
+    expect "nothing was compiled" there "$work"/cache/*.bin
+    # Small data, for which the library's own kernels would serve: they take no text.
+    run 0 "${given[@]}" --dry-run
+    in_stdout '^design +(lanes|blocks) '
+    in_stdout '^not taken +portable +it is compiled into the library'
+    printf 'this is no C\n' >"$work/in/bad.c"
+    run 1 fit "$iris" -k 2..5 --source "$work/in/bad.c" --json r.json
+    in_stderr 'error: '
+    one_line_error
+    run 1 fit "$iris" -k 2..5 --source "$work/in/bad.c" --set design=portable
+    in_stderr 'the design portable cannot be had: .*leave that out, or fix another design'
+    one_line_error
+    # The head says what the text is for.
+    run 1 fit "$iris" -k 2..6 --source "$own"
+    in_stderr 'emitted for 4 features, float32, clusters: 2\.\.5, and this fit has 4 .*, clusters: 2\.\.6'
+    one_line_error
+    run 1 fit "$iris" -k 2..5 --columns 1..3 --source "$own"
+    in_stderr 'this fit has 3 features'
+    run 1 "${given[@]}" --type f64
+    in_stderr 'this fit has 4 features, float64'
+    run 1 "${given[@]}" --set design=blocks
+    in_stderr 'emitted with design lanes: fix no other one'
+    run 1 "${given[@]}" --set vectors=8
+    in_stderr 'emitted with vectors 4: fix no other one'
+    run 0 "${given[@]}" --set vectors=4
+    run 0 emit "$work/in/own.yaml" -o "$work/in" --target cuda -q
+    run 1 fit "$iris" -k 2..5 --source "$work/in/own.cu"
+    in_stderr 'emitted for cuda:sm_90, and this fit runs on cpu'
+    # A head with a mistake, and none at all: then the text is taken as it is.
+    sed 's|^// features: 4|// features: four|' "$own" >"$work/in/edited.c"
+    run 1 fit "$iris" -k 2..5 --source "$work/in/edited.c"
+    in_stderr 'the head of the source text:[0-9]+:[0-9]+: features'
+    sed '1,/^$/d; s/own_kernels/kmeans_kernels/' "$own" >"$work/in/headless.c"
+    run 0 fit "$iris" -k 2..5 --source "$work/in/headless.c"
+    no_files
+}
+
+# A GPU whose compiler refuses every text, or is not there: the CPU, with one warning, unless a GPU was asked for.
+fallback() {
+    local fake=$build_root/tests/fake
+    [ -e "$fake/libcuda.so.1" ] || exit 77
+    export LD_LIBRARY_PATH=$fake${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    blobs "$work/in/blobs.f32" 5000 4
+    local given=(fit "$work/in/blobs.f32" --features 4 -k 2..5)
+    run 0 "${given[@]}" --target cpu --json -
+    cp "$work/stdout" "$work/cpu.json"
+    falls_back() { # PATTERN: of the one warning
+        run 0 "${given[@]}" --json -
+        in_stderr "warning: the CPU is used: $1"
+        expect "not one warning of it" test "$(grep -c 'is used' "$work/stderr")" = 1
+        expect "not the CPU's result with this one warning more" python '
+import json, sys
+a, b = (json.load(open(p)) for p in sys.argv[1:])
+assert a["models"] == b["models"] and a["target"] == b["target"]
+assert len(a["warnings"]) == len(b["warnings"]) + 1, a["warnings"]' "$work/stdout" "$work/cpu.json"
+    }
+    falls_back 'the texts of all designs were refused .*shared.*nvrtc 13.99 refused .* line 7: this text is not liked'
+    # What was asked for is not replaced.
+    for option in '--target cuda' '--set design=shared' '--set resident=1'; do
+        # shellcheck disable=SC2086
+        run 1 "${given[@]}" $option
+        in_stderr 'line 7: this text is not liked'
+        one_line_error
+    done
+    run 1 "${given[@]}" --target cuda --set design=shared
+    expect "other designs than the fixed one were tried" test -z "$(grep 'all designs' "$work/stderr")"
+    # A driver that takes no NVRTC that there is.
+    export FAKE_CUDA_VERSION=11000
+    falls_back 'NVRTC .* was not found'
+    run 1 "${given[@]}" --target cuda
+    in_stderr 'NVRTC .* was not found'
+    no_files
+}
+
 # Ctrl-C in the middle of a long job, by both signals that ask a program to end.
 interrupt() {
     blobs "$work/in/long.f32" 200000 8

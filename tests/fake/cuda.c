@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT
+// A driver of one GPU that has memory and runs nothing: what happens before there are kernels is tested without a GPU.
+// FAKE_CUDA_VERSION: of the driver, 13000 where it is not set.
+#include "../../runtime/cuda/driver.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#pragma GCC visibility push(default)
+
+enum { FAILED = 999 };
+
+km_cu_result cuInit(unsigned flags);
+#define DECLARE(name, symbol, parameters) km_cu_result name parameters;
+KM_DRIVER_CALLS(DECLARE)
+#undef DECLARE
+
+// Names with a version, as the driver has them.
+#define VERSIONED(name, version) extern __typeof__(name) name##version __attribute__((alias(#name)))
+VERSIONED(cuDeviceTotalMem, _v2);
+VERSIONED(cuDevicePrimaryCtxRelease, _v2);
+VERSIONED(cuCtxPushCurrent, _v2);
+VERSIONED(cuCtxPopCurrent, _v2);
+VERSIONED(cuModuleGetGlobal, _v2);
+VERSIONED(cuMemGetInfo, _v2);
+VERSIONED(cuMemAlloc, _v2);
+VERSIONED(cuMemFree, _v2);
+VERSIONED(cuMemHostRegister, _v2);
+VERSIONED(cuMemHostGetDevicePointer, _v2);
+VERSIONED(cuMemcpyHtoDAsync, _v2);
+VERSIONED(cuMemcpyDtoHAsync, _v2);
+VERSIONED(cuStreamDestroy, _v2);
+VERSIONED(cuEventDestroy, _v2);
+
+static char something; // what handles point at
+
+// Device ----------------------------------------------------------------------------------------------------
+
+km_cu_result cuInit(unsigned flags) {
+    (void)flags;
+    return 0;
+}
+km_cu_result cuDriverGetVersion(int *version) {
+    const char *wanted = getenv("FAKE_CUDA_VERSION");
+    *version = wanted ? atoi(wanted) : 13000;
+    return 0;
+}
+km_cu_result cuGetErrorName(km_cu_result result, const char **name) {
+    (void)result;
+    *name = "FAKE_ERROR";
+    return 0;
+}
+km_cu_result cuGetErrorString(km_cu_result result, const char **text) {
+    (void)result;
+    *text = "this GPU runs nothing";
+    return 0;
+}
+km_cu_result cuDeviceGetCount(int *count) {
+    *count = 1;
+    return 0;
+}
+km_cu_result cuDeviceGet(km_cu_device *device, int ordinal) {
+    *device = ordinal;
+    return 0;
+}
+km_cu_result cuDeviceGetName(char *name, int size, km_cu_device device) {
+    (void)device;
+    snprintf(name, (size_t)size, "a fake GPU");
+    return 0;
+}
+km_cu_result cuDeviceGetAttribute(int *value, int attribute, km_cu_device device) {
+    static const struct {
+        int attribute, value;
+    } values[] = {{KM_CU_ATTR_CLOCK_KHZ, 1980000},
+                  {KM_CU_ATTR_UNITS, 132},
+                  {KM_CU_ATTR_MEMORY_CLOCK_KHZ, 3201000},
+                  {KM_CU_ATTR_MEMORY_BUS_BITS, 6144},
+                  {KM_CU_ATTR_L2_BYTES, 60 << 20},
+                  {KM_CU_ATTR_MAJOR, 9},
+                  {KM_CU_ATTR_MINOR, 0},
+                  {KM_CU_ATTR_SHARED_PER_UNIT, 228 << 10},
+                  {KM_CU_ATTR_REGISTERS_PER_UNIT, 65536},
+                  {KM_CU_ATTR_SHARED_OPTIN, 227 << 10}};
+    (void)device;
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        if (values[i].attribute == attribute) {
+            *value = values[i].value;
+            return 0;
+        }
+    return FAILED;
+}
+km_cu_result cuDeviceTotalMem(size_t *bytes, km_cu_device device) {
+    (void)device;
+    *bytes = (size_t)80 << 30;
+    return 0;
+}
+km_cu_result cuDevicePrimaryCtxRetain(km_cu_context *context, km_cu_device device) {
+    (void)device;
+    *context = (km_cu_context)&something;
+    return 0;
+}
+km_cu_result cuDevicePrimaryCtxRelease(km_cu_device device) {
+    (void)device;
+    return 0;
+}
+km_cu_result cuCtxPushCurrent(km_cu_context context) {
+    (void)context;
+    return 0;
+}
+km_cu_result cuCtxPopCurrent(km_cu_context *context) {
+    *context = (km_cu_context)&something;
+    return 0;
+}
+
+// Modules ---------------------------------------------------------------------------------------------------
+
+km_cu_result cuModuleLoadDataEx(km_cu_module *module, const void *image, unsigned options_count, int *options,
+                                void **values) {
+    (void)module, (void)image, (void)options_count, (void)options, (void)values;
+    return FAILED;
+}
+km_cu_result cuModuleUnload(km_cu_module module) {
+    (void)module;
+    return FAILED;
+}
+km_cu_result cuModuleGetFunction(km_cu_function *function, km_cu_module module, const char *name) {
+    (void)function, (void)module, (void)name;
+    return FAILED;
+}
+km_cu_result cuModuleGetGlobal(km_cu_ptr *address, size_t *bytes, km_cu_module module, const char *name) {
+    (void)address, (void)bytes, (void)module, (void)name;
+    return FAILED;
+}
+km_cu_result cuFuncSetAttribute(km_cu_function function, int attribute, int value) {
+    (void)function, (void)attribute, (void)value;
+    return FAILED;
+}
+km_cu_result cuLaunchKernel(km_cu_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                            unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                            km_cu_stream stream, void **arguments, void **extra) {
+    (void)function, (void)grid_x, (void)grid_y, (void)grid_z, (void)block_x, (void)block_y, (void)block_z;
+    (void)shared_bytes, (void)stream, (void)arguments, (void)extra;
+    return FAILED;
+}
+
+// Memory ----------------------------------------------------------------------------------------------------
+
+km_cu_result cuMemGetInfo(size_t *free_bytes, size_t *total_bytes) {
+    *free_bytes = *total_bytes = (size_t)80 << 30;
+    return 0;
+}
+km_cu_result cuMemAlloc(km_cu_ptr *address, size_t bytes) {
+    void *memory = malloc(bytes);
+    *address = (km_cu_ptr)(uintptr_t)memory;
+    return memory ? 0 : KM_CU_OUT_OF_MEMORY;
+}
+km_cu_result cuMemFree(km_cu_ptr address) {
+    free((void *)(uintptr_t)address);
+    return 0;
+}
+km_cu_result cuMemHostRegister(void *address, size_t bytes, unsigned flags) {
+    (void)address, (void)bytes, (void)flags;
+    return 0;
+}
+km_cu_result cuMemHostUnregister(void *address) {
+    (void)address;
+    return 0;
+}
+km_cu_result cuMemHostGetDevicePointer(km_cu_ptr *address, void *host, unsigned flags) {
+    (void)flags;
+    *address = (km_cu_ptr)(uintptr_t)host;
+    return 0;
+}
+km_cu_result cuMemcpyHtoDAsync(km_cu_ptr to, const void *from, size_t bytes, km_cu_stream stream) {
+    (void)stream;
+    memcpy((void *)(uintptr_t)to, from, bytes);
+    return 0;
+}
+km_cu_result cuMemcpyDtoHAsync(void *to, km_cu_ptr from, size_t bytes, km_cu_stream stream) {
+    (void)stream;
+    memcpy(to, (void *)(uintptr_t)from, bytes);
+    return 0;
+}
+km_cu_result cuMemsetD8Async(km_cu_ptr to, unsigned char value, size_t bytes, km_cu_stream stream) {
+    (void)stream;
+    memset((void *)(uintptr_t)to, value, bytes);
+    return 0;
+}
+
+// Order: everything is done at once -------------------------------------------------------------------------
+
+km_cu_result cuStreamCreate(km_cu_stream *stream, unsigned flags) {
+    (void)flags;
+    *stream = (km_cu_stream)&something;
+    return 0;
+}
+km_cu_result cuStreamDestroy(km_cu_stream stream) {
+    (void)stream;
+    return 0;
+}
+km_cu_result cuStreamSynchronize(km_cu_stream stream) {
+    (void)stream;
+    return 0;
+}
+km_cu_result cuStreamQuery(km_cu_stream stream) {
+    (void)stream;
+    return 0;
+}
+km_cu_result cuEventCreate(km_cu_event *event, unsigned flags) {
+    (void)flags;
+    *event = (km_cu_event)&something;
+    return 0;
+}
+km_cu_result cuEventDestroy(km_cu_event event) {
+    (void)event;
+    return 0;
+}
+km_cu_result cuEventRecord(km_cu_event event, km_cu_stream stream) {
+    (void)event, (void)stream;
+    return 0;
+}
+km_cu_result cuEventSynchronize(km_cu_event event) {
+    (void)event;
+    return 0;
+}
+km_cu_result cuEventElapsedTime(float *ms, km_cu_event begin, km_cu_event end) {
+    (void)begin, (void)end;
+    *ms = 1;
+    return 0;
+}
