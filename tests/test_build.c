@@ -390,6 +390,92 @@ START_TEST(portable_is_left) {
 }
 END_TEST
 
+// A given text --------------------------------------------------------------------------------------------------
+
+// It meets the numbers that it was emitted with, not those of this fit, and no other text takes its place.
+START_TEST(given_text) {
+    km_source source;
+    km_source_init(&source);
+    params.plan.points = 0;
+    km_plan emitted = first_plan();
+    ck_assert_int_eq(km_source_emit(&source, &emitted, NULL, &err), KM_OK);
+    params.source_text = source.text;
+    params.plan.points = 100000;
+    km_plan own = first_plan();
+    ck_assert_int_ne(km_plan_get(&own, "restarts_in_flight"), km_plan_get(&emitted, "restarts_in_flight"));
+    must_build(1);
+    ck_assert_int_eq(build.plan.design, emitted.design);
+    ck_assert_int_eq(build.plan.numbers_count, emitted.numbers_count);
+    for (int64_t i = 0; i < emitted.numbers_count; i++)
+        ck_assert_int_eq(build.plan.numbers[i].value, emitted.numbers[i].value);
+    ck_assert_str_eq(build.source.text, source.text);
+    ck_assert_str_eq(build.warning, "");
+    ck_assert_int_eq(spec.fixed_count, 0); // the caller's
+
+    stub.spare_needed[emitted.design] = INT64_MAX;
+    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    must_build(1);
+    ck_assert_ptr_nonnull(strstr(build.warning, "the given source text"));
+    params.source_text = "no C at all";
+    stub.compiled = 0;
+    must_fail(KM_ERROR_COMPILE, "stubc 1.0 refused");
+    ck_assert_int_eq(stub.compiled, 1);
+    km_plan_clear(&own);
+    km_plan_clear(&emitted);
+    km_source_clear(&source);
+}
+END_TEST
+
+START_TEST(given_text_for_others) {
+    km_source source;
+    km_source_init(&source);
+    km_plan emitted = first_plan();
+    ck_assert_int_eq(km_source_emit(&source, &emitted, NULL, &err), KM_OK);
+    params.source_text = source.text;
+    params.plan.weighted = 1;
+    must_fail(KM_ERROR_PLAN, "emitted for points without weights, these are with them");
+    params.plan.weighted = 0;
+    params.plan.track_labels = 1;
+    must_fail(KM_ERROR_PLAN, "emitted for passes that keep no labels");
+    params.plan.track_labels = 0;
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "2,5,9", &err), KM_OK);
+    must_fail(KM_ERROR_PLAN, "clusters: 2..20, and this fit has 8 features, float32, clusters: [2, 5, 9]");
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "2..20", &err), KM_OK);
+    spec.type = KM_FLOAT64;
+    must_fail(KM_ERROR_PLAN, "this fit has 8 features, float64");
+    spec.type = KM_FLOAT32;
+    on_target((km_target){KM_TARGET_CUDA, 80});
+    must_fail(KM_ERROR_PLAN, "cuda:sm_90 does not run on this device, cuda:sm_80");
+    on_target((km_target){KM_TARGET_CPU, KM_ISA_AVX2});
+    must_fail(KM_ERROR_PLAN, "emitted for cuda:sm_90, and this fit runs on cpu:avx2");
+    ck_assert_int_eq(stub.compiled, 0);
+    km_plan_clear(&emitted);
+    km_source_clear(&source);
+}
+END_TEST
+
+// A text for the CPU rules portable out, which would serve without a text, and with it.
+START_TEST(given_text_and_portable) {
+    km_source source;
+    km_source_init(&source);
+    on_target((km_target){KM_TARGET_CPU, KM_ISA_AVX2});
+    params.plan.points = 1000;
+    km_plan portable = first_plan();
+    ck_assert_int_eq(portable.design, KM_DESIGN_PORTABLE);
+    params.source_text = "int x;";
+    must_build(1);
+    ck_assert_int_ne(build.plan.design, KM_DESIGN_PORTABLE);
+    ck_assert_int_eq(km_source_emit(&source, &portable, NULL, &err), KM_OK);
+    params.source_text = source.text; // there is nothing in it
+    must_fail(KM_ERROR_PLAN, "the design portable cannot be had: it is compiled into the library");
+    params.source_text = "int x;";
+    device.facts.has_compiler = 0;
+    must_fail(KM_ERROR_PLAN, "no C compiler was found");
+    km_plan_clear(&portable);
+    km_source_clear(&source);
+}
+END_TEST
+
 // Logs ------------------------------------------------------------------------------------------------------
 
 START_TEST(logs_are_read) {
@@ -436,6 +522,9 @@ int main(void) {
     tcase_add_test(tests, all_refused);
     tcase_add_test(tests, missing_compiler_is_no_refusal);
     tcase_add_test(tests, portable_is_left);
+    tcase_add_test(tests, given_text);
+    tcase_add_test(tests, given_text_for_others);
+    tcase_add_test(tests, given_text_and_portable);
     tcase_add_test(tests, logs_are_read);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

@@ -257,6 +257,46 @@ START_TEST(tuning) {
 }
 END_TEST
 
+// The plans that are left out one after another: each the fastest with more room in its design, to the end.
+START_TEST(next_plans) {
+    km_plan_params params;
+    km_plan_avoid avoid[KM_PLAN_AVOIDED_MAX];
+    double before = 0;
+    km_plan_params_init(&params);
+    params.points = 1 << 25;
+    params.avoid = avoid;
+    spec.features = 8;
+    ck_assert_int_eq(km_spec_set_target(&spec, "cuda:sm_90", &err), KM_OK);
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "2..20", &err), KM_OK);
+    unsigned designs = 0;
+    for (int i = 0; i < KM_PLAN_AVOIDED_MAX; i++) {
+        params.avoid_count = i;
+        expect_plan(&params);
+        const km_estimate *chosen = &plan.estimates[plan.design];
+        ck_assert_double_ge(chosen->total_ns, before);
+        ck_assert_int_ge(chosen->registers_spare, 0);
+        for (int j = 0; j < i; j++)
+            ck_assert(avoid[j].design != plan.design || avoid[j].registers_spare < chosen->registers_spare);
+        before = chosen->total_ns;
+        designs |= 1u << plan.design;
+        avoid[i] = (km_plan_avoid){plan.design, chosen->registers_spare, "left out"};
+        ck_assert_str_eq(plan.design_reason,
+                         i ? "the least time of those left" : "the least time of those estimated");
+    }
+    ck_assert_int_gt(designs & (designs - 1), 0); // more than one
+    for (int i = 0; i < 3; i++)
+        avoid[i] = (km_plan_avoid){(km_design)(KM_DESIGN_REGISTERS + i), INT64_MAX, "not liked"};
+    params.avoid_count = 3;
+    expect_error(&params,
+                 "no design is possible: registers: not liked; tensor: not liked; shared: not liked");
+    ck_assert_int_eq(km_spec_fix(&spec, "design", "shared", &err), KM_OK);
+    expect_error(&params, "the design shared is not possible for this spec: not liked");
+    params.avoid_count = KM_PLAN_AVOIDED_MAX + 1;
+    err.text[0] = 0;
+    ck_assert_int_eq(km_plan_make(&plan, &spec, &params, &err), KM_ERROR_USAGE);
+}
+END_TEST
+
 // Every K has rows of its own, as many as it needs, in groups of lanes that a shuffle can bring together.
 static void check_layout(const km_tensor_layout *layout) {
     static char taken[KM_TENSOR_PARTS_MAX][8][32];
@@ -427,6 +467,7 @@ int main(void) {
     tcase_add_test(tests, integers);
     tcase_add_test(tests, fixed_design);
     tcase_add_test(tests, tuning);
+    tcase_add_test(tests, next_plans);
     tcase_add_test(tests, tensor_layouts);
     tcase_add_test(tests, tensor_of_many_clusters);
     tcase_add_test(tests, tensor_refuses);
