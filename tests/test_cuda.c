@@ -3,6 +3,7 @@
 // take the engine's other paths, agreement with the CPU backend, and the same bits every time.
 //
 // Exits 77 (skipped) where there is no CUDA device, after the tests that need none.
+#include "../runtime/build.h"
 #include "../runtime/cuda/cuda.h"
 #include "../runtime/file.h"
 #include "reference.h"
@@ -293,6 +294,118 @@ START_TEST(many_empty_clusters_are_filled) {
 }
 END_TEST
 
+// Plans after spills ------------------------------------------------------------------------------------------
+
+static int64_t spare_wanted; // a pass with fewer registers to spare spills, whatever the compiler says
+
+static int64_t spills_where_tight(char *kernel, int64_t size, const km_source *source, const char *log) {
+    (void)log;
+    snprintf(kernel, (size_t)size, "km_tensor_0");
+    return source->plan.estimates[source->plan.design].registers_spare < spare_wanted ? 8 : 0;
+}
+
+// Centroids of every slot after a run from the same points; the build's module and the device are used up.
+static void run_build(double *centroids, km_build *build, km_device *device, const ref_data *points) {
+    const km_stop stop = {.iterations_max = 30};
+    km_error err = {{0}};
+    km_slot_state states[64];
+    double weights[64];
+    rig r = {.variant = rig_variant_find("cuda-tensor"), .device = device, .module = build->module};
+    build->module = NULL;
+    rig_load(&r, points, 0, KM_SCALE_NONE);
+    for (int64_t slot = 0, row = 0; slot < r.engine->slots_count; slot++) {
+        RIG_MUST(r.engine->backend->slot_start(r.engine, slot, r.loaded.x + row * points->d, &err), &err);
+        row += rig_slot_clusters(&r, slot);
+    }
+    rig_run_all(&r, states, &stop);
+    for (int64_t slot = 0; slot < r.engine->slots_count; slot++) {
+        RIG_MUST(r.engine->backend->slot_read(r.engine, slot, centroids, weights, &err), &err);
+        centroids += rig_slot_clusters(&r, slot) * points->d;
+    }
+    rig_close(&r);
+}
+
+// The next plan on a device: it is loaded, clusters as the first one does, and is found again without compiling.
+START_TEST(next_plan_runs) {
+    enum { D = 8, S = 44, N = 20011 };
+    km_error err = {{0}};
+    km_device *device;
+    km_spec spec;
+    km_build build;
+    km_build_params params = {.spec = &spec};
+    double centroids[3][S * D]; // a point at a border may go either way
+    int64_t spare = 0;
+    km_backend tight = km_backend_cuda;
+    tight.spills = spills_where_tight;
+    ref_data points = ref_blobs(N, D, 9, 1.0, 3, KM_FLOAT32);
+    km_spec_init(&spec);
+    km_plan_params_init(&params.plan);
+    km_module_params_init(&params.module);
+    params.module.cache_dir = folder;
+    spec.features = D;
+    spec.restarts = 1;
+    RIG_MUST(km_spec_set_clusters(&spec, "2..9", &err), &err);
+    for (int i = 0; i < 3; i++) {
+        RIG_MUST(km_backend_cuda.device_open(&device, 0, NULL, NULL, &err), &err);
+        device->backend = &tight;
+        km_build_init(&build);
+        spare_wanted = i ? spare + 1 : 0;
+        RIG_MUST(km_build_on(&build, device, &params, &err), &err);
+        ck_assert_int_eq(build.module->spilled_bytes, 0);
+        ck_assert_int_eq(build.plan.avoided_count > 0, i > 0);
+        ck_assert_int_eq(build.module->was_cached, i == 2);
+        const km_estimate *chosen = &build.plan.estimates[build.plan.design];
+        if (i == 0)
+            spare = chosen->registers_spare;
+        else
+            ck_assert_int_gt(chosen->registers_spare, spare);
+        device->backend = &km_backend_cuda;
+        run_build(centroids[i], &build, device, &points);
+        km_build_clear(&build);
+        for (int j = 0; j < S * D; j++)
+            ck_assert_double_eq_tol(centroids[i][j], centroids[0][j], 2e-3 * (1 + fabs(centroids[0][j])));
+    }
+    km_spec_clear(&spec);
+    ref_data_free(&points);
+}
+END_TEST
+
+// Lists whose first plan spilled with one compiler or another: what is run does not, and the second build compiles
+// nothing.
+START_TEST(lists_that_spilled) {
+    static const struct {
+        int64_t d;
+        const char *clusters;
+    } lists[] = {{7, "2..16"}, {8, "10..20"}, {24, "256"}};
+    for (size_t l = 0; l < sizeof lists / sizeof *lists; l++)
+        for (int again = 0; again < 2; again++) {
+            km_error err = {{0}};
+            km_device *device;
+            km_spec spec;
+            km_build build;
+            km_build_params params = {.spec = &spec};
+            km_spec_init(&spec);
+            km_build_init(&build);
+            km_plan_params_init(&params.plan);
+            params.plan.points = 1 << 25;
+            km_module_params_init(&params.module);
+            params.module.cache_dir = folder;
+            spec.features = lists[l].d;
+            RIG_MUST(km_spec_set_clusters(&spec, lists[l].clusters, &err), &err);
+            RIG_MUST(km_backend_cuda.device_open(&device, 0, NULL, NULL, &err), &err);
+            RIG_MUST(km_build_on(&build, device, &params, &err), &err);
+            ck_assert_int_eq(build.module->spilled_bytes, 0);
+            ck_assert_int_eq(build.module->was_cached, again);
+            ck_assert_ptr_nonnull(build.module->kernels);
+            printf("d=%d K=%s: %s, %d plans left out\n", (int)lists[l].d, lists[l].clusters,
+                   km_design_name(build.plan.design), (int)build.plan.avoided_count);
+            km_build_clear(&build);
+            km_device_close(&device);
+            km_spec_clear(&spec);
+        }
+}
+END_TEST
+
 static SRunner *runner_of(int with_device) {
     Suite *suite = suite_create(with_device ? "cuda" : "cuda, without a device");
     TCase *tests = tcase_create(with_device ? "device" : "no device");
@@ -308,6 +421,8 @@ static SRunner *runner_of(int with_device) {
         tcase_add_test(tests, finish_agrees_with_the_cpu);
         tcase_add_test(tests, runs_have_the_same_bits);
         tcase_add_test(tests, many_empty_clusters_are_filled);
+        tcase_add_test(tests, next_plan_runs);
+        tcase_add_test(tests, lists_that_spilled);
     }
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
