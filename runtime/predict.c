@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Labels of new points by a saved model: the finishing pass of the same backend, so that the training data get
 // the labels that the fit gave them.
-#include "backend.h"
+#include "build.h"
 #include "data.h"
 #include "model.h"
-#include "module.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,9 +13,7 @@ typedef struct predict {
     const km_data *data;
     const km_fit_params *params;
     km_device *device;
-    km_source source;
-    km_plan plan;
-    km_module *module;
+    km_build build;
     km_engine *engine;
     km_data_stats stats;
     km_finish_member member;
@@ -26,10 +23,8 @@ typedef struct predict {
 
 static void predict_free(predict *p) {
     if (p->engine) p->engine->backend->engine_destroy(&p->engine);
-    km_module_destroy(&p->module);
+    km_build_clear(&p->build);
     if (p->device) km_device_close(&p->device);
-    km_source_clear(&p->source);
-    km_plan_clear(&p->plan);
     km_data_stats_free(&p->stats);
     free(p->member.counts);
     free(p->member.labels);
@@ -44,48 +39,46 @@ static km_status check_features(const predict *p) {
                    km_data_name(p->data), (long long)d, (long long)p->saved->d);
 }
 
-static km_status make_plan(predict *p) {
-    km_spec spec;
+static km_status make_spec(km_spec *spec, const predict *p) {
     char k[32];
-    km_plan_params params;
-    km_spec_init(&spec);
-    km_plan_params_init(&params);
-    spec.features = p->saved->d;
-    spec.type = p->saved->type;
-    spec.restarts = 1;
-    params.facts = &p->device->facts;
-    params.points = km_data_points(p->data);
+    spec->features = p->saved->d;
+    spec->type = p->saved->type;
+    spec->restarts = 1;
     snprintf(k, sizeof k, "%lld", (long long)p->saved->k);
-    km_status status = km_spec_set_clusters(&spec, k, p->err);
+    KM_TRY(km_spec_set_clusters(spec, k, p->err));
     // One pass over the points is never worth compiling for, and no compiler is needed then.
-    if (status == KM_OK && p->device->facts.target.kind == KM_TARGET_CPU)
-        status = km_spec_fix(&spec, "design", "portable", p->err);
-    if (status == KM_OK) status = km_plan_make(&p->plan, &spec, &params, p->err);
-    km_spec_clear(&spec);
-    return status;
+    if (p->device->facts.target.kind != KM_TARGET_CPU) return KM_OK;
+    return km_spec_fix(spec, "design", "portable", p->err);
 }
 
 static km_status open_and_build(predict *p) {
-    km_module_params params;
-    km_module_params_init(&params);
-    params.cache_dir = p->params->cache_dir;
-    params.compiler = p->params->compiler;
-    params.log = p->params->log;
+    km_spec spec;
+    km_build_params params = {.spec = &spec};
+    km_status status = KM_OK;
     int device = p->params->device;
     if (device == KM_DEVICE_AUTO)
         device = KM_HOST; // the data are read once: no device pays for the way there
-    KM_TRY(km_device_open(&p->device, device, params.compiler, params.log, p->err));
-    KM_TRY(make_plan(p));
-    KM_TRY(km_source_emit(&p->source, &p->plan, NULL, p->err));
-    return km_module_build_on(&p->module, &p->source, p->device, &params, p->err);
+    KM_TRY(km_device_open(&p->device, device, p->params->compiler, p->params->log, p->err));
+    km_plan_params_init(&params.plan);
+    km_module_params_init(&params.module);
+    params.plan.points = km_data_points(p->data);
+    params.module.cache_dir = p->params->cache_dir;
+    params.module.log = p->params->log;
+    km_spec_init(&spec);
+    KM_TRY_GOTO(make_spec(&spec, p));
+    KM_TRY_GOTO(km_build_on(&p->build, p->device, &params, p->err));
+    if (p->build.warning[0]) km_log_line(p->params->log, KM_LOG_WARNING, "%s", p->build.warning);
+done:
+    km_spec_clear(&spec);
+    return status;
 }
 
 static km_status load(predict *p) {
     const km_backend *backend = p->device->backend;
     km_load_params params = {
         .transform_given = 1, .centre = p->saved->centre, .factor = p->saved->factor, .log = p->params->log};
-    KM_TRY(
-        backend->engine_create(&p->engine, p->module->kernels, p->params->threads, p->params->log, p->err));
+    KM_TRY(backend->engine_create(&p->engine, p->build.module->kernels, p->params->threads, p->params->log,
+                                  p->err));
     KM_TRY(km_data_stats_alloc(&p->stats, p->saved->d, p->err));
     return backend->load(p->engine, &p->stats, p->data, &params, p->err);
 }
@@ -115,8 +108,7 @@ km_status km_predict(int32_t *out, const km_saved *saved, const km_data *data, c
     km_fit_params defaults;
     km_fit_params_init(&defaults);
     predict p = {.saved = saved, .data = data, .params = params ? params : &defaults, .err = err};
-    km_source_init(&p.source);
-    km_plan_init(&p.plan);
+    km_build_init(&p.build);
     km_status status = check_features(&p);
     if (status == KM_OK) status = open_and_build(&p);
     if (status == KM_OK) status = load(&p);
