@@ -48,11 +48,13 @@ typedef struct km_fit_params {
     int64_t threads;         // CPU threads. Default 0: all cores. Never changes results.
     const char *cache_dir;   // See km_module_params. Default NULL.
     int64_t cache_bytes_max;
-    const char *compiler;    // See km_module_params. Default NULL.
-    const char *source_text; // Use this (hand-edited) text instead of what the plan emits. Default NULL.
-    const char *tuning;      // Text of a tuning file. Default NULL.
-    km_algorithm algorithm;  // Default KM_ALGORITHM_AUTO.
-    const km_log *log;       // Default NULL, silent.
+    const char *compiler; // See km_module_params. Default NULL.
+    const char
+        *source_text;   // Use this (hand-edited) text instead of what the plan emits, with the plan that its
+                        // head names: it must be for this shape and device. Default NULL.
+    const char *tuning; // Text of a tuning file. Default NULL.
+    km_algorithm algorithm;                                   // Default KM_ALGORITHM_AUTO.
+    const km_log *log;                                        // Default NULL, silent.
     int (*progress)(void *user, const km_progress *progress); // Non-zero stops: KM_ERROR_INTERRUPTED. NULL.
     void *progress_user;
 } km_fit_params;
@@ -126,7 +128,8 @@ KM_API km_status km_fit(km_result **out, const km_spec *spec, const km_data *dat
                         const km_fit_params *params, km_error *err);
 KM_API void km_result_destroy(km_result **result);
 
-// The plan that km_fit would use for this spec and data, nothing run: what --dry-run and explain print.
+// The plan that km_fit would use for this spec and data, nothing run: what --dry-run prints. That a compiler refuses a
+// text or spills registers, so that the next plan is taken, is known only where `cache_dir` has seen it.
 KM_API km_status km_fit_plan(km_plan *plan, const km_spec *spec, const km_data *data,
                              const km_fit_params *params, km_error *err);
 
