@@ -30,6 +30,7 @@ static void ask_version(char *line, int size, const char *compiler) {
     line[0] = 0;
     if (strchr(compiler, '\'')) return; // no quoting games with a strange path
     snprintf(command, sizeof command, "'%s' --version 2>/dev/null", compiler);
+    // NOLINTNEXTLINE(cert-env33-c): the path has no quote, so it is one word to the shell
     FILE *pipe = popen(command, "r");
     if (!pipe) return;
     if (!fgets(line, size, pipe)) line[0] = 0;

@@ -23,7 +23,7 @@ static km_status spec_make(km_spec *spec, const char *isa, const char *type, con
     spec->type = !strcmp(type, "float64") ? KM_FLOAT64 : KM_FLOAT32;
     spec->features = is_shape(shape, "any")   ? KM_FEATURES_MAX
                      : is_shape(shape, "few") ? FEW_FEATURES
-                                              : atoll(shape + 1);
+                                              : strtoll(shape + 1, NULL, 10);
     KM_TRY(km_spec_set_clusters(spec, is_shape(shape, "any") ? "1,65535" : "1,256", err));
     KM_TRY(km_spec_set_target(spec, target, err));
     return km_spec_fix(spec, "design", "lanes", err);

@@ -51,7 +51,7 @@ const char *km_quoted(char buffer[KM_QUOTED_SIZE], const char *text) {
             break;
         }
         unsigned char byte = (unsigned char)text[i];
-        buffer[size++] = byte < 32 || byte == 127 ? ' ' : (char)byte;
+        buffer[size++] = (char)(byte < 32 || byte == 127 ? ' ' : byte);
     }
     buffer[size++] = '"';
     buffer[size] = 0;

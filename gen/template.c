@@ -156,6 +156,7 @@ km_env *km_env_item(km_env *env, const char *list_name, const char *text) {
     env_list *list = list_make(env, list_name);
     km_env *item = list ? km_env_create() : NULL;
     if (item) item->text = strdup(text);
+    // NOLINTNEXTLINE(bugprone-sizeof-expression): the list holds pointers
     if (!item || !item->text ||
         !env_grow(env, (void **)&list->items, list->count, &list->capacity, sizeof *list->items)) {
         km_env_destroy(&item);
@@ -327,7 +328,7 @@ enum { WORDS_MAX = 8 };
 static int control_words(word *words, const reader *r) {
     const char *p = r->line, *end = r->line + r->length;
     while (p < end && (*p == ' ' || *p == '\t')) p++;
-    if (end - p < 3 || strncmp(p, "//@", 3)) return -1;
+    if (end - p < 3 || strncmp(p, "//@", 3) != 0) return -1;
     p += 3;
     int count = 0;
     for (word w = next_word(&p, end); w.length; w = next_word(&p, end), count++)
@@ -355,7 +356,7 @@ static km_status control_if(expander *e, const scope *scopes, reader *r, const w
         word name = words[1 + negated];
         const char *text = find_text(e, scopes, name.text, name.length);
         if (!text) return fail_at(e, r, "unknown flag %.*s", (int)name.length, name.text);
-        holds = (text[0] && strcmp(text, "0")) != negated;
+        holds = (text[0] && strcmp(text, "0") != 0) != negated;
     }
     block_end ended;
     KM_TRY(expand_inner(e, scopes, r, active && holds, &ended));
@@ -480,7 +481,7 @@ static km_status expand_file(expander *e, const scope *scopes, const char *name,
         text = owned;
     }
     for (int64_t i = 0; !text && i < km_embedded_count; i++) {
-        if (strcmp(km_embedded_templates[i].name, file_name)) continue;
+        if (strcmp(km_embedded_templates[i].name, file_name) != 0) continue;
         text = km_embedded_templates[i].text;
         size = km_embedded_templates[i].size;
     }

@@ -21,6 +21,7 @@ int km_cpu_kernels_suit(const km_cpu_kernels *kernels, const km_spec *spec) {
 }
 
 const km_cpu_kernels *km_cpu_portable(const km_spec *spec, int32_t have) {
+    // NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers
     for (size_t i = 0; i < sizeof portable / sizeof *portable; i++)
         if (km_cpu_kernels_suit(portable[i], spec) && km_cpu_isa_runs(portable[i]->isa, have) &&
             km_cpu_isa_runs(portable[i]->isa, spec->target.arch))

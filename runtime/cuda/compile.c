@@ -30,7 +30,9 @@ static void first_error(char *text, size_t size, const char *log) {
     if (!mark) return;
     const char *open = mark, *what = strchr(mark + 2, ':');
     while (open > log && *open != '(') open--;
-    if (what) snprintf(text, size, "line %d:%.*s", atoi(open + 1), (int)strcspn(what + 1, "\n"), what + 1);
+    if (what)
+        snprintf(text, size, "line %ld:%.*s", strtol(open + 1, NULL, 10), (int)strcspn(what + 1, "\n"),
+                 what + 1);
 }
 
 static km_status keep_log(char **out, const km_nvrtc *nvrtc, km_nvrtc_program program, const char *log_path,

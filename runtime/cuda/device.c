@@ -211,6 +211,7 @@ static km_status load_launches(km_cuda_kernels *kernels, const km_driver *driver
     }
     int64_t count = kernels->facts.launches_count;
     kernels->launches = calloc((size_t)count, sizeof *kernels->launches);
+    // NOLINTNEXTLINE(bugprone-sizeof-expression): a function's handle is a pointer
     kernels->functions = calloc((size_t)count, sizeof *kernels->functions);
     if (!kernels->launches || !kernels->functions) {
         status = km_fail_memory(err, "the table of launches", count * (int64_t)sizeof *kernels->launches);

@@ -14,7 +14,7 @@ typedef struct CUmod_st *km_cu_module;
 typedef struct CUfunc_st *km_cu_function;
 typedef struct CUstream_st *km_cu_stream;
 typedef struct CUevent_st *km_cu_event;
-typedef struct _nvrtcProgram *km_nvrtc_program;
+typedef struct km_nvrtc_text *km_nvrtc_program;
 
 // Values of the driver's enumerations that kmgen uses (cuda.h is their source).
 enum {

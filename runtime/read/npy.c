@@ -62,7 +62,7 @@ static int take_word(cursor *c, const char *word) {
 
 static km_status take_string(char *out, int64_t capacity, cursor *c) {
     skip_spaces(c);
-    char quote = c->at < c->end ? *c->at : 0;
+    char quote = (char)(c->at < c->end ? *c->at : 0);
     if (quote != '\'' && quote != '"') return damaged(c, "a quoted word is missing");
     const char *start = ++c->at;
     while (c->at < c->end && *c->at != quote) c->at++;

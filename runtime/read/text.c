@@ -345,7 +345,7 @@ static char find_delimiter(const unsigned char *head, int64_t size) {
         if ((head[i] == '\n' || head[i] == '\r') && i > 0 && head[i - 1] != '\n' && head[i - 1] != '\r')
             break;
     }
-    return semicolons ? ';' : tabs ? '\t' : ',';
+    return (char)(semicolons ? ';' : tabs ? '\t' : ',');
 }
 
 static km_status check_head(const unsigned char *head, int64_t size, const char *file, km_error *err) {
@@ -396,7 +396,7 @@ static km_status text_open(km_table *table, km_input *input, const km_data_param
     KM_TRY_GOTO(km_unpacker_read(&t.head_size, buffer, HEAD_BYTES, unpacker, err));
     KM_TRY_GOTO(check_head(buffer, t.head_size, input->name, err));
     t.head = buffer;
-    t.delimiter = delimiter ? delimiter : find_delimiter(t.head, t.head_size);
+    t.delimiter = (char)(delimiter ? delimiter : find_delimiter(t.head, t.head_size));
     KM_TRY_GOTO(parse_all(&t, unpacker, buffer + HEAD_BYTES));
 done:
     km_unpacker_destroy(&unpacker);

@@ -170,7 +170,9 @@ static void draw_y_ticks(cairo_t *page, const panel *p) {
 
 static void draw_x_ticks(cairo_t *page, const panel *p) {
     use_colour(page, ink);
-    for (double k = ceil(p->x.low / p->x.step) * p->x.step; k <= p->x.high; k += p->x.step) {
+    double first = ceil(p->x.low / p->x.step);
+    for (int64_t i = 0; (first + (double)i) * p->x.step <= p->x.high; i++) {
+        double k = (first + (double)i) * p->x.step;
         if (k < 1) continue;
         double x = place(&p->x, k);
         char text[32];
