@@ -26,11 +26,6 @@ km_status km_fail(km_error *err, km_status status, const char *format, ...) {
     return status;
 }
 
-km_status km_fail_memory(km_error *err, const char *what, int64_t bytes) {
-    return km_fail(err, KM_ERROR_MEMORY, "no memory for %s: %.1f MiB were asked for", what,
-                   (double)bytes / 1048576.0);
-}
-
 static int text_reserve(km_text *text, int64_t more) {
     if (text->failed) return 0;
     int64_t needed = text->size + more + 1;

@@ -23,7 +23,12 @@
 km_status km_fail(km_error *err, km_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 // The same for running out of memory: `what` is "the point table", bytes how many were asked for.
-km_status km_fail_memory(km_error *err, const char *what, int64_t bytes);
+// Inline, so that whoever analyses a caller sees that it failed.
+static inline km_status km_fail_memory(km_error *err, const char *what, int64_t bytes) {
+    km_fail(err, KM_ERROR_MEMORY, "no memory for %s: %.1f MiB were asked for", what,
+            (double)bytes / 1048576.0);
+    return KM_ERROR_MEMORY;
+}
 
 // Text that grows. Zero-initialise; failure of an allocation is kept and reported once by km_text_take: a loop that
 // fills it from an input looks at `failed`, or it would read an input without an end for ever.

@@ -156,9 +156,8 @@ km_env *km_env_item(km_env *env, const char *list_name, const char *text) {
     env_list *list = list_make(env, list_name);
     km_env *item = list ? km_env_create() : NULL;
     if (item) item->text = strdup(text);
-    // NOLINTNEXTLINE(bugprone-sizeof-expression): the list holds pointers
     if (!item || !item->text ||
-        !env_grow(env, (void **)&list->items, list->count, &list->capacity, sizeof *list->items)) {
+        !env_grow(env, (void **)&list->items, list->count, &list->capacity, sizeof(km_env *))) {
         km_env_destroy(&item);
         env_fail(env);
         return env; // The dummy: nothing is expanded after a failure.
