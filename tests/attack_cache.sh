@@ -41,7 +41,8 @@ herd() { # COUNT PREFIX...: starts them together
     done
     for i in "${!pids[@]}"; do
         wait "${pids[$i]}"
-        expect "cold process $i of $count $*: status $?, $(head -c 300 "herd$i.err")" [ "$?" = 0 ]
+        status=$?
+        expect "cold process $i of $count $*: status $status, $(head -c 300 "herd$i.err")" [ "$status" = 0 ]
         [ -e first.json ] || cp "herd$i.json" first.json
         expect "cold process $i of $count $*: another result" same_models "herd$i.json"
         expect "cold process $i of $count $*: it warned: $(head -c 300 "herd$i.err")" \
