@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Which algorithm a pass follows: the user's choice, or a rule's.
 #include "cost_cpu.h"
+#include "memory.h"
 #include "planner.h"
 
 #include <stdio.h>
@@ -78,6 +79,20 @@ static void choose_by_rule(km_plan *plan) {
              pays ? "; a probe of the data may go back to lloyd" : "");
 }
 
+// The planner's own choice gives way where what it keeps does not fit the memory.
+static void leave_room(km_plan *plan) {
+    km_memory memory;
+    km_algorithm chosen = plan->algorithm;
+    km_memory_of(&memory, plan);
+    if (chosen == KM_ALGORITHM_LLOYD || !plan->facts.memory_free_bytes ||
+        memory.total <= plan->facts.memory_free_bytes)
+        return;
+    plan->algorithm = KM_ALGORITHM_LLOYD;
+    snprintf(plan->algorithm_reason, sizeof plan->algorithm_reason,
+             "with %s a fit needs %.2f GiB, %.2f GiB are free", km_algorithm_name(chosen),
+             (double)memory.total / 0x1p30, (double)plan->facts.memory_free_bytes / 0x1p30);
+}
+
 static km_status check(const km_plan *plan, km_error *err) {
     if (plan->algorithm == KM_ALGORITHM_LLOYD) return KM_OK;
     if (plan->spec.target.kind == KM_TARGET_CUDA)
@@ -102,7 +117,10 @@ km_status km_plan_algorithm(km_plan *plan, km_algorithm asked, km_error *err) {
     plan->algorithm = asked ? asked : fixed ? fixed : tuned;
     plan->algorithm_fixed = plan->algorithm != KM_ALGORITHM_AUTO;
     snprintf(plan->algorithm_reason, sizeof plan->algorithm_reason, "%s", reason);
-    if (!plan->algorithm_fixed) choose_by_rule(plan);
+    if (!plan->algorithm_fixed) {
+        choose_by_rule(plan);
+        leave_room(plan);
+    }
     return check(plan, err);
 }
 

@@ -246,6 +246,9 @@ static km_status set_restarts(km_plan *plan, const shape *it, km_error *err) {
     if (wanted > it->restarts) wanted = it->restarts;
     if (wanted > 16) wanted = 16;
     if (wanted < 1) wanted = 1;
+    if (plan->in_flight_max && wanted > (double)plan->in_flight_max)
+        return km_plan_set(plan, KM_PARAM_restarts_in_flight, plan->in_flight_max, err,
+                           "as many as the free memory holds");
     return km_plan_set(plan, KM_PARAM_restarts_in_flight, (int64_t)wanted, err,
                        "a read takes %.2f ns a point, one restart's arithmetic %.2f ns", e->memory_ns,
                        e->issue_ns);

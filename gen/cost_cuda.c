@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The CUDA planner: estimates each design from pipes, registers and bytes, and takes the fastest.
 #include "cost_cuda.h"
+#include "memory.h"
 #include "planner.h"
 
 #include <math.h>
@@ -55,6 +56,7 @@ static int64_t restarts_in_flight(const km_plan *plan) {
     int64_t copies = POINTS_ENOUGH / plan->points;
     if (copies > plan->spec.restarts) copies = plan->spec.restarts;
     if (copies > COPIES_MAX) copies = COPIES_MAX;
+    if (plan->in_flight_max && copies > plan->in_flight_max) copies = plan->in_flight_max;
     return copies < 1 ? 1 : copies;
 }
 
@@ -68,8 +70,9 @@ static double launches_ns(const km_plan *plan, int64_t launches, double each_ns)
 
 static km_status set_copies(km_plan *plan, km_error *err) {
     return km_plan_set(plan, KM_PARAM_restarts_in_flight, restarts_in_flight(plan), err, "%s",
-                       plan->points ? "restarts until a pass has 4 million points, or all of them"
-                                    : "many points: one restart of each K fills the device");
+                       plan->in_flight_max ? "as many as the free memory holds"
+                       : plan->points      ? "restarts until a pass has 4 million points, or all of them"
+                                           : "many points: one restart of each K fills the device");
 }
 
 // Values to try for a number: the user's own when he fixed it.
@@ -956,19 +959,66 @@ static km_status shared_plan(km_plan *plan, const shared_way *way, km_error *err
 
 // All of it -------------------------------------------------------------------------------------------------
 
-km_status km_plan_cuda(km_plan *plan, km_error *err) {
-    km_design fixed = km_plan_fixed_design(plan), design = KM_DESIGN_NONE;
-    registers_way registers = {0};
+typedef struct cuda_ways {
+    registers_way registers;
     shared_way shared;
-    km_tensor_way tensor = {0};
-    registers_estimate(&registers, plan);
-    tensor_estimate(&tensor, plan);
-    shared_estimate(&shared, plan);
+    km_tensor_way tensor;
+} cuda_ways;
+
+static km_status design_plan(km_plan *plan, km_design design, const cuda_ways *ways, km_error *err) {
+    plan->design = design;
+    if (design == KM_DESIGN_REGISTERS) return registers_plan(plan, &ways->registers, err);
+    return design == KM_DESIGN_TENSOR ? tensor_plan(plan, &ways->tensor, err)
+                                      : shared_plan(plan, &ways->shared, err);
+}
+
+// What a fit takes with each design that is possible; 0 where the numbers that the user fixed are another's.
+static void weigh(km_plan *plan, const cuda_ways *ways) {
+    for (int i = 0; i < KM_DESIGN_COUNT; i++) {
+        km_memory memory;
+        km_plan trial = *plan;
+        if (!plan->points || !plan->estimates[i].feasible) continue;
+        if (design_plan(&trial, (km_design)i, ways, NULL) != KM_OK) continue;
+        km_memory_of(&memory, &trial);
+        plan->estimates[i].memory_bytes = memory.total;
+    }
+}
+
+static int is_too_large(const km_plan *plan, const km_estimate *estimate) {
+    return plan->facts.memory_free_bytes && estimate->memory_bytes > plan->facts.memory_free_bytes;
+}
+
+// Whether the design of `a` is taken instead of that of `b`: what fits the memory, then what is fastest. Where nothing
+// fits, what needs least.
+static int is_better(const km_plan *plan, const km_estimate *a, const km_estimate *b) {
+    int a_large = is_too_large(plan, a), b_large = is_too_large(plan, b);
+    if (a_large != b_large) return b_large;
+    return a_large ? a->memory_bytes < b->memory_bytes : a->total_ns < b->total_ns;
+}
+
+// Designs that are too large for the memory are not possible, and say so.
+static void rule_out(km_plan *plan, km_design chosen) {
+    for (int i = 0; i < KM_DESIGN_COUNT; i++) {
+        km_estimate *estimate = &plan->estimates[i];
+        if (!estimate->feasible || i == (int)chosen || !is_too_large(plan, estimate)) continue;
+        estimate->feasible = 0;
+        snprintf(estimate->reason, sizeof estimate->reason, "a fit needs %.2f GiB, %.2f GiB are free",
+                 (double)estimate->memory_bytes / 0x1p30, (double)plan->facts.memory_free_bytes / 0x1p30);
+    }
+}
+
+km_status km_plan_cuda(km_plan *plan, km_error *err) {
+    km_design fixed = km_plan_fixed_design(plan), design = KM_DESIGN_NONE, fastest = KM_DESIGN_NONE;
+    cuda_ways ways = {0};
+    registers_estimate(&ways.registers, plan);
+    tensor_estimate(&ways.tensor, plan);
+    shared_estimate(&ways.shared, plan);
+    weigh(plan, &ways);
     for (int i = 0; i < KM_DESIGN_COUNT; i++) {
         const km_estimate *estimate = &plan->estimates[i];
         if (!estimate->feasible || (fixed && fixed != (km_design)i)) continue;
-        if (design && estimate->total_ns >= plan->estimates[design].total_ns) continue;
-        design = (km_design)i;
+        if (!fastest || estimate->total_ns < plan->estimates[fastest].total_ns) fastest = (km_design)i;
+        if (!design || is_better(plan, estimate, &plan->estimates[design])) design = (km_design)i;
     }
     if (!design && !fixed)
         return km_fail(err, KM_ERROR_PLAN, "no design is possible: registers: %s; tensor: %s; shared: %s",
@@ -978,9 +1028,8 @@ km_status km_plan_cuda(km_plan *plan, km_error *err) {
         return km_fail(
             err, KM_ERROR_PLAN, "the design %s is not possible for this spec: %s", km_design_name(fixed),
             plan->estimates[fixed].reason[0] ? plan->estimates[fixed].reason : "CUDA has none of it");
-    plan->design = design;
-    snprintf(plan->design_reason, sizeof plan->design_reason, "the least time of those %s",
-             plan->avoided_count ? "left" : "estimated");
-    if (design == KM_DESIGN_REGISTERS) return registers_plan(plan, &registers, err);
-    return design == KM_DESIGN_TENSOR ? tensor_plan(plan, &tensor, err) : shared_plan(plan, &shared, err);
+    rule_out(plan, design);
+    snprintf(plan->design_reason, sizeof plan->design_reason, "the least time of those %s%s",
+             plan->avoided_count ? "left" : "estimated", design == fastest ? "" : " that fit the free memory");
+    return design_plan(plan, design, &ways, err);
 }

@@ -134,6 +134,18 @@ static void add_skipping(km_text *out, const km_plan *plan, double value) {
     if (row) add_memory(out, plan, "  points as rows", (double)row);
 }
 
+// What a fit takes at one time, beside what is free, where that is known.
+static void add_whole(km_text *out, const km_plan *plan) {
+    char bytes[32];
+    if (!plan->memory_bytes) return;
+    km_text_printf(out, "%-*s%*s\n", NAME_WIDTH + 10, "a whole fit, at one time", VALUE_WIDTH + 5,
+                   bytes_text(bytes, (double)plan->memory_bytes));
+    if (!plan->facts.memory_free_bytes) return;
+    km_text_printf(out, "%-*s%*s%s\n", NAME_WIDTH + 10, "free", VALUE_WIDTH + 5,
+                   bytes_text(bytes, (double)plan->facts.memory_free_bytes),
+                   km_plan_fits(plan) ? "" : "  does not fit");
+}
+
 void km_explain_memory(km_text *out, const km_plan *plan) {
     const km_spec *spec = &plan->spec;
     double value = spec->type == KM_FLOAT64 ? 8 : 4;
@@ -158,6 +170,7 @@ void km_explain_memory(km_text *out, const km_plan *plan) {
     add_skipping(out, plan, value);
     add_memory(out, plan, "  seeding, for each restart", value);
     add_memory(out, plan, "  labels of one K, on request", 4);
+    add_whole(out, plan);
 }
 
 km_status km_plan_explain(char **out, const km_plan *plan, km_error *err) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What both targets share of planning: the spec's check, target, tuning file, and the numbers that are fixed.
+#include "memory.h"
 #include "planner.h"
 
 #include <inttypes.h>
@@ -393,7 +394,9 @@ static km_status tuning_apply(km_plan *plan, const char *text, km_error *err) {
 
 // All of it -------------------------------------------------------------------------------------------------
 
-static km_status make(km_plan *plan, const km_spec *spec, const km_plan_params *params, km_error *err) {
+static km_status make(km_plan *plan, const km_spec *spec, const km_plan_params *params, int64_t in_flight_max,
+                      km_error *err) {
+    plan->in_flight_max = in_flight_max;
     KM_TRY(spec_check(spec, err));
     KM_TRY(km_spec_copy(&plan->spec, spec, err));
     KM_TRY(target_resolve(plan, params->facts, err));
@@ -401,6 +404,9 @@ static km_status make(km_plan *plan, const km_spec *spec, const km_plan_params *
     plan->points = params->points;
     plan->weighted = params->weighted != 0;
     plan->track_labels = params->track_labels != 0;
+    plan->value_bytes = params->value_bytes;
+    plan->label_sets = params->label_sets;
+    plan->threads = params->threads;
     for (int64_t i = 0; i < spec->clusters_count; i++) plan->clusters_sum += spec->clusters[i];
     KM_TRY(avoid_take(plan, params, err));
     if (params->tuning && !spec->fixed_count && !params->avoid_count)
@@ -416,8 +422,20 @@ static km_status make(km_plan *plan, const km_spec *spec, const km_plan_params *
         snprintf(plan->design_reason, sizeof plan->design_reason, "%s",
                  fixed_find(&plan->spec, "design") ? reason_fixed : reason_tuned);
     KM_TRY(km_plan_algorithm(plan, params->algorithm, err));
+    km_memory memory;
+    km_memory_of(&memory, plan);
+    plan->memory_bytes = memory.total;
+    plan->host_bytes = memory.host;
+    plan->estimates[plan->design].memory_bytes = memory.total;
     numbers_sort(plan);
     return fixed_used_check(plan, err);
+}
+
+// Restarts in flight to try next where the plan does not fit; 0: nothing is left to try.
+static int64_t fewer_in_flight(const km_plan *plan) {
+    int64_t fixed, copies = km_plan_get(plan, "restarts_in_flight");
+    if (km_plan_fits(plan) || km_plan_fixed(plan, KM_PARAM_restarts_in_flight, &fixed)) return 0;
+    return copies / 2;
 }
 
 km_status km_plan_make(km_plan *plan, const km_spec *spec, const km_plan_params *params, km_error *err) {
@@ -425,7 +443,11 @@ km_status km_plan_make(km_plan *plan, const km_spec *spec, const km_plan_params 
     km_plan_params_init(&defaults);
     km_plan made;
     km_plan_init(&made);
-    km_status status = make(&made, spec, params ? params : &defaults, err);
+    km_status status = make(&made, spec, params ? params : &defaults, 0, err);
+    for (int64_t copies; status == KM_OK && (copies = fewer_in_flight(&made)) > 0;) {
+        km_plan_clear(&made);
+        status = make(&made, spec, params ? params : &defaults, copies, err);
+    }
     if (status != KM_OK) {
         km_plan_clear(&made);
         return status;
@@ -433,4 +455,9 @@ km_status km_plan_make(km_plan *plan, const km_spec *spec, const km_plan_params 
     km_plan_clear(plan);
     *plan = made;
     return KM_OK;
+}
+
+int km_plan_fits(const km_plan *plan) {
+    return !plan->memory_bytes || !plan->facts.memory_free_bytes ||
+           plan->memory_bytes <= plan->facts.memory_free_bytes;
 }

@@ -190,8 +190,6 @@ struct km_backend {
     km_status (*finish)(km_engine *engine, km_finish_member *members, int64_t count, km_error *err);
     // What the passes so far did. NULL: this backend does not count.
     void (*counters)(const km_engine *engine, km_counters *out);
-    // Bytes that the engine holds on its device, by use, for --dry-run and logs.
-    int64_t (*bytes_planned)(const km_plan *plan, int64_t n, int64_t chains_count);
 };
 
 extern const km_backend km_backend_cpu;

@@ -1213,18 +1213,6 @@ START_TEST(threads_do_not_change_a_bit) {
 }
 END_TEST
 
-START_TEST(memory_is_planned) {
-    rig r;
-    ck_assert(build(&r, KM_FLOAT32, 4, "2,3", 0));
-    const km_plan *plan = &r.module->plan;
-    int64_t points = 1000000, one = variant->backend->bytes_planned(plan, points, 1);
-    ck_assert_int_ge(one, points * 4 * 4);
-    ck_assert_int_ge(variant->backend->bytes_planned(plan, points, 10), one);
-    ck_assert_int_ge(variant->backend->bytes_planned(plan, 2 * points, 1), one + points * 4 * 4);
-    rig_close(&r);
-}
-END_TEST
-
 static Suite *suite_of(void) {
     Suite *suite = suite_create(variant->name);
     TCase *load = tcase_create("load"), *seed = tcase_create("seed"), *pass = tcase_create("pass");
@@ -1236,7 +1224,6 @@ static Suite *suite_of(void) {
     tcase_add_loop_test(load, load_is_the_same_in_any_unit, 0, 2);
     tcase_add_test(load, load_of_a_value_far_out);
     tcase_add_test(load, load_refuses_squares_that_do_not_fit);
-    tcase_add_test(load, memory_is_planned);
     tcase_add_loop_test(seed, seeds_equal_the_reference, 0, 8);
     tcase_add_test(seed, seeds_go_on_without_distinct_points);
     tcase_add_test(seed, seeds_of_float32_are_distinct);

@@ -454,6 +454,101 @@ START_TEST(emitted_from_a_folder) {
 }
 END_TEST
 
+// Another design, then fewer restarts in flight, make room; what does not fit even so is planned with the least.
+START_TEST(free_memory_decides) {
+    km_plan_params params;
+    km_plan_params_init(&params);
+    km_device_facts facts;
+    ck_assert_int_eq(km_spec_set_target(&spec, "cuda:sm_90", &err), KM_OK);
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "3..12", &err), KM_OK);
+    spec.features = 32;
+    km_device_facts_init(&facts, spec.target);
+    params.facts = &facts;
+    params.points = 40000000;
+    expect_plan(&params);
+    ck_assert_int_eq(plan.design, KM_DESIGN_TENSOR);
+    int64_t tensor = plan.memory_bytes, least = plan.estimates[KM_DESIGN_SHARED].memory_bytes;
+    int64_t registers = plan.estimates[KM_DESIGN_REGISTERS].memory_bytes;
+    if (registers && registers < least) least = registers;
+    ck_assert_int_gt(tensor, least);
+    ck_assert_int_gt(least, params.points * 32 * 4);
+    facts.memory_free_bytes = tensor;
+    expect_plan(&params);
+    ck_assert_int_eq(plan.design, KM_DESIGN_TENSOR);
+    facts.memory_free_bytes = tensor - 1;
+    expect_plan(&params);
+    ck_assert(km_plan_fits(&plan));
+    ck_assert(plan.design == KM_DESIGN_SHARED || plan.design == KM_DESIGN_REGISTERS);
+    ck_assert_str_eq(plan.design_reason, "the least time of those estimated that fit the free memory");
+    ck_assert(!plan.estimates[KM_DESIGN_TENSOR].feasible);
+    ck_assert_ptr_nonnull(strstr(plan.estimates[KM_DESIGN_TENSOR].reason, "a fit needs "));
+    facts.memory_free_bytes = least - 1;
+    expect_plan(&params);
+    ck_assert(!km_plan_fits(&plan));
+    ck_assert_int_eq(plan.memory_bytes, least);
+    // What is not known is not held against it: the plan is the same as with plenty.
+    params.points = 0;
+    expect_plan(&params);
+    ck_assert_int_eq(plan.memory_bytes, 0);
+    ck_assert_int_eq(plan.design, KM_DESIGN_TENSOR);
+}
+END_TEST
+
+START_TEST(free_memory_decides_restarts_in_flight) {
+    static const char *const kinds[] = {"cuda:sm_90", "cpu:avx2"};
+    static const char *const designs[] = {"shared", "portable"};
+    km_plan_params params;
+    km_plan_params_init(&params);
+    km_device_facts facts;
+    ck_assert_int_eq(km_spec_set_target(&spec, kinds[_i], &err), KM_OK);
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "2..20", &err), KM_OK);
+    ck_assert_int_eq(km_spec_fix(&spec, "design", designs[_i], &err), KM_OK);
+    km_device_facts_init(&facts, spec.target);
+    facts.units = _i ? 64 : facts.units; // small data for so many threads: several restarts at a time
+    params.facts = &facts;
+    params.points = 500000;
+    params.algorithm = KM_ALGORITHM_LLOYD;
+    spec.restarts = 8;
+    expect_plan(&params);
+    int64_t copies = km_plan_get(&plan, "restarts_in_flight"), all = plan.memory_bytes;
+    ck_assert_int_ge(copies, 4);
+    ck_assert_int_eq(km_spec_fix(&spec, "restarts_in_flight", "1", &err), KM_OK);
+    expect_plan(&params);
+    int64_t one = plan.memory_bytes;
+    spec.fixed_count--;
+    facts.memory_free_bytes = one + (all - one) / 4; // less than half of the copies
+    expect_plan(&params);
+    ck_assert(km_plan_fits(&plan));
+    ck_assert_int_lt(km_plan_get(&plan, "restarts_in_flight"), copies);
+    ck_assert_int_ge(km_plan_get(&plan, "restarts_in_flight"), 1);
+    ck_assert_int_eq(km_spec_fix(&spec, "restarts_in_flight", "4", &err), KM_OK); // the user's own stays
+    expect_plan(&params);
+    ck_assert_int_eq(km_plan_get(&plan, "restarts_in_flight"), 4);
+}
+END_TEST
+
+// An algorithm that the planner chose gives way, the user's own does not.
+START_TEST(free_memory_decides_the_algorithm) {
+    km_plan_params params;
+    km_plan_params_init(&params);
+    km_device_facts facts;
+    km_device_facts_init(&facts, (km_target){KM_TARGET_CPU, KM_ISA_AVX2});
+    params.facts = &facts;
+    params.points = 4000000;
+    expect_plan(&params);
+    ck_assert_int_eq(plan.algorithm, KM_ALGORITHM_FILTER);
+    facts.memory_free_bytes = plan.memory_bytes * 2 / 3;
+    expect_plan(&params);
+    ck_assert(km_plan_fits(&plan));
+    ck_assert_int_eq(plan.algorithm, KM_ALGORITHM_LLOYD);
+    ck_assert_ptr_nonnull(strstr(plan.algorithm_reason, "with filter a fit needs "));
+    params.algorithm = KM_ALGORITHM_FILTER;
+    expect_plan(&params);
+    ck_assert(!km_plan_fits(&plan));
+    ck_assert_int_eq(plan.algorithm, KM_ALGORITHM_FILTER);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("plan");
     TCase *tests = tcase_create("plan");
@@ -474,6 +569,9 @@ int main(void) {
     tcase_add_test(tests, explained);
     tcase_add_test(tests, emitted_twice);
     tcase_add_test(tests, emitted_from_a_folder);
+    tcase_add_test(tests, free_memory_decides);
+    tcase_add_loop_test(tests, free_memory_decides_restarts_in_flight, 0, 2);
+    tcase_add_test(tests, free_memory_decides_the_algorithm);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

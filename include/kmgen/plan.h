@@ -45,7 +45,8 @@ typedef struct km_device_facts {
     int64_t shared_bytes_per_block; // CUDA: at most, opted in.
     int64_t cache_bytes;            // CUDA: L2. CPU: L2 of one core.
     int64_t memory_bytes;           // Of the device; 0 unknown.
-    double bandwidth_gbs;           // Memory read rate, 1e9 bytes/s.
+    int64_t memory_free_bytes; // Of these, free when it was asked; 0: unknown, nothing is held against it.
+    double bandwidth_gbs;      // Memory read rate, 1e9 bytes/s.
     double clock_ghz;
     double fp32_per_cycle; // FP32 FMA lanes of one unit and cycle (sm_90: 128; AVX-512 core: 32).
     double fp64_per_cycle;
@@ -78,6 +79,10 @@ typedef struct km_plan_params {
     const km_plan_avoid
         *avoid; // KM_PLAN_AVOIDED_MAX at most; the tuning file is then not asked. Default NULL.
     int64_t avoid_count;
+    // What decides memory only, never a number of the text:
+    int64_t value_bytes; // Of a value of the points as they come: 4 or 8. Default 0: as the plan's type.
+    int64_t label_sets;  // Sets of labels, 4 bytes a point, that the caller gets at the end. Default 0.
+    int64_t threads;     // CPU threads. Default 0: the facts' units.
 } km_plan_params;
 
 KM_API void km_plan_params_init(km_plan_params *params);
@@ -103,6 +108,7 @@ typedef struct km_estimate {
     int64_t registers_per_thread;
     int64_t registers_spare; // CUDA: what a thread may have beside what the kernel is taken to need.
     int64_t shared_bytes_per_block;
+    int64_t memory_bytes; // Of a whole fit with this design; 0: not known (no points).
 } km_estimate;
 
 enum { KM_PLAN_NUMBERS_MAX = 32 };
@@ -115,6 +121,11 @@ typedef struct km_plan {
     int64_t points; // n, or 0 when unknown.
     int32_t weighted;
     int32_t track_labels;
+    int64_t value_bytes, label_sets, threads; // As in km_plan_params.
+    int64_t
+        memory_bytes;   // On the device, of a whole fit: points, passes, seeding, finishing. 0: n is unknown.
+    int64_t host_bytes; // CUDA: of the machine's memory beside that.
+    int64_t in_flight_max; // Restarts in flight that the free memory holds; 0: it decides nothing.
     km_design design;
     char design_reason[192];
     km_algorithm algorithm;  // Never AUTO.
@@ -132,9 +143,15 @@ KM_API void km_plan_init(km_plan *plan);
 KM_API void km_plan_clear(km_plan *plan);
 
 // Decides every number. The spec must have features and clusters. KM_ERROR_PLAN when what the user fixed
-// cannot be had; the text names the number and the limit. The same where `avoid` leaves no plan.
+// cannot be had; the text names the number and the limit. Where the facts say what memory is free, and the points are
+// known, another design, then an algorithm that keeps less, then fewer restarts in flight make room; what does not fit
+// even so is planned all the same, with the least: km_plan_fits tells.
+// KM_ERROR_PLAN as well where `avoid` leaves no plan.
 KM_API km_status km_plan_make(km_plan *plan, const km_spec *spec, const km_plan_params *params,
                               km_error *err);
+
+// Non-zero when a fit of this plan fits the free memory, or that is unknown.
+KM_API int km_plan_fits(const km_plan *plan);
 
 // A number by its name in gen/params.h; -1 where the plan has none of that name.
 KM_API int64_t km_plan_get(const km_plan *plan, const char *name);

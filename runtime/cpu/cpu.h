@@ -171,7 +171,6 @@ void km_cpu_filter_collect(cpu_engine *engine);
 // Before the first pass: fills the tiles; where the planner chose the filter, first a sample of them, whose boxes are
 // tested against the members' centroids, and the filter is destroyed where it will not pay.
 km_status km_cpu_filter_probe(cpu_engine *engine, km_error *err);
-int64_t km_cpu_filter_bytes(const km_plan *plan, int64_t n);
 
 // The algorithms hamerly and elkan (bounds.c).
 km_status km_cpu_bounds_create(cpu_engine *engine, km_error *err);

@@ -4,6 +4,7 @@
 // Same bits for any number of threads: a block of points belongs to one thread, its sums start from zero (or from
 // what moved), and blocks join the totals in index order.
 #include "../../gen/cost_cpu.h"
+#include "../../gen/memory.h"
 #include "cpu.h"
 #include <math.h>
 #include <omp.h>
@@ -15,10 +16,7 @@ enum {
     REFRESH_PASSES = 32, // sums start again from zero after so many updates of a member ...
     REFRESH_SHARE = 2,   // ... and when more than this part of the points changed: adding all is cheaper,
     REFRESH_WHOLE = 45,  // for few clusters when more than k of so many changed
-    COARSE_SHARE = 64,   // part of the points that, decided again by float, cost what integers save
-    OWNED_SUMS_MIN = 4 * 1024 * 1024, // doubles of sums above which they are not copied for each thread
-    SEATS_OF_THREAD = 4,              // blocks that may wait to be collected ...
-    SEATS_VALUES = 2 * 1024 * 1024    // ... while their sums are not more doubles than this
+    COARSE_SHARE = 64    // part of the points that, decided again by float, cost what integers save
 };
 
 void km_cpu_row(double *out, const cpu_engine *engine, int64_t point) {
@@ -89,16 +87,6 @@ static void engine_destroy(km_engine **base) {
     *base = NULL;
 }
 
-static int32_t labels_bytes_of(int64_t k) {
-    return k <= 256 ? 1 : k <= 65536 ? 2 : 4;
-}
-
-// Seats of a pass: some for each thread while the sums of all stay small, one for each at least.
-static int64_t seats_for(int64_t threads, int64_t sums_count) {
-    int64_t seats = cpu_min(SEATS_OF_THREAD * threads, SEATS_VALUES / (sums_count + 1));
-    return seats < threads ? threads : seats;
-}
-
 static km_status slots_create(cpu_engine *engine, km_error *err) {
     const km_plan *plan = engine->base.plan;
     int64_t copies = km_plan_get(plan, "restarts_in_flight"), ks = plan->spec.clusters_count;
@@ -110,11 +98,11 @@ static km_status slots_create(cpu_engine *engine, km_error *err) {
         cpu_slot *slot = &engine->slots[s];
         slot->k_index = s % ks;
         slot->k = plan->spec.clusters[slot->k_index];
-        slot->labels_bytes = labels_bytes_of(slot->k);
-        slot->owned = slot->k * engine->pitch > OWNED_SUMS_MIN;
+        slot->labels_bytes = (int32_t)km_cpu_label_bytes(slot->k);
+        slot->owned = km_cpu_sums_are_owned(slot->k, engine->base.d);
         if (!slot->owned) engine->sums_count += slot->k * engine->pitch;
     }
-    engine->seats_count = seats_for(engine->threads, engine->sums_count);
+    engine->seats_count = km_cpu_seats(engine->threads, engine->sums_count);
     engine->seats_done = calloc((size_t)engine->seats_count, 1);
     engine->lists = calloc((size_t)(engine->seats_count * count), sizeof *engine->lists);
     if (!engine->lists || !engine->seats_done)
@@ -153,23 +141,6 @@ static km_status engine_create(km_engine **out, const km_kernels *kernels, int64
     km_status status = slots_create(engine, err);
     if (status != KM_OK) engine_destroy(out);
     return status;
-}
-
-static int64_t bytes_planned(const km_plan *plan, int64_t n, int64_t chains_count) {
-    int64_t real = plan->spec.type == KM_FLOAT32 ? 4 : 8, d = plan->spec.features;
-    int64_t copies = km_plan_get(plan, "restarts_in_flight");
-    int64_t points = cpu_round_up(n, 64), labels = 0, models = 0;
-    for (int64_t i = 0; i < plan->spec.clusters_count; i++) {
-        int64_t k = plan->spec.clusters[i];
-        labels += labels_bytes_of(k);
-        models += k * ((2 * KM_CPU_PITCH(d) + d) * (int64_t)sizeof(double) + (d + 1) * real);
-        if (km_plan_get(plan, "integers") == 1)
-            models += (k * KM_CPU_PAIRS_ROW(d) + KM_CPU_COLUMNS(k) * (d + 1)) * 4;
-    }
-    if (copies < 1) copies = 1;
-    int64_t skipping = plan->algorithm == KM_ALGORITHM_FILTER ? km_cpu_filter_bytes(plan, n) : 0;
-    skipping += n * (km_cpu_bounds_point_bytes(plan) + km_cpu_row_point_bytes(plan));
-    return skipping + points * d * real + copies * (points * labels + models) + chains_count * points * real;
 }
 
 // Slots -------------------------------------------------------------------------------------------------------
@@ -584,5 +555,4 @@ const km_backend km_backend_cpu = {
     .slot_read = slot_read,
     .finish = km_cpu_finish_members,
     .counters = counters,
-    .bytes_planned = bytes_planned,
 };

@@ -126,14 +126,6 @@ void km_cpu_filter_destroy(cpu_engine *engine) {
     engine->filter = NULL;
 }
 
-int64_t km_cpu_filter_bytes(const km_plan *plan, int64_t n) {
-    int64_t d = plan->spec.features, real = plan->spec.type == KM_FLOAT32 ? 4 : 8;
-    int64_t supers = (n + SUPER_POINTS - 1) / SUPER_POINTS;
-    int64_t boxes = (supers * TILES_OF_SUPER + supers + BOXES) * (2 * d + 1) * real;
-    int64_t sums = supers * (TILES_OF_SUPER + 1) * KM_CPU_PITCH(d) * (int64_t)sizeof(double);
-    return supers * SUPER_POINTS * (d * real + (plan->weighted ? 8 : 0)) + boxes + sums;
-}
-
 // The pass ----------------------------------------------------------------------------------------------------
 
 void km_cpu_filter_block(cpu_engine *engine, int64_t first, int64_t points, km_cpu_slot *list,

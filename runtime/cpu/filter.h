@@ -9,12 +9,18 @@
 // were found, so that the sums settle when the labels do.
 #ifndef KM_RUNTIME_CPU_FILTER_H
 #define KM_RUNTIME_CPU_FILTER_H
+#include "../../gen/cost_cpu.h"
 #include <stddef.h>
 #include <stdint.h>
 
 enum { KM_FILTER_D_MAX = 64 }; // features at most
 enum { FILTER_COLUMN = 16 };   // centroids up to which vectors pick by centroid
-enum { TILE_POINTS = 64, TILES_OF_SUPER = 16, SUPER_POINTS = TILE_POINTS * TILES_OF_SUPER, BOXES = 16 };
+enum {
+    TILE_POINTS = KM_CPU_TILE_POINTS,
+    TILES_OF_SUPER = KM_CPU_TILES_OF_SUPER,
+    SUPER_POINTS = TILE_POINTS * TILES_OF_SUPER,
+    BOXES = KM_CPU_BOXES
+};
 
 // Boxes lie in groups of BOXES: for each feature a row of middles, then for each a row of half widths, then a row of
 // squared norms of the corners farthest from the origin.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The filter's tiles and supertiles: their memory, points, boxes and sums.
 #include "filter_tiles.h"
+#include "../../gen/memory.h"
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>

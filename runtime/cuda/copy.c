@@ -18,31 +18,61 @@ enum {
 _Static_assert(ROW_BYTES_MAX == KM_FEATURES_MAX * 8 && KM_STAGING_BYTES % ROW_BYTES_MAX == 0,
                "rows are not cut");
 
-km_status km_cuda_reserve(km_cuda_engine *engine, km_cuda_memory *memory, int64_t bytes, const char *what,
-                          km_error *err) {
-    const km_driver *driver = engine->driver;
-    if (memory->bytes >= bytes) return KM_OK;
-    km_cuda_release(engine, memory);
-    if (driver->cuMemAlloc(&memory->address, (size_t)bytes) != 0) {
-        size_t left = 0, all = 0;
+// Memory that was planned for is missing only where somebody else has taken it since.
+static km_status refuse(const km_cuda_engine *engine, int64_t bytes, const char *what, km_error *err) {
+    size_t left = 0, all = 0;
+    engine->driver->cuMemGetInfo(&left, &all);
+    return km_fail(
+        err, KM_ERROR_MEMORY,
+        "no room on the device for %s: %.2f GiB are needed, %.2f of %.2f GiB are free, this fit has "
+        "%.2f: end what holds the rest, or take the CPU (-t cpu)",
+        what, (double)bytes / 0x1p30, (double)left / 0x1p30, (double)all / 0x1p30,
+        (double)engine->bytes_held / 0x1p30);
+}
+
+// Returns 0 when there is none.
+static int take(km_cuda_engine *engine, km_cuda_memory *memory, int64_t bytes) {
+    *memory = (km_cuda_memory){0};
+    if (engine->driver->cuMemAlloc(&memory->address, (size_t)bytes) != 0) {
         memory->address = 0;
-        driver->cuMemGetInfo(&left, &all);
-        return km_fail(
-            err, KM_ERROR_MEMORY,
-            "%s needs %.2f GiB on the device, %.2f of %.2f GiB are free: use fewer restarts in flight, "
-            "float32, or a device with more memory",
-            what, (double)bytes / 0x1p30, (double)left / 0x1p30, (double)all / 0x1p30);
+        return 0;
     }
     memory->bytes = bytes;
-    return KM_OK;
+    engine->bytes_held += bytes;
+    if (engine->bytes_held > engine->bytes_most) engine->bytes_most = engine->bytes_held;
+    return 1;
+}
+
+km_status km_cuda_reserve(km_cuda_engine *engine, km_cuda_memory *memory, int64_t bytes, const char *what,
+                          km_error *err) {
+    if (memory->bytes >= bytes) return KM_OK;
+    km_cuda_release(engine, memory);
+    return take(engine, memory, bytes) ? KM_OK : refuse(engine, bytes, what, err);
 }
 
 void km_cuda_release(km_cuda_engine *engine, km_cuda_memory *memory) {
     if (memory->address) {
         engine->driver->cuStreamSynchronize(engine->stream);
         engine->driver->cuMemFree(memory->address);
+        engine->bytes_held -= memory->bytes;
     }
     *memory = (km_cuda_memory){0};
+}
+
+int64_t km_cuda_room_bytes(const km_cuda_engine *engine) {
+    int64_t scratch = engine->scratch.bytes, workspace = engine->workspace.bytes;
+    return scratch > workspace ? scratch : workspace;
+}
+
+km_status km_cuda_room(km_cu_ptr *out, km_cuda_engine *engine, int64_t bytes, const char *what,
+                       km_error *err) {
+    km_cuda_memory more;
+    if (engine->scratch.bytes < bytes && take(engine, &more, bytes)) {
+        km_cuda_release(engine, &engine->scratch);
+        engine->scratch = more;
+    }
+    *out = engine->scratch.bytes >= bytes ? engine->scratch.address : km_cuda_borrow(engine, bytes);
+    return *out ? KM_OK : refuse(engine, bytes, what, err);
 }
 
 km_status km_cuda_wait(km_cuda_engine *engine, km_error *err) {

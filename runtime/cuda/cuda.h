@@ -4,6 +4,7 @@
 // are the emitted text: templates/*.cu, with templates/abi_cuda.h and steps_cuda.h between the two sides.
 #ifndef KM_RUNTIME_CUDA_CUDA_H
 #define KM_RUNTIME_CUDA_CUDA_H
+#include "../../gen/memory.h"
 #include "../../templates/abi_cuda.h"
 #include "../../templates/steps_cuda.h"
 #include "../backend.h"
@@ -14,7 +15,6 @@ enum {
     KM_STAGING_BYTES = 8 << 20, // each, at most
     KM_PLAIN_BYTES = 4 << 20, // copies up to this go the driver's way, sooner than buffers of ours are pinned
     KM_LABEL_BYTES = 4,       // of a label that goes to the caller
-    KM_FINISH_POINT_BYTES = 20, // scratch of the finishing pass, a point and member: label, distance, margin
 };
 
 #define KM_FINISH_BYTES_MAX ((int64_t)1 << 31)
@@ -93,8 +93,9 @@ typedef struct km_cuda_engine {
     km_cu_ptr report;     // the device's address of the report behind it
     void *tables; // of slot_weights and centroids, as the last passes left them; NULL: too large to keep
     int tables_fresh;
-    unsigned char *starts;        // per slot: 1 when its first centroids still wait in `tables`
-    km_cuda_memory scratch, work; // of the steps; their contents live within one call
+    unsigned char *starts;          // per slot: 1 when its first centroids still wait in `tables`
+    km_cuda_memory scratch, work;   // of the steps; their contents live within one call
+    int64_t bytes_held, bytes_most; // of device memory: now, and at one time so far
     double total_square;
     double square_min; // squared distances up to this are the rounding of a usual point's centroid
     double rounding2;  // the same, relative to a point's own |x|^2
@@ -135,6 +136,11 @@ int64_t km_cuda_spills(char *kernel, int64_t size, const km_source *source, cons
 km_status km_cuda_reserve(km_cuda_engine *engine, km_cuda_memory *memory, int64_t bytes, const char *what,
                           km_error *err);
 void km_cuda_release(km_cuda_engine *engine, km_cuda_memory *memory);
+// Memory for one call of a step: in `scratch`, or, where the device has no more, in the workspace.
+km_status km_cuda_room(km_cu_ptr *out, km_cuda_engine *engine, int64_t bytes, const char *what,
+                       km_error *err);
+// Bytes that it can have without asking for more.
+int64_t km_cuda_room_bytes(const km_cuda_engine *engine);
 // Pinned memory, not cleared.
 km_status km_cuda_pinned_alloc(void **out, const km_cuda_engine *engine, int64_t bytes, km_error *err);
 void km_cuda_pinned_free(const km_cuda_engine *engine, void *memory);

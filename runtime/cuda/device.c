@@ -84,6 +84,19 @@ static km_status recall_facts(km_device_facts *facts, const km_driver *driver, k
     return status;
 }
 
+// What of it is free now.
+static km_status read_free(km_cuda_device *device, km_error *err) {
+    km_status status = KM_OK;
+    const km_driver *driver = device->driver;
+    size_t left, all;
+    KM_TRY(km_cuda_enter(device, err));
+    KM_CU(cuMemGetInfo(&left, &all));
+    device->base.facts.memory_free_bytes = (int64_t)left;
+done:
+    km_cuda_leave(device);
+    return status;
+}
+
 km_status km_cuda_device_open(km_device **out, int ordinal, const char *compiler, const km_log *log,
                               km_error *err) {
     const char *why = NULL;
@@ -105,6 +118,7 @@ km_status km_cuda_device_open(km_device **out, int ordinal, const char *compiler
     KM_CU(cuDeviceGet(&device->handle, ordinal));
     KM_TRY_GOTO(recall_facts(&device->base.facts, driver, device->handle, ordinal, err));
     KM_CU(cuDevicePrimaryCtxRetain(&device->context, device->handle));
+    KM_TRY_GOTO(read_free(device, err));
     km_error missing = {""};
     if (km_nvrtc_open(&device->nvrtc, compiler, driver->version / 1000, &missing) != KM_OK)
         snprintf(device->nvrtc_missing, sizeof device->nvrtc_missing, "%s", missing.text);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The engine: memory, slots, and the loop of passes and updates on the device's own pace.
 #include "cuda.h"
-#include "../../gen/cost_cuda.h"
 #include "../module.h"
 #include <omp.h>
 #include <math.h>
@@ -288,6 +287,13 @@ km_status km_cuda_reserve_slots(km_cuda_engine *engine, km_error *err) {
         if (wanted[i].memory == &engine->workspace) continue;
         KM_TRY(km_cuda_clear(engine, wanted[i].memory->address, 0, wanted[i].bytes, err));
     }
+    // Where the workspace has no room for a step, memory of its own: nothing that a fit cannot do without is asked for
+    // once passes run.
+    int64_t scratch = km_cuda_steps_of(plan, n).scratch;
+    if (scratch > engine->workspace.bytes)
+        KM_TRY(km_cuda_reserve(engine, &engine->scratch, scratch, "the steps between passes", err));
+    km_log_line(engine->log, KM_LOG_INFO, "memory: %.1f MiB of the device held, %.1f at most",
+                (double)engine->bytes_held / 0x1p20, (double)engine->bytes_most / 0x1p20);
     int64_t tables_bytes = rows * (d * engine->real_bytes + 8);
     if (!engine->tables && tables_bytes <= TABLES_BYTES_MAX) {
         engine->tables = malloc((size_t)tables_bytes);
@@ -583,27 +589,6 @@ static km_status finish(km_engine *base, km_finish_member *members, int64_t coun
     IN_CONTEXT(km_cuda_finish(engine, members, count, err));
 }
 
-static int64_t bytes_planned(const km_plan *plan, int64_t n, int64_t chains_count) {
-    int64_t real = plan->spec.type == KM_FLOAT32 ? 4 : 8, d = plan->spec.features, s = 0, copies;
-    int64_t label_bytes = plan->spec.clusters[plan->spec.clusters_count - 1] <= 256 ? 1 : 2;
-    for (int64_t i = 0; i < plan->spec.clusters_count; i++) s += plan->spec.clusters[i];
-    copies = km_plan_get(plan, "restarts_in_flight");
-    if (copies < 1) copies = 1;
-    int64_t points = (n + KM_PAD_ROWS) * (d * real + (plan->weighted ? real + 8 : 0));
-    int64_t workspace = km_cuda_workspace_bytes(plan, n);
-    int64_t sums = copies * s * (d * real + (d + 2) * 8) + workspace;
-    int64_t labels = plan->track_labels ? copies * plan->spec.clusters_count * n * label_bytes : 0;
-    int64_t nearest = chains_count * n * real; // in the workspace, if it fits
-    int64_t seeding =
-        (nearest > workspace ? nearest : 0) + chains_count * (n / KM_UNIT_POINTS) * KM_CANDIDATES_MAX * 8;
-    int64_t finishing = 0;
-    for (int64_t i = 0; i < plan->spec.clusters_count; i++)
-        finishing +=
-            n * (plan->spec.clusters[i] <= KM_FINISH_FEW_MAX ? KM_LABEL_BYTES : KM_FINISH_POINT_BYTES);
-    if (finishing > KM_FINISH_BYTES_MAX) finishing = KM_FINISH_BYTES_MAX;
-    return points + sums + labels + (seeding > finishing ? seeding : finishing);
-}
-
 const km_backend km_backend_cuda = {
     .name = "cuda",
     .device_count = km_cuda_device_count,
@@ -627,5 +612,4 @@ const km_backend km_backend_cuda = {
     .relocate = relocate,
     .slot_read = slot_read,
     .finish = finish,
-    .bytes_planned = bytes_planned,
 };

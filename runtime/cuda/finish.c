@@ -39,25 +39,50 @@ static int64_t point_bytes(const finisher *f) {
     return !f->few ? KM_FINISH_POINT_BYTES : f->labels_wanted ? KM_LABEL_BYTES : 0;
 }
 
+// Points of a range of blocks.
+static int64_t range_points(const finisher *f, int64_t blocks) {
+    int64_t points = blocks * KM_BLOCK_POINTS;
+    return points < f->engine->base.n ? points : f->engine->base.n;
+}
+
+// Passes are over, so the workspace is as good as memory of its own.
+static km_cu_ptr ready_room(km_cuda_engine *engine, int64_t bytes) {
+    return engine->scratch.bytes >= bytes ? engine->scratch.address : km_cuda_borrow(engine, bytes);
+}
+
+// Blocks of a range, and memory for what each of its points needs: as many as are worth it, or as there is room for.
+static km_status range_of(finisher *f, km_cu_ptr *scratch, km_error *err) {
+    km_cuda_engine *engine = f->engine;
+    int64_t each = f->count * point_bytes(f), block_bytes = each * KM_BLOCK_POINTS;
+    int64_t blocks = km_cuda_finish_blocks(f->rows_count, engine->blocks_count);
+    *scratch = 0;
+    f->range_blocks = blocks;
+    if (each == 0) return KM_OK;
+    if (blocks > KM_FINISH_BYTES_MAX / block_bytes) blocks = KM_FINISH_BYTES_MAX / block_bytes;
+    f->range_blocks = blocks = blocks < 1 ? 1 : blocks;
+    *scratch = ready_room(engine, range_points(f, blocks) * each);
+    if (*scratch || km_cuda_room(scratch, engine, range_points(f, blocks) * each, "", NULL) == KM_OK)
+        return KM_OK;
+    int64_t fit = km_cuda_room_bytes(engine) / block_bytes;
+    f->range_blocks = fit < 1 ? 1 : fit < blocks ? fit : blocks;
+    return km_cuda_room(scratch, engine, range_points(f, f->range_blocks) * each,
+                        "the distances of the finishing pass", err);
+}
+
 // Places of the tables in `work`, of labels and distances in `scratch`.
 static km_status reserve(finisher *f, km_error *err) {
     km_cuda_engine *engine = f->engine;
     int64_t d = engine->base.d, sums_bytes = f->rows_count * KM_FINISH_SUMS * 8;
-    int64_t block_bytes = f->count * KM_BLOCK_POINTS * point_bytes(f) + sums_bytes;
-    int64_t blocks = KM_FINISH_BYTES_MAX / block_bytes;
-    blocks = blocks < 1 ? 1 : blocks > engine->blocks_count ? engine->blocks_count : blocks;
-    int64_t points = blocks * KM_BLOCK_POINTS < engine->base.n ? blocks * KM_BLOCK_POINTS : engine->base.n;
-    f->range_blocks = blocks;
+    km_cu_ptr scratch;
+    KM_TRY(range_of(f, &scratch, err));
+    int64_t blocks = f->range_blocks, points = range_points(f, blocks);
     int64_t centroids = round_up(f->rows_count * d * 8),
             table = round_up(f->rows_count * d * engine->real_bytes);
     int64_t ks = round_up(f->count * 4), rows = round_up(f->count * 8),
             tables = centroids + table + ks + rows;
     KM_TRY(km_cuda_reserve(engine, &engine->work, tables + round_up(sums_bytes) + blocks * sums_bytes,
                            "the sums of the finishing pass", err));
-    if (point_bytes(f))
-        KM_TRY(km_cuda_reserve(engine, &engine->scratch, f->count * points * point_bytes(f),
-                               "the distances of the finishing pass", err));
-    km_cu_ptr work = engine->work.address, scratch = engine->scratch.address;
+    km_cu_ptr work = engine->work.address;
     f->totals = work + (km_cu_ptr)tables;
     f->partial = f->totals + (km_cu_ptr)round_up(sums_bytes);
     f->args =

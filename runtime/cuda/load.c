@@ -145,8 +145,11 @@ static km_status reserve_tables(loader *load, km_error *err) {
     int64_t d8 = km_divide_up(load->d * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES,
             partial = engine->blocks_count * 4 * d8, results = 2 * 8 + 4 * d8;
     if (partial < engine->units_count * 8) partial = engine->units_count * 8;
-    KM_TRY(km_cuda_reserve(engine, &engine->work, 3 * d8 + KM_ALIGN_BYTES + results + partial,
-                           "the statistics of the data", err));
+    // As large as any step needs it.
+    int64_t bytes = 3 * d8 + KM_ALIGN_BYTES + results + partial, all;
+    all = km_cuda_steps_of(engine->base.plan, load->n).work;
+    KM_TRY(
+        km_cuda_reserve(engine, &engine->work, bytes > all ? bytes : all, "the statistics of the data", err));
     load->middle = engine->work.address;
     load->centre = load->middle + (km_cu_ptr)d8;
     load->factor = load->centre + (km_cu_ptr)d8;

@@ -53,11 +53,10 @@ static km_status measure(relocation *r, km_error *err) {
     int64_t head = KM_ALIGN_BYTES, centroids = km_divide_up(r->k * d * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
     km_cu_ptr table = engine->centroids.address + (km_cu_ptr)(r->row * d * engine->real_bytes);
     int64_t picks = km_divide_up((r->wanted + QUEUED_PICKS) * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
-    KM_TRY(km_cuda_reserve(engine, &engine->scratch, n * 12, "the distances of a relocation", err));
+    KM_TRY(km_cuda_room(&r->nearest, engine, n * 12, "the distances of a relocation", err));
     KM_TRY(km_cuda_reserve(engine, &engine->work, head + centroids + picks + 2 * engine->units_count * 8,
                            "the farthest points", err));
     km_cu_ptr work = engine->work.address;
-    r->nearest = engine->scratch.address;
     r->device_picks = work + (km_cu_ptr)(head + centroids);
     r->unit_values = r->device_picks + (km_cu_ptr)picks;
     r->unit_indices = r->unit_values + (km_cu_ptr)(engine->units_count * 8);

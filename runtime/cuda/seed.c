@@ -11,31 +11,40 @@ static int64_t nearest_bytes(const km_cuda_engine *engine, int64_t chains) {
     return chains * engine->base.n * engine->real_bytes;
 }
 
-// Chains that are advanced together: as many as fit the free memory. Chains do not see each other, so the picks do not
-// depend on it.
+static int64_t work_bytes(const km_cuda_engine *engine, int64_t chains, int64_t picks) {
+    int64_t picks_bytes = km_divide_up(chains * picks * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
+    int64_t drawn_bytes = km_divide_up(2 * chains * KM_CANDIDATES_MAX * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
+    return picks_bytes + drawn_bytes + chains * KM_CANDIDATES_MAX * engine->units_count * 8;
+}
+
+// Chains that are advanced together: as many as what is reserved and the free memory hold, one at least. Chains do not
+// see each other, so the picks do not depend on it.
 static int64_t chains_at_once(km_cuda_engine *engine, int64_t chains, int64_t picks) {
+    const int64_t spare = 256 << 20;
     size_t left = 0, all = 0;
-    if (nearest_bytes(engine, chains) <= engine->workspace.bytes) return chains;
+    int64_t room = km_cuda_room_bytes(engine), work = engine->work.bytes;
+    if (nearest_bytes(engine, chains) <= room && work_bytes(engine, chains, picks) <= work) return chains;
     engine->driver->cuMemGetInfo(&left, &all);
-    int64_t free_bytes = (int64_t)left + engine->scratch.bytes + engine->work.bytes - (256 << 20);
-    int64_t each =
-        engine->base.n * engine->real_bytes + KM_CANDIDATES_MAX * (engine->units_count + 2) * 8 + picks * 8;
-    int64_t fit = free_bytes > 0 ? free_bytes / each : 1;
-    return fit < 1 ? 1 : fit < chains ? fit : chains;
+    for (; chains > 1; chains--) {
+        int64_t more = work_bytes(engine, chains, picks) - work, nearest = nearest_bytes(engine, chains);
+        if (more < 0) more = 0;
+        if (nearest > room) more += nearest - engine->scratch.bytes;
+        if (more == 0 || more <= (int64_t)left - spare) return chains;
+    }
+    return 1;
 }
 
 static km_status reserve(km_cuda_engine *engine, km_seed_args *args, int64_t chains, int64_t picks,
                          km_error *err) {
     int64_t picks_bytes = km_divide_up(chains * picks * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
     int64_t drawn_bytes = km_divide_up(2 * chains * KM_CANDIDATES_MAX * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
-    int64_t sums_bytes = chains * KM_CANDIDATES_MAX * engine->units_count * 8;
     km_cu_ptr nearest = km_cuda_borrow(engine, nearest_bytes(engine, chains));
     if (!nearest) {
         KM_TRY(km_cuda_reserve(engine, &engine->scratch, nearest_bytes(engine, chains),
                                "the distances of the k-means++ chains", err));
         nearest = engine->scratch.address;
     }
-    KM_TRY(km_cuda_reserve(engine, &engine->work, picks_bytes + drawn_bytes + sums_bytes,
+    KM_TRY(km_cuda_reserve(engine, &engine->work, work_bytes(engine, chains, picks),
                            "the sums of the k-means++ chains", err));
     km_cu_ptr at = engine->work.address;
     args->nearest = (void *)(uintptr_t)nearest;

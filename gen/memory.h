@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// How many bytes a whole fit takes: one count for planner and engines. What engines reserve is counted by the same
+// functions, so that what was planned is what is taken.
+#ifndef KM_GEN_MEMORY_H
+#define KM_GEN_MEMORY_H
+#include <kmgen/plan.h>
+
+// Bytes by use. A fit's phases follow each other; what only one of them needs is counted once, as the largest.
+typedef struct km_memory {
+    int64_t points;   // table, weights and what is known of each feature
+    int64_t arriving; // until the points are centred and scaled: the table as it came, statistics of blocks
+    int64_t slots;    // centroids, sums and labels of the members in flight
+    int64_t pass;     // workspace of a pass, or what the algorithm keeps
+    int64_t
+        steps; // seeding, relocation, finishing with its labels: the largest; CUDA: what the workspace cannot hold
+    int64_t chains; // CPU: restarts whose k-means++ chains advance together: as many as there is memory for
+    int64_t spare;  // kernels and the driver's own; stacks
+    int64_t total;  // at most, at one time, on the plan's device
+    int64_t host;   // CUDA: the machine's memory beside that; 0 on a CPU
+} km_memory;
+
+// `plan` has its design, numbers and algorithm; plan->points must be known (else all is 0).
+void km_memory_of(km_memory *memory, const km_plan *plan);
+
+enum {
+    KM_FINISH_POINT_BYTES = 20
+}; // scratch of the finishing pass, a point and member: label, distance, margin
+
+// CUDA: memory of the steps around the pass, n points, at most. `scratch`: a number a point and member; with
+// less than that a step still works in the workspace, if that is no smaller. `work`: tables and sums.
+typedef struct km_cuda_steps {
+    int64_t scratch, work;
+} km_cuda_steps;
+km_cuda_steps km_cuda_steps_of(const km_plan *plan, int64_t n);
+// Fixed blocks whose sums the finishing pass keeps at a time.
+int64_t km_cuda_finish_blocks(int64_t rows_count, int64_t blocks_count);
+
+// CPU: what the engine makes, by its plan and threads.
+int64_t km_cpu_label_bytes(int64_t k);
+int km_cpu_sums_are_owned(int64_t k, int64_t d);             // too many rows for a copy of each thread
+int64_t km_cpu_seats(int64_t threads, int64_t sums_count);   // blocks whose sums wait to be collected
+int64_t km_cpu_filter_bytes(const km_plan *plan, int64_t n); // tiles of the algorithm filter
+int64_t km_cpu_sorting_bytes(const km_plan *plan,
+                             int64_t n); // ... and what sorting takes before they are filled
+
+#endif
