@@ -277,8 +277,12 @@ static int dry_run(const fit_job *job, const fit_options *options) {
     char *text = NULL;
     km_plan_init(&plan);
     km_status status = km_fit_plan(&plan, &job->spec, job->data, &options->fit, &err);
-    if (status == KM_OK) status = km_plan_explain(&text, &plan, &err);
-    if (status == KM_OK) fputs(text, stdout);
+    // A plan that does not fit the memory is shown as well, before that is said.
+    if (plan.design != KM_DESIGN_NONE) {
+        km_status explained = km_plan_explain(&text, &plan, &err);
+        if (explained == KM_OK) fputs(text, stdout);
+        if (status == KM_OK) status = explained;
+    }
     km_text_free(text);
     km_plan_clear(&plan);
     return status == KM_OK ? CLI_DONE : cli_error(status, &err);
@@ -438,7 +442,8 @@ static const cli_option options_list[] = {
     {CLI_COMPILER, "compiler", 0, "FILE",
      "C compiler for a CPU, NVRTC or its folder for a GPU;\ndefault: what kmgen info shows"},
     {CLI_CACHE_DIR, "cache-dir", 0, "DIR", "keep compiled modules here; default: see kmgen cache --help"},
-    {CLI_DRY_RUN, "dry-run", 0, NULL, "print the plan and the memory it needs; run nothing"},
+    {CLI_DRY_RUN, "dry-run", 0, NULL,
+     "print the plan, the memory it needs and what is free; run nothing.\nFails where the fit would not fit"},
     CLI_COMMON_OPTIONS,
 };
 

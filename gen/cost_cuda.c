@@ -1030,6 +1030,7 @@ km_status km_plan_cuda(km_plan *plan, km_error *err) {
             plan->estimates[fixed].reason[0] ? plan->estimates[fixed].reason : "CUDA has none of it");
     rule_out(plan, design);
     snprintf(plan->design_reason, sizeof plan->design_reason, "the least time of those %s%s",
-             plan->avoided_count ? "left" : "estimated", design == fastest ? "" : " that fit the free memory");
+             plan->avoided_count ? "left" : "estimated",
+             design == fastest ? "" : " that fit the free memory");
     return design_plan(plan, design, &ways, err);
 }

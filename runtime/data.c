@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Points: a table, from a file or from the caller, with weights and the rows that were kept.
 #include "data.h"
+#include "memory.h"
 #include "read/reader.h"
 
 #include <inttypes.h>
@@ -108,6 +109,7 @@ static km_status read_weights(km_data *data, const char *path, km_error *err) {
                          table.rows, data->name, data->table.rows);
         goto done;
     }
+    KM_TRY_GOTO(km_host_check("weights", table.rows * (int64_t)sizeof *weights, err));
     weights = malloc((size_t)table.rows * sizeof *weights);
     if (!weights) {
         status = km_fail_memory(err, "weights", table.rows * (int64_t)sizeof *weights);
@@ -136,6 +138,7 @@ static km_status drop_rows(km_data *data, km_error *err) {
     const km_table *table = &data->table;
     if (table->element != KM_ELEMENT_F4 && table->element != KM_ELEMENT_F8) return KM_OK;
     int64_t d = table->columns, rows_max = d < 65536 ? 65536 / d : 1, count = 0;
+    KM_TRY(km_host_check("the rows to keep", table->rows * (int64_t)sizeof(int64_t), err));
     double *chunk = malloc((size_t)(rows_max * d) * sizeof *chunk);
     int64_t *kept = malloc((size_t)table->rows * sizeof *kept);
     if (!chunk || !kept) {

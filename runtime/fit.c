@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The whole line: spec, plan, source, module, sweep, models, selection.
+#include "../gen/memory.h"
 #include "build.h"
 #include "data.h"
+#include "memory.h"
 #include "module.h"
 #include "result.h"
 #include "sweep.h"
@@ -18,8 +20,6 @@
 // Initial centroids lie at most so many times as far from the centre as the farthest point: squares of these fit every
 // type.
 #define INIT_REACH 0x1p20
-// Minimum distances of all k-means++ chains in one seeding pass take at most this many bytes.
-#define SEED_STATE_BYTES ((int64_t)2 << 30)
 
 // One running fit. Everything it owns is freed by fit_free; the result is handed over at the end.
 typedef struct fit {
@@ -122,7 +122,8 @@ static int wanted_device(const fit *f) {
 
 // Whether the CPU may take a GPU's place: the caller asked for neither.
 static int may_fall_back(const fit *f) {
-    return f->spec.target.kind == KM_TARGET_AUTO && f->params->device == KM_DEVICE_AUTO &&
+    int is_there = f->device && f->device->backend == &km_backend_cpu;
+    return f->spec.target.kind == KM_TARGET_AUTO && f->params->device == KM_DEVICE_AUTO && !is_there &&
            wanted_device(f) != KM_HOST;
 }
 
@@ -137,20 +138,93 @@ static km_status open_device(fit *f) {
     return status == KM_OK ? KM_OK : km_fail(f->err, status, "%s", first.text);
 }
 
+// Sets of labels, four bytes a point: where rows were dropped, once more for the rows of the file.
+static int64_t label_sets(const fit *f) {
+    int64_t sets =
+        f->params->labels == KM_LABELS_ALL ? f->spec.clusters_count : f->params->labels == KM_LABELS_BEST;
+    return km_data_rows(f->data) == km_data_points(f->data) ? sets : 2 * sets;
+}
+
+static km_plan_params plan_params(const fit *f) {
+    km_plan_params params;
+    km_plan_params_init(&params);
+    params.facts = &f->device->facts;
+    params.points = km_data_points(f->data);
+    params.weighted = km_data_weights(f->data) != NULL;
+    params.track_labels = f->params->changes_min > 0;
+    params.tuning = f->params->tuning;
+    params.algorithm = f->params->algorithm;
+    params.value_bytes = km_data_base(f->data, KM_FLOAT32) ? 4 : 8;
+    params.label_sets = label_sets(f);
+    params.threads = f->params->threads;
+    return params;
+}
+
 static void build_params_of(km_build_params *build, const fit *f) {
     const km_fit_params *p = f->params;
-    *build = (km_build_params){.spec = &f->spec, .source_text = p->source_text};
-    km_plan_params_init(&build->plan);
-    build->plan.points = km_data_points(f->data);
-    build->plan.weighted = km_data_weights(f->data) != NULL;
-    build->plan.track_labels = p->changes_min > 0;
-    build->plan.tuning = p->tuning;
-    build->plan.algorithm = p->algorithm;
+    *build = (km_build_params){.spec = &f->spec, .plan = plan_params(f), .source_text = p->source_text};
     km_module_params_init(&build->module);
     build->module.cache_dir = p->cache_dir;
     if (p->cache_bytes_max > 0) build->module.cache_bytes_max = p->cache_bytes_max;
     build->module.compiler = p->compiler;
     build->module.log = p->log;
+}
+
+// `recalls`: with what the cache knows of plans that spill, for which texts are emitted. A given text names its plan.
+static km_status make_plan(km_plan *plan, const fit *f, int recalls, km_error *err) {
+    km_build_params params;
+    build_params_of(&params, f);
+    if (recalls || params.source_text) return km_build_plan(plan, f->device, &params, err);
+    return km_plan_make(plan, &f->spec, &params.plan, err);
+}
+
+static km_status refuse_plan(const fit *f, const km_plan *plan, km_error *err) {
+    km_device_facts host;
+    km_plan_params params = plan_params(f);
+    int known = f->device->backend != &km_backend_cpu && km_device_query(&host, KM_HOST, NULL) == KM_OK;
+    return km_memory_refuse(plan, &f->spec, &params, known ? &host : NULL, err);
+}
+
+// The same fit on the CPU, if it fits there; `first` says why.
+static km_status plan_on_cpu(km_plan *plan, fit *f, const km_error *first) {
+    km_device *device = f->device, *host = NULL;
+    KM_TRY(km_device_open(&host, KM_HOST, NULL, f->params->log, f->err));
+    km_plan on_host;
+    km_plan_init(&on_host);
+    f->device = host;
+    km_status status = make_plan(&on_host, f, 0, NULL);
+    int fits = status == KM_OK && km_plan_fits(&on_host);
+    km_device_close(fits ? &device : &host);
+    if (!fits) {
+        f->device = device;
+        km_plan_clear(&on_host);
+        return km_fail(f->err, KM_ERROR_MEMORY, "%s", first->text);
+    }
+    km_plan_clear(plan);
+    *plan = on_host;
+    if (f->owner)
+        km_result_warn(f->owner, f->params->log, "the CPU is used: %s", first->text);
+    else
+        km_log_line(f->params->log, KM_LOG_WARNING, "the CPU is used: %s", first->text);
+    return KM_OK;
+}
+
+// The plan, with everything that the fit will take in the memory that is free; else nothing is read or sent.
+static km_status plan_within(km_plan *plan, fit *f, int recalls) {
+    km_error first = {{0}};
+    KM_TRY(make_plan(plan, f, recalls, f->err));
+    if (km_plan_fits(plan)) return km_host_check("the labels", plan->host_bytes, f->err);
+    refuse_plan(f, plan, &first);
+    if (may_fall_back(f) && !f->params->source_text) return plan_on_cpu(plan, f, &first);
+    return km_fail(f->err, KM_ERROR_MEMORY, "%s", first.text);
+}
+
+static km_status plan_fit(fit *f) {
+    KM_TRY(plan_within(&f->owner->result.plan, f, 0));
+    km_log_line(f->params->log, KM_LOG_INFO, "memory: a fit needs %.1f MiB, %.1f are free",
+                (double)f->owner->result.plan.memory_bytes / 0x1p20,
+                (double)f->device->facts.memory_free_bytes / 0x1p20);
+    return KM_OK;
 }
 
 static km_status build_on_device(fit *f, km_error *err) {
@@ -180,9 +254,11 @@ static km_status build_module(fit *f) {
     else if (status != KM_OK)
         return km_fail(f->err, status, "%s", first.text);
     if (f->build.warning[0]) km_result_warn(f->owner, f->params->log, "%s", f->build.warning);
+    km_plan_clear(&f->owner->result.plan);
     f->owner->result.plan = f->build.plan; // with its spec, which belongs to the result from now on
     km_plan_init(&f->build.plan);
-    return KM_OK;
+    // Another plan than the one that was to be built may need more.
+    return km_plan_fits(&f->owner->result.plan) ? KM_OK : refuse_plan(f, &f->owner->result.plan, f->err);
 }
 
 // Data and seeds --------------------------------------------------------------------------------------------
@@ -269,9 +345,9 @@ static int on_pick(void *user, int64_t picks_done) {
 
 // All restarts' chains advance in the same passes, as many at a time as their state has room for.
 static km_status seed_plusplus(fit *f, int64_t picks) {
-    int64_t n = f->engine->n;
-    int64_t batch = SEED_STATE_BYTES / (n * (int64_t)sizeof(double));
-    if (batch < 1) batch = 1;
+    km_memory memory;
+    km_memory_of(&memory, f->engine->plan);
+    int64_t batch = memory.chains;
     int64_t batches = (f->restarts + batch - 1) / batch;
     seed_progress progress = {f, 0, batches * picks, KM_OK};
     for (int64_t r = 0; r < f->restarts; r += batch) {
@@ -604,8 +680,9 @@ static km_status walk(fit *f, const km_spec *spec) {
                        (long long)km_data_rows(f->data), km_data_name(f->data));
     KM_TRY(tell(f, "build", 0, 0));
     KM_TRY(timed(f, open_device, &timing->build_ms, "device opened"));
+    KM_TRY(timed(f, plan_fit, &timing->build_ms, "planned"));
     if (f->device->backend->engine_fetch) KM_TRY(timed(f, fetch_points, &timing->read_ms, "points sent"));
-    KM_TRY(timed(f, build_module, &timing->build_ms, "planned and built"));
+    KM_TRY(timed(f, build_module, &timing->build_ms, "emitted and built"));
     KM_TRY(tell(f, "read", 0, 0));
     KM_TRY(timed(f, load_points, &timing->read_ms, "points read, centred and scaled"));
     KM_TRY(km_data_check(f->data, f->err)); // before the long part
@@ -645,11 +722,7 @@ km_status km_fit_plan(km_plan *plan, const km_spec *spec, const km_data *data, c
     km_status status = check_params(f.params, err);
     if (status == KM_OK) status = complete_spec(&f, spec);
     if (status == KM_OK) status = open_device(&f);
-    if (status == KM_OK) {
-        km_build_params build;
-        build_params_of(&build, &f);
-        status = km_build_plan(plan, f.device, &build, err);
-    }
+    if (status == KM_OK) status = plan_within(plan, &f, 1);
     fit_free(&f);
     return status;
 }

@@ -109,6 +109,13 @@ void km_pages_free(void *memory) {
     if (i == PIECES_MAX) free(memory);
 }
 
+int64_t km_pages_kept(void) {
+    pthread_mutex_lock(&lock);
+    int64_t bytes = (int64_t)kept_bytes;
+    pthread_mutex_unlock(&lock);
+    return bytes;
+}
+
 void km_memory_keep(int64_t bytes) {
     pthread_mutex_lock(&lock);
     keep_limit = bytes < 0 ? -1 : bytes;

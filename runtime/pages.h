@@ -13,4 +13,7 @@ void *km_pages_alloc(int64_t bytes);
 // cleared by the system first, which takes longer than a pass over them. NULL: nothing happens.
 void km_pages_free(void *memory);
 
+// Bytes that are kept and not in use.
+int64_t km_pages_kept(void);
+
 #endif

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Labels of new points by a saved model: the finishing pass of the same backend, so that the training data get
 // the labels that the fit gave them.
+#include "../gen/memory.h"
 #include "build.h"
 #include "data.h"
+#include "memory.h"
 #include "model.h"
 
 #include <stdio.h>
@@ -51,6 +53,21 @@ static km_status make_spec(km_spec *spec, const predict *p) {
     return km_spec_fix(spec, "design", "portable", p->err);
 }
 
+// Before anything is read: points and labels on a CPU; on a GPU the engine has what a fit has.
+static km_status check_memory(const predict *p) {
+    km_memory memory;
+    km_memory_of(&memory, &p->build.plan);
+    int64_t labels = p->build.plan.points * (int64_t)sizeof(int32_t);
+    if (p->device->backend == &km_backend_cpu)
+        return km_host_check("points and labels", memory.points + memory.arriving + memory.spare + labels,
+                             p->err);
+    if (km_plan_fits(&p->build.plan)) return km_host_check("the labels", labels, p->err);
+    return km_fail(p->err, KM_ERROR_MEMORY,
+                   "no room on the device for the points: %.2f GiB are needed, %.2f GiB are free",
+                   (double)p->build.plan.memory_bytes / 0x1p30,
+                   (double)p->build.plan.facts.memory_free_bytes / 0x1p30);
+}
+
 static km_status open_and_build(predict *p) {
     km_spec spec;
     km_build_params params = {.spec = &spec};
@@ -62,11 +79,14 @@ static km_status open_and_build(predict *p) {
     km_plan_params_init(&params.plan);
     km_module_params_init(&params.module);
     params.plan.points = km_data_points(p->data);
+    params.plan.value_bytes = km_data_base(p->data, KM_FLOAT32) ? 4 : 8;
+    params.plan.threads = p->params->threads;
     params.module.cache_dir = p->params->cache_dir;
     params.module.log = p->params->log;
     km_spec_init(&spec);
     KM_TRY_GOTO(make_spec(&spec, p));
     KM_TRY_GOTO(km_build_on(&p->build, p->device, &params, p->err));
+    KM_TRY_GOTO(check_memory(p));
     if (p->build.warning[0]) km_log_line(p->params->log, KM_LOG_WARNING, "%s", p->build.warning);
 done:
     km_spec_clear(&spec);

@@ -263,6 +263,16 @@ assert a["models"] == b["models"] and a["best"] == b["best"]' "$work/stdout" "$w
     in_stdout '^[^0-9]*20 '
     run 0 fit "$iris" -k 2..5 --dry-run
     in_stdout 'design'
+    in_stdout '^a whole fit, at one time'
+    # More than any machine holds, in a file that takes no disk: need and limit are shown, then refused, as by the fit.
+    truncate -s 4T "$work/in/huge.f32" || exit 77
+    run 1 fit "$work/in/huge.f32" --features 32 -k 2..3 -t cpu --dry-run
+    in_stdout '^free .* does not fit$'
+    in_stderr 'points of 32 features do not fit: a fit on cpu.* needs .* are free: a sample of [0-9]* points fits$'
+    run 1 fit "$work/in/huge.f32" --features 32 -k 2..3 -t cpu --labels l.npy
+    one_line_error
+    rm "$work/in/huge.f32"
+    no_files
     no_files
     head -n 6 "$iris" >"$work/in/init.csv"
     run 0 fit "$iris" -k 2..5 --init "$work/in/init.csv" --json -

@@ -13,6 +13,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <kmgen/sweep.h>
 #include <string.h>
 
 static char folder[] = "/tmp/kmgen-test-XXXXXX";
@@ -406,6 +407,238 @@ START_TEST(lists_that_spilled) {
 }
 END_TEST
 
+// Memory ------------------------------------------------------------------------------------------------------
+
+// All steps of a fit: never more than was planned for them, and not much less.
+START_TEST(engines_take_what_was_planned) {
+    enum { N = 3000017, K = 8 };
+    static const char *const names[] = {"cuda-registers", "cuda-tensor", "cuda-shared", "cuda-shared-plain"};
+    const km_stop stop = {.shift_max = 1e-6, .iterations_max = 3};
+    const int64_t spare = 96 << 20, pages = 40 << 20; // what planning adds: kernels; pages of a dozen tables
+    int64_t d = _i / 4 ? 32 : 4;
+    rig r;
+    km_error err = {{0}};
+    rig_params params = {.type = KM_FLOAT32,
+                         .d = d,
+                         .clusters = "3,5,8",
+                         .points = N,
+                         .weighted = _i == 2,
+                         .cache_dir = folder};
+    if (!rig_build(&r, rig_variant_find(names[_i % 4]), &params)) {
+        rig_close(&r);
+        return;
+    }
+    ref_data points = ref_blobs(N, d, 8, 2.0, 9, KM_FLOAT32);
+    if (params.weighted) ref_weigh(&points, 4);
+    RIG_MUST(rig_try_load(&r, &points, 0, KM_SCALE_NONE, &err), &err); // all rows are not read back
+    int64_t picks[K];
+    double *centroids = calloc((size_t)(K * d), sizeof *centroids);
+    km_slot_state states[3];
+    RIG_MUST(r.engine->backend->seed_plusplus(r.engine, picks, 0, 1, K, 1, NULL, NULL, &err), &err);
+    for (int64_t slot = 0; slot < 3; slot++) {
+        if (slot < 2) // the last one has empty clusters
+            RIG_MUST(r.engine->backend->rows(r.engine, centroids, picks, rig_slot_clusters(&r, slot), &err),
+                     &err);
+        else
+            for (int64_t i = 0; i < K * d; i++) centroids[i] = 1e6 + (double)i;
+        RIG_MUST(r.engine->backend->slot_start(r.engine, slot, centroids, &err), &err);
+    }
+    rig_run_all(&r, states, &stop);
+    const km_cuda_engine *engine = (const km_cuda_engine *)r.engine;
+    int64_t planned = r.module->plan.memory_bytes - spare, taken = engine->bytes_most;
+    printf("memory: %s d=%lld took %.1f MiB, planned %.1f, scratch %.1f\n", names[_i % 4], (long long)d,
+           (double)taken / 0x1p20, (double)planned / 0x1p20, (double)engine->scratch.bytes / 0x1p20);
+    km_finish_member member = member_of(K, centroids, N);
+    RIG_MUST(r.engine->backend->finish(r.engine, &member, 1, &err), &err);
+    member_free(&member);
+    // Relocation takes memory of its own where there is some: that is no need.
+    int64_t own = engine->scratch.bytes > engine->workspace.bytes ? 0 : engine->scratch.bytes;
+    ck_assert_int_le(engine->bytes_most - own, planned);
+    ck_assert_int_ge(taken + pages, planned * 3 / 4);
+    free(centroids);
+    rig_close(&r);
+    ref_data_free(&points);
+}
+END_TEST
+
+// Device memory that the tests hold, so that fits see little of it.
+static struct {
+    km_device *device;
+    km_cu_ptr pieces[8];
+    int count;
+} balloon;
+
+static void balloon_open(void) {
+    km_error err = {{0}};
+    if (!balloon.device) RIG_MUST(km_backend_cuda.device_open(&balloon.device, 0, NULL, NULL, &err), &err);
+}
+
+// Leaves so many bytes free.
+static void balloon_leave(int64_t bytes) {
+    const km_cuda_device *device = (const km_cuda_device *)balloon.device;
+    const km_driver *driver = device->driver;
+    size_t left = 0, all = 0;
+    ck_assert_int_eq(km_cuda_enter(device, NULL), KM_OK);
+    ck_assert_int_eq(driver->cuMemGetInfo(&left, &all), 0);
+    if ((int64_t)left > bytes && balloon.count < 8 &&
+        driver->cuMemAlloc(&balloon.pieces[balloon.count], left - (size_t)bytes) == 0)
+        balloon.count++;
+    km_cuda_leave(device);
+}
+
+static void balloon_empty(void) {
+    const km_cuda_device *device = (const km_cuda_device *)balloon.device;
+    ck_assert_int_eq(km_cuda_enter(device, NULL), KM_OK);
+    while (balloon.count > 0) device->driver->cuMemFree(balloon.pieces[--balloon.count]);
+    km_cuda_leave(device);
+}
+
+typedef struct watch {
+    int grows, was_read;
+} watch;
+
+// Takes nearly all that is left as soon as passes begin.
+static int watching(void *user, const km_progress *progress) {
+    watch *w = user;
+    w->was_read |= !strcmp(progress->phase, "read");
+    if (w->grows && !strcmp(progress->phase, "sweep")) {
+        balloon_leave(6 << 20);
+        w->grows = 0;
+    }
+    return 0;
+}
+
+typedef struct balloon_job {
+    km_spec spec;
+    km_fit_params params;
+    km_data *data;
+    ref_data points;
+    float *values;
+    watch watch;
+    km_result *result;
+    km_error err;
+} balloon_job;
+
+// Points of which many are the same, where `distinct` says how many are not: then clusters are left empty.
+static void job_open(balloon_job *job, int64_t n, int64_t d, const char *clusters, int64_t restarts,
+                     int64_t distinct) {
+    *job = (balloon_job){.points = ref_blobs(n, d, 6, 2.0, 9, KM_FLOAT32)};
+    job->values = malloc(sizeof(float) * (size_t)(n * d));
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t f = 0; f < d; f++)
+            job->values[i * d + f] = (float)job->points.x[(distinct ? i % distinct : i) * d + f];
+    km_spec_init(&job->spec);
+    km_fit_params_init(&job->params);
+    RIG_MUST(km_spec_set_clusters(&job->spec, clusters, &job->err), &job->err);
+    RIG_MUST(km_data_from_memory(&job->data, job->values, n, d, KM_FLOAT32, 0, 0, NULL, &job->err),
+             &job->err);
+    job->spec.restarts = restarts;
+    job->params.cache_dir = folder;
+    job->params.labels = KM_LABELS_ALL;
+    job->params.iterations_max = 20;
+    job->params.progress = watching;
+    job->params.progress_user = &job->watch;
+    balloon_open();
+}
+
+static km_status job_run(balloon_job *job) {
+    km_result_destroy(&job->result);
+    job->err.text[0] = 0;
+    job->watch.was_read = 0;
+    return km_fit(&job->result, &job->spec, job->data, &job->params, &job->err);
+}
+
+static void job_close(balloon_job *job) {
+    balloon_empty();
+    km_result_destroy(&job->result);
+    km_data_destroy(&job->data);
+    km_spec_clear(&job->spec);
+    ref_data_free(&job->points);
+    free(job->values);
+}
+
+static void expect_inertia(const km_result *result, const double *inertia, double slack) {
+    for (int64_t m = 0; m < result->models_count; m++)
+        ck_assert_double_le(fabs(result->models[m].inertia - inertia[m]), slack * inertia[m]);
+}
+
+// The fastest design does not fit: another one that does. None does: the CPU, or a sentence before anything is read.
+START_TEST(little_memory_takes_another_way) {
+    enum { N = 4000037, KS = 10 };
+    balloon_job job;
+    double inertia[KS];
+    job_open(&job, N, 32, "3..12", 1, 0);
+    RIG_MUST(job_run(&job), &job.err);
+    ck_assert_int_eq(job.result->plan.design, KM_DESIGN_TENSOR);
+    for (int m = 0; m < KS; m++) inertia[m] = job.result->models[m].inertia;
+    int64_t needs = job.result->plan.memory_bytes;
+    balloon_leave(needs - (64 << 20));
+    RIG_MUST(job_run(&job), &job.err);
+    printf("memory: %.2f GiB of %.2f free: %s\n", (double)job.result->plan.memory_bytes / 0x1p30,
+           (double)job.result->plan.facts.memory_free_bytes / 0x1p30,
+           km_design_name(job.result->plan.design));
+    ck_assert_int_eq(job.result->plan.spec.target.kind, KM_TARGET_CUDA);
+    ck_assert_int_ne(job.result->plan.design, KM_DESIGN_TENSOR);
+    expect_inertia(job.result, inertia, 1e-5);
+    balloon_leave(400 << 20);
+    RIG_MUST(job_run(&job), &job.err);
+    ck_assert_int_eq(job.result->plan.spec.target.kind, KM_TARGET_CPU);
+    ck_assert_int_ge(job.result->warnings_count, 1);
+    printf("memory: %s\n", job.result->warnings[0]);
+    ck_assert_ptr_nonnull(
+        strstr(job.result->warnings[0], "the CPU is used: 4000037 points of 32 features do not fit"));
+    expect_inertia(job.result, inertia, 1e-5);
+    job.spec.target.kind = KM_TARGET_CUDA;
+    ck_assert_int_eq(job_run(&job), KM_ERROR_MEMORY);
+    ck_assert_int_eq(job.watch.was_read, 0);
+    printf("memory: %s\n", job.err.text);
+    ck_assert_ptr_nonnull(strstr(job.err.text, "-t cpu needs"));
+    job_close(&job);
+}
+END_TEST
+
+START_TEST(little_memory_takes_fewer_restarts_in_flight) {
+    balloon_job job;
+    double inertia[19];
+    job_open(&job, 200003, 8, "2..20", 10, 0);
+    RIG_MUST(km_spec_fix(&job.spec, "design", "shared", &job.err), &job.err);
+    job.spec.target.kind = KM_TARGET_CUDA;
+    RIG_MUST(job_run(&job), &job.err);
+    ck_assert_int_eq(km_plan_get(&job.result->plan, "restarts_in_flight"), 10);
+    for (int m = 0; m < 19; m++) inertia[m] = job.result->models[m].inertia;
+    balloon_leave(job.result->plan.memory_bytes - (160 << 20));
+    RIG_MUST(job_run(&job), &job.err);
+    printf("memory: %lld restarts in flight\n",
+           (long long)km_plan_get(&job.result->plan, "restarts_in_flight"));
+    ck_assert_int_le(km_plan_get(&job.result->plan, "restarts_in_flight"), 2);
+    expect_inertia(job.result, inertia, 1e-6);
+    job_close(&job);
+}
+END_TEST
+
+// Somebody takes all that is left while passes run: everything had its place before, relocation and finishing too.
+START_TEST(a_fit_outlives_memory_that_goes) {
+    static const char *const designs[] = {"registers", "tensor", "shared"};
+    balloon_job job;
+    job_open(&job, 3000017, _i == 0 ? 4 : 32, "3..7", 2, 5);
+    job.spec.target.kind = KM_TARGET_CUDA;
+    RIG_MUST(km_spec_fix(&job.spec, "design", designs[_i], &job.err), &job.err);
+    RIG_MUST(job_run(&job), &job.err);
+    km_result *first = job.result;
+    job.result = NULL;
+    job.watch.grows = 1;
+    RIG_MUST(job_run(&job), &job.err);
+    ck_assert_int_eq(job.watch.grows, 0);
+    for (int m = 0; m < 5; m++) {
+        ck_assert_double_eq(job.result->models[m].inertia, first->models[m].inertia);
+        ck_assert_int_eq(memcmp(job.result->models[m].labels, first->models[m].labels, (size_t)first->n * 4),
+                         0);
+    }
+    km_result_destroy(&first);
+    job_close(&job);
+}
+END_TEST
+
 static SRunner *runner_of(int with_device) {
     Suite *suite = suite_create(with_device ? "cuda" : "cuda, without a device");
     TCase *tests = tcase_create(with_device ? "device" : "no device");
@@ -423,6 +656,10 @@ static SRunner *runner_of(int with_device) {
         tcase_add_test(tests, many_empty_clusters_are_filled);
         tcase_add_test(tests, next_plan_runs);
         tcase_add_test(tests, lists_that_spilled);
+        tcase_add_loop_test(tests, engines_take_what_was_planned, 0, 8);
+        tcase_add_test(tests, little_memory_takes_another_way);
+        tcase_add_test(tests, little_memory_takes_fewer_restarts_in_flight);
+        tcase_add_loop_test(tests, a_fit_outlives_memory_that_goes, 0, 3);
     }
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
@@ -447,6 +684,7 @@ int main(void) {
     if (!mkdtemp(folder)) return 99;
     int failed = run_tests(0), devices = km_backend_cuda.device_count();
     if (!failed && devices) failed = run_tests(1);
+    if (balloon.device) km_backend_cuda.device_close(&balloon.device);
     nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
     if (failed) return 1;
     if (!devices) printf("skipped: no CUDA device\n");

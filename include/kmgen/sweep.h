@@ -130,6 +130,7 @@ KM_API void km_result_destroy(km_result **result);
 
 // The plan that km_fit would use for this spec and data, nothing run: what --dry-run prints. That a compiler refuses a
 // text or spills registers, so that the next plan is taken, is known only where `cache_dir` has seen it.
+// KM_ERROR_MEMORY where the fit needs more than is free, as km_fit says it: `plan` is the one that needs least then.
 KM_API km_status km_fit_plan(km_plan *plan, const km_spec *spec, const km_data *data,
                              const km_fit_params *params, km_error *err);
 

@@ -3,6 +3,7 @@
 // process until a module is built.
 #include "../file.h"
 #include "cpu.h"
+#include "../memory.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -95,6 +96,7 @@ static void facts_fill(km_device_facts *facts) {
     long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
     facts->cache_bytes = cache > 0 ? cache : 1 << 20;
     facts->memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+    facts->memory_free_bytes = km_host_free(NULL);
     facts->clock_ghz = strtod(clock, NULL) / 1e3;
     if (!(facts->clock_ghz > 0.1)) facts->clock_ghz = 3.0;
     facts->bandwidth_gbs =

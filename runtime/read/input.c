@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Files, pipes and standard input, mapped where that is possible.
+#include "../memory.h"
 #include "reader.h"
 
 #include <errno.h>
@@ -79,6 +80,8 @@ static km_status slurp(km_table *table, int64_t *size, km_input *input, km_error
     for (int64_t got = 1; got > 0 && !text.failed;) { // an input may have no end
         KM_TRY_GOTO(km_input_read(&got, chunk, CHUNK, input, err));
         km_text_add(&text, chunk, got);
+        if (text.size / KM_HOST_LOOK_BYTES > (text.size - got) / KM_HOST_LOOK_BYTES)
+            KM_TRY_GOTO(km_host_check("more of what is read from a pipe", KM_HOST_LOOK_BYTES, err));
     }
     *size = text.size;
     char *bytes = NULL;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // CSV and its kin, by libcsv with strict quotes: separated by commas, semicolons or tabs, plain or packed by gzip.
 #include "../../gen/spec_fields.h"
+#include "../memory.h"
 #include "reader.h"
 
 #include <csv.h>
@@ -367,9 +368,13 @@ static km_status parse_all(text *t, km_unpacker *unpacker, unsigned char *chunk)
     csv_set_delim(&parser, (unsigned char)t->delimiter);
     int64_t mark = t->head_size >= 3 && memcmp(t->head, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
     KM_TRY_GOTO(feed(t, &parser, t->head + mark, t->head_size - mark));
+    int64_t looked = 0; // rows when the machine's memory was looked at
     for (int64_t got = t->head_size == HEAD_BYTES; got > 0;) {
         KM_TRY_GOTO(km_unpacker_read(&got, chunk, CHUNK_BYTES, unpacker, t->err));
         KM_TRY_GOTO(feed(t, &parser, chunk, got));
+        if ((t->table->rows - looked) * t->picks_count * 4 < KM_HOST_LOOK_BYTES) continue;
+        looked = t->table->rows;
+        KM_TRY_GOTO(km_host_check("more of the table of a text file", 2 * KM_HOST_LOOK_BYTES, t->err));
     }
     KM_TRY_GOTO(finish(t, &parser));
 done:

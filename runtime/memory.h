@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+// What the machine has left, and what to say where a fit needs more.
+#ifndef KM_RUNTIME_MEMORY_H
+#define KM_RUNTIME_MEMORY_H
+#include <kmgen/plan.h>
+
+// Bytes that this process may still take, of the machine's memory, of its control groups and of its own limit of
+// addresses: the least. 0: nobody says. `root` stands before /proc and /sys (tests); NULL: nothing does.
+int64_t km_host_free(const char *root);
+
+enum { KM_HOST_LOOK_BYTES = 64 << 20 };
+// KM_ERROR_MEMORY where `bytes` more for `what` are above that: the system promises memory that it does not have, and
+// whoever takes it is killed in the end. Less than KM_HOST_LOOK_BYTES is not looked at.
+km_status km_host_check(const char *what, int64_t bytes, km_error *err);
+
+// One sentence for a plan that does not fit, with the changes that make it fit: each is planned to see that it does.
+// `params` are those of the plan; `host`: the facts of the CPU, where going there may help; NULL: it may not.
+km_status km_memory_refuse(const km_plan *plan, const km_spec *spec, const km_plan_params *params,
+                           const km_device_facts *host, km_error *err);
+
+#endif
