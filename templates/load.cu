@@ -26,8 +26,9 @@ __device__ __forceinline__ void step_load(km_real *x, const km_real *row, int f)
 }
 
 // Blocks of a multiprocessor: said, or the compiler aims at more of them, and spills. Rows that are held as a whole may
-// be long.
-template <typename Raw> constexpr int LOAD_BLOCKS = STEP_WHOLE && D * sizeof(Raw) > 64 ? 2 : 4;
+// be long, and NVRTC 13.5 needs more than 64 registers for two of 32 bytes.
+template <typename Raw>
+constexpr int LOAD_BLOCKS = !STEP_WHOLE || D * sizeof(Raw) <= 16 ? 4 : D * sizeof(Raw) <= 64 ? 3 : 2;
 
 constexpr int LOAD_FEATURES = int(D) < int(KM_THREADS) ? int(D) : int(KM_THREADS);
 constexpr int LOAD_ROWS = KM_THREADS / LOAD_FEATURES;

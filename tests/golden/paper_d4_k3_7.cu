@@ -785,8 +785,9 @@ __device__ __forceinline__ void step_load(km_real *x, const km_real *row, int f)
 }
 
 // Blocks of a multiprocessor: said, or the compiler aims at more of them, and spills. Rows that are held as a whole may
-// be long.
-template <typename Raw> constexpr int LOAD_BLOCKS = STEP_WHOLE && D * sizeof(Raw) > 64 ? 2 : 4;
+// be long, and NVRTC 13.5 needs more than 64 registers for two of 32 bytes.
+template <typename Raw>
+constexpr int LOAD_BLOCKS = !STEP_WHOLE || D * sizeof(Raw) <= 16 ? 4 : D * sizeof(Raw) <= 64 ? 3 : 2;
 
 constexpr int LOAD_FEATURES = int(D) < int(KM_THREADS) ? int(D) : int(KM_THREADS);
 constexpr int LOAD_ROWS = KM_THREADS / LOAD_FEATURES;
@@ -1038,7 +1039,8 @@ constexpr int SEED_GROUP_BYTES = D * sizeof(km_real);
 constexpr int SEED_GROUP = SEED_GROUP_BYTES <= 16 ? 8 : SEED_GROUP_BYTES <= 32 ? 4 : SEED_GROUP_BYTES <= 64 ? 2 : 1;
 // Blocks of a multiprocessor: a third one hides memory, where registers allow it.
 constexpr int SEED_BLOCKS = sizeof(km_real) == 4 && D <= 4 && !WEIGHTED ? 3 : 2;
-constexpr km_real SEED_FAR = sizeof(km_real) == 4 ? (km_real)3.4028234e38 : (km_real)1.7976931348623157e308;
+// One conversion, of the number that fits: NVRTC 13.5 refuses one that does not even where it is not taken.
+constexpr km_real SEED_FAR = (km_real)(sizeof(km_real) == 4 ? 3.4028234e38 : 1.7976931348623157e308);
 
 __device__ __forceinline__ unsigned long long seed_mix(unsigned long long z) {
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
