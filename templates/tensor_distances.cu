@@ -128,7 +128,7 @@ static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_
         return (float)(constant * scale.factor + scale.bias + 32);
     };
     const auto write_row = [&](int group, int slot, int t, int j) {
-        if (j >= 0 && !beaten[j] && held)
+        if (j >= 0 && held)
             km_write_row(
                 shared, group, slot, t,
                 [&](int f) { return (float)(-(double)c[j * D + f] * shared.reach[f] * scale.factor); }, constant_of(j),

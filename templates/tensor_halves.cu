@@ -84,7 +84,7 @@ static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_
     const double error = 2 * (scale.error + LANE_D * 20 * BINADE * km_power(-22) + 0.001);
     const int units = 1 + (int)(error / (BINADE * km_power(-15)));
     const unsigned margin = units < 1024 ? units * 0x10001 : 0x7c007c00; // the latter: all are near
-    km_write_rows(shared, c, middle, beaten, k_index, threadIdx.x % 32, 32, scale,
+    km_write_rows(shared, c, middle, k_index, threadIdx.x % 32, 32, scale,
                   [&](int group, int segment, bool linked) {
         shared.margin[segment][group] = margin;
         if (!linked) return;

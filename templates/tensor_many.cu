@@ -307,8 +307,8 @@ template <typename PART> static __device__ bool km_begin(km_block<PART> &shared,
     for (int i = 0; i < members_count; i++) {
         const km_member member = shared.members[i];
         const km_scaled &scaled = shared.scaled[member.group];
-        km_write_rows(shared, shared.centroids + member.row * D, scaled.middle, shared.beaten + member.row,
-                      member.k_index, threadIdx.x, BLOCK, scaled.scale,
+        km_write_rows(shared, shared.centroids + member.row * D, scaled.middle, member.k_index, threadIdx.x, BLOCK,
+                      scaled.scale,
                       [&](int group, int, bool) {
                           const float before = 32.0f * (group - member.group);
                           shared.margin[group] = {scaled.margin.slope, scaled.margin.least,

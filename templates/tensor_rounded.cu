@@ -78,7 +78,7 @@ static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_
     if (error + spread * 8 > MARGIN_MAX) scale.factor = spread = 0; // |r| is at most 8: all are near
     const unsigned slope = km_halves((float)(spread * (1 + km_power(-10))), 0) * 0x10001;
     const unsigned least = km_halves((float)(1024 + ceil(error + 0.51)), 0) * 0x10001;
-    km_write_rows(shared, c, middle, beaten, k_index, threadIdx.x % 32, 32, scale,
+    km_write_rows(shared, c, middle, k_index, threadIdx.x % 32, 32, scale,
                   [&](int group, int segment, bool linked) {
         if (group == place.group) atomicOr(&shared.asks[group], segment ? 0x0a0a0a0a : 0x05050505);
         for (int s = 0; s < 2; s++) {

@@ -23,10 +23,10 @@ static __device__ __forceinline__ void km_fetch(unsigned (*matrices)[2], unsigne
 // The rows of a K's planes, scaled, by so many threads; `begin_group` as in km_for_rows.
 template <typename PART, typename Group>
 static __device__ __forceinline__ void km_write_rows(km_block<PART> &shared, const float *c, const float *middle,
-                                                     const unsigned char *beaten, int k_index, int thread,
-                                                     int threads, const km_scale &scale, Group begin_group) {
+                                                     int k_index, int thread, int threads, const km_scale &scale,
+                                                     Group begin_group) {
     const auto write_row = [&](int group, int slot, int t, int j) {
-        if (j >= 0 && !beaten[j])
+        if (j >= 0)
             km_write_row(
                 shared, group, slot, t,
                 [&](int f) { return (float)(((double)c[j * D + f] - middle[f]) * shared.reach[f] * scale.factor); },

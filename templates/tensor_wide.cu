@@ -341,12 +341,13 @@ static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_
     if (units > MARGIN_MAX - 2) to = {0, 1}, units = 0; // all are near
     const unsigned margin = ((unsigned)units + 3) * 0x10001; // rounded up, 1 as scores are not, 1 for what is not near
     const auto write_row = [&](int group, int slot, int t, int j) {
-        const bool real = j >= 0 && !beaten[j]; // two bytes need not hold what is beaten
         const auto number = [&](int f) {
-            return real ? __double2int_rn(km_scaled(shared, c + j * D, middle, f) * to.digits) : 0;
+            return j >= 0 ? __double2int_rn(km_scaled(shared, c + j * D, middle, f) * to.digits) : 0;
         };
-        const double constant = (km_constant(c + j * D, middle) - scale.lowest) * 64 * to.digits * to.factor;
-        km_write_row(shared, group, slot, t, number, real ? (int)(0.08 * BINADE + constant) : 0);
+        const auto constant = [&] {
+            return (km_constant(c + j * D, middle) - scale.lowest) * 64 * to.digits * to.factor;
+        };
+        km_write_row(shared, group, slot, t, number, j >= 0 ? (int)(0.08 * BINADE + constant()) : 0);
     };
     km_for_rows(shared, k_index, threadIdx.x % 32, 32, write_row, [&](int group, int segment, bool linked) {
         if (group == place.group) atomicOr(&shared.asks[group], segment ? 0x0a0a0a0a : 0x05050505);

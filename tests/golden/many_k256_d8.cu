@@ -432,8 +432,9 @@ static __device__ void km_find_beaten(km_block<PART> &shared, const float *c, co
 }
 
 // Goes through the rows of a K, by so many threads: `write_row` writes a quarter of a row, that of lanes with
-// lane % 4 = t, centroid j or, -1, none; `begin_group` is told once of each group of lanes, and of the K's segment in
-// it.
+// lane % 4 = t, centroid j or, -1, none that a point of the grid could be nearest to: the row stays empty (points
+// outside are compared with the centroids themselves, which shared.row still names); `begin_group` is told once of each
+// group of lanes, and of the K's segment in it.
 template <typename PART, typename Row, typename Group>
 static __device__ __forceinline__ void km_for_rows(km_block<PART> &shared, int k_index, int thread, int threads,
                                                    Row write_row, Group begin_group) {
@@ -445,7 +446,7 @@ static __device__ __forceinline__ void km_for_rows(km_block<PART> &shared, int k
         const bool real = slot >= place.slot && slot < place.slot + place.slots && j < km_ks[k_index];
         if (!linked && (slot >= PART::FIRST) != segment) continue;
         shared.row[group][slot] = real ? place.row + j : -1;
-        write_row(group, slot, at % 4, real ? j : -1);
+        write_row(group, slot, at % 4, real && !shared.beaten[place.row + j] ? j : -1);
         if (slot != place.slot) continue;
         shared.member[segment][group] = k_index;
         shared.link[0][group] = linked ? ALL : 0;
@@ -560,10 +561,10 @@ static __device__ __forceinline__ void km_fetch(unsigned (*matrices)[2], unsigne
 // The rows of a K's planes, scaled, by so many threads; `begin_group` as in km_for_rows.
 template <typename PART, typename Group>
 static __device__ __forceinline__ void km_write_rows(km_block<PART> &shared, const float *c, const float *middle,
-                                                     const unsigned char *beaten, int k_index, int thread,
-                                                     int threads, const km_scale &scale, Group begin_group) {
+                                                     int k_index, int thread, int threads, const km_scale &scale,
+                                                     Group begin_group) {
     const auto write_row = [&](int group, int slot, int t, int j) {
-        if (j >= 0 && !beaten[j])
+        if (j >= 0)
             km_write_row(
                 shared, group, slot, t,
                 [&](int f) { return (float)(((double)c[j * D + f] - middle[f]) * shared.reach[f] * scale.factor); },
@@ -768,8 +769,8 @@ template <typename PART> static __device__ bool km_begin(km_block<PART> &shared,
     for (int i = 0; i < members_count; i++) {
         const km_member member = shared.members[i];
         const km_scaled &scaled = shared.scaled[member.group];
-        km_write_rows(shared, shared.centroids + member.row * D, scaled.middle, shared.beaten + member.row,
-                      member.k_index, threadIdx.x, BLOCK, scaled.scale,
+        km_write_rows(shared, shared.centroids + member.row * D, scaled.middle, member.k_index, threadIdx.x, BLOCK,
+                      scaled.scale,
                       [&](int group, int, bool) {
                           const float before = 32.0f * (group - member.group);
                           shared.margin[group] = {scaled.margin.slope, scaled.margin.least,

@@ -451,8 +451,9 @@ static __device__ void km_find_beaten(km_block<PART> &shared, const float *c, co
 }
 
 // Goes through the rows of a K, by so many threads: `write_row` writes a quarter of a row, that of lanes with
-// lane % 4 = t, centroid j or, -1, none; `begin_group` is told once of each group of lanes, and of the K's segment in
-// it.
+// lane % 4 = t, centroid j or, -1, none that a point of the grid could be nearest to: the row stays empty (points
+// outside are compared with the centroids themselves, which shared.row still names); `begin_group` is told once of each
+// group of lanes, and of the K's segment in it.
 template <typename PART, typename Row, typename Group>
 static __device__ __forceinline__ void km_for_rows(km_block<PART> &shared, int k_index, int thread, int threads,
                                                    Row write_row, Group begin_group) {
@@ -464,7 +465,7 @@ static __device__ __forceinline__ void km_for_rows(km_block<PART> &shared, int k
         const bool real = slot >= place.slot && slot < place.slot + place.slots && j < km_ks[k_index];
         if (!linked && (slot >= PART::FIRST) != segment) continue;
         shared.row[group][slot] = real ? place.row + j : -1;
-        write_row(group, slot, at % 4, real ? j : -1);
+        write_row(group, slot, at % 4, real && !shared.beaten[place.row + j] ? j : -1);
         if (slot != place.slot) continue;
         shared.member[segment][group] = k_index;
         shared.link[0][group] = linked ? ALL : 0;
@@ -697,10 +698,10 @@ static __device__ __forceinline__ void km_fetch(unsigned (*matrices)[2], unsigne
 // The rows of a K's planes, scaled, by so many threads; `begin_group` as in km_for_rows.
 template <typename PART, typename Group>
 static __device__ __forceinline__ void km_write_rows(km_block<PART> &shared, const float *c, const float *middle,
-                                                     const unsigned char *beaten, int k_index, int thread,
-                                                     int threads, const km_scale &scale, Group begin_group) {
+                                                     int k_index, int thread, int threads, const km_scale &scale,
+                                                     Group begin_group) {
     const auto write_row = [&](int group, int slot, int t, int j) {
-        if (j >= 0 && !beaten[j])
+        if (j >= 0)
             km_write_row(
                 shared, group, slot, t,
                 [&](int f) { return (float)(((double)c[j * D + f] - middle[f]) * shared.reach[f] * scale.factor); },
@@ -807,7 +808,7 @@ static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_
     if (error + spread * 8 > MARGIN_MAX) scale.factor = spread = 0; // |r| is at most 8: all are near
     const unsigned slope = km_halves((float)(spread * (1 + km_power(-10))), 0) * 0x10001;
     const unsigned least = km_halves((float)(1024 + ceil(error + 0.51)), 0) * 0x10001;
-    km_write_rows(shared, c, middle, beaten, k_index, threadIdx.x % 32, 32, scale,
+    km_write_rows(shared, c, middle, k_index, threadIdx.x % 32, 32, scale,
                   [&](int group, int segment, bool linked) {
         if (group == place.group) atomicOr(&shared.asks[group], segment ? 0x0a0a0a0a : 0x05050505);
         for (int s = 0; s < 2; s++) {

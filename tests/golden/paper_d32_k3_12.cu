@@ -455,8 +455,9 @@ static __device__ void km_find_beaten(km_block<PART> &shared, const float *c, co
 }
 
 // Goes through the rows of a K, by so many threads: `write_row` writes a quarter of a row, that of lanes with
-// lane % 4 = t, centroid j or, -1, none; `begin_group` is told once of each group of lanes, and of the K's segment in
-// it.
+// lane % 4 = t, centroid j or, -1, none that a point of the grid could be nearest to: the row stays empty (points
+// outside are compared with the centroids themselves, which shared.row still names); `begin_group` is told once of each
+// group of lanes, and of the K's segment in it.
 template <typename PART, typename Row, typename Group>
 static __device__ __forceinline__ void km_for_rows(km_block<PART> &shared, int k_index, int thread, int threads,
                                                    Row write_row, Group begin_group) {
@@ -468,7 +469,7 @@ static __device__ __forceinline__ void km_for_rows(km_block<PART> &shared, int k
         const bool real = slot >= place.slot && slot < place.slot + place.slots && j < km_ks[k_index];
         if (!linked && (slot >= PART::FIRST) != segment) continue;
         shared.row[group][slot] = real ? place.row + j : -1;
-        write_row(group, slot, at % 4, real ? j : -1);
+        write_row(group, slot, at % 4, real && !shared.beaten[place.row + j] ? j : -1);
         if (slot != place.slot) continue;
         shared.member[segment][group] = k_index;
         shared.link[0][group] = linked ? ALL : 0;
@@ -758,12 +759,13 @@ static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_
     if (units > MARGIN_MAX - 2) to = {0, 1}, units = 0;      // all are near
     const unsigned margin = ((unsigned)units + 3) * 0x10001; // rounded up, 1 as scores are not, 1 for what is not near
     const auto write_row = [&](int group, int slot, int t, int j) {
-        const bool real = j >= 0 && !beaten[j]; // two bytes need not hold what is beaten
         const auto number = [&](int f) {
-            return real ? __double2int_rn(km_scaled(shared, c + j * D, middle, f) * to.digits) : 0;
+            return j >= 0 ? __double2int_rn(km_scaled(shared, c + j * D, middle, f) * to.digits) : 0;
         };
-        const double constant = (km_constant(c + j * D, middle) - scale.lowest) * 64 * to.digits * to.factor;
-        km_write_row(shared, group, slot, t, number, real ? (int)(0.08 * BINADE + constant) : 0);
+        const auto constant = [&] {
+            return (km_constant(c + j * D, middle) - scale.lowest) * 64 * to.digits * to.factor;
+        };
+        km_write_row(shared, group, slot, t, number, j >= 0 ? (int)(0.08 * BINADE + constant()) : 0);
     };
     km_for_rows(shared, k_index, threadIdx.x % 32, 32, write_row, [&](int group, int segment, bool linked) {
         if (group == place.group) atomicOr(&shared.asks[group], segment ? 0x0a0a0a0a : 0x05050505);

@@ -460,8 +460,9 @@ static __device__ void km_find_beaten(km_block<PART> &shared, const float *c, co
 }
 
 // Goes through the rows of a K, by so many threads: `write_row` writes a quarter of a row, that of lanes with
-// lane % 4 = t, centroid j or, -1, none; `begin_group` is told once of each group of lanes, and of the K's segment in
-// it.
+// lane % 4 = t, centroid j or, -1, none that a point of the grid could be nearest to: the row stays empty (points
+// outside are compared with the centroids themselves, which shared.row still names); `begin_group` is told once of each
+// group of lanes, and of the K's segment in it.
 template <typename PART, typename Row, typename Group>
 static __device__ __forceinline__ void km_for_rows(km_block<PART> &shared, int k_index, int thread, int threads,
                                                    Row write_row, Group begin_group) {
@@ -473,7 +474,7 @@ static __device__ __forceinline__ void km_for_rows(km_block<PART> &shared, int k
         const bool real = slot >= place.slot && slot < place.slot + place.slots && j < km_ks[k_index];
         if (!linked && (slot >= PART::FIRST) != segment) continue;
         shared.row[group][slot] = real ? place.row + j : -1;
-        write_row(group, slot, at % 4, real ? j : -1);
+        write_row(group, slot, at % 4, real && !shared.beaten[place.row + j] ? j : -1);
         if (slot != place.slot) continue;
         shared.member[segment][group] = k_index;
         shared.link[0][group] = linked ? ALL : 0;
@@ -730,7 +731,7 @@ static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_
         return (float)(constant * scale.factor + scale.bias + 32);
     };
     const auto write_row = [&](int group, int slot, int t, int j) {
-        if (j >= 0 && !beaten[j] && held)
+        if (j >= 0 && held)
             km_write_row(
                 shared, group, slot, t,
                 [&](int f) { return (float)(-(double)c[j * D + f] * shared.reach[f] * scale.factor); }, constant_of(j),
