@@ -339,6 +339,9 @@ static km_status set_blocks(km_plan *plan, const shape *it, km_error *err) {
     parts = bytes > PART_BYTES + PART_BYTES / 2 ? (bytes + PART_BYTES - 1) / PART_BYTES : 1;
     KM_TRY(km_plan_set(plan, KM_PARAM_tile_features, (d + parts - 1) / parts, err,
                        "%lld bytes of a group's points in the first cache", (long long)(bytes / parts)));
+    if (km_plan_get(plan, "tile_features") > d)
+        return km_fail(err, KM_ERROR_PLAN, "tile_features must be 1..%d, the features, got %d", (int)d,
+                       (int)km_plan_get(plan, "tile_features"));
     return set_panel(plan, it, err);
 }
 

@@ -664,6 +664,19 @@ static void few_judge(shared_way *way, const km_plan *plan) {
     way->total_ns = together(read_ns, way->tensor_ns) + way->issue_ns;
 }
 
+// Whether these are the tiles that the user fixed, if any.
+static int few_is_asked(const km_plan *plan, const km_cuda_shared *shape) {
+    int64_t few = 0, points = shape->tile_points, clusters = shape->tile_clusters,
+            features = shape->tile_features;
+    if (km_plan_fixed(plan, KM_PARAM_few_clusters, &few))
+        return 1; // their check says what this form can have
+    km_plan_fixed(plan, KM_PARAM_tile_points, &points);
+    km_plan_fixed(plan, KM_PARAM_tile_clusters, &clusters);
+    km_plan_fixed(plan, KM_PARAM_tile_features, &features);
+    return points == shape->tile_points && clusters == shape->tile_clusters &&
+           features == shape->tile_features;
+}
+
 // Blocks of as many warps as registers and shared memory hold, one of them a multiprocessor.
 static void few_best(shared_way *best, const km_plan *plan, int half) {
     enum { TILE_MAX = 96 };
@@ -677,6 +690,7 @@ static void few_best(shared_way *best, const km_plan *plan, int half) {
             way.shape.tile_clusters = tile;
             way.shape.tile_features = few_step(&way.shape);
             km_cuda_shared_fill(&way.shape, &plan->spec);
+            if (!few_is_asked(plan, &way.shape)) continue;
             way.spare = shared_registers(plan, &way.shape, 1) - few_registers(&way.shape);
             if (!shared_fits(plan, &way.shape, 1) || way.spare < 0 ||
                 km_plan_avoids(plan, KM_DESIGN_SHARED, way.spare))
@@ -687,14 +701,10 @@ static void few_best(shared_way *best, const km_plan *plan, int half) {
         }
 }
 
-// Whether lists of few clusters may have their own form: unless the user wants another, or tiles of his own.
+// Whether lists of few clusters may have their own form: unless the user wants another.
 static int few_allowed(const km_plan *plan, int half) {
-    int64_t few = 1, ignored;
+    int64_t few = 1;
     if (km_plan_fixed(plan, KM_PARAM_few_clusters, &few)) return few != 0;
-    if (km_plan_fixed(plan, KM_PARAM_tile_points, &ignored) ||
-        km_plan_fixed(plan, KM_PARAM_tile_clusters, &ignored) ||
-        km_plan_fixed(plan, KM_PARAM_tile_features, &ignored))
-        return 0;
     return half || (plan->spec.type == KM_FLOAT64 && has_double_products(plan));
 }
 

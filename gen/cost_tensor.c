@@ -443,14 +443,17 @@ static int find_better(km_tensor_way *best, const km_plan *plan, int in_shared) 
     enum { TILES_MAX = 12, TILES_MAX_IN_SHARED = 16 };
     static const int64_t blocks[] = {128, 256, 384, 512, 768};
     int found = 0;
-    int64_t fixed_tiles = 0, fixed_block = 0, fixed_resident = 0;
+    int64_t fixed_tiles = 0, fixed_launches = 0, fixed_block = 0, fixed_resident = 0;
     km_plan_fixed(plan, KM_PARAM_tile_clusters, &fixed_tiles);
+    km_plan_fixed(plan, KM_PARAM_launches, &fixed_launches);
     km_plan_fixed(plan, KM_PARAM_block, &fixed_block);
     km_plan_fixed(plan, KM_PARAM_resident, &fixed_resident);
     for (int64_t tiles = 1; tiles <= (in_shared ? TILES_MAX_IN_SHARED : TILES_MAX); tiles++) {
         km_tensor_layout layout; // made once, as it takes longer than all that follows from it
         if (fixed_tiles && fixed_tiles != tiles * ROWS_PER_TILE) continue;
         if (!km_tensor_lay_out(&layout, &plan->spec, tiles, in_shared)) continue;
+        if (fixed_tiles && tiles_most(&layout) != tiles) continue; // the list needs no launch of so many
+        if (fixed_launches && fixed_launches != layout.parts_count) continue;
         for (int b = 0; b < (int)(sizeof blocks / sizeof *blocks); b++)
             for (int64_t resident = 1; resident <= 4; resident++) {
                 km_tensor_way way = {

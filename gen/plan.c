@@ -438,16 +438,46 @@ static int64_t fewer_in_flight(const km_plan *plan) {
     return copies / 2;
 }
 
+// Whether the sentence speaks of the number: "a block's registers" does not of `block`.
+static int names_number(const char *sentence, const char *name) {
+    size_t size = strlen(name);
+    for (const char *at = sentence; (at = strstr(at, name)) != NULL; at += size)
+        if ((at == sentence || at[-1] == ' ') && strchr(" ,;:", at[size])) return 1;
+    return 0;
+}
+
+// Why there is no plan is known of the whole; says which fixed number is to blame, and what it would be otherwise.
+static void blame_fixed(const km_spec *spec, const km_plan_params *params, km_error *err) {
+    for (int64_t i = 0; i < spec->fixed_count; i++) {
+        const km_fixed *fixed = &spec->fixed[i];
+        if (!strcmp(fixed->name, "design") || names_number(err->text, fixed->name)) continue;
+        km_spec without = *spec; // borrows the list of K
+        km_plan plan;
+        km_plan_init(&plan);
+        without.fixed[i] = without.fixed[--without.fixed_count];
+        if (make(&plan, &without, params, 0, NULL) == KM_OK && number_find(&plan, fixed->name)) {
+            km_error whole = *err;
+            err->text[0] = 0;
+            km_fail(err, KM_ERROR_PLAN,
+                    "%s cannot be %" PRId64 ": %.700s; without it the plan has %s %" PRId64, fixed->name,
+                    fixed->value, whole.text, fixed->name, km_plan_get(&plan, fixed->name));
+        }
+        km_plan_clear(&plan);
+    }
+}
+
 km_status km_plan_make(km_plan *plan, const km_spec *spec, const km_plan_params *params, km_error *err) {
     km_plan_params defaults;
     km_plan_params_init(&defaults);
+    if (!params) params = &defaults;
     km_plan made;
     km_plan_init(&made);
-    km_status status = make(&made, spec, params ? params : &defaults, 0, err);
+    km_status status = make(&made, spec, params, 0, err);
     for (int64_t copies; status == KM_OK && (copies = fewer_in_flight(&made)) > 0;) {
         km_plan_clear(&made);
-        status = make(&made, spec, params ? params : &defaults, copies, err);
+        status = make(&made, spec, params, copies, err);
     }
+    if (status == KM_ERROR_PLAN && err) blame_fixed(spec, params, err);
     if (status != KM_OK) {
         km_plan_clear(&made);
         return status;
