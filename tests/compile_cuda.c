@@ -1,30 +1,51 @@
 // SPDX-License-Identifier: MIT
-// Every spec's CUDA text through NVRTC, as the engine calls it, for each architecture; needs no GPU. Fails on
-// warnings, and where any kernel spills; prints registers beside the plan's.
+// Every spec's CUDA text through NVRTC, as the engine calls it, for each architecture that it knows; needs no GPU.
+// Fails on warnings, and where any kernel spills; prints registers beside the plan's.
+// With KMGEN_TEST_ALL=1 all texts are compiled. Else, by the newest one, those of
+// sm_90, and so many of the others that each line of any text is in one of them, whatever its numbers, and each
+// architecture has one; by the oldest, so many of all.
 // A text that differs from another one by its head of comments alone is left out. The steps around the pass are a good
 // part of the time and know nothing of the K list or the design: where an architecture has compiled the same ones, a
-// text goes without them.
-// usage: compile_cuda SPECS_FOLDER WORK_FOLDER [ARCHITECTURE...]    (90 stands for sm_90)
-// KMGEN_NVRTC names the folder of libnvrtc where it is in no usual place. Without NVRTC: exit 77, or 1 with
+// text goes without them. What passed is written down in WORK_FOLDER/passed, with what the compiler said, under a hash
+// of text, architecture, compiler and options: the same text is not compiled twice.
+// usage: compile_cuda oldest|newest|any WORK_FOLDER SPECS_FOLDER... [ARCHITECTURE...]    (90 stands for sm_90)
+// KMGEN_NVRTC names the folder of libnvrtc; without it, any that is found is taken. Without NVRTC: exit 77, or 1 with
 // CI=true.
 #include "gen/source.h"
 #include "runtime/cuda/driver.h"
+#include "runtime/file.h"
 #include "specs.h"
 
+#include <ctype.h>
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 static const int all_arches[] = {75, 80, 86, 89, 90, 100, 120};
-enum { ARCHES_COUNT = sizeof all_arches / sizeof *all_arches, JOBS_MAX = 4096, WORKERS = 2 };
+enum { ARCHES_COUNT = sizeof all_arches / sizeof *all_arches, JOBS_MAX = 4096, WORKERS_MAX = 16 };
+enum { ARCH_MAIN = 90 }; // each of its texts is compiled by the newest NVRTC in every run
+
+// What ptxas says of the kernels of a file.
+typedef struct kernel_facts {
+    int kernels, warnings;
+    int registers_max, pass_registers_max; // of all kernels, of those that the table of the pass names
+    int spilled_bytes;
+    char spilling[256]; // the last kernel that does
+} kernel_facts;
 
 typedef struct job {
     km_source source; // its text without the steps, where `steps_elsewhere`
     int arch, weighted, track_labels, steps_elsewhere;
+    uint64_t *lines; // hashes of its lines, ascending
+    int lines_count;
+    char key[40]; // in the list of what passed
 } job;
 
 static job jobs[JOBS_MAX];
-static int jobs_count, same_count;
+static int jobs_count, same_count, not_taken_count;
 static int arches[ARCHES_COUNT], arches_count;
 
 // NVRTC 12.8 is the first that knows sm_100 and sm_120.
@@ -132,13 +153,95 @@ static int add_jobs(void *user, const km_spec *spec) {
     return failures;
 }
 
-// What ptxas says of the kernels of a file.
-typedef struct kernel_facts {
-    int kernels, warnings;
-    int registers_max, pass_registers_max; // of all kernels, of those that the table of the pass names
-    int spilled_bytes;
-    char spilling[256]; // the last kernel that does
-} kernel_facts;
+// A covering set -------------------------------------------------------------------------------------------------
+
+static int by_value(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+// One line: its hash without blanks at its ends and with all numbers, and lists of them, alike. 0: nothing but those.
+static uint64_t hash_line(const char *line, size_t length) {
+    char text[1024];
+    size_t size = 0, words = 0;
+    for (size_t i = 0; i < length && size < sizeof text; i++) {
+        int is_word = isalpha((unsigned char)line[i]) || line[i] == '_';
+        words += is_word != 0;
+        if (is_word || !strchr("0123456789, {}", line[i])) text[size++] = line[i];
+    }
+    return !words || !strncmp(text, "//", 2) ? 0 : XXH3_64bits(text, size) | 1;
+}
+
+static int find_lines(job *j) {
+    size_t count = 1;
+    for (const char *at = j->source.text; *at; at++) count += *at == '\n';
+    j->lines = malloc(count * sizeof *j->lines);
+    if (!j->lines) return 1;
+    for (const char *at = km_source_code(j->source.text); *at; at += *at == '\n') {
+        size_t length = strcspn(at, "\n");
+        uint64_t hash = hash_line(at, length);
+        if (hash) j->lines[j->lines_count++] = hash;
+        at += length;
+    }
+    qsort(j->lines, (size_t)j->lines_count, sizeof *j->lines, by_value);
+    int kept = 0;
+    for (int i = 0; i < j->lines_count; i++)
+        if (!kept || j->lines[i] != j->lines[kept - 1]) j->lines[kept++] = j->lines[i];
+    j->lines_count = kept;
+    return 0;
+}
+
+// Lines of one text that the other, which is taken, has are counted no more.
+static void forget_lines(job *of, const job *taken) {
+    int kept = 0;
+    for (int i = 0; i < of->lines_count; i++)
+        if (!bsearch(&of->lines[i], taken->lines, (size_t)taken->lines_count, sizeof *taken->lines, by_value))
+            of->lines[kept++] = of->lines[i];
+    of->lines_count = kept;
+}
+
+// The text with the most lines that none before has; then the longest of each architecture that has none.
+static int next_of_cover(const char *taken) {
+    int best = -1;
+    for (int i = 0; i < jobs_count; i++)
+        if (!taken[i] && jobs[i].lines_count > (best < 0 ? 0 : jobs[best].lines_count)) best = i;
+    for (int i = 0; i < jobs_count && best < 0; i++) {
+        int has_one = 0;
+        for (int j = 0; j < jobs_count; j++) has_one |= taken[j] && jobs[j].arch == jobs[i].arch;
+        if (!has_one) best = i;
+    }
+    return best;
+}
+
+// Keeps those of the main architecture, unless there is none (0), and a covering set of all.
+static int keep_cover(int main_arch) {
+    static char taken[JOBS_MAX];
+    int kept = 0, failures = 0;
+    for (int i = 0; i < jobs_count; i++) failures += find_lines(&jobs[i]);
+    for (int i = 0; i < jobs_count; i++) taken[i] = jobs[i].arch == main_arch;
+    for (int i = 0; i < jobs_count; i++) {
+        for (int j = 0; taken[i] && j < jobs_count; j++)
+            if (!taken[j]) forget_lines(&jobs[j], &jobs[i]);
+    }
+    for (int next; !failures && (next = next_of_cover(taken)) >= 0;) {
+        taken[next] = 1;
+        for (int j = 0; j < jobs_count; j++)
+            if (!taken[j]) forget_lines(&jobs[j], &jobs[next]);
+    }
+    for (int i = 0; i < jobs_count; i++) {
+        free(jobs[i].lines);
+        jobs[i].lines = NULL;
+        if (taken[i])
+            jobs[kept++] = jobs[i];
+        else
+            km_source_clear(&jobs[i].source);
+    }
+    not_taken_count = jobs_count - kept;
+    jobs_count = kept;
+    return failures;
+}
+
+// What the compiler says ------------------------------------------------------------------------------------
 
 // The table of launches holds the names of the pass's kernels as strings; the other steps' are the engine's.
 static int is_of_pass(const char *source, const char *name) {
@@ -177,19 +280,19 @@ static kernel_facts read_log(const char *source, const char *log) {
     return facts;
 }
 
-static int judge(const job *j, const char *log) {
+static int judge(const job *j, kernel_facts facts, const char *log) {
     const km_source *source = &j->source;
-    kernel_facts facts = read_log(source->text, log);
     km_design design = source->plan.design;
     int failed = facts.warnings || !facts.pass_registers_max || facts.spilled_bytes;
     printf("%-16s sm_%d%s%s %s, pass: %d registers (planned %d); %s %d kernels: %d registers, %d bytes "
-           "spilled%s%s%s\n",
+           "spilled%s%s%s%s\n",
            source->plan.spec.name, j->arch, j->weighted ? " weighted" : "", j->track_labels ? " tracked" : "",
            km_design_name(design), facts.pass_registers_max,
            (int)source->plan.estimates[design].registers_per_thread,
            j->steps_elsewhere ? "without the shared steps" : "all", facts.kernels, facts.registers_max,
-           facts.spilled_bytes, facts.spilled_bytes ? " by " : "", facts.spilling, failed ? ": FAILED" : "");
-    if (failed) printf("%s\n", log);
+           facts.spilled_bytes, facts.spilled_bytes ? " by " : "", facts.spilling, log ? "" : ", as before",
+           failed ? ": FAILED" : "");
+    if (failed && log) printf("%s\n", log);
     return failed;
 }
 
@@ -208,11 +311,52 @@ static char *read_text(const char *path) {
     return text;
 }
 
+// What passed ---------------------------------------------------------------------------------------------------
+
+static char *passed; // the list, as it was at the start
+
+static void key_of(job *j, const km_nvrtc *nvrtc) {
+    char id[300];
+    struct stat library; // its size tells two versions with the same two numbers apart
+    km_nvrtc_id(id, 256, nvrtc, j->arch);
+    if (stat(nvrtc->path, &library) == 0)
+        snprintf(id + strlen(id), sizeof id - strlen(id), " %lld", (long long)library.st_size);
+    const char *code = km_source_code(j->source.text);
+    XXH128_hash_t hash = XXH3_128bits_withSeed(code, strlen(code), XXH3_64bits(id, strlen(id)));
+    snprintf(j->key, sizeof j->key, "%016llx%016llx", (unsigned long long)hash.high64,
+             (unsigned long long)hash.low64);
+}
+
+static int has_passed(const job *j, kernel_facts *facts) {
+    const char *line = passed ? strstr(passed, j->key) : NULL;
+    *facts = (kernel_facts){0};
+    return line && sscanf(line + strlen(j->key), " %d %d %d %d %d", &facts->kernels, &facts->warnings,
+                          &facts->registers_max, &facts->pass_registers_max, &facts->spilled_bytes) == 5;
+}
+
+// One line in one call, so that processes do not mix theirs.
+static int write_down(const char *folder, const job *j, const kernel_facts *facts) {
+    char path[4096], line[200];
+    snprintf(path, sizeof path, "%s/passed", folder);
+    int size = snprintf(line, sizeof line, "%s %d %d %d %d %d %s sm_%d\n", j->key, facts->kernels,
+                        facts->warnings, facts->registers_max, facts->pass_registers_max,
+                        facts->spilled_bytes, j->source.plan.spec.name, j->arch);
+    int file = open(path, O_WRONLY | O_APPEND | O_CREAT, 0666);
+    int failed = file < 0 || write(file, line, (size_t)size) != size;
+    if (file >= 0) close(file);
+    return failed;
+}
+
+// All of it -------------------------------------------------------------------------------------------------
+
 static int run_job(const km_nvrtc *nvrtc, const job *j, const char *folder) {
     char stem[3900], source_path[4096], log_path[4096], cubin_path[4096];
     km_error err = {{0}};
-    snprintf(stem, sizeof stem, "%s/%s_sm_%d%s%s", folder, j->source.plan.spec.name, j->arch,
-             j->weighted ? "_weighted" : "", j->track_labels ? "_tracked" : "");
+    kernel_facts facts;
+    if (has_passed(j, &facts)) return judge(j, facts, NULL);
+    snprintf(stem, sizeof stem, "%s/nvrtc%d.%d_%s_sm_%d%s%s", folder, nvrtc->major, nvrtc->minor,
+             j->source.plan.spec.name, j->arch, j->weighted ? "_weighted" : "",
+             j->track_labels ? "_tracked" : "");
     snprintf(source_path, sizeof source_path, "%s.cu", stem);
     snprintf(log_path, sizeof log_path, "%s.log", stem);
     snprintf(cubin_path, sizeof cubin_path, "%s.cubin", stem);
@@ -222,10 +366,14 @@ static int run_job(const km_nvrtc *nvrtc, const job *j, const char *folder) {
     }
     int failed = km_nvrtc_compile(nvrtc, j->arch, source_path, cubin_path, log_path, &err) != KM_OK;
     char *log = read_text(log_path);
-    if (failed)
+    if (failed) {
         printf("%s: FAILED\n%s\n", err.text, log ? log : "");
-    else
-        failed = !log || judge(j, log);
+    } else if (log) {
+        facts = read_log(j->source.text, log);
+        failed = judge(j, facts, log) || write_down(folder, j, &facts);
+    }
+    failed |= !log;
+    unlink(cubin_path);
     free(log);
     fflush(stdout);
     return failed;
@@ -239,46 +387,76 @@ static int work(int *next, const char *folder, const km_nvrtc *nvrtc) {
     return failures;
 }
 
-int main(int argc, char **argv) {
-    if (argc < 3) {
-        fputs("usage: compile_cuda SPECS_FOLDER WORK_FOLDER [ARCHITECTURE...]\n", stderr);
-        return 2;
-    }
-    km_nvrtc nvrtc;
-    km_error err = {{0}};
-    const char *ci = getenv("CI");
-    if (km_nvrtc_open(&nvrtc, getenv("KMGEN_NVRTC"), 0, &err) != KM_OK) {
-        fprintf(stderr, "%s\n", err.text);
-        return ci && !strcmp(ci, "true") ? 1 : 77;
-    }
-    printf("NVRTC %d.%d\n", nvrtc.major, nvrtc.minor);
-    for (int i = 3; i < argc && arches_count < ARCHES_COUNT; i++) arches[arches_count++] = atoi(argv[i]);
-    if (!arches_count) memcpy(arches, all_arches, sizeof arches);
-    if (!arches_count) arches_count = ARCHES_COUNT;
-    int failures = specs_walk(argv[1], add_jobs, &nvrtc);
-    for (int i = 0; i < jobs_count; i++) failures += leave_out_steps(&jobs[i]);
-    qsort(jobs, (size_t)jobs_count, sizeof jobs[0], by_length);
+static int run_jobs(const km_nvrtc *nvrtc, const char *folder) {
+    int failures = 0;
+    long workers_count = sysconf(_SC_NPROCESSORS_ONLN);
+    if (workers_count > WORKERS_MAX) workers_count = WORKERS_MAX;
     int *next = mmap(NULL, sizeof *next, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (next == MAP_FAILED) return 1;
     fflush(stdout);
-    pid_t workers[WORKERS];
-    for (int w = 0; w < WORKERS; w++) {
+    pid_t workers[WORKERS_MAX];
+    for (int w = 0; w < workers_count; w++) {
         workers[w] = fork();
-        if (workers[w] == 0) return work(next, argv[2], &nvrtc) != 0;
+        if (workers[w] == 0) _exit(work(next, folder, nvrtc) != 0);
     }
-    for (int w = 0; w < WORKERS; w++) {
+    for (int w = 0; w < workers_count; w++) {
         int status = 0;
         if (workers[w] < 0 || waitpid(workers[w], &status, 0) < 0 || !WIFEXITED(status) ||
             WEXITSTATUS(status))
             failures++;
     }
+    return failures + (workers_count < 1);
+}
+
+// The NVRTC that is named and no other, where one is.
+static int open_nvrtc(km_nvrtc *nvrtc) {
+    km_error err = {{0}};
+    const char *ci = getenv("CI"), *folder = getenv("KMGEN_NVRTC");
+    if (folder && !folder[0]) folder = NULL;
+    km_status status = km_nvrtc_open(nvrtc, folder, 0, &err);
+    if (status == KM_OK && (!folder || !strncmp(nvrtc->path, folder, strlen(folder)))) return 0;
+    if (status == KM_OK)
+        fprintf(stderr, "no NVRTC below %s; scripts/test fetches it\n", folder);
+    else
+        fprintf(stderr, "%s\n", err.text);
+    return ci && !strcmp(ci, "true") ? 1 : 77;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 4) {
+        fputs("usage: compile_cuda oldest|newest|any WORK_FOLDER SPECS_FOLDER... [ARCHITECTURE...]\n",
+              stderr);
+        return 2;
+    }
+    km_nvrtc nvrtc;
+    const char *all = getenv("KMGEN_TEST_ALL"), *folder = argv[2];
+    int failures = 0, closed = open_nvrtc(&nvrtc);
+    if (closed) return closed;
+    printf("NVRTC %d.%d in %s\n", nvrtc.major, nvrtc.minor, nvrtc.path);
+    int folders_end = argc;
+    while (isdigit((unsigned char)argv[folders_end - 1][0])) folders_end--;
+    for (int i = folders_end; i < argc && arches_count < ARCHES_COUNT; i++)
+        arches[arches_count++] = atoi(argv[i]);
+    if (!arches_count) memcpy(arches, all_arches, sizeof arches);
+    if (!arches_count) arches_count = ARCHES_COUNT;
+    for (int i = 3; i < folders_end; i++) failures += specs_walk(argv[i], add_jobs, &nvrtc);
+    if (!all || strcmp(all, "1")) failures += keep_cover(strcmp(argv[1], "oldest") ? ARCH_MAIN : 0);
+    for (int i = 0; i < jobs_count; i++) failures += leave_out_steps(&jobs[i]);
+    qsort(jobs, (size_t)jobs_count, sizeof jobs[0], by_length);
+    for (int i = 0; i < jobs_count; i++) key_of(&jobs[i], &nvrtc);
+    char path[4096];
+    snprintf(path, sizeof path, "%s/passed", folder);
+    km_file_read(&passed, &(int64_t){0}, path, 0, NULL);
     int without = 0;
     for (int i = 0; i < jobs_count; i++) without += jobs[i].steps_elsewhere;
-    printf("%d texts compiled, %d of them without steps that another one has, %d left out that others are "
-           "the same as, "
-           "%s\n",
-           jobs_count, without, same_count, failures ? "FAILED" : "none failed");
+    printf(
+        "%d texts, %d of them without steps that another one has; left out: %d that others are the same as, "
+        "%d whose lines others have\n",
+        jobs_count, without, same_count, not_taken_count);
+    failures += run_jobs(&nvrtc, folder);
+    puts(failures ? "FAILED" : "none failed");
     for (int i = 0; i < jobs_count; i++) km_source_clear(&jobs[i].source);
+    free(passed);
     km_nvrtc_close(&nvrtc);
     return failures || !jobs_count;
 }
