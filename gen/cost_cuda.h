@@ -62,6 +62,7 @@ typedef struct km_tensor_way {
     int64_t spare; // registers of a thread beside those
     int kept;      // planes stay in registers
     int in_shared; // sums lie in shared memory
+    int tight;     // registers are so few that the text keeps the compiler from using more
     double operations, memory_ns, issue_ns, total_ns;
 } km_tensor_way;
 

@@ -202,6 +202,7 @@ static km_status emit_tensor(km_env *env, const km_plan *plan, km_error *err) {
     km_env_set_flag(env, "scores", !km_tensor_in_bytes(spec) || km_tensor_rounds(spec));
     km_env_set_int(env, "stages", way.stages);
     km_env_set_int(env, "pairs", way.pairs);
+    km_env_set_int(env, "tight", way.tight);
     km_env_set_flag(env, "planes_in_registers", way.kept);
     km_env_set_int(env, "launches_count", layout.parts_count);
     for (int64_t part = 0; part < layout.parts_count; part++) add_tensor_part(env, spec, &layout, part);

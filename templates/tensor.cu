@@ -16,6 +16,10 @@
 // Sums. The near centroids of a point, times the point: integers z * 2^22, which are added without any rounding,
 // the same in any order. A point beyond 2^e is marked once, when the points come home, and goes through km_drain,
 // where its integer may be long.
+//@ if rounded
+// Whether the compiler spills unless it is kept from reading ahead: that of CUDA 12 always does.
+constexpr bool TIGHT = $tight || __CUDACC_VER_MAJOR__ < 13;
+//@ end
 enum {
     BLOCK = $block,        // threads of a block
     GRID = $grid,          // blocks of a launch, for one copy

@@ -17,12 +17,14 @@
 // Sums. Integers, made positive by a bias, which are added without any rounding, the same in any order. 32 bits of a
 // sum take native additions; what they carry is added where there is any, to 32 bits more. A point beyond 2^e is marked
 // once, when the points come home, and waits for km_drain, where its integer may be long.
+// Whether the compiler would spill if all columns were worked on at once: that of CUDA 12 always does.
+constexpr bool TIGHT = $tight || __CUDACC_VER_MAJOR__ < 13;
 enum {
     BLOCK = $block,        // threads of a block
     GRID = $grid,          // blocks of a launch, for one copy
     WARPS = BLOCK / 32,
     TILE = 32,             // points that a warp fetches at a time
-    WIDTH = 4,             // columns of 8 points
+    WIDTH = TIGHT ? 2 : 4, // columns of 8 points that are worked on at a time
     COLUMNS = S * (D + 1), // sums of a copy
     QUEUE = 64,            // points of a warp that wait for km_drain
     BITS = 22,             // of a coordinate's integer, beside its sign
@@ -427,33 +429,37 @@ static __device__ __forceinline__ void km_score(unsigned (*scores)[WIDTH], const
 // Adds up what near centroids count, for the points of each column: 256 and 32 group + slot.
 template <typename PART>
 static __device__ __forceinline__ void km_compare(unsigned *places, const km_block<PART> &shared, unsigned tile) {
-    unsigned scores[PART::SLOTS][WIDTH], points[(BLOCKS + 1) / 2][WIDTH][2]; // halves of 16 features, or of 8 twice
     const unsigned reader = km_lane(), second = BLOCKS > 1 ? reader / 8 % 2 * TILE : 0;
     const unsigned row = tile + (reader % 8 + reader / 16 * 8 + second) * (unsigned)sizeof(uint4);
-    KM_UNROLL for (int i = 0; i < (BLOCKS + 1) / 2; i++)
-        KM_UNROLL for (int c = 0; c < WIDTH; c += 2)
-            km_fetch(points[i] + c, row + (2 * i * TILE + 8 * c) * (unsigned)sizeof(uint4));
-    KM_UNROLL for (int i = 0; i < PART::TILES; i++) km_score(scores + 2 * i, shared, i, points);
-    const unsigned lane = km_lane();
-    const uint4 read = km_read_four(tile + lane % 4 * (unsigned)sizeof(uint4) +
-                                    (unsigned)(sizeof(uint4[BLOCKS][TILE]) + sizeof(unsigned[D][TILE])));
-    const unsigned errors[WIDTH] = {read.x, read.y, read.z, read.w};
-    const km_margin margin = shared.margin[lane / 4];
-    unsigned link[4];
-    KM_UNROLL for (int level = 0; level < PART::LEVELS; level++) link[1 + level] = shared.link[1 + level][lane / 4];
-    KM_UNROLL for (int c = 0; c < WIDTH; c++) {
-        unsigned largest[2], sum = 0;
-        km_find_largest<PART>(largest, scores, c, link);
-        // The largest score that is not near.
-        const unsigned limit = largest[0] + NEXT - km_multiply_add(errors[c], margin.slope, margin.least);
-        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++) {
-            constexpr unsigned STEP = 0x40004; // 1 where units are 1/4
-            sum = km_multiply_add(km_exceeds(scores[s][c], limit), ONE_NEAR * 0x10001 + s * STEP, sum);
-        }
-        sum = km_multiply_add(km_exceeds(sum, 0), margin.before, sum);
+    KM_UNROLL for (int first = 0; first < 4; first += WIDTH) {
+        unsigned scores[PART::SLOTS][WIDTH], points[(BLOCKS + 1) / 2][WIDTH][2]; // halves of 16 features, or of 8 twice
+        if (first > 0) __syncwarp();                                             // not both at a time
+        KM_UNROLL for (int i = 0; i < (BLOCKS + 1) / 2; i++)
+            KM_UNROLL for (int c = 0; c < WIDTH; c += 2)
+                km_fetch(points[i] + c, row + (2 * i * TILE + 8 * (first + c)) * (unsigned)sizeof(uint4));
+        KM_UNROLL for (int i = 0; i < PART::TILES; i++) km_score(scores + 2 * i, shared, i, points);
+        const unsigned lane = km_lane();
+        const uint4 read = km_read_four(tile + lane % 4 * (unsigned)sizeof(uint4) +
+                                        (unsigned)(sizeof(uint4[BLOCKS][TILE]) + sizeof(unsigned[D][TILE])));
+        const unsigned errors[4] = {read.x, read.y, read.z, read.w};
+        const km_margin margin = shared.margin[lane / 4];
+        unsigned link[4];
         KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
-            sum = km_plus(sum, __shfl_xor_sync(ALL, sum, 4 << level) & link[1 + level]);
-        places[c] = sum;
+            link[1 + level] = shared.link[1 + level][lane / 4];
+        KM_UNROLL for (int c = 0; c < WIDTH; c++) {
+            unsigned largest[2], sum = 0;
+            km_find_largest<PART>(largest, scores, c, link);
+            // The largest score that is not near.
+            const unsigned limit = largest[0] + NEXT - km_multiply_add(errors[first + c], margin.slope, margin.least);
+            KM_UNROLL for (int s = 0; s < PART::SLOTS; s++) {
+                constexpr unsigned STEP = 0x40004; // 1 where units are 1/4
+                sum = km_multiply_add(km_exceeds(scores[s][c], limit), ONE_NEAR * 0x10001 + s * STEP, sum);
+            }
+            sum = km_multiply_add(km_exceeds(sum, 0), margin.before, sum);
+            KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
+                sum = km_plus(sum, __shfl_xor_sync(ALL, sum, 4 << level) & link[1 + level]);
+            places[first + c] = sum;
+        }
     }
 }
 
@@ -483,7 +489,7 @@ static __device__ __forceinline__ void km_add_point(km_block<PART> &shared, int 
 template <typename PART>
 static __device__ __forceinline__ void km_take(km_block<PART> &shared, const km_pass_args &args, unsigned address,
                                                int tile) {
-    unsigned places[WIDTH]; // of column c: points 8 c + 2 t and the next, t the lane % 4
+    unsigned places[4]; // of column c: points 8 c + 2 t and the next, t the lane % 4
     km_compare<PART>(places, shared, address);
     const int lane = (int)km_lane();
     const unsigned numbers = address + (unsigned)(sizeof(uint4[BLOCKS][TILE]) + lane * sizeof(unsigned));
@@ -491,7 +497,7 @@ static __device__ __forceinline__ void km_take(km_block<PART> &shared, const km_
     _Pragma("unroll 1") for (int i = 0; i < shared.members_count; i++) { // a lane has one point now
         const km_member member = shared.members[i];
         unsigned place = 0;
-        KM_UNROLL for (int c = 0; c < WIDTH; c++) {
+        KM_UNROLL for (int c = 0; c < 4; c++) {
             const unsigned of_column = __shfl_sync(ALL, places[c], member.group * 4 + lane % 8 / 2);
             place = lane / 8 == c ? of_column : place;
         }

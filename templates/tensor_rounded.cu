@@ -145,7 +145,10 @@ static __device__ __forceinline__ bool km_compare(unsigned (*near)[2], const km_
         unsigned points[WIDTH][2], scores[PART::SLOTS][WIDTH], limits[WIDTH][2];
         KM_UNROLL for (int c = 0; c < WIDTH; c += 2)
             km_fetch(points + c, at.points + stage + 8 * (first + c) * (unsigned)sizeof(uint4));
-        KM_UNROLL for (int i = 0; i < PART::TILES; i++) km_score(scores + 2 * i, planes, i, points);
+        KM_UNROLL for (int i = 0; i < PART::TILES; i++) {
+            if (TIGHT && i > 0) __syncwarp(); // or too much is read ahead
+            km_score(scores + 2 * i, planes, i, points);
+        }
         // Of more features the sums leave no register for the address.
         const unsigned thread = BLOCKS > 1 ? km_keep(threadIdx.x) : threadIdx.x;
         const uint4 margin = km_read_four(own.margin + thread % 32 / 4 * (unsigned)sizeof(km_margin));

@@ -396,6 +396,7 @@ extern "C" __global__ void __launch_bounds__(256) km_shared_prepare(const __grid
     const km_real *c = (const km_real *)args.centroids + (first + j) * D;
     pass_number *to = memory.table + (long long)row * WIDTH;
     double square = 0, lost = 0;
+#pragma unroll 4 // all of many features at a time would not fit into registers
     for (int f = lane; f < WIDTH; f += 32) {
         const km_real value = real && f < D ? c[f] : (km_real)0;
         square = fma((double)value, (double)value, square);

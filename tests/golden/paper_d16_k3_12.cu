@@ -189,6 +189,8 @@ __device__ __forceinline__ double km_weight(const double *, long long) {
 // Sums. The near centroids of a point, times the point: integers z * 2^22, which are added without any rounding,
 // the same in any order. A point beyond 2^e is marked once, when the points come home, and goes through km_drain,
 // where its integer may be long.
+// Whether the compiler spills unless it is kept from reading ahead: that of CUDA 12 always does.
+constexpr bool TIGHT = 0 || __CUDACC_VER_MAJOR__ < 13;
 enum {
     BLOCK = 256, // threads of a block
     GRID = 132,  // blocks of a launch, for one copy
@@ -872,7 +874,10 @@ static __device__ __forceinline__ bool km_compare(unsigned (*near)[2], const km_
         unsigned points[WIDTH][2], scores[PART::SLOTS][WIDTH], limits[WIDTH][2];
         KM_UNROLL for (int c = 0; c < WIDTH; c += 2)
             km_fetch(points + c, at.points + stage + 8 * (first + c) * (unsigned)sizeof(uint4));
-        KM_UNROLL for (int i = 0; i < PART::TILES; i++) km_score(scores + 2 * i, planes, i, points);
+        KM_UNROLL for (int i = 0; i < PART::TILES; i++) {
+            if (TIGHT && i > 0) __syncwarp(); // or too much is read ahead
+            km_score(scores + 2 * i, planes, i, points);
+        }
         // Of more features the sums leave no register for the address.
         const unsigned thread = BLOCKS > 1 ? km_keep(threadIdx.x) : threadIdx.x;
         const uint4 margin = km_read_four(own.margin + thread % 32 / 4 * (unsigned)sizeof(km_margin));
