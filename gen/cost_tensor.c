@@ -418,6 +418,7 @@ static int judge(km_tensor_way *way, const km_plan *plan, const km_tensor_layout
         if (most > 8 || (levels && most > 6) || (close && (d % 4 != 0 || (levels && d > 8)))) return 0;
         way->tight = d % 4 != 0 || most > 6;
     }
+    if (!km_tensor_in_bytes(&plan->spec) && most > 10) return 0; // likewise, of halves
     if (!has_room(way, plan)) return 0;
     if (way->shared_bytes > facts->shared_bytes_per_block) return 0;
     if (way->shared_bytes * resident > facts->shared_bytes_per_unit) return 0;

@@ -376,8 +376,8 @@ extern "C" __global__ void __launch_bounds__(256) km_shared_norms(const __grid_c
     }
 }
 
-// The table of centroids, a warp each row.
-extern "C" __global__ void __launch_bounds__(256) km_shared_prepare(const __grid_constant__ km_pass_args args) {
+// The table of centroids, a warp each row. Four blocks of a multiprocessor: said, or the compiler aims at more, and spills.
+extern "C" __global__ void __launch_bounds__(256, 4) km_shared_prepare(const __grid_constant__ km_pass_args args) {
     if (args.control->stop) return;
     const pass_memory memory = pass_memory_of(args);
     const int row = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -396,7 +396,6 @@ extern "C" __global__ void __launch_bounds__(256) km_shared_prepare(const __grid
     const km_real *c = (const km_real *)args.centroids + (first + j) * D;
     pass_number *to = memory.table + (long long)row * WIDTH;
     double square = 0, lost = 0;
-#pragma unroll 4 // all of many features at a time would not fit into registers
     for (int f = lane; f < WIDTH; f += 32) {
         const km_real value = real && f < D ? c[f] : (km_real)0;
         square = fma((double)value, (double)value, square);

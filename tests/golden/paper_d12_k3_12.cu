@@ -1044,7 +1044,7 @@ static __device__ __forceinline__ void km_take(km_sums<PART> &sums, const km_pla
 
 // Load: the tiles; marks points that the grid does not hold, and those past the end of the last tile; how far out the
 // others are.
-extern "C" __global__ void __launch_bounds__(256) km_tensor_tiles(const __grid_constant__ km_pass_args args) {
+extern "C" __global__ void __launch_bounds__(256, 2) km_tensor_tiles(const __grid_constant__ km_pass_args args) {
     const long long points = (args.n + TILE - 1) / TILE * TILE;
     double largest = 0;
     float limit[D], scale[D];
