@@ -342,7 +342,7 @@ START_TEST(tensor_of_many_clusters) {
     } cases[] = {
         {"cuda:sm_90", "256", 8, KM_DESIGN_TENSOR, 1},      {"cuda:sm_90", "128", 4, KM_DESIGN_TENSOR, 1},
         {"cuda:sm_90", "100..110", 8, KM_DESIGN_TENSOR, 1}, {"cuda:sm_90", "256", 32, KM_DESIGN_TENSOR, 1},
-        {"cuda:sm_90", "2..64", 8, KM_DESIGN_TENSOR, 0},    {"cuda:sm_90", "64", 4, KM_DESIGN_TENSOR, 0},
+        {"cuda:sm_90", "2..64", 8, KM_DESIGN_TENSOR, 1},    {"cuda:sm_90", "64", 4, KM_DESIGN_TENSOR, 0},
         {"cuda:sm_90", "257", 8, KM_DESIGN_SHARED, -1},     {"cuda:sm_90", "256", 128, KM_DESIGN_SHARED, -1},
         {"cuda:sm_80", "256", 8, KM_DESIGN_SHARED, -1},     {"cuda:sm_120", "256", 8, KM_DESIGN_SHARED, -1}};
     km_plan_params params;

@@ -346,7 +346,8 @@ extern "C" __global__ void __launch_bounds__(256) km_shared_norms(const __grid_c
     }
 }
 
-// The table of centroids, a warp each row. Four blocks of a multiprocessor: said, or the compiler aims at more, and spills.
+// The table of centroids, a warp each row. Four blocks of a multiprocessor: said, or the compiler aims at more, and
+// spills.
 extern "C" __global__ void __launch_bounds__(256, 4) km_shared_prepare(const __grid_constant__ km_pass_args args) {
     if (args.control->stop) return;
     const pass_memory memory = pass_memory_of(args);
