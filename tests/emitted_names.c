@@ -60,11 +60,12 @@ static int compare_words(const void *a, const void *b) {
     return order ? order : first->length - second->length;
 }
 
-// With our prefixes, or a constant: three capitals and more, but for those of the C library.
+// With our prefixes, or a constant: three capitals and more, but for those of the C library and of compilers.
 static int is_ours(const word *w) {
     static const char *const library[] = {"INFINITY", "HUGE_VAL"};
     for (size_t i = 0; i < sizeof library / sizeof *library; i++)
         if (!strncmp(w->at, library[i], (size_t)w->length) && !library[i][w->length]) return 0;
+    if (!strncmp(w->at, "__", 2)) return 0;
     if (!strncmp(w->at, "km_", 3) || !strncmp(w->at, "KM_", 3) || !strncmp(w->at, "pass_", 5)) return 1;
     for (int i = 0; i < w->length; i++)
         if (!isupper((unsigned char)w->at[i]) && w->at[i] != '_' &&

@@ -1589,7 +1589,7 @@ constexpr int SEED_GROUP_BYTES = D * sizeof(km_real);
 constexpr int SEED_GROUP = SEED_GROUP_BYTES <= 16 ? 8 : SEED_GROUP_BYTES <= 32 ? 4 : SEED_GROUP_BYTES <= 64 ? 2 : 1;
 // Blocks of a multiprocessor: a third one hides memory, where registers allow it.
 constexpr int SEED_BLOCKS = sizeof(km_real) == 4 && D <= 4 && !WEIGHTED ? 3 : 2;
-// One conversion, of the number that fits: NVRTC 13.5 refuses one that does not even where it is not taken.
+// One conversion, of the number that fits: NVRTC 13.5 refuses one that does not, even in a branch that is left out.
 constexpr km_real SEED_FAR = (km_real)(sizeof(km_real) == 4 ? 3.4028234e38 : 1.7976931348623157e308);
 
 __device__ __forceinline__ unsigned long long seed_mix(unsigned long long z) {
