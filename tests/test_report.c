@@ -4,6 +4,7 @@
 #include "sample_result.h"
 
 #include "quiet_check.h"
+#include <dirent.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdarg.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 // JSON ------------------------------------------------------------------------------------------------------
@@ -414,6 +416,66 @@ START_TEST(full_disk) {
 }
 END_TEST
 
+// The allocation that fails, with all that follow, or that ends the process as libraries below cairo do where memory is
+// out; 0: none.
+#if !defined(__SANITIZE_ADDRESS__) && defined(__GLIBC__)
+#define KM_TEST_MALLOC 1
+static int64_t fails_from, dies_at, allocations;
+void *__libc_malloc(size_t size);
+__attribute__((visibility("default"))) void *malloc(size_t size) {
+    allocations++;
+    if (dies_at && allocations == dies_at) _exit(44);
+    return fails_from && allocations >= fails_from ? NULL : __libc_malloc(size);
+}
+
+static int folder_is_empty(void) {
+    DIR *entries = opendir(folder);
+    int count = 0;
+    while (readdir(entries)) count++;
+    closedir(entries);
+    return count == 2; // "." and ".."
+}
+
+// Draws in a process of its own; returns its exit status.
+static int draw_apart(const km_result *result, const char *name, int64_t fails, int64_t dies) {
+    pid_t child = fork();
+    if (!child) {
+        char path[96];
+        snprintf(path, sizeof path, "%s/%s", folder, name);
+        allocations = 0;
+        fails_from = fails;
+        dies_at = dies;
+        km_status status = km_result_plot(path, result, NULL);
+        fails_from = dies_at = 0;
+        _exit((int)status);
+    }
+    int state = 0;
+    ck_assert_int_eq(waitpid(child, &state, 0), child);
+    return WIFEXITED(state) ? WEXITSTATUS(state) : -1;
+}
+
+// Whatever happens while the picture is drawn, no file is left.
+START_TEST(no_memory) {
+    static const char *const names[] = {"plot.svg", "plot.png"};
+    sample *s = sample_make(2, 1, 3, 4);
+    draw(&s->result, names[_i], "", ""); // finds the fonts, once
+    allocations = 0;
+    draw(&s->result, names[_i], "", "");
+    int64_t count = allocations;
+    ck_assert_int_gt(count, 50);
+    for (int64_t at = 1; at < count * 3 / 4; at += at / 8 + 1) { // what is left is the file's own
+        ck_assert_int_ne(draw_apart(&s->result, names[_i], at, 0), KM_OK);
+        ck_assert_msg(folder_is_empty(), "a file is left where allocation %lld fails", (long long)at);
+        ck_assert_int_eq(draw_apart(&s->result, names[_i], 0, at), 44);
+        ck_assert_msg(folder_is_empty(), "a file is left where allocation %lld ends it", (long long)at);
+    }
+    sample_free(s);
+}
+END_TEST
+#else
+#define KM_TEST_MALLOC 0
+#endif
+
 START_TEST(texts) {
     char path[96], *back;
     int64_t size;
@@ -444,6 +506,9 @@ int main(void) {
     tcase_add_loop_test(plot, pictures, 0, 11);
     tcase_add_test(plot, bad_names);
     tcase_add_test(plot, full_disk);
+#if KM_TEST_MALLOC
+    tcase_add_loop_test(plot, no_memory, 0, 2);
+#endif
     tcase_add_test(plot, texts);
     suite_add_tcase(suite, plot);
     SRunner *runner = srunner_create(suite);

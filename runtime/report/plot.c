@@ -305,13 +305,14 @@ static void draw_page(cairo_t *page, const km_result *result, double *values) {
 
 // Files -----------------------------------------------------------------------------------------------------
 
-static cairo_status_t write_bytes(void *stream, const unsigned char *bytes, unsigned size) {
-    return fwrite(bytes, 1, size, stream) == size ? CAIRO_STATUS_SUCCESS : CAIRO_STATUS_WRITE_ERROR;
+// Cairo draws into memory: what fails there, or ends the process there, leaves no file behind.
+static cairo_status_t add_bytes(void *text, const unsigned char *bytes, unsigned size) {
+    km_text_add(text, (const char *)bytes, size);
+    return ((km_text *)text)->failed ? CAIRO_STATUS_NO_MEMORY : CAIRO_STATUS_SUCCESS;
 }
 
-static cairo_status_t write_svg(FILE *stream, const km_result *result, double *values) {
-    cairo_surface_t *surface =
-        cairo_svg_surface_create_for_stream(write_bytes, stream, PAGE_WIDTH, PAGE_HEIGHT);
+static cairo_status_t draw_svg(km_text *text, const km_result *result, double *values) {
+    cairo_surface_t *surface = cairo_svg_surface_create_for_stream(add_bytes, text, PAGE_WIDTH, PAGE_HEIGHT);
     cairo_t *page = cairo_create(surface);
     draw_page(page, result, values);
     cairo_status_t status = cairo_status(page);
@@ -322,7 +323,7 @@ static cairo_status_t write_svg(FILE *stream, const km_result *result, double *v
     return status;
 }
 
-static cairo_status_t write_png(FILE *stream, const km_result *result, double *values) {
+static cairo_status_t draw_png(km_text *text, const km_result *result, double *values) {
     cairo_surface_t *surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)(PAGE_WIDTH * PNG_SCALE),
                                                           (int)(PAGE_HEIGHT * PNG_SCALE));
     cairo_t *page = cairo_create(surface);
@@ -330,8 +331,7 @@ static cairo_status_t write_png(FILE *stream, const km_result *result, double *v
     draw_page(page, result, values);
     cairo_status_t status = cairo_status(page);
     cairo_destroy(page);
-    if (status == CAIRO_STATUS_SUCCESS)
-        status = cairo_surface_write_to_png_stream(surface, write_bytes, stream);
+    if (status == CAIRO_STATUS_SUCCESS) status = cairo_surface_write_to_png_stream(surface, add_bytes, text);
     cairo_surface_destroy(surface);
     return status;
 }
@@ -347,23 +347,16 @@ km_status km_result_plot(const char *path, const km_result *result, km_error *er
         return km_fail(err, KM_ERROR_USAGE, "cannot draw to %s: the name must end in .svg or .png", path);
     double *values = malloc((size_t)result->models_count * sizeof *values);
     if (!values) return km_fail_memory(err, "the picture", result->models_count * (int64_t)sizeof *values);
-    // Into memory first: what a drawing library leaves half-done never reaches a file.
+    km_text text = {0};
+    cairo_status_t drawn = (is_svg ? draw_svg : draw_png)(&text, result, values);
     km_status status;
-    char *bytes = NULL;
-    size_t size = 0;
-    FILE *stream = open_memstream(&bytes, &size);
-    cairo_status_t drawn =
-        stream ? (is_svg ? write_svg : write_png)(stream, result, values) : CAIRO_STATUS_NO_MEMORY;
-    if (stream && fclose(stream) != 0) drawn = CAIRO_STATUS_NO_MEMORY;
-    if (drawn == CAIRO_STATUS_SUCCESS)
-        status = km_file_write(path, bytes, (int64_t)size, err);
+    if (drawn == CAIRO_STATUS_NO_MEMORY || text.failed)
+        status = km_fail_memory(err, "the picture", text.size);
+    else if (drawn != CAIRO_STATUS_SUCCESS)
+        status = km_fail(err, KM_ERROR_INTERNAL, "cannot draw %s: %s", path, cairo_status_to_string(drawn));
     else
-        status =
-            km_fail(err,
-                    drawn == CAIRO_STATUS_NO_MEMORY || drawn == CAIRO_STATUS_WRITE_ERROR ? KM_ERROR_MEMORY
-                                                                                         : KM_ERROR_INTERNAL,
-                    "cannot draw %s: %s", path, cairo_status_to_string(drawn));
-    free(bytes);
+        status = km_file_write(path, text.data, text.size, err);
+    km_text_clear(&text);
     free(values);
     return status;
 }
