@@ -32,9 +32,9 @@ static int run(const cli_command *command, int argc, char **argv) {
         return cli_usage(command, "there is no cache folder: name one by --cache-dir or KMGEN_CACHE_DIR");
     km_status status = action ? km_cache_clear(&stats, dir, &err) : km_cache_look(&stats, dir, &err);
     if (status != KM_OK) return cli_error(status, &err);
-    printf("%s%s: %lld entr%s, %.1f MiB\n", action ? "removed from " : "", dir,
-           (long long)stats.entries_count, stats.entries_count == 1 ? "y" : "ies",
-           (double)stats.bytes / 1048576.0);
+    cli_line(stdout, "%s%s: %lld entr%s, %.1f MiB", action ? "removed from " : "", dir,
+             (long long)stats.entries_count, stats.entries_count == 1 ? "y" : "ies",
+             (double)stats.bytes / 1048576.0);
     return CLI_DONE;
 }
 

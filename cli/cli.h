@@ -9,6 +9,9 @@
 #include <kmgen/plan.h>
 #include <kmgen/sweep.h>
 
+#include <stdarg.h>
+#include <stdio.h>
+
 // Exit statuses of the program.
 enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
@@ -153,6 +156,10 @@ int cli_data_take(km_data_params *params, const cli_parser *parser, int id);
 
 extern int cli_quiet, cli_verbose;
 
+// Prints one line, fit for a terminal whatever names are in it. All that the program says goes through here.
+void cli_line(FILE *stream, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void cli_vline(FILE *stream, const char *before, const char *format, va_list args)
+    __attribute__((format(printf, 3, 0)));
 void cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));    // unless --quiet
 void cli_warning(const char *format, ...) __attribute__((format(printf, 1, 2))); // unless --quiet
 // Prints the error; returns the exit status that belongs to the library's status.

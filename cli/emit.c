@@ -72,8 +72,8 @@ static int run(const cli_command *command, int argc, char **argv) {
         const char *folder = options.output ? options.output : ".";
         int is_stdout = strcmp(folder, "-") == 0;
         if (!is_stdout && (stat(folder, &info) != 0 || !S_ISDIR(info.st_mode))) {
-            fprintf(stderr, "kmgen: -o %s is no folder; make it first, or use -o - for standard output\n",
-                    folder);
+            cli_line(stderr, "kmgen: -o %s is no folder; make it first, or use -o - for standard output",
+                     folder);
             exit = CLI_FAILED;
             goto done;
         }

@@ -52,7 +52,7 @@ static int same_file(const char *a, const char *b) {
 static int output_check(const cli_output *output) {
     km_error err = {""};
     if (km_output_check(output->path, &err) == KM_OK) return 0;
-    fprintf(stderr, "kmgen: %s: %s; nothing was done\n", output->option, err.text);
+    cli_line(stderr, "kmgen: %s: %s; nothing was done", output->option, err.text);
     return CLI_FAILED;
 }
 

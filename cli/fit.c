@@ -371,7 +371,7 @@ static int run_fit(fit_job *job, fit_options *options) {
     cli_progress_clear();
     // A compiler that died of the same Ctrl-C reports something else: the user's wish is the reason.
     if (status != KM_OK && (cli_interrupted() || status == KM_ERROR_INTERRUPTED)) {
-        fprintf(stderr, "kmgen: interrupted; nothing was written\n");
+        cli_line(stderr, "kmgen: interrupted; nothing was written");
         return CLI_FAILED;
     }
     if (status != KM_OK) return cli_error(status, &err);

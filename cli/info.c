@@ -13,7 +13,7 @@ static void print_device(const char *title, int device) {
     km_device_facts facts = {.size = sizeof facts};
     char target[64];
     if (km_device_query(&facts, device, &err) != KM_OK) {
-        printf("%-11s none: %s\n", title, err.text);
+        cli_line(stdout, "%-11s none: %s", title, err.text);
         return;
     }
     km_target_text(target, sizeof target, facts.target);
@@ -45,15 +45,15 @@ static void print_compilers(const char *compiler) {
     char text[4096], version[256];
     if (km_compiler_query(text, sizeof text, KM_TARGET_CPU, NULL, &err) == KM_OK) {
         ask_version(version, sizeof version, text);
-        printf("%-11s %s%s%s\n", "C compiler", text, *version ? ": " : "", version);
+        cli_line(stdout, "%-11s %s%s%s", "C compiler", text, *version ? ": " : "", version);
     } else {
-        printf("%-11s none: %s\n", "C compiler", err.text);
+        cli_line(stdout, "%-11s none: %s", "C compiler", err.text);
     }
     err.text[0] = 0;
     if (km_compiler_query(text, sizeof text, KM_TARGET_CUDA, compiler, &err) == KM_OK)
-        printf("%-11s %s\n", "NVRTC", text);
+        cli_line(stdout, "%-11s %s", "NVRTC", text);
     else
-        printf("%-11s none: %s\n", "NVRTC", err.text);
+        cli_line(stdout, "%-11s none: %s", "NVRTC", err.text);
 }
 
 static void print_cache(const char *given) {
@@ -63,10 +63,10 @@ static void print_cache(const char *given) {
     if (!dir)
         printf("%-11s none: neither KMGEN_CACHE_DIR nor HOME names a folder\n", "cache");
     else if (km_cache_look(&stats, dir, &err) != KM_OK)
-        printf("%-11s %s: %s\n", "cache", dir, err.text);
+        cli_line(stdout, "%-11s %s: %s", "cache", dir, err.text);
     else
-        printf("%-11s %s: %lld entr%s, %.1f MiB\n", "cache", dir, (long long)stats.entries_count,
-               stats.entries_count == 1 ? "y" : "ies", (double)stats.bytes / 1048576.0);
+        cli_line(stdout, "%-11s %s: %lld entr%s, %.1f MiB", "cache", dir, (long long)stats.entries_count,
+                 stats.entries_count == 1 ? "y" : "ies", (double)stats.bytes / 1048576.0);
 }
 
 static int run(const cli_command *command, int argc, char **argv) {

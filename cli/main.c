@@ -53,7 +53,7 @@ int main(int argc, char **argv) {
     // What was printed must have arrived: a full disk behind "> file" is a failure too.
     errno = 0;
     if (fflush(stdout) != 0 || ferror(stdout)) {
-        fprintf(stderr, "kmgen: cannot write standard output: %s\n", strerror(errno ? errno : EIO));
+        cli_line(stderr, "kmgen: cannot write standard output: %s", strerror(errno ? errno : EIO));
         if (status == CLI_DONE) status = CLI_FAILED;
     }
     return status;

@@ -49,11 +49,12 @@ const char *cli_nearest(const char *word, const char *const *candidates) {
 }
 
 int cli_usage(const cli_command *command, const char *format, ...) {
+    char before[64];
     va_list args;
     va_start(args, format);
-    fprintf(stderr, "kmgen%s%s: ", command ? " " : "", command ? command->name : "");
-    vfprintf(stderr, format, args);
-    fprintf(stderr, "\nTry 'kmgen %s%s--help'.\n", command ? command->name : "", command ? " " : "");
+    snprintf(before, sizeof before, "kmgen%s%s: ", command ? " " : "", command ? command->name : "");
+    cli_vline(stderr, before, format, args);
+    cli_line(stderr, "Try 'kmgen %s%s--help'.", command ? command->name : "", command ? " " : "");
     va_end(args);
     return CLI_USAGE;
 }

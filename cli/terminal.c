@@ -15,18 +15,28 @@ int cli_quiet, cli_verbose;
 static volatile sig_atomic_t stopped_by; // the signal that came
 static int progress_shown;
 
-static void message(const char *kind, const char *format, va_list args) {
-    cli_progress_clear();
-    fprintf(stderr, "kmgen: %s", kind);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+void cli_vline(FILE *stream, const char *before, const char *format, va_list args) {
+    char line[8192];
+    int size = snprintf(line, sizeof line, "%s", before);
+    vsnprintf(line + size, sizeof line - (size_t)size, format, args);
+    km_text_plain(line);
+    fputs(line, stream);
+    fputc('\n', stream);
+}
+
+void cli_line(FILE *stream, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    cli_vline(stream, "", format, args);
+    va_end(args);
 }
 
 void cli_note(const char *format, ...) {
     if (cli_quiet) return;
     va_list args;
     va_start(args, format);
-    message("", format, args);
+    cli_progress_clear();
+    cli_vline(stderr, "kmgen: ", format, args);
     va_end(args);
 }
 
@@ -34,16 +44,17 @@ void cli_warning(const char *format, ...) {
     if (cli_quiet) return;
     va_list args;
     va_start(args, format);
-    message("warning: ", format, args);
+    cli_progress_clear();
+    cli_vline(stderr, "kmgen: warning: ", format, args);
     va_end(args);
 }
 
 int cli_error(km_status status, const km_error *err) {
     cli_progress_clear();
     if (err->text[0])
-        fprintf(stderr, "kmgen: %s\n", err->text);
+        cli_line(stderr, "kmgen: %s", err->text);
     else
-        fprintf(stderr, "kmgen: failed (%s)\n", km_status_name(status));
+        cli_line(stderr, "kmgen: failed (%s)", km_status_name(status));
     return status == KM_ERROR_USAGE ? CLI_USAGE : CLI_FAILED;
 }
 
@@ -63,7 +74,7 @@ static void log_line(void *user, km_log_level level, const char *text) {
         cli_warning("%s", text);
     } else if (cli_verbose >= (level == KM_LOG_INFO ? 1 : 2)) {
         cli_progress_clear();
-        fprintf(stderr, "%s\n", text);
+        cli_line(stderr, "%s", text);
     }
 }
 

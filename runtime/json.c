@@ -48,8 +48,27 @@ json_t *km_json_string(const char *text) {
     return string;
 }
 
+km_status km_json_name(char **out, const char *name, km_error *err) {
+    json_t *string = km_json_string(name);
+    *out = string ? strdup(json_string_value(string)) : NULL;
+    json_decref(string);
+    return *out ? KM_OK : km_fail_memory(err, "the names of features", (int64_t)strlen(name) + 1);
+}
+
+// jansson escapes the control characters below 32. Those from 127 to 159 may stand in JSON as they are, but a terminal
+// obeys them: they are escaped too, which is the same text to every reader.
 static int add_chunk(const char *bytes, size_t size, void *text) {
-    km_text_add(text, bytes, (int64_t)size);
+    size_t done = 0;
+    for (size_t i = 0; i < size; i++) {
+        const unsigned char *at = (const unsigned char *)bytes + i;
+        int is_wide = i + 1 < size && at[0] == 0xc2 && at[1] < 0xa0;
+        if (!is_wide && at[0] != 0x7f) continue;
+        km_text_add(text, bytes + done, (int64_t)(i - done));
+        km_text_printf(text, "\\u%04x", is_wide ? at[1] : at[0]);
+        i += (size_t)is_wide;
+        done = i + 1;
+    }
+    km_text_add(text, bytes + done, (int64_t)(size - done));
     return 0;
 }
 

@@ -21,6 +21,7 @@ void km_log_line(const km_log *log, km_log_level level, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    km_text_plain(text);
     log->line(log->user, level, text);
 }
 

@@ -299,6 +299,60 @@ assert r["restarts"] == 4 and [m["k"] for m in r["models"]] == [5]' "$work/stdou
     no_files
 }
 
+# What a terminal would obey never comes from a name: of a column, a file, a folder, a cell, an argument.
+plain() {
+    local escape=$'\033[31m' bell=$'\a' wide=$'\302\233'"2J"
+    local name="${escape}red${bell}${wide}"
+    local controls='[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]'
+    no_controls() {
+        expect "control characters on standard error" test -z "$(grep -aP "$controls" "$work/stderr")"
+        expect "control characters on standard output" test -z "$(grep -aP "$controls" "$work/stdout")"
+    }
+    printf 'a,%s\n1,2\n3,oops\n5,6\n' "$name" >"$work/in/$name.csv"
+    run 1 fit "$work/in/$name.csv" -k 2
+    in_stderr 'column 2 .*red'
+    no_controls
+    printf 'a,%s\n1,2\n3,4\n5,9\n7,nan\n' "$name" >"$work/in/$name.csv"
+    run 1 fit "$work/in/$name.csv" -k 2
+    no_controls
+    run 0 fit "$work/in/$name.csv" -k 2 --nan drop -vv --model "$name.json" --json -
+    no_controls
+    expect "the name is not in the JSON as it is" python '
+import json, sys
+names = json.load(open(sys.argv[1]))["feature_names"]
+assert names == ["a", sys.argv[2]], names' "$work/stdout" "$name"
+    run 0 predict "$name.json" "$work/in/$name.csv" --nan drop
+    no_controls
+    run 2 fit "$work/in/$name.csv" -k 2 --columns "$name$name"
+    no_controls
+    printf 'a,b\n1,2\n' >"$work/in/other.csv"
+    run 1 predict "$name.json" "$work/in/other.csv"
+    in_stderr 'red'
+    no_controls
+    rm -f -- *
+    for argument in "--$name" "--format=$name" "--type=$name" "--plot=$name" "--set=$name" "-k$name"; do
+        run 2 fit "$iris" "$argument"
+        no_controls
+    done
+    for argument in "$name" "help $name"; do
+        # shellcheck disable=SC2086
+        run 2 $argument
+        no_controls
+    done
+    run 1 fit "$iris" -k 2 --json "$name/x.json"
+    no_controls
+    run 1 emit "$source_root/specs/small.yaml" -o "$name"
+    no_controls
+    printf 'name: x\nclust%s: 3\n' "$name" >"$work/in/own.yaml"
+    run 1 emit "$work/in/own.yaml"
+    no_controls
+    run 0 cache --cache-dir "$name"
+    no_controls
+    run 0 info --cache-dir "$name"
+    no_controls
+    no_files
+}
+
 # Colour and a progress line on a terminal only, and no colour with NO_COLOR or on a dumb one.
 terminal() {
     command -v script >/dev/null || exit 77
@@ -516,6 +570,10 @@ a, b = (json.load(open(p))["models"] for p in sys.argv[1:])
 assert a == b' "$work/stdout" "$work/first.json"
         expect "a damaged module ($damage) is not built anew" test "$(stat -c %s "$binary")" -gt 1000
     done
+    # A folder whose name begins with "-" is no option of the compiler.
+    run 0 "${arguments[@]}" --cache-dir=-shared
+    expect "no module in the folder -shared" there ./-shared/*.bin
+    rm -r ./-shared
     touch "$work/cache/mine.txt"
     run 0 cache clear
     expect "clear removed what is not kmgen's, or left what is" test "$(ls "$work/cache")" = mine.txt

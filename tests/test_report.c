@@ -191,6 +191,57 @@ static void assert_schema_keys(const json_t *schema, const json_t *object, const
         json_object_get(object, key) != NULL, "%s: %s of the schema is never written", where, key);
 }
 
+// Names with control characters of 7 and 8 bits: the same text to a reader of JSON, and nothing that a terminal obeys.
+START_TEST(json_control_characters) {
+    static const char name[] = "\x1b[31mred\x7f \xc2\x9b"
+                               "2J gr\xc3\xb6\xc3\x9f"
+                               "e";
+    char *text;
+    json_error_t error;
+    sample *s = sample_make(2, 1, 3, 4);
+    s->names[0] = name;
+    s->result.feature_names = s->names;
+    ck_assert_int_eq(km_result_to_json(&text, &s->result, NULL), KM_OK);
+    json_t *root = json_loads(text, 0, &error);
+    ck_assert_str_eq(json_string_value(json_array_get(json_object_get(root, "feature_names"), 0)), name);
+    char *plain = strdup(text);
+    km_text_plain(plain);
+    for (char *c = plain; *c; c++) // line ends are JSON's own
+        if (text[c - plain] == '\n') *c = '\n';
+    ck_assert_str_eq(plain, text);
+    free(plain);
+    json_decref(root);
+    km_text_free(text);
+    sample_free(s);
+}
+END_TEST
+
+START_TEST(plain_text) {
+    static const char *const cases[][2] = {
+        {"gr\xc3\xb6\xc3\x9f"
+         "e, \xe4\xb8\xad\xe6\x96\x87, \xf0\x9f\x98\x80",
+         NULL}, // as it is
+        {"", NULL},
+        {"a\x1b[2Jb\x07\x7f", "a?[2Jb??"},
+        {"two\r\nlines\tand tab", "two  lines and tab"},
+        {"\xc2\x9b"
+         "2J \xc2\xa0",
+         "??2J \xc2\xa0"}, // a control character of 8 bits; a space that does not break
+        {"caf\xe9 \x9b"
+         "2J",
+         "caf? ?2J"},                                              // Latin-1
+        {"\xe0\x82\x9b \xc0\x9b \xf0\x80\x82\x9b", "??? ?? ????"}, // longer than need be
+        {"cut \xe4\xb8", "cut ??"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[64];
+        strcpy(text, cases[i][0]);
+        km_text_plain(text);
+        ck_assert_str_eq(text, cases[i][cases[i][1] != NULL]);
+    }
+}
+END_TEST
+
 START_TEST(json_schema_keys) {
     json_error_t error;
     json_t *schema = json_load_file(KM_TEST_DOCS "/result.schema.json", JSON_REJECT_DUPLICATES, &error);
@@ -494,6 +545,8 @@ int main(void) {
     tcase_add_loop_test(json, json_contract, 0, 2);
     tcase_add_test(json, json_without_names);
     tcase_add_test(json, json_schema_keys);
+    tcase_add_test(json, json_control_characters);
+    tcase_add_test(json, plain_text);
     suite_add_tcase(suite, json);
     tcase_add_test(table, table_text);
     tcase_add_loop_test(table, table_of_odd_numbers, 0, 5);

@@ -88,6 +88,11 @@ KM_API const char *km_version(void);
 // again, a sixteenth of the machine's memory and 512 MiB at most. The host's memory only. Thread-safe.
 KM_API void km_memory_keep(int64_t bytes);
 
+// Makes text that may hold names of a user's file fit for a terminal, in place: line ends and tabs become spaces, bytes
+// that a terminal would obey (escape and other control characters, also those of 8 bits) and what is no UTF-8 become
+// '?'. Errors and log lines come like that; names in results, JSON and models are as the file has them.
+KM_API void km_text_plain(char *text);
+
 // Frees text that a function of this library returned as `char **`. NULL is allowed.
 KM_API void km_text_free(char *text);
 

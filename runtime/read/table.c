@@ -41,10 +41,7 @@ const char *km_place_write(char text[KM_PLACE_SIZE], int64_t line, int64_t colum
     if (column > 0)
         size += snprintf(text + size, (size_t)(KM_PLACE_SIZE - size), ", column %" PRId64, column);
     if (column < 1 || !name) return text;
-    char *at = text + size;
-    snprintf(at, (size_t)(KM_PLACE_SIZE - size), " (%.80s)", name);
-    for (; *at; at++) // a name may hold line ends
-        if ((unsigned char)*at < 32) *at = ' ';
+    snprintf(text + size, (size_t)(KM_PLACE_SIZE - size), " (%.80s)", name);
     return text;
 }
 
