@@ -188,6 +188,15 @@ static void log_first_error(char *out, size_t size, const char *log_path) {
     if (stream) fclose(stream);
 }
 
+// A path as an argument of the compiler: one that begins with "-" would be an option.
+static km_status path_argument(char **out, const char *path, km_error *err) {
+    size_t size = strlen(path) + 3;
+    *out = malloc(size);
+    if (!*out) return km_fail_memory(err, "the compiler's arguments", (int64_t)size);
+    snprintf(*out, size, "%s%s", *path == '-' ? "./" : "", path);
+    return KM_OK;
+}
+
 km_status km_cpu_compile(km_device *device, const km_source *source, const char *source_path,
                          const char *binary_path, const char *log_path, km_error *err) {
     const cpu_device *own = (const cpu_device *)device;
@@ -196,23 +205,28 @@ km_status km_cpu_compile(km_device *device, const km_source *source, const char 
         return km_fail(
             err, KM_ERROR_COMPILE,
             "no C compiler (cc, gcc or clang): install one, give its path, or fix design: portable");
-    char *argv[COMPILE_FLAGS_COUNT + 6];
-    int count = 0;
+    km_status status;
+    char *argv[COMPILE_FLAGS_COUNT + 6], *binary = NULL, *text = NULL, first[512];
+    int count = 0, code = 0;
+    KM_TRY_GOTO(path_argument(&binary, binary_path, err));
+    KM_TRY_GOTO(path_argument(&text, source_path, err));
     argv[count++] = (char *)own->compiler.path;
     for (int i = 0; i < COMPILE_FLAGS_COUNT; i++) argv[count++] = (char *)compile_flags[i];
     argv[count++] = (char *)"-o";
-    argv[count++] = (char *)binary_path;
-    argv[count++] = (char *)source_path;
+    argv[count++] = binary;
+    argv[count++] = text;
     argv[count++] = (char *)"-lm";
     argv[count] = NULL;
-    int code = 0;
-    KM_TRY(process_run(&code, argv, log_path, err));
-    if (code == 0) return KM_OK;
-    char first[512];
+    KM_TRY_GOTO(process_run(&code, argv, log_path, err));
+    if (code == 0) goto done;
     log_first_error(first, sizeof first, log_path);
-    return km_fail(err, KM_ERROR_COMPILE, "%s failed with %s %d%s%s; whole log in %s", own->compiler.path,
-                   code < 0 ? "signal" : "exit code", code < 0 ? -code : code, *first ? ": " : "", first,
-                   log_path ? log_path : "no file");
+    status = km_fail(err, KM_ERROR_COMPILE, "%s failed with %s %d%s%s; whole log in %s", own->compiler.path,
+                     code < 0 ? "signal" : "exit code", code < 0 ? -code : code, *first ? ": " : "", first,
+                     log_path ? log_path : "no file");
+done:
+    free(binary);
+    free(text);
+    return status;
 }
 
 static int write_all(int file, const char *bytes, int64_t size) {
