@@ -80,7 +80,9 @@ typedef struct cli_option {
     {CLI_FORMAT, "format", 0, "FORMAT",                                                                      \
      "npy, csv, tsv, f32 or f64; default: by the name, then the content"},                                   \
         {CLI_FEATURES, "features", 0, "D", "columns of a raw .f32 or .f64 file"},                            \
-        {CLI_HEADER, "header", 0, "auto|yes|no", "first line of CSV and TSV holds names; default: auto"},    \
+        {CLI_HEADER, "header", 0, "HOW",                                                                     \
+         "first line of CSV and TSV holds names: auto (default), yes, no, or\nskip: it does, but columns "   \
+         "count by position"},                                                                               \
         {CLI_COLUMNS, "columns", 0, "A,B,...", "columns to use, by name or by number from 1"}, {             \
         CLI_NAN, "nan", 0, "refuse|drop", "rows with NaN or infinity; default: refuse"                       \
     }

@@ -193,7 +193,11 @@ static km_status read_init(fit_job *job, fit_options *options, km_error *err) {
         return KM_OK;
     }
     km_data *rows = NULL;
-    km_status status = km_data_open(&rows, options->init, NULL, err);
+    km_data_params params;
+    km_data_params_init(&params);
+    params.names = km_data_feature_names(job->data); // in any order, where both have names
+    params.names_count = km_data_features(job->data);
+    km_status status = km_data_open(&rows, options->init, &params, err);
     if (status != KM_OK) return status;
     int64_t n = km_data_points(rows), d = km_data_features(rows);
     if (d != km_data_features(job->data)) {

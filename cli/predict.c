@@ -61,6 +61,8 @@ static km_status predict(predict_options *options, const char *model_path, const
     km_status status = km_model_read(&saved, model_path, err);
     if (status != KM_OK) return status;
     if (!options->data.features) options->data.features = km_saved_features(saved); // raw files need it
+    options->data.names = km_saved_feature_names(saved);
+    options->data.names_count = km_saved_features(saved);
     status = km_data_open(&data, data_path, &options->data, err);
     if (status != KM_OK) goto done;
     int64_t rows = km_data_rows(data);
@@ -111,13 +113,15 @@ const cli_command cli_command_predict = {
     "predict",
     "[OPTIONS] MODEL DATA",
     "Gives each row of DATA the label of its nearest centroid in MODEL",
-    "MODEL comes from kmgen fit --model. DATA as for kmgen fit, with the same columns. A row that\n"
-    "--nan drop leaves out has label -1.\n"
+    "MODEL comes from kmgen fit --model. DATA as for kmgen fit. Where both have names of columns, the\n"
+    "model's are found by name, in any order and whatever the others hold; else columns count by\n"
+    "position. A row that --nan drop leaves out has label -1.\n"
     "\n"
     "Examples:\n"
     "  kmgen fit iris.csv -k 2..10 --model iris.json\n"
     "  kmgen predict iris.json iris.csv                     one label a line\n"
-    "  kmgen predict iris.json more.npy --labels more_labels.npy\n",
+    "  kmgen predict iris.json more.npy --labels more_labels.npy\n"
+    "  kmgen predict iris.json other.csv --header skip      its names do not count\n",
     options_list,
     run,
 };

@@ -106,7 +106,8 @@ void cli_clusters_text(char *text, size_t size, const km_spec *spec) {
 
 int cli_data_take(km_data_params *params, const cli_parser *parser, int id) {
     static const char *const formats[] = {"npy", "csv", "tsv", "f32", "f64", NULL};
-    static const char *const headers[] = {"auto", "yes", "no", NULL};
+    static const char *const headers[] = {"auto", "yes", "no", "skip",
+                                          NULL}; // in the order of km_header_mode
     static const char *const nans[] = {"refuse", "drop", NULL};
     int choice = 0;
     switch (id) {
@@ -118,7 +119,7 @@ int cli_data_take(km_data_params *params, const cli_parser *parser, int id) {
         return cli_int(parser, "--features", &params->features, 1, KM_FEATURES_MAX);
     case CLI_HEADER:
         if (cli_choice(parser, "--header", &choice, headers)) return CLI_USAGE;
-        params->header = choice == 0 ? KM_HEADER_AUTO : choice == 1 ? KM_HEADER_YES : KM_HEADER_NO;
+        params->header = (km_header_mode)choice;
         return 0;
     case CLI_COLUMNS:
         params->columns = parser->value;

@@ -2,6 +2,7 @@
 // Points: a table, from a file or from the caller, with weights and the rows that were kept.
 #include "data.h"
 #include "memory.h"
+#include "names.h"
 #include "read/reader.h"
 
 #include <inttypes.h>
@@ -17,6 +18,7 @@ struct km_data {
     int64_t *kept;         // row of each point; NULL: all rows
     const double *weights; // n, or NULL: all 1
     double *owned_weights; // the same when they are not the caller's
+    int is_view;           // elements, lines and rows belong to another km_data
 };
 
 void km_data_params_init(km_data_params *params) {
@@ -26,6 +28,12 @@ void km_data_params_init(km_data_params *params) {
 void km_data_destroy(km_data **data) {
     if (!data || !*data) return;
     km_data *d = *data;
+    if (d->is_view) {
+        d->table.memory = NULL;
+        d->table.mapped_bytes = 0;
+        d->table.lines = NULL;
+        d->kept = NULL;
+    }
     km_table_clear(&d->table);
     free(d->name);
     free(d->kept);
@@ -276,6 +284,98 @@ km_status km_data_from_memory(km_data **out, const void *base, int64_t n, int64_
     return KM_OK;
 }
 
+// Features by name -------------------------------------------------------------------------------------------
+
+static void names_free(char **names, int64_t count) {
+    for (int64_t f = 0; names && f < count; f++) free(names[f]);
+    free(names);
+}
+
+km_status km_data_set_names(km_data *data, const char *const *names, km_error *err) {
+    int64_t d = data->table.columns;
+    char **copies = NULL;
+    if (names) {
+        copies = calloc((size_t)d, sizeof *copies);
+        int failed = !copies;
+        for (int64_t f = 0; !failed && f < d; f++) {
+            if (!names[f]) {
+                names_free(copies, d);
+                return km_fail(err, KM_ERROR_USAGE,
+                               "%s: the name of feature %" PRId64 " of %" PRId64 " is NULL", data->name, f,
+                               d);
+            }
+            copies[f] = strdup(names[f]);
+            failed = !copies[f];
+        }
+        if (failed) {
+            names_free(copies, d);
+            return km_fail_memory(err, "the names of features", d * (int64_t)sizeof *copies);
+        }
+    }
+    names_free(data->table.names, d);
+    data->table.names = copies;
+    return KM_OK;
+}
+
+// The view's own part of a table: which columns, their numbers and names.
+static km_status view_columns(km_table *view, const km_table *table, const int64_t *picks, km_error *err) {
+    int64_t d = view->columns;
+    view->picks = malloc((size_t)d * sizeof *view->picks);
+    view->numbers = malloc((size_t)d * sizeof *view->numbers);
+    view->names = calloc((size_t)d, sizeof *view->names);
+    if (!view->picks || !view->numbers || !view->names)
+        return km_fail_memory(err, "the choice of features", d * 3 * (int64_t)sizeof *view->picks);
+    int in_order = d == table->columns;
+    for (int64_t f = 0; f < d; f++) {
+        in_order = in_order && picks[f] == f;
+        view->picks[f] = table->picks ? table->picks[picks[f]] : picks[f];
+        view->numbers[f] = table->numbers ? table->numbers[picks[f]] : picks[f] + 1;
+        view->names[f] = strdup(table->names[picks[f]]);
+        if (!view->names[f]) return km_fail_memory(err, "the choice of features", 64);
+    }
+    if (in_order && !table->picks) { // all of them: the view as it is
+        free(view->picks);
+        view->picks = NULL;
+    }
+    return KM_OK;
+}
+
+km_status km_data_select(km_data **out, const km_data *data, const char *const *names, int64_t count,
+                         km_error *err) {
+    const km_table *table = &data->table;
+    *out = NULL;
+    if (count < 1 || count > KM_FEATURES_MAX)
+        return km_fail(err, KM_ERROR_USAGE, "%s: 1..%d features can be selected, got %" PRId64, data->name,
+                       KM_FEATURES_MAX, count);
+    if (!table->names)
+        return km_fail(err, KM_ERROR_DATA,
+                       "%s has no names to select features by; read it with a header, or give it names",
+                       data->name);
+    km_named named = {data->name, km_data_feature_names(data), table->numbers, table->columns,
+                      "name them alike, or take the names away, so that columns count by position"};
+    km_status status;
+    km_data *view = NULL;
+    int64_t *picks = malloc((size_t)count * sizeof *picks);
+    if (!picks) return km_fail_memory(err, "the choice of features", count * (int64_t)sizeof *picks);
+    KM_TRY_GOTO(km_names_match(picks, names, count, &named, err));
+    KM_TRY_GOTO(create(&view, data->name, err));
+    view->is_view = 1;
+    view->table = *table;
+    view->table.columns = count;
+    view->table.picks = view->table.numbers = NULL;
+    view->table.names = NULL;
+    view->n = data->n;
+    view->kept = data->kept;
+    view->weights = data->weights;
+    KM_TRY_GOTO(view_columns(&view->table, table, picks, err));
+    *out = view;
+    view = NULL;
+done:
+    free(picks);
+    km_data_destroy(&view);
+    return status;
+}
+
 // Looking ----------------------------------------------------------------------------------------------------
 
 int64_t km_data_points(const km_data *data) {
@@ -288,6 +388,10 @@ int64_t km_data_features(const km_data *data) {
 
 const char *km_data_name(const km_data *data) {
     return data->name;
+}
+
+const char *const *km_data_feature_names(const km_data *data) {
+    return (const char *const *)data->table.names;
 }
 
 const char *km_data_feature_name(const km_data *data, int64_t f) {

@@ -54,6 +54,10 @@ int64_t km_saved_clusters(const km_saved *saved) {
     return saved->k;
 }
 
+const char *const *km_saved_feature_names(const km_saved *saved) {
+    return (const char *const *)saved->feature_names;
+}
+
 // Checksum --------------------------------------------------------------------------------------------------
 
 static void hash_integer(XXH3_state_t *state, uint64_t value) {
@@ -106,14 +110,6 @@ static int numbers_finite(const km_saved *s) {
            all_finite(s->centroids_fitted, s->k * s->d) && all_finite(s->centroids, s->k * s->d);
 }
 
-// A copy that JSON can hold: of a name that is no UTF-8, bytes above 127 become '?'.
-static km_status name_copy(char **out, const char *name, km_error *err) {
-    json_t *string = km_json_string(name ? name : "");
-    *out = string ? strdup(json_string_value(string)) : NULL;
-    json_decref(string);
-    return *out ? KM_OK : km_fail_memory(err, "the names of features", 64);
-}
-
 static km_status saved_from_result(km_saved **out, const km_result *result, const km_model *model,
                                    km_error *err) {
     int64_t d = result->d, k = model->k;
@@ -129,7 +125,8 @@ static km_status saved_from_result(km_saved **out, const km_result *result, cons
         saved->centroids_fitted[i] = ldexp(model->centroids_fitted[i], result->exponent);
     memcpy(saved->centroids, model->centroids, (size_t)(k * d) * sizeof(double));
     for (int64_t f = 0; saved->feature_names && f < d; f++)
-        KM_TRY(name_copy(&saved->feature_names[f], result->feature_names[f], err));
+        KM_TRY(km_json_name(&saved->feature_names[f],
+                            result->feature_names[f] ? result->feature_names[f] : "", err));
     return KM_OK;
 }
 
@@ -291,7 +288,7 @@ static km_status get_names(km_saved *saved, const reader *r) {
     for (int64_t f = 0; saved->feature_names && f < saved->d; f++) {
         const char *name = json_string_value(json_array_get(names, (size_t)f));
         if (!name) return damaged_key(r, "feature_names");
-        KM_TRY(name_copy(&saved->feature_names[f], name, r->err));
+        KM_TRY(km_json_name(&saved->feature_names[f], name, r->err));
     }
     return KM_OK;
 }

@@ -13,6 +13,7 @@
 typedef struct predict {
     const km_saved *saved;
     const km_data *data;
+    km_data *selected; // by name, or NULL
     const km_fit_params *params;
     km_device *device;
     km_build build;
@@ -26,6 +27,7 @@ typedef struct predict {
 static void predict_free(predict *p) {
     if (p->engine) p->engine->backend->engine_destroy(&p->engine);
     km_build_clear(&p->build);
+    km_data_destroy(&p->selected);
     if (p->device) km_device_close(&p->device);
     km_data_stats_free(&p->stats);
     free(p->member.counts);
@@ -33,12 +35,38 @@ static void predict_free(predict *p) {
     free(p->sums);
 }
 
-static km_status check_features(const predict *p) {
+// "4 (a, b, c, d)", as far as that fits a sentence.
+static km_status list_features(char **out, const predict *p) {
+    enum { LONGEST = 300 };
+    km_text text = {0};
+    char **names = p->saved->feature_names;
+    km_text_printf(&text, "%lld", (long long)p->saved->d);
+    for (int64_t f = 0; names && f < p->saved->d; f++) {
+        int is_full = text.size > LONGEST;
+        km_text_printf(&text, "%s%.60s", f ? ", " : " (", is_full ? "..." : names[f]);
+        if (is_full) break;
+    }
+    if (names) km_text_puts(&text, ")");
+    return km_text_take(out, &text, p->err);
+}
+
+// The model's features among those of the data: by name where both have names, else by position.
+static km_status choose_features(predict *p, const km_data *data) {
+    p->data = data;
+    if (p->saved->feature_names && km_data_feature_names(data)) {
+        KM_TRY(km_data_select(&p->selected, data, km_saved_feature_names(p->saved), p->saved->d, p->err));
+        p->data = p->selected;
+    }
     int64_t d = km_data_features(p->data);
     if (d == p->saved->d) return KM_OK;
-    return km_fail(p->err, KM_ERROR_DATA,
-                   "%s has %lld features but the model was fitted on %lld; choose the same columns",
-                   km_data_name(p->data), (long long)d, (long long)p->saved->d);
+    char *features;
+    KM_TRY(list_features(&features, p));
+    km_status status =
+        km_fail(p->err, KM_ERROR_DATA,
+                "%s has %lld features but the model was fitted on %s; choose as many, in the model's order",
+                km_data_name(data), (long long)d, features);
+    km_text_free(features);
+    return status;
 }
 
 static km_status make_spec(km_spec *spec, const predict *p) {
@@ -127,9 +155,9 @@ km_status km_predict(int32_t *out, const km_saved *saved, const km_data *data, c
                      km_error *err) {
     km_fit_params defaults;
     km_fit_params_init(&defaults);
-    predict p = {.saved = saved, .data = data, .params = params ? params : &defaults, .err = err};
+    predict p = {.saved = saved, .params = params ? params : &defaults, .err = err};
     km_build_init(&p.build);
-    km_status status = check_features(&p);
+    km_status status = choose_features(&p, data);
     if (status == KM_OK) status = open_and_build(&p);
     if (status == KM_OK) status = load(&p);
     if (status == KM_OK) status = assign(&p, out);

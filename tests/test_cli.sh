@@ -282,7 +282,17 @@ assert json.load(open(sys.argv[1]))["restarts"] == 1' "$work/stdout"
     run 1 fit "$iris" -k 2..5 --init "$work/in/init.csv"
     one_line_error
     run 1 fit "$iris" -k 2..5 --init "$faithful"
+    in_stderr 'lacks 4 of the 4 columns that are needed'
+    tail -n 5 "$faithful" >"$work/in/init.csv"
+    run 1 fit "$iris" -k 2..5 --init "$work/in/init.csv"
     in_stderr 'has 2 columns, .* has 4'
+    # Names decide there too: the same first centroids in another order of columns.
+    awk -F, -v OFS=, 'NR < 4 { print $4, $1, $3, $2 }' "$iris" >"$work/in/init.csv"
+    run 0 fit "$iris" -k 2 --init "$work/in/init.csv" --labels a.npy
+    head -n 3 "$iris" >"$work/in/init.csv"
+    run 0 fit "$iris" -k 2 --init "$work/in/init.csv" --labels b.npy
+    expect "first centroids go by position" cmp -s a.npy b.npy
+    rm -f -- *
     run 1 fit "$iris" -k 2..5 --init missing.npy
     one_line_error
     gzip -c "$iris" >"$work/in/iris.csv.gz"
@@ -373,6 +383,65 @@ terminal() {
     expect "escapes on a dumb terminal" test -z "$(grep $'\033' "$work/stdout")"
     on_terminal "$job --quiet"
     expect "progress in spite of --quiet" test -z "$(grep $'\033\\[K' "$work/stdout")"
+    no_files
+}
+
+# A model finds its columns by their names, in any table that has them, or refuses the table.
+names() {
+    same() { # ARGUMENTS of predict: the labels of the fit come out
+        run 0 predict m.json "$@" --labels p.npy
+        expect "other labels" cmp -s l.npy p.npy
+        rm -f p.npy
+    }
+    lacks() { # PATTERN TABLE...
+        local pattern=$1
+        shift
+        run 1 predict m.json "$@" --labels p.npy
+        in_stderr "$pattern"
+        one_line_error
+    }
+    run 0 fit "$iris" -k 3 --model m.json --labels l.npy -q
+    same "$iris"
+    awk -F, -v OFS=, '{ print $4, $2, $1, $3 }' "$iris" >mixed.csv
+    same mixed.csv
+    awk -F, -v OFS=, 'NR == 1 { print "id", $3, "note", $1, "when", $4, $2; next }
+        { print "n" NR, $3, "\"x, y\"", $1, "", $4, $2 }' "$iris" >wide.csv
+    same wide.csv
+    gzip -k wide.csv
+    same wide.csv.gz
+    tr , '\t' <mixed.csv >mixed.tsv
+    same mixed.tsv
+    run_on wide.csv 0 predict m.json - --labels p.npy
+    expect "other labels from standard input" cmp -s l.npy p.npy
+    same wide.csv --columns 7,6,4,2
+    tail -n +2 "$iris" >none.csv
+    same none.csv # by position
+    sed 1s/.*/w,x,y,z/ "$iris" >other.csv
+    lacks 'other.csv lacks 4 of the 4 columns .*"sepal_length", .*; it has w, x, y, z; .*--header skip' other.csv
+    same other.csv --header skip # the way out
+    sed '1s/sepal_width/Sepal.Width/' "$iris" >typo.csv
+    lacks 'typo.csv lacks 1 of the 4 .*"sepal_width" \(is it "Sepal.Width"\?\)' typo.csv
+    cut -d, -f1-3 "$iris" >narrow.csv
+    lacks '"petal_width"; it has sepal_length, sepal_width, petal_length; add them' narrow.csv
+    lacks '"petal_width"; it has sepal_length' "$iris" --columns 1..3
+    awk -F, -v OFS=, '{ print $0, $2 }' "$iris" >twice.csv
+    lacks 'two columns "sepal_width", 2 and 5' twice.csv
+    same twice.csv --columns 1..4 # the way out
+    sed '7s/,[^,]*/,oops/' "$iris" >word.csv
+    lacks 'row 7, column 2 .sepal_width.: "oops" is no number; correct it$' word.csv
+    # A fit on some columns: the table that it was fitted on is read again, and any order of them.
+    run 0 fit wide.csv -k 3 --columns petal_width,sepal_length --model m.json --labels l.npy -q
+    same wide.csv
+    same "$iris"
+    same mixed.csv --columns sepal_length,petal_width
+    # Names that are numbers.
+    sed 1s/.*/2019,2020,2021,2022/ "$iris" >years.csv
+    run 0 fit years.csv -k 3 --header yes --model m.json --labels l.npy -q
+    same years.csv
+    # A model without names goes by position, and so does a table without.
+    run 0 fit none.csv -k 3 --model m.json --labels l.npy -q
+    same "$iris"
+    rm -f -- *
     no_files
 }
 
@@ -472,7 +541,11 @@ assert all(m["effective_k"] == 1 and m["inertia"] == 0 for m in r["models"]), r[
 models() {
     run 0 fit "$iris" -k 3 --model m.json
     run 1 predict m.json "$faithful"
-    in_stderr '2 features.*4'
+    in_stderr 'lacks 4 of the 4 columns that are needed: "sepal_length"'
+    one_line_error
+    tail -n 9 "$faithful" >"$work/in/nameless.csv"
+    run 1 predict m.json "$work/in/nameless.csv"
+    in_stderr '2 features.*fitted on 4 .sepal_length'
     one_line_error
     run 0 predict m.json "$iris" --columns 1,2,3,4
     # Text keeps all its digits until it is centred, whatever the type: seconds since 1970, clusters 10 apart.

@@ -9,7 +9,8 @@ KM_BEGIN
 typedef struct km_data km_data;
 
 typedef enum km_nan_mode { KM_NAN_REFUSE, KM_NAN_DROP } km_nan_mode;
-typedef enum km_header_mode { KM_HEADER_AUTO, KM_HEADER_YES, KM_HEADER_NO } km_header_mode;
+// SKIP: a header whose names do not name features, so that columns count by their position.
+typedef enum km_header_mode { KM_HEADER_AUTO, KM_HEADER_YES, KM_HEADER_NO, KM_HEADER_SKIP } km_header_mode;
 
 typedef struct km_data_params {
     int64_t size;
@@ -20,6 +21,10 @@ typedef struct km_data_params {
     const char *weights; // File with one weight a row (any of the formats). Default NULL: all 1.
     km_nan_mode nan;     // Rows with NaN or infinity. Default KM_NAN_REFUSE: KM_ERROR_DATA when loaded.
     km_type type;        // Text (CSV, TSV) is parsed to this type. Default KM_FLOAT64.
+    // Features that are needed, e.g. km_saved_feature_names. Of a text with a header (after `columns`) just these are
+    // read, in this order; of a table without names, all. Default NULL, 0: all.
+    const char *const *names;
+    int64_t names_count;
 } km_data_params;
 
 KM_API void km_data_params_init(km_data_params *params);
@@ -35,13 +40,23 @@ KM_API km_status km_data_open(km_data **out, const char *path, const km_data_par
 KM_API km_status km_data_from_memory(km_data **out, const void *base, int64_t n, int64_t d, km_type type,
                                      int64_t row_stride, int64_t column_stride, const double *weights,
                                      km_error *err);
+// Names the features, d names that are copied, in place of those that there were; NULL: they have none, and count by
+// their position. Not while another thread reads `data`.
+KM_API km_status km_data_set_names(km_data *data, const char *const *names, km_error *err);
+// The features with these names, in this order: a view that copies no point, of `data` which must outlive it.
+// Names are compared byte by byte. KM_ERROR_DATA: `data` has no names, lacks one of these (the sentence says which are
+// near), or has one of them twice.
+KM_API km_status km_data_select(km_data **out, const km_data *data, const char *const *names, int64_t count,
+                                km_error *err);
 KM_API void km_data_destroy(km_data **data);
 
 KM_API int64_t km_data_points(const km_data *data);   // n, after dropped rows.
 KM_API int64_t km_data_features(const km_data *data); // d
 KM_API const char *km_data_name(const km_data *data); // For messages: the path, or "memory".
-// Name of feature f from a header, or NULL.
+// Name of feature f from a header or km_data_set_names, or NULL.
 KM_API const char *km_data_feature_name(const km_data *data, int64_t f);
+// The names of all d features, or NULL.
+KM_API const char *const *km_data_feature_names(const km_data *data);
 // Weights of all points, n doubles, or NULL when all are 1.
 KM_API const double *km_data_weights(const km_data *data);
 // Rows of the file, with those that --nan drop left out; and the file's row (from 0) of point i.

@@ -158,8 +158,12 @@ KM_API km_status km_model_read(km_saved **out, const char *path, km_error *err);
 KM_API void km_saved_destroy(km_saved **saved);
 KM_API int64_t km_saved_features(const km_saved *saved);
 KM_API int64_t km_saved_clusters(const km_saved *saved);
+// Names of the features that it was fitted on, d of them, or NULL. With these as km_data_params.names a table is read
+// for this model, whatever its other columns hold.
+KM_API const char *const *km_saved_feature_names(const km_saved *saved);
 // Labels of all rows (-1 for dropped ones): out has km_data_rows entries. On the training data they equal the
-// fit's labels. `params` may be NULL; device, threads, cache_dir and log are used.
+// fit's labels. Features go by name where model and data both have names (km_data_select: in any order, out of any
+// number), else by position and count. `params` may be NULL; device, threads, cache_dir and log are used.
 KM_API km_status km_predict(int32_t *out, const km_saved *saved, const km_data *data,
                             const km_fit_params *params, km_error *err);
 

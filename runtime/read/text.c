@@ -2,6 +2,7 @@
 // CSV and its kin, by libcsv with strict quotes: separated by commas, semicolons or tabs, plain or packed by gzip.
 #include "../../gen/spec_fields.h"
 #include "../memory.h"
+#include "../names.h"
 #include "reader.h"
 
 #include <csv.h>
@@ -48,6 +49,11 @@ static char **header_of(const text *t) {
     return t->has_header ? t->first_row : NULL;
 }
 
+// Columns are chosen by params->names.
+static int by_names(const text *t) {
+    return t->params->names && t->has_header && t->params->header != KM_HEADER_SKIP;
+}
+
 // The place of the present cell.
 static const char *here(char place[KM_PLACE_SIZE], const text *t) {
     int has_name = t->has_header && t->cell < t->columns_count;
@@ -91,11 +97,16 @@ static km_status bad_cell(text *t, const char *cell, size_t size) {
     if (has_decimal_comma(cell, size))
         return km_fail(t->err, KM_ERROR_DATA, "%s: %s: %s is no number; write decimals with a point", t->file,
                        place, km_quoted(got, cell));
-    km_columns_advise(advice, t->head, t->head_size, t->delimiter, t->has_header, header_of(t),
-                      t->columns_count, t->picks, t->picks_count, t->cell);
     const char *way_out = !size                   ? "fill it in"
                           : is_missing_word(cell) ? "write nan and drop such rows with --nan drop"
                                                   : "correct it";
+    if (t->params->names) // others will not do, and which of them stands for which only the user knows
+        return km_fail(
+            t->err, KM_ERROR_DATA, "%s: %s: %s%s; %s%s", t->file, place,
+            size ? km_quoted(got, cell) : "the cell is empty", size ? " is no number" : "", way_out,
+            by_names(t) ? "" : ", or choose the columns that are needed, in their order: --columns");
+    km_columns_advise(advice, t->head, t->head_size, t->delimiter, t->has_header, header_of(t),
+                      t->columns_count, t->picks, t->picks_count, t->cell);
     return km_fail(t->err, KM_ERROR_DATA, "%s: %s: %s%s; %s, or %s%s", t->file, place,
                    size ? km_quoted(got, cell) : "the cell is empty", size ? " is no number" : "", way_out,
                    *advice ? "keep the columns of numbers: --columns "
@@ -170,6 +181,53 @@ static km_status pick_all(text *t) {
     return KM_OK;
 }
 
+// Of the columns kept so far, those with the names that are needed: places among them, in the order needed.
+static km_status match_names(int64_t **out, const text *t, km_error *err) {
+    int64_t count = t->picks_count;
+    km_status status;
+    const char **names = malloc((size_t)count * sizeof *names);
+    int64_t *numbers = malloc((size_t)count * sizeof *numbers);
+    int64_t *found = *out = malloc((size_t)t->params->names_count * sizeof *found + 1);
+    if (!names || !numbers || !found)
+        KM_TRY_GOTO(km_fail_memory(err, "columns", (count + t->params->names_count) * 16));
+    for (int64_t i = 0; i < count; i++) {
+        names[i] = t->first_row[t->picks[i]];
+        numbers[i] = t->picks[i] + 1;
+    }
+    km_named named = {
+        t->file, names, numbers, count,
+        "rename them in its header, or let columns count by position: --header skip, or --header "
+        "no where the first line holds data"};
+    KM_TRY_GOTO(km_names_match(found, t->params->names, t->params->names_count, &named, err));
+done:
+    free((void *)names);
+    free(numbers);
+    if (status == KM_OK) return status;
+    free(found);
+    *out = NULL;
+    return status;
+}
+
+// A first row that holds the names that are needed is a header too, even one of numbers.
+static int find_header(const text *t) {
+    int64_t *found = NULL;
+    if (t->params->header != KM_HEADER_AUTO) return t->params->header != KM_HEADER_NO;
+    if (looks_like_header(t)) return 1;
+    int holds_names = t->params->names && match_names(&found, t, NULL) == KM_OK;
+    free(found);
+    return holds_names;
+}
+
+static km_status keep_named(text *t) {
+    int64_t *found, count = t->params->names_count;
+    KM_TRY(match_names(&found, t, t->err));
+    for (int64_t i = 0; i < count; i++) found[i] = t->picks[found[i]];
+    free(t->picks);
+    t->picks = found;
+    t->picks_count = count;
+    return KM_OK;
+}
+
 static km_status choose_columns(text *t) {
     const char *columns = t->params->columns;
     char **names = t->params->header == KM_HEADER_NO ? NULL : t->first_row;
@@ -178,8 +236,8 @@ static km_status choose_columns(text *t) {
             km_columns_parse(&t->picks, &t->picks_count, columns, t->file, names, t->columns_count, t->err));
     else
         KM_TRY(pick_all(t));
-    t->has_header =
-        t->params->header == KM_HEADER_YES || (t->params->header == KM_HEADER_AUTO && looks_like_header(t));
+    t->has_header = find_header(t);
+    if (by_names(t)) KM_TRY(keep_named(t));
     t->slots = malloc((size_t)t->columns_count * sizeof *t->slots);
     if (!t->slots) return km_fail_memory(t->err, "columns", t->columns_count * (int64_t)sizeof *t->slots);
     for (int64_t f = 0; f < t->columns_count; f++) t->slots[f] = -1;
@@ -191,12 +249,12 @@ static km_status choose_columns(text *t) {
 static km_status name_columns(text *t) {
     km_table *table = t->table;
     table->columns = t->picks_count;
-    if (t->params->columns) {
+    if (t->params->columns || by_names(t)) {
         table->numbers = malloc((size_t)t->picks_count * sizeof *table->numbers);
         if (!table->numbers) return km_fail_memory(t->err, "columns", t->picks_count * 8);
         for (int64_t i = 0; i < t->picks_count; i++) table->numbers[i] = t->picks[i] + 1;
     }
-    if (!t->has_header) return KM_OK;
+    if (!t->has_header || t->params->header == KM_HEADER_SKIP) return KM_OK;
     table->names = calloc((size_t)t->picks_count, sizeof *table->names);
     if (!table->names) return km_fail_memory(t->err, "column names", t->picks_count * 8);
     for (int64_t i = 0; i < t->picks_count; i++) {

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT
+#include "names.h"
+#include "../gen/spec_fields.h"
+#include "json.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Names that are missing and said one by one, and the bytes of those that are there.
+enum { SAID_MAX = 4, LIST_BYTES = 300 };
+
+// A name as a model file holds it, and its column.
+typedef struct key {
+    char *text;
+    int64_t column;
+} key;
+
+static int compare(const void *a, const void *b) {
+    const key *x = a, *y = b;
+    int order = strcmp(x->text, y->text);
+    return order ? order : (x->column > y->column) - (x->column < y->column);
+}
+
+static int compare_text(const void *a, const void *b) {
+    return strcmp(((const key *)a)->text, ((const key *)b)->text);
+}
+
+static void keys_free(key *keys, int64_t count) {
+    for (int64_t i = 0; keys && i < count; i++) free(keys[i].text);
+    free(keys);
+}
+
+static km_status keys_make(key **out, const char *const *names, int64_t count, km_error *err) {
+    key *keys = *out = calloc((size_t)count + 1, sizeof *keys);
+    if (!keys) return km_fail_memory(err, "the names of features", count * (int64_t)sizeof *keys);
+    for (int64_t i = 0; i < count; i++) {
+        KM_TRY(km_json_name(&keys[i].text, names[i], err));
+        keys[i].column = i;
+    }
+    return KM_OK;
+}
+
+static int is_same_list(const key *a, int64_t a_count, const key *b, int64_t b_count) {
+    if (a_count != b_count) return 0;
+    for (int64_t i = 0; i < a_count; i++)
+        if (strcmp(a[i].text, b[i].text) != 0) return 0;
+    return 1;
+}
+
+// What is missing ---------------------------------------------------------------------------------------------
+
+// The nearest of the table's names that stand for nothing else, or NULL.
+static const char *nearest_free(const char *name, const key *sorted, const unsigned char *taken,
+                                int64_t count) {
+    const char **words = calloc((size_t)count + 1, sizeof *words);
+    int64_t words_count = 0;
+    for (int64_t i = 0; words && i < count; i++)
+        if (*sorted[i].text && !taken[i]) words[words_count++] = sorted[i].text;
+    const char *near = words ? km_nearest(name, words) : NULL;
+    free((void *)words);
+    return near;
+}
+
+static void list_names(km_text *text, const km_named *table) {
+    for (int64_t i = 0; i < table->count; i++) {
+        if (text->size > LIST_BYTES) {
+            km_text_puts(text, ", ...");
+            return;
+        }
+        km_text_printf(text, "%s%.60s", i ? ", " : "", table->names[i]);
+    }
+}
+
+static km_status refuse_missing(const key *wanted, int64_t wanted_count, const int64_t *missing,
+                                int64_t missing_count, const key *sorted, const unsigned char *taken,
+                                const km_named *table, km_error *err) {
+    if (!err) return KM_ERROR_DATA; // nobody reads the sentence
+    km_text said = {0}, all = {0};
+    char *said_text = NULL, *all_text = NULL, got[KM_QUOTED_SIZE];
+    for (int64_t i = 0; i < missing_count && i < SAID_MAX; i++) {
+        const char *name = wanted[missing[i]].text;
+        const char *near = nearest_free(name, sorted, taken, table->count);
+        km_text_printf(&said, "%s%s", i ? ", " : "", km_quoted(got, name));
+        if (near) km_text_printf(&said, " (is it %s?)", km_quoted(got, near));
+    }
+    if (missing_count > SAID_MAX) km_text_puts(&said, ", ...");
+    list_names(&all, table);
+    km_status status;
+    KM_TRY_GOTO(km_text_take(&said_text, &said, err));
+    KM_TRY_GOTO(km_text_take(&all_text, &all, err));
+    status = km_fail(err, KM_ERROR_DATA,
+                     "%s lacks %" PRId64 " of the %" PRId64 " columns that are needed: %s; it has %s; %s",
+                     table->file, missing_count, wanted_count, said_text, all_text,
+                     table->count < wanted_count ? "add them" : table->way_out);
+done:
+    km_text_clear(&all);
+    km_text_free(said_text);
+    km_text_free(all_text);
+    return status;
+}
+
+// Matching ----------------------------------------------------------------------------------------------------
+
+static km_status refuse_twice(const key *found, const km_named *table, km_error *err) {
+    char got[KM_QUOTED_SIZE];
+    const int64_t *numbers = table->numbers;
+    int64_t a = found[0].column, b = found[1].column;
+    return km_fail(err, KM_ERROR_DATA,
+                   "%s has two columns %s, %" PRId64 " and %" PRId64
+                   ", and one is needed; choose the columns by number: --columns",
+                   table->file, km_quoted(got, found->text), numbers ? numbers[a] : a + 1,
+                   numbers ? numbers[b] : b + 1);
+}
+
+// `sorted`: the table's keys; `taken`: zero for each.
+static km_status match(int64_t *picks, int64_t *missing, key *sorted, unsigned char *taken, const key *wanted,
+                       int64_t wanted_count, const km_named *table, km_error *err) {
+    int64_t missing_count = 0;
+    char got[KM_QUOTED_SIZE];
+    for (int64_t i = 0; i < wanted_count; i++) {
+        key *found = bsearch(&wanted[i], sorted, (size_t)table->count, sizeof *sorted, compare_text);
+        if (!found) {
+            missing[missing_count++] = i;
+            continue;
+        }
+        while (found > sorted && strcmp(found[-1].text, found->text) == 0) found--;
+        if (found + 1 < sorted + table->count && strcmp(found[1].text, found->text) == 0)
+            return refuse_twice(found, table, err);
+        if (taken[found - sorted]++)
+            return km_fail(err, KM_ERROR_DATA,
+                           "%s: two columns %s are needed, which names cannot tell apart; choose the columns "
+                           "by number: --columns",
+                           table->file, km_quoted(got, found->text));
+        picks[i] = found->column;
+    }
+    if (!missing_count) return KM_OK;
+    return refuse_missing(wanted, wanted_count, missing, missing_count, sorted, taken, table, err);
+}
+
+km_status km_names_match(int64_t *picks, const char *const *wanted, int64_t wanted_count,
+                         const km_named *table, km_error *err) {
+    key *wishes = NULL, *keys = NULL;
+    int64_t *missing = malloc((size_t)wanted_count * sizeof *missing + 1);
+    unsigned char *taken = calloc((size_t)table->count + 1, 1);
+    km_status status;
+    if (!missing || !taken)
+        KM_TRY_GOTO(km_fail_memory(err, "the names of features", wanted_count * (int64_t)sizeof *missing));
+    KM_TRY_GOTO(keys_make(&wishes, wanted, wanted_count, err));
+    KM_TRY_GOTO(keys_make(&keys, table->names, table->count, err));
+    if (is_same_list(wishes, wanted_count, keys, table->count)) {
+        for (int64_t i = 0; i < wanted_count; i++) picks[i] = i;
+        goto done;
+    }
+    qsort(keys, (size_t)table->count, sizeof *keys, compare);
+    status = match(picks, missing, keys, taken, wishes, wanted_count, table, err);
+done:
+    keys_free(wishes, wanted_count);
+    keys_free(keys, table->count);
+    free(missing);
+    free(taken);
+    return status;
+}
