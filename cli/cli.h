@@ -64,7 +64,7 @@ typedef struct cli_option {
     cli_id id;
     const char *name;     // long name without its dashes; NULL ends a list
     char letter;          // short name, or 0
-    const char *argument; // how --help calls the argument; NULL: none
+    const char *argument; // how --help calls the argument; "VALUE...": may be given several times; NULL: none
     const char *help;
 } cli_option;
 
@@ -83,7 +83,7 @@ typedef struct cli_option {
         {CLI_HEADER, "header", 0, "HOW",                                                                     \
          "first line of CSV and TSV holds names: auto (default), yes, no, or\nskip: it does, but columns "   \
          "count by position"},                                                                               \
-        {CLI_COLUMNS, "columns", 0, "A,B,...", "columns to use, by name or by number from 1"}, {             \
+        {CLI_COLUMNS, "columns", 0, "LIST", "columns to use, by name or by number from 1: a,b,5..7"}, {      \
         CLI_NAN, "nan", 0, "refuse|drop", "rows with NaN or infinity; default: refuse"                       \
     }
 
@@ -108,12 +108,15 @@ typedef struct cli_parser {
     const char *value; // argument of the option that cli_next returned
     int first;         // index of the first positional argument, once cli_next returned CLI_END
     int exit;          // exit status, once cli_next returned CLI_STOP
+    uint64_t given;    // bit id - CLI_HELP of each option that was given
 } cli_parser;
 
 // argv[0] is the subcommand's name.
 void cli_parser_init(cli_parser *parser, const cli_command *command, int argc, char **argv);
 // The next option's id. --help, --quiet and --verbose are handled inside.
 int cli_next(cli_parser *parser);
+// Non-zero once cli_next returned that option.
+int cli_given(const cli_parser *parser, cli_id id);
 // Checks the number of positional arguments; 0, or CLI_USAGE after a message.
 int cli_positional(const cli_parser *parser, int least, int most, const char *what);
 void cli_help_print(const cli_command *command);
@@ -154,6 +157,9 @@ void cli_clusters_text(char *text, size_t size, const km_spec *spec);
 // Takes one of CLI_DATA_OPTIONS into params: 0, else CLI_USAGE.
 int cli_data_take(km_data_params *params, const cli_parser *parser, int id);
 
+// Refuses options that say nothing of a table at `path` ("-": standard input): 0, or CLI_USAGE after a message.
+int cli_data_check(const km_data_params *params, const cli_parser *parser, const char *path);
+
 // Terminal --------------------------------------------------------------------------------------------------
 
 extern int cli_quiet, cli_verbose;
@@ -193,6 +199,7 @@ int cli_cache_dir_usable(const char **out, const char *given);
 // An output that will be written at the end: known to be writable before the work begins.
 typedef struct cli_output {
     const char *option, *path; // path NULL: not asked for
+    const char *as_text; // NumPy's format is written, so the name must be NAME.npy; where text comes from
 } cli_output;
 
 // Checks all outputs: 0, or an exit status after a message. At most one may be "-"; none may be an input

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -56,6 +57,20 @@ static int output_check(const cli_output *output) {
     return CLI_FAILED;
 }
 
+static int ends_in_npy(const char *path) {
+    size_t size = strlen(path);
+    return size > 4 && strcasecmp(path + size - 4, ".npy") == 0;
+}
+
+// A name promises a format; standard output, pipes and devices promise nothing (a folder is refused below).
+static int npy_check(const cli_command *command, const cli_output *output) {
+    struct stat info;
+    if (!output->as_text || strcmp(output->path, "-") == 0 || ends_in_npy(output->path)) return 0;
+    if (stat(output->path, &info) == 0 && !S_ISREG(info.st_mode)) return 0;
+    return cli_usage(command, "%s writes NumPy's format: name it FILE.npy, not '%s' (as text: %s)",
+                     output->option, output->path, output->as_text);
+}
+
 int cli_outputs_check(const cli_command *command, const cli_output *outputs, int count,
                       const char *const *inputs) {
     for (int o = 0; o < count; o++) {
@@ -70,7 +85,8 @@ int cli_outputs_check(const cli_command *command, const cli_output *outputs, int
             return cli_usage(command, "%s and %s both write to %s", outputs[other].option, outputs[o].option,
                              strcmp(outputs[o].path, "-") == 0 ? "standard output" : outputs[o].path);
         }
-        int status = output_check(&outputs[o]);
+        int status = npy_check(command, &outputs[o]);
+        if (!status) status = output_check(&outputs[o]);
         if (status) return status;
     }
     return 0;

@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
+#include <unistd.h>
 
 // In the order in which they are checked, written and indexed below.
 enum { OUT_JSON, OUT_MODEL, OUT_LABELS, OUT_CENTROIDS, OUT_PLOT, OUT_COUNT };
@@ -148,26 +150,81 @@ static int take_positional(fit_options *options, const cli_parser *parser) {
 
 static int ends_with(const char *text, const char *end) {
     size_t text_size = strlen(text), end_size = strlen(end);
-    return text_size > end_size && strcmp(text + text_size - end_size, end) == 0;
+    return text_size > end_size && strcasecmp(text + text_size - end_size, end) == 0;
+}
+
+// What --init may be besides a file.
+static const char *const init_words[] = {"k-means++", "random", NULL};
+
+// --init names a file with the first centroids.
+static int init_is_file(const fit_options *options) {
+    for (int w = 0; options->init && init_words[w]; w++)
+        if (strcmp(options->init, init_words[w]) == 0) return 0;
+    return options->init != NULL;
+}
+
+static int check_init(const fit_options *options, const cli_command *command) {
+    if (!init_is_file(options)) return 0;
+    const char *near = cli_nearest(options->init, init_words);
+    if (near && access(options->init, F_OK) != 0)
+        return cli_usage(command, "--init %s: there is no such file; did you mean %s?", options->init, near);
+    if (options->restarts > 1)
+        return cli_usage(command,
+                         "--init %s gives the first centroids, which means one restart; leave --n-init %lld "
+                         "out, or the file",
+                         options->init, (long long)options->restarts);
+    return 0;
+}
+
+// The same for what the spec says, once it is read.
+static int check_spec(const fit_options *options, const km_spec *spec, const cli_command *command) {
+    if (!init_is_file(options) || options->restarts || !spec->restarts_given || spec->restarts == 1) return 0;
+    return cli_usage(
+        command,
+        "--init %s gives the first centroids, which means one restart, and %s asks for %lld; add "
+        "--n-init 1",
+        options->init, options->spec_path, (long long)spec->restarts);
+}
+
+// Standard input can be read once.
+static int check_stdin(const fit_options *options, const cli_command *command) {
+    const char *const names[] = {"data", "--weights", "--init"};
+    const char *const paths[] = {options->data_path, options->data.weights, options->init};
+    const char *first = NULL;
+    for (int i = 0; i < 3; i++) {
+        if (!paths[i] || strcmp(paths[i], "-") != 0) continue;
+        if (first) return cli_usage(command, "%s and %s cannot both be standard input", first, names[i]);
+        first = names[i];
+    }
+    return 0;
+}
+
+// Options of which one says what another one would change: none may be passed over in silence.
+static int check_pairs(const fit_options *options, const cli_parser *parser) {
+    const cli_command *command = parser->command;
+    if (cli_given(parser, CLI_LABELS_OF) && !options->outputs[OUT_LABELS].path)
+        return cli_usage(command, "--labels-of needs --labels FILE.npy");
+    for (int i = 0; i < options->changes.set_count; i++)
+        if (cli_given(parser, CLI_ALGORITHM) && strncmp(options->changes.set[i], "algorithm=", 10) == 0)
+            return cli_usage(command, "--algorithm and --set %s say the same; give one of them",
+                             options->changes.set[i]);
+    if (check_init(options, command) || check_stdin(options, command)) return CLI_USAGE;
+    return cli_data_check(&options->data, parser, options->data_path);
 }
 
 // What is wrong whatever the files hold, and outputs that cannot be written: before anything is read.
-static int check(const fit_options *options, const cli_command *command) {
-    const char *labels = options->outputs[OUT_LABELS].path, *plot = options->outputs[OUT_PLOT].path;
+static int check(const fit_options *options, const cli_parser *parser) {
+    const char *plot = options->outputs[OUT_PLOT].path;
     const char *inputs[6] = {options->data_path};
     int count = 1;
-    if (options->labels_of_all && !labels)
-        return cli_usage(command, "--labels-of all needs --labels FILE.npy");
+    if (check_pairs(options, parser)) return CLI_USAGE;
     if (plot && !ends_with(plot, ".svg") && !ends_with(plot, ".png"))
-        return cli_usage(command, "--plot writes .svg or .png, got '%s'", plot);
-    if (options->data.weights && strcmp(options->data.weights, "-") == 0 &&
-        strcmp(options->data_path, "-") == 0)
-        return cli_usage(command, "data and --weights cannot both be standard input");
+        return cli_usage(parser->command, "--plot writes .svg or .png, got '%s'", plot);
     if (options->data.weights) inputs[count++] = options->data.weights;
     if (options->spec_path) inputs[count++] = options->spec_path;
-    if (options->init) inputs[count++] = options->init;
+    if (init_is_file(options)) inputs[count++] = options->init;
     if (options->source) inputs[count++] = options->source;
-    return cli_outputs_check(command, options->outputs, OUT_COUNT, inputs);
+    return cli_outputs_check(parser->command, options->outputs, OUT_COUNT, inputs);
 }
 
 static int parse(fit_options *options, cli_parser *parser) {
@@ -181,15 +238,14 @@ static int parse(fit_options *options, cli_parser *parser) {
         if ((parser->exit = take(options, parser, id)) != 0) return -1;
     }
     parser->exit = take_positional(options, parser);
-    if (!parser->exit) parser->exit = check(options, parser->command);
+    if (!parser->exit) parser->exit = check(options, parser);
     return parser->exit ? -1 : 0;
 }
 
 static km_status read_init(fit_job *job, fit_options *options, km_error *err) {
     options->fit.init = KM_INIT_PLUSPLUS;
-    if (!options->init || strcmp(options->init, "k-means++") == 0) return KM_OK;
-    if (strcmp(options->init, "random") == 0) {
-        options->fit.init = KM_INIT_RANDOM;
+    if (!init_is_file(options)) {
+        if (options->init && strcmp(options->init, "random") == 0) options->fit.init = KM_INIT_RANDOM;
         return KM_OK;
     }
     km_data *rows = NULL;
@@ -255,6 +311,7 @@ static int prepare(fit_job *job, fit_options *options, const cli_command *comman
     km_status status = KM_OK;
     if (options->spec_path) status = km_spec_read(&job->spec, options->spec_path, &err);
     if (status != KM_OK) return cli_error(status, &err);
+    if (check_spec(options, &job->spec, command)) return CLI_USAGE;
     options->fit.device = KM_DEVICE_AUTO;
     int exit = cli_changes_apply(&job->spec, &options->fit.device, &options->changes, command);
     if (exit) return exit;
@@ -384,11 +441,11 @@ static int run_fit(fit_job *job, fit_options *options) {
 
 static int run(const cli_command *command, int argc, char **argv) {
     fit_job job = {0};
-    fit_options options = {.outputs = {{"--json", NULL},
-                                       {"--model", NULL},
-                                       {"--labels", NULL},
-                                       {"--centroids", NULL},
-                                       {"--plot", NULL}}};
+    fit_options options = {.outputs = {{"--json", NULL, NULL},
+                                       {"--model", NULL, NULL},
+                                       {"--labels", NULL, "kmgen predict MODEL DATA"},
+                                       {"--centroids", NULL, "--json"},
+                                       {"--plot", NULL, NULL}}};
     cli_parser parser;
     km_data_params_init(&options.data);
     km_fit_params_init(&options.fit);
@@ -439,7 +496,7 @@ static const cli_option options_list[] = {
     {CLI_CENTROIDS, "centroids", 0, "FILE.npy", "write the centroids of the best K"},
     {CLI_PLOT, "plot", 0, "FILE.svg|png", "draw inertia and the criterion over K"},
     {CLI_THREADS, "threads", 0, "N", "CPU threads; default: all cores. Never changes the result"},
-    {CLI_SET, "set", 0, "NAME=VALUE", "fix a number of the plan, e.g. block=256 or design=shared"},
+    {CLI_SET, "set", 0, "NAME=VALUE...", "fix a number of the plan, e.g. block=256 or design=shared"},
     {CLI_SOURCE, "source", 0, "FILE",
      "use this text (an emitted file, edited by hand) for the kernels;\n"
      "its head must name this fit's features, list of K and type"},

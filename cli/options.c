@@ -94,6 +94,29 @@ static int refuse_unknown(cli_parser *parser) {
     return cli_usage(parser->command, "unknown option --%s", word);
 }
 
+int cli_given(const cli_parser *parser, cli_id id) {
+    return parser->given >> (id - CLI_HELP) & 1;
+}
+
+static int may_repeat(const cli_option *option) {
+    size_t size = strlen(option->argument);
+    return size > 3 && strcmp(option->argument + size - 3, "...") == 0;
+}
+
+// Holds for every option with a value: it is no empty text, and the only one unless the table of options says that
+// it may repeat. The last of several would win in silence.
+static int check_value(cli_parser *parser, int id) {
+    const cli_option *option = parser->command->options;
+    while ((int)option->id != id) option++;
+    int was_given = cli_given(parser, option->id);
+    parser->given |= (uint64_t)1 << (id - CLI_HELP);
+    if (!option->argument) return 0;
+    if (!*parser->value) return cli_usage(parser->command, "--%s needs a value, got ''", option->name);
+    if (!was_given || may_repeat(option)) return 0;
+    return cli_usage(parser->command, "--%s is given twice, now as '%s'; give it once", option->name,
+                     parser->value);
+}
+
 int cli_next(cli_parser *parser) {
     const cli_option *options = parser->command->options;
     struct option longs[OPTIONS_MAX + 1] = {0};
@@ -129,6 +152,7 @@ int cli_next(cli_parser *parser) {
             parser->exit = CLI_DONE;
             return CLI_STOP;
         }
+        if (check_value(parser, id)) return CLI_STOP;
         if (id != CLI_QUIET && id != CLI_VERBOSE) return id;
         if (id == CLI_QUIET) cli_quiet = 1;
         if (id == CLI_VERBOSE) cli_verbose++;

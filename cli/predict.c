@@ -37,6 +37,8 @@ static int parse(predict_options *options, cli_parser *parser) {
     }
     parser->exit = cli_positional(parser, 2, 2, parser->first < parser->argc ? "DATA" : "MODEL");
     if (parser->exit) return -1;
+    parser->exit = cli_data_check(&options->data, parser, parser->argv[parser->first + 1]);
+    if (parser->exit) return -1;
     const char *inputs[] = {parser->argv[parser->first], parser->argv[parser->first + 1], NULL};
     parser->exit = cli_outputs_check(parser->command, &options->labels, 1, inputs);
     return parser->exit ? -1 : 0;
@@ -82,7 +84,7 @@ done:
 }
 
 static int run(const cli_command *command, int argc, char **argv) {
-    predict_options options = {.labels = {"--labels", NULL}};
+    predict_options options = {.labels = {"--labels", NULL, "without --labels"}};
     km_error err = {""};
     km_spec spec;
     cli_parser parser;

@@ -28,6 +28,10 @@ int cli_changes_take(cli_changes *changes, const cli_parser *parser, int id) {
             return cli_usage(parser->command, "--set needs NAME=VALUE, got '%s'", parser->value);
         if (changes->set_count == KM_FIXED_MAX)
             return cli_usage(parser->command, "--set may be given %d times at most", KM_FIXED_MAX);
+        for (int i = 0; i < changes->set_count; i++)
+            if (strncmp(changes->set[i], parser->value, strcspn(parser->value, "=") + 1) == 0)
+                return cli_usage(parser->command, "--set %s and --set %s fix the same number; give it once",
+                                 changes->set[i], parser->value);
         changes->set[changes->set_count++] = parser->value;
         return 0;
     default:
@@ -131,4 +135,22 @@ int cli_data_take(km_data_params *params, const cli_parser *parser, int id) {
     default:
         return CLI_USAGE;
     }
+}
+
+int cli_data_check(const km_data_params *params, const cli_parser *parser, const char *path) {
+    const char *format = params->format           ? params->format
+                         : strcmp(path, "-") == 0 ? NULL
+                                                  : km_data_format(path);
+    int is_raw = format && (strcmp(format, "f32") == 0 || strcmp(format, "f64") == 0);
+    if (cli_given(parser, CLI_FEATURES) && !is_raw)
+        return cli_usage(
+            parser->command,
+            format
+                ? "--features is for raw files, f32 and f64, and %s is %s, which says how many columns it has"
+                : "--features is for raw files; where the name of %s does not say so, add --format f32 or "
+                  "f64",
+            path, format);
+    if (cli_given(parser, CLI_HEADER) && format && (is_raw || strcmp(format, "npy") == 0))
+        return cli_usage(parser->command, "--header is for text, csv and tsv, and %s is %s", path, format);
+    return 0;
 }

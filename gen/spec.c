@@ -182,6 +182,7 @@ static km_status set_type(km_spec *spec, const char *text, km_error *err) {
 }
 
 static km_status set_restarts(km_spec *spec, const char *text, km_error *err) {
+    spec->restarts_given = 1;
     return integer_in(&spec->restarts, "restarts", text, 1, RESTARTS_MAX, err);
 }
 

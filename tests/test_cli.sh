@@ -160,12 +160,67 @@ usage() {
     in_stderr '\.svg or \.png'
     run 2 fit "$iris" --labels-of all
     in_stderr 'needs --labels'
+    # Nothing is passed over in silence, and what is wrong is said before the data, which do not exist, are read.
+    for option in --columns --seed --tol --json --model --labels --centroids --plot --weights --cache-dir --init -k; do
+        run 2 fit missing.csv $option 3 $option 3
+        in_stderr 'is given twice'
+        run 2 fit missing.csv $option ''
+        in_stderr "needs a value, got ''"
+    done
+    run 2 fit missing.csv --plot a.svg --plot b.svg
+    in_stderr "--plot is given twice, now as 'b.svg'"
+    run 2 predict model.json missing.csv --labels a.npy --labels b.npy
+    in_stderr '--labels is given twice'
+    run 2 emit missing.yaml -o a -o b
+    in_stderr '--output is given twice'
+    run 2 explain missing.yaml -t cpu --target cuda
+    in_stderr '--target is given twice'
+    run 2 fit missing.csv --set block=2 --set tile=3 --set block=4
+    in_stderr '--set block=2 and --set block=4 fix the same number'
+    run 1 fit missing.csv --set block=64 --set restarts_in_flight=3 -v -v # two numbers
+    run 2 fit missing.csv --set algorithm=elkan --algorithm elkan
+    in_stderr 'say the same'
+    run 2 fit missing.csv --init "$faithful" --n-init 5
+    in_stderr 'means one restart; leave --n-init 5 out'
+    printf 'name: own\nrestarts: 10\n' >"$work/in/restarts.yaml"
+    run 2 fit "$work/in/restarts.yaml" missing.csv --init "$faithful"
+    in_stderr 'restarts.yaml asks for 10; add --n-init 1'
+    run 1 fit "$work/in/restarts.yaml" missing.csv --init "$faithful" --n-init 1 # the way out
+    run 1 fit "$work/in/restarts.yaml" missing.csv --init random --n-init 5
+    run 2 fit missing.csv --init kmeans++
+    in_stderr 'did you mean k-means\+\+\?'
+    for name in table.csv labels l.npy.gz .npy; do
+        for option in --labels --centroids; do
+            run 2 fit missing.csv $option $name
+            in_stderr "$option writes NumPy's format: name it FILE.npy, not '$name'"
+        done
+        run 2 predict model.json missing.csv --labels $name
+        in_stderr "name it FILE.npy, not '$name'"
+    done
+    run 0 fit "$iris" -k 2 --labels /dev/null --centroids c.NPY
+    rm c.NPY
+    run 2 fit missing.csv --labels-of best
+    in_stderr 'needs --labels'
+    run 2 fit missing.csv --features 4
+    in_stderr 'missing.csv is csv'
+    run 2 fit - --features 4
+    in_stderr 'add --format f32 or f64'
+    run 2 predict model.json missing.npy --features 4
+    in_stderr 'missing.npy is npy'
+    for name in missing.npy missing.f32; do
+        run 2 fit $name --header yes
+        in_stderr '--header is for text'
+    done
+    run 2 fit - --format csv --init -
+    in_stderr 'data and --init cannot both be standard input'
+    run 2 fit - --format csv --weights -
+    in_stderr 'data and --weights cannot both be standard input'
     run 2 fit "$iris" --json - --labels -
     in_stderr 'both write to standard output'
     run 2 fit "$iris" --json same --model same
     in_stderr 'both write to same'
     cp "$iris" "$work/in/own.csv"
-    run 2 fit "$work/in/own.csv" --labels "$work/in/own.csv"
+    run 2 fit "$work/in/own.csv" --json "$work/in/own.csv"
     in_stderr 'would overwrite'
     expect "the data are changed" cmp -s "$iris" "$work/in/own.csv"
     run 2 fit "$iris" --set block
@@ -579,8 +634,10 @@ open("changed.json", "wb").write(b)' $byte
     done
     run 1 predict m.json "$iris" --labels missing/l.npy
     in_stderr 'missing/l.npy'
-    run 2 predict m.json "$iris" --labels m.json
+    cp m.json m.npy
+    run 2 predict m.npy "$iris" --labels m.npy
     in_stderr 'would overwrite'
+    rm m.npy
     rm -f -- *.json
     no_files
 }
@@ -588,8 +645,8 @@ open("changed.json", "wb").write(b)' $byte
 outputs() {
     # Refused before any work: the data do not even exist.
     for option in --json --model --labels --centroids; do
-        run 1 fit no-such-file.csv $option missing/file
-        in_stderr "$option: cannot write missing/file: No such file.*nothing was done"
+        run 1 fit no-such-file.csv $option missing/file.npy
+        in_stderr "$option: cannot write missing/file.npy: No such file.*nothing was done"
         run 1 fit no-such-file.csv $option "$work/out"
         in_stderr 'folder'
     done

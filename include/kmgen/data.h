@@ -29,6 +29,9 @@ typedef struct km_data_params {
 
 KM_API void km_data_params_init(km_data_params *params);
 
+// The format that a file's name says ("npy", "csv", ...), or NULL where it says none.
+KM_API const char *km_data_format(const char *path);
+
 // Opens `path` ("-": standard input, up to its end). Text is parsed whole; .npy and raw files are mapped.
 // KM_ERROR_IO; KM_ERROR_DATA with "path: row R, column C (name): ...". Rows and columns count from 1; for
 // text, row is the line of the file.

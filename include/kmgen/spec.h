@@ -37,6 +37,7 @@ typedef struct km_spec {
     km_type type;           // Default KM_FLOAT32.
     km_target target;       // Default KM_TARGET_AUTO, 0.
     int64_t restarts;       // Independent starts of each K (n_init), 1..1,000,000. Default 10.
+    int32_t restarts_given; // Non-zero: the YAML text says so. Default 0.
     km_fixed fixed[KM_FIXED_MAX];
     int64_t fixed_count;
 } km_spec;

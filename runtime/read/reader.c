@@ -31,6 +31,11 @@ static const km_reader *by_extension(const char *path) {
     return NULL;
 }
 
+const char *km_data_format(const char *path) {
+    const km_reader *reader = by_extension(path);
+    return reader ? reader->name : NULL;
+}
+
 static const km_reader *by_content(const km_input *input) {
     for (const km_reader *reader = km_readers; reader->name; reader++)
         if (reader->sniff && reader->sniff(input)) return reader;
