@@ -181,6 +181,16 @@ static km_status pick_all(text *t) {
     return KM_OK;
 }
 
+static const char *way_out_of_names(const text *t) {
+    if (t->picks_count == t->params->names_count)
+        return "rename the columns that hold them, or let columns count by position: --header skip, or "
+               "--header "
+               "no where the first line holds data";
+    return "add them, rename the columns that hold them, or choose columns by position: --header skip "
+           "--columns "
+           "LIST, or --header no --columns LIST where the first line holds data";
+}
+
 // Of the columns kept so far, those with the names that are needed: places among them, in the order needed.
 static km_status match_names(int64_t **out, const text *t, km_error *err) {
     int64_t count = t->picks_count;
@@ -194,10 +204,7 @@ static km_status match_names(int64_t **out, const text *t, km_error *err) {
         names[i] = t->first_row[t->picks[i]];
         numbers[i] = t->picks[i] + 1;
     }
-    km_named named = {
-        t->file, names, numbers, count,
-        "rename them in its header, or let columns count by position: --header skip, or --header "
-        "no where the first line holds data"};
+    km_named named = {t->file, names, numbers, count, way_out_of_names(t)};
     KM_TRY_GOTO(km_names_match(found, t->params->names, t->params->names_count, &named, err));
 done:
     free((void *)names);
