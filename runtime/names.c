@@ -8,7 +8,7 @@
 #include <string.h>
 
 // Names that are missing and said one by one, and the bytes of those that are there.
-enum { SAID_MAX = 4, LIST_BYTES = 300 };
+enum { SAID_MAX = 3, LIST_BYTES = 200 };
 
 // A name as a model file holds it, and its column.
 typedef struct key {

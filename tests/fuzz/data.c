@@ -57,6 +57,7 @@ static void open_as(const char *path, const km_data_params *params) {
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     static const char *const formats[] = {NULL, "npy", "csv", "tsv", "f32", "f64"};
     static const char *const columns[] = {NULL, NULL, "1", "x,y", "2..3"};
+    static const char *const names[] = {"waiting", "eruptions", "sepal_width", "petal_width", "sepal_width"};
     if (size < 1 || size > FUZZ_SIZE_MAX) return 0;
     // The file ends where a page does, so that a step beyond its end is a step out of memory.
     static const char padding[4096];
@@ -72,8 +73,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     uint8_t how = bytes[size - 1] ^ '\n';
     params.features = 1 + how % 3;
     params.format = formats[how % 6];
-    params.header = (km_header_mode)(how / 6 % 3);
+    params.header = (km_header_mode)(how / 6 % 4);
     params.columns = columns[how / 7 % 5];
+    params.names = how / 5 % 3 ? names + how / 5 % 3 : NULL; // some that are there, some twice, none
+    params.names_count = params.names ? 1 + how / 3 % 2 * 2 : 0;
     params.nan = how % 2 ? KM_NAN_DROP : KM_NAN_REFUSE;
     params.type = how & 64 ? KM_FLOAT32 : KM_FLOAT64;
     open_as("-", &params);
