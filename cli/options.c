@@ -95,7 +95,7 @@ static int refuse_unknown(cli_parser *parser) {
 }
 
 int cli_given(const cli_parser *parser, cli_id id) {
-    return parser->given >> (id - CLI_HELP) & 1;
+    return (parser->given >> (id - CLI_HELP) & 1) != 0;
 }
 
 static int may_repeat(const cli_option *option) {

@@ -291,27 +291,25 @@ static void names_free(char **names, int64_t count) {
     free(names);
 }
 
+static km_status names_copy(char ***out, const char *const *names, int64_t count, const char *data_name,
+                            km_error *err) {
+    char **copies = calloc((size_t)count, sizeof *copies);
+    if (!copies) return km_fail_memory(err, "the names of features", count * (int64_t)sizeof *copies);
+    for (int64_t f = 0; f < count; f++) {
+        if (names[f] && (copies[f] = strdup(names[f]))) continue;
+        names_free(copies, count);
+        if (names[f]) return km_fail_memory(err, "the names of features", count * (int64_t)sizeof *copies);
+        return km_fail(err, KM_ERROR_USAGE, "%s: the name of feature %" PRId64 " of %" PRId64 " is NULL",
+                       data_name, f, count);
+    }
+    *out = copies;
+    return KM_OK;
+}
+
 km_status km_data_set_names(km_data *data, const char *const *names, km_error *err) {
     int64_t d = data->table.columns;
     char **copies = NULL;
-    if (names) {
-        copies = calloc((size_t)d, sizeof *copies);
-        int failed = !copies;
-        for (int64_t f = 0; !failed && f < d; f++) {
-            if (!names[f]) {
-                names_free(copies, d);
-                return km_fail(err, KM_ERROR_USAGE,
-                               "%s: the name of feature %" PRId64 " of %" PRId64 " is NULL", data->name, f,
-                               d);
-            }
-            copies[f] = strdup(names[f]);
-            failed = !copies[f];
-        }
-        if (failed) {
-            names_free(copies, d);
-            return km_fail_memory(err, "the names of features", d * (int64_t)sizeof *copies);
-        }
-    }
+    if (names) KM_TRY(names_copy(&copies, names, d, data->name, err));
     names_free(data->table.names, d);
     data->table.names = copies;
     return KM_OK;

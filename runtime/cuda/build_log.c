@@ -1,19 +1,32 @@
 // SPDX-License-Identifier: MIT
 // What NVRTC's log says of each kernel: ptxas writes registers and spills there (--ptxas-options=-v).
 #include "cuda.h"
+#include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+// The whole number in front of `word`, or 0 where the line does not hold it.
+static int number_before(const char *line, const char *word) {
+    const char *end = strstr(line, word), *at = end;
+    while (at && at > line && isdigit((unsigned char)at[-1])) at--;
+    return at ? (int)strtol(at, NULL, 10) : 0;
+}
 
 // One line; non-zero when it is the last one about a kernel.
 static int read_line(km_kernel_report *report, const char *line) {
-    const char *name = strstr(line, "Function properties for "), *used = strstr(line, "Used ");
-    const char *spill = strstr(line, "bytes stack frame, ");
-    int stores, loads;
-    if (name && sscanf(name, "Function properties for %255s", report->name) == 1) report->spilled_bytes = 0;
-    if (spill &&
-        sscanf(spill, "bytes stack frame, %d bytes spill stores, %d bytes spill loads", &stores, &loads) == 2)
-        report->spilled_bytes = stores + loads;
-    return used && sscanf(used, "Used %d registers", &report->registers) == 1;
+    static const char properties[] = "Function properties for ";
+    const char *name = strstr(line, properties);
+    if (name) {
+        name += strlen(properties);
+        snprintf(report->name, sizeof report->name, "%.*s", (int)strcspn(name, " \r"), name);
+        report->spilled_bytes = 0;
+    }
+    if (strstr(line, " bytes stack frame, "))
+        report->spilled_bytes =
+            number_before(line, " bytes spill stores") + number_before(line, " bytes spill loads");
+    report->registers = number_before(line, " registers");
+    return strstr(line, "Used ") && report->registers > 0;
 }
 
 int km_nvrtc_next_kernel(km_kernel_report *report, const char **log) {
