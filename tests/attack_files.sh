@@ -6,7 +6,13 @@
 . "$(dirname "${BASH_SOURCE[0]}")/attack_common.sh"
 export CUDA_VISIBLE_DEVICES=
 outputs="--json --model --labels --centroids --plot"
-name_of() { [ "$1" = --plot ] && echo p.svg || echo "${1#--}.out"; }
+name_of() {
+    case $1 in
+        --plot) echo p.svg ;;
+        --labels | --centroids) echo "${1#--}.npy" ;;
+        *) echo "${1#--}.out" ;;
+    esac
+}
 fit=(fit "$iris" -k 2..4 --target cpu -q)
 mkdir out
 
@@ -77,9 +83,9 @@ expect "the link to nothing is no link any more" [ -L dangling.json ]
 run "${fit[@]}" --json loop.json
 expect "a loop of links is no failure" [ "$status" = 1 ]
 for mode in 640 664 600 444; do
-    echo old >"m$mode" && chmod "$mode" "m$mode"
-    run_ok "mode $mode" "${fit[@]}" --labels "m$mode"
-    expect "mode $mode was changed" [ "$(stat -c %a "m$mode")" = "$mode" ]
+    echo old >"m$mode.npy" && chmod "$mode" "m$mode.npy"
+    run_ok "mode $mode" "${fit[@]}" --labels "m$mode.npy"
+    expect "mode $mode was changed" [ "$(stat -c %a "m$mode.npy")" = "$mode" ]
 done
 (umask 027 && "$kmgen" "${fit[@]}" --json new.json >stdout 2>stderr)
 expect "a new file does not follow the umask" [ "$(stat -c %a new.json)" = 640 ]
