@@ -188,6 +188,7 @@ START_TEST(mistakes) {
 END_TEST
 
 START_TEST(zero_byte) {
+    static const char bytes[] = "a\n//@ if d\0x\n//@ end\n";
     char path[256];
     km_error err = {{0}};
     km_text text = {0};
@@ -195,7 +196,7 @@ START_TEST(zero_byte) {
     snprintf(path, sizeof path, "%s/t.c", folder);
     FILE *file = fopen(path, "wb");
     ck_assert_ptr_nonnull(file);
-    ck_assert_uint_eq(fwrite("a\n//@ if d\0x\n//@ end\n", 1, 23, file), 23);
+    ck_assert_uint_eq(fwrite(bytes, 1, sizeof bytes - 1, file), sizeof bytes - 1);
     ck_assert_int_eq(fclose(file), 0);
     ck_assert_int_eq(km_template_expand(&text, "t.c", env, folder, &err), KM_ERROR_INTERNAL);
     ck_assert_str_eq(err.text, "t.c:2: a template is text, but there is a zero byte here");
