@@ -550,6 +550,41 @@ static km_status finish_labels(fit *f, km_finish_member *members, km_model *mode
     return labels_to_rows(f, &models[best], labels);
 }
 
+// Whether the passes took labels from scores of the kernels' type alone; the others decide near ties in double.
+static int labels_are_scores(const km_result *result) {
+    if (result->plan.spec.target.kind == KM_TARGET_CUDA) return result->plan.design == KM_DESIGN_REGISTERS;
+    return result->counters.algorithm == KM_ALGORITHM_LLOYD;
+}
+
+// Inertia of clusters far out whose points lie so close together that scores of float32 do not tell them apart (the
+// contract of labels, docs/design.md).
+static double inertia_unseen(const km_model *model, int64_t d) {
+    double sum = 0;
+    for (int64_t j = 0; j < model->k; j++) {
+        const double *c = model->centroids_fitted + j * d;
+        double square = 0;
+        for (int64_t i = 0; i < d; i++) square += c[i] * c[i];
+        if (model->counts[j] > 1 && model->sse[j] < 0x1p-20 * model->weights[j] * square)
+            sum += model->sse[j];
+    }
+    return sum;
+}
+
+// Where most of a model's inertia is in such clusters, more clusters do not lower it as they could.
+static void warn_of_resolution(fit *f, const km_model *models) {
+    if (f->spec.type != KM_FLOAT32 || !labels_are_scores(&f->owner->result)) return;
+    for (int64_t q = f->spec.clusters_count - 1; q >= 0; q--) {
+        if (!(inertia_unseen(&models[q], f->engine->d) > .5 * models[q].inertia)) continue;
+        km_result_warn(
+            f->owner, f->params->log,
+            "K=%d has clusters of points that lie too close together, for where they are, to be split "
+            "in float32: use float64 (--type f64)%s",
+            models[q].k,
+            f->params->scale == KM_SCALE_NONE ? ", or scale the features (--scale standard)" : "");
+        return;
+    }
+}
+
 static void warn_of_models(fit *f, const km_model *models) {
     const km_result *result = &f->owner->result;
     int64_t ks = f->spec.clusters_count, unconverged = 0;
@@ -559,6 +594,7 @@ static void warn_of_models(fit *f, const km_model *models) {
                        "K=%d leaves no inertia: the data have only that many different points, and criteria "
                        "say nothing there",
                        chosen->k);
+    warn_of_resolution(f, models);
     for (int64_t q = 0; q < ks; q++) {
         unconverged += !models[q].converged;
         if (models[q].effective_k < models[q].k)

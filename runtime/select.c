@@ -228,9 +228,14 @@ static double centroid_square(const km_score_input *in, int64_t j) {
     return square;
 }
 
+// Equal points all lie as far from a centroid that rounding has moved; different ones do not, even where some last bits
+// are all that they differ in.
 static int is_cluster_zero(const km_score_input *in, int64_t j, double size) {
-    double square = fmax(centroid_square(in, j), size);
-    return in->sse[j] <= km_mean_rounding2(in->counts[j], in->type) * in->weights[j] * square;
+    const double bit = in->type == KM_FLOAT32 ? 0x1p-24 : 0x1p-52, differ = 0x1p-8;
+    double square = in->weights[j] * fmax(centroid_square(in, j), size), sse = in->sse[j];
+    if (sse > km_mean_rounding2(in->counts[j], in->type) * square) return 0;
+    if (sse <= bit * bit * square) return 1;
+    return in->weights[j] * sse - in->distance[j] * in->distance[j] <= differ * in->weights[j] * sse;
 }
 
 // Weight of the clusters whose centroids lie no farther out than `square`.

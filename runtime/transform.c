@@ -169,21 +169,24 @@ static km_status check_squares(const km_load_params *params, const km_data_stats
                                km_error *err) {
     double total = 0, largest = 0;
     int64_t d = km_data_features(data), widest = 0;
-    int bad = 0;
-    for (int64_t f = 0; f < d; f++) {
+    int bad = 0, is_narrow = 1;
+    if (!isfinite(stats->total_weight))
+        return km_fail(err, KM_ERROR_DATA,
+                       "%s: the weights add up to more than a double holds; divide them by their largest",
+                       km_data_name(data));
+    for (int64_t f = 0; f < d && bad <= 0; f++) {
         double reach = reach_of(stats, f, 0), variance = stats->variance[f];
-        if (stats->minimum[f] == stats->maximum[f]) continue;
+        double spread = stats->maximum[f] - stats->minimum[f];
+        if (!(spread > 0)) continue;
         if (reach > largest) largest = reach, widest = f;
-        if (!isfinite(stats->mean[f]) || !isfinite(variance)) {
-            bad = 1;
-            widest = f;
-            break;
-        }
-        if (params->scale == KM_SCALE_NONE) total += variance * stats->total_weight;
-        if (params->scale != KM_SCALE_NONE && variance < SQUARE_MIN) bad = -1, widest = f;
+        is_narrow &= spread * spread < SQUARE_MIN;
+        if (params->scale == KM_SCALE_NONE)
+            total += variance * stats->total_weight;
+        else if (spread * spread < SQUARE_MIN)
+            bad = -1, widest = f;
+        if (!isfinite(stats->mean[f]) || !isfinite(variance) || !isfinite(total)) bad = 1, widest = f;
     }
-    if (!bad && params->scale == KM_SCALE_NONE && largest > 0)
-        bad = !isfinite(total) ? 1 : total < SQUARE_MIN ? -1 : 0;
+    if (!bad && params->scale == KM_SCALE_NONE && largest > 0 && is_narrow) bad = -1;
     if (!bad) return KM_OK;
     return refuse_farthest(data, stats, widest, 0,
                            bad > 0

@@ -231,6 +231,38 @@ START_TEST(one_point_far_out) {
 }
 END_TEST
 
+// Half of the points far from the others, and close together there: float32 may not split them, but nobody calls that
+// inertia 0, and where labels come from scores of float32 it is said.
+START_TEST(close_points_far_out) {
+    km_type type = type_of(_i);
+    ref_data points = ref_blobs(1000, 1, 1, 1.0, 27, type);
+    for (int64_t i = 0; i < points.n; i++)
+        points.x[i] = i % 2 ? 0 : ref_round(1.7e9 + 400 * points.x[i], type);
+    job j = job_open(points, "2..6");
+    const km_model *x = job_fit(&j);
+    ck_assert_ptr_null(strstr(j.result->selection.reason, "inertia 0"));
+    ck_assert(x[0].inertia > 1e4);
+    int said = 0;
+    for (int64_t w = 0; w < j.result->warnings_count; w++)
+        said |= strstr(j.result->warnings[w], "lie too close together") != NULL;
+    int from_scores = strcmp(target, "cpu") == 0 && j.result->counters.algorithm == KM_ALGORITHM_LLOYD;
+    if (type == KM_FLOAT64 || from_scores) ck_assert_int_eq(said, type == KM_FLOAT32);
+    job_close(&j);
+}
+END_TEST
+
+// All but one point without weight: the table may be fitted, as if it had one point.
+START_TEST(one_point_has_all_weight) {
+    ref_data points = ref_blobs(100, 2, 3, 1.0, 28, type_of(_i));
+    points.w = calloc(100, sizeof(double));
+    points.w[31] = 1;
+    job j = job_open(points, "1..2");
+    const km_model *x = job_fit(&j);
+    for (int f = 0; f < 2; f++) assert_close(x[0].centroids[f], points.x[31 * 2 + f], 1e-6);
+    job_close(&j);
+}
+END_TEST
+
 // Integers with many exact ties, moved by an integer: nothing is rounded, so nothing changes.
 START_TEST(shifted_grid) {
     km_type type = type_of(_i);
@@ -482,10 +514,12 @@ static Suite *suite_of(void) {
     tcase_add_loop_test(coordinates, shifted_grid, 0, 2);
     tcase_add_loop_test(coordinates, points_in_any_unit, 0, 4);
     tcase_add_loop_test(coordinates, one_point_far_out, 0, 18);
+    tcase_add_loop_test(coordinates, close_points_far_out, 0, 2);
     tcase_add_loop_test(coordinates, constant_and_copied_features, 0, 2);
     TCase *weights = case_of(suite, "weights");
     tcase_add_loop_test(weights, common_weight, 0, 2);
     tcase_add_loop_test(weights, weightless_points, 0, 2);
+    tcase_add_loop_test(weights, one_point_has_all_weight, 0, 2);
     TCase *ends = case_of(suite, "ends");
     tcase_add_loop_test(ends, result_is_a_fixed_point, 0, 2);
     tcase_add_loop_test(ends, one_cluster, 0, 4);

@@ -302,6 +302,28 @@ START_TEST(far_point_is_no_zero_inertia) {
 }
 END_TEST
 
+// Different values are no rounding, however few of the type's last bits they differ in.
+START_TEST(close_points_are_no_zero_inertia) {
+    double points[100], scores[2 * KM_CRITERION_COUNT];
+    static scored models[2];
+    for (int t = 0; t < 2; t++) {
+        double bit = t ? 0x1p-24 : 0x1p-52;
+        for (int i = 0; i < 100; i++) points[i] = i < 50 ? -1 : 1 + bit * 4 * (i - 75);
+        double two[2] = {-1, 1 - bit * 2}, three[3] = {-1, 1 - bit * 52, 1 + bit * 48};
+        score_points(&models[0], points, NULL, NULL, 100, 1, two, 2);
+        score_points(&models[1], points, NULL, NULL, 100, 1, three, 3);
+        km_score_input inputs[2] = {models[0].in, models[1].in};
+        inputs[0].type = inputs[1].type = t ? KM_FLOAT32 : KM_FLOAT64;
+        km_selection selection;
+        ck_assert_int_eq(km_score_models(scores, inputs, 2, NULL), KM_OK);
+        ck_assert_int_eq(km_select(&selection, inputs, scores, 2, KM_CRITERION_calinski_harabasz, NULL),
+                         KM_OK);
+        ck_assert_ptr_null(strstr(selection.reason, "inertia 0"));
+        ck_assert(score_of(scores, 0, KM_CRITERION_calinski_harabasz) > 1e9);
+    }
+}
+END_TEST
+
 START_TEST(inertia_zero_wins) {
     double points[150], scores[3 * KM_CRITERION_COUNT];
     three_times_fifty(points, 1);
@@ -535,6 +557,7 @@ int main(void) {
     tcase_add_test(tcase, weights_are_copies);
     tcase_add_test(tcase, inertia_zero_wins);
     tcase_add_test(tcase, far_point_is_no_zero_inertia);
+    tcase_add_test(tcase, close_points_are_no_zero_inertia);
     tcase_add_loop_test(tcase, rounding_of_the_type, 0, 2);
     tcase_add_test(tcase, all_points_equal);
     tcase_add_test(tcase, one_and_n_have_no_scores);
