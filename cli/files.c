@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,11 +44,43 @@ int cli_cache_dir_usable(const char **out, const char *given) {
     return 0;
 }
 
+// Where a file that is not there yet would come to lie: links are followed, also those that lead to nothing.
+static int place_of(char place[PATH_MAX], const char *path) {
+    enum { LINKS_MAX = 40 };
+    char at[PATH_MAX], target[PATH_MAX], folder[PATH_MAX];
+    if (snprintf(at, sizeof at, "%s", path) >= (int)sizeof at) return 0;
+    for (int links = 0;; links++) {
+        const char *slash = strrchr(at, '/'), *base = slash ? slash + 1 : at;
+        int folder_size = slash ? (int)(base - at) : 2; // with its slash
+        ssize_t size = readlink(at, target, sizeof target - 1);
+        snprintf(folder, sizeof folder, "%.*s", folder_size, slash ? at : "./");
+        if (size < 0) {
+            char real[PATH_MAX];
+            return realpath(folder, real) && snprintf(place, PATH_MAX, "%s/%s", real, base) < PATH_MAX;
+        }
+        target[size] = 0;
+        if (links == LINKS_MAX) return 0;
+        if (snprintf(at, sizeof at, "%s%s", *target == '/' ? "" : folder, target) >= (int)sizeof at) return 0;
+    }
+}
+
 static int same_file(const char *a, const char *b) {
     struct stat a_info, b_info;
+    char a_place[PATH_MAX], b_place[PATH_MAX];
     if (strcmp(a, b) == 0) return 1;
-    return stat(a, &a_info) == 0 && stat(b, &b_info) == 0 && S_ISREG(a_info.st_mode) &&
-           a_info.st_dev == b_info.st_dev && a_info.st_ino == b_info.st_ino;
+    if (strcmp(a, "-") == 0 || strcmp(b, "-") == 0) return 0;
+    if (stat(a, &a_info) == 0 && stat(b, &b_info) == 0)
+        return S_ISREG(a_info.st_mode) && a_info.st_dev == b_info.st_dev && a_info.st_ino == b_info.st_ino;
+    return place_of(a_place, a) && place_of(b_place, b) && strcmp(a_place, b_place) == 0;
+}
+
+// Whether the file is what is read from: by its name, or as standard input.
+static int is_input(const char *path, const char *input) {
+    struct stat info, standard;
+    if (strcmp(path, "-") == 0) return 0;
+    if (strcmp(input, "-") != 0) return same_file(path, input);
+    return stat(path, &info) == 0 && fstat(STDIN_FILENO, &standard) == 0 && S_ISREG(info.st_mode) &&
+           info.st_dev == standard.st_dev && info.st_ino == standard.st_ino;
 }
 
 static int output_check(const cli_output *output) {
@@ -77,8 +110,9 @@ int cli_outputs_check(const cli_command *command, const cli_output *outputs, int
         if (!outputs[o].path) continue;
         if (!*outputs[o].path) return cli_usage(command, "%s needs a file's name", outputs[o].option);
         for (int i = 0; inputs[i]; i++)
-            if (strcmp(inputs[i], "-") != 0 && same_file(outputs[o].path, inputs[i]))
-                return cli_usage(command, "%s %s would overwrite what is read", outputs[o].option, inputs[i]);
+            if (is_input(outputs[o].path, inputs[i]))
+                return cli_usage(command, "%s %s would overwrite what is read", outputs[o].option,
+                                 outputs[o].path);
         for (int other = 0; other < o; other++) {
             if (!outputs[other].path || !same_file(outputs[o].path, outputs[other].path)) continue;
             if (strcmp(outputs[o].path, "/dev/null") == 0) continue;

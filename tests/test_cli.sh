@@ -223,6 +223,15 @@ usage() {
     run 2 fit "$work/in/own.csv" --json "$work/in/own.csv"
     in_stderr 'would overwrite'
     expect "the data are changed" cmp -s "$iris" "$work/in/own.csv"
+    run_on "$work/in/own.csv" 2 fit - --format csv -k 3 --json "$work/in/own.csv"
+    in_stderr 'would overwrite'
+    expect "the data are changed by way of standard input" cmp -s "$iris" "$work/in/own.csv"
+    ln -s "$work/in/there" "$work/in/link" && ln -s . "$work/in/here"
+    run 2 fit "$iris" --json "$work/in/there" --model "$work/in/link"
+    in_stderr 'both write to'
+    run 2 fit "$iris" --json "$work/in/here/there" --model "$work/in/link"
+    in_stderr 'both write to'
+    rm "$work/in/link" "$work/in/here"
     run 2 fit "$iris" --set block
     in_stderr 'NAME=VALUE'
     run 2 fit "$iris" --set blokc=3
