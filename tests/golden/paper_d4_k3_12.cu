@@ -2270,6 +2270,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
         }
         if (!(square > square_min)) continue;
         double size = 0.0;
+#pragma unroll 1
         for (int f = 0; f < D; f++) size = __fma_rn((double)points[i * D + f], (double)points[i * D + f], size);
         if (square > __dmul_rn(rounding2, size)) far_take(&value, &index, square, i);
     }
