@@ -9,7 +9,7 @@
 
 // Rows, evenly spread, from which follows how far apart values lie; fewer where rows are long.
 enum { SAMPLE_ROWS_MAX = 128, SAMPLE_ROWS_MIN = 16, SAMPLE_VALUES_MAX = 1 << 20 };
-// The sum of squares of a table in double, in the data's units, is at least this: below it squares lose digits.
+// The square of a column's range, in the data's units, is at least this: squares below it lose digits in double.
 #define SQUARE_MIN 0x1p-960
 
 km_status km_data_stats_alloc(km_data_stats *stats, int64_t d, km_error *err) {
