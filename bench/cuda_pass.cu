@@ -24,8 +24,8 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
-#include "../templates/abi_cuda.h"
-#include "../templates/steps_cuda.h"
+#include "../templates/cuda/abi.h"
+#include "../templates/cuda/steps.h"
 
 enum { PASSES = 21, RUNS_SAME = 20, POINTS = 33554432, SHARED_MAX = 200 << 10 };
 static const double WRONG_BY_MAX = 2e-6; // sums may differ from the reference by so much a point

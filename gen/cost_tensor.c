@@ -41,7 +41,7 @@ int km_tensor_is_wide(const km_spec *spec) {
 }
 
 // Sums in shared memory leave registers for the scores of as many tiles as a K of 256 needs: eight groups of lanes
-// with 32 slots each (templates/tensor_many.cu). Rounding takes at most 8 of its units from a point.
+// with 32 slots each (templates/cuda/tensor/many.cu). Rounding takes at most 8 of its units from a point.
 static int serves_in_shared(const km_spec *spec) {
     enum { FEATURES_MAX = 64, CLUSTERS_MAX = 256 };
     return spec->target.arch / 10 == 9 && spec->features <= FEATURES_MAX &&

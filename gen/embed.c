@@ -39,6 +39,13 @@ static long write_file(FILE *out, const char *path) {
     return size;
 }
 
+// A template's name is its path inside the folder of templates.
+static const char *name_of(const char *path) {
+    static const char folder[] = "templates/";
+    for (const char *at; (at = strstr(path, folder));) path = at + sizeof folder - 1;
+    return path;
+}
+
 int main(int argc, char **argv) {
     if (argc < 2) {
         fputs("usage: embed OUT.c TEMPLATE...\n", stderr);
@@ -50,8 +57,7 @@ int main(int argc, char **argv) {
           "#include \"gen/template.h\"\n\nconst km_embedded km_embedded_templates[] = {\n",
           out);
     for (int i = 2; i < argc; i++) {
-        const char *slash = strrchr(argv[i], '/');
-        fprintf(out, "    {\"%s\",\n", slash ? slash + 1 : argv[i]);
+        fprintf(out, "    {\"%s\",\n", name_of(argv[i]));
         long size = write_file(out, argv[i]);
         fprintf(out, "     , %ld},\n", size);
     }

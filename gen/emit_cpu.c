@@ -133,7 +133,7 @@ static int64_t seed_span(int64_t d, int64_t group, int64_t real_bytes) {
 static km_status emit(km_env *env, const char **template_name, const km_plan *plan, int any_d,
                       km_error *err) {
     int blocks = plan->design == KM_DESIGN_BLOCKS;
-    *template_name = blocks ? "blocks.c" : "lanes.c";
+    *template_name = blocks ? "cpu/gemm/gemm.c" : "cpu/lanes/lanes.c";
     if (plan->design != KM_DESIGN_LANES && !blocks)
         return km_fail(err, KM_ERROR_PLAN, "the design %s has no text", km_design_name(plan->design));
     const km_spec *spec = &plan->spec;

@@ -312,15 +312,15 @@ km_status km_emit_cuda(km_env *env, const char **template_name, const km_plan *p
     set_common(env, plan);
     switch (plan->design) {
     case KM_DESIGN_REGISTERS:
-        *template_name = "registers.cu";
+        *template_name = "cuda/registers/registers.cu";
         return emit_registers(env, plan, err);
     case KM_DESIGN_TENSOR:
-        *template_name = km_plan_get(plan, "sums_in_shared") > 0 ? "tensor_many.cu"
-                         : km_tensor_is_wide(&plan->spec)        ? "tensor_wide.cu"
-                                                                 : "tensor.cu";
+        *template_name = km_plan_get(plan, "sums_in_shared") > 0 ? "cuda/tensor/many.cu"
+                         : km_tensor_is_wide(&plan->spec)        ? "cuda/tensor/wide.cu"
+                                                                 : "cuda/tensor/tensor.cu";
         return emit_tensor(env, plan, err);
     case KM_DESIGN_SHARED:
-        *template_name = "shared.cu";
+        *template_name = "cuda/tiled/tiled.cu";
         return emit_shared(env, plan);
     default:
         return km_fail(err, KM_ERROR_PLAN, "the design %s has no text for CUDA",

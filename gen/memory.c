@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "memory.h"
-#include "../templates/abi_cpu.h"
-#include "../templates/abi_cuda.h"
-#include "../templates/steps_cuda.h"
+#include "../templates/cpu/abi.h"
+#include "../templates/cuda/abi.h"
+#include "../templates/cuda/steps.h"
 #include "cost_cpu.h"
 #include "cost_cuda.h"
 #include "planner.h"

@@ -32,7 +32,7 @@ km_status km_plan_cpu(km_plan *plan, km_error *err);
 km_status km_plan_algorithm(km_plan *plan, km_algorithm asked, km_error *err);
 
 // One emitter a target (gen/emit_cuda.c, gen/emit_cpu.c): fills the names that its templates use, and names
-// the root template of the plan's design, e.g. "registers.cu".
+// the root template of the plan's design, e.g. "cuda/registers/registers.cu".
 km_status km_emit_cuda(km_env *env, const char **template_name, const km_plan *plan, km_error *err);
 km_status km_emit_cpu(km_env *env, const char **template_name, const km_plan *plan, km_error *err);
 // The same for kernels of the design lanes that serve any number of features up to the plan's, which each call brings.

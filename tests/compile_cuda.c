@@ -53,8 +53,8 @@ static int knows(const km_nvrtc *nvrtc, int arch) {
     return arch < 100 || nvrtc->major * 100 + nvrtc->minor >= 1208;
 }
 
-// The steps that do not depend on the K list: behind the first line of templates/steps.cu, from the first line of
-// load.cu to that of update.cu, which comes last.
+// The steps that do not depend on the K list: behind the first line of templates/cuda/steps/steps.cu, from the first
+// line of load.cu to that of update.cu, which comes last.
 static int find_steps(char **begin, char **end, const char *text) {
     const char *steps = strstr(text, "\n// Steps around the pass, the same for every design.");
     *begin = steps ? strstr(steps, "\n// Load: ") : NULL;
@@ -95,7 +95,7 @@ static int steps_are_in(const job *before, const job *added, const char *begin, 
 static int leave_out_steps(job *added) {
     char *begin, *end;
     if (find_steps(&begin, &end, added->source.text)) {
-        fprintf(stderr, "%s: the first lines of templates/load.cu and update.cu are not in it\n",
+        fprintf(stderr, "%s: the first lines of templates/cuda/steps/load.cu and update.cu are not in it\n",
                 added->source.file_name);
         return 1;
     }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static km_spec spec;
@@ -421,9 +422,12 @@ END_TEST
 
 // The text around a template, and the tidying after it, with a template from a folder.
 START_TEST(emitted_from_a_folder) {
-    char folder[] = "/tmp/km_plan_XXXXXX", path[64];
+    char folder[] = "/tmp/km_plan_XXXXXX", cuda[48], tiled[64], path[80];
     ck_assert_ptr_nonnull(mkdtemp(folder));
-    snprintf(path, sizeof path, "%s/shared.cu", folder);
+    snprintf(cuda, sizeof cuda, "%s/cuda", folder);
+    snprintf(tiled, sizeof tiled, "%s/tiled", cuda);
+    snprintf(path, sizeof path, "%s/tiled.cu", tiled);
+    ck_assert_int_eq(mkdir(cuda, 0700) || mkdir(tiled, 0700), 0);
     FILE *file = fopen(path, "w");
     ck_assert_ptr_nonnull(file);
     fputs("\n\nint a = $d;     // wide\nint grid = $grid; // narrow\n  \n\n// alone  \n"
@@ -449,7 +453,7 @@ START_TEST(emitted_from_a_folder) {
     unlink(path);
     ck_assert_int_eq(km_source_emit(&source, &plan, folder, &err), KM_ERROR_IO);
     ck_assert_ptr_nonnull(source.text);
-    rmdir(folder);
+    ck_assert_int_eq(rmdir(tiled) || rmdir(cuda) || rmdir(folder), 0);
     km_source_clear(&source);
 }
 END_TEST

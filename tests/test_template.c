@@ -224,8 +224,8 @@ START_TEST(folders) {
     }
     // They are found without a folder, and their lines are counted from their own first line.
     err.text[0] = 0;
-    ck_assert_int_eq(km_template_expand(&text, "cuda.h", env, NULL, &err), KM_ERROR_INTERNAL);
-    ck_assert_str_eq(err.text, "cuda.h:2: this template needs the name type, which is unknown");
+    ck_assert_int_eq(km_template_expand(&text, "cuda/head.h", env, NULL, &err), KM_ERROR_INTERNAL);
+    ck_assert_str_eq(err.text, "cuda/head.h:2: this template needs the name type, which is unknown");
     km_text_clear(&text);
     km_env_destroy(&env);
 }

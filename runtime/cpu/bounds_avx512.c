@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The algorithms hamerly and elkan for AVX-512.
 #include "bounds.h"
-#include "../../templates/abi_cpu.h"
+#include "../../templates/cpu/abi.h"
 #include <math.h>
 #include <string.h>
 #if defined(__x86_64__)

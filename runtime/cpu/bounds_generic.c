@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The algorithms hamerly and elkan for any machine.
 #include "bounds.h"
-#include "../../templates/abi_cpu.h"
+#include "../../templates/cpu/abi.h"
 #include <math.h>
 #include <string.h>
 #define TARGET

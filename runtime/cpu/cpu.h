@@ -3,7 +3,7 @@
 #ifndef KM_RUNTIME_CPU_H
 #define KM_RUNTIME_CPU_H
 #include "../../gen/status.h"
-#include "../../templates/abi_cpu.h"
+#include "../../templates/cpu/abi.h"
 #include "../backend.h"
 #include "../pages.h"
 #include "../seed.h"

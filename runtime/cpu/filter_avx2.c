@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The filter for AVX2.
 #include "filter.h"
-#include "../../templates/abi_cpu.h"
+#include "../../templates/cpu/abi.h"
 #include <math.h>
 #if defined(__x86_64__)
 #include <immintrin.h>

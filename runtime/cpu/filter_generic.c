@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The filter for any machine.
 #include "filter.h"
-#include "../../templates/abi_cpu.h"
+#include "../../templates/cpu/abi.h"
 #include <math.h>
 #define TARGET
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The CUDA backend: what its files share. device.c opens devices and loads kernels; engine.c holds memory, slots and
 // the loop; copy.c moves bytes; load.c, seed.c, relocate.c and finish.c are the steps around the pass. The kernels
-// are the emitted text: templates/*.cu, with templates/abi_cuda.h and steps_cuda.h between the two sides.
+// are the emitted text: templates/cuda, with abi.h and steps.h between the two sides.
 #ifndef KM_RUNTIME_CUDA_CUDA_H
 #define KM_RUNTIME_CUDA_CUDA_H
 #include "../../gen/memory.h"
-#include "../../templates/abi_cuda.h"
-#include "../../templates/steps_cuda.h"
+#include "../../templates/cuda/abi.h"
+#include "../../templates/cuda/steps.h"
 #include "../backend.h"
 #include "driver.h"
 
@@ -19,7 +19,7 @@ enum {
 
 #define KM_FINISH_BYTES_MAX ((int64_t)1 << 31)
 
-// Every kernel of templates/steps.cu that is called by name: looked up when a module is loaded.
+// Every kernel of templates/cuda/steps/steps.cu that is called by name: looked up when a module is loaded.
 #define KM_STEP_KERNELS(X)                                                                                   \
     X(load_sums_f32)                                                                                         \
     X(load_sums_f64)                                                                                         \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The last pass (templates/finish.cu): members of few clusters by one kernel, others by two with labels and distances
+// The last pass (cuda/steps/finish.cu): members of few clusters by one kernel, others by two with labels and distances
 // between them. Ranges of whole blocks, so that these fit the scratch memory; members in groups for the same reason.
 // Sums join the totals block by block in index order.
 #include "../seed.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Empty clusters get the farthest points (templates/relocate.cu): one assignment of all points, then one read of their
+// Empty clusters get the farthest points (cuda/steps/relocate.cu): one assignment of all points, then one read of their
 // distances for each cluster.
 #include "cuda.h"
 #include "../seed.h"

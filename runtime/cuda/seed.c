@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// k-means++ chains on the device (templates/seed.cu): two kernels a pick, queued without waiting.
+// k-means++ chains on the device (templates/cuda/steps/seed.cu): two kernels a pick, queued without waiting.
 #include "../seed.h"
 #include "cuda.h"
 

@@ -41,11 +41,6 @@ enum {
 // The contract between the CUDA engine (runtime/cuda, plain C) and the pass kernels of a design. This file is
 // compiled into the engine and emitted into every CUDA source as it is, so that both see the same bytes.
 //
-// A root template (registers.cu, tensor.cu, shared.cu) is
-//     //@ include cuda.h        types, sizes, this file           (what names they need: at its top)
-//     its kernels and the table of launches
-//     //@ include steps.cu      load, seed, update, relocate, finish: the same for every design
-//
 // The pass. Its kernels read every point once and leave totals[copy][S][d + 1]: for each cluster of each active
 // slot the weighted sum of its points (d numbers), then their weight; doubles, in an order that does not depend on
 // timing (fixed order of adding, or integers that the last kernel converts). Every row of an active slot is
@@ -1260,7 +1255,7 @@ __device__ km_pass_launch km_pass_launches[] = {
 };
 }
 // Steps around the pass, the same for every design.
-// What the engine and the steps around the pass (templates/steps.cu) agree on; like abi_cuda.h, compiled into the
+// What the engine and the steps around the pass (templates/cuda/steps/steps.cu) agree on; like abi.h, compiled into the
 // engine and emitted into every source.
 #ifndef KM_STEPS_CUDA_H
 #define KM_STEPS_CUDA_H

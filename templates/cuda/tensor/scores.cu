@@ -3,7 +3,7 @@
 //     score_j = x . (c_j - p) - (|c_j|^2 - |p|^2) / 2,  p the middle of the K's centroids,
 // scaled so that all scores of a K lie in one binade of float.
 
-//@ include tensor_scale.cu
+//@ include cuda/tensor/scale.cu
 
 static __device__ __forceinline__ void km_multiply(float *sums, const unsigned *a, const unsigned *b) {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "

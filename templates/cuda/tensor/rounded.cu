@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//@ include tensor_scores.cu
+//@ include cuda/tensor/scores.cu
 // Scores of rounded points.
 //
 // A coordinate takes part as one half, a factor c - p as two, the larger part and the rest: so 8 features fill a
@@ -7,7 +7,7 @@
 // scores is r . (c_j - c_z), at most |r| times the largest |c_j - c_z| of the K. |r| is kept beside the point: how far
 // below the largest score a centroid is near depends on both.
 
-//@ include tensor_margins.cu
+//@ include cuda/tensor/margins.cu
 
 // Load: writes the halves of a point in the grid, and how far they are from it. Negative: marked.
 static __device__ __forceinline__ void km_put_factors(km_tile &tile, const float *z, bool beyond) {

@@ -11,7 +11,7 @@ enum {
     COPIES = $copies,     // restarts in flight
     WEIGHTED = $weighted  // points carry weights
 };
-//@ verbatim abi_cuda.h
+//@ verbatim cuda/abi.h
 
 // The K list and where each K's centroids start.
 __constant__ const int km_ks[KS] = {

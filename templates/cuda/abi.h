@@ -2,11 +2,6 @@
 // The contract between the CUDA engine (runtime/cuda, plain C) and the pass kernels of a design. This file is
 // compiled into the engine and emitted into every CUDA source as it is, so that both see the same bytes.
 //
-// A root template (registers.cu, tensor.cu, shared.cu) is
-//     //@ include cuda.h        types, sizes, this file           (what names they need: at its top)
-//     its kernels and the table of launches
-//     //@ include steps.cu      load, seed, update, relocate, finish: the same for every design
-//
 // The pass. Its kernels read every point once and leave totals[copy][S][d + 1]: for each cluster of each active
 // slot the weighted sum of its points (d numbers), then their weight; doubles, in an order that does not depend on
 // timing (fixed order of adding, or integers that the last kernel converts). Every row of an active slot is

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //@ need block grid resident parts max3 stages launches_count
-//@ include cuda.h
+//@ include cuda/head.h
 
 // Design `tensor`, of many clusters. Distances are matrix products: clusters are the rows, 32 points of a warp the
 // columns. No register holds sums: they are the block's, in shared memory, and each point is added to one row of them.
@@ -39,7 +39,7 @@ constexpr float BINADE = 8192;        // scores are at least this and less than 
 constexpr unsigned ALL = 0xffffffff;
 constexpr unsigned ONE_NEAR = 0x5c00; // 256 in half precision, where units are 1/4
 
-//@ include tensor_places.cu
+//@ include cuda/tensor/places.cu
 
 // A point that waits to be decided.
 struct km_item {
@@ -98,7 +98,7 @@ static __device__ __forceinline__ km_tile *km_tiles(const km_pass_args &args) {
     return (km_tile *)((after + 255) / 256 * 256);
 }
 
-//@ include tensor_words.cu
+//@ include cuda/tensor/words.cu
 
 // Sums of two pairs of halves.
 static __device__ __forceinline__ unsigned km_plus(unsigned a, unsigned b) {
@@ -114,7 +114,7 @@ static __device__ __forceinline__ unsigned km_exceeds(unsigned a, unsigned b) {
     return answer;
 }
 
-//@ include tensor_reads.cu
+//@ include cuda/tensor/reads.cu
 
 static __device__ __forceinline__ unsigned km_read(unsigned address) {
     unsigned word;
@@ -122,13 +122,13 @@ static __device__ __forceinline__ unsigned km_read(unsigned address) {
     return word;
 }
 
-//@ include tensor_grid.cu
+//@ include cuda/tensor/grid.cu
 
-//@ include tensor_rows.cu
+//@ include cuda/tensor/rows.cu
 
-//@ include tensor_scores.cu
+//@ include cuda/tensor/scores.cu
 
-//@ include tensor_margins.cu
+//@ include cuda/tensor/margins.cu
 
 // How the scores of a K are made, and which are near.
 struct km_scaled {
@@ -599,7 +599,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, $resident)
 }
 
 //@ end
-//@ include tensor_reduce.cu
+//@ include cuda/tensor/reduce.cu
 
 extern "C" {
 __device__ km_pass_facts km_pass = {
@@ -616,4 +616,4 @@ __device__ km_pass_launch km_pass_launches[] = {
     {"km_reduce", KM_STAGE_PASS, (COLUMNS + REDUCE - 1) / REDUCE, COPIES, REDUCE, 0, 0},
 };
 }
-//@ include steps.cu
+//@ include cuda/steps/steps.cu

@@ -128,4 +128,4 @@ extern "C" __global__ void __launch_bounds__(SUM_WARPS * 32) km_shared_sums(cons
     }
 }
 
-//@ include shared_reduce.cu
+//@ include cuda/tiled/reduce.cu

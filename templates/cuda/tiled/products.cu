@@ -124,4 +124,4 @@ extern "C" __global__ void __launch_bounds__(SUM_WARPS * 32, $sum_resident)
     }
 }
 
-//@ include shared_reduce.cu
+//@ include cuda/tiled/reduce.cu

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//@ include tensor_scores.cu
+//@ include cuda/tensor/scores.cu
 // Scores and sums of halves.
 //
 // Scores. Four products a feature, (hi, lo, hi, lo) times (chi, chi, clo, clo), give a score with an error that

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //@ need points_per_thread block grid split run vector resident columns totals scratch parts
 //@ need team own flush flushed counted ring crew stages turn const_planes
-//@ include cuda.h
+//@ include cuda/head.h
 
 // Design `registers`. A thread holds a few points and the sums of its clusters in registers and walks over the
 // data; everything about the K list is unrolled, so that the loop is one straight line.
@@ -913,4 +913,4 @@ __device__ km_pass_launch km_pass_launches[] = {
     {"km_reduce", KM_STAGE_PASS, KS, COPIES, REDUCE, 0, 0},
 };
 }
-//@ include steps.cu
+//@ include cuda/steps/steps.cu

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//@ include cuda.h
+//@ include cuda/head.h
 //@ need tile pad groups tile_features chunks piece half_filter few half labels_grid sorted products
 
 // The pass of design `shared`: any d, any K, any type. Of each point and centroid it has the score
@@ -137,7 +137,7 @@ struct __align__(PIECE) pass_piece {
     km_real at[PIECE / sizeof(km_real)];
 };
 
-//@ include shared_numbers.cu
+//@ include cuda/tiled/numbers.cu
 
 // Once: |x| of each point, a warp each.
 extern "C" __global__ void __launch_bounds__(256) km_shared_norms(const __grid_constant__ km_pass_args args) {
@@ -256,9 +256,9 @@ __device__ __forceinline__ km_real pass_margin(km_real fine, const pass_slot &sl
 }
 
 //@ if few
-//@ include shared_few.cu
+//@ include cuda/tiled/few.cu
 //@ else
-//@ include shared_tiles.cu
+//@ include cuda/tiled/tiles.cu
 //@ end
 
 //@ if track_labels
@@ -287,12 +287,12 @@ constexpr long long PASS_POINT_BYTES = (1 + $half) * sizeof(km_real) +
                                        COPIES * KS * ((long long)sizeof(km_label) + 4);
 
 //@ if sorted
-//@ include shared_sorted.cu
+//@ include cuda/tiled/sorted.cu
 //@ else
 //@ if products
-//@ include shared_products.cu
+//@ include cuda/tiled/products.cu
 //@ else
-//@ include shared_ranges.cu
+//@ include cuda/tiled/ranges.cu
 //@ end
 //@ end
 
@@ -328,4 +328,4 @@ __device__ km_pass_launch km_pass_launches[] = {
 __device__ km_pass_facts km_pass = {KM_ABI_VERSION, sizeof km_pass_launches / sizeof *km_pass_launches,
                                     PASS_BYTES + SUMS_BYTES, PASS_POINT_BYTES + SUMS_POINT_BYTES};
 }
-//@ include steps.cu
+//@ include cuda/steps/steps.cu

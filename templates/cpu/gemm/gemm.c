@@ -2,7 +2,7 @@
 // The design blocks: tiled like a matrix product. TILE centroids meet VECTORS vectors of points in registers; a
 // group of points meets a panel of centroids out of the nearest cache; a span of groups shares the panel.
 //@ need name vectors_list tile_list panel split part wide
-//@ include cpu.h
+//@ include cpu/head.h
 
 enum {
     PANEL = $panel, // centroids that a span of points meets before it goes on to the next ones; whole tiles
@@ -131,7 +131,7 @@ KM_TARGET static void km_nearest(km_found *found, const km_real *points, int64_t
     }
 }
 
-//@ include labels.c
+//@ include cpu/labels.c
 
 // A bit for each of the first `count` points whose label differs.
 KM_TARGET static uint64_t km_changes(const km_index *labels, const km_index *old, int64_t count) {
@@ -205,6 +205,6 @@ KM_TARGET static void km_pass(const km_cpu_block *block) {
     }
 }
 
-//@ include seed.c
-//@ include finish.c
-//@ include exports.c
+//@ include cpu/seed.c
+//@ include cpu/finish.c
+//@ include cpu/exports.c

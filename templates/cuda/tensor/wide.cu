@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //@ need block grid resident parts max3 stages pairs launches_count
-//@ include cuda.h
+//@ include cuda/head.h
 
 // Design `tensor`, of many features. Distances and sums are products of bytes, added as integers without any rounding.
 //
@@ -48,7 +48,7 @@ enum {
 constexpr float BINADE = 0x7c000000; // scores are integers below it, of which the upper halves are compared
 constexpr unsigned ALL = 0xffffffff;
 
-//@ include tensor_places.cu
+//@ include cuda/tensor/places.cu
 
 // A point that waits to be decided.
 struct km_item {
@@ -132,11 +132,11 @@ static __device__ __forceinline__ long long km_first_tile(int step) {
     return (blockIdx.x + step * (long long)GRID) * STEP_TILES;
 }
 
-//@ include tensor_grid.cu
+//@ include cuda/tensor/grid.cu
 
-//@ include tensor_rows.cu
+//@ include cuda/tensor/rows.cu
 
-//@ include tensor_scale.cu
+//@ include cuda/tensor/scale.cu
 
 // Load ------------------------------------------------------------------------------------------------------
 
@@ -803,7 +803,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, $resident)
 }
 
 //@ end
-//@ include tensor_reduce.cu
+//@ include cuda/tensor/reduce.cu
 
 extern "C" {
 __device__ km_pass_facts km_pass = {
@@ -820,4 +820,4 @@ __device__ km_pass_launch km_pass_launches[] = {
     {"km_reduce", KM_STAGE_PASS, (COLUMNS + REDUCE - 1) / REDUCE, COPIES, REDUCE, 0, 0},
 };
 }
-//@ include steps.cu
+//@ include cuda/steps/steps.cu

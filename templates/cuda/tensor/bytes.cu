@@ -18,7 +18,7 @@ static __device__ __forceinline__ void km_subtract(int *sums, const unsigned *a,
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.x), "r"(b.y));
 }
 
-//@ include tensor_reads.cu
+//@ include cuda/tensor/reads.cu
 
 static __device__ __forceinline__ uint2 km_read_two(unsigned address) {
     uint2 words;
@@ -56,9 +56,9 @@ static __device__ __forceinline__ void km_know_group(Lane &own, const km_block<P
 }
 
 //@ if rounded
-//@ include tensor_rounded.cu
+//@ include cuda/tensor/rounded.cu
 //@ else
-//@ include tensor_distances.cu
+//@ include cuda/tensor/distances.cu
 //@ end
 
 // Load: writes a point, one of a warp's 32: x[f] scale[f] in the grid. They come together in shared memory.

@@ -68,9 +68,9 @@ __device__ __forceinline__ int pass_next(const int *kept, const pass_memory &mem
 }
 
 //@ if half_filter
-//@ include shared_half.cu
+//@ include cuda/tiled/half.cu
 //@ else
-//@ include shared_plain.cu
+//@ include cuda/tiled/plain.cu
 //@ end
 
 __device__ __forceinline__ pass_slot pass_slot_known(const pass_block &block, int slot) {
@@ -184,7 +184,7 @@ __device__ __forceinline__ void pass_begin(pass_block &block, const unsigned *li
 }
 
 //@ if narrow
-//@ include shared_scores.cu
+//@ include cuda/tiled/scores.cu
 
 // Labels of all active slots; what is not sure is listed. Scores go through shared memory: a lane then has a point, and
 // takes its scores one by one, as many slots may end within a tile.
@@ -232,7 +232,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, $resident)
 }
 //@ else
 //@ if not half_filter
-//@ include shared_scores.cu
+//@ include cuda/tiled/scores.cu
 
 //@ end
 // Labels of all active slots; what is not sure is listed.

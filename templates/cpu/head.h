@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Numbers, types and words of a CPU target.
 //@ need type int_type index_type d any_d group lanes vectors tile span wide float64 integers
-//@ verbatim abi_cpu.h
+//@ verbatim cpu/abi.h
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -40,16 +40,16 @@ enum {
 };
 
 //@ if avx512
-//@ include vec_avx512.h
+//@ include cpu/vec/avx512.h
 //@ end
 //@ if avx2
-//@ include vec_avx2.h
+//@ include cpu/vec/avx2.h
 //@ end
 //@ if neon
-//@ include vec_neon.h
+//@ include cpu/vec/neon.h
 //@ end
 //@ if generic
-//@ include vec_generic.h
+//@ include cpu/vec/generic.h
 //@ end
 
 // Four numbers of a row of sums, and of a point's row.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the engine and the steps around the pass (templates/steps.cu) agree on; like abi_cuda.h, compiled into the
+// What the engine and the steps around the pass (templates/cuda/steps/steps.cu) agree on; like abi.h, compiled into the
 // engine and emitted into every source.
 #ifndef KM_STEPS_CUDA_H
 #define KM_STEPS_CUDA_H

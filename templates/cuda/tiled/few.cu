@@ -135,7 +135,7 @@ __device__ __forceinline__ void pass_settle(const pass_memory &memory, long long
     if (unsure) memory.lists[slot * n + at] = (unsigned)i;
 }
 
-//@ include shared_scores.cu
+//@ include cuda/tiled/scores.cu
 
 // Labels of the warp's points in all slots of the tile, from their scores.
 __device__ __forceinline__ void pass_choose_labels(const pass_block &block, const pass_memory &memory, long long n,

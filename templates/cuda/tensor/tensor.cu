@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //@ need block grid resident parts max3 bytes scores rounded stages pairs planes_in_registers launches_count
-//@ include cuda.h
+//@ include cuda/head.h
 
 // Design `tensor`. Distances and sums are matrix products: clusters are the rows, 32 points of a warp the columns.
 //
@@ -63,7 +63,7 @@ constexpr unsigned ALL = 0xffffffff;
 constexpr unsigned ONES = 0x3c003c00; // 1 and 1 in half precision
 //@ end
 
-//@ include tensor_places.cu
+//@ include cuda/tensor/places.cu
 
 // A point that waits to be decided.
 struct km_item {
@@ -169,7 +169,7 @@ static __device__ __forceinline__ km_tile *km_tiles(const km_pass_args &args) {
     return (km_tile *)((after + 255) / 256 * 256);
 }
 
-//@ include tensor_words.cu
+//@ include cuda/tensor/words.cu
 
 //@ if not rounded
 // Sums of two pairs of halves.
@@ -186,7 +186,7 @@ static __device__ __forceinline__ unsigned km_halves_of(int number) {
 }
 
 //@ end
-//@ include tensor_grid.cu
+//@ include cuda/tensor/grid.cu
 
 // Products --------------------------------------------------------------------------------------------------
 
@@ -198,7 +198,7 @@ static __device__ __forceinline__ const uint4 *km_keep(const uint4 *address) {
 }
 
 //@ end
-//@ include tensor_rows.cu
+//@ include cuda/tensor/rows.cu
 
 // Points that wait ------------------------------------------------------------------------------------------
 
@@ -295,9 +295,9 @@ static __device__ __forceinline__ uint4 km_plane(const km_planes *planes, int ti
 //@ end
 
 //@ if bytes
-//@ include tensor_bytes.cu
+//@ include cuda/tensor/bytes.cu
 //@ else
-//@ include tensor_halves.cu
+//@ include cuda/tensor/halves.cu
 //@ end
 
 // Load: the tiles; marks points that the grid does not hold, and those past the end of the last tile; how far out the
@@ -563,4 +563,4 @@ __device__ km_pass_launch km_pass_launches[] = {
     {"km_reduce", KM_STAGE_PASS, KS, COPIES, REDUCE, 0, 0},
 };
 }
-//@ include steps.cu
+//@ include cuda/steps/steps.cu

@@ -3,7 +3,7 @@
 // first all labels of the span, then the sums of the points whose label changed.
 //@ need name vectors_list label_sets starts tile_list tiled wide rows whole looped avx512 any_d row_most float64
 //@ need integers labelled
-//@ include cpu.h
+//@ include cpu/head.h
 
 // Labels of VECTORS x LANES points: the centroid with the largest x . c - |c|^2 / 2, ties to the lowest index.
 KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points, const km_real *table, int64_t k) {
@@ -126,10 +126,10 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
 }
 
 //@ if integers
-//@ include integers.c
+//@ include cpu/lanes/integers.c
 
 //@ end
-//@ include labels.c
+//@ include cpu/labels.c
 
 // A bit for each point of a group whose label differs.
 KM_TARGET static uint64_t km_changes(const km_index *labels, const km_index *old) {
@@ -333,7 +333,7 @@ KM_TARGET static void km_add_span(km_cpu_slot *const *slots, int count, const km
 //@ end
 
 //@ if whole
-//@ include whole_sums.c
+//@ include cpu/lanes/whole_sums.c
 
 // All points of a span join the sums of one slot of few clusters.
 KM_TARGET static void km_add_whole(const km_cpu_slot *slot, const km_cpu_block *block, km_lanes_span *span) {
@@ -469,6 +469,6 @@ KM_TARGET static void km_pass(const km_cpu_block *block) {
     }
 }
 
-//@ include seed.c
-//@ include finish.c
-//@ include exports.c
+//@ include cpu/seed.c
+//@ include cpu/finish.c
+//@ include cpu/exports.c

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT
+// Steps around the pass, the same for every design.
+//@ verbatim cuda/steps.h
+//@ include cuda/steps/load.cu
+//@ include cuda/steps/seed.cu
+//@ include cuda/steps/finish.cu
+//@ include cuda/steps/relocate.cu
+//@ include cuda/steps/update.cu
