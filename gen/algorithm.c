@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Which algorithm a pass follows: the user's choice, or a rule's.
+#include "../base/error.h"
+#include "../base/size.h"
 #include "cost_cpu.h"
 #include "memory.h"
 #include "planner.h"
@@ -143,5 +145,5 @@ int64_t km_cpu_bounds_point_bytes(const km_plan *plan) {
 int64_t km_cpu_row_point_bytes(const km_plan *plan) {
     int64_t d = plan->spec.features, vectors = (d + KM_CPU_BOUNDS_LANES - 1) / KM_CPU_BOUNDS_LANES;
     if (!keeps_bounds(plan) || d < KM_CPU_BOUNDS_ROWS_D) return 0;
-    return vectors * KM_CPU_BOUNDS_LANES * (plan->spec.type == KM_FLOAT64 ? 8 : 4);
+    return vectors * KM_CPU_BOUNDS_LANES * km_type_bytes(plan->spec.type);
 }

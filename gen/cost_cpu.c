@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The CPU planner: estimates of the designs, the choice between them, and every number of the chosen one.
 #include "cost_cpu.h"
+#include "../base/error.h"
 #include "gen/portable_features.h"
 #include "planner.h"
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The CUDA planner: estimates each design from pipes, registers and bytes, and takes the fastest.
 #include "cost_cuda.h"
+#include "../base/error.h"
+#include "../base/size.h"
 #include "memory.h"
 #include "planner.h"
 
@@ -32,10 +34,6 @@ int64_t km_cuda_run(const km_spec *spec) {
 }
 
 // What all designs share ------------------------------------------------------------------------------------
-
-static int64_t size_of(const km_plan *plan) {
-    return plan->spec.type == KM_FLOAT64 ? 8 : 4;
-}
 
 // Thread instructions of the type's arithmetic that the device issues in a nanosecond.
 static double issue_rate(const km_plan *plan) {
@@ -112,7 +110,7 @@ typedef struct registers_groups {
 static registers_groups registers_share(const km_plan *plan, const registers_way *way) {
     const km_spec *spec = &plan->spec;
     int64_t team = way->team, split = way->split, launches = way->launches, own = spec->features / team;
-    int64_t vector = 16 / size_of(plan);
+    int64_t vector = 16 / km_type_bytes(plan->spec.type);
     double beside =
         vector == 2 ? 0.5 : 1; // what is no arithmetic of doubles has the other half of the issue slots
     int64_t exchange = team == 4 ? 4 : team == 2 ? 2 : 0; // shuffles and additions for one score
@@ -152,12 +150,13 @@ static registers_groups registers_share(const km_plan *plan, const registers_way
 // Registers of a thread, calibrated against the compiler's own count for sm_90 over d = 1..64 and lists up to 2..12.
 static int64_t registers_needed(const km_plan *plan, const registers_way *way,
                                 const registers_groups *groups) {
-    int64_t own = plan->spec.features / way->team, words = size_of(plan) / 4;
+    int64_t own = plan->spec.features / way->team, words = km_type_bytes(plan->spec.type) / 4;
     int64_t counts = words == 2 && !plan->weighted ? groups->sums_max / (own + 1) : 0; // integers beside sums
     int64_t points = way->points * (own + (plan->weighted ? 1 : 0)),
             scores = way->points * (groups->k_max - 1);
     int64_t labels = plan->track_labels ? 2 * way->points + 12 : 0, weights = plan->weighted ? 4 : 0;
-    int64_t pieces = own * size_of(plan) / 16, uneven = pieces > 1 && pieces % 2 == 0 && 32 % pieces ? 16 : 0;
+    int64_t pieces = own * km_type_bytes(plan->spec.type) / 16,
+            uneven = pieces > 1 && pieces % 2 == 0 && 32 % pieces ? 16 : 0;
     int64_t others = 20 + labels + weights + uneven;
     if (words == 2) {
         others += own % 4 ? 80 : 40;
@@ -195,7 +194,7 @@ static double registers_waits(const km_plan *plan, const registers_way *way, con
 static int64_t registers_shared_bytes(const km_plan *plan, const registers_way *way,
                                       const registers_groups *groups) {
     const km_spec *spec = &plan->spec;
-    int64_t own = spec->features / way->team, size = size_of(plan), vector = 16 / size;
+    int64_t own = spec->features / way->team, size = km_type_bytes(plan->spec.type), vector = 16 / size;
     int64_t warps = way->block / 32, stages = way->prefetch ? way->prefetch + 1 : 0;
     int64_t planes = (plan->clusters_sum - spec->clusters_count + 1) * (own + vector) * way->team * size;
     int64_t ring = way->block / way->split * stages * way->points * (own + (plan->weighted ? 1 : 0)) * size;
@@ -232,7 +231,8 @@ static int registers_judge(registers_way *way, const km_plan *plan) {
     double reads = (double)way->launches * (1 + 0.1 * (double)(way->split - 1));
     if (!way->prefetch) reads = (double)way->launches * (1 + 0.25 * (double)(way->split - 1));
     way->operations = groups.operations * (double)way->team;
-    way->memory_ns = reads * (double)(plan->spec.features * size_of(plan)) / facts->bandwidth_gbs;
+    way->memory_ns =
+        reads * (double)(plan->spec.features * km_type_bytes(plan->spec.type)) / facts->bandwidth_gbs;
     way->issue_ns = groups.operations_busy * (double)(way->split * way->team) / issue_rate(plan) *
                     registers_waits(plan, way, &groups);
     const double measured = 0.95; // on an H200 all lists take 3 to 9% less than the two pipes say
@@ -300,7 +300,8 @@ static int registers_best(registers_way *best, const km_plan *plan) {
         int64_t s = split[i / launches_count % split_count], l = launches[i % launches_count];
         int64_t t = team[i / launches_count / split_count];
         registers_way way = {0};
-        if (t > 1 && plan->spec.features % (t * 16 / size_of(plan))) continue; // a lane loads whole 16 bytes
+        if (t > 1 && plan->spec.features % (t * 16 / km_type_bytes(plan->spec.type)))
+            continue; // a lane loads whole 16 bytes
         if (s * l > KM_CUDA_SHARES_MAX || (s * l > 1 && s * l > plan->spec.clusters_count)) continue;
         if (!registers_best_of_share(&way, plan, s, l, t)) continue;
         if (found && way.total_ns >= best->total_ns) continue;
@@ -318,7 +319,8 @@ static void registers_estimate(registers_way *way, km_plan *plan) {
         km_plan_no_way(plan, KM_DESIGN_REGISTERS, "the sums of the K list do not fit into registers");
         return;
     }
-    estimate->bytes_per_point = (double)(way->launches * plan->spec.features * size_of(plan));
+    estimate->bytes_per_point =
+        (double)(way->launches * plan->spec.features * km_type_bytes(plan->spec.type));
     estimate->operations_per_point = way->operations;
     estimate->memory_ns = way->memory_ns;
     estimate->issue_ns = way->issue_ns;
@@ -426,14 +428,10 @@ static km_status tensor_plan(km_plan *plan, const km_tensor_way *way, km_error *
 
 // shared ----------------------------------------------------------------------------------------------------
 
-static int64_t divide_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
-
 // Rows of the table of centroids of one copy when each K is padded to a multiple of `pad`.
 static int64_t shared_rows(const km_spec *spec, int64_t pad) {
     int64_t rows = 0;
-    for (int64_t i = 0; i < spec->clusters_count; i++) rows += divide_up(spec->clusters[i], pad) * pad;
+    for (int64_t i = 0; i < spec->clusters_count; i++) rows += km_divide_up(spec->clusters[i], pad) * pad;
     return rows;
 }
 
@@ -441,7 +439,7 @@ int64_t km_cuda_few_row(const km_spec *spec, int64_t tile, int64_t index) {
     int64_t row = 0;
     for (int64_t i = 0;; i++) {
         if (i < spec->clusters_count && row % tile + spec->clusters[i] > tile)
-            row = divide_up(row, tile) * tile;
+            row = km_divide_up(row, tile) * tile;
         if (i == index) return row;
         row += spec->clusters[i];
     }
@@ -454,7 +452,7 @@ static int64_t few_tile_slots(const km_spec *spec, int64_t tile) {
         slots = km_cuda_few_row(spec, tile, i) % tile ? slots + 1 : 1;
         if (slots > most) most = slots;
     }
-    return divide_up(most, 2) * 2;
+    return km_divide_up(most, 2) * 2;
 }
 
 // Bytes that are read at a time from rows of so many numbers, `most` at most.
@@ -471,11 +469,11 @@ static int64_t few_step(const km_cuda_shared *shape) {
 }
 
 static void fill_few(km_cuda_shared *shape, const km_spec *spec) {
-    int64_t size = spec->type == KM_FLOAT64 ? 8 : 4, tile = shape->tile_clusters, step = few_step(shape);
+    int64_t size = km_type_bytes(spec->type), tile = shape->tile_clusters, step = few_step(shape);
     shape->point_warps = shape->tile_points / FEW_POINTS;
     shape->cluster_warps = shape->pad = 1;
-    shape->groups = divide_up(km_cuda_few_row(spec, tile, spec->clusters_count), tile) * tile;
-    shape->chunks = divide_up(spec->features, step);
+    shape->groups = km_divide_up(km_cuda_few_row(spec, tile, spec->clusters_count), tile) * tile;
+    shape->chunks = km_divide_up(spec->features, step);
     shape->piece = piece_of(spec->features, size, 16);
     shape->tile_slots = few_tile_slots(spec, tile);
     shape->ahead = shape->point_warps > 8 ? 4 : 8;
@@ -489,7 +487,7 @@ void km_cuda_shared_fill(km_cuda_shared *shape, const km_spec *spec) {
         fill_few(shape, spec);
         return;
     }
-    int64_t size = spec->type == KM_FLOAT64 ? 8 : 4, vector = 16 / size, tile = shape->tile_clusters;
+    int64_t size = km_type_bytes(spec->type), vector = 16 / size, tile = shape->tile_clusters;
     shape->warp_points = size == 4 ? 32 : 16;
     shape->rows = shape->half || size == 8 ? 4 : 8;
     shape->columns = shape->half ? 16 : 8;
@@ -499,7 +497,7 @@ void km_cuda_shared_fill(km_cuda_shared *shape, const km_spec *spec) {
     shape->pad =
         shape->cluster_warps > 1 || 2 * shared_rows(spec, tile) <= 3 * shared_rows(spec, 1) ? tile : 1;
     shape->groups = shared_rows(spec, shape->pad) / shape->pad;
-    shape->chunks = divide_up(spec->features, shape->tile_features);
+    shape->chunks = km_divide_up(spec->features, shape->tile_features);
     shape->piece = piece_of(spec->features, size, 16);
     int64_t width = shape->tile_features * shape->chunks, skewed = shape->tile_features;
     skewed += shape->half ? 8 : shape->tile_features / vector % 2 ? 0 : vector;
@@ -537,7 +535,7 @@ typedef struct shared_way {
 static int64_t shared_features(int64_t d, int64_t most, int64_t step) {
     int64_t best = step, least = INT64_MAX;
     for (int64_t features = step; features <= most; features += step) {
-        int64_t pieces = divide_up(d, features), cost = pieces * (features + step);
+        int64_t pieces = km_divide_up(d, features), cost = pieces * (features + step);
         if (cost > least) continue;
         least = cost;
         best = features;
@@ -628,11 +626,11 @@ static void shared_best_half(shared_way *best, const km_plan *plan) {
 }
 
 static void shared_best_plain(shared_way *best, const km_plan *plan) {
-    int64_t vector = 16 / size_of(plan);
+    int64_t vector = 16 / km_type_bytes(plan->spec.type);
     for (int64_t resident = 3; resident >= 1; resident--)
         for (int64_t most = 8; most >= 1; most /= 2) {
             shared_way way = {.resident = resident};
-            way.shape.tile_points = 32 * 16 / size_of(plan); // of four warps
+            way.shape.tile_points = 32 * 16 / km_type_bytes(plan->spec.type); // of four warps
             way.shape.tile_clusters = KM_CUDA_WARP_CLUSTERS;
             way.shape.tile_features = shared_features(plan->spec.features, most * vector, vector);
             shared_take_better(best, &way, plan);
@@ -654,7 +652,8 @@ static int64_t few_registers(const km_cuda_shared *shape) {
 static void few_judge(shared_way *way, const km_plan *plan) {
     const km_device_facts *facts = &plan->facts;
     const km_cuda_shared *shape = &way->shape;
-    double size = (double)size_of(plan), tiles = (double)(shape->groups / shape->tile_clusters);
+    double size = (double)km_type_bytes(plan->spec.type),
+           tiles = (double)(shape->groups / shape->tile_clusters);
     double rate = shape->half ? half_per_cycle(plan->spec.target.arch) : 2 * facts->fp64_per_cycle;
     double read_ns = 1.3 * tiles * (double)plan->spec.features * size / facts->bandwidth_gbs;
     way->tensor_ns = 1.4 * (double)(shape->groups * shape->chunks * few_step(shape)) /
@@ -681,7 +680,7 @@ static int few_is_asked(const km_plan *plan, const km_cuda_shared *shape) {
 static void few_best(shared_way *best, const km_plan *plan, int half) {
     enum { TILE_MAX = 96 };
     int64_t k_max = plan->spec.clusters[plan->spec.clusters_count - 1];
-    for (int64_t tile = divide_up(k_max, 16) * 16; tile <= TILE_MAX; tile += 16)
+    for (int64_t tile = km_divide_up(k_max, 16) * 16; tile <= TILE_MAX; tile += 16)
         for (int64_t warps = half ? 16 : 8; warps >= 4; warps -= 4) {
             shared_way way = {.resident = 1};
             way.shape.half = half;
@@ -737,10 +736,10 @@ km_cuda_sums km_cuda_sums_shape(const km_plan *plan) {
     int64_t slots_all = ks * restarts_in_flight(plan), fixed;
     if (km_plan_fixed(plan, KM_PARAM_restarts_in_flight, &fixed)) slots_all = ks * fixed;
     // A warp's access to shared memory takes two turns for 32 doubles; teams of eight lanes may meet in a bank.
-    int64_t turns32 = 20 * divide_up(columns, 32), turns16 = 10 * divide_up(columns, 16),
-            turns8 = 8 * divide_up(columns, 8);
+    int64_t turns32 = 20 * km_divide_up(columns, 32), turns16 = 10 * km_divide_up(columns, 16),
+            turns8 = 8 * km_divide_up(columns, 8);
     km_cuda_sums sums = {.lanes = turns8 < turns16 && turns8 < turns32 ? 8 : turns16 < turns32 ? 16 : 32};
-    sums.parts = divide_up(columns, sums.lanes);
+    sums.parts = km_divide_up(columns, sums.lanes);
     int64_t slots_of_warp = SLOTS_OF_TEAM * 32 / sums.lanes;
     while (sums.slots < slots_all && sums.slots < WARPS_MAX * slots_of_warp) {
         int64_t more = spec->clusters[ks - 1 - sums.slots % ks];
@@ -748,8 +747,8 @@ km_cuda_sums km_cuda_sums_shape(const km_plan *plan) {
         sums.rows += more;
         sums.slots++;
     }
-    sums.warps = divide_up(sums.slots, slots_of_warp);
-    sums.groups = divide_up(slots_all, sums.slots);
+    sums.warps = km_divide_up(sums.slots, slots_of_warp);
+    sums.groups = km_divide_up(slots_all, sums.slots);
     return sums;
 }
 
@@ -760,11 +759,11 @@ int km_cuda_has_products(const km_plan *plan) {
 // Sums of all products stay in registers, 80 at most. A warp reads, makes its rows and then has its products.
 static km_cuda_products products_of(const km_plan *plan, int64_t tile) {
     enum { REGISTERS_MAX = 80, COLUMNS_MAX = 4, REGISTERS_OF_THREE = 150 };
-    int64_t eights = divide_up(plan->spec.features + 1, 8), rows = tile / 16, least = INT64_MAX;
-    int64_t size = size_of(plan), most = piece_of(plan->spec.features, size, 16);
+    int64_t eights = km_divide_up(plan->spec.features + 1, 8), rows = tile / 16, least = INT64_MAX;
+    int64_t size = km_type_bytes(plan->spec.type), most = piece_of(plan->spec.features, size, 16);
     km_cuda_products best = {0};
     for (int64_t columns = 1; columns <= COLUMNS_MAX && columns * rows * 8 <= REGISTERS_MAX; columns++) {
-        int64_t groups = divide_up(eights, columns), piece = piece_of(columns, size, most);
+        int64_t groups = km_divide_up(eights, columns), piece = piece_of(columns, size, most);
         int64_t cost = groups * (columns * size / piece + 1 + 2 * columns);
         if (cost >= least) continue;
         least = cost;
@@ -798,12 +797,12 @@ static int64_t shared_ranges(const km_plan *plan) {
     int64_t row_bytes =
         plan->clusters_sum * (plan->spec.features + 1) * 8 * km_plan_get(plan, "restarts_in_flight");
     km_cuda_sums sums = km_cuda_sums_shape(plan);
-    int64_t ranges = plan->facts.units * divide_up(WARPS_PER_UNIT, sums.warps * sums.parts * sums.groups);
+    int64_t ranges = plan->facts.units * km_divide_up(WARPS_PER_UNIT, sums.warps * sums.parts * sums.groups);
     if (ranges > ROWS_BYTES_MAX / row_bytes) ranges = ROWS_BYTES_MAX / row_bytes;
     if (ranges < plan->facts.units) ranges = plan->facts.units;
     if (km_cuda_has_products(plan)) ranges = products_ranges(plan);
     if (shared_is_sorted(plan)) ranges = 2 * plan->facts.units;
-    int64_t useful = plan->points ? divide_up(plan->points, POINTS_MIN) : ranges;
+    int64_t useful = plan->points ? km_divide_up(plan->points, POINTS_MIN) : ranges;
     if (ranges > useful) ranges = useful;
     return ranges < 1 ? 1 : ranges;
 }
@@ -813,7 +812,7 @@ static int64_t shared_stretches(const km_plan *plan) {
     enum { WARPS_PER_UNIT = 32, POINTS_MIN = 32 };
     if (!shared_is_sorted(plan)) return 0;
     int64_t stretches = plan->facts.units * WARPS_PER_UNIT;
-    int64_t useful = plan->points ? divide_up(plan->points, POINTS_MIN) : stretches;
+    int64_t useful = plan->points ? km_divide_up(plan->points, POINTS_MIN) : stretches;
     return stretches < useful ? stretches : useful;
 }
 
@@ -838,7 +837,7 @@ static double shared_adding(const km_plan *plan, const shared_way *way) {
 static void shared_estimate(shared_way *way, km_plan *plan) {
     km_estimate *estimate = &plan->estimates[KM_DESIGN_SHARED];
     double d = (double)plan->spec.features, ks = (double)plan->spec.clusters_count,
-           size = (double)size_of(plan);
+           size = (double)km_type_bytes(plan->spec.type);
     *way = shared_best(plan);
     estimate->design = KM_DESIGN_SHARED;
     estimate->feasible = way->resident > 0;
@@ -888,7 +887,7 @@ static km_status few_check(const km_plan *plan, km_error *err) {
 static km_status shared_check(const km_plan *plan, km_error *err) {
     int64_t warp = plan->spec.type == KM_FLOAT64 ? 16 : 32, half = km_plan_get(plan, "half_filter");
     int64_t points = km_plan_get(plan, "tile_points"), clusters = km_plan_get(plan, "tile_clusters");
-    int64_t step = half ? 16 : 16 / size_of(plan);
+    int64_t step = half ? 16 : 16 / km_type_bytes(plan->spec.type);
     if (half && (plan->spec.type == KM_FLOAT64 || half_per_cycle(plan->spec.target.arch) == 0))
         return km_fail(err, KM_ERROR_PLAN, "half_filter needs float32 and sm_80 or later");
     if (km_plan_get(plan, "few_clusters")) return few_check(plan, err);
@@ -918,7 +917,8 @@ km_cuda_shared km_cuda_shared_of(const km_plan *plan) {
 }
 
 int64_t km_cuda_workspace_bytes(const km_plan *plan, int64_t n) {
-    int64_t d = plan->spec.features, size = size_of(plan), copies = km_plan_get(plan, "restarts_in_flight");
+    int64_t d = plan->spec.features, size = km_type_bytes(plan->spec.type),
+            copies = km_plan_get(plan, "restarts_in_flight");
     int64_t grid = km_plan_get(plan, "grid"), spare = 16 << 20;
     int64_t sums = grid * copies * plan->clusters_sum * (d + 1) * 8;
     if (plan->design == KM_DESIGN_TENSOR)

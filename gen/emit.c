@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The emitted file: its head, then the root template of the plan's design.
+#include "../base/error.h"
+#include "../base/text.h"
 #include "explain.h"
 #include "planner.h"
 #include "source.h"

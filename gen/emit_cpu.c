@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Names that the CPU templates use.
+#include "../base/error.h"
 #include "planner.h"
 
 #include <stdio.h>

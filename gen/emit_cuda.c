@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include "../base/error.h"
+#include "../base/size.h"
+#include "../base/text.h"
 #include "cost_cuda.h"
 #include "planner.h"
 
@@ -92,7 +95,7 @@ static int64_t add_group(km_env *part, const km_plan *plan, int64_t group, const
 // Points on their way through shared memory. `own`: features that a lane holds of `run` points side by side.
 static void emit_ring(km_env *env, const km_plan *plan, int64_t run, int64_t own) {
     int64_t ahead = km_plan_get(plan, "prefetch"), split = km_plan_get(plan, "split"), turn = 1;
-    int64_t pieces = run * own * (plan->spec.type == KM_FLOAT64 ? 8 : 4) / 16;
+    int64_t pieces = run * own * km_type_bytes(plan->spec.type) / 16;
     while (turn < 8 && pieces % (2 * turn) == 0) turn *= 2;
     km_env_set_flag(env, "ring", ahead > 0);
     int labelled = plan->track_labels && plan->clusters_sum > plan->spec.clusters_count;
@@ -100,7 +103,7 @@ static void emit_ring(km_env *env, const km_plan *plan, int64_t run, int64_t own
     km_env_set_flag(env, "crew", split > 1);
     km_env_set_int(env, "stages", ahead + 1);
     km_env_set_int(env, "turn", turn);
-    km_env_set_int(env, "weights_bytes", run * (plan->spec.type == KM_FLOAT64 ? 8 : 4));
+    km_env_set_int(env, "weights_bytes", run * km_type_bytes(plan->spec.type));
     km_env_set_flag(env, "turned", turn > 1);
     km_env_set_flag(env, "whole_rows", 32 % pieces == 0); // 32 pieces are a number of rows
     km_env_set(env, "member", "%s", split > 1 ? "(int)threadIdx.x / THREADS" : "0");
@@ -232,7 +235,7 @@ static void emit_ranges(km_env *env, const km_plan *plan) {
 
 // Sums of points in the order of their labels: a lane has the features of one 16-byte load.
 static void emit_sorted(km_env *env, const km_plan *plan, int64_t piece) {
-    int64_t size = plan->spec.type == KM_FLOAT64 ? 8 : 4, numbers = piece / size, d = plan->spec.features;
+    int64_t size = km_type_bytes(plan->spec.type), numbers = piece / size, d = plan->spec.features;
     int64_t lanes = 1, passes = plan->spec.clusters[plan->spec.clusters_count - 1] > 256 ? 2 : 1;
     while (lanes < 32 && lanes * numbers < d) lanes *= 2;
     set_number(env, plan, "stretches");

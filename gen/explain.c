@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "explain.h"
+#include "../base/error.h"
+#include "../base/size.h"
+#include "../base/text.h"
 #include "cost_cpu.h"
 #include "cost_cuda.h"
 
@@ -148,7 +151,7 @@ static void add_whole(km_text *out, const km_plan *plan) {
 
 void km_explain_memory(km_text *out, const km_plan *plan) {
     const km_spec *spec = &plan->spec;
-    double value = spec->type == KM_FLOAT64 ? 8 : 4;
+    double value = km_type_bytes(spec->type);
     int64_t copies = km_plan_get(plan, "restarts_in_flight");
     if (copies < 1) copies = 1;
     // On a CPU labels stay between passes, so that only points that move are added and taken away.

@@ -2,7 +2,8 @@
 // The plan in words, shared by km_plan_explain and the head of an emitted file.
 #ifndef KM_GEN_EXPLAIN_H
 #define KM_GEN_EXPLAIN_H
-#include "status.h"
+#include "../base/text.h"
+#include "../base/error.h"
 #include <kmgen/plan.h>
 
 // Device, design, numbers with reasons, bytes and operations per point, budgets.

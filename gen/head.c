@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Reads what gen/emit.c wrote above a text, so that a text that was edited by hand meets the plan it was emitted from.
+#include "../base/error.h"
+#include "../base/text.h"
 #include "source.h"
 #include "spec_fields.h"
 

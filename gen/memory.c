@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "memory.h"
+#include "../base/size.h"
 #include "../templates/cpu/abi.h"
 #include "../templates/cuda/abi.h"
 #include "../templates/cuda/steps.h"
@@ -28,20 +29,8 @@ static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-static int64_t most(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
-
-static int64_t up(int64_t a, int64_t unit) {
-    return (a + unit - 1) / unit * unit;
-}
-
-static int64_t real_bytes(const km_plan *plan) {
-    return plan->spec.type == KM_FLOAT64 ? 8 : 4;
-}
-
 static int64_t copies_of(const km_plan *plan) {
-    return most(km_plan_get(plan, "restarts_in_flight"), 1);
+    return km_max(km_plan_get(plan, "restarts_in_flight"), 1);
 }
 
 static int64_t k_max_of(const km_plan *plan) {
@@ -51,34 +40,34 @@ static int64_t k_max_of(const km_plan *plan) {
 // CUDA --------------------------------------------------------------------------------------------------------
 
 static int64_t aligned(int64_t bytes) {
-    return up(bytes, KM_ALIGN_BYTES);
+    return km_round_up(bytes, KM_ALIGN_BYTES);
 }
 
 static int64_t paged(int64_t bytes) {
-    return up(bytes, CUDA_PAGE);
+    return km_round_up(bytes, CUDA_PAGE);
 }
 
 int64_t km_cuda_finish_blocks(int64_t rows_count, int64_t blocks_count) {
-    return most(1, least(blocks_count, CUDA_SUMS_BYTES_MAX / (rows_count * KM_FINISH_SUMS * 8)));
+    return km_max(1, least(blocks_count, CUDA_SUMS_BYTES_MAX / (rows_count * KM_FINISH_SUMS * 8)));
 }
 
 km_cuda_steps km_cuda_steps_of(const km_plan *plan, int64_t n) {
-    int64_t d = plan->spec.features, real = real_bytes(plan), rows = plan->clusters_sum + 1;
+    int64_t d = plan->spec.features, real = km_type_bytes(plan->spec.type), rows = plan->clusters_sum + 1;
     int64_t k_max = k_max_of(plan), members = least(plan->spec.clusters_count + 1, CUDA_MEMBERS_AT_ONCE);
     int64_t units = (n + KM_UNIT_POINTS - 1) / KM_UNIT_POINTS, blocks = (n + BLOCK_POINTS - 1) / BLOCK_POINTS;
     int64_t d8 = aligned(d * 8), sums = rows * KM_FINISH_SUMS * 8;
-    int64_t loading = 5 * d8 + 16 + 4 * d8 + KM_ALIGN_BYTES + most(blocks * 4 * d8, units * 8);
+    int64_t loading = 5 * d8 + 16 + 4 * d8 + KM_ALIGN_BYTES + km_max(blocks * 4 * d8, units * 8);
     int64_t seeding = aligned(k_max * 8) + aligned(2 * KM_CANDIDATES_MAX * 8) + KM_CANDIDATES_MAX * units * 8;
     int64_t moving =
         KM_ALIGN_BYTES + aligned(k_max * d * 8) + aligned((k_max + CUDA_PICKS_AT_ONCE) * 8) + 2 * units * 8;
     int64_t finishing = aligned(rows * d * 8) + aligned(rows * d * real) + aligned(members * 4) +
                         aligned(members * 8) + aligned(sums) + km_cuda_finish_blocks(rows, blocks) * sums;
     int64_t picked = plan->spec.restarts * k_max, fetched = k_max;
-    if (picked <= FIRST_ROWS_BYTES / (8 * d)) fetched = most(picked, k_max);
+    if (picked <= FIRST_ROWS_BYTES / (8 * d)) fetched = km_max(picked, k_max);
     int64_t fetching = aligned(fetched * 8) + fetched * d * 8;
     km_cuda_steps steps = {
-        .scratch = most(n * CUDA_FAR_POINT_BYTES, members * least(n, BLOCK_POINTS) * KM_FINISH_POINT_BYTES),
-        .work = most(loading, most(seeding, most(moving, most(finishing, fetching))))};
+        .scratch = km_max(n * CUDA_FAR_POINT_BYTES, members * least(n, BLOCK_POINTS) * KM_FINISH_POINT_BYTES),
+        .work = km_max(loading, km_max(seeding, km_max(moving, km_max(finishing, fetching))))};
     return steps;
 }
 
@@ -88,8 +77,8 @@ static int64_t cuda_slots(const km_plan *plan, int64_t n) {
     int64_t slots = copies * plan->spec.clusters_count, parts = KM_UPDATE_PARTS(k_max_of(plan), d);
     int64_t state =
         CUDA_RECORDS + aligned(slots * (int64_t)sizeof(km_slot_record)) + aligned(slots) + aligned(rows);
-    int64_t bytes =
-        paged(rows * d * real_bytes(plan)) + paged(rows * (d + 1) * 8) + paged(rows * 8) + paged(state);
+    int64_t bytes = paged(rows * d * km_type_bytes(plan->spec.type)) + paged(rows * (d + 1) * 8) +
+                    paged(rows * 8) + paged(state);
     if (parts > 1) bytes += paged(slots * parts * 32);
     if (plan->track_labels)
         bytes += paged(slots * 8) + paged(slots * aligned(n) * (k_max_of(plan) <= 256 ? 1 : 2));
@@ -97,7 +86,7 @@ static int64_t cuda_slots(const km_plan *plan, int64_t n) {
 }
 
 static void of_cuda(km_memory *memory, const km_plan *plan) {
-    int64_t n = plan->points, d = plan->spec.features, real = real_bytes(plan);
+    int64_t n = plan->points, d = plan->spec.features, real = km_type_bytes(plan->spec.type);
     int64_t units = (n + KM_UNIT_POINTS - 1) / KM_UNIT_POINTS, workspace = km_cuda_workspace_bytes(plan, n);
     km_cuda_steps steps = km_cuda_steps_of(plan, n);
     memory->points = paged((n + KM_PAD_ROWS) * d * real) + paged(units * 8) + paged(2 * d * 8);
@@ -108,10 +97,10 @@ static void of_cuda(km_memory *memory, const km_plan *plan) {
     memory->pass = paged(workspace);
     memory->steps = paged(steps.work) + (steps.scratch > workspace ? paged(steps.scratch) : 0);
     memory->spare = CUDA_SPARE;
-    memory->total =
-        memory->points + memory->spare + most(memory->arriving, memory->slots + memory->pass + memory->steps);
+    memory->total = memory->points + memory->spare +
+                    km_max(memory->arriving, memory->slots + memory->pass + memory->steps);
     memory->host = plan->label_sets * n * 4 + HOST_SPARE;
-    memory->chains = most(1, least(plan->spec.restarts, SEED_STATE_BYTES / (n * (int64_t)sizeof(double))));
+    memory->chains = km_max(1, least(plan->spec.restarts, SEED_STATE_BYTES / (n * (int64_t)sizeof(double))));
 }
 
 // CPU ---------------------------------------------------------------------------------------------------------
@@ -133,35 +122,36 @@ int64_t km_cpu_seats(int64_t threads, int64_t sums_count) {
         SEATS_OF_THREAD = 4,           // blocks that may wait to be collected ...
         SEATS_VALUES = 2 * 1024 * 1024 // ... while their sums are not more doubles than this
     };
-    return most(threads, least(SEATS_OF_THREAD * threads, SEATS_VALUES / (sums_count + 1)));
+    return km_max(threads, least(SEATS_OF_THREAD * threads, SEATS_VALUES / (sums_count + 1)));
 }
 
 // Large pieces come in whole pages (runtime/pages.c).
 static int64_t pages(int64_t bytes) {
-    return bytes >= HOST_PAGE ? up(bytes, HOST_PAGE) : bytes;
+    return bytes >= HOST_PAGE ? km_round_up(bytes, HOST_PAGE) : bytes;
 }
 
 static int64_t threads_of(const km_plan *plan) {
-    return most(plan->threads ? plan->threads : plan->facts.units, 1);
+    return km_max(plan->threads ? plan->threads : plan->facts.units, 1);
 }
 
 static int64_t group_of(const km_plan *plan) {
-    return most(km_plan_get(plan, "group"), 1);
+    return km_max(km_plan_get(plan, "group"), 1);
 }
 
 int64_t km_cpu_filter_bytes(const km_plan *plan, int64_t n) {
-    int64_t d = plan->spec.features, real = real_bytes(plan),
-            tiles = up(n, KM_CPU_TILE_POINTS) / KM_CPU_TILE_POINTS;
-    int64_t supers = up(tiles, KM_CPU_TILES_OF_SUPER) / KM_CPU_TILES_OF_SUPER;
+    int64_t d = plan->spec.features, real = km_type_bytes(plan->spec.type),
+            tiles = km_round_up(n, KM_CPU_TILE_POINTS) / KM_CPU_TILE_POINTS;
+    int64_t supers = km_round_up(tiles, KM_CPU_TILES_OF_SUPER) / KM_CPU_TILES_OF_SUPER;
     int64_t box = (2 * d + 1) * KM_CPU_BOXES * real, row = KM_CPU_PITCH(d) * (int64_t)sizeof(double);
-    int64_t boxes = (supers + up(supers, KM_CPU_BOXES) / KM_CPU_BOXES) * box;
+    int64_t boxes = (supers + km_round_up(supers, KM_CPU_BOXES) / KM_CPU_BOXES) * box;
     return pages(tiles * KM_CPU_TILE_POINTS * d * real) + boxes + pages(tiles * row) + pages(supers * row) +
            (plan->weighted ? pages(tiles * KM_CPU_TILE_POINTS * 8) : 0);
 }
 
 int64_t km_cpu_sorting_bytes(const km_plan *plan, int64_t n) {
     enum { CARRIED_BYTES = 16, DIGITS = 256 };
-    int64_t row = plan->spec.features * (int64_t)sizeof(float), blocks = up(n, BLOCK_POINTS) / BLOCK_POINTS;
+    int64_t row = plan->spec.features * (int64_t)sizeof(float),
+            blocks = km_round_up(n, BLOCK_POINTS) / BLOCK_POINTS;
     int carried = row <= CARRIED_BYTES && !plan->weighted && plan->value_bytes != 8;
     return 2 * pages(n * 8) + blocks * DIGITS * 4 + (carried ? pages(n * row) : 0);
 }
@@ -169,7 +159,7 @@ int64_t km_cpu_sorting_bytes(const km_plan *plan, int64_t n) {
 // Of one member, all but its labels.
 static int64_t member_bytes(const km_plan *plan, int64_t k) {
     int64_t d = plan->spec.features, bytes = k * (d * 8 + KM_CPU_PITCH(d) * 8 + 1);
-    bytes += KM_CPU_TABLE_ROWS(k) * (d + 1) * real_bytes(plan);
+    bytes += KM_CPU_TABLE_ROWS(k) * (d + 1) * km_type_bytes(plan->spec.type);
     if (km_plan_get(plan, "integers") == 1)
         bytes += (k * KM_CPU_PAIRS_ROW(d) + KM_CPU_COLUMNS(k) * (d + 1)) * 4;
     return bytes;
@@ -177,12 +167,12 @@ static int64_t member_bytes(const km_plan *plan, int64_t k) {
 
 // Returns what is there before the points are.
 static int64_t add_slots(km_memory *memory, const km_plan *plan) {
-    int64_t points = up(plan->points, group_of(plan)), copies = copies_of(plan), labels = 0, sums = 0,
-            tables = 0;
+    int64_t points = km_round_up(plan->points, group_of(plan)), copies = copies_of(plan), labels = 0,
+            sums = 0, tables = 0;
     int64_t d = plan->spec.features, threads = threads_of(plan);
     for (int64_t i = 0; i < plan->spec.clusters_count; i++) {
         int64_t k = plan->spec.clusters[i];
-        labels += copies * up(points * km_cpu_label_bytes(k), 64);
+        labels += copies * km_round_up(points * km_cpu_label_bytes(k), 64);
         tables += copies * member_bytes(plan, k);
         if (!km_cpu_sums_are_owned(k, d)) sums += copies * k * KM_CPU_PITCH(d);
     }
@@ -200,21 +190,22 @@ static int keeps_bounds(const km_plan *plan) {
 // Of hamerly and elkan: bounds and tables of all members, lists of all threads.
 static int64_t bounds_bytes(const km_plan *plan) {
     enum { ROWS_PER_K = 10, CHUNK = 2048, LANES = KM_CPU_BOUNDS_LANES };
-    int64_t d = plan->spec.features, d_row = up(d, LANES), bytes = 0, n = plan->points + LANES;
+    int64_t d = plan->spec.features, d_row = km_round_up(d, LANES), bytes = 0, n = plan->points + LANES;
     for (int64_t i = 0; i < plan->spec.clusters_count; i++) {
-        int64_t k = plan->spec.clusters[i], k_row = up(k, LANES);
-        bytes +=
-            k * (d + 4) * 8 + ((d + 1) * k_row + k * d_row) * real_bytes(plan) + (ROWS_PER_K + k) * k_row * 4;
+        int64_t k = plan->spec.clusters[i], k_row = km_round_up(k, LANES);
+        bytes += k * (d + 4) * 8 + ((d + 1) * k_row + k * d_row) * km_type_bytes(plan->spec.type) +
+                 (ROWS_PER_K + k) * k_row * 4;
         bytes += 2 * pages(n * 4);
         if (plan->algorithm == KM_ALGORITHM_ELKAN) bytes += pages(n * k * 4) + pages(n * (k_row / LANES) * 4);
     }
-    int64_t own = CHUNK * 16 + (d * (2 * LANES + 2) + up(k_max_of(plan), LANES)) * 8;
+    int64_t own = CHUNK * 16 + (d * (2 * LANES + 2) + km_round_up(k_max_of(plan), LANES)) * 8;
     return copies_of(plan) * bytes + threads_of(plan) * (own + copies_of(plan) * plan->clusters_sum * 4);
 }
 
 // What the algorithm keeps through all passes.
 static int64_t kept_bytes(const km_plan *plan) {
-    int64_t n = plan->points, k = k_max_of(plan), d = plan->spec.features, real = real_bytes(plan);
+    int64_t n = plan->points, k = k_max_of(plan), d = plan->spec.features,
+            real = km_type_bytes(plan->spec.type);
     if (plan->algorithm == KM_ALGORITHM_FILTER) {
         int64_t lists = k * (KM_CPU_PITCH(d) * 8 + 24 + (KM_CPU_BOXES + 1) * real) + 16 * (d + 1) * real;
         return km_cpu_filter_bytes(plan, n) + threads_of(plan) * lists;
@@ -226,41 +217,43 @@ static int64_t kept_bytes(const km_plan *plan) {
 static int64_t chain_bytes(const km_plan *plan) {
     enum { PART_POINTS = 1024, CANDIDATES = 16 };
     int64_t n = plan->points, d = plan->spec.features, group = group_of(plan),
-            parts = n / most(PART_POINTS, group) + 1;
+            parts = n / km_max(PART_POINTS, group) + 1;
     int64_t blocks = n / BLOCK_POINTS + 1;
-    return pages(up(n, group) * real_bytes(plan)) + (CANDIDATES + 1) * d * real_bytes(plan) +
-           parts * CANDIDATES * 8 + (parts + blocks) * 8 + threads_of(plan) * (int64_t)sizeof(km_cpu_chain);
+    return pages(km_round_up(n, group) * km_type_bytes(plan->spec.type)) +
+           (CANDIDATES + 1) * d * km_type_bytes(plan->spec.type) + parts * CANDIDATES * 8 +
+           (parts + blocks) * 8 + threads_of(plan) * (int64_t)sizeof(km_cpu_chain);
 }
 
 static int64_t finishing_bytes(const km_plan *plan) {
     int64_t d = plan->spec.features, rows = plan->clusters_sum + 1, members = plan->spec.clusters_count + 1;
     int64_t threads = least(threads_of(plan), plan->points / BLOCK_POINTS + 1);
-    return rows * up(d, 8) * 8 + members * d * KM_CPU_FEW * 8 + rows * (d + 1) * real_bytes(plan) +
+    return rows * km_round_up(d, 8) * 8 + members * d * KM_CPU_FEW * 8 +
+           rows * (d + 1) * km_type_bytes(plan->spec.type) +
            threads * (rows * KM_CPU_SUMS * 8 + 144 + members * (int64_t)sizeof(km_cpu_finish_member));
 }
 
 static int64_t relocating_bytes(const km_plan *plan) {
-    int64_t d = plan->spec.features, k = k_max_of(plan), span = up(SPAN_POINTS, group_of(plan));
-    return k * (up(d, 8) * 8 + (d + 1) * real_bytes(plan)) + d * KM_CPU_FEW * 8 +
+    int64_t d = plan->spec.features, k = k_max_of(plan), span = km_round_up(SPAN_POINTS, group_of(plan));
+    return k * (km_round_up(d, 8) * 8 + (d + 1) * km_type_bytes(plan->spec.type)) + d * KM_CPU_FEW * 8 +
            threads_of(plan) * (span * 8 + k * 16 + d * 16 + 256);
 }
 
 static int64_t loading_bytes(const km_plan *plan) {
     enum { CHUNK_VALUES = 4096, LANES = 8 };
     int64_t d = plan->spec.features, blocks = plan->points / BLOCK_POINTS + 1;
-    int64_t own = 2 * most(CHUNK_VALUES, LANES * d) + 2048 + (5 * LANES + 5) * d;
+    int64_t own = 2 * km_max(CHUNK_VALUES, LANES * d) + 2048 + (5 * LANES + 5) * d;
     return (blocks * (2 + 4 * d) + 2 * LANES * d) * 8 + pages(threads_of(plan) * own * 8);
 }
 
 static void of_cpu(km_memory *memory, const km_plan *plan) {
     int64_t n = plan->points, d = plan->spec.features, restarts = plan->spec.restarts;
-    memory->points = pages(up(n, group_of(plan)) * d * real_bytes(plan)) + 8 * d * 8;
+    memory->points = pages(km_round_up(n, group_of(plan)) * d * km_type_bytes(plan->spec.type)) + 8 * d * 8;
     memory->arriving = loading_bytes(plan);
     int64_t early = add_slots(memory, plan);
     memory->pass = kept_bytes(plan);
     int64_t sorting = plan->algorithm == KM_ALGORITHM_FILTER ? km_cpu_sorting_bytes(plan, n) : 0;
     int64_t finishing = pages(plan->label_sets * n * 4) + finishing_bytes(plan);
-    memory->steps = most(sorting, most(finishing, relocating_bytes(plan)));
+    memory->steps = km_max(sorting, km_max(finishing, relocating_bytes(plan)));
     // Picks, the first centroids, costs, and the centroids of the best as they are kept, finished and returned.
     int64_t first = restarts * k_max_of(plan) * d * 8;
     memory->spare = HOST_SPARE + restarts * k_max_of(plan) * 8 + (first <= FIRST_ROWS_BYTES ? first : 0) +
@@ -269,9 +262,9 @@ static void of_cpu(km_memory *memory, const km_plan *plan) {
             limit = plan->facts.memory_free_bytes;
     memory->chains = least(restarts, SEED_STATE_BYTES / (n * (int64_t)sizeof(double)));
     if (limit) memory->chains = least(memory->chains, (limit - there - early) / chain);
-    memory->chains = most(memory->chains, 1);
+    memory->chains = km_max(memory->chains, 1);
     int64_t passing = memory->slots + memory->pass + memory->steps;
-    memory->total = there + most(early + most(memory->arriving, memory->chains * chain), passing);
+    memory->total = there + km_max(early + km_max(memory->arriving, memory->chains * chain), passing);
 }
 
 void km_memory_of(km_memory *memory, const km_plan *plan) {

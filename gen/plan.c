@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 // What both targets share of planning: the spec's check, target, tuning file, and the numbers that are fixed.
+#include "../base/error.h"
+#include "../base/text.h"
 #include "memory.h"
 #include "planner.h"
 
+#include <stdarg.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

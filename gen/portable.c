@@ -2,6 +2,8 @@
 // Build-time program: writes kernels of the design portable, which are those of lanes. usage: portable OUT.c NAME
 // NAME is INSTRUCTIONS_TYPE_SHAPE, such as avx2_float32_d4. SHAPE is dN (N features, K up to 256), few (up to 64
 // features, K up to 256) or any.
+#include "../base/error.h"
+#include "../base/text.h"
 #include "planner.h"
 
 #include <stdio.h>

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A spec and the spelling of each of its values. gen/spec_yaml.c reads whole files with these.
+#include "../base/error.h"
+#include "../base/text.h"
 #include "params.h"
 #include "spec_fields.h"
 #include <kmgen/plan.h>

@@ -3,7 +3,8 @@
 // setters (gen/spec.c) and the YAML reader (gen/spec_yaml.c); errors start with the key and name no place.
 #ifndef KM_GEN_SPEC_FIELDS_H
 #define KM_GEN_SPEC_FIELDS_H
-#include "status.h"
+#include "../base/text.h"
+#include "../base/error.h"
 #include <kmgen/spec.h>
 
 typedef struct km_spec_field {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Reads a spec from YAML. libyaml's events carry the place of everything, so each refusal names
 // file:line:column; the sentences after it come from the setters of gen/spec.c.
+#include "../base/error.h"
+#include "../base/text.h"
 #include "params.h"
 #include "spec_fields.h"
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "template.h"
+#include "../base/error.h"
+#include "../base/text.h"
 
+#include <stdarg.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -13,7 +13,8 @@
 // leave no line behind. There are no expressions: a decision belongs to the plan.
 #ifndef KM_GEN_TEMPLATE_H
 #define KM_GEN_TEMPLATE_H
-#include "status.h"
+#include "../base/text.h"
+#include "../base/error.h"
 
 // Names and lists that a template may use; a tree: an item of a list is an environment inside its parent.
 typedef struct km_env km_env;

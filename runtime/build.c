@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "build.h"
+#include "../base/error.h"
+#include "../base/log.h"
 #include "../gen/source.h"
 
 #include <inttypes.h>

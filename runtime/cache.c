@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "cache.h"
+#include "../base/error.h"
 #include "file.h"
 
 #include <dirent.h>

@@ -12,7 +12,7 @@
 // too. What was checked is what is handed on: bytes in memory.
 #ifndef KM_RUNTIME_CACHE_H
 #define KM_RUNTIME_CACHE_H
-#include "../gen/status.h"
+#include "../base/error.h"
 #include <kmgen/module.h>
 
 enum { KM_CACHE_KEY_SIZE = 33, KM_CACHE_PATH_MAX = 4000 };

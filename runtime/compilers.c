@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Which compiler a target would get, without a device.
+#include "../base/error.h"
 #include "cpu/cpu.h"
 #include "cuda/driver.h"
 

@@ -2,7 +2,7 @@
 // A restart can win only while its cost is within the limit and no lower restart costs as little. The limit never
 // rises, so what is left out once could not have won: the winner does not depend on the order.
 #include "contest.h"
-#include "../gen/status.h"
+#include "../base/error.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Points: a table, from a file or from the caller, with weights and the rows that were kept.
 #include "data.h"
+#include "../base/error.h"
+#include "../base/size.h"
 #include "memory.h"
 #include "names.h"
 #include "read/reader.h"
@@ -410,7 +412,7 @@ int64_t km_data_row_of(const km_data *data, int64_t i) {
 
 const void *km_data_base(const km_data *data, km_type type) {
     const km_table *table = &data->table;
-    int64_t size = type == KM_FLOAT64 ? 8 : 4;
+    int64_t size = km_type_bytes(type);
     if (table->element != (type == KM_FLOAT64 ? KM_ELEMENT_F8 : KM_ELEMENT_F4) || table->swapped) return NULL;
     if (table->picks || data->kept) return NULL;
     if (table->columns > 1 && table->column_stride != 1) return NULL;
@@ -428,7 +430,7 @@ km_status km_data_read(void *out, const km_data *data, int64_t first, int64_t co
         km_table_read(out, &data->table, first, count, type);
         return km_data_check(data, err);
     }
-    int64_t row_bytes = data->table.columns * (type == KM_FLOAT64 ? 8 : 4);
+    int64_t row_bytes = data->table.columns * km_type_bytes((type));
     for (int64_t i = 0; i < count;) { // runs of rows without a gap
         const int64_t *kept = data->kept + first + i;
         int64_t run = 1;

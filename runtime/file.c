@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "file.h"
+#include "../base/error.h"
+#include "../base/text.h"
 
 #include <kmgen/sweep.h>
 

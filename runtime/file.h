@@ -2,7 +2,7 @@
 // Files that are never half-written, and whole files in memory.
 #ifndef KM_RUNTIME_FILE_H
 #define KM_RUNTIME_FILE_H
-#include "../gen/status.h"
+#include "../base/error.h"
 #include <stdio.h>
 
 // A file being written. Until it is whole it has no name (O_TMPFILE), so that a process which is killed leaves nothing;

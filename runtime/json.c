@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "json.h"
+#include "../base/error.h"
+#include "../base/text.h"
 
 #include <math.h>
 #include <stdlib.h>

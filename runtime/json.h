@@ -3,7 +3,7 @@
 // json_object_set_new and json_array_append_new hand on as -1.
 #ifndef KM_RUNTIME_JSON_H
 #define KM_RUNTIME_JSON_H
-#include "../gen/status.h"
+#include "../base/error.h"
 #include <jansson.h>
 
 json_t *km_json_real(double value); // null where the value is not finite

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "memory.h"
-#include "../gen/status.h"
+#include "../base/error.h"
+#include "../base/text.h"
 #include "file.h"
 #include "pages.h"
 

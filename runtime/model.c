@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Saved models: a JSON file that is read back to the same bits, or refused.
 #include "model.h"
+#include "../base/error.h"
 #include "file.h"
 #include "json.h"
 

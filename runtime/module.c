@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "module.h"
+#include "../base/clock.h"
+#include "../base/error.h"
+#include "../base/log.h"
+#include "../base/text.h"
 #include "../gen/source.h"
 #include "cache.h"
 #include "file.h"
@@ -9,27 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define CACHE_BYTES_MAX ((int64_t)1 << 30)
-
-void km_log_line(const km_log *log, km_log_level level, const char *format, ...) {
-    if (!log || !log->line) return;
-    char text[1024];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    km_text_plain(text);
-    log->line(log->user, level, text);
-}
-
-double km_now_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
-}
 
 // Devices ---------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 // The inside of a module, for the sweep; and devices, opened once a fit.
 #ifndef KM_RUNTIME_MODULE_H
 #define KM_RUNTIME_MODULE_H
-#include "../gen/status.h"
+#include "../base/error.h"
 #include "backend.h"
 
 struct km_module {
@@ -30,8 +30,5 @@ typedef enum km_module_mode {
 
 km_status km_module_get(km_module **out, const km_source *source, km_device *device, km_module_mode mode,
                         const km_module_params *params, km_error *err);
-void km_log_line(const km_log *log, km_log_level level, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-double km_now_ms(void); // A steady clock.
 
 #endif

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "names.h"
+#include "../base/error.h"
+#include "../base/text.h"
 #include "../gen/spec_fields.h"
 #include "json.h"
 

@@ -2,7 +2,7 @@
 // Features by name: which columns of a table are the ones that a model, or a caller, wants.
 #ifndef KM_RUNTIME_NAMES_H
 #define KM_RUNTIME_NAMES_H
-#include "../gen/status.h"
+#include "../base/error.h"
 
 // Where wanted names are looked for.
 typedef struct km_named {

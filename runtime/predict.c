@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Labels of new points by a saved model: the finishing pass of the same backend, so that the training data get
 // the labels that the fit gave them.
+#include "../base/error.h"
+#include "../base/log.h"
+#include "../base/text.h"
 #include "../gen/memory.h"
 #include "build.h"
 #include "data.h"

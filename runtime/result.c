@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "result.h"
+#include "../base/error.h"
+#include "../base/log.h"
+#include "../base/size.h"
 #include "pages.h"
 #include "module.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

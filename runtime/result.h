@@ -2,7 +2,7 @@
 // The memory of a result: everything it points to is freed at once.
 #ifndef KM_RUNTIME_RESULT_H
 #define KM_RUNTIME_RESULT_H
-#include "../gen/status.h"
+#include "../base/error.h"
 #include <kmgen/sweep.h>
 
 typedef struct km_chunk km_chunk;

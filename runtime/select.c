@@ -3,9 +3,9 @@
 //
 // Symbols of the formulas: K clusters with points, N total weight, d features, n_j, SSE_j, R_j weight,
 // squared and plain distance sums of cluster j, W = sum_j SSE_j, T total sum of squares about the mean, B = T - W.
+#include "../base/error.h"
 #include <kmgen/select.h>
 
-#include "../gen/status.h"
 #include "rounding.h"
 
 #include <math.h>

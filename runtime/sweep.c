@@ -3,6 +3,9 @@
 // restart of the same K, so that passes stay full until the end; results do not depend on who sits where, because
 // a member sees only its own sums.
 #include "sweep.h"
+#include "../base/clock.h"
+#include "../base/error.h"
+#include "../base/size.h"
 #include "contest.h"
 #include "module.h"
 #include "rounding.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // From statistics of the data to the space that is clustered; the same on every backend.
-#include "../gen/status.h"
+#include "../base/error.h"
 #include "backend.h"
 #include "data.h"
 #include <float.h>

@@ -38,7 +38,7 @@ static void guards(void (*set)(const volatile void *from, size_t size), uint8_t 
 }
 
 static void *guarded(int64_t bytes) {
-    uint8_t *memory = aligned_alloc(64, (size_t)cpu_round_up(bytes + 2 * GUARD + 64, 64));
+    uint8_t *memory = aligned_alloc(64, (size_t)km_round_up(bytes + 2 * GUARD + 64, 64));
     ck_assert_ptr_nonnull(memory);
     memset(memory, GUARD_BYTE, (size_t)(bytes + 2 * GUARD));
     memcpy(memory, &bytes, sizeof bytes);
@@ -145,7 +145,7 @@ static int64_t real_bytes(km_type type) {
 }
 
 static void *grouped(const ref_data *data, int64_t group) {
-    int64_t whole = cpu_round_up(data->n, group);
+    int64_t whole = km_round_up(data->n, group);
     void *out = guarded(whole * data->d * real_bytes(data->type));
     for (int64_t i = 0; i < data->n; i++)
         for (int64_t f = 0; f < data->d; f++)
@@ -246,7 +246,7 @@ static void add_rows(double *totals, const double *sums, int64_t count) {
 // First, then moves to other centroids, then a refresh, then a pass that wants labels only. The second slot never has
 // integers: labels of both are the same.
 static void check_pass(const module *m, const ref_data *data, int64_t k, int exact) {
-    int64_t d = data->d, count = k * KM_CPU_PITCH(d), whole = cpu_round_up(data->n, m->group);
+    int64_t d = data->d, count = k * KM_CPU_PITCH(d), whole = km_round_up(data->n, m->group);
     int32_t bytes = k <= 256 ? 1 : 2;
     double *centroids = calloc((size_t)(k * d), sizeof *centroids);
     double *totals = calloc((size_t)count, sizeof *totals), *weights = NULL;
@@ -298,7 +298,7 @@ static void check_pass(const module *m, const ref_data *data, int64_t k, int exa
 // Seeding -----------------------------------------------------------------------------------------------------
 
 static void check_seed(const module *m, const ref_data *data) {
-    int64_t d = data->d, whole = cpu_round_up(data->n, m->group), real = real_bytes(data->type);
+    int64_t d = data->d, whole = km_round_up(data->n, m->group), real = real_bytes(data->type);
     double slack = data->type == KM_FLOAT32 ? 1e-5 : 1e-12, *potentials = guarded(3 * 8), *weights = NULL;
     void *points = grouped(data, m->group), *nearest = guarded(whole * real), *rows = guarded(4 * d * real);
     if (data->w) memcpy(weights = guarded(data->n * 8), data->w, (size_t)data->n * 8);
@@ -349,7 +349,7 @@ static void check_finish_sums(const double *sums, const ref_finished *expected, 
 
 // Once for labels and squares, once for the sums: what is wanted decides how it is computed.
 static void check_finish(const module *m, const ref_data *data, int64_t k) {
-    int64_t d = data->d, row = cpu_round_up(d, m->table.finish_unit);
+    int64_t d = data->d, row = km_round_up(d, m->table.finish_unit);
     double *centroids = calloc((size_t)(k * d), sizeof *centroids), *weights = NULL;
     double *rows = guarded(k * row * 8), *columns = guarded(d * KM_CPU_FEW * 8);
     void *points = grouped(data, m->group), *table = guarded(k * (d + 1) * real_bytes(data->type));
@@ -526,7 +526,7 @@ static ref_data points_of(points_kind kind, int64_t n, int64_t d, uint64_t seed)
 static void check_integers(const module *m, points_kind kind, int64_t d, int64_t k) {
     ref_data data = points_of(kind, 5000, d, 11 + (uint64_t)(d * k));
     km_type type = KM_FLOAT32;
-    int64_t whole = cpu_round_up(data.n, m->group);
+    int64_t whole = km_round_up(data.n, m->group);
     double *centroids = calloc((size_t)(k * d), sizeof *centroids);
     void *points = grouped(&data, m->group), *table = guarded(KM_CPU_TABLE_ROWS(k) * (d + 1) * 4);
     integers whole_numbers = integers_new(m, &data, k);

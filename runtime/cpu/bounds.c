@@ -2,6 +2,8 @@
 // The algorithms hamerly and elkan: their memory, and what all points share in a pass. What bounds mean is in bounds.h,
 // the pass itself in bounds_kernels.h.
 #include "bounds.h"
+#include "../../base/error.h"
+#include "../../base/size.h"
 #include "cpu.h"
 #include <math.h>
 #include <omp.h>
@@ -66,9 +68,9 @@ static cpu_bounds_kernels kernels_of(const km_plan *plan) {
 
 static km_status scratch_alloc(thread_state *thread, const cpu_engine *engine, int64_t chunk, int64_t k,
                                km_error *err) {
-    int64_t d = engine->base.d, d_row = cpu_round_up(d, BOUNDS_LANES), real = engine->real_bytes;
+    int64_t d = engine->base.d, d_row = km_round_up(d, BOUNDS_LANES), real = engine->real_bytes;
     int64_t listed = chunk + BOUNDS_SCORED, values = d * BOUNDS_SCORED * real;
-    int64_t scores = cpu_round_up(k, BOUNDS_LANES) * real, doubles = d * (int64_t)sizeof(double);
+    int64_t scores = km_round_up(k, BOUNDS_LANES) * real, doubles = d * (int64_t)sizeof(double);
     int64_t bytes = doubles + values + d_row * real + scores + (4 * listed + k) * (int64_t)sizeof(int32_t);
     uint8_t *memory = thread->memory = calloc(1, (size_t)bytes);
     if (!memory) return km_fail_memory(err, "the lists of the algorithm", bytes);
@@ -117,7 +119,7 @@ km_status km_cpu_bounds_create(cpu_engine *engine, km_error *err) {
     for (int64_t s = 0; s < engine->base.slots_count; s++) clusters += engine->slots[s].k;
     bounds->kernels = kernels_of(plan);
     bounds->is_elkan = plan->algorithm == KM_ALGORITHM_ELKAN;
-    bounds->chunk = cpu_round_up(BOUNDS_CHUNK, engine->group);
+    bounds->chunk = km_round_up(BOUNDS_CHUNK, engine->group);
     bounds->slots_count = engine->base.slots_count;
     bounds->threads_count = engine->threads;
     bounds->slots = calloc((size_t)bounds->slots_count, sizeof *bounds->slots);
@@ -183,7 +185,7 @@ static void tables_place(slot_bounds *own, float *floats, int64_t k_row) {
 static km_status slot_alloc(slot_bounds *own, const cpu_engine *engine, const cpu_slot *slot, km_error *err) {
     if (own->tables.expiry) return KM_OK;
     int64_t n = engine->base.n + BOUNDS_SCORED, d = engine->base.d, k = slot->k;
-    int64_t k_row = cpu_round_up(k, BOUNDS_LANES), d_row = cpu_round_up(d, BOUNDS_LANES);
+    int64_t k_row = km_round_up(k, BOUNDS_LANES), d_row = km_round_up(d, BOUNDS_LANES);
     int is_elkan = engine->bounds->is_elkan;
     own->tables = (cpu_bounds_tables){.k = k,
                                       .k_row = k_row,
@@ -247,7 +249,7 @@ static void paths_follow(slot_bounds *own, int64_t real_bytes, int is_first) {
     }
     for (int64_t b = 0; b < own->tables.blocks_count; b++) {
         double drift = 0;
-        for (int64_t j = b * BOUNDS_LANES; j < cpu_min(k, (b + 1) * BOUNDS_LANES); j++)
+        for (int64_t j = b * BOUNDS_LANES; j < km_min(k, (b + 1) * BOUNDS_LANES); j++)
             drift = fmax(drift, own->drift[j]);
         own->block_path[b] = is_first ? 0 : own->block_path[b] + drift;
     }
@@ -297,7 +299,7 @@ static void slot_prepare(const cpu_engine *engine, slot_bounds *own, int is_firs
     bounds->kernels.prepare(tables);
 #pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
     for (int64_t piece = 0; piece < pieces; piece++) {
-        int64_t from = piece * GAPS_TOGETHER, end = cpu_min(k, from + GAPS_TOGETHER);
+        int64_t from = piece * GAPS_TOGETHER, end = km_min(k, from + GAPS_TOGETHER);
         bounds->kernels.gaps(tables, from, end);
         for (int64_t j = from; j < end; j++) others_follow(own, j, engine->real_bytes, is_first);
     }
@@ -401,7 +403,7 @@ void km_cpu_bounds_block(cpu_engine *engine, int64_t first, const km_cpu_block *
             km_cpu_slot *slot = &work->slots[listed++];
             if (bounds->slots[s].is_used)
                 slot_chunk(engine, thread, reach, &bounds->slots[s], slot, first, first + at,
-                           cpu_min(bounds->chunk, work->points_count - at));
+                           km_min(bounds->chunk, work->points_count - at));
         }
     }
 }

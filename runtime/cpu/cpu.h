@@ -2,7 +2,8 @@
 // Inside the CPU backend.
 #ifndef KM_RUNTIME_CPU_H
 #define KM_RUNTIME_CPU_H
-#include "../../gen/status.h"
+#include "../../base/size.h"
+#include "../../base/error.h"
 #include "../../templates/cpu/abi.h"
 #include "../backend.h"
 #include "../pages.h"
@@ -88,16 +89,8 @@ typedef struct cpu_engine {
     int32_t wants_labels;      // the sweep asks how many labels change
 } cpu_engine;
 
-static inline int64_t cpu_min(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
-static inline int64_t cpu_round_up(int64_t a, int64_t unit) {
-    return (a + unit - 1) / unit * unit;
-}
-
 static inline int64_t cpu_block_points(const cpu_engine *engine, int64_t block) {
-    return cpu_min(KM_BLOCK_POINTS, engine->base.n - block * KM_BLOCK_POINTS);
+    return km_min(KM_BLOCK_POINTS, engine->base.n - block * KM_BLOCK_POINTS);
 }
 
 static inline const uint8_t *cpu_block_at(const cpu_engine *engine, int64_t block) {
@@ -110,7 +103,7 @@ static inline const double *cpu_weights_at(const cpu_engine *engine, int64_t poi
 
 // Threads worth starting for this many blocks.
 static inline int cpu_threads_for(const cpu_engine *engine, int64_t blocks) {
-    return (int)cpu_min(engine->threads, blocks > 0 ? blocks : 1);
+    return (int)km_min(engine->threads, blocks > 0 ? blocks : 1);
 }
 
 // Row of the clustered space, d doubles.

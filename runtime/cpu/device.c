@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The CPU as a device: its facts, its compiler, and modules loaded from shared objects. Nothing here starts a
 // process until a module is built.
+#include "../../base/error.h"
 #include "../file.h"
 #include "cpu.h"
 #include "../memory.h"

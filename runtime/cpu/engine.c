@@ -3,6 +3,8 @@
 //
 // Same bits for any number of threads: a block of points belongs to one thread, its sums start from zero (or from
 // what moved), and blocks join the totals in index order.
+#include "../../base/error.h"
+#include "../../base/size.h"
 #include "../../gen/cost_cpu.h"
 #include "../../gen/memory.h"
 #include "cpu.h"
@@ -109,7 +111,7 @@ static km_status slots_create(cpu_engine *engine, km_error *err) {
         return km_fail_memory(err, "slots", count * (int64_t)sizeof *engine->lists);
     // Whole lines, as a pass adds a vector of a row at a time.
     int64_t bytes =
-        cpu_round_up(engine->seats_count * engine->sums_count * (int64_t)sizeof *engine->sums + 1, 64);
+        km_round_up(engine->seats_count * engine->sums_count * (int64_t)sizeof *engine->sums + 1, 64);
     engine->sums = aligned_alloc(64, (size_t)bytes);
     if (!engine->sums) return km_fail_memory(err, "partial sums", bytes);
     memset(engine->sums, 0, (size_t)bytes);
@@ -134,7 +136,7 @@ static km_status engine_create(km_engine **out, const km_kernels *kernels, int64
     engine->threads = threads > 0 ? threads : kernels->device->facts.units;
     engine->group = group;
     engine->pitch = KM_CPU_PITCH(engine->base.d);
-    engine->real_bytes = plan->spec.type == KM_FLOAT32 ? 4 : 8;
+    engine->real_bytes = km_type_bytes(plan->spec.type);
     engine->log = log;
     engine->counters.algorithm = plan->algorithm;
     *out = &engine->base;
@@ -146,7 +148,7 @@ static km_status engine_create(km_engine **out, const km_kernels *kernels, int64
 // Slots -------------------------------------------------------------------------------------------------------
 
 static int64_t labels_size(const cpu_engine *engine, const cpu_slot *slot) {
-    return cpu_round_up(cpu_round_up(engine->base.n, engine->group) * slot->labels_bytes, 64);
+    return km_round_up(km_round_up(engine->base.n, engine->group) * slot->labels_bytes, 64);
 }
 
 // Labels of all slots in one piece: large enough for huge pages, and one clearing of them.
@@ -308,7 +310,7 @@ static void owner_add(cpu_engine *engine, cpu_slot *slot, int64_t point, int64_t
 
 // Sums from labels: each thread owns a range of clusters and adds their points in index order.
 static km_status sums_by_owner(cpu_engine *engine, cpu_slot *slot, km_error *err) {
-    int threads = (int)cpu_min(engine->threads, slot->k);
+    int threads = (int)km_min(engine->threads, slot->k);
     double *rows_ = malloc((size_t)(threads * engine->base.d) * sizeof *rows_);
     if (!rows_) return km_fail_memory(err, "rows of points", threads * engine->base.d * 8);
     memset(slot->totals, 0, (size_t)(slot->k * engine->pitch) * sizeof *slot->totals);
@@ -334,7 +336,7 @@ static void pass_block(cpu_engine *engine, int64_t block, km_cpu_slot *list, dou
     int64_t points = pass_points(engine), first = block * points, d = engine->base.d;
     km_cpu_block work = {.points = engine->points + first * d * engine->real_bytes,
                          .weights = cpu_weights_at(engine, first),
-                         .points_count = cpu_min(points, engine->base.n - first),
+                         .points_count = km_min(points, engine->base.n - first),
                          .d = d,
                          .group = engine->group,
                          .slots = list,

@@ -2,6 +2,9 @@
 // The algorithm filter: its life, and whether it pays. Sorting the points is in filter_sort.c, their tiles in
 // filter_tiles.c, the pass itself in filter_kernels.h.
 #include "filter.h"
+#include "../../base/error.h"
+#include "../../base/log.h"
+#include "../../base/size.h"
 #include "../module.h"
 #include "cpu.h"
 #include "filter_tiles.h"
@@ -218,7 +221,7 @@ static km_status probe(double *part, cpu_engine *engine, const cpu_tiles *tiles,
             if (slot->phase != KM_SLOT_RUNNING) continue;
             cpu_filter_work work = {.tiles = tiles,
                                     .first_super = first,
-                                    .supers_count = cpu_min(BOXES, tiles->supers_count - first),
+                                    .supers_count = km_min(BOXES, tiles->supers_count - first),
                                     .k = slot->k,
                                     .table = slot->table,
                                     .sums = sums,

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The order of the filter's points: a code that interleaves the quantiles of their features, and a sort by digits.
+#include "../../base/error.h"
+#include "../../base/size.h"
 #include "filter_tiles.h"
 #include <math.h>
 #include <omp.h>
@@ -62,7 +64,7 @@ static void feature_fill(const cpu_sorter *s, cpu_filter_code *feature, int64_t 
 
 static km_status features_make(cpu_sorter *s, km_error *err) {
     const cpu_engine *engine = s->engine;
-    int64_t d = engine->base.d, n = engine->base.n, count = cpu_min(SAMPLE, n), wanted = cpu_min(d, s->bits);
+    int64_t d = engine->base.d, n = engine->base.n, count = km_min(SAMPLE, n), wanted = km_min(d, s->bits);
     double *samples = malloc((size_t)(d * (count + 1)) * sizeof *samples), *spreads = samples + d * count;
     s->codes = samples ? malloc((size_t)wanted * sizeof *s->codes) : NULL;
     s->order = malloc((size_t)d * sizeof *s->order);

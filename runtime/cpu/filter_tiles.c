@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The filter's tiles and supertiles: their memory, points, boxes and sums.
 #include "filter_tiles.h"
+#include "../../base/error.h"
+#include "../../base/size.h"
 #include "../../gen/memory.h"
 #include <math.h>
 #include <omp.h>
@@ -42,7 +44,7 @@ static void box_put(void *boxes, int64_t index, const double *low, const double 
 // Box and sums of a supertile whose tiles are filled.
 static void super_fill(cpu_tiles *tiles, int64_t super, int64_t real_bytes, double *low, double *high) {
     int64_t d = tiles->d, pitch = tiles->pitch, first = super * TILES_OF_SUPER;
-    int64_t end = cpu_min(first + TILES_OF_SUPER, tiles->tiles_count), box = super * filter_box_values(d);
+    int64_t end = km_min(first + TILES_OF_SUPER, tiles->tiles_count), box = super * filter_box_values(d);
     double *sums = tiles->super_sums + super * pitch;
     for (int64_t f = 0; f < d; f++)
         for (int64_t t = 0; t < end - first; t++) {
@@ -100,9 +102,9 @@ km_status km_cpu_tiles_fill(cpu_tiles *tiles, const cpu_engine *engine, const cp
     for (int64_t group = 0; group < groups; group++) {
         if ((group % step == 0) == rest) continue;
         double *low = rows + omp_get_thread_num() * 2 * d, *high = low + d;
-        int64_t supers = cpu_min((group + 1) * BOXES, tiles->supers_count);
+        int64_t supers = km_min((group + 1) * BOXES, tiles->supers_count);
         for (int64_t super = group * BOXES; super < supers; super++) {
-            int64_t end = cpu_min((super + 1) * TILES_OF_SUPER, tiles->tiles_count);
+            int64_t end = km_min((super + 1) * TILES_OF_SUPER, tiles->tiles_count);
             for (int64_t tile = super * TILES_OF_SUPER; tile < end; tile++) {
                 kernels->fill(tiles, source, keys, tile, low, high);
                 box_put(tiles->boxes, tile, low, high, d, real_bytes);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The finishing pass, and the farthest points for empty clusters: both from labels and squared distances that are
 // bitwise the same on every backend.
+#include "../../base/error.h"
+#include "../../base/size.h"
 #include "../rounding.h"
 #include "cpu.h"
 #include <omp.h>
@@ -54,7 +56,7 @@ static void finisher_choose(finisher *f, const km_finish_member *members, int64_
     const cpu_engine *engine = f->engine;
     int single = engine->real_bytes == 4;
     f->kernel = engine->kernels.finish;
-    f->row = cpu_round_up(engine->base.d, engine->kernels.finish_unit);
+    f->row = km_round_up(engine->base.d, engine->kernels.finish_unit);
     if (single && !squares_fit_float(engine, members, count)) {
         f->kernel = km_cpu_finish_double;
         f->row = engine->base.d;
@@ -63,7 +65,7 @@ static void finisher_choose(finisher *f, const km_finish_member *members, int64_
 
 static km_status finisher_alloc(finisher *f, int64_t rows, km_error *err) {
     const cpu_engine *engine = f->engine;
-    int64_t d = engine->base.d, sums = cpu_round_up(f->sums_count, 8) + 8;
+    int64_t d = engine->base.d, sums = km_round_up(f->sums_count, 8) + 8;
     f->centroids = calloc((size_t)(rows * f->row), sizeof *f->centroids);
     f->columns = calloc((size_t)(f->count * d * KM_CPU_FEW), sizeof *f->columns);
     f->tables = calloc((size_t)(rows * (d + 1)), (size_t)engine->real_bytes);
@@ -238,10 +240,10 @@ static void far_free(far_list *list) {
 
 static void far_block(far_list *list, const finisher *f, const scratch *own, double *squares, int64_t block) {
     const cpu_engine *engine = f->engine;
-    int64_t span = cpu_round_up(SPAN, engine->group), points = cpu_block_points(engine, block);
+    int64_t span = km_round_up(SPAN, engine->group), points = cpu_block_points(engine, block);
     own->members->squares = squares;
     for (int64_t done = 0; done < points; done += span) {
-        int64_t here = cpu_min(span, points - done), first = block * KM_BLOCK_POINTS + done;
+        int64_t here = km_min(span, points - done), first = block * KM_BLOCK_POINTS + done;
         finisher_run(f, own, first, here);
         for (int64_t i = 0; i < here; i++)
             if (!engine->weights || engine->weights[first + i] > 0)
@@ -258,7 +260,7 @@ km_status km_cpu_relocate(km_engine *base, int64_t slot_index, int64_t *moved, k
     int64_t d = base->d, wanted = slot->waiting_count;
     km_finish_member member = {.k = slot->k, .centroids = slot->centroids};
     int threads = cpu_threads_for(engine, engine->blocks_count);
-    int64_t span = cpu_round_up(SPAN, engine->group);
+    int64_t span = km_round_up(SPAN, engine->group);
     far_list *lists = calloc((size_t)threads, sizeof *lists);
     double *squares = malloc((size_t)(threads * span) * sizeof *squares);
     finisher f;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Finishing float32 data whose squares float cannot hold.
+#include "../../base/size.h"
 #include "cpu.h"
 #include <math.h>
 #include <string.h>
@@ -55,9 +56,9 @@ static inline __attribute__((always_inline)) void finish_body(const km_cpu_finis
     double first[CHUNK], second[CHUNK];
     int32_t label[CHUNK];
     for (int64_t base = 0; base < finish->points_count; base += group) {
-        int64_t here = cpu_min(group, finish->points_count - base);
+        int64_t here = km_min(group, finish->points_count - base);
         for (int64_t start = 0; start < here; start += CHUNK) {
-            int64_t count = cpu_min(CHUNK, here - start), at = base + start;
+            int64_t count = km_min(CHUNK, here - start), at = base + start;
             const float *points = (const float *)finish->points + base * finish->d + start;
             const double *weights = finish->weights ? finish->weights + at : NULL;
             for (int64_t m = 0; m < finish->members_count; m++) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Scores of 16-bit integers: what kernels of lanes that have them are handed, and how far their scores are off.
+#include "../../base/error.h"
 #include "cpu.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Bringing the points home: statistics, refusal of NaN and infinity, and the copy into groups.
+#include "../../base/error.h"
+#include "../../base/size.h"
 #include "../data.h"
 #include "../rounding.h"
 #include "cpu.h"
@@ -150,8 +152,8 @@ static km_status scratch_init(loader *load, km_error *err) {
     int64_t d = load->engine->base.d, rows = load->chunk_rows, threads = load->engine->threads;
     int64_t sizes[] = {rows * d, rows * d + VALUES_MORE, rows, LANES * d, 4 * LANES * d, d, d, d, d},
             count = 0;
-    for (int i = 0; i < PARTS; i++) count += sizes[i] = cpu_round_up(sizes[i], 8);
-    int64_t head = cpu_round_up(threads * (int64_t)sizeof *load->own, 64),
+    for (int i = 0; i < PARTS; i++) count += sizes[i] = km_round_up(sizes[i], 8);
+    int64_t head = km_round_up(threads * (int64_t)sizeof *load->own, 64),
             bytes = count * (int64_t)sizeof(double);
     uint8_t *memory = km_pages_alloc(head + threads * bytes);
     load->own = (scratch *)memory;
@@ -244,7 +246,7 @@ static km_status block_stats(const loader *load, int64_t block, int64_t me, int6
     }
     *bad = load->engine->base.n;
     for (int64_t done = 0; done < points; done += load->chunk_rows) {
-        int64_t count = cpu_min(load->chunk_rows, points - done), first = start + done;
+        int64_t count = km_min(load->chunk_rows, points - done), first = start + done;
         const double *w = cpu_weights_at(load->engine, first);
         if (!load->base32 && !load->base64)
             KM_TRY(km_data_read(own->rows, load->data, first, count, KM_FLOAT64, err));
@@ -297,7 +299,7 @@ static km_status stats_all(loader *load, km_data_stats *stats, km_error *err) {
                 status = block_status;
                 first_err = block_err;
             }
-            load->bad_point = cpu_min(load->bad_point, bad);
+            load->bad_point = km_min(load->bad_point, bad);
         }
     }
     if (status != KM_OK) return km_fail(err, status, "%s", first_err.text);
@@ -323,7 +325,7 @@ static km_status stats_all(loader *load, km_data_stats *stats, km_error *err) {
 static void rows_group(const cpu_engine *engine, const void *values, int64_t first, int64_t count) {
     int64_t d = engine->base.d, group = engine->group;
     for (int64_t i = 0; i < count;) {
-        int64_t lane = (first + i) % group, here = cpu_min(group - lane, count - i);
+        int64_t lane = (first + i) % group, here = km_min(group - lane, count - i);
         int64_t at = (first + i - lane) * d + lane;
         if (engine->real_bytes == 4) {
             const float *from = (const float *)values + i * d;
@@ -403,7 +405,7 @@ static km_status block_copy(const loader *load, double *square, double *largest,
     double sum = 0;
     *largest = 0;
     for (int64_t done = 0; done < points; done += load->chunk_rows) {
-        int64_t count = cpu_min(load->chunk_rows, points - done), first = block * KM_BLOCK_POINTS + done;
+        int64_t count = km_min(load->chunk_rows, points - done), first = block * KM_BLOCK_POINTS + done;
         const double *w = cpu_weights_at(engine, first);
         if (!load->base32 && !load->base64)
             KM_TRY(km_data_read(own->rows, load->data, first, count, KM_FLOAT64, err));
@@ -482,7 +484,7 @@ km_status km_cpu_load(km_engine *base, km_data_stats *stats, const km_data *data
                        (long long)km_data_features(data), (long long)d);
     if (n < 1) return km_fail(err, KM_ERROR_DATA, "%s has no points", km_data_name(data));
     if (engine->points) return km_fail(err, KM_ERROR_INTERNAL, "the engine has points already");
-    if (km_mul_overflows(&bytes, cpu_round_up(n, engine->group), d * engine->real_bytes))
+    if (km_mul_overflows(&bytes, km_round_up(n, engine->group), d * engine->real_bytes))
         return km_fail(err, KM_ERROR_MEMORY, "%lld x %lld values are too many for this machine", (long long)n,
                        (long long)d);
     engine->points = km_pages_alloc(bytes);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The design portable: kernels of lanes that are compiled into the library. They serve jobs too small to be worth a
 // compiler, and machines without one.
+#include "../../base/size.h"
 #include "cpu.h"
 #include "runtime/cpu/portable_list.h"
 
@@ -16,7 +17,7 @@ int km_cpu_isa_runs(int32_t isa, int32_t have) {
 
 int km_cpu_kernels_suit(const km_cpu_kernels *kernels, const km_spec *spec) {
     return kernels->d_min <= spec->features && spec->features <= kernels->d_max &&
-           kernels->real_bytes == (spec->type == KM_FLOAT32 ? 4 : 8) &&
+           kernels->real_bytes == km_type_bytes(spec->type) &&
            spec->clusters[spec->clusters_count - 1] <= kernels->k_max;
 }
 

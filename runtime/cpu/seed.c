@@ -4,6 +4,8 @@
 // A pass for pick p does two things at each point: it takes the last pick into the distance to the nearest pick, and
 // sums what that distance would become with each candidate, part by part of a block. So the chosen candidate's sums are
 // the next pick's sums, and only the one part in which a draw falls is looked at point by point.
+#include "../../base/error.h"
+#include "../../base/size.h"
 #include "cpu.h"
 #include <math.h>
 #include <omp.h>
@@ -58,7 +60,7 @@ static void fill_infinity(const seeder *s, uint8_t *nearest, int64_t count) {
     int single = s->engine->real_bytes == 4;
 #pragma omp parallel for num_threads(s->threads) if (s->threads > 1)
     for (int64_t first = 0; first < count; first += KM_BLOCK_POINTS)
-        for (int64_t i = first; i < cpu_min(first + KM_BLOCK_POINTS, count); i++) {
+        for (int64_t i = first; i < km_min(first + KM_BLOCK_POINTS, count); i++) {
             if (single)
                 ((float *)nearest)[i] = INFINITY;
             else
@@ -81,7 +83,7 @@ static void shares_add(const seeder *s, shares *of) {
     int64_t many = parts_per_block(s);
     for (int64_t block = 0; block < s->engine->blocks_count; block++) {
         double sum = 0;
-        for (int64_t p = block * many; p < cpu_min((block + 1) * many, s->parts_count); p++)
+        for (int64_t p = block * many; p < km_min((block + 1) * many, s->parts_count); p++)
             sum += of->parts[p];
         of->blocks[block] = sum;
     }
@@ -89,7 +91,7 @@ static void shares_add(const seeder *s, shares *of) {
 
 static km_status seeder_init(seeder *s, cpu_engine *engine, int64_t first_restart, int64_t chains_count,
                              uint64_t seed, km_error *err) {
-    int64_t points = cpu_round_up(engine->base.n, engine->group), d = engine->base.d;
+    int64_t points = km_round_up(engine->base.n, engine->group), d = engine->base.d;
     *s = (seeder){.engine = engine, .seed = seed, .chains_count = chains_count};
     s->part = engine->group > PART_POINTS ? engine->group : PART_POINTS;
     s->parts_count = (engine->base.n + s->part - 1) / s->part;
@@ -114,7 +116,7 @@ static km_status seeder_init(seeder *s, cpu_engine *engine, int64_t first_restar
 
 static void weights_add(seeder *s) {
     for (int64_t p = 0; p < s->parts_count; p++) {
-        int64_t first = p * s->part, count = cpu_min(s->part, s->engine->base.n - first);
+        int64_t first = p * s->part, count = km_min(s->part, s->engine->base.n - first);
         const double *w = cpu_weights_at(s->engine, first);
         double sum = w ? 0 : (double)count;
         for (int64_t i = 0; w && i < count; i++) sum += w[i];
@@ -197,10 +199,9 @@ static int64_t draw(const seeder *s, const chain *own, const shares *sums, doubl
     double running = 0;
     int64_t block = draw_among(&running, sums->blocks, 0, engine->blocks_count, target);
     int64_t part = block * parts_per_block(s);
-    part =
-        draw_among(&running, sums->parts, part, cpu_min(parts_per_block(s), s->parts_count - part), target);
+    part = draw_among(&running, sums->parts, part, km_min(parts_per_block(s), s->parts_count - part), target);
     int64_t first = part * s->part, pick = -1;
-    for (int64_t i = first; i < cpu_min(first + s->part, engine->base.n); i++) {
+    for (int64_t i = first; i < km_min(first + s->part, engine->base.n); i++) {
         double share = point_share(s, own, i);
         if (!(share > 0)) continue;
         pick = i;
@@ -220,7 +221,7 @@ static void chain_draw(const seeder *s, chain *own, int64_t pick_index, int64_t 
     own->candidates_count = 0;
     if (!(total > 0)) {
         double u = km_draw(s->seed, (uint64_t)own->restart, (uint64_t)pick_index, 0);
-        *pick = cpu_min((int64_t)(u * (double)engine->base.n), engine->base.n - 1);
+        *pick = km_min((int64_t)(u * (double)engine->base.n), engine->base.n - 1);
         return;
     }
     int64_t count = km_candidates(pick_index);
@@ -246,7 +247,7 @@ static void seeding_part(seeder *s, km_cpu_chain *list, int64_t part) {
     }
     km_cpu_seeding work = {.points = engine->points + first * d * engine->real_bytes,
                            .weights = cpu_weights_at(engine, first),
-                           .points_count = cpu_min(s->part, engine->base.n - first),
+                           .points_count = km_min(s->part, engine->base.n - first),
                            .d = d,
                            .group = engine->group,
                            .chains = list,
@@ -269,7 +270,7 @@ static int64_t chain_choose(const seeder *s, chain *own) {
         double potential = 0;
         for (int64_t b = 0; b < s->engine->blocks_count; b++) {
             double sum = 0;
-            for (int64_t p = b * many; p < cpu_min((b + 1) * many, s->parts_count); p++)
+            for (int64_t p = b * many; p < km_min((b + 1) * many, s->parts_count); p++)
                 sum += own->potentials[p * CANDIDATES_MAX + a];
             potential += sum;
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // NVRTC: emitted text to a cubin for one architecture. A cubin rather than PTX: PTX of a newer NVRTC does not load
 // on an older driver, machine code does.
+#include "../../base/error.h"
 #include "../file.h"
 #include "driver.h"
 #include <stdio.h>

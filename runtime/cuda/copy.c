@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Device memory, and bytes between host and device. Memory of the user is pageable, which the device cannot fetch by
 // itself: large copies go through pinned buffers that several threads fill while the buffers before are on their way.
+#include "../../base/error.h"
+#include "../../base/size.h"
 #include "cuda.h"
 #include "../pages.h"
 #include <omp.h>

@@ -4,6 +4,7 @@
 // are the emitted text: templates/cuda, with abi.h and steps.h between the two sides.
 #ifndef KM_RUNTIME_CUDA_CUDA_H
 #define KM_RUNTIME_CUDA_CUDA_H
+#include "../../base/size.h"
 #include "../../gen/memory.h"
 #include "../../templates/cuda/abi.h"
 #include "../../templates/cuda/steps.h"
@@ -194,9 +195,5 @@ km_status km_cuda_rows(km_cuda_engine *engine, double *out, const int64_t *indic
                        km_error *err);
 km_status km_cuda_relocate(km_cuda_engine *engine, int64_t slot, int64_t *moved, km_error *err);
 km_status km_cuda_finish(km_cuda_engine *engine, km_finish_member *members, int64_t count, km_error *err);
-
-static inline int64_t km_divide_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
 
 #endif

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // CUDA devices, and modules loaded on them.
+#include "../../base/error.h"
+#include "../../base/log.h"
 #include "cuda.h"
 #include "../file.h"
 #include "../module.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "driver.h"
+#include "../../base/error.h"
 #include <dlfcn.h>
 #include <glob.h>
 #include <pthread.h>

@@ -3,7 +3,7 @@
 // kmgen calls is declared here, so no CUDA header is needed to build.
 #ifndef KM_RUNTIME_CUDA_DRIVER_H
 #define KM_RUNTIME_CUDA_DRIVER_H
-#include "../../gen/status.h"
+#include "../../base/error.h"
 #include <kmgen/plan.h>
 
 typedef int km_cu_result; // CUresult; 0 is success

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The engine: memory, slots, and the loop of passes and updates on the device's own pace.
+#include "../../base/clock.h"
+#include "../../base/error.h"
+#include "../../base/log.h"
+#include "../../base/size.h"
 #include "cuda.h"
 #include "../module.h"
 #include <omp.h>
@@ -31,21 +35,21 @@ km_slot_record *km_cuda_records(km_cuda_engine *engine) {
     return (km_slot_record *)((char *)engine->mirror + RECORDS_AT);
 }
 
-static int64_t round_up(int64_t bytes) {
-    return km_divide_up(bytes, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
+static int64_t aligned(int64_t bytes) {
+    return km_round_up(bytes, KM_ALIGN_BYTES);
 }
 
 // What stands where in `state`.
 static int64_t active_at(const km_cuda_engine *engine) {
-    return RECORDS_AT + round_up(engine->base.slots_count * (int64_t)sizeof(km_slot_record));
+    return RECORDS_AT + aligned(engine->base.slots_count * (int64_t)sizeof(km_slot_record));
 }
 
 static int64_t given_up_at(const km_cuda_engine *engine) {
-    return active_at(engine) + round_up(engine->base.slots_count);
+    return active_at(engine) + aligned(engine->base.slots_count);
 }
 
 static int64_t state_bytes(const km_cuda_engine *engine) {
-    return given_up_at(engine) + round_up(engine->copies * engine->clusters_sum);
+    return given_up_at(engine) + aligned(engine->copies * engine->clusters_sum);
 }
 
 // Where the device writes how far it is (km_update_args): behind the mirror, in the host's memory.
@@ -85,7 +89,7 @@ static km_status engine_make(km_cuda_engine **out, km_device *device, km_type ty
     engine->device = (const km_cuda_device *)device;
     engine->log = log;
     engine->threads = threads > 0 ? threads : omp_get_num_procs();
-    engine->real_bytes = type == KM_FLOAT32 ? 4 : 8;
+    engine->real_bytes = km_type_bytes(type);
     const km_driver *driver = engine->driver = engine->device->driver;
     KM_TRY(km_cuda_enter(engine->device, err));
     KM_CU(cuStreamCreate(&engine->stream, KM_CU_STREAM_NON_BLOCKING));
@@ -97,7 +101,7 @@ done:
 static km_status engine_init(km_cuda_engine *engine, const km_kernels *kernels, km_error *err) {
     const km_plan *plan = kernels->plan;
     int64_t ks = plan->spec.clusters_count;
-    if (engine->real_bytes != (plan->spec.type == KM_FLOAT32 ? 4 : 8))
+    if (engine->real_bytes != km_type_bytes(plan->spec.type))
         return km_fail(err, KM_ERROR_INTERNAL, "the points were fetched for another type than the plan's");
     engine->base.kernels = kernels;
     engine->base.plan = plan;

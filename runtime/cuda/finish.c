@@ -2,6 +2,8 @@
 // The last pass (cuda/steps/finish.cu): members of few clusters by one kernel, others by two with labels and distances
 // between them. Ranges of whole blocks, so that these fit the scratch memory; members in groups for the same reason.
 // Sums join the totals block by block in index order.
+#include "../../base/error.h"
+#include "../../base/size.h"
 #include "../seed.h"
 #include "cuda.h"
 #include <stdlib.h>
@@ -20,8 +22,8 @@ typedef struct finisher {
     double *host; // rows_count x KM_FINISH_SUMS
 } finisher;
 
-static int64_t round_up(int64_t bytes) {
-    return km_divide_up(bytes, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
+static int64_t aligned(int64_t bytes) {
+    return km_round_up(bytes, KM_ALIGN_BYTES);
 }
 
 // Shared memory that km_finish_few needs for k clusters.
@@ -76,15 +78,14 @@ static km_status reserve(finisher *f, km_error *err) {
     km_cu_ptr scratch;
     KM_TRY(range_of(f, &scratch, err));
     int64_t blocks = f->range_blocks, points = range_points(f, blocks);
-    int64_t centroids = round_up(f->rows_count * d * 8),
-            table = round_up(f->rows_count * d * engine->real_bytes);
-    int64_t ks = round_up(f->count * 4), rows = round_up(f->count * 8),
-            tables = centroids + table + ks + rows;
-    KM_TRY(km_cuda_reserve(engine, &engine->work, tables + round_up(sums_bytes) + blocks * sums_bytes,
+    int64_t centroids = aligned(f->rows_count * d * 8),
+            table = aligned(f->rows_count * d * engine->real_bytes);
+    int64_t ks = aligned(f->count * 4), rows = aligned(f->count * 8), tables = centroids + table + ks + rows;
+    KM_TRY(km_cuda_reserve(engine, &engine->work, tables + aligned(sums_bytes) + blocks * sums_bytes,
                            "the sums of the finishing pass", err));
     km_cu_ptr work = engine->work.address;
     f->totals = work + (km_cu_ptr)tables;
-    f->partial = f->totals + (km_cu_ptr)round_up(sums_bytes);
+    f->partial = f->totals + (km_cu_ptr)aligned(sums_bytes);
     f->args =
         (km_assign_args){.points = (const void *)(uintptr_t)engine->points.address,
                          .centroids = (const double *)(uintptr_t)work,

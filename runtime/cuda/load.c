@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The points come home: copied as they are, then statistics, centring and scaling on the device.
+#include "../../base/clock.h"
+#include "../../base/error.h"
+#include "../../base/log.h"
+#include "../../base/size.h"
 #include "cuda.h"
 #include "../data.h"
 #include "../module.h"
@@ -31,7 +35,7 @@ static km_status read_rows(void *out, const void *from, int64_t first, int64_t b
 }
 
 static int64_t raw_bytes_of(const loader *load) {
-    return load->raw_type == KM_FLOAT32 ? 4 : 8;
+    return km_type_bytes(load->raw_type);
 }
 
 // Where the raw rows come to: straight to their place when they have the plan's type already.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Empty clusters get the farthest points (cuda/steps/relocate.cu): one assignment of all points, then one read of their
 // distances for each cluster.
+#include "../../base/error.h"
+#include "../../base/size.h"
 #include "cuda.h"
 #include "../seed.h"
 #include <stdlib.h>

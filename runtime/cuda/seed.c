@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // k-means++ chains on the device (templates/cuda/steps/seed.cu): two kernels a pick, queued without waiting.
+#include "../../base/error.h"
+#include "../../base/size.h"
 #include "../seed.h"
 #include "cuda.h"
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Which columns to keep: "sepal_length,4,6..9".
+#include "../../base/error.h"
+#include "../../base/text.h"
 #include "../../gen/spec_fields.h"
 #include "reader.h"
 

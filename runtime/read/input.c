@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Files, pipes and standard input, mapped where that is possible.
+#include "../../base/error.h"
+#include "../../base/text.h"
 #include "../memory.h"
 #include "reader.h"
 

@@ -3,6 +3,7 @@
 // program without a word. Reading such files into memory first would take as much memory again and, for a table that
 // is read once, as long again; so the signal is caught: zeros are put where the file ended, the reader goes on, and
 // whoever asks km_table_is_lost afterwards learns that what was read is not the file.
+#include "../../base/error.h"
 #include "reader.h"
 
 #include <errno.h>

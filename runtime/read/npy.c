@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // NumPy's .npy files: a magic, a version, the text of a Python dict, then the values. Source of the format: the
 // documentation of numpy.lib.format (versions 1.0, 2.0 and 3.0).
+#include "../../base/error.h"
+#include "../../base/size.h"
 #include "../../gen/spec_fields.h"
 #include "../file.h"
 #include "reader.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Raw files: nothing but the values, row after row, in this machine's byte order.
+#include "../../base/error.h"
 #include "reader.h"
 
 #include <inttypes.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The table of readers, and the choice among them.
 #include "reader.h"
+#include "../../base/error.h"
 
 #include <string.h>
 #include <strings.h>

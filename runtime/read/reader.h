@@ -2,7 +2,7 @@
 // Formats of points. A reader turns an input into a table: a strided view of elements, mapped, read or parsed.
 #ifndef KM_RUNTIME_READER_H
 #define KM_RUNTIME_READER_H
-#include "../../gen/status.h"
+#include "../../base/error.h"
 #include <kmgen/data.h>
 
 // X(NAME, C type, letter and size of a .npy dtype)

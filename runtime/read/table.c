@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A table of elements: its places in words, and its values converted.
+#include "../../base/size.h"
 #include "reader.h"
 
 #include <inttypes.h>
@@ -95,7 +96,7 @@ static convert_function *const converters[][2] = {
 // Reads columns of rows first .. first + count - 1, one after the other.
 static void read_picked(unsigned char *out, const km_table *table, int64_t first, int64_t count,
                         km_type type) {
-    int64_t element = km_element_size(table->element), size = type == KM_FLOAT64 ? 8 : 4, d = table->columns;
+    int64_t element = km_element_size(table->element), size = km_type_bytes(type), d = table->columns;
     for (int64_t f = 0; f < d; f++) {
         int64_t offset = first * table->row_stride + table->picks[f] * table->column_stride;
         rectangle r = {1, count, 0, table->row_stride * element, 0, d, table->swapped};
@@ -104,7 +105,7 @@ static void read_picked(unsigned char *out, const km_table *table, int64_t first
 }
 
 void km_table_read(void *out, const km_table *table, int64_t first, int64_t count, km_type type) {
-    int64_t element = km_element_size(table->element), size = type == KM_FLOAT64 ? 8 : 4, d = table->columns;
+    int64_t element = km_element_size(table->element), size = km_type_bytes(type), d = table->columns;
     int is_native = !table->swapped && table->element == (type == KM_FLOAT64 ? KM_ELEMENT_F8 : KM_ELEMENT_F4);
     if (is_native && !table->picks && table->row_stride == d && table->column_stride == 1) {
         memcpy(out, table->base + first * d * size, (size_t)(count * d * size));

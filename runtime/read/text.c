@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // CSV and its kin, by libcsv with strict quotes: separated by commas, semicolons or tabs, plain or packed by gzip.
+#include "../../base/error.h"
+#include "../../base/size.h"
 #include "../../gen/spec_fields.h"
 #include "../memory.h"
 #include "../names.h"
@@ -117,7 +119,7 @@ static km_status bad_cell(text *t, const char *cell, size_t size) {
 static km_status reserve_row(text *t) {
     if (t->table->rows < t->rows_capacity) return KM_OK;
     int64_t rows = t->rows_capacity ? t->rows_capacity * 2 : 256, bytes;
-    int64_t row_bytes = t->picks_count * (t->params->type == KM_FLOAT64 ? 8 : 4);
+    int64_t row_bytes = t->picks_count * km_type_bytes((t->params->type));
     if (km_mul_overflows(&bytes, rows, row_bytes)) bytes = INT64_MAX;
     unsigned char *values = realloc(t->values, (size_t)bytes);
     if (!values) return km_fail_memory(t->err, "the table of a text file", bytes);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Text that may be packed by gzip, which its first bytes tell.
+#include "../../base/error.h"
 #include "reader.h"
 
 #include <stdlib.h>

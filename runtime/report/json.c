@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A result as JSON; docs/result.schema.json is its contract.
+#include "../../base/error.h"
 #include "../json.h"
 
 #include <kmgen/sweep.h>

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A result as a picture: inertia over K above, the deciding criterion below, the best K marked in both.
+#include "../../base/error.h"
+#include "../../base/text.h"
 #include "../file.h"
 
 #include <kmgen/sweep.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // A result as a table for people.
-#include "../../gen/status.h"
 
+#include "../../base/error.h"
+#include "../../base/text.h"
 #include <kmgen/sweep.h>
 
 #include <math.h>

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT
+// A steady clock. Not for gen/, which knows no time.
+#ifndef KM_BASE_CLOCK_H
+#define KM_BASE_CLOCK_H
+
+double km_now_ms(void); // Milliseconds since some moment; never goes back.
+
+#endif

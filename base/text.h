@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// Text that grows.
+#ifndef KM_BASE_TEXT_H
+#define KM_BASE_TEXT_H
+#include <kmgen/kmgen.h>
+
+// Zero-initialise; failure of an allocation is kept and reported once by km_text_take: a loop that
+// fills it from an input looks at `failed`, or it would read an input without an end for ever.
+typedef struct km_text {
+    char *data;
+    int64_t size, capacity; // bytes without the final zero; bytes allocated
+    int failed;
+} km_text;
+
+void km_text_add(km_text *text, const char *bytes, int64_t size);
+void km_text_puts(km_text *text, const char *string);
+void km_text_printf(km_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void km_text_clear(km_text *text);
+// Hands the text over (never NULL on success); the km_text is empty afterwards.
+km_status km_text_take(char **out, km_text *text, km_error *err);
+
+#endif
