@@ -9,7 +9,7 @@
 // Five kinds of data: uniform; twelve blobs that touch; integers with many exact ties; features of different scales;
 // one point at 1e6 beside normal data. Of each kind SEEDS sets (2) of POINTS (33,554,432), PASSES (2) of each: the
 // first centroids are points. Exit status 1: a label is out of contract; 77: no GPU.
-#include "../gen/planner.h"
+#include "../gen/design.h"
 #include "../runtime/cuda/cuda.h"
 #include "../runtime/file.h"
 #include "../runtime/module.h"

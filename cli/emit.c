@@ -40,8 +40,8 @@ static void say_planned(const char *path, const km_source *source) {
     cli_clusters_text(clusters, sizeof clusters, &plan->spec);
     for (int64_t i = 0; i < plan->numbers_count; i++) {
         size_t used = strlen(numbers);
-        snprintf(numbers + used, sizeof numbers - used, "%s%s %lld", i ? ", " : "", plan->numbers[i].name,
-                 (long long)plan->numbers[i].value);
+        snprintf(numbers + used, sizeof numbers - used, "%s%s %s", i ? ", " : "", plan->numbers[i].name,
+                 plan->numbers[i].text);
     }
     cli_note("%s: %s, %s, %lld features, K = %s, design %s", path, target, km_type_name(plan->spec.type),
              (long long)plan->spec.features, clusters, km_design_name(plan->design));

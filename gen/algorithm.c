@@ -2,9 +2,10 @@
 // Which algorithm a pass follows: the user's choice, or a rule's.
 #include "../base/error.h"
 #include "../base/size.h"
-#include "cost_cpu.h"
+#include "algorithm.h"
+#include "cpu/facts.h"
 #include "memory.h"
-#include "planner.h"
+#include "numbers.h"
 
 #include <stdio.h>
 
@@ -18,11 +19,6 @@ enum {
     HAMERLY_CLUSTERS_AUTO = 128, // ... and clusters on it pays where a member takes many updates ...
     HAMERLY_CLUSTERS_MOST = 1024 // ... up to so many
 };
-
-const char *km_algorithm_name(km_algorithm algorithm) {
-    static const char *const names[KM_ALGORITHM_COUNT] = {"auto", "lloyd", "filter", "hamerly", "elkan"};
-    return (unsigned)algorithm < KM_ALGORITHM_COUNT ? names[algorithm] : "none";
-}
 
 static int64_t clusters_max(const km_plan *plan) {
     return plan->spec.clusters[plan->spec.clusters_count - 1];
@@ -133,7 +129,7 @@ static int keeps_bounds(const km_plan *plan) {
 }
 
 int64_t km_cpu_bounds_point_bytes(const km_plan *plan) {
-    int64_t copies = km_plan_get(plan, "restarts_in_flight"), floats = 0;
+    int64_t copies = km_plan_value(plan, KM_PARAM_restarts_in_flight), floats = 0;
     if (!keeps_bounds(plan)) return 0;
     for (int64_t i = 0; i < plan->spec.clusters_count; i++) {
         int64_t k = plan->spec.clusters[i], blocks = (k + KM_CPU_BOUNDS_LANES - 1) / KM_CPU_BOUNDS_LANES;

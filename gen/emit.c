@@ -3,7 +3,7 @@
 #include "../base/error.h"
 #include "../base/text.h"
 #include "explain.h"
-#include "planner.h"
+#include "design.h"
 #include "source.h"
 
 #include <stdio.h>
@@ -49,7 +49,8 @@ static km_status add_head(km_text *out, const km_source *source, km_error *err) 
 }
 
 static km_status add_body(km_text *out, const km_plan *plan, const char *templates_dir, km_error *err) {
-    if (plan->design == KM_DESIGN_PORTABLE) {
+    const km_design_code *code = km_design_code_of(plan->design);
+    if (!code || !code->names) {
         km_text_puts(out, "// The design portable is compiled into the library: there is nothing to emit.\n"
                           "typedef int km_nothing;\n");
         return KM_OK;
@@ -58,8 +59,7 @@ static km_status add_body(km_text *out, const km_plan *plan, const char *templat
     km_env *env = km_env_create();
     if (!env) return km_fail_memory(err, "the names of a template", 0);
     km_status status = KM_OK;
-    int is_cuda = plan->spec.target.kind == KM_TARGET_CUDA;
-    KM_TRY_GOTO(is_cuda ? km_emit_cuda(env, &name, plan, err) : km_emit_cpu(env, &name, plan, err));
+    KM_TRY_GOTO(code->names(env, &name, plan, err));
     KM_TRY_GOTO(km_template_expand(out, name, env, templates_dir, err));
 done:
     km_env_destroy(&env);
@@ -135,10 +135,7 @@ static void tidy(km_text *out, const char *text) {
 static km_status emit(km_source *source, const km_plan *plan, const char *templates_dir, km_error *err) {
     km_text raw = {0}, text = {0};
     km_status status = KM_OK;
-    KM_TRY(km_spec_copy(&source->plan.spec, &plan->spec, err));
-    km_spec spec = source->plan.spec;
-    source->plan = *plan;
-    source->plan.spec = spec; // the copy's own list of K
+    KM_TRY(km_plan_copy(&source->plan, plan, err));
     snprintf(source->file_name, sizeof source->file_name, "%s.%s", plan->spec.name,
              plan->spec.target.kind == KM_TARGET_CUDA ? "cu" : "c");
     KM_TRY_GOTO(add_head(&raw, source, err));

@@ -3,8 +3,8 @@
 #include "../base/error.h"
 #include "../base/size.h"
 #include "../base/text.h"
-#include "cost_cpu.h"
-#include "cost_cuda.h"
+#include "cpu/facts.h"
+#include "design.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -60,9 +60,7 @@ void km_explain_numbers(km_text *out, const km_plan *plan) {
     for (int64_t i = 0; i < plan->avoided_count; i++)
         line(out, "not taken", km_design_name(plan->avoided[i].design), plan->avoided[i].reason);
     for (int64_t i = 0; i < plan->numbers_count; i++) {
-        char value[32];
-        snprintf(value, sizeof value, "%" PRId64, plan->numbers[i].value);
-        line(out, plan->numbers[i].name, value, plan->numbers[i].reason);
+        line(out, plan->numbers[i].name, plan->numbers[i].text, plan->numbers[i].reason);
     }
     km_text_puts(out, "\n");
     km_text_printf(out, "per point and pass: %.6g bytes read, %.6g operations\n", estimate->bytes_per_point,
@@ -152,7 +150,7 @@ static void add_whole(km_text *out, const km_plan *plan) {
 void km_explain_memory(km_text *out, const km_plan *plan) {
     const km_spec *spec = &plan->spec;
     double value = km_type_bytes(spec->type);
-    int64_t copies = km_plan_get(plan, "restarts_in_flight");
+    int64_t copies = km_plan_value(plan, KM_PARAM_restarts_in_flight);
     if (copies < 1) copies = 1;
     // On a CPU labels stay between passes, so that only points that move are added and taken away.
     int is_cuda = spec->target.kind == KM_TARGET_CUDA, keeps_labels = plan->track_labels || !is_cuda;
@@ -160,15 +158,13 @@ void km_explain_memory(km_text *out, const km_plan *plan) {
     add_memory(out, plan, "  points", value * (double)spec->features);
     if (plan->weighted) add_memory(out, plan, "  weights", is_cuda ? 8 + value : 8);
     if (keeps_labels) add_memory(out, plan, "  labels between passes", label_bytes(spec) * (double)copies);
-    if (plan->design == KM_DESIGN_TENSOR)
-        add_memory(out, plan, "  points as products take them",
-                   (double)km_tensor_point_bytes(spec, km_plan_get(plan, "sums_in_shared") > 0) + 1);
-    if (plan->design == KM_DESIGN_SHARED) { // and lists of points, in order or to be decided again
-        double label = spec->clusters[spec->clusters_count - 1] <= 256 ? 1 : 2, lists = label == 2 ? 8 : 4;
-        add_memory(out, plan, "  labels and lists within a pass",
-                   (label + lists) * (double)(copies * spec->clusters_count));
-        add_memory(out, plan, "  lengths of points",
-                   value * (double)(1 + (km_plan_get(plan, "half_filter") > 0)));
+    km_point_memory rows[KM_POINT_MEMORY_MAX];
+    const km_design_code *code = km_design_code_of(plan->design);
+    int count = code && code->point_memory ? code->point_memory(rows, plan) : 0;
+    for (int i = 0; i < count; i++) {
+        char what[64];
+        snprintf(what, sizeof what, "  %s", rows[i].what);
+        add_memory(out, plan, what, rows[i].bytes);
     }
     add_skipping(out, plan, value);
     add_memory(out, plan, "  seeding, for each restart", value);

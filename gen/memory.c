@@ -4,9 +4,8 @@
 #include "../templates/cpu/abi.h"
 #include "../templates/cuda/abi.h"
 #include "../templates/cuda/steps.h"
-#include "cost_cpu.h"
-#include "cost_cuda.h"
-#include "planner.h"
+#include "cpu/facts.h"
+#include "design.h"
 
 enum {
     BLOCK_POINTS = KM_UNIT_POINTS * KM_UNITS_PER_BLOCK, // the unit of every ordered sum over points
@@ -30,7 +29,7 @@ static int64_t least(int64_t a, int64_t b) {
 }
 
 static int64_t copies_of(const km_plan *plan) {
-    return km_max(km_plan_get(plan, "restarts_in_flight"), 1);
+    return km_max(km_plan_value(plan, KM_PARAM_restarts_in_flight), 1);
 }
 
 static int64_t k_max_of(const km_plan *plan) {
@@ -85,9 +84,15 @@ static int64_t cuda_slots(const km_plan *plan, int64_t n) {
     return bytes;
 }
 
+static int64_t pass_bytes(const km_plan *plan, int64_t n) {
+    enum { SPARE = 16 << 20 };
+    const km_design_code *code = km_design_code_of(plan->design);
+    return SPARE + (code->workspace_bytes ? code->workspace_bytes(plan, n) : 0);
+}
+
 static void of_cuda(km_memory *memory, const km_plan *plan) {
     int64_t n = plan->points, d = plan->spec.features, real = km_type_bytes(plan->spec.type);
-    int64_t units = (n + KM_UNIT_POINTS - 1) / KM_UNIT_POINTS, workspace = km_cuda_workspace_bytes(plan, n);
+    int64_t units = (n + KM_UNIT_POINTS - 1) / KM_UNIT_POINTS, workspace = pass_bytes(plan, n);
     km_cuda_steps steps = km_cuda_steps_of(plan, n);
     memory->points = paged((n + KM_PAD_ROWS) * d * real) + paged(units * 8) + paged(2 * d * 8);
     if (plan->weighted) memory->points += paged(n * 8) + paged((n + KM_PAD_ROWS) * real);
@@ -135,7 +140,7 @@ static int64_t threads_of(const km_plan *plan) {
 }
 
 static int64_t group_of(const km_plan *plan) {
-    return km_max(km_plan_get(plan, "group"), 1);
+    return km_max(km_plan_value(plan, KM_PARAM_group), 1);
 }
 
 int64_t km_cpu_filter_bytes(const km_plan *plan, int64_t n) {
@@ -160,7 +165,7 @@ int64_t km_cpu_sorting_bytes(const km_plan *plan, int64_t n) {
 static int64_t member_bytes(const km_plan *plan, int64_t k) {
     int64_t d = plan->spec.features, bytes = k * (d * 8 + KM_CPU_PITCH(d) * 8 + 1);
     bytes += KM_CPU_TABLE_ROWS(k) * (d + 1) * km_type_bytes(plan->spec.type);
-    if (km_plan_get(plan, "integers") == 1)
+    if (km_plan_value(plan, KM_PARAM_integers) == 1)
         bytes += (k * KM_CPU_PAIRS_ROW(d) + KM_CPU_COLUMNS(k) * (d + 1)) * 4;
     return bytes;
 }

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
-// The one list of plan numbers: for the spec's `plan:` keys, explain, the tuner's ranges and the plan hash.
+// The one list of a plan's numbers: the keys under `plan:` in a spec, and the rows of explain.
 #ifndef KM_GEN_PARAMS_H
 #define KM_GEN_PARAMS_H
 
 enum { KM_PARAM_CUDA = 1, KM_PARAM_CPU = 2 };
 
-// X(name, lowest, highest, targets, meaning). A plan holds the numbers of its own target only.
+// X(name, lowest, highest, targets, meaning). A plan holds the numbers of its own design only. Where KM_WORDS has words
+// for a number, specs and explain write these, and the range means nothing.
 #define KM_PARAMS(X)                                                                                         \
+    X(form, 0, 0, KM_PARAM_CUDA, "variant of the design")                                                    \
+    X(sums, 0, 0, KM_PARAM_CUDA, "how points are added to their clusters")                                   \
     X(points_per_thread, 1, 16, KM_PARAM_CUDA, "points that one thread has in flight")                       \
     X(block, 32, 1024, KM_PARAM_CUDA, "threads of a block")                                                  \
     X(grid, 1, 1048576, KM_PARAM_CUDA, "blocks of a launch")                                                 \
@@ -15,11 +18,7 @@ enum { KM_PARAM_CUDA = 1, KM_PARAM_CPU = 2 };
     X(team, 1, 4, KM_PARAM_CUDA, "lanes that share a point's features")                                      \
     X(prefetch, 0, 8, KM_PARAM_CUDA, "tiles of points that a warp fetches ahead")                            \
     X(resident, 1, 32, KM_PARAM_CUDA, "blocks of a multiprocessor at a time")                                \
-    X(half_filter, 0, 1, KM_PARAM_CUDA, "1: distances in half precision first, near ties again in double")   \
-    X(sums_in_shared, 0, 1, KM_PARAM_CUDA, "1: a block's sums in shared memory, none in registers")          \
-    X(few_clusters, 0, 1, KM_PARAM_CUDA,                                                                     \
-      "1: centroids stay in shared memory and points go by, not tile by tile")                               \
-    X(stretches, 0, 1048576, KM_PARAM_CUDA, "pieces of the points in the order of their labels")             \
+    X(stretches, 1, 1048576, KM_PARAM_CUDA, "pieces of the points in the order of their labels")             \
     X(tile_points, 16, 1024, KM_PARAM_CUDA, "points worked on at a time by a block")                         \
     X(tile_clusters, 1, 1024, KM_PARAM_CUDA | KM_PARAM_CPU, "centroids worked on at a time")                 \
     X(tile_features, 1, 1024, KM_PARAM_CUDA | KM_PARAM_CPU, "features worked on at a time")                  \
@@ -38,5 +37,30 @@ typedef enum km_param {
 #undef KM_PARAM_ENUM
         KM_PARAM_COUNT
 } km_param;
+
+// X(number, word, design, meaning): one row a form of a design. A word belongs to one design.
+#define KM_WORDS(X)                                                                                          \
+    X(form, constant, REGISTERS, "coefficients of the scores in constant memory")                            \
+    X(form, shared, REGISTERS, "coefficients of the scores in shared memory")                                \
+    X(form, hi_lo, TENSOR, "scores and sums of fp16 pairs, high and low part")                               \
+    X(form, distance, TENSOR, "distances of fp16, sums of int8 digits")                                      \
+    X(form, rounded, TENSOR, "scores of rounded fp16 with an error term, sums of int8 digits")               \
+    X(form, digits, TENSOR, "scores and sums of int8 digits, sums shared by a block's warps")                \
+    X(form, rows, TENSOR, "scores as rounded's, sums in rows in shared memory")                              \
+    X(form, tiles, SHARED, "scores by tiles of centroids, in the plan's type")                               \
+    X(form, tiles_fp16, SHARED, "scores by tiles of centroids, in fp16, ambiguous points again in double")   \
+    X(form, resident, SHARED, "centroids stay in shared memory, scores in the plan's type")                  \
+    X(form, resident_fp16, SHARED,                                                                           \
+      "centroids stay in shared memory, scores in fp16, ambiguous points again in double")                   \
+    X(sums, ranges, SHARED, "rows in shared memory, a range of points a block")                              \
+    X(sums, sorted, SHARED, "points in the order of their labels")                                           \
+    X(sums, products, SHARED, "matrix products of doubles")
+
+typedef enum km_word {
+#define KM_WORD_ENUM(param, name, design, meaning) KM_WORD_##param##_##name,
+    KM_WORDS(KM_WORD_ENUM)
+#undef KM_WORD_ENUM
+        KM_WORD_COUNT
+} km_word;
 
 #endif

@@ -1,187 +1,14 @@
 // SPDX-License-Identifier: MIT
-// What both targets share of planning: the spec's check, target, tuning file, and the numbers that are fixed.
-#include "../base/error.h"
-#include "../base/text.h"
+// The planner: the spec's check, target and tuning file, then one loop over the table of designs.
+#include "algorithm.h"
+#include "design.h"
 #include "memory.h"
-#include "planner.h"
+#include "words.h"
 
-#include <stdarg.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char reason_fixed[] = "fixed in the spec";
-static const char reason_tuned[] = "from the tuning file";
-static const char reason_waiting[] = "in the tuning file"; // until the planner asks for it
-
-static const struct {
-    const char *name;
-    int64_t lowest, highest;
-    int targets;
-} params_table[KM_PARAM_COUNT] = {
-#define KM_PARAM_ROW(name, lowest, highest, targets, meaning) {#name, lowest, highest, targets},
-    KM_PARAMS(KM_PARAM_ROW)
-#undef KM_PARAM_ROW
-};
-
-// Names -----------------------------------------------------------------------------------------------------
-
-const char *km_design_name(km_design design) {
-    static const char *const names[KM_DESIGN_COUNT] = {
-        [KM_DESIGN_NONE] = "none",         [KM_DESIGN_REGISTERS] = "registers", [KM_DESIGN_TENSOR] = "tensor",
-        [KM_DESIGN_SHARED] = "shared",     [KM_DESIGN_LANES] = "lanes",         [KM_DESIGN_BLOCKS] = "blocks",
-        [KM_DESIGN_PORTABLE] = "portable",
-    };
-    return (unsigned)design < KM_DESIGN_COUNT ? names[design] : "none";
-}
-
-const char *km_type_name(km_type type) {
-    return type == KM_FLOAT64 ? "float64" : "float32";
-}
-
-void km_target_text(char *text, int64_t size, km_target target) {
-    static const char *const isas[] = {"cpu", "cpu:generic", "cpu:avx2", "cpu:avx512", "cpu:neon"};
-    if (size < 1) return;
-    if (target.kind == KM_TARGET_CUDA && target.arch)
-        snprintf(text, (size_t)size, "cuda:sm_%" PRId32, target.arch);
-    else if (target.kind == KM_TARGET_CUDA)
-        snprintf(text, (size_t)size, "cuda");
-    else if (target.kind == KM_TARGET_CPU && (uint32_t)target.arch < sizeof isas / sizeof *isas)
-        snprintf(text, (size_t)size, "%s", isas[target.arch]);
-    else
-        snprintf(text, (size_t)size, "auto");
-}
-
-// The plan as a struct --------------------------------------------------------------------------------------
-
-void km_plan_init(km_plan *plan) {
-    *plan = (km_plan){.size = sizeof *plan};
-    km_spec_init(&plan->spec);
-}
-
-void km_plan_clear(km_plan *plan) {
-    km_spec_clear(&plan->spec);
-    km_plan_init(plan);
-}
-
-void km_plan_params_init(km_plan_params *params) {
-    *params = (km_plan_params){.size = sizeof *params};
-}
-
-static const km_plan_number *number_find(const km_plan *plan, const char *name) {
-    for (int64_t i = 0; i < plan->numbers_count; i++)
-        if (!strcmp(plan->numbers[i].name, name)) return &plan->numbers[i];
-    return NULL;
-}
-
-int64_t km_plan_get(const km_plan *plan, const char *name) {
-    const km_plan_number *number = number_find(plan, name);
-    return number ? number->value : -1;
-}
-
-// Numbers ---------------------------------------------------------------------------------------------------
-
-static const km_fixed *fixed_find(const km_spec *spec, const char *name) {
-    for (int64_t i = 0; i < spec->fixed_count; i++)
-        if (!strcmp(spec->fixed[i].name, name)) return &spec->fixed[i];
-    return NULL;
-}
-
-static int is_tuned(const char *reason) {
-    return !strcmp(reason, reason_waiting) || !strcmp(reason, reason_tuned);
-}
-
-km_algorithm km_plan_fixed_algorithm(const km_plan *plan) {
-    const km_fixed *fixed = fixed_find(&plan->spec, "algorithm");
-    return fixed ? (km_algorithm)fixed->value : KM_ALGORITHM_AUTO;
-}
-
-int km_plan_fixed(const km_plan *plan, km_param param, int64_t *value) {
-    const km_fixed *fixed = fixed_find(&plan->spec, params_table[param].name);
-    const km_plan_number *number = number_find(plan, params_table[param].name);
-    if (!fixed && !(number && is_tuned(number->reason))) return 0;
-    *value = fixed ? fixed->value : number->value;
-    return 1;
-}
-
-km_design km_plan_fixed_design(const km_plan *plan) {
-    const km_fixed *fixed = fixed_find(&plan->spec, "design");
-    if (fixed) return (km_design)fixed->value;
-    return is_tuned(plan->design_reason) ? plan->design : KM_DESIGN_NONE;
-}
-
-// The number's place in the plan, appended when it is new; NULL when the table is full.
-static km_plan_number *number_place(km_plan *plan, const char *name) {
-    km_plan_number *number = (km_plan_number *)number_find(plan, name);
-    if (number) return number;
-    if (plan->numbers_count == KM_PLAN_NUMBERS_MAX) return NULL;
-    number = &plan->numbers[plan->numbers_count++];
-    snprintf(number->name, sizeof number->name, "%s", name);
-    return number;
-}
-
-km_status km_plan_set(km_plan *plan, km_param param, int64_t value, km_error *err, const char *reason, ...) {
-    const char *name = params_table[param].name;
-    const km_fixed *fixed = fixed_find(&plan->spec, name);
-    int64_t taken = value;
-    int is_fixed = km_plan_fixed(plan, param, &taken);
-    if (taken < params_table[param].lowest || taken > params_table[param].highest)
-        return km_fail(err, KM_ERROR_PLAN, "%s must be %" PRId64 "..%" PRId64 ", got %" PRId64 "%s", name,
-                       params_table[param].lowest, params_table[param].highest, taken,
-                       fixed ? " in the spec" : "");
-    km_plan_number *number = number_place(plan, name);
-    if (!number)
-        return km_fail(err, KM_ERROR_INTERNAL, "a plan has more than %d numbers", KM_PLAN_NUMBERS_MAX);
-    number->value = taken;
-    if (is_fixed) {
-        snprintf(number->reason, sizeof number->reason, "%s", fixed ? reason_fixed : reason_tuned);
-        return KM_OK;
-    }
-    va_list args;
-    va_start(args, reason);
-    vsnprintf(number->reason, sizeof number->reason, reason, args);
-    va_end(args);
-    return KM_OK;
-}
-
-// What is left out --------------------------------------------------------------------------------------------
-
-static km_status avoid_take(km_plan *plan, const km_plan_params *params, km_error *err) {
-    if (params->avoid_count < 0 || params->avoid_count > KM_PLAN_AVOIDED_MAX)
-        return km_fail(err, KM_ERROR_USAGE, "at most %d plans can be avoided, got %" PRId64,
-                       KM_PLAN_AVOIDED_MAX, params->avoid_count);
-    plan->avoided_count = params->avoid_count;
-    for (int64_t i = 0; i < plan->avoided_count; i++) plan->avoided[i] = params->avoid[i];
-    return KM_OK;
-}
-
-const char *km_plan_avoids(const km_plan *plan, km_design design, int64_t registers_spare) {
-    for (int64_t i = 0; i < plan->avoided_count; i++)
-        if (plan->avoided[i].design == design && plan->avoided[i].registers_spare >= registers_spare)
-            return plan->avoided[i].reason;
-    return NULL;
-}
-
-void km_plan_no_way(km_plan *plan, km_design design, const char *reason) {
-    km_estimate *estimate = &plan->estimates[design];
-    const char *avoided = km_plan_avoids(plan, design, INT64_MIN);
-    *estimate = (km_estimate){.design = design};
-    snprintf(estimate->reason, sizeof estimate->reason, "%s", avoided ? avoided : reason);
-}
-
-// Puts the numbers into the order of gen/params.h and drops those of the tuning file that nobody asked for.
-static void numbers_sort(km_plan *plan) {
-    km_plan_number sorted[KM_PLAN_NUMBERS_MAX];
-    int64_t count = 0;
-    for (int i = 0; i < KM_PARAM_COUNT; i++) {
-        const km_plan_number *number = number_find(plan, params_table[i].name);
-        if (number && strcmp(number->reason, reason_waiting) != 0) sorted[count++] = *number;
-    }
-    memset(plan->numbers, 0, sizeof plan->numbers);
-    memcpy(plan->numbers, sorted, (size_t)count * sizeof *sorted);
-    plan->numbers_count = count;
-}
 
 // Checks ----------------------------------------------------------------------------------------------------
 
@@ -215,67 +42,6 @@ static km_status spec_check(const km_spec *spec, km_error *err) {
         return km_fail(err, KM_ERROR_PLAN, "restarts must be at least 1, got %" PRId64, spec->restarts);
     if (spec->fixed_count < 0 || spec->fixed_count > KM_FIXED_MAX)
         return km_fail(err, KM_ERROR_PLAN, "a spec fixes at most %d numbers", KM_FIXED_MAX);
-    return KM_OK;
-}
-
-static int target_bit(km_target target) {
-    return target.kind == KM_TARGET_CUDA ? KM_PARAM_CUDA : KM_PARAM_CPU;
-}
-
-static int design_target(km_design design) {
-    return design >= KM_DESIGN_LANES ? KM_PARAM_CPU : KM_PARAM_CUDA;
-}
-
-static int is_number_of(const char *name, int target) {
-    for (int i = 0; i < KM_PARAM_COUNT; i++)
-        if (!strcmp(params_table[i].name, name)) return (params_table[i].targets & target) != 0;
-    return 0;
-}
-
-// Refuses numbers that the target does not have, before anything is planned.
-static km_status fixed_check(const km_spec *spec, km_error *err) {
-    char target[32];
-    km_target_text(target, sizeof target, spec->target);
-    int bit = target_bit(spec->target);
-    for (int64_t i = 0; i < spec->fixed_count; i++) {
-        const km_fixed *fixed = &spec->fixed[i];
-        if (!strcmp(fixed->name, "design")) {
-            int known = fixed->value > KM_DESIGN_NONE && fixed->value < KM_DESIGN_COUNT;
-            if (known && design_target((km_design)fixed->value) == bit) continue;
-            return km_fail(err, KM_ERROR_PLAN, "%s has no design %s; it has %s", target,
-                           km_design_name((km_design)fixed->value),
-                           bit == KM_PARAM_CUDA ? "registers, tensor and shared"
-                                                : "lanes, blocks and portable");
-        }
-        if (!strcmp(fixed->name, "algorithm") || is_number_of(fixed->name, bit)) continue;
-        km_text names = {0};
-        for (int j = 0; j < KM_PARAM_COUNT; j++)
-            if (params_table[j].targets & bit)
-                km_text_printf(&names, "%s%s", names.size ? ", " : "", params_table[j].name);
-        km_fail(err, KM_ERROR_PLAN, "%s has no number %.31s; it has %s", target, fixed->name,
-                names.failed ? "others" : names.data);
-        km_text_clear(&names);
-        return KM_ERROR_PLAN;
-    }
-    return KM_OK;
-}
-
-// Refuses numbers that the chosen design does not have.
-static km_status fixed_used_check(const km_plan *plan, km_error *err) {
-    for (int64_t i = 0; i < plan->spec.fixed_count; i++) {
-        const char *name = plan->spec.fixed[i].name;
-        if (!strcmp(name, "design") || !strcmp(name, "algorithm") || number_find(plan, name)) continue;
-        km_text names = {0};
-        for (int64_t j = 0; j < plan->numbers_count; j++)
-            km_text_printf(&names, "%s%s", names.size ? ", " : "", plan->numbers[j].name);
-        km_fail(err, KM_ERROR_PLAN, "the design %s has no number %s; it has %s", km_design_name(plan->design),
-                name,
-                names.failed ? "others"
-                : names.size ? names.data
-                             : "none");
-        km_text_clear(&names);
-        return KM_ERROR_PLAN;
-    }
     return KM_OK;
 }
 
@@ -334,31 +100,6 @@ static int same_shape(const km_spec *a, const km_spec *b) {
            !memcmp(a->clusters, b->clusters, (size_t)a->clusters_count * sizeof *a->clusters);
 }
 
-// Puts an entry's numbers into the plan, where km_plan_fixed finds them.
-static km_status tuning_take(km_plan *plan, const km_spec *entry, km_error *err) {
-    plan->numbers_count = 0;
-    plan->design = KM_DESIGN_NONE;
-    plan->design_reason[0] = 0;
-    plan->algorithm = KM_ALGORITHM_AUTO;
-    for (int64_t i = 0; i < entry->fixed_count; i++) {
-        const km_fixed *fixed = &entry->fixed[i];
-        if (!strcmp(fixed->name, "design")) {
-            plan->design = (km_design)fixed->value;
-            snprintf(plan->design_reason, sizeof plan->design_reason, "%s", reason_waiting);
-            continue;
-        }
-        if (!strcmp(fixed->name, "algorithm")) {
-            plan->algorithm = (km_algorithm)fixed->value;
-            continue;
-        }
-        km_plan_number *number = number_place(plan, fixed->name);
-        if (!number) return km_fail(err, KM_ERROR_PLAN, "an entry of the tuning file has too many numbers");
-        number->value = fixed->value;
-        snprintf(number->reason, sizeof number->reason, "%s", reason_waiting);
-    }
-    return KM_OK;
-}
-
 static km_status tuning_entry(km_plan *plan, const char *text, int64_t size, int index, km_error *err) {
     char name[32];
     snprintf(name, sizeof name, "tuning file, entry %d", index);
@@ -367,8 +108,8 @@ static km_status tuning_entry(km_plan *plan, const char *text, int64_t size, int
     km_status status = KM_OK;
     KM_TRY_GOTO(km_spec_parse(&entry, text, size, name, err));
     if (!same_shape(&entry, &plan->spec)) goto done;
-    KM_TRY_GOTO(fixed_check(&entry, err));
-    KM_TRY_GOTO(tuning_take(plan, &entry, err));
+    KM_TRY_GOTO(km_plan_check_fixed(&entry, err));
+    KM_TRY_GOTO(km_plan_take_tuned(plan, &entry, err));
 done:
     km_spec_clear(&entry);
     return status;
@@ -395,6 +136,197 @@ static km_status tuning_apply(km_plan *plan, const char *text, km_error *err) {
     }
 }
 
+// Designs -----------------------------------------------------------------------------------------------------
+
+static km_status avoid_take(km_plan *plan, const km_plan_params *params, km_error *err) {
+    if (params->avoid_count < 0 || params->avoid_count > KM_PLAN_AVOIDED_MAX)
+        return km_fail(err, KM_ERROR_USAGE, "at most %d plans can be avoided, got %" PRId64,
+                       KM_PLAN_AVOIDED_MAX, params->avoid_count);
+    plan->avoided_count = params->avoid_count;
+    for (int64_t i = 0; i < plan->avoided_count; i++) plan->avoided[i] = params->avoid[i];
+    return KM_OK;
+}
+
+// Updates that a run takes until it converges, where nothing is known about the data.
+static const double updates_typical = 20;
+
+// Seconds of the system's compiler for one module. NVRTC takes as long for one design as for another: it decides
+// nothing.
+static double compile_s(const km_plan *plan, km_design design) {
+    return km_design_target(design) == KM_TARGET_CPU && km_design_code_of(design)->names && plan->points ? 0.8
+                                                                                                         : 0;
+}
+
+// Seconds of the whole sweep with one design, all restarts to convergence.
+static double sweep_s(const km_plan *plan, km_design design) {
+    return (double)plan->points * plan->estimates[design].total_ns * updates_typical *
+           (double)plan->spec.restarts * 1e-9;
+}
+
+// Whether the user fixed a word that the design does not have, such as another's form: then `reason` says so.
+static int has_foreign_word(const km_plan *plan, km_design design, char *reason, size_t size) {
+    for (int i = 0; i < KM_PARAM_COUNT; i++) {
+        int64_t word;
+        char own[KM_WORDS_TEXT];
+        if (!km_param_has_words((km_param)i) || !km_plan_fixed(plan, (km_param)i, &word)) continue;
+        if (km_word_is_of(word, (km_param)i, design)) continue;
+        km_words_text(own, (km_param)i, design);
+        snprintf(reason, size, "it has no %s %s%s%.80s", km_param_name((km_param)i), km_word_name(word),
+                 own[0] ? ", but " : "", own);
+        return 1;
+    }
+    return 0;
+}
+
+// Fills the estimate of each design of the target, and the best way to run it.
+static void estimate_all(km_plan *plan, km_way *ways) {
+    int is_cpu = plan->spec.target.kind == KM_TARGET_CPU;
+    for (int i = KM_DESIGN_NONE + 1; i < KM_DESIGN_COUNT; i++) {
+        km_design design = (km_design)i;
+        if (km_design_target(design) != plan->spec.target.kind) continue;
+        char reason[160];
+        if (has_foreign_word(plan, design, reason, sizeof reason)) {
+            km_plan_no_way(plan, design, reason);
+            continue;
+        }
+        km_design_code_of(design)->estimate(&ways[i], plan);
+        if (is_cpu && km_design_code_of(design)->names && !plan->facts.has_compiler)
+            km_plan_no_way(plan, design, "no C compiler was found (cc, gcc or clang)");
+        else if (km_plan_avoids(plan, design, INT64_MAX))
+            km_plan_no_way(plan, design, "");
+    }
+}
+
+// What a fit takes with each design that is possible, where their passes need memory of their own; 0 where the numbers
+// that the user fixed are another's.
+static void weigh(km_plan *plan, const km_way *ways) {
+    for (int i = KM_DESIGN_NONE + 1; i < KM_DESIGN_COUNT; i++) {
+        const km_design_code *code = km_design_code_of((km_design)i);
+        if (!plan->points || !plan->estimates[i].feasible || !code->workspace_bytes) continue;
+        km_memory memory;
+        km_plan trial = *plan;
+        trial.design = (km_design)i;
+        if (code->decide(&trial, &ways[i], NULL) == KM_OK) {
+            km_memory_of(&memory, &trial);
+            plan->estimates[i].memory_bytes = memory.total;
+        }
+        free(trial.layout);
+    }
+}
+
+static int is_too_large(const km_plan *plan, km_design design) {
+    return plan->facts.memory_free_bytes &&
+           plan->estimates[design].memory_bytes > plan->facts.memory_free_bytes;
+}
+
+// Whether a design takes less time than another: its passes, and the compiler; where that is the same, less arithmetic.
+static int is_faster(const km_plan *plan, km_design a, km_design b) {
+    const km_estimate *first = &plan->estimates[a], *second = &plan->estimates[b];
+    double compile_a = compile_s(plan, a), compile_b = compile_s(plan, b);
+    if (compile_a != compile_b) return sweep_s(plan, a) + compile_a < sweep_s(plan, b) + compile_b;
+    if (first->total_ns != second->total_ns) return first->total_ns < second->total_ns;
+    return first->issue_ns < second->issue_ns;
+}
+
+// Whether `a` is taken instead of `b`: what fits the memory, then what is fastest; where nothing fits, what needs
+// least.
+static int is_better(const km_plan *plan, km_design a, km_design b) {
+    int a_large = is_too_large(plan, a), b_large = is_too_large(plan, b);
+    if (a_large != b_large) return b_large;
+    return a_large ? plan->estimates[a].memory_bytes < plan->estimates[b].memory_bytes
+                   : is_faster(plan, a, b);
+}
+
+// The best design by a comparison, KM_DESIGN_NONE where none is possible.
+static km_design best_of(const km_plan *plan, int (*better)(const km_plan *, km_design, km_design)) {
+    km_design best = KM_DESIGN_NONE;
+    for (int i = KM_DESIGN_NONE + 1; i < KM_DESIGN_COUNT; i++)
+        if (plan->estimates[i].feasible && (!best || better(plan, (km_design)i, best))) best = (km_design)i;
+    return best;
+}
+
+// Designs that are too large for the memory are not possible, and say so.
+static void rule_out_large(km_plan *plan) {
+    for (int i = KM_DESIGN_NONE + 1; i < KM_DESIGN_COUNT; i++) {
+        km_estimate *estimate = &plan->estimates[i];
+        if (!estimate->feasible || i == (int)plan->design || !is_too_large(plan, (km_design)i)) continue;
+        estimate->feasible = 0;
+        snprintf(estimate->reason, sizeof estimate->reason, "a fit needs %.2f GiB, %.2f GiB are free",
+                 (double)estimate->memory_bytes / 0x1p30, (double)plan->facts.memory_free_bytes / 0x1p30);
+    }
+}
+
+static km_status no_design(const km_plan *plan, km_design fixed, km_error *err) {
+    km_text reasons = {0};
+    km_design other = best_of(plan, is_better);
+    if (fixed)
+        return km_fail(err, KM_ERROR_PLAN, "the design %s cannot be had: %s%s%s", km_design_name(fixed),
+                       plan->estimates[fixed].reason, other ? "; take " : "",
+                       other ? km_design_name(other) : "");
+    for (int i = KM_DESIGN_NONE + 1; i < KM_DESIGN_COUNT; i++)
+        if (km_design_target((km_design)i) == plan->spec.target.kind)
+            km_text_printf(&reasons, "%s %s: %s", reasons.size ? ";" : "", km_design_name((km_design)i),
+                           plan->estimates[i].reason);
+    km_fail(err, KM_ERROR_PLAN, "no design can be had:%s", reasons.failed ? "" : reasons.data);
+    km_text_clear(&reasons);
+    return KM_ERROR_PLAN;
+}
+
+// The feasible design that is compiled into the library, and the fastest of those that are emitted.
+static void prebuilt_and_emitted(const km_plan *plan, km_design *prebuilt, km_design *emitted) {
+    *prebuilt = *emitted = KM_DESIGN_NONE;
+    for (int i = KM_DESIGN_NONE + 1; i < KM_DESIGN_COUNT; i++) {
+        km_design *best = km_design_code_of((km_design)i)->names ? emitted : prebuilt;
+        if (plan->estimates[i].feasible && (!*best || is_faster(plan, (km_design)i, *best)))
+            *best = (km_design)i;
+    }
+}
+
+// Why the design was chosen.
+static void give_reason(km_plan *plan) {
+    km_design prebuilt, emitted, fastest = best_of(plan, is_faster);
+    size_t size = sizeof plan->design_reason;
+    char *reason = plan->design_reason;
+    prebuilt_and_emitted(plan, &prebuilt, &emitted);
+    const char *why_not = "";
+    for (int i = KM_DESIGN_NONE + 1; i < KM_DESIGN_COUNT && !emitted; i++)
+        if (km_design_target((km_design)i) == plan->spec.target.kind &&
+            km_design_code_of((km_design)i)->names)
+            why_not = plan->estimates[i].reason;
+    if (!prebuilt)
+        snprintf(reason, size, "the least time of those %s%s", plan->avoided_count ? "left" : "estimated",
+                 plan->design == fastest ? "" : " that fit the free memory");
+    else if (!emitted)
+        snprintf(reason, size, "compiled into the library: %.120s", why_not);
+    else if (plan->design == prebuilt)
+        snprintf(reason, size,
+                 "compiled into the library: %.0f points x %.0f clusters x %.0f restarts would save about "
+                 "%.2f s, a compiler takes %.1f s",
+                 (double)plan->points, (double)plan->clusters_sum, (double)plan->spec.restarts,
+                 sweep_s(plan, prebuilt) - sweep_s(plan, emitted), compile_s(plan, emitted));
+    else
+        snprintf(reason, size, "about %.1f times as fast a pass as portable%s",
+                 plan->estimates[prebuilt].total_ns / plan->estimates[plan->design].total_ns,
+                 plan->points ? ", worth compiling" : "");
+}
+
+// Sets the design and every number of it.
+static km_status choose(km_plan *plan, km_error *err) {
+    km_way ways[KM_DESIGN_COUNT];
+    km_design fixed = km_plan_fixed_design(plan);
+    const char *fixed_reason = km_plan_fixed_reason(plan);
+    memset(ways, 0, sizeof ways);
+    estimate_all(plan, ways);
+    weigh(plan, ways);
+    km_design design = fixed ? fixed : best_of(plan, is_better);
+    if (!design || !plan->estimates[design].feasible) return no_design(plan, fixed, err);
+    plan->design = design;
+    give_reason(plan);
+    if (fixed) snprintf(plan->design_reason, sizeof plan->design_reason, "%s", fixed_reason);
+    rule_out_large(plan);
+    return km_design_code_of(design)->decide(plan, &ways[design], err);
+}
+
 // All of it -------------------------------------------------------------------------------------------------
 
 static km_status make(km_plan *plan, const km_spec *spec, const km_plan_params *params, int64_t in_flight_max,
@@ -403,7 +335,7 @@ static km_status make(km_plan *plan, const km_spec *spec, const km_plan_params *
     KM_TRY(spec_check(spec, err));
     KM_TRY(km_spec_copy(&plan->spec, spec, err));
     KM_TRY(target_resolve(plan, params->facts, err));
-    KM_TRY(fixed_check(&plan->spec, err));
+    KM_TRY(km_plan_check_fixed(&plan->spec, err));
     plan->points = params->points;
     plan->weighted = params->weighted != 0;
     plan->track_labels = params->track_labels != 0;
@@ -415,28 +347,20 @@ static km_status make(km_plan *plan, const km_spec *spec, const km_plan_params *
     if (params->tuning && !spec->fixed_count && !params->avoid_count)
         KM_TRY(tuning_apply(plan, params->tuning, err));
 
-    km_design fixed = km_plan_fixed_design(plan);
-    int is_cuda = plan->spec.target.kind == KM_TARGET_CUDA;
-    KM_TRY(is_cuda ? km_plan_cuda(plan, err) : km_plan_cpu(plan, err));
-    if (fixed && plan->design != fixed)
-        return km_fail(err, KM_ERROR_INTERNAL, "the planner took the design %s, although %s was fixed",
-                       km_design_name(plan->design), km_design_name(fixed));
-    if (fixed)
-        snprintf(plan->design_reason, sizeof plan->design_reason, "%s",
-                 fixed_find(&plan->spec, "design") ? reason_fixed : reason_tuned);
+    KM_TRY(choose(plan, err));
     KM_TRY(km_plan_algorithm(plan, params->algorithm, err));
     km_memory memory;
     km_memory_of(&memory, plan);
     plan->memory_bytes = memory.total;
     plan->host_bytes = memory.host;
     plan->estimates[plan->design].memory_bytes = memory.total;
-    numbers_sort(plan);
-    return fixed_used_check(plan, err);
+    km_plan_sort_numbers(plan);
+    return km_plan_check_used(plan, err);
 }
 
 // Restarts in flight to try next where the plan does not fit; 0: nothing is left to try.
 static int64_t fewer_in_flight(const km_plan *plan) {
-    int64_t fixed, copies = km_plan_get(plan, "restarts_in_flight");
+    int64_t fixed, copies = km_plan_value(plan, KM_PARAM_restarts_in_flight);
     if (km_plan_fits(plan) || km_plan_fixed(plan, KM_PARAM_restarts_in_flight, &fixed)) return 0;
     return copies / 2;
 }
@@ -458,7 +382,7 @@ static void blame_fixed(const km_spec *spec, const km_plan_params *params, km_er
         km_plan plan;
         km_plan_init(&plan);
         without.fixed[i] = without.fixed[--without.fixed_count];
-        if (make(&plan, &without, params, 0, NULL) == KM_OK && number_find(&plan, fixed->name)) {
+        if (make(&plan, &without, params, 0, NULL) == KM_OK && km_plan_get(&plan, fixed->name) >= 0) {
             km_error whole = *err;
             err->text[0] = 0;
             km_fail(err, KM_ERROR_PLAN,

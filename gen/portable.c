@@ -4,7 +4,7 @@
 // features, K up to 256) or any.
 #include "../base/error.h"
 #include "../base/text.h"
-#include "planner.h"
+#include "cpu/common.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,8 +35,8 @@ static km_status text_make(km_text *out, const km_plan *plan, int any_d, km_erro
     const char *template_name = NULL;
     km_env *env = km_env_create();
     if (!env) return km_fail_memory(err, "the names of a template", 0);
-    km_status status = any_d ? km_emit_cpu_any_d(env, &template_name, plan, err)
-                             : km_emit_cpu(env, &template_name, plan, err);
+    km_status status = any_d ? km_cpu_names_any_d(env, &template_name, plan, err)
+                             : km_design_code_of(plan->design)->names(env, &template_name, plan, err);
     if (status == KM_OK) status = km_template_expand(out, template_name, env, NULL, err);
     km_env_destroy(&env);
     return status;

@@ -2,7 +2,7 @@
 // A spec and the spelling of each of its values. gen/spec_yaml.c reads whole files with these.
 #include "../base/error.h"
 #include "../base/text.h"
-#include "params.h"
+#include "words.h"
 #include "spec_fields.h"
 #include <kmgen/plan.h>
 
@@ -382,14 +382,29 @@ static km_status algorithm_parse(int64_t *value, const char *text, km_error *err
 
 static km_status design_parse(int64_t *value, const char *text, km_error *err) {
     const char *words[KM_DESIGN_COUNT] = {0};
+    char expected[2 * KM_DESIGNS_TEXT + 32], cuda[KM_DESIGNS_TEXT], cpu[KM_DESIGNS_TEXT];
     for (int i = KM_DESIGN_NONE + 1; i < KM_DESIGN_COUNT; i++) {
         words[i - 1] = km_design_name((km_design)i);
         if (strcmp(text, words[i - 1]) != 0) continue;
         *value = i;
         return KM_OK;
     }
-    return refuse("design", "registers, tensor or shared (CUDA), or lanes, blocks or portable (CPU)", text,
-                  words, err);
+    snprintf(expected, sizeof expected, "%s (CUDA), or %s (CPU)", km_designs_text(cuda, KM_TARGET_CUDA, "or"),
+             km_designs_text(cpu, KM_TARGET_CPU, "or"));
+    return refuse("design", expected, text, words, err);
+}
+
+// A number, or one of the words that stand for it.
+static km_status number_parse(int64_t *value, km_param param, const char *text, km_error *err) {
+    const char *name = plan_numbers[param].name, *words[KM_WORD_COUNT + 1] = {0};
+    char expected[KM_WORDS_TEXT];
+    if (!km_param_has_words(param))
+        return integer_in(value, name, text, plan_numbers[param].lowest, plan_numbers[param].highest, err);
+    *value = km_word_find(param, text);
+    if (*value >= 0) return KM_OK;
+    for (int64_t i = 0, count = 0; i < KM_WORD_COUNT; i++)
+        if (km_word_find(param, km_word_name(i)) >= 0) words[count++] = km_word_name(i);
+    return refuse(name, km_words_text(expected, param, KM_DESIGN_NONE), text, words, err);
 }
 
 km_status km_spec_fix(km_spec *spec, const char *name, const char *value, km_error *err) {
@@ -410,8 +425,7 @@ km_status km_spec_fix(km_spec *spec, const char *name, const char *value, km_err
     else if (index == KM_PARAM_COUNT + 1)
         KM_TRY(algorithm_parse(&number, value, err));
     else
-        KM_TRY(integer_in(&number, name, value, plan_numbers[index - 1].lowest,
-                          plan_numbers[index - 1].highest, err));
+        KM_TRY(number_parse(&number, (km_param)(index - 1), value, err));
     int64_t place = 0;
     while (place < spec->fixed_count && strcmp(spec->fixed[place].name, name) != 0) place++;
     if (place == KM_FIXED_MAX)
@@ -453,6 +467,19 @@ static void add_target(km_text *text, km_target target) {
             km_text_printf(text, "target: %s\n", target_words[i].word);
 }
 
+// A fixed number as it was spelled.
+static void add_value(km_text *text, const km_fixed *fixed) {
+    char value[KM_VALUE_TEXT];
+    int index = 1;
+    while (index <= KM_PARAM_COUNT && strcmp(fixed->name, km_spec_plan_key(index)) != 0) index++;
+    if (strcmp(fixed->name, "design") == 0)
+        km_text_puts(text, km_design_name((km_design)fixed->value));
+    else if (strcmp(fixed->name, "algorithm") == 0)
+        km_text_puts(text, km_algorithm_name((km_algorithm)fixed->value));
+    else
+        km_text_puts(text, km_value_text(value, (km_param)(index - 1), fixed->value));
+}
+
 km_status km_spec_to_yaml(char **out, const km_spec *spec, km_error *err) {
     km_text text = {0};
     km_text_printf(&text, "name: %s\n", spec->name);
@@ -465,13 +492,9 @@ km_status km_spec_to_yaml(char **out, const km_spec *spec, km_error *err) {
     if (spec->fixed_count) km_text_puts(&text, "plan:\n");
     for (int64_t i = 0; i < spec->fixed_count; i++) {
         const km_fixed *fixed = &spec->fixed[i];
-        if (strcmp(fixed->name, "design") == 0 && fixed->value > 0 && fixed->value < KM_DESIGN_COUNT)
-            km_text_printf(&text, "  design: %s\n", km_design_name((km_design)fixed->value));
-        else if (strcmp(fixed->name, "algorithm") == 0 && fixed->value >= 0 &&
-                 fixed->value < KM_ALGORITHM_COUNT)
-            km_text_printf(&text, "  algorithm: %s\n", km_algorithm_name((km_algorithm)fixed->value));
-        else
-            km_text_printf(&text, "  %s: %" PRId64 "\n", fixed->name, fixed->value);
+        km_text_printf(&text, "  %s: ", fixed->name);
+        add_value(&text, fixed);
+        km_text_puts(&text, "\n");
     }
     return km_text_take(out, &text, err);
 }

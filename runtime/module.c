@@ -4,6 +4,7 @@
 #include "../base/error.h"
 #include "../base/log.h"
 #include "../base/text.h"
+#include "../gen/numbers.h"
 #include "../gen/source.h"
 #include "cache.h"
 #include "file.h"
@@ -230,13 +231,6 @@ static km_status build_compiled(km_module *module, const km_source *source, km_m
     return build_private(module, source, mode, params, err);
 }
 
-static km_status module_copy_plan(km_module *module, const km_plan *plan, km_error *err) {
-    km_plan_init(&module->plan);
-    module->plan = *plan;
-    km_spec_init(&module->plan.spec);
-    return km_spec_copy(&module->plan.spec, &plan->spec, err);
-}
-
 km_status km_module_get(km_module **out, const km_source *source, km_device *device, km_module_mode mode,
                         const km_module_params *params, km_error *err) {
     km_status status = KM_OK;
@@ -244,7 +238,7 @@ km_status km_module_get(km_module **out, const km_source *source, km_device *dev
     km_module *module = calloc(1, sizeof *module);
     if (!module) return km_fail_memory(err, "the module", sizeof *module);
     module->device = device;
-    KM_TRY_GOTO(module_copy_plan(module, &source->plan, err));
+    KM_TRY_GOTO(km_plan_copy(&module->plan, &source->plan, err));
     if (source->plan.design != KM_DESIGN_PORTABLE)
         status = build_compiled(module, source, mode, params, err);
     else if (mode != KM_MODULE_RECALL)

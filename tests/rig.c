@@ -12,7 +12,7 @@ static const rig_variant variants[] = {
     {"cuda-registers", &km_backend_cuda, 0, KM_DESIGN_REGISTERS, NULL},
     {"cuda-tensor", &km_backend_cuda, 0, KM_DESIGN_TENSOR, NULL},
     {"cuda-shared", &km_backend_cuda, 0, KM_DESIGN_SHARED, NULL},
-    {"cuda-shared-plain", &km_backend_cuda, 0, KM_DESIGN_SHARED, "half_filter"},
+    {"cuda-shared-plain", &km_backend_cuda, 0, KM_DESIGN_SHARED, "form"},
 };
 
 const rig_variant *rig_variant_at(int index) {

@@ -2,7 +2,7 @@
 // The kernels of every CPU module against plain double loops: each instruction set that this machine runs, both
 // types, both compilers, points around the group, weights, guard zones around everything that is read or written.
 // With KMGEN_TEST_COMPILER set (kernels_sanitized.sh) that compiler builds emitted kernels, and instruments them.
-#include "gen/planner.h"
+#include "gen/design.h"
 #include "reference.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/file.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // What both targets share of planning: targets, fixed numbers, tuning files, the table for people.
-#include "gen/cost_cuda.h"
-#include "gen/planner.h"
+#include "gen/cuda/tensor.h"
+#include "gen/design.h"
+#include "gen/words.h"
 
 #include "quiet_check.h"
 #include <stdio.h>
@@ -288,10 +289,9 @@ START_TEST(next_plans) {
     for (int i = 0; i < 3; i++)
         avoid[i] = (km_plan_avoid){(km_design)(KM_DESIGN_REGISTERS + i), INT64_MAX, "not liked"};
     params.avoid_count = 3;
-    expect_error(&params,
-                 "no design is possible: registers: not liked; tensor: not liked; shared: not liked");
+    expect_error(&params, "no design can be had: registers: not liked; tensor: not liked; shared: not liked");
     ck_assert_int_eq(km_spec_fix(&spec, "design", "shared", &err), KM_OK);
-    expect_error(&params, "the design shared is not possible for this spec: not liked");
+    expect_error(&params, "the design shared cannot be had: not liked");
     params.avoid_count = KM_PLAN_AVOIDED_MAX + 1;
     err.text[0] = 0;
     ck_assert_int_eq(km_plan_make(&plan, &spec, &params, &err), KM_ERROR_USAGE);
@@ -304,7 +304,7 @@ static void check_layout(const km_tensor_layout *layout) {
     memset(taken, 0, sizeof taken);
     for (int64_t i = 0; i < spec.clusters_count; i++) {
         const km_tensor_place *place = &layout->places[i];
-        const km_tensor_part *part = &layout->parts[place->part];
+        const km_tensor_launch *part = &layout->parts[place->part];
         ck_assert_int_le(spec.clusters[i], place->span * place->slots);
         ck_assert_int_le(place->slot + place->slots, 2 * part->tiles);
         ck_assert_int_le(place->group + place->span, 8);
@@ -324,10 +324,10 @@ START_TEST(tensor_layouts) {
     km_tensor_layout layout;
     for (int l = 0; l < (int)(sizeof lists / sizeof *lists); l++)
         for (int64_t tiles = 1; tiles <= 16; tiles++)
-            for (int in_shared = 0; in_shared < 2; in_shared++) {
+            for (int form = KM_WORD_form_hi_lo; form <= KM_WORD_form_rows; form++) {
                 ck_assert_int_eq(km_spec_set_clusters(&spec, lists[l], &err), KM_OK);
                 int fits = spec.clusters[spec.clusters_count - 1] <= 16 * tiles;
-                ck_assert_int_eq(km_tensor_lay_out(&layout, &spec, tiles, in_shared), fits);
+                ck_assert_int_eq(km_tensor_lay_out(&layout, &spec, form, tiles), fits);
                 if (fits) check_layout(&layout);
             }
 }
@@ -339,13 +339,17 @@ START_TEST(tensor_of_many_clusters) {
         const char *target, *clusters;
         int32_t features;
         km_design design;
-        int in_shared;
-    } cases[] = {
-        {"cuda:sm_90", "256", 8, KM_DESIGN_TENSOR, 1},      {"cuda:sm_90", "128", 4, KM_DESIGN_TENSOR, 1},
-        {"cuda:sm_90", "100..110", 8, KM_DESIGN_TENSOR, 1}, {"cuda:sm_90", "256", 32, KM_DESIGN_TENSOR, 1},
-        {"cuda:sm_90", "2..64", 8, KM_DESIGN_TENSOR, 1},    {"cuda:sm_90", "64", 4, KM_DESIGN_TENSOR, 0},
-        {"cuda:sm_90", "257", 8, KM_DESIGN_SHARED, -1},     {"cuda:sm_90", "256", 128, KM_DESIGN_SHARED, -1},
-        {"cuda:sm_80", "256", 8, KM_DESIGN_SHARED, -1},     {"cuda:sm_120", "256", 8, KM_DESIGN_SHARED, -1}};
+        int64_t form;
+    } cases[] = {{"cuda:sm_90", "256", 8, KM_DESIGN_TENSOR, KM_WORD_form_rows},
+                 {"cuda:sm_90", "128", 4, KM_DESIGN_TENSOR, KM_WORD_form_rows},
+                 {"cuda:sm_90", "100..110", 8, KM_DESIGN_TENSOR, KM_WORD_form_rows},
+                 {"cuda:sm_90", "256", 32, KM_DESIGN_TENSOR, KM_WORD_form_rows},
+                 {"cuda:sm_90", "2..64", 8, KM_DESIGN_TENSOR, KM_WORD_form_rows},
+                 {"cuda:sm_90", "64", 4, KM_DESIGN_TENSOR, KM_WORD_form_distance},
+                 {"cuda:sm_90", "257", 8, KM_DESIGN_SHARED, KM_WORD_form_tiles_fp16},
+                 {"cuda:sm_90", "256", 128, KM_DESIGN_SHARED, KM_WORD_form_tiles_fp16},
+                 {"cuda:sm_80", "256", 8, KM_DESIGN_SHARED, KM_WORD_form_tiles_fp16},
+                 {"cuda:sm_120", "256", 8, KM_DESIGN_SHARED, KM_WORD_form_tiles_fp16}};
     km_plan_params params;
     km_plan_params_init(&params);
     params.points = 1 << 25;
@@ -356,7 +360,7 @@ START_TEST(tensor_of_many_clusters) {
         expect_plan(&params);
         ck_assert_msg(plan.design == cases[i].design, "%s d=%d K=%s: %s", cases[i].target, cases[i].features,
                       cases[i].clusters, km_design_name(plan.design));
-        ck_assert_int_eq(km_plan_get(&plan, "sums_in_shared"), cases[i].in_shared);
+        ck_assert_int_eq(km_plan_value(&plan, KM_PARAM_form), cases[i].form);
     }
 }
 END_TEST

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The spec: its setters, their messages, and the YAML reader.
-#include "../gen/params.h"
+#include "../gen/words.h"
 #include "../gen/spec_fields.h"
 #include <kmgen/plan.h>
 #include <kmgen/spec.h>
@@ -176,7 +176,11 @@ START_TEST(every_number_can_be_fixed) {
     int count = 0;
     const char *key;
     for (; (key = km_spec_plan_key(count)) != NULL; count++) {
-        const char *value = !strcmp(key, "design") ? "lanes" : !strcmp(key, "algorithm") ? "elkan" : "8";
+        const char *value = !strcmp(key, "design")      ? "lanes"
+                            : !strcmp(key, "algorithm") ? "elkan"
+                            : !strcmp(key, "form")      ? "rounded"
+                            : !strcmp(key, "sums")      ? "sorted"
+                                                        : "8";
         ck_assert_msg(km_spec_fix(&spec, key, value, &err) == KM_OK || strstr(err.text, "must be 32..1024"),
                       "%s", err.text);
     }
@@ -469,9 +473,29 @@ START_TEST(reference_names_every_number) {
     char *text = whole_file(reference, &size);
     for (int i = 0; i < KM_PARAM_COUNT; i++) {
         char row[256];
-        snprintf(row, sizeof row, "\n| `%s` | %" PRId64 "..%" PRId64 " | %s | %s |\n", numbers[i].name,
-                 numbers[i].lowest, numbers[i].highest, targets_of[numbers[i].targets], numbers[i].meaning);
+        char range[64] = "a word";
+        if (!km_param_has_words((km_param)i))
+            snprintf(range, sizeof range, "%" PRId64 "..%" PRId64, numbers[i].lowest, numbers[i].highest);
+        snprintf(row, sizeof row, "\n| `%s` | %s | %s | %s |\n", numbers[i].name, range,
+                 targets_of[numbers[i].targets], numbers[i].meaning);
         ck_assert_msg(strstr(text, row) != NULL, "docs/spec.md lacks the row%s", row);
+    }
+    static const struct {
+        const char *param, *name, *meaning;
+        km_design design;
+    } words[] = {
+#define ROW(param, name, design, meaning) {#param, #name, meaning, KM_DESIGN_##design},
+        KM_WORDS(ROW)
+#undef ROW
+    };
+    for (int i = 0; i < KM_WORD_COUNT; i++) {
+        char row[256];
+        snprintf(row, sizeof row, "\n| `%s` | `%s` | %s | %s |\n", words[i].param, words[i].name,
+                 km_design_name(words[i].design), words[i].meaning);
+        ck_assert_msg(strstr(text, row) != NULL, "docs/spec.md lacks the row%s", row);
+        // A word is known by its number alone.
+        for (int j = 0; j < i; j++)
+            ck_assert(strcmp(words[i].name, words[j].name) || strcmp(words[i].param, words[j].param));
     }
     for (int i = 0; i < KM_SPEC_FIELDS_COUNT; i++) {
         char heading[64];

@@ -7,16 +7,22 @@
 #include <kmgen/spec.h>
 KM_BEGIN
 
-// How a pass is computed. One template each (portable: compiled into the library).
+// The ways to compute a pass: X(VALUE, name, target, what it is), one row a design. Texts are specialised on the plan's
+// numbers; `portable` is compiled into the library.
+#define KM_DESIGNS(X)                                                                                        \
+    X(REGISTERS, registers, CUDA, "sums in registers, several K in one straight line")                       \
+    X(TENSOR, tensor, CUDA, "scores and sums as matrix products on tensor cores")                            \
+    X(SHARED, shared, CUDA, "tiled like a matrix product, any d, K and type")                                \
+    X(LANES, lanes, CPU, "points across SIMD lanes")                                                         \
+    X(BLOCKS, blocks, CPU, "tiled like a matrix product, any d and K")                                       \
+    X(PORTABLE, portable, CPU, "lanes, compiled into the library: any d, K and type")
+
 typedef enum km_design {
     KM_DESIGN_NONE,
-    KM_DESIGN_REGISTERS, // CUDA: accumulators in registers, several K in one straight line.
-    KM_DESIGN_TENSOR,    // CUDA: distances and updates on tensor cores.
-    KM_DESIGN_SHARED,    // CUDA: any d, K and type.
-    KM_DESIGN_LANES,     // CPU: points across SIMD lanes, specialised on d and the K list.
-    KM_DESIGN_BLOCKS,    // CPU: tiled like a matrix product, any d and K.
-    KM_DESIGN_PORTABLE,  // CPU: already compiled, any d, K and type.
-    KM_DESIGN_COUNT
+#define KM_DESIGN_VALUE(value, name, target, what) KM_DESIGN_##value,
+    KM_DESIGNS(KM_DESIGN_VALUE)
+#undef KM_DESIGN_VALUE
+        KM_DESIGN_COUNT
 } km_design;
 
 // Which distances a pass computes; they differ in what they skip. FILTER, HAMERLY and ELKAN give the same restart,
@@ -90,7 +96,8 @@ KM_API void km_plan_params_init(km_plan_params *params);
 // One decided number: its name in gen/params.h, value and reason.
 typedef struct km_plan_number {
     char name[32];
-    int64_t value;
+    int64_t value; // Where the number is a word, such as `form`: the word's place in gen/params.h.
+    char text[24]; // The value as a spec writes it: "256", or the word.
     char reason[192];
 } km_plan_number;
 
@@ -137,6 +144,8 @@ typedef struct km_plan {
     km_estimate estimates[KM_DESIGN_COUNT];     // Indexed by km_design; those of the other target are empty.
     km_plan_avoid avoided[KM_PLAN_AVOIDED_MAX]; // What was left out: km_plan_params' list.
     int64_t avoided_count;
+    void *layout; // The design's own: what it decided beside numbers. Belongs to the plan.
+    int64_t layout_bytes;
 } km_plan;
 
 KM_API void km_plan_init(km_plan *plan);

@@ -26,7 +26,7 @@
 // the lowest index. So labels are those that double would give.
 #ifndef KM_RUNTIME_CPU_BOUNDS_H
 #define KM_RUNTIME_CPU_BOUNDS_H
-#include "../../gen/cost_cpu.h"
+#include "../../gen/cpu/facts.h"
 #include <stdint.h>
 
 enum {

@@ -5,7 +5,7 @@
 // what moved), and blocks join the totals in index order.
 #include "../../base/error.h"
 #include "../../base/size.h"
-#include "../../gen/cost_cpu.h"
+#include "../../gen/cpu/facts.h"
 #include "../../gen/memory.h"
 #include "cpu.h"
 #include <math.h>

@@ -9,7 +9,7 @@
 // were found, so that the sums settle when the labels do.
 #ifndef KM_RUNTIME_CPU_FILTER_H
 #define KM_RUNTIME_CPU_FILTER_H
-#include "../../gen/cost_cpu.h"
+#include "../../gen/cpu/facts.h"
 #include <stddef.h>
 #include <stdint.h>
 

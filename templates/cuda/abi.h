@@ -38,7 +38,7 @@ typedef struct km_pass_launch {
 typedef struct km_pass_facts {
     int version;        // KM_ABI_VERSION
     int launches_count; // entries of km_pass_launches
-    // args.workspace: fixed + per_point * n bytes. The planner knows how much at most (gen/cost_cuda.h), so that memory
+    // args.workspace: fixed + per_point * n bytes. The planner knows how much at most (km_design_code), so that memory
     // can be planned from the plan alone.
     long long workspace_bytes;
     long long workspace_bytes_per_point;

@@ -15,11 +15,10 @@
 // clusters in one pass: 77 for each restart (the sum of the K list)
 //
 // design                       shared  the least time of those estimated
+// form                    resident_fp16  tiles of centroids fit into shared memory, all of their features; tensor cores, ambiguous points are decided again in double
+// sums                       products  products of doubles are twice as fast as plain arithmetic here
 // grid                             55  ranges of points, each with its own sums, 64 MiB at most
 // resident                          1  blocks whose tiles fit into shared memory
-// half_filter                       1  tensor cores; near ties are decided again in double
-// few_clusters                      1  tiles of centroids fit into shared memory, all of their features
-// stretches                         0  a K's sums fit into shared memory: no order is needed
 // tile_points                     256  16 for each of the warps that registers and shared memory hold
 // tile_clusters                    80  centroids of whole K whose scores a warp has in registers
 // tile_features                    16  300 features, one product at a time
@@ -79,7 +78,7 @@ typedef struct km_pass_launch {
 typedef struct km_pass_facts {
     int version;        // KM_ABI_VERSION
     int launches_count; // entries of km_pass_launches
-    // args.workspace: fixed + per_point * n bytes. The planner knows how much at most (gen/cost_cuda.h), so that memory
+    // args.workspace: fixed + per_point * n bytes. The planner knows how much at most (km_design_code), so that memory
     // can be planned from the plan alone.
     long long workspace_bytes;
     long long workspace_bytes_per_point;

@@ -15,10 +15,10 @@
 // clusters in one pass: 1024 for each restart (the sum of the K list)
 //
 // design                       shared  the least time of those estimated
+// form                     tiles_fp16  many clusters or features, or products that are no faster; tensor cores, ambiguous points are decided again in double
+// sums                         sorted  from K = 64 on: the rows of a K do not fit into shared memory
 // grid                            264  ranges of points while they are ordered
 // resident                          2  blocks whose tiles fit into shared memory
-// half_filter                       1  tensor cores; near ties are decided again in double
-// few_clusters                      0  many clusters or features, or products that are no faster
 // stretches                      4224  points in the order of their labels, a team of lanes each
 // tile_points                     256  points of a block, which share what is read of the centroids
 // tile_clusters                    64  64 for each of the warps that have the same points
@@ -79,7 +79,7 @@ typedef struct km_pass_launch {
 typedef struct km_pass_facts {
     int version;        // KM_ABI_VERSION
     int launches_count; // entries of km_pass_launches
-    // args.workspace: fixed + per_point * n bytes. The planner knows how much at most (gen/cost_cuda.h), so that memory
+    // args.workspace: fixed + per_point * n bytes. The planner knows how much at most (km_design_code), so that memory
     // can be planned from the plan alone.
     long long workspace_bytes;
     long long workspace_bytes_per_point;

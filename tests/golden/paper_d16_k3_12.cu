@@ -15,11 +15,12 @@
 // clusters in one pass: 75 for each restart (the sum of the K list)
 //
 // design                       tensor  the least time of those estimated
+// form                        rounded  int8 digits in sums pay up to 8 features, and up to 16 where the list has more than 40 clusters
 // block                           256  about 252 registers a thread
 // grid                            132  132 multiprocessors, filled once by all copies
 // launches                          1  one read of the points serves every K
+// prefetch                          2  so many bytes are on their way to a multiprocessor that it need not wait
 // resident                          1  as many as registers and shared memory hold
-// sums_in_shared                    0  sums are matrix products, too
 // tile_clusters                    96  rows of matrix products that a launch has at most
 // restarts_in_flight                1  many points: one restart of each K fills the device
 //
@@ -77,7 +78,7 @@ typedef struct km_pass_launch {
 typedef struct km_pass_facts {
     int version;        // KM_ABI_VERSION
     int launches_count; // entries of km_pass_launches
-    // args.workspace: fixed + per_point * n bytes. The planner knows how much at most (gen/cost_cuda.h), so that memory
+    // args.workspace: fixed + per_point * n bytes. The planner knows how much at most (km_design_code), so that memory
     // can be planned from the plan alone.
     long long workspace_bytes;
     long long workspace_bytes_per_point;

@@ -15,6 +15,7 @@
 // clusters in one pass: 12 for each restart (the sum of the K list)
 //
 // design                    registers  the least time of those estimated
+// form                       constant  the coefficients of the scores are the same for all threads
 // points_per_thread                 8  independent work hides latency; about 105 of 128 registers are used
 // block                           512  one block fills a multiprocessor: fewest partial sums
 // grid                            132  132 multiprocessors, filled once by all copies
@@ -79,7 +80,7 @@ typedef struct km_pass_launch {
 typedef struct km_pass_facts {
     int version;        // KM_ABI_VERSION
     int launches_count; // entries of km_pass_launches
-    // args.workspace: fixed + per_point * n bytes. The planner knows how much at most (gen/cost_cuda.h), so that memory
+    // args.workspace: fixed + per_point * n bytes. The planner knows how much at most (km_design_code), so that memory
     // can be planned from the plan alone.
     long long workspace_bytes;
     long long workspace_bytes_per_point;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What the CPU planner and the CPU engine must agree on.
-#ifndef KM_GEN_COST_CPU_H
-#define KM_GEN_COST_CPU_H
+// What the planner and the CPU engine must agree on.
+#ifndef KM_GEN_CPU_FACTS_H
+#define KM_GEN_CPU_FACTS_H
 #include <kmgen/plan.h>
 
 enum {

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT
+// Which algorithm a plan's passes follow.
+#ifndef KM_GEN_ALGORITHM_H
+#define KM_GEN_ALGORITHM_H
+#include <kmgen/plan.h>
+
+// Decides the algorithm: what the caller `asked` for, the spec's, the tuning file's, which stands in plan->algorithm,
+// or, where all say AUTO, the choice of a rule. The design must be known. KM_ERROR_PLAN.
+km_status km_plan_algorithm(km_plan *plan, km_algorithm asked, km_error *err);
+
+#endif

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: MIT
+#include "common.h"
+#include "../../base/size.h"
+#include "facts.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum {
+    INTEGERS_D_MIN = 5, // features from which scores of integers pay ...
+    INTEGERS_D_MAX = 64 // ... and up to which a span's points as integers stay in the first cache
+};
+
+// Estimates ---------------------------------------------------------------------------------------------------
+
+int64_t km_cpu_vector_bytes(int32_t isa) {
+    return isa == KM_ISA_AVX512 ? 64 : isa == KM_ISA_AVX2 ? 32 : 16;
+}
+
+km_cpu_shape km_cpu_shape_of(const km_plan *plan) {
+    const km_device_facts *facts = &plan->facts;
+    int is_double = plan->spec.type == KM_FLOAT64;
+    km_cpu_shape it = {.d = (double)plan->spec.features,
+                       .s = (double)plan->clusters_sum,
+                       .ks = (double)plan->spec.clusters_count,
+                       .n = (double)plan->points,
+                       .restarts = (double)plan->spec.restarts,
+                       .real_bytes = is_double ? 8 : 4,
+                       .threads = (double)facts->units,
+                       .ghz = facts->clock_ghz};
+    it.lanes = (double)km_cpu_vector_bytes(facts->target.arch) / it.real_bytes;
+    it.fma_per_cycle = (is_double ? facts->fp64_per_cycle : facts->fp32_per_cycle) / it.lanes;
+    return it;
+}
+
+// A pass gives a block of points to one thread: small data do not fill a machine.
+static double threads_used(const km_cpu_shape *it) {
+    double blocks = it->n > 0 ? ceil(it->n / KM_CPU_PASS_POINTS) : it->threads;
+    return blocks < it->threads ? blocks : it->threads;
+}
+
+void km_cpu_bound_by(km_estimate *e, const km_cpu_shape *it, const char *what) {
+    e->issue_ns = e->operations_per_point / (it->fma_per_cycle * it->ghz * threads_used(it));
+    e->total_ns = e->memory_ns > e->issue_ns ? e->memory_ns : e->issue_ns;
+    snprintf(e->reason, sizeof e->reason, "bound by %s", e->memory_ns > e->issue_ns ? "memory" : what);
+}
+
+static int registers_of(int32_t isa) {
+    return isa == KM_ISA_AVX512 || isa == KM_ISA_NEON ? 32 : 16;
+}
+
+int64_t km_cpu_vectors(int32_t isa, int64_t lanes) {
+    return registers_of(isa) == 32 || lanes == 2 ? 4 : 2;
+}
+
+// Each group meets the whole table of a K: what it costs, for each point, where that lies beyond the second cache.
+static double table_reads(const km_plan *plan, const km_cpu_shape *it) {
+    double bytes = 0,
+           group = (double)(km_cpu_vectors(plan->facts.target.arch, (int64_t)it->lanes)) * it->lanes;
+    for (int64_t i = 0; i < plan->spec.clusters_count; i++) {
+        double table = plan->spec.clusters[i] * (it->d + 1) * it->real_bytes;
+        if (table > (double)plan->facts.cache_bytes / 2) bytes += table;
+    }
+    return bytes / group / 16; // bytes that arrive while a vector is multiplied and added
+}
+
+// Whether lanes can score by integers: why not, or NULL.
+static const char *integers_refused(const km_plan *plan) {
+    if (plan->spec.type != KM_FLOAT32) return "scores of float64";
+    if (plan->facts.target.arch != KM_ISA_AVX512)
+        return "no products of 16-bit integers in this instruction set";
+    if (plan->spec.clusters[plan->spec.clusters_count - 1] > 256) return "labels of more than a byte";
+    if (plan->spec.features > INTEGERS_D_MAX) return "too many features";
+    return NULL;
+}
+
+// Whether they are the faster ones, unless the spec says so itself.
+static int integers_pay(const km_plan *plan) {
+    return !integers_refused(plan) && plan->facts.has_integers && plan->spec.features >= INTEGERS_D_MIN;
+}
+
+int km_cpu_uses_integers(const km_plan *plan) {
+    int64_t fixed = integers_pay(plan);
+    km_plan_fixed(plan, KM_PARAM_integers, &fixed);
+    return fixed > 0 && !integers_refused(plan);
+}
+
+// A fused multiply-add for each feature of each centroid, then compare, choose and keep the larger; by integers a
+// product for two features, and points that become them.
+static double scores_operations(const km_plan *plan, const km_cpu_shape *it) {
+    if (!km_cpu_uses_integers(plan)) return it->s * (it->d + 3) / it->lanes;
+    return (it->s * (ceil(it->d / 2) + 3.5) + 2.5 * it->d) / it->lanes;
+}
+
+void km_cpu_lanes_operations(km_estimate *e, const km_plan *plan, const km_cpu_shape *it) {
+    // Points, and the label of each K read back.
+    e->bytes_per_point = it->real_bytes * it->d + it->ks;
+    // A group's labels are compared with the old ones.
+    e->operations_per_point = scores_operations(plan, it) + it->ks * 0.6;
+    e->operations_per_point += table_reads(plan, it);
+    e->memory_ns = e->bytes_per_point / plan->facts.bandwidth_gbs;
+}
+
+// Numbers ---------------------------------------------------------------------------------------------------
+
+// Restarts share one read of the points: as many as keep the arithmetic units busier than memory.
+km_status km_cpu_set_restarts(km_plan *plan, km_error *err) {
+    km_cpu_shape shape = km_cpu_shape_of(plan), *it = &shape;
+    const km_estimate *e = &plan->estimates[plan->design];
+    double fits =
+        it->n > 0 ? it->n * it->real_bytes * it->d / (double)plan->facts.cache_bytes / it->threads : 16;
+    double wanted = fits > 1 ? ceil(2 * e->memory_ns / e->issue_ns) : 1;
+    if (it->n > 0 && it->n <= 65536 * it->threads)
+        wanted = 4; // small data: more work for each pass over them
+    if (wanted > it->restarts) wanted = it->restarts;
+    if (wanted > 16) wanted = 16;
+    if (wanted < 1) wanted = 1;
+    if (plan->in_flight_max && wanted > (double)plan->in_flight_max)
+        return km_plan_set(plan, KM_PARAM_restarts_in_flight, plan->in_flight_max, err,
+                           "as many as the free memory holds");
+    return km_plan_set(plan, KM_PARAM_restarts_in_flight, (int64_t)wanted, err,
+                       "a read takes %.2f ns a point, one restart's arithmetic %.2f ns", e->memory_ns,
+                       e->issue_ns);
+}
+
+// Numbers that lanes and blocks have in common; `tile` centroids at a time.
+km_status km_cpu_set_vectors(km_plan *plan, int64_t wanted, int64_t tile, const char *tile_reason,
+                             km_error *err) {
+    int32_t isa = plan->facts.target.arch;
+    int64_t lanes = km_cpu_vector_bytes(isa) / km_type_bytes(plan->spec.type), vectors = 0;
+    KM_TRY(km_plan_set(plan, KM_PARAM_lanes, lanes, err, "%d-byte vectors of %s",
+                       (int)km_cpu_vector_bytes(isa), km_type_name(plan->spec.type)));
+    if (km_plan_value(plan, KM_PARAM_lanes) != lanes)
+        return km_fail(err, KM_ERROR_PLAN, "lanes must be %d for this target and type, got %d", (int)lanes,
+                       (int)km_plan_value(plan, KM_PARAM_lanes));
+    KM_TRY(km_plan_set(plan, KM_PARAM_vectors, wanted, err,
+                       "vectors x (tile + 3) + 1 registers, of %d; at least 8 points", registers_of(isa)));
+    vectors = km_plan_value(plan, KM_PARAM_vectors);
+    KM_TRY(km_plan_set(plan, KM_PARAM_tile_clusters, tile, err, "%s", tile_reason));
+    if (vectors > 8 || (vectors & (vectors - 1)) || vectors < 2 || vectors * lanes > 64 ||
+        vectors * lanes < 8)
+        return km_fail(err, KM_ERROR_PLAN,
+                       "vectors must be 2, 4 or 8 and hold 8 to 64 points, got %d vectors of %d",
+                       (int)vectors, (int)lanes);
+    if (km_plan_value(plan, KM_PARAM_tile_clusters) > KM_CPU_TILE_MAX)
+        return km_fail(err, KM_ERROR_PLAN, "tile_clusters must be 1..%d on a CPU, got %d", KM_CPU_TILE_MAX,
+                       (int)km_plan_value(plan, KM_PARAM_tile_clusters));
+    return KM_OK;
+}
+
+km_status km_cpu_set_group(km_plan *plan, int64_t group, const char *reason, km_error *err) {
+    KM_TRY(km_plan_set(plan, KM_PARAM_group, group, err, "%s", reason));
+    if (km_plan_value(plan, KM_PARAM_group) == group) return KM_OK;
+    return km_fail(err, KM_ERROR_PLAN, "group must be %d (%s), got %d", (int)group, reason,
+                   (int)km_plan_value(plan, KM_PARAM_group));
+}
+
+km_status km_cpu_set_integers(km_plan *plan, km_error *err) {
+    const char *refused = integers_refused(plan);
+    const char *reason = refused                     ? refused
+                         : !plan->facts.has_integers ? "the processor has no AVX512_VNNI"
+                         : !integers_pay(plan)       ? "few features: float is as fast"
+                                                     : "a product takes two features, near ties go again";
+    KM_TRY(km_plan_set(plan, KM_PARAM_integers, integers_pay(plan), err, "%s", reason));
+    if (!refused || km_plan_value(plan, KM_PARAM_integers) == 0) return KM_OK;
+    return km_fail(err, KM_ERROR_PLAN, "integers must be 0 (%s), got 1", refused);
+}
+
+// Names -----------------------------------------------------------------------------------------------------
+
+enum {
+    SPAN_GROUPS_MAX = 8,
+    ROWS_D_MAX = 64,    // features up to which points become rows of doubles before they are added up
+    UNROLLED_D_MAX = 8, // features up to which compilers unroll loops, and do best left alone
+    WHOLE_K_MAX = 5,    // clusters up to which masks add all points sooner than one by one ...
+    WHOLE_D_MAX = 4,    // ... and features
+    PAIR_TILE = 4,      // centroids, and vectors of points, whose scores of integers are worked on at a time
+    PAIRS_UNROLL_MAX = 16, // pairs of features up to which their loop is unrolled
+    PAIRS_ANY_UNROLL = 2,  // the same for any d
+    SEED_BYTES = 12288,    // of points that stay in the first cache for all k-means++ chains
+    SEED_SPAN_MAX = 1024,
+    FINISH_BYTES = 16384,                // of points, as doubles, that the finishing pass works on at a time
+    FINISH_ANY_BYTES = 2 * FINISH_BYTES, // the same for any d: a group of as many features as there may be
+    FINISH_SPAN_MAX = 512
+};
+
+// A list of the numbers from .. to - 1.
+static void list_numbers(km_env *env, const char *list, int64_t from, int64_t to) {
+    char text[24];
+    km_env_list(env, list);
+    for (int64_t i = from; i < to; i++) {
+        snprintf(text, sizeof text, "%lld", (long long)i);
+        km_env_item(env, list, text);
+    }
+}
+
+// The numbers of centroids that go first.
+static void list_starts(km_env *env, const char *list, int64_t most) {
+    char text[24];
+    km_env_list(env, list);
+    for (int64_t start = 1; start <= most; start++) {
+        snprintf(text, sizeof text, "%lld", (long long)start);
+        km_env *item = km_env_item(env, list, text);
+        km_env_set(item, "case", start < most ? "case %lld:" : "default:", (long long)start);
+        list_numbers(item, "members", 0, start);
+        list_numbers(item, "others", 1, start);
+    }
+}
+
+// Vectors whose indices become labels together: four, or two where there are no four.
+static void list_label_sets(km_env *env, int64_t vectors) {
+    int64_t count = vectors < 4 ? 2 : 4;
+    char text[24];
+    km_env_list(env, "label_sets");
+    for (int64_t v = 0; v < vectors; v += count) {
+        snprintf(text, sizeof text, "%lld", (long long)v);
+        km_env *item = km_env_item(env, "label_sets", text);
+        km_env_set_int(item, "count", count);
+        if (count == 2)
+            km_env_set(item, "vectors", "index_%lld, index_%lld", (long long)v, (long long)v + 1);
+        else
+            km_env_set(item, "vectors", "index_%lld, index_%lld, index_%lld, index_%lld", (long long)v,
+                       (long long)v + 1, (long long)v + 2, (long long)v + 3);
+    }
+}
+
+static int64_t span_groups(int64_t bytes, int64_t d, int64_t group, int64_t real_bytes) {
+    int64_t span = bytes / (d * group * real_bytes);
+    return span < 1 ? 1 : span > SPAN_GROUPS_MAX ? SPAN_GROUPS_MAX : span;
+}
+
+// Clusters whose sums stay in vectors together: four or three where there are 32 registers, or two.
+static void list_few_sets(km_env *env, int four) {
+    km_env_set_flag(env, "few_four", four);
+    km_env_list(env, "few_sets");
+    if (four) {
+        list_numbers(km_env_item(env, "few_sets", "4"), "members", 0, 4);
+        list_numbers(km_env_item(env, "few_sets", "3"), "members", 0, 3);
+    }
+    list_numbers(km_env_item(env, "few_sets", "2"), "members", 0, 2);
+}
+
+// What the finishing pass is told.
+static void names_of_finish(km_env *env, const km_plan *plan, int any_d) {
+    int isa = plan->facts.target.arch;
+    int64_t doubles = isa == KM_ISA_AVX512 ? 8 : isa == KM_ISA_AVX2 ? 4 : 2;
+    int64_t d = plan->spec.features, group = km_plan_value(plan, KM_PARAM_group);
+    int is_double = plan->spec.type == KM_FLOAT64, rows = !is_double && d <= ROWS_D_MAX; // doubles need none
+    int64_t row = rows ? (d + doubles - 1) / doubles * doubles : d;
+    int64_t span = FINISH_BYTES / (row * 8) / group * group;
+    span = span < group ? group : span > FINISH_SPAN_MAX ? FINISH_SPAN_MAX : span;
+    int64_t tile = isa == KM_ISA_AVX2 ? 2 : 4;
+    if (any_d && rows) span = FINISH_SPAN_MAX;
+    km_env_set_int(env, "finish_tile", tile);
+    km_env_set_int(env, "finish_row", row);
+    km_env_set_int(env, "finish_span", span);
+    km_env_set_flag(env, "finish_rows", rows);
+    km_env_set_int(env, "finish_unit", rows ? doubles : 1);
+    km_env_set_int(env, "finish_most", FINISH_ANY_BYTES / 8);
+    km_env_set(env, "finish_doubles", any_d ? "FINISH_DOUBLES" : "FINISH_SPAN * FINISH_ROW");
+    km_env_set(env, "finish_points", any_d && rows ? "FINISH_SPAN_MAX" : "FINISH_SPAN");
+    list_numbers(env, "finish_list", 0, tile);
+    // Where picking from two vectors and inverse roots are instructions.
+    km_env_set_flag(env, "finish_avx512", isa == KM_ISA_AVX512 && !is_double);
+    list_few_sets(env, isa == KM_ISA_AVX512 || isa == KM_ISA_NEON);
+}
+
+// Sums of all points by masked additions, which AVX-512 alone has.
+static void names_of_whole_sums(km_env *env, const km_plan *plan, int any_d, int bytes) {
+    int64_t d = plan->spec.features;
+    int whole = bytes && plan->facts.target.arch == KM_ISA_AVX512 && !any_d && d <= WHOLE_D_MAX &&
+                plan->spec.clusters[0] <= WHOLE_K_MAX;
+    km_env_set_flag(env, "whole", whole);
+    km_env_set_int(env, "whole_k", whole ? WHOLE_K_MAX : 0);
+    list_numbers(env, "whole_columns", 0, whole ? d : 0);
+}
+
+// Scores of integers: four vectors of points by four centroids, or five that go first.
+static void names_of_integers(km_env *env, const km_plan *plan, int any_d, int bytes) {
+    int integers = bytes && km_plan_value(plan, KM_PARAM_integers) > 0;
+    km_env_set_flag(env, "integers", integers);
+    km_env_set(env, "labelled", integers ? "labelled" : "0");
+    km_env_set(env, "pairs_most", any_d ? "((D_MAX + 1) / 2)" : "PAIRS");
+    km_env_set_int(env, "pairs_unroll", any_d ? PAIRS_ANY_UNROLL : PAIRS_UNROLL_MAX);
+    list_numbers(env, "pair_vectors", 0, PAIR_TILE);
+    list_numbers(env, "pair_tile", 0, PAIR_TILE);
+    list_starts(env, "pair_starts", PAIR_TILE + 1);
+}
+
+static int64_t seed_span(int64_t d, int64_t group, int64_t real_bytes) {
+    int64_t span = SEED_BYTES / (d * real_bytes) / group * group;
+    return span < group ? group : span > SEED_SPAN_MAX ? SEED_SPAN_MAX : span;
+}
+
+void km_cpu_names(km_env *env, const km_plan *plan, const km_cpu_text *text) {
+    const km_spec *spec = &plan->spec;
+    int64_t d = spec->features, tile = km_plan_value(plan, KM_PARAM_tile_clusters),
+            group = km_plan_value(plan, KM_PARAM_group);
+    int is_double = spec->type == KM_FLOAT64;
+    int wide = spec->clusters[spec->clusters_count - 1] > 256;
+    int any_d = text->any_d, bytes = text->bytes && !wide;
+    int isa = plan->facts.target.arch;
+    km_env_set(env, "name", "%s", spec->name);
+    km_env_set(env, "type", is_double ? "double" : "float");
+    km_env_set(env, "int_type", is_double ? "int64_t" : "int32_t");
+    km_env_set(env, "index_type", wide ? "int32_t" : "uint8_t");
+    km_env_set_int(env, "d", d);
+    km_env_set_flag(env, "any_d", any_d);
+    km_env_set(env, "d_least", any_d ? "1" : "D");
+    km_env_set(env, "d_most", any_d ? "D_MAX" : "D");
+    km_env_set(env, "row_most", any_d ? "ROW_MAX" : "ROW");
+    km_env_set_int(env, "lanes", km_plan_value(plan, KM_PARAM_lanes));
+    km_env_set_int(env, "vectors", km_plan_value(plan, KM_PARAM_vectors));
+    km_env_set_int(env, "group", group);
+    km_env_set_int(env, "tile", tile);
+    km_env_set_int(env, "span", span_groups(text->span_bytes, d, group, is_double ? 8 : 4));
+    km_env_set_int(env, "seed_span", seed_span(d, group, is_double ? 8 : 4));
+    km_env_set_int(env, "isa", isa);
+    km_env_set_int(env, "k_max", wide ? KM_CLUSTERS_MAX : 256);
+    km_env_set_flag(env, "float64", is_double);
+    km_env_set_flag(env, "wide", wide);
+    km_env_set_flag(env, "rows", d <= ROWS_D_MAX || text->rows);
+    km_env_set_flag(env, "bytes", bytes);
+    names_of_whole_sums(env, plan, any_d, bytes);
+    names_of_integers(env, plan, any_d, bytes);
+    km_env_set_flag(env, "tiled", tile > 1);
+    km_env_set_flag(env, "looped", d > UNROLLED_D_MAX);
+    km_env_set_flag(env, "avx512", isa == KM_ISA_AVX512);
+    km_env_set_flag(env, "avx2", isa == KM_ISA_AVX2);
+    km_env_set_flag(env, "neon", isa == KM_ISA_NEON);
+    km_env_set_flag(env, "generic", isa == KM_ISA_GENERIC);
+    list_numbers(env, "vectors_list", 0, km_plan_value(plan, KM_PARAM_vectors));
+    list_numbers(env, "tile_list", 0, tile);
+    list_numbers(env, "others", 1, tile);
+    list_label_sets(env, km_plan_value(plan, KM_PARAM_vectors));
+    names_of_finish(env, plan, any_d);
+    list_numbers(env, "pair", 0, 2);
+    list_starts(env, "starts", d > UNROLLED_D_MAX ? tile + 1 : tile);
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// The CPU design `portable`: kernels of lanes that are compiled into the library (gen/portable.c).
+#include "common.h"
+#include "gen/portable_features.h"
+
+#include <string.h>
+
+// A pass of kernels for any number of features, times one for these features: 1.03 to 1.4.
+static const double any_features_cost = 1.3;
+
+// Whether the library has kernels for exactly these features.
+static int is_exact(const km_plan *plan) {
+    static const int64_t features[] = KM_PORTABLE_FEATURES;
+    if (plan->spec.type != KM_FLOAT32 || plan->facts.target.arch == KM_ISA_GENERIC) return 0;
+    if (plan->spec.clusters[plan->spec.clusters_count - 1] > 256) return 0;
+    for (size_t i = 0; i < sizeof features / sizeof *features; i++)
+        if (features[i] == plan->spec.features) return 1;
+    return 0;
+}
+
+// Where kernels serve any number of features, loops are not unrolled.
+static void estimate(km_way *way, km_plan *plan) {
+    km_cpu_shape it = km_cpu_shape_of(plan);
+    km_estimate *e = &plan->estimates[KM_DESIGN_PORTABLE];
+    int exact = is_exact(plan);
+    (void)way; // there is one
+    *e = (km_estimate){.design = KM_DESIGN_PORTABLE, .feasible = 1};
+    km_cpu_lanes_operations(e, plan, &it);
+    if (!exact) e->operations_per_point *= any_features_cost;
+    km_cpu_bound_by(e, &it,
+                    exact ? "the arithmetic of lanes" : "the arithmetic of lanes, any number of features");
+}
+
+static km_status decide(km_plan *plan, const km_way *way, km_error *err) {
+    (void)way;
+    KM_TRY(km_cpu_set_integers(plan, err));
+    KM_TRY(
+        km_cpu_set_group(plan, KM_CPU_LANES_GROUP, "changes of 64 labels are the bits of one number", err));
+    return km_cpu_set_restarts(plan, err);
+}
+
+const km_design_code km_design_portable = {.estimate = estimate, .decide = decide};

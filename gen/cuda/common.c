@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+#include "common.h"
+#include "../../base/size.h"
+#include "../words.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+double km_cuda_issue_rate(const km_plan *plan) {
+    const km_device_facts *facts = &plan->facts;
+    double lanes = plan->spec.type == KM_FLOAT64 ? facts->fp64_per_cycle : facts->fp32_per_cycle;
+    return lanes * (double)facts->units * facts->clock_ghz;
+}
+
+double km_cuda_overlap(double a, double b) {
+    return pow(pow(a, 8) + pow(b, 8), 1.0 / 8);
+}
+
+int64_t km_cuda_restarts_in_flight(const km_plan *plan) {
+    enum { POINTS_ENOUGH = 4 << 20, COPIES_MAX = 64 };
+    if (!plan->points) return 1;
+    int64_t copies = km_min(km_min(POINTS_ENOUGH / plan->points, plan->spec.restarts), COPIES_MAX);
+    if (plan->in_flight_max) copies = km_min(copies, plan->in_flight_max);
+    return km_max(copies, 1);
+}
+
+double km_cuda_launches_ns(const km_plan *plan, int64_t launches, double each_ns) {
+    enum { POINTS_MANY = 1 << 25 };
+    double points =
+        plan->points ? (double)(plan->points * km_cuda_restarts_in_flight(plan)) : (double)POINTS_MANY;
+    return (double)launches * each_ns / points;
+}
+
+km_status km_cuda_set_restarts(km_plan *plan, km_error *err) {
+    return km_plan_set(plan, KM_PARAM_restarts_in_flight, km_cuda_restarts_in_flight(plan), err, "%s",
+                       plan->in_flight_max ? "as many as the free memory holds"
+                       : plan->points      ? "restarts until a pass has 4 million points, or all of them"
+                                           : "many points: one restart of each K fills the device");
+}
+
+km_status km_cuda_set_grid(km_plan *plan, int64_t tile, km_error *err) {
+    int64_t grid = plan->facts.units * km_plan_value(plan, KM_PARAM_resident) /
+                   km_plan_value(plan, KM_PARAM_restarts_in_flight);
+    if (plan->points) grid = km_min(grid, km_divide_up(plan->points, tile));
+    return km_plan_set(plan, KM_PARAM_grid, km_max(grid, 1), err,
+                       "%lld multiprocessors, filled once by all copies", (long long)plan->facts.units);
+}
+
+int64_t km_cuda_values(int64_t *values, const int64_t *all, int64_t count, const km_plan *plan,
+                       km_param param) {
+    if (km_plan_fixed(plan, param, values)) return 1;
+    memcpy(values, all, (size_t)count * sizeof *values);
+    return count;
+}
+
+int64_t km_cuda_registers_limit(const km_plan *plan, int64_t block, int64_t resident) {
+    return km_min(plan->facts.registers_per_unit / (block * resident) / 8 * 8,
+                  plan->facts.registers_per_thread);
+}
+
+int64_t km_cuda_partial_bytes(const km_plan *plan) {
+    return km_plan_value(plan, KM_PARAM_grid) * km_plan_value(plan, KM_PARAM_restarts_in_flight) *
+           plan->clusters_sum * (plan->spec.features + 1) * 8;
+}
+
+// Names -----------------------------------------------------------------------------------------------------
+
+void km_cuda_name_number(km_env *env, const km_plan *plan, km_param param) {
+    km_env_set_int(env, km_param_name(param), km_plan_value(plan, param));
+}
+
+static void name_words(km_env *env, const km_plan *plan) {
+#define FLAG(param, name, design_of, meaning)                                                                \
+    if (KM_DESIGN_##design_of == plan->design)                                                               \
+        km_env_set_flag(env, #param "_" #name,                                                               \
+                        km_plan_value(plan, KM_PARAM_##param) == KM_WORD_##param##_##name);
+    KM_WORDS(FLAG)
+#undef FLAG
+}
+
+void km_cuda_names(km_env *env, const km_plan *plan) {
+    const km_spec *spec = &plan->spec;
+    int32_t k_max = spec->clusters[spec->clusters_count - 1];
+    km_env_set(env, "type", spec->type == KM_FLOAT64 ? "double" : "float");
+    km_env_set(env, "label_type", k_max <= 256 ? "unsigned char" : "unsigned short");
+    km_env_set_flag(env, "float64", spec->type == KM_FLOAT64);
+    km_env_set_flag(env, "weighted", plan->weighted);
+    km_env_set_flag(env, "track_labels", plan->track_labels);
+    km_env_set(env, "name", "%s", spec->name);
+    km_env_set_int(env, "d", spec->features);
+    km_env_set_int(env, "s", plan->clusters_sum);
+    km_env_set_int(env, "ks_count", spec->clusters_count);
+    km_env_set_int(env, "k_max", k_max);
+    km_env_set_int(env, "copies", km_plan_value(plan, KM_PARAM_restarts_in_flight));
+    km_env_set_int(env, "vector", 16 / km_type_bytes(spec->type));
+    km_env_set_flag(env, "planes_follow", 0); // update.cu makes the next pass's coefficients of the scores
+    name_words(env, plan);
+}
+
+km_env *km_cuda_name_k(km_env *env, const km_spec *spec, int64_t index, int64_t offset) {
+    char text[24];
+    snprintf(text, sizeof text, "%d", spec->clusters[index]);
+    km_env *k = km_env_item(env, "ks", text);
+    km_env_set_int(k, "index", index);
+    km_env_set_int(k, "offset", offset);
+    return k;
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+// What the CUDA designs share: rates of a device, launches, restarts in flight, and names of templates/cuda/head.h.
+#ifndef KM_GEN_CUDA_COMMON_H
+#define KM_GEN_CUDA_COMMON_H
+#include "../design.h"
+
+// Thread instructions of the type's arithmetic that the device issues in a nanosecond.
+double km_cuda_issue_rate(const km_plan *plan);
+// Nanoseconds of two pipes at work at the same time, neither quite alone.
+double km_cuda_overlap(double a, double b);
+// What the launches of a pass and the steps after them cost beside the work on points, a point, if each launch costs
+// so many nanoseconds.
+double km_cuda_launches_ns(const km_plan *plan, int64_t launches, double each_ns);
+
+// A pass over few points takes little more time for several restarts, so it serves several.
+int64_t km_cuda_restarts_in_flight(const km_plan *plan);
+km_status km_cuda_set_restarts(km_plan *plan, km_error *err);
+// Blocks of a copy that work on `tile` points at a time: all copies together fill the device once, and no block is
+// without points.
+km_status km_cuda_set_grid(km_plan *plan, int64_t tile, km_error *err);
+
+// Values to try for a number: `all`, or the user's own where he fixed it. Returns how many.
+int64_t km_cuda_values(int64_t *values, const int64_t *all, int64_t count, const km_plan *plan,
+                       km_param param);
+
+// Registers that a thread may have.
+int64_t km_cuda_registers_limit(const km_plan *plan, int64_t block, int64_t resident);
+// Bytes of partial sums, a row for each cluster, of all blocks.
+int64_t km_cuda_partial_bytes(const km_plan *plan);
+
+// Names: those of templates/cuda/head.h, with a flag param_word for each word of the design; one number; one K of the
+// list `ks`, whose centroids start at `offset`.
+void km_cuda_names(km_env *env, const km_plan *plan);
+void km_cuda_name_number(km_env *env, const km_plan *plan, km_param param);
+km_env *km_cuda_name_k(km_env *env, const km_spec *spec, int64_t index, int64_t offset);
+
+#endif

@@ -1,0 +1,475 @@
+// SPDX-License-Identifier: MIT
+// The CUDA design `registers` (templates/cuda/registers): a thread's registers hold the sums of several K, and points
+// go by. The K list is shared out over warp groups and launches.
+#include "../../base/size.h"
+#include "../../base/text.h"
+#include "../words.h"
+#include "common.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// Sharing the K list ----------------------------------------------------------------------------------------
+
+enum { SHARES_MAX = 64 }; // warp groups of all launches
+
+// Shares the K list out over `shares` warp groups (all launches' together) so that the largest sum of K - 1 is
+// small: the largest K first, each to the group with the least so far. share[i] is the group of clusters[i]; it is the
+// plan's layout.
+static void share_out(int32_t *share, const km_spec *spec, int64_t shares) {
+    int64_t load[SHARES_MAX] = {0};
+    for (int64_t i = spec->clusters_count - 1; i >= 0; i--) {
+        int64_t least = 0;
+        for (int64_t group = 1; group < shares; group++)
+            if (load[group] < load[least]) least = group;
+        share[i] = (int32_t)least;
+        load[least] += spec->clusters[i] - 1;
+    }
+}
+
+// Sums that a thread keeps for one K, where `team` lanes share a point.
+static int64_t sums_of(const km_plan *plan, int64_t k, int64_t team) {
+    return (k - 1) * (plan->spec.features / team + 1) + (plan->weighted ? 1 : 0);
+}
+
+// Points that lie side by side in a thread, so that it loads whole 16-byte pieces.
+static int64_t run_of(const km_spec *spec) {
+    if (spec->type == KM_FLOAT64) return spec->features % 2 ? 2 : 1;
+    return spec->features % 4 == 0 ? 1 : spec->features % 2 == 0 ? 2 : 4;
+}
+
+// Cost ------------------------------------------------------------------------------------------------------
+
+// One way to run the registers design.
+typedef struct config {
+    int64_t points, prefetch, split, launches, team, block, resident;
+    int64_t registers, register_limit, shared_bytes;
+    double operations; // of all warp groups, per point
+    double memory_ns, issue_ns, total_ns;
+} config;
+
+// What the groups need when the K list is shared out over split x launches of them.
+typedef struct demand {
+    int64_t sums_max; // sums that a thread of a group keeps, at most
+    int64_t k_max;
+    double operations_busy; // per point, of the busiest group of each launch, added up
+    double operations;      // per point, of all groups
+    double code;            // instructions for one point of a launch's groups together, at most
+    int64_t idle;           // groups without a K of two or more
+} demand;
+
+static demand demand_of(const km_plan *plan, const config *way) {
+    const km_spec *spec = &plan->spec;
+    int64_t team = way->team, split = way->split, launches = way->launches, own = spec->features / team;
+    int64_t vector = 16 / km_type_bytes(plan->spec.type);
+    double beside =
+        vector == 2 ? 0.5 : 1; // what is no arithmetic of doubles has the other half of the issue slots
+    int64_t exchange = team == 4 ? 4 : team == 2 ? 2 : 0; // shuffles and additions for one score
+    // Labels are chosen, then packed four at a time or written one by one.
+    int64_t choose = plan->track_labels ? 1 : 0, label = !choose ? 0 : way->points % 4 == 0 ? 4 : 12;
+    demand groups = {0};
+    int32_t share[KM_RANGE_MAX];
+    share_out(share, spec, split * launches);
+    for (int64_t part = 0; part < launches; part++) {
+        double code = 0, busiest = 0;
+        for (int64_t group = part * split; group < (part + 1) * split; group++) {
+            int64_t sums = 0, others = 0;
+            // Points come in; for each score its product, the comparison and the count; planes once a tile.
+            double operations = beside * (2 * (double)(own / vector + 1) + 30 / (double)way->points);
+            for (int64_t i = 0; i < spec->clusters_count; i++) {
+                if (share[i] != group) continue;
+                int64_t k = spec->clusters[i];
+                sums += sums_of(plan, k, team);
+                operations += (double)(k - 1) * (double)(2 * own + 1 + exchange);
+                operations += beside * ((double)(k - 1) * (2.5 + (double)choose) + (double)label);
+                operations += beside * (double)((k - 1) * (own / 2 + 1)) / (double)way->points;
+                others += k - 1;
+                if (k > groups.k_max) groups.k_max = k;
+            }
+            if (sums > groups.sums_max) groups.sums_max = sums;
+            if (operations > busiest) busiest = operations;
+            groups.operations += operations;
+            groups.idle += !others;
+            code += operations;
+        }
+        groups.operations_busy += busiest;
+        if (code > groups.code) groups.code = code;
+    }
+    return groups;
+}
+
+// Registers of a thread, calibrated against the compiler's own count for sm_90 over d = 1..64 and lists up to 2..12.
+static int64_t registers_needed(const km_plan *plan, const config *way, const demand *groups) {
+    int64_t own = plan->spec.features / way->team, words = km_type_bytes(plan->spec.type) / 4;
+    int64_t counts = words == 2 && !plan->weighted ? groups->sums_max / (own + 1) : 0; // integers beside sums
+    int64_t points = way->points * (own + (plan->weighted ? 1 : 0)),
+            scores = way->points * (groups->k_max - 1);
+    int64_t labels = plan->track_labels ? 2 * way->points + 12 : 0, weights = plan->weighted ? 4 : 0;
+    int64_t pieces = own * km_type_bytes(plan->spec.type) / 16,
+            uneven = pieces > 1 && pieces % 2 == 0 && 32 % pieces ? 16 : 0;
+    int64_t others = 20 + labels + weights + uneven;
+    if (words == 2) {
+        others += own % 4 ? 80 : 40;
+        return 2 * (groups->sums_max - counts + points + scores) + counts + others;
+    }
+    // Scores on their way between lanes all live at the same time, those of a small K do not; but elsewhere more of
+    // them do, as compilers showed.
+    int64_t few = plan->spec.target.arch == 90 ? 8 : 32;
+    if (way->team > 1)
+        others += way->points + 16;
+    else if (groups->k_max > 8)
+        scores = scores * 3 / 4;
+    else
+        scores = scores / 2 < few ? scores / 2 : few;
+    return groups->sums_max + points + scores + others;
+}
+
+// What issued instructions wait for, as a factor. Latency is hidden by other warps and by other points; a block's warps
+// that do different work meet at each tile; code that does not fit the instruction cache is waited for, more so where
+// groups of warps run different parts of it. Fitted to times of an H200.
+static double stall_factor(const km_plan *plan, const config *way, const demand *groups) {
+    enum { CODE_CACHED = 2000, CODE_CACHED_SPLIT = 1600 };
+    double warps = (double)(way->block * way->resident) / 128; // of a scheduler
+    double hidden = 1 + (0.4 + 0.6 / (double)way->points) / warps;
+    if (plan->spec.type == KM_FLOAT64) hidden = 1.2 + 1 / (double)way->points; // more warps did not help
+    if (!way->prefetch) hidden *= 1.5; // the loads of points are waited for
+    if (way->team > 1) hidden *= 1.1;  // exchanges are, too
+    hidden *= 1 + (plan->spec.type == KM_FLOAT64 ? 0.02 : 0.08) * (double)(way->split - 1);
+    double cached = way->split > 1 ? CODE_CACHED_SPLIT : CODE_CACHED;
+    double code = groups->code * (double)way->points / cached;
+    if (code > 1) hidden *= 1 + (way->split > 1 ? 1.4 : 0.4) * (code - 1);
+    return hidden;
+}
+
+static int64_t need_ofd_bytes(const km_plan *plan, const config *way, const demand *groups) {
+    const km_spec *spec = &plan->spec;
+    int64_t own = spec->features / way->team, size = km_type_bytes(plan->spec.type), vector = 16 / size;
+    int64_t warps = way->block / 32, stages = way->prefetch ? way->prefetch + 1 : 0;
+    int64_t planes = (plan->clusters_sum - spec->clusters_count + 1) * (own + vector) * way->team * size;
+    int64_t ring = way->block / way->split * stages * way->points * (own + (plan->weighted ? 1 : 0)) * size;
+    int64_t sums = warps * (groups->sums_max * way->team * 8 + 32 / way->team * 33 * size);
+    return planes + ring + sums + spec->clusters_count * 4 + 256;
+}
+
+// Whether the way can be run; fills everything else from points to resident. Every group needs work, and a number that
+// the user fixed is believed to fit a little longer than an estimate.
+static int judge(config *way, const km_plan *plan) {
+    enum { CODE_MAX = 3000, BARRIERS_MAX = 15, DOUBLES_MAX = 4, LAUNCH_NS = 12000 };
+    // The count was calibrated on sm_90, over lists that need few launches.
+    enum { MARGIN_FIXED = -24, MARGIN = 3, MARGIN_WIDE = 8, MARGIN_ELSEWHERE = 20 };
+    int64_t fixed, margin = way->launches > 3 ? MARGIN_WIDE : MARGIN;
+    if (plan->spec.target.arch != 90) margin = MARGIN_ELSEWHERE;
+    if (km_plan_fixed(plan, KM_PARAM_points_per_thread, &fixed)) margin = MARGIN_FIXED;
+    const km_device_facts *facts = &plan->facts;
+    demand groups = demand_of(plan, way);
+    if (way->team > 1 && groups.k_max > 8) margin += MARGIN_WIDE;
+    if (groups.idle && way->split * way->launches > 1) return 0;
+    if (groups.code * (double)way->points > CODE_MAX) return 0;
+    if (plan->spec.type == KM_FLOAT64 && way->points > DOUBLES_MAX) return 0; // scores of more do not fit
+    if (way->prefetch && plan->spec.target.arch < 80) return 0; // no copies that run by themselves
+    if (way->prefetch && way->split > 1 && way->block / way->split / 32 > BARRIERS_MAX) return 0;
+    way->registers = registers_needed(plan, way, &groups);
+    way->register_limit = km_cuda_registers_limit(plan, way->block, way->resident);
+    if (way->registers > way->register_limit - margin) return 0;
+    if (km_plan_avoids(plan, KM_DESIGN_REGISTERS, way->register_limit - way->registers)) return 0;
+    way->shared_bytes = need_ofd_bytes(plan, way, &groups);
+    if (way->shared_bytes > facts->shared_bytes_per_block ||
+        way->shared_bytes > facts->shared_bytes_per_unit / way->resident - 1024)
+        return 0;
+    double reads = (double)way->launches * (1 + 0.1 * (double)(way->split - 1));
+    if (!way->prefetch) reads = (double)way->launches * (1 + 0.25 * (double)(way->split - 1));
+    way->operations = groups.operations * (double)way->team;
+    way->memory_ns =
+        reads * (double)(plan->spec.features * km_type_bytes(plan->spec.type)) / facts->bandwidth_gbs;
+    way->issue_ns = groups.operations_busy * (double)(way->split * way->team) / km_cuda_issue_rate(plan) *
+                    stall_factor(plan, way, &groups);
+    const double measured = 0.95; // on an H200 all lists take 3 to 9% less than the two pipes say
+    way->total_ns = measured * km_cuda_overlap(way->memory_ns, way->issue_ns) +
+                    km_cuda_launches_ns(plan, way->launches, LAUNCH_NS);
+    return 1;
+}
+
+// Where the coefficients of the scores lie: in constant memory there is one copy of them, the same for all lanes.
+// Compilers keep those of doubles in registers where they can, so there must be some left. NULL: they can lie there.
+static const char *constant_refused(const km_plan *plan) {
+    if (km_plan_value(plan, KM_PARAM_team) > 1) return "lanes of a team need different coefficients";
+    if (km_plan_value(plan, KM_PARAM_restarts_in_flight) > 1)
+        return "each restart has coefficients of its own";
+    return NULL;
+}
+
+static int constant_pays(const km_plan *plan) {
+    enum { SPARE = 12 };
+    if (plan->spec.type == KM_FLOAT32) return 1;
+    config way = {.points = km_plan_value(plan, KM_PARAM_points_per_thread),
+                  .split = km_plan_value(plan, KM_PARAM_split),
+                  .launches = km_plan_value(plan, KM_PARAM_launches),
+                  .team = 1};
+    demand groups = demand_of(plan, &way);
+    int64_t threads = km_plan_value(plan, KM_PARAM_block) * km_plan_value(plan, KM_PARAM_resident);
+    return registers_needed(plan, &way, &groups) + SPARE <= plan->facts.registers_per_unit / threads;
+}
+
+#define TRY_ALL(name, ...)                                                                                   \
+    static const int64_t name##_all[] = {__VA_ARGS__};                                                       \
+    int64_t name[sizeof name##_all / sizeof *name##_all];                                                    \
+    int64_t name##_count =                                                                                   \
+        km_cuda_values(name, name##_all, sizeof name##_all / sizeof *name##_all, plan, KM_PARAM_##name)
+
+// The fastest way for one share of the K list; 0 when there is none.
+static int best_of_share(config *best, const km_plan *plan, int64_t split, int64_t launches, int64_t team) {
+    TRY_ALL(points_per_thread, 1, 2, 3, 4, 6, 8, 12);
+    TRY_ALL(prefetch, 0, 1);
+    TRY_ALL(block, 256, 384, 512, 768, 1024);
+    TRY_ALL(resident, 1);
+    int found = 0;
+    for (int64_t i = 0; i < points_per_thread_count * prefetch_count * block_count * resident_count; i++) {
+        int64_t r = i % resident_count, b = i / resident_count % block_count;
+        int64_t f = i / resident_count / block_count % prefetch_count;
+        int64_t p = i / resident_count / block_count / prefetch_count;
+        config way = {.points = points_per_thread[p],
+                      .prefetch = prefetch[f],
+                      .split = split,
+                      .launches = launches,
+                      .team = team,
+                      .block = block[b],
+                      .resident = resident[r]};
+        if (way.points % run_of(&plan->spec) || way.block % (32 * split) || way.block < 128) continue;
+        if (!judge(&way, plan)) continue;
+        if (found && way.total_ns >= best->total_ns) continue;
+        *best = way;
+        found = 1;
+    }
+    return found;
+}
+
+static int best_way(config *best, const km_plan *plan) {
+    TRY_ALL(split, 1, 2, 3, 4);
+    TRY_ALL(launches, 1, 2, 3, 4, 6, 8, 10, 12, 16);
+    TRY_ALL(team, 1, 2, 4);
+    int found = 0;
+    for (int64_t i = 0; i < team_count * split_count * launches_count; i++) {
+        int64_t s = split[i / launches_count % split_count], l = launches[i % launches_count];
+        int64_t t = team[i / launches_count / split_count];
+        config way = {0};
+        if (t > 1 && plan->spec.features % (t * 16 / km_type_bytes(plan->spec.type)))
+            continue; // a lane loads whole 16 bytes
+        if (s * l > SHARES_MAX || (s * l > 1 && s * l > plan->spec.clusters_count)) continue;
+        if (!best_of_share(&way, plan, s, l, t)) continue;
+        if (found && way.total_ns >= best->total_ns) continue;
+        *best = way;
+        found = 1;
+    }
+    return found;
+}
+
+static void estimate(km_way *found, km_plan *plan) {
+    config best = {0}, *way = &best;
+    km_estimate *estimate = &plan->estimates[KM_DESIGN_REGISTERS];
+    estimate->design = KM_DESIGN_REGISTERS;
+    estimate->feasible = best_way(way, plan);
+    if (!estimate->feasible) {
+        km_plan_no_way(plan, KM_DESIGN_REGISTERS, "the sums of the K list do not fit into registers");
+        return;
+    }
+    estimate->bytes_per_point =
+        (double)(way->launches * plan->spec.features * km_type_bytes(plan->spec.type));
+    estimate->operations_per_point = way->operations;
+    estimate->memory_ns = way->memory_ns;
+    estimate->issue_ns = way->issue_ns;
+    estimate->total_ns = way->total_ns;
+    estimate->registers_per_thread = way->registers;
+    estimate->registers_spare = way->register_limit - way->registers;
+    estimate->shared_bytes_per_block = way->shared_bytes;
+    KM_WAY_PUT(found, best);
+}
+
+// Decision ----------------------------------------------------------------------------------------------------
+
+static km_status decide_form(km_plan *plan, km_error *err) {
+    const char *refused = constant_refused(plan);
+    int constant = !refused && constant_pays(plan);
+    KM_TRY(km_plan_set(plan, KM_PARAM_form, constant ? KM_WORD_form_constant : KM_WORD_form_shared, err, "%s",
+                       refused    ? refused
+                       : constant ? "the coefficients of the scores are the same for all threads"
+                                  : "the compiler would keep coefficients in registers, which are taken"));
+    if (!refused || km_plan_value(plan, KM_PARAM_form) != KM_WORD_form_constant) return KM_OK;
+    return km_fail(err, KM_ERROR_PLAN, "form must be shared here (%s), got constant", refused);
+}
+
+static km_status decide(km_plan *plan, const km_way *found, km_error *err) {
+    config best, *way = &best;
+    KM_WAY_GET(best, found);
+    KM_TRY(km_cuda_set_restarts(plan, err));
+    KM_TRY(km_plan_set(plan, KM_PARAM_points_per_thread, way->points, err,
+                       "independent work hides latency; about %lld of %lld registers are used",
+                       (long long)way->registers, (long long)way->register_limit));
+    KM_TRY(km_plan_set(plan, KM_PARAM_prefetch, way->prefetch, err, "%s",
+                       way->prefetch ? "the next points are fetched while these are worked on"
+                                     : "copies that run by themselves need sm_80"));
+    KM_TRY(km_plan_set(plan, KM_PARAM_block, way->block, err,
+                       "one block fills a multiprocessor: fewest partial sums"));
+    KM_TRY(
+        km_plan_set(plan, KM_PARAM_resident, way->resident, err, "the block is as large as registers allow"));
+    KM_TRY(km_plan_set(plan, KM_PARAM_split, way->split, err, "%s",
+                       way->split > 1 ? "so many threads share the sums of the K list"
+                                      : "a thread's registers hold the sums of the whole K list"));
+    KM_TRY(km_plan_set(plan, KM_PARAM_team, way->team, err, "%s",
+                       way->team > 1
+                           ? "so many lanes share a point, as one has no room for its features' sums"
+                           : "a lane holds whole points"));
+    KM_TRY(km_plan_set(plan, KM_PARAM_launches, way->launches, err, "%s",
+                       way->launches > 1 ? "a block's registers do not hold the sums of the whole K list"
+                                         : "one read of the points serves every K"));
+    KM_TRY(km_cuda_set_grid(plan,
+                            km_plan_value(plan, KM_PARAM_block) / km_plan_value(plan, KM_PARAM_split) /
+                                km_plan_value(plan, KM_PARAM_team) *
+                                km_plan_value(plan, KM_PARAM_points_per_thread),
+                            err));
+    KM_TRY(decide_form(plan, err));
+    KM_TRY(km_plan_layout_make(plan, plan->spec.clusters_count * (int64_t)sizeof(int32_t), err));
+    share_out(plan->layout, &plan->spec,
+              km_plan_value(plan, KM_PARAM_split) * km_plan_value(plan, KM_PARAM_launches));
+    return KM_OK;
+}
+
+// Names -----------------------------------------------------------------------------------------------------
+
+// Bits of a coordinate with which d products and a constant still add up exactly in the type.
+static int64_t coarse_bits(const km_spec *spec) {
+    int64_t log2_d = 0;
+    while ((1LL << log2_d) < spec->features) log2_d++;
+    return ((spec->type == KM_FLOAT64 ? 51 : 22) - log2_d) / 2;
+}
+
+// Tiles that a thread of float32 adds before its sums join doubles.
+static int64_t flush_tiles(const km_plan *plan) {
+    enum { POINTS_MAX = 2048 };
+    int64_t tiles = 1;
+    while (2 * tiles * km_plan_value(plan, KM_PARAM_points_per_thread) <= POINTS_MAX) tiles *= 2;
+    return tiles;
+}
+
+// One warp group: its Ks, where their planes and sums lie, and its columns, which start at `column`.
+static int64_t add_group(km_env *part, const km_plan *plan, int64_t group, const int32_t *share,
+                         int64_t column) {
+    const km_spec *spec = &plan->spec;
+    int64_t split = km_plan_value(plan, KM_PARAM_split), team = km_plan_value(plan, KM_PARAM_team),
+            columns = 0, plane = 0;
+    int64_t counts = 0;
+    char text[24];
+    snprintf(text, sizeof text, "%lld", (long long)group);
+    km_env *item = km_env_item(part, "groups", text);
+    km_text ks = {0};
+    km_env_list(item, "ks");
+    for (int64_t i = 0; i < spec->clusters_count; plane += spec->clusters[i++] - 1) {
+        if (share[i] != group) continue;
+        km_env *k = km_cuda_name_k(item, spec, i, 0);
+        km_env_set_int(k, "others", spec->clusters[i] - 1);
+        km_env_set_flag(k, "single", spec->clusters[i] == 1);
+        km_env_set_int(k, "plane", plane);
+        km_env_set_int(k, "sum", columns);
+        km_env_set_int(k, "count", counts);
+        counts += spec->clusters[i] - 1;
+        columns += sums_of(plan, spec->clusters[i], team);
+        km_text_printf(&ks, "%s%d", ks.size ? ", " : "", spec->clusters[i]);
+    }
+    if (columns == 0) columns = 1; // K = 1 alone has none, but an array has
+    km_env_set_int(item, "index", group % split);
+    if (!ks.size) km_text_puts(&ks, "none");
+    km_env_set_text(item, "text", &ks);
+    km_env_set_int(item, "columns", columns);
+    km_env_set_int(item, "counts", counts ? counts : 1);
+    km_env_set_int(item, "column", column);
+    return columns;
+}
+
+// Points on their way through shared memory. `own`: features that a lane holds of `run` points side by side.
+static void name_ring(km_env *env, const km_plan *plan, int64_t run, int64_t own) {
+    int64_t ahead = km_plan_value(plan, KM_PARAM_prefetch), split = km_plan_value(plan, KM_PARAM_split),
+            turn = 1;
+    int64_t pieces = run * own * km_type_bytes(plan->spec.type) / 16;
+    while (turn < 8 && pieces % (2 * turn) == 0) turn *= 2;
+    km_env_set_flag(env, "ring", ahead > 0);
+    int labelled = plan->track_labels && plan->clusters_sum > plan->spec.clusters_count;
+    km_env_set_flag(env, "indexed", labelled || ahead == 0); // a thread asks where its points are
+    km_env_set_flag(env, "crew", split > 1);
+    km_env_set_int(env, "stages", ahead + 1);
+    km_env_set_int(env, "turn", turn);
+    km_env_set_int(env, "weights_bytes", run * km_type_bytes(plan->spec.type));
+    km_env_set_flag(env, "turned", turn > 1);
+    km_env_set_flag(env, "whole_rows", 32 % pieces == 0); // 32 pieces are a number of rows
+    km_env_set(env, "member", "%s", split > 1 ? "(int)threadIdx.x / THREADS" : "0");
+    km_env_set(env, "crew_text", "%s", split > 1 ? " and those that share its points" : "");
+    km_env_set(env, "stage_text", "%s", split > 1 ? "the warps that share a ring" : "one warp");
+}
+
+static km_status names(km_env *env, const char **root, const km_plan *plan, km_error *err) {
+    const km_spec *spec = &plan->spec;
+    const int32_t *share = plan->layout;
+    (void)err;
+    *root = "cuda/registers/registers.cu";
+    km_cuda_names(env, plan);
+    int64_t split = km_plan_value(plan, KM_PARAM_split), launches = km_plan_value(plan, KM_PARAM_launches);
+    static const km_param numbers[] = {
+        KM_PARAM_points_per_thread, KM_PARAM_block, KM_PARAM_grid, KM_PARAM_split,
+        KM_PARAM_resident,          KM_PARAM_team};
+    for (int i = 0; i < (int)(sizeof numbers / sizeof *numbers); i++)
+        km_cuda_name_number(env, plan, numbers[i]);
+    km_env_set_flag(env, "planes_follow", 1);
+    int64_t team = km_plan_value(plan, KM_PARAM_team), own = spec->features / team;
+    km_env_set_flag(env, "teamed", team > 1);
+    int64_t run = run_of(spec);
+    km_env_set_flag(env, "packed",
+                    plan->track_labels && km_plan_value(plan, KM_PARAM_points_per_thread) % 4 == 0);
+    km_env_set_flag(env, "neighbours", run == 1); // how far labels travel until four lie side by side
+    km_env_set_flag(env, "pairs", run <= 2);
+    km_env_set_int(env, "own", own);
+    km_env_set_flag(env, "flushed", spec->type == KM_FLOAT32);
+    km_env_set_int(env, "flush", flush_tiles(plan));
+    name_ring(env, plan, run, own);
+    km_env_set_flag(env, "const_planes", km_plan_value(plan, KM_PARAM_form) == KM_WORD_form_constant);
+    km_env_set_flag(env, "counted",
+                    spec->type == KM_FLOAT64 && !plan->weighted); // doubles' pipe is the busy one
+    km_env_set_int(env, "run", run);
+    km_env_set_int(env, "coarse_bits", coarse_bits(spec));
+    int64_t planes = plan->clusters_sum - spec->clusters_count;
+    km_env_set_int(env, "planes", planes ? planes : 1);
+    km_env_set_flag(env, "several", planes > 0); // a K of 1 has nothing to compare
+    km_env_set_int(env, "launches_count", launches);
+
+    // Columns in the order of the groups; those of the totals come last.
+    int64_t column = 0, scratch = 0;
+    for (int64_t part = 0; part < launches; part++) {
+        char text[24];
+        snprintf(text, sizeof text, "%lld", (long long)part);
+        km_env *item = km_env_item(env, "parts", text);
+        km_env_set_flag(item, "alone", split == 1);
+        km_env_set_int(item, "first", part * split);
+        for (int64_t group = part * split; group < (part + 1) * split; group++) {
+            int64_t columns = add_group(item, plan, group, share, column);
+            column += columns;
+            if (columns > scratch) scratch = columns;
+        }
+    }
+    km_env_set_int(env, "totals", column);
+    km_env_set_int(env, "columns", column + own);
+    km_env_set_int(env, "scratch", scratch);
+    for (int64_t i = 0, offset = 0; i < spec->clusters_count; offset += spec->clusters[i++]) {
+        km_env *k = km_cuda_name_k(env, spec, i, offset);
+        int64_t first = 0;
+        for (int64_t j = 0; j < spec->clusters_count; j++)
+            if (share[j] < share[i] || (share[j] == share[i] && j < i))
+                first += sums_of(plan, spec->clusters[j], team);
+        km_env_set_int(k, "column", first);
+    }
+    return KM_OK;
+}
+
+static int64_t workspace_bytes(const km_plan *plan, int64_t n) {
+    (void)n;
+    return km_cuda_partial_bytes(plan);
+}
+
+const km_design_code km_design_registers = {
+    .estimate = estimate, .decide = decide, .names = names, .workspace_bytes = workspace_bytes};

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// What a design contributes to planner and emitter: one file (gen/cuda/NAME.c, gen/cpu/NAME.c), one row of KM_DESIGNS
+// (kmgen/plan.h), one folder of templates. The planner (gen/plan.c) and the emitter (gen/emit.c) know only this table.
+#ifndef KM_GEN_DESIGN_H
+#define KM_GEN_DESIGN_H
+#include "numbers.h"
+#include "template.h"
+
+// The way to run a design that its estimate found best: whatever the design makes of these bytes.
+typedef struct km_way {
+    unsigned char bytes[512];
+} km_way;
+
+// Bytes a point that a pass keeps on the device, for explain.
+typedef struct km_point_memory {
+    const char *what;
+    double bytes;
+} km_point_memory;
+enum { KM_POINT_MEMORY_MAX = 4 };
+
+typedef struct km_design_code {
+    // Fills plan->estimates[design], feasible or not, and the way. plan->spec, facts, points, weighted, track_labels
+    // and clusters_sum are set before.
+    void (*estimate)(km_way *way, km_plan *plan);
+    // Sets every number with its reason, and plan->layout. plan->design is this one. KM_ERROR_PLAN where what the user
+    // fixed cannot be had.
+    km_status (*decide)(km_plan *plan, const km_way *way, km_error *err);
+    // Fills the names that the templates use, copying what was decided, and names the root template. NULL: there is no
+    // text, the kernels are compiled into the library.
+    km_status (*names)(km_env *env, const char **root, const km_plan *plan, km_error *err);
+    // Bytes of device memory of a pass over n points beside points, centroids and totals, at most. NULL: none.
+    int64_t (*workspace_bytes)(const km_plan *plan, int64_t n);
+    // What of it grows with the points; returns how many rows. NULL: none.
+    int (*point_memory)(km_point_memory rows[KM_POINT_MEMORY_MAX], const km_plan *plan);
+} km_design_code;
+
+const km_design_code *km_design_code_of(km_design design); // NULL for KM_DESIGN_NONE
+
+// A way as the design's own struct, which is no larger.
+#define KM_WAY_PUT(way, own)                                                                                 \
+    do {                                                                                                     \
+        _Static_assert(sizeof(own) <= sizeof(km_way), "km_way is too small");                                \
+        memcpy((way)->bytes, &(own), sizeof(own));                                                           \
+    } while (0)
+#define KM_WAY_GET(own, way) memcpy(&(own), (way)->bytes, sizeof(own))
+
+#endif
