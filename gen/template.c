@@ -174,19 +174,32 @@ km_env *km_env_item(km_env *env, const char *list_name, const char *text) {
 
 enum { INCLUDES_MAX = 16, BLOCKS_MAX = 32 }; // inside each other
 
-// One loop around the line that is being expanded.
+// A name that holds only around the line that is being expanded: a loop's variable, an include's parameter.
 typedef struct scope {
     const struct scope *outer;
     const char *variable;
     size_t variable_length;
-    const km_env *item;
+    const char *text;     // its own text, or NULL
+    const km_env *item;   // whose names are $variable_name, or NULL
+    const env_list *list; // the list that a parameter stands for, or NULL
 } scope;
+
+typedef enum use_state { NOT_USED, BEING_USED, USED } use_state;
+
+// What stands between //@ def and //@ end.
+typedef struct definition {
+    char *name, *file, *text;
+    int64_t size, number; // of the line with //@ def
+    use_state state;
+} definition;
 
 typedef struct expander {
     km_text *out;
     const km_env *env;
     const char *dir;
     km_error *err;
+    definition *definitions;
+    int64_t definitions_count, definitions_capacity;
     int includes, blocks; // that are open
 } expander;
 
@@ -211,6 +224,7 @@ static km_status expand_file(expander *e, const scope *scopes, const char *name,
                              const reader *at, int verbatim);
 static km_status expand_block(expander *e, const scope *scopes, reader *r, int active, block_end *ended);
 static km_status expand_inner(expander *e, const scope *scopes, reader *r, int active, block_end *ended);
+static km_status expand_text(expander *e, const scope *scopes, reader *r);
 
 static int is_name_char(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -227,16 +241,20 @@ static km_status fail_at(const expander *e, const reader *r, const char *format,
     return km_fail(e->err, KM_ERROR_INTERNAL, "%s:%lld: %s", r->name, (long long)r->number, text);
 }
 
+static int is_variable(const scope *s, const char *name, size_t length) {
+    return length == s->variable_length && !memcmp(name, s->variable, length);
+}
+
 // The part of `name` that lies inside the loop's item: after "variable_". NULL when it is another name.
 static const char *inside_item(const scope *s, const char *name, size_t length) {
     size_t v = s->variable_length;
-    if (length < v + 2 || name[v] != '_' || memcmp(name, s->variable, v) != 0) return NULL;
+    if (!s->item || length < v + 2 || name[v] != '_' || memcmp(name, s->variable, v) != 0) return NULL;
     return name + v + 1;
 }
 
 static const char *find_text(const expander *e, const scope *scopes, const char *name, size_t length) {
     for (const scope *s = scopes; s; s = s->outer) {
-        if (length == s->variable_length && !memcmp(name, s->variable, length)) return s->item->text;
+        if (s->text && is_variable(s, name, length)) return s->text;
         const char *rest = inside_item(s, name, length);
         const env_name *found = rest ? name_find(s->item, rest, length - (size_t)(rest - name)) : NULL;
         if (found) return found->text;
@@ -250,6 +268,7 @@ static const char *find_text(const expander *e, const scope *scopes, const char 
 
 static const env_list *find_list(const expander *e, const scope *scopes, const char *name, size_t length) {
     for (const scope *s = scopes; s; s = s->outer) {
+        if (s->list && is_variable(s, name, length)) return s->list;
         const char *rest = inside_item(s, name, length);
         const env_list *found = rest ? list_find(s->item, rest, length - (size_t)(rest - name)) : NULL;
         if (found) return found;
@@ -273,11 +292,12 @@ static const char *find_hole(const expander *e, const scope *scopes, const char 
     return NULL;
 }
 
-static km_status expand_line(expander *e, const scope *scopes, const reader *r) {
-    const char *p = r->line, *end = r->line + r->length;
+// A piece of the line `r` with its holes filled.
+static km_status expand_holes(km_text *out, const expander *e, const scope *scopes, const reader *r, word w) {
+    const char *p = w.text, *end = w.text + w.length;
     while (p < end) {
         const char *dollar = memchr(p, '$', (size_t)(end - p));
-        km_text_add(e->out, p, (dollar ? dollar : end) - p);
+        km_text_add(out, p, (dollar ? dollar : end) - p);
         if (!dollar) break;
         const char *hole = dollar + 1;
         size_t length = 0;
@@ -286,9 +306,14 @@ static km_status expand_line(expander *e, const scope *scopes, const reader *r) 
         size_t whole = length;
         const char *text = find_hole(e, scopes, hole, &length);
         if (!text) return fail_at(e, r, "unknown hole $%.*s", (int)whole, hole);
-        km_text_puts(e->out, text);
+        km_text_puts(out, text);
         p = hole + length;
     }
+    return KM_OK;
+}
+
+static km_status expand_line(expander *e, const scope *scopes, const reader *r) {
+    KM_TRY(expand_holes(e->out, e, scopes, r, (word){r->line, r->length}));
     km_text_add(e->out, "\n", 1);
     return KM_OK;
 }
@@ -375,12 +400,12 @@ static km_status control_for(expander *e, const scope *scopes, reader *r, const 
     if (count != 4 || !word_is(words[2], "in")) return fail_at(e, r, "expected //@ for NAME in LIST");
     const env_list *list = active ? find_list(e, scopes, words[3].text, words[3].length) : NULL;
     if (active && !list) return fail_at(e, r, "unknown list %.*s", (int)words[3].length, words[3].text);
-    scope inner = {scopes, words[1].text, words[1].length, NULL};
+    scope inner = {.outer = scopes, .variable = words[1].text, .variable_length = words[1].length};
     int64_t items = list ? list->count : 0;
     for (int64_t i = 0; i < (items ? items : 1); i++) { // once without items: to find the end
         block_end ended;
         *r = opened;
-        if (items) inner.item = list->items[i];
+        if (items) inner.item = list->items[i], inner.text = inner.item->text;
         KM_TRY(expand_inner(e, items ? &inner : scopes, r, items != 0, &ended));
         if (ended == BLOCK_ELSE) return fail_at(e, r, "//@ else inside //@ for");
         if (ended == BLOCK_FILE) return fail_at(e, &opened, "//@ for without //@ end");
@@ -388,16 +413,154 @@ static km_status control_for(expander *e, const scope *scopes, reader *r, const 
     return KM_OK;
 }
 
+static definition *find_definition(const expander *e, const char *name, size_t length) {
+    for (int64_t i = 0; i < e->definitions_count; i++)
+        if (is_name(e->definitions[i].name, name, length)) return &e->definitions[i];
+    return NULL;
+}
+
+static km_status add_definition(expander *e, const reader *opened, word name, const char *text,
+                                int64_t size) {
+    const definition *known = find_definition(e, name.text, name.length);
+    if (known)
+        return fail_at(e, opened, "%s is defined twice, before this at %s:%lld", known->name, known->file,
+                       (long long)known->number);
+    if (e->definitions_count == e->definitions_capacity) {
+        int64_t grown = e->definitions_capacity ? 2 * e->definitions_capacity : 32;
+        definition *moved = realloc(e->definitions, (size_t)grown * sizeof *moved);
+        if (!moved) return km_fail_memory(e->err, "a template", grown * (int64_t)sizeof *moved);
+        e->definitions = moved;
+        e->definitions_capacity = grown;
+    }
+    definition *added = &e->definitions[e->definitions_count++];
+    *added = (definition){.name = strndup(name.text, name.length),
+                          .file = strdup(opened->name),
+                          .text = strndup(text, (size_t)size),
+                          .size = size,
+                          .number = opened->number};
+    if (added->name && added->file && added->text) return KM_OK;
+    return km_fail_memory(e->err, "a template", size);
+}
+
+static void clear_definitions(expander *e) {
+    for (int64_t i = 0; i < e->definitions_count; i++) {
+        free(e->definitions[i].name);
+        free(e->definitions[i].file);
+        free(e->definitions[i].text);
+    }
+    free(e->definitions);
+}
+
+static km_status control_def(expander *e, const scope *scopes, reader *r, const word *words, int count,
+                             int active) {
+    reader opened = *r;
+    block_end ended;
+    if (count != 2) return fail_at(e, r, "expected //@ def NAME");
+    word name = words[1];
+    KM_TRY(expand_inner(e, scopes, r, 0, &ended));
+    if (ended == BLOCK_ELSE) return fail_at(e, r, "//@ else inside //@ def");
+    if (ended == BLOCK_FILE) return fail_at(e, &opened, "//@ def without //@ end");
+    return active ? add_definition(e, &opened, name, opened.next, r->line - opened.next) : KM_OK;
+}
+
+// What a definition holds, where it is first used. It is the same wherever that is: only names of the root are known.
+static km_status use_definition(expander *e, const reader *r, word name) {
+    definition *found = find_definition(e, name.text, name.length);
+    if (!found) return fail_at(e, r, "there is no //@ def %.*s before this", (int)name.length, name.text);
+    if (found->state == USED) return KM_OK;
+    if (found->state == BEING_USED) return fail_at(e, r, "%s uses itself", found->name);
+    if (e->includes >= INCLUDES_MAX) return fail_at(e, r, "%s is used too deeply inside others", found->name);
+    int64_t index = found - e->definitions; // they may move
+    reader inner = {found->file, found->text, found->text + found->size, NULL, 0, found->number};
+    found->state = BEING_USED;
+    e->includes++;
+    km_status status = expand_text(e, NULL, &inner);
+    e->includes--;
+    e->definitions[index].state = USED;
+    return status;
+}
+
+// "//@ use NAME..."
+static km_status control_use(expander *e, const reader *r, int count) {
+    const char *end = r->line + r->length, *p = strstr(r->line, "use") + 3;
+    if (count < 2) return fail_at(e, r, "expected //@ use NAME...");
+    for (word w = next_word(&p, end); w.length; w = next_word(&p, end)) KM_TRY(use_definition(e, r, w));
+    return KM_OK;
+}
+
+// Parameters of one include.
+enum { PARAMETERS_MAX = 8 };
+typedef struct parameters {
+    scope scopes[PARAMETERS_MAX];
+    char *numbers[PARAMETERS_MAX]; // texts of those that are numbers
+    int count;
+} parameters;
+
+// A parameter means a number, or what a name means here.
+static km_status bind_parameter(parameters *all, const expander *e, const scope *scopes, const reader *r,
+                                word name, word value) {
+    if (all->count == PARAMETERS_MAX) return fail_at(e, r, "more than %d parameters", PARAMETERS_MAX);
+    scope *bound = &all->scopes[all->count];
+    *bound = (scope){.outer = scopes, .variable = name.text, .variable_length = name.length};
+    char **number = &all->numbers[all->count++];
+    if (value.text[0] >= '0' && value.text[0] <= '9') {
+        bound->text = *number = strndup(value.text, value.length);
+        return *number ? KM_OK : km_fail_memory(e->err, "a template", (int64_t)value.length);
+    }
+    for (const scope *s = scopes; s; s = s->outer) {
+        if (!is_variable(s, value.text, value.length)) continue;
+        bound->text = s->text, bound->item = s->item, bound->list = s->list;
+        return KM_OK;
+    }
+    bound->text = find_text(e, scopes, value.text, value.length);
+    bound->list = bound->text ? NULL : find_list(e, scopes, value.text, value.length);
+    if (bound->text || bound->list) return KM_OK;
+    return fail_at(e, r, "unknown name or list %.*s", (int)value.length, value.text);
+}
+
+// Reads "NAME = VALUE, ..." from `p` to the line's end.
+static km_status bind_parameters(parameters *all, const expander *e, const scope *scopes, const reader *r,
+                                 const char *p) {
+    const char *end = r->line + r->length;
+    for (int more = 1; more;) {
+        word name = next_word(&p, end), equals = next_word(&p, end), value = next_word(&p, end);
+        more = value.length && value.text[value.length - 1] == ',';
+        value.length -= (size_t)more;
+        if (!value.length || !word_is(equals, "=") || (!more && next_word(&p, end).length))
+            return fail_at(e, r, "expected //@ include FILE with NAME = VALUE, ...");
+        KM_TRY(bind_parameter(all, e, all->count ? &all->scopes[all->count - 1] : scopes, r, name, value));
+    }
+    return KM_OK;
+}
+
+static km_status control_include(expander *e, const scope *scopes, const reader *r, const word *words,
+                                 int count) {
+    parameters with = {.count = 0};
+    km_text name = {0};
+    km_status status = KM_OK;
+    int verbatim = word_is(words[0], "verbatim"), has_with = count > 2 && word_is(words[2], "with");
+    if (count != 2 && (verbatim || !has_with))
+        return fail_at(e, r, "expected //@ %s FILE", verbatim ? "verbatim" : "include");
+    if (has_with) KM_TRY_GOTO(bind_parameters(&with, e, scopes, r, words[2].text + words[2].length));
+    KM_TRY_GOTO(expand_holes(&name, e, scopes, r, words[1]));
+    if (name.failed) KM_TRY_GOTO(km_fail_memory(e->err, "a template's name", (int64_t)words[1].length));
+    status = expand_file(e, with.count ? &with.scopes[with.count - 1] : scopes, name.data ? name.data : "",
+                         (size_t)name.size, r, verbatim);
+done:
+    for (int i = 0; i < with.count; i++) free(with.numbers[i]);
+    km_text_clear(&name);
+    return status;
+}
+
 static km_status control_line(expander *e, const scope *scopes, reader *r, const word *words, int count,
                               int active) {
     if (count && word_is(words[0], "if")) return control_if(e, scopes, r, words, count, active);
     if (count && word_is(words[0], "for")) return control_for(e, scopes, r, words, count, active);
     if (count && word_is(words[0], "need")) return active ? control_need(e, scopes, r) : KM_OK;
-    int verbatim = count && word_is(words[0], "verbatim");
-    if (verbatim || (count && word_is(words[0], "include"))) {
-        if (count != 2) return fail_at(e, r, "expected //@ %s FILE", verbatim ? "verbatim" : "include");
-        return active ? expand_file(e, scopes, words[1].text, words[1].length, r, verbatim) : KM_OK;
-    }
+    if (count && word_is(words[0], "def")) return control_def(e, scopes, r, words, count, active);
+    if (count && word_is(words[0], "use")) return active ? control_use(e, r, count) : KM_OK;
+    if (count && (word_is(words[0], "include") || word_is(words[0], "verbatim")))
+        return active ? control_include(e, scopes, r, words, count) : KM_OK;
     return fail_at(e, r, "unknown control line //@ %.*s", count ? (int)words[0].length : 0,
                    count ? words[0].text : "");
 }
@@ -405,7 +568,7 @@ static km_status control_line(expander *e, const scope *scopes, reader *r, const
 // A block inside another one, as deep as that may go.
 static km_status expand_inner(expander *e, const scope *scopes, reader *r, int active, block_end *ended) {
     if (e->blocks == BLOCKS_MAX)
-        return fail_at(e, r, "more than %d //@ if and //@ for inside each other", BLOCKS_MAX);
+        return fail_at(e, r, "more than %d //@ if, //@ for and //@ def inside each other", BLOCKS_MAX);
     e->blocks++;
     km_status status = expand_block(e, scopes, r, active, ended);
     e->blocks--;
@@ -465,7 +628,8 @@ static km_status expand_text(expander *e, const scope *scopes, reader *r) {
     block_end ended;
     KM_TRY(expand_block(e, scopes, r, 1, &ended));
     if (ended == BLOCK_FILE) return KM_OK;
-    return fail_at(e, r, "//@ %s without //@ if or //@ for", ended == BLOCK_END ? "end" : "else");
+    return fail_at(e, r, "//@ %s without //@ if%s", ended == BLOCK_END ? "end" : "else",
+                   ended == BLOCK_END ? ", //@ for or //@ def" : "");
 }
 
 // `at` is the line that includes it, NULL for the root.
@@ -510,6 +674,8 @@ km_status km_template_expand(km_text *out, const char *name, const km_env *env, 
     for (const km_env *e = env; e; e = e->parent)
         if (e->failed) return km_fail_memory(err, "the names of a template", 0);
     expander e = {.out = out, .env = env, .dir = dir, .err = err};
-    KM_TRY(expand_file(&e, NULL, name, strlen(name), NULL, 0));
+    km_status status = expand_file(&e, NULL, name, strlen(name), NULL, 0);
+    clear_definitions(&e);
+    KM_TRY(status);
     return out->failed ? km_fail_memory(err, "the emitted text", out->size) : KM_OK;
 }

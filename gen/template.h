@@ -4,7 +4,10 @@
 //     //@ need NAME...        every name must be known here: fails at once, with file:line
 //     //@ if NAME | //@ if not NAME | //@ else | //@ end      NAME is a flag: its text is not "" and not "0"
 //     //@ for x in LIST | //@ end    the body once for each item
-//     //@ include FILE        another template, with the names that are known here
+//     //@ include FILE        another template, with the names that are known here; FILE may have holes
+//     //@ include FILE with a = b, n = 4      in it `a` means what the name, list or loop variable b means here
+//     //@ def NAME | //@ end  keeps the text between as NAME, and leaves nothing here
+//     //@ use NAME...         the text of NAME, with holes of the root's names, if it was not used before
 //     //@ verbatim FILE       another file as it is, without its licence line
 //     $name                   the name's text: letters, digits and _ after the $; the longest KNOWN name that is
 //                             a prefix ending before an underscore or the end matches, so that sum_$k, $k_sum

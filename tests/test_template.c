@@ -24,7 +24,7 @@ static void folder_make(void) {
 }
 
 static void folder_remove(void) {
-    static const char *const names[] = {"t.c", "inner.c"};
+    static const char *const names[] = {"t.c", "inner.c", "4.c"};
     char path[256];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);
@@ -137,6 +137,114 @@ START_TEST(includes) {
 }
 END_TEST
 
+START_TEST(parameters) {
+    write_template("inner.c", "//@ for k in members\n$first.$k.$k_offset\n//@ end\n");
+    expect("//@ include inner.c with members = ks, first = d\n//@ include inner.c with members = none, first "
+           "= 0\n"
+           "//@ include inner.c with members = ks, first = 12\n",
+           "4.3.0\n4.5.3\n12.3.0\n12.5.3\n");
+    // A list of a loop's item; the item itself, with its names and lists; one parameter by the one before it.
+    write_template("inner.c",
+                   "$x:$x_offset\n//@ for f in all\n$f_power of $y\n//@ end\n//@ if x_first\n!\n//@ end\n");
+    expect("//@ for k in ks\n//@ include inner.c with x = k, all = k_features, y = x\n//@ end\n",
+           "3:0\n0 of 3\n3 of 3\n!\n5:3\n0 of 5\n5 of 5\n");
+    // They hide names of the same name, there and further inside, and no longer.
+    write_template("inner.c", "$d\n");
+    expect("//@ include inner.c with d = big_name\n$d\n", "9\n4\n");
+    expect("//@ for k in ks\n//@ include inner.c with d = k\n//@ end\n", "3\n5\n");
+    // A file's name may have holes; what is not taken may be anything.
+    km_error err;
+    char *got = NULL;
+    ck_assert_int_eq(expand(&got, "//@ include in_$d.c\n", &err), KM_ERROR_IO);
+    ck_assert_ptr_nonnull(strstr(err.text, "/in_4.c: "));
+    write_template("4.c", "four\n");
+    expect("//@ include $d.c\n//@ verbatim $d.c\n", "four\nfour\n");
+    expect("//@ if no\n//@ include $what with x = y\n//@ end\n", "");
+}
+END_TEST
+
+START_TEST(definitions) {
+    expect("//@ def w\nword $d\n\n//@ end\na\n//@ use w\nb\n//@ use w w\nc\n", "a\nword 4\n\nb\nc\n");
+    expect("//@ def w\nword\n//@ end\na\n", "a\n"); // nothing uses it
+    // One that uses others comes behind them; each is there once, in whatever branch it was used.
+    expect("//@ def v\nv\n//@ end\n//@ def w\n//@ use v\nw\n//@ end\n//@ use w v\nb\n", "v\nw\nb\n");
+    expect("//@ def v\nv\n//@ end\n//@ if no\n//@ use v\n//@ end\n//@ for k in ks\n$k\n//@ use v\n//@ end\n",
+           "3\nv\n5\n");
+    // A definition may hold blocks, may stand in one, and may be made differently by two branches.
+    expect("//@ if yes\n//@ def v\n//@ for k in ks\n$k_offset\n//@ end\n//@ if no\nx\n//@ else\ny\n//@ "
+           "end\n//@ end\n"
+           "//@ else\n//@ def v\nz\n//@ end\n//@ end\n//@ use v\n",
+           "0\n3\ny\n");
+    // Its holes are the root's, wherever it is used.
+    expect("//@ def v\n$d\n//@ end\n//@ for d in ks\n//@ use v\n$d\n//@ end\n", "4\n3\n5\n");
+    write_template("inner.c", "// SPDX-License-Identifier: MIT\n//@ def v\nv\n//@ end\n");
+    expect("//@ include inner.c\n//@ use v\n", "v\n");
+    // Many: they move in memory while one is being used.
+    enum { MANY = 100 };
+    char text[MANY * 40] = "", wanted[MANY * 8] = "", line[40];
+    for (int i = 0; i < MANY; i++) {
+        snprintf(line, sizeof line, "//@ def w%02d\nw%02d\n//@ end\n", i, i);
+        strcat(text, line);
+        snprintf(line, sizeof line, "w%02d\n", i);
+        strcat(wanted, line);
+    }
+    for (int i = 0; i < MANY; i++) {
+        snprintf(line, sizeof line, "//@ use w%02d\n", i);
+        strcat(text, line);
+    }
+    expect(text, wanted);
+}
+END_TEST
+
+START_TEST(definition_mistakes) {
+    expect_error("a\n//@ use w\n//@ def w\n//@ end\n", "t.c:2: there is no //@ def w before this");
+    expect_error("//@ def w\n//@ end\n//@ use w x\n", "t.c:3: there is no //@ def x before this");
+    expect_error("//@ use\n", "t.c:1: expected //@ use NAME...");
+    expect_error("//@ def\n//@ end\n", "t.c:1: expected //@ def NAME");
+    expect_error("//@ def a b\n//@ end\n", "t.c:1: expected //@ def NAME");
+    expect_error("\n//@ def w\n//@ if yes\n//@ end\n", "t.c:2: //@ def without //@ end");
+    expect_error("//@ def w\n//@ else\n//@ end\n", "t.c:2: //@ else inside //@ def");
+    expect_error("//@ def w\n//@ use w\n//@ end\n//@ use w\n", "t.c:2: w uses itself");
+    expect_error("//@ def v\n//@ use w\n//@ end\n//@ def w\n//@ use v\n//@ end\n//@ use w\n",
+                 "t.c:2: w uses itself");
+    // A mistake inside a definition is named by its own line, and only where it is used.
+    expect("//@ def w\n$what\n//@ end\n", "");
+    expect_error("\n//@ def w\na\n$what\n//@ end\n\n//@ use w\n", "t.c:4: unknown hole $what");
+    write_template("inner.c", "\n//@ def w\n$what\n//@ end\n");
+    expect_error("//@ include inner.c\n//@ use w\n", "inner.c:3: unknown hole $what");
+    expect_error("//@ include inner.c\n\n//@ def w\n//@ end\n",
+                 "t.c:3: w is defined twice, before this at inner.c:2");
+    // However deep they use each other, the stack is not used up.
+    char deep[20 * 40] = "//@ def w0\n//@ end\n", line[40];
+    for (int i = 1; i < 18; i++) {
+        snprintf(line, sizeof line, "//@ def w%d\n//@ use w%d\n//@ end\n", i, i - 1);
+        strcat(deep, line);
+    }
+    strcat(deep, "//@ use w17\n");
+    expect_error(deep, "t.c:10: w2 is used too deeply inside others");
+}
+END_TEST
+
+START_TEST(parameter_mistakes) {
+    static const char usage[] = "t.c:1: expected //@ include FILE with NAME = VALUE, ...";
+    write_template("inner.c", "$x\n");
+    expect_error("//@ include inner.c with\n", usage);
+    expect_error("//@ include inner.c with x\n", usage);
+    expect_error("//@ include inner.c with x =\n", usage);
+    expect_error("//@ include inner.c with x is d\n", usage);
+    expect_error("//@ include inner.c with x = ,\n", usage);
+    expect_error("//@ include inner.c with x = d,\n", usage);
+    expect_error("//@ include inner.c with x = d y = d\n", usage);
+    expect_error("//@ include inner.c x = d\n", "t.c:1: expected //@ include FILE");
+    expect_error("//@ verbatim inner.c with x = d\n", "t.c:1: expected //@ verbatim FILE");
+    expect_error("\n//@ include inner.c with x = what\n", "t.c:2: unknown name or list what");
+    expect_error("//@ include inner.c with x = ks\n", "inner.c:1: unknown hole $x");
+    expect_error("//@ include inner_$what.c\n", "t.c:1: unknown hole $what");
+    expect_error("//@ include inner.c with a = 1, b = 1, c = 1, d = 1, e = 1, f = 1, g = 1, h = 1, i = 1\n",
+                 "t.c:1: more than 8 parameters");
+}
+END_TEST
+
 START_TEST(needs) {
     expect("//@ need d name ks yes no blank big_name none d d d d\nx\n", "x\n");
     expect_error("x\n//@ need d width ks\n", "t.c:2: this template needs the name width, which is unknown");
@@ -162,8 +270,8 @@ START_TEST(mistakes) {
     expect_error("//@ if no\n//@ else\n\n", "t.c:1: //@ if without //@ end");
     expect_error("//@ if no\n//@ else\n//@ else\n//@ end\n", "t.c:3: a second //@ else");
     expect_error("//@ if yes\n//@ else if no\n//@ end\n", "t.c:2: //@ else takes no words");
-    expect_error("x\n//@ end\n", "t.c:2: //@ end without //@ if or //@ for");
-    expect_error("//@ else\n", "t.c:1: //@ else without //@ if or //@ for");
+    expect_error("x\n//@ end\n", "t.c:2: //@ end without //@ if, //@ for or //@ def");
+    expect_error("//@ else\n", "t.c:1: //@ else without //@ if");
     expect_error("//@ for k of ks\n//@ end\n", "t.c:1: expected //@ for NAME in LIST");
     expect_error("//@ for k in what\n//@ end\n", "t.c:1: unknown list what");
     expect_error("//@ for k in ks\n", "t.c:1: //@ for without //@ end");
@@ -180,10 +288,11 @@ START_TEST(mistakes) {
     // Blocks stand inside each other, but not without end; a name in a control line may be any bytes.
     char deep[34 * 11 + 1] = "";
     for (int i = 0; i < 34; i++) strcat(deep, "//@ if yes\n");
-    expect_error(deep, "t.c:33: more than 32 //@ if and //@ for inside each other");
+    expect_error(deep, "t.c:33: more than 32 //@ if, //@ for and //@ def inside each other");
     // Blocks do not reach over files.
     write_template("inner.c", "//@ end\n");
-    expect_error("//@ if yes\n//@ include inner.c\n", "inner.c:1: //@ end without //@ if or //@ for");
+    expect_error("//@ if yes\n//@ include inner.c\n",
+                 "inner.c:1: //@ end without //@ if, //@ for or //@ def");
 }
 END_TEST
 
@@ -252,6 +361,10 @@ int main(void) {
     tcase_add_test(tests, conditions);
     tcase_add_test(tests, loops);
     tcase_add_test(tests, includes);
+    tcase_add_test(tests, parameters);
+    tcase_add_test(tests, definitions);
+    tcase_add_test(tests, definition_mistakes);
+    tcase_add_test(tests, parameter_mistakes);
     tcase_add_test(tests, needs);
     tcase_add_test(tests, licence_and_comments);
     tcase_add_test(tests, mistakes);
