@@ -340,6 +340,66 @@ START_TEST(folders) {
 }
 END_TEST
 
+// What lies in a text between two pieces of code: a comment, a string, a character.
+static const char *skip_no_code(const char *at) {
+    if (!strncmp(at, "//", 2)) return at + strcspn(at, "\n");
+    if (!strncmp(at, "/*", 2)) return strstr(at, "*/") ? strstr(at, "*/") + 2 : at + strlen(at);
+    if (*at != '"' && *at != '\'') return at;
+    const char quote = *at++;
+    while (*at && *at != quote) at += *at == '\\' && at[1] ? 2 : 1;
+    return *at ? at + 1 : at;
+}
+
+// The line where brackets of a text stop to match; 0: they all do.
+static int64_t unbalanced_line(const char *text) {
+    enum { DEEP = 64 };
+    char expected[DEEP];
+    int64_t line = 1, opened[DEEP + 1] = {0};
+    int depth = 0;
+    for (const char *at = text; *at;) {
+        const char *code = skip_no_code(at);
+        for (; at < code; at++) line += *at == '\n';
+        if (!*at) break;
+        const char *opening = memchr("{([", *at, 3);
+        if (opening) {
+            if (depth == DEEP) return line;
+            expected[depth++] = *opening == '{' ? '}' : *opening == '(' ? ')' : ']';
+            opened[depth] = line;
+        } else if (memchr("})]", *at, 3) && (depth == 0 || expected[--depth] != *at)) {
+            return line;
+        }
+        line += *at == '\n';
+        if (at == skip_no_code(at)) at++;
+    }
+    return opened[depth];
+}
+
+START_TEST(brackets_are_seen) {
+    ck_assert_int_eq(unbalanced_line(""), 0);
+    ck_assert_int_eq(unbalanced_line("int a[2] = {(1), 2};\n// {\n\"{\" '(' '\\'' /* [\n */ \"\\\"[\"\n"), 0);
+    ck_assert_int_eq(unbalanced_line("{\n(\n)\n"), 1);
+    ck_assert_int_eq(unbalanced_line("{\n(\n}\n)\n"), 3);
+    ck_assert_int_eq(unbalanced_line("// )\n\"\\\"\")\n"), 2);
+    ck_assert_int_eq(unbalanced_line("//@ if a\nif (x) {\n//@ else\n{\n//@ end\n}\n"), 2);
+    ck_assert_int_eq(unbalanced_line("/* ( */ ''\n]"), 2);
+}
+END_TEST
+
+// Whatever branches of a template are taken: brackets close in the text as it stands, so that an editor can read it.
+START_TEST(brackets_of_templates) {
+    static const char *const not_yet[] = {"cuda/registers/registers.cu", "cuda/tensor/bytes.cu",
+                                          "cuda/tensor/halves.cu", "cuda/tensor/tensor.cu",
+                                          "cuda/tensor/wide.cu"};
+    for (int64_t i = 0; i < km_embedded_count; i++) {
+        const km_embedded *t = &km_embedded_templates[i];
+        int known = 0;
+        for (size_t j = 0; j < sizeof not_yet / sizeof *not_yet; j++) known |= !strcmp(not_yet[j], t->name);
+        const int64_t line = unbalanced_line(t->text);
+        ck_assert_msg(known == (line != 0), "%s:%lld: brackets do not match", t->name, (long long)line);
+    }
+}
+END_TEST
+
 START_TEST(names_are_replaced) {
     km_env *env = km_env_create();
     km_text text = {0};
@@ -370,6 +430,8 @@ int main(void) {
     tcase_add_test(tests, mistakes);
     tcase_add_test(tests, zero_byte);
     tcase_add_test(tests, folders);
+    tcase_add_test(tests, brackets_are_seen);
+    tcase_add_test(tests, brackets_of_templates);
     tcase_add_test(tests, names_are_replaced);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
