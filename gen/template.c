@@ -533,19 +533,34 @@ static km_status bind_parameters(parameters *all, const expander *e, const scope
     return KM_OK;
 }
 
+// Takes the definitions of a file, and leaves nothing of its text.
+static km_status expand_words(expander *e, const scope *scopes, const char *name, size_t length,
+                              const reader *r) {
+    km_text dropped = {0}, *out = e->out;
+    e->out = &dropped;
+    km_status status = expand_file(e, scopes, name, length, r, 0);
+    e->out = out;
+    km_text_clear(&dropped);
+    return status;
+}
+
 static km_status control_include(expander *e, const scope *scopes, const reader *r, const word *words,
                                  int count) {
     parameters with = {.count = 0};
     km_text name = {0};
     km_status status = KM_OK;
-    int verbatim = word_is(words[0], "verbatim"), has_with = count > 2 && word_is(words[2], "with");
-    if (count != 2 && (verbatim || !has_with))
-        return fail_at(e, r, "expected //@ %s FILE", verbatim ? "verbatim" : "include");
+    int plain = word_is(words[0], "include"), has_with = count > 2 && word_is(words[2], "with");
+    if (count != 2 && !(plain && has_with))
+        return fail_at(e, r, "expected //@ %.*s FILE", (int)words[0].length, words[0].text);
     if (has_with) KM_TRY_GOTO(bind_parameters(&with, e, scopes, r, words[2].text + words[2].length));
+    if (with.count) scopes = &with.scopes[with.count - 1];
     KM_TRY_GOTO(expand_holes(&name, e, scopes, r, words[1]));
     if (name.failed) KM_TRY_GOTO(km_fail_memory(e->err, "a template's name", (int64_t)words[1].length));
-    status = expand_file(e, with.count ? &with.scopes[with.count - 1] : scopes, name.data ? name.data : "",
-                         (size_t)name.size, r, verbatim);
+    const char *file = name.data ? name.data : "";
+    if (word_is(words[0], "words"))
+        status = expand_words(e, scopes, file, (size_t)name.size, r);
+    else
+        status = expand_file(e, scopes, file, (size_t)name.size, r, !plain);
 done:
     for (int i = 0; i < with.count; i++) free(with.numbers[i]);
     km_text_clear(&name);
@@ -559,7 +574,8 @@ static km_status control_line(expander *e, const scope *scopes, reader *r, const
     if (count && word_is(words[0], "need")) return active ? control_need(e, scopes, r) : KM_OK;
     if (count && word_is(words[0], "def")) return control_def(e, scopes, r, words, count, active);
     if (count && word_is(words[0], "use")) return active ? control_use(e, r, count) : KM_OK;
-    if (count && (word_is(words[0], "include") || word_is(words[0], "verbatim")))
+    if (count &&
+        (word_is(words[0], "include") || word_is(words[0], "verbatim") || word_is(words[0], "words")))
         return active ? control_include(e, scopes, r, words, count) : KM_OK;
     return fail_at(e, r, "unknown control line //@ %.*s", count ? (int)words[0].length : 0,
                    count ? words[0].text : "");

@@ -7,6 +7,7 @@
 //     //@ include FILE        another template, with the names that are known here; FILE may have holes
 //     //@ include FILE with a = b, n = 4      in it `a` means what the name, list or loop variable b means here
 //     //@ def NAME | //@ end  keeps the text between as NAME, and leaves nothing here
+//     //@ words FILE          the definitions of FILE, and nothing else of it
 //     //@ use NAME...         the text of NAME, with holes of the root's names, if it was not used before
 //     //@ verbatim FILE       another file as it is, without its licence line
 //     $name                   the name's text: letters, digits and _ after the $; the longest KNOWN name that is

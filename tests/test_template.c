@@ -179,6 +179,10 @@ START_TEST(definitions) {
     expect("//@ def v\n$d\n//@ end\n//@ for d in ks\n//@ use v\n$d\n//@ end\n", "4\n3\n5\n");
     write_template("inner.c", "// SPDX-License-Identifier: MIT\n//@ def v\nv\n//@ end\n");
     expect("//@ include inner.c\n//@ use v\n", "v\n");
+    write_template("inner.c", "// for readers of this file: $what\n//@ def v\n$d\n//@ end\n");
+    expect_error("//@ words inner.c\n", "inner.c:1: unknown hole $what");
+    write_template("inner.c", "// for readers of this file\n//@ def v\n$d\n//@ end\nx\n");
+    expect("a\n//@ words inner.c\nb\n//@ use v\nc\n", "a\nb\n4\nc\n");
     // Many: they move in memory while one is being used.
     enum { MANY = 100 };
     char text[MANY * 40] = "", wanted[MANY * 8] = "", line[40];
@@ -236,6 +240,7 @@ START_TEST(parameter_mistakes) {
     expect_error("//@ include inner.c with x = d,\n", usage);
     expect_error("//@ include inner.c with x = d y = d\n", usage);
     expect_error("//@ include inner.c x = d\n", "t.c:1: expected //@ include FILE");
+    expect_error("//@ words inner.c with x = d\n", "t.c:1: expected //@ words FILE");
     expect_error("//@ verbatim inner.c with x = d\n", "t.c:1: expected //@ verbatim FILE");
     expect_error("\n//@ include inner.c with x = what\n", "t.c:2: unknown name or list what");
     expect_error("//@ include inner.c with x = ks\n", "inner.c:1: unknown hole $x");
