@@ -24,6 +24,7 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
+#include "../templates/both.h"
 #include "../templates/cuda/abi.h"
 #include "../templates/cuda/steps.h"
 
@@ -289,7 +290,7 @@ template <typename Real> struct pass {
         update_args.active = zeros<unsigned char>(ks);
         CHECK(cudaMemcpy(update_args.loop, &loop, sizeof loop, cudaMemcpyHostToDevice));
         std::vector<km_slot_record> records(ks);
-        for (km_slot_record &record : records) record.phase = KM_PHASE_RUNNING;
+        for (km_slot_record &record : records) record.state.phase = KM_SLOT_RUNNING;
         CHECK(cudaMemcpy(update_args.slots, records.data(), ks * sizeof records[0], cudaMemcpyHostToDevice));
         CHECK(cudaMemset(update_args.active, 1, ks));
         args.control = (const km_control *)update_args.loop;
@@ -330,7 +331,7 @@ template <typename Real> struct pass {
         CHECK(cudaMemcpy(&loop, update_args.loop, sizeof loop, cudaMemcpyDeviceToHost));
         CHECK(cudaMemcpy(records.data(), update_args.slots, ks * sizeof records[0], cudaMemcpyDeviceToHost));
         int on = !loop.head.stop;
-        for (const km_slot_record &record : records) on &= record.phase == KM_PHASE_RUNNING;
+        for (const km_slot_record &record : records) on &= record.state.phase == KM_SLOT_RUNNING;
         return on;
     }
 };

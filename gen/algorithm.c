@@ -10,7 +10,6 @@
 #include <stdio.h>
 
 enum {
-    FILTER_FEATURES_MAX = 64, // of the kernels
     FILTER_CLUSTERS_MAX = 4096,
     FILTER_FEATURES_AUTO = 16, // up to these it may pay
     FILTER_CLUSTERS_AUTO = 256,
@@ -98,11 +97,11 @@ static km_status check(const km_plan *plan, km_error *err) {
                        "the algorithm %s runs on the CPU only; take lloyd or auto on CUDA, or the target cpu",
                        km_algorithm_name(plan->algorithm));
     if (plan->algorithm == KM_ALGORITHM_FILTER) {
-        if (plan->spec.features <= FILTER_FEATURES_MAX && clusters_max(plan) <= FILTER_CLUSTERS_MAX)
+        if (plan->spec.features <= KM_CPU_FILTER_FEATURES_MAX && clusters_max(plan) <= FILTER_CLUSTERS_MAX)
             return KM_OK;
         return km_fail(err, KM_ERROR_PLAN,
                        "the algorithm filter takes at most %d features and K up to %d; take lloyd or auto",
-                       FILTER_FEATURES_MAX, FILTER_CLUSTERS_MAX);
+                       KM_CPU_FILTER_FEATURES_MAX, FILTER_CLUSTERS_MAX);
     }
     if (clusters_max(plan) <= FILTER_CLUSTERS_MAX) return KM_OK;
     return km_fail(err, KM_ERROR_PLAN, "the algorithm %s takes K up to %d; take lloyd or auto",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "memory.h"
 #include "../base/size.h"
+#include "../templates/both.h"
 #include "../templates/cpu/abi.h"
 #include "../templates/cuda/abi.h"
 #include "../templates/cuda/steps.h"

@@ -10,6 +10,7 @@
 // the largest coordinate between 1/2 and 1; what leaves km_fit is divided by it again.
 #ifndef KM_RUNTIME_BACKEND_H
 #define KM_RUNTIME_BACKEND_H
+#include "../templates/both.h"
 #include <kmgen/data.h>
 #include <kmgen/kmgen.h>
 #include <kmgen/module.h>
@@ -79,25 +80,6 @@ typedef struct km_stop {
         news_min; // `run` may go on until so many slots are EMPTY or DONE; 0 or 1: the first. Never changes
                   // results: a backend to which stopping costs nothing need not look at it.
 } km_stop;
-
-typedef enum km_slot_phase {
-    KM_SLOT_IDLE,    // No member, or its member is done and was read. Costs nothing in a pass.
-    KM_SLOT_RUNNING, // Iterating.
-    KM_SLOT_LAST,    // Stopped moving; one more pass evaluates the final centroids.
-    KM_SLOT_EMPTY,   // Paused: clusters without points; the sweep must call `relocate`.
-    KM_SLOT_DONE,    // Evaluated: cost, weights and centroids belong together.
-} km_slot_phase;
-
-// A slot after `run`. Cost is sum w |x - c|^2 of the centroids that the last pass used, computed as
-// total_square + sum_j (n_j |c_j|^2 - 2 c_j . S_j) in double; for a DONE slot it is the member's inertia.
-typedef struct km_slot_state {
-    km_slot_phase phase;
-    int64_t iterations;  // Updates of this member so far.
-    int32_t converged;   // Stopped by shift or changes, not by iterations_max.
-    int64_t empty_count; // Clusters without weight in the last pass.
-    double cost;
-    double shift; // Of the last update.
-} km_slot_state;
 
 // One model to finish: in: k and centroids; out: everything else (k entries each, allocated by the caller).
 // d1 and d2 are the distances to the nearest and second-nearest centroid. Labels, and with them counts, are bitwise

@@ -15,9 +15,9 @@ typedef struct word {
 } word;
 
 // Templates whose words are shared: interfaces, a target's numbers and types, a vocabulary of vectors.
-static const char *const shared_names[] = {"cpu/abi.h",        "cuda/abi.h",     "cuda/steps.h",
-                                           "cpu/head.h",       "cuda/head.h",    "cpu/vec/avx2.h",
-                                           "cpu/vec/avx512.h", "cpu/vec/neon.h", "cpu/vec/generic.h"};
+static const char *const shared_names[] = {
+    "draws.h",     "slot.h",         "cpu/abi.h",        "cuda/abi.h",     "cuda/steps.h",     "cpu/head.h",
+    "cuda/head.h", "cpu/vec/avx2.h", "cpu/vec/avx512.h", "cpu/vec/neon.h", "cpu/vec/generic.h"};
 static char *shared_texts[SHARED_MAX];
 static int shared_count;
 

@@ -310,14 +310,14 @@ static void slot_prepare(const cpu_engine *engine, slot_bounds *own, int is_firs
 }
 
 static int is_active(const cpu_slot *slot) {
-    return slot->phase == KM_SLOT_RUNNING || slot->phase == KM_SLOT_LAST;
+    return km_slot_is_active(slot->state.phase);
 }
 
 // Where the planner chose: centroids go far in the first passes, so that bounds say little and lloyd is faster.
 static int pays(const cpu_engine *engine, const cpu_slot *slot, const slot_bounds *own) {
     if (engine->base.plan->algorithm_fixed) return 1;
-    return slot->k >= CHOSEN_CLUSTERS && slot->iterations >= CHOSEN_UPDATES &&
-           slot->iterations >= own->lloyd_until;
+    return slot->k >= CHOSEN_CLUSTERS && slot->state.iterations >= CHOSEN_UPDATES &&
+           slot->state.iterations >= own->lloyd_until;
 }
 
 km_status km_cpu_bounds_prepare(cpu_engine *engine, km_error *err) {
@@ -425,7 +425,7 @@ static void drop_idle_bounds(const cpu_engine *engine, const cpu_slot *slot, slo
                              int64_t distances) {
     double all = (double)engine->base.n * (double)slot->k;
     if (engine->base.plan->algorithm_fixed || !own->has_bounds) return;
-    if ((double)distances > chosen_share * all) own->lloyd_until = 2 * slot->iterations;
+    if ((double)distances > chosen_share * all) own->lloyd_until = 2 * slot->state.iterations;
 }
 
 void km_cpu_bounds_collect(cpu_engine *engine) {

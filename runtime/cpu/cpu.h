@@ -38,15 +38,13 @@ void km_cpu_finish_double(const km_cpu_finish *finish);
 
 typedef struct cpu_slot {
     int64_t k, k_index;
-    km_slot_phase phase;
-    int64_t iterations, changed;
-    int64_t empty_count, waiting_count; // clusters without weight; those of them that may be given a point
-    int32_t converged, at_limit;        // at_limit: iterations_max is reached, the next pass is the last
-    int32_t mode;                       // of the next pass: KM_CPU_FIRST ...
-    int32_t settled;                    // the centroids are the means of the labels' clusters
+    km_slot_state state;
+    int64_t changed;
+    int64_t waiting_count; // clusters without weight that may be given a point
+    int32_t mode;          // of the next pass: KM_CPU_FIRST ...
+    int32_t settled;       // the centroids are the means of the labels' clusters
     int32_t labels_bytes;
-    int32_t owned; // rows of sums too many for one copy per thread: labels first, then sums by owner
-    double cost, shift;
+    int32_t owned;     // rows of sums too many for one copy per thread: labels first, then sums by owner
     double *centroids; // k x d
     double *totals;    // k rows of KM_CPU_PITCH(d)
     void *table;       // reals: KM_CPU_TABLE_ROWS(k) x (d + 1)

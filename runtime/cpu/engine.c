@@ -206,11 +206,9 @@ static km_status slot_start(km_engine *base, int64_t index, const double *centro
     memset(slot->given_up, 0, (size_t)slot->k);
     km_cpu_slot_tables(engine, slot);
     slot->coarse = 0;
-    slot->phase = KM_SLOT_RUNNING;
+    slot->state = (km_slot_state){.phase = KM_SLOT_RUNNING};
     slot->mode = KM_CPU_FIRST;
-    slot->iterations = slot->empty_count = slot->waiting_count = slot->changed = 0;
-    slot->converged = slot->at_limit = slot->settled = 0;
-    slot->cost = slot->shift = 0;
+    slot->waiting_count = slot->changed = slot->settled = 0;
     return KM_OK;
 }
 
@@ -223,7 +221,7 @@ static km_status slot_read(km_engine *base, int64_t index, double *centroids, do
         return km_fail(err, KM_ERROR_INTERNAL, "slot %lld was never started", (long long)index);
     memcpy(centroids, slot->centroids, (size_t)(slot->k * base->d) * sizeof *centroids);
     for (int64_t j = 0; j < slot->k; j++) weights[j] = slot->totals[j * engine->pitch + base->d];
-    slot->phase = KM_SLOT_IDLE;
+    slot->state.phase = KM_SLOT_IDLE;
     return KM_OK;
 }
 
@@ -240,7 +238,7 @@ static km_status rows(km_engine *base, double *out, const int64_t *indices, int6
 // The pass ----------------------------------------------------------------------------------------------------
 
 static int slot_is_active(const cpu_slot *slot) {
-    return slot->phase == KM_SLOT_RUNNING || slot->phase == KM_SLOT_LAST;
+    return km_slot_is_active(slot->state.phase);
 }
 
 static int scores_integers(const cpu_slot *slot) {
@@ -431,20 +429,22 @@ static double slot_cost(const cpu_engine *engine, const cpu_slot *slot) {
         for (int64_t f = 0; f < d; f++) part += c[f] * (sum[d] * c[f] - 2 * sum[f]);
         cost += part;
     }
-    return cost > 0 ? cost : 0;
+    return cost;
 }
 
 static double round_to(km_type type, double value) {
     return type == KM_FLOAT32 ? (double)(float)value : value;
 }
 
-static void slot_count_empty(const cpu_engine *engine, cpu_slot *slot) {
-    slot->empty_count = slot->waiting_count = 0;
+// Clusters without weight.
+static int64_t slot_count_empty(const cpu_engine *engine, cpu_slot *slot) {
+    int64_t empty = slot->waiting_count = 0;
     for (int64_t j = 0; j < slot->k; j++) {
         if (slot->totals[j * engine->pitch + engine->base.d + 1] != 0) continue;
-        slot->empty_count++;
+        empty++;
         slot->waiting_count += !slot->given_up[j];
     }
+    return empty;
 }
 
 // Changed points of a pass above which the next one adds all points instead of moving those that change.
@@ -453,14 +453,13 @@ static int64_t moves_most(const cpu_engine *engine, const cpu_slot *slot) {
     return whole ? engine->base.n / REFRESH_WHOLE * slot->k : engine->base.n / REFRESH_SHARE;
 }
 
-// Centroids become the means of their points; clusters without weight keep theirs.
-static void slot_update(const cpu_engine *engine, cpu_slot *slot) {
+// Centroids become the means of their points; clusters without weight keep theirs. Returns the shift.
+static double slot_update(const cpu_engine *engine, cpu_slot *slot) {
     int64_t d = engine->base.d;
     km_type type = engine->base.plan->spec.type;
-    slot->shift = 0;
-    slot_count_empty(engine, slot);
-    slot->iterations++;
-    if (slot->settled && slot->changed == 0) return; // sums that were made anew differ by rounding at most
+    double shift = 0;
+    slot->coarse |= slot->decided > engine->base.n / COARSE_SHARE;
+    if (slot->settled && slot->changed == 0) return 0; // sums that were made anew differ by rounding at most
     slot->settled = 1;
     for (int64_t j = 0; j < slot->k; j++) {
         double *c = slot->centroids + j * d;
@@ -468,39 +467,26 @@ static void slot_update(const cpu_engine *engine, cpu_slot *slot) {
         if (!(sum[d] > 0)) continue;
         for (int64_t f = 0; f < d; f++) {
             double mean = round_to(type, sum[f] / sum[d]), moved = mean - c[f];
-            slot->shift += moved * moved;
+            shift += moved * moved;
             c[f] = mean;
         }
     }
     // Both depend on the member alone, so that its bits do not depend on what else is in flight.
-    if (slot->iterations % REFRESH_PASSES == 0 || slot->changed > moves_most(engine, slot))
+    if ((slot->state.iterations + 1) % REFRESH_PASSES == 0 || slot->changed > moves_most(engine, slot))
         slot->mode = KM_CPU_REFRESH;
     km_cpu_slot_tables(engine, slot);
+    return shift;
 }
 
-// Non-zero when the sweep must look at the slot.
+// Updates an active slot. Non-zero when the sweep must look at it.
 static int slot_step(const cpu_engine *engine, cpu_slot *slot, const km_stop *stop) {
-    slot->cost = slot_cost(engine, slot);
-    if (slot->phase == KM_SLOT_LAST) {
-        slot_count_empty(engine, slot);
-        slot->phase = slot->waiting_count > 0 ? KM_SLOT_EMPTY : KM_SLOT_DONE;
-        return 1;
-    }
-    slot->coarse |= slot->decided > engine->base.n / COARSE_SHARE;
-    slot_update(engine, slot);
-    slot->at_limit = slot->iterations >= stop->iterations_max;
-    if (slot->waiting_count > 0) {
-        slot->phase = KM_SLOT_EMPTY;
-        return 1;
-    }
-    if (slot->shift == 0) { // the centroids that the pass used are the ones that stay
-        slot->converged = 1;
-        slot->phase = KM_SLOT_DONE;
-        return 1;
-    }
-    if (slot->shift <= stop->shift_max || slot->changed < stop->changes_min) slot->converged = 1;
-    if (slot->converged || slot->at_limit) slot->phase = KM_SLOT_LAST;
-    return 0;
+    km_slot_found found = {.cost = slot_cost(engine, slot),
+                           .empty_count = slot_count_empty(engine, slot),
+                           .waiting = slot->waiting_count > 0,
+                           .few_changes = slot->changed < stop->changes_min};
+    if (slot->state.phase == KM_SLOT_RUNNING) found.shift = slot_update(engine, slot);
+    km_slot_decide(&slot->state, &found, stop->shift_max, stop->iterations_max);
+    return !slot_is_active(slot);
 }
 
 static km_status run(km_engine *base, km_slot_state *states, int64_t *passes, const km_stop *stop,
@@ -520,11 +506,7 @@ static km_status run(km_engine *base, km_slot_state *states, int64_t *passes, co
         for (int64_t s = 0; s < base->slots_count; s++)
             if (slot_is_active(&engine->slots[s])) news |= slot_step(engine, &engine->slots[s], stop);
     }
-    for (int64_t s = 0; s < base->slots_count; s++) {
-        const cpu_slot *slot = &engine->slots[s];
-        states[s] = (km_slot_state){slot->phase,       slot->iterations, slot->converged,
-                                    slot->empty_count, slot->cost,       slot->shift};
-    }
+    for (int64_t s = 0; s < base->slots_count; s++) states[s] = engine->slots[s].state;
     return KM_OK;
 }
 

@@ -182,7 +182,7 @@ static void active_counts(const cpu_engine *engine, int64_t *clusters, int64_t *
     *clusters = *members = 0;
     for (int64_t s = 0; s < engine->base.slots_count; s++) {
         const cpu_slot *slot = &engine->slots[s];
-        if (slot->phase != KM_SLOT_RUNNING && slot->phase != KM_SLOT_LAST) continue;
+        if (!km_slot_is_active(slot->state.phase)) continue;
         *clusters += slot->k;
         ++*members;
     }
@@ -218,7 +218,7 @@ static km_status probe(double *part, cpu_engine *engine, const cpu_tiles *tiles,
     for (int64_t first = 0; first < tiles->supers_count; first += step * BOXES)
         for (int64_t s = 0; s < engine->base.slots_count; s++) {
             const cpu_slot *slot = &engine->slots[s];
-            if (slot->phase != KM_SLOT_RUNNING) continue;
+            if (slot->state.phase != KM_SLOT_RUNNING) continue;
             cpu_filter_work work = {.tiles = tiles,
                                     .first_super = first,
                                     .supers_count = km_min(BOXES, tiles->supers_count - first),

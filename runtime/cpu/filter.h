@@ -13,8 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { KM_FILTER_D_MAX = 64 }; // features at most
-enum { FILTER_COLUMN = 16 };   // centroids up to which vectors pick by centroid
+enum { FILTER_COLUMN = 16 }; // centroids up to which vectors pick by centroid
 enum {
     TILE_POINTS = KM_CPU_TILE_POINTS,
     TILES_OF_SUPER = KM_CPU_TILES_OF_SUPER,

@@ -53,7 +53,7 @@ FILTER_INLINE uint32_t NAME(test_boxes)(REAL *z, uint16_t *kept, const cpu_filte
             const V j = V_SPLAT((REAL)list[c]);
             V_KEEP(best, index, score, j);
         }
-        REAL near[KM_FILTER_D_MAX * W], z_slack[W];
+        REAL near[KM_CPU_FILTER_FEATURES_MAX * W], z_slack[W];
         V_STORE(z + o, index);
         NAME(pick_best)(near, z_slack, work, z + o, d);
         // The least score of z, less what rounding may have added to any other.
@@ -137,7 +137,7 @@ FILTER_INLINE uint64_t NAME(split_two)(uint64_t *owners, const cpu_filter_work *
     const REAL *table = (const REAL *)work->table, *origin = table + list[0] * (d + 1);
     const REAL *row = table + list[1] * (d + 1), widest = -row[d] > -origin[d] ? -row[d] : -origin[d];
     const V close = NAME(close)(widest, corner, d), zero = V_SPLAT((REAL)0);
-    REAL apart[KM_FILTER_D_MAX + 1];
+    REAL apart[KM_CPU_FILTER_FEATURES_MAX + 1];
     for (int64_t f = 0; f <= d; f++) apart[f] = row[f] - origin[f];
     uint64_t second = 0, near = 0;
     for (int from = 0; from < TILE_POINTS; from += NAME(SCORED)) {
@@ -166,7 +166,7 @@ FILTER_INLINE uint64_t NAME(split_many)(uint64_t *owners, const cpu_filter_work 
     owners[0] = ~(uint64_t)0;
     for (int64_t c = 1; c < count; c++) {
         const REAL *row = table + list[c] * (d + 1);
-        REAL apart[KM_FILTER_D_MAX + 1];
+        REAL apart[KM_CPU_FILTER_FEATURES_MAX + 1];
         for (int64_t f = 0; f <= d; f++) apart[f] = row[f] - origin[f];
         widest = -row[d] > widest ? -row[d] : widest;
         uint64_t better = 0;
@@ -284,7 +284,7 @@ FILTER_INLINE void NAME(split_tile)(cpu_filter_work *work, int64_t tile, REAL co
     for (int64_t c = 1; c < count; c++) {
         if (__builtin_popcountll(owners[c]) > __builtin_popcountll(owners[most])) most = c;
     }
-    double rest[KM_FILTER_D_MAX + 8], row[KM_FILTER_D_MAX + 8];
+    double rest[KM_CPU_FILTER_FEATURES_MAX + 8], row[KM_CPU_FILTER_FEATURES_MAX + 8];
     for (int64_t i = 0; i < pitch; i++) rest[i] = tiles->sums[tile * pitch + i];
     int whole = owners[most] == valid;
     for (int64_t c = 0; c < count && !whole; c++) {

@@ -254,7 +254,8 @@ static void far_block(far_list *list, const finisher *f, const scratch *own, dou
 km_status km_cpu_relocate(km_engine *base, int64_t slot_index, int64_t *moved, km_error *err) {
     cpu_engine *engine = (cpu_engine *)base;
     *moved = 0;
-    if (slot_index < 0 || slot_index >= base->slots_count || engine->slots[slot_index].phase != KM_SLOT_EMPTY)
+    if (slot_index < 0 || slot_index >= base->slots_count ||
+        engine->slots[slot_index].state.phase != KM_SLOT_EMPTY)
         return km_fail(err, KM_ERROR_INTERNAL, "slot %lld has no empty cluster", (long long)slot_index);
     cpu_slot *slot = &engine->slots[slot_index];
     int64_t d = base->d, wanted = slot->waiting_count;
@@ -279,13 +280,13 @@ km_status km_cpu_relocate(km_engine *base, int64_t slot_index, int64_t *moved, k
         for (int64_t i = 0; i < lists[t].count; i++) far_add(&lists[0], engine, lists[t].points[i]);
     for (int64_t j = 0; j < slot->k; j++) {
         if (slot->totals[j * engine->pitch + d + 1] != 0 || slot->given_up[j]) continue;
-        slot->given_up[j] = *moved == lists[0].count || slot->at_limit;
+        slot->given_up[j] = *moved == lists[0].count || slot->state.at_limit;
         if (*moved < lists[0].count)
             km_cpu_row(slot->centroids + j * d, engine, lists[0].points[(*moved)++].point);
     }
     km_cpu_slot_tables(engine, slot);
     slot->waiting_count = slot->settled = 0;
-    slot->phase = slot->at_limit ? KM_SLOT_LAST : KM_SLOT_RUNNING;
+    slot->state.phase = slot->state.at_limit ? KM_SLOT_LAST : KM_SLOT_RUNNING;
 done:
     for (int t = 0; lists && t < threads; t++) far_free(&lists[t]);
     free(lists);

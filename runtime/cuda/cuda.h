@@ -6,6 +6,7 @@
 #define KM_RUNTIME_CUDA_CUDA_H
 #include "../../base/size.h"
 #include "../../gen/memory.h"
+#include "../../templates/both.h"
 #include "../../templates/cuda/abi.h"
 #include "../../templates/cuda/steps.h"
 #include "../backend.h"
@@ -174,7 +175,7 @@ km_cu_ptr km_cuda_borrow(km_cuda_engine *engine, int64_t bytes);
 km_slot_record *km_cuda_records(km_cuda_engine *engine); // in the mirror ...
 unsigned char *km_cuda_given_up(km_cuda_engine *engine); // ... and so is this
 // Gives a slot its phase.
-void km_cuda_set_phase(km_cuda_engine *engine, int64_t slot, int phase);
+void km_cuda_set_phase(km_cuda_engine *engine, int64_t slot, km_slot_phase phase);
 int64_t km_cuda_slot_row(const km_cuda_engine *engine, int64_t slot); // first row in centroids and totals
 int64_t km_cuda_slot_k(const km_cuda_engine *engine, int64_t slot);
 // Centroids as doubles to rows of the plan's type on the device.

@@ -11,11 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(KM_PHASE_IDLE == (int)KM_SLOT_IDLE && KM_PHASE_RUNNING == (int)KM_SLOT_RUNNING &&
-                   KM_PHASE_LAST == (int)KM_SLOT_LAST && KM_PHASE_EMPTY == (int)KM_SLOT_EMPTY &&
-                   KM_PHASE_DONE == (int)KM_SLOT_DONE,
-               "the device writes these numbers");
-
 enum {
     RECORDS_AT = 256,           // of the slots' records behind km_loop in `state`
     REPORT_BYTES = 8,           // behind the mirror of `state`
@@ -61,10 +56,9 @@ unsigned char *km_cuda_given_up(km_cuda_engine *engine) {
     return (unsigned char *)engine->mirror + given_up_at(engine);
 }
 
-void km_cuda_set_phase(km_cuda_engine *engine, int64_t slot, int phase) {
-    km_cuda_records(engine)[slot].phase = phase;
-    ((unsigned char *)engine->mirror)[active_at(engine) + slot] =
-        phase == KM_PHASE_RUNNING || phase == KM_PHASE_LAST;
+void km_cuda_set_phase(km_cuda_engine *engine, int64_t slot, km_slot_phase phase) {
+    km_cuda_records(engine)[slot].state.phase = phase;
+    ((unsigned char *)engine->mirror)[active_at(engine) + slot] = (unsigned char)km_slot_is_active(phase);
 }
 
 int64_t km_cuda_slot_k(const km_cuda_engine *engine, int64_t slot) {
@@ -400,8 +394,8 @@ static km_status do_slot_start(km_cuda_engine *engine, int64_t slot, const doubl
     else
         KM_TRY(km_cuda_put_rows(engine, row, centroids, k, err));
     memset(km_cuda_given_up(engine) + row, 0, (size_t)k);
-    km_cuda_records(engine)[slot] = (km_slot_record){0};
-    km_cuda_set_phase(engine, slot, KM_PHASE_RUNNING);
+    km_cuda_records(engine)[slot] = (km_slot_record){.arrived = 0};
+    km_cuda_set_phase(engine, slot, KM_SLOT_RUNNING);
     return KM_OK;
 }
 
@@ -434,7 +428,7 @@ static km_status do_slot_read(km_cuda_engine *engine, int64_t slot, double *cent
         KM_TRY(km_cuda_get_rows(engine, centroids, row, k, err));
         KM_TRY(km_cuda_get(engine, weights, engine->slot_weights.address + (km_cu_ptr)(row * 8), k * 8, err));
     }
-    km_cuda_set_phase(engine, slot, KM_PHASE_IDLE);
+    km_cuda_set_phase(engine, slot, KM_SLOT_IDLE);
     return KM_OK;
 }
 
@@ -498,7 +492,7 @@ static int64_t count_active(km_cuda_engine *engine) {
     const km_slot_record *records = km_cuda_records(engine);
     int64_t active = 0;
     for (int64_t slot = 0; slot < engine->base.slots_count; slot++)
-        active += records[slot].phase == KM_PHASE_RUNNING || records[slot].phase == KM_PHASE_LAST;
+        active += km_slot_is_active(records[slot].state.phase);
     return active;
 }
 
@@ -534,13 +528,7 @@ static km_status do_run(km_cuda_engine *engine, km_slot_state *states, int64_t *
         KM_TRY(km_cuda_get(engine, engine->mirror, engine->state.address, given_up_at(engine), err));
         *passes = loop->head.passes;
     }
-    for (int64_t slot = 0; slot < engine->base.slots_count; slot++)
-        states[slot] = (km_slot_state){.phase = (km_slot_phase)records[slot].phase,
-                                       .iterations = records[slot].iterations,
-                                       .converged = records[slot].converged,
-                                       .empty_count = records[slot].empty_count,
-                                       .cost = records[slot].cost,
-                                       .shift = records[slot].shift};
+    for (int64_t slot = 0; slot < engine->base.slots_count; slot++) states[slot] = records[slot].state;
     return KM_OK;
 }
 

@@ -117,19 +117,20 @@ static km_status seat(relocation *r, int64_t found, km_error *err) {
     if (found > 0) KM_TRY(km_cuda_rows(engine, r->rows, r->picks, found, err));
     for (int64_t j = 0; j < r->k; j++) {
         if (!is_empty(r, j)) continue;
-        r->given_up[j] = next == found || record->at_limit;
+        r->given_up[j] = next == found || record->state.at_limit;
         if (next < found) memcpy(r->centroids + j * d, r->rows + next++ * d, (size_t)d * sizeof *r->rows);
     }
     KM_TRY(km_cuda_put_rows(engine, r->row, r->centroids, r->k, err));
-    km_cuda_set_phase(engine, r->slot, record->at_limit ? KM_PHASE_LAST : KM_PHASE_RUNNING);
-    record->empty_count = 0;
+    km_cuda_set_phase(engine, r->slot, record->state.at_limit ? KM_SLOT_LAST : KM_SLOT_RUNNING);
+    record->state.empty_count = 0;
     return KM_OK;
 }
 
 km_status km_cuda_relocate(km_cuda_engine *engine, int64_t slot, int64_t *moved, km_error *err) {
     km_status status = KM_OK;
     *moved = 0;
-    if (slot < 0 || slot >= engine->base.slots_count || km_cuda_records(engine)[slot].phase != KM_PHASE_EMPTY)
+    if (slot < 0 || slot >= engine->base.slots_count ||
+        km_cuda_records(engine)[slot].state.phase != KM_SLOT_EMPTY)
         return km_fail(err, KM_ERROR_INTERNAL, "slot %lld has no empty cluster", (long long)slot);
     relocation r = {.engine = engine,
                     .slot = slot,

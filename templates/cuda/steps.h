@@ -25,18 +25,9 @@ enum {
          ? KM_UPDATE_PARTS_MAX                                                                                         \
          : ((long long)(k_max) * (d) + KM_UPDATE_NUMBERS - 1) / KM_UPDATE_NUMBERS)
 
-// The same numbers as km_slot_phase.
-enum { KM_PHASE_IDLE, KM_PHASE_RUNNING, KM_PHASE_LAST, KM_PHASE_EMPTY, KM_PHASE_DONE };
-
 typedef struct km_slot_record {
-    int phase;
-    int converged;
-    int at_limit; // iterations_max is reached
+    km_slot_state state;
     unsigned arrived; // blocks of km_update that are through with the slot, in the launch that runs
-    long long iterations;
-    long long empty_count;
-    double cost;
-    double shift;
 } km_slot_record;
 
 // Control of the loop; its head is what the pass kernels see.

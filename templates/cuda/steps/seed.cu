@@ -18,22 +18,6 @@ constexpr int SEED_BLOCKS = sizeof(km_real) == 4 && D <= 4 && !WEIGHTED ? 3 : 2;
 // One conversion, of the number that fits: NVRTC 13.5 refuses one that does not, even in a branch that is left out.
 constexpr km_real SEED_FAR = (km_real)(sizeof(km_real) == 4 ? 3.4028234e38 : 1.7976931348623157e308);
 
-__device__ __forceinline__ unsigned long long seed_mix(unsigned long long z) {
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-    return z ^ (z >> 31);
-}
-
-// Uniform in [0, 1), a function of its four words alone.
-__device__ __forceinline__ double seed_uniform(unsigned long long seed, unsigned long long restart,
-                                               unsigned long long pick, unsigned long long candidate) {
-    unsigned long long z = seed_mix(seed + 0x9e3779b97f4a7c15ull);
-    z = seed_mix(z + restart * 0x9e3779b97f4a7c15ull + 0x632be59bd9b4e019ull);
-    z = seed_mix(z + pick * 0x9e3779b97f4a7c15ull + 0xd1b54a32d192ed03ull);
-    z = seed_mix(z + candidate * 0x9e3779b97f4a7c15ull + 0x8cb92ba72f3d8dd7ull);
-    return (double)(z >> 11) * (1.0 / 9007199254740992.0);
-}
-
 __device__ __forceinline__ km_real seed_distance(const km_real *x, const km_real *y) {
     km_real sum = 0;
 #pragma unroll 4 // only the points of one unit come here: short code, which compiles sooner
@@ -207,7 +191,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
         if (candidate == 0 && threadIdx.x == 0) args.picks[chain * args.picks_count + pick - 1] = before[best];
     }
     if (candidate >= candidates_now) return;
-    const double u = seed_uniform(args.seed, args.first_restart + chain, pick, candidate);
+    const double u = km_draw(args.seed, args.first_restart + chain, pick, candidate);
     long long drawn = (long long)(u * args.n);
     if (drawn > args.n - 1) drawn = args.n - 1;
     if (total > 0.0)

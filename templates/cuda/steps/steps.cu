@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Steps around the pass, the same for every design.
+#define KM_BOTH __device__ __forceinline__
+//@ verbatim draws.h
+//@ verbatim slot.h
 //@ verbatim cuda/steps.h
 //@ include cuda/steps/load.cu
 //@ include cuda/steps/seed.cu

@@ -2,29 +2,6 @@
 // Update: the blocks of a slot turn totals into new centroids, and one of them decides what the slot does next. The
 // host queues iterations ahead of the report that the last block writes.
 
-__device__ void update_decide(km_slot_record *slot, const km_loop *loop, double cost, double shift,
-                              long long empty_count, int waiting, int few_changes) {
-    cost += loop->total_square;
-    slot->cost = cost > 0.0 ? cost : 0.0;
-    slot->empty_count = empty_count;
-    if (slot->phase == KM_PHASE_LAST) {
-        slot->phase = waiting ? KM_PHASE_EMPTY : KM_PHASE_DONE;
-        return;
-    }
-    slot->shift = shift;
-    slot->iterations += 1;
-    slot->at_limit = slot->iterations >= loop->iterations_max;
-    if (waiting) {
-        slot->phase = KM_PHASE_EMPTY;
-    } else if (shift == 0.0) {
-        slot->phase = KM_PHASE_DONE; // nothing moved: this pass has evaluated the final centroids
-        slot->converged = 1;
-    } else {
-        if (shift <= loop->shift_max || few_changes) slot->converged = 1;
-        if (slot->converged || slot->at_limit) slot->phase = KM_PHASE_LAST;
-    }
-}
-
 // Whether this is the last of a slot's blocks to come here: it then has the sums of them all, added in their order, and
 // sees what they wrote.
 __device__ __forceinline__ bool update_join(km_slot_record *record, double *shares, double (&sums)[4]) {
@@ -68,9 +45,9 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
     const int slot = blockIdx.x, k_index = slot % KS, k = km_ks[k_index];
     const long long row = (long long)(slot / KS) * S + km_offsets[k_index];
     km_slot_record *record = args.slots + slot;
-    const int phase = record->phase;
+    const km_slot_phase phase = record->state.phase;
     if (args.loop->head.stop) return;
-    if (phase == KM_PHASE_RUNNING || phase == KM_PHASE_LAST) {
+    if (km_slot_is_active(phase)) {
         km_real *centroids = (km_real *)args.centroids + row * D;
         const double *totals = args.totals + row * (D + 1);
         double sums[4] = {}; // of costs and shifts; clusters that are empty, and those that may be given a point
@@ -79,7 +56,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
             for (int f = threadIdx.x % LANES; f < D; f += LANES) {
                 const double c = centroids[j * (long long)D + f], sum = totals[j * (D + 1ll) + f];
                 sums[0] += c * (weight * c - 2.0 * sum);
-                if (phase == KM_PHASE_RUNNING && weight > 0.0) {
+                if (phase == KM_SLOT_RUNNING && weight > 0.0) {
                     const km_real moved = (km_real)(sum / weight);
                     sums[1] += (moved - c) * (moved - c);
                     centroids[j * (long long)D + f] = moved;
@@ -95,15 +72,17 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
         if (!update_join(record, args.shares + slot * (4ll * gridDim.y), sums)) return;
         //@ if planes_follow
         // One warp makes them while the first decides; the sums have waited for all new centroids.
-        if (phase == KM_PHASE_RUNNING && threadIdx.x / 32 == 7)
+        if (phase == KM_SLOT_RUNNING && threadIdx.x / 32 == 7)
             km_make_planes(km_table_of(args.workspace, args.constants, slot / KS), centroids, args.box, k_index);
         //@ end
         if (threadIdx.x == 0) {
             // The first pass of a member has no labels to compare with: all count as changed.
-            const int few_changes =
-                args.changes && record->iterations > 0 && (long long)args.changes[slot] < args.loop->changes_min;
-            update_decide(record, args.loop, sums[0], sums[1], (long long)sums[2], sums[3] > 0.0, few_changes);
-            args.active[slot] = record->phase == KM_PHASE_RUNNING || record->phase == KM_PHASE_LAST;
+            const int few_changes = args.changes && record->state.iterations > 0 &&
+                                    (long long)args.changes[slot] < args.loop->changes_min;
+            const km_slot_found found = {sums[0] + args.loop->total_square, sums[1], (long long)sums[2], sums[3] > 0.0,
+                                         few_changes};
+            km_slot_decide(&record->state, &found, args.loop->shift_max, args.loop->iterations_max);
+            args.active[slot] = km_slot_is_active(record->state.phase);
             if (!args.active[slot]) atomicAdd(&args.loop->news, 1);
         }
     } else if (blockIdx.y > 0) {
