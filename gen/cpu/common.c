@@ -184,6 +184,10 @@ enum {
     FINISH_SPAN_MAX = 512
 };
 
+// Templates of vector words: cpu/vec/NAME.h.
+static const char *const vec_names[] = {
+    [KM_ISA_GENERIC] = "generic", [KM_ISA_AVX2] = "avx2", [KM_ISA_AVX512] = "avx512", [KM_ISA_NEON] = "neon"};
+
 // A list of the numbers from .. to - 1.
 static void list_numbers(km_env *env, const char *list, int64_t from, int64_t to) {
     char text[24];
@@ -326,9 +330,9 @@ void km_cpu_names(km_env *env, const km_plan *plan, const km_cpu_text *text) {
     km_env_set_flag(env, "tiled", tile > 1);
     km_env_set_flag(env, "looped", d > UNROLLED_D_MAX);
     km_env_set_flag(env, "avx512", isa == KM_ISA_AVX512);
-    km_env_set_flag(env, "avx2", isa == KM_ISA_AVX2);
-    km_env_set_flag(env, "neon", isa == KM_ISA_NEON);
-    km_env_set_flag(env, "generic", isa == KM_ISA_GENERIC);
+    km_env_set(env, "vec", "%s", vec_names[isa]);
+    km_env_set(env, "target_more", "%s", "");
+    km_env_set_flag(env, "prunes", 0);
     list_numbers(env, "vectors_list", 0, km_plan_value(plan, KM_PARAM_vectors));
     list_numbers(env, "tile_list", 0, tile);
     list_numbers(env, "others", 1, tile);

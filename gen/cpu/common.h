@@ -45,7 +45,7 @@ typedef struct km_cpu_text {
 } km_cpu_text;
 void km_cpu_names(km_env *env, const km_plan *plan, const km_cpu_text *text);
 
-// Kernels of lanes that serve any number of features (gen/portable.c).
+// Kernels of lanes that serve any number of features (gen/prebuilt.c).
 km_status km_cpu_names_any_d(km_env *env, const char **root, const km_plan *plan, km_error *err);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The CPU design `portable`: kernels of lanes that are compiled into the library (gen/portable.c).
+// The CPU design `portable`: kernels of lanes that are compiled into the library (gen/prebuilt.c).
 #include "common.h"
 #include "gen/portable_features.h"
 

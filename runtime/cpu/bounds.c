@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The algorithms hamerly and elkan: their memory, and what all points share in a pass. What bounds mean is in bounds.h,
-// the pass itself in bounds_kernels.h.
+// the pass itself in templates/cpu/bounds.
 #include "bounds.h"
 #include "../../base/error.h"
 #include "../../base/size.h"
@@ -57,15 +57,6 @@ typedef struct cpu_bounds {
 
 // Life --------------------------------------------------------------------------------------------------------
 
-static cpu_bounds_kernels kernels_of(const km_plan *plan) {
-    int is_double = plan->spec.type == KM_FLOAT64;
-#if defined(__x86_64__)
-    if (plan->facts.target.arch == KM_ISA_AVX512) return km_cpu_bounds_avx512[is_double];
-    if (plan->facts.target.arch == KM_ISA_AVX2) return km_cpu_bounds_avx2[is_double];
-#endif
-    return km_cpu_bounds_generic[is_double];
-}
-
 static km_status scratch_alloc(thread_state *thread, const cpu_engine *engine, int64_t chunk, int64_t k,
                                km_error *err) {
     int64_t d = engine->base.d, d_row = km_round_up(d, BOUNDS_LANES), real = engine->real_bytes;
@@ -117,7 +108,7 @@ km_status km_cpu_bounds_create(cpu_engine *engine, km_error *err) {
     if (!bounds) return km_fail_memory(err, "bounds", (int64_t)sizeof *bounds);
     int64_t k = plan->spec.clusters[plan->spec.clusters_count - 1], clusters = 0;
     for (int64_t s = 0; s < engine->base.slots_count; s++) clusters += engine->slots[s].k;
-    bounds->kernels = kernels_of(plan);
+    bounds->kernels = *km_cpu_bounds_kernels(plan);
     bounds->is_elkan = plan->algorithm == KM_ALGORITHM_ELKAN;
     bounds->chunk = km_round_up(BOUNDS_CHUNK, engine->group);
     bounds->slots_count = engine->base.slots_count;

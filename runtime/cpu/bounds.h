@@ -27,6 +27,7 @@
 #ifndef KM_RUNTIME_CPU_BOUNDS_H
 #define KM_RUNTIME_CPU_BOUNDS_H
 #include "../../gen/cpu/facts.h"
+#include "prebuilt.h"
 #include <stdint.h>
 
 enum {
@@ -92,7 +93,9 @@ typedef struct cpu_bounds_work {
     int64_t changed, distances, skipped;
 } cpu_bounds_work;
 
+// What an instruction set has for one type: a text of templates/cpu/bounds, written when the library is built.
 typedef struct cpu_bounds_kernels {
+    cpu_prebuilt base;
     // At most BOUNDS_CHUNK points, or one group.
     void (*pass)(cpu_bounds_work *work);
     // Fills columns, rows and widest from the table.
@@ -101,10 +104,6 @@ typedef struct cpu_bounds_kernels {
     void (*gaps)(cpu_bounds_tables *tables, int64_t from, int64_t end);
 } cpu_bounds_kernels;
 
-// For float, then double.
-extern const cpu_bounds_kernels km_cpu_bounds_generic[2];
-#if defined(__x86_64__)
-extern const cpu_bounds_kernels km_cpu_bounds_avx2[2], km_cpu_bounds_avx512[2];
-#endif
+const cpu_bounds_kernels *km_cpu_bounds_kernels(const km_plan *plan);
 
 #endif

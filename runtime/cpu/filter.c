@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The algorithm filter: its life, and whether it pays. Sorting the points is in filter_sort.c, their tiles in
-// filter_tiles.c, the pass itself in filter_kernels.h.
+// filter_tiles.c, the pass itself in templates/cpu/filter.
 #include "filter.h"
 #include "../../base/error.h"
 #include "../../base/log.h"
@@ -85,15 +85,6 @@ static km_status source_make(cpu_tile_source *source, const cpu_engine *engine, 
     return KM_OK;
 }
 
-static cpu_filter_kernels kernels_of(const km_plan *plan) {
-    int is_double = plan->spec.type == KM_FLOAT64;
-#if defined(__x86_64__)
-    if (plan->facts.target.arch == KM_ISA_AVX512) return km_cpu_filter_avx512[is_double];
-    if (plan->facts.target.arch == KM_ISA_AVX2) return km_cpu_filter_avx2[is_double];
-#endif
-    return km_cpu_filter_generic[is_double];
-}
-
 km_status km_cpu_filter_create(cpu_engine *engine, const km_data *data, const km_load_params *params,
                                km_error *err) {
     const km_plan *plan = engine->base.plan;
@@ -107,7 +98,7 @@ km_status km_cpu_filter_create(cpu_engine *engine, const km_data *data, const km
     }
     cpu_filter *filter = engine->filter = calloc(1, sizeof *filter);
     if (!filter) return km_fail_memory(err, "the algorithm filter", (int64_t)sizeof *filter);
-    filter->kernels = kernels_of(plan);
+    filter->kernels = *km_cpu_filter_kernels(plan);
     filter->threads_count = engine->threads;
     filter->threads = calloc((size_t)engine->threads, sizeof *filter->threads);
     if (!filter->threads) return km_fail_memory(err, "the algorithm filter", engine->threads);

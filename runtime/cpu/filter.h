@@ -10,6 +10,7 @@
 #ifndef KM_RUNTIME_CPU_FILTER_H
 #define KM_RUNTIME_CPU_FILTER_H
 #include "../../gen/cpu/facts.h"
+#include "prebuilt.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -111,7 +112,9 @@ static inline void filter_row_fetch(const cpu_tile_source *source, int64_t point
     for (int64_t at = 0; row && at < bytes; at += 64) __builtin_prefetch(row + at);
 }
 
+// What an instruction set has for one type: a text of templates/cpu/filter, written when the library is built.
 typedef struct cpu_filter_kernels {
+    cpu_prebuilt base;
     void (*pass)(cpu_filter_work *work);
     void (*keys)(const cpu_filter_keys_work *work);
     // Copies the points of a tile; its sums, and the least and greatest value of each feature (d each).
@@ -119,10 +122,6 @@ typedef struct cpu_filter_kernels {
                  double *low, double *high);
 } cpu_filter_kernels;
 
-// For float, then double.
-extern const cpu_filter_kernels km_cpu_filter_generic[2];
-#if defined(__x86_64__)
-extern const cpu_filter_kernels km_cpu_filter_avx2[2], km_cpu_filter_avx512[2];
-#endif
+const cpu_filter_kernels *km_cpu_filter_kernels(const km_plan *plan);
 
 #endif

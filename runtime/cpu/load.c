@@ -41,64 +41,9 @@ typedef struct loader {
     double *centre;     // LANES rows of it, then of factor
     scratch *own;       // of each thread
     int64_t block_count;
-    int has_avx512;
+    const cpu_load_kernels *kernels;
     int64_t bad_point; // lowest point with a value that is no number, or n
 } loader;
-
-static inline void moments_join(const cpu_moments *out, int64_t f, double sum, double square, double low,
-                                double high) {
-    out->sum[f] += sum;
-    out->square[f] += square;
-    out->low[f] = low < out->low[f] ? low : out->low[f];
-    out->high[f] = high > out->high[f] ? high : out->high[f];
-}
-
-static inline double lanes_sum(const double *lanes) {
-    return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
-}
-
-// Stores a value in the plan's type and returns the square of what was stored.
-static inline __attribute__((always_inline)) double square_of(void *values, int64_t i, double value,
-                                                              const int single) {
-    if (single) {
-        ((float *)values)[i] = (float)value;
-        value = (double)(float)value;
-    } else {
-        ((double *)values)[i] = value;
-    }
-    return value * value;
-}
-
-#define REAL float
-#define NAME(stem) stem##_float32
-#include "load_kernels.h"
-#undef REAL
-#undef NAME
-
-#define REAL double
-#define NAME(stem) stem##_float64
-#include "load_kernels.h"
-#undef REAL
-#undef NAME
-
-static int has_avx2(void) {
-#if defined(__x86_64__)
-    return __builtin_cpu_supports("avx2");
-#else
-    return 0;
-#endif
-}
-
-// Kernels for AVX-512 read rows of floats.
-static int has_avx512(const loader *load) {
-#if defined(__x86_64__)
-    return load->base32 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-#else
-    (void)load;
-    return 0;
-#endif
-}
 
 // Moments around the chunk's first row, of which own->first gets LANES copies.
 static void rows_moments(const loader *load, const scratch *own, int64_t first, int64_t count) {
@@ -107,23 +52,8 @@ static void rows_moments(const loader *load, const scratch *own, int64_t first, 
     const double *x64 = load->base64 ? load->base64 + first * d : own->rows;
     for (int64_t f = 0; f < d; f++) own->first[f] = x32 ? (double)x32[f] : x64[f];
     for (int64_t l = 1; l < LANES; l++) memcpy(own->first + l * d, own->first, (size_t)d * sizeof(double));
-#if defined(__x86_64__)
-    if (load->has_avx512) {
-        km_cpu_moments_avx512(&own->moments, x32, count, d, own->first, own->lanes);
-        return;
-    }
-    if (has_avx2()) {
-        if (x32)
-            row_moments_avx2_float32(&own->moments, x32, count, d, own->first);
-        else
-            row_moments_avx2_float64(&own->moments, x64, count, d, own->first);
-        return;
-    }
-#endif
-    if (x32)
-        row_moments_float32(&own->moments, x32, count, d, own->first);
-    else
-        row_moments_float64(&own->moments, x64, count, d, own->first);
+    load->kernels->moments(&own->moments, x32 ? (const void *)x32 : (const void *)x64, count, d, own->first,
+                           own->lanes);
 }
 
 // Centred and scaled rows in own->values; returns the sum of their squares.
@@ -132,14 +62,8 @@ static double rows_values(const loader *load, const scratch *own, int64_t first,
     const float *x32 = load->base32 ? load->base32 + first * d : NULL;
     const double *x64 = load->base64 ? load->base64 + first * d : own->rows;
     const double *centre = load->centre, *factor = centre + LANES * d;
-    int single = load->engine->real_bytes == 4;
-#if defined(__x86_64__)
-    if (has_avx2())
-        return x32 ? row_values_avx2_float32(own->values, x32, count, d, centre, factor, single)
-                   : row_values_avx2_float64(own->values, x64, count, d, centre, factor, single);
-#endif
-    return x32 ? row_values_float32(own->values, x32, count, d, centre, factor, single)
-               : row_values_float64(own->values, x64, count, d, centre, factor, single);
+    return load->kernels->values(own->values, x32 ? (const void *)x32 : (const void *)x64, count, d, centre,
+                                 factor, load->engine->real_bytes == 4);
 }
 
 static void loader_free(loader *load) {
@@ -179,7 +103,7 @@ static km_status loader_init(loader *load, cpu_engine *engine, const km_data *da
                      .chunk_rows = rows,
                      .block_count = 2 + 4 * d,
                      .bad_point = engine->base.n};
-    load->has_avx512 = has_avx512(load);
+    load->kernels = km_cpu_load_kernels(engine->base.plan, load->base32 ? 4 : 8);
     int64_t count = engine->blocks_count * load->block_count + 2 * LANES * d;
     load->blocks = malloc((size_t)count * sizeof *load->blocks);
     if (!load->blocks)
@@ -207,7 +131,7 @@ static double column_sum(const double *x, const double *w, int64_t count, double
         double t = x[i] - middle;
         lanes[i % LANES] += w[i] * (squares ? t * t : t);
     }
-    return lanes_sum(lanes);
+    return load_lanes_sum(lanes);
 }
 
 // Joins part B (weight, mean, M2) to A.
@@ -371,8 +295,7 @@ static double rows_copy(const loader *load, const scratch *own, double *largest,
                         int64_t count) {
     const cpu_engine *engine = load->engine;
     int wants_largest = km_cpu_wants_integers(engine);
-#if defined(__x86_64__)
-    if (load->has_avx512 && engine->real_bytes == 4 && engine->group % 16 == 0) {
+    if (load->kernels->copy && engine->real_bytes == 4 && engine->group % LOAD_COPY_GROUP == 0) {
         cpu_rows_copy copy = {.rows = load->base32 + first * engine->base.d,
                               .first = first,
                               .count = count,
@@ -385,11 +308,10 @@ static double rows_copy(const loader *load, const scratch *own, double *largest,
                               .streams = engine->points_bytes >= STREAM_BYTES_MIN,
                               .wants_largest = wants_largest,
                               .largest = (float)*largest};
-        double sum = km_cpu_rows_copy_avx512(&copy);
+        double sum = load->kernels->copy(&copy);
         *largest = (double)copy.largest;
         return sum;
     }
-#endif
     double sum = rows_values(load, own, first, count);
     rows_group(engine, own->values, first, count);
     if (wants_largest) *largest = fmax(*largest, (double)groups_largest(engine, first, count));
@@ -412,9 +334,7 @@ static km_status block_copy(const loader *load, double *square, double *largest,
         double here = rows_copy(load, own, largest, first, count);
         sum += w ? rows_weighed(engine, own->values, w, count) : here;
     }
-#if defined(__x86_64__)
-    km_cpu_rows_copy_end();
-#endif
+    if (load->kernels->copy) load->kernels->copy_end();
     *square = sum;
     return KM_OK;
 }

@@ -39,18 +39,7 @@ enum {
     //@ end
 };
 
-//@ if avx512
-//@ include cpu/vec/avx512.h
-//@ end
-//@ if avx2
-//@ include cpu/vec/avx2.h
-//@ end
-//@ if neon
-//@ include cpu/vec/neon.h
-//@ end
-//@ if generic
-//@ include cpu/vec/generic.h
-//@ end
+//@ include cpu/vec/$vec.h
 
 // Four numbers of a row of sums, and of a point's row.
 typedef double km_quad __attribute__((vector_size(32), aligned(8), may_alias));

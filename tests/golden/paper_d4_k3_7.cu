@@ -646,6 +646,90 @@ __device__ km_pass_launch km_pass_launches[] = {
 };
 }
 // Steps around the pass, the same for every design.
+#define KM_BOTH __device__ __forceinline__
+// Counter-based random numbers, for host and device: each is a function of its four words alone.
+#ifndef KM_DRAWS_H
+#define KM_DRAWS_H
+
+// The finaliser of SplitMix64 (Steele, Lea, Flood 2014).
+KM_BOTH unsigned long long km_mix64(unsigned long long z) {
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+}
+
+// Uniform in [0, 1), 53 bits.
+KM_BOTH double km_draw(unsigned long long seed, unsigned long long restart, unsigned long long pick,
+                       unsigned long long candidate) {
+    unsigned long long z = km_mix64(seed + 0x9e3779b97f4a7c15ull);
+    z = km_mix64(z + restart * 0x9e3779b97f4a7c15ull + 0x632be59bd9b4e019ull);
+    z = km_mix64(z + pick * 0x9e3779b97f4a7c15ull + 0xd1b54a32d192ed03ull);
+    z = km_mix64(z + candidate * 0x9e3779b97f4a7c15ull + 0x8cb92ba72f3d8dd7ull);
+    return (double)(z >> 11) * (1.0 / 9007199254740992.0);
+}
+
+#endif
+// A slot between two passes: what is known of it, and what becomes of it. Host and device compile this.
+#ifndef KM_SLOT_H
+#define KM_SLOT_H
+
+typedef enum km_slot_phase {
+    KM_SLOT_IDLE,    // No member, or its member is done and was read. Costs nothing in a pass.
+    KM_SLOT_RUNNING, // Iterating.
+    KM_SLOT_LAST,    // Stopped moving; one more pass evaluates the final centroids.
+    KM_SLOT_EMPTY,   // Paused: clusters without points, which must be given some.
+    KM_SLOT_DONE     // Evaluated: cost, weights and centroids belong together.
+} km_slot_phase;
+
+// A slot after a pass and its update. Cost is sum w |x - c|^2 of the centroids that the last pass used, computed as
+// total_square + sum_j (n_j |c_j|^2 - 2 c_j . S_j) in double; for a DONE slot it is the member's inertia.
+typedef struct km_slot_state {
+    km_slot_phase phase;
+    int converged;         // Stopped by shift or changes, not by iterations_max.
+    int at_limit;          // iterations_max is reached: the next pass is the last.
+    long long iterations;  // Updates of this member so far.
+    long long empty_count; // Clusters without weight in the last pass.
+    double cost;
+    double shift; // Of the last update.
+} km_slot_state;
+
+// What a pass found of a slot, and its update did.
+typedef struct km_slot_found {
+    double cost;           // by the sums: rounding may leave it below 0
+    double shift;          // of the update; a slot that evaluates its final centroids has none
+    long long empty_count; // clusters without weight ...
+    int waiting;           // ... some of which may be given a point
+    int few_changes;       // fewer labels changed than the member goes on for
+} km_slot_found;
+
+KM_BOTH int km_slot_is_active(km_slot_phase phase) {
+    return phase == KM_SLOT_RUNNING || phase == KM_SLOT_LAST;
+}
+
+// What becomes of an active slot after a pass.
+KM_BOTH void km_slot_decide(km_slot_state *slot, const km_slot_found *found, double shift_max,
+                            long long iterations_max) {
+    slot->cost = found->cost > 0.0 ? found->cost : 0.0;
+    slot->empty_count = found->empty_count;
+    if (slot->phase == KM_SLOT_LAST) {
+        slot->phase = found->waiting ? KM_SLOT_EMPTY : KM_SLOT_DONE;
+        return;
+    }
+    slot->shift = found->shift;
+    slot->iterations += 1;
+    slot->at_limit = slot->iterations >= iterations_max;
+    if (found->waiting) {
+        slot->phase = KM_SLOT_EMPTY;
+    } else if (found->shift == 0.0) {
+        slot->phase = KM_SLOT_DONE; // nothing moved: this pass has evaluated the final centroids
+        slot->converged = 1;
+    } else {
+        if (found->shift <= shift_max || found->few_changes) slot->converged = 1;
+        if (slot->converged || slot->at_limit) slot->phase = KM_SLOT_LAST;
+    }
+}
+
+#endif
 // What the engine and the steps around the pass (templates/cuda/steps/steps.cu) agree on; like abi.h, compiled into the
 // engine and emitted into every source.
 #ifndef KM_STEPS_CUDA_H
@@ -672,18 +756,9 @@ enum {
          ? KM_UPDATE_PARTS_MAX                                                                                         \
          : ((long long)(k_max) * (d) + KM_UPDATE_NUMBERS - 1) / KM_UPDATE_NUMBERS)
 
-// The same numbers as km_slot_phase.
-enum { KM_PHASE_IDLE, KM_PHASE_RUNNING, KM_PHASE_LAST, KM_PHASE_EMPTY, KM_PHASE_DONE };
-
 typedef struct km_slot_record {
-    int phase;
-    int converged;
-    int at_limit;     // iterations_max is reached
+    km_slot_state state;
     unsigned arrived; // blocks of km_update that are through with the slot, in the launch that runs
-    long long iterations;
-    long long empty_count;
-    double cost;
-    double shift;
 } km_slot_record;
 
 // Control of the loop; its head is what the pass kernels see.
@@ -1038,22 +1113,6 @@ constexpr int SEED_BLOCKS = sizeof(km_real) == 4 && D <= 4 && !WEIGHTED ? 3 : 2;
 // One conversion, of the number that fits: NVRTC 13.5 refuses one that does not, even in a branch that is left out.
 constexpr km_real SEED_FAR = (km_real)(sizeof(km_real) == 4 ? 3.4028234e38 : 1.7976931348623157e308);
 
-__device__ __forceinline__ unsigned long long seed_mix(unsigned long long z) {
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-    return z ^ (z >> 31);
-}
-
-// Uniform in [0, 1), a function of its four words alone.
-__device__ __forceinline__ double seed_uniform(unsigned long long seed, unsigned long long restart,
-                                               unsigned long long pick, unsigned long long candidate) {
-    unsigned long long z = seed_mix(seed + 0x9e3779b97f4a7c15ull);
-    z = seed_mix(z + restart * 0x9e3779b97f4a7c15ull + 0x632be59bd9b4e019ull);
-    z = seed_mix(z + pick * 0x9e3779b97f4a7c15ull + 0xd1b54a32d192ed03ull);
-    z = seed_mix(z + candidate * 0x9e3779b97f4a7c15ull + 0x8cb92ba72f3d8dd7ull);
-    return (double)(z >> 11) * (1.0 / 9007199254740992.0);
-}
-
 __device__ __forceinline__ km_real seed_distance(const km_real *x, const km_real *y) {
     km_real sum = 0;
 #pragma unroll 4 // only the points of one unit come here: short code, which compiles sooner
@@ -1227,7 +1286,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
         if (candidate == 0 && threadIdx.x == 0) args.picks[chain * args.picks_count + pick - 1] = before[best];
     }
     if (candidate >= candidates_now) return;
-    const double u = seed_uniform(args.seed, args.first_restart + chain, pick, candidate);
+    const double u = km_draw(args.seed, args.first_restart + chain, pick, candidate);
     long long drawn = (long long)(u * args.n);
     if (drawn > args.n - 1) drawn = args.n - 1;
     if (total > 0.0)
@@ -1802,29 +1861,6 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
 // Update: the blocks of a slot turn totals into new centroids, and one of them decides what the slot does next. The
 // host queues iterations ahead of the report that the last block writes.
 
-__device__ void update_decide(km_slot_record *slot, const km_loop *loop, double cost, double shift,
-                              long long empty_count, int waiting, int few_changes) {
-    cost += loop->total_square;
-    slot->cost = cost > 0.0 ? cost : 0.0;
-    slot->empty_count = empty_count;
-    if (slot->phase == KM_PHASE_LAST) {
-        slot->phase = waiting ? KM_PHASE_EMPTY : KM_PHASE_DONE;
-        return;
-    }
-    slot->shift = shift;
-    slot->iterations += 1;
-    slot->at_limit = slot->iterations >= loop->iterations_max;
-    if (waiting) {
-        slot->phase = KM_PHASE_EMPTY;
-    } else if (shift == 0.0) {
-        slot->phase = KM_PHASE_DONE; // nothing moved: this pass has evaluated the final centroids
-        slot->converged = 1;
-    } else {
-        if (shift <= loop->shift_max || few_changes) slot->converged = 1;
-        if (slot->converged || slot->at_limit) slot->phase = KM_PHASE_LAST;
-    }
-}
-
 // Whether this is the last of a slot's blocks to come here: it then has the sums of them all, added in their order, and
 // sees what they wrote.
 __device__ __forceinline__ bool update_join(km_slot_record *record, double *shares, double (&sums)[4]) {
@@ -1868,9 +1904,9 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
     const int slot = blockIdx.x, k_index = slot % KS, k = km_ks[k_index];
     const long long row = (long long)(slot / KS) * S + km_offsets[k_index];
     km_slot_record *record = args.slots + slot;
-    const int phase = record->phase;
+    const km_slot_phase phase = record->state.phase;
     if (args.loop->head.stop) return;
-    if (phase == KM_PHASE_RUNNING || phase == KM_PHASE_LAST) {
+    if (km_slot_is_active(phase)) {
         km_real *centroids = (km_real *)args.centroids + row * D;
         const double *totals = args.totals + row * (D + 1);
         double sums[4] = {}; // of costs and shifts; clusters that are empty, and those that may be given a point
@@ -1879,7 +1915,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
             for (int f = threadIdx.x % LANES; f < D; f += LANES) {
                 const double c = centroids[j * (long long)D + f], sum = totals[j * (D + 1ll) + f];
                 sums[0] += c * (weight * c - 2.0 * sum);
-                if (phase == KM_PHASE_RUNNING && weight > 0.0) {
+                if (phase == KM_SLOT_RUNNING && weight > 0.0) {
                     const km_real moved = (km_real)(sum / weight);
                     sums[1] += (moved - c) * (moved - c);
                     centroids[j * (long long)D + f] = moved;
@@ -1894,14 +1930,16 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
         km_block_sums<4>(sums);
         if (!update_join(record, args.shares + slot * (4ll * gridDim.y), sums)) return;
         // One warp makes them while the first decides; the sums have waited for all new centroids.
-        if (phase == KM_PHASE_RUNNING && threadIdx.x / 32 == 7)
+        if (phase == KM_SLOT_RUNNING && threadIdx.x / 32 == 7)
             km_make_planes(km_table_of(args.workspace, args.constants, slot / KS), centroids, args.box, k_index);
         if (threadIdx.x == 0) {
             // The first pass of a member has no labels to compare with: all count as changed.
-            const int few_changes =
-                args.changes && record->iterations > 0 && (long long)args.changes[slot] < args.loop->changes_min;
-            update_decide(record, args.loop, sums[0], sums[1], (long long)sums[2], sums[3] > 0.0, few_changes);
-            args.active[slot] = record->phase == KM_PHASE_RUNNING || record->phase == KM_PHASE_LAST;
+            const int few_changes = args.changes && record->state.iterations > 0 &&
+                                    (long long)args.changes[slot] < args.loop->changes_min;
+            const km_slot_found found = {sums[0] + args.loop->total_square, sums[1], (long long)sums[2], sums[3] > 0.0,
+                                         few_changes};
+            km_slot_decide(&record->state, &found, args.loop->shift_max, args.loop->iterations_max);
+            args.active[slot] = km_slot_is_active(record->state.phase);
             if (!args.active[slot]) atomicAdd(&args.loop->news, 1);
         }
     } else if (blockIdx.y > 0) {

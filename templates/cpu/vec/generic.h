@@ -129,3 +129,45 @@ static uint64_t km_differ(const uint8_t *a, const uint8_t *b) {
 }
 #define KM_DIFFER(a, b) km_differ(a, b)
 //@ end
+//@ if prunes
+
+// Kernels that prune. Comparisons give a bit for each lane.
+typedef float km_floats __attribute__((vector_size(16))); // whatever the reals are
+typedef int32_t km_float_ints __attribute__((vector_size(16)));
+typedef float km_floats_anywhere __attribute__((vector_size(16), aligned(4), may_alias));
+enum { FLOATS = 4 };
+static inline uint64_t km_float_bits(km_float_ints where) {
+    return (uint64_t)((where[0] & 1) | (where[1] & 2) | (where[2] & 4) | (where[3] & 8));
+}
+//@ if float64
+static inline uint64_t km_bits(km_ints where) {
+    return (uint64_t)((where[0] & 1) | (where[1] & 2));
+}
+// Values base[index] of indices that lie in memory.
+#define KM_GATHER(base, index) ((km_vec){(base)[(index)[0]], (base)[(index)[1]]})
+//@ else
+#define km_bits km_float_bits
+// Values base[index] of indices that lie in memory.
+#define KM_GATHER(base, index) KM_F_GATHER(base, index)
+//@ end
+#define KM_MAX(a, b) KM_CHOOSE((km_ints)((a) > (b)), a, b)
+#define KM_ABS(x) KM_CHOOSE((km_ints)((x) < -(x)), -(x), x)
+#define KM_ABOVE(a, b) km_bits((km_ints)((a) > (b)))
+#define KM_NOT_BELOW(a, b) km_bits(~(km_ints)((a) < (b)))
+#define KM_F_LOAD(from) (*(const km_floats_anywhere *)(const void *)(from))
+#define KM_F_STORE(to, x) *(km_floats_anywhere *)(void *)(to) = x
+#define KM_F_SPLAT(value) ((km_floats){value, value, value, value})
+#define KM_F_ADD(a, b) ((a) + (b))
+#define KM_F_SUB(a, b) ((a) - (b))
+#define KM_F_FMA(a, b, c) ((a) * (b) + (c))
+#define KM_F_CHOOSE(where, a, b)                                                                             \
+    ((km_floats)(((km_float_ints)(a) & (where)) | ((km_float_ints)(b) & ~(where))))
+#define KM_F_MIN(a, b) KM_F_CHOOSE((km_float_ints)((a) < (b)), a, b)
+#define KM_F_MAX(a, b) KM_F_CHOOSE((km_float_ints)((a) > (b)), a, b)
+#define KM_F_NOT_BELOW(a, b) km_float_bits(~(km_float_ints)((a) < (b)))
+// Values base[index] of indices that lie in memory, as int32_t, uint8_t, uint16_t.
+#define KM_F_GATHER(base, index)                                                                             \
+    ((km_floats){(base)[(index)[0]], (base)[(index)[1]], (base)[(index)[2]], (base)[(index)[3]]})
+#define KM_F_GATHER_BYTES(base, index) KM_F_GATHER(base, (const uint8_t *)(index))
+#define KM_F_GATHER_SHORTS(base, index) KM_F_GATHER(base, (const uint16_t *)(index))
+//@ end

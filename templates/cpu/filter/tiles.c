@@ -1,27 +1,24 @@
 // SPDX-License-Identifier: MIT
-// How the filter's tiles come about, for one type and instruction set: codes of points, and the copy into a tile.
-// REAL, NAME(stem) and TARGET as in filter_kernels.h; included once for each, so no include guard. Loops are plain C
-// that compilers make vectors of; sums have eight lanes on every machine, so that all get the same bits.
-
-enum { NAME(SUM_LANES) = 8, NAME(EDGE_LANES) = 16 };
+// How the filter's tiles come about: codes of points, and the copy into a tile. Loops are plain C that compilers make
+// vectors of; sums have eight lanes on every machine, so that all get the same bits.
 
 // Codes of one block's points and how many have each highest digit.
-TARGET static void NAME(keys)(const cpu_filter_keys_work *work) {
+KM_TARGET static void make_keys(const cpu_filter_keys_work *work) {
     const int64_t group = work->group;
     for (int64_t base = 0; base < work->count; base += group) {
-        const REAL *points = (const REAL *)work->points + base * work->d;
+        const km_real *points = (const km_real *)work->points + base * work->d;
         uint64_t *keys = work->keys + base;
         const int64_t here = work->count - base < group ? work->count - base : group;
         for (int64_t i = 0; i < here; i++) keys[i] = 0;
         for (int64_t place = 0; place < work->features_count; place++) {
             const cpu_filter_code *code = &work->codes[place];
-            const REAL *values = points + work->order[place] * group;
-            const REAL low = (REAL)code->low, scale = (REAL)code->scale;
+            const km_real *values = points + work->order[place] * group;
+            const km_real low = (km_real)code->low, scale = (km_real)code->scale;
             for (int64_t from = 0; from < here; from += FILTER_KEYS_STEP) {
                 const int64_t step = here - from < FILTER_KEYS_STEP ? here - from : (int64_t)FILTER_KEYS_STEP;
                 int32_t cells[FILTER_KEYS_STEP];
                 for (int64_t i = 0; i < step; i++) {
-                    REAL cell = (values[from + i] - low) * scale;
+                    km_real cell = (values[from + i] - low) * scale;
                     cell = cell > 0 ? cell : 0;
                     cells[i] = (int32_t)(cell < FILTER_CELLS - 1 ? cell : FILTER_CELLS - 1);
                 }
@@ -33,18 +30,19 @@ TARGET static void NAME(keys)(const cpu_filter_keys_work *work) {
     }
 }
 
-// One feature of a tile's points in the clustered space, before it is rounded to REAL.
-FILTER_INLINE void NAME(fetch)(double *x, const cpu_tile_source *source, const int64_t *at, int64_t f) {
-    if (source->rows32)
-#ifdef V_GATHER_WIDE
-        for (int i = 0; i < TILE_POINTS; i += 8) V_GATHER_WIDE(x + i, source->rows32 + f, at + i);
-#else
+// One feature of a tile's points in the clustered space, before it is rounded to km_real.
+KM_INLINE void fetch(double *x, const cpu_tile_source *source, const int64_t *at, int64_t f) {
+    if (source->rows32) {
+        //@ if avx512_float
+        for (int i = 0; i < TILE_POINTS; i += DOUBLES)
+            KM_D_STORE(x + i, KM_GATHER_DOUBLES(source->rows32 + f, at + i));
+        //@ else
         for (int i = 0; i < TILE_POINTS; i++) x[i] = (double)source->rows32[at[i] + f];
-#endif
-    else if (source->rows64)
+        //@ end
+    } else if (source->rows64) {
         for (int i = 0; i < TILE_POINTS; i++) x[i] = source->rows64[at[i] + f];
-    else {
-        const REAL *groups = (const REAL *)source->groups + f * source->group;
+    } else {
+        const km_real *groups = (const km_real *)source->groups + f * source->group;
         for (int i = 0; i < TILE_POINTS; i++) x[i] = (double)groups[at[i]];
         return;
     }
@@ -53,13 +51,13 @@ FILTER_INLINE void NAME(fetch)(double *x, const cpu_tile_source *source, const i
 }
 
 // Least and greatest of a tile's values of one feature.
-FILTER_INLINE void NAME(edges)(double *low, double *high, const REAL *values) {
-    enum { L = NAME(EDGE_LANES) };
-    REAL least[L], most[L];
+KM_INLINE void edges(double *low, double *high, const km_real *values) {
+    enum { L = 16 };
+    km_real least[L], most[L];
     for (int l = 0; l < L; l++) least[l] = most[l] = values[l];
     for (int i = L; i < TILE_POINTS; i += L)
         for (int l = 0; l < L; l++) {
-            const REAL value = values[i + l];
+            const km_real value = values[i + l];
             least[l] = value < least[l] ? value : least[l];
             most[l] = value > most[l] ? value : most[l];
         }
@@ -72,8 +70,8 @@ FILTER_INLINE void NAME(edges)(double *low, double *high, const REAL *values) {
     *high = (double)most[0];
 }
 
-FILTER_INLINE double NAME(weigh)(const REAL *values, const double *weights) {
-    enum { L = NAME(SUM_LANES) };
+KM_INLINE double weigh(const km_real *values, const double *weights) {
+    enum { L = 8 };
     double lanes[L] = {0};
     for (int i = 0; i < TILE_POINTS; i += L)
         for (int l = 0; l < L; l++) lanes[l] += weights[i + l] * (double)values[i + l];
@@ -81,8 +79,8 @@ FILTER_INLINE double NAME(weigh)(const REAL *values, const double *weights) {
 }
 
 // Copies the points of one tile; their sums, and least and greatest values (d each).
-TARGET static void NAME(fill)(cpu_tiles *tiles, const cpu_tile_source *source, const uint64_t *keys,
-                              int64_t tile, double *low, double *high) {
+KM_TARGET static void fill(cpu_tiles *tiles, const cpu_tile_source *source, const uint64_t *keys,
+                           int64_t tile, double *low, double *high) {
     const int64_t d = tiles->d, first = tile * TILE_POINTS;
     const int64_t here = tiles->n - first < TILE_POINTS ? tiles->n - first : (int64_t)TILE_POINTS;
     double *sums = tiles->sums + tile * tiles->pitch, weights[TILE_POINTS], x[TILE_POINTS];
@@ -97,12 +95,12 @@ TARGET static void NAME(fill)(cpu_tiles *tiles, const cpu_tile_source *source, c
     const int64_t ahead = tiles->n - first - TILE_POINTS;
     for (int64_t i = 0; i < TILE_POINTS && i < ahead; i++)
         filter_row_fetch(source, (int64_t)(uint32_t)keys[first + TILE_POINTS + i], d);
-    REAL *to = (REAL *)tiles->points + first * d;
+    km_real *to = (km_real *)tiles->points + first * d;
     for (int64_t f = 0; f < d; f++, to += TILE_POINTS) {
-        NAME(fetch)(x, source, at, f);
-        for (int i = 0; i < TILE_POINTS; i++) to[i] = (REAL)x[i];
-        NAME(edges)(&low[f], &high[f], to);
-        sums[f] = NAME(weigh)(to, weights);
+        fetch(x, source, at, f);
+        for (int i = 0; i < TILE_POINTS; i++) to[i] = (km_real)x[i];
+        edges(&low[f], &high[f], to);
+        sums[f] = weigh(to, weights);
         for (int64_t i = here; i < TILE_POINTS; i++) to[i] = 0;
     }
     double total = 0, points = 0; // a cluster of weightless points is empty

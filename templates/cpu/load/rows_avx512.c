@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The load of float32 rows for AVX-512.
-#include "load.h"
-#if defined(__x86_64__)
-#include <immintrin.h>
-
-#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma")))
-#define INLINE TARGET static inline __attribute__((always_inline))
+// Moments and the copy into groups for rows of floats and AVX-512, with the bits of the plain loops.
 #define WIDE(values) _mm512_maskz_cvtps_pd((__mmask8)-1, values)
-#define LEAST(a, b) _mm512_maskz_min_pd((__mmask8)-1, a, b)
-#define MOST(a, b) _mm512_maskz_max_pd((__mmask8)-1, a, b)
 
 enum { LINE = 64, PIECE = 16, QUAD = 4 };
 
@@ -16,38 +8,37 @@ enum { LINE = 64, PIECE = 16, QUAD = 4 };
 
 // Of `vectors` vectors side by side: `count` of each, `stride` values apart. What stands one chunk ahead is fetched
 // meanwhile, line by line: as far as the second cache, which can wait for more lines than the first.
-INLINE void lane_moments(const cpu_moments *out, const float *x, int64_t count, int64_t stride,
-                         const double *first, const char **ahead, const int vectors) {
-    __m512d start[QUAD], sum[QUAD], square[QUAD], low[QUAD], high[QUAD];
+KM_INLINE void lane_moments(const cpu_moments *out, const float *x, int64_t count, int64_t stride,
+                            const double *first, const char **ahead, const int vectors) {
+    km_doubles start[QUAD], sum[QUAD], square[QUAD], low[QUAD], high[QUAD];
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; v++) {
-        low[v] = high[v] = start[v] = _mm512_loadu_pd(first + v * LOAD_LANES);
-        sum[v] = square[v] = _mm512_setzero_pd();
+        low[v] = high[v] = start[v] = KM_D_LOAD(first + v * LOAD_LANES);
+        sum[v] = square[v] = KM_D_SPLAT(0);
     }
     for (int64_t i = 0; i < count; i++, x += stride, *ahead += vectors * LINE / 2) {
         _mm_prefetch(*ahead, _MM_HINT_T1);
         if (vectors == QUAD) _mm_prefetch(*ahead + LINE, _MM_HINT_T1);
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) {
-            const __m512d value = WIDE(_mm256_loadu_ps(x + v * LOAD_LANES)),
-                          t = _mm512_sub_pd(value, start[v]);
-            sum[v] = _mm512_add_pd(sum[v], t);
-            square[v] = _mm512_add_pd(square[v], _mm512_mul_pd(t, t));
-            low[v] = LEAST(value, low[v]);
-            high[v] = MOST(value, high[v]);
+            const km_doubles value = KM_LOAD_DOUBLES(x + v * LOAD_LANES), t = KM_D_SUB(value, start[v]);
+            sum[v] = KM_D_ADD(sum[v], t);
+            square[v] = KM_D_ADD(square[v], _mm512_mul_pd(t, t));
+            low[v] = _mm512_maskz_min_pd((__mmask8)-1, value, low[v]);
+            high[v] = _mm512_maskz_max_pd((__mmask8)-1, value, high[v]);
         }
     }
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; v++) {
-        _mm512_storeu_pd(out->sum + v * LOAD_LANES, sum[v]);
-        _mm512_storeu_pd(out->square + v * LOAD_LANES, square[v]);
-        _mm512_storeu_pd(out->low + v * LOAD_LANES, low[v]);
-        _mm512_storeu_pd(out->high + v * LOAD_LANES, high[v]);
+        KM_D_STORE(out->sum + v * LOAD_LANES, sum[v]);
+        KM_D_STORE(out->square + v * LOAD_LANES, square[v]);
+        KM_D_STORE(out->low + v * LOAD_LANES, low[v]);
+        KM_D_STORE(out->high + v * LOAD_LANES, high[v]);
     }
 }
 
 // Value i of LOAD_LANES rows belongs to feature i % d; they join it in the order of i.
-INLINE void lanes_join(const cpu_moments *out, const cpu_moments *lanes, int64_t d) {
+KM_INLINE void lanes_join(const cpu_moments *out, const cpu_moments *lanes, int64_t d) {
     for (int64_t row = 0; row < LOAD_LANES * d; row += d)
         for (int64_t f = 0; f < d; f++) {
             const double low = lanes->low[row + f], high = lanes->high[row + f];
@@ -58,8 +49,9 @@ INLINE void lanes_join(const cpu_moments *out, const cpu_moments *lanes, int64_t
         }
 }
 
-TARGET void km_cpu_moments_avx512(const cpu_moments *out, const float *rows, int64_t count, int64_t d,
-                                  const double *first, double *lanes) {
+KM_TARGET static void rows_moments(const cpu_moments *out, const void *values, int64_t count, int64_t d,
+                                   const double *first, double *lanes) {
+    const float *rows = (const float *)values;
     const int64_t size = LOAD_LANES * d, whole = count / LOAD_LANES;
     const char *ahead = (const char *)(rows + count * d);
     const cpu_moments all = {lanes, lanes + size, lanes + 2 * size, lanes + 3 * size};
@@ -93,20 +85,19 @@ TARGET void km_cpu_moments_avx512(const cpu_moments *out, const float *rows, int
 // The copy ----------------------------------------------------------------------------------------------------
 
 // A vector of values, stored where the mask says; their squares join eight sums.
-INLINE __m512d values_add(__m512d squares, float *values, const float *x, __mmask8 here, const double *centre,
-                          const double *factor) {
-    const __m512d wide = WIDE(_mm256_maskz_loadu_ps(here, x));
-    const __m512d value =
-        _mm512_mul_pd(_mm512_sub_pd(wide, _mm512_loadu_pd(centre)), _mm512_loadu_pd(factor));
+KM_INLINE km_doubles values_add(km_doubles squares, float *values, const float *x, __mmask8 here,
+                                const double *centre, const double *factor) {
+    const km_doubles wide = WIDE(_mm256_maskz_loadu_ps(here, x));
+    const km_doubles value = _mm512_mul_pd(KM_D_SUB(wide, KM_D_LOAD(centre)), KM_D_LOAD(factor));
     const __m256 rounded = _mm512_maskz_cvtpd_ps(here, value);
-    const __m512d exact = WIDE(rounded);
+    const km_doubles exact = WIDE(rounded);
     _mm256_mask_storeu_ps(values, here, rounded);
-    return _mm512_fmadd_pd(exact, exact, squares); // the product is exact
+    return KM_D_FMA(exact, exact, squares); // the product is exact
 }
 
-// Up to LOAD_LANES rows of values.
-INLINE __m512d rows_values(__m512d squares, float *values, const float *x, int64_t size, const double *centre,
-                           const double *factor) {
+// Up to LOAD_LANES, eight, rows of values.
+KM_INLINE km_doubles eight_values(km_doubles squares, float *values, const float *x, int64_t size,
+                                  const double *centre, const double *factor) {
     int64_t at = 0;
     for (; at + LOAD_LANES <= size; at += LOAD_LANES)
         squares = values_add(squares, values + at, x + at, (__mmask8)-1, centre + at, factor + at);
@@ -116,7 +107,7 @@ INLINE __m512d rows_values(__m512d squares, float *values, const float *x, int64
 }
 
 // Four values of rows i, i + 4, i + 8, i + 12.
-INLINE __m512 quads(const float *x, int64_t d) {
+KM_INLINE __m512 quads(const float *x, int64_t d) {
     __m512 out = _mm512_castps128_ps512(_mm_loadu_ps(x));
     out = _mm512_insertf32x4(out, _mm_loadu_ps(x + 4 * d), 1);
     out = _mm512_insertf32x4(out, _mm_loadu_ps(x + 8 * d), 2);
@@ -124,13 +115,13 @@ INLINE __m512 quads(const float *x, int64_t d) {
 }
 
 // Four features of sixteen rows, `stride` apart.
-INLINE void columns_of(__m512 columns[QUAD], const float *x, int64_t d) {
+KM_INLINE void columns_of(__m512 columns[QUAD], const float *x, int64_t d) {
     const __m512 a = quads(x, d), b = quads(x + d, d), c = quads(x + 2 * d, d), e = quads(x + 3 * d, d);
     const __mmask16 all = (__mmask16)-1;
-    const __m512d low_0 = _mm512_castps_pd(_mm512_maskz_unpacklo_ps(all, a, b));
-    const __m512d high_0 = _mm512_castps_pd(_mm512_maskz_unpackhi_ps(all, a, b));
-    const __m512d low_1 = _mm512_castps_pd(_mm512_maskz_unpacklo_ps(all, c, e));
-    const __m512d high_1 = _mm512_castps_pd(_mm512_maskz_unpackhi_ps(all, c, e));
+    const km_doubles low_0 = _mm512_castps_pd(_mm512_maskz_unpacklo_ps(all, a, b));
+    const km_doubles high_0 = _mm512_castps_pd(_mm512_maskz_unpackhi_ps(all, a, b));
+    const km_doubles low_1 = _mm512_castps_pd(_mm512_maskz_unpacklo_ps(all, c, e));
+    const km_doubles high_1 = _mm512_castps_pd(_mm512_maskz_unpackhi_ps(all, c, e));
     columns[0] = _mm512_castpd_ps(_mm512_maskz_unpacklo_pd((__mmask8)-1, low_0, low_1));
     columns[1] = _mm512_castpd_ps(_mm512_maskz_unpackhi_pd((__mmask8)-1, low_0, low_1));
     columns[2] = _mm512_castpd_ps(_mm512_maskz_unpacklo_pd((__mmask8)-1, high_0, high_1));
@@ -138,7 +129,7 @@ INLINE void columns_of(__m512 columns[QUAD], const float *x, int64_t d) {
 }
 
 // To the lanes of a group; past the caches where all sixteen are there.
-INLINE void lanes_put(float *to, __m512 column, __mmask16 lanes, int streams) {
+KM_INLINE void lanes_put(float *to, __m512 column, __mmask16 lanes, int streams) {
     if (lanes != (__mmask16)-1)
         _mm512_mask_storeu_ps(to, lanes, column);
     else if (streams)
@@ -148,7 +139,7 @@ INLINE void lanes_put(float *to, __m512 column, __mmask16 lanes, int streams) {
 }
 
 // Rows of values to their lanes, which are up to sixteen side by side; returns their squares.
-INLINE __m512 rows_group(float *to, const float *values, const cpu_rows_copy *copy, __mmask16 lanes) {
+KM_INLINE __m512 rows_group(float *to, const float *values, const cpu_rows_copy *copy, __mmask16 lanes) {
     const int64_t d = copy->d, group = copy->group;
     __m512 squares = _mm512_setzero_ps(), columns[QUAD];
     for (int64_t f = 0; f < d; f += QUAD) {
@@ -163,17 +154,17 @@ INLINE __m512 rows_group(float *to, const float *values, const cpu_rows_copy *co
     return squares;
 }
 
-TARGET double km_cpu_rows_copy_avx512(cpu_rows_copy *copy) {
+KM_TARGET static double rows_copy(cpu_rows_copy *copy) {
     const int64_t d = copy->d, group = copy->group, count = copy->count;
-    __m512d squares = _mm512_setzero_pd();
+    km_doubles squares = KM_D_SPLAT(0);
     __m512 largest = _mm512_setzero_ps();
     for (int64_t row = 0, here; row < count; row += here) {
         const int64_t lane = (copy->first + row) % group, room = PIECE - lane % PIECE;
         here = count - row < room ? count - row : room;
         for (int64_t i = 0; i < here; i += LOAD_LANES) {
             const int64_t size = (here - i < LOAD_LANES ? here - i : (int64_t)LOAD_LANES) * d;
-            squares = rows_values(squares, copy->values + (row + i) * d, copy->rows + (row + i) * d, size,
-                                  copy->centre, copy->factor);
+            squares = eight_values(squares, copy->values + (row + i) * d, copy->rows + (row + i) * d, size,
+                                   copy->centre, copy->factor);
         }
         const __mmask16 lanes = (__mmask16)((1u << here) - 1);
         float *to = copy->groups + (copy->first + row - lane) * d + lane;
@@ -185,11 +176,10 @@ TARGET double km_cpu_rows_copy_avx512(cpu_rows_copy *copy) {
         copy->largest = most > copy->largest ? most : copy->largest;
     }
     double sums[LOAD_LANES];
-    _mm512_storeu_pd(sums, squares);
-    return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
+    KM_D_STORE(sums, squares);
+    return load_lanes_sum(sums);
 }
 
-void km_cpu_rows_copy_end(void) {
+static void rows_copy_end(void) {
     _mm_sfence();
 }
-#endif

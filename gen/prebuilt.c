@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+// Build-time program: writes kernels that are compiled into the library. usage: prebuilt OUT.c KIND NAME
+// Those of KIND portable are the design's, which are those of lanes: NAME is INSTRUCTIONS_TYPE_SHAPE, such as
+// avx2_float32_d4, where SHAPE is dN (N features, K up to 256), few (up to 64 features, K up to 256) or any.
+// KIND load, filter or bounds: NAME is INSTRUCTIONS_TYPE.
+#include "../base/error.h"
+#include "../base/text.h"
+#include "cpu/common.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FEW_FEATURES = 64 };
+
+static int is_shape(const char *shape, const char *name) {
+    return !strcmp(shape, name);
+}
+
+// The spec whose plan has the numbers of these kernels: the most features, the largest K.
+static km_status spec_make(km_spec *spec, const char *isa, const char *type, const char *shape,
+                           km_error *err) {
+    char target[32];
+    snprintf(target, sizeof target, "cpu:%s", isa);
+    snprintf(spec->name, sizeof spec->name, "km_portable_%s_%s_%s", isa, type, shape);
+    spec->type = !strcmp(type, "float64") ? KM_FLOAT64 : KM_FLOAT32;
+    spec->features = is_shape(shape, "any")   ? KM_FEATURES_MAX
+                     : is_shape(shape, "few") ? FEW_FEATURES
+                                              : strtoll(shape + 1, NULL, 10);
+    KM_TRY(km_spec_set_clusters(spec, is_shape(shape, "any") ? "1,65535" : "1,256", err));
+    KM_TRY(km_spec_set_target(spec, target, err));
+    return km_spec_fix(spec, "design", "lanes", err);
+}
+
+static km_status text_make(km_text *out, const km_plan *plan, int any_d, km_error *err) {
+    const char *template_name = NULL;
+    km_env *env = km_env_create();
+    if (!env) return km_fail_memory(err, "the names of a template", 0);
+    km_status status = any_d ? km_cpu_names_any_d(env, &template_name, plan, err)
+                             : km_design_code_of(plan->design)->names(env, &template_name, plan, err);
+    if (status == KM_OK) status = km_template_expand(out, template_name, env, NULL, err);
+    km_env_destroy(&env);
+    return status;
+}
+
+static km_status portable_make(km_text *out, const char *isa, const char *type, const char *shape,
+                               km_error *err) {
+    km_spec spec;
+    km_plan plan;
+    km_spec_init(&spec);
+    km_plan_init(&plan);
+    km_status status = KM_OK;
+    KM_TRY_GOTO(spec_make(&spec, isa, type, shape, err));
+    KM_TRY_GOTO(km_plan_make(&plan, &spec, NULL, err));
+    KM_TRY_GOTO(text_make(out, &plan, shape[0] != 'd', err));
+done:
+    km_plan_clear(&plan);
+    km_spec_clear(&spec);
+    return status;
+}
+
+// The names of a template that needs no plan, but a type and an instruction set.
+static void names_make(km_env *env, const char *kind, const char *isa, const char *type) {
+    static const struct {
+        const char *name, *target_more;
+        int isa, vector_bytes, registers;
+    } sets[] = {{"generic", "", KM_ISA_GENERIC, 16, 16},
+                {"avx2", ",popcnt,bmi", KM_ISA_AVX2, 32, 16},
+                {"avx512", ",popcnt,bmi", KM_ISA_AVX512, 64, 32},
+                {"neon", "", KM_ISA_NEON, 16, 32}};
+    const int is_double = !strcmp(type, "float64");
+    size_t at = 0;
+    while (at + 1 < sizeof sets / sizeof *sets && strcmp(sets[at].name, isa) != 0) at++;
+    km_env_set(env, "name", "km_%s_%s_%s", kind, isa, type);
+    km_env_set(env, "type", is_double ? "double" : "float");
+    km_env_set(env, "int_type", is_double ? "int64_t" : "int32_t");
+    km_env_set_flag(env, "float64", is_double);
+    km_env_set_int(env, "lanes", sets[at].vector_bytes / (is_double ? 8 : 4));
+    km_env_set_int(env, "isa", sets[at].isa);
+    km_env_set(env, "vec", "%s", sets[at].name);
+    km_env_set(env, "target_more", "%s", sets[at].target_more);
+    km_env_set_flag(env, "avx512", sets[at].isa == KM_ISA_AVX512);
+    km_env_set_flag(env, "avx512_float", sets[at].isa == KM_ISA_AVX512 && !is_double);
+    km_env_set_int(env, "score_vectors", sets[at].registers / 8);
+    km_env_set_flag(env, "prunes", 1);
+    km_env_set_flag(env, "integers", 0);
+    km_env_set_flag(env, "rows", 0);
+    km_env_set_flag(env, "bytes", 0);
+}
+
+static km_status kernels_make(km_text *out, const char *kind, const char *isa, const char *type,
+                              km_error *err) {
+    char template_name[64];
+    snprintf(template_name, sizeof template_name, "cpu/%s/%s.c", kind, kind);
+    km_env *env = km_env_create();
+    if (!env) return km_fail_memory(err, "the names of a template", 0);
+    names_make(env, kind, isa, type);
+    km_status status = km_template_expand(out, template_name, env, NULL, err);
+    km_env_destroy(&env);
+    return status;
+}
+
+static km_status make(km_text *out, const char *kind, const char *name, km_error *err) {
+    char isa[16], type[16], shape[16];
+    int parts = sscanf(name, "%15[a-z0-9]_%15[a-z0-9]_%15[a-z0-9]", isa, type, shape);
+    int is_portable = !strcmp(kind, "portable");
+    if (parts != 2 + is_portable)
+        return km_fail(err, KM_ERROR_USAGE, "%s is not INSTRUCTIONS_TYPE%s", name,
+                       is_portable ? "_SHAPE" : "");
+    return is_portable ? portable_make(out, isa, type, shape, err) : kernels_make(out, kind, isa, type, err);
+}
+
+int main(int argc, char **argv) {
+    km_error err = {{0}};
+    km_text text = {0};
+    if (argc != 4) {
+        fputs("usage: prebuilt OUT.c KIND NAME\n", stderr);
+        return 2;
+    }
+    km_status status = make(&text, argv[2], argv[3], &err);
+    FILE *out = status == KM_OK ? fopen(argv[1], "wb") : NULL;
+    if (!out || text.failed || fwrite(text.data, 1, (size_t)text.size, out) != (size_t)text.size ||
+        fclose(out)) {
+        fprintf(stderr, "prebuilt: cannot write %s: %s\n", argv[1], err.text);
+        return 1;
+    }
+    km_text_clear(&text);
+    return 0;
+}

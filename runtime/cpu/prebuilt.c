@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+// Kernels that are compiled into the library (gen/prebuilt.c). Those of the design portable are lanes': they serve jobs
+// too small to be worth a compiler, and machines without one. Those of the load, and of what passes skip, serve all.
+#include "bounds.h"
+#include "cpu.h"
+#include "filter.h"
+#include "load.h"
+#include "runtime/cpu/prebuilt_list.h"
+
+#define DECLARE_PORTABLE(name) extern const km_cpu_kernels km_portable_##name##_kernels;
+#define PORTABLE(name) &km_portable_##name##_kernels,
+
+#define DECLARE(name)                                                                                        \
+    extern const cpu_load_kernels km_load_##name;                                                            \
+    extern const cpu_filter_kernels km_filter_##name;                                                        \
+    extern const cpu_bounds_kernels km_bounds_##name;
+#define LOAD(name) &km_load_##name.base,
+#define FILTER(name) &km_filter_##name.base,
+#define BOUNDS(name) &km_bounds_##name.base,
+
+KM_PORTABLE_LIST(DECLARE_PORTABLE)
+KM_PREBUILT_LIST(DECLARE)
+
+// The best first; the last are for any machine.
+static const km_cpu_kernels *const portable[] = {KM_PORTABLE_LIST(PORTABLE)};
+static const cpu_prebuilt *const load[] = {KM_PREBUILT_LIST(LOAD)};
+static const cpu_prebuilt *const filter[] = {KM_PREBUILT_LIST(FILTER)};
+static const cpu_prebuilt *const bounds[] = {KM_PREBUILT_LIST(BOUNDS)};
+
+int km_cpu_isa_runs(int32_t isa, int32_t have) {
+    return isa == have || isa == KM_ISA_GENERIC || (isa == KM_ISA_AVX2 && have == KM_ISA_AVX512);
+}
+
+int km_cpu_kernels_suit(const km_cpu_kernels *kernels, const km_spec *spec) {
+    return kernels->d_min <= spec->features && spec->features <= kernels->d_max &&
+           kernels->real_bytes == (spec->type == KM_FLOAT32 ? 4 : 8) &&
+           spec->clusters[spec->clusters_count - 1] <= kernels->k_max;
+}
+
+const km_cpu_kernels *km_cpu_portable(const km_spec *spec, int32_t have) {
+    // NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers
+    for (size_t i = 0; i < sizeof portable / sizeof *portable; i++)
+        if (km_cpu_kernels_suit(portable[i], spec) && km_cpu_isa_runs(portable[i]->isa, have) &&
+            km_cpu_isa_runs(portable[i]->isa, spec->target.arch))
+            return portable[i];
+    return NULL;
+}
+
+static const cpu_prebuilt *find(const cpu_prebuilt *const *list, const km_plan *plan, int64_t real_bytes) {
+    while ((*list)->real_bytes != real_bytes || !km_cpu_isa_runs((*list)->isa, plan->facts.target.arch))
+        list++;
+    return *list;
+}
+
+static int64_t real_bytes_of(const km_plan *plan) {
+    return plan->spec.type == KM_FLOAT32 ? 4 : 8;
+}
+
+const cpu_load_kernels *km_cpu_load_kernels(const km_plan *plan, int64_t row_value_bytes) {
+    return (const cpu_load_kernels *)find(load, plan, row_value_bytes);
+}
+
+const cpu_filter_kernels *km_cpu_filter_kernels(const km_plan *plan) {
+    return (const cpu_filter_kernels *)find(filter, plan, real_bytes_of(plan));
+}
+
+const cpu_bounds_kernels *km_cpu_bounds_kernels(const km_plan *plan) {
+    return (const cpu_bounds_kernels *)find(bounds, plan, real_bytes_of(plan));
+}
