@@ -356,7 +356,7 @@ static int64_t add_group(km_env *part, const km_plan *plan, int64_t group, const
     const km_spec *spec = &plan->spec;
     int64_t split = km_plan_value(plan, KM_PARAM_split), team = km_plan_value(plan, KM_PARAM_team),
             columns = 0, plane = 0;
-    int64_t counts = 0;
+    int64_t counts = 0, warps = group % split;
     char text[24];
     snprintf(text, sizeof text, "%lld", (long long)group);
     km_env *item = km_env_item(part, "groups", text);
@@ -367,7 +367,7 @@ static int64_t add_group(km_env *part, const km_plan *plan, int64_t group, const
         km_env *k = km_cuda_name_k(item, spec, i, 0);
         km_env_set_int(k, "others", spec->clusters[i] - 1);
         km_env_set_flag(k, "single", spec->clusters[i] == 1);
-        km_env_set_int(k, "plane", plane);
+        km_env_set_int(k, "plane", plane * team);
         km_env_set_int(k, "sum", columns);
         km_env_set_int(k, "count", counts);
         counts += spec->clusters[i] - 1;
@@ -379,29 +379,73 @@ static int64_t add_group(km_env *part, const km_plan *plan, int64_t group, const
     if (!ks.size) km_text_puts(&ks, "none");
     km_env_set_text(item, "text", &ks);
     km_env_set_int(item, "columns", columns);
+    km_env_set_int(item, "all", columns * team);
     km_env_set_int(item, "counts", counts ? counts : 1);
-    km_env_set_int(item, "column", column);
+    km_env_set_int(item, "column", column * team);
+    km_env_set(item, "warps", warps > 1 ? " + %lld * WARPS" : warps ? " + WARPS" : "", (long long)warps);
     return columns;
 }
 
-// Points on their way through shared memory. `own`: features that a lane holds of `run` points side by side.
-static void name_ring(km_env *env, const km_plan *plan, int64_t run, int64_t own) {
-    int64_t ahead = km_plan_value(plan, KM_PARAM_prefetch), split = km_plan_value(plan, KM_PARAM_split),
-            turn = 1;
-    int64_t pieces = run * own * km_type_bytes(plan->spec.type) / 16;
-    while (turn < 8 && pieces % (2 * turn) == 0) turn *= 2;
-    km_env_set_flag(env, "ring", ahead > 0);
+// Where points are: `own` features of a point in a lane, `run` points of a lane side by side. Factors that are 1 leave
+// the text.
+static void name_places(km_env *env, const km_plan *plan, int64_t run, int64_t own) {
+    int64_t points = km_plan_value(plan, KM_PARAM_points_per_thread),
+            team = km_plan_value(plan, KM_PARAM_team);
+    int split = km_plan_value(plan, KM_PARAM_split) > 1, ring = km_plan_value(plan, KM_PARAM_prefetch) > 0;
     int labelled = plan->track_labels && plan->clusters_sum > plan->spec.clusters_count;
-    km_env_set_flag(env, "indexed", labelled || ahead == 0); // a thread asks where its points are
-    km_env_set_flag(env, "crew", split > 1);
-    km_env_set_int(env, "stages", ahead + 1);
+    km_env_set_flag(env, "teamed", team > 1);
+    km_env_set_flag(env, "side_by_side", run > 1);
+    km_env_set_flag(env, "crew", split);
+    km_env_set_flag(env, "ring", ring);
+    km_env_set_flag(env, "labelled", labelled);
+    km_env_set_flag(env, "indexed", labelled || !ring); // a thread asks where its points are
+    km_env_set_flag(env, "located", labelled || !ring || plan->weighted);
+    km_env_set_int(env, "warp_points", 32 / team * points);
+    km_env_set_int(env, "load_points", 32 / team * run);
+    km_env_set_int(env, "loads", points / run);
+    km_env_set_int(env, "pieces", run * own * km_type_bytes(plan->spec.type) / 16);
+    km_env_set(env, "own_name", team > 1 ? "OWN" : "D");
+    km_env_set(env, "warp", split ? "threadIdx.x %% THREADS / 32" : "threadIdx.x / 32");
+    km_env_set(env, "lane_point", team > 1 ? "lane / TEAM" : run > 1 ? "lane * RUN" : "lane");
+}
+
+// Points on their way through shared memory.
+static void name_ring(km_env *env, const km_plan *plan, int64_t run, int64_t own) {
+    int64_t team = km_plan_value(plan, KM_PARAM_team), size = km_type_bytes(plan->spec.type);
+    int64_t pieces = run * own * size / 16, turn = 1;
+    int split = km_plan_value(plan, KM_PARAM_split) > 1;
+    while (turn < 8 && pieces % (2 * turn) == 0) turn *= 2;
+    km_env_set_int(env, "stages", km_plan_value(plan, KM_PARAM_prefetch) + 1);
     km_env_set_int(env, "turn", turn);
-    km_env_set_int(env, "weights_bytes", run * km_type_bytes(plan->spec.type));
+    km_env_set_int(env, "weights_bytes", run * size);
     km_env_set_flag(env, "turned", turn > 1);
     km_env_set_flag(env, "whole_rows", 32 % pieces == 0); // 32 pieces are a number of rows
-    km_env_set(env, "member", "%s", split > 1 ? "(int)threadIdx.x / THREADS" : "0");
-    km_env_set(env, "crew_text", "%s", split > 1 ? " and those that share its points" : "");
-    km_env_set(env, "stage_text", "%s", split > 1 ? "the warps that share a ring" : "one warp");
+    km_env_set(env, "row_point", team > 1 ? "row / TEAM" : run > 1 ? "row * RUN" : "row");
+    km_env_set(env, "lane_weight", run > 1 ? "lane * RUN" : "lane");
+    km_env_set(env, "row_weights", run > 1 ? "32 * RUN" : "32");
+    km_env_set(env, "first_load", split ? "(int)threadIdx.x / THREADS" : "0");
+    km_env_set(env, "loads_step", split ? "SPLIT" : "1");
+    km_env_set(env, "loads_share", split ? "SHARE" : "LOADS * PIECES");
+    km_env_set(env, "first_piece", split ? "threadIdx.x / THREADS * 32" : "0");
+    km_env_set(env, "pieces_step", split ? "32 * SPLIT" : "32");
+    km_env_set(env, "ring_of_warp", split ? "warp %% WARPS" : "warp");
+    km_env_set(env, "stage_text", split ? "the warps that share a ring" : "one warp");
+}
+
+// Labels, four at a time where a thread's points are a multiple of that.
+static void name_labels(km_env *env, const km_plan *plan, int64_t run) {
+    int64_t team = km_plan_value(plan, KM_PARAM_team);
+    int packed = plan->track_labels && km_plan_value(plan, KM_PARAM_points_per_thread) % 4 == 0;
+    km_env_set_flag(env, "packed", packed);
+    km_env_set(env, "labels_written", packed ? "labels_packed" : "labels_single");
+    km_env_set_flag(env, "neighbours", run == 1); // how far labels travel until four lie side by side
+    km_env_set_flag(env, "pairs", run <= 2);
+    km_env_set_int(env, "gather", 4 / run);
+    km_env_set(env, "label_givers", team > 1 ? "teams" : "lanes");
+    km_env_set(env, "team_of_thread", team > 1 ? "threadIdx.x / TEAM" : "threadIdx.x");
+    km_env_set_int(env, "label_step", run * (32 / team - 1));
+    km_env_set_int(env, "pairs_width", 2 / run * team);
+    km_env_set_int(env, "pairs_bit", 2 / run);
 }
 
 static km_status names(km_env *env, const char **root, const km_plan *plan, km_error *err) {
@@ -418,16 +462,13 @@ static km_status names(km_env *env, const char **root, const km_plan *plan, km_e
         km_cuda_name_number(env, plan, numbers[i]);
     km_env_set_flag(env, "planes_follow", 1);
     int64_t team = km_plan_value(plan, KM_PARAM_team), own = spec->features / team;
-    km_env_set_flag(env, "teamed", team > 1);
     int64_t run = run_of(spec);
-    km_env_set_flag(env, "packed",
-                    plan->track_labels && km_plan_value(plan, KM_PARAM_points_per_thread) % 4 == 0);
-    km_env_set_flag(env, "neighbours", run == 1); // how far labels travel until four lie side by side
-    km_env_set_flag(env, "pairs", run <= 2);
     km_env_set_int(env, "own", own);
     km_env_set_flag(env, "flushed", spec->type == KM_FLOAT32);
     km_env_set_int(env, "flush", flush_tiles(plan));
+    name_places(env, plan, run, own);
     name_ring(env, plan, run, own);
+    name_labels(env, plan, run);
     km_env_set_flag(env, "const_planes", km_plan_value(plan, KM_PARAM_form) == KM_WORD_form_constant);
     km_env_set_flag(env, "counted",
                     spec->type == KM_FLOAT64 && !plan->weighted); // doubles' pipe is the busy one
@@ -452,16 +493,23 @@ static km_status names(km_env *env, const char **root, const km_plan *plan, km_e
             if (columns > scratch) scratch = columns;
         }
     }
-    km_env_set_int(env, "totals", column);
-    km_env_set_int(env, "columns", column + own);
-    km_env_set_int(env, "scratch", scratch);
+    km_env_set_int(env, "totals", column * team);
+    km_env_set_int(env, "columns", (column + own) * team);
+    km_env_set_int(env, "warp_sums", scratch * team);
+    km_env_set_int(env, "cluster_sums", (own + 1) * team);
+    km_env_set_int(env, "gathered", 32 / team);
+    km_env_set(env, "first_plane",
+               team > 1 ? "(km_offsets[k_index] - k_index) * TEAM" : "km_offsets[k_index] - k_index");
+    km_env_set(env, "plane_j", team > 1 ? "j * TEAM" : "j");
+    km_env_set(env, "at_f", team > 1 ? "at" : "f");
+    km_env_set(env, "weight_at", team > 1 ? "OWN * TEAM" : "D");
     for (int64_t i = 0, offset = 0; i < spec->clusters_count; offset += spec->clusters[i++]) {
         km_env *k = km_cuda_name_k(env, spec, i, offset);
         int64_t first = 0;
         for (int64_t j = 0; j < spec->clusters_count; j++)
             if (share[j] < share[i] || (share[j] == share[i] && j < i))
                 first += sums_of(plan, spec->clusters[j], team);
-        km_env_set_int(k, "column", first);
+        km_env_set_int(k, "column", first * team);
     }
     return KM_OK;
 }

@@ -158,52 +158,52 @@ __device__ __forceinline__ double km_block_sum(double value) {
 __device__ __forceinline__ double km_weight(const double *, long long) {
     return 1.0;
 }
+#define KM_UNROLL_FOR(...) _Pragma("unroll") for (__VA_ARGS__)
+#define KM_UNROLL_1_FOR(...) _Pragma("unroll 1") for (__VA_ARGS__)
 
-// Design `registers`. A thread holds a few points and the sums of its clusters in registers and walks over the
-// data; everything about the K list is unrolled, so that the loop is one straight line.
+// The pass, design `registers`. A thread has a few points and the sums of all clusters in registers and walks over
+// the data; everything about the K list is unrolled, so that the loop is one straight line.
 //
-// The score of centroid j is taken against one centroid of the same K, the pivot p:
+// A score is taken against one centroid of the same K, the pivot p:
 //     score_j = x . (c_j - c_p) - (|c_j|^2 - |c_p|^2) / 2,        score_p = 0.
-// The largest score is the nearest centroid. That is K - 1 scores for K centroids, and the pivot's sums need no
-// adding: they are the sums over all points, made once when the points come home, less those of the other clusters.
+// The centroid with the largest score is the nearest. That is K - 1 scores for K centroids, and the pivot's sums need
+// no adding: they are the sums over all points, made once when the points are loaded, less those of the others.
 //
-// Points come through shared memory: each warp has a ring of tiles there, which is filled while it works.
+// Points come through shared memory: while a warp works on a tile of points, its next tile is on the way.
 //
 // A thread adds the points of FLUSH tiles at most; then its warp's lanes are added up and join doubles, so that
 // accuracy does not depend on the number of points.
 //
 // The last tile is filled up with points at zero; what they add to the counts is taken away in the end.
 //
-// At the end the warps of a block are added up in a fixed order and each block leaves one number per sum;
-// km_reduce adds the blocks, in a fixed order too: the same bits every time, and no atomics.
+// At the end the warps of a block are added up, and each block leaves one number for each sum; km_reduce adds the
+// blocks. Both go in a fixed order, without atomics: the same bits every time.
+//
+// To read it from the top: km_registers_0, at the end, is the kernel; km_walk its loop over tiles; km_assign what
+// is done with the points of a tile.
 enum {
-    BLOCK = 256,             // threads of a block
-    GRID = 132,              // blocks of a launch, for one copy
-    SPLIT = 1,               // warp groups of a block; each has its own share of the K list
-    POINTS = 6,              // points that a thread works on at a time
-    RUN = 1,                 // of them, how many lie side by side in memory
-    VECTOR = 4,              // numbers of one 16-byte load
-    TEAM = 1,                // lanes that share a point
-    OWN = 12,                // features that a lane holds of it
-    THREADS = BLOCK / SPLIT, // threads of a warp group
-    TEAMS = THREADS / TEAM,
-    WARPS = THREADS / 32,                     // warps of a warp group
-    TILE = TEAMS * POINTS,                    // points of one step of a warp group
-    FLUSH = 256,                              // tiles of a block after which sums join the doubles, a power of two
-    STAGES = 2,                               // tiles of a ring
-    ROWS = POINTS / RUN,                      // a lane's points of a tile, RUN side by side
-    PIECES = RUN * OWN / VECTOR,              // 16-byte pieces of such a row
-    PLANE = (OWN + VECTOR) / VECTOR * VECTOR, // numbers of a plane: a lane's factors and a constant, padded
-    PLANES = 9,                               // one for each centroid but the pivots
-    COLUMNS = 129,                            // sums of a lane, of all warp groups
-    TOTALS = 117,                             // the first of those over all points, which never change
-    SCRATCH = 117,                            // sums of a lane of the largest warp group
-    GATHERED = 32 / TEAM,                     // sums of a lane that are added up over the warp at a time
-    REDUCE = 1024,                            // threads of a block of km_reduce
-    COARSE_BITS = 9                           // bits of a coordinate such that scores come out exact
+    BLOCK = 256,                // threads of a block
+    GRID = 132,                 // blocks of a launch, for one copy
+    POINTS = 6,                 // points that a thread works on at a time
+    WARPS = BLOCK / 32,         // warps of a block
+    VECTOR = 4,                 // numbers of one 16-byte load
+    WARP_POINTS = 192,          // points that a warp works on at a time
+    TILE = WARPS * WARP_POINTS, // points that a block works on at a time
+    FLUSH = 256,                // tiles of a block after which sums join the doubles, a power of two
+    LOADS = 6,                  // loads of a thread from a tile
+    STAGES = 2,                 // tiles of a warp in shared memory: one that is worked on, the others on their way
+    PIECES = 3,                 // 16-byte pieces of a load of one thread, a row
+    PLANES = 9,                 // one for each centroid but the pivots
+    COLUMNS = 129,              // sums of a block
+    TOTALS = 117,               // the first of those over all points, which never change
+    CLUSTER = 13,               // sums of one cluster, and its weight
+    WARP_SUMS = 117,            // sums of a warp, at most
+    GATHERED = 32,              // sums of a lane that are added up over the warp at a time
+    REDUCE = 1024,              // threads of a block of km_reduce
+    COARSE_BITS = 9             // bits of a coordinate such that scores come out exact
 };
 
-#define KM_UNROLL _Pragma("unroll")
+// What stands where: in a thread's registers, in shared memory, in the workspace.
 
 struct __align__(16) km_vector {
     km_real at[VECTOR];
@@ -211,38 +211,45 @@ struct __align__(16) km_vector {
 
 // The points that a thread works on.
 struct km_points {
-    km_real x[POINTS][OWN];
+    km_real x[POINTS][D];
 };
 
-// What scores are made of, made after each update.
+// What a score is made of: it is constant + x . factors. Halfway between a centroid and its pivot lies the plane on
+// which that is 0.
+struct __align__(16) km_plane {
+    km_real factors[D];
+    km_real constant;
+};
+
+// What all scores are made of; made anew after each update.
 struct km_table {
-    __align__(16) km_real planes[PLANES * TEAM][PLANE]; // those of a team's lanes side by side
+    km_plane planes[PLANES]; // of each centroid but the pivots
     int pivots[KS];
 };
 __constant__ km_table km_constants;
 
 // A tile's points of one warp.
 struct km_stage {
-    km_vector pieces[ROWS * 32 * PIECES];
+    km_vector pieces[LOADS * 32 * PIECES];
 };
 
 // What the threads of a block share.
 struct km_block {
     km_stage ring[WARPS][STAGES];
-    km_real gathered[BLOCK / 32][GATHERED][33];
-    double scratch[BLOCK / 32][SCRATCH * TEAM]; // the sums of each warp
+    km_real gathered[BLOCK / 32][GATHERED][33]; // sums of a warp's lanes that are being added up
+    double warp_sums[BLOCK / 32][WARP_SUMS];
 };
 
-// The first column of each K: those of its clusters without the pivot, OWN sums and the weight each (with weights, then
-// the pivot's weight too).
+// Sums of a block lie in columns: for each K those of its clusters but the pivot, D sums and the weight each; at the
+// end those over all points. Here is the first column of each K.
 __device__ const int km_columns[KS] = {
     0,
     26,
     65,
 };
 
-// The workspace: for each column one number per block. The table is in constant memory, which kernels write by its
-// address.
+// The workspace has one number of each block for each column. (The table is in constant memory, which kernels write
+// by its address.)
 static __device__ __forceinline__ double *km_column(const km_pass_args &args, int column) {
     return (double *)args.workspace + (long long)column * GRID;
 }
@@ -251,91 +258,130 @@ static __device__ __forceinline__ km_table *km_table_of(void *workspace, void *c
     return (km_table *)constants;
 }
 
+// The planes of one K.
+static __device__ __forceinline__ km_plane *km_planes_of(km_table *table, int k_index) {
+    return table->planes + km_offsets[k_index] - k_index;
+}
+
 // Tiles of the points, the last one filled up.
 static __device__ __forceinline__ int km_tiles(const km_pass_args &args) {
     return (int)((args.n + TILE - 1) / TILE);
 }
 
-// Starts to copy a piece into shared memory; where not `valid`, zeros.
-static __device__ __forceinline__ void km_copy(void *to, const void *from, bool valid) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((unsigned)__cvta_generic_to_shared(to)),
-                 "l"(from), "r"(valid ? 16 : 0));
-}
-
-// Where the points of the warp begin in a tile.
+// The warp's first point of a tile.
 static __device__ __forceinline__ long long km_first_of_warp(int tile) {
-    return (long long)tile * TILE + threadIdx.x % THREADS / 32 * (32 / TEAM) * POINTS;
+    return (long long)tile * TILE + threadIdx.x / 32 * WARP_POINTS;
 }
 
-// Starts to copy a tile's points of one warp.
+// Points come through shared memory: each warp has a ring of tiles there, which is filled while it works.
+static __device__ __forceinline__ unsigned km_shared_address(const void *at) {
+    return (unsigned)__cvta_generic_to_shared(at);
+}
+
+// Begins to copy 16 bytes, past the first cache; where not `valid`, zeros.
+static __device__ __forceinline__ void km_copy_16_if(unsigned to, const void *from, bool valid) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(valid ? 16 : 0)
+                 : "memory");
+}
+
+// Ends a group of the thread's copies.
+static __device__ __forceinline__ void km_copy_commit() {
+    asm volatile("cp.async.commit_group;");
+}
+
+// Waits until all groups but the last LEFT are there.
+template <int LEFT> static __device__ __forceinline__ void km_copy_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+}
+
+static __device__ __forceinline__ void km_copy_wait_all() {
+    asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+// Starts to copy a whole tile's points of one warp.
 static __device__ __forceinline__ void km_fetch_whole(km_stage &stage, const km_pass_args &args, int tile) {
     const unsigned lane = threadIdx.x % 32;
     const long long first = km_first_of_warp(tile);
     const km_vector *from = (const km_vector *)((const km_real *)args.points + first * D) + lane;
-    KM_UNROLL for (int i = 0; i < ROWS * PIECES; i++) {
+    KM_UNROLL_FOR (int i = 0; i < LOADS * PIECES; i++) {
         const unsigned piece = i * 32;
-        const unsigned to = piece + lane;
-        km_copy(&stage.pieces[to], from + piece, true);
+        km_copy_16_if(km_shared_address(&stage.pieces[piece + lane]), from + piece, true);
     }
 }
 
-// Likewise of the last tile, which is not a whole one.
+// The same for the last tile, where it is not a whole one: zeros past the last point.
 static __device__ __forceinline__ void km_fetch_last(km_stage &stage, const km_pass_args &args, int tile) {
     const unsigned lane = threadIdx.x % 32;
     const long long first = km_first_of_warp(tile);
     const km_vector *from = (const km_vector *)((const km_real *)args.points + first * D);
-    const unsigned begin = lane;
-    _Pragma("unroll 1") for (unsigned piece = begin; piece < 32 * ROWS * PIECES; piece += 32 * SPLIT) {
-        const unsigned row = piece / PIECES;
-        const bool valid = first + row / TEAM * RUN < args.n;
-        km_copy(&stage.pieces[piece], valid ? from + piece : from, valid);
+    KM_UNROLL_1_FOR (unsigned piece = 0; piece < 32 * LOADS * PIECES; piece += 32) {
+        const unsigned row = (piece + lane) / PIECES;
+        const bool valid = first + row < args.n;
+        km_copy_16_if(km_shared_address(&stage.pieces[piece + lane]), valid ? from + piece + lane : from,
+                      valid);
     }
 }
 
-static __device__ __forceinline__ void km_fetch(km_stage &stage, const km_pass_args &args, int tile, int tiles) {
+// Starts to copy a tile, if there is one.
+static __device__ __forceinline__ void km_fetch(km_stage &stage, const km_pass_args &args, int tile,
+                                                int tiles) {
     if (tile < (int)(args.n / TILE))
         km_fetch_whole(stage, args, tile);
     else if (tile < tiles)
         km_fetch_last(stage, args, tile);
-    asm volatile("cp.async.commit_group;");
+    km_copy_commit();
 }
 
 // Waits for the oldest tile that is on its way, and for the lanes to be done with the one before.
 static __device__ __forceinline__ void km_await() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
+    km_copy_wait<STAGES - 2>();
     __syncwarp();
 }
 
-// The thread's points of a tile.
-static __device__ __forceinline__ void km_load(km_points &points, const km_block &shared, const km_stage &stage) {
+// Reads the thread's points of a tile.
+static __device__ __forceinline__ void km_load(km_points &points, const km_block &shared,
+                                               const km_stage &stage) {
     const unsigned lane = threadIdx.x % 32, begin = (const char *)&stage - (const char *)&shared; // bytes
     const unsigned row = begin + lane * PIECES * 16;
-    KM_UNROLL for (int r = 0; r < POINTS; r += RUN) {
-        KM_UNROLL for (int v = 0; v < PIECES; v++) {
-            const unsigned piece = row + (r / RUN * 32 * PIECES + v) * 16;
+    KM_UNROLL_FOR (int load = 0; load < LOADS; load++) {
+        KM_UNROLL_FOR (int v = 0; v < PIECES; v++) {
+            const unsigned piece = row + (load * 32 * PIECES + v) * 16;
             const km_vector numbers = *(const km_vector *)((const char *)&shared + piece);
-            KM_UNROLL for (int i = 0; i < VECTOR; i++)
-                points.x[r + (v * VECTOR + i) / OWN][(v * VECTOR + i) % OWN] = numbers.at[i];
+            KM_UNROLL_FOR (int i = 0; i < VECTOR; i++) points.x[load][v * VECTOR + i] = numbers.at[i];
         }
     }
 }
 
-// Adds a point to its sums, and its weight, where `found` holds.
-static __device__ __forceinline__ void km_add(km_real *sums, const km_real *x, bool found) {
-    // Predicated by hand, as compilers branch around long bodies.
-    KM_UNROLL for (int f = 0; f < OWN; f++)
+// The scores of the thread's points against OTHERS centroids beside the pivot.
+template <int OTHERS>
+static __device__ __forceinline__ void km_scores(km_real (&score)[POINTS][OTHERS], const km_points &points,
+                                                 const km_plane *planes) {
+    KM_UNROLL_FOR (int j = 0; j < OTHERS; j++) {
+        const km_plane &plane = planes[j];
+        KM_UNROLL_FOR (int p = 0; p < POINTS; p++) {
+            score[p][j] = plane.constant;
+            KM_UNROLL_FOR (int f = 0; f < D; f++)
+                score[p][j] = fma(points.x[p][f], plane.factors[f], score[p][j]);
+        }
+    }
+}
+// Adds a point to its sums where `found` holds. Predicated by hand, as compilers branch around long bodies.
+static __device__ __forceinline__ void km_add(float *sums, const float *x, bool found) {
+    KM_UNROLL_FOR (int f = 0; f < D; f++)
         asm("{ .reg .pred found; setp.ne.s32 found, %2, 0; @found add.f32 %0, %0, %1; }"
             : "+f"(sums[f])
             : "f"(x[f]), "r"((int)found));
-    asm("{ .reg .pred found; setp.ne.s32 found, %1, 0; @found add.f32 %0, %0, 0f3f800000; }"
-        : "+f"(sums[OWN])
+    asm("{ .reg .pred found; setp.ne.s32 found, %1, 0; @found add.f32 %0, %0, 0f3f800000; }" // 1.0
+        : "+f"(sums[D])
         : "r"((int)found));
 }
 
-// Comparisons by hand, as each is one instruction then: whether a score is the best one (another), and none is taken.
+// Two comparisons, by hand: each is one instruction then. Whether no centroid is `taken` yet, and the score is the best
+// (is another).
 static __device__ __forceinline__ int km_is_best(int score, int best, int taken) {
     int is;
-    asm("{ .reg .pred open, is; setp.eq.s32 open, %3, 0; setp.eq.and.s32 is, %1, %2, open; selp.s32 %0, 1, 0, is; }"
+    asm("{ .reg .pred open, is; setp.eq.s32 open, %3, 0; setp.eq.and.s32 is, %1, %2, open; "
+        "selp.s32 %0, 1, 0, is; }"
         : "=r"(is)
         : "r"(score), "r"(best), "r"(taken));
     return is;
@@ -343,67 +389,148 @@ static __device__ __forceinline__ int km_is_best(int score, int best, int taken)
 
 static __device__ __forceinline__ int km_is_other(int score, int best, int taken) {
     int is;
-    asm("{ .reg .pred open, is; setp.eq.s32 open, %3, 0; setp.ne.and.s32 is, %1, %2, open; selp.s32 %0, 1, 0, is; }"
+    asm("{ .reg .pred open, is; setp.eq.s32 open, %3, 0; setp.ne.and.s32 is, %1, %2, open; "
+        "selp.s32 %0, 1, 0, is; }"
         : "=r"(is)
         : "r"(score), "r"(best), "r"(taken));
     return is;
 }
 
-// One K with OTHERS centroids beside the pivot: scores, the nearest centroid, and the sums.
+// One K with OTHERS centroids beside the pivot: the nearest centroid of each point, and the sums.
+//
+// Scores are compared as integers, of which three are compared at a time: floats that are not negative are in the order
+// of their bits, and negative ones are negative there too. No score is -0, as no plane's constant is.
 template <int OTHERS>
-static __device__ __forceinline__ void km_assign(km_points &points, const km_real (*planes)[PLANE], int pivot,
-                                                 km_real *sums) {
-    km_real score[POINTS][OTHERS];
-    KM_UNROLL for (int j = 0; j < OTHERS; j++) {
-        KM_UNROLL for (int p = 0; p < POINTS; p++) {
-            score[p][j] = planes[j * TEAM][OWN];
-            KM_UNROLL for (int f = 0; f < OWN; f++)
-                score[p][j] = fma(points.x[p][f], planes[j * TEAM][f], score[p][j]);
-        }
-    }
-    KM_UNROLL for (int p = 0; p < POINTS; p++) {
-        const km_real *x = points.x[p];
-        // Floats that are not negative are in the order of their bits, and negative ones are negative there too: as
-        // integers three are compared at a time. No score is -0, as no plane's constant is.
-        int best = 0;
-        KM_UNROLL for (int j = 0; j < OTHERS; j++) best = max(best, __float_as_int(score[p][j]));
-        int taken = 0; // Some centroid before has the best score: ties go to the lowest number.
-        KM_UNROLL for (int j = 0; j < OTHERS; j++) {
+static __device__ __forceinline__ void km_assign(km_points &points, const km_plane *planes, int pivot,
+                                                 float *sums) {
+    float score[POINTS][OTHERS];
+    km_scores<OTHERS>(score, points, planes);
+    KM_UNROLL_FOR (int p = 0; p < POINTS; p++) {
+        int best = 0; // the pivot's
+        KM_UNROLL_FOR (int j = 0; j < OTHERS; j++) best = max(best, __float_as_int(score[p][j]));
+        int taken = 0; // a centroid before this one has the best score: ties go to the lowest number
+        KM_UNROLL_FOR (int j = 0; j < OTHERS; j++) {
             const int found = km_is_best(__float_as_int(score[p][j]), best, taken);
             taken = j == 0 ? found : !km_is_other(__float_as_int(score[p][j]), best, taken);
-            km_add(sums + j * (OWN + 1), x, found);
+            km_add(sums + j * (D + 1), points.x[p], found);
         }
     }
 }
 
-// Adds COUNT sums, each over the lanes of a warp that hold the same features, to `out`: lanes leave their sums in
-// shared memory, and each lane adds up one column of them.
+// Adds COUNT sums, each over the lanes of a warp, to `out`: lanes leave their sums in shared memory, and each lane adds
+// up one column of them.
 template <int COUNT>
-static __device__ __forceinline__ void km_add_lanes(const km_real *sums, km_real (*gathered)[33], double *out) {
-    const int lane = threadIdx.x % 32, column = lane / TEAM, member = lane % TEAM;
-    KM_UNROLL for (int first = 0; first < COUNT; first += GATHERED) {
+static __device__ __forceinline__ void km_add_lanes(const km_real *sums, km_real (*gathered)[33],
+                                                    double *out) {
+    const int lane = threadIdx.x % 32;
+    KM_UNROLL_FOR (int first = 0; first < COUNT; first += 32) {
         __syncwarp();
-        KM_UNROLL for (int i = 0; i < GATHERED && first + i < COUNT; i++) gathered[i][lane] = sums[first + i];
+        KM_UNROLL_FOR (int i = 0; i < 32 && first + i < COUNT; i++) gathered[i][lane] = sums[first + i];
         __syncwarp();
         km_real parts[4] = {};
-        _Pragma("unroll 1") for (int from = member; from < 32; from += 4 * TEAM)
-            KM_UNROLL for (int i = 0; i < 4; i++) parts[i] += gathered[column][from + i * TEAM];
-        if (first + column < COUNT)
-            out[(first + column) * TEAM + member] += (parts[0] + parts[1]) + (parts[2] + parts[3]);
+        KM_UNROLL_1_FOR (int from = 0; from < 32; from += 4) {
+            KM_UNROLL_FOR (int i = 0; i < 4; i++) parts[i] += gathered[lane][from + i];
+        }
+        if (first + lane < COUNT) out[first + lane] += (parts[0] + parts[1]) + (parts[2] + parts[3]);
     }
 }
 
-// Adds up the sums of a warp group's warps and leaves them as the block's share of its columns.
-static __device__ __forceinline__ void km_write(const km_pass_args &args, const double (*scratch)[SCRATCH * TEAM],
+// What a thread of km_registers_0 keeps from tile to tile, for K = 3, 4, 5.
+struct km_group_0 {
+    km_real sums[117]; // of the clusters but the pivots
+    bool active_3;
+    bool active_4;
+    bool active_5;
+};
+
+static __device__ __forceinline__ void km_begin(km_group_0 &group, const km_pass_args &args) {
+    group = {};
+    group.active_3 = args.active[blockIdx.y * KS + 0];
+    group.active_4 = args.active[blockIdx.y * KS + 1];
+    group.active_5 = args.active[blockIdx.y * KS + 2];
+}
+
+// Works on the points of a tile, one K after the other.
+static __device__ __forceinline__ void km_work(km_group_0 &group, km_points &points,
+                                               const km_pass_args &args, const km_table &table, int tile) {
+    const km_plane *planes = table.planes;
+    if (group.active_3) {
+        km_assign<2>(points, planes + 0, table.pivots[0], group.sums + 0);
+    }
+    if (group.active_4) {
+        km_assign<3>(points, planes + 2, table.pivots[1], group.sums + 26);
+    }
+    if (group.active_5) {
+        km_assign<4>(points, planes + 5, table.pivots[2], group.sums + 65);
+    }
+}
+
+// Lets the thread's sums join the warp's.
+static __device__ __forceinline__ void km_flush(km_group_0 &group, km_block &shared) {
+    const int warp = threadIdx.x / 32;
+    km_add_lanes<117>(group.sums, shared.gathered[warp], shared.warp_sums[warp]);
+    KM_UNROLL_FOR (int i = 0; i < 117; i++) group.sums[i] = 0;
+}
+
+static __device__ __forceinline__ bool km_is_idle(const km_pass_args &args) {
+    bool active = false;
+    for (int i = 0; i < KS; i++) active = active | args.active[blockIdx.y * KS + i];
+    return args.control->stop || !active;
+}
+
+// A block's share of a launch: every GRID-th tile. False when there is nothing to do.
+template <typename GROUP>
+static __device__ __forceinline__ bool km_walk(const km_pass_args &args, km_block &shared) {
+    const int tiles = km_tiles(args), warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    km_stage *ring = shared.ring[warp];
+    KM_UNROLL_FOR (int i = 0; i < STAGES - 1; i++) km_fetch(ring[i], args, blockIdx.x + i * GRID, tiles);
+    int stage = 0;
+    if (km_is_idle(args)) { // only now, so that the points do not wait for the answer
+        km_copy_wait_all();
+        return false;
+    }
+    for (int i = lane; i < WARP_SUMS; i += 32) shared.warp_sums[warp][i] = 0;
+    const km_table &table = km_constants;
+    GROUP group;
+    km_begin(group, args);
+    int left = FLUSH;
+    for (int tile = blockIdx.x; tile < tiles; tile += GRID) {
+        km_points points;
+        km_await();
+        km_load(points, shared, ring[stage]);
+        const int free = stage == 0 ? STAGES - 1 : stage - 1;
+        km_fetch(ring[free], args, tile + (STAGES - 1) * GRID, tiles);
+        stage = stage == STAGES - 1 ? 0 : stage + 1;
+        km_work(group, points, args, table, tile);
+        if (--left == 0 || tile + GRID >= tiles) {
+            km_flush(group, shared);
+            left = FLUSH;
+        }
+    }
+    return true;
+}
+
+// Adds up the sums of some warps and leaves them as the block's numbers of its columns.
+static __device__ __forceinline__ void km_write(const km_pass_args &args, const double (*sums)[WARP_SUMS],
                                                 int columns, int first_column) {
-    for (int c = threadIdx.x; c < columns * TEAM; c += BLOCK) {
+    for (int c = threadIdx.x; c < columns; c += BLOCK) {
         double sum = 0;
-        for (int warp = 0; warp < WARPS; warp++) sum += scratch[warp][c];
-        km_column(args, first_column * TEAM + c)[blockIdx.x] = sum;
+        for (int warp = 0; warp < WARPS; warp++) sum += sums[warp][c];
+        km_column(args, first_column + c)[blockIdx.x] = sum;
     }
 }
 
-// Whether the centroids and the corners of the data's box are multiples of a grid on which scores come out exact.
+extern "C" __global__ void __launch_bounds__(BLOCK, 1)
+    km_registers_0(const __grid_constant__ km_pass_args args) {
+    extern __shared__ __align__(128) unsigned char km_shared[];
+    km_block &shared = *(km_block *)km_shared;
+    if (!km_walk<km_group_0>(args, shared)) return;
+    __syncthreads();
+    km_write(args, shared.warp_sums, 117, 0);
+}
+
+// Whether the centroids and the corners of the data's box are multiples of so large a power of two that scores come out
+// exact.
 static __device__ __forceinline__ bool km_is_coarse(const double *box, const km_real *c, int count) {
     const int lane = threadIdx.x % 32;
     int largest = -1100; // exponent
@@ -412,7 +539,8 @@ static __device__ __forceinline__ bool km_is_coarse(const double *box, const km_
         frexp(box[i], &exponent);
         largest = box[i] != 0 && exponent > largest ? exponent : largest;
     }
-    for (int width = 16; width > 0; width /= 2) largest = max(largest, __shfl_xor_sync(0xffffffff, largest, width));
+    for (int width = 16; width > 0; width /= 2)
+        largest = max(largest, __shfl_xor_sync(0xffffffff, largest, width));
     const double scale = ldexp(1.0, COARSE_BITS - largest);
     bool coarse = true;
     for (int i = lane; i < 2 * D; i += 32) coarse = coarse & (rint(box[i] * scale) == box[i] * scale);
@@ -447,100 +575,22 @@ static __device__ void km_make_planes(km_table *table, const km_real *c, const d
     const int lane = threadIdx.x % 32, k = km_ks[k_index], pivot = km_find_pivot(box, c, k);
     if (lane == 0) table->pivots[k_index] = pivot;
     for (int j = lane; j < k - 1; j += 32) {
-        km_real(*plane)[PLANE] = table->planes + (km_offsets[k_index] - k_index + j) * TEAM;
+        km_plane *plane = km_planes_of(table, k_index) + j;
         double squares = 0; // |c_j|^2 - |c_p|^2
         for (int f = 0; f < D; f++) {
             const double a = c[(j + (j >= pivot)) * D + f], b = c[pivot * D + f];
-            plane[f / OWN][f % OWN] = (km_real)(a - b);
+            plane->factors[f] = (km_real)(a - b);
             squares = fma(a - b, a + b, squares);
         }
-        plane[0][OWN] = (km_real)(0 - 0.5 * squares); // not -0
+        plane->constant = (km_real)(0 - 0.5 * squares); // not -0
     }
 }
 
 // Planes for centroids that the update did not make.
 extern "C" __global__ void km_planes(const __grid_constant__ km_pass_args args) {
     const km_real *centroids = (const km_real *)args.centroids + (long long)blockIdx.y * S * D;
-    km_make_planes(km_table_of(args.workspace, args.constants, blockIdx.y), centroids + km_offsets[blockIdx.x] * D,
-                   args.box, blockIdx.x);
-}
-
-// Warp group 0 of km_registers_0: K = 3, 4, 5.
-struct km_group_0 {
-    km_real sums[117];
-    bool active_3;
-    bool active_4;
-    bool active_5;
-};
-
-static __device__ __forceinline__ void km_begin(km_group_0 &group, const km_pass_args &args) {
-    group = {};
-    group.active_3 = args.active[blockIdx.y * KS + 0];
-    group.active_4 = args.active[blockIdx.y * KS + 1];
-    group.active_5 = args.active[blockIdx.y * KS + 2];
-}
-
-static __device__ __forceinline__ void km_work(km_group_0 &group, km_points &points, const km_pass_args &args,
-                                               const km_block &shared, int tile) {
-    if (group.active_3) {
-        const km_table &table = km_constants;
-        const km_real(*planes)[PLANE] = table.planes + 0 * TEAM + threadIdx.x % TEAM;
-        km_assign<3 - 1>(points, planes, table.pivots[0], group.sums + 0);
-    }
-    if (group.active_4) {
-        const km_table &table = km_constants;
-        const km_real(*planes)[PLANE] = table.planes + 2 * TEAM + threadIdx.x % TEAM;
-        km_assign<4 - 1>(points, planes, table.pivots[1], group.sums + 26);
-    }
-    if (group.active_5) {
-        const km_table &table = km_constants;
-        const km_real(*planes)[PLANE] = table.planes + 5 * TEAM + threadIdx.x % TEAM;
-        km_assign<5 - 1>(points, planes, table.pivots[2], group.sums + 65);
-    }
-}
-
-// Lets the sums join the warp's.
-static __device__ __forceinline__ void km_flush(km_group_0 &group, km_block &shared) {
-    const int warp = threadIdx.x / 32;
-    km_add_lanes<117>(group.sums, shared.gathered[warp], shared.scratch[warp]);
-    KM_UNROLL for (int i = 0; i < 117; i++) group.sums[i] = 0;
-}
-
-static __device__ __forceinline__ bool km_is_idle(const km_pass_args &args) {
-    bool active = false;
-    for (int i = 0; i < KS; i++) active = active | args.active[blockIdx.y * KS + i];
-    return args.control->stop || !active;
-}
-
-// The share of one warp group in a launch; false when there is nothing to do.
-template <typename GROUP>
-static __device__ __forceinline__ bool km_walk(const km_pass_args &args, km_block &shared) {
-    const int tiles = km_tiles(args), warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    km_stage *ring = shared.ring[warp % WARPS];
-    KM_UNROLL for (int i = 0; i < STAGES - 1; i++) km_fetch(ring[i], args, blockIdx.x + i * GRID, tiles);
-    int stage = 0;
-    if (km_is_idle(args)) { // only now, so that the points do not wait for the answer
-        asm volatile("cp.async.wait_all;");
-        return false;
-    }
-    for (int i = lane; i < SCRATCH * TEAM; i += 32) shared.scratch[warp][i] = 0;
-    GROUP group;
-    km_begin(group, args);
-    int left = FLUSH;
-    for (int tile = blockIdx.x; tile < tiles; tile += GRID) {
-        km_points points;
-        km_await();
-        km_load(points, shared, ring[stage]);
-        const int free = stage == 0 ? STAGES - 1 : stage - 1;
-        km_fetch(ring[free], args, tile + (STAGES - 1) * GRID, tiles);
-        stage = stage == STAGES - 1 ? 0 : stage + 1;
-        km_work(group, points, args, shared, tile);
-        if (--left == 0 || tile + GRID >= tiles) {
-            km_flush(group, shared);
-            left = FLUSH;
-        }
-    }
-    return true;
+    km_make_planes(km_table_of(args.workspace, args.constants, blockIdx.y),
+                   centroids + km_offsets[blockIdx.x] * D, args.box, blockIdx.x);
 }
 
 // The sums over all points, a column for each feature.
@@ -550,7 +600,8 @@ extern "C" __global__ void __launch_bounds__(256) km_all(const __grid_constant__
     const int down = threadIdx.x / ACROSS;
     for (int f = threadIdx.x % ACROSS; f < (D + ACROSS - 1) / ACROSS * ACROSS; f += ACROSS) {
         double sum = 0;
-        for (long long point = blockIdx.x * DOWN + down; f < D && down < DOWN && point < args.n; point += GRID * DOWN) {
+        for (long long point = blockIdx.x * DOWN + down; f < D && down < DOWN && point < args.n;
+             point += GRID * DOWN) {
             const double x = ((const km_real *)args.points)[point * D + f];
             sum += x;
         }
@@ -558,35 +609,27 @@ extern "C" __global__ void __launch_bounds__(256) km_all(const __grid_constant__
         sums[threadIdx.x] = sum;
         __syncthreads();
         for (int i = 1; down == 0 && i < DOWN; i++) sum += sums[i * ACROSS + threadIdx.x];
-        if (down == 0 && f < D) km_column(args, TOTALS * TEAM + f)[blockIdx.x] = sum;
+        if (down == 0 && f < D) km_column(args, TOTALS + f)[blockIdx.x] = sum;
     }
-}
-
-extern "C" __global__ void __launch_bounds__(BLOCK, 1)
-    km_registers_0(const __grid_constant__ km_pass_args args) {
-    extern __shared__ __align__(128) unsigned char km_shared[];
-    km_block &shared = *(km_block *)km_shared;
-    if (!km_walk<km_group_0>(args, shared)) return;
-    __syncthreads();
-    km_write(args, shared.scratch + 0 * WARPS, 117, 0);
 }
 
 // Adds up the columns of one slot over the blocks and writes its totals; the pivot gets what the others leave.
 extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_constant__ km_pass_args args) {
     const int k_index = blockIdx.x, k = km_ks[k_index], warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const bool idle = args.control->stop || !args.active[blockIdx.y * KS + k_index];
-    const km_table *table = km_table_of(args.workspace, args.constants, blockIdx.y);
+    km_table *table = km_table_of(args.workspace, args.constants, blockIdx.y);
     const int pivot = table->pivots[k_index];
-    __shared__ double sums[(K_MAX * (OWN + 1) + OWN) * TEAM];
-    const int own = ((k - 1) * (OWN + 1) + WEIGHTED) * TEAM; // columns of this K; those over all points follow
-    __shared__ km_real at_zero[K_MAX];                       // scores of the points at zero that fill up the last tile: the constants
+    __shared__ double sums[K_MAX * CLUSTER + D];
+    const int own = (k - 1) * CLUSTER; // columns of this K; those over all points follow
+    // The last tile is filled up with points at zero, whose scores are the constants.
+    __shared__ km_real at_zero[K_MAX];
     const long long padding = (long long)km_tiles(args) * TILE - args.n;
     for (int j = threadIdx.x; j < k - 1; j += REDUCE)
-        at_zero[j] = table->planes[(km_offsets[k_index] - k_index + j) * TEAM][OWN];
+        at_zero[j] = km_planes_of(table, k_index)[j].constant;
     for (int c = warp; c < own + D; c += REDUCE / 32) {
-        const double *column = km_column(args, c < own ? km_columns[k_index] * TEAM + c : TOTALS * TEAM + c - own);
+        const double *column = km_column(args, c < own ? km_columns[k_index] + c : TOTALS + c - own);
         double sum = 0;
-        KM_UNROLL for (int block = lane; block < GRID; block += 32) sum += column[block];
+        KM_UNROLL_FOR (int block = lane; block < GRID; block += 32) sum += column[block];
         for (int width = 16; width > 0; width /= 2) sum += __shfl_xor_sync(0xffffffff, sum, width);
         if (lane == 0) sums[c] = sum;
     }
@@ -595,29 +638,30 @@ extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_cons
     if (threadIdx.x == 0 && padding > 0) {
         int nearest = 0; // the first of the largest, or none where all are below the pivot's 0
         for (int j = 1; j < k - 1; j++) nearest = at_zero[j] > at_zero[nearest] ? j : nearest;
-        if (k > 1 && at_zero[nearest] >= 0) sums[(nearest * (OWN + 1) + OWN) * TEAM] -= (double)padding;
+        if (k > 1 && at_zero[nearest] >= 0) sums[nearest * CLUSTER + D] -= (double)padding;
     }
     __syncthreads();
     double *totals = args.totals + ((long long)blockIdx.y * S + km_offsets[k_index]) * (D + 1);
     for (int i = threadIdx.x; i < k * (D + 1); i += REDUCE) {
         const int j = i / (D + 1), f = i % (D + 1);
-        const int at = f < D ? f % OWN * TEAM + f / OWN : OWN * TEAM; // in the sums of a cluster, (OWN + 1) * TEAM
         if (j != pivot) {
-            totals[i] = sums[(j - (j > pivot)) * (OWN + 1) * TEAM + at];
+            totals[i] = sums[(j - (j > pivot)) * CLUSTER + f];
             continue;
         }
         double weight = (double)args.n;
-        for (int other = 0; other < k - 1; other++) weight -= sums[(other * (OWN + 1) + OWN) * TEAM];
+        for (int other = 0; other < k - 1; other++) weight -= sums[other * CLUSTER + D];
         double rest = f < D ? sums[own + f] : weight;
-        for (int other = 0; f < D && other < k - 1; other++) rest -= sums[other * (OWN + 1) * TEAM + at];
+        for (int other = 0; f < D && other < k - 1; other++) rest -= sums[other * CLUSTER + f];
         totals[i] = weight > 0 ? rest : 0; // What rounding leaves of an empty cluster is nothing.
     }
 }
 
+// Of one copy: numbers of each block, and the table.
+constexpr long long WORKSPACE_BYTES = 8ll * COLUMNS * GRID + (long long)sizeof(km_table);
+
 extern "C" {
-__device__ km_pass_facts km_pass = {
-    KM_ABI_VERSION, 1 + 3,
-    COPIES * (8LL * COLUMNS * TEAM * GRID + (long long)sizeof(km_table)), 0, 1};
+__device__ km_pass_facts km_pass = {KM_ABI_VERSION, 1 + 3, COPIES *WORKSPACE_BYTES, 0,
+                                    1};
 __device__ km_pass_launch km_pass_launches[] = {
     {"km_all", KM_STAGE_LOAD, GRID, COPIES, 256, 0, 0},
     {"km_planes", KM_STAGE_BEGIN, KS, COPIES, 32, 0, 0},
