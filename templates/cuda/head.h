@@ -4,12 +4,12 @@ typedef $type km_real;
 typedef $label_type km_label; // one label of one point, where labels are kept between passes
 
 enum {
-    D = $d,               // features
-    S = $s,               // clusters of one copy: the sum of the K list
-    KS = $ks_count,       // entries of the K list
-    K_MAX = $k_max,       // the largest of them
-    COPIES = $copies,     // restarts in flight
-    WEIGHTED = $weighted  // points carry weights
+    D = $d,              // features
+    S = $s,              // clusters of one copy: the sum of the K list
+    KS = $ks_count,      // entries of the K list
+    K_MAX = $k_max,      // the largest of them
+    COPIES = $copies,    // restarts in flight
+    WEIGHTED = $weighted // points carry weights
 };
 //@ verbatim cuda/abi.h
 

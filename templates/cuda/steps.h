@@ -5,24 +5,24 @@
 #define KM_STEPS_CUDA_H
 
 enum {
-    KM_THREADS = 256,           // of a block of every step kernel, where nothing else is said
-    KM_UNIT_POINTS = 2048,      // points of a unit: one block's work, one partial sum
-    KM_UNITS_PER_BLOCK = 32,    // units of a fixed block of 65,536 points
-    KM_JOINED = 8,              // numbers of blocks that a block of threads joins
-    KM_CANDIDATES_MAX = 13,     // most candidates of a k-means++ pick
-    KM_FINISH_THREADS = 128,    // of a block of km_finish_few ...
-    KM_FINISH_FEW_MAX = 32,     // ... which takes up to so many clusters, where shared memory holds
-    KM_FINISH_BYTES = 28,       // for each of them and each thread so much, ...
+    KM_THREADS = 256,              // of a block of every step kernel, where nothing else is said
+    KM_UNIT_POINTS = 2048,         // points of a unit: one block's work, one partial sum
+    KM_UNITS_PER_BLOCK = 32,       // units of a fixed block of 65,536 points
+    KM_JOINED = 8,                 // numbers of blocks that a block of threads joins
+    KM_CANDIDATES_MAX = 13,        // most candidates of a k-means++ pick
+    KM_FINISH_THREADS = 128,       // of a block of km_finish_few ...
+    KM_FINISH_FEW_MAX = 32,        // ... which takes up to so many clusters, where shared memory holds
+    KM_FINISH_BYTES = 28,          // for each of them and each thread so much, ...
     KM_FINISH_WEIGHTED_BYTES = 36, // ... with weights
-    KM_FINISH_SHARED_MAX = 1024, // clusters whose finishing sums km_finish_blocks keeps in shared memory
-    KM_UPDATE_NUMBERS = 2048,   // coordinates of a slot's centroids that a block of km_update moves ...
-    KM_UPDATE_PARTS_MAX = 64    // ... and blocks of a slot at most
+    KM_FINISH_SHARED_MAX = 1024,   // clusters whose finishing sums km_finish_blocks keeps in shared memory
+    KM_UPDATE_NUMBERS = 2048,      // coordinates of a slot's centroids that a block of km_update moves ...
+    KM_UPDATE_PARTS_MAX = 64       // ... and blocks of a slot at most
 };
 
 // Blocks of a slot in km_update: one multiprocessor alone would take long for thousands of clusters.
-#define KM_UPDATE_PARTS(k_max, d)                                                                                      \
-    ((long long)(k_max) * (d) > (long long)KM_UPDATE_PARTS_MAX * KM_UPDATE_NUMBERS                                     \
-         ? KM_UPDATE_PARTS_MAX                                                                                         \
+#define KM_UPDATE_PARTS(k_max, d)                                                                            \
+    ((long long)(k_max) * (d) > (long long)KM_UPDATE_PARTS_MAX * KM_UPDATE_NUMBERS                           \
+         ? KM_UPDATE_PARTS_MAX                                                                               \
          : ((long long)(k_max) * (d) + KM_UPDATE_NUMBERS - 1) / KM_UPDATE_NUMBERS)
 
 typedef struct km_slot_record {

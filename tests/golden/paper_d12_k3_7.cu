@@ -1186,9 +1186,9 @@ enum {
 };
 
 // Blocks of a slot in km_update: one multiprocessor alone would take long for thousands of clusters.
-#define KM_UPDATE_PARTS(k_max, d)                                                                                      \
-    ((long long)(k_max) * (d) > (long long)KM_UPDATE_PARTS_MAX * KM_UPDATE_NUMBERS                                     \
-         ? KM_UPDATE_PARTS_MAX                                                                                         \
+#define KM_UPDATE_PARTS(k_max, d)                                                                            \
+    ((long long)(k_max) * (d) > (long long)KM_UPDATE_PARTS_MAX * KM_UPDATE_NUMBERS                           \
+         ? KM_UPDATE_PARTS_MAX                                                                               \
          : ((long long)(k_max) * (d) + KM_UPDATE_NUMBERS - 1) / KM_UPDATE_NUMBERS)
 
 typedef struct km_slot_record {
@@ -1273,7 +1273,9 @@ constexpr int KM_BLOCK_POINTS = KM_UNIT_POINTS * KM_UNITS_PER_BLOCK;
 // that a row's place allows.
 constexpr bool STEP_WHOLE = D <= 16;
 constexpr int STEP_CHUNK = STEP_WHOLE ? int(D) : int(32 / sizeof(km_real));
-constexpr int STEP_ALIGN = D * sizeof(km_real) % 16 == 0 ? 16 : D * sizeof(km_real) % 8 == 0 ? 8 : int(sizeof(km_real));
+constexpr int STEP_ALIGN = D * sizeof(km_real) % 16 == 0  ? 16
+                           : D * sizeof(km_real) % 8 == 0 ? 8
+                                                          : int(sizeof(km_real));
 struct __align__(STEP_ALIGN) step_features {
     km_real at[STEP_CHUNK];
 };
@@ -1293,7 +1295,9 @@ __device__ __forceinline__ void step_load(km_real *x, const km_real *row, int f)
 // Blocks of a multiprocessor: said, or the compiler aims at more of them, and spills. Rows that are held as a whole may
 // be long, and NVRTC 13.5 needs more than 64 registers for two of 32 bytes.
 template <typename Raw>
-constexpr int LOAD_BLOCKS = !STEP_WHOLE || D * sizeof(Raw) <= 16 ? 4 : D * sizeof(Raw) <= 64 ? 3 : 2;
+constexpr int LOAD_BLOCKS = !STEP_WHOLE || D * sizeof(Raw) <= 16 ? 4
+                            : D * sizeof(Raw) <= 64              ? 3
+                                                                 : 2;
 
 constexpr int LOAD_FEATURES = int(D) < int(KM_THREADS) ? int(D) : int(KM_THREADS);
 constexpr int LOAD_ROWS = KM_THREADS / LOAD_FEATURES;
@@ -1301,8 +1305,8 @@ constexpr int LOAD_ROWS = KM_THREADS / LOAD_FEATURES;
 // One block of points and up to 256 features: partial[block][4][D] = sums of w (x - middle) and of w (x - middle)^2,
 // smallest, largest value. *bad becomes the lowest index i * D + f of a value that is no finite number.
 template <typename Raw>
-__device__ void load_sums(const Raw *raw, const double *weights, long long n, const double *middles, double *partial,
-                          unsigned long long *bad) {
+__device__ void load_sums(const Raw *raw, const double *weights, long long n, const double *middles,
+                          double *partial, unsigned long long *bad) {
     __shared__ double sums[KM_THREADS], squares[KM_THREADS], lows[KM_THREADS], highs[KM_THREADS];
     const int column = threadIdx.x % LOAD_FEATURES, row = threadIdx.x / LOAD_FEATURES;
     const int f = blockIdx.y * LOAD_FEATURES + column;
@@ -1346,22 +1350,22 @@ __device__ void load_sums(const Raw *raw, const double *weights, long long n, co
 }
 
 extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS<float>)
-    km_load_sums_f32(const float *raw, const double *weights, long long n, const double *middles, double *partial,
-                     unsigned long long *bad) {
+    km_load_sums_f32(const float *raw, const double *weights, long long n, const double *middles,
+                     double *partial, unsigned long long *bad) {
     load_sums(raw, weights, n, middles, partial, bad);
 }
 
 extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS<double>)
-    km_load_sums_f64(const double *raw, const double *weights, long long n, const double *middles, double *partial,
-                     unsigned long long *bad) {
+    km_load_sums_f64(const double *raw, const double *weights, long long n, const double *middles,
+                     double *partial, unsigned long long *bad) {
     load_sums(raw, weights, n, middles, partial, bad);
 }
 
 // Joins the tables of blocks, `numbers` in each, in index order: adds them (kind 0), or takes the smallest (1) or
 // largest (2). Up to KM_JOINED numbers a block of threads, from `column` to before `end`; it brings a piece of many
 // tables to shared memory at a time; the first threads have a number each, which begins as `number`.
-__device__ __forceinline__ double step_join(double number, const double *partial, long long blocks, long long numbers,
-                                            long long column, long long end, int kind) {
+__device__ __forceinline__ double step_join(double number, const double *partial, long long blocks,
+                                            long long numbers, long long column, long long end, int kind) {
     constexpr int TABLES = KM_THREADS; // at a time
     __shared__ double piece[KM_JOINED][TABLES + 1];
     for (long long first = 0; first < blocks; first += TABLES) {
@@ -1378,7 +1382,9 @@ __device__ __forceinline__ double step_join(double number, const double *partial
 #pragma unroll 8
         for (int table = 0; table < here; table++) {
             const double other = piece[threadIdx.x][table];
-            number = kind == 0 ? __dadd_rn(number, other) : kind == 1 ? fmin(number, other) : fmax(number, other);
+            number = kind == 0   ? __dadd_rn(number, other)
+                     : kind == 1 ? fmin(number, other)
+                                 : fmax(number, other);
         }
     }
     return number;
@@ -1410,9 +1416,9 @@ struct __align__(D * sizeof(Raw) % 16 == 0  ? 16
 // Rows i, i + KM_THREADS, ... of few features, held in registers as a whole; returns their sum of w |x|^2. *bad becomes
 // the lowest index i * D + f of a value that is no finite number any more.
 template <typename Raw>
-__device__ __forceinline__ double load_rows(const Raw *raw, const double *weights, long long n, const double *centre,
-                                            const double *factor, km_real *points, unsigned long long *bad,
-                                            long long i) {
+__device__ __forceinline__ double load_rows(const Raw *raw, const double *weights, long long n,
+                                            const double *centre, const double *factor, km_real *points,
+                                            unsigned long long *bad, long long i) {
     constexpr int ROWS = D * sizeof(Raw) <= 16 ? 4 : D * sizeof(Raw) <= 32 ? 2 : 1; // on their way at a time
     double sum = 0.0;
 #pragma unroll 1
@@ -1430,7 +1436,8 @@ __device__ __forceinline__ double load_rows(const Raw *raw, const double *weight
             bool finite = true;
 #pragma unroll
             for (int f = 0; f < D; f++) {
-                const double x = moved.at[f % STEP_CHUNK] = load_value(rows[r].at[f % STEP_CHUNK], f, centre, factor);
+                const double x = moved.at[f % STEP_CHUNK] =
+                    load_value(rows[r].at[f % STEP_CHUNK], f, centre, factor);
                 finite = finite & km_is_finite(x);
                 square = __fma_rn(x, x, square);
             }
@@ -1448,7 +1455,8 @@ __device__ __forceinline__ double load_rows(const Raw *raw, const double *weight
 // One unit of points to the clustered space, in place where the types agree, and its sum of w |x|^2.
 template <typename Raw>
 __device__ void load_transform(const Raw *raw, const double *weights, long long n, const double *centre,
-                               const double *factor, km_real *points, unsigned long long *bad, double *unit_squares) {
+                               const double *factor, km_real *points, unsigned long long *bad,
+                               double *unit_squares) {
     const long long first = blockIdx.x * (long long)KM_UNIT_POINTS;
     double sum = 0.0;
     if constexpr (STEP_WHOLE) {
@@ -1477,13 +1485,15 @@ __device__ void load_transform(const Raw *raw, const double *weights, long long 
 
 extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS<float>)
     km_load_transform_f32(const float *raw, const double *weights, long long n, const double *centre,
-                          const double *factor, km_real *points, unsigned long long *bad, double *unit_squares) {
+                          const double *factor, km_real *points, unsigned long long *bad,
+                          double *unit_squares) {
     load_transform(raw, weights, n, centre, factor, points, bad, unit_squares);
 }
 
 extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS<double>)
     km_load_transform_f64(const double *raw, const double *weights, long long n, const double *centre,
-                          const double *factor, km_real *points, unsigned long long *bad, double *unit_squares) {
+                          const double *factor, km_real *points, unsigned long long *bad,
+                          double *unit_squares) {
     load_transform(raw, weights, n, centre, factor, points, bad, unit_squares);
 }
 
@@ -1506,9 +1516,11 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
         if (unit + KM_UNITS_PER_BLOCK <= units) {
             double2 pairs[KM_UNITS_PER_BLOCK / 2]; // all on their way at a time
 #pragma unroll
-            for (int u = 0; u < KM_UNITS_PER_BLOCK / 2; u++) pairs[u] = ((const double2 *)(unit_sums + unit))[u];
+            for (int u = 0; u < KM_UNITS_PER_BLOCK / 2; u++)
+                pairs[u] = ((const double2 *)(unit_sums + unit))[u];
 #pragma unroll
-            for (int u = 0; u < KM_UNITS_PER_BLOCK / 2; u++) sum = __dadd_rn(__dadd_rn(sum, pairs[u].x), pairs[u].y);
+            for (int u = 0; u < KM_UNITS_PER_BLOCK / 2; u++)
+                sum = __dadd_rn(__dadd_rn(sum, pairs[u].x), pairs[u].y);
         } else {
             for (int u = 0; unit + u < units; u++) sum = __dadd_rn(sum, unit_sums[unit + u]);
         }
@@ -1542,7 +1554,10 @@ constexpr bool SEED_STAGED = SEED_TASKS * SEED_ROWS * D * sizeof(km_real) <= 819
 constexpr int SEED_POINTS = KM_UNIT_POINTS / KM_THREADS; // of a thread, where one draws
 constexpr int SEED_STRIDE = KM_THREADS / 2;              // half of a block's threads share a unit
 constexpr int SEED_GROUP_BYTES = D * sizeof(km_real);
-constexpr int SEED_GROUP = SEED_GROUP_BYTES <= 16 ? 8 : SEED_GROUP_BYTES <= 32 ? 4 : SEED_GROUP_BYTES <= 64 ? 2 : 1;
+constexpr int SEED_GROUP = SEED_GROUP_BYTES <= 16   ? 8
+                           : SEED_GROUP_BYTES <= 32 ? 4
+                           : SEED_GROUP_BYTES <= 64 ? 2
+                                                    : 1;
 // Blocks of a multiprocessor: a third one hides memory, where registers allow it.
 constexpr int SEED_BLOCKS = sizeof(km_real) == 4 && D <= 4 && !WEIGHTED ? 3 : 2;
 // One conversion, of the number that fits: NVRTC 13.5 refuses one that does not, even in a branch that is left out.
@@ -1559,8 +1574,8 @@ __device__ __forceinline__ km_real seed_distance(const km_real *x, const km_real
 }
 
 // Sums of blocks of 65,536 points from those of their units: a warp takes a block at a time. Shared memory.
-__device__ __forceinline__ void seed_block_sums(double *sums, const double *unit_sums, long long units, long long first,
-                                                int count) {
+__device__ __forceinline__ void seed_block_sums(double *sums, const double *unit_sums, long long units,
+                                                long long first, int count) {
     constexpr int WARPS = KM_THREADS / 32, TOGETHER = 16; // loads on their way at a time
     const int lane = threadIdx.x % 32;
     for (int first_b = threadIdx.x / 32; first_b < count; first_b += TOGETHER * WARPS) {
@@ -1586,7 +1601,8 @@ __device__ void seed_totals(double *totals, const double *unit_sums, long long u
     double total = 0.0;
     for (long long first = 0; first < blocks; first += KM_THREADS) {
         const int here = (int)(blocks - first < KM_THREADS ? blocks - first : KM_THREADS);
-        for (int c = 0; c < candidates; c++) seed_block_sums(sums[c], unit_sums + c * units, units, first, here);
+        for (int c = 0; c < candidates; c++)
+            seed_block_sums(sums[c], unit_sums + c * units, units, first, here);
         __syncthreads();
         if (threadIdx.x < candidates)
 #pragma unroll 8
@@ -1648,8 +1664,8 @@ __device__ __forceinline__ double seed_value(const km_seed_args *args, const km_
 }
 
 // Walks down: blocks, units of the block, threads of the unit, points of the thread.
-__device__ long long seed_find(const km_seed_args *args, const km_real *nearest, const double *unit_sums, double target,
-                               long long pick, const km_real *last) {
+__device__ long long seed_find(const km_seed_args *args, const km_real *nearest, const double *unit_sums,
+                               double target, long long pick, const km_real *last) {
     __shared__ seed_search search;
     const long long units = args->units, blocks = (units + KM_UNITS_PER_BLOCK - 1) / KM_UNITS_PER_BLOCK;
     if (threadIdx.x == 0) {
@@ -1703,7 +1719,8 @@ __device__ long long seed_find(const km_seed_args *args, const km_real *nearest,
 // Block (chain, candidate). candidates_before and candidates_now: of pick - 1 (0 for the first) and of this pick (0
 // after the last).
 extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
-    km_seed_draw(const __grid_constant__ km_seed_args args, long long pick, int candidates_before, int candidates_now) {
+    km_seed_draw(const __grid_constant__ km_seed_args args, long long pick, int candidates_before,
+                 int candidates_now) {
     __shared__ double totals[KM_CANDIDATES_MAX];
     const int chain = blockIdx.x, candidate = blockIdx.y;
     const km_real *points = (const km_real *)args.points;
@@ -1716,17 +1733,19 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
     const double total = totals[best];
     const km_real *last = points;
     if (pick > 0) {
-        const long long *before = args.candidates + ((pick - 1) % 2 * args.chains + chain) * KM_CANDIDATES_MAX;
+        const long long *before =
+            args.candidates + ((pick - 1) % 2 * args.chains + chain) * KM_CANDIDATES_MAX;
         last = points + before[best] * D;
-        if (candidate == 0 && threadIdx.x == 0) args.picks[chain * args.picks_count + pick - 1] = before[best];
+        if (candidate == 0 && threadIdx.x == 0)
+            args.picks[chain * args.picks_count + pick - 1] = before[best];
     }
     if (candidate >= candidates_now) return;
     const double u = km_draw(args.seed, args.first_restart + chain, pick, candidate);
     long long drawn = (long long)(u * args.n);
     if (drawn > args.n - 1) drawn = args.n - 1;
     if (total > 0.0)
-        drawn = seed_find(&args, (const km_real *)args.nearest + chain * args.n, unit_sums + best * args.units,
-                          u * total, pick, last);
+        drawn = seed_find(&args, (const km_real *)args.nearest + chain * args.n,
+                          unit_sums + best * args.units, u * total, pick, last);
     if (threadIdx.x == 0)
         args.candidates[(pick % 2 * args.chains + chain) * KM_CANDIDATES_MAX + candidate] = drawn;
 }
@@ -1751,7 +1770,8 @@ struct seed_points {
 // Adds features f ... of the points' squared distances to row `c` of the task.
 template <int POINTS>
 __device__ __forceinline__ void seed_distances(km_real *square, const km_real (*x)[STEP_CHUNK],
-                                               const km_seed_args &args, const seed_rows &rows, int c, int f) {
+                                               const km_seed_args &args, const seed_rows &rows, int c,
+                                               int f) {
     km_real row[STEP_CHUNK];
     step_load(row, seed_row(args, rows, c), f);
 #pragma unroll
@@ -1777,11 +1797,13 @@ __device__ __forceinline__ void seed_known(km_real *known, const km_real *neares
 }
 
 // What some points would cost, added in pairs of pairs: as exact as a sum of four, one by one.
-template <int POINTS> __device__ __forceinline__ km_real seed_left(const km_real *best, const km_real *square) {
+template <int POINTS>
+__device__ __forceinline__ km_real seed_left(const km_real *best, const km_real *square) {
     if constexpr (POINTS == 1)
         return fmin(best[0], square[0]);
     else
-        return seed_left<POINTS / 2>(best, square) + seed_left<POINTS / 2>(best + POINTS / 2, square + POINTS / 2);
+        return seed_left<POINTS / 2>(best, square) +
+               seed_left<POINTS / 2>(best + POINTS / 2, square + POINTS / 2);
 }
 
 // A task. Brings distances up to date with the last pick, where `update`, and adds to sums[c * KM_THREADS] what the
@@ -1789,8 +1811,8 @@ template <int POINTS> __device__ __forceinline__ km_real seed_left(const km_real
 // candidate.
 template <int POINTS>
 __device__ __forceinline__ void seed_serve(double *sums, km_real *best, km_real (*x)[STEP_CHUNK],
-                                           const km_seed_args &args, const seed_rows &rows, const seed_points &at,
-                                           int candidates, bool update, bool first) {
+                                           const km_seed_args &args, const seed_rows &rows,
+                                           const seed_points &at, int candidates, bool update, bool first) {
     km_real square[SEED_ROWS][POINTS] = {};
     if (STEP_WHOLE && update) seed_distances<POINTS>(square[0], x, args, rows, 0, 0);
 #pragma unroll 1
@@ -1827,8 +1849,9 @@ struct seed_tasks {
 
 // Some points of a thread, one task after another; while one is served, what is known for the next chain is fetched.
 template <int POINTS>
-__device__ __forceinline__ void seed_group(double (*sums)[SEED_CANDIDATES][KM_THREADS], const km_seed_args &args,
-                                           const seed_tasks &tasks, long long first) {
+__device__ __forceinline__ void seed_group(double (*sums)[SEED_CANDIDATES][KM_THREADS],
+                                           const km_seed_args &args, const seed_tasks &tasks,
+                                           long long first) {
     km_real x[POINTS][STEP_CHUNK], best[POINTS];
     seed_points at = {(const km_real *)args.points + first * D, args.weights + first,
                       (km_real *)args.nearest + tasks.chain * args.n + first};
@@ -1842,8 +1865,8 @@ __device__ __forceinline__ void seed_group(double (*sums)[SEED_CANDIDATES][KM_TH
         km_real ahead[POINTS];
         seed_known<POINTS>(ahead, at.nearest + args.n, of_next && task + 1 < tasks.count && tasks.picked > 1);
         seed_serve<POINTS>(&sums[task][0][threadIdx.x], best, x, args, rows, at,
-                           of_next ? left : int(SEED_CANDIDATES), left == tasks.candidates && tasks.picked > 0,
-                           tasks.picked == 1);
+                           of_next ? left : int(SEED_CANDIDATES),
+                           left == tasks.candidates && tasks.picked > 0, tasks.picked == 1);
         left = of_next ? tasks.candidates : left - SEED_CANDIDATES;
         if (!of_next) continue; // what is known is up to date
         at.nearest += args.n;
@@ -1853,10 +1876,12 @@ __device__ __forceinline__ void seed_group(double (*sums)[SEED_CANDIDATES][KM_TH
 }
 
 // Adds the threads' sums of each unit and writes them; eight threads a sum.
-__device__ __forceinline__ void seed_write(const km_seed_args &args, const double (*sums)[SEED_CANDIDATES][KM_THREADS],
+__device__ __forceinline__ void seed_write(const km_seed_args &args,
+                                           const double (*sums)[SEED_CANDIDATES][KM_THREADS],
                                            const seed_tasks &tasks) {
     constexpr int ADDERS = 8;
-    static_assert(2 * SEED_TASKS * SEED_CANDIDATES * ADDERS == KM_THREADS, "a sum of each task, candidate and unit");
+    static_assert(2 * SEED_TASKS * SEED_CANDIDATES * ADDERS == KM_THREADS,
+                  "a sum of each task, candidate and unit");
     const int which = threadIdx.x / ADDERS, half = which % 2, c = which / 2 % SEED_CANDIDATES;
     const int task = which / 2 / SEED_CANDIDATES, part = tasks.part + task;
     const int candidate = part % tasks.parts * SEED_CANDIDATES + c;
@@ -1865,7 +1890,8 @@ __device__ __forceinline__ void seed_write(const km_seed_args &args, const doubl
     for (int i = threadIdx.x % ADDERS; i < SEED_STRIDE; i += ADDERS)
         sum = __dadd_rn(sum, sums[task][c][half * SEED_STRIDE + i]);
     for (int step = ADDERS / 2; step > 0; step >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, step);
-    if (threadIdx.x % ADDERS || task >= tasks.count || candidate >= tasks.candidates || unit >= args.units) return;
+    if (threadIdx.x % ADDERS || task >= tasks.count || candidate >= tasks.candidates || unit >= args.units)
+        return;
     const long long row = (tasks.chain + part / tasks.parts) * (long long)KM_CANDIDATES_MAX + candidate;
     args.unit_sums[row * args.units + unit] = sum;
 }
@@ -1882,8 +1908,10 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, SEED_BLOCKS)
     const long long first = unit * KM_UNIT_POINTS + threadIdx.x % SEED_STRIDE;
 #pragma unroll 1
     for (int begin = 0; begin < all; begin += SEED_TASKS) {
-        const seed_tasks tasks = {staged, rows, all - begin < SEED_TASKS ? all - begin : int(SEED_TASKS),
-                                  begin / parts, begin % parts, parts, candidates, pick};
+        const seed_tasks tasks = {
+            staged,        rows,          all - begin < SEED_TASKS ? all - begin : int(SEED_TASKS),
+            begin / parts, begin % parts, parts,
+            candidates,    pick};
         const auto point_of = [&](int row) { // of the tables; -1: there is none
             const int task = begin + row / SEED_ROWS, chain = task / parts, c = row % SEED_ROWS - 1;
             const int candidate = task % parts * SEED_CANDIDATES + c;
@@ -1892,7 +1920,8 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, SEED_BLOCKS)
             return candidate < candidates ? drawn[candidate] : -1ll;
         };
         if (begin > 0) __syncthreads(); // the tables and sums of the tasks before are done with
-        for (int at = threadIdx.x; at < tasks.count * SEED_ROWS * (SEED_STAGED ? int(D) : 1); at += KM_THREADS) {
+        for (int at = threadIdx.x; at < tasks.count * SEED_ROWS * (SEED_STAGED ? int(D) : 1);
+             at += KM_THREADS) {
             const long long point = point_of(SEED_STAGED ? at / D : at);
             if (SEED_STAGED && point >= 0) staged[at] = points[point * D + at % D];
             if (!SEED_STAGED) rows[at] = point;
@@ -1903,7 +1932,8 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, SEED_BLOCKS)
         constexpr int STEP = SEED_GROUP * SEED_STRIDE;
         if ((unit + 1) * KM_UNIT_POINTS <= args.n)
 #pragma unroll 1
-            for (int i = 0; i < KM_UNIT_POINTS; i += STEP) seed_group<SEED_GROUP>(sums, args, tasks, first + i);
+            for (int i = 0; i < KM_UNIT_POINTS; i += STEP)
+                seed_group<SEED_GROUP>(sums, args, tasks, first + i);
         else
 #pragma unroll 1
             for (long long i = first; i < args.n; i += SEED_STRIDE) seed_group<1>(sums, args, tasks, i);
@@ -1928,8 +1958,8 @@ struct finish_near {
 };
 
 // Of FINISH_POINTS points, x[0], x[1], ..., among the k rows of `table`. Leaves whole points in `here`.
-__device__ __forceinline__ void finish_search(finish_near *near, km_real (*here)[STEP_CHUNK], const km_real *const *x,
-                                              const km_real *table, int k) {
+__device__ __forceinline__ void finish_search(finish_near *near, km_real (*here)[STEP_CHUNK],
+                                              const km_real *const *x, const km_real *table, int k) {
 #pragma unroll
     for (int p = 0; p < FINISH_POINTS; p++) {
         near[p] = {(km_real)__int_as_float(0x7f800000), (km_real)__int_as_float(0x7f800000), 0};
@@ -1980,7 +2010,8 @@ __device__ __forceinline__ finish_point finish_of_squares(int label, double near
 }
 
 // `x` is in registers where points are whole: every index is known then.
-template <typename Real> __device__ __forceinline__ double finish_square(const km_real *x, const Real *centroid) {
+template <typename Real>
+__device__ __forceinline__ double finish_square(const km_real *x, const Real *centroid) {
     double square = 0.0;
 #pragma unroll(STEP_WHOLE ? int(D) : 8)
     for (int f = 0; f < D; f++) {
@@ -2026,16 +2057,19 @@ __device__ __forceinline__ finish_point finish_decide(const finish_near &near, c
     // Twice the bound, and what squares lose below the smallest float. Quotients of large squares are not to be
     // trusted; a lone centroid has no second: its distances are double, and it need not be a float.
     const float apart = 1.0f + (D + 4) * 2.384185791015625e-7f, lost = 1e-37f, largest = 1e37f;
-    if (!(fma(near.nearest, apart, lost) < near.second && near.second < largest)) return finish_exact(x, centroids, k);
+    if (!(fma(near.nearest, apart, lost) < near.second && near.second < largest))
+        return finish_exact(x, centroids, k);
     return {near.label, finish_square_of_row(x, table + (long long)near.label * D), finish_root(near.nearest),
             1.0f - finish_root(__fdividef(near.nearest, near.second))};
 }
 
 // Sums of a cluster as km_finish_few keeps them: a column for each thread, so that nobody waits; counts apart.
 enum { FINISH_SSE, FINISH_DISTANCE, FINISH_MARGIN, FINISH_NUMBERS }; // every point weighs 1
-static_assert(FINISH_NUMBERS * 8 + 4 == (WEIGHTED ? KM_FINISH_WEIGHTED_BYTES : KM_FINISH_BYTES), "as the engine knows");
+static_assert(FINISH_NUMBERS * 8 + 4 == (WEIGHTED ? KM_FINISH_WEIGHTED_BYTES : KM_FINISH_BYTES),
+              "as the engine knows");
 
-__device__ __forceinline__ void finish_add(double *sums, unsigned *counts, const finish_point &point, double weight) {
+__device__ __forceinline__ void finish_add(double *sums, unsigned *counts, const finish_point &point,
+                                           double weight) {
     double *column = sums + point.label * (FINISH_NUMBERS * KM_FINISH_THREADS);
     column[FINISH_SSE * KM_FINISH_THREADS] += weight * point.square;
     column[FINISH_DISTANCE * KM_FINISH_THREADS] += weight * point.distance;
@@ -2098,18 +2132,21 @@ extern "C" __global__ void __launch_bounds__(KM_FINISH_THREADS, 4)
         for (int p = 0; p < FINISH_POINTS; p++) {
             const int i = base + p * KM_FINISH_THREADS;
             if (i >= count) break;
-            const finish_point point = finish_decide(near[p], STEP_WHOLE ? here[p] : x[p], centroids, table, k);
+            const finish_point point =
+                finish_decide(near[p], STEP_WHOLE ? here[p] : x[p], centroids, table, k);
             finish_add(finish_memory + threadIdx.x, counts + threadIdx.x, point,
                        km_weight(weights, args.first + first + i));
             if (labels) labels[i] = point.label;
         }
     }
     __syncthreads();
-    finish_write(partial + (block * rows_count + args.rows[member]) * KM_FINISH_SUMS, finish_memory, counts, k);
+    finish_write(partial + (block * rows_count + args.rows[member]) * KM_FINISH_SUMS, finish_memory, counts,
+                 k);
 }
 
 // Block (unit of points, member): labels and squared distances, and margins where they are asked for.
-extern "C" __global__ void __launch_bounds__(KM_THREADS, 2) km_assign(const __grid_constant__ km_assign_args args) {
+extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
+    km_assign(const __grid_constant__ km_assign_args args) {
     const int member = blockIdx.y, k = args.ks[member];
     const double *centroids = args.centroids + args.rows[member] * D;
     const km_real *table = (const km_real *)args.table + args.rows[member] * D;
@@ -2129,7 +2166,8 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2) km_assign(const __gr
         for (int q = 0; q < FINISH_POINTS; q++) {
             const long long i = first + q * KM_THREADS, out = member * args.count + i;
             if (i >= args.count) break;
-            const finish_point point = finish_decide(near[q], STEP_WHOLE ? here[q] : x[q], centroids, table, k);
+            const finish_point point =
+                finish_decide(near[q], STEP_WHOLE ? here[q] : x[q], centroids, table, k);
             args.labels[out] = point.label;
             args.nearest[out] = point.square;
             if (args.margin) args.margin[out] = point.margin;
@@ -2143,8 +2181,8 @@ struct finish_left {
     double weight, square, margin;
 };
 
-__device__ __forceinline__ finish_left finish_load(const km_assign_args &args, const double *weights, int member,
-                                                   long long at, long long end) {
+__device__ __forceinline__ finish_left finish_load(const km_assign_args &args, const double *weights,
+                                                   int member, long long at, long long end) {
     finish_left point = {-1 - (int)threadIdx.x, 0.0, 0.0, 0.0};
     if (at < end) {
         const long long from = member * args.count + at;
@@ -2227,7 +2265,8 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
 // squared distance; a point that was taken, and those with the same coordinates, are out by a distance of 0.
 
 // Takes (value, index) when it is farther, or as far and earlier.
-__device__ __forceinline__ void far_take(double *value, long long *index, double other, long long other_index) {
+__device__ __forceinline__ void far_take(double *value, long long *index, double other,
+                                         long long other_index) {
     if (other > *value || (other == *value && other_index < *index)) {
         *value = other;
         *index = other_index;
@@ -2272,7 +2311,8 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
         if (!(square > square_min)) continue;
         double size = 0.0;
 #pragma unroll 1
-        for (int f = 0; f < D; f++) size = __fma_rn((double)points[i * D + f], (double)points[i * D + f], size);
+        for (int f = 0; f < D; f++)
+            size = __fma_rn((double)points[i * D + f], (double)points[i * D + f], size);
         if (square > __dmul_rn(rounding2, size)) far_take(&value, &index, square, i);
     }
     far_of_block(&value, &index);
@@ -2334,7 +2374,12 @@ __device__ __forceinline__ void update_close(const km_update_args &args, int slo
 // Two blocks a multiprocessor are plenty: said, or the compiler makes room for more of them, and spills.
 extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
     km_update(const __grid_constant__ km_update_args args) {
-    constexpr int LANES = D < 2 ? 1 : D < 3 ? 2 : D < 5 ? 4 : D < 9 ? 8 : D < 17 ? 16 : 32; // threads of a cluster
+    constexpr int LANES = D < 2    ? 1
+                          : D < 3  ? 2
+                          : D < 5  ? 4
+                          : D < 9  ? 8
+                          : D < 17 ? 16
+                                   : 32; // threads of a cluster
     constexpr int AT_ONCE = KM_THREADS / LANES;
     const int slot = blockIdx.x, k_index = slot % KS, k = km_ks[k_index];
     const long long row = (long long)(slot / KS) * S + km_offsets[k_index];
@@ -2344,7 +2389,8 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
     if (km_slot_is_active(phase)) {
         km_real *centroids = (km_real *)args.centroids + row * D;
         const double *totals = args.totals + row * (D + 1);
-        double sums[4] = {}; // of costs and shifts; clusters that are empty, and those that may be given a point
+        double sums[4] =
+            {}; // of costs and shifts; clusters that are empty, and those that may be given a point
         for (int j = blockIdx.y * AT_ONCE + threadIdx.x / LANES; j < k; j += gridDim.y * AT_ONCE) {
             const double weight = totals[j * (D + 1ll) + D];
             for (int f = threadIdx.x % LANES; f < D; f += LANES) {
@@ -2368,8 +2414,8 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
             // The first pass of a member has no labels to compare with: all count as changed.
             const int few_changes = args.changes && record->state.iterations > 0 &&
                                     (long long)args.changes[slot] < args.loop->changes_min;
-            const km_slot_found found = {sums[0] + args.loop->total_square, sums[1], (long long)sums[2], sums[3] > 0.0,
-                                         few_changes};
+            const km_slot_found found = {sums[0] + args.loop->total_square, sums[1], (long long)sums[2],
+                                         sums[3] > 0.0, few_changes};
             km_slot_decide(&record->state, &found, args.loop->shift_max, args.loop->iterations_max);
             args.active[slot] = km_slot_is_active(record->state.phase);
             if (!args.active[slot]) atomicAdd(&args.loop->news, 1);

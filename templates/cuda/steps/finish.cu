@@ -9,7 +9,7 @@
 //@ end
 
 constexpr int FINISH_POINTS = D * sizeof(km_real) <= 16 ? 4 : 2; // of a thread at a time
-constexpr int FINISH_ROWS = STEP_WHOLE ? 1 : 4;                  // centroids for each read of the points' features
+constexpr int FINISH_ROWS = STEP_WHOLE ? 1 : 4; // centroids for each read of the points' features
 
 // Nearest and second-nearest centroid of a point: squared distances in the plan's type.
 struct finish_near {
@@ -18,8 +18,8 @@ struct finish_near {
 };
 
 // Of FINISH_POINTS points, x[0], x[1], ..., among the k rows of `table`. Leaves whole points in `here`.
-__device__ __forceinline__ void finish_search(finish_near *near, km_real (*here)[STEP_CHUNK], const km_real *const *x,
-                                              const km_real *table, int k) {
+__device__ __forceinline__ void finish_search(finish_near *near, km_real (*here)[STEP_CHUNK],
+                                              const km_real *const *x, const km_real *table, int k) {
 #pragma unroll
     for (int p = 0; p < FINISH_POINTS; p++) {
         near[p] = {(km_real)__int_as_float(0x7f800000), (km_real)__int_as_float(0x7f800000), 0};
@@ -71,7 +71,8 @@ __device__ __forceinline__ finish_point finish_of_squares(int label, double near
 
 //@ if not float64
 // `x` is in registers where points are whole: every index is known then.
-template <typename Real> __device__ __forceinline__ double finish_square(const km_real *x, const Real *centroid) {
+template <typename Real>
+__device__ __forceinline__ double finish_square(const km_real *x, const Real *centroid) {
     double square = 0.0;
 #pragma unroll(STEP_WHOLE ? int(D) : 8)
     for (int f = 0; f < D; f++) {
@@ -121,7 +122,8 @@ __device__ __forceinline__ finish_point finish_decide(const finish_near &near, c
     // Twice the bound, and what squares lose below the smallest float. Quotients of large squares are not to be
     // trusted; a lone centroid has no second: its distances are double, and it need not be a float.
     const float apart = 1.0f + (D + 4) * 2.384185791015625e-7f, lost = 1e-37f, largest = 1e37f;
-    if (!(fma(near.nearest, apart, lost) < near.second && near.second < largest)) return finish_exact(x, centroids, k);
+    if (!(fma(near.nearest, apart, lost) < near.second && near.second < largest))
+        return finish_exact(x, centroids, k);
     return {near.label, finish_square_of_row(x, table + (long long)near.label * D), finish_root(near.nearest),
             1.0f - finish_root(__fdividef(near.nearest, near.second))};
     //@ end
@@ -133,9 +135,11 @@ enum { FINISH_SSE, FINISH_DISTANCE, FINISH_MARGIN, FINISH_WEIGHT, FINISH_NUMBERS
 //@ else
 enum { FINISH_SSE, FINISH_DISTANCE, FINISH_MARGIN, FINISH_NUMBERS }; // every point weighs 1
 //@ end
-static_assert(FINISH_NUMBERS * 8 + 4 == (WEIGHTED ? KM_FINISH_WEIGHTED_BYTES : KM_FINISH_BYTES), "as the engine knows");
+static_assert(FINISH_NUMBERS * 8 + 4 == (WEIGHTED ? KM_FINISH_WEIGHTED_BYTES : KM_FINISH_BYTES),
+              "as the engine knows");
 
-__device__ __forceinline__ void finish_add(double *sums, unsigned *counts, const finish_point &point, double weight) {
+__device__ __forceinline__ void finish_add(double *sums, unsigned *counts, const finish_point &point,
+                                           double weight) {
     double *column = sums + point.label * (FINISH_NUMBERS * KM_FINISH_THREADS);
     column[FINISH_SSE * KM_FINISH_THREADS] += weight * point.square;
     column[FINISH_DISTANCE * KM_FINISH_THREADS] += weight * point.distance;
@@ -205,18 +209,21 @@ extern "C" __global__ void __launch_bounds__(KM_FINISH_THREADS, 4)
         for (int p = 0; p < FINISH_POINTS; p++) {
             const int i = base + p * KM_FINISH_THREADS;
             if (i >= count) break;
-            const finish_point point = finish_decide(near[p], STEP_WHOLE ? here[p] : x[p], centroids, table, k);
+            const finish_point point =
+                finish_decide(near[p], STEP_WHOLE ? here[p] : x[p], centroids, table, k);
             finish_add(finish_memory + threadIdx.x, counts + threadIdx.x, point,
                        km_weight(weights, args.first + first + i));
             if (labels) labels[i] = point.label;
         }
     }
     __syncthreads();
-    finish_write(partial + (block * rows_count + args.rows[member]) * KM_FINISH_SUMS, finish_memory, counts, k);
+    finish_write(partial + (block * rows_count + args.rows[member]) * KM_FINISH_SUMS, finish_memory, counts,
+                 k);
 }
 
 // Block (unit of points, member): labels and squared distances, and margins where they are asked for.
-extern "C" __global__ void __launch_bounds__(KM_THREADS, 2) km_assign(const __grid_constant__ km_assign_args args) {
+extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
+    km_assign(const __grid_constant__ km_assign_args args) {
     const int member = blockIdx.y, k = args.ks[member];
     const double *centroids = args.centroids + args.rows[member] * D;
     const km_real *table = (const km_real *)args.table + args.rows[member] * D;
@@ -236,7 +243,8 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2) km_assign(const __gr
         for (int q = 0; q < FINISH_POINTS; q++) {
             const long long i = first + q * KM_THREADS, out = member * args.count + i;
             if (i >= args.count) break;
-            const finish_point point = finish_decide(near[q], STEP_WHOLE ? here[q] : x[q], centroids, table, k);
+            const finish_point point =
+                finish_decide(near[q], STEP_WHOLE ? here[q] : x[q], centroids, table, k);
             args.labels[out] = point.label;
             args.nearest[out] = point.square;
             if (args.margin) args.margin[out] = point.margin;
@@ -250,8 +258,8 @@ struct finish_left {
     double weight, square, margin;
 };
 
-__device__ __forceinline__ finish_left finish_load(const km_assign_args &args, const double *weights, int member,
-                                                   long long at, long long end) {
+__device__ __forceinline__ finish_left finish_load(const km_assign_args &args, const double *weights,
+                                                   int member, long long at, long long end) {
     finish_left point = {-1 - (int)threadIdx.x, 0.0, 0.0, 0.0};
     if (at < end) {
         const long long from = member * args.count + at;

@@ -8,7 +8,9 @@ constexpr int KM_BLOCK_POINTS = KM_UNIT_POINTS * KM_UNITS_PER_BLOCK;
 // that a row's place allows.
 constexpr bool STEP_WHOLE = D <= 16;
 constexpr int STEP_CHUNK = STEP_WHOLE ? int(D) : int(32 / sizeof(km_real));
-constexpr int STEP_ALIGN = D * sizeof(km_real) % 16 == 0 ? 16 : D * sizeof(km_real) % 8 == 0 ? 8 : int(sizeof(km_real));
+constexpr int STEP_ALIGN = D * sizeof(km_real) % 16 == 0  ? 16
+                           : D * sizeof(km_real) % 8 == 0 ? 8
+                                                          : int(sizeof(km_real));
 struct __align__(STEP_ALIGN) step_features {
     km_real at[STEP_CHUNK];
 };
@@ -28,7 +30,9 @@ __device__ __forceinline__ void step_load(km_real *x, const km_real *row, int f)
 // Blocks of a multiprocessor: said, or the compiler aims at more of them, and spills. Rows that are held as a whole may
 // be long, and NVRTC 13.5 needs more than 64 registers for two of 32 bytes.
 template <typename Raw>
-constexpr int LOAD_BLOCKS = !STEP_WHOLE || D * sizeof(Raw) <= 16 ? 4 : D * sizeof(Raw) <= 64 ? 3 : 2;
+constexpr int LOAD_BLOCKS = !STEP_WHOLE || D * sizeof(Raw) <= 16 ? 4
+                            : D * sizeof(Raw) <= 64              ? 3
+                                                                 : 2;
 
 constexpr int LOAD_FEATURES = int(D) < int(KM_THREADS) ? int(D) : int(KM_THREADS);
 constexpr int LOAD_ROWS = KM_THREADS / LOAD_FEATURES;
@@ -36,8 +40,8 @@ constexpr int LOAD_ROWS = KM_THREADS / LOAD_FEATURES;
 // One block of points and up to 256 features: partial[block][4][D] = sums of w (x - middle) and of w (x - middle)^2,
 // smallest, largest value. *bad becomes the lowest index i * D + f of a value that is no finite number.
 template <typename Raw>
-__device__ void load_sums(const Raw *raw, const double *weights, long long n, const double *middles, double *partial,
-                          unsigned long long *bad) {
+__device__ void load_sums(const Raw *raw, const double *weights, long long n, const double *middles,
+                          double *partial, unsigned long long *bad) {
     __shared__ double sums[KM_THREADS], squares[KM_THREADS], lows[KM_THREADS], highs[KM_THREADS];
     const int column = threadIdx.x % LOAD_FEATURES, row = threadIdx.x / LOAD_FEATURES;
     const int f = blockIdx.y * LOAD_FEATURES + column;
@@ -81,22 +85,22 @@ __device__ void load_sums(const Raw *raw, const double *weights, long long n, co
 }
 
 extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS<float>)
-    km_load_sums_f32(const float *raw, const double *weights, long long n, const double *middles, double *partial,
-                     unsigned long long *bad) {
+    km_load_sums_f32(const float *raw, const double *weights, long long n, const double *middles,
+                     double *partial, unsigned long long *bad) {
     load_sums(raw, weights, n, middles, partial, bad);
 }
 
 extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS<double>)
-    km_load_sums_f64(const double *raw, const double *weights, long long n, const double *middles, double *partial,
-                     unsigned long long *bad) {
+    km_load_sums_f64(const double *raw, const double *weights, long long n, const double *middles,
+                     double *partial, unsigned long long *bad) {
     load_sums(raw, weights, n, middles, partial, bad);
 }
 
 // Joins the tables of blocks, `numbers` in each, in index order: adds them (kind 0), or takes the smallest (1) or
 // largest (2). Up to KM_JOINED numbers a block of threads, from `column` to before `end`; it brings a piece of many
 // tables to shared memory at a time; the first threads have a number each, which begins as `number`.
-__device__ __forceinline__ double step_join(double number, const double *partial, long long blocks, long long numbers,
-                                            long long column, long long end, int kind) {
+__device__ __forceinline__ double step_join(double number, const double *partial, long long blocks,
+                                            long long numbers, long long column, long long end, int kind) {
     constexpr int TABLES = KM_THREADS; // at a time
     __shared__ double piece[KM_JOINED][TABLES + 1];
     for (long long first = 0; first < blocks; first += TABLES) {
@@ -113,7 +117,9 @@ __device__ __forceinline__ double step_join(double number, const double *partial
 #pragma unroll 8
         for (int table = 0; table < here; table++) {
             const double other = piece[threadIdx.x][table];
-            number = kind == 0 ? __dadd_rn(number, other) : kind == 1 ? fmin(number, other) : fmax(number, other);
+            number = kind == 0   ? __dadd_rn(number, other)
+                     : kind == 1 ? fmin(number, other)
+                                 : fmax(number, other);
         }
     }
     return number;
@@ -145,9 +151,9 @@ struct __align__(D * sizeof(Raw) % 16 == 0  ? 16
 // Rows i, i + KM_THREADS, ... of few features, held in registers as a whole; returns their sum of w |x|^2. *bad becomes
 // the lowest index i * D + f of a value that is no finite number any more.
 template <typename Raw>
-__device__ __forceinline__ double load_rows(const Raw *raw, const double *weights, long long n, const double *centre,
-                                            const double *factor, km_real *points, unsigned long long *bad,
-                                            long long i) {
+__device__ __forceinline__ double load_rows(const Raw *raw, const double *weights, long long n,
+                                            const double *centre, const double *factor, km_real *points,
+                                            unsigned long long *bad, long long i) {
     constexpr int ROWS = D * sizeof(Raw) <= 16 ? 4 : D * sizeof(Raw) <= 32 ? 2 : 1; // on their way at a time
     double sum = 0.0;
 #pragma unroll 1
@@ -165,7 +171,8 @@ __device__ __forceinline__ double load_rows(const Raw *raw, const double *weight
             bool finite = true;
 #pragma unroll
             for (int f = 0; f < D; f++) {
-                const double x = moved.at[f % STEP_CHUNK] = load_value(rows[r].at[f % STEP_CHUNK], f, centre, factor);
+                const double x = moved.at[f % STEP_CHUNK] =
+                    load_value(rows[r].at[f % STEP_CHUNK], f, centre, factor);
                 finite = finite & km_is_finite(x);
                 square = __fma_rn(x, x, square);
             }
@@ -183,7 +190,8 @@ __device__ __forceinline__ double load_rows(const Raw *raw, const double *weight
 // One unit of points to the clustered space, in place where the types agree, and its sum of w |x|^2.
 template <typename Raw>
 __device__ void load_transform(const Raw *raw, const double *weights, long long n, const double *centre,
-                               const double *factor, km_real *points, unsigned long long *bad, double *unit_squares) {
+                               const double *factor, km_real *points, unsigned long long *bad,
+                               double *unit_squares) {
     const long long first = blockIdx.x * (long long)KM_UNIT_POINTS;
     double sum = 0.0;
     if constexpr (STEP_WHOLE) {
@@ -212,13 +220,15 @@ __device__ void load_transform(const Raw *raw, const double *weights, long long 
 
 extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS<float>)
     km_load_transform_f32(const float *raw, const double *weights, long long n, const double *centre,
-                          const double *factor, km_real *points, unsigned long long *bad, double *unit_squares) {
+                          const double *factor, km_real *points, unsigned long long *bad,
+                          double *unit_squares) {
     load_transform(raw, weights, n, centre, factor, points, bad, unit_squares);
 }
 
 extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS<double>)
     km_load_transform_f64(const double *raw, const double *weights, long long n, const double *centre,
-                          const double *factor, km_real *points, unsigned long long *bad, double *unit_squares) {
+                          const double *factor, km_real *points, unsigned long long *bad,
+                          double *unit_squares) {
     load_transform(raw, weights, n, centre, factor, points, bad, unit_squares);
 }
 
@@ -259,9 +269,11 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
         if (unit + KM_UNITS_PER_BLOCK <= units) {
             double2 pairs[KM_UNITS_PER_BLOCK / 2]; // all on their way at a time
 #pragma unroll
-            for (int u = 0; u < KM_UNITS_PER_BLOCK / 2; u++) pairs[u] = ((const double2 *)(unit_sums + unit))[u];
+            for (int u = 0; u < KM_UNITS_PER_BLOCK / 2; u++)
+                pairs[u] = ((const double2 *)(unit_sums + unit))[u];
 #pragma unroll
-            for (int u = 0; u < KM_UNITS_PER_BLOCK / 2; u++) sum = __dadd_rn(__dadd_rn(sum, pairs[u].x), pairs[u].y);
+            for (int u = 0; u < KM_UNITS_PER_BLOCK / 2; u++)
+                sum = __dadd_rn(__dadd_rn(sum, pairs[u].x), pairs[u].y);
         } else {
             for (int u = 0; unit + u < units; u++) sum = __dadd_rn(sum, unit_sums[unit + u]);
         }

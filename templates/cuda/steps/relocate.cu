@@ -3,7 +3,8 @@
 // squared distance; a point that was taken, and those with the same coordinates, are out by a distance of 0.
 
 // Takes (value, index) when it is farther, or as far and earlier.
-__device__ __forceinline__ void far_take(double *value, long long *index, double other, long long other_index) {
+__device__ __forceinline__ void far_take(double *value, long long *index, double other,
+                                         long long other_index) {
     if (other > *value || (other == *value && other_index < *index)) {
         *value = other;
         *index = other_index;
@@ -48,7 +49,8 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
         if (!(square > square_min)) continue;
         double size = 0.0;
 #pragma unroll 1
-        for (int f = 0; f < D; f++) size = __fma_rn((double)points[i * D + f], (double)points[i * D + f], size);
+        for (int f = 0; f < D; f++)
+            size = __fma_rn((double)points[i * D + f], (double)points[i * D + f], size);
         if (square > __dmul_rn(rounding2, size)) far_take(&value, &index, square, i);
     }
     far_of_block(&value, &index);

@@ -12,7 +12,10 @@ constexpr bool SEED_STAGED = SEED_TASKS * SEED_ROWS * D * sizeof(km_real) <= 819
 constexpr int SEED_POINTS = KM_UNIT_POINTS / KM_THREADS; // of a thread, where one draws
 constexpr int SEED_STRIDE = KM_THREADS / 2;              // half of a block's threads share a unit
 constexpr int SEED_GROUP_BYTES = D * sizeof(km_real);
-constexpr int SEED_GROUP = SEED_GROUP_BYTES <= 16 ? 8 : SEED_GROUP_BYTES <= 32 ? 4 : SEED_GROUP_BYTES <= 64 ? 2 : 1;
+constexpr int SEED_GROUP = SEED_GROUP_BYTES <= 16   ? 8
+                           : SEED_GROUP_BYTES <= 32 ? 4
+                           : SEED_GROUP_BYTES <= 64 ? 2
+                                                    : 1;
 // Blocks of a multiprocessor: a third one hides memory, where registers allow it.
 constexpr int SEED_BLOCKS = sizeof(km_real) == 4 && D <= 4 && !WEIGHTED ? 3 : 2;
 // One conversion, of the number that fits: NVRTC 13.5 refuses one that does not, even in a branch that is left out.
@@ -29,8 +32,8 @@ __device__ __forceinline__ km_real seed_distance(const km_real *x, const km_real
 }
 
 // Sums of blocks of 65,536 points from those of their units: a warp takes a block at a time. Shared memory.
-__device__ __forceinline__ void seed_block_sums(double *sums, const double *unit_sums, long long units, long long first,
-                                                int count) {
+__device__ __forceinline__ void seed_block_sums(double *sums, const double *unit_sums, long long units,
+                                                long long first, int count) {
     constexpr int WARPS = KM_THREADS / 32, TOGETHER = 16; // loads on their way at a time
     const int lane = threadIdx.x % 32;
     for (int first_b = threadIdx.x / 32; first_b < count; first_b += TOGETHER * WARPS) {
@@ -56,7 +59,8 @@ __device__ void seed_totals(double *totals, const double *unit_sums, long long u
     double total = 0.0;
     for (long long first = 0; first < blocks; first += KM_THREADS) {
         const int here = (int)(blocks - first < KM_THREADS ? blocks - first : KM_THREADS);
-        for (int c = 0; c < candidates; c++) seed_block_sums(sums[c], unit_sums + c * units, units, first, here);
+        for (int c = 0; c < candidates; c++)
+            seed_block_sums(sums[c], unit_sums + c * units, units, first, here);
         __syncthreads();
         if (threadIdx.x < candidates)
 #pragma unroll 8
@@ -118,8 +122,8 @@ __device__ __forceinline__ double seed_value(const km_seed_args *args, const km_
 }
 
 // Walks down: blocks, units of the block, threads of the unit, points of the thread.
-__device__ long long seed_find(const km_seed_args *args, const km_real *nearest, const double *unit_sums, double target,
-                               long long pick, const km_real *last) {
+__device__ long long seed_find(const km_seed_args *args, const km_real *nearest, const double *unit_sums,
+                               double target, long long pick, const km_real *last) {
     __shared__ seed_search search;
     const long long units = args->units, blocks = (units + KM_UNITS_PER_BLOCK - 1) / KM_UNITS_PER_BLOCK;
     if (threadIdx.x == 0) {
@@ -173,7 +177,8 @@ __device__ long long seed_find(const km_seed_args *args, const km_real *nearest,
 // Block (chain, candidate). candidates_before and candidates_now: of pick - 1 (0 for the first) and of this pick (0
 // after the last).
 extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
-    km_seed_draw(const __grid_constant__ km_seed_args args, long long pick, int candidates_before, int candidates_now) {
+    km_seed_draw(const __grid_constant__ km_seed_args args, long long pick, int candidates_before,
+                 int candidates_now) {
     __shared__ double totals[KM_CANDIDATES_MAX];
     const int chain = blockIdx.x, candidate = blockIdx.y;
     const km_real *points = (const km_real *)args.points;
@@ -186,17 +191,19 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
     const double total = totals[best];
     const km_real *last = points;
     if (pick > 0) {
-        const long long *before = args.candidates + ((pick - 1) % 2 * args.chains + chain) * KM_CANDIDATES_MAX;
+        const long long *before =
+            args.candidates + ((pick - 1) % 2 * args.chains + chain) * KM_CANDIDATES_MAX;
         last = points + before[best] * D;
-        if (candidate == 0 && threadIdx.x == 0) args.picks[chain * args.picks_count + pick - 1] = before[best];
+        if (candidate == 0 && threadIdx.x == 0)
+            args.picks[chain * args.picks_count + pick - 1] = before[best];
     }
     if (candidate >= candidates_now) return;
     const double u = km_draw(args.seed, args.first_restart + chain, pick, candidate);
     long long drawn = (long long)(u * args.n);
     if (drawn > args.n - 1) drawn = args.n - 1;
     if (total > 0.0)
-        drawn = seed_find(&args, (const km_real *)args.nearest + chain * args.n, unit_sums + best * args.units,
-                          u * total, pick, last);
+        drawn = seed_find(&args, (const km_real *)args.nearest + chain * args.n,
+                          unit_sums + best * args.units, u * total, pick, last);
     if (threadIdx.x == 0)
         args.candidates[(pick % 2 * args.chains + chain) * KM_CANDIDATES_MAX + candidate] = drawn;
 }
@@ -221,7 +228,8 @@ struct seed_points {
 // Adds features f ... of the points' squared distances to row `c` of the task.
 template <int POINTS>
 __device__ __forceinline__ void seed_distances(km_real *square, const km_real (*x)[STEP_CHUNK],
-                                               const km_seed_args &args, const seed_rows &rows, int c, int f) {
+                                               const km_seed_args &args, const seed_rows &rows, int c,
+                                               int f) {
     km_real row[STEP_CHUNK];
     step_load(row, seed_row(args, rows, c), f);
 #pragma unroll
@@ -248,11 +256,13 @@ __device__ __forceinline__ void seed_known(km_real *known, const km_real *neares
 
 //@ if not weighted
 // What some points would cost, added in pairs of pairs: as exact as a sum of four, one by one.
-template <int POINTS> __device__ __forceinline__ km_real seed_left(const km_real *best, const km_real *square) {
+template <int POINTS>
+__device__ __forceinline__ km_real seed_left(const km_real *best, const km_real *square) {
     if constexpr (POINTS == 1)
         return fmin(best[0], square[0]);
     else
-        return seed_left<POINTS / 2>(best, square) + seed_left<POINTS / 2>(best + POINTS / 2, square + POINTS / 2);
+        return seed_left<POINTS / 2>(best, square) +
+               seed_left<POINTS / 2>(best + POINTS / 2, square + POINTS / 2);
 }
 
 //@ end
@@ -261,8 +271,8 @@ template <int POINTS> __device__ __forceinline__ km_real seed_left(const km_real
 // candidate.
 template <int POINTS>
 __device__ __forceinline__ void seed_serve(double *sums, km_real *best, km_real (*x)[STEP_CHUNK],
-                                           const km_seed_args &args, const seed_rows &rows, const seed_points &at,
-                                           int candidates, bool update, bool first) {
+                                           const km_seed_args &args, const seed_rows &rows,
+                                           const seed_points &at, int candidates, bool update, bool first) {
     km_real square[SEED_ROWS][POINTS] = {};
     if (STEP_WHOLE && update) seed_distances<POINTS>(square[0], x, args, rows, 0, 0);
 #pragma unroll 1
@@ -308,8 +318,9 @@ struct seed_tasks {
 
 // Some points of a thread, one task after another; while one is served, what is known for the next chain is fetched.
 template <int POINTS>
-__device__ __forceinline__ void seed_group(double (*sums)[SEED_CANDIDATES][KM_THREADS], const km_seed_args &args,
-                                           const seed_tasks &tasks, long long first) {
+__device__ __forceinline__ void seed_group(double (*sums)[SEED_CANDIDATES][KM_THREADS],
+                                           const km_seed_args &args, const seed_tasks &tasks,
+                                           long long first) {
     km_real x[POINTS][STEP_CHUNK], best[POINTS];
     seed_points at = {(const km_real *)args.points + first * D, args.weights + first,
                       (km_real *)args.nearest + tasks.chain * args.n + first};
@@ -323,8 +334,8 @@ __device__ __forceinline__ void seed_group(double (*sums)[SEED_CANDIDATES][KM_TH
         km_real ahead[POINTS];
         seed_known<POINTS>(ahead, at.nearest + args.n, of_next && task + 1 < tasks.count && tasks.picked > 1);
         seed_serve<POINTS>(&sums[task][0][threadIdx.x], best, x, args, rows, at,
-                           of_next ? left : int(SEED_CANDIDATES), left == tasks.candidates && tasks.picked > 0,
-                           tasks.picked == 1);
+                           of_next ? left : int(SEED_CANDIDATES),
+                           left == tasks.candidates && tasks.picked > 0, tasks.picked == 1);
         left = of_next ? tasks.candidates : left - SEED_CANDIDATES;
         if (!of_next) continue; // what is known is up to date
         at.nearest += args.n;
@@ -334,10 +345,12 @@ __device__ __forceinline__ void seed_group(double (*sums)[SEED_CANDIDATES][KM_TH
 }
 
 // Adds the threads' sums of each unit and writes them; eight threads a sum.
-__device__ __forceinline__ void seed_write(const km_seed_args &args, const double (*sums)[SEED_CANDIDATES][KM_THREADS],
+__device__ __forceinline__ void seed_write(const km_seed_args &args,
+                                           const double (*sums)[SEED_CANDIDATES][KM_THREADS],
                                            const seed_tasks &tasks) {
     constexpr int ADDERS = 8;
-    static_assert(2 * SEED_TASKS * SEED_CANDIDATES * ADDERS == KM_THREADS, "a sum of each task, candidate and unit");
+    static_assert(2 * SEED_TASKS * SEED_CANDIDATES * ADDERS == KM_THREADS,
+                  "a sum of each task, candidate and unit");
     const int which = threadIdx.x / ADDERS, half = which % 2, c = which / 2 % SEED_CANDIDATES;
     const int task = which / 2 / SEED_CANDIDATES, part = tasks.part + task;
     const int candidate = part % tasks.parts * SEED_CANDIDATES + c;
@@ -346,7 +359,8 @@ __device__ __forceinline__ void seed_write(const km_seed_args &args, const doubl
     for (int i = threadIdx.x % ADDERS; i < SEED_STRIDE; i += ADDERS)
         sum = __dadd_rn(sum, sums[task][c][half * SEED_STRIDE + i]);
     for (int step = ADDERS / 2; step > 0; step >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, step);
-    if (threadIdx.x % ADDERS || task >= tasks.count || candidate >= tasks.candidates || unit >= args.units) return;
+    if (threadIdx.x % ADDERS || task >= tasks.count || candidate >= tasks.candidates || unit >= args.units)
+        return;
     const long long row = (tasks.chain + part / tasks.parts) * (long long)KM_CANDIDATES_MAX + candidate;
     args.unit_sums[row * args.units + unit] = sum;
 }
@@ -363,8 +377,10 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, SEED_BLOCKS)
     const long long first = unit * KM_UNIT_POINTS + threadIdx.x % SEED_STRIDE;
 #pragma unroll 1
     for (int begin = 0; begin < all; begin += SEED_TASKS) {
-        const seed_tasks tasks = {staged, rows, all - begin < SEED_TASKS ? all - begin : int(SEED_TASKS),
-                                  begin / parts, begin % parts, parts, candidates, pick};
+        const seed_tasks tasks = {
+            staged,        rows,          all - begin < SEED_TASKS ? all - begin : int(SEED_TASKS),
+            begin / parts, begin % parts, parts,
+            candidates,    pick};
         const auto point_of = [&](int row) { // of the tables; -1: there is none
             const int task = begin + row / SEED_ROWS, chain = task / parts, c = row % SEED_ROWS - 1;
             const int candidate = task % parts * SEED_CANDIDATES + c;
@@ -373,7 +389,8 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, SEED_BLOCKS)
             return candidate < candidates ? drawn[candidate] : -1ll;
         };
         if (begin > 0) __syncthreads(); // the tables and sums of the tasks before are done with
-        for (int at = threadIdx.x; at < tasks.count * SEED_ROWS * (SEED_STAGED ? int(D) : 1); at += KM_THREADS) {
+        for (int at = threadIdx.x; at < tasks.count * SEED_ROWS * (SEED_STAGED ? int(D) : 1);
+             at += KM_THREADS) {
             const long long point = point_of(SEED_STAGED ? at / D : at);
             if (SEED_STAGED && point >= 0) staged[at] = points[point * D + at % D];
             if (!SEED_STAGED) rows[at] = point;
@@ -384,7 +401,8 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, SEED_BLOCKS)
         constexpr int STEP = SEED_GROUP * SEED_STRIDE;
         if ((unit + 1) * KM_UNIT_POINTS <= args.n)
 #pragma unroll 1
-            for (int i = 0; i < KM_UNIT_POINTS; i += STEP) seed_group<SEED_GROUP>(sums, args, tasks, first + i);
+            for (int i = 0; i < KM_UNIT_POINTS; i += STEP)
+                seed_group<SEED_GROUP>(sums, args, tasks, first + i);
         else
 #pragma unroll 1
             for (long long i = first; i < args.n; i += SEED_STRIDE) seed_group<1>(sums, args, tasks, i);

@@ -40,7 +40,12 @@ __device__ __forceinline__ void update_close(const km_update_args &args, int slo
 // Two blocks a multiprocessor are plenty: said, or the compiler makes room for more of them, and spills.
 extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
     km_update(const __grid_constant__ km_update_args args) {
-    constexpr int LANES = D < 2 ? 1 : D < 3 ? 2 : D < 5 ? 4 : D < 9 ? 8 : D < 17 ? 16 : 32; // threads of a cluster
+    constexpr int LANES = D < 2    ? 1
+                          : D < 3  ? 2
+                          : D < 5  ? 4
+                          : D < 9  ? 8
+                          : D < 17 ? 16
+                                   : 32; // threads of a cluster
     constexpr int AT_ONCE = KM_THREADS / LANES;
     const int slot = blockIdx.x, k_index = slot % KS, k = km_ks[k_index];
     const long long row = (long long)(slot / KS) * S + km_offsets[k_index];
@@ -50,7 +55,8 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
     if (km_slot_is_active(phase)) {
         km_real *centroids = (km_real *)args.centroids + row * D;
         const double *totals = args.totals + row * (D + 1);
-        double sums[4] = {}; // of costs and shifts; clusters that are empty, and those that may be given a point
+        double sums[4] =
+            {}; // of costs and shifts; clusters that are empty, and those that may be given a point
         for (int j = blockIdx.y * AT_ONCE + threadIdx.x / LANES; j < k; j += gridDim.y * AT_ONCE) {
             const double weight = totals[j * (D + 1ll) + D];
             for (int f = threadIdx.x % LANES; f < D; f += LANES) {
@@ -73,14 +79,15 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
         //@ if planes_follow
         // One warp makes them while the first decides; the sums have waited for all new centroids.
         if (phase == KM_SLOT_RUNNING && threadIdx.x / 32 == 7)
-            km_make_planes(km_table_of(args.workspace, args.constants, slot / KS), centroids, args.box, k_index);
+            km_make_planes(km_table_of(args.workspace, args.constants, slot / KS), centroids, args.box,
+                           k_index);
         //@ end
         if (threadIdx.x == 0) {
             // The first pass of a member has no labels to compare with: all count as changed.
             const int few_changes = args.changes && record->state.iterations > 0 &&
                                     (long long)args.changes[slot] < args.loop->changes_min;
-            const km_slot_found found = {sums[0] + args.loop->total_square, sums[1], (long long)sums[2], sums[3] > 0.0,
-                                         few_changes};
+            const km_slot_found found = {sums[0] + args.loop->total_square, sums[1], (long long)sums[2],
+                                         sums[3] > 0.0, few_changes};
             km_slot_decide(&record->state, &found, args.loop->shift_max, args.loop->iterations_max);
             args.active[slot] = km_slot_is_active(record->state.phase);
             if (!args.active[slot]) atomicAdd(&args.loop->news, 1);
