@@ -365,7 +365,7 @@ static config best_way(const km_plan *plan) {
 
 // Sums ------------------------------------------------------------------------------------------------------
 
-enum { K_MANY = 64 }; // so large that the rows of sums of a K are many
+enum { RANGES_K_MAX = 63 }; // rows of sums that fit into shared memory
 
 static int64_t k_max_of(const km_plan *plan) {
     return plan->spec.clusters[plan->spec.clusters_count - 1];
@@ -373,7 +373,7 @@ static int64_t k_max_of(const km_plan *plan) {
 
 // How points are added: the user's choice where he has one.
 static int64_t sums_of(const km_plan *plan, int few) {
-    int64_t sums = k_max_of(plan) >= K_MANY           ? KM_WORD_sums_sorted
+    int64_t sums = k_max_of(plan) > FEW_K_MAX         ? KM_WORD_sums_sorted
                    : few && has_double_products(plan) ? KM_WORD_sums_products
                                                       : KM_WORD_sums_ranges;
     km_plan_fixed(plan, KM_PARAM_sums, &sums);
@@ -381,7 +381,8 @@ static int64_t sums_of(const km_plan *plan, int few) {
 }
 
 static const char *sums_reason(int64_t sums) {
-    return sums == KM_WORD_sums_sorted     ? "from K = 64 on: the rows of a K do not fit into shared memory"
+    return sums == KM_WORD_sums_sorted
+               ? "above K = 32 its rows in shared memory are slower than the order of labels"
            : sums == KM_WORD_sums_products ? "products of doubles are twice as fast as plain arithmetic here"
                                            : "a K's sums fit into shared memory: no order is needed";
 }
@@ -572,8 +573,8 @@ static km_status check_tiles(const km_plan *plan, const tile_shape *shape, km_er
 
 static km_status check_sums(const km_plan *plan, const tile_shape *shape, km_error *err) {
     int64_t sums = km_plan_value(plan, KM_PARAM_sums);
-    if (sums == KM_WORD_sums_ranges && k_max_of(plan) >= K_MANY)
-        return km_fail(err, KM_ERROR_PLAN, "sums can be ranges up to K = %d only", K_MANY - 1);
+    if (sums == KM_WORD_sums_ranges && k_max_of(plan) > RANGES_K_MAX)
+        return km_fail(err, KM_ERROR_PLAN, "sums can be ranges up to K = %d only", RANGES_K_MAX);
     if (sums == KM_WORD_sums_products && (!shape->few || !has_double_products(plan)))
         return km_fail(err, KM_ERROR_PLAN,
                        "sums can be products only where centroids are resident, on sm_90 or sm_100");

@@ -16,7 +16,7 @@
 //
 // design                       shared  the least time of those estimated
 // form                     tiles_fp16  many clusters or features, or products that are no faster; tensor cores, ambiguous points are decided again in double
-// sums                         sorted  from K = 64 on: the rows of a K do not fit into shared memory
+// sums                         sorted  above K = 32 its rows in shared memory are slower than the order of labels
 // grid                            264  ranges of points while they are ordered
 // resident                          2  blocks whose tiles fit into shared memory
 // stretches                      4224  points in the order of their labels, a team of lanes each
