@@ -104,6 +104,7 @@ static inline int cpu_threads_for(const cpu_engine *engine, int64_t blocks) {
     return (int)km_min(engine->threads, blocks > 0 ? blocks : 1);
 }
 
+// State (state.c).
 // Row of the clustered space, d doubles.
 void km_cpu_row(double *out, const cpu_engine *engine, int64_t point);
 // A prepared table from k x d centroids: see km_cpu_slot.

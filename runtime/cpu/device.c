@@ -117,7 +117,6 @@ km_status km_cpu_device_open(km_device **out, int ordinal, const char *compiler,
         return km_fail(err, KM_ERROR_USAGE, "the CPU is device %d, got %d", KM_HOST, ordinal);
     cpu_device *device = calloc(1, sizeof *device);
     if (!device) return km_fail_memory(err, "the device", (int64_t)sizeof *device);
-    device->base.backend = &km_backend_cpu;
     facts_fill(&device->base.facts);
     device->base.facts.has_compiler = compiler_find(&device->compiler, compiler);
     if (compiler && !device->compiler.path[0]) {

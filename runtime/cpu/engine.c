@@ -21,46 +21,6 @@ enum {
     COARSE_SHARE = 64    // part of the points that, decided again by float, cost what integers save
 };
 
-void km_cpu_row(double *out, const cpu_engine *engine, int64_t point) {
-    int64_t d = engine->base.d, group = engine->group;
-    int64_t first = point / group * group * d + point % group;
-    for (int64_t f = 0; f < d; f++)
-        out[f] = engine->real_bytes == 4 ? (double)((const float *)engine->points)[first + f * group]
-                                         : ((const double *)engine->points)[first + f * group];
-}
-
-static void table_put(void *table, km_type type, int64_t at, double value) {
-    if (type == KM_FLOAT32)
-        ((float *)table)[at] = (float)value;
-    else
-        ((double *)table)[at] = value;
-}
-
-void km_cpu_table(void *table, const double *centroids, int64_t k, int64_t d, km_type type) {
-    for (int64_t j = 0; j < k; j++) {
-        double square = 0;
-        for (int64_t f = 0; f < d; f++) {
-            square += centroids[j * d + f] * centroids[j * d + f];
-            table_put(table, type, j * (d + 1) + f, centroids[j * d + f]);
-        }
-        table_put(table, type, j * (d + 1) + d, -0.5 * square);
-    }
-}
-
-void km_cpu_table_end(void *table, int64_t k, int64_t d, km_type type) {
-    for (int64_t j = k; j < KM_CPU_TABLE_ROWS(k); j++)
-        for (int64_t f = 0; f <= d; f++) table_put(table, type, j * (d + 1) + f, f < d ? 0 : -HUGE_VAL);
-}
-
-void km_cpu_slot_tables(const cpu_engine *engine, cpu_slot *slot) {
-    int64_t d = engine->base.d;
-    km_cpu_table(slot->table, slot->centroids, slot->k, d, engine->base.plan->spec.type);
-    if (!slot->pairs) return;
-    slot->close =
-        km_cpu_pairs(slot->pairs, (const float *)slot->table, slot->k, d, engine->scales, engine->norm);
-    km_cpu_columns(slot->columns, (const float *)slot->table, slot->k, d);
-}
-
 // Life of an engine -------------------------------------------------------------------------------------------
 
 static void slot_free(cpu_slot *slot) {
@@ -518,10 +478,17 @@ static int device_count(void) {
     return 1;
 }
 
+static km_status device_open(km_device **out, int ordinal, const char *compiler, const km_log *log,
+                             km_error *err) {
+    km_status status = km_cpu_device_open(out, ordinal, compiler, log, err);
+    if (*out) (*out)->backend = &km_backend_cpu;
+    return status;
+}
+
 const km_backend km_backend_cpu = {
     .name = "cpu",
     .device_count = device_count,
-    .device_open = km_cpu_device_open,
+    .device_open = device_open,
     .device_close = km_cpu_device_close,
     .compiler_name = km_cpu_compiler_name,
     .compiler_id = km_cpu_compiler_id,

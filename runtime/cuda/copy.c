@@ -66,6 +66,12 @@ int64_t km_cuda_room_bytes(const km_cuda_engine *engine) {
     return scratch > workspace ? scratch : workspace;
 }
 
+km_cu_ptr km_cuda_borrow(km_cuda_engine *engine, int64_t bytes) {
+    if (engine->workspace.bytes < bytes) return 0;
+    engine->prepared = 0;
+    return engine->workspace.address;
+}
+
 km_status km_cuda_room(km_cu_ptr *out, km_cuda_engine *engine, int64_t bytes, const char *what,
                        km_error *err) {
     km_cuda_memory more;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The CUDA backend: what its files share. device.c opens devices and loads kernels; engine.c holds memory, slots and
-// the loop; copy.c moves bytes; load.c, seed.c, relocate.c and finish.c are the steps around the pass. The kernels
-// are the emitted text: templates/cuda, with abi.h and steps.h between the two sides.
+// The CUDA backend: what its files share. device.c opens devices and loads kernels; copy.c moves bytes; state.c holds
+// what is kept of slots, pass.c launches a pass, engine.c has the loop; load.c, seed.c, relocate.c and finish.c are the
+// steps around the pass. The kernels are the emitted text: templates/cuda, with abi.h and steps.h between the two
+// sides.
 #ifndef KM_RUNTIME_CUDA_CUDA_H
 #define KM_RUNTIME_CUDA_CUDA_H
 #include "../../base/size.h"
@@ -17,6 +18,7 @@ enum {
     KM_STAGING_BYTES = 8 << 20, // each, at most
     KM_PLAIN_BYTES = 4 << 20, // copies up to this go the driver's way, sooner than buffers of ours are pinned
     KM_LABEL_BYTES = 4,       // of a label that goes to the caller
+    KM_RECORDS_AT = 256       // of the slots' records behind km_loop in `state`
 };
 
 #define KM_FINISH_BYTES_MAX ((int64_t)1 << 31)
@@ -165,24 +167,38 @@ km_status km_cuda_wait(km_cuda_engine *engine, km_error *err);
 km_status km_cuda_launch(km_cuda_engine *engine, km_cu_function function, int64_t grid_x, int64_t grid_y,
                          void **arguments, km_error *err);
 
-// engine.c
-// Memory that the pass needs beside the points, once n is known.
-km_status km_cuda_reserve_slots(km_cuda_engine *engine, km_error *err);
-// Runs the launches of KM_STAGE_LOAD, where they have not run on these points.
-km_status km_cuda_prepare(km_cuda_engine *engine, km_error *err);
 // `bytes` of the workspace, for whoever is done before a pass is prepared; 0: there are not so many.
 km_cu_ptr km_cuda_borrow(km_cuda_engine *engine, int64_t bytes);
-km_slot_record *km_cuda_records(km_cuda_engine *engine); // in the mirror ...
-unsigned char *km_cuda_given_up(km_cuda_engine *engine); // ... and so is this
+
+// state.c
+// Memory that the pass needs beside the points, once n is known.
+km_status km_cuda_reserve_slots(km_cuda_engine *engine, km_error *err);
+// What stands where in `state`, behind KM_RECORDS_AT.
+int64_t km_cuda_active_at(const km_cuda_engine *engine);
+int64_t km_cuda_given_up_at(const km_cuda_engine *engine);
+int64_t km_cuda_state_bytes(const km_cuda_engine *engine);
+// In the mirror: control of the loop, the slots' records, clusters that were given up.
+km_loop *km_cuda_loop(km_cuda_engine *engine);
+km_slot_record *km_cuda_records(km_cuda_engine *engine);
+unsigned char *km_cuda_given_up(km_cuda_engine *engine);
+// Where the device writes how far it is (km_update_args): behind the mirror, in the host's memory.
+volatile uint64_t *km_cuda_report(km_cuda_engine *engine);
 // Gives a slot its phase.
 void km_cuda_set_phase(km_cuda_engine *engine, int64_t slot, km_slot_phase phase);
 int64_t km_cuda_slot_row(const km_cuda_engine *engine, int64_t slot); // first row in centroids and totals
 int64_t km_cuda_slot_k(const km_cuda_engine *engine, int64_t slot);
+int64_t km_cuda_update_parts(const km_cuda_engine *engine); // blocks of a slot in km_update
 // Centroids as doubles to rows of the plan's type on the device.
 km_status km_cuda_put_rows(km_cuda_engine *engine, int64_t first_row, const double *rows, int64_t count,
                            km_error *err);
 km_status km_cuda_get_rows(km_cuda_engine *engine, double *rows, int64_t first_row, int64_t count,
                            km_error *err);
+
+// pass.c
+// Runs the launches of KM_STAGE_LOAD, where they have not run on these points.
+km_status km_cuda_prepare(km_cuda_engine *engine, km_error *err);
+km_status km_cuda_launch_stage(km_cuda_engine *engine, int stage, km_error *err);
+km_status km_cuda_launch_update(km_cuda_engine *engine, km_error *err);
 
 // The steps, as km_backend has them; the caller has entered the context. km_cuda_fetch needs no kernels, and may return
 // while the last points are on their way.

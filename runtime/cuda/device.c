@@ -110,7 +110,6 @@ km_status km_cuda_device_open(km_device **out, int ordinal, const char *compiler
     km_cuda_device *device = calloc(1, sizeof *device);
     if (!device) return km_fail_memory(err, "a device", sizeof *device);
     device->driver = driver;
-    device->base.backend = &km_backend_cuda;
     KM_CU(cuDeviceGetCount(&count));
     if (ordinal < 0 || ordinal >= count) {
         status =

@@ -11,64 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    RECORDS_AT = 256,           // of the slots' records behind km_loop in `state`
-    REPORT_BYTES = 8,           // behind the mirror of `state`
-    TABLES_BYTES_MAX = 16 << 20 // larger tables of centroids are fetched slot by slot
-};
-_Static_assert(sizeof(km_loop) <= RECORDS_AT, "the records stand behind the loop's control");
+enum { REPORT_BYTES = 8 }; // behind the mirror of `state`
 
 static km_cuda_engine *engine_of(km_engine *base) {
     return (km_cuda_engine *)base;
-}
-
-static km_loop *mirror_loop(km_cuda_engine *engine) {
-    return (km_loop *)engine->mirror;
-}
-
-km_slot_record *km_cuda_records(km_cuda_engine *engine) {
-    return (km_slot_record *)((char *)engine->mirror + RECORDS_AT);
-}
-
-static int64_t aligned(int64_t bytes) {
-    return km_round_up(bytes, KM_ALIGN_BYTES);
-}
-
-// What stands where in `state`.
-static int64_t active_at(const km_cuda_engine *engine) {
-    return RECORDS_AT + aligned(engine->base.slots_count * (int64_t)sizeof(km_slot_record));
-}
-
-static int64_t given_up_at(const km_cuda_engine *engine) {
-    return active_at(engine) + aligned(engine->base.slots_count);
-}
-
-static int64_t state_bytes(const km_cuda_engine *engine) {
-    return given_up_at(engine) + aligned(engine->copies * engine->clusters_sum);
-}
-
-// Where the device writes how far it is (km_update_args): behind the mirror, in the host's memory.
-static volatile uint64_t *report_of(km_cuda_engine *engine) {
-    return (volatile uint64_t *)((char *)engine->mirror + state_bytes(engine));
-}
-
-unsigned char *km_cuda_given_up(km_cuda_engine *engine) {
-    return (unsigned char *)engine->mirror + given_up_at(engine);
-}
-
-void km_cuda_set_phase(km_cuda_engine *engine, int64_t slot, km_slot_phase phase) {
-    km_cuda_records(engine)[slot].state.phase = phase;
-    ((unsigned char *)engine->mirror)[active_at(engine) + slot] = (unsigned char)km_slot_is_active(phase);
-}
-
-int64_t km_cuda_slot_k(const km_cuda_engine *engine, int64_t slot) {
-    const km_spec *spec = &engine->base.plan->spec;
-    return spec->clusters[slot % spec->clusters_count];
-}
-
-int64_t km_cuda_slot_row(const km_cuda_engine *engine, int64_t slot) {
-    int64_t ks = engine->base.plan->spec.clusters_count;
-    return slot / ks * engine->clusters_sum + engine->offsets[slot % ks];
 }
 
 // Making and ending -------------------------------------------------------------------------------------------
@@ -118,9 +64,10 @@ static km_status engine_init(km_cuda_engine *engine, const km_kernels *kernels, 
 static km_status engine_pin(km_cuda_engine *engine, km_error *err) {
     km_status status = KM_OK;
     const km_driver *driver = engine->driver;
-    KM_TRY_GOTO(km_cuda_pinned_alloc(&engine->mirror, engine, state_bytes(engine) + REPORT_BYTES, err));
-    memset(engine->mirror, 0, (size_t)state_bytes(engine) + REPORT_BYTES);
-    KM_CU(cuMemHostGetDevicePointer(&engine->report, (void *)report_of(engine), 0));
+    KM_TRY_GOTO(
+        km_cuda_pinned_alloc(&engine->mirror, engine, km_cuda_state_bytes(engine) + REPORT_BYTES, err));
+    memset(engine->mirror, 0, (size_t)km_cuda_state_bytes(engine) + REPORT_BYTES);
+    KM_CU(cuMemHostGetDevicePointer(&engine->report, (void *)km_cuda_report(engine), 0));
 done:
     return status;
 }
@@ -192,157 +139,7 @@ static void engine_destroy(km_engine **base) {
     *base = NULL;
 }
 
-// The pass ----------------------------------------------------------------------------------------------------
-
-static km_pass_args pass_args(const km_cuda_engine *engine, int part) {
-    return (km_pass_args){
-        .control = (const km_control *)(uintptr_t)engine->state.address,
-        .points = (const void *)(uintptr_t)engine->points.address,
-        .weights = (const void *)(uintptr_t)engine->pass_weights.address,
-        .n = engine->base.n,
-        .centroids = (const void *)(uintptr_t)engine->centroids.address,
-        .active = (const unsigned char *)(uintptr_t)(engine->state.address + (km_cu_ptr)active_at(engine)),
-        .totals = (double *)(uintptr_t)engine->totals.address,
-        .labels = (void *)(uintptr_t)engine->labels.address,
-        .labels_stride = km_divide_up(engine->base.n, KM_ALIGN_BYTES) * KM_ALIGN_BYTES,
-        .changes = (unsigned long long *)(uintptr_t)engine->changes.address,
-        .workspace = (void *)(uintptr_t)engine->workspace.address,
-        .constants = (void *)(uintptr_t)engine->kernels->constants,
-        .box = (const double *)(uintptr_t)engine->box.address,
-        .part = part};
-}
-
-static km_status launch_stage(km_cuda_engine *engine, int stage, km_error *err) {
-    km_status status = KM_OK;
-    const km_driver *driver = engine->driver;
-    const km_cuda_kernels *kernels = engine->kernels;
-    for (int i = 0; i < kernels->facts.launches_count; i++) {
-        const km_pass_launch *launch = &kernels->launches[i];
-        if (launch->stage != stage) continue;
-        km_pass_args args = pass_args(engine, launch->part);
-        void *arguments[] = {&args};
-        KM_CU(cuLaunchKernel(kernels->functions[i], launch->grid_x, launch->grid_y, 1, launch->block, 1, 1,
-                             launch->shared_bytes, engine->stream, arguments, NULL));
-    }
-done:
-    return status;
-}
-
-static int64_t update_parts(const km_cuda_engine *engine) {
-    const km_spec *spec = &engine->base.plan->spec;
-    return KM_UPDATE_PARTS(spec->clusters[spec->clusters_count - 1], spec->features);
-}
-
-static km_status launch_update(km_cuda_engine *engine, km_error *err) {
-    km_update_args args = {
-        .loop = (km_loop *)(uintptr_t)engine->state.address,
-        .slots = (km_slot_record *)(uintptr_t)(engine->state.address + RECORDS_AT),
-        .active = (unsigned char *)(uintptr_t)(engine->state.address + (km_cu_ptr)active_at(engine)),
-        .centroids = (void *)(uintptr_t)engine->centroids.address,
-        .totals = (const double *)(uintptr_t)engine->totals.address,
-        .weights = (double *)(uintptr_t)engine->slot_weights.address,
-        .given_up =
-            (const unsigned char *)(uintptr_t)(engine->state.address + (km_cu_ptr)given_up_at(engine)),
-        .changes = (unsigned long long *)(uintptr_t)engine->changes.address,
-        .workspace = (void *)(uintptr_t)engine->workspace.address,
-        .constants = (void *)(uintptr_t)engine->kernels->constants,
-        .box = (const double *)(uintptr_t)engine->box.address,
-        .report = (unsigned long long *)(uintptr_t)engine->report,
-        .shares = (double *)(uintptr_t)engine->shares.address};
-    void *arguments[] = {&args};
-    return km_cuda_launch(engine, engine->kernels->update, engine->base.slots_count, update_parts(engine),
-                          arguments, err);
-}
-
-// Everything but the workspace starts as zero.
-km_status km_cuda_reserve_slots(km_cuda_engine *engine, km_error *err) {
-    const km_plan *plan = engine->base.plan;
-    const km_pass_facts *facts = &engine->kernels->facts;
-    int64_t d = engine->base.d, n = engine->base.n, slots = engine->base.slots_count;
-    int64_t rows = engine->copies * engine->clusters_sum;
-    int64_t stride = km_divide_up(n, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
-    int64_t label_bytes = plan->spec.clusters[plan->spec.clusters_count - 1] <= 256 ? 1 : 2;
-    int64_t workspace = facts->workspace_bytes + facts->workspace_bytes_per_point * n;
-    struct {
-        km_cuda_memory *memory;
-        int64_t bytes;
-        const char *what;
-    } wanted[] = {
-        {&engine->centroids, rows * d * engine->real_bytes, "the table of centroids"},
-        {&engine->totals, rows * (d + 1) * 8, "the sums of clusters"},
-        {&engine->slot_weights, rows * 8, "the weights of clusters"},
-        {&engine->shares, update_parts(engine) > 1 ? slots * update_parts(engine) * 32 : 0,
-         "the update's sums"},
-        {&engine->state, state_bytes(engine), "the slots"},
-        {&engine->workspace, workspace > 256 ? workspace : 256, "the workspace of a pass"},
-        {&engine->changes, plan->track_labels ? slots * 8 : 0, "the counts of changed labels"},
-        {&engine->labels, plan->track_labels ? slots * stride * label_bytes : 0,
-         "the labels of members in flight"},
-    };
-    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
-        if (wanted[i].bytes == 0) continue;
-        KM_TRY(km_cuda_reserve(engine, wanted[i].memory, wanted[i].bytes, wanted[i].what, err));
-        if (wanted[i].memory == &engine->workspace) continue;
-        KM_TRY(km_cuda_clear(engine, wanted[i].memory->address, 0, wanted[i].bytes, err));
-    }
-    // Where the workspace has no room for a step, memory of its own: nothing that a fit cannot do without is asked for
-    // once passes run.
-    int64_t scratch = km_cuda_steps_of(plan, n).scratch;
-    if (scratch > engine->workspace.bytes)
-        KM_TRY(km_cuda_reserve(engine, &engine->scratch, scratch, "the steps between passes", err));
-    km_log_line(engine->log, KM_LOG_INFO, "memory: %.1f MiB of the device held, %.1f at most",
-                (double)engine->bytes_held / 0x1p20, (double)engine->bytes_most / 0x1p20);
-    int64_t tables_bytes = rows * (d * engine->real_bytes + 8);
-    if (!engine->tables && tables_bytes <= TABLES_BYTES_MAX) {
-        engine->tables = malloc((size_t)tables_bytes);
-        if (!engine->tables) return km_fail_memory(err, "the table of centroids", tables_bytes);
-    }
-    return KM_OK;
-}
-
-km_status km_cuda_prepare(km_cuda_engine *engine, km_error *err) {
-    int64_t zero = engine->kernels->facts.workspace_bytes_zero, all = engine->workspace.bytes;
-    if (engine->prepared) return KM_OK;
-    KM_TRY(km_cuda_clear(engine, engine->workspace.address, 0, zero > 0 && zero < all ? zero : all, err));
-    KM_TRY(launch_stage(engine, KM_STAGE_LOAD, err));
-    KM_TRY(km_cuda_wait(engine, err));
-    engine->prepared = 1;
-    return KM_OK;
-}
-
-km_cu_ptr km_cuda_borrow(km_cuda_engine *engine, int64_t bytes) {
-    if (engine->workspace.bytes < bytes) return 0;
-    engine->prepared = 0;
-    return engine->workspace.address;
-}
-
 // Slots -------------------------------------------------------------------------------------------------------
-
-km_status km_cuda_put_rows(km_cuda_engine *engine, int64_t first_row, const double *rows, int64_t count,
-                           km_error *err) {
-    int64_t d = engine->base.d, bytes = count * d * engine->real_bytes;
-    km_cu_ptr to = engine->centroids.address + (km_cu_ptr)(first_row * d * engine->real_bytes);
-    if (engine->real_bytes == 8) return km_cuda_put(engine, to, rows, bytes, err);
-    float *narrow = malloc((size_t)bytes);
-    if (!narrow) return km_fail_memory(err, "centroids", bytes);
-    for (int64_t i = 0; i < count * d; i++) narrow[i] = (float)rows[i];
-    km_status status = km_cuda_put(engine, to, narrow, bytes, err);
-    free(narrow);
-    return status;
-}
-
-km_status km_cuda_get_rows(km_cuda_engine *engine, double *rows, int64_t first_row, int64_t count,
-                           km_error *err) {
-    int64_t d = engine->base.d, bytes = count * d * engine->real_bytes;
-    km_cu_ptr from = engine->centroids.address + (km_cu_ptr)(first_row * d * engine->real_bytes);
-    if (engine->real_bytes == 8) return km_cuda_get(engine, rows, from, bytes, err);
-    float *narrow = malloc((size_t)bytes);
-    if (!narrow) return km_fail_memory(err, "centroids", bytes);
-    km_status status = km_cuda_get(engine, narrow, from, bytes, err);
-    for (int64_t i = 0; status == KM_OK && i < count * d; i++) rows[i] = (double)narrow[i];
-    free(narrow);
-    return status;
-}
 
 static km_status slot_check(const km_cuda_engine *engine, int64_t slot, km_error *err) {
     if (!engine->points.address) return km_fail(err, KM_ERROR_INTERNAL, "the engine has no points yet");
@@ -436,8 +233,8 @@ static km_status do_slot_read(km_cuda_engine *engine, int64_t slot, double *cent
 
 // One iteration: assignment, sums, reduction, and the update.
 static km_status queue_pass(km_cuda_engine *engine, km_error *err) {
-    KM_TRY(launch_stage(engine, KM_STAGE_PASS, err));
-    return launch_update(engine, err);
+    KM_TRY(km_cuda_launch_stage(engine, KM_STAGE_PASS, err));
+    return km_cuda_launch_update(engine, err);
 }
 
 // What the device reported last, or what it reports as soon as that is something new. Spins, as a pass may take no more
@@ -446,7 +243,7 @@ static km_status look(uint64_t *seen, km_cuda_engine *engine, km_error *err) {
     enum { LOOKS = 256 };
     km_status status = KM_OK;
     const km_driver *driver = engine->driver;
-    const volatile uint64_t *report = report_of(engine);
+    const volatile uint64_t *report = km_cuda_report(engine);
     for (uint64_t before = *seen;;) {
         for (int i = 0; i < LOOKS; i++)
             if ((*seen = *report) != before) return KM_OK;
@@ -474,13 +271,13 @@ static km_status run_passes(km_cuda_engine *engine, int64_t passes_max, km_error
     const uint64_t stopped = (uint64_t)1 << 32;
     double begin_ms = km_now_ms();
     int64_t queued = 0;
-    *report_of(engine) = 0;
+    *km_cuda_report(engine) = 0;
     for (uint64_t seen = 0; seen < stopped;) {
         int64_t passes = (int64_t)seen, ahead = queue_ahead(passes, km_now_ms() - begin_ms);
         if (queued < passes_max && queued - passes < ahead) {
             KM_TRY(queue_pass(engine, err));
             queued++;
-            seen = *report_of(engine);
+            seen = *km_cuda_report(engine);
         } else {
             KM_TRY(look(&seen, engine, err));
         }
@@ -505,7 +302,7 @@ static double rest_shift(const km_cuda_engine *engine) {
 
 static km_status do_run(km_cuda_engine *engine, km_slot_state *states, int64_t *passes, const km_stop *stop,
                         int64_t passes_max, km_error *err) {
-    km_loop *loop = mirror_loop(engine);
+    km_loop *loop = km_cuda_loop(engine);
     const km_slot_record *records = km_cuda_records(engine);
     *passes = 0;
     KM_TRY(slot_check(engine, 0, err));
@@ -521,11 +318,11 @@ static km_status do_run(km_cuda_engine *engine, km_slot_state *states, int64_t *
                           .total_square = engine->total_square};
         KM_TRY(km_cuda_prepare(engine, err));
         KM_TRY(put_starts(engine, err));
-        KM_TRY(km_cuda_put(engine, engine->state.address, engine->mirror, state_bytes(engine), err));
+        KM_TRY(km_cuda_put(engine, engine->state.address, engine->mirror, km_cuda_state_bytes(engine), err));
         engine->tables_fresh = 0;
-        KM_TRY(launch_stage(engine, KM_STAGE_BEGIN, err));
+        KM_TRY(km_cuda_launch_stage(engine, KM_STAGE_BEGIN, err));
         KM_TRY(run_passes(engine, passes_max, err));
-        KM_TRY(km_cuda_get(engine, engine->mirror, engine->state.address, given_up_at(engine), err));
+        KM_TRY(km_cuda_get(engine, engine->mirror, engine->state.address, km_cuda_given_up_at(engine), err));
         *passes = loop->head.passes;
     }
     for (int64_t slot = 0; slot < engine->base.slots_count; slot++) states[slot] = records[slot].state;
@@ -581,10 +378,17 @@ static km_status finish(km_engine *base, km_finish_member *members, int64_t coun
     IN_CONTEXT(km_cuda_finish(engine, members, count, err));
 }
 
+static km_status device_open(km_device **out, int ordinal, const char *compiler, const km_log *log,
+                             km_error *err) {
+    km_status status = km_cuda_device_open(out, ordinal, compiler, log, err);
+    if (*out) (*out)->backend = &km_backend_cuda;
+    return status;
+}
+
 const km_backend km_backend_cuda = {
     .name = "cuda",
     .device_count = km_cuda_device_count,
-    .device_open = km_cuda_device_open,
+    .device_open = device_open,
     .device_close = km_cuda_device_close,
     .compiler_name = km_cuda_compiler_name,
     .compiler_id = km_cuda_compiler_id,

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+// What a pass launches: the kernels of the design, and the update behind them.
+#include "../../base/error.h"
+#include "../../base/size.h"
+#include "cuda.h"
+
+static km_pass_args pass_args(const km_cuda_engine *engine, int part) {
+    return (km_pass_args){.control = (const km_control *)(uintptr_t)engine->state.address,
+                          .points = (const void *)(uintptr_t)engine->points.address,
+                          .weights = (const void *)(uintptr_t)engine->pass_weights.address,
+                          .n = engine->base.n,
+                          .centroids = (const void *)(uintptr_t)engine->centroids.address,
+                          .active = (const unsigned char *)(uintptr_t)(engine->state.address +
+                                                                       (km_cu_ptr)km_cuda_active_at(engine)),
+                          .totals = (double *)(uintptr_t)engine->totals.address,
+                          .labels = (void *)(uintptr_t)engine->labels.address,
+                          .labels_stride = km_divide_up(engine->base.n, KM_ALIGN_BYTES) * KM_ALIGN_BYTES,
+                          .changes = (unsigned long long *)(uintptr_t)engine->changes.address,
+                          .workspace = (void *)(uintptr_t)engine->workspace.address,
+                          .constants = (void *)(uintptr_t)engine->kernels->constants,
+                          .box = (const double *)(uintptr_t)engine->box.address,
+                          .part = part};
+}
+
+km_status km_cuda_launch_stage(km_cuda_engine *engine, int stage, km_error *err) {
+    km_status status = KM_OK;
+    const km_driver *driver = engine->driver;
+    const km_cuda_kernels *kernels = engine->kernels;
+    for (int i = 0; i < kernels->facts.launches_count; i++) {
+        const km_pass_launch *launch = &kernels->launches[i];
+        if (launch->stage != stage) continue;
+        km_pass_args args = pass_args(engine, launch->part);
+        void *arguments[] = {&args};
+        KM_CU(cuLaunchKernel(kernels->functions[i], launch->grid_x, launch->grid_y, 1, launch->block, 1, 1,
+                             launch->shared_bytes, engine->stream, arguments, NULL));
+    }
+done:
+    return status;
+}
+
+km_status km_cuda_launch_update(km_cuda_engine *engine, km_error *err) {
+    km_update_args args = {
+        .loop = (km_loop *)(uintptr_t)engine->state.address,
+        .slots = (km_slot_record *)(uintptr_t)(engine->state.address + KM_RECORDS_AT),
+        .active = (unsigned char *)(uintptr_t)(engine->state.address + (km_cu_ptr)km_cuda_active_at(engine)),
+        .centroids = (void *)(uintptr_t)engine->centroids.address,
+        .totals = (const double *)(uintptr_t)engine->totals.address,
+        .weights = (double *)(uintptr_t)engine->slot_weights.address,
+        .given_up = (const unsigned char *)(uintptr_t)(engine->state.address +
+                                                       (km_cu_ptr)km_cuda_given_up_at(engine)),
+        .changes = (unsigned long long *)(uintptr_t)engine->changes.address,
+        .workspace = (void *)(uintptr_t)engine->workspace.address,
+        .constants = (void *)(uintptr_t)engine->kernels->constants,
+        .box = (const double *)(uintptr_t)engine->box.address,
+        .report = (unsigned long long *)(uintptr_t)engine->report,
+        .shares = (double *)(uintptr_t)engine->shares.address};
+    void *arguments[] = {&args};
+    return km_cuda_launch(engine, engine->kernels->update, engine->base.slots_count,
+                          km_cuda_update_parts(engine), arguments, err);
+}
+
+km_status km_cuda_prepare(km_cuda_engine *engine, km_error *err) {
+    int64_t zero = engine->kernels->facts.workspace_bytes_zero, all = engine->workspace.bytes;
+    if (engine->prepared) return KM_OK;
+    KM_TRY(km_cuda_clear(engine, engine->workspace.address, 0, zero > 0 && zero < all ? zero : all, err));
+    KM_TRY(km_cuda_launch_stage(engine, KM_STAGE_LOAD, err));
+    KM_TRY(km_cuda_wait(engine, err));
+    engine->prepared = 1;
+    return KM_OK;
+}

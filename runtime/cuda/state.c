@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+// What an engine keeps of its slots: records on the device and their mirror in the host's memory, tables of centroids.
+#include "../../base/error.h"
+#include "../../base/log.h"
+#include "../../base/size.h"
+#include "cuda.h"
+#include <stdlib.h>
+
+enum { TABLES_BYTES_MAX = 16 << 20 }; // larger tables of centroids are fetched slot by slot
+_Static_assert(sizeof(km_loop) <= KM_RECORDS_AT, "the records stand behind the loop's control");
+
+km_loop *km_cuda_loop(km_cuda_engine *engine) {
+    return (km_loop *)engine->mirror;
+}
+
+km_slot_record *km_cuda_records(km_cuda_engine *engine) {
+    return (km_slot_record *)((char *)engine->mirror + KM_RECORDS_AT);
+}
+
+static int64_t aligned(int64_t bytes) {
+    return km_round_up(bytes, KM_ALIGN_BYTES);
+}
+
+// What stands where in `state`.
+int64_t km_cuda_active_at(const km_cuda_engine *engine) {
+    return KM_RECORDS_AT + aligned(engine->base.slots_count * (int64_t)sizeof(km_slot_record));
+}
+
+int64_t km_cuda_given_up_at(const km_cuda_engine *engine) {
+    return km_cuda_active_at(engine) + aligned(engine->base.slots_count);
+}
+
+int64_t km_cuda_state_bytes(const km_cuda_engine *engine) {
+    return km_cuda_given_up_at(engine) + aligned(engine->copies * engine->clusters_sum);
+}
+
+// Where the device writes how far it is (km_update_args): behind the mirror, in the host's memory.
+volatile uint64_t *km_cuda_report(km_cuda_engine *engine) {
+    return (volatile uint64_t *)((char *)engine->mirror + km_cuda_state_bytes(engine));
+}
+
+unsigned char *km_cuda_given_up(km_cuda_engine *engine) {
+    return (unsigned char *)engine->mirror + km_cuda_given_up_at(engine);
+}
+
+void km_cuda_set_phase(km_cuda_engine *engine, int64_t slot, km_slot_phase phase) {
+    km_cuda_records(engine)[slot].state.phase = phase;
+    ((unsigned char *)engine->mirror)[km_cuda_active_at(engine) + slot] =
+        (unsigned char)km_slot_is_active(phase);
+}
+
+int64_t km_cuda_slot_k(const km_cuda_engine *engine, int64_t slot) {
+    const km_spec *spec = &engine->base.plan->spec;
+    return spec->clusters[slot % spec->clusters_count];
+}
+
+int64_t km_cuda_slot_row(const km_cuda_engine *engine, int64_t slot) {
+    int64_t ks = engine->base.plan->spec.clusters_count;
+    return slot / ks * engine->clusters_sum + engine->offsets[slot % ks];
+}
+
+int64_t km_cuda_update_parts(const km_cuda_engine *engine) {
+    const km_spec *spec = &engine->base.plan->spec;
+    return KM_UPDATE_PARTS(spec->clusters[spec->clusters_count - 1], spec->features);
+}
+
+// Everything but the workspace starts as zero.
+km_status km_cuda_reserve_slots(km_cuda_engine *engine, km_error *err) {
+    const km_plan *plan = engine->base.plan;
+    const km_pass_facts *facts = &engine->kernels->facts;
+    int64_t d = engine->base.d, n = engine->base.n, slots = engine->base.slots_count;
+    int64_t rows = engine->copies * engine->clusters_sum;
+    int64_t stride = km_divide_up(n, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
+    int64_t label_bytes = plan->spec.clusters[plan->spec.clusters_count - 1] <= 256 ? 1 : 2;
+    int64_t workspace = facts->workspace_bytes + facts->workspace_bytes_per_point * n;
+    struct {
+        km_cuda_memory *memory;
+        int64_t bytes;
+        const char *what;
+    } wanted[] = {
+        {&engine->centroids, rows * d * engine->real_bytes, "the table of centroids"},
+        {&engine->totals, rows * (d + 1) * 8, "the sums of clusters"},
+        {&engine->slot_weights, rows * 8, "the weights of clusters"},
+        {&engine->shares, km_cuda_update_parts(engine) > 1 ? slots * km_cuda_update_parts(engine) * 32 : 0,
+         "the update's sums"},
+        {&engine->state, km_cuda_state_bytes(engine), "the slots"},
+        {&engine->workspace, workspace > 256 ? workspace : 256, "the workspace of a pass"},
+        {&engine->changes, plan->track_labels ? slots * 8 : 0, "the counts of changed labels"},
+        {&engine->labels, plan->track_labels ? slots * stride * label_bytes : 0,
+         "the labels of members in flight"},
+    };
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        if (wanted[i].bytes == 0) continue;
+        KM_TRY(km_cuda_reserve(engine, wanted[i].memory, wanted[i].bytes, wanted[i].what, err));
+        if (wanted[i].memory == &engine->workspace) continue;
+        KM_TRY(km_cuda_clear(engine, wanted[i].memory->address, 0, wanted[i].bytes, err));
+    }
+    // Where the workspace has no room for a step, memory of its own: nothing that a fit cannot do without is asked for
+    // once passes run.
+    int64_t scratch = km_cuda_steps_of(plan, n).scratch;
+    if (scratch > engine->workspace.bytes)
+        KM_TRY(km_cuda_reserve(engine, &engine->scratch, scratch, "the steps between passes", err));
+    km_log_line(engine->log, KM_LOG_INFO, "memory: %.1f MiB of the device held, %.1f at most",
+                (double)engine->bytes_held / 0x1p20, (double)engine->bytes_most / 0x1p20);
+    int64_t tables_bytes = rows * (d * engine->real_bytes + 8);
+    if (!engine->tables && tables_bytes <= TABLES_BYTES_MAX) {
+        engine->tables = malloc((size_t)tables_bytes);
+        if (!engine->tables) return km_fail_memory(err, "the table of centroids", tables_bytes);
+    }
+    return KM_OK;
+}
+
+km_status km_cuda_put_rows(km_cuda_engine *engine, int64_t first_row, const double *rows, int64_t count,
+                           km_error *err) {
+    int64_t d = engine->base.d, bytes = count * d * engine->real_bytes;
+    km_cu_ptr to = engine->centroids.address + (km_cu_ptr)(first_row * d * engine->real_bytes);
+    if (engine->real_bytes == 8) return km_cuda_put(engine, to, rows, bytes, err);
+    float *narrow = malloc((size_t)bytes);
+    if (!narrow) return km_fail_memory(err, "centroids", bytes);
+    for (int64_t i = 0; i < count * d; i++) narrow[i] = (float)rows[i];
+    km_status status = km_cuda_put(engine, to, narrow, bytes, err);
+    free(narrow);
+    return status;
+}
+
+km_status km_cuda_get_rows(km_cuda_engine *engine, double *rows, int64_t first_row, int64_t count,
+                           km_error *err) {
+    int64_t d = engine->base.d, bytes = count * d * engine->real_bytes;
+    km_cu_ptr from = engine->centroids.address + (km_cu_ptr)(first_row * d * engine->real_bytes);
+    if (engine->real_bytes == 8) return km_cuda_get(engine, rows, from, bytes, err);
+    float *narrow = malloc((size_t)bytes);
+    if (!narrow) return km_fail_memory(err, "centroids", bytes);
+    km_status status = km_cuda_get(engine, narrow, from, bytes, err);
+    for (int64_t i = 0; status == KM_OK && i < count * d; i++) rows[i] = (double)narrow[i];
+    free(narrow);
+    return status;
+}
