@@ -121,6 +121,11 @@ int cli_given(const cli_parser *parser, cli_id id);
 int cli_positional(const cli_parser *parser, int least, int most, const char *what);
 void cli_help_print(const cli_command *command);
 
+// Prints what this machine's CPU and its GPU (a nominal one where there is none) would run, side by side; `whole`: then
+// each plan as a whole. `own`: the plan of one of them, as it will be run; NULL: both are planned here.
+km_status cli_devices_print(const km_spec *spec, const km_plan_params *params, const km_plan *own, int whole,
+                            km_error *err);
+
 // The candidate nearest to `word` (candidates[i] as far as NULL), or NULL when none is near.
 const char *cli_nearest(const char *word, const char *const *candidates);
 

@@ -106,12 +106,14 @@ static const cli_option options_list[] = {
 const cli_command cli_command_emit = {
     "emit",
     "[OPTIONS] SPEC.yaml",
-    "Writes NAME.cu or NAME.c, specialised on the spec's numbers, ready for nvcc -c or cc -c",
-    "The same spec gives the same bytes on every machine: a target without an architecture means\n"
-    "avx2 or sm_90 here. 'kmgen SPEC.yaml' is short for 'kmgen emit SPEC.yaml'.\n"
+    "Writes NAME.cu (or NAME.c), specialised on the spec's numbers, ready for nvcc -c (cc -c)",
+    "CUDA C, unless the target (the spec's or --target) is cpu. The same spec gives the same bytes on\n"
+    "every machine: a target without an architecture means sm_90 or avx2 here. 'kmgen SPEC.yaml' is\n"
+    "short for 'kmgen emit SPEC.yaml'.\n"
     "\n"
     "Examples:\n"
-    "  kmgen specs/small.yaml                     writes ./small.cu or ./small.c\n"
+    "  kmgen specs/small.yaml                     writes ./small.cu\n"
+    "  kmgen specs/small.yaml --target cpu        writes ./small.c\n"
     "  kmgen emit -o build specs/small.yaml       writes into build/\n"
     "  kmgen emit -o - --target cpu SPEC.yaml     prints C\n",
     options_list,

@@ -34,15 +34,27 @@ static int parse(explain_options *options, cli_parser *parser) {
     return parser->exit ? -1 : 0;
 }
 
-// Facts of the device that the spec's target names, instead of the nominal ones.
-static km_status ask_device(km_device_facts *facts, km_spec *spec, int device, km_error *err) {
-    if (device == KM_DEVICE_AUTO)
-        device = spec->target.kind == KM_TARGET_CPU    ? KM_HOST
-                 : spec->target.kind == KM_TARGET_CUDA ? 0
-                 : km_device_count() > 0               ? 0
-                                                       : KM_HOST;
-    km_status status = km_device_query(facts, device, err);
-    if (status == KM_OK && !spec->target.arch) spec->target = facts->target;
+// One device that the spec's target or the command line names, with its own figures.
+static km_status explain_one(const km_spec *spec, km_plan_params *params, int device, km_error *err) {
+    km_plan plan;
+    km_spec copy;
+    km_device_facts facts;
+    char *text = NULL;
+    km_plan_init(&plan);
+    km_spec_init(&copy);
+    km_status status = km_spec_copy(&copy, spec, err);
+    if (status == KM_OK && device != KM_DEVICE_AUTO) {
+        km_device_facts_init(&facts, copy.target);
+        status = km_device_query(&facts, device, err);
+        if (!copy.target.arch) copy.target = facts.target;
+        params->facts = &facts;
+    }
+    if (status == KM_OK) status = km_plan_make(&plan, &copy, params, err);
+    if (status == KM_OK) status = km_plan_explain(&text, &plan, err);
+    if (status == KM_OK) fputs(text, stdout);
+    km_text_free(text);
+    km_plan_clear(&plan);
+    km_spec_clear(&copy);
     return status;
 }
 
@@ -50,16 +62,12 @@ static int run(const cli_command *command, int argc, char **argv) {
     explain_options options = {0};
     km_error err = {""};
     km_spec spec;
-    km_plan plan;
     km_plan_params params;
-    km_device_facts facts;
-    char *text = NULL;
     int device = KM_DEVICE_AUTO;
     cli_parser parser;
     cli_parser_init(&parser, command, argc, argv);
     if (parse(&options, &parser)) return parser.exit;
     km_spec_init(&spec);
-    km_plan_init(&plan);
     km_plan_params_init(&params);
     params.points = options.points;
     int exit = 0;
@@ -67,20 +75,14 @@ static int run(const cli_command *command, int argc, char **argv) {
     if (status == KM_OK)
         exit = cli_changes_apply(&spec, options.on_device ? &device : NULL, &options.changes, command);
     if (exit) goto done;
-    if (status == KM_OK && options.on_device) {
-        km_device_facts_init(&facts, spec.target);
-        status = ask_device(&facts, &spec, device, &err);
-        params.facts = &facts;
-    }
-    if (status == KM_OK) status = km_plan_make(&plan, &spec, &params, &err);
-    if (status == KM_OK) status = km_plan_explain(&text, &plan, &err);
-    if (status == KM_OK)
-        fputs(text, stdout);
-    else
-        exit = cli_error(status, &err);
+    if (options.on_device && device == KM_DEVICE_AUTO && spec.target.kind != KM_TARGET_AUTO)
+        device = spec.target.kind == KM_TARGET_CPU ? KM_HOST : 0;
+    if (status == KM_OK && options.on_device && device == KM_DEVICE_AUTO)
+        status = cli_devices_print(&spec, &params, NULL, 1, &err);
+    else if (status == KM_OK)
+        status = explain_one(&spec, &params, device, &err);
+    if (status != KM_OK) exit = cli_error(status, &err);
 done:
-    km_text_free(text);
-    km_plan_clear(&plan);
     km_spec_clear(&spec);
     return exit;
 }
@@ -93,8 +95,8 @@ static const cli_option options_list[] = {
     {CLI_TYPE, "type", 0, "f32|f64", "element type instead of the spec's"},
     {CLI_SET, "set", 0, "NAME=VALUE...", "fix a number of the plan, e.g. block=256 or design=shared"},
     {CLI_DEVICE, "device", 0, NULL,
-     "plan for this machine's device (CUDA where there is one, else the\nCPU) "
-     "instead of a nominal one"},
+     "plan for what this machine has, instead of nominal devices: its CPU\n"
+     "and its GPU side by side, or the one that the target names"},
     CLI_COMMON_OPTIONS,
 };
 
@@ -102,10 +104,12 @@ const cli_command cli_command_explain = {
     "explain",
     "[OPTIONS] SPEC.yaml",
     "Prints every planned number with its reason, the budgets and what bounds the time",
+    "Explains the text that 'kmgen SPEC.yaml' writes: CUDA C unless the target says cpu.\n"
+    "\n"
     "Examples:\n"
     "  kmgen explain specs/small.yaml --points 33554432\n"
     "  kmgen explain specs/small.yaml --target cuda:sm_90\n"
-    "  kmgen explain specs/small.yaml --device       with this machine's own figures\n",
+    "  kmgen explain specs/small.yaml --device       this machine's CPU and GPU, side by side\n",
     options_list,
     run,
 };

@@ -344,6 +344,19 @@ static int dry_run(const fit_job *job, const fit_options *options) {
         if (explained == KM_OK) fputs(text, stdout);
         if (status == KM_OK) status = explained;
     }
+    if (status == KM_OK && job->spec.target.kind == KM_TARGET_AUTO) {
+        km_plan_params params;
+        km_plan_params_init(&params);
+        params.points = plan.points;
+        params.weighted = plan.weighted;
+        params.track_labels = plan.track_labels;
+        params.algorithm = options->fit.algorithm;
+        params.value_bytes = plan.value_bytes;
+        params.label_sets = plan.label_sets;
+        params.threads = options->fit.threads;
+        fputs("\n", stdout);
+        status = cli_devices_print(&plan.spec, &params, &plan, 0, &err);
+    }
     km_text_free(text);
     km_plan_clear(&plan);
     return status == KM_OK ? CLI_DONE : cli_error(status, &err);

@@ -57,7 +57,7 @@ static int target_runs_on(km_target asked, km_target have) {
 // Fills plan->spec.target and plan->facts.
 static km_status target_resolve(km_plan *plan, const km_device_facts *facts, km_error *err) {
     km_target *target = &plan->spec.target;
-    if (target->kind == KM_TARGET_AUTO) *target = (km_target){facts ? facts->target.kind : KM_TARGET_CPU, 0};
+    if (target->kind == KM_TARGET_AUTO) *target = (km_target){facts ? facts->target.kind : KM_TARGET_CUDA, 0};
     if (!facts) {
         km_device_facts_init(&plan->facts, *target);
         if (target->arch && target->arch != plan->facts.target.arch)

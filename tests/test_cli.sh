@@ -245,7 +245,10 @@ emit() {
     silent_stdout
     in_stderr 'design'
     name=$(ls)
-    expect "not one file: $(ls)" test "$(ls | wc -l)" = 1
+    expect "not one file, CUDA C: $(ls)" test "$(ls)" = small.cu
+    file auto.yaml 'name: small\nfeatures: 4\nclusters: 3..5\ntarget: auto\n'
+    run 0 emit "$work/in/auto.yaml" -o -
+    expect "target: auto is not CUDA C" cmp -s "$work/stdout" "$name"
     run 0 emit "$spec" -o -
     expect "-o - differs from the file" cmp -s "$work/stdout" "$name"
     run 0 -o - "$spec"
@@ -270,6 +273,12 @@ emit() {
     one_line_error
     run 0 explain "$spec"
     in_stdout 'design'
+    in_stdout '^target: cuda:sm_90$'
+    silent_stderr
+    run 0 explain "$spec" --device
+    in_stdout '^design +(lanes|blocks|portable), [a-z]+ +registers$'
+    in_stdout '^target: cpu:'
+    in_stdout '^target: cuda:'
     silent_stderr
     run 0 explain "$spec" --points 33554432
     run 0 explain "$spec" --target cpu --device
@@ -327,6 +336,9 @@ assert a["models"] == b["models"] and a["best"] == b["best"]' "$work/stdout" "$w
     in_stdout '^[^0-9]*20 '
     run 0 fit "$iris" -k 2..5 --dry-run
     in_stdout 'design'
+    in_stdout '^design +portable, [a-z]+ +shared$'
+    run 0 fit "$iris" -k 2..5 --dry-run -t cpu
+    expect "a target that was given stands beside another" test -z "$(grep multiprocessors "$work/stdout")"
     in_stdout '^a whole fit, at one time'
     # More than any machine holds, in a file that takes no disk: need and limit are shown, then refused, as by the fit.
     truncate -s 4T "$work/in/huge.f32" || exit 77
@@ -763,6 +775,7 @@ assert a == b' "$work/stdout" "$work/without.json"
     run 0 "${given[@]}" --dry-run
     in_stdout '^design +(lanes|blocks) '
     in_stdout '^not taken +portable +it is compiled into the library'
+    in_stdout '^The GPU has no plan: cuda:sm_90 has no design '
     printf 'this is no C\n' >"$work/in/bad.c"
     run 1 fit "$iris" -k 2..5 --source "$work/in/bad.c" --json r.json
     in_stderr 'error: '

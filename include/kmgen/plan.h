@@ -76,7 +76,7 @@ enum { KM_PLAN_AVOIDED_MAX = 16 };
 
 typedef struct km_plan_params {
     int64_t size;
-    const km_device_facts *facts; // Default NULL: the target's nominal device.
+    const km_device_facts *facts; // Default NULL: the target's nominal device; of no target, CUDA's.
     int64_t points;               // n, when it is known. Default 0: unknown, taken as many.
     int32_t weighted;             // Points carry weights. Default 0.
     int32_t track_labels;         // Labels are kept between passes (min-changes, delta updates). Default 0.
