@@ -181,7 +181,10 @@ typedef struct km_source {
     char *text;
     int64_t text_size;               // Bytes without the final zero.
     char file_name[KM_NAME_MAX + 8]; // NAME.cu or NAME.c
-    km_plan plan;                    // A copy of what it was emitted from.
+    char *
+        header; // The C interface of the text where it is used without kmgen; NULL: it has none (`portable`).
+    char header_name[KM_NAME_MAX + 8]; // NAME.h
+    km_plan plan;                      // A copy of what it was emitted from.
 } km_source;
 
 KM_API void km_source_init(km_source *source);
