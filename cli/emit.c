@@ -48,6 +48,19 @@ static void say_planned(const char *path, const km_source *source) {
     cli_note("%s; %s", plan->design_reason, numbers);
 }
 
+// The text, whose path is left in `path`, and the header beside it.
+static km_status write_files(char *path, size_t size, const char *folder, const km_source *source,
+                             km_error *err) {
+    char header[4200];
+    const char *slash = strcmp(folder, ".") ? "/" : "";
+    if (!*slash) folder = "";
+    snprintf(path, size, "%s%s%s", folder, slash, source->file_name);
+    snprintf(header, sizeof header, "%s%s%s", folder, slash, source->header_name);
+    km_status status = km_text_write(path, source->text, err);
+    if (status == KM_OK && source->header) status = km_text_write(header, source->header, err);
+    return status;
+}
+
 static int run(const cli_command *command, int argc, char **argv) {
     emit_options options = {0};
     km_error err = {""};
@@ -77,10 +90,9 @@ static int run(const cli_command *command, int argc, char **argv) {
             exit = CLI_FAILED;
             goto done;
         }
-        snprintf(path, sizeof path, "%s%s%s", options.output ? folder : "", options.output ? "/" : "",
-                 source.file_name);
         cli_interrupts_hold();
-        status = km_text_write(is_stdout ? "-" : path, source.text, &err);
+        status = is_stdout ? km_text_write("-", source.text, &err)
+                           : write_files(path, sizeof path, folder, &source, &err);
         cli_interrupts_release();
         if (status == KM_OK) say_planned(is_stdout ? "standard output" : path, &source);
     }

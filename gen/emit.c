@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The emitted file: its head, then the root template of the plan's design.
+// The emitted file: its head, the root template of the plan's design, and the host part, by which it serves a program
+// without kmgen. Beside it the header of that part.
 #include "../base/error.h"
 #include "../base/text.h"
 #include "explain.h"
 #include "design.h"
 #include "source.h"
+#include "spec_fields.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +18,7 @@ void km_source_init(km_source *source) {
 
 void km_source_clear(km_source *source) {
     km_text_free(source->text);
+    km_text_free(source->header);
     km_plan_clear(&source->plan);
     km_source_init(source);
 }
@@ -75,7 +78,18 @@ typedef struct text_line {
     int64_t size, code_size, comment; // comment: 0 when there is none
 } text_line;
 
-enum { COMMENT_COLUMN_MAX = 72 }; // a comment further right follows its code after one space
+enum {
+    COMMENT_COLUMN_MAX = 72, // a comment further right follows its code after one space
+    RULER_COLUMNS = 110
+};
+
+// A comment line that begins like this begins a section of the file: it is filled up to a ruler, and stands in the
+// table of contents.
+static const char ruler[] = "// ==== ";
+
+static int is_ruler(const char *line) {
+    return !strncmp(line, ruler, sizeof ruler - 1);
+}
 
 static text_line line_read(const char *text) {
     text_line line = {.text = text, .size = (int64_t)strcspn(text, "\n")};
@@ -128,28 +142,188 @@ static void tidy(km_text *out, const char *text) {
             km_text_printf(out, "%*s", (int)padding, "");
             km_text_add(out, line.text + line.comment, line.size - line.comment);
         }
+        if (is_ruler(line.text)) {
+            km_text_puts(out, " ");
+            for (int64_t at = line.size + 1; at < RULER_COLUMNS; at++) km_text_puts(out, "=");
+        }
         km_text_puts(out, "\n");
     }
 }
 
+// The table of contents, as comment lines: where each section begins, in a file that has `lines_before` lines above the
+// table.
+static void add_contents(km_text *out, const char *text, int64_t lines_before) {
+    int64_t line = lines_before + 3,
+            sections = 0; // its first line, and the blank ones below and above the text
+    for (const char *at = text; *at; at = line_next(at)) sections += is_ruler(at);
+    km_text_puts(out, "// Contents, by line:\n");
+    for (; *text; text = line_next(text), line++) {
+        if (!is_ruler(text)) continue;
+        const char *title = text + sizeof ruler - 1, *end = strstr(title, " ==");
+        km_text_printf(out, "// %6lld  %.*s\n", (long long)(line + sections), (int)(end - title), title);
+    }
+    km_text_puts(out, "\n");
+}
+
+static int64_t count_lines(const char *text) {
+    int64_t count = 0;
+    for (; *text; text++) count += *text == '\n';
+    return count;
+}
+
+// The host part ---------------------------------------------------------------------------------------------
+
+static int is_name_char(char c) {
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static const char *skip_blanks(const char *text) {
+    return text + strspn(text, " \n");
+}
+
+// Behind a parenthesis that is opened at `text`.
+static const char *skip_parentheses(const char *text) {
+    int depth = 0;
+    do {
+        depth += *text == '(';
+        depth -= *text == ')';
+    } while (*text && *text++ && depth > 0);
+    return text;
+}
+
+// Names every kernel of a CUDA text, and those among them that belong to the pass: they take km_pass_args alone.
+static void list_kernels(km_env *env, const char *text) {
+    static const char word[] = "__global__ void", bounds[] = "__launch_bounds__";
+    static const char args[] = "const __grid_constant__ km_pass_args";
+    km_env_list(env, "kernels");
+    km_env_list(env, "pass_kernels");
+    for (const char *at = text; (at = strstr(at, word));) {
+        char name[64];
+        size_t size = 0;
+        at = skip_blanks(at + sizeof word - 1);
+        if (!strncmp(at, bounds, sizeof bounds - 1))
+            at = skip_blanks(skip_parentheses(at + sizeof bounds - 1));
+        while (is_name_char(at[size]) && size + 1 < sizeof name) size++;
+        snprintf(name, sizeof name, "%.*s", (int)size, at);
+        if (!size || at[size] != '(') continue;
+        km_env_item(env, "kernels", name);
+        if (!strncmp(skip_blanks(at + size + 1), args, sizeof args - 1))
+            km_env_item(env, "pass_kernels", name);
+    }
+}
+
+static void set_clusters(km_env *env, const km_spec *spec) {
+    int64_t offset = 0;
+    km_text list = {0};
+    for (int64_t i = 0; i < spec->clusters_count; i++) {
+        char text[24];
+        snprintf(text, sizeof text, "%d", spec->clusters[i]);
+        km_env_set_int(km_env_item(env, "ks", text), "offset", offset);
+        offset += spec->clusters[i];
+    }
+    km_spec_clusters_text(&list, spec);
+    km_env_set(env, "list", "%s", list.failed ? "" : list.data + strcspn(list.data, ":") + 2);
+    km_text_clear(&list);
+    km_env_set_int(env, "ks_count", spec->clusters_count);
+    km_env_set_int(env, "s", offset);
+    km_env_set_int(env, "k_max", spec->clusters[spec->clusters_count - 1]);
+}
+
+// The names of templates/host, cuda/host.cu and cpu/host.c.
+static void set_host_names(km_env *env, const km_plan *plan, const char *body) {
+    const km_spec *spec = &plan->spec;
+    char upper[KM_NAME_MAX + 1] = "", arch[32];
+    int is_cuda = spec->target.kind == KM_TARGET_CUDA;
+    for (size_t i = 0; spec->name[i] && i + 1 < sizeof upper; i++)
+        upper[i] = (char)(spec->name[i] >= 'a' && spec->name[i] <= 'z' ? spec->name[i] - 32 : spec->name[i]);
+    km_target_text(arch, sizeof arch, spec->target);
+    km_env_set(env, "version", "%s", km_version());
+    km_env_set(env, "name", "%s", spec->name);
+    km_env_set(env, "upper", "%s", upper);
+    km_env_set(env, "type", spec->type == KM_FLOAT64 ? "double" : "float");
+    km_env_set(env, "arch", "%s", is_cuda ? strchr(arch, ':') + 1 : "sm_90");
+    km_env_set_int(env, "arch_number", spec->target.arch);
+    km_env_set_int(env, "d", spec->features);
+    km_env_set_flag(env, "float64", spec->type == KM_FLOAT64);
+    km_env_set_flag(env, "weighted", plan->weighted);
+    km_env_set_flag(env, "track_labels", plan->track_labels);
+    km_env_set_flag(env, "avx2", !is_cuda && spec->target.arch == KM_ISA_AVX2);
+    km_env_set_flag(env, "avx512", !is_cuda && spec->target.arch == KM_ISA_AVX512);
+    km_env_set_flag(env, "has_constants", strstr(body, " km_constants;") != NULL);
+    km_env_set_flag(env, "rests", plan->design == KM_DESIGN_REGISTERS);
+    set_clusters(env, spec);
+    list_kernels(env, body);
+}
+
+static km_status expand_tidy(km_text *out, const char *name, const km_env *env, const char *dir,
+                             km_error *err) {
+    km_text raw = {0};
+    km_status status = km_template_expand(&raw, name, env, dir, err);
+    if (status == KM_OK && !raw.failed) tidy(out, raw.data);
+    out->failed |= raw.failed;
+    km_text_clear(&raw);
+    return status;
+}
+
+// Puts the linker's names above `body` and the host part below it, all into `out`; and makes the header.
+static km_status add_host(km_text *out, km_source *source, const char *body, const char *dir, km_error *err) {
+    const km_plan *plan = &source->plan;
+    int is_cuda = plan->spec.target.kind == KM_TARGET_CUDA;
+    km_status status = KM_OK;
+    km_text header = {0};
+    km_env *env = km_env_create();
+    if (!env) return km_fail_memory(err, "the names of a template", 0);
+    set_host_names(env, plan, body);
+    if (is_cuda) KM_TRY_GOTO(expand_tidy(out, "cuda/names.h", env, dir, err));
+    km_text_printf(out, "%s%s\n// ==== The host part: what %s.h declares", is_cuda ? "\n" : "", body,
+                   plan->spec.name);
+    km_text_puts(out, " ");
+    for (int64_t at = 43 + (int64_t)strlen(plan->spec.name); at < RULER_COLUMNS; at++) km_text_puts(out, "=");
+    km_text_printf(out, "\n%s\n", is_cuda ? KM_GUARD_CUDA : KM_GUARD_CPU);
+    KM_TRY_GOTO(expand_tidy(out, is_cuda ? "cuda/host.cu" : "cpu/host.c", env, dir, err));
+    km_text_puts(out, "#endif\n");
+    KM_TRY_GOTO(expand_tidy(&header, "host/interface.h", env, dir, err));
+    KM_TRY_GOTO(km_text_take(&source->header, &header, err));
+    snprintf(source->header_name, sizeof source->header_name, "%s.h", plan->spec.name);
+done:
+    km_text_clear(&header);
+    km_env_destroy(&env);
+    return status;
+}
+
 static km_status emit(km_source *source, const km_plan *plan, const char *templates_dir, km_error *err) {
-    km_text raw = {0}, text = {0};
+    km_text raw = {0}, text = {0}, body = {0}, head = {0}, whole = {0};
     km_status status = KM_OK;
     KM_TRY(km_plan_copy(&source->plan, plan, err));
     snprintf(source->file_name, sizeof source->file_name, "%s.%s", plan->spec.name,
              plan->spec.target.kind == KM_TARGET_CUDA ? "cu" : "c");
     KM_TRY_GOTO(add_head(&raw, source, err));
+    if (!raw.failed) tidy(&head, raw.data);
+    km_text_puts(&head, "\n");
+    raw.size = 0;
     KM_TRY_GOTO(add_body(&raw, plan, templates_dir, err));
-    if (raw.failed) {
+    if (!raw.failed) tidy(&body, raw.data);
+    if (raw.failed || body.failed || head.failed) {
         status = km_fail_memory(err, "the emitted text", raw.size);
         goto done;
     }
-    tidy(&text, raw.data);
-    source->text_size = text.size;
-    KM_TRY_GOTO(km_text_take(&source->text, &text, err));
+    if (plan->design == KM_DESIGN_PORTABLE)
+        km_text_puts(&text, body.data);
+    else
+        KM_TRY_GOTO(add_host(&text, source, body.data, templates_dir, err));
+    km_text_puts(&whole, head.data);
+    if (!text.failed && plan->design != KM_DESIGN_PORTABLE)
+        add_contents(&whole, text.data, count_lines(head.data));
+    km_text_puts(&whole, text.failed ? "" : text.data);
+    whole.failed |= text.failed;
+    source->text_size = whole.size;
+    KM_TRY_GOTO(km_text_take(&source->text, &whole, err));
 done:
     km_text_clear(&raw);
     km_text_clear(&text);
+    km_text_clear(&body);
+    km_text_clear(&head);
+    km_text_clear(&whole);
     return status;
 }
 
@@ -172,4 +346,34 @@ const char *km_source_code(const char *text) {
         text += *text != 0;
     }
     return text;
+}
+
+// A line that begins with `word`.
+static int begins_with(const char *line, const char *word) {
+    return !strncmp(line, word, strlen(word));
+}
+
+// Behind the #endif of a guard that stands at `text`; NULL where the guard has another branch, or no end.
+static const char *guard_end(const char *text) {
+    int depth = 0;
+    for (; *text; text = line_next(text)) {
+        if (begins_with(text, "#el") && depth == 1) return NULL;
+        depth += begins_with(text, "#if");
+        depth -= begins_with(text, "#endif");
+        if (depth == 0) return line_next(text);
+    }
+    return NULL;
+}
+
+km_status km_source_kernels(char **out, int64_t *size, const char *text, km_error *err) {
+    km_text kernels = {0};
+    for (const char *next, *at = km_source_code(text); *at; at = next) {
+        int is_guard = begins_with(at, KM_GUARD_CUDA "\n") || begins_with(at, KM_GUARD_CPU "\n");
+        next = is_guard ? guard_end(at) : NULL;
+        if (next) continue;
+        next = line_next(at);
+        km_text_add(&kernels, at, next - at);
+    }
+    *size = kernels.size;
+    return km_text_take(out, &kernels, err);
 }

@@ -13,4 +13,12 @@ const char *km_source_code(const char *text);
 km_status km_source_take_head(km_spec *spec, const char *text, const km_plan_params *plan, km_target device,
                               km_error *err);
 
+// What stands between such a line and its #endif is left out where kmgen compiles the text: the host part, and what it
+// needs above the kernels.
+#define KM_GUARD_CUDA "#if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)"
+#define KM_GUARD_CPU "#ifndef KM_KERNELS_ONLY"
+
+// The code of a text without those parts: all that kmgen's binary depends on. Free with km_text_free.
+km_status km_source_kernels(char **out, int64_t *size, const char *text, km_error *err);
+
 #endif

@@ -70,11 +70,16 @@ static km_status key_text(char **out, int64_t *size, const km_source *source, km
     device->backend->compiler_id(compiler, sizeof compiler, device, &source->plan);
     km_target_text(target, sizeof target, source->plan.spec.target);
     km_text_printf(&text, "kmgen %s\n%s\n%s\n", KM_VERSION, target, compiler);
-    const char *code = km_source_code(source->text);
-    add_needs(&text, source->text, code);
-    km_text_add(&text, code, source->text_size - (code - source->text));
+    char *kernels = NULL;
+    int64_t kernels_size = 0;
+    km_status status = km_source_kernels(&kernels, &kernels_size, source->text, err);
+    add_needs(&text, source->text, km_source_code(source->text));
+    if (status == KM_OK) km_text_add(&text, kernels, kernels_size);
+    km_text_free(kernels);
     *size = text.size;
-    return km_text_take(out, &text, err);
+    if (status == KM_OK) return km_text_take(out, &text, err);
+    km_text_clear(&text);
+    return status;
 }
 
 // What the compiler left. One that ends well and leaves nothing has failed all the same.

@@ -43,7 +43,8 @@ list() {
         for file in generic/*.c; do echo "clang -std=c11 $file"; done
     fi
     for file in neon/*.c; do
-        echo "clang -std=c11 --target=aarch64-linux-gnu -ffreestanding -nostdlibinc -isystem libc $file"
+        echo "clang -std=c11 --target=aarch64-linux-gnu -DKM_KERNELS_ONLY -ffreestanding -nostdlibinc" \
+            "-isystem libc $file"
     done
 }
 

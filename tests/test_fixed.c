@@ -105,7 +105,8 @@ static char *text_of(const km_spec *shape, const char *name, int64_t value, cons
         ck_assert_msg(plan.design == KM_DESIGN_PORTABLE ||
                           km_source_emit(&source, &plan, NULL, &err) == KM_OK,
                       "%s: %s", where, err.text);
-        text = strdup(source.text ? km_source_code(source.text) : "");
+        int64_t size;
+        ck_assert_int_eq(km_source_kernels(&text, &size, source.text ? source.text : "", &err), KM_OK);
     } else {
         ck_assert_msg(status == KM_ERROR_PLAN && has_word(err.text, name),
                       "%s: refused without naming it: %s", where, err.text);

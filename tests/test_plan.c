@@ -426,18 +426,30 @@ END_TEST
 
 // The text around a template, and the tidying after it, with a template from a folder.
 START_TEST(emitted_from_a_folder) {
-    char folder[] = "/tmp/km_plan_XXXXXX", cuda[48], tiled[64], path[80];
+    static const char *const folders[] = {"/cuda", "/cuda/tiled", "/host"};
+    static const char *const files[][2] = {
+        {"/cuda/tiled/tiled.cu",
+         "\n\nint a = $d;     // wide\nint grid = $grid; // narrow\n  \n\n// alone  \n"
+         "char *s = \"no // comment\"; // one\n\n\nextern \"C\" __global__ void\n__launch_bounds__(2 * "
+         "(3))\n "
+         "one(const __grid_constant__ km_pass_args a) {}\nextern \"C\" __global__ void two(int a) {}\n"},
+        {"/cuda/names.h", "//@ for kernel in kernels\nint $kernel_of_$name;\n//@ end\n"},
+        {"/cuda/host.cu", "//@ for kernel in pass_kernels\nint $kernel;\n//@ end\n"},
+        {"/host/interface.h", "int $upper, $s; // $list\n"},
+    };
+    char folder[] = "/tmp/km_plan_XXXXXX", path[80];
     ck_assert_ptr_nonnull(mkdtemp(folder));
-    snprintf(cuda, sizeof cuda, "%s/cuda", folder);
-    snprintf(tiled, sizeof tiled, "%s/tiled", cuda);
-    snprintf(path, sizeof path, "%s/tiled.cu", tiled);
-    ck_assert_int_eq(mkdir(cuda, 0700) || mkdir(tiled, 0700), 0);
-    FILE *file = fopen(path, "w");
-    ck_assert_ptr_nonnull(file);
-    fputs("\n\nint a = $d;     // wide\nint grid = $grid; // narrow\n  \n\n// alone  \n"
-          "char *s = \"no // comment\"; // one\n\n\n",
-          file);
-    ck_assert_int_eq(fclose(file), 0);
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        snprintf(path, sizeof path, "%s%s", folder, folders[i]);
+        ck_assert_int_eq(mkdir(path, 0700), 0);
+    }
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(path, sizeof path, "%s%s", folder, files[i][0]);
+        FILE *file = fopen(path, "w");
+        ck_assert_ptr_nonnull(file);
+        fputs(files[i][1], file);
+        ck_assert_int_eq(fclose(file), 0);
+    }
     ck_assert_int_eq(km_spec_set_target(&spec, "cuda", &err), KM_OK);
     ck_assert_int_eq(km_spec_fix(&spec, "design", "shared", &err), KM_OK);
     ck_assert_int_eq(km_spec_fix(&spec, "grid", "128", &err), KM_OK);
@@ -445,11 +457,22 @@ START_TEST(emitted_from_a_folder) {
     km_source source;
     km_source_init(&source);
     ck_assert_msg(km_source_emit(&source, &plan, folder, &err) == KM_OK, "%s", err.text);
-    static const char wanted[] = "\nint a = 4;      // wide\nint grid = 128; // narrow\n\n// alone\n"
-                                 "char *s = \"no // comment\"; // one\n";
-    size_t size = strlen(wanted);
-    ck_assert_int_gt(source.text_size, (int64_t)size);
-    ck_assert_str_eq(source.text + source.text_size - size, wanted);
+    static const char wanted[] =
+        "int one_of_kmeans;\nint two_of_kmeans;\n\nint a = 4;      // wide\nint grid = 128; // narrow\n"
+        "\n// alone\nchar *s = \"no // comment\"; // one\n\nextern ";
+    ck_assert_msg(strstr(source.text, wanted) != NULL, "%s", source.text);
+    const char *host = strstr(source.text, "\n// ==== The host part: what kmeans.h declares ====");
+    ck_assert_ptr_nonnull(host);
+    ck_assert_ptr_nonnull(
+        strstr(host, "==\n#if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)\nint one;\n#endif\n"));
+    ck_assert_str_eq(source.header, "int KMEANS, 12; // 3..5\n");
+    ck_assert_str_eq(source.header_name, "kmeans.h");
+    // The table of contents names the line.
+    int line = 2;
+    for (const char *at = source.text; at < host; at++) line += *at == '\n';
+    char entry[80];
+    snprintf(entry, sizeof entry, "\n// %6d  The host part: what kmeans.h declares\n", line);
+    ck_assert_msg(strstr(source.text, entry) != NULL, "%s", source.text);
     ck_assert_str_eq(source.file_name, "kmeans.cu");
     ck_assert_ptr_nonnull(strstr(source.text, "//   grid: 128\n"));
     ck_assert_ptr_nonnull(strstr(source.text, "128  fixed in the spec\n"));
@@ -457,7 +480,15 @@ START_TEST(emitted_from_a_folder) {
     unlink(path);
     ck_assert_int_eq(km_source_emit(&source, &plan, folder, &err), KM_ERROR_IO);
     ck_assert_ptr_nonnull(source.text);
-    ck_assert_int_eq(rmdir(tiled) || rmdir(cuda) || rmdir(folder), 0);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(path, sizeof path, "%s%s", folder, files[i][0]);
+        unlink(path);
+    }
+    for (size_t i = sizeof folders / sizeof *folders; i-- > 0;) {
+        snprintf(path, sizeof path, "%s%s", folder, folders[i]);
+        ck_assert_int_eq(rmdir(path), 0);
+    }
+    ck_assert_int_eq(rmdir(folder), 0);
     km_source_clear(&source);
 }
 END_TEST

@@ -134,8 +134,8 @@ void km_cpu_device_close(km_device **device) {
 }
 
 // What the compiler is told. The instruction set is not among it: emitted functions carry theirs.
-static const char *const compile_flags[] = {"-std=c11",        "-O3",   "-ffp-contract=off",
-                                            "-fno-math-errno", "-fPIC", "-shared"};
+static const char *const compile_flags[] = {"-std=c11", "-O3",     "-ffp-contract=off", "-fno-math-errno",
+                                            "-fPIC",    "-shared", "-DKM_KERNELS_ONLY"};
 enum { COMPILE_FLAGS_COUNT = sizeof compile_flags / sizeof *compile_flags };
 
 void km_cpu_compiler_name(char *text, int64_t size, km_device *device) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// ==== What a program takes
 // What the engine looks for.
 #ifdef __cplusplus
 extern "C"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// ==== The finishing pass
 // The finishing pass: labels as double arithmetic gives them, and the sums that criteria ask for.
 //@ if not float64
 // Distances to all centroids are float, in the difference form: their relative error is at most (D + 2) 2^-24. Where

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Numbers, types and words of a CPU target.
+// ==== Numbers and types
 //@ need type int_type index_type d any_d group lanes vectors tile span wide float64 integers
 //@ verbatim cpu/abi.h
 #include <math.h>
@@ -50,3 +50,5 @@ typedef double km_two __attribute__((vector_size(16), aligned(8), may_alias));
 
 // A point's coordinates lie GROUP apart: four of them side by side.
 #define KM_FOUR(point) ((km_quad_row){(point)[0], (point)[GROUP], (point)[2 * GROUP], (point)[3 * GROUP]})
+
+// ==== The pass

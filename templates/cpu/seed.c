@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// ==== Seeding
 // k-means++ over a block. Distances in the difference form, in reals; sums of a group's distances in double.
 
 enum { SEED_SPAN = $seed_span }; // points that stay in the first cache for all chains

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 //@ need type label_type d s ks_count k_max copies weighted float64 ks
+// ==== Numbers and types
 typedef $type km_real;
 typedef $label_type km_label; // one label of one point, where labels are kept between passes
 
@@ -11,7 +12,11 @@ enum {
     COPIES = $copies,    // restarts in flight
     WEIGHTED = $weighted // points carry weights
 };
+
+// ==== What the kernels of a pass are given
 //@ verbatim cuda/abi.h
+
+// ==== Words of the pass and of the steps
 
 // The K list and where each K's centroids start.
 __constant__ const int km_ks[KS] = {
@@ -58,3 +63,5 @@ __device__ __forceinline__ double km_weight(const double *, long long) {
     return 1.0;
 }
 //@ end
+
+// ==== The pass

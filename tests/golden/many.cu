@@ -29,6 +29,48 @@
 // registers per thread: about 128 of 255
 // shared memory per block: 109.5 KiB of 227.0 KiB
 
+// Contents, by line:
+//     73  Numbers and types
+//     86  What the kernels of a pass are given
+//    165  Words of the pass and of the steps
+//    203  The pass
+//   1116  The steps around the pass
+//   2463  The host part: what many.h declares
+
+#if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 10 * 90
+#error                                                                                                       \
+    "many.cu was emitted for sm_90: nvcc -arch=sm_90, or emit it for an older device: kmgen --target cuda:sm_80"
+#endif
+// The linker knows kernels by these names, so that several emitted files go into one program.
+#define km_shared_norms many_km_shared_norms
+#define km_shared_prepare many_km_shared_prepare
+#define km_shared_labels many_km_shared_labels
+#define km_shared_redo many_km_shared_redo
+#define km_shared_count many_km_shared_count
+#define km_shared_order many_km_shared_order
+#define km_shared_stretches many_km_shared_stretches
+#define km_shared_totals many_km_shared_totals
+#define km_load_sums_f32 many_km_load_sums_f32
+#define km_load_sums_f64 many_km_load_sums_f64
+#define km_load_reduce many_km_load_reduce
+#define km_load_transform_f32 many_km_load_transform_f32
+#define km_load_transform_f64 many_km_load_transform_f64
+#define km_load_weights many_km_load_weights
+#define km_load_add many_km_load_add
+#define km_rows many_km_rows
+#define km_seed_draw many_km_seed_draw
+#define km_seed_pass many_km_seed_pass
+#define km_finish_few many_km_finish_few
+#define km_assign many_km_assign
+#define km_finish_blocks many_km_finish_blocks
+#define km_finish_add many_km_finish_add
+#define km_farthest_block many_km_farthest_block
+#define km_farthest_pick many_km_farthest_pick
+#define km_update many_km_update
+#endif
+
+// ==== Numbers and types ====================================================================================
 typedef float km_real;
 typedef unsigned short km_label; // one label of one point, where labels are kept between passes
 
@@ -40,6 +82,8 @@ enum {
     COPIES = 1,   // restarts in flight
     WEIGHTED = 0  // points carry weights
 };
+
+// ==== What the kernels of a pass are given =================================================================
 // The contract between the CUDA engine (runtime/cuda, plain C) and the pass kernels of a design. This file is
 // compiled into the engine and emitted into every CUDA source as it is, so that both see the same bytes.
 //
@@ -118,6 +162,8 @@ typedef struct km_pass_args {
 
 #endif
 
+// ==== Words of the pass and of the steps ===================================================================
+
 // The K list and where each K's centroids start.
 __constant__ const int km_ks[KS] = {
     1024,
@@ -153,6 +199,8 @@ __device__ __forceinline__ double km_block_sum(double value) {
 __device__ __forceinline__ double km_weight(const double *, long long) {
     return 1.0;
 }
+
+// ==== The pass =============================================================================================
 
 // The pass of design `shared`: any d, any K, any type. Of each point and centroid it has the score
 //     x . c - |c|^2 / 2
@@ -1065,6 +1113,7 @@ __device__ km_pass_launch km_pass_launches[] = {
 __device__ km_pass_facts km_pass = {KM_ABI_VERSION, sizeof km_pass_launches / sizeof *km_pass_launches,
                                     PASS_BYTES + SUMS_BYTES, PASS_POINT_BYTES + SUMS_POINT_BYTES};
 }
+// ==== The steps around the pass ============================================================================
 // Steps around the pass, the same for every design.
 #define KM_BOTH __device__ __forceinline__
 // Counter-based random numbers, for host and device: each is a function of its four words alone.
@@ -2410,3 +2459,4 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
     }
     if (threadIdx.x == 0) update_close(args, slot);
 }
+

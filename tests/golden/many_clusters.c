@@ -25,9 +25,17 @@
 //
 // per point and pass: 513 bytes read, 16180 operations
 
+// Contents, by line:
+//     38  Numbers and types
+//    297  The pass
+//    480  Seeding
+//    611  The finishing pass
+//    864  What a program takes
+//    873  The host part: what many_clusters.h declares
+
 // The design blocks: tiled like a matrix product. TILE centroids meet VECTORS vectors of points in registers; a
 // group of points meets a panel of centroids out of the nearest cache; a span of groups shares the panel.
-// Numbers, types and words of a CPU target.
+// ==== Numbers and types ====================================================================================
 // What a pass over the points is handed: the contract between the CPU engine and the kernels of one module.
 //
 // Layout. Points are copied once, centred and scaled, into groups of `group` points: value f of point i of a group
@@ -286,6 +294,8 @@ typedef double km_two __attribute__((vector_size(16), aligned(8), may_alias));
 // A point's coordinates lie GROUP apart: four of them side by side.
 #define KM_FOUR(point) ((km_quad_row){(point)[0], (point)[GROUP], (point)[2 * GROUP], (point)[3 * GROUP]})
 
+// ==== The pass =============================================================================================
+
 enum {
     PANEL = 510, // centroids that a span of points meets before it goes on to the next ones; whole tiles
 };
@@ -467,6 +477,7 @@ KM_TARGET static void km_pass(const km_cpu_block *block) {
     }
 }
 
+// ==== Seeding ==============================================================================================
 // k-means++ over a block. Distances in the difference form, in reals; sums of a group's distances in double.
 
 enum { SEED_SPAN = 16 }; // points that stay in the first cache for all chains
@@ -597,6 +608,7 @@ KM_TARGET static void km_seed(const km_cpu_seeding *seeding) {
         for (int64_t c = 0; c < seeding->chains_count; c++) km_seed_span(&seeding->chains[c], seeding, first, count);
     }
 }
+// ==== The finishing pass ===================================================================================
 // The finishing pass: labels as double arithmetic gives them, and the sums that criteria ask for.
 // Distances to all centroids are float, in the difference form: their relative error is at most (D + 2) 2^-24. Where
 // the second-nearest is farther than the nearest by more than that, the nearest is certain; other points are looked at
@@ -849,6 +861,7 @@ KM_TARGET static void km_finish(const km_cpu_finish *finish) {
         }
     }
 }
+// ==== What a program takes =================================================================================
 // What the engine looks for.
 #ifdef __cplusplus
 extern "C"
@@ -856,3 +869,4 @@ extern "C"
 const km_cpu_kernels many_clusters_kernels = {
     KM_CPU_ABI, sizeof(km_real), 2, 65535, D, D, GROUP, 1, 0, 0,
     km_pass, km_seed, km_finish};
+

@@ -24,9 +24,17 @@
 //
 // per point and pass: 69 bytes read, 62.375 operations
 
+// Contents, by line:
+//     37  Numbers and types
+//    296  The pass
+//    724  Seeding
+//    855  The finishing pass
+//   1125  What a program takes
+//   1134  The host part: what paper_d16_k3_7.h declares
+
 // The design lanes: points across SIMD lanes. A span of points is read into the first cache and serves every slot:
 // first all labels of the span, then the sums of the points whose label changed.
-// Numbers, types and words of a CPU target.
+// ==== Numbers and types ====================================================================================
 // What a pass over the points is handed: the contract between the CPU engine and the kernels of one module.
 //
 // Layout. Points are copied once, centred and scaled, into groups of `group` points: value f of point i of a group
@@ -284,6 +292,8 @@ typedef double km_two __attribute__((vector_size(16), aligned(8), may_alias));
 
 // A point's coordinates lie GROUP apart: four of them side by side.
 #define KM_FOUR(point) ((km_quad_row){(point)[0], (point)[GROUP], (point)[2 * GROUP], (point)[3 * GROUP]})
+
+// ==== The pass =============================================================================================
 
 // Labels of VECTORS x LANES points: the centroid with the largest x . c - |c|^2 / 2, ties to the lowest index.
 KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points, const km_real *table, int64_t k) {
@@ -711,6 +721,7 @@ KM_TARGET static void km_pass(const km_cpu_block *block) {
     }
 }
 
+// ==== Seeding ==============================================================================================
 // k-means++ over a block. Distances in the difference form, in reals; sums of a group's distances in double.
 
 enum { SEED_SPAN = 192 }; // points that stay in the first cache for all chains
@@ -841,6 +852,7 @@ KM_TARGET static void km_seed(const km_cpu_seeding *seeding) {
         for (int64_t c = 0; c < seeding->chains_count; c++) km_seed_span(&seeding->chains[c], seeding, first, count);
     }
 }
+// ==== The finishing pass ===================================================================================
 // The finishing pass: labels as double arithmetic gives them, and the sums that criteria ask for.
 // Distances to all centroids are float, in the difference form: their relative error is at most (D + 2) 2^-24. Where
 // the second-nearest is farther than the nearest by more than that, the nearest is certain; other points are looked at
@@ -1110,6 +1122,7 @@ KM_TARGET static void km_finish(const km_cpu_finish *finish) {
         }
     }
 }
+// ==== What a program takes =================================================================================
 // What the engine looks for.
 #ifdef __cplusplus
 extern "C"
@@ -1117,3 +1130,4 @@ extern "C"
 const km_cpu_kernels paper_d16_k3_7_kernels = {
     KM_CPU_ABI, sizeof(km_real), 2, 256, D, D, GROUP, 4, 0, 0,
     km_pass, km_seed, km_finish};
+

@@ -28,6 +28,45 @@
 // registers per thread: about 162 of 255
 // shared memory per block: 74.4 KiB of 227.0 KiB
 
+// Contents, by line:
+//     69  Numbers and types
+//     82  What the kernels of a pass are given
+//    161  Words of the pass and of the steps
+//    217  The pass
+//   1182  The steps around the pass
+//   2529  The host part: what paper_d4_k3_12.h declares
+
+#if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 10 * 90
+#error                                                                                                       \
+    "paper_d4_k3_12.cu was emitted for sm_90: nvcc -arch=sm_90, or emit it for an older device: kmgen --target cuda:sm_80"
+#endif
+// The linker knows kernels by these names, so that several emitted files go into one program.
+#define km_tensor_survey paper_d4_k3_12_km_tensor_survey
+#define km_tensor_grid paper_d4_k3_12_km_tensor_grid
+#define km_tensor_tiles paper_d4_k3_12_km_tensor_tiles
+#define km_tensor_0 paper_d4_k3_12_km_tensor_0
+#define km_reduce paper_d4_k3_12_km_reduce
+#define km_load_sums_f32 paper_d4_k3_12_km_load_sums_f32
+#define km_load_sums_f64 paper_d4_k3_12_km_load_sums_f64
+#define km_load_reduce paper_d4_k3_12_km_load_reduce
+#define km_load_transform_f32 paper_d4_k3_12_km_load_transform_f32
+#define km_load_transform_f64 paper_d4_k3_12_km_load_transform_f64
+#define km_load_weights paper_d4_k3_12_km_load_weights
+#define km_load_add paper_d4_k3_12_km_load_add
+#define km_rows paper_d4_k3_12_km_rows
+#define km_seed_draw paper_d4_k3_12_km_seed_draw
+#define km_seed_pass paper_d4_k3_12_km_seed_pass
+#define km_finish_few paper_d4_k3_12_km_finish_few
+#define km_assign paper_d4_k3_12_km_assign
+#define km_finish_blocks paper_d4_k3_12_km_finish_blocks
+#define km_finish_add paper_d4_k3_12_km_finish_add
+#define km_farthest_block paper_d4_k3_12_km_farthest_block
+#define km_farthest_pick paper_d4_k3_12_km_farthest_pick
+#define km_update paper_d4_k3_12_km_update
+#endif
+
+// ==== Numbers and types ====================================================================================
 typedef float km_real;
 typedef unsigned char km_label; // one label of one point, where labels are kept between passes
 
@@ -39,6 +78,8 @@ enum {
     COPIES = 1,  // restarts in flight
     WEIGHTED = 0 // points carry weights
 };
+
+// ==== What the kernels of a pass are given =================================================================
 // The contract between the CUDA engine (runtime/cuda, plain C) and the pass kernels of a design. This file is
 // compiled into the engine and emitted into every CUDA source as it is, so that both see the same bytes.
 //
@@ -117,6 +158,8 @@ typedef struct km_pass_args {
 
 #endif
 
+// ==== Words of the pass and of the steps ===================================================================
+
 // The K list and where each K's centroids start.
 __constant__ const int km_ks[KS] = {
     3,
@@ -170,6 +213,8 @@ __device__ __forceinline__ double km_block_sum(double value) {
 __device__ __forceinline__ double km_weight(const double *, long long) {
     return 1.0;
 }
+
+// ==== The pass =============================================================================================
 
 // Design `tensor`. Distances and sums are matrix products: clusters are the rows, 32 points of a warp the columns.
 //
@@ -1134,6 +1179,7 @@ __device__ km_pass_launch km_pass_launches[] = {
     {"km_reduce", KM_STAGE_PASS, KS, COPIES, REDUCE, 0, 0},
 };
 }
+// ==== The steps around the pass ============================================================================
 // Steps around the pass, the same for every design.
 #define KM_BOTH __device__ __forceinline__
 // Counter-based random numbers, for host and device: each is a function of its four words alone.
@@ -2479,3 +2525,4 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
     }
     if (threadIdx.x == 0) update_close(args, slot);
 }
+

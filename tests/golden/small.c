@@ -24,9 +24,17 @@
 //
 // per point and pass: 19 bytes read, 12.3 operations
 
+// Contents, by line:
+//     37  Numbers and types
+//    296  The pass
+//    552  Seeding
+//    711  The finishing pass
+//    981  What a program takes
+//    990  The host part: what small.h declares
+
 // The design lanes: points across SIMD lanes. A span of points is read into the first cache and serves every slot:
 // first all labels of the span, then the sums of the points whose label changed.
-// Numbers, types and words of a CPU target.
+// ==== Numbers and types ====================================================================================
 // What a pass over the points is handed: the contract between the CPU engine and the kernels of one module.
 //
 // Layout. Points are copied once, centred and scaled, into groups of `group` points: value f of point i of a group
@@ -285,6 +293,8 @@ typedef double km_two __attribute__((vector_size(16), aligned(8), may_alias));
 // A point's coordinates lie GROUP apart: four of them side by side.
 #define KM_FOUR(point) ((km_quad_row){(point)[0], (point)[GROUP], (point)[2 * GROUP], (point)[3 * GROUP]})
 
+// ==== The pass =============================================================================================
+
 // Labels of VECTORS x LANES points: the centroid with the largest x . c - |c|^2 / 2, ties to the lowest index.
 KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points, const km_real *table, int64_t k) {
     km_vec best_0;
@@ -539,6 +549,7 @@ KM_TARGET static void km_pass(const km_cpu_block *block) {
     }
 }
 
+// ==== Seeding ==============================================================================================
 // k-means++ over a block. Distances in the difference form, in reals; sums of a group's distances in double.
 
 enum { SEED_SPAN = 768 }; // points that stay in the first cache for all chains
@@ -697,6 +708,7 @@ KM_TARGET static void km_seed(const km_cpu_seeding *seeding) {
         for (int64_t c = 0; c < seeding->chains_count; c++) km_seed_span(&seeding->chains[c], seeding, first, count);
     }
 }
+// ==== The finishing pass ===================================================================================
 // The finishing pass: labels as double arithmetic gives them, and the sums that criteria ask for.
 // Distances to all centroids are float, in the difference form: their relative error is at most (D + 2) 2^-24. Where
 // the second-nearest is farther than the nearest by more than that, the nearest is certain; other points are looked at
@@ -966,6 +978,7 @@ KM_TARGET static void km_finish(const km_cpu_finish *finish) {
         }
     }
 }
+// ==== What a program takes =================================================================================
 // What the engine looks for.
 #ifdef __cplusplus
 extern "C"
@@ -973,3 +986,1313 @@ extern "C"
 const km_cpu_kernels small_kernels = {
     KM_CPU_ABI, sizeof(km_real), 2, 256, D, D, GROUP, 4, 0, 0,
     km_pass, km_seed, km_finish};
+
+// ==== The host part: what small.h declares ==============================================================
+#ifndef KM_KERNELS_ONLY
+#include "small.h"
+#include <float.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static __thread char host_text[512];
+
+const char *small_error(void) {
+    return host_text;
+}
+
+static __attribute__((format(printf, 2, 3))) int host_fail(int kind, const char *format, ...) {
+    va_list values;
+    va_start(values, format);
+    vsnprintf(host_text, sizeof host_text, format, values);
+    va_end(values);
+    return kind;
+}
+
+static const int host_ks[SMALL_KS] = {
+    3,
+    4,
+    5,
+};
+static const int host_offsets[SMALL_KS] = {
+    0,
+    3,
+    7,
+};
+
+// What the points are, and how they are moved: x becomes (x - centre[f]) * factor. The centre is the mean rounded to a
+// multiple of a power of two, so that data on a grid stay on it, and factor is a power of two that brings the largest
+// coordinate between 1/2 and 1: both keep x as exact as it is.
+typedef struct host_data {
+    double centre[SMALL_FEATURES], mean[SMALL_FEATURES], variance[SMALL_FEATURES];
+    double low[SMALL_FEATURES], high[SMALL_FEATURES];
+    double factor, total_weight;
+    double total_square; // sum of w |x|^2, once moved
+} host_data;
+
+static double host_centre(double mean, double variance, double low, double high) {
+    int exponent;
+    if (low == high) return low;
+    double deviation = sqrt(variance);
+    if (!(deviation > 0) || deviation > DBL_MAX) return mean;
+    frexp(deviation, &exponent);
+    double step = ldexp(1.0, exponent - 2), centre = rint(mean / step) * step;
+    return fabs(centre) <= DBL_MAX ? centre : mean;
+}
+
+// From sums of w (x - middle) and w (x - middle)^2, and from the smallest and largest values, d of each. Returns 0
+// where the middle is so far from the mean that digits of the variance are lost.
+static int host_take_statistics(host_data *data, const double *sums, const double *middle) {
+    int near = 1;
+    for (int f = 0; f < SMALL_FEATURES; f++) {
+        double away = sums[f] / data->total_weight;
+        data->mean[f] = middle[f] + away;
+        data->variance[f] = sums[SMALL_FEATURES + f] / data->total_weight - away * away;
+        data->low[f] = sums[2 * SMALL_FEATURES + f];
+        data->high[f] = sums[3 * SMALL_FEATURES + f];
+        near &= away * away <= 64 * data->variance[f];
+    }
+    return near;
+}
+
+static int host_choose_move(host_data *data) {
+    double largest = 0;
+    int exponent;
+    for (int f = 0; f < SMALL_FEATURES; f++) {
+        double centre = host_centre(data->mean[f], data->variance[f], data->low[f], data->high[f]);
+        data->centre[f] = centre;
+        largest = fmax(largest, fmax(fabs(data->low[f] - centre), fabs(data->high[f] - centre)));
+    }
+    if (!(data->total_weight > 0))
+        return host_fail(SMALL_DATA, "the weights add up to nothing: some point must weigh more than 0");
+    if (!(largest * largest * data->total_weight <= DBL_MAX))
+        return host_fail(SMALL_DATA,
+                         "squares of values like %g do not fit a double: divide the points by a power of ten",
+                         largest);
+    frexp(largest, &exponent);
+    data->factor = largest > 0 ? ldexp(1.0, -exponent) : 1.0;
+    return SMALL_OK;
+}
+
+// Squared shifts of the centroids that leave a K at rest.
+static double host_shift_max(const host_data *data, double tolerance) {
+    double sum = 0;
+    for (int f = 0; f < SMALL_FEATURES; f++) sum += data->variance[f] * data->factor * data->factor;
+    return tolerance * (sum / SMALL_FEATURES);
+}
+
+// How far the mean of n equal points may lie from them by rounding, squared, for points of size 1.
+static double host_rounding2(long long n) {
+    const double relative = (double)(n < 16 ? n : 16) * 5.9604644775390625e-8;
+    return relative * relative;
+}
+
+static int host_by_value(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+enum { HOST_SAMPLE = 128 };
+
+// |x|^2 of a usual point: the median of a sample, or the next above it that is not zero.
+static double host_typical(double *squares, int count) {
+    int at = count / 2;
+    qsort(squares, (size_t)count, sizeof *squares, host_by_value);
+    while (at + 1 < count && !(squares[at] > 0)) at++;
+    return squares[at];
+}
+
+// Candidates of a pick of k-means++: 1, then 2 + ln(pick + 1). The first K picks seed K, whatever the largest K is.
+static int host_candidates(long long pick) {
+    static const int steps[] = {3, 8, 21, 55, 149, 404, 1097, 2981, 8104, 22027, 59875};
+    int count = 2;
+    if (pick == 0) return 1;
+    for (int i = 0; i < 11 && pick + 1 >= steps[i]; i++) count++;
+    return count;
+}
+
+static int host_check(const small_fit *fit, const void *points, long long n) {
+    if (!fit || !points) return host_fail(SMALL_ARGUMENT, "%s is NULL", fit ? "points" : "fit");
+    if (n < SMALL_K_MAX)
+        return host_fail(SMALL_DATA,
+                         "%lld points are fewer than the largest K, %d: give more, or emit a shorter list", n,
+                         (int)SMALL_K_MAX);
+    return SMALL_OK;
+}
+
+static int host_check_index(int index) {
+    if (index >= 0 && index < SMALL_KS) return SMALL_OK;
+    return host_fail(SMALL_ARGUMENT, "entry %d of a list of %d K: the first is 0", index, (int)SMALL_KS);
+}
+
+// A coordinate where the points are, and back as it was given.
+static small_real host_there(const host_data *data, small_real x, int f) {
+    return (small_real)(((double)x - data->centre[f]) * data->factor);
+}
+
+static small_real host_back(const host_data *data, double x, int f) {
+    return (small_real)(x / data->factor + data->centre[f]);
+}
+
+// Of a table of first centroids, number i.
+static int host_check_first(const host_data *data, double x, long long i) {
+    const int f = (int)(i % SMALL_FEATURES);
+    if (fabs((x - data->centre[f]) * data->factor) <= 1048576.0) return SMALL_OK;
+    return host_fail(SMALL_DATA,
+                     "row %lld of the first centroids, feature %d: %g is no number among the points",
+                     i / SMALL_FEATURES, f, x);
+}
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+#define KM_BOTH static inline
+// Counter-based random numbers, for host and device: each is a function of its four words alone.
+#ifndef KM_DRAWS_H
+#define KM_DRAWS_H
+
+// The finaliser of SplitMix64 (Steele, Lea, Flood 2014).
+KM_BOTH unsigned long long km_mix64(unsigned long long z) {
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+}
+
+// Uniform in [0, 1), 53 bits.
+KM_BOTH double km_draw(unsigned long long seed, unsigned long long restart, unsigned long long pick,
+                       unsigned long long candidate) {
+    unsigned long long z = km_mix64(seed + 0x9e3779b97f4a7c15ull);
+    z = km_mix64(z + restart * 0x9e3779b97f4a7c15ull + 0x632be59bd9b4e019ull);
+    z = km_mix64(z + pick * 0x9e3779b97f4a7c15ull + 0xd1b54a32d192ed03ull);
+    z = km_mix64(z + candidate * 0x9e3779b97f4a7c15ull + 0x8cb92ba72f3d8dd7ull);
+    return (double)(z >> 11) * (1.0 / 9007199254740992.0);
+}
+
+#endif
+// A slot between two passes: what is known of it, and what becomes of it. Host and device compile this.
+#ifndef KM_SLOT_H
+#define KM_SLOT_H
+
+typedef enum km_slot_phase {
+    KM_SLOT_IDLE,    // No member, or its member is done and was read. Costs nothing in a pass.
+    KM_SLOT_RUNNING, // Iterating.
+    KM_SLOT_LAST,    // Stopped moving; one more pass evaluates the final centroids.
+    KM_SLOT_EMPTY,   // Paused: clusters without points, which must be given some.
+    KM_SLOT_DONE     // Evaluated: cost, weights and centroids belong together.
+} km_slot_phase;
+
+// A slot after a pass and its update. Cost is sum w |x - c|^2 of the centroids that the last pass used, computed as
+// total_square + sum_j (n_j |c_j|^2 - 2 c_j . S_j) in double; for a DONE slot it is the member's inertia.
+typedef struct km_slot_state {
+    km_slot_phase phase;
+    int converged;         // Stopped by shift or changes, not by iterations_max.
+    int at_limit;          // iterations_max is reached: the next pass is the last.
+    long long iterations;  // Updates of this member so far.
+    long long empty_count; // Clusters without weight in the last pass.
+    double cost;
+    double shift; // Of the last update.
+} km_slot_state;
+
+// What a pass found of a slot, and its update did.
+typedef struct km_slot_found {
+    double cost;           // by the sums: rounding may leave it below 0
+    double shift;          // of the update; a slot that evaluates its final centroids has none
+    long long empty_count; // clusters without weight ...
+    int waiting;           // ... some of which may be given a point
+    int few_changes;       // fewer labels changed than the member goes on for
+} km_slot_found;
+
+KM_BOTH int km_slot_is_active(km_slot_phase phase) {
+    return phase == KM_SLOT_RUNNING || phase == KM_SLOT_LAST;
+}
+
+// What becomes of an active slot after a pass.
+KM_BOTH void km_slot_decide(km_slot_state *slot, const km_slot_found *found, double shift_max,
+                            long long iterations_max) {
+    slot->cost = found->cost > 0.0 ? found->cost : 0.0;
+    slot->empty_count = found->empty_count;
+    if (slot->phase == KM_SLOT_LAST) {
+        slot->phase = found->waiting ? KM_SLOT_EMPTY : KM_SLOT_DONE;
+        return;
+    }
+    slot->shift = found->shift;
+    slot->iterations += 1;
+    slot->at_limit = slot->iterations >= iterations_max;
+    if (found->waiting) {
+        slot->phase = KM_SLOT_EMPTY;
+    } else if (found->shift == 0.0) {
+        slot->phase = KM_SLOT_DONE; // nothing moved: this pass has evaluated the final centroids
+        slot->converged = 1;
+    } else {
+        if (found->shift <= shift_max || found->few_changes) slot->converged = 1;
+        if (slot->converged || slot->at_limit) slot->phase = KM_SLOT_LAST;
+    }
+}
+
+#endif
+
+enum {
+    HOST_BLOCK = 65536,                      // points of a block: sums run over blocks, which are added in their order
+    HOST_PASS = 16384,                       // points of a block of a pass
+    HOST_PART = GROUP > 1024 ? GROUP : 1024, // points among which k-means++ draws one by one
+    HOST_PARTS = HOST_BLOCK / HOST_PART,     // of a block
+    HOST_CANDIDATES = 13,                    // of a pick, at most
+    HOST_REFRESH = 32                        // sums start again from zero after so many updates
+};
+
+// One K.
+typedef struct host_slot {
+    int k;
+    km_slot_state state;
+    int settled; // the centroids are the means of their points
+    int mode;    // of the next pass: KM_CPU_FIRST ...
+    int labels_bytes;
+    int64_t changed;            // labels
+    double *centroids, *totals; // k rows of D, and of PITCH
+    km_real *table;
+    void *labels;
+    unsigned char *given_up; // per cluster: no point was found for it
+} host_slot;
+
+struct small_fit {
+    long long n;
+    host_data data;
+    km_real *points; // in groups, value f of point i of a group at [f * GROUP + i]
+    double *weights; // or NULL
+    host_slot slots[SMALL_KS];
+    int started, seats; // seats: blocks of a pass that are worked on together
+    int64_t sums_count;
+    double *sums;       // of each seat
+    km_cpu_slot *lists; // of each seat
+};
+
+static int64_t host_min(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static int64_t host_groups(long long n) {
+    return (n + GROUP - 1) / GROUP;
+}
+
+static int64_t host_parts(long long n, int64_t size) {
+    return (n + size - 1) / size;
+}
+
+static void *host_alloc(int64_t count, int64_t bytes) {
+    const int64_t size = (count * bytes + 127) / 64 * 64; // vectors may reach behind the last value
+    void *memory = aligned_alloc(64, (size_t)size);
+    if (memory) memset(memory, 0, (size_t)size);
+    return memory;
+}
+
+static int host_no_memory(int64_t bytes) {
+    return host_fail(SMALL_MEMORY, "not enough memory for %.1f MiB: give fewer points",
+                     (double)bytes / 1048576);
+}
+
+// A point's first value; the next ones lie GROUP apart.
+static const km_real *host_point(const small_fit *fit, int64_t i) {
+    return fit->points + i / GROUP * GROUP * D + i % GROUP;
+}
+
+static double host_weight(const small_fit *fit, int64_t i) {
+    return fit->weights ? fit->weights[i] : 1.0;
+}
+
+static const double *host_weights_from(const small_fit *fit, int64_t i) {
+    return fit->weights ? fit->weights + i : NULL;
+}
+
+// Points come home ------------------------------------------------------------------------------------------------
+
+// One block: sums of w (x - middle) and w (x - middle)^2, smallest and largest values, as they are given.
+static void host_block_sums(double *out, const km_real *points, const double *weights, int64_t count,
+                            const double *middle) {
+    for (int f = 0; f < D; f++) {
+        out[f] = out[D + f] = 0;
+        out[2 * D + f] = DBL_MAX;
+        out[3 * D + f] = -DBL_MAX;
+    }
+    for (int64_t i = 0; i < count; i++)
+        for (int f = 0; f < D; f++) {
+            const double x = (double)points[i * D + f], away = x - middle[f], w = weights ? weights[i] : 1.0;
+            out[f] += w * away;
+            out[D + f] += w * away * away;
+            out[2 * D + f] = x < out[2 * D + f] ? x : out[2 * D + f];
+            out[3 * D + f] = x > out[3 * D + f] ? x : out[3 * D + f];
+        }
+}
+
+static int host_statistics(small_fit *fit, const km_real *points) {
+    const int64_t blocks = host_parts(fit->n, HOST_BLOCK);
+    double *sums = (double *)host_alloc((blocks + 1) * 4 * D, sizeof *sums), *all = sums + blocks * 4 * D;
+    double *middle = (double *)host_alloc(D, sizeof *middle);
+    int is_near = 0, failed = !sums || !middle;
+    for (int f = 0; f < D && !failed; f++) middle[f] = (double)points[f];
+    for (int turn = 0; turn < 2 && !failed && !is_near; turn++) {
+#ifdef _OPENMP
+#pragma omp parallel for
+#endif
+        for (int64_t b = 0; b < blocks; b++)
+            host_block_sums(sums + b * 4 * D, points + b * HOST_BLOCK * D,
+                            host_weights_from(fit, b * HOST_BLOCK),
+                            host_min(HOST_BLOCK, fit->n - b * HOST_BLOCK), middle);
+        memcpy(all, sums, 4 * D * sizeof *all);
+        for (int64_t b = 1; b < blocks; b++)
+            for (int f = 0; f < D; f++) {
+                const double *own = sums + b * 4 * D;
+                all[f] += own[f];
+                all[D + f] += own[D + f];
+                all[2 * D + f] = fmin(all[2 * D + f], own[2 * D + f]);
+                all[3 * D + f] = fmax(all[3 * D + f], own[3 * D + f]);
+            }
+        is_near = host_take_statistics(&fit->data, all, middle);
+        for (int f = 0; f < D; f++) middle[f] = fit->data.mean[f];
+    }
+    free(sums);
+    free(middle);
+    return failed ? host_no_memory((blocks + 2) * 32 * D) : host_choose_move(&fit->data);
+}
+
+// What cannot be clustered: the first number that is not finite.
+static int host_check_values(small_fit *fit, const km_real *points) {
+    int64_t bad = INT64_MAX;
+#ifdef _OPENMP
+#pragma omp parallel for reduction(min : bad)
+#endif
+    for (int64_t i = 0; i < fit->n * D; i++)
+        if (!(fabs((double)points[i]) <= DBL_MAX)) bad = host_min(bad, i);
+    if (bad < INT64_MAX)
+        return host_fail(SMALL_DATA, "feature %lld of point %lld is no finite number: leave such points out",
+                         (long long)(bad % D), (long long)(bad / D));
+    for (int64_t i = 0; i < fit->n; i++) {
+        if (!(host_weight(fit, i) >= 0 && host_weight(fit, i) <= DBL_MAX))
+            return host_fail(SMALL_DATA, "the weight of point %lld is negative or no finite number",
+                             (long long)i);
+        fit->data.total_weight += host_weight(fit, i);
+    }
+    return SMALL_OK;
+}
+
+static void host_move(small_fit *fit, const km_real *points) {
+    const host_data *data = &fit->data;
+#ifdef _OPENMP
+#pragma omp parallel for
+#endif
+    for (int64_t g = 0; g < host_groups(fit->n); g++)
+        for (int64_t i = g * GROUP; i < host_min((g + 1) * GROUP, fit->n); i++)
+            for (int f = 0; f < D; f++)
+                fit->points[(g * D + f) * GROUP + i % GROUP] =
+                    (km_real)(((double)points[i * D + f] - data->centre[f]) * data->factor);
+}
+
+static int host_reserve(small_fit *fit) {
+    int64_t rows = 0, bytes = host_groups(fit->n) * GROUP * (D + 1) * (int64_t)sizeof(km_real);
+    int threads = 1, failed = 0;
+#ifdef _OPENMP
+    threads = omp_get_max_threads();
+#endif
+    for (int i = 0; i < SMALL_KS; i++) {
+        host_slot *slot = &fit->slots[i];
+        const int64_t k = slot->k = host_ks[i];
+        slot->labels_bytes = k <= 256 ? 1 : k <= 65536 ? 2 : 4;
+        slot->centroids = (double *)host_alloc(k * D, sizeof *slot->centroids);
+        slot->totals = (double *)host_alloc(k * PITCH, sizeof *slot->totals);
+        slot->table = (km_real *)host_alloc(KM_CPU_TABLE_ROWS(k) * (D + 1), sizeof *slot->table);
+        slot->labels = host_alloc(host_groups(fit->n) * GROUP, slot->labels_bytes);
+        slot->given_up = (unsigned char *)host_alloc(k, 1);
+        failed |= !slot->centroids || !slot->totals || !slot->table || !slot->labels || !slot->given_up;
+        rows += k;
+    }
+    // Sums of each seat: as many seats as keep threads busy, within reason.
+    fit->sums_count = rows * PITCH;
+    fit->seats = (int)host_min(host_min(4 * threads, host_parts(fit->n, HOST_PASS)),
+                               268435456 / (fit->sums_count * 8) + 1);
+    fit->sums = (double *)host_alloc(fit->seats * fit->sums_count, sizeof *fit->sums);
+    fit->lists = (km_cpu_slot *)host_alloc(fit->seats * SMALL_KS, sizeof *fit->lists);
+    fit->points = (km_real *)host_alloc(host_groups(fit->n) * GROUP * D, sizeof *fit->points);
+    failed |= !fit->sums || !fit->lists || !fit->points;
+    return failed ? host_no_memory(bytes + fit->seats * fit->sums_count * 8) : SMALL_OK;
+}
+
+static int host_fill(small_fit *fit, const km_real *points, const double *weights) {
+    int failed;
+    if (weights) {
+        fit->weights = (double *)host_alloc(host_groups(fit->n) * GROUP, sizeof *fit->weights);
+        if (!fit->weights) return host_no_memory(fit->n * 8);
+        memcpy(fit->weights, weights, (size_t)fit->n * sizeof *weights);
+    }
+    if ((failed = host_check_values(fit, points)) || (failed = host_statistics(fit, points)) ||
+        (failed = host_reserve(fit)))
+        return failed;
+    host_move(fit, points);
+    return SMALL_OK;
+}
+
+static int host_check_machine(void) {
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+        return host_fail(SMALL_DEVICE, "this machine has no AVX2: emit with --target cpu:generic");
+    return SMALL_OK;
+}
+
+int small_create(small_fit **out, const small_real *points, const double *weights, long long n) {
+    int failed;
+    if (!out) return host_fail(SMALL_ARGUMENT, "out is NULL");
+    small_fit *fit = *out = (small_fit *)calloc(1, sizeof *fit);
+    if (!fit) return host_no_memory(sizeof *fit);
+    fit->n = n;
+    failed = host_check(fit, points, n);
+    if (!failed) failed = host_check_machine();
+    if (!failed) failed = host_fill(fit, points, weights);
+    if (failed) small_destroy(out);
+    return failed;
+}
+
+void small_destroy(small_fit **out) {
+    small_fit *fit = out ? *out : NULL;
+    if (!fit) return;
+    for (int i = 0; i < SMALL_KS; i++) {
+        free(fit->slots[i].centroids);
+        free(fit->slots[i].totals);
+        free(fit->slots[i].table);
+        free(fit->slots[i].labels);
+        free(fit->slots[i].given_up);
+    }
+    free(fit->points);
+    free(fit->weights);
+    free(fit->sums);
+    free(fit->lists);
+    free(fit);
+    *out = NULL;
+}
+
+// First centroids -------------------------------------------------------------------------------------------------
+
+// Rows of the centroids, and behind each -|c|^2 / 2; then rows that never win.
+static void host_put_table(km_real *table, const double *centroids, int k) {
+    for (int j = 0; j < KM_CPU_TABLE_ROWS(k); j++) {
+        double square = 0;
+        for (int f = 0; f < D; f++) {
+            const double c = j < k ? centroids[(int64_t)j * D + f] : 0.0;
+            square += c * c;
+            table[(int64_t)j * (D + 1) + f] = (km_real)c;
+        }
+        table[(int64_t)j * (D + 1) + D] = j < k ? (km_real)(-0.5 * square) : (km_real)-HUGE_VAL;
+    }
+}
+
+static void host_begin(host_slot *slot) {
+    memset(slot->given_up, 0, (size_t)slot->k);
+    host_put_table(slot->table, slot->centroids, slot->k);
+    memset(&slot->state, 0, sizeof slot->state);
+    slot->state.phase = KM_SLOT_RUNNING;
+    slot->mode = KM_CPU_FIRST;
+    slot->changed = slot->settled = 0;
+}
+
+int small_start(small_fit *fit, const small_real *centroids) {
+    int failed = host_check(fit, centroids, SMALL_K_MAX);
+    if (failed) return failed;
+    for (int64_t i = 0; i < SMALL_ROWS * (int64_t)D; i++)
+        if ((failed = host_check_first(&fit->data, (double)centroids[i], i))) return failed;
+    for (int q = 0; q < SMALL_KS; q++) {
+        host_slot *slot = &fit->slots[q];
+        for (int64_t i = 0; i < slot->k * (int64_t)D; i++)
+            slot->centroids[i] =
+                (double)host_there(&fit->data, centroids[host_offsets[q] * (int64_t)D + i], (int)(i % D));
+        host_begin(slot);
+    }
+    fit->started = 1;
+    return SMALL_OK;
+}
+
+// k-means++: what is drawn from, by parts and by blocks, and what it would become with each candidate.
+typedef struct host_chain {
+    int64_t parts, blocks;
+    double *shares,
+        *block_shares;  // sums of w times squared distance to the nearest pick; of w before the first
+    double *potentials; // parts x HOST_CANDIDATES
+    km_real *nearest;
+    km_real *rows; // candidates, and behind them the last pick
+    int64_t candidates[HOST_CANDIDATES];
+    int has_pick;
+} host_chain;
+
+static km_real *host_row(host_chain *chain, int c) {
+    return chain->rows + c * (int64_t)D;
+}
+
+static void host_get_row(km_real *row, const small_fit *fit, int64_t i) {
+    const km_real *x = host_point(fit, i);
+    for (int f = 0; f < D; f++) row[f] = x[(int64_t)f * GROUP];
+}
+
+static void host_add_parts(host_chain *chain) {
+    for (int64_t b = 0; b < chain->blocks; b++) {
+        chain->block_shares[b] = 0;
+        for (int64_t p = b * HOST_PARTS; p < host_min((b + 1) * HOST_PARTS, chain->parts); p++)
+            chain->block_shares[b] += chain->shares[p];
+    }
+}
+
+// w times the squared distance to the nearest pick, of which `nearest` does not know the last.
+static double host_share(const small_fit *fit, host_chain *chain, int64_t i) {
+    const km_real *x = host_point(fit, i), *row = host_row(chain, HOST_CANDIDATES);
+    km_real square = 0;
+    if (!chain->has_pick) return host_weight(fit, i);
+    for (int f = 0; f < D; f++) {
+        const km_real t = x[(int64_t)f * GROUP] - row[f];
+        square += t * t;
+    }
+    return host_weight(fit, i) * (double)(square < chain->nearest[i] ? square : chain->nearest[i]);
+}
+
+// The first of `count` shares at which the running sum exceeds the target, or the last that is not 0. *running: the sum
+// before it.
+static int64_t host_draw_among(double *running, const double *shares, int64_t first, int64_t count,
+                               double target) {
+    int64_t taken = first;
+    double sum = *running;
+    for (int64_t i = first; i < first + count; i++) {
+        if (!(shares[i] > 0)) continue;
+        taken = i;
+        *running = sum;
+        sum += shares[i];
+        if (sum > target) break;
+    }
+    return taken;
+}
+
+static int64_t host_draw(const small_fit *fit, host_chain *chain, double target) {
+    double running = 0;
+    const int64_t block = host_draw_among(&running, chain->block_shares, 0, chain->blocks, target);
+    const int64_t first_part = block * HOST_PARTS;
+    const int64_t part = host_draw_among(&running, chain->shares, first_part,
+                                         host_min(HOST_PARTS, chain->parts - first_part), target);
+    int64_t pick = part * HOST_PART;
+    for (int64_t i = part * HOST_PART; i < host_min((part + 1) * HOST_PART, fit->n); i++) {
+        const double share = host_share(fit, chain, i);
+        if (!(share > 0)) continue;
+        pick = i;
+        running += share;
+        if (running > target) break;
+    }
+    return pick;
+}
+
+// One read of the points: what would be left with each candidate.
+static void host_weigh(const small_fit *fit, host_chain *chain, int count) {
+#ifdef _OPENMP
+#pragma omp parallel for schedule(dynamic, 16)
+#endif
+    for (int64_t p = 0; p < chain->parts; p++) {
+        const int64_t first = p * HOST_PART;
+        km_cpu_chain one = {chain->nearest + first, chain->has_pick ? host_row(chain, HOST_CANDIDATES) : NULL,
+                            chain->rows, count, chain->potentials + p * HOST_CANDIDATES};
+        km_cpu_seeding work = {fit->points + first * D,
+                               host_weights_from(fit, first),
+                               host_min(HOST_PART, fit->n - first),
+                               D,
+                               GROUP,
+                               &one,
+                               1};
+        small_kernels.seed(&work);
+    }
+}
+
+// The candidate that leaves the least becomes the pick.
+static int64_t host_choose(const small_fit *fit, host_chain *chain, int count) {
+    int best = 0;
+    double least = HUGE_VAL;
+    for (int c = 0; c < count; c++) {
+        double sum = 0;
+        for (int64_t b = 0; b < chain->blocks; b++) {
+            double block = 0;
+            for (int64_t p = b * HOST_PARTS; p < host_min((b + 1) * HOST_PARTS, chain->parts); p++)
+                block += chain->potentials[p * HOST_CANDIDATES + c];
+            sum += block;
+        }
+        if (sum < least) {
+            least = sum;
+            best = c;
+        }
+    }
+    for (int64_t p = 0; p < chain->parts; p++)
+        chain->shares[p] = chain->potentials[p * HOST_CANDIDATES + best];
+    host_add_parts(chain);
+    host_get_row(host_row(chain, HOST_CANDIDATES), fit, chain->candidates[best]);
+    chain->has_pick = 1;
+    return chain->candidates[best];
+}
+
+static int64_t host_pick(const small_fit *fit, host_chain *chain, unsigned long long seed, int pick) {
+    const int count = host_candidates(pick);
+    double total = 0;
+    for (int64_t b = 0; b < chain->blocks; b++) total += chain->block_shares[b];
+    if (!(total > 0)) // no more distinct points
+        return host_min((int64_t)(km_draw(seed, 0, (unsigned long long)pick, 0) * (double)fit->n),
+                        fit->n - 1);
+    for (int c = 0; c < count; c++) {
+        chain->candidates[c] =
+            host_draw(fit, chain, km_draw(seed, 0, (unsigned long long)pick, (unsigned long long)c) * total);
+        host_get_row(host_row(chain, c), fit, chain->candidates[c]);
+    }
+    host_weigh(fit, chain, count);
+    return host_choose(fit, chain, count);
+}
+
+static int host_chain_init(host_chain *chain, const small_fit *fit) {
+    memset(chain, 0, sizeof *chain);
+    chain->parts = host_parts(fit->n, HOST_PART);
+    chain->blocks = host_parts(fit->n, HOST_BLOCK);
+    chain->shares = (double *)host_alloc(chain->parts, sizeof *chain->shares);
+    chain->block_shares = (double *)host_alloc(chain->blocks, sizeof *chain->block_shares);
+    chain->potentials = (double *)host_alloc(chain->parts * HOST_CANDIDATES, sizeof *chain->potentials);
+    chain->nearest = (km_real *)host_alloc(host_groups(fit->n) * GROUP, sizeof *chain->nearest);
+    chain->rows = (km_real *)host_alloc((HOST_CANDIDATES + 1) * (int64_t)D, sizeof *chain->rows);
+    if (!chain->shares || !chain->block_shares || !chain->potentials || !chain->nearest || !chain->rows)
+        return host_no_memory(fit->n * (int64_t)sizeof(km_real));
+    for (int64_t i = 0; i < host_groups(fit->n) * GROUP; i++) chain->nearest[i] = (km_real)HUGE_VAL;
+    for (int64_t p = 0; p < chain->parts; p++)
+        for (int64_t i = p * HOST_PART; i < host_min((p + 1) * HOST_PART, fit->n); i++)
+            chain->shares[p] += host_weight(fit, i);
+    host_add_parts(chain);
+    return SMALL_OK;
+}
+
+static void host_chain_free(host_chain *chain) {
+    free(chain->shares);
+    free(chain->block_shares);
+    free(chain->potentials);
+    free(chain->nearest);
+    free(chain->rows);
+}
+
+int small_seed(small_fit *fit, unsigned long long seed) {
+    host_chain chain;
+    int failed = host_check(fit, fit, SMALL_K_MAX);
+    if (failed) return failed;
+    failed = host_chain_init(&chain, fit);
+    for (int pick = 0; pick < SMALL_K_MAX && !failed; pick++) {
+        const km_real *x = host_point(fit, host_pick(fit, &chain, seed, pick));
+        for (int q = 0; q < SMALL_KS; q++)
+            for (int f = 0; f < D && pick < host_ks[q]; f++)
+                fit->slots[q].centroids[(int64_t)pick * D + f] = (double)x[(int64_t)f * GROUP];
+    }
+    host_chain_free(&chain);
+    if (failed) return failed;
+    for (int q = 0; q < SMALL_KS; q++) host_begin(&fit->slots[q]);
+    fit->started = 1;
+    return SMALL_OK;
+}
+
+// Passes ----------------------------------------------------------------------------------------------------------
+
+// One block of points: labels of every K that is not at rest, and what they change of its sums.
+static void host_pass_block(small_fit *fit, int64_t block, km_cpu_slot *list, double *sums) {
+    const int64_t first = block * HOST_PASS;
+    int count = 0;
+    for (int q = 0; q < SMALL_KS; q++) {
+        const host_slot *slot = &fit->slots[q];
+        if (!km_slot_is_active(slot->state.phase)) continue;
+        km_cpu_slot *one = &list[count++];
+        memset(one, 0, sizeof *one);
+        one->k = slot->k;
+        one->k_index = q;
+        one->table = slot->table;
+        one->labels = (char *)slot->labels + first * slot->labels_bytes;
+        one->sums = sums + host_offsets[q] * (int64_t)PITCH;
+        one->mode = slot->mode;
+        one->labels_bytes = slot->labels_bytes;
+    }
+    km_cpu_block work = {fit->points + first * D,
+                         host_weights_from(fit, first),
+                         host_min(HOST_PASS, fit->n - first),
+                         D,
+                         GROUP,
+                         list,
+                         count,
+                         NULL};
+    small_kernels.pass(&work);
+}
+
+// Sums of a block join the totals, and are zero again.
+static void host_collect(small_fit *fit, const km_cpu_slot *list) {
+    for (int q = 0; q < SMALL_KS; q++) {
+        host_slot *slot = &fit->slots[q];
+        if (!km_slot_is_active(slot->state.phase)) continue;
+        slot->changed += list->changed;
+        for (int64_t i = 0; i < slot->k * (int64_t)PITCH; i++) slot->totals[i] += list->sums[i];
+        memset(list->sums, 0, (size_t)(slot->k * (int64_t)PITCH) * sizeof *list->sums);
+        list++;
+    }
+}
+
+static void host_pass(small_fit *fit) {
+    const int64_t blocks = host_parts(fit->n, HOST_PASS);
+    for (int q = 0; q < SMALL_KS; q++) {
+        host_slot *slot = &fit->slots[q];
+        slot->changed = 0;
+        if (km_slot_is_active(slot->state.phase) && slot->mode != KM_CPU_MOVE)
+            memset(slot->totals, 0, (size_t)(slot->k * (int64_t)PITCH) * sizeof *slot->totals);
+    }
+    for (int64_t base = 0; base < blocks; base += fit->seats) {
+        const int64_t here = host_min(fit->seats, blocks - base);
+#ifdef _OPENMP
+#pragma omp parallel for schedule(dynamic, 1)
+#endif
+        for (int64_t s = 0; s < here; s++)
+            host_pass_block(fit, base + s, fit->lists + s * SMALL_KS, fit->sums + s * fit->sums_count);
+        for (int64_t s = 0; s < here; s++) host_collect(fit, fit->lists + s * SMALL_KS);
+    }
+    for (int q = 0; q < SMALL_KS; q++) {
+        host_slot *slot = &fit->slots[q];
+        if (!km_slot_is_active(slot->state.phase)) continue;
+        slot->mode = KM_CPU_MOVE;
+        for (int64_t j = 0; j < slot->k; j++) // who lost his last point starts again from exact zeros
+            if (slot->totals[j * PITCH + D + 1] == 0)
+                memset(slot->totals + j * PITCH, 0, PITCH * sizeof *slot->totals);
+    }
+}
+
+// Whether a cluster has lost its last point, and may get another.
+static int host_is_waiting(const host_slot *slot, int64_t j) {
+    return slot->totals[j * PITCH + D + 1] == 0 && !slot->given_up[j];
+}
+
+// Centroids become the means of their points. Returns the squared shift.
+static double host_update(const small_fit *fit, host_slot *slot) {
+    const int few = slot->k <= small_kernels.whole_k && !fit->weights;
+    const int64_t moves_most = few ? fit->n / 45 * slot->k : fit->n / 2;
+    double shift = 0;
+    if (slot->settled && slot->changed == 0) return 0;
+    slot->settled = 1;
+    for (int64_t j = 0; j < slot->k; j++) {
+        double *c = slot->centroids + j * D;
+        const double *sum = slot->totals + j * PITCH;
+        for (int f = 0; f < D && sum[D] > 0; f++) {
+            const double mean = (double)(km_real)(sum[f] / sum[D]), moved = mean - c[f];
+            shift += moved * moved;
+            c[f] = mean;
+        }
+    }
+    if ((slot->state.iterations + 1) % HOST_REFRESH == 0 || slot->changed > moves_most)
+        slot->mode = KM_CPU_REFRESH;
+    host_put_table(slot->table, slot->centroids, slot->k);
+    return shift;
+}
+
+static void host_step(const small_fit *fit, host_slot *slot, double shift_max) {
+    km_slot_found found;
+    memset(&found, 0, sizeof found);
+    if (slot->state.phase == KM_SLOT_RUNNING) found.shift = host_update(fit, slot);
+    for (int64_t j = 0; j < slot->k; j++) found.waiting |= host_is_waiting(slot, j);
+    km_slot_decide(&slot->state, &found, shift_max, INT64_MAX);
+}
+
+// Labels, distances, sums of one K: the last read -----------------------------------------------------------------
+
+typedef struct host_finisher {
+    km_cpu_finish_member member;
+    double *centroids, *columns;
+    km_real *table;
+    int64_t row;
+} host_finisher;
+
+static int host_finisher_init(host_finisher *f, const host_slot *slot) {
+    const int64_t k = slot->k, unit = small_kernels.finish_unit;
+    memset(f, 0, sizeof *f);
+    f->row = (D + unit - 1) / unit * unit;
+    f->centroids = (double *)host_alloc(k * f->row, sizeof *f->centroids);
+    f->columns = (double *)host_alloc((int64_t)D * KM_CPU_FEW, sizeof *f->columns);
+    f->table = (km_real *)host_alloc(KM_CPU_TABLE_ROWS(k) * (D + 1), sizeof *f->table);
+    if (!f->centroids || !f->columns || !f->table) return host_no_memory(k * (f->row + D) * 8);
+    for (int64_t j = 0; j < k; j++)
+        for (int i = 0; i < D; i++) {
+            f->centroids[j * f->row + i] = (double)(km_real)slot->centroids[j * D + i];
+            if (k <= KM_CPU_FEW) f->columns[i * KM_CPU_FEW + j] = f->centroids[j * f->row + i];
+        }
+    host_put_table(f->table, slot->centroids, slot->k);
+    f->member.k = k;
+    f->member.centroids = f->centroids;
+    f->member.columns = f->columns;
+    f->member.table = f->table;
+    return SMALL_OK;
+}
+
+static void host_finisher_free(host_finisher *f) {
+    free(f->centroids);
+    free(f->columns);
+    free(f->table);
+}
+
+// A block: labels, squared distances, and sums, those of them that are wanted.
+static void host_finish_block(const small_fit *fit, const host_finisher *f, int64_t block, int *labels,
+                              double *squares, double *sums) {
+    const int64_t first = block * HOST_BLOCK;
+    km_cpu_finish_member member = f->member;
+    member.labels = labels ? labels + first : NULL;
+    member.squares = squares ? squares + first : NULL;
+    member.sums = sums;
+    km_cpu_finish work = {fit->points + first * D,
+                          host_weights_from(fit, first),
+                          host_min(HOST_BLOCK, fit->n - first),
+                          D,
+                          GROUP,
+                          f->row,
+                          &member,
+                          1};
+    small_kernels.finish(&work);
+}
+
+int small_result(small_fit *fit, int index, small_model *model) {
+    host_finisher f;
+    int failed = host_check(fit, model, SMALL_K_MAX);
+    if (!failed) failed = host_check_index(index);
+    if (!failed && !fit->started)
+        failed = host_fail(SMALL_ARGUMENT, "there are no first centroids yet: start or seed");
+    if (failed) return failed;
+    const host_slot *slot = &fit->slots[index];
+    const int64_t blocks = host_parts(fit->n, HOST_BLOCK), numbers = slot->k * KM_CPU_SUMS;
+    const int64_t seats = host_min(blocks, 64);
+    double *sums = (double *)host_alloc((seats + 1) * numbers, sizeof *sums), *all = sums + seats * numbers;
+    failed = host_finisher_init(&f, slot);
+    if (!failed && !sums) failed = host_no_memory((seats + 1) * numbers * 8);
+    for (int64_t base = 0; base < blocks && !failed; base += seats) {
+        const int64_t here = host_min(seats, blocks - base);
+        memset(sums, 0, (size_t)(seats * numbers) * sizeof *sums);
+#ifdef _OPENMP
+#pragma omp parallel for schedule(dynamic, 1)
+#endif
+        for (int64_t s = 0; s < here; s++)
+            host_finish_block(fit, &f, base + s, model->labels, NULL, sums + s * numbers);
+        for (int64_t s = 0; s < here; s++)
+            for (int64_t i = 0; i < numbers; i++) all[i] += sums[s * numbers + i];
+    }
+    model->k = slot->k;
+    model->converged = slot->state.converged;
+    model->iterations = slot->state.iterations;
+    model->inertia = 0;
+    for (int64_t j = 0; j < slot->k && !failed; j++) {
+        model->inertia += all[j * KM_CPU_SUMS + KM_CPU_SUM_SSE] / fit->data.factor / fit->data.factor;
+        if (model->counts) model->counts[j] = (long long)all[j * KM_CPU_SUMS + KM_CPU_SUM_COUNT];
+        for (int i = 0; i < D && model->centroids; i++)
+            model->centroids[j * D + i] = host_back(&fit->data, slot->centroids[j * D + i], i);
+    }
+    free(sums);
+    host_finisher_free(&f);
+    return failed;
+}
+
+// Empty clusters --------------------------------------------------------------------------------------------------
+
+static double host_square_min(const small_fit *fit) {
+    double squares[HOST_SAMPLE];
+    const int count = (int)host_min(fit->n, HOST_SAMPLE);
+    for (int s = 0; s < count; s++) {
+        const km_real *x = host_point(fit, (int64_t)((double)s * (double)fit->n / (double)count));
+        squares[s] = 0;
+        for (int f = 0; f < D; f++)
+            squares[s] += (double)x[(int64_t)f * GROUP] * (double)x[(int64_t)f * GROUP];
+    }
+    return host_rounding2(fit->n) * host_typical(squares, count);
+}
+
+// The point farthest from its centroid that weighs, and is farther than rounding; -1: there is none. It, and those with
+// its coordinates, are out from then on.
+static int64_t host_farthest(const small_fit *fit, double *squares, double square_min) {
+    int64_t best = -1;
+    for (int64_t i = 0; i < fit->n; i++) {
+        if (!(squares[i] > square_min) || (best >= 0 && !(squares[i] > squares[best]))) continue;
+        const km_real *x = host_point(fit, i);
+        double size = 0;
+        for (int f = 0; f < D; f++) size += (double)x[(int64_t)f * GROUP] * (double)x[(int64_t)f * GROUP];
+        if (squares[i] > host_rounding2(fit->n) * size && host_weight(fit, i) > 0) best = i;
+    }
+    for (int64_t i = 0; i < fit->n && best >= 0; i++) {
+        const km_real *x = host_point(fit, i), *y = host_point(fit, best);
+        int f = 0;
+        while (f < D && x[(int64_t)f * GROUP] == y[(int64_t)f * GROUP]) f++;
+        if (f == D) squares[i] = 0;
+    }
+    return best;
+}
+
+static int host_relocate(small_fit *fit, host_slot *slot) {
+    host_finisher f;
+    int64_t blocks = host_parts(fit->n, HOST_BLOCK), found = 0;
+    double *squares = (double *)host_alloc(fit->n, sizeof *squares);
+    int failed = host_finisher_init(&f, slot);
+    if (!failed && !squares) failed = host_no_memory(fit->n * 8);
+#ifdef _OPENMP
+#pragma omp parallel for schedule(dynamic, 1) if (!failed)
+#endif
+    for (int64_t b = 0; b < blocks; b++)
+        if (!failed) host_finish_block(fit, &f, b, NULL, squares, NULL);
+    const double square_min = host_square_min(fit);
+    for (int64_t j = 0; j < slot->k && !failed; j++) {
+        if (!host_is_waiting(slot, j)) continue;
+        if (found >= 0) found = host_farthest(fit, squares, square_min);
+        slot->given_up[j] = found < 0;
+        for (int i = 0; i < D && found >= 0; i++)
+            slot->centroids[j * D + i] = (double)host_point(fit, found)[(int64_t)i * GROUP];
+    }
+    if (!failed) host_put_table(slot->table, slot->centroids, slot->k);
+    slot->settled = 0;
+    slot->state.phase = KM_SLOT_RUNNING;
+    free(squares);
+    host_finisher_free(&f);
+    return failed;
+}
+
+int small_run(small_fit *fit, long long passes_max, double tolerance, long long *passes) {
+    long long done = 0;
+    int failed = host_check(fit, fit, SMALL_K_MAX), active = 1;
+    if (passes) *passes = 0;
+    if (!failed && !fit->started)
+        failed = host_fail(SMALL_ARGUMENT, "there are no first centroids yet: start or seed");
+    if (!failed && !(tolerance >= 0))
+        failed = host_fail(SMALL_ARGUMENT, "tolerance is %g; it must be 0 or more", tolerance);
+    while (!failed && active && done < passes_max) {
+        active = 0;
+        for (int q = 0; q < SMALL_KS; q++) {
+            if (fit->slots[q].state.phase == KM_SLOT_EMPTY && !failed)
+                failed = host_relocate(fit, &fit->slots[q]);
+            active |= km_slot_is_active(fit->slots[q].state.phase);
+        }
+        if (failed || !active) break;
+        host_pass(fit);
+        done++;
+        for (int q = 0; q < SMALL_KS; q++)
+            if (km_slot_is_active(fit->slots[q].state.phase))
+                host_step(fit, &fit->slots[q], host_shift_max(&fit->data, tolerance));
+    }
+    if (passes) *passes = done;
+    return failed;
+}
+
+#ifdef SMALL_MAIN
+#include <time.h>
+
+static double host_now_ms(void) {
+    struct timespec now;
+    timespec_get(&now, TIME_UTC);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+}
+
+static void host_device_name(char *text, size_t size) {
+    int threads = 1;
+#ifdef _OPENMP
+    threads = omp_get_max_threads();
+#endif
+    snprintf(text, size, "CPU, %d thread%s", threads, threads == 1 ? "" : "s");
+}
+
+// Milliseconds of a plain read of the points as they lie inside; a wrong sum would say that it was not read.
+static double host_read_ms(small_fit *fit) {
+    const int64_t count = host_groups(fit->n) * GROUP * D;
+    double least = 1e30, total = 0;
+    for (int turn = 0; turn < 5; turn++) {
+        const double begin = host_now_ms();
+        uint64_t sum = 0;
+#ifdef _OPENMP
+#pragma omp parallel for reduction(+ : sum)
+#endif
+        for (int64_t i = 0; i < count * (int64_t)sizeof(km_real) / 8; i++) {
+            uint64_t word;
+            memcpy(&word, (const char *)fit->points + i * 8, 8);
+            sum += word;
+        }
+        total += (double)(sum & 1);
+        least = fmin(least, host_now_ms() - begin);
+    }
+    return total < 0 ? total : least;
+}
+// The program: reads points or makes some, runs, checks itself, measures.
+
+typedef struct host_table {
+    small_real *points;
+    long long n;
+} host_table;
+
+static double host_random(uint64_t *state) { // uniform in [0, 1)
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return (double)((z ^ (z >> 31)) >> 11) * (1.0 / 9007199254740992.0);
+}
+
+// Points around SMALL_K_MAX middles, half as far apart as points scatter: passes go on for a while.
+static int host_make_points(host_table *table, long long n) {
+    enum { MIDDLES = SMALL_K_MAX < 64 ? SMALL_K_MAX : 64 };
+    uint64_t state = 1;
+    double *middles = (double *)malloc(sizeof *middles * MIDDLES * SMALL_FEATURES);
+    table->n = n;
+    table->points = (small_real *)malloc(sizeof *table->points * (size_t)n * SMALL_FEATURES);
+    if (!table->points || !middles) {
+        free(middles);
+        return host_fail(SMALL_MEMORY, "not enough memory for %lld points of %d features", n,
+                         (int)SMALL_FEATURES);
+    }
+    for (int i = 0; i < MIDDLES * SMALL_FEATURES; i++) middles[i] = 2 * host_random(&state);
+    for (long long i = 0; i < n; i++) {
+        const int middle = (int)(host_random(&state) * MIDDLES);
+        for (int f = 0; f < SMALL_FEATURES; f++) {
+            const double noise = host_random(&state) + host_random(&state) + host_random(&state) - 1.5;
+            table->points[i * SMALL_FEATURES + f] =
+                (small_real)(middles[middle * SMALL_FEATURES + f] + noise);
+        }
+    }
+    free(middles);
+    return SMALL_OK;
+}
+
+// The numbers of an .npy file begin behind its header, which must say this type, C order and SMALL_FEATURES columns.
+static int host_skip_npy_header(long *at, FILE *file, const char *path) {
+    unsigned char head[12];
+    char text[4096] = "", columns[32];
+    rewind(file);
+    *at = 0;
+    if (fread(head, 1, sizeof head, file) != sizeof head || memcmp(head, "\x93NUMPY", 6))
+        return SMALL_OK; // raw
+    const size_t begin = head[6] == 1 ? 10 : 12;
+    const size_t size =
+        head[6] == 1 ? head[8] + 256u * head[9] : head[8] + 256u * head[9] + 65536u * head[10];
+    fseek(file, (long)begin, SEEK_SET);
+    if (size >= sizeof text || fread(text, 1, size, file) != size)
+        return host_fail(SMALL_DATA, "%s: its header is cut off", path);
+    snprintf(columns, sizeof columns, ", %d)", (int)SMALL_FEATURES);
+    if (!strstr(text, sizeof(small_real) == 4 ? "'<f4'" : "'<f8'") ||
+        !strstr(text, "'fortran_order': False") || !strstr(text, columns))
+        return host_fail(SMALL_DATA, "%s: expected float in C order, n rows of %d columns, got %.*s", path,
+                         (int)SMALL_FEATURES, (int)strcspn(text, "\n"), text);
+    *at = (long)(begin + size);
+    return SMALL_OK;
+}
+
+static int host_read_points(host_table *table, const char *path) {
+    const size_t row = sizeof(small_real) * SMALL_FEATURES;
+    long begin = 0, end = 0;
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return host_fail(SMALL_DATA,
+                         "cannot open %s: give a raw file of float, or .npy, or a number of points", path);
+    int failed = host_skip_npy_header(&begin, file, path);
+    if (!failed && (fseek(file, 0, SEEK_END) || (end = ftell(file)) < begin || (size_t)(end - begin) % row))
+        failed = host_fail(SMALL_DATA, "%s: %ld bytes are no whole number of points of %d float", path,
+                           end - begin, (int)SMALL_FEATURES);
+    table->n = failed ? 0 : (long long)((size_t)(end - begin) / row);
+    table->points = (small_real *)malloc((size_t)table->n * row + 1);
+    if (!failed && !table->points) failed = host_fail(SMALL_MEMORY, "not enough memory for %s", path);
+    if (!failed && (fseek(file, begin, SEEK_SET) ||
+                    fread(table->points, row, (size_t)table->n, file) != (size_t)table->n))
+        failed = host_fail(SMALL_DATA, "cannot read %s", path);
+    fclose(file);
+    return failed;
+}
+
+static double host_square(const small_real *x, const small_real *c) {
+    double square = 0;
+    for (int f = 0; f < SMALL_FEATURES; f++) {
+        const double t = (double)x[f] - (double)c[f];
+        square += t * t;
+    }
+    return square;
+}
+
+// The textbook's pass of one K, in double: sums and counts of each cluster, the inertia, and how many points lie within
+// rounding of two centroids, whose label may be either.
+typedef struct host_plain {
+    double *sums, inertia, size; // size: of the largest coordinate
+    long long *counts, close;
+} host_plain;
+
+static void host_plain_pass(host_plain *out, const host_table *table, const small_real *centroids, int k) {
+    memset(out->sums, 0, sizeof *out->sums * (size_t)k * SMALL_FEATURES);
+    memset(out->counts, 0, sizeof *out->counts * (size_t)k);
+    out->inertia = out->size = 0;
+    out->close = 0;
+    for (long long i = 0; i < table->n; i++) {
+        const small_real *x = table->points + i * SMALL_FEATURES;
+        double nearest = 1e300, second = 1e300, size = 0;
+        int label = 0;
+        for (int j = 0; j < k; j++) {
+            const double square = host_square(x, centroids + (long long)j * SMALL_FEATURES);
+            second = fmin(second, fmax(square, nearest));
+            if (square < nearest) label = j;
+            nearest = fmin(nearest, square);
+        }
+        for (int f = 0; f < SMALL_FEATURES; f++) {
+            out->sums[(long long)label * SMALL_FEATURES + f] += (double)x[f];
+            out->size = fmax(out->size, fabs((double)x[f]));
+            size += (double)x[f] * (double)x[f];
+        }
+        out->counts[label]++;
+        out->inertia += nearest;
+        out->close += second - nearest <= size * (sizeof(small_real) == 4 ? 1e-5 : 1e-13);
+    }
+}
+
+// How far centroids after one pass are from those of the plain loop, as a part of the largest coordinate; and how far
+// apart the close points allow.
+static int host_check_means(const host_plain *plain, const small_real *moved, int k, double *worst) {
+    const double rounding = sizeof(small_real) == 4 ? 4e-6 : 1e-12;
+    int bad = 0;
+    for (long long at = 0; at < (long long)k * SMALL_FEATURES; at++) {
+        const double count = (double)plain->counts[at / SMALL_FEATURES];
+        if (count == 0) continue; // an empty cluster is given another point
+        const double mean = plain->sums[at] / count, away = fabs(mean - (double)moved[at]) / plain->size;
+        *worst = fmax(*worst, away);
+        bad += away > rounding + 4 * (double)plain->close / count;
+    }
+    return bad;
+}
+
+static const char *host_verdict(int bad) {
+    return bad ? "WRONG" : "right";
+}
+
+// One pass of every K, and what is reported of the centroids that it left, against the plain loop. Returns how many
+// numbers are wrong, or -1.
+static int host_check_all(const host_table *table) {
+    small_fit *fit = NULL;
+    small_model model;
+    host_plain plain;
+    double worst = 0, worst_inertia = 0;
+    int bad = 0, failed = 0;
+    long long close = 0;
+    const size_t rows = sizeof(small_real) * (size_t)SMALL_FEATURES;
+    small_real *first = (small_real *)malloc(rows * SMALL_ROWS),
+               *moved = (small_real *)malloc(rows * SMALL_K_MAX);
+    int *labels = (int *)malloc(sizeof *labels * (size_t)table->n);
+    plain.sums = (double *)malloc(sizeof(double) * SMALL_K_MAX * SMALL_FEATURES);
+    plain.counts = (long long *)malloc(sizeof(long long) * SMALL_K_MAX);
+    if (!first || !moved || !labels || !plain.sums || !plain.counts)
+        failed = host_fail(SMALL_MEMORY, "not enough memory for the check");
+    for (int i = 0; i < SMALL_KS && !failed; i++)
+        for (int j = 0; j < host_ks[i]; j++)
+            memcpy(first + ((long long)host_offsets[i] + j) * SMALL_FEATURES,
+                   table->points + table->n / host_ks[i] * j * SMALL_FEATURES, rows);
+    if (!failed) failed = small_create(&fit, table->points, NULL, table->n);
+    if (!failed) failed = small_start(fit, first);
+    if (!failed) failed = small_run(fit, 1, 0, NULL);
+    for (int i = 0; i < SMALL_KS && !failed; i++) {
+        const small_real *own = first + (long long)host_offsets[i] * SMALL_FEATURES;
+        memset(&model, 0, sizeof model);
+        model.centroids = moved;
+        model.labels = labels;
+        if ((failed = small_result(fit, i, &model))) break;
+        host_plain_pass(&plain, table, own, host_ks[i]);
+        bad += host_check_means(&plain, moved, host_ks[i], &worst);
+        close += plain.close;
+        host_plain_pass(&plain, table, moved, host_ks[i]);
+        const double away = fabs(plain.inertia - model.inertia) / (plain.inertia > 0 ? plain.inertia : 1);
+        worst_inertia = fmax(worst_inertia, away);
+        bad += away > (sizeof(small_real) == 4 ? 1e-4 : 1e-9);
+        for (long long p = 0; p < table->n; p++) {
+            const small_real *x = table->points + p * SMALL_FEATURES;
+            const double square = host_square(x, moved + (long long)labels[p] * SMALL_FEATURES);
+            int nearer = 0; // by more than rounding
+            for (int j = 0; j < host_ks[i]; j++)
+                nearer |= host_square(x, moved + (long long)j * SMALL_FEATURES) <
+                          square * (1 - 1e-4) - 1e-10 * plain.size * plain.size;
+            bad += nearer;
+        }
+    }
+    if (!failed)
+        printf("check: %lld points against a plain loop in double: means within %.1e of the largest "
+               "coordinate (%lld "
+               "points\n"
+               "    within rounding of two centroids), inertia within %.1e, every label the nearest: %s\n",
+               table->n, worst, close, worst_inertia, host_verdict(bad));
+    free(first);
+    free(moved);
+    free(labels);
+    free(plain.sums);
+    free(plain.counts);
+    small_destroy(&fit);
+    return failed ? -1 : bad;
+}
+
+// Milliseconds of a pass that has every K at work: as many passes as the first of them takes to come to rest.
+static int host_time(double *ms, long long *passes, small_fit *fit) {
+    long long least = 20;
+    *ms = 1e30;
+    for (int turn = 0; turn < 6; turn++) {
+        int failed = small_seed(fit, 0);
+        const double begin = host_now_ms();
+        if (!failed) failed = small_run(fit, least, 0, passes);
+        const double took = (host_now_ms() - begin) / (double)(*passes > 0 ? *passes : 1);
+        if (failed) return failed;
+        if (turn > 0) *ms = fmin(*ms, took);
+        for (int i = 0; i < SMALL_KS && turn == 0; i++) { // the first turn finds out
+            small_model model;
+            memset(&model, 0, sizeof model);
+            if ((failed = small_result(fit, i, &model))) return failed;
+            if (model.iterations < least && model.iterations > 0) least = model.iterations;
+        }
+    }
+    return SMALL_OK;
+}
+
+static int host_report(small_fit *fit, const host_table *table) {
+    double pass_ms, read_ms, begin;
+    long long passes, timed;
+    char device[128];
+    int failed = host_time(&pass_ms, &timed, fit);
+    if (!failed) failed = small_seed(fit, 0);
+    begin = host_now_ms();
+    if (!failed) failed = small_run(fit, 300, 1e-4, &passes);
+    if (failed) return failed;
+    const double run_ms = host_now_ms() - begin;
+    host_device_name(device, sizeof device);
+    read_ms = host_read_ms(fit);
+    printf("device: %s\n%10s %10s %10s %18s\n", device, "K", "converged", "iterations", "inertia");
+    for (int i = 0; i < SMALL_KS; i++) {
+        small_model model;
+        memset(&model, 0, sizeof model);
+        if ((failed = small_result(fit, i, &model))) return failed;
+        printf("%10d %10s %10lld %18.10g\n", model.k, model.converged ? "yes" : "no", model.iterations,
+               model.inertia);
+    }
+    printf("run: %lld passes in %.2f ms\n", passes, run_ms);
+    printf("pass: %.4f ms for all %d K (the best of 5 times %lld); a plain read of the %.1f MB of points: "
+           "%.4f ms; "
+           "%.2f reads\n",
+           pass_ms, (int)SMALL_KS, timed, (double)table->n * SMALL_FEATURES * sizeof(small_real) * 1e-6,
+           read_ms, pass_ms / read_ms);
+    return SMALL_OK;
+}
+
+int main(int argc, char **argv) {
+    host_table table = {NULL, 0};
+    small_fit *fit = NULL;
+    char *end = NULL;
+    const char *what = argc > 1 ? argv[1] : "1048576";
+    const long long n = strtoll(what, &end, 10);
+    if (argc > 2 || what[0] == '-' || (!*end && n < 1)) {
+        fprintf(stderr, "usage: %s [POINTS.npy | RAW FILE of float | NUMBER of random points]\n", argv[0]);
+        return 2;
+    }
+    int failed = *end ? host_read_points(&table, what) : host_make_points(&table, n), bad = 0;
+    if (!failed) {
+        printf("small: %d features, float, K of 3..5, %lld %s points\n", (int)SMALL_FEATURES, table.n,
+               *end ? "given" : "random");
+        host_table part = table; // as many as a plain loop does in seconds
+        const long long most = 400000000 / (SMALL_ROWS * (long long)SMALL_FEATURES) + 1000 + SMALL_K_MAX;
+        if (part.n > most) part.n = most;
+        bad = host_check_all(&part);
+        failed = bad < 0;
+    }
+    if (!failed) failed = small_create(&fit, table.points, NULL, table.n);
+    if (!failed) failed = host_report(fit, &table);
+    if (failed) fprintf(stderr, "small: %s\n", small_error());
+    small_destroy(&fit);
+    free(table.points);
+    return failed || bad ? 1 : 0;
+}
+#endif
+#endif

@@ -28,6 +28,47 @@
 // registers per thread: about 168 of 255
 // shared memory per block: 84.4 KiB of 227.0 KiB
 
+// Contents, by line:
+//     71  Numbers and types
+//     84  What the kernels of a pass are given
+//    163  Words of the pass and of the steps
+//    237  The pass
+//   1305  The steps around the pass
+//   2652  The host part: what wide.h declares
+
+#if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 10 * 90
+#error                                                                                                       \
+    "wide.cu was emitted for sm_90: nvcc -arch=sm_90, or emit it for an older device: kmgen --target cuda:sm_80"
+#endif
+// The linker knows kernels by these names, so that several emitted files go into one program.
+#define km_tensor_survey wide_km_tensor_survey
+#define km_tensor_grid wide_km_tensor_grid
+#define km_tensor_tiles wide_km_tensor_tiles
+#define km_tensor_0 wide_km_tensor_0
+#define km_tensor_1 wide_km_tensor_1
+#define km_tensor_2 wide_km_tensor_2
+#define km_reduce wide_km_reduce
+#define km_load_sums_f32 wide_km_load_sums_f32
+#define km_load_sums_f64 wide_km_load_sums_f64
+#define km_load_reduce wide_km_load_reduce
+#define km_load_transform_f32 wide_km_load_transform_f32
+#define km_load_transform_f64 wide_km_load_transform_f64
+#define km_load_weights wide_km_load_weights
+#define km_load_add wide_km_load_add
+#define km_rows wide_km_rows
+#define km_seed_draw wide_km_seed_draw
+#define km_seed_pass wide_km_seed_pass
+#define km_finish_few wide_km_finish_few
+#define km_assign wide_km_assign
+#define km_finish_blocks wide_km_finish_blocks
+#define km_finish_add wide_km_finish_add
+#define km_farthest_block wide_km_farthest_block
+#define km_farthest_pick wide_km_farthest_pick
+#define km_update wide_km_update
+#endif
+
+// ==== Numbers and types ====================================================================================
 typedef float km_real;
 typedef unsigned char km_label; // one label of one point, where labels are kept between passes
 
@@ -39,6 +80,8 @@ enum {
     COPIES = 1,  // restarts in flight
     WEIGHTED = 0 // points carry weights
 };
+
+// ==== What the kernels of a pass are given =================================================================
 // The contract between the CUDA engine (runtime/cuda, plain C) and the pass kernels of a design. This file is
 // compiled into the engine and emitted into every CUDA source as it is, so that both see the same bytes.
 //
@@ -117,6 +160,8 @@ typedef struct km_pass_args {
 
 #endif
 
+// ==== Words of the pass and of the steps ===================================================================
+
 // The K list and where each K's centroids start.
 __constant__ const int km_ks[KS] = {
     2,
@@ -188,6 +233,8 @@ __device__ __forceinline__ double km_block_sum(double value) {
 __device__ __forceinline__ double km_weight(const double *, long long) {
     return 1.0;
 }
+
+// ==== The pass =============================================================================================
 
 // Design `tensor`. Distances and sums are matrix products: clusters are the rows, 32 points of a warp the columns.
 //
@@ -1255,6 +1302,7 @@ __device__ km_pass_launch km_pass_launches[] = {
     {"km_reduce", KM_STAGE_PASS, KS, COPIES, REDUCE, 0, 0},
 };
 }
+// ==== The steps around the pass ============================================================================
 // Steps around the pass, the same for every design.
 #define KM_BOTH __device__ __forceinline__
 // Counter-based random numbers, for host and device: each is a function of its four words alone.
@@ -2600,3 +2648,4 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
     }
     if (threadIdx.x == 0) update_close(args, slot);
 }
+

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// ==== The steps around the pass
 // Steps around the pass, the same for every design.
 #define KM_BOTH __device__ __forceinline__
 //@ verbatim draws.h

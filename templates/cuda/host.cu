@@ -1,0 +1,773 @@
+// SPDX-License-Identifier: MIT
+//@ include host/common.c
+#include <new>
+
+enum { HOST_SLOTS = COPIES * KS, HOST_PARTS = (int)KM_UPDATE_PARTS(K_MAX, D) };
+
+// Memory of the device that goes with its owner.
+struct host_room {
+    void *at = nullptr;
+    size_t bytes = 0;
+    ~host_room() {
+        cudaFree(at);
+    }
+    template <typename T> T *as() const {
+        return (T *)at;
+    }
+};
+
+// What the host and km_update share: the loop's control, and where each slot is. A slot is an entry of the list of K;
+// of those beside the first copy none is used here.
+struct host_state {
+    alignas(KM_ALIGN_BYTES) km_loop loop;
+    alignas(KM_ALIGN_BYTES) km_slot_record slots[HOST_SLOTS];
+    alignas(KM_ALIGN_BYTES) unsigned char active[HOST_SLOTS];
+    alignas(KM_ALIGN_BYTES) unsigned char given_up[COPIES * S];
+};
+
+// A kernel of the pass by the name that km_pass_launches gives it.
+struct host_kernel {
+    const char *name;
+    const void *function;
+};
+static const host_kernel host_kernels[] = {
+    //@ for kernel in pass_kernels
+    {"$kernel", (const void *)$kernel},
+    //@ end
+};
+enum {
+    HOST_KERNELS = sizeof host_kernels / sizeof host_kernels[0],
+    HOST_LAUNCHES = sizeof km_pass_launches / sizeof km_pass_launches[0]
+};
+
+struct $name_fit {
+    long long n, units, blocks;
+    host_data data;
+    host_room points, weights, pass_weights, unit_weights, box;
+    host_room centroids, totals, slot_weights, shares, workspace, device_state, labels, changes;
+    host_state state;
+    km_pass_facts facts;
+    km_pass_launch launches[HOST_LAUNCHES];
+    const void *functions[HOST_LAUNCHES];
+    void *constants = nullptr;
+    int shared_max = 0; // bytes of shared memory that a block may have
+    bool started = false;
+};
+
+static int host_cuda(cudaError_t error, const char *what) {
+    if (error == cudaSuccess) return $upper_OK;
+    cudaGetLastError(); // it is told here, and not again
+    if (error == cudaErrorMemoryAllocation)
+        return host_fail($upper_MEMORY, "the device has not enough memory (%s): give fewer points", what);
+    return host_fail($upper_DEVICE, "%s: %s: %s", what, cudaGetErrorName(error), cudaGetErrorString(error));
+}
+
+#define HOST_TRY(call)                                                                                       \
+    do {                                                                                                     \
+        const int failed = call;                                                                             \
+        if (failed) return failed;                                                                           \
+    } while (0)
+#define HOST_CUDA(call) HOST_TRY(host_cuda(call, #call))
+#define HOST_LAUNCHED(kernel) HOST_TRY(host_cuda(cudaGetLastError(), #kernel))
+
+static int host_reserve(host_room *room, long long bytes) {
+    room->bytes = (size_t)(bytes > 0 ? bytes : 1);
+    HOST_CUDA(cudaMalloc(&room->at, room->bytes));
+    return $upper_OK;
+}
+
+static int host_reserve_zero(host_room *room, long long bytes) {
+    HOST_TRY(host_reserve(room, bytes));
+    HOST_CUDA(cudaMemset(room->at, 0, room->bytes));
+    return $upper_OK;
+}
+
+static unsigned host_parts(long long count, long long size) {
+    return (unsigned)((count + size - 1) / size);
+}
+
+// The pass --------------------------------------------------------------------------------------------------------
+
+// What kernels of the pass are given (km_pass_args above says what it means).
+static km_pass_args host_pass_args(const $name_fit *fit, int part) {
+    km_pass_args args = {};
+    const host_state *state = fit->device_state.as<host_state>();
+    args.control = &state->loop.head;
+    args.points = fit->points.at;
+    args.weights = fit->pass_weights.at;
+    args.n = fit->n;
+    args.centroids = fit->centroids.at;
+    args.active = state->active;
+    args.totals = fit->totals.as<double>();
+    args.labels = fit->labels.at;
+    args.labels_stride = host_parts(fit->n, KM_ALIGN_BYTES) * (long long)KM_ALIGN_BYTES;
+    args.changes = fit->changes.as<unsigned long long>();
+    args.workspace = fit->workspace.at;
+    args.constants = fit->constants;
+    args.box = fit->box.as<double>();
+    args.part = part;
+    return args;
+}
+
+static int host_launch_stage(const $name_fit *fit, int stage) {
+    for (int i = 0; i < HOST_LAUNCHES; i++) {
+        const km_pass_launch *launch = &fit->launches[i];
+        if (launch->stage != stage) continue;
+        km_pass_args args = host_pass_args(fit, launch->part);
+        void *arguments[] = {&args};
+        HOST_TRY(host_cuda(cudaLaunchKernel(fit->functions[i], dim3(launch->grid_x, launch->grid_y),
+                                            dim3(launch->block), arguments, launch->shared_bytes, 0),
+                           launch->kernel));
+    }
+    return $upper_OK;
+}
+
+static int host_launch_update(const $name_fit *fit) {
+    km_update_args args = {};
+    host_state *state = fit->device_state.as<host_state>();
+    args.loop = &state->loop;
+    args.slots = state->slots;
+    args.active = state->active;
+    args.centroids = fit->centroids.at;
+    args.totals = fit->totals.as<double>();
+    args.weights = fit->slot_weights.as<double>();
+    args.given_up = state->given_up;
+    args.changes = fit->changes.as<unsigned long long>();
+    args.workspace = fit->workspace.at;
+    args.constants = fit->constants;
+    args.box = fit->box.as<double>();
+    args.shares = fit->shares.as<double>();
+    km_update<<<dim3(HOST_SLOTS, HOST_PARTS), KM_THREADS>>>(args);
+    HOST_LAUNCHED(km_update);
+    return $upper_OK;
+}
+
+// Passes until every K is at rest, or has an empty cluster, and so many at most. Several are queued at a time: those
+// behind the one that stops do nothing.
+static int host_passes($name_fit *fit, long long passes_max, long long *done) {
+    host_state *state = fit->device_state.as<host_state>();
+    km_control head = {};
+    HOST_CUDA(cudaMemcpy(state, &fit->state, sizeof *state, cudaMemcpyHostToDevice));
+    HOST_TRY(host_launch_stage(fit, KM_STAGE_BEGIN));
+    for (int ahead = 2; !head.stop; ahead = ahead < 8 ? 2 * ahead : 8) {
+        for (int i = 0; i < ahead; i++) {
+            HOST_TRY(host_launch_stage(fit, KM_STAGE_PASS));
+            HOST_TRY(host_launch_update(fit));
+            if (head.passes + i + 1 >= passes_max) break;
+        }
+        HOST_CUDA(cudaMemcpy(&head, &state->loop.head, sizeof head, cudaMemcpyDeviceToHost));
+    }
+    HOST_CUDA(cudaMemcpy(&fit->state, state, sizeof *state, cudaMemcpyDeviceToHost));
+    *done += head.passes;
+    return $upper_OK;
+}
+
+// Points come home ------------------------------------------------------------------------------------------------
+
+//@ if weighted
+static __global__ void $name_host_weights(const double *weights, long long n, unsigned long long *bad) {
+    const long long i = blockIdx.x * (long long)KM_THREADS + threadIdx.x;
+    if (i < n && !(weights[i] >= 0.0 && km_is_finite(weights[i]))) atomicMin(bad, (unsigned long long)i);
+}
+
+static int host_take_weights($name_fit *fit, const double *weights, unsigned long long *bad) {
+    unsigned long long first;
+    HOST_TRY(host_reserve(&fit->weights, fit->n * 8));
+    HOST_TRY(host_reserve_zero(&fit->pass_weights, (fit->n + KM_PAD_ROWS) * (long long)sizeof(km_real)));
+    if (weights) {
+        HOST_CUDA(cudaMemcpy(fit->weights.at, weights, (size_t)fit->n * 8, cudaMemcpyDefault));
+    } else {
+        double *ones = (double *)malloc((size_t)fit->n * 8);
+        if (!ones) return host_fail($upper_MEMORY, "not enough memory for %lld weights", fit->n);
+        for (long long i = 0; i < fit->n; i++) ones[i] = 1.0;
+        const cudaError_t error = cudaMemcpy(fit->weights.at, ones, (size_t)fit->n * 8, cudaMemcpyDefault);
+        free(ones);
+        HOST_TRY(host_cuda(error, "the weights"));
+    }
+    $name_host_weights<<<host_parts(fit->n, KM_THREADS), KM_THREADS>>>(fit->weights.as<double>(), fit->n,
+                                                                       bad);
+    HOST_LAUNCHED($name_host_weights);
+    HOST_CUDA(cudaMemcpy(&first, bad, sizeof first, cudaMemcpyDeviceToHost));
+    if (first == ~0ull) return $upper_OK;
+    return host_fail($upper_DATA, "the weight of point %llu is negative or no finite number", first);
+}
+//@ else
+static int host_take_weights($name_fit *, const double *weights, unsigned long long *) {
+    if (!weights) return $upper_OK;
+    return host_fail(
+        $upper_ARGUMENT,
+        "$name.cu was emitted for points without weights: give NULL, or emit it with --weighted");
+}
+//@ end
+
+// Small tables of the steps that bring the points home.
+struct host_loader {
+    host_room middle, partial, results; // results: the first bad value's index, a sum over units, 4 x D
+    double host[2 + 4 * D];
+    unsigned long long *bad() const {
+        return results.as<unsigned long long>();
+    }
+};
+
+static int host_add_units(const $name_fit *fit, host_loader *load, const double *unit_sums) {
+    km_load_add<<<1, KM_THREADS>>>(unit_sums, fit->units, load->results.as<double>() + 1);
+    HOST_LAUNCHED(km_load_add);
+    return $upper_OK;
+}
+
+static int host_get_results(host_loader *load) {
+    unsigned long long bad;
+    HOST_CUDA(cudaMemcpy(load->host, load->results.at, sizeof load->host, cudaMemcpyDeviceToHost));
+    memcpy(&bad, load->host, sizeof bad);
+    if (bad == ~0ull) return $upper_OK;
+    return host_fail($upper_DATA, "feature %llu of point %llu is no finite number: leave such points out",
+                     bad % D, bad / D);
+}
+
+// Sums around `middle`: of w (x - middle), of its squares; the smallest and the largest values.
+static int host_sums(const $name_fit *fit, host_loader *load, const double *middle) {
+    const km_real *raw = fit->points.as<km_real>();
+    const double *weights = fit->weights.as<double>();
+    HOST_CUDA(cudaMemcpy(load->middle.at, middle, D * sizeof *middle, cudaMemcpyHostToDevice));
+    //@ if float64
+    km_load_sums_f64<<<dim3((unsigned)fit->blocks, host_parts(D, KM_THREADS)), KM_THREADS>>>(
+        raw, weights, fit->n, load->middle.as<double>(), load->partial.as<double>(), load->bad());
+    //@ else
+    km_load_sums_f32<<<dim3((unsigned)fit->blocks, host_parts(D, KM_THREADS)), KM_THREADS>>>(
+        raw, weights, fit->n, load->middle.as<double>(), load->partial.as<double>(), load->bad());
+    //@ end
+    HOST_LAUNCHED(sums of the points);
+    km_load_reduce<<<4 * host_parts(D, KM_JOINED), KM_THREADS>>>(load->partial.as<double>(), fit->blocks,
+                                                                 load->results.as<double>() + 2);
+    HOST_LAUNCHED(km_load_reduce);
+    return host_get_results(load);
+}
+
+static int host_statistics($name_fit *fit, host_loader *load) {
+    host_data *data = &fit->data;
+    km_real first[D];
+    double middle[D];
+    HOST_TRY(host_add_units(fit, load, fit->unit_weights.as<double>()));
+    HOST_CUDA(cudaMemcpy(first, fit->points.at, sizeof first, cudaMemcpyDeviceToHost));
+    for (int f = 0; f < D; f++) middle[f] = fabs((double)first[f]) <= DBL_MAX ? (double)first[f] : 0.0;
+    HOST_TRY(host_sums(fit, load, middle));
+    data->total_weight = load->host[1];
+    if (host_take_statistics(data, load->host + 2, middle)) return host_choose_move(data);
+    for (int f = 0; f < D; f++) middle[f] = data->mean[f];
+    HOST_TRY(host_sums(fit, load, middle));
+    host_take_statistics(data, load->host + 2, middle);
+    return host_choose_move(data);
+}
+
+static int host_move($name_fit *fit, host_loader *load) {
+    host_data *data = &fit->data;
+    host_room centre, factor;
+    double factors[D], box[2 * D];
+    for (int f = 0; f < D; f++) {
+        factors[f] = data->factor;
+        box[f] = (double)host_there(data, (km_real)data->low[f], f);
+        box[D + f] = (double)host_there(data, (km_real)data->high[f], f);
+    }
+    HOST_TRY(host_reserve(&centre, sizeof factors));
+    HOST_TRY(host_reserve(&factor, sizeof factors));
+    HOST_TRY(host_reserve(&fit->box, sizeof box));
+    HOST_CUDA(cudaMemcpy(centre.at, data->centre, sizeof factors, cudaMemcpyHostToDevice));
+    HOST_CUDA(cudaMemcpy(factor.at, factors, sizeof factors, cudaMemcpyHostToDevice));
+    HOST_CUDA(cudaMemcpy(fit->box.at, box, sizeof box, cudaMemcpyHostToDevice));
+    km_real *points = fit->points.as<km_real>();
+    //@ if float64
+    km_load_transform_f64<<<(unsigned)fit->units, KM_THREADS>>>(
+        points, fit->weights.as<double>(), fit->n, centre.as<double>(), factor.as<double>(), points,
+        load->bad(), load->partial.as<double>());
+    //@ else
+    km_load_transform_f32<<<(unsigned)fit->units, KM_THREADS>>>(
+        points, fit->weights.as<double>(), fit->n, centre.as<double>(), factor.as<double>(), points,
+        load->bad(), load->partial.as<double>());
+    //@ end
+    HOST_LAUNCHED(moving the points);
+    HOST_TRY(host_add_units(fit, load, load->partial.as<double>()));
+    HOST_TRY(host_get_results(load));
+    data->total_square = load->host[1];
+    return $upper_OK;
+}
+
+static int host_take_points($name_fit *fit, const km_real *points, const double *weights) {
+    host_loader *load = new (std::nothrow) host_loader();
+    const long long row = D * (long long)sizeof(km_real), partial = fit->blocks * 4 * D;
+    if (!load) return host_fail($upper_MEMORY, "not enough memory for the statistics of the points");
+    const auto take = [&]() -> int {
+        HOST_TRY(host_reserve(&load->middle, D * 8));
+        HOST_TRY(host_reserve(&load->partial, (partial > fit->units ? partial : fit->units) * 8));
+        HOST_TRY(host_reserve(&load->results, sizeof load->host));
+        HOST_CUDA(cudaMemset(load->results.at, 0xff, 8)); // no bad value so far
+        HOST_TRY(host_reserve(&fit->points, (fit->n + KM_PAD_ROWS) * row));
+        HOST_CUDA(cudaMemcpy(fit->points.at, points, (size_t)(fit->n * row), cudaMemcpyDefault));
+        HOST_CUDA(cudaMemset((char *)fit->points.at + fit->n * row, 0, (size_t)(KM_PAD_ROWS * row)));
+        HOST_TRY(host_take_weights(fit, weights, load->bad()));
+        HOST_TRY(host_reserve(&fit->unit_weights, fit->units * 8));
+        km_load_weights<<<WEIGHTED ? (unsigned)fit->units : host_parts(fit->units, KM_THREADS), KM_THREADS>>>(
+            fit->weights.as<double>(), fit->n, fit->pass_weights.as<km_real>(),
+            fit->unit_weights.as<double>());
+        HOST_LAUNCHED(km_load_weights);
+        HOST_TRY(host_statistics(fit, load));
+        return host_move(fit, load);
+    };
+    const int failed = take();
+    delete load;
+    return failed;
+}
+
+// Finds the kernels of the pass, and lets them have the shared memory that they need.
+static int host_find_kernels($name_fit *fit) {
+    HOST_CUDA(cudaMemcpyFromSymbol(&fit->facts, km_pass, sizeof fit->facts));
+    HOST_CUDA(cudaMemcpyFromSymbol(fit->launches, km_pass_launches, sizeof fit->launches));
+    //@ if has_constants
+    HOST_CUDA(cudaGetSymbolAddress(&fit->constants, km_constants));
+    //@ end
+    for (int i = 0; i < HOST_LAUNCHES; i++) {
+        const km_pass_launch *launch = &fit->launches[i];
+        for (int k = 0; k < HOST_KERNELS; k++)
+            if (!strcmp(host_kernels[k].name, launch->kernel)) fit->functions[i] = host_kernels[k].function;
+        if (!fit->functions[i])
+            return host_fail($upper_DEVICE, "km_pass_launches names %s, which is no kernel of this file",
+                             launch->kernel);
+        if (launch->shared_bytes <= 48 << 10) continue;
+        HOST_TRY(
+            host_cuda(cudaFuncSetAttribute(fit->functions[i], cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                           (int)launch->shared_bytes),
+                      launch->kernel));
+    }
+    return $upper_OK;
+}
+
+static int host_check_device($name_fit *fit) {
+    int device, major, minor;
+    const cudaError_t error = cudaGetDevice(&device);
+    if (error != cudaSuccess) {
+        cudaGetLastError();
+        return host_fail($upper_DEVICE, "no CUDA device: %s; $name.c (kmgen --target cpu) runs without one",
+                         cudaGetErrorString(error));
+    }
+    HOST_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+    HOST_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
+    HOST_CUDA(cudaDeviceGetAttribute(&fit->shared_max, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+    if (10 * major + minor < $arch_number)
+        return host_fail($upper_DEVICE,
+                         "$name.cu was emitted for $arch, and this device is sm_%d: emit with --target "
+                         "cuda:sm_%d",
+                         10 * major + minor, 10 * major + minor);
+    return $upper_OK;
+}
+
+static int host_equip($name_fit *fit) {
+    const long long rows = COPIES * (long long)S;
+    HOST_TRY(host_reserve_zero(&fit->centroids, rows * D * (long long)sizeof(km_real)));
+    HOST_TRY(host_reserve_zero(&fit->totals, rows * (D + 1) * 8));
+    HOST_TRY(host_reserve_zero(&fit->slot_weights, rows * 8));
+    HOST_TRY(host_reserve_zero(&fit->shares, HOST_SLOTS * (long long)HOST_PARTS * 32));
+    HOST_TRY(host_reserve_zero(&fit->device_state, sizeof fit->state));
+    //@ if track_labels
+    HOST_TRY(host_reserve_zero(&fit->labels,
+                               HOST_SLOTS * (fit->n + KM_ALIGN_BYTES) * (long long)sizeof(km_label)));
+    HOST_TRY(host_reserve_zero(&fit->changes, HOST_SLOTS * 8));
+    //@ end
+    const long long zero = fit->facts.workspace_bytes_zero;
+    HOST_TRY(host_reserve(&fit->workspace,
+                          fit->facts.workspace_bytes + fit->facts.workspace_bytes_per_point * fit->n));
+    HOST_CUDA(
+        cudaMemset(fit->workspace.at, 0,
+                   zero > 0 && zero < (long long)fit->workspace.bytes ? (size_t)zero : fit->workspace.bytes));
+    HOST_TRY(host_launch_stage(fit, KM_STAGE_LOAD));
+    HOST_CUDA(cudaDeviceSynchronize());
+    return $upper_OK;
+}
+
+static int host_fill($name_fit *fit, const km_real *points, const double *weights) {
+    HOST_TRY(host_check(fit, points, fit->n));
+    HOST_TRY(host_check_device(fit));
+    HOST_TRY(host_find_kernels(fit));
+    fit->units = host_parts(fit->n, KM_UNIT_POINTS);
+    fit->blocks = host_parts(fit->n, KM_BLOCK_POINTS);
+    HOST_TRY(host_take_points(fit, points, weights));
+    return host_equip(fit);
+}
+
+int $name_create($name_fit **out, const $name_real *points, const double *weights, long long n) {
+    if (!out) return host_fail($upper_ARGUMENT, "out is NULL");
+    $name_fit *fit = *out = new (std::nothrow) $name_fit();
+    if (!fit) return host_fail($upper_MEMORY, "not enough memory for a fit");
+    fit->n = n;
+    const int failed = host_fill(fit, points, weights);
+    if (failed) $name_destroy(out);
+    return failed;
+}
+
+void $name_destroy($name_fit **fit) {
+    if (!fit) return;
+    delete *fit;
+    *fit = nullptr;
+}
+
+// First centroids -------------------------------------------------------------------------------------------------
+
+// A table of reals on the host becomes the first copy's centroids, and every K begins.
+static int host_begin($name_fit *fit, const km_real *table) {
+    HOST_CUDA(cudaMemcpy(fit->centroids.at, table, S * (size_t)D * sizeof *table, cudaMemcpyHostToDevice));
+    fit->state = host_state();
+    for (int q = 0; q < KS; q++) {
+        fit->state.slots[q].state.phase = KM_SLOT_RUNNING;
+        fit->state.active[q] = 1;
+    }
+    fit->started = true;
+    return $upper_OK;
+}
+
+int $name_start($name_fit *fit, const $name_real *centroids) {
+    HOST_TRY(host_check(fit, centroids, K_MAX));
+    km_real *table = (km_real *)malloc(S * (size_t)D * sizeof *table);
+    int failed = table ? $upper_OK : host_fail($upper_MEMORY, "not enough memory for the centroids");
+    for (long long i = 0; i < S * (long long)D && !failed; i++) {
+        failed = host_check_first(&fit->data, (double)centroids[i], i);
+        table[i] = host_there(&fit->data, centroids[i], (int)(i % D));
+    }
+    if (!failed) failed = host_begin(fit, table);
+    free(table);
+    return failed;
+}
+
+// Rows of points, as they are inside.
+static int host_get_rows(const $name_fit *fit, double *rows, const long long *indices, long long count) {
+    host_room device_rows;
+    HOST_TRY(host_reserve(&device_rows, count * D * 8));
+    km_rows<<<host_parts(count * D, KM_THREADS), KM_THREADS>>>(fit->points.as<km_real>(), indices, count,
+                                                               device_rows.as<double>());
+    HOST_LAUNCHED(km_rows);
+    HOST_CUDA(cudaMemcpy(rows, device_rows.at, (size_t)(count * D) * 8, cudaMemcpyDeviceToHost));
+    return $upper_OK;
+}
+
+// One chain of k-means++: the first K picks seed K, so one chain serves the whole list.
+static int host_draw_rows(const $name_fit *fit, double *rows, unsigned long long seed) {
+    host_room nearest, picks, candidates, unit_sums;
+    km_seed_args args = {};
+    HOST_TRY(host_reserve(&nearest, fit->n * (long long)sizeof(km_real)));
+    HOST_TRY(host_reserve(&picks, K_MAX * 8ll));
+    HOST_TRY(host_reserve(&candidates, 2 * KM_CANDIDATES_MAX * 8));
+    HOST_TRY(host_reserve(&unit_sums, KM_CANDIDATES_MAX * fit->units * 8));
+    args.points = fit->points.at;
+    args.weights = fit->weights.as<double>();
+    args.n = fit->n;
+    args.units = fit->units;
+    args.unit_weights = fit->unit_weights.as<double>();
+    args.nearest = nearest.at;
+    args.picks = picks.as<long long>();
+    args.picks_count = K_MAX;
+    args.candidates = candidates.as<long long>();
+    args.unit_sums = unit_sums.as<double>();
+    args.chains = 1;
+    args.seed = seed;
+    for (long long pick = 0; pick <= K_MAX; pick++) { // the last turn closes the last pick
+        const int before = pick > 0 ? host_candidates(pick - 1) : 0,
+                  now = pick < K_MAX ? host_candidates(pick) : 0;
+        km_seed_draw<<<dim3(1, now > 0 ? (unsigned)now : 1), KM_THREADS>>>(args, pick, before, now);
+        HOST_LAUNCHED(km_seed_draw);
+        if (pick == K_MAX) break;
+        km_seed_pass<<<host_parts(fit->units, 2), KM_THREADS>>>(args, pick, now);
+        HOST_LAUNCHED(km_seed_pass);
+    }
+    return host_get_rows(fit, rows, args.picks, K_MAX);
+}
+
+int $name_seed($name_fit *fit, unsigned long long seed) {
+    HOST_TRY(host_check(fit, fit, K_MAX));
+    double *rows = (double *)malloc(K_MAX * (size_t)D * sizeof *rows);
+    km_real *table = (km_real *)malloc(S * (size_t)D * sizeof *table);
+    int failed = rows && table ? host_draw_rows(fit, rows, seed)
+                               : host_fail($upper_MEMORY, "not enough memory for the centroids");
+    for (int q = 0; q < KS && !failed; q++)
+        for (long long i = 0; i < host_ks[q] * (long long)D; i++)
+            table[host_offsets[q] * (long long)D + i] = (km_real)rows[i];
+    if (!failed) failed = host_begin(fit, table);
+    free(rows);
+    free(table);
+    return failed;
+}
+
+// Empty clusters --------------------------------------------------------------------------------------------------
+
+// Squared distances up to this are the rounding of a usual point's centroid.
+static int host_square_min(const $name_fit *fit, double *square_min) {
+    double squares[HOST_SAMPLE];
+    km_real row[D];
+    const int count = (int)(fit->n < HOST_SAMPLE ? fit->n : HOST_SAMPLE);
+    for (int s = 0; s < count; s++) {
+        const long long i = (long long)((double)s * (double)fit->n / (double)count);
+        HOST_CUDA(cudaMemcpy(row, fit->points.as<km_real>() + i * D, sizeof row, cudaMemcpyDeviceToHost));
+        squares[s] = 0.0;
+        for (int f = 0; f < D; f++) squares[s] += (double)row[f] * (double)row[f];
+    }
+    *square_min = host_rounding2(fit->n) * host_typical(squares, count);
+    return $upper_OK;
+}
+
+// What km_assign needs of one K: its centroids as doubles too.
+struct host_member {
+    host_room numbers, centroids;
+    double *host = nullptr; // k x D
+    km_assign_args args = {};
+    ~host_member() {
+        free(host);
+    }
+};
+
+static int host_member_init(host_member *member, const $name_fit *fit, int q) {
+    const long long k = host_ks[q], zero = 0;
+    const km_real *table = fit->centroids.as<km_real>() + host_offsets[q] * (long long)D;
+    member->host = (double *)malloc((size_t)(k * D) * sizeof *member->host);
+    if (!member->host) return host_fail($upper_MEMORY, "not enough memory for the centroids");
+    HOST_TRY(host_reserve(&member->numbers, 2 * KM_ALIGN_BYTES));
+    HOST_TRY(host_reserve(&member->centroids, k * D * 8));
+    km_real *narrow = (km_real *)member->host; // widened in place, from the end
+    HOST_CUDA(cudaMemcpy(narrow, table, (size_t)(k * D) * sizeof *narrow, cudaMemcpyDeviceToHost));
+    for (long long i = k * D; i-- > 0;) {
+        km_real value;
+        memcpy(&value, narrow + i, sizeof value);
+        const double wide = (double)value;
+        memcpy(member->host + i, &wide, sizeof wide);
+    }
+    char *numbers = member->numbers.as<char>();
+    HOST_CUDA(cudaMemcpy(numbers, &zero, sizeof zero, cudaMemcpyHostToDevice));
+    HOST_CUDA(cudaMemcpy(numbers + KM_ALIGN_BYTES, &host_ks[q], sizeof(int), cudaMemcpyHostToDevice));
+    HOST_CUDA(cudaMemcpy(member->centroids.at, member->host, (size_t)(k * D) * 8, cudaMemcpyHostToDevice));
+    member->args.points = fit->points.at;
+    member->args.centroids = member->centroids.as<double>();
+    member->args.table = table;
+    member->args.rows = (const long long *)numbers;
+    member->args.ks = (const int *)(numbers + KM_ALIGN_BYTES);
+    member->args.members = 1;
+    return $upper_OK;
+}
+
+// The empty clusters of a K, in order, get the points farthest from their centroids; those that get none are given up.
+static int host_relocate($name_fit *fit, int q) {
+    host_member member;
+    host_room nearest, labels, picks, values, indices;
+    const long long k = host_ks[q], row = host_offsets[q];
+    double square_min, moved[D];
+    const double rounding2 = host_rounding2(fit->n);
+    HOST_TRY(host_member_init(&member, fit, q));
+    HOST_TRY(host_square_min(fit, &square_min));
+    HOST_TRY(host_reserve(&nearest, fit->n * 8));
+    HOST_TRY(host_reserve(&labels, fit->n * 4));
+    HOST_TRY(host_reserve(&picks, k * 8));
+    HOST_TRY(host_reserve(&values, fit->units * 8));
+    HOST_TRY(host_reserve(&indices, fit->units * 8));
+    member.args.count = fit->n;
+    member.args.nearest = nearest.as<double>();
+    member.args.labels = labels.as<int>();
+    km_assign<<<(unsigned)fit->units, KM_THREADS>>>(member.args);
+    HOST_LAUNCHED(km_assign);
+    long long taken = 0, found = 0;
+    for (long long j = 0; j < k; j++) {
+        double weight;
+        HOST_CUDA(cudaMemcpy(&weight, fit->slot_weights.as<double>() + row + j, sizeof weight,
+                             cudaMemcpyDeviceToHost));
+        if (weight > 0.0 || fit->state.given_up[row + j]) continue;
+        if (found >= 0) {
+            km_farthest_block<<<(unsigned)fit->units, KM_THREADS>>>(
+                fit->points.as<km_real>(), fit->weights.as<double>(), fit->n, square_min, rounding2,
+                nearest.as<double>(), picks.as<long long>(), taken, values.as<double>(),
+                indices.as<long long>());
+            HOST_LAUNCHED(km_farthest_block);
+            km_farthest_pick<<<1, KM_THREADS>>>(values.as<double>(), indices.as<long long>(), fit->units,
+                                                fit->n, picks.as<long long>(), taken);
+            HOST_LAUNCHED(km_farthest_pick);
+            HOST_CUDA(
+                cudaMemcpy(&found, picks.as<long long>() + taken, sizeof found, cudaMemcpyDeviceToHost));
+        }
+        fit->state.given_up[row + j] = found < 0;
+        if (found < 0) continue;
+        HOST_TRY(host_get_rows(fit, moved, picks.as<long long>() + taken++, 1));
+        km_real narrow[D];
+        for (int f = 0; f < D; f++) narrow[f] = (km_real)moved[f];
+        HOST_CUDA(cudaMemcpy(fit->centroids.as<km_real>() + (row + j) * D, narrow, sizeof narrow,
+                             cudaMemcpyHostToDevice));
+    }
+    fit->state.slots[q].state.phase = KM_SLOT_RUNNING;
+    fit->state.slots[q].state.empty_count = 0;
+    fit->state.active[q] = 1;
+    return $upper_OK;
+}
+
+int $name_run($name_fit *fit, long long passes_max, double tolerance, long long *passes) {
+    long long done = 0, own_done;
+    HOST_TRY(host_check(fit, fit, K_MAX));
+    if (!passes) passes = &own_done;
+    *passes = 0;
+    if (!fit->started) return host_fail($upper_ARGUMENT, "there are no first centroids yet: start or seed");
+    if (!(tolerance >= 0))
+        return host_fail($upper_ARGUMENT, "tolerance is %g; it must be 0 or more", tolerance);
+    double shift_max = host_shift_max(&fit->data, tolerance);
+    //@ if rests
+    // Sums are taken relative to a centroid that may change from pass to pass: a shift that is rounding is none.
+    shift_max = fmax(shift_max, host_rounding2(fit->n) * fit->data.total_square / fit->data.total_weight);
+    //@ end
+    while (done < passes_max) {
+        int active = 0;
+        for (int q = 0; q < KS; q++) {
+            if (fit->state.slots[q].state.phase == KM_SLOT_EMPTY) HOST_TRY(host_relocate(fit, q));
+            active += fit->state.active[q];
+        }
+        if (!active) break;
+        km_loop *loop = &fit->state.loop;
+        *loop = km_loop();
+        loop->head.passes_max = (int)(passes_max - done < 1 << 30 ? passes_max - done : 1 << 30);
+        loop->news_min = active;
+        loop->shift_max = shift_max;
+        loop->iterations_max = 1ll << 62;
+        loop->total_square = fit->data.total_square;
+        HOST_TRY(host_passes(fit, loop->head.passes_max, &done));
+        *passes = done;
+    }
+    return $upper_OK;
+}
+
+// Labels, distances, sums of one K: the last read -----------------------------------------------------------------
+
+struct host_finish {
+    host_member member;
+    host_room sums, partial, nearest, margin, labels;
+    double *host = nullptr; // k x KM_FINISH_SUMS
+    int few_bytes = 0;      // of shared memory, where km_finish_few serves
+    ~host_finish() {
+        free(host);
+    }
+};
+
+static int host_finish_range(const $name_fit *fit, host_finish *f, long long first, long long count,
+                             long long k, int *labels) {
+    const long long blocks = host_parts(count, KM_BLOCK_POINTS), numbers = k * KM_FINISH_SUMS;
+    const double *weights = fit->weights.as<double>();
+    double *partial = f->partial.as<double>();
+    f->member.args.first = first;
+    f->member.args.count = count;
+    if (f->few_bytes > 0) {
+        km_finish_few<<<(unsigned)blocks, KM_FINISH_THREADS, (size_t)f->few_bytes>>>(f->member.args, weights,
+                                                                                     partial, k);
+        HOST_LAUNCHED(km_finish_few);
+    } else {
+        const int in_shared = k <= KM_FINISH_SHARED_MAX;
+        km_assign<<<host_parts(count, KM_UNIT_POINTS), KM_THREADS>>>(f->member.args);
+        HOST_LAUNCHED(km_assign);
+        km_finish_blocks<<<(unsigned)blocks, 32, in_shared ? (size_t)numbers * 8 : 0>>>(
+            f->member.args, weights, partial, k, in_shared);
+        HOST_LAUNCHED(km_finish_blocks);
+    }
+    km_finish_add<<<host_parts(numbers, KM_JOINED), KM_THREADS>>>(partial, blocks, numbers,
+                                                                  f->sums.as<double>());
+    HOST_LAUNCHED(km_finish_add);
+    if (labels)
+        HOST_CUDA(cudaMemcpy(labels + first, f->labels.at, (size_t)count * 4, cudaMemcpyDeviceToHost));
+    return $upper_OK;
+}
+
+static int host_finish_all(const $name_fit *fit, host_finish *f, int q, int *labels) {
+    const long long k = host_ks[q], numbers = k * KM_FINISH_SUMS;
+    const int few_bytes =
+        (int)k * KM_FINISH_THREADS * (WEIGHTED ? KM_FINISH_WEIGHTED_BYTES : KM_FINISH_BYTES);
+    if (k <= KM_FINISH_FEW_MAX && few_bytes <= fit->shared_max) f->few_bytes = few_bytes;
+    const long long range =
+        (f->few_bytes ? 1024 : 64) * (long long)KM_BLOCK_POINTS; // points that memory is taken for
+    const long long here = fit->n < range ? fit->n : range;
+    if (few_bytes > 48 << 10 && f->few_bytes)
+        HOST_CUDA(
+            cudaFuncSetAttribute(km_finish_few, cudaFuncAttributeMaxDynamicSharedMemorySize, few_bytes));
+    HOST_TRY(host_member_init(&f->member, fit, q));
+    HOST_TRY(host_reserve_zero(&f->sums, numbers * 8));
+    HOST_TRY(host_reserve(&f->partial, host_parts(here, KM_BLOCK_POINTS) * numbers * 8));
+    if (!f->few_bytes || labels) HOST_TRY(host_reserve(&f->labels, here * 4));
+    if (!f->few_bytes) {
+        HOST_TRY(host_reserve(&f->nearest, here * 8));
+        HOST_TRY(host_reserve(&f->margin, here * 8));
+    }
+    f->member.args.labels = f->labels.as<int>();
+    f->member.args.nearest = f->nearest.as<double>();
+    f->member.args.margin = f->margin.as<double>();
+    for (long long first = 0; first < fit->n; first += range)
+        HOST_TRY(
+            host_finish_range(fit, f, first, fit->n - first < range ? fit->n - first : range, k, labels));
+    f->host = (double *)malloc((size_t)numbers * 8);
+    if (!f->host) return host_fail($upper_MEMORY, "not enough memory for the sums");
+    HOST_CUDA(cudaMemcpy(f->host, f->sums.at, (size_t)numbers * 8, cudaMemcpyDeviceToHost));
+    return $upper_OK;
+}
+
+int $name_result($name_fit *fit, int index, $name_model *model) {
+    host_finish f;
+    HOST_TRY(host_check(fit, model, K_MAX));
+    HOST_TRY(host_check_index(index));
+    if (!fit->started) return host_fail($upper_ARGUMENT, "there are no first centroids yet: start or seed");
+    HOST_TRY(host_finish_all(fit, &f, index, model->labels));
+    model->k = host_ks[index];
+    model->converged = fit->state.slots[index].state.converged;
+    model->iterations = fit->state.slots[index].state.iterations;
+    model->inertia = 0.0;
+    for (int j = 0; j < model->k; j++) {
+        model->inertia += f.host[j * KM_FINISH_SUMS + KM_FINISH_SSE] / fit->data.factor / fit->data.factor;
+        if (model->counts) model->counts[j] = (long long)f.host[j * KM_FINISH_SUMS + KM_FINISH_COUNT];
+        for (int i = 0; i < D && model->centroids; i++)
+            model->centroids[j * (long long)D + i] =
+                host_back(&fit->data, f.member.host[j * (long long)D + i], i);
+    }
+    return $upper_OK;
+}
+
+#ifdef $upper_MAIN
+#include <time.h>
+
+static double host_now_ms(void) {
+    struct timespec now;
+    timespec_get(&now, TIME_UTC);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+}
+
+static void host_device_name(char *text, size_t size) {
+    int device = 0;
+    cudaDeviceProp properties;
+    snprintf(text, size, "unknown");
+    if (cudaGetDevice(&device) == cudaSuccess && cudaGetDeviceProperties(&properties, device) == cudaSuccess)
+        snprintf(text, size, "%s", properties.name);
+}
+
+static __global__ void $name_host_read(const uint4 *pieces, long long count, unsigned *out) {
+    unsigned sum = 0;
+    for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < count;
+         i += (long long)gridDim.x * blockDim.x) {
+        const uint4 piece = pieces[i];
+        sum += piece.x ^ piece.y ^ piece.z ^ piece.w;
+    }
+    if (sum == 12345) *out = sum; // or nothing would be read
+}
+
+// Milliseconds of a plain read of the points.
+static double host_read_ms($name_fit *fit) {
+    const long long pieces = fit->n * D * (long long)sizeof(km_real) / 16;
+    cudaEvent_t begin, end;
+    float ms, least = 1e30f;
+    cudaEventCreate(&begin);
+    cudaEventCreate(&end);
+    for (int turn = 0; turn < 6; turn++) {
+        cudaEventRecord(begin);
+        for (int i = 0; i < 10; i++)
+            $name_host_read<<<2112, 512>>>(fit->points.as<uint4>(), pieces, fit->totals.as<unsigned>());
+        cudaEventRecord(end);
+        cudaEventSynchronize(end);
+        cudaEventElapsedTime(&ms, begin, end);
+        least = ms / 10 < least ? ms / 10 : least;
+    }
+    cudaEventDestroy(begin);
+    cudaEventDestroy(end);
+    return least;
+}
+//@ include host/main.c
+#endif
