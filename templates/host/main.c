@@ -56,7 +56,7 @@ static int host_skip_npy_header(long *at, FILE *file, const char *path) {
     if (!strstr(text, sizeof($name_real) == 4 ? "'<f4'" : "'<f8'") ||
         !strstr(text, "'fortran_order': False") || !strstr(text, columns))
         return host_fail($upper_DATA, "%s: expected $type in C order, n rows of %d columns, got %.*s", path,
-                         (int)$upper_FEATURES, (int)strcspn(text, "\n"), text);
+                         (int)$upper_FEATURES, (int)strcspn(text, "}") + 1, text);
     *at = (long)(begin + size);
     return $upper_OK;
 }
