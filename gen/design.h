@@ -32,6 +32,8 @@ typedef struct km_design_code {
     int64_t (*workspace_bytes)(const km_plan *plan, int64_t n);
     // What of it grows with the points; returns how many rows. NULL: none.
     int (*point_memory)(km_point_memory rows[KM_POINT_MEMORY_MAX], const km_plan *plan);
+    int scores_decide; // labels are those of scores in the plan's type: ambiguous points are not decided in double
+    int sums_vary; // the same labels may give sums that differ in their last digits from pass to pass
 } km_design_code;
 
 const km_design_code *km_design_code_of(km_design design); // NULL for KM_DESIGN_NONE

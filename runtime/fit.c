@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The whole line: spec, plan, source, module, sweep, models, selection.
+#include "../gen/design.h"
 #include "../base/clock.h"
 #include "../base/error.h"
 #include "../base/log.h"
@@ -556,7 +557,8 @@ static km_status finish_labels(fit *f, km_finish_member *members, km_model *mode
 
 // Whether the passes took labels from scores of the kernels' type alone; the others decide near ties in double.
 static int labels_are_scores(const km_result *result) {
-    if (result->plan.spec.target.kind == KM_TARGET_CUDA) return result->plan.design == KM_DESIGN_REGISTERS;
+    if (result->plan.spec.target.kind == KM_TARGET_CUDA)
+        return km_design_code_of(result->plan.design)->scores_decide;
     return result->counters.algorithm == KM_ALGORITHM_LLOYD;
 }
 

@@ -30,7 +30,8 @@ build() { # PROGRAM FLAGS -- NAME... -- SOURCE...
     while [ "$1" != -- ]; do names+=("$1"); shift; done
     shift
     if [ "$target" = cpu ]; then
-        cc -std=c11 -O2 -ffp-contract=off -fopenmp "${warnings[@]}" "${flags[@]}" "${names[@]/%/.c}" "$@" -o "$program" -lm
+        cc -std=c11 -O2 -ffp-contract=off -fopenmp "${warnings[@]}" "${flags[@]}" "${names[@]/%/.c}" "$@" \
+            -o "$program" -lm
     else
         "$nvcc" -arch=sm_90 -Werror all-warnings "${flags[@]}" "${names[@]/%/.cu}" "$@" -o "$program"
     fi || refuse "$program is not built"
@@ -63,9 +64,11 @@ if run elbow points.f32 first.f32 labels.i32; then
     cp out elbow.txt
     "$kmgen" fit -q points.f32 --features 4 -k 2..6 --init first.npy -t "$target" --json fit.json --labels fit.npy \
         --labels-of all >fit.txt || refuse "kmgen fit"
-    python3 "$root/tests/emitted.py" compare fit.json elbow.txt fit.npy labels.i32 || refuse "other results than kmgen fit"
+    python3 "$root/tests/emitted.py" compare fit.json elbow.txt fit.npy labels.i32 ||
+        refuse "other results than kmgen fit"
     # Drawn ones: kmgen's first restart, for the same seed.
-    "$kmgen" fit -q points.f32 --features 4 -k 2..6 --n-init 1 -t "$target" --json fit.json >fit.txt || refuse "kmgen fit"
+    "$kmgen" fit -q points.f32 --features 4 -k 2..6 --n-init 1 -t "$target" --json fit.json >fit.txt ||
+        refuse "kmgen fit"
     run elbow points.f32 && cp out elbow.txt
     python3 "$root/tests/emitted.py" compare fit.json elbow.txt || refuse "other results than kmgen fit, seeded"
 fi

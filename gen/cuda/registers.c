@@ -519,5 +519,9 @@ static int64_t workspace_bytes(const km_plan *plan, int64_t n) {
     return km_cuda_partial_bytes(plan);
 }
 
-const km_design_code km_design_registers = {
-    .estimate = estimate, .decide = decide, .names = names, .workspace_bytes = workspace_bytes};
+const km_design_code km_design_registers = {.estimate = estimate,
+                                            .decide = decide,
+                                            .names = names,
+                                            .workspace_bytes = workspace_bytes,
+                                            .scores_decide = 1,
+                                            .sums_vary = 1};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The engine: memory, slots, and the loop of passes and updates on the device's own pace.
+#include "../../gen/design.h"
 #include "../../base/clock.h"
 #include "../../base/error.h"
 #include "../../base/log.h"
@@ -293,11 +294,11 @@ static int64_t count_active(km_cuda_engine *engine) {
     return active;
 }
 
-// A shift that is nothing but rounding. The registers design takes its sums relative to a pivot that may change from
-// one pass to the next, so the same labels can give sums that differ in their last digits: a member whose
-// centroids move no further is at rest, or it might never be.
+// A shift that is nothing but rounding: where the same labels can give sums that differ in their last digits (registers
+// takes them relative to a pivot that may change from one pass to the next), a member whose centroids move no further is
+// at rest, or it might never be.
 static double rest_shift(const km_cuda_engine *engine) {
-    return engine->base.plan->design == KM_DESIGN_REGISTERS ? engine->rest_shift : 0;
+    return km_design_code_of(engine->base.plan->design)->sums_vary ? engine->rest_shift : 0;
 }
 
 static km_status do_run(km_cuda_engine *engine, km_slot_state *states, int64_t *passes, const km_stop *stop,

@@ -1953,7 +1953,7 @@ static int host_skip_npy_header(long *at, FILE *file, const char *path) {
     if (!strstr(text, sizeof(float64_real) == 4 ? "'<f4'" : "'<f8'") ||
         !strstr(text, "'fortran_order': False") || !strstr(text, columns))
         return host_fail(FLOAT64_DATA, "%s: expected double in C order, n rows of %d columns, got %.*s", path,
-                         (int)FLOAT64_FEATURES, (int)strcspn(text, "\n"), text);
+                         (int)FLOAT64_FEATURES, (int)strcspn(text, "}") + 1, text);
     *at = (long)(begin + size);
     return FLOAT64_OK;
 }

@@ -3000,7 +3000,7 @@ static int host_skip_npy_header(long *at, FILE *file, const char *path) {
     if (!strstr(text, sizeof(small_real) == 4 ? "'<f4'" : "'<f8'") ||
         !strstr(text, "'fortran_order': False") || !strstr(text, columns))
         return host_fail(SMALL_DATA, "%s: expected float in C order, n rows of %d columns, got %.*s", path,
-                         (int)SMALL_FEATURES, (int)strcspn(text, "\n"), text);
+                         (int)SMALL_FEATURES, (int)strcspn(text, "}") + 1, text);
     *at = (long)(begin + size);
     return SMALL_OK;
 }
