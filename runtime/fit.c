@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The whole line: spec, plan, source, module, sweep, models, selection.
-#include "../gen/design.h"
 #include "../base/clock.h"
 #include "../base/error.h"
 #include "../base/log.h"
 #include "../base/size.h"
+#include "../gen/design.h"
 #include "../gen/memory.h"
 #include "build.h"
 #include "data.h"

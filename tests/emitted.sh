@@ -99,40 +99,46 @@ if run small points.f32; then
     refuses 'expected double in C order, n rows of 4 columns' float64 points.npy
 fi
 
-# Two files in one program, C++.
-"$kmgen" -q "$root/specs/wide.yaml" --target "$target" || refuse "wide is not emitted"
-cat >two.cpp <<'END'
+# Several files in one program, C++.
+several=(small wide high_d300)
+for name in "${several[@]}"; do "$kmgen" -q "$root/specs/$name.yaml" --target "$target" || refuse "$name"; done
+cat >several.cpp <<'END'
+#include "high_d300.h"
 #include "small.h"
 #include "wide.h"
 #include <cstdio>
 #include <vector>
 int main() {
-    std::vector<float> points(16 * 4096);
+    std::vector<float> points(256 * 4096);
     for (size_t i = 0; i < points.size(); i++) points[i] = (float)(i * 7919 % 1009);
     small_fit *a = nullptr;
     wide_fit *b = nullptr;
+    high_d300_fit *c = nullptr;
     small_model one = {};
     wide_model two = {};
+    high_d300_model three = {};
     int failed = small_create(&a, points.data(), nullptr, 8192);
     if (failed) std::fprintf(stderr, "%s\n", small_error());
     if (failed) return 1;
-    failed = wide_create(&b, points.data(), nullptr, (long long)points.size() / WIDE_FEATURES) || small_seed(a, 1) ||
-             wide_seed(b, 1) || small_run(a, 20, 0, nullptr) || wide_run(b, 20, 0, nullptr) ||
-             small_result(a, 0, &one) || wide_result(b, 0, &two);
+    failed = wide_create(&b, points.data(), nullptr, 3000) || high_d300_create(&c, points.data(), nullptr, 3000) ||
+             small_seed(a, 1) || wide_seed(b, 1) || high_d300_seed(c, 1) || small_run(a, 20, 0, nullptr) ||
+             wide_run(b, 20, 0, nullptr) || high_d300_run(c, 20, 0, nullptr) || small_result(a, 0, &one) ||
+             wide_result(b, 0, &two) || high_d300_result(c, 0, &three);
     if (small_result(a, SMALL_KS, &one) != SMALL_ARGUMENT) failed = 1;
-    std::printf("%g %g %s\n", one.inertia, two.inertia, small_error());
+    std::printf("%g %g %g %s\n", one.inertia, two.inertia, three.inertia, small_error());
     small_destroy(&a);
     wide_destroy(&b);
-    return failed || !(one.inertia > 0) || !(two.inertia > 0) || a || b;
+    high_d300_destroy(&c);
+    return failed || !(one.inertia > 0) || !(two.inertia > 0) || !(three.inertia > 0) || a || b || c;
 }
 END
 if [ "$target" = cpu ]; then
-    { cc -c -O1 small.c && cc -c -O1 wide.c && g++ -std=c++17 "${warnings[@]}" two.cpp small.o wide.o -o two -lm; } ||
-        refuse "two files do not link"
+    for name in "${several[@]}"; do cc -c -O1 "$name.c" || refuse "$name.c"; done
+    g++ -std=c++17 "${warnings[@]}" several.cpp "${several[@]/%/.o}" -o several -lm || refuse "they do not link"
 else
-    "$nvcc" -arch=sm_90 two.cpp small.cu wide.cu -o two || refuse "two files do not link"
+    "$nvcc" -arch=sm_90 several.cpp "${several[@]/%/.cu}" -o several || refuse "they do not link"
 fi
-run two && ! grep -q 'entry 3 of a list of 3 K: the first is 0' out && refuse "two: $(cat out)"
+run several && ! grep -q 'entry 3 of a list of 3 K: the first is 0' out && refuse "several: $(cat out)"
 
 # The header alone, as both languages.
 for compiler in "cc -std=c11 -x c" "g++ -std=c++17 -x c++"; do

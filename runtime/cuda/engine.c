@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The engine: memory, slots, and the loop of passes and updates on the device's own pace.
-#include "../../gen/design.h"
 #include "../../base/clock.h"
 #include "../../base/error.h"
 #include "../../base/log.h"
 #include "../../base/size.h"
+#include "../../gen/design.h"
 #include "cuda.h"
 #include "../module.h"
 #include <omp.h>
@@ -294,9 +294,9 @@ static int64_t count_active(km_cuda_engine *engine) {
     return active;
 }
 
-// A shift that is nothing but rounding: where the same labels can give sums that differ in their last digits (registers
-// takes them relative to a pivot that may change from one pass to the next), a member whose centroids move no further is
-// at rest, or it might never be.
+// A shift that is nothing but rounding: where the same labels can give sums that differ in their last digits
+// (registers takes them relative to a pivot that may change from one pass to the next), a member whose centroids move
+// no further is at rest, or it might never be.
 static double rest_shift(const km_cuda_engine *engine) {
     return km_design_code_of(engine->base.plan->design)->sums_vary ? engine->rest_shift : 0;
 }

@@ -36,7 +36,7 @@
 //    162  Words of the pass and of the steps
 //    204  The pass
 //    728  The steps around the pass
-//   2079  The host part: what paper_d8_k3_5.h declares
+//   2080  The host part: what paper_d8_k3_5.h declares
 
 #if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 10 * 90
@@ -951,8 +951,8 @@ constexpr int LOAD_ROWS = KM_THREADS / LOAD_FEATURES;
 // One block of points and up to 256 features: partial[block][4][D] = sums of w (x - middle) and of w (x - middle)^2,
 // smallest, largest value. *bad becomes the lowest index i * D + f of a value that is no finite number.
 template <typename Raw>
-__device__ void load_sums(const Raw *raw, const double *weights, long long n, const double *middles,
-                          double *partial, unsigned long long *bad) {
+static __device__ void load_sums(const Raw *raw, const double *weights, long long n, const double *middles,
+                                 double *partial, unsigned long long *bad) {
     __shared__ double sums[KM_THREADS], squares[KM_THREADS], lows[KM_THREADS], highs[KM_THREADS];
     const int column = threadIdx.x % LOAD_FEATURES, row = threadIdx.x / LOAD_FEATURES;
     const int f = blockIdx.y * LOAD_FEATURES + column;
@@ -1100,9 +1100,9 @@ __device__ __forceinline__ double load_rows(const Raw *raw, const double *weight
 
 // One unit of points to the clustered space, in place where the types agree, and its sum of w |x|^2.
 template <typename Raw>
-__device__ void load_transform(const Raw *raw, const double *weights, long long n, const double *centre,
-                               const double *factor, km_real *points, unsigned long long *bad,
-                               double *unit_squares) {
+static __device__ void load_transform(const Raw *raw, const double *weights, long long n,
+                                      const double *centre, const double *factor, km_real *points,
+                                      unsigned long long *bad, double *unit_squares) {
     const long long first = blockIdx.x * (long long)KM_UNIT_POINTS;
     double sum = 0.0;
     if constexpr (STEP_WHOLE) {
@@ -1241,7 +1241,7 @@ __device__ __forceinline__ void seed_block_sums(double *sums, const double *unit
 static_assert(KM_UNITS_PER_BLOCK == 32, "a lane a unit");
 
 // Of the sums that the candidates of a pick left, the totals; `totals` is shared memory.
-__device__ void seed_totals(double *totals, const double *unit_sums, long long units, int candidates) {
+static __device__ void seed_totals(double *totals, const double *unit_sums, long long units, int candidates) {
     __shared__ double sums[KM_CANDIDATES_MAX][KM_THREADS];
     const long long blocks = (units + KM_UNITS_PER_BLOCK - 1) / KM_UNITS_PER_BLOCK;
     double total = 0.0;
@@ -1271,7 +1271,7 @@ struct seed_search {
 
 // Goes on with search->parts[0 ... count), the first of which is part `index` of all. Only the running sum is made by
 // one thread.
-__device__ void seed_search_parts(seed_search *search, int count, long long index) {
+static __device__ void seed_search_parts(seed_search *search, int count, long long index) {
     const int t = threadIdx.x;
     __syncthreads();
     if (t == 0) {
@@ -1310,8 +1310,9 @@ __device__ __forceinline__ double seed_value(const km_seed_args *args, const km_
 }
 
 // Walks down: blocks, units of the block, threads of the unit, points of the thread.
-__device__ long long seed_find(const km_seed_args *args, const km_real *nearest, const double *unit_sums,
-                               double target, long long pick, const km_real *last) {
+static __device__ long long seed_find(const km_seed_args *args, const km_real *nearest,
+                                      const double *unit_sums, double target, long long pick,
+                                      const km_real *last) {
     __shared__ seed_search search;
     const long long units = args->units, blocks = (units + KM_UNITS_PER_BLOCK - 1) / KM_UNITS_PER_BLOCK;
     if (threadIdx.x == 0) {
@@ -1920,7 +1921,7 @@ __device__ __forceinline__ void far_take(double *value, long long *index, double
 }
 
 // The farthest of a block of threads, in thread 0.
-__device__ void far_of_block(double *value, long long *index) {
+static __device__ void far_of_block(double *value, long long *index) {
     __shared__ double values[KM_THREADS];
     __shared__ long long indices[KM_THREADS];
     values[threadIdx.x] = *value;

@@ -40,8 +40,8 @@ constexpr int LOAD_ROWS = KM_THREADS / LOAD_FEATURES;
 // One block of points and up to 256 features: partial[block][4][D] = sums of w (x - middle) and of w (x - middle)^2,
 // smallest, largest value. *bad becomes the lowest index i * D + f of a value that is no finite number.
 template <typename Raw>
-__device__ void load_sums(const Raw *raw, const double *weights, long long n, const double *middles,
-                          double *partial, unsigned long long *bad) {
+static __device__ void load_sums(const Raw *raw, const double *weights, long long n, const double *middles,
+                                 double *partial, unsigned long long *bad) {
     __shared__ double sums[KM_THREADS], squares[KM_THREADS], lows[KM_THREADS], highs[KM_THREADS];
     const int column = threadIdx.x % LOAD_FEATURES, row = threadIdx.x / LOAD_FEATURES;
     const int f = blockIdx.y * LOAD_FEATURES + column;
@@ -189,9 +189,9 @@ __device__ __forceinline__ double load_rows(const Raw *raw, const double *weight
 
 // One unit of points to the clustered space, in place where the types agree, and its sum of w |x|^2.
 template <typename Raw>
-__device__ void load_transform(const Raw *raw, const double *weights, long long n, const double *centre,
-                               const double *factor, km_real *points, unsigned long long *bad,
-                               double *unit_squares) {
+static __device__ void load_transform(const Raw *raw, const double *weights, long long n,
+                                      const double *centre, const double *factor, km_real *points,
+                                      unsigned long long *bad, double *unit_squares) {
     const long long first = blockIdx.x * (long long)KM_UNIT_POINTS;
     double sum = 0.0;
     if constexpr (STEP_WHOLE) {

@@ -12,7 +12,7 @@ __device__ __forceinline__ void far_take(double *value, long long *index, double
 }
 
 // The farthest of a block of threads, in thread 0.
-__device__ void far_of_block(double *value, long long *index) {
+static __device__ void far_of_block(double *value, long long *index) {
     __shared__ double values[KM_THREADS];
     __shared__ long long indices[KM_THREADS];
     values[threadIdx.x] = *value;

@@ -53,7 +53,7 @@ __device__ __forceinline__ void seed_block_sums(double *sums, const double *unit
 static_assert(KM_UNITS_PER_BLOCK == 32, "a lane a unit");
 
 // Of the sums that the candidates of a pick left, the totals; `totals` is shared memory.
-__device__ void seed_totals(double *totals, const double *unit_sums, long long units, int candidates) {
+static __device__ void seed_totals(double *totals, const double *unit_sums, long long units, int candidates) {
     __shared__ double sums[KM_CANDIDATES_MAX][KM_THREADS];
     const long long blocks = (units + KM_UNITS_PER_BLOCK - 1) / KM_UNITS_PER_BLOCK;
     double total = 0.0;
@@ -83,7 +83,7 @@ struct seed_search {
 
 // Goes on with search->parts[0 ... count), the first of which is part `index` of all. Only the running sum is made by
 // one thread.
-__device__ void seed_search_parts(seed_search *search, int count, long long index) {
+static __device__ void seed_search_parts(seed_search *search, int count, long long index) {
     const int t = threadIdx.x;
     __syncthreads();
     if (t == 0) {
@@ -122,8 +122,9 @@ __device__ __forceinline__ double seed_value(const km_seed_args *args, const km_
 }
 
 // Walks down: blocks, units of the block, threads of the unit, points of the thread.
-__device__ long long seed_find(const km_seed_args *args, const km_real *nearest, const double *unit_sums,
-                               double target, long long pick, const km_real *last) {
+static __device__ long long seed_find(const km_seed_args *args, const km_real *nearest,
+                                      const double *unit_sums, double target, long long pick,
+                                      const km_real *last) {
     __shared__ seed_search search;
     const long long units = args->units, blocks = (units + KM_UNITS_PER_BLOCK - 1) / KM_UNITS_PER_BLOCK;
     if (threadIdx.x == 0) {

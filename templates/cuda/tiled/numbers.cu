@@ -27,7 +27,7 @@ __device__ __forceinline__ float pass_value_of(unsigned bits) {
 }
 
 // Brings the data's box to 512: centroids outside of it have room.
-__device__ float pass_scale(const km_pass_args &args) {
+static __device__ float pass_scale(const km_pass_args &args) {
     double largest = 0;
     int exponent = 0;
     for (int f = 0; f < 2 * D; f++) largest = fmax(largest, fabs(args.box[f]));

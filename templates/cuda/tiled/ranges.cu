@@ -57,8 +57,8 @@ struct pass_sums {
 
 //@ if not weighted
 // Points of each cluster.
-__device__ void pass_count(pass_sums &sums, const km_pass_args &args, const pass_memory &memory, int slot, int slots,
-                           long long first, long long end) {
+static __device__ void pass_count(pass_sums &sums, const km_pass_args &args, const pass_memory &memory, int slot,
+                                  int slots, long long first, long long end) {
     for (int s = 0; s < slots; s++) {
         if (!args.active[slot + s]) continue;
         const km_label *labels = memory.labels + (slot + s) * memory.stride;

@@ -74,7 +74,7 @@ extern "C" __global__ void __launch_bounds__(DIGITS) km_shared_count(const __gri
 }
 
 // Where the range's points of each digit go: behind those of smaller digits and of earlier ranges. A thread a digit.
-__device__ unsigned pass_first_place(const pass_sorting &sorting, unsigned *scan) {
+static __device__ unsigned pass_first_place(const pass_sorting &sorting, unsigned *scan) {
     unsigned before = 0, all = 0;
 #pragma unroll 8
     for (int range = 0; range < RANGES; range++) {
@@ -136,7 +136,7 @@ struct pass_run {
 };
 
 // Clusters from `from` to `to` begin at a place of the order.
-__device__ void pass_begin_clusters(const pass_sorting &sorting, int from, int to, long long place) {
+static __device__ void pass_begin_clusters(const pass_sorting &sorting, int from, int to, long long place) {
     for (int j = from; j <= to; j++) sorting.starts[j] = (unsigned)place;
 }
 

@@ -104,7 +104,7 @@ __device__ __forceinline__ pass_place pass_place_of(int slot) {
     return place;
 }
 
-__device__ int pass_slot_of(int group) {
+static __device__ int pass_slot_of(int group) {
     int low = 0, high = KS - 1;
     while (low < high) {
         const int middle = (low + high + 1) / 2;

@@ -280,7 +280,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, $resident)
 //@ end
 
 // The squared distance of a point and a centroid.
-__device__ double pass_distance(const km_real *x, const km_real *c) {
+static __device__ double pass_distance(const km_real *x, const km_real *c) {
     constexpr int NUMBERS = PIECE / sizeof(km_real);
     double square = 0;
 #pragma unroll 8
@@ -295,7 +295,7 @@ __device__ double pass_distance(const km_real *x, const km_real *c) {
 }
 
 // The score of a point and a centroid in double.
-__device__ double pass_score(const km_real *x, const km_real *c) {
+static __device__ double pass_score(const km_real *x, const km_real *c) {
     constexpr int NUMBERS = PIECE / sizeof(km_real);
     double score = 0;
 #pragma unroll 8
