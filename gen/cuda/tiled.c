@@ -48,7 +48,7 @@ typedef struct decided {
     tile_shape shape;
     product_shape products;
     range_shape ranges;
-    int64_t redo_grid;         // blocks that decide ambiguous points again, for each slot
+    int64_t resolve_grid;      // blocks that decide ambiguous points again, for each slot
     int64_t round_ahead;       // steps of products that are read ahead
     int64_t lanes, lane_parts; // sorted: lanes that have a point's features, and how often
     int64_t lane_numbers;      // numbers of one load
@@ -612,7 +612,7 @@ static km_status decide_layout(km_plan *plan, km_error *err) {
     it->shape = shape_of(plan);
     it->products = plan_products(plan);
     it->ranges = ranges_of(plan);
-    it->redo_grid = km_max(1, plan->facts.units * (it->shape.few ? FEW_REDO_BLOCKS : resident) / slots);
+    it->resolve_grid = km_max(1, plan->facts.units * (it->shape.few ? FEW_REDO_BLOCKS : resident) / slots);
     int64_t warps = it->shape.point_warps * it->shape.cluster_warps * resident;
     it->round_ahead = warps < 8 ? 16 : it->shape.pad == 1 || warps < 16 ? 8 : 2;
     // A lane has the features of one 16-byte load.
@@ -671,11 +671,14 @@ static void name_products(km_env *env, const product_shape *products) {
 }
 
 static void name_shape(km_env *env, const tile_shape *shape) {
-    km_env_set_int(env, "half", shape->half);
     km_env_set_flag(env, "half_filter", shape->half != 0);
     km_env_set_flag(env, "few", shape->few != 0);
     km_env_set_int(env, "tile", shape->tile_clusters);
     km_env_set_flag(env, "narrow", shape->pad == 1);
+    km_env_set_flag(env, "taken_singly", shape->few || shape->pad == 1 || !shape->half);
+    km_env_set(env, "labels", shape->few ? "resident" : "tiles");
+    km_env_set(env, "scores", shape->half ? "half" : "plain");
+    km_env_set(env, "k_ends", shape->pad == 1 ? "within" : "whole");
     km_env_set_flag(env, "several_warps", shape->cluster_warps > 1);
     km_env_set_int(env, "warp_points", shape->warp_points);
     km_env_set_int(env, "rows", shape->rows);
@@ -705,9 +708,13 @@ static km_status names(km_env *env, const char **root, const km_plan *plan, km_e
     km_env_set_flag(env, "async", spec->target.arch >= 80);
     km_env_set_flag(env, "sorted", sums == KM_WORD_sums_sorted);
     km_env_set_flag(env, "products", sums == KM_WORD_sums_products);
+    km_env_set(env, "sums",
+               sums == KM_WORD_sums_sorted     ? "sorted"
+               : sums == KM_WORD_sums_products ? "products"
+                                               : "ranges");
     km_env_set_int(env, "labels_grid", plan->facts.units * km_plan_value(plan, KM_PARAM_resident));
     km_env_set_int(env, "round_ahead", it->round_ahead);
-    km_env_set_int(env, "redo_grid", it->redo_grid);
+    km_env_set_int(env, "resolve_grid", it->resolve_grid);
     if (sums == KM_WORD_sums_products) name_products(env, &it->products);
     if (sums == KM_WORD_sums_sorted)
         name_sorted(env, plan, it);

@@ -33,8 +33,8 @@
 //     83  What the kernels of a pass are given
 //    162  Words of the pass and of the steps
 //    220  The pass
-//    886  The steps around the pass
-//   2234  The host part: what high_d300.h declares
+//    913  The steps around the pass
+//   2261  The host part: what high_d300.h declares
 
 #if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 10 * 90
@@ -45,7 +45,7 @@
 #define km_shared_norms high_d300_km_shared_norms
 #define km_shared_prepare high_d300_km_shared_prepare
 #define km_shared_labels high_d300_km_shared_labels
-#define km_shared_redo high_d300_km_shared_redo
+#define km_shared_resolve high_d300_km_shared_resolve
 #define km_shared_sums high_d300_km_shared_sums
 #define km_shared_reduce high_d300_km_shared_reduce
 #define km_load_sums_f32 high_d300_km_load_sums_f32
@@ -218,27 +218,38 @@ __device__ __forceinline__ double km_weight(const double *, long long) {
 }
 
 // ==== The pass =============================================================================================
+#define KM_UNROLL_FOR(...) _Pragma("unroll") for (__VA_ARGS__)
+// The sum of all lanes' values, in every lane.
+template <typename Number> static __device__ __forceinline__ Number km_warp_sum(Number value) {
+    for (int width = 16; width > 0; width /= 2) value += __shfl_xor_sync(0xffffffffu, value, width);
+    return value;
+}
 
-// The pass of design `shared`: any d, any K, any type. Of each point and centroid it has the score
-//     x . c - |c|^2 / 2
-// and keeps the best two of each slot. Where these are closer than rounding may account for, the point is listed for
-// its slot, and km_shared_redo decides by distances in double. Ties go to the lowest index.
+// The pass, design `shared`: any d, any K, any type. Labels first, then sums.
 //
-// Centroids stand in a table, those of a slot padded to whole groups of PAD rows; a tile is TILE rows of the table.
-
-#define KM_UNROLL _Pragma("unroll")
-
+// Labels. A point and a centroid have the score
+//     x . c - |c|^2 / 2,
+// and the centroid with the largest score is the nearest. Scores are products of matrices (the points, and the table of
+// all centroids); for each point the best two of a slot are kept.
+// They are made of numbers in half precision.
+// Where the two are closer than rounding may account for, the point is ambiguous: it is listed for its slot, and
+// km_shared_resolve decides it by distances in double. Ties go to the lowest index.
+//
+// Sums. They are products of matrices in double, too: rows that are 1 where a point has the label, times the points.
+//
+// The table holds the centroids of all slots, those of a slot padded to whole groups of PAD rows; a tile is TILE rows
+// of it.
 enum {
     PAD = 1,     // rows of a group, all of one slot: a tile, or 1
     GROUPS = 80, // groups of one copy
     TILE = 80,   // rows of a tile
     TILE_GROUPS = TILE / PAD,
     TILES = (COPIES * GROUPS + TILE_GROUPS - 1) / TILE_GROUPS,
-    FEATURES = 16, // features worked on at a time
-    CHUNKS = 19,
+    FEATURES = 16,             // features worked on at a time
+    CHUNKS = 19,               // of so many features
     WIDTH = FEATURES * CHUNKS, // d, padded
-    PIECE = 16,                // bytes of one copy from a point: 16, or what divides a row
-    LABELS_GRID = 132
+    PIECE = 16,                // bytes that are copied at a time from a point: 16, or what divides a row
+    LABELS_GRID = 132          // blocks that make labels
 };
 
 // The first group of each K.
@@ -256,63 +267,65 @@ __constant__ const int km_groups[KS] = {
     65,
 };
 
-typedef unsigned short pass_number; // of the table of centroids: half precision, as bits
-typedef unsigned pass_bits;
+// The workspace.
+typedef unsigned short km_table_number; // of the table of centroids: half precision, as bits
+typedef unsigned km_bits;
 
 // What is known of the centroids of a slot. Bits of a number that is not negative are in the order of the numbers.
-struct pass_slot {
-    pass_bits norm;   // the largest |c|
-    pass_bits coarse; // the largest share of |c| that half precision loses
-    unsigned listed;  // points that are to be decided again
+struct km_slot_bounds {
+    km_bits norm;       // the largest |c|
+    km_bits coarse;     // the largest share of |c| that half precision loses
+    unsigned ambiguous; // points that are listed
     unsigned unused;
 };
 
-// The workspace.
-struct pass_memory {
-    km_real *scale; // of points and centroids in half precision
-    pass_slot *slots;
+struct km_workspace {
+    float *scale; // of points and centroids in half precision
+    km_slot_bounds *slots;
     int *tile_slots;       // the slot of a tile's first row; -1 where no slot of the tile is active
-    km_real *half_squares; // |c|^2 / 2
-    pass_number *table;
-    km_real *norms;     // |x|
-    km_real *residuals; // what half precision loses of it
-    km_label *labels;
-    unsigned *lists;  // points that are to be decided again
-    char *sums;       // what adding needs
-    long long stride; // of a slot's labels: past the last point come zeros
+    km_real *half_squares; // |c|^2 / 2 of each row of the table
+    km_table_number *table;
+    km_real *norms;   // |x| of each point
+    float *residuals; // what half precision loses of it
+    km_label *labels; // of each slot, `stride` apart: past the last point come zeros
+    long long stride;
+    unsigned *lists; // of each slot: its ambiguous points
+    char *sums;      // what adding needs
 };
 
-__device__ __forceinline__ char *pass_take(char **at, long long bytes) {
+// The next bytes of the workspace.
+__device__ __forceinline__ char *km_take(char **at, long long bytes) {
     char *taken = *at;
     *at += (bytes + KM_ALIGN_BYTES - 1) / KM_ALIGN_BYTES * KM_ALIGN_BYTES;
     return taken;
 }
 
-__device__ __forceinline__ pass_memory pass_memory_of(const km_pass_args &args) {
-    pass_memory memory;
+__device__ __forceinline__ km_workspace km_workspace_of(const km_pass_args &args) {
+    km_workspace workspace;
     char *at = (char *)args.workspace;
-    memory.scale = (km_real *)pass_take(&at, sizeof(km_real));
-    memory.slots = (pass_slot *)pass_take(&at, COPIES * KS * sizeof(pass_slot));
-    memory.tile_slots = (int *)pass_take(&at, TILES * 4ll);
-    memory.half_squares = (km_real *)pass_take(&at, (long long)TILES * TILE * sizeof(km_real));
-    memory.table = (pass_number *)pass_take(&at, (long long)TILES * TILE * WIDTH * sizeof(pass_number));
-    memory.norms = (km_real *)pass_take(&at, args.n * sizeof(km_real));
-    memory.residuals = (km_real *)pass_take(&at, args.n * (1 * sizeof(km_real)));
-    memory.stride = (args.n + 255) / 256 * 256;
-    memory.labels = (km_label *)pass_take(&at, COPIES * KS * memory.stride * (int)sizeof(km_label));
-    memory.lists = (unsigned *)pass_take(&at, (long long)COPIES * KS * args.n * 4);
-    memory.sums = at;
-    return memory;
+    workspace.scale = (float *)km_take(&at, sizeof(float));
+    workspace.slots = (km_slot_bounds *)km_take(&at, COPIES * KS * sizeof(km_slot_bounds));
+    workspace.tile_slots = (int *)km_take(&at, TILES * 4ll);
+    workspace.half_squares = (km_real *)km_take(&at, (long long)TILES * TILE * sizeof(km_real));
+    workspace.table =
+        (km_table_number *)km_take(&at, (long long)TILES * TILE * WIDTH * sizeof(km_table_number));
+    workspace.norms = (km_real *)km_take(&at, args.n * sizeof(km_real));
+    workspace.residuals = (float *)km_take(&at, args.n * sizeof(float));
+    workspace.stride = (args.n + 255) / 256 * 256;
+    workspace.labels = (km_label *)km_take(&at, COPIES * KS * workspace.stride * (int)sizeof(km_label));
+    workspace.lists = (unsigned *)km_take(&at, (long long)COPIES * KS * args.n * 4);
+    workspace.sums = at;
+    return workspace;
 }
 
-// A slot's place in the table of centroids.
-struct pass_place {
+// Where the centroids of a slot stand in the table.
+struct km_place {
     int slot, k;
     int begin, end; // groups
 };
 
-__device__ __forceinline__ pass_place pass_place_of(int slot) {
-    pass_place place;
+__device__ __forceinline__ km_place km_place_of(int slot) {
+    km_place place;
     const int k_index = slot % KS;
     place.slot = slot;
     place.k = km_ks[k_index];
@@ -321,7 +334,8 @@ __device__ __forceinline__ pass_place pass_place_of(int slot) {
     return place;
 }
 
-static __device__ int pass_slot_of(int group) {
+// The slot of a group.
+__device__ int km_slot_of(int group) {
     int low = 0, high = KS - 1;
     while (low < high) {
         const int middle = (low + high + 1) / 2;
@@ -333,55 +347,45 @@ static __device__ int pass_slot_of(int group) {
     return group / GROUPS * KS + low;
 }
 
-__device__ __forceinline__ double pass_warp_sum(double value) {
-    for (int step = 16; step > 0; step >>= 1) value += __shfl_xor_sync(0xffffffffu, value, step);
-    return value;
-}
-
-// Rounded up, so that a bound stays one.
-__device__ __forceinline__ km_real pass_above(double value) {
-    return (km_real)(value * (1 + 1.0 / 1048576));
-}
-
-// A row's best two scores so far.
-struct pass_best {
-    km_real best, second;
-    int j; // the centroid of the best; in a loop over tiles what leads to it
-};
-
 // Numbers that lie side by side in a point and in a centroid.
-struct __align__(PIECE) pass_piece {
+struct __align__(PIECE) km_piece {
     km_real at[PIECE / sizeof(km_real)];
 };
 
-// The numbers of which scores are made, and what is lost in making them.
+// Bytes of the workspace, and of it for each point, but for what adding needs.
+constexpr long long TABLE_BYTES =
+    16 * KM_ALIGN_BYTES + COPIES * KS * (256ll * sizeof(km_label) + sizeof(km_slot_bounds)) + TILES * 4ll +
+    (long long)TILES * TILE * (sizeof(km_real) + WIDTH * sizeof(km_table_number));
+constexpr long long TABLE_POINT_BYTES = 2 * sizeof(float) + COPIES * KS * ((long long)sizeof(km_label) + 4);
+
+// What scores may lose: how far below the best another may be measured and still be the best.
 
 constexpr float FAR = 3e38f; // |c|^2 / 2 of padding
 // What adding WIDTH products may lose of |x| |c|, where an addition keeps 23 bits of the largest number.
 constexpr float ROUNDING = (4 * WIDTH + 8) / 16777216.f;
 
-__device__ __forceinline__ pass_number pass_half_of(float value) {
-    pass_number half;
+__device__ __forceinline__ km_bits km_bits_of(float value) {
+    return __float_as_uint(value);
+}
+
+__device__ __forceinline__ float km_value_of(km_bits bits) {
+    return __uint_as_float(bits);
+}
+
+__device__ __forceinline__ km_table_number km_half_of(float value) {
+    km_table_number half;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(value));
     return half;
 }
 
-__device__ __forceinline__ double pass_half_value(pass_number half) {
+__device__ __forceinline__ double km_half_value(km_table_number half) {
     float value;
     asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half));
     return value;
 }
 
-__device__ __forceinline__ unsigned pass_bits_of(float value) {
-    return __float_as_uint(value);
-}
-
-__device__ __forceinline__ float pass_value_of(unsigned bits) {
-    return __uint_as_float(bits);
-}
-
 // Brings the data's box to 512: centroids outside of it have room.
-static __device__ float pass_scale(const km_pass_args &args) {
+static __device__ float km_scale_of(const km_pass_args &args) {
     double largest = 0;
     int exponent = 0;
     for (int f = 0; f < 2 * D; f++) largest = fmax(largest, fabs(args.box[f]));
@@ -389,100 +393,103 @@ static __device__ float pass_scale(const km_pass_args &args) {
     return ldexpf(1, min(max(9 - exponent, -60), 60));
 }
 
-// What a centroid may lose below the smallest normal number of half precision.
-__device__ __forceinline__ float pass_fine(float scale) {
-    return sqrtf(WIDTH) * 1.001f / 33554432.f / scale;
+// What a centroid may lose below the smallest normal number of its type in the table.
+__device__ __forceinline__ float km_fine(const km_workspace &workspace) {
+    return sqrtf(WIDTH) * 1.001f / 33554432.f / *workspace.scale;
 }
 
-// Once: |x| of each point, a warp each.
-extern "C" __global__ void __launch_bounds__(256) km_shared_norms(const __grid_constant__ km_pass_args args) {
-    const pass_memory memory = pass_memory_of(args);
-    const float scale = pass_scale(args);
-    if (blockIdx.x == 0 && threadIdx.x == 0) *memory.scale = scale;
-    const int lane = threadIdx.x % 32;
-    for (long long i = blockIdx.x * 8ll + threadIdx.x / 32; i < args.n; i += gridDim.x * 8ll) {
-        const km_real *x = (const km_real *)args.points + i * D;
-        double square = 0, lost = 0;
-        for (int f = lane; f < D; f += 32) {
-            square = fma((double)x[f], (double)x[f], square);
-            const double rest = x[f] - pass_half_value(pass_half_of(x[f] * scale)) / scale;
-            lost = fma(rest, rest, lost);
-        }
-        square = pass_warp_sum(square);
-        lost = pass_warp_sum(lost);
-        if (lane != 0) continue;
-        memory.norms[i] = pass_above(sqrt(square));
-        memory.residuals[i] = pass_above(sqrt(lost));
-    }
+// Rounded up, so that a bound stays one.
+__device__ __forceinline__ km_real km_above(double value) {
+    return (km_real)(value * (1 + 1.0 / 1048576));
 }
 
-// The table of centroids, a warp each row. Four blocks of a multiprocessor: said, or the compiler aims at more, and
-// spills.
-extern "C" __global__ void __launch_bounds__(256, 4) km_shared_prepare(const __grid_constant__ km_pass_args args) {
-    if (args.control->stop) return;
-    const pass_memory memory = pass_memory_of(args);
-    const int row = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
-    if (row >= TILES * TILE) return;
-    const int group = row / PAD;
-    if (row % TILE == 0) {
-        int active = 0;
-        for (int g = group + lane; g < group + TILE_GROUPS && g < COPIES * GROUPS; g += 32)
-            active |= args.active[pass_slot_of(g)];
-        active = __any_sync(0xffffffffu, active);
-        if (lane == 0) memory.tile_slots[row / TILE] = active ? pass_slot_of(group) : -1;
-    }
-    const pass_place place = pass_place_of(group < COPIES * GROUPS ? pass_slot_of(group) : 0);
-    const int j = row - place.begin * PAD, real = group < COPIES * GROUPS && j < place.k;
-    const long long first = (long long)(place.slot / KS) * S + km_offsets[place.slot % KS];
-    const km_real *c = (const km_real *)args.centroids + (first + j) * D;
-    pass_number *to = memory.table + (long long)row * WIDTH;
-    double square = 0, lost = 0;
-    for (int f = lane; f < WIDTH; f += 32) {
-        const km_real value = real && f < D ? c[f] : (km_real)0;
-        square = fma((double)value, (double)value, square);
-        const float scale = *memory.scale;
-        to[f] = pass_half_of(fminf(fmaxf(value * scale, -65504.f), 65504.f));
-        const double rest = value - pass_half_value(to[f]) / scale;
-        lost = fma(rest, rest, lost);
-    }
-    square = pass_warp_sum(square);
-    lost = pass_warp_sum(lost);
-    if (lane != 0) return;
-    memory.half_squares[row] = real ? (km_real)(square / 2) : FAR;
-    if (!real) return;
-    pass_slot *slot = memory.slots + place.slot;
-    const km_real norm = pass_above(sqrt(square));
-    atomicMax(&slot->norm, pass_bits_of(norm));
-    const double share = (sqrt(lost) - pass_fine(*memory.scale)) / (norm > 0 ? norm : 1);
-    atomicMax(&slot->coarse, pass_bits_of(pass_above(share > 0 ? share : 0)));
-}
-
-// What a margin needs of a point.
-struct pass_point {
+// What a margin needs of a point: its norm, and what half precision loses of it.
+struct km_norms {
     km_real norm, lost;
 };
 
-__device__ __forceinline__ pass_point pass_point_of(const pass_memory &memory, long long i) {
-    return {memory.norms[i], memory.residuals[i]};
-}
-
-// What a centroid may lose below the smallest normal number.
-__device__ __forceinline__ km_real pass_fine_of(const pass_memory &memory) {
-    return pass_fine(*memory.scale);
+__device__ __forceinline__ km_norms km_norms_of(const km_workspace &workspace, long long i) {
+    return {workspace.norms[i], workspace.residuals[i]};
 }
 
 // How far below the best score another may be measured and still be the best: both scores' errors. For a point of norm
 // g, a centroid's is at most e |c| (and a constant), e the part of g that products and sums may lose. A centroid of
 // |c| >= 4 g has a score t of at most -|c|^2 / 4, so that its error is at most e / g |t|: such centroids count for as
 // much as the best score does. The factors have room for the rounding of these lines.
-__device__ __forceinline__ km_real pass_margin(km_real fine, const pass_slot &slot, const pass_point &point,
-                                               km_real best) {
-    const km_real g = point.norm, c = pass_value_of(slot.norm), near = c < 4 * g ? c : 4 * g;
-    const km_real e = point.lost + g * (pass_value_of(slot.coarse) + ROUNDING);
+__device__ __forceinline__ km_real km_margin(km_real fine, const km_slot_bounds &slot, const km_norms &point,
+                                             km_real best) {
+    const km_real g = point.norm, c = km_value_of(slot.norm), near = c < 4 * g ? c : 4 * g;
+    const km_real e = point.lost + g * (km_value_of(slot.coarse) + ROUNDING);
     km_real margin = 2.01f * (e * near + (g + point.lost) * fine);
     margin += fabsf(best) / 131072; // for the bits that a column has taken
     if (c > 4 * g) margin += (km_real)2.5 * (g > 0 ? e / g : ROUNDING) * (best < 0 ? -best : best);
     return margin;
+}
+
+// When points are loaded: |x| of each point, a warp each.
+extern "C" __global__ void __launch_bounds__(256) km_shared_norms(const __grid_constant__ km_pass_args args) {
+    const km_workspace workspace = km_workspace_of(args);
+    const float scale = km_scale_of(args);
+    if (blockIdx.x == 0 && threadIdx.x == 0) *workspace.scale = scale;
+    const int lane = threadIdx.x % 32;
+    for (long long i = blockIdx.x * 8ll + threadIdx.x / 32; i < args.n; i += gridDim.x * 8ll) {
+        const km_real *x = (const km_real *)args.points + i * D;
+        double square = 0;
+        double lost = 0;
+        for (int f = lane; f < D; f += 32) {
+            square = fma((double)x[f], (double)x[f], square);
+            const double rest = x[f] - km_half_value(km_half_of(x[f] * scale)) / scale;
+            lost = fma(rest, rest, lost);
+        }
+        square = km_warp_sum(square);
+        lost = km_warp_sum(lost);
+        if (lane != 0) continue;
+        workspace.norms[i] = km_above(sqrt(square));
+        workspace.residuals[i] = km_above(sqrt(lost));
+    }
+}
+
+// In each pass: the table of centroids, a warp each row. Four blocks of a multiprocessor: said, or the compiler aims at
+// more, and spills.
+extern "C" __global__ void __launch_bounds__(256, 4)
+    km_shared_prepare(const __grid_constant__ km_pass_args args) {
+    if (args.control->stop) return;
+    const km_workspace workspace = km_workspace_of(args);
+    const int row = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (row >= TILES * TILE) return;
+    const int group = row / PAD;
+    if (row % TILE == 0) {
+        int active = 0;
+        for (int g = group + lane; g < group + TILE_GROUPS && g < COPIES * GROUPS; g += 32)
+            active |= args.active[km_slot_of(g)];
+        active = __any_sync(0xffffffffu, active);
+        if (lane == 0) workspace.tile_slots[row / TILE] = active ? km_slot_of(group) : -1;
+    }
+    const km_place place = km_place_of(group < COPIES * GROUPS ? km_slot_of(group) : 0);
+    const int j = row - place.begin * PAD, real = group < COPIES * GROUPS && j < place.k;
+    const long long first = (long long)(place.slot / KS) * S + km_offsets[place.slot % KS];
+    const km_real *c = (const km_real *)args.centroids + (first + j) * D;
+    km_table_number *to = workspace.table + (long long)row * WIDTH;
+    double square = 0;
+    double lost = 0;
+    for (int f = lane; f < WIDTH; f += 32) {
+        const km_real value = real && f < D ? c[f] : (km_real)0;
+        square = fma((double)value, (double)value, square);
+        const float scale = *workspace.scale;
+        to[f] = km_half_of(fminf(fmaxf(value * scale, -65504.f), 65504.f));
+        const double rest = value - km_half_value(to[f]) / scale;
+        lost = fma(rest, rest, lost);
+    }
+    square = km_warp_sum(square);
+    lost = km_warp_sum(lost);
+    if (lane != 0) return;
+    workspace.half_squares[row] = real ? (km_real)(square / 2) : FAR;
+    if (!real) return;
+    km_slot_bounds *slot = workspace.slots + place.slot;
+    const km_real norm = km_above(sqrt(square));
+    atomicMax(&slot->norm, km_bits_of(norm));
+    const double share = (sqrt(lost) - km_fine(workspace)) / (norm > 0 ? norm : 1);
+    atomicMax(&slot->coarse, km_bits_of(km_above(share > 0 ? share : 0)));
 }
 
 // Labels of lists of few clusters, by tensor cores. A block keeps a tile of centroids, all of their features, in shared
@@ -504,104 +511,125 @@ enum {
     PRODUCTS = TILE / 8,      // side by side
     SCORES = TILE + 7,        // from point to point: rows of a warp's lanes in different banks
     TILE_SLOTS = 12,          // an even number
-    REDO_GRID = 72
+    RESOLVE_GRID = 72
 };
 static_assert(K_MAX <= 32, "a lane for each centroid of a slot");
 
 // A slot of a tile.
-struct pass_seat {
-    pass_slot known;
+struct km_resident_slot {
+    km_slot_bounds known;
     int slot, row, k; // k = 0: none, or not active
 };
 
 // What the threads of a block share.
-struct __align__(16) pass_block {
-    pass_number table[TILE][ROW];
+struct __align__(16) km_block {
+    km_table_number table[TILE][ROW];
     km_real half_squares[TILE];
     km_real scores[WARPS][POINTS][SCORES];
-    pass_seat seats[TILE_SLOTS];
+    km_resident_slot tile_entries[TILE_SLOTS];
 };
 
 // A step of two points, eight apart: the lane's numbers.
-struct pass_step {
+struct km_step {
     km_real at[2][OWN];
 };
 
 // `x`: the lane's first number of its first point.
-__device__ __forceinline__ pass_step pass_read_step(const km_real *x, int step) {
+__device__ __forceinline__ km_step km_read_step(const km_real *x, int step) {
     constexpr int NUMBERS = PIECE / sizeof(km_real);
-    pass_step read;
-    KM_UNROLL for (int r = 0; r < 2; r++)
-        KM_UNROLL for (int p = 0; p < OWN; p += NUMBERS) {
-            const pass_piece piece = *(const pass_piece *)(x + r * 8 * D + step * STEP + p);
-            KM_UNROLL for (int i = 0; i < NUMBERS; i++) read.at[r][p + i] = piece.at[i];
+    km_step read;
+    KM_UNROLL_FOR (int r = 0; r < 2; r++)
+        KM_UNROLL_FOR (int p = 0; p < OWN; p += NUMBERS) {
+            const km_piece piece = *(const km_piece *)(x + r * 8 * D + step * STEP + p);
+            KM_UNROLL_FOR (int i = 0; i < NUMBERS; i++) read.at[r][p + i] = piece.at[i];
         }
     return read;
 }
 
-__device__ __forceinline__ unsigned pass_halves(float low, float high, float scale) {
-    unsigned halves;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(halves) : "f"(high * scale), "f"(low * scale));
-    return halves;
+// Two floats as halves, the first in the low bits.
+static __device__ __forceinline__ unsigned km_halves(float low, float high) {
+    unsigned pair;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+
+// Products of a warp: a has 16 rows, b 8 columns, `sums` and `start` are 16 x 8. Lane 4 g + t has of a rows g and
+// g + 8, of b column g, of sums rows g and g + 8, columns 2 t and 2 t + 1.
+
+// sums = a b + start: 16 products of halves each, added in float.
+static __device__ __forceinline__ void km_mma_f16(float *sums, const unsigned *a, const unsigned *b,
+                                                  const float *start) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%10, %11, %12, %13};"
+        : "=f"(sums[0]), "=f"(sums[1]), "=f"(sums[2]), "=f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(start[0]), "f"(start[1]),
+          "f"(start[2]), "f"(start[3]));
 }
 
 // Scores of the points += a step of products. The four features of a lane stand for its four places in a product.
-__device__ __forceinline__ void pass_multiply(float (&score)[PRODUCTS][4], const pass_block &block,
-                                              const pass_step &x, int step, float scale) {
+__device__ __forceinline__ void km_multiply(float (&score)[PRODUCTS][4], const km_block &block,
+                                            const km_step &x, int step, float scale) {
     const int lane = threadIdx.x % 32;
-    const unsigned a0 = pass_halves(x.at[0][0], x.at[0][1], scale), a1 = pass_halves(x.at[1][0], x.at[1][1], scale),
-                   a2 = pass_halves(x.at[0][2], x.at[0][3], scale), a3 = pass_halves(x.at[1][2], x.at[1][3], scale);
-    const pass_number *c = &block.table[lane / 4][step * STEP + lane % 4 * OWN];
-    KM_UNROLL for (int p = 0; p < PRODUCTS; p++) {
+    const unsigned points[4] = {
+        km_halves(x.at[0][0] * scale, x.at[0][1] * scale), km_halves(x.at[1][0] * scale, x.at[1][1] * scale),
+        km_halves(x.at[0][2] * scale, x.at[0][3] * scale), km_halves(x.at[1][2] * scale, x.at[1][3] * scale)};
+    const km_table_number *c = &block.table[lane / 4][step * STEP + lane % 4 * OWN];
+    KM_UNROLL_FOR (int p = 0; p < PRODUCTS; p++) {
         const uint2 b = *(const uint2 *)(c + p * 8 * ROW);
-        asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-            "{%0, %1, %2, %3};"
-            : "+f"(score[p][0]), "+f"(score[p][1]), "+f"(score[p][2]), "+f"(score[p][3])
-            : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b.x), "r"(b.y));
+        const unsigned centroids[2] = {b.x, b.y};
+        km_mma_f16(score[p], points, centroids, score[p]);
     }
 }
 
 // Brings a tile of centroids and its slots to shared memory.
-__device__ __forceinline__ void pass_open(pass_block &block, const km_pass_args &args, const pass_memory &memory,
-                                          int tile) {
-    constexpr int NUMBERS = 16 / sizeof(pass_number), PIECES = WIDTH / NUMBERS;
+__device__ __forceinline__ void km_begin_block(km_block &block, const km_pass_args &args,
+                                               const km_workspace &workspace, int tile) {
+    constexpr int NUMBERS = 16 / sizeof(km_table_number), PIECES = WIDTH / NUMBERS;
     __syncthreads(); // the tile before is done with
-    const pass_number *from = memory.table + (long long)tile * TILE * WIDTH;
+    const km_table_number *from = workspace.table + (long long)tile * TILE * WIDTH;
     for (int at = threadIdx.x; at < TILE * PIECES; at += BLOCK)
-        *(uint4 *)&block.table[at / PIECES][at % PIECES * NUMBERS] = *(const uint4 *)(from + (long long)at * NUMBERS);
+        *(uint4 *)&block.table[at / PIECES][at % PIECES * NUMBERS] =
+            *(const uint4 *)(from + (long long)at * NUMBERS);
     for (int row = threadIdx.x; row < TILE; row += BLOCK)
-        block.half_squares[row] = memory.half_squares[tile * TILE + row];
-    const int first = pass_slot_of(tile * TILE);
+        block.half_squares[row] = workspace.half_squares[tile * TILE + row];
+    const int first = km_slot_of(tile * TILE);
     for (int s = threadIdx.x; s < TILE_SLOTS; s += BLOCK) {
-        pass_seat seat = {};
+        km_resident_slot entry = {};
         if (first + s < COPIES * KS) {
-            const pass_place place = pass_place_of(first + s);
-            seat.known = memory.slots[place.slot];
-            seat.slot = place.slot;
-            seat.row = place.begin - tile * TILE;
-            seat.k = seat.row < TILE && args.active[place.slot] ? place.k : 0;
+            const km_place place = km_place_of(first + s);
+            entry.known = workspace.slots[place.slot];
+            entry.slot = place.slot;
+            entry.row = place.begin - tile * TILE;
+            entry.k = entry.row < TILE && args.active[place.slot] ? place.k : 0;
         }
-        block.seats[s] = seat;
+        block.tile_entries[s] = entry;
     }
     __syncthreads();
 }
 
 // Writes a label where `mine`, and lists the point where another centroid may be the nearest. The halves of a warp have
 // slots of their own.
-__device__ __forceinline__ void pass_settle(const pass_memory &memory, long long n, int slot, long long i, bool mine,
-                                            int j, bool unsure) {
-    if (mine) memory.labels[slot * memory.stride + i] = (km_label)j;
-    const unsigned lane = threadIdx.x % 32, both = __ballot_sync(0xffffffffu, unsure);
+__device__ __forceinline__ void km_write_label(const km_workspace &workspace, long long n, int slot,
+                                               long long i, bool mine, int j, bool ambiguous) {
+    if (mine) workspace.labels[slot * workspace.stride + i] = (km_label)j;
+    const unsigned lane = threadIdx.x % 32, both = __ballot_sync(0xffffffffu, ambiguous);
     if (!both) return;
-    const unsigned lanes = both & (lane < POINTS ? 0xffffu : 0xffff0000u), leader = lanes ? __ffs(lanes) - 1 : lane;
+    const unsigned lanes = both & (lane < POINTS ? 0xffffu : 0xffff0000u),
+                   leader = lanes ? __ffs(lanes) - 1 : lane;
     unsigned at = 0;
-    if (lanes && lane == leader) at = atomicAdd(&memory.slots[slot].listed, (unsigned)__popc(lanes));
+    if (lanes && lane == leader) at = atomicAdd(&workspace.slots[slot].ambiguous, (unsigned)__popc(lanes));
     at = __shfl_sync(0xffffffffu, at, leader) + __popc(lanes & ((1u << lane) - 1));
-    if (unsure) memory.lists[slot * n + at] = (unsigned)i;
+    if (ambiguous) workspace.lists[slot * n + at] = (unsigned)i;
 }
 
-// Takes one more score of a row, of column or centroid j.
-__device__ __forceinline__ void pass_take_score(pass_best &row, km_real score, int j) {
+// The best two scores of a point so far.
+struct km_best_two {
+    km_real best, second;
+    int j; // the centroid of the best; in a loop over tiles what leads to it
+};
+
+// Takes one more score, of column or centroid j.
+__device__ __forceinline__ void km_take_score(km_best_two &row, km_real score, int j) {
     const bool better = score > row.best;
     row.second = fmaxf(row.second, fminf(row.best, score));
     row.best = fmaxf(row.best, score);
@@ -609,111 +637,109 @@ __device__ __forceinline__ void pass_take_score(pass_best &row, km_real score, i
 }
 
 // Labels of the warp's points in all slots of the tile, from their scores.
-__device__ __forceinline__ void pass_choose_labels(const pass_block &block, const pass_memory &memory, long long n,
-                                                   long long first, const pass_point &point, km_real fine) {
+__device__ __forceinline__ void km_choose_labels(const km_block &block, const km_workspace &workspace,
+                                                 long long n, long long first, const km_norms &point,
+                                                 km_real fine) {
     const int lane = threadIdx.x % 32, half = lane / POINTS;
     const km_real *scores = block.scores[threadIdx.x / 32][lane % POINTS];
     const long long i = first + lane % POINTS;
     for (int s = 0; s < TILE_SLOTS; s += 2) {
-        const pass_seat &seat = block.seats[s + half];
-        pass_best best = {-FAR, -FAR, 0};
-        const int row = seat.row, k = seat.k;
+        const km_resident_slot &entry = block.tile_entries[s + half];
+        km_best_two best = {-FAR, -FAR, 0};
+        const int row = entry.row, k = entry.k;
 #pragma unroll 4
-        for (int j = 0; j < k; j++) pass_take_score(best, scores[row + j], j);
+        for (int j = 0; j < k; j++) km_take_score(best, scores[row + j], j);
         const bool mine = k > 0 && i < n;
-        const km_real margin = pass_margin(fine, seat.known, point, best.best);
-        pass_settle(memory, n, seat.slot, i, mine, best.j, mine && !(best.best - best.second > margin));
+        const km_real margin = km_margin(fine, entry.known, point, best.best);
+        km_write_label(workspace, n, entry.slot, i, mine, best.j,
+                       mine && !(best.best - best.second > margin));
     }
 }
 
-// Labels of all active slots; what is not sure is listed.
+// Labels of all active slots; ambiguous points are listed.
 extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     km_shared_labels(const __grid_constant__ km_pass_args args) {
-    extern __shared__ __align__(16) char pass_shared[];
-    pass_block &block = *(pass_block *)pass_shared;
+    extern __shared__ __align__(16) char km_shared[];
+    km_block &block = *(km_block *)km_shared;
     if (args.control->stop) return;
-    const pass_memory memory = pass_memory_of(args);
+    const km_workspace workspace = km_workspace_of(args);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const float scale = *memory.scale, factor = 1 / (scale * scale);
-    const km_real fine = pass_fine_of(memory);
+    const float scale = *workspace.scale, factor = 1 / (scale * scale);
+    const km_real fine = km_fine(workspace);
     const long long stride = gridDim.x * (long long)(WARPS * POINTS);
     for (int tile = 0; tile < TILES; tile++) {
-        if (memory.tile_slots[tile] < 0) continue;
-        pass_open(block, args, memory, tile);
+        if (workspace.tile_slots[tile] < 0) continue;
+        km_begin_block(block, args, workspace, tile);
         long long first = (blockIdx.x * WARPS + warp) * (long long)POINTS;
         const km_real *x = (const km_real *)args.points + (first + lane / 4) * D + lane % 4 * OWN;
-        pass_step ahead[AHEAD];
-        KM_UNROLL for (int a = 0; a < AHEAD; a++)
-            if (first < args.n) ahead[a] = pass_read_step(x, a);
+        km_step ahead[AHEAD];
+        KM_UNROLL_FOR (int a = 0; a < AHEAD; a++)
+            if (first < args.n) ahead[a] = km_read_step(x, a);
         for (; first < args.n; first += stride) {
-            const pass_point point = pass_point_of(memory, min(first + lane % POINTS, args.n - 1));
+            const km_norms point = km_norms_of(workspace, min(first + lane % POINTS, args.n - 1));
             km_real score[PRODUCTS][4] = {};
 #pragma unroll 1
             for (int step = 0; step < STEPS; step += AHEAD)
-                KM_UNROLL for (int a = 0; a < AHEAD; a++) {
+                KM_UNROLL_FOR (int a = 0; a < AHEAD; a++) {
                     if (step + a >= STEPS) break;
-                    const pass_step now = ahead[a];
-                    if (step + a + AHEAD < STEPS) ahead[a] = pass_read_step(x, step + a + AHEAD);
-                    pass_multiply(score, block, now, step + a, scale);
+                    const km_step now = ahead[a];
+                    if (step + a + AHEAD < STEPS) ahead[a] = km_read_step(x, step + a + AHEAD);
+                    km_multiply(score, block, now, step + a, scale);
                 }
             x += stride * D;
-            KM_UNROLL for (int a = 0; a < AHEAD; a++)
-                if (first + stride < args.n) ahead[a] = pass_read_step(x, a);
+            KM_UNROLL_FOR (int a = 0; a < AHEAD; a++)
+                if (first + stride < args.n) ahead[a] = km_read_step(x, a);
             km_real(*scores)[SCORES] = block.scores[warp];
-            KM_UNROLL for (int p = 0; p < PRODUCTS; p++)
-                KM_UNROLL for (int v = 0; v < 4; v++) {
+            KM_UNROLL_FOR (int p = 0; p < PRODUCTS; p++)
+                KM_UNROLL_FOR (int v = 0; v < 4; v++) {
                     const int column = p * 8 + lane % 4 * 2 + v % 2;
-                    scores[lane / 4 + v / 2 * 8][column] = fma(score[p][v], factor, -block.half_squares[column]);
+                    scores[lane / 4 + v / 2 * 8][column] =
+                        fma(score[p][v], factor, -block.half_squares[column]);
                 }
             __syncwarp();
-            pass_choose_labels(block, memory, args.n, first, point, fine);
+            km_choose_labels(block, workspace, args.n, first, point, fine);
             __syncwarp();
         }
     }
 }
 
-// Sums of the warp's values in every lane.
-template <typename Real> __device__ __forceinline__ Real pass_all_lanes(Real value) {
-    for (int step = 16; step > 0; step >>= 1) value += __shfl_xor_sync(0xffffffffu, value, step);
-    return value;
-}
-
 // The squared distance of a point and a centroid, by a warp, in Real.
-template <typename Real> __device__ __forceinline__ Real pass_distance(const km_real *x, const km_real *c) {
+template <typename Real> __device__ __forceinline__ Real km_distance(const km_real *x, const km_real *c) {
     constexpr int NUMBERS = PIECE / sizeof(km_real);
     Real square = 0;
 #pragma unroll 2
     for (int first = 0; first < D; first += 32 * NUMBERS) {
         const int f = first + threadIdx.x % 32 * NUMBERS, at = f < D ? f : 0;
-        const pass_piece a = *(const pass_piece *)(x + at), centroid = *(const pass_piece *)(c + at),
-                         b = f < D ? centroid : a; // no difference where there is no feature
-        KM_UNROLL for (int i = 0; i < NUMBERS; i++) {
+        const km_piece a = *(const km_piece *)(x + at), centroid = *(const km_piece *)(c + at),
+                       b = f < D ? centroid : a; // no difference where there is no feature
+        KM_UNROLL_FOR (int i = 0; i < NUMBERS; i++) {
             const Real t = (Real)a.at[i] - (Real)b.at[i];
             square = fma(t, t, square);
         }
     }
-    return pass_all_lanes(square);
+    return km_warp_sum(square);
 }
 
-// Decides the listed points, a warp each: the nearest in double of all centroids that may be it.
+// Resolves the ambiguous points, a warp each: the nearest in double of all centroids that may be it.
 // Those are found by distances in float, which are right but for (D / 32 + 12) units: additions of a lane, of lanes,
 // and what differences and squares round.
-extern "C" __global__ void __launch_bounds__(256, 4) km_shared_redo(const __grid_constant__ km_pass_args args) {
+extern "C" __global__ void __launch_bounds__(256, 4)
+    km_shared_resolve(const __grid_constant__ km_pass_args args) {
     const int slot = blockIdx.y;
     if (args.control->stop || !args.active[slot]) return;
-    const pass_memory memory = pass_memory_of(args);
-    const pass_place place = pass_place_of(slot);
+    const km_workspace workspace = km_workspace_of(args);
+    const km_place place = km_place_of(slot);
     const km_real *centroids =
         (const km_real *)args.centroids + ((long long)(slot / KS) * S + km_offsets[slot % KS]) * D;
-    const unsigned listed = memory.slots[slot].listed, lane = threadIdx.x % 32;
+    const unsigned listed = workspace.slots[slot].ambiguous, lane = threadIdx.x % 32;
     for (unsigned at = blockIdx.x * 8 + threadIdx.x / 32; at < listed; at += gridDim.x * 8) {
-        const long long i = memory.lists[slot * args.n + at];
+        const long long i = workspace.lists[slot * args.n + at];
         const km_real *x = (const km_real *)args.points + i * D;
         unsigned open = 0xffffffffu >> (32 - place.k); // centroids that may be the nearest
         float mine = 3e38f, least = 3e38f;             // of centroid `lane`; of all
 #pragma unroll 2
         for (int j = 0; j < place.k; j++) {
-            const float distance = pass_distance<float>(x, centroids + (long long)j * D);
+            const float distance = km_distance<float>(x, centroids + (long long)j * D);
             mine = lane == j ? distance : mine;
             least = fminf(least, distance);
         }
@@ -725,20 +751,13 @@ extern "C" __global__ void __launch_bounds__(256, 4) km_shared_redo(const __grid
         double best = 1e308;
         for (; open; open &= open - 1) {
             const int j = __ffs(open) - 1;
-            const double distance = pass_distance<double>(x, centroids + (long long)j * D);
+            const double distance = km_distance<double>(x, centroids + (long long)j * D);
             nearest = distance < best ? j : nearest;
             best = distance < best ? distance : best;
         }
-        if (lane == 0) memory.labels[slot * memory.stride + i] = (km_label)nearest;
+        if (lane == 0) workspace.labels[slot * workspace.stride + i] = (km_label)nearest;
     }
 }
-
-// The workspace but for what adding needs.
-constexpr long long PASS_BYTES =
-    16 * KM_ALIGN_BYTES + COPIES * KS * (256ll * sizeof(km_label) + sizeof(pass_slot)) + TILES * 4ll +
-    (long long)TILES * TILE * (sizeof(km_real) + WIDTH * sizeof(pass_number));
-constexpr long long PASS_POINT_BYTES = (1 + 1) * sizeof(km_real) +
-                                       COPIES * KS * ((long long)sizeof(km_label) + 4);
 
 // Sums of few clusters as products of doubles on tensor cores: rows, one for each centroid of a tile, that are 1 (or
 // the point's weight) where the point has the row's label, times the points, whose feature D is 1. A warp adds a range
@@ -757,97 +776,103 @@ constexpr long long SUMS_BYTES = (long long)RANGES * COPIES * S * (D + 1) * 8;
 constexpr long long SUMS_POINT_BYTES = 0;
 
 // Numbers that are read at a time.
-struct __align__(SUM_PIECE) pass_sum_piece {
+struct __align__(SUM_PIECE) km_sum_piece {
     km_real at[SUM_PIECE / sizeof(km_real)];
 };
 
 // What a lane reads of SUM_POINTS points: four of them, and of these the numbers that stand in its column of each
 // product; the labels of the four in the slots of the lane's rows.
-struct pass_reading {
+struct km_reading {
     km_real numbers[4][SUM_COLUMNS];
     unsigned labels[2 * SUM_TILES];
 };
 
 // A row of a lane.
-struct pass_row {
+struct km_row {
     int slot;
     unsigned wanted; // its label, four times
 };
 
-__device__ __forceinline__ pass_reading pass_read(const km_pass_args &args, const pass_memory &memory,
-                                                  const pass_row (&rows)[2 * SUM_TILES], long long i, int f) {
+__device__ __forceinline__ km_reading km_read(const km_pass_args &args, const km_workspace &workspace,
+                                              const km_row (&rows)[2 * SUM_TILES], long long i, int f) {
     constexpr int NUMBERS = SUM_PIECE / sizeof(km_real);
-    pass_reading reading;
-    KM_UNROLL for (int p = 0; p < 4; p++) {
-        KM_UNROLL for (int c = 0; c < SUM_COLUMNS; c += NUMBERS) {
-            const pass_sum_piece piece =
-                *(const pass_sum_piece *)((const km_real *)args.points + (i + p) * D + f + c);
-            KM_UNROLL for (int v = 0; v < NUMBERS; v++) reading.numbers[p][c + v] = piece.at[v];
+    km_reading reading;
+    KM_UNROLL_FOR (int p = 0; p < 4; p++) {
+        KM_UNROLL_FOR (int c = 0; c < SUM_COLUMNS; c += NUMBERS) {
+            const km_sum_piece piece =
+                *(const km_sum_piece *)((const km_real *)args.points + (i + p) * D + f + c);
+            KM_UNROLL_FOR (int v = 0; v < NUMBERS; v++) reading.numbers[p][c + v] = piece.at[v];
         }
     }
-    KM_UNROLL for (int r = 0; r < 2 * SUM_TILES; r++)
-        reading.labels[r] = *(const unsigned *)(memory.labels + rows[r].slot * memory.stride + i);
+    KM_UNROLL_FOR (int r = 0; r < 2 * SUM_TILES; r++)
+        reading.labels[r] = *(const unsigned *)(workspace.labels + rows[r].slot * workspace.stride + i);
     return reading;
 }
 
-__device__ __forceinline__ void pass_add(double (&sum)[4], const double (&rows)[4], const double (&numbers)[2]) {
+// sums = a b + start: 8 products of doubles each.
+static __device__ __forceinline__ void km_mma_f64(double *sums, const double *a, const double *b,
+                                                  const double *start) {
     asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+d"(sum[0]), "+d"(sum[1]), "+d"(sum[2]), "+d"(sum[3])
-        : "d"(rows[0]), "d"(rows[1]), "d"(rows[2]), "d"(rows[3]), "d"(numbers[0]), "d"(numbers[1]));
+        "{%10, %11, %12, %13};"
+        : "=d"(sums[0]), "=d"(sums[1]), "=d"(sums[2]), "=d"(sums[3])
+        : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]), "d"(start[0]), "d"(start[1]),
+          "d"(start[2]), "d"(start[3]));
 }
 
 extern "C" __global__ void __launch_bounds__(SUM_WARPS * 32, 2)
     km_shared_sums(const __grid_constant__ km_pass_args args) {
     if (args.control->stop) return;
-    const pass_memory memory = pass_memory_of(args);
+    const km_workspace workspace = km_workspace_of(args);
     const int tile = blockIdx.y, lane = threadIdx.x % 32, id = blockIdx.x * SUM_WARPS + threadIdx.x / 32;
     const int range = id / SUM_GROUPS;
-    if (range >= RANGES || memory.tile_slots[tile] < 0) return;
-    pass_row rows[2 * SUM_TILES];
-    KM_UNROLL for (int r = 0; r < 2 * SUM_TILES; r++) {
+    if (range >= RANGES || workspace.tile_slots[tile] < 0) return;
+    km_row rows[2 * SUM_TILES];
+    KM_UNROLL_FOR (int r = 0; r < 2 * SUM_TILES; r++) {
         const int row = tile * TILE + r * 8 + lane / 4;
-        const pass_place place = pass_place_of(pass_slot_of(row));
+        const km_place place = km_place_of(km_slot_of(row));
         rows[r] = {place.slot, row < place.end ? (row - place.begin) * 0x01010101u : 0xffffffffu};
     }
-    const int f = (id % SUM_GROUPS * 8 + lane / 4) * SUM_COLUMNS; // the first of the lane's features, side by side
+    const int f =
+        (id % SUM_GROUPS * 8 + lane / 4) * SUM_COLUMNS; // the first of the lane's features, side by side
     const long long length = ((args.n + RANGES - 1) / RANGES + SUM_POINTS - 1) / SUM_POINTS * SUM_POINTS;
     const long long first = range * length, end = first + length < args.n ? first + length : args.n;
     double sums[SUM_TILES][SUM_COLUMNS][4] = {};
-    pass_reading next;
-    if (first < end) next = pass_read(args, memory, rows, first + lane % 4 * 4, f);
+    km_reading next;
+    if (first < end) next = km_read(args, workspace, rows, first + lane % 4 * 4, f);
     for (long long at = first; at < end; at += SUM_POINTS) {
-        const pass_reading reading = next;
+        const km_reading reading = next;
         const long long i = at + lane % 4 * 4; // the lane's first point; past the last one come rows of zeros
-        if (at + SUM_POINTS < end) next = pass_read(args, memory, rows, i + SUM_POINTS, f);
-        KM_UNROLL for (int p = 0; p < 4; p += 2) {
+        if (at + SUM_POINTS < end) next = km_read(args, workspace, rows, i + SUM_POINTS, f);
+        KM_UNROLL_FOR (int p = 0; p < 4; p += 2) {
             double numbers[SUM_COLUMNS][2];
-            KM_UNROLL for (int c = 0; c < SUM_COLUMNS; c++)
-                KM_UNROLL for (int q = 0; q < 2; q++) {
+            KM_UNROLL_FOR (int c = 0; c < SUM_COLUMNS; c++)
+                KM_UNROLL_FOR (int q = 0; q < 2; q++) {
                     const double one = i + p + q < args.n ? 1 : 0;
                     numbers[c][q] = f + c == D ? one : (double)reading.numbers[p + q][c];
                 }
-            KM_UNROLL for (int t = 0; t < SUM_TILES; t++) {
-                double members[4];
-                KM_UNROLL for (int v = 0; v < 4; v++) { // row t * 16 + v % 2 * 8 of the group, point p + v / 2
+            KM_UNROLL_FOR (int t = 0; t < SUM_TILES; t++) {
+                double ones[4];
+                KM_UNROLL_FOR (int v = 0; v < 4;
+                               v++) { // row t * 16 + v % 2 * 8 of the group, point p + v / 2
                     const int r = 2 * t + v % 2, q = p + v / 2;
                     const unsigned other = reading.labels[r] ^ rows[r].wanted;
-                    members[v] = __hiloint2double(other & 255u << q * 8 ? 0 : 0x3ff00000, 0);
+                    ones[v] = __hiloint2double(other & 255u << q * 8 ? 0 : 0x3ff00000, 0);
                 }
-                KM_UNROLL for (int c = 0; c < SUM_COLUMNS; c++) pass_add(sums[t][c], members, numbers[c]);
+                KM_UNROLL_FOR (int c = 0; c < SUM_COLUMNS; c++)
+                    km_mma_f64(sums[t][c], ones, numbers[c], sums[t][c]);
             }
         }
     }
     // Columns of a product lie SUM_COLUMNS features apart.
-    double *out = (double *)memory.sums + range * (long long)COPIES * S * (D + 1);
-    KM_UNROLL for (int r = 0; r < 2 * SUM_TILES; r++) {
+    double *out = (double *)workspace.sums + range * (long long)COPIES * S * (D + 1);
+    KM_UNROLL_FOR (int r = 0; r < 2 * SUM_TILES; r++) {
         const int row = tile * TILE + r * 8 + lane / 4;
         if (rows[r].wanted == 0xffffffffu) continue;
-        const pass_place place = pass_place_of(rows[r].slot);
+        const km_place place = km_place_of(rows[r].slot);
         const int first_row = place.slot / KS * S + km_offsets[place.slot % KS];
         double *to = out + (first_row + row - place.begin) * (D + 1ll);
-        KM_UNROLL for (int c = 0; c < SUM_COLUMNS; c++)
-            KM_UNROLL for (int v = 0; v < 2; v++) {
+        KM_UNROLL_FOR (int c = 0; c < SUM_COLUMNS; c++)
+            KM_UNROLL_FOR (int v = 0; v < 2; v++) {
                 const int feature = (id % SUM_GROUPS * 8 + lane % 4 * 2 + v) * SUM_COLUMNS + c;
                 if (feature <= D) to[feature] = sums[r / 2][c][r % 2 * 2 + v];
             }
@@ -855,19 +880,20 @@ extern "C" __global__ void __launch_bounds__(SUM_WARPS * 32, 2)
 }
 
 // One warp a number: lanes take every 32nd range. What was known of the slots is wiped for the next pass.
-extern "C" __global__ void __launch_bounds__(256) km_shared_reduce(const __grid_constant__ km_pass_args args) {
+extern "C" __global__ void __launch_bounds__(256)
+    km_shared_reduce(const __grid_constant__ km_pass_args args) {
     if (args.control->stop) return;
-    const pass_memory memory = pass_memory_of(args);
+    const km_workspace workspace = km_workspace_of(args);
     if (blockIdx.x == 0)
-        for (int slot = threadIdx.x; slot < COPIES * KS; slot += 256) memory.slots[slot] = {0, 0, 0, 0};
+        for (int slot = threadIdx.x; slot < COPIES * KS; slot += 256) workspace.slots[slot] = {0, 0, 0, 0};
     const long long numbers = (long long)COPIES * S * (D + 1);
     const long long at = blockIdx.x * 8ll + threadIdx.x / 32;
     if (at >= numbers) return;
-    const double *rows = (const double *)memory.sums;
+    const double *rows = (const double *)workspace.sums;
     double sum = 0.0;
 #pragma unroll 8
     for (int range = threadIdx.x % 32; range < RANGES; range += 32) sum += rows[range * numbers + at];
-    sum = pass_warp_sum(sum);
+    sum = km_warp_sum(sum);
     if (threadIdx.x % 32 == 0) args.totals[at] = sum;
 }
 
@@ -875,13 +901,14 @@ extern "C" {
 __device__ km_pass_launch km_pass_launches[] = {
     {"km_shared_norms", KM_STAGE_LOAD, LABELS_GRID, 1, 256, 0, 0},
     {"km_shared_prepare", KM_STAGE_PASS, (TILES * TILE + 7) / 8, 1, 256, 0, 0},
-    {"km_shared_labels", KM_STAGE_PASS, LABELS_GRID, 1, BLOCK, sizeof(pass_block), 0},
-    {"km_shared_redo", KM_STAGE_PASS, REDO_GRID, COPIES * KS, 256, 0, 0},
-    {"km_shared_sums", KM_STAGE_PASS, (RANGES * SUM_GROUPS + SUM_WARPS - 1) / SUM_WARPS, TILES, SUM_WARPS * 32, 0, 0},
+    {"km_shared_labels", KM_STAGE_PASS, LABELS_GRID, 1, BLOCK, sizeof(km_block), 0},
+    {"km_shared_resolve", KM_STAGE_PASS, RESOLVE_GRID, COPIES *KS, 256, 0, 0},
+    {"km_shared_sums", KM_STAGE_PASS, (RANGES * SUM_GROUPS + SUM_WARPS - 1) / SUM_WARPS, TILES,
+     SUM_WARPS * 32, 0, 0},
     {"km_shared_reduce", KM_STAGE_PASS, (COPIES * S * (D + 1) + 7) / 8, 1, 256, 0, 0},
 };
 __device__ km_pass_facts km_pass = {KM_ABI_VERSION, sizeof km_pass_launches / sizeof *km_pass_launches,
-                                    PASS_BYTES + SUMS_BYTES, PASS_POINT_BYTES + SUMS_POINT_BYTES};
+                                    TABLE_BYTES + SUMS_BYTES, TABLE_POINT_BYTES + SUMS_POINT_BYTES};
 }
 // ==== The steps around the pass ============================================================================
 // Steps around the pass, the same for every design.

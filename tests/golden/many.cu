@@ -34,8 +34,8 @@
 //     86  What the kernels of a pass are given
 //    165  Words of the pass and of the steps
 //    203  The pass
-//   1116  The steps around the pass
-//   2464  The host part: what many.h declares
+//   1169  The steps around the pass
+//   2517  The host part: what many.h declares
 
 #if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 10 * 90
@@ -46,7 +46,7 @@
 #define km_shared_norms many_km_shared_norms
 #define km_shared_prepare many_km_shared_prepare
 #define km_shared_labels many_km_shared_labels
-#define km_shared_redo many_km_shared_redo
+#define km_shared_resolve many_km_shared_resolve
 #define km_shared_count many_km_shared_count
 #define km_shared_order many_km_shared_order
 #define km_shared_stretches many_km_shared_stretches
@@ -201,27 +201,38 @@ __device__ __forceinline__ double km_weight(const double *, long long) {
 }
 
 // ==== The pass =============================================================================================
+#define KM_UNROLL_FOR(...) _Pragma("unroll") for (__VA_ARGS__)
+// The sum of all lanes' values, in every lane.
+template <typename Number> static __device__ __forceinline__ Number km_warp_sum(Number value) {
+    for (int width = 16; width > 0; width /= 2) value += __shfl_xor_sync(0xffffffffu, value, width);
+    return value;
+}
 
-// The pass of design `shared`: any d, any K, any type. Of each point and centroid it has the score
-//     x . c - |c|^2 / 2
-// and keeps the best two of each slot. Where these are closer than rounding may account for, the point is listed for
-// its slot, and km_shared_redo decides by distances in double. Ties go to the lowest index.
+// The pass, design `shared`: any d, any K, any type. Labels first, then sums.
 //
-// Centroids stand in a table, those of a slot padded to whole groups of PAD rows; a tile is TILE rows of the table.
-
-#define KM_UNROLL _Pragma("unroll")
-
+// Labels. A point and a centroid have the score
+//     x . c - |c|^2 / 2,
+// and the centroid with the largest score is the nearest. Scores are products of matrices (the points, and the table of
+// all centroids); for each point the best two of a slot are kept.
+// They are made of numbers in half precision.
+// Where the two are closer than rounding may account for, the point is ambiguous: it is listed for its slot, and
+// km_shared_resolve decides it by distances in double. Ties go to the lowest index.
+//
+// Sums. The points of a slot are put in the order of their labels; stretches of that order are added up.
+//
+// The table holds the centroids of all slots, those of a slot padded to whole groups of PAD rows; a tile is TILE rows
+// of it.
 enum {
     PAD = 64,    // rows of a group, all of one slot: a tile, or 1
     GROUPS = 16, // groups of one copy
     TILE = 64,   // rows of a tile
     TILE_GROUPS = TILE / PAD,
     TILES = (COPIES * GROUPS + TILE_GROUPS - 1) / TILE_GROUPS,
-    FEATURES = 128, // features worked on at a time
-    CHUNKS = 1,
+    FEATURES = 128,            // features worked on at a time
+    CHUNKS = 1,                // of so many features
     WIDTH = FEATURES * CHUNKS, // d, padded
-    PIECE = 16,                // bytes of one copy from a point: 16, or what divides a row
-    LABELS_GRID = 264
+    PIECE = 16,                // bytes that are copied at a time from a point: 16, or what divides a row
+    LABELS_GRID = 264          // blocks that make labels
 };
 
 // The first group of each K.
@@ -229,63 +240,65 @@ __constant__ const int km_groups[KS] = {
     0,
 };
 
-typedef unsigned short pass_number; // of the table of centroids: half precision, as bits
-typedef unsigned pass_bits;
+// The workspace.
+typedef unsigned short km_table_number; // of the table of centroids: half precision, as bits
+typedef unsigned km_bits;
 
 // What is known of the centroids of a slot. Bits of a number that is not negative are in the order of the numbers.
-struct pass_slot {
-    pass_bits norm;   // the largest |c|
-    pass_bits coarse; // the largest share of |c| that half precision loses
-    unsigned listed;  // points that are to be decided again
+struct km_slot_bounds {
+    km_bits norm;       // the largest |c|
+    km_bits coarse;     // the largest share of |c| that half precision loses
+    unsigned ambiguous; // points that are listed
     unsigned unused;
 };
 
-// The workspace.
-struct pass_memory {
-    km_real *scale; // of points and centroids in half precision
-    pass_slot *slots;
+struct km_workspace {
+    float *scale; // of points and centroids in half precision
+    km_slot_bounds *slots;
     int *tile_slots;       // the slot of a tile's first row; -1 where no slot of the tile is active
-    km_real *half_squares; // |c|^2 / 2
-    pass_number *table;
-    km_real *norms;     // |x|
-    km_real *residuals; // what half precision loses of it
-    km_label *labels;
-    unsigned *lists;  // points that are to be decided again
-    char *sums;       // what adding needs
-    long long stride; // of a slot's labels: past the last point come zeros
+    km_real *half_squares; // |c|^2 / 2 of each row of the table
+    km_table_number *table;
+    km_real *norms;   // |x| of each point
+    float *residuals; // what half precision loses of it
+    km_label *labels; // of each slot, `stride` apart: past the last point come zeros
+    long long stride;
+    unsigned *lists; // of each slot: its ambiguous points
+    char *sums;      // what adding needs
 };
 
-__device__ __forceinline__ char *pass_take(char **at, long long bytes) {
+// The next bytes of the workspace.
+__device__ __forceinline__ char *km_take(char **at, long long bytes) {
     char *taken = *at;
     *at += (bytes + KM_ALIGN_BYTES - 1) / KM_ALIGN_BYTES * KM_ALIGN_BYTES;
     return taken;
 }
 
-__device__ __forceinline__ pass_memory pass_memory_of(const km_pass_args &args) {
-    pass_memory memory;
+__device__ __forceinline__ km_workspace km_workspace_of(const km_pass_args &args) {
+    km_workspace workspace;
     char *at = (char *)args.workspace;
-    memory.scale = (km_real *)pass_take(&at, sizeof(km_real));
-    memory.slots = (pass_slot *)pass_take(&at, COPIES * KS * sizeof(pass_slot));
-    memory.tile_slots = (int *)pass_take(&at, TILES * 4ll);
-    memory.half_squares = (km_real *)pass_take(&at, (long long)TILES * TILE * sizeof(km_real));
-    memory.table = (pass_number *)pass_take(&at, (long long)TILES * TILE * WIDTH * sizeof(pass_number));
-    memory.norms = (km_real *)pass_take(&at, args.n * sizeof(km_real));
-    memory.residuals = (km_real *)pass_take(&at, args.n * (1 * sizeof(km_real)));
-    memory.stride = (args.n + 255) / 256 * 256;
-    memory.labels = (km_label *)pass_take(&at, COPIES * KS * memory.stride * (int)sizeof(km_label));
-    memory.lists = (unsigned *)pass_take(&at, (long long)COPIES * KS * args.n * 4);
-    memory.sums = at;
-    return memory;
+    workspace.scale = (float *)km_take(&at, sizeof(float));
+    workspace.slots = (km_slot_bounds *)km_take(&at, COPIES * KS * sizeof(km_slot_bounds));
+    workspace.tile_slots = (int *)km_take(&at, TILES * 4ll);
+    workspace.half_squares = (km_real *)km_take(&at, (long long)TILES * TILE * sizeof(km_real));
+    workspace.table =
+        (km_table_number *)km_take(&at, (long long)TILES * TILE * WIDTH * sizeof(km_table_number));
+    workspace.norms = (km_real *)km_take(&at, args.n * sizeof(km_real));
+    workspace.residuals = (float *)km_take(&at, args.n * sizeof(float));
+    workspace.stride = (args.n + 255) / 256 * 256;
+    workspace.labels = (km_label *)km_take(&at, COPIES * KS * workspace.stride * (int)sizeof(km_label));
+    workspace.lists = (unsigned *)km_take(&at, (long long)COPIES * KS * args.n * 4);
+    workspace.sums = at;
+    return workspace;
 }
 
-// A slot's place in the table of centroids.
-struct pass_place {
+// Where the centroids of a slot stand in the table.
+struct km_place {
     int slot, k;
     int begin, end; // groups
 };
 
-__device__ __forceinline__ pass_place pass_place_of(int slot) {
-    pass_place place;
+__device__ __forceinline__ km_place km_place_of(int slot) {
+    km_place place;
     const int k_index = slot % KS;
     place.slot = slot;
     place.k = km_ks[k_index];
@@ -294,7 +307,8 @@ __device__ __forceinline__ pass_place pass_place_of(int slot) {
     return place;
 }
 
-static __device__ int pass_slot_of(int group) {
+// The slot of a group.
+__device__ int km_slot_of(int group) {
     int low = 0, high = KS - 1;
     while (low < high) {
         const int middle = (low + high + 1) / 2;
@@ -306,55 +320,45 @@ static __device__ int pass_slot_of(int group) {
     return group / GROUPS * KS + low;
 }
 
-__device__ __forceinline__ double pass_warp_sum(double value) {
-    for (int step = 16; step > 0; step >>= 1) value += __shfl_xor_sync(0xffffffffu, value, step);
-    return value;
-}
-
-// Rounded up, so that a bound stays one.
-__device__ __forceinline__ km_real pass_above(double value) {
-    return (km_real)(value * (1 + 1.0 / 1048576));
-}
-
-// A row's best two scores so far.
-struct pass_best {
-    km_real best, second;
-    int j; // the centroid of the best; in a loop over tiles what leads to it
-};
-
 // Numbers that lie side by side in a point and in a centroid.
-struct __align__(PIECE) pass_piece {
+struct __align__(PIECE) km_piece {
     km_real at[PIECE / sizeof(km_real)];
 };
 
-// The numbers of which scores are made, and what is lost in making them.
+// Bytes of the workspace, and of it for each point, but for what adding needs.
+constexpr long long TABLE_BYTES =
+    16 * KM_ALIGN_BYTES + COPIES * KS * (256ll * sizeof(km_label) + sizeof(km_slot_bounds)) + TILES * 4ll +
+    (long long)TILES * TILE * (sizeof(km_real) + WIDTH * sizeof(km_table_number));
+constexpr long long TABLE_POINT_BYTES = 2 * sizeof(float) + COPIES * KS * ((long long)sizeof(km_label) + 4);
+
+// What scores may lose: how far below the best another may be measured and still be the best.
 
 constexpr float FAR = 3e38f; // |c|^2 / 2 of padding
 // What adding WIDTH products may lose of |x| |c|, where an addition keeps 23 bits of the largest number.
 constexpr float ROUNDING = (4 * WIDTH + 8) / 16777216.f;
 
-__device__ __forceinline__ pass_number pass_half_of(float value) {
-    pass_number half;
+__device__ __forceinline__ km_bits km_bits_of(float value) {
+    return __float_as_uint(value);
+}
+
+__device__ __forceinline__ float km_value_of(km_bits bits) {
+    return __uint_as_float(bits);
+}
+
+__device__ __forceinline__ km_table_number km_half_of(float value) {
+    km_table_number half;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(value));
     return half;
 }
 
-__device__ __forceinline__ double pass_half_value(pass_number half) {
+__device__ __forceinline__ double km_half_value(km_table_number half) {
     float value;
     asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half));
     return value;
 }
 
-__device__ __forceinline__ unsigned pass_bits_of(float value) {
-    return __float_as_uint(value);
-}
-
-__device__ __forceinline__ float pass_value_of(unsigned bits) {
-    return __uint_as_float(bits);
-}
-
 // Brings the data's box to 512: centroids outside of it have room.
-static __device__ float pass_scale(const km_pass_args &args) {
+static __device__ float km_scale_of(const km_pass_args &args) {
     double largest = 0;
     int exponent = 0;
     for (int f = 0; f < 2 * D; f++) largest = fmax(largest, fabs(args.box[f]));
@@ -362,106 +366,108 @@ static __device__ float pass_scale(const km_pass_args &args) {
     return ldexpf(1, min(max(9 - exponent, -60), 60));
 }
 
-// What a centroid may lose below the smallest normal number of half precision.
-__device__ __forceinline__ float pass_fine(float scale) {
-    return sqrtf(WIDTH) * 1.001f / 33554432.f / scale;
+// What a centroid may lose below the smallest normal number of its type in the table.
+__device__ __forceinline__ float km_fine(const km_workspace &workspace) {
+    return sqrtf(WIDTH) * 1.001f / 33554432.f / *workspace.scale;
 }
 
-// Once: |x| of each point, a warp each.
-extern "C" __global__ void __launch_bounds__(256) km_shared_norms(const __grid_constant__ km_pass_args args) {
-    const pass_memory memory = pass_memory_of(args);
-    const float scale = pass_scale(args);
-    if (blockIdx.x == 0 && threadIdx.x == 0) *memory.scale = scale;
-    const int lane = threadIdx.x % 32;
-    for (long long i = blockIdx.x * 8ll + threadIdx.x / 32; i < args.n; i += gridDim.x * 8ll) {
-        const km_real *x = (const km_real *)args.points + i * D;
-        double square = 0, lost = 0;
-        for (int f = lane; f < D; f += 32) {
-            square = fma((double)x[f], (double)x[f], square);
-            const double rest = x[f] - pass_half_value(pass_half_of(x[f] * scale)) / scale;
-            lost = fma(rest, rest, lost);
-        }
-        square = pass_warp_sum(square);
-        lost = pass_warp_sum(lost);
-        if (lane != 0) continue;
-        memory.norms[i] = pass_above(sqrt(square));
-        memory.residuals[i] = pass_above(sqrt(lost));
-    }
+// Rounded up, so that a bound stays one.
+__device__ __forceinline__ km_real km_above(double value) {
+    return (km_real)(value * (1 + 1.0 / 1048576));
 }
 
-// The table of centroids, a warp each row. Four blocks of a multiprocessor: said, or the compiler aims at more, and
-// spills.
-extern "C" __global__ void __launch_bounds__(256, 4) km_shared_prepare(const __grid_constant__ km_pass_args args) {
-    if (args.control->stop) return;
-    const pass_memory memory = pass_memory_of(args);
-    const int row = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
-    if (row >= TILES * TILE) return;
-    const int group = row / PAD;
-    if (row % TILE == 0) {
-        int active = 0;
-        for (int g = group + lane; g < group + TILE_GROUPS && g < COPIES * GROUPS; g += 32)
-            active |= args.active[pass_slot_of(g)];
-        active = __any_sync(0xffffffffu, active);
-        if (lane == 0) memory.tile_slots[row / TILE] = active ? pass_slot_of(group) : -1;
-    }
-    const pass_place place = pass_place_of(group < COPIES * GROUPS ? pass_slot_of(group) : 0);
-    const int j = row - place.begin * PAD, real = group < COPIES * GROUPS && j < place.k;
-    const long long first = (long long)(place.slot / KS) * S + km_offsets[place.slot % KS];
-    const km_real *c = (const km_real *)args.centroids + (first + j) * D;
-    pass_number *to = memory.table + (long long)row * WIDTH;
-    double square = 0, lost = 0;
-    for (int f = lane; f < WIDTH; f += 32) {
-        const km_real value = real && f < D ? c[f] : (km_real)0;
-        square = fma((double)value, (double)value, square);
-        const float scale = *memory.scale;
-        to[f] = pass_half_of(fminf(fmaxf(value * scale, -65504.f), 65504.f));
-        const double rest = value - pass_half_value(to[f]) / scale;
-        lost = fma(rest, rest, lost);
-    }
-    square = pass_warp_sum(square);
-    lost = pass_warp_sum(lost);
-    if (lane != 0) return;
-    memory.half_squares[row] = real ? (km_real)(square / 2) : FAR;
-    if (!real) return;
-    pass_slot *slot = memory.slots + place.slot;
-    const km_real norm = pass_above(sqrt(square));
-    atomicMax(&slot->norm, pass_bits_of(norm));
-    const double share = (sqrt(lost) - pass_fine(*memory.scale)) / (norm > 0 ? norm : 1);
-    atomicMax(&slot->coarse, pass_bits_of(pass_above(share > 0 ? share : 0)));
-}
-
-// What a margin needs of a point.
-struct pass_point {
+// What a margin needs of a point: its norm, and what half precision loses of it.
+struct km_norms {
     km_real norm, lost;
 };
 
-__device__ __forceinline__ pass_point pass_point_of(const pass_memory &memory, long long i) {
-    return {memory.norms[i], memory.residuals[i]};
-}
-
-// What a centroid may lose below the smallest normal number.
-__device__ __forceinline__ km_real pass_fine_of(const pass_memory &memory) {
-    return pass_fine(*memory.scale);
+__device__ __forceinline__ km_norms km_norms_of(const km_workspace &workspace, long long i) {
+    return {workspace.norms[i], workspace.residuals[i]};
 }
 
 // How far below the best score another may be measured and still be the best: both scores' errors. For a point of norm
 // g, a centroid's is at most e |c| (and a constant), e the part of g that products and sums may lose. A centroid of
 // |c| >= 4 g has a score t of at most -|c|^2 / 4, so that its error is at most e / g |t|: such centroids count for as
 // much as the best score does. The factors have room for the rounding of these lines.
-__device__ __forceinline__ km_real pass_margin(km_real fine, const pass_slot &slot, const pass_point &point,
-                                               km_real best) {
-    const km_real g = point.norm, c = pass_value_of(slot.norm), near = c < 4 * g ? c : 4 * g;
-    const km_real e = point.lost + g * (pass_value_of(slot.coarse) + ROUNDING);
+__device__ __forceinline__ km_real km_margin(km_real fine, const km_slot_bounds &slot, const km_norms &point,
+                                             km_real best) {
+    const km_real g = point.norm, c = km_value_of(slot.norm), near = c < 4 * g ? c : 4 * g;
+    const km_real e = point.lost + g * (km_value_of(slot.coarse) + ROUNDING);
     km_real margin = 2.01f * (e * near + (g + point.lost) * fine);
     margin += fabsf(best) / 131072; // for the bits that a column has taken
     if (c > 4 * g) margin += (km_real)2.5 * (g > 0 ? e / g : ROUNDING) * (best < 0 ? -best : best);
     return margin;
 }
 
+// When points are loaded: |x| of each point, a warp each.
+extern "C" __global__ void __launch_bounds__(256) km_shared_norms(const __grid_constant__ km_pass_args args) {
+    const km_workspace workspace = km_workspace_of(args);
+    const float scale = km_scale_of(args);
+    if (blockIdx.x == 0 && threadIdx.x == 0) *workspace.scale = scale;
+    const int lane = threadIdx.x % 32;
+    for (long long i = blockIdx.x * 8ll + threadIdx.x / 32; i < args.n; i += gridDim.x * 8ll) {
+        const km_real *x = (const km_real *)args.points + i * D;
+        double square = 0;
+        double lost = 0;
+        for (int f = lane; f < D; f += 32) {
+            square = fma((double)x[f], (double)x[f], square);
+            const double rest = x[f] - km_half_value(km_half_of(x[f] * scale)) / scale;
+            lost = fma(rest, rest, lost);
+        }
+        square = km_warp_sum(square);
+        lost = km_warp_sum(lost);
+        if (lane != 0) continue;
+        workspace.norms[i] = km_above(sqrt(square));
+        workspace.residuals[i] = km_above(sqrt(lost));
+    }
+}
+
+// In each pass: the table of centroids, a warp each row. Four blocks of a multiprocessor: said, or the compiler aims at
+// more, and spills.
+extern "C" __global__ void __launch_bounds__(256, 4)
+    km_shared_prepare(const __grid_constant__ km_pass_args args) {
+    if (args.control->stop) return;
+    const km_workspace workspace = km_workspace_of(args);
+    const int row = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (row >= TILES * TILE) return;
+    const int group = row / PAD;
+    if (row % TILE == 0) {
+        int active = 0;
+        for (int g = group + lane; g < group + TILE_GROUPS && g < COPIES * GROUPS; g += 32)
+            active |= args.active[km_slot_of(g)];
+        active = __any_sync(0xffffffffu, active);
+        if (lane == 0) workspace.tile_slots[row / TILE] = active ? km_slot_of(group) : -1;
+    }
+    const km_place place = km_place_of(group < COPIES * GROUPS ? km_slot_of(group) : 0);
+    const int j = row - place.begin * PAD, real = group < COPIES * GROUPS && j < place.k;
+    const long long first = (long long)(place.slot / KS) * S + km_offsets[place.slot % KS];
+    const km_real *c = (const km_real *)args.centroids + (first + j) * D;
+    km_table_number *to = workspace.table + (long long)row * WIDTH;
+    double square = 0;
+    double lost = 0;
+    for (int f = lane; f < WIDTH; f += 32) {
+        const km_real value = real && f < D ? c[f] : (km_real)0;
+        square = fma((double)value, (double)value, square);
+        const float scale = *workspace.scale;
+        to[f] = km_half_of(fminf(fmaxf(value * scale, -65504.f), 65504.f));
+        const double rest = value - km_half_value(to[f]) / scale;
+        lost = fma(rest, rest, lost);
+    }
+    square = km_warp_sum(square);
+    lost = km_warp_sum(lost);
+    if (lane != 0) return;
+    workspace.half_squares[row] = real ? (km_real)(square / 2) : FAR;
+    if (!real) return;
+    km_slot_bounds *slot = workspace.slots + place.slot;
+    const km_real norm = km_above(sqrt(square));
+    atomicMax(&slot->norm, km_bits_of(norm));
+    const double share = (sqrt(lost) - km_fine(workspace)) / (norm > 0 ? norm : 1);
+    atomicMax(&slot->coarse, km_bits_of(km_above(share > 0 ? share : 0)));
+}
+
 // Labels of any list, tiled like a matrix product: a block holds a tile of points and walks over tiles of centroids in
-// shared memory; a thread has the scores of ROWS points and COLUMNS centroids in registers and keeps the best two of
-// each point. km_shared_redo walks over the listed points again and decides between all centroids that may be the
-// nearest by distances in double.
+// shared memory; a thread has the scores of ROWS points and COLUMNS centroids in registers. km_shared_resolve walks
+// over the ambiguous points again and decides between all centroids that may be the nearest by distances in double.
 
 enum {
     POINT_WARPS = 8,   // warps of a block side by side in the points ...
@@ -474,46 +480,68 @@ enum {
     SHARE = 32 * ROWS / WARP_POINTS, // lanes that have the same points
     WARP_CLUSTERS = COLUMNS * SHARE,
     POINTS = POINT_WARPS * WARP_POINTS,
-    REDO_GRID = 264,
-    KEPT_SLOTS = COPIES * KS < 64 ? COPIES * KS : 64, // what a block keeps of slots and tiles in shared memory
+    RESOLVE_GRID = 264,
+    KEPT_SLOTS =
+        COPIES * KS < 64 ? COPIES * KS : 64, // what a block keeps of slots and tiles in shared memory
     KEPT_TILES = TILES < 64 ? int(TILES) : 64
 };
 
-// Points of a warp that are decided, a lane each: the nearest centroid so far.
-struct pass_nearest {
+// The nearest centroid so far of a point that is resolved.
+struct km_nearest {
     double distance;
     int j;
 };
 
-__device__ __forceinline__ pass_nearest pass_nearer(const pass_nearest &a, const pass_nearest &b) {
+__device__ __forceinline__ km_nearest km_nearer(const km_nearest &a, const km_nearest &b) {
     return b.distance < a.distance || (b.distance == a.distance && b.j < a.j) ? b : a;
 }
 
-// Copies BYTES to shared memory in the background; zeros where `valid` is 0.
-template <int BYTES> __device__ __forceinline__ void pass_copy(void *to, const void *from, int valid) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"((unsigned)__cvta_generic_to_shared(to)),
-                 "l"(from), "n"(BYTES), "r"(valid ? BYTES : 0)
+static __device__ __forceinline__ unsigned km_shared_address(const void *at) {
+    return (unsigned)__cvta_generic_to_shared(at);
+}
+
+// Begins to copy 4, 8 or 16 bytes through the first cache; where not `valid`, zeros.
+template <int BYTES>
+static __device__ __forceinline__ void km_copy_cached_if(unsigned to, const void *from, bool valid) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(BYTES),
+                 "r"(valid ? BYTES : 0)
                  : "memory");
 }
 
-// Waits for this thread's copies.
-__device__ __forceinline__ void pass_copied() {
+static __device__ __forceinline__ void km_copy_wait_all() {
     asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
+// Copies BYTES to shared memory in the background; zeros where `valid` is 0.
+template <int BYTES> __device__ __forceinline__ void km_copy(void *to, const void *from, int valid) {
+    km_copy_cached_if<BYTES>(km_shared_address(to), from, valid);
+}
+
+// Waits for the copies of this thread.
+__device__ __forceinline__ void km_await_copies() {
+    km_copy_wait_all();
+}
+
 // The slot of a tile's first row, -1 where none of its slots is active; those of the first tiles are in shared memory.
-__device__ __forceinline__ int pass_tile_slot(const int *kept, const pass_memory &memory, int tile) {
-    return tile < KEPT_TILES ? kept[tile] : memory.tile_slots[tile];
+__device__ __forceinline__ int km_tile_slot(const int *kept, const km_workspace &workspace, int tile) {
+    return tile < KEPT_TILES ? kept[tile] : workspace.tile_slots[tile];
 }
 
 // The next tile from `tile` on with an active slot.
-__device__ __forceinline__ int pass_next(const int *kept, const pass_memory &memory, int tile, int end) {
-    while (tile < end && pass_tile_slot(kept, memory, tile) < 0) tile++;
+__device__ __forceinline__ int km_next_tile(const int *kept, const km_workspace &workspace, int tile,
+                                            int end) {
+    while (tile < end && km_tile_slot(kept, workspace, tile) < 0) tile++;
     return tile;
 }
 
+// The best two scores of a point so far.
+struct km_best_two {
+    km_real best, second;
+    int j; // the centroid of the best; in a loop over tiles what leads to it
+};
+
 // Scores by tensor cores. Points and centroids are scaled by a power of two and rounded to half precision; what that
-// loses is known for each of them, so that km_shared_redo sees every centroid that may be the nearest.
+// loses is known for each of them, so that km_shared_resolve sees every centroid that may be the nearest.
 
 enum {
     SKEW = 8,       // numbers between rows in shared memory, so that eight rows lie in different banks
@@ -521,90 +549,105 @@ enum {
 };
 
 // What the threads of a block share.
-struct __align__(16) pass_block {
-    pass_number x[POINTS][WIDTH + SKEW];
-    pass_number table[2][TILE][FEATURES + SKEW];
+struct __align__(16) km_block {
+    km_table_number x[POINTS][WIDTH + SKEW];
+    km_table_number table[2][TILE][FEATURES + SKEW];
     float half_squares[2][TILE];
     long long points[POINTS];
-    pass_memory memory;
-    pass_slot slots[KEPT_SLOTS];
+    km_workspace workspace;
+    km_slot_bounds slots[KEPT_SLOTS];
     int tile_slots[KEPT_TILES];
-    // Of listed points.
+    // Of ambiguous points.
     float expected[POINTS];
     unsigned pairs[WARPS][64];
 };
 
 // The row of a thread's r-th point in its warp, and of its c-th centroid in the warp's share of a tile.
-__device__ __forceinline__ int pass_row(int r) {
+__device__ __forceinline__ int km_row(int r) {
     return r / 2 * 16 + r % 2 * 8 + threadIdx.x % 32 / 4;
 }
 
-__device__ __forceinline__ int pass_column(int c) {
+__device__ __forceinline__ int km_column(int c) {
     return c / 2 * 8 + threadIdx.x % 4 * 2 + c % 2;
 }
 
-struct __align__(PIECE) pass_numbers {
-    float at[PIECE / 4];
-};
-
 // The block's points, rounded.
-__device__ __forceinline__ void pass_round(pass_block &block, const km_pass_args &args, float scale) {
+__device__ __forceinline__ void km_round_points(km_block &block, const km_pass_args &args, float scale) {
     constexpr int NUMBERS = PIECE / 4, PIECES = WIDTH / NUMBERS;
 #pragma unroll ROUND_AHEAD
     for (int at = threadIdx.x; at < POINTS * PIECES; at += BLOCK) {
         const int p = at / PIECES, f = at % PIECES * NUMBERS;
-        pass_numbers numbers = {};
-        if (f < D) numbers = *(const pass_numbers *)((const float *)args.points + block.points[p] * D + f);
-        KM_UNROLL for (int i = 0; i < NUMBERS; i++) block.x[p][f + i] = pass_half_of(numbers.at[i] * scale);
+        km_piece numbers = {};
+        if (f < D) numbers = *(const km_piece *)((const float *)args.points + block.points[p] * D + f);
+        KM_UNROLL_FOR (int i = 0; i < NUMBERS; i++) block.x[p][f + i] = km_half_of(numbers.at[i] * scale);
     }
 }
 
 // Begins to copy features `chunk` of a tile of the table.
-__device__ __forceinline__ void pass_fetch(pass_block &block, int stage, int tile, int chunk, int side) {
+__device__ __forceinline__ void km_fetch(km_block &block, int stage, int tile, int chunk, int side) {
     constexpr int PIECES = FEATURES / 8;
-    const pass_number *from = block.memory.table + (long long)tile * TILE * WIDTH + chunk * FEATURES;
+    const km_table_number *from = block.workspace.table + (long long)tile * TILE * WIDTH + chunk * FEATURES;
 #pragma unroll 1
     for (int at = threadIdx.x; at < TILE * PIECES; at += BLOCK) {
         const int row = at / PIECES, f = at % PIECES * 8;
-        pass_copy<16>(&block.table[stage][row][f], from + (long long)row * WIDTH + f, 1);
+        km_copy<16>(&block.table[stage][row][f], from + (long long)row * WIDTH + f, 1);
     }
     if (chunk == 0 && threadIdx.x < TILE / 4)
-        pass_copy<16>(&block.half_squares[side][threadIdx.x * 4],
-                      block.memory.half_squares + (long long)tile * TILE + threadIdx.x * 4, 1);
+        km_copy<16>(&block.half_squares[side][threadIdx.x * 4],
+                    block.workspace.half_squares + (long long)tile * TILE + threadIdx.x * 4, 1);
 }
 
-// Four 8 x 8 matrices, in the layout of an operand; each lane names a row.
-__device__ __forceinline__ void pass_matrices(unsigned (&out)[4], const pass_number *row) {
+// Products of a warp: a has 16 rows, b 8 columns, `sums` and `start` are 16 x 8. Lane 4 g + t has of a rows g and
+// g + 8, of b column g, of sums rows g and g + 8, columns 2 t and 2 t + 1.
+
+// sums = a b + start: 16 products of halves each, added in float.
+static __device__ __forceinline__ void km_mma_f16(float *sums, const unsigned *a, const unsigned *b,
+                                                  const float *start) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%10, %11, %12, %13};"
+        : "=f"(sums[0]), "=f"(sums[1]), "=f"(sums[2]), "=f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(start[0]), "f"(start[1]),
+          "f"(start[2]), "f"(start[3]));
+}
+
+// Four 8 x 8 matrices of halves as operands of products; lane l names row l % 8 of matrix l / 8, by its address in
+// shared memory.
+static __device__ __forceinline__ void km_ldmatrix_x4(unsigned *matrices, unsigned row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
-                 : "r"((unsigned)__cvta_generic_to_shared(row)));
+                 : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
+                 : "r"(row));
 }
 
 // A 16 x 8 tile of scores += 16 points x 8 centroids, 16 features: the thread's rows r and r + 1, columns c and c + 1.
-__device__ __forceinline__ void pass_multiply(float (&score)[ROWS][COLUMNS], int r, int c, const unsigned (&x)[4],
-                                              unsigned low, unsigned high) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(score[r][c]), "+f"(score[r][c + 1]), "+f"(score[r + 1][c]), "+f"(score[r + 1][c + 1])
-        : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(low), "r"(high));
+__device__ __forceinline__ void km_multiply(float (&score)[ROWS][COLUMNS], int r, int c,
+                                            const unsigned (&x)[4], const unsigned *centroids) {
+    float sums[4] = {score[r][c], score[r][c + 1], score[r + 1][c], score[r + 1][c + 1]};
+    km_mma_f16(sums, x, centroids, sums);
+    score[r][c] = sums[0];
+    score[r][c + 1] = sums[1];
+    score[r + 1][c] = sums[2];
+    score[r + 1][c + 1] = sums[3];
 }
 
-__device__ __forceinline__ void pass_products(float (&score)[ROWS][COLUMNS], const pass_block &block, int stage,
-                                              int chunk) {
+// Scores += those of a chunk of the features.
+__device__ __forceinline__ void km_add_products(float (&score)[ROWS][COLUMNS], const km_block &block,
+                                                int stage, int chunk) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const pass_number *x = &block.x[warp % POINT_WARPS * WARP_POINTS + lane % 16][chunk * FEATURES + lane / 16 * 8];
-    const pass_number *c =
+    const km_table_number *x =
+        &block.x[warp % POINT_WARPS * WARP_POINTS + lane % 16][chunk * FEATURES + lane / 16 * 8];
+    const km_table_number *c =
         &block.table[stage][warp / POINT_WARPS * WARP_CLUSTERS + lane / 16 * 8 + lane % 8][lane / 8 % 2 * 8];
 #pragma unroll 2
     for (int f = 0; f < FEATURES; f += 16) {
         unsigned points[ROWS / 2][4];
-        KM_UNROLL for (int r = 0; r < ROWS / 2; r++) pass_matrices(points[r], x + r * 16 * (WIDTH + SKEW) + f);
-        KM_UNROLL for (int j = 0; j < WARP_CLUSTERS; j += 16) {
+        KM_UNROLL_FOR (int r = 0; r < ROWS / 2; r++)
+            km_ldmatrix_x4(points[r], km_shared_address(x + r * 16 * (WIDTH + SKEW) + f));
+        KM_UNROLL_FOR (int j = 0; j < WARP_CLUSTERS; j += 16) {
             unsigned centroids[4];
-            pass_matrices(centroids, c + j * (FEATURES + SKEW) + f);
-            KM_UNROLL for (int r = 0; r < ROWS / 2; r++) {
-                pass_multiply(score, 2 * r, j / 4, points[r], centroids[0], centroids[1]);
-                pass_multiply(score, 2 * r, j / 4 + 2, points[r], centroids[2], centroids[3]);
+            km_ldmatrix_x4(centroids, km_shared_address(c + j * (FEATURES + SKEW) + f));
+            KM_UNROLL_FOR (int r = 0; r < ROWS / 2; r++) {
+                km_multiply(score, 2 * r, j / 4, points[r], centroids);
+                km_multiply(score, 2 * r, j / 4 + 2, points[r], centroids + 2);
             }
         }
     }
@@ -613,123 +656,67 @@ __device__ __forceinline__ void pass_products(float (&score)[ROWS][COLUMNS], con
 // The scores of the block's points, tile after tile of the table from `tile` to `end`, but for tiles without an
 // active slot. The next piece of the table is copied while one is worked on.
 template <typename Each>
-__device__ __forceinline__ void pass_walk(pass_block &block, const km_pass_args &args, int tile, int end,
-                                          Each each) {
-    const float scale = *block.memory.scale, factor = 1 / (scale * scale);
+__device__ __forceinline__ void km_walk(km_block &block, const km_pass_args &args, int tile, int end,
+                                        Each each) {
+    const float scale = *block.workspace.scale, factor = 1 / (scale * scale);
     const float *half_squares = block.half_squares[0] + threadIdx.x / 32 / POINT_WARPS * WARP_CLUSTERS;
     int stage = 0, side = 0;
-    tile = pass_next(block.tile_slots, block.memory, tile, end);
-    if (tile < end) pass_fetch(block, stage, tile, 0, side);
-    pass_round(block, args, scale);
+    tile = km_next_tile(block.tile_slots, block.workspace, tile, end);
+    if (tile < end) km_fetch(block, stage, tile, 0, side);
+    km_round_points(block, args, scale);
     for (int next; tile < end; tile = next, side ^= 1) {
         float score[ROWS][COLUMNS] = {};
-        next = pass_next(block.tile_slots, block.memory, tile + 1, end);
+        next = km_next_tile(block.tile_slots, block.workspace, tile + 1, end);
         for (int chunk = 0; chunk < CHUNKS; chunk++, stage ^= 1) {
-            pass_copied();
+            km_await_copies();
             __syncthreads();
             if (chunk + 1 < CHUNKS)
-                pass_fetch(block, stage ^ 1, tile, chunk + 1, side);
+                km_fetch(block, stage ^ 1, tile, chunk + 1, side);
             else if (next < end)
-                pass_fetch(block, stage ^ 1, next, 0, side ^ 1);
-            pass_products(score, block, stage, chunk);
+                km_fetch(block, stage ^ 1, next, 0, side ^ 1);
+            km_add_products(score, block, stage, chunk);
         }
-        KM_UNROLL for (int c = 0; c < COLUMNS; c++) {
-            const float half_square = half_squares[side * TILE + pass_column(c)];
-            KM_UNROLL for (int r = 0; r < ROWS; r++) score[r][c] = fmaf(score[r][c], factor, -half_square);
+        KM_UNROLL_FOR (int c = 0; c < COLUMNS; c++) {
+            const float half_square = half_squares[side * TILE + km_column(c)];
+            KM_UNROLL_FOR (int r = 0; r < ROWS; r++) score[r][c] = fmaf(score[r][c], factor, -half_square);
         }
         each(tile, score);
     }
 }
 
-__device__ __forceinline__ pass_slot pass_slot_known(const pass_block &block, int slot) {
-    return slot < KEPT_SLOTS ? block.slots[slot] : block.memory.slots[slot];
+// What is known of a slot; that of the first slots is in shared memory.
+__device__ __forceinline__ km_slot_bounds km_bounds_of(const km_block &block, int slot) {
+    return slot < KEPT_SLOTS ? block.slots[slot] : block.workspace.slots[slot];
 }
 
 // Writes a label of a slot where `mine`, and lists the point where another centroid may be the nearest.
-__device__ __forceinline__ void pass_settle(const pass_memory &memory, long long n, int slot, long long i, bool mine,
-                                            const pass_best &found, km_real margin) {
-    if (mine) memory.labels[slot * memory.stride + i] = (km_label)found.j;
+__device__ __forceinline__ void km_write_label(const km_workspace &workspace, long long n, int slot,
+                                               long long i, bool mine, const km_best_two &found,
+                                               km_real margin) {
+    if (mine) workspace.labels[slot * workspace.stride + i] = (km_label)found.j;
     const unsigned lane = threadIdx.x % 32;
-    const bool unsure = mine && !(found.best - found.second > margin);
-    const unsigned lanes = __ballot_sync(0xffffffffu, unsure);
+    const bool ambiguous = mine && !(found.best - found.second > margin);
+    const unsigned lanes = __ballot_sync(0xffffffffu, ambiguous);
     if (!lanes) return;
     unsigned at = 0;
-    if (lane == 0) at = atomicAdd(&memory.slots[slot].listed, (unsigned)__popc(lanes));
+    if (lane == 0) at = atomicAdd(&workspace.slots[slot].ambiguous, (unsigned)__popc(lanes));
     at = __shfl_sync(0xffffffffu, at, 0) + __popc(lanes & ((1u << lane) - 1));
-    if (unsure) memory.lists[slot * n + at] = (unsigned)i;
-}
-
-// By value: a choice between places would keep both in memory.
-__device__ __forceinline__ pass_best pass_choose(bool first, pass_best a, pass_best b) {
-    a.best = first ? a.best : b.best;
-    a.second = first ? a.second : b.second;
-    a.j = first ? a.j : b.j;
-    return a;
-}
-
-__device__ __forceinline__ pass_best pass_better(const pass_best &a, const pass_best &b) {
-    const bool first = a.best > b.best || (a.best == b.best && a.j < b.j);
-    pass_best both = pass_choose(first, a, b);
-    const km_real second = a.second > b.second ? a.second : b.second, loser = first ? b.best : a.best;
-    both.second = second > loser ? second : loser;
-    return both;
-}
-
-__device__ __forceinline__ pass_best pass_exchange(const pass_best &given, int width) {
-    pass_best got;
-    got.best = __shfl_xor_sync(0xffffffffu, given.best, width);
-    got.second = __shfl_xor_sync(0xffffffffu, given.second, width);
-    got.j = __shfl_xor_sync(0xffffffffu, given.j, width);
-    return got;
-}
-
-// Brings the rows of SHARE lanes together: a lane is left with row 0 of its own, which was row lane % SHARE / (SHARE /
-// ROWS).
-template <int COUNT, int WIDTH_OF> __device__ __forceinline__ void pass_gather(pass_best *rows) {
-    if (COUNT > 1) {
-        const bool upper = threadIdx.x & WIDTH_OF;
-        KM_UNROLL for (int r = 0; r < COUNT / 2; r++) {
-            const pass_best kept = pass_choose(upper, rows[r + COUNT / 2], rows[r]);
-            const pass_best given = pass_choose(upper, rows[r], rows[r + COUNT / 2]);
-            rows[r] = pass_better(kept, pass_exchange(given, WIDTH_OF));
-        }
-    } else {
-        rows[0] = pass_better(rows[0], pass_exchange(rows[0], WIDTH_OF));
-    }
-    if constexpr (WIDTH_OF > 1) pass_gather<(COUNT > 1 ? COUNT / 2 : 1), WIDTH_OF / 2>(rows);
-}
-
-// Labels of the block's points for one slot.
-__device__ __forceinline__ void pass_close(pass_block &block, const km_pass_args &args, const pass_place &place,
-                                           const pass_best *state, long long first) {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    pass_best rows[ROWS];
-    KM_UNROLL for (int r = 0; r < ROWS; r++) {
-        const int column = pass_column(__float_as_uint(state[r].best) & (COLUMNS - 1));
-        const int j = (state[r].j - place.begin) * TILE + warp / POINT_WARPS * WARP_CLUSTERS + column;
-        rows[r] = {state[r].best, state[r].second, j};
-    }
-    pass_gather<ROWS, SHARE / 2>(rows);
-    const int local = warp % POINT_WARPS * WARP_POINTS + pass_row(lane % SHARE / (SHARE / ROWS));
-    bool mine = lane % (SHARE / ROWS) == 0;
-    const long long i = first + local;
-    mine = mine && i < args.n;
-    const pass_point point = pass_point_of(block.memory, mine ? i : 0);
-    pass_settle(block.memory, args.n, place.slot, i, mine, rows[0],
-                pass_margin(pass_fine_of(block.memory), pass_slot_known(block, place.slot), point, rows[0].best));
+    if (ambiguous) workspace.lists[slot * n + at] = (unsigned)i;
 }
 
 // Begins a block: what it keeps in shared memory.
-__device__ __forceinline__ void pass_open(pass_block &block, const km_pass_args &args) {
-    if (threadIdx.x == 0) block.memory = pass_memory_of(args);
-    const pass_memory memory = pass_memory_of(args);
-    for (int slot = threadIdx.x; slot < KEPT_SLOTS; slot += BLOCK) block.slots[slot] = memory.slots[slot];
-    for (int tile = threadIdx.x; tile < KEPT_TILES; tile += BLOCK) block.tile_slots[tile] = memory.tile_slots[tile];
+__device__ __forceinline__ void km_begin_block(km_block &block, const km_pass_args &args) {
+    if (threadIdx.x == 0) block.workspace = km_workspace_of(args);
+    const km_workspace workspace = km_workspace_of(args);
+    for (int slot = threadIdx.x; slot < KEPT_SLOTS; slot += BLOCK) block.slots[slot] = workspace.slots[slot];
+    for (int tile = threadIdx.x; tile < KEPT_TILES; tile += BLOCK)
+        block.tile_slots[tile] = workspace.tile_slots[tile];
     __syncthreads();
 }
 
 // Begins a tile of points: which they are.
-__device__ __forceinline__ void pass_begin(pass_block &block, const unsigned *list, long long first, long long count) {
+__device__ __forceinline__ void km_begin_points(km_block &block, const unsigned *list, long long first,
+                                                long long count) {
     __syncthreads(); // the tile before is done with
     for (int p = threadIdx.x; p < POINTS; p += BLOCK) {
         const long long at = first + p < count ? first + p : count - 1;
@@ -738,47 +725,108 @@ __device__ __forceinline__ void pass_begin(pass_block &block, const unsigned *li
     __syncthreads();
 }
 
-// Labels of all active slots; what is not sure is listed.
+// By value: a choice between places would keep both in memory.
+__device__ __forceinline__ km_best_two km_choose(bool first, km_best_two a, km_best_two b) {
+    a.best = first ? a.best : b.best;
+    a.second = first ? a.second : b.second;
+    a.j = first ? a.j : b.j;
+    return a;
+}
+
+__device__ __forceinline__ km_best_two km_better(const km_best_two &a, const km_best_two &b) {
+    const bool first = a.best > b.best || (a.best == b.best && a.j < b.j);
+    km_best_two both = km_choose(first, a, b);
+    const km_real second = a.second > b.second ? a.second : b.second, loser = first ? b.best : a.best;
+    both.second = second > loser ? second : loser;
+    return both;
+}
+
+__device__ __forceinline__ km_best_two km_exchange(const km_best_two &given, int width) {
+    km_best_two got;
+    got.best = __shfl_xor_sync(0xffffffffu, given.best, width);
+    got.second = __shfl_xor_sync(0xffffffffu, given.second, width);
+    got.j = __shfl_xor_sync(0xffffffffu, given.j, width);
+    return got;
+}
+
+// Brings the rows of SHARE lanes together: a lane is left with row 0 of its own, which was row lane % SHARE / (SHARE /
+// ROWS).
+template <int COUNT, int WIDTH_OF> __device__ __forceinline__ void km_join_lanes(km_best_two *rows) {
+    if (COUNT > 1) {
+        const bool upper = threadIdx.x & WIDTH_OF;
+        KM_UNROLL_FOR (int r = 0; r < COUNT / 2; r++) {
+            const km_best_two kept = km_choose(upper, rows[r + COUNT / 2], rows[r]);
+            const km_best_two given = km_choose(upper, rows[r], rows[r + COUNT / 2]);
+            rows[r] = km_better(kept, km_exchange(given, WIDTH_OF));
+        }
+    } else {
+        rows[0] = km_better(rows[0], km_exchange(rows[0], WIDTH_OF));
+    }
+    if constexpr (WIDTH_OF > 1) km_join_lanes<(COUNT > 1 ? COUNT / 2 : 1), WIDTH_OF / 2>(rows);
+}
+
+// Labels of the block's points for one slot.
+__device__ __forceinline__ void km_end_slot(km_block &block, const km_pass_args &args, const km_place &place,
+                                            const km_best_two *state, long long first) {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    km_best_two rows[ROWS];
+    KM_UNROLL_FOR (int r = 0; r < ROWS; r++) {
+        const int column = km_column(__float_as_uint(state[r].best) & (COLUMNS - 1));
+        const int j = (state[r].j - place.begin) * TILE + warp / POINT_WARPS * WARP_CLUSTERS + column;
+        rows[r] = {state[r].best, state[r].second, j};
+    }
+    km_join_lanes<ROWS, SHARE / 2>(rows);
+    const int local = warp % POINT_WARPS * WARP_POINTS + km_row(lane % SHARE / (SHARE / ROWS));
+    bool mine = lane % (SHARE / ROWS) == 0;
+    const long long i = first + local;
+    mine = mine && i < args.n;
+    const km_norms point = km_norms_of(block.workspace, mine ? i : 0);
+    km_write_label(block.workspace, args.n, place.slot, i, mine, rows[0],
+                   km_margin(km_fine(block.workspace), km_bounds_of(block, place.slot), point, rows[0].best));
+}
+
+// Labels of all active slots; ambiguous points are listed.
 extern "C" __global__ void __launch_bounds__(BLOCK, 2)
     km_shared_labels(const __grid_constant__ km_pass_args args) {
-    extern __shared__ __align__(16) char pass_shared[];
-    pass_block &block = *(pass_block *)pass_shared;
+    extern __shared__ __align__(16) char km_shared[];
+    km_block &block = *(km_block *)km_shared;
     if (args.control->stop) return;
-    pass_open(block, args);
-    for (long long first = blockIdx.x * (long long)POINTS; first < args.n; first += (long long)gridDim.x * POINTS) {
-        pass_begin(block, nullptr, first, args.n);
-        pass_best state[ROWS];
-        pass_place place = pass_place_of(0);
-        pass_walk(block, args, 0, TILES, [&](int tile, const km_real (&score)[ROWS][COLUMNS]) {
+    km_begin_block(block, args);
+    for (long long first = blockIdx.x * (long long)POINTS; first < args.n;
+         first += (long long)gridDim.x * POINTS) {
+        km_begin_points(block, nullptr, first, args.n);
+        km_best_two state[ROWS];
+        km_place place = km_place_of(0);
+        km_walk(block, args, 0, TILES, [&](int tile, const km_real(&score)[ROWS][COLUMNS]) {
             if (tile < place.begin || tile >= place.end)
-                place = pass_place_of(pass_tile_slot(block.tile_slots, block.memory, tile));
+                place = km_place_of(km_tile_slot(block.tile_slots, block.workspace, tile));
             // The last bits of a score give way to its column.
             float before[ROWS];
-            KM_UNROLL for (int r = 0; r < ROWS; r++) {
+            KM_UNROLL_FOR (int r = 0; r < ROWS; r++) {
                 if (tile == place.begin) state[r] = {-FAR, -FAR, 0};
                 before[r] = state[r].best;
             }
-            KM_UNROLL for (int c = 0; c < COLUMNS; c++)
-                KM_UNROLL for (int r = 0; r < ROWS; r++) {
+            KM_UNROLL_FOR (int c = 0; c < COLUMNS; c++)
+                KM_UNROLL_FOR (int r = 0; r < ROWS; r++) {
                     const float key = __uint_as_float((__float_as_uint(score[r][c]) & ~(COLUMNS - 1u)) | c);
                     state[r].second = fmaxf(state[r].second, fminf(state[r].best, key));
                     state[r].best = fmaxf(state[r].best, key);
                 }
-            KM_UNROLL for (int r = 0; r < ROWS; r++)
+            KM_UNROLL_FOR (int r = 0; r < ROWS; r++)
                 if (state[r].best != before[r]) state[r].j = tile;
-            if (tile + 1 == place.end) pass_close(block, args, place, state, first);
+            if (tile + 1 == place.end) km_end_slot(block, args, place, state, first);
         });
     }
 }
 
 // The squared distance of a point and a centroid.
-static __device__ double pass_distance(const km_real *x, const km_real *c) {
+static __device__ double km_distance(const km_real *x, const km_real *c) {
     constexpr int NUMBERS = PIECE / sizeof(km_real);
     double square = 0;
 #pragma unroll 8
     for (int f = 0; f < D; f += NUMBERS) {
-        const pass_piece a = *(const pass_piece *)(x + f), b = *(const pass_piece *)(c + f);
-        KM_UNROLL for (int i = 0; i < NUMBERS; i++) {
+        const km_piece a = *(const km_piece *)(x + f), b = *(const km_piece *)(c + f);
+        KM_UNROLL_FOR (int i = 0; i < NUMBERS; i++) {
             const double t = (double)a.at[i] - (double)b.at[i];
             square = fma(t, t, square);
         }
@@ -787,82 +835,89 @@ static __device__ double pass_distance(const km_real *x, const km_real *c) {
 }
 
 // The score of a point and a centroid in double.
-static __device__ double pass_score(const km_real *x, const km_real *c) {
+static __device__ double km_score(const km_real *x, const km_real *c) {
     constexpr int NUMBERS = PIECE / sizeof(km_real);
     double score = 0;
 #pragma unroll 8
     for (int f = 0; f < D; f += NUMBERS) {
-        const pass_piece a = *(const pass_piece *)(x + f), b = *(const pass_piece *)(c + f);
-        KM_UNROLL for (int i = 0; i < NUMBERS; i++) score = fma((double)b.at[i], a.at[i] - 0.5 * b.at[i], score);
+        const km_piece a = *(const km_piece *)(x + f), b = *(const km_piece *)(c + f);
+        KM_UNROLL_FOR (int i = 0; i < NUMBERS; i++)
+            score = fma((double)b.at[i], a.at[i] - 0.5 * b.at[i], score);
     }
     return score;
 }
 
 // Looks at up to 32 pairs of a point of the warp (5 bits) and a centroid: a lane each, then every lane takes those of
 // its own point.
-__device__ __forceinline__ void pass_decide(pass_nearest &nearest, const pass_block &block, const km_pass_args &args,
-                                            const km_real *centroids, unsigned pair, int pairs) {
+__device__ __forceinline__ void km_compare(km_nearest &nearest, const km_block &block,
+                                           const km_pass_args &args, const km_real *centroids, unsigned pair,
+                                           int pairs) {
     const int lane = threadIdx.x % 32, first = threadIdx.x / 32 % POINT_WARPS * WARP_POINTS;
-    pass_nearest found = {0, (int)(pair >> 5)};
+    km_nearest found = {0, (int)(pair >> 5)};
     if (lane < pairs)
-        found.distance = pass_distance((const km_real *)args.points + block.points[first + pair % 32] * D,
-                                       centroids + (long long)found.j * D);
+        found.distance = km_distance((const km_real *)args.points + block.points[first + pair % 32] * D,
+                                     centroids + (long long)found.j * D);
     for (int from = 0; from < pairs; from++) {
-        pass_nearest other;
+        km_nearest other;
         other.distance = __shfl_sync(0xffffffffu, found.distance, from);
         const unsigned other_pair = __shfl_sync(0xffffffffu, pair, from);
         other.j = (int)(other_pair >> 5);
-        if (lane == other_pair % 32) nearest = pass_nearer(nearest, other);
+        if (lane == other_pair % 32) nearest = km_nearer(nearest, other);
     }
 }
 
-// Decides the listed points: of all centroids whose score may be the best, the nearest in double.
+// Resolves the ambiguous points: of all centroids whose score may be the best, the nearest in double.
 extern "C" __global__ void __launch_bounds__(BLOCK, 1)
-    km_shared_redo(const __grid_constant__ km_pass_args args) {
-    extern __shared__ __align__(16) char pass_shared[];
-    pass_block &block = *(pass_block *)pass_shared;
+    km_shared_resolve(const __grid_constant__ km_pass_args args) {
+    extern __shared__ __align__(16) char km_shared[];
+    km_block &block = *(km_block *)km_shared;
     if (args.control->stop || !args.active[blockIdx.y]) return;
-    pass_open(block, args);
-    const pass_place place = pass_place_of(blockIdx.y);
-    const km_real *centroids =
-        (const km_real *)args.centroids + ((long long)(place.slot / KS) * S + km_offsets[place.slot % KS]) * D;
-    km_label *labels = block.memory.labels + place.slot * block.memory.stride;
-    const unsigned listed = block.memory.slots[place.slot].listed;
+    km_begin_block(block, args);
+    const km_place place = km_place_of(blockIdx.y);
+    const km_real *centroids = (const km_real *)args.centroids +
+                               ((long long)(place.slot / KS) * S + km_offsets[place.slot % KS]) * D;
+    km_label *labels = block.workspace.labels + place.slot * block.workspace.stride;
+    const unsigned listed = block.workspace.slots[place.slot].ambiguous;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, cluster_warp = warp / POINT_WARPS;
     const int mine = warp % POINT_WARPS * WARP_POINTS + lane % WARP_POINTS; // the point of this lane
     unsigned *queue = block.pairs[warp];
-    for (long long first = blockIdx.x * (long long)POINTS; first < listed; first += (long long)gridDim.x * POINTS) {
-        pass_begin(block, block.memory.lists + place.slot * args.n, first, listed);
-        if (cluster_warp == 0 && lane < WARP_POINTS) { // the score that another centroid must reach to be looked at
+    for (long long first = blockIdx.x * (long long)POINTS; first < listed;
+         first += (long long)gridDim.x * POINTS) {
+        km_begin_points(block, block.workspace.lists + place.slot * args.n, first, listed);
+        if (cluster_warp == 0 &&
+            lane < WARP_POINTS) { // the score that another centroid must reach to be looked at
             const long long i = block.points[mine];
-            const double score = pass_score((const km_real *)args.points + i * D, centroids + (long long)labels[i] * D);
-            const km_real margin = pass_margin(pass_fine_of(block.memory), pass_slot_known(block, place.slot),
-                                               pass_point_of(block.memory, i), (km_real)score);
+            const double score =
+                km_score((const km_real *)args.points + i * D, centroids + (long long)labels[i] * D);
+            const km_real margin = km_margin(km_fine(block.workspace), km_bounds_of(block, place.slot),
+                                             km_norms_of(block.workspace, i), (km_real)score);
             block.expected[mine] = (km_real)(score - 2.0 * margin);
         }
         __syncthreads();
-        pass_nearest nearest = {1e308, K_MAX};
+        km_nearest nearest = {1e308, K_MAX};
         int queued = 0;
         const int tiles_begin = place.begin / TILE_GROUPS, tiles_end = (place.end - 1) / TILE_GROUPS + 1;
-        pass_walk(block, args, tiles_begin, tiles_end, [&](int tile, const km_real (&score)[ROWS][COLUMNS]) {
+        km_walk(block, args, tiles_begin, tiles_end, [&](int tile, const km_real(&score)[ROWS][COLUMNS]) {
             const int j = tile * TILE + cluster_warp * WARP_CLUSTERS - place.begin * PAD;
             unsigned long long open = 0; // scores that may be the best
-            KM_UNROLL for (int r = 0; r < ROWS; r++) {
-                const km_real expected = block.expected[mine - lane % WARP_POINTS + pass_row(r)];
-                KM_UNROLL for (int c = 0; c < COLUMNS; c++)
+            KM_UNROLL_FOR (int r = 0; r < ROWS; r++) {
+                const km_real expected = block.expected[mine - lane % WARP_POINTS + km_row(r)];
+                KM_UNROLL_FOR (int c = 0; c < COLUMNS; c++)
                     open |= (unsigned long long)!(score[r][c] < expected) << (r * COLUMNS + c);
             }
             while (__any_sync(0xffffffffu, open != 0)) {
-                const int bit = open ? __ffsll(open) - 1 : 0, candidate = j + pass_column(bit % COLUMNS);
-                const bool valid = open && candidate >= 0 && candidate < place.k; // not another slot's, nor padding
+                const int bit = open ? __ffsll(open) - 1 : 0, candidate = j + km_column(bit % COLUMNS);
+                const bool valid =
+                    open && candidate >= 0 && candidate < place.k; // not another slot's, nor padding
                 const unsigned lanes = __ballot_sync(0xffffffffu, valid);
                 if (valid)
-                    queue[queued + __popc(lanes & ((1u << lane) - 1))] = candidate << 5 | pass_row(bit / COLUMNS);
+                    queue[queued + __popc(lanes & ((1u << lane) - 1))] =
+                        candidate << 5 | km_row(bit / COLUMNS);
                 open &= open - 1;
                 queued += __popc(lanes);
                 __syncwarp();
                 if (queued < 32) continue;
-                pass_decide(nearest, block, args, centroids, queue[lane], 32);
+                km_compare(nearest, block, args, centroids, queue[lane], 32);
                 queued -= 32;
                 const unsigned rest = queue[32 + lane];
                 __syncwarp();
@@ -870,18 +925,11 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1)
                 __syncwarp();
             }
         });
-        pass_decide(nearest, block, args, centroids, queue[lane], queued);
+        km_compare(nearest, block, args, centroids, queue[lane], queued);
         if (cluster_warp == 0 && lane < WARP_POINTS && first + mine < listed)
             labels[block.points[mine]] = (km_label)nearest.j;
     }
 }
-
-// The workspace but for what adding needs.
-constexpr long long PASS_BYTES =
-    16 * KM_ALIGN_BYTES + COPIES * KS * (256ll * sizeof(km_label) + sizeof(pass_slot)) + TILES * 4ll +
-    (long long)TILES * TILE * (sizeof(km_real) + WIDTH * sizeof(pass_number));
-constexpr long long PASS_POINT_BYTES = (1 + 1) * sizeof(km_real) +
-                                       COPIES * KS * ((long long)sizeof(km_label) + 4);
 
 // Sums of many clusters. The points of a slot are put in the order of their labels (radix sort, stable); teams of lanes
 // add stretches of that order in registers, from cluster to cluster, and clusters that lie in several stretches are put
@@ -895,42 +943,43 @@ enum {
     LANES = 32,       // lanes of a team
     NUMBERS = 4,      // features of a lane, side by side
     PARTS = 1,        // teams that share the features of a point
-    AHEAD = 4         // points that a team reads before it adds them
+    SUM_AHEAD = 4     // points that a team reads before it adds them
 };
-constexpr long long SUMS_BYTES = 4ll * COPIES * KS * RANGES * DIGITS + 4ll * COPIES * (S + KS) +
-                                     16ll * COPIES * KS * STRETCHES * (D + 1);
+constexpr long long SUMS_BYTES =
+    4ll * COPIES * KS * RANGES * DIGITS + 4ll * COPIES * (S + KS) + 16ll * COPIES * KS * STRETCHES * (D + 1);
 constexpr long long SUMS_POINT_BYTES = (SORT_PASSES - 1) * 4ll * COPIES * KS;
 
-struct pass_sorting {
+struct km_sorting {
     unsigned *counts;    // [RANGES][DIGITS] of the slot
     unsigned *orders[2]; // points by label: of the first pass, and of the last
     unsigned *starts;    // of each cluster in the order, and the end
     double *edges;       // [STRETCHES][2][D + 1]: sums of the stretch's first run and of its last
 };
 
-__device__ __forceinline__ pass_sorting pass_sorting_of(const km_pass_args &args, const pass_memory &memory, int slot) {
-    pass_sorting sorting;
-    char *at = memory.sums;
+__device__ __forceinline__ km_sorting km_sorting_of(const km_pass_args &args, const km_workspace &workspace,
+                                                    int slot) {
+    km_sorting sorting;
+    char *at = workspace.sums;
     const long long row = (long long)(slot / KS) * (S + KS) + km_offsets[slot % KS] + slot % KS;
-    sorting.counts = (unsigned *)pass_take(&at, 4ll * COPIES * KS * RANGES * DIGITS) + slot * (RANGES * DIGITS);
-    sorting.starts = (unsigned *)pass_take(&at, 4ll * COPIES * (S + KS)) + row;
-    sorting.edges = (double *)pass_take(&at, 16ll * COPIES * KS * STRETCHES * (D + 1));
+    sorting.counts = (unsigned *)km_take(&at, 4ll * COPIES * KS * RANGES * DIGITS) + slot * (RANGES * DIGITS);
+    sorting.starts = (unsigned *)km_take(&at, 4ll * COPIES * (S + KS)) + row;
+    sorting.edges = (double *)km_take(&at, 16ll * COPIES * KS * STRETCHES * (D + 1));
     sorting.edges += slot * (2ll * STRETCHES * (D + 1));
-    // The lists of points that were to be decided again are done with.
-    sorting.orders[SORT_PASSES - 1] = memory.lists + slot * args.n;
+    // The lists of ambiguous points are done with.
+    sorting.orders[SORT_PASSES - 1] = workspace.lists + slot * args.n;
     if (SORT_PASSES == 2) sorting.orders[0] = (unsigned *)at + slot * args.n;
     return sorting;
 }
 
 // The point at a place of the order so far, and its digit; DIGITS + lane past the end.
-struct pass_entry {
+struct km_entry {
     unsigned point;
     int digit;
 };
 
-__device__ __forceinline__ pass_entry pass_entry_at(const km_pass_args &args, const pass_sorting &sorting,
-                                                    const km_label *labels, long long at, long long end) {
-    pass_entry entry = {0, DIGITS + (int)threadIdx.x % 32};
+__device__ __forceinline__ km_entry km_entry_at(const km_pass_args &args, const km_sorting &sorting,
+                                                const km_label *labels, long long at, long long end) {
+    km_entry entry = {0, DIGITS + (int)threadIdx.x % 32};
     if (at >= end) return entry;
     entry.point = args.part == 0 ? (unsigned)at : sorting.orders[0][at];
     entry.digit = labels[entry.point] >> 8 * args.part & (DIGITS - 1);
@@ -938,26 +987,27 @@ __device__ __forceinline__ pass_entry pass_entry_at(const km_pass_args &args, co
 }
 
 // How many points of a range have each digit.
-extern "C" __global__ void __launch_bounds__(DIGITS) km_shared_count(const __grid_constant__ km_pass_args args) {
+extern "C" __global__ void __launch_bounds__(DIGITS)
+    km_shared_count(const __grid_constant__ km_pass_args args) {
     __shared__ unsigned counts[DIGITS];
     const int slot = blockIdx.y;
     if (args.control->stop || !args.active[slot]) return;
-    const pass_memory memory = pass_memory_of(args);
-    const pass_sorting sorting = pass_sorting_of(args, memory, slot);
-    const km_label *labels = memory.labels + slot * memory.stride;
+    const km_workspace workspace = km_workspace_of(args);
+    const km_sorting sorting = km_sorting_of(args, workspace, slot);
+    const km_label *labels = workspace.labels + slot * workspace.stride;
     const long long length = (args.n + RANGES - 1) / RANGES, first = blockIdx.x * length;
     const long long end = first + length < args.n ? first + length : args.n;
     counts[threadIdx.x] = 0;
     __syncthreads();
 #pragma unroll 4
     for (long long at = first + threadIdx.x; at < end; at += DIGITS)
-        atomicAdd(&counts[pass_entry_at(args, sorting, labels, at, end).digit], 1u);
+        atomicAdd(&counts[km_entry_at(args, sorting, labels, at, end).digit], 1u);
     __syncthreads();
     sorting.counts[blockIdx.x * DIGITS + threadIdx.x] = counts[threadIdx.x];
 }
 
 // Where the range's points of each digit go: behind those of smaller digits and of earlier ranges. A thread a digit.
-static __device__ unsigned pass_first_place(const pass_sorting &sorting, unsigned *scan) {
+static __device__ unsigned km_first_place(const km_sorting &sorting, unsigned *scan) {
     unsigned before = 0, all = 0;
 #pragma unroll 8
     for (int range = 0; range < RANGES; range++) {
@@ -975,20 +1025,21 @@ static __device__ unsigned pass_first_place(const pass_sorting &sorting, unsigne
     return scan[threadIdx.x] - all + before;
 }
 
-extern "C" __global__ void __launch_bounds__(DIGITS) km_shared_order(const __grid_constant__ km_pass_args args) {
+extern "C" __global__ void __launch_bounds__(DIGITS)
+    km_shared_order(const __grid_constant__ km_pass_args args) {
     __shared__ unsigned places[DIGITS], scan[DIGITS], found[DIGITS / 32][DIGITS];
     const int slot = blockIdx.y, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     if (args.control->stop || !args.active[slot]) return;
-    const pass_memory memory = pass_memory_of(args);
-    const pass_sorting sorting = pass_sorting_of(args, memory, slot);
-    const km_label *labels = memory.labels + slot * memory.stride;
+    const km_workspace workspace = km_workspace_of(args);
+    const km_sorting sorting = km_sorting_of(args, workspace, slot);
+    const km_label *labels = workspace.labels + slot * workspace.stride;
     unsigned *order = sorting.orders[args.part];
     const long long length = (args.n + RANGES - 1) / RANGES, first = blockIdx.x * length;
     const long long end = first + length < args.n ? first + length : args.n;
-    places[threadIdx.x] = pass_first_place(sorting, scan);
+    places[threadIdx.x] = km_first_place(sorting, scan);
     for (int w = 0; w < DIGITS / 32; w++) found[w][threadIdx.x] = 0;
     for (long long at = first; at < end; at += DIGITS) {
-        const pass_entry entry = pass_entry_at(args, sorting, labels, at + threadIdx.x, end);
+        const km_entry entry = km_entry_at(args, sorting, labels, at + threadIdx.x, end);
         const unsigned same = __match_any_sync(0xffffffffu, entry.digit), lower = same & ((1u << lane) - 1);
         __syncthreads(); // found is empty, places are those of these points
         if (lower == 0 && entry.digit < DIGITS) found[warp][entry.digit] = __popc(same);
@@ -1007,28 +1058,29 @@ extern "C" __global__ void __launch_bounds__(DIGITS) km_shared_order(const __gri
 }
 
 // Features of a point that one lane adds.
-struct __align__(NUMBERS * sizeof(km_real)) pass_features {
+struct __align__(NUMBERS * sizeof(km_real)) km_features {
     km_real at[NUMBERS];
 };
 
 // The sums of a run of points with the same label.
-struct pass_run {
+struct km_label_sums {
     double sums[NUMBERS], weight;
     long long first;
     int label;
 };
 
 // Clusters from `from` to `to` begin at a place of the order.
-static __device__ void pass_begin_clusters(const pass_sorting &sorting, int from, int to, long long place) {
+static __device__ void km_begin_clusters(const km_sorting &sorting, int from, int to, long long place) {
     for (int j = from; j <= to; j++) sorting.starts[j] = (unsigned)place;
 }
 
-extern "C" __global__ void __launch_bounds__(128) km_shared_stretches(const __grid_constant__ km_pass_args args) {
+extern "C" __global__ void __launch_bounds__(128)
+    km_shared_stretches(const __grid_constant__ km_pass_args args) {
     const int slot = blockIdx.y, lane = threadIdx.x % LANES, part = blockIdx.x % PARTS;
     if (args.control->stop || !args.active[slot]) return;
-    const pass_memory memory = pass_memory_of(args);
-    const pass_sorting sorting = pass_sorting_of(args, memory, slot);
-    const km_label *labels = memory.labels + slot * memory.stride;
+    const km_workspace workspace = km_workspace_of(args);
+    const km_sorting sorting = km_sorting_of(args, workspace, slot);
+    const km_label *labels = workspace.labels + slot * workspace.stride;
     const unsigned *order = sorting.orders[SORT_PASSES - 1];
     const long long stretch = (blockIdx.x / PARTS) * (128 / LANES) + threadIdx.x / LANES;
     const long long length = (args.n + STRETCHES - 1) / STRETCHES, begin = stretch * length;
@@ -1037,51 +1089,52 @@ extern "C" __global__ void __launch_bounds__(128) km_shared_stretches(const __gr
     const int f = (part * LANES + lane) * NUMBERS, teller = part == 0 && lane == 0;
     double *totals = args.totals + ((long long)(slot / KS) * S + km_offsets[slot % KS]) * (D + 1);
     double *edges = sorting.edges + stretch * 2 * (D + 1);
-    const auto leave = [&](pass_run &run, long long place) {
+    const auto leave = [&](km_label_sums &run, long long place) {
         double *inner = totals + run.label * (D + 1ll);
         double *to = run.first == begin ? edges : place == end ? edges + D + 1 : inner;
-        KM_UNROLL for (int i = 0; i < NUMBERS; i++)
+        KM_UNROLL_FOR (int i = 0; i < NUMBERS; i++)
             if (f + i < D) to[f + i] = run.sums[i];
         if (teller) to[D] = (double)(place - run.first);
     };
-    pass_run run = {};
+    km_label_sums run = {};
     run.first = begin;
     run.label = labels[order[begin]];
-    if (teller) pass_begin_clusters(sorting, begin > 0 ? labels[order[begin - 1]] + 1 : 0, run.label, begin);
-    for (long long at = begin; at < end; at += AHEAD) {
-        pass_features x[AHEAD];
-        int label[AHEAD];
-        KM_UNROLL for (int a = 0; a < AHEAD; a++) {
+    if (teller) km_begin_clusters(sorting, begin > 0 ? labels[order[begin - 1]] + 1 : 0, run.label, begin);
+    for (long long at = begin; at < end; at += SUM_AHEAD) {
+        km_features x[SUM_AHEAD];
+        int label[SUM_AHEAD];
+        KM_UNROLL_FOR (int a = 0; a < SUM_AHEAD; a++) {
             const long long point = order[at + a < end ? at + a : at];
             label[a] = labels[point];
             x[a] = {};
-            if (f < D) x[a] = *(const pass_features *)((const km_real *)args.points + point * D + f);
+            if (f < D) x[a] = *(const km_features *)((const km_real *)args.points + point * D + f);
         }
-        KM_UNROLL for (int a = 0; a < AHEAD; a++) {
+        KM_UNROLL_FOR (int a = 0; a < SUM_AHEAD; a++) {
             if (at + a >= end) break;
             if (label[a] != run.label) {
                 leave(run, at + a);
-                if (teller) pass_begin_clusters(sorting, run.label + 1, label[a], at + a);
+                if (teller) km_begin_clusters(sorting, run.label + 1, label[a], at + a);
                 run = {};
                 run.first = at + a;
                 run.label = label[a];
             }
-            KM_UNROLL for (int i = 0; i < NUMBERS; i++) run.sums[i] += x[a].at[i];
+            KM_UNROLL_FOR (int i = 0; i < NUMBERS; i++) run.sums[i] += x[a].at[i];
         }
     }
     leave(run, end);
-    if (teller && end == args.n) pass_begin_clusters(sorting, run.label + 1, km_ks[slot % KS], end);
+    if (teller && end == args.n) km_begin_clusters(sorting, run.label + 1, km_ks[slot % KS], end);
 }
 
 // The totals of a cluster that touches the edge of a stretch, a block each. What was known of the slots is wiped for
 // the next pass.
-extern "C" __global__ void __launch_bounds__(128) km_shared_totals(const __grid_constant__ km_pass_args args) {
+extern "C" __global__ void __launch_bounds__(128)
+    km_shared_totals(const __grid_constant__ km_pass_args args) {
     const int j = blockIdx.x, slot = blockIdx.y;
     if (args.control->stop) return;
-    const pass_memory memory = pass_memory_of(args);
-    if (j == 0 && threadIdx.x == 0) memory.slots[slot] = {0, 0, 0, 0};
+    const km_workspace workspace = km_workspace_of(args);
+    if (j == 0 && threadIdx.x == 0) workspace.slots[slot] = {0, 0, 0, 0};
     if (!args.active[slot] || j >= km_ks[slot % KS]) return;
-    const pass_sorting sorting = pass_sorting_of(args, memory, slot);
+    const km_sorting sorting = km_sorting_of(args, workspace, slot);
     const long long start = sorting.starts[j], end = sorting.starts[j + 1];
     const long long length = (args.n + STRETCHES - 1) / STRETCHES;
     const long long first = start / length, last = end > start ? (end - 1) / length : first;
@@ -1101,17 +1154,17 @@ extern "C" {
 __device__ km_pass_launch km_pass_launches[] = {
     {"km_shared_norms", KM_STAGE_LOAD, LABELS_GRID, 1, 256, 0, 0},
     {"km_shared_prepare", KM_STAGE_PASS, (TILES * TILE + 7) / 8, 1, 256, 0, 0},
-    {"km_shared_labels", KM_STAGE_PASS, LABELS_GRID, 1, BLOCK, sizeof(pass_block), 0},
-    {"km_shared_redo", KM_STAGE_PASS, REDO_GRID, COPIES * KS, BLOCK, sizeof(pass_block), 0},
-    {"km_shared_count", KM_STAGE_PASS, RANGES, COPIES * KS, DIGITS, 0, 0},
-    {"km_shared_order", KM_STAGE_PASS, RANGES, COPIES * KS, DIGITS, 0, 0},
-    {"km_shared_count", KM_STAGE_PASS, RANGES, COPIES * KS, DIGITS, 0, 1},
-    {"km_shared_order", KM_STAGE_PASS, RANGES, COPIES * KS, DIGITS, 0, 1},
-    {"km_shared_stretches", KM_STAGE_PASS, (STRETCHES * LANES + 127) / 128 * PARTS, COPIES * KS, 128, 0, 0},
-    {"km_shared_totals", KM_STAGE_PASS, K_MAX, COPIES * KS, 128, 0, 0},
+    {"km_shared_labels", KM_STAGE_PASS, LABELS_GRID, 1, BLOCK, sizeof(km_block), 0},
+    {"km_shared_resolve", KM_STAGE_PASS, RESOLVE_GRID, COPIES *KS, BLOCK, sizeof(km_block), 0},
+    {"km_shared_count", KM_STAGE_PASS, RANGES, COPIES *KS, DIGITS, 0, 0},
+    {"km_shared_order", KM_STAGE_PASS, RANGES, COPIES *KS, DIGITS, 0, 0},
+    {"km_shared_count", KM_STAGE_PASS, RANGES, COPIES *KS, DIGITS, 0, 1},
+    {"km_shared_order", KM_STAGE_PASS, RANGES, COPIES *KS, DIGITS, 0, 1},
+    {"km_shared_stretches", KM_STAGE_PASS, (STRETCHES * LANES + 127) / 128 * PARTS, COPIES *KS, 128, 0, 0},
+    {"km_shared_totals", KM_STAGE_PASS, K_MAX, COPIES *KS, 128, 0, 0},
 };
 __device__ km_pass_facts km_pass = {KM_ABI_VERSION, sizeof km_pass_launches / sizeof *km_pass_launches,
-                                    PASS_BYTES + SUMS_BYTES, PASS_POINT_BYTES + SUMS_POINT_BYTES};
+                                    TABLE_BYTES + SUMS_BYTES, TABLE_POINT_BYTES + SUMS_POINT_BYTES};
 }
 // ==== The steps around the pass ============================================================================
 // Steps around the pass, the same for every design.

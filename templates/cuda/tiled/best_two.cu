@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Takes one more score of a row, of column or centroid j.
-__device__ __forceinline__ void pass_take_score(pass_best &row, km_real score, int j) {
+// The best two scores of a point so far.
+struct km_best_two {
+    km_real best, second;
+    int j; // the centroid of the best; in a loop over tiles what leads to it
+};
+
+//@ if taken_singly
+// Takes one more score, of column or centroid j.
+__device__ __forceinline__ void km_take_score(km_best_two &row, km_real score, int j) {
     const bool better = score > row.best;
     //@ if float64
     const double loser = better ? row.best : score;
@@ -12,3 +19,5 @@ __device__ __forceinline__ void pass_take_score(pass_best &row, km_real score, i
     //@ end
     row.j = better ? j : row.j;
 }
+
+//@ end

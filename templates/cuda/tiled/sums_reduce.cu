@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT
 // One warp a number: lanes take every 32nd range. What was known of the slots is wiped for the next pass.
-extern "C" __global__ void __launch_bounds__(256) km_shared_reduce(const __grid_constant__ km_pass_args args) {
+extern "C" __global__ void __launch_bounds__(256)
+    km_shared_reduce(const __grid_constant__ km_pass_args args) {
     if (args.control->stop) return;
-    const pass_memory memory = pass_memory_of(args);
+    const km_workspace workspace = km_workspace_of(args);
     if (blockIdx.x == 0)
-        for (int slot = threadIdx.x; slot < COPIES * KS; slot += 256) memory.slots[slot] = {0, 0, 0, 0};
+        for (int slot = threadIdx.x; slot < COPIES * KS; slot += 256) workspace.slots[slot] = {0, 0, 0, 0};
     const long long numbers = (long long)COPIES * S * (D + 1);
     const long long at = blockIdx.x * 8ll + threadIdx.x / 32;
     if (at >= numbers) return;
-    const double *rows = (const double *)memory.sums;
+    const double *rows = (const double *)workspace.sums;
     double sum = 0.0;
 #pragma unroll 8
     for (int range = threadIdx.x % 32; range < RANGES; range += 32) sum += rows[range * numbers + at];
-    sum = pass_warp_sum(sum);
+    sum = km_warp_sum(sum);
     if (threadIdx.x % 32 == 0) args.totals[at] = sum;
 }

@@ -5,49 +5,50 @@
 // together in order.
 
 enum {
-    RANGES = $grid,             // of points, a block each, while they are ordered
-    DIGITS = 256,               // values of the digit by which one pass orders
+    RANGES = $grid,                   // of points, a block each, while they are ordered
+    DIGITS = 256,                     // values of the digit by which one pass orders
     SORT_PASSES = $sort_passes_count, // digits of a label
-    STRETCHES = $stretches,     // of the order, a team each
-    LANES = $lanes,             // lanes of a team
-    NUMBERS = $numbers,         // features of a lane, side by side
-    PARTS = $parts,             // teams that share the features of a point
-    AHEAD = 4                   // points that a team reads before it adds them
+    STRETCHES = $stretches,           // of the order, a team each
+    LANES = $lanes,                   // lanes of a team
+    NUMBERS = $numbers,               // features of a lane, side by side
+    PARTS = $parts,                   // teams that share the features of a point
+    SUM_AHEAD = 4                     // points that a team reads before it adds them
 };
-constexpr long long SUMS_BYTES = 4ll * COPIES * KS * RANGES * DIGITS + 4ll * COPIES * (S + KS) +
-                                     16ll * COPIES * KS * STRETCHES * (D + 1);
+constexpr long long SUMS_BYTES =
+    4ll * COPIES * KS * RANGES * DIGITS + 4ll * COPIES * (S + KS) + 16ll * COPIES * KS * STRETCHES * (D + 1);
 constexpr long long SUMS_POINT_BYTES = (SORT_PASSES - 1) * 4ll * COPIES * KS;
 
-struct pass_sorting {
-    unsigned *counts; // [RANGES][DIGITS] of the slot
+struct km_sorting {
+    unsigned *counts;    // [RANGES][DIGITS] of the slot
     unsigned *orders[2]; // points by label: of the first pass, and of the last
-    unsigned *starts; // of each cluster in the order, and the end
-    double *edges;    // [STRETCHES][2][D + 1]: sums of the stretch's first run and of its last
+    unsigned *starts;    // of each cluster in the order, and the end
+    double *edges;       // [STRETCHES][2][D + 1]: sums of the stretch's first run and of its last
 };
 
-__device__ __forceinline__ pass_sorting pass_sorting_of(const km_pass_args &args, const pass_memory &memory, int slot) {
-    pass_sorting sorting;
-    char *at = memory.sums;
+__device__ __forceinline__ km_sorting km_sorting_of(const km_pass_args &args, const km_workspace &workspace,
+                                                    int slot) {
+    km_sorting sorting;
+    char *at = workspace.sums;
     const long long row = (long long)(slot / KS) * (S + KS) + km_offsets[slot % KS] + slot % KS;
-    sorting.counts = (unsigned *)pass_take(&at, 4ll * COPIES * KS * RANGES * DIGITS) + slot * (RANGES * DIGITS);
-    sorting.starts = (unsigned *)pass_take(&at, 4ll * COPIES * (S + KS)) + row;
-    sorting.edges = (double *)pass_take(&at, 16ll * COPIES * KS * STRETCHES * (D + 1));
+    sorting.counts = (unsigned *)km_take(&at, 4ll * COPIES * KS * RANGES * DIGITS) + slot * (RANGES * DIGITS);
+    sorting.starts = (unsigned *)km_take(&at, 4ll * COPIES * (S + KS)) + row;
+    sorting.edges = (double *)km_take(&at, 16ll * COPIES * KS * STRETCHES * (D + 1));
     sorting.edges += slot * (2ll * STRETCHES * (D + 1));
-    // The lists of points that were to be decided again are done with.
-    sorting.orders[SORT_PASSES - 1] = memory.lists + slot * args.n;
+    // The lists of ambiguous points are done with.
+    sorting.orders[SORT_PASSES - 1] = workspace.lists + slot * args.n;
     if (SORT_PASSES == 2) sorting.orders[0] = (unsigned *)at + slot * args.n;
     return sorting;
 }
 
 // The point at a place of the order so far, and its digit; DIGITS + lane past the end.
-struct pass_entry {
+struct km_entry {
     unsigned point;
     int digit;
 };
 
-__device__ __forceinline__ pass_entry pass_entry_at(const km_pass_args &args, const pass_sorting &sorting,
-                                                    const km_label *labels, long long at, long long end) {
-    pass_entry entry = {0, DIGITS + (int)threadIdx.x % 32};
+__device__ __forceinline__ km_entry km_entry_at(const km_pass_args &args, const km_sorting &sorting,
+                                                const km_label *labels, long long at, long long end) {
+    km_entry entry = {0, DIGITS + (int)threadIdx.x % 32};
     if (at >= end) return entry;
     entry.point = args.part == 0 ? (unsigned)at : sorting.orders[0][at];
     entry.digit = labels[entry.point] >> 8 * args.part & (DIGITS - 1);
@@ -55,26 +56,27 @@ __device__ __forceinline__ pass_entry pass_entry_at(const km_pass_args &args, co
 }
 
 // How many points of a range have each digit.
-extern "C" __global__ void __launch_bounds__(DIGITS) km_shared_count(const __grid_constant__ km_pass_args args) {
+extern "C" __global__ void __launch_bounds__(DIGITS)
+    km_shared_count(const __grid_constant__ km_pass_args args) {
     __shared__ unsigned counts[DIGITS];
     const int slot = blockIdx.y;
     if (args.control->stop || !args.active[slot]) return;
-    const pass_memory memory = pass_memory_of(args);
-    const pass_sorting sorting = pass_sorting_of(args, memory, slot);
-    const km_label *labels = memory.labels + slot * memory.stride;
+    const km_workspace workspace = km_workspace_of(args);
+    const km_sorting sorting = km_sorting_of(args, workspace, slot);
+    const km_label *labels = workspace.labels + slot * workspace.stride;
     const long long length = (args.n + RANGES - 1) / RANGES, first = blockIdx.x * length;
     const long long end = first + length < args.n ? first + length : args.n;
     counts[threadIdx.x] = 0;
     __syncthreads();
 #pragma unroll 4
     for (long long at = first + threadIdx.x; at < end; at += DIGITS)
-        atomicAdd(&counts[pass_entry_at(args, sorting, labels, at, end).digit], 1u);
+        atomicAdd(&counts[km_entry_at(args, sorting, labels, at, end).digit], 1u);
     __syncthreads();
     sorting.counts[blockIdx.x * DIGITS + threadIdx.x] = counts[threadIdx.x];
 }
 
 // Where the range's points of each digit go: behind those of smaller digits and of earlier ranges. A thread a digit.
-static __device__ unsigned pass_first_place(const pass_sorting &sorting, unsigned *scan) {
+static __device__ unsigned km_first_place(const km_sorting &sorting, unsigned *scan) {
     unsigned before = 0, all = 0;
 #pragma unroll 8
     for (int range = 0; range < RANGES; range++) {
@@ -92,20 +94,21 @@ static __device__ unsigned pass_first_place(const pass_sorting &sorting, unsigne
     return scan[threadIdx.x] - all + before;
 }
 
-extern "C" __global__ void __launch_bounds__(DIGITS) km_shared_order(const __grid_constant__ km_pass_args args) {
+extern "C" __global__ void __launch_bounds__(DIGITS)
+    km_shared_order(const __grid_constant__ km_pass_args args) {
     __shared__ unsigned places[DIGITS], scan[DIGITS], found[DIGITS / 32][DIGITS];
     const int slot = blockIdx.y, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     if (args.control->stop || !args.active[slot]) return;
-    const pass_memory memory = pass_memory_of(args);
-    const pass_sorting sorting = pass_sorting_of(args, memory, slot);
-    const km_label *labels = memory.labels + slot * memory.stride;
+    const km_workspace workspace = km_workspace_of(args);
+    const km_sorting sorting = km_sorting_of(args, workspace, slot);
+    const km_label *labels = workspace.labels + slot * workspace.stride;
     unsigned *order = sorting.orders[args.part];
     const long long length = (args.n + RANGES - 1) / RANGES, first = blockIdx.x * length;
     const long long end = first + length < args.n ? first + length : args.n;
-    places[threadIdx.x] = pass_first_place(sorting, scan);
+    places[threadIdx.x] = km_first_place(sorting, scan);
     for (int w = 0; w < DIGITS / 32; w++) found[w][threadIdx.x] = 0;
     for (long long at = first; at < end; at += DIGITS) {
-        const pass_entry entry = pass_entry_at(args, sorting, labels, at + threadIdx.x, end);
+        const km_entry entry = km_entry_at(args, sorting, labels, at + threadIdx.x, end);
         const unsigned same = __match_any_sync(0xffffffffu, entry.digit), lower = same & ((1u << lane) - 1);
         __syncthreads(); // found is empty, places are those of these points
         if (lower == 0 && entry.digit < DIGITS) found[warp][entry.digit] = __popc(same);
@@ -124,28 +127,29 @@ extern "C" __global__ void __launch_bounds__(DIGITS) km_shared_order(const __gri
 }
 
 // Features of a point that one lane adds.
-struct __align__(NUMBERS * sizeof(km_real)) pass_features {
+struct __align__(NUMBERS * sizeof(km_real)) km_features {
     km_real at[NUMBERS];
 };
 
 // The sums of a run of points with the same label.
-struct pass_run {
+struct km_label_sums {
     double sums[NUMBERS], weight;
     long long first;
     int label;
 };
 
 // Clusters from `from` to `to` begin at a place of the order.
-static __device__ void pass_begin_clusters(const pass_sorting &sorting, int from, int to, long long place) {
+static __device__ void km_begin_clusters(const km_sorting &sorting, int from, int to, long long place) {
     for (int j = from; j <= to; j++) sorting.starts[j] = (unsigned)place;
 }
 
-extern "C" __global__ void __launch_bounds__(128) km_shared_stretches(const __grid_constant__ km_pass_args args) {
+extern "C" __global__ void __launch_bounds__(128)
+    km_shared_stretches(const __grid_constant__ km_pass_args args) {
     const int slot = blockIdx.y, lane = threadIdx.x % LANES, part = blockIdx.x % PARTS;
     if (args.control->stop || !args.active[slot]) return;
-    const pass_memory memory = pass_memory_of(args);
-    const pass_sorting sorting = pass_sorting_of(args, memory, slot);
-    const km_label *labels = memory.labels + slot * memory.stride;
+    const km_workspace workspace = km_workspace_of(args);
+    const km_sorting sorting = km_sorting_of(args, workspace, slot);
+    const km_label *labels = workspace.labels + slot * workspace.stride;
     const unsigned *order = sorting.orders[SORT_PASSES - 1];
     const long long stretch = (blockIdx.x / PARTS) * (128 / LANES) + threadIdx.x / LANES;
     const long long length = (args.n + STRETCHES - 1) / STRETCHES, begin = stretch * length;
@@ -154,10 +158,10 @@ extern "C" __global__ void __launch_bounds__(128) km_shared_stretches(const __gr
     const int f = (part * LANES + lane) * NUMBERS, teller = part == 0 && lane == 0;
     double *totals = args.totals + ((long long)(slot / KS) * S + km_offsets[slot % KS]) * (D + 1);
     double *edges = sorting.edges + stretch * 2 * (D + 1);
-    const auto leave = [&](pass_run &run, long long place) {
+    const auto leave = [&](km_label_sums &run, long long place) {
         double *inner = totals + run.label * (D + 1ll);
         double *to = run.first == begin ? edges : place == end ? edges + D + 1 : inner;
-        KM_UNROLL for (int i = 0; i < NUMBERS; i++)
+        KM_UNROLL_FOR (int i = 0; i < NUMBERS; i++)
             if (f + i < D) to[f + i] = run.sums[i];
         //@ if weighted
         if (teller) to[D] = run.weight;
@@ -165,55 +169,57 @@ extern "C" __global__ void __launch_bounds__(128) km_shared_stretches(const __gr
         if (teller) to[D] = (double)(place - run.first);
         //@ end
     };
-    pass_run run = {};
+    km_label_sums run = {};
     run.first = begin;
     run.label = labels[order[begin]];
-    if (teller) pass_begin_clusters(sorting, begin > 0 ? labels[order[begin - 1]] + 1 : 0, run.label, begin);
-    for (long long at = begin; at < end; at += AHEAD) {
-        pass_features x[AHEAD];
-        int label[AHEAD];
+    if (teller) km_begin_clusters(sorting, begin > 0 ? labels[order[begin - 1]] + 1 : 0, run.label, begin);
+    for (long long at = begin; at < end; at += SUM_AHEAD) {
+        km_features x[SUM_AHEAD];
+        int label[SUM_AHEAD];
         //@ if weighted
-        double weight[AHEAD];
+        double weight[SUM_AHEAD];
         //@ end
-        KM_UNROLL for (int a = 0; a < AHEAD; a++) {
+        KM_UNROLL_FOR (int a = 0; a < SUM_AHEAD; a++) {
             const long long point = order[at + a < end ? at + a : at];
             label[a] = labels[point];
             x[a] = {};
-            if (f < D) x[a] = *(const pass_features *)((const km_real *)args.points + point * D + f);
+            if (f < D) x[a] = *(const km_features *)((const km_real *)args.points + point * D + f);
             //@ if weighted
             weight[a] = ((const km_real *)args.weights)[point];
             //@ end
         }
-        KM_UNROLL for (int a = 0; a < AHEAD; a++) {
+        KM_UNROLL_FOR (int a = 0; a < SUM_AHEAD; a++) {
             if (at + a >= end) break;
             if (label[a] != run.label) {
                 leave(run, at + a);
-                if (teller) pass_begin_clusters(sorting, run.label + 1, label[a], at + a);
+                if (teller) km_begin_clusters(sorting, run.label + 1, label[a], at + a);
                 run = {};
                 run.first = at + a;
                 run.label = label[a];
             }
             //@ if weighted
-            KM_UNROLL for (int i = 0; i < NUMBERS; i++) run.sums[i] = fma(weight[a], (double)x[a].at[i], run.sums[i]);
+            KM_UNROLL_FOR (int i = 0; i < NUMBERS; i++)
+                run.sums[i] = fma(weight[a], (double)x[a].at[i], run.sums[i]);
             run.weight += weight[a];
             //@ else
-            KM_UNROLL for (int i = 0; i < NUMBERS; i++) run.sums[i] += x[a].at[i];
+            KM_UNROLL_FOR (int i = 0; i < NUMBERS; i++) run.sums[i] += x[a].at[i];
             //@ end
         }
     }
     leave(run, end);
-    if (teller && end == args.n) pass_begin_clusters(sorting, run.label + 1, km_ks[slot % KS], end);
+    if (teller && end == args.n) km_begin_clusters(sorting, run.label + 1, km_ks[slot % KS], end);
 }
 
 // The totals of a cluster that touches the edge of a stretch, a block each. What was known of the slots is wiped for
 // the next pass.
-extern "C" __global__ void __launch_bounds__(128) km_shared_totals(const __grid_constant__ km_pass_args args) {
+extern "C" __global__ void __launch_bounds__(128)
+    km_shared_totals(const __grid_constant__ km_pass_args args) {
     const int j = blockIdx.x, slot = blockIdx.y;
     if (args.control->stop) return;
-    const pass_memory memory = pass_memory_of(args);
-    if (j == 0 && threadIdx.x == 0) memory.slots[slot] = {0, 0, 0, 0};
+    const km_workspace workspace = km_workspace_of(args);
+    if (j == 0 && threadIdx.x == 0) workspace.slots[slot] = {0, 0, 0, 0};
     if (!args.active[slot] || j >= km_ks[slot % KS]) return;
-    const pass_sorting sorting = pass_sorting_of(args, memory, slot);
+    const km_sorting sorting = km_sorting_of(args, workspace, slot);
     const long long start = sorting.starts[j], end = sorting.starts[j + 1];
     const long long length = (args.n + STRETCHES - 1) / STRETCHES;
     const long long first = start / length, last = end > start ? (end - 1) / length : first;

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+//@ need rows columns warp_points point_warps cluster_warps async narrow several_warps
+// Labels of any list, tiled like a matrix product: a block holds a tile of points and walks over tiles of centroids in
+// shared memory; a thread has the scores of ROWS points and COLUMNS centroids in registers. km_shared_resolve walks
+// over the ambiguous points again and decides between all centroids that may be the nearest by distances in double.
+
+enum {
+    POINT_WARPS = $point_warps,     // warps of a block side by side in the points ...
+    CLUSTER_WARPS = $cluster_warps, // ... and in the centroids of a tile
+    WARPS = POINT_WARPS * CLUSTER_WARPS,
+    BLOCK = 32 * WARPS,
+    WARP_POINTS = $warp_points,      // points of a warp
+    ROWS = $rows,                    // of them, those of one thread
+    COLUMNS = $columns,              // centroids of a tile of one thread
+    SHARE = 32 * ROWS / WARP_POINTS, // lanes that have the same points
+    WARP_CLUSTERS = COLUMNS * SHARE,
+    POINTS = POINT_WARPS * WARP_POINTS,
+    RESOLVE_GRID = $resolve_grid,
+    KEPT_SLOTS =
+        COPIES * KS < 64 ? COPIES * KS : 64, // what a block keeps of slots and tiles in shared memory
+    KEPT_TILES = TILES < 64 ? int(TILES) : 64
+};
+
+// The nearest centroid so far of a point that is resolved.
+struct km_nearest {
+    double distance;
+    int j;
+};
+
+__device__ __forceinline__ km_nearest km_nearer(const km_nearest &a, const km_nearest &b) {
+    return b.distance < a.distance || (b.distance == a.distance && b.j < a.j) ? b : a;
+}
+
+//@ if async
+//@ use shared_address copy_cached_if copy_wait_all
+// Copies BYTES to shared memory in the background; zeros where `valid` is 0.
+template <int BYTES> __device__ __forceinline__ void km_copy(void *to, const void *from, int valid) {
+    km_copy_cached_if<BYTES>(km_shared_address(to), from, valid);
+}
+
+// Waits for the copies of this thread.
+__device__ __forceinline__ void km_await_copies() {
+    km_copy_wait_all();
+}
+//@ else
+template <int BYTES> struct __align__(BYTES) km_bytes {
+    char at[BYTES];
+};
+
+// Copies BYTES to shared memory; zeros where `valid` is 0.
+template <int BYTES> __device__ __forceinline__ void km_copy(void *to, const void *from, int valid) {
+    *(km_bytes<BYTES> *)to = valid ? *(const km_bytes<BYTES> *)from : km_bytes<BYTES>();
+}
+
+__device__ __forceinline__ void km_await_copies() {}
+//@ end
+
+// The slot of a tile's first row, -1 where none of its slots is active; those of the first tiles are in shared memory.
+__device__ __forceinline__ int km_tile_slot(const int *kept, const km_workspace &workspace, int tile) {
+    return tile < KEPT_TILES ? kept[tile] : workspace.tile_slots[tile];
+}
+
+// The next tile from `tile` on with an active slot.
+__device__ __forceinline__ int km_next_tile(const int *kept, const km_workspace &workspace, int tile,
+                                            int end) {
+    while (tile < end && km_tile_slot(kept, workspace, tile) < 0) tile++;
+    return tile;
+}
+
+//@ include cuda/tiled/best_two.cu
+
+//@ include cuda/tiled/tiles_$scores.cu
+
+// What is known of a slot; that of the first slots is in shared memory.
+__device__ __forceinline__ km_slot_bounds km_bounds_of(const km_block &block, int slot) {
+    return slot < KEPT_SLOTS ? block.slots[slot] : block.workspace.slots[slot];
+}
+
+// Writes a label of a slot where `mine`, and lists the point where another centroid may be the nearest.
+__device__ __forceinline__ void km_write_label(const km_workspace &workspace, long long n, int slot,
+                                               long long i, bool mine, const km_best_two &found,
+                                               km_real margin) {
+    if (mine) workspace.labels[slot * workspace.stride + i] = (km_label)found.j;
+    const unsigned lane = threadIdx.x % 32;
+    const bool ambiguous = mine && !(found.best - found.second > margin);
+    const unsigned lanes = __ballot_sync(0xffffffffu, ambiguous);
+    if (!lanes) return;
+    unsigned at = 0;
+    if (lane == 0) at = atomicAdd(&workspace.slots[slot].ambiguous, (unsigned)__popc(lanes));
+    at = __shfl_sync(0xffffffffu, at, 0) + __popc(lanes & ((1u << lane) - 1));
+    if (ambiguous) workspace.lists[slot * n + at] = (unsigned)i;
+}
+
+// Begins a block: what it keeps in shared memory.
+__device__ __forceinline__ void km_begin_block(km_block &block, const km_pass_args &args) {
+    if (threadIdx.x == 0) block.workspace = km_workspace_of(args);
+    const km_workspace workspace = km_workspace_of(args);
+    for (int slot = threadIdx.x; slot < KEPT_SLOTS; slot += BLOCK) block.slots[slot] = workspace.slots[slot];
+    for (int tile = threadIdx.x; tile < KEPT_TILES; tile += BLOCK)
+        block.tile_slots[tile] = workspace.tile_slots[tile];
+    __syncthreads();
+}
+
+// Begins a tile of points: which they are.
+__device__ __forceinline__ void km_begin_points(km_block &block, const unsigned *list, long long first,
+                                                long long count) {
+    __syncthreads(); // the tile before is done with
+    for (int p = threadIdx.x; p < POINTS; p += BLOCK) {
+        const long long at = first + p < count ? first + p : count - 1;
+        block.points[p] = list ? list[at] : at;
+    }
+    __syncthreads();
+}
+
+//@ include cuda/tiled/tiles_$k_ends.cu
+
+//@ include cuda/tiled/tiles_resolve.cu
