@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Which algorithm a pass follows: the user's choice, or a rule's.
 #include "../base/error.h"
-#include "../base/size.h"
 #include "algorithm.h"
 #include "cpu/facts.h"
 #include "memory.h"
@@ -119,26 +118,4 @@ km_status km_plan_algorithm(km_plan *plan, km_algorithm asked, km_error *err) {
         leave_room(plan);
     }
     return check(plan, err);
-}
-
-// Memory ------------------------------------------------------------------------------------------------------
-
-static int keeps_bounds(const km_plan *plan) {
-    return plan->algorithm == KM_ALGORITHM_HAMERLY || plan->algorithm == KM_ALGORITHM_ELKAN;
-}
-
-int64_t km_cpu_bounds_point_bytes(const km_plan *plan) {
-    int64_t copies = km_plan_value(plan, KM_PARAM_restarts_in_flight), floats = 0;
-    if (!keeps_bounds(plan)) return 0;
-    for (int64_t i = 0; i < plan->spec.clusters_count; i++) {
-        int64_t k = plan->spec.clusters[i], blocks = (k + KM_CPU_BOUNDS_LANES - 1) / KM_CPU_BOUNDS_LANES;
-        floats += 2 + (plan->algorithm == KM_ALGORITHM_ELKAN ? k + blocks : 0);
-    }
-    return floats * (copies < 1 ? 1 : copies) * (int64_t)sizeof(float);
-}
-
-int64_t km_cpu_row_point_bytes(const km_plan *plan) {
-    int64_t d = plan->spec.features, vectors = (d + KM_CPU_BOUNDS_LANES - 1) / KM_CPU_BOUNDS_LANES;
-    if (!keeps_bounds(plan) || d < KM_CPU_BOUNDS_ROWS_D) return 0;
-    return vectors * KM_CPU_BOUNDS_LANES * km_type_bytes(plan->spec.type);
 }

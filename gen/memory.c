@@ -25,10 +25,6 @@ enum {
 // Minimum distances of all chains in one seeding pass take at most this many bytes.
 #define SEED_STATE_BYTES ((int64_t)2 << 30)
 
-static int64_t least(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 static int64_t copies_of(const km_plan *plan) {
     return km_max(km_plan_value(plan, KM_PARAM_restarts_in_flight), 1);
 }
@@ -48,12 +44,12 @@ static int64_t paged(int64_t bytes) {
 }
 
 int64_t km_cuda_finish_blocks(int64_t rows_count, int64_t blocks_count) {
-    return km_max(1, least(blocks_count, CUDA_SUMS_BYTES_MAX / (rows_count * KM_FINISH_SUMS * 8)));
+    return km_max(1, km_min(blocks_count, CUDA_SUMS_BYTES_MAX / (rows_count * KM_FINISH_SUMS * 8)));
 }
 
 km_cuda_steps km_cuda_steps_of(const km_plan *plan, int64_t n) {
     int64_t d = plan->spec.features, real = km_type_bytes(plan->spec.type), rows = plan->clusters_sum + 1;
-    int64_t k_max = k_max_of(plan), members = least(plan->spec.clusters_count + 1, CUDA_MEMBERS_AT_ONCE);
+    int64_t k_max = k_max_of(plan), members = km_min(plan->spec.clusters_count + 1, CUDA_MEMBERS_AT_ONCE);
     int64_t units = (n + KM_UNIT_POINTS - 1) / KM_UNIT_POINTS, blocks = (n + BLOCK_POINTS - 1) / BLOCK_POINTS;
     int64_t d8 = aligned(d * 8), sums = rows * KM_FINISH_SUMS * 8;
     int64_t loading = 5 * d8 + 16 + 4 * d8 + KM_ALIGN_BYTES + km_max(blocks * 4 * d8, units * 8);
@@ -66,7 +62,8 @@ km_cuda_steps km_cuda_steps_of(const km_plan *plan, int64_t n) {
     if (picked <= FIRST_ROWS_BYTES / (8 * d)) fetched = km_max(picked, k_max);
     int64_t fetching = aligned(fetched * 8) + fetched * d * 8;
     km_cuda_steps steps = {
-        .scratch = km_max(n * CUDA_FAR_POINT_BYTES, members * least(n, BLOCK_POINTS) * KM_FINISH_POINT_BYTES),
+        .scratch =
+            km_max(n * CUDA_FAR_POINT_BYTES, members * km_min(n, BLOCK_POINTS) * KM_FINISH_POINT_BYTES),
         .work = km_max(loading, km_max(seeding, km_max(moving, km_max(finishing, fetching))))};
     return steps;
 }
@@ -106,7 +103,7 @@ static void of_cuda(km_memory *memory, const km_plan *plan) {
     memory->total = memory->points + memory->spare +
                     km_max(memory->arriving, memory->slots + memory->pass + memory->steps);
     memory->host = plan->label_sets * n * 4 + HOST_SPARE;
-    memory->chains = km_max(1, least(plan->spec.restarts, SEED_STATE_BYTES / (n * (int64_t)sizeof(double))));
+    memory->chains = km_max(1, km_min(plan->spec.restarts, SEED_STATE_BYTES / (n * (int64_t)sizeof(double))));
 }
 
 // CPU ---------------------------------------------------------------------------------------------------------
@@ -128,7 +125,7 @@ int64_t km_cpu_seats(int64_t threads, int64_t sums_count) {
         SEATS_OF_THREAD = 4,           // blocks that may wait to be collected ...
         SEATS_VALUES = 2 * 1024 * 1024 // ... while their sums are not more doubles than this
     };
-    return km_max(threads, least(SEATS_OF_THREAD * threads, SEATS_VALUES / (sums_count + 1)));
+    return km_max(threads, km_min(SEATS_OF_THREAD * threads, SEATS_VALUES / (sums_count + 1)));
 }
 
 // Large pieces come in whole pages (runtime/pages.c).
@@ -193,6 +190,22 @@ static int keeps_bounds(const km_plan *plan) {
     return plan->algorithm == KM_ALGORITHM_HAMERLY || plan->algorithm == KM_ALGORITHM_ELKAN;
 }
 
+int64_t km_cpu_bounds_point_bytes(const km_plan *plan) {
+    int64_t copies = copies_of(plan), floats = 0;
+    if (!keeps_bounds(plan)) return 0;
+    for (int64_t i = 0; i < plan->spec.clusters_count; i++) {
+        int64_t k = plan->spec.clusters[i], blocks = km_divide_up(k, KM_CPU_BOUNDS_LANES);
+        floats += 2 + (plan->algorithm == KM_ALGORITHM_ELKAN ? k + blocks : 0);
+    }
+    return floats * copies * (int64_t)sizeof(float);
+}
+
+int64_t km_cpu_row_point_bytes(const km_plan *plan) {
+    int64_t d = plan->spec.features, vectors = km_divide_up(d, KM_CPU_BOUNDS_LANES);
+    if (!keeps_bounds(plan) || d < KM_CPU_BOUNDS_ROWS_D) return 0;
+    return vectors * KM_CPU_BOUNDS_LANES * km_type_bytes(plan->spec.type);
+}
+
 // Of hamerly and elkan: bounds and tables of all members, lists of all threads.
 static int64_t bounds_bytes(const km_plan *plan) {
     enum { ROWS_PER_K = 10, CHUNK = 2048, LANES = KM_CPU_BOUNDS_LANES };
@@ -232,7 +245,7 @@ static int64_t chain_bytes(const km_plan *plan) {
 
 static int64_t finishing_bytes(const km_plan *plan) {
     int64_t d = plan->spec.features, rows = plan->clusters_sum + 1, members = plan->spec.clusters_count + 1;
-    int64_t threads = least(threads_of(plan), plan->points / BLOCK_POINTS + 1);
+    int64_t threads = km_min(threads_of(plan), plan->points / BLOCK_POINTS + 1);
     return rows * km_round_up(d, 8) * 8 + members * d * KM_CPU_FEW * 8 +
            rows * (d + 1) * km_type_bytes(plan->spec.type) +
            threads * (rows * KM_CPU_SUMS * 8 + 144 + members * (int64_t)sizeof(km_cpu_finish_member));
@@ -266,8 +279,8 @@ static void of_cpu(km_memory *memory, const km_plan *plan) {
                     restarts * plan->spec.clusters_count * 8 + plan->clusters_sum * (2 * d + 5) * 8;
     int64_t there = memory->points + memory->spare, chain = chain_bytes(plan),
             limit = plan->facts.memory_free_bytes;
-    memory->chains = least(restarts, SEED_STATE_BYTES / (n * (int64_t)sizeof(double)));
-    if (limit) memory->chains = least(memory->chains, (limit - there - early) / chain);
+    memory->chains = km_min(restarts, SEED_STATE_BYTES / (n * (int64_t)sizeof(double)));
+    if (limit) memory->chains = km_min(memory->chains, (limit - there - early) / chain);
     memory->chains = km_max(memory->chains, 1);
     int64_t passing = memory->slots + memory->pass + memory->steps;
     memory->total = there + km_max(early + km_max(memory->arriving, memory->chains * chain), passing);

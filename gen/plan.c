@@ -199,7 +199,7 @@ static void estimate_all(km_plan *plan, km_way *ways) {
 
 // What a fit takes with each design that is possible, where their passes need memory of their own; 0 where the numbers
 // that the user fixed are another's.
-static void weigh(km_plan *plan, const km_way *ways) {
+static void estimate_memory(km_plan *plan, const km_way *ways) {
     for (int i = KM_DESIGN_NONE + 1; i < KM_DESIGN_COUNT; i++) {
         const km_design_code *code = km_design_code_of((km_design)i);
         if (!plan->points || !plan->estimates[i].feasible || !code->workspace_bytes) continue;
@@ -317,7 +317,7 @@ static km_status choose(km_plan *plan, km_error *err) {
     const char *fixed_reason = km_plan_fixed_reason(plan);
     memset(ways, 0, sizeof ways);
     estimate_all(plan, ways);
-    weigh(plan, ways);
+    estimate_memory(plan, ways);
     km_design design = fixed ? fixed : best_of(plan, is_better);
     if (!design || !plan->estimates[design].feasible) return no_design(plan, fixed, err);
     plan->design = design;
