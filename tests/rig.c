@@ -12,7 +12,7 @@ static const rig_variant variants[] = {
     {"cuda-registers", &km_backend_cuda, 0, KM_DESIGN_REGISTERS, NULL},
     {"cuda-tensor", &km_backend_cuda, 0, KM_DESIGN_TENSOR, NULL},
     {"cuda-shared", &km_backend_cuda, 0, KM_DESIGN_SHARED, NULL},
-    {"cuda-shared-plain", &km_backend_cuda, 0, KM_DESIGN_SHARED, "form"},
+    {"cuda-shared-plain", &km_backend_cuda, 0, KM_DESIGN_SHARED, "tiles"},
 };
 
 const rig_variant *rig_variant_at(int index) {
@@ -36,7 +36,7 @@ static km_status spec_of(km_spec *spec, const rig_variant *variant, const rig_pa
     KM_TRY(km_spec_set_target(spec, variant->device == KM_HOST ? "cpu" : "cuda", err));
     KM_TRY(km_spec_set_clusters(spec, params->clusters, err));
     KM_TRY(km_spec_fix(spec, "design", km_design_name(variant->design), err));
-    if (variant->without) KM_TRY(km_spec_fix(spec, variant->without, "0", err));
+    if (variant->form) KM_TRY(km_spec_fix(spec, "form", variant->form, err));
     if (params->one_block && variant->design == KM_DESIGN_REGISTERS) {
         KM_TRY(km_spec_fix(spec, "grid", "1", err));
         KM_TRY(km_spec_fix(spec, "block", "128", err));
@@ -57,6 +57,19 @@ static km_status plan_of(km_plan *plan, const km_spec *spec, const km_device *de
     plan_params.track_labels = params->track_labels;
     plan_params.points = params->points;
     return km_plan_make(plan, spec, &plan_params, err);
+}
+
+km_status rig_can_plan(const rig_variant *variant, km_error *err) {
+    const rig_params params = {.d = 4, .clusters = "2..5", .type = KM_FLOAT32};
+    km_plan_params plan_params;
+    km_spec spec;
+    km_plan plan;
+    km_plan_init(&plan);
+    km_plan_params_init(&plan_params);
+    km_status status = spec_of(&spec, variant, &params, err);
+    if (status == KM_OK) status = km_plan_make(&plan, &spec, &plan_params, err);
+    km_plan_clear(&plan);
+    return status;
 }
 
 int rig_build(rig *r, const rig_variant *variant, const rig_params *params) {

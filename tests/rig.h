@@ -12,7 +12,7 @@ typedef struct rig_variant {
     const km_backend *backend;
     int device;
     km_design design;
-    const char *without; // a number of the plan that is fixed at 0; or NULL
+    const char *form; // that is fixed, or NULL: the planner's choice
 } rig_variant;
 
 // NULL when there is none of that name.
@@ -44,6 +44,8 @@ typedef struct rig {
     void *values;
 } rig;
 
+// Whether the variant's spec has a plan, with or without a device: what a plan may fix changes.
+km_status rig_can_plan(const rig_variant *variant, km_error *err);
 // Plans, emits and builds. Returns 0 when the design cannot serve the shape (KM_ERROR_PLAN).
 int rig_build(rig *r, const rig_variant *variant, const rig_params *params);
 // Brings points into a new engine. threads 0: all.

@@ -1265,6 +1265,11 @@ int main(int argc, char **argv) {
         fprintf(stderr, "\n");
         return 2;
     }
+    km_error err = {{0}};
+    if (rig_can_plan(variant, &err) != KM_OK) {
+        fprintf(stderr, "%s: %s\n", variant->name, err.text);
+        return 1;
+    }
     if (variant->device != KM_HOST && km_device_count() == 0) {
         printf("%s: skipped, no CUDA device\n", variant->name);
         return 77;
