@@ -476,8 +476,8 @@ static km_status names(km_env *env, const char **root, const km_plan *plan, km_e
     km_env_set_int(env, "coarse_bits", coarse_bits(spec));
     int64_t planes = plan->clusters_sum - spec->clusters_count;
     km_env_set_int(env, "planes", planes ? planes : 1);
-    km_env_set_flag(env, "several", planes > 0); // a K of 1 has nothing to compare
-    km_env_set_int(env, "launches_count", launches);
+    km_env_set_flag(env, "several", planes > 0);       // a K of 1 has nothing to compare
+    km_env_set_int(env, "launches_all", launches + 3); // km_all, km_planes, km_reduce
 
     // Columns in the order of the groups; those of the totals come last.
     int64_t column = 0, scratch = 0;

@@ -35,8 +35,8 @@
 //     83  What the kernels of a pass are given
 //    162  Words of the pass and of the steps
 //    200  The pass
-//    712  The steps around the pass
-//   2064  The host part: what single.h declares
+//    718  The steps around the pass
+//   2070  The host part: what single.h declares
 
 #if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 10 * 90
@@ -219,11 +219,13 @@ __device__ __forceinline__ double km_weight(const double *, long long) {
 // At the end the warps of a block are added up, and each block leaves one number for each sum; km_reduce adds the
 // blocks. Both go in a fixed order, without atomics: the same bits every time.
 //
+// A slot is one K of one restart in flight. One that has nothing to do in a pass is not active, and skipped.
+//
 // To read it from the top: km_registers_0, at the end, is the kernel; km_walk its loop over tiles; km_assign what
 // is done with the points of a tile.
 enum {
     BLOCK = 384,                // threads of a block
-    GRID = 132,                 // blocks of a launch, for one copy
+    GRID = 132,                 // blocks that share the points (blockIdx.x), for each restart in flight (blockIdx.y)
     POINTS = 6,                 // points that a thread works on at a time
     WARPS = BLOCK / 32,         // warps of a block
     VECTOR = 4,                 // numbers of one 16-byte load
@@ -277,7 +279,7 @@ struct km_stage {
 // What the threads of a block share.
 struct km_block {
     km_stage ring[WARPS][STAGES];
-    km_real gathered[BLOCK / 32][GATHERED][33]; // sums of a warp's lanes that are being added up
+    km_real gathered[BLOCK / 32][GATHERED][33]; // of a warp; rows of 33: its lanes meet in no bank
     double warp_sums[BLOCK / 32][WARP_SUMS];
 };
 
@@ -287,12 +289,12 @@ __device__ const int km_columns[KS] = {
     0,
 };
 
-// The workspace has one number of each block for each column. (The table is in constant memory, which kernels write
-// by its address.)
+// The workspace has for each column one number of each block.
 static __device__ __forceinline__ double *km_column(const km_pass_args &args, int column) {
     return (double *)args.workspace + (long long)column * GRID;
 }
 
+// The table, to be written: constant memory has an address, too, by which kernels between two passes write it.
 static __device__ __forceinline__ km_table *km_table_of(void *workspace, void *constants, int copy) {
     return (km_table *)constants;
 }
@@ -312,7 +314,6 @@ static __device__ __forceinline__ long long km_first_of_warp(int tile) {
     return (long long)tile * TILE + threadIdx.x / 32 * WARP_POINTS;
 }
 
-// Points come through shared memory: each warp has a ring of tiles there, which is filled while it works.
 static __device__ __forceinline__ unsigned km_shared_address(const void *at) {
     return (unsigned)__cvta_generic_to_shared(at);
 }
@@ -336,6 +337,8 @@ template <int LEFT> static __device__ __forceinline__ void km_copy_wait() {
 static __device__ __forceinline__ void km_copy_wait_all() {
     asm volatile("cp.async.wait_all;" ::: "memory");
 }
+
+// Points come through shared memory: each warp has a ring of tiles there, which is filled while it works.
 
 // Lanes read rows of an even number of pieces. Each is turned about by so many of them, so that lanes that read at the
 // same time meet in no bank.
@@ -372,7 +375,7 @@ static __device__ __forceinline__ void km_fetch_last(km_stage &stage, const km_p
     }
 }
 
-// Starts to copy a tile, if there is one.
+// Starts to copy a tile. Where there is none, its group of copies is empty, so that km_await counts right.
 static __device__ __forceinline__ void km_fetch(km_stage &stage, const km_pass_args &args, int tile,
                                                 int tiles) {
     if (tile < (int)(args.n / TILE))
@@ -388,10 +391,11 @@ static __device__ __forceinline__ void km_await() {
     __syncwarp();
 }
 
-// Reads the thread's points of a tile.
+// Reads the thread's points of a tile. Addresses are bytes from `shared`: one register, and numbers that the compiler
+// knows.
 static __device__ __forceinline__ void km_load(km_points &points, const km_block &shared,
                                                const km_stage &stage) {
-    const unsigned lane = threadIdx.x % 32, begin = (const char *)&stage - (const char *)&shared; // bytes
+    const unsigned lane = threadIdx.x % 32, begin = (const char *)&stage - (const char *)&shared;
     const unsigned row = begin + (lane * PIECES + km_turn(lane)) * 16;
     KM_UNROLL_FOR (int load = 0; load < LOADS; load++) {
         KM_UNROLL_FOR (int v = 0; v < PIECES; v++) {
@@ -415,6 +419,7 @@ static __device__ __forceinline__ void km_scores(km_real (&score)[POINTS][OTHERS
         }
     }
 }
+
 // Adds a point to its sums where `found` holds. Predicated by hand, as compilers branch around long bodies.
 static __device__ __forceinline__ void km_add(float *sums, const float *x, bool found) {
     KM_UNROLL_FOR (int f = 0; f < D; f++)
@@ -491,6 +496,7 @@ struct km_group_0 {
     bool active_8;
 };
 
+// Empty sums, and which K are active.
 static __device__ __forceinline__ void km_begin(km_group_0 &group, const km_pass_args &args) {
     group = {};
     group.active_8 = args.active[blockIdx.y * KS + 0];
@@ -512,6 +518,7 @@ static __device__ __forceinline__ void km_flush(km_group_0 &group, km_block &sha
     KM_UNROLL_FOR (int i = 0; i < 63; i++) group.sums[i] = 0;
 }
 
+// Whether the pass is over, or has no active slot of this restart.
 static __device__ __forceinline__ bool km_is_idle(const km_pass_args &args) {
     bool active = false;
     for (int i = 0; i < KS; i++) active = active | args.active[blockIdx.y * KS + i];
@@ -626,7 +633,7 @@ static __device__ void km_make_planes(km_table *table, const km_real *c, const d
     }
 }
 
-// Planes for centroids that the update did not make.
+// Planes for centroids that the update did not make, a warp for each slot.
 extern "C" __global__ void km_planes(const __grid_constant__ km_pass_args args) {
     const km_real *centroids = (const km_real *)args.centroids + (long long)blockIdx.y * S * D;
     km_make_planes(km_table_of(args.workspace, args.constants, blockIdx.y),
@@ -696,12 +703,11 @@ extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_cons
     }
 }
 
-// Of one copy: numbers of each block, and the table.
-constexpr long long WORKSPACE_BYTES = 8ll * COLUMNS * GRID + (long long)sizeof(km_table);
+// Of each restart in flight: numbers of each block, and the table.
+constexpr long long WORKSPACE_BYTES = COPIES * (8ll * COLUMNS * GRID + (long long)sizeof(km_table));
 
 extern "C" {
-__device__ km_pass_facts km_pass = {KM_ABI_VERSION, 1 + 3, COPIES *WORKSPACE_BYTES, 0,
-                                    1};
+__device__ km_pass_facts km_pass = {KM_ABI_VERSION, 4, WORKSPACE_BYTES, 0, 1};
 __device__ km_pass_launch km_pass_launches[] = {
     {"km_all", KM_STAGE_LOAD, GRID, COPIES, 256, 0, 0},
     {"km_planes", KM_STAGE_BEGIN, KS, COPIES, 32, 0, 0},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 //@ include cuda/registers/scores.cu
+
 // Adds a point to its sums where `found` holds. There are no predicated additions of doubles: a weight of 0 adds
 // nothing.
 //@ if weighted

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 //@ include cuda/registers/scores.cu
+
 // Adds a point to its sums where `found` holds. Predicated by hand, as compilers branch around long bodies.
 //@ if weighted
 static __device__ __forceinline__ void km_add(float *sums, const float *x, float weight, bool found) {

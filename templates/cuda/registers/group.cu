@@ -22,6 +22,7 @@ struct km_group_$group {
     //@ end
 };
 
+// Empty sums, and which K are active.
 static __device__ __forceinline__ void km_begin(km_group_$group &group, const km_pass_args &args) {
     group = {};
     //@ for k in group_ks

@@ -51,7 +51,7 @@ struct km_block {
     //@ if ring
     km_stage ring[WARPS][STAGES];
     //@ end
-    km_real gathered[BLOCK / 32][GATHERED][33]; // sums of a warp's lanes that are being added up
+    km_real gathered[BLOCK / 32][GATHERED][33]; // of a warp; rows of 33: its lanes meet in no bank
     double warp_sums[BLOCK / 32][WARP_SUMS];
     //@ if not const_planes
     km_table table;
@@ -72,10 +72,9 @@ __device__ const int km_columns[KS] = {
 };
 
 //@ if const_planes
-// The workspace has one number of each block for each column. (The table is in constant memory, which kernels write
-// by its address.)
+// The workspace has for each column one number of each block.
 //@ else
-// The workspace: the table of each copy; then of each copy one number of each block for each column.
+// The workspace: the table of each restart in flight; then of each restart, for each column, one number of each block.
 //@ end
 static __device__ __forceinline__ double *km_column(const km_pass_args &args, int column) {
     //@ if const_planes
@@ -86,6 +85,11 @@ static __device__ __forceinline__ double *km_column(const km_pass_args &args, in
     //@ end
 }
 
+//@ if const_planes
+// The table, to be written: constant memory has an address, too, by which kernels between two passes write it.
+//@ else
+// The table of one restart in flight, as kernels between two passes write it.
+//@ end
 static __device__ __forceinline__ km_table *km_table_of(void *workspace, void *constants, int copy) {
     //@ if const_planes
     return (km_table *)constants;

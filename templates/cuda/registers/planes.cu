@@ -63,7 +63,7 @@ static __device__ void km_make_planes(km_table *table, const km_real *c, const d
     }
 }
 
-// Planes for centroids that the update did not make.
+// Planes for centroids that the update did not make, a warp for each slot.
 extern "C" __global__ void km_planes(const __grid_constant__ km_pass_args args) {
     const km_real *centroids = (const km_real *)args.centroids + (long long)blockIdx.y * S * D;
     km_make_planes(km_table_of(args.workspace, args.constants, blockIdx.y),

@@ -36,11 +36,13 @@
 // At the end the warps of a block are added up, and each block leaves one number for each sum; km_reduce adds the
 // blocks. Both go in a fixed order, without atomics: the same bits every time.
 //
+// A slot is one K of one restart in flight. One that has nothing to do in a pass is not active, and skipped.
+//
 // To read it from the top: km_registers_0, at the end, is the kernel; km_walk its loop over tiles; km_assign what
 // is done with the points of a tile.
 enum {
-    BLOCK = $block,              // threads of a block
-    GRID = $grid,                // blocks of a launch, for one copy
+    BLOCK = $block, // threads of a block
+    GRID = $grid,   // blocks that share the points (blockIdx.x), for each restart in flight (blockIdx.y)
     POINTS = $points_per_thread, // points that a thread works on at a time
     //@ if crew
     SPLIT = $split,          // warp groups of a block; each has its own share of the K list
@@ -113,12 +115,11 @@ enum {
 
 //@ include cuda/registers/totals.cu
 
-// Of one copy: numbers of each block, and the table.
-constexpr long long WORKSPACE_BYTES = 8ll * COLUMNS * GRID + (long long)sizeof(km_table);
+// Of each restart in flight: numbers of each block, and the table.
+constexpr long long WORKSPACE_BYTES = COPIES * (8ll * COLUMNS * GRID + (long long)sizeof(km_table));
 
 extern "C" {
-__device__ km_pass_facts km_pass = {KM_ABI_VERSION, $launches_count + 3, COPIES *WORKSPACE_BYTES, 0,
-                                    $const_planes};
+__device__ km_pass_facts km_pass = {KM_ABI_VERSION, $launches_all, WORKSPACE_BYTES, 0, $const_planes};
 __device__ km_pass_launch km_pass_launches[] = {
     {"km_all", KM_STAGE_LOAD, GRID, COPIES, 256, 0, 0},
     {"km_planes", KM_STAGE_BEGIN, KS, COPIES, 32, 0, 0},

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Points come through shared memory: each warp has a ring of tiles there, which is filled while it works.
 //@ use shared_address copy_16_if copy_commit copy_wait copy_wait_all
 //@ if weighted
 //@ use copy_cached_if
 //@ end
+// Points come through shared memory: each warp has a ring of tiles there, which is filled while it works.
 
 //@ if turned
 // Lanes read rows of an even number of pieces. Each is turned about by so many of them, so that lanes that read at the
@@ -79,7 +79,7 @@ static __device__ __forceinline__ void km_fetch_last(km_stage &stage, const km_p
     //@ end
 }
 
-// Starts to copy a tile, if there is one.
+// Starts to copy a tile. Where there is none, its group of copies is empty, so that km_await counts right.
 static __device__ __forceinline__ void km_fetch(km_stage &stage, const km_pass_args &args, int tile,
                                                 int tiles) {
     if (tile < (int)(args.n / TILE))
@@ -103,10 +103,11 @@ static __device__ __forceinline__ void km_await() {
 }
 //@ end
 
-// Reads the thread's points of a tile.
+// Reads the thread's points of a tile. Addresses are bytes from `shared`: one register, and numbers that the compiler
+// knows.
 static __device__ __forceinline__ void km_load(km_points &points, const km_block &shared,
                                                const km_stage &stage) {
-    const unsigned lane = threadIdx.x % 32, begin = (const char *)&stage - (const char *)&shared; // bytes
+    const unsigned lane = threadIdx.x % 32, begin = (const char *)&stage - (const char *)&shared;
     //@ if turned
     const unsigned row = begin + (lane * PIECES + km_turn(lane)) * 16;
     //@ else

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Whether the pass is over, or has no active slot of this restart.
 static __device__ __forceinline__ bool km_is_idle(const km_pass_args &args) {
     bool active = false;
     for (int i = 0; i < KS; i++) active = active | args.active[blockIdx.y * KS + i];
