@@ -366,6 +366,29 @@ START_TEST(tensor_of_many_clusters) {
 }
 END_TEST
 
+// Sums of the design shared: the order of labels above K = 32, whatever the device; below that products of doubles where
+// they are fast, else rows in shared memory.
+START_TEST(shared_sums) {
+    static const struct {
+        const char *target, *clusters;
+        int sums;
+    } cases[] = {
+        {"cuda:sm_90", "2..32", KM_WORD_sums_products}, {"cuda:sm_100", "5", KM_WORD_sums_products},
+        {"cuda:sm_80", "2..32", KM_WORD_sums_ranges},   {"cuda:sm_75", "5", KM_WORD_sums_ranges},
+        {"cuda:sm_90", "2..33", KM_WORD_sums_sorted},   {"cuda:sm_90", "33", KM_WORD_sums_sorted},
+        {"cuda:sm_80", "2..33", KM_WORD_sums_sorted},   {"cuda:sm_120", "1024", KM_WORD_sums_sorted}};
+    spec.features = 256;
+    ck_assert_int_eq(km_spec_fix(&spec, "design", "shared", &err), KM_OK);
+    for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
+        ck_assert_int_eq(km_spec_set_target(&spec, cases[i].target, &err), KM_OK);
+        ck_assert_int_eq(km_spec_set_clusters(&spec, cases[i].clusters, &err), KM_OK);
+        expect_plan(NULL);
+        ck_assert_msg(km_plan_value(&plan, KM_PARAM_sums) == cases[i].sums, "%s, K = %s", cases[i].target,
+                      cases[i].clusters);
+    }
+}
+END_TEST
+
 START_TEST(tensor_refuses) {
     km_plan_params params;
     km_plan_params_init(&params);
@@ -605,6 +628,7 @@ int main(void) {
     tcase_add_test(tests, next_plans);
     tcase_add_test(tests, tensor_layouts);
     tcase_add_test(tests, tensor_of_many_clusters);
+    tcase_add_test(tests, shared_sums);
     tcase_add_test(tests, tensor_refuses);
     tcase_add_test(tests, explained);
     tcase_add_test(tests, emitted_twice);
