@@ -366,8 +366,8 @@ START_TEST(tensor_of_many_clusters) {
 }
 END_TEST
 
-// Sums of the design shared: the order of labels above K = 32, whatever the device; below that products of doubles where
-// they are fast, else rows in shared memory.
+// Sums of the design shared: the order of labels above K = 32, whatever the device; below that products of doubles
+// where they are fast, else rows in shared memory.
 START_TEST(shared_sums) {
     static const struct {
         const char *target, *clusters;

@@ -92,7 +92,7 @@ static km_status reserve(finisher *f, km_error *err) {
                          .table = (const void *)(uintptr_t)(work + (km_cu_ptr)centroids),
                          .ks = (const int *)(uintptr_t)(work + (km_cu_ptr)(centroids + table)),
                          .rows = (const long long *)(uintptr_t)(work + (km_cu_ptr)(centroids + table + ks)),
-                         .members = (int)f->count};
+                         .models = (int)f->count};
     if (f->few && f->labels_wanted) f->args.labels = (int *)(uintptr_t)scratch;
     if (!f->few) {
         f->args.nearest = (double *)(uintptr_t)scratch;

@@ -10,12 +10,12 @@
 // How it is launched. The source exports, with external linkage,
 //     extern "C" { __device__ km_pass_facts km_pass = {...}; __device__ km_pass_launch km_pass_launches[] = {...}; }
 // and the engine starts the launches in that order on one stream, each with one argument of type km_pass_args by
-// value (`__grid_constant__ const km_pass_args args`). Those of KM_STAGE_LOAD run once after the points came home,
+// value (`__grid_constant__ const km_pass_args args`). Those of KM_STAGE_LOAD run once after the points were loaded,
 // those of KM_STAGE_BEGIN whenever the host may have changed centroids, those of KM_STAGE_PASS in every pass. Grids
 // are fixed: a kernel strides over the points.
 //
 // Every kernel begins with `if (args.control->stop) return;`: the engine queues several iterations at once, and
-// those after the one in which a member finished must cost nothing.
+// those after the one in which a run finished must cost nothing.
 #ifndef KM_ABI_CUDA_H
 #define KM_ABI_CUDA_H
 

@@ -544,7 +544,7 @@ static int host_member_init(host_member *member, const $name_fit *fit, int q) {
     member->args.table = table;
     member->args.rows = (const long long *)numbers;
     member->args.ks = (const int *)(numbers + KM_ALIGN_BYTES);
-    member->args.members = 1;
+    member->args.models = 1;
     return $upper_OK;
 }
 

@@ -78,14 +78,14 @@ typedef struct km_seed_args {
 typedef struct km_assign_args {
     const void *points;
     long long first, count;  // of the points, a whole number of blocks but for the last
-    const double *centroids; // rows of all members
+    const double *centroids; // rows of all models
     const void *table;       // the same in the plan's type
-    const int *ks;           // per member
-    const long long *rows;   // per member: its first row of centroids
-    int members;
-    int *labels;     // [members][count]; NULL in km_finish_few: not asked for
-    double *nearest; // [members][count]: squared distance
-    double *margin;  // [members][count], or NULL
+    const int *ks;           // per model
+    const long long *rows;   // per model: its first row of centroids
+    int models;
+    int *labels;     // [models][count]; NULL in km_finish_few: not asked for
+    double *nearest; // [models][count]: squared distance
+    double *margin;  // [models][count], or NULL
 } km_assign_args;
 
 enum {

@@ -91,12 +91,12 @@ enum {
 // How it is launched. The source exports, with external linkage,
 //     extern "C" { __device__ km_pass_facts km_pass = {...}; __device__ km_pass_launch km_pass_launches[] = {...}; }
 // and the engine starts the launches in that order on one stream, each with one argument of type km_pass_args by
-// value (`__grid_constant__ const km_pass_args args`). Those of KM_STAGE_LOAD run once after the points came home,
+// value (`__grid_constant__ const km_pass_args args`). Those of KM_STAGE_LOAD run once after the points were loaded,
 // those of KM_STAGE_BEGIN whenever the host may have changed centroids, those of KM_STAGE_PASS in every pass. Grids
 // are fixed: a kernel strides over the points.
 //
 // Every kernel begins with `if (args.control->stop) return;`: the engine queues several iterations at once, and
-// those after the one in which a member finished must cost nothing.
+// those after the one in which a run finished must cost nothing.
 #ifndef KM_ABI_CUDA_H
 #define KM_ABI_CUDA_H
 
@@ -1344,14 +1344,14 @@ typedef struct km_seed_args {
 typedef struct km_assign_args {
     const void *points;
     long long first, count;  // of the points, a whole number of blocks but for the last
-    const double *centroids; // rows of all members
+    const double *centroids; // rows of all models
     const void *table;       // the same in the plan's type
-    const int *ks;           // per member
-    const long long *rows;   // per member: its first row of centroids
-    int members;
-    int *labels;     // [members][count]; NULL in km_finish_few: not asked for
-    double *nearest; // [members][count]: squared distance
-    double *margin;  // [members][count], or NULL
+    const int *ks;           // per model
+    const long long *rows;   // per model: its first row of centroids
+    int models;
+    int *labels;     // [models][count]; NULL in km_finish_few: not asked for
+    double *nearest; // [models][count]: squared distance
+    double *margin;  // [models][count], or NULL
 } km_assign_args;
 
 enum {
@@ -2203,17 +2203,17 @@ __device__ __forceinline__ void finish_write(double *out, const double *sums, co
     }
 }
 
-// One fixed block of points and one member, the members of a block side by side: they read the same points.
+// One fixed block of points and one model, the models of a block side by side: they read the same points.
 extern "C" __global__ void __launch_bounds__(KM_FINISH_THREADS, 4)
     km_finish_few(const __grid_constant__ km_assign_args args, const double *weights, double *partial,
                   long long rows_count) {
     extern __shared__ double finish_memory[];
-    const int member = blockIdx.x % args.members, k = args.ks[member];
-    const long long block = blockIdx.x / args.members, first = block * KM_BLOCK_POINTS;
+    const int model = blockIdx.x % args.models, k = args.ks[model];
+    const long long block = blockIdx.x / args.models, first = block * KM_BLOCK_POINTS;
     const int count = (int)(args.count - first < KM_BLOCK_POINTS ? args.count - first : KM_BLOCK_POINTS);
-    int *labels = args.labels ? args.labels + member * args.count + first : nullptr;
-    const double *centroids = args.centroids + args.rows[member] * D;
-    const km_real *table = (const km_real *)args.table + args.rows[member] * D;
+    int *labels = args.labels ? args.labels + model * args.count + first : nullptr;
+    const double *centroids = args.centroids + args.rows[model] * D;
+    const km_real *table = (const km_real *)args.table + args.rows[model] * D;
     const km_real *points = (const km_real *)args.points + (args.first + first) * D;
     unsigned *counts = (unsigned *)(finish_memory + k * FINISH_NUMBERS * KM_FINISH_THREADS);
     for (int at = threadIdx.x; at < k * FINISH_NUMBERS * KM_FINISH_THREADS; at += KM_FINISH_THREADS)
@@ -2241,16 +2241,16 @@ extern "C" __global__ void __launch_bounds__(KM_FINISH_THREADS, 4)
         }
     }
     __syncthreads();
-    finish_write(partial + (block * rows_count + args.rows[member]) * KM_FINISH_SUMS, finish_memory, counts,
+    finish_write(partial + (block * rows_count + args.rows[model]) * KM_FINISH_SUMS, finish_memory, counts,
                  k);
 }
 
-// Block (unit of points, member): labels and squared distances, and margins where they are asked for.
+// Block (unit of points, model): labels and squared distances, and margins where they are asked for.
 extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
     km_assign(const __grid_constant__ km_assign_args args) {
-    const int member = blockIdx.y, k = args.ks[member];
-    const double *centroids = args.centroids + args.rows[member] * D;
-    const km_real *table = (const km_real *)args.table + args.rows[member] * D;
+    const int model = blockIdx.y, k = args.ks[model];
+    const double *centroids = args.centroids + args.rows[model] * D;
+    const km_real *table = (const km_real *)args.table + args.rows[model] * D;
     const km_real *points = (const km_real *)args.points + args.first * D;
     for (int p = 0; p < KM_UNIT_POINTS; p += FINISH_POINTS * KM_THREADS) {
         const long long first = blockIdx.x * (long long)KM_UNIT_POINTS + p + threadIdx.x;
@@ -2265,7 +2265,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
         finish_search(near, here, x, table, k);
 #pragma unroll
         for (int q = 0; q < FINISH_POINTS; q++) {
-            const long long i = first + q * KM_THREADS, out = member * args.count + i;
+            const long long i = first + q * KM_THREADS, out = model * args.count + i;
             if (i >= args.count) break;
             const finish_point point =
                 finish_decide(near[q], STEP_WHOLE ? here[q] : x[q], centroids, table, k);
@@ -2283,10 +2283,10 @@ struct finish_left {
 };
 
 __device__ __forceinline__ finish_left finish_load(const km_assign_args &args, const double *weights,
-                                                   int member, long long at, long long end) {
+                                                   int model, long long at, long long end) {
     finish_left point = {-1 - (int)threadIdx.x, 0.0, 0.0, 0.0};
     if (at < end) {
-        const long long from = member * args.count + at;
+        const long long from = model * args.count + at;
         point.label = args.labels[from];
         point.weight = km_weight(weights, args.first + at);
         point.square = args.nearest[from];
@@ -2308,7 +2308,7 @@ __device__ __forceinline__ void finish_share(finish_tile *tile, const finish_lef
     tile->margin[lane] = __dmul_rn(point.weight, point.margin);
 }
 
-// One warp a (block, member): partial[block][row of the member + j][KM_FINISH_SUMS]. The 32 points in hand are grouped
+// One warp a (block, model): partial[block][row of the model + j][KM_FINISH_SUMS]. The 32 points in hand are grouped
 // by label; the first lane of each label adds them in index order, so no two lanes touch one row. The rows are in
 // dynamic shared memory where they fit, others are added in place.
 extern "C" __global__ void __launch_bounds__(32)
@@ -2316,19 +2316,19 @@ extern "C" __global__ void __launch_bounds__(32)
                      long long rows_count, int in_shared) {
     extern __shared__ double finish_memory[];
     __shared__ finish_tile tile;
-    const int lane = threadIdx.x, member = blockIdx.y, k = args.ks[member];
+    const int lane = threadIdx.x, model = blockIdx.y, k = args.ks[model];
     const long long first = blockIdx.x * (long long)KM_BLOCK_POINTS;
     const long long end = first + KM_BLOCK_POINTS < args.count ? first + KM_BLOCK_POINTS : args.count;
-    double *out = partial + (blockIdx.x * rows_count + args.rows[member]) * KM_FINISH_SUMS;
+    double *out = partial + (blockIdx.x * rows_count + args.rows[model]) * KM_FINISH_SUMS;
     double *sums = in_shared ? finish_memory : out;
     for (int at = lane; at < k * KM_FINISH_SUMS; at += 32) sums[at] = 0.0;
-    finish_left next = finish_load(args, weights, member, first + lane, end);
-    finish_left after = finish_load(args, weights, member, first + 32 + lane, end);
+    finish_left next = finish_load(args, weights, model, first + lane, end);
+    finish_left after = finish_load(args, weights, model, first + 32 + lane, end);
     for (long long base = first; base < end; base += 32) {
         const int label = next.label;
         finish_share(&tile, next);
         next = after;
-        after = finish_load(args, weights, member, base + 64 + lane, end);
+        after = finish_load(args, weights, model, base + 64 + lane, end);
         __syncwarp();
         unsigned same = __match_any_sync(0xffffffffu, label);
         if (label >= 0 && (same & ((1u << lane) - 1u)) == 0) {
@@ -2512,7 +2512,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
         km_block_sums<4>(sums);
         if (!update_join(record, args.shares + slot * (4ll * gridDim.y), sums)) return;
         if (threadIdx.x == 0) {
-            // The first pass of a member has no labels to compare with: all count as changed.
+            // The first pass of a run has no labels to compare with: all count as changed.
             const int few_changes = args.changes && record->state.iterations > 0 &&
                                     (long long)args.changes[slot] < args.loop->changes_min;
             const km_slot_found found = {sums[0] + args.loop->total_square, sums[1], (long long)sums[2],

@@ -83,7 +83,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
                            k_index);
         //@ end
         if (threadIdx.x == 0) {
-            // The first pass of a member has no labels to compare with: all count as changed.
+            // The first pass of a run has no labels to compare with: all count as changed.
             const int few_changes = args.changes && record->state.iterations > 0 &&
                                     (long long)args.changes[slot] < args.loop->changes_min;
             const km_slot_found found = {sums[0] + args.loop->total_square, sums[1], (long long)sums[2],
