@@ -2,7 +2,7 @@
 // The text of every spec for every target, kept in tests/golden/ so that a change of what is emitted is seen
 // in review. usage: golden check|write SPECS_FOLDER GOLDEN_FOLDER [TARGET]
 // With a target, e.g. cpu:avx512, only that one, for every spec that means it.
-// The host part, which hardly differs from file to file, is kept of two specs only, and one header.
+// The host part, which hardly differs from file to file, is kept of two specs only, with their headers.
 #include "specs.h"
 
 typedef struct golden {
@@ -98,7 +98,7 @@ static int each_target(golden *g, const km_spec *spec, km_target_kind kind) {
         if (!host || !source.header) return 1;
         if (!has_host_part(spec->name)) host[1] = 0;
         failed |= keep(g, source.file_name, source.text);
-        if (!strcmp(spec->name, "small") && (kind == KM_TARGET_CUDA || g->only.kind)) {
+        if (has_host_part(spec->name) && (kind == KM_TARGET_CUDA || g->only.kind)) {
             g->files++;
             failed |= keep(g, source.header_name, source.header);
         }

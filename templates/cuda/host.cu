@@ -51,6 +51,12 @@ struct $name_fit {
     const void *functions[HOST_LAUNCHES];
     void *constants = nullptr;
     int shared_max = 0; // bytes of shared memory that a block may have
+    volatile unsigned long long *report =
+        nullptr; // in the host's memory, where km_update writes how far it is ...
+    unsigned long long *device_report = nullptr; // ... by this address
+    ~$name_fit() {
+        cudaFreeHost((void *)report);
+    }
     bool started = false;
 };
 
@@ -136,29 +142,51 @@ static int host_launch_update(const $name_fit *fit) {
     args.workspace = fit->workspace.at;
     args.constants = fit->constants;
     args.box = fit->box.as<double>();
+    args.report = fit->device_report;
     args.shares = fit->shares.as<double>();
     km_update<<<dim3(HOST_SLOTS, HOST_PARTS), KM_THREADS>>>(args);
     HOST_LAUNCHED(km_update);
     return $upper_OK;
 }
 
-// Passes until every K is at rest, or has an empty cluster, and so many at most. Several are queued at a time: those
-// behind the one that stops do nothing.
+// What km_update reported last (passes done, and 2^32 where the loop stops), or what it reports as soon as that is
+// something new: a pass may take no more than ten microseconds, so the host looks at its own memory.
+static int host_look(unsigned long long *seen, const $name_fit *fit) {
+    enum { LOOKS = 256 };
+    const unsigned long long before = *seen;
+    for (;;) {
+        for (int i = 0; i < LOOKS; i++)
+            if ((*seen = *fit->report) != before) return $upper_OK;
+        const cudaError_t error = cudaStreamQuery(0);
+        if (error == cudaErrorNotReady) continue;
+        HOST_TRY(host_cuda(error, "a pass"));
+        if ((*seen = *fit->report) == before)
+            return host_fail($upper_DEVICE, "passes ended without a report");
+    }
+}
+
+// Passes until every K is at rest, or has an empty cluster, and so many at most. A few are queued ahead of the report, so
+// that the device need not wait for the host; those behind the one that stops do nothing.
 static int host_passes($name_fit *fit, long long passes_max, long long *done) {
+    enum { AHEAD = 4 };
+    const unsigned long long stopped = 1ull << 32;
     host_state *state = fit->device_state.as<host_state>();
-    km_control head = {};
+    unsigned long long seen = 0, queued = 0;
+    *fit->report = 0;
     HOST_CUDA(cudaMemcpy(state, &fit->state, sizeof *state, cudaMemcpyHostToDevice));
     HOST_TRY(host_launch_stage(fit, KM_STAGE_BEGIN));
-    for (int ahead = 2; !head.stop; ahead = ahead < 8 ? 2 * ahead : 8) {
-        for (int i = 0; i < ahead; i++) {
+    while (seen < stopped) {
+        if (queued < (unsigned long long)passes_max && queued < seen + AHEAD) {
             HOST_TRY(host_launch_stage(fit, KM_STAGE_PASS));
             HOST_TRY(host_launch_update(fit));
-            if (head.passes + i + 1 >= passes_max) break;
+            queued++;
+            seen = *fit->report;
+        } else {
+            HOST_TRY(host_look(&seen, fit));
         }
-        HOST_CUDA(cudaMemcpy(&head, &state->loop.head, sizeof head, cudaMemcpyDeviceToHost));
     }
     HOST_CUDA(cudaMemcpy(&fit->state, state, sizeof *state, cudaMemcpyDeviceToHost));
-    *done += head.passes;
+    *done += fit->state.loop.head.passes;
     return $upper_OK;
 }
 
@@ -371,6 +399,10 @@ static int host_equip($name_fit *fit) {
                                HOST_SLOTS * (fit->n + KM_ALIGN_BYTES) * (long long)sizeof(km_label)));
     HOST_TRY(host_reserve_zero(&fit->changes, HOST_SLOTS * 8));
     //@ end
+    void *report;
+    HOST_CUDA(cudaHostAlloc(&report, sizeof *fit->report, cudaHostAllocMapped));
+    fit->report = (volatile unsigned long long *)report;
+    HOST_CUDA(cudaHostGetDevicePointer((void **)&fit->device_report, report, 0));
     const long long zero = fit->facts.workspace_bytes_zero;
     HOST_TRY(host_reserve(&fit->workspace,
                           fit->facts.workspace_bytes + fit->facts.workspace_bytes_per_point * fit->n));
