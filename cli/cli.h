@@ -58,6 +58,7 @@ typedef enum cli_id {
     CLI_COMPILER,
     CLI_CACHE_DIR,
     CLI_DRY_RUN,
+    CLI_WEIGHTED,
 } cli_id;
 
 typedef struct cli_option {

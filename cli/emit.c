@@ -7,6 +7,7 @@
 
 typedef struct emit_options {
     const char *output, *templates;
+    int weighted;
     cli_changes changes;
 } emit_options;
 
@@ -20,6 +21,9 @@ static int parse(emit_options *options, cli_parser *parser) {
             break;
         case CLI_TEMPLATES:
             options->templates = parser->value;
+            break;
+        case CLI_WEIGHTED:
+            options->weighted = 1;
             break;
         default:
             if (cli_changes_take(&options->changes, parser, id)) {
@@ -66,6 +70,7 @@ static int run(const cli_command *command, int argc, char **argv) {
     km_error err = {""};
     km_spec spec;
     km_plan plan;
+    km_plan_params params;
     km_source source;
     char path[4200];
     cli_parser parser;
@@ -73,12 +78,14 @@ static int run(const cli_command *command, int argc, char **argv) {
     if (parse(&options, &parser)) return parser.exit;
     km_spec_init(&spec);
     km_plan_init(&plan);
+    km_plan_params_init(&params);
+    params.weighted = options.weighted;
     km_source_init(&source);
     int exit = 0;
     km_status status = km_spec_read(&spec, argv[parser.first], &err);
     if (status == KM_OK) exit = cli_changes_apply(&spec, NULL, &options.changes, command);
     if (exit) goto done;
-    if (status == KM_OK) status = km_plan_make(&plan, &spec, NULL, &err);
+    if (status == KM_OK) status = km_plan_make(&plan, &spec, &params, &err);
     if (status == KM_OK) status = km_source_emit(&source, &plan, options.templates, &err);
     if (status == KM_OK) {
         struct stat info;
@@ -105,12 +112,14 @@ done:
 }
 
 static const cli_option options_list[] = {
-    {CLI_OUTPUT, "output", 'o', "DIR", "folder of the emitted file, or - for standard output; default: ."},
+    {CLI_OUTPUT, "output", 'o', "DIR",
+     "folder of the emitted files, or - for the text alone to standard\noutput; default: ."},
     {CLI_CLUSTERS, "clusters", 'k', "LIST",
      "the list of K instead of the spec's: 2..10, 3,5,8, 2..20 step 2"},
     {CLI_TARGET, "target", 't', "TARGET", "cpu, cpu:avx512, cuda, cuda:sm_90 ... instead of the spec's"},
     {CLI_TYPE, "type", 0, "f32|f64", "element type instead of the spec's"},
     {CLI_SET, "set", 0, "NAME=VALUE...", "fix a number of the plan, e.g. block=256 or design=shared"},
+    {CLI_WEIGHTED, "weighted", 0, NULL, "points carry weights (CUDA; C takes them in any case)"},
     {CLI_TEMPLATES, "templates", 0, "DIR", "read the templates from DIR, to try an edit without a build"},
     CLI_COMMON_OPTIONS,
 };
@@ -118,14 +127,16 @@ static const cli_option options_list[] = {
 const cli_command cli_command_emit = {
     "emit",
     "[OPTIONS] SPEC.yaml",
-    "Writes NAME.cu (or NAME.c), specialised on the spec's numbers, ready for nvcc -c (cc -c)",
-    "CUDA C, unless the target (the spec's or --target) is cpu. The same spec gives the same bytes on\n"
+    "Writes NAME.cu (or NAME.c) and NAME.h, specialised on the spec's numbers, ready for nvcc -c (cc -c)",
+    "They need no kmgen: NAME.h declares a handful of functions, -DNAME_MAIN makes a program\n"
+    "(docs/emitted.md). CUDA C, unless the target (the spec's or --target) is cpu. The same spec gives the "
+    "same bytes on\n"
     "every machine: a target without an architecture means sm_90 or avx2 here. 'kmgen SPEC.yaml' is\n"
     "short for 'kmgen emit SPEC.yaml'.\n"
     "\n"
     "Examples:\n"
-    "  kmgen specs/small.yaml                     writes ./small.cu\n"
-    "  kmgen specs/small.yaml --target cpu        writes ./small.c\n"
+    "  kmgen specs/small.yaml                     writes ./small.cu and ./small.h\n"
+    "  kmgen specs/small.yaml --target cpu        writes ./small.c and ./small.h\n"
     "  kmgen emit -o build specs/small.yaml       writes into build/\n"
     "  kmgen emit -o - --target cpu SPEC.yaml     prints C\n",
     options_list,

@@ -100,16 +100,21 @@ if run small points.f32; then
 fi
 
 # Several files in one program, C++.
-several=(small wide high_d300)
-for name in "${several[@]}"; do "$kmgen" -q "$root/specs/$name.yaml" --target "$target" || refuse "$name"; done
+several=(small wide high_d300 heavy)
+for name in "${several[@]:0:3}"; do "$kmgen" -q "$root/specs/$name.yaml" --target "$target" || refuse "$name"; done
+printf 'name: heavy\nfeatures: 4\nclusters: 3..5\n' >heavy.yaml
+"$kmgen" -q heavy.yaml --target "$target" --weighted || refuse "heavy"
 cat >several.cpp <<'END'
+#include "heavy.h"
 #include "high_d300.h"
 #include "small.h"
 #include "wide.h"
+#include <cmath>
 #include <cstdio>
 #include <vector>
 int main() {
     std::vector<float> points(256 * 4096);
+    std::vector<double> weights(8192, 2.0);
     for (size_t i = 0; i < points.size(); i++) points[i] = (float)(i * 7919 % 1009);
     small_fit *a = nullptr;
     wide_fit *b = nullptr;
@@ -117,6 +122,8 @@ int main() {
     small_model one = {};
     wide_model two = {};
     high_d300_model three = {};
+    heavy_fit *h = nullptr;
+    heavy_model four = {};
     int failed = small_create(&a, points.data(), nullptr, 8192);
     if (failed) std::fprintf(stderr, "%s\n", small_error());
     if (failed) return 1;
@@ -124,6 +131,13 @@ int main() {
              small_seed(a, 1) || wide_seed(b, 1) || high_d300_seed(c, 1) || small_run(a, 20, 0, nullptr) ||
              wide_run(b, 20, 0, nullptr) || high_d300_run(c, 20, 0, nullptr) || small_result(a, 0, &one) ||
              wide_result(b, 0, &two) || high_d300_result(c, 0, &three);
+    failed = failed || heavy_create(&h, points.data(), weights.data(), 8192) || heavy_seed(h, 1) ||
+             heavy_run(h, 20, 0, nullptr) || heavy_result(h, 0, &four);
+    heavy_destroy(&h);
+    weights[77] = -1; // refused
+    if (heavy_create(&h, points.data(), weights.data(), 8192) != HEAVY_DATA || h) failed = 1;
+    std::printf("%s\n", heavy_error());
+    if (!(std::fabs(four.inertia / one.inertia - 2) < 1e-6)) failed = 1; // twice the weight
     if (small_result(a, SMALL_KS, &one) != SMALL_ARGUMENT) failed = 1;
     std::printf("%g %g %g %s\n", one.inertia, two.inertia, three.inertia, small_error());
     small_destroy(&a);
@@ -139,6 +153,7 @@ else
     "$nvcc" -arch=sm_90 several.cpp "${several[@]/%/.cu}" -o several || refuse "they do not link"
 fi
 run several && ! grep -q 'entry 3 of a list of 3 K: the first is 0' out && refuse "several: $(cat out)"
+[ -s out ] && ! grep -q 'the weight of point 77 is negative or no finite number' out && refuse "several: $(cat out)"
 
 # The header alone, as both languages.
 for compiler in "cc -std=c11 -x c" "g++ -std=c++17 -x c++"; do

@@ -165,8 +165,8 @@ static int host_look(unsigned long long *seen, const $name_fit *fit) {
     }
 }
 
-// Passes until every K is at rest, or has an empty cluster, and so many at most. A few are queued ahead of the report, so
-// that the device need not wait for the host; those behind the one that stops do nothing.
+// Passes until every K is at rest, or has an empty cluster, and so many at most. A few are queued ahead of the report,
+// so that the device need not wait for the host; those behind the one that stops do nothing.
 static int host_passes($name_fit *fit, long long passes_max, long long *done) {
     enum { AHEAD = 4 };
     const unsigned long long stopped = 1ull << 32;
