@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: MIT
-// The contract between the CUDA engine (runtime/cuda, plain C) and the pass kernels of a design. This file is
-// compiled into the engine and emitted into every CUDA source as it is, so that both see the same bytes.
+// What kernels of the pass are given and what they leave: the contract with the host that starts them, the host part of
+// an emitted file or kmgen's engine, which compile these same lines.
 //
-// The pass. Its kernels read every point once and leave totals[copy][S][d + 1]: for each cluster of each active
-// slot the weighted sum of its points (d numbers), then their weight; doubles, in an order that does not depend on
-// timing (fixed order of adding, or integers that the last kernel converts). Every row of an active slot is
-// written, also where it is 0; rows of other slots are not read. Nearest centroid, ties to the lowest index.
+// Words. A copy is one restart of the whole list of K; some are in flight together. A slot is one K of one copy: slot =
+// copy * ks_count + k_index. Rows are centroids: those of a slot are copy * S + offset[k_index] and the next K - 1, S
+// the sum of the K list, offset its prefix sums.
 //
-// How it is launched. The source exports, with external linkage,
+// The pass. Its kernels read every point once and leave totals[copy][S][d + 1]: for each cluster of each active slot
+// the weighted sum of its points (d numbers), then their weight; doubles, in an order that does not depend on timing
+// (fixed order of adding, or integers that the last kernel converts). Every row of an active slot is written, also
+// where it is 0; rows of other slots are not read. Nearest centroid, ties to the lowest index. km_update, one of the
+// steps behind the pass, makes centroids of the totals.
+//
+// How it is started. The file has
 //     extern "C" { __device__ km_pass_facts km_pass = {...}; __device__ km_pass_launch km_pass_launches[] = {...}; }
-// and the engine starts the launches in that order on one stream, each with one argument of type km_pass_args by
-// value (`__grid_constant__ const km_pass_args args`). Those of KM_STAGE_LOAD run once after the points were loaded,
-// those of KM_STAGE_BEGIN whenever the host may have changed centroids, those of KM_STAGE_PASS in every pass. Grids
-// are fixed: a kernel strides over the points.
+// and the host starts the launches in that order on one stream, each with one argument of type km_pass_args by value
+// (`__grid_constant__ const km_pass_args args`). Those of KM_STAGE_LOAD run once after the points are there, those of
+// KM_STAGE_BEGIN whenever the host may have changed centroids, those of KM_STAGE_PASS in every pass. Grids are fixed: a
+// kernel strides over the points.
 //
-// Every kernel begins with `if (args.control->stop) return;`: the engine queues several iterations at once, and
-// those after the one in which a run finished must cost nothing.
+// Every kernel begins with `if (args.control->stop) return;`: the host queues several passes at once, and those after
+// the one in which a slot came to rest must cost nothing.
 #ifndef KM_ABI_CUDA_H
 #define KM_ABI_CUDA_H
 
@@ -31,15 +36,14 @@ typedef struct km_pass_launch {
     char kernel[40]; // its name, declared extern "C"
     int stage;       // KM_STAGE_...
     unsigned grid_x, grid_y, block;
-    unsigned shared_bytes; // dynamic shared memory; the engine opts in above 48 KiB
+    unsigned shared_bytes; // dynamic shared memory; the host opts in above 48 KiB
     int part; // passed on in km_pass_args: which share of the K list, where a kernel runs several times
 } km_pass_launch;
 
 typedef struct km_pass_facts {
     int version;        // KM_ABI_VERSION
     int launches_count; // entries of km_pass_launches
-    // args.workspace: fixed + per_point * n bytes. The planner knows how much at most (km_design_code), so that memory
-    // can be planned from the plan alone.
+    // args.workspace: fixed + per_point * n bytes.
     long long workspace_bytes;
     long long workspace_bytes_per_point;
     int has_constants; // the source has a symbol km_constants in __constant__ memory
@@ -55,23 +59,21 @@ typedef struct km_control {
     int reserved;
 } km_control;
 
-// Slots: slot = copy * ks_count + k_index. The centroids of a slot are rows
-// copy * S + offset[k_index] ... + K - 1, S the sum of the K list, offset its prefix sums.
 typedef struct km_pass_args {
     const km_control *control;
-    const void *points;  // n x d of the plan's type, row-major, clustered space
-    const void *weights; // n of the plan's type; NULL when the plan is unweighted
+    const void *points;  // n x d km_real, row by row, centred and scaled
+    const void *weights; // n km_real; NULL where points have no weights
     long long n;
-    const void *centroids;       // [copies][S][d] of the plan's type
+    const void *centroids;       // [copies][S][d] km_real
     const unsigned char *active; // per slot: 1 takes part in this pass
     double *totals;              // [copies][S][d + 1]
-    void *labels; // [slots][labels_stride] of LABEL_BYTES each; NULL unless the plan tracks labels
+    void *labels; // [slots][labels_stride] km_label; NULL unless labels are kept between passes
     long long labels_stride;
     unsigned long long
         *changes; // per slot: labels that changed (integer atomics); zeroed before each pass; or NULL
     void *workspace;
     void *constants;   // address of the symbol km_constants, NULL unless has_constants
-    const double *box; // 2 x d: smallest, then largest value of each feature in the clustered space
+    const double *box; // 2 x d: the smallest value of each feature, then the largest, as `points` are
     int part;
 } km_pass_args;
 

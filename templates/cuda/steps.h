@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the engine and the steps around the pass (templates/cuda/steps/steps.cu) agree on; like abi.h, compiled into the
-// engine and emitted into every source.
+// What the steps around the pass are given: like the arguments of the pass, the contract with the host.
 #ifndef KM_STEPS_CUDA_H
 #define KM_STEPS_CUDA_H
 
@@ -47,7 +46,7 @@ typedef struct km_update_args {
     km_loop *loop;
     km_slot_record *slots;
     unsigned char *active;
-    void *centroids;      // [copies][S][d] of the plan's type
+    void *centroids;      // [copies][S][d] km_real
     const double *totals; // [copies][S][d + 1]
     double *weights;      // [copies][S]: of the last pass of each slot
     const unsigned char
@@ -60,12 +59,12 @@ typedef struct km_update_args {
 } km_update_args;
 
 typedef struct km_seed_args {
-    const void *points;    // of the plan's type
+    const void *points;    // n x d km_real
     const double *weights; // or NULL
     long long n;
     long long units;            // of KM_UNIT_POINTS
     const double *unit_weights; // [units]
-    void *nearest;              // [chains][n] of the plan's type: squared distance to the nearest pick
+    void *nearest;              // [chains][n] km_real: squared distance to the nearest pick
     long long *picks;           // [chains][picks_count]
     long long picks_count;
     long long *candidates; // [2][chains][KM_CANDIDATES_MAX]; pick p uses half p % 2

@@ -29,12 +29,11 @@
 // shared memory per block: 84.2 KiB of 227.0 KiB
 
 // Contents, by line:
-//     69  Numbers and types
-//     82  What the kernels of a pass are given
-//    161  Words of the pass and of the steps
-//    217  The pass
-//   1256  The steps around the pass
-//   2604  The host part: what paper_d8_k3_12.h declares
+//     68  Numbers and types
+//    107  What the kernels of a pass are given
+//    188  The pass
+//   1227  The steps around the pass
+//   2602  The host part: what paper_d8_k3_12.h declares
 
 #if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 10 * 90
@@ -79,87 +78,6 @@ enum {
     WEIGHTED = 0 // points carry weights
 };
 
-// ==== What the kernels of a pass are given =================================================================
-// The contract between the CUDA engine (runtime/cuda, plain C) and the pass kernels of a design. This file is
-// compiled into the engine and emitted into every CUDA source as it is, so that both see the same bytes.
-//
-// The pass. Its kernels read every point once and leave totals[copy][S][d + 1]: for each cluster of each active
-// slot the weighted sum of its points (d numbers), then their weight; doubles, in an order that does not depend on
-// timing (fixed order of adding, or integers that the last kernel converts). Every row of an active slot is
-// written, also where it is 0; rows of other slots are not read. Nearest centroid, ties to the lowest index.
-//
-// How it is launched. The source exports, with external linkage,
-//     extern "C" { __device__ km_pass_facts km_pass = {...}; __device__ km_pass_launch km_pass_launches[] = {...}; }
-// and the engine starts the launches in that order on one stream, each with one argument of type km_pass_args by
-// value (`__grid_constant__ const km_pass_args args`). Those of KM_STAGE_LOAD run once after the points were loaded,
-// those of KM_STAGE_BEGIN whenever the host may have changed centroids, those of KM_STAGE_PASS in every pass. Grids
-// are fixed: a kernel strides over the points.
-//
-// Every kernel begins with `if (args.control->stop) return;`: the engine queues several iterations at once, and
-// those after the one in which a run finished must cost nothing.
-#ifndef KM_ABI_CUDA_H
-#define KM_ABI_CUDA_H
-
-enum {
-    KM_ABI_VERSION = 2,
-    KM_PAD_ROWS = 64,    // Rows after the last point that may be read; they are zero. Weights likewise.
-    KM_ALIGN_BYTES = 256 // Alignment of every pointer below.
-};
-
-enum { KM_STAGE_LOAD, KM_STAGE_BEGIN, KM_STAGE_PASS };
-
-typedef struct km_pass_launch {
-    char kernel[40]; // its name, declared extern "C"
-    int stage;       // KM_STAGE_...
-    unsigned grid_x, grid_y, block;
-    unsigned shared_bytes; // dynamic shared memory; the engine opts in above 48 KiB
-    int part;              // passed on in km_pass_args: which share of the K list, where a kernel runs several times
-} km_pass_launch;
-
-typedef struct km_pass_facts {
-    int version;        // KM_ABI_VERSION
-    int launches_count; // entries of km_pass_launches
-    // args.workspace: fixed + per_point * n bytes. The planner knows how much at most (km_design_code), so that memory
-    // can be planned from the plan alone.
-    long long workspace_bytes;
-    long long workspace_bytes_per_point;
-    int has_constants; // the source has a symbol km_constants in __constant__ memory
-    // Its first so many bytes are zeroed before KM_STAGE_LOAD, the others may hold anything; 0: all are zeroed.
-    long long workspace_bytes_zero;
-} km_pass_facts;
-
-// What the update leaves for the next pass.
-typedef struct km_control {
-    int stop;       // not 0: the queued passes do nothing
-    int passes;     // passes done
-    int passes_max; // stop after so many
-    int reserved;
-} km_control;
-
-// Slots: slot = copy * ks_count + k_index. The centroids of a slot are rows
-// copy * S + offset[k_index] ... + K - 1, S the sum of the K list, offset its prefix sums.
-typedef struct km_pass_args {
-    const km_control *control;
-    const void *points;  // n x d of the plan's type, row-major, clustered space
-    const void *weights; // n of the plan's type; NULL when the plan is unweighted
-    long long n;
-    const void *centroids;       // [copies][S][d] of the plan's type
-    const unsigned char *active; // per slot: 1 takes part in this pass
-    double *totals;              // [copies][S][d + 1]
-    void *labels;                // [slots][labels_stride] of LABEL_BYTES each; NULL unless the plan tracks labels
-    long long labels_stride;
-    unsigned long long
-        *changes; // per slot: labels that changed (integer atomics); zeroed before each pass; or NULL
-    void *workspace;
-    void *constants;   // address of the symbol km_constants, NULL unless has_constants
-    const double *box; // 2 x d: smallest, then largest value of each feature in the clustered space
-    int part;
-} km_pass_args;
-
-#endif
-
-// ==== Words of the pass and of the steps ===================================================================
-
 // The K list and where each K's centroids start.
 __constant__ const int km_ks[KS] = {
     3,
@@ -186,33 +104,86 @@ __constant__ const int km_offsets[KS] = {
     63,
 };
 
-__device__ __forceinline__ int km_is_finite(double value) {
-    return fabs(value) <= 1.7976931348623157e308;
-}
+// ==== What the kernels of a pass are given =================================================================
+// What kernels of the pass are given and what they leave: the contract with the host that starts them, the host part of
+// an emitted file or kmgen's engine, which compile these same lines.
+//
+// Words. A copy is one restart of the whole list of K; some are in flight together. A slot is one K of one copy: slot =
+// copy * ks_count + k_index. Rows are centroids: those of a slot are copy * S + offset[k_index] and the next K - 1, S
+// the sum of the K list, offset its prefix sums.
+//
+// The pass. Its kernels read every point once and leave totals[copy][S][d + 1]: for each cluster of each active slot
+// the weighted sum of its points (d numbers), then their weight; doubles, in an order that does not depend on timing
+// (fixed order of adding, or integers that the last kernel converts). Every row of an active slot is written, also
+// where it is 0; rows of other slots are not read. Nearest centroid, ties to the lowest index. km_update, one of the
+// steps behind the pass, makes centroids of the totals.
+//
+// How it is started. The file has
+//     extern "C" { __device__ km_pass_facts km_pass = {...}; __device__ km_pass_launch km_pass_launches[] = {...}; }
+// and the host starts the launches in that order on one stream, each with one argument of type km_pass_args by value
+// (`__grid_constant__ const km_pass_args args`). Those of KM_STAGE_LOAD run once after the points are there, those of
+// KM_STAGE_BEGIN whenever the host may have changed centroids, those of KM_STAGE_PASS in every pass. Grids are fixed: a
+// kernel strides over the points.
+//
+// Every kernel begins with `if (args.control->stop) return;`: the host queues several passes at once, and those after
+// the one in which a slot came to rest must cost nothing.
+#ifndef KM_ABI_CUDA_H
+#define KM_ABI_CUDA_H
 
-// Sums of COUNT values over a block of KM_THREADS threads in a fixed order, in every thread.
-template <int COUNT> __device__ __forceinline__ void km_block_sums(double *values) {
-    __shared__ double warps[COUNT][8];
-    for (int step = 16; step > 0; step >>= 1)
-        for (int i = 0; i < COUNT; i++) values[i] += __shfl_xor_sync(0xffffffffu, values[i], step);
-    __syncthreads(); // the previous call's readers are done
-    for (int i = 0; i < COUNT; i++) {
-        if (threadIdx.x % 32 == 0) warps[i][threadIdx.x / 32] = values[i];
-        values[i] = 0.0;
-    }
-    __syncthreads();
-    for (int w = 0; w < 8; w++)
-        for (int i = 0; i < COUNT; i++) values[i] += warps[i][w];
-}
+enum {
+    KM_ABI_VERSION = 2,
+    KM_PAD_ROWS = 64,    // Rows after the last point that may be read; they are zero. Weights likewise.
+    KM_ALIGN_BYTES = 256 // Alignment of every pointer below.
+};
 
-__device__ __forceinline__ double km_block_sum(double value) {
-    km_block_sums<1>(&value);
-    return value;
-}
+enum { KM_STAGE_LOAD, KM_STAGE_BEGIN, KM_STAGE_PASS };
 
-__device__ __forceinline__ double km_weight(const double *, long long) {
-    return 1.0;
-}
+typedef struct km_pass_launch {
+    char kernel[40]; // its name, declared extern "C"
+    int stage;       // KM_STAGE_...
+    unsigned grid_x, grid_y, block;
+    unsigned shared_bytes; // dynamic shared memory; the host opts in above 48 KiB
+    int part;              // passed on in km_pass_args: which share of the K list, where a kernel runs several times
+} km_pass_launch;
+
+typedef struct km_pass_facts {
+    int version;        // KM_ABI_VERSION
+    int launches_count; // entries of km_pass_launches
+    // args.workspace: fixed + per_point * n bytes.
+    long long workspace_bytes;
+    long long workspace_bytes_per_point;
+    int has_constants; // the source has a symbol km_constants in __constant__ memory
+    // Its first so many bytes are zeroed before KM_STAGE_LOAD, the others may hold anything; 0: all are zeroed.
+    long long workspace_bytes_zero;
+} km_pass_facts;
+
+// What the update leaves for the next pass.
+typedef struct km_control {
+    int stop;       // not 0: the queued passes do nothing
+    int passes;     // passes done
+    int passes_max; // stop after so many
+    int reserved;
+} km_control;
+
+typedef struct km_pass_args {
+    const km_control *control;
+    const void *points;  // n x d km_real, row by row, centred and scaled
+    const void *weights; // n km_real; NULL where points have no weights
+    long long n;
+    const void *centroids;       // [copies][S][d] km_real
+    const unsigned char *active; // per slot: 1 takes part in this pass
+    double *totals;              // [copies][S][d + 1]
+    void *labels;                // [slots][labels_stride] km_label; NULL unless labels are kept between passes
+    long long labels_stride;
+    unsigned long long
+        *changes; // per slot: labels that changed (integer atomics); zeroed before each pass; or NULL
+    void *workspace;
+    void *constants;   // address of the symbol km_constants, NULL unless has_constants
+    const double *box; // 2 x d: the smallest value of each feature, then the largest, as `points` are
+    int part;
+} km_pass_args;
+
+#endif
 
 // ==== The pass =============================================================================================
 
@@ -1339,8 +1310,7 @@ KM_BOTH void km_slot_decide(km_slot_state *slot, const km_slot_found *found, dou
 }
 
 #endif
-// What the engine and the steps around the pass (templates/cuda/steps/steps.cu) agree on; like abi.h, compiled into the
-// engine and emitted into every source.
+// What the steps around the pass are given: like the arguments of the pass, the contract with the host.
 #ifndef KM_STEPS_CUDA_H
 #define KM_STEPS_CUDA_H
 
@@ -1387,7 +1357,7 @@ typedef struct km_update_args {
     km_loop *loop;
     km_slot_record *slots;
     unsigned char *active;
-    void *centroids;      // [copies][S][d] of the plan's type
+    void *centroids;      // [copies][S][d] km_real
     const double *totals; // [copies][S][d + 1]
     double *weights;      // [copies][S]: of the last pass of each slot
     const unsigned char
@@ -1400,12 +1370,12 @@ typedef struct km_update_args {
 } km_update_args;
 
 typedef struct km_seed_args {
-    const void *points;    // of the plan's type
+    const void *points;    // n x d km_real
     const double *weights; // or NULL
     long long n;
     long long units;            // of KM_UNIT_POINTS
     const double *unit_weights; // [units]
-    void *nearest;              // [chains][n] of the plan's type: squared distance to the nearest pick
+    void *nearest;              // [chains][n] km_real: squared distance to the nearest pick
     long long *picks;           // [chains][picks_count]
     long long picks_count;
     long long *candidates; // [2][chains][KM_CANDIDATES_MAX]; pick p uses half p % 2
@@ -1438,6 +1408,34 @@ enum {
 };
 
 #endif
+// What several steps use: finite numbers, sums over a block of threads, the weight of a point.
+__device__ __forceinline__ int km_is_finite(double value) {
+    return fabs(value) <= 1.7976931348623157e308;
+}
+
+// Sums of COUNT values over a block of KM_THREADS threads in a fixed order, in every thread.
+template <int COUNT> __device__ __forceinline__ void km_block_sums(double *values) {
+    __shared__ double warps[COUNT][8];
+    for (int step = 16; step > 0; step >>= 1)
+        for (int i = 0; i < COUNT; i++) values[i] += __shfl_xor_sync(0xffffffffu, values[i], step);
+    __syncthreads(); // the previous call's readers are done
+    for (int i = 0; i < COUNT; i++) {
+        if (threadIdx.x % 32 == 0) warps[i][threadIdx.x / 32] = values[i];
+        values[i] = 0.0;
+    }
+    __syncthreads();
+    for (int w = 0; w < 8; w++)
+        for (int i = 0; i < COUNT; i++) values[i] += warps[i][w];
+}
+
+__device__ __forceinline__ double km_block_sum(double value) {
+    km_block_sums<1>(&value);
+    return value;
+}
+
+__device__ __forceinline__ double km_weight(const double *, long long) {
+    return 1.0;
+}
 // Load: statistics of the points as they came, then the clustered space. Sums are doubles over fixed blocks of
 // 65,536 points, blocks added in index order; inside a block the order is fixed by the layout of the threads.
 

@@ -5,6 +5,7 @@
 //@ verbatim draws.h
 //@ verbatim slot.h
 //@ verbatim cuda/steps.h
+//@ include cuda/steps/sums.cu
 //@ include cuda/steps/load.cu
 //@ include cuda/steps/seed.cu
 //@ include cuda/steps/finish.cu
