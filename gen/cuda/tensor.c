@@ -655,22 +655,28 @@ static void name_part(km_env *env, const km_spec *spec, const km_tensor_layout *
     km_env_set_int(item, "rows", part->rows);
 }
 
+// The form's file, and a flag for each form.
+static void name_form(km_env *env, int form) {
+    km_env_set(env, "form", "%s", km_word_name(form));
+    for (int word = HI_LO; word <= ROWS; word++) {
+        char flag[32];
+        snprintf(flag, sizeof flag, "form_%s", km_word_name(word));
+        km_env_set_flag(env, flag, word == form);
+    }
+}
+
 static km_status names(km_env *env, const char **root, const km_plan *plan, km_error *err) {
     static const km_param numbers[] = {KM_PARAM_block, KM_PARAM_grid, KM_PARAM_resident};
     const km_spec *spec = &plan->spec;
     const decided *it = plan->layout;
     const config *way = &it->way;
     (void)err;
-    *root = way->form == ROWS     ? "cuda/tensor/many.cu"
-            : way->form == DIGITS ? "cuda/tensor/wide.cu"
-                                  : "cuda/tensor/tensor.cu";
+    *root = "cuda/tensor/tensor.cu";
     km_cuda_names(env, plan);
     for (int i = 0; i < (int)(sizeof numbers / sizeof *numbers); i++)
         km_cuda_name_number(env, plan, numbers[i]);
     km_env_set_flag(env, "max3", spec->target.arch >= 90);
-    km_env_set_flag(env, "bytes", way->form == DISTANCE || way->form == ROUNDED);
-    km_env_set_flag(env, "rounded", way->form == ROUNDED);
-    km_env_set_flag(env, "scores", way->form != DISTANCE);
+    name_form(env, way->form);
     km_env_set_int(env, "stages", way->stages);
     km_env_set_int(env, "pairs", way->pairs);
     km_env_set_int(env, "tight", way->tight);

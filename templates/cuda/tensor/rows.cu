@@ -1,86 +1,438 @@
 // SPDX-License-Identifier: MIT
-// What all forms do with bytes of a lane and with the rows of a K.
+// Form rows: scores of rounded points, sums in shared memory, for many clusters.
 
-// Four of the eight bytes of a and b, or their signs.
-template <unsigned WHICH> static __device__ __forceinline__ unsigned km_pick(unsigned a, unsigned b) {
-    unsigned bytes;
-    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "n"(WHICH));
-    return bytes;
+//@ def form_text
+// Points: each coordinate is kept twice, rounded to half precision, as products take it, and as the integer of
+// z 2^22, which sums take.
+//
+// Scores: as a point's halves and a factor's two halves give them; what rounding the point changes is part of the
+// margin. Candidates add up, 256 and their place each: what is less than 512 is the place of the only one.
+//
+// Sums: no register holds any: they are the block's, in shared memory, and each point is added to one row of them.
+// Integers are made positive by a bias; 32 bits of a sum take native additions, and what they carry is added where
+// there is any, to 32 bits more.
+//
+// TIGHT: whether the compiler would spill if all columns were worked on at once: that of CUDA 12 always does.
+constexpr bool TIGHT = $tight || __CUDACC_VER_MAJOR__ < 13;
+//@ end
+//@ def form_numbers
+enum {
+    WIDTH = TIGHT ? 2 : 4,                   // columns of 8 points that are worked on at a time
+    BIAS = 1 << BITS,                        // makes a coordinate's integer positive
+    BLOCKS = D <= 8 ? 1 : (D + 15) / 16 * 2, // of 8 features
+    ROW = D | 1,       // words of a row of sums: odd, so that rows begin in different banks
+    STEP_TILES = 1,    // tiles that are worked on at a time
+    NORMS = 1,         // that a load finds the largest of: |x|
+    RESOLVE_AHEAD = 2, // features at a time when an ambiguous point is added
+    FETCHERS = BLOCK,  // threads that fetch the centroids of a K
+    REDUCE = 128       // threads of a block of km_reduce
+};
+constexpr float BINADE = 8192;        // scores are at least this and less than twice this
+constexpr unsigned ONE_NEAR = 0x5c00; // 256 in half precision, where units are 1/4
+//@ end
+
+//@ def form_memory
+//@ use scale_type rounding
+struct km_tile {
+    uint4 points[BLOCKS][TILE]; // halves of features 8 i to 8 i + 7 of each point
+    unsigned numbers[D][TILE];  // integers, with the bias; ALL: the point is an outlier
+    uint4 errors[4];            // of points 2 t, 2 t + 1, 8 + 2 t, ...: what rounding took away, as halves
+};
+
+//@ use warp_memory
+// How far below the largest score a centroid of a K is a candidate; 32 for each quad of the K before this one. Two
+// halves each.
+struct alignas(16) km_margin {
+    unsigned slope, least, before, unused;
+};
+
+// A K that takes part: its first quad, its first row, its index in the list.
+struct km_member {
+    int group, row, k_index;
+};
+
+// How the scores of a K are made, and which are candidates.
+struct km_scaled {
+    km_scale scale;
+    km_margin_of_k margin;
+    float middle[D];
+};
+
+template <typename PART> struct km_block : km_shared<PART> {
+    uint4 planes[PART::TILES][BLOCKS][32]; // centroids, as matrix products take them
+    float4 starts[PART::TILES][8];         // where the scores of a quad's two rows start, each twice
+    unsigned low[PART::ROWS][ROW];         // sums: their low words, their high ones
+    unsigned high[PART::ROWS][ROW];
+    unsigned counts[PART::ROWS];
+    union {
+        km_warp warps[WARPS];
+        float centroids[PART::ROWS * D]; // while planes are made
+    };
+    km_scaled scaled[8]; // of the K that begins in a quad
+    km_margin margin[8]; // of a quad's K
+    km_member members[8];
+    int members_count;
+    //@ if track_labels
+    unsigned changes[KS];
+    //@ end
+};
+//@ end
+
+//@ def form_load
+//@ use halves low_half point_halves
+static __device__ __forceinline__ void km_put_point(const km_pass_args &args, long long i, const float *x,
+                                                    const float *scale, bool beyond, double) {
+    km_tile &tile = km_tiles(args)[i / TILE];
+    const auto z = [&](int f) { return beyond ? 0 : x[f] * scale[f]; };
+    for (int f = 0; f < D; f++)
+        tile.numbers[f][threadIdx.x % 32] =
+            beyond ? ALL : (unsigned)(__float2int_rn(z(f) * (1 << BITS)) + BIAS);
+    km_put_halves(tile, beyond, z);
 }
 
-// The same address, of which the compiler does not know how it came: it stays in a register.
-static __device__ __forceinline__ unsigned km_keep(unsigned address) {
-    unsigned kept;
-    asm volatile("mov.b32 %0, %1;" : "=r"(kept) : "r"(address));
-    return kept;
+//@ end
+//@ def form_prepare
+//@ use factor_halves
+// Writes a quarter of a row of the planes: scaled factors of D features, and where scores start.
+template <typename PART, typename Factor>
+static __device__ __forceinline__ void km_write_row(km_block<PART> &shared, int group, int slot, int t,
+                                                    Factor factor, float start) {
+    km_write_halves(shared, group, slot, t, factor);
+    ((float2 *)&shared.starts[slot / 2][group])[slot % 2] = {start, start};
 }
 
-static __device__ __forceinline__ double km_max_lanes(double value) {
-    for (int width = 16; width > 0; width /= 2) value = fmax(value, __shfl_xor_sync(ALL, value, width));
-    return value;
-}
-
-// The centroid nearest to the origin.
-static __device__ int km_find_middle(const float *c, int k) {
-    double smallest = 1e308;
-    int middle = 0;
-    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
-        double square = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double x = c[j * D + f];
-            square = fma(x, x, square);
-        }
-        middle = square < smallest ? j : middle;
-        smallest = fmin(square, smallest);
-    }
-    for (int width = 16; width > 0; width /= 2) {
-        const double square = __shfl_xor_sync(ALL, smallest, width);
-        const int j = __shfl_xor_sync(ALL, middle, width);
-        const bool closer = square < smallest || (square == smallest && j < middle);
-        middle = closer ? j : middle;
-        smallest = closer ? square : smallest;
-    }
-    return middle;
-}
-
-// Of one K: finds the centroids that another beats everywhere inside the grid. A centroid far outside would cost the
-// scores of the others their digits.
+// A row of no centroid: never a candidate if any score is above.
 template <typename PART>
-static __device__ void km_find_beaten(km_block<PART> &shared, const float *c, const km_place &place, int k) {
-    const int middle = km_find_middle(c, k);
-    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
-        double lead = 0, size = 0; // of j over the middle one, at most
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double a = c[j * D + f], b = c[middle * D + f];
-            lead += fabs(a - b) * shared.reach[f] - 0.5 * (a - b) * (a + b);
-            size += fabs(a - b) * shared.reach[f] + fabs(a - b) * fabs(a + b);
+static __device__ __forceinline__ void km_clear_row(km_block<PART> &shared, int group, int slot, int t) {
+    km_write_row(
+        shared, group, slot, t, [](int) { return 0.0f; }, BINADE);
+}
+
+template <typename PART>
+static __device__ __forceinline__ void km_clear(km_block<PART> &shared, const km_pass_args &) {
+    for (int i = threadIdx.x; i < PART::ROWS * ROW; i += BLOCK) shared.low[0][i] = shared.high[0][i] = 0;
+    for (int i = threadIdx.x; i < PART::ROWS; i += BLOCK) shared.counts[i] = 0;
+    for (int i = threadIdx.x; i < 8; i += BLOCK) shared.margin[i] = {0, NONE, 0, 0};
+    //@ if track_labels
+    for (int i = threadIdx.x; i < KS; i += BLOCK) shared.changes[i] = 0;
+    //@ end
+}
+
+//@ use score_rows margin
+// Of one K, by one warp: how its scores are scaled, and margins.
+template <typename PART> static __device__ void km_scale_scores(km_block<PART> &shared, int k_index) {
+    const km_place place = km_places[k_index];
+    const float *c = shared.centroids + place.row * D;
+    const int k = km_ks[k_index];
+    km_scaled &own = shared.scaled[place.group];
+    const unsigned char *beaten = shared.beaten + place.row;
+    km_find_beaten(shared, c, place, k);
+    km_scale scale = km_find_scale(shared, own.middle, c, beaten, k);
+
+    // No two centroids are farther apart than twice the distance of one from the midpoint.
+    double spread = 0;
+    KM_UNROLL_1_FOR (int j = threadIdx.x % 32; j < k; j += 32) {
+        if (beaten[j]) continue;
+        double square = 0;
+        KM_UNROLL_2_FOR (int f = 0; f < D; f++) {
+            const double away = ((double)c[j * D + f] - (double)own.middle[f]) * shared.reach[f];
+            square = fma(away, away, square);
         }
-        shared.beaten[place.row + j] = j != middle && lead < -1e-12 * size;
+        spread = fmax(spread, 2 * sqrt(square));
     }
+    own.margin = km_find_margin(scale, km_warp_max(spread));
+    own.scale = scale;
+}
+
+// The rows of each K that takes part: how they are scaled by one warp, then by all threads. Gives whether there is one.
+template <typename PART> static __device__ __forceinline__ bool km_prepare_all(km_block<PART> &shared) {
+    int members_count = 0;
+    for (int i = 0; i < KS; i++) {
+        if (km_places[i].part != PART::INDEX || !shared.active[i]) continue;
+        if (members_count % WARPS == threadIdx.x / 32) km_scale_scores<PART>(shared, i);
+        if (threadIdx.x == 0) shared.members[members_count] = {km_places[i].group, km_places[i].row, i};
+        members_count++;
+    }
+    if (threadIdx.x == 0) shared.members_count = members_count;
+    __syncthreads();
+    for (int i = 0; i < members_count; i++) {
+        const km_member member = shared.members[i];
+        const km_scaled &scaled = shared.scaled[member.group];
+        const auto begin_group = [&](int group, int, bool) {
+            const float before = 32.0f * (group - member.group);
+            shared.margin[group] = {scaled.margin.slope, scaled.margin.least, km_halves(before, before), 0};
+        };
+        km_write_rows(shared, shared.centroids + member.row * D, scaled.middle, member.k_index, threadIdx.x,
+                      BLOCK, scaled.scale, begin_group);
+    }
+    return members_count > 0;
+}
+
+//@ end
+//@ def form_resolve
+//@ use asked_by_point
+template <typename PART>
+static __device__ __forceinline__ const float *km_exact_centroids(const km_block<PART> &,
+                                                                  const km_pass_args &args, int k_index) {
+    return (const float *)args.centroids + ((long long)blockIdx.y * S + km_offsets[k_index]) * D;
+}
+
+template <typename PART>
+static __device__ __forceinline__ void km_add_exact(km_block<PART> &shared, int row, int f,
+                                                    long long number) {
+    const unsigned low = (unsigned)(number + BIAS), before = atomicAdd(&shared.low[row][f], low);
+    atomicAdd(&shared.high[row][f], (unsigned)((number + BIAS) >> 32) + (before + low < before));
+}
+
+template <typename PART>
+static __device__ __forceinline__ void km_add_count(km_block<PART> &shared, int row) {
+    atomicAdd(&shared.counts[row], 1u);
+}
+
+static __device__ __forceinline__ double km_square(const float *x, const float *c) {
+    double square = 0;
+#pragma unroll 4
+    for (int f = 0; f < D; f++) {
+        const double away = (double)x[f] - (double)c[f];
+        square = fma(away, away, square);
+    }
+    return square;
+}
+
+// The nearest centroid in double. Most are told apart in float, where a square is off by less than 2^-21 (D + 4) of
+// itself, but for those too small for it.
+static __device__ __forceinline__ int km_find_nearest(const float *x, const float *c, int k) {
+    constexpr float WIDER = 1 + (D + 4) * 0x1p-20f, LEAST = 1e-36f, FARTHEST = 3.4e38f;
+    float own[D], smallest = FARTHEST, second = FARTHEST, third = FARTHEST;
+    int label = 0, other = 0;
+    KM_UNROLL_FOR (int f = 0; f < D; f++) own[f] = x[f]; // lanes' points lie far apart
+#pragma unroll 4
+    for (int j = 0; j < k; j++) {
+        float square = 0;
+        KM_UNROLL_FOR (int f = 0; f < D; f++) {
+            const float away = own[f] - c[j * D + f];
+            square = fmaf(away, away, square);
+        }
+        third = fminf(third, fmaxf(square, second));
+        other = square < smallest ? label : square < second ? j : other;
+        second = fminf(second, fmaxf(square, smallest));
+        label = square < smallest ? j : label;
+        smallest = fminf(smallest, square);
+    }
+    const float limit = smallest * WIDER + LEAST;
+    if (second > limit) return label;
+    if (third > limit) {
+        const double a = km_square(x, c + label * D), b = km_square(x, c + other * D);
+        return a < b || (a == b && label < other) ? label : other;
+    }
+    double least = 1e308;
+    KM_UNROLL_1_FOR (int j = 0; j < k; j++) {
+        const double square = km_square(x, c + j * D);
+        label = square < least ? j : label;
+        least = fmin(square, least);
+    }
+    return label;
+}
+
+//@ end
+//@ def form_take
+//@ use prmt opaque mma_f16 ldmatrix_x4 half2_add half2_gt half2_fma read_shared read_shared_4 largest
+// No address is worth a register while there are scores: the lane's number is asked for again.
+static __device__ __forceinline__ unsigned km_lane() {
+    return km_opaque(threadIdx.x % 32);
+}
+
+// The scores of a tile of rows, two points in a register.
+template <typename PART>
+static __device__ __forceinline__ void km_score(unsigned (*scores)[WIDTH], const km_block<PART> &shared,
+                                                int tile, const unsigned (*points)[WIDTH][2]) {
+    float sums[WIDTH][4];
+    const unsigned lane = threadIdx.x % 32;
+    const float4 start = *(const float4 *)&shared.starts[tile][lane / 4];
+    const float starts[4] = {start.x, start.y, start.z, start.w};
+    KM_UNROLL_FOR (int k = 0; k < BLOCKS; k++) {
+        const uint4 plane = shared.planes[tile][k][lane];
+        const unsigned a[4] = {plane.x, plane.y, plane.z, plane.w};
+        KM_UNROLL_FOR (int c = 0; c < WIDTH; c++)
+            km_mma_f16(sums[c], a, points[k / 2][c], k ? sums[c] : starts);
+    }
+    KM_UNROLL_FOR (int r = 0; r < 2; r++)
+        KM_UNROLL_FOR (int c = 0; c < WIDTH; c++)
+            scores[r][c] =
+                km_prmt<0x6521>(__float_as_uint(sums[c][2 * r]), __float_as_uint(sums[c][2 * r + 1]));
+}
+
+// Adds up what candidates count, for the points of each column: 256 and 32 quad + slot.
+template <typename PART>
+static __device__ __forceinline__ void km_compare(unsigned *places, const km_block<PART> &shared,
+                                                  unsigned tile) {
+    const unsigned reader = km_lane(), second = BLOCKS > 1 ? reader / 8 % 2 * TILE : 0;
+    const unsigned row = tile + (reader % 8 + reader / 16 * 8 + second) * (unsigned)sizeof(uint4);
+    KM_UNROLL_FOR (int first = 0; first < 4; first += WIDTH) {
+        // Halves of 16 features, or of 8 twice.
+        unsigned scores[PART::SLOTS][WIDTH], points[(BLOCKS + 1) / 2][WIDTH][2];
+        if (first > 0) __syncwarp(); // not both at a time
+        KM_UNROLL_FOR (int i = 0; i < (BLOCKS + 1) / 2; i++)
+            KM_UNROLL_FOR (int c = 0; c < WIDTH; c += 2)
+                km_ldmatrix_x4(points[i][c],
+                               row + (2 * i * TILE + 8 * (first + c)) * (unsigned)sizeof(uint4));
+        KM_UNROLL_FOR (int i = 0; i < PART::TILES; i++) km_score(scores + 2 * i, shared, i, points);
+        const unsigned lane = km_lane();
+        const uint4 read =
+            km_read_shared_4(tile + lane % 4 * (unsigned)sizeof(uint4) +
+                             (unsigned)(sizeof(uint4[BLOCKS][TILE]) + sizeof(unsigned[D][TILE])));
+        const unsigned errors[4] = {read.x, read.y, read.z, read.w};
+        const km_margin margin = shared.margin[lane / 4];
+        unsigned link[4];
+        KM_UNROLL_FOR (int level = 0; level < PART::LEVELS; level++)
+            link[1 + level] = shared.link[1 + level][lane / 4];
+        KM_UNROLL_FOR (int c = 0; c < WIDTH; c++) {
+            unsigned largest[2], sum = 0;
+            km_find_largest<PART>(largest, scores, c, link);
+            // The largest score of no candidate.
+            const unsigned limit =
+                largest[0] + NEXT - km_half2_fma(errors[first + c], margin.slope, margin.least);
+            KM_UNROLL_FOR (int s = 0; s < PART::SLOTS; s++) {
+                constexpr unsigned STEP = 0x40004; // 1 where units are 1/4
+                sum = km_half2_fma(km_half2_gt(scores[s][c], limit), ONE_NEAR * 0x10001 + s * STEP, sum);
+            }
+            sum = km_half2_fma(km_half2_gt(sum, 0), margin.before, sum);
+            KM_UNROLL_FOR (int level = 0; level < PART::LEVELS; level++)
+                sum = km_half2_add(sum, __shfl_xor_sync(ALL, sum, 4 << level) & link[1 + level]);
+            places[first + c] = sum;
+        }
+    }
+}
+
+// Adds a point's integers to a row of the block's sums. Each lane begins with another feature: points of one cluster,
+// or of rows that begin in one bank, do not wait for each other all the time.
+template <typename PART>
+static __device__ __forceinline__ void km_add_point(km_block<PART> &shared, int row, unsigned numbers) {
+    constexpr int AHEAD = D < 8 ? D : 8; // features at a time, so that additions do not wait for each other
+    unsigned f = km_lane() % D, at[AHEAD], number[AHEAD], before[AHEAD];
+    KM_UNROLL_FOR (int first = 0; first < D; first += AHEAD) {
+        KM_UNROLL_FOR (int i = 0; i < AHEAD && first + i < D; i++) {
+            at[i] = f;
+            number[i] = km_read_shared(numbers + f * (unsigned)sizeof(unsigned[TILE]));
+            f = f + 1 < D ? f + 1 : 0;
+        }
+        KM_UNROLL_FOR (int i = 0; i < AHEAD && first + i < D; i++)
+            before[i] = atomicAdd(&shared.low[row][at[i]], number[i]);
+        KM_UNROLL_FOR (int i = 0; i < AHEAD && first + i < D; i++)
+            if (before[i] > ~number[i]) atomicAdd(&shared.high[row][at[i]], 1u);
+    }
+    atomicAdd(&shared.counts[row], 1u);
+}
+
+// Ambiguous points and outliers of one K join the queue.
+template <typename PART>
+static __device__ __forceinline__ void km_settle(km_block<PART> &shared, const km_pass_args &args, bool waits,
+                                                 int tile, int k_index) {
+    const unsigned waiting = __ballot_sync(ALL, waits);
+    if (!waiting) return;
+    const int lane = (int)km_lane();
+    km_warp &warp = shared.warps[threadIdx.x / 32];
+    int queued = warp.queued;
+    if (waits) warp.queue[queued + __popc(waiting & ~(ALL << lane))] = {tile, lane | k_index << 5};
+    queued += __popc(waiting);
+    if (queued >= 32) queued = km_drain(shared, args, queued);
+    __syncwarp(); // all lanes have read it
+    if (lane == 0) warp.queued = queued;
     __syncwarp();
 }
 
-// Goes through the rows of a K, by so many threads: `write_row` writes a quarter of a row, that of lanes with
-// lane % 4 = t, centroid j or, -1, none that a point of the grid could be nearest to: the row stays empty (points
-// outside are compared with the centroids themselves, which shared.row still names); `begin_group` is told once of each
-// group of lanes, and of the K's segment in it.
-template <typename PART, typename Row, typename Group>
-static __device__ __forceinline__ void km_for_rows(km_block<PART> &shared, int k_index, int thread, int threads,
-                                                   Row write_row, Group begin_group) {
-    const km_place place = km_places[k_index];
-    const bool linked = PART::LEVELS == 0 && place.slots > PART::FIRST;
-    _Pragma("unroll 1") for (int at = thread; at < place.span * PART::SLOTS * 4; at += threads) {
-        const int group = place.group + at / 4 / PART::SLOTS, slot = at / 4 % PART::SLOTS;
-        const int j = (group - place.group) * place.slots + slot - place.slot, segment = place.slot >= PART::FIRST;
-        const bool real = slot >= place.slot && slot < place.slot + place.slots && j < km_ks[k_index];
-        if (!linked && (slot >= PART::FIRST) != segment) continue;
-        shared.row[group][slot] = real ? place.row + j : -1;
-        write_row(group, slot, at % 4, real && !shared.beaten[place.row + j] ? j : -1);
-        if (slot != place.slot) continue;
-        shared.member[segment][group] = k_index;
-        shared.link[0][group] = linked ? ALL : 0;
-        for (int level = 0; level < PART::LEVELS; level++)
-            shared.link[1 + level][group] = place.span >> level > 1 ? ALL : 0;
-        begin_group(group, segment, linked);
+// What a warp keeps from tile to tile.
+template <typename PART> struct km_state {
+    unsigned ring; // address of its first tile
+};
+
+template <typename PART>
+static __device__ __forceinline__ void km_open(km_state<PART> &state, km_block<PART> &shared,
+                                               const km_pass_args &, unsigned ring, int, int) {
+    state.ring = ring;
+    if (threadIdx.x % 32 == 0) shared.warps[threadIdx.x / 32].queued = 0;
+}
+
+// A tile, `stage` bytes from the first one of the ring.
+template <typename PART>
+static __device__ __forceinline__ void km_take(km_state<PART> &state, km_block<PART> &shared,
+                                               const km_pass_args &args, unsigned stage, int tile) {
+    const unsigned address = state.ring + stage;
+    unsigned places[4]; // of column c: points 8 c + 2 t and the next, t the lane % 4
+    km_compare<PART>(places, shared, address);
+    const int lane = (int)km_lane();
+    const unsigned numbers = address + (unsigned)(sizeof(uint4[BLOCKS][TILE]) + lane * sizeof(unsigned));
+    const bool marked = km_read_shared(numbers) == ALL;
+    KM_UNROLL_1_FOR (int i = 0; i < shared.members_count; i++) { // a lane has one point now
+        const km_member member = shared.members[i];
+        unsigned place = 0;
+        KM_UNROLL_FOR (int c = 0; c < 4; c++) {
+            const unsigned of_column = __shfl_sync(ALL, places[c], member.group * 4 + lane % 8 / 2);
+            place = lane / 8 == c ? of_column : place;
+        }
+        place = ((lane % 2 ? place >> 16 : place & 0xffff) - ONE_NEAR) / 4;
+        const bool waits = marked || place >= 256;
+        if (!waits) {
+            const int row = shared.row[member.group + place / 32][place % 32];
+            //@ if track_labels
+            km_label *kept = (km_label *)args.labels +
+                             (blockIdx.y * KS + member.k_index) * args.labels_stride +
+                             tile * (long long)TILE + lane;
+            if (*kept != row - member.row) {
+                *kept = (km_label)(row - member.row);
+                atomicAdd(&shared.changes[member.k_index], 1u);
+            }
+            //@ end
+            km_add_point(shared, row, numbers);
+        }
+        km_settle(shared, args, waits, tile, member.k_index);
     }
 }
+
+template <typename PART>
+static __device__ __forceinline__ void km_close(km_state<PART> &, km_block<PART> &shared,
+                                                const km_pass_args &args) {
+    __syncwarp();
+    int queued = shared.warps[threadIdx.x / 32].queued;
+    while (queued > 0) queued = km_drain(shared, args, queued);
+}
+
+template <typename PART>
+static __device__ __forceinline__ auto km_find_source(const km_block<PART> &, const km_pass_args &args) {
+    return [&args](int tile) {
+        return (const uint4 *)km_tiles(args) + threadIdx.x % 32 + tile * (long long)TILE_SIZE;
+    };
+}
+
+//@ end
+//@ def form_publish
+// For each copy and block a row of sums.
+static __device__ __forceinline__ long long *km_sums_of(const km_pass_args &args, int block) {
+    return (long long *)args.workspace + ((long long)blockIdx.y * GRID + block) * COLUMNS;
+}
+
+// Leaves the block's sums in the workspace, without the bias.
+template <typename PART>
+static __device__ __forceinline__ void km_publish(const km_block<PART> &shared, const km_pass_args &args) {
+    __syncthreads();
+    for (int i = 0; i < shared.members_count; i++) {
+        const km_member member = shared.members[i];
+        long long *to = km_sums_of(args, blockIdx.x) + km_offsets[member.k_index] * (D + 1);
+        for (int at = threadIdx.x; at < km_ks[member.k_index] * (D + 1); at += BLOCK) {
+            const int row = member.row + at / (D + 1), f = at % (D + 1);
+            const long long count = shared.counts[row];
+            to[at] =
+                f < D ? ((long long)shared.high[row][f] << 32 | shared.low[row][f]) - count * BIAS : count;
+        }
+        //@ if track_labels
+        if (threadIdx.x == 0 && shared.changes[member.k_index])
+            atomicAdd(args.changes + blockIdx.y * KS + member.k_index,
+                      (unsigned long long)shared.changes[member.k_index]);
+        //@ end
+    }
+}
+
+//@ end
+//@ def form_reduce
+//@ use reduce_rows
+//@ end
