@@ -680,7 +680,7 @@ static km_status names(km_env *env, const char **root, const km_plan *plan, km_e
     km_env_set_int(env, "stages", way->stages);
     km_env_set_int(env, "pairs", way->pairs);
     km_env_set_int(env, "tight", way->tight);
-    km_env_set_flag(env, "planes_in_registers", way->kept);
+    km_env_set_flag(env, "fragments_in_registers", way->kept);
     km_env_set_int(env, "launches_count", it->layout.parts_count);
     for (int64_t part = 0; part < it->layout.parts_count; part++) name_part(env, spec, &it->layout, part);
     for (int64_t i = 0, offset = 0; i < spec->clusters_count; offset += spec->clusters[i++]) {

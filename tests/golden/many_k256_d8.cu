@@ -29,11 +29,11 @@
 // shared memory per block: 85.0 KiB of 227.0 KiB
 
 // Contents, by line:
-//     68  Numbers and types
-//     89  What the kernels of a pass are given
-//    170  The pass
-//   1079  The steps around the pass
-//   2454  The host part: what many_k256_d8.h declares
+//     69  Numbers and types
+//     90  What the kernels of a pass are given
+//    171  The pass
+//   1261  The steps around the pass
+//   2636  The host part: what many_k256_d8.h declares
 
 #if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 10 * 90
@@ -41,8 +41,8 @@
     "many_k256_d8.cu was emitted for sm_90: nvcc -arch=sm_90, or emit it for an older device: kmgen --target cuda:sm_80"
 #endif
 // The linker knows kernels by these names, so that several emitted files go into one program.
-#define km_tensor_survey many_k256_d8_km_tensor_survey
-#define km_tensor_grid many_k256_d8_km_tensor_grid
+#define km_tensor_histogram many_k256_d8_km_tensor_histogram
+#define km_tensor_lattice many_k256_d8_km_tensor_lattice
 #define km_tensor_tiles many_k256_d8_km_tensor_tiles
 #define km_tensor_0 many_k256_d8_km_tensor_0
 #define km_reduce many_k256_d8_km_reduce
@@ -65,6 +65,7 @@
 #define km_update many_k256_d8_km_update
 #endif
 
+// The skeleton of all forms of the design. A form is the file rows.cu: it defines what the lines `use form_...` name.
 // ==== Numbers and types ====================================================================================
 typedef float km_real;
 typedef unsigned char km_label; // one label of one point, where labels are kept between passes
@@ -168,75 +169,125 @@ typedef struct km_pass_args {
 #endif
 
 // ==== The pass =============================================================================================
+#define KM_UNROLL_FOR(...) _Pragma("unroll") for (__VA_ARGS__)
+#define KM_UNROLL_1_FOR(...) _Pragma("unroll 1") for (__VA_ARGS__)
+#define KM_UNROLL_2_FOR(...) _Pragma("unroll 2") for (__VA_ARGS__)
 
-// Design `tensor`, of many clusters. Distances are matrix products: clusters are the rows, 32 points of a warp the
-// columns. No register holds sums: they are the block's, in shared memory, and each point is added to one row of them.
+// Design tensor, form rows. Scores and sums are matrix products: centroids are the rows, points the columns.
 //
-// Points. When they come home, a coordinate becomes z = x / 2^e, |z| < 1, e of its feature, and is kept twice, in tiles
-// of 32 points: rounded to half precision, as products take it, and as the integer of z 2^22, which sums take.
+// Lattice. When points are loaded, a coordinate becomes z = x / 2^e, |z| < 1, e of its feature, and z 2^22 is rounded
+// to an integer. The workspace keeps them in tiles of 32 points, as matrix products take them. A pass reads only those.
+// A point beyond 2^e is an outlier.
 //
-// Labels. All centroids of a K belong to one group of four lanes or to a few such groups, so that the nearest one
-// is found in the lane or by a shuffle. 16 bits of a score, two points in a register, take part: a centroid is near
-// when it comes so close to the nearest that a bound on the error cannot tell them apart. Near centroids add up, 256
-// and their place each: what is less than 512 is the place of the only one. A point with more waits and is decided
-// on the points as they are (km_drain).
+// Labels. All centroids of a K are rows of one quad (four lanes) or of a few quads, so that the largest score is found
+// in the lane or by a shuffle. 16 bits of a score, two points in a register, take part: a centroid is a candidate when
+// it comes so close to the nearest that a bound on the error cannot tell them apart. A point with one candidate has its
+// label. A point with several is ambiguous: its label is resolved on the points as they are, as that of an outlier.
 //
-// Sums. Integers, made positive by a bias, which are added without any rounding, the same in any order. 32 bits of a
-// sum take native additions; what they carry is added where there is any, to 32 bits more. A point beyond 2^e is marked
-// once, when the points come home, and waits for km_drain, where its integer may be long.
-// Whether the compiler would spill if all columns were worked on at once: that of CUDA 12 always does.
+// Sums. Integers of the lattice, which are added without any rounding, the same in any order.
+// Points: each coordinate is kept twice, rounded to half precision, as products take it, and as the integer of
+// z 2^22, which sums take.
+//
+// Scores: as a point's halves and a factor's two halves give them; what rounding the point changes is part of the
+// margin. Candidates add up, 256 and their place each: what is less than 512 is the place of the only one.
+//
+// Sums: no register holds any: they are the block's, in shared memory, and each point is added to one row of them.
+// Integers are made positive by a bias; 32 bits of a sum take native additions, and what they carry is added where
+// there is any, to 32 bits more.
+//
+// TIGHT: whether the compiler would spill if all columns were worked on at once: that of CUDA 12 always does.
 constexpr bool TIGHT = 0 || __CUDACC_VER_MAJOR__ < 13;
 enum {
     BLOCK = 256, // threads of a block
     GRID = 132,  // blocks of a launch, for one copy
     WARPS = BLOCK / 32,
-    TILE = 32,                               // points that a warp fetches at a time
+    TILE = 32,             // points of a tile
+    COLUMNS = S * (D + 1), // sums of a copy
+    QUEUE = 64,            // ambiguous points of a warp that are not resolved yet
+    BITS = 22,             // of a coordinate's integer, beside its sign
+    BINS = 64,             // of the histogram: powers of two below the largest coordinate
+    STAGES = 4             // of the ring: tiles that are on their way, and those that are worked on
+};
+enum {
     WIDTH = TIGHT ? 2 : 4,                   // columns of 8 points that are worked on at a time
-    COLUMNS = S * (D + 1),                   // sums of a copy
-    QUEUE = 64,                              // points of a warp that wait for km_drain
-    BITS = 22,                               // of a coordinate's integer, beside its sign
-    BIAS = 1 << BITS,                        // makes it positive
-    BINS = 64,                               // of the survey: powers of two below the largest coordinate
-    STAGES = 4,                              // tiles of a warp that are on their way, and the one that it works on
+    BIAS = 1 << BITS,                        // makes a coordinate's integer positive
     BLOCKS = D <= 8 ? 1 : (D + 15) / 16 * 2, // of 8 features
     ROW = D | 1,                             // words of a row of sums: odd, so that rows begin in different banks
+    STEP_TILES = 1,                          // tiles that are worked on at a time
+    NORMS = 1,                               // that a load finds the largest of: |x|
+    RESOLVE_AHEAD = 2,                       // features at a time when an ambiguous point is added
+    FETCHERS = BLOCK,                        // threads that fetch the centroids of a K
     REDUCE = 128                             // threads of a block of km_reduce
 };
-constexpr float BINADE = 8192; // scores are at least this and less than twice this
+constexpr float BINADE = 8192;             // scores are at least this and less than twice this
+constexpr unsigned ONE_CANDIDATE = 0x5c00; // 256 in half precision, where units are 1/4
 constexpr unsigned ALL = 0xffffffff;
-constexpr unsigned ONE_NEAR = 0x5c00; // 256 in half precision, where units are 1/4
 
-// The K list over launches and rows of matrix products.
-#define KM_UNROLL _Pragma("unroll")
-
-// Where the centroids of each K lie: launch, first group of lanes, groups, first row in a group, rows in a group.
+// Where the centroids of each K lie: launch, first quad, quads, first slot in a quad, slots in a quad.
 struct km_place {
-    short part, group, span, slot, slots, row; // row: its first row of the block's sums
+    short launch, quad, quads, slot, slots, row; // row: its first row of the block's sums
 };
 __device__ const km_place km_places[KS] = {
     {0, 0, 8, 0, 32, 0},
 };
 
-// A launch. A lane has SLOTS rows, two of each tile; the first FIRST belong to one K, the others to a second K or,
-// where linked, to the same. With LEVELS > 0 up to 2^LEVELS groups of lanes share a K.
-struct km_part_0 { // K = 256
-    enum { INDEX = 0, TILES = 16, SLOTS = 2 * TILES, FIRST = 32, LEVELS = 3 };
+// A launch. A lane has SLOTS rows of scores, two of each tile of 16; the first FIRST belong to one K, the others to a
+// second K or, where linked, to the same. With LEVELS > 0 up to 2^LEVELS quads share a K.
+struct km_launch_0 { // K = 256
+    enum {
+        INDEX = 0,
+        TILES = 16,
+        SLOTS = 2 * TILES,
+        FIRST = 32,
+        LEVELS = 3
+    };
     enum { ROWS = 256 }; // of the block's sums
 };
 
-// A point that waits to be decided.
-struct km_item {
-    int tile;
-    int what; // point of the tile, index of the K << 5
+// What the threads of a block share in every form.
+template <typename LAUNCH> struct km_shared {
+    double radius;                         // no point but outliers has a larger norm
+    double extent[D], lattice_scale[D];    // 2^e; 2^(22 - e), which makes an integer
+    unsigned link[4][8];                   // ALL where: the two parts of a lane belong together; quads 1, 2, 4 apart do
+    short k_index[2][8];                   // of a quad's parts the index in the K list, -1: none
+    short row[8][LAUNCH::SLOTS];           // row of the sums, -1: none
+    unsigned char dominated[LAUNCH::ROWS]; // centroids that are never nearest inside the lattice
+    unsigned char active[KS];
+};
+
+// How the scores of a K are scaled: (score - lowest) * factor. `error` of a scaled one: of the lattice and of the
+// halves' products.
+struct km_scale {
+    double lowest, factor, error;
+};
+
+// |r|, by which rounding moved a point, is kept in units of 2^-12; margins in units of a 16-bit score.
+enum { ERROR_BITS = 12, MARGIN_MAX = 512 };
+// 1024 in half precision, where units are 1: the bits of what is added to it are an integer.
+constexpr unsigned NONE = 0x64006400, NEXT = NONE - 0x10001;
+
+// How far below the largest score a centroid of a K is a candidate: where a point is off by 1 more than by 0, and
+// there; two halves each. `spread`: the largest distance of two centroids, each feature in units of 2^e.
+struct km_margin_of_k {
+    unsigned slope, least;
 };
 
 struct km_tile {
     uint4 points[BLOCKS][TILE]; // halves of features 8 i to 8 i + 7 of each point
-    unsigned numbers[D][TILE];  // integers, with the bias; ALL: the point is marked
+    unsigned numbers[D][TILE];  // integers, with the bias; ALL: the point is an outlier
     uint4 errors[4];            // of points 2 t, 2 t + 1, 8 + 2 t, ...: what rounding took away, as halves
 };
 
 enum { TILE_SIZE = sizeof(km_tile) / sizeof(uint4) };
+
+static __device__ __forceinline__ long long km_tiles_count(const km_pass_args &args) {
+    return (args.n + TILE - 1) / TILE;
+}
+
+// An ambiguous point of a tile, and which; for which K.
+struct km_item {
+    int tile, what;
+};
 
 // What a warp has in shared memory.
 struct km_warp {
@@ -245,84 +296,67 @@ struct km_warp {
     int queued; // not in a register, as few tiles ask
 };
 
-// How far below the largest score a centroid of a K is near: where a point is off by 1 more than by 0, and there; 32
-// for each group of the K before this one. Two halves each.
+// How far below the largest score a centroid of a K is a candidate; 32 for each quad of the K before this one. Two
+// halves each.
 struct alignas(16) km_margin {
     unsigned slope, least, before, unused;
 };
 
-// A K that takes part: its first group of lanes, its first row, its index in the list.
-struct km_member {
-    int group, row, k_index;
+// A K that takes part: its first quad, its first row, its index in the list.
+struct km_active_k {
+    int quad, row, k_index;
 };
 
-template <typename PART> struct km_block;
+// How the scores of a K are made, and which are candidates.
+struct km_scaled {
+    km_scale scale;
+    km_margin_of_k margin;
+    float midpoint[D];
+};
 
-// The workspace: for each copy and block a row of sums; the largest |x|^2 of the points that are not marked; the
-// exponents e; the survey; the tiles.
-static __device__ __forceinline__ long long *km_sums_of(const km_pass_args &args, int block) {
-    return (long long *)args.workspace + ((long long)blockIdx.y * GRID + block) * COLUMNS;
-}
+template <typename LAUNCH> struct km_block : km_shared<LAUNCH> {
+    uint4 fragments[LAUNCH::TILES][BLOCKS][32]; // centroids, as matrix products take them
+    float4 starts[LAUNCH::TILES][8];            // where the scores of a quad's two rows start, each twice
+    unsigned low[LAUNCH::ROWS][ROW];            // sums: their low words, their high ones
+    unsigned high[LAUNCH::ROWS][ROW];
+    unsigned counts[LAUNCH::ROWS];
+    union {
+        km_warp warps[WARPS];
+        float centroids[LAUNCH::ROWS * D]; // while fragments are made
+    };
+    km_scaled scaled[8]; // of the K that begins in a quad
+    km_margin margin[8]; // of a quad's K
+    km_active_k active_ks[8];
+    int active_count;
+};
 
+// Workspace --------------------------------------------------------------------------------------------------
+
+// For each copy its sums; the largest |x|^2 of the points but outliers, and in one form |z|^2; the exponents e; the
+// histogram; the outliers of tiles; the tiles.
 static __device__ __forceinline__ double *km_largest(const km_pass_args &args) {
     return (double *)args.workspace + (long long)COPIES * COLUMNS * GRID;
 }
 
 static __device__ __forceinline__ int *km_exponents(const km_pass_args &args) {
-    return (int *)(km_largest(args) + 1);
+    return (int *)(km_largest(args) + NORMS);
 }
 
-static __device__ __forceinline__ unsigned *km_survey(const km_pass_args &args) {
+static __device__ __forceinline__ unsigned *km_histogram(const km_pass_args &args) {
     return (unsigned *)(km_exponents(args) + D);
 }
 
+static __device__ __forceinline__ unsigned *km_outliers(const km_pass_args &args) {
+    return km_histogram(args) + D * BINS;
+}
+
 static __device__ __forceinline__ km_tile *km_tiles(const km_pass_args &args) {
-    const long long after = (long long)(km_survey(args) + D * BINS);
+    const long long after = (long long)(km_outliers(args) + km_tiles_count(args));
     return (km_tile *)((after + 255) / 256 * 256);
 }
 
-// Two floats as halves, the first in the low bits.
-static __device__ __forceinline__ unsigned km_halves(float low, float high) {
-    unsigned pair;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    return pair;
-}
+// Load: the lattice that holds nearly all points, feature by feature -------------------------------------------
 
-static __device__ __forceinline__ float km_low(unsigned pair) {
-    float value;
-    asm("{ .reg .f16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(pair));
-    return value;
-}
-
-// Sums of two pairs of halves.
-static __device__ __forceinline__ unsigned km_plus(unsigned a, unsigned b) {
-    unsigned sum;
-    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
-    return sum;
-}
-
-// Two answers of halves, each 1 or 0.
-static __device__ __forceinline__ unsigned km_exceeds(unsigned a, unsigned b) {
-    unsigned answer;
-    asm("set.gt.f16x2.f16x2 %0, %1, %2;" : "=r"(answer) : "r"(a), "r"(b));
-    return answer;
-}
-
-static __device__ __forceinline__ uint4 km_read_four(unsigned address) {
-    uint4 words;
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
-                 : "r"(address));
-    return words;
-}
-
-static __device__ __forceinline__ unsigned km_read(unsigned address) {
-    unsigned word;
-    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(address));
-    return word;
-}
-
-// Load: the grid of fixed point that holds nearly all points, feature by feature.
 static __device__ __forceinline__ double km_power(int exponent) { // 2^exponent
     return __longlong_as_double((1023ll + exponent) << 52);
 }
@@ -338,7 +372,8 @@ static __device__ __forceinline__ int km_exponent_max(const km_pass_args &args, 
 }
 
 // Load: counts the points of each power of two below the largest, feature by feature.
-extern "C" __global__ void __launch_bounds__(256) km_tensor_survey(const __grid_constant__ km_pass_args args) {
+extern "C" __global__ void __launch_bounds__(256)
+    km_tensor_histogram(const __grid_constant__ km_pass_args args) {
     __shared__ unsigned bins[D * BINS];
     for (int i = threadIdx.x; i < D * BINS; i += 256) bins[i] = 0;
     __syncthreads();
@@ -349,9 +384,9 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_survey(const __grid_
     unsigned long long counts = 0;
     for (long long at = begin, round = 1; begin < stride && at < args.n * D; at += AHEAD * stride, round++) {
         float x[AHEAD];
-        KM_UNROLL for (int i = 0; i < AHEAD; i++)
+        KM_UNROLL_FOR (int i = 0; i < AHEAD; i++)
             if (at + i * stride < args.n * D) x[i] = ((const float *)args.points)[at + i * stride];
-        KM_UNROLL for (int i = 0; i < AHEAD; i++) {
+        KM_UNROLL_FOR (int i = 0; i < AHEAD; i++) {
             if (at + i * stride >= args.n * D) break;
             const int bin = largest - km_exponent(x[i]);
             if (bin < 8)
@@ -365,14 +400,15 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_survey(const __grid_
     }
     __syncthreads();
     for (int i = threadIdx.x; i < D * BINS; i += 256)
-        if (bins[i]) atomicAdd(km_survey(args) + i, bins[i]);
+        if (bins[i]) atomicAdd(km_histogram(args) + i, bins[i]);
 }
 
 // Load: e of each feature. At most one point in 16,384, or one, may lie beyond, and the sum of their integers must fit.
-extern "C" __global__ void __launch_bounds__(256) km_tensor_grid(const __grid_constant__ km_pass_args args) {
+extern "C" __global__ void __launch_bounds__(256)
+    km_tensor_lattice(const __grid_constant__ km_pass_args args) {
     const double points = fmax((double)args.n, 16384.0);
     for (int f = threadIdx.x; f < D; f += 256) {
-        const unsigned *bins = km_survey(args) + f * BINS;
+        const unsigned *bins = km_histogram(args) + f * BINS;
         const int largest = km_exponent_max(args, f);
         double beyond = 0;
         int bin = 0;
@@ -384,265 +420,57 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_grid(const __grid_co
     }
 }
 
-// What all forms do with bytes of a lane and with the rows of a K.
+// Load: the tiles --------------------------------------------------------------------------------------------
 
-// Four of the eight bytes of a and b, or their signs.
-template <unsigned WHICH> static __device__ __forceinline__ unsigned km_pick(unsigned a, unsigned b) {
-    unsigned bytes;
-    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "n"(WHICH));
-    return bytes;
+// Two floats as halves, the first in the low bits.
+static __device__ __forceinline__ unsigned km_halves(float low, float high) {
+    unsigned pair;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
 }
 
-// The same address, of which the compiler does not know how it came: it stays in a register.
-static __device__ __forceinline__ unsigned km_keep(unsigned address) {
-    unsigned kept;
-    asm volatile("mov.b32 %0, %1;" : "=r"(kept) : "r"(address));
-    return kept;
-}
-
-static __device__ __forceinline__ double km_max_lanes(double value) {
-    for (int width = 16; width > 0; width /= 2) value = fmax(value, __shfl_xor_sync(ALL, value, width));
+static __device__ __forceinline__ float km_low_half(unsigned pair) {
+    float value;
+    asm("{ .reg .f16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(pair));
     return value;
 }
 
-// The centroid nearest to the origin.
-static __device__ int km_find_middle(const float *c, int k) {
-    double smallest = 1e308;
-    int middle = 0;
-    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
-        double square = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double x = c[j * D + f];
-            square = fma(x, x, square);
-        }
-        middle = square < smallest ? j : middle;
-        smallest = fmin(square, smallest);
-    }
-    for (int width = 16; width > 0; width /= 2) {
-        const double square = __shfl_xor_sync(ALL, smallest, width);
-        const int j = __shfl_xor_sync(ALL, middle, width);
-        const bool closer = square < smallest || (square == smallest && j < middle);
-        middle = closer ? j : middle;
-        smallest = closer ? square : smallest;
-    }
-    return middle;
-}
-
-// Of one K: finds the centroids that another beats everywhere inside the grid. A centroid far outside would cost the
-// scores of the others their digits.
-template <typename PART>
-static __device__ void km_find_beaten(km_block<PART> &shared, const float *c, const km_place &place, int k) {
-    const int middle = km_find_middle(c, k);
-    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
-        double lead = 0, size = 0; // of j over the middle one, at most
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double a = c[j * D + f], b = c[middle * D + f];
-            lead += fabs(a - b) * shared.reach[f] - 0.5 * (a - b) * (a + b);
-            size += fabs(a - b) * shared.reach[f] + fabs(a - b) * fabs(a + b);
-        }
-        shared.beaten[place.row + j] = j != middle && lead < -1e-12 * size;
-    }
-    __syncwarp();
-}
-
-// Goes through the rows of a K, by so many threads: `write_row` writes a quarter of a row, that of lanes with
-// lane % 4 = t, centroid j or, -1, none that a point of the grid could be nearest to: the row stays empty (points
-// outside are compared with the centroids themselves, which shared.row still names); `begin_group` is told once of each
-// group of lanes, and of the K's segment in it.
-template <typename PART, typename Row, typename Group>
-static __device__ __forceinline__ void km_for_rows(km_block<PART> &shared, int k_index, int thread, int threads,
-                                                   Row write_row, Group begin_group) {
-    const km_place place = km_places[k_index];
-    const bool linked = PART::LEVELS == 0 && place.slots > PART::FIRST;
-    _Pragma("unroll 1") for (int at = thread; at < place.span * PART::SLOTS * 4; at += threads) {
-        const int group = place.group + at / 4 / PART::SLOTS, slot = at / 4 % PART::SLOTS;
-        const int j = (group - place.group) * place.slots + slot - place.slot, segment = place.slot >= PART::FIRST;
-        const bool real = slot >= place.slot && slot < place.slot + place.slots && j < km_ks[k_index];
-        if (!linked && (slot >= PART::FIRST) != segment) continue;
-        shared.row[group][slot] = real ? place.row + j : -1;
-        write_row(group, slot, at % 4, real && !shared.beaten[place.row + j] ? j : -1);
-        if (slot != place.slot) continue;
-        shared.member[segment][group] = k_index;
-        shared.link[0][group] = linked ? ALL : 0;
-        for (int level = 0; level < PART::LEVELS; level++)
-            shared.link[1 + level][group] = place.span >> level > 1 ? ALL : 0;
-        begin_group(group, segment, linked);
-    }
-}
-
-// Scores in float, of which 15 bits are compared.
-//     score_j = x . (c_j - p) - (|c_j|^2 - |p|^2) / 2,  p the middle of the K's centroids,
-// scaled so that all scores of a K lie in one binade of float.
-
-// How a K's scores are scaled, and the largest of them.
-
-// Halves above zero compare like the integers of their bits, and that is how scores come here.
-static __device__ __forceinline__ unsigned km_max(unsigned a, unsigned b) {
-    unsigned larger;
-    asm("max.u16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
-    return larger;
-}
-
-// How the scores of a K are scaled: (score - lowest) * factor. `error` of a scaled one: of the grid and of the halves'
-// products.
-struct km_scale {
-    double lowest, factor, error;
-};
-
-// What a score has beside x . (c - p), not scaled.
-static __device__ double km_constant(const float *c, const float *middle) {
-    double constant = 0;
-    _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-        const double a = c[f], p = middle[f];
-        constant -= 0.5 * (a - p) * (a + p);
-    }
-    return constant;
-}
-
-// Finds the middle of a K's centroids, too.
-template <typename PART>
-static __device__ km_scale km_find_scale(const km_block<PART> &shared, float *middle, const float *c,
-                                         const unsigned char *beaten, int k) {
+// A point in the lattice as halves, and how far they are from it. Negative: an outlier.
+template <typename Coordinate>
+static __device__ __forceinline__ void km_put_halves(km_tile &tile, bool beyond, Coordinate z) {
     const int lane = threadIdx.x % 32;
-    for (int f = lane; f < D; f += 32) {
-        float low = 3.4e38f, high = -3.4e38f;
-        _Pragma("unroll 1") for (int j = 0; j < k; j++) {
-            low = beaten[j] ? low : fminf(low, c[j * D + f]);
-            high = beaten[j] ? high : fmaxf(high, c[j * D + f]);
-        }
-        middle[f] = 0.5f * low + 0.5f * high;
+    double square = 0;
+    KM_UNROLL_FOR (int f = 0; f < 8 * BLOCKS; f++) {
+        const float exact = f < D ? z(f % D) : 0;
+        const unsigned half = km_halves(exact, 0);
+        const double away = (double)exact - km_low_half(half);
+        square = fma(away, away, square);
+        ((unsigned short *)&tile.points[f / 8][lane])[f % 8] = (unsigned short)half;
     }
-    __syncwarp();
-    double lowest = 1e308, highest = -1e308, swing = 0, corner = 0; // scores, and what coordinates add to them at most
-    _Pragma("unroll 1") for (int j = lane; j < k; j += 32) {
-        if (beaten[j]) continue;
-        double own = 0, square = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double away = (double)c[j * D + f] - middle[f];
-            own += fabs(away) * shared.reach[f];
-            square = fma(away, away, square);
-        }
-        corner = fmax(corner, own);
-        own = fmin(own, sqrt(square) * shared.radius);
-        const double constant = km_constant(c + j * D, middle);
-        lowest = fmin(lowest, constant - own);
-        highest = fmax(highest, constant + own);
-        swing = fmax(swing, own);
-    }
-    lowest = -km_max_lanes(-lowest);
-    highest = km_max_lanes(highest);
-    swing = km_max_lanes(swing);
-    corner = km_max_lanes(corner);
-    const double factor = highest > lowest ? 0.84 * BINADE / (highest - lowest) : 0;
-
-    return {lowest, factor, (corner + swing) * factor * km_power(-21)};
+    const float error = (float)(sqrt(square) * km_power(ERROR_BITS) * (1 + km_power(-10)));
+    unsigned short *errors = (unsigned short *)&tile.errors[lane / 2 % 4];
+    errors[lane / 8 * 2 + lane % 2] = (unsigned short)km_halves(beyond ? -0.0f : error, 0);
 }
 
-// The largest score of each K, for the points of one column: of the first slots, and of the others.
-template <typename PART>
-static __device__ __forceinline__ void km_find_largest(unsigned *largest, const unsigned (*scores)[WIDTH], int c,
-                                                       const unsigned *link) {
-    if (int(PART::FIRST) < int(PART::SLOTS)) {
-        unsigned other = scores[PART::FIRST % PART::SLOTS][c];
-        KM_UNROLL for (int s = PART::FIRST + 1; s < PART::SLOTS; s++) other = km_max(other, scores[s][c]);
-        largest[0] = scores[0][c];
-        KM_UNROLL for (int s = 1; s < PART::FIRST; s++) largest[0] = km_max(largest[0], scores[s][c]);
-        largest[0] = km_max(largest[0], other & link[0]);
-        largest[1] = (largest[0] & link[0]) | (other & ~link[0]);
-    } else {
-        largest[0] = largest[1] = scores[0][c];
-        KM_UNROLL for (int s = 1; s < PART::FIRST; s++) largest[0] = km_max(largest[0], scores[s][c]);
-    }
-    KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
-        largest[0] = km_max(largest[0], __shfl_xor_sync(ALL, largest[0], 4 << level) & link[1 + level]);
+static __device__ __forceinline__ void km_put_point(const km_pass_args &args, long long i, const float *x,
+                                                    const float *scale, bool beyond, double) {
+    km_tile &tile = km_tiles(args)[i / TILE];
+    const auto z = [&](int f) { return beyond ? 0 : x[f] * scale[f]; };
+    for (int f = 0; f < D; f++)
+        tile.numbers[f][threadIdx.x % 32] =
+            beyond ? ALL : (unsigned)(__float2int_rn(z(f) * (1 << BITS)) + BIAS);
+    km_put_halves(tile, beyond, z);
 }
 
-static __device__ __forceinline__ void km_multiply(float *sums, const unsigned *a, const unsigned *b) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+// The largest of all lanes' values, in every lane.
+static __device__ __forceinline__ double km_warp_max(double value) {
+    for (int width = 16; width > 0; width /= 2)
+        value = fmax(value, __shfl_xor_sync(0xffffffffu, value, width));
+    return value;
 }
 
-// Two 8 x 8 matrices of halves, each twice, as the second factor of a product; `row`: of the lane, lane l has row l % 8
-// of matrix l / 16.
-static __device__ __forceinline__ void km_fetch(unsigned (*matrices)[2], unsigned row) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(matrices[0][0]), "=r"(matrices[0][1]), "=r"(matrices[1][0]), "=r"(matrices[1][1])
-                 : "r"(row));
-}
-
-// The rows of a K's planes, scaled, by so many threads; `begin_group` as in km_for_rows.
-template <typename PART, typename Group>
-static __device__ __forceinline__ void km_write_rows(km_block<PART> &shared, const float *c, const float *middle,
-                                                     int k_index, int thread, int threads, const km_scale &scale,
-                                                     Group begin_group) {
-    const auto write_row = [&](int group, int slot, int t, int j) {
-        if (j >= 0)
-            km_write_row(
-                shared, group, slot, t,
-                [&](int f) { return (float)(((double)c[j * D + f] - middle[f]) * shared.reach[f] * scale.factor); },
-                (float)(1.08 * BINADE + (km_constant(c + j * D, middle) - scale.lowest) * scale.factor));
-        else
-            km_write_row(shared, group, slot, t, [](int) { return 0.0f; }, BINADE);
-    };
-    km_for_rows(shared, k_index, thread, threads, write_row, begin_group);
-}
-
-// How far below the largest score a centroid is near, where points were rounded; what takes part in that.
-
-enum { ERROR_BITS = 12, MARGIN_MAX = 512 }; // |r| as it is kept, in units of 2^-12; units of a 16-bit score
-// 1024 in half precision, where units are 1: the bits of what is added to it are an integer.
-constexpr unsigned NONE = 0x64006400, NEXT = NONE - 0x10001;
-
-// Products of 16, from `start` on.
-static __device__ __forceinline__ void km_multiply(float *sums, const uint4 &a, const unsigned *b, const uint4 &start) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%10, %11, %12, %13};"
-        : "=f"(sums[0]), "=f"(sums[1]), "=f"(sums[2]), "=f"(sums[3])
-        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b[0]), "r"(b[1]), "f"(__uint_as_float(start.x)),
-          "f"(__uint_as_float(start.y)), "f"(__uint_as_float(start.z)), "f"(__uint_as_float(start.w)));
-}
-
-static __device__ __forceinline__ unsigned km_multiply_add(unsigned a, unsigned b, unsigned c) { // of two halves
-    unsigned sum;
-    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(c));
-    return sum;
-}
-
-// How the scores of a K are made, and which are near.
-struct km_scaled {
-    km_scale scale;
-    km_margin margin;
-    float middle[D];
-};
-
-// What the threads of a block share.
-template <typename PART> struct km_block {
-    uint4 planes[PART::TILES][BLOCKS][32]; // centroids, as matrix products take them
-    float4 starts[PART::TILES][8];         // where the scores of a group's two rows start, each twice
-    unsigned low[PART::ROWS][ROW];         // sums: their low words, their high ones
-    unsigned high[PART::ROWS][ROW];
-    unsigned counts[PART::ROWS];
-    union {
-        km_warp warps[WARPS];
-        float centroids[PART::ROWS * D]; // while planes are made
-    };
-    double radius;            // no point that is not marked has a larger norm
-    double reach[D], unit[D]; // 2^e; 2^(22 - e), which makes an integer
-    km_scaled scaled[8];      // of the K that begins in a group
-    km_margin margin[8];      // of a group's K
-    km_member members[8];
-    int members_count;
-    unsigned link[4][8];              // ALL where groups 1, 2, 4 apart belong together: the last three
-    short member[2][8];               // index in the K list, -1: none
-    short row[8][PART::SLOTS];        // row of the sums, -1: none
-    unsigned char beaten[PART::ROWS]; // centroids that are never nearest inside the grid
-    unsigned char active[KS];
-};
-
-// Load: the tiles. Marks points that the grid does not hold, and those past the end of the last tile; finds how far out
-// the others are.
+// Load: writes the tiles; finds the outliers, as which those past the end of the last tile count, and how far out the
+// others are.
 extern "C" __global__ void __launch_bounds__(256) km_tensor_tiles(const __grid_constant__ km_pass_args args) {
     __shared__ float limit[D], scale[D];
     for (int f = threadIdx.x; f < D; f += 256) {
@@ -650,156 +478,341 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_tiles(const __grid_c
         scale[f] = (float)km_power(-km_exponents(args)[f]);
     }
     __syncthreads();
-    const long long points = (args.n + TILE - 1) / TILE * TILE;
-    const int lane = threadIdx.x % 32;
-    double largest = 0;
-    for (long long point = blockIdx.x * 256ll + threadIdx.x; point < points; point += gridDim.x * 256ll) {
-        const float *x = (const float *)args.points + (point < args.n ? point : 0) * D;
-        km_tile &tile = km_tiles(args)[point / TILE];
-        bool beyond = point >= args.n;
-        double square = 0, away_square = 0;
-        KM_UNROLL for (int f = 0; f < D; f++) {
+    const long long points = km_tiles_count(args) * TILE;
+    double largest[NORMS] = {};
+    for (long long i = blockIdx.x * 256ll + threadIdx.x; i < points; i += gridDim.x * 256ll) {
+        bool beyond = i >= args.n;
+        const float *x = (const float *)args.points + (beyond ? 0 : i) * D;
+        double squares[NORMS] = {};
+#pragma unroll 8
+        for (int f = 0; f < D; f++) {
             beyond = beyond | (fabsf(x[f]) > limit[f]);
-            square = fma((double)x[f], (double)x[f], square);
+            squares[0] = fma((double)x[f], (double)x[f], squares[0]);
         }
-        largest = beyond ? largest : fmax(largest, square);
-        _Pragma("unroll 1") for (int b = 0; b < BLOCKS; b++) {
-            unsigned halves[8] = {};
-            KM_UNROLL for (int i = 0; i < 8; i++) {
-                const int f = 8 * b + i;
-                if (f >= D) continue;
-                const float z = beyond ? 0 : x[f] * scale[f];
-                halves[i] = km_halves(z, 0);
-                const double away = (double)z - km_low(halves[i]);
-                away_square = fma(away, away, away_square);
-                tile.numbers[f][lane] = beyond ? ALL : (unsigned)(__float2int_rn(z * (1 << BITS)) + BIAS);
-            }
-            tile.points[b][lane] = {halves[0] | halves[1] << 16, halves[2] | halves[3] << 16,
-                                    halves[4] | halves[5] << 16, halves[6] | halves[7] << 16};
-        }
-        const float error = (float)(sqrt(away_square) * km_power(ERROR_BITS) * (1 + km_power(-10)));
-        ((unsigned short *)&tile.errors[lane / 2 % 4])[lane / 8 * 2 + lane % 2] = (unsigned short)km_halves(error, 0);
+        for (int which = 0; which < NORMS; which++)
+            largest[which] = beyond ? largest[which] : fmax(largest[which], squares[which]);
+        km_put_point(args, i, x, scale, beyond, squares[0]);
     }
-    // Numbers that are not negative are ordered as their bits are. Few have news to tell.
-    largest = km_max_lanes(largest);
-    if (lane == 0 && largest > *(volatile double *)km_largest(args))
-        atomicMax((unsigned long long *)km_largest(args), (unsigned long long)__double_as_longlong(largest));
+    // Numbers that are not negative are ordered as their bits are. Few tell more than others did.
+    for (int which = 0; which < NORMS; which++) {
+        largest[which] = km_warp_max(largest[which]);
+        if (threadIdx.x % 32 == 0 && largest[which] > ((volatile double *)km_largest(args))[which])
+            atomicMax((unsigned long long *)km_largest(args) + which,
+                      (unsigned long long)__double_as_longlong(largest[which]));
+    }
 }
 
-// Preparing the planes --------------------------------------------------------------------------------------
+// Centroids become rows of products --------------------------------------------------------------------------
 
-// Writes a quarter of a row of the planes, the part of the lanes with lane % 4 = t: scaled factors of D features, and
-// where scores start. Of 8 features both parts of a factor are in one product, of 16 each has its own.
-template <typename PART, typename Factor>
-static __device__ __forceinline__ void km_write_row(km_block<PART> &shared, int group, int slot, int t, Factor factor,
-                                                    float start) {
-    _Pragma("unroll 1") for (int i = 0; i < BLOCKS; i++) {
+// The centroid nearest to the origin.
+static __device__ int km_nearest_to_origin(const float *c, int k) {
+    double smallest = 1e308;
+    int nearest = 0;
+    KM_UNROLL_1_FOR (int j = threadIdx.x % 32; j < k; j += 32) {
+        double square = 0;
+        KM_UNROLL_2_FOR (int f = 0; f < D; f++) {
+            const double x = c[j * D + f];
+            square = fma(x, x, square);
+        }
+        nearest = square < smallest ? j : nearest;
+        smallest = fmin(square, smallest);
+    }
+    for (int width = 16; width > 0; width /= 2) {
+        const double square = __shfl_xor_sync(ALL, smallest, width);
+        const int j = __shfl_xor_sync(ALL, nearest, width);
+        const bool closer = square < smallest || (square == smallest && j < nearest);
+        nearest = closer ? j : nearest;
+        smallest = closer ? square : smallest;
+    }
+    return nearest;
+}
+
+// Of one K: finds the centroids that another dominates everywhere inside the lattice. A centroid far outside would cost
+// the scores of the others their digits.
+template <typename LAUNCH>
+static __device__ void km_find_dominated(km_block<LAUNCH> &shared, const float *c, const km_place &place,
+                                         int k) {
+    const int nearest = km_nearest_to_origin(c, k);
+    KM_UNROLL_1_FOR (int j = threadIdx.x % 32; j < k; j += 32) {
+        double lead = 0, size = 0; // of j over that one, at most
+        KM_UNROLL_2_FOR (int f = 0; f < D; f++) {
+            const double a = c[j * D + f], b = c[nearest * D + f];
+            lead += fabs(a - b) * shared.extent[f] - 0.5 * (a - b) * (a + b);
+            size += fabs(a - b) * shared.extent[f] + fabs(a - b) * fabs(a + b);
+        }
+        shared.dominated[place.row + j] = j != nearest && lead < -1e-12 * size;
+    }
+    __syncwarp();
+}
+
+// Goes through the rows of a K, by so many threads: `write_row` writes a quarter of a row, that of lanes with
+// lane % 4 = t, centroid j or, -1, none that a point of the lattice could be nearest to: the row stays empty (outliers
+// are compared with the centroids themselves, which shared.row still names); `begin_quad` is told once of each quad,
+// and of the K's part of it.
+template <typename LAUNCH, typename Row, typename Quad>
+static __device__ __forceinline__ void km_for_rows(km_block<LAUNCH> &shared, int k_index, int thread,
+                                                   int threads, Row write_row, Quad begin_quad) {
+    const km_place place = km_places[k_index];
+    const bool linked = LAUNCH::LEVELS == 0 && place.slots > LAUNCH::FIRST;
+    KM_UNROLL_1_FOR (int at = thread; at < place.quads * LAUNCH::SLOTS * 4; at += threads) {
+        const int quad = place.quad + at / 4 / LAUNCH::SLOTS, slot = at / 4 % LAUNCH::SLOTS;
+        const int j = (quad - place.quad) * place.slots + slot - place.slot,
+                  segment = place.slot >= LAUNCH::FIRST;
+        const bool real = slot >= place.slot && slot < place.slot + place.slots && j < km_ks[k_index];
+        if (!linked && (slot >= LAUNCH::FIRST) != segment) continue;
+        shared.row[quad][slot] = real ? place.row + j : -1;
+        write_row(quad, slot, at % 4, real && !shared.dominated[place.row + j] ? j : -1);
+        if (slot != place.slot) continue;
+        shared.k_index[segment][quad] = k_index;
+        shared.link[0][quad] = linked ? ALL : 0;
+        for (int level = 0; level < LAUNCH::LEVELS; level++)
+            shared.link[1 + level][quad] = place.quads >> level > 1 ? ALL : 0;
+        begin_quad(quad, segment, linked);
+    }
+}
+
+// The part of the lanes with lane % 4 = t of a row: factors of D features, as two halves each. Of 8 features both are
+// in one product, of 16 each has its own.
+template <typename LAUNCH, typename Factor>
+static __device__ __forceinline__ void km_write_halves(km_block<LAUNCH> &shared, int quad, int slot, int t,
+                                                       Factor factor) {
+    KM_UNROLL_1_FOR (int i = 0; i < BLOCKS; i++) {
         const int f = 8 * i + 2 * t;
         const float first = f < D ? factor(f) : 0, second = f + 1 < D ? factor(f + 1) : 0;
-        const float high = km_low(km_halves(first, 0)), second_high = km_low(km_halves(second, 0));
-        const auto words_of = [&](int plane) {
-            return (unsigned *)&shared.planes[slot / 2][plane][group * 4 + t] + slot % 2;
+        const float high = km_low_half(km_halves(first, 0)), second_high = km_low_half(km_halves(second, 0));
+        const auto words_of = [&](int fragment) {
+            return (unsigned *)&shared.fragments[slot / 2][fragment][quad * 4 + t] + slot % 2;
         };
         words_of(i / 2 * 2)[i % 2 * 2] = km_halves(high, second_high);
         words_of(BLOCKS > 1 ? i / 2 * 2 + 1 : 0)[BLOCKS > 1 ? i % 2 * 2 : 2] =
             km_halves(first - high, second - second_high);
     }
-    ((float2 *)&shared.starts[slot / 2][group])[slot % 2] = {start, start};
+}
+
+// Writes a quarter of a row of the fragments: scaled factors of D features, and where scores start.
+template <typename LAUNCH, typename Factor>
+static __device__ __forceinline__ void km_write_row(km_block<LAUNCH> &shared, int quad, int slot, int t,
+                                                    Factor factor, float start) {
+    km_write_halves(shared, quad, slot, t, factor);
+    ((float2 *)&shared.starts[slot / 2][quad])[slot % 2] = {start, start};
+}
+
+// A row of no centroid: never a candidate if any score is above.
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_clear_row(km_block<LAUNCH> &shared, int quad, int slot, int t) {
+    km_write_row(
+        shared, quad, slot, t, [](int) { return 0.0f; }, BINADE);
+}
+
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_clear(km_block<LAUNCH> &shared, const km_pass_args &) {
+    for (int i = threadIdx.x; i < LAUNCH::ROWS * ROW; i += BLOCK) shared.low[0][i] = shared.high[0][i] = 0;
+    for (int i = threadIdx.x; i < LAUNCH::ROWS; i += BLOCK) shared.counts[i] = 0;
+    for (int i = threadIdx.x; i < 8; i += BLOCK) shared.margin[i] = {0, NONE, 0, 0};
+}
+
+// What a score has beside x . (c - p), not scaled.
+static __device__ double km_constant(const float *c, const float *midpoint) {
+    double constant = 0;
+    KM_UNROLL_2_FOR (int f = 0; f < D; f++) {
+        const double a = c[f], p = midpoint[f];
+        constant -= 0.5 * (a - p) * (a + p);
+    }
+    return constant;
+}
+
+// Finds the midpoint of a K's centroids, too.
+template <typename LAUNCH>
+static __device__ km_scale km_find_scale(const km_block<LAUNCH> &shared, float *midpoint, const float *c,
+                                         const unsigned char *dominated, int k) {
+    const int lane = threadIdx.x % 32;
+    for (int f = lane; f < D; f += 32) {
+        float low = 3.4e38f, high = -3.4e38f;
+        KM_UNROLL_1_FOR (int j = 0; j < k; j++) {
+            low = dominated[j] ? low : fminf(low, c[j * D + f]);
+            high = dominated[j] ? high : fmaxf(high, c[j * D + f]);
+        }
+        midpoint[f] = 0.5f * low + 0.5f * high;
+    }
+    __syncwarp();
+    // Scores, and what coordinates add to them at most: of points in the ball, and in the whole lattice.
+    double lowest = 1e308, highest = -1e308, in_ball = 0, in_lattice = 0;
+    KM_UNROLL_1_FOR (int j = lane; j < k; j += 32) {
+        if (dominated[j]) continue;
+        double own = 0, square = 0;
+        KM_UNROLL_2_FOR (int f = 0; f < D; f++) {
+            const double away = (double)c[j * D + f] - midpoint[f];
+            own += fabs(away) * shared.extent[f];
+            square = fma(away, away, square);
+        }
+        in_lattice = fmax(in_lattice, own);
+        own = fmin(own, sqrt(square) * shared.radius);
+        const double constant = km_constant(c + j * D, midpoint);
+        lowest = fmin(lowest, constant - own);
+        highest = fmax(highest, constant + own);
+        in_ball = fmax(in_ball, own);
+    }
+    lowest = -km_warp_max(-lowest);
+    highest = km_warp_max(highest);
+    in_ball = km_warp_max(in_ball);
+    in_lattice = km_warp_max(in_lattice);
+    const double factor = highest > lowest ? 0.84 * BINADE / (highest - lowest) : 0;
+
+    return {lowest, factor, (in_lattice + in_ball) * factor * km_power(-21)};
+}
+
+// The rows of a K, scaled, by so many threads; `begin_quad` as in km_for_rows. Scores are
+//     score_j = x . (c_j - p) - (|c_j|^2 - |p|^2) / 2,  p the midpoint of the K's centroids,
+// scaled so that all scores of a K lie in one binade of float, of which 15 bits are compared.
+template <typename LAUNCH, typename Quad>
+static __device__ __forceinline__ void km_write_rows(km_block<LAUNCH> &shared, const float *c,
+                                                     const float *midpoint, int k_index, int thread,
+                                                     int threads, const km_scale &scale, Quad begin_quad) {
+    const auto write_row = [&](int quad, int slot, int t, int j) {
+        const auto factor = [&](int f) {
+            return (float)(((double)c[j * D + f] - midpoint[f]) * shared.extent[f] * scale.factor);
+        };
+        const auto zero = [](int) { return 0.0f; };
+        if (j >= 0)
+            km_write_row(
+                shared, quad, slot, t, factor,
+                (float)(1.08 * BINADE + (km_constant(c + j * D, midpoint) - scale.lowest) * scale.factor));
+        else
+            km_write_row(shared, quad, slot, t, zero, BINADE);
+    };
+    km_for_rows(shared, k_index, thread, threads, write_row, begin_quad);
+}
+
+// Two scores are off by twice the error of one, of which at most 20 truncated additions a product are part, and by what
+// rounding the point changes between them. A unit of the 16-bit score is BINADE / 2^15; half of one is lost where the
+// margin is rounded, and one where scores are. Where it would be too large no score counts: all are candidates.
+static __device__ __forceinline__ km_margin_of_k km_find_margin(km_scale &scale, double spread) {
+    const double unit = BINADE * km_power(-15);
+    const double error = 2 * (scale.error + BLOCKS * 20 * BINADE * km_power(-22) + 0.001) / unit;
+    spread = spread * scale.factor / unit * km_power(-ERROR_BITS);
+    if (error + spread * 8 > MARGIN_MAX) scale.factor = spread = 0; // |r| is at most 8
+    return {km_halves((float)(spread * (1 + km_power(-10))), 0) * 0x10001,
+            km_halves((float)(1024 + ceil(error + 0.51)), 0) * 0x10001};
 }
 
 // Of one K, by one warp: how its scores are scaled, and margins.
-template <typename PART>
-static __device__ void km_scale_scores(km_block<PART> &shared, int k_index) {
+template <typename LAUNCH> static __device__ void km_scale_scores(km_block<LAUNCH> &shared, int k_index) {
     const km_place place = km_places[k_index];
     const float *c = shared.centroids + place.row * D;
     const int k = km_ks[k_index];
-    km_scaled &own = shared.scaled[place.group];
-    const unsigned char *beaten = shared.beaten + place.row;
-    km_find_beaten(shared, c, place, k);
-    km_scale scale = km_find_scale(shared, own.middle, c, beaten, k);
+    km_scaled &own = shared.scaled[place.quad];
+    const unsigned char *dominated = shared.dominated + place.row;
+    km_find_dominated(shared, c, place, k);
+    km_scale scale = km_find_scale(shared, own.midpoint, c, dominated, k);
 
-    // No two centroids are farther apart than twice the distance of one from the middle, each feature in units of 2^e.
+    // No two centroids are farther apart than twice the distance of one from the midpoint.
     double spread = 0;
-    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
-        if (beaten[j]) continue;
+    KM_UNROLL_1_FOR (int j = threadIdx.x % 32; j < k; j += 32) {
+        if (dominated[j]) continue;
         double square = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double away = ((double)c[j * D + f] - (double)own.middle[f]) * shared.reach[f];
+        KM_UNROLL_2_FOR (int f = 0; f < D; f++) {
+            const double away = ((double)c[j * D + f] - (double)own.midpoint[f]) * shared.extent[f];
             square = fma(away, away, square);
         }
         spread = fmax(spread, 2 * sqrt(square));
     }
-
-    // Two scores are off by twice the error of one, of which at most 20 truncated additions a product are part, and by
-    // what rounding the point changes between them. A unit of the 16-bit score is BINADE / 2^15; half of one is lost
-    // where the margin is rounded, and one where scores are.
-    const double unit = BINADE * km_power(-15);
-    const double error = 2 * (scale.error + BLOCKS * 20 * BINADE * km_power(-22) + 0.001) / unit;
-    spread = km_max_lanes(spread) * scale.factor / unit * km_power(-ERROR_BITS);
-    if (error + spread * 8 > MARGIN_MAX) scale.factor = spread = 0; // |r| is at most 8: all are near
+    own.margin = km_find_margin(scale, km_warp_max(spread));
     own.scale = scale;
-    own.margin.slope = km_halves((float)(spread * (1 + km_power(-10))), 0) * 0x10001;
-    own.margin.least = km_halves((float)(1024 + ceil(error + 0.51)), 0) * 0x10001;
+}
+
+// The rows of each K that takes part: how they are scaled by one warp, then by all threads. Gives whether there is one.
+template <typename LAUNCH> static __device__ __forceinline__ bool km_prepare_all(km_block<LAUNCH> &shared) {
+    int active_count = 0;
+    for (int i = 0; i < KS; i++) {
+        if (km_places[i].launch != LAUNCH::INDEX || !shared.active[i]) continue;
+        if (active_count % WARPS == threadIdx.x / 32) km_scale_scores<LAUNCH>(shared, i);
+        if (threadIdx.x == 0) shared.active_ks[active_count] = {km_places[i].quad, km_places[i].row, i};
+        active_count++;
+    }
+    if (threadIdx.x == 0) shared.active_count = active_count;
+    __syncthreads();
+    for (int i = 0; i < active_count; i++) {
+        const km_active_k own = shared.active_ks[i];
+        const km_scaled &scaled = shared.scaled[own.quad];
+        const auto begin_quad = [&](int quad, int, bool) {
+            const float before = 32.0f * (quad - own.quad);
+            shared.margin[quad] = {scaled.margin.slope, scaled.margin.least, km_halves(before, before), 0};
+        };
+        km_write_rows(shared, shared.centroids + own.row * D, scaled.midpoint, own.k_index, threadIdx.x,
+                      BLOCK, scaled.scale, begin_quad);
+    }
+    return active_count > 0;
 }
 
 // Everything that the threads of a block share. False: no K of the launch takes part in this pass, or none does.
-template <typename PART> static __device__ bool km_begin(km_block<PART> &shared, const km_pass_args &args) {
-    const int stop = args.control->stop, warp = threadIdx.x / 32; // One wait for all that is read here.
-    const float *centroids = (const float *)args.centroids + (long long)blockIdx.y * S * D;
+template <typename LAUNCH>
+static __device__ bool km_begin(km_block<LAUNCH> &shared, const km_pass_args &args) {
+    const int stop = args.control->stop; // One wait for all that is read here.
+    const float *from = (const float *)args.centroids + (long long)blockIdx.y * S * D;
     if (threadIdx.x == 0) shared.radius = sqrt(*km_largest(args)) * (1 + 1e-9);
-    for (int i = threadIdx.x; i < KS; i += BLOCK) {
-        shared.active[i] = args.active[blockIdx.y * KS + i];
-    }
+    for (int i = threadIdx.x; i < KS; i += BLOCK) shared.active[i] = args.active[blockIdx.y * KS + i];
     for (int f = threadIdx.x; f < D; f += BLOCK) {
-        shared.reach[f] = km_power(km_exponents(args)[f]);
-        shared.unit[f] = km_power(BITS - km_exponents(args)[f]);
+        shared.extent[f] = km_power(km_exponents(args)[f]);
+        shared.lattice_scale[f] = km_power(BITS - km_exponents(args)[f]);
     }
-    for (int i = 0; i < KS; i++) {
-        if (km_places[i].part != PART::INDEX) continue;
-        for (int at = threadIdx.x; at < km_ks[i] * D; at += BLOCK)
-            shared.centroids[km_places[i].row * D + at] = centroids[km_offsets[i] * D + at];
+    for (int i = 0, own = 0; i < KS; i++) {
+        if (km_places[i].launch != LAUNCH::INDEX || own++ % (BLOCK / FETCHERS) != threadIdx.x / FETCHERS)
+            continue;
+        for (int at = threadIdx.x % FETCHERS; at < km_ks[i] * D; at += FETCHERS)
+            shared.centroids[km_places[i].row * D + at] = from[km_offsets[i] * D + at];
     }
-    for (int i = threadIdx.x; i < PART::ROWS * ROW; i += BLOCK) shared.low[0][i] = shared.high[0][i] = 0;
-    for (int i = threadIdx.x; i < PART::ROWS; i += BLOCK) shared.counts[i] = 0;
-    for (int i = threadIdx.x; i < 8 * PART::SLOTS * 4; i += BLOCK) // rows that are never near, if any is above
-        km_write_row(shared, i / 4 / PART::SLOTS, i / 4 % PART::SLOTS, i % 4, [](int) { return 0.0f; }, BINADE);
+    for (int i = threadIdx.x; i < 8 * LAUNCH::SLOTS * 4; i += BLOCK) {
+        const int quad = i / 4 / LAUNCH::SLOTS, slot = i / 4 % LAUNCH::SLOTS;
+        km_clear_row(shared, quad, slot, i % 4);
+        shared.row[quad][slot] = -1;
+    }
     for (int i = threadIdx.x; i < 8; i += BLOCK) {
-        shared.margin[i] = {0, NONE, 0, 0};
-        shared.member[0][i] = -1;
+        shared.k_index[0][i] = shared.k_index[1][i] = -1;
         shared.link[0][i] = shared.link[1][i] = shared.link[2][i] = shared.link[3][i] = 0;
     }
+    km_clear(shared, args);
     __syncthreads();
     if (stop) return false;
-    int members_count = 0;
-    for (int i = 0; i < KS; i++) {
-        if (km_places[i].part != PART::INDEX || !shared.active[i]) continue;
-        if (members_count % WARPS == warp) km_scale_scores<PART>(shared, i);
-        if (threadIdx.x == 0)
-            shared.members[members_count] = {km_places[i].group, km_places[i].row, i};
-        members_count++;
-    }
-    if (threadIdx.x == 0) shared.members_count = members_count;
+    const bool active = km_prepare_all(shared);
     __syncthreads();
-    for (int i = 0; i < members_count; i++) {
-        const km_member member = shared.members[i];
-        const km_scaled &scaled = shared.scaled[member.group];
-        km_write_rows(shared, shared.centroids + member.row * D, scaled.middle, member.k_index, threadIdx.x, BLOCK,
-                      scaled.scale,
-                      [&](int group, int, bool) {
-                          const float before = 32.0f * (group - member.group);
-                          shared.margin[group] = {scaled.margin.slope, scaled.margin.least,
-                                                  km_halves(before, before), 0};
-                      });
-    }
-    __syncthreads();
-    return members_count > 0;
+    return active;
 }
 
-// Points that wait ------------------------------------------------------------------------------------------
+// The block's sums as 64-bit integers in shared memory.
+// Ambiguous points -------------------------------------------------------------------------------------------
+
+struct km_asked {
+    int of_tile, k_index;
+};
+
+// An item holds the point of the tile, and the index of the K << 5.
+template <typename LAUNCH>
+static __device__ __forceinline__ km_asked km_asked_by(const km_block<LAUNCH> &, const km_item &item) {
+    return {item.what % 32, item.what >> 5};
+}
+
+template <typename LAUNCH>
+static __device__ __forceinline__ const float *km_exact_centroids(const km_block<LAUNCH> &,
+                                                                  const km_pass_args &args, int k_index) {
+    return (const float *)args.centroids + ((long long)blockIdx.y * S + km_offsets[k_index]) * D;
+}
+
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_add_exact(km_block<LAUNCH> &shared, int row, int f,
+                                                    long long number) {
+    const unsigned low = (unsigned)(number + BIAS), before = atomicAdd(&shared.low[row][f], low);
+    atomicAdd(&shared.high[row][f], (unsigned)((number + BIAS) >> 32) + (before + low < before));
+}
+
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_add_count(km_block<LAUNCH> &shared, int row) {
+    atomicAdd(&shared.counts[row], 1u);
+}
 
 static __device__ __forceinline__ double km_square(const float *x, const float *c) {
     double square = 0;
-    _Pragma("unroll 4") for (int f = 0; f < D; f++) {
+#pragma unroll 4
+    for (int f = 0; f < D; f++) {
         const double away = (double)x[f] - (double)c[f];
         square = fma(away, away, square);
     }
@@ -812,10 +825,11 @@ static __device__ __forceinline__ int km_find_nearest(const float *x, const floa
     constexpr float WIDER = 1 + (D + 4) * 0x1p-20f, LEAST = 1e-36f, FARTHEST = 3.4e38f;
     float own[D], smallest = FARTHEST, second = FARTHEST, third = FARTHEST;
     int label = 0, other = 0;
-    KM_UNROLL for (int f = 0; f < D; f++) own[f] = x[f]; // lanes' points lie far apart
-    _Pragma("unroll 4") for (int j = 0; j < k; j++) {
+    KM_UNROLL_FOR (int f = 0; f < D; f++) own[f] = x[f]; // lanes' points lie far apart
+#pragma unroll 4
+    for (int j = 0; j < k; j++) {
         float square = 0;
-        KM_UNROLL for (int f = 0; f < D; f++) {
+        KM_UNROLL_FOR (int f = 0; f < D; f++) {
             const float away = own[f] - c[j * D + f];
             square = fmaf(away, away, square);
         }
@@ -832,7 +846,7 @@ static __device__ __forceinline__ int km_find_nearest(const float *x, const floa
         return a < b || (a == b && label < other) ? label : other;
     }
     double least = 1e308;
-    _Pragma("unroll 1") for (int j = 0; j < k; j++) {
+    KM_UNROLL_1_FOR (int j = 0; j < k; j++) {
         const double square = km_square(x, c + j * D);
         label = square < least ? j : label;
         least = fmin(square, least);
@@ -840,215 +854,377 @@ static __device__ __forceinline__ int km_find_nearest(const float *x, const floa
     return label;
 }
 
-// Decides the last points of the warp's queue, a lane each, and adds them to the sums. Gives how many still wait.
-template <typename PART>
-static __device__ __forceinline__ int km_drain(km_block<PART> &shared, const km_pass_args &args, int waiting) {
+// Resolves the last points of the warp's queue, a lane each, and adds them to the sums. Gives how many are left.
+template <typename LAUNCH>
+static __device__ __forceinline__ int km_resolve(km_block<LAUNCH> &shared, const km_pass_args &args,
+                                                 int queued) {
     km_warp &warp = shared.warps[threadIdx.x / 32];
-    const int lane = threadIdx.x % 32, count = waiting < 32 ? waiting : 32;
+    const int lane = threadIdx.x % 32, count = queued < 32 ? queued : 32;
     __syncwarp();
-    const km_item own = warp.queue[waiting - count + (lane < count ? lane : 0)];
+    const km_item own = warp.queue[queued - count + (lane < count ? lane : 0)];
     __syncwarp();
-    waiting -= count;
-    const int k_index = own.what >> 5;
-    const long long point = (long long)own.tile * TILE + own.what % 32;
-    if (point >= args.n || lane >= count) return waiting;
+    queued -= count;
+    const km_asked asked = km_asked_by(shared, own);
+    const long long point = (long long)own.tile * TILE + asked.of_tile;
+    if (point >= args.n || lane >= count) return queued;
     const float *x = (const float *)args.points + point * D;
-    const float *c = (const float *)args.centroids + ((long long)blockIdx.y * S + km_offsets[k_index]) * D;
-    const int label = km_find_nearest(x, c, km_ks[k_index]);
-    const int row = km_places[k_index].row + label;
-    _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-        const long long number = __double2ll_rn(x[f] * shared.unit[f]) + BIAS;
-        const unsigned low = (unsigned)number, before = atomicAdd(&shared.low[row][f], low);
-        atomicAdd(&shared.high[row][f], (unsigned)(number >> 32) + (before + low < before));
-    }
-    atomicAdd(&shared.counts[row], 1u);
-    return waiting;
+    const int label =
+        km_find_nearest(x, km_exact_centroids(shared, args, asked.k_index), km_ks[asked.k_index]);
+    const int row = km_places[asked.k_index].row + label;
+#pragma unroll RESOLVE_AHEAD
+    for (int f = 0; f < D; f++)
+        km_add_exact(shared, row, f, __double2ll_rn((double)x[f] * shared.lattice_scale[f]));
+    km_add_count(shared, row);
+    return queued;
 }
 
-// Comparing -------------------------------------------------------------------------------------------------
+// What a warp keeps from tile to tile.
+// Four of the eight bytes of a and b, or their signs: a hexadecimal digit of WHICH for each.
+template <unsigned WHICH> static __device__ __forceinline__ unsigned km_prmt(unsigned a, unsigned b) {
+    unsigned bytes;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "n"(WHICH));
+    return bytes;
+}
+
+// The same number, of which the compiler does not know how it came: it is neither kept from before nor made again.
+static __device__ __forceinline__ unsigned km_opaque(unsigned number) {
+    unsigned kept;
+    asm volatile("mov.b32 %0, %1;" : "=r"(kept) : "r"(number));
+    return kept;
+}
+
+// Products of a warp: a has 16 rows, b 8 columns, `sums` and `start` are 16 x 8. Lane 4 g + t has of a rows g and
+// g + 8, of b column g, of sums rows g and g + 8, columns 2 t and 2 t + 1.
+
+// sums = a b + start: 16 products of halves each, added in float.
+static __device__ __forceinline__ void km_mma_f16(float *sums, const unsigned *a, const unsigned *b,
+                                                  const float *start) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%10, %11, %12, %13};"
+        : "=f"(sums[0]), "=f"(sums[1]), "=f"(sums[2]), "=f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(start[0]), "f"(start[1]),
+          "f"(start[2]), "f"(start[3]));
+}
+
+// Four 8 x 8 matrices of halves as operands of products; lane l names row l % 8 of matrix l / 8, by its address in
+// shared memory.
+static __device__ __forceinline__ void km_ldmatrix_x4(unsigned *matrices, unsigned row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
+                 : "r"(row));
+}
+
+static __device__ __forceinline__ unsigned km_half2_add(unsigned a, unsigned b) {
+    unsigned sum;
+    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
+    return sum;
+}
+
+// Where a > b 1, else 0.
+static __device__ __forceinline__ unsigned km_half2_gt(unsigned a, unsigned b) {
+    unsigned answer;
+    asm("set.gt.f16x2.f16x2 %0, %1, %2;" : "=r"(answer) : "r"(a), "r"(b));
+    return answer;
+}
+
+// a b + c.
+static __device__ __forceinline__ unsigned km_half2_fma(unsigned a, unsigned b, unsigned c) {
+    unsigned sum;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(c));
+    return sum;
+}
+
+static __device__ __forceinline__ unsigned km_read_shared(unsigned address) {
+    unsigned word;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(address));
+    return word;
+}
+
+static __device__ __forceinline__ uint4 km_read_shared_4(unsigned address) {
+    uint4 words;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+                 : "r"(address));
+    return words;
+}
+
+// The larger ones, of halves above zero: they compare like the integers of their bits.
+static __device__ __forceinline__ unsigned km_half2_max(unsigned a, unsigned b) {
+    unsigned larger;
+    asm("max.u16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
+    return larger;
+}
+
+// The largest score of each K, for the points of one column: of the first slots, and of the others.
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_find_largest(unsigned *largest, const unsigned (*scores)[WIDTH],
+                                                       int c, const unsigned *link) {
+    if (int(LAUNCH::FIRST) < int(LAUNCH::SLOTS)) {
+        unsigned other = scores[LAUNCH::FIRST % LAUNCH::SLOTS][c];
+        KM_UNROLL_FOR (int s = LAUNCH::FIRST + 1; s < LAUNCH::SLOTS; s++)
+            other = km_half2_max(other, scores[s][c]);
+        largest[0] = scores[0][c];
+        KM_UNROLL_FOR (int s = 1; s < LAUNCH::FIRST; s++) largest[0] = km_half2_max(largest[0], scores[s][c]);
+        largest[0] = km_half2_max(largest[0], other & link[0]);
+        largest[1] = (largest[0] & link[0]) | (other & ~link[0]);
+    } else {
+        largest[0] = largest[1] = scores[0][c];
+        KM_UNROLL_FOR (int s = 1; s < LAUNCH::FIRST; s++) largest[0] = km_half2_max(largest[0], scores[s][c]);
+    }
+    KM_UNROLL_FOR (int level = 0; level < LAUNCH::LEVELS; level++)
+        largest[0] = km_half2_max(largest[0], __shfl_xor_sync(ALL, largest[0], 4 << level) & link[1 + level]);
+}
 
 // No address is worth a register while there are scores: the lane's number is asked for again.
 static __device__ __forceinline__ unsigned km_lane() {
-    return km_keep(threadIdx.x % 32);
+    return km_opaque(threadIdx.x % 32);
 }
 
 // The scores of a tile of rows, two points in a register.
-template <typename PART>
-static __device__ __forceinline__ void km_score(unsigned (*scores)[WIDTH], const km_block<PART> &shared, int tile,
-                                                const unsigned (*points)[WIDTH][2]) {
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_score(unsigned (*scores)[WIDTH], const km_block<LAUNCH> &shared,
+                                                int tile, const unsigned (*points)[WIDTH][2]) {
     float sums[WIDTH][4];
     const unsigned lane = threadIdx.x % 32;
-    const uint4 start = *(const uint4 *)&shared.starts[tile][lane / 4];
-    KM_UNROLL for (int k = 0; k < BLOCKS; k++) {
-        const uint4 plane = shared.planes[tile][k][lane];
-        const unsigned a[4] = {plane.x, plane.y, plane.z, plane.w};
-        KM_UNROLL for (int c = 0; c < WIDTH; c++)
-            if (k == 0)
-                km_multiply(sums[c], plane, points[0][c], start);
-            else
-                km_multiply(sums[c], a, points[k / 2][c]);
+    const float4 start = *(const float4 *)&shared.starts[tile][lane / 4];
+    const float starts[4] = {start.x, start.y, start.z, start.w};
+    KM_UNROLL_FOR (int k = 0; k < BLOCKS; k++) {
+        const uint4 fragment = shared.fragments[tile][k][lane];
+        const unsigned a[4] = {fragment.x, fragment.y, fragment.z, fragment.w};
+        KM_UNROLL_FOR (int c = 0; c < WIDTH; c++)
+            km_mma_f16(sums[c], a, points[k / 2][c], k ? sums[c] : starts);
     }
-    KM_UNROLL for (int r = 0; r < 2; r++)
-        KM_UNROLL for (int c = 0; c < WIDTH; c++)
-            scores[r][c] = km_pick<0x6521>(__float_as_uint(sums[c][2 * r]), __float_as_uint(sums[c][2 * r + 1]));
+    KM_UNROLL_FOR (int r = 0; r < 2; r++)
+        KM_UNROLL_FOR (int c = 0; c < WIDTH; c++)
+            scores[r][c] =
+                km_prmt<0x6521>(__float_as_uint(sums[c][2 * r]), __float_as_uint(sums[c][2 * r + 1]));
 }
 
-// Adds up what near centroids count, for the points of each column: 256 and 32 group + slot.
-template <typename PART>
-static __device__ __forceinline__ void km_compare(unsigned *places, const km_block<PART> &shared, unsigned tile) {
+// Adds up what candidates count, for the points of each column: 256 and 32 quad + slot.
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_find_candidates(unsigned *places, const km_block<LAUNCH> &shared,
+                                                          unsigned tile) {
     const unsigned reader = km_lane(), second = BLOCKS > 1 ? reader / 8 % 2 * TILE : 0;
     const unsigned row = tile + (reader % 8 + reader / 16 * 8 + second) * (unsigned)sizeof(uint4);
-    KM_UNROLL for (int first = 0; first < 4; first += WIDTH) {
-        unsigned scores[PART::SLOTS][WIDTH], points[(BLOCKS + 1) / 2][WIDTH][2]; // halves of 16 features, or of 8 twice
+    KM_UNROLL_FOR (int first = 0; first < 4; first += WIDTH) {
+        // Halves of 16 features, or of 8 twice.
+        unsigned scores[LAUNCH::SLOTS][WIDTH], points[(BLOCKS + 1) / 2][WIDTH][2];
         if (first > 0) __syncwarp(); // not both at a time
-        KM_UNROLL for (int i = 0; i < (BLOCKS + 1) / 2; i++)
-            KM_UNROLL for (int c = 0; c < WIDTH; c += 2)
-                km_fetch(points[i] + c, row + (2 * i * TILE + 8 * (first + c)) * (unsigned)sizeof(uint4));
-        KM_UNROLL for (int i = 0; i < PART::TILES; i++) km_score(scores + 2 * i, shared, i, points);
+        KM_UNROLL_FOR (int i = 0; i < (BLOCKS + 1) / 2; i++)
+            KM_UNROLL_FOR (int c = 0; c < WIDTH; c += 2)
+                km_ldmatrix_x4(points[i][c],
+                               row + (2 * i * TILE + 8 * (first + c)) * (unsigned)sizeof(uint4));
+        KM_UNROLL_FOR (int i = 0; i < LAUNCH::TILES; i++) km_score(scores + 2 * i, shared, i, points);
         const unsigned lane = km_lane();
-        const uint4 read = km_read_four(tile + lane % 4 * (unsigned)sizeof(uint4) +
-                                        (unsigned)(sizeof(uint4[BLOCKS][TILE]) + sizeof(unsigned[D][TILE])));
+        const uint4 read =
+            km_read_shared_4(tile + lane % 4 * (unsigned)sizeof(uint4) +
+                             (unsigned)(sizeof(uint4[BLOCKS][TILE]) + sizeof(unsigned[D][TILE])));
         const unsigned errors[4] = {read.x, read.y, read.z, read.w};
         const km_margin margin = shared.margin[lane / 4];
         unsigned link[4];
-        KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
+        KM_UNROLL_FOR (int level = 0; level < LAUNCH::LEVELS; level++)
             link[1 + level] = shared.link[1 + level][lane / 4];
-        KM_UNROLL for (int c = 0; c < WIDTH; c++) {
+        KM_UNROLL_FOR (int c = 0; c < WIDTH; c++) {
             unsigned largest[2], sum = 0;
-            km_find_largest<PART>(largest, scores, c, link);
-            // The largest score that is not near.
-            const unsigned limit = largest[0] + NEXT - km_multiply_add(errors[first + c], margin.slope, margin.least);
-            KM_UNROLL for (int s = 0; s < PART::SLOTS; s++) {
+            km_find_largest<LAUNCH>(largest, scores, c, link);
+            // The largest score of no candidate.
+            const unsigned limit =
+                largest[0] + NEXT - km_half2_fma(errors[first + c], margin.slope, margin.least);
+            KM_UNROLL_FOR (int s = 0; s < LAUNCH::SLOTS; s++) {
                 constexpr unsigned STEP = 0x40004; // 1 where units are 1/4
-                sum = km_multiply_add(km_exceeds(scores[s][c], limit), ONE_NEAR * 0x10001 + s * STEP, sum);
+                sum = km_half2_fma(km_half2_gt(scores[s][c], limit), ONE_CANDIDATE * 0x10001 + s * STEP, sum);
             }
-            sum = km_multiply_add(km_exceeds(sum, 0), margin.before, sum);
-            KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
-                sum = km_plus(sum, __shfl_xor_sync(ALL, sum, 4 << level) & link[1 + level]);
+            sum = km_half2_fma(km_half2_gt(sum, 0), margin.before, sum);
+            KM_UNROLL_FOR (int level = 0; level < LAUNCH::LEVELS; level++)
+                sum = km_half2_add(sum, __shfl_xor_sync(ALL, sum, 4 << level) & link[1 + level]);
             places[first + c] = sum;
         }
     }
 }
 
-// The loop --------------------------------------------------------------------------------------------------
-
 // Adds a point's integers to a row of the block's sums. Each lane begins with another feature: points of one cluster,
 // or of rows that begin in one bank, do not wait for each other all the time.
-template <typename PART>
-static __device__ __forceinline__ void km_add_point(km_block<PART> &shared, int row, unsigned numbers) {
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_add_point(km_block<LAUNCH> &shared, int row, unsigned numbers) {
     constexpr int AHEAD = D < 8 ? D : 8; // features at a time, so that additions do not wait for each other
     unsigned f = km_lane() % D, at[AHEAD], number[AHEAD], before[AHEAD];
-    KM_UNROLL for (int first = 0; first < D; first += AHEAD) {
-        KM_UNROLL for (int i = 0; i < AHEAD && first + i < D; i++) {
+    KM_UNROLL_FOR (int first = 0; first < D; first += AHEAD) {
+        KM_UNROLL_FOR (int i = 0; i < AHEAD && first + i < D; i++) {
             at[i] = f;
-            number[i] = km_read(numbers + f * (unsigned)sizeof(unsigned[TILE]));
+            number[i] = km_read_shared(numbers + f * (unsigned)sizeof(unsigned[TILE]));
             f = f + 1 < D ? f + 1 : 0;
         }
-        KM_UNROLL for (int i = 0; i < AHEAD && first + i < D; i++)
+        KM_UNROLL_FOR (int i = 0; i < AHEAD && first + i < D; i++)
             before[i] = atomicAdd(&shared.low[row][at[i]], number[i]);
-        KM_UNROLL for (int i = 0; i < AHEAD && first + i < D; i++)
+        KM_UNROLL_FOR (int i = 0; i < AHEAD && first + i < D; i++)
             if (before[i] > ~number[i]) atomicAdd(&shared.high[row][at[i]], 1u);
     }
     atomicAdd(&shared.counts[row], 1u);
 }
 
-// A tile that is at `address` in shared memory.
-template <typename PART>
-static __device__ __forceinline__ void km_take(km_block<PART> &shared, const km_pass_args &args, unsigned address,
-                                               int tile) {
+// Ambiguous points and outliers of one K join the queue.
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_defer(km_block<LAUNCH> &shared, const km_pass_args &args,
+                                                bool ambiguous, int tile, int k_index) {
+    const unsigned lanes = __ballot_sync(ALL, ambiguous);
+    if (!lanes) return;
+    const int lane = (int)km_lane();
+    km_warp &warp = shared.warps[threadIdx.x / 32];
+    int queued = warp.queued;
+    if (ambiguous) warp.queue[queued + __popc(lanes & ~(ALL << lane))] = {tile, lane | k_index << 5};
+    queued += __popc(lanes);
+    if (queued >= 32) queued = km_resolve(shared, args, queued);
+    __syncwarp(); // all lanes have read it
+    if (lane == 0) warp.queued = queued;
+    __syncwarp();
+}
+
+// What a warp keeps from tile to tile.
+template <typename LAUNCH> struct km_state {
+    unsigned ring; // address of its first tile
+};
+
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_open(km_state<LAUNCH> &state, km_block<LAUNCH> &shared,
+                                               const km_pass_args &, unsigned ring, int, int) {
+    state.ring = ring;
+    if (threadIdx.x % 32 == 0) shared.warps[threadIdx.x / 32].queued = 0;
+}
+
+// A tile, `stage` bytes from the first one of the ring.
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_assign_tile(km_state<LAUNCH> &state, km_block<LAUNCH> &shared,
+                                                      const km_pass_args &args, unsigned stage, int tile) {
+    const unsigned address = state.ring + stage;
     unsigned places[4]; // of column c: points 8 c + 2 t and the next, t the lane % 4
-    km_compare<PART>(places, shared, address);
+    km_find_candidates<LAUNCH>(places, shared, address);
     const int lane = (int)km_lane();
     const unsigned numbers = address + (unsigned)(sizeof(uint4[BLOCKS][TILE]) + lane * sizeof(unsigned));
-    const bool marked = km_read(numbers) == ALL;
-    _Pragma("unroll 1") for (int i = 0; i < shared.members_count; i++) { // a lane has one point now
-        const km_member member = shared.members[i];
+    const bool marked = km_read_shared(numbers) == ALL;
+    KM_UNROLL_1_FOR (int i = 0; i < shared.active_count; i++) { // a lane has one point now
+        const km_active_k own = shared.active_ks[i];
         unsigned place = 0;
-        KM_UNROLL for (int c = 0; c < 4; c++) {
-            const unsigned of_column = __shfl_sync(ALL, places[c], member.group * 4 + lane % 8 / 2);
+        KM_UNROLL_FOR (int c = 0; c < 4; c++) {
+            const unsigned of_column = __shfl_sync(ALL, places[c], own.quad * 4 + lane % 8 / 2);
             place = lane / 8 == c ? of_column : place;
         }
-        place = ((lane % 2 ? place >> 16 : place & 0xffff) - ONE_NEAR) / 4;
-        const bool waits = marked || place >= 256;
-        if (!waits) {
-            const int row = shared.row[member.group + place / 32][place % 32];
+        place = ((lane % 2 ? place >> 16 : place & 0xffff) - ONE_CANDIDATE) / 4;
+        const bool ambiguous = marked || place >= 256;
+        if (!ambiguous) {
+            const int row = shared.row[own.quad + place / 32][place % 32];
             km_add_point(shared, row, numbers);
         }
-        const unsigned waiting = __ballot_sync(ALL, waits);
-        if (!waiting) continue;
-        km_warp &warp = shared.warps[threadIdx.x / 32];
-        int queued = warp.queued;
-        if (waits) warp.queue[queued + __popc(waiting & ~(ALL << lane))] = {tile, lane | member.k_index << 5};
-        queued += __popc(waiting);
-        if (queued >= 32) queued = km_drain(shared, args, queued);
-        __syncwarp(); // all lanes have read it
-        if (lane == 0) warp.queued = queued;
-        __syncwarp();
+        km_defer(shared, args, ambiguous, tile, own.k_index);
     }
 }
 
-// Begins to bring a tile to shared memory; `from` is the lane's first address.
-static __device__ __forceinline__ void km_bring(unsigned tile, const uint4 *from) {
-    const unsigned to = tile + km_lane() * (unsigned)sizeof(uint4);
-    KM_UNROLL for (int i = 0; i < TILE_SIZE; i += 32)
-        if (i + 32 <= TILE_SIZE || (int)(threadIdx.x % 32) < TILE_SIZE - i)
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + i * (int)sizeof(uint4)), "l"(from + i)
-                         : "memory");
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_close(km_state<LAUNCH> &, km_block<LAUNCH> &shared,
+                                                const km_pass_args &args) {
+    __syncwarp();
+    int queued = shared.warps[threadIdx.x / 32].queued;
+    while (queued > 0) queued = km_resolve(shared, args, queued);
 }
 
-template <typename PART>
-static __device__ __forceinline__ void km_walk(km_block<PART> &shared, const km_pass_args &args) {
-    constexpr int STRIDE = GRID * WARPS;
-    constexpr unsigned TILE_BYTES = sizeof(km_tile);
-    const int tiles = (int)((args.n + TILE - 1) / TILE);
-    const auto from = [&](int tile) {
+template <typename LAUNCH>
+static __device__ __forceinline__ auto km_find_source(const km_block<LAUNCH> &, const km_pass_args &args) {
+    return [&args](int tile) {
         return (const uint4 *)km_tiles(args) + threadIdx.x % 32 + tile * (long long)TILE_SIZE;
     };
-    km_warp &warp = shared.warps[threadIdx.x / 32];
+}
+
+// The loop ---------------------------------------------------------------------------------------------------
+
+// Begins to copy 16 bytes, past the first cache.
+static __device__ __forceinline__ void km_copy_16(unsigned to, const void *from) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
+
+// Ends a group of the thread's copies.
+static __device__ __forceinline__ void km_copy_commit() {
+    asm volatile("cp.async.commit_group;");
+}
+
+// Waits until all groups but the last LEFT are there.
+template <int LEFT> static __device__ __forceinline__ void km_copy_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+}
+
+static __device__ __forceinline__ unsigned km_shared_address(const void *at) {
+    return (unsigned)__cvta_generic_to_shared(at);
+}
+
+// Begins to copy a tile to shared memory; both addresses are the lane's first.
+static __device__ __forceinline__ void km_copy_tile(unsigned to, const uint4 *from) {
+    to += km_opaque(threadIdx.x % 32) * (unsigned)sizeof(uint4); // not worth a register from tile to tile
+    KM_UNROLL_FOR (int i = 0; i < TILE_SIZE; i += 32)
+        if (i + 32 <= TILE_SIZE || (int)(threadIdx.x % 32) < TILE_SIZE - i)
+            km_copy_16(to + i * (int)sizeof(uint4), from + i);
+}
+
+// A warp's tiles, one after the other, through its ring.
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_walk(km_block<LAUNCH> &shared, const km_pass_args &args) {
+    constexpr int STRIDE = GRID * WARPS;
+    constexpr unsigned TILE_BYTES = sizeof(km_tile);
+    const int tiles = (int)km_tiles_count(args);
     int tile = blockIdx.x * WARPS + threadIdx.x / 32;
-    if (threadIdx.x % 32 == 0) warp.queued = 0;
-    const unsigned ring = km_keep((unsigned)__cvta_generic_to_shared(warp.ring));
+    const auto from = km_find_source(shared, args);
+    const uint4 *first_tile = (const uint4 *)shared.warps[threadIdx.x / 32].ring;
+    const unsigned ring = km_opaque(km_shared_address(first_tile));
+    km_state<LAUNCH> state;
+    km_open(state, shared, args, ring, tile, tiles);
     unsigned stage = 0; // where in the ring
-    KM_UNROLL for (int s = 0; s < STAGES - 1; s++) {
-        if (tile + s * STRIDE < tiles) km_bring(ring + s * TILE_BYTES, from(tile + s * STRIDE));
-        asm volatile("cp.async.commit_group;");
+    KM_UNROLL_FOR (int s = 0; s < STAGES - 1; s++) {
+        if (tile + s * STRIDE < tiles) km_copy_tile(ring + s * TILE_BYTES, from(tile + s * STRIDE));
+        km_copy_commit();
     }
-    for (; tile < tiles; tile += STRIDE) {
-        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
+    for (int chunk = 0; tile < tiles; chunk++, tile += STRIDE) {
+        km_copy_wait<STAGES - 2>();
         __syncwarp();
         const int ahead = tile + (STAGES - 1) * STRIDE;
         const unsigned before = stage > 0 ? stage - TILE_BYTES : (STAGES - 1) * TILE_BYTES;
-        if (ahead < tiles) km_bring(ring + before, from(ahead));
-        asm volatile("cp.async.commit_group;");
-        km_take(shared, args, ring + stage, tile);
+        if (ahead < tiles) km_copy_tile(ring + before, from(ahead));
+        km_copy_commit();
+        km_assign_tile(state, shared, args, stage, tile);
         stage = stage < (STAGES - 1) * TILE_BYTES ? stage + TILE_BYTES : 0;
     }
-    __syncwarp();
-    int queued = warp.queued;
-    while (queued > 0) queued = km_drain(shared, args, queued);
+    km_close(state, shared, args);
+}
+
+// For each copy and block a row of sums.
+static __device__ __forceinline__ long long *km_sums_of(const km_pass_args &args, int block) {
+    return (long long *)args.workspace + ((long long)blockIdx.y * GRID + block) * COLUMNS;
+}
+
+// Leaves the block's sums in the workspace, without the bias.
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_publish(const km_block<LAUNCH> &shared, const km_pass_args &args) {
+    __syncthreads();
+    for (int i = 0; i < shared.active_count; i++) {
+        const km_active_k own = shared.active_ks[i];
+        long long *to = km_sums_of(args, blockIdx.x) + km_offsets[own.k_index] * (D + 1);
+        for (int at = threadIdx.x; at < km_ks[own.k_index] * (D + 1); at += BLOCK) {
+            const int row = own.row + at / (D + 1), f = at % (D + 1);
+            const long long count = shared.counts[row];
+            to[at] =
+                f < D ? ((long long)shared.high[row][f] << 32 | shared.low[row][f]) - count * BIAS : count;
+        }
+    }
 }
 
 // One launch: a share of the K list.
-template <typename PART> static __device__ __forceinline__ void km_run(const km_pass_args &args) {
+template <typename LAUNCH> static __device__ __forceinline__ void km_run(const km_pass_args &args) {
     extern __shared__ uint4 km_memory[];
-    km_block<PART> &shared = *(km_block<PART> *)km_memory;
+    km_block<LAUNCH> &shared = *(km_block<LAUNCH> *)km_memory;
     if (!km_begin(shared, args)) return;
     km_walk(shared, args);
-    __syncthreads();
-    for (int i = 0; i < shared.members_count; i++) {
-        const km_member member = shared.members[i];
-        long long *to = km_sums_of(args, blockIdx.x) + km_offsets[member.k_index] * (D + 1);
-        for (int at = threadIdx.x; at < km_ks[member.k_index] * (D + 1); at += BLOCK) {
-            const int row = member.row + at / (D + 1), f = at % (D + 1);
-            const long long count = shared.counts[row];
-            to[at] = f < D ? ((long long)shared.high[row][f] << 32 | shared.low[row][f]) - count * BIAS : count;
-        }
-    }
+    km_publish(shared, args);
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     km_tensor_0(const __grid_constant__ km_pass_args args) {
-    km_run<km_part_0>(args);
+    km_run<km_launch_0>(args);
 }
 
 // Adds up a column over the blocks: integers, then one rounding.
@@ -1058,22 +1234,28 @@ extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_cons
     while (k_index + 1 < KS && km_offsets[k_index + 1] * (D + 1) <= column) k_index++;
     if (args.control->stop || column >= COLUMNS || !args.active[blockIdx.y * KS + k_index]) return;
     long long sum = 0;
-    _Pragma("unroll 16") for (int block = 0; block < GRID; block++) sum += (long long)km_sums_of(args, block)[column];
+#pragma unroll 16
+    for (int block = 0; block < GRID; block++) sum += (long long)km_sums_of(args, block)[column];
     args.totals[(long long)blockIdx.y * COLUMNS + column] =
         f < D ? (double)sum * km_power(km_exponents(args)[f] - BITS) : (double)sum;
 }
+constexpr int REDUCE_GRID = (COLUMNS + REDUCE - 1) / REDUCE;
 
 extern "C" {
 __device__ km_pass_facts km_pass = {
-    KM_ABI_VERSION, 1 + 4,
-    8LL * COPIES * COLUMNS * GRID + 4LL * D * (1 + BINS) + sizeof(km_tile) + 512, sizeof(km_tile) / TILE, 0,
-    8LL * COPIES * COLUMNS * GRID + 4LL * D * (1 + BINS) + 8};
+    KM_ABI_VERSION,
+    1 + 4,
+    8LL * COPIES *COLUMNS *GRID + 4LL * D *(1 + BINS) + (sizeof(km_tile) + 4) * STEP_TILES + 512,
+    sizeof(km_tile) / TILE + 1,
+    0,
+    8LL * COPIES *COLUMNS *GRID + 4LL * D *(1 + BINS) + 8 * NORMS,
+};
 __device__ km_pass_launch km_pass_launches[] = {
-    {"km_tensor_survey", KM_STAGE_LOAD, 8 * GRID, 1, 256, 0, 0},
-    {"km_tensor_grid", KM_STAGE_LOAD, 1, 1, 256, 0, 0},
+    {"km_tensor_histogram", KM_STAGE_LOAD, 8 * GRID, 1, 256, 0, 0},
+    {"km_tensor_lattice", KM_STAGE_LOAD, 1, 1, 256, 0, 0},
     {"km_tensor_tiles", KM_STAGE_LOAD, 48 * GRID, 1, 256, 0, 0}, // many, so that the last ones end together
-    {"km_tensor_0", KM_STAGE_PASS, GRID, COPIES, BLOCK, sizeof(km_block<km_part_0>), 0},
-    {"km_reduce", KM_STAGE_PASS, (COLUMNS + REDUCE - 1) / REDUCE, COPIES, REDUCE, 0, 0},
+    {"km_tensor_0", KM_STAGE_PASS, GRID, COPIES, BLOCK, sizeof(km_block<km_launch_0>), 0},
+    {"km_reduce", KM_STAGE_PASS, REDUCE_GRID, COPIES, REDUCE, 0, 0},
 };
 }
 // ==== The steps around the pass ============================================================================

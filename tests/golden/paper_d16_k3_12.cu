@@ -29,11 +29,11 @@
 // shared memory per block: 91.1 KiB of 227.0 KiB
 
 // Contents, by line:
-//     68  Numbers and types
-//    107  What the kernels of a pass are given
-//    188  The pass
-//   1227  The steps around the pass
-//   2602  The host part: what paper_d16_k3_12.h declares
+//     69  Numbers and types
+//    108  What the kernels of a pass are given
+//    189  The pass
+//   1443  The steps around the pass
+//   2818  The host part: what paper_d16_k3_12.h declares
 
 #if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 10 * 90
@@ -41,8 +41,8 @@
     "paper_d16_k3_12.cu was emitted for sm_90: nvcc -arch=sm_90, or emit it for an older device: kmgen --target cuda:sm_80"
 #endif
 // The linker knows kernels by these names, so that several emitted files go into one program.
-#define km_tensor_survey paper_d16_k3_12_km_tensor_survey
-#define km_tensor_grid paper_d16_k3_12_km_tensor_grid
+#define km_tensor_histogram paper_d16_k3_12_km_tensor_histogram
+#define km_tensor_lattice paper_d16_k3_12_km_tensor_lattice
 #define km_tensor_tiles paper_d16_k3_12_km_tensor_tiles
 #define km_tensor_0 paper_d16_k3_12_km_tensor_0
 #define km_reduce paper_d16_k3_12_km_reduce
@@ -65,6 +65,7 @@
 #define km_update paper_d16_k3_12_km_update
 #endif
 
+// The skeleton of all forms of the design. A form is the file rounded.cu: it defines what the lines `use form_...` name.
 // ==== Numbers and types ====================================================================================
 typedef float km_real;
 typedef unsigned char km_label; // one label of one point, where labels are kept between passes
@@ -186,52 +187,66 @@ typedef struct km_pass_args {
 #endif
 
 // ==== The pass =============================================================================================
+#define KM_UNROLL_FOR(...) _Pragma("unroll") for (__VA_ARGS__)
+#define KM_UNROLL_1_FOR(...) _Pragma("unroll 1") for (__VA_ARGS__)
+#define KM_UNROLL_2_FOR(...) _Pragma("unroll 2") for (__VA_ARGS__)
 
-// Design `tensor`. Distances and sums are matrix products: clusters are the rows, 32 points of a warp the columns.
+// Design tensor, form rounded. Scores and sums are matrix products: centroids are the rows, points the columns.
 //
-// Points. When they come home, a coordinate becomes z = x / 2^e, |z| < 1, e of its feature, rounded to a multiple
-// of 2^-22, and z = hi + lo in half precision: hi a multiple of 2^-11, lo the rest. The workspace keeps them in
-// tiles of 32 points, as matrix products take them. A pass reads only those.
+// Lattice. When points are loaded, a coordinate becomes z = x / 2^e, |z| < 1, e of its feature, and z 2^22 is rounded
+// to an integer. The workspace keeps them in tiles of 32 points, as matrix products take them. A pass reads only those.
+// A point beyond 2^e is an outlier.
 //
-// Labels. All centroids of a K belong to one group of four lanes or to a few such groups, so that the nearest one
-// is found in the lane or by a shuffle. 16 bits of a distance, two points in a register, take part: a centroid is
-// near when it comes so close to the nearest that a bound on the error cannot tell them apart. A point with one
-// near centroid has its label. All others are decided in double on the points as they are (km_drain).
+// Labels. All centroids of a K are rows of one quad (four lanes) or of a few quads, so that the largest score is found
+// in the lane or by a shuffle. 16 bits of a score, two points in a register, take part: a centroid is a candidate when
+// it comes so close to the nearest that a bound on the error cannot tell them apart. A point with one candidate has its
+// label. A point with several is ambiguous: its label is resolved on the points as they are, as that of an outlier.
 //
-// Sums. The near centroids of a point, times the point: integers z * 2^22, which are added without any rounding,
-// the same in any order. A point beyond 2^e is marked once, when the points come home, and goes through km_drain,
-// where its integer may be long.
-// Whether the compiler spills unless it is kept from reading ahead: that of CUDA 12 always does.
+// Sums. Integers of the lattice, which are added without any rounding, the same in any order.
+// Scores: a coordinate takes part as one half, a factor c - p as two, the larger part and the rest: so 8 features fill
+// a product of 16, and sums start at the constant. What rounding a point by r, in units of 2^e, changes between two
+// scores is r . (c_j - c_z), at most |r| times the largest |c_j - c_z| of the K. |r| is kept beside the point: how far
+// below the largest score a centroid is a candidate depends on both.
+//
+// Sums: a candidate's byte is 0xff, -1; the integers of 24 bits are bytes too, from -128 to 127 each.
+//
+// TIGHT: whether the compiler spills unless it is kept from reading ahead: that of CUDA 12 always does.
 constexpr bool TIGHT = 0 || __CUDACC_VER_MAJOR__ < 13;
 enum {
     BLOCK = 256, // threads of a block
     GRID = 132,  // blocks of a launch, for one copy
     WARPS = BLOCK / 32,
-    TILE = 32,                   // points that a warp fetches at a time
-    PAIRS = 2,                   // of columns, 16 points, that it works on at a time
-    WIDTH = 2 * PAIRS,           // columns of 8 points
-    COLUMNS = S * (D + 1),       // sums of a copy
-    QUEUE = 64,                  // points of a warp that wait for km_drain
-    BITS = 22,                   // of a coordinate's integer, beside its sign
-    BINS = 64,                   // of the survey: powers of two below the largest coordinate
-    STAGES = 3,                  // tiles of a warp that are on their way, and the one that it works on
-    LIMBS = 3 * D,               // bytes of a point's integers
-    BLOCKS = (D + 7) / 8,        // of 8 features
-    PLANES = BLOCKS + 1,         // of a tile of rows: factors of a block, and where sums start
-    SUM_TILES = (LIMBS + 7) / 8, // columns of sums, in eights
-    COUNT_TILES = 64,            // so many points fit bytes that count: two of each tile
-    CHUNK_TILES = 65536,         // so many points of a warp fit sums of bytes: 2^21
-    REDUCE = 1024                // threads of a block of km_reduce
+    TILE = 32,             // points of a tile
+    COLUMNS = S * (D + 1), // sums of a copy
+    QUEUE = 64,            // ambiguous points of a warp that are not resolved yet
+    BITS = 22,             // of a coordinate's integer, beside its sign
+    BINS = 64,             // of the histogram: powers of two below the largest coordinate
+    STAGES = 3             // of the ring: tiles that are on their way, and those that are worked on
+};
+enum {
+    PAIRS = 2,                    // of columns, 16 points, that a warp works on at a time
+    WIDTH = 2 * PAIRS,            // columns of 8 points
+    DIGITS = 3 * D,               // bytes of a point's integers
+    BLOCKS = (D + 7) / 8,         // of 8 features
+    FRAGMENTS = BLOCKS + 1,       // of a tile of rows: factors of a block, and where sums start
+    SUM_TILES = (DIGITS + 7) / 8, // columns of sums, in eights
+    COUNT_COLUMNS = 0,            // beside those of coordinates: points are counted by their masks
+    SQUARE_COLUMNS = 0,
+    MASKS = 2,           // of a lane and slot, for four points each
+    COUNT_TILES = 64,    // so many points fit bytes that count: two of each tile
+    CHUNK_TILES = 65536, // so many points of a warp fit sums of bytes: 2^21
+    STEP_TILES = 1,      // tiles that are worked on at a time
+    NORMS = 1,           // that a load finds the largest of: |x|
+    RESOLVE_AHEAD = D,   // features at a time when an ambiguous point is added
+    FETCHERS = 32,       // threads that fetch the centroids of a K
+    REDUCE = 1024        // threads of a block of km_reduce
 };
 constexpr float BINADE = 8192; // scores are at least this and less than twice this
 constexpr unsigned ALL = 0xffffffff;
 
-// The K list over launches and rows of matrix products.
-#define KM_UNROLL _Pragma("unroll")
-
-// Where the centroids of each K lie: launch, first group of lanes, groups, first row in a group, rows in a group.
+// Where the centroids of each K lie: launch, first quad, quads, first slot in a quad, slots in a quad.
 struct km_place {
-    short part, group, span, slot, slots, row; // row: its first row of the block's sums
+    short launch, quad, quads, slot, slots, row; // row: its first row of the block's sums
 };
 __device__ const km_place km_places[KS] = {
     {0, 7, 1, 6, 3, 0},
@@ -246,27 +261,48 @@ __device__ const km_place km_places[KS] = {
     {0, 0, 1, 0, 12, 63},
 };
 
-// A launch. A lane has SLOTS rows, two of each tile; the first FIRST belong to one K, the others to a second K or,
-// where linked, to the same. With LEVELS > 0 up to 2^LEVELS groups of lanes share a K.
-struct km_part_0 { // K = 3, 4, 5, 6, 7, 8, 9, 10, 11, 12
-    enum { INDEX = 0, TILES = 6, SLOTS = 2 * TILES, FIRST = 6, LEVELS = 0 };
+// A launch. A lane has SLOTS rows of scores, two of each tile of 16; the first FIRST belong to one K, the others to a
+// second K or, where linked, to the same. With LEVELS > 0 up to 2^LEVELS quads share a K.
+struct km_launch_0 { // K = 3, 4, 5, 6, 7, 8, 9, 10, 11, 12
+    enum {
+        INDEX = 0,
+        TILES = 6,
+        SLOTS = 2 * TILES,
+        FIRST = 6,
+        LEVELS = 0
+    };
     enum { ROWS = 75 }; // of the block's sums
 };
 
-// A point that waits to be decided.
-struct km_item {
-    int tile;
-    int what; // point of the tile, index of the K << 5
+// What the threads of a block share in every form.
+template <typename LAUNCH> struct km_shared {
+    double radius;                         // no point but outliers has a larger norm
+    double extent[D], lattice_scale[D];    // 2^e; 2^(22 - e), which makes an integer
+    unsigned link[4][8];                   // ALL where: the two parts of a lane belong together; quads 1, 2, 4 apart do
+    short k_index[2][8];                   // of a quad's parts the index in the K list, -1: none
+    short row[8][LAUNCH::SLOTS];           // row of the sums, -1: none
+    unsigned char dominated[LAUNCH::ROWS]; // centroids that are never nearest inside the lattice
+    unsigned char active[KS];
 };
 
 // Points as matrix products take them.
 struct km_tile {
-    uint4 points[BLOCKS][TILE]; // halves of features 8 i to 8 i + 7 of each point
-    uint2 limbs[SUM_TILES][32]; // of lane 4 n + t a byte of each of eight points: what its column n takes
-    uint4 errors[4];            // of points 2 t, 2 t + 1, 8 + 2 t, ...: what rounding took away, as halves; negative: marked
+    uint4 points[BLOCKS][TILE];  // halves of features 8 i to 8 i + 7 of each point
+    uint2 digits[SUM_TILES][32]; // of lane 4 n + t a byte of each of eight points: what its column n takes
+    uint4 errors
+        [4]; // of points 2 t, 2 t + 1, 8 + 2 t, ...: what rounding took away, as halves; negative: outliers
 };
 
 enum { TILE_SIZE = sizeof(km_tile) / sizeof(uint4) };
+
+static __device__ __forceinline__ long long km_tiles_count(const km_pass_args &args) {
+    return (args.n + TILE - 1) / TILE;
+}
+
+// An ambiguous point of a tile, and which; for which K.
+struct km_item {
+    int tile, what;
+};
 
 // What a warp has in shared memory.
 struct km_warp {
@@ -275,71 +311,49 @@ struct km_warp {
     int queued; // not in a register, as few tiles ask
 };
 
-// How far below the largest score a centroid of either K is near: where a point is off by 1 more than by 0, and there.
+// How far below the largest score a centroid of either K is a candidate.
 struct alignas(16) km_margin {
-    unsigned slope[2], least[2]; // two halves each
+    unsigned slope[2], least[2];
 };
 
-// What the threads of a block share.
-template <typename PART> struct km_block {
-    uint4 planes[PART::TILES][PLANES][32]; // centroids, as matrix products take them
-    long long sums[PART::ROWS * (D + 1)];
+template <typename LAUNCH> struct km_block : km_shared<LAUNCH> {
+    uint4 fragments[LAUNCH::TILES][FRAGMENTS][32]; // centroids, as matrix products take them
+    long long sums[LAUNCH::ROWS * (D + 1)];
     km_warp warps[WARPS];
-    const uint4 *tiles;       // where they begin: rarely enough needed to stay here
-    double radius;            // no point that is not marked has a larger norm
-    double reach[D], unit[D]; // 2^e; 2^(22 - e), which makes an integer
-    float centroids[PART::ROWS * D];
-    float middle[WARPS][D];
-    km_margin margin[8];              // of a group's Ks
-    unsigned asks[8];                 // which Ks of a group send points to the queue: bit 0 and bit 1 of each byte
-    unsigned link[4][8];              // ALL where: the two parts of a lane belong together; groups 1, 2, 4 apart do
-    short member[2][8];               // index in the K list, -1: none
-    short row[8][PART::SLOTS];        // row of the sums, -1: none
-    unsigned char beaten[PART::ROWS]; // centroids that are never nearest inside the grid
-    unsigned char active[KS];
+    const uint4 *tiles; // where they begin: rarely enough needed to stay here
+    float centroids[LAUNCH::ROWS * D];
+    float midpoint[WARPS][D];
+    km_margin margin[8]; // of a quad's Ks
+    unsigned asks[8];    // which Ks of a quad send points to the queue: bit 0 and bit 1 of each byte
 };
 
-// The workspace: for each copy and column one number per block; the largest |x|^2 of the points that are not marked;
-// the exponents e; the survey; the marks of tiles; the tiles.
-static __device__ __forceinline__ long long *km_column(const km_pass_args &args, int column) {
-    return (long long *)args.workspace + ((long long)blockIdx.y * COLUMNS + column) * GRID;
-}
+// Workspace --------------------------------------------------------------------------------------------------
 
+// For each copy its sums; the largest |x|^2 of the points but outliers, and in one form |z|^2; the exponents e; the
+// histogram; the outliers of tiles; the tiles.
 static __device__ __forceinline__ double *km_largest(const km_pass_args &args) {
     return (double *)args.workspace + (long long)COPIES * COLUMNS * GRID;
 }
 
 static __device__ __forceinline__ int *km_exponents(const km_pass_args &args) {
-    return (int *)(km_largest(args) + 1);
+    return (int *)(km_largest(args) + NORMS);
 }
 
-static __device__ __forceinline__ unsigned *km_survey(const km_pass_args &args) {
+static __device__ __forceinline__ unsigned *km_histogram(const km_pass_args &args) {
     return (unsigned *)(km_exponents(args) + D);
 }
 
-static __device__ __forceinline__ unsigned *km_marks(const km_pass_args &args) {
-    return km_survey(args) + D * BINS;
+static __device__ __forceinline__ unsigned *km_outliers(const km_pass_args &args) {
+    return km_histogram(args) + D * BINS;
 }
 
 static __device__ __forceinline__ km_tile *km_tiles(const km_pass_args &args) {
-    const long long after = (long long)(km_marks(args) + (args.n + TILE - 1) / TILE);
+    const long long after = (long long)(km_outliers(args) + km_tiles_count(args));
     return (km_tile *)((after + 255) / 256 * 256);
 }
 
-// Two floats as halves, the first in the low bits.
-static __device__ __forceinline__ unsigned km_halves(float low, float high) {
-    unsigned pair;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    return pair;
-}
+// Load: the lattice that holds nearly all points, feature by feature -------------------------------------------
 
-static __device__ __forceinline__ float km_low(unsigned pair) {
-    float value;
-    asm("{ .reg .f16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(pair));
-    return value;
-}
-
-// Load: the grid of fixed point that holds nearly all points, feature by feature.
 static __device__ __forceinline__ double km_power(int exponent) { // 2^exponent
     return __longlong_as_double((1023ll + exponent) << 52);
 }
@@ -355,7 +369,8 @@ static __device__ __forceinline__ int km_exponent_max(const km_pass_args &args, 
 }
 
 // Load: counts the points of each power of two below the largest, feature by feature.
-extern "C" __global__ void __launch_bounds__(256) km_tensor_survey(const __grid_constant__ km_pass_args args) {
+extern "C" __global__ void __launch_bounds__(256)
+    km_tensor_histogram(const __grid_constant__ km_pass_args args) {
     __shared__ unsigned bins[D * BINS];
     for (int i = threadIdx.x; i < D * BINS; i += 256) bins[i] = 0;
     __syncthreads();
@@ -366,9 +381,9 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_survey(const __grid_
     unsigned long long counts = 0;
     for (long long at = begin, round = 1; begin < stride && at < args.n * D; at += AHEAD * stride, round++) {
         float x[AHEAD];
-        KM_UNROLL for (int i = 0; i < AHEAD; i++)
+        KM_UNROLL_FOR (int i = 0; i < AHEAD; i++)
             if (at + i * stride < args.n * D) x[i] = ((const float *)args.points)[at + i * stride];
-        KM_UNROLL for (int i = 0; i < AHEAD; i++) {
+        KM_UNROLL_FOR (int i = 0; i < AHEAD; i++) {
             if (at + i * stride >= args.n * D) break;
             const int bin = largest - km_exponent(x[i]);
             if (bin < 8)
@@ -382,14 +397,15 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_survey(const __grid_
     }
     __syncthreads();
     for (int i = threadIdx.x; i < D * BINS; i += 256)
-        if (bins[i]) atomicAdd(km_survey(args) + i, bins[i]);
+        if (bins[i]) atomicAdd(km_histogram(args) + i, bins[i]);
 }
 
 // Load: e of each feature. At most one point in 16,384, or one, may lie beyond, and the sum of their integers must fit.
-extern "C" __global__ void __launch_bounds__(256) km_tensor_grid(const __grid_constant__ km_pass_args args) {
+extern "C" __global__ void __launch_bounds__(256)
+    km_tensor_lattice(const __grid_constant__ km_pass_args args) {
     const double points = fmax((double)args.n, 16384.0);
     for (int f = threadIdx.x; f < D; f += 256) {
-        const unsigned *bins = km_survey(args) + f * BINS;
+        const unsigned *bins = km_histogram(args) + f * BINS;
         const int largest = km_exponent_max(args, f);
         double beyond = 0;
         int bin = 0;
@@ -401,365 +417,41 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_grid(const __grid_co
     }
 }
 
-// Products --------------------------------------------------------------------------------------------------
+// Load: the tiles --------------------------------------------------------------------------------------------
 
-// What all forms do with bytes of a lane and with the rows of a K.
-
-// Four of the eight bytes of a and b, or their signs.
-template <unsigned WHICH> static __device__ __forceinline__ unsigned km_pick(unsigned a, unsigned b) {
-    unsigned bytes;
-    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "n"(WHICH));
-    return bytes;
+// Two floats as halves, the first in the low bits.
+static __device__ __forceinline__ unsigned km_halves(float low, float high) {
+    unsigned pair;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
 }
 
-// The same address, of which the compiler does not know how it came: it stays in a register.
-static __device__ __forceinline__ unsigned km_keep(unsigned address) {
-    unsigned kept;
-    asm volatile("mov.b32 %0, %1;" : "=r"(kept) : "r"(address));
-    return kept;
-}
-
-static __device__ __forceinline__ double km_max_lanes(double value) {
-    for (int width = 16; width > 0; width /= 2) value = fmax(value, __shfl_xor_sync(ALL, value, width));
+static __device__ __forceinline__ float km_low_half(unsigned pair) {
+    float value;
+    asm("{ .reg .f16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(pair));
     return value;
 }
 
-// The centroid nearest to the origin.
-static __device__ int km_find_middle(const float *c, int k) {
-    double smallest = 1e308;
-    int middle = 0;
-    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
-        double square = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double x = c[j * D + f];
-            square = fma(x, x, square);
-        }
-        middle = square < smallest ? j : middle;
-        smallest = fmin(square, smallest);
-    }
-    for (int width = 16; width > 0; width /= 2) {
-        const double square = __shfl_xor_sync(ALL, smallest, width);
-        const int j = __shfl_xor_sync(ALL, middle, width);
-        const bool closer = square < smallest || (square == smallest && j < middle);
-        middle = closer ? j : middle;
-        smallest = closer ? square : smallest;
-    }
-    return middle;
-}
-
-// Of one K: finds the centroids that another beats everywhere inside the grid. A centroid far outside would cost the
-// scores of the others their digits.
-template <typename PART>
-static __device__ void km_find_beaten(km_block<PART> &shared, const float *c, const km_place &place, int k) {
-    const int middle = km_find_middle(c, k);
-    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
-        double lead = 0, size = 0; // of j over the middle one, at most
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double a = c[j * D + f], b = c[middle * D + f];
-            lead += fabs(a - b) * shared.reach[f] - 0.5 * (a - b) * (a + b);
-            size += fabs(a - b) * shared.reach[f] + fabs(a - b) * fabs(a + b);
-        }
-        shared.beaten[place.row + j] = j != middle && lead < -1e-12 * size;
-    }
-    __syncwarp();
-}
-
-// Goes through the rows of a K, by so many threads: `write_row` writes a quarter of a row, that of lanes with
-// lane % 4 = t, centroid j or, -1, none that a point of the grid could be nearest to: the row stays empty (points
-// outside are compared with the centroids themselves, which shared.row still names); `begin_group` is told once of each
-// group of lanes, and of the K's segment in it.
-template <typename PART, typename Row, typename Group>
-static __device__ __forceinline__ void km_for_rows(km_block<PART> &shared, int k_index, int thread, int threads,
-                                                   Row write_row, Group begin_group) {
-    const km_place place = km_places[k_index];
-    const bool linked = PART::LEVELS == 0 && place.slots > PART::FIRST;
-    _Pragma("unroll 1") for (int at = thread; at < place.span * PART::SLOTS * 4; at += threads) {
-        const int group = place.group + at / 4 / PART::SLOTS, slot = at / 4 % PART::SLOTS;
-        const int j = (group - place.group) * place.slots + slot - place.slot, segment = place.slot >= PART::FIRST;
-        const bool real = slot >= place.slot && slot < place.slot + place.slots && j < km_ks[k_index];
-        if (!linked && (slot >= PART::FIRST) != segment) continue;
-        shared.row[group][slot] = real ? place.row + j : -1;
-        write_row(group, slot, at % 4, real && !shared.beaten[place.row + j] ? j : -1);
-        if (slot != place.slot) continue;
-        shared.member[segment][group] = k_index;
-        shared.link[0][group] = linked ? ALL : 0;
-        for (int level = 0; level < PART::LEVELS; level++)
-            shared.link[1 + level][group] = place.span >> level > 1 ? ALL : 0;
-        begin_group(group, segment, linked);
-    }
-}
-
-// Points that wait ------------------------------------------------------------------------------------------
-
-// Adds to a sum of the block; many threads at once, and native, unlike 64-bit atomics of shared memory.
-static __device__ __forceinline__ void km_add_long(long long *sum, long long number) {
-    unsigned *words = (unsigned *)sum;
-    const unsigned low = (unsigned)number, before = atomicAdd(words, low);
-    atomicAdd(words + 1, (unsigned)(number >> 32) + (before + low < before));
-}
-
-// The integer of a coordinate.
-template <typename PART>
-static __device__ __forceinline__ long long km_integer(const km_block<PART> &shared, double x, int f) {
-    return __double2ll_rn(x * shared.unit[f]);
-}
-
-// Decides the last points of the warp's queue, a lane each, and adds them to the sums. Gives how many still wait.
-template <typename PART>
-static __device__ __noinline__ int km_drain(km_block<PART> &shared, const km_pass_args &args, int waiting) {
-    km_warp &warp = shared.warps[threadIdx.x / 32];
-    const int lane = threadIdx.x % 32, count = waiting < 32 ? waiting : 32;
-    __syncwarp();
-    const km_item own = warp.queue[waiting - count + (lane < count ? lane : 0)];
-    __syncwarp();
-    waiting -= count;
-    const int asker = own.what % 32, bit = own.what >> 5; // as km_settle left it
-    const int of_tile = bit % 4 / 2 * 16 + bit / 16 * 8 + bit / 8 % 2 + asker % 4 * 2;
-    const int k_index = shared.member[bit % 2][asker / 4];
-    const long long point = (long long)own.tile * TILE + of_tile;
-    const int row = km_places[k_index].row;
-    if (point >= args.n || lane >= count) return waiting;
-    const float *c = shared.centroids + row * D;
-    double x[D];
-    KM_UNROLL for (int f = 0; f < D; f++) x[f] = ((const float *)args.points)[point * D + f];
-    double smallest = 1e308;
-    int label = 0;
-    _Pragma("unroll 1") for (int j = 0; j < km_ks[k_index]; j++) {
-        double square = 0;
-        KM_UNROLL for (int f = 0; f < D; f++) {
-            const double away = (double)x[f] - (double)c[j * D + f];
-            square = fma(away, away, square);
-        }
-        label = square < smallest ? j : label;
-        smallest = fmin(square, smallest);
-    }
-    long long *sums = shared.sums + (row + label) * (D + 1);
-    KM_UNROLL for (int f = 0; f < D; f++) km_add_long(sums + f, km_integer(shared, x[f], f));
-    km_add_long(sums + D, 1);
-    return waiting;
-}
-
-// Preparing the planes --------------------------------------------------------------------------------------
-
-// Planes as products find them: in a lane's registers, or in shared memory.
-typedef uint4 km_planes[PLANES][32];
-
-static __device__ __forceinline__ uint4 km_plane(const km_planes *planes, int tile, int k) {
-    return planes[tile][k][threadIdx.x % 32];
-}
-
-// Sums of bytes. A near centroid's byte is 0xff, -1; the integers of 24 bits are bytes too, from -128 to 127 each.
-
-constexpr unsigned OVER_255 = 0xfefefeff; // times 255: 1
-
-// Differences of two halves each, whose signs are exact.
-static __device__ __forceinline__ unsigned km_minus(unsigned a, unsigned b) {
-    unsigned difference;
-    asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(difference) : "r"(a), "r"(b));
-    return difference;
-}
-
-// Takes away bytes where masks are 0xff.
-static __device__ __forceinline__ void km_subtract(int *sums, const unsigned *a, uint2 b) {
-    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.x), "r"(b.y));
-}
-
-static __device__ __forceinline__ uint4 km_read_four(unsigned address) {
-    uint4 words;
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
-                 : "r"(address));
-    return words;
-}
-
-static __device__ __forceinline__ uint2 km_read_two(unsigned address) {
-    uint2 words;
-    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(words.x), "=r"(words.y) : "r"(address));
-    return words;
-}
-
-// A coordinate's integer, and its three bytes.
-static __device__ __forceinline__ int km_number(float z) {
-    return __float2int_rn(z * (1 << BITS));
-}
-
-static __device__ __forceinline__ unsigned km_bytes_of(int number) {
-    constexpr int HALVES = 0x808080; // of 256, added to each byte, and taken away from it
-    return (unsigned)(number + HALVES) ^ HALVES;
-}
-
-// Load: of four columns' bytes of each point, a word of one column. Products of bytes take their 32 points in the order
-// in which scores come: those of lanes that differ in bits 0 and 3 of their number go into one word, and each of
-// these lanes gets the word of one column.
-static __device__ __forceinline__ unsigned km_gather(unsigned own) {
-    const bool odd = threadIdx.x & 1, high = threadIdx.x & 8;
-    own = __byte_perm(own, __shfl_xor_sync(ALL, own, 1), odd ? 0x3715 : 0x6240);
-    return __byte_perm(own, __shfl_xor_sync(ALL, own, 8), high ? 0x3276 : 0x5410);
-}
-
-// What a lane knows of its group's Ks, whatever the scores.
-template <typename PART, typename Lane>
-static __device__ __forceinline__ void km_know_group(Lane &own, const km_block<PART> &shared) {
-    const int group = threadIdx.x % 32 / 4;
-    for (int l = 0; l < 4; l++) own.link[l] = shared.link[l][group];
-}
-
-// Scores in float, of which 15 bits are compared.
-//     score_j = x . (c_j - p) - (|c_j|^2 - |p|^2) / 2,  p the middle of the K's centroids,
-// scaled so that all scores of a K lie in one binade of float.
-
-// How a K's scores are scaled, and the largest of them.
-
-// Halves above zero compare like the integers of their bits, and that is how scores come here.
-static __device__ __forceinline__ unsigned km_max(unsigned a, unsigned b) {
-    unsigned larger;
-    asm("max.u16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
-    return larger;
-}
-
-// How the scores of a K are scaled: (score - lowest) * factor. `error` of a scaled one: of the grid and of the halves'
-// products.
-struct km_scale {
-    double lowest, factor, error;
-};
-
-// What a score has beside x . (c - p), not scaled.
-static __device__ double km_constant(const float *c, const float *middle) {
-    double constant = 0;
-    _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-        const double a = c[f], p = middle[f];
-        constant -= 0.5 * (a - p) * (a + p);
-    }
-    return constant;
-}
-
-// Finds the middle of a K's centroids, too.
-template <typename PART>
-static __device__ km_scale km_find_scale(const km_block<PART> &shared, float *middle, const float *c,
-                                         const unsigned char *beaten, int k) {
-    const int lane = threadIdx.x % 32;
-    for (int f = lane; f < D; f += 32) {
-        float low = 3.4e38f, high = -3.4e38f;
-        _Pragma("unroll 1") for (int j = 0; j < k; j++) {
-            low = beaten[j] ? low : fminf(low, c[j * D + f]);
-            high = beaten[j] ? high : fmaxf(high, c[j * D + f]);
-        }
-        middle[f] = 0.5f * low + 0.5f * high;
-    }
-    __syncwarp();
-    double lowest = 1e308, highest = -1e308, swing = 0, corner = 0; // scores, and what coordinates add to them at most
-    _Pragma("unroll 1") for (int j = lane; j < k; j += 32) {
-        if (beaten[j]) continue;
-        double own = 0, square = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double away = (double)c[j * D + f] - middle[f];
-            own += fabs(away) * shared.reach[f];
-            square = fma(away, away, square);
-        }
-        corner = fmax(corner, own);
-        own = fmin(own, sqrt(square) * shared.radius);
-        const double constant = km_constant(c + j * D, middle);
-        lowest = fmin(lowest, constant - own);
-        highest = fmax(highest, constant + own);
-        swing = fmax(swing, own);
-    }
-    lowest = -km_max_lanes(-lowest);
-    highest = km_max_lanes(highest);
-    swing = km_max_lanes(swing);
-    corner = km_max_lanes(corner);
-    const double factor = highest > lowest ? 0.84 * BINADE / (highest - lowest) : 0;
-
-    return {lowest, factor, (corner + swing) * factor * km_power(-21)};
-}
-
-// The largest score of each K, for the points of one column: of the first slots, and of the others.
-template <typename PART>
-static __device__ __forceinline__ void km_find_largest(unsigned *largest, const unsigned (*scores)[WIDTH], int c,
-                                                       const unsigned *link) {
-    if (int(PART::FIRST) < int(PART::SLOTS)) {
-        unsigned other = scores[PART::FIRST % PART::SLOTS][c];
-        KM_UNROLL for (int s = PART::FIRST + 1; s < PART::SLOTS; s++) other = km_max(other, scores[s][c]);
-        largest[0] = scores[0][c];
-        KM_UNROLL for (int s = 1; s < PART::FIRST; s++) largest[0] = km_max(largest[0], scores[s][c]);
-        largest[0] = km_max(largest[0], other & link[0]);
-        largest[1] = (largest[0] & link[0]) | (other & ~link[0]);
-    } else {
-        largest[0] = largest[1] = scores[0][c];
-        KM_UNROLL for (int s = 1; s < PART::FIRST; s++) largest[0] = km_max(largest[0], scores[s][c]);
-    }
-    KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
-        largest[0] = km_max(largest[0], __shfl_xor_sync(ALL, largest[0], 4 << level) & link[1 + level]);
-}
-
-static __device__ __forceinline__ void km_multiply(float *sums, const unsigned *a, const unsigned *b) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
-// Two 8 x 8 matrices of halves, each twice, as the second factor of a product; `row`: of the lane, lane l has row l % 8
-// of matrix l / 16.
-static __device__ __forceinline__ void km_fetch(unsigned (*matrices)[2], unsigned row) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(matrices[0][0]), "=r"(matrices[0][1]), "=r"(matrices[1][0]), "=r"(matrices[1][1])
-                 : "r"(row));
-}
-
-// The rows of a K's planes, scaled, by so many threads; `begin_group` as in km_for_rows.
-template <typename PART, typename Group>
-static __device__ __forceinline__ void km_write_rows(km_block<PART> &shared, const float *c, const float *middle,
-                                                     int k_index, int thread, int threads, const km_scale &scale,
-                                                     Group begin_group) {
-    const auto write_row = [&](int group, int slot, int t, int j) {
-        if (j >= 0)
-            km_write_row(
-                shared, group, slot, t,
-                [&](int f) { return (float)(((double)c[j * D + f] - middle[f]) * shared.reach[f] * scale.factor); },
-                (float)(1.08 * BINADE + (km_constant(c + j * D, middle) - scale.lowest) * scale.factor));
-        else
-            km_write_row(shared, group, slot, t, [](int) { return 0.0f; }, BINADE);
-    };
-    km_for_rows(shared, k_index, thread, threads, write_row, begin_group);
-}
-// Scores of rounded points.
-//
-// A coordinate takes part as one half, a factor c - p as two, the larger part and the rest: so 8 features fill a
-// product of 16, and sums start at the constant. What rounding a point by r, in units of 2^e, changes between two
-// scores is r . (c_j - c_z), at most |r| times the largest |c_j - c_z| of the K. |r| is kept beside the point: how far
-// below the largest score a centroid is near depends on both.
-
-// How far below the largest score a centroid is near, where points were rounded; what takes part in that.
-
-enum { ERROR_BITS = 12, MARGIN_MAX = 512 }; // |r| as it is kept, in units of 2^-12; units of a 16-bit score
+// |r|, by which rounding moved a point, is kept in units of 2^-12; margins in units of a 16-bit score.
+enum { ERROR_BITS = 12, MARGIN_MAX = 512 };
 // 1024 in half precision, where units are 1: the bits of what is added to it are an integer.
 constexpr unsigned NONE = 0x64006400, NEXT = NONE - 0x10001;
 
-// Products of 16, from `start` on.
-static __device__ __forceinline__ void km_multiply(float *sums, const uint4 &a, const unsigned *b, const uint4 &start) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%10, %11, %12, %13};"
-        : "=f"(sums[0]), "=f"(sums[1]), "=f"(sums[2]), "=f"(sums[3])
-        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b[0]), "r"(b[1]), "f"(__uint_as_float(start.x)),
-          "f"(__uint_as_float(start.y)), "f"(__uint_as_float(start.z)), "f"(__uint_as_float(start.w)));
-}
+// How far below the largest score a centroid of a K is a candidate: where a point is off by 1 more than by 0, and
+// there; two halves each. `spread`: the largest distance of two centroids, each feature in units of 2^e.
+struct km_margin_of_k {
+    unsigned slope, least;
+};
 
-static __device__ __forceinline__ unsigned km_multiply_add(unsigned a, unsigned b, unsigned c) { // of two halves
-    unsigned sum;
-    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(c));
-    return sum;
-}
-
-// Load: writes the halves of a point in the grid, and how far they are from it. Negative: marked.
-static __device__ __forceinline__ void km_put_factors(km_tile &tile, const float *z, bool beyond) {
+// A point in the lattice as halves, and how far they are from it. Negative: an outlier.
+template <typename Coordinate>
+static __device__ __forceinline__ void km_put_halves(km_tile &tile, bool beyond, Coordinate z) {
     const int lane = threadIdx.x % 32;
     double square = 0;
-    KM_UNROLL for (int f = 0; f < 8 * BLOCKS; f++) {
-        const unsigned half = f < D ? km_halves(z[f % D], 0) : 0;
-        const double away = f < D ? (double)z[f % D] - km_low(half) : 0;
+    KM_UNROLL_FOR (int f = 0; f < 8 * BLOCKS; f++) {
+        const float exact = f < D ? z(f % D) : 0;
+        const unsigned half = km_halves(exact, 0);
+        const double away = (double)exact - km_low_half(half);
         square = fma(away, away, square);
         ((unsigned short *)&tile.points[f / 8][lane])[f % 8] = (unsigned short)half;
     }
@@ -768,170 +460,54 @@ static __device__ __forceinline__ void km_put_factors(km_tile &tile, const float
     errors[lane / 8 * 2 + lane % 2] = (unsigned short)km_halves(beyond ? -0.0f : error, 0);
 }
 
-// Writes a quarter of a row of the planes, the part of the lanes with lane % 4 = t: scaled factors of D features, and
-// where sums start.
-template <typename PART, typename Factor>
-static __device__ __forceinline__ void km_write_row(km_block<PART> &shared, int group, int slot, int t, Factor factor,
-                                                    float start) {
-    const auto words_of = [&](int plane) { return (unsigned *)&shared.planes[slot / 2][plane][group * 4 + t]; };
-    _Pragma("unroll 1") for (int i = 0; i < BLOCKS; i++) {
-        const int f = 8 * i + 2 * t;
-        const float first = f < D ? factor(f) : 0, second = f + 1 < D ? factor(f + 1) : 0;
-        const float high = km_low(km_halves(first, 0)), second_high = km_low(km_halves(second, 0));
-        // Of 8 features both parts are in one product, of 16 each has its own.
-        words_of(0)[slot % 2 + 2 * i] = km_halves(high, second_high);
-        words_of(BLOCKS - 1)[slot % 2 + 2 * i + 2 * (2 - BLOCKS)] = km_halves(first - high, second - second_high);
-    }
-    for (int point = 0; point < 2; point++) words_of(BLOCKS)[slot % 2 * 2 + point] = __float_as_uint(start);
+static __device__ __forceinline__ void km_put_factors(km_tile &tile, const km_pass_args &, const float *z,
+                                                      bool beyond, double) {
+    km_put_halves(tile, beyond, [&](int f) { return z[f]; });
 }
 
-// The largest distance of two centroids of a K, each feature in units of 2^e.
-template <typename PART>
-static __device__ double km_find_spread(const km_block<PART> &shared, const float *c, const unsigned char *beaten,
-                                        int k) {
-    double largest = 0;
-    _Pragma("unroll 1") for (int pair = threadIdx.x % 32; pair < k * k; pair += 32) {
-        const int i = pair / k, j = pair % k;
-        if (i >= j || beaten[i] || beaten[j]) continue;
-        double square = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double away = ((double)c[i * D + f] - (double)c[j * D + f]) * shared.reach[f];
-            square = fma(away, away, square);
-        }
-        largest = fmax(largest, square);
-    }
-    return sqrt(km_max_lanes(largest));
+// A coordinate's integer, and its three bytes.
+static __device__ __forceinline__ unsigned km_bytes_of(float z) {
+    constexpr int HALVES = 0x808080; // of 256, added to each byte, and taken away from it
+    return (unsigned)(__float2int_rn(z * (1 << BITS)) + HALVES) ^ HALVES;
 }
 
-// Of one K, by one warp: planes, margin, links.
-template <typename PART>
-static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_index) {
-    const km_place place = km_places[k_index];
-    const int k = km_ks[k_index];
-    float *middle = shared.middle[threadIdx.x / 32];
-    const unsigned char *beaten = shared.beaten + place.row;
-    km_find_beaten(shared, c, place, k);
-    km_scale scale = km_find_scale(shared, middle, c, beaten, k);
-
-    // Two scores are off by twice the error of one, of which at most 20 truncated additions a product are part, and by
-    // what rounding the point changes between them. A unit of the 16-bit score is BINADE / 2^15; half of one is lost
-    // where the margin is rounded, and one where scores are.
-    const double unit = BINADE * km_power(-15);
-    const double error = 2 * (scale.error + BLOCKS * 20 * BINADE * km_power(-22) + 0.001) / unit;
-    double spread = km_find_spread(shared, c, beaten, k) * scale.factor / unit * km_power(-ERROR_BITS);
-    if (error + spread * 8 > MARGIN_MAX) scale.factor = spread = 0; // |r| is at most 8: all are near
-    const unsigned slope = km_halves((float)(spread * (1 + km_power(-10))), 0) * 0x10001;
-    const unsigned least = km_halves((float)(1024 + ceil(error + 0.51)), 0) * 0x10001;
-    km_write_rows(shared, c, middle, k_index, threadIdx.x % 32, 32, scale,
-                  [&](int group, int segment, bool linked) {
-        if (group == place.group) atomicOr(&shared.asks[group], segment ? 0x0a0a0a0a : 0x05050505);
-        for (int s = 0; s < 2; s++) {
-            if (s != segment && !linked) continue;
-            shared.margin[group].slope[s] = slope;
-            shared.margin[group].least[s] = least;
-        }
-    });
+// Of four columns' bytes of each point, a word of one column. Products of bytes take their 32 points in the order in
+// which scores come: those of lanes that differ in bits 0 and 3 of their number go into one word, and each of these
+// lanes gets the word of one column.
+static __device__ __forceinline__ unsigned km_gather(unsigned own) {
+    const bool odd = threadIdx.x & 1, high = threadIdx.x & 8;
+    own = __byte_perm(own, __shfl_xor_sync(ALL, own, 1), odd ? 0x3715 : 0x6240);
+    return __byte_perm(own, __shfl_xor_sync(ALL, own, 8), high ? 0x3276 : 0x5410);
 }
 
-// What a lane knows of its group's Ks.
-struct km_lane {
-    unsigned link[4];
-    unsigned margin; // address of the groups' margins
-};
-
-template <typename PART> static __device__ km_lane km_lane_of(const km_block<PART> &shared) {
-    km_lane own;
-    km_know_group(own, shared);
-    own.margin = (unsigned)__cvta_generic_to_shared(shared.margin);
-    return own;
-}
-
-// Where in a tile a lane reads, in shared memory: rows of points, their errors, bytes.
-struct km_places_in_tile {
-    unsigned points, errors, limbs;
-};
-
-static __device__ __forceinline__ km_places_in_tile km_find_places(unsigned ring) {
-    const unsigned lane = threadIdx.x % 32, tile = ring - lane * (unsigned)sizeof(uint4);
-    const unsigned limbs = tile + sizeof(uint4[BLOCKS][TILE]), errors = limbs + sizeof(uint2[SUM_TILES][32]);
-    const unsigned row = lane % 8 + lane / 16 * 8 + lane / 8 % 2 * (BLOCKS - 1) * TILE;
-    return {tile + row * (unsigned)sizeof(uint4),
-            errors + lane % 4 * (unsigned)sizeof(uint4), limbs + lane * (unsigned)sizeof(uint2)};
-}
-
-// The scores of a tile of rows, two points in a register, for the points of some columns.
-static __device__ __forceinline__ void km_score(unsigned (*scores)[WIDTH], const km_planes *planes, int tile,
-                                                const unsigned (*points)[2]) {
-    float sums[WIDTH][4];
-    const uint4 start = km_plane(planes, tile, BLOCKS), first = km_plane(planes, tile, 0);
-    KM_UNROLL for (int c = 0; c < WIDTH; c++) km_multiply(sums[c], first, points[c], start);
-    KM_UNROLL for (int k = 1; k < BLOCKS; k++) {
-        const uint4 plane = km_plane(planes, tile, k);
-        const unsigned a[4] = {plane.x, plane.y, plane.z, plane.w};
-        KM_UNROLL for (int c = 0; c < WIDTH; c++) km_multiply(sums[c], a, points[c]);
-    }
-    KM_UNROLL for (int r = 0; r < 2; r++)
-        KM_UNROLL for (int c = 0; c < WIDTH; c++)
-            scores[r][c] = km_pick<0x6521>(__float_as_uint(sums[c][2 * r]), __float_as_uint(sums[c][2 * r + 1]));
-}
-
-// Which centroids are near in a tile, `stage` bytes from the first one of the ring: `near` [slot][half], a byte for
-// each of four points. Gives whether a lane knows of a marked point.
-template <typename PART>
-static __device__ __forceinline__ bool km_compare(unsigned (*near)[2], const km_planes *planes,
-                                                  const km_places_in_tile &at, unsigned stage, const km_lane &own) {
-    const uint4 read = km_read_four(at.errors + stage);
-    const unsigned errors[4] = {read.x, read.y, read.z, read.w};
-    KM_UNROLL for (int first = 0; first < 4; first += WIDTH) {
-        unsigned points[WIDTH][2], scores[PART::SLOTS][WIDTH], limits[WIDTH][2];
-        KM_UNROLL for (int c = 0; c < WIDTH; c += 2)
-            km_fetch(points + c, at.points + stage + 8 * (first + c) * (unsigned)sizeof(uint4));
-        KM_UNROLL for (int i = 0; i < PART::TILES; i++) {
-            if (TIGHT && i > 0) __syncwarp(); // or too much is read ahead
-            km_score(scores + 2 * i, planes, i, points);
-        }
-        // Of more features the sums leave no register for the address.
-        const unsigned thread = BLOCKS > 1 ? km_keep(threadIdx.x) : threadIdx.x;
-        const uint4 margin = km_read_four(own.margin + thread % 32 / 4 * (unsigned)sizeof(km_margin));
-        KM_UNROLL for (int c = 0; c < WIDTH; c++) { // limits: the largest scores that are not near
-            km_find_largest<PART>(limits[c], scores, c, own.link);
-            limits[c][0] += NEXT - km_multiply_add(errors[first + c], margin.x, margin.z);
-            limits[c][1] += NEXT - km_multiply_add(errors[first + c], margin.y, margin.w);
-        }
-        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++)
-            KM_UNROLL for (int c = 0; c < WIDTH; c += 2)
-                near[s][(first + c) / 2] = km_pick<0xfdb9>(km_minus(limits[c][s >= PART::FIRST], scores[s][c]),
-                                                           km_minus(limits[c + 1][s >= PART::FIRST], scores[s][c + 1]));
-    }
-    return (errors[0] | errors[1] | errors[2] | errors[3]) & 0x80008000;
-}
-
-// Load: writes a point, one of a warp's 32: x[f] scale[f] in the grid. They come together in shared memory.
+// Writes a point, one of a warp's 32: x[f] scale[f] in the lattice. They come together in shared memory.
 static __device__ __forceinline__ void km_put_point(const km_pass_args &args, long long i, const float *x,
-                                                    const float *scale, bool beyond) {
+                                                    const float *scale, bool beyond, double square) {
     __shared__ km_tile made[256 / 32];
     km_tile &tile = made[threadIdx.x / 32];
-    constexpr int STREAM = (LIMBS + 3) / 4; // words of a point's bytes, one for each column
+    constexpr int STREAM = (DIGITS + 3) / 4; // words of a point's bytes, one for each column
     const int lane = threadIdx.x % 32;
     float z[D];
     unsigned stream[STREAM + 1] = {};
-    KM_UNROLL for (int f = 0; f < D; f++) {
+    stream[DIGITS / 4] = (unsigned)COUNT_COLUMNS << DIGITS % 4 * 8;
+    KM_UNROLL_FOR (int f = 0; f < D; f++) {
         z[f] = beyond ? 0 : x[f] * scale[f];
-        const unsigned long long limbs = (unsigned long long)km_bytes_of(km_number(z[f])) << 3 * f % 4 * 8;
-        stream[3 * f / 4] |= (unsigned)limbs;
-        stream[3 * f / 4 + 1] |= (unsigned)(limbs >> 32);
+        const unsigned long long digits = (unsigned long long)km_bytes_of(z[f]) << 3 * f % 4 * 8;
+        stream[3 * f / 4] |= (unsigned)digits;
+        stream[3 * f / 4 + 1] |= (unsigned)(digits >> 32);
     }
-    KM_UNROLL for (int i = 0; i < STREAM; i++) {
+    KM_UNROLL_FOR (int i = 0; i < STREAM; i++) {
         const int column = 4 * i + lane / 8 % 2 * 2 + lane % 2;
-        unsigned *words = (unsigned *)&tile.limbs[column / 8][column % 8 * 4 + lane / 2 % 4];
+        unsigned *words = (unsigned *)&tile.digits[column / 8][column % 8 * 4 + lane / 2 % 4];
         words[lane / 16] = km_gather(stream[i]);
     }
-    for (int at = lane; at < 8 * (8 * SUM_TILES - 4 * STREAM); at += 32) { // zeros
+    constexpr int REST = 8 * SUM_TILES - SQUARE_COLUMNS - 4 * STREAM; // columns of zeros, or the count's
+    for (int at = lane; at < 8 * REST; at += 32) {
         const int column = 4 * STREAM + at / 8;
-        unsigned *words = (unsigned *)&tile.limbs[column / 8][column % 8 * 4 + at / 2 % 4];
-        words[at % 2] = 0;
+        unsigned *words = (unsigned *)&tile.digits[column / 8][column % 8 * 4 + at / 2 % 4];
+        words[at % 2] = column == DIGITS ? COUNT_COLUMNS * 0x01010101 : 0;
     }
-    km_put_factors(tile, z, beyond);
+    km_put_factors(tile, args, z, beyond, square);
     __syncwarp();
     const uint4 *from = (const uint4 *)&tile;
     uint4 *to = (uint4 *)(km_tiles(args) + i / TILE);
@@ -939,263 +515,898 @@ static __device__ __forceinline__ void km_put_point(const km_pass_args &args, lo
     __syncwarp();
 }
 
-// Masks of half of a tile, added up: of the first slots, and of the others. They are 255 times a number whose bytes
-// say how many near centroids each of four points has.
-template <typename PART>
-static __device__ __forceinline__ void km_add_masks(unsigned *sums, const unsigned (*near)[2], int half) {
-    sums[0] = near[0][half];
-    KM_UNROLL for (int s = 1; s < PART::FIRST; s++) sums[0] += near[s][half];
-    sums[1] = int(PART::FIRST) < int(PART::SLOTS) ? near[PART::FIRST % PART::SLOTS][half] : 0;
-    KM_UNROLL for (int s = PART::FIRST + 1; s < PART::SLOTS; s++) sums[1] += near[s][half];
+// The largest of all lanes' values, in every lane.
+static __device__ __forceinline__ double km_warp_max(double value) {
+    for (int width = 16; width > 0; width /= 2)
+        value = fmax(value, __shfl_xor_sync(0xffffffffu, value, width));
+    return value;
 }
 
-// The rare step: points with several near centroids of a K, and marked ones, join the queue instead of the sums.
-// `marked`: whether a lane knows of a marked point.
-template <typename PART>
-static __device__ __forceinline__ void km_settle(unsigned (*near)[2], const unsigned (*sums)[2],
-                                                 km_block<PART> &shared, const km_pass_args &args, const km_lane &own,
-                                                 bool marked, int tile) {
-    const int lane = (int)km_keep(threadIdx.x % 32); // no address is worth a register between two calls
-    const unsigned marks = __any_sync(ALL, marked) ? km_marks(args)[tile] : 0;
-    unsigned pending = 0; // of a byte, bit 0 and 1: the first half's point and a K; bit 2 and 3: the other half's
-    KM_UNROLL for (int half = 0; half < 2; half++) {
-        unsigned counts[2] = {sums[half][0] * OVER_255, sums[half][1] * OVER_255}, several[2]; // of each byte
-        counts[0] += counts[1] & own.link[0];
-        counts[1] = (counts[0] & own.link[0]) | (counts[1] & ~own.link[0]);
-        KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
-            counts[0] += __shfl_xor_sync(ALL, counts[0], 4 << level) & own.link[1 + level];
-        KM_UNROLL for (int segment = 0; segment < 2; segment++) // 0xff where a count is not 0 or 1
-            several[segment] = km_pick<0xba98>(counts[segment] + 0x7e7e7e7e, 0);
-        if (marks) {
-            const unsigned bits = marks >> (16 * half + lane % 4 * 2); // 0, 1, 8 and 9
+// Load: writes the tiles; finds the outliers, as which those past the end of the last tile count, and how far out the
+// others are.
+extern "C" __global__ void __launch_bounds__(256) km_tensor_tiles(const __grid_constant__ km_pass_args args) {
+    __shared__ float limit[D], scale[D];
+    for (int f = threadIdx.x; f < D; f += 256) {
+        limit[f] = (float)(km_power(km_exponents(args)[f]) * (1 - km_power(-BITS))); // all its bits
+        scale[f] = (float)km_power(-km_exponents(args)[f]);
+    }
+    __syncthreads();
+    const long long points = km_tiles_count(args) * TILE;
+    double largest[NORMS] = {};
+    for (long long i = blockIdx.x * 256ll + threadIdx.x; i < points; i += gridDim.x * 256ll) {
+        bool beyond = i >= args.n;
+        const float *x = (const float *)args.points + (beyond ? 0 : i) * D;
+        double squares[NORMS] = {};
+#pragma unroll 8
+        for (int f = 0; f < D; f++) {
+            beyond = beyond | (fabsf(x[f]) > limit[f]);
+            squares[0] = fma((double)x[f], (double)x[f], squares[0]);
+        }
+        for (int which = 0; which < NORMS; which++)
+            largest[which] = beyond ? largest[which] : fmax(largest[which], squares[which]);
+        km_put_point(args, i, x, scale, beyond, squares[0]);
+        const unsigned outliers = __ballot_sync(ALL, beyond);
+        if (i % TILE == 0) km_outliers(args)[i / TILE] = outliers;
+    }
+    // Numbers that are not negative are ordered as their bits are. Few tell more than others did.
+    for (int which = 0; which < NORMS; which++) {
+        largest[which] = km_warp_max(largest[which]);
+        if (threadIdx.x % 32 == 0 && largest[which] > ((volatile double *)km_largest(args))[which])
+            atomicMax((unsigned long long *)km_largest(args) + which,
+                      (unsigned long long)__double_as_longlong(largest[which]));
+    }
+}
+
+// Centroids become rows of products --------------------------------------------------------------------------
+
+// The centroid nearest to the origin.
+static __device__ int km_nearest_to_origin(const float *c, int k) {
+    double smallest = 1e308;
+    int nearest = 0;
+    KM_UNROLL_1_FOR (int j = threadIdx.x % 32; j < k; j += 32) {
+        double square = 0;
+        KM_UNROLL_2_FOR (int f = 0; f < D; f++) {
+            const double x = c[j * D + f];
+            square = fma(x, x, square);
+        }
+        nearest = square < smallest ? j : nearest;
+        smallest = fmin(square, smallest);
+    }
+    for (int width = 16; width > 0; width /= 2) {
+        const double square = __shfl_xor_sync(ALL, smallest, width);
+        const int j = __shfl_xor_sync(ALL, nearest, width);
+        const bool closer = square < smallest || (square == smallest && j < nearest);
+        nearest = closer ? j : nearest;
+        smallest = closer ? square : smallest;
+    }
+    return nearest;
+}
+
+// Of one K: finds the centroids that another dominates everywhere inside the lattice. A centroid far outside would cost
+// the scores of the others their digits.
+template <typename LAUNCH>
+static __device__ void km_find_dominated(km_block<LAUNCH> &shared, const float *c, const km_place &place,
+                                         int k) {
+    const int nearest = km_nearest_to_origin(c, k);
+    KM_UNROLL_1_FOR (int j = threadIdx.x % 32; j < k; j += 32) {
+        double lead = 0, size = 0; // of j over that one, at most
+        KM_UNROLL_2_FOR (int f = 0; f < D; f++) {
+            const double a = c[j * D + f], b = c[nearest * D + f];
+            lead += fabs(a - b) * shared.extent[f] - 0.5 * (a - b) * (a + b);
+            size += fabs(a - b) * shared.extent[f] + fabs(a - b) * fabs(a + b);
+        }
+        shared.dominated[place.row + j] = j != nearest && lead < -1e-12 * size;
+    }
+    __syncwarp();
+}
+
+// Goes through the rows of a K, by so many threads: `write_row` writes a quarter of a row, that of lanes with
+// lane % 4 = t, centroid j or, -1, none that a point of the lattice could be nearest to: the row stays empty (outliers
+// are compared with the centroids themselves, which shared.row still names); `begin_quad` is told once of each quad,
+// and of the K's part of it.
+template <typename LAUNCH, typename Row, typename Quad>
+static __device__ __forceinline__ void km_for_rows(km_block<LAUNCH> &shared, int k_index, int thread,
+                                                   int threads, Row write_row, Quad begin_quad) {
+    const km_place place = km_places[k_index];
+    const bool linked = LAUNCH::LEVELS == 0 && place.slots > LAUNCH::FIRST;
+    KM_UNROLL_1_FOR (int at = thread; at < place.quads * LAUNCH::SLOTS * 4; at += threads) {
+        const int quad = place.quad + at / 4 / LAUNCH::SLOTS, slot = at / 4 % LAUNCH::SLOTS;
+        const int j = (quad - place.quad) * place.slots + slot - place.slot,
+                  segment = place.slot >= LAUNCH::FIRST;
+        const bool real = slot >= place.slot && slot < place.slot + place.slots && j < km_ks[k_index];
+        if (!linked && (slot >= LAUNCH::FIRST) != segment) continue;
+        shared.row[quad][slot] = real ? place.row + j : -1;
+        write_row(quad, slot, at % 4, real && !shared.dominated[place.row + j] ? j : -1);
+        if (slot != place.slot) continue;
+        shared.k_index[segment][quad] = k_index;
+        shared.link[0][quad] = linked ? ALL : 0;
+        for (int level = 0; level < LAUNCH::LEVELS; level++)
+            shared.link[1 + level][quad] = place.quads >> level > 1 ? ALL : 0;
+        begin_quad(quad, segment, linked);
+    }
+}
+
+// The part of the lanes with lane % 4 = t of a row: factors of D features, as two halves each. Of 8 features both are
+// in one product, of 16 each has its own.
+template <typename LAUNCH, typename Factor>
+static __device__ __forceinline__ void km_write_halves(km_block<LAUNCH> &shared, int quad, int slot, int t,
+                                                       Factor factor) {
+    KM_UNROLL_1_FOR (int i = 0; i < BLOCKS; i++) {
+        const int f = 8 * i + 2 * t;
+        const float first = f < D ? factor(f) : 0, second = f + 1 < D ? factor(f + 1) : 0;
+        const float high = km_low_half(km_halves(first, 0)), second_high = km_low_half(km_halves(second, 0));
+        const auto words_of = [&](int fragment) {
+            return (unsigned *)&shared.fragments[slot / 2][fragment][quad * 4 + t] + slot % 2;
+        };
+        words_of(i / 2 * 2)[i % 2 * 2] = km_halves(high, second_high);
+        words_of(BLOCKS > 1 ? i / 2 * 2 + 1 : 0)[BLOCKS > 1 ? i % 2 * 2 : 2] =
+            km_halves(first - high, second - second_high);
+    }
+}
+
+// Writes a quarter of a row of the fragments: scaled factors of D features, and where sums start.
+template <typename LAUNCH, typename Factor>
+static __device__ __forceinline__ void km_write_row(km_block<LAUNCH> &shared, int quad, int slot, int t,
+                                                    Factor factor, float start) {
+    km_write_halves(shared, quad, slot, t, factor);
+    for (int point = 0; point < 2; point++)
+        ((unsigned *)&shared.fragments[slot / 2][BLOCKS][quad * 4 + t])[slot % 2 * 2 + point] =
+            __float_as_uint(start);
+}
+
+// A row of no centroid; a lane without a K has one candidate.
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_clear_row(km_block<LAUNCH> &shared, int quad, int slot, int t) {
+    const bool high = slot == 0 || slot == LAUNCH::FIRST;
+    km_write_row(
+        shared, quad, slot, t, [](int) { return 0.0f; }, high ? 1.25f * BINADE : BINADE);
+}
+
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_clear(km_block<LAUNCH> &shared, const km_pass_args &args) {
+    if (threadIdx.x == 0) shared.tiles = (const uint4 *)km_tiles(args);
+    for (int i = threadIdx.x; i < LAUNCH::ROWS * (D + 1); i += BLOCK) shared.sums[i] = 0;
+    for (int i = threadIdx.x; i < 8; i += BLOCK) {
+        shared.asks[i] = 0;
+        shared.margin[i] = {{0, 0}, {NONE + 0x10001, NONE + 0x10001}};
+    }
+}
+
+// The largest distance of two centroids of a K, each feature in units of 2^e.
+template <typename LAUNCH>
+static __device__ double km_find_spread(const km_block<LAUNCH> &shared, const float *c,
+                                        const unsigned char *dominated, int k) {
+    double largest = 0;
+    KM_UNROLL_1_FOR (int pair = threadIdx.x % 32; pair < k * k; pair += 32) {
+        const int i = pair / k, j = pair % k;
+        if (i >= j || dominated[i] || dominated[j]) continue;
+        double square = 0;
+        KM_UNROLL_2_FOR (int f = 0; f < D; f++) {
+            const double away = ((double)c[i * D + f] - (double)c[j * D + f]) * shared.extent[f];
+            square = fma(away, away, square);
+        }
+        largest = fmax(largest, square);
+    }
+    return sqrt(km_warp_max(largest));
+}
+
+// How the scores of a K are scaled: (score - lowest) * factor. `error` of a scaled one: of the lattice and of the
+// halves' products.
+struct km_scale {
+    double lowest, factor, error;
+};
+
+// What a score has beside x . (c - p), not scaled.
+static __device__ double km_constant(const float *c, const float *midpoint) {
+    double constant = 0;
+    KM_UNROLL_2_FOR (int f = 0; f < D; f++) {
+        const double a = c[f], p = midpoint[f];
+        constant -= 0.5 * (a - p) * (a + p);
+    }
+    return constant;
+}
+
+// Finds the midpoint of a K's centroids, too.
+template <typename LAUNCH>
+static __device__ km_scale km_find_scale(const km_block<LAUNCH> &shared, float *midpoint, const float *c,
+                                         const unsigned char *dominated, int k) {
+    const int lane = threadIdx.x % 32;
+    for (int f = lane; f < D; f += 32) {
+        float low = 3.4e38f, high = -3.4e38f;
+        KM_UNROLL_1_FOR (int j = 0; j < k; j++) {
+            low = dominated[j] ? low : fminf(low, c[j * D + f]);
+            high = dominated[j] ? high : fmaxf(high, c[j * D + f]);
+        }
+        midpoint[f] = 0.5f * low + 0.5f * high;
+    }
+    __syncwarp();
+    // Scores, and what coordinates add to them at most: of points in the ball, and in the whole lattice.
+    double lowest = 1e308, highest = -1e308, in_ball = 0, in_lattice = 0;
+    KM_UNROLL_1_FOR (int j = lane; j < k; j += 32) {
+        if (dominated[j]) continue;
+        double own = 0, square = 0;
+        KM_UNROLL_2_FOR (int f = 0; f < D; f++) {
+            const double away = (double)c[j * D + f] - midpoint[f];
+            own += fabs(away) * shared.extent[f];
+            square = fma(away, away, square);
+        }
+        in_lattice = fmax(in_lattice, own);
+        own = fmin(own, sqrt(square) * shared.radius);
+        const double constant = km_constant(c + j * D, midpoint);
+        lowest = fmin(lowest, constant - own);
+        highest = fmax(highest, constant + own);
+        in_ball = fmax(in_ball, own);
+    }
+    lowest = -km_warp_max(-lowest);
+    highest = km_warp_max(highest);
+    in_ball = km_warp_max(in_ball);
+    in_lattice = km_warp_max(in_lattice);
+    const double factor = highest > lowest ? 0.84 * BINADE / (highest - lowest) : 0;
+
+    return {lowest, factor, (in_lattice + in_ball) * factor * km_power(-21)};
+}
+
+// The rows of a K, scaled, by so many threads; `begin_quad` as in km_for_rows. Scores are
+//     score_j = x . (c_j - p) - (|c_j|^2 - |p|^2) / 2,  p the midpoint of the K's centroids,
+// scaled so that all scores of a K lie in one binade of float, of which 15 bits are compared.
+template <typename LAUNCH, typename Quad>
+static __device__ __forceinline__ void km_write_rows(km_block<LAUNCH> &shared, const float *c,
+                                                     const float *midpoint, int k_index, int thread,
+                                                     int threads, const km_scale &scale, Quad begin_quad) {
+    const auto write_row = [&](int quad, int slot, int t, int j) {
+        const auto factor = [&](int f) {
+            return (float)(((double)c[j * D + f] - midpoint[f]) * shared.extent[f] * scale.factor);
+        };
+        const auto zero = [](int) { return 0.0f; };
+        if (j >= 0)
+            km_write_row(
+                shared, quad, slot, t, factor,
+                (float)(1.08 * BINADE + (km_constant(c + j * D, midpoint) - scale.lowest) * scale.factor));
+        else
+            km_write_row(shared, quad, slot, t, zero, BINADE);
+    };
+    km_for_rows(shared, k_index, thread, threads, write_row, begin_quad);
+}
+
+// Two scores are off by twice the error of one, of which at most 20 truncated additions a product are part, and by what
+// rounding the point changes between them. A unit of the 16-bit score is BINADE / 2^15; half of one is lost where the
+// margin is rounded, and one where scores are. Where it would be too large no score counts: all are candidates.
+static __device__ __forceinline__ km_margin_of_k km_find_margin(km_scale &scale, double spread) {
+    const double unit = BINADE * km_power(-15);
+    const double error = 2 * (scale.error + BLOCKS * 20 * BINADE * km_power(-22) + 0.001) / unit;
+    spread = spread * scale.factor / unit * km_power(-ERROR_BITS);
+    if (error + spread * 8 > MARGIN_MAX) scale.factor = spread = 0; // |r| is at most 8
+    return {km_halves((float)(spread * (1 + km_power(-10))), 0) * 0x10001,
+            km_halves((float)(1024 + ceil(error + 0.51)), 0) * 0x10001};
+}
+
+// Of one K, by one warp: fragments, margin, links.
+template <typename LAUNCH>
+static __device__ void km_prepare(km_block<LAUNCH> &shared, const float *c, int k_index) {
+    const km_place place = km_places[k_index];
+    const int k = km_ks[k_index];
+    float *midpoint = shared.midpoint[threadIdx.x / 32];
+    const unsigned char *dominated = shared.dominated + place.row;
+    km_find_dominated(shared, c, place, k);
+    km_scale scale = km_find_scale(shared, midpoint, c, dominated, k);
+    const km_margin_of_k margin = km_find_margin(scale, km_find_spread(shared, c, dominated, k));
+    const auto begin_quad = [&](int quad, int segment, bool linked) {
+        if (quad == place.quad) atomicOr(&shared.asks[quad], segment ? 0x0a0a0a0a : 0x05050505);
+        for (int s = 0; s < 2; s++) {
+            if (s != segment && !linked) continue;
+            shared.margin[quad].slope[s] = margin.slope;
+            shared.margin[quad].least[s] = margin.least;
+        }
+    };
+    km_write_rows(shared, c, midpoint, k_index, threadIdx.x % 32, 32, scale, begin_quad);
+}
+
+// The rows of each K that takes part, by one warp. Gives whether there is one.
+template <typename LAUNCH> static __device__ __forceinline__ bool km_prepare_all(km_block<LAUNCH> &shared) {
+    bool active = false;
+    for (int i = 0, own = 0; i < KS; i++) {
+        if (km_places[i].launch != LAUNCH::INDEX) continue;
+        if (own++ % WARPS == threadIdx.x / 32 && shared.active[i])
+            km_prepare(shared, shared.centroids + km_places[i].row * D, i);
+        active = active | shared.active[i];
+    }
+    return active;
+}
+
+// Everything that the threads of a block share. False: no K of the launch takes part in this pass, or none does.
+template <typename LAUNCH>
+static __device__ bool km_begin(km_block<LAUNCH> &shared, const km_pass_args &args) {
+    const int stop = args.control->stop; // One wait for all that is read here.
+    const float *from = (const float *)args.centroids + (long long)blockIdx.y * S * D;
+    if (threadIdx.x == 0) shared.radius = sqrt(*km_largest(args)) * (1 + 1e-9);
+    for (int i = threadIdx.x; i < KS; i += BLOCK) shared.active[i] = args.active[blockIdx.y * KS + i];
+    for (int f = threadIdx.x; f < D; f += BLOCK) {
+        shared.extent[f] = km_power(km_exponents(args)[f]);
+        shared.lattice_scale[f] = km_power(BITS - km_exponents(args)[f]);
+    }
+    for (int i = 0, own = 0; i < KS; i++) {
+        if (km_places[i].launch != LAUNCH::INDEX || own++ % (BLOCK / FETCHERS) != threadIdx.x / FETCHERS)
+            continue;
+        for (int at = threadIdx.x % FETCHERS; at < km_ks[i] * D; at += FETCHERS)
+            shared.centroids[km_places[i].row * D + at] = from[km_offsets[i] * D + at];
+    }
+    for (int i = threadIdx.x; i < 8 * LAUNCH::SLOTS * 4; i += BLOCK) {
+        const int quad = i / 4 / LAUNCH::SLOTS, slot = i / 4 % LAUNCH::SLOTS;
+        km_clear_row(shared, quad, slot, i % 4);
+        shared.row[quad][slot] = -1;
+    }
+    for (int i = threadIdx.x; i < 8; i += BLOCK) {
+        shared.k_index[0][i] = shared.k_index[1][i] = -1;
+        shared.link[0][i] = shared.link[1][i] = shared.link[2][i] = shared.link[3][i] = 0;
+    }
+    km_clear(shared, args);
+    __syncthreads();
+    if (stop) return false;
+    const bool active = km_prepare_all(shared);
+    __syncthreads();
+    return active;
+}
+
+// The block's sums as 64-bit integers in shared memory.
+// Ambiguous points -------------------------------------------------------------------------------------------
+
+struct km_asked {
+    int of_tile, k_index;
+};
+
+template <typename LAUNCH>
+static __device__ __forceinline__ const float *km_exact_centroids(const km_block<LAUNCH> &shared,
+                                                                  const km_pass_args &, int k_index) {
+    return shared.centroids + km_places[k_index].row * D;
+}
+
+// Adds to a sum of the block; many threads at once, and native, unlike 64-bit atomics of shared memory.
+static __device__ __forceinline__ void km_add_long(long long *sum, long long number) {
+    unsigned *words = (unsigned *)sum;
+    const unsigned low = (unsigned)number, before = atomicAdd(words, low);
+    atomicAdd(words + 1, (unsigned)(number >> 32) + (before + low < before));
+}
+
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_add_exact(km_block<LAUNCH> &shared, int row, int f,
+                                                    long long number) {
+    km_add_long(shared.sums + row * (D + 1) + f, number);
+}
+
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_add_count(km_block<LAUNCH> &shared, int row) {
+    km_add_long(shared.sums + row * (D + 1) + D, 1);
+}
+
+template <typename LAUNCH>
+static __device__ __forceinline__ km_asked km_asked_by(const km_block<LAUNCH> &shared, const km_item &item) {
+    const int asker = item.what % 32, bit = item.what >> 5; // as km_defer left it
+    return {bit % 4 / 2 * 16 + bit / 16 * 8 + bit / 8 % 2 + asker % 4 * 2,
+            shared.k_index[bit % 2][asker / 4]};
+}
+
+static __device__ __forceinline__ int km_find_nearest(const float *point, const float *c, int k) {
+    double x[D], smallest = 1e308;
+    KM_UNROLL_FOR (int f = 0; f < D; f++) x[f] = point[f];
+    int label = 0;
+    KM_UNROLL_1_FOR (int j = 0; j < k; j++) {
+        double square = 0;
+        KM_UNROLL_FOR (int f = 0; f < D; f++) {
+            const double away = x[f] - (double)c[j * D + f];
+            square = fma(away, away, square);
+        }
+        label = square < smallest ? j : label;
+        smallest = fmin(square, smallest);
+    }
+    return label;
+}
+
+// Resolves the last points of the warp's queue, a lane each, and adds them to the sums. Gives how many are left.
+template <typename LAUNCH>
+static __device__ __forceinline__ int km_resolve(km_block<LAUNCH> &shared, const km_pass_args &args,
+                                                 int queued) {
+    km_warp &warp = shared.warps[threadIdx.x / 32];
+    const int lane = threadIdx.x % 32, count = queued < 32 ? queued : 32;
+    __syncwarp();
+    const km_item own = warp.queue[queued - count + (lane < count ? lane : 0)];
+    __syncwarp();
+    queued -= count;
+    const km_asked asked = km_asked_by(shared, own);
+    const long long point = (long long)own.tile * TILE + asked.of_tile;
+    if (point >= args.n || lane >= count) return queued;
+    const float *x = (const float *)args.points + point * D;
+    const int label =
+        km_find_nearest(x, km_exact_centroids(shared, args, asked.k_index), km_ks[asked.k_index]);
+    const int row = km_places[asked.k_index].row + label;
+#pragma unroll RESOLVE_AHEAD
+    for (int f = 0; f < D; f++)
+        km_add_exact(shared, row, f, __double2ll_rn((double)x[f] * shared.lattice_scale[f]));
+    km_add_count(shared, row);
+    return queued;
+}
+
+// What a warp keeps from tile to tile.
+// Four of the eight bytes of a and b, or their signs: a hexadecimal digit of WHICH for each.
+template <unsigned WHICH> static __device__ __forceinline__ unsigned km_prmt(unsigned a, unsigned b) {
+    unsigned bytes;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "n"(WHICH));
+    return bytes;
+}
+
+// Four 8 x 8 matrices of halves as operands of products; lane l names row l % 8 of matrix l / 8, by its address in
+// shared memory.
+static __device__ __forceinline__ void km_ldmatrix_x4(unsigned *matrices, unsigned row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
+                 : "r"(row));
+}
+
+// Products of a warp: a has 16 rows, b 8 columns, `sums` and `start` are 16 x 8. Lane 4 g + t has of a rows g and
+// g + 8, of b column g, of sums rows g and g + 8, columns 2 t and 2 t + 1.
+
+// sums = a b + start: 16 products of halves each, added in float.
+static __device__ __forceinline__ void km_mma_f16(float *sums, const unsigned *a, const unsigned *b,
+                                                  const float *start) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%10, %11, %12, %13};"
+        : "=f"(sums[0]), "=f"(sums[1]), "=f"(sums[2]), "=f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(start[0]), "f"(start[1]),
+          "f"(start[2]), "f"(start[3]));
+}
+
+static __device__ __forceinline__ unsigned km_half2_sub(unsigned a, unsigned b) {
+    unsigned difference;
+    asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(difference) : "r"(a), "r"(b));
+    return difference;
+}
+
+// a b + c.
+static __device__ __forceinline__ unsigned km_half2_fma(unsigned a, unsigned b, unsigned c) {
+    unsigned sum;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(c));
+    return sum;
+}
+
+static __device__ __forceinline__ uint4 km_read_shared_4(unsigned address) {
+    uint4 words;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+                 : "r"(address));
+    return words;
+}
+
+// The larger ones, of halves above zero: they compare like the integers of their bits.
+static __device__ __forceinline__ unsigned km_half2_max(unsigned a, unsigned b) {
+    unsigned larger;
+    asm("max.u16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
+    return larger;
+}
+
+// The largest score of each K, for the points of one column: of the first slots, and of the others.
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_find_largest(unsigned *largest, const unsigned (*scores)[WIDTH],
+                                                       int c, const unsigned *link) {
+    if (int(LAUNCH::FIRST) < int(LAUNCH::SLOTS)) {
+        unsigned other = scores[LAUNCH::FIRST % LAUNCH::SLOTS][c];
+        KM_UNROLL_FOR (int s = LAUNCH::FIRST + 1; s < LAUNCH::SLOTS; s++)
+            other = km_half2_max(other, scores[s][c]);
+        largest[0] = scores[0][c];
+        KM_UNROLL_FOR (int s = 1; s < LAUNCH::FIRST; s++) largest[0] = km_half2_max(largest[0], scores[s][c]);
+        largest[0] = km_half2_max(largest[0], other & link[0]);
+        largest[1] = (largest[0] & link[0]) | (other & ~link[0]);
+    } else {
+        largest[0] = largest[1] = scores[0][c];
+        KM_UNROLL_FOR (int s = 1; s < LAUNCH::FIRST; s++) largest[0] = km_half2_max(largest[0], scores[s][c]);
+    }
+    KM_UNROLL_FOR (int level = 0; level < LAUNCH::LEVELS; level++)
+        largest[0] = km_half2_max(largest[0], __shfl_xor_sync(ALL, largest[0], 4 << level) & link[1 + level]);
+}
+
+// Planes as products find them: in a lane's registers, or in shared memory.
+typedef uint4 km_fragments[FRAGMENTS][32];
+
+static __device__ __forceinline__ uint4 km_fragment(const km_fragments *fragments, int tile, int k) {
+    return fragments[tile][k][threadIdx.x % 32];
+}
+
+template <typename State, typename LAUNCH>
+static __device__ __forceinline__ void km_read_fragments(State &state, const km_block<LAUNCH> &shared) {
+    state.fragments = shared.fragments;
+}
+
+// What a lane knows of its quad's Ks.
+struct km_lane {
+    unsigned link[4];
+    unsigned margin; // address of the quads' margins
+};
+
+// Masks of four points, added up: of the first slots, and of the others. They are 255 times a number whose bytes say
+// how many candidates each of the four points has.
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_add_masks(unsigned *sums, const unsigned (*candidates)[MASKS],
+                                                    int m) {
+    sums[0] = candidates[0][m];
+    KM_UNROLL_FOR (int s = 1; s < LAUNCH::FIRST; s++) sums[0] += candidates[s][m];
+    sums[1] = int(LAUNCH::FIRST) < int(LAUNCH::SLOTS) ? candidates[LAUNCH::FIRST % LAUNCH::SLOTS][m] : 0;
+    KM_UNROLL_FOR (int s = LAUNCH::FIRST + 1; s < LAUNCH::SLOTS; s++) sums[1] += candidates[s][m];
+}
+
+// Adds up masks; gives whether a lane's point has not just one candidate of each K. A point has at least one, so that
+// all masks add up to that of one, or of two of different Ks, only where every point has just one: bytes of a sum count
+// up to 255.
+template <typename LAUNCH>
+static __device__ __forceinline__ bool
+km_has_several(unsigned (*sums)[2], const unsigned (*candidates)[MASKS], const unsigned *link) {
+    unsigned all = 0;
+    KM_UNROLL_FOR (int m = 0; m < MASKS; m++) {
+        km_add_masks<LAUNCH>(sums[m], candidates, m);
+        asm("" : "+r"(sums[m][0]), "+r"(sums[m][1])); // kept for km_defer, not added up in another order
+        all += sums[m][0] + sums[m][1];
+    }
+    KM_UNROLL_FOR (int level = 0; level < LAUNCH::LEVELS; level++)
+        all += __shfl_xor_sync(ALL, all, 4 << level) & link[1 + level];
+    const unsigned expected =
+        int(LAUNCH::FIRST) < int(LAUNCH::SLOTS) ? MASKS * (2 * ALL) + (link[0] & MASKS) : MASKS * ALL;
+    return all != expected;
+}
+
+// Of four points the bytes, 0xff where one has several candidates of the first K, and of the other.
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_find_several(unsigned *several, const unsigned *sums,
+                                                       const unsigned *link) {
+    constexpr unsigned OVER_255 = 0xfefefeff; // times 255: 1
+    unsigned counts[2] = {sums[0] * OVER_255, sums[1] * OVER_255};
+    counts[0] += counts[1] & link[0];
+    counts[1] = (counts[0] & link[0]) | (counts[1] & ~link[0]);
+    KM_UNROLL_FOR (int level = 0; level < LAUNCH::LEVELS; level++)
+        counts[0] += __shfl_xor_sync(ALL, counts[0], 4 << level) & link[1 + level];
+    KM_UNROLL_FOR (int segment = 0; segment < 2; segment++) // where a count is not 0 or 1
+        several[segment] = km_prmt<0xba98>(counts[segment] + 0x7e7e7e7e, 0);
+}
+
+// sums = a b + start: 32 products of bytes with signs each.
+static __device__ __forceinline__ void km_mma_s8(int *sums, const unsigned *a, const unsigned *b,
+                                                 const int *start) {
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%10, %11, %12, %13};"
+        : "=r"(sums[0]), "=r"(sums[1]), "=r"(sums[2]), "=r"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(start[0]), "r"(start[1]),
+          "r"(start[2]), "r"(start[3]));
+}
+
+// The same number, of which the compiler does not know how it came: it is neither kept from before nor made again.
+static __device__ __forceinline__ unsigned km_opaque(unsigned number) {
+    unsigned kept;
+    asm volatile("mov.b32 %0, %1;" : "=r"(kept) : "r"(number));
+    return kept;
+}
+
+static __device__ __forceinline__ uint2 km_read_shared_2(unsigned address) {
+    uint2 words;
+    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(words.x), "=r"(words.y) : "r"(address));
+    return words;
+}
+
+// What a lane knows of its quad's Ks, whatever the scores.
+template <typename LAUNCH, typename Lane>
+static __device__ __forceinline__ void km_know_quad(Lane &own, const km_block<LAUNCH> &shared) {
+    const int quad = threadIdx.x % 32 / 4;
+    for (int l = 0; l < 4; l++) own.link[l] = shared.link[l][quad];
+}
+
+// Not inlined: what it needs does not take registers from the loop.
+template <typename LAUNCH>
+static __device__ __noinline__ int km_resolve_apart(km_block<LAUNCH> &shared, const km_pass_args &args,
+                                                    int queued) {
+    return km_resolve(shared, args, queued);
+}
+
+// The rare step: ambiguous points and outliers join the queue instead of the sums. `marked`: whether a lane knows of an
+// outlier.
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_defer(unsigned (*candidates)[MASKS], const unsigned (*sums)[2],
+                                                km_block<LAUNCH> &shared, const km_pass_args &args,
+                                                const km_lane &own, bool marked, int tile) {
+    const int lane = (int)km_opaque(threadIdx.x % 32); // no address is worth a register between two calls
+    const unsigned outliers = __any_sync(ALL, marked) ? km_outliers(args)[tile] : 0;
+    unsigned pending =
+        0; // of a byte, bit 0 and 1: the first half's point and a K; bit 2 and 3: the other half's
+    KM_UNROLL_FOR (int half = 0; half < 2; half++) {
+        unsigned several[2];
+        km_find_several<LAUNCH>(several, sums[half], own.link);
+        if (outliers) {
+            const unsigned bits = outliers >> (16 * half + lane % 4 * 2); // 0, 1, 8 and 9
             const unsigned bytes = (bits & 1) | (bits & 2) << 7 | (bits & 0x100) << 8 | (bits & 0x200) << 15;
             several[0] |= bytes * 255;
             several[1] |= bytes * 255;
         }
-        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++) near[s][half] &= ~several[s >= PART::FIRST];
+        KM_UNROLL_FOR (int s = 0; s < LAUNCH::SLOTS; s++) candidates[s][half] &= ~several[s >= LAUNCH::FIRST];
         pending |= ((several[0] & 0x01010101) | (several[1] & 0x02020202)) << 2 * half;
     }
-    pending &= shared.asks[lane / 4]; // of a K, its first group of lanes asks
+    pending &= shared.asks[lane / 4]; // of a K, its first quad asks
     km_warp &warp = shared.warps[threadIdx.x / 32];
     int queued = warp.queued;
     while (const unsigned askers = __ballot_sync(ALL, pending != 0)) {
-        if (pending) warp.queue[queued + __popc(askers & ~(ALL << lane))] = {tile, lane | (__ffs(pending) - 1) << 5};
+        const int at = queued + __popc(askers & ~(ALL << lane));
+        if (pending) warp.queue[at] = {tile, lane | (__ffs(pending) - 1) << 5};
         pending &= pending - 1;
         queued += __popc(askers);
-        if (queued >= 32) queued = km_drain(shared, args, queued);
+        if (queued >= 32) queued = km_resolve_apart(shared, args, queued);
         __syncwarp();
     }
     if (lane == 0) warp.queued = queued;
     __syncwarp();
 }
 
-// Sums ------------------------------------------------------------------------------------------------------
+// Adds a warp's sums of bytes, which are negative, to the block's.
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_flush_bytes(int (*of)[SUM_TILES][4], km_block<LAUNCH> &shared) {
+    const int lane = (int)km_opaque(threadIdx.x % 32); // no address is worth a register between two calls
+    KM_UNROLL_FOR (int i = 0; i < LAUNCH::TILES; i++)
+        KM_UNROLL_FOR (int n = 0; n < SUM_TILES; n++)
+            KM_UNROLL_FOR (int at = 0; at < 4; at++) {
+                const int row = shared.row[lane / 4][2 * i + at / 2], column = 8 * n + lane % 4 * 2 + at % 2;
+                const long long sum = -(long long)of[i][n][at];
+                of[i][n][at] = 0;
+                if (row < 0 || column >= DIGITS + COUNT_COLUMNS) continue;
+                km_add_long(shared.sums + row * (D + 1) + column / 3, sum << 8 * (column % 3));
+            }
+}
 
-// Sums of a warp, negative: of the bytes of each feature; of masks, as km_add_masks adds them.
-template <typename PART> struct km_sums {
-    int of[PART::TILES][SUM_TILES][4];
-    unsigned masks[PART::SLOTS];
+template <typename LAUNCH> static __device__ km_lane km_lane_of(const km_block<LAUNCH> &shared) {
+    km_lane own;
+    km_know_quad(own, shared);
+    own.margin = km_shared_address(shared.margin);
+    return own;
+}
+
+// Where in a tile a lane reads, in shared memory: rows of points, their errors, bytes.
+struct km_places_in_tile {
+    unsigned points, errors, digits;
 };
 
+static __device__ __forceinline__ km_places_in_tile km_find_places(unsigned ring) {
+    const unsigned lane = threadIdx.x % 32, tile = ring - lane * (unsigned)sizeof(uint4);
+    const unsigned digits = tile + sizeof(uint4[BLOCKS][TILE]),
+                   errors = digits + sizeof(uint2[SUM_TILES][32]);
+    const unsigned row = lane % 8 + lane / 16 * 8 + lane / 8 % 2 * (BLOCKS - 1) * TILE;
+    return {tile + row * (unsigned)sizeof(uint4), errors + lane % 4 * (unsigned)sizeof(uint4),
+            digits + lane * (unsigned)sizeof(uint2)};
+}
+
+// The scores of a tile of rows, two points in a register, for the points of some columns.
+static __device__ __forceinline__ void km_score(unsigned (*scores)[WIDTH], const km_fragments *fragments,
+                                                int tile, const unsigned (*points)[2]) {
+    float sums[WIDTH][4];
+    const uint4 start = km_fragment(fragments, tile, BLOCKS);
+    const float starts[4] = {__uint_as_float(start.x), __uint_as_float(start.y), __uint_as_float(start.z),
+                             __uint_as_float(start.w)};
+    KM_UNROLL_FOR (int k = 0; k < BLOCKS; k++) {
+        const uint4 fragment = km_fragment(fragments, tile, k);
+        const unsigned a[4] = {fragment.x, fragment.y, fragment.z, fragment.w};
+        KM_UNROLL_FOR (int c = 0; c < WIDTH; c++) km_mma_f16(sums[c], a, points[c], k ? sums[c] : starts);
+    }
+    KM_UNROLL_FOR (int r = 0; r < 2; r++)
+        KM_UNROLL_FOR (int c = 0; c < WIDTH; c++)
+            scores[r][c] =
+                km_prmt<0x6521>(__float_as_uint(sums[c][2 * r]), __float_as_uint(sums[c][2 * r + 1]));
+}
+
+// Which centroids are candidates in a tile, `stage` bytes from the first one of the ring: `candidates`
+// [slot][half], a byte for each of four points. Gives whether a lane knows of an outlier.
+template <typename LAUNCH>
+static __device__ __forceinline__ bool
+km_find_candidates(unsigned (*candidates)[MASKS], const km_fragments *fragments, const km_places_in_tile &at,
+                   unsigned stage, const km_lane &own) {
+    const uint4 read = km_read_shared_4(at.errors + stage);
+    const unsigned errors[4] = {read.x, read.y, read.z, read.w};
+    KM_UNROLL_FOR (int first = 0; first < 4; first += WIDTH) {
+        unsigned points[WIDTH][2], scores[LAUNCH::SLOTS][WIDTH], limits[WIDTH][2];
+        KM_UNROLL_FOR (int c = 0; c < WIDTH; c += 2)
+            km_ldmatrix_x4(points[c], at.points + stage + 8 * (first + c) * (unsigned)sizeof(uint4));
+        KM_UNROLL_FOR (int i = 0; i < LAUNCH::TILES; i++) {
+            if (TIGHT && i > 0) __syncwarp(); // or too much is read ahead
+            km_score(scores + 2 * i, fragments, i, points);
+        }
+        // Of more features the sums leave no register for the address.
+        const unsigned thread = BLOCKS > 1 ? km_opaque(threadIdx.x) : threadIdx.x;
+        const uint4 margin = km_read_shared_4(own.margin + thread % 32 / 4 * (unsigned)sizeof(km_margin));
+        KM_UNROLL_FOR (int c = 0; c < WIDTH; c++) { // limits: the largest scores of no candidate
+            km_find_largest<LAUNCH>(limits[c], scores, c, own.link);
+            limits[c][0] += NEXT - km_half2_fma(errors[first + c], margin.x, margin.z);
+            limits[c][1] += NEXT - km_half2_fma(errors[first + c], margin.y, margin.w);
+        }
+        KM_UNROLL_FOR (int s = 0; s < LAUNCH::SLOTS; s++)
+            KM_UNROLL_FOR (int c = 0; c < WIDTH; c += 2) {
+                const int segment = s >= LAUNCH::FIRST;
+                candidates[s][(first + c) / 2] =
+                    km_prmt<0xfdb9>(km_half2_sub(limits[c][segment], scores[s][c]),
+                                    km_half2_sub(limits[c + 1][segment], scores[s][c + 1]));
+            }
+    }
+    return (errors[0] | errors[1] | errors[2] | errors[3]) & 0x80008000;
+}
+
+// Sums of a warp, negative: of the bytes of each feature; of masks, as km_add_masks adds them.
+template <typename LAUNCH> struct km_sums {
+    int of[LAUNCH::TILES][SUM_TILES][4];
+    unsigned masks[LAUNCH::SLOTS];
+};
+
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_count_points(km_sums<LAUNCH> &sums,
+                                                       const unsigned (*candidates)[MASKS]) {
+    KM_UNROLL_FOR (int s = 0; s < LAUNCH::SLOTS; s++) sums.masks[s] += candidates[s][0] + candidates[s][1];
+}
+
 // Adds the points that were counted to the block's sums.
-template <typename PART>
-static __device__ __forceinline__ void km_flush_counts(km_sums<PART> &sums, km_block<PART> &shared) {
-    const unsigned group = km_keep(threadIdx.x % 32 / 4); // no address is worth a register between two calls
-    KM_UNROLL for (int s = 0; s < PART::SLOTS; s++) {
-        const int row = shared.row[group][s];
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_flush_counts(km_sums<LAUNCH> &sums, km_block<LAUNCH> &shared) {
+    constexpr unsigned OVER_255 = 0xfefefeff;              // times 255: 1
+    const unsigned quad = km_opaque(threadIdx.x % 32 / 4); // no address is worth a register between two calls
+    KM_UNROLL_FOR (int s = 0; s < LAUNCH::SLOTS; s++) {
+        const int row = shared.row[quad][s];
         const unsigned count = __dp4a(sums.masks[s] * OVER_255, 0x01010101u, 0u); // of four bytes
         sums.masks[s] = 0;
         if (row >= 0) km_add_long(shared.sums + row * (D + 1) + D, count);
     }
 }
 
-// Adds a warp's sums to the block's.
-template <typename PART>
-static __device__ __forceinline__ void km_flush(km_sums<PART> &sums, km_block<PART> &shared) {
-    const int lane = (int)km_keep(threadIdx.x % 32); // no address is worth a register between two calls
-    KM_UNROLL for (int i = 0; i < PART::TILES; i++)
-        KM_UNROLL for (int n = 0; n < SUM_TILES; n++)
-            KM_UNROLL for (int at = 0; at < 4; at++) {
-                const int row = shared.row[lane / 4][2 * i + at / 2], column = 8 * n + lane % 4 * 2 + at % 2;
-                const long long sum = -(long long)sums.of[i][n][at];
-                sums.of[i][n][at] = 0;
-                if (row < 0 || column >= LIMBS) continue;
-                km_add_long(shared.sums + row * (D + 1) + column / 3, sum << 8 * (column % 3));
-            }
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_flush(km_sums<LAUNCH> &sums, km_block<LAUNCH> &shared) {
+    km_flush_bytes(sums.of, shared);
     km_flush_counts(sums, shared);
 }
 
+template <typename LAUNCH>
+static __device__ __forceinline__ auto km_find_source(const km_block<LAUNCH> &shared, const km_pass_args &) {
+    return [&shared](int tile) { return shared.tiles + threadIdx.x % 32 + tile * (long long)TILE_SIZE; };
+}
+
+// What a warp keeps from tile to tile.
+template <typename LAUNCH> struct km_state {
+    km_lane own;
+    const km_fragments *fragments;
+    km_sums<LAUNCH> sums;
+    km_places_in_tile at; // where it reads in the ring's first tile
+};
+
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_open(km_state<LAUNCH> &state, km_block<LAUNCH> &shared,
+                                               const km_pass_args &, unsigned ring, int, int) {
+    state.own = km_lane_of(shared);
+    km_read_fragments(state, shared);
+    state.sums = {};
+    if (threadIdx.x % 32 == 0) shared.warps[threadIdx.x / 32].queued = 0;
+    state.at = km_find_places(ring);
+}
+
 // A tile, `stage` bytes from the first one of the ring.
-template <typename PART>
-static __device__ __forceinline__ void km_take(km_sums<PART> &sums, const km_planes *planes,
-                                               const km_places_in_tile &at, unsigned stage, km_block<PART> &shared,
-                                               const km_pass_args &args, const km_lane &own, int tile) {
-    unsigned near[PART::SLOTS][2], masks[2][2];
-    const bool marked = km_compare<PART>(near, planes, at, stage, own);
-    KM_UNROLL for (int half = 0; half < 2; half++) {
-        km_add_masks<PART>(masks[half], near, half);
-        asm("" : "+r"(masks[half][0]), "+r"(masks[half][1])); // kept for km_settle, not added up in another order
-    }
-    // A point has at least one near centroid of each K, so that all masks add up to that of one, or of two of different
-    // Ks, only where every point has just one: bytes of a sum count up to 255. Both halves of the tile are in it.
-    unsigned all = masks[0][0] + masks[0][1] + masks[1][0] + masks[1][1];
-    KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
-        all += __shfl_xor_sync(ALL, all, 4 << level) & own.link[1 + level];
-    const unsigned expected = int(PART::FIRST) < int(PART::SLOTS) ? 2 * (2 * ALL) + (own.link[0] & 2) : 2 * ALL;
-    if (__builtin_expect(__any_sync(ALL, marked || all != expected), 0))
-        km_settle(near, masks, shared, args, own, marked, tile);
-    KM_UNROLL for (int s = 0; s < PART::SLOTS; s++) sums.masks[s] += near[s][0] + near[s][1];
-    KM_UNROLL for (int n = 0; n < SUM_TILES; n++) {
-        const uint2 limbs = km_read_two(at.limbs + stage + n * (unsigned)sizeof(uint2[32]));
-        KM_UNROLL for (int i = 0; i < PART::TILES; i++) {
-            const unsigned a[4] = {near[2 * i][0], near[2 * i + 1][0], near[2 * i][1], near[2 * i + 1][1]};
-            km_subtract(sums.of[i][n], a, limbs);
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_assign_tile(km_state<LAUNCH> &state, km_block<LAUNCH> &shared,
+                                                      const km_pass_args &args, unsigned stage, int tile) {
+    unsigned candidates[LAUNCH::SLOTS][MASKS], masks[MASKS][2];
+    const bool marked = km_find_candidates<LAUNCH>(candidates, state.fragments, state.at, stage, state.own);
+    const bool several = km_has_several<LAUNCH>(masks, candidates, state.own.link);
+    if (__builtin_expect(__any_sync(ALL, marked || several), 0))
+        km_defer(candidates, masks, shared, args, state.own, marked, tile);
+    km_count_points(state.sums, candidates);
+    KM_UNROLL_FOR (int n = 0; n < SUM_TILES; n++) {
+        const uint2 digits = km_read_shared_2(state.at.digits + stage + n * (unsigned)sizeof(uint2[32]));
+        const unsigned b[2] = {digits.x, digits.y};
+        KM_UNROLL_FOR (int i = 0; i < LAUNCH::TILES; i++) {
+            const unsigned a[4] = {candidates[2 * i][0], candidates[2 * i + 1][0], candidates[2 * i][1],
+                                   candidates[2 * i + 1][1]};
+            km_mma_s8(state.sums.of[i][n], a, b, state.sums.of[i][n]);
         }
     }
 }
 
-// Load: the tiles; marks points that the grid does not hold, and those past the end of the last tile; how far out the
-// others are.
-extern "C" __global__ void __launch_bounds__(256, 2) km_tensor_tiles(const __grid_constant__ km_pass_args args) {
-    const long long points = (args.n + TILE - 1) / TILE * TILE;
-    double largest = 0;
-    float limit[D], scale[D];
-    KM_UNROLL for (int f = 0; f < D; f++) {
-        limit[f] = (float)(km_power(km_exponents(args)[f]) * (1 - km_power(-BITS))); // all its bits
-        scale[f] = (float)km_power(-km_exponents(args)[f]);
-    }
-    for (long long i = blockIdx.x * 256ll + threadIdx.x; i < points; i += gridDim.x * 256ll) {
-        bool beyond = i >= args.n;
-        double square = 0;
-        float x[D];
-        KM_UNROLL for (int f = 0; f < D; f++) x[f] = ((const float *)args.points)[(beyond ? 0 : i) * D + f];
-        KM_UNROLL for (int f = 0; f < D; f++) {
-            beyond = beyond | (fabsf(x[f]) > limit[f]);
-            square = fma((double)x[f], (double)x[f], square);
-        }
-        largest = beyond ? largest : fmax(largest, square);
-        const unsigned marks = __ballot_sync(ALL, beyond);
-        if (i % TILE == 0) km_marks(args)[i / TILE] = marks;
-        km_put_point(args, i, x, scale, beyond);
-    }
-    // Numbers that are not negative are ordered as their bits are. Few have news to tell.
-    largest = km_max_lanes(largest);
-    if (threadIdx.x % 32 == 0 && largest > *(volatile double *)km_largest(args))
-        atomicMax((unsigned long long *)km_largest(args), (unsigned long long)__double_as_longlong(largest));
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_close(km_state<LAUNCH> &state, km_block<LAUNCH> &shared,
+                                                const km_pass_args &args) {
+    __syncwarp();
+    int queued = shared.warps[threadIdx.x / 32].queued;
+    while (queued > 0) queued = km_resolve_apart(shared, args, queued);
 }
 
-// Everything that the threads of a block share. False: no K of the launch takes part in this pass, or none does.
-template <typename PART> static __device__ bool km_begin(km_block<PART> &shared, const km_pass_args &args) {
-    const int stop = args.control->stop, warp = threadIdx.x / 32; // One wait for all that is read here.
-    const float *centroids = (const float *)args.centroids + (long long)blockIdx.y * S * D;
-    if (threadIdx.x == 0) shared.tiles = (const uint4 *)km_tiles(args);
-    if (threadIdx.x == 0) shared.radius = sqrt(*km_largest(args)) * (1 + 1e-9);
-    for (int i = threadIdx.x; i < KS; i += BLOCK) shared.active[i] = args.active[blockIdx.y * KS + i];
-    for (int f = threadIdx.x; f < D; f += BLOCK) {
-        shared.reach[f] = km_power(km_exponents(args)[f]);
-        shared.unit[f] = km_power(BITS - km_exponents(args)[f]);
-    }
-    for (int i = 0, own = 0; i < KS; i++) {
-        if (km_places[i].part != PART::INDEX || own++ % WARPS != warp) continue;
-        for (int at = threadIdx.x % 32; at < km_ks[i] * D; at += 32)
-            shared.centroids[km_places[i].row * D + at] = centroids[km_offsets[i] * D + at];
-    }
-    for (int i = threadIdx.x; i < PART::ROWS * (D + 1); i += BLOCK) shared.sums[i] = 0;
-    for (int i = threadIdx.x; i < 8 * PART::SLOTS * 4; i += BLOCK) {
-        const int group = i / 4 / PART::SLOTS, slot = i / 4 % PART::SLOTS;
-        const bool high = slot == 0 || slot == PART::FIRST; // so that a lane without a K has its one near row
-        km_write_row(shared, group, slot, i % 4, [](int) { return 0.0f; }, high ? 1.25f * BINADE : BINADE);
-        shared.row[group][slot] = -1;
-    }
-    for (int i = threadIdx.x; i < 8; i += BLOCK) {
-        shared.asks[i] = 0;
-        shared.margin[i] = {{0, 0}, {NONE + 0x10001, NONE + 0x10001}};
-        shared.member[0][i] = shared.member[1][i] = -1;
-        shared.link[0][i] = shared.link[1][i] = shared.link[2][i] = shared.link[3][i] = 0;
-    }
-    __syncthreads();
-    if (stop) return false;
-    bool active = false;
-    for (int i = 0, own = 0; i < KS; i++) {
-        if (km_places[i].part != PART::INDEX) continue;
-        if (own++ % WARPS == warp && shared.active[i])
-            km_prepare(shared, shared.centroids + km_places[i].row * D, i);
-        active = active | shared.active[i];
-    }
-    __syncthreads();
-    return active;
+// The loop ---------------------------------------------------------------------------------------------------
+
+// Begins to copy 16 bytes, past the first cache.
+static __device__ __forceinline__ void km_copy_16(unsigned to, const void *from) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 
-// The loop --------------------------------------------------------------------------------------------------
+// Ends a group of the thread's copies.
+static __device__ __forceinline__ void km_copy_commit() {
+    asm volatile("cp.async.commit_group;");
+}
 
-// Begins to bring a tile to shared memory; both addresses are the lane's first.
-static __device__ __forceinline__ void km_bring(unsigned to, const uint4 *from) {
-    KM_UNROLL for (int i = 0; i < TILE_SIZE; i += 32)
+// Waits until all groups but the last LEFT are there.
+template <int LEFT> static __device__ __forceinline__ void km_copy_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+}
+
+static __device__ __forceinline__ unsigned km_shared_address(const void *at) {
+    return (unsigned)__cvta_generic_to_shared(at);
+}
+
+// Begins to copy a tile to shared memory; both addresses are the lane's first.
+static __device__ __forceinline__ void km_copy_tile(unsigned to, const uint4 *from) {
+    KM_UNROLL_FOR (int i = 0; i < TILE_SIZE; i += 32)
         if (i + 32 <= TILE_SIZE || (int)(threadIdx.x % 32) < TILE_SIZE - i)
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + i * (int)sizeof(uint4)), "l"(from + i)
-                         : "memory");
+            km_copy_16(to + i * (int)sizeof(uint4), from + i);
 }
 
-template <typename PART>
-static __device__ __forceinline__ void km_walk(km_block<PART> &shared, const km_pass_args &args) {
+// A warp's tiles, one after the other, through its ring.
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_walk(km_block<LAUNCH> &shared, const km_pass_args &args) {
     constexpr int STRIDE = GRID * WARPS;
     constexpr unsigned TILE_BYTES = sizeof(km_tile);
-    const int lane = threadIdx.x % 32, tiles = (int)((args.n + TILE - 1) / TILE);
-    km_warp &warp = shared.warps[threadIdx.x / 32];
-    const km_lane own = km_lane_of(shared);
-    const km_planes *planes = shared.planes;
-    km_sums<PART> sums = {};
-    const auto from = [&](int tile) { return shared.tiles + threadIdx.x % 32 + tile * (long long)TILE_SIZE; };
+    const int tiles = (int)km_tiles_count(args);
     int tile = blockIdx.x * WARPS + threadIdx.x / 32;
-    if (lane == 0) warp.queued = 0;
-    const uint4 *first_tile = warp.ring[0].points[0];
-    const unsigned ring = km_keep((unsigned)__cvta_generic_to_shared(first_tile + lane));
-    const km_places_in_tile at = km_find_places(ring);
+    const auto from = km_find_source(shared, args);
+    const uint4 *first_tile = (const uint4 *)shared.warps[threadIdx.x / 32].ring;
+    const unsigned ring = km_opaque(km_shared_address(first_tile + threadIdx.x % 32));
+    km_state<LAUNCH> state;
+    km_open(state, shared, args, ring, tile, tiles);
     unsigned stage = 0; // where in the ring
-    KM_UNROLL for (int s = 0; s < STAGES - 1; s++) {
-        if (tile + s * STRIDE < tiles)
-            km_bring(ring + s * TILE_BYTES, from(tile + s * STRIDE));
-        asm volatile("cp.async.commit_group;");
+    KM_UNROLL_FOR (int s = 0; s < STAGES - 1; s++) {
+        if (tile + s * STRIDE < tiles) km_copy_tile(ring + s * TILE_BYTES, from(tile + s * STRIDE));
+        km_copy_commit();
     }
-    while (tile < tiles) {
-        for (int chunk = 0; chunk < CHUNK_TILES && tile < tiles; chunk++, tile += STRIDE) {
-            asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
-            __syncwarp();
-            const int ahead = tile + (STAGES - 1) * STRIDE;
-            const unsigned before = stage > 0 ? stage - TILE_BYTES : (STAGES - 1) * TILE_BYTES;
-            if (ahead < tiles) km_bring(ring + before, from(ahead));
-            asm volatile("cp.async.commit_group;");
-            km_take<PART>(sums, planes, at, stage, shared, args, own, tile);
-            if (chunk % COUNT_TILES == COUNT_TILES - 1) km_flush_counts(sums, shared);
-            stage = stage < (STAGES - 1) * TILE_BYTES ? stage + TILE_BYTES : 0;
-        }
-        km_flush(sums, shared);
+    for (int chunk = 0; tile < tiles; chunk++, tile += STRIDE) {
+        km_copy_wait<STAGES - 2>();
+        __syncwarp();
+        const int ahead = tile + (STAGES - 1) * STRIDE;
+        const unsigned before = stage > 0 ? stage - TILE_BYTES : (STAGES - 1) * TILE_BYTES;
+        if (ahead < tiles) km_copy_tile(ring + before, from(ahead));
+        km_copy_commit();
+        km_assign_tile(state, shared, args, stage, tile);
+        stage = stage < (STAGES - 1) * TILE_BYTES ? stage + TILE_BYTES : 0;
+        if (chunk % COUNT_TILES == COUNT_TILES - 1) km_flush_counts(state.sums, shared);
+        if (chunk % CHUNK_TILES == CHUNK_TILES - 1 || tile + STRIDE >= tiles) km_flush(state.sums, shared);
     }
-    __syncwarp();
-    int queued = warp.queued;
-    while (queued > 0) queued = km_drain(shared, args, queued);
+    km_close(state, shared, args);
+}
+
+// Leaves the block's sums in the workspace: for each copy and column one number per block.
+static __device__ __forceinline__ long long *km_column(const km_pass_args &args, int column) {
+    return (long long *)args.workspace + ((long long)blockIdx.y * COLUMNS + column) * GRID;
+}
+
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_publish(const km_block<LAUNCH> &shared, const km_pass_args &args) {
+    __syncthreads();
+    for (int i = 0; i < KS; i++) {
+        if (km_places[i].launch != LAUNCH::INDEX || !shared.active[i]) continue;
+        for (int at = threadIdx.x; at < km_ks[i] * (D + 1); at += BLOCK)
+            km_column(args, km_offsets[i] * (D + 1) + at)[blockIdx.x] =
+                shared.sums[km_places[i].row * (D + 1) + at];
+    }
 }
 
 // One launch: a share of the K list.
-template <typename PART> static __device__ __forceinline__ void km_run(const km_pass_args &args) {
+template <typename LAUNCH> static __device__ __forceinline__ void km_run(const km_pass_args &args) {
     extern __shared__ uint4 km_memory[];
-    km_block<PART> &shared = *(km_block<PART> *)km_memory;
+    km_block<LAUNCH> &shared = *(km_block<LAUNCH> *)km_memory;
     if (!km_begin(shared, args)) return;
     km_walk(shared, args);
-    __syncthreads();
-    for (int i = 0; i < KS; i++) {
-        if (km_places[i].part != PART::INDEX || !shared.active[i]) continue;
-        for (int at = threadIdx.x; at < km_ks[i] * (D + 1); at += BLOCK)
-            km_column(args, km_offsets[i] * (D + 1) + at)[blockIdx.x] = shared.sums[km_places[i].row * (D + 1) + at];
-    }
+    km_publish(shared, args);
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     km_tensor_0(const __grid_constant__ km_pass_args args) {
-    km_run<km_part_0>(args);
+    km_run<km_launch_0>(args);
 }
 
-// Adds up the columns of one slot over the blocks: integers, then one rounding.
+// The sum of all lanes' values, in every lane.
+template <typename Number> static __device__ __forceinline__ Number km_warp_sum(Number value) {
+    for (int width = 16; width > 0; width /= 2) value += __shfl_xor_sync(0xffffffffu, value, width);
+    return value;
+}
+
+// Adds up the columns of one K over the blocks: integers, then one rounding.
 extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_constant__ km_pass_args args) {
     const int k_index = blockIdx.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     if (args.control->stop || !args.active[blockIdx.y * KS + k_index]) return;
@@ -1205,23 +1416,28 @@ extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_cons
         const long long *column = km_column(args, first + c);
         long long sum = 0;
         for (int block = lane; block < GRID; block += 32) sum += column[block];
-        for (int width = 16; width > 0; width /= 2) sum += __shfl_xor_sync(ALL, sum, width);
+        sum = km_warp_sum(sum);
         const int f = c % (D + 1);
         if (lane == 0) totals[c] = f < D ? (double)sum * km_power(km_exponents(args)[f] - BITS) : (double)sum;
     }
 }
+constexpr int REDUCE_GRID = KS;
 
 extern "C" {
 __device__ km_pass_facts km_pass = {
-    KM_ABI_VERSION, 1 + 4,
-    8LL * COPIES * COLUMNS * GRID + 4LL * D * (1 + BINS) + sizeof(km_tile) + 512, sizeof(km_tile) / TILE + 1, 0,
-    8LL * COPIES * COLUMNS * GRID + 4LL * D * (1 + BINS) + 8};
+    KM_ABI_VERSION,
+    1 + 4,
+    8LL * COPIES *COLUMNS *GRID + 4LL * D *(1 + BINS) + (sizeof(km_tile) + 4) * STEP_TILES + 512,
+    sizeof(km_tile) / TILE + 1,
+    0,
+    8LL * COPIES *COLUMNS *GRID + 4LL * D *(1 + BINS) + 8 * NORMS,
+};
 __device__ km_pass_launch km_pass_launches[] = {
-    {"km_tensor_survey", KM_STAGE_LOAD, 8 * GRID, 1, 256, 0, 0},
-    {"km_tensor_grid", KM_STAGE_LOAD, 1, 1, 256, 0, 0},
+    {"km_tensor_histogram", KM_STAGE_LOAD, 8 * GRID, 1, 256, 0, 0},
+    {"km_tensor_lattice", KM_STAGE_LOAD, 1, 1, 256, 0, 0},
     {"km_tensor_tiles", KM_STAGE_LOAD, 48 * GRID, 1, 256, 0, 0}, // many, so that the last ones end together
-    {"km_tensor_0", KM_STAGE_PASS, GRID, COPIES, BLOCK, sizeof(km_block<km_part_0>), 0},
-    {"km_reduce", KM_STAGE_PASS, KS, COPIES, REDUCE, 0, 0},
+    {"km_tensor_0", KM_STAGE_PASS, GRID, COPIES, BLOCK, sizeof(km_block<km_launch_0>), 0},
+    {"km_reduce", KM_STAGE_PASS, REDUCE_GRID, COPIES, REDUCE, 0, 0},
 };
 }
 // ==== The steps around the pass ============================================================================

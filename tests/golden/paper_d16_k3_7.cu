@@ -29,11 +29,11 @@
 // shared memory per block: 89.0 KiB of 227.0 KiB
 
 // Contents, by line:
-//     68  Numbers and types
-//     97  What the kernels of a pass are given
-//    178  The pass
-//   1099  The steps around the pass
-//   2474  The host part: what paper_d16_k3_7.h declares
+//     69  Numbers and types
+//     98  What the kernels of a pass are given
+//    179  The pass
+//   1253  The steps around the pass
+//   2628  The host part: what paper_d16_k3_7.h declares
 
 #if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 10 * 90
@@ -41,8 +41,8 @@
     "paper_d16_k3_7.cu was emitted for sm_90: nvcc -arch=sm_90, or emit it for an older device: kmgen --target cuda:sm_80"
 #endif
 // The linker knows kernels by these names, so that several emitted files go into one program.
-#define km_tensor_survey paper_d16_k3_7_km_tensor_survey
-#define km_tensor_grid paper_d16_k3_7_km_tensor_grid
+#define km_tensor_histogram paper_d16_k3_7_km_tensor_histogram
+#define km_tensor_lattice paper_d16_k3_7_km_tensor_lattice
 #define km_tensor_tiles paper_d16_k3_7_km_tensor_tiles
 #define km_tensor_0 paper_d16_k3_7_km_tensor_0
 #define km_reduce paper_d16_k3_7_km_reduce
@@ -65,6 +65,7 @@
 #define km_update paper_d16_k3_7_km_update
 #endif
 
+// The skeleton of all forms of the design. A form is the file hi_lo.cu: it defines what the lines `use form_...` name.
 // ==== Numbers and types ====================================================================================
 typedef float km_real;
 typedef unsigned char km_label; // one label of one point, where labels are kept between passes
@@ -176,48 +177,60 @@ typedef struct km_pass_args {
 #endif
 
 // ==== The pass =============================================================================================
+#define KM_UNROLL_FOR(...) _Pragma("unroll") for (__VA_ARGS__)
+#define KM_UNROLL_1_FOR(...) _Pragma("unroll 1") for (__VA_ARGS__)
+#define KM_UNROLL_2_FOR(...) _Pragma("unroll 2") for (__VA_ARGS__)
 
-// Design `tensor`. Distances and sums are matrix products: clusters are the rows, 32 points of a warp the columns.
+// Design tensor, form hi_lo. Scores and sums are matrix products: centroids are the rows, points the columns.
 //
-// Points. When they come home, a coordinate becomes z = x / 2^e, |z| < 1, e of its feature, rounded to a multiple
-// of 2^-22, and z = hi + lo in half precision: hi a multiple of 2^-11, lo the rest. The workspace keeps them in
-// tiles of 32 points, as matrix products take them. A pass reads only those.
+// Lattice. When points are loaded, a coordinate becomes z = x / 2^e, |z| < 1, e of its feature, and z 2^22 is rounded
+// to an integer. The workspace keeps them in tiles of 32 points, as matrix products take them. A pass reads only those.
+// A point beyond 2^e is an outlier.
 //
-// Labels. All centroids of a K belong to one group of four lanes or to a few such groups, so that the nearest one
-// is found in the lane or by a shuffle. 16 bits of a distance, two points in a register, take part: a centroid is
-// near when it comes so close to the nearest that a bound on the error cannot tell them apart. A point with one
-// near centroid has its label. All others are decided in double on the points as they are (km_drain).
+// Labels. All centroids of a K are rows of one quad (four lanes) or of a few quads, so that the largest score is found
+// in the lane or by a shuffle. 16 bits of a score, two points in a register, take part: a centroid is a candidate when
+// it comes so close to the nearest that a bound on the error cannot tell them apart. A point with one candidate has its
+// label. A point with several is ambiguous: its label is resolved on the points as they are, as that of an outlier.
 //
-// Sums. The near centroids of a point, times the point: integers z * 2^22, which are added without any rounding,
-// the same in any order. A point beyond 2^e is marked once, when the points come home, and goes through km_drain,
-// where its integer may be long.
+// Sums. Integers of the lattice, which are added without any rounding, the same in any order.
+// Points: z = hi + lo in half precision, hi a multiple of 2^-11, lo the rest, a multiple of 2^-22.
+//
+// Scores: four products a feature, (hi, lo, hi, lo) times (chi, chi, clo, clo), give a score with an error that
+// km_prepare bounds for each K; the first features of the lanes leave out lo clo, and have 1 times a piece of the
+// constant instead.
+//
+// Sums: ones and zeros, a one for each candidate, times the halves of the points: multiples of 2^-11 and of 2^-22, so
+// few at a time that floats hold their sums exactly. They become integers then.
 enum {
     BLOCK = 384, // threads of a block
     GRID = 132,  // blocks of a launch, for one copy
     WARPS = BLOCK / 32,
-    TILE = 32,             // points that a warp fetches at a time
-    PAIRS = 1,             // of columns, 16 points, that it works on at a time
-    WIDTH = 2 * PAIRS,     // columns of 8 points
-    LANE_D = (D + 3) / 4,  // features of a lane: lane % 4 says which
+    TILE = 32,             // points of a tile
     COLUMNS = S * (D + 1), // sums of a copy
-    QUEUE = 64,            // points of a warp that wait for km_drain
+    QUEUE = 64,            // ambiguous points of a warp that are not resolved yet
     BITS = 22,             // of a coordinate's integer, beside its sign
-    BINS = 64,             // of the survey: powers of two below the largest coordinate
-    STAGES = 3,            // tiles of a warp that are on their way, and the one that it works on
-    PLANES = LANE_D,       // of a tile of rows
-    CHUNK_TILES = 64,      // so many points of a warp fit sums of halves: 2048
-    REDUCE = 1024          // threads of a block of km_reduce
+    BINS = 64,             // of the histogram: powers of two below the largest coordinate
+    STAGES = 3             // of the ring: tiles that are on their way, and those that are worked on
 };
-constexpr float BINADE = 8192; // scores are at least this and less than twice this
-constexpr unsigned ALL = 0xffffffff;
+enum {
+    PAIRS = 1,            // of columns, 16 points, that a warp works on at a time
+    WIDTH = 2 * PAIRS,    // columns of 8 points
+    LANE_D = (D + 3) / 4, // features of a lane: lane % 4 says which
+    FRAGMENTS = LANE_D,   // of a tile of rows
+    CHUNK_TILES = 64,     // so many points of a warp fit sums of halves: 2048
+    STEP_TILES = 1,       // tiles that are worked on at a time
+    NORMS = 1,            // that a load finds the largest of: |x|
+    RESOLVE_AHEAD = 2,    // features at a time when an ambiguous point is added
+    FETCHERS = 32,        // threads that fetch the centroids of a K
+    REDUCE = 1024         // threads of a block of km_reduce
+};
+constexpr float BINADE = 8192;        // scores are at least this and less than twice this
 constexpr unsigned ONES = 0x3c003c00; // 1 and 1 in half precision
+constexpr unsigned ALL = 0xffffffff;
 
-// The K list over launches and rows of matrix products.
-#define KM_UNROLL _Pragma("unroll")
-
-// Where the centroids of each K lie: launch, first group of lanes, groups, first row in a group, rows in a group.
+// Where the centroids of each K lie: launch, first quad, quads, first slot in a quad, slots in a quad.
 struct km_place {
-    short part, group, span, slot, slots, row; // row: its first row of the block's sums
+    short launch, quad, quads, slot, slots, row; // row: its first row of the block's sums
 };
 __device__ const km_place km_places[KS] = {
     {0, 7, 1, 0, 3, 0},
@@ -227,17 +240,28 @@ __device__ const km_place km_places[KS] = {
     {0, 0, 2, 0, 4, 18},
 };
 
-// A launch. A lane has SLOTS rows, two of each tile; the first FIRST belong to one K, the others to a second K or,
-// where linked, to the same. With LEVELS > 0 up to 2^LEVELS groups of lanes share a K.
-struct km_part_0 { // K = 3, 4, 5, 6, 7
-    enum { INDEX = 0, TILES = 2, SLOTS = 2 * TILES, FIRST = 4, LEVELS = 1 };
+// A launch. A lane has SLOTS rows of scores, two of each tile of 16; the first FIRST belong to one K, the others to a
+// second K or, where linked, to the same. With LEVELS > 0 up to 2^LEVELS quads share a K.
+struct km_launch_0 { // K = 3, 4, 5, 6, 7
+    enum {
+        INDEX = 0,
+        TILES = 2,
+        SLOTS = 2 * TILES,
+        FIRST = 4,
+        LEVELS = 1
+    };
     enum { ROWS = 25 }; // of the block's sums
 };
 
-// A point that waits to be decided.
-struct km_item {
-    int tile;
-    int what; // point of the tile, index of the K << 5
+// What the threads of a block share in every form.
+template <typename LAUNCH> struct km_shared {
+    double radius;                         // no point but outliers has a larger norm
+    double extent[D], lattice_scale[D];    // 2^e; 2^(22 - e), which makes an integer
+    unsigned link[4][8];                   // ALL where: the two parts of a lane belong together; quads 1, 2, 4 apart do
+    short k_index[2][8];                   // of a quad's parts the index in the K list, -1: none
+    short row[8][LAUNCH::SLOTS];           // row of the sums, -1: none
+    unsigned char dominated[LAUNCH::ROWS]; // centroids that are never nearest inside the lattice
+    unsigned char active[KS];
 };
 
 // Points as matrix products take them: halves of four features, 4 i to 4 i + 3, of each point.
@@ -247,85 +271,59 @@ struct km_tile {
 
 enum { TILE_SIZE = sizeof(km_tile) / sizeof(uint4) };
 
+static __device__ __forceinline__ long long km_tiles_count(const km_pass_args &args) {
+    return (args.n + TILE - 1) / TILE;
+}
+
+// An ambiguous point of a tile, and which; for which K.
+struct km_item {
+    int tile, what;
+};
+
 // What a warp has in shared memory.
 struct km_warp {
     km_tile ring[STAGES];
     km_item queue[QUEUE];
 };
 
-// What the threads of a block share.
-template <typename PART> struct km_block {
-    uint4 planes[PART::TILES][PLANES][32]; // centroids, as matrix products take them
-    long long sums[PART::ROWS * (D + 1)];
+template <typename LAUNCH> struct km_block : km_shared<LAUNCH> {
+    uint4 fragments[LAUNCH::TILES][FRAGMENTS][32]; // centroids, as matrix products take them
+    long long sums[LAUNCH::ROWS * (D + 1)];
     km_warp warps[WARPS];
-    double radius;            // no point that is not marked has a larger norm
-    double reach[D], unit[D]; // 2^e; 2^(22 - e), which makes an integer
-    float centroids[PART::ROWS * D];
-    float middle[WARPS][D];
-    unsigned margin[2][8];            // of a K in a group: from the largest score to the least that is near
-    unsigned ones, zero;              // ONES and 0: what comes from here stays in a register
-    unsigned bits[8];                 // of the ones of a lane where its points are certain, added up as integers
-    unsigned link[4][8];              // ALL where: the two parts of a lane belong together; groups 1, 2, 4 apart do
-    short member[2][8];               // index in the K list, -1: none
-    short row[8][PART::SLOTS];        // row of the sums, -1: none
-    unsigned char beaten[PART::ROWS]; // centroids that are never nearest inside the grid
-    unsigned char active[KS];
+    float centroids[LAUNCH::ROWS * D];
+    float midpoint[WARPS][D];
+    unsigned margin[2][8]; // of a K in a quad: from the largest score to the least of a candidate
+    unsigned ones, zero;   // ONES and 0: what comes from here stays in a register
+    unsigned bits[8];      // of the ones of a lane where no point is ambiguous, added up as integers
 };
 
-// The workspace: for each copy and column one number per block; the largest |x|^2 of the points that are not marked;
-// the exponents e; the survey; the marks of tiles; the tiles.
-static __device__ __forceinline__ long long *km_column(const km_pass_args &args, int column) {
-    return (long long *)args.workspace + ((long long)blockIdx.y * COLUMNS + column) * GRID;
-}
+// Workspace --------------------------------------------------------------------------------------------------
 
+// For each copy its sums; the largest |x|^2 of the points but outliers, and in one form |z|^2; the exponents e; the
+// histogram; the outliers of tiles; the tiles.
 static __device__ __forceinline__ double *km_largest(const km_pass_args &args) {
     return (double *)args.workspace + (long long)COPIES * COLUMNS * GRID;
 }
 
 static __device__ __forceinline__ int *km_exponents(const km_pass_args &args) {
-    return (int *)(km_largest(args) + 1);
+    return (int *)(km_largest(args) + NORMS);
 }
 
-static __device__ __forceinline__ unsigned *km_survey(const km_pass_args &args) {
+static __device__ __forceinline__ unsigned *km_histogram(const km_pass_args &args) {
     return (unsigned *)(km_exponents(args) + D);
 }
 
-static __device__ __forceinline__ unsigned *km_marks(const km_pass_args &args) {
-    return km_survey(args) + D * BINS;
+static __device__ __forceinline__ unsigned *km_outliers(const km_pass_args &args) {
+    return km_histogram(args) + D * BINS;
 }
 
 static __device__ __forceinline__ km_tile *km_tiles(const km_pass_args &args) {
-    const long long after = (long long)(km_marks(args) + (args.n + TILE - 1) / TILE);
+    const long long after = (long long)(km_outliers(args) + km_tiles_count(args));
     return (km_tile *)((after + 255) / 256 * 256);
 }
 
-// Two floats as halves, the first in the low bits.
-static __device__ __forceinline__ unsigned km_halves(float low, float high) {
-    unsigned pair;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    return pair;
-}
+// Load: the lattice that holds nearly all points, feature by feature -------------------------------------------
 
-static __device__ __forceinline__ float km_low(unsigned pair) {
-    float value;
-    asm("{ .reg .f16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(pair));
-    return value;
-}
-
-// Sums of two pairs of halves.
-static __device__ __forceinline__ unsigned km_plus(unsigned a, unsigned b) {
-    unsigned sum;
-    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
-    return sum;
-}
-
-// The two halves of a coordinate's integer.
-static __device__ __forceinline__ unsigned km_halves_of(int number) {
-    const int high = (number + 1024) >> 11;
-    return km_halves((float)high / (1 << 11), (float)(number - high * 2048) / (1 << BITS));
-}
-
-// Load: the grid of fixed point that holds nearly all points, feature by feature.
 static __device__ __forceinline__ double km_power(int exponent) { // 2^exponent
     return __longlong_as_double((1023ll + exponent) << 52);
 }
@@ -341,7 +339,8 @@ static __device__ __forceinline__ int km_exponent_max(const km_pass_args &args, 
 }
 
 // Load: counts the points of each power of two below the largest, feature by feature.
-extern "C" __global__ void __launch_bounds__(256) km_tensor_survey(const __grid_constant__ km_pass_args args) {
+extern "C" __global__ void __launch_bounds__(256)
+    km_tensor_histogram(const __grid_constant__ km_pass_args args) {
     __shared__ unsigned bins[D * BINS];
     for (int i = threadIdx.x; i < D * BINS; i += 256) bins[i] = 0;
     __syncthreads();
@@ -352,9 +351,9 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_survey(const __grid_
     unsigned long long counts = 0;
     for (long long at = begin, round = 1; begin < stride && at < args.n * D; at += AHEAD * stride, round++) {
         float x[AHEAD];
-        KM_UNROLL for (int i = 0; i < AHEAD; i++)
+        KM_UNROLL_FOR (int i = 0; i < AHEAD; i++)
             if (at + i * stride < args.n * D) x[i] = ((const float *)args.points)[at + i * stride];
-        KM_UNROLL for (int i = 0; i < AHEAD; i++) {
+        KM_UNROLL_FOR (int i = 0; i < AHEAD; i++) {
             if (at + i * stride >= args.n * D) break;
             const int bin = largest - km_exponent(x[i]);
             if (bin < 8)
@@ -368,14 +367,15 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_survey(const __grid_
     }
     __syncthreads();
     for (int i = threadIdx.x; i < D * BINS; i += 256)
-        if (bins[i]) atomicAdd(km_survey(args) + i, bins[i]);
+        if (bins[i]) atomicAdd(km_histogram(args) + i, bins[i]);
 }
 
 // Load: e of each feature. At most one point in 16,384, or one, may lie beyond, and the sum of their integers must fit.
-extern "C" __global__ void __launch_bounds__(256) km_tensor_grid(const __grid_constant__ km_pass_args args) {
+extern "C" __global__ void __launch_bounds__(256)
+    km_tensor_lattice(const __grid_constant__ km_pass_args args) {
     const double points = fmax((double)args.n, 16384.0);
     for (int f = threadIdx.x; f < D; f += 256) {
-        const unsigned *bins = km_survey(args) + f * BINS;
+        const unsigned *bins = km_histogram(args) + f * BINS;
         const int largest = km_exponent_max(args, f);
         double beyond = 0;
         int bin = 0;
@@ -387,101 +387,353 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_grid(const __grid_co
     }
 }
 
-// Products --------------------------------------------------------------------------------------------------
+// Load: the tiles --------------------------------------------------------------------------------------------
 
-static __device__ __forceinline__ const uint4 *km_keep(const uint4 *address) {
-    const uint4 *kept;
-    asm volatile("mov.b64 %0, %1;" : "=l"(kept) : "l"(address));
-    return kept;
+// Two floats as halves, the first in the low bits.
+static __device__ __forceinline__ unsigned km_halves(float low, float high) {
+    unsigned pair;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
 }
 
-// What all forms do with bytes of a lane and with the rows of a K.
-
-// Four of the eight bytes of a and b, or their signs.
-template <unsigned WHICH> static __device__ __forceinline__ unsigned km_pick(unsigned a, unsigned b) {
-    unsigned bytes;
-    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "n"(WHICH));
-    return bytes;
+// The two halves of a coordinate of the lattice.
+static __device__ __forceinline__ unsigned km_halves_of(float z) {
+    const int number = __float2int_rn(z * (1 << BITS)), high = (number + 1024) >> 11;
+    return km_halves((float)high / (1 << 11), (float)(number - high * 2048) / (1 << BITS));
 }
 
-// The same address, of which the compiler does not know how it came: it stays in a register.
-static __device__ __forceinline__ unsigned km_keep(unsigned address) {
-    unsigned kept;
-    asm volatile("mov.b32 %0, %1;" : "=r"(kept) : "r"(address));
-    return kept;
+static __device__ __forceinline__ void km_put_point(const km_pass_args &args, long long i, const float *x,
+                                                    const float *scale, bool beyond, double) {
+    for (int k = 0; k < LANE_D; k++) {
+        unsigned words[4];
+        KM_UNROLL_FOR (int t = 0; t < 4; t++) {
+            const int f = 4 * k + t;
+            words[t] = beyond || f >= D ? 0 : km_halves_of(x[f] * scale[f]);
+        }
+        km_tiles(args)[i / TILE].points[k][i % TILE] = {words[0], words[1], words[2], words[3]};
+    }
 }
 
-static __device__ __forceinline__ double km_max_lanes(double value) {
-    for (int width = 16; width > 0; width /= 2) value = fmax(value, __shfl_xor_sync(ALL, value, width));
+// The largest of all lanes' values, in every lane.
+static __device__ __forceinline__ double km_warp_max(double value) {
+    for (int width = 16; width > 0; width /= 2)
+        value = fmax(value, __shfl_xor_sync(0xffffffffu, value, width));
     return value;
 }
 
+// Load: writes the tiles; finds the outliers, as which those past the end of the last tile count, and how far out the
+// others are.
+extern "C" __global__ void __launch_bounds__(256) km_tensor_tiles(const __grid_constant__ km_pass_args args) {
+    __shared__ float limit[D], scale[D];
+    for (int f = threadIdx.x; f < D; f += 256) {
+        limit[f] = (float)(km_power(km_exponents(args)[f]) * (1 - km_power(-BITS))); // all its bits
+        scale[f] = (float)km_power(-km_exponents(args)[f]);
+    }
+    __syncthreads();
+    const long long points = km_tiles_count(args) * TILE;
+    double largest[NORMS] = {};
+    for (long long i = blockIdx.x * 256ll + threadIdx.x; i < points; i += gridDim.x * 256ll) {
+        bool beyond = i >= args.n;
+        const float *x = (const float *)args.points + (beyond ? 0 : i) * D;
+        double squares[NORMS] = {};
+#pragma unroll 8
+        for (int f = 0; f < D; f++) {
+            beyond = beyond | (fabsf(x[f]) > limit[f]);
+            squares[0] = fma((double)x[f], (double)x[f], squares[0]);
+        }
+        for (int which = 0; which < NORMS; which++)
+            largest[which] = beyond ? largest[which] : fmax(largest[which], squares[which]);
+        km_put_point(args, i, x, scale, beyond, squares[0]);
+        const unsigned outliers = __ballot_sync(ALL, beyond);
+        if (i % TILE == 0) km_outliers(args)[i / TILE] = outliers;
+    }
+    // Numbers that are not negative are ordered as their bits are. Few tell more than others did.
+    for (int which = 0; which < NORMS; which++) {
+        largest[which] = km_warp_max(largest[which]);
+        if (threadIdx.x % 32 == 0 && largest[which] > ((volatile double *)km_largest(args))[which])
+            atomicMax((unsigned long long *)km_largest(args) + which,
+                      (unsigned long long)__double_as_longlong(largest[which]));
+    }
+}
+
+// Centroids become rows of products --------------------------------------------------------------------------
+
 // The centroid nearest to the origin.
-static __device__ int km_find_middle(const float *c, int k) {
+static __device__ int km_nearest_to_origin(const float *c, int k) {
     double smallest = 1e308;
-    int middle = 0;
-    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
+    int nearest = 0;
+    KM_UNROLL_1_FOR (int j = threadIdx.x % 32; j < k; j += 32) {
         double square = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
+        KM_UNROLL_2_FOR (int f = 0; f < D; f++) {
             const double x = c[j * D + f];
             square = fma(x, x, square);
         }
-        middle = square < smallest ? j : middle;
+        nearest = square < smallest ? j : nearest;
         smallest = fmin(square, smallest);
     }
     for (int width = 16; width > 0; width /= 2) {
         const double square = __shfl_xor_sync(ALL, smallest, width);
-        const int j = __shfl_xor_sync(ALL, middle, width);
-        const bool closer = square < smallest || (square == smallest && j < middle);
-        middle = closer ? j : middle;
+        const int j = __shfl_xor_sync(ALL, nearest, width);
+        const bool closer = square < smallest || (square == smallest && j < nearest);
+        nearest = closer ? j : nearest;
         smallest = closer ? square : smallest;
     }
-    return middle;
+    return nearest;
 }
 
-// Of one K: finds the centroids that another beats everywhere inside the grid. A centroid far outside would cost the
-// scores of the others their digits.
-template <typename PART>
-static __device__ void km_find_beaten(km_block<PART> &shared, const float *c, const km_place &place, int k) {
-    const int middle = km_find_middle(c, k);
-    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
-        double lead = 0, size = 0; // of j over the middle one, at most
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double a = c[j * D + f], b = c[middle * D + f];
-            lead += fabs(a - b) * shared.reach[f] - 0.5 * (a - b) * (a + b);
-            size += fabs(a - b) * shared.reach[f] + fabs(a - b) * fabs(a + b);
+// Of one K: finds the centroids that another dominates everywhere inside the lattice. A centroid far outside would cost
+// the scores of the others their digits.
+template <typename LAUNCH>
+static __device__ void km_find_dominated(km_block<LAUNCH> &shared, const float *c, const km_place &place,
+                                         int k) {
+    const int nearest = km_nearest_to_origin(c, k);
+    KM_UNROLL_1_FOR (int j = threadIdx.x % 32; j < k; j += 32) {
+        double lead = 0, size = 0; // of j over that one, at most
+        KM_UNROLL_2_FOR (int f = 0; f < D; f++) {
+            const double a = c[j * D + f], b = c[nearest * D + f];
+            lead += fabs(a - b) * shared.extent[f] - 0.5 * (a - b) * (a + b);
+            size += fabs(a - b) * shared.extent[f] + fabs(a - b) * fabs(a + b);
         }
-        shared.beaten[place.row + j] = j != middle && lead < -1e-12 * size;
+        shared.dominated[place.row + j] = j != nearest && lead < -1e-12 * size;
     }
     __syncwarp();
 }
 
 // Goes through the rows of a K, by so many threads: `write_row` writes a quarter of a row, that of lanes with
-// lane % 4 = t, centroid j or, -1, none that a point of the grid could be nearest to: the row stays empty (points
-// outside are compared with the centroids themselves, which shared.row still names); `begin_group` is told once of each
-// group of lanes, and of the K's segment in it.
-template <typename PART, typename Row, typename Group>
-static __device__ __forceinline__ void km_for_rows(km_block<PART> &shared, int k_index, int thread, int threads,
-                                                   Row write_row, Group begin_group) {
+// lane % 4 = t, centroid j or, -1, none that a point of the lattice could be nearest to: the row stays empty (outliers
+// are compared with the centroids themselves, which shared.row still names); `begin_quad` is told once of each quad,
+// and of the K's part of it.
+template <typename LAUNCH, typename Row, typename Quad>
+static __device__ __forceinline__ void km_for_rows(km_block<LAUNCH> &shared, int k_index, int thread,
+                                                   int threads, Row write_row, Quad begin_quad) {
     const km_place place = km_places[k_index];
-    const bool linked = PART::LEVELS == 0 && place.slots > PART::FIRST;
-    _Pragma("unroll 1") for (int at = thread; at < place.span * PART::SLOTS * 4; at += threads) {
-        const int group = place.group + at / 4 / PART::SLOTS, slot = at / 4 % PART::SLOTS;
-        const int j = (group - place.group) * place.slots + slot - place.slot, segment = place.slot >= PART::FIRST;
+    const bool linked = LAUNCH::LEVELS == 0 && place.slots > LAUNCH::FIRST;
+    KM_UNROLL_1_FOR (int at = thread; at < place.quads * LAUNCH::SLOTS * 4; at += threads) {
+        const int quad = place.quad + at / 4 / LAUNCH::SLOTS, slot = at / 4 % LAUNCH::SLOTS;
+        const int j = (quad - place.quad) * place.slots + slot - place.slot,
+                  segment = place.slot >= LAUNCH::FIRST;
         const bool real = slot >= place.slot && slot < place.slot + place.slots && j < km_ks[k_index];
-        if (!linked && (slot >= PART::FIRST) != segment) continue;
-        shared.row[group][slot] = real ? place.row + j : -1;
-        write_row(group, slot, at % 4, real && !shared.beaten[place.row + j] ? j : -1);
+        if (!linked && (slot >= LAUNCH::FIRST) != segment) continue;
+        shared.row[quad][slot] = real ? place.row + j : -1;
+        write_row(quad, slot, at % 4, real && !shared.dominated[place.row + j] ? j : -1);
         if (slot != place.slot) continue;
-        shared.member[segment][group] = k_index;
-        shared.link[0][group] = linked ? ALL : 0;
-        for (int level = 0; level < PART::LEVELS; level++)
-            shared.link[1 + level][group] = place.span >> level > 1 ? ALL : 0;
-        begin_group(group, segment, linked);
+        shared.k_index[segment][quad] = k_index;
+        shared.link[0][quad] = linked ? ALL : 0;
+        for (int level = 0; level < LAUNCH::LEVELS; level++)
+            shared.link[1 + level][quad] = place.quads >> level > 1 ? ALL : 0;
+        begin_quad(quad, segment, linked);
     }
 }
 
-// Points that wait ------------------------------------------------------------------------------------------
+static __device__ __forceinline__ float km_low_half(unsigned pair) {
+    float value;
+    asm("{ .reg .f16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(pair));
+    return value;
+}
+
+// Writes a quarter of a row of the fragments, the part of the lanes with lane % 4 = t: scaled factors of D features, or
+// none, and a piece of the constant.
+template <typename LAUNCH, typename Factor>
+static __device__ __forceinline__ void km_write_row(km_block<LAUNCH> &shared, int quad, int slot, int t,
+                                                    Factor factor, float constant) {
+    float piece = km_low_half(km_halves(constant, 0)); // the t-th of three pieces, as halves
+    for (int i = 0; i < t; i++) {
+        constant -= piece;
+        piece = i < 2 ? km_low_half(km_halves(constant, 0)) : 0;
+    }
+    KM_UNROLL_1_FOR (int i = 0; i < LANE_D; i++) {
+        const float value = 4 * i + t < D ? factor(4 * i + t) : 0;
+        const float high = km_low_half(km_halves(value, 0));
+        unsigned *words = (unsigned *)&shared.fragments[slot / 2][i][quad * 4 + t] + slot % 2;
+        words[0] = km_halves(high, high);
+        words[2] = km_halves(value - high, i == 0 ? piece : value - high);
+    }
+}
+
+// A row of no centroid; a lane without a K has one candidate.
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_clear_row(km_block<LAUNCH> &shared, int quad, int slot, int t) {
+    const bool high = slot == 0 || slot == LAUNCH::FIRST;
+    km_write_row(
+        shared, quad, slot, t, [](int) { return 0.0f; }, high ? 1.25f * BINADE : BINADE);
+}
+
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_clear(km_block<LAUNCH> &shared, const km_pass_args &) {
+    if (threadIdx.x == 0) shared.ones = ONES, shared.zero = 0;
+    for (int i = threadIdx.x; i < LAUNCH::ROWS * (D + 1); i += BLOCK) shared.sums[i] = 0;
+    for (int i = threadIdx.x; i < 8; i += BLOCK) {
+        shared.margin[0][i] = shared.margin[1][i] = 0x10001;
+        shared.bits[i] = (int(LAUNCH::FIRST) < int(LAUNCH::SLOTS) ? 2 : 1) * WIDTH * ONES;
+    }
+}
+
+// How the scores of a K are scaled: (score - lowest) * factor. `error` of a scaled one: of the lattice and of the
+// halves' products.
+struct km_scale {
+    double lowest, factor, error;
+};
+
+// What a score has beside x . (c - p), not scaled.
+static __device__ double km_constant(const float *c, const float *midpoint) {
+    double constant = 0;
+    KM_UNROLL_2_FOR (int f = 0; f < D; f++) {
+        const double a = c[f], p = midpoint[f];
+        constant -= 0.5 * (a - p) * (a + p);
+    }
+    return constant;
+}
+
+// Finds the midpoint of a K's centroids, too.
+template <typename LAUNCH>
+static __device__ km_scale km_find_scale(const km_block<LAUNCH> &shared, float *midpoint, const float *c,
+                                         const unsigned char *dominated, int k) {
+    const int lane = threadIdx.x % 32;
+    for (int f = lane; f < D; f += 32) {
+        float low = 3.4e38f, high = -3.4e38f;
+        KM_UNROLL_1_FOR (int j = 0; j < k; j++) {
+            low = dominated[j] ? low : fminf(low, c[j * D + f]);
+            high = dominated[j] ? high : fmaxf(high, c[j * D + f]);
+        }
+        midpoint[f] = 0.5f * low + 0.5f * high;
+    }
+    __syncwarp();
+    // Scores, and what coordinates add to them at most: of points in the ball, and in the whole lattice.
+    double lowest = 1e308, highest = -1e308, in_ball = 0, in_lattice = 0;
+    KM_UNROLL_1_FOR (int j = lane; j < k; j += 32) {
+        if (dominated[j]) continue;
+        double own = 0, square = 0;
+        KM_UNROLL_2_FOR (int f = 0; f < D; f++) {
+            const double away = (double)c[j * D + f] - midpoint[f];
+            own += fabs(away) * shared.extent[f];
+            square = fma(away, away, square);
+        }
+        in_lattice = fmax(in_lattice, own);
+        own = fmin(own, sqrt(square) * shared.radius);
+        const double constant = km_constant(c + j * D, midpoint);
+        lowest = fmin(lowest, constant - own);
+        highest = fmax(highest, constant + own);
+        in_ball = fmax(in_ball, own);
+    }
+    lowest = -km_warp_max(-lowest);
+    highest = km_warp_max(highest);
+    in_ball = km_warp_max(in_ball);
+    in_lattice = km_warp_max(in_lattice);
+    const double factor = highest > lowest ? 0.84 * BINADE / (highest - lowest) : 0;
+
+    return {lowest, factor, (in_lattice + in_ball) * factor * km_power(-21)};
+}
+
+// The rows of a K, scaled, by so many threads; `begin_quad` as in km_for_rows. Scores are
+//     score_j = x . (c_j - p) - (|c_j|^2 - |p|^2) / 2,  p the midpoint of the K's centroids,
+// scaled so that all scores of a K lie in one binade of float, of which 15 bits are compared.
+template <typename LAUNCH, typename Quad>
+static __device__ __forceinline__ void km_write_rows(km_block<LAUNCH> &shared, const float *c,
+                                                     const float *midpoint, int k_index, int thread,
+                                                     int threads, const km_scale &scale, Quad begin_quad) {
+    const auto write_row = [&](int quad, int slot, int t, int j) {
+        const auto factor = [&](int f) {
+            return (float)(((double)c[j * D + f] - midpoint[f]) * shared.extent[f] * scale.factor);
+        };
+        const auto zero = [](int) { return 0.0f; };
+        if (j >= 0)
+            km_write_row(
+                shared, quad, slot, t, factor,
+                (float)(1.08 * BINADE + (km_constant(c + j * D, midpoint) - scale.lowest) * scale.factor));
+        else
+            km_write_row(shared, quad, slot, t, zero, BINADE);
+    };
+    km_for_rows(shared, k_index, thread, threads, write_row, begin_quad);
+}
+
+// Of one K, by one warp: fragments, margin, links.
+template <typename LAUNCH>
+static __device__ void km_prepare(km_block<LAUNCH> &shared, const float *c, int k_index) {
+    const km_place place = km_places[k_index];
+    const int k = km_ks[k_index];
+    float *midpoint = shared.midpoint[threadIdx.x / 32];
+    const unsigned char *dominated = shared.dominated + place.row;
+    km_find_dominated(shared, c, place, k);
+    const km_scale scale = km_find_scale(shared, midpoint, c, dominated, k);
+
+    // Twice the error of a score: of the lattice, of the halves' products, and of at most 20 truncated additions a
+    // product. A unit of the 16-bit score is BINADE / 2^15.
+    const double error = 2 * (scale.error + LANE_D * 20 * BINADE * km_power(-22) + 0.001);
+    const int units = 1 + (int)(error / (BINADE * km_power(-15)));
+    const unsigned margin = units < 1024 ? units * 0x10001 : 0x7c007c00; // the latter: all are candidates
+    const auto begin_quad = [&](int quad, int segment, bool linked) {
+        shared.margin[segment][quad] = margin;
+        if (!linked) return;
+        shared.margin[1][quad] = margin;
+        shared.bits[quad] = WIDTH * ONES;
+    };
+    km_write_rows(shared, c, midpoint, k_index, threadIdx.x % 32, 32, scale, begin_quad);
+}
+
+// The rows of each K that takes part, by one warp. Gives whether there is one.
+template <typename LAUNCH> static __device__ __forceinline__ bool km_prepare_all(km_block<LAUNCH> &shared) {
+    bool active = false;
+    for (int i = 0, own = 0; i < KS; i++) {
+        if (km_places[i].launch != LAUNCH::INDEX) continue;
+        if (own++ % WARPS == threadIdx.x / 32 && shared.active[i])
+            km_prepare(shared, shared.centroids + km_places[i].row * D, i);
+        active = active | shared.active[i];
+    }
+    return active;
+}
+
+// Everything that the threads of a block share. False: no K of the launch takes part in this pass, or none does.
+template <typename LAUNCH>
+static __device__ bool km_begin(km_block<LAUNCH> &shared, const km_pass_args &args) {
+    const int stop = args.control->stop; // One wait for all that is read here.
+    const float *from = (const float *)args.centroids + (long long)blockIdx.y * S * D;
+    if (threadIdx.x == 0) shared.radius = sqrt(*km_largest(args)) * (1 + 1e-9);
+    for (int i = threadIdx.x; i < KS; i += BLOCK) shared.active[i] = args.active[blockIdx.y * KS + i];
+    for (int f = threadIdx.x; f < D; f += BLOCK) {
+        shared.extent[f] = km_power(km_exponents(args)[f]);
+        shared.lattice_scale[f] = km_power(BITS - km_exponents(args)[f]);
+    }
+    for (int i = 0, own = 0; i < KS; i++) {
+        if (km_places[i].launch != LAUNCH::INDEX || own++ % (BLOCK / FETCHERS) != threadIdx.x / FETCHERS)
+            continue;
+        for (int at = threadIdx.x % FETCHERS; at < km_ks[i] * D; at += FETCHERS)
+            shared.centroids[km_places[i].row * D + at] = from[km_offsets[i] * D + at];
+    }
+    for (int i = threadIdx.x; i < 8 * LAUNCH::SLOTS * 4; i += BLOCK) {
+        const int quad = i / 4 / LAUNCH::SLOTS, slot = i / 4 % LAUNCH::SLOTS;
+        km_clear_row(shared, quad, slot, i % 4);
+        shared.row[quad][slot] = -1;
+    }
+    for (int i = threadIdx.x; i < 8; i += BLOCK) {
+        shared.k_index[0][i] = shared.k_index[1][i] = -1;
+        shared.link[0][i] = shared.link[1][i] = shared.link[2][i] = shared.link[3][i] = 0;
+    }
+    km_clear(shared, args);
+    __syncthreads();
+    if (stop) return false;
+    const bool active = km_prepare_all(shared);
+    __syncthreads();
+    return active;
+}
+
+// The block's sums as 64-bit integers in shared memory.
+// Ambiguous points -------------------------------------------------------------------------------------------
+
+struct km_asked {
+    int of_tile, k_index;
+};
+
+// An item holds the point of the tile, and the index of the K << 5.
+template <typename LAUNCH>
+static __device__ __forceinline__ km_asked km_asked_by(const km_block<LAUNCH> &, const km_item &item) {
+    return {item.what % 32, item.what >> 5};
+}
+
+template <typename LAUNCH>
+static __device__ __forceinline__ const float *km_exact_centroids(const km_block<LAUNCH> &shared,
+                                                                  const km_pass_args &, int k_index) {
+    return shared.centroids + km_places[k_index].row * D;
+}
 
 // Adds to a sum of the block; many threads at once, and native, unlike 64-bit atomics of shared memory.
 static __device__ __forceinline__ void km_add_long(long long *sum, long long number) {
@@ -490,409 +742,310 @@ static __device__ __forceinline__ void km_add_long(long long *sum, long long num
     atomicAdd(words + 1, (unsigned)(number >> 32) + (before + low < before));
 }
 
-// The integer of a coordinate.
-template <typename PART>
-static __device__ __forceinline__ long long km_integer(const km_block<PART> &shared, double x, int f) {
-    return __double2ll_rn(x * shared.unit[f]);
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_add_exact(km_block<LAUNCH> &shared, int row, int f,
+                                                    long long number) {
+    km_add_long(shared.sums + row * (D + 1) + f, number);
 }
 
-// Decides the last points of the warp's queue, a lane each, and adds them to the sums. Gives how many still wait.
-template <typename PART>
-static __device__ __forceinline__ int km_drain(km_block<PART> &shared, const km_pass_args &args, int waiting) {
-    km_warp &warp = shared.warps[threadIdx.x / 32];
-    const int lane = threadIdx.x % 32, count = waiting < 32 ? waiting : 32;
-    __syncwarp();
-    const km_item own = warp.queue[waiting - count + (lane < count ? lane : 0)];
-    __syncwarp();
-    waiting -= count;
-    const int of_tile = own.what % 32, k_index = own.what >> 5;
-    const long long point = (long long)own.tile * TILE + of_tile;
-    const int row = km_places[k_index].row;
-    if (point >= args.n || lane >= count) return waiting;
-    const float *c = shared.centroids + row * D;
-    const float *x = (const float *)args.points + point * D;
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_add_count(km_block<LAUNCH> &shared, int row) {
+    km_add_long(shared.sums + row * (D + 1) + D, 1);
+}
+
+static __device__ __forceinline__ int km_find_nearest(const float *x, const float *c, int k) {
     double smallest = 1e308;
     int label = 0;
-    _Pragma("unroll 1") for (int j = 0; j < km_ks[k_index]; j++) {
+    KM_UNROLL_1_FOR (int j = 0; j < k; j++) {
         double square = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
+        KM_UNROLL_2_FOR (int f = 0; f < D; f++) {
             const double away = (double)x[f] - (double)c[j * D + f];
             square = fma(away, away, square);
         }
         label = square < smallest ? j : label;
         smallest = fmin(square, smallest);
     }
-    long long *sums = shared.sums + (row + label) * (D + 1);
-    _Pragma("unroll 2") for (int f = 0; f < D; f++) km_add_long(sums + f, km_integer(shared, x[f], f));
-    km_add_long(sums + D, 1);
-    return waiting;
+    return label;
 }
 
-// Preparing the planes --------------------------------------------------------------------------------------
-
-// Planes as products find them: in a lane's registers, or in shared memory.
-typedef uint4 km_planes[PLANES];
-
-static __device__ __forceinline__ uint4 km_plane(const km_planes *planes, int tile, int k) {
-    return planes[tile][k];
-}
-
-// Scores in float, of which 15 bits are compared.
-//     score_j = x . (c_j - p) - (|c_j|^2 - |p|^2) / 2,  p the middle of the K's centroids,
-// scaled so that all scores of a K lie in one binade of float.
-
-// How a K's scores are scaled, and the largest of them.
-
-// Halves above zero compare like the integers of their bits, and that is how scores come here.
-static __device__ __forceinline__ unsigned km_max(unsigned a, unsigned b) {
-    unsigned larger;
-    asm("max.u16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
-    return larger;
-}
-
-// How the scores of a K are scaled: (score - lowest) * factor. `error` of a scaled one: of the grid and of the halves'
-// products.
-struct km_scale {
-    double lowest, factor, error;
-};
-
-// What a score has beside x . (c - p), not scaled.
-static __device__ double km_constant(const float *c, const float *middle) {
-    double constant = 0;
-    _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-        const double a = c[f], p = middle[f];
-        constant -= 0.5 * (a - p) * (a + p);
-    }
-    return constant;
-}
-
-// Finds the middle of a K's centroids, too.
-template <typename PART>
-static __device__ km_scale km_find_scale(const km_block<PART> &shared, float *middle, const float *c,
-                                         const unsigned char *beaten, int k) {
-    const int lane = threadIdx.x % 32;
-    for (int f = lane; f < D; f += 32) {
-        float low = 3.4e38f, high = -3.4e38f;
-        _Pragma("unroll 1") for (int j = 0; j < k; j++) {
-            low = beaten[j] ? low : fminf(low, c[j * D + f]);
-            high = beaten[j] ? high : fmaxf(high, c[j * D + f]);
-        }
-        middle[f] = 0.5f * low + 0.5f * high;
-    }
+// Resolves the last points of the warp's queue, a lane each, and adds them to the sums. Gives how many are left.
+template <typename LAUNCH>
+static __device__ __forceinline__ int km_resolve(km_block<LAUNCH> &shared, const km_pass_args &args,
+                                                 int queued) {
+    km_warp &warp = shared.warps[threadIdx.x / 32];
+    const int lane = threadIdx.x % 32, count = queued < 32 ? queued : 32;
     __syncwarp();
-    double lowest = 1e308, highest = -1e308, swing = 0, corner = 0; // scores, and what coordinates add to them at most
-    _Pragma("unroll 1") for (int j = lane; j < k; j += 32) {
-        if (beaten[j]) continue;
-        double own = 0, square = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double away = (double)c[j * D + f] - middle[f];
-            own += fabs(away) * shared.reach[f];
-            square = fma(away, away, square);
-        }
-        corner = fmax(corner, own);
-        own = fmin(own, sqrt(square) * shared.radius);
-        const double constant = km_constant(c + j * D, middle);
-        lowest = fmin(lowest, constant - own);
-        highest = fmax(highest, constant + own);
-        swing = fmax(swing, own);
-    }
-    lowest = -km_max_lanes(-lowest);
-    highest = km_max_lanes(highest);
-    swing = km_max_lanes(swing);
-    corner = km_max_lanes(corner);
-    const double factor = highest > lowest ? 0.84 * BINADE / (highest - lowest) : 0;
-
-    return {lowest, factor, (corner + swing) * factor * km_power(-21)};
+    const km_item own = warp.queue[queued - count + (lane < count ? lane : 0)];
+    __syncwarp();
+    queued -= count;
+    const km_asked asked = km_asked_by(shared, own);
+    const long long point = (long long)own.tile * TILE + asked.of_tile;
+    if (point >= args.n || lane >= count) return queued;
+    const float *x = (const float *)args.points + point * D;
+    const int label =
+        km_find_nearest(x, km_exact_centroids(shared, args, asked.k_index), km_ks[asked.k_index]);
+    const int row = km_places[asked.k_index].row + label;
+#pragma unroll RESOLVE_AHEAD
+    for (int f = 0; f < D; f++)
+        km_add_exact(shared, row, f, __double2ll_rn((double)x[f] * shared.lattice_scale[f]));
+    km_add_count(shared, row);
+    return queued;
 }
 
-// The largest score of each K, for the points of one column: of the first slots, and of the others.
-template <typename PART>
-static __device__ __forceinline__ void km_find_largest(unsigned *largest, const unsigned (*scores)[WIDTH], int c,
-                                                       const unsigned *link) {
-    if (int(PART::FIRST) < int(PART::SLOTS)) {
-        unsigned other = scores[PART::FIRST % PART::SLOTS][c];
-        KM_UNROLL for (int s = PART::FIRST + 1; s < PART::SLOTS; s++) other = km_max(other, scores[s][c]);
-        largest[0] = scores[0][c];
-        KM_UNROLL for (int s = 1; s < PART::FIRST; s++) largest[0] = km_max(largest[0], scores[s][c]);
-        largest[0] = km_max(largest[0], other & link[0]);
-        largest[1] = (largest[0] & link[0]) | (other & ~link[0]);
-    } else {
-        largest[0] = largest[1] = scores[0][c];
-        KM_UNROLL for (int s = 1; s < PART::FIRST; s++) largest[0] = km_max(largest[0], scores[s][c]);
-    }
-    KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
-        largest[0] = km_max(largest[0], __shfl_xor_sync(ALL, largest[0], 4 << level) & link[1 + level]);
-}
-
-static __device__ __forceinline__ void km_multiply(float *sums, const unsigned *a, const unsigned *b) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
-// Two 8 x 8 matrices of halves, each twice, as the second factor of a product; `row`: of the lane, lane l has row l % 8
-// of matrix l / 16.
-static __device__ __forceinline__ void km_fetch(unsigned (*matrices)[2], unsigned row) {
+// What a warp keeps from tile to tile.
+// Four 8 x 8 matrices of halves as operands of products; lane l names row l % 8 of matrix l / 8, by its address in
+// shared memory.
+static __device__ __forceinline__ void km_ldmatrix_x4(unsigned *matrices, unsigned row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(matrices[0][0]), "=r"(matrices[0][1]), "=r"(matrices[1][0]), "=r"(matrices[1][1])
+                 : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
                  : "r"(row));
 }
 
-// The rows of a K's planes, scaled, by so many threads; `begin_group` as in km_for_rows.
-template <typename PART, typename Group>
-static __device__ __forceinline__ void km_write_rows(km_block<PART> &shared, const float *c, const float *middle,
-                                                     int k_index, int thread, int threads, const km_scale &scale,
-                                                     Group begin_group) {
-    const auto write_row = [&](int group, int slot, int t, int j) {
-        if (j >= 0)
-            km_write_row(
-                shared, group, slot, t,
-                [&](int f) { return (float)(((double)c[j * D + f] - middle[f]) * shared.reach[f] * scale.factor); },
-                (float)(1.08 * BINADE + (km_constant(c + j * D, middle) - scale.lowest) * scale.factor));
-        else
-            km_write_row(shared, group, slot, t, [](int) { return 0.0f; }, BINADE);
-    };
-    km_for_rows(shared, k_index, thread, threads, write_row, begin_group);
-}
-// Scores and sums of halves.
-//
-// Scores. Four products a feature, (hi, lo, hi, lo) times (chi, chi, clo, clo), give a score with an error that
-// km_prepare bounds for each K; the first features of the lanes leave out lo clo, and have 1 times a piece of the
-// constant instead.
-//
-// Sums. Ones and zeros, a one for each near centroid, times the halves of the points: multiples of 2^-11 and of 2^-22,
-// so few at a time that floats hold their sums exactly. They become integers then.
-
-// Two answers of halves, each 1 or 0.
-static __device__ __forceinline__ unsigned km_reaches(unsigned a, unsigned b) { // a >= b
-    unsigned answer;
-    asm("set.ge.f16x2.f16x2 %0, %1, %2;" : "=r"(answer) : "r"(a), "r"(b));
-    return answer;
-}
-
-// Adds the ones of two rows, each twice: counts in halves.
-static __device__ __forceinline__ void km_count(unsigned *counts, const unsigned (*near)[WIDTH], int c,
-                                                const unsigned *ones) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%0, %1};"
-        : "+r"(counts[0]), "+r"(counts[1])
-        : "r"(near[0][c]), "r"(near[1][c]), "r"(near[0][c + 1]), "r"(near[1][c + 1]), "r"(ones[0]), "r"(ones[1]));
-}
-
-// Two 8 x 8 matrices of halves transposed, as the second factor of a product; lane l < 16 has row l % 8 of matrix
-// l / 8.
-static __device__ __forceinline__ void km_fetch_transposed(unsigned *matrices, unsigned row) {
+// Two matrices, transposed; the rows of lanes 0 to 15 count.
+static __device__ __forceinline__ void km_ldmatrix_x2_trans(unsigned *matrices, unsigned row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
                  : "=r"(matrices[0]), "=r"(matrices[1])
                  : "r"(row));
 }
 
-// A coordinate of the grid as its two halves.
-static __device__ __forceinline__ unsigned km_limbs(float z) {
-    return km_halves_of(__float2int_rn(z * (1 << BITS)));
+// Products of a warp: a has 16 rows, b 8 columns, `sums` and `start` are 16 x 8. Lane 4 g + t has of a rows g and
+// g + 8, of b column g, of sums rows g and g + 8, columns 2 t and 2 t + 1.
+
+// sums = a b + start: 16 products of halves each, added in float.
+static __device__ __forceinline__ void km_mma_f16(float *sums, const unsigned *a, const unsigned *b,
+                                                  const float *start) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%10, %11, %12, %13};"
+        : "=f"(sums[0]), "=f"(sums[1]), "=f"(sums[2]), "=f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(start[0]), "f"(start[1]),
+          "f"(start[2]), "f"(start[3]));
 }
 
-// Load: writes the halves of a point.
-static __device__ __forceinline__ void km_put_point(const km_pass_args &args, long long i, const float *x,
-                                                    bool beyond) {
-    for (int k = 0; k < LANE_D; k++) {
-        unsigned words[4];
-        KM_UNROLL for (int t = 0; t < 4; t++) {
-            const int f = 4 * k + t;
-            words[t] = beyond || f >= D ? 0 : km_limbs(x[f] * (float)km_power(-km_exponents(args)[f]));
-        }
-        km_tiles(args)[i / TILE].points[k][i % TILE] = {words[0], words[1], words[2], words[3]};
+// sums = a b + start: 16 products of halves each, added and rounded to halves, two columns in a register.
+static __device__ __forceinline__ void km_mma_f16_half(unsigned *sums, const unsigned *a, const unsigned *b,
+                                                       const unsigned *start) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%8, %9};"
+        : "=r"(sums[0]), "=r"(sums[1])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(start[0]), "r"(start[1]));
+}
+
+static __device__ __forceinline__ unsigned km_half2_add(unsigned a, unsigned b) {
+    unsigned sum;
+    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
+    return sum;
+}
+
+// Where a >= b 1, else 0.
+static __device__ __forceinline__ unsigned km_half2_ge(unsigned a, unsigned b) {
+    unsigned answer;
+    asm("set.ge.f16x2.f16x2 %0, %1, %2;" : "=r"(answer) : "r"(a), "r"(b));
+    return answer;
+}
+
+// Four of the eight bytes of a and b, or their signs: a hexadecimal digit of WHICH for each.
+template <unsigned WHICH> static __device__ __forceinline__ unsigned km_prmt(unsigned a, unsigned b) {
+    unsigned bytes;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "n"(WHICH));
+    return bytes;
+}
+
+// The larger ones, of halves above zero: they compare like the integers of their bits.
+static __device__ __forceinline__ unsigned km_half2_max(unsigned a, unsigned b) {
+    unsigned larger;
+    asm("max.u16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
+    return larger;
+}
+
+// The largest score of each K, for the points of one column: of the first slots, and of the others.
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_find_largest(unsigned *largest, const unsigned (*scores)[WIDTH],
+                                                       int c, const unsigned *link) {
+    if (int(LAUNCH::FIRST) < int(LAUNCH::SLOTS)) {
+        unsigned other = scores[LAUNCH::FIRST % LAUNCH::SLOTS][c];
+        KM_UNROLL_FOR (int s = LAUNCH::FIRST + 1; s < LAUNCH::SLOTS; s++)
+            other = km_half2_max(other, scores[s][c]);
+        largest[0] = scores[0][c];
+        KM_UNROLL_FOR (int s = 1; s < LAUNCH::FIRST; s++) largest[0] = km_half2_max(largest[0], scores[s][c]);
+        largest[0] = km_half2_max(largest[0], other & link[0]);
+        largest[1] = (largest[0] & link[0]) | (other & ~link[0]);
+    } else {
+        largest[0] = largest[1] = scores[0][c];
+        KM_UNROLL_FOR (int s = 1; s < LAUNCH::FIRST; s++) largest[0] = km_half2_max(largest[0], scores[s][c]);
     }
+    KM_UNROLL_FOR (int level = 0; level < LAUNCH::LEVELS; level++)
+        largest[0] = km_half2_max(largest[0], __shfl_xor_sync(ALL, largest[0], 4 << level) & link[1 + level]);
 }
 
-// Writes a quarter of a row of the planes, the part of the lanes with lane % 4 = t: scaled factors of D features, or
-// none, and a piece of the constant.
-template <typename PART, typename Factor>
-static __device__ __forceinline__ void km_write_row(km_block<PART> &shared, int group, int slot, int t, Factor factor,
-                                                    float constant) {
-    float piece = km_low(km_halves(constant, 0)); // the t-th of three pieces, as halves
-    for (int i = 0; i < t; i++) {
-        constant -= piece;
-        piece = i < 2 ? km_low(km_halves(constant, 0)) : 0;
-    }
-    _Pragma("unroll 1") for (int i = 0; i < LANE_D; i++) {
-        const float value = 4 * i + t < D ? factor(4 * i + t) : 0;
-        const float high = km_low(km_halves(value, 0));
-        unsigned *words = (unsigned *)&shared.planes[slot / 2][i][group * 4 + t] + slot % 2;
-        words[0] = km_halves(high, high);
-        words[2] = km_halves(value - high, i == 0 ? piece : value - high);
-    }
+// The same number, of which the compiler does not know how it came: it is neither kept from before nor made again.
+static __device__ __forceinline__ unsigned km_opaque(unsigned number) {
+    unsigned kept;
+    asm volatile("mov.b32 %0, %1;" : "=r"(kept) : "r"(number));
+    return kept;
 }
 
-// Of one K, by one warp: planes, margin, links.
-template <typename PART>
-static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_index) {
-    const km_place place = km_places[k_index];
-    const int k = km_ks[k_index];
-    float *middle = shared.middle[threadIdx.x / 32];
-    const unsigned char *beaten = shared.beaten + place.row;
-    km_find_beaten(shared, c, place, k);
-    const km_scale scale = km_find_scale(shared, middle, c, beaten, k);
+// Planes as products find them: in a lane's registers, or in shared memory.
+typedef uint4 km_fragments[FRAGMENTS];
 
-    // Twice the error of a score: of the grid, of the halves' products, and of at most 20 truncated additions a
-    // product. A unit of the 16-bit score is BINADE / 2^15.
-    const double error = 2 * (scale.error + LANE_D * 20 * BINADE * km_power(-22) + 0.001);
-    const int units = 1 + (int)(error / (BINADE * km_power(-15)));
-    const unsigned margin = units < 1024 ? units * 0x10001 : 0x7c007c00; // the latter: all are near
-    km_write_rows(shared, c, middle, k_index, threadIdx.x % 32, 32, scale,
-                  [&](int group, int segment, bool linked) {
-        shared.margin[segment][group] = margin;
-        if (!linked) return;
-        shared.margin[1][group] = margin;
-        shared.bits[group] = WIDTH * ONES;
-    });
+static __device__ __forceinline__ uint4 km_fragment(const km_fragments *fragments, int tile, int k) {
+    return fragments[tile][k];
 }
 
-// What a lane knows of its group's Ks.
+template <typename State, typename LAUNCH>
+static __device__ __forceinline__ void km_read_fragments(State &state, const km_block<LAUNCH> &shared) {
+    KM_UNROLL_FOR (int i = 0; i < LAUNCH::TILES; i++)
+        KM_UNROLL_FOR (int k = 0; k < FRAGMENTS; k++)
+            state.fragments[i][k] = shared.fragments[i][k][threadIdx.x % 32];
+}
+
+// What a lane knows of its quad's Ks.
 struct km_lane {
     unsigned margin[2], link[4];
-    unsigned expected; // how many near centroids a point has that needs no decision, as two halves
-    unsigned bits;     // of the ones of a lane where its points are certain, added up as integers
+    unsigned expected; // how many candidates a point has that is not ambiguous, as two halves
+    unsigned bits;     // of the ones of a lane where no point is, added up as integers
     unsigned ones[2];  // ONES twice
     unsigned zero;
 };
 
-template <typename PART> static __device__ km_lane km_lane_of(const km_block<PART> &shared) {
+template <typename LAUNCH> static __device__ km_lane km_lane_of(const km_block<LAUNCH> &shared) {
     km_lane own;
-    const int group = threadIdx.x % 32 / 4;
-    for (int s = 0; s < 2; s++) own.margin[s] = shared.margin[s][group];
-    for (int l = 0; l < 4; l++) own.link[l] = shared.link[l][group];
-    const bool two = int(PART::FIRST) < int(PART::SLOTS) && !own.link[0];
+    const int quad = threadIdx.x % 32 / 4;
+    for (int s = 0; s < 2; s++) own.margin[s] = shared.margin[s][quad];
+    for (int l = 0; l < 4; l++) own.link[l] = shared.link[l][quad];
+    const bool two = int(LAUNCH::FIRST) < int(LAUNCH::SLOTS) && !own.link[0];
     own.expected = two ? 0x40004000 : ONES;
-    own.bits = shared.bits[group];
+    own.bits = shared.bits[quad];
     own.ones[0] = own.ones[1] = shared.ones;
     own.zero = shared.zero;
     return own;
 }
 
-// The rare step: points with several near centroids of a K, and marked ones, join the queue instead of the sums.
-// `marks`: of the points from `first` of the tile on.
-template <typename PART>
-static __device__ __forceinline__ void km_settle(unsigned (*near)[WIDTH], km_block<PART> &shared,
-                                                 const km_pass_args &args, const km_lane &own, unsigned marks, int tile,
-                                                 int first, int &queued) {
+// The rare step: ambiguous points and outliers join the queue instead of the sums. `outliers`: outliers from point
+// `first` of the tile on.
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_defer(unsigned (*candidates)[WIDTH], km_block<LAUNCH> &shared,
+                                                const km_pass_args &args, const km_lane &own,
+                                                unsigned outliers, int tile, int first, int &queued) {
     km_warp &warp = shared.warps[threadIdx.x / 32];
     const int lane = threadIdx.x % 32;
     unsigned pending = 0;
-    KM_UNROLL for (int c = 0; c < WIDTH; c++) {
-        unsigned count = near[0][c];
-        KM_UNROLL for (int s = 1; s < PART::SLOTS; s++) count = km_plus(count, near[s][c]);
-        KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
-            count = km_plus(count, __shfl_xor_sync(ALL, count, 4 << level) & own.link[1 + level]);
-        const unsigned marked = marks >> (8 * c + lane % 4 * 2);
-        const unsigned waits = (count ^ own.expected) | (marked & 1) | (marked & 2) << 15;
-        const unsigned low = waits & 0xffff, high = waits >> 16;
+    KM_UNROLL_FOR (int c = 0; c < WIDTH; c++) {
+        unsigned count = candidates[0][c];
+        KM_UNROLL_FOR (int s = 1; s < LAUNCH::SLOTS; s++) count = km_half2_add(count, candidates[s][c]);
+        KM_UNROLL_FOR (int level = 0; level < LAUNCH::LEVELS; level++)
+            count = km_half2_add(count, __shfl_xor_sync(ALL, count, 4 << level) & own.link[1 + level]);
+        const unsigned marked = outliers >> (8 * c + lane % 4 * 2);
+        const unsigned ambiguous = (count ^ own.expected) | (marked & 1) | (marked & 2) << 15;
+        const unsigned low = ambiguous & 0xffff, high = ambiguous >> 16;
         const unsigned keep = (low ? 0 : 0xffff) | (high ? 0 : 0xffff0000);
-        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++) near[s][c] &= keep;
+        KM_UNROLL_FOR (int s = 0; s < LAUNCH::SLOTS; s++) candidates[s][c] &= keep;
         pending |= (low != 0 | (high != 0) << 1) << 2 * c;
     }
-    const int members[2] = {shared.member[0][lane / 4], shared.member[1][lane / 4]};
-    pending |= members[1] >= 0 ? pending << 8 : 0; // of a K, its first group of lanes asks
-    pending = members[0] >= 0 && km_places[members[0]].group == lane / 4 ? pending : pending & 0xff00;
+    const int k_indices[2] = {shared.k_index[0][lane / 4], shared.k_index[1][lane / 4]};
+    pending |= k_indices[1] >= 0 ? pending << 8 : 0; // of a K, its first quad asks
+    pending = k_indices[0] >= 0 && km_places[k_indices[0]].quad == lane / 4 ? pending : pending & 0xff00;
     while (const unsigned askers = __ballot_sync(ALL, pending != 0)) {
         if (pending) {
-            const int bit = __ffs(pending) - 1, member = bit < 8 ? members[0] : members[1];
+            const int bit = __ffs(pending) - 1, k_index = bit < 8 ? k_indices[0] : k_indices[1];
             pending &= pending - 1;
             warp.queue[queued + __popc(askers & ~(ALL << lane))] = {
-                tile, (first + bit / 2 % 4 * 8 + lane % 4 * 2 + bit % 2) | member << 5};
+                tile, (first + bit / 2 % 4 * 8 + lane % 4 * 2 + bit % 2) | k_index << 5};
         }
         queued += __popc(askers);
-        if (queued >= 32) queued = km_drain(shared, args, queued);
+        if (queued >= 32) queued = km_resolve(shared, args, queued);
         __syncwarp();
     }
 }
 
-// Which centroids are near, for the points of some columns: `near` [slot][column].
-template <typename PART>
-static __device__ __forceinline__ void km_compare(unsigned (*near)[WIDTH], const km_planes *planes, unsigned row,
-                                                  const km_lane &own) {
-    unsigned points[LANE_D][WIDTH][2], scores[PART::SLOTS][WIDTH];
-    KM_UNROLL for (int k = 0; k < LANE_D; k++)
-        KM_UNROLL for (int c = 0; c < WIDTH; c += 2)
-            km_fetch(points[k] + c, row + (k * TILE + 8 * c) * (int)sizeof(uint4));
-    KM_UNROLL for (int c = 0; c < WIDTH; c++) {
+// Which centroids are candidates, for the points of some columns: `candidates` [slot][column].
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_find_candidates(unsigned (*candidates)[WIDTH],
+                                                          const km_fragments *fragments, unsigned row,
+                                                          const km_lane &own) {
+    unsigned points[LANE_D][WIDTH][2], scores[LAUNCH::SLOTS][WIDTH];
+    KM_UNROLL_FOR (int k = 0; k < LANE_D; k++)
+        KM_UNROLL_FOR (int c = 0; c < WIDTH; c += 2)
+            km_ldmatrix_x4(points[k][c], row + (k * TILE + 8 * c) * (int)sizeof(uint4));
+    KM_UNROLL_FOR (int c = 0; c < WIDTH; c++) {
         points[0][c][0] += own.zero; // With two new numbers the compiler makes no copies of the pair.
-        points[0][c][1] = km_pick<0x7610>(points[0][c][1], own.ones[0]);
+        points[0][c][1] = km_prmt<0x7610>(points[0][c][1], own.ones[0]);
     }
-    KM_UNROLL for (int i = 0; i < PART::TILES; i++) {
+    KM_UNROLL_FOR (int i = 0; i < LAUNCH::TILES; i++) {
         float sums[WIDTH][4] = {};
-        KM_UNROLL for (int k = 0; k < LANE_D; k++) {
-            const uint4 plane = km_plane(planes, i, k);
-            const unsigned a[4] = {plane.x, plane.y, plane.z, plane.w};
-            KM_UNROLL for (int c = 0; c < WIDTH; c++) km_multiply(sums[c], a, points[k][c]);
+        KM_UNROLL_FOR (int k = 0; k < LANE_D; k++) {
+            const uint4 fragment = km_fragment(fragments, i, k);
+            const unsigned a[4] = {fragment.x, fragment.y, fragment.z, fragment.w};
+            KM_UNROLL_FOR (int c = 0; c < WIDTH; c++) km_mma_f16(sums[c], a, points[k][c], sums[c]);
         }
-        KM_UNROLL for (int r = 0; r < 2; r++)
-            KM_UNROLL for (int c = 0; c < WIDTH; c++)
+        KM_UNROLL_FOR (int r = 0; r < 2; r++)
+            KM_UNROLL_FOR (int c = 0; c < WIDTH; c++)
                 scores[2 * i + r][c] =
-                    km_pick<0x6521>(__float_as_uint(sums[c][2 * r]), __float_as_uint(sums[c][2 * r + 1]));
+                    km_prmt<0x6521>(__float_as_uint(sums[c][2 * r]), __float_as_uint(sums[c][2 * r + 1]));
     }
-    KM_UNROLL for (int c = 0; c < WIDTH; c++) {
+    KM_UNROLL_FOR (int c = 0; c < WIDTH; c++) {
         unsigned largest[2];
-        km_find_largest<PART>(largest, scores, c, own.link);
-        KM_UNROLL for (int segment = 0; segment < 2; segment++)
-            largest[segment] -= own.margin[segment];
-        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++)
-            near[s][c] = km_reaches(scores[s][c], largest[s >= PART::FIRST]);
+        km_find_largest<LAUNCH>(largest, scores, c, own.link);
+        KM_UNROLL_FOR (int segment = 0; segment < 2; segment++) largest[segment] -= own.margin[segment];
+        KM_UNROLL_FOR (int s = 0; s < LAUNCH::SLOTS; s++)
+            candidates[s][c] = km_half2_ge(scores[s][c], largest[s >= LAUNCH::FIRST]);
     }
 }
 
-// Whether each point has just one near centroid of each K.
-template <typename PART>
-static __device__ __forceinline__ bool km_is_certain(const unsigned (*near)[WIDTH], const km_lane &own) {
+// Whether each point has just one candidate of each K.
+template <typename LAUNCH>
+static __device__ __forceinline__ bool km_has_one_candidate(const unsigned (*candidates)[WIDTH],
+                                                            const km_lane &own) {
     unsigned count = 0;
-    if (int(PART::LEVELS) == 0) {
+    if (int(LAUNCH::LEVELS) == 0) {
         // Sums of bits: of up to 63 ones in each half of a register they tell how many there are.
-        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++)
-            KM_UNROLL for (int c = 0; c < WIDTH; c++) count += near[s][c];
+        KM_UNROLL_FOR (int s = 0; s < LAUNCH::SLOTS; s++)
+            KM_UNROLL_FOR (int c = 0; c < WIDTH; c++) count += candidates[s][c];
         return count == own.bits;
     } else {
-        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++)
-            KM_UNROLL for (int c = 0; c < WIDTH; c += 2) count = km_plus(count, km_plus(near[s][c], near[s][c + 1]));
-        KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
-            count = km_plus(count, __shfl_xor_sync(ALL, count, 4 << level) & own.link[1 + level]);
+        KM_UNROLL_FOR (int s = 0; s < LAUNCH::SLOTS; s++)
+            KM_UNROLL_FOR (int c = 0; c < WIDTH; c += 2)
+                count = km_half2_add(count, km_half2_add(candidates[s][c], candidates[s][c + 1]));
+        KM_UNROLL_FOR (int level = 0; level < LAUNCH::LEVELS; level++)
+            count = km_half2_add(count, __shfl_xor_sync(ALL, count, 4 << level) & own.link[1 + level]);
         return count == km_halves(WIDTH, WIDTH);
     }
 }
 
 // Sums of a warp: of the two halves of features; of ones.
-template <typename PART> struct km_sums {
-    float of[PART::TILES][LANE_D][4];
-    unsigned counts[PART::TILES][2];
+template <typename LAUNCH> struct km_sums {
+    float of[LAUNCH::TILES][LANE_D][4];
+    unsigned counts[LAUNCH::TILES][2];
 };
 
-template <typename PART>
-static __device__ __forceinline__ void km_add(km_sums<PART> &sums, const unsigned (*near)[WIDTH], unsigned row,
-                                              const km_lane &own) {
-    KM_UNROLL for (int c = 0; c < WIDTH; c += 2) {
-        KM_UNROLL for (int i = 0; i < PART::TILES; i++) km_count(sums.counts[i], near + 2 * i, c, own.ones);
-        KM_UNROLL for (int n = 0; n < LANE_D; n++) {
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_add(km_sums<LAUNCH> &sums, const unsigned (*candidates)[WIDTH],
+                                              unsigned row, const km_lane &own) {
+    KM_UNROLL_FOR (int c = 0; c < WIDTH; c += 2) {
+        unsigned ones[LAUNCH::TILES][4]; // of the candidates, as products take them
+        KM_UNROLL_FOR (int i = 0; i < LAUNCH::TILES; i++) {
+            KM_UNROLL_FOR (int at = 0; at < 4; at++) ones[i][at] = candidates[2 * i + at % 2][c + at / 2];
+            km_mma_f16_half(sums.counts[i], ones[i], own.ones, sums.counts[i]);
+        }
+        KM_UNROLL_FOR (int n = 0; n < LANE_D; n++) {
             unsigned points[2];
-            km_fetch_transposed(points, row + (n * TILE + 8 * c) * (int)sizeof(uint4));
-            KM_UNROLL for (int i = 0; i < PART::TILES; i++) {
-                const unsigned a[4] = {near[2 * i][c], near[2 * i + 1][c], near[2 * i][c + 1], near[2 * i + 1][c + 1]};
-                km_multiply(sums.of[i][n], a, points);
-            }
+            km_ldmatrix_x2_trans(points, row + (n * TILE + 8 * c) * (int)sizeof(uint4));
+            KM_UNROLL_FOR (int i = 0; i < LAUNCH::TILES; i++)
+                km_mma_f16(sums.of[i][n], ones[i], points, sums.of[i][n]);
         }
     }
 }
 
 // Adds a warp's sums to the block's.
-template <typename PART>
-static __device__ __forceinline__ void km_flush(km_sums<PART> &sums, km_block<PART> &shared) {
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_flush(km_sums<LAUNCH> &sums, km_block<LAUNCH> &shared) {
     const int lane = threadIdx.x % 32, t = lane % 4;
-    KM_UNROLL for (int i = 0; i < PART::TILES; i++)
-        KM_UNROLL for (int half = 0; half < 2; half++) {
+    KM_UNROLL_FOR (int i = 0; i < LAUNCH::TILES; i++)
+        KM_UNROLL_FOR (int half = 0; half < 2; half++) {
             const int row = shared.row[lane / 4][2 * i + half];
             long long *out = shared.sums + row * (D + 1);
-            const int count = (int)km_low(sums.counts[i][half]);
+            const int count = (int)km_low_half(sums.counts[i][half]);
             sums.counts[i][half] = 0;
             if (row >= 0 && t == 0) km_add_long(out + D, count);
-            KM_UNROLL for (int n = 0; n < LANE_D; n++) {
+            KM_UNROLL_FOR (int n = 0; n < LANE_D; n++) {
                 const int f = 4 * n + t;
                 const int high = (int)(sums.of[i][n][2 * half] * (1 << 11));
                 const int low = (int)(sums.of[i][n][2 * half + 1] * (1 << BITS));
@@ -902,172 +1055,168 @@ static __device__ __forceinline__ void km_flush(km_sums<PART> &sums, km_block<PA
         }
 }
 
-// Where in a tile a lane reads: rows of points to compare, and to add.
-struct km_places_in_tile {
-    unsigned rows, lane;
+// What a warp keeps from tile to tile.
+template <typename LAUNCH> struct km_state {
+    km_lane own;
+    km_fragments fragments[LAUNCH::TILES];
+    km_sums<LAUNCH> sums;
+    unsigned compared, added; // where it reads points of the ring's first tile to compare and to add
+    const unsigned *all_outliers;
+    unsigned outliers, next_outliers; // outliers of this tile and the next
+    int queued;
 };
 
-static __device__ __forceinline__ km_places_in_tile km_find_places(unsigned ring) {
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_open(km_state<LAUNCH> &state, const km_block<LAUNCH> &shared,
+                                               const km_pass_args &args, unsigned ring, int tile, int tiles) {
     const int lane = threadIdx.x % 32;
-    return {km_keep(ring + (lane % 8 + lane / 16 * 8 - lane) * (int)sizeof(uint4)), ring};
+    state.own = km_lane_of(shared);
+    km_read_fragments(state, shared);
+    state.sums = {};
+    state.all_outliers = km_outliers(args);
+    state.next_outliers = tile < tiles ? state.all_outliers[tile] : 0;
+    state.queued = 0;
+    state.compared = km_opaque(ring + (lane % 8 + lane / 16 * 8 - lane) * (int)sizeof(uint4));
+    state.added = ring;
+}
+
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_look_ahead(km_state<LAUNCH> &state, int next, int tiles) {
+    state.outliers = state.next_outliers;
+    if (next < tiles) state.next_outliers = state.all_outliers[next];
 }
 
 // A tile, `stage` bytes from the first one of the ring.
-template <typename PART>
-static __device__ __forceinline__ void km_take(km_sums<PART> &sums, const km_planes *planes,
-                                               const km_places_in_tile &at, unsigned stage, km_block<PART> &shared,
-                                               const km_pass_args &args, const km_lane &own, unsigned marks, int tile,
-                                               int &queued) {
-    KM_UNROLL for (int first = 0; first < TILE; first += 8 * WIDTH) {
-        unsigned near[PART::SLOTS][WIDTH];
-        km_compare<PART>(near, planes, at.rows + stage + first * (int)sizeof(uint4), own);
-        const bool marked = marks & (ALL >> (TILE - 8 * WIDTH)) << first;
-        if (__any_sync(ALL, !km_is_certain<PART>(near, own)) || marked)
-            km_settle(near, shared, args, own, marks >> first, tile, first, queued);
-        km_add(sums, near, at.lane + stage + first * (int)sizeof(uint4), own);
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_assign_tile(km_state<LAUNCH> &state, km_block<LAUNCH> &shared,
+                                                      const km_pass_args &args, unsigned stage, int tile) {
+    KM_UNROLL_FOR (int first = 0; first < TILE; first += 8 * WIDTH) {
+        unsigned candidates[LAUNCH::SLOTS][WIDTH];
+        const unsigned from = stage + first * (int)sizeof(uint4);
+        km_find_candidates<LAUNCH>(candidates, state.fragments, state.compared + from, state.own);
+        const bool marked = state.outliers & (ALL >> (TILE - 8 * WIDTH)) << first;
+        if (__any_sync(ALL, !km_has_one_candidate<LAUNCH>(candidates, state.own)) || marked)
+            km_defer(candidates, shared, args, state.own, state.outliers >> first, tile, first, state.queued);
+        km_add(state.sums, candidates, state.added + from, state.own);
     }
 }
 
-// Load: the tiles; marks points that the grid does not hold, and those past the end of the last tile; how far out the
-// others are.
-extern "C" __global__ void __launch_bounds__(256, 2) km_tensor_tiles(const __grid_constant__ km_pass_args args) {
-    const long long points = (args.n + TILE - 1) / TILE * TILE;
-    double largest = 0;
-    for (long long i = blockIdx.x * 256ll + threadIdx.x; i < points; i += gridDim.x * 256ll) {
-        bool beyond = i >= args.n;
-        double square = 0;
-        const float *x = (const float *)args.points + i * D;
-        for (int f = 0; f < D && !beyond; f++) {
-            beyond = fabs((double)x[f]) > km_power(km_exponents(args)[f]) * (1 - km_power(-BITS));
-            square = fma((double)x[f], (double)x[f], square);
-        }
-        largest = beyond ? largest : fmax(largest, square);
-        const unsigned marks = __ballot_sync(ALL, beyond);
-        if (i % TILE == 0) km_marks(args)[i / TILE] = marks;
-        km_put_point(args, i, x, beyond);
-    }
-    // Numbers that are not negative are ordered as their bits are. Few have news to tell.
-    largest = km_max_lanes(largest);
-    if (threadIdx.x % 32 == 0 && largest > *(volatile double *)km_largest(args))
-        atomicMax((unsigned long long *)km_largest(args), (unsigned long long)__double_as_longlong(largest));
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_close(km_state<LAUNCH> &state, km_block<LAUNCH> &shared,
+                                                const km_pass_args &args) {
+    while (state.queued > 0) state.queued = km_resolve(shared, args, state.queued);
 }
 
-// Everything that the threads of a block share. False: no K of the launch takes part in this pass, or none does.
-template <typename PART> static __device__ bool km_begin(km_block<PART> &shared, const km_pass_args &args) {
-    const int stop = args.control->stop, warp = threadIdx.x / 32; // One wait for all that is read here.
-    const float *centroids = (const float *)args.centroids + (long long)blockIdx.y * S * D;
-    if (threadIdx.x == 0) shared.ones = ONES, shared.zero = 0;
-    if (threadIdx.x == 0) shared.radius = sqrt(*km_largest(args)) * (1 + 1e-9);
-    for (int i = threadIdx.x; i < KS; i += BLOCK) shared.active[i] = args.active[blockIdx.y * KS + i];
-    for (int f = threadIdx.x; f < D; f += BLOCK) {
-        shared.reach[f] = km_power(km_exponents(args)[f]);
-        shared.unit[f] = km_power(BITS - km_exponents(args)[f]);
-    }
-    for (int i = 0, own = 0; i < KS; i++) {
-        if (km_places[i].part != PART::INDEX || own++ % WARPS != warp) continue;
-        for (int at = threadIdx.x % 32; at < km_ks[i] * D; at += 32)
-            shared.centroids[km_places[i].row * D + at] = centroids[km_offsets[i] * D + at];
-    }
-    for (int i = threadIdx.x; i < PART::ROWS * (D + 1); i += BLOCK) shared.sums[i] = 0;
-    for (int i = threadIdx.x; i < 8 * PART::SLOTS * 4; i += BLOCK) {
-        const int group = i / 4 / PART::SLOTS, slot = i / 4 % PART::SLOTS;
-        const bool high = slot == 0 || slot == PART::FIRST; // so that a lane without a K has its one near row
-        km_write_row(shared, group, slot, i % 4, [](int) { return 0.0f; }, high ? 1.25f * BINADE : BINADE);
-        shared.row[group][slot] = -1;
-    }
-    for (int i = threadIdx.x; i < 8; i += BLOCK) {
-        shared.margin[0][i] = shared.margin[1][i] = 0x10001;
-        shared.bits[i] = (int(PART::FIRST) < int(PART::SLOTS) ? 2 : 1) * WIDTH * ONES;
-        shared.member[0][i] = shared.member[1][i] = -1;
-        shared.link[0][i] = shared.link[1][i] = shared.link[2][i] = shared.link[3][i] = 0;
-    }
-    __syncthreads();
-    if (stop) return false;
-    bool active = false;
-    for (int i = 0, own = 0; i < KS; i++) {
-        if (km_places[i].part != PART::INDEX) continue;
-        if (own++ % WARPS == warp && shared.active[i])
-            km_prepare(shared, shared.centroids + km_places[i].row * D, i);
-        active = active | shared.active[i];
-    }
-    __syncthreads();
-    return active;
+static __device__ __forceinline__ const uint4 *km_opaque(const uint4 *address) {
+    const uint4 *kept;
+    asm volatile("mov.b64 %0, %1;" : "=l"(kept) : "l"(address));
+    return kept;
 }
 
-// The loop --------------------------------------------------------------------------------------------------
+// Where a lane's first piece of a tile is; the address stays in a register.
+template <typename LAUNCH>
+static __device__ __forceinline__ auto km_find_source(const km_block<LAUNCH> &, const km_pass_args &args) {
+    const uint4 *lane_from = km_opaque((const uint4 *)km_tiles(args) + threadIdx.x % 32);
+    return [lane_from](int tile) { return lane_from + tile * (long long)TILE_SIZE; };
+}
 
-// Begins to bring a tile to shared memory; both addresses are the lane's first.
-static __device__ __forceinline__ void km_bring(unsigned to, const uint4 *from) {
-    KM_UNROLL for (int i = 0; i < TILE_SIZE; i += 32)
+// The loop ---------------------------------------------------------------------------------------------------
+
+// Begins to copy 16 bytes, past the first cache.
+static __device__ __forceinline__ void km_copy_16(unsigned to, const void *from) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
+
+// Ends a group of the thread's copies.
+static __device__ __forceinline__ void km_copy_commit() {
+    asm volatile("cp.async.commit_group;");
+}
+
+// Waits until all groups but the last LEFT are there.
+template <int LEFT> static __device__ __forceinline__ void km_copy_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+}
+
+static __device__ __forceinline__ unsigned km_shared_address(const void *at) {
+    return (unsigned)__cvta_generic_to_shared(at);
+}
+
+// Begins to copy a tile to shared memory; both addresses are the lane's first.
+static __device__ __forceinline__ void km_copy_tile(unsigned to, const uint4 *from) {
+    KM_UNROLL_FOR (int i = 0; i < TILE_SIZE; i += 32)
         if (i + 32 <= TILE_SIZE || (int)(threadIdx.x % 32) < TILE_SIZE - i)
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + i * (int)sizeof(uint4)), "l"(from + i)
-                         : "memory");
+            km_copy_16(to + i * (int)sizeof(uint4), from + i);
 }
 
-template <typename PART>
-static __device__ __forceinline__ void km_walk(km_block<PART> &shared, const km_pass_args &args) {
+// A warp's tiles, one after the other, through its ring.
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_walk(km_block<LAUNCH> &shared, const km_pass_args &args) {
     constexpr int STRIDE = GRID * WARPS;
     constexpr unsigned TILE_BYTES = sizeof(km_tile);
-    const int lane = threadIdx.x % 32, tiles = (int)((args.n + TILE - 1) / TILE);
-    km_warp &warp = shared.warps[threadIdx.x / 32];
-    const km_lane own = km_lane_of(shared);
-    km_planes planes[PART::TILES];
-    KM_UNROLL for (int i = 0; i < PART::TILES; i++)
-        KM_UNROLL for (int k = 0; k < PLANES; k++) planes[i][k] = shared.planes[i][k][lane];
-    km_sums<PART> sums = {};
-    const uint4 *lane_from = km_keep((const uint4 *)km_tiles(args) + lane);
-    const auto from = [&](int tile) { return lane_from + tile * (long long)TILE_SIZE; };
-    const unsigned *all_marks = km_marks(args);
+    const int tiles = (int)km_tiles_count(args);
     int tile = blockIdx.x * WARPS + threadIdx.x / 32;
-    int queued = 0;
-    unsigned next_marks = tile < tiles ? all_marks[tile] : 0;
-    const uint4 *first_tile = warp.ring[0].points[0];
-    const unsigned ring = km_keep((unsigned)__cvta_generic_to_shared(first_tile + lane));
-    const km_places_in_tile at = km_find_places(ring);
+    const auto from = km_find_source(shared, args);
+    const uint4 *first_tile = (const uint4 *)shared.warps[threadIdx.x / 32].ring;
+    const unsigned ring = km_opaque(km_shared_address(first_tile + threadIdx.x % 32));
+    km_state<LAUNCH> state;
+    km_open(state, shared, args, ring, tile, tiles);
     unsigned stage = 0; // where in the ring
-    KM_UNROLL for (int s = 0; s < STAGES - 1; s++) {
-        if (tile + s * STRIDE < tiles)
-            km_bring(ring + s * TILE_BYTES, from(tile + s * STRIDE));
-        asm volatile("cp.async.commit_group;");
+    KM_UNROLL_FOR (int s = 0; s < STAGES - 1; s++) {
+        if (tile + s * STRIDE < tiles) km_copy_tile(ring + s * TILE_BYTES, from(tile + s * STRIDE));
+        km_copy_commit();
     }
-    while (tile < tiles) {
-        for (int chunk = 0; chunk < CHUNK_TILES && tile < tiles; chunk++, tile += STRIDE) {
-            const unsigned marks = next_marks;
-            if (tile + STRIDE < tiles) next_marks = all_marks[tile + STRIDE];
-            asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
-            __syncwarp();
-            const int ahead = tile + (STAGES - 1) * STRIDE;
-            const unsigned before = stage > 0 ? stage - TILE_BYTES : (STAGES - 1) * TILE_BYTES;
-            if (ahead < tiles) km_bring(ring + before, from(ahead));
-            asm volatile("cp.async.commit_group;");
-            km_take<PART>(sums, planes, at, stage, shared, args, own, marks, tile, queued);
-            stage = stage < (STAGES - 1) * TILE_BYTES ? stage + TILE_BYTES : 0;
-        }
-        km_flush(sums, shared);
+    for (int chunk = 0; tile < tiles; chunk++, tile += STRIDE) {
+        km_look_ahead(state, tile + STRIDE, tiles);
+        km_copy_wait<STAGES - 2>();
+        __syncwarp();
+        const int ahead = tile + (STAGES - 1) * STRIDE;
+        const unsigned before = stage > 0 ? stage - TILE_BYTES : (STAGES - 1) * TILE_BYTES;
+        if (ahead < tiles) km_copy_tile(ring + before, from(ahead));
+        km_copy_commit();
+        km_assign_tile(state, shared, args, stage, tile);
+        stage = stage < (STAGES - 1) * TILE_BYTES ? stage + TILE_BYTES : 0;
+        if (chunk % CHUNK_TILES == CHUNK_TILES - 1 || tile + STRIDE >= tiles) km_flush(state.sums, shared);
     }
-    while (queued > 0) queued = km_drain(shared, args, queued);
+    km_close(state, shared, args);
+}
+
+// Leaves the block's sums in the workspace: for each copy and column one number per block.
+static __device__ __forceinline__ long long *km_column(const km_pass_args &args, int column) {
+    return (long long *)args.workspace + ((long long)blockIdx.y * COLUMNS + column) * GRID;
+}
+
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_publish(const km_block<LAUNCH> &shared, const km_pass_args &args) {
+    __syncthreads();
+    for (int i = 0; i < KS; i++) {
+        if (km_places[i].launch != LAUNCH::INDEX || !shared.active[i]) continue;
+        for (int at = threadIdx.x; at < km_ks[i] * (D + 1); at += BLOCK)
+            km_column(args, km_offsets[i] * (D + 1) + at)[blockIdx.x] =
+                shared.sums[km_places[i].row * (D + 1) + at];
+    }
 }
 
 // One launch: a share of the K list.
-template <typename PART> static __device__ __forceinline__ void km_run(const km_pass_args &args) {
+template <typename LAUNCH> static __device__ __forceinline__ void km_run(const km_pass_args &args) {
     extern __shared__ uint4 km_memory[];
-    km_block<PART> &shared = *(km_block<PART> *)km_memory;
+    km_block<LAUNCH> &shared = *(km_block<LAUNCH> *)km_memory;
     if (!km_begin(shared, args)) return;
     km_walk(shared, args);
-    __syncthreads();
-    for (int i = 0; i < KS; i++) {
-        if (km_places[i].part != PART::INDEX || !shared.active[i]) continue;
-        for (int at = threadIdx.x; at < km_ks[i] * (D + 1); at += BLOCK)
-            km_column(args, km_offsets[i] * (D + 1) + at)[blockIdx.x] = shared.sums[km_places[i].row * (D + 1) + at];
-    }
+    km_publish(shared, args);
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     km_tensor_0(const __grid_constant__ km_pass_args args) {
-    km_run<km_part_0>(args);
+    km_run<km_launch_0>(args);
 }
 
-// Adds up the columns of one slot over the blocks: integers, then one rounding.
+// The sum of all lanes' values, in every lane.
+template <typename Number> static __device__ __forceinline__ Number km_warp_sum(Number value) {
+    for (int width = 16; width > 0; width /= 2) value += __shfl_xor_sync(0xffffffffu, value, width);
+    return value;
+}
+
+// Adds up the columns of one K over the blocks: integers, then one rounding.
 extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_constant__ km_pass_args args) {
     const int k_index = blockIdx.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     if (args.control->stop || !args.active[blockIdx.y * KS + k_index]) return;
@@ -1077,23 +1226,28 @@ extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_cons
         const long long *column = km_column(args, first + c);
         long long sum = 0;
         for (int block = lane; block < GRID; block += 32) sum += column[block];
-        for (int width = 16; width > 0; width /= 2) sum += __shfl_xor_sync(ALL, sum, width);
+        sum = km_warp_sum(sum);
         const int f = c % (D + 1);
         if (lane == 0) totals[c] = f < D ? (double)sum * km_power(km_exponents(args)[f] - BITS) : (double)sum;
     }
 }
+constexpr int REDUCE_GRID = KS;
 
 extern "C" {
 __device__ km_pass_facts km_pass = {
-    KM_ABI_VERSION, 1 + 4,
-    8LL * COPIES * COLUMNS * GRID + 4LL * D * (1 + BINS) + sizeof(km_tile) + 512, sizeof(km_tile) / TILE + 1, 0,
-    8LL * COPIES * COLUMNS * GRID + 4LL * D * (1 + BINS) + 8};
+    KM_ABI_VERSION,
+    1 + 4,
+    8LL * COPIES *COLUMNS *GRID + 4LL * D *(1 + BINS) + (sizeof(km_tile) + 4) * STEP_TILES + 512,
+    sizeof(km_tile) / TILE + 1,
+    0,
+    8LL * COPIES *COLUMNS *GRID + 4LL * D *(1 + BINS) + 8 * NORMS,
+};
 __device__ km_pass_launch km_pass_launches[] = {
-    {"km_tensor_survey", KM_STAGE_LOAD, 8 * GRID, 1, 256, 0, 0},
-    {"km_tensor_grid", KM_STAGE_LOAD, 1, 1, 256, 0, 0},
+    {"km_tensor_histogram", KM_STAGE_LOAD, 8 * GRID, 1, 256, 0, 0},
+    {"km_tensor_lattice", KM_STAGE_LOAD, 1, 1, 256, 0, 0},
     {"km_tensor_tiles", KM_STAGE_LOAD, 48 * GRID, 1, 256, 0, 0}, // many, so that the last ones end together
-    {"km_tensor_0", KM_STAGE_PASS, GRID, COPIES, BLOCK, sizeof(km_block<km_part_0>), 0},
-    {"km_reduce", KM_STAGE_PASS, KS, COPIES, REDUCE, 0, 0},
+    {"km_tensor_0", KM_STAGE_PASS, GRID, COPIES, BLOCK, sizeof(km_block<km_launch_0>), 0},
+    {"km_reduce", KM_STAGE_PASS, REDUCE_GRID, COPIES, REDUCE, 0, 0},
 };
 }
 // ==== The steps around the pass ============================================================================

@@ -30,11 +30,11 @@
 // shared memory per block: 158.8 KiB of 227.0 KiB
 
 // Contents, by line:
-//     69  Numbers and types
-//    108  What the kernels of a pass are given
-//    189  The pass
-//   1202  The steps around the pass
-//   2577  The host part: what paper_d32_k3_12.h declares
+//     70  Numbers and types
+//    109  What the kernels of a pass are given
+//    190  The pass
+//   1349  The steps around the pass
+//   2724  The host part: what paper_d32_k3_12.h declares
 
 #if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 10 * 90
@@ -42,8 +42,8 @@
     "paper_d32_k3_12.cu was emitted for sm_90: nvcc -arch=sm_90, or emit it for an older device: kmgen --target cuda:sm_80"
 #endif
 // The linker knows kernels by these names, so that several emitted files go into one program.
-#define km_tensor_survey paper_d32_k3_12_km_tensor_survey
-#define km_tensor_grid paper_d32_k3_12_km_tensor_grid
+#define km_tensor_histogram paper_d32_k3_12_km_tensor_histogram
+#define km_tensor_lattice paper_d32_k3_12_km_tensor_lattice
 #define km_tensor_tiles paper_d32_k3_12_km_tensor_tiles
 #define km_tensor_0 paper_d32_k3_12_km_tensor_0
 #define km_reduce paper_d32_k3_12_km_reduce
@@ -66,6 +66,7 @@
 #define km_update paper_d32_k3_12_km_update
 #endif
 
+// The skeleton of all forms of the design. A form is the file digits.cu: it defines what the lines `use form_...` name.
 // ==== Numbers and types ====================================================================================
 typedef float km_real;
 typedef unsigned char km_label; // one label of one point, where labels are kept between passes
@@ -187,59 +188,70 @@ typedef struct km_pass_args {
 #endif
 
 // ==== The pass =============================================================================================
+#define KM_UNROLL_FOR(...) _Pragma("unroll") for (__VA_ARGS__)
+#define KM_UNROLL_1_FOR(...) _Pragma("unroll 1") for (__VA_ARGS__)
+#define KM_UNROLL_2_FOR(...) _Pragma("unroll 2") for (__VA_ARGS__)
 
-// Design `tensor`, of many features. Distances and sums are products of bytes, added as integers without any rounding.
+// Design tensor, form digits. Scores and sums are matrix products: centroids are the rows, points the columns.
 //
-// Points. When they come home, a coordinate becomes z = x / 2^e, |z| < 1, e of its feature, and N = z 2^22, an integer
-// of three bytes: N = b2 2^16 + b1 2^8 + b0, each from -128 to 127. The workspace keeps them in tiles of 32 points, a
-// feature's byte of all points side by side. A pass reads only those.
+// Lattice. When points are loaded, a coordinate becomes z = x / 2^e, |z| < 1, e of its feature, and z 2^22 is rounded
+// to an integer. The workspace keeps them in tiles of 32 points, as matrix products take them. A pass reads only those.
+// A point beyond 2^e is an outlier.
 //
-// Labels. Of a K with middle p, A = F (c - p) 2^e, F such that two bytes hold it: C = c2 2^8 + c1 is A without its
+// Labels. All centroids of a K are rows of one quad (four lanes) or of a few quads, so that the largest score is found
+// in the lane or by a shuffle. 16 bits of a score, two points in a register, take part: a centroid is a candidate when
+// it comes so close to the nearest that a bound on the error cannot tell them apart. A point with one candidate has its
+// label. A point with several is ambiguous: its label is resolved on the points as they are, as that of an outlier.
+//
+// Sums. Integers of the lattice, which are added without any rounding, the same in any order.
+// Points: an integer N = z 2^22 = b2 2^16 + b1 2^8 + b0, each digit from -128 to 127, a feature's digit of all points
+// of a tile side by side.
+//
+// Scores: of a K with midpoint p, A = F (c - p) 2^e, F such that two bytes hold it: C = c2 2^8 + c1 is A without its
 // fraction. A score, N . C / 2^16 and what does not depend on the point, is
 //     S = sum b2 c2 2^8 + sum (b2 c1 + b1 c2) + start,
 // two sums that 32 bits hold exactly. It lacks sum b1 c1 / 2^8 and sum b0 C / 2^16, and fractions of N and A. What that
-// is at most, E, follows from lengths of vectors (km_find_error). A centroid is near when S comes within 2 E of the
-// largest, and all scores of a K are within one group of four lanes or a few such groups, 15 bits of each. A point with
-// one near centroid has its label. All others wait, and their near centroids are compared in double on the points
-// as they are (km_decide).
+// is at most, E, follows from lengths of vectors (km_find_error). A centroid is a candidate when S comes within 2 E of
+// the largest. Of an ambiguous point the candidates are compared (km_resolve).
 //
-// Sums. The near centroids of a point times its bytes. A block's warps compare points of their own, and leave masks of
-// them in shared memory: then each adds, of all points of the block, the bytes of columns of its own. So sums stay in
-// registers until the end. A point beyond 2^e is marked once, when the points come home, and waits for km_decide, where
-// its integer may be long.
+// Sums: the candidates of a point times its bytes. A block's warps compare points of their own, and leave masks of
+// candidates in shared memory: then each adds, of all points of the block, the bytes of columns of its own. So sums
+// stay in registers until the end.
 enum {
     BLOCK = 256, // threads of a block
     GRID = 132,  // blocks of a launch, for one copy
     WARPS = BLOCK / 32,
-    TILE = 32,                                   // points of a tile
+    TILE = 32,             // points of a tile
+    COLUMNS = S * (D + 1), // sums of a copy
+    QUEUE = 64,            // ambiguous points of a warp that are not resolved yet
+    BITS = 22,             // of a coordinate's integer, beside its sign
+    BINS = 64,             // of the histogram: powers of two below the largest coordinate
+    STAGES = 4             // of the ring: tiles that are on their way, and those that are worked on
+};
+enum {
     PAIRS = 2,                                   // of columns, 16 points, that a warp compares
     WIDTH = 2 * PAIRS,                           // columns of 8 points
+    MASKS = PAIRS,                               // of a lane and slot, for four points each
     STEP_TILES = WARPS * PAIRS / 2,              // tiles that a block works on at a time
-    STAGES = 4,                                  // so many of these are on their way or in use
     QUARTERS = (D + 3) / 4,                      // features in fours
     CHUNKS = (D + 31) / 32,                      // in products of 32
     LINES = (3 * QUARTERS + 1) / 2 * 2,          // of 128 bytes, a tile's
     SUM_TILES = LINES / 2,                       // columns of sums, in eights: three of each feature
     OWN_TILES = (SUM_TILES + WARPS - 1) / WARPS, // of them a warp's
-    COLUMNS = S * (D + 1),                       // sums of a copy
-    QUEUE = 64,                                  // points of a warp that wait for km_decide
-    QUEUE_FULL = 24,                             // so many are worth a pause of the block
-    TEAM = 8,                                    // lanes that decide a point
-    BITS = 22,                                   // of a coordinate's integer, beside its sign
-    BINS = 64,                                   // of the survey: powers of two below the largest coordinate
+    QUEUE_FULL = 24,                             // so many ambiguous points are worth a pause of the block
+    TEAM = 8,                                    // lanes that resolve a point
     CHUNK_STEPS = 2048,                          // so many steps fit 16 bits of a count
     MARGIN_MAX = 1000,                           // units of a 16-bit score
+    NORMS = 2,                                   // that a load finds the largest of: |x|, |z|
+    FETCHERS = BLOCK,                            // threads that fetch the centroids of a K
     REDUCE = 128                                 // threads of a block of km_reduce
 };
 constexpr float BINADE = 0x7c000000; // scores are integers below it, of which the upper halves are compared
 constexpr unsigned ALL = 0xffffffff;
 
-// The K list over launches and rows of matrix products.
-#define KM_UNROLL _Pragma("unroll")
-
-// Where the centroids of each K lie: launch, first group of lanes, groups, first row in a group, rows in a group.
+// Where the centroids of each K lie: launch, first quad, quads, first slot in a quad, slots in a quad.
 struct km_place {
-    short part, group, span, slot, slots, row; // row: its first row of the block's sums
+    short launch, quad, quads, slot, slots, row; // row: its first row of the block's sums
 };
 __device__ const km_place km_places[KS] = {
     {0, 7, 1, 6, 3, 0},
@@ -254,18 +266,35 @@ __device__ const km_place km_places[KS] = {
     {0, 0, 1, 0, 12, 63},
 };
 
-// A launch. A lane has SLOTS rows, two of each tile; the first FIRST belong to one K, the others to a second K or,
-// where linked, to the same. With LEVELS > 0 up to 2^LEVELS groups of lanes share a K.
-struct km_part_0 { // K = 3, 4, 5, 6, 7, 8, 9, 10, 11, 12
-    enum { INDEX = 0, TILES = 6, SLOTS = 2 * TILES, FIRST = 6, LEVELS = 0 };
+// A launch. A lane has SLOTS rows of scores, two of each tile of 16; the first FIRST belong to one K, the others to a
+// second K or, where linked, to the same. With LEVELS > 0 up to 2^LEVELS quads share a K.
+struct km_launch_0 { // K = 3, 4, 5, 6, 7, 8, 9, 10, 11, 12
+    enum {
+        INDEX = 0,
+        TILES = 6,
+        SLOTS = 2 * TILES,
+        FIRST = 6,
+        LEVELS = 0
+    };
     enum { ROWS = 75 }; // of the block's sums
 };
 
-// A point that waits to be decided.
+// What the threads of a block share in every form.
+template <typename LAUNCH> struct km_shared {
+    double radius;                         // no point but outliers has a larger norm
+    double extent[D], lattice_scale[D];    // 2^e; 2^(22 - e), which makes an integer
+    unsigned link[4][8];                   // ALL where: the two parts of a lane belong together; quads 1, 2, 4 apart do
+    short k_index[2][8];                   // of a quad's parts the index in the K list, -1: none
+    short row[8][LAUNCH::SLOTS];           // row of the sums, -1: none
+    unsigned char dominated[LAUNCH::ROWS]; // centroids that are never nearest inside the lattice
+    unsigned char active[KS];
+};
+
+// An ambiguous point.
 struct km_item {
     int tile;
-    unsigned what; // point of the tile, index of the K << 5
-    unsigned near; // which clusters are, of the first 32; 0: any may be
+    unsigned what;       // point of the tile, index of the K << 5
+    unsigned candidates; // which clusters are candidates, of the first 32; 0: any may be
 };
 
 // Bytes of 32 points: digit by digit, the highest first, a line for four features. The four change places from line to
@@ -276,66 +305,40 @@ struct km_tile {
 
 enum { PIECES = sizeof(km_tile) * STEP_TILES / sizeof(uint4) }; // of a step
 
-// How a group's Ks are decided: what scores are multiplied by, which makes the most of their 31 bits; from the largest
-// to the first that is not near, in both halves.
+// How a quad's Ks are decided: what scores are multiplied by, which makes the most of their 31 bits; from the largest
+// to the first of no candidate, in both halves.
 struct alignas(16) km_choice {
     int factor[2];
     unsigned margin[2];
 };
 
-// What the threads of a block share.
-template <typename PART> struct km_block {
-    km_tile ring[STAGES][STEP_TILES];
-    unsigned marks[STAGES][STEP_TILES];
-    uint4 masks[2][STEP_TILES][PART::TILES][32]; // of near centroids, as products take them; of two steps
-    uint4 planes[PART::TILES][CHUNKS][2][32];    // centroids' digits, likewise
-    int2 starts[PART::TILES][8];                 // what is added to scores of a group's rows
+template <typename LAUNCH> struct km_block : km_shared<LAUNCH> {
+    union {
+        km_tile ring[STAGES][STEP_TILES];
+        float centroids[LAUNCH::ROWS * D]; // while fragments are made
+    };
+    unsigned outliers[STAGES][STEP_TILES];
+    uint4 masks[2][STEP_TILES][LAUNCH::TILES][32]; // of candidates, as products take them; of two steps
+    uint4 fragments[LAUNCH::TILES][CHUNKS][2][32]; // centroids' digits, likewise
+    int2 starts[LAUNCH::TILES][8];                 // what is added to scores of a quad's rows
     km_item queue[WARPS][QUEUE];
-    const km_tile *tiles; // where they begin, and marks; how many steps: rarely enough needed to stay here
-    const unsigned *all_marks;
+    const km_tile *tiles; // where they begin, and outliers; how many steps: rarely enough needed to stay here
+    const unsigned *all_outliers;
     int steps;
-    double radius, z_radius;  // no point that is not marked has a larger norm: |x|, |z|
-    double reach[D], unit[D]; // 2^e; 2^(22 - e), which makes an integer
-    float middle[WARPS][D];
-    km_choice choice[8]; // of a group's Ks
-    unsigned link[4][8]; // ALL where: the two parts of a lane belong together; groups 1, 2, 4 apart do
-    unsigned asks[8];    // which Ks of a group send points to the queue: bits 0 and 2, 1 and 3 of each byte
+    double z_radius; // no point but outliers has a larger |z|
+    float midpoint[WARPS][D];
+    km_choice choice[8]; // of a quad's Ks
+    unsigned asks[8];    // which Ks of a quad send points to the queue: bits 0 and 2, 1 and 3 of each byte
     int queued[WARPS];
-    short member[2][8];               // index in the K list, -1: none
-    short row[8][PART::SLOTS];        // row of the sums, -1: none
-    unsigned char beaten[PART::ROWS]; // centroids that are never nearest inside the grid
-    unsigned char active[KS];
 };
 
-// The workspace: for each copy and block a row of sums; the largest |x|^2 and |z|^2 of the points that are not marked;
-// the exponents e; the survey; the marks of tiles; the tiles.
-static __device__ __forceinline__ unsigned long long *km_sums_of(const km_pass_args &args, int block) {
-    return (unsigned long long *)args.workspace + ((long long)blockIdx.y * GRID + block) * COLUMNS;
-}
-
-static __device__ __forceinline__ double *km_largest(const km_pass_args &args) {
-    return (double *)args.workspace + (long long)COPIES * COLUMNS * GRID;
-}
-
-static __device__ __forceinline__ int *km_exponents(const km_pass_args &args) {
-    return (int *)(km_largest(args) + 2);
-}
-
-static __device__ __forceinline__ unsigned *km_survey(const km_pass_args &args) {
-    return (unsigned *)(km_exponents(args) + D);
-}
-
-static __device__ __forceinline__ unsigned *km_marks(const km_pass_args &args) {
-    return km_survey(args) + D * BINS;
-}
-
+// Steps of all blocks, and their tiles.
 static __device__ __forceinline__ long long km_steps(const km_pass_args &args) {
     return (args.n + STEP_TILES * TILE - 1) / (STEP_TILES * TILE);
 }
 
-static __device__ __forceinline__ km_tile *km_tiles(const km_pass_args &args) {
-    const long long after = (long long)(km_marks(args) + km_steps(args) * STEP_TILES);
-    return (km_tile *)((after + 255) / 256 * 256);
+static __device__ __forceinline__ long long km_tiles_count(const km_pass_args &args) {
+    return km_steps(args) * STEP_TILES;
 }
 
 // The first tile of a block's step.
@@ -343,7 +346,38 @@ static __device__ __forceinline__ long long km_first_tile(int step) {
     return (blockIdx.x + step * (long long)GRID) * STEP_TILES;
 }
 
-// Load: the grid of fixed point that holds nearly all points, feature by feature.
+// For each copy and block a row of sums.
+static __device__ __forceinline__ unsigned long long *km_sums_of(const km_pass_args &args, int block) {
+    return (unsigned long long *)args.workspace + ((long long)blockIdx.y * GRID + block) * COLUMNS;
+}
+
+// Workspace --------------------------------------------------------------------------------------------------
+
+// For each copy its sums; the largest |x|^2 of the points but outliers, and in one form |z|^2; the exponents e; the
+// histogram; the outliers of tiles; the tiles.
+static __device__ __forceinline__ double *km_largest(const km_pass_args &args) {
+    return (double *)args.workspace + (long long)COPIES * COLUMNS * GRID;
+}
+
+static __device__ __forceinline__ int *km_exponents(const km_pass_args &args) {
+    return (int *)(km_largest(args) + NORMS);
+}
+
+static __device__ __forceinline__ unsigned *km_histogram(const km_pass_args &args) {
+    return (unsigned *)(km_exponents(args) + D);
+}
+
+static __device__ __forceinline__ unsigned *km_outliers(const km_pass_args &args) {
+    return km_histogram(args) + D * BINS;
+}
+
+static __device__ __forceinline__ km_tile *km_tiles(const km_pass_args &args) {
+    const long long after = (long long)(km_outliers(args) + km_tiles_count(args));
+    return (km_tile *)((after + 255) / 256 * 256);
+}
+
+// Load: the lattice that holds nearly all points, feature by feature -------------------------------------------
+
 static __device__ __forceinline__ double km_power(int exponent) { // 2^exponent
     return __longlong_as_double((1023ll + exponent) << 52);
 }
@@ -359,7 +393,8 @@ static __device__ __forceinline__ int km_exponent_max(const km_pass_args &args, 
 }
 
 // Load: counts the points of each power of two below the largest, feature by feature.
-extern "C" __global__ void __launch_bounds__(256) km_tensor_survey(const __grid_constant__ km_pass_args args) {
+extern "C" __global__ void __launch_bounds__(256)
+    km_tensor_histogram(const __grid_constant__ km_pass_args args) {
     __shared__ unsigned bins[D * BINS];
     for (int i = threadIdx.x; i < D * BINS; i += 256) bins[i] = 0;
     __syncthreads();
@@ -370,9 +405,9 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_survey(const __grid_
     unsigned long long counts = 0;
     for (long long at = begin, round = 1; begin < stride && at < args.n * D; at += AHEAD * stride, round++) {
         float x[AHEAD];
-        KM_UNROLL for (int i = 0; i < AHEAD; i++)
+        KM_UNROLL_FOR (int i = 0; i < AHEAD; i++)
             if (at + i * stride < args.n * D) x[i] = ((const float *)args.points)[at + i * stride];
-        KM_UNROLL for (int i = 0; i < AHEAD; i++) {
+        KM_UNROLL_FOR (int i = 0; i < AHEAD; i++) {
             if (at + i * stride >= args.n * D) break;
             const int bin = largest - km_exponent(x[i]);
             if (bin < 8)
@@ -386,14 +421,15 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_survey(const __grid_
     }
     __syncthreads();
     for (int i = threadIdx.x; i < D * BINS; i += 256)
-        if (bins[i]) atomicAdd(km_survey(args) + i, bins[i]);
+        if (bins[i]) atomicAdd(km_histogram(args) + i, bins[i]);
 }
 
 // Load: e of each feature. At most one point in 16,384, or one, may lie beyond, and the sum of their integers must fit.
-extern "C" __global__ void __launch_bounds__(256) km_tensor_grid(const __grid_constant__ km_pass_args args) {
+extern "C" __global__ void __launch_bounds__(256)
+    km_tensor_lattice(const __grid_constant__ km_pass_args args) {
     const double points = fmax((double)args.n, 16384.0);
     for (int f = threadIdx.x; f < D; f += 256) {
-        const unsigned *bins = km_survey(args) + f * BINS;
+        const unsigned *bins = km_histogram(args) + f * BINS;
         const int largest = km_exponent_max(args, f);
         double beyond = 0;
         int bin = 0;
@@ -405,259 +441,410 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_grid(const __grid_co
     }
 }
 
-// What all forms do with bytes of a lane and with the rows of a K.
+// Load: the tiles --------------------------------------------------------------------------------------------
 
-// Four of the eight bytes of a and b, or their signs.
-template <unsigned WHICH> static __device__ __forceinline__ unsigned km_pick(unsigned a, unsigned b) {
-    unsigned bytes;
-    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "n"(WHICH));
-    return bytes;
+// A coordinate's integer, and its three bytes.
+static __device__ __forceinline__ unsigned km_bytes_of(float z) {
+    constexpr int HALVES = 0x808080; // of 256, added to each byte, and taken away from it
+    return (unsigned)(__float2int_rn(z * (1 << BITS)) + HALVES) ^ HALVES;
 }
 
-// The same address, of which the compiler does not know how it came: it stays in a register.
-static __device__ __forceinline__ unsigned km_keep(unsigned address) {
-    unsigned kept;
-    asm volatile("mov.b32 %0, %1;" : "=r"(kept) : "r"(address));
-    return kept;
+static __device__ __forceinline__ void km_put_point(const km_pass_args &args, long long i, const float *x,
+                                                    const float *scale, bool beyond, double) {
+    km_tile &tile = km_tiles(args)[i / TILE];
+    KM_UNROLL_2_FOR (int quarter = 0; quarter < QUARTERS; quarter++)
+        KM_UNROLL_FOR (int at = 0; at < 4; at++) {
+            const int f = 4 * quarter + at;
+            const unsigned bytes = km_bytes_of(f < D && !beyond ? x[f] * scale[f] : 0);
+            KM_UNROLL_FOR (int digit = 0; digit < 3; digit++)
+                tile.lines[digit * QUARTERS + quarter][(at ^ quarter) % 4][threadIdx.x % 32] =
+                    (unsigned char)(bytes >> (2 - digit) * 8);
+        }
 }
 
-static __device__ __forceinline__ double km_max_lanes(double value) {
-    for (int width = 16; width > 0; width /= 2) value = fmax(value, __shfl_xor_sync(ALL, value, width));
+// The largest of all lanes' values, in every lane.
+static __device__ __forceinline__ double km_warp_max(double value) {
+    for (int width = 16; width > 0; width /= 2)
+        value = fmax(value, __shfl_xor_sync(0xffffffffu, value, width));
     return value;
 }
 
-// The centroid nearest to the origin.
-static __device__ int km_find_middle(const float *c, int k) {
-    double smallest = 1e308;
-    int middle = 0;
-    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
-        double square = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double x = c[j * D + f];
-            square = fma(x, x, square);
-        }
-        middle = square < smallest ? j : middle;
-        smallest = fmin(square, smallest);
-    }
-    for (int width = 16; width > 0; width /= 2) {
-        const double square = __shfl_xor_sync(ALL, smallest, width);
-        const int j = __shfl_xor_sync(ALL, middle, width);
-        const bool closer = square < smallest || (square == smallest && j < middle);
-        middle = closer ? j : middle;
-        smallest = closer ? square : smallest;
-    }
-    return middle;
-}
-
-// Of one K: finds the centroids that another beats everywhere inside the grid. A centroid far outside would cost the
-// scores of the others their digits.
-template <typename PART>
-static __device__ void km_find_beaten(km_block<PART> &shared, const float *c, const km_place &place, int k) {
-    const int middle = km_find_middle(c, k);
-    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
-        double lead = 0, size = 0; // of j over the middle one, at most
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double a = c[j * D + f], b = c[middle * D + f];
-            lead += fabs(a - b) * shared.reach[f] - 0.5 * (a - b) * (a + b);
-            size += fabs(a - b) * shared.reach[f] + fabs(a - b) * fabs(a + b);
-        }
-        shared.beaten[place.row + j] = j != middle && lead < -1e-12 * size;
-    }
-    __syncwarp();
-}
-
-// Goes through the rows of a K, by so many threads: `write_row` writes a quarter of a row, that of lanes with
-// lane % 4 = t, centroid j or, -1, none that a point of the grid could be nearest to: the row stays empty (points
-// outside are compared with the centroids themselves, which shared.row still names); `begin_group` is told once of each
-// group of lanes, and of the K's segment in it.
-template <typename PART, typename Row, typename Group>
-static __device__ __forceinline__ void km_for_rows(km_block<PART> &shared, int k_index, int thread, int threads,
-                                                   Row write_row, Group begin_group) {
-    const km_place place = km_places[k_index];
-    const bool linked = PART::LEVELS == 0 && place.slots > PART::FIRST;
-    _Pragma("unroll 1") for (int at = thread; at < place.span * PART::SLOTS * 4; at += threads) {
-        const int group = place.group + at / 4 / PART::SLOTS, slot = at / 4 % PART::SLOTS;
-        const int j = (group - place.group) * place.slots + slot - place.slot, segment = place.slot >= PART::FIRST;
-        const bool real = slot >= place.slot && slot < place.slot + place.slots && j < km_ks[k_index];
-        if (!linked && (slot >= PART::FIRST) != segment) continue;
-        shared.row[group][slot] = real ? place.row + j : -1;
-        write_row(group, slot, at % 4, real && !shared.beaten[place.row + j] ? j : -1);
-        if (slot != place.slot) continue;
-        shared.member[segment][group] = k_index;
-        shared.link[0][group] = linked ? ALL : 0;
-        for (int level = 0; level < PART::LEVELS; level++)
-            shared.link[1 + level][group] = place.span >> level > 1 ? ALL : 0;
-        begin_group(group, segment, linked);
-    }
-}
-
-// How a K's scores are scaled, and the largest of them.
-
-// Halves above zero compare like the integers of their bits, and that is how scores come here.
-static __device__ __forceinline__ unsigned km_max(unsigned a, unsigned b) {
-    unsigned larger;
-    asm("max.u16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
-    return larger;
-}
-
-// How the scores of a K are scaled: (score - lowest) * factor. `error` of a scaled one: of the grid and of the halves'
-// products.
-struct km_scale {
-    double lowest, factor, error;
-};
-
-// What a score has beside x . (c - p), not scaled.
-static __device__ double km_constant(const float *c, const float *middle) {
-    double constant = 0;
-    _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-        const double a = c[f], p = middle[f];
-        constant -= 0.5 * (a - p) * (a + p);
-    }
-    return constant;
-}
-
-// Finds the middle of a K's centroids, too.
-template <typename PART>
-static __device__ km_scale km_find_scale(const km_block<PART> &shared, float *middle, const float *c,
-                                         const unsigned char *beaten, int k) {
-    const int lane = threadIdx.x % 32;
-    for (int f = lane; f < D; f += 32) {
-        float low = 3.4e38f, high = -3.4e38f;
-        _Pragma("unroll 1") for (int j = 0; j < k; j++) {
-            low = beaten[j] ? low : fminf(low, c[j * D + f]);
-            high = beaten[j] ? high : fmaxf(high, c[j * D + f]);
-        }
-        middle[f] = 0.5f * low + 0.5f * high;
-    }
-    __syncwarp();
-    double lowest = 1e308, highest = -1e308, swing = 0, corner = 0; // scores, and what coordinates add to them at most
-    _Pragma("unroll 1") for (int j = lane; j < k; j += 32) {
-        if (beaten[j]) continue;
-        double own = 0, square = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double away = (double)c[j * D + f] - middle[f];
-            own += fabs(away) * shared.reach[f];
-            square = fma(away, away, square);
-        }
-        corner = fmax(corner, own);
-        own = fmin(own, sqrt(square) * shared.radius);
-        const double constant = km_constant(c + j * D, middle);
-        lowest = fmin(lowest, constant - own);
-        highest = fmax(highest, constant + own);
-        swing = fmax(swing, own);
-    }
-    lowest = -km_max_lanes(-lowest);
-    highest = km_max_lanes(highest);
-    swing = km_max_lanes(swing);
-    corner = km_max_lanes(corner);
-    const double factor = highest > lowest ? 0.84 * BINADE / (highest - lowest) : 0;
-
-    return {lowest, factor, (corner + swing) * factor * km_power(-21)};
-}
-
-// The largest score of each K, for the points of one column: of the first slots, and of the others.
-template <typename PART>
-static __device__ __forceinline__ void km_find_largest(unsigned *largest, const unsigned (*scores)[WIDTH], int c,
-                                                       const unsigned *link) {
-    if (int(PART::FIRST) < int(PART::SLOTS)) {
-        unsigned other = scores[PART::FIRST % PART::SLOTS][c];
-        KM_UNROLL for (int s = PART::FIRST + 1; s < PART::SLOTS; s++) other = km_max(other, scores[s][c]);
-        largest[0] = scores[0][c];
-        KM_UNROLL for (int s = 1; s < PART::FIRST; s++) largest[0] = km_max(largest[0], scores[s][c]);
-        largest[0] = km_max(largest[0], other & link[0]);
-        largest[1] = (largest[0] & link[0]) | (other & ~link[0]);
-    } else {
-        largest[0] = largest[1] = scores[0][c];
-        KM_UNROLL for (int s = 1; s < PART::FIRST; s++) largest[0] = km_max(largest[0], scores[s][c]);
-    }
-    KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
-        largest[0] = km_max(largest[0], __shfl_xor_sync(ALL, largest[0], 4 << level) & link[1 + level]);
-}
-
-// Load ------------------------------------------------------------------------------------------------------
-
-// Load: writes four features of a point as bytes.
-static __device__ __forceinline__ void km_put_four(km_tile &tile, int quarter, const float *z) {
-    constexpr int HALVES = 0x808080; // of 256, added to each byte, and taken away from it
-    KM_UNROLL for (int i = 0; i < 4; i++) {
-        const unsigned bytes = (unsigned)(__float2int_rn(z[i] * (1 << BITS)) + HALVES) ^ HALVES;
-        KM_UNROLL for (int digit = 0; digit < 3; digit++)
-            tile.lines[digit * QUARTERS + quarter][(i ^ quarter) % 4][threadIdx.x % 32] =
-                (unsigned char)(bytes >> (2 - digit) * 8);
-    }
-}
-
-// Load: the tiles; marks points that the grid does not hold, and those past the end of the last step; how far out the
+// Load: writes the tiles; finds the outliers, as which those past the end of the last tile count, and how far out the
 // others are.
 extern "C" __global__ void __launch_bounds__(256) km_tensor_tiles(const __grid_constant__ km_pass_args args) {
-    __shared__ float scale[D], limit[D];
+    __shared__ float limit[D], scale[D];
     for (int f = threadIdx.x; f < D; f += 256) {
-        scale[f] = (float)km_power(-km_exponents(args)[f]);
         limit[f] = (float)(km_power(km_exponents(args)[f]) * (1 - km_power(-BITS))); // all its bits
+        scale[f] = (float)km_power(-km_exponents(args)[f]);
     }
     __syncthreads();
-    double largest[2] = {};
-    const long long points = km_steps(args) * STEP_TILES * TILE;
+    const long long points = km_tiles_count(args) * TILE;
+    double largest[NORMS] = {};
     for (long long i = blockIdx.x * 256ll + threadIdx.x; i < points; i += gridDim.x * 256ll) {
         bool beyond = i >= args.n;
         const float *x = (const float *)args.points + (beyond ? 0 : i) * D;
-        double squares[2] = {};
-        _Pragma("unroll 4") for (int f = 0; f < D; f++) {
-            const double z = (double)x[f] * scale[f];
+        double squares[NORMS] = {};
+#pragma unroll 8
+        for (int f = 0; f < D; f++) {
             beyond = beyond | (fabsf(x[f]) > limit[f]);
             squares[0] = fma((double)x[f], (double)x[f], squares[0]);
+            const double z = (double)x[f] * scale[f];
             squares[1] = fma(z, z, squares[1]);
         }
-        for (int which = 0; which < 2; which++)
+        for (int which = 0; which < NORMS; which++)
             largest[which] = beyond ? largest[which] : fmax(largest[which], squares[which]);
-        const unsigned marks = __ballot_sync(ALL, beyond);
-        if (i % TILE == 0) km_marks(args)[i / TILE] = marks;
-        _Pragma("unroll 2") for (int quarter = 0; quarter < QUARTERS; quarter++) {
-            float z[4];
-            KM_UNROLL for (int j = 0; j < 4; j++) {
-                const int f = 4 * quarter + j;
-                z[j] = f < D && !beyond ? x[f] * scale[f] : 0;
-            }
-            km_put_four(km_tiles(args)[i / TILE], quarter, z);
-        }
+        km_put_point(args, i, x, scale, beyond, squares[0]);
+        const unsigned outliers = __ballot_sync(ALL, beyond);
+        if (i % TILE == 0) km_outliers(args)[i / TILE] = outliers;
     }
-    // Numbers that are not negative are ordered as their bits are. Few have news to tell.
-    for (int which = 0; which < 2; which++) {
-        largest[which] = km_max_lanes(largest[which]);
+    // Numbers that are not negative are ordered as their bits are. Few tell more than others did.
+    for (int which = 0; which < NORMS; which++) {
+        largest[which] = km_warp_max(largest[which]);
         if (threadIdx.x % 32 == 0 && largest[which] > ((volatile double *)km_largest(args))[which])
             atomicMax((unsigned long long *)km_largest(args) + which,
                       (unsigned long long)__double_as_longlong(largest[which]));
     }
 }
 
-// Points that wait ------------------------------------------------------------------------------------------
+// Centroids become rows of products --------------------------------------------------------------------------
+
+// The centroid nearest to the origin.
+static __device__ int km_nearest_to_origin(const float *c, int k) {
+    double smallest = 1e308;
+    int nearest = 0;
+    KM_UNROLL_1_FOR (int j = threadIdx.x % 32; j < k; j += 32) {
+        double square = 0;
+        KM_UNROLL_2_FOR (int f = 0; f < D; f++) {
+            const double x = c[j * D + f];
+            square = fma(x, x, square);
+        }
+        nearest = square < smallest ? j : nearest;
+        smallest = fmin(square, smallest);
+    }
+    for (int width = 16; width > 0; width /= 2) {
+        const double square = __shfl_xor_sync(ALL, smallest, width);
+        const int j = __shfl_xor_sync(ALL, nearest, width);
+        const bool closer = square < smallest || (square == smallest && j < nearest);
+        nearest = closer ? j : nearest;
+        smallest = closer ? square : smallest;
+    }
+    return nearest;
+}
+
+// Of one K: finds the centroids that another dominates everywhere inside the lattice. A centroid far outside would cost
+// the scores of the others their digits.
+template <typename LAUNCH>
+static __device__ void km_find_dominated(km_block<LAUNCH> &shared, const float *c, const km_place &place,
+                                         int k) {
+    const int nearest = km_nearest_to_origin(c, k);
+    KM_UNROLL_1_FOR (int j = threadIdx.x % 32; j < k; j += 32) {
+        double lead = 0, size = 0; // of j over that one, at most
+        KM_UNROLL_2_FOR (int f = 0; f < D; f++) {
+            const double a = c[j * D + f], b = c[nearest * D + f];
+            lead += fabs(a - b) * shared.extent[f] - 0.5 * (a - b) * (a + b);
+            size += fabs(a - b) * shared.extent[f] + fabs(a - b) * fabs(a + b);
+        }
+        shared.dominated[place.row + j] = j != nearest && lead < -1e-12 * size;
+    }
+    __syncwarp();
+}
+
+// Goes through the rows of a K, by so many threads: `write_row` writes a quarter of a row, that of lanes with
+// lane % 4 = t, centroid j or, -1, none that a point of the lattice could be nearest to: the row stays empty (outliers
+// are compared with the centroids themselves, which shared.row still names); `begin_quad` is told once of each quad,
+// and of the K's part of it.
+template <typename LAUNCH, typename Row, typename Quad>
+static __device__ __forceinline__ void km_for_rows(km_block<LAUNCH> &shared, int k_index, int thread,
+                                                   int threads, Row write_row, Quad begin_quad) {
+    const km_place place = km_places[k_index];
+    const bool linked = LAUNCH::LEVELS == 0 && place.slots > LAUNCH::FIRST;
+    KM_UNROLL_1_FOR (int at = thread; at < place.quads * LAUNCH::SLOTS * 4; at += threads) {
+        const int quad = place.quad + at / 4 / LAUNCH::SLOTS, slot = at / 4 % LAUNCH::SLOTS;
+        const int j = (quad - place.quad) * place.slots + slot - place.slot,
+                  segment = place.slot >= LAUNCH::FIRST;
+        const bool real = slot >= place.slot && slot < place.slot + place.slots && j < km_ks[k_index];
+        if (!linked && (slot >= LAUNCH::FIRST) != segment) continue;
+        shared.row[quad][slot] = real ? place.row + j : -1;
+        write_row(quad, slot, at % 4, real && !shared.dominated[place.row + j] ? j : -1);
+        if (slot != place.slot) continue;
+        shared.k_index[segment][quad] = k_index;
+        shared.link[0][quad] = linked ? ALL : 0;
+        for (int level = 0; level < LAUNCH::LEVELS; level++)
+            shared.link[1 + level][quad] = place.quads >> level > 1 ? ALL : 0;
+        begin_quad(quad, segment, linked);
+    }
+}
+
+// How the scores of a K are scaled: (score - lowest) * factor. `error` of a scaled one: of the lattice and of the
+// halves' products.
+struct km_scale {
+    double lowest, factor, error;
+};
+
+// What a score has beside x . (c - p), not scaled.
+static __device__ double km_constant(const float *c, const float *midpoint) {
+    double constant = 0;
+    KM_UNROLL_2_FOR (int f = 0; f < D; f++) {
+        const double a = c[f], p = midpoint[f];
+        constant -= 0.5 * (a - p) * (a + p);
+    }
+    return constant;
+}
+
+// Finds the midpoint of a K's centroids, too.
+template <typename LAUNCH>
+static __device__ km_scale km_find_scale(const km_block<LAUNCH> &shared, float *midpoint, const float *c,
+                                         const unsigned char *dominated, int k) {
+    const int lane = threadIdx.x % 32;
+    for (int f = lane; f < D; f += 32) {
+        float low = 3.4e38f, high = -3.4e38f;
+        KM_UNROLL_1_FOR (int j = 0; j < k; j++) {
+            low = dominated[j] ? low : fminf(low, c[j * D + f]);
+            high = dominated[j] ? high : fmaxf(high, c[j * D + f]);
+        }
+        midpoint[f] = 0.5f * low + 0.5f * high;
+    }
+    __syncwarp();
+    // Scores, and what coordinates add to them at most: of points in the ball, and in the whole lattice.
+    double lowest = 1e308, highest = -1e308, in_ball = 0, in_lattice = 0;
+    KM_UNROLL_1_FOR (int j = lane; j < k; j += 32) {
+        if (dominated[j]) continue;
+        double own = 0, square = 0;
+        KM_UNROLL_2_FOR (int f = 0; f < D; f++) {
+            const double away = (double)c[j * D + f] - midpoint[f];
+            own += fabs(away) * shared.extent[f];
+            square = fma(away, away, square);
+        }
+        in_lattice = fmax(in_lattice, own);
+        own = fmin(own, sqrt(square) * shared.radius);
+        const double constant = km_constant(c + j * D, midpoint);
+        lowest = fmin(lowest, constant - own);
+        highest = fmax(highest, constant + own);
+        in_ball = fmax(in_ball, own);
+    }
+    lowest = -km_warp_max(-lowest);
+    highest = km_warp_max(highest);
+    in_ball = km_warp_max(in_ball);
+    in_lattice = km_warp_max(in_lattice);
+    const double factor = highest > lowest ? 0.84 * BINADE / (highest - lowest) : 0;
+
+    return {lowest, factor, (in_lattice + in_ball) * factor * km_power(-21)};
+}
+
+// How a K's centroids become integers: A = (c - p) 2^e * digits, S in units of a score's 1 / (64 * digits), and what S
+// is multiplied by.
+struct km_digits {
+    double digits;
+    int factor;
+};
+
+template <typename LAUNCH>
+static __device__ __forceinline__ double km_scaled(const km_block<LAUNCH> &shared, const float *c,
+                                                   const float *midpoint, int f) {
+    return ((double)c[f] - midpoint[f]) * shared.extent[f];
+}
+
+template <typename LAUNCH>
+static __device__ km_digits km_find_digits(const km_block<LAUNCH> &shared, const float *midpoint,
+                                           const float *c, const unsigned char *dominated, int k,
+                                           const km_scale &scale) {
+    double largest = 0;
+    KM_UNROLL_1_FOR (int j = 0; j < k; j++)
+        for (int f = threadIdx.x % 32; f < D && !dominated[j]; f += 32)
+            largest = fmax(largest, fabs(km_scaled(shared, c + j * D, midpoint, f)));
+    largest = km_warp_max(largest);
+    const double most = scale.factor / 64;
+    const double digits = largest * most > 127 * 256 ? 127 * 256 / largest : most;
+    return {digits, most < digits * (1 << 24) && digits > 0 ? (int)(most / digits)
+                    : digits > 0                            ? 1 << 24
+                                                            : 1};
+}
+
+// The largest error of a score S of the K.
+template <typename LAUNCH>
+static __device__ double km_find_error(const km_block<LAUNCH> &shared, const float *midpoint, const float *c,
+                                       const unsigned char *dominated, int k, double digits) {
+    const double byte = 128 * sqrt((double)D), number = fmin(shared.z_radius, sqrt((double)D)) * (1 << BITS);
+    double largest = 0;
+    KM_UNROLL_1_FOR (int j = threadIdx.x % 32; j < k; j += 32) {
+        if (dominated[j]) continue;
+        double low = 0, all = 0, rest = 0;
+        KM_UNROLL_2_FOR (int f = 0; f < D; f++) {
+            const double exact = km_scaled(shared, c + j * D, midpoint, f) * digits;
+            const int whole = __double2int_rn(exact), digit = (signed char)whole;
+            low = fma((double)digit, (double)digit, low);
+            all = fma(exact, exact, all);
+            rest = fma(exact - whole, exact - whole, rest);
+        }
+        // A coordinate's own fraction is half a unit at most.
+        const double error =
+            byte * sqrt(low) * km_power(-8) +
+            ((byte + sqrt((double)D)) * sqrt(all) + (number + byte) * sqrt(rest)) * km_power(-16);
+        largest = fmax(largest, error);
+    }
+    return (km_warp_max(largest) + 1) * (1 + km_power(-10));
+}
+
+// Writes a quarter of a row of the fragments, the part of the lanes with lane % 4 = t: whole numbers of D features,
+// as two digits, and what is added to scores.
+template <typename LAUNCH, typename Number>
+static __device__ __forceinline__ void km_write_row(km_block<LAUNCH> &shared, int quad, int slot, int t,
+                                                    Number number, int start) {
+    KM_UNROLL_1_FOR (int i = 0; i < 2 * CHUNKS; i++) {
+        unsigned high = 0, low = 0;
+        KM_UNROLL_1_FOR (int byte = 0; byte < 4; byte++) {
+            const int f = 16 * i + 4 * t + byte, whole = f < D ? number(f) : 0;
+            high |= (unsigned)((whole + 128) >> 8 & 0xff) << 8 * byte;
+            low |= (unsigned)(whole & 0xff) << 8 * byte;
+        }
+        uint4 *fragments = &shared.fragments[slot / 2][i / 2][0][quad * 4 + t];
+        ((unsigned *)fragments)[i % 2 * 2 + slot % 2] = high;
+        ((unsigned *)(fragments + 32))[i % 2 * 2 + slot % 2] = low;
+    }
+    if (t == 0) ((int *)&shared.starts[slot / 2][quad])[slot % 2] = start;
+}
+
+// Of one K, by one warp: fragments, factor, margin, links.
+template <typename LAUNCH>
+static __device__ void km_prepare(km_block<LAUNCH> &shared, const float *c, int k_index) {
+    const km_place place = km_places[k_index];
+    const int k = km_ks[k_index];
+    float *midpoint = shared.midpoint[threadIdx.x / 32];
+    const unsigned char *dominated = shared.dominated + place.row;
+    km_find_dominated(shared, c, place, k);
+    const km_scale scale = km_find_scale(shared, midpoint, c, dominated, k);
+    km_digits to = km_find_digits(shared, midpoint, c, dominated, k, scale);
+    const double error = km_find_error(shared, midpoint, c, dominated, k, to.digits);
+    double units = 2 * error * to.factor * km_power(-16);
+    if (units > MARGIN_MAX - 2) to = {0, 1}, units = 0; // all are candidates
+    // Rounded up, 1 as scores are not, 1 for what is no candidate.
+    const unsigned margin = ((unsigned)units + 3) * 0x10001;
+    const auto write_row = [&](int quad, int slot, int t, int j) {
+        const auto number = [&](int f) {
+            return j >= 0 ? __double2int_rn(km_scaled(shared, c + j * D, midpoint, f) * to.digits) : 0;
+        };
+        const auto constant = [&] {
+            return (km_constant(c + j * D, midpoint) - scale.lowest) * 64 * to.digits * to.factor;
+        };
+        km_write_row(shared, quad, slot, t, number, j >= 0 ? (int)(0.08 * BINADE + constant()) : 0);
+    };
+    km_for_rows(shared, k_index, threadIdx.x % 32, 32, write_row, [&](int quad, int segment, bool linked) {
+        if (quad == place.quad) atomicOr(&shared.asks[quad], segment ? 0x0a0a0a0a : 0x05050505);
+        for (int s = 0; s < 2; s++) {
+            if (s != segment && !linked) continue;
+            shared.choice[quad].factor[s] = to.factor;
+            shared.choice[quad].margin[s] = margin;
+        }
+    });
+}
+
+// A row of no centroid; a lane without a K has one candidate.
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_clear_row(km_block<LAUNCH> &shared, int quad, int slot, int t) {
+    const bool high = slot == 0 || slot == LAUNCH::FIRST;
+    km_write_row(
+        shared, quad, slot, t, [](int) { return 0; }, high ? 0x40000000 : 0);
+}
+
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_clear(km_block<LAUNCH> &shared, const km_pass_args &args) {
+    static_assert(sizeof(shared.ring) >= sizeof(shared.centroids), "the ring holds the centroids");
+    if (threadIdx.x == 0) {
+        const long long steps = km_steps(args), begin = blockIdx.x;
+        shared.z_radius = sqrt(km_largest(args)[1]) * (1 + 1e-9);
+        shared.steps = (int)(begin < steps ? (steps - 1 - begin) / GRID + 1 : 0);
+        shared.tiles = km_tiles(args);
+        shared.all_outliers = km_outliers(args);
+    }
+    if (threadIdx.x < WARPS) shared.queued[threadIdx.x] = 0;
+    for (int i = threadIdx.x; i < 8; i += BLOCK) {
+        shared.asks[i] = 0;
+        shared.choice[i] = {{1, 1}, {0x10001, 0x10001}};
+    }
+    for (int i = 0; i < KS && !args.control->stop; i++)
+        if (km_places[i].launch == LAUNCH::INDEX)
+            for (int at = threadIdx.x; at < km_ks[i] * (D + 1); at += BLOCK)
+                km_sums_of(args, blockIdx.x)[km_offsets[i] * (D + 1) + at] = 0;
+    __threadfence(); // sums are 0 before any thread adds to them
+}
+
+// The rows of each K that takes part, by one warp. Gives whether there is one.
+template <typename LAUNCH> static __device__ __forceinline__ bool km_prepare_all(km_block<LAUNCH> &shared) {
+    bool active = false;
+    for (int i = 0, own = 0; i < KS; i++) {
+        if (km_places[i].launch != LAUNCH::INDEX) continue;
+        if (own++ % WARPS == threadIdx.x / 32 && shared.active[i])
+            km_prepare(shared, shared.centroids + km_places[i].row * D, i);
+        active = active | shared.active[i];
+    }
+    return active;
+}
+
+// Everything that the threads of a block share. False: no K of the launch takes part in this pass, or none does.
+template <typename LAUNCH>
+static __device__ bool km_begin(km_block<LAUNCH> &shared, const km_pass_args &args) {
+    const int stop = args.control->stop; // One wait for all that is read here.
+    const float *from = (const float *)args.centroids + (long long)blockIdx.y * S * D;
+    if (threadIdx.x == 0) shared.radius = sqrt(*km_largest(args)) * (1 + 1e-9);
+    for (int i = threadIdx.x; i < KS; i += BLOCK) shared.active[i] = args.active[blockIdx.y * KS + i];
+    for (int f = threadIdx.x; f < D; f += BLOCK) {
+        shared.extent[f] = km_power(km_exponents(args)[f]);
+        shared.lattice_scale[f] = km_power(BITS - km_exponents(args)[f]);
+    }
+    for (int i = 0, own = 0; i < KS; i++) {
+        if (km_places[i].launch != LAUNCH::INDEX || own++ % (BLOCK / FETCHERS) != threadIdx.x / FETCHERS)
+            continue;
+        for (int at = threadIdx.x % FETCHERS; at < km_ks[i] * D; at += FETCHERS)
+            shared.centroids[km_places[i].row * D + at] = from[km_offsets[i] * D + at];
+    }
+    for (int i = threadIdx.x; i < 8 * LAUNCH::SLOTS * 4; i += BLOCK) {
+        const int quad = i / 4 / LAUNCH::SLOTS, slot = i / 4 % LAUNCH::SLOTS;
+        km_clear_row(shared, quad, slot, i % 4);
+        shared.row[quad][slot] = -1;
+    }
+    for (int i = threadIdx.x; i < 8; i += BLOCK) {
+        shared.k_index[0][i] = shared.k_index[1][i] = -1;
+        shared.link[0][i] = shared.link[1][i] = shared.link[2][i] = shared.link[3][i] = 0;
+    }
+    km_clear(shared, args);
+    __syncthreads();
+    if (stop) return false;
+    const bool active = km_prepare_all(shared);
+    __syncthreads();
+    return active;
+}
+
+// The block's sums as 64-bit integers in shared memory.
+// Ambiguous points -------------------------------------------------------------------------------------------
 
 // Decides the points of the warp's queue, each by a team of lanes, and adds them to the block's sums.
-template <typename PART>
-static __device__ __noinline__ void km_decide(const km_block<PART> &shared, const km_pass_args &args, int queued) {
+template <typename LAUNCH>
+static __device__ __noinline__ void km_resolve(const km_block<LAUNCH> &shared, const km_pass_args &args,
+                                               int queued) {
     constexpr int OWN = (D + TEAM - 1) / TEAM; // features of a lane
     const int lane = threadIdx.x % 32, own = lane % TEAM;
     __syncwarp();
-    _Pragma("unroll 1") for (int first = lane / TEAM; first - lane / TEAM < queued; first += 32 / TEAM) {
+    KM_UNROLL_1_FOR (int first = lane / TEAM; first - lane / TEAM < queued; first += 32 / TEAM) {
         const km_item item = shared.queue[threadIdx.x / 32][first < queued ? first : 0];
         const int k_index = item.what >> 5, k = km_ks[k_index];
         long long point = (long long)item.tile * TILE + item.what % 32;
         const bool valid = first < queued && point < args.n;
         point = valid ? point : 0;
-        const float *c = (const float *)args.centroids + ((long long)blockIdx.y * S + km_offsets[k_index]) * D + own;
+        const float *c =
+            (const float *)args.centroids + ((long long)blockIdx.y * S + km_offsets[k_index]) * D + own;
         const float *from = (const float *)args.points + point * D + own;
         double x[OWN], smallest = 1e308;
-        KM_UNROLL for (int i = 0; i < OWN; i++) x[i] = i * TEAM + own < D ? from[i * TEAM] : 0;
-        unsigned left = item.near;
+        KM_UNROLL_FOR (int i = 0; i < OWN; i++) x[i] = i * TEAM + own < D ? from[i * TEAM] : 0;
+        unsigned left = item.candidates;
         int label = 0;
         for (int next = 0;; next++) {
-            int j = item.near ? __ffs(left) - 1 : next < k ? next : -1;
+            int j = item.candidates ? __ffs(left) - 1 : next < k ? next : -1;
             left &= left - 1;
             j = valid ? j : -1;
             if (!__any_sync(ALL, j >= 0)) break;
             const float *centroid = c + (j < 0 ? 0 : j) * D;
             double square = 0;
-            KM_UNROLL for (int i = 0; i < OWN; i++) {
+            KM_UNROLL_FOR (int i = 0; i < OWN; i++) {
                 const double away = i * TEAM + own < D ? x[i] - (double)centroid[i * TEAM] : 0;
                 square = fma(away, away, square);
             }
@@ -668,9 +855,10 @@ static __device__ __noinline__ void km_decide(const km_block<PART> &shared, cons
         }
         if (!valid) continue;
         unsigned long long *to = km_sums_of(args, blockIdx.x) + (km_offsets[k_index] + label) * (D + 1) + own;
-        KM_UNROLL for (int i = 0; i < OWN; i++)
+        KM_UNROLL_FOR (int i = 0; i < OWN; i++)
             if (i * TEAM + own < D)
-                atomicAdd(to + i * TEAM, (unsigned long long)__double2ll_rn(x[i] * shared.unit[i * TEAM + own]));
+                atomicAdd(to + i * TEAM,
+                          (unsigned long long)__double2ll_rn(x[i] * shared.lattice_scale[i * TEAM + own]));
         if (own > 0) continue;
         atomicAdd(to + D, 1ull);
     }
@@ -678,190 +866,75 @@ static __device__ __noinline__ void km_decide(const km_block<PART> &shared, cons
 }
 
 // Empties the warp's queue.
-template <typename PART>
-static __device__ __forceinline__ void km_drain(km_block<PART> &shared, const km_pass_args &args) {
-    km_decide(shared, args, shared.queued[threadIdx.x / 32]);
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_empty_queue(km_block<LAUNCH> &shared, const km_pass_args &args) {
+    km_resolve(shared, args, shared.queued[threadIdx.x / 32]);
     if (threadIdx.x % 32 == 0) shared.queued[threadIdx.x / 32] = 0;
     __syncwarp();
 }
 
-// Preparing the planes --------------------------------------------------------------------------------------
-
-// How a K's centroids become integers: A = (c - p) 2^e * digits, S in units of a score's 1 / (64 * digits), and what S
-// is multiplied by.
-struct km_digits {
-    double digits;
-    int factor;
-};
-
-template <typename PART>
-static __device__ __forceinline__ double km_scaled(const km_block<PART> &shared, const float *c, const float *middle,
-                                                   int f) {
-    return ((double)c[f] - middle[f]) * shared.reach[f];
+// What a warp keeps from tile to tile.
+// Four of the eight bytes of a and b, or their signs: a hexadecimal digit of WHICH for each.
+template <unsigned WHICH> static __device__ __forceinline__ unsigned km_prmt(unsigned a, unsigned b) {
+    unsigned bytes;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "n"(WHICH));
+    return bytes;
 }
 
-template <typename PART>
-static __device__ km_digits km_find_digits(const km_block<PART> &shared, const float *middle, const float *c,
-                                           const unsigned char *beaten, int k, const km_scale &scale) {
-    double largest = 0;
-    _Pragma("unroll 1") for (int j = 0; j < k; j++)
-        for (int f = threadIdx.x % 32; f < D && !beaten[j]; f += 32)
-            largest = fmax(largest, fabs(km_scaled(shared, c + j * D, middle, f)));
-    largest = km_max_lanes(largest);
-    const double most = scale.factor / 64;
-    const double digits = largest * most > 127 * 256 ? 127 * 256 / largest : most;
-    return {digits, most < digits * (1 << 24) && digits > 0 ? (int)(most / digits) : digits > 0 ? 1 << 24 : 1};
+// The same number, of which the compiler does not know how it came: it is neither kept from before nor made again.
+static __device__ __forceinline__ unsigned km_opaque(unsigned number) {
+    unsigned kept;
+    asm volatile("mov.b32 %0, %1;" : "=r"(kept) : "r"(number));
+    return kept;
 }
 
-// The largest error of a score S of the K.
-template <typename PART>
-static __device__ double km_find_error(const km_block<PART> &shared, const float *middle, const float *c,
-                                       const unsigned char *beaten, int k, double digits) {
-    const double byte = 128 * sqrt((double)D), number = fmin(shared.z_radius, sqrt((double)D)) * (1 << BITS);
-    double largest = 0;
-    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
-        if (beaten[j]) continue;
-        double low = 0, all = 0, rest = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double exact = km_scaled(shared, c + j * D, middle, f) * digits;
-            const int whole = __double2int_rn(exact), digit = (signed char)whole;
-            low = fma((double)digit, (double)digit, low);
-            all = fma(exact, exact, all);
-            rest = fma(exact - whole, exact - whole, rest);
-        }
-        // A coordinate's own fraction is half a unit at most.
-        const double error = byte * sqrt(low) * km_power(-8) +
-                             ((byte + sqrt((double)D)) * sqrt(all) + (number + byte) * sqrt(rest)) * km_power(-16);
-        largest = fmax(largest, error);
-    }
-    return (km_max_lanes(largest) + 1) * (1 + km_power(-10));
-}
+// Products of a warp: a has 16 rows, b 8 columns, `sums` and `start` are 16 x 8. Lane 4 g + t has of a rows g and
+// g + 8, of b column g, of sums rows g and g + 8, columns 2 t and 2 t + 1.
 
-// Writes a quarter of a row of the planes, the part of the lanes with lane % 4 = t: whole numbers of D features, as two
-// digits, and what is added to scores.
-template <typename PART, typename Number>
-static __device__ __forceinline__ void km_write_row(km_block<PART> &shared, int group, int slot, int t, Number number,
-                                                    int start) {
-    _Pragma("unroll 1") for (int i = 0; i < 2 * CHUNKS; i++) {
-        unsigned high = 0, low = 0;
-        _Pragma("unroll 1") for (int byte = 0; byte < 4; byte++) {
-            const int f = 16 * i + 4 * t + byte, whole = f < D ? number(f) : 0;
-            high |= (unsigned)((whole + 128) >> 8 & 0xff) << 8 * byte;
-            low |= (unsigned)(whole & 0xff) << 8 * byte;
-        }
-        uint4 *planes = &shared.planes[slot / 2][i / 2][0][group * 4 + t];
-        ((unsigned *)planes)[i % 2 * 2 + slot % 2] = high;
-        ((unsigned *)(planes + 32))[i % 2 * 2 + slot % 2] = low;
-    }
-    if (t == 0) ((int *)&shared.starts[slot / 2][group])[slot % 2] = start;
-}
-
-// Of one K, by one warp: planes, factor, margin, links.
-template <typename PART>
-static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_index) {
-    const km_place place = km_places[k_index];
-    const int k = km_ks[k_index];
-    float *middle = shared.middle[threadIdx.x / 32];
-    const unsigned char *beaten = shared.beaten + place.row;
-    km_find_beaten(shared, c, place, k);
-    const km_scale scale = km_find_scale(shared, middle, c, beaten, k);
-    km_digits to = km_find_digits(shared, middle, c, beaten, k, scale);
-    const double error = km_find_error(shared, middle, c, beaten, k, to.digits);
-    double units = 2 * error * to.factor * km_power(-16);
-    if (units > MARGIN_MAX - 2) to = {0, 1}, units = 0;      // all are near
-    const unsigned margin = ((unsigned)units + 3) * 0x10001; // rounded up, 1 as scores are not, 1 for what is not near
-    const auto write_row = [&](int group, int slot, int t, int j) {
-        const auto number = [&](int f) {
-            return j >= 0 ? __double2int_rn(km_scaled(shared, c + j * D, middle, f) * to.digits) : 0;
-        };
-        const auto constant = [&] {
-            return (km_constant(c + j * D, middle) - scale.lowest) * 64 * to.digits * to.factor;
-        };
-        km_write_row(shared, group, slot, t, number, j >= 0 ? (int)(0.08 * BINADE + constant()) : 0);
-    };
-    km_for_rows(shared, k_index, threadIdx.x % 32, 32, write_row, [&](int group, int segment, bool linked) {
-        if (group == place.group) atomicOr(&shared.asks[group], segment ? 0x0a0a0a0a : 0x05050505);
-        for (int s = 0; s < 2; s++) {
-            if (s != segment && !linked) continue;
-            shared.choice[group].factor[s] = to.factor;
-            shared.choice[group].margin[s] = margin;
-        }
-    });
-}
-
-// Everything that the threads of a block share. False: no K of the launch takes part in this pass, or none does.
-template <typename PART> static __device__ bool km_begin(km_block<PART> &shared, const km_pass_args &args) {
-    const int stop = args.control->stop, warp = threadIdx.x / 32; // One wait for all that is read here.
-    const float *centroids = (const float *)args.centroids + (long long)blockIdx.y * S * D;
-    float *near = (float *)shared.ring; // centroids, until points come
-    static_assert(sizeof(shared.ring) >= sizeof(float[PART::ROWS * D]), "the ring holds the centroids");
-    if (threadIdx.x == 0) shared.radius = sqrt(km_largest(args)[0]) * (1 + 1e-9);
-    if (threadIdx.x == 0) shared.z_radius = sqrt(km_largest(args)[1]) * (1 + 1e-9);
-    if (threadIdx.x == 0) {
-        const long long steps = km_steps(args), begin = blockIdx.x;
-        shared.steps = (int)(begin < steps ? (steps - 1 - begin) / GRID + 1 : 0);
-        shared.tiles = km_tiles(args);
-        shared.all_marks = km_marks(args);
-    }
-    if (threadIdx.x < WARPS) shared.queued[threadIdx.x] = 0;
-    if (threadIdx.x < 8) shared.asks[threadIdx.x] = 0;
-    for (int i = threadIdx.x; i < KS; i += BLOCK) shared.active[i] = args.active[blockIdx.y * KS + i];
-    for (int f = threadIdx.x; f < D; f += BLOCK) {
-        shared.reach[f] = km_power(km_exponents(args)[f]);
-        shared.unit[f] = km_power(BITS - km_exponents(args)[f]);
-    }
-    for (int i = 0; i < KS; i++) {
-        if (km_places[i].part != PART::INDEX) continue;
-        for (int at = threadIdx.x; at < km_ks[i] * D; at += BLOCK)
-            near[km_places[i].row * D + at] = centroids[km_offsets[i] * D + at];
-        if (stop) continue;
-        for (int at = threadIdx.x; at < km_ks[i] * (D + 1); at += BLOCK)
-            km_sums_of(args, blockIdx.x)[km_offsets[i] * (D + 1) + at] = 0;
-    }
-    for (int i = threadIdx.x; i < 8 * PART::SLOTS * 4; i += BLOCK) {
-        const int group = i / 4 / PART::SLOTS, slot = i / 4 % PART::SLOTS;
-        const bool high = slot == 0 || slot == PART::FIRST; // so that a lane without a K has its one near row
-        km_write_row(shared, group, slot, i % 4, [](int) { return 0; }, high ? 0x40000000 : 0);
-        shared.row[group][slot] = -1;
-    }
-    for (int i = threadIdx.x; i < 16; i += BLOCK) {
-        shared.choice[i % 8].factor[i / 8] = 1;
-        shared.choice[i % 8].margin[i / 8] = 0x10001;
-        shared.member[i / 8][i % 8] = -1;
-        shared.link[i / 8][i % 8] = shared.link[2 + i / 8][i % 8] = 0;
-    }
-    __threadfence(); // sums are 0 before any thread adds to them
-    __syncthreads();
-    if (stop) return false;
-    bool active = false;
-    for (int i = 0, own = 0; i < KS; i++) {
-        if (km_places[i].part != PART::INDEX) continue;
-        if (own++ % WARPS == warp && shared.active[i]) km_prepare(shared, near + km_places[i].row * D, i);
-        active = active | shared.active[i];
-    }
-    __syncthreads();
-    return active;
-}
-
-// Products --------------------------------------------------------------------------------------------------
-
-// to = a b + from, bytes with signs.
-static __device__ __forceinline__ void km_multiply(int *to, const uint4 &a, const uint2 &b, const int *from) {
+// sums = a b + start: 32 products of bytes with signs each.
+static __device__ __forceinline__ void km_mma_s8(int *sums, const unsigned *a, const unsigned *b,
+                                                 const int *start) {
     asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
         "{%10, %11, %12, %13};"
-        : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b.x), "r"(b.y), "r"(from[0]), "r"(from[1]), "r"(from[2]),
-          "r"(from[3]));
+        : "=r"(sums[0]), "=r"(sums[1]), "=r"(sums[2]), "=r"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(start[0]), "r"(start[1]),
+          "r"(start[2]), "r"(start[3]));
 }
 
-// Differences of two halves each, whose signs are exact.
-static __device__ __forceinline__ unsigned km_minus(unsigned a, unsigned b) {
+static __device__ __forceinline__ unsigned km_half2_sub(unsigned a, unsigned b) {
     unsigned difference;
     asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(difference) : "r"(a), "r"(b));
     return difference;
 }
 
-// What a lane knows of its group's Ks, and where it reads in a tile: not worth registers between two steps.
+// The larger ones, of halves above zero: they compare like the integers of their bits.
+static __device__ __forceinline__ unsigned km_half2_max(unsigned a, unsigned b) {
+    unsigned larger;
+    asm("max.u16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
+    return larger;
+}
+
+// The largest score of each K, for the points of one column: of the first slots, and of the others.
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_find_largest(unsigned *largest, const unsigned (*scores)[WIDTH],
+                                                       int c, const unsigned *link) {
+    if (int(LAUNCH::FIRST) < int(LAUNCH::SLOTS)) {
+        unsigned other = scores[LAUNCH::FIRST % LAUNCH::SLOTS][c];
+        KM_UNROLL_FOR (int s = LAUNCH::FIRST + 1; s < LAUNCH::SLOTS; s++)
+            other = km_half2_max(other, scores[s][c]);
+        largest[0] = scores[0][c];
+        KM_UNROLL_FOR (int s = 1; s < LAUNCH::FIRST; s++) largest[0] = km_half2_max(largest[0], scores[s][c]);
+        largest[0] = km_half2_max(largest[0], other & link[0]);
+        largest[1] = (largest[0] & link[0]) | (other & ~link[0]);
+    } else {
+        largest[0] = largest[1] = scores[0][c];
+        KM_UNROLL_FOR (int s = 1; s < LAUNCH::FIRST; s++) largest[0] = km_half2_max(largest[0], scores[s][c]);
+    }
+    KM_UNROLL_FOR (int level = 0; level < LAUNCH::LEVELS; level++)
+        largest[0] = km_half2_max(largest[0], __shfl_xor_sync(ALL, largest[0], 4 << level) & link[1 + level]);
+}
+
+// What a lane knows of its quad's Ks, and where it reads in a tile: not worth registers between two steps.
 struct km_lane {
     unsigned link[4];
     km_choice choice;
@@ -869,9 +942,10 @@ struct km_lane {
     int quarter; // where it finds feature 4 t of the points that it compares
 };
 
-template <typename PART> static __device__ __forceinline__ km_lane km_lane_of(const km_block<PART> &shared) {
+template <typename LAUNCH>
+static __device__ __forceinline__ km_lane km_lane_of(const km_block<LAUNCH> &shared) {
     km_lane own;
-    const unsigned thread = km_keep(threadIdx.x), g = thread % 32 / 4, t = thread % 4;
+    const unsigned thread = km_opaque(threadIdx.x), g = thread % 32 / 4, t = thread % 4;
     for (int l = 0; l < 4; l++) own.link[l] = shared.link[l][g];
     own.choice = shared.choice[g];
     // Masks of a lane are of points 8 t to 8 t + 7, or of four of these.
@@ -896,210 +970,252 @@ static __device__ __forceinline__ int km_column(const km_columns &columns, int t
 }
 
 // Bytes of points that a warp compares: of a digit, 32 features of some columns.
-static __device__ __forceinline__ void km_fetch(uint2 *points, const unsigned char *tile, int digit, int chunk,
-                                                const km_lane &own) {
-    KM_UNROLL for (int half = 0; half < 2; half++) {
+static __device__ __forceinline__ void km_fetch(unsigned (*points)[2], const unsigned char *tile, int digit,
+                                                int chunk, const km_lane &own) {
+    KM_UNROLL_FOR (int half = 0; half < 2; half++) {
         unsigned rows[4];
-        KM_UNROLL for (int j = 0; j < 4; j++) {
+        KM_UNROLL_FOR (int j = 0; j < 4; j++) {
             const int line = digit * QUARTERS + 8 * chunk + 4 * half;
             const unsigned char *from = tile + (own.quarter ^ j * TILE) + line * 128;
             rows[j] = PAIRS == 1 ? *(const unsigned short *)from : *(const unsigned *)from;
         }
-        KM_UNROLL for (int pair = 0; pair < PAIRS; pair++) {
-            const unsigned low = pair ? km_pick<0x7362>(rows[0], rows[1]) : km_pick<0x5140>(rows[0], rows[1]);
-            const unsigned high = pair ? km_pick<0x7362>(rows[2], rows[3]) : km_pick<0x5140>(rows[2], rows[3]);
-            const unsigned words[2] = {km_pick<0x5410>(low, high), km_pick<0x7632>(low, high)};
-            KM_UNROLL for (int i = 0; i < 2; i++) (half ? points[2 * pair + i].y : points[2 * pair + i].x) = words[i];
+        KM_UNROLL_FOR (int pair = 0; pair < PAIRS; pair++) {
+            const unsigned low = pair ? km_prmt<0x7362>(rows[0], rows[1]) : km_prmt<0x5140>(rows[0], rows[1]);
+            const unsigned high =
+                pair ? km_prmt<0x7362>(rows[2], rows[3]) : km_prmt<0x5140>(rows[2], rows[3]);
+            const unsigned words[2] = {km_prmt<0x5410>(low, high), km_prmt<0x7632>(low, high)};
+            KM_UNROLL_FOR (int i = 0; i < 2; i++) points[2 * pair + i][half] = words[i];
         }
     }
 }
 
 // The scores of a tile of rows, upper halves, two points in a register.
-template <typename PART>
-static __device__ __forceinline__ void km_score(unsigned (*scores)[WIDTH], const km_block<PART> &shared, int tile,
-                                                const uint2 (*points)[2][WIDTH], const km_lane &own) {
-    const int lane = (int)km_keep(threadIdx.x % 32);
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_score(unsigned (*scores)[WIDTH], const km_block<LAUNCH> &shared,
+                                                int tile, const unsigned (*points)[2][WIDTH][2],
+                                                const km_lane &own) {
+    const int lane = (int)km_opaque(threadIdx.x % 32);
     const int2 start = shared.starts[tile][lane / 4];
     const int zeros[4] = {};
     int high[WIDTH][4], low[WIDTH][4];
-    KM_UNROLL for (int chunk = 0; chunk < CHUNKS; chunk++) {
-        const uint4 upper = shared.planes[tile][chunk][0][lane], lower = shared.planes[tile][chunk][1][lane];
-        KM_UNROLL for (int c = 0; c < WIDTH; c++)
-            km_multiply(high[c], upper, points[chunk][0][c], chunk ? high[c] : zeros);
-        KM_UNROLL for (int c = 0; c < WIDTH; c++)
-            km_multiply(low[c], upper, points[chunk][1][c], chunk ? low[c] : zeros);
-        KM_UNROLL for (int c = 0; c < WIDTH; c++) km_multiply(low[c], lower, points[chunk][0][c], low[c]);
+    KM_UNROLL_FOR (int chunk = 0; chunk < CHUNKS; chunk++) {
+        const uint4 first = shared.fragments[tile][chunk][0][lane],
+                    second = shared.fragments[tile][chunk][1][lane];
+        const unsigned upper[4] = {first.x, first.y, first.z, first.w};
+        const unsigned lower[4] = {second.x, second.y, second.z, second.w};
+        KM_UNROLL_FOR (int c = 0; c < WIDTH; c++)
+            km_mma_s8(high[c], upper, points[chunk][0][c], chunk ? high[c] : zeros);
+        KM_UNROLL_FOR (int c = 0; c < WIDTH; c++)
+            km_mma_s8(low[c], upper, points[chunk][1][c], chunk ? low[c] : zeros);
+        KM_UNROLL_FOR (int c = 0; c < WIDTH; c++) km_mma_s8(low[c], lower, points[chunk][0][c], low[c]);
     }
-    KM_UNROLL for (int r = 0; r < 2; r++) {
-        const int factor = own.choice.factor[2 * tile + r >= PART::FIRST], added = r ? start.y : start.x;
-        KM_UNROLL for (int c = 0; c < WIDTH; c += 2)
-            KM_UNROLL for (int column = 0; column < 2; column++) {
+    KM_UNROLL_FOR (int r = 0; r < 2; r++) {
+        const int factor = own.choice.factor[2 * tile + r >= LAUNCH::FIRST], added = r ? start.y : start.x;
+        KM_UNROLL_FOR (int c = 0; c < WIDTH; c += 2)
+            KM_UNROLL_FOR (int column = 0; column < 2; column++) {
                 const int at = 2 * r + column;
                 scores[r][column * PAIRS + c / 2] =
-                    km_pick<0x7632>((unsigned)((high[c][at] * 256 + low[c][at]) * factor + added),
+                    km_prmt<0x7632>((unsigned)((high[c][at] * 256 + low[c][at]) * factor + added),
                                     (unsigned)((high[c + 1][at] * 256 + low[c + 1][at]) * factor + added));
             }
     }
 }
 
-// Which centroids are near: `near` [slot][..], a byte for each of four points.
-template <typename PART>
-static __device__ __forceinline__ void km_compare(unsigned (*near)[PAIRS], const km_block<PART> &shared,
-                                                  const unsigned char *tile, const km_lane &own) {
-    uint2 points[CHUNKS][2][WIDTH];
-    unsigned scores[PART::SLOTS][WIDTH], limits[WIDTH][2];
-    KM_UNROLL for (int chunk = 0; chunk < CHUNKS; chunk++)
-        KM_UNROLL for (int digit = 0; digit < 2; digit++) km_fetch(points[chunk][digit], tile, digit, chunk, own);
-    KM_UNROLL for (int i = 0; i < PART::TILES; i++) km_score(scores + 2 * i, shared, i, points, own);
-    KM_UNROLL for (int c = 0; c < WIDTH; c++) { // limits: the largest scores that are not near
-        km_find_largest<PART>(limits[c], scores, c, own.link);
-        KM_UNROLL for (int segment = 0; segment < 2; segment++) limits[c][segment] -= own.choice.margin[segment];
+// Which centroids are candidates: `candidates` [slot][..], a byte for each of four points.
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_find_candidates(unsigned (*candidates)[MASKS],
+                                                          const km_block<LAUNCH> &shared,
+                                                          const unsigned char *tile, const km_lane &own) {
+    unsigned points[CHUNKS][2][WIDTH][2];
+    unsigned scores[LAUNCH::SLOTS][WIDTH], limits[WIDTH][2];
+    KM_UNROLL_FOR (int chunk = 0; chunk < CHUNKS; chunk++)
+        KM_UNROLL_FOR (int digit = 0; digit < 2; digit++)
+            km_fetch(points[chunk][digit], tile, digit, chunk, own);
+    KM_UNROLL_FOR (int i = 0; i < LAUNCH::TILES; i++) km_score(scores + 2 * i, shared, i, points, own);
+    KM_UNROLL_FOR (int c = 0; c < WIDTH; c++) { // limits: the largest scores of no candidate
+        km_find_largest<LAUNCH>(limits[c], scores, c, own.link);
+        KM_UNROLL_FOR (int segment = 0; segment < 2; segment++)
+            limits[c][segment] -= own.choice.margin[segment];
     }
-    KM_UNROLL for (int s = 0; s < PART::SLOTS; s++)
-        KM_UNROLL for (int m = 0; m < PAIRS; m++)
-            near[s][m] = km_pick<0xfdb9>(km_minus(limits[2 * m][s >= PART::FIRST], scores[s][2 * m]),
-                                         km_minus(limits[2 * m + 1][s >= PART::FIRST], scores[s][2 * m + 1]));
+    KM_UNROLL_FOR (int s = 0; s < LAUNCH::SLOTS; s++)
+        KM_UNROLL_FOR (int m = 0; m < MASKS; m++)
+            candidates[s][m] =
+                km_prmt<0xfdb9>(km_half2_sub(limits[2 * m][s >= LAUNCH::FIRST], scores[s][2 * m]),
+                                km_half2_sub(limits[2 * m + 1][s >= LAUNCH::FIRST], scores[s][2 * m + 1]));
 }
 
 // Masks of four points, added up: of the first slots, and of the others. They are 255 times a number whose bytes say
-// how many near centroids each of four points has.
-template <typename PART>
-static __device__ __forceinline__ void km_add_masks(unsigned *sums, const unsigned (*near)[PAIRS], int m) {
-    sums[0] = near[0][m];
-    KM_UNROLL for (int s = 1; s < PART::FIRST; s++) sums[0] += near[s][m];
-    sums[1] = int(PART::FIRST) < int(PART::SLOTS) ? near[PART::FIRST % PART::SLOTS][m] : 0;
-    KM_UNROLL for (int s = PART::FIRST + 1; s < PART::SLOTS; s++) sums[1] += near[s][m];
+// how many candidates each of the four points has.
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_add_masks(unsigned *sums, const unsigned (*candidates)[MASKS],
+                                                    int m) {
+    sums[0] = candidates[0][m];
+    KM_UNROLL_FOR (int s = 1; s < LAUNCH::FIRST; s++) sums[0] += candidates[s][m];
+    sums[1] = int(LAUNCH::FIRST) < int(LAUNCH::SLOTS) ? candidates[LAUNCH::FIRST % LAUNCH::SLOTS][m] : 0;
+    KM_UNROLL_FOR (int s = LAUNCH::FIRST + 1; s < LAUNCH::SLOTS; s++) sums[1] += candidates[s][m];
 }
 
-// Points with several near centroids of a K, and marked ones, join the queue instead of the sums. Gives whether the
-// queue is worth a pause.
-template <typename PART>
-static __device__ __forceinline__ bool km_settle(unsigned (*near)[PAIRS], const unsigned (*sums)[2],
-                                                 km_block<PART> &shared, const km_pass_args &args, const km_lane &own,
-                                                 unsigned marks, int tile) {
+// Adds up masks; gives whether a lane's point has not just one candidate of each K. A point has at least one, so that
+// all masks add up to that of one, or of two of different Ks, only where every point has just one: bytes of a sum count
+// up to 255.
+template <typename LAUNCH>
+static __device__ __forceinline__ bool
+km_has_several(unsigned (*sums)[2], const unsigned (*candidates)[MASKS], const unsigned *link) {
+    unsigned all = 0;
+    KM_UNROLL_FOR (int m = 0; m < MASKS; m++) {
+        km_add_masks<LAUNCH>(sums[m], candidates, m);
+        asm("" : "+r"(sums[m][0]), "+r"(sums[m][1])); // kept for km_defer, not added up in another order
+        all += sums[m][0] + sums[m][1];
+    }
+    KM_UNROLL_FOR (int level = 0; level < LAUNCH::LEVELS; level++)
+        all += __shfl_xor_sync(ALL, all, 4 << level) & link[1 + level];
+    const unsigned expected =
+        int(LAUNCH::FIRST) < int(LAUNCH::SLOTS) ? MASKS * (2 * ALL) + (link[0] & MASKS) : MASKS * ALL;
+    return all != expected;
+}
+
+// Of four points the bytes, 0xff where one has several candidates of the first K, and of the other.
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_find_several(unsigned *several, const unsigned *sums,
+                                                       const unsigned *link) {
     constexpr unsigned OVER_255 = 0xfefefeff; // times 255: 1
-    constexpr unsigned SLOTS_ALL = (1u << PART::SLOTS) - 1, SLOTS_FIRST = (1u << PART::FIRST) - 1;
-    const int thread = (int)km_keep(threadIdx.x), lane = thread % 32, warp = thread / 32;
-    unsigned several[PAIRS][2], pending = 0; // of a byte, bit 2 m and 2 m + 1: the point of masks m, and a K
-    KM_UNROLL for (int m = 0; m < PAIRS; m++) {
-        unsigned counts[2] = {sums[m][0] * OVER_255, sums[m][1] * OVER_255}; // of each byte
-        counts[0] += counts[1] & own.link[0];
-        counts[1] = (counts[0] & own.link[0]) | (counts[1] & ~own.link[0]);
-        KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
-            counts[0] += __shfl_xor_sync(ALL, counts[0], 4 << level) & own.link[1 + level];
-        const unsigned bits = marks >> (own.first + 4 * m) & 15;
+    unsigned counts[2] = {sums[0] * OVER_255, sums[1] * OVER_255};
+    counts[0] += counts[1] & link[0];
+    counts[1] = (counts[0] & link[0]) | (counts[1] & ~link[0]);
+    KM_UNROLL_FOR (int level = 0; level < LAUNCH::LEVELS; level++)
+        counts[0] += __shfl_xor_sync(ALL, counts[0], 4 << level) & link[1 + level];
+    KM_UNROLL_FOR (int segment = 0; segment < 2; segment++) // where a count is not 0 or 1
+        several[segment] = km_prmt<0xba98>(counts[segment] + 0x7e7e7e7e, 0);
+}
+
+// Ambiguous points and outliers join the queue instead of the sums. Gives whether the
+// queue is worth a pause.
+template <typename LAUNCH>
+static __device__ __forceinline__ bool km_defer(unsigned (*candidates)[MASKS], const unsigned (*sums)[2],
+                                                km_block<LAUNCH> &shared, const km_pass_args &args,
+                                                const km_lane &own, unsigned outliers, int tile) {
+    constexpr unsigned SLOTS_ALL = (1u << LAUNCH::SLOTS) - 1, SLOTS_FIRST = (1u << LAUNCH::FIRST) - 1;
+    const int thread = (int)km_opaque(threadIdx.x), lane = thread % 32, warp = thread / 32;
+    unsigned several[MASKS][2], pending = 0; // of a byte, bit 2 m and 2 m + 1: the point of masks m, and a K
+    KM_UNROLL_FOR (int m = 0; m < MASKS; m++) {
+        km_find_several<LAUNCH>(several[m], sums[m], own.link);
+        const unsigned bits = outliers >> (own.first + 4 * m) & 15;
         const unsigned marked = ((bits & 1) | (bits & 2) << 7 | (bits & 4) << 14 | (bits & 8) << 21) * 255;
-        KM_UNROLL for (int s = 0; s < 2; s++)
-            several[m][s] = km_pick<0xba98>(counts[s] + 0x7e7e7e7e, 0) | marked;
+        KM_UNROLL_FOR (int s = 0; s < 2; s++) several[m][s] |= marked;
         pending |= ((several[m][0] & 0x01010101) | (several[m][1] & 0x02020202)) << 2 * m;
     }
-    pending &= shared.asks[lane / 4]; // of a K, its first group of lanes asks
+    pending &= shared.asks[lane / 4]; // of a K, its first quad of lanes asks
     int queued = shared.queued[warp];
     while (const unsigned askers = __ballot_sync(ALL, pending != 0)) {
         const int bit = pending ? __ffs(pending) - 1 : 0, segment = bit % 2, m = bit / 2 % 2;
-        unsigned clusters = 0; // near ones
-        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++)
-            clusters |= ((m ? near[s][PAIRS - 1] : near[s][0]) >> bit / 8 * 8 & 1) << s;
-        clusters = own.link[0] ? clusters : segment ? (clusters & SLOTS_ALL) >> PART::FIRST : clusters & SLOTS_FIRST;
+        unsigned clusters = 0; // the candidates
+        KM_UNROLL_FOR (int s = 0; s < LAUNCH::SLOTS; s++)
+            clusters |= ((m ? candidates[s][MASKS - 1] : candidates[s][0]) >> bit / 8 * 8 & 1) << s;
+        clusters = own.link[0] ? clusters
+                   : segment   ? (clusters & SLOTS_ALL) >> LAUNCH::FIRST
+                               : clusters & SLOTS_FIRST;
         const int point = own.first + 4 * m + bit / 8;
-        if (PART::LEVELS > 0 || marks >> point & 1) clusters = 0;
-        const unsigned what = (unsigned)shared.member[segment][lane / 4] << 5 | point;
+        if (LAUNCH::LEVELS > 0 || outliers >> point & 1) clusters = 0;
+        const unsigned what = (unsigned)shared.k_index[segment][lane / 4] << 5 | point;
         if (pending) shared.queue[warp][queued + __popc(askers & ~(ALL << lane))] = {tile, what, clusters};
         pending &= pending - 1;
         queued += __popc(askers);
         if (queued <= QUEUE - 32) continue;
-        km_decide(shared, args, queued);
+        km_resolve(shared, args, queued);
         queued = 0;
     }
     __syncwarp(); // all have read how many wait
     if (lane == 0) shared.queued[warp] = queued;
-    KM_UNROLL for (int m = 0; m < PAIRS; m++)
-        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++) near[s][m] &= ~several[m][s >= PART::FIRST];
+    KM_UNROLL_FOR (int m = 0; m < MASKS; m++)
+        KM_UNROLL_FOR (int s = 0; s < LAUNCH::SLOTS; s++) candidates[s][m] &= ~several[m][s >= LAUNCH::FIRST];
     return queued >= QUEUE_FULL;
 }
 
 // Sums of a warp, negative: of bytes of its own columns, of all points of the block; and how many points it compared
 // itself, of each row.
-template <typename PART> struct km_sums {
-    int of[PART::TILES][OWN_TILES][4];
-    int counts[PART::TILES]; // of two rows, the second in the high half
+template <typename LAUNCH> struct km_sums {
+    int of[LAUNCH::TILES][OWN_TILES][4];
+    int counts[LAUNCH::TILES]; // of two rows, the second in the high half
 };
 
-// Compares a warp's points of a step; leaves masks of near centroids. Gives whether the queue is worth a pause.
-template <typename PART>
-static __device__ __forceinline__ bool km_label_step(km_sums<PART> &sums, km_block<PART> &shared,
+// What a warp keeps from step to step.
+template <typename LAUNCH> struct km_state {
+    km_columns columns;
+    km_sums<LAUNCH> sums;
+};
+
+// Compares a warp's points of a step; leaves masks of candidates. Gives whether the queue is worth a pause.
+template <typename LAUNCH>
+static __device__ __forceinline__ bool km_label_step(km_state<LAUNCH> &state, km_block<LAUNCH> &shared,
                                                      const km_pass_args &args, int step, int stage) {
-    const unsigned thread = km_keep(threadIdx.x);
+    const unsigned thread = km_opaque(threadIdx.x);
     const int tile = thread / 32 * PAIRS / 2; // of the step
     const km_lane own = km_lane_of(shared);
-    unsigned near[PART::SLOTS][PAIRS], added[PAIRS][2], all = 0;
-    km_compare<PART>(near, shared, (const unsigned char *)&shared.ring[stage][tile], own);
-    KM_UNROLL for (int m = 0; m < PAIRS; m++) {
-        km_add_masks<PART>(added[m], near, m);
-        asm("" : "+r"(added[m][0]), "+r"(added[m][1])); // kept for km_settle, not added up in another order
-        all += added[m][0] + added[m][1];
-    }
-    // A point has at least one near centroid of each K, so that all masks add up to that of one, or of two of different
-    // Ks, only where every point has just one: bytes of a sum count up to 255.
-    KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
-        all += __shfl_xor_sync(ALL, all, 4 << level) & own.link[1 + level];
-    const unsigned expected =
-        int(PART::FIRST) < int(PART::SLOTS) ? PAIRS * (2 * ALL) + (own.link[0] & PAIRS) : PAIRS * ALL;
-    const unsigned marks = shared.marks[stage][tile];
+    unsigned candidates[LAUNCH::SLOTS][MASKS], added[MASKS][2];
+    km_find_candidates<LAUNCH>(candidates, shared, (const unsigned char *)&shared.ring[stage][tile], own);
+    const bool several = km_has_several<LAUNCH>(added, candidates, own.link);
+    const unsigned outliers = shared.outliers[stage][tile];
     bool full = false;
-    if (__any_sync(ALL, all != expected) || marks)
-        full = km_settle(near, added, shared, args, own, marks, (int)km_first_tile(step) + tile);
-    KM_UNROLL for (int i = 0; i < PART::TILES; i++) {
-        int first = sums.counts[i], second = 0;
-        KM_UNROLL for (int m = 0; m < PAIRS; m++) {
-            first = __dp4a((int)near[2 * i][m], 0x01010101, first);
-            second = __dp4a((int)near[2 * i + 1][m], 0x01010101, second);
+    if (__any_sync(ALL, several) || outliers)
+        full = km_defer(candidates, added, shared, args, own, outliers, (int)km_first_tile(step) + tile);
+    KM_UNROLL_FOR (int i = 0; i < LAUNCH::TILES; i++) {
+        int first = state.sums.counts[i], second = 0;
+        KM_UNROLL_FOR (int m = 0; m < MASKS; m++) {
+            first = __dp4a((int)candidates[2 * i][m], 0x01010101, first);
+            second = __dp4a((int)candidates[2 * i + 1][m], 0x01010101, second);
         }
-        sums.counts[i] = first + second * 65536;
+        state.sums.counts[i] = first + second * 65536;
         uint2 *to = (uint2 *)&shared.masks[step % 2][tile][i][thread % 32];
         if (PAIRS == 1)
-            to[thread / 32 % 2] = {near[2 * i][0], near[2 * i + 1][0]};
+            to[thread / 32 % 2] = {candidates[2 * i][0], candidates[2 * i + 1][0]};
         else
-            *(uint4 *)to = {near[2 * i][0], near[2 * i + 1][0], near[2 * i][PAIRS - 1], near[2 * i + 1][PAIRS - 1]};
+            *(uint4 *)to = {candidates[2 * i][0], candidates[2 * i + 1][0], candidates[2 * i][MASKS - 1],
+                            candidates[2 * i + 1][MASKS - 1]};
     }
     return full;
 }
 
 // Adds a warp's columns of a step.
-template <typename PART>
-static __device__ __forceinline__ void km_add_step(km_sums<PART> &sums, const uint4 (*masks)[PART::TILES][32],
-                                                   const km_tile *tiles, const km_columns &columns) {
-    const int thread = (int)km_keep(threadIdx.x), lane = thread % 32, warp = thread / 32;
+template <typename LAUNCH>
+static __device__ __forceinline__ void
+km_add_step(km_state<LAUNCH> &state, const uint4 (*masks)[LAUNCH::TILES][32], const km_tile *tiles) {
+    const int thread = (int)km_opaque(threadIdx.x), lane = thread % 32, warp = thread / 32;
     constexpr int EVERY = SUM_TILES / WARPS; // so many columns all warps have
-    _Pragma("unroll 2") for (int tile = 0; tile < STEP_TILES; tile++) {
-        uint2 bytes[OWN_TILES];
-        KM_UNROLL for (int n = 0; n < OWN_TILES; n++)
-            if (n < EVERY || warp < SUM_TILES % WARPS)
-                bytes[n] = *(const uint2 *)((const unsigned char *)&tiles[tile] + km_column(columns, thread, n));
-        KM_UNROLL for (int i = 0; i < PART::TILES; i++) {
+    KM_UNROLL_2_FOR (int tile = 0; tile < STEP_TILES; tile++) {
+        unsigned b[OWN_TILES][2];
+        KM_UNROLL_FOR (int n = 0; n < OWN_TILES; n++)
+            if (n < EVERY || warp < SUM_TILES % WARPS) {
+                const unsigned char *from = (const unsigned char *)&tiles[tile];
+                const uint2 bytes = *(const uint2 *)(from + km_column(state.columns, thread, n));
+                b[n][0] = bytes.x;
+                b[n][1] = bytes.y;
+            }
+        KM_UNROLL_FOR (int i = 0; i < LAUNCH::TILES; i++) {
             const uint4 rows = masks[tile][i][lane];
-            KM_UNROLL for (int n = 0; n < OWN_TILES; n++)
+            const unsigned a[4] = {rows.x, rows.y, rows.z, rows.w};
+            KM_UNROLL_FOR (int n = 0; n < OWN_TILES; n++)
                 if (n < EVERY || warp < SUM_TILES % WARPS)
-                    km_multiply(sums.of[i][n], rows, bytes[n], sums.of[i][n]);
+                    km_mma_s8(state.sums.of[i][n], a, b[n], state.sums.of[i][n]);
         }
     }
 }
 
 // Adds a warp's sums to the block's.
-template <typename PART>
-static __device__ __forceinline__ void km_flush(km_sums<PART> &sums, const km_block<PART> &shared,
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_flush(km_sums<LAUNCH> &sums, const km_block<LAUNCH> &shared,
                                                 const km_pass_args &args) {
-    const int thread = (int)km_keep(threadIdx.x), lane = thread % 32, warp = thread / 32;
-    KM_UNROLL for (int slot = 0; slot < PART::SLOTS; slot++) {
-        const int group = lane / 4, row = shared.row[group][slot];
-        const int member = shared.member[slot >= PART::FIRST && !shared.link[0][group]][group];
-        const int first = member < 0 ? 0 : km_offsets[member] - km_places[member].row;
+    const int thread = (int)km_opaque(threadIdx.x), lane = thread % 32, warp = thread / 32;
+    KM_UNROLL_FOR (int slot = 0; slot < LAUNCH::SLOTS; slot++) {
+        const int quad = lane / 4, row = shared.row[quad][slot];
+        const int k_index = shared.k_index[slot >= LAUNCH::FIRST && !shared.link[0][quad]][quad];
+        const int first = k_index < 0 ? 0 : km_offsets[k_index] - km_places[k_index].row;
         unsigned long long *to = km_sums_of(args, blockIdx.x) + (long long)(first + row) * (D + 1);
-        const int both = sums.counts[slot / 2], low = (short)both, count = -(slot % 2 ? (both - low) / 65536 : low);
+        const int both = sums.counts[slot / 2], low = (short)both,
+                  count = -(slot % 2 ? (both - low) / 65536 : low);
         if (row >= 0) atomicAdd(to + D, (unsigned long long)count);
         if (slot % 2) sums.counts[slot / 2] = 0;
-        KM_UNROLL for (int n = 0; n < OWN_TILES; n++)
-            KM_UNROLL for (int column = 0; column < 2; column++) {
+        KM_UNROLL_FOR (int n = 0; n < OWN_TILES; n++)
+            KM_UNROLL_FOR (int column = 0; column < 2; column++) {
                 const int at = 8 * (warp + n * WARPS) + lane % 4 * 2 + column, digit = at / (4 * QUARTERS);
                 const int f = at % (4 * QUARTERS);
                 int &sum = sums.of[slot / 2][n][slot % 2 * 2 + column];
@@ -1110,68 +1226,93 @@ static __device__ __forceinline__ void km_flush(km_sums<PART> &sums, const km_bl
     }
 }
 
-// The loop --------------------------------------------------------------------------------------------------
+// Begins to copy 16 bytes, past the first cache.
+static __device__ __forceinline__ void km_copy_16(unsigned to, const void *from) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
 
-// Begins to bring a step's tiles and marks to shared memory, if there is such a step.
-template <typename PART>
-static __device__ __forceinline__ void km_bring(km_block<PART> &shared, int stage, int step) {
-    if (step < shared.steps) {
-        const unsigned thread = km_keep(threadIdx.x);
-        const unsigned to = (unsigned)__cvta_generic_to_shared((uint4 *)shared.ring[stage] + thread);
-        const uint4 *from = (const uint4 *)(shared.tiles + km_first_tile(step)) + thread;
-        KM_UNROLL for (int i = 0; i < PIECES; i += BLOCK)
-            if (i + BLOCK <= PIECES || (int)thread < PIECES - i)
-                asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + i * (int)sizeof(uint4)),
-                             "l"(from + i)
-                             : "memory");
-        if (thread < STEP_TILES)
-            asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(
-                             (unsigned)__cvta_generic_to_shared(shared.marks[stage] + thread)),
-                         "l"(shared.all_marks + km_first_tile(step) + thread)
-                         : "memory");
-    }
+// Begins to copy 4, 8 or 16 bytes through the first cache.
+template <int BYTES> static __device__ __forceinline__ void km_copy_cached(unsigned to, const void *from) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(BYTES) : "memory");
+}
+
+// Ends a group of the thread's copies.
+static __device__ __forceinline__ void km_copy_commit() {
     asm volatile("cp.async.commit_group;");
 }
 
+// Waits until all groups but the last LEFT are there.
+template <int LEFT> static __device__ __forceinline__ void km_copy_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+}
+
+static __device__ __forceinline__ unsigned km_shared_address(const void *at) {
+    return (unsigned)__cvta_generic_to_shared(at);
+}
+
+// Begins to bring a step's tiles and outliers to shared memory, if there is such a step.
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_copy_tile(km_block<LAUNCH> &shared, int stage, int step) {
+    if (step < shared.steps) {
+        const unsigned thread = km_opaque(threadIdx.x);
+        const unsigned to = km_shared_address((uint4 *)shared.ring[stage] + thread);
+        const uint4 *from = (const uint4 *)(shared.tiles + km_first_tile(step)) + thread;
+        KM_UNROLL_FOR (int i = 0; i < PIECES; i += BLOCK)
+            if (i + BLOCK <= PIECES || (int)thread < PIECES - i)
+                km_copy_16(to + i * (int)sizeof(uint4), from + i);
+        if (thread < STEP_TILES)
+            km_copy_cached<4>(km_shared_address(shared.outliers[stage] + thread),
+                              shared.all_outliers + km_first_tile(step) + thread);
+    }
+    km_copy_commit();
+}
+
 // Between two barriers a block compares points of one step and adds those of the step before.
-template <typename PART>
-static __device__ __forceinline__ void km_walk(km_block<PART> &shared, const km_pass_args &args) {
-    km_columns columns;
-    KM_UNROLL for (int n = 0; n < OWN_TILES; n++) columns.at[n] = km_find_column(threadIdx.x, n);
-    km_sums<PART> sums = {};
-    for (int s = 0; s < STAGES - 2; s++) km_bring(shared, s, s);
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_walk(km_block<LAUNCH> &shared, const km_pass_args &args) {
+    km_state<LAUNCH> state;
+    KM_UNROLL_FOR (int n = 0; n < OWN_TILES; n++) state.columns.at[n] = km_find_column(threadIdx.x, n);
+    state.sums = {};
+    for (int s = 0; s < STAGES - 2; s++) km_copy_tile(shared, s, s);
     bool full = false;
     for (int step = 0, now = 0; step <= shared.steps; step++) { // now: where in the ring
-        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 3) : "memory");
-        if (__syncthreads_or(full)) km_drain(shared, args);
+        km_copy_wait<STAGES - 3>();
+        if (__syncthreads_or(full)) km_empty_queue(shared, args);
         full = false;
         const int before = now > 0 ? now - 1 : STAGES - 1;
-        km_bring(shared, before > 0 ? before - 1 : STAGES - 1, step + STAGES - 2);
+        km_copy_tile(shared, before > 0 ? before - 1 : STAGES - 1, step + STAGES - 2);
         // Half of the warps begin with sums, so that one kind of work fills the gaps of the other.
-        _Pragma("unroll 1") for (int turn = 0; turn < 2; turn++) {
+        KM_UNROLL_1_FOR (int turn = 0; turn < 2; turn++) {
             if ((turn ^ (threadIdx.x >= BLOCK / 2)) == 0) {
                 if (step == shared.steps) continue;
-                full = km_label_step(sums, shared, args, step, now);
+                full = km_label_step(state, shared, args, step, now);
             } else if (step > 0) {
-                km_add_step(sums, shared.masks[(step + 1) % 2], shared.ring[before], columns);
+                km_add_step(state, shared.masks[(step + 1) % 2], shared.ring[before]);
             }
         }
         now = now + 1 < STAGES ? now + 1 : 0;
-        if (step == shared.steps || step % CHUNK_STEPS == CHUNK_STEPS - 1) km_flush(sums, shared, args);
+        if (step == shared.steps || step % CHUNK_STEPS == CHUNK_STEPS - 1) km_flush(state.sums, shared, args);
     }
-    km_drain(shared, args);
+    km_empty_queue(shared, args);
+}
+
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_publish(const km_block<LAUNCH> &, const km_pass_args &) {
+    // Sums are there as they were added.
 }
 
 // One launch: a share of the K list.
-template <typename PART> static __device__ __forceinline__ void km_run(const km_pass_args &args) {
+template <typename LAUNCH> static __device__ __forceinline__ void km_run(const km_pass_args &args) {
     extern __shared__ uint4 km_memory[];
-    km_block<PART> &shared = *(km_block<PART> *)km_memory;
-    if (km_begin(shared, args)) km_walk(shared, args);
+    km_block<LAUNCH> &shared = *(km_block<LAUNCH> *)km_memory;
+    if (!km_begin(shared, args)) return;
+    km_walk(shared, args);
+    km_publish(shared, args);
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     km_tensor_0(const __grid_constant__ km_pass_args args) {
-    km_run<km_part_0>(args);
+    km_run<km_launch_0>(args);
 }
 
 // Adds up a column over the blocks: integers, then one rounding.
@@ -1181,22 +1322,28 @@ extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_cons
     while (k_index + 1 < KS && km_offsets[k_index + 1] * (D + 1) <= column) k_index++;
     if (args.control->stop || column >= COLUMNS || !args.active[blockIdx.y * KS + k_index]) return;
     long long sum = 0;
-    _Pragma("unroll 16") for (int block = 0; block < GRID; block++) sum += (long long)km_sums_of(args, block)[column];
+#pragma unroll 16
+    for (int block = 0; block < GRID; block++) sum += (long long)km_sums_of(args, block)[column];
     args.totals[(long long)blockIdx.y * COLUMNS + column] =
         f < D ? (double)sum * km_power(km_exponents(args)[f] - BITS) : (double)sum;
 }
+constexpr int REDUCE_GRID = (COLUMNS + REDUCE - 1) / REDUCE;
 
 extern "C" {
 __device__ km_pass_facts km_pass = {
-    KM_ABI_VERSION, 1 + 4,
-    8LL * COPIES * COLUMNS * GRID + 4LL * D * (1 + BINS) + (sizeof(km_tile) + 4) * STEP_TILES + 512,
-    sizeof(km_tile) / TILE + 1, 0, 8LL * COPIES * COLUMNS * GRID + 4LL * D * (1 + BINS) + 16};
+    KM_ABI_VERSION,
+    1 + 4,
+    8LL * COPIES *COLUMNS *GRID + 4LL * D *(1 + BINS) + (sizeof(km_tile) + 4) * STEP_TILES + 512,
+    sizeof(km_tile) / TILE + 1,
+    0,
+    8LL * COPIES *COLUMNS *GRID + 4LL * D *(1 + BINS) + 8 * NORMS,
+};
 __device__ km_pass_launch km_pass_launches[] = {
-    {"km_tensor_survey", KM_STAGE_LOAD, 8 * GRID, 1, 256, 0, 0},
-    {"km_tensor_grid", KM_STAGE_LOAD, 1, 1, 256, 0, 0},
+    {"km_tensor_histogram", KM_STAGE_LOAD, 8 * GRID, 1, 256, 0, 0},
+    {"km_tensor_lattice", KM_STAGE_LOAD, 1, 1, 256, 0, 0},
     {"km_tensor_tiles", KM_STAGE_LOAD, 48 * GRID, 1, 256, 0, 0}, // many, so that the last ones end together
-    {"km_tensor_0", KM_STAGE_PASS, GRID, COPIES, BLOCK, sizeof(km_block<km_part_0>), 0},
-    {"km_reduce", KM_STAGE_PASS, (COLUMNS + REDUCE - 1) / REDUCE, COPIES, REDUCE, 0, 0},
+    {"km_tensor_0", KM_STAGE_PASS, GRID, COPIES, BLOCK, sizeof(km_block<km_launch_0>), 0},
+    {"km_reduce", KM_STAGE_PASS, REDUCE_GRID, COPIES, REDUCE, 0, 0},
 };
 }
 // ==== The steps around the pass ============================================================================

@@ -29,11 +29,11 @@
 // shared memory per block: 74.4 KiB of 227.0 KiB
 
 // Contents, by line:
-//     68  Numbers and types
-//    107  What the kernels of a pass are given
-//    188  The pass
-//   1153  The steps around the pass
-//   2528  The host part: what paper_d4_k3_12.h declares
+//     69  Numbers and types
+//    108  What the kernels of a pass are given
+//    189  The pass
+//   1325  The steps around the pass
+//   2700  The host part: what paper_d4_k3_12.h declares
 
 #if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 10 * 90
@@ -41,8 +41,8 @@
     "paper_d4_k3_12.cu was emitted for sm_90: nvcc -arch=sm_90, or emit it for an older device: kmgen --target cuda:sm_80"
 #endif
 // The linker knows kernels by these names, so that several emitted files go into one program.
-#define km_tensor_survey paper_d4_k3_12_km_tensor_survey
-#define km_tensor_grid paper_d4_k3_12_km_tensor_grid
+#define km_tensor_histogram paper_d4_k3_12_km_tensor_histogram
+#define km_tensor_lattice paper_d4_k3_12_km_tensor_lattice
 #define km_tensor_tiles paper_d4_k3_12_km_tensor_tiles
 #define km_tensor_0 paper_d4_k3_12_km_tensor_0
 #define km_reduce paper_d4_k3_12_km_reduce
@@ -65,6 +65,7 @@
 #define km_update paper_d4_k3_12_km_update
 #endif
 
+// The skeleton of all forms of the design. A form is the file distance.cu: it defines what the lines `use form_...` name.
 // ==== Numbers and types ====================================================================================
 typedef float km_real;
 typedef unsigned char km_label; // one label of one point, where labels are kept between passes
@@ -186,47 +187,68 @@ typedef struct km_pass_args {
 #endif
 
 // ==== The pass =============================================================================================
+#define KM_UNROLL_FOR(...) _Pragma("unroll") for (__VA_ARGS__)
+#define KM_UNROLL_1_FOR(...) _Pragma("unroll 1") for (__VA_ARGS__)
+#define KM_UNROLL_2_FOR(...) _Pragma("unroll 2") for (__VA_ARGS__)
 
-// Design `tensor`. Distances and sums are matrix products: clusters are the rows, 32 points of a warp the columns.
+// Design tensor, form distance. Scores and sums are matrix products: centroids are the rows, points the columns.
 //
-// Points. When they come home, a coordinate becomes z = x / 2^e, |z| < 1, e of its feature, rounded to a multiple
-// of 2^-22, and z = hi + lo in half precision: hi a multiple of 2^-11, lo the rest. The workspace keeps them in
-// tiles of 32 points, as matrix products take them. A pass reads only those.
+// Lattice. When points are loaded, a coordinate becomes z = x / 2^e, |z| < 1, e of its feature, and z 2^22 is rounded
+// to an integer. The workspace keeps them in tiles of 32 points, as matrix products take them. A pass reads only those.
+// A point beyond 2^e is an outlier.
 //
-// Labels. All centroids of a K belong to one group of four lanes or to a few such groups, so that the nearest one
-// is found in the lane or by a shuffle. 16 bits of a distance, two points in a register, take part: a centroid is
-// near when it comes so close to the nearest that a bound on the error cannot tell them apart. A point with one
-// near centroid has its label. All others are decided in double on the points as they are (km_drain).
+// Labels. All centroids of a K are rows of one quad (four lanes) or of a few quads, so that the largest score is found
+// in the lane or by a shuffle. 16 bits of a score, two points in a register, take part: a centroid is a candidate when
+// it comes so close to the nearest that a bound on the error cannot tell them apart. A point with one candidate has its
+// label. A point with several is ambiguous: its label is resolved on the points as they are, as that of an outlier.
 //
-// Sums. The near centroids of a point, times the point: integers z * 2^22, which are added without any rounding,
-// the same in any order. A point beyond 2^e is marked once, when the points come home, and goes through km_drain,
-// where its integer may be long.
+// Sums. Integers of the lattice, which are added without any rounding, the same in any order.
+// Scores: with |x|^2 / 2 among the products of a point, a row gives
+//     distance_j = |x|^2 / 2 - x . c_j + |c_j|^2 / 2 + bias = |x - c_j|^2 / 2 + bias,
+// which is small where it matters: half precision tells near centroids apart about as well as 15 bits of a score do,
+// and a product leaves two points in a register. Every row of a K gets the same |x|^2 / 2, however it was rounded.
+// Products are added in at least 24 bits, so that a distance is rounded once, at the end, and no rounding changes the
+// order of two numbers. What is off before that is less than half a unit of the bias, and no distance is below the
+// bias: the nearest centroid is at most one unit above the smallest distance. All of those are candidates.
+//
+// Sums: a candidate's byte is 0xff, -1; the integers of 24 bits are bytes too, from -128 to 127 each.
 enum {
     BLOCK = 384, // threads of a block
     GRID = 132,  // blocks of a launch, for one copy
     WARPS = BLOCK / 32,
-    TILE = 32,                           // points that a warp fetches at a time
-    LANE_D = (D + 3) / 4,                // features of a lane: lane % 4 says which
-    COLUMNS = S * (D + 1),               // sums of a copy
-    QUEUE = 64,                          // points of a warp that wait for km_drain
-    BITS = 22,                           // of a coordinate's integer, beside its sign
-    BINS = 64,                           // of the survey: powers of two below the largest coordinate
-    STAGES = 5,                          // tiles of a warp that are on their way, and the one that it works on
-    LIMBS = 3 * D,                       // bytes of a point's integers
-    PLANES = LANE_D,                     // of a tile of rows
-    SUM_TILES = (LIMBS + 1 + 2 + 7) / 8, // columns of sums, in eights: limbs, a count, and two that hold |x|^2 / 2
-    CHUNK_TILES = 65536,                 // so many points of a warp fit sums of bytes: 2^21
-    REDUCE = 1024                        // threads of a block of km_reduce
+    TILE = 32,             // points of a tile
+    COLUMNS = S * (D + 1), // sums of a copy
+    QUEUE = 64,            // ambiguous points of a warp that are not resolved yet
+    BITS = 22,             // of a coordinate's integer, beside its sign
+    BINS = 64,             // of the histogram: powers of two below the largest coordinate
+    STAGES = 5             // of the ring: tiles that are on their way, and those that are worked on
 };
+enum {
+    LANE_D = (D + 3) / 4, // features of a lane: lane % 4 says which
+    FRAGMENTS = LANE_D,   // of a tile of rows
+    DIGITS = 3 * D,       // bytes of a point's integers
+    COUNT_COLUMNS = 1,    // of sums, beside those of coordinates: a count, and two that hold |x|^2 / 2
+    SQUARE_COLUMNS = 2,
+    SUM_TILES = (DIGITS + COUNT_COLUMNS + SQUARE_COLUMNS + 7) / 8, // columns of sums, in eights
+    MASKS = 2,                                                     // of a lane and slot, for four points each
+    CHUNK_TILES = 65536,                                           // so many points of a warp fit sums of bytes: 2^21
+    STEP_TILES = 1,                                                // tiles that are worked on at a time
+    NORMS = 1,                                                     // that a load finds the largest of: |x|
+    RESOLVE_AHEAD = D,                                             // features at a time when an ambiguous point is added
+    FETCHERS = 32,                                                 // threads that fetch the centroids of a K
+    UNITS = 2,                                                     // from the smallest distance to the first of no candidate
+    SQUARE_BITS = 10,                                              // |x|^2 / 2 of the farthest in_lattice of the lattice is less than 2^10 as a half
+    DISTANCE_BITS = 15,                                            // the largest distance, without its bias, is less than 2^15
+    BIAS_MAX = 8192,
+    REDUCE = 1024 // threads of a block of km_reduce
+};
+constexpr unsigned ONES = 0x3c003c00;           // 1 and 1 in half precision
+constexpr float NEARER = 1024, FARTHER = 49152; // of rows without a centroid
 constexpr unsigned ALL = 0xffffffff;
-constexpr unsigned ONES = 0x3c003c00; // 1 and 1 in half precision
 
-// The K list over launches and rows of matrix products.
-#define KM_UNROLL _Pragma("unroll")
-
-// Where the centroids of each K lie: launch, first group of lanes, groups, first row in a group, rows in a group.
+// Where the centroids of each K lie: launch, first quad, quads, first slot in a quad, slots in a quad.
 struct km_place {
-    short part, group, span, slot, slots, row; // row: its first row of the block's sums
+    short launch, quad, quads, slot, slots, row; // row: its first row of the block's sums
 };
 __device__ const km_place km_places[KS] = {
     {0, 7, 1, 6, 3, 0},
@@ -241,26 +263,47 @@ __device__ const km_place km_places[KS] = {
     {0, 0, 1, 0, 12, 63},
 };
 
-// A launch. A lane has SLOTS rows, two of each tile; the first FIRST belong to one K, the others to a second K or,
-// where linked, to the same. With LEVELS > 0 up to 2^LEVELS groups of lanes share a K.
-struct km_part_0 { // K = 3, 4, 5, 6, 7, 8, 9, 10, 11, 12
-    enum { INDEX = 0, TILES = 6, SLOTS = 2 * TILES, FIRST = 6, LEVELS = 0 };
+// A launch. A lane has SLOTS rows of scores, two of each tile of 16; the first FIRST belong to one K, the others to a
+// second K or, where linked, to the same. With LEVELS > 0 up to 2^LEVELS quads share a K.
+struct km_launch_0 { // K = 3, 4, 5, 6, 7, 8, 9, 10, 11, 12
+    enum {
+        INDEX = 0,
+        TILES = 6,
+        SLOTS = 2 * TILES,
+        FIRST = 6,
+        LEVELS = 0
+    };
     enum { ROWS = 75 }; // of the block's sums
 };
 
-// A point that waits to be decided.
-struct km_item {
-    int tile;
-    int what; // point of the tile, index of the K << 5
+// What the threads of a block share in every form.
+template <typename LAUNCH> struct km_shared {
+    double radius;                         // no point but outliers has a larger norm
+    double extent[D], lattice_scale[D];    // 2^e; 2^(22 - e), which makes an integer
+    unsigned link[4][8];                   // ALL where: the two parts of a lane belong together; quads 1, 2, 4 apart do
+    short k_index[2][8];                   // of a quad's parts the index in the K list, -1: none
+    short row[8][LAUNCH::SLOTS];           // row of the sums, -1: none
+    unsigned char dominated[LAUNCH::ROWS]; // centroids that are never nearest inside the lattice
+    unsigned char active[KS];
 };
 
 // Points as matrix products take them; lane 4 n + t holds, of each, what its column n and its rows take.
 struct km_tile {
-    uint4 points[LANE_D][32];   // the halves of feature 4 i + t of points n, 8 + n, 16 + n, 24 + n
-    uint2 limbs[SUM_TILES][32]; // a byte of each of eight points; the last two columns: |x|^2 / 2, negative: marked
+    uint4 points[LANE_D][32]; // the halves of feature 4 i + t of points n, 8 + n, 16 + n, 24 + n
+    uint2 digits[SUM_TILES]
+                [32]; // a byte of each of eight points; the last two columns: |x|^2 / 2, negative: outliers
 };
 
 enum { TILE_SIZE = sizeof(km_tile) / sizeof(uint4) };
+
+static __device__ __forceinline__ long long km_tiles_count(const km_pass_args &args) {
+    return (args.n + TILE - 1) / TILE;
+}
+
+// An ambiguous point of a tile, and which; for which K.
+struct km_item {
+    int tile, what;
+};
 
 // What a warp has in shared memory.
 struct km_warp {
@@ -269,78 +312,42 @@ struct km_warp {
     int queued; // not in a register, as few tiles ask
 };
 
-// What the threads of a block share.
-template <typename PART> struct km_block {
-    uint4 planes[PART::TILES][PLANES][32]; // centroids, as matrix products take them
-    long long sums[PART::ROWS * (D + 1)];
+template <typename LAUNCH> struct km_block : km_shared<LAUNCH> {
+    uint4 fragments[LAUNCH::TILES][FRAGMENTS][32]; // centroids, as matrix products take them
+    long long sums[LAUNCH::ROWS * (D + 1)];
     km_warp warps[WARPS];
-    double radius;            // no point that is not marked has a larger norm
-    double reach[D], unit[D]; // 2^e; 2^(22 - e), which makes an integer
-    float centroids[PART::ROWS * D];
-    float middle[WARPS][D];
-    unsigned minus_zero;              // in halves: what comes from here stays in a register
-    unsigned asks[8];                 // which Ks of a group send points to the queue: bit 0 and bit 1 of each byte
-    unsigned link[4][8];              // ALL where: the two parts of a lane belong together; groups 1, 2, 4 apart do
-    short member[2][8];               // index in the K list, -1: none
-    short row[8][PART::SLOTS];        // row of the sums, -1: none
-    unsigned char beaten[PART::ROWS]; // centroids that are never nearest inside the grid
-    unsigned char active[KS];
+    float centroids[LAUNCH::ROWS * D];
+    unsigned minus_zero; // in halves: what comes from here stays in a register
+    unsigned asks[8];    // which Ks of a quad send points to the queue: bit 0 and bit 1 of each byte
 };
 
-// The workspace: for each copy and column one number per block; the largest |x|^2 of the points that are not marked;
-// the exponents e; the survey; the marks of tiles; the tiles.
-static __device__ __forceinline__ long long *km_column(const km_pass_args &args, int column) {
-    return (long long *)args.workspace + ((long long)blockIdx.y * COLUMNS + column) * GRID;
-}
+// Workspace --------------------------------------------------------------------------------------------------
 
+// For each copy its sums; the largest |x|^2 of the points but outliers, and in one form |z|^2; the exponents e; the
+// histogram; the outliers of tiles; the tiles.
 static __device__ __forceinline__ double *km_largest(const km_pass_args &args) {
     return (double *)args.workspace + (long long)COPIES * COLUMNS * GRID;
 }
 
 static __device__ __forceinline__ int *km_exponents(const km_pass_args &args) {
-    return (int *)(km_largest(args) + 1);
+    return (int *)(km_largest(args) + NORMS);
 }
 
-static __device__ __forceinline__ unsigned *km_survey(const km_pass_args &args) {
+static __device__ __forceinline__ unsigned *km_histogram(const km_pass_args &args) {
     return (unsigned *)(km_exponents(args) + D);
 }
 
-static __device__ __forceinline__ unsigned *km_marks(const km_pass_args &args) {
-    return km_survey(args) + D * BINS;
+static __device__ __forceinline__ unsigned *km_outliers(const km_pass_args &args) {
+    return km_histogram(args) + D * BINS;
 }
 
 static __device__ __forceinline__ km_tile *km_tiles(const km_pass_args &args) {
-    const long long after = (long long)(km_marks(args) + (args.n + TILE - 1) / TILE);
+    const long long after = (long long)(km_outliers(args) + km_tiles_count(args));
     return (km_tile *)((after + 255) / 256 * 256);
 }
 
-// Two floats as halves, the first in the low bits.
-static __device__ __forceinline__ unsigned km_halves(float low, float high) {
-    unsigned pair;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    return pair;
-}
+// Load: the lattice that holds nearly all points, feature by feature -------------------------------------------
 
-static __device__ __forceinline__ float km_low(unsigned pair) {
-    float value;
-    asm("{ .reg .f16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(pair));
-    return value;
-}
-
-// Sums of two pairs of halves.
-static __device__ __forceinline__ unsigned km_plus(unsigned a, unsigned b) {
-    unsigned sum;
-    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
-    return sum;
-}
-
-// The two halves of a coordinate's integer.
-static __device__ __forceinline__ unsigned km_halves_of(int number) {
-    const int high = (number + 1024) >> 11;
-    return km_halves((float)high / (1 << 11), (float)(number - high * 2048) / (1 << BITS));
-}
-
-// Load: the grid of fixed point that holds nearly all points, feature by feature.
 static __device__ __forceinline__ double km_power(int exponent) { // 2^exponent
     return __longlong_as_double((1023ll + exponent) << 52);
 }
@@ -356,7 +363,8 @@ static __device__ __forceinline__ int km_exponent_max(const km_pass_args &args, 
 }
 
 // Load: counts the points of each power of two below the largest, feature by feature.
-extern "C" __global__ void __launch_bounds__(256) km_tensor_survey(const __grid_constant__ km_pass_args args) {
+extern "C" __global__ void __launch_bounds__(256)
+    km_tensor_histogram(const __grid_constant__ km_pass_args args) {
     __shared__ unsigned bins[D * BINS];
     for (int i = threadIdx.x; i < D * BINS; i += 256) bins[i] = 0;
     __syncthreads();
@@ -367,9 +375,9 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_survey(const __grid_
     unsigned long long counts = 0;
     for (long long at = begin, round = 1; begin < stride && at < args.n * D; at += AHEAD * stride, round++) {
         float x[AHEAD];
-        KM_UNROLL for (int i = 0; i < AHEAD; i++)
+        KM_UNROLL_FOR (int i = 0; i < AHEAD; i++)
             if (at + i * stride < args.n * D) x[i] = ((const float *)args.points)[at + i * stride];
-        KM_UNROLL for (int i = 0; i < AHEAD; i++) {
+        KM_UNROLL_FOR (int i = 0; i < AHEAD; i++) {
             if (at + i * stride >= args.n * D) break;
             const int bin = largest - km_exponent(x[i]);
             if (bin < 8)
@@ -383,14 +391,15 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_survey(const __grid_
     }
     __syncthreads();
     for (int i = threadIdx.x; i < D * BINS; i += 256)
-        if (bins[i]) atomicAdd(km_survey(args) + i, bins[i]);
+        if (bins[i]) atomicAdd(km_histogram(args) + i, bins[i]);
 }
 
 // Load: e of each feature. At most one point in 16,384, or one, may lie beyond, and the sum of their integers must fit.
-extern "C" __global__ void __launch_bounds__(256) km_tensor_grid(const __grid_constant__ km_pass_args args) {
+extern "C" __global__ void __launch_bounds__(256)
+    km_tensor_lattice(const __grid_constant__ km_pass_args args) {
     const double points = fmax((double)args.n, 16384.0);
     for (int f = threadIdx.x; f < D; f += 256) {
-        const unsigned *bins = km_survey(args) + f * BINS;
+        const unsigned *bins = km_histogram(args) + f * BINS;
         const int largest = km_exponent_max(args, f);
         double beyond = 0;
         int bin = 0;
@@ -402,101 +411,370 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_grid(const __grid_co
     }
 }
 
-// Products --------------------------------------------------------------------------------------------------
+// Load: the tiles --------------------------------------------------------------------------------------------
 
-static __device__ __forceinline__ const uint4 *km_keep(const uint4 *address) {
-    const uint4 *kept;
-    asm volatile("mov.b64 %0, %1;" : "=l"(kept) : "l"(address));
-    return kept;
+// Two floats as halves, the first in the low bits.
+static __device__ __forceinline__ unsigned km_halves(float low, float high) {
+    unsigned pair;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
 }
 
-// What all forms do with bytes of a lane and with the rows of a K.
-
-// Four of the eight bytes of a and b, or their signs.
-template <unsigned WHICH> static __device__ __forceinline__ unsigned km_pick(unsigned a, unsigned b) {
-    unsigned bytes;
-    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "n"(WHICH));
-    return bytes;
+// The two halves of a coordinate of the lattice.
+static __device__ __forceinline__ unsigned km_halves_of(float z) {
+    const int number = __float2int_rn(z * (1 << BITS)), high = (number + 1024) >> 11;
+    return km_halves((float)high / (1 << 11), (float)(number - high * 2048) / (1 << BITS));
 }
 
-// The same address, of which the compiler does not know how it came: it stays in a register.
-static __device__ __forceinline__ unsigned km_keep(unsigned address) {
-    unsigned kept;
-    asm volatile("mov.b32 %0, %1;" : "=r"(kept) : "r"(address));
-    return kept;
+// The exponent of what |x|^2 / 2 is less than in the lattice, whose extent in each feature is `extent(f)`.
+template <typename Extent> static __device__ int km_square_exponent(Extent extent) {
+    double square = 0;
+    for (int f = 0; f < D; f++) square += extent(f) * extent(f);
+    return km_exponent(square / 2, -400);
 }
 
-static __device__ __forceinline__ double km_max_lanes(double value) {
-    for (int width = 16; width > 0; width /= 2) value = fmax(value, __shfl_xor_sync(ALL, value, width));
+// Writes the halves of a point in the lattice, and its square. Negative: an outlier.
+static __device__ __forceinline__ void km_put_factors(km_tile &tile, const km_pass_args &args, const float *z,
+                                                      bool beyond, double square) {
+    const int lane = threadIdx.x % 32, n = lane % 8;
+    KM_UNROLL_FOR (int f = 0; f < 4 * LANE_D; f++) {
+        unsigned *words = (unsigned *)&tile.points[f / 4][n * 4 + f % 4];
+        words[lane / 8] = f < D ? km_halves_of(z[f % D]) : 0;
+    }
+    const int exponent = km_square_exponent([&](int f) { return km_power(km_exponents(args)[f]); });
+    const float half_square = (float)(square * (0.5 * km_power(SQUARE_BITS - exponent)));
+    unsigned short *squares = (unsigned short *)&tile.digits[SUM_TILES - 1][24 + n];
+    squares[lane / 8] = (unsigned short)km_halves(beyond ? -0.0f : half_square, 0);
+}
+
+// A coordinate's integer, and its three bytes.
+static __device__ __forceinline__ unsigned km_bytes_of(float z) {
+    constexpr int HALVES = 0x808080; // of 256, added to each byte, and taken away from it
+    return (unsigned)(__float2int_rn(z * (1 << BITS)) + HALVES) ^ HALVES;
+}
+
+// Of four columns' bytes of each point, a word of one column. Products of bytes take their 32 points in the order in
+// which scores come: those of lanes that differ in bits 0 and 3 of their number go into one word, and each of these
+// lanes gets the word of one column.
+static __device__ __forceinline__ unsigned km_gather(unsigned own) {
+    const bool odd = threadIdx.x & 1, high = threadIdx.x & 8;
+    own = __byte_perm(own, __shfl_xor_sync(ALL, own, 1), odd ? 0x3715 : 0x6240);
+    return __byte_perm(own, __shfl_xor_sync(ALL, own, 8), high ? 0x3276 : 0x5410);
+}
+
+// Writes a point, one of a warp's 32: x[f] scale[f] in the lattice. They come together in shared memory.
+static __device__ __forceinline__ void km_put_point(const km_pass_args &args, long long i, const float *x,
+                                                    const float *scale, bool beyond, double square) {
+    __shared__ km_tile made[256 / 32];
+    km_tile &tile = made[threadIdx.x / 32];
+    constexpr int STREAM = (DIGITS + 3) / 4; // words of a point's bytes, one for each column
+    const int lane = threadIdx.x % 32;
+    float z[D];
+    unsigned stream[STREAM + 1] = {};
+    stream[DIGITS / 4] = (unsigned)COUNT_COLUMNS << DIGITS % 4 * 8;
+    KM_UNROLL_FOR (int f = 0; f < D; f++) {
+        z[f] = beyond ? 0 : x[f] * scale[f];
+        const unsigned long long digits = (unsigned long long)km_bytes_of(z[f]) << 3 * f % 4 * 8;
+        stream[3 * f / 4] |= (unsigned)digits;
+        stream[3 * f / 4 + 1] |= (unsigned)(digits >> 32);
+    }
+    KM_UNROLL_FOR (int i = 0; i < STREAM; i++) {
+        const int column = 4 * i + lane / 8 % 2 * 2 + lane % 2;
+        unsigned *words = (unsigned *)&tile.digits[column / 8][column % 8 * 4 + lane / 2 % 4];
+        words[lane / 16] = km_gather(stream[i]);
+    }
+    constexpr int REST = 8 * SUM_TILES - SQUARE_COLUMNS - 4 * STREAM; // columns of zeros, or the count's
+    for (int at = lane; at < 8 * REST; at += 32) {
+        const int column = 4 * STREAM + at / 8;
+        unsigned *words = (unsigned *)&tile.digits[column / 8][column % 8 * 4 + at / 2 % 4];
+        words[at % 2] = column == DIGITS ? COUNT_COLUMNS * 0x01010101 : 0;
+    }
+    km_put_factors(tile, args, z, beyond, square);
+    __syncwarp();
+    const uint4 *from = (const uint4 *)&tile;
+    uint4 *to = (uint4 *)(km_tiles(args) + i / TILE);
+    for (int at = lane; at < TILE_SIZE; at += 32) to[at] = from[at];
+    __syncwarp();
+}
+
+// The largest of all lanes' values, in every lane.
+static __device__ __forceinline__ double km_warp_max(double value) {
+    for (int width = 16; width > 0; width /= 2)
+        value = fmax(value, __shfl_xor_sync(0xffffffffu, value, width));
     return value;
 }
 
+// Load: writes the tiles; finds the outliers, as which those past the end of the last tile count, and how far out the
+// others are.
+extern "C" __global__ void __launch_bounds__(256) km_tensor_tiles(const __grid_constant__ km_pass_args args) {
+    __shared__ float limit[D], scale[D];
+    for (int f = threadIdx.x; f < D; f += 256) {
+        limit[f] = (float)(km_power(km_exponents(args)[f]) * (1 - km_power(-BITS))); // all its bits
+        scale[f] = (float)km_power(-km_exponents(args)[f]);
+    }
+    __syncthreads();
+    const long long points = km_tiles_count(args) * TILE;
+    double largest[NORMS] = {};
+    for (long long i = blockIdx.x * 256ll + threadIdx.x; i < points; i += gridDim.x * 256ll) {
+        bool beyond = i >= args.n;
+        const float *x = (const float *)args.points + (beyond ? 0 : i) * D;
+        double squares[NORMS] = {};
+#pragma unroll 8
+        for (int f = 0; f < D; f++) {
+            beyond = beyond | (fabsf(x[f]) > limit[f]);
+            squares[0] = fma((double)x[f], (double)x[f], squares[0]);
+        }
+        for (int which = 0; which < NORMS; which++)
+            largest[which] = beyond ? largest[which] : fmax(largest[which], squares[which]);
+        km_put_point(args, i, x, scale, beyond, squares[0]);
+        const unsigned outliers = __ballot_sync(ALL, beyond);
+        if (i % TILE == 0) km_outliers(args)[i / TILE] = outliers;
+    }
+    // Numbers that are not negative are ordered as their bits are. Few tell more than others did.
+    for (int which = 0; which < NORMS; which++) {
+        largest[which] = km_warp_max(largest[which]);
+        if (threadIdx.x % 32 == 0 && largest[which] > ((volatile double *)km_largest(args))[which])
+            atomicMax((unsigned long long *)km_largest(args) + which,
+                      (unsigned long long)__double_as_longlong(largest[which]));
+    }
+}
+
+// Centroids become rows of products --------------------------------------------------------------------------
+
 // The centroid nearest to the origin.
-static __device__ int km_find_middle(const float *c, int k) {
+static __device__ int km_nearest_to_origin(const float *c, int k) {
     double smallest = 1e308;
-    int middle = 0;
-    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
+    int nearest = 0;
+    KM_UNROLL_1_FOR (int j = threadIdx.x % 32; j < k; j += 32) {
         double square = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
+        KM_UNROLL_2_FOR (int f = 0; f < D; f++) {
             const double x = c[j * D + f];
             square = fma(x, x, square);
         }
-        middle = square < smallest ? j : middle;
+        nearest = square < smallest ? j : nearest;
         smallest = fmin(square, smallest);
     }
     for (int width = 16; width > 0; width /= 2) {
         const double square = __shfl_xor_sync(ALL, smallest, width);
-        const int j = __shfl_xor_sync(ALL, middle, width);
-        const bool closer = square < smallest || (square == smallest && j < middle);
-        middle = closer ? j : middle;
+        const int j = __shfl_xor_sync(ALL, nearest, width);
+        const bool closer = square < smallest || (square == smallest && j < nearest);
+        nearest = closer ? j : nearest;
         smallest = closer ? square : smallest;
     }
-    return middle;
+    return nearest;
 }
 
-// Of one K: finds the centroids that another beats everywhere inside the grid. A centroid far outside would cost the
-// scores of the others their digits.
-template <typename PART>
-static __device__ void km_find_beaten(km_block<PART> &shared, const float *c, const km_place &place, int k) {
-    const int middle = km_find_middle(c, k);
-    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
-        double lead = 0, size = 0; // of j over the middle one, at most
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double a = c[j * D + f], b = c[middle * D + f];
-            lead += fabs(a - b) * shared.reach[f] - 0.5 * (a - b) * (a + b);
-            size += fabs(a - b) * shared.reach[f] + fabs(a - b) * fabs(a + b);
+// Of one K: finds the centroids that another dominates everywhere inside the lattice. A centroid far outside would cost
+// the scores of the others their digits.
+template <typename LAUNCH>
+static __device__ void km_find_dominated(km_block<LAUNCH> &shared, const float *c, const km_place &place,
+                                         int k) {
+    const int nearest = km_nearest_to_origin(c, k);
+    KM_UNROLL_1_FOR (int j = threadIdx.x % 32; j < k; j += 32) {
+        double lead = 0, size = 0; // of j over that one, at most
+        KM_UNROLL_2_FOR (int f = 0; f < D; f++) {
+            const double a = c[j * D + f], b = c[nearest * D + f];
+            lead += fabs(a - b) * shared.extent[f] - 0.5 * (a - b) * (a + b);
+            size += fabs(a - b) * shared.extent[f] + fabs(a - b) * fabs(a + b);
         }
-        shared.beaten[place.row + j] = j != middle && lead < -1e-12 * size;
+        shared.dominated[place.row + j] = j != nearest && lead < -1e-12 * size;
     }
     __syncwarp();
 }
 
 // Goes through the rows of a K, by so many threads: `write_row` writes a quarter of a row, that of lanes with
-// lane % 4 = t, centroid j or, -1, none that a point of the grid could be nearest to: the row stays empty (points
-// outside are compared with the centroids themselves, which shared.row still names); `begin_group` is told once of each
-// group of lanes, and of the K's segment in it.
-template <typename PART, typename Row, typename Group>
-static __device__ __forceinline__ void km_for_rows(km_block<PART> &shared, int k_index, int thread, int threads,
-                                                   Row write_row, Group begin_group) {
+// lane % 4 = t, centroid j or, -1, none that a point of the lattice could be nearest to: the row stays empty (outliers
+// are compared with the centroids themselves, which shared.row still names); `begin_quad` is told once of each quad,
+// and of the K's part of it.
+template <typename LAUNCH, typename Row, typename Quad>
+static __device__ __forceinline__ void km_for_rows(km_block<LAUNCH> &shared, int k_index, int thread,
+                                                   int threads, Row write_row, Quad begin_quad) {
     const km_place place = km_places[k_index];
-    const bool linked = PART::LEVELS == 0 && place.slots > PART::FIRST;
-    _Pragma("unroll 1") for (int at = thread; at < place.span * PART::SLOTS * 4; at += threads) {
-        const int group = place.group + at / 4 / PART::SLOTS, slot = at / 4 % PART::SLOTS;
-        const int j = (group - place.group) * place.slots + slot - place.slot, segment = place.slot >= PART::FIRST;
+    const bool linked = LAUNCH::LEVELS == 0 && place.slots > LAUNCH::FIRST;
+    KM_UNROLL_1_FOR (int at = thread; at < place.quads * LAUNCH::SLOTS * 4; at += threads) {
+        const int quad = place.quad + at / 4 / LAUNCH::SLOTS, slot = at / 4 % LAUNCH::SLOTS;
+        const int j = (quad - place.quad) * place.slots + slot - place.slot,
+                  segment = place.slot >= LAUNCH::FIRST;
         const bool real = slot >= place.slot && slot < place.slot + place.slots && j < km_ks[k_index];
-        if (!linked && (slot >= PART::FIRST) != segment) continue;
-        shared.row[group][slot] = real ? place.row + j : -1;
-        write_row(group, slot, at % 4, real && !shared.beaten[place.row + j] ? j : -1);
+        if (!linked && (slot >= LAUNCH::FIRST) != segment) continue;
+        shared.row[quad][slot] = real ? place.row + j : -1;
+        write_row(quad, slot, at % 4, real && !shared.dominated[place.row + j] ? j : -1);
         if (slot != place.slot) continue;
-        shared.member[segment][group] = k_index;
-        shared.link[0][group] = linked ? ALL : 0;
-        for (int level = 0; level < PART::LEVELS; level++)
-            shared.link[1 + level][group] = place.span >> level > 1 ? ALL : 0;
-        begin_group(group, segment, linked);
+        shared.k_index[segment][quad] = k_index;
+        shared.link[0][quad] = linked ? ALL : 0;
+        for (int level = 0; level < LAUNCH::LEVELS; level++)
+            shared.link[1 + level][quad] = place.quads >> level > 1 ? ALL : 0;
+        begin_quad(quad, segment, linked);
     }
 }
 
-// Points that wait ------------------------------------------------------------------------------------------
+static __device__ __forceinline__ float km_low_half(unsigned pair) {
+    float value;
+    asm("{ .reg .f16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(pair));
+    return value;
+}
+
+// Writes a quarter of a row of the fragments, the part of the lanes with lane % 4 = t: factors of D features, a
+// piece of the constant, and what a square counts.
+template <typename LAUNCH, typename Factor>
+static __device__ __forceinline__ void km_write_row(km_block<LAUNCH> &shared, int quad, int slot, int t,
+                                                    Factor factor, float constant, float of_square) {
+    float piece = km_low_half(km_halves(constant, 0)); // lanes 0, 1 and 3 have a piece each
+    for (int i = 0; i < t - t / 3; i++) {
+        constant -= piece;
+        piece = km_low_half(km_halves(constant, 0));
+    }
+    const float value = t < D ? factor(t) : 0, high = km_low_half(km_halves(value, 0));
+    unsigned *words = (unsigned *)&shared.fragments[slot / 2][0][quad * 4 + t] + slot % 2;
+    words[0] = km_halves(high, high);
+    words[2] = km_halves(value - high, t == 2 ? of_square : piece);
+}
+
+// A row of no centroid; a lane without a K has one candidate.
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_clear_row(km_block<LAUNCH> &shared, int quad, int slot, int t) {
+    const bool nearer = slot == 0 || slot == LAUNCH::FIRST;
+    km_write_row(
+        shared, quad, slot, t, [](int) { return 0.0f; }, nearer ? NEARER : FARTHER, 0);
+}
+
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_clear(km_block<LAUNCH> &shared, const km_pass_args &) {
+    if (threadIdx.x == 0) shared.minus_zero = 0x80008000;
+    for (int i = threadIdx.x; i < LAUNCH::ROWS * (D + 1); i += BLOCK) shared.sums[i] = 0;
+    for (int i = threadIdx.x; i < 8; i += BLOCK) shared.asks[i] = 0;
+}
+
+// How the distances of a K are scaled. `of_square` 0: half precision cannot hold them, and every point is ambiguous.
+struct km_scale {
+    double factor, bias, of_square;
+};
+
+template <typename LAUNCH>
+static __device__ km_scale km_find_scale(const km_block<LAUNCH> &shared, const float *c,
+                                         const unsigned char *dominated, int k) {
+    double farthest = 0, in_lattice = 0, largest = 0.5 * shared.radius * shared.radius;
+    KM_UNROLL_1_FOR (int j = threadIdx.x % 32; j < k; j += 32) {
+        if (dominated[j]) continue;
+        double square = 0, box = 0, sum = 0;
+        KM_UNROLL_2_FOR (int f = 0; f < D; f++) {
+            const double away = fabs((double)c[j * D + f]), extent = shared.extent[f];
+            box = fma(extent + away, extent + away, box);
+            square = fma(away, away, square);
+            sum = fma(extent, away, sum);
+            largest = fmax(largest, extent * away);
+        }
+        const double ball = shared.radius + sqrt(square);
+        farthest = fmax(farthest, 0.5 * fmin(box, ball * ball));
+        in_lattice = fmax(in_lattice, sum);
+        largest = fmax(largest, 0.5 * square);
+    }
+    farthest = km_warp_max(farthest);
+    in_lattice = km_warp_max(in_lattice);
+    largest = km_warp_max(largest);
+    const int exponent = km_exponent(farthest, -400);
+    const int squares = km_square_exponent([&](int f) { return shared.extent[f]; });
+    km_scale scale = {km_power(DISTANCE_BITS - exponent), 0,
+                      km_power(DISTANCE_BITS - exponent + squares - SQUARE_BITS)};
+
+    // The error of a distance before it is rounded: of the lattice and of the halves' products, of at most 20 truncated
+    // additions, and of the constant. The bias leaves room for the rounding of |x|^2 / 2.
+    const double halves = 2 * in_lattice * scale.factor * km_power(-21);
+    const double error = halves + 20 * km_power(km_exponent(largest * scale.factor) - 23) + 0.004;
+    scale.bias = km_power(km_exponent(2048 * error));
+    const bool held = largest * scale.factor < 60000 && scale.bias <= BIAS_MAX &&
+                      scale.of_square >= km_power(-14) && scale.of_square <= km_power(15);
+    if (!held) scale.of_square = 0;
+    return scale;
+}
+
+// Of one K, by one warp: fragments, links.
+template <typename LAUNCH>
+static __device__ void km_prepare(km_block<LAUNCH> &shared, const float *c, int k_index) {
+    const km_place place = km_places[k_index];
+    const int k = km_ks[k_index];
+    const unsigned char *dominated = shared.dominated + place.row;
+    km_find_dominated(shared, c, place, k);
+    const km_scale scale = km_find_scale(shared, c, dominated, k);
+    const bool held = scale.of_square > 0;
+    const auto write_row = [&](int quad, int slot, int t, int j) {
+        const auto factor = [&](int f) {
+            return (float)(-(double)c[j * D + f] * shared.extent[f] * scale.factor);
+        };
+        const auto zero = [](int) { return 0.0f; };
+        if (j < 0 || !held) {
+            km_write_row(shared, quad, slot, t, zero, j >= 0 ? NEARER : FARTHER, 0);
+            return;
+        }
+        double constant = 0;
+        KM_UNROLL_2_FOR (int f = 0; f < D; f++)
+            constant = fma(0.5 * c[j * D + f], (double)c[j * D + f], constant);
+        constant = constant * scale.factor + scale.bias + 32;
+        km_write_row(shared, quad, slot, t, factor, (float)constant, (float)scale.of_square);
+    };
+    km_for_rows(shared, k_index, threadIdx.x % 32, 32, write_row, [&](int quad, int segment, bool) {
+        if (quad == place.quad) atomicOr(&shared.asks[quad], segment ? 0x0a0a0a0a : 0x05050505);
+    });
+}
+
+// The rows of each K that takes part, by one warp. Gives whether there is one.
+template <typename LAUNCH> static __device__ __forceinline__ bool km_prepare_all(km_block<LAUNCH> &shared) {
+    bool active = false;
+    for (int i = 0, own = 0; i < KS; i++) {
+        if (km_places[i].launch != LAUNCH::INDEX) continue;
+        if (own++ % WARPS == threadIdx.x / 32 && shared.active[i])
+            km_prepare(shared, shared.centroids + km_places[i].row * D, i);
+        active = active | shared.active[i];
+    }
+    return active;
+}
+
+// Everything that the threads of a block share. False: no K of the launch takes part in this pass, or none does.
+template <typename LAUNCH>
+static __device__ bool km_begin(km_block<LAUNCH> &shared, const km_pass_args &args) {
+    const int stop = args.control->stop; // One wait for all that is read here.
+    const float *from = (const float *)args.centroids + (long long)blockIdx.y * S * D;
+    if (threadIdx.x == 0) shared.radius = sqrt(*km_largest(args)) * (1 + 1e-9);
+    for (int i = threadIdx.x; i < KS; i += BLOCK) shared.active[i] = args.active[blockIdx.y * KS + i];
+    for (int f = threadIdx.x; f < D; f += BLOCK) {
+        shared.extent[f] = km_power(km_exponents(args)[f]);
+        shared.lattice_scale[f] = km_power(BITS - km_exponents(args)[f]);
+    }
+    for (int i = 0, own = 0; i < KS; i++) {
+        if (km_places[i].launch != LAUNCH::INDEX || own++ % (BLOCK / FETCHERS) != threadIdx.x / FETCHERS)
+            continue;
+        for (int at = threadIdx.x % FETCHERS; at < km_ks[i] * D; at += FETCHERS)
+            shared.centroids[km_places[i].row * D + at] = from[km_offsets[i] * D + at];
+    }
+    for (int i = threadIdx.x; i < 8 * LAUNCH::SLOTS * 4; i += BLOCK) {
+        const int quad = i / 4 / LAUNCH::SLOTS, slot = i / 4 % LAUNCH::SLOTS;
+        km_clear_row(shared, quad, slot, i % 4);
+        shared.row[quad][slot] = -1;
+    }
+    for (int i = threadIdx.x; i < 8; i += BLOCK) {
+        shared.k_index[0][i] = shared.k_index[1][i] = -1;
+        shared.link[0][i] = shared.link[1][i] = shared.link[2][i] = shared.link[3][i] = 0;
+    }
+    km_clear(shared, args);
+    __syncthreads();
+    if (stop) return false;
+    const bool active = km_prepare_all(shared);
+    __syncthreads();
+    return active;
+}
+
+// The block's sums as 64-bit integers in shared memory.
+// Ambiguous points -------------------------------------------------------------------------------------------
+
+struct km_asked {
+    int of_tile, k_index;
+};
+
+template <typename LAUNCH>
+static __device__ __forceinline__ const float *km_exact_centroids(const km_block<LAUNCH> &shared,
+                                                                  const km_pass_args &, int k_index) {
+    return shared.centroids + km_places[k_index].row * D;
+}
 
 // Adds to a sum of the block; many threads at once, and native, unlike 64-bit atomics of shared memory.
 static __device__ __forceinline__ void km_add_long(long long *sum, long long number) {
@@ -505,76 +783,103 @@ static __device__ __forceinline__ void km_add_long(long long *sum, long long num
     atomicAdd(words + 1, (unsigned)(number >> 32) + (before + low < before));
 }
 
-// The integer of a coordinate.
-template <typename PART>
-static __device__ __forceinline__ long long km_integer(const km_block<PART> &shared, double x, int f) {
-    return __double2ll_rn(x * shared.unit[f]);
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_add_exact(km_block<LAUNCH> &shared, int row, int f,
+                                                    long long number) {
+    km_add_long(shared.sums + row * (D + 1) + f, number);
 }
 
-// Decides the last points of the warp's queue, a lane each, and adds them to the sums. Gives how many still wait.
-template <typename PART>
-static __device__ __noinline__ int km_drain(km_block<PART> &shared, const km_pass_args &args, int waiting) {
-    km_warp &warp = shared.warps[threadIdx.x / 32];
-    const int lane = threadIdx.x % 32, count = waiting < 32 ? waiting : 32;
-    __syncwarp();
-    const km_item own = warp.queue[waiting - count + (lane < count ? lane : 0)];
-    __syncwarp();
-    waiting -= count;
-    const int asker = own.what % 32, bit = own.what >> 5; // as km_settle left it
-    const int of_tile = bit % 4 / 2 * 16 + bit / 16 * 8 + bit / 8 % 2 + asker % 4 * 2;
-    const int k_index = shared.member[bit % 2][asker / 4];
-    const long long point = (long long)own.tile * TILE + of_tile;
-    const int row = km_places[k_index].row;
-    if (point >= args.n || lane >= count) return waiting;
-    const float *c = shared.centroids + row * D;
-    double x[D];
-    KM_UNROLL for (int f = 0; f < D; f++) x[f] = ((const float *)args.points)[point * D + f];
-    double smallest = 1e308;
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_add_count(km_block<LAUNCH> &shared, int row) {
+    km_add_long(shared.sums + row * (D + 1) + D, 1);
+}
+
+template <typename LAUNCH>
+static __device__ __forceinline__ km_asked km_asked_by(const km_block<LAUNCH> &shared, const km_item &item) {
+    const int asker = item.what % 32, bit = item.what >> 5; // as km_defer left it
+    return {bit % 4 / 2 * 16 + bit / 16 * 8 + bit / 8 % 2 + asker % 4 * 2,
+            shared.k_index[bit % 2][asker / 4]};
+}
+
+static __device__ __forceinline__ int km_find_nearest(const float *point, const float *c, int k) {
+    double x[D], smallest = 1e308;
+    KM_UNROLL_FOR (int f = 0; f < D; f++) x[f] = point[f];
     int label = 0;
-    _Pragma("unroll 1") for (int j = 0; j < km_ks[k_index]; j++) {
+    KM_UNROLL_1_FOR (int j = 0; j < k; j++) {
         double square = 0;
-        KM_UNROLL for (int f = 0; f < D; f++) {
-            const double away = (double)x[f] - (double)c[j * D + f];
+        KM_UNROLL_FOR (int f = 0; f < D; f++) {
+            const double away = x[f] - (double)c[j * D + f];
             square = fma(away, away, square);
         }
         label = square < smallest ? j : label;
         smallest = fmin(square, smallest);
     }
-    long long *sums = shared.sums + (row + label) * (D + 1);
-    KM_UNROLL for (int f = 0; f < D; f++) km_add_long(sums + f, km_integer(shared, x[f], f));
-    km_add_long(sums + D, 1);
-    return waiting;
+    return label;
 }
 
-// Preparing the planes --------------------------------------------------------------------------------------
-
-// Planes as products find them: in a lane's registers, or in shared memory.
-typedef uint4 km_planes[PLANES];
-
-static __device__ __forceinline__ uint4 km_plane(const km_planes *planes, int tile, int k) {
-    return planes[tile][k];
+// Resolves the last points of the warp's queue, a lane each, and adds them to the sums. Gives how many are left.
+template <typename LAUNCH>
+static __device__ __forceinline__ int km_resolve(km_block<LAUNCH> &shared, const km_pass_args &args,
+                                                 int queued) {
+    km_warp &warp = shared.warps[threadIdx.x / 32];
+    const int lane = threadIdx.x % 32, count = queued < 32 ? queued : 32;
+    __syncwarp();
+    const km_item own = warp.queue[queued - count + (lane < count ? lane : 0)];
+    __syncwarp();
+    queued -= count;
+    const km_asked asked = km_asked_by(shared, own);
+    const long long point = (long long)own.tile * TILE + asked.of_tile;
+    if (point >= args.n || lane >= count) return queued;
+    const float *x = (const float *)args.points + point * D;
+    const int label =
+        km_find_nearest(x, km_exact_centroids(shared, args, asked.k_index), km_ks[asked.k_index]);
+    const int row = km_places[asked.k_index].row + label;
+#pragma unroll RESOLVE_AHEAD
+    for (int f = 0; f < D; f++)
+        km_add_exact(shared, row, f, __double2ll_rn((double)x[f] * shared.lattice_scale[f]));
+    km_add_count(shared, row);
+    return queued;
 }
 
-// Sums of bytes. A near centroid's byte is 0xff, -1; the integers of 24 bits are bytes too, from -128 to 127 each.
+// What a warp keeps from tile to tile.
+// Four of the eight bytes of a and b, or their signs: a hexadecimal digit of WHICH for each.
+template <unsigned WHICH> static __device__ __forceinline__ unsigned km_prmt(unsigned a, unsigned b) {
+    unsigned bytes;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "n"(WHICH));
+    return bytes;
+}
 
-constexpr unsigned OVER_255 = 0xfefefeff; // times 255: 1
+// Products of a warp: a has 16 rows, b 8 columns, `sums` and `start` are 16 x 8. Lane 4 g + t has of a rows g and
+// g + 8, of b column g, of sums rows g and g + 8, columns 2 t and 2 t + 1.
 
-// Differences of two halves each, whose signs are exact.
-static __device__ __forceinline__ unsigned km_minus(unsigned a, unsigned b) {
+// sums = a b + start: 16 products of halves each, added and rounded to halves, two columns in a register.
+static __device__ __forceinline__ void km_mma_f16_half(unsigned *sums, const unsigned *a, const unsigned *b,
+                                                       const unsigned *start) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%8, %9};"
+        : "=r"(sums[0]), "=r"(sums[1])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(start[0]), "r"(start[1]));
+}
+
+static __device__ __forceinline__ unsigned km_half2_add(unsigned a, unsigned b) {
+    unsigned sum;
+    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
+    return sum;
+}
+
+static __device__ __forceinline__ unsigned km_half2_sub(unsigned a, unsigned b) {
     unsigned difference;
     asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(difference) : "r"(a), "r"(b));
     return difference;
 }
 
-// Takes away bytes where masks are 0xff.
-static __device__ __forceinline__ void km_subtract(int *sums, const unsigned *a, uint2 b) {
-    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.x), "r"(b.y));
+// The smaller ones, of halves above zero: they compare like the integers of their bits. From sm_90 on.
+static __device__ __forceinline__ unsigned km_half2_min(unsigned a, unsigned b) {
+    unsigned smaller;
+    asm("min.u16x2 %0, %1, %2;" : "=r"(smaller) : "r"(a), "r"(b));
+    return smaller;
 }
 
-static __device__ __forceinline__ uint4 km_read_four(unsigned address) {
+static __device__ __forceinline__ uint4 km_read_shared_4(unsigned address) {
     uint4 words;
     asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
@@ -582,546 +887,408 @@ static __device__ __forceinline__ uint4 km_read_four(unsigned address) {
     return words;
 }
 
-static __device__ __forceinline__ uint2 km_read_two(unsigned address) {
-    uint2 words;
-    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(words.x), "=r"(words.y) : "r"(address));
-    return words;
+// Planes as products find them: in a lane's registers, or in shared memory.
+typedef uint4 km_fragments[FRAGMENTS];
+
+static __device__ __forceinline__ uint4 km_fragment(const km_fragments *fragments, int tile, int k) {
+    return fragments[tile][k];
 }
 
-// A coordinate's integer, and its three bytes.
-static __device__ __forceinline__ int km_number(float z) {
-    return __float2int_rn(z * (1 << BITS));
+template <typename State, typename LAUNCH>
+static __device__ __forceinline__ void km_read_fragments(State &state, const km_block<LAUNCH> &shared) {
+    KM_UNROLL_FOR (int i = 0; i < LAUNCH::TILES; i++)
+        KM_UNROLL_FOR (int k = 0; k < FRAGMENTS; k++)
+            state.fragments[i][k] = shared.fragments[i][k][threadIdx.x % 32];
 }
 
-static __device__ __forceinline__ unsigned km_bytes_of(int number) {
-    constexpr int HALVES = 0x808080; // of 256, added to each byte, and taken away from it
-    return (unsigned)(number + HALVES) ^ HALVES;
-}
-
-// Load: of four columns' bytes of each point, a word of one column. Products of bytes take their 32 points in the order
-// in which scores come: those of lanes that differ in bits 0 and 3 of their number go into one word, and each of
-// these lanes gets the word of one column.
-static __device__ __forceinline__ unsigned km_gather(unsigned own) {
-    const bool odd = threadIdx.x & 1, high = threadIdx.x & 8;
-    own = __byte_perm(own, __shfl_xor_sync(ALL, own, 1), odd ? 0x3715 : 0x6240);
-    return __byte_perm(own, __shfl_xor_sync(ALL, own, 8), high ? 0x3276 : 0x5410);
-}
-
-// What a lane knows of its group's Ks, whatever the scores.
-template <typename PART, typename Lane>
-static __device__ __forceinline__ void km_know_group(Lane &own, const km_block<PART> &shared) {
-    const int group = threadIdx.x % 32 / 4;
-    for (int l = 0; l < 4; l++) own.link[l] = shared.link[l][group];
-}
-
-// Distances in half precision, added as such.
-//
-// With |x|^2 / 2 among the products of a point, a row gives
-//     distance_j = |x|^2 / 2 - x . c_j + |c_j|^2 / 2 + bias = |x - c_j|^2 / 2 + bias,
-// which is small where it matters: half precision tells near centroids apart about as well as 15 bits of a score do,
-// and a product leaves two points in a register. Every row of a K gets the same |x|^2 / 2, however it was rounded.
-// Products are added in at least 24 bits, so that a distance is rounded once, at the end, and no rounding changes the
-// order of two numbers. What is off before that is less than half a unit of the bias, and no distance is below the
-// bias: the nearest centroid is at most one unit above the smallest distance. All of those are near.
-
-constexpr float NEARER = 1024, FARTHER = 49152; // of rows without a centroid
-enum {
-    UNITS = 2,          // from the smallest distance to the first that is not near
-    SQUARE_BITS = 10,   // |x|^2 / 2 of the farthest corner of the grid is less than 2^10 as a half
-    DISTANCE_BITS = 15, // the largest distance, without its bias, is less than 2^15
-    BIAS_MAX = 8192
-};
-
-// The smaller ones of two halves each.
-static __device__ __forceinline__ unsigned km_min(unsigned a, unsigned b) { // above zero: like integers
-    unsigned smaller;
-    asm("min.u16x2 %0, %1, %2;" : "=r"(smaller) : "r"(a), "r"(b));
-    return smaller;
-}
-
-static __device__ __forceinline__ void km_multiply(unsigned *distances, const uint4 &a, const unsigned *b) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%8, %8};"
-        : "=r"(distances[0]), "=r"(distances[1])
-        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b[0]), "r"(b[1]), "r"(0));
-}
-
-// Points ----------------------------------------------------------------------------------------------------
-
-// The exponent of what |x|^2 / 2 is less than in the grid, whose reach in each feature is `reach(f)`.
-template <typename Reach> static __device__ int km_square_exponent(Reach reach) {
-    double square = 0;
-    for (int f = 0; f < D; f++) square += reach(f) * reach(f);
-    return km_exponent(square / 2, -400);
-}
-
-// Load: writes the halves of a point in the grid, and its square. Negative: marked.
-static __device__ __forceinline__ void km_put_factors(km_tile &tile, const float *z, bool beyond, float half_square) {
-    const int lane = threadIdx.x % 32, n = lane % 8;
-    KM_UNROLL for (int f = 0; f < 4 * LANE_D; f++) {
-        unsigned *words = (unsigned *)&tile.points[f / 4][n * 4 + f % 4];
-        words[lane / 8] = f < D ? km_halves_of(km_number(z[f % D])) : 0;
-    }
-    unsigned short *squares = (unsigned short *)&tile.limbs[SUM_TILES - 1][24 + n];
-    squares[lane / 8] = (unsigned short)km_halves(beyond ? -0.0f : half_square, 0);
-}
-
-// Preparing the planes --------------------------------------------------------------------------------------
-
-// Writes a quarter of a row of the planes, the part of the lanes with lane % 4 = t: factors of D features, a piece of
-// the constant, and what a square counts.
-template <typename PART, typename Factor>
-static __device__ __forceinline__ void km_write_row(km_block<PART> &shared, int group, int slot, int t, Factor factor,
-                                                    float constant, float of_square) {
-    float piece = km_low(km_halves(constant, 0)); // lanes 0, 1 and 3 have a piece each
-    for (int i = 0; i < t - t / 3; i++) {
-        constant -= piece;
-        piece = km_low(km_halves(constant, 0));
-    }
-    const float value = t < D ? factor(t) : 0, high = km_low(km_halves(value, 0));
-    unsigned *words = (unsigned *)&shared.planes[slot / 2][0][group * 4 + t] + slot % 2;
-    words[0] = km_halves(high, high);
-    words[2] = km_halves(value - high, t == 2 ? of_square : piece);
-}
-
-// How the distances of a K are scaled. `of_square` 0: half precision cannot hold them, and every point is decided in
-// double.
-struct km_scale {
-    double factor, bias, of_square;
-};
-
-template <typename PART>
-static __device__ km_scale km_find_scale(const km_block<PART> &shared, const float *c, const unsigned char *beaten,
-                                         int k) {
-    double farthest = 0, corner = 0, largest = 0.5 * shared.radius * shared.radius;
-    _Pragma("unroll 1") for (int j = threadIdx.x % 32; j < k; j += 32) {
-        if (beaten[j]) continue;
-        double square = 0, box = 0, sum = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++) {
-            const double away = fabs((double)c[j * D + f]), reach = shared.reach[f];
-            box = fma(reach + away, reach + away, box);
-            square = fma(away, away, square);
-            sum = fma(reach, away, sum);
-            largest = fmax(largest, reach * away);
-        }
-        const double ball = shared.radius + sqrt(square);
-        farthest = fmax(farthest, 0.5 * fmin(box, ball * ball));
-        corner = fmax(corner, sum);
-        largest = fmax(largest, 0.5 * square);
-    }
-    farthest = km_max_lanes(farthest);
-    corner = km_max_lanes(corner);
-    largest = km_max_lanes(largest);
-    const int exponent = km_exponent(farthest, -400);
-    const int squares = km_square_exponent([&](int f) { return shared.reach[f]; });
-    km_scale scale = {km_power(DISTANCE_BITS - exponent), 0,
-                      km_power(DISTANCE_BITS - exponent + squares - SQUARE_BITS)};
-
-    // The error of a distance before it is rounded: of the grid and of the halves' products, of at most 20 truncated
-    // additions, and of the constant. The bias leaves room for the rounding of |x|^2 / 2.
-    const double halves = 2 * corner * scale.factor * km_power(-21);
-    const double error = halves + 20 * km_power(km_exponent(largest * scale.factor) - 23) + 0.004;
-    scale.bias = km_power(km_exponent(2048 * error));
-    const bool held = largest * scale.factor < 60000 && scale.bias <= BIAS_MAX && scale.of_square >= km_power(-14) &&
-                      scale.of_square <= km_power(15);
-    if (!held) scale.of_square = 0;
-    return scale;
-}
-
-// Of one K, by one warp: planes, links.
-template <typename PART>
-static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_index) {
-    const km_place place = km_places[k_index];
-    const int k = km_ks[k_index];
-    const unsigned char *beaten = shared.beaten + place.row;
-    km_find_beaten(shared, c, place, k);
-    const km_scale scale = km_find_scale(shared, c, beaten, k);
-    const bool held = scale.of_square > 0;
-    const auto constant_of = [&](int j) {
-        double constant = 0;
-        _Pragma("unroll 2") for (int f = 0; f < D; f++)
-            constant = fma(0.5 * c[j * D + f], (double)c[j * D + f], constant);
-        return (float)(constant * scale.factor + scale.bias + 32);
-    };
-    const auto write_row = [&](int group, int slot, int t, int j) {
-        if (j >= 0 && held)
-            km_write_row(
-                shared, group, slot, t,
-                [&](int f) { return (float)(-(double)c[j * D + f] * shared.reach[f] * scale.factor); }, constant_of(j),
-                (float)scale.of_square);
-        else
-            km_write_row(shared, group, slot, t, [](int) { return 0.0f; }, j >= 0 && !held ? NEARER : FARTHER, 0);
-    };
-    km_for_rows(shared, k_index, threadIdx.x % 32, 32, write_row, [&](int group, int segment, bool linked) {
-        if (group == place.group) atomicOr(&shared.asks[group], segment ? 0x0a0a0a0a : 0x05050505);
-    });
-}
-
-// What a lane knows of its group's Ks.
+// What a lane knows of its quad's Ks.
 struct km_lane {
     unsigned link[4];
     unsigned square, one; // of its factors of points: ALL where it is the square, 1 where it is not
     unsigned minus_zero;
 };
 
-template <typename PART> static __device__ km_lane km_lane_of(const km_block<PART> &shared) {
-    km_lane own;
-    const int lane = threadIdx.x % 32;
-    km_know_group(own, shared);
-    own.square = km_keep(lane % 4 == 2 ? ALL : 0);
-    own.one = km_keep(lane % 4 == 2 ? 0 : ONES);
-    own.minus_zero = shared.minus_zero;
-    return own;
+// Masks of four points, added up: of the first slots, and of the others. They are 255 times a number whose bytes say
+// how many candidates each of the four points has.
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_add_masks(unsigned *sums, const unsigned (*candidates)[MASKS],
+                                                    int m) {
+    sums[0] = candidates[0][m];
+    KM_UNROLL_FOR (int s = 1; s < LAUNCH::FIRST; s++) sums[0] += candidates[s][m];
+    sums[1] = int(LAUNCH::FIRST) < int(LAUNCH::SLOTS) ? candidates[LAUNCH::FIRST % LAUNCH::SLOTS][m] : 0;
+    KM_UNROLL_FOR (int s = LAUNCH::FIRST + 1; s < LAUNCH::SLOTS; s++) sums[1] += candidates[s][m];
 }
 
-// Comparing -------------------------------------------------------------------------------------------------
-
-// From where on a distance is not near, for the points of one column: of the first slots, and of the others.
-template <typename PART>
-static __device__ __forceinline__ void km_find_limits(unsigned *limits, const unsigned (*distances)[2], int c,
-                                                      const km_lane &own) {
-    constexpr unsigned units = UNITS * 0x10001;
-    unsigned smallest = distances[0][c];
-    KM_UNROLL for (int s = 1; s < PART::FIRST; s++) smallest = km_min(smallest, distances[s][c]);
-    if (int(PART::FIRST) < int(PART::SLOTS)) {
-        unsigned other = distances[PART::FIRST % PART::SLOTS][c];
-        KM_UNROLL for (int s = PART::FIRST + 1; s < PART::SLOTS; s++) other = km_min(other, distances[s][c]);
-        smallest = km_min(smallest, other | ~own.link[0]);
-        limits[0] = smallest + units;
-        limits[1] = (limits[0] & own.link[0]) | ((other + units) & ~own.link[0]);
-    } else {
-        KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
-            smallest = km_min(smallest, __shfl_xor_sync(ALL, smallest, 4 << level) | ~own.link[1 + level]);
-        limits[0] = limits[1] = smallest + units;
+// Adds up masks; gives whether a lane's point has not just one candidate of each K. A point has at least one, so that
+// all masks add up to that of one, or of two of different Ks, only where every point has just one: bytes of a sum count
+// up to 255.
+template <typename LAUNCH>
+static __device__ __forceinline__ bool
+km_has_several(unsigned (*sums)[2], const unsigned (*candidates)[MASKS], const unsigned *link) {
+    unsigned all = 0;
+    KM_UNROLL_FOR (int m = 0; m < MASKS; m++) {
+        km_add_masks<LAUNCH>(sums[m], candidates, m);
+        asm("" : "+r"(sums[m][0]), "+r"(sums[m][1])); // kept for km_defer, not added up in another order
+        all += sums[m][0] + sums[m][1];
     }
+    KM_UNROLL_FOR (int level = 0; level < LAUNCH::LEVELS; level++)
+        all += __shfl_xor_sync(ALL, all, 4 << level) & link[1 + level];
+    const unsigned expected =
+        int(LAUNCH::FIRST) < int(LAUNCH::SLOTS) ? MASKS * (2 * ALL) + (link[0] & MASKS) : MASKS * ALL;
+    return all != expected;
 }
 
-// Which centroids are near, for half of the points: `near` [slot][half], a byte for each of four points.
-template <typename PART>
-static __device__ __forceinline__ void km_compare_half(unsigned (*near)[2], int half, const km_planes *planes,
-                                                       const unsigned *points, unsigned squares, const km_lane &own) {
-    unsigned distances[PART::SLOTS][2], limits[2][2];
-    const unsigned fourth = (squares & own.square) | own.one;
-    // A copy made on the other pipe.
-    const unsigned factors[2][2] = {{km_plus(points[0], own.minus_zero), km_pick<0x5410>(points[0], fourth)},
-                                    {km_plus(points[1], own.minus_zero), km_pick<0x7610>(points[1], fourth)}};
-    KM_UNROLL for (int i = 0; i < PART::TILES; i++) {
-        const uint4 plane = km_plane(planes, i, 0);
-        KM_UNROLL for (int c = 0; c < 2; c++) {
-            unsigned rows[2];
-            km_multiply(rows, plane, factors[c]);
-            distances[2 * i][c] = rows[0];
-            distances[2 * i + 1][c] = rows[1];
-        }
-    }
-    KM_UNROLL for (int c = 0; c < 2; c++) km_find_limits<PART>(limits[c], distances, c, own);
-    KM_UNROLL for (int s = 0; s < PART::SLOTS; s++)
-        near[s][half] = km_pick<0xfdb9>(km_minus(distances[s][0], limits[0][s >= PART::FIRST]),
-                                        km_minus(distances[s][1], limits[1][s >= PART::FIRST]));
+// Of four points the bytes, 0xff where one has several candidates of the first K, and of the other.
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_find_several(unsigned *several, const unsigned *sums,
+                                                       const unsigned *link) {
+    constexpr unsigned OVER_255 = 0xfefefeff; // times 255: 1
+    unsigned counts[2] = {sums[0] * OVER_255, sums[1] * OVER_255};
+    counts[0] += counts[1] & link[0];
+    counts[1] = (counts[0] & link[0]) | (counts[1] & ~link[0]);
+    KM_UNROLL_FOR (int level = 0; level < LAUNCH::LEVELS; level++)
+        counts[0] += __shfl_xor_sync(ALL, counts[0], 4 << level) & link[1 + level];
+    KM_UNROLL_FOR (int segment = 0; segment < 2; segment++) // where a count is not 0 or 1
+        several[segment] = km_prmt<0xba98>(counts[segment] + 0x7e7e7e7e, 0);
 }
 
-// Where in a tile a lane reads, in shared memory: points, squares, bytes.
-struct km_places_in_tile {
-    unsigned points, squares, limbs;
-};
-
-static __device__ __forceinline__ km_places_in_tile km_find_places(unsigned ring) {
-    const unsigned lane = threadIdx.x % 32, limbs = ring - lane * (unsigned)sizeof(uint4) + sizeof(uint4[LANE_D][32]);
-    return {ring, km_keep(limbs + (32 * (SUM_TILES - 1) + 24 + lane / 4) * (unsigned)sizeof(uint2)),
-            km_keep(limbs + lane * (unsigned)sizeof(uint2))};
+// sums = a b + start: 32 products of bytes with signs each.
+static __device__ __forceinline__ void km_mma_s8(int *sums, const unsigned *a, const unsigned *b,
+                                                 const int *start) {
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%10, %11, %12, %13};"
+        : "=r"(sums[0]), "=r"(sums[1]), "=r"(sums[2]), "=r"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(start[0]), "r"(start[1]),
+          "r"(start[2]), "r"(start[3]));
 }
 
-// Which centroids are near in a tile, `stage` bytes from the first one of the ring: `near` [slot][half]. Gives whether
-// a lane knows of a marked point.
-template <typename PART>
-static __device__ __forceinline__ bool km_compare(unsigned (*near)[2], const km_planes *planes,
-                                                  const km_places_in_tile &at, unsigned stage, const km_lane &own) {
-    const uint4 points = km_read_four(at.points + stage);
-    const uint2 squares = km_read_two(at.squares + stage);
-    const unsigned words[4] = {points.x, points.y, points.z, points.w};
-    km_compare_half<PART>(near, 0, planes, words, squares.x, own);
-    km_compare_half<PART>(near, 1, planes, words + 2, squares.y, own);
-    return (squares.x | squares.y) & 0x80008000;
+// The same number, of which the compiler does not know how it came: it is neither kept from before nor made again.
+static __device__ __forceinline__ unsigned km_opaque(unsigned number) {
+    unsigned kept;
+    asm volatile("mov.b32 %0, %1;" : "=r"(kept) : "r"(number));
+    return kept;
 }
 
-// Load: writes a point, one of a warp's 32: x[f] scale[f] in the grid. They come together in shared memory.
-static __device__ __forceinline__ void km_put_point(const km_pass_args &args, long long i, const float *x,
-                                                    const float *scale, bool beyond, float half_square) {
-    __shared__ km_tile made[256 / 32];
-    km_tile &tile = made[threadIdx.x / 32];
-    constexpr int STREAM = (LIMBS + 3) / 4; // words of a point's bytes, one for each column
-    const int lane = threadIdx.x % 32;
-    float z[D];
-    unsigned stream[STREAM + 1] = {};
-    stream[LIMBS / 4] = 1u << LIMBS % 4 * 8; // the count
-    KM_UNROLL for (int f = 0; f < D; f++) {
-        z[f] = beyond ? 0 : x[f] * scale[f];
-        const unsigned long long limbs = (unsigned long long)km_bytes_of(km_number(z[f])) << 3 * f % 4 * 8;
-        stream[3 * f / 4] |= (unsigned)limbs;
-        stream[3 * f / 4 + 1] |= (unsigned)(limbs >> 32);
-    }
-    KM_UNROLL for (int i = 0; i < STREAM; i++) {
-        const int column = 4 * i + lane / 8 % 2 * 2 + lane % 2;
-        unsigned *words = (unsigned *)&tile.limbs[column / 8][column % 8 * 4 + lane / 2 % 4];
-        words[lane / 16] = km_gather(stream[i]);
-    }
-    for (int at = lane; at < 8 * (8 * SUM_TILES - 2 - 4 * STREAM); at += 32) { // zeros, and a count that is not above
-        const int column = 4 * STREAM + at / 8;
-        unsigned *words = (unsigned *)&tile.limbs[column / 8][column % 8 * 4 + at / 2 % 4];
-        words[at % 2] = column == LIMBS ? 0x01010101 : 0;
-    }
-    km_put_factors(tile, z, beyond, half_square);
-    __syncwarp();
-    const uint4 *from = (const uint4 *)&tile;
-    uint4 *to = (uint4 *)(km_tiles(args) + i / TILE);
-    for (int at = lane; at < TILE_SIZE; at += 32) to[at] = from[at];
-    __syncwarp();
+static __device__ __forceinline__ uint2 km_read_shared_2(unsigned address) {
+    uint2 words;
+    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(words.x), "=r"(words.y) : "r"(address));
+    return words;
 }
 
-// Masks of half of a tile, added up: of the first slots, and of the others. They are 255 times a number whose bytes
-// say how many near centroids each of four points has.
-template <typename PART>
-static __device__ __forceinline__ void km_add_masks(unsigned *sums, const unsigned (*near)[2], int half) {
-    sums[0] = near[0][half];
-    KM_UNROLL for (int s = 1; s < PART::FIRST; s++) sums[0] += near[s][half];
-    sums[1] = int(PART::FIRST) < int(PART::SLOTS) ? near[PART::FIRST % PART::SLOTS][half] : 0;
-    KM_UNROLL for (int s = PART::FIRST + 1; s < PART::SLOTS; s++) sums[1] += near[s][half];
+// What a lane knows of its quad's Ks, whatever the scores.
+template <typename LAUNCH, typename Lane>
+static __device__ __forceinline__ void km_know_quad(Lane &own, const km_block<LAUNCH> &shared) {
+    const int quad = threadIdx.x % 32 / 4;
+    for (int l = 0; l < 4; l++) own.link[l] = shared.link[l][quad];
 }
 
-// The rare step: points with several near centroids of a K, and marked ones, join the queue instead of the sums.
-// `marked`: whether a lane knows of a marked point.
-template <typename PART>
-static __device__ __forceinline__ void km_settle(unsigned (*near)[2], const unsigned (*sums)[2],
-                                                 km_block<PART> &shared, const km_pass_args &args, const km_lane &own,
-                                                 bool marked, int tile) {
-    const int lane = (int)km_keep(threadIdx.x % 32); // no address is worth a register between two calls
-    const unsigned marks = __any_sync(ALL, marked) ? km_marks(args)[tile] : 0;
-    unsigned pending = 0; // of a byte, bit 0 and 1: the first half's point and a K; bit 2 and 3: the other half's
-    KM_UNROLL for (int half = 0; half < 2; half++) {
-        unsigned counts[2] = {sums[half][0] * OVER_255, sums[half][1] * OVER_255}, several[2]; // of each byte
-        counts[0] += counts[1] & own.link[0];
-        counts[1] = (counts[0] & own.link[0]) | (counts[1] & ~own.link[0]);
-        KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
-            counts[0] += __shfl_xor_sync(ALL, counts[0], 4 << level) & own.link[1 + level];
-        KM_UNROLL for (int segment = 0; segment < 2; segment++) // 0xff where a count is not 0 or 1
-            several[segment] = km_pick<0xba98>(counts[segment] + 0x7e7e7e7e, 0);
-        if (marks) {
-            const unsigned bits = marks >> (16 * half + lane % 4 * 2); // 0, 1, 8 and 9
+// Not inlined: what it needs does not take registers from the loop.
+template <typename LAUNCH>
+static __device__ __noinline__ int km_resolve_apart(km_block<LAUNCH> &shared, const km_pass_args &args,
+                                                    int queued) {
+    return km_resolve(shared, args, queued);
+}
+
+// The rare step: ambiguous points and outliers join the queue instead of the sums. `marked`: whether a lane knows of an
+// outlier.
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_defer(unsigned (*candidates)[MASKS], const unsigned (*sums)[2],
+                                                km_block<LAUNCH> &shared, const km_pass_args &args,
+                                                const km_lane &own, bool marked, int tile) {
+    const int lane = (int)km_opaque(threadIdx.x % 32); // no address is worth a register between two calls
+    const unsigned outliers = __any_sync(ALL, marked) ? km_outliers(args)[tile] : 0;
+    unsigned pending =
+        0; // of a byte, bit 0 and 1: the first half's point and a K; bit 2 and 3: the other half's
+    KM_UNROLL_FOR (int half = 0; half < 2; half++) {
+        unsigned several[2];
+        km_find_several<LAUNCH>(several, sums[half], own.link);
+        if (outliers) {
+            const unsigned bits = outliers >> (16 * half + lane % 4 * 2); // 0, 1, 8 and 9
             const unsigned bytes = (bits & 1) | (bits & 2) << 7 | (bits & 0x100) << 8 | (bits & 0x200) << 15;
             several[0] |= bytes * 255;
             several[1] |= bytes * 255;
         }
-        KM_UNROLL for (int s = 0; s < PART::SLOTS; s++) near[s][half] &= ~several[s >= PART::FIRST];
+        KM_UNROLL_FOR (int s = 0; s < LAUNCH::SLOTS; s++) candidates[s][half] &= ~several[s >= LAUNCH::FIRST];
         pending |= ((several[0] & 0x01010101) | (several[1] & 0x02020202)) << 2 * half;
     }
-    pending &= shared.asks[lane / 4]; // of a K, its first group of lanes asks
+    pending &= shared.asks[lane / 4]; // of a K, its first quad asks
     km_warp &warp = shared.warps[threadIdx.x / 32];
     int queued = warp.queued;
     while (const unsigned askers = __ballot_sync(ALL, pending != 0)) {
-        if (pending) warp.queue[queued + __popc(askers & ~(ALL << lane))] = {tile, lane | (__ffs(pending) - 1) << 5};
+        const int at = queued + __popc(askers & ~(ALL << lane));
+        if (pending) warp.queue[at] = {tile, lane | (__ffs(pending) - 1) << 5};
         pending &= pending - 1;
         queued += __popc(askers);
-        if (queued >= 32) queued = km_drain(shared, args, queued);
+        if (queued >= 32) queued = km_resolve_apart(shared, args, queued);
         __syncwarp();
     }
     if (lane == 0) warp.queued = queued;
     __syncwarp();
 }
 
-// Sums ------------------------------------------------------------------------------------------------------
-
-// Sums of a warp, negative: of the bytes of each feature, of ones.
-template <typename PART> struct km_sums {
-    int of[PART::TILES][SUM_TILES][4];
-};
-
-// Adds a warp's sums to the block's.
-template <typename PART>
-static __device__ __forceinline__ void km_flush(km_sums<PART> &sums, km_block<PART> &shared) {
-    const int lane = (int)km_keep(threadIdx.x % 32); // no address is worth a register between two calls
-    KM_UNROLL for (int i = 0; i < PART::TILES; i++)
-        KM_UNROLL for (int n = 0; n < SUM_TILES; n++)
-            KM_UNROLL for (int at = 0; at < 4; at++) {
+// Adds a warp's sums of bytes, which are negative, to the block's.
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_flush_bytes(int (*of)[SUM_TILES][4], km_block<LAUNCH> &shared) {
+    const int lane = (int)km_opaque(threadIdx.x % 32); // no address is worth a register between two calls
+    KM_UNROLL_FOR (int i = 0; i < LAUNCH::TILES; i++)
+        KM_UNROLL_FOR (int n = 0; n < SUM_TILES; n++)
+            KM_UNROLL_FOR (int at = 0; at < 4; at++) {
                 const int row = shared.row[lane / 4][2 * i + at / 2], column = 8 * n + lane % 4 * 2 + at % 2;
-                const long long sum = -(long long)sums.of[i][n][at];
-                sums.of[i][n][at] = 0;
-                if (row < 0 || column > LIMBS) continue; // the count has a column of its own
+                const long long sum = -(long long)of[i][n][at];
+                of[i][n][at] = 0;
+                if (row < 0 || column >= DIGITS + COUNT_COLUMNS) continue;
                 km_add_long(shared.sums + row * (D + 1) + column / 3, sum << 8 * (column % 3));
             }
 }
 
+template <typename LAUNCH> static __device__ km_lane km_lane_of(const km_block<LAUNCH> &shared) {
+    km_lane own;
+    const int lane = threadIdx.x % 32;
+    km_know_quad(own, shared);
+    own.square = km_opaque(lane % 4 == 2 ? ALL : 0);
+    own.one = km_opaque(lane % 4 == 2 ? 0 : ONES);
+    own.minus_zero = shared.minus_zero;
+    return own;
+}
+
+// From where on a distance is of no candidate, for the points of one column: of the first slots, and of the others.
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_find_limits(unsigned *limits, const unsigned (*distances)[2], int c,
+                                                      const km_lane &own) {
+    constexpr unsigned units = UNITS * 0x10001;
+    unsigned smallest = distances[0][c];
+    KM_UNROLL_FOR (int s = 1; s < LAUNCH::FIRST; s++) smallest = km_half2_min(smallest, distances[s][c]);
+    if (int(LAUNCH::FIRST) < int(LAUNCH::SLOTS)) {
+        unsigned other = distances[LAUNCH::FIRST % LAUNCH::SLOTS][c];
+        KM_UNROLL_FOR (int s = LAUNCH::FIRST + 1; s < LAUNCH::SLOTS; s++)
+            other = km_half2_min(other, distances[s][c]);
+        smallest = km_half2_min(smallest, other | ~own.link[0]);
+        limits[0] = smallest + units;
+        limits[1] = (limits[0] & own.link[0]) | ((other + units) & ~own.link[0]);
+    } else {
+        KM_UNROLL_FOR (int level = 0; level < LAUNCH::LEVELS; level++)
+            smallest =
+                km_half2_min(smallest, __shfl_xor_sync(ALL, smallest, 4 << level) | ~own.link[1 + level]);
+        limits[0] = limits[1] = smallest + units;
+    }
+}
+
+// Which centroids are candidates, for half of the points: `candidates` [slot][half], a byte for each of four points.
+template <typename LAUNCH>
+static __device__ __forceinline__ void
+km_find_candidates_of_half(unsigned (*candidates)[MASKS], int half, const km_fragments *fragments,
+                           const unsigned *points, unsigned squares, const km_lane &own) {
+    unsigned distances[LAUNCH::SLOTS][2], limits[2][2];
+    const unsigned fourth = (squares & own.square) | own.one, zeros[2] = {0, 0};
+    // A copy made on the other pipe.
+    const unsigned factors[2][2] = {
+        {km_half2_add(points[0], own.minus_zero), km_prmt<0x5410>(points[0], fourth)},
+        {km_half2_add(points[1], own.minus_zero), km_prmt<0x7610>(points[1], fourth)}};
+    KM_UNROLL_FOR (int i = 0; i < LAUNCH::TILES; i++) {
+        const uint4 fragment = km_fragment(fragments, i, 0);
+        const unsigned a[4] = {fragment.x, fragment.y, fragment.z, fragment.w};
+        KM_UNROLL_FOR (int c = 0; c < 2; c++) {
+            unsigned rows[2];
+            km_mma_f16_half(rows, a, factors[c], zeros);
+            distances[2 * i][c] = rows[0];
+            distances[2 * i + 1][c] = rows[1];
+        }
+    }
+    KM_UNROLL_FOR (int c = 0; c < 2; c++) km_find_limits<LAUNCH>(limits[c], distances, c, own);
+    KM_UNROLL_FOR (int s = 0; s < LAUNCH::SLOTS; s++)
+        candidates[s][half] = km_prmt<0xfdb9>(km_half2_sub(distances[s][0], limits[0][s >= LAUNCH::FIRST]),
+                                              km_half2_sub(distances[s][1], limits[1][s >= LAUNCH::FIRST]));
+}
+
+// Where in a tile a lane reads, in shared memory: points, squares, bytes.
+struct km_places_in_tile {
+    unsigned points, squares, digits;
+};
+
+static __device__ __forceinline__ km_places_in_tile km_find_places(unsigned ring) {
+    const unsigned lane = threadIdx.x % 32;
+    const unsigned digits = ring - lane * (unsigned)sizeof(uint4) + sizeof(uint4[LANE_D][32]);
+    return {ring, km_opaque(digits + (32 * (SUM_TILES - 1) + 24 + lane / 4) * (unsigned)sizeof(uint2)),
+            km_opaque(digits + lane * (unsigned)sizeof(uint2))};
+}
+
+// Which centroids are candidates in a tile, `stage` bytes from the first one of the ring: `candidates`
+// [slot][half]. Gives whether a lane knows of an outlier.
+template <typename LAUNCH>
+static __device__ __forceinline__ bool
+km_find_candidates(unsigned (*candidates)[MASKS], const km_fragments *fragments, const km_places_in_tile &at,
+                   unsigned stage, const km_lane &own) {
+    const uint4 points = km_read_shared_4(at.points + stage);
+    const uint2 squares = km_read_shared_2(at.squares + stage);
+    const unsigned words[4] = {points.x, points.y, points.z, points.w};
+    km_find_candidates_of_half<LAUNCH>(candidates, 0, fragments, words, squares.x, own);
+    km_find_candidates_of_half<LAUNCH>(candidates, 1, fragments, words + 2, squares.y, own);
+    return (squares.x | squares.y) & 0x80008000;
+}
+
+// Sums of a warp, negative: of the bytes of each feature, of ones.
+template <typename LAUNCH> struct km_sums { int of[LAUNCH::TILES][SUM_TILES][4]; };
+
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_flush(km_sums<LAUNCH> &sums, km_block<LAUNCH> &shared) {
+    km_flush_bytes(sums.of, shared);
+}
+
+static __device__ __forceinline__ const uint4 *km_opaque(const uint4 *address) {
+    const uint4 *kept;
+    asm volatile("mov.b64 %0, %1;" : "=l"(kept) : "l"(address));
+    return kept;
+}
+
+// Where a lane's first piece of a tile is; the address stays in a register.
+template <typename LAUNCH>
+static __device__ __forceinline__ auto km_find_source(const km_block<LAUNCH> &, const km_pass_args &args) {
+    const uint4 *lane_from = km_opaque((const uint4 *)km_tiles(args) + threadIdx.x % 32);
+    return [lane_from](int tile) { return lane_from + tile * (long long)TILE_SIZE; };
+}
+
+// What a warp keeps from tile to tile.
+template <typename LAUNCH> struct km_state {
+    km_lane own;
+    km_fragments fragments[LAUNCH::TILES];
+    km_sums<LAUNCH> sums;
+    km_places_in_tile at; // where it reads in the ring's first tile
+};
+
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_open(km_state<LAUNCH> &state, km_block<LAUNCH> &shared,
+                                               const km_pass_args &, unsigned ring, int, int) {
+    state.own = km_lane_of(shared);
+    km_read_fragments(state, shared);
+    state.sums = {};
+    if (threadIdx.x % 32 == 0) shared.warps[threadIdx.x / 32].queued = 0;
+    state.at = km_find_places(ring);
+}
+
 // A tile, `stage` bytes from the first one of the ring.
-template <typename PART>
-static __device__ __forceinline__ void km_take(km_sums<PART> &sums, const km_planes *planes,
-                                               const km_places_in_tile &at, unsigned stage, km_block<PART> &shared,
-                                               const km_pass_args &args, const km_lane &own, int tile) {
-    unsigned near[PART::SLOTS][2], masks[2][2];
-    const bool marked = km_compare<PART>(near, planes, at, stage, own);
-    KM_UNROLL for (int half = 0; half < 2; half++) {
-        km_add_masks<PART>(masks[half], near, half);
-        asm("" : "+r"(masks[half][0]), "+r"(masks[half][1])); // kept for km_settle, not added up in another order
-    }
-    // A point has at least one near centroid of each K, so that all masks add up to that of one, or of two of different
-    // Ks, only where every point has just one: bytes of a sum count up to 255. Both halves of the tile are in it.
-    unsigned all = masks[0][0] + masks[0][1] + masks[1][0] + masks[1][1];
-    KM_UNROLL for (int level = 0; level < PART::LEVELS; level++)
-        all += __shfl_xor_sync(ALL, all, 4 << level) & own.link[1 + level];
-    const unsigned expected = int(PART::FIRST) < int(PART::SLOTS) ? 2 * (2 * ALL) + (own.link[0] & 2) : 2 * ALL;
-    if (__builtin_expect(__any_sync(ALL, marked || all != expected), 0))
-        km_settle(near, masks, shared, args, own, marked, tile);
-    KM_UNROLL for (int n = 0; n < SUM_TILES; n++) {
-        const uint2 limbs = km_read_two(at.limbs + stage + n * (unsigned)sizeof(uint2[32]));
-        KM_UNROLL for (int i = 0; i < PART::TILES; i++) {
-            const unsigned a[4] = {near[2 * i][0], near[2 * i + 1][0], near[2 * i][1], near[2 * i + 1][1]};
-            km_subtract(sums.of[i][n], a, limbs);
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_assign_tile(km_state<LAUNCH> &state, km_block<LAUNCH> &shared,
+                                                      const km_pass_args &args, unsigned stage, int tile) {
+    unsigned candidates[LAUNCH::SLOTS][MASKS], masks[MASKS][2];
+    const bool marked = km_find_candidates<LAUNCH>(candidates, state.fragments, state.at, stage, state.own);
+    const bool several = km_has_several<LAUNCH>(masks, candidates, state.own.link);
+    if (__builtin_expect(__any_sync(ALL, marked || several), 0))
+        km_defer(candidates, masks, shared, args, state.own, marked, tile);
+    KM_UNROLL_FOR (int n = 0; n < SUM_TILES; n++) {
+        const uint2 digits = km_read_shared_2(state.at.digits + stage + n * (unsigned)sizeof(uint2[32]));
+        const unsigned b[2] = {digits.x, digits.y};
+        KM_UNROLL_FOR (int i = 0; i < LAUNCH::TILES; i++) {
+            const unsigned a[4] = {candidates[2 * i][0], candidates[2 * i + 1][0], candidates[2 * i][1],
+                                   candidates[2 * i + 1][1]};
+            km_mma_s8(state.sums.of[i][n], a, b, state.sums.of[i][n]);
         }
     }
 }
 
-// Load: the tiles; marks points that the grid does not hold, and those past the end of the last tile; how far out the
-// others are.
-extern "C" __global__ void __launch_bounds__(256, 2) km_tensor_tiles(const __grid_constant__ km_pass_args args) {
-    const long long points = (args.n + TILE - 1) / TILE * TILE;
-    double largest = 0;
-    float limit[D], scale[D];
-    KM_UNROLL for (int f = 0; f < D; f++) {
-        limit[f] = (float)(km_power(km_exponents(args)[f]) * (1 - km_power(-BITS))); // all its bits
-        scale[f] = (float)km_power(-km_exponents(args)[f]);
-    }
-    const int exponent = km_square_exponent([&](int f) { return km_power(km_exponents(args)[f]); });
-    const double of_square = 0.5 * km_power(SQUARE_BITS - exponent);
-    for (long long i = blockIdx.x * 256ll + threadIdx.x; i < points; i += gridDim.x * 256ll) {
-        bool beyond = i >= args.n;
-        double square = 0;
-        float x[D];
-        KM_UNROLL for (int f = 0; f < D; f++) x[f] = ((const float *)args.points)[(beyond ? 0 : i) * D + f];
-        KM_UNROLL for (int f = 0; f < D; f++) {
-            beyond = beyond | (fabsf(x[f]) > limit[f]);
-            square = fma((double)x[f], (double)x[f], square);
-        }
-        largest = beyond ? largest : fmax(largest, square);
-        const unsigned marks = __ballot_sync(ALL, beyond);
-        if (i % TILE == 0) km_marks(args)[i / TILE] = marks;
-        km_put_point(args, i, x, scale, beyond, (float)(square * of_square));
-    }
-    // Numbers that are not negative are ordered as their bits are. Few have news to tell.
-    largest = km_max_lanes(largest);
-    if (threadIdx.x % 32 == 0 && largest > *(volatile double *)km_largest(args))
-        atomicMax((unsigned long long *)km_largest(args), (unsigned long long)__double_as_longlong(largest));
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_close(km_state<LAUNCH> &state, km_block<LAUNCH> &shared,
+                                                const km_pass_args &args) {
+    __syncwarp();
+    int queued = shared.warps[threadIdx.x / 32].queued;
+    while (queued > 0) queued = km_resolve_apart(shared, args, queued);
 }
 
-// Everything that the threads of a block share. False: no K of the launch takes part in this pass, or none does.
-template <typename PART> static __device__ bool km_begin(km_block<PART> &shared, const km_pass_args &args) {
-    const int stop = args.control->stop, warp = threadIdx.x / 32; // One wait for all that is read here.
-    const float *centroids = (const float *)args.centroids + (long long)blockIdx.y * S * D;
-    if (threadIdx.x == 0) shared.minus_zero = 0x80008000;
-    if (threadIdx.x == 0) shared.radius = sqrt(*km_largest(args)) * (1 + 1e-9);
-    for (int i = threadIdx.x; i < KS; i += BLOCK) shared.active[i] = args.active[blockIdx.y * KS + i];
-    for (int f = threadIdx.x; f < D; f += BLOCK) {
-        shared.reach[f] = km_power(km_exponents(args)[f]);
-        shared.unit[f] = km_power(BITS - km_exponents(args)[f]);
-    }
-    for (int i = 0, own = 0; i < KS; i++) {
-        if (km_places[i].part != PART::INDEX || own++ % WARPS != warp) continue;
-        for (int at = threadIdx.x % 32; at < km_ks[i] * D; at += 32)
-            shared.centroids[km_places[i].row * D + at] = centroids[km_offsets[i] * D + at];
-    }
-    for (int i = threadIdx.x; i < PART::ROWS * (D + 1); i += BLOCK) shared.sums[i] = 0;
-    for (int i = threadIdx.x; i < 8 * PART::SLOTS * 4; i += BLOCK) {
-        const int group = i / 4 / PART::SLOTS, slot = i / 4 % PART::SLOTS;
-        const bool high = slot == 0 || slot == PART::FIRST; // so that a lane without a K has its one near row
-        km_write_row(shared, group, slot, i % 4, [](int) { return 0.0f; }, high ? NEARER : FARTHER, 0);
-        shared.row[group][slot] = -1;
-    }
-    for (int i = threadIdx.x; i < 8; i += BLOCK) {
-        shared.asks[i] = 0;
-        shared.member[0][i] = shared.member[1][i] = -1;
-        shared.link[0][i] = shared.link[1][i] = shared.link[2][i] = shared.link[3][i] = 0;
-    }
-    __syncthreads();
-    if (stop) return false;
-    bool active = false;
-    for (int i = 0, own = 0; i < KS; i++) {
-        if (km_places[i].part != PART::INDEX) continue;
-        if (own++ % WARPS == warp && shared.active[i])
-            km_prepare(shared, shared.centroids + km_places[i].row * D, i);
-        active = active | shared.active[i];
-    }
-    __syncthreads();
-    return active;
+// The loop ---------------------------------------------------------------------------------------------------
+
+// Begins to copy 16 bytes, past the first cache.
+static __device__ __forceinline__ void km_copy_16(unsigned to, const void *from) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 
-// The loop --------------------------------------------------------------------------------------------------
+// Ends a group of the thread's copies.
+static __device__ __forceinline__ void km_copy_commit() {
+    asm volatile("cp.async.commit_group;");
+}
 
-// Begins to bring a tile to shared memory; both addresses are the lane's first.
-static __device__ __forceinline__ void km_bring(unsigned to, const uint4 *from) {
-    KM_UNROLL for (int i = 0; i < TILE_SIZE; i += 32)
+// Waits until all groups but the last LEFT are there.
+template <int LEFT> static __device__ __forceinline__ void km_copy_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+}
+
+static __device__ __forceinline__ unsigned km_shared_address(const void *at) {
+    return (unsigned)__cvta_generic_to_shared(at);
+}
+
+// Begins to copy a tile to shared memory; both addresses are the lane's first.
+static __device__ __forceinline__ void km_copy_tile(unsigned to, const uint4 *from) {
+    KM_UNROLL_FOR (int i = 0; i < TILE_SIZE; i += 32)
         if (i + 32 <= TILE_SIZE || (int)(threadIdx.x % 32) < TILE_SIZE - i)
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + i * (int)sizeof(uint4)), "l"(from + i)
-                         : "memory");
+            km_copy_16(to + i * (int)sizeof(uint4), from + i);
 }
 
-template <typename PART>
-static __device__ __forceinline__ void km_walk(km_block<PART> &shared, const km_pass_args &args) {
+// A warp's tiles, one after the other, through its ring.
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_walk(km_block<LAUNCH> &shared, const km_pass_args &args) {
     constexpr int STRIDE = GRID * WARPS;
     constexpr unsigned TILE_BYTES = sizeof(km_tile);
-    const int lane = threadIdx.x % 32, tiles = (int)((args.n + TILE - 1) / TILE);
-    km_warp &warp = shared.warps[threadIdx.x / 32];
-    const km_lane own = km_lane_of(shared);
-    km_planes planes[PART::TILES];
-    KM_UNROLL for (int i = 0; i < PART::TILES; i++)
-        KM_UNROLL for (int k = 0; k < PLANES; k++) planes[i][k] = shared.planes[i][k][lane];
-    km_sums<PART> sums = {};
-    const uint4 *lane_from = km_keep((const uint4 *)km_tiles(args) + lane);
-    const auto from = [&](int tile) { return lane_from + tile * (long long)TILE_SIZE; };
+    const int tiles = (int)km_tiles_count(args);
     int tile = blockIdx.x * WARPS + threadIdx.x / 32;
-    if (lane == 0) warp.queued = 0;
-    const uint4 *first_tile = warp.ring[0].points[0];
-    const unsigned ring = km_keep((unsigned)__cvta_generic_to_shared(first_tile + lane));
-    const km_places_in_tile at = km_find_places(ring);
+    const auto from = km_find_source(shared, args);
+    const uint4 *first_tile = (const uint4 *)shared.warps[threadIdx.x / 32].ring;
+    const unsigned ring = km_opaque(km_shared_address(first_tile + threadIdx.x % 32));
+    km_state<LAUNCH> state;
+    km_open(state, shared, args, ring, tile, tiles);
     unsigned stage = 0; // where in the ring
-    KM_UNROLL for (int s = 0; s < STAGES - 1; s++) {
-        if (tile + s * STRIDE < tiles)
-            km_bring(ring + s * TILE_BYTES, from(tile + s * STRIDE));
-        asm volatile("cp.async.commit_group;");
+    KM_UNROLL_FOR (int s = 0; s < STAGES - 1; s++) {
+        if (tile + s * STRIDE < tiles) km_copy_tile(ring + s * TILE_BYTES, from(tile + s * STRIDE));
+        km_copy_commit();
     }
-    while (tile < tiles) {
-        for (int chunk = 0; chunk < CHUNK_TILES && tile < tiles; chunk++, tile += STRIDE) {
-            asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
-            __syncwarp();
-            const int ahead = tile + (STAGES - 1) * STRIDE;
-            const unsigned before = stage > 0 ? stage - TILE_BYTES : (STAGES - 1) * TILE_BYTES;
-            if (ahead < tiles) km_bring(ring + before, from(ahead));
-            asm volatile("cp.async.commit_group;");
-            km_take<PART>(sums, planes, at, stage, shared, args, own, tile);
-            stage = stage < (STAGES - 1) * TILE_BYTES ? stage + TILE_BYTES : 0;
-        }
-        km_flush(sums, shared);
+    for (int chunk = 0; tile < tiles; chunk++, tile += STRIDE) {
+        km_copy_wait<STAGES - 2>();
+        __syncwarp();
+        const int ahead = tile + (STAGES - 1) * STRIDE;
+        const unsigned before = stage > 0 ? stage - TILE_BYTES : (STAGES - 1) * TILE_BYTES;
+        if (ahead < tiles) km_copy_tile(ring + before, from(ahead));
+        km_copy_commit();
+        km_assign_tile(state, shared, args, stage, tile);
+        stage = stage < (STAGES - 1) * TILE_BYTES ? stage + TILE_BYTES : 0;
+        if (chunk % CHUNK_TILES == CHUNK_TILES - 1 || tile + STRIDE >= tiles) km_flush(state.sums, shared);
     }
-    __syncwarp();
-    int queued = warp.queued;
-    while (queued > 0) queued = km_drain(shared, args, queued);
+    km_close(state, shared, args);
+}
+
+// Leaves the block's sums in the workspace: for each copy and column one number per block.
+static __device__ __forceinline__ long long *km_column(const km_pass_args &args, int column) {
+    return (long long *)args.workspace + ((long long)blockIdx.y * COLUMNS + column) * GRID;
+}
+
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_publish(const km_block<LAUNCH> &shared, const km_pass_args &args) {
+    __syncthreads();
+    for (int i = 0; i < KS; i++) {
+        if (km_places[i].launch != LAUNCH::INDEX || !shared.active[i]) continue;
+        for (int at = threadIdx.x; at < km_ks[i] * (D + 1); at += BLOCK)
+            km_column(args, km_offsets[i] * (D + 1) + at)[blockIdx.x] =
+                shared.sums[km_places[i].row * (D + 1) + at];
+    }
 }
 
 // One launch: a share of the K list.
-template <typename PART> static __device__ __forceinline__ void km_run(const km_pass_args &args) {
+template <typename LAUNCH> static __device__ __forceinline__ void km_run(const km_pass_args &args) {
     extern __shared__ uint4 km_memory[];
-    km_block<PART> &shared = *(km_block<PART> *)km_memory;
+    km_block<LAUNCH> &shared = *(km_block<LAUNCH> *)km_memory;
     if (!km_begin(shared, args)) return;
     km_walk(shared, args);
-    __syncthreads();
-    for (int i = 0; i < KS; i++) {
-        if (km_places[i].part != PART::INDEX || !shared.active[i]) continue;
-        for (int at = threadIdx.x; at < km_ks[i] * (D + 1); at += BLOCK)
-            km_column(args, km_offsets[i] * (D + 1) + at)[blockIdx.x] = shared.sums[km_places[i].row * (D + 1) + at];
-    }
+    km_publish(shared, args);
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     km_tensor_0(const __grid_constant__ km_pass_args args) {
-    km_run<km_part_0>(args);
+    km_run<km_launch_0>(args);
 }
 
-// Adds up the columns of one slot over the blocks: integers, then one rounding.
+// The sum of all lanes' values, in every lane.
+template <typename Number> static __device__ __forceinline__ Number km_warp_sum(Number value) {
+    for (int width = 16; width > 0; width /= 2) value += __shfl_xor_sync(0xffffffffu, value, width);
+    return value;
+}
+
+// Adds up the columns of one K over the blocks: integers, then one rounding.
 extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_constant__ km_pass_args args) {
     const int k_index = blockIdx.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     if (args.control->stop || !args.active[blockIdx.y * KS + k_index]) return;
@@ -1131,23 +1298,28 @@ extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_cons
         const long long *column = km_column(args, first + c);
         long long sum = 0;
         for (int block = lane; block < GRID; block += 32) sum += column[block];
-        for (int width = 16; width > 0; width /= 2) sum += __shfl_xor_sync(ALL, sum, width);
+        sum = km_warp_sum(sum);
         const int f = c % (D + 1);
         if (lane == 0) totals[c] = f < D ? (double)sum * km_power(km_exponents(args)[f] - BITS) : (double)sum;
     }
 }
+constexpr int REDUCE_GRID = KS;
 
 extern "C" {
 __device__ km_pass_facts km_pass = {
-    KM_ABI_VERSION, 1 + 4,
-    8LL * COPIES * COLUMNS * GRID + 4LL * D * (1 + BINS) + sizeof(km_tile) + 512, sizeof(km_tile) / TILE + 1, 0,
-    8LL * COPIES * COLUMNS * GRID + 4LL * D * (1 + BINS) + 8};
+    KM_ABI_VERSION,
+    1 + 4,
+    8LL * COPIES *COLUMNS *GRID + 4LL * D *(1 + BINS) + (sizeof(km_tile) + 4) * STEP_TILES + 512,
+    sizeof(km_tile) / TILE + 1,
+    0,
+    8LL * COPIES *COLUMNS *GRID + 4LL * D *(1 + BINS) + 8 * NORMS,
+};
 __device__ km_pass_launch km_pass_launches[] = {
-    {"km_tensor_survey", KM_STAGE_LOAD, 8 * GRID, 1, 256, 0, 0},
-    {"km_tensor_grid", KM_STAGE_LOAD, 1, 1, 256, 0, 0},
+    {"km_tensor_histogram", KM_STAGE_LOAD, 8 * GRID, 1, 256, 0, 0},
+    {"km_tensor_lattice", KM_STAGE_LOAD, 1, 1, 256, 0, 0},
     {"km_tensor_tiles", KM_STAGE_LOAD, 48 * GRID, 1, 256, 0, 0}, // many, so that the last ones end together
-    {"km_tensor_0", KM_STAGE_PASS, GRID, COPIES, BLOCK, sizeof(km_block<km_part_0>), 0},
-    {"km_reduce", KM_STAGE_PASS, KS, COPIES, REDUCE, 0, 0},
+    {"km_tensor_0", KM_STAGE_PASS, GRID, COPIES, BLOCK, sizeof(km_block<km_launch_0>), 0},
+    {"km_reduce", KM_STAGE_PASS, REDUCE_GRID, COPIES, REDUCE, 0, 0},
 };
 }
 // ==== The steps around the pass ============================================================================

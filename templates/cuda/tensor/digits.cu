@@ -10,7 +10,7 @@
 //     S = sum b2 c2 2^8 + sum (b2 c1 + b1 c2) + start,
 // two sums that 32 bits hold exactly. It lacks sum b1 c1 / 2^8 and sum b0 C / 2^16, and fractions of N and A. What that
 // is at most, E, follows from lengths of vectors (km_find_error). A centroid is a candidate when S comes within 2 E of
-// the largest. Of an ambiguous point the candidates are compared (km_decide).
+// the largest. Of an ambiguous point the candidates are compared (km_resolve).
 //
 // Sums: the candidates of a point times its bytes. A block's warps compare points of their own, and leave masks of
 // candidates in shared memory: then each adds, of all points of the block, the bytes of columns of its own. So sums
@@ -42,8 +42,8 @@ constexpr float BINADE = 0x7c000000; // scores are integers below it, of which t
 // An ambiguous point.
 struct km_item {
     int tile;
-    unsigned what; // point of the tile, index of the K << 5
-    unsigned near; // which clusters are candidates, of the first 32; 0: any may be
+    unsigned what;       // point of the tile, index of the K << 5
+    unsigned candidates; // which clusters are candidates, of the first 32; 0: any may be
 };
 
 // Bytes of 32 points: digit by digit, the highest first, a line for four features. The four change places from line to
@@ -61,21 +61,21 @@ struct alignas(16) km_choice {
     unsigned margin[2];
 };
 
-template <typename PART> struct km_block : km_shared<PART> {
+template <typename LAUNCH> struct km_block : km_shared<LAUNCH> {
     union {
         km_tile ring[STAGES][STEP_TILES];
-        float centroids[PART::ROWS * D]; // while planes are made
+        float centroids[LAUNCH::ROWS * D]; // while fragments are made
     };
-    unsigned marks[STAGES][STEP_TILES];
-    uint4 masks[2][STEP_TILES][PART::TILES][32]; // of candidates, as products take them; of two steps
-    uint4 planes[PART::TILES][CHUNKS][2][32];    // centroids' digits, likewise
-    int2 starts[PART::TILES][8];                 // what is added to scores of a quad's rows
+    unsigned outliers[STAGES][STEP_TILES];
+    uint4 masks[2][STEP_TILES][LAUNCH::TILES][32]; // of candidates, as products take them; of two steps
+    uint4 fragments[LAUNCH::TILES][CHUNKS][2][32]; // centroids' digits, likewise
+    int2 starts[LAUNCH::TILES][8];                 // what is added to scores of a quad's rows
     km_item queue[WARPS][QUEUE];
     const km_tile *tiles; // where they begin, and outliers; how many steps: rarely enough needed to stay here
-    const unsigned *all_marks;
+    const unsigned *all_outliers;
     int steps;
     double z_radius; // no point but outliers has a larger |z|
-    float middle[WARPS][D];
+    float midpoint[WARPS][D];
     km_choice choice[8]; // of a quad's Ks
     unsigned asks[8];    // which Ks of a quad send points to the queue: bits 0 and 2, 1 and 3 of each byte
     int queued[WARPS];
@@ -126,19 +126,20 @@ struct km_digits {
     int factor;
 };
 
-template <typename PART>
-static __device__ __forceinline__ double km_scaled(const km_block<PART> &shared, const float *c,
-                                                   const float *middle, int f) {
-    return ((double)c[f] - middle[f]) * shared.reach[f];
+template <typename LAUNCH>
+static __device__ __forceinline__ double km_scaled(const km_block<LAUNCH> &shared, const float *c,
+                                                   const float *midpoint, int f) {
+    return ((double)c[f] - midpoint[f]) * shared.extent[f];
 }
 
-template <typename PART>
-static __device__ km_digits km_find_digits(const km_block<PART> &shared, const float *middle, const float *c,
-                                           const unsigned char *beaten, int k, const km_scale &scale) {
+template <typename LAUNCH>
+static __device__ km_digits km_find_digits(const km_block<LAUNCH> &shared, const float *midpoint,
+                                           const float *c, const unsigned char *dominated, int k,
+                                           const km_scale &scale) {
     double largest = 0;
     KM_UNROLL_1_FOR (int j = 0; j < k; j++)
-        for (int f = threadIdx.x % 32; f < D && !beaten[j]; f += 32)
-            largest = fmax(largest, fabs(km_scaled(shared, c + j * D, middle, f)));
+        for (int f = threadIdx.x % 32; f < D && !dominated[j]; f += 32)
+            largest = fmax(largest, fabs(km_scaled(shared, c + j * D, midpoint, f)));
     largest = km_warp_max(largest);
     const double most = scale.factor / 64;
     const double digits = largest * most > 127 * 256 ? 127 * 256 / largest : most;
@@ -148,16 +149,16 @@ static __device__ km_digits km_find_digits(const km_block<PART> &shared, const f
 }
 
 // The largest error of a score S of the K.
-template <typename PART>
-static __device__ double km_find_error(const km_block<PART> &shared, const float *middle, const float *c,
-                                       const unsigned char *beaten, int k, double digits) {
+template <typename LAUNCH>
+static __device__ double km_find_error(const km_block<LAUNCH> &shared, const float *midpoint, const float *c,
+                                       const unsigned char *dominated, int k, double digits) {
     const double byte = 128 * sqrt((double)D), number = fmin(shared.z_radius, sqrt((double)D)) * (1 << BITS);
     double largest = 0;
     KM_UNROLL_1_FOR (int j = threadIdx.x % 32; j < k; j += 32) {
-        if (beaten[j]) continue;
+        if (dominated[j]) continue;
         double low = 0, all = 0, rest = 0;
         KM_UNROLL_2_FOR (int f = 0; f < D; f++) {
-            const double exact = km_scaled(shared, c + j * D, middle, f) * digits;
+            const double exact = km_scaled(shared, c + j * D, midpoint, f) * digits;
             const int whole = __double2int_rn(exact), digit = (signed char)whole;
             low = fma((double)digit, (double)digit, low);
             all = fma(exact, exact, all);
@@ -172,10 +173,10 @@ static __device__ double km_find_error(const km_block<PART> &shared, const float
     return (km_warp_max(largest) + 1) * (1 + km_power(-10));
 }
 
-// Writes a quarter of a row of the planes, the part of the lanes with lane % 4 = t: whole numbers of D features, as two
-// digits, and what is added to scores.
-template <typename PART, typename Number>
-static __device__ __forceinline__ void km_write_row(km_block<PART> &shared, int group, int slot, int t,
+// Writes a quarter of a row of the fragments, the part of the lanes with lane % 4 = t: whole numbers of D features,
+// as two digits, and what is added to scores.
+template <typename LAUNCH, typename Number>
+static __device__ __forceinline__ void km_write_row(km_block<LAUNCH> &shared, int quad, int slot, int t,
                                                     Number number, int start) {
     KM_UNROLL_1_FOR (int i = 0; i < 2 * CHUNKS; i++) {
         unsigned high = 0, low = 0;
@@ -184,64 +185,64 @@ static __device__ __forceinline__ void km_write_row(km_block<PART> &shared, int 
             high |= (unsigned)((whole + 128) >> 8 & 0xff) << 8 * byte;
             low |= (unsigned)(whole & 0xff) << 8 * byte;
         }
-        uint4 *planes = &shared.planes[slot / 2][i / 2][0][group * 4 + t];
-        ((unsigned *)planes)[i % 2 * 2 + slot % 2] = high;
-        ((unsigned *)(planes + 32))[i % 2 * 2 + slot % 2] = low;
+        uint4 *fragments = &shared.fragments[slot / 2][i / 2][0][quad * 4 + t];
+        ((unsigned *)fragments)[i % 2 * 2 + slot % 2] = high;
+        ((unsigned *)(fragments + 32))[i % 2 * 2 + slot % 2] = low;
     }
-    if (t == 0) ((int *)&shared.starts[slot / 2][group])[slot % 2] = start;
+    if (t == 0) ((int *)&shared.starts[slot / 2][quad])[slot % 2] = start;
 }
 
-// Of one K, by one warp: planes, factor, margin, links.
-template <typename PART>
-static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_index) {
+// Of one K, by one warp: fragments, factor, margin, links.
+template <typename LAUNCH>
+static __device__ void km_prepare(km_block<LAUNCH> &shared, const float *c, int k_index) {
     const km_place place = km_places[k_index];
     const int k = km_ks[k_index];
-    float *middle = shared.middle[threadIdx.x / 32];
-    const unsigned char *beaten = shared.beaten + place.row;
-    km_find_beaten(shared, c, place, k);
-    const km_scale scale = km_find_scale(shared, middle, c, beaten, k);
-    km_digits to = km_find_digits(shared, middle, c, beaten, k, scale);
-    const double error = km_find_error(shared, middle, c, beaten, k, to.digits);
+    float *midpoint = shared.midpoint[threadIdx.x / 32];
+    const unsigned char *dominated = shared.dominated + place.row;
+    km_find_dominated(shared, c, place, k);
+    const km_scale scale = km_find_scale(shared, midpoint, c, dominated, k);
+    km_digits to = km_find_digits(shared, midpoint, c, dominated, k, scale);
+    const double error = km_find_error(shared, midpoint, c, dominated, k, to.digits);
     double units = 2 * error * to.factor * km_power(-16);
-    if (units > MARGIN_MAX - 2) to = {0, 1}, units = 0; // all are near
-    const unsigned margin =
-        ((unsigned)units + 3) * 0x10001; // rounded up, 1 as scores are not, 1 for what is not near
-    const auto write_row = [&](int group, int slot, int t, int j) {
+    if (units > MARGIN_MAX - 2) to = {0, 1}, units = 0; // all are candidates
+    // Rounded up, 1 as scores are not, 1 for what is no candidate.
+    const unsigned margin = ((unsigned)units + 3) * 0x10001;
+    const auto write_row = [&](int quad, int slot, int t, int j) {
         const auto number = [&](int f) {
-            return j >= 0 ? __double2int_rn(km_scaled(shared, c + j * D, middle, f) * to.digits) : 0;
+            return j >= 0 ? __double2int_rn(km_scaled(shared, c + j * D, midpoint, f) * to.digits) : 0;
         };
         const auto constant = [&] {
-            return (km_constant(c + j * D, middle) - scale.lowest) * 64 * to.digits * to.factor;
+            return (km_constant(c + j * D, midpoint) - scale.lowest) * 64 * to.digits * to.factor;
         };
-        km_write_row(shared, group, slot, t, number, j >= 0 ? (int)(0.08 * BINADE + constant()) : 0);
+        km_write_row(shared, quad, slot, t, number, j >= 0 ? (int)(0.08 * BINADE + constant()) : 0);
     };
-    km_for_rows(shared, k_index, threadIdx.x % 32, 32, write_row, [&](int group, int segment, bool linked) {
-        if (group == place.group) atomicOr(&shared.asks[group], segment ? 0x0a0a0a0a : 0x05050505);
+    km_for_rows(shared, k_index, threadIdx.x % 32, 32, write_row, [&](int quad, int segment, bool linked) {
+        if (quad == place.quad) atomicOr(&shared.asks[quad], segment ? 0x0a0a0a0a : 0x05050505);
         for (int s = 0; s < 2; s++) {
             if (s != segment && !linked) continue;
-            shared.choice[group].factor[s] = to.factor;
-            shared.choice[group].margin[s] = margin;
+            shared.choice[quad].factor[s] = to.factor;
+            shared.choice[quad].margin[s] = margin;
         }
     });
 }
 
 // A row of no centroid; a lane without a K has one candidate.
-template <typename PART>
-static __device__ __forceinline__ void km_clear_row(km_block<PART> &shared, int group, int slot, int t) {
-    const bool high = slot == 0 || slot == PART::FIRST;
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_clear_row(km_block<LAUNCH> &shared, int quad, int slot, int t) {
+    const bool high = slot == 0 || slot == LAUNCH::FIRST;
     km_write_row(
-        shared, group, slot, t, [](int) { return 0; }, high ? 0x40000000 : 0);
+        shared, quad, slot, t, [](int) { return 0; }, high ? 0x40000000 : 0);
 }
 
-template <typename PART>
-static __device__ __forceinline__ void km_clear(km_block<PART> &shared, const km_pass_args &args) {
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_clear(km_block<LAUNCH> &shared, const km_pass_args &args) {
     static_assert(sizeof(shared.ring) >= sizeof(shared.centroids), "the ring holds the centroids");
     if (threadIdx.x == 0) {
         const long long steps = km_steps(args), begin = blockIdx.x;
         shared.z_radius = sqrt(km_largest(args)[1]) * (1 + 1e-9);
         shared.steps = (int)(begin < steps ? (steps - 1 - begin) / GRID + 1 : 0);
         shared.tiles = km_tiles(args);
-        shared.all_marks = km_marks(args);
+        shared.all_outliers = km_outliers(args);
     }
     if (threadIdx.x < WARPS) shared.queued[threadIdx.x] = 0;
     for (int i = threadIdx.x; i < 8; i += BLOCK) {
@@ -249,7 +250,7 @@ static __device__ __forceinline__ void km_clear(km_block<PART> &shared, const km
         shared.choice[i] = {{1, 1}, {0x10001, 0x10001}};
     }
     for (int i = 0; i < KS && !args.control->stop; i++)
-        if (km_places[i].part == PART::INDEX)
+        if (km_places[i].launch == LAUNCH::INDEX)
             for (int at = threadIdx.x; at < km_ks[i] * (D + 1); at += BLOCK)
                 km_sums_of(args, blockIdx.x)[km_offsets[i] * (D + 1) + at] = 0;
     __threadfence(); // sums are 0 before any thread adds to them
@@ -258,9 +259,9 @@ static __device__ __forceinline__ void km_clear(km_block<PART> &shared, const km
 //@ end
 //@ def form_resolve
 // Decides the points of the warp's queue, each by a team of lanes, and adds them to the block's sums.
-template <typename PART>
-static __device__ __noinline__ void km_decide(const km_block<PART> &shared, const km_pass_args &args,
-                                              int queued) {
+template <typename LAUNCH>
+static __device__ __noinline__ void km_resolve(const km_block<LAUNCH> &shared, const km_pass_args &args,
+                                               int queued) {
     constexpr int OWN = (D + TEAM - 1) / TEAM; // features of a lane
     const int lane = threadIdx.x % 32, own = lane % TEAM;
     __syncwarp();
@@ -275,10 +276,10 @@ static __device__ __noinline__ void km_decide(const km_block<PART> &shared, cons
         const float *from = (const float *)args.points + point * D + own;
         double x[OWN], smallest = 1e308;
         KM_UNROLL_FOR (int i = 0; i < OWN; i++) x[i] = i * TEAM + own < D ? from[i * TEAM] : 0;
-        unsigned left = item.near;
+        unsigned left = item.candidates;
         int label = 0;
         for (int next = 0;; next++) {
-            int j = item.near ? __ffs(left) - 1 : next < k ? next : -1;
+            int j = item.candidates ? __ffs(left) - 1 : next < k ? next : -1;
             left &= left - 1;
             j = valid ? j : -1;
             if (!__any_sync(ALL, j >= 0)) break;
@@ -298,7 +299,7 @@ static __device__ __noinline__ void km_decide(const km_block<PART> &shared, cons
         KM_UNROLL_FOR (int i = 0; i < OWN; i++)
             if (i * TEAM + own < D)
                 atomicAdd(to + i * TEAM,
-                          (unsigned long long)__double2ll_rn(x[i] * shared.unit[i * TEAM + own]));
+                          (unsigned long long)__double2ll_rn(x[i] * shared.lattice_scale[i * TEAM + own]));
         if (own > 0) continue;
         atomicAdd(to + D, 1ull);
         //@ if track_labels
@@ -312,9 +313,9 @@ static __device__ __noinline__ void km_decide(const km_block<PART> &shared, cons
 }
 
 // Empties the warp's queue.
-template <typename PART>
-static __device__ __forceinline__ void km_drain(km_block<PART> &shared, const km_pass_args &args) {
-    km_decide(shared, args, shared.queued[threadIdx.x / 32]);
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_empty_queue(km_block<LAUNCH> &shared, const km_pass_args &args) {
+    km_resolve(shared, args, shared.queued[threadIdx.x / 32]);
     if (threadIdx.x % 32 == 0) shared.queued[threadIdx.x / 32] = 0;
     __syncwarp();
 }
@@ -322,24 +323,25 @@ static __device__ __forceinline__ void km_drain(km_block<PART> &shared, const km
 //@ end
 //@ def form_take
 //@ use prmt opaque mma_s8 half2_sub largest
-// What a lane knows of its group's Ks, and where it reads in a tile: not worth registers between two steps.
+// What a lane knows of its quad's Ks, and where it reads in a tile: not worth registers between two steps.
 struct km_lane {
     unsigned link[4];
     km_choice choice;
     //@ if track_labels
-    int member[2];
+    int k_index[2];
     //@ end
     int first;   // of the points whose masks it has
     int quarter; // where it finds feature 4 t of the points that it compares
 };
 
-template <typename PART> static __device__ __forceinline__ km_lane km_lane_of(const km_block<PART> &shared) {
+template <typename LAUNCH>
+static __device__ __forceinline__ km_lane km_lane_of(const km_block<LAUNCH> &shared) {
     km_lane own;
     const unsigned thread = km_opaque(threadIdx.x), g = thread % 32 / 4, t = thread % 4;
     for (int l = 0; l < 4; l++) own.link[l] = shared.link[l][g];
     own.choice = shared.choice[g];
     //@ if track_labels
-    for (int s = 0; s < 2; s++) own.member[s] = shared.member[s][g];
+    for (int s = 0; s < 2; s++) own.k_index[s] = shared.k_index[s][g];
     //@ end
     // Masks of a lane are of points 8 t to 8 t + 7, or of four of these.
     const unsigned half = PAIRS == 1 ? thread / 32 % 2 * 4 : 0;
@@ -383,8 +385,8 @@ static __device__ __forceinline__ void km_fetch(unsigned (*points)[2], const uns
 }
 
 // The scores of a tile of rows, upper halves, two points in a register.
-template <typename PART>
-static __device__ __forceinline__ void km_score(unsigned (*scores)[WIDTH], const km_block<PART> &shared,
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_score(unsigned (*scores)[WIDTH], const km_block<LAUNCH> &shared,
                                                 int tile, const unsigned (*points)[2][WIDTH][2],
                                                 const km_lane &own) {
     const int lane = (int)km_opaque(threadIdx.x % 32);
@@ -392,7 +394,8 @@ static __device__ __forceinline__ void km_score(unsigned (*scores)[WIDTH], const
     const int zeros[4] = {};
     int high[WIDTH][4], low[WIDTH][4];
     KM_UNROLL_FOR (int chunk = 0; chunk < CHUNKS; chunk++) {
-        const uint4 first = shared.planes[tile][chunk][0][lane], second = shared.planes[tile][chunk][1][lane];
+        const uint4 first = shared.fragments[tile][chunk][0][lane],
+                    second = shared.fragments[tile][chunk][1][lane];
         const unsigned upper[4] = {first.x, first.y, first.z, first.w};
         const unsigned lower[4] = {second.x, second.y, second.z, second.w};
         KM_UNROLL_FOR (int c = 0; c < WIDTH; c++)
@@ -402,7 +405,7 @@ static __device__ __forceinline__ void km_score(unsigned (*scores)[WIDTH], const
         KM_UNROLL_FOR (int c = 0; c < WIDTH; c++) km_mma_s8(low[c], lower, points[chunk][0][c], low[c]);
     }
     KM_UNROLL_FOR (int r = 0; r < 2; r++) {
-        const int factor = own.choice.factor[2 * tile + r >= PART::FIRST], added = r ? start.y : start.x;
+        const int factor = own.choice.factor[2 * tile + r >= LAUNCH::FIRST], added = r ? start.y : start.x;
         KM_UNROLL_FOR (int c = 0; c < WIDTH; c += 2)
             KM_UNROLL_FOR (int column = 0; column < 2; column++) {
                 const int at = 2 * r + column;
@@ -413,26 +416,27 @@ static __device__ __forceinline__ void km_score(unsigned (*scores)[WIDTH], const
     }
 }
 
-// Which centroids are near: `near` [slot][..], a byte for each of four points.
-template <typename PART>
-static __device__ __forceinline__ void km_compare(unsigned (*near)[MASKS], const km_block<PART> &shared,
-                                                  const unsigned char *tile, const km_lane &own) {
+// Which centroids are candidates: `candidates` [slot][..], a byte for each of four points.
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_find_candidates(unsigned (*candidates)[MASKS],
+                                                          const km_block<LAUNCH> &shared,
+                                                          const unsigned char *tile, const km_lane &own) {
     unsigned points[CHUNKS][2][WIDTH][2];
-    unsigned scores[PART::SLOTS][WIDTH], limits[WIDTH][2];
+    unsigned scores[LAUNCH::SLOTS][WIDTH], limits[WIDTH][2];
     KM_UNROLL_FOR (int chunk = 0; chunk < CHUNKS; chunk++)
         KM_UNROLL_FOR (int digit = 0; digit < 2; digit++)
             km_fetch(points[chunk][digit], tile, digit, chunk, own);
-    KM_UNROLL_FOR (int i = 0; i < PART::TILES; i++) km_score(scores + 2 * i, shared, i, points, own);
-    KM_UNROLL_FOR (int c = 0; c < WIDTH; c++) { // limits: the largest scores that are not near
-        km_find_largest<PART>(limits[c], scores, c, own.link);
+    KM_UNROLL_FOR (int i = 0; i < LAUNCH::TILES; i++) km_score(scores + 2 * i, shared, i, points, own);
+    KM_UNROLL_FOR (int c = 0; c < WIDTH; c++) { // limits: the largest scores of no candidate
+        km_find_largest<LAUNCH>(limits[c], scores, c, own.link);
         KM_UNROLL_FOR (int segment = 0; segment < 2; segment++)
             limits[c][segment] -= own.choice.margin[segment];
     }
-    KM_UNROLL_FOR (int s = 0; s < PART::SLOTS; s++)
+    KM_UNROLL_FOR (int s = 0; s < LAUNCH::SLOTS; s++)
         KM_UNROLL_FOR (int m = 0; m < MASKS; m++)
-            near[s][m] =
-                km_prmt<0xfdb9>(km_half2_sub(limits[2 * m][s >= PART::FIRST], scores[s][2 * m]),
-                                km_half2_sub(limits[2 * m + 1][s >= PART::FIRST], scores[s][2 * m + 1]));
+            candidates[s][m] =
+                km_prmt<0xfdb9>(km_half2_sub(limits[2 * m][s >= LAUNCH::FIRST], scores[s][2 * m]),
+                                km_half2_sub(limits[2 * m + 1][s >= LAUNCH::FIRST], scores[s][2 * m + 1]));
 }
 
 //@ if track_labels
@@ -443,103 +447,103 @@ static __device__ __forceinline__ int km_point_of(const km_lane &own, int m, int
 
 //@ end
 //@ use masks
-// Points with several near centroids of a K, and marked ones, join the queue instead of the sums. Gives whether the
+// Ambiguous points and outliers join the queue instead of the sums. Gives whether the
 // queue is worth a pause.
-template <typename PART>
-static __device__ __forceinline__ bool km_settle(unsigned (*near)[MASKS], const unsigned (*sums)[2],
-                                                 km_block<PART> &shared, const km_pass_args &args,
-                                                 const km_lane &own, unsigned marks, int tile) {
-    constexpr unsigned SLOTS_ALL = (1u << PART::SLOTS) - 1, SLOTS_FIRST = (1u << PART::FIRST) - 1;
+template <typename LAUNCH>
+static __device__ __forceinline__ bool km_defer(unsigned (*candidates)[MASKS], const unsigned (*sums)[2],
+                                                km_block<LAUNCH> &shared, const km_pass_args &args,
+                                                const km_lane &own, unsigned outliers, int tile) {
+    constexpr unsigned SLOTS_ALL = (1u << LAUNCH::SLOTS) - 1, SLOTS_FIRST = (1u << LAUNCH::FIRST) - 1;
     const int thread = (int)km_opaque(threadIdx.x), lane = thread % 32, warp = thread / 32;
     unsigned several[MASKS][2], pending = 0; // of a byte, bit 2 m and 2 m + 1: the point of masks m, and a K
     KM_UNROLL_FOR (int m = 0; m < MASKS; m++) {
-        km_find_several<PART>(several[m], sums[m], own.link);
-        const unsigned bits = marks >> (own.first + 4 * m) & 15;
+        km_find_several<LAUNCH>(several[m], sums[m], own.link);
+        const unsigned bits = outliers >> (own.first + 4 * m) & 15;
         const unsigned marked = ((bits & 1) | (bits & 2) << 7 | (bits & 4) << 14 | (bits & 8) << 21) * 255;
         KM_UNROLL_FOR (int s = 0; s < 2; s++) several[m][s] |= marked;
         pending |= ((several[m][0] & 0x01010101) | (several[m][1] & 0x02020202)) << 2 * m;
     }
-    pending &= shared.asks[lane / 4]; // of a K, its first group of lanes asks
+    pending &= shared.asks[lane / 4]; // of a K, its first quad of lanes asks
     int queued = shared.queued[warp];
     while (const unsigned askers = __ballot_sync(ALL, pending != 0)) {
         const int bit = pending ? __ffs(pending) - 1 : 0, segment = bit % 2, m = bit / 2 % 2;
-        unsigned clusters = 0; // near ones
-        KM_UNROLL_FOR (int s = 0; s < PART::SLOTS; s++)
-            clusters |= ((m ? near[s][MASKS - 1] : near[s][0]) >> bit / 8 * 8 & 1) << s;
+        unsigned clusters = 0; // the candidates
+        KM_UNROLL_FOR (int s = 0; s < LAUNCH::SLOTS; s++)
+            clusters |= ((m ? candidates[s][MASKS - 1] : candidates[s][0]) >> bit / 8 * 8 & 1) << s;
         clusters = own.link[0] ? clusters
-                   : segment   ? (clusters & SLOTS_ALL) >> PART::FIRST
+                   : segment   ? (clusters & SLOTS_ALL) >> LAUNCH::FIRST
                                : clusters & SLOTS_FIRST;
         const int point = own.first + 4 * m + bit / 8;
-        if (PART::LEVELS > 0 || marks >> point & 1) clusters = 0;
-        const unsigned what = (unsigned)shared.member[segment][lane / 4] << 5 | point;
+        if (LAUNCH::LEVELS > 0 || outliers >> point & 1) clusters = 0;
+        const unsigned what = (unsigned)shared.k_index[segment][lane / 4] << 5 | point;
         if (pending) shared.queue[warp][queued + __popc(askers & ~(ALL << lane))] = {tile, what, clusters};
         pending &= pending - 1;
         queued += __popc(askers);
         if (queued <= QUEUE - 32) continue;
-        km_decide(shared, args, queued);
+        km_resolve(shared, args, queued);
         queued = 0;
     }
     __syncwarp(); // all have read how many wait
     if (lane == 0) shared.queued[warp] = queued;
     KM_UNROLL_FOR (int m = 0; m < MASKS; m++)
-        KM_UNROLL_FOR (int s = 0; s < PART::SLOTS; s++) near[s][m] &= ~several[m][s >= PART::FIRST];
+        KM_UNROLL_FOR (int s = 0; s < LAUNCH::SLOTS; s++) candidates[s][m] &= ~several[m][s >= LAUNCH::FIRST];
     return queued >= QUEUE_FULL;
 }
 
 // Sums of a warp, negative: of bytes of its own columns, of all points of the block; and how many points it compared
 // itself, of each row.
-template <typename PART> struct km_sums {
-    int of[PART::TILES][OWN_TILES][4];
-    int counts[PART::TILES]; // of two rows, the second in the high half
+template <typename LAUNCH> struct km_sums {
+    int of[LAUNCH::TILES][OWN_TILES][4];
+    int counts[LAUNCH::TILES]; // of two rows, the second in the high half
 };
 
 // What a warp keeps from step to step.
-template <typename PART> struct km_state {
+template <typename LAUNCH> struct km_state {
     km_columns columns;
-    km_sums<PART> sums;
+    km_sums<LAUNCH> sums;
     //@ if track_labels
     int changes[2];
     //@ end
 };
 
 // Compares a warp's points of a step; leaves masks of candidates. Gives whether the queue is worth a pause.
-template <typename PART>
-static __device__ __forceinline__ bool km_label_step(km_state<PART> &state, km_block<PART> &shared,
+template <typename LAUNCH>
+static __device__ __forceinline__ bool km_label_step(km_state<LAUNCH> &state, km_block<LAUNCH> &shared,
                                                      const km_pass_args &args, int step, int stage) {
     const unsigned thread = km_opaque(threadIdx.x);
     const int tile = thread / 32 * PAIRS / 2; // of the step
     const km_lane own = km_lane_of(shared);
-    unsigned near[PART::SLOTS][MASKS], added[MASKS][2];
-    km_compare<PART>(near, shared, (const unsigned char *)&shared.ring[stage][tile], own);
-    const bool several = km_has_several<PART>(added, near, own.link);
-    const unsigned marks = shared.marks[stage][tile];
+    unsigned candidates[LAUNCH::SLOTS][MASKS], added[MASKS][2];
+    km_find_candidates<LAUNCH>(candidates, shared, (const unsigned char *)&shared.ring[stage][tile], own);
+    const bool several = km_has_several<LAUNCH>(added, candidates, own.link);
+    const unsigned outliers = shared.outliers[stage][tile];
     bool full = false;
-    if (__any_sync(ALL, several) || marks)
-        full = km_settle(near, added, shared, args, own, marks, (int)km_first_tile(step) + tile);
+    if (__any_sync(ALL, several) || outliers)
+        full = km_defer(candidates, added, shared, args, own, outliers, (int)km_first_tile(step) + tile);
     //@ if track_labels
-    km_label_points<PART>(near, args, own, (km_first_tile(step) + tile) * TILE, state.changes);
+    km_label_points<LAUNCH>(candidates, args, own, (km_first_tile(step) + tile) * TILE, state.changes);
     //@ end
-    KM_UNROLL_FOR (int i = 0; i < PART::TILES; i++) {
+    KM_UNROLL_FOR (int i = 0; i < LAUNCH::TILES; i++) {
         int first = state.sums.counts[i], second = 0;
         KM_UNROLL_FOR (int m = 0; m < MASKS; m++) {
-            first = __dp4a((int)near[2 * i][m], 0x01010101, first);
-            second = __dp4a((int)near[2 * i + 1][m], 0x01010101, second);
+            first = __dp4a((int)candidates[2 * i][m], 0x01010101, first);
+            second = __dp4a((int)candidates[2 * i + 1][m], 0x01010101, second);
         }
         state.sums.counts[i] = first + second * 65536;
         uint2 *to = (uint2 *)&shared.masks[step % 2][tile][i][thread % 32];
         if (PAIRS == 1)
-            to[thread / 32 % 2] = {near[2 * i][0], near[2 * i + 1][0]};
+            to[thread / 32 % 2] = {candidates[2 * i][0], candidates[2 * i + 1][0]};
         else
-            *(uint4 *)to = {near[2 * i][0], near[2 * i + 1][0], near[2 * i][MASKS - 1],
-                            near[2 * i + 1][MASKS - 1]};
+            *(uint4 *)to = {candidates[2 * i][0], candidates[2 * i + 1][0], candidates[2 * i][MASKS - 1],
+                            candidates[2 * i + 1][MASKS - 1]};
     }
     return full;
 }
 
 // Adds a warp's columns of a step.
-template <typename PART>
+template <typename LAUNCH>
 static __device__ __forceinline__ void
-km_add_step(km_state<PART> &state, const uint4 (*masks)[PART::TILES][32], const km_tile *tiles) {
+km_add_step(km_state<LAUNCH> &state, const uint4 (*masks)[LAUNCH::TILES][32], const km_tile *tiles) {
     const int thread = (int)km_opaque(threadIdx.x), lane = thread % 32, warp = thread / 32;
     constexpr int EVERY = SUM_TILES / WARPS; // so many columns all warps have
     KM_UNROLL_2_FOR (int tile = 0; tile < STEP_TILES; tile++) {
@@ -551,7 +555,7 @@ km_add_step(km_state<PART> &state, const uint4 (*masks)[PART::TILES][32], const 
                 b[n][0] = bytes.x;
                 b[n][1] = bytes.y;
             }
-        KM_UNROLL_FOR (int i = 0; i < PART::TILES; i++) {
+        KM_UNROLL_FOR (int i = 0; i < LAUNCH::TILES; i++) {
             const uint4 rows = masks[tile][i][lane];
             const unsigned a[4] = {rows.x, rows.y, rows.z, rows.w};
             KM_UNROLL_FOR (int n = 0; n < OWN_TILES; n++)
@@ -562,14 +566,14 @@ km_add_step(km_state<PART> &state, const uint4 (*masks)[PART::TILES][32], const 
 }
 
 // Adds a warp's sums to the block's.
-template <typename PART>
-static __device__ __forceinline__ void km_flush(km_sums<PART> &sums, const km_block<PART> &shared,
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_flush(km_sums<LAUNCH> &sums, const km_block<LAUNCH> &shared,
                                                 const km_pass_args &args) {
     const int thread = (int)km_opaque(threadIdx.x), lane = thread % 32, warp = thread / 32;
-    KM_UNROLL_FOR (int slot = 0; slot < PART::SLOTS; slot++) {
-        const int group = lane / 4, row = shared.row[group][slot];
-        const int member = shared.member[slot >= PART::FIRST && !shared.link[0][group]][group];
-        const int first = member < 0 ? 0 : km_offsets[member] - km_places[member].row;
+    KM_UNROLL_FOR (int slot = 0; slot < LAUNCH::SLOTS; slot++) {
+        const int quad = lane / 4, row = shared.row[quad][slot];
+        const int k_index = shared.k_index[slot >= LAUNCH::FIRST && !shared.link[0][quad]][quad];
+        const int first = k_index < 0 ? 0 : km_offsets[k_index] - km_places[k_index].row;
         unsigned long long *to = km_sums_of(args, blockIdx.x) + (long long)(first + row) * (D + 1);
         const int both = sums.counts[slot / 2], low = (short)both,
                   count = -(slot % 2 ? (both - low) / 65536 : low);
@@ -588,9 +592,9 @@ static __device__ __forceinline__ void km_flush(km_sums<PART> &sums, const km_bl
 }
 
 //@ use copy_16 copy_cached copy_commit copy_wait shared_address
-// Begins to bring a step's tiles and marks to shared memory, if there is such a step.
-template <typename PART>
-static __device__ __forceinline__ void km_bring(km_block<PART> &shared, int stage, int step) {
+// Begins to bring a step's tiles and outliers to shared memory, if there is such a step.
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_copy_tile(km_block<LAUNCH> &shared, int stage, int step) {
     if (step < shared.steps) {
         const unsigned thread = km_opaque(threadIdx.x);
         const unsigned to = km_shared_address((uint4 *)shared.ring[stage] + thread);
@@ -599,29 +603,29 @@ static __device__ __forceinline__ void km_bring(km_block<PART> &shared, int stag
             if (i + BLOCK <= PIECES || (int)thread < PIECES - i)
                 km_copy_16(to + i * (int)sizeof(uint4), from + i);
         if (thread < STEP_TILES)
-            km_copy_cached<4>(km_shared_address(shared.marks[stage] + thread),
-                              shared.all_marks + km_first_tile(step) + thread);
+            km_copy_cached<4>(km_shared_address(shared.outliers[stage] + thread),
+                              shared.all_outliers + km_first_tile(step) + thread);
     }
     km_copy_commit();
 }
 
 // Between two barriers a block compares points of one step and adds those of the step before.
-template <typename PART>
-static __device__ __forceinline__ void km_walk(km_block<PART> &shared, const km_pass_args &args) {
-    km_state<PART> state;
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_walk(km_block<LAUNCH> &shared, const km_pass_args &args) {
+    km_state<LAUNCH> state;
     KM_UNROLL_FOR (int n = 0; n < OWN_TILES; n++) state.columns.at[n] = km_find_column(threadIdx.x, n);
     state.sums = {};
     //@ if track_labels
     state.changes[0] = state.changes[1] = 0;
     //@ end
-    for (int s = 0; s < STAGES - 2; s++) km_bring(shared, s, s);
+    for (int s = 0; s < STAGES - 2; s++) km_copy_tile(shared, s, s);
     bool full = false;
     for (int step = 0, now = 0; step <= shared.steps; step++) { // now: where in the ring
         km_copy_wait<STAGES - 3>();
-        if (__syncthreads_or(full)) km_drain(shared, args);
+        if (__syncthreads_or(full)) km_empty_queue(shared, args);
         full = false;
         const int before = now > 0 ? now - 1 : STAGES - 1;
-        km_bring(shared, before > 0 ? before - 1 : STAGES - 1, step + STAGES - 2);
+        km_copy_tile(shared, before > 0 ? before - 1 : STAGES - 1, step + STAGES - 2);
         // Half of the warps begin with sums, so that one kind of work fills the gaps of the other.
         KM_UNROLL_1_FOR (int turn = 0; turn < 2; turn++) {
             if ((turn ^ (threadIdx.x >= BLOCK / 2)) == 0) {
@@ -634,19 +638,19 @@ static __device__ __forceinline__ void km_walk(km_block<PART> &shared, const km_
         now = now + 1 < STAGES ? now + 1 : 0;
         if (step == shared.steps || step % CHUNK_STEPS == CHUNK_STEPS - 1) km_flush(state.sums, shared, args);
     }
-    km_drain(shared, args);
+    km_empty_queue(shared, args);
     //@ if track_labels
     KM_UNROLL_FOR (int segment = 0; segment < 2; segment++)
         if (state.changes[segment])
-            atomicAdd(args.changes + blockIdx.y * KS + shared.member[segment][threadIdx.x % 32 / 4],
+            atomicAdd(args.changes + blockIdx.y * KS + shared.k_index[segment][threadIdx.x % 32 / 4],
                       (unsigned long long)state.changes[segment]);
     //@ end
 }
 
 //@ end
 //@ def form_publish
-template <typename PART>
-static __device__ __forceinline__ void km_publish(const km_block<PART> &, const km_pass_args &) {
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_publish(const km_block<LAUNCH> &, const km_pass_args &) {
     // Sums are there as they were added.
 }
 

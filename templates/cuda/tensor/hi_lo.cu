@@ -16,7 +16,7 @@ enum {
     PAIRS = $pairs,       // of columns, 16 points, that a warp works on at a time
     WIDTH = 2 * PAIRS,    // columns of 8 points
     LANE_D = (D + 3) / 4, // features of a lane: lane % 4 says which
-    PLANES = LANE_D,      // of a tile of rows
+    FRAGMENTS = LANE_D,   // of a tile of rows
     CHUNK_TILES = 64,     // so many points of a warp fit sums of halves: 2048
     STEP_TILES = 1,       // tiles that are worked on at a time
     NORMS = 1,            // that a load finds the largest of: |x|
@@ -41,12 +41,12 @@ struct km_warp {
     km_item queue[QUEUE];
 };
 
-template <typename PART> struct km_block : km_shared<PART> {
-    uint4 planes[PART::TILES][PLANES][32]; // centroids, as matrix products take them
-    long long sums[PART::ROWS * (D + 1)];
+template <typename LAUNCH> struct km_block : km_shared<LAUNCH> {
+    uint4 fragments[LAUNCH::TILES][FRAGMENTS][32]; // centroids, as matrix products take them
+    long long sums[LAUNCH::ROWS * (D + 1)];
     km_warp warps[WARPS];
-    float centroids[PART::ROWS * D];
-    float middle[WARPS][D];
+    float centroids[LAUNCH::ROWS * D];
+    float midpoint[WARPS][D];
     unsigned margin[2][8]; // of a K in a quad: from the largest score to the least of a candidate
     unsigned ones, zero;   // ONES and 0: what comes from here stays in a register
     unsigned bits[8];      // of the ones of a lane where no point is ambiguous, added up as integers
@@ -70,10 +70,10 @@ static __device__ __forceinline__ void km_put_point(const km_pass_args &args, lo
 //@ end
 //@ def form_prepare
 //@ use low_half
-// Writes a quarter of a row of the planes, the part of the lanes with lane % 4 = t: scaled factors of D features, or
+// Writes a quarter of a row of the fragments, the part of the lanes with lane % 4 = t: scaled factors of D features, or
 // none, and a piece of the constant.
-template <typename PART, typename Factor>
-static __device__ __forceinline__ void km_write_row(km_block<PART> &shared, int group, int slot, int t,
+template <typename LAUNCH, typename Factor>
+static __device__ __forceinline__ void km_write_row(km_block<LAUNCH> &shared, int quad, int slot, int t,
                                                     Factor factor, float constant) {
     float piece = km_low_half(km_halves(constant, 0)); // the t-th of three pieces, as halves
     for (int i = 0; i < t; i++) {
@@ -83,53 +83,53 @@ static __device__ __forceinline__ void km_write_row(km_block<PART> &shared, int 
     KM_UNROLL_1_FOR (int i = 0; i < LANE_D; i++) {
         const float value = 4 * i + t < D ? factor(4 * i + t) : 0;
         const float high = km_low_half(km_halves(value, 0));
-        unsigned *words = (unsigned *)&shared.planes[slot / 2][i][group * 4 + t] + slot % 2;
+        unsigned *words = (unsigned *)&shared.fragments[slot / 2][i][quad * 4 + t] + slot % 2;
         words[0] = km_halves(high, high);
         words[2] = km_halves(value - high, i == 0 ? piece : value - high);
     }
 }
 
 // A row of no centroid; a lane without a K has one candidate.
-template <typename PART>
-static __device__ __forceinline__ void km_clear_row(km_block<PART> &shared, int group, int slot, int t) {
-    const bool high = slot == 0 || slot == PART::FIRST;
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_clear_row(km_block<LAUNCH> &shared, int quad, int slot, int t) {
+    const bool high = slot == 0 || slot == LAUNCH::FIRST;
     km_write_row(
-        shared, group, slot, t, [](int) { return 0.0f; }, high ? 1.25f * BINADE : BINADE);
+        shared, quad, slot, t, [](int) { return 0.0f; }, high ? 1.25f * BINADE : BINADE);
 }
 
-template <typename PART>
-static __device__ __forceinline__ void km_clear(km_block<PART> &shared, const km_pass_args &) {
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_clear(km_block<LAUNCH> &shared, const km_pass_args &) {
     if (threadIdx.x == 0) shared.ones = ONES, shared.zero = 0;
-    for (int i = threadIdx.x; i < PART::ROWS * (D + 1); i += BLOCK) shared.sums[i] = 0;
+    for (int i = threadIdx.x; i < LAUNCH::ROWS * (D + 1); i += BLOCK) shared.sums[i] = 0;
     for (int i = threadIdx.x; i < 8; i += BLOCK) {
         shared.margin[0][i] = shared.margin[1][i] = 0x10001;
-        shared.bits[i] = (int(PART::FIRST) < int(PART::SLOTS) ? 2 : 1) * WIDTH * ONES;
+        shared.bits[i] = (int(LAUNCH::FIRST) < int(LAUNCH::SLOTS) ? 2 : 1) * WIDTH * ONES;
     }
 }
 
 //@ use score_rows
-// Of one K, by one warp: planes, margin, links.
-template <typename PART>
-static __device__ void km_prepare(km_block<PART> &shared, const float *c, int k_index) {
+// Of one K, by one warp: fragments, margin, links.
+template <typename LAUNCH>
+static __device__ void km_prepare(km_block<LAUNCH> &shared, const float *c, int k_index) {
     const km_place place = km_places[k_index];
     const int k = km_ks[k_index];
-    float *middle = shared.middle[threadIdx.x / 32];
-    const unsigned char *beaten = shared.beaten + place.row;
-    km_find_beaten(shared, c, place, k);
-    const km_scale scale = km_find_scale(shared, middle, c, beaten, k);
+    float *midpoint = shared.midpoint[threadIdx.x / 32];
+    const unsigned char *dominated = shared.dominated + place.row;
+    km_find_dominated(shared, c, place, k);
+    const km_scale scale = km_find_scale(shared, midpoint, c, dominated, k);
 
     // Twice the error of a score: of the lattice, of the halves' products, and of at most 20 truncated additions a
     // product. A unit of the 16-bit score is BINADE / 2^15.
     const double error = 2 * (scale.error + LANE_D * 20 * BINADE * km_power(-22) + 0.001);
     const int units = 1 + (int)(error / (BINADE * km_power(-15)));
     const unsigned margin = units < 1024 ? units * 0x10001 : 0x7c007c00; // the latter: all are candidates
-    const auto begin_group = [&](int group, int segment, bool linked) {
-        shared.margin[segment][group] = margin;
+    const auto begin_quad = [&](int quad, int segment, bool linked) {
+        shared.margin[segment][quad] = margin;
         if (!linked) return;
-        shared.margin[1][group] = margin;
-        shared.bits[group] = WIDTH * ONES;
+        shared.margin[1][quad] = margin;
+        shared.bits[quad] = WIDTH * ONES;
     };
-    km_write_rows(shared, c, middle, k_index, threadIdx.x % 32, 32, scale, begin_group);
+    km_write_rows(shared, c, midpoint, k_index, threadIdx.x % 32, 32, scale, begin_quad);
 }
 
 //@ end
@@ -153,7 +153,7 @@ static __device__ __forceinline__ int km_find_nearest(const float *x, const floa
 
 //@ end
 //@ def form_take
-//@ use ldmatrix_x4 ldmatrix_x2_trans mma_f16 mma_f16_half half2_add half2_ge prmt largest opaque planes
+//@ use ldmatrix_x4 ldmatrix_x2_trans mma_f16 mma_f16_half half2_add half2_ge prmt largest opaque fragments
 //@ if track_labels
 //@ use tell_changes
 //@ end
@@ -161,7 +161,7 @@ static __device__ __forceinline__ int km_find_nearest(const float *x, const floa
 struct km_lane {
     unsigned margin[2], link[4];
     //@ if track_labels
-    int member[2];
+    int k_index[2];
     //@ end
     unsigned expected; // how many candidates a point has that is not ambiguous, as two halves
     unsigned bits;     // of the ones of a lane where no point is, added up as integers
@@ -169,80 +169,80 @@ struct km_lane {
     unsigned zero;
 };
 
-template <typename PART> static __device__ km_lane km_lane_of(const km_block<PART> &shared) {
+template <typename LAUNCH> static __device__ km_lane km_lane_of(const km_block<LAUNCH> &shared) {
     km_lane own;
-    const int group = threadIdx.x % 32 / 4;
-    for (int s = 0; s < 2; s++) own.margin[s] = shared.margin[s][group];
-    for (int l = 0; l < 4; l++) own.link[l] = shared.link[l][group];
+    const int quad = threadIdx.x % 32 / 4;
+    for (int s = 0; s < 2; s++) own.margin[s] = shared.margin[s][quad];
+    for (int l = 0; l < 4; l++) own.link[l] = shared.link[l][quad];
     //@ if track_labels
-    for (int s = 0; s < 2; s++) own.member[s] = shared.member[s][group];
+    for (int s = 0; s < 2; s++) own.k_index[s] = shared.k_index[s][quad];
     //@ end
-    const bool two = int(PART::FIRST) < int(PART::SLOTS) && !own.link[0];
+    const bool two = int(LAUNCH::FIRST) < int(LAUNCH::SLOTS) && !own.link[0];
     own.expected = two ? 0x40004000 : ONES;
-    own.bits = shared.bits[group];
+    own.bits = shared.bits[quad];
     own.ones[0] = own.ones[1] = shared.ones;
     own.zero = shared.zero;
     return own;
 }
 
-// The rare step: ambiguous points and outliers join the queue instead of the sums. `marks`: outliers from point `first`
-// of the tile on.
-template <typename PART>
-static __device__ __forceinline__ void km_settle(unsigned (*near)[WIDTH], km_block<PART> &shared,
-                                                 const km_pass_args &args, const km_lane &own, unsigned marks,
-                                                 int tile, int first, int &queued) {
+// The rare step: ambiguous points and outliers join the queue instead of the sums. `outliers`: outliers from point
+// `first` of the tile on.
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_defer(unsigned (*candidates)[WIDTH], km_block<LAUNCH> &shared,
+                                                const km_pass_args &args, const km_lane &own,
+                                                unsigned outliers, int tile, int first, int &queued) {
     km_warp &warp = shared.warps[threadIdx.x / 32];
     const int lane = threadIdx.x % 32;
     unsigned pending = 0;
     KM_UNROLL_FOR (int c = 0; c < WIDTH; c++) {
-        unsigned count = near[0][c];
-        KM_UNROLL_FOR (int s = 1; s < PART::SLOTS; s++) count = km_half2_add(count, near[s][c]);
-        KM_UNROLL_FOR (int level = 0; level < PART::LEVELS; level++)
+        unsigned count = candidates[0][c];
+        KM_UNROLL_FOR (int s = 1; s < LAUNCH::SLOTS; s++) count = km_half2_add(count, candidates[s][c]);
+        KM_UNROLL_FOR (int level = 0; level < LAUNCH::LEVELS; level++)
             count = km_half2_add(count, __shfl_xor_sync(ALL, count, 4 << level) & own.link[1 + level]);
-        const unsigned marked = marks >> (8 * c + lane % 4 * 2);
-        const unsigned waits = (count ^ own.expected) | (marked & 1) | (marked & 2) << 15;
-        const unsigned low = waits & 0xffff, high = waits >> 16;
+        const unsigned marked = outliers >> (8 * c + lane % 4 * 2);
+        const unsigned ambiguous = (count ^ own.expected) | (marked & 1) | (marked & 2) << 15;
+        const unsigned low = ambiguous & 0xffff, high = ambiguous >> 16;
         const unsigned keep = (low ? 0 : 0xffff) | (high ? 0 : 0xffff0000);
-        KM_UNROLL_FOR (int s = 0; s < PART::SLOTS; s++) near[s][c] &= keep;
+        KM_UNROLL_FOR (int s = 0; s < LAUNCH::SLOTS; s++) candidates[s][c] &= keep;
         pending |= (low != 0 | (high != 0) << 1) << 2 * c;
     }
-    const int members[2] = {shared.member[0][lane / 4], shared.member[1][lane / 4]};
-    pending |= members[1] >= 0 ? pending << 8 : 0; // of a K, its first quad asks
-    pending = members[0] >= 0 && km_places[members[0]].group == lane / 4 ? pending : pending & 0xff00;
+    const int k_indices[2] = {shared.k_index[0][lane / 4], shared.k_index[1][lane / 4]};
+    pending |= k_indices[1] >= 0 ? pending << 8 : 0; // of a K, its first quad asks
+    pending = k_indices[0] >= 0 && km_places[k_indices[0]].quad == lane / 4 ? pending : pending & 0xff00;
     while (const unsigned askers = __ballot_sync(ALL, pending != 0)) {
         if (pending) {
-            const int bit = __ffs(pending) - 1, member = bit < 8 ? members[0] : members[1];
+            const int bit = __ffs(pending) - 1, k_index = bit < 8 ? k_indices[0] : k_indices[1];
             pending &= pending - 1;
             warp.queue[queued + __popc(askers & ~(ALL << lane))] = {
-                tile, (first + bit / 2 % 4 * 8 + lane % 4 * 2 + bit % 2) | member << 5};
+                tile, (first + bit / 2 % 4 * 8 + lane % 4 * 2 + bit % 2) | k_index << 5};
         }
         queued += __popc(askers);
-        if (queued >= 32) queued = km_drain(shared, args, queued);
+        if (queued >= 32) queued = km_resolve(shared, args, queued);
         __syncwarp();
     }
 }
 
 //@ if track_labels
 // Writes the labels of a lane's points that are not ambiguous; counts changes of its one or two Ks.
-template <typename PART>
-static __device__ __forceinline__ void km_label_points(const unsigned (*near)[WIDTH],
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_label_points(const unsigned (*candidates)[WIDTH],
                                                        const km_pass_args &args, const km_lane &own,
                                                        long long first, int *changes) {
     const int lane = threadIdx.x % 32;
     KM_UNROLL_FOR (int segment = 0; segment < 2; segment++) {
-        if (own.member[segment] < 0) continue;
-        const km_place place = km_places[own.member[segment]];
+        if (own.k_index[segment] < 0) continue;
+        const km_place place = km_places[own.k_index[segment]];
         KM_UNROLL_FOR (int c = 0; c < WIDTH; c++) {
             unsigned labels = 0, found = 0;
-            KM_UNROLL_FOR (int s = 0; s < PART::SLOTS; s++) {
-                const bool counts = (s < PART::FIRST) == (segment == 0) || own.link[0];
-                const unsigned cluster = (lane / 4 - place.group) * place.slots + s - place.slot;
-                const unsigned ones = counts ? near[s][c] / 0x0400 & 0x10001 : 0;
+            KM_UNROLL_FOR (int s = 0; s < LAUNCH::SLOTS; s++) {
+                const bool counts = (s < LAUNCH::FIRST) == (segment == 0) || own.link[0];
+                const unsigned cluster = (lane / 4 - place.quad) * place.slots + s - place.slot;
+                const unsigned ones = counts ? candidates[s][c] / 0x0400 & 0x10001 : 0;
                 labels += ones * cluster;
                 found |= ones;
             }
             km_label *kept = (km_label *)args.labels +
-                             (blockIdx.y * KS + own.member[segment]) * args.labels_stride + first + 8 * c +
+                             (blockIdx.y * KS + own.k_index[segment]) * args.labels_stride + first + 8 * c +
                              lane % 4 * 2;
             KM_UNROLL_FOR (int point = 0; point < 2; point++) {
                 const km_label label = labels >> 16 * point & 0xffff;
@@ -255,11 +255,12 @@ static __device__ __forceinline__ void km_label_points(const unsigned (*near)[WI
 }
 
 //@ end
-// Which centroids are candidates, for the points of some columns: `near` [slot][column].
-template <typename PART>
-static __device__ __forceinline__ void km_compare(unsigned (*near)[WIDTH], const km_planes *planes,
-                                                  unsigned row, const km_lane &own) {
-    unsigned points[LANE_D][WIDTH][2], scores[PART::SLOTS][WIDTH];
+// Which centroids are candidates, for the points of some columns: `candidates` [slot][column].
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_find_candidates(unsigned (*candidates)[WIDTH],
+                                                          const km_fragments *fragments, unsigned row,
+                                                          const km_lane &own) {
+    unsigned points[LANE_D][WIDTH][2], scores[LAUNCH::SLOTS][WIDTH];
     KM_UNROLL_FOR (int k = 0; k < LANE_D; k++)
         KM_UNROLL_FOR (int c = 0; c < WIDTH; c += 2)
             km_ldmatrix_x4(points[k][c], row + (k * TILE + 8 * c) * (int)sizeof(uint4));
@@ -267,11 +268,11 @@ static __device__ __forceinline__ void km_compare(unsigned (*near)[WIDTH], const
         points[0][c][0] += own.zero; // With two new numbers the compiler makes no copies of the pair.
         points[0][c][1] = km_prmt<0x7610>(points[0][c][1], own.ones[0]);
     }
-    KM_UNROLL_FOR (int i = 0; i < PART::TILES; i++) {
+    KM_UNROLL_FOR (int i = 0; i < LAUNCH::TILES; i++) {
         float sums[WIDTH][4] = {};
         KM_UNROLL_FOR (int k = 0; k < LANE_D; k++) {
-            const uint4 plane = km_plane(planes, i, k);
-            const unsigned a[4] = {plane.x, plane.y, plane.z, plane.w};
+            const uint4 fragment = km_fragment(fragments, i, k);
+            const unsigned a[4] = {fragment.x, fragment.y, fragment.z, fragment.w};
             KM_UNROLL_FOR (int c = 0; c < WIDTH; c++) km_mma_f16(sums[c], a, points[k][c], sums[c]);
         }
         KM_UNROLL_FOR (int r = 0; r < 2; r++)
@@ -281,61 +282,62 @@ static __device__ __forceinline__ void km_compare(unsigned (*near)[WIDTH], const
     }
     KM_UNROLL_FOR (int c = 0; c < WIDTH; c++) {
         unsigned largest[2];
-        km_find_largest<PART>(largest, scores, c, own.link);
+        km_find_largest<LAUNCH>(largest, scores, c, own.link);
         KM_UNROLL_FOR (int segment = 0; segment < 2; segment++) largest[segment] -= own.margin[segment];
-        KM_UNROLL_FOR (int s = 0; s < PART::SLOTS; s++)
-            near[s][c] = km_half2_ge(scores[s][c], largest[s >= PART::FIRST]);
+        KM_UNROLL_FOR (int s = 0; s < LAUNCH::SLOTS; s++)
+            candidates[s][c] = km_half2_ge(scores[s][c], largest[s >= LAUNCH::FIRST]);
     }
 }
 
 // Whether each point has just one candidate of each K.
-template <typename PART>
-static __device__ __forceinline__ bool km_is_certain(const unsigned (*near)[WIDTH], const km_lane &own) {
+template <typename LAUNCH>
+static __device__ __forceinline__ bool km_has_one_candidate(const unsigned (*candidates)[WIDTH],
+                                                            const km_lane &own) {
     unsigned count = 0;
-    if (int(PART::LEVELS) == 0) {
+    if (int(LAUNCH::LEVELS) == 0) {
         // Sums of bits: of up to 63 ones in each half of a register they tell how many there are.
-        KM_UNROLL_FOR (int s = 0; s < PART::SLOTS; s++)
-            KM_UNROLL_FOR (int c = 0; c < WIDTH; c++) count += near[s][c];
+        KM_UNROLL_FOR (int s = 0; s < LAUNCH::SLOTS; s++)
+            KM_UNROLL_FOR (int c = 0; c < WIDTH; c++) count += candidates[s][c];
         return count == own.bits;
     } else {
-        KM_UNROLL_FOR (int s = 0; s < PART::SLOTS; s++)
+        KM_UNROLL_FOR (int s = 0; s < LAUNCH::SLOTS; s++)
             KM_UNROLL_FOR (int c = 0; c < WIDTH; c += 2)
-                count = km_half2_add(count, km_half2_add(near[s][c], near[s][c + 1]));
-        KM_UNROLL_FOR (int level = 0; level < PART::LEVELS; level++)
+                count = km_half2_add(count, km_half2_add(candidates[s][c], candidates[s][c + 1]));
+        KM_UNROLL_FOR (int level = 0; level < LAUNCH::LEVELS; level++)
             count = km_half2_add(count, __shfl_xor_sync(ALL, count, 4 << level) & own.link[1 + level]);
         return count == km_halves(WIDTH, WIDTH);
     }
 }
 
 // Sums of a warp: of the two halves of features; of ones.
-template <typename PART> struct km_sums {
-    float of[PART::TILES][LANE_D][4];
-    unsigned counts[PART::TILES][2];
+template <typename LAUNCH> struct km_sums {
+    float of[LAUNCH::TILES][LANE_D][4];
+    unsigned counts[LAUNCH::TILES][2];
 };
 
-template <typename PART>
-static __device__ __forceinline__ void km_add(km_sums<PART> &sums, const unsigned (*near)[WIDTH],
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_add(km_sums<LAUNCH> &sums, const unsigned (*candidates)[WIDTH],
                                               unsigned row, const km_lane &own) {
     KM_UNROLL_FOR (int c = 0; c < WIDTH; c += 2) {
-        unsigned ones[PART::TILES][4]; // of the candidates, as products take them
-        KM_UNROLL_FOR (int i = 0; i < PART::TILES; i++) {
-            KM_UNROLL_FOR (int at = 0; at < 4; at++) ones[i][at] = near[2 * i + at % 2][c + at / 2];
+        unsigned ones[LAUNCH::TILES][4]; // of the candidates, as products take them
+        KM_UNROLL_FOR (int i = 0; i < LAUNCH::TILES; i++) {
+            KM_UNROLL_FOR (int at = 0; at < 4; at++) ones[i][at] = candidates[2 * i + at % 2][c + at / 2];
             km_mma_f16_half(sums.counts[i], ones[i], own.ones, sums.counts[i]);
         }
         KM_UNROLL_FOR (int n = 0; n < LANE_D; n++) {
             unsigned points[2];
             km_ldmatrix_x2_trans(points, row + (n * TILE + 8 * c) * (int)sizeof(uint4));
-            KM_UNROLL_FOR (int i = 0; i < PART::TILES; i++)
+            KM_UNROLL_FOR (int i = 0; i < LAUNCH::TILES; i++)
                 km_mma_f16(sums.of[i][n], ones[i], points, sums.of[i][n]);
         }
     }
 }
 
 // Adds a warp's sums to the block's.
-template <typename PART>
-static __device__ __forceinline__ void km_flush(km_sums<PART> &sums, km_block<PART> &shared) {
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_flush(km_sums<LAUNCH> &sums, km_block<LAUNCH> &shared) {
     const int lane = threadIdx.x % 32, t = lane % 4;
-    KM_UNROLL_FOR (int i = 0; i < PART::TILES; i++)
+    KM_UNROLL_FOR (int i = 0; i < LAUNCH::TILES; i++)
         KM_UNROLL_FOR (int half = 0; half < 2; half++) {
             const int row = shared.row[lane / 4][2 * i + half];
             long long *out = shared.sums + row * (D + 1);
@@ -353,32 +355,32 @@ static __device__ __forceinline__ void km_flush(km_sums<PART> &sums, km_block<PA
 }
 
 // What a warp keeps from tile to tile.
-template <typename PART> struct km_state {
+template <typename LAUNCH> struct km_state {
     km_lane own;
-    //@ if planes_in_registers
-    km_planes planes[PART::TILES];
+    //@ if fragments_in_registers
+    km_fragments fragments[LAUNCH::TILES];
     //@ else
-    const km_planes *planes;
+    const km_fragments *fragments;
     //@ end
-    km_sums<PART> sums;
+    km_sums<LAUNCH> sums;
     unsigned compared, added; // where it reads points of the ring's first tile to compare and to add
-    const unsigned *all_marks;
-    unsigned marks, next_marks; // outliers of this tile and the next
+    const unsigned *all_outliers;
+    unsigned outliers, next_outliers; // outliers of this tile and the next
     int queued;
     //@ if track_labels
     int changes[2];
     //@ end
 };
 
-template <typename PART>
-static __device__ __forceinline__ void km_open(km_state<PART> &state, const km_block<PART> &shared,
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_open(km_state<LAUNCH> &state, const km_block<LAUNCH> &shared,
                                                const km_pass_args &args, unsigned ring, int tile, int tiles) {
     const int lane = threadIdx.x % 32;
     state.own = km_lane_of(shared);
-    km_read_planes(state, shared);
+    km_read_fragments(state, shared);
     state.sums = {};
-    state.all_marks = km_marks(args);
-    state.next_marks = tile < tiles ? state.all_marks[tile] : 0;
+    state.all_outliers = km_outliers(args);
+    state.next_outliers = tile < tiles ? state.all_outliers[tile] : 0;
     state.queued = 0;
     state.compared = km_opaque(ring + (lane % 8 + lane / 16 * 8 - lane) * (int)sizeof(uint4));
     state.added = ring;
@@ -387,34 +389,34 @@ static __device__ __forceinline__ void km_open(km_state<PART> &state, const km_b
     //@ end
 }
 
-template <typename PART>
-static __device__ __forceinline__ void km_look_ahead(km_state<PART> &state, int next, int tiles) {
-    state.marks = state.next_marks;
-    if (next < tiles) state.next_marks = state.all_marks[next];
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_look_ahead(km_state<LAUNCH> &state, int next, int tiles) {
+    state.outliers = state.next_outliers;
+    if (next < tiles) state.next_outliers = state.all_outliers[next];
 }
 
 // A tile, `stage` bytes from the first one of the ring.
-template <typename PART>
-static __device__ __forceinline__ void km_take(km_state<PART> &state, km_block<PART> &shared,
-                                               const km_pass_args &args, unsigned stage, int tile) {
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_assign_tile(km_state<LAUNCH> &state, km_block<LAUNCH> &shared,
+                                                      const km_pass_args &args, unsigned stage, int tile) {
     KM_UNROLL_FOR (int first = 0; first < TILE; first += 8 * WIDTH) {
-        unsigned near[PART::SLOTS][WIDTH];
+        unsigned candidates[LAUNCH::SLOTS][WIDTH];
         const unsigned from = stage + first * (int)sizeof(uint4);
-        km_compare<PART>(near, state.planes, state.compared + from, state.own);
-        const bool marked = state.marks & (ALL >> (TILE - 8 * WIDTH)) << first;
-        if (__any_sync(ALL, !km_is_certain<PART>(near, state.own)) || marked)
-            km_settle(near, shared, args, state.own, state.marks >> first, tile, first, state.queued);
+        km_find_candidates<LAUNCH>(candidates, state.fragments, state.compared + from, state.own);
+        const bool marked = state.outliers & (ALL >> (TILE - 8 * WIDTH)) << first;
+        if (__any_sync(ALL, !km_has_one_candidate<LAUNCH>(candidates, state.own)) || marked)
+            km_defer(candidates, shared, args, state.own, state.outliers >> first, tile, first, state.queued);
         //@ if track_labels
-        km_label_points<PART>(near, args, state.own, tile * (long long)TILE + first, state.changes);
+        km_label_points<LAUNCH>(candidates, args, state.own, tile * (long long)TILE + first, state.changes);
         //@ end
-        km_add(state.sums, near, state.added + from, state.own);
+        km_add(state.sums, candidates, state.added + from, state.own);
     }
 }
 
-template <typename PART>
-static __device__ __forceinline__ void km_close(km_state<PART> &state, km_block<PART> &shared,
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_close(km_state<LAUNCH> &state, km_block<LAUNCH> &shared,
                                                 const km_pass_args &args) {
-    while (state.queued > 0) state.queued = km_drain(shared, args, state.queued);
+    while (state.queued > 0) state.queued = km_resolve(shared, args, state.queued);
     //@ if track_labels
     km_tell_changes(state, args);
     //@ end

@@ -27,8 +27,8 @@ enum {
     FETCHERS = BLOCK,  // threads that fetch the centroids of a K
     REDUCE = 128       // threads of a block of km_reduce
 };
-constexpr float BINADE = 8192;        // scores are at least this and less than twice this
-constexpr unsigned ONE_NEAR = 0x5c00; // 256 in half precision, where units are 1/4
+constexpr float BINADE = 8192;             // scores are at least this and less than twice this
+constexpr unsigned ONE_CANDIDATE = 0x5c00; // 256 in half precision, where units are 1/4
 //@ end
 
 //@ def form_memory
@@ -47,31 +47,31 @@ struct alignas(16) km_margin {
 };
 
 // A K that takes part: its first quad, its first row, its index in the list.
-struct km_member {
-    int group, row, k_index;
+struct km_active_k {
+    int quad, row, k_index;
 };
 
 // How the scores of a K are made, and which are candidates.
 struct km_scaled {
     km_scale scale;
     km_margin_of_k margin;
-    float middle[D];
+    float midpoint[D];
 };
 
-template <typename PART> struct km_block : km_shared<PART> {
-    uint4 planes[PART::TILES][BLOCKS][32]; // centroids, as matrix products take them
-    float4 starts[PART::TILES][8];         // where the scores of a quad's two rows start, each twice
-    unsigned low[PART::ROWS][ROW];         // sums: their low words, their high ones
-    unsigned high[PART::ROWS][ROW];
-    unsigned counts[PART::ROWS];
+template <typename LAUNCH> struct km_block : km_shared<LAUNCH> {
+    uint4 fragments[LAUNCH::TILES][BLOCKS][32]; // centroids, as matrix products take them
+    float4 starts[LAUNCH::TILES][8];            // where the scores of a quad's two rows start, each twice
+    unsigned low[LAUNCH::ROWS][ROW];            // sums: their low words, their high ones
+    unsigned high[LAUNCH::ROWS][ROW];
+    unsigned counts[LAUNCH::ROWS];
     union {
         km_warp warps[WARPS];
-        float centroids[PART::ROWS * D]; // while planes are made
+        float centroids[LAUNCH::ROWS * D]; // while fragments are made
     };
     km_scaled scaled[8]; // of the K that begins in a quad
     km_margin margin[8]; // of a quad's K
-    km_member members[8];
-    int members_count;
+    km_active_k active_ks[8];
+    int active_count;
     //@ if track_labels
     unsigned changes[KS];
     //@ end
@@ -93,25 +93,25 @@ static __device__ __forceinline__ void km_put_point(const km_pass_args &args, lo
 //@ end
 //@ def form_prepare
 //@ use factor_halves
-// Writes a quarter of a row of the planes: scaled factors of D features, and where scores start.
-template <typename PART, typename Factor>
-static __device__ __forceinline__ void km_write_row(km_block<PART> &shared, int group, int slot, int t,
+// Writes a quarter of a row of the fragments: scaled factors of D features, and where scores start.
+template <typename LAUNCH, typename Factor>
+static __device__ __forceinline__ void km_write_row(km_block<LAUNCH> &shared, int quad, int slot, int t,
                                                     Factor factor, float start) {
-    km_write_halves(shared, group, slot, t, factor);
-    ((float2 *)&shared.starts[slot / 2][group])[slot % 2] = {start, start};
+    km_write_halves(shared, quad, slot, t, factor);
+    ((float2 *)&shared.starts[slot / 2][quad])[slot % 2] = {start, start};
 }
 
 // A row of no centroid: never a candidate if any score is above.
-template <typename PART>
-static __device__ __forceinline__ void km_clear_row(km_block<PART> &shared, int group, int slot, int t) {
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_clear_row(km_block<LAUNCH> &shared, int quad, int slot, int t) {
     km_write_row(
-        shared, group, slot, t, [](int) { return 0.0f; }, BINADE);
+        shared, quad, slot, t, [](int) { return 0.0f; }, BINADE);
 }
 
-template <typename PART>
-static __device__ __forceinline__ void km_clear(km_block<PART> &shared, const km_pass_args &) {
-    for (int i = threadIdx.x; i < PART::ROWS * ROW; i += BLOCK) shared.low[0][i] = shared.high[0][i] = 0;
-    for (int i = threadIdx.x; i < PART::ROWS; i += BLOCK) shared.counts[i] = 0;
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_clear(km_block<LAUNCH> &shared, const km_pass_args &) {
+    for (int i = threadIdx.x; i < LAUNCH::ROWS * ROW; i += BLOCK) shared.low[0][i] = shared.high[0][i] = 0;
+    for (int i = threadIdx.x; i < LAUNCH::ROWS; i += BLOCK) shared.counts[i] = 0;
     for (int i = threadIdx.x; i < 8; i += BLOCK) shared.margin[i] = {0, NONE, 0, 0};
     //@ if track_labels
     for (int i = threadIdx.x; i < KS; i += BLOCK) shared.changes[i] = 0;
@@ -120,22 +120,22 @@ static __device__ __forceinline__ void km_clear(km_block<PART> &shared, const km
 
 //@ use score_rows margin
 // Of one K, by one warp: how its scores are scaled, and margins.
-template <typename PART> static __device__ void km_scale_scores(km_block<PART> &shared, int k_index) {
+template <typename LAUNCH> static __device__ void km_scale_scores(km_block<LAUNCH> &shared, int k_index) {
     const km_place place = km_places[k_index];
     const float *c = shared.centroids + place.row * D;
     const int k = km_ks[k_index];
-    km_scaled &own = shared.scaled[place.group];
-    const unsigned char *beaten = shared.beaten + place.row;
-    km_find_beaten(shared, c, place, k);
-    km_scale scale = km_find_scale(shared, own.middle, c, beaten, k);
+    km_scaled &own = shared.scaled[place.quad];
+    const unsigned char *dominated = shared.dominated + place.row;
+    km_find_dominated(shared, c, place, k);
+    km_scale scale = km_find_scale(shared, own.midpoint, c, dominated, k);
 
     // No two centroids are farther apart than twice the distance of one from the midpoint.
     double spread = 0;
     KM_UNROLL_1_FOR (int j = threadIdx.x % 32; j < k; j += 32) {
-        if (beaten[j]) continue;
+        if (dominated[j]) continue;
         double square = 0;
         KM_UNROLL_2_FOR (int f = 0; f < D; f++) {
-            const double away = ((double)c[j * D + f] - (double)own.middle[f]) * shared.reach[f];
+            const double away = ((double)c[j * D + f] - (double)own.midpoint[f]) * shared.extent[f];
             square = fma(away, away, square);
         }
         spread = fmax(spread, 2 * sqrt(square));
@@ -145,47 +145,47 @@ template <typename PART> static __device__ void km_scale_scores(km_block<PART> &
 }
 
 // The rows of each K that takes part: how they are scaled by one warp, then by all threads. Gives whether there is one.
-template <typename PART> static __device__ __forceinline__ bool km_prepare_all(km_block<PART> &shared) {
-    int members_count = 0;
+template <typename LAUNCH> static __device__ __forceinline__ bool km_prepare_all(km_block<LAUNCH> &shared) {
+    int active_count = 0;
     for (int i = 0; i < KS; i++) {
-        if (km_places[i].part != PART::INDEX || !shared.active[i]) continue;
-        if (members_count % WARPS == threadIdx.x / 32) km_scale_scores<PART>(shared, i);
-        if (threadIdx.x == 0) shared.members[members_count] = {km_places[i].group, km_places[i].row, i};
-        members_count++;
+        if (km_places[i].launch != LAUNCH::INDEX || !shared.active[i]) continue;
+        if (active_count % WARPS == threadIdx.x / 32) km_scale_scores<LAUNCH>(shared, i);
+        if (threadIdx.x == 0) shared.active_ks[active_count] = {km_places[i].quad, km_places[i].row, i};
+        active_count++;
     }
-    if (threadIdx.x == 0) shared.members_count = members_count;
+    if (threadIdx.x == 0) shared.active_count = active_count;
     __syncthreads();
-    for (int i = 0; i < members_count; i++) {
-        const km_member member = shared.members[i];
-        const km_scaled &scaled = shared.scaled[member.group];
-        const auto begin_group = [&](int group, int, bool) {
-            const float before = 32.0f * (group - member.group);
-            shared.margin[group] = {scaled.margin.slope, scaled.margin.least, km_halves(before, before), 0};
+    for (int i = 0; i < active_count; i++) {
+        const km_active_k own = shared.active_ks[i];
+        const km_scaled &scaled = shared.scaled[own.quad];
+        const auto begin_quad = [&](int quad, int, bool) {
+            const float before = 32.0f * (quad - own.quad);
+            shared.margin[quad] = {scaled.margin.slope, scaled.margin.least, km_halves(before, before), 0};
         };
-        km_write_rows(shared, shared.centroids + member.row * D, scaled.middle, member.k_index, threadIdx.x,
-                      BLOCK, scaled.scale, begin_group);
+        km_write_rows(shared, shared.centroids + own.row * D, scaled.midpoint, own.k_index, threadIdx.x,
+                      BLOCK, scaled.scale, begin_quad);
     }
-    return members_count > 0;
+    return active_count > 0;
 }
 
 //@ end
 //@ def form_resolve
 //@ use asked_by_point
-template <typename PART>
-static __device__ __forceinline__ const float *km_exact_centroids(const km_block<PART> &,
+template <typename LAUNCH>
+static __device__ __forceinline__ const float *km_exact_centroids(const km_block<LAUNCH> &,
                                                                   const km_pass_args &args, int k_index) {
     return (const float *)args.centroids + ((long long)blockIdx.y * S + km_offsets[k_index]) * D;
 }
 
-template <typename PART>
-static __device__ __forceinline__ void km_add_exact(km_block<PART> &shared, int row, int f,
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_add_exact(km_block<LAUNCH> &shared, int row, int f,
                                                     long long number) {
     const unsigned low = (unsigned)(number + BIAS), before = atomicAdd(&shared.low[row][f], low);
     atomicAdd(&shared.high[row][f], (unsigned)((number + BIAS) >> 32) + (before + low < before));
 }
 
-template <typename PART>
-static __device__ __forceinline__ void km_add_count(km_block<PART> &shared, int row) {
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_add_count(km_block<LAUNCH> &shared, int row) {
     atomicAdd(&shared.counts[row], 1u);
 }
 
@@ -243,16 +243,16 @@ static __device__ __forceinline__ unsigned km_lane() {
 }
 
 // The scores of a tile of rows, two points in a register.
-template <typename PART>
-static __device__ __forceinline__ void km_score(unsigned (*scores)[WIDTH], const km_block<PART> &shared,
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_score(unsigned (*scores)[WIDTH], const km_block<LAUNCH> &shared,
                                                 int tile, const unsigned (*points)[WIDTH][2]) {
     float sums[WIDTH][4];
     const unsigned lane = threadIdx.x % 32;
     const float4 start = *(const float4 *)&shared.starts[tile][lane / 4];
     const float starts[4] = {start.x, start.y, start.z, start.w};
     KM_UNROLL_FOR (int k = 0; k < BLOCKS; k++) {
-        const uint4 plane = shared.planes[tile][k][lane];
-        const unsigned a[4] = {plane.x, plane.y, plane.z, plane.w};
+        const uint4 fragment = shared.fragments[tile][k][lane];
+        const unsigned a[4] = {fragment.x, fragment.y, fragment.z, fragment.w};
         KM_UNROLL_FOR (int c = 0; c < WIDTH; c++)
             km_mma_f16(sums[c], a, points[k / 2][c], k ? sums[c] : starts);
     }
@@ -263,20 +263,20 @@ static __device__ __forceinline__ void km_score(unsigned (*scores)[WIDTH], const
 }
 
 // Adds up what candidates count, for the points of each column: 256 and 32 quad + slot.
-template <typename PART>
-static __device__ __forceinline__ void km_compare(unsigned *places, const km_block<PART> &shared,
-                                                  unsigned tile) {
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_find_candidates(unsigned *places, const km_block<LAUNCH> &shared,
+                                                          unsigned tile) {
     const unsigned reader = km_lane(), second = BLOCKS > 1 ? reader / 8 % 2 * TILE : 0;
     const unsigned row = tile + (reader % 8 + reader / 16 * 8 + second) * (unsigned)sizeof(uint4);
     KM_UNROLL_FOR (int first = 0; first < 4; first += WIDTH) {
         // Halves of 16 features, or of 8 twice.
-        unsigned scores[PART::SLOTS][WIDTH], points[(BLOCKS + 1) / 2][WIDTH][2];
+        unsigned scores[LAUNCH::SLOTS][WIDTH], points[(BLOCKS + 1) / 2][WIDTH][2];
         if (first > 0) __syncwarp(); // not both at a time
         KM_UNROLL_FOR (int i = 0; i < (BLOCKS + 1) / 2; i++)
             KM_UNROLL_FOR (int c = 0; c < WIDTH; c += 2)
                 km_ldmatrix_x4(points[i][c],
                                row + (2 * i * TILE + 8 * (first + c)) * (unsigned)sizeof(uint4));
-        KM_UNROLL_FOR (int i = 0; i < PART::TILES; i++) km_score(scores + 2 * i, shared, i, points);
+        KM_UNROLL_FOR (int i = 0; i < LAUNCH::TILES; i++) km_score(scores + 2 * i, shared, i, points);
         const unsigned lane = km_lane();
         const uint4 read =
             km_read_shared_4(tile + lane % 4 * (unsigned)sizeof(uint4) +
@@ -284,20 +284,20 @@ static __device__ __forceinline__ void km_compare(unsigned *places, const km_blo
         const unsigned errors[4] = {read.x, read.y, read.z, read.w};
         const km_margin margin = shared.margin[lane / 4];
         unsigned link[4];
-        KM_UNROLL_FOR (int level = 0; level < PART::LEVELS; level++)
+        KM_UNROLL_FOR (int level = 0; level < LAUNCH::LEVELS; level++)
             link[1 + level] = shared.link[1 + level][lane / 4];
         KM_UNROLL_FOR (int c = 0; c < WIDTH; c++) {
             unsigned largest[2], sum = 0;
-            km_find_largest<PART>(largest, scores, c, link);
+            km_find_largest<LAUNCH>(largest, scores, c, link);
             // The largest score of no candidate.
             const unsigned limit =
                 largest[0] + NEXT - km_half2_fma(errors[first + c], margin.slope, margin.least);
-            KM_UNROLL_FOR (int s = 0; s < PART::SLOTS; s++) {
+            KM_UNROLL_FOR (int s = 0; s < LAUNCH::SLOTS; s++) {
                 constexpr unsigned STEP = 0x40004; // 1 where units are 1/4
-                sum = km_half2_fma(km_half2_gt(scores[s][c], limit), ONE_NEAR * 0x10001 + s * STEP, sum);
+                sum = km_half2_fma(km_half2_gt(scores[s][c], limit), ONE_CANDIDATE * 0x10001 + s * STEP, sum);
             }
             sum = km_half2_fma(km_half2_gt(sum, 0), margin.before, sum);
-            KM_UNROLL_FOR (int level = 0; level < PART::LEVELS; level++)
+            KM_UNROLL_FOR (int level = 0; level < LAUNCH::LEVELS; level++)
                 sum = km_half2_add(sum, __shfl_xor_sync(ALL, sum, 4 << level) & link[1 + level]);
             places[first + c] = sum;
         }
@@ -306,8 +306,8 @@ static __device__ __forceinline__ void km_compare(unsigned *places, const km_blo
 
 // Adds a point's integers to a row of the block's sums. Each lane begins with another feature: points of one cluster,
 // or of rows that begin in one bank, do not wait for each other all the time.
-template <typename PART>
-static __device__ __forceinline__ void km_add_point(km_block<PART> &shared, int row, unsigned numbers) {
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_add_point(km_block<LAUNCH> &shared, int row, unsigned numbers) {
     constexpr int AHEAD = D < 8 ? D : 8; // features at a time, so that additions do not wait for each other
     unsigned f = km_lane() % D, at[AHEAD], number[AHEAD], before[AHEAD];
     KM_UNROLL_FOR (int first = 0; first < D; first += AHEAD) {
@@ -325,80 +325,79 @@ static __device__ __forceinline__ void km_add_point(km_block<PART> &shared, int 
 }
 
 // Ambiguous points and outliers of one K join the queue.
-template <typename PART>
-static __device__ __forceinline__ void km_settle(km_block<PART> &shared, const km_pass_args &args, bool waits,
-                                                 int tile, int k_index) {
-    const unsigned waiting = __ballot_sync(ALL, waits);
-    if (!waiting) return;
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_defer(km_block<LAUNCH> &shared, const km_pass_args &args,
+                                                bool ambiguous, int tile, int k_index) {
+    const unsigned lanes = __ballot_sync(ALL, ambiguous);
+    if (!lanes) return;
     const int lane = (int)km_lane();
     km_warp &warp = shared.warps[threadIdx.x / 32];
     int queued = warp.queued;
-    if (waits) warp.queue[queued + __popc(waiting & ~(ALL << lane))] = {tile, lane | k_index << 5};
-    queued += __popc(waiting);
-    if (queued >= 32) queued = km_drain(shared, args, queued);
+    if (ambiguous) warp.queue[queued + __popc(lanes & ~(ALL << lane))] = {tile, lane | k_index << 5};
+    queued += __popc(lanes);
+    if (queued >= 32) queued = km_resolve(shared, args, queued);
     __syncwarp(); // all lanes have read it
     if (lane == 0) warp.queued = queued;
     __syncwarp();
 }
 
 // What a warp keeps from tile to tile.
-template <typename PART> struct km_state {
+template <typename LAUNCH> struct km_state {
     unsigned ring; // address of its first tile
 };
 
-template <typename PART>
-static __device__ __forceinline__ void km_open(km_state<PART> &state, km_block<PART> &shared,
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_open(km_state<LAUNCH> &state, km_block<LAUNCH> &shared,
                                                const km_pass_args &, unsigned ring, int, int) {
     state.ring = ring;
     if (threadIdx.x % 32 == 0) shared.warps[threadIdx.x / 32].queued = 0;
 }
 
 // A tile, `stage` bytes from the first one of the ring.
-template <typename PART>
-static __device__ __forceinline__ void km_take(km_state<PART> &state, km_block<PART> &shared,
-                                               const km_pass_args &args, unsigned stage, int tile) {
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_assign_tile(km_state<LAUNCH> &state, km_block<LAUNCH> &shared,
+                                                      const km_pass_args &args, unsigned stage, int tile) {
     const unsigned address = state.ring + stage;
     unsigned places[4]; // of column c: points 8 c + 2 t and the next, t the lane % 4
-    km_compare<PART>(places, shared, address);
+    km_find_candidates<LAUNCH>(places, shared, address);
     const int lane = (int)km_lane();
     const unsigned numbers = address + (unsigned)(sizeof(uint4[BLOCKS][TILE]) + lane * sizeof(unsigned));
     const bool marked = km_read_shared(numbers) == ALL;
-    KM_UNROLL_1_FOR (int i = 0; i < shared.members_count; i++) { // a lane has one point now
-        const km_member member = shared.members[i];
+    KM_UNROLL_1_FOR (int i = 0; i < shared.active_count; i++) { // a lane has one point now
+        const km_active_k own = shared.active_ks[i];
         unsigned place = 0;
         KM_UNROLL_FOR (int c = 0; c < 4; c++) {
-            const unsigned of_column = __shfl_sync(ALL, places[c], member.group * 4 + lane % 8 / 2);
+            const unsigned of_column = __shfl_sync(ALL, places[c], own.quad * 4 + lane % 8 / 2);
             place = lane / 8 == c ? of_column : place;
         }
-        place = ((lane % 2 ? place >> 16 : place & 0xffff) - ONE_NEAR) / 4;
-        const bool waits = marked || place >= 256;
-        if (!waits) {
-            const int row = shared.row[member.group + place / 32][place % 32];
+        place = ((lane % 2 ? place >> 16 : place & 0xffff) - ONE_CANDIDATE) / 4;
+        const bool ambiguous = marked || place >= 256;
+        if (!ambiguous) {
+            const int row = shared.row[own.quad + place / 32][place % 32];
             //@ if track_labels
-            km_label *kept = (km_label *)args.labels +
-                             (blockIdx.y * KS + member.k_index) * args.labels_stride +
+            km_label *kept = (km_label *)args.labels + (blockIdx.y * KS + own.k_index) * args.labels_stride +
                              tile * (long long)TILE + lane;
-            if (*kept != row - member.row) {
-                *kept = (km_label)(row - member.row);
-                atomicAdd(&shared.changes[member.k_index], 1u);
+            if (*kept != row - own.row) {
+                *kept = (km_label)(row - own.row);
+                atomicAdd(&shared.changes[own.k_index], 1u);
             }
             //@ end
             km_add_point(shared, row, numbers);
         }
-        km_settle(shared, args, waits, tile, member.k_index);
+        km_defer(shared, args, ambiguous, tile, own.k_index);
     }
 }
 
-template <typename PART>
-static __device__ __forceinline__ void km_close(km_state<PART> &, km_block<PART> &shared,
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_close(km_state<LAUNCH> &, km_block<LAUNCH> &shared,
                                                 const km_pass_args &args) {
     __syncwarp();
     int queued = shared.warps[threadIdx.x / 32].queued;
-    while (queued > 0) queued = km_drain(shared, args, queued);
+    while (queued > 0) queued = km_resolve(shared, args, queued);
 }
 
-template <typename PART>
-static __device__ __forceinline__ auto km_find_source(const km_block<PART> &, const km_pass_args &args) {
+template <typename LAUNCH>
+static __device__ __forceinline__ auto km_find_source(const km_block<LAUNCH> &, const km_pass_args &args) {
     return [&args](int tile) {
         return (const uint4 *)km_tiles(args) + threadIdx.x % 32 + tile * (long long)TILE_SIZE;
     };
@@ -412,22 +411,22 @@ static __device__ __forceinline__ long long *km_sums_of(const km_pass_args &args
 }
 
 // Leaves the block's sums in the workspace, without the bias.
-template <typename PART>
-static __device__ __forceinline__ void km_publish(const km_block<PART> &shared, const km_pass_args &args) {
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_publish(const km_block<LAUNCH> &shared, const km_pass_args &args) {
     __syncthreads();
-    for (int i = 0; i < shared.members_count; i++) {
-        const km_member member = shared.members[i];
-        long long *to = km_sums_of(args, blockIdx.x) + km_offsets[member.k_index] * (D + 1);
-        for (int at = threadIdx.x; at < km_ks[member.k_index] * (D + 1); at += BLOCK) {
-            const int row = member.row + at / (D + 1), f = at % (D + 1);
+    for (int i = 0; i < shared.active_count; i++) {
+        const km_active_k own = shared.active_ks[i];
+        long long *to = km_sums_of(args, blockIdx.x) + km_offsets[own.k_index] * (D + 1);
+        for (int at = threadIdx.x; at < km_ks[own.k_index] * (D + 1); at += BLOCK) {
+            const int row = own.row + at / (D + 1), f = at % (D + 1);
             const long long count = shared.counts[row];
             to[at] =
                 f < D ? ((long long)shared.high[row][f] << 32 | shared.low[row][f]) - count * BIAS : count;
         }
         //@ if track_labels
-        if (threadIdx.x == 0 && shared.changes[member.k_index])
-            atomicAdd(args.changes + blockIdx.y * KS + member.k_index,
-                      (unsigned long long)shared.changes[member.k_index]);
+        if (threadIdx.x == 0 && shared.changes[own.k_index])
+            atomicAdd(args.changes + blockIdx.y * KS + own.k_index,
+                      (unsigned long long)shared.changes[own.k_index]);
         //@ end
     }
 }

@@ -20,101 +20,101 @@ struct km_scale {
 //@ def scale
 //@ use warp_max scale_type
 // What a score has beside x . (c - p), not scaled.
-static __device__ double km_constant(const float *c, const float *middle) {
+static __device__ double km_constant(const float *c, const float *midpoint) {
     double constant = 0;
     KM_UNROLL_2_FOR (int f = 0; f < D; f++) {
-        const double a = c[f], p = middle[f];
+        const double a = c[f], p = midpoint[f];
         constant -= 0.5 * (a - p) * (a + p);
     }
     return constant;
 }
 
 // Finds the midpoint of a K's centroids, too.
-template <typename PART>
-static __device__ km_scale km_find_scale(const km_block<PART> &shared, float *middle, const float *c,
-                                         const unsigned char *beaten, int k) {
+template <typename LAUNCH>
+static __device__ km_scale km_find_scale(const km_block<LAUNCH> &shared, float *midpoint, const float *c,
+                                         const unsigned char *dominated, int k) {
     const int lane = threadIdx.x % 32;
     for (int f = lane; f < D; f += 32) {
         float low = 3.4e38f, high = -3.4e38f;
         KM_UNROLL_1_FOR (int j = 0; j < k; j++) {
-            low = beaten[j] ? low : fminf(low, c[j * D + f]);
-            high = beaten[j] ? high : fmaxf(high, c[j * D + f]);
+            low = dominated[j] ? low : fminf(low, c[j * D + f]);
+            high = dominated[j] ? high : fmaxf(high, c[j * D + f]);
         }
-        middle[f] = 0.5f * low + 0.5f * high;
+        midpoint[f] = 0.5f * low + 0.5f * high;
     }
     __syncwarp();
     // Scores, and what coordinates add to them at most: of points in the ball, and in the whole lattice.
-    double lowest = 1e308, highest = -1e308, swing = 0, corner = 0;
+    double lowest = 1e308, highest = -1e308, in_ball = 0, in_lattice = 0;
     KM_UNROLL_1_FOR (int j = lane; j < k; j += 32) {
-        if (beaten[j]) continue;
+        if (dominated[j]) continue;
         double own = 0, square = 0;
         KM_UNROLL_2_FOR (int f = 0; f < D; f++) {
-            const double away = (double)c[j * D + f] - middle[f];
-            own += fabs(away) * shared.reach[f];
+            const double away = (double)c[j * D + f] - midpoint[f];
+            own += fabs(away) * shared.extent[f];
             square = fma(away, away, square);
         }
-        corner = fmax(corner, own);
+        in_lattice = fmax(in_lattice, own);
         own = fmin(own, sqrt(square) * shared.radius);
-        const double constant = km_constant(c + j * D, middle);
+        const double constant = km_constant(c + j * D, midpoint);
         lowest = fmin(lowest, constant - own);
         highest = fmax(highest, constant + own);
-        swing = fmax(swing, own);
+        in_ball = fmax(in_ball, own);
     }
     lowest = -km_warp_max(-lowest);
     highest = km_warp_max(highest);
-    swing = km_warp_max(swing);
-    corner = km_warp_max(corner);
+    in_ball = km_warp_max(in_ball);
+    in_lattice = km_warp_max(in_lattice);
     const double factor = highest > lowest ? 0.84 * BINADE / (highest - lowest) : 0;
 
-    return {lowest, factor, (corner + swing) * factor * km_power(-21)};
+    return {lowest, factor, (in_lattice + in_ball) * factor * km_power(-21)};
 }
 
 //@ end
 //@ def largest
 //@ use half2_max
 // The largest score of each K, for the points of one column: of the first slots, and of the others.
-template <typename PART>
+template <typename LAUNCH>
 static __device__ __forceinline__ void km_find_largest(unsigned *largest, const unsigned (*scores)[WIDTH],
                                                        int c, const unsigned *link) {
-    if (int(PART::FIRST) < int(PART::SLOTS)) {
-        unsigned other = scores[PART::FIRST % PART::SLOTS][c];
-        KM_UNROLL_FOR (int s = PART::FIRST + 1; s < PART::SLOTS; s++)
+    if (int(LAUNCH::FIRST) < int(LAUNCH::SLOTS)) {
+        unsigned other = scores[LAUNCH::FIRST % LAUNCH::SLOTS][c];
+        KM_UNROLL_FOR (int s = LAUNCH::FIRST + 1; s < LAUNCH::SLOTS; s++)
             other = km_half2_max(other, scores[s][c]);
         largest[0] = scores[0][c];
-        KM_UNROLL_FOR (int s = 1; s < PART::FIRST; s++) largest[0] = km_half2_max(largest[0], scores[s][c]);
+        KM_UNROLL_FOR (int s = 1; s < LAUNCH::FIRST; s++) largest[0] = km_half2_max(largest[0], scores[s][c]);
         largest[0] = km_half2_max(largest[0], other & link[0]);
         largest[1] = (largest[0] & link[0]) | (other & ~link[0]);
     } else {
         largest[0] = largest[1] = scores[0][c];
-        KM_UNROLL_FOR (int s = 1; s < PART::FIRST; s++) largest[0] = km_half2_max(largest[0], scores[s][c]);
+        KM_UNROLL_FOR (int s = 1; s < LAUNCH::FIRST; s++) largest[0] = km_half2_max(largest[0], scores[s][c]);
     }
-    KM_UNROLL_FOR (int level = 0; level < PART::LEVELS; level++)
+    KM_UNROLL_FOR (int level = 0; level < LAUNCH::LEVELS; level++)
         largest[0] = km_half2_max(largest[0], __shfl_xor_sync(ALL, largest[0], 4 << level) & link[1 + level]);
 }
 
 //@ end
 //@ def score_rows
 //@ use scale
-// The rows of a K, scaled, by so many threads; `begin_group` as in km_for_rows. Scores are
+// The rows of a K, scaled, by so many threads; `begin_quad` as in km_for_rows. Scores are
 //     score_j = x . (c_j - p) - (|c_j|^2 - |p|^2) / 2,  p the midpoint of the K's centroids,
 // scaled so that all scores of a K lie in one binade of float, of which 15 bits are compared.
-template <typename PART, typename Group>
-static __device__ __forceinline__ void km_write_rows(km_block<PART> &shared, const float *c,
-                                                     const float *middle, int k_index, int thread,
-                                                     int threads, const km_scale &scale, Group begin_group) {
-    const auto write_row = [&](int group, int slot, int t, int j) {
+template <typename LAUNCH, typename Quad>
+static __device__ __forceinline__ void km_write_rows(km_block<LAUNCH> &shared, const float *c,
+                                                     const float *midpoint, int k_index, int thread,
+                                                     int threads, const km_scale &scale, Quad begin_quad) {
+    const auto write_row = [&](int quad, int slot, int t, int j) {
         const auto factor = [&](int f) {
-            return (float)(((double)c[j * D + f] - middle[f]) * shared.reach[f] * scale.factor);
+            return (float)(((double)c[j * D + f] - midpoint[f]) * shared.extent[f] * scale.factor);
         };
         const auto zero = [](int) { return 0.0f; };
         if (j >= 0)
             km_write_row(
-                shared, group, slot, t, factor,
-                (float)(1.08 * BINADE + (km_constant(c + j * D, middle) - scale.lowest) * scale.factor));
+                shared, quad, slot, t, factor,
+                (float)(1.08 * BINADE + (km_constant(c + j * D, midpoint) - scale.lowest) * scale.factor));
         else
-            km_write_row(shared, group, slot, t, zero, BINADE);
+            km_write_row(shared, quad, slot, t, zero, BINADE);
     };
-    km_for_rows(shared, k_index, thread, threads, write_row, begin_group);
+    km_for_rows(shared, k_index, thread, threads, write_row, begin_quad);
 }
 
 //@ end
@@ -149,15 +149,15 @@ static __device__ __forceinline__ km_margin_of_k km_find_margin(km_scale &scale,
 //@ def factor_halves
 // The part of the lanes with lane % 4 = t of a row: factors of D features, as two halves each. Of 8 features both are
 // in one product, of 16 each has its own.
-template <typename PART, typename Factor>
-static __device__ __forceinline__ void km_write_halves(km_block<PART> &shared, int group, int slot, int t,
+template <typename LAUNCH, typename Factor>
+static __device__ __forceinline__ void km_write_halves(km_block<LAUNCH> &shared, int quad, int slot, int t,
                                                        Factor factor) {
     KM_UNROLL_1_FOR (int i = 0; i < BLOCKS; i++) {
         const int f = 8 * i + 2 * t;
         const float first = f < D ? factor(f) : 0, second = f + 1 < D ? factor(f + 1) : 0;
         const float high = km_low_half(km_halves(first, 0)), second_high = km_low_half(km_halves(second, 0));
-        const auto words_of = [&](int plane) {
-            return (unsigned *)&shared.planes[slot / 2][plane][group * 4 + t] + slot % 2;
+        const auto words_of = [&](int fragment) {
+            return (unsigned *)&shared.fragments[slot / 2][fragment][quad * 4 + t] + slot % 2;
         };
         words_of(i / 2 * 2)[i % 2 * 2] = km_halves(high, second_high);
         words_of(BLOCKS > 1 ? i / 2 * 2 + 1 : 0)[BLOCKS > 1 ? i % 2 * 2 : 2] =

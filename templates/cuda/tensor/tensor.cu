@@ -37,7 +37,7 @@ constexpr unsigned ALL = 0xffffffff;
 
 // Where the centroids of each K lie: launch, first quad, quads, first slot in a quad, slots in a quad.
 struct km_place {
-    short part, group, span, slot, slots, row; // row: its first row of the block's sums
+    short launch, quad, quads, slot, slots, row; // row: its first row of the block's sums
 };
 __device__ const km_place km_places[KS] = {
     //@ for k in ks
@@ -48,7 +48,7 @@ __device__ const km_place km_places[KS] = {
 // A launch. A lane has SLOTS rows of scores, two of each tile of 16; the first FIRST belong to one K, the others to a
 // second K or, where linked, to the same. With LEVELS > 0 up to 2^LEVELS quads share a K.
 //@ for part in parts
-struct km_part_$part { // K = $part_text
+struct km_launch_$part { // K = $part_text
     enum {
         INDEX = $part,
         TILES = $part_tiles,
@@ -61,13 +61,13 @@ struct km_part_$part { // K = $part_text
 //@ end
 
 // What the threads of a block share in every form.
-template <typename PART> struct km_shared {
-    double radius;             // no point but outliers has a larger norm
-    double reach[D], unit[D];  // 2^e; 2^(22 - e), which makes an integer
-    unsigned link[4][8];       // ALL where: the two parts of a lane belong together; quads 1, 2, 4 apart do
-    short member[2][8];        // of a quad's parts the index in the K list, -1: none
-    short row[8][PART::SLOTS]; // row of the sums, -1: none
-    unsigned char beaten[PART::ROWS]; // centroids that are never nearest inside the lattice
+template <typename LAUNCH> struct km_shared {
+    double radius;                      // no point but outliers has a larger norm
+    double extent[D], lattice_scale[D]; // 2^e; 2^(22 - e), which makes an integer
+    unsigned link[4][8];         // ALL where: the two parts of a lane belong together; quads 1, 2, 4 apart do
+    short k_index[2][8];         // of a quad's parts the index in the K list, -1: none
+    short row[8][LAUNCH::SLOTS]; // row of the sums, -1: none
+    unsigned char dominated[LAUNCH::ROWS]; // centroids that are never nearest inside the lattice
     unsigned char active[KS];
 };
 
@@ -108,16 +108,16 @@ static __device__ __forceinline__ int *km_exponents(const km_pass_args &args) {
     return (int *)(km_largest(args) + NORMS);
 }
 
-static __device__ __forceinline__ unsigned *km_survey(const km_pass_args &args) {
+static __device__ __forceinline__ unsigned *km_histogram(const km_pass_args &args) {
     return (unsigned *)(km_exponents(args) + D);
 }
 
-static __device__ __forceinline__ unsigned *km_marks(const km_pass_args &args) {
-    return km_survey(args) + D * BINS;
+static __device__ __forceinline__ unsigned *km_outliers(const km_pass_args &args) {
+    return km_histogram(args) + D * BINS;
 }
 
 static __device__ __forceinline__ km_tile *km_tiles(const km_pass_args &args) {
-    const long long after = (long long)(km_marks(args) + km_tiles_count(args));
+    const long long after = (long long)(km_outliers(args) + km_tiles_count(args));
     return (km_tile *)((after + 255) / 256 * 256);
 }
 
@@ -139,7 +139,7 @@ static __device__ __forceinline__ int km_exponent_max(const km_pass_args &args, 
 
 // Load: counts the points of each power of two below the largest, feature by feature.
 extern "C" __global__ void __launch_bounds__(256)
-    km_tensor_survey(const __grid_constant__ km_pass_args args) {
+    km_tensor_histogram(const __grid_constant__ km_pass_args args) {
     __shared__ unsigned bins[D * BINS];
     for (int i = threadIdx.x; i < D * BINS; i += 256) bins[i] = 0;
     __syncthreads();
@@ -166,14 +166,15 @@ extern "C" __global__ void __launch_bounds__(256)
     }
     __syncthreads();
     for (int i = threadIdx.x; i < D * BINS; i += 256)
-        if (bins[i]) atomicAdd(km_survey(args) + i, bins[i]);
+        if (bins[i]) atomicAdd(km_histogram(args) + i, bins[i]);
 }
 
 // Load: e of each feature. At most one point in 16,384, or one, may lie beyond, and the sum of their integers must fit.
-extern "C" __global__ void __launch_bounds__(256) km_tensor_grid(const __grid_constant__ km_pass_args args) {
+extern "C" __global__ void __launch_bounds__(256)
+    km_tensor_lattice(const __grid_constant__ km_pass_args args) {
     const double points = fmax((double)args.n, 16384.0);
     for (int f = threadIdx.x; f < D; f += 256) {
-        const unsigned *bins = km_survey(args) + f * BINS;
+        const unsigned *bins = km_histogram(args) + f * BINS;
         const int largest = km_exponent_max(args, f);
         double beyond = 0;
         int bin = 0;
@@ -216,8 +217,8 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_tiles(const __grid_c
             largest[which] = beyond ? largest[which] : fmax(largest[which], squares[which]);
         km_put_point(args, i, x, scale, beyond, squares[0]);
         //@ if not form_rows
-        const unsigned marks = __ballot_sync(ALL, beyond);
-        if (i % TILE == 0) km_marks(args)[i / TILE] = marks;
+        const unsigned outliers = __ballot_sync(ALL, beyond);
+        if (i % TILE == 0) km_outliers(args)[i / TILE] = outliers;
         //@ end
     }
     // Numbers that are not negative are ordered as their bits are. Few tell more than others did.
@@ -256,54 +257,55 @@ static __device__ int km_nearest_to_origin(const float *c, int k) {
 
 // Of one K: finds the centroids that another dominates everywhere inside the lattice. A centroid far outside would cost
 // the scores of the others their digits.
-template <typename PART>
-static __device__ void km_find_beaten(km_block<PART> &shared, const float *c, const km_place &place, int k) {
+template <typename LAUNCH>
+static __device__ void km_find_dominated(km_block<LAUNCH> &shared, const float *c, const km_place &place,
+                                         int k) {
     const int nearest = km_nearest_to_origin(c, k);
     KM_UNROLL_1_FOR (int j = threadIdx.x % 32; j < k; j += 32) {
         double lead = 0, size = 0; // of j over that one, at most
         KM_UNROLL_2_FOR (int f = 0; f < D; f++) {
             const double a = c[j * D + f], b = c[nearest * D + f];
-            lead += fabs(a - b) * shared.reach[f] - 0.5 * (a - b) * (a + b);
-            size += fabs(a - b) * shared.reach[f] + fabs(a - b) * fabs(a + b);
+            lead += fabs(a - b) * shared.extent[f] - 0.5 * (a - b) * (a + b);
+            size += fabs(a - b) * shared.extent[f] + fabs(a - b) * fabs(a + b);
         }
-        shared.beaten[place.row + j] = j != nearest && lead < -1e-12 * size;
+        shared.dominated[place.row + j] = j != nearest && lead < -1e-12 * size;
     }
     __syncwarp();
 }
 
 // Goes through the rows of a K, by so many threads: `write_row` writes a quarter of a row, that of lanes with
 // lane % 4 = t, centroid j or, -1, none that a point of the lattice could be nearest to: the row stays empty (outliers
-// are compared with the centroids themselves, which shared.row still names); `begin_group` is told once of each quad,
+// are compared with the centroids themselves, which shared.row still names); `begin_quad` is told once of each quad,
 // and of the K's part of it.
-template <typename PART, typename Row, typename Group>
-static __device__ __forceinline__ void km_for_rows(km_block<PART> &shared, int k_index, int thread,
-                                                   int threads, Row write_row, Group begin_group) {
+template <typename LAUNCH, typename Row, typename Quad>
+static __device__ __forceinline__ void km_for_rows(km_block<LAUNCH> &shared, int k_index, int thread,
+                                                   int threads, Row write_row, Quad begin_quad) {
     const km_place place = km_places[k_index];
-    const bool linked = PART::LEVELS == 0 && place.slots > PART::FIRST;
-    KM_UNROLL_1_FOR (int at = thread; at < place.span * PART::SLOTS * 4; at += threads) {
-        const int group = place.group + at / 4 / PART::SLOTS, slot = at / 4 % PART::SLOTS;
-        const int j = (group - place.group) * place.slots + slot - place.slot,
-                  segment = place.slot >= PART::FIRST;
+    const bool linked = LAUNCH::LEVELS == 0 && place.slots > LAUNCH::FIRST;
+    KM_UNROLL_1_FOR (int at = thread; at < place.quads * LAUNCH::SLOTS * 4; at += threads) {
+        const int quad = place.quad + at / 4 / LAUNCH::SLOTS, slot = at / 4 % LAUNCH::SLOTS;
+        const int j = (quad - place.quad) * place.slots + slot - place.slot,
+                  segment = place.slot >= LAUNCH::FIRST;
         const bool real = slot >= place.slot && slot < place.slot + place.slots && j < km_ks[k_index];
-        if (!linked && (slot >= PART::FIRST) != segment) continue;
-        shared.row[group][slot] = real ? place.row + j : -1;
-        write_row(group, slot, at % 4, real && !shared.beaten[place.row + j] ? j : -1);
+        if (!linked && (slot >= LAUNCH::FIRST) != segment) continue;
+        shared.row[quad][slot] = real ? place.row + j : -1;
+        write_row(quad, slot, at % 4, real && !shared.dominated[place.row + j] ? j : -1);
         if (slot != place.slot) continue;
-        shared.member[segment][group] = k_index;
-        shared.link[0][group] = linked ? ALL : 0;
-        for (int level = 0; level < PART::LEVELS; level++)
-            shared.link[1 + level][group] = place.span >> level > 1 ? ALL : 0;
-        begin_group(group, segment, linked);
+        shared.k_index[segment][quad] = k_index;
+        shared.link[0][quad] = linked ? ALL : 0;
+        for (int level = 0; level < LAUNCH::LEVELS; level++)
+            shared.link[1 + level][quad] = place.quads >> level > 1 ? ALL : 0;
+        begin_quad(quad, segment, linked);
     }
 }
 
 //@ use form_prepare
 //@ if not form_rows
 // The rows of each K that takes part, by one warp. Gives whether there is one.
-template <typename PART> static __device__ __forceinline__ bool km_prepare_all(km_block<PART> &shared) {
+template <typename LAUNCH> static __device__ __forceinline__ bool km_prepare_all(km_block<LAUNCH> &shared) {
     bool active = false;
     for (int i = 0, own = 0; i < KS; i++) {
-        if (km_places[i].part != PART::INDEX) continue;
+        if (km_places[i].launch != LAUNCH::INDEX) continue;
         if (own++ % WARPS == threadIdx.x / 32 && shared.active[i])
             km_prepare(shared, shared.centroids + km_places[i].row * D, i);
         active = active | shared.active[i];
@@ -313,28 +315,29 @@ template <typename PART> static __device__ __forceinline__ bool km_prepare_all(k
 
 //@ end
 // Everything that the threads of a block share. False: no K of the launch takes part in this pass, or none does.
-template <typename PART> static __device__ bool km_begin(km_block<PART> &shared, const km_pass_args &args) {
+template <typename LAUNCH>
+static __device__ bool km_begin(km_block<LAUNCH> &shared, const km_pass_args &args) {
     const int stop = args.control->stop; // One wait for all that is read here.
     const float *from = (const float *)args.centroids + (long long)blockIdx.y * S * D;
     if (threadIdx.x == 0) shared.radius = sqrt(*km_largest(args)) * (1 + 1e-9);
     for (int i = threadIdx.x; i < KS; i += BLOCK) shared.active[i] = args.active[blockIdx.y * KS + i];
     for (int f = threadIdx.x; f < D; f += BLOCK) {
-        shared.reach[f] = km_power(km_exponents(args)[f]);
-        shared.unit[f] = km_power(BITS - km_exponents(args)[f]);
+        shared.extent[f] = km_power(km_exponents(args)[f]);
+        shared.lattice_scale[f] = km_power(BITS - km_exponents(args)[f]);
     }
     for (int i = 0, own = 0; i < KS; i++) {
-        if (km_places[i].part != PART::INDEX || own++ % (BLOCK / FETCHERS) != threadIdx.x / FETCHERS)
+        if (km_places[i].launch != LAUNCH::INDEX || own++ % (BLOCK / FETCHERS) != threadIdx.x / FETCHERS)
             continue;
         for (int at = threadIdx.x % FETCHERS; at < km_ks[i] * D; at += FETCHERS)
             shared.centroids[km_places[i].row * D + at] = from[km_offsets[i] * D + at];
     }
-    for (int i = threadIdx.x; i < 8 * PART::SLOTS * 4; i += BLOCK) {
-        const int group = i / 4 / PART::SLOTS, slot = i / 4 % PART::SLOTS;
-        km_clear_row(shared, group, slot, i % 4);
-        shared.row[group][slot] = -1;
+    for (int i = threadIdx.x; i < 8 * LAUNCH::SLOTS * 4; i += BLOCK) {
+        const int quad = i / 4 / LAUNCH::SLOTS, slot = i / 4 % LAUNCH::SLOTS;
+        km_clear_row(shared, quad, slot, i % 4);
+        shared.row[quad][slot] = -1;
     }
     for (int i = threadIdx.x; i < 8; i += BLOCK) {
-        shared.member[0][i] = shared.member[1][i] = -1;
+        shared.k_index[0][i] = shared.k_index[1][i] = -1;
         shared.link[0][i] = shared.link[1][i] = shared.link[2][i] = shared.link[3][i] = 0;
     }
     km_clear(shared, args);
@@ -356,21 +359,21 @@ static __device__ __forceinline__ void km_add_long(long long *sum, long long num
 
 //@ end
 //@ def resolve_from_block
-template <typename PART>
-static __device__ __forceinline__ const float *km_exact_centroids(const km_block<PART> &shared,
+template <typename LAUNCH>
+static __device__ __forceinline__ const float *km_exact_centroids(const km_block<LAUNCH> &shared,
                                                                   const km_pass_args &, int k_index) {
     return shared.centroids + km_places[k_index].row * D;
 }
 
 //@ use block_sums
-template <typename PART>
-static __device__ __forceinline__ void km_add_exact(km_block<PART> &shared, int row, int f,
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_add_exact(km_block<LAUNCH> &shared, int row, int f,
                                                     long long number) {
     km_add_long(shared.sums + row * (D + 1) + f, number);
 }
 
-template <typename PART>
-static __device__ __forceinline__ void km_add_count(km_block<PART> &shared, int row) {
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_add_count(km_block<LAUNCH> &shared, int row) {
     km_add_long(shared.sums + row * (D + 1) + D, 1);
 }
 
@@ -379,8 +382,8 @@ static __device__ __forceinline__ void km_add_count(km_block<PART> &shared, int 
 
 //@ def asked_by_point
 // An item holds the point of the tile, and the index of the K << 5.
-template <typename PART>
-static __device__ __forceinline__ km_asked km_asked_by(const km_block<PART> &, const km_item &item) {
+template <typename LAUNCH>
+static __device__ __forceinline__ km_asked km_asked_by(const km_block<LAUNCH> &, const km_item &item) {
     return {item.what % 32, item.what >> 5};
 }
 
@@ -394,18 +397,18 @@ struct km_asked {
 //@ use form_resolve
 //@ if not form_digits
 // Resolves the last points of the warp's queue, a lane each, and adds them to the sums. Gives how many are left.
-template <typename PART>
-static __device__ __forceinline__ int km_drain(km_block<PART> &shared, const km_pass_args &args,
-                                               int waiting) {
+template <typename LAUNCH>
+static __device__ __forceinline__ int km_resolve(km_block<LAUNCH> &shared, const km_pass_args &args,
+                                                 int queued) {
     km_warp &warp = shared.warps[threadIdx.x / 32];
-    const int lane = threadIdx.x % 32, count = waiting < 32 ? waiting : 32;
+    const int lane = threadIdx.x % 32, count = queued < 32 ? queued : 32;
     __syncwarp();
-    const km_item own = warp.queue[waiting - count + (lane < count ? lane : 0)];
+    const km_item own = warp.queue[queued - count + (lane < count ? lane : 0)];
     __syncwarp();
-    waiting -= count;
+    queued -= count;
     const km_asked asked = km_asked_by(shared, own);
     const long long point = (long long)own.tile * TILE + asked.of_tile;
-    if (point >= args.n || lane >= count) return waiting;
+    if (point >= args.n || lane >= count) return queued;
     const float *x = (const float *)args.points + point * D;
     const int label =
         km_find_nearest(x, km_exact_centroids(shared, args, asked.k_index), km_ks[asked.k_index]);
@@ -419,36 +422,38 @@ static __device__ __forceinline__ int km_drain(km_block<PART> &shared, const km_
     //@ end
     const int row = km_places[asked.k_index].row + label;
 #pragma unroll RESOLVE_AHEAD
-    for (int f = 0; f < D; f++) km_add_exact(shared, row, f, __double2ll_rn((double)x[f] * shared.unit[f]));
+    for (int f = 0; f < D; f++)
+        km_add_exact(shared, row, f, __double2ll_rn((double)x[f] * shared.lattice_scale[f]));
     km_add_count(shared, row);
-    return waiting;
+    return queued;
 }
 
 //@ end
 // What a warp keeps from tile to tile.
-//@ def planes
+//@ def fragments
 // Planes as products find them: in a lane's registers, or in shared memory.
-//@ if planes_in_registers
-typedef uint4 km_planes[PLANES];
+//@ if fragments_in_registers
+typedef uint4 km_fragments[FRAGMENTS];
 
-static __device__ __forceinline__ uint4 km_plane(const km_planes *planes, int tile, int k) {
-    return planes[tile][k];
+static __device__ __forceinline__ uint4 km_fragment(const km_fragments *fragments, int tile, int k) {
+    return fragments[tile][k];
 }
 //@ else
-typedef uint4 km_planes[PLANES][32];
+typedef uint4 km_fragments[FRAGMENTS][32];
 
-static __device__ __forceinline__ uint4 km_plane(const km_planes *planes, int tile, int k) {
-    return planes[tile][k][threadIdx.x % 32];
+static __device__ __forceinline__ uint4 km_fragment(const km_fragments *fragments, int tile, int k) {
+    return fragments[tile][k][threadIdx.x % 32];
 }
 //@ end
 
-template <typename State, typename PART>
-static __device__ __forceinline__ void km_read_planes(State &state, const km_block<PART> &shared) {
-    //@ if planes_in_registers
-    KM_UNROLL_FOR (int i = 0; i < PART::TILES; i++)
-        KM_UNROLL_FOR (int k = 0; k < PLANES; k++) state.planes[i][k] = shared.planes[i][k][threadIdx.x % 32];
+template <typename State, typename LAUNCH>
+static __device__ __forceinline__ void km_read_fragments(State &state, const km_block<LAUNCH> &shared) {
+    //@ if fragments_in_registers
+    KM_UNROLL_FOR (int i = 0; i < LAUNCH::TILES; i++)
+        KM_UNROLL_FOR (int k = 0; k < FRAGMENTS; k++)
+            state.fragments[i][k] = shared.fragments[i][k][threadIdx.x % 32];
     //@ else
-    state.planes = shared.planes;
+    state.fragments = shared.fragments;
     //@ end
 }
 
@@ -460,7 +465,7 @@ template <typename State>
 static __device__ __forceinline__ void km_tell_changes(const State &state, const km_pass_args &args) {
     KM_UNROLL_FOR (int segment = 0; segment < 2; segment++)
         if (state.changes[segment])
-            atomicAdd(args.changes + blockIdx.y * KS + state.own.member[segment],
+            atomicAdd(args.changes + blockIdx.y * KS + state.own.k_index[segment],
                       (unsigned long long)state.changes[segment]);
 }
 
@@ -469,8 +474,8 @@ static __device__ __forceinline__ void km_tell_changes(const State &state, const
 //@ def source_of_lane
 //@ use opaque_address
 // Where a lane's first piece of a tile is; the address stays in a register.
-template <typename PART>
-static __device__ __forceinline__ auto km_find_source(const km_block<PART> &, const km_pass_args &args) {
+template <typename LAUNCH>
+static __device__ __forceinline__ auto km_find_source(const km_block<LAUNCH> &, const km_pass_args &args) {
     const uint4 *lane_from = km_opaque((const uint4 *)km_tiles(args) + threadIdx.x % 32);
     return [lane_from](int tile) { return lane_from + tile * (long long)TILE_SIZE; };
 }
@@ -482,7 +487,7 @@ static __device__ __forceinline__ auto km_find_source(const km_block<PART> &, co
 
 //@ use copy_16 copy_commit copy_wait opaque shared_address
 // Begins to copy a tile to shared memory; both addresses are the lane's first.
-static __device__ __forceinline__ void km_bring(unsigned to, const uint4 *from) {
+static __device__ __forceinline__ void km_copy_tile(unsigned to, const uint4 *from) {
     //@ if form_rows
     to += km_opaque(threadIdx.x % 32) * (unsigned)sizeof(uint4); // not worth a register from tile to tile
     //@ end
@@ -492,8 +497,8 @@ static __device__ __forceinline__ void km_bring(unsigned to, const uint4 *from) 
 }
 
 // A warp's tiles, one after the other, through its ring.
-template <typename PART>
-static __device__ __forceinline__ void km_walk(km_block<PART> &shared, const km_pass_args &args) {
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_walk(km_block<LAUNCH> &shared, const km_pass_args &args) {
     constexpr int STRIDE = GRID * WARPS;
     constexpr unsigned TILE_BYTES = sizeof(km_tile);
     const int tiles = (int)km_tiles_count(args);
@@ -505,11 +510,11 @@ static __device__ __forceinline__ void km_walk(km_block<PART> &shared, const km_
     //@ else
     const unsigned ring = km_opaque(km_shared_address(first_tile + threadIdx.x % 32));
     //@ end
-    km_state<PART> state;
+    km_state<LAUNCH> state;
     km_open(state, shared, args, ring, tile, tiles);
     unsigned stage = 0; // where in the ring
     KM_UNROLL_FOR (int s = 0; s < STAGES - 1; s++) {
-        if (tile + s * STRIDE < tiles) km_bring(ring + s * TILE_BYTES, from(tile + s * STRIDE));
+        if (tile + s * STRIDE < tiles) km_copy_tile(ring + s * TILE_BYTES, from(tile + s * STRIDE));
         km_copy_commit();
     }
     for (int chunk = 0; tile < tiles; chunk++, tile += STRIDE) {
@@ -520,9 +525,9 @@ static __device__ __forceinline__ void km_walk(km_block<PART> &shared, const km_
         __syncwarp();
         const int ahead = tile + (STAGES - 1) * STRIDE;
         const unsigned before = stage > 0 ? stage - TILE_BYTES : (STAGES - 1) * TILE_BYTES;
-        if (ahead < tiles) km_bring(ring + before, from(ahead));
+        if (ahead < tiles) km_copy_tile(ring + before, from(ahead));
         km_copy_commit();
-        km_take(state, shared, args, stage, tile);
+        km_assign_tile(state, shared, args, stage, tile);
         stage = stage < (STAGES - 1) * TILE_BYTES ? stage + TILE_BYTES : 0;
         //@ if form_rounded
         if (chunk % COUNT_TILES == COUNT_TILES - 1) km_flush_counts(state.sums, shared);
@@ -541,11 +546,11 @@ static __device__ __forceinline__ long long *km_column(const km_pass_args &args,
     return (long long *)args.workspace + ((long long)blockIdx.y * COLUMNS + column) * GRID;
 }
 
-template <typename PART>
-static __device__ __forceinline__ void km_publish(const km_block<PART> &shared, const km_pass_args &args) {
+template <typename LAUNCH>
+static __device__ __forceinline__ void km_publish(const km_block<LAUNCH> &shared, const km_pass_args &args) {
     __syncthreads();
     for (int i = 0; i < KS; i++) {
-        if (km_places[i].part != PART::INDEX || !shared.active[i]) continue;
+        if (km_places[i].launch != LAUNCH::INDEX || !shared.active[i]) continue;
         for (int at = threadIdx.x; at < km_ks[i] * (D + 1); at += BLOCK)
             km_column(args, km_offsets[i] * (D + 1) + at)[blockIdx.x] =
                 shared.sums[km_places[i].row * (D + 1) + at];
@@ -555,9 +560,9 @@ static __device__ __forceinline__ void km_publish(const km_block<PART> &shared, 
 //@ end
 //@ use form_publish
 // One launch: a share of the K list.
-template <typename PART> static __device__ __forceinline__ void km_run(const km_pass_args &args) {
+template <typename LAUNCH> static __device__ __forceinline__ void km_run(const km_pass_args &args) {
     extern __shared__ uint4 km_memory[];
-    km_block<PART> &shared = *(km_block<PART> *)km_memory;
+    km_block<LAUNCH> &shared = *(km_block<LAUNCH> *)km_memory;
     if (!km_begin(shared, args)) return;
     km_walk(shared, args);
     km_publish(shared, args);
@@ -566,7 +571,7 @@ template <typename PART> static __device__ __forceinline__ void km_run(const km_
 //@ for part in parts
 extern "C" __global__ void __launch_bounds__(BLOCK, $resident)
     km_tensor_$part(const __grid_constant__ km_pass_args args) {
-    km_run<km_part_$part>(args);
+    km_run<km_launch_$part>(args);
 }
 
 //@ end
@@ -617,11 +622,11 @@ __device__ km_pass_facts km_pass = {
     8LL * COPIES *COLUMNS *GRID + 4LL * D *(1 + BINS) + 8 * NORMS,
 };
 __device__ km_pass_launch km_pass_launches[] = {
-    {"km_tensor_survey", KM_STAGE_LOAD, 8 * GRID, 1, 256, 0, 0},
-    {"km_tensor_grid", KM_STAGE_LOAD, 1, 1, 256, 0, 0},
+    {"km_tensor_histogram", KM_STAGE_LOAD, 8 * GRID, 1, 256, 0, 0},
+    {"km_tensor_lattice", KM_STAGE_LOAD, 1, 1, 256, 0, 0},
     {"km_tensor_tiles", KM_STAGE_LOAD, 48 * GRID, 1, 256, 0, 0}, // many, so that the last ones end together
     //@ for part in parts
-    {"km_tensor_$part", KM_STAGE_PASS, GRID, COPIES, BLOCK, sizeof(km_block<km_part_$part>), $part},
+    {"km_tensor_$part", KM_STAGE_PASS, GRID, COPIES, BLOCK, sizeof(km_block<km_launch_$part>), $part},
     //@ end
     {"km_reduce", KM_STAGE_PASS, REDUCE_GRID, COPIES, REDUCE, 0, 0},
 };
