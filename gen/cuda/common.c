@@ -71,6 +71,9 @@ void km_cuda_name_number(km_env *env, const km_plan *plan, km_param param) {
 }
 
 static void name_words(km_env *env, const km_plan *plan) {
+    for (int i = 0; i < KM_PARAM_COUNT; i++)
+        if (km_param_has_words((km_param)i) && km_plan_value(plan, (km_param)i) >= 0)
+            km_env_set(env, km_param_name((km_param)i), "%s", km_word_name(km_plan_value(plan, (km_param)i)));
 #define FLAG(param, name, design_of, meaning)                                                                \
     if (KM_DESIGN_##design_of == plan->design)                                                               \
         km_env_set_flag(env, #param "_" #name,                                                               \

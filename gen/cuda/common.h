@@ -28,7 +28,8 @@ int64_t km_cuda_registers_limit(const km_plan *plan, int64_t block, int64_t resi
 // Bytes of partial sums, a row for each cluster, of all blocks.
 int64_t km_cuda_partial_bytes(const km_plan *plan);
 
-// Names: those of templates/cuda/head.h, with a flag param_word for each word of the design; one number; one K of the
+// Names: those of templates/cuda/head.h, a number that is a word as this word and as a
+// flag number_word for each word of the design; one number; one K of the
 // list `ks`, whose centroids start at `offset`.
 void km_cuda_names(km_env *env, const km_plan *plan);
 void km_cuda_name_number(km_env *env, const km_plan *plan, km_param param);

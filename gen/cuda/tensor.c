@@ -655,16 +655,6 @@ static void name_part(km_env *env, const km_spec *spec, const km_tensor_layout *
     km_env_set_int(item, "rows", part->rows);
 }
 
-// The form's file, and a flag for each form.
-static void name_form(km_env *env, int form) {
-    km_env_set(env, "form", "%s", km_word_name(form));
-    for (int word = HI_LO; word <= ROWS; word++) {
-        char flag[32];
-        snprintf(flag, sizeof flag, "form_%s", km_word_name(word));
-        km_env_set_flag(env, flag, word == form);
-    }
-}
-
 static km_status names(km_env *env, const char **root, const km_plan *plan, km_error *err) {
     static const km_param numbers[] = {KM_PARAM_block, KM_PARAM_grid, KM_PARAM_resident};
     const km_spec *spec = &plan->spec;
@@ -676,7 +666,6 @@ static km_status names(km_env *env, const char **root, const km_plan *plan, km_e
     for (int i = 0; i < (int)(sizeof numbers / sizeof *numbers); i++)
         km_cuda_name_number(env, plan, numbers[i]);
     km_env_set_flag(env, "max3", spec->target.arch >= 90);
-    name_form(env, way->form);
     km_env_set_int(env, "stages", way->stages);
     km_env_set_int(env, "pairs", way->pairs);
     km_env_set_int(env, "tight", way->tight);
