@@ -302,7 +302,7 @@ struct km_item {
 
 // Bytes of 32 points: digit by digit, the highest first, a line for four features. The four change places from line to
 // line, so that lanes that read four lines find them in different banks.
-struct km_tile {
+struct alignas(16) km_tile {
     unsigned char lines[LINES][4][TILE];
 };
 
@@ -764,7 +764,7 @@ static __device__ __forceinline__ void km_clear(km_block<LAUNCH> &shared, const 
         shared.asks[i] = 0;
         shared.choice[i] = {{1, 1}, {0x10001, 0x10001}};
     }
-    for (int i = 0; i < KS && !args.control->stop; i++)
+    KM_UNROLL_1_FOR (int i = 0; i < KS && !args.control->stop; i++)
         if (km_places[i].launch == LAUNCH::INDEX)
             for (int at = threadIdx.x; at < km_ks[i] * (D + 1); at += BLOCK)
                 km_sums_of(args, blockIdx.x)[km_offsets[i] * (D + 1) + at] = 0;

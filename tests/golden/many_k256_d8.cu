@@ -32,8 +32,8 @@
 //     69  Numbers and types
 //     90  What the kernels of a pass are given
 //    171  The pass
-//   1261  The steps around the pass
-//   2636  The host part: what many_k256_d8.h declares
+//   1264  The steps around the pass
+//   2639  The host part: what many_k256_d8.h declares
 
 #if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 10 * 90
@@ -213,6 +213,7 @@ enum {
     BIAS = 1 << BITS,                        // makes a coordinate's integer positive
     BLOCKS = D <= 8 ? 1 : (D + 15) / 16 * 2, // of 8 features
     ROW = D | 1,                             // words of a row of sums: odd, so that rows begin in different banks
+    CHUNK_TILES = 1 << 30,                   // sums are never full
     STEP_TILES = 1,                          // tiles that are worked on at a time
     NORMS = 1,                               // that a load finds the largest of: |x|
     RESOLVE_AHEAD = 2,                       // features at a time when an ambiguous point is added
@@ -1179,15 +1180,17 @@ static __device__ __forceinline__ void km_walk(km_block<LAUNCH> &shared, const k
         if (tile + s * STRIDE < tiles) km_copy_tile(ring + s * TILE_BYTES, from(tile + s * STRIDE));
         km_copy_commit();
     }
-    for (int chunk = 0; tile < tiles; chunk++, tile += STRIDE) {
-        km_copy_wait<STAGES - 2>();
-        __syncwarp();
-        const int ahead = tile + (STAGES - 1) * STRIDE;
-        const unsigned before = stage > 0 ? stage - TILE_BYTES : (STAGES - 1) * TILE_BYTES;
-        if (ahead < tiles) km_copy_tile(ring + before, from(ahead));
-        km_copy_commit();
-        km_assign_tile(state, shared, args, stage, tile);
-        stage = stage < (STAGES - 1) * TILE_BYTES ? stage + TILE_BYTES : 0;
+    while (tile < tiles) {
+        for (int chunk = 0; chunk < CHUNK_TILES && tile < tiles; chunk++, tile += STRIDE) {
+            km_copy_wait<STAGES - 2>();
+            __syncwarp();
+            const int ahead = tile + (STAGES - 1) * STRIDE;
+            const unsigned before = stage > 0 ? stage - TILE_BYTES : (STAGES - 1) * TILE_BYTES;
+            if (ahead < tiles) km_copy_tile(ring + before, from(ahead));
+            km_copy_commit();
+            km_assign_tile(state, shared, args, stage, tile);
+            stage = stage < (STAGES - 1) * TILE_BYTES ? stage + TILE_BYTES : 0;
+        }
     }
     km_close(state, shared, args);
 }

@@ -32,8 +32,8 @@
 //     69  Numbers and types
 //    108  What the kernels of a pass are given
 //    189  The pass
-//   1443  The steps around the pass
-//   2818  The host part: what paper_d16_k3_12.h declares
+//   1445  The steps around the pass
+//   2820  The host part: what paper_d16_k3_12.h declares
 
 #if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 10 * 90
@@ -1355,17 +1355,19 @@ static __device__ __forceinline__ void km_walk(km_block<LAUNCH> &shared, const k
         if (tile + s * STRIDE < tiles) km_copy_tile(ring + s * TILE_BYTES, from(tile + s * STRIDE));
         km_copy_commit();
     }
-    for (int chunk = 0; tile < tiles; chunk++, tile += STRIDE) {
-        km_copy_wait<STAGES - 2>();
-        __syncwarp();
-        const int ahead = tile + (STAGES - 1) * STRIDE;
-        const unsigned before = stage > 0 ? stage - TILE_BYTES : (STAGES - 1) * TILE_BYTES;
-        if (ahead < tiles) km_copy_tile(ring + before, from(ahead));
-        km_copy_commit();
-        km_assign_tile(state, shared, args, stage, tile);
-        stage = stage < (STAGES - 1) * TILE_BYTES ? stage + TILE_BYTES : 0;
-        if (chunk % COUNT_TILES == COUNT_TILES - 1) km_flush_counts(state.sums, shared);
-        if (chunk % CHUNK_TILES == CHUNK_TILES - 1 || tile + STRIDE >= tiles) km_flush(state.sums, shared);
+    while (tile < tiles) {
+        for (int chunk = 0; chunk < CHUNK_TILES && tile < tiles; chunk++, tile += STRIDE) {
+            km_copy_wait<STAGES - 2>();
+            __syncwarp();
+            const int ahead = tile + (STAGES - 1) * STRIDE;
+            const unsigned before = stage > 0 ? stage - TILE_BYTES : (STAGES - 1) * TILE_BYTES;
+            if (ahead < tiles) km_copy_tile(ring + before, from(ahead));
+            km_copy_commit();
+            km_assign_tile(state, shared, args, stage, tile);
+            if (chunk % COUNT_TILES == COUNT_TILES - 1) km_flush_counts(state.sums, shared);
+            stage = stage < (STAGES - 1) * TILE_BYTES ? stage + TILE_BYTES : 0;
+        }
+        km_flush(state.sums, shared);
     }
     km_close(state, shared, args);
 }

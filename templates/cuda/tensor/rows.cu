@@ -20,12 +20,13 @@ enum {
     WIDTH = TIGHT ? 2 : 4,                   // columns of 8 points that are worked on at a time
     BIAS = 1 << BITS,                        // makes a coordinate's integer positive
     BLOCKS = D <= 8 ? 1 : (D + 15) / 16 * 2, // of 8 features
-    ROW = D | 1,       // words of a row of sums: odd, so that rows begin in different banks
-    STEP_TILES = 1,    // tiles that are worked on at a time
-    NORMS = 1,         // that a load finds the largest of: |x|
-    RESOLVE_AHEAD = 2, // features at a time when an ambiguous point is added
-    FETCHERS = BLOCK,  // threads that fetch the centroids of a K
-    REDUCE = 128       // threads of a block of km_reduce
+    ROW = D | 1,           // words of a row of sums: odd, so that rows begin in different banks
+    CHUNK_TILES = 1 << 30, // sums are never full
+    STEP_TILES = 1,        // tiles that are worked on at a time
+    NORMS = 1,             // that a load finds the largest of: |x|
+    RESOLVE_AHEAD = 2,     // features at a time when an ambiguous point is added
+    FETCHERS = BLOCK,      // threads that fetch the centroids of a K
+    REDUCE = 128           // threads of a block of km_reduce
 };
 constexpr float BINADE = 8192;             // scores are at least this and less than twice this
 constexpr unsigned ONE_CANDIDATE = 0x5c00; // 256 in half precision, where units are 1/4

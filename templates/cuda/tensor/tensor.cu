@@ -517,23 +517,25 @@ static __device__ __forceinline__ void km_walk(km_block<LAUNCH> &shared, const k
         if (tile + s * STRIDE < tiles) km_copy_tile(ring + s * TILE_BYTES, from(tile + s * STRIDE));
         km_copy_commit();
     }
-    for (int chunk = 0; tile < tiles; chunk++, tile += STRIDE) {
-        //@ if form_hi_lo
-        km_look_ahead(state, tile + STRIDE, tiles);
-        //@ end
-        km_copy_wait<STAGES - 2>();
-        __syncwarp();
-        const int ahead = tile + (STAGES - 1) * STRIDE;
-        const unsigned before = stage > 0 ? stage - TILE_BYTES : (STAGES - 1) * TILE_BYTES;
-        if (ahead < tiles) km_copy_tile(ring + before, from(ahead));
-        km_copy_commit();
-        km_assign_tile(state, shared, args, stage, tile);
-        stage = stage < (STAGES - 1) * TILE_BYTES ? stage + TILE_BYTES : 0;
-        //@ if form_rounded
-        if (chunk % COUNT_TILES == COUNT_TILES - 1) km_flush_counts(state.sums, shared);
-        //@ end
+    while (tile < tiles) {
+        for (int chunk = 0; chunk < CHUNK_TILES && tile < tiles; chunk++, tile += STRIDE) {
+            //@ if form_hi_lo
+            km_look_ahead(state, tile + STRIDE, tiles);
+            //@ end
+            km_copy_wait<STAGES - 2>();
+            __syncwarp();
+            const int ahead = tile + (STAGES - 1) * STRIDE;
+            const unsigned before = stage > 0 ? stage - TILE_BYTES : (STAGES - 1) * TILE_BYTES;
+            if (ahead < tiles) km_copy_tile(ring + before, from(ahead));
+            km_copy_commit();
+            km_assign_tile(state, shared, args, stage, tile);
+            //@ if form_rounded
+            if (chunk % COUNT_TILES == COUNT_TILES - 1) km_flush_counts(state.sums, shared);
+            //@ end
+            stage = stage < (STAGES - 1) * TILE_BYTES ? stage + TILE_BYTES : 0;
+        }
         //@ if not form_rows
-        if (chunk % CHUNK_TILES == CHUNK_TILES - 1 || tile + STRIDE >= tiles) km_flush(state.sums, shared);
+        km_flush(state.sums, shared);
         //@ end
     }
     km_close(state, shared, args);
