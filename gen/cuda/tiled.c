@@ -267,7 +267,9 @@ static void best_plain(config *best, const km_plan *plan) {
 
 // Registers of a thread: scores, what is read ahead, and others, as compilers count.
 static int64_t few_registers(const tile_shape *shape) {
-    return (shape->half ? shape->tile_clusters / 2 + 56 : shape->tile_clusters + 84) + 8 * shape->ahead;
+    int64_t single = shape->half && shape->piece < 8 ? 8 : 0; // numbers that are read one by one
+    return (shape->half ? shape->tile_clusters / 2 + 56 : shape->tile_clusters + 84) + 8 * shape->ahead +
+           single;
 }
 
 // Each tile reads the points; a warp does not overlap that with its products and with the choice, others do. Fitted to
