@@ -212,7 +212,7 @@ static void list_kernels(km_env *env, const char *text) {
     }
 }
 
-static void set_clusters(km_env *env, const km_spec *spec) {
+static km_status set_clusters(km_env *env, const km_spec *spec, km_error *err) {
     int64_t offset = 0;
     km_text list = {0};
     for (int64_t i = 0; i < spec->clusters_count; i++) {
@@ -221,16 +221,18 @@ static void set_clusters(km_env *env, const km_spec *spec) {
         km_env_set_int(km_env_item(env, "ks", text), "offset", offset);
         offset += spec->clusters[i];
     }
-    km_spec_clusters_text(&list, spec);
-    km_env_set(env, "list", "%s", list.failed ? "" : list.data + strcspn(list.data, ":") + 2);
-    km_text_clear(&list);
     km_env_set_int(env, "ks_count", spec->clusters_count);
     km_env_set_int(env, "s", offset);
     km_env_set_int(env, "k_max", spec->clusters[spec->clusters_count - 1]);
+    km_spec_clusters_text(&list, spec);
+    int failed = list.failed;
+    if (!failed) km_env_set(env, "list", "%s", list.data + strcspn(list.data, ":") + 2);
+    km_text_clear(&list);
+    return failed ? km_fail_memory(err, "the list of K", 0) : KM_OK;
 }
 
 // The names of templates/host, cuda/host.cu and cpu/host.c.
-static void set_host_names(km_env *env, const km_plan *plan, const char *body) {
+static km_status set_host_names(km_env *env, const km_plan *plan, const char *body, km_error *err) {
     const km_spec *spec = &plan->spec;
     char upper[KM_NAME_MAX + 1] = "", arch[32];
     int is_cuda = spec->target.kind == KM_TARGET_CUDA;
@@ -251,8 +253,8 @@ static void set_host_names(km_env *env, const km_plan *plan, const char *body) {
     km_env_set_flag(env, "avx512", !is_cuda && spec->target.arch == KM_ISA_AVX512);
     km_env_set_flag(env, "has_constants", strstr(body, " km_constants;") != NULL);
     km_env_set_flag(env, "rests", plan->design == KM_DESIGN_REGISTERS);
-    set_clusters(env, spec);
     list_kernels(env, body);
+    return set_clusters(env, spec, err);
 }
 
 static km_status expand_tidy(km_text *out, const char *name, const km_env *env, const char *dir,
@@ -273,13 +275,9 @@ static km_status add_host(km_text *out, km_source *source, const char *body, con
     km_text header = {0};
     km_env *env = km_env_create();
     if (!env) return km_fail_memory(err, "the names of a template", 0);
-    set_host_names(env, plan, body);
+    KM_TRY_GOTO(set_host_names(env, plan, body, err));
     if (is_cuda) KM_TRY_GOTO(expand_tidy(out, "cuda/names.h", env, dir, err));
-    km_text_printf(out, "%s%s\n// ==== The host part: what %s.h declares", is_cuda ? "\n" : "", body,
-                   plan->spec.name);
-    km_text_puts(out, " ");
-    for (int64_t at = 43 + (int64_t)strlen(plan->spec.name); at < RULER_COLUMNS; at++) km_text_puts(out, "=");
-    km_text_printf(out, "\n%s\n", is_cuda ? KM_GUARD_CUDA : KM_GUARD_CPU);
+    km_text_printf(out, "%s%s%s\n", is_cuda ? "\n" : "", body, is_cuda ? KM_GUARD_CUDA : KM_GUARD_CPU);
     KM_TRY_GOTO(expand_tidy(out, is_cuda ? "cuda/host.cu" : "cpu/host.c", env, dir, err));
     km_text_puts(out, "#endif\n");
     KM_TRY_GOTO(expand_tidy(&header, "host/interface.h", env, dir, err));
@@ -302,6 +300,8 @@ static km_status emit(km_source *source, const km_plan *plan, const char *templa
     km_text_puts(&head, "\n");
     raw.size = 0;
     KM_TRY_GOTO(add_body(&raw, plan, templates_dir, err));
+    if (plan->design != KM_DESIGN_PORTABLE)
+        km_text_puts(&raw, "\n// ==== The host part: what the header declares\n");
     if (!raw.failed) tidy(&body, raw.data);
     if (raw.failed || body.failed || head.failed) {
         status = km_fail_memory(err, "the emitted text", raw.size);

@@ -264,7 +264,7 @@ static int is_whole(const char *name, const char *text, int64_t size) {
 }
 
 static int is_output(const job *j, const char *name) {
-    if (!strcmp(name, "out.cu")) return 1; // of emit, which is given a folder
+    if (!strcmp(name, "out.cu") || !strcmp(name, "out.h")) return 1; // of emit, which is given a folder
     for (int i = 0; j->arguments[i]; i++)
         if (!strcmp(j->arguments[i], name)) return 1;
     return 0;
@@ -342,6 +342,7 @@ static const job jobs[] = {
      {"kmgen", "predict", "../in/model.json", "../in/table.csv", "--labels", "out.npy", "--threads", "1"}},
     {"emit", 1, {"kmgen", "emit", "../in/spec.yaml", "-o", "."}},
     {"explain", 1, {"kmgen", "explain", "../in/spec.yaml"}},
+    {"devices", 0, {"kmgen", "explain", "../in/spec.yaml", "--device"}},
     {"lloyd", 0, {FIT, "../in/table.npy", "--algorithm", "lloyd", "--n-init", "3"}},
     {"filter", 0, {FIT, "../in/table.npy", "--algorithm", "filter", "--n-init", "3"}},
     {"hamerly", 0, {FIT, "../in/table.npy", "--algorithm", "hamerly", "--type", "f64"}},

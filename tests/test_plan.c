@@ -2,6 +2,7 @@
 // What both targets share of planning: targets, fixed numbers, tuning files, the table for people.
 #include "gen/cuda/tensor.h"
 #include "gen/design.h"
+#include "gen/source.h"
 #include "gen/words.h"
 
 #include "quiet_check.h"
@@ -448,6 +449,48 @@ START_TEST(emitted_twice) {
 }
 END_TEST
 
+// What a binary depends on: no comments above the code, no host part, no names for the linker. A guard that has another
+// branch, or no end, is code like all other.
+START_TEST(kernels_of_a_text) {
+    static const struct {
+        const char *text, *kernels;
+    } texts[] = {
+        {"// head\n\nint a;\n" KM_GUARD_CUDA "\n#if X\nint b;\n#else\nint c;\n#endif\n#endif\nint d;\n",
+         "int a;\nint d;\n"},
+        {"int a;\n" KM_GUARD_CPU "\nint b;\n#endif\n", "int a;\n"},
+        {"int a;\n" KM_GUARD_CPU "\nint b;\n#else\nint c;\n#endif\n",
+         "int a;\n" KM_GUARD_CPU "\nint b;\n#else\nint c;\n#endif\n"},
+        {"int a;\n" KM_GUARD_CUDA "\nint b;\n", "int a;\n" KM_GUARD_CUDA "\nint b;\n"},
+        {"#ifndef KM_KERNELS_ONLY_TOO\nint b;\n#endif", "#ifndef KM_KERNELS_ONLY_TOO\nint b;\n#endif"},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        char *kernels = NULL;
+        int64_t size = 0;
+        ck_assert_int_eq(km_source_kernels(&kernels, &size, texts[i].text, &err), KM_OK);
+        ck_assert_str_eq(kernels, texts[i].kernels);
+        ck_assert_int_eq(size, (int64_t)strlen(kernels));
+        km_text_free(kernels);
+    }
+    // Texts for the CUDA device that differ in their names alone make one binary.
+    char *made[2];
+    for (int i = 0; i < 2; i++) {
+        int64_t size;
+        km_source source;
+        km_source_init(&source);
+        snprintf(spec.name, sizeof spec.name, "%s", i ? "one" : "another");
+        ck_assert_int_eq(km_spec_set_target(&spec, "cuda", &err), KM_OK);
+        expect_plan(NULL);
+        ck_assert_int_eq(km_source_emit(&source, &plan, NULL, &err), KM_OK);
+        ck_assert_int_eq(km_source_kernels(&made[i], &size, source.text, &err), KM_OK);
+        ck_assert_int_gt(source.text_size, size + 10000);
+        km_source_clear(&source);
+    }
+    ck_assert(strcmp(made[0], made[1]) == 0);
+    km_text_free(made[0]);
+    km_text_free(made[1]);
+}
+END_TEST
+
 // The text around a template, and the tidying after it, with a template from a folder.
 START_TEST(emitted_from_a_folder) {
     static const char *const folders[] = {"/cuda", "/cuda/tiled", "/host"};
@@ -485,7 +528,7 @@ START_TEST(emitted_from_a_folder) {
         "int one_of_kmeans;\nint two_of_kmeans;\n\nint a = 4;      // wide\nint grid = 128; // narrow\n"
         "\n// alone\nchar *s = \"no // comment\"; // one\n\nextern ";
     ck_assert_msg(strstr(source.text, wanted) != NULL, "%s", source.text);
-    const char *host = strstr(source.text, "\n// ==== The host part: what kmeans.h declares ====");
+    const char *host = strstr(source.text, "\n// ==== The host part: what the header declares ====");
     ck_assert_ptr_nonnull(host);
     ck_assert_ptr_nonnull(
         strstr(host, "==\n#if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)\nint one;\n#endif\n"));
@@ -495,7 +538,7 @@ START_TEST(emitted_from_a_folder) {
     int line = 2;
     for (const char *at = source.text; at < host; at++) line += *at == '\n';
     char entry[80];
-    snprintf(entry, sizeof entry, "\n// %6d  The host part: what kmeans.h declares\n", line);
+    snprintf(entry, sizeof entry, "\n// %6d  The host part: what the header declares\n", line);
     ck_assert_msg(strstr(source.text, entry) != NULL, "%s", source.text);
     ck_assert_str_eq(source.file_name, "kmeans.cu");
     ck_assert_ptr_nonnull(strstr(source.text, "//   grid: 128\n"));
@@ -633,6 +676,8 @@ int main(void) {
     tcase_add_test(tests, explained);
     tcase_add_test(tests, emitted_twice);
     tcase_add_test(tests, emitted_from_a_folder);
+    tcase_add_test(tests, kernels_of_a_text);
+    tcase_add_test(tests, kernels_of_a_text);
     tcase_add_test(tests, free_memory_decides);
     tcase_add_loop_test(tests, free_memory_decides_restarts_in_flight, 0, 2);
     tcase_add_test(tests, free_memory_decides_the_algorithm);

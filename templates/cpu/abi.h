@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a pass over the points is handed: the contract between the CPU engine and the kernels of one module.
+// What a pass over the points is handed: the contract between the kernels and who calls them, the host part of an
+// emitted file or kmgen's engine. A slot is one K, and in kmgen one restart of it.
 //
 // Layout. Points are copied once, centred and scaled, into groups of `group` points: value f of point i of a group
 // lies at [f * group + i]; the last group is padded with zeros. A block is KM_BLOCK_POINTS points (65,536: a

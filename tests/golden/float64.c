@@ -26,16 +26,17 @@
 
 // Contents, by line:
 //     37  Numbers and types
-//    280  The pass
-//    536  Seeding
-//    695  The finishing pass
-//    858  What a program takes
-//    867  The host part: what float64.h declares
+//    281  The pass
+//    537  Seeding
+//    696  The finishing pass
+//    859  What a program takes
+//    868  The host part: what the header declares
 
 // The design lanes: points across SIMD lanes. A span of points is read into the first cache and serves every slot:
 // first all labels of the span, then the sums of the points whose label changed.
 // ==== Numbers and types ====================================================================================
-// What a pass over the points is handed: the contract between the CPU engine and the kernels of one module.
+// What a pass over the points is handed: the contract between the kernels and who calls them, the host part of an
+// emitted file or kmgen's engine. A slot is one K, and in kmgen one restart of it.
 //
 // Layout. Points are copied once, centred and scaled, into groups of `group` points: value f of point i of a group
 // lies at [f * group + i]; the last group is padded with zeros. A block is KM_BLOCK_POINTS points (65,536: a
@@ -864,7 +865,7 @@ const km_cpu_kernels float64_kernels = {
     KM_CPU_ABI, sizeof(km_real), 2, 256, D, D, GROUP, 1, 0, 0,
     km_pass, km_seed, km_finish};
 
-// ==== The host part: what float64.h declares ============================================================
+// ==== The host part: what the header declares ==============================================================
 #ifndef KM_KERNELS_ONLY
 #include "float64.h"
 #include <float.h>

@@ -27,16 +27,17 @@
 
 // Contents, by line:
 //     38  Numbers and types
-//    297  The pass
-//    480  Seeding
-//    611  The finishing pass
-//    864  What a program takes
-//    873  The host part: what many.h declares
+//    298  The pass
+//    481  Seeding
+//    612  The finishing pass
+//    865  What a program takes
+//    874  The host part: what the header declares
 
 // The design blocks: tiled like a matrix product. TILE centroids meet VECTORS vectors of points in registers; a
 // group of points meets a panel of centroids out of the nearest cache; a span of groups shares the panel.
 // ==== Numbers and types ====================================================================================
-// What a pass over the points is handed: the contract between the CPU engine and the kernels of one module.
+// What a pass over the points is handed: the contract between the kernels and who calls them, the host part of an
+// emitted file or kmgen's engine. A slot is one K, and in kmgen one restart of it.
 //
 // Layout. Points are copied once, centred and scaled, into groups of `group` points: value f of point i of a group
 // lies at [f * group + i]; the last group is padded with zeros. A block is KM_BLOCK_POINTS points (65,536: a

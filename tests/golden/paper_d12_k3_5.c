@@ -26,16 +26,17 @@
 
 // Contents, by line:
 //     37  Numbers and types
-//    296  The pass
-//    724  Seeding
-//    855  The finishing pass
-//   1125  What a program takes
-//   1134  The host part: what paper_d12_k3_5.h declares
+//    297  The pass
+//    725  Seeding
+//    856  The finishing pass
+//   1126  What a program takes
+//   1135  The host part: what the header declares
 
 // The design lanes: points across SIMD lanes. A span of points is read into the first cache and serves every slot:
 // first all labels of the span, then the sums of the points whose label changed.
 // ==== Numbers and types ====================================================================================
-// What a pass over the points is handed: the contract between the CPU engine and the kernels of one module.
+// What a pass over the points is handed: the contract between the kernels and who calls them, the host part of an
+// emitted file or kmgen's engine. A slot is one K, and in kmgen one restart of it.
 //
 // Layout. Points are copied once, centred and scaled, into groups of `group` points: value f of point i of a group
 // lies at [f * group + i]; the last group is padded with zeros. A block is KM_BLOCK_POINTS points (65,536: a

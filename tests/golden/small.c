@@ -26,16 +26,17 @@
 
 // Contents, by line:
 //     37  Numbers and types
-//    296  The pass
-//    552  Seeding
-//    711  The finishing pass
-//    981  What a program takes
-//    990  The host part: what small.h declares
+//    297  The pass
+//    553  Seeding
+//    712  The finishing pass
+//    982  What a program takes
+//    991  The host part: what the header declares
 
 // The design lanes: points across SIMD lanes. A span of points is read into the first cache and serves every slot:
 // first all labels of the span, then the sums of the points whose label changed.
 // ==== Numbers and types ====================================================================================
-// What a pass over the points is handed: the contract between the CPU engine and the kernels of one module.
+// What a pass over the points is handed: the contract between the kernels and who calls them, the host part of an
+// emitted file or kmgen's engine. A slot is one K, and in kmgen one restart of it.
 //
 // Layout. Points are copied once, centred and scaled, into groups of `group` points: value f of point i of a group
 // lies at [f * group + i]; the last group is padded with zeros. A block is KM_BLOCK_POINTS points (65,536: a
@@ -987,7 +988,7 @@ const km_cpu_kernels small_kernels = {
     KM_CPU_ABI, sizeof(km_real), 2, 256, D, D, GROUP, 4, 0, 0,
     km_pass, km_seed, km_finish};
 
-// ==== The host part: what small.h declares ==============================================================
+// ==== The host part: what the header declares ==============================================================
 #ifndef KM_KERNELS_ONLY
 #include "small.h"
 #include <float.h>
