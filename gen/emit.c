@@ -252,7 +252,7 @@ static km_status set_host_names(km_env *env, const km_plan *plan, const char *bo
     km_env_set_flag(env, "avx2", !is_cuda && spec->target.arch == KM_ISA_AVX2);
     km_env_set_flag(env, "avx512", !is_cuda && spec->target.arch == KM_ISA_AVX512);
     km_env_set_flag(env, "has_constants", strstr(body, " km_constants;") != NULL);
-    km_env_set_flag(env, "rests", plan->design == KM_DESIGN_REGISTERS);
+    km_env_set_flag(env, "rests", km_design_code_of(plan->design)->sums_vary);
     list_kernels(env, body);
     return set_clusters(env, spec, err);
 }
