@@ -35,7 +35,7 @@
 //    104  What the kernels of a pass are given
 //    185  The pass
 //    802  The steps around the pass
-//   2130  The host part: what float64.h declares
+//   2130  The host part: what the header declares
 
 #if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 10 * 90
@@ -2127,7 +2127,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
     if (threadIdx.x == 0) update_close(args, slot);
 }
 
-// ==== The host part: what float64.h declares ============================================================
+// ==== The host part: what the header declares ==============================================================
 #if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)
 #include "float64.h"
 #include <float.h>

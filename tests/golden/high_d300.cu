@@ -33,7 +33,7 @@
 //    110  What the kernels of a pass are given
 //    191  The pass
 //    884  The steps around the pass
-//   2259  The host part: what high_d300.h declares
+//   2259  The host part: what the header declares
 
 #if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 10 * 90

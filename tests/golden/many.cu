@@ -34,7 +34,7 @@
 //     93  What the kernels of a pass are given
 //    174  The pass
 //   1140  The steps around the pass
-//   2515  The host part: what many.h declares
+//   2515  The host part: what the header declares
 
 #if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 10 * 90

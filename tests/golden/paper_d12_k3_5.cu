@@ -35,7 +35,7 @@
 //     94  What the kernels of a pass are given
 //    175  The pass
 //    693  The steps around the pass
-//   2072  The host part: what paper_d12_k3_5.h declares
+//   2072  The host part: what the header declares
 
 #if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 10 * 90

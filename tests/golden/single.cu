@@ -35,7 +35,7 @@
 //     90  What the kernels of a pass are given
 //    171  The pass
 //    689  The steps around the pass
-//   2068  The host part: what single.h declares
+//   2068  The host part: what the header declares
 
 #if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 10 * 90

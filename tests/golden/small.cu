@@ -35,7 +35,7 @@
 //     94  What the kernels of a pass are given
 //    175  The pass
 //    693  The steps around the pass
-//   2072  The host part: what small.h declares
+//   2072  The host part: what the header declares
 
 #if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 10 * 90
@@ -2069,7 +2069,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
     if (threadIdx.x == 0) update_close(args, slot);
 }
 
-// ==== The host part: what small.h declares ==============================================================
+// ==== The host part: what the header declares ==============================================================
 #if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)
 #include "small.h"
 #include <float.h>
