@@ -34,7 +34,7 @@
 //    111  What the kernels of a pass are given
 //    192  The pass
 //   1352  The steps around the pass
-//   2727  The host part: what high_d.h declares
+//   2727  The host part: what the header declares
 
 #if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 10 * 90

@@ -34,7 +34,7 @@
 //    110  What the kernels of a pass are given
 //    191  The pass
 //   1366  The steps around the pass
-//   2741  The host part: what high_d128.h declares
+//   2741  The host part: what the header declares
 
 #if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 10 * 90

@@ -33,7 +33,7 @@
 //     90  What the kernels of a pass are given
 //    171  The pass
 //   1264  The steps around the pass
-//   2639  The host part: what many_k256_d8.h declares
+//   2639  The host part: what the header declares
 
 #if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 10 * 90

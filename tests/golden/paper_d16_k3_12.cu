@@ -33,7 +33,7 @@
 //    108  What the kernels of a pass are given
 //    189  The pass
 //   1445  The steps around the pass
-//   2820  The host part: what paper_d16_k3_12.h declares
+//   2820  The host part: what the header declares
 
 #if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 10 * 90

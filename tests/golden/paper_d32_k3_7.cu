@@ -34,7 +34,7 @@
 //     99  What the kernels of a pass are given
 //    180  The pass
 //   1334  The steps around the pass
-//   2709  The host part: what paper_d32_k3_7.h declares
+//   2709  The host part: what the header declares
 
 #if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 10 * 90

@@ -33,7 +33,7 @@
 //     98  What the kernels of a pass are given
 //    179  The pass
 //   1432  The steps around the pass
-//   2807  The host part: what paper_d8_k3_7.h declares
+//   2807  The host part: what the header declares
 
 #if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 10 * 90

@@ -33,7 +33,7 @@
 //    128  What the kernels of a pass are given
 //    209  The pass
 //   1506  The steps around the pass
-//   2881  The host part: what wide.h declares
+//   2881  The host part: what the header declares
 
 #if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 10 * 90
