@@ -276,8 +276,8 @@ static km_status add_host(km_text *out, km_source *source, const char *body, con
     km_env *env = km_env_create();
     if (!env) return km_fail_memory(err, "the names of a template", 0);
     KM_TRY_GOTO(set_host_names(env, plan, body, err));
-    if (is_cuda) KM_TRY_GOTO(expand_tidy(out, "cuda/names.h", env, dir, err));
-    km_text_printf(out, "%s%s%s\n", is_cuda ? "\n" : "", body, is_cuda ? KM_GUARD_CUDA : KM_GUARD_CPU);
+    KM_TRY_GOTO(expand_tidy(out, is_cuda ? "cuda/names.h" : "cpu/names.h", env, dir, err));
+    km_text_printf(out, "\n%s%s\n", body, is_cuda ? KM_GUARD_CUDA : KM_GUARD_CPU);
     KM_TRY_GOTO(expand_tidy(out, is_cuda ? "cuda/host.cu" : "cpu/host.c", env, dir, err));
     km_text_puts(out, "#endif\n");
     KM_TRY_GOTO(expand_tidy(&header, "host/interface.h", env, dir, err));

@@ -38,6 +38,7 @@ static km_status text_make(km_text *out, const km_plan *plan, int any_d, km_erro
     if (!env) return km_fail_memory(err, "the names of a template", 0);
     km_status status = any_d ? km_cpu_names_any_d(env, &template_name, plan, err)
                              : km_design_code_of(plan->design)->names(env, &template_name, plan, err);
+    km_env_set(env, "symbol", "%s", plan->spec.name);
     if (status == KM_OK) status = km_template_expand(out, template_name, env, NULL, err);
     km_env_destroy(&env);
     return status;

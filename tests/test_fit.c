@@ -1045,6 +1045,29 @@ START_TEST(cache_cold_warm_and_damaged) {
 }
 END_TEST
 
+// Kernels for a CPU know neither the list of K nor the spec's name: what one list compiled serves another.
+START_TEST(cache_serves_another_list) {
+    char dir[128];
+    seen s = {0, 0, 0};
+    const km_log log = {look, &s};
+    snprintf(dir, sizeof dir, "%s/lists", folder);
+    const char *const lists[] = {"2..5", "3,7,9", "4"};
+    for (int list = 0; list < 3; list++) {
+        job j = job_open(ref_blobs(20011, 3, 4, 1.0, 22, KM_FLOAT32), lists[list]);
+        j.params.cache_dir = dir;
+        j.params.log = &log;
+        snprintf(j.spec.name, sizeof j.spec.name, "list_%d", list);
+        s = (seen){0, 0, 0};
+        km_result *result = fit(&j);
+        int compiled = result->plan.design == KM_DESIGN_LANES || result->plan.design == KM_DESIGN_BLOCKS;
+        ck_assert_int_eq(s.misses, compiled && list == 0);
+        ck_assert_int_eq(s.hits, compiled && list > 0);
+        km_result_destroy(&result);
+        job_close(&j);
+    }
+}
+END_TEST
+
 // A compiler that fails leaves the portable kernels; one that is not there was asked for by mistake.
 START_TEST(no_compiler) {
     job j = job_open(ref_blobs(50021, 3, 4, 1.0, 22, KM_FLOAT64), "2..5");
@@ -1136,6 +1159,7 @@ static Suite *suite_of(void) {
     tcase_add_test(around, dropped_rows_have_no_label);
     tcase_add_test(around, labels_on_request);
     tcase_add_loop_test(around, cache_cold_warm_and_damaged, 0, 3);
+    tcase_add_test(around, cache_serves_another_list);
     if (strcmp(target, "cuda")) tcase_add_test(around, no_compiler);
     tcase_add_test(around, plan_is_the_one_that_fit_uses);
     return suite;

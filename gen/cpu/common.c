@@ -304,7 +304,7 @@ void km_cpu_names(km_env *env, const km_plan *plan, const km_cpu_text *text) {
     int wide = spec->clusters[spec->clusters_count - 1] > 256;
     int any_d = text->any_d, bytes = text->bytes && !wide;
     int isa = plan->facts.target.arch;
-    km_env_set(env, "name", "%s", spec->name);
+    km_env_set(env, "symbol", "%s", "km_kernels");
     km_env_set(env, "type", is_double ? "double" : "float");
     km_env_set(env, "int_type", is_double ? "int64_t" : "int32_t");
     km_env_set(env, "index_type", wide ? "int32_t" : "uint8_t");

@@ -8,7 +8,8 @@
 KM_BEGIN
 
 // The ways to compute a pass: X(VALUE, name, target, what it is), one row a design. Texts are specialised on the plan's
-// numbers; `portable` is compiled into the library.
+// numbers, on CUDA on the list of K too; for a CPU one text, and one compiled module, serves every list whose K are up
+// to 256, or beyond. `portable` is compiled into the library.
 #define KM_DESIGNS(X)                                                                                        \
     X(REGISTERS, registers, CUDA, "sums in registers, several K in one straight line")                       \
     X(TENSOR, tensor, CUDA, "scores and sums as matrix products on tensor cores")                            \

@@ -280,11 +280,11 @@ static km_status image_load(cpu_module *module, const char *binary, int64_t size
 
 static km_status module_open(cpu_module *module, const char *binary, int64_t size, km_error *err) {
     const km_spec *spec = &module->base.plan->spec;
-    char symbol[KM_NAME_MAX + 16];
+    static const char symbol[] = "km_kernels";
     KM_TRY(image_load(module, binary, size, err));
-    snprintf(symbol, sizeof symbol, "%s_kernels", spec->name);
     module->pass = (const km_cpu_kernels *)dlsym(module->library, symbol);
-    if (!module->pass) return km_fail(err, KM_ERROR_COMPILE, "the module does not define %s", symbol);
+    if (!module->pass)
+        return km_fail(err, KM_ERROR_COMPILE, "the module does not define %s: emit the source again", symbol);
     const km_cpu_kernels *own = module->pass;
     if (own->abi != KM_CPU_ABI)
         return km_fail(err, KM_ERROR_COMPILE, "%s is of another version of kmgen: emit the source again",

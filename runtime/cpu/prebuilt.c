@@ -7,8 +7,8 @@
 #include "load.h"
 #include "runtime/cpu/prebuilt_list.h"
 
-#define DECLARE_PORTABLE(name) extern const km_cpu_kernels km_portable_##name##_kernels;
-#define PORTABLE(name) &km_portable_##name##_kernels,
+#define DECLARE_PORTABLE(name) extern const km_cpu_kernels km_portable_##name;
+#define PORTABLE(name) &km_portable_##name,
 
 #define DECLARE(name)                                                                                        \
     extern const cpu_load_kernels km_load_##name;                                                            \

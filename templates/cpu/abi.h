@@ -110,7 +110,7 @@ typedef struct km_cpu_finish {
     int64_t members_count;
 } km_cpu_finish;
 
-// What a module exports, as NAME_kernels.
+// What a module exports, as km_kernels.
 typedef struct km_cpu_kernels {
     int32_t abi;               // KM_CPU_ABI
     int32_t real_bytes;

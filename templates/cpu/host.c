@@ -380,7 +380,7 @@ static void host_weigh(const $name_fit *fit, host_chain *chain, int count) {
                                GROUP,
                                &one,
                                1};
-        $name_kernels.seed(&work);
+        km_kernels.seed(&work);
     }
 }
 
@@ -497,7 +497,7 @@ static void host_pass_block($name_fit *fit, int64_t block, km_cpu_slot *list, do
                          list,
                          count,
                          NULL};
-    $name_kernels.pass(&work);
+    km_kernels.pass(&work);
 }
 
 // Sums of a block join the totals, and are zero again.
@@ -546,7 +546,7 @@ static int host_is_waiting(const host_slot *slot, int64_t j) {
 
 // Centroids become the means of their points. Returns the squared shift.
 static double host_update(const $name_fit *fit, host_slot *slot) {
-    const int few = slot->k <= $name_kernels.whole_k && !fit->weights;
+    const int few = slot->k <= km_kernels.whole_k && !fit->weights;
     const int64_t moves_most = few ? fit->n / 45 * slot->k : fit->n / 2;
     double shift = 0;
     if (slot->settled && slot->changed == 0) return 0;
@@ -584,7 +584,7 @@ typedef struct host_finisher {
 } host_finisher;
 
 static int host_finisher_init(host_finisher *f, const host_slot *slot) {
-    const int64_t k = slot->k, unit = $name_kernels.finish_unit;
+    const int64_t k = slot->k, unit = km_kernels.finish_unit;
     memset(f, 0, sizeof *f);
     f->row = (D + unit - 1) / unit * unit;
     f->centroids = (double *)host_alloc(k * f->row, sizeof *f->centroids);
@@ -626,7 +626,7 @@ static void host_finish_block(const $name_fit *fit, const host_finisher *f, int6
                           f->row,
                           &member,
                           1};
-    $name_kernels.finish(&work);
+    km_kernels.finish(&work);
 }
 
 int $name_result($name_fit *fit, int index, $name_model *model) {

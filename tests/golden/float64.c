@@ -25,12 +25,17 @@
 // per point and pass: 39 bytes read, 65.45 operations
 
 // Contents, by line:
-//     37  Numbers and types
-//    281  The pass
-//    537  Seeding
-//    696  The finishing pass
-//    859  What a program takes
-//    868  The host part: what the header declares
+//     42  Numbers and types
+//    286  The pass
+//    542  Seeding
+//    701  The finishing pass
+//    864  What a program takes
+//    873  The host part: what the header declares
+
+#ifndef KM_KERNELS_ONLY
+// The linker knows the kernels by this name, so that several emitted files go into one program.
+#define km_kernels float64_kernels
+#endif
 
 // The design lanes: points across SIMD lanes. A span of points is read into the first cache and serves every slot:
 // first all labels of the span, then the sums of the points whose label changed.
@@ -146,7 +151,7 @@ typedef struct km_cpu_finish {
     int64_t members_count;
 } km_cpu_finish;
 
-// What a module exports, as NAME_kernels.
+// What a module exports, as km_kernels.
 typedef struct km_cpu_kernels {
     int32_t abi; // KM_CPU_ABI
     int32_t real_bytes;
@@ -857,11 +862,11 @@ KM_TARGET static void km_finish(const km_cpu_finish *finish) {
     }
 }
 // ==== What a program takes =================================================================================
-// What the engine looks for.
+// What the engine looks for, whatever the spec is called and lists: one module serves them all.
 #ifdef __cplusplus
 extern "C"
 #endif
-const km_cpu_kernels float64_kernels = {
+const km_cpu_kernels km_kernels = {
     KM_CPU_ABI, sizeof(km_real), 2, 256, D, D, GROUP, 1, 0, 0,
     km_pass, km_seed, km_finish};
 
@@ -1485,7 +1490,7 @@ static void host_weigh(const float64_fit *fit, host_chain *chain, int count) {
                                GROUP,
                                &one,
                                1};
-        float64_kernels.seed(&work);
+        km_kernels.seed(&work);
     }
 }
 
@@ -1602,7 +1607,7 @@ static void host_pass_block(float64_fit *fit, int64_t block, km_cpu_slot *list, 
                          list,
                          count,
                          NULL};
-    float64_kernels.pass(&work);
+    km_kernels.pass(&work);
 }
 
 // Sums of a block join the totals, and are zero again.
@@ -1651,7 +1656,7 @@ static int host_is_waiting(const host_slot *slot, int64_t j) {
 
 // Centroids become the means of their points. Returns the squared shift.
 static double host_update(const float64_fit *fit, host_slot *slot) {
-    const int few = slot->k <= float64_kernels.whole_k && !fit->weights;
+    const int few = slot->k <= km_kernels.whole_k && !fit->weights;
     const int64_t moves_most = few ? fit->n / 45 * slot->k : fit->n / 2;
     double shift = 0;
     if (slot->settled && slot->changed == 0) return 0;
@@ -1689,7 +1694,7 @@ typedef struct host_finisher {
 } host_finisher;
 
 static int host_finisher_init(host_finisher *f, const host_slot *slot) {
-    const int64_t k = slot->k, unit = float64_kernels.finish_unit;
+    const int64_t k = slot->k, unit = km_kernels.finish_unit;
     memset(f, 0, sizeof *f);
     f->row = (D + unit - 1) / unit * unit;
     f->centroids = (double *)host_alloc(k * f->row, sizeof *f->centroids);
@@ -1731,7 +1736,7 @@ static void host_finish_block(const float64_fit *fit, const host_finisher *f, in
                           f->row,
                           &member,
                           1};
-    float64_kernels.finish(&work);
+    km_kernels.finish(&work);
 }
 
 int float64_result(float64_fit *fit, int index, float64_model *model) {

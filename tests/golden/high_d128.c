@@ -25,12 +25,17 @@
 // per point and pass: 522 bytes read, 1234.12 operations
 
 // Contents, by line:
-//     37  Numbers and types
-//    297  The pass
-//    660  Seeding
-//    791  The finishing pass
-//   1044  What a program takes
-//   1053  The host part: what the header declares
+//     42  Numbers and types
+//    302  The pass
+//    665  Seeding
+//    796  The finishing pass
+//   1049  What a program takes
+//   1058  The host part: what the header declares
+
+#ifndef KM_KERNELS_ONLY
+// The linker knows the kernels by this name, so that several emitted files go into one program.
+#define km_kernels high_d128_kernels
+#endif
 
 // The design lanes: points across SIMD lanes. A span of points is read into the first cache and serves every slot:
 // first all labels of the span, then the sums of the points whose label changed.
@@ -146,7 +151,7 @@ typedef struct km_cpu_finish {
     int64_t members_count;
 } km_cpu_finish;
 
-// What a module exports, as NAME_kernels.
+// What a module exports, as km_kernels.
 typedef struct km_cpu_kernels {
     int32_t abi; // KM_CPU_ABI
     int32_t real_bytes;
@@ -1042,11 +1047,11 @@ KM_TARGET static void km_finish(const km_cpu_finish *finish) {
     }
 }
 // ==== What a program takes =================================================================================
-// What the engine looks for.
+// What the engine looks for, whatever the spec is called and lists: one module serves them all.
 #ifdef __cplusplus
 extern "C"
 #endif
-const km_cpu_kernels high_d128_kernels = {
+const km_cpu_kernels km_kernels = {
     KM_CPU_ABI, sizeof(km_real), 2, 256, D, D, GROUP, 1, 0, 0,
     km_pass, km_seed, km_finish};
 

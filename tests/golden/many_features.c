@@ -26,12 +26,17 @@
 // per point and pass: 3137 bytes read, 963.389 operations
 
 // Contents, by line:
-//     38  Numbers and types
-//    298  The pass
-//    478  Seeding
-//    609  The finishing pass
-//    862  What a program takes
-//    871  The host part: what the header declares
+//     43  Numbers and types
+//    303  The pass
+//    483  Seeding
+//    614  The finishing pass
+//    867  What a program takes
+//    876  The host part: what the header declares
+
+#ifndef KM_KERNELS_ONLY
+// The linker knows the kernels by this name, so that several emitted files go into one program.
+#define km_kernels many_features_kernels
+#endif
 
 // The design blocks: tiled like a matrix product. TILE centroids meet VECTORS vectors of points in registers; a
 // group of points meets a panel of centroids out of the nearest cache; a span of groups shares the panel.
@@ -147,7 +152,7 @@ typedef struct km_cpu_finish {
     int64_t members_count;
 } km_cpu_finish;
 
-// What a module exports, as NAME_kernels.
+// What a module exports, as km_kernels.
 typedef struct km_cpu_kernels {
     int32_t abi; // KM_CPU_ABI
     int32_t real_bytes;
@@ -860,11 +865,11 @@ KM_TARGET static void km_finish(const km_cpu_finish *finish) {
     }
 }
 // ==== What a program takes =================================================================================
-// What the engine looks for.
+// What the engine looks for, whatever the spec is called and lists: one module serves them all.
 #ifdef __cplusplus
 extern "C"
 #endif
-const km_cpu_kernels many_features_kernels = {
+const km_cpu_kernels km_kernels = {
     KM_CPU_ABI, sizeof(km_real), 2, 256, D, D, GROUP, 1, 0, 0,
     km_pass, km_seed, km_finish};
 

@@ -25,12 +25,17 @@
 // per point and pass: 19 bytes read, 12.3 operations
 
 // Contents, by line:
-//     37  Numbers and types
-//    297  The pass
-//    553  Seeding
-//    712  The finishing pass
-//    982  What a program takes
-//    991  The host part: what the header declares
+//     42  Numbers and types
+//    302  The pass
+//    558  Seeding
+//    717  The finishing pass
+//    987  What a program takes
+//    996  The host part: what the header declares
+
+#ifndef KM_KERNELS_ONLY
+// The linker knows the kernels by this name, so that several emitted files go into one program.
+#define km_kernels small_kernels
+#endif
 
 // The design lanes: points across SIMD lanes. A span of points is read into the first cache and serves every slot:
 // first all labels of the span, then the sums of the points whose label changed.
@@ -146,7 +151,7 @@ typedef struct km_cpu_finish {
     int64_t members_count;
 } km_cpu_finish;
 
-// What a module exports, as NAME_kernels.
+// What a module exports, as km_kernels.
 typedef struct km_cpu_kernels {
     int32_t abi; // KM_CPU_ABI
     int32_t real_bytes;
@@ -980,11 +985,11 @@ KM_TARGET static void km_finish(const km_cpu_finish *finish) {
     }
 }
 // ==== What a program takes =================================================================================
-// What the engine looks for.
+// What the engine looks for, whatever the spec is called and lists: one module serves them all.
 #ifdef __cplusplus
 extern "C"
 #endif
-const km_cpu_kernels small_kernels = {
+const km_cpu_kernels km_kernels = {
     KM_CPU_ABI, sizeof(km_real), 2, 256, D, D, GROUP, 4, 0, 0,
     km_pass, km_seed, km_finish};
 
@@ -1600,7 +1605,7 @@ static void host_weigh(const small_fit *fit, host_chain *chain, int count) {
                                GROUP,
                                &one,
                                1};
-        small_kernels.seed(&work);
+        km_kernels.seed(&work);
     }
 }
 
@@ -1717,7 +1722,7 @@ static void host_pass_block(small_fit *fit, int64_t block, km_cpu_slot *list, do
                          list,
                          count,
                          NULL};
-    small_kernels.pass(&work);
+    km_kernels.pass(&work);
 }
 
 // Sums of a block join the totals, and are zero again.
@@ -1766,7 +1771,7 @@ static int host_is_waiting(const host_slot *slot, int64_t j) {
 
 // Centroids become the means of their points. Returns the squared shift.
 static double host_update(const small_fit *fit, host_slot *slot) {
-    const int few = slot->k <= small_kernels.whole_k && !fit->weights;
+    const int few = slot->k <= km_kernels.whole_k && !fit->weights;
     const int64_t moves_most = few ? fit->n / 45 * slot->k : fit->n / 2;
     double shift = 0;
     if (slot->settled && slot->changed == 0) return 0;
@@ -1804,7 +1809,7 @@ typedef struct host_finisher {
 } host_finisher;
 
 static int host_finisher_init(host_finisher *f, const host_slot *slot) {
-    const int64_t k = slot->k, unit = small_kernels.finish_unit;
+    const int64_t k = slot->k, unit = km_kernels.finish_unit;
     memset(f, 0, sizeof *f);
     f->row = (D + unit - 1) / unit * unit;
     f->centroids = (double *)host_alloc(k * f->row, sizeof *f->centroids);
@@ -1846,7 +1851,7 @@ static void host_finish_block(const small_fit *fit, const host_finisher *f, int6
                           f->row,
                           &member,
                           1};
-    small_kernels.finish(&work);
+    km_kernels.finish(&work);
 }
 
 int small_result(small_fit *fit, int index, small_model *model) {

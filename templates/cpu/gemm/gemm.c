@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The design blocks: tiled like a matrix product. TILE centroids meet VECTORS vectors of points in registers; a
 // group of points meets a panel of centroids out of the nearest cache; a span of groups shares the panel.
-//@ need name vectors_list tile_list panel split part wide
+//@ need symbol vectors_list tile_list panel split part wide
 //@ include cpu/head.h
 
 enum {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The design lanes: points across SIMD lanes. A span of points is read into the first cache and serves every slot:
 // first all labels of the span, then the sums of the points whose label changed.
-//@ need name vectors_list label_sets starts tile_list tiled wide rows whole looped avx512 any_d row_most float64
+//@ need symbol vectors_list label_sets starts tile_list tiled wide rows whole looped avx512 any_d row_most float64
 //@ need integers labelled
 //@ include cpu/head.h
 
