@@ -26,25 +26,27 @@
 
 // What the sums and old labels of a slot mean in this pass.
 enum {
-    KM_CPU_FIRST,  // labels hold nothing yet: every point is added, every point counts as changed
-    KM_CPU_MOVE,   // a point whose label changed leaves the sums of the old centroid and joins those of the new one
+    KM_CPU_FIRST, // labels hold nothing yet: every point is added, every point counts as changed
+    KM_CPU_MOVE, // a point whose label changed leaves the sums of the old centroid and joins those of the new one
     KM_CPU_REFRESH // the sums start again from zero: every point is added; changes are counted from the labels
 };
 
 // One member in flight. Idle members are not listed, so they cost nothing.
 typedef struct km_cpu_slot {
     int64_t k;
-    int64_t k_index;       // place of k in the plan's list
-    const void *table;     // reals: KM_CPU_TABLE_ROWS(k) rows: d coordinates of the centroid c, then -|c|^2 / 2
-    void *labels;          // of this block's points: 1 byte each (2 above K = 256, 4 above 65,536), whole groups
-    double *sums;          // k rows of KM_CPU_PITCH(d): what this block changes; NULL: only labels are wanted
-    int32_t mode;          // KM_CPU_FIRST, KM_CPU_MOVE or KM_CPU_REFRESH
+    int64_t k_index;   // place of k in the plan's list
+    const void *table; // reals: KM_CPU_TABLE_ROWS(k) rows: d coordinates of the centroid c, then -|c|^2 / 2
+    void *labels;      // of this block's points: 1 byte each (2 above K = 256, 4 above 65,536), whole groups
+    double *sums;      // k rows of KM_CPU_PITCH(d): what this block changes; NULL: only labels are wanted
+    int32_t mode;      // KM_CPU_FIRST, KM_CPU_MOVE or KM_CPU_REFRESH
     int32_t labels_bytes;
-    int64_t changed;       // out: points whose label changed
-    const int32_t *pairs;  // k rows of KM_CPU_PAIRS_ROW(d); NULL: the table serves alone
-    const float *columns;  // of slots that have pairs: the table, its d + 1 columns of KM_CPU_COLUMNS(k) values
-    int64_t close;         // two scores of integers, of which the high 16 bits count, tell which is larger beyond this
-    int64_t decided;       // out: points that the table decided, as their two largest scores were close
+    int64_t changed;      // out: points whose label changed
+    const int32_t *pairs; // k rows of KM_CPU_PAIRS_ROW(d); NULL: the table serves alone
+    // Of slots that have pairs: the table, its d + 1 columns of KM_CPU_COLUMNS(k) values.
+    const float *columns;
+    // Two scores of integers, of which the high 16 bits count, tell which is larger beyond this.
+    int64_t close;
+    int64_t decided; // out: points that the table decided, as their two largest scores were close
 } km_cpu_slot;
 
 // Labels: the centroid with the largest x . c - |c|^2 / 2, the lowest index among equals; sums follow by `mode`.
@@ -55,16 +57,16 @@ typedef struct km_cpu_block {
     int64_t d, group;
     km_cpu_slot *slots;
     int64_t slots_count;
-    const float *scales;   // d, of slots that have pairs; NULL: none has
+    const float *scales; // d, of slots that have pairs; NULL: none has
 } km_cpu_block;
 
 // One k-means++ chain inside a seeding pass.
 typedef struct km_cpu_chain {
-    void *nearest;             // reals, of this block's points, whole groups: |x - nearest pick|^2; starts as infinity
-    const void *chosen;        // reals, d: the last pick, not yet in `nearest`; NULL: there is none
-    const void *candidates;    // reals: candidates_count rows of d
+    void *nearest; // reals, of this block's points, whole groups: |x - nearest pick|^2; starts as infinity
+    const void *chosen;     // reals, d: the last pick, not yet in `nearest`; NULL: there is none
+    const void *candidates; // reals: candidates_count rows of d
     int64_t candidates_count;
-    double *potentials;        // out: sum over the block of w min(nearest, |x - candidate|^2), for each candidate
+    double *potentials; // out: sum over the block of w min(nearest, |x - candidate|^2), for each candidate
 } km_cpu_chain;
 
 typedef struct km_cpu_seeding {
@@ -92,16 +94,17 @@ enum { KM_CPU_FEW = 16 }; // clusters whose sums vectors hold
 
 typedef struct km_cpu_finish_member {
     int64_t k;
-    const double *centroids; // k rows of `row` doubles, zeros from d on: values of the plan's type (k = 1: any)
-    const double *columns;   // the same, d rows of KM_CPU_FEW, for up to so many clusters; else not read
-    const void *table;       // the same as in km_cpu_slot; not read for k = 1
-    int32_t *labels;         // out: the nearest centroid, the lowest index among equals; NULL: not wanted
-    double *squares;         // out: d1^2; NULL: not wanted
-    double *sums;            // k rows of KM_CPU_SUMS that are added to; NULL: not wanted
+    // k rows of `row` doubles, zeros from d on: values of the plan's type (k = 1: any).
+    const double *centroids;
+    const double *columns; // the same, d rows of KM_CPU_FEW, for up to so many clusters; else not read
+    const void *table;     // the same as in km_cpu_slot; not read for k = 1
+    int32_t *labels;       // out: the nearest centroid, the lowest index among equals; NULL: not wanted
+    double *squares;       // out: d1^2; NULL: not wanted
+    double *sums;          // k rows of KM_CPU_SUMS that are added to; NULL: not wanted
 } km_cpu_finish_member;
 
 typedef struct km_cpu_finish {
-    const void *points;    // squared distances are at most 1e37 where they are float
+    const void *points; // squared distances are at most 1e37 where they are float
     const double *weights;
     int64_t points_count;
     int64_t d, group;
@@ -112,15 +115,15 @@ typedef struct km_cpu_finish {
 
 // What a module exports, as km_kernels.
 typedef struct km_cpu_kernels {
-    int32_t abi;               // KM_CPU_ABI
+    int32_t abi; // KM_CPU_ABI
     int32_t real_bytes;
-    int32_t isa;               // instruction set that it needs: km_isa of kmgen/spec.h
-    int32_t k_max;             // the largest k that it serves
-    int64_t d_min, d_max;      // features that it serves
+    int32_t isa;          // instruction set that it needs: km_isa of kmgen/spec.h
+    int32_t k_max;        // the largest k that it serves
+    int64_t d_min, d_max; // features that it serves
     int64_t group;
-    int64_t finish_unit;       // finish has rows of centroids in whole units of so many doubles
-    int64_t whole_k;           // adding all points costs a pass little up to so many clusters; 0: always much
-    int64_t integers;          // 1: `pass` reads pairs, on machines that have AVX512_VNNI
+    int64_t finish_unit; // finish has rows of centroids in whole units of so many doubles
+    int64_t whole_k;     // adding all points costs a pass little up to so many clusters; 0: always much
+    int64_t integers;    // 1: `pass` reads pairs, on machines that have AVX512_VNNI
     void (*pass)(const km_cpu_block *block);
     void (*seed)(const km_cpu_seeding *seeding);
     void (*finish)(const km_cpu_finish *finish);

@@ -27,7 +27,7 @@ enum {
     FINISH_DOUBLES = $finish_most,
     //@ else
     FINISH_SPAN = $finish_span, // points that stay in the first cache for all members
-    FINISH_ROW = $finish_row, // doubles of a point or centroid: D, then zeros to whole vectors
+    FINISH_ROW = $finish_row,   // doubles of a point or centroid: D, then zeros to whole vectors
     //@ end
     //@ else
     FINISH_SPAN = $finish_span, // points that stay in the first cache for all members
@@ -68,8 +68,9 @@ typedef struct km_finish_span {
 } km_finish_span;
 
 // Two vectors of doubles from point `at` of the block on, against all centroids: exactly as every backend does it.
-KM_TARGET static void km_finish_exact(int32_t *labels, double *nearest, double *next, const km_cpu_finish *finish,
-                                      const km_cpu_finish_member *member, int64_t at) {
+KM_TARGET static void km_finish_exact(int32_t *labels, double *nearest, double *next,
+                                      const km_cpu_finish *finish, const km_cpu_finish_member *member,
+                                      int64_t at) {
     const km_real *points = (const km_real *)finish->points + at / GROUP * GROUP * D + at % GROUP;
     km_doubles first_0 = KM_D_SPLAT(HUGE_VAL), first_1 = first_0, second_0 = first_0, second_1 = first_0;
     km_longs index_0 = KM_LONGS(0), index_1 = index_0;
@@ -98,8 +99,9 @@ KM_TARGET static void km_finish_exact(int32_t *labels, double *nearest, double *
 }
 
 // The same for two vectors of points; squared distances rounded to km_real.
-KM_TARGET static void km_finish_sure(int32_t *labels, km_real *nearest, km_real *next, const km_cpu_finish *finish,
-                                     const km_cpu_finish_member *member, int64_t at) {
+KM_TARGET static void km_finish_sure(int32_t *labels, km_real *nearest, km_real *next,
+                                     const km_cpu_finish *finish, const km_cpu_finish_member *member,
+                                     int64_t at) {
     double first[PAIR], second[PAIR];
     for (int i = 0; i < PAIR; i += 2 * DOUBLES)
         km_finish_exact(labels + i, first + i, second + i, finish, member, at + i);
@@ -112,8 +114,9 @@ KM_TARGET static void km_finish_sure(int32_t *labels, km_real *nearest, km_real 
 
 //@ if not float64
 // Two vectors of points against all centroids in float. Non-zero where a nearest centroid is not certain.
-KM_TARGET static int km_finish_quick(int32_t *labels, km_real *nearest, km_real *next, const km_cpu_finish *finish,
-                                     const km_cpu_finish_member *member, int64_t at) {
+KM_TARGET static int km_finish_quick(int32_t *labels, km_real *nearest, km_real *next,
+                                     const km_cpu_finish *finish, const km_cpu_finish_member *member,
+                                     int64_t at) {
     const km_real *points = (const km_real *)finish->points + at / GROUP * GROUP * D + at % GROUP;
     const int64_t k = member->k, whole = 1 + (k - 1) / FINISH_TILE * FINISH_TILE;
     const km_real *start = (const km_real *)member->table;
@@ -121,7 +124,8 @@ KM_TARGET static int km_finish_quick(int32_t *labels, km_real *nearest, km_real 
     km_ints index_0 = KM_INTS(0), index_1 = index_0;
     for (int f = 0; f < D; f++) { // to the first centroid, which nothing is compared with
         const km_vec c = KM_SPLAT(start[f]);
-        const km_vec t = KM_SUB(KM_LOAD(points + f * GROUP), c), u = KM_SUB(KM_LOAD(points + f * GROUP + LANES), c);
+        const km_vec t = KM_SUB(KM_LOAD(points + f * GROUP), c),
+                     u = KM_SUB(KM_LOAD(points + f * GROUP + LANES), c);
         first_0 = KM_FMA(t, t, first_0);
         first_1 = KM_FMA(u, u, first_1);
     }
@@ -187,7 +191,8 @@ KM_TARGET static void km_finish_assign(km_finish_span *span, const km_cpu_finish
         //@ end
         for (int i = 0; i < PAIR; i += LANES) {
             const km_vec first = KM_LOAD(nearest + i);
-            const km_vec second = KM_LOAD((member->k > 1 ? next : nearest) + i); // of one centroid there is no margin
+            const km_vec second =
+                KM_LOAD((member->k > 1 ? next : nearest) + i); // of one centroid there is no margin
             //@ if finish_avx512
             const km_vec inverse = KM_INVERSE_ROOT(second), d1 = KM_MUL(first, KM_INVERSE_ROOT(first));
             const km_vec margin = KM_MUL(KM_SUB(KM_MUL(second, inverse), d1), inverse);
@@ -339,7 +344,8 @@ KM_TARGET static void km_finish_sums_$set(const km_finish_span *span, const km_c
     for (int64_t at = 0; at < span->count; at += LANES) {
         const km_ints labels = KM_LOAD_LABELS(span->labels + at);
         //@ if finish_avx512
-        const km_doubles low = KM_LOAD_DOUBLES(span->near + at), high = KM_LOAD_DOUBLES(span->near + at + DOUBLES);
+        const km_doubles low = KM_LOAD_DOUBLES(span->near + at),
+                         high = KM_LOAD_DOUBLES(span->near + at + DOUBLES);
         const km_ints margins = KM_LOAD_INTS(span->margins + at);
         //@ end
         //@ for c in set_members
@@ -393,7 +399,8 @@ KM_TARGET static void km_finish_few(km_finish_span *span, const km_cpu_finish_me
 }
 
 // Sums of a span for any number of clusters, point by point.
-static void km_finish_many(const km_finish_span *span, const km_cpu_finish_member *member, const double *weights) {
+static void km_finish_many(const km_finish_span *span, const km_cpu_finish_member *member,
+                           const double *weights) {
     for (int64_t i = 0; i < span->count; i++) {
         double *sum = member->sums + span->labels[i] * (int64_t)KM_CPU_SUMS;
         const double weight = weights ? weights[i] : 1.0;

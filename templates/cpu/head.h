@@ -21,19 +21,19 @@ static _Thread_local __attribute__((tls_model("initial-exec"))) int D;
 //@ end
 enum {
     //@ if any_d
-    D_MAX = $d,         // features at most
+    D_MAX = $d, // features at most
     ROW_MAX = KM_ROW(D_MAX),
     //@ else
-    D = $d,             // features
+    D = $d, // features
     //@ end
     LANES = $lanes,     // reals of a vector
     VECTORS = $vectors, // vectors of points worked on at a time
     GROUP = $group,     // points of a group
     TILE = $tile,       // centroids worked on at a time
     //@ if any_d
-    SPAN = $span        // groups that stay in the cache while every slot works on them
-    //@ else
-    SPAN = $span,       // groups that stay in the cache while every slot works on them
+    SPAN = $span // groups that stay in the cache while every slot works on them
+        //@ else
+        SPAN = $span, // groups that stay in the cache while every slot works on them
     PITCH = KM_CPU_PITCH(D),
     ROW = KM_ROW(D)
     //@ end
@@ -43,7 +43,8 @@ enum {
 
 // Four numbers of a row of sums, and of a point's row.
 typedef double km_quad __attribute__((vector_size(32), aligned(8), may_alias));
-typedef km_real km_quad_row __attribute__((vector_size(4 * sizeof(km_real)), aligned(sizeof(km_real)), may_alias));
+typedef km_real km_quad_row
+    __attribute__((vector_size(4 * sizeof(km_real)), aligned(sizeof(km_real)), may_alias));
 
 // Two of them.
 typedef double km_two __attribute__((vector_size(16), aligned(8), may_alias));

@@ -69,7 +69,8 @@ KM_TARGET static void km_potentials(double *sums, const km_real *points, const k
         }
         for (int i = 0; i < GROUP; i += 2 * DOUBLES) {
             if (weights) {
-                const km_doubles v = KM_D_LOAD(weights + base + i), w = KM_D_LOAD(weights + base + i + DOUBLES);
+                const km_doubles v = KM_D_LOAD(weights + base + i),
+                                 w = KM_D_LOAD(weights + base + i + DOUBLES);
                 //@ for a in pair
                 even_$a = KM_D_FMA(KM_LOAD_DOUBLES(least_$a + i), v, even_$a);
                 odd_$a = KM_D_FMA(KM_LOAD_DOUBLES(least_$a + i + DOUBLES), w, odd_$a);
@@ -102,7 +103,8 @@ KM_TARGET static void km_seed_rest(km_cpu_chain *chain, const km_real *points, c
 }
 
 // Points that stay in the first cache, for one chain.
-KM_TARGET static void km_seed_span(km_cpu_chain *chain, const km_cpu_seeding *seeding, int64_t first, int64_t count) {
+KM_TARGET static void km_seed_span(km_cpu_chain *chain, const km_cpu_seeding *seeding, int64_t first,
+                                   int64_t count) {
     const km_real *points = (const km_real *)seeding->points + first * D;
     const double *weights = seeding->weights ? seeding->weights + first : NULL;
     km_real *nearest = (km_real *)chain->nearest + first, distances[GROUP];
@@ -119,7 +121,8 @@ KM_TARGET static void km_seed_span(km_cpu_chain *chain, const km_cpu_seeding *se
         for (int64_t b = 0; b <= both; b++) chain->potentials[a + b] += sums[b];
     }
     if (whole < count)
-        km_seed_rest(chain, points + whole * D, nearest + whole, weights ? weights + whole : NULL, count - whole);
+        km_seed_rest(chain, points + whole * D, nearest + whole, weights ? weights + whole : NULL,
+                     count - whole);
 }
 
 KM_TARGET static void km_seed(const km_cpu_seeding *seeding) {
@@ -127,10 +130,12 @@ KM_TARGET static void km_seed(const km_cpu_seeding *seeding) {
     D = (int)seeding->d;
     //@ end
     for (int64_t c = 0; c < seeding->chains_count; c++)
-        for (int64_t a = 0; a < seeding->chains[c].candidates_count; a++) seeding->chains[c].potentials[a] = 0;
+        for (int64_t a = 0; a < seeding->chains[c].candidates_count; a++)
+            seeding->chains[c].potentials[a] = 0;
     for (int64_t first = 0; first < seeding->points_count; first += SEED_SPAN) {
         int64_t count = seeding->points_count - first;
         if (count > SEED_SPAN) count = SEED_SPAN;
-        for (int64_t c = 0; c < seeding->chains_count; c++) km_seed_span(&seeding->chains[c], seeding, first, count);
+        for (int64_t c = 0; c < seeding->chains_count; c++)
+            km_seed_span(&seeding->chains[c], seeding, first, count);
     }
 }

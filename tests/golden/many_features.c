@@ -27,11 +27,11 @@
 
 // Contents, by line:
 //     43  Numbers and types
-//    303  The pass
-//    483  Seeding
-//    614  The finishing pass
-//    867  What a program takes
-//    876  The host part: what the header declares
+//    308  The pass
+//    488  Seeding
+//    624  The finishing pass
+//    883  What a program takes
+//    892  The host part: what the header declares
 
 #ifndef KM_KERNELS_ONLY
 // The linker knows the kernels by this name, so that several emitted files go into one program.
@@ -84,9 +84,11 @@ typedef struct km_cpu_slot {
     int32_t labels_bytes;
     int64_t changed;      // out: points whose label changed
     const int32_t *pairs; // k rows of KM_CPU_PAIRS_ROW(d); NULL: the table serves alone
-    const float *columns; // of slots that have pairs: the table, its d + 1 columns of KM_CPU_COLUMNS(k) values
-    int64_t close;        // two scores of integers, of which the high 16 bits count, tell which is larger beyond this
-    int64_t decided;      // out: points that the table decided, as their two largest scores were close
+    // Of slots that have pairs: the table, its d + 1 columns of KM_CPU_COLUMNS(k) values.
+    const float *columns;
+    // Two scores of integers, of which the high 16 bits count, tell which is larger beyond this.
+    int64_t close;
+    int64_t decided; // out: points that the table decided, as their two largest scores were close
 } km_cpu_slot;
 
 // Labels: the centroid with the largest x . c - |c|^2 / 2, the lowest index among equals; sums follow by `mode`.
@@ -134,12 +136,13 @@ enum { KM_CPU_FEW = 16 }; // clusters whose sums vectors hold
 
 typedef struct km_cpu_finish_member {
     int64_t k;
-    const double *centroids; // k rows of `row` doubles, zeros from d on: values of the plan's type (k = 1: any)
-    const double *columns;   // the same, d rows of KM_CPU_FEW, for up to so many clusters; else not read
-    const void *table;       // the same as in km_cpu_slot; not read for k = 1
-    int32_t *labels;         // out: the nearest centroid, the lowest index among equals; NULL: not wanted
-    double *squares;         // out: d1^2; NULL: not wanted
-    double *sums;            // k rows of KM_CPU_SUMS that are added to; NULL: not wanted
+    // k rows of `row` doubles, zeros from d on: values of the plan's type (k = 1: any).
+    const double *centroids;
+    const double *columns; // the same, d rows of KM_CPU_FEW, for up to so many clusters; else not read
+    const void *table;     // the same as in km_cpu_slot; not read for k = 1
+    int32_t *labels;       // out: the nearest centroid, the lowest index among equals; NULL: not wanted
+    double *squares;       // out: d1^2; NULL: not wanted
+    double *sums;          // k rows of KM_CPU_SUMS that are added to; NULL: not wanted
 } km_cpu_finish_member;
 
 typedef struct km_cpu_finish {
@@ -181,12 +184,12 @@ typedef uint8_t km_index; // a label in hand
 #define KM_ROW(d) ((d) <= 2 ? 4 : ((d) + 7) / 8 * 8)
 
 enum {
-    D = 784,     // features
-    LANES = 8,   // reals of a vector
-    VECTORS = 2, // vectors of points worked on at a time
-    GROUP = 16,  // points of a group
-    TILE = 5,    // centroids worked on at a time
-    SPAN = 1,    // groups that stay in the cache while every slot works on them
+    D = 784,      // features
+    LANES = 8,    // reals of a vector
+    VECTORS = 2,  // vectors of points worked on at a time
+    GROUP = 16,   // points of a group
+    TILE = 5,     // centroids worked on at a time
+        SPAN = 1, // groups that stay in the cache while every slot works on them
     PITCH = KM_CPU_PITCH(D),
     ROW = KM_ROW(D)
 };
@@ -220,9 +223,8 @@ typedef __m256 km_vec;
 #define KM_PUT_LABELS_2(to, a, b)                                                                            \
     do {                                                                                                     \
         const __m256i km_both = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);                    \
-        _mm_storeu_si128(                                                                                    \
-            (__m128i *)(void *)(to),                                                                         \
-            _mm_packus_epi16(_mm256_castsi256_si128(km_both), _mm256_extracti128_si256(km_both, 1)));        \
+        _mm_storeu_si128((__m128i *)(void *)(to), _mm_packus_epi16(_mm256_castsi256_si128(km_both),          \
+                                                                   _mm256_extracti128_si256(km_both, 1)));   \
     } while (0)
 #define KM_PUT_LABELS_4(to, a, b, c, d)                                                                      \
     _mm256_storeu_si256(                                                                                     \
@@ -250,7 +252,8 @@ typedef __m256i km_mask;
 #define KM_LOAD_LABELS(from) KM_LOAD_INTS(from)
 #define KM_EQUAL(a, b) _mm256_cmpeq_epi32(a, b)
 #define KM_COUNT_WHERE(count, where) count = _mm256_sub_epi32(count, where)
-#define KM_WIDE_WHERE(where, half) _mm256_castsi256_pd(_mm256_cvtepi32_epi64(_mm256_extracti128_si256(where, half)))
+#define KM_WIDE_WHERE(where, half)                                                                           \
+    _mm256_castsi256_pd(_mm256_cvtepi32_epi64(_mm256_extracti128_si256(where, half)))
 #define KM_D_ADD_WHERE(sum, where, from)                                                                     \
     sum = _mm256_add_pd(sum, _mm256_and_pd(_mm256_loadu_pd(from), KM_WIDE_WHERE(where, 0)));                 \
     sum = _mm256_add_pd(sum, _mm256_and_pd(_mm256_loadu_pd((from) + DOUBLES), KM_WIDE_WHERE(where, 1)))
@@ -262,8 +265,9 @@ KM_TARGET static inline int32_t km_sum_ints(km_ints x) {
 }
 // A bit for each of 64 bytes that differ.
 #define KM_HALF_EQUAL(a, b)                                                                                  \
-    (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_loadu_si256((const __m256i *)(const void *)(a)), \
-                                                     _mm256_loadu_si256((const __m256i *)(const void *)(b))))
+    (uint32_t)                                                                                               \
+        _mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_loadu_si256((const __m256i *)(const void *)(a)),       \
+                                               _mm256_loadu_si256((const __m256i *)(const void *)(b))))
 #define KM_DIFFER(a, b) ~(KM_HALF_EQUAL(a, b) | (uint64_t)KM_HALF_EQUAL((a) + 32, (b) + 32) << 32)
 
 // Doubles: the finishing pass and the sums of distances.
@@ -292,7 +296,8 @@ typedef __m256i km_longs;
 
 // Four numbers of a row of sums, and of a point's row.
 typedef double km_quad __attribute__((vector_size(32), aligned(8), may_alias));
-typedef km_real km_quad_row __attribute__((vector_size(4 * sizeof(km_real)), aligned(sizeof(km_real)), may_alias));
+typedef km_real km_quad_row
+    __attribute__((vector_size(4 * sizeof(km_real)), aligned(sizeof(km_real)), may_alias));
 
 // Two of them.
 typedef double km_two __attribute__((vector_size(16), aligned(8), may_alias));
@@ -442,8 +447,8 @@ KM_TARGET static void km_add(double *row, const double *x, double factor, double
 }
 
 // Takes over the labels of a group's first `count` points; sums follow by the slot's mode.
-KM_TARGET static void km_group(km_cpu_slot *slot, const km_cpu_block *block, const km_found *found, int64_t base,
-                               int64_t count) {
+KM_TARGET static void km_group(km_cpu_slot *slot, const km_cpu_block *block, const km_found *found,
+                               int64_t base, int64_t count) {
     const km_real *points = (const km_real *)block->points + base * D;
     const uint64_t all = count < GROUP ? ((uint64_t)1 << count) - 1 : ~(uint64_t)0 >> (64 - GROUP);
     km_index labels[GROUP], old[GROUP];
@@ -548,7 +553,8 @@ KM_TARGET static void km_potentials(double *sums, const km_real *points, const k
         }
         for (int i = 0; i < GROUP; i += 2 * DOUBLES) {
             if (weights) {
-                const km_doubles v = KM_D_LOAD(weights + base + i), w = KM_D_LOAD(weights + base + i + DOUBLES);
+                const km_doubles v = KM_D_LOAD(weights + base + i),
+                                 w = KM_D_LOAD(weights + base + i + DOUBLES);
                 even_0 = KM_D_FMA(KM_LOAD_DOUBLES(least_0 + i), v, even_0);
                 odd_0 = KM_D_FMA(KM_LOAD_DOUBLES(least_0 + i + DOUBLES), w, odd_0);
                 even_1 = KM_D_FMA(KM_LOAD_DOUBLES(least_1 + i), v, even_1);
@@ -582,7 +588,8 @@ KM_TARGET static void km_seed_rest(km_cpu_chain *chain, const km_real *points, c
 }
 
 // Points that stay in the first cache, for one chain.
-KM_TARGET static void km_seed_span(km_cpu_chain *chain, const km_cpu_seeding *seeding, int64_t first, int64_t count) {
+KM_TARGET static void km_seed_span(km_cpu_chain *chain, const km_cpu_seeding *seeding, int64_t first,
+                                   int64_t count) {
     const km_real *points = (const km_real *)seeding->points + first * D;
     const double *weights = seeding->weights ? seeding->weights + first : NULL;
     km_real *nearest = (km_real *)chain->nearest + first, distances[GROUP];
@@ -599,16 +606,19 @@ KM_TARGET static void km_seed_span(km_cpu_chain *chain, const km_cpu_seeding *se
         for (int64_t b = 0; b <= both; b++) chain->potentials[a + b] += sums[b];
     }
     if (whole < count)
-        km_seed_rest(chain, points + whole * D, nearest + whole, weights ? weights + whole : NULL, count - whole);
+        km_seed_rest(chain, points + whole * D, nearest + whole, weights ? weights + whole : NULL,
+                     count - whole);
 }
 
 KM_TARGET static void km_seed(const km_cpu_seeding *seeding) {
     for (int64_t c = 0; c < seeding->chains_count; c++)
-        for (int64_t a = 0; a < seeding->chains[c].candidates_count; a++) seeding->chains[c].potentials[a] = 0;
+        for (int64_t a = 0; a < seeding->chains[c].candidates_count; a++)
+            seeding->chains[c].potentials[a] = 0;
     for (int64_t first = 0; first < seeding->points_count; first += SEED_SPAN) {
         int64_t count = seeding->points_count - first;
         if (count > SEED_SPAN) count = SEED_SPAN;
-        for (int64_t c = 0; c < seeding->chains_count; c++) km_seed_span(&seeding->chains[c], seeding, first, count);
+        for (int64_t c = 0; c < seeding->chains_count; c++)
+            km_seed_span(&seeding->chains[c], seeding, first, count);
     }
 }
 // ==== The finishing pass ===================================================================================
@@ -631,8 +641,9 @@ typedef struct km_finish_span {
 } km_finish_span;
 
 // Two vectors of doubles from point `at` of the block on, against all centroids: exactly as every backend does it.
-KM_TARGET static void km_finish_exact(int32_t *labels, double *nearest, double *next, const km_cpu_finish *finish,
-                                      const km_cpu_finish_member *member, int64_t at) {
+KM_TARGET static void km_finish_exact(int32_t *labels, double *nearest, double *next,
+                                      const km_cpu_finish *finish, const km_cpu_finish_member *member,
+                                      int64_t at) {
     const km_real *points = (const km_real *)finish->points + at / GROUP * GROUP * D + at % GROUP;
     km_doubles first_0 = KM_D_SPLAT(HUGE_VAL), first_1 = first_0, second_0 = first_0, second_1 = first_0;
     km_longs index_0 = KM_LONGS(0), index_1 = index_0;
@@ -661,8 +672,9 @@ KM_TARGET static void km_finish_exact(int32_t *labels, double *nearest, double *
 }
 
 // The same for two vectors of points; squared distances rounded to km_real.
-KM_TARGET static void km_finish_sure(int32_t *labels, km_real *nearest, km_real *next, const km_cpu_finish *finish,
-                                     const km_cpu_finish_member *member, int64_t at) {
+KM_TARGET static void km_finish_sure(int32_t *labels, km_real *nearest, km_real *next,
+                                     const km_cpu_finish *finish, const km_cpu_finish_member *member,
+                                     int64_t at) {
     double first[PAIR], second[PAIR];
     for (int i = 0; i < PAIR; i += 2 * DOUBLES)
         km_finish_exact(labels + i, first + i, second + i, finish, member, at + i);
@@ -674,8 +686,9 @@ KM_TARGET static void km_finish_sure(int32_t *labels, km_real *nearest, km_real 
 }
 
 // Two vectors of points against all centroids in float. Non-zero where a nearest centroid is not certain.
-KM_TARGET static int km_finish_quick(int32_t *labels, km_real *nearest, km_real *next, const km_cpu_finish *finish,
-                                     const km_cpu_finish_member *member, int64_t at) {
+KM_TARGET static int km_finish_quick(int32_t *labels, km_real *nearest, km_real *next,
+                                     const km_cpu_finish *finish, const km_cpu_finish_member *member,
+                                     int64_t at) {
     const km_real *points = (const km_real *)finish->points + at / GROUP * GROUP * D + at % GROUP;
     const int64_t k = member->k, whole = 1 + (k - 1) / FINISH_TILE * FINISH_TILE;
     const km_real *start = (const km_real *)member->table;
@@ -683,7 +696,8 @@ KM_TARGET static int km_finish_quick(int32_t *labels, km_real *nearest, km_real 
     km_ints index_0 = KM_INTS(0), index_1 = index_0;
     for (int f = 0; f < D; f++) { // to the first centroid, which nothing is compared with
         const km_vec c = KM_SPLAT(start[f]);
-        const km_vec t = KM_SUB(KM_LOAD(points + f * GROUP), c), u = KM_SUB(KM_LOAD(points + f * GROUP + LANES), c);
+        const km_vec t = KM_SUB(KM_LOAD(points + f * GROUP), c),
+                     u = KM_SUB(KM_LOAD(points + f * GROUP + LANES), c);
         first_0 = KM_FMA(t, t, first_0);
         first_1 = KM_FMA(u, u, first_1);
     }
@@ -746,7 +760,8 @@ KM_TARGET static void km_finish_assign(km_finish_span *span, const km_cpu_finish
             km_finish_sure(labels, nearest, next, finish, member, span->first + at);
         for (int i = 0; i < PAIR; i += LANES) {
             const km_vec first = KM_LOAD(nearest + i);
-            const km_vec second = KM_LOAD((member->k > 1 ? next : nearest) + i); // of one centroid there is no margin
+            const km_vec second =
+                KM_LOAD((member->k > 1 ? next : nearest) + i); // of one centroid there is no margin
             const km_vec d1 = KM_SQRT(first), d2 = KM_SQRT(second);
             const km_vec margin = KM_QUOTIENT(KM_SUB(d2, d1), d2);
             KM_STORE_WIDE(span->near + at + i, d1);
@@ -828,7 +843,8 @@ KM_TARGET static void km_finish_few(km_finish_span *span, const km_cpu_finish_me
 }
 
 // Sums of a span for any number of clusters, point by point.
-static void km_finish_many(const km_finish_span *span, const km_cpu_finish_member *member, const double *weights) {
+static void km_finish_many(const km_finish_span *span, const km_cpu_finish_member *member,
+                           const double *weights) {
     for (int64_t i = 0; i < span->count; i++) {
         double *sum = member->sums + span->labels[i] * (int64_t)KM_CPU_SUMS;
         const double weight = weights ? weights[i] : 1.0;
@@ -869,7 +885,7 @@ KM_TARGET static void km_finish(const km_cpu_finish *finish) {
 #ifdef __cplusplus
 extern "C"
 #endif
-const km_cpu_kernels km_kernels = {
-    KM_CPU_ABI, sizeof(km_real), 2, 256, D, D, GROUP, 1, 0, 0,
-    km_pass, km_seed, km_finish};
+    const km_cpu_kernels km_kernels = {KM_CPU_ABI, sizeof(km_real), 2,         256,   D,
+                                    D,    GROUP,           1, 0, 0,
+                                    km_pass,    km_seed,         km_finish};
 

@@ -124,10 +124,10 @@ KM_TARGET static void km_nearest(km_found *found, const km_real *points, int64_t
         for (int64_t g = 0; g < groups; g++)
             //@ if split
             km_meet(&found[g], points + g * GROUP * D, table, first, end);
-            //@ else
-            for (int64_t j = first; j < end; j += TILE)
-                km_meet(&found[g], points + g * GROUP * D, table + j * (D + 1), j);
-            //@ end
+        //@ else
+        for (int64_t j = first; j < end; j += TILE)
+            km_meet(&found[g], points + g * GROUP * D, table + j * (D + 1), j);
+        //@ end
     }
 }
 
@@ -167,8 +167,8 @@ KM_TARGET static void km_add(double *row, const double *x, double factor, double
 }
 
 // Takes over the labels of a group's first `count` points; sums follow by the slot's mode.
-KM_TARGET static void km_group(km_cpu_slot *slot, const km_cpu_block *block, const km_found *found, int64_t base,
-                               int64_t count) {
+KM_TARGET static void km_group(km_cpu_slot *slot, const km_cpu_block *block, const km_found *found,
+                               int64_t base, int64_t count) {
     const km_real *points = (const km_real *)block->points + base * D;
     const uint64_t all = count < GROUP ? ((uint64_t)1 << count) - 1 : ~(uint64_t)0 >> (64 - GROUP);
     km_index labels[GROUP], old[GROUP];

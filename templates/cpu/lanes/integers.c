@@ -12,7 +12,8 @@ enum { PAIRS = (D + 1) / 2 };
 //@ end
 
 // Points as integers: two features of a point side by side.
-KM_TARGET static void km_pairs_make(int32_t *pairs, const km_real *points, const float *scales, int64_t groups) {
+KM_TARGET static void km_pairs_make(int32_t *pairs, const km_real *points, const float *scales,
+                                    int64_t groups) {
     for (int64_t g = 0; g < groups; g++, points += GROUP * D)
         for (int f = 0; f < D; f += 2, pairs += GROUP) {
             const km_vec even = KM_SPLAT(scales[f]);
@@ -31,7 +32,8 @@ KM_TARGET static km_index km_nearest_alone(const km_real *point, const km_real *
     km_ints index = KM_INTS(0), j = KM_LANE_NUMBERS;
     for (int64_t from = 0; from < k; from += LANES, j = KM_INTS_ADD(j, KM_INTS(LANES))) {
         km_vec s = KM_LOAD(columns + D * width + from);
-        for (int f = 0; f < D; f++) s = KM_FMA(KM_SPLAT(point[f * GROUP]), KM_LOAD(columns + f * width + from), s);
+        for (int f = 0; f < D; f++)
+            s = KM_FMA(KM_SPLAT(point[f * GROUP]), KM_LOAD(columns + f * width + from), s);
         KM_KEEP(best, index, s, j);
     }
     return (km_index)KM_LOWEST(best, index);
@@ -48,37 +50,37 @@ KM_TARGET_PAIRS static uint64_t km_nearest_pairs(km_index *labels, const int32_t
     // What k leaves beside whole tiles goes first; one alone would wait for its own additions.
     const int64_t start = k > 1 && k % PAIR_TILE == 1 ? PAIR_TILE + 1 : (k - 1) % PAIR_TILE + 1;
     switch (start) {
-    //@ for r in pair_starts
-    $r_case {
-        KM_LOAD_ANEW;
-        //@ for c in r_members
-        //@ for v in pair_vectors
-        km_ints s_$c_$v = KM_INTS(row[$c * (PAIRS + 1) + PAIRS]);
-        //@ end
-        //@ end
-        KM_UNROLL
-        for (int p = 0; p < PAIRS; p++) {
-            //@ for v in pair_vectors
-            km_ints x_$v = KM_LOAD_INTS(pairs + p * GROUP + $v * LANES);
-            KM_PIN(x_$v);
-            //@ end
+        //@ for r in pair_starts
+        $r_case {
+            KM_LOAD_ANEW;
             //@ for c in r_members
-            const km_ints c_$c = KM_INTS(row[$c * (PAIRS + 1) + p]);
             //@ for v in pair_vectors
-            s_$c_$v = KM_PAIRS_ADD(s_$c_$v, x_$v, c_$c);
+            km_ints s_$c_$v = KM_INTS(row[$c * (PAIRS + 1) + PAIRS]);
             //@ end
             //@ end
+            KM_UNROLL
+            for (int p = 0; p < PAIRS; p++) {
+                //@ for v in pair_vectors
+                km_ints x_$v = KM_LOAD_INTS(pairs + p * GROUP + $v * LANES);
+                KM_PIN(x_$v);
+                //@ end
+                //@ for c in r_members
+                const km_ints c_$c = KM_INTS(row[$c * (PAIRS + 1) + p]);
+                //@ for v in pair_vectors
+                s_$c_$v = KM_PAIRS_ADD(s_$c_$v, x_$v, c_$c);
+                //@ end
+                //@ end
+            }
+            best_0 = KM_HIGH_WORDS(s_0_0, s_0_1);
+            best_1 = KM_HIGH_WORDS(s_0_2, s_0_3);
+            //@ for c in r_others
+            j = KM_WORDS_ADD(j, one);
+            KM_KEEP_WORDS(best_0, second_0, index_0, KM_HIGH_WORDS(s_$c_0, s_$c_1), j);
+            KM_KEEP_WORDS(best_1, second_1, index_1, KM_HIGH_WORDS(s_$c_2, s_$c_3), j);
+            //@ end
+            break;
         }
-        best_0 = KM_HIGH_WORDS(s_0_0, s_0_1);
-        best_1 = KM_HIGH_WORDS(s_0_2, s_0_3);
-        //@ for c in r_others
-        j = KM_WORDS_ADD(j, one);
-        KM_KEEP_WORDS(best_0, second_0, index_0, KM_HIGH_WORDS(s_$c_0, s_$c_1), j);
-        KM_KEEP_WORDS(best_1, second_1, index_1, KM_HIGH_WORDS(s_$c_2, s_$c_3), j);
         //@ end
-        break;
-    }
-    //@ end
     }
     for (int64_t done = start; done < k; done += PAIR_TILE) {
         row = table + done * (PAIRS + 1);

@@ -6,7 +6,8 @@
 //@ include cpu/head.h
 
 // Labels of VECTORS x LANES points: the centroid with the largest x . c - |c|^2 / 2, ties to the lowest index.
-KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points, const km_real *table, int64_t k) {
+KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points, const km_real *table,
+                                        int64_t k) {
     //@ for v in vectors_list
     km_vec best_$v;
     km_ints index_$v = KM_INTS(0);
@@ -23,39 +24,39 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
     const int64_t start = (k - 1) % TILE + 1;
     //@ end
     switch (start) {
-    //@ for r in starts
-    $r_case {
-        //@ for c in r_members
-        //@ for v in vectors_list
-        km_vec s_$c_$v = KM_SPLAT(row[$c * (D + 1) + D]);
-        //@ end
-        //@ end
-        for (int f = 0; f < D; f++) {
-            //@ for v in vectors_list
-            km_vec x_$v = KM_LOAD(points + f * GROUP + $v * LANES);
-            //@ if looped
-            KM_PIN(x_$v);
-            //@ end
-            //@ end
+        //@ for r in starts
+        $r_case {
             //@ for c in r_members
-            const km_vec c_$c = KM_SPLAT(row[$c * (D + 1) + f]);
             //@ for v in vectors_list
-            s_$c_$v = KM_FMA(x_$v, c_$c, s_$c_$v);
+            km_vec s_$c_$v = KM_SPLAT(row[$c * (D + 1) + D]);
             //@ end
             //@ end
+            for (int f = 0; f < D; f++) {
+                //@ for v in vectors_list
+                km_vec x_$v = KM_LOAD(points + f * GROUP + $v * LANES);
+                //@ if looped
+                KM_PIN(x_$v);
+                //@ end
+                //@ end
+                //@ for c in r_members
+                const km_vec c_$c = KM_SPLAT(row[$c * (D + 1) + f]);
+                //@ for v in vectors_list
+                s_$c_$v = KM_FMA(x_$v, c_$c, s_$c_$v);
+                //@ end
+                //@ end
+            }
+            //@ for v in vectors_list
+            best_$v = s_0_$v;
+            //@ end
+            //@ for c in r_others
+            j = KM_INTS_ADD(j, one);
+            //@ for v in vectors_list
+            KM_KEEP(best_$v, index_$v, s_$c_$v, j);
+            //@ end
+            //@ end
+            break;
         }
-        //@ for v in vectors_list
-        best_$v = s_0_$v;
         //@ end
-        //@ for c in r_others
-        j = KM_INTS_ADD(j, one);
-        //@ for v in vectors_list
-        KM_KEEP(best_$v, index_$v, s_$c_$v, j);
-        //@ end
-        //@ end
-        break;
-    }
-    //@ end
     }
     for (int64_t done = start; done < k; done += TILE) {
         row = table + done * (D + 1);
@@ -157,7 +158,7 @@ enum { TOGETHER = 8 }; // slots that add up all points side by side
 
 // What all slots share of a span.
 typedef struct km_lanes_span {
-    int64_t first, end; // of the block's points
+    int64_t first, end;            // of the block's points
     const char *ahead, *ahead_end; // points of the next span that are not fetched yet
     int64_t ahead_step;            // bytes of them to fetch at a time
     //@ if integers
@@ -166,7 +167,8 @@ typedef struct km_lanes_span {
     //@ if rows
     int has_rows;   // all points stand in rows; else listed ones do
     int64_t single; // points that became rows alone
-    double rows[SPAN * GROUP * $row_most] __attribute__((aligned(64))); // what points add to sums: x, then ones
+    double rows[SPAN * GROUP * $row_most]
+        __attribute__((aligned(64))); // what points add to sums: x, then ones
     //@ end
     //@ if whole
     //@ if not float64
@@ -203,7 +205,8 @@ KM_TARGET static void km_rows_make(km_lanes_span *span, const km_cpu_block *bloc
     double *rows = span->rows;
     if (span->has_rows) return;
     span->has_rows = 1;
-    for (int64_t base = span->first; base < span->end; base += GROUP, points += GROUP * D, rows += GROUP * ROW) {
+    for (int64_t base = span->first; base < span->end;
+         base += GROUP, points += GROUP * D, rows += GROUP * ROW) {
         //@ if avx512
         if (ROW % 8 == 0) {
             for (int i = 0; i < GROUP; i += 8)
@@ -248,8 +251,9 @@ KM_TARGET static inline void km_add_weighted(double *sums, const double *row, do
 }
 
 // Listed points of a span leave the sums of their old label and join those of the new.
-KM_TARGET static void km_move(double *sums, km_lanes_span *span, const km_cpu_block *block, const uint16_t *list,
-                              int64_t count, const km_index *labels, const km_index *old) {
+KM_TARGET static void km_move(double *sums, km_lanes_span *span, const km_cpu_block *block,
+                              const uint16_t *list, int64_t count, const km_index *labels,
+                              const km_index *old) {
     const km_real *points = (const km_real *)block->points + span->first * D;
     const double *weights = block->weights ? block->weights + span->first : NULL;
     span->single += count;
@@ -284,7 +288,8 @@ KM_TARGET static void km_add_span(km_cpu_slot *const *slots, int count, const km
     }
     if (!weights) {
         for (int64_t i = 0; i < points_count; i++)
-            for (int t = 0; t < count; t++) km_add(sums[t] + (int64_t)labels[t][i] * PITCH, span->rows + i * ROW);
+            for (int t = 0; t < count; t++)
+                km_add(sums[t] + (int64_t)labels[t][i] * PITCH, span->rows + i * ROW);
         return;
     }
     for (int64_t i = 0; i < points_count; i++)
@@ -304,8 +309,9 @@ KM_TARGET static void km_add(double *row, const km_real *point, double factor, d
 }
 
 // Points of a span leave the sums of their old label and join those of the new.
-KM_TARGET static void km_move(double *sums, const km_real *points, const double *weights, const uint16_t *list,
-                              int64_t count, const km_index *labels, const km_index *old) {
+KM_TARGET static void km_move(double *sums, const km_real *points, const double *weights,
+                              const uint16_t *list, int64_t count, const km_index *labels,
+                              const km_index *old) {
     for (int64_t i = 0; i < count; i++) {
         const int64_t at = list[i];
         const km_real *point = points + at / GROUP * GROUP * D + at % GROUP;

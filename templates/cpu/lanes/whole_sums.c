@@ -7,7 +7,8 @@
 enum { WHOLE_K = $whole_k }; // clusters up to which it pays
 
 // x: whole groups; own: the masks of a cluster's points, group by group.
-KM_TARGET static inline void km_whole_own(double *sums, const double *x, const uint64_t *own, int64_t groups) {
+KM_TARGET static inline void km_whole_own(double *sums, const double *x, const uint64_t *own,
+                                          int64_t groups) {
     //@ for c in whole_columns
     km_doubles sum_$c = KM_D_SPLAT(0);
     //@ end
@@ -34,7 +35,8 @@ KM_TARGET static void km_whole_points(double *wide, const km_real *points, int64
 
 //@ end
 // `count` points without weights, in whole groups, join the sums of k clusters.
-KM_TARGET static void km_whole_sums(double *sums, const double *x, const km_index *labels, int64_t count, int64_t k) {
+KM_TARGET static void km_whole_sums(double *sums, const double *x, const km_index *labels, int64_t count,
+                                    int64_t k) {
     const int64_t groups = (count + GROUP - 1) / GROUP, tail = groups * GROUP - count;
     for (int64_t j = 0; j < k; j++, sums += PITCH) {
         uint64_t own[SPAN];

@@ -75,9 +75,8 @@ typedef __m256 km_vec;
 #define KM_PUT_LABELS_2(to, a, b)                                                                            \
     do {                                                                                                     \
         const __m256i km_both = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);                    \
-        _mm_storeu_si128(                                                                                    \
-            (__m128i *)(void *)(to),                                                                         \
-            _mm_packus_epi16(_mm256_castsi256_si128(km_both), _mm256_extracti128_si256(km_both, 1)));        \
+        _mm_storeu_si128((__m128i *)(void *)(to), _mm_packus_epi16(_mm256_castsi256_si128(km_both),          \
+                                                                   _mm256_extracti128_si256(km_both, 1)));   \
     } while (0)
 #define KM_PUT_LABELS_4(to, a, b, c, d)                                                                      \
     _mm256_storeu_si256(                                                                                     \
@@ -105,7 +104,8 @@ typedef __m256i km_mask;
 #define KM_LOAD_LABELS(from) KM_LOAD_INTS(from)
 #define KM_EQUAL(a, b) _mm256_cmpeq_epi32(a, b)
 #define KM_COUNT_WHERE(count, where) count = _mm256_sub_epi32(count, where)
-#define KM_WIDE_WHERE(where, half) _mm256_castsi256_pd(_mm256_cvtepi32_epi64(_mm256_extracti128_si256(where, half)))
+#define KM_WIDE_WHERE(where, half)                                                                           \
+    _mm256_castsi256_pd(_mm256_cvtepi32_epi64(_mm256_extracti128_si256(where, half)))
 #define KM_D_ADD_WHERE(sum, where, from)                                                                     \
     sum = _mm256_add_pd(sum, _mm256_and_pd(_mm256_loadu_pd(from), KM_WIDE_WHERE(where, 0)));                 \
     sum = _mm256_add_pd(sum, _mm256_and_pd(_mm256_loadu_pd((from) + DOUBLES), KM_WIDE_WHERE(where, 1)))
@@ -118,8 +118,9 @@ KM_TARGET static inline int32_t km_sum_ints(km_ints x) {
 //@ end
 // A bit for each of 64 bytes that differ.
 #define KM_HALF_EQUAL(a, b)                                                                                  \
-    (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_loadu_si256((const __m256i *)(const void *)(a)), \
-                                                     _mm256_loadu_si256((const __m256i *)(const void *)(b))))
+    (uint32_t)                                                                                               \
+        _mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_loadu_si256((const __m256i *)(const void *)(a)),       \
+                                               _mm256_loadu_si256((const __m256i *)(const void *)(b))))
 #define KM_DIFFER(a, b) ~(KM_HALF_EQUAL(a, b) | (uint64_t)KM_HALF_EQUAL((a) + 32, (b) + 32) << 32)
 
 // Doubles: the finishing pass and the sums of distances.

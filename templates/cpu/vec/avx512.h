@@ -69,7 +69,8 @@ typedef __m512 km_vec;
 // time of a root and a division.
 #define KM_INVERSE_ROOT(x) km_inverse_root(x)
 KM_TARGET static inline __m512 km_inverse_root(__m512 x) {
-    const __m512 rough = _mm512_maskz_rsqrt14_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(1e-37f), _CMP_GT_OQ), x);
+    const __m512 rough =
+        _mm512_maskz_rsqrt14_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(1e-37f), _CMP_GT_OQ), x);
     const __m512 rest = _mm512_fnmadd_ps(_mm512_mul_ps(x, rough), rough, _mm512_set1_ps(1));
     return _mm512_fmadd_ps(_mm512_mul_ps(rough, _mm512_set1_ps(0.5f)), rest, rough);
 }
@@ -126,8 +127,9 @@ typedef __mmask16 km_mask;
                             _mm512_maskz_slli_epi32((__mmask16)-1, KM_ROUNDED(y, other), 16))
 // Their high halves: those of low are the low halves.
 #define KM_HIGH_WORDS(low, high)                                                                             \
-    _mm512_mask_shuffle_epi8(high, 0x3333333333333333, low,                                                  \
-                             _mm512_set4_epi32((int)0x80800f0e, (int)0x80800b0a, (int)0x80800706, (int)0x80800302))
+    _mm512_mask_shuffle_epi8(                                                                                \
+        high, 0x3333333333333333, low,                                                                       \
+        _mm512_set4_epi32((int)0x80800f0e, (int)0x80800b0a, (int)0x80800706, (int)0x80800302))
 // The numbers of lanes; of those that hold the largest value, the lowest index.
 #define KM_LANE_NUMBERS _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
 #define KM_LOWEST(best, index)                                                                               \
@@ -142,11 +144,10 @@ typedef __mmask16 km_mask;
         best = _mm512_max_epi16(score_, best);                                                               \
     } while (0)
 // Labels of a byte from indices of two vectors.
-#define KM_PUT_WORDS(to, index)                                                                              \
-    KM_PUT_LABELS_2(to, index, _mm512_maskz_srli_epi32((__mmask16)-1, index, 16))
+#define KM_PUT_WORDS(to, index) KM_PUT_LABELS_2(to, index, _mm512_maskz_srli_epi32((__mmask16)-1, index, 16))
 // A bit for each half where the second-largest is no more than `close` below the largest.
 #define KM_CLOSE_WORDS(best, second, close)                                                                  \
-    (uint64_t)_mm512_cmple_epi16_mask(_mm512_subs_epi16(best, second), KM_WORDS(close))
+    (uint64_t) _mm512_cmple_epi16_mask(_mm512_subs_epi16(best, second), KM_WORDS(close))
 // The point of a bit: low halves are points of the first vector of two, high halves of the second.
 #define KM_WORD_POINT(bit) ((bit) / 32 * 32 + (bit) % 2 * LANES + (bit) % 32 / 2)
 //@ end
@@ -172,20 +173,22 @@ typedef __m512d km_doubles;
 #define KM_D_ADD(a, b) _mm512_add_pd(a, b)
 #define KM_D_SUM(x) _mm512_reduce_add_pd(x)
 // Doubles join a sum where a bit says so.
-#define KM_D_ADD_OWN(sum, bits, from) sum = _mm512_mask_add_pd(sum, (__mmask8)(bits), sum, _mm512_loadu_pd(from))
+#define KM_D_ADD_OWN(sum, bits, from)                                                                        \
+    sum = _mm512_mask_add_pd(sum, (__mmask8)(bits), sum, _mm512_loadu_pd(from))
 //@ if rows
 // A feature of eight points in turn: places of eight features of one point.
 #define KM_GROUPS _mm256_set_epi32(7 * GROUP, 6 * GROUP, 5 * GROUP, 4 * GROUP, 3 * GROUP, 2 * GROUP, GROUP, 0)
 // Eight features of eight points, a column each, become parts of eight rows. Columns from `features` on are two ones
 // and zeros.
 #define KM_D_COLUMN(from, c, features)                                                                       \
-    ((c) < (features) ? KM_LOAD_DOUBLES((from) + (c) * GROUP) : KM_D_SPLAT((c) < (features) + 2))
+    ((c) < (features) ? KM_LOAD_DOUBLES((from) + (c)*GROUP) : KM_D_SPLAT((c) < (features) + 2))
 #define KM_D_TURN(rows, from, features)                                                                      \
-    km_turn(rows, KM_D_COLUMN(from, 0, features), KM_D_COLUMN(from, 1, features), KM_D_COLUMN(from, 2, features), \
-            KM_D_COLUMN(from, 3, features), KM_D_COLUMN(from, 4, features), KM_D_COLUMN(from, 5, features),  \
-            KM_D_COLUMN(from, 6, features), KM_D_COLUMN(from, 7, features))
+    km_turn(rows, KM_D_COLUMN(from, 0, features), KM_D_COLUMN(from, 1, features),                            \
+            KM_D_COLUMN(from, 2, features), KM_D_COLUMN(from, 3, features), KM_D_COLUMN(from, 4, features),  \
+            KM_D_COLUMN(from, 5, features), KM_D_COLUMN(from, 6, features), KM_D_COLUMN(from, 7, features))
 KM_TARGET static inline void km_turn_half(double *rows, __m512d a, __m512d b, __m512d c, __m512d d) {
-    const __m512i low = _mm512_set_epi64(13, 12, 5, 4, 9, 8, 1, 0), high = _mm512_set_epi64(15, 14, 7, 6, 11, 10, 3, 2);
+    const __m512i low = _mm512_set_epi64(13, 12, 5, 4, 9, 8, 1, 0),
+                  high = _mm512_set_epi64(15, 14, 7, 6, 11, 10, 3, 2);
     const __m512d first = _mm512_permutex2var_pd(a, low, b), second = _mm512_permutex2var_pd(a, high, b);
     const __m512d third = _mm512_permutex2var_pd(c, low, d), fourth = _mm512_permutex2var_pd(c, high, d);
     KM_D_STORE(rows, _mm512_maskz_shuffle_f64x2((__mmask8)-1, first, third, 0x44));
@@ -193,12 +196,14 @@ KM_TARGET static inline void km_turn_half(double *rows, __m512d a, __m512d b, __
     KM_D_STORE(rows + 4 * ROW, _mm512_maskz_shuffle_f64x2((__mmask8)-1, first, third, 0xee));
     KM_D_STORE(rows + 6 * ROW, _mm512_maskz_shuffle_f64x2((__mmask8)-1, second, fourth, 0xee));
 }
-KM_TARGET static inline void km_turn(double *rows, __m512d a, __m512d b, __m512d c, __m512d d, __m512d e, __m512d f,
-                                     __m512d g, __m512d h) {
-    km_turn_half(rows, _mm512_maskz_unpacklo_pd((__mmask8)-1, a, b), _mm512_maskz_unpacklo_pd((__mmask8)-1, c, d),
-                 _mm512_maskz_unpacklo_pd((__mmask8)-1, e, f), _mm512_maskz_unpacklo_pd((__mmask8)-1, g, h));
-    km_turn_half(rows + ROW, _mm512_maskz_unpackhi_pd((__mmask8)-1, a, b), _mm512_maskz_unpackhi_pd((__mmask8)-1, c, d),
-                 _mm512_maskz_unpackhi_pd((__mmask8)-1, e, f), _mm512_maskz_unpackhi_pd((__mmask8)-1, g, h));
+KM_TARGET static inline void km_turn(double *rows, __m512d a, __m512d b, __m512d c, __m512d d, __m512d e,
+                                     __m512d f, __m512d g, __m512d h) {
+    km_turn_half(rows, _mm512_maskz_unpacklo_pd((__mmask8)-1, a, b),
+                 _mm512_maskz_unpacklo_pd((__mmask8)-1, c, d), _mm512_maskz_unpacklo_pd((__mmask8)-1, e, f),
+                 _mm512_maskz_unpacklo_pd((__mmask8)-1, g, h));
+    km_turn_half(rows + ROW, _mm512_maskz_unpackhi_pd((__mmask8)-1, a, b),
+                 _mm512_maskz_unpackhi_pd((__mmask8)-1, c, d), _mm512_maskz_unpackhi_pd((__mmask8)-1, e, f),
+                 _mm512_maskz_unpackhi_pd((__mmask8)-1, g, h));
 }
 //@ end
 typedef __m512i km_longs;
@@ -207,7 +212,7 @@ typedef __m512i km_longs;
 // A squared distance joins the nearest and the second-nearest; equal ones leave the lower index.
 #define KM_NEAREST(first, second, index, square, j)                                                          \
     index = _mm512_mask_mov_epi64(index, _mm512_cmp_pd_mask(square, first, _CMP_LT_OQ), j);                  \
-    second = _mm512_maskz_min_pd((__mmask8)-1, second, _mm512_maskz_max_pd((__mmask8)-1, square, first)); \
+    second = _mm512_maskz_min_pd((__mmask8)-1, second, _mm512_maskz_max_pd((__mmask8)-1, square, first));    \
     first = _mm512_maskz_min_pd((__mmask8)-1, square, first)
 //@ if prunes
 
@@ -220,8 +225,8 @@ typedef __m512i km_longs;
 #define KM_SUM(x) _mm512_reduce_add_pd(x)
 // Values base[index] of indices that lie in memory, as int32_t.
 #define KM_GATHER(base, index)                                                                               \
-    _mm512_mask_i32gather_pd(_mm512_setzero_pd(), (__mmask8)-1,                                              \
-                             _mm256_loadu_si256((const void *)(index)), base, 8)
+    _mm512_mask_i32gather_pd(_mm512_setzero_pd(), (__mmask8)-1, _mm256_loadu_si256((const void *)(index)),   \
+                             base, 8)
 //@ else
 #define KM_MAX(a, b) _mm512_maskz_max_ps((__mmask16)-1, a, b)
 #define KM_ABS(x) _mm512_abs_ps(x)
@@ -259,8 +264,7 @@ typedef __m512 km_floats;
 // Values base[index] of indices that lie in memory, as int32_t, uint8_t, uint16_t.
 #define KM_F_GATHER(base, index) KM_F_GATHER_AT(base, _mm512_loadu_si512((const void *)(index)))
 #define KM_F_GATHER_BYTES(base, index)                                                                       \
-    KM_F_GATHER_AT(base,                                                                                     \
-                   _mm512_maskz_cvtepu8_epi32((__mmask16)-1, _mm_loadu_si128((const void *)(index))))
+    KM_F_GATHER_AT(base, _mm512_maskz_cvtepu8_epi32((__mmask16)-1, _mm_loadu_si128((const void *)(index))))
 #define KM_F_GATHER_SHORTS(base, index)                                                                      \
     KM_F_GATHER_AT(base,                                                                                     \
                    _mm512_maskz_cvtepu16_epi32((__mmask16)-1, _mm256_loadu_si256((const void *)(index))))

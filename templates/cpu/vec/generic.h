@@ -5,7 +5,8 @@
 #define KM_PIN(x) (void)(x)
 
 typedef km_real km_vec __attribute__((vector_size(16)));
-typedef km_int km_ints __attribute__((vector_size(16))); // as many integers as km_vec has reals, of the same size
+typedef km_int km_ints
+    __attribute__((vector_size(16))); // as many integers as km_vec has reals, of the same size
 typedef km_real km_vec_anywhere __attribute__((vector_size(16), aligned(4), may_alias));
 typedef km_int km_ints_anywhere __attribute__((vector_size(16), aligned(4), may_alias));
 #define KM_LOAD(from) (*(const km_vec_anywhere *)(const void *)(from))
@@ -66,10 +67,10 @@ typedef int64_t km_longs_anywhere __attribute__((vector_size(16), aligned(8), ma
     do {                                                                                                     \
         const km_longs km_where = (km_longs)((square) < (first));                                            \
         const km_doubles km_rest =                                                                           \
-            (km_doubles)(((km_longs)(first) & km_where) | ((km_longs)(square) & ~km_where));                 \
+            (km_doubles)(((km_longs)(first)&km_where) | ((km_longs)(square) & ~km_where));                   \
         const km_longs km_next = (km_longs)(km_rest < (second));                                             \
         index = (index & ~km_where) | (j & km_where);                                                        \
-        first = (km_doubles)(((km_longs)(square) & km_where) | ((km_longs)(first) & ~km_where));             \
+        first = (km_doubles)(((km_longs)(square)&km_where) | ((km_longs)(first) & ~km_where));               \
         second = (km_doubles)(((km_longs)km_rest & km_next) | ((km_longs)(second) & ~km_next));              \
     } while (0)
 // Of the points that have a label: how many there are, sums of doubles.

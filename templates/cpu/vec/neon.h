@@ -60,8 +60,7 @@ typedef int32x4_t km_ints; // as many integers as km_vec has reals, of the same 
     index = vbslq_s32(vcgtq_f32(score, best), j, index);                                                     \
     best = vmaxq_f32(score, best)
 // Indices become labels of a byte: of two vectors, of four.
-#define KM_PUT_LABELS_2(to, a, b)                                                                            \
-    vst1_s8((int8_t *)(to), vmovn_s16(vcombine_s16(vmovn_s32(a), vmovn_s32(b))))
+#define KM_PUT_LABELS_2(to, a, b) vst1_s8((int8_t *)(to), vmovn_s16(vcombine_s16(vmovn_s32(a), vmovn_s32(b))))
 #define KM_PUT_LABELS_4(to, a, b, c, d)                                                                      \
     KM_PUT_LABELS_2(to, a, b);                                                                               \
     KM_PUT_LABELS_2((to) + 2 * LANES, c, d)
