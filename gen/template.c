@@ -200,6 +200,7 @@ typedef struct expander {
     km_error *err;
     definition *definitions;
     int64_t definitions_count, definitions_capacity;
+    int64_t indent;       // blanks before each line: those before the lines that brought this text
     int includes, blocks; // that are open
 } expander;
 
@@ -313,6 +314,7 @@ static km_status expand_holes(km_text *out, const expander *e, const scope *scop
 }
 
 static km_status expand_line(expander *e, const scope *scopes, const reader *r) {
+    for (int64_t i = 0; r->length && i < e->indent; i++) km_text_add(e->out, " ", 1);
     KM_TRY(expand_holes(e->out, e, scopes, r, (word){r->line, r->length}));
     km_text_add(e->out, "\n", 1);
     return KM_OK;
@@ -361,6 +363,11 @@ static int control_words(word *words, const reader *r) {
     for (word w = next_word(&p, end); w.length; w = next_word(&p, end), count++)
         if (count < WORDS_MAX) words[count] = w;
     return count;
+}
+
+// How far a control line is indented.
+static int64_t blanks_before(const reader *r) {
+    return strstr(r->line, "//@") - r->line;
 }
 
 // "//@ need NAME..." may be long, so it reads the line itself.
@@ -567,16 +574,26 @@ done:
     return status;
 }
 
+// A line that brings text from elsewhere: as far as it is indented, so is what it brings.
+static km_status control_bring(expander *e, const scope *scopes, const reader *r, const word *words,
+                               int count) {
+    const int64_t outer = e->indent;
+    e->indent += blanks_before(r);
+    km_status status =
+        word_is(words[0], "use") ? control_use(e, r, count) : control_include(e, scopes, r, words, count);
+    e->indent = outer;
+    return status;
+}
+
 static km_status control_line(expander *e, const scope *scopes, reader *r, const word *words, int count,
                               int active) {
+    static const char *const bringing[] = {"include", "use", "verbatim", "words"};
     if (count && word_is(words[0], "if")) return control_if(e, scopes, r, words, count, active);
     if (count && word_is(words[0], "for")) return control_for(e, scopes, r, words, count, active);
     if (count && word_is(words[0], "need")) return active ? control_need(e, scopes, r) : KM_OK;
     if (count && word_is(words[0], "def")) return control_def(e, scopes, r, words, count, active);
-    if (count && word_is(words[0], "use")) return active ? control_use(e, r, count) : KM_OK;
-    if (count &&
-        (word_is(words[0], "include") || word_is(words[0], "verbatim") || word_is(words[0], "words")))
-        return active ? control_include(e, scopes, r, words, count) : KM_OK;
+    for (size_t i = 0; count && i < sizeof bringing / sizeof *bringing; i++)
+        if (word_is(words[0], bringing[i])) return active ? control_bring(e, scopes, r, words, count) : KM_OK;
     return fail_at(e, r, "unknown control line //@ %.*s", count ? (int)words[0].length : 0,
                    count ? words[0].text : "");
 }

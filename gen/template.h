@@ -14,7 +14,8 @@
 //                             a prefix ending before an underscore or the end matches, so that sum_$k, $k_sum
 //                             and $d_$f all work; an unknown hole is an error with file:line
 // Inside `for x in LIST` an item's names are written $x_name, and $x is the item's own text. Control lines
-// leave no line behind. There are no expressions: a decision belongs to the plan.
+// leave no line behind. What an indented include or use brings is indented as far. There are no expressions: a
+// decision belongs to the plan.
 #ifndef KM_GEN_TEMPLATE_H
 #define KM_GEN_TEMPLATE_H
 #include "../base/text.h"

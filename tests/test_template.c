@@ -137,6 +137,24 @@ START_TEST(includes) {
 }
 END_TEST
 
+START_TEST(indentation) {
+    // What an include brings stands as deep as its line; empty lines and what follows stay as they are.
+    write_template("inner.c",
+                   "// SPDX-License-Identifier: MIT\nfor ($d) {\n    //@ if yes\n    x;\n\n    //@ end\n}\n");
+    expect("a\n//@ for k in ks\n    //@ include inner.c\nb\n//@ end\n",
+           "a\n    for (4) {\n        x;\n\n    }\nb\n    for (4) {\n        x;\n\n    }\nb\n");
+    // So does what it brings in its turn, and a definition where it is used.
+    write_template("4.c", "y\n//@ def w\n  w\n//@ end\n //@ use w\n");
+    write_template("inner.c", "x\n  //@ include 4.c\nz\n");
+    expect("  //@ include inner.c\n$d\n", "  x\n    y\n       w\n  z\n4\n");
+    // A file as it is stays so; a mistake has its line.
+    write_template("4.c", "// y\n");
+    expect("    //@ verbatim 4.c\n", "// y\n");
+    write_template("4.c", "\n$what\n");
+    expect_error("    //@ include 4.c\n", "4.c:2: unknown hole $what");
+}
+END_TEST
+
 START_TEST(parameters) {
     write_template("inner.c", "//@ for k in members\n$first.$k.$k_offset\n//@ end\n");
     expect("//@ include inner.c with members = ks, first = d\n//@ include inner.c with members = none, first "
@@ -421,6 +439,7 @@ int main(void) {
     tcase_add_test(tests, conditions);
     tcase_add_test(tests, loops);
     tcase_add_test(tests, includes);
+    tcase_add_test(tests, indentation);
     tcase_add_test(tests, parameters);
     tcase_add_test(tests, definitions);
     tcase_add_test(tests, definition_mistakes);
