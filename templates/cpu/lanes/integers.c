@@ -52,62 +52,14 @@ KM_TARGET_PAIRS static uint64_t km_nearest_pairs(km_index *labels, const int32_t
     switch (start) {
         //@ for r in pair_starts
         $r_case {
-            KM_LOAD_ANEW;
-            //@ for c in r_members
-            //@ for v in pair_vectors
-            km_ints s_$c_$v = KM_INTS(row[$c * (PAIRS + 1) + PAIRS]);
-            //@ end
-            //@ end
-            KM_UNROLL
-            for (int p = 0; p < PAIRS; p++) {
-                //@ for v in pair_vectors
-                km_ints x_$v = KM_LOAD_INTS(pairs + p * GROUP + $v * LANES);
-                KM_PIN(x_$v);
-                //@ end
-                //@ for c in r_members
-                const km_ints c_$c = KM_INTS(row[$c * (PAIRS + 1) + p]);
-                //@ for v in pair_vectors
-                s_$c_$v = KM_PAIRS_ADD(s_$c_$v, x_$v, c_$c);
-                //@ end
-                //@ end
-            }
-            best_0 = KM_HIGH_WORDS(s_0_0, s_0_1);
-            best_1 = KM_HIGH_WORDS(s_0_2, s_0_3);
-            //@ for c in r_others
-            j = KM_WORDS_ADD(j, one);
-            KM_KEEP_WORDS(best_0, second_0, index_0, KM_HIGH_WORDS(s_$c_0, s_$c_1), j);
-            KM_KEEP_WORDS(best_1, second_1, index_1, KM_HIGH_WORDS(s_$c_2, s_$c_3), j);
-            //@ end
+            //@ include cpu/lanes/tile_pairs.c with members = r_members, others = r_others, first = 1
             break;
         }
         //@ end
     }
     for (int64_t done = start; done < k; done += PAIR_TILE) {
         row = table + done * (PAIRS + 1);
-        KM_LOAD_ANEW;
-        //@ for c in pair_tile
-        //@ for v in pair_vectors
-        km_ints s_$c_$v = KM_INTS(row[$c * (PAIRS + 1) + PAIRS]);
-        //@ end
-        //@ end
-        KM_UNROLL
-        for (int p = 0; p < PAIRS; p++) {
-            //@ for v in pair_vectors
-            km_ints x_$v = KM_LOAD_INTS(pairs + p * GROUP + $v * LANES);
-            KM_PIN(x_$v);
-            //@ end
-            //@ for c in pair_tile
-            const km_ints c_$c = KM_INTS(row[$c * (PAIRS + 1) + p]);
-            //@ for v in pair_vectors
-            s_$c_$v = KM_PAIRS_ADD(s_$c_$v, x_$v, c_$c);
-            //@ end
-            //@ end
-        }
-        //@ for c in pair_tile
-        j = KM_WORDS_ADD(j, one);
-        KM_KEEP_WORDS(best_0, second_0, index_0, KM_HIGH_WORDS(s_$c_0, s_$c_1), j);
-        KM_KEEP_WORDS(best_1, second_1, index_1, KM_HIGH_WORDS(s_$c_2, s_$c_3), j);
-        //@ end
+        //@ include cpu/lanes/tile_pairs.c with members = pair_tile, others = pair_tile, first = 0
     }
     KM_PUT_WORDS(labels, index_0);
     KM_PUT_WORDS(labels + 2 * LANES, index_1);

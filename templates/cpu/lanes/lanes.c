@@ -26,65 +26,14 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
     switch (start) {
         //@ for r in starts
         $r_case {
-            //@ for c in r_members
-            //@ for v in vectors_list
-            km_vec s_$c_$v = KM_SPLAT(row[$c * (D + 1) + D]);
-            //@ end
-            //@ end
-            for (int f = 0; f < D; f++) {
-                //@ for v in vectors_list
-                km_vec x_$v = KM_LOAD(points + f * GROUP + $v * LANES);
-                //@ if looped
-                KM_PIN(x_$v);
-                //@ end
-                //@ end
-                //@ for c in r_members
-                const km_vec c_$c = KM_SPLAT(row[$c * (D + 1) + f]);
-                //@ for v in vectors_list
-                s_$c_$v = KM_FMA(x_$v, c_$c, s_$c_$v);
-                //@ end
-                //@ end
-            }
-            //@ for v in vectors_list
-            best_$v = s_0_$v;
-            //@ end
-            //@ for c in r_others
-            j = KM_INTS_ADD(j, one);
-            //@ for v in vectors_list
-            KM_KEEP(best_$v, index_$v, s_$c_$v, j);
-            //@ end
-            //@ end
+            //@ include cpu/lanes/tile.c with members = r_members, others = r_others, first = 1
             break;
         }
         //@ end
     }
     for (int64_t done = start; done < k; done += TILE) {
         row = table + done * (D + 1);
-        //@ for c in tile_list
-        //@ for v in vectors_list
-        km_vec s_$c_$v = KM_SPLAT(row[$c * (D + 1) + D]);
-        //@ end
-        //@ end
-        for (int f = 0; f < D; f++) {
-            //@ for v in vectors_list
-            km_vec x_$v = KM_LOAD(points + f * GROUP + $v * LANES);
-            //@ if looped
-            KM_PIN(x_$v);
-            //@ end
-            //@ end
-            //@ for c in tile_list
-            const km_vec c_$c = KM_SPLAT(row[$c * (D + 1) + f]);
-            //@ for v in vectors_list
-            s_$c_$v = KM_FMA(x_$v, c_$c, s_$c_$v);
-            //@ end
-            //@ end
-        }
-        //@ for c in tile_list
-        j = KM_INTS_ADD(j, one);
-        //@ for v in vectors_list
-        KM_KEEP(best_$v, index_$v, s_$c_$v, j);
-        //@ end
-        //@ end
+        //@ include cpu/lanes/tile.c with members = tile_list, others = tile_list, first = 0
     }
     //@ else
     //@ for v in vectors_list

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+//@ need members others first vectors_list looped
+//@ for c in members
+//@ for v in vectors_list
+km_vec s_$c_$v = KM_SPLAT(row[$c * (D + 1) + D]);
+//@ end
+//@ end
+for (int f = 0; f < D; f++) {
+    //@ for v in vectors_list
+    km_vec x_$v = KM_LOAD(points + f * GROUP + $v * LANES);
+    //@ if looped
+    KM_PIN(x_$v);
+    //@ end
+    //@ end
+    //@ for c in members
+    const km_vec c_$c = KM_SPLAT(row[$c * (D + 1) + f]);
+    //@ for v in vectors_list
+    s_$c_$v = KM_FMA(x_$v, c_$c, s_$c_$v);
+    //@ end
+    //@ end
+}
+//@ if first
+//@ for v in vectors_list
+best_$v = s_0_$v;
+//@ end
+//@ end
+//@ for c in others
+j = KM_INTS_ADD(j, one);
+//@ for v in vectors_list
+KM_KEEP(best_$v, index_$v, s_$c_$v, j);
+//@ end
+//@ end
