@@ -26,16 +26,7 @@ KM_TARGET static void km_products(km_real *scores, const km_real *points, const 
     //@ end
     //@ end
     for (int f = 0; f < count; f++) {
-        //@ for v in vectors_list
-        km_vec x_$v = KM_LOAD(points + f * GROUP + $v * LANES);
-        KM_PIN(x_$v);
-        //@ end
-        //@ for c in tile_list
-        const km_vec c_$c = KM_SPLAT(rows[$c * (D + 1) + f]);
-        //@ for v in vectors_list
-        s_$c_$v = KM_FMA(x_$v, c_$c, s_$c_$v);
-        //@ end
-        //@ end
+        //@ include cpu/gemm/products.c
     }
     //@ for c in tile_list
     //@ for v in vectors_list
@@ -82,16 +73,7 @@ KM_TARGET static void km_meet(km_found *found, const km_real *points, const km_r
     //@ end
     //@ end
     for (int f = 0; f < D; f++) {
-        //@ for v in vectors_list
-        km_vec x_$v = KM_LOAD(points + f * GROUP + $v * LANES);
-        KM_PIN(x_$v);
-        //@ end
-        //@ for c in tile_list
-        const km_vec c_$c = KM_SPLAT(rows[$c * (D + 1) + f]);
-        //@ for v in vectors_list
-        s_$c_$v = KM_FMA(x_$v, c_$c, s_$c_$v);
-        //@ end
-        //@ end
+        //@ include cpu/gemm/products.c
     }
     const km_ints one = KM_INTS(1);
     __asm__("" : "+r"(found)); // what is found stays in memory: the scores need all registers
