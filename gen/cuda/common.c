@@ -66,14 +66,10 @@ int64_t km_cuda_partial_bytes(const km_plan *plan) {
 
 // Names -----------------------------------------------------------------------------------------------------
 
-void km_cuda_name_number(km_env *env, const km_plan *plan, km_param param) {
-    km_env_set_int(env, km_param_name(param), km_plan_value(plan, param));
-}
-
-static void name_words(km_env *env, const km_plan *plan) {
-    for (int i = 0; i < KM_PARAM_COUNT; i++)
-        if (km_param_has_words((km_param)i) && km_plan_value(plan, (km_param)i) >= 0)
-            km_env_set(env, km_param_name((km_param)i), "%s", km_word_name(km_plan_value(plan, (km_param)i)));
+// Numbers under their own names; of words, the word, and a flag for each of the design's.
+static void name_numbers(km_env *env, const km_plan *plan) {
+    for (int64_t i = 0; i < plan->numbers_count; i++)
+        km_env_set(env, plan->numbers[i].name, "%s", plan->numbers[i].text);
 #define FLAG(param, name, design_of, meaning)                                                                \
     if (KM_DESIGN_##design_of == plan->design)                                                               \
         km_env_set_flag(env, #param "_" #name,                                                               \
@@ -98,7 +94,7 @@ void km_cuda_names(km_env *env, const km_plan *plan) {
     km_env_set_int(env, "copies", km_plan_value(plan, KM_PARAM_restarts_in_flight));
     km_env_set_int(env, "vector", 16 / km_type_bytes(spec->type));
     km_env_set_flag(env, "planes_follow", 0); // update.cu makes the next pass's coefficients of the scores
-    name_words(env, plan);
+    name_numbers(env, plan);
 }
 
 km_env *km_cuda_name_k(km_env *env, const km_spec *spec, int64_t index, int64_t offset) {

@@ -28,11 +28,9 @@ int64_t km_cuda_registers_limit(const km_plan *plan, int64_t block, int64_t resi
 // Bytes of partial sums, a row for each cluster, of all blocks.
 int64_t km_cuda_partial_bytes(const km_plan *plan);
 
-// Names: those of templates/cuda/head.h, a number that is a word as this word and as a
-// flag number_word for each word of the design; one number; one K of the
-// list `ks`, whose centroids start at `offset`.
+// Names of the templates: those of templates/cuda/head.h; every number of the plan by its name, of words a flag
+// number_word for each of the design's. And one K of the list `ks`, whose centroids start at `offset`.
 void km_cuda_names(km_env *env, const km_plan *plan);
-void km_cuda_name_number(km_env *env, const km_plan *plan, km_param param);
 km_env *km_cuda_name_k(km_env *env, const km_spec *spec, int64_t index, int64_t offset);
 
 #endif

@@ -455,11 +455,6 @@ static km_status names(km_env *env, const char **root, const km_plan *plan, km_e
     *root = "cuda/registers/registers.cu";
     km_cuda_names(env, plan);
     int64_t split = km_plan_value(plan, KM_PARAM_split), launches = km_plan_value(plan, KM_PARAM_launches);
-    static const km_param numbers[] = {
-        KM_PARAM_points_per_thread, KM_PARAM_block, KM_PARAM_grid, KM_PARAM_split,
-        KM_PARAM_resident,          KM_PARAM_team};
-    for (int i = 0; i < (int)(sizeof numbers / sizeof *numbers); i++)
-        km_cuda_name_number(env, plan, numbers[i]);
     km_env_set_flag(env, "planes_follow", 1);
     int64_t team = km_plan_value(plan, KM_PARAM_team), own = spec->features / team;
     int64_t run = run_of(spec);

@@ -656,15 +656,12 @@ static void name_part(km_env *env, const km_spec *spec, const km_tensor_layout *
 }
 
 static km_status names(km_env *env, const char **root, const km_plan *plan, km_error *err) {
-    static const km_param numbers[] = {KM_PARAM_block, KM_PARAM_grid, KM_PARAM_resident};
     const km_spec *spec = &plan->spec;
     const decided *it = plan->layout;
     const config *way = &it->way;
     (void)err;
     *root = "cuda/tensor/tensor.cu";
     km_cuda_names(env, plan);
-    for (int i = 0; i < (int)(sizeof numbers / sizeof *numbers); i++)
-        km_cuda_name_number(env, plan, numbers[i]);
     km_env_set_flag(env, "max3", spec->target.arch >= 90);
     km_env_set_int(env, "stages", way->stages);
     km_env_set_int(env, "pairs", way->pairs);

@@ -656,7 +656,6 @@ static void name_ranges(km_env *env, const range_shape *sums) {
 
 static void name_sorted(km_env *env, const km_plan *plan, const decided *it) {
     int64_t passes = k_max_of(plan) > 256 ? 2 : 1; // of a sort by bytes
-    km_cuda_name_number(env, plan, KM_PARAM_stretches);
     km_env_set_int(env, "lanes", it->lanes);
     km_env_set_int(env, "numbers", it->lane_numbers);
     km_env_set_int(env, "parts", it->lane_parts);
@@ -697,15 +696,12 @@ static void name_shape(km_env *env, const tile_shape *shape) {
 }
 
 static km_status names(km_env *env, const char **root, const km_plan *plan, km_error *err) {
-    static const km_param numbers[] = {KM_PARAM_grid, KM_PARAM_resident, KM_PARAM_tile_features};
     const km_spec *spec = &plan->spec;
     const decided *it = plan->layout;
     int64_t group = 0, offset = 0, sums = km_plan_value(plan, KM_PARAM_sums);
     (void)err;
     *root = "cuda/tiled/tiled.cu";
     km_cuda_names(env, plan);
-    for (int i = 0; i < (int)(sizeof numbers / sizeof *numbers); i++)
-        km_cuda_name_number(env, plan, numbers[i]);
     name_shape(env, &it->shape);
     km_env_set_flag(env, "async", spec->target.arch >= 80);
     km_env_set_flag(env, "sorted", sums == KM_WORD_sums_sorted);
