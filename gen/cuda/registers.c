@@ -381,6 +381,7 @@ static int64_t add_group(km_env *part, const km_plan *plan, int64_t group, const
     km_env_set_int(item, "columns", columns);
     km_env_set_int(item, "all", columns * team);
     km_env_set_int(item, "counts", counts ? counts : 1);
+    km_env_set_flag(item, "compares", counts > 0);
     km_env_set_int(item, "column", column * team);
     km_env_set(item, "warps", warps > 1 ? " + %lld * WARPS" : warps ? " + WARPS" : "", (long long)warps);
     return columns;

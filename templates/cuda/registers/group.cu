@@ -50,10 +50,12 @@ static __device__ __forceinline__ void km_work(km_group_$group &group, km_points
     //@ if not const_planes
     asm volatile("" ::: "memory"); // the planes are read again: there are no registers to keep them in
     //@ end
+    //@ if group_compares
     //@ if teamed
     const km_plane *planes = table.planes + threadIdx.x % TEAM;
     //@ else
     const km_plane *planes = table.planes;
+    //@ end
     //@ end
     //@ for k in group_ks
     //@ if k_single
