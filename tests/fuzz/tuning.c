@@ -27,7 +27,10 @@ static void plan_with(const char *tuning, const char *target) {
     must(status == KM_OK || status == KM_ERROR_SPEC || status == KM_ERROR_PLAN, "refused by a bug");
     if (status == KM_OK) {
         char *table = NULL;
-        fuzz_accepted += plan.numbers_count && strstr(plan.numbers[0].reason, "tuning");
+        int64_t tuned = 0; // not what follows from the entry's numbers
+        for (int64_t i = 0; i < plan.numbers_count; i++)
+            tuned += strstr(plan.numbers[i].reason, "tuning") != NULL;
+        fuzz_accepted += tuned > 0;
         must(km_plan_explain(&table, &plan, &err) == KM_OK, "a plan cannot be explained");
         must(!strstr(table, "in the tuning file"),
              "a number of the tuning file is left that nobody asked for");
