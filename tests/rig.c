@@ -69,6 +69,7 @@ km_status rig_can_plan(const rig_variant *variant, km_error *err) {
     km_status status = spec_of(&spec, variant, &params, err);
     if (status == KM_OK) status = km_plan_make(&plan, &spec, &plan_params, err);
     km_plan_clear(&plan);
+    km_spec_clear(&spec);
     return status;
 }
 
