@@ -383,7 +383,10 @@ static int64_t add_group(km_env *part, const km_plan *plan, int64_t group, const
     km_env_set_int(item, "counts", counts ? counts : 1);
     km_env_set_flag(item, "compares", counts > 0);
     km_env_set_int(item, "column", column * team);
-    km_env_set(item, "warps", warps > 1 ? " + %lld * WARPS" : warps ? " + WARPS" : "", (long long)warps);
+    if (warps > 1)
+        km_env_set(item, "warps", " + %lld * WARPS", (long long)warps);
+    else
+        km_env_set(item, "warps", "%s", warps ? " + WARPS" : "");
     return columns;
 }
 
