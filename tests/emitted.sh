@@ -39,10 +39,10 @@ build() { # PROGRAM FLAGS -- NAME... -- SOURCE...
 
 # Runs a program that needs the device: without one it says so, in a sentence.
 run() { # PROGRAM ARGUMENTS...
-    ./"$@" >out 2>err
+    "./$1" "${@:2}" >out 2>err
     local status=$?
     [ "$target" = cpu ] || [ $has_device = 1 ] || {
-        [ $status = 1 ] && grep -q 'no CUDA device' err || refuse "$*: exit $status, $(cat out err)"
+        if [ $status != 1 ] || ! grep -q 'no CUDA device' err; then refuse "$*: exit $status, $(cat out err)"; fi
         return 1
     }
     [ $status = 0 ] || refuse "$*: exit $status, $(cat out err)"
@@ -51,7 +51,7 @@ run() { # PROGRAM ARGUMENTS...
 refuses() { # WORDS PROGRAM ARGUMENTS...
     local words=$1
     shift
-    ./"$@" >out 2>err && refuse "$*: is not refused"
+    "./$1" "${@:2}" >out 2>err && refuse "$*: is not refused"
     grep -q "$words" err || refuse "$*: says no '$words': $(cat err)"
 }
 
