@@ -8,6 +8,7 @@
 #include "source.h"
 #include "spec_fields.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -160,7 +161,7 @@ static void add_contents(km_text *out, const char *text, int64_t lines_before) {
     for (; *text; text = line_next(text), line++) {
         if (!is_ruler(text)) continue;
         const char *title = text + sizeof ruler - 1, *end = strstr(title, " ==");
-        km_text_printf(out, "// %6lld  %.*s\n", (long long)(line + sections), (int)(end - title), title);
+        km_text_printf(out, "// %6" PRId64 "  %.*s\n", line + sections, (int)(end - title), title);
     }
     km_text_puts(out, "\n");
 }
