@@ -27,15 +27,11 @@ static void ask(column *c, km_target_kind kind, int device, const km_spec *spec)
 
 static km_status make_plan(column *c, const km_spec *spec, const km_plan_params *given, const km_plan *own,
                            km_error *err) {
+    if (own) return km_plan_copy(&c->plan, own, err); // as it will be run, whatever was left out on the way
     km_plan_params params = *given;
     km_spec copy;
     km_spec_init(&copy);
-    km_status status = km_spec_copy(&copy, own ? &own->spec : spec, err);
-    if (own) { // as it will be run, whatever was left out on the way
-        c->plan = *own;
-        c->plan.spec = copy;
-        return status;
-    }
+    km_status status = km_spec_copy(&copy, spec, err);
     params.facts = &c->facts;
     copy.target = c->facts.target;
     if (spec->target.kind == copy.target.kind && spec->target.arch) copy.target = spec->target;

@@ -47,7 +47,7 @@ km_status km_plan_copy(km_plan *to, const km_plan *from, km_error *err) {
     km_spec spec;
     void *layout = from->layout ? malloc((size_t)from->layout_bytes) : NULL;
     km_spec_init(&spec);
-    km_plan_init(to);
+    km_plan_clear(to);
     if (from->layout && !layout) return km_fail_memory(err, "the layout of a plan", from->layout_bytes);
     km_status status = km_spec_copy(&spec, &from->spec, err);
     if (status != KM_OK) {

@@ -39,7 +39,5 @@ void km_plan_no_way(km_plan *plan, km_design design, const char *reason);
 
 // Room for what a design decides beside numbers: plan->layout becomes `bytes` zeroed bytes. KM_ERROR_MEMORY.
 km_status km_plan_layout_make(km_plan *plan, int64_t bytes, km_error *err);
-// Makes `to`, whose spec and layout are not looked at, a plan of its own. KM_ERROR_MEMORY: `to` is empty then.
-km_status km_plan_copy(km_plan *to, const km_plan *from, km_error *err);
 
 #endif

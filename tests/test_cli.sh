@@ -828,6 +828,9 @@ assert a["models"] == b["models"] and a["target"] == b["target"]
 assert len(a["warnings"]) == len(b["warnings"]) + 1, a["warnings"]' "$work/stdout" "$work/cpu.json"
     }
     falls_back 'the texts of all designs were refused .*shared.*nvrtc 13.99 refused .* line 7: this text is not liked'
+    # A dry run shows the plan of the GPU beside that of the CPU.
+    run 0 "${given[@]}" --dry-run
+    in_stdout '^device +cpu:.* cuda:sm_'
     # What was asked for is not replaced.
     for option in '--target cuda' '--set design=shared' '--set resident=1'; do
         # shellcheck disable=SC2086

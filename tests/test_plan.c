@@ -491,6 +491,30 @@ START_TEST(kernels_of_a_text) {
 }
 END_TEST
 
+// A copy lives on without the plan that it was made of, with what the design decided beside numbers.
+START_TEST(copies_are_their_own) {
+    static const char *const designs[] = {"registers", "tensor", "shared"};
+    for (int i = 0; i < 3; i++) {
+        km_plan copy;
+        km_source before, after;
+        km_plan_init(&copy);
+        km_source_init(&before);
+        km_source_init(&after);
+        ck_assert_int_eq(km_spec_set_target(&spec, "cuda", &err), KM_OK);
+        ck_assert_int_eq(km_spec_fix(&spec, "design", designs[i], &err), KM_OK);
+        expect_plan(NULL);
+        ck_assert_int_eq(km_source_emit(&before, &plan, NULL, &err), KM_OK);
+        ck_assert_int_eq(km_plan_copy(&copy, &plan, &err), KM_OK);
+        km_plan_clear(&plan);
+        ck_assert_int_eq(km_source_emit(&after, &copy, NULL, &err), KM_OK);
+        ck_assert_str_eq(before.text, after.text);
+        km_source_clear(&before);
+        km_source_clear(&after);
+        km_plan_clear(&copy);
+    }
+}
+END_TEST
+
 // The text around a template, and the tidying after it, with a template from a folder.
 START_TEST(emitted_from_a_folder) {
     static const char *const folders[] = {"/cuda", "/cuda/tiled", "/host"};
@@ -675,6 +699,7 @@ int main(void) {
     tcase_add_test(tests, tensor_refuses);
     tcase_add_test(tests, explained);
     tcase_add_test(tests, emitted_twice);
+    tcase_add_test(tests, copies_are_their_own);
     tcase_add_test(tests, emitted_from_a_folder);
     tcase_add_test(tests, kernels_of_a_text);
     tcase_add_test(tests, kernels_of_a_text);

@@ -151,6 +151,9 @@ typedef struct km_plan {
 
 KM_API void km_plan_init(km_plan *plan);
 KM_API void km_plan_clear(km_plan *plan);
+// Copies `from` into the initialised `to`: a plan that is assigned shares what only one of the two may free.
+// KM_ERROR_MEMORY: `to` is empty then.
+KM_API km_status km_plan_copy(km_plan *to, const km_plan *from, km_error *err);
 
 // Decides every number. The spec must have features and clusters. KM_ERROR_PLAN when what the user fixed
 // cannot be had; the text names the number and the limit. Where the facts say what memory is free, and the points are
