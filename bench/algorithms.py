@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 
-ALGORITHMS = ["lloyd", "filter", "hamerly", "elkan", "auto"]
+ALGORITHMS = ["lloyd", "tiles", "hamerly", "elkan", "auto"]
 
 
 def write_points(path, data, n, d, options):

@@ -79,7 +79,7 @@ static void build(shape *s, km_device *device, const char *ks, const char *algor
     km_plan_init(&s->plan);
     must(km_plan_make(&s->plan, &spec, &params, &err));
     km_spec_clear(&spec);
-    if (s->plan.design == KM_DESIGN_PORTABLE) {
+    if (s->plan.design == KM_DESIGN_PREBUILT) {
         must(km_backend_cpu.kernels_load(&s->kernels, device, &s->plan, NULL, 0, &err));
         return;
     }

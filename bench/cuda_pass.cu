@@ -77,7 +77,7 @@ template <typename Real> static __device__ int nearest(const Real *x, int d, con
 }
 
 // Sums and weights of one K in the difference form, in double. Each lane labels a point; then the warp adds them
-// up one by one, a lane for each feature. `shared`: in shared memory first, where the sums fit there.
+// up one by one, a lane for each feature. `tiled`: in shared memory first, where the sums fit there.
 template <typename Real>
 static __global__ void reference(double *totals, const Real *x, long long n, int d, const Real *c, int k, int shared,
                                  int weighted) {

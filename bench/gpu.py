@@ -37,7 +37,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 POINTS, POINTS_QUICK = 33_554_432, 1_048_576
 PARTS = ["pass", "peers", "loop", "fit", "end"]
-DESIGNS = ["registers", "tensor", "shared"]
+DESIGNS = ["registers", "tensor", "tiled"]
 RUNS_SAME, RUNS_SINGLE = 20, 3  # runs that must give the same bits: of a row, of one of its K alone
 
 

@@ -120,7 +120,7 @@ static const cli_option options_list[] = {
      "the list of K instead of the spec's: 2..10, 3,5,8, 2..20 step 2"},
     {CLI_TARGET, "target", 't', "TARGET", "cpu, cpu:avx512, cuda, cuda:sm_90 ... instead of the spec's"},
     {CLI_TYPE, "type", 0, "f32|f64", "element type instead of the spec's"},
-    {CLI_SET, "set", 0, "NAME=VALUE...", "fix a number of the plan, e.g. block=256 or design=shared"},
+    {CLI_SET, "set", 0, "NAME=VALUE...", "fix a number of the plan, e.g. block=256 or design=tiled"},
     {CLI_WEIGHTED, "weighted", 0, NULL, "points carry weights (CUDA; C takes them in any case)"},
     {CLI_TEMPLATES, "templates", 0, "DIR", "read the templates from DIR, to try an edit without a build"},
     CLI_COMMON_OPTIONS,

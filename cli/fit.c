@@ -486,7 +486,7 @@ static const cli_option options_list[] = {
      "mean variance of the features; 0: when nothing changes; default: 1e-4"},
     {CLI_MIN_CHANGES, "min-changes", 0, "N", "also stop when fewer than N labels change; default: off"},
     {CLI_ALGORITHM, "algorithm", 0, "NAME",
-     "auto (default), lloyd, filter, hamerly or elkan: which distances\n"
+     "auto (default), lloyd, tiles, hamerly or elkan: which distances\n"
      "are skipped on the CPU; the result is the same, but for near\n"
      "ties, which lloyd decides in the points' own type"},
     {CLI_INIT, "init", 0, "HOW",
@@ -509,7 +509,7 @@ static const cli_option options_list[] = {
     {CLI_CENTROIDS, "centroids", 0, "FILE.npy", "write the centroids of the best K"},
     {CLI_PLOT, "plot", 0, "FILE.svg|png", "draw inertia and the criterion over K"},
     {CLI_THREADS, "threads", 0, "N", "CPU threads; default: all cores. Never changes the result"},
-    {CLI_SET, "set", 0, "NAME=VALUE...", "fix a number of the plan, e.g. block=256 or design=shared"},
+    {CLI_SET, "set", 0, "NAME=VALUE...", "fix a number of the plan, e.g. block=256 or design=tiled"},
     {CLI_SOURCE, "source", 0, "FILE",
      "use this text (an emitted file, edited by hand) for the kernels;\n"
      "its head must name this fit's features, list of K and type"},

@@ -9,10 +9,10 @@
 #include <stdio.h>
 
 enum {
-    FILTER_CLUSTERS_MAX = 4096,
-    FILTER_FEATURES_AUTO = 16, // up to these it may pay
-    FILTER_CLUSTERS_AUTO = 256,
-    FILTER_POINTS_MIN = 32768,
+    TILES_CLUSTERS_MAX = 4096,
+    TILES_FEATURES_AUTO = 16, // up to these it may pay
+    TILES_CLUSTERS_AUTO = 256,
+    TILES_POINTS_MIN = 32768,
     HAMERLY_FEATURES_AUTO = 8,   // from so many features ...
     HAMERLY_CLUSTERS_AUTO = 128, // ... and clusters on it pays where a member takes many updates ...
     HAMERLY_CLUSTERS_MOST = 1024 // ... up to so many
@@ -30,8 +30,8 @@ static int64_t clusters_min(const km_plan *plan) {
 static int hamerly_pays(const km_plan *plan) {
     int64_t most = clusters_max(plan), d = plan->spec.features;
     if (d < HAMERLY_FEATURES_AUTO || most > HAMERLY_CLUSTERS_MOST) return 0;
-    int filter_may = d <= FILTER_FEATURES_AUTO && most <= FILTER_CLUSTERS_AUTO;
-    return (filter_may ? clusters_min(plan) : most) >= HAMERLY_CLUSTERS_AUTO;
+    int tiles_may = d <= TILES_FEATURES_AUTO && most <= TILES_CLUSTERS_AUTO;
+    return (tiles_may ? clusters_min(plan) : most) >= HAMERLY_CLUSTERS_AUTO;
 }
 
 // Nanoseconds of one thread to sort a point: some, and some for each feature.
@@ -39,7 +39,7 @@ static const double sort_ns = 12, sort_feature_ns = 6;
 // Updates that a member takes until it converges, where nothing is known about the data.
 static const double updates_typical = 20;
 
-// Filter where the sort costs less than half of what lloyd's passes take: a probe of the data decides in the end.
+// Tiles where the sort costs less than half of what lloyd's passes take: a probe of the data decides in the end.
 static void choose_by_rule(km_plan *plan) {
     int64_t d = plan->spec.features, n = plan->points;
     char *reason = plan->algorithm_reason;
@@ -55,22 +55,22 @@ static void choose_by_rule(km_plan *plan) {
                  HAMERLY_CLUSTERS_AUTO, HAMERLY_FEATURES_AUTO);
         return;
     }
-    if (d > FILTER_FEATURES_AUTO || clusters_max(plan) > FILTER_CLUSTERS_AUTO) {
-        snprintf(reason, size, "filter pays up to %d features and K = %d", FILTER_FEATURES_AUTO,
-                 FILTER_CLUSTERS_AUTO);
+    if (d > TILES_FEATURES_AUTO || clusters_max(plan) > TILES_CLUSTERS_AUTO) {
+        snprintf(reason, size, "tiles pay up to %d features and K = %d", TILES_FEATURES_AUTO,
+                 TILES_CLUSTERS_AUTO);
         return;
     }
-    if (n < FILTER_POINTS_MIN) {
+    if (n < TILES_POINTS_MIN) {
         snprintf(reason, size,
-                 n ? "filter pays from %d points on"
-                   : "filter pays from %d points on; how many there are is not known",
-                 FILTER_POINTS_MIN);
+                 n ? "tiles pay from %d points on"
+                   : "tiles pay from %d points on; how many there are is not known",
+                 TILES_POINTS_MIN);
         return;
     }
     double threads = (double)plan->facts.units, sort = (sort_ns + sort_feature_ns * (double)d) / threads;
     double lloyd = plan->estimates[plan->design].total_ns * updates_typical * (double)plan->spec.restarts;
     int pays = sort < 0.5 * lloyd;
-    if (pays) plan->algorithm = KM_ALGORITHM_FILTER;
+    if (pays) plan->algorithm = KM_ALGORITHM_TILES;
     snprintf(reason, size, "sorting takes about %.3g ns a point, lloyd's passes %.3g%s", sort, lloyd,
              pays ? "; a probe of the data may go back to lloyd" : "");
 }
@@ -95,16 +95,16 @@ static km_status check(const km_plan *plan, km_error *err) {
         return km_fail(err, KM_ERROR_PLAN,
                        "the algorithm %s runs on the CPU only; take lloyd or auto on CUDA, or the target cpu",
                        km_algorithm_name(plan->algorithm));
-    if (plan->algorithm == KM_ALGORITHM_FILTER) {
-        if (plan->spec.features <= KM_CPU_FILTER_FEATURES_MAX && clusters_max(plan) <= FILTER_CLUSTERS_MAX)
+    if (plan->algorithm == KM_ALGORITHM_TILES) {
+        if (plan->spec.features <= KM_CPU_TILES_FEATURES_MAX && clusters_max(plan) <= TILES_CLUSTERS_MAX)
             return KM_OK;
         return km_fail(err, KM_ERROR_PLAN,
-                       "the algorithm filter takes at most %d features and K up to %d; take lloyd or auto",
-                       KM_CPU_FILTER_FEATURES_MAX, FILTER_CLUSTERS_MAX);
+                       "the algorithm tiles takes at most %d features and K up to %d; take lloyd or auto",
+                       KM_CPU_TILES_FEATURES_MAX, TILES_CLUSTERS_MAX);
     }
-    if (clusters_max(plan) <= FILTER_CLUSTERS_MAX) return KM_OK;
+    if (clusters_max(plan) <= TILES_CLUSTERS_MAX) return KM_OK;
     return km_fail(err, KM_ERROR_PLAN, "the algorithm %s takes K up to %d; take lloyd or auto",
-                   km_algorithm_name(plan->algorithm), FILTER_CLUSTERS_MAX);
+                   km_algorithm_name(plan->algorithm), TILES_CLUSTERS_MAX);
 }
 
 km_status km_plan_algorithm(km_plan *plan, km_algorithm asked, km_error *err) {

@@ -124,7 +124,7 @@ static double label_bytes(const km_spec *spec) {
 static void add_skipping(km_text *out, const km_plan *plan, double value) {
     const km_spec *spec = &plan->spec;
     double d = (double)spec->features;
-    if (plan->algorithm == KM_ALGORITHM_FILTER) { // sums and boxes of tiles of 64 points, and of 16 tiles
+    if (plan->algorithm == KM_ALGORITHM_TILES) { // sums and boxes of tiles of 64 points, and of 16 tiles
         double tile = ((d + 4) * 8 + (2 * d + 1) * value) / 64;
         add_memory(out, plan, "  sorted points, boxes and sums",
                    d * value + (plan->weighted ? 8 : 0) + 1.0625 * tile);

@@ -141,7 +141,7 @@ static int64_t group_of(const km_plan *plan) {
     return km_max(km_plan_value(plan, KM_PARAM_group), 1);
 }
 
-int64_t km_cpu_filter_bytes(const km_plan *plan, int64_t n) {
+int64_t km_cpu_tiles_bytes(const km_plan *plan, int64_t n) {
     int64_t d = plan->spec.features, real = km_type_bytes(plan->spec.type),
             tiles = km_round_up(n, KM_CPU_TILE_POINTS) / KM_CPU_TILE_POINTS;
     int64_t supers = km_round_up(tiles, KM_CPU_TILES_OF_SUPER) / KM_CPU_TILES_OF_SUPER;
@@ -225,9 +225,9 @@ static int64_t bounds_bytes(const km_plan *plan) {
 static int64_t kept_bytes(const km_plan *plan) {
     int64_t n = plan->points, k = k_max_of(plan), d = plan->spec.features,
             real = km_type_bytes(plan->spec.type);
-    if (plan->algorithm == KM_ALGORITHM_FILTER) {
+    if (plan->algorithm == KM_ALGORITHM_TILES) {
         int64_t lists = k * (KM_CPU_PITCH(d) * 8 + 24 + (KM_CPU_BOXES + 1) * real) + 16 * (d + 1) * real;
-        return km_cpu_filter_bytes(plan, n) + threads_of(plan) * lists;
+        return km_cpu_tiles_bytes(plan, n) + threads_of(plan) * lists;
     }
     if (!keeps_bounds(plan)) return 0;
     return pages(n * km_cpu_row_point_bytes(plan)) + bounds_bytes(plan);
@@ -270,7 +270,7 @@ static void of_cpu(km_memory *memory, const km_plan *plan) {
     memory->arriving = loading_bytes(plan);
     int64_t early = add_slots(memory, plan);
     memory->pass = kept_bytes(plan);
-    int64_t sorting = plan->algorithm == KM_ALGORITHM_FILTER ? km_cpu_sorting_bytes(plan, n) : 0;
+    int64_t sorting = plan->algorithm == KM_ALGORITHM_TILES ? km_cpu_sorting_bytes(plan, n) : 0;
     int64_t finishing = pages(plan->label_sets * n * 4) + finishing_bytes(plan);
     memory->steps = km_max(sorting, km_max(finishing, relocating_bytes(plan)));
     // Picks, the first centroids, costs, and the centroids of the best as they are kept, finished and returned.

@@ -47,14 +47,14 @@ typedef enum km_param {
     X(form, rounded, TENSOR, "scores of rounded fp16 with an error term, sums of int8 digits")               \
     X(form, digits, TENSOR, "scores and sums of int8 digits, sums shared by a block's warps")                \
     X(form, rows, TENSOR, "scores as rounded's, sums in rows in shared memory")                              \
-    X(form, tiles, SHARED, "scores by tiles of centroids, in the plan's type")                               \
-    X(form, tiles_fp16, SHARED, "scores by tiles of centroids, in fp16, ambiguous points again in double")   \
-    X(form, resident, SHARED, "centroids stay in shared memory, scores in the plan's type")                  \
-    X(form, resident_fp16, SHARED,                                                                           \
+    X(form, tiles, TILED, "scores by tiles of centroids, in the plan's type")                                \
+    X(form, tiles_fp16, TILED, "scores by tiles of centroids, in fp16, ambiguous points again in double")    \
+    X(form, resident, TILED, "centroids stay in shared memory, scores in the plan's type")                   \
+    X(form, resident_fp16, TILED,                                                                            \
       "centroids stay in shared memory, scores in fp16, ambiguous points again in double")                   \
-    X(sums, ranges, SHARED, "rows in shared memory, a range of points a block")                              \
-    X(sums, sorted, SHARED, "points in the order of their labels")                                           \
-    X(sums, products, SHARED, "matrix products of doubles")
+    X(sums, ranges, TILED, "rows in shared memory, a range of points a block")                               \
+    X(sums, sorted, TILED, "points in the order of their labels")                                            \
+    X(sums, products, TILED, "matrix products of doubles")
 
 typedef enum km_word {
 #define KM_WORD_ENUM(param, name, design, meaning) KM_WORD_##param##_##name,

@@ -305,7 +305,7 @@ static void give_reason(km_plan *plan) {
                  (double)plan->points, (double)plan->clusters_sum, (double)plan->spec.restarts,
                  sweep_s(plan, prebuilt) - sweep_s(plan, emitted), compile_s(plan, emitted));
     else
-        snprintf(reason, size, "about %.1f times as fast a pass as portable%s",
+        snprintf(reason, size, "about %.1f times as fast a pass as prebuilt%s",
                  plan->estimates[prebuilt].total_ns / plan->estimates[plan->design].total_ns,
                  plan->points ? ", worth compiling" : "");
 }

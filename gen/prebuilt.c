@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Build-time program: writes kernels that are compiled into the library. usage: prebuilt OUT.c KIND NAME
-// Those of KIND portable are the design's, which are those of lanes: NAME is INSTRUCTIONS_TYPE_SHAPE, such as
+// Those of KIND lanes are the design's, which are those of lanes: NAME is INSTRUCTIONS_TYPE_SHAPE, such as
 // avx2_float32_d4, where SHAPE is dN (N features, K up to 256), few (up to 64 features, K up to 256) or any.
-// KIND load, filter or bounds: NAME is INSTRUCTIONS_TYPE.
+// KIND load, tiles or bounds: NAME is INSTRUCTIONS_TYPE.
 #include "../base/error.h"
 #include "../base/text.h"
 #include "cpu/common.h"
@@ -22,7 +22,7 @@ static km_status spec_make(km_spec *spec, const char *isa, const char *type, con
                            km_error *err) {
     char target[32];
     snprintf(target, sizeof target, "cpu:%s", isa);
-    snprintf(spec->name, sizeof spec->name, "km_portable_%s_%s_%s", isa, type, shape);
+    snprintf(spec->name, sizeof spec->name, "km_lanes_%s_%s_%s", isa, type, shape);
     spec->type = !strcmp(type, "float64") ? KM_FLOAT64 : KM_FLOAT32;
     spec->features = is_shape(shape, "any")   ? KM_FEATURES_MAX
                      : is_shape(shape, "few") ? FEW_FEATURES
@@ -44,8 +44,8 @@ static km_status text_make(km_text *out, const km_plan *plan, int any_d, km_erro
     return status;
 }
 
-static km_status portable_make(km_text *out, const char *isa, const char *type, const char *shape,
-                               km_error *err) {
+static km_status lanes_make(km_text *out, const char *isa, const char *type, const char *shape,
+                            km_error *err) {
     km_spec spec;
     km_plan plan;
     km_spec_init(&spec);
@@ -104,11 +104,10 @@ static km_status kernels_make(km_text *out, const char *kind, const char *isa, c
 static km_status make(km_text *out, const char *kind, const char *name, km_error *err) {
     char isa[16], type[16], shape[16];
     int parts = sscanf(name, "%15[a-z0-9]_%15[a-z0-9]_%15[a-z0-9]", isa, type, shape);
-    int is_portable = !strcmp(kind, "portable");
-    if (parts != 2 + is_portable)
-        return km_fail(err, KM_ERROR_USAGE, "%s is not INSTRUCTIONS_TYPE%s", name,
-                       is_portable ? "_SHAPE" : "");
-    return is_portable ? portable_make(out, isa, type, shape, err) : kernels_make(out, kind, isa, type, err);
+    int is_lanes = !strcmp(kind, "lanes");
+    if (parts != 2 + is_lanes)
+        return km_fail(err, KM_ERROR_USAGE, "%s is not INSTRUCTIONS_TYPE%s", name, is_lanes ? "_SHAPE" : "");
+    return is_lanes ? lanes_make(out, isa, type, shape, err) : kernels_make(out, kind, isa, type, err);
 }
 
 int main(int argc, char **argv) {

@@ -377,7 +377,7 @@ static km_status algorithm_parse(int64_t *value, const char *text, km_error *err
         *value = i;
         return KM_OK;
     }
-    return refuse("algorithm", "auto, lloyd, filter, hamerly or elkan", text, words, err);
+    return refuse("algorithm", "auto, lloyd, tiles, hamerly or elkan", text, words, err);
 }
 
 static km_status design_parse(int64_t *value, const char *text, km_error *err) {

@@ -105,7 +105,7 @@ const char *km_type_name(km_type type) {
 }
 
 const char *km_algorithm_name(km_algorithm algorithm) {
-    static const char *const names[KM_ALGORITHM_COUNT] = {"auto", "lloyd", "filter", "hamerly", "elkan"};
+    static const char *const names[KM_ALGORITHM_COUNT] = {"auto", "lloyd", "tiles", "hamerly", "elkan"};
     return (unsigned)algorithm < KM_ALGORITHM_COUNT ? names[algorithm] : "none";
 }
 

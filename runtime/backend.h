@@ -120,7 +120,7 @@ struct km_backend {
     // name, or "". NULL: the compilers of this backend do not say.
     int64_t (*spills)(char *kernel, int64_t size, const km_source *source, const char *log);
     // Loads a binary from memory: no file that could have changed since it was checked. NULL means the design that
-    // needs none (portable).
+    // needs none (prebuilt).
     km_status (*kernels_load)(km_kernels **out, km_device *device, const km_plan *plan, const char *binary,
                               int64_t size, km_error *err);
     void (*kernels_unload)(km_kernels **kernels);

@@ -216,7 +216,7 @@ static km_status fail_refused(const search *s, km_error *err) {
 static km_status build_given(km_build *build, search *s, km_error *err) {
     const km_build_params *params = s->params;
     KM_TRY(km_source_take_head(&s->spec, params->source_text, &params->plan, s->device->facts.target, err));
-    s->avoid[0] = (km_plan_avoid){KM_DESIGN_PORTABLE, INT64_MAX,
+    s->avoid[0] = (km_plan_avoid){KM_DESIGN_PREBUILT, INT64_MAX,
                                   "it is compiled into the library and would not use the source text that is "
                                   "given: leave that out, or fix another design"};
     s->avoid_count = s->device->facts.target.kind == KM_TARGET_CPU;

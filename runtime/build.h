@@ -29,7 +29,7 @@ int km_build_fixes_numbers(const km_spec *spec);
 // A plan is left for the next one when the compiler refuses its text: then the whole design is, and when a kernel of
 // its pass spills: then all ways to run the design are that have no more registers to spare. The cache remembers
 // spills, so another build comes to the same plan without compiling. Where all plans spill, that with the least
-// estimated time is run as it is. Where all texts are refused, the design portable serves a CPU, whatever the spec
+// estimated time is run as it is. Where all texts are refused, the design prebuilt serves a CPU, whatever the spec
 // fixed, and a GPU has KM_ERROR_COMPILE, which says what was tried.
 km_status km_build_on(km_build *build, km_device *device, const km_build_params *params, km_error *err);
 

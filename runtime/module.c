@@ -89,7 +89,7 @@ static km_status take_binary(char **binary, int64_t *size, const km_cache_entry 
     *binary = NULL;
     return km_fail(err, KM_ERROR_COMPILE,
                    "the compiler reported no error but left no machine code of %s; name another compiler, or "
-                   "fix design: portable",
+                   "fix design: prebuilt",
                    entry->source_path);
 }
 
@@ -244,7 +244,7 @@ km_status km_module_get(km_module **out, const km_source *source, km_device *dev
     if (!module) return km_fail_memory(err, "the module", sizeof *module);
     module->device = device;
     KM_TRY_GOTO(km_plan_copy(&module->plan, &source->plan, err));
-    if (source->plan.design != KM_DESIGN_PORTABLE)
+    if (source->plan.design != KM_DESIGN_PREBUILT)
         status = build_compiled(module, source, mode, params, err);
     else if (mode != KM_MODULE_RECALL)
         status = device->backend->kernels_load(&module->kernels, device, &module->plan, NULL, 0, err);

@@ -81,7 +81,7 @@ static km_status make_spec(km_spec *spec, const predict *p) {
     KM_TRY(km_spec_set_clusters(spec, k, p->err));
     // One pass over the points is never worth compiling for, and no compiler is needed then.
     if (p->device->facts.target.kind != KM_TARGET_CPU) return KM_OK;
-    return km_spec_fix(spec, "design", "portable", p->err);
+    return km_spec_fix(spec, "design", "prebuilt", p->err);
 }
 
 // Before anything is read: points and labels on a CPU; on a GPU the engine has what a fit has.

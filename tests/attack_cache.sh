@@ -199,7 +199,7 @@ for size in 4k 16k 64k; do
     KMGEN_CACHE_DIR=$work/small run_ok "a full disk of $size" "${fit[@]}" r.json --compiler "$work/counting-cc"
     expect "a full disk of $size: not one warning" warned_once
     expect "a full disk of $size: no reason" said 'No space left on device'
-    expect "a full disk of $size: another design" not said 'portable'
+    expect "a full disk of $size: another design" not said 'prebuilt'
     expect "a full disk of $size: another result" same_models r.json
     expect "a full disk of $size: something is left" nothing_left small
     umount small
@@ -224,16 +224,16 @@ if unshare --mount true 2>/dev/null; then
     status=$?
     expect "without /proc: exit status $status" [ "$status" = 0 ]
     expect "without /proc: another result" same_models out/r.json
-    expect "without /proc: another design" not said 'portable'
+    expect "without /proc: another design" not said 'prebuilt'
     expect "without /proc: the module is not cached" [ -n "$(find cache -name "*.bin" -size +0)" ]
     expect "without /proc: something is left" nothing_left out cache
 fi
 
-# Compilers that lie or die: the portable kernels, with one warning.
+# Compilers that lie or die: the prebuilt kernels, with one warning.
 for liar in silent-cc dying-cc; do
     run_ok "$liar" "${fit[@]}" r.json --compiler "$work/$liar"
     expect "$liar: not one warning" warned_once
-    expect "$liar: no word of the portable kernels" said 'portable'
+    expect "$liar: no word of the prebuilt kernels" said 'prebuilt'
     expect "$liar: something is left" nothing_left cache
 done
 report

@@ -136,7 +136,7 @@ points whole "$([ -n "$all" ] && echo 2000000 || echo 300000)" 4
 delays="0.02 0.05 0.1"
 [ -n "$all" ] && delays="0.01 0.02 0.03 0.05 0.08 0.1 0.15 0.2 0.3 0.4 0.5 0.7 1 1.5 2"
 for delay in $delays; do
-    shrink "a fit" "$delay" s.f32 fit s.f32 --features 4 -k 2..12 --target cpu -q --set design=portable --json s.json
+    shrink "a fit" "$delay" s.f32 fit s.f32 --features 4 -k 2..12 --target cpu -q --set design=prebuilt --json s.json
 done
 run_ok "a model" fit whole --format f32 --features 4 -k 5 --target cpu -q --model m.json
 for delay in 0.01 $delays; do

@@ -47,7 +47,7 @@ kill_after() { # MS ARGUMENTS...
     [ $? = 137 ]
 }
 
-for design in portable lanes; do
+for design in prebuilt lanes; do
     arguments=("${fit[@]}" "${outputs[@]}" --set "design=$design")
     rm -rf out/* cache/*
     before=$(date +%s%N)

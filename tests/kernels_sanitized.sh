@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Emitted CPU kernels of the designs lanes and blocks, instrumented by clang's AddressSanitizer and UBSan, against plain
+# Emitted CPU kernels of the designs lanes and gemm, instrumented by clang's AddressSanitizer and UBSan, against plain
 # double loops, on memory whose guard zones they may neither read nor write. With KMGEN_TEST_ALL=1 every shape.
 # usage: kernels_sanitized.sh TEST_CPU_KERNELS
 set -uo pipefail

@@ -6,13 +6,13 @@
 #include <string.h>
 
 static const rig_variant variants[] = {
-    {"cpu-portable", &km_backend_cpu, KM_HOST, KM_DESIGN_PORTABLE, NULL},
+    {"cpu-prebuilt", &km_backend_cpu, KM_HOST, KM_DESIGN_PREBUILT, NULL},
     {"cpu-lanes", &km_backend_cpu, KM_HOST, KM_DESIGN_LANES, NULL},
-    {"cpu-blocks", &km_backend_cpu, KM_HOST, KM_DESIGN_BLOCKS, NULL},
+    {"cpu-gemm", &km_backend_cpu, KM_HOST, KM_DESIGN_GEMM, NULL},
     {"cuda-registers", &km_backend_cuda, 0, KM_DESIGN_REGISTERS, NULL},
     {"cuda-tensor", &km_backend_cuda, 0, KM_DESIGN_TENSOR, NULL},
-    {"cuda-shared", &km_backend_cuda, 0, KM_DESIGN_SHARED, NULL},
-    {"cuda-shared-plain", &km_backend_cuda, 0, KM_DESIGN_SHARED, "tiles"},
+    {"cuda-tiled", &km_backend_cuda, 0, KM_DESIGN_TILED, NULL},
+    {"cuda-tiled-plain", &km_backend_cuda, 0, KM_DESIGN_TILED, "tiles"},
 };
 
 const rig_variant *rig_variant_at(int index) {

@@ -25,7 +25,7 @@ static void fill_header(sample *s, int64_t models_count, int64_t d) {
     result->seed = 42;
     result->restarts = 10;
     result->passes = 31;
-    result->counters = (km_counters){KM_ALGORITHM_FILTER, 12345, 45678, -1};
+    result->counters = (km_counters){KM_ALGORITHM_TILES, 12345, 45678, -1};
     result->timing = (km_timing){.5, .25, 1.5, 8, 1, 11.25};
     result->scale = KM_SCALE_STANDARD;
     for (int64_t f = 0; f < d; f++) {

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const km_algorithm algorithms[] = {KM_ALGORITHM_FILTER, KM_ALGORITHM_HAMERLY, KM_ALGORITHM_ELKAN};
+static const km_algorithm algorithms[] = {KM_ALGORITHM_TILES, KM_ALGORITHM_HAMERLY, KM_ALGORITHM_ELKAN};
 enum { ALGORITHMS_COUNT = sizeof algorithms / sizeof *algorithms };
 
 // One comparison; zeros are defaults.
@@ -21,7 +21,7 @@ typedef struct job {
     const char *clusters;
     int64_t restarts, in_flight, iterations_max, changes_min, threads;
     double tol;
-    const char *design; // portable
+    const char *design; // prebuilt
     const char *target; // cpu
     const double *init;
     int64_t init_count;
@@ -42,7 +42,7 @@ static km_result *fit(const ref_data *points, const job *j, km_algorithm algorit
     spec.restarts = j->restarts ? j->restarts : 1;
     km_status status = km_spec_set_clusters(&spec, j->clusters, &err);
     if (status == KM_OK) status = km_spec_set_target(&spec, j->target ? j->target : "cpu", &err);
-    if (status == KM_OK) status = km_spec_fix(&spec, "design", j->design ? j->design : "portable", &err);
+    if (status == KM_OK) status = km_spec_fix(&spec, "design", j->design ? j->design : "prebuilt", &err);
     snprintf(number, sizeof number, "%lld", (long long)j->in_flight);
     if (status == KM_OK && j->in_flight) status = km_spec_fix(&spec, "restarts_in_flight", number, &err);
     if (status == KM_OK)
@@ -70,7 +70,7 @@ static km_result *fit(const ref_data *points, const job *j, km_algorithm algorit
 // What each algorithm may compute beyond lloyd's distances, for every pass.
 static double extra_of(const km_result *result, const km_counters *c) {
     double boxes = ceil((double)result->n / 64) + ceil((double)result->n / 1024) + 34;
-    if (c->algorithm == KM_ALGORITHM_FILTER) return (double)c->distances_lloyd * boxes / (double)result->n;
+    if (c->algorithm == KM_ALGORITHM_TILES) return (double)c->distances_lloyd * boxes / (double)result->n;
     // One distance more for each point whose bound is made tight before all are computed.
     if (c->algorithm == KM_ALGORITHM_HAMERLY) return (double)c->distances_lloyd / result->models[0].k;
     return 0;
@@ -146,9 +146,9 @@ static double compare(const ref_data *points, const job *j, km_algorithm algorit
     once.iterations_max = once.may_differ = 1;
     if (!j->near_tied) compare_with(points, &once, algorithm, KM_ALGORITHM_LLOYD);
     return compare_with(points, j, algorithm,
-                        algorithm == KM_ALGORITHM_FILTER    ? KM_ALGORITHM_HAMERLY
+                        algorithm == KM_ALGORITHM_TILES     ? KM_ALGORITHM_HAMERLY
                         : algorithm == KM_ALGORITHM_HAMERLY ? KM_ALGORITHM_ELKAN
-                                                            : KM_ALGORITHM_FILTER);
+                                                            : KM_ALGORITHM_TILES);
 }
 
 static km_type type_of(int i) {
@@ -165,7 +165,7 @@ START_TEST(blobs) {
         ref_data points = ref_blobs(4999, features[f], 7, 0.7, 11, type_of(_i));
         double left = compare(&points, &(job){.clusters = "2..9"}, algorithm_of(_i));
         if (features[f] >= 2 && features[f] <= 4)
-            ck_assert_double_lt(left, algorithm_of(_i) == KM_ALGORITHM_FILTER ? 0.6 : 0.75);
+            ck_assert_double_lt(left, algorithm_of(_i) == KM_ALGORITHM_TILES ? 0.6 : 0.75);
         ref_data_free(&points);
     }
 }
@@ -260,20 +260,20 @@ END_TEST
 
 // The same for designs of lloyd, whose sums are in an order of their own each, and for restarts done in another order.
 START_TEST(designs) {
-    static const char *const names[] = {"lanes", "blocks"};
+    static const char *const names[] = {"lanes", "gemm"};
     for (int shape = 0; shape < SHAPES; shape++)
         for (int weighted = 0; weighted < 2; weighted++) {
             ref_data points = shape_of(shape, KM_FLOAT64);
             if (weighted) weigh_unevenly(&points);
             job j = {.clusters = "2..5", .restarts = 8, .threads = 1};
-            km_result *portable = fit(&points, &j, KM_ALGORITHM_LLOYD);
+            km_result *prebuilt = fit(&points, &j, KM_ALGORITHM_LLOYD);
             j.in_flight = 3;
             km_result *few = fit(&points, &j, KM_ALGORITHM_LLOYD);
-            compare_models(portable, few, "three restarts in flight", "portable");
+            compare_models(prebuilt, few, "three restarts in flight", "prebuilt");
             j.design = names[_i];
             km_result *other = fit(&points, &j, KM_ALGORITHM_LLOYD);
-            compare_models(portable, other, names[_i], "portable");
-            km_result_destroy(&portable);
+            compare_models(prebuilt, other, names[_i], "prebuilt");
+            km_result_destroy(&prebuilt);
             km_result_destroy(&few);
             km_result_destroy(&other);
             ref_data_free(&points);
@@ -449,16 +449,16 @@ START_TEST(threads) {
 }
 END_TEST
 
-// The planner's own choice: filter where a probe says that it pays, else lloyd; the result is the same either way. Of
+// The planner's own choice: tiles where a probe says that it pays, else lloyd; the result is the same either way. Of
 // many points and features a sample of points is probed first.
 START_TEST(automatic) {
     static const struct {
         int64_t n, d;
         int is_uniform;
         km_algorithm taken;
-    } cases[] = {{50021, 2, 0, KM_ALGORITHM_FILTER},
+    } cases[] = {{50021, 2, 0, KM_ALGORITHM_TILES},
                  {50021, 12, 1, KM_ALGORITHM_LLOYD},
-                 {280001, 6, 0, KM_ALGORITHM_FILTER},
+                 {280001, 6, 0, KM_ALGORITHM_TILES},
                  {280001, 8, 1, KM_ALGORITHM_LLOYD}};
     for (size_t t = 0; t < sizeof cases / sizeof *cases; t++) {
         int64_t n = cases[t].n, d = cases[t].d;
@@ -467,7 +467,7 @@ START_TEST(automatic) {
         job j = {.clusters = "4..9", .restarts = 2, .iterations_max = 6};
         km_result *lloyd = fit(&points, &j, KM_ALGORITHM_LLOYD),
                   *chosen = fit(&points, &j, KM_ALGORITHM_AUTO);
-        ck_assert_int_eq(chosen->plan.algorithm, KM_ALGORITHM_FILTER);
+        ck_assert_int_eq(chosen->plan.algorithm, KM_ALGORITHM_TILES);
         ck_assert_int_eq(chosen->plan.algorithm_fixed, 0);
         ck_assert_int_eq(chosen->counters.algorithm, cases[t].taken);
         ck_assert_int_eq(chosen->passes, lloyd->passes);
@@ -560,15 +560,15 @@ START_TEST(refusals) {
     spec.features = 4;
     ck_assert_int_eq(km_spec_set_clusters(&spec, "2..5", &err), KM_OK);
     ck_assert_int_eq(km_spec_set_target(&spec, "cuda", &err), KM_OK);
-    params.algorithm = KM_ALGORITHM_FILTER;
+    params.algorithm = KM_ALGORITHM_TILES;
     ck_assert_int_eq(km_plan_make(&plan, &spec, &params, &err), KM_ERROR_PLAN);
     ck_assert_str_eq(
-        err.text, "the algorithm filter runs on the CPU only; take lloyd or auto on CUDA, or the target cpu");
+        err.text, "the algorithm tiles runs on the CPU only; take lloyd or auto on CUDA, or the target cpu");
     params.algorithm = KM_ALGORITHM_LLOYD;
     ck_assert_int_eq(km_plan_make(&plan, &spec, &params, &err), KM_OK);
     ck_assert_int_eq(km_spec_set_target(&spec, "cpu", &err), KM_OK);
     spec.features = 65;
-    ck_assert_int_eq(km_spec_fix(&spec, "algorithm", "filter", &err), KM_OK);
+    ck_assert_int_eq(km_spec_fix(&spec, "algorithm", "tiles", &err), KM_OK);
     params.algorithm = KM_ALGORITHM_AUTO;
     err.text[0] = 0;
     ck_assert_int_eq(km_plan_make(&plan, &spec, &params, &err), KM_ERROR_PLAN);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // One suite over every backend and design, through runtime/backend.h alone.
 //
-//     test_backend cpu-portable|cpu-lanes|cpu-blocks|cuda-registers|cuda-tensor|cuda-shared|cuda-shared-plain
+//     test_backend cpu-prebuilt|cpu-lanes|cpu-gemm|cuda-registers|cuda-tensor|cuda-tiled|cuda-tiled-plain
 //
 // Exits 77 (skipped) where the variant's device is missing.
 #include "kernel_cache.h"
@@ -1101,23 +1101,23 @@ static void check_same_bits(const km_finish_member *a, const km_finish_member *b
     if (a->labels) ck_assert_mem_eq(a->labels, b->labels, (size_t)n * sizeof *a->labels);
 }
 
-// The portable kernels and this variant give the same labels, and sums that agree, for the same centroids.
+// The prebuilt kernels and this variant give the same labels, and sums that agree, for the same centroids.
 START_TEST(finish_agrees_everywhere) {
     km_type type = _i ? KM_FLOAT32 : KM_FLOAT64;
-    rig r, portable;
+    rig r, prebuilt;
     int weighted = served_weights(1);
     rig_params params = {
         .type = type, .d = 6, .clusters = "2,3", .weighted = weighted, .cache_dir = cache_dir};
     BUILD_OR_LEAVE(rig_build(&r, variant, &params), type, 6, weighted);
-    ck_assert(rig_build(&portable, rig_variant_find("cpu-portable"), &params));
+    ck_assert(rig_build(&prebuilt, rig_variant_find("cpu-prebuilt"), &params));
     ref_data points = ref_blobs(140009, 6, 7, 1.0, 3, type);
     if (weighted) ref_weigh(&points, 4);
     km_finish_member members[FINISH_COUNT], expected[FINISH_COUNT];
     double *centroids[FINISH_COUNT], *same[FINISH_COUNT];
     rig_load(&r, &points, 0, KM_SCALE_NONE);
-    rig_load(&portable, &points, 1, KM_SCALE_NONE);
+    rig_load(&prebuilt, &points, 1, KM_SCALE_NONE);
     finish_all(&r, members, centroids);
-    finish_all(&portable, expected, same);
+    finish_all(&prebuilt, expected, same);
     for (int m = 0; m < FINISH_COUNT; m++) {
         const km_finish_member *a = &members[m], *b = &expected[m];
         ck_assert_mem_eq(a->counts, b->counts, (size_t)a->k * sizeof *a->counts);
@@ -1132,7 +1132,7 @@ START_TEST(finish_agrees_everywhere) {
         free(same[m]);
     }
     rig_close(&r);
-    rig_close(&portable);
+    rig_close(&prebuilt);
     ref_data_free(&points);
 }
 END_TEST

@@ -356,8 +356,8 @@ START_TEST(all_refused) {
     must_fail(KM_ERROR_COMPILE, "line 7: not liked");
     ck_assert_ptr_nonnull(strstr(err.text, "tensor"));
     ck_assert_ptr_nonnull(strstr(err.text, "registers"));
-    ck_assert_ptr_nonnull(strstr(err.text, "shared"));
-    ck_assert_int_eq(km_spec_fix(&spec, "design", "shared", &err), KM_OK);
+    ck_assert_ptr_nonnull(strstr(err.text, "tiled"));
+    ck_assert_int_eq(km_spec_fix(&spec, "design", "tiled", &err), KM_OK);
     stub.compiled = 0;
     must_fail(KM_ERROR_COMPILE, "line 7: not liked");
     ck_assert_int_eq(stub.compiled, 1);
@@ -370,19 +370,19 @@ START_TEST(missing_compiler_is_no_refusal) {
 }
 END_TEST
 
-// A CPU is left with portable, whatever the spec fixed.
-START_TEST(portable_is_left) {
+// A CPU is left with prebuilt, whatever the spec fixed.
+START_TEST(prebuilt_is_left) {
     on_target((km_target){KM_TARGET_CPU, KM_ISA_AVX2});
     spec.features = 9; // of which the library has no kernels
     stub.refused = ~0u;
     must_build(2);
-    ck_assert_int_eq(build.plan.design, KM_DESIGN_PORTABLE);
-    ck_assert_ptr_nonnull(strstr(build.warning, "the design portable is used: stubc 1.0 refused "));
+    ck_assert_int_eq(build.plan.design, KM_DESIGN_PREBUILT);
+    ck_assert_ptr_nonnull(strstr(build.warning, "the design prebuilt is used: stubc 1.0 refused "));
     ck_assert_int_eq(km_spec_fix(&spec, "design", "lanes", &err), KM_OK);
     ck_assert_int_eq(km_spec_fix(&spec, "vectors", "4", &err), KM_OK);
     ck_assert_int_eq(km_spec_fix(&spec, "algorithm", "elkan", &err), KM_OK);
     ck_assert_int_eq(km_build_on(&build, &device, &params, &err), KM_OK);
-    ck_assert_int_eq(build.plan.design, KM_DESIGN_PORTABLE);
+    ck_assert_int_eq(build.plan.design, KM_DESIGN_PREBUILT);
     ck_assert_int_eq(build.plan.algorithm, KM_ALGORITHM_ELKAN);
     ck_assert_int_eq(spec.fixed_count, 3); // the caller's
 }
@@ -452,24 +452,24 @@ START_TEST(given_text_for_others) {
 }
 END_TEST
 
-// A text for the CPU rules portable out, which would serve without a text, and with it.
-START_TEST(given_text_and_portable) {
+// A text for the CPU rules prebuilt out, which would serve without a text, and with it.
+START_TEST(given_text_and_prebuilt) {
     km_source source;
     km_source_init(&source);
     on_target((km_target){KM_TARGET_CPU, KM_ISA_AVX2});
     params.plan.points = 1000;
-    km_plan portable = first_plan();
-    ck_assert_int_eq(portable.design, KM_DESIGN_PORTABLE);
+    km_plan prebuilt = first_plan();
+    ck_assert_int_eq(prebuilt.design, KM_DESIGN_PREBUILT);
     params.source_text = "int x;";
     must_build(1);
-    ck_assert_int_ne(build.plan.design, KM_DESIGN_PORTABLE);
-    ck_assert_int_eq(km_source_emit(&source, &portable, NULL, &err), KM_OK);
+    ck_assert_int_ne(build.plan.design, KM_DESIGN_PREBUILT);
+    ck_assert_int_eq(km_source_emit(&source, &prebuilt, NULL, &err), KM_OK);
     params.source_text = source.text; // there is nothing in it
-    must_fail(KM_ERROR_PLAN, "the design portable cannot be had: it is compiled into the library");
+    must_fail(KM_ERROR_PLAN, "the design prebuilt cannot be had: it is compiled into the library");
     params.source_text = "int x;";
     device.facts.has_compiler = 0;
     must_fail(KM_ERROR_PLAN, "no C compiler was found");
-    km_plan_clear(&portable);
+    km_plan_clear(&prebuilt);
     km_source_clear(&source);
 }
 END_TEST
@@ -519,10 +519,10 @@ int main(void) {
     tcase_add_test(tests, refused_design_is_left);
     tcase_add_test(tests, all_refused);
     tcase_add_test(tests, missing_compiler_is_no_refusal);
-    tcase_add_test(tests, portable_is_left);
+    tcase_add_test(tests, prebuilt_is_left);
     tcase_add_test(tests, given_text);
     tcase_add_test(tests, given_text_for_others);
-    tcase_add_test(tests, given_text_and_portable);
+    tcase_add_test(tests, given_text_and_prebuilt);
     tcase_add_test(tests, logs_are_read);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

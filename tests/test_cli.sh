@@ -276,7 +276,7 @@ emit() {
     in_stdout '^target: cuda:sm_90$'
     silent_stderr
     run 0 explain "$spec" --device
-    in_stdout '^design +(lanes|blocks|portable), [a-z]+ +registers$'
+    in_stdout '^design +(lanes|gemm|prebuilt), [a-z]+ +registers$'
     in_stdout '^target: cpu:'
     in_stdout '^target: cuda:'
     silent_stderr
@@ -336,7 +336,7 @@ assert a["models"] == b["models"] and a["best"] == b["best"]' "$work/stdout" "$w
     in_stdout '^[^0-9]*20 '
     run 0 fit "$iris" -k 2..5 --dry-run
     in_stdout 'design'
-    in_stdout '^design +portable, [a-z]+ +shared$'
+    in_stdout '^design +prebuilt, [a-z]+ +tiled$'
     run 0 fit "$iris" -k 2..5 --dry-run -t cpu
     expect "a target that was given stands beside another" test -z "$(grep multiprocessors "$work/stdout")"
     in_stdout '^a whole fit, at one time'
@@ -773,15 +773,15 @@ assert a == b' "$work/stdout" "$work/without.json"
     expect "nothing was compiled" there "$work"/cache/*.bin
     # Small data, for which the library's own kernels would serve: they take no text.
     run 0 "${given[@]}" --dry-run
-    in_stdout '^design +(lanes|blocks) '
-    in_stdout '^not taken +portable +it is compiled into the library'
+    in_stdout '^design +(lanes|gemm) '
+    in_stdout '^not taken +prebuilt +it is compiled into the library'
     in_stdout '^The GPU has no plan: cuda:sm_90 has no design '
     printf 'this is no C\n' >"$work/in/bad.c"
     run 1 fit "$iris" -k 2..5 --source "$work/in/bad.c" --json r.json
     in_stderr 'error: '
     one_line_error
-    run 1 fit "$iris" -k 2..5 --source "$work/in/bad.c" --set design=portable
-    in_stderr 'the design portable cannot be had: .*leave that out, or fix another design'
+    run 1 fit "$iris" -k 2..5 --source "$work/in/bad.c" --set design=prebuilt
+    in_stderr 'the design prebuilt cannot be had: .*leave that out, or fix another design'
     one_line_error
     # The head says what the text is for.
     run 1 fit "$iris" -k 2..6 --source "$own"
@@ -791,7 +791,7 @@ assert a == b' "$work/stdout" "$work/without.json"
     in_stderr 'this fit has 3 features'
     run 1 "${given[@]}" --type f64
     in_stderr 'this fit has 4 features, float64'
-    run 1 "${given[@]}" --set design=blocks
+    run 1 "${given[@]}" --set design=gemm
     in_stderr 'emitted with design lanes: fix no other one'
     run 1 "${given[@]}" --set vectors=8
     in_stderr 'emitted with vectors 4: fix no other one'
@@ -827,18 +827,18 @@ a, b = (json.load(open(p)) for p in sys.argv[1:])
 assert a["models"] == b["models"] and a["target"] == b["target"]
 assert len(a["warnings"]) == len(b["warnings"]) + 1, a["warnings"]' "$work/stdout" "$work/cpu.json"
     }
-    falls_back 'the texts of all designs were refused .*shared.*nvrtc 13.99 refused .* line 7: this text is not liked'
+    falls_back 'the texts of all designs were refused .*tiled.*nvrtc 13.99 refused .* line 7: this text is not liked'
     # A dry run shows the plan of the GPU beside that of the CPU.
     run 0 "${given[@]}" --dry-run
     in_stdout '^device +cpu:.* cuda:sm_'
     # What was asked for is not replaced.
-    for option in '--target cuda' '--set design=shared' '--set resident=1'; do
+    for option in '--target cuda' '--set design=tiled' '--set resident=1'; do
         # shellcheck disable=SC2086
         run 1 "${given[@]}" $option
         in_stderr 'line 7: this text is not liked'
         one_line_error
     done
-    run 1 "${given[@]}" --target cuda --set design=shared
+    run 1 "${given[@]}" --target cuda --set design=tiled
     expect "other designs than the fixed one were tried" test -z "$(grep 'all designs' "$work/stderr")"
     # A driver that takes no NVRTC that there is.
     export FAKE_CUDA_VERSION=11000

@@ -84,7 +84,7 @@ typedef struct module {
     int64_t group;
 } module;
 
-// 0 when this machine lacks the instruction set. `design` NULL: portable, in the plan's group.
+// 0 when this machine lacks the instruction set. `design` NULL: prebuilt, in the plan's group.
 static int module_open(module *m, const char *design, const char *isa, const char *compiler, km_type type,
                        int64_t d, const char *ks) {
     km_spec spec;
@@ -98,7 +98,7 @@ static int module_open(module *m, const char *design, const char *isa, const cha
     spec.type = type;
     must(km_spec_set_clusters(&spec, ks, &err));
     must(km_spec_set_target(&spec, isa ? isa : "cpu", &err));
-    must(km_spec_fix(&spec, "design", design ? design : "portable", &err));
+    must(km_spec_fix(&spec, "design", design ? design : "prebuilt", &err));
     km_plan_params_init(&params);
     params.facts = &m->device->facts;
     km_plan_init(&m->plan);
@@ -426,14 +426,14 @@ static const shape shapes[] = {
     {3, "7,300", {7, 300}, 2},
 };
 // Of blocks: K below a tile, whole tiles and not, several panels; features in one part and in several.
-static const shape blocks_shapes[] = {
+static const shape gemm_shapes[] = {
     {1, "1,2,7,256", {1, 2, 7, 256}, 4},
     {16, "5,12", {5, 12}, 2},
     {70, "4,300", {4, 300}, 2},
     {400, "3,90", {3, 90}, 2},
 };
-// Of portable: every number of features that has kernels of its own, the limits of those for any.
-static const shape portable_shapes[] = {
+// Of prebuilt: every number of features that has kernels of its own, the limits of those for any.
+static const shape prebuilt_shapes[] = {
     {1, "1,2,5,256", {1, 2, 5, 256}, 4},
     {2, "1,2,3,4,12", {1, 2, 3, 4, 12}, 5},
     {3, "7,300", {7, 300}, 2},
@@ -447,9 +447,9 @@ static const shape portable_shapes[] = {
     {400, "3,90", {3, 90}, 2},
 };
 enum {
-    PORTABLE_SHAPES = sizeof portable_shapes / sizeof *portable_shapes,
+    PREBUILT_SHAPES = sizeof prebuilt_shapes / sizeof *prebuilt_shapes,
     SHAPES = sizeof shapes / sizeof *shapes,
-    BLOCKS_SHAPES = sizeof blocks_shapes / sizeof *blocks_shapes
+    GEMM_SHAPES = sizeof gemm_shapes / sizeof *gemm_shapes
 };
 
 static void check_emitted(const char *design, const shape *it, int index, const char *isa) {
@@ -471,7 +471,7 @@ END_TEST
 
 START_TEST(blocks_against_double_loops) {
     if (!is_sampled(_i)) return;
-    check_emitted("blocks", &blocks_shapes[_i / ISAS], _i / ISAS + _i % ISAS, isas[_i % ISAS]);
+    check_emitted("gemm", &gemm_shapes[_i / ISAS], _i / ISAS + _i % ISAS, isas[_i % ISAS]);
 }
 END_TEST
 
@@ -479,7 +479,7 @@ END_TEST
 enum { SANITIZED_EXIT = 23 };
 START_TEST(reads_past_the_end) {
     module m;
-    ck_assert(module_open(&m, _i ? "blocks" : "lanes", NULL, sanitizing(), KM_FLOAT32, 2, "2"));
+    ck_assert(module_open(&m, _i ? "gemm" : "lanes", NULL, sanitizing(), KM_FLOAT32, 2, "2"));
     int64_t group = m.group, d = 2, k = 2;
     km_cpu_slot slot = {.k = k,
                         .table = guarded(KM_CPU_TABLE_ROWS(k) * (d + 1) * 4),
@@ -492,8 +492,8 @@ START_TEST(reads_past_the_end) {
 }
 END_TEST
 
-START_TEST(portable_against_double_loops) {
-    const shape *it = &portable_shapes[_i / ISAS];
+START_TEST(prebuilt_against_double_loops) {
+    const shape *it = &prebuilt_shapes[_i / ISAS];
     for (int type = KM_FLOAT32; type <= KM_FLOAT64; type++) {
         module m;
         if (!module_open(&m, NULL, isas[_i % ISAS], NULL, (km_type)type, it->d, it->list)) return;
@@ -683,11 +683,11 @@ int main(void) {
     TCase *tests = tcase_create("kernels");
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, lanes_against_double_loops, 0, SHAPES * ISAS);
-    tcase_add_loop_test(tests, blocks_against_double_loops, 0, BLOCKS_SHAPES * ISAS);
+    tcase_add_loop_test(tests, blocks_against_double_loops, 0, GEMM_SHAPES * ISAS);
     if (sanitizing()) {
         tcase_add_loop_exit_test(tests, reads_past_the_end, SANITIZED_EXIT, 0, 2);
     } else {
-        tcase_add_loop_test(tests, portable_against_double_loops, 0, PORTABLE_SHAPES * ISAS);
+        tcase_add_loop_test(tests, prebuilt_against_double_loops, 0, PREBUILT_SHAPES * ISAS);
         tcase_add_loop_test(tests, integers_choose_as_floats, 0, 3 * INTEGERS_FEATURES);
         tcase_add_test(tests, integers_refused);
         tcase_add_test(tests, foreign_modules);

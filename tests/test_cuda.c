@@ -70,13 +70,13 @@ static void open_rig(rig *r, km_type type, int64_t d, const char *clusters, int 
                          .weighted = weighted,
                          .in_flight = in_flight,
                          .cache_dir = folder};
-    ck_assert(rig_build(r, rig_variant_find("cuda-shared"), &params));
+    ck_assert(rig_build(r, rig_variant_find("cuda-tiled"), &params));
 }
 
 static void open_host(rig *r, km_type type, int64_t d, const char *clusters, int weighted) {
     rig_params params = {
         .type = type, .d = d, .clusters = clusters, .weighted = weighted, .cache_dir = folder};
-    ck_assert(rig_build(r, rig_variant_find("cpu-portable"), &params));
+    ck_assert(rig_build(r, rig_variant_find("cpu-prebuilt"), &params));
 }
 
 START_TEST(facts_are_read) {
@@ -412,7 +412,7 @@ END_TEST
 // All steps of a fit: never more than was planned for them, and not much less.
 START_TEST(engines_take_what_was_planned) {
     enum { N = 3000017, K = 8 };
-    static const char *const names[] = {"cuda-registers", "cuda-tensor", "cuda-shared", "cuda-shared-plain"};
+    static const char *const names[] = {"cuda-registers", "cuda-tensor", "cuda-tiled", "cuda-tiled-plain"};
     const km_stop stop = {.shift_max = 1e-6, .iterations_max = 3};
     const int64_t spare = 96 << 20, pages = 40 << 20; // what planning adds: kernels; pages of a dozen tables
     int64_t d = _i / 4 ? 32 : 4;
@@ -601,7 +601,7 @@ START_TEST(little_memory_takes_fewer_restarts_in_flight) {
     balloon_job job;
     double inertia[19];
     job_open(&job, 200003, 8, "2..20", 10, 0);
-    RIG_MUST(km_spec_fix(&job.spec, "design", "shared", &job.err), &job.err);
+    RIG_MUST(km_spec_fix(&job.spec, "design", "tiled", &job.err), &job.err);
     job.spec.target.kind = KM_TARGET_CUDA;
     RIG_MUST(job_run(&job), &job.err);
     ck_assert_int_eq(km_plan_get(&job.result->plan, "restarts_in_flight"), 10);
@@ -618,7 +618,7 @@ END_TEST
 
 // Somebody takes all that is left while passes run: everything had its place before, relocation and finishing too.
 START_TEST(a_fit_outlives_memory_that_goes) {
-    static const char *const designs[] = {"registers", "tensor", "shared"};
+    static const char *const designs[] = {"registers", "tensor", "tiled"};
     balloon_job job;
     job_open(&job, 3000017, _i == 0 ? 4 : 32, "3..7", 2, 5);
     job.spec.target.kind = KM_TARGET_CUDA;

@@ -2,7 +2,7 @@
 // The whole job through the public API: values worked out by hand, proven optima, and properties that hold for any
 // data.
 //
-//     test_fit cpu|cpu-portable|cpu-lanes|cuda    the suite on one target (and design)
+//     test_fit cpu|cpu-prebuilt|cpu-lanes|cuda    the suite on one target (and design)
 //     test_fit best-known                         larger published sets, which lie beside the project
 //
 // Exits 77 (skipped) where the device or the sets are missing. KMGEN_DATA names another folder of the larger sets.
@@ -1021,8 +1021,8 @@ START_TEST(cache_cold_warm_and_damaged) {
     j.params.cache_dir = dir;
     j.params.log = &log;
     km_result *cold = fit(&j);
-    int compiled = s.misses > 0; // the portable design compiles nothing
-    ck_assert(compiled || cold->plan.design == KM_DESIGN_PORTABLE);
+    int compiled = s.misses > 0; // the prebuilt design compiles nothing
+    ck_assert(compiled || cold->plan.design == KM_DESIGN_PREBUILT);
     km_result *warm = fit(&j);
     ck_assert_int_eq(s.hits > 0, compiled);
     ck_assert_int_eq(s.damaged, 0);
@@ -1046,7 +1046,7 @@ START_TEST(cache_cold_warm_and_damaged) {
 END_TEST
 
 static int is_emitted(const km_result *result) {
-    return result->plan.design != KM_DESIGN_PORTABLE;
+    return result->plan.design != KM_DESIGN_PREBUILT;
 }
 
 // Kernels for a CPU know neither the list of K nor the spec's name: what one list compiled serves another.
@@ -1073,7 +1073,7 @@ START_TEST(cache_serves_another_list) {
 }
 END_TEST
 
-// A compiler that fails leaves the portable kernels; one that is not there was asked for by mistake.
+// A compiler that fails leaves the prebuilt kernels; one that is not there was asked for by mistake.
 START_TEST(no_compiler) {
     job j = job_open(ref_blobs(50021, 3, 4, 1.0, 22, KM_FLOAT64), "2..5");
     j.params.compiler = "/nonexistent/cc";
@@ -1081,7 +1081,7 @@ START_TEST(no_compiler) {
     j.params.compiler = "/bin/false";
     j.params.cache_dir = NULL;
     km_result *without = fit(&j);
-    ck_assert_int_eq(without->plan.design, KM_DESIGN_PORTABLE);
+    ck_assert_int_eq(without->plan.design, KM_DESIGN_PREBUILT);
     j.params.compiler = NULL;
     km_result *with = fit(&j);
     for (int m = 0; m < 4; m++) // which of several restarts with one optimum wins is a matter of rounding
@@ -1190,12 +1190,12 @@ int main(int argc, char **argv) {
     int best_known = !strcmp(what, "best-known");
     if (!strcmp(what, "cuda"))
         target = "cuda";
-    else if (!strcmp(what, "cpu-portable"))
-        design = "portable";
+    else if (!strcmp(what, "cpu-prebuilt"))
+        design = "prebuilt";
     else if (!strcmp(what, "cpu-lanes"))
         design = "lanes";
     else if (strcmp(what, "cpu") && !best_known) {
-        fprintf(stderr, "usage: test_fit cpu|cpu-portable|cpu-lanes|cuda|best-known\n");
+        fprintf(stderr, "usage: test_fit cpu|cpu-prebuilt|cpu-lanes|cuda|best-known\n");
         return 2;
     }
     if (best_known && access(big_path("s1.csv"), R_OK) != 0) {

@@ -26,10 +26,10 @@ static const struct {
     const char *target, *design;
     int is_cuda;
 } designs[] = {
-    {"cuda:sm_90", "registers", 1}, {"cuda:sm_90", "tensor", 1}, {"cuda:sm_90", "shared", 1},
-    {"cuda:sm_80", "registers", 1}, {"cuda:sm_80", "tensor", 1}, {"cuda:sm_80", "shared", 1},
-    {"cpu:avx512", "lanes", 0},     {"cpu:avx512", "blocks", 0}, {"cpu:avx512", "portable", 0},
-    {"cpu:avx2", "lanes", 0},       {"cpu:avx2", "blocks", 0},   {"cpu:avx2", "portable", 0},
+    {"cuda:sm_90", "registers", 1}, {"cuda:sm_90", "tensor", 1}, {"cuda:sm_90", "tiled", 1},
+    {"cuda:sm_80", "registers", 1}, {"cuda:sm_80", "tensor", 1}, {"cuda:sm_80", "tiled", 1},
+    {"cpu:avx512", "lanes", 0},     {"cpu:avx512", "gemm", 0},   {"cpu:avx512", "prebuilt", 0},
+    {"cpu:avx2", "lanes", 0},       {"cpu:avx2", "gemm", 0},     {"cpu:avx2", "prebuilt", 0},
 };
 enum { DESIGNS_COUNT = sizeof designs / sizeof *designs };
 
@@ -102,7 +102,7 @@ static char *text_of(const km_spec *shape, const char *name, int64_t value, cons
     if (status == KM_OK) {
         ck_assert_msg(km_plan_get(&plan, name) == value, "%s: the plan has %s %lld", where, name,
                       (long long)km_plan_get(&plan, name));
-        ck_assert_msg(plan.design == KM_DESIGN_PORTABLE ||
+        ck_assert_msg(plan.design == KM_DESIGN_PREBUILT ||
                           km_source_emit(&source, &plan, NULL, &err) == KM_OK,
                       "%s: %s", where, err.text);
         int64_t size;
@@ -142,7 +142,7 @@ START_TEST(fixed_numbers_are_obeyed_or_refused) {
         taken all[VALUES_COUNT + 1];
         int count = 0;
         // Restarts in flight of a CPU are slots of its engine, the same for any text.
-        int in_text = strcmp(designs[design].design, "portable") != 0 &&
+        int in_text = strcmp(designs[design].design, "prebuilt") != 0 &&
                       (designs[design].is_cuda || strcmp(numbers[n].name, "restarts_in_flight") != 0);
         for (int v = 0; v <= VALUES_COUNT; v++) {
             int words = km_param_has_words((km_param)n); // their values are 0 and up

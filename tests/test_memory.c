@@ -108,16 +108,16 @@ typedef struct shape {
 } shape;
 
 static const shape shapes[] = {
-    {500000, 8, "3..8", KM_FLOAT32, KM_FLOAT32, KM_ALGORITHM_LLOYD, "portable", 0, KM_LABELS_NONE, 4, 0, 2},
-    {400000, 8, "3..8", KM_FLOAT64, KM_FLOAT32, KM_ALGORITHM_LLOYD, "portable", 1, KM_LABELS_BEST, 10, 5, 1},
-    {600000, 3, "2..12", KM_FLOAT32, KM_FLOAT32, KM_ALGORITHM_FILTER, "portable", 0, KM_LABELS_ALL, 2, 0, 2},
-    {400000, 6, "5", KM_FLOAT32, KM_FLOAT64, KM_ALGORITHM_FILTER, "portable", 1, KM_LABELS_NONE, 2, 0, 2},
-    {200000, 16, "16,32", KM_FLOAT32, KM_FLOAT32, KM_ALGORITHM_HAMERLY, "portable", 0, KM_LABELS_BEST, 2, 0,
+    {500000, 8, "3..8", KM_FLOAT32, KM_FLOAT32, KM_ALGORITHM_LLOYD, "prebuilt", 0, KM_LABELS_NONE, 4, 0, 2},
+    {400000, 8, "3..8", KM_FLOAT64, KM_FLOAT32, KM_ALGORITHM_LLOYD, "prebuilt", 1, KM_LABELS_BEST, 10, 5, 1},
+    {600000, 3, "2..12", KM_FLOAT32, KM_FLOAT32, KM_ALGORITHM_TILES, "prebuilt", 0, KM_LABELS_ALL, 2, 0, 2},
+    {400000, 6, "5", KM_FLOAT32, KM_FLOAT64, KM_ALGORITHM_TILES, "prebuilt", 1, KM_LABELS_NONE, 2, 0, 2},
+    {200000, 16, "16,32", KM_FLOAT32, KM_FLOAT32, KM_ALGORITHM_HAMERLY, "prebuilt", 0, KM_LABELS_BEST, 2, 0,
      2},
-    {150000, 8, "4..8", KM_FLOAT64, KM_FLOAT64, KM_ALGORITHM_ELKAN, "portable", 0, KM_LABELS_NONE, 2, 0, 2},
-    {200000, 4, "300,1000", KM_FLOAT32, KM_FLOAT32, KM_ALGORITHM_LLOYD, "portable", 0, KM_LABELS_ALL, 1, 0,
+    {150000, 8, "4..8", KM_FLOAT64, KM_FLOAT64, KM_ALGORITHM_ELKAN, "prebuilt", 0, KM_LABELS_NONE, 2, 0, 2},
+    {200000, 4, "300,1000", KM_FLOAT32, KM_FLOAT32, KM_ALGORITHM_LLOYD, "prebuilt", 0, KM_LABELS_ALL, 1, 0,
      2},
-    {100000, 100, "2..5", KM_FLOAT32, KM_FLOAT64, KM_ALGORITHM_LLOYD, "portable", 0, KM_LABELS_NONE, 3, 0, 2},
+    {100000, 100, "2..5", KM_FLOAT32, KM_FLOAT64, KM_ALGORITHM_LLOYD, "prebuilt", 0, KM_LABELS_NONE, 3, 0, 2},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -249,7 +249,7 @@ static char *outcome_of(int64_t *size, const shape *s, int64_t bytes, const km_d
 
 START_TEST(a_limit_changes_no_result) {
     static const shape s = {400000,     4, "2..9",         KM_FLOAT32, KM_FLOAT32, KM_ALGORITHM_AUTO,
-                            "portable", 0, KM_LABELS_BEST, 8,          0,          2};
+                            "prebuilt", 0, KM_LABELS_BEST, 8,          0,          2};
     km_error err = {""};
     km_spec spec;
     km_fit_params params;

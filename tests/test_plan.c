@@ -149,16 +149,16 @@ START_TEST(foreign_numbers) {
     expect_error(NULL, "cpu:avx2 has no number block; it has tile_clusters");
     ck_assert_ptr_null(strstr(err.text, "grid"));
     spec.fixed_count = 0;
-    ck_assert_int_eq(km_spec_fix(&spec, "design", "shared", &err), KM_OK);
-    expect_error(NULL, "cpu:avx2 has no design shared; it has lanes, blocks and portable");
+    ck_assert_int_eq(km_spec_fix(&spec, "design", "tiled", &err), KM_OK);
+    expect_error(NULL, "cpu:avx2 has no design tiled; it has lanes, gemm and prebuilt");
     spec.fixed_count = 1;
     strcpy(spec.fixed[0].name, "colour");
     expect_error(NULL, "has no number colour; it has ");
     // A number of the target that the design does not have.
     spec.fixed_count = 0;
-    ck_assert_int_eq(km_spec_fix(&spec, "design", "portable", &err), KM_OK);
+    ck_assert_int_eq(km_spec_fix(&spec, "design", "prebuilt", &err), KM_OK);
     ck_assert_int_eq(km_spec_fix(&spec, "vectors", "4", &err), KM_OK);
-    expect_error(NULL, "the design portable has no number vectors");
+    expect_error(NULL, "the design prebuilt has no number vectors");
 }
 END_TEST
 
@@ -222,9 +222,9 @@ START_TEST(integers) {
 END_TEST
 
 START_TEST(fixed_design) {
-    ck_assert_int_eq(km_spec_fix(&spec, "design", "portable", &err), KM_OK);
+    ck_assert_int_eq(km_spec_fix(&spec, "design", "prebuilt", &err), KM_OK);
     expect_plan(NULL);
-    ck_assert_int_eq(plan.design, KM_DESIGN_PORTABLE);
+    ck_assert_int_eq(plan.design, KM_DESIGN_PREBUILT);
     ck_assert_str_eq(plan.design_reason, "fixed in the spec");
 }
 END_TEST
@@ -236,10 +236,10 @@ START_TEST(tuning) {
         "---\n"
         "features: 4\nclusters: 3..5\ntarget: cpu:avx512\nplan:\n  design: lanes\n"
         "---\n"
-        "# measured\nfeatures: 4\nclusters: [3, 4, 5]\ntarget: cpu:avx2\nplan:\n  design: portable\n"
+        "# measured\nfeatures: 4\nclusters: [3, 4, 5]\ntarget: cpu:avx2\nplan:\n  design: prebuilt\n"
         "---\n";
     expect_plan(&params);
-    ck_assert_int_eq(plan.design, KM_DESIGN_PORTABLE);
+    ck_assert_int_eq(plan.design, KM_DESIGN_PREBUILT);
     ck_assert_str_eq(plan.design_reason, "from the tuning file");
     // The spec itself stays what the user wrote.
     ck_assert_int_eq(plan.spec.fixed_count, 0);
@@ -248,7 +248,7 @@ START_TEST(tuning) {
     expect_plan(&params);
     ck_assert_str_ne(plan.design_reason, "from the tuning file");
     spec.features = 4;
-    ck_assert_int_eq(km_spec_fix(&spec, "design", "portable", &err), KM_OK);
+    ck_assert_int_eq(km_spec_fix(&spec, "design", "prebuilt", &err), KM_OK);
     expect_plan(&params);
     ck_assert_str_eq(plan.design_reason, "fixed in the spec");
     // Mistakes name the entry.
@@ -292,8 +292,8 @@ START_TEST(next_plans) {
         if (km_design_target((km_design)i) == KM_TARGET_CUDA)
             avoid[params.avoid_count++] = (km_plan_avoid){(km_design)i, INT64_MAX, "not liked"};
     expect_error(&params, "no design can be had: registers: not liked; tensor: not liked; ");
-    ck_assert_int_eq(km_spec_fix(&spec, "design", "shared", &err), KM_OK);
-    expect_error(&params, "the design shared cannot be had: not liked");
+    ck_assert_int_eq(km_spec_fix(&spec, "design", "tiled", &err), KM_OK);
+    expect_error(&params, "the design tiled cannot be had: not liked");
     params.avoid_count = KM_PLAN_AVOIDED_MAX + 1;
     err.text[0] = 0;
     ck_assert_int_eq(km_plan_make(&plan, &spec, &params, &err), KM_ERROR_USAGE);
@@ -335,7 +335,7 @@ START_TEST(tensor_layouts) {
 }
 END_TEST
 
-// Many clusters of an sm_90 have their sums in shared memory, few in registers; others are left to the design shared.
+// Many clusters of an sm_90 have their sums in shared memory, few in registers; others are left to the design tiled.
 START_TEST(tensor_of_many_clusters) {
     static const struct {
         const char *target, *clusters;
@@ -348,10 +348,10 @@ START_TEST(tensor_of_many_clusters) {
                  {"cuda:sm_90", "256", 32, KM_DESIGN_TENSOR, KM_WORD_form_rows},
                  {"cuda:sm_90", "2..64", 8, KM_DESIGN_TENSOR, KM_WORD_form_rows},
                  {"cuda:sm_90", "64", 4, KM_DESIGN_TENSOR, KM_WORD_form_distance},
-                 {"cuda:sm_90", "257", 8, KM_DESIGN_SHARED, KM_WORD_form_tiles_fp16},
-                 {"cuda:sm_90", "256", 128, KM_DESIGN_SHARED, KM_WORD_form_tiles_fp16},
-                 {"cuda:sm_80", "256", 8, KM_DESIGN_SHARED, KM_WORD_form_tiles_fp16},
-                 {"cuda:sm_120", "256", 8, KM_DESIGN_SHARED, KM_WORD_form_tiles_fp16}};
+                 {"cuda:sm_90", "257", 8, KM_DESIGN_TILED, KM_WORD_form_tiles_fp16},
+                 {"cuda:sm_90", "256", 128, KM_DESIGN_TILED, KM_WORD_form_tiles_fp16},
+                 {"cuda:sm_80", "256", 8, KM_DESIGN_TILED, KM_WORD_form_tiles_fp16},
+                 {"cuda:sm_120", "256", 8, KM_DESIGN_TILED, KM_WORD_form_tiles_fp16}};
     km_plan_params params;
     km_plan_params_init(&params);
     params.points = 1 << 25;
@@ -367,9 +367,9 @@ START_TEST(tensor_of_many_clusters) {
 }
 END_TEST
 
-// Sums of the design shared: the order of labels above K = 32, whatever the device; below that products of doubles
+// Sums of the design tiled: the order of labels above K = 32, whatever the device; below that products of doubles
 // where they are fast, else rows in shared memory.
-START_TEST(shared_sums) {
+START_TEST(tiled_sums) {
     static const struct {
         const char *target, *clusters;
         int sums;
@@ -379,7 +379,7 @@ START_TEST(shared_sums) {
         {"cuda:sm_90", "2..33", KM_WORD_sums_sorted},   {"cuda:sm_90", "33", KM_WORD_sums_sorted},
         {"cuda:sm_80", "2..33", KM_WORD_sums_sorted},   {"cuda:sm_120", "1024", KM_WORD_sums_sorted}};
     spec.features = 256;
-    ck_assert_int_eq(km_spec_fix(&spec, "design", "shared", &err), KM_OK);
+    ck_assert_int_eq(km_spec_fix(&spec, "design", "tiled", &err), KM_OK);
     for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
         ck_assert_int_eq(km_spec_set_target(&spec, cases[i].target, &err), KM_OK);
         ck_assert_int_eq(km_spec_set_clusters(&spec, cases[i].clusters, &err), KM_OK);
@@ -493,7 +493,7 @@ END_TEST
 
 // A copy lives on without the plan that it was made of, with what the design decided beside numbers.
 START_TEST(copies_are_their_own) {
-    static const char *const designs[] = {"registers", "tensor", "shared"};
+    static const char *const designs[] = {"registers", "tensor", "tiled"};
     for (int i = 0; i < 3; i++) {
         km_plan copy;
         km_source before, after;
@@ -542,7 +542,7 @@ START_TEST(emitted_from_a_folder) {
         ck_assert_int_eq(fclose(file), 0);
     }
     ck_assert_int_eq(km_spec_set_target(&spec, "cuda", &err), KM_OK);
-    ck_assert_int_eq(km_spec_fix(&spec, "design", "shared", &err), KM_OK);
+    ck_assert_int_eq(km_spec_fix(&spec, "design", "tiled", &err), KM_OK);
     ck_assert_int_eq(km_spec_fix(&spec, "grid", "128", &err), KM_OK);
     expect_plan(NULL);
     km_source source;
@@ -597,7 +597,7 @@ START_TEST(free_memory_decides) {
     params.points = 40000000;
     expect_plan(&params);
     ck_assert_int_eq(plan.design, KM_DESIGN_TENSOR);
-    int64_t tensor = plan.memory_bytes, least = plan.estimates[KM_DESIGN_SHARED].memory_bytes;
+    int64_t tensor = plan.memory_bytes, least = plan.estimates[KM_DESIGN_TILED].memory_bytes;
     int64_t registers = plan.estimates[KM_DESIGN_REGISTERS].memory_bytes;
     if (registers && registers < least) least = registers;
     ck_assert_int_gt(tensor, least);
@@ -608,7 +608,7 @@ START_TEST(free_memory_decides) {
     facts.memory_free_bytes = tensor - 1;
     expect_plan(&params);
     ck_assert(km_plan_fits(&plan));
-    ck_assert(plan.design == KM_DESIGN_SHARED || plan.design == KM_DESIGN_REGISTERS);
+    ck_assert(plan.design == KM_DESIGN_TILED || plan.design == KM_DESIGN_REGISTERS);
     ck_assert_str_eq(plan.design_reason, "the least time of those estimated that fit the free memory");
     ck_assert(!plan.estimates[KM_DESIGN_TENSOR].feasible);
     ck_assert_ptr_nonnull(strstr(plan.estimates[KM_DESIGN_TENSOR].reason, "a fit needs "));
@@ -626,7 +626,7 @@ END_TEST
 
 START_TEST(free_memory_decides_restarts_in_flight) {
     static const char *const kinds[] = {"cuda:sm_90", "cpu:avx2"};
-    static const char *const designs[] = {"shared", "portable"};
+    static const char *const designs[] = {"tiled", "prebuilt"};
     km_plan_params params;
     km_plan_params_init(&params);
     km_device_facts facts;
@@ -666,16 +666,16 @@ START_TEST(free_memory_decides_the_algorithm) {
     params.facts = &facts;
     params.points = 4000000;
     expect_plan(&params);
-    ck_assert_int_eq(plan.algorithm, KM_ALGORITHM_FILTER);
+    ck_assert_int_eq(plan.algorithm, KM_ALGORITHM_TILES);
     facts.memory_free_bytes = plan.memory_bytes * 2 / 3;
     expect_plan(&params);
     ck_assert(km_plan_fits(&plan));
     ck_assert_int_eq(plan.algorithm, KM_ALGORITHM_LLOYD);
-    ck_assert_ptr_nonnull(strstr(plan.algorithm_reason, "with filter a fit needs "));
-    params.algorithm = KM_ALGORITHM_FILTER;
+    ck_assert_ptr_nonnull(strstr(plan.algorithm_reason, "with tiles a fit needs "));
+    params.algorithm = KM_ALGORITHM_TILES;
     expect_plan(&params);
     ck_assert(!km_plan_fits(&plan));
-    ck_assert_int_eq(plan.algorithm, KM_ALGORITHM_FILTER);
+    ck_assert_int_eq(plan.algorithm, KM_ALGORITHM_TILES);
 }
 END_TEST
 
@@ -695,7 +695,7 @@ int main(void) {
     tcase_add_test(tests, next_plans);
     tcase_add_test(tests, tensor_layouts);
     tcase_add_test(tests, tensor_of_many_clusters);
-    tcase_add_test(tests, shared_sums);
+    tcase_add_test(tests, tiled_sums);
     tcase_add_test(tests, tensor_refuses);
     tcase_add_test(tests, explained);
     tcase_add_test(tests, emitted_twice);

@@ -2,7 +2,7 @@
 // What must stay the same when the points are changed in ways that change nothing: properties of the whole job that
 // need no known answer.
 //
-//     test_properties cpu|cpu-portable|cpu-lanes|cuda
+//     test_properties cpu|cpu-prebuilt|cpu-lanes|cuda
 //
 // Exits 77 (skipped) where the device is missing.
 #include "kernel_cache.h"
@@ -543,7 +543,7 @@ int main(int argc, char **argv) {
     } else if (strncmp(what, "cpu-", 4) == 0) {
         design = what + 4;
     } else if (strcmp(what, "cpu") != 0) {
-        fprintf(stderr, "usage: test_properties cpu|cpu-portable|cpu-lanes|cuda\n");
+        fprintf(stderr, "usage: test_properties cpu|cpu-prebuilt|cpu-lanes|cuda\n");
         return 2;
     }
     if (strcmp(target, "cuda") == 0 && km_device_count() == 0) {

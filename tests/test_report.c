@@ -118,7 +118,7 @@ static void check_top(const json_t *root, const km_result *result) {
     assert_string(root, "scale", "standard");
     const json_t *counters = json_object_get(root, "counters");
     assert_keys(counters, "algorithm", "distances", "distances_lloyd", "points_skipped", NULL);
-    assert_string(counters, "algorithm", "filter");
+    assert_string(counters, "algorithm", "tiles");
     assert_integer(counters, "distances", result->counters.distances);
     ck_assert(json_is_null(json_object_get(counters, "points_skipped")));
     const json_t *timing = json_object_get(root, "timing_ms");
@@ -323,7 +323,7 @@ START_TEST(table_of_odd_numbers) {
     s->models[3].effective_k = 5;
     char *text = to_table(&s->result, 0, 1);
     ck_assert_ptr_nonnull(
-        strstr(text, "\nalgorithm: filter; 1.23e+04 distances, 27.0 % of lloyd's 4.57e+04\n"));
+        strstr(text, "\nalgorithm: tiles; 1.23e+04 distances, 27.0 % of lloyd's 4.57e+04\n"));
     assert_aligned(text);
     ck_assert_ptr_nonnull(strstr(text, "points")); // the heading of clusters with points
     ck_assert_ptr_nonnull(strstr(text, "all criteria"));

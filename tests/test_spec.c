@@ -155,12 +155,12 @@ END_TEST
 
 START_TEST(fixing) {
     ck_assert_int_eq(km_spec_fix(&spec, "block", "256", &err), KM_OK);
-    ck_assert_int_eq(km_spec_fix(&spec, "design", "shared", &err), KM_OK);
+    ck_assert_int_eq(km_spec_fix(&spec, "design", "tiled", &err), KM_OK);
     ck_assert_int_eq(km_spec_fix(&spec, "block", "512", &err), KM_OK);
     ck_assert_int_eq(spec.fixed_count, 2);
     ck_assert_str_eq(spec.fixed[0].name, "block");
     ck_assert_int_eq(spec.fixed[0].value, 512);
-    ck_assert_int_eq(spec.fixed[1].value, KM_DESIGN_SHARED);
+    ck_assert_int_eq(spec.fixed[1].value, KM_DESIGN_TILED);
     expect_error(km_spec_fix(&spec, "blok", "256", &err), KM_ERROR_SPEC,
                  "plan has no number \"blok\"; did you mean block?");
     expect_error(km_spec_fix(&spec, "zzzzzzzz", "256", &err), KM_ERROR_SPEC,
@@ -169,11 +169,11 @@ START_TEST(fixing) {
     expect_error(km_spec_fix(&spec, "block", "1e2", &err), KM_ERROR_SPEC,
                  "block must be an integer 32..1024, got \"1e2\"");
     expect_error(km_spec_fix(&spec, "design", "register", &err), KM_ERROR_SPEC,
-                 "design must be registers, tensor... (CUDA), or lanes, blocks or portable (CPU), got "
+                 "design must be registers, tensor... (CUDA), or lanes, gemm or prebuilt (CPU), got "
                  "\"register\"; did you mean registers?");
     expect_error(
         km_spec_fix(&spec, "algorithm", "elkans", &err), KM_ERROR_SPEC,
-        "algorithm must be auto, lloyd, filter, hamerly or elkan, got \"elkans\"; did you mean elkan?");
+        "algorithm must be auto, lloyd, tiles, hamerly or elkan, got \"elkans\"; did you mean elkan?");
     ck_assert_int_eq(spec.fixed_count, 2);
 }
 END_TEST
@@ -412,7 +412,7 @@ static void expect_round_trip(void) {
 
 START_TEST(yaml_text) {
     char *text;
-    ck_assert_int_eq(parse("clusters: [2, 4, 6]\nfeatures: 3\nplan: {grid: 7, design: blocks}"), KM_OK);
+    ck_assert_int_eq(parse("clusters: [2, 4, 6]\nfeatures: 3\nplan: {grid: 7, design: gemm}"), KM_OK);
     ck_assert_int_eq(km_spec_to_yaml(&text, &spec, &err), KM_OK);
     ck_assert_str_eq(text, "name: kmeans\n"
                            "features: 3\n"
@@ -422,7 +422,7 @@ START_TEST(yaml_text) {
                            "restarts: 10\n"
                            "plan:\n"
                            "  grid: 7\n"
-                           "  design: blocks\n");
+                           "  design: gemm\n");
     km_text_free(text);
 }
 END_TEST

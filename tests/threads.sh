@@ -69,16 +69,16 @@ run() { # OPTIONS...
     echo "FAILED ($status): kmgen fit $*"
     head -60 "$work/log"
 }
-for algorithm in filter hamerly elkan; do run -k 3,6 --set design=portable --algorithm "$algorithm"; done
-for design in portable lanes blocks; do run -k 3,6 --set design="$design" --algorithm lloyd; done
+for algorithm in tiles hamerly elkan; do run -k 3,6 --set design=prebuilt --algorithm "$algorithm"; done
+for design in prebuilt lanes gemm; do run -k 3,6 --set design="$design" --algorithm lloyd; done
 emitted=$(grep -l __tsan "$work"/cache/*.bin | wc -l)
 [ "$emitted" = 2 ] || { echo "$emitted of 2 emitted kernels are instrumented"; exit 1; }
 if [ -n "${KMGEN_TEST_ALL:-}" ]; then
     for type in f32 f64; do
-        for algorithm in lloyd filter hamerly elkan; do
-            run -k 2..9 --type "$type" --weights "$work/w.csv" --set design=portable --algorithm "$algorithm"
+        for algorithm in lloyd tiles hamerly elkan; do
+            run -k 2..9 --type "$type" --weights "$work/w.csv" --set design=prebuilt --algorithm "$algorithm"
         done
-        for design in lanes blocks; do run -k 2..9 --type "$type" --scale standard --set design="$design"; done
+        for design in lanes gemm; do run -k 2..9 --type "$type" --scale standard --set design="$design"; done
         run -k 5 --type "$type" --init random --min-changes 10
     done
 fi

@@ -9,10 +9,10 @@ enum {
     KM_CPU_BOUNDS_LANES = 16,   // hamerly, elkan: floats of the widest vector; centroids of a block
     KM_CPU_BOUNDS_ROWS_D =
         12, // ... from so many features on, points are kept as rows too: single ones are read sooner
-    KM_CPU_TILE_POINTS = 64, // filter: points of a tile, tiles of a supertile, boxes that lie together
+    KM_CPU_TILE_POINTS = 64, // tiles: points of a tile, tiles of a supertile, boxes that lie together
     KM_CPU_TILES_OF_SUPER = 16,
     KM_CPU_BOXES = 16,
-    KM_CPU_FILTER_FEATURES_MAX = 64 // filter: the kernels have arrays of so many
+    KM_CPU_TILES_FEATURES_MAX = 64 // tiles: the kernels have arrays of so many
 };
 
 // Bytes of a point's bounds, of all members at a time; 0 for algorithms that keep none.

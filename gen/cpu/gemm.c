@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The CPU design `blocks` (templates/cpu/gemm): tiled like a matrix product, any d and K.
+// The CPU design `gemm` (templates/cpu/gemm): tiled like a matrix product, any d and K.
 #include "../../base/size.h"
 #include "common.h"
 
@@ -31,9 +31,9 @@ static int64_t tile_of(const km_plan *plan) {
 
 static void estimate(km_way *way, km_plan *plan) {
     km_cpu_shape it = km_cpu_shape_of(plan);
-    km_estimate *e = &plan->estimates[KM_DESIGN_BLOCKS];
+    km_estimate *e = &plan->estimates[KM_DESIGN_GEMM];
     (void)way; // there is one
-    *e = (km_estimate){.design = KM_DESIGN_BLOCKS, .feasible = 1};
+    *e = (km_estimate){.design = KM_DESIGN_GEMM, .feasible = 1};
     km_cpu_lanes_operations(e, plan, &it); // bytes; and sums are made point by point
     e->operations_per_point = tiles_work(plan, tile_of(plan)) * (it.d + 3) / it.lanes + it.ks * 1.5;
     km_cpu_bound_by(e, &it, "fused multiply-adds");
@@ -90,4 +90,4 @@ static km_status names(km_env *env, const char **root, const km_plan *plan, km_e
     return KM_OK;
 }
 
-const km_design_code km_design_blocks = {.estimate = estimate, .decide = decide, .names = names};
+const km_design_code km_design_gemm = {.estimate = estimate, .decide = decide, .names = names};

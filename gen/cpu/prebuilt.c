@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The CPU design `portable`: kernels of lanes that are compiled into the library (gen/prebuilt.c).
+// The CPU design `prebuilt`: kernels of lanes that are compiled into the library (gen/prebuilt.c).
 #include "common.h"
-#include "gen/portable_features.h"
+#include "gen/lanes_features.h"
 
 #include <string.h>
 
@@ -21,10 +21,10 @@ static int is_exact(const km_plan *plan) {
 // Where kernels serve any number of features, loops are not unrolled.
 static void estimate(km_way *way, km_plan *plan) {
     km_cpu_shape it = km_cpu_shape_of(plan);
-    km_estimate *e = &plan->estimates[KM_DESIGN_PORTABLE];
+    km_estimate *e = &plan->estimates[KM_DESIGN_PREBUILT];
     int exact = is_exact(plan);
     (void)way; // there is one
-    *e = (km_estimate){.design = KM_DESIGN_PORTABLE, .feasible = 1};
+    *e = (km_estimate){.design = KM_DESIGN_PREBUILT, .feasible = 1};
     km_cpu_lanes_operations(e, plan, &it);
     if (!exact) e->operations_per_point *= any_features_cost;
     km_cpu_bound_by(e, &it,
@@ -39,4 +39,4 @@ static km_status decide(km_plan *plan, const km_way *way, km_error *err) {
     return km_cpu_set_restarts(plan, err);
 }
 
-const km_design_code km_design_portable = {.estimate = estimate, .decide = decide};
+const km_design_code km_design_prebuilt = {.estimate = estimate, .decide = decide};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The CUDA design `shared` (templates/cuda/tiled): labels by tiles like a matrix product, then every point is added to
+// The CUDA design `tiled` (templates/cuda/tiled): labels by tiles like a matrix product, then every point is added to
 // its cluster, for any d, K and type.
 #include "../../base/size.h"
 #include "../../base/text.h"
@@ -228,7 +228,7 @@ static void take_better(config *best, const config *way, const km_plan *plan) {
     if (!fits(plan, &judged.shape, judged.resident)) return;
     int64_t registers = judged.shape.half && judged.shape.pad > 1 ? 128 : 160; // what compilers need
     judged.spare = registers_limit(plan, &judged.shape, judged.resident) - registers;
-    if (judged.spare < 0 || km_plan_avoids(plan, KM_DESIGN_SHARED, judged.spare)) return;
+    if (judged.spare < 0 || km_plan_avoids(plan, KM_DESIGN_TILED, judged.spare)) return;
     if (judged.shape.half)
         judge_half(&judged, plan);
     else
@@ -316,7 +316,7 @@ static void few_best(config *best, const km_plan *plan, int half) {
             if (!few_is_asked(plan, &way.shape)) continue;
             way.spare = registers_limit(plan, &way.shape, 1) - few_registers(&way.shape);
             if (!fits(plan, &way.shape, 1) || way.spare < 0 ||
-                km_plan_avoids(plan, KM_DESIGN_SHARED, way.spare))
+                km_plan_avoids(plan, KM_DESIGN_TILED, way.spare))
                 continue;
             few_judge(&way, plan);
             if (!best->resident || way.total_ns < best->total_ns) *best = way;
@@ -504,17 +504,17 @@ static double adding_of(const km_plan *plan, const config *way) {
 
 // Labels by tiles like a matrix product; then every point is added to its row, once for each K.
 static void estimate(km_way *found, km_plan *plan) {
-    km_estimate *estimate = &plan->estimates[KM_DESIGN_SHARED];
+    km_estimate *estimate = &plan->estimates[KM_DESIGN_TILED];
     double d = (double)plan->spec.features, ks = (double)plan->spec.clusters_count,
            size = (double)km_type_bytes(plan->spec.type);
     int64_t form;
     const char *why_not = km_plan_fixed(plan, KM_PARAM_form, &form) ? form_refused(plan, form) : NULL;
     config best = {0}, *way = &best;
     if (!why_not) best = best_way(plan);
-    estimate->design = KM_DESIGN_SHARED;
+    estimate->design = KM_DESIGN_TILED;
     estimate->feasible = way->resident > 0;
     if (!estimate->feasible) {
-        km_plan_no_way(plan, KM_DESIGN_SHARED,
+        km_plan_no_way(plan, KM_DESIGN_TILED,
                        why_not ? why_not : "no tiles fit into registers and shared memory");
         return;
     }
@@ -672,7 +672,7 @@ static void name_products(km_env *env, const product_shape *products) {
 }
 
 static void name_shape(km_env *env, const tile_shape *shape) {
-    km_env_set_flag(env, "half_filter", shape->half != 0);
+    km_env_set_flag(env, "fp16", shape->half != 0);
     km_env_set_flag(env, "few", shape->few != 0);
     km_env_set_int(env, "tile", shape->tile_clusters);
     km_env_set_flag(env, "narrow", shape->pad == 1);
@@ -758,8 +758,8 @@ static int point_memory(km_point_memory rows[KM_POINT_MEMORY_MAX], const km_plan
     return 2;
 }
 
-const km_design_code km_design_shared = {.estimate = estimate,
-                                         .decide = decide,
-                                         .names = names,
-                                         .workspace_bytes = workspace_bytes,
-                                         .point_memory = point_memory};
+const km_design_code km_design_tiled = {.estimate = estimate,
+                                        .decide = decide,
+                                        .names = names,
+                                        .workspace_bytes = workspace_bytes,
+                                        .point_memory = point_memory};

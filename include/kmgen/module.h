@@ -23,7 +23,7 @@ typedef struct km_module_params {
 KM_API void km_module_params_init(km_module_params *params);
 
 // Compiles `source`, or takes it from the cache. On failure `*out` is NULL and `err` holds one sentence; the
-// compiler's whole log is left in `cache_dir`. A plan of design `portable` needs no compiler and no source
+// compiler's whole log is left in `cache_dir`. A plan of design `prebuilt` needs no compiler and no source
 // text. KM_ERROR_COMPILE, KM_ERROR_DEVICE, KM_ERROR_IO, KM_ERROR_MEMORY.
 KM_API km_status km_module_build(km_module **out, const km_source *source, const km_module_params *params,
                                  km_error *err);

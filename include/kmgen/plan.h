@@ -9,14 +9,14 @@ KM_BEGIN
 
 // The ways to compute a pass: X(VALUE, name, target, what it is), one row a design. Texts are specialised on the plan's
 // numbers, on CUDA on the list of K too; for a CPU one text, and one compiled module, serves every list whose K are up
-// to 256, or beyond. `portable` is compiled into the library.
+// to 256, or beyond. `prebuilt` is compiled into the library.
 #define KM_DESIGNS(X)                                                                                        \
     X(REGISTERS, registers, CUDA, "sums in registers, several K in one straight line")                       \
     X(TENSOR, tensor, CUDA, "scores and sums as matrix products on tensor cores")                            \
-    X(SHARED, shared, CUDA, "tiled like a matrix product, any d, K and type")                                \
+    X(TILED, tiled, CUDA, "tiled like a matrix product, any d, K and type")                                  \
     X(LANES, lanes, CPU, "points across SIMD lanes")                                                         \
-    X(BLOCKS, blocks, CPU, "tiled like a matrix product, any d and K")                                       \
-    X(PORTABLE, portable, CPU, "lanes, compiled into the library: any d, K and type")
+    X(GEMM, gemm, CPU, "tiled like a matrix product, any d and K")                                           \
+    X(PREBUILT, prebuilt, CPU, "lanes, compiled into the library: any d, K and type")
 
 typedef enum km_design {
     KM_DESIGN_NONE,
@@ -26,14 +26,14 @@ typedef enum km_design {
         KM_DESIGN_COUNT
 } km_design;
 
-// Which distances a pass computes; they differ in what they skip. FILTER, HAMERLY and ELKAN give the same restart,
+// Which distances a pass computes; they differ in what they skip. TILES, HAMERLY and ELKAN give the same restart,
 // labels and iterations. So does LLOYD unless a pass meets a point that is as far from two centroids within the
 // rounding of scores in the points' type: it may then go to the other one, within the contract of labels, and the
 // inertia at the end differ (docs/algorithms.md: float32, 1 of 20 models, by up to 4e-4).
 typedef enum km_algorithm {
     KM_ALGORITHM_AUTO,  // The planner chooses, and the engine goes back to lloyd where skipping does not pay.
     KM_ALGORITHM_LLOYD, // Every point against every centroid.
-    KM_ALGORITHM_FILTER, // CPU: boxes of nearby points; only points of a box that more than one centroid can reach.
+    KM_ALGORITHM_TILES, // CPU: boxes of nearby points; only points of a box that more than one centroid can reach.
     KM_ALGORITHM_HAMERLY, // CPU: two bounds a point and member.
     KM_ALGORITHM_ELKAN,   // CPU: 1 + K bounds a point and member.
     KM_ALGORITHM_COUNT
@@ -170,7 +170,7 @@ KM_API int km_plan_fits(const km_plan *plan);
 KM_API int64_t km_plan_get(const km_plan *plan, const char *name);
 
 KM_API const char *km_design_name(km_design design);          // E.g. "registers"; "none" when out of range.
-KM_API const char *km_algorithm_name(km_algorithm algorithm); // E.g. "filter"; "none" when out of range.
+KM_API const char *km_algorithm_name(km_algorithm algorithm); // E.g. "tiles"; "none" when out of range.
 KM_API const char *km_type_name(km_type type);                // "float32" or "float64".
 // Spelling of a target, e.g. "cuda:sm_90". Writes at most `size` bytes with the final zero.
 KM_API void km_target_text(char *text, int64_t size, km_target target);
@@ -186,7 +186,7 @@ typedef struct km_source {
     int64_t text_size;               // Bytes without the final zero.
     char file_name[KM_NAME_MAX + 8]; // NAME.cu or NAME.c
     char *
-        header; // The C interface of the text where it is used without kmgen; NULL: it has none (`portable`).
+        header; // The C interface of the text where it is used without kmgen; NULL: it has none (`prebuilt`).
     char header_name[KM_NAME_MAX + 8]; // NAME.h
     km_plan plan;                      // A copy of what it was emitted from.
 } km_source;

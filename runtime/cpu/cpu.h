@@ -22,7 +22,7 @@ typedef struct cpu_device {
 
 typedef struct cpu_module {
     km_kernels base;
-    void *library;              // dlopen's handle; NULL for portable
+    void *library;              // dlopen's handle; NULL for prebuilt
     int image;                  // the memory it was loaded from, open as long as it is loaded; -1: none
     const km_cpu_kernels *pass; // the module's kernels
 } cpu_module;
@@ -32,7 +32,7 @@ int km_cpu_isa_runs(int32_t isa, int32_t have);
 // Whether kernels are for these features, type and Ks.
 int km_cpu_kernels_suit(const km_cpu_kernels *kernels, const km_spec *spec);
 // The library's own kernels for a plan's spec on a machine that has `have`: there are some for each.
-const km_cpu_kernels *km_cpu_portable(const km_spec *spec, int32_t have);
+const km_cpu_kernels *km_cpu_prebuilt_lanes(const km_spec *spec, int32_t have);
 // Finishes floats whose squares float cannot hold: as ...finish, but double throughout; any d and group.
 void km_cpu_finish_double(const km_cpu_finish *finish);
 
@@ -82,7 +82,7 @@ typedef struct cpu_engine {
     uint8_t *seats_done; // seats; all 0 between passes
     const km_log *log;
     km_counters counters;
-    struct cpu_filter *filter; // filter.c; NULL: passes are lloyd's
+    struct cpu_tiling *tiling; // tiles.c; NULL: passes are lloyd's
     struct cpu_bounds *bounds; // bounds.c; NULL unless the algorithm is hamerly or elkan
     int32_t wants_labels;      // the sweep asks how many labels change
 } cpu_engine;
@@ -150,19 +150,19 @@ km_status km_cpu_seed_plusplus(km_engine *base, int64_t *indices, int64_t first_
 km_status km_cpu_finish_members(km_engine *base, km_finish_member *members, int64_t count, km_error *err);
 km_status km_cpu_relocate(km_engine *base, int64_t slot_index, int64_t *moved, km_error *err);
 
-// The algorithm filter (filter.c). The points are sorted before the first pass; `params` has centre and factor.
-km_status km_cpu_filter_create(cpu_engine *engine, const km_data *data, const km_load_params *params,
+// The algorithm tiles (tiles.c). The points are sorted before the first pass; `params` has centre and factor.
+km_status km_cpu_tiling_create(cpu_engine *engine, const km_data *data, const km_load_params *params,
                                km_error *err);
-void km_cpu_filter_destroy(cpu_engine *engine);
+void km_cpu_tiling_destroy(cpu_engine *engine);
 // Sorted points first .. first + points - 1 (`first` a multiple of 16 supertiles) for the listed slots, as
 // km_cpu_kernels.pass does it.
-void km_cpu_filter_block(cpu_engine *engine, int64_t first, int64_t points, km_cpu_slot *list, int64_t count);
-// After a pass: its counts join the engine's. Where the planner chose the filter and its work is more than lloyd's, it
+void km_cpu_tiling_block(cpu_engine *engine, int64_t first, int64_t points, km_cpu_slot *list, int64_t count);
+// After a pass: its counts join the engine's. Where the planner chose tiles and their work is more than lloyd's, it
 // is destroyed: the next pass is lloyd's first.
-void km_cpu_filter_collect(cpu_engine *engine);
-// Before the first pass: fills the tiles; where the planner chose the filter, first a sample of them, whose boxes are
-// tested against the members' centroids, and the filter is destroyed where it will not pay.
-km_status km_cpu_filter_probe(cpu_engine *engine, km_error *err);
+void km_cpu_tiling_collect(cpu_engine *engine);
+// Before the first pass: fills the tiles; where the planner chose tiles, first a sample of them, whose boxes are
+// tested against the members' centroids, and they are destroyed where they will not pay.
+km_status km_cpu_tiling_probe(cpu_engine *engine, km_error *err);
 
 // The algorithms hamerly and elkan (bounds.c).
 km_status km_cpu_bounds_create(cpu_engine *engine, km_error *err);

@@ -204,7 +204,7 @@ km_status km_cpu_compile(km_device *device, const km_source *source, const char 
     if (!own->compiler.path[0])
         return km_fail(
             err, KM_ERROR_COMPILE,
-            "no C compiler (cc, gcc or clang): install one, give its path, or fix design: portable");
+            "no C compiler (cc, gcc or clang): install one, give its path, or fix design: prebuilt");
     km_status status;
     char *argv[COMPILE_FLAGS_COUNT + 6], *binary = NULL, *text = NULL, first[512];
     int count = 0, code = 0;
@@ -311,7 +311,7 @@ km_status km_cpu_kernels_load(km_kernels **out, km_device *device, const km_plan
     if (binary)
         status = module_open(module, binary, size, err);
     else
-        module->pass = km_cpu_portable(&plan->spec, device->facts.target.arch);
+        module->pass = km_cpu_prebuilt_lanes(&plan->spec, device->facts.target.arch);
     *out = &module->base;
     if (status != KM_OK) km_cpu_kernels_unload(out);
     return status;

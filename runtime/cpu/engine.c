@@ -36,7 +36,7 @@ static void engine_destroy(km_engine **base) {
     cpu_engine *engine = (cpu_engine *)*base;
     if (!engine) return;
     for (int64_t s = 0; engine->slots && s < engine->base.slots_count; s++) slot_free(&engine->slots[s]);
-    km_cpu_filter_destroy(engine);
+    km_cpu_tiling_destroy(engine);
     km_cpu_bounds_destroy(engine);
     free(engine->slots);
     free(engine->sums);
@@ -300,8 +300,8 @@ static void pass_block(cpu_engine *engine, int64_t block, km_cpu_slot *list, dou
                          .slots = list,
                          .slots_count = list_active(engine, list, sums, first)};
     if (any_integers(list, work.slots_count)) work.scales = engine->scales;
-    if (engine->filter)
-        km_cpu_filter_block(engine, first, work.points_count, list, work.slots_count);
+    if (engine->tiling)
+        km_cpu_tiling_block(engine, first, work.points_count, list, work.slots_count);
     else if (engine->bounds)
         km_cpu_bounds_block(engine, first, &work);
     else
@@ -367,12 +367,12 @@ static km_status pass_all(cpu_engine *engine, km_error *err) {
         cpu_slot *slot = &engine->slots[s];
         if (!slot_is_active(slot)) continue;
         engine->counters.distances_lloyd += engine->base.n * slot->k;
-        if (!engine->filter && !engine->bounds) engine->counters.distances += engine->base.n * slot->k;
+        if (!engine->tiling && !engine->bounds) engine->counters.distances += engine->base.n * slot->k;
         if (slot->owned) KM_TRY(sums_by_owner(engine, slot, err));
         totals_tidy(engine, slot);
-        slot->mode = engine->filter ? KM_CPU_REFRESH : KM_CPU_MOVE;
+        slot->mode = engine->tiling ? KM_CPU_REFRESH : KM_CPU_MOVE;
     }
-    if (engine->filter) km_cpu_filter_collect(engine);
+    if (engine->tiling) km_cpu_tiling_collect(engine);
     if (engine->bounds) km_cpu_bounds_collect(engine);
     return KM_OK;
 }
@@ -459,7 +459,7 @@ static km_status run(km_engine *base, km_slot_state *states, int64_t *passes, co
         for (int64_t s = 0; s < base->slots_count; s++) active += slot_is_active(&engine->slots[s]);
         if (!active) break;
         engine->wants_labels = base->plan->track_labels || stop->changes_min > 0;
-        if (engine->filter) KM_TRY(km_cpu_filter_probe(engine, err));
+        if (engine->tiling) KM_TRY(km_cpu_tiling_probe(engine, err));
         if (engine->bounds) KM_TRY(km_cpu_bounds_prepare(engine, err));
         KM_TRY(pass_all(engine, err));
         ++*passes;

@@ -425,8 +425,7 @@ km_status km_cpu_load(km_engine *base, km_data_stats *stats, const km_data *data
     engine->square_min = km_mean_rounding2(n, base->plan->spec.type) * stats->typical_square;
     engine->largest_square = largest_square(load.centre, stats, params, d); // the centre is read no more
     KM_TRY_GOTO(km_cpu_integers_create(engine, load.centre, err));
-    if (base->plan->algorithm == KM_ALGORITHM_FILTER)
-        status = km_cpu_filter_create(engine, data, params, err);
+    if (base->plan->algorithm == KM_ALGORITHM_TILES) status = km_cpu_tiling_create(engine, data, params, err);
     if (base->plan->algorithm == KM_ALGORITHM_HAMERLY || base->plan->algorithm == KM_ALGORITHM_ELKAN)
         status = km_cpu_bounds_create(engine, err);
 done:

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: MIT
-// Kernels that are compiled into the library (gen/prebuilt.c). Those of the design portable are lanes': they serve jobs
+// Kernels that are compiled into the library (gen/prebuilt.c). Those of the design prebuilt are lanes': they serve jobs
 // too small to be worth a compiler, and machines without one. Those of the load, and of what passes skip, serve all.
 #include "bounds.h"
 #include "cpu.h"
-#include "filter.h"
+#include "tiles.h"
 #include "load.h"
 #include "runtime/cpu/prebuilt_list.h"
 
-#define DECLARE_PORTABLE(name) extern const km_cpu_kernels km_portable_##name;
-#define PORTABLE(name) &km_portable_##name,
+#define DECLARE_LANES(name) extern const km_cpu_kernels km_lanes_##name;
+#define LANES(name) &km_lanes_##name,
 
 #define DECLARE(name)                                                                                        \
     extern const cpu_load_kernels km_load_##name;                                                            \
-    extern const cpu_filter_kernels km_filter_##name;                                                        \
+    extern const cpu_tiles_kernels km_tiles_##name;                                                          \
     extern const cpu_bounds_kernels km_bounds_##name;
 #define LOAD(name) &km_load_##name.base,
-#define FILTER(name) &km_filter_##name.base,
+#define TILES(name) &km_tiles_##name.base,
 #define BOUNDS(name) &km_bounds_##name.base,
 
-KM_PORTABLE_LIST(DECLARE_PORTABLE)
+KM_LANES_LIST(DECLARE_LANES)
 KM_PREBUILT_LIST(DECLARE)
 
 // The best first; the last are for any machine.
-static const km_cpu_kernels *const portable[] = {KM_PORTABLE_LIST(PORTABLE)};
+static const km_cpu_kernels *const prebuilt[] = {KM_LANES_LIST(LANES)};
 static const cpu_prebuilt *const load[] = {KM_PREBUILT_LIST(LOAD)};
-static const cpu_prebuilt *const filter[] = {KM_PREBUILT_LIST(FILTER)};
+static const cpu_prebuilt *const tiles[] = {KM_PREBUILT_LIST(TILES)};
 static const cpu_prebuilt *const bounds[] = {KM_PREBUILT_LIST(BOUNDS)};
 
 int km_cpu_isa_runs(int32_t isa, int32_t have) {
@@ -37,12 +37,12 @@ int km_cpu_kernels_suit(const km_cpu_kernels *kernels, const km_spec *spec) {
            spec->clusters[spec->clusters_count - 1] <= kernels->k_max;
 }
 
-const km_cpu_kernels *km_cpu_portable(const km_spec *spec, int32_t have) {
+const km_cpu_kernels *km_cpu_prebuilt_lanes(const km_spec *spec, int32_t have) {
     // NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers
-    for (size_t i = 0; i < sizeof portable / sizeof *portable; i++)
-        if (km_cpu_kernels_suit(portable[i], spec) && km_cpu_isa_runs(portable[i]->isa, have) &&
-            km_cpu_isa_runs(portable[i]->isa, spec->target.arch))
-            return portable[i];
+    for (size_t i = 0; i < sizeof prebuilt / sizeof *prebuilt; i++)
+        if (km_cpu_kernels_suit(prebuilt[i], spec) && km_cpu_isa_runs(prebuilt[i]->isa, have) &&
+            km_cpu_isa_runs(prebuilt[i]->isa, spec->target.arch))
+            return prebuilt[i];
     return NULL;
 }
 
@@ -60,8 +60,8 @@ const cpu_load_kernels *km_cpu_load_kernels(const km_plan *plan, int64_t row_val
     return (const cpu_load_kernels *)find(load, plan, row_value_bytes);
 }
 
-const cpu_filter_kernels *km_cpu_filter_kernels(const km_plan *plan) {
-    return (const cpu_filter_kernels *)find(filter, plan, real_bytes_of(plan));
+const cpu_tiles_kernels *km_cpu_tiles_kernels(const km_plan *plan) {
+    return (const cpu_tiles_kernels *)find(tiles, plan, real_bytes_of(plan));
 }
 
 const cpu_bounds_kernels *km_cpu_bounds_kernels(const km_plan *plan) {

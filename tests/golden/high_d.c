@@ -14,7 +14,7 @@
 // points: unknown, taken as many
 // clusters in one pass: 77 for each restart (the sum of the K list)
 //
-// design                        lanes  about 1.3 times as fast a pass as portable
+// design                        lanes  about 1.3 times as fast a pass as prebuilt
 // tile_clusters                     4  each load of points serves 4 centroids
 // lanes                             8  32-byte vectors of float32
 // vectors                           2  vectors x (tile + 3) + 1 registers, of 16; at least 8 points

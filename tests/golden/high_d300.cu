@@ -14,7 +14,7 @@
 // points: unknown, taken as many
 // clusters in one pass: 77 for each restart (the sum of the K list)
 //
-// design                       shared  the least time of those estimated
+// design                        tiled  the least time of those estimated
 // form                    resident_fp16  tiles of centroids fit into shared memory, all of their features; tensor cores, ambiguous points are decided again in double
 // sums                       products  products of doubles are twice as fast as plain arithmetic here
 // grid                             55  ranges of points, each with its own sums, 64 MiB at most
@@ -32,8 +32,8 @@
 //     69  Numbers and types
 //    110  What the kernels of a pass are given
 //    191  The pass
-//    884  The steps around the pass
-//   2259  The host part: what the header declares
+//    883  The steps around the pass
+//   2258  The host part: what the header declares
 
 #if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 10 * 90
@@ -41,12 +41,12 @@
     "high_d300.cu was emitted for sm_90: nvcc -arch=sm_90, or emit it for an older device: kmgen --target cuda:sm_80"
 #endif
 // The linker knows kernels by these names, so that several emitted files go into one program.
-#define km_shared_norms high_d300_km_shared_norms
-#define km_shared_prepare high_d300_km_shared_prepare
-#define km_shared_labels high_d300_km_shared_labels
-#define km_shared_resolve high_d300_km_shared_resolve
-#define km_shared_sums high_d300_km_shared_sums
-#define km_shared_reduce high_d300_km_shared_reduce
+#define km_tiled_norms high_d300_km_tiled_norms
+#define km_tiled_prepare high_d300_km_tiled_prepare
+#define km_tiled_labels high_d300_km_tiled_labels
+#define km_tiled_resolve high_d300_km_tiled_resolve
+#define km_tiled_sums high_d300_km_tiled_sums
+#define km_tiled_reduce high_d300_km_tiled_reduce
 #define km_load_sums_f32 high_d300_km_load_sums_f32
 #define km_load_sums_f64 high_d300_km_load_sums_f64
 #define km_load_reduce high_d300_km_load_reduce
@@ -196,7 +196,7 @@ template <typename Number> static __device__ __forceinline__ Number km_warp_sum(
     return value;
 }
 
-// The pass, design `shared`: any d, any K, any type. Labels first, then sums.
+// The pass, design `tiled`: any d, any K, any type. Labels first, then sums.
 //
 // Labels. A point and a centroid have the score
 //     x . c - |c|^2 / 2,
@@ -204,7 +204,7 @@ template <typename Number> static __device__ __forceinline__ Number km_warp_sum(
 // all centroids); for each point the best two of a slot are kept.
 // They are made of numbers in half precision.
 // Where the two are closer than rounding may account for, the point is ambiguous: it is listed for its slot, and
-// km_shared_resolve decides it by distances in double. Ties go to the lowest index.
+// km_tiled_resolve decides it by distances in double. Ties go to the lowest index.
 //
 // Sums. They are products of matrices in double, too: rows that are 1 where a point has the label, times the points.
 //
@@ -398,7 +398,7 @@ __device__ __forceinline__ km_real km_margin(km_real fine, const km_slot_bounds 
 }
 
 // When points are loaded: |x| of each point, a warp each.
-extern "C" __global__ void __launch_bounds__(256) km_shared_norms(const __grid_constant__ km_pass_args args) {
+extern "C" __global__ void __launch_bounds__(256) km_tiled_norms(const __grid_constant__ km_pass_args args) {
     const km_workspace workspace = km_workspace_of(args);
     const float scale = km_scale_of(args);
     if (blockIdx.x == 0 && threadIdx.x == 0) *workspace.scale = scale;
@@ -423,7 +423,7 @@ extern "C" __global__ void __launch_bounds__(256) km_shared_norms(const __grid_c
 // In each pass: the table of centroids, a warp each row. Four blocks of a multiprocessor: said, or the compiler aims at
 // more, and spills.
 extern "C" __global__ void __launch_bounds__(256, 4)
-    km_shared_prepare(const __grid_constant__ km_pass_args args) {
+    km_tiled_prepare(const __grid_constant__ km_pass_args args) {
     if (args.control->stop) return;
     const km_workspace workspace = km_workspace_of(args);
     const int row = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -629,7 +629,7 @@ __device__ __forceinline__ void km_choose_labels(const km_block &block, const km
 
 // Labels of all active slots; ambiguous points are listed.
 extern "C" __global__ void __launch_bounds__(BLOCK, 1)
-    km_shared_labels(const __grid_constant__ km_pass_args args) {
+    km_tiled_labels(const __grid_constant__ km_pass_args args) {
     extern __shared__ __align__(16) char km_shared[];
     km_block &block = *(km_block *)km_shared;
     if (args.control->stop) return;
@@ -695,7 +695,7 @@ template <typename Real> __device__ __forceinline__ Real km_distance(const km_re
 // Those are found by distances in float, which are right but for (D / 32 + 12) units: additions of a lane, of lanes,
 // and what differences and squares round.
 extern "C" __global__ void __launch_bounds__(256, 4)
-    km_shared_resolve(const __grid_constant__ km_pass_args args) {
+    km_tiled_resolve(const __grid_constant__ km_pass_args args) {
     const int slot = blockIdx.y;
     if (args.control->stop || !args.active[slot]) return;
     const km_workspace workspace = km_workspace_of(args);
@@ -791,7 +791,7 @@ static __device__ __forceinline__ void km_mma_f64(double *sums, const double *a,
 }
 
 extern "C" __global__ void __launch_bounds__(SUM_WARPS * 32, 2)
-    km_shared_sums(const __grid_constant__ km_pass_args args) {
+    km_tiled_sums(const __grid_constant__ km_pass_args args) {
     if (args.control->stop) return;
     const km_workspace workspace = km_workspace_of(args);
     const int tile = blockIdx.y, lane = threadIdx.x % 32, id = blockIdx.x * SUM_WARPS + threadIdx.x / 32;
@@ -851,8 +851,7 @@ extern "C" __global__ void __launch_bounds__(SUM_WARPS * 32, 2)
 }
 
 // One warp a number: lanes take every 32nd range. What was known of the slots is wiped for the next pass.
-extern "C" __global__ void __launch_bounds__(256)
-    km_shared_reduce(const __grid_constant__ km_pass_args args) {
+extern "C" __global__ void __launch_bounds__(256) km_tiled_reduce(const __grid_constant__ km_pass_args args) {
     if (args.control->stop) return;
     const km_workspace workspace = km_workspace_of(args);
     if (blockIdx.x == 0)
@@ -870,13 +869,13 @@ extern "C" __global__ void __launch_bounds__(256)
 
 extern "C" {
 __device__ km_pass_launch km_pass_launches[] = {
-    {"km_shared_norms", KM_STAGE_LOAD, LABELS_GRID, 1, 256, 0, 0},
-    {"km_shared_prepare", KM_STAGE_PASS, (TILES * TILE + 7) / 8, 1, 256, 0, 0},
-    {"km_shared_labels", KM_STAGE_PASS, LABELS_GRID, 1, BLOCK, sizeof(km_block), 0},
-    {"km_shared_resolve", KM_STAGE_PASS, RESOLVE_GRID, COPIES *KS, 256, 0, 0},
-    {"km_shared_sums", KM_STAGE_PASS, (RANGES * SUM_GROUPS + SUM_WARPS - 1) / SUM_WARPS, TILES,
-     SUM_WARPS * 32, 0, 0},
-    {"km_shared_reduce", KM_STAGE_PASS, (COPIES * S * (D + 1) + 7) / 8, 1, 256, 0, 0},
+    {"km_tiled_norms", KM_STAGE_LOAD, LABELS_GRID, 1, 256, 0, 0},
+    {"km_tiled_prepare", KM_STAGE_PASS, (TILES * TILE + 7) / 8, 1, 256, 0, 0},
+    {"km_tiled_labels", KM_STAGE_PASS, LABELS_GRID, 1, BLOCK, sizeof(km_block), 0},
+    {"km_tiled_resolve", KM_STAGE_PASS, RESOLVE_GRID, COPIES *KS, 256, 0, 0},
+    {"km_tiled_sums", KM_STAGE_PASS, (RANGES * SUM_GROUPS + SUM_WARPS - 1) / SUM_WARPS, TILES, SUM_WARPS * 32,
+     0, 0},
+    {"km_tiled_reduce", KM_STAGE_PASS, (COPIES * S * (D + 1) + 7) / 8, 1, 256, 0, 0},
 };
 __device__ km_pass_facts km_pass = {KM_ABI_VERSION, sizeof km_pass_launches / sizeof *km_pass_launches,
                                     TABLE_BYTES + SUMS_BYTES, TABLE_POINT_BYTES + SUMS_POINT_BYTES};

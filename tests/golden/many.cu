@@ -14,7 +14,7 @@
 // points: unknown, taken as many
 // clusters in one pass: 1024 for each restart (the sum of the K list)
 //
-// design                       shared  the least time of those estimated
+// design                        tiled  the least time of those estimated
 // form                     tiles_fp16  many clusters or features, or products that are no faster; tensor cores, ambiguous points are decided again in double
 // sums                         sorted  above K = 32 its rows in shared memory are slower than the order of labels
 // grid                            264  ranges of points while they are ordered
@@ -33,8 +33,8 @@
 //     72  Numbers and types
 //     93  What the kernels of a pass are given
 //    174  The pass
-//   1140  The steps around the pass
-//   2515  The host part: what the header declares
+//   1139  The steps around the pass
+//   2514  The host part: what the header declares
 
 #if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 10 * 90
@@ -42,14 +42,14 @@
     "many.cu was emitted for sm_90: nvcc -arch=sm_90, or emit it for an older device: kmgen --target cuda:sm_80"
 #endif
 // The linker knows kernels by these names, so that several emitted files go into one program.
-#define km_shared_norms many_km_shared_norms
-#define km_shared_prepare many_km_shared_prepare
-#define km_shared_labels many_km_shared_labels
-#define km_shared_resolve many_km_shared_resolve
-#define km_shared_count many_km_shared_count
-#define km_shared_order many_km_shared_order
-#define km_shared_stretches many_km_shared_stretches
-#define km_shared_totals many_km_shared_totals
+#define km_tiled_norms many_km_tiled_norms
+#define km_tiled_prepare many_km_tiled_prepare
+#define km_tiled_labels many_km_tiled_labels
+#define km_tiled_resolve many_km_tiled_resolve
+#define km_tiled_count many_km_tiled_count
+#define km_tiled_order many_km_tiled_order
+#define km_tiled_stretches many_km_tiled_stretches
+#define km_tiled_totals many_km_tiled_totals
 #define km_load_sums_f32 many_km_load_sums_f32
 #define km_load_sums_f64 many_km_load_sums_f64
 #define km_load_reduce many_km_load_reduce
@@ -179,7 +179,7 @@ template <typename Number> static __device__ __forceinline__ Number km_warp_sum(
     return value;
 }
 
-// The pass, design `shared`: any d, any K, any type. Labels first, then sums.
+// The pass, design `tiled`: any d, any K, any type. Labels first, then sums.
 //
 // Labels. A point and a centroid have the score
 //     x . c - |c|^2 / 2,
@@ -187,7 +187,7 @@ template <typename Number> static __device__ __forceinline__ Number km_warp_sum(
 // all centroids); for each point the best two of a slot are kept.
 // They are made of numbers in half precision.
 // Where the two are closer than rounding may account for, the point is ambiguous: it is listed for its slot, and
-// km_shared_resolve decides it by distances in double. Ties go to the lowest index.
+// km_tiled_resolve decides it by distances in double. Ties go to the lowest index.
 //
 // Sums. The points of a slot are put in the order of their labels; stretches of that order are added up.
 //
@@ -371,7 +371,7 @@ __device__ __forceinline__ km_real km_margin(km_real fine, const km_slot_bounds 
 }
 
 // When points are loaded: |x| of each point, a warp each.
-extern "C" __global__ void __launch_bounds__(256) km_shared_norms(const __grid_constant__ km_pass_args args) {
+extern "C" __global__ void __launch_bounds__(256) km_tiled_norms(const __grid_constant__ km_pass_args args) {
     const km_workspace workspace = km_workspace_of(args);
     const float scale = km_scale_of(args);
     if (blockIdx.x == 0 && threadIdx.x == 0) *workspace.scale = scale;
@@ -396,7 +396,7 @@ extern "C" __global__ void __launch_bounds__(256) km_shared_norms(const __grid_c
 // In each pass: the table of centroids, a warp each row. Four blocks of a multiprocessor: said, or the compiler aims at
 // more, and spills.
 extern "C" __global__ void __launch_bounds__(256, 4)
-    km_shared_prepare(const __grid_constant__ km_pass_args args) {
+    km_tiled_prepare(const __grid_constant__ km_pass_args args) {
     if (args.control->stop) return;
     const km_workspace workspace = km_workspace_of(args);
     const int row = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -437,7 +437,7 @@ extern "C" __global__ void __launch_bounds__(256, 4)
 }
 
 // Labels of any list, tiled like a matrix product: a block holds a tile of points and walks over tiles of centroids in
-// shared memory; a thread has the scores of ROWS points and COLUMNS centroids in registers. km_shared_resolve walks
+// shared memory; a thread has the scores of ROWS points and COLUMNS centroids in registers. km_tiled_resolve walks
 // over the ambiguous points again and decides between all centroids that may be the nearest by distances in double.
 
 enum {
@@ -512,7 +512,7 @@ struct km_best_two {
 };
 
 // Scores by tensor cores. Points and centroids are scaled by a power of two and rounded to half precision; what that
-// loses is known for each of them, so that km_shared_resolve sees every centroid that may be the nearest.
+// loses is known for each of them, so that km_tiled_resolve sees every centroid that may be the nearest.
 
 enum {
     SKEW = 8,       // numbers between rows in shared memory, so that eight rows lie in different banks
@@ -758,7 +758,7 @@ __device__ __forceinline__ void km_end_slot(km_block &block, const km_pass_args 
 
 // Labels of all active slots; ambiguous points are listed.
 extern "C" __global__ void __launch_bounds__(BLOCK, 2)
-    km_shared_labels(const __grid_constant__ km_pass_args args) {
+    km_tiled_labels(const __grid_constant__ km_pass_args args) {
     extern __shared__ __align__(16) char km_shared[];
     km_block &block = *(km_block *)km_shared;
     if (args.control->stop) return;
@@ -839,7 +839,7 @@ __device__ __forceinline__ void km_compare(km_nearest &nearest, const km_block &
 
 // Resolves the ambiguous points: of all centroids whose score may be the best, the nearest in double.
 extern "C" __global__ void __launch_bounds__(BLOCK, 1)
-    km_shared_resolve(const __grid_constant__ km_pass_args args) {
+    km_tiled_resolve(const __grid_constant__ km_pass_args args) {
     extern __shared__ __align__(16) char km_shared[];
     km_block &block = *(km_block *)km_shared;
     if (args.control->stop || !args.active[blockIdx.y]) return;
@@ -959,7 +959,7 @@ __device__ __forceinline__ km_entry km_entry_at(const km_pass_args &args, const 
 
 // How many points of a range have each digit.
 extern "C" __global__ void __launch_bounds__(DIGITS)
-    km_shared_count(const __grid_constant__ km_pass_args args) {
+    km_tiled_count(const __grid_constant__ km_pass_args args) {
     __shared__ unsigned counts[DIGITS];
     const int slot = blockIdx.y;
     if (args.control->stop || !args.active[slot]) return;
@@ -997,7 +997,7 @@ static __device__ unsigned km_first_place(const km_sorting &sorting, unsigned *s
 }
 
 extern "C" __global__ void __launch_bounds__(DIGITS)
-    km_shared_order(const __grid_constant__ km_pass_args args) {
+    km_tiled_order(const __grid_constant__ km_pass_args args) {
     __shared__ unsigned places[DIGITS], scan[DIGITS], found[DIGITS / 32][DIGITS];
     const int slot = blockIdx.y, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     if (args.control->stop || !args.active[slot]) return;
@@ -1046,7 +1046,7 @@ static __device__ void km_begin_clusters(const km_sorting &sorting, int from, in
 }
 
 extern "C" __global__ void __launch_bounds__(128)
-    km_shared_stretches(const __grid_constant__ km_pass_args args) {
+    km_tiled_stretches(const __grid_constant__ km_pass_args args) {
     const int slot = blockIdx.y, lane = threadIdx.x % LANES, part = blockIdx.x % PARTS;
     if (args.control->stop || !args.active[slot]) return;
     const km_workspace workspace = km_workspace_of(args);
@@ -1098,8 +1098,7 @@ extern "C" __global__ void __launch_bounds__(128)
 
 // The totals of a cluster that touches the edge of a stretch, a block each. What was known of the slots is wiped for
 // the next pass.
-extern "C" __global__ void __launch_bounds__(128)
-    km_shared_totals(const __grid_constant__ km_pass_args args) {
+extern "C" __global__ void __launch_bounds__(128) km_tiled_totals(const __grid_constant__ km_pass_args args) {
     const int j = blockIdx.x, slot = blockIdx.y;
     if (args.control->stop) return;
     const km_workspace workspace = km_workspace_of(args);
@@ -1123,16 +1122,16 @@ extern "C" __global__ void __launch_bounds__(128)
 
 extern "C" {
 __device__ km_pass_launch km_pass_launches[] = {
-    {"km_shared_norms", KM_STAGE_LOAD, LABELS_GRID, 1, 256, 0, 0},
-    {"km_shared_prepare", KM_STAGE_PASS, (TILES * TILE + 7) / 8, 1, 256, 0, 0},
-    {"km_shared_labels", KM_STAGE_PASS, LABELS_GRID, 1, BLOCK, sizeof(km_block), 0},
-    {"km_shared_resolve", KM_STAGE_PASS, RESOLVE_GRID, COPIES *KS, BLOCK, sizeof(km_block), 0},
-    {"km_shared_count", KM_STAGE_PASS, RANGES, COPIES *KS, DIGITS, 0, 0},
-    {"km_shared_order", KM_STAGE_PASS, RANGES, COPIES *KS, DIGITS, 0, 0},
-    {"km_shared_count", KM_STAGE_PASS, RANGES, COPIES *KS, DIGITS, 0, 1},
-    {"km_shared_order", KM_STAGE_PASS, RANGES, COPIES *KS, DIGITS, 0, 1},
-    {"km_shared_stretches", KM_STAGE_PASS, (STRETCHES * LANES + 127) / 128 * PARTS, COPIES *KS, 128, 0, 0},
-    {"km_shared_totals", KM_STAGE_PASS, K_MAX, COPIES *KS, 128, 0, 0},
+    {"km_tiled_norms", KM_STAGE_LOAD, LABELS_GRID, 1, 256, 0, 0},
+    {"km_tiled_prepare", KM_STAGE_PASS, (TILES * TILE + 7) / 8, 1, 256, 0, 0},
+    {"km_tiled_labels", KM_STAGE_PASS, LABELS_GRID, 1, BLOCK, sizeof(km_block), 0},
+    {"km_tiled_resolve", KM_STAGE_PASS, RESOLVE_GRID, COPIES *KS, BLOCK, sizeof(km_block), 0},
+    {"km_tiled_count", KM_STAGE_PASS, RANGES, COPIES *KS, DIGITS, 0, 0},
+    {"km_tiled_order", KM_STAGE_PASS, RANGES, COPIES *KS, DIGITS, 0, 0},
+    {"km_tiled_count", KM_STAGE_PASS, RANGES, COPIES *KS, DIGITS, 0, 1},
+    {"km_tiled_order", KM_STAGE_PASS, RANGES, COPIES *KS, DIGITS, 0, 1},
+    {"km_tiled_stretches", KM_STAGE_PASS, (STRETCHES * LANES + 127) / 128 * PARTS, COPIES *KS, 128, 0, 0},
+    {"km_tiled_totals", KM_STAGE_PASS, K_MAX, COPIES *KS, 128, 0, 0},
 };
 __device__ km_pass_facts km_pass = {KM_ABI_VERSION, sizeof km_pass_launches / sizeof *km_pass_launches,
                                     TABLE_BYTES + SUMS_BYTES, TABLE_POINT_BYTES + SUMS_POINT_BYTES};

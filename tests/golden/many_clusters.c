@@ -14,7 +14,7 @@
 // points: unknown, taken as many
 // clusters in one pass: 1024 for each restart (the sum of the K list)
 //
-// design                       blocks  about 1.5 times as fast a pass as portable
+// design                         gemm  about 1.5 times as fast a pass as prebuilt
 // tile_clusters                     6  sums of vectors x tile in registers, the K list in whole tiles
 // tile_features                   128  8192 bytes of a group's points in the first cache
 // panel_clusters                  510  263160 bytes of centroids, whole tiles
@@ -38,7 +38,7 @@
 #define km_kernels many_clusters_kernels
 #endif
 
-// The design blocks: tiled like a matrix product. TILE centroids meet VECTORS vectors of points in registers; a
+// The design gemm: tiled like a matrix product. TILE centroids meet VECTORS vectors of points in registers; a
 // group of points meets a panel of centroids out of the nearest cache; a span of groups shares the panel.
 // ==== Numbers and types ====================================================================================
 // What a pass over the points is handed: the contract between the kernels and who calls them, the host part of an

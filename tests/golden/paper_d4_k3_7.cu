@@ -362,7 +362,7 @@ static __device__ __forceinline__ void km_await() {
     __syncwarp();
 }
 
-// Reads the thread's points of a tile. Addresses are bytes from `shared`: one register, and numbers that the compiler
+// Reads the thread's points of a tile. Addresses are bytes from `tiled`: one register, and numbers that the compiler
 // knows.
 static __device__ __forceinline__ void km_load(km_points &points, const km_block &shared,
                                                const km_stage &stage) {

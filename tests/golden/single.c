@@ -14,7 +14,7 @@
 // points: unknown, taken as many
 // clusters in one pass: 8 for each restart (the sum of the K list)
 //
-// design                        lanes  about 1.0 times as fast a pass as portable
+// design                        lanes  about 1.0 times as fast a pass as prebuilt
 // tile_clusters                     1  one after another: few features, no remainders
 // lanes                             8  32-byte vectors of float32
 // vectors                           4  vectors x (tile + 3) + 1 registers, of 16; at least 8 points

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The design blocks: tiled like a matrix product. TILE centroids meet VECTORS vectors of points in registers; a
+// The design gemm: tiled like a matrix product. TILE centroids meet VECTORS vectors of points in registers; a
 // group of points meets a panel of centroids out of the nearest cache; a span of groups shares the panel.
 //@ need symbol vectors_list tile_list panel split part wide
 //@ include cpu/head.h

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Counts the labels that changed, and keeps the new ones.
-extern "C" __global__ void __launch_bounds__(256) km_shared_track(const __grid_constant__ km_pass_args args) {
+extern "C" __global__ void __launch_bounds__(256) km_tiled_track(const __grid_constant__ km_pass_args args) {
     const int slot = blockIdx.y;
     if (args.control->stop || !args.active[slot]) return;
     const km_workspace workspace = km_workspace_of(args);

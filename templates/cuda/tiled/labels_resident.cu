@@ -11,7 +11,7 @@ enum {
     WARPS = $point_warps,
     BLOCK = 32 * WARPS,
     POINTS = 16, // of a warp at a time
-    //@ if half_filter
+    //@ if fp16
     STEP = 16, // features of one product
     //@ else
     STEP = 8, // features of one product
@@ -58,7 +58,7 @@ __device__ __forceinline__ km_step km_read_step(const km_real *x, int step) {
     return read;
 }
 
-//@ if half_filter
+//@ if fp16
 //@ use halves mma_f16
 // Scores of the points += a step of products. The four features of a lane stand for its four places in a product.
 __device__ __forceinline__ void km_multiply(float (&score)[PRODUCTS][4], const km_block &block,
@@ -155,13 +155,13 @@ __device__ __forceinline__ void km_choose_labels(const km_block &block, const km
 
 // Labels of all active slots; ambiguous points are listed.
 extern "C" __global__ void __launch_bounds__(BLOCK, 1)
-    km_shared_labels(const __grid_constant__ km_pass_args args) {
+    km_tiled_labels(const __grid_constant__ km_pass_args args) {
     extern __shared__ __align__(16) char km_shared[];
     km_block &block = *(km_block *)km_shared;
     if (args.control->stop) return;
     const km_workspace workspace = km_workspace_of(args);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    //@ if half_filter
+    //@ if fp16
     const float scale = *workspace.scale, factor = 1 / (scale * scale);
     //@ else
     const double scale = 1, factor = 1;
@@ -222,12 +222,12 @@ template <typename Real> __device__ __forceinline__ Real km_distance(const km_re
 }
 
 // Resolves the ambiguous points, a warp each: the nearest in double of all centroids that may be it.
-//@ if half_filter
+//@ if fp16
 // Those are found by distances in float, which are right but for (D / 32 + 12) units: additions of a lane, of lanes,
 // and what differences and squares round.
 //@ end
 extern "C" __global__ void __launch_bounds__(256, 4)
-    km_shared_resolve(const __grid_constant__ km_pass_args args) {
+    km_tiled_resolve(const __grid_constant__ km_pass_args args) {
     const int slot = blockIdx.y;
     if (args.control->stop || !args.active[slot]) return;
     const km_workspace workspace = km_workspace_of(args);
@@ -239,7 +239,7 @@ extern "C" __global__ void __launch_bounds__(256, 4)
         const long long i = workspace.lists[slot * args.n + at];
         const km_real *x = (const km_real *)args.points + i * D;
         unsigned open = 0xffffffffu >> (32 - place.k); // centroids that may be the nearest
-        //@ if half_filter
+        //@ if fp16
         float mine = 3e38f, least = 3e38f; // of centroid `lane`; of all
 #pragma unroll 2
         for (int j = 0; j < place.k; j++) {

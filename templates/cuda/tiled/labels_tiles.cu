@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //@ need rows columns warp_points point_warps cluster_warps async narrow several_warps
 // Labels of any list, tiled like a matrix product: a block holds a tile of points and walks over tiles of centroids in
-// shared memory; a thread has the scores of ROWS points and COLUMNS centroids in registers. km_shared_resolve walks
+// shared memory; a thread has the scores of ROWS points and COLUMNS centroids in registers. km_tiled_resolve walks
 // over the ambiguous points again and decides between all centroids that may be the nearest by distances in double.
 
 enum {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What scores may lose: how far below the best another may be measured and still be the best.
 
-//@ if half_filter
+//@ if fp16
 constexpr float FAR = 3e38f; // |c|^2 / 2 of padding
 // What adding WIDTH products may lose of |x| |c|, where an addition keeps 23 bits of the largest number.
 constexpr float ROUNDING = (4 * WIDTH + 8) / 16777216.f;
@@ -35,7 +35,7 @@ __device__ __forceinline__ float km_value_of(km_bits bits) {
 }
 //@ end
 
-//@ if half_filter
+//@ if fp16
 __device__ __forceinline__ km_table_number km_half_of(float value) {
     km_table_number half;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(value));
@@ -59,7 +59,7 @@ static __device__ float km_scale_of(const km_pass_args &args) {
 
 //@ end
 // What a centroid may lose below the smallest normal number of its type in the table.
-//@ if half_filter
+//@ if fp16
 __device__ __forceinline__ float km_fine(const km_workspace &workspace) {
     return sqrtf(WIDTH) * 1.001f / 33554432.f / *workspace.scale;
 }
@@ -80,7 +80,7 @@ struct km_norms {
 };
 
 __device__ __forceinline__ km_norms km_norms_of(const km_workspace &workspace, long long i) {
-    //@ if half_filter
+    //@ if fp16
     return {workspace.norms[i], workspace.residuals[i]};
     //@ else
     return {workspace.norms[i], 0};
@@ -94,7 +94,7 @@ __device__ __forceinline__ km_norms km_norms_of(const km_workspace &workspace, l
 __device__ __forceinline__ km_real km_margin(km_real fine, const km_slot_bounds &slot, const km_norms &point,
                                              km_real best) {
     const km_real g = point.norm, c = km_value_of(slot.norm), near = c < 4 * g ? c : 4 * g;
-    //@ if half_filter
+    //@ if fp16
     const km_real e = point.lost + g * (km_value_of(slot.coarse) + ROUNDING);
     km_real margin = 2.01f * (e * near + (g + point.lost) * fine);
     margin += fabsf(best) / 131072; // for the bits that a column has taken

@@ -58,7 +58,7 @@ __device__ __forceinline__ km_reading km_read(const km_pass_args &args, const km
 
 //@ use mma_f64
 extern "C" __global__ void __launch_bounds__(SUM_WARPS * 32, $sum_resident)
-    km_shared_sums(const __grid_constant__ km_pass_args args) {
+    km_tiled_sums(const __grid_constant__ km_pass_args args) {
     if (args.control->stop) return;
     const km_workspace workspace = km_workspace_of(args);
     const int tile = blockIdx.y, lane = threadIdx.x % 32, id = blockIdx.x * SUM_WARPS + threadIdx.x / 32;

@@ -69,7 +69,7 @@ static __device__ void km_count(km_range_sums &sums, const km_pass_args &args, c
 
 //@ end
 extern "C" __global__ void __launch_bounds__(SUM_WARPS * 32)
-    km_shared_sums(const __grid_constant__ km_pass_args args) {
+    km_tiled_sums(const __grid_constant__ km_pass_args args) {
     extern __shared__ __align__(16) char km_shared[];
     km_range_sums &sums = *(km_range_sums *)km_shared;
     if (args.control->stop) return;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // One warp a number: lanes take every 32nd range. What was known of the slots is wiped for the next pass.
-extern "C" __global__ void __launch_bounds__(256)
-    km_shared_reduce(const __grid_constant__ km_pass_args args) {
+extern "C" __global__ void __launch_bounds__(256) km_tiled_reduce(const __grid_constant__ km_pass_args args) {
     if (args.control->stop) return;
     const km_workspace workspace = km_workspace_of(args);
     if (blockIdx.x == 0)

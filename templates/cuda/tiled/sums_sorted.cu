@@ -57,7 +57,7 @@ __device__ __forceinline__ km_entry km_entry_at(const km_pass_args &args, const 
 
 // How many points of a range have each digit.
 extern "C" __global__ void __launch_bounds__(DIGITS)
-    km_shared_count(const __grid_constant__ km_pass_args args) {
+    km_tiled_count(const __grid_constant__ km_pass_args args) {
     __shared__ unsigned counts[DIGITS];
     const int slot = blockIdx.y;
     if (args.control->stop || !args.active[slot]) return;
@@ -95,7 +95,7 @@ static __device__ unsigned km_first_place(const km_sorting &sorting, unsigned *s
 }
 
 extern "C" __global__ void __launch_bounds__(DIGITS)
-    km_shared_order(const __grid_constant__ km_pass_args args) {
+    km_tiled_order(const __grid_constant__ km_pass_args args) {
     __shared__ unsigned places[DIGITS], scan[DIGITS], found[DIGITS / 32][DIGITS];
     const int slot = blockIdx.y, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     if (args.control->stop || !args.active[slot]) return;
@@ -144,7 +144,7 @@ static __device__ void km_begin_clusters(const km_sorting &sorting, int from, in
 }
 
 extern "C" __global__ void __launch_bounds__(128)
-    km_shared_stretches(const __grid_constant__ km_pass_args args) {
+    km_tiled_stretches(const __grid_constant__ km_pass_args args) {
     const int slot = blockIdx.y, lane = threadIdx.x % LANES, part = blockIdx.x % PARTS;
     if (args.control->stop || !args.active[slot]) return;
     const km_workspace workspace = km_workspace_of(args);
@@ -212,8 +212,7 @@ extern "C" __global__ void __launch_bounds__(128)
 
 // The totals of a cluster that touches the edge of a stretch, a block each. What was known of the slots is wiped for
 // the next pass.
-extern "C" __global__ void __launch_bounds__(128)
-    km_shared_totals(const __grid_constant__ km_pass_args args) {
+extern "C" __global__ void __launch_bounds__(128) km_tiled_totals(const __grid_constant__ km_pass_args args) {
     const int j = blockIdx.x, slot = blockIdx.y;
     if (args.control->stop) return;
     const km_workspace workspace = km_workspace_of(args);

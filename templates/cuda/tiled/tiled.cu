@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT
-//@ need tile pad groups tile_features chunks piece half_filter few labels_grid labels sums sorted products
+//@ need tile pad groups tile_features chunks piece fp16 few labels_grid labels sums sorted products
 //@ words cuda/words.cu
 //@ include cuda/head.h
 //@ use unroll_for warp_sum
 
-// The pass, design `shared`: any d, any K, any type. Labels first, then sums.
+// The pass, design `tiled`: any d, any K, any type. Labels first, then sums.
 //
 // Labels. A point and a centroid have the score
 //     x . c - |c|^2 / 2,
 // and the centroid with the largest score is the nearest. Scores are products of matrices (the points, and the table of
 // all centroids); for each point the best two of a slot are kept.
-//@ if half_filter
+//@ if fp16
 // They are made of numbers in half precision.
 //@ end
 // Where the two are closer than rounding may account for, the point is ambiguous: it is listed for its slot, and
-// km_shared_resolve decides it by distances in double. Ties go to the lowest index.
+// km_tiled_resolve decides it by distances in double. Ties go to the lowest index.
 //
 //@ if sorted
 // Sums. The points of a slot are put in the order of their labels; stretches of that order are added up.
@@ -64,32 +64,32 @@ __constant__ const int km_groups[KS] = {
 
 extern "C" {
 __device__ km_pass_launch km_pass_launches[] = {
-    {"km_shared_norms", KM_STAGE_LOAD, LABELS_GRID, 1, 256, 0, 0},
-    {"km_shared_prepare", KM_STAGE_PASS, (TILES * TILE + 7) / 8, 1, 256, 0, 0},
-    {"km_shared_labels", KM_STAGE_PASS, LABELS_GRID, 1, BLOCK, sizeof(km_block), 0},
+    {"km_tiled_norms", KM_STAGE_LOAD, LABELS_GRID, 1, 256, 0, 0},
+    {"km_tiled_prepare", KM_STAGE_PASS, (TILES * TILE + 7) / 8, 1, 256, 0, 0},
+    {"km_tiled_labels", KM_STAGE_PASS, LABELS_GRID, 1, BLOCK, sizeof(km_block), 0},
     //@ if few
-    {"km_shared_resolve", KM_STAGE_PASS, RESOLVE_GRID, COPIES *KS, 256, 0, 0},
+    {"km_tiled_resolve", KM_STAGE_PASS, RESOLVE_GRID, COPIES *KS, 256, 0, 0},
     //@ else
-    {"km_shared_resolve", KM_STAGE_PASS, RESOLVE_GRID, COPIES *KS, BLOCK, sizeof(km_block), 0},
+    {"km_tiled_resolve", KM_STAGE_PASS, RESOLVE_GRID, COPIES *KS, BLOCK, sizeof(km_block), 0},
     //@ end
     //@ if track_labels
-    {"km_shared_track", KM_STAGE_PASS, LABELS_GRID, COPIES *KS, 256, 0, 0},
+    {"km_tiled_track", KM_STAGE_PASS, LABELS_GRID, COPIES *KS, 256, 0, 0},
     //@ end
     //@ if sorted
     //@ for pass in sort_passes
-    {"km_shared_count", KM_STAGE_PASS, RANGES, COPIES *KS, DIGITS, 0, $pass},
-    {"km_shared_order", KM_STAGE_PASS, RANGES, COPIES *KS, DIGITS, 0, $pass},
+    {"km_tiled_count", KM_STAGE_PASS, RANGES, COPIES *KS, DIGITS, 0, $pass},
+    {"km_tiled_order", KM_STAGE_PASS, RANGES, COPIES *KS, DIGITS, 0, $pass},
     //@ end
-    {"km_shared_stretches", KM_STAGE_PASS, (STRETCHES * LANES + 127) / 128 * PARTS, COPIES *KS, 128, 0, 0},
-    {"km_shared_totals", KM_STAGE_PASS, K_MAX, COPIES *KS, 128, 0, 0},
+    {"km_tiled_stretches", KM_STAGE_PASS, (STRETCHES * LANES + 127) / 128 * PARTS, COPIES *KS, 128, 0, 0},
+    {"km_tiled_totals", KM_STAGE_PASS, K_MAX, COPIES *KS, 128, 0, 0},
     //@ else
     //@ if products
-    {"km_shared_sums", KM_STAGE_PASS, (RANGES * SUM_GROUPS + SUM_WARPS - 1) / SUM_WARPS, TILES,
-     SUM_WARPS * 32, 0, 0},
+    {"km_tiled_sums", KM_STAGE_PASS, (RANGES * SUM_GROUPS + SUM_WARPS - 1) / SUM_WARPS, TILES, SUM_WARPS * 32,
+     0, 0},
     //@ else
-    {"km_shared_sums", KM_STAGE_PASS, RANGES, PARTS *SLOT_GROUPS, SUM_WARPS * 32, sizeof(km_range_sums), 0},
+    {"km_tiled_sums", KM_STAGE_PASS, RANGES, PARTS *SLOT_GROUPS, SUM_WARPS * 32, sizeof(km_range_sums), 0},
     //@ end
-    {"km_shared_reduce", KM_STAGE_PASS, (COPIES * S * (D + 1) + 7) / 8, 1, 256, 0, 0},
+    {"km_tiled_reduce", KM_STAGE_PASS, (COPIES * S * (D + 1) + 7) / 8, 1, 256, 0, 0},
     //@ end
 };
 __device__ km_pass_facts km_pass = {KM_ABI_VERSION, sizeof km_pass_launches / sizeof *km_pass_launches,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Scores by tensor cores. Points and centroids are scaled by a power of two and rounded to half precision; what that
-// loses is known for each of them, so that km_shared_resolve sees every centroid that may be the nearest.
+// loses is known for each of them, so that km_tiled_resolve sees every centroid that may be the nearest.
 
 enum {
     SKEW = 8, // numbers between rows in shared memory, so that eight rows lie in different banks

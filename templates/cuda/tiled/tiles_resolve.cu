@@ -48,7 +48,7 @@ __device__ __forceinline__ void km_compare(km_nearest &nearest, const km_block &
 
 // Resolves the ambiguous points: of all centroids whose score may be the best, the nearest in double.
 extern "C" __global__ void __launch_bounds__(BLOCK, 1)
-    km_shared_resolve(const __grid_constant__ km_pass_args args) {
+    km_tiled_resolve(const __grid_constant__ km_pass_args args) {
     extern __shared__ __align__(16) char km_shared[];
     km_block &block = *(km_block *)km_shared;
     if (args.control->stop || !args.active[blockIdx.y]) return;

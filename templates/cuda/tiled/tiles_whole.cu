@@ -45,7 +45,7 @@ __device__ __forceinline__ void km_end_slot(km_block &block, const km_pass_args 
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     km_best_two rows[ROWS];
     KM_UNROLL_FOR (int r = 0; r < ROWS; r++) {
-        //@ if half_filter
+        //@ if fp16
         const int column = km_column(__float_as_uint(state[r].best) & (COLUMNS - 1));
         const int j = (state[r].j - place.begin) * TILE + warp / POINT_WARPS * WARP_CLUSTERS + column;
         //@ else
@@ -72,7 +72,7 @@ __device__ __forceinline__ void km_end_slot(km_block &block, const km_pass_args 
 
 // Labels of all active slots; ambiguous points are listed.
 extern "C" __global__ void __launch_bounds__(BLOCK, $resident)
-    km_shared_labels(const __grid_constant__ km_pass_args args) {
+    km_tiled_labels(const __grid_constant__ km_pass_args args) {
     extern __shared__ __align__(16) char km_shared[];
     km_block &block = *(km_block *)km_shared;
     if (args.control->stop) return;
@@ -85,7 +85,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, $resident)
         km_walk(block, args, 0, TILES, [&](int tile, const km_real(&score)[ROWS][COLUMNS]) {
             if (tile < place.begin || tile >= place.end)
                 place = km_place_of(km_tile_slot(block.tile_slots, block.workspace, tile));
-            //@ if half_filter
+            //@ if fp16
             // The last bits of a score give way to its column.
             float before[ROWS];
             KM_UNROLL_FOR (int r = 0; r < ROWS; r++) {

@@ -2,7 +2,7 @@
 // Labels of all active slots; ambiguous points are listed. Scores go through shared memory: a lane then has a point,
 // and takes its scores one by one, as many slots may end within a tile.
 extern "C" __global__ void __launch_bounds__(BLOCK, $resident)
-    km_shared_labels(const __grid_constant__ km_pass_args args) {
+    km_tiled_labels(const __grid_constant__ km_pass_args args) {
     extern __shared__ __align__(16) char km_shared[];
     km_block &block = *(km_block *)km_shared;
     if (args.control->stop) return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The workspace.
-//@ if half_filter
+//@ if fp16
 typedef unsigned short km_table_number; // of the table of centroids: half precision, as bits
 //@ else
 typedef km_real km_table_number;
@@ -20,7 +20,7 @@ struct km_slot_bounds {
 };
 
 struct km_workspace {
-    //@ if half_filter
+    //@ if fp16
     float *scale; // of points and centroids in half precision
     //@ end
     km_slot_bounds *slots;
@@ -28,7 +28,7 @@ struct km_workspace {
     km_real *half_squares; // |c|^2 / 2 of each row of the table
     km_table_number *table;
     km_real *norms; // |x| of each point
-    //@ if half_filter
+    //@ if fp16
     float *residuals; // what half precision loses of it
     //@ end
     km_label *labels; // of each slot, `stride` apart: past the last point come zeros
@@ -47,7 +47,7 @@ __device__ __forceinline__ char *km_take(char **at, long long bytes) {
 __device__ __forceinline__ km_workspace km_workspace_of(const km_pass_args &args) {
     km_workspace workspace;
     char *at = (char *)args.workspace;
-    //@ if half_filter
+    //@ if fp16
     workspace.scale = (float *)km_take(&at, sizeof(float));
     //@ end
     workspace.slots = (km_slot_bounds *)km_take(&at, COPIES * KS * sizeof(km_slot_bounds));
@@ -56,7 +56,7 @@ __device__ __forceinline__ km_workspace km_workspace_of(const km_pass_args &args
     workspace.table =
         (km_table_number *)km_take(&at, (long long)TILES * TILE * WIDTH * sizeof(km_table_number));
     workspace.norms = (km_real *)km_take(&at, args.n * sizeof(km_real));
-    //@ if half_filter
+    //@ if fp16
     workspace.residuals = (float *)km_take(&at, args.n * sizeof(float));
     //@ end
     workspace.stride = (args.n + 255) / 256 * 256;
@@ -104,7 +104,7 @@ struct __align__(PIECE) km_piece {
 constexpr long long TABLE_BYTES =
     16 * KM_ALIGN_BYTES + COPIES * KS * (256ll * sizeof(km_label) + sizeof(km_slot_bounds)) + TILES * 4ll +
     (long long)TILES * TILE * (sizeof(km_real) + WIDTH * sizeof(km_table_number));
-//@ if half_filter
+//@ if fp16
 constexpr long long TABLE_POINT_BYTES = 2 * sizeof(float) + COPIES * KS * ((long long)sizeof(km_label) + 4);
 //@ else
 constexpr long long TABLE_POINT_BYTES = sizeof(km_real) + COPIES * KS * ((long long)sizeof(km_label) + 4);

@@ -7,14 +7,14 @@
 // a box is dropped for all of it; where one is left its cluster takes the sums as they stand, else the box's tiles,
 // and at last the points, are looked at. What a tile adds to the sums depends on its labels alone, not on how they
 // were found, so that the sums settle when the labels do.
-#ifndef KM_RUNTIME_CPU_FILTER_H
-#define KM_RUNTIME_CPU_FILTER_H
+#ifndef KM_RUNTIME_CPU_TILES_H
+#define KM_RUNTIME_CPU_TILES_H
 #include "../../gen/cpu/facts.h"
 #include "prebuilt.h"
 #include <stddef.h>
 #include <stdint.h>
 
-enum { FILTER_COLUMN = 16 }; // centroids up to which vectors pick by centroid
+enum { TILES_COLUMN = 16 }; // centroids up to which vectors pick by centroid
 enum {
     TILE_POINTS = KM_CPU_TILE_POINTS,
     TILES_OF_SUPER = KM_CPU_TILES_OF_SUPER,
@@ -24,7 +24,7 @@ enum {
 
 // Boxes lie in groups of BOXES: for each feature a row of middles, then for each a row of half widths, then a row of
 // squared norms of the corners farthest from the origin.
-static inline int64_t filter_box_values(int64_t d) {
+static inline int64_t tiles_box_values(int64_t d) {
     return (2 * d + 1) * BOXES;
 }
 
@@ -39,7 +39,7 @@ typedef struct cpu_tiles {
 } cpu_tiles;
 
 // Lists and rows that one thread needs; for the largest k.
-typedef struct cpu_filter_scratch {
+typedef struct cpu_tiles_scratch {
     int32_t *super_list,
         *tile_list; // k each: lists of centroids are ascending, so that what follows does not
     int32_t *list;  // depend on which is nearest to a box's middle
@@ -48,11 +48,11 @@ typedef struct cpu_filter_scratch {
     double *rows;                     // k x pitch
     void *scores;                     // reals: k x BOXES
     void *slacks;                     // reals: k
-    void *columns; // reals: features of the first FILTER_COLUMN centroids, then their slacks
-} cpu_filter_scratch;
+    void *columns; // reals: features of the first TILES_COLUMN centroids, then their slacks
+} cpu_tiles_scratch;
 
 // One member's pass over supertiles first_super .. first_super + supers_count - 1, the first a multiple of BOXES.
-typedef struct cpu_filter_work {
+typedef struct cpu_tiles_work {
     const cpu_tiles *tiles;
     int64_t first_super, supers_count;
     int64_t k;
@@ -60,37 +60,32 @@ typedef struct cpu_filter_work {
     double *sums;                     // k rows; what is found is added
     void *labels;                     // of all points in sorted order, or NULL: not wanted
     int32_t labels_bytes, first_pass; // first_pass: labels hold nothing yet
-    cpu_filter_scratch *scratch;
+    cpu_tiles_scratch *scratch;
     // Out, added to:
     int64_t changed;      // labels
     int64_t box_pairs;    // boxes x centroids
     int64_t point_pairs;  // points x centroids
     int64_t split_points; // points of the tiles that were looked at point by point
-} cpu_filter_work;
+} cpu_tiles_work;
 
 // How a coordinate becomes bits of a point's code: by the cell of the feature's range that it lies in.
-enum {
-    FILTER_CELLS = 1024,
-    FILTER_DIGIT_BITS = 8,
-    FILTER_DIGITS = 1 << FILTER_DIGIT_BITS,
-    FILTER_KEYS_STEP = 64
-};
-typedef struct cpu_filter_code {
-    double low, scale; // cell (x - low) scale, cut to 0 .. FILTER_CELLS - 1
-    uint32_t bits[FILTER_CELLS];
-} cpu_filter_code;
+enum { TILES_CELLS = 1024, TILES_DIGIT_BITS = 8, TILES_DIGITS = 1 << TILES_DIGIT_BITS, TILES_KEYS_STEP = 64 };
+typedef struct cpu_tiles_code {
+    double low, scale; // cell (x - low) scale, cut to 0 .. TILES_CELLS - 1
+    uint32_t bits[TILES_CELLS];
+} cpu_tiles_code;
 
 // The keys of one block: code << 32 | point, and how many have each of the highest digits of the code.
-typedef struct cpu_filter_keys_work {
+typedef struct cpu_tiles_keys_work {
     const void *points; // the block's groups, as in km_cpu_block
     int64_t first, count, d, group;
-    const cpu_filter_code *codes; // features_count
-    const int64_t *order;         // the feature of each
+    const cpu_tiles_code *codes; // features_count
+    const int64_t *order;        // the feature of each
     int64_t features_count;
     int32_t count_shift; // code >> count_shift is the highest digit
     uint64_t *keys;      // count, out
-    uint32_t *counts;    // FILTER_DIGITS, added to
-} cpu_filter_keys_work;
+    uint32_t *counts;    // TILES_DIGITS, added to
+} cpu_tiles_keys_work;
 
 // Where tiles are copied from: the user's rows where they lie in memory (one line of cache a point), else the engine's
 // groups (`groups` NULL otherwise). All give the same values.
@@ -104,7 +99,7 @@ typedef struct cpu_tile_source {
 } cpu_tile_source;
 
 // The row that will be read a tile later.
-static inline void filter_row_fetch(const cpu_tile_source *source, int64_t point, int64_t d) {
+static inline void tiles_row_fetch(const cpu_tile_source *source, int64_t point, int64_t d) {
     const char *row = source->rows32   ? (const char *)(source->rows32 + point * d)
                       : source->rows64 ? (const char *)(source->rows64 + point * d)
                                        : NULL;
@@ -112,16 +107,16 @@ static inline void filter_row_fetch(const cpu_tile_source *source, int64_t point
     for (int64_t at = 0; row && at < bytes; at += 64) __builtin_prefetch(row + at);
 }
 
-// What an instruction set has for one type: a text of templates/cpu/filter, written when the library is built.
-typedef struct cpu_filter_kernels {
+// What an instruction set has for one type: a text of templates/cpu/tiles, written when the library is built.
+typedef struct cpu_tiles_kernels {
     cpu_prebuilt base;
-    void (*pass)(cpu_filter_work *work);
-    void (*keys)(const cpu_filter_keys_work *work);
+    void (*pass)(cpu_tiles_work *work);
+    void (*keys)(const cpu_tiles_keys_work *work);
     // Copies the points of a tile; its sums, and the least and greatest value of each feature (d each).
     void (*fill)(cpu_tiles *tiles, const cpu_tile_source *source, const uint64_t *keys, int64_t tile,
                  double *low, double *high);
-} cpu_filter_kernels;
+} cpu_tiles_kernels;
 
-const cpu_filter_kernels *km_cpu_filter_kernels(const km_plan *plan);
+const cpu_tiles_kernels *km_cpu_tiles_kernels(const km_plan *plan);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The filter's tiles and supertiles: their memory, points, boxes and sums.
-#include "filter_tiles.h"
+// The tiles and supertiles: their memory, points, boxes and sums.
+#include "tiles_fill.h"
 #include "../../base/error.h"
 #include "../../base/size.h"
 #include "../../gen/memory.h"
@@ -28,7 +28,7 @@ static double real_get(const void *reals, int64_t at, int64_t real_bytes) {
 // Writes box `index` around low .. high.
 static void box_put(void *boxes, int64_t index, const double *low, const double *high, int64_t d,
                     int64_t real_bytes) {
-    int64_t at = index / BOXES * filter_box_values(d) + index % BOXES;
+    int64_t at = index / BOXES * tiles_box_values(d) + index % BOXES;
     double corner = 0;
     for (int64_t f = 0; f < d; f++) {
         double middle = 0.5 * low[f] + 0.5 * high[f];
@@ -44,7 +44,7 @@ static void box_put(void *boxes, int64_t index, const double *low, const double 
 // Box and sums of a supertile whose tiles are filled.
 static void super_fill(cpu_tiles *tiles, int64_t super, int64_t real_bytes, double *low, double *high) {
     int64_t d = tiles->d, pitch = tiles->pitch, first = super * TILES_OF_SUPER;
-    int64_t end = km_min(first + TILES_OF_SUPER, tiles->tiles_count), box = super * filter_box_values(d);
+    int64_t end = km_min(first + TILES_OF_SUPER, tiles->tiles_count), box = super * tiles_box_values(d);
     double *sums = tiles->super_sums + super * pitch;
     for (int64_t f = 0; f < d; f++)
         for (int64_t t = 0; t < end - first; t++) {
@@ -64,7 +64,7 @@ km_status km_cpu_tiles_alloc(cpu_tiles *tiles, const cpu_engine *engine, km_erro
     int64_t n = engine->base.n, d = engine->base.d, real = engine->real_bytes;
     int64_t count = (n + TILE_POINTS - 1) / TILE_POINTS,
             supers = (count + TILES_OF_SUPER - 1) / TILES_OF_SUPER;
-    int64_t groups = (supers + BOXES - 1) / BOXES, box = filter_box_values(d) * real;
+    int64_t groups = (supers + BOXES - 1) / BOXES, box = tiles_box_values(d) * real;
     *tiles =
         (cpu_tiles){.n = n, .d = d, .pitch = engine->pitch, .tiles_count = count, .supers_count = supers};
     tiles->points = km_pages_alloc(count * TILE_POINTS * d * real);
@@ -77,8 +77,8 @@ km_status km_cpu_tiles_alloc(cpu_tiles *tiles, const cpu_engine *engine, km_erro
     if (tiles->points && tiles->boxes && tiles->super_boxes && tiles->sums && tiles->super_sums &&
         (tiles->weights || !engine->weights))
         return KM_OK;
-    return km_fail_memory(err, "the sorted points of the algorithm filter",
-                          km_cpu_filter_bytes(engine->base.plan, n));
+    return km_fail_memory(err, "the sorted points of the algorithm tiles",
+                          km_cpu_tiles_bytes(engine->base.plan, n));
 }
 
 void km_cpu_tiles_free(cpu_tiles *tiles) {
@@ -91,7 +91,7 @@ void km_cpu_tiles_free(cpu_tiles *tiles) {
     *tiles = (cpu_tiles){.n = 0};
 }
 
-km_status km_cpu_tiles_fill(cpu_tiles *tiles, const cpu_engine *engine, const cpu_filter_kernels *kernels,
+km_status km_cpu_tiles_fill(cpu_tiles *tiles, const cpu_engine *engine, const cpu_tiles_kernels *kernels,
                             const cpu_tile_source *source, const uint64_t *keys, int64_t step, int rest,
                             km_error *err) {
     int64_t d = tiles->d, groups = (tiles->supers_count + BOXES - 1) / BOXES, real_bytes = engine->real_bytes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The passes of the algorithm filter (runtime/cpu/filter.h).
+// The passes of the algorithm tiles (runtime/cpu/tiles.h).
 //
 // Rounding. u is half a unit of km_real's last place, T_j = |c_j|^2 / 2, R the squared norm of a box's farthest corner.
 // A score x . c_j - T_j errs by at most (d + 2) u (2 T_j + R / 2), the width of a box along c_j - c_z by
@@ -7,22 +7,22 @@
 // SLACK (T_j + T_z + R). What is closer than that is kept, and among points decided in double.
 
 //@ include cpu/prebuilt.h
-#include "runtime/cpu/filter.h"
+#include "runtime/cpu/tiles.h"
 
 KM_INLINE km_real slack_of(const int64_t d) {
     return (km_real)(4 * (d + 4)) * (sizeof(km_real) == 4 ? (km_real)0x1p-24 : (km_real)0x1p-53);
 }
 
 // Rows and slacks of the centroids that are the best in LANES boxes.
-KM_INLINE void pick_best(km_real *near, km_real *slack, const cpu_filter_work *work, const km_int *best,
+KM_INLINE void pick_best(km_real *near, km_real *slack, const cpu_tiles_work *work, const km_int *best,
                          const int64_t d) {
     const km_real *table = (const km_real *)work->table, *slacks = (const km_real *)work->scratch->slacks;
     //@ if avx512_float
-    if (work->k <= FILTER_COLUMN) {
+    if (work->k <= TILES_COLUMN) {
         const km_real *columns = (const km_real *)work->scratch->columns;
         for (int64_t f = 0; f < d; f++)
-            KM_STORE(near + f * LANES, KM_PICK(columns + f * FILTER_COLUMN, KM_LOAD_INTS(best)));
-        KM_STORE(slack, KM_PICK(columns + d * FILTER_COLUMN, KM_LOAD_INTS(best)));
+            KM_STORE(near + f * LANES, KM_PICK(columns + f * TILES_COLUMN, KM_LOAD_INTS(best)));
+        KM_STORE(slack, KM_PICK(columns + d * TILES_COLUMN, KM_LOAD_INTS(best)));
         return;
     }
     //@ end
@@ -35,7 +35,7 @@ KM_INLINE void pick_best(km_real *near, km_real *slack, const cpu_filter_work *w
 
 // For each of BOXES boxes: a centroid z that is as good as any at its middle; for each centroid of the list, the boxes
 // in which it may be the nearest somewhere, z's own among them. Returns the boxes in which several may be.
-KM_INLINE uint32_t test_boxes(km_int *z, uint16_t *kept, const cpu_filter_work *work, const km_real *box,
+KM_INLINE uint32_t test_boxes(km_int *z, uint16_t *kept, const cpu_tiles_work *work, const km_real *box,
                               const int32_t *list, const int64_t count, const int64_t lanes,
                               const int64_t d) {
     const km_real *table = (const km_real *)work->table, *slacks = (const km_real *)work->scratch->slacks;
@@ -54,7 +54,7 @@ KM_INLINE uint32_t test_boxes(km_int *z, uint16_t *kept, const cpu_filter_work *
             const km_ints j = KM_INTS(list[c]);
             KM_KEEP(best, index, score, j);
         }
-        km_real near[KM_CPU_FILTER_FEATURES_MAX * LANES], z_slack[LANES];
+        km_real near[KM_CPU_TILES_FEATURES_MAX * LANES], z_slack[LANES];
         KM_PUT_INTS(z + o, index);
         pick_best(near, z_slack, work, z + o, d);
         // The least score of z, less what rounding may have added to any other.
@@ -89,13 +89,13 @@ KM_INLINE int64_t list_kept(int32_t *out, const uint16_t *kept, const int32_t *l
 }
 
 // Adds a row of sums to cluster j's row of this supertile.
-KM_INLINE void add_row(cpu_filter_scratch *scratch, const double *row, int64_t j, int64_t pitch) {
+KM_INLINE void add_row(cpu_tiles_scratch *scratch, const double *row, int64_t j, int64_t pitch) {
     double *to = scratch->rows + j * pitch;
     for (int64_t i = 0; i < pitch; i++) to[i] += row[i];
 }
 
 // The nearest centroid of the list to one point, in double; equal distances go to the lowest index.
-KM_TARGET static int64_t decide(const cpu_filter_work *work, const km_real *point, const int32_t *list,
+KM_TARGET static int64_t decide(const cpu_tiles_work *work, const km_real *point, const int32_t *list,
                                 int64_t count) {
     int64_t d = work->tiles->d, best = 0;
     double least = INFINITY;
@@ -133,12 +133,12 @@ KM_INLINE km_vec close_within(km_real widest, km_real corner, const int64_t d) {
 }
 
 // Which of two centroids owns each point of a tile: one hyperplane. Returns the points that it does not decide.
-KM_INLINE uint64_t split_two(uint64_t *owners, const cpu_filter_work *work, const km_real *points,
+KM_INLINE uint64_t split_two(uint64_t *owners, const cpu_tiles_work *work, const km_real *points,
                              km_real corner, const int32_t *list, const int64_t d) {
     const km_real *table = (const km_real *)work->table, *origin = table + list[0] * (d + 1);
     const km_real *row = table + list[1] * (d + 1), widest = -row[d] > -origin[d] ? -row[d] : -origin[d];
     const km_vec close = close_within(widest, corner, d), zero = KM_SPLAT((km_real)0);
-    km_real apart[KM_CPU_FILTER_FEATURES_MAX + 1];
+    km_real apart[KM_CPU_TILES_FEATURES_MAX + 1];
     for (int64_t f = 0; f <= d; f++) apart[f] = row[f] - origin[f];
     uint64_t second = 0, near = 0;
     for (int from = 0; from < TILE_POINTS; from += SCORED) {
@@ -155,7 +155,7 @@ KM_INLINE uint64_t split_two(uint64_t *owners, const cpu_filter_work *work, cons
 }
 
 // The same for any number of them; list[0] stands for the origin of the scores.
-KM_INLINE uint64_t split_many(uint64_t *owners, const cpu_filter_work *work, const km_real *points,
+KM_INLINE uint64_t split_many(uint64_t *owners, const cpu_tiles_work *work, const km_real *points,
                               km_real corner, const int32_t *list, const int64_t count, const int64_t d) {
     const km_real *table = (const km_real *)work->table, *origin = table + list[0] * (d + 1);
     km_real best[TILE_POINTS], second[TILE_POINTS], widest = -origin[d];
@@ -166,7 +166,7 @@ KM_INLINE uint64_t split_many(uint64_t *owners, const cpu_filter_work *work, con
     owners[0] = ~(uint64_t)0;
     for (int64_t c = 1; c < count; c++) {
         const km_real *row = table + list[c] * (d + 1);
-        km_real apart[KM_CPU_FILTER_FEATURES_MAX + 1];
+        km_real apart[KM_CPU_TILES_FEATURES_MAX + 1];
         for (int64_t f = 0; f <= d; f++) apart[f] = row[f] - origin[f];
         widest = -row[d] > widest ? -row[d] : widest;
         uint64_t better = 0;
@@ -192,7 +192,7 @@ KM_INLINE uint64_t split_many(uint64_t *owners, const cpu_filter_work *work, con
 }
 
 // Which points of a tile each centroid of the list owns.
-KM_INLINE void split_points(uint64_t *owners, const cpu_filter_work *work, const km_real *points,
+KM_INLINE void split_points(uint64_t *owners, const cpu_tiles_work *work, const km_real *points,
                             km_real corner, uint64_t valid, const int32_t *list, const int64_t count,
                             const int64_t d) {
     uint64_t near = count == 2 ? split_two(owners, work, points, corner, list, d)
@@ -244,7 +244,7 @@ KM_INLINE void sum_points(double *row, const km_real *points, const double *weig
     }
 }
 
-KM_INLINE void label_put(cpu_filter_work *work, int64_t at, int32_t label) {
+KM_INLINE void label_put(cpu_tiles_work *work, int64_t at, int32_t label) {
     int64_t old;
     if (work->labels_bytes == 1) {
         old = ((uint8_t *)work->labels)[at];
@@ -259,16 +259,16 @@ KM_INLINE void label_put(cpu_filter_work *work, int64_t at, int32_t label) {
     work->changed += work->first_pass || old != label;
 }
 
-KM_TARGET static void label_range(cpu_filter_work *work, int64_t first, int64_t count, int32_t label) {
+KM_TARGET static void label_range(cpu_tiles_work *work, int64_t first, int64_t count, int32_t label) {
     if (work->tiles->n - first < count) count = work->tiles->n - first;
     for (int64_t i = first; i < first + count; i++) label_put(work, i, label);
 }
 
 // Looks at a tile point by point.
-KM_INLINE void split_tile(cpu_filter_work *work, int64_t tile, km_real corner, const int32_t *list,
+KM_INLINE void split_tile(cpu_tiles_work *work, int64_t tile, km_real corner, const int32_t *list,
                           const int64_t count, const int64_t d, const int64_t pitch) {
     const cpu_tiles *tiles = work->tiles;
-    cpu_filter_scratch *scratch = work->scratch;
+    cpu_tiles_scratch *scratch = work->scratch;
     const km_real *points = (const km_real *)tiles->points + tile * TILE_POINTS * d;
     const double *weights = tiles->weights ? tiles->weights + tile * TILE_POINTS : NULL;
     int64_t here = tiles->n - tile * TILE_POINTS;
@@ -285,7 +285,7 @@ KM_INLINE void split_tile(cpu_filter_work *work, int64_t tile, km_real corner, c
     for (int64_t c = 1; c < count; c++) {
         if (__builtin_popcountll(owners[c]) > __builtin_popcountll(owners[most])) most = c;
     }
-    double rest[KM_CPU_FILTER_FEATURES_MAX + 8], row[KM_CPU_FILTER_FEATURES_MAX + 8];
+    double rest[KM_CPU_TILES_FEATURES_MAX + 8], row[KM_CPU_TILES_FEATURES_MAX + 8];
     for (int64_t i = 0; i < pitch; i++) rest[i] = tiles->sums[tile * pitch + i];
     int whole = owners[most] == valid;
     for (int64_t c = 0; c < count && !whole; c++) {
@@ -302,11 +302,11 @@ KM_INLINE void split_tile(cpu_filter_work *work, int64_t tile, km_real corner, c
 }
 
 // A supertile that several centroids can reach.
-KM_INLINE void split_super(cpu_filter_work *work, int64_t super, const int32_t *list, const int64_t count,
+KM_INLINE void split_super(cpu_tiles_work *work, int64_t super, const int32_t *list, const int64_t count,
                            const int64_t d, const int64_t pitch) {
     const cpu_tiles *tiles = work->tiles;
-    cpu_filter_scratch *scratch = work->scratch;
-    const km_real *box = (const km_real *)tiles->boxes + super * filter_box_values(d);
+    cpu_tiles_scratch *scratch = work->scratch;
+    const km_real *box = (const km_real *)tiles->boxes + super * tiles_box_values(d);
     km_int z[BOXES];
     int64_t first = super * TILES_OF_SUPER, lanes = tiles->tiles_count - first;
     if (lanes > TILES_OF_SUPER) lanes = TILES_OF_SUPER;
@@ -330,21 +330,21 @@ KM_INLINE void split_super(cpu_filter_work *work, int64_t super, const int32_t *
     }
 }
 
-KM_INLINE void walk(cpu_filter_work *work, const int64_t d) {
+KM_INLINE void walk(cpu_tiles_work *work, const int64_t d) {
     const int64_t pitch = KM_CPU_PITCH(d);
     const cpu_tiles *tiles = work->tiles;
-    cpu_filter_scratch *scratch = work->scratch;
+    cpu_tiles_scratch *scratch = work->scratch;
     const km_real *table = (const km_real *)work->table;
     km_real *slacks = (km_real *)scratch->slacks, *columns = (km_real *)scratch->columns;
     for (int64_t j = 0; j < work->k; j++) {
         slacks[j] = -slack_of(d) * table[j * (d + 1) + d];
         scratch->list[j] = (int32_t)j;
-        for (int64_t f = 0; f <= d && j < FILTER_COLUMN; f++)
-            columns[f * FILTER_COLUMN + j] = f < d ? table[j * (d + 1) + f] : slacks[j];
+        for (int64_t f = 0; f <= d && j < TILES_COLUMN; f++)
+            columns[f * TILES_COLUMN + j] = f < d ? table[j * (d + 1) + f] : slacks[j];
     }
     int64_t end = work->first_super + work->supers_count;
     for (int64_t first = work->first_super; first < end; first += BOXES) {
-        const km_real *box = (const km_real *)tiles->super_boxes + first / BOXES * filter_box_values(d);
+        const km_real *box = (const km_real *)tiles->super_boxes + first / BOXES * tiles_box_values(d);
         km_int z[BOXES];
         int64_t lanes = end - first < BOXES ? end - first : BOXES;
         const uint32_t several =
@@ -365,7 +365,7 @@ KM_INLINE void walk(cpu_filter_work *work, const int64_t d) {
     }
 }
 
-KM_TARGET static void pass(cpu_filter_work *work) {
+KM_TARGET static void pass(cpu_tiles_work *work) {
     switch (work->tiles->d) {
     case 2:
         walk(work, 2);
@@ -387,6 +387,6 @@ KM_TARGET static void pass(cpu_filter_work *work) {
     }
 }
 
-//@ include cpu/filter/tiles.c
+//@ include cpu/tiles/fill.c
 
-const cpu_filter_kernels $name = {{$isa, sizeof(km_real)}, pass, make_keys, fill};
+const cpu_tiles_kernels $name = {{$isa, sizeof(km_real)}, pass, make_keys, fill};

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: MIT
-// Sorting the points (filter_sort.c) and filling their tiles (filter_tiles.c), for filter.c.
-#ifndef KM_RUNTIME_CPU_FILTER_TILES_H
-#define KM_RUNTIME_CPU_FILTER_TILES_H
+// Sorting the points (tiles_sort.c) and filling their tiles (tiles_fill.c), for tiles.c.
+#ifndef KM_RUNTIME_CPU_TILES_FILL_H
+#define KM_RUNTIME_CPU_TILES_FILL_H
 #include "cpu.h"
-#include "filter.h"
+#include "tiles.h"
 
 // The points in the order of their codes.
 typedef struct cpu_sorter {
     const cpu_engine *engine;
     int64_t bits, features_count;
-    cpu_filter_code *codes; // features_count
+    cpu_tiles_code *codes;  // features_count
     int64_t *order;         // of features, widest first
     const float *rows;      // of all points, in their first order, or NULL
     float *carried;         // short rows, neighbours together, or NULL
     uint64_t *keys, *other; // code << 32 | point, or its row among those carried
-    uint32_t *counts;       // blocks x FILTER_DIGITS
+    uint32_t *counts;       // blocks x TILES_DIGITS
 } cpu_sorter;
 
 // `rows`: the points as floats, where nothing else of a point will be asked for; else NULL. On failure the
 // sorter must be freed all the same.
-km_status km_cpu_sorter_run(cpu_sorter *sorter, const cpu_engine *engine, const cpu_filter_kernels *kernels,
+km_status km_cpu_sorter_run(cpu_sorter *sorter, const cpu_engine *engine, const cpu_tiles_kernels *kernels,
                             const float *rows, km_error *err);
 void km_cpu_sorter_free(cpu_sorter *sorter);
 
 km_status km_cpu_tiles_alloc(cpu_tiles *tiles, const cpu_engine *engine, km_error *err);
 void km_cpu_tiles_free(cpu_tiles *tiles);
 // Fills the groups of BOXES supertiles whose number is a multiple of `step`, or (the rest) is none.
-km_status km_cpu_tiles_fill(cpu_tiles *tiles, const cpu_engine *engine, const cpu_filter_kernels *kernels,
+km_status km_cpu_tiles_fill(cpu_tiles *tiles, const cpu_engine *engine, const cpu_tiles_kernels *kernels,
                             const cpu_tile_source *source, const uint64_t *keys, int64_t step, int rest,
                             km_error *err);
 

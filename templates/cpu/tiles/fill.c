@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// How the filter's tiles come about: codes of points, and the copy into a tile. Loops are plain C that compilers make
+// How The tiles come about: codes of points, and the copy into a tile. Loops are plain C that compilers make
 // vectors of; sums have eight lanes on every machine, so that all get the same bits.
 
 // Codes of one block's points and how many have each highest digit.
-KM_TARGET static void make_keys(const cpu_filter_keys_work *work) {
+KM_TARGET static void make_keys(const cpu_tiles_keys_work *work) {
     const int64_t group = work->group;
     for (int64_t base = 0; base < work->count; base += group) {
         const km_real *points = (const km_real *)work->points + base * work->d;
@@ -11,16 +11,16 @@ KM_TARGET static void make_keys(const cpu_filter_keys_work *work) {
         const int64_t here = work->count - base < group ? work->count - base : group;
         for (int64_t i = 0; i < here; i++) keys[i] = 0;
         for (int64_t place = 0; place < work->features_count; place++) {
-            const cpu_filter_code *code = &work->codes[place];
+            const cpu_tiles_code *code = &work->codes[place];
             const km_real *values = points + work->order[place] * group;
             const km_real low = (km_real)code->low, scale = (km_real)code->scale;
-            for (int64_t from = 0; from < here; from += FILTER_KEYS_STEP) {
-                const int64_t step = here - from < FILTER_KEYS_STEP ? here - from : (int64_t)FILTER_KEYS_STEP;
-                int32_t cells[FILTER_KEYS_STEP];
+            for (int64_t from = 0; from < here; from += TILES_KEYS_STEP) {
+                const int64_t step = here - from < TILES_KEYS_STEP ? here - from : (int64_t)TILES_KEYS_STEP;
+                int32_t cells[TILES_KEYS_STEP];
                 for (int64_t i = 0; i < step; i++) {
                     km_real cell = (values[from + i] - low) * scale;
                     cell = cell > 0 ? cell : 0;
-                    cells[i] = (int32_t)(cell < FILTER_CELLS - 1 ? cell : FILTER_CELLS - 1);
+                    cells[i] = (int32_t)(cell < TILES_CELLS - 1 ? cell : TILES_CELLS - 1);
                 }
                 for (int64_t i = 0; i < step; i++) keys[from + i] |= code->bits[cells[i]];
             }
@@ -94,7 +94,7 @@ KM_TARGET static void fill(cpu_tiles *tiles, const cpu_tile_source *source, cons
     }
     const int64_t ahead = tiles->n - first - TILE_POINTS;
     for (int64_t i = 0; i < TILE_POINTS && i < ahead; i++)
-        filter_row_fetch(source, (int64_t)(uint32_t)keys[first + TILE_POINTS + i], d);
+        tiles_row_fetch(source, (int64_t)(uint32_t)keys[first + TILE_POINTS + i], d);
     km_real *to = (km_real *)tiles->points + first * d;
     for (int64_t f = 0; f < d; f++, to += TILE_POINTS) {
         fetch(x, source, at, f);

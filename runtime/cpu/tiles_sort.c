@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The order of the filter's points: a code that interleaves the quantiles of their features, and a sort by digits.
+// The order of the sorted points: a code that interleaves the quantiles of their features, and a sort by digits.
 #include "../../base/error.h"
 #include "../../base/size.h"
-#include "filter_tiles.h"
+#include "tiles_fill.h"
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -46,13 +46,13 @@ static uint32_t spread_bits(const cpu_sorter *s, int64_t place, uint32_t bucket)
 }
 
 // Cells between the outer quantiles of a sorted sample; a cell's bucket is its middle's quantile.
-static void feature_fill(const cpu_sorter *s, cpu_filter_code *feature, int64_t place, const double *sample,
+static void feature_fill(const cpu_sorter *s, cpu_tiles_code *feature, int64_t place, const double *sample,
                          int64_t count) {
     double low = sample[count / 256], high = sample[count - 1 - count / 256];
     uint32_t buckets = (uint32_t)1 << bits_of(s, place), before = UINT32_MAX, code = 0;
     feature->low = low;
-    feature->scale = high > low && isfinite(FILTER_CELLS / (high - low)) ? FILTER_CELLS / (high - low) : 0;
-    for (int64_t cell = 0, rank = 0; cell < FILTER_CELLS; cell++) {
+    feature->scale = high > low && isfinite(TILES_CELLS / (high - low)) ? TILES_CELLS / (high - low) : 0;
+    for (int64_t cell = 0, rank = 0; cell < TILES_CELLS; cell++) {
         double middle = feature->scale > 0 ? low + ((double)cell + 0.5) / feature->scale : low;
         while (rank < count && sample[rank] < middle) rank++;
         uint32_t bucket = (uint32_t)((uint64_t)buckets * (uint64_t)rank / (uint64_t)(count + 1));
@@ -94,19 +94,19 @@ static km_status features_make(cpu_sorter *s, km_error *err) {
     return KM_OK;
 }
 
-static void block_keys(const cpu_sorter *s, const cpu_filter_kernels *kernels, int64_t block) {
+static void block_keys(const cpu_sorter *s, const cpu_tiles_kernels *kernels, int64_t block) {
     int64_t first = block * KM_BLOCK_POINTS;
-    cpu_filter_keys_work work = {.points = cpu_block_at(s->engine, block),
-                                 .first = first,
-                                 .count = cpu_block_points(s->engine, block),
-                                 .d = s->engine->base.d,
-                                 .group = s->engine->group,
-                                 .codes = s->codes,
-                                 .order = s->order,
-                                 .features_count = s->features_count,
-                                 .keys = s->keys + first,
-                                 .count_shift = (int32_t)s->bits - FILTER_DIGIT_BITS,
-                                 .counts = s->counts + block * FILTER_DIGITS};
+    cpu_tiles_keys_work work = {.points = cpu_block_at(s->engine, block),
+                                .first = first,
+                                .count = cpu_block_points(s->engine, block),
+                                .d = s->engine->base.d,
+                                .group = s->engine->group,
+                                .codes = s->codes,
+                                .order = s->order,
+                                .features_count = s->features_count,
+                                .keys = s->keys + first,
+                                .count_shift = (int32_t)s->bits - TILES_DIGIT_BITS,
+                                .counts = s->counts + block * TILES_DIGITS};
     kernels->keys(&work);
 }
 
@@ -119,8 +119,8 @@ static inline __attribute__((always_inline)) void scatter(const cpu_sorter *s, i
     const uint64_t *keys = s->keys + block * KM_BLOCK_POINTS;
     const uint8_t *rows = (const uint8_t *)s->rows + block * KM_BLOCK_POINTS * row;
     const int64_t points = cpu_block_points(s->engine, block);
-    const int shift = 32 + (int)s->bits - FILTER_DIGIT_BITS;
-    uint32_t *places = s->counts + block * FILTER_DIGITS;
+    const int shift = 32 + (int)s->bits - TILES_DIGIT_BITS;
+    uint32_t *places = s->counts + block * TILES_DIGITS;
     for (int64_t i = 0; i < points; i++) {
         const uint32_t place = places[keys[i] >> shift]++;
         __builtin_prefetch(s->other + place + KEYS_OF_LINE, 1);
@@ -139,15 +139,15 @@ static void sort_highest(cpu_sorter *s, int64_t *firsts) {
             row = s->carried ? s->engine->base.d * (int64_t)sizeof *s->rows : 0;
     int threads = cpu_threads_for(s->engine, blocks);
     int64_t place = 0;
-    for (int64_t digit = 0; digit < FILTER_DIGITS; digit++) {
+    for (int64_t digit = 0; digit < TILES_DIGITS; digit++) {
         firsts[digit] = place;
         for (int64_t block = 0; block < blocks; block++) {
-            uint32_t count = s->counts[block * FILTER_DIGITS + digit];
-            s->counts[block * FILTER_DIGITS + digit] = (uint32_t)place;
+            uint32_t count = s->counts[block * TILES_DIGITS + digit];
+            s->counts[block * TILES_DIGITS + digit] = (uint32_t)place;
             place += count;
         }
     }
-    firsts[FILTER_DIGITS] = place;
+    firsts[TILES_DIGITS] = place;
 #pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
     for (int64_t block = 0; block < blocks; block++) switch (row) {
         case 0:
@@ -172,24 +172,24 @@ static void sort_highest(cpu_sorter *s, int64_t *firsts) {
 
 // One of the lower digits of keys that are equal in the higher ones: few enough to stay in the cache.
 static void sort_lower(uint64_t *out, const uint64_t *keys, int64_t count, int shift) {
-    uint32_t places[FILTER_DIGITS] = {0}, place = 0;
-    for (int64_t i = 0; i < count; i++) places[(keys[i] >> shift) % FILTER_DIGITS]++;
-    for (int64_t digit = 0; digit < FILTER_DIGITS; digit++) {
+    uint32_t places[TILES_DIGITS] = {0}, place = 0;
+    for (int64_t i = 0; i < count; i++) places[(keys[i] >> shift) % TILES_DIGITS]++;
+    for (int64_t digit = 0; digit < TILES_DIGITS; digit++) {
         uint32_t here = places[digit];
         places[digit] = place;
         place += here;
     }
-    for (int64_t i = 0; i < count; i++) out[places[(keys[i] >> shift) % FILTER_DIGITS]++] = keys[i];
+    for (int64_t i = 0; i < count; i++) out[places[(keys[i] >> shift) % TILES_DIGITS]++] = keys[i];
 }
 
 static void sort_rest(cpu_sorter *s, const int64_t *firsts) {
     int threads = cpu_threads_for(s->engine, s->engine->blocks_count);
-    int64_t digits = s->bits / FILTER_DIGIT_BITS - 1;
+    int64_t digits = s->bits / TILES_DIGIT_BITS - 1;
 #pragma omp parallel for schedule(dynamic, 4) num_threads(threads) if (threads > 1)
-    for (int64_t part = 0; part < FILTER_DIGITS; part++) {
+    for (int64_t part = 0; part < TILES_DIGITS; part++) {
         uint64_t *from = s->keys + firsts[part], *to = s->other + firsts[part];
         for (int64_t digit = 0; digit < digits; digit++) {
-            sort_lower(to, from, firsts[part + 1] - firsts[part], 32 + (int)digit * FILTER_DIGIT_BITS);
+            sort_lower(to, from, firsts[part + 1] - firsts[part], 32 + (int)digit * TILES_DIGIT_BITS);
             uint64_t *sorted = to;
             to = from;
             from = sorted;
@@ -211,9 +211,9 @@ void km_cpu_sorter_free(cpu_sorter *s) {
     *s = (cpu_sorter){.bits = 0};
 }
 
-km_status km_cpu_sorter_run(cpu_sorter *s, const cpu_engine *engine, const cpu_filter_kernels *kernels,
+km_status km_cpu_sorter_run(cpu_sorter *s, const cpu_engine *engine, const cpu_tiles_kernels *kernels,
                             const float *rows, km_error *err) {
-    int64_t n = engine->base.n, blocks = engine->blocks_count, firsts[FILTER_DIGITS + 1];
+    int64_t n = engine->base.n, blocks = engine->blocks_count, firsts[TILES_DIGITS + 1];
     *s = (cpu_sorter){.engine = engine, .rows = rows, .bits = n > CODE_POINTS ? CODE_BITS_MANY : CODE_BITS};
     int64_t row = engine->base.d * (int64_t)sizeof *rows;
     if (rows && row <= CARRIED_BYTES) {
@@ -222,7 +222,7 @@ km_status km_cpu_sorter_run(cpu_sorter *s, const cpu_engine *engine, const cpu_f
     }
     s->keys = km_pages_alloc(n * (int64_t)sizeof *s->keys);
     s->other = km_pages_alloc(n * (int64_t)sizeof *s->other);
-    s->counts = calloc((size_t)(blocks * FILTER_DIGITS), sizeof *s->counts);
+    s->counts = calloc((size_t)(blocks * TILES_DIGITS), sizeof *s->counts);
     if (!s->keys || !s->other || !s->counts)
         return km_fail_memory(err, "sorting the points", 2 * n * (int64_t)sizeof *s->keys);
     KM_TRY(features_make(s, err));

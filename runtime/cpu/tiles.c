@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The algorithm filter: its life, and whether it pays. Sorting the points is in filter_sort.c, their tiles in
-// filter_tiles.c, the pass itself in templates/cpu/filter.
-#include "filter.h"
+// The algorithm tiles: its life, and whether it pays. Sorting the points is in tiles_sort.c, their tiles in
+// tiles_fill.c, the pass itself in templates/cpu/tiles.
+#include "tiles.h"
 #include "../../base/error.h"
 #include "../../base/log.h"
 #include "../../base/size.h"
 #include "../module.h"
 #include "cpu.h"
-#include "filter_tiles.h"
+#include "tiles_fill.h"
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -17,31 +17,31 @@ enum {
     PROBE_STEP = 8,        // one group of supertiles in so many is probed
     SAMPLE_STEP = 16,      // before that, tiles of one group of points in so many
     SAMPLE_POINTS = 16384, // which are at least so many ...
-    SAMPLE_FEATURES = 5    // ... where so many features make it likely that the filter does not pay
+    SAMPLE_FEATURES = 5    // ... where so many features make it likely that the tiling does not pay
 };
 
 // What a pair costs beside one of lloyd's, and a point of a tile that is split: fitted to the times of
 // docs/algorithms.md.
 static const double box_pair_cost = 4, point_pair_cost = 1.5, split_point_cost = 3;
-// The filter stays as long as its work is less than this part of lloyd's.
+// Tiles stay as long as their work is less than this part of lloyd's.
 static const double pays_below = 0.7;
 static const double sample_pays_below = 1;
 
 typedef struct thread_state {
-    cpu_filter_scratch scratch;
+    cpu_tiles_scratch scratch;
     int64_t box_pairs, point_pairs, split_points;
     void *memory;
 } thread_state;
 
-typedef struct cpu_filter {
+typedef struct cpu_tiling {
     cpu_tiles tiles;
-    cpu_filter_kernels kernels;
+    cpu_tiles_kernels kernels;
     thread_state *threads;
     int64_t threads_count;
     cpu_sorter sort; // until all tiles are filled
     cpu_tile_source source;
     int32_t is_probed; // and all tiles are filled
-} cpu_filter;
+} cpu_tiling;
 
 // Life --------------------------------------------------------------------------------------------------------
 
@@ -49,12 +49,12 @@ static km_status scratch_alloc(thread_state *thread, int64_t k, int64_t d, int64
                                km_error *err) {
     int64_t rows = k * KM_CPU_PITCH(d) * (int64_t)sizeof(double), owners = k * (int64_t)sizeof(uint64_t);
     int64_t scores = k * BOXES * real_bytes, slacks = k * real_bytes,
-            columns = (d + 1) * FILTER_COLUMN * real_bytes;
+            columns = (d + 1) * TILES_COLUMN * real_bytes;
     int64_t lists = k * (int64_t)sizeof(int32_t), kept = k * (int64_t)sizeof(uint16_t);
     int64_t bytes = rows + owners + scores + slacks + columns + 3 * lists + 2 * kept;
     uint8_t *memory = thread->memory = calloc(1, (size_t)bytes);
-    if (!memory) return km_fail_memory(err, "the lists of the algorithm filter", bytes);
-    cpu_filter_scratch *s = &thread->scratch;
+    if (!memory) return km_fail_memory(err, "the lists of the algorithm tiles", bytes);
+    cpu_tiles_scratch *s = &thread->scratch;
     s->rows = (double *)(void *)memory;
     s->owners = (uint64_t *)(void *)(memory += rows);
     s->scores = memory += owners;
@@ -85,61 +85,61 @@ static km_status source_make(cpu_tile_source *source, const cpu_engine *engine, 
     return KM_OK;
 }
 
-km_status km_cpu_filter_create(cpu_engine *engine, const km_data *data, const km_load_params *params,
+km_status km_cpu_tiling_create(cpu_engine *engine, const km_data *data, const km_load_params *params,
                                km_error *err) {
     const km_plan *plan = engine->base.plan;
     if (engine->base.n > UINT32_MAX) {
         if (plan->algorithm_fixed)
             return km_fail(err, KM_ERROR_PLAN,
-                           "the algorithm filter takes at most %lld points; take lloyd or auto",
+                           "the algorithm tiles takes at most %lld points; take lloyd or auto",
                            (long long)UINT32_MAX);
         engine->counters.algorithm = KM_ALGORITHM_LLOYD;
         return KM_OK;
     }
-    cpu_filter *filter = engine->filter = calloc(1, sizeof *filter);
-    if (!filter) return km_fail_memory(err, "the algorithm filter", (int64_t)sizeof *filter);
-    filter->kernels = *km_cpu_filter_kernels(plan);
-    filter->threads_count = engine->threads;
-    filter->threads = calloc((size_t)engine->threads, sizeof *filter->threads);
-    if (!filter->threads) return km_fail_memory(err, "the algorithm filter", engine->threads);
+    cpu_tiling *tiling = engine->tiling = calloc(1, sizeof *tiling);
+    if (!tiling) return km_fail_memory(err, "the algorithm tiles", (int64_t)sizeof *tiling);
+    tiling->kernels = *km_cpu_tiles_kernels(plan);
+    tiling->threads_count = engine->threads;
+    tiling->threads = calloc((size_t)engine->threads, sizeof *tiling->threads);
+    if (!tiling->threads) return km_fail_memory(err, "the algorithm tiles", engine->threads);
     int64_t k = plan->spec.clusters[plan->spec.clusters_count - 1];
     for (int64_t t = 0; t < engine->threads; t++)
-        KM_TRY(scratch_alloc(&filter->threads[t], k, engine->base.d, engine->real_bytes, err));
-    return source_make(&filter->source, engine, data, params, err);
+        KM_TRY(scratch_alloc(&tiling->threads[t], k, engine->base.d, engine->real_bytes, err));
+    return source_make(&tiling->source, engine, data, params, err);
 }
 
-void km_cpu_filter_destroy(cpu_engine *engine) {
-    cpu_filter *filter = engine->filter;
-    if (!filter) return;
-    for (int64_t t = 0; filter->threads && t < filter->threads_count; t++) free(filter->threads[t].memory);
-    free(filter->threads);
-    km_cpu_sorter_free(&filter->sort);
-    free(filter->source.centre);
-    km_cpu_tiles_free(&filter->tiles);
-    free(filter);
-    engine->filter = NULL;
+void km_cpu_tiling_destroy(cpu_engine *engine) {
+    cpu_tiling *tiling = engine->tiling;
+    if (!tiling) return;
+    for (int64_t t = 0; tiling->threads && t < tiling->threads_count; t++) free(tiling->threads[t].memory);
+    free(tiling->threads);
+    km_cpu_sorter_free(&tiling->sort);
+    free(tiling->source.centre);
+    km_cpu_tiles_free(&tiling->tiles);
+    free(tiling);
+    engine->tiling = NULL;
 }
 
 // The pass ----------------------------------------------------------------------------------------------------
 
-void km_cpu_filter_block(cpu_engine *engine, int64_t first, int64_t points, km_cpu_slot *list,
+void km_cpu_tiling_block(cpu_engine *engine, int64_t first, int64_t points, km_cpu_slot *list,
                          int64_t count) {
-    cpu_filter *filter = engine->filter;
-    thread_state *thread = &filter->threads[omp_get_thread_num()];
+    cpu_tiling *tiling = engine->tiling;
+    thread_state *thread = &tiling->threads[omp_get_thread_num()];
     for (int64_t s = 0; s < count; s++) {
         km_cpu_slot *slot = &list[s];
         uint8_t *labels = engine->wants_labels ? (uint8_t *)slot->labels - first * slot->labels_bytes : NULL;
-        cpu_filter_work work = {.tiles = &filter->tiles,
-                                .first_super = first / SUPER_POINTS,
-                                .supers_count = (points + SUPER_POINTS - 1) / SUPER_POINTS,
-                                .k = slot->k,
-                                .table = slot->table,
-                                .sums = slot->sums,
-                                .labels = labels,
-                                .labels_bytes = slot->labels_bytes,
-                                .first_pass = slot->mode == KM_CPU_FIRST,
-                                .scratch = &thread->scratch};
-        filter->kernels.pass(&work);
+        cpu_tiles_work work = {.tiles = &tiling->tiles,
+                               .first_super = first / SUPER_POINTS,
+                               .supers_count = (points + SUPER_POINTS - 1) / SUPER_POINTS,
+                               .k = slot->k,
+                               .table = slot->table,
+                               .sums = slot->sums,
+                               .labels = labels,
+                               .labels_bytes = slot->labels_bytes,
+                               .first_pass = slot->mode == KM_CPU_FIRST,
+                               .scratch = &thread->scratch};
+        tiling->kernels.pass(&work);
         // Sums settle with the labels to the last bit, so that nobody needs to know whether a label changed.
         slot->changed = labels ? work.changed : points;
         thread->box_pairs += work.box_pairs;
@@ -156,10 +156,10 @@ static double work_of(const thread_state *sum) {
 }
 
 // Counts of all threads, which start again from zero.
-static thread_state take_counts(cpu_filter *filter) {
+static thread_state take_counts(cpu_tiling *tiling) {
     thread_state sum = {.box_pairs = 0};
-    for (int64_t t = 0; t < filter->threads_count; t++) {
-        thread_state *thread = &filter->threads[t];
+    for (int64_t t = 0; t < tiling->threads_count; t++) {
+        thread_state *thread = &tiling->threads[t];
         sum.box_pairs += thread->box_pairs;
         sum.point_pairs += thread->point_pairs;
         sum.split_points += thread->split_points;
@@ -180,15 +180,15 @@ static void active_counts(const cpu_engine *engine, int64_t *clusters, int64_t *
 }
 
 static void give_up(cpu_engine *engine, double part) {
-    km_log_line(engine->log, KM_LOG_INFO, "filter: dropped, its work is %.2f of lloyd's, and pays below %.2f",
-                part, pays_below);
-    km_cpu_filter_destroy(engine);
+    km_log_line(engine->log, KM_LOG_INFO,
+                "tiles: dropped, their work is %.2f of lloyd's, and pays below %.2f", part, pays_below);
+    km_cpu_tiling_destroy(engine);
     engine->counters.algorithm = KM_ALGORITHM_LLOYD;
     for (int64_t s = 0; s < engine->base.slots_count; s++) engine->slots[s].mode = KM_CPU_FIRST;
 }
 
-void km_cpu_filter_collect(cpu_engine *engine) {
-    thread_state sum = take_counts(engine->filter);
+void km_cpu_tiling_collect(cpu_engine *engine) {
+    thread_state sum = take_counts(engine->tiling);
     int64_t clusters, members;
     active_counts(engine, &clusters, &members);
     engine->counters.distances += sum.box_pairs + sum.point_pairs;
@@ -202,29 +202,29 @@ void km_cpu_filter_collect(cpu_engine *engine) {
 // The part of lloyd's work that one in `step` groups of supertiles leaves, as the members stand.
 static km_status probe(double *part, cpu_engine *engine, const cpu_tiles *tiles, int64_t step,
                        km_error *err) {
-    cpu_filter *filter = engine->filter;
+    cpu_tiling *tiling = engine->tiling;
     double *sums = calloc((size_t)(engine->sums_count + 1), sizeof *sums), lloyd = 0;
     if (!sums) return km_fail_memory(err, "partial sums", engine->sums_count * 8);
-    thread_state *thread = &filter->threads[0];
+    thread_state *thread = &tiling->threads[0];
     for (int64_t first = 0; first < tiles->supers_count; first += step * BOXES)
         for (int64_t s = 0; s < engine->base.slots_count; s++) {
             const cpu_slot *slot = &engine->slots[s];
             if (slot->state.phase != KM_SLOT_RUNNING) continue;
-            cpu_filter_work work = {.tiles = tiles,
-                                    .first_super = first,
-                                    .supers_count = km_min(BOXES, tiles->supers_count - first),
-                                    .k = slot->k,
-                                    .table = slot->table,
-                                    .sums = sums,
-                                    .scratch = &thread->scratch};
-            filter->kernels.pass(&work);
+            cpu_tiles_work work = {.tiles = tiles,
+                                   .first_super = first,
+                                   .supers_count = km_min(BOXES, tiles->supers_count - first),
+                                   .k = slot->k,
+                                   .table = slot->table,
+                                   .sums = sums,
+                                   .scratch = &thread->scratch};
+            tiling->kernels.pass(&work);
             thread->box_pairs += work.box_pairs;
             thread->point_pairs += work.point_pairs;
             thread->split_points += work.split_points;
             lloyd += (double)(work.supers_count * SUPER_POINTS * slot->k);
         }
     free(sums);
-    thread_state sum = take_counts(filter);
+    thread_state sum = take_counts(tiling);
     engine->counters.distances += sum.box_pairs + sum.point_pairs;
     *part = lloyd > 0 ? work_of(&sum) / lloyd : 0;
     return KM_OK;
@@ -248,16 +248,16 @@ static km_status sample_take(cpu_engine *sample, const cpu_engine *engine, km_er
 // The part of lloyd's work that the tiles of a sample of the points leave: more than those of all points would, as
 // boxes are wider where points are fewer.
 static km_status sample_probe(double *part, cpu_engine *engine, km_error *err) {
-    cpu_filter *filter = engine->filter;
+    cpu_tiling *tiling = engine->tiling;
     cpu_engine sample;
     cpu_sorter sort = {.bits = 0};
     cpu_tiles tiles = {.n = 0};
     km_status status = KM_OK;
     KM_TRY_GOTO(sample_take(&sample, engine, err));
     cpu_tile_source source = {.groups = sample.points, .group = sample.group};
-    KM_TRY_GOTO(km_cpu_sorter_run(&sort, &sample, &filter->kernels, NULL, err));
+    KM_TRY_GOTO(km_cpu_sorter_run(&sort, &sample, &tiling->kernels, NULL, err));
     KM_TRY_GOTO(km_cpu_tiles_alloc(&tiles, &sample, err));
-    KM_TRY_GOTO(km_cpu_tiles_fill(&tiles, &sample, &filter->kernels, &source, sort.keys, 1, 0, err));
+    KM_TRY_GOTO(km_cpu_tiles_fill(&tiles, &sample, &tiling->kernels, &source, sort.keys, 1, 0, err));
     status = probe(part, engine, &tiles, 1, err);
 done:
     km_cpu_tiles_free(&tiles);
@@ -268,17 +268,17 @@ done:
 
 // All groups of supertiles whose number is a multiple of `step`, or (the rest) is none.
 static km_status fill(cpu_engine *engine, int64_t step, int rest, km_error *err) {
-    cpu_filter *filter = engine->filter;
-    return km_cpu_tiles_fill(&filter->tiles, engine, &filter->kernels, &filter->source, filter->sort.keys,
+    cpu_tiling *tiling = engine->tiling;
+    return km_cpu_tiles_fill(&tiling->tiles, engine, &tiling->kernels, &tiling->source, tiling->sort.keys,
                              step, rest, err);
 }
 
 static km_status sort_all(cpu_engine *engine, km_error *err) {
-    cpu_filter *filter = engine->filter;
-    KM_TRY(km_cpu_tiles_alloc(&filter->tiles, engine, err));
-    const float *rows = engine->weights ? NULL : filter->source.rows32;
-    KM_TRY(km_cpu_sorter_run(&filter->sort, engine, &filter->kernels, rows, err));
-    if (filter->sort.carried) filter->source.rows32 = filter->sort.carried;
+    cpu_tiling *tiling = engine->tiling;
+    KM_TRY(km_cpu_tiles_alloc(&tiling->tiles, engine, err));
+    const float *rows = engine->weights ? NULL : tiling->source.rows32;
+    KM_TRY(km_cpu_sorter_run(&tiling->sort, engine, &tiling->kernels, rows, err));
+    if (tiling->sort.carried) tiling->source.rows32 = tiling->sort.carried;
     return KM_OK;
 }
 
@@ -292,7 +292,7 @@ static km_status probe_then_fill(cpu_engine *engine, km_error *err) {
     if (is_sampled(engine)) {
         KM_TRY(sample_probe(&part, engine, err));
         km_log_line(engine->log, KM_LOG_DEBUG,
-                    "filter: tiles of a sample of points leave %.2f of lloyd's work", part);
+                    "tiles: those of a sample of points leave %.2f of lloyd's work", part);
         if (part > sample_pays_below) {
             give_up(engine, part);
             return KM_OK;
@@ -300,8 +300,8 @@ static km_status probe_then_fill(cpu_engine *engine, km_error *err) {
     }
     KM_TRY(sort_all(engine, err));
     KM_TRY(fill(engine, PROBE_STEP, 0, err));
-    KM_TRY(probe(&part, engine, &engine->filter->tiles, PROBE_STEP, err));
-    km_log_line(engine->log, KM_LOG_DEBUG, "filter: a sample of tiles leaves %.2f of lloyd's work", part);
+    KM_TRY(probe(&part, engine, &engine->tiling->tiles, PROBE_STEP, err));
+    km_log_line(engine->log, KM_LOG_DEBUG, "tiles: a sample leaves %.2f of lloyd's work", part);
     if (part > pays_below) {
         give_up(engine, part);
         return KM_OK;
@@ -309,16 +309,16 @@ static km_status probe_then_fill(cpu_engine *engine, km_error *err) {
     return fill(engine, PROBE_STEP, 1, err);
 }
 
-km_status km_cpu_filter_probe(cpu_engine *engine, km_error *err) {
-    if (engine->filter->is_probed) return KM_OK;
+km_status km_cpu_tiling_probe(cpu_engine *engine, km_error *err) {
+    if (engine->tiling->is_probed) return KM_OK;
     if (engine->base.plan->algorithm_fixed) {
         KM_TRY(sort_all(engine, err));
         KM_TRY(fill(engine, 1, 0, err));
     } else {
         KM_TRY(probe_then_fill(engine, err));
     }
-    if (!engine->filter) return KM_OK; // it does not pay
-    engine->filter->is_probed = 1;
-    km_cpu_sorter_free(&engine->filter->sort);
+    if (!engine->tiling) return KM_OK; // it does not pay
+    engine->tiling->is_probed = 1;
+    km_cpu_sorter_free(&engine->tiling->sort);
     return KM_OK;
 }
