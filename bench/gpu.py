@@ -80,7 +80,7 @@ def source_make(kmgen, folder, name, job, low, high, arch, design=None):
     spec = os.path.join(folder, name + ".yaml")
     with open(spec, "w") as out:
         out.write(f"name: {name}\nfeatures: {job['d']}\nclusters: {low}..{high}\ntype: {job['type']}\n"
-                  f"target: cuda:sm_{arch}\nrestarts: 1\n")
+                  f"target: cuda:sm_{arch}\nn_init: 1\n")
     command = [kmgen, "emit", "-o", folder, spec] + (["--set", f"design={design}"] if design else [])
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -154,6 +154,8 @@ int cli_changes_take(cli_changes *changes, const cli_parser *parser, int id);
 // Applies them: 0, or an exit status after a message. `device` (or NULL where none is used) gets KM_HOST, a CUDA
 // ordinal or KM_DEVICE_AUTO.
 int cli_changes_apply(km_spec *spec, int *device, const cli_changes *changes, const cli_command *command);
+// Says which names were read that are those of the version before.
+void cli_names_warn(const km_spec *spec);
 int cli_is_yaml(const char *path);
 // The list of K for people: "2..10" or "3, 5, 8".
 void cli_clusters_text(char *text, size_t size, const km_spec *spec);

@@ -85,6 +85,7 @@ static int run(const cli_command *command, int argc, char **argv) {
     km_status status = km_spec_read(&spec, argv[parser.first], &err);
     if (status == KM_OK) exit = cli_changes_apply(&spec, NULL, &options.changes, command);
     if (exit) goto done;
+    cli_names_warn(&spec);
     if (status == KM_OK) status = km_plan_make(&plan, &spec, &params, &err);
     if (status == KM_OK) status = km_source_emit(&source, &plan, options.templates, &err);
     if (status == KM_OK) {

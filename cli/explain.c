@@ -75,6 +75,7 @@ static int run(const cli_command *command, int argc, char **argv) {
     if (status == KM_OK)
         exit = cli_changes_apply(&spec, options.on_device ? &device : NULL, &options.changes, command);
     if (exit) goto done;
+    cli_names_warn(&spec);
     if (options.on_device && device == KM_DEVICE_AUTO && spec.target.kind != KM_TARGET_AUTO)
         device = spec.target.kind == KM_TARGET_CPU ? KM_HOST : 0;
     if (status == KM_OK && options.on_device && device == KM_DEVICE_AUTO)

@@ -13,7 +13,7 @@ enum { OUT_JSON, OUT_MODEL, OUT_LABELS, OUT_CENTROIDS, OUT_PLOT, OUT_COUNT };
 
 typedef struct fit_options {
     const char *spec_path, *data_path;
-    const char *init, *source, *cache_dir;
+    const char *init, *source, *cache_dir, *algorithm;
     int64_t restarts; // 0: the spec's
     int labels_of_all, dry_run;
     cli_changes changes;
@@ -53,13 +53,23 @@ static int take_scale(km_scale *out, const cli_parser *parser) {
     return 0;
 }
 
+// As a spec reads it, by names of the version before as well: for `warn`, these are said.
+static int algorithm_find(km_algorithm *out, const char *name, int warn) {
+    km_spec spec;
+    km_spec_init(&spec);
+    int found = km_spec_fix(&spec, "algorithm", name, NULL) == KM_OK;
+    if (found) *out = (km_algorithm)spec.fixed[0].value;
+    if (warn) cli_names_warn(&spec);
+    km_spec_clear(&spec);
+    return found;
+}
+
 static int take_algorithm(km_algorithm *out, const cli_parser *parser) {
     const char *names[KM_ALGORITHM_COUNT + 1] = {0};
-    for (int i = 0; i < KM_ALGORITHM_COUNT; i++) names[i] = km_algorithm_name((km_algorithm)i);
     int choice = 0;
-    if (cli_choice(parser, "--algorithm", &choice, names)) return CLI_USAGE;
-    *out = (km_algorithm)choice;
-    return 0;
+    if (algorithm_find(out, parser->value, 0)) return 0;
+    for (int i = 0; i < KM_ALGORITHM_COUNT; i++) names[i] = km_algorithm_name((km_algorithm)i);
+    return cli_choice(parser, "--algorithm", &choice, names);
 }
 
 static int take_labels_of(int *all, const cli_parser *parser) {
@@ -79,6 +89,7 @@ static int take(fit_options *options, const cli_parser *parser, int id) {
     case CLI_MIN_CHANGES:
         return cli_int(parser, "--min-changes", &fit->changes_min, 0, INT64_MAX);
     case CLI_ALGORITHM:
+        options->algorithm = parser->value;
         return take_algorithm(&fit->algorithm, parser);
     case CLI_INIT:
         options->init = parser->value;
@@ -315,6 +326,7 @@ static int prepare(fit_job *job, fit_options *options, const cli_command *comman
     options->fit.device = KM_DEVICE_AUTO;
     int exit = cli_changes_apply(&job->spec, &options->fit.device, &options->changes, command);
     if (exit) return exit;
+    if (options->algorithm) algorithm_find(&options->fit.algorithm, options->algorithm, 1);
     if (options->restarts) job->spec.restarts = options->restarts;
     if (!options->data.features) options->data.features = job->spec.features; // raw files need it
     status = open_data(job, options, &err);

@@ -94,6 +94,11 @@ int cli_changes_apply(km_spec *spec, int *device, const cli_changes *changes, co
     return 0;
 }
 
+void cli_names_warn(const km_spec *spec) {
+    for (const char *line = spec->warnings; *line; line += strcspn(line, "\n") + 1)
+        cli_warning("%.*s", (int)strcspn(line, "\n"), line);
+}
+
 void cli_clusters_text(char *text, size_t size, const km_spec *spec) {
     const int32_t *clusters = spec->clusters;
     int64_t count = spec->clusters_count;

@@ -2,6 +2,7 @@
 // Reads what gen/emit.c wrote above a text, so that a text that was edited by hand meets the plan it was emitted from.
 #include "../base/error.h"
 #include "../base/text.h"
+#include "old_names.h"
 #include "source.h"
 #include "spec_fields.h"
 
@@ -39,9 +40,13 @@ static int is_plan_key(const char *name) {
 
 // Fixes the design and the numbers that the head names, unless the spec does: then they must be the same.
 static km_status take_numbers(km_spec *spec, const char *table, km_error *err) {
+    static const char place[] = "the head of the source text: ";
     for (const char *line = table; *line; line += strcspn(line, "\n") + 1) {
-        char name[32], value[32];
-        if (sscanf(line, "%31s %31s", name, value) != 2 || !is_plan_key(name)) continue;
+        char word[32], value_word[32];
+        if (sscanf(line, "%31s %31s", word, value_word) != 2) continue;
+        const char *name = km_name_today(spec, "plan", word, place);
+        if (!is_plan_key(name)) continue;
+        const char *value = km_name_today(spec, name, value_word, place);
         km_spec one;
         km_spec_init(&one);
         km_status status = km_spec_fix(&one, name, value, err);
@@ -117,6 +122,7 @@ static km_status take(km_spec *spec, const km_spec *head, const char *table, con
     KM_TRY(check_target(head, device, err));
     KM_TRY(check_points(table, plan, device, err));
     memcpy(spec->name, head->name, sizeof spec->name);
+    km_spec_warnings_add(spec, head);
     if (!spec->target.arch) spec->target = head->target;
     return take_numbers(spec, table, err);
 }

@@ -3,6 +3,7 @@
 #include "algorithm.h"
 #include "design.h"
 #include "memory.h"
+#include "old_names.h"
 #include "words.h"
 
 #include <inttypes.h>
@@ -108,6 +109,7 @@ static km_status tuning_entry(km_plan *plan, const char *text, int64_t size, int
     km_status status = KM_OK;
     KM_TRY_GOTO(km_spec_parse(&entry, text, size, name, err));
     if (!same_shape(&entry, &plan->spec)) goto done;
+    km_spec_warnings_add(&plan->spec, &entry);
     KM_TRY_GOTO(km_plan_check_fixed(&entry, err));
     KM_TRY_GOTO(km_plan_take_tuned(plan, &entry, err));
 done:

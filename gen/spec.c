@@ -2,8 +2,9 @@
 // A spec and the spelling of each of its values. gen/spec_yaml.c reads whole files with these.
 #include "../base/error.h"
 #include "../base/text.h"
-#include "words.h"
+#include "old_names.h"
 #include "spec_fields.h"
+#include "words.h"
 #include <kmgen/plan.h>
 
 #include <inttypes.h>
@@ -185,7 +186,7 @@ static km_status set_type(km_spec *spec, const char *text, km_error *err) {
 
 static km_status set_restarts(km_spec *spec, const char *text, km_error *err) {
     spec->restarts_given = 1;
-    return integer_in(&spec->restarts, "restarts", text, 1, RESTARTS_MAX, err);
+    return integer_in(&spec->restarts, "n_init", text, 1, RESTARTS_MAX, err);
 }
 
 // Targets ----------------------------------------------------------------------------------------------------
@@ -349,7 +350,7 @@ km_status km_spec_set_clusters(km_spec *spec, const char *text, km_error *err) {
 
 const km_spec_field km_spec_fields[KM_SPEC_FIELDS_COUNT] = {
     {"name", set_name, 0}, {"features", set_features, 1},     {"clusters", km_spec_set_clusters, 0},
-    {"type", set_type, 0}, {"target", km_spec_set_target, 0}, {"restarts", set_restarts, 1},
+    {"type", set_type, 0}, {"target", km_spec_set_target, 0}, {"n_init", set_restarts, 1},
 };
 
 // Plan numbers -----------------------------------------------------------------------------------------------
@@ -410,6 +411,8 @@ static km_status number_parse(int64_t *value, km_param param, const char *text, 
 km_status km_spec_fix(km_spec *spec, const char *name, const char *value, km_error *err) {
     int64_t number = 0;
     int index = 0;
+    name = km_name_today(spec, "plan", name, "");
+    value = km_name_today(spec, name, value, "");
     while (km_spec_plan_key(index) && strcmp(name, km_spec_plan_key(index)) != 0) index++;
     if (!km_spec_plan_key(index)) {
         const char *words[KM_PARAM_COUNT + 3] = {0};
@@ -488,7 +491,7 @@ km_status km_spec_to_yaml(char **out, const km_spec *spec, km_error *err) {
     if (spec->clusters_count) km_text_puts(&text, "\n");
     km_text_printf(&text, "type: %s\n", spec->type == KM_FLOAT64 ? "float64" : "float32");
     add_target(&text, spec->target);
-    km_text_printf(&text, "restarts: %" PRId64 "\n", spec->restarts);
+    km_text_printf(&text, "n_init: %" PRId64 "\n", spec->restarts);
     if (spec->fixed_count) km_text_puts(&text, "plan:\n");
     for (int64_t i = 0; i < spec->fixed_count; i++) {
         const km_fixed *fixed = &spec->fixed[i];

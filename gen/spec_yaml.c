@@ -3,6 +3,7 @@
 // file:line:column; the sentences after it come from the setters of gen/spec.c.
 #include "../base/error.h"
 #include "../base/text.h"
+#include "old_names.h"
 #include "params.h"
 #include "spec_fields.h"
 
@@ -201,6 +202,14 @@ static km_status read_field(reader *r, const km_spec_field *field) {
     return place(r, field->set(&r->spec, text_of(r), &inner), &inner);
 }
 
+// The name of today for one that stands at the present event.
+static const char *today(reader *r, const char *where, const char *name) {
+    char place[256];
+    const yaml_mark_t *mark = &r->event.start_mark;
+    snprintf(place, sizeof place, "%.200s:%zu:%zu: ", r->path, mark->line + 1, mark->column + 1);
+    return km_name_today(&r->spec, where, name, place);
+}
+
 // Maps -------------------------------------------------------------------------------------------------------
 
 // Checks that the event is a word which was not there before, and copies it: the next event replaces it.
@@ -238,11 +247,12 @@ static km_status read_plan(reader *r) {
     if (r->event.type != YAML_MAPPING_START_EVENT)
         return FAIL_HERE(r, "plan must be a map of numbers such as block: 256, got %s", what_is(got, r));
     for (;;) {
-        char key[KM_NAME_MAX];
+        char word[KM_NAME_MAX];
         km_error inner = {0};
         KM_TRY(next(r));
         if (r->event.type == YAML_MAPPING_END_EVENT) return KM_OK;
-        KM_TRY(read_key(r, key));
+        KM_TRY(read_key(r, word));
+        const char *key = today(r, "plan", word);
         int index = find_plan_key(key);
         if (index < 0 && find_field(key) >= 0)
             return FAIL_HERE(r, "%s does not belong under plan; write it without indentation", key);
@@ -250,7 +260,7 @@ static km_status read_plan(reader *r) {
         KM_TRY(note_key(r, &before, index, key));
         KM_TRY(next(r));
         KM_TRY(need_value(r, key, index > 0));
-        KM_TRY(place(r, km_spec_fix(&r->spec, key, text_of(r), &inner), &inner));
+        KM_TRY(place(r, km_spec_fix(&r->spec, key, today(r, key, text_of(r)), &inner), &inner));
     }
 }
 
@@ -278,10 +288,11 @@ static km_status read_root(reader *r) {
     if (r->event.type != YAML_MAPPING_START_EVENT)
         return FAIL_HERE(r, "a spec must be a map of keys such as clusters: 2..12, got %s", what_is(got, r));
     for (;;) {
-        char key[KM_NAME_MAX];
+        char word[KM_NAME_MAX];
         KM_TRY(next(r));
         if (r->event.type == YAML_MAPPING_END_EVENT) return KM_OK;
-        KM_TRY(read_key(r, key));
+        KM_TRY(read_key(r, word));
+        const char *key = today(r, "spec", word);
         int index = find_field(key);
         int is_plan = strcmp(key, "plan") == 0;
         if (index < 0 && !is_plan) return unknown_key(r, key);

@@ -101,10 +101,22 @@ static km_status drop_clusters_above(fit *f, int64_t n) {
     return KM_OK;
 }
 
+// What was read by a name of the version before; `lines` as in km_spec.
+static void warn_of_names(fit *f, const char *lines) {
+    for (const char *line = lines; *line; line += strcspn(line, "\n") + 1) {
+        int size = (int)strcspn(line, "\n");
+        if (f->owner)
+            km_result_warn(f->owner, f->params->log, "%.*s", size, line);
+        else
+            km_log_line(f->params->log, KM_LOG_WARNING, "%.*s", size, line);
+    }
+}
+
 static km_status complete_spec(fit *f, const km_spec *spec) {
     int64_t n = km_data_points(f->data), d = km_data_features(f->data);
     if (n < 1) return km_fail(f->err, KM_ERROR_DATA, "%s has no points", km_data_name(f->data));
     KM_TRY(km_spec_copy(&f->spec, spec, f->err));
+    warn_of_names(f, f->spec.warnings);
     if (f->spec.features && f->spec.features != d)
         return km_fail(f->err, KM_ERROR_DATA, "%s has %lld features but the spec %s says %lld",
                        km_data_name(f->data), (long long)d, spec->name, (long long)f->spec.features);
@@ -218,6 +230,8 @@ static km_status plan_on_cpu(km_plan *plan, fit *f, const km_error *first) {
 static km_status plan_within(km_plan *plan, fit *f, int recalls) {
     km_error first = {{0}};
     KM_TRY(make_plan(plan, f, recalls, f->err));
+    // The tuning file's and the given text's stand behind the spec's.
+    warn_of_names(f, plan->spec.warnings + strlen(f->spec.warnings));
     if (km_plan_fits(plan)) return km_host_check("the labels", plan->host_bytes, f->err);
     refuse_plan(f, plan, &first);
     if (may_fall_back(f) && !f->params->source_text) return plan_on_cpu(plan, f, &first);

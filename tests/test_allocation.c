@@ -380,7 +380,7 @@ static void make_inputs(const char *table) {
     for (int i = 0; i < 600; i++) values[i] = (i * 7919 % 600) / 7.0 + i / 2 % 3 * 100;
     must(km_npy_write("../in/table.npy", values, 300, 2, "<f8", NULL) == KM_OK, "table.npy");
     static const char spec[] = "name: out\nfeatures: 4\nclusters: 2..9\ntarget: cuda:sm_90\n",
-                      cpu[] = "type: float64\nrestarts: 2\n";
+                      cpu[] = "type: float64\nn_init: 2\n";
     write_text("../in/spec.yaml", spec, sizeof spec - 1);
     write_text("../in/cpu.yaml", cpu, sizeof cpu - 1);
     const job model = {"model", 1, {FIT, "../in/table.csv", "--model", "../in/model.json"}};

@@ -182,7 +182,7 @@ usage() {
     in_stderr 'say the same'
     run 2 fit missing.csv --init "$faithful" --n-init 5
     in_stderr 'means one restart; leave --n-init 5 out'
-    printf 'name: own\nrestarts: 10\n' >"$work/in/restarts.yaml"
+    printf 'name: own\nn_init: 10\n' >"$work/in/restarts.yaml"
     run 2 fit "$work/in/restarts.yaml" missing.csv --init "$faithful"
     in_stderr 'restarts.yaml asks for 10; add --n-init 1'
     run 1 fit "$work/in/restarts.yaml" missing.csv --init "$faithful" --n-init 1 # the way out
@@ -373,7 +373,7 @@ assert json.load(open(sys.argv[1]))["restarts"] == 1' "$work/stdout"
     one_line_error
     gzip -c "$iris" >"$work/in/iris.csv.gz"
     run 0 fit "$work/in/iris.csv.gz" -k 2..3
-    printf 'name: own\nclusters: 2..4\nrestarts: 3\ntype: float64\n' >"$work/in/own.yaml"
+    printf 'name: own\nclusters: 2..4\nn_init: 3\ntype: float64\n' >"$work/in/own.yaml"
     run 0 fit "$work/in/own.yaml" "$iris" --json -
     expect "the spec does not count" python 'import json, sys
 r = json.load(open(sys.argv[1]))
@@ -755,6 +755,35 @@ assert a == b' "$work/stdout" "$work/first.json"
     in_stdout '^CPU '
     in_stdout '^cache '
     no_files
+}
+
+# Names of the version before are read wherever names are, and said once.
+old_names() {
+    local said='restarts is an old name, which the next version refuses; write n_init'
+    warned() { # PATTERN
+        in_stderr "warning: $1"
+        expect "not one warning" test "$(grep -c 'warning: .* is an old name' "$work/stderr")" = 1
+    }
+    file old.yaml 'name: old\nfeatures: 4\nclusters: 2..3\nrestarts: 3\ntarget: cpu\n'
+    run 0 "$work/in/old.yaml" -o "$work/in"
+    warned "$work/in/old.yaml:4:1: $said"
+    run 0 -q "$work/in/old.yaml" -o "$work/in"
+    silent_stderr
+    run 0 explain "$work/in/old.yaml"
+    warned "$work/in/old.yaml:4:1: $said"
+    run 0 fit "$work/in/old.yaml" "$iris" --dry-run
+    warned "$work/in/old.yaml:4:1: $said"
+    run 0 fit "$work/in/old.yaml" "$iris" --json -
+    warned "$work/in/old.yaml:4:1: $said"
+    expect "not in the result, or not obeyed" python '
+import json, sys
+r = json.load(open(sys.argv[1]))
+assert r["restarts"] == 3 and r["warnings"].count(sys.argv[2]) == 1, r["warnings"]' \
+        "$work/stdout" "$work/in/old.yaml:4:1: $said"
+    command -v cc >/dev/null || return 0
+    sed 's|^// n_init: |// restarts: |' "$work/in/old.c" >"$work/in/older.c"
+    run 0 fit "$iris" -k 2..3 --source "$work/in/older.c"
+    warned "the head of the source text:[0-9]+:1: $said"
 }
 
 # A text that is given is what is compiled, or the fit is refused with the reason.

@@ -251,8 +251,14 @@ START_TEST(tuning) {
     ck_assert_int_eq(km_spec_fix(&spec, "design", "prebuilt", &err), KM_OK);
     expect_plan(&params);
     ck_assert_str_eq(plan.design_reason, "fixed in the spec");
-    // Mistakes name the entry.
+    // Names of the version before are read, and said.
     spec.fixed_count = 0;
+    params.tuning = "features: 4\nclusters: 3..5\ntarget: cpu:avx2\nrestarts: 10\nplan: {design: portable}\n";
+    expect_plan(&params);
+    ck_assert_str_eq(plan.design_reason, "from the tuning file");
+    ck_assert_str_eq(plan.spec.warnings, "tuning file, entry 1:4:1: restarts is an old name, which the next "
+                                         "version refuses; write n_init\n");
+    // Mistakes name the entry.
     params.tuning = "features: 4\nclusters: 3..5\n---\nfeatures: 4\ncluster: 3..5\n";
     err.text[0] = 0;
     ck_assert_int_eq(km_plan_make(&plan, &spec, &params, &err), KM_ERROR_SPEC);

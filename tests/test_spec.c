@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The spec: its setters, their messages, and the YAML reader.
+#include "../gen/old_names.h"
 #include "../gen/words.h"
 #include "../gen/spec_fields.h"
 #include <kmgen/plan.h>
@@ -272,7 +273,7 @@ START_TEST(all_keys) {
                         "clusters: 2..20 step 2  # even\n"
                         "type: float64\n"
                         "target: cuda:sm_90\n"
-                        "restarts: 25\n"
+                        "n_init: 25\n"
                         "plan:\n"
                         "  design: registers\n"
                         "  block: 256\n") == KM_OK,
@@ -316,11 +317,69 @@ START_TEST(spellings) {
 END_TEST
 
 START_TEST(a_parse_starts_from_the_defaults) {
-    ck_assert_int_eq(parse("features: 8\nrestarts: 3\nclusters: 4\n"), KM_OK);
+    ck_assert_int_eq(parse("features: 8\nn_init: 3\nclusters: 4\n"), KM_OK);
     ck_assert_int_eq(parse("plan: {}\n"), KM_OK);
     ck_assert_int_eq(spec.features, 0);
     ck_assert_int_eq(spec.restarts, 10);
     ck_assert_int_eq(spec.clusters_count, 0);
+}
+END_TEST
+
+// A row of gen/old_names.h; every row is read in the same way.
+START_TEST(old_names_are_read_with_a_warning) {
+    static const char line[] =
+        "s.yaml:2:1: restarts is an old name, which the next version refuses; write n_init\n";
+    char *text;
+    km_spec copy;
+    km_spec_init(&copy);
+    ck_assert_int_eq(parse("features: 8\nrestarts: 3\n"), KM_OK);
+    ck_assert_int_eq(spec.restarts, 3);
+    ck_assert_str_eq(spec.warnings, line);
+    ck_assert_int_eq(km_spec_copy(&copy, &spec, &err), KM_OK);
+    ck_assert_str_eq(copy.warnings, line);
+    km_spec_warnings_add(&copy, &spec); // once
+    ck_assert_str_eq(copy.warnings, line);
+    km_spec_clear(&copy);
+    ck_assert_str_eq(copy.warnings, "");
+    ck_assert_int_eq(km_spec_to_yaml(&text, &spec, &err), KM_OK);
+    ck_assert_ptr_nonnull(strstr(text, "\nn_init: 3\n"));
+    km_text_free(text);
+    expect_error(parse("n_init: 4\nrestarts: 3\n"), KM_ERROR_SPEC,
+                 "s.yaml:2:1: n_init is given twice, first in line 1; keep one");
+    ck_assert_int_eq(parse("n_init: 3\n"), KM_OK);
+    ck_assert_str_eq(spec.warnings, "");
+}
+END_TEST
+
+// Each row leads to a name that there is, and more lines than there is room for end with a whole one.
+START_TEST(every_old_name_is_one_of_today) {
+    static const struct {
+        const char *where, *old, *now;
+    } rows[] = {
+#define ROW(where, old, now) {#where, #old, #now},
+        KM_OLD_NAMES(ROW)
+#undef ROW
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int is_key = 0;
+        for (int f = 0; f < KM_SPEC_FIELDS_COUNT; f++)
+            is_key |= !strcmp(rows[i].where, "spec") && !strcmp(rows[i].now, km_spec_fields[f].key);
+        for (int p = 0; km_spec_plan_key(p); p++)
+            is_key |= !strcmp(rows[i].where, "plan") && !strcmp(rows[i].now, km_spec_plan_key(p));
+        if (is_key) continue;
+        km_spec_clear(&spec);
+        ck_assert_msg(km_spec_fix(&spec, rows[i].where, rows[i].old, &err) == KM_OK, "%s", err.text);
+        ck_assert_msg(strstr(spec.warnings, rows[i].now) != NULL, "%s", spec.warnings);
+    }
+    for (int i = 0; i < 100; i++) {
+        char place[32];
+        snprintf(place, sizeof place, "%d: ", i);
+        ck_assert_str_eq(km_name_today(&spec, "spec", "restarts", place), "n_init");
+    }
+    size_t size = strlen(spec.warnings);
+    ck_assert_uint_lt(size, sizeof spec.warnings);
+    ck_assert_uint_gt(size, sizeof spec.warnings - 100);
+    ck_assert_int_eq(spec.warnings[size - 1], '\n');
 }
 END_TEST
 
@@ -359,7 +418,7 @@ START_TEST(broken_utf8) {
                       err.text);
         err.text[0] = 0;
     }
-    static const char zero[] = "features: 8\n\0restarts: 3\n";
+    static const char zero[] = "features: 8\n\0n_init: 3\n";
     expect_error(km_spec_parse(&spec, zero, sizeof zero - 1, "s.yaml", &err), KM_ERROR_SPEC,
                  "s.yaml:2:1: the control character U+0000 is not allowed; is this a text file?");
     static const char utf16[] = "\xff\xfe"
@@ -419,7 +478,7 @@ START_TEST(yaml_text) {
                            "clusters: 2..6 step 2\n"
                            "type: float32\n"
                            "target: auto\n"
-                           "restarts: 10\n"
+                           "n_init: 10\n"
                            "plan:\n"
                            "  grid: 7\n"
                            "  design: gemm\n");
@@ -584,6 +643,8 @@ int main(int argc, char **argv) {
     tcase_add_test(yaml, all_keys);
     tcase_add_test(yaml, spellings);
     tcase_add_test(yaml, a_parse_starts_from_the_defaults);
+    tcase_add_test(yaml, old_names_are_read_with_a_warning);
+    tcase_add_test(yaml, every_old_name_is_one_of_today);
     tcase_add_test(yaml, places_are_those_of_an_editor);
     tcase_add_test(yaml, broken_utf8);
     tcase_add_test(yaml, files_that_cannot_be_read);

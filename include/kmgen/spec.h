@@ -24,7 +24,7 @@ typedef struct km_fixed {
     int64_t value;
 } km_fixed;
 
-enum { KM_FIXED_MAX = 32 };
+enum { KM_FIXED_MAX = 32, KM_WARNINGS_MAX = 2048 };
 
 // Plain data. Not thread-safe while it is changed. `clusters` belongs to the spec: change it through
 // km_spec_set_clusters only.
@@ -40,6 +40,9 @@ typedef struct km_spec {
     int32_t restarts_given; // Non-zero: the YAML text says so. Default 0.
     km_fixed fixed[KM_FIXED_MAX];
     int64_t fixed_count;
+    // What was read by a name of the version before, one line each with its newline; "": nothing. km_spec_parse,
+    // km_spec_fix and, in a plan's own spec, the tuning file add to it; km_fit hands it on (km_result.warnings).
+    char warnings[KM_WARNINGS_MAX];
 } km_spec;
 
 KM_API void km_spec_init(km_spec *spec);
@@ -60,7 +63,8 @@ KM_API km_status km_spec_set_clusters(km_spec *spec, const char *text, km_error 
 // Sets the target from its spelling: auto, cpu, cpu:generic|avx2|avx512|neon, cuda, cuda:sm_90.
 KM_API km_status km_spec_set_target(km_spec *spec, const char *text, km_error *err);
 
-// Fixes one plan number by its name in gen/params.h, e.g. "block", "256" or "design", "registers".
+// Fixes one plan number by its name in gen/params.h, e.g. "block", "256" or "design", "registers". Names and words of
+// the version before are taken as those of today, and spec->warnings says so.
 KM_API km_status km_spec_fix(km_spec *spec, const char *name, const char *value, km_error *err);
 
 // The spec as YAML that km_spec_parse reads back to the same spec. Free with km_text_free.

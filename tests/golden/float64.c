@@ -6,7 +6,7 @@
 // clusters: 2..8
 // type: float64
 // target: cpu:avx2
-// restarts: 10
+// n_init: 10
 //
 // The plan:
 //

@@ -6,7 +6,7 @@
 // clusters: 3..12
 // type: float32
 // target: cuda:sm_90
-// restarts: 10
+// n_init: 10
 //
 // The plan:
 //

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+#include "old_names.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *where, *old, *now;
+} old_names[] = {
+#define ROW(where, old, now) {#where, #old, #now},
+    KM_OLD_NAMES(ROW)
+#undef ROW
+};
+
+// One line, with its newline; a line that does not fit whole is left out.
+static void add_line(km_spec *spec, const char *line, size_t size) {
+    char *end = memchr(spec->warnings, 0, sizeof spec->warnings);
+    for (const char *at = spec->warnings; *at; at += strcspn(at, "\n") + 1)
+        if (strncmp(at, line, size) == 0) return;
+    if ((size_t)(end - spec->warnings) + size >= sizeof spec->warnings) return;
+    memcpy(end, line, size);
+    end[size] = 0;
+}
+
+const char *km_name_today(km_spec *spec, const char *where, const char *name, const char *place) {
+    for (size_t i = 0; i < sizeof old_names / sizeof *old_names; i++) {
+        if (strcmp(old_names[i].where, where) != 0 || strcmp(old_names[i].old, name) != 0) continue;
+        char line[384];
+        const char *now = old_names[i].now;
+        int is_key = strcmp(where, "spec") == 0 || strcmp(where, "plan") == 0;
+        const char *key = is_key ? "" : where, *space = is_key ? "" : " ";
+        int size = snprintf(line, sizeof line,
+                            "%.240s%s%s%s is an old name, which the next version refuses; write %s%s%s\n",
+                            place, key, space, name, key, space, now);
+        add_line(spec, line, (size_t)size);
+        return now;
+    }
+    return name;
+}
+
+void km_spec_warnings_add(km_spec *to, const km_spec *from) {
+    for (const char *line = from->warnings; *line;) {
+        size_t size = strcspn(line, "\n") + 1;
+        add_line(to, line, size);
+        line += size;
+    }
+}

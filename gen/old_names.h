@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// Names that were others in the version before this one. They are read for one version, with a warning.
+#ifndef KM_GEN_OLD_NAMES_H
+#define KM_GEN_OLD_NAMES_H
+#include <kmgen/spec.h>
+
+// X(where, old, now): `where` is spec for a key of a spec, plan for one under `plan:`, else the key whose value it is
+// (design, algorithm, form ...). The one list: specs, --set, tuning texts and heads of emitted files are read by it. A
+// row goes with the next version.
+#define KM_OLD_NAMES(X) X(spec, restarts, n_init)
+
+// The name that is read today for `name`: itself, unless it is an old one. Then spec->warnings gets a line that begins
+// with `place`, "" or "FILE:LINE:COLUMN: ", unless it has that line.
+const char *km_name_today(km_spec *spec, const char *where, const char *name, const char *place);
+
+// Adds the lines of `from` that `to` does not have, as far as there is room.
+void km_spec_warnings_add(km_spec *to, const km_spec *from);
+
+#endif
