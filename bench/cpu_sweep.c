@@ -71,7 +71,7 @@ static void build(shape *s, km_device *device, const char *ks, const char *algor
     must(km_spec_set_clusters(&spec, ks, &err));
     must(km_spec_fix(&spec, "design", design, &err));
     must(km_spec_fix(&spec, "algorithm", algorithm, &err));
-    must(km_spec_fix(&spec, "restarts_in_flight", "1", &err));
+    must(km_spec_fix(&spec, "concurrent_restarts", "1", &err));
     km_plan_params params;
     km_plan_params_init(&params);
     params.facts = &device->facts;

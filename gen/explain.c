@@ -150,7 +150,7 @@ static void add_whole(km_text *out, const km_plan *plan) {
 void km_explain_memory(km_text *out, const km_plan *plan) {
     const km_spec *spec = &plan->spec;
     double value = (double)km_type_bytes(spec->type);
-    int64_t copies = km_plan_value(plan, KM_PARAM_restarts_in_flight);
+    int64_t copies = km_plan_value(plan, KM_PARAM_concurrent_restarts);
     if (copies < 1) copies = 1;
     // On a CPU labels stay between passes, so that only points that move are added and taken away.
     int is_cuda = spec->target.kind == KM_TARGET_CUDA, keeps_labels = plan->track_labels || !is_cuda;

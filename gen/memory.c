@@ -26,7 +26,7 @@ enum {
 #define SEED_STATE_BYTES ((int64_t)2 << 30)
 
 static int64_t copies_of(const km_plan *plan) {
-    return km_max(km_plan_value(plan, KM_PARAM_restarts_in_flight), 1);
+    return km_max(km_plan_value(plan, KM_PARAM_concurrent_restarts), 1);
 }
 
 static int64_t k_max_of(const km_plan *plan) {
@@ -138,7 +138,7 @@ static int64_t threads_of(const km_plan *plan) {
 }
 
 static int64_t group_of(const km_plan *plan) {
-    return km_max(km_plan_value(plan, KM_PARAM_group), 1);
+    return km_max(km_plan_value(plan, KM_PARAM_soa_points), 1);
 }
 
 int64_t km_cpu_tiles_bytes(const km_plan *plan, int64_t n) {
@@ -163,7 +163,7 @@ int64_t km_cpu_sorting_bytes(const km_plan *plan, int64_t n) {
 static int64_t member_bytes(const km_plan *plan, int64_t k) {
     int64_t d = plan->spec.features, bytes = k * (d * 8 + KM_CPU_PITCH(d) * 8 + 1);
     bytes += KM_CPU_TABLE_ROWS(k) * (d + 1) * km_type_bytes(plan->spec.type);
-    if (km_plan_value(plan, KM_PARAM_integers) == 1)
+    if (km_plan_value(plan, KM_PARAM_int16_scores) == 1)
         bytes += (k * KM_CPU_PAIRS_ROW(d) + KM_CPU_COLUMNS(k) * (d + 1)) * 4;
     return bytes;
 }

@@ -7,7 +7,19 @@
 // X(where, old, now): `where` is spec for a key of a spec, plan for one under `plan:`, else the key whose value it is
 // (design, algorithm, form ...). The one list: specs, --set, tuning texts and heads of emitted files are read by it. A
 // row goes with the next version.
-#define KM_OLD_NAMES(X) X(spec, restarts, n_init)
+#define KM_OLD_NAMES(X)                                                                                      \
+    X(spec, restarts, n_init)                                                                                \
+    X(design, shared, tiled)                                                                                 \
+    X(design, blocks, gemm)                                                                                  \
+    X(design, portable, prebuilt)                                                                            \
+    X(algorithm, filter, tiles)                                                                              \
+    X(plan, restarts_in_flight, concurrent_restarts)                                                         \
+    X(plan, integers, int16_scores)                                                                          \
+    X(plan, team, lanes_per_point)                                                                           \
+    X(plan, stretches, segments)                                                                             \
+    X(plan, resident, blocks_per_sm)                                                                         \
+    X(plan, group, soa_points)                                                                               \
+    X(sums, ranges, chunks)
 
 // The name that is read today for `name`: itself, unless it is an old one. Then spec->warnings gets a line that begins
 // with `place`, "" or "FILE:LINE:COLUMN: ", unless it has that line.

@@ -15,10 +15,10 @@ enum { KM_PARAM_CUDA = 1, KM_PARAM_CPU = 2 };
     X(grid, 1, 1048576, KM_PARAM_CUDA, "blocks of a launch")                                                 \
     X(split, 1, 8, KM_PARAM_CUDA, "warp groups of a block that share the K list")                            \
     X(launches, 1, 4096, KM_PARAM_CUDA, "kernels that share the K list in one pass")                         \
-    X(team, 1, 4, KM_PARAM_CUDA, "lanes that share a point's features")                                      \
+    X(lanes_per_point, 1, 4, KM_PARAM_CUDA, "lanes that share a point's features")                           \
     X(prefetch, 0, 8, KM_PARAM_CUDA, "tiles of points that a warp fetches ahead")                            \
-    X(resident, 1, 32, KM_PARAM_CUDA, "blocks of a multiprocessor at a time")                                \
-    X(stretches, 1, 1048576, KM_PARAM_CUDA, "pieces of the points in the order of their labels")             \
+    X(blocks_per_sm, 1, 32, KM_PARAM_CUDA, "blocks of a multiprocessor at a time")                           \
+    X(segments, 1, 1048576, KM_PARAM_CUDA, "pieces of the points in the order of their labels")              \
     X(tile_points, 16, 1024, KM_PARAM_CUDA, "points worked on at a time by a block")                         \
     X(tile_clusters, 1, 1024, KM_PARAM_CUDA | KM_PARAM_CPU, "centroids worked on at a time")                 \
     X(tile_features, 1, 1024, KM_PARAM_CUDA | KM_PARAM_CPU, "features worked on at a time")                  \
@@ -26,10 +26,10 @@ enum { KM_PARAM_CUDA = 1, KM_PARAM_CPU = 2 };
       "centroids that points meet before they go on to the next ones")                                       \
     X(lanes, 1, 64, KM_PARAM_CPU, "elements of a SIMD vector")                                               \
     X(vectors, 1, 16, KM_PARAM_CPU, "SIMD vectors of points worked on at a time")                            \
-    X(group, 1, 4096, KM_PARAM_CPU, "points of a group, features apart inside it")                           \
-    X(integers, 0, 1, KM_PARAM_CPU,                                                                          \
-      "1: scores of 16-bit integers first, near ties again in the plan's type")                              \
-    X(restarts_in_flight, 1, 4096, KM_PARAM_CUDA | KM_PARAM_CPU, "restarts of each K in one pass")
+    X(soa_points, 1, 4096, KM_PARAM_CPU, "points that lie together, feature by feature")                     \
+    X(int16_scores, 0, 1, KM_PARAM_CPU,                                                                      \
+      "1: scores of 16-bit integers first, ambiguous points again in the plan's type")                       \
+    X(concurrent_restarts, 1, 4096, KM_PARAM_CUDA | KM_PARAM_CPU, "restarts of each K in one pass")
 
 typedef enum km_param {
 #define KM_PARAM_ENUM(name, lowest, highest, targets, meaning) KM_PARAM_##name,
@@ -52,7 +52,7 @@ typedef enum km_param {
     X(form, resident, TILED, "centroids stay in shared memory, scores in the plan's type")                   \
     X(form, resident_fp16, TILED,                                                                            \
       "centroids stay in shared memory, scores in fp16, ambiguous points again in double")                   \
-    X(sums, ranges, TILED, "rows in shared memory, a range of points a block")                               \
+    X(sums, chunks, TILED, "rows in shared memory, a chunk of points a block")                               \
     X(sums, sorted, TILED, "points in the order of their labels")                                            \
     X(sums, products, TILED, "matrix products of doubles")
 

@@ -362,8 +362,8 @@ static km_status make(km_plan *plan, const km_spec *spec, const km_plan_params *
 
 // Restarts in flight to try next where the plan does not fit; 0: nothing is left to try.
 static int64_t fewer_in_flight(const km_plan *plan) {
-    int64_t fixed, copies = km_plan_value(plan, KM_PARAM_restarts_in_flight);
-    if (km_plan_fits(plan) || km_plan_fixed(plan, KM_PARAM_restarts_in_flight, &fixed)) return 0;
+    int64_t fixed, copies = km_plan_value(plan, KM_PARAM_concurrent_restarts);
+    if (km_plan_fits(plan) || km_plan_fixed(plan, KM_PARAM_concurrent_restarts, &fixed)) return 0;
     return copies / 2;
 }
 

@@ -4,7 +4,7 @@
 //
 // Words. A *member* is one (K, restart). A *slot* is a seat for a member inside a pass: slot s serves the K
 // slot_clusters(s) for good; its member comes and goes. Slots are numbered copy * ks_count + k_index, where copy
-// counts the restarts in flight (plan number `restarts_in_flight`) and k_index the spec's list of K. The *clustered
+// counts the concurrent restarts (plan number `concurrent_restarts`) and k_index the spec's list of K. The *clustered
 // space* is (x - centre) * factor rounded to the plan's type; every centroid here lies in it and its doubles hold
 // values of the plan's type exactly. The factor holds a power of two that is the same for all features and brings
 // the largest coordinate between 1/2 and 1; what leaves km_fit is divided by it again.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The best restart of one K. Restarts that end at the same clustering number it otherwise, and their costs differ by
-// rounding, another way for each algorithm, kernel and number of restarts in flight. So costs that rounding cannot
+// rounding, another way for each algorithm, kernel and number of concurrent restarts. So costs that rounding cannot
 // tell apart tie, and the lowest restart wins, in whatever order the restarts are done.
 #ifndef KM_RUNTIME_CONTEST_H
 #define KM_RUNTIME_CONTEST_H

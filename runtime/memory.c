@@ -154,9 +154,9 @@ static int other_design(change *c, const km_plan *plan) {
 }
 
 static int fewer_restarts(change *c, const km_plan *plan) {
-    if (!is_fixed(&c->spec, "restarts_in_flight") || km_plan_get(plan, "restarts_in_flight") <= 1) return 0;
-    unfix(&c->spec, "restarts_in_flight");
-    c->words = "fewer restarts in flight (leave restarts_in_flight= out)";
+    if (!is_fixed(&c->spec, "concurrent_restarts") || km_plan_get(plan, "concurrent_restarts") <= 1) return 0;
+    unfix(&c->spec, "concurrent_restarts");
+    c->words = "fewer concurrent restarts (leave concurrent_restarts= out)";
     return 1;
 }
 

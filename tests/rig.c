@@ -45,7 +45,7 @@ static km_status spec_of(km_spec *spec, const rig_variant *variant, const rig_pa
     char count[32];
     snprintf(count, sizeof count, "%lld", (long long)params->in_flight);
     spec->restarts = params->in_flight;
-    return km_spec_fix(spec, "restarts_in_flight", count, err);
+    return km_spec_fix(spec, "concurrent_restarts", count, err);
 }
 
 static km_status plan_of(km_plan *plan, const km_spec *spec, const km_device *device,

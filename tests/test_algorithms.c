@@ -44,7 +44,7 @@ static km_result *fit(const ref_data *points, const job *j, km_algorithm algorit
     if (status == KM_OK) status = km_spec_set_target(&spec, j->target ? j->target : "cpu", &err);
     if (status == KM_OK) status = km_spec_fix(&spec, "design", j->design ? j->design : "prebuilt", &err);
     snprintf(number, sizeof number, "%lld", (long long)j->in_flight);
-    if (status == KM_OK && j->in_flight) status = km_spec_fix(&spec, "restarts_in_flight", number, &err);
+    if (status == KM_OK && j->in_flight) status = km_spec_fix(&spec, "concurrent_restarts", number, &err);
     if (status == KM_OK)
         status =
             km_data_from_memory(&data, values, points->n, points->d, points->type, 0, 0, points->w, &err);
@@ -269,7 +269,7 @@ START_TEST(designs) {
             km_result *prebuilt = fit(&points, &j, KM_ALGORITHM_LLOYD);
             j.in_flight = 3;
             km_result *few = fit(&points, &j, KM_ALGORITHM_LLOYD);
-            compare_models(prebuilt, few, "three restarts in flight", "prebuilt");
+            compare_models(prebuilt, few, "three concurrent restarts", "prebuilt");
             j.design = names[_i];
             km_result *other = fit(&points, &j, KM_ALGORITHM_LLOYD);
             compare_models(prebuilt, other, names[_i], "prebuilt");
@@ -316,7 +316,7 @@ START_TEST(many_clusters) {
 }
 END_TEST
 
-START_TEST(restarts_in_flight) {
+START_TEST(concurrent_restarts) {
     ref_data points = ref_blobs(3001, 2, 6, 1.0, 8, type_of(_i));
     compare(&points, &(job){.clusters = "3..6", .restarts = 7, .in_flight = 3}, algorithm_of(_i));
     ref_data_free(&points);
@@ -596,7 +596,7 @@ int main(void) {
     EACH(weights);
     EACH(one_and_all);
     EACH(many_clusters);
-    EACH(restarts_in_flight);
+    EACH(concurrent_restarts);
     EACH(empties);
     EACH(min_changes);
     EACH(tolerance);

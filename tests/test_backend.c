@@ -545,7 +545,7 @@ static void check_pass(rig *r, const ref_data *points, int64_t threads) {
 
 // The numbers of points around which a tail may go wrong: of a vector, a group, a block.
 static int64_t edge_counts(int64_t *counts, const rig *r, int64_t d) {
-    static const char *const names[] = {"lanes", "group", "block", "tile_points"};
+    static const char *const names[] = {"lanes", "soa_points", "block", "tile_points"};
     const km_plan *plan = &r->module->plan;
     int64_t found = 0;
     counts[found++] = 1;

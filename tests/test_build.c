@@ -400,7 +400,7 @@ START_TEST(given_text) {
     params.source_text = source.text;
     params.plan.points = 100000;
     km_plan own = first_plan();
-    ck_assert_int_ne(km_plan_get(&own, "restarts_in_flight"), km_plan_get(&emitted, "restarts_in_flight"));
+    ck_assert_int_ne(km_plan_get(&own, "concurrent_restarts"), km_plan_get(&emitted, "concurrent_restarts"));
     must_build(1);
     ck_assert_int_eq(build.plan.design, emitted.design);
     ck_assert_int_eq(build.plan.numbers_count, emitted.numbers_count);

@@ -177,7 +177,7 @@ usage() {
     in_stderr '--target is given twice'
     run 2 fit missing.csv --set block=2 --set tile=3 --set block=4
     in_stderr '--set block=2 and --set block=4 fix the same number'
-    run 1 fit missing.csv --set block=64 --set restarts_in_flight=3 -v -v # two numbers
+    run 1 fit missing.csv --set block=64 --set concurrent_restarts=3 -v -v # two numbers
     run 2 fit missing.csv --set algorithm=elkan --algorithm elkan
     in_stderr 'say the same'
     run 2 fit missing.csv --init "$faithful" --n-init 5
@@ -861,7 +861,7 @@ assert len(a["warnings"]) == len(b["warnings"]) + 1, a["warnings"]' "$work/stdou
     run 0 "${given[@]}" --dry-run
     in_stdout '^device +cpu:.* cuda:sm_'
     # What was asked for is not replaced.
-    for option in '--target cuda' '--set design=tiled' '--set resident=1'; do
+    for option in '--target cuda' '--set design=tiled' '--set blocks_per_sm=1'; do
         # shellcheck disable=SC2086
         run 1 "${given[@]}" $option
         in_stderr 'line 7: this text is not liked'

@@ -574,7 +574,7 @@ START_TEST(integers_choose_as_floats) {
         return;
     for (int kind = 0; kind < KINDS && m.table.integers && m.device->facts.has_integers; kind++)
         for (int i = 0; i < 7; i++) check_integers(&m, (points_kind)kind, d, ks[i]);
-    ck_assert_int_eq(m.table.integers, km_plan_get(&m.plan, "integers"));
+    ck_assert_int_eq(m.table.integers, km_plan_get(&m.plan, "int16_scores"));
     module_close(&m);
 }
 END_TEST

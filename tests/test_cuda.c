@@ -604,13 +604,13 @@ START_TEST(little_memory_takes_fewer_restarts_in_flight) {
     RIG_MUST(km_spec_fix(&job.spec, "design", "tiled", &job.err), &job.err);
     job.spec.target.kind = KM_TARGET_CUDA;
     RIG_MUST(job_run(&job), &job.err);
-    ck_assert_int_eq(km_plan_get(&job.result->plan, "restarts_in_flight"), 10);
+    ck_assert_int_eq(km_plan_get(&job.result->plan, "concurrent_restarts"), 10);
     for (int m = 0; m < 19; m++) inertia[m] = job.result->models[m].inertia;
     balloon_leave(job.result->plan.memory_bytes - (160 << 20));
     RIG_MUST(job_run(&job), &job.err);
-    printf("memory: %lld restarts in flight\n",
-           (long long)km_plan_get(&job.result->plan, "restarts_in_flight"));
-    ck_assert_int_le(km_plan_get(&job.result->plan, "restarts_in_flight"), 2);
+    printf("memory: %lld concurrent restarts\n",
+           (long long)km_plan_get(&job.result->plan, "concurrent_restarts"));
+    ck_assert_int_le(km_plan_get(&job.result->plan, "concurrent_restarts"), 2);
     expect_inertia(job.result, inertia, 1e-6);
     job_close(&job);
 }

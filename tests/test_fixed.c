@@ -143,7 +143,7 @@ START_TEST(fixed_numbers_are_obeyed_or_refused) {
         int count = 0;
         // Restarts in flight of a CPU are slots of its engine, the same for any text.
         int in_text = strcmp(designs[design].design, "prebuilt") != 0 &&
-                      (designs[design].is_cuda || strcmp(numbers[n].name, "restarts_in_flight") != 0);
+                      (designs[design].is_cuda || strcmp(numbers[n].name, "concurrent_restarts") != 0);
         for (int v = 0; v <= VALUES_COUNT; v++) {
             int words = km_param_has_words((km_param)n); // their values are 0 and up
             int64_t value = !v      ? km_plan_get(&plan, numbers[n].name)

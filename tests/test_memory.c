@@ -218,7 +218,7 @@ static void fit_under(int fd, const shape *s, int64_t bytes, const km_data *data
     int64_t head[3] = {status, 0, 0};
     if (status == KM_OK) {
         const km_model *best = &result->models[result->selection.best];
-        head[1] = km_plan_get(&result->plan, "restarts_in_flight");
+        head[1] = km_plan_get(&result->plan, "concurrent_restarts");
         head[2] = best->k;
         if (write(fd, head, sizeof head) != sizeof head) _exit(3);
         for (int64_t m = 0; m < result->models_count; m++)
@@ -356,7 +356,7 @@ START_TEST(advice_is_what_helps) {
     km_error err = {""};
     const int64_t gib = 1 << 30;
     advice_setup("cuda:sm_90");
-    expect_advice(4 * gib, NULL, "a sample of", "restarts in flight"); // one in flight already
+    expect_advice(4 * gib, NULL, "a sample of", "concurrent restarts"); // one in flight already
     km_device_facts host;
     km_device_facts_init(&host, (km_target){KM_TARGET_CPU, KM_ISA_AVX2});
     host.memory_free_bytes = 64 * gib;

@@ -196,23 +196,23 @@ START_TEST(integers) {
     spec.features = 8;
     ck_assert_int_eq(km_spec_set_clusters(&spec, "2..12", &err), KM_OK);
     expect_plan(&params);
-    ck_assert_int_eq(km_plan_get(&plan, "integers"), 1);
+    ck_assert_int_eq(km_plan_get(&plan, "int16_scores"), 1);
     ck_assert_str_eq(plan.estimates[KM_DESIGN_LANES].reason, "bound by products of integers");
     double by_integers = plan.estimates[KM_DESIGN_LANES].operations_per_point;
     facts.has_integers = 0;
     expect_plan(&params);
-    ck_assert_int_eq(km_plan_get(&plan, "integers"), 0);
+    ck_assert_int_eq(km_plan_get(&plan, "int16_scores"), 0);
     ck_assert_double_gt(plan.estimates[KM_DESIGN_LANES].operations_per_point, by_integers);
     facts.has_integers = 1;
     spec.features = 4;
     expect_plan(&params);
-    ck_assert_int_eq(km_plan_get(&plan, "integers"), 0);
+    ck_assert_int_eq(km_plan_get(&plan, "int16_scores"), 0);
     spec.features = 8;
-    ck_assert_int_eq(km_spec_fix(&spec, "integers", "0", &err), KM_OK);
+    ck_assert_int_eq(km_spec_fix(&spec, "int16_scores", "0", &err), KM_OK);
     expect_plan(&params);
-    ck_assert_int_eq(km_plan_get(&plan, "integers"), 0);
+    ck_assert_int_eq(km_plan_get(&plan, "int16_scores"), 0);
     ck_assert_double_gt(plan.estimates[KM_DESIGN_LANES].operations_per_point, by_integers);
-    ck_assert_int_eq(km_spec_fix(&spec, "integers", "1", &err), KM_OK);
+    ck_assert_int_eq(km_spec_fix(&spec, "int16_scores", "1", &err), KM_OK);
     spec.type = KM_FLOAT64;
     expect_error(&params, "integers must be 0 (scores of float64), got 1");
     spec.type = KM_FLOAT32;
@@ -256,8 +256,11 @@ START_TEST(tuning) {
     params.tuning = "features: 4\nclusters: 3..5\ntarget: cpu:avx2\nrestarts: 10\nplan: {design: portable}\n";
     expect_plan(&params);
     ck_assert_str_eq(plan.design_reason, "from the tuning file");
-    ck_assert_str_eq(plan.spec.warnings, "tuning file, entry 1:4:1: restarts is an old name, which the next "
-                                         "version refuses; write n_init\n");
+    ck_assert_str_eq(plan.spec.warnings,
+                     "tuning file, entry 1:4:1: restarts is an old name, which the next "
+                     "version refuses; write n_init\n"
+                     "tuning file, entry 1:5:16: design portable is an old name, which the "
+                     "next version refuses; write design prebuilt\n");
     // Mistakes name the entry.
     params.tuning = "features: 4\nclusters: 3..5\n---\nfeatures: 4\ncluster: 3..5\n";
     err.text[0] = 0;
@@ -381,7 +384,7 @@ START_TEST(tiled_sums) {
         int sums;
     } cases[] = {
         {"cuda:sm_90", "2..32", KM_WORD_sums_products}, {"cuda:sm_100", "5", KM_WORD_sums_products},
-        {"cuda:sm_80", "2..32", KM_WORD_sums_ranges},   {"cuda:sm_75", "5", KM_WORD_sums_ranges},
+        {"cuda:sm_80", "2..32", KM_WORD_sums_chunks},   {"cuda:sm_75", "5", KM_WORD_sums_chunks},
         {"cuda:sm_90", "2..33", KM_WORD_sums_sorted},   {"cuda:sm_90", "33", KM_WORD_sums_sorted},
         {"cuda:sm_80", "2..33", KM_WORD_sums_sorted},   {"cuda:sm_120", "1024", KM_WORD_sums_sorted}};
     spec.features = 256;
@@ -590,7 +593,7 @@ START_TEST(emitted_from_a_folder) {
 }
 END_TEST
 
-// Another design, then fewer restarts in flight, make room; what does not fit even so is planned with the least.
+// Another design, then fewer concurrent restarts, make room; what does not fit even so is planned with the least.
 START_TEST(free_memory_decides) {
     km_plan_params params;
     km_plan_params_init(&params);
@@ -646,20 +649,20 @@ START_TEST(free_memory_decides_restarts_in_flight) {
     params.algorithm = KM_ALGORITHM_LLOYD;
     spec.restarts = 8;
     expect_plan(&params);
-    int64_t copies = km_plan_get(&plan, "restarts_in_flight"), all = plan.memory_bytes;
+    int64_t copies = km_plan_get(&plan, "concurrent_restarts"), all = plan.memory_bytes;
     ck_assert_int_ge(copies, 4);
-    ck_assert_int_eq(km_spec_fix(&spec, "restarts_in_flight", "1", &err), KM_OK);
+    ck_assert_int_eq(km_spec_fix(&spec, "concurrent_restarts", "1", &err), KM_OK);
     expect_plan(&params);
     int64_t one = plan.memory_bytes;
     spec.fixed_count--;
     facts.memory_free_bytes = one + (all - one) / 4; // less than half of the copies
     expect_plan(&params);
     ck_assert(km_plan_fits(&plan));
-    ck_assert_int_lt(km_plan_get(&plan, "restarts_in_flight"), copies);
-    ck_assert_int_ge(km_plan_get(&plan, "restarts_in_flight"), 1);
-    ck_assert_int_eq(km_spec_fix(&spec, "restarts_in_flight", "4", &err), KM_OK); // the user's own stays
+    ck_assert_int_lt(km_plan_get(&plan, "concurrent_restarts"), copies);
+    ck_assert_int_ge(km_plan_get(&plan, "concurrent_restarts"), 1);
+    ck_assert_int_eq(km_spec_fix(&spec, "concurrent_restarts", "4", &err), KM_OK); // the user's own stays
     expect_plan(&params);
-    ck_assert_int_eq(km_plan_get(&plan, "restarts_in_flight"), 4);
+    ck_assert_int_eq(km_plan_get(&plan, "concurrent_restarts"), 4);
 }
 END_TEST
 

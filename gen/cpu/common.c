@@ -81,7 +81,7 @@ static int integers_pay(const km_plan *plan) {
 
 int km_cpu_uses_integers(const km_plan *plan) {
     int64_t fixed = integers_pay(plan);
-    km_plan_fixed(plan, KM_PARAM_integers, &fixed);
+    km_plan_fixed(plan, KM_PARAM_int16_scores, &fixed);
     return fixed > 0 && !integers_refused(plan);
 }
 
@@ -116,9 +116,9 @@ km_status km_cpu_set_restarts(km_plan *plan, km_error *err) {
     if (wanted > 16) wanted = 16;
     if (wanted < 1) wanted = 1;
     if (plan->in_flight_max && wanted > (double)plan->in_flight_max)
-        return km_plan_set(plan, KM_PARAM_restarts_in_flight, plan->in_flight_max, err,
+        return km_plan_set(plan, KM_PARAM_concurrent_restarts, plan->in_flight_max, err,
                            "as many as the free memory holds");
-    return km_plan_set(plan, KM_PARAM_restarts_in_flight, (int64_t)wanted, err,
+    return km_plan_set(plan, KM_PARAM_concurrent_restarts, (int64_t)wanted, err,
                        "a read takes %.2f ns a point, one restart's arithmetic %.2f ns", e->memory_ns,
                        e->issue_ns);
 }
@@ -149,10 +149,10 @@ km_status km_cpu_set_vectors(km_plan *plan, int64_t wanted, int64_t tile, const 
 }
 
 km_status km_cpu_set_group(km_plan *plan, int64_t group, const char *reason, km_error *err) {
-    KM_TRY(km_plan_set(plan, KM_PARAM_group, group, err, "%s", reason));
-    if (km_plan_value(plan, KM_PARAM_group) == group) return KM_OK;
+    KM_TRY(km_plan_set(plan, KM_PARAM_soa_points, group, err, "%s", reason));
+    if (km_plan_value(plan, KM_PARAM_soa_points) == group) return KM_OK;
     return km_fail(err, KM_ERROR_PLAN, "group must be %d (%s), got %d", (int)group, reason,
-                   (int)km_plan_value(plan, KM_PARAM_group));
+                   (int)km_plan_value(plan, KM_PARAM_soa_points));
 }
 
 km_status km_cpu_set_integers(km_plan *plan, km_error *err) {
@@ -161,8 +161,8 @@ km_status km_cpu_set_integers(km_plan *plan, km_error *err) {
                          : !plan->facts.has_integers ? "the processor has no AVX512_VNNI"
                          : !integers_pay(plan)       ? "few features: float is as fast"
                                                      : "a product takes two features, near ties go again";
-    KM_TRY(km_plan_set(plan, KM_PARAM_integers, integers_pay(plan), err, "%s", reason));
-    if (!refused || km_plan_value(plan, KM_PARAM_integers) == 0) return KM_OK;
+    KM_TRY(km_plan_set(plan, KM_PARAM_int16_scores, integers_pay(plan), err, "%s", reason));
+    if (!refused || km_plan_value(plan, KM_PARAM_int16_scores) == 0) return KM_OK;
     return km_fail(err, KM_ERROR_PLAN, "integers must be 0 (%s), got 1", refused);
 }
 
@@ -248,7 +248,7 @@ static void list_few_sets(km_env *env, int four) {
 static void names_of_finish(km_env *env, const km_plan *plan, int any_d) {
     int isa = plan->facts.target.arch;
     int64_t doubles = isa == KM_ISA_AVX512 ? 8 : isa == KM_ISA_AVX2 ? 4 : 2;
-    int64_t d = plan->spec.features, group = km_plan_value(plan, KM_PARAM_group);
+    int64_t d = plan->spec.features, group = km_plan_value(plan, KM_PARAM_soa_points);
     int is_double = plan->spec.type == KM_FLOAT64, rows = !is_double && d <= ROWS_D_MAX; // doubles need none
     int64_t row = rows ? (d + doubles - 1) / doubles * doubles : d;
     int64_t span = FINISH_BYTES / (row * 8) / group * group;
@@ -281,7 +281,7 @@ static void names_of_whole_sums(km_env *env, const km_plan *plan, int any_d, int
 
 // Scores of integers: four vectors of points by four centroids, or five that go first.
 static void names_of_integers(km_env *env, const km_plan *plan, int any_d, int bytes) {
-    int integers = bytes && km_plan_value(plan, KM_PARAM_integers) > 0;
+    int integers = bytes && km_plan_value(plan, KM_PARAM_int16_scores) > 0;
     km_env_set_flag(env, "integers", integers);
     km_env_set(env, "labelled", integers ? "labelled" : "0");
     km_env_set(env, "pairs_most", any_d ? "((D_MAX + 1) / 2)" : "PAIRS");
@@ -299,7 +299,7 @@ static int64_t seed_span(int64_t d, int64_t group, int64_t real_bytes) {
 void km_cpu_names(km_env *env, const km_plan *plan, const km_cpu_text *text) {
     const km_spec *spec = &plan->spec;
     int64_t d = spec->features, tile = km_plan_value(plan, KM_PARAM_tile_clusters),
-            group = km_plan_value(plan, KM_PARAM_group);
+            group = km_plan_value(plan, KM_PARAM_soa_points);
     int is_double = spec->type == KM_FLOAT64;
     int wide = spec->clusters[spec->clusters_count - 1] > 256;
     int any_d = text->any_d, bytes = text->bytes && !wide;

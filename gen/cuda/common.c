@@ -33,15 +33,15 @@ double km_cuda_launches_ns(const km_plan *plan, int64_t launches, double each_ns
 }
 
 km_status km_cuda_set_restarts(km_plan *plan, km_error *err) {
-    return km_plan_set(plan, KM_PARAM_restarts_in_flight, km_cuda_restarts_in_flight(plan), err, "%s",
+    return km_plan_set(plan, KM_PARAM_concurrent_restarts, km_cuda_restarts_in_flight(plan), err, "%s",
                        plan->in_flight_max ? "as many as the free memory holds"
                        : plan->points      ? "restarts until a pass has 4 million points, or all of them"
                                            : "many points: one restart of each K fills the device");
 }
 
 km_status km_cuda_set_grid(km_plan *plan, int64_t tile, km_error *err) {
-    int64_t grid = plan->facts.units * km_plan_value(plan, KM_PARAM_resident) /
-                   km_plan_value(plan, KM_PARAM_restarts_in_flight);
+    int64_t grid = plan->facts.units * km_plan_value(plan, KM_PARAM_blocks_per_sm) /
+                   km_plan_value(plan, KM_PARAM_concurrent_restarts);
     if (plan->points) grid = km_min(grid, km_divide_up(plan->points, tile));
     return km_plan_set(plan, KM_PARAM_grid, km_max(grid, 1), err,
                        "%lld multiprocessors, filled once by all copies", (long long)plan->facts.units);
@@ -60,7 +60,7 @@ int64_t km_cuda_registers_limit(const km_plan *plan, int64_t block, int64_t resi
 }
 
 int64_t km_cuda_partial_bytes(const km_plan *plan) {
-    return km_plan_value(plan, KM_PARAM_grid) * km_plan_value(plan, KM_PARAM_restarts_in_flight) *
+    return km_plan_value(plan, KM_PARAM_grid) * km_plan_value(plan, KM_PARAM_concurrent_restarts) *
            plan->clusters_sum * (plan->spec.features + 1) * 8;
 }
 
@@ -91,7 +91,7 @@ void km_cuda_names(km_env *env, const km_plan *plan) {
     km_env_set_int(env, "s", plan->clusters_sum);
     km_env_set_int(env, "ks_count", spec->clusters_count);
     km_env_set_int(env, "k_max", k_max);
-    km_env_set_int(env, "copies", km_plan_value(plan, KM_PARAM_restarts_in_flight));
+    km_env_set_int(env, "copies", km_plan_value(plan, KM_PARAM_concurrent_restarts));
     km_env_set_int(env, "vector", 16 / km_type_bytes(spec->type));
     km_env_set_flag(env, "planes_follow", 0); // update.cu makes the next pass's coefficients of the scores
     name_numbers(env, plan);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the CUDA designs share: rates of a device, launches, restarts in flight, and names of templates/cuda/head.h.
+// What the CUDA designs share: rates of a device, launches, concurrent restarts, and names of templates/cuda/head.h.
 #ifndef KM_GEN_CUDA_COMMON_H
 #define KM_GEN_CUDA_COMMON_H
 #include "../design.h"

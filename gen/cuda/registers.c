@@ -27,7 +27,7 @@ static void share_out(int32_t *share, const km_spec *spec, int64_t shares) {
     }
 }
 
-// Sums that a thread keeps for one K, where `team` lanes share a point.
+// Sums that a thread keeps for one K, where `lanes_per_point` lanes share a point.
 static int64_t sums_of(const km_plan *plan, int64_t k, int64_t team) {
     return (k - 1) * (plan->spec.features / team + 1) + (plan->weighted ? 1 : 0);
 }
@@ -192,8 +192,9 @@ static int judge(config *way, const km_plan *plan) {
 // Where the coefficients of the scores lie: in constant memory there is one copy of them, the same for all lanes.
 // Compilers keep those of doubles in registers where they can, so there must be some left. NULL: they can lie there.
 static const char *constant_refused(const km_plan *plan) {
-    if (km_plan_value(plan, KM_PARAM_team) > 1) return "lanes of a team need different coefficients";
-    if (km_plan_value(plan, KM_PARAM_restarts_in_flight) > 1)
+    if (km_plan_value(plan, KM_PARAM_lanes_per_point) > 1)
+        return "lanes of a team need different coefficients";
+    if (km_plan_value(plan, KM_PARAM_concurrent_restarts) > 1)
         return "each restart has coefficients of its own";
     return NULL;
 }
@@ -206,7 +207,7 @@ static int constant_pays(const km_plan *plan) {
                   .launches = km_plan_value(plan, KM_PARAM_launches),
                   .team = 1};
     demand groups = demand_of(plan, &way);
-    int64_t threads = km_plan_value(plan, KM_PARAM_block) * km_plan_value(plan, KM_PARAM_resident);
+    int64_t threads = km_plan_value(plan, KM_PARAM_block) * km_plan_value(plan, KM_PARAM_blocks_per_sm);
     return registers_needed(plan, &way, &groups) + SPARE <= plan->facts.registers_per_unit / threads;
 }
 
@@ -221,19 +222,20 @@ static int best_of_share(config *best, const km_plan *plan, int64_t split, int64
     TRY_ALL(points_per_thread, 1, 2, 3, 4, 6, 8, 12);
     TRY_ALL(prefetch, 0, 1);
     TRY_ALL(block, 256, 384, 512, 768, 1024);
-    TRY_ALL(resident, 1);
+    TRY_ALL(blocks_per_sm, 1);
     int found = 0;
-    for (int64_t i = 0; i < points_per_thread_count * prefetch_count * block_count * resident_count; i++) {
-        int64_t r = i % resident_count, b = i / resident_count % block_count;
-        int64_t f = i / resident_count / block_count % prefetch_count;
-        int64_t p = i / resident_count / block_count / prefetch_count;
+    for (int64_t i = 0; i < points_per_thread_count * prefetch_count * block_count * blocks_per_sm_count;
+         i++) {
+        int64_t r = i % blocks_per_sm_count, b = i / blocks_per_sm_count % block_count;
+        int64_t f = i / blocks_per_sm_count / block_count % prefetch_count;
+        int64_t p = i / blocks_per_sm_count / block_count / prefetch_count;
         config way = {.points = points_per_thread[p],
                       .prefetch = prefetch[f],
                       .split = split,
                       .launches = launches,
                       .team = team,
                       .block = block[b],
-                      .resident = resident[r]};
+                      .resident = blocks_per_sm[r]};
         if (way.points % run_of(&plan->spec) || way.block % (32 * split) || way.block < 128) continue;
         if (!judge(&way, plan)) continue;
         if (found && way.total_ns >= best->total_ns) continue;
@@ -246,11 +248,11 @@ static int best_of_share(config *best, const km_plan *plan, int64_t split, int64
 static int best_way(config *best, const km_plan *plan) {
     TRY_ALL(split, 1, 2, 3, 4);
     TRY_ALL(launches, 1, 2, 3, 4, 6, 8, 10, 12, 16);
-    TRY_ALL(team, 1, 2, 4);
+    TRY_ALL(lanes_per_point, 1, 2, 4);
     int found = 0;
-    for (int64_t i = 0; i < team_count * split_count * launches_count; i++) {
+    for (int64_t i = 0; i < lanes_per_point_count * split_count * launches_count; i++) {
         int64_t s = split[i / launches_count % split_count], l = launches[i % launches_count];
-        int64_t t = team[i / launches_count / split_count];
+        int64_t t = lanes_per_point[i / launches_count / split_count];
         config way = {0};
         if (t > 1 && plan->spec.features % (t * 16 / km_type_bytes(plan->spec.type)))
             continue; // a lane loads whole 16 bytes
@@ -309,12 +311,12 @@ static km_status decide(km_plan *plan, const km_way *found, km_error *err) {
                                      : "copies that run by themselves need sm_80"));
     KM_TRY(km_plan_set(plan, KM_PARAM_block, way->block, err,
                        "one block fills a multiprocessor: fewest partial sums"));
-    KM_TRY(
-        km_plan_set(plan, KM_PARAM_resident, way->resident, err, "the block is as large as registers allow"));
+    KM_TRY(km_plan_set(plan, KM_PARAM_blocks_per_sm, way->resident, err,
+                       "the block is as large as registers allow"));
     KM_TRY(km_plan_set(plan, KM_PARAM_split, way->split, err, "%s",
                        way->split > 1 ? "so many threads share the sums of the K list"
                                       : "a thread's registers hold the sums of the whole K list"));
-    KM_TRY(km_plan_set(plan, KM_PARAM_team, way->team, err, "%s",
+    KM_TRY(km_plan_set(plan, KM_PARAM_lanes_per_point, way->team, err, "%s",
                        way->team > 1
                            ? "so many lanes share a point, as one has no room for its features' sums"
                            : "a lane holds whole points"));
@@ -323,7 +325,7 @@ static km_status decide(km_plan *plan, const km_way *found, km_error *err) {
                                          : "one read of the points serves every K"));
     KM_TRY(km_cuda_set_grid(plan,
                             km_plan_value(plan, KM_PARAM_block) / km_plan_value(plan, KM_PARAM_split) /
-                                km_plan_value(plan, KM_PARAM_team) *
+                                km_plan_value(plan, KM_PARAM_lanes_per_point) *
                                 km_plan_value(plan, KM_PARAM_points_per_thread),
                             err));
     KM_TRY(decide_form(plan, err));
@@ -354,7 +356,7 @@ static int64_t flush_tiles(const km_plan *plan) {
 static int64_t add_group(km_env *part, const km_plan *plan, int64_t group, const int32_t *share,
                          int64_t column) {
     const km_spec *spec = &plan->spec;
-    int64_t split = km_plan_value(plan, KM_PARAM_split), team = km_plan_value(plan, KM_PARAM_team),
+    int64_t split = km_plan_value(plan, KM_PARAM_split), team = km_plan_value(plan, KM_PARAM_lanes_per_point),
             columns = 0, plane = 0;
     int64_t counts = 0, warps = group % split;
     char text[24];
@@ -394,7 +396,7 @@ static int64_t add_group(km_env *part, const km_plan *plan, int64_t group, const
 // the text.
 static void name_places(km_env *env, const km_plan *plan, int64_t run, int64_t own) {
     int64_t points = km_plan_value(plan, KM_PARAM_points_per_thread),
-            team = km_plan_value(plan, KM_PARAM_team);
+            team = km_plan_value(plan, KM_PARAM_lanes_per_point);
     int split = km_plan_value(plan, KM_PARAM_split) > 1, ring = km_plan_value(plan, KM_PARAM_prefetch) > 0;
     int labelled = plan->track_labels && plan->clusters_sum > plan->spec.clusters_count;
     km_env_set_flag(env, "teamed", team > 1);
@@ -415,7 +417,7 @@ static void name_places(km_env *env, const km_plan *plan, int64_t run, int64_t o
 
 // Points on their way through shared memory.
 static void name_ring(km_env *env, const km_plan *plan, int64_t run, int64_t own) {
-    int64_t team = km_plan_value(plan, KM_PARAM_team), size = km_type_bytes(plan->spec.type);
+    int64_t team = km_plan_value(plan, KM_PARAM_lanes_per_point), size = km_type_bytes(plan->spec.type);
     int64_t pieces = run * own * size / 16, turn = 1;
     int split = km_plan_value(plan, KM_PARAM_split) > 1;
     while (turn < 8 && pieces % (2 * turn) == 0) turn *= 2;
@@ -438,7 +440,7 @@ static void name_ring(km_env *env, const km_plan *plan, int64_t run, int64_t own
 
 // Labels, four at a time where a thread's points are a multiple of that.
 static void name_labels(km_env *env, const km_plan *plan, int64_t run) {
-    int64_t team = km_plan_value(plan, KM_PARAM_team);
+    int64_t team = km_plan_value(plan, KM_PARAM_lanes_per_point);
     int packed = plan->track_labels && km_plan_value(plan, KM_PARAM_points_per_thread) % 4 == 0;
     km_env_set_flag(env, "packed", packed);
     km_env_set(env, "labels_written", packed ? "labels_packed" : "labels_single");
@@ -460,7 +462,7 @@ static km_status names(km_env *env, const char **root, const km_plan *plan, km_e
     km_cuda_names(env, plan);
     int64_t split = km_plan_value(plan, KM_PARAM_split), launches = km_plan_value(plan, KM_PARAM_launches);
     km_env_set_flag(env, "planes_follow", 1);
-    int64_t team = km_plan_value(plan, KM_PARAM_team), own = spec->features / team;
+    int64_t team = km_plan_value(plan, KM_PARAM_lanes_per_point), own = spec->features / team;
     int64_t run = run_of(spec);
     km_env_set_int(env, "own", own);
     km_env_set_flag(env, "flushed", spec->type == KM_FLOAT32);

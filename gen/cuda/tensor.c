@@ -531,7 +531,7 @@ static void find_better(config *best, const km_plan *plan, int form) {
     km_plan_fixed(plan, KM_PARAM_tile_clusters, &fixed_tiles);
     km_plan_fixed(plan, KM_PARAM_launches, &fixed_launches);
     km_plan_fixed(plan, KM_PARAM_block, &fixed_block);
-    km_plan_fixed(plan, KM_PARAM_resident, &fixed_resident);
+    km_plan_fixed(plan, KM_PARAM_blocks_per_sm, &fixed_resident);
     for (int64_t tiles = 1; tiles <= (form == ROWS ? ROWS_TILES_MAX : TILES_MAX); tiles++) {
         km_tensor_layout layout; // made once, as it takes longer than all that follows from it
         if (fixed_tiles && fixed_tiles != tiles * ROWS_PER_TILE) continue;
@@ -605,7 +605,7 @@ static km_status decide_layout(km_plan *plan, int form, km_error *err) {
     it->way = (config){.form = form,
                        .tiles = km_plan_value(plan, KM_PARAM_tile_clusters) / ROWS_PER_TILE,
                        .block = km_plan_value(plan, KM_PARAM_block),
-                       .resident = km_plan_value(plan, KM_PARAM_resident)};
+                       .resident = km_plan_value(plan, KM_PARAM_blocks_per_sm)};
     if (km_tensor_lay_out(&it->layout, &plan->spec, form, it->way.tiles) &&
         judge(&it->way, plan, &it->layout))
         return KM_OK;
@@ -619,7 +619,7 @@ static km_status decide(km_plan *plan, const km_way *found, km_error *err) {
     KM_TRY(decide_form(plan, way, err));
     KM_TRY(km_plan_set(plan, KM_PARAM_block, way->block, err, "about %lld registers a thread%s",
                        (long long)way->registers, way->kept ? ", the centroids' fragments among them" : ""));
-    KM_TRY(km_plan_set(plan, KM_PARAM_resident, way->resident, err,
+    KM_TRY(km_plan_set(plan, KM_PARAM_blocks_per_sm, way->resident, err,
                        "as many as registers and shared memory hold"));
     KM_TRY(km_plan_set(plan, KM_PARAM_tile_clusters, way->tiles * ROWS_PER_TILE, err,
                        "rows of matrix products that a launch has at most"));

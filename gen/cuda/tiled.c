@@ -377,7 +377,7 @@ static int64_t k_max_of(const km_plan *plan) {
 static int64_t sums_of(const km_plan *plan, int few) {
     int64_t sums = k_max_of(plan) > FEW_K_MAX         ? KM_WORD_sums_sorted
                    : few && has_double_products(plan) ? KM_WORD_sums_products
-                                                      : KM_WORD_sums_ranges;
+                                                      : KM_WORD_sums_chunks;
     km_plan_fixed(plan, KM_PARAM_sums, &sums);
     return sums;
 }
@@ -394,7 +394,7 @@ static range_shape ranges_of(const km_plan *plan) {
     const km_spec *spec = &plan->spec;
     int64_t columns = spec->features + (plan->weighted ? 1 : 0), ks = spec->clusters_count;
     int64_t slots_all = ks * km_cuda_restarts_in_flight(plan), fixed;
-    if (km_plan_fixed(plan, KM_PARAM_restarts_in_flight, &fixed)) slots_all = ks * fixed;
+    if (km_plan_fixed(plan, KM_PARAM_concurrent_restarts, &fixed)) slots_all = ks * fixed;
     // A warp's access to shared memory takes two turns for 32 doubles; teams of eight lanes may meet in a bank.
     int64_t turns32 = 20 * km_divide_up(columns, 32), turns16 = 10 * km_divide_up(columns, 16),
             turns8 = 8 * km_divide_up(columns, 8);
@@ -453,7 +453,7 @@ static int64_t products_ranges(const km_plan *plan) {
     enum { WARPS = 4 };
     tile_shape shape = shape_of(plan);
     product_shape products = plan_products(plan);
-    int64_t tiles = km_plan_value(plan, KM_PARAM_restarts_in_flight) * shape.groups / shape.tile_clusters;
+    int64_t tiles = km_plan_value(plan, KM_PARAM_concurrent_restarts) * shape.groups / shape.tile_clusters;
     return plan->facts.units * products.resident * WARPS / (products.groups * tiles);
 }
 
@@ -461,8 +461,8 @@ static int64_t products_ranges(const km_plan *plan) {
 // small.
 static int64_t grid_of(const km_plan *plan) {
     enum { WARPS_PER_UNIT = 48, ROWS_BYTES_MAX = 64 << 20, POINTS_MIN = 256 };
-    int64_t row_bytes =
-        plan->clusters_sum * (plan->spec.features + 1) * 8 * km_plan_value(plan, KM_PARAM_restarts_in_flight);
+    int64_t row_bytes = plan->clusters_sum * (plan->spec.features + 1) * 8 *
+                        km_plan_value(plan, KM_PARAM_concurrent_restarts);
     range_shape sums = ranges_of(plan);
     int64_t ranges = plan->facts.units * km_divide_up(WARPS_PER_UNIT, sums.warps * sums.parts * sums.groups);
     if (ranges > ROWS_BYTES_MAX / row_bytes) ranges = ROWS_BYTES_MAX / row_bytes;
@@ -477,9 +477,9 @@ static int64_t grid_of(const km_plan *plan) {
 // Pieces of the points in the order of their labels: a team of lanes each, one wave of them.
 static int64_t stretches_of(const km_plan *plan) {
     enum { WARPS_PER_UNIT = 32, POINTS_MIN = 32 };
-    int64_t stretches = plan->facts.units * WARPS_PER_UNIT;
-    int64_t useful = plan->points ? km_divide_up(plan->points, POINTS_MIN) : stretches;
-    return stretches < useful ? stretches : useful;
+    int64_t segments = plan->facts.units * WARPS_PER_UNIT;
+    int64_t useful = plan->points ? km_divide_up(plan->points, POINTS_MIN) : segments;
+    return segments < useful ? segments : useful;
 }
 
 // The same for products of doubles, which are twice as fast as plain arithmetic of doubles; each warp makes its rows.
@@ -540,7 +540,7 @@ static void estimate(km_way *found, km_plan *plan) {
 // Decision ----------------------------------------------------------------------------------------------------
 
 static km_status check_fit(const km_plan *plan, const tile_shape *shape, km_error *err) {
-    if (fits(plan, shape, km_plan_value(plan, KM_PARAM_resident))) return KM_OK;
+    if (fits(plan, shape, km_plan_value(plan, KM_PARAM_blocks_per_sm))) return KM_OK;
     return km_fail(err, KM_ERROR_PLAN, "tiles need %lld bytes of shared memory, which has not as many",
                    (long long)shape->shared_bytes);
 }
@@ -549,7 +549,7 @@ static km_status check_few(const km_plan *plan, const tile_shape *shape, km_erro
     int64_t points = shape->tile_points, clusters = shape->tile_clusters;
     if (points % FEW_POINTS || points > 16 * FEW_POINTS || clusters % 16 || clusters < k_max_of(plan) ||
         clusters > 96 || shape->tile_features != few_step(shape) ||
-        km_plan_value(plan, KM_PARAM_resident) != 1)
+        km_plan_value(plan, KM_PARAM_blocks_per_sm) != 1)
         return km_fail(
             err, KM_ERROR_PLAN,
             "the form needs tile_points in steps of %d up to %d, tile_clusters in steps of 16 from K up "
@@ -575,7 +575,7 @@ static km_status check_tiles(const km_plan *plan, const tile_shape *shape, km_er
 
 static km_status check_sums(const km_plan *plan, const tile_shape *shape, km_error *err) {
     int64_t sums = km_plan_value(plan, KM_PARAM_sums);
-    if (sums == KM_WORD_sums_ranges && k_max_of(plan) > RANGES_K_MAX)
+    if (sums == KM_WORD_sums_chunks && k_max_of(plan) > RANGES_K_MAX)
         return km_fail(err, KM_ERROR_PLAN, "sums can be ranges up to K = %d only", RANGES_K_MAX);
     if (sums == KM_WORD_sums_products && (!shape->few || !has_double_products(plan)))
         return km_fail(err, KM_ERROR_PLAN,
@@ -600,7 +600,7 @@ static km_status decide_tiles(km_plan *plan, const config *way, km_error *err) {
                        few ? "%lld features, one product at a time"
                            : "%lld features in pieces that are padded little",
                        (long long)plan->spec.features));
-    return km_plan_set(plan, KM_PARAM_resident, way->resident, err,
+    return km_plan_set(plan, KM_PARAM_blocks_per_sm, way->resident, err,
                        "blocks whose tiles fit into shared memory");
 }
 
@@ -609,8 +609,8 @@ static km_status decide_layout(km_plan *plan, km_error *err) {
     enum { FEW_REDO_BLOCKS = 6 }; // of a multiprocessor
     KM_TRY(km_plan_layout_make(plan, sizeof(decided), err));
     decided *it = plan->layout;
-    int64_t d = plan->spec.features, resident = km_plan_value(plan, KM_PARAM_resident);
-    int64_t slots = plan->spec.clusters_count * km_plan_value(plan, KM_PARAM_restarts_in_flight);
+    int64_t d = plan->spec.features, resident = km_plan_value(plan, KM_PARAM_blocks_per_sm);
+    int64_t slots = plan->spec.clusters_count * km_plan_value(plan, KM_PARAM_concurrent_restarts);
     it->shape = shape_of(plan);
     it->products = plan_products(plan);
     it->ranges = ranges_of(plan);
@@ -635,7 +635,7 @@ static km_status decide(km_plan *plan, const km_way *found, km_error *err) {
     KM_TRY(km_plan_set(plan, KM_PARAM_sums, sums, err, "%s", sums_reason(sums)));
     KM_TRY(check_sums(plan, &shape, err));
     if (sums == KM_WORD_sums_sorted)
-        KM_TRY(km_plan_set(plan, KM_PARAM_stretches, stretches_of(plan), err,
+        KM_TRY(km_plan_set(plan, KM_PARAM_segments, stretches_of(plan), err,
                            "points in the order of their labels, a team of lanes each"));
     KM_TRY(km_plan_set(plan, KM_PARAM_grid, grid_of(plan), err, "%s",
                        sums == KM_WORD_sums_sorted
@@ -709,8 +709,8 @@ static km_status names(km_env *env, const char **root, const km_plan *plan, km_e
     km_env_set(env, "sums",
                sums == KM_WORD_sums_sorted     ? "sorted"
                : sums == KM_WORD_sums_products ? "products"
-                                               : "ranges");
-    km_env_set_int(env, "labels_grid", plan->facts.units * km_plan_value(plan, KM_PARAM_resident));
+                                               : "chunks");
+    km_env_set_int(env, "labels_grid", plan->facts.units * km_plan_value(plan, KM_PARAM_blocks_per_sm));
     km_env_set_int(env, "round_ahead", it->round_ahead);
     km_env_set_int(env, "resolve_grid", it->resolve_grid);
     if (sums == KM_WORD_sums_products) name_products(env, &it->products);
@@ -733,14 +733,14 @@ static int64_t workspace_bytes(const km_plan *plan, int64_t n) {
     const decided *it = plan->layout;
     const tile_shape *shape = &it->shape;
     int64_t d = plan->spec.features, size = km_type_bytes(plan->spec.type), k_max = k_max_of(plan);
-    int64_t copies = km_plan_value(plan, KM_PARAM_restarts_in_flight), label = k_max <= 256 ? 1 : 2;
+    int64_t copies = km_plan_value(plan, KM_PARAM_concurrent_restarts), label = k_max <= 256 ? 1 : 2;
     int64_t slots = copies * plan->spec.clusters_count, sums = km_cuda_partial_bytes(plan);
     int64_t rows = copies * shape->groups * shape->pad + shape->tile_clusters;
     int64_t table = rows * (size + 4 + shape->tile_features * shape->chunks * (shape->half ? 2 : size));
     int64_t points = n * (size * (1 + shape->half) + slots * (label + 4));
     if (km_plan_value(plan, KM_PARAM_sums) == KM_WORD_sums_sorted) {
         sums = slots * (km_plan_value(plan, KM_PARAM_grid) * 1024 +
-                        km_plan_value(plan, KM_PARAM_stretches) * 16 * (d + 1)) +
+                        km_plan_value(plan, KM_PARAM_segments) * 16 * (d + 1)) +
                4 * (copies * plan->clusters_sum + slots);
         if (k_max > 256) points += 4 * slots * n;
     }
@@ -749,7 +749,7 @@ static int64_t workspace_bytes(const km_plan *plan, int64_t n) {
 
 static int point_memory(km_point_memory rows[KM_POINT_MEMORY_MAX], const km_plan *plan) {
     const decided *it = plan->layout;
-    int64_t slots = plan->spec.clusters_count * km_plan_value(plan, KM_PARAM_restarts_in_flight);
+    int64_t slots = plan->spec.clusters_count * km_plan_value(plan, KM_PARAM_concurrent_restarts);
     double label = k_max_of(plan) <= 256 ? 1 : 2, lists = label == 2 ? 8 : 4;
     // And lists of points, in order or to be decided again.
     rows[0] = (km_point_memory){"labels and lists within a pass", (label + lists) * (double)slots};

@@ -157,7 +157,7 @@ KM_API km_status km_plan_copy(km_plan *to, const km_plan *from, km_error *err);
 
 // Decides every number. The spec must have features and clusters. KM_ERROR_PLAN when what the user fixed
 // cannot be had; the text names the number and the limit. Where the facts say what memory is free, and the points are
-// known, another design, then an algorithm that keeps less, then fewer restarts in flight make room; what does not fit
+// known, another design, then an algorithm that keeps less, then fewer concurrent restarts make room; what does not fit
 // even so is planned all the same, with the least: km_plan_fits tells.
 // KM_ERROR_PLAN as well where `avoid` leaves no plan.
 KM_API km_status km_plan_make(km_plan *plan, const km_spec *spec, const km_plan_params *params,

@@ -51,7 +51,7 @@ static void engine_destroy(km_engine **base) {
 
 static km_status slots_create(cpu_engine *engine, km_error *err) {
     const km_plan *plan = engine->base.plan;
-    int64_t copies = km_plan_get(plan, "restarts_in_flight"), ks = plan->spec.clusters_count;
+    int64_t copies = km_plan_get(plan, "concurrent_restarts"), ks = plan->spec.clusters_count;
     if (copies < 1) copies = 1;
     int64_t count = engine->base.slots_count = copies * ks;
     engine->slots = calloc((size_t)count, sizeof *engine->slots);

@@ -13,7 +13,7 @@ static const double integer_most = 32766, value_least = 1e-20, score_least = 1e-
 int km_cpu_wants_integers(const cpu_engine *engine) {
     return engine->kernels.integers && engine->group == GROUP &&
            engine->base.kernels->device->facts.has_integers &&
-           km_plan_get(engine->base.plan, "integers") == 1;
+           km_plan_get(engine->base.plan, "int16_scores") == 1;
 }
 
 float km_cpu_largest_square(const float *groups, int64_t count, int64_t d) {

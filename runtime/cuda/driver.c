@@ -67,7 +67,7 @@ km_status km_cuda_fail(km_error *err, const km_driver *driver, km_cu_result resu
     driver->cuGetErrorString(result, &text);
     if (result == KM_CU_OUT_OF_MEMORY)
         return km_fail(err, KM_ERROR_MEMORY,
-                       "%s: %s (%s); use fewer restarts in flight, or a device with more memory", call, name,
+                       "%s: %s (%s); use fewer concurrent restarts, or a device with more memory", call, name,
                        text);
     return km_fail(err, KM_ERROR_DEVICE, "%s: %s (%s)", call, name ? name : "?", text ? text : "");
 }

@@ -48,7 +48,7 @@ static km_status engine_init(km_cuda_engine *engine, const km_kernels *kernels, 
     engine->base.plan = plan;
     engine->base.d = plan->spec.features;
     engine->kernels = (const km_cuda_kernels *)kernels;
-    engine->copies = km_plan_get(plan, "restarts_in_flight");
+    engine->copies = km_plan_get(plan, "concurrent_restarts");
     if (engine->copies < 1) engine->copies = 1;
     engine->base.slots_count = engine->copies * ks;
     engine->offsets = calloc((size_t)ks, sizeof *engine->offsets);

@@ -9,7 +9,7 @@ enum {
     S = $s,              // clusters of one copy: the sum of the K list
     KS = $ks_count,      // entries of the K list
     K_MAX = $k_max,      // the largest of them
-    COPIES = $copies,    // restarts in flight
+    COPIES = $copies,    // concurrent restarts
     WEIGHTED = $weighted // points carry weights
 };
 

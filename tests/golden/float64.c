@@ -18,9 +18,9 @@
 // tile_clusters                     1  one after another: few features, no remainders
 // lanes                             4  32-byte vectors of float64
 // vectors                           4  vectors x (tile + 3) + 1 registers, of 16; at least 8 points
-// group                            64  changes of 64 labels are the bits of one number
-// integers                          0  scores of float64
-// restarts_in_flight                1  a read takes 1.95 ns a point, one restart's arithmetic 5.45 ns
+// soa_points                       64  changes of 64 labels are the bits of one number
+// int16_scores                      0  scores of float64
+// concurrent_restarts               1  a read takes 1.95 ns a point, one restart's arithmetic 5.45 ns
 //
 // per point and pass: 39 bytes read, 65.45 operations
 

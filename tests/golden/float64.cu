@@ -21,10 +21,10 @@
 // grid                            132  132 multiprocessors, filled once by all copies
 // split                             1  a thread's registers hold the sums of the whole K list
 // launches                          3  a block's registers do not hold the sums of the whole K list
-// team                              1  a lane holds whole points
+// lanes_per_point                   1  a lane holds whole points
 // prefetch                          1  the next points are fetched while these are worked on
-// resident                          1  the block is as large as registers allow
-// restarts_in_flight                1  many points: one restart of each K fills the device
+// blocks_per_sm                     1  the block is as large as registers allow
+// concurrent_restarts               1  many points: one restart of each K fills the device
 //
 // per point and pass: 96 bytes read, 317.75 operations
 // registers per thread: about 238 of 255
@@ -77,7 +77,7 @@ enum {
     S = 35,      // clusters of one copy: the sum of the K list
     KS = 7,      // entries of the K list
     K_MAX = 8,   // the largest of them
-    COPIES = 1,  // restarts in flight
+    COPIES = 1,  // concurrent restarts
     WEIGHTED = 0 // points carry weights
 };
 

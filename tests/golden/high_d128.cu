@@ -20,10 +20,10 @@
 // grid                            132  132 multiprocessors, filled once by all copies
 // launches                          2  a warp's registers do not hold the sums of the whole K list
 // prefetch                          2  so many bytes are on their way to a multiprocessor that it need not wait
-// resident                          1  as many as registers and shared memory hold
+// blocks_per_sm                     1  as many as registers and shared memory hold
 // tile_points                     128  points of a block, whose warps share the sums
 // tile_clusters                    48  rows of matrix products that a launch has at most
-// restarts_in_flight                1  many points: one restart of each K fills the device
+// concurrent_restarts               1  many points: one restart of each K fills the device
 //
 // per point and pass: 768 bytes read, 10099.2 operations
 // registers per thread: about 182 of 255
@@ -77,7 +77,7 @@ enum {
     S = 75,      // clusters of one copy: the sum of the K list
     KS = 10,     // entries of the K list
     K_MAX = 12,  // the largest of them
-    COPIES = 1,  // restarts in flight
+    COPIES = 1,  // concurrent restarts
     WEIGHTED = 0 // points carry weights
 };
 

@@ -18,9 +18,9 @@
 // tile_clusters                     4  each load of points serves 4 centroids
 // lanes                             8  32-byte vectors of float32
 // vectors                           2  vectors x (tile + 3) + 1 registers, of 16; at least 8 points
-// group                            64  changes of 64 labels are the bits of one number
-// integers                          0  no products of 16-bit integers in this instruction set
-// restarts_in_flight                1  a read takes 60.55 ns a point, one restart's arithmetic 243.58 ns
+// soa_points                       64  changes of 64 labels are the bits of one number
+// int16_scores                      0  no products of 16-bit integers in this instruction set
+// concurrent_restarts               1  a read takes 60.55 ns a point, one restart's arithmetic 243.58 ns
 //
 // per point and pass: 1211 bytes read, 2922.97 operations
 

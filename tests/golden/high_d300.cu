@@ -18,11 +18,11 @@
 // form                    resident_fp16  tiles of centroids fit into shared memory, all of their features; tensor cores, ambiguous points are decided again in double
 // sums                       products  products of doubles are twice as fast as plain arithmetic here
 // grid                             55  ranges of points, each with its own sums, 64 MiB at most
-// resident                          1  blocks whose tiles fit into shared memory
+// blocks_per_sm                     1  blocks whose tiles fit into shared memory
 // tile_points                     256  16 for each of the warps that registers and shared memory hold
 // tile_clusters                    80  centroids of whole K whose scores a warp has in registers
 // tile_features                    16  300 features, one product at a time
-// restarts_in_flight                1  many points: one restart of each K fills the device
+// concurrent_restarts               1  many points: one restart of each K fills the device
 //
 // per point and pass: 2532 bytes read, 42388 operations
 // registers per thread: about 128 of 255
@@ -75,7 +75,7 @@ enum {
     S = 77,      // clusters of one copy: the sum of the K list
     KS = 11,     // entries of the K list
     K_MAX = 12,  // the largest of them
-    COPIES = 1,  // restarts in flight
+    COPIES = 1,  // concurrent restarts
     WEIGHTED = 0 // points carry weights
 };
 

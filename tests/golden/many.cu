@@ -18,12 +18,12 @@
 // form                     tiles_fp16  many clusters or features, or products that are no faster; tensor cores, ambiguous points are decided again in double
 // sums                         sorted  above K = 32 its rows in shared memory are slower than the order of labels
 // grid                            264  ranges of points while they are ordered
-// resident                          2  blocks whose tiles fit into shared memory
-// stretches                      4224  points in the order of their labels, a team of lanes each
+// blocks_per_sm                     2  blocks whose tiles fit into shared memory
+// segments                       4224  points in the order of their labels, a team of lanes each
 // tile_points                     256  points of a block, which share what is read of the centroids
 // tile_clusters                    64  64 for each of the warps that have the same points
 // tile_features                   128  128 features in pieces that are padded little
-// restarts_in_flight                1  many points: one restart of each K fills the device
+// concurrent_restarts               1  many points: one restart of each K fills the device
 //
 // per point and pass: 1036 bytes read, 14172 operations
 // registers per thread: about 128 of 255
@@ -48,7 +48,7 @@
 #define km_tiled_resolve many_km_tiled_resolve
 #define km_tiled_count many_km_tiled_count
 #define km_tiled_order many_km_tiled_order
-#define km_tiled_stretches many_km_tiled_stretches
+#define km_tiled_segments many_km_tiled_segments
 #define km_tiled_totals many_km_tiled_totals
 #define km_load_sums_f32 many_km_load_sums_f32
 #define km_load_sums_f64 many_km_load_sums_f64
@@ -78,7 +78,7 @@ enum {
     S = 1024,     // clusters of one copy: the sum of the K list
     KS = 1,       // entries of the K list
     K_MAX = 1024, // the largest of them
-    COPIES = 1,   // restarts in flight
+    COPIES = 1,   // concurrent restarts
     WEIGHTED = 0  // points carry weights
 };
 
@@ -189,7 +189,7 @@ template <typename Number> static __device__ __forceinline__ Number km_warp_sum(
 // Where the two are closer than rounding may account for, the point is ambiguous: it is listed for its slot, and
 // km_tiled_resolve decides it by distances in double. Ties go to the lowest index.
 //
-// Sums. The points of a slot are put in the order of their labels; stretches of that order are added up.
+// Sums. The points of a slot are put in the order of their labels; segments of that order are added up.
 //
 // The table holds the centroids of all slots, those of a slot padded to whole groups of PAD rows; a tile is TILE rows
 // of it.
@@ -903,28 +903,28 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1)
 }
 
 // Sums of many clusters. The points of a slot are put in the order of their labels (radix sort, stable); teams of lanes
-// add stretches of that order in registers, from cluster to cluster, and clusters that lie in several stretches are put
+// add segments of that order in registers, from cluster to cluster, and clusters that lie in several segments are put
 // together in order.
 
 enum {
-    RANGES = 264,     // of points, a block each, while they are ordered
-    DIGITS = 256,     // values of the digit by which one pass orders
-    SORT_PASSES = 2,  // digits of a label
-    STRETCHES = 4224, // of the order, a team each
-    LANES = 32,       // lanes of a team
-    NUMBERS = 4,      // features of a lane, side by side
-    PARTS = 1,        // teams that share the features of a point
-    SUM_AHEAD = 4     // points that a team reads before it adds them
+    RANGES = 264,    // of points, a block each, while they are ordered
+    DIGITS = 256,    // values of the digit by which one pass orders
+    SORT_PASSES = 2, // digits of a label
+    SEGMENTS = 4224, // of the order, a team each
+    LANES = 32,      // lanes of a team
+    NUMBERS = 4,     // features of a lane, side by side
+    PARTS = 1,       // teams that share the features of a point
+    SUM_AHEAD = 4    // points that a team reads before it adds them
 };
 constexpr long long SUMS_BYTES =
-    4ll * COPIES * KS * RANGES * DIGITS + 4ll * COPIES * (S + KS) + 16ll * COPIES * KS * STRETCHES * (D + 1);
+    4ll * COPIES * KS * RANGES * DIGITS + 4ll * COPIES * (S + KS) + 16ll * COPIES * KS * SEGMENTS * (D + 1);
 constexpr long long SUMS_POINT_BYTES = (SORT_PASSES - 1) * 4ll * COPIES * KS;
 
 struct km_sorting {
     unsigned *counts;    // [RANGES][DIGITS] of the slot
     unsigned *orders[2]; // points by label: of the first pass, and of the last
     unsigned *starts;    // of each cluster in the order, and the end
-    double *edges;       // [STRETCHES][2][D + 1]: sums of the stretch's first run and of its last
+    double *edges;       // [SEGMENTS][2][D + 1]: sums of the segment's first run and of its last
 };
 
 __device__ __forceinline__ km_sorting km_sorting_of(const km_pass_args &args, const km_workspace &workspace,
@@ -934,8 +934,8 @@ __device__ __forceinline__ km_sorting km_sorting_of(const km_pass_args &args, co
     const long long row = (long long)(slot / KS) * (S + KS) + km_offsets[slot % KS] + slot % KS;
     sorting.counts = (unsigned *)km_take(&at, 4ll * COPIES * KS * RANGES * DIGITS) + slot * (RANGES * DIGITS);
     sorting.starts = (unsigned *)km_take(&at, 4ll * COPIES * (S + KS)) + row;
-    sorting.edges = (double *)km_take(&at, 16ll * COPIES * KS * STRETCHES * (D + 1));
-    sorting.edges += slot * (2ll * STRETCHES * (D + 1));
+    sorting.edges = (double *)km_take(&at, 16ll * COPIES * KS * SEGMENTS * (D + 1));
+    sorting.edges += slot * (2ll * SEGMENTS * (D + 1));
     // The lists of ambiguous points are done with.
     sorting.orders[SORT_PASSES - 1] = workspace.lists + slot * args.n;
     if (SORT_PASSES == 2) sorting.orders[0] = (unsigned *)at + slot * args.n;
@@ -1046,20 +1046,20 @@ static __device__ void km_begin_clusters(const km_sorting &sorting, int from, in
 }
 
 extern "C" __global__ void __launch_bounds__(128)
-    km_tiled_stretches(const __grid_constant__ km_pass_args args) {
+    km_tiled_segments(const __grid_constant__ km_pass_args args) {
     const int slot = blockIdx.y, lane = threadIdx.x % LANES, part = blockIdx.x % PARTS;
     if (args.control->stop || !args.active[slot]) return;
     const km_workspace workspace = km_workspace_of(args);
     const km_sorting sorting = km_sorting_of(args, workspace, slot);
     const km_label *labels = workspace.labels + slot * workspace.stride;
     const unsigned *order = sorting.orders[SORT_PASSES - 1];
-    const long long stretch = (blockIdx.x / PARTS) * (128 / LANES) + threadIdx.x / LANES;
-    const long long length = (args.n + STRETCHES - 1) / STRETCHES, begin = stretch * length;
+    const long long segment = (blockIdx.x / PARTS) * (128 / LANES) + threadIdx.x / LANES;
+    const long long length = (args.n + SEGMENTS - 1) / SEGMENTS, begin = segment * length;
     const long long end = begin + length < args.n ? begin + length : args.n;
     if (begin >= end) return;
     const int f = (part * LANES + lane) * NUMBERS, teller = part == 0 && lane == 0;
     double *totals = args.totals + ((long long)(slot / KS) * S + km_offsets[slot % KS]) * (D + 1);
-    double *edges = sorting.edges + stretch * 2 * (D + 1);
+    double *edges = sorting.edges + segment * 2 * (D + 1);
     const auto leave = [&](km_label_sums &run, long long place) {
         double *inner = totals + run.label * (D + 1ll);
         double *to = run.first == begin ? edges : place == end ? edges + D + 1 : inner;
@@ -1096,7 +1096,7 @@ extern "C" __global__ void __launch_bounds__(128)
     if (teller && end == args.n) km_begin_clusters(sorting, run.label + 1, km_ks[slot % KS], end);
 }
 
-// The totals of a cluster that touches the edge of a stretch, a block each. What was known of the slots is wiped for
+// The totals of a cluster that touches the edge of a segment, a block each. What was known of the slots is wiped for
 // the next pass.
 extern "C" __global__ void __launch_bounds__(128) km_tiled_totals(const __grid_constant__ km_pass_args args) {
     const int j = blockIdx.x, slot = blockIdx.y;
@@ -1106,7 +1106,7 @@ extern "C" __global__ void __launch_bounds__(128) km_tiled_totals(const __grid_c
     if (!args.active[slot] || j >= km_ks[slot % KS]) return;
     const km_sorting sorting = km_sorting_of(args, workspace, slot);
     const long long start = sorting.starts[j], end = sorting.starts[j + 1];
-    const long long length = (args.n + STRETCHES - 1) / STRETCHES;
+    const long long length = (args.n + SEGMENTS - 1) / SEGMENTS;
     const long long first = start / length, last = end > start ? (end - 1) / length : first;
     const long long begin = first * length, stretch_end = begin + length < args.n ? begin + length : args.n;
     if (end > start && start != begin && end < stretch_end) return; // its run has been its total
@@ -1130,7 +1130,7 @@ __device__ km_pass_launch km_pass_launches[] = {
     {"km_tiled_order", KM_STAGE_PASS, RANGES, COPIES *KS, DIGITS, 0, 0},
     {"km_tiled_count", KM_STAGE_PASS, RANGES, COPIES *KS, DIGITS, 0, 1},
     {"km_tiled_order", KM_STAGE_PASS, RANGES, COPIES *KS, DIGITS, 0, 1},
-    {"km_tiled_stretches", KM_STAGE_PASS, (STRETCHES * LANES + 127) / 128 * PARTS, COPIES *KS, 128, 0, 0},
+    {"km_tiled_segments", KM_STAGE_PASS, (SEGMENTS * LANES + 127) / 128 * PARTS, COPIES *KS, 128, 0, 0},
     {"km_tiled_totals", KM_STAGE_PASS, K_MAX, COPIES *KS, 128, 0, 0},
 };
 __device__ km_pass_facts km_pass = {KM_ABI_VERSION, sizeof km_pass_launches / sizeof *km_pass_launches,

@@ -20,8 +20,8 @@
 // panel_clusters                  510  263160 bytes of centroids, whole tiles
 // lanes                             8  32-byte vectors of float32
 // vectors                           2  vectors x (tile + 3) + 1 registers, of 16; at least 8 points
-// group                            16  vectors x lanes
-// restarts_in_flight                1  a read takes 25.65 ns a point, one restart's arithmetic 1348.33 ns
+// soa_points                       16  vectors x lanes
+// concurrent_restarts               1  a read takes 25.65 ns a point, one restart's arithmetic 1348.33 ns
 //
 // per point and pass: 513 bytes read, 16180 operations
 

@@ -20,8 +20,8 @@
 // panel_clusters                   10  31400 bytes of centroids, whole tiles
 // lanes                             8  32-byte vectors of float32
 // vectors                           2  vectors x (tile + 3) + 1 registers, of 16; at least 8 points
-// group                            16  vectors x lanes
-// restarts_in_flight                4  a read takes 156.85 ns a point, one restart's arithmetic 80.28 ns
+// soa_points                       16  vectors x lanes
+// concurrent_restarts               4  a read takes 156.85 ns a point, one restart's arithmetic 80.28 ns
 //
 // per point and pass: 3137 bytes read, 963.389 operations
 

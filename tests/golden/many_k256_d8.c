@@ -20,8 +20,8 @@
 // panel_clusters                  258  9288 bytes of centroids, whole tiles
 // lanes                             8  32-byte vectors of float32
 // vectors                           2  vectors x (tile + 3) + 1 registers, of 16; at least 8 points
-// group                            16  vectors x lanes
-// restarts_in_flight                1  a read takes 1.65 ns a point, one restart's arithmetic 28.59 ns
+// soa_points                       16  vectors x lanes
+// concurrent_restarts               1  a read takes 1.65 ns a point, one restart's arithmetic 28.59 ns
 //
 // per point and pass: 33 bytes read, 343.111 operations
 

@@ -21,10 +21,10 @@
 // grid                            132  132 multiprocessors, filled once by all copies
 // split                             1  a thread's registers hold the sums of the whole K list
 // launches                          1  one read of the points serves every K
-// team                              1  a lane holds whole points
+// lanes_per_point                   1  a lane holds whole points
 // prefetch                          1  the next points are fetched while these are worked on
-// resident                          1  the block is as large as registers allow
-// restarts_in_flight                1  many points: one restart of each K fills the device
+// blocks_per_sm                     1  the block is as large as registers allow
+// concurrent_restarts               1  many points: one restart of each K fills the device
 //
 // per point and pass: 48 bytes read, 271 operations
 // registers per thread: about 217 of 255
@@ -75,7 +75,7 @@ enum {
     S = 12,      // clusters of one copy: the sum of the K list
     KS = 3,      // entries of the K list
     K_MAX = 5,   // the largest of them
-    COPIES = 1,  // restarts in flight
+    COPIES = 1,  // concurrent restarts
     WEIGHTED = 0 // points carry weights
 };
 

@@ -20,10 +20,10 @@
 // grid                            132  132 multiprocessors, filled once by all copies
 // launches                          1  one read of the points serves every K
 // prefetch                          3  so many bytes are on their way to a multiprocessor that it need not wait
-// resident                          1  as many as registers and shared memory hold
+// blocks_per_sm                     1  as many as registers and shared memory hold
 // tile_points                     384  points of a block, whose warps share the sums
 // tile_clusters                    32  rows of matrix products that a launch has at most
-// restarts_in_flight                1  many points: one restart of each K fills the device
+// concurrent_restarts               1  many points: one restart of each K fills the device
 //
 // per point and pass: 96 bytes read, 1623.6 operations
 // registers per thread: about 138 of 255
@@ -76,7 +76,7 @@ enum {
     S = 25,      // clusters of one copy: the sum of the K list
     KS = 5,      // entries of the K list
     K_MAX = 7,   // the largest of them
-    COPIES = 1,  // restarts in flight
+    COPIES = 1,  // concurrent restarts
     WEIGHTED = 0 // points carry weights
 };
 

@@ -18,9 +18,9 @@
 // tile_clusters                     1  one after another: few features, no remainders
 // lanes                             8  32-byte vectors of float32
 // vectors                           4  vectors x (tile + 3) + 1 registers, of 16; at least 8 points
-// group                            64  changes of 64 labels are the bits of one number
-// integers                          0  no products of 16-bit integers in this instruction set
-// restarts_in_flight                1  a read takes 2.10 ns a point, one restart's arithmetic 9.09 ns
+// soa_points                       64  changes of 64 labels are the bits of one number
+// int16_scores                      0  no products of 16-bit integers in this instruction set
+// concurrent_restarts               1  a read takes 2.10 ns a point, one restart's arithmetic 9.09 ns
 //
 // per point and pass: 42 bytes read, 109.125 operations
 

@@ -20,9 +20,9 @@
 // grid                            132  132 multiprocessors, filled once by all copies
 // launches                          1  one read of the points serves every K
 // prefetch                          3  so many bytes are on their way to a multiprocessor that it need not wait
-// resident                          1  as many as registers and shared memory hold
+// blocks_per_sm                     1  as many as registers and shared memory hold
 // tile_clusters                    96  rows of matrix products that a launch has at most
-// restarts_in_flight                1  many points: one restart of each K fills the device
+// concurrent_restarts               1  many points: one restart of each K fills the device
 //
 // per point and pass: 42 bytes read, 878 operations
 // registers per thread: about 168 of 255
@@ -75,7 +75,7 @@ enum {
     S = 75,      // clusters of one copy: the sum of the K list
     KS = 10,     // entries of the K list
     K_MAX = 12,  // the largest of them
-    COPIES = 1,  // restarts in flight
+    COPIES = 1,  // concurrent restarts
     WEIGHTED = 0 // points carry weights
 };
 

@@ -25,7 +25,8 @@ static __device__ __forceinline__ unsigned km_gather(const int *labels) {
     unsigned word = __byte_perm(__byte_perm(labels[0], labels[1], 0x0040),
                                 __byte_perm(labels[2], labels[3], 0x0040), 0x5410);
     //@ if neighbours
-    word = __byte_perm(word, __shfl_xor_sync(0xffffffff, word, $team), member & 1 ? 0x3715 : 0x6240);
+    word =
+        __byte_perm(word, __shfl_xor_sync(0xffffffff, word, $lanes_per_point), member & 1 ? 0x3715 : 0x6240);
     //@ end
     //@ if pairs
     word = __byte_perm(word, __shfl_xor_sync(0xffffffff, word, $pairs_width),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//@ need points_per_thread block grid split run vector resident columns totals warp_sums parts
-//@ need team own flush flushed counted ring crew stages turn const_planes
+//@ need points_per_thread block grid split run vector blocks_per_sm columns totals warp_sums parts
+//@ need lanes_per_point own flush flushed counted ring crew stages turn const_planes
 //@ words cuda/words.cu
 //@ include cuda/head.h
 //@ use unroll_for unroll_1_for
@@ -52,8 +52,8 @@ enum {
     WARPS = BLOCK / 32, // warps of a block
     //@ end
     //@ if teamed
-    TEAM = $team, // lanes that share a point
-    OWN = $own,   // features that a lane has of it
+    TEAM = $lanes_per_point, // lanes that share a point
+    OWN = $own,              // features that a lane has of it
     //@ end
     //@ if side_by_side
     RUN = $run, // points of a thread that lie side by side in memory

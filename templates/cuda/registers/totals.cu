@@ -31,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_cons
     const int pivot = table->pivots[k_index];
     __shared__ double sums[K_MAX * CLUSTER + D];
     //@ if weighted
-    const int own = (k - 1) * CLUSTER + $team; // columns of this K; those over all points follow
+    const int own = (k - 1) * CLUSTER + $lanes_per_point; // columns of this K; those over all points follow
     //@ else
     const int own = (k - 1) * CLUSTER; // columns of this K; those over all points follow
     //@ end

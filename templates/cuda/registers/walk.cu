@@ -82,7 +82,7 @@ static __device__ __forceinline__ void km_write(const km_pass_args &args, const 
 }
 
 //@ for part in parts
-extern "C" __global__ void __launch_bounds__(BLOCK, $resident)
+extern "C" __global__ void __launch_bounds__(BLOCK, $blocks_per_sm)
     km_registers_$part(const __grid_constant__ km_pass_args args) {
     extern __shared__ __align__(128) unsigned char km_shared[];
     km_block &shared = *(km_block *)km_shared;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The skeleton of all forms of the design. A form is the file $form.cu: it defines what the lines `use form_...` name.
-//@ need form block grid resident parts stages launches_count max3
+//@ need form block grid blocks_per_sm parts stages launches_count max3
 //@ include cuda/head.h
 //@ words cuda/words.cu
 //@ words cuda/tensor/scores.cu
@@ -571,7 +571,7 @@ template <typename LAUNCH> static __device__ __forceinline__ void km_run(const k
 }
 
 //@ for part in parts
-extern "C" __global__ void __launch_bounds__(BLOCK, $resident)
+extern "C" __global__ void __launch_bounds__(BLOCK, $blocks_per_sm)
     km_tensor_$part(const __grid_constant__ km_pass_args args) {
     km_run<km_launch_$part>(args);
 }

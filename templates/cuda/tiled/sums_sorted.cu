@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: MIT
-//@ need grid lanes numbers parts stretches sort_passes_count
+//@ need grid lanes numbers parts segments sort_passes_count
 // Sums of many clusters. The points of a slot are put in the order of their labels (radix sort, stable); teams of lanes
-// add stretches of that order in registers, from cluster to cluster, and clusters that lie in several stretches are put
+// add segments of that order in registers, from cluster to cluster, and clusters that lie in several segments are put
 // together in order.
 
 enum {
     RANGES = $grid,                   // of points, a block each, while they are ordered
     DIGITS = 256,                     // values of the digit by which one pass orders
     SORT_PASSES = $sort_passes_count, // digits of a label
-    STRETCHES = $stretches,           // of the order, a team each
+    SEGMENTS = $segments,             // of the order, a team each
     LANES = $lanes,                   // lanes of a team
     NUMBERS = $numbers,               // features of a lane, side by side
     PARTS = $parts,                   // teams that share the features of a point
     SUM_AHEAD = 4                     // points that a team reads before it adds them
 };
 constexpr long long SUMS_BYTES =
-    4ll * COPIES * KS * RANGES * DIGITS + 4ll * COPIES * (S + KS) + 16ll * COPIES * KS * STRETCHES * (D + 1);
+    4ll * COPIES * KS * RANGES * DIGITS + 4ll * COPIES * (S + KS) + 16ll * COPIES * KS * SEGMENTS * (D + 1);
 constexpr long long SUMS_POINT_BYTES = (SORT_PASSES - 1) * 4ll * COPIES * KS;
 
 struct km_sorting {
     unsigned *counts;    // [RANGES][DIGITS] of the slot
     unsigned *orders[2]; // points by label: of the first pass, and of the last
     unsigned *starts;    // of each cluster in the order, and the end
-    double *edges;       // [STRETCHES][2][D + 1]: sums of the stretch's first run and of its last
+    double *edges;       // [SEGMENTS][2][D + 1]: sums of the segment's first run and of its last
 };
 
 __device__ __forceinline__ km_sorting km_sorting_of(const km_pass_args &args, const km_workspace &workspace,
@@ -32,8 +32,8 @@ __device__ __forceinline__ km_sorting km_sorting_of(const km_pass_args &args, co
     const long long row = (long long)(slot / KS) * (S + KS) + km_offsets[slot % KS] + slot % KS;
     sorting.counts = (unsigned *)km_take(&at, 4ll * COPIES * KS * RANGES * DIGITS) + slot * (RANGES * DIGITS);
     sorting.starts = (unsigned *)km_take(&at, 4ll * COPIES * (S + KS)) + row;
-    sorting.edges = (double *)km_take(&at, 16ll * COPIES * KS * STRETCHES * (D + 1));
-    sorting.edges += slot * (2ll * STRETCHES * (D + 1));
+    sorting.edges = (double *)km_take(&at, 16ll * COPIES * KS * SEGMENTS * (D + 1));
+    sorting.edges += slot * (2ll * SEGMENTS * (D + 1));
     // The lists of ambiguous points are done with.
     sorting.orders[SORT_PASSES - 1] = workspace.lists + slot * args.n;
     if (SORT_PASSES == 2) sorting.orders[0] = (unsigned *)at + slot * args.n;
@@ -144,20 +144,20 @@ static __device__ void km_begin_clusters(const km_sorting &sorting, int from, in
 }
 
 extern "C" __global__ void __launch_bounds__(128)
-    km_tiled_stretches(const __grid_constant__ km_pass_args args) {
+    km_tiled_segments(const __grid_constant__ km_pass_args args) {
     const int slot = blockIdx.y, lane = threadIdx.x % LANES, part = blockIdx.x % PARTS;
     if (args.control->stop || !args.active[slot]) return;
     const km_workspace workspace = km_workspace_of(args);
     const km_sorting sorting = km_sorting_of(args, workspace, slot);
     const km_label *labels = workspace.labels + slot * workspace.stride;
     const unsigned *order = sorting.orders[SORT_PASSES - 1];
-    const long long stretch = (blockIdx.x / PARTS) * (128 / LANES) + threadIdx.x / LANES;
-    const long long length = (args.n + STRETCHES - 1) / STRETCHES, begin = stretch * length;
+    const long long segment = (blockIdx.x / PARTS) * (128 / LANES) + threadIdx.x / LANES;
+    const long long length = (args.n + SEGMENTS - 1) / SEGMENTS, begin = segment * length;
     const long long end = begin + length < args.n ? begin + length : args.n;
     if (begin >= end) return;
     const int f = (part * LANES + lane) * NUMBERS, teller = part == 0 && lane == 0;
     double *totals = args.totals + ((long long)(slot / KS) * S + km_offsets[slot % KS]) * (D + 1);
-    double *edges = sorting.edges + stretch * 2 * (D + 1);
+    double *edges = sorting.edges + segment * 2 * (D + 1);
     const auto leave = [&](km_label_sums &run, long long place) {
         double *inner = totals + run.label * (D + 1ll);
         double *to = run.first == begin ? edges : place == end ? edges + D + 1 : inner;
@@ -210,7 +210,7 @@ extern "C" __global__ void __launch_bounds__(128)
     if (teller && end == args.n) km_begin_clusters(sorting, run.label + 1, km_ks[slot % KS], end);
 }
 
-// The totals of a cluster that touches the edge of a stretch, a block each. What was known of the slots is wiped for
+// The totals of a cluster that touches the edge of a segment, a block each. What was known of the slots is wiped for
 // the next pass.
 extern "C" __global__ void __launch_bounds__(128) km_tiled_totals(const __grid_constant__ km_pass_args args) {
     const int j = blockIdx.x, slot = blockIdx.y;
@@ -220,7 +220,7 @@ extern "C" __global__ void __launch_bounds__(128) km_tiled_totals(const __grid_c
     if (!args.active[slot] || j >= km_ks[slot % KS]) return;
     const km_sorting sorting = km_sorting_of(args, workspace, slot);
     const long long start = sorting.starts[j], end = sorting.starts[j + 1];
-    const long long length = (args.n + STRETCHES - 1) / STRETCHES;
+    const long long length = (args.n + SEGMENTS - 1) / SEGMENTS;
     const long long first = start / length, last = end > start ? (end - 1) / length : first;
     const long long begin = first * length, stretch_end = begin + length < args.n ? begin + length : args.n;
     if (end > start && start != begin && end < stretch_end) return; // its run has been its total

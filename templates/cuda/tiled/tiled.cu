@@ -17,7 +17,7 @@
 // km_tiled_resolve decides it by distances in double. Ties go to the lowest index.
 //
 //@ if sorted
-// Sums. The points of a slot are put in the order of their labels; stretches of that order are added up.
+// Sums. The points of a slot are put in the order of their labels; segments of that order are added up.
 //@ else
 //@ if products
 // Sums. They are products of matrices in double, too: rows that are 1 where a point has the label, times the points.
@@ -80,7 +80,7 @@ __device__ km_pass_launch km_pass_launches[] = {
     {"km_tiled_count", KM_STAGE_PASS, RANGES, COPIES *KS, DIGITS, 0, $pass},
     {"km_tiled_order", KM_STAGE_PASS, RANGES, COPIES *KS, DIGITS, 0, $pass},
     //@ end
-    {"km_tiled_stretches", KM_STAGE_PASS, (STRETCHES * LANES + 127) / 128 * PARTS, COPIES *KS, 128, 0, 0},
+    {"km_tiled_segments", KM_STAGE_PASS, (SEGMENTS * LANES + 127) / 128 * PARTS, COPIES *KS, 128, 0, 0},
     {"km_tiled_totals", KM_STAGE_PASS, K_MAX, COPIES *KS, 128, 0, 0},
     //@ else
     //@ if products

@@ -71,7 +71,7 @@ __device__ __forceinline__ void km_end_slot(km_block &block, const km_pass_args 
 }
 
 // Labels of all active slots; ambiguous points are listed.
-extern "C" __global__ void __launch_bounds__(BLOCK, $resident)
+extern "C" __global__ void __launch_bounds__(BLOCK, $blocks_per_sm)
     km_tiled_labels(const __grid_constant__ km_pass_args args) {
     extern __shared__ __align__(16) char km_shared[];
     km_block &block = *(km_block *)km_shared;

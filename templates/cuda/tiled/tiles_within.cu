@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Labels of all active slots; ambiguous points are listed. Scores go through shared memory: a lane then has a point,
 // and takes its scores one by one, as many slots may end within a tile.
-extern "C" __global__ void __launch_bounds__(BLOCK, $resident)
+extern "C" __global__ void __launch_bounds__(BLOCK, $blocks_per_sm)
     km_tiled_labels(const __grid_constant__ km_pass_args args) {
     extern __shared__ __align__(16) char km_shared[];
     km_block &block = *(km_block *)km_shared;
