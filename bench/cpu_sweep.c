@@ -112,7 +112,7 @@ static void stop(shape *s, int step, int round, stopwatch from) {
 }
 
 // The labels of some points against double loops over the points as they were loaded.
-static void check(km_engine *engine, const km_finish_member *m) {
+static void check(km_engine *engine, const km_finish_model *m) {
     int64_t d = engine->d, every = engine->n / CHECKED + 1;
     double *row = malloc((size_t)d * sizeof *row);
     for (int64_t i = 0; row && i < engine->n; i += every) {
@@ -147,7 +147,7 @@ static void run_shape(shape *s, int64_t threads, int round) {
            *first = calloc((size_t)(most * s->d), sizeof *first);
     int64_t *indices = calloc((size_t)most, sizeof *indices);
     km_slot_state *states = calloc((size_t)ks, sizeof *states);
-    km_finish_member *members = calloc((size_t)ks, sizeof *members);
+    km_finish_model *models = calloc((size_t)ks, sizeof *models);
     double *numbers = calloc((size_t)(ks * most * (s->d + 5)), sizeof *numbers);
     int32_t *labels = malloc((size_t)(ks * s->n) * sizeof *labels);
     km_load_params params = {.centre = centre, .factor = centre + s->d};
@@ -165,7 +165,7 @@ static void run_shape(shape *s, int64_t threads, int round) {
     km_stop never = {.shift_max = -1, .iterations_max = ITERATIONS};
     int64_t done = 1;
     while (done > 0) {
-        must(cpu->run(engine, states, &done, &never, 1000, &err));
+        must(cpu->run_passes(engine, states, &done, &never, 1000, &err));
         for (int64_t i = 0, moved; i < ks; i++)
             if (states[i].phase == KM_SLOT_EMPTY) must(cpu->relocate(engine, i, &moved, &err));
     }
@@ -173,20 +173,20 @@ static void run_shape(shape *s, int64_t threads, int round) {
     for (int64_t i = 0; i < ks; i++) {
         double *own = numbers + i * most * (s->d + 5), *rest = own + most * s->d;
         must(cpu->slot_read(engine, i, own, rest, &err));
-        members[i] = (km_finish_member){.k = spec->clusters[i],
-                                        .centroids = own,
-                                        .counts = (int64_t *)rest,
-                                        .weights = rest + most,
-                                        .sse = rest + 2 * most,
-                                        .distance = rest + 3 * most,
-                                        .margin = rest + 4 * most,
-                                        .labels = labels + i * s->n};
+        models[i] = (km_finish_model){.k = spec->clusters[i],
+                                      .centroids = own,
+                                      .counts = (int64_t *)rest,
+                                      .weights = rest + most,
+                                      .sse = rest + 2 * most,
+                                      .distance = rest + 3 * most,
+                                      .margin = rest + 4 * most,
+                                      .labels = labels + i * s->n};
     }
     memset(labels, 0, (size_t)(ks * s->n) * sizeof *labels); // new memory is not the finishing pass's work
     from = start();
-    must(cpu->finish(engine, members, ks, &err));
+    must(cpu->finish(engine, models, ks, &err));
     stop(s, 2, round, from);
-    for (int64_t i = 0; round < 0 && i < ks; i++) check(engine, &members[i]);
+    for (int64_t i = 0; round < 0 && i < ks; i++) check(engine, &models[i]);
     km_counters counters = {0};
     cpu->counters(engine, &counters);
     s->distances += counters.distances;
@@ -196,7 +196,7 @@ static void run_shape(shape *s, int64_t threads, int round) {
     free(first);
     free(indices);
     free(states);
-    free(members);
+    free(models);
     free(numbers);
     free(labels);
 }

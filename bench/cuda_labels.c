@@ -242,7 +242,7 @@ static km_status check_pass(check *c, km_slot_state *states, int first, km_error
     km_slot_phase *before = malloc((size_t)c->engine->slots_count * sizeof *before);
     if (!before) return km_fail_memory(err, "phases", c->engine->slots_count);
     for (int64_t s = 0; s < c->engine->slots_count; s++) before[s] = states[s].phase;
-    km_status status = c->engine->backend->run(c->engine, states, &passes, &stop, 1, err);
+    km_status status = c->engine->backend->run_passes(c->engine, states, &passes, &stop, 1, err);
     for (int64_t s = 0; s < c->engine->slots_count && status == KM_OK; s++) {
         if (before[s] != KM_SLOT_RUNNING && before[s] != KM_SLOT_LAST) continue;
         status = look_at_all(c, engine->labels.address + (km_cu_ptr)(s * stride),

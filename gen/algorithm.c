@@ -14,7 +14,7 @@ enum {
     TILES_CLUSTERS_AUTO = 256,
     TILES_POINTS_MIN = 32768,
     HAMERLY_FEATURES_AUTO = 8,   // from so many features ...
-    HAMERLY_CLUSTERS_AUTO = 128, // ... and clusters on it pays where a member takes many updates ...
+    HAMERLY_CLUSTERS_AUTO = 128, // ... and clusters on it pays where a run takes many updates ...
     HAMERLY_CLUSTERS_MOST = 1024 // ... up to so many
 };
 
@@ -36,7 +36,7 @@ static int hamerly_pays(const km_plan *plan) {
 
 // Nanoseconds of one thread to sort a point: some, and some for each feature.
 static const double sort_ns = 12, sort_feature_ns = 6;
-// Updates that a member takes until it converges, where nothing is known about the data.
+// Updates that a run takes until it converges, where nothing is known about the data.
 static const double updates_typical = 20;
 
 // Tiles where the sort costs less than half of what lloyd's passes take: a probe of the data decides in the end.
@@ -51,7 +51,7 @@ static void choose_by_rule(km_plan *plan) {
     }
     if (hamerly_pays(plan)) {
         plan->algorithm = KM_ALGORITHM_HAMERLY;
-        snprintf(reason, size, "from K = %d and %d features on; a member's first passes are lloyd's",
+        snprintf(reason, size, "from K = %d and %d features on; a run's first passes are lloyd's",
                  HAMERLY_CLUSTERS_AUTO, HAMERLY_FEATURES_AUTO);
         return;
     }

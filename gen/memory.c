@@ -9,11 +9,11 @@
 #include "design.h"
 
 enum {
-    BLOCK_POINTS = KM_UNIT_POINTS * KM_UNITS_PER_BLOCK, // the unit of every ordered sum over points
-    CUDA_PAGE = 2 << 20,                                // what the driver gives at a time
+    CHUNK_POINTS = KM_SUBCHUNK_POINTS * KM_SUBCHUNKS_PER_CHUNK, // the unit of every ordered sum over points
+    CUDA_PAGE = 2 << 20,                                        // what the driver gives at a time
     CUDA_SPARE = 96 << 20,     // kernels, their stacks and the driver's own, beside what is allocated
     CUDA_RECORDS = 256,        // the control of the loop before the slots' records
-    CUDA_MEMBERS_AT_ONCE = 64, // of the finishing pass
+    CUDA_RUNS_AT_ONCE = 64,    // of the finishing pass
     CUDA_PICKS_AT_ONCE = 64,   // farthest points
     CUDA_FAR_POINT_BYTES = 12, // label, distance
     CUDA_SUMS_BYTES_MAX = 64 << 20,
@@ -43,27 +43,27 @@ static int64_t paged(int64_t bytes) {
     return km_round_up(bytes, CUDA_PAGE);
 }
 
-int64_t km_cuda_finish_blocks(int64_t rows_count, int64_t blocks_count) {
-    return km_max(1, km_min(blocks_count, CUDA_SUMS_BYTES_MAX / (rows_count * KM_FINISH_SUMS * 8)));
+int64_t km_cuda_finish_blocks(int64_t rows_count, int64_t chunks_count) {
+    return km_max(1, km_min(chunks_count, CUDA_SUMS_BYTES_MAX / (rows_count * KM_FINISH_SUMS * 8)));
 }
 
 km_cuda_steps km_cuda_steps_of(const km_plan *plan, int64_t n) {
     int64_t d = plan->spec.features, real = km_type_bytes(plan->spec.type), rows = plan->clusters_sum + 1;
-    int64_t k_max = k_max_of(plan), members = km_min(plan->spec.clusters_count + 1, CUDA_MEMBERS_AT_ONCE);
-    int64_t units = (n + KM_UNIT_POINTS - 1) / KM_UNIT_POINTS, blocks = (n + BLOCK_POINTS - 1) / BLOCK_POINTS;
+    int64_t k_max = k_max_of(plan), runs = km_min(plan->spec.clusters_count + 1, CUDA_RUNS_AT_ONCE);
+    int64_t units = (n + KM_SUBCHUNK_POINTS - 1) / KM_SUBCHUNK_POINTS,
+            blocks = (n + CHUNK_POINTS - 1) / CHUNK_POINTS;
     int64_t d8 = aligned(d * 8), sums = rows * KM_FINISH_SUMS * 8;
     int64_t loading = 5 * d8 + 16 + 4 * d8 + KM_ALIGN_BYTES + km_max(blocks * 4 * d8, units * 8);
     int64_t seeding = aligned(k_max * 8) + aligned(2 * KM_CANDIDATES_MAX * 8) + KM_CANDIDATES_MAX * units * 8;
     int64_t moving =
         KM_ALIGN_BYTES + aligned(k_max * d * 8) + aligned((k_max + CUDA_PICKS_AT_ONCE) * 8) + 2 * units * 8;
-    int64_t finishing = aligned(rows * d * 8) + aligned(rows * d * real) + aligned(members * 4) +
-                        aligned(members * 8) + aligned(sums) + km_cuda_finish_blocks(rows, blocks) * sums;
+    int64_t finishing = aligned(rows * d * 8) + aligned(rows * d * real) + aligned(runs * 4) +
+                        aligned(runs * 8) + aligned(sums) + km_cuda_finish_blocks(rows, blocks) * sums;
     int64_t picked = plan->spec.restarts * k_max, fetched = k_max;
     if (picked <= FIRST_ROWS_BYTES / (8 * d)) fetched = km_max(picked, k_max);
     int64_t fetching = aligned(fetched * 8) + fetched * d * 8;
     km_cuda_steps steps = {
-        .scratch =
-            km_max(n * CUDA_FAR_POINT_BYTES, members * km_min(n, BLOCK_POINTS) * KM_FINISH_POINT_BYTES),
+        .scratch = km_max(n * CUDA_FAR_POINT_BYTES, runs * km_min(n, CHUNK_POINTS) * KM_FINISH_POINT_BYTES),
         .work = km_max(loading, km_max(seeding, km_max(moving, km_max(finishing, fetching))))};
     return steps;
 }
@@ -90,7 +90,7 @@ static int64_t pass_bytes(const km_plan *plan, int64_t n) {
 
 static void of_cuda(km_memory *memory, const km_plan *plan) {
     int64_t n = plan->points, d = plan->spec.features, real = km_type_bytes(plan->spec.type);
-    int64_t units = (n + KM_UNIT_POINTS - 1) / KM_UNIT_POINTS, workspace = pass_bytes(plan, n);
+    int64_t units = (n + KM_SUBCHUNK_POINTS - 1) / KM_SUBCHUNK_POINTS, workspace = pass_bytes(plan, n);
     km_cuda_steps steps = km_cuda_steps_of(plan, n);
     memory->points = paged((n + KM_PAD_ROWS) * d * real) + paged(units * 8) + paged(2 * d * 8);
     if (plan->weighted) memory->points += paged(n * 8) + paged((n + KM_PAD_ROWS) * real);
@@ -154,13 +154,13 @@ int64_t km_cpu_tiles_bytes(const km_plan *plan, int64_t n) {
 int64_t km_cpu_sorting_bytes(const km_plan *plan, int64_t n) {
     enum { CARRIED_BYTES = 16, DIGITS = 256 };
     int64_t row = plan->spec.features * (int64_t)sizeof(float),
-            blocks = km_round_up(n, BLOCK_POINTS) / BLOCK_POINTS;
+            blocks = km_round_up(n, CHUNK_POINTS) / CHUNK_POINTS;
     int carried = row <= CARRIED_BYTES && !plan->weighted && plan->value_bytes != 8;
     return 2 * pages(n * 8) + blocks * DIGITS * 4 + (carried ? pages(n * row) : 0);
 }
 
-// Of one member, all but its labels.
-static int64_t member_bytes(const km_plan *plan, int64_t k) {
+// Of one run, all but its labels.
+static int64_t run_bytes(const km_plan *plan, int64_t k) {
     int64_t d = plan->spec.features, bytes = k * (d * 8 + KM_CPU_PITCH(d) * 8 + 1);
     bytes += KM_CPU_TABLE_ROWS(k) * (d + 1) * km_type_bytes(plan->spec.type);
     if (km_plan_value(plan, KM_PARAM_int16_scores) == 1)
@@ -176,7 +176,7 @@ static int64_t add_slots(km_memory *memory, const km_plan *plan) {
     for (int64_t i = 0; i < plan->spec.clusters_count; i++) {
         int64_t k = plan->spec.clusters[i];
         labels += copies * km_round_up(points * km_cpu_label_bytes(k), 64);
-        tables += copies * member_bytes(plan, k);
+        tables += copies * run_bytes(plan, k);
         if (!km_cpu_sums_are_owned(k, d)) sums += copies * k * KM_CPU_PITCH(d);
     }
     int64_t seats = km_cpu_seats(threads, sums), slots = copies * plan->spec.clusters_count;
@@ -206,7 +206,7 @@ int64_t km_cpu_row_point_bytes(const km_plan *plan) {
     return vectors * KM_CPU_BOUNDS_LANES * km_type_bytes(plan->spec.type);
 }
 
-// Of hamerly and elkan: bounds and tables of all members, lists of all threads.
+// Of hamerly and elkan: bounds and tables of all runs, lists of all threads.
 static int64_t bounds_bytes(const km_plan *plan) {
     enum { ROWS_PER_K = 10, CHUNK = 2048, LANES = KM_CPU_BOUNDS_LANES };
     int64_t d = plan->spec.features, d_row = km_round_up(d, LANES), bytes = 0, n = plan->points + LANES;
@@ -237,18 +237,18 @@ static int64_t chain_bytes(const km_plan *plan) {
     enum { PART_POINTS = 1024, CANDIDATES = 16 };
     int64_t n = plan->points, d = plan->spec.features, group = group_of(plan),
             parts = n / km_max(PART_POINTS, group) + 1;
-    int64_t blocks = n / BLOCK_POINTS + 1;
+    int64_t blocks = n / CHUNK_POINTS + 1;
     return pages(km_round_up(n, group) * km_type_bytes(plan->spec.type)) +
            (CANDIDATES + 1) * d * km_type_bytes(plan->spec.type) + parts * CANDIDATES * 8 +
            (parts + blocks) * 8 + threads_of(plan) * (int64_t)sizeof(km_cpu_chain);
 }
 
 static int64_t finishing_bytes(const km_plan *plan) {
-    int64_t d = plan->spec.features, rows = plan->clusters_sum + 1, members = plan->spec.clusters_count + 1;
-    int64_t threads = km_min(threads_of(plan), plan->points / BLOCK_POINTS + 1);
-    return rows * km_round_up(d, 8) * 8 + members * d * KM_CPU_FEW * 8 +
+    int64_t d = plan->spec.features, rows = plan->clusters_sum + 1, runs = plan->spec.clusters_count + 1;
+    int64_t threads = km_min(threads_of(plan), plan->points / CHUNK_POINTS + 1);
+    return rows * km_round_up(d, 8) * 8 + runs * d * KM_CPU_FEW * 8 +
            rows * (d + 1) * km_type_bytes(plan->spec.type) +
-           threads * (rows * KM_CPU_SUMS * 8 + 144 + members * (int64_t)sizeof(km_cpu_finish_member));
+           threads * (rows * KM_CPU_SUMS * 8 + 144 + runs * (int64_t)sizeof(km_cpu_finish_model));
 }
 
 static int64_t relocating_bytes(const km_plan *plan) {
@@ -259,7 +259,7 @@ static int64_t relocating_bytes(const km_plan *plan) {
 
 static int64_t loading_bytes(const km_plan *plan) {
     enum { CHUNK_VALUES = 4096, LANES = 8 };
-    int64_t d = plan->spec.features, blocks = plan->points / BLOCK_POINTS + 1;
+    int64_t d = plan->spec.features, blocks = plan->points / CHUNK_POINTS + 1;
     int64_t own = 2 * km_max(CHUNK_VALUES, LANES * d) + 2048 + (5 * LANES + 5) * d;
     return (blocks * (2 + 4 * d) + 2 * LANES * d) * 8 + pages(threads_of(plan) * own * 8);
 }

@@ -9,7 +9,7 @@
 typedef struct km_memory {
     int64_t points;   // table, weights and what is known of each feature
     int64_t arriving; // until the points are centred and scaled: the table as it came, statistics of blocks
-    int64_t slots;    // centroids, sums and labels of the members in flight
+    int64_t slots;    // centroids, sums and labels of the runs in flight
     int64_t pass;     // workspace of a pass, or what the algorithm keeps
     int64_t
         steps; // seeding, relocation, finishing with its labels: the largest; CUDA: what the workspace cannot hold
@@ -24,16 +24,16 @@ void km_memory_of(km_memory *memory, const km_plan *plan);
 
 enum {
     KM_FINISH_POINT_BYTES = 20
-}; // scratch of the finishing pass, a point and member: label, distance, margin
+}; // scratch of the finishing pass, a point and run: label, distance, margin
 
-// CUDA: memory of the steps around the pass, n points, at most. `scratch`: a number a point and member; with
+// CUDA: memory of the steps around the pass, n points, at most. `scratch`: a number a point and run; with
 // less than that a step still works in the workspace, if that is no smaller. `work`: tables and sums.
 typedef struct km_cuda_steps {
     int64_t scratch, work;
 } km_cuda_steps;
 km_cuda_steps km_cuda_steps_of(const km_plan *plan, int64_t n);
 // Fixed blocks whose sums the finishing pass keeps at a time.
-int64_t km_cuda_finish_blocks(int64_t rows_count, int64_t blocks_count);
+int64_t km_cuda_finish_blocks(int64_t rows_count, int64_t chunks_count);
 
 // CPU: what the engine makes, by its plan and threads.
 int64_t km_cpu_label_bytes(int64_t k);

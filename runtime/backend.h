@@ -2,8 +2,8 @@
 // What a device must do for the sweep. One table of functions each for runtime/cpu and runtime/cuda; the
 // sweep (runtime/sweep.c) is written once, on top of this, and never knows what is inside a pass.
 //
-// Words. A *member* is one (K, restart). A *slot* is a seat for a member inside a pass: slot s serves the K
-// slot_clusters(s) for good; its member comes and goes. Slots are numbered copy * ks_count + k_index, where copy
+// Words. A *run* is one (K, restart). A *slot* is where a run sits in a pass: slot s serves the K
+// slot_clusters(s) for good; its run comes and goes. Slots are numbered restart * ks_count + k_index, where restart
 // counts the concurrent restarts (plan number `concurrent_restarts`) and k_index the spec's list of K. The *clustered
 // space* is (x - centre) * factor rounded to the plan's type; every centroid here lies in it and its doubles hold
 // values of the plan's type exactly. The factor holds a power of two that is the same for all features and brings
@@ -31,7 +31,7 @@ typedef struct km_kernels {
     const km_plan *plan; // owned by the module
 } km_kernels;
 
-// Base of each backend's engine: the points in their home, slots, partial sums. Used by one thread at a time.
+// Base of each backend's engine: the loaded points, slots, partial sums. Used by one thread at a time.
 typedef struct km_engine {
     const km_backend *backend;
     const km_kernels *kernels;
@@ -41,7 +41,7 @@ typedef struct km_engine {
 } km_engine;
 
 // What loading found; arrays of d doubles inside one allocation owned by the struct. Original units, weighted,
-// in double over fixed blocks of 65,536 points added in index order.
+// in double over fixed chunks of 65,536 points added in index order.
 typedef struct km_data_stats {
     double *mean, *variance, *minimum, *maximum; // variance divides by the total weight
     double total_weight;
@@ -64,21 +64,21 @@ typedef struct km_load_params {
 } km_load_params;
 
 // Centre and factor from statistics (runtime/transform.c), and stats->typical_square: shared by the backends so
-// that they agree. The centre is the mean rounded to a power-of-two grid coarse enough that grid-like data stay
+// that they agree. The centre is the mean rounded to a power-of-two lattice coarse enough that lattice-like data stay
 // exact, or the median of a sample where values far out draw the mean away. KM_ERROR_DATA with row and column,
 // where the type cannot tell most values of a column apart, where squares do not fit a double, and where a given
 // transform leads out of the type.
 km_status km_transform_choose(km_load_params *params, km_data_stats *stats, const km_data *data, km_type type,
                               km_error *err);
 
-// When members stop; the same for all members of a fit.
+// When runs stop; the same for all runs of a fit.
 typedef struct km_stop {
     double shift_max;    // Stop when the sum of squared centroid shifts is <= this (tol x mean variance).
     int64_t changes_min; // Stop when fewer labels change; 0: not used.
     int64_t iterations_max;
     int64_t
-        news_min; // `run` may go on until so many slots are EMPTY or DONE; 0 or 1: the first. Never changes
-                  // results: a backend to which stopping costs nothing need not look at it.
+        stopped_min; // `run_passes` may go on until so many slots are EMPTY or DONE; 0 or 1: the first. Never changes
+                     // results: a backend to which stopping costs nothing need not look at it.
 } km_stop;
 
 // One model to finish: in: k and centroids; out: everything else (k entries each, allocated by the caller).
@@ -87,9 +87,9 @@ typedef struct km_stop {
 // t = x - c in double, both being the stored values of the clustered space; ties go to the lowest index. sse is
 // summed in double, from differences in double. What only criteria use, distance and margin, may be made of d1 and
 // d2 in the plan's type: off by at most (d + 8) 2^-24 of the distance, or of the weight, where that is float. Sums run
-// over fixed blocks of 65,536 points, blocks in index order; inside a block each backend has an order of its own,
+// over fixed chunks of 65,536 points, chunks in index order; inside a chunk each backend has an order of its own,
 // which threads do not change.
-typedef struct km_finish_member {
+typedef struct km_finish_model {
     int64_t k;
     const double *centroids; // k x d
     int64_t *counts;         // points
@@ -98,7 +98,7 @@ typedef struct km_finish_member {
     double *distance;        // sum w d1
     double *margin;          // sum w (d2 - d1) / d2, 0 where d2 = 0; 0 for k = 1
     int32_t *labels;         // n, or NULL
-} km_finish_member;
+} km_finish_model;
 
 struct km_backend {
     const char *name; // "cpu", "cuda"
@@ -135,7 +135,7 @@ struct km_backend {
     km_status (*engine_fetch)(km_engine **out, km_device *device, const km_data *data, km_type type,
                               int64_t threads, const km_log *log, km_error *err);
     km_status (*engine_equip)(km_engine *engine, const km_kernels *kernels, km_error *err);
-    // Brings the points home: statistics, refusal of NaN and infinity with row and column, centring, scaling,
+    // Loads the points: statistics, refusal of NaN and infinity with row and column, centring, scaling,
     // layout. KM_ERROR_DATA, KM_ERROR_MEMORY.
     km_status (*load)(km_engine *engine, km_data_stats *stats, const km_data *data, km_load_params *params,
                       km_error *err);
@@ -147,29 +147,29 @@ struct km_backend {
                                km_error *err);
     // Rows of the clustered space: out is count x d.
     km_status (*rows)(km_engine *engine, double *out, const int64_t *indices, int64_t count, km_error *err);
-    // Seats a member: its first centroids (k x d). The slot is RUNNING with 0 iterations.
+    // Starts a run in a slot: its first centroids (k x d). The slot is RUNNING with 0 iterations.
     km_status (*slot_start)(km_engine *engine, int64_t slot, const double *centroids, km_error *err);
-    // Passes and updates until a slot that was running becomes EMPTY or DONE (more of them: km_stop's news_min), or
+    // Passes and updates until a slot that was running becomes EMPTY or DONE (more of them: km_stop's stopped_min), or
     // `passes_max` passes are done.
     // An update sets each centroid to the mean of its points; a cluster without points keeps its centroid and
     // makes the slot EMPTY, unless `relocate` found nothing to move. states[slots_count] and *passes are out.
-    // A member stops as km_stop says (RUNNING -> LAST; with shift exactly 0 the pass just done was the last). Where
+    // A run stops as km_stop says (RUNNING -> LAST; with shift exactly 0 the pass just done was the last). Where
     // the last pass leaves a cluster empty the slot is EMPTY too, not DONE: it goes on after `relocate`, beyond
-    // iterations_max if it must, so that no member is reported with an empty cluster that could have had points.
-    km_status (*run)(km_engine *engine, km_slot_state *states, int64_t *passes, const km_stop *stop,
-                     int64_t passes_max, km_error *err);
+    // iterations_max if it must, so that no run is reported with an empty cluster that could have had points.
+    km_status (*run_passes)(km_engine *engine, km_slot_state *states, int64_t *passes, const km_stop *stop,
+                            int64_t passes_max, km_error *err);
     // Gives each empty cluster of the slot the point farthest from its own centroid, the next for the next
-    // (largest w > 0 squared distance, computed as in km_finish_member; ties to the lowest index; points with the
+    // (largest w > 0 squared distance, computed as in km_finish_model; ties to the lowest index; points with the
     // same coordinates are taken once; a point whose squared distance is no more than km_mean_rounding2 of the
     // mean |x|^2 already lies on its centroid and is not taken). The slot is RUNNING again. *moved counts clusters
     // that got a point; the rest stay empty and no longer make the slot EMPTY. Neither do, once iterations_max is
-    // reached, those that got one: the kernels may not tell it from its old centroid, and a member must end.
+    // reached, those that got one: the kernels may not tell it from its old centroid, and a run must end.
     km_status (*relocate)(km_engine *engine, int64_t slot, int64_t *moved, km_error *err);
     // Centroids (k x d), weights (k) of a slot; the slot becomes IDLE.
     km_status (*slot_read)(km_engine *engine, int64_t slot, double *centroids, double *weights,
                            km_error *err);
-    // The last pass: all members in one read.
-    km_status (*finish)(km_engine *engine, km_finish_member *members, int64_t count, km_error *err);
+    // The last pass: all models in one read.
+    km_status (*finish)(km_engine *engine, km_finish_model *models, int64_t count, km_error *err);
     // What the passes so far did. NULL: this backend does not count.
     void (*counters)(const km_engine *engine, km_counters *out);
 };

@@ -465,12 +465,12 @@ static km_status run_sweep(fit *f) {
 // Finish ----------------------------------------------------------------------------------------------------
 
 // Arrays of one finished model, from the result's memory.
-static km_status finish_member_alloc(fit *f, km_finish_member *member, int64_t k) {
+static km_status finish_model_alloc(fit *f, km_finish_model *finished, int64_t k) {
     double *sums = km_result_alloc(f->owner, 4 * k, sizeof *sums, f->err);
     int64_t *counts = km_result_alloc(f->owner, k, sizeof *counts, f->err);
     if (!sums || !counts) return KM_ERROR_MEMORY;
-    *member = (km_finish_member){k,        member->centroids, counts,       sums,
-                                 sums + k, sums + 2 * k,      sums + 3 * k, member->labels};
+    *finished = (km_finish_model){k,        finished->centroids, counts,       sums,
+                                  sums + k, sums + 2 * k,        sums + 3 * k, finished->labels};
     return KM_OK;
 }
 
@@ -497,13 +497,13 @@ static double *without_power(fit *f, const double *values, int64_t count, int po
     return out;
 }
 
-static km_status model_from_member(fit *f, km_model *model, int64_t q, const km_finish_member *member) {
+static km_status model_from_finish(fit *f, km_model *model, int64_t q, const km_finish_model *finished) {
     const km_sweep_best *best = &f->best[q];
     const double *factor = f->owner->result.factor;
-    int64_t k = member->k, d = f->engine->d;
+    int64_t k = finished->k, d = f->engine->d;
     double *centroids = km_result_alloc(f->owner, k * d, sizeof *centroids, f->err);
-    const double *fitted = without_power(f, member->centroids, k * d, 1);
-    const double *sse = without_power(f, member->sse, k, 2);
+    const double *fitted = without_power(f, finished->centroids, k * d, 1);
+    const double *sse = without_power(f, finished->sse, k, 2);
     if (!centroids || !fitted || !sse) return KM_ERROR_MEMORY;
     for (int64_t i = 0; i < k * d; i++) centroids[i] = fitted[i] / factor[i % d] + f->load.centre[i % d];
     *model = (km_model){.k = (int32_t)k,
@@ -514,30 +514,30 @@ static km_status model_from_member(fit *f, km_model *model, int64_t q, const km_
                         .converged = best->converged,
                         .centroids = centroids,
                         .centroids_fitted = fitted,
-                        .weights = member->weights,
-                        .counts = member->counts,
+                        .weights = finished->weights,
+                        .counts = finished->counts,
                         .sse = sse};
     for (int64_t j = 0; j < k; j++) {
         model->inertia += sse[j];
-        model->effective_k += member->weights[j] > 0;
+        model->effective_k += finished->weights[j] > 0;
     }
-    return member->labels ? labels_to_rows(f, model, member->labels) : KM_OK;
+    return finished->labels ? labels_to_rows(f, model, finished->labels) : KM_OK;
 }
 
 // What criteria need, in the units of the scale. `whole` is the mean as a model of one cluster.
 static km_status score_input_of(fit *f, km_score_input *input, const km_model *model,
-                                const km_finish_member *member, const km_finish_member *whole) {
-    const double *distance = without_power(f, member->distance, member->k, 1);
+                                const km_finish_model *finished, const km_finish_model *whole) {
+    const double *distance = without_power(f, finished->distance, finished->k, 1);
     int exponent = f->load.exponent;
     if (!distance) return KM_ERROR_MEMORY;
-    *input = (km_score_input){.k = member->k,
+    *input = (km_score_input){.k = finished->k,
                               .d = f->spec.features,
                               .centroids = model->centroids_fitted,
-                              .weights = member->weights,
-                              .counts = member->counts,
+                              .weights = finished->weights,
+                              .counts = finished->counts,
                               .sse = model->sse,
                               .distance = distance,
-                              .margin = member->margin,
+                              .margin = finished->margin,
                               .total_weight = whole->weights[0],
                               .total_sse = ldexp(whole->sse[0], -2 * exponent),
                               .total_distance = ldexp(whole->distance[0], -exponent),
@@ -545,27 +545,27 @@ static km_status score_input_of(fit *f, km_score_input *input, const km_model *m
     return KM_OK;
 }
 
-static km_status score_and_select(fit *f, km_model *models, const km_finish_member *members) {
+static km_status score_and_select(fit *f, km_model *models, const km_finish_model *finished) {
     km_result *result = &f->owner->result;
     int64_t ks = f->spec.clusters_count;
     km_score_input *inputs = km_result_alloc(f->owner, ks, sizeof *inputs, f->err);
     double *scores = km_result_alloc(f->owner, ks * KM_CRITERION_COUNT, sizeof *scores, f->err);
     if (!inputs || !scores) return KM_ERROR_MEMORY;
     for (int64_t q = 0; q < ks; q++)
-        KM_TRY(score_input_of(f, &inputs[q], &models[q], &members[q], &members[ks]));
+        KM_TRY(score_input_of(f, &inputs[q], &models[q], &finished[q], &finished[ks]));
     KM_TRY(km_score_models(scores, inputs, ks, f->err));
     for (int64_t q = 0; q < ks; q++)
         memcpy(models[q].scores, scores + q * KM_CRITERION_COUNT, sizeof models[q].scores);
     return km_select(&result->selection, inputs, scores, ks, f->params->criterion, f->err);
 }
 
-static km_status finish_labels(fit *f, km_finish_member *members, km_model *models) {
+static km_status finish_labels(fit *f, km_finish_model *finished, km_model *models) {
     int64_t best = f->owner->result.selection.best;
     if (f->params->labels != KM_LABELS_BEST) return KM_OK;
     int32_t *labels = km_result_alloc_large(f->owner, f->engine->n, sizeof *labels, f->err);
     if (!labels) return KM_ERROR_MEMORY;
-    members[best].labels = labels;
-    KM_TRY(f->engine->backend->finish(f->engine, &members[best], 1, f->err));
+    finished[best].labels = labels;
+    KM_TRY(f->engine->backend->finish(f->engine, &finished[best], 1, f->err));
     return labels_to_rows(f, &models[best], labels);
 }
 
@@ -653,7 +653,7 @@ static void warn_of_models(fit *f, const km_model *models) {
 static km_status finish_models(fit *f) {
     km_result *result = &f->owner->result;
     int64_t ks = f->spec.clusters_count, d = f->engine->d;
-    km_finish_member *members = km_result_alloc(f->owner, ks + 1, sizeof *members, f->err);
+    km_finish_model *finished = km_result_alloc(f->owner, ks + 1, sizeof *finished, f->err);
     km_model *models = km_result_alloc(f->owner, ks, sizeof *models, f->err);
     double *mean = km_result_alloc(f->owner, d, sizeof *mean, f->err);
     int32_t *labels = NULL;
@@ -661,20 +661,20 @@ static km_status finish_models(fit *f) {
         labels = km_result_alloc_large(f->owner, ks * f->engine->n, sizeof *labels, f->err);
         if (!labels) return KM_ERROR_MEMORY;
     }
-    if (!members || !models || !mean) return KM_ERROR_MEMORY;
+    if (!finished || !models || !mean) return KM_ERROR_MEMORY;
     KM_TRY(tell(f, "finish", 0, 0));
     for (int64_t i = 0; i < d; i++) mean[i] = (f->stats.mean[i] - f->load.centre[i]) * f->load.factor[i];
     for (int64_t q = 0; q <= ks; q++) {
-        members[q].centroids = q < ks ? f->best[q].centroids : mean;
-        if (q < ks && labels) members[q].labels = labels + q * f->engine->n;
-        KM_TRY(finish_member_alloc(f, &members[q], q < ks ? f->spec.clusters[q] : 1));
+        finished[q].centroids = q < ks ? f->best[q].centroids : mean;
+        if (q < ks && labels) finished[q].labels = labels + q * f->engine->n;
+        KM_TRY(finish_model_alloc(f, &finished[q], q < ks ? f->spec.clusters[q] : 1));
     }
-    KM_TRY(f->engine->backend->finish(f->engine, members, ks + 1, f->err));
-    for (int64_t q = 0; q < ks; q++) KM_TRY(model_from_member(f, &models[q], q, &members[q]));
+    KM_TRY(f->engine->backend->finish(f->engine, finished, ks + 1, f->err));
+    for (int64_t q = 0; q < ks; q++) KM_TRY(model_from_finish(f, &models[q], q, &finished[q]));
     result->models = models;
     result->models_count = ks;
-    KM_TRY(score_and_select(f, models, members));
-    KM_TRY(finish_labels(f, members, models));
+    KM_TRY(score_and_select(f, models, finished));
+    KM_TRY(finish_labels(f, finished, models));
     warn_of_models(f, models);
     return KM_OK;
 }

@@ -22,7 +22,7 @@ typedef struct predict {
     km_build build;
     km_engine *engine;
     km_data_stats stats;
-    km_finish_member member;
+    km_finish_model finished;
     double *sums;
     km_error *err;
 } predict;
@@ -33,8 +33,8 @@ static void predict_free(predict *p) {
     km_data_destroy(&p->selected);
     if (p->device) km_device_close(&p->device);
     km_data_stats_free(&p->stats);
-    free(p->member.counts);
-    free(p->member.labels);
+    free(p->finished.counts);
+    free(p->finished.labels);
     free(p->sums);
 }
 
@@ -137,20 +137,20 @@ static km_status load(predict *p) {
 static km_status assign(predict *p, int32_t *out) {
     int64_t k = p->saved->k, n = p->engine->n, rows = km_data_rows(p->data);
     p->sums = calloc((size_t)(4 * k), sizeof(double));
-    p->member.counts = calloc((size_t)k, sizeof(int64_t));
-    p->member.labels = malloc((size_t)n * sizeof(int32_t));
-    if (!p->sums || !p->member.counts || !p->member.labels)
+    p->finished.counts = calloc((size_t)k, sizeof(int64_t));
+    p->finished.labels = malloc((size_t)n * sizeof(int32_t));
+    if (!p->sums || !p->finished.counts || !p->finished.labels)
         return km_fail_memory(p->err, "the labels", n * (int64_t)sizeof(int32_t));
-    p->member.k = k;
-    p->member.centroids = p->saved->centroids_fitted;
-    p->member.weights = p->sums;
-    p->member.sse = p->sums + k;
-    p->member.distance = p->sums + 2 * k;
-    p->member.margin = p->sums + 3 * k;
-    KM_TRY(p->engine->backend->finish(p->engine, &p->member, 1, p->err));
+    p->finished.k = k;
+    p->finished.centroids = p->saved->centroids_fitted;
+    p->finished.weights = p->sums;
+    p->finished.sse = p->sums + k;
+    p->finished.distance = p->sums + 2 * k;
+    p->finished.margin = p->sums + 3 * k;
+    KM_TRY(p->engine->backend->finish(p->engine, &p->finished, 1, p->err));
     if (rows != n)
         for (int64_t i = 0; i < rows; i++) out[i] = -1;
-    for (int64_t i = 0; i < n; i++) out[km_data_row_of(p->data, i)] = p->member.labels[i];
+    for (int64_t i = 0; i < n; i++) out[km_data_row_of(p->data, i)] = p->finished.labels[i];
     return KM_OK;
 }
 

@@ -7,10 +7,10 @@
 #include <math.h>
 
 // How far the mean of up to n equal points can lie from them, squared, relative to their squared size: sums
-// run over blocks of KM_BLOCK_POINTS points in doubles, and each addition rounds by 2^-53 of the sum.
+// run over blocks of KM_CHUNK_POINTS points in doubles, and each addition rounds by 2^-53 of the sum.
 // Kernels of float32 may add a few groups of points in their own type first.
 static inline double km_mean_rounding2(int64_t n, km_type type) {
-    int64_t additions_max = type == KM_FLOAT32 ? 16 : KM_BLOCK_POINTS;
+    int64_t additions_max = type == KM_FLOAT32 ? 16 : KM_CHUNK_POINTS;
     double relative =
         (double)(n < additions_max ? n : additions_max) * (type == KM_FLOAT32 ? 0x1p-24 : 0x1p-52);
     return relative * relative;
@@ -20,8 +20,8 @@ static inline double km_mean_rounding2(int64_t n, km_type type) {
 // algorithms or kernels found: total_square + sum_j (w_j |c_j|^2 - 2 c_j . S_j) in double, u = 2^-53.
 //
 // - k additions on the scale of total_square, in another order: u total_square each.
-// - S_j: a point is added to the sums of a block of up to KM_BLOCK_POINTS, and blocks to the total, again for each
-//   pass that moves points: no more than m_j = min(n_j, KM_BLOCK_POINTS + n / 4096) additions, which leaves
+// - S_j: a point is added to the sums of a block of up to KM_CHUNK_POINTS, and blocks to the total, again for each
+//   pass that moves points: no more than m_j = min(n_j, KM_CHUNK_POINTS + n / 4096) additions, which leaves
 //   u |c_j| w_j |c_j| each. total_square itself, wrong or not, is the same number in all costs.
 //
 // Rounding errors behave like a random walk: m of them add up to about sqrt(m) / 2 (m, where all err to one side, is
@@ -40,7 +40,7 @@ static inline double km_cost_rounding(const double *centroids, const double *wei
     for (int64_t j = 0; j < k && total_weight > 0; j++) {
         double square = 0, points = (double)n * weights[j] / total_weight;
         for (int64_t f = 0; f < d; f++) square += centroids[j * d + f] * centroids[j * d + f];
-        sum += sqrt(fmin(points, KM_BLOCK_POINTS + (double)n / 4096)) * weights[j] * square;
+        sum += sqrt(fmin(points, KM_CHUNK_POINTS + (double)n / 4096)) * weights[j] * square;
     }
     return 4 * 0x1p-53 * sum;
 }

@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 // Points of a fixed block: the unit of every ordered sum over points, on every backend.
-#define KM_BLOCK_POINTS 65536
+#define KM_CHUNK_POINTS 65536
 
 static inline int km_candidates(int64_t pick) {
     if (pick == 0) return 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A member is one (K, restart), a slot a seat in the pass. When a member is done its slot takes the next waiting
+// A run is one (K, restart), a slot a seat in the pass. When a run is done its slot takes the next waiting
 // restart of the same K, so that passes stay full until the end; results do not depend on who sits where, because
-// a member sees only its own sums.
+// a run sees only its own sums.
 #include "sweep.h"
 #include "../base/clock.h"
 #include "../base/error.h"
@@ -40,7 +40,7 @@ typedef struct sweep {
     double *first_rows;    // restarts x picks x d: the picked points; NULL when there are too many to keep
     double *centroids;     // scratch: the largest K x d
     double *weights;       // scratch: the largest K
-    int64_t members_done, members_count, passes;
+    int64_t runs_done, runs_count, passes;
 } sweep;
 
 static void sweep_free(sweep *s) {
@@ -67,7 +67,7 @@ static km_status sweep_alloc(sweep *s, const km_sweep_best *best, km_error *err)
     s->weights = malloc((size_t)k_max * sizeof *s->weights);
     if (!s->contests || !s->states || !s->slot_restart || !s->next_restart || !s->costs || !s->centroids ||
         !s->weights)
-        return km_fail_memory(err, "the sweep's members", k_max * s->engine->d * (int64_t)sizeof(double));
+        return km_fail_memory(err, "the sweep's runs", k_max * s->engine->d * (int64_t)sizeof(double));
     for (int64_t q = 0; q < ks; q++)
         km_contest_init(&s->contests[q], best[q].centroids,
                         s->spec->clusters[q] * s->engine->d * (int64_t)sizeof(double));
@@ -79,7 +79,7 @@ static int64_t slot_k_index(const sweep *s, int64_t slot) {
     return slot % s->spec->clusters_count;
 }
 
-// The first centroids of a member, in s->centroids.
+// The first centroids of a run, in s->centroids.
 static km_status first_centroids(sweep *s, int64_t k_index, int64_t restart, km_error *err) {
     int64_t k = s->spec->clusters[k_index], d = s->engine->d;
     const km_seeds *seeds = s->seeds;
@@ -118,13 +118,13 @@ static km_status seat_next(sweep *s, int64_t slot, km_error *err) {
     return s->backend->slot_start(s->engine, slot, s->centroids, err);
 }
 
-// Takes note of a member that is done.
+// Takes note of a run that is done.
 static km_status take_result(sweep *s, int64_t slot, km_error *err) {
     int64_t k_index = slot_k_index(s, slot), restart = s->slot_restart[slot];
     const km_slot_state *state = &s->states[slot];
     KM_TRY(s->backend->slot_read(s->engine, slot, s->centroids, s->weights, err));
     s->costs[k_index * s->params->restarts + restart] = state->cost;
-    s->members_done++;
+    s->runs_done++;
     double rounding = km_cost_rounding(s->centroids, s->weights, s->spec->clusters[k_index], s->engine->d,
                                        s->engine->n, s->params->total_square);
     double cost = isnan(state->cost) ? HUGE_VAL : state->cost;
@@ -132,7 +132,7 @@ static km_status take_result(sweep *s, int64_t slot, km_error *err) {
     return km_contest_offer(&s->contests[k_index], &done, err);
 }
 
-// What a slot that stopped needs: points for its empty clusters, or to be read and given to the next member.
+// What a slot that stopped needs: points for its empty clusters, or to be read and given to the next run.
 static km_status serve_slot(sweep *s, int64_t slot, km_error *err) {
     if (s->slot_restart[slot] < 0) return KM_OK;
     if (s->states[slot].phase == KM_SLOT_EMPTY) {
@@ -146,11 +146,11 @@ static km_status serve_slot(sweep *s, int64_t slot, km_error *err) {
 
 static km_status report_progress(const sweep *s, km_error *err) {
     if (!s->params->progress) return KM_OK;
-    km_progress progress = {"sweep", s->members_done, s->members_count, s->passes,
+    km_progress progress = {"sweep", s->runs_done, s->runs_count, s->passes,
                             (km_now_ms() - s->params->begin_ms) / 1e3};
     if (s->params->progress(s->params->progress_user, &progress))
-        return km_fail(err, KM_ERROR_INTERRUPTED, "interrupted in the sweep after %lld of %lld members",
-                       (long long)s->members_done, (long long)s->members_count);
+        return km_fail(err, KM_ERROR_INTERRUPTED, "interrupted in the sweep after %lld of %lld runs",
+                       (long long)s->runs_done, (long long)s->runs_count);
     return KM_OK;
 }
 
@@ -164,7 +164,7 @@ static int64_t adapt_passes(int64_t passes_max, int64_t passes, double elapsed_m
 }
 
 // How many slots must stop before they are served: all, when nobody waits for a seat.
-static int64_t news_min(const sweep *s) {
+static int64_t stopped_min(const sweep *s) {
     int64_t slots = s->engine->slots_count;
     for (int64_t q = 0; q < s->spec->clusters_count; q++)
         if (s->next_restart[q] < s->params->restarts) return 1 + slots / IDLE_SHARE;
@@ -174,11 +174,11 @@ static int64_t news_min(const sweep *s) {
 static km_status sweep_loop(sweep *s, km_error *err) {
     int64_t passes_max = 1;
     km_stop stop = s->params->stop;
-    while (s->members_done < s->members_count) {
+    while (s->runs_done < s->runs_count) {
         int64_t passes = 0;
         double begin_ms = km_now_ms();
-        stop.news_min = news_min(s);
-        KM_TRY(s->backend->run(s->engine, s->states, &passes, &stop, passes_max, err));
+        stop.stopped_min = stopped_min(s);
+        KM_TRY(s->backend->run_passes(s->engine, s->states, &passes, &stop, passes_max, err));
         s->passes += passes;
         passes_max = adapt_passes(passes_max, passes, km_now_ms() - begin_ms);
         for (int64_t slot = 0; slot < s->engine->slots_count; slot++) KM_TRY(serve_slot(s, slot, err));
@@ -210,7 +210,7 @@ km_status km_sweep_run(km_engine *engine, km_sweep_best *best, int64_t *passes, 
                .spec = &engine->plan->spec,
                .seeds = seeds,
                .params = params};
-    s.members_count = s.spec->clusters_count * params->restarts;
+    s.runs_count = s.spec->clusters_count * params->restarts;
     KM_TRY_GOTO(sweep_alloc(&s, best, err));
     KM_TRY_GOTO(fetch_first_rows(&s, err));
     for (int64_t slot = 0; slot < engine->slots_count; slot++) KM_TRY_GOTO(seat_next(&s, slot, err));

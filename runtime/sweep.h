@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The loop over members: seeding, seating in slots, passes, relocation, and the best restart of each K.
+// The loop over runs: seeding, seating in slots, passes, relocation, and the best restart of each K.
 #ifndef KM_RUNTIME_SWEEP_H
 #define KM_RUNTIME_SWEEP_H
 #include "backend.h"
 
-// Where the first centroids of a member come from: picks (indices of points, one chain of picks_count a
+// Where the first centroids of a run come from: picks (indices of points, one chain of picks_count a
 // restart), or given rows of the clustered space.
 typedef struct km_seeds {
     int64_t *indices; // restarts x picks_count, or NULL
@@ -33,7 +33,7 @@ typedef struct km_sweep_params {
     double begin_ms; // km_now_ms when the fit began, for the progress.
 } km_sweep_params;
 
-// Runs every member of the engine's plan. best[clusters_count] with centroids allocated by the caller.
+// Runs every run of the engine's plan. best[clusters_count] with centroids allocated by the caller.
 km_status km_sweep_run(km_engine *engine, km_sweep_best *best, int64_t *passes, const km_seeds *seeds,
                        const km_sweep_params *params, km_error *err);
 

@@ -4,7 +4,7 @@
 #define KM_SLOT_H
 
 typedef enum km_slot_phase {
-    KM_SLOT_IDLE,    // No member, or its member is done and was read. Costs nothing in a pass.
+    KM_SLOT_IDLE,    // No run, or its run is done and was read. Costs nothing in a pass.
     KM_SLOT_RUNNING, // Iterating.
     KM_SLOT_LAST,    // Stopped moving; one more pass evaluates the final centroids.
     KM_SLOT_EMPTY,   // Paused: clusters without points, which must be given some.
@@ -12,12 +12,12 @@ typedef enum km_slot_phase {
 } km_slot_phase;
 
 // A slot after a pass and its update. Cost is sum w |x - c|^2 of the centroids that the last pass used, computed as
-// total_square + sum_j (n_j |c_j|^2 - 2 c_j . S_j) in double; for a DONE slot it is the member's inertia.
+// total_square + sum_j (n_j |c_j|^2 - 2 c_j . S_j) in double; for a DONE slot it is the run's inertia.
 typedef struct km_slot_state {
     km_slot_phase phase;
     int converged;         // Stopped by shift or changes, not by iterations_max.
     int at_limit;          // iterations_max is reached: the next pass is the last.
-    long long iterations;  // Updates of this member so far.
+    long long iterations;  // Updates of this run so far.
     long long empty_count; // Clusters without weight in the last pass.
     double cost;
     double shift; // Of the last update.
@@ -29,7 +29,7 @@ typedef struct km_slot_found {
     double shift;          // of the update; a slot that evaluates its final centroids has none
     long long empty_count; // clusters without weight ...
     int waiting;           // ... some of which may be given a point
-    int few_changes;       // fewer labels changed than the member goes on for
+    int few_changes;       // fewer labels changed than the run goes on for
 } km_slot_found;
 
 KM_BOTH int km_slot_is_active(km_slot_phase phase) {

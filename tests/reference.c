@@ -224,9 +224,9 @@ static double ref_distance2_typed(const double *a, const double *b, int64_t d, k
 // The sum of w_i d2_i, or of w_i where d2 is NULL, block by block.
 static double ref_mass(const ref_data *data, const double *d2) {
     double total = 0;
-    for (int64_t first = 0; first < data->n; first += KM_BLOCK_POINTS) {
+    for (int64_t first = 0; first < data->n; first += KM_CHUNK_POINTS) {
         double sum = 0;
-        for (int64_t i = first; i < data->n && i < first + KM_BLOCK_POINTS; i++)
+        for (int64_t i = first; i < data->n && i < first + KM_CHUNK_POINTS; i++)
             sum += ref_weight(data, i) * (d2 ? d2[i] : 1.0);
         total += sum;
     }
@@ -238,9 +238,9 @@ static double ref_mass(const ref_data *data, const double *d2) {
 static int64_t ref_draw_point(const ref_data *data, const double *d2, double target) {
     double before = 0;
     int64_t last = 0;
-    for (int64_t first = 0; first < data->n; first += KM_BLOCK_POINTS) {
+    for (int64_t first = 0; first < data->n; first += KM_CHUNK_POINTS) {
         double sum = 0;
-        for (int64_t i = first; i < data->n && i < first + KM_BLOCK_POINTS; i++) {
+        for (int64_t i = first; i < data->n && i < first + KM_CHUNK_POINTS; i++) {
             double mass = ref_weight(data, i) * (d2 ? d2[i] : 1.0);
             if (mass == 0) continue;
             sum += mass;

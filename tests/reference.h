@@ -71,7 +71,7 @@ void ref_rows(double *out, const ref_data *data, const int64_t *indices, int64_t
 // Weighted mean of each feature (d), and the mean over the features of their weighted variances.
 double ref_mean_variance(double *mean, const ref_data *data);
 
-// What the finishing pass reports of a model (km_finish_member of runtime/backend.h); k entries each. Distances are
+// What the finishing pass reports of a model (km_finish_model of runtime/backend.h); k entries each. Distances are
 // fused, labels follow from them, sums are plain.
 typedef struct ref_finished {
     int64_t k;

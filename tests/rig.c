@@ -171,7 +171,7 @@ void rig_run_all(const rig *r, km_slot_state *states, const km_stop *stop) {
     km_error err = {{0}};
     int64_t slots = r->engine->slots_count, passes;
     for (int call = 0; call < 10000; call++) {
-        RIG_MUST(r->engine->backend->run(r->engine, states, &passes, stop, 7, &err), &err);
+        RIG_MUST(r->engine->backend->run_passes(r->engine, states, &passes, stop, 7, &err), &err);
         ck_assert_int_le(passes, 7);
         for (int64_t slot = 0; slot < slots; slot++) {
             int64_t moved;
@@ -184,5 +184,5 @@ void rig_run_all(const rig *r, km_slot_state *states, const km_stop *stop) {
         if (count_phase(states, slots, KM_SLOT_DONE) + count_phase(states, slots, KM_SLOT_IDLE) == slots)
             return;
     }
-    ck_abort_msg("members did not come to rest after 10,000 calls of run");
+    ck_abort_msg("runs did not stop after 10,000 calls of run_passes");
 }

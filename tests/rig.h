@@ -56,7 +56,7 @@ void rig_unload(rig *r);
 void rig_close(rig *r);
 
 int64_t rig_slot_clusters(const rig *r, int64_t slot);
-// `run` and `relocate` until every member is DONE; `states` has slots_count entries.
+// `run_passes` and `relocate` until every run is DONE; `states` has slots_count entries.
 void rig_run_all(const rig *r, km_slot_state *states, const km_stop *stop);
 
 // Fails the test with the error's text.

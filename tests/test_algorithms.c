@@ -486,7 +486,7 @@ START_TEST(automatic) {
 }
 END_TEST
 
-// For many clusters the planner takes hamerly, which leaves a member's first passes to lloyd; members of few clusters
+// For many clusters the planner takes hamerly, which leaves a run's first passes to lloyd; runs of few clusters
 // stay lloyd's, and those that begin while others have bounds begin with lloyd.
 START_TEST(automatic_bounds) {
     ref_data points = ref_uniform(9001, 17, 5, KM_FLOAT64);
@@ -513,7 +513,7 @@ START_TEST(automatic_bounds) {
 }
 END_TEST
 
-// Bounds that leave most of the work are dropped, and made anew when the member has taken twice as many updates.
+// Bounds that leave most of the work are dropped, and made anew when the run has taken twice as many updates.
 START_TEST(automatic_bounds_dropped) {
     ref_data points = ref_uniform(20011, 8, 6, KM_FLOAT64);
     static const int64_t updates[] = {18, 24, 60};

@@ -527,7 +527,7 @@ static void check_pass_far(rig *r, const ref_data *points, int64_t threads, doub
             before[slot][points->d + f] = ref_round(far, points->type);
         RIG_MUST(r->engine->backend->slot_start(r->engine, slot, before[slot], &err), &err);
     }
-    RIG_MUST(r->engine->backend->run(r->engine, states, &passes, &stop, 1, &err), &err);
+    RIG_MUST(r->engine->backend->run_passes(r->engine, states, &passes, &stop, 1, &err), &err);
     ck_assert_int_eq(passes, started > 0); // every K may be above n
     for (int64_t slot = 0; slot < slots; slot++) {
         if (before[slot]) check_slot(r, slot, &states[slot], before[slot]);
@@ -652,7 +652,7 @@ START_TEST(pass_breaks_ties_to_the_lowest_index) {
         RIG_MUST(r.engine->backend->slot_start(r.engine, slot, before, &err), &err);
         free(before);
     }
-    RIG_MUST(r.engine->backend->run(r.engine, states, &passes, &stop, 1, &err), &err);
+    RIG_MUST(r.engine->backend->run_passes(r.engine, states, &passes, &stop, 1, &err), &err);
     for (int64_t slot = 0; slot < 3; slot++) {
         int64_t k = rig_slot_clusters(&r, slot);
         double after[64], weights[8], expected[8] = {0}, *before = spread_rows(&r.loaded, k);
@@ -669,7 +669,7 @@ START_TEST(pass_breaks_ties_to_the_lowest_index) {
 }
 END_TEST
 
-// Members to the end --------------------------------------------------------------------------------------
+// Runs to the end --------------------------------------------------------------------------------------
 
 static void start_from_picks(const rig *r, int64_t slot, int64_t restart, double *init) {
     km_error err = {{0}};
@@ -749,7 +749,7 @@ START_TEST(runs_equal_the_reference) {
 }
 END_TEST
 
-START_TEST(few_changes_stop_a_member) {
+START_TEST(few_changes_stop_a_run) {
     rig r;
     km_type type = served_type(KM_FLOAT64);
     rig_params params = {
@@ -815,7 +815,7 @@ static int64_t iterations_until(int64_t *last, const ref_data *points, const dou
     return iteration;
 }
 
-// Labels are counted to the last one, however they lie in memory: a member stops in the iteration that the reference
+// Labels are counted to the last one, however they lie in memory: a run stops in the iteration that the reference
 // stops in when the limit is what changes there, and one more.
 START_TEST(changed_labels_are_counted) {
     km_type type = _i % 2 ? KM_FLOAT32 : KM_FLOAT64;
@@ -868,7 +868,7 @@ START_TEST(long_sums_stay_accurate) {
     km_slot_state *states = calloc((size_t)r.engine->slots_count, sizeof *states);
     const double seen[2] = {r.loaded.x[0], r.loaded.x[1]};
     RIG_MUST(r.engine->backend->slot_start(r.engine, 0, seen, &err), &err);
-    RIG_MUST(r.engine->backend->run(r.engine, states, &passes, &stop, 1, &err), &err);
+    RIG_MUST(r.engine->backend->run_passes(r.engine, states, &passes, &stop, 1, &err), &err);
     RIG_MUST(r.engine->backend->slot_read(r.engine, 0, centroids, weights, &err), &err);
     for (int j = 0; j < 2; j++) {
         ck_assert_double_eq(weights[j], POINTS / 2);
@@ -880,8 +880,8 @@ START_TEST(long_sums_stay_accurate) {
 }
 END_TEST
 
-// A member sees only its own sums: the same bits alone as in company, and in a seat that was used before.
-START_TEST(members_do_not_see_each_other) {
+// A run sees only its own sums: the same bits alone as in company, and in a seat that was used before.
+START_TEST(runs_do_not_see_each_other) {
     km_type type = _i ? KM_FLOAT32 : KM_FLOAT64;
     const km_stop stop = {.iterations_max = 300};
     rig r;
@@ -912,7 +912,7 @@ END_TEST
 
 // Empty clusters ------------------------------------------------------------------------------------------
 
-// A member at rest except for clusters that lie far off: the farthest points are known. Integers, so exact.
+// A run at rest except for clusters that lie far off: the farthest points are known. Integers, so exact.
 START_TEST(relocation_takes_the_farthest_points) {
     km_type type = _i % 2 ? KM_FLOAT32 : KM_FLOAT64;
     // Their mean is (0, 0). Farthest are (8, 0), twice, then (-8, 0); (0, 12) weighs nothing. Two of the three
@@ -934,7 +934,7 @@ START_TEST(relocation_takes_the_farthest_points) {
     const km_stop stop = {.iterations_max = 300};
     ck_assert_int_le(r.engine->slots_count, 8);
     RIG_MUST(r.engine->backend->slot_start(r.engine, 0, before, &err), &err);
-    RIG_MUST(r.engine->backend->run(r.engine, state, &passes, &stop, 300, &err), &err);
+    RIG_MUST(r.engine->backend->run_passes(r.engine, state, &passes, &stop, 300, &err), &err);
     ck_assert_int_eq(state[0].phase, KM_SLOT_EMPTY);
     ck_assert_int_eq(state[0].empty_count, 2);
     ck_assert_int_eq(passes, 1);
@@ -978,7 +978,7 @@ START_TEST(relocated_runs_equal_the_reference) {
 }
 END_TEST
 
-// No point to give: the member finishes with empty clusters.
+// No point to give: the run finishes with empty clusters.
 START_TEST(relocation_without_points_ends) {
     rig r;
     const km_stop stop = {.iterations_max = 300};
@@ -1005,21 +1005,21 @@ END_TEST
 
 // Finishing -----------------------------------------------------------------------------------------------
 
-static km_finish_member member_of(const double *centroids, int64_t k, int64_t n) {
-    km_finish_member member = {.k = k, .centroids = centroids};
-    member.counts = calloc((size_t)k, sizeof *member.counts);
-    member.weights = calloc((size_t)(4 * k), sizeof(double));
-    member.sse = member.weights + k;
-    member.distance = member.weights + 2 * k;
-    member.margin = member.weights + 3 * k;
-    member.labels = n ? calloc((size_t)n, sizeof *member.labels) : NULL;
-    return member;
+static km_finish_model model_of(const double *centroids, int64_t k, int64_t n) {
+    km_finish_model model = {.k = k, .centroids = centroids};
+    model.counts = calloc((size_t)k, sizeof *model.counts);
+    model.weights = calloc((size_t)(4 * k), sizeof(double));
+    model.sse = model.weights + k;
+    model.distance = model.weights + 2 * k;
+    model.margin = model.weights + 3 * k;
+    model.labels = n ? calloc((size_t)n, sizeof *model.labels) : NULL;
+    return model;
 }
 
-static void member_free(km_finish_member *member) {
-    free(member->counts);
-    free(member->weights);
-    free(member->labels);
+static void model_free(km_finish_model *model) {
+    free(model->counts);
+    free(model->weights);
+    free(model->labels);
 }
 
 // Off by at most `slack` of `scale`.
@@ -1035,15 +1035,15 @@ static double soft_slack(const rig *r) {
     return r->engine->plan->spec.type == KM_FLOAT32 ? (double)(r->engine->d + 8) * 0x1p-24 : 1e-12;
 }
 
-static void check_finished(const rig *r, const km_finish_member *member) {
-    ref_finished expected = ref_finish(&r->loaded, member->centroids, member->k);
-    for (int64_t j = 0; j < member->k; j++) ck_assert_int_eq(member->counts[j], expected.counts[j]);
-    for (int64_t i = 0; i < r->loaded.n && member->labels; i++)
-        ck_assert_int_eq(member->labels[i], expected.labels[i]);
-    check_sums(member->weights, expected.weights, expected.weights, 1e-12, member->k, "weight");
-    check_sums(member->sse, expected.sse, expected.sse, 1e-12, member->k, "inertia");
-    check_sums(member->distance, expected.distance, expected.distance, soft_slack(r), member->k, "distance");
-    check_sums(member->margin, expected.margin, expected.weights, soft_slack(r), member->k, "margin");
+static void check_finished(const rig *r, const km_finish_model *model) {
+    ref_finished expected = ref_finish(&r->loaded, model->centroids, model->k);
+    for (int64_t j = 0; j < model->k; j++) ck_assert_int_eq(model->counts[j], expected.counts[j]);
+    for (int64_t i = 0; i < r->loaded.n && model->labels; i++)
+        ck_assert_int_eq(model->labels[i], expected.labels[i]);
+    check_sums(model->weights, expected.weights, expected.weights, 1e-12, model->k, "weight");
+    check_sums(model->sse, expected.sse, expected.sse, 1e-12, model->k, "inertia");
+    check_sums(model->distance, expected.distance, expected.distance, soft_slack(r), model->k, "distance");
+    check_sums(model->margin, expected.margin, expected.weights, soft_slack(r), model->k, "margin");
     ref_finished_free(&expected);
 }
 
@@ -1051,14 +1051,14 @@ static const int64_t finish_clusters[] = {1, 2, 5, 20, 300};
 enum { FINISH_COUNT = sizeof finish_clusters / sizeof *finish_clusters };
 
 // Finishes a few models in one read: one without labels, one with two equal centroids.
-static void finish_all(const rig *r, km_finish_member *members, double **centroids) {
+static void finish_all(const rig *r, km_finish_model *models, double **centroids) {
     km_error err = {{0}};
     for (int m = 0; m < FINISH_COUNT; m++) {
         centroids[m] = spread_rows(&r->loaded, finish_clusters[m]);
         int64_t n = finish_clusters[m] == 5 ? 0 : r->loaded.n;
-        members[m] = member_of(centroids[m], finish_clusters[m], n);
+        models[m] = model_of(centroids[m], finish_clusters[m], n);
     }
-    RIG_MUST(r->engine->backend->finish(r->engine, members, FINISH_COUNT, &err), &err);
+    RIG_MUST(r->engine->backend->finish(r->engine, models, FINISH_COUNT, &err), &err);
 }
 
 START_TEST(finish_equals_the_reference) {
@@ -1071,15 +1071,15 @@ START_TEST(finish_equals_the_reference) {
         ck_assert(served || may_refuse(type, d, weighted));
         if (!served) continue;
         for (int c = 0; c < (d > 2 ? 5 : 6); c++) {
-            km_finish_member members[FINISH_COUNT];
+            km_finish_model models[FINISH_COUNT];
             double *centroids[FINISH_COUNT];
             ref_data points = ref_blobs(counts[c], d, 7, 1.0, 3, type);
             if (weighted) ref_weigh(&points, 4);
             rig_load(&r, &points, 0, KM_SCALE_NONE);
-            finish_all(&r, members, centroids);
+            finish_all(&r, models, centroids);
             for (int m = 0; m < FINISH_COUNT; m++) {
-                check_finished(&r, &members[m]);
-                member_free(&members[m]);
+                check_finished(&r, &models[m]);
+                model_free(&models[m]);
                 free(centroids[m]);
             }
             rig_unload(&r);
@@ -1090,7 +1090,7 @@ START_TEST(finish_equals_the_reference) {
 }
 END_TEST
 
-static void check_same_bits(const km_finish_member *a, const km_finish_member *b, int64_t n) {
+static void check_same_bits(const km_finish_model *a, const km_finish_model *b, int64_t n) {
     ck_assert_mem_eq(a->counts, b->counts, (size_t)a->k * sizeof *a->counts);
     for (int64_t j = 0; j < a->k; j++) {
         ck_assert_double_eq(a->weights[j], b->weights[j]);
@@ -1112,22 +1112,22 @@ START_TEST(finish_agrees_everywhere) {
     ck_assert(rig_build(&prebuilt, rig_variant_find("cpu-prebuilt"), &params));
     ref_data points = ref_blobs(140009, 6, 7, 1.0, 3, type);
     if (weighted) ref_weigh(&points, 4);
-    km_finish_member members[FINISH_COUNT], expected[FINISH_COUNT];
+    km_finish_model models[FINISH_COUNT], expected[FINISH_COUNT];
     double *centroids[FINISH_COUNT], *same[FINISH_COUNT];
     rig_load(&r, &points, 0, KM_SCALE_NONE);
     rig_load(&prebuilt, &points, 1, KM_SCALE_NONE);
-    finish_all(&r, members, centroids);
+    finish_all(&r, models, centroids);
     finish_all(&prebuilt, expected, same);
     for (int m = 0; m < FINISH_COUNT; m++) {
-        const km_finish_member *a = &members[m], *b = &expected[m];
+        const km_finish_model *a = &models[m], *b = &expected[m];
         ck_assert_mem_eq(a->counts, b->counts, (size_t)a->k * sizeof *a->counts);
         if (a->labels) ck_assert_mem_eq(a->labels, b->labels, (size_t)points.n * sizeof *a->labels);
         check_sums(a->weights, b->weights, b->weights, 1e-12, a->k, "weight");
         check_sums(a->sse, b->sse, b->sse, 1e-12, a->k, "inertia");
         check_sums(a->distance, b->distance, b->distance, 2 * soft_slack(&r), a->k, "distance");
         check_sums(a->margin, b->margin, b->weights, 2 * soft_slack(&r), a->k, "margin");
-        member_free(&members[m]);
-        member_free(&expected[m]);
+        model_free(&models[m]);
+        model_free(&expected[m]);
         free(centroids[m]);
         free(same[m]);
     }
@@ -1143,7 +1143,7 @@ typedef struct outcome {
     int64_t picks[2 * 5];
     double centroids[6][15], weights[6][5];
     km_slot_state states[6];
-    km_finish_member finished[FINISH_COUNT];
+    km_finish_model finished[FINISH_COUNT];
     double *finish_centroids[FINISH_COUNT];
     double square;
 } outcome;
@@ -1170,7 +1170,7 @@ static void outcome_make(outcome *out, rig *r, const ref_data *points, int64_t t
 
 static void outcome_free(outcome *out) {
     for (int m = 0; m < FINISH_COUNT; m++) {
-        member_free(&out->finished[m]);
+        model_free(&out->finished[m]);
         free(out->finish_centroids[m]);
     }
 }
@@ -1235,9 +1235,9 @@ static Suite *suite_of(void) {
     tcase_add_loop_test(pass, pass_of_many_clusters_equals_the_reference, 0, 4);
     tcase_add_loop_test(pass, pass_breaks_ties_to_the_lowest_index, 0, 10);
     tcase_add_loop_test(run, runs_equal_the_reference, 0, 8);
-    tcase_add_test(run, few_changes_stop_a_member);
+    tcase_add_test(run, few_changes_stop_a_run);
     tcase_add_loop_test(run, changed_labels_are_counted, 0, 12);
-    tcase_add_loop_test(run, members_do_not_see_each_other, 0, 2);
+    tcase_add_loop_test(run, runs_do_not_see_each_other, 0, 2);
     tcase_add_loop_test(run, relocation_takes_the_farthest_points, 0, 2);
     tcase_add_loop_test(run, relocated_runs_equal_the_reference, 0, 3);
     tcase_add_loop_test(run, relocation_without_points_ends, 0, 2);

@@ -269,7 +269,7 @@ static void check_pass(const module *m, const ref_data *data, int64_t k, int exa
         slots[0].mode = slots[1].mode = modes[step];
         slots[0].sums = guarded(count * 8);
         slots[1].sums = NULL;
-        km_cpu_block block = {points, weights, data->n, d, m->group, slots, 2, whole_numbers.scales};
+        km_cpu_chunk block = {points, weights, data->n, d, m->group, slots, 2, whole_numbers.scales};
         int64_t *before = calloc((size_t)data->n, sizeof *before), changed = 0;
         for (int64_t i = 0; i < data->n; i++) before[i] = label_at(&slots[0], i);
         m->table.pass(&block);
@@ -363,10 +363,10 @@ static void check_finish(const module *m, const ref_data *data, int64_t k) {
     for (int64_t j = 0; j < k && k <= KM_CPU_FEW; j++)
         for (int64_t f = 0; f < d; f++) columns[f * KM_CPU_FEW + j] = centroids[j * d + f];
     km_cpu_table(table, centroids, k, d, data->type);
-    km_cpu_finish_member members[] = {
+    km_cpu_finish_model models[] = {
         {.k = k, .centroids = rows, .columns = columns, .table = table, .labels = labels, .squares = squares},
         {.k = k, .centroids = rows, .columns = columns, .table = table, .labels = again, .sums = sums}};
-    km_cpu_finish work = {points, weights, data->n, d, m->group, row, members, 2};
+    km_cpu_finish work = {points, weights, data->n, d, m->group, row, models, 2};
     m->table.finish(&work);
     ref_finished expected = ref_finish(data, centroids, k);
     for (int64_t i = 0; i < data->n; i++) {
@@ -487,7 +487,7 @@ START_TEST(reads_past_the_end) {
                         .sums = guarded(k * KM_CPU_PITCH(d) * 8),
                         .mode = KM_CPU_FIRST,
                         .labels_bytes = 1};
-    km_cpu_block block = {guarded(group * d * 4), NULL, group + 1, d, group, &slot, 1, NULL};
+    km_cpu_chunk block = {guarded(group * d * 4), NULL, group + 1, d, group, &slot, 1, NULL};
     m.table.pass(&block);
 }
 END_TEST
@@ -541,7 +541,7 @@ static void check_integers(const module *m, points_kind kind, int64_t d, int64_t
     km_cpu_table(table, centroids, k, d, type);
     km_cpu_table_end(table, k, d, type);
     integers_give(&slots[0], &whole_numbers, d);
-    km_cpu_block block = {points, NULL, data.n, d, m->group, slots, 2, whole_numbers.scales};
+    km_cpu_chunk block = {points, NULL, data.n, d, m->group, slots, 2, whole_numbers.scales};
     m->table.pass(&block);
     for (int64_t i = 0; i < data.n; i++)
         ck_assert_msg(label_at(&slots[0], i) == label_at(&slots[1], i),

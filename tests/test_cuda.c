@@ -171,24 +171,24 @@ START_TEST(seeds_equal_the_cpu) {
 }
 END_TEST
 
-static km_finish_member member_of(int64_t k, const double *centroids, int64_t n) {
-    return (km_finish_member){.k = k,
-                              .centroids = centroids,
-                              .counts = calloc((size_t)k, 8),
-                              .weights = calloc((size_t)k, 8),
-                              .sse = calloc((size_t)k, 8),
-                              .distance = calloc((size_t)k, 8),
-                              .margin = calloc((size_t)k, 8),
-                              .labels = calloc((size_t)n, 4)};
+static km_finish_model model_of(int64_t k, const double *centroids, int64_t n) {
+    return (km_finish_model){.k = k,
+                             .centroids = centroids,
+                             .counts = calloc((size_t)k, 8),
+                             .weights = calloc((size_t)k, 8),
+                             .sse = calloc((size_t)k, 8),
+                             .distance = calloc((size_t)k, 8),
+                             .margin = calloc((size_t)k, 8),
+                             .labels = calloc((size_t)n, 4)};
 }
 
-static void member_free(km_finish_member *member) {
-    free(member->counts);
-    free(member->weights);
-    free(member->sse);
-    free(member->distance);
-    free(member->margin);
-    free(member->labels);
+static void model_free(km_finish_model *model) {
+    free(model->counts);
+    free(model->weights);
+    free(model->sse);
+    free(model->distance);
+    free(model->margin);
+    free(model->labels);
 }
 
 // Off by at most `slack` of `scale`.
@@ -209,26 +209,26 @@ START_TEST(finish_agrees_with_the_cpu) {
     ref_data points = ref_uniform(N, D, 3, KM_FLOAT32);
     ref_weigh(&points, 8);
     rig *both[] = {&device, &host};
-    km_finish_member members[2][3];
+    km_finish_model models[2][3];
     double *centroids = malloc(sizeof(double) * K * D);
     int64_t *indices = malloc(sizeof(int64_t) * K);
     for (int64_t j = 0; j < K; j++) indices[j] = j * 97;
     for (int b = 0; b < 2; b++) {
         rig_load(both[b], &points, 0, KM_SCALE_NONE);
         if (b == 0) RIG_MUST(device.engine->backend->rows(device.engine, centroids, indices, K, &err), &err);
-        for (int m = 0; m < 3; m++) members[b][m] = member_of(ks[m], centroids, N);
-        RIG_MUST(both[b]->engine->backend->finish(both[b]->engine, members[b], 3, &err), &err);
+        for (int m = 0; m < 3; m++) models[b][m] = model_of(ks[m], centroids, N);
+        RIG_MUST(both[b]->engine->backend->finish(both[b]->engine, models[b], 3, &err), &err);
     }
     for (int m = 0; m < 3; m++) {
         size_t bytes = (size_t)ks[m] * 8;
-        ck_assert_int_eq(memcmp(members[0][m].counts, members[1][m].counts, bytes), 0);
-        const double *weights = members[1][m].weights, soft = (D + 8) * 0x1p-24;
-        check_sums(members[0][m].weights, weights, weights, 1e-12, ks[m]);
-        check_sums(members[0][m].sse, members[1][m].sse, members[1][m].sse, 1e-12, ks[m]);
-        check_sums(members[0][m].distance, members[1][m].distance, members[1][m].distance, soft, ks[m]);
-        check_sums(members[0][m].margin, members[1][m].margin, weights, soft, ks[m]);
-        ck_assert_int_eq(memcmp(members[0][m].labels, members[1][m].labels, sizeof(int32_t) * N), 0);
-        for (int b = 0; b < 2; b++) member_free(&members[b][m]);
+        ck_assert_int_eq(memcmp(models[0][m].counts, models[1][m].counts, bytes), 0);
+        const double *weights = models[1][m].weights, soft = (D + 8) * 0x1p-24;
+        check_sums(models[0][m].weights, weights, weights, 1e-12, ks[m]);
+        check_sums(models[0][m].sse, models[1][m].sse, models[1][m].sse, 1e-12, ks[m]);
+        check_sums(models[0][m].distance, models[1][m].distance, models[1][m].distance, soft, ks[m]);
+        check_sums(models[0][m].margin, models[1][m].margin, weights, soft, ks[m]);
+        ck_assert_int_eq(memcmp(models[0][m].labels, models[1][m].labels, sizeof(int32_t) * N), 0);
+        for (int b = 0; b < 2; b++) model_free(&models[b][m]);
     }
     free(centroids);
     free(indices);
@@ -448,9 +448,9 @@ START_TEST(engines_take_what_was_planned) {
     int64_t planned = r.module->plan.memory_bytes - spare, taken = engine->bytes_most;
     printf("memory: %s d=%lld took %.1f MiB, planned %.1f, scratch %.1f\n", names[_i % 4], (long long)d,
            (double)taken / 0x1p20, (double)planned / 0x1p20, (double)engine->scratch.bytes / 0x1p20);
-    km_finish_member member = member_of(K, centroids, N);
-    RIG_MUST(r.engine->backend->finish(r.engine, &member, 1, &err), &err);
-    member_free(&member);
+    km_finish_model model = model_of(K, centroids, N);
+    RIG_MUST(r.engine->backend->finish(r.engine, &model, 1, &err), &err);
+    model_free(&model);
     // Relocation takes memory of its own where there is some: that is no need.
     int64_t own = engine->scratch.bytes > engine->workspace.bytes ? 0 : engine->scratch.bytes;
     ck_assert_int_le(engine->bytes_most - own, planned);

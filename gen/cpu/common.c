@@ -206,7 +206,7 @@ static void list_starts(km_env *env, const char *list, int64_t most) {
         snprintf(text, sizeof text, "%lld", (long long)start);
         km_env *item = km_env_item(env, list, text);
         km_env_set(item, "case", start < most ? "case %lld:" : "default:", (long long)start);
-        list_numbers(item, "members", 0, start);
+        list_numbers(item, "centroids", 0, start);
         list_numbers(item, "others", 1, start);
     }
 }
@@ -238,10 +238,10 @@ static void list_few_sets(km_env *env, int four) {
     km_env_set_flag(env, "few_four", four);
     km_env_list(env, "few_sets");
     if (four) {
-        list_numbers(km_env_item(env, "few_sets", "4"), "members", 0, 4);
-        list_numbers(km_env_item(env, "few_sets", "3"), "members", 0, 3);
+        list_numbers(km_env_item(env, "few_sets", "4"), "centroids", 0, 4);
+        list_numbers(km_env_item(env, "few_sets", "3"), "centroids", 0, 3);
     }
-    list_numbers(km_env_item(env, "few_sets", "2"), "members", 0, 2);
+    list_numbers(km_env_item(env, "few_sets", "2"), "centroids", 0, 2);
 }
 
 // What the finishing pass is told.

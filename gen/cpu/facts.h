@@ -15,7 +15,7 @@ enum {
     KM_CPU_TILES_FEATURES_MAX = 64 // tiles: the kernels have arrays of so many
 };
 
-// Bytes of a point's bounds, of all members at a time; 0 for algorithms that keep none.
+// Bytes of a point's bounds, of all runs at a time; 0 for algorithms that keep none.
 int64_t km_cpu_bounds_point_bytes(const km_plan *plan);
 // Bytes of a point as a row, whole vectors; 0 where there are no rows.
 int64_t km_cpu_row_point_bytes(const km_plan *plan);

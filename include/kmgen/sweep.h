@@ -23,7 +23,7 @@ typedef enum km_labels_of { KM_LABELS_NONE, KM_LABELS_BEST, KM_LABELS_ALL } km_l
 // State of a running fit, for a progress line.
 typedef struct km_progress {
     const char *phase;   // "read", "build", "seed", "sweep", "finish".
-    int64_t done, total; // Members (K, restart) that are done in "sweep", picks in "seed"; else 0, 0.
+    int64_t done, total; // Runs (K, restart) that are done in "sweep", picks in "seed"; else 0, 0.
     int64_t passes;      // Passes over the points so far.
     double elapsed_s;
 } km_progress;
@@ -32,12 +32,12 @@ typedef struct km_fit_params {
     int64_t size;
     int device;             // CUDA ordinal, KM_HOST or KM_DEVICE_AUTO; the spec's target, when it says cpu or
                             // cuda, wins over AUTO. Default KM_DEVICE_AUTO.
-    int64_t iterations_max; // Per member, at least 1. Default 300.
-    double tol;             // A member stops when the sum over its clusters of squared centroid shift is at
+    int64_t iterations_max; // Per run, at least 1. Default 300.
+    double tol;             // A run stops when the sum over its clusters of squared centroid shift is at
                             // most tol x the mean variance of the features; 0: when centroids no longer
                             // change. Default 1e-4.
     int64_t changes_min;    // Also stop when fewer labels than this change; needs 1 byte (2 or 4 above K =
-                            // 256, 65,536) per point and member in flight. Default 0: off.
+                            // 256, 65,536) per point and run in flight. Default 0: off.
     km_init init; // Default KM_INIT_PLUSPLUS: greedy k-means++, one chain of max(K) picks a restart.
     const double *init_rows; // KM_INIT_GIVEN: init_count x d in original units: max(K) rows, each K takes its
     int64_t init_count;      // first K; or the rows of every K in ascending order. Means one restart.
@@ -86,11 +86,10 @@ typedef struct km_timing {
 
 // What the sweep's passes did. Counts are the same for any number of threads; -1: not known on this target.
 typedef struct km_counters {
-    km_algorithm algorithm; // That the last pass used: LLOYD where another one did not pay.
-    int64_t distances;      // Points (or boxes of points) against centroids, that were computed.
-    int64_t
-        distances_lloyd; // That the same passes of lloyd compute: points x centroids of the active members.
-    int64_t points_skipped; // Points of active members that no distance was computed for, over all passes.
+    km_algorithm algorithm;  // That the last pass used: LLOYD where another one did not pay.
+    int64_t distances;       // Points (or boxes of points) against centroids, that were computed.
+    int64_t distances_lloyd; // That the same passes of lloyd compute: points x centroids of the active runs.
+    int64_t points_skipped;  // Points of active runs that no distance was computed for, over all passes.
 } km_counters;
 
 // Read-only; freed with km_result_destroy.

@@ -12,7 +12,7 @@
 
 enum {
     ROWS_PER_K = 10,                   // floats of a centroid in cpu_bounds_tables, but for halves
-    CHOSEN_CLUSTERS = 128,             // where the planner chose: members of so many clusters have bounds ...
+    CHOSEN_CLUSTERS = 128,             // where the planner chose: runs of so many clusters have bounds ...
     CHOSEN_UPDATES = 12,               // ... after so many updates
     REACH_PASSES = 4,                  // so often reach is taken from all points
     GAPS_TOGETHER = 16,                // centroids whose gaps are one piece of work ...
@@ -183,11 +183,11 @@ static km_status slot_alloc(slot_bounds *own, const cpu_engine *engine, const cp
                                       .d = d,
                                       .d_row = d_row,
                                       .table = slot->table,
-                                      .blocks_count = k_row / BOUNDS_LANES};
+                                      .chunks_count = k_row / BOUNDS_LANES};
     own->upper = km_pages_alloc(n * (int64_t)sizeof(float));
     own->slack = km_pages_alloc(n * (int64_t)sizeof(float));
     own->lower = is_elkan ? km_pages_alloc(n * k * (int64_t)sizeof(float)) : NULL;
-    int64_t blocks = own->tables.blocks_count;
+    int64_t blocks = own->tables.chunks_count;
     own->blocks = is_elkan ? km_pages_alloc(n * blocks * (int64_t)sizeof(float)) : NULL;
     own->seen = calloc((size_t)(k * (d + 3) + blocks), sizeof *own->seen);
     own->reals = calloc((size_t)((d + 1) * k_row + k * d_row), (size_t)engine->real_bytes);
@@ -195,7 +195,7 @@ static km_status slot_alloc(slot_bounds *own, const cpu_engine *engine, const cp
     if (!own->upper || !own->slack || (is_elkan && (!own->lower || !own->blocks)) || !own->seen ||
         !own->reals || !floats) {
         free(floats);
-        return km_fail_memory(err, "the bounds of a member", n * (is_elkan ? k + 2 : 2) * 4);
+        return km_fail_memory(err, "the bounds of a run", n * (is_elkan ? k + 2 : 2) * 4);
     }
     // Vectors read a few values behind the last, and make nothing of them.
     memset(own->upper + n - BOUNDS_SCORED, 0, BOUNDS_SCORED * sizeof *own->upper);
@@ -231,14 +231,14 @@ static double drift_of(slot_bounds *own, int64_t j, int64_t real_bytes) {
     return sqrt(square) * (1 + 0x1p-40);
 }
 
-// Lengthens the ways of a member's centroids.
+// Lengthens the ways of a run's centroids.
 static void paths_follow(slot_bounds *own, int64_t real_bytes, int is_first) {
     int64_t k = own->tables.k;
     for (int64_t j = 0; j < k; j++) {
         own->drift[j] = drift_of(own, j, real_bytes);
         own->path[j] = is_first ? 0 : own->path[j] + own->drift[j];
     }
-    for (int64_t b = 0; b < own->tables.blocks_count; b++) {
+    for (int64_t b = 0; b < own->tables.chunks_count; b++) {
         double drift = 0;
         for (int64_t j = b * BOUNDS_LANES; j < km_min(k, (b + 1) * BOUNDS_LANES); j++)
             drift = fmax(drift, own->drift[j]);
@@ -275,8 +275,8 @@ static void tables_fill(slot_bounds *own) {
     }
     for (int64_t j = tables->k; j < tables->k_row; j++) tables->path_most[j] = -INFINITY;
     for (int64_t b = 0; b < tables->k_row; b++) {
-        double path = b < tables->blocks_count ? own->block_path[b] : 0;
-        tables->block_most[b] = b < tables->blocks_count ? (float)(path * (1 + step) + least) : -INFINITY;
+        double path = b < tables->chunks_count ? own->block_path[b] : 0;
+        tables->block_most[b] = b < tables->chunks_count ? (float)(path * (1 + step) + least) : -INFINITY;
         tables->block_least[b] = fminf((float)(path * (1 - step)), 0x1p100f);
     }
 }
@@ -331,7 +331,7 @@ km_status km_cpu_bounds_prepare(cpu_engine *engine, km_error *err) {
 
 // The pass ----------------------------------------------------------------------------------------------------
 
-// One member over `points` points from `first` on; its list entry starts at point `start`.
+// One run over `points` points from `first` on; its list entry starts at point `start`.
 static void slot_chunk(const cpu_engine *engine, thread_state *thread, float *reach, const slot_bounds *own,
                        km_cpu_slot *slot, int64_t start, int64_t first, int64_t points) {
     const cpu_bounds *bounds = engine->bounds;
@@ -353,7 +353,7 @@ static void slot_chunk(const cpu_engine *engine, thread_state *thread, float *re
         .reach = reach,
         .asks_reach = own->passes % REACH_PASSES == 0,
         .lower = own->lower ? own->lower + first * slot->k : NULL,
-        .blocks = own->blocks ? own->blocks + first * own->tables.blocks_count : NULL,
+        .blocks = own->blocks ? own->blocks + first * own->tables.chunks_count : NULL,
         .sums = slot->sums,
         .scratch = &thread->scratch};
     bounds->kernels.pass(&work);
@@ -363,9 +363,9 @@ static void slot_chunk(const cpu_engine *engine, thread_state *thread, float *re
 }
 
 // Slots without bounds are lloyd's.
-static void plain_block(const cpu_engine *engine, thread_state *thread, const km_cpu_block *work) {
+static void plain_block(const cpu_engine *engine, thread_state *thread, const km_cpu_chunk *work) {
     const cpu_bounds *bounds = engine->bounds;
-    km_cpu_block plain = *work;
+    km_cpu_chunk plain = *work;
     plain.slots = thread->plain;
     plain.slots_count = 0;
     for (int64_t s = 0, listed = 0; s < bounds->slots_count; s++) {
@@ -382,7 +382,7 @@ static void plain_block(const cpu_engine *engine, thread_state *thread, const km
     }
 }
 
-void km_cpu_bounds_block(cpu_engine *engine, int64_t first, const km_cpu_block *work) {
+void km_cpu_bounds_chunk(cpu_engine *engine, int64_t first, const km_cpu_chunk *work) {
     cpu_bounds *bounds = engine->bounds;
     thread_state *thread = &bounds->threads[omp_get_thread_num()];
     for (int64_t s = 0; s < work->slots_count; s++) work->slots[s].changed = 0;
@@ -410,7 +410,7 @@ static void reach_collect(cpu_engine *engine, float *reach) {
     }
 }
 
-// Where the planner chose: bounds that leave much to compute are dropped, until centroids move less. Members that go
+// Where the planner chose: bounds that leave much to compute are dropped, until centroids move less. Runs that go
 // on for long are asked again at times twice as far apart each time, as the first pass with bounds computes all.
 static void drop_idle_bounds(const cpu_engine *engine, const cpu_slot *slot, slot_bounds *own,
                              int64_t distances) {

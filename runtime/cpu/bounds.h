@@ -37,7 +37,7 @@ enum {
     BOUNDS_TIGHTEN_K = 48 // hamerly: from so many clusters on, a point's own distance is computed first
 };
 
-// What all points of a member share in a pass. Rows of k values have k_row of them, whole blocks.
+// What all points of a run share in a pass. Rows of k values have k_row of them, whole blocks.
 typedef struct cpu_bounds_tables {
     int64_t k, k_row;
     int64_t d, d_row;
@@ -54,7 +54,7 @@ typedef struct cpu_bounds_tables {
     float *gap;         // half the distance to the nearest other centroid, at most
     float *inner;       // gap - path, at most
     float *halves;      // k rows: half the distances between centroids, at most
-    int64_t blocks_count;
+    int64_t chunks_count;
     float *
         block_most; // elkan, for each block: the sum over passes of the farthest that one of its centroids went, ...
     float *block_least; // ... at least and at most
@@ -72,7 +72,7 @@ typedef struct cpu_bounds_scratch {
     double *doubles;    // d
 } cpu_bounds_scratch;
 
-// One member's pass over `count` points, the first of which begins a group.
+// One run's pass over `count` points, the first of which begins a group.
 typedef struct cpu_bounds_work {
     const cpu_bounds_tables *tables;
     const void *points;

@@ -63,7 +63,7 @@ typedef struct cpu_engine {
     int64_t threads;
     int64_t group, pitch; // points of a group; KM_CPU_PITCH(d)
     int64_t real_bytes;
-    int64_t blocks_count;
+    int64_t chunks_count;
     uint8_t *points; // whole groups
     int64_t points_bytes;
     const double *weights; // the data's own, or NULL
@@ -87,12 +87,12 @@ typedef struct cpu_engine {
     int32_t wants_labels;      // the sweep asks how many labels change
 } cpu_engine;
 
-static inline int64_t cpu_block_points(const cpu_engine *engine, int64_t block) {
-    return km_min(KM_BLOCK_POINTS, engine->base.n - block * KM_BLOCK_POINTS);
+static inline int64_t cpu_chunk_points(const cpu_engine *engine, int64_t block) {
+    return km_min(KM_CHUNK_POINTS, engine->base.n - block * KM_CHUNK_POINTS);
 }
 
-static inline const uint8_t *cpu_block_at(const cpu_engine *engine, int64_t block) {
-    return engine->points + block * KM_BLOCK_POINTS * engine->base.d * engine->real_bytes;
+static inline const uint8_t *cpu_chunk_at(const cpu_engine *engine, int64_t block) {
+    return engine->points + block * KM_CHUNK_POINTS * engine->base.d * engine->real_bytes;
 }
 
 static inline const double *cpu_weights_at(const cpu_engine *engine, int64_t point) {
@@ -147,7 +147,7 @@ km_status km_cpu_load(km_engine *base, km_data_stats *stats, const km_data *data
 km_status km_cpu_seed_plusplus(km_engine *base, int64_t *indices, int64_t first_restart, int64_t chains_count,
                                int64_t picks, uint64_t seed, int (*progress)(void *user, int64_t picks_done),
                                void *progress_user, km_error *err);
-km_status km_cpu_finish_members(km_engine *base, km_finish_member *members, int64_t count, km_error *err);
+km_status km_cpu_finish_models(km_engine *base, km_finish_model *models, int64_t count, km_error *err);
 km_status km_cpu_relocate(km_engine *base, int64_t slot_index, int64_t *moved, km_error *err);
 
 // The algorithm tiles (tiles.c). The points are sorted before the first pass; `params` has centre and factor.
@@ -156,12 +156,12 @@ km_status km_cpu_tiling_create(cpu_engine *engine, const km_data *data, const km
 void km_cpu_tiling_destroy(cpu_engine *engine);
 // Sorted points first .. first + points - 1 (`first` a multiple of 16 supertiles) for the listed slots, as
 // km_cpu_kernels.pass does it.
-void km_cpu_tiling_block(cpu_engine *engine, int64_t first, int64_t points, km_cpu_slot *list, int64_t count);
+void km_cpu_tiling_chunk(cpu_engine *engine, int64_t first, int64_t points, km_cpu_slot *list, int64_t count);
 // After a pass: its counts join the engine's. Where the planner chose tiles and their work is more than lloyd's, it
 // is destroyed: the next pass is lloyd's first.
 void km_cpu_tiling_collect(cpu_engine *engine);
 // Before the first pass: fills the tiles; where the planner chose tiles, first a sample of them, whose boxes are
-// tested against the members' centroids, and they are destroyed where they will not pay.
+// tested against the runs' centroids, and they are destroyed where they will not pay.
 km_status km_cpu_tiling_probe(cpu_engine *engine, km_error *err);
 
 // The algorithms hamerly and elkan (bounds.c).
@@ -169,7 +169,7 @@ km_status km_cpu_bounds_create(cpu_engine *engine, km_error *err);
 void km_cpu_bounds_destroy(cpu_engine *engine);
 km_status km_cpu_bounds_prepare(cpu_engine *engine, km_error *err); // before each pass
 // A block whose first point is `first`, for all active slots, as km_cpu_kernels.pass does it.
-void km_cpu_bounds_block(cpu_engine *engine, int64_t first, const km_cpu_block *work);
+void km_cpu_bounds_chunk(cpu_engine *engine, int64_t first, const km_cpu_chunk *work);
 void km_cpu_bounds_collect(cpu_engine *engine); // after each pass: its counts join the engine's
 
 #endif

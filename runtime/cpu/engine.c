@@ -15,7 +15,7 @@
 #include <string.h>
 
 enum {
-    REFRESH_PASSES = 32, // sums start again from zero after so many updates of a member ...
+    REFRESH_PASSES = 32, // sums start again from zero after so many updates of a run ...
     REFRESH_SHARE = 2,   // ... and when more than this part of the points changed: adding all is cheaper,
     REFRESH_WHOLE = 45,  // for few clusters when more than k of so many changed
     COARSE_SHARE = 64    // part of the points that, decided again by float, cost what integers save
@@ -85,8 +85,8 @@ static km_status engine_create(km_engine **out, const km_kernels *kernels, int64
     const cpu_module *module = (const cpu_module *)kernels;
     // A source that was emitted for an older instruction set, or edited, may have groups of its own.
     int64_t group = module->pass->group;
-    if (group < 1 || KM_BLOCK_POINTS % group != 0)
-        return km_fail(err, KM_ERROR_PLAN, "group must divide %d, got %lld", KM_BLOCK_POINTS,
+    if (group < 1 || KM_CHUNK_POINTS % group != 0)
+        return km_fail(err, KM_ERROR_PLAN, "group must divide %d, got %lld", KM_CHUNK_POINTS,
                        (long long)group);
     cpu_engine *engine = calloc(1, sizeof *engine);
     if (!engine) return km_fail_memory(err, "the engine", (int64_t)sizeof *engine);
@@ -117,7 +117,7 @@ static km_status labels_alloc(cpu_engine *engine, km_error *err) {
     int64_t bytes = 0;
     for (int64_t s = 0; s < engine->base.slots_count; s++) bytes += labels_size(engine, &engine->slots[s]);
     engine->labels = km_pages_alloc(bytes);
-    return engine->labels ? KM_OK : km_fail_memory(err, "the labels of all members", bytes);
+    return engine->labels ? KM_OK : km_fail_memory(err, "the labels of all runs", bytes);
 }
 
 // Room for the table as integers, and across lanes.
@@ -148,7 +148,7 @@ static km_status slot_alloc(cpu_engine *engine, cpu_slot *slot, km_error *err) {
     slot->table = slot->given_up = NULL;
     slot->pairs = NULL;
     slot->columns = NULL;
-    return km_fail_memory(err, "the centroids of a member", slot->k * d * (int64_t)sizeof *slot->centroids);
+    return km_fail_memory(err, "the centroids of a run", slot->k * d * (int64_t)sizeof *slot->centroids);
 }
 
 static km_status slot_check(const cpu_engine *engine, int64_t slot, km_error *err) {
@@ -287,12 +287,12 @@ static km_status sums_by_owner(cpu_engine *engine, cpu_slot *slot, km_error *err
 
 // Points of the blocks that a pass is made of.
 static int64_t pass_points(const cpu_engine *engine) {
-    return engine->group > KM_CPU_PASS_POINTS ? KM_BLOCK_POINTS : KM_CPU_PASS_POINTS;
+    return engine->group > KM_CPU_PASS_POINTS ? KM_CHUNK_POINTS : KM_CPU_PASS_POINTS;
 }
 
 static void pass_block(cpu_engine *engine, int64_t block, km_cpu_slot *list, double *sums) {
     int64_t points = pass_points(engine), first = block * points, d = engine->base.d;
-    km_cpu_block work = {.points = engine->points + first * d * engine->real_bytes,
+    km_cpu_chunk work = {.points = engine->points + first * d * engine->real_bytes,
                          .weights = cpu_weights_at(engine, first),
                          .points_count = km_min(points, engine->base.n - first),
                          .d = d,
@@ -301,9 +301,9 @@ static void pass_block(cpu_engine *engine, int64_t block, km_cpu_slot *list, dou
                          .slots_count = list_active(engine, list, sums, first)};
     if (any_integers(list, work.slots_count)) work.scales = engine->scales;
     if (engine->tiling)
-        km_cpu_tiling_block(engine, first, work.points_count, list, work.slots_count);
+        km_cpu_tiling_chunk(engine, first, work.points_count, list, work.slots_count);
     else if (engine->bounds)
-        km_cpu_bounds_block(engine, first, &work);
+        km_cpu_bounds_chunk(engine, first, &work);
     else
         engine->kernels.pass(&work);
 }
@@ -431,7 +431,7 @@ static double slot_update(const cpu_engine *engine, cpu_slot *slot) {
             c[f] = mean;
         }
     }
-    // Both depend on the member alone, so that its bits do not depend on what else is in flight.
+    // Both depend on the run alone, so that its bits do not depend on what else is in flight.
     if ((slot->state.iterations + 1) % REFRESH_PASSES == 0 || slot->changed > moves_most(engine, slot))
         slot->mode = KM_CPU_REFRESH;
     km_cpu_slot_tables(engine, slot);
@@ -449,8 +449,8 @@ static int slot_step(const cpu_engine *engine, cpu_slot *slot, const km_stop *st
     return !slot_is_active(slot);
 }
 
-static km_status run(km_engine *base, km_slot_state *states, int64_t *passes, const km_stop *stop,
-                     int64_t passes_max, km_error *err) {
+static km_status run_passes(km_engine *base, km_slot_state *states, int64_t *passes, const km_stop *stop,
+                            int64_t passes_max, km_error *err) {
     cpu_engine *engine = (cpu_engine *)base;
     *passes = 0;
     int news = 0;
@@ -501,9 +501,9 @@ const km_backend km_backend_cpu = {
     .seed_plusplus = km_cpu_seed_plusplus,
     .rows = rows,
     .slot_start = slot_start,
-    .run = run,
+    .run_passes = run_passes,
     .relocate = km_cpu_relocate,
     .slot_read = slot_read,
-    .finish = km_cpu_finish_members,
+    .finish = km_cpu_finish_models,
     .counters = counters,
 };

@@ -12,21 +12,21 @@
 
 // What one thread needs for the points in hand.
 typedef struct scratch {
-    km_cpu_finish_member *members;
-    double *sums; // of all members: k rows of KM_CPU_SUMS
+    km_cpu_finish_model *models;
+    double *sums; // of all models: k rows of KM_CPU_SUMS
 } scratch;
 
-// The members as the kernel is given them, and what it is.
+// The models as the kernel is given them, and what it is.
 typedef struct finisher {
     cpu_engine *engine;
     void (*kernel)(const km_cpu_finish *finish);
     int64_t row;       // doubles of a row of centroids
-    double *centroids; // of all members, in rows
-    double *columns;   // of all members with few clusters
-    uint8_t *tables;   // reals, of all members: k x (d + 1)
+    double *centroids; // of all models, in rows
+    double *columns;   // of all models with few clusters
+    uint8_t *tables;   // reals, of all models: k x (d + 1)
     scratch *own;      // of each thread
     double *sums;
-    km_cpu_finish_member *members;
+    km_cpu_finish_model *models;
     int64_t count, sums_count, threads;
 } finisher;
 
@@ -36,15 +36,15 @@ static void finisher_free(finisher *f) {
     free(f->tables);
     free(f->own);
     free(f->sums);
-    free(f->members);
+    free(f->models);
 }
 
 // The module's kernel works in the plan's type. Squares that float cannot hold go to one that is double throughout.
-static int squares_fit_float(const cpu_engine *engine, const km_finish_member *members, int64_t count) {
+static int squares_fit_float(const cpu_engine *engine, const km_finish_model *models, int64_t count) {
     double most = engine->largest_square, typical = engine->typical_square;
     for (int64_t m = 0; m < count; m++)
-        for (int64_t j = 0; j < members[m].k; j++) {
-            const double *c = members[m].centroids + j * engine->base.d;
+        for (int64_t j = 0; j < models[m].k; j++) {
+            const double *c = models[m].centroids + j * engine->base.d;
             double square = 0;
             for (int64_t f = 0; f < engine->base.d; f++) square += c[f] * c[f];
             most = square > most ? square : most;
@@ -52,12 +52,12 @@ static int squares_fit_float(const cpu_engine *engine, const km_finish_member *m
     return most < 1e36 && (typical > 1e-24 || typical == 0);
 }
 
-static void finisher_choose(finisher *f, const km_finish_member *members, int64_t count) {
+static void finisher_choose(finisher *f, const km_finish_model *models, int64_t count) {
     const cpu_engine *engine = f->engine;
     int single = engine->real_bytes == 4;
     f->kernel = engine->kernels.finish;
     f->row = km_round_up(engine->base.d, engine->kernels.finish_unit);
-    if (single && !squares_fit_float(engine, members, count)) {
+    if (single && !squares_fit_float(engine, models, count)) {
         f->kernel = km_cpu_finish_double;
         f->row = engine->base.d;
     }
@@ -71,40 +71,40 @@ static km_status finisher_alloc(finisher *f, int64_t rows, km_error *err) {
     f->tables = calloc((size_t)(rows * (d + 1)), (size_t)engine->real_bytes);
     f->own = calloc((size_t)f->threads, sizeof *f->own);
     f->sums = calloc((size_t)(f->threads * sums), sizeof *f->sums);
-    f->members = calloc((size_t)(f->threads * f->count), sizeof *f->members);
-    if (!f->centroids || !f->columns || !f->tables || !f->own || !f->sums || !f->members)
+    f->models = calloc((size_t)(f->threads * f->count), sizeof *f->models);
+    if (!f->centroids || !f->columns || !f->tables || !f->own || !f->sums || !f->models)
         return km_fail_memory(err, "the finishing pass", (rows * (f->row + d) + f->threads * sums) * 8);
     for (int64_t t = 0; t < f->threads; t++)
-        f->own[t] = (scratch){f->members + t * f->count, f->sums + t * sums};
+        f->own[t] = (scratch){f->models + t * f->count, f->sums + t * sums};
     return KM_OK;
 }
 
-// `with_sums`: the members' sums are wanted, not only labels and squares.
-static km_status finisher_init(finisher *f, cpu_engine *engine, const km_finish_member *members,
-                               int64_t count, int with_sums, km_error *err) {
+// `with_sums`: the models' sums are wanted, not only labels and squares.
+static km_status finisher_init(finisher *f, cpu_engine *engine, const km_finish_model *models, int64_t count,
+                               int with_sums, km_error *err) {
     int64_t d = engine->base.d, rows = 0;
-    for (int64_t m = 0; m < count; m++) rows += members[m].k;
+    for (int64_t m = 0; m < count; m++) rows += models[m].k;
     *f = (finisher){.engine = engine, .count = count, .sums_count = with_sums ? rows * KM_CPU_SUMS : 0};
-    f->threads = cpu_threads_for(engine, engine->blocks_count);
-    finisher_choose(f, members, count);
+    f->threads = cpu_threads_for(engine, engine->chunks_count);
+    finisher_choose(f, models, count);
     KM_TRY(finisher_alloc(f, rows, err));
-    for (int64_t m = 0, at = 0; m < count; at += members[m++].k) {
-        int64_t k = members[m].k;
+    for (int64_t m = 0, at = 0; m < count; at += models[m++].k) {
+        int64_t k = models[m].k;
         double *centroids = f->centroids + at * f->row;
         uint8_t *table = f->tables + at * (d + 1) * engine->real_bytes;
         double *columns = f->columns + m * d * KM_CPU_FEW;
         for (int64_t j = 0; j < k; j++)
-            memcpy(centroids + j * f->row, members[m].centroids + j * d, (size_t)d * sizeof *centroids);
+            memcpy(centroids + j * f->row, models[m].centroids + j * d, (size_t)d * sizeof *centroids);
         for (int64_t j = 0; j < k && k <= KM_CPU_FEW; j++)
-            for (int64_t i = 0; i < d; i++) columns[i * KM_CPU_FEW + j] = members[m].centroids[j * d + i];
-        km_cpu_table(table, members[m].centroids, k, d, engine->base.plan->spec.type);
+            for (int64_t i = 0; i < d; i++) columns[i * KM_CPU_FEW + j] = models[m].centroids[j * d + i];
+        km_cpu_table(table, models[m].centroids, k, d, engine->base.plan->spec.type);
         for (int64_t t = 0; t < f->threads; t++)
-            f->own[t].members[m] =
-                (km_cpu_finish_member){.k = k,
-                                       .centroids = centroids,
-                                       .columns = columns,
-                                       .table = table,
-                                       .sums = with_sums ? f->own[t].sums + at * KM_CPU_SUMS : NULL};
+            f->own[t].models[m] =
+                (km_cpu_finish_model){.k = k,
+                                      .centroids = centroids,
+                                      .columns = columns,
+                                      .table = table,
+                                      .sums = with_sums ? f->own[t].sums + at * KM_CPU_SUMS : NULL};
     }
     return KM_OK;
 }
@@ -118,49 +118,49 @@ static void finisher_run(const finisher *f, const scratch *own, int64_t first, i
                           .d = engine->base.d,
                           .group = engine->group,
                           .row = f->row,
-                          .members = own->members,
-                          .members_count = f->count};
+                          .models = own->models,
+                          .models_count = f->count};
     f->kernel(&work);
 }
 
-// A block's sums join the members'; the rows are zero again afterwards.
-static void collect(double *sums, km_finish_member *members, int64_t count) {
+// A block's sums join the models'; the rows are zero again afterwards.
+static void collect(double *sums, km_finish_model *models, int64_t count) {
     double *at = sums;
     for (int64_t m = 0; m < count; m++)
-        for (int64_t j = 0; j < members[m].k; j++, at += KM_CPU_SUMS) {
-            members[m].weights[j] += at[KM_CPU_SUM_WEIGHT];
-            members[m].counts[j] += (int64_t)at[KM_CPU_SUM_COUNT];
-            members[m].sse[j] += at[KM_CPU_SUM_SSE];
-            members[m].distance[j] += at[KM_CPU_SUM_DISTANCE];
-            members[m].margin[j] += at[KM_CPU_SUM_MARGIN];
+        for (int64_t j = 0; j < models[m].k; j++, at += KM_CPU_SUMS) {
+            models[m].weights[j] += at[KM_CPU_SUM_WEIGHT];
+            models[m].counts[j] += (int64_t)at[KM_CPU_SUM_COUNT];
+            models[m].sse[j] += at[KM_CPU_SUM_SSE];
+            models[m].distance[j] += at[KM_CPU_SUM_DISTANCE];
+            models[m].margin[j] += at[KM_CPU_SUM_MARGIN];
         }
     memset(sums, 0, (size_t)(at - sums) * sizeof *sums);
 }
 
-static void member_clear(km_finish_member *member) {
-    memset(member->counts, 0, (size_t)member->k * sizeof *member->counts);
-    memset(member->weights, 0, (size_t)member->k * sizeof *member->weights);
-    memset(member->sse, 0, (size_t)member->k * sizeof *member->sse);
-    memset(member->distance, 0, (size_t)member->k * sizeof *member->distance);
-    memset(member->margin, 0, (size_t)member->k * sizeof *member->margin);
+static void model_clear(km_finish_model *model) {
+    memset(model->counts, 0, (size_t)model->k * sizeof *model->counts);
+    memset(model->weights, 0, (size_t)model->k * sizeof *model->weights);
+    memset(model->sse, 0, (size_t)model->k * sizeof *model->sse);
+    memset(model->distance, 0, (size_t)model->k * sizeof *model->distance);
+    memset(model->margin, 0, (size_t)model->k * sizeof *model->margin);
 }
 
-km_status km_cpu_finish_members(km_engine *base, km_finish_member *members, int64_t count, km_error *err) {
+km_status km_cpu_finish_models(km_engine *base, km_finish_model *models, int64_t count, km_error *err) {
     cpu_engine *engine = (cpu_engine *)base;
     finisher f;
-    km_status status = finisher_init(&f, engine, members, count, 1, err);
+    km_status status = finisher_init(&f, engine, models, count, 1, err);
     if (status != KM_OK) goto done;
-    for (int64_t m = 0; m < count; m++) member_clear(&members[m]);
+    for (int64_t m = 0; m < count; m++) model_clear(&models[m]);
     int threads = (int)f.threads;
 #pragma omp parallel for ordered schedule(dynamic, 1) num_threads(threads) if (threads > 1)
-    for (int64_t block = 0; block < engine->blocks_count; block++) {
+    for (int64_t block = 0; block < engine->chunks_count; block++) {
         const scratch *own = &f.own[omp_get_thread_num()];
-        int64_t first = block * KM_BLOCK_POINTS;
+        int64_t first = block * KM_CHUNK_POINTS;
         for (int64_t m = 0; m < count; m++)
-            own->members[m].labels = members[m].labels ? members[m].labels + first : NULL;
-        finisher_run(&f, own, first, cpu_block_points(engine, block));
+            own->models[m].labels = models[m].labels ? models[m].labels + first : NULL;
+        finisher_run(&f, own, first, cpu_chunk_points(engine, block));
 #pragma omp ordered
-        collect(own->sums, members, count);
+        collect(own->sums, models, count);
     }
 done:
     finisher_free(&f);
@@ -240,10 +240,10 @@ static void far_free(far_list *list) {
 
 static void far_block(far_list *list, const finisher *f, const scratch *own, double *squares, int64_t block) {
     const cpu_engine *engine = f->engine;
-    int64_t span = km_round_up(SPAN, engine->group), points = cpu_block_points(engine, block);
-    own->members->squares = squares;
+    int64_t span = km_round_up(SPAN, engine->group), points = cpu_chunk_points(engine, block);
+    own->models->squares = squares;
     for (int64_t done = 0; done < points; done += span) {
-        int64_t here = km_min(span, points - done), first = block * KM_BLOCK_POINTS + done;
+        int64_t here = km_min(span, points - done), first = block * KM_CHUNK_POINTS + done;
         finisher_run(f, own, first, here);
         for (int64_t i = 0; i < here; i++)
             if (!engine->weights || engine->weights[first + i] > 0)
@@ -259,19 +259,19 @@ km_status km_cpu_relocate(km_engine *base, int64_t slot_index, int64_t *moved, k
         return km_fail(err, KM_ERROR_INTERNAL, "slot %lld has no empty cluster", (long long)slot_index);
     cpu_slot *slot = &engine->slots[slot_index];
     int64_t d = base->d, wanted = slot->waiting_count;
-    km_finish_member member = {.k = slot->k, .centroids = slot->centroids};
-    int threads = cpu_threads_for(engine, engine->blocks_count);
+    km_finish_model model = {.k = slot->k, .centroids = slot->centroids};
+    int threads = cpu_threads_for(engine, engine->chunks_count);
     int64_t span = km_round_up(SPAN, engine->group);
     far_list *lists = calloc((size_t)threads, sizeof *lists);
     double *squares = malloc((size_t)(threads * span) * sizeof *squares);
     finisher f;
-    km_status status = finisher_init(&f, engine, &member, 1, 0, err);
+    km_status status = finisher_init(&f, engine, &model, 1, 0, err);
     if (status == KM_OK && (!lists || !squares))
         status = km_fail_memory(err, "the farthest points", threads * span * (int64_t)sizeof *squares);
     if (status != KM_OK) goto done;
     for (int t = 0; t < threads; t++) KM_TRY_GOTO(far_init(&lists[t], wanted, engine, err));
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
-    for (int64_t block = 0; block < engine->blocks_count; block++) {
+    for (int64_t block = 0; block < engine->chunks_count; block++) {
         int64_t me = omp_get_thread_num();
         far_block(&lists[me], &f, &f.own[me], squares + me * span, block);
     }

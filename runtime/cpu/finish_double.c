@@ -10,17 +10,17 @@ enum { CHUNK = 64 }; // points worked on at a time
 // Nearest and second-nearest of `count` points that lie `group` apart by feature.
 static inline __attribute__((always_inline)) void finish_nearest(int32_t *label, double *first,
                                                                  double *second, const km_cpu_finish *finish,
-                                                                 const km_cpu_finish_member *member,
+                                                                 const km_cpu_finish_model *model,
                                                                  const float *points, int64_t count) {
     double squared[CHUNK];
     for (int64_t i = 0; i < count; i++) {
         first[i] = second[i] = INFINITY;
         label[i] = 0;
     }
-    for (int64_t j = 0; j < member->k; j++) {
+    for (int64_t j = 0; j < model->k; j++) {
         for (int64_t i = 0; i < count; i++) squared[i] = 0;
         for (int64_t f = 0; f < finish->d; f++) {
-            double value = member->centroids[j * finish->row + f];
+            double value = model->centroids[j * finish->row + f];
             const float *x = points + f * finish->group;
             for (int64_t i = 0; i < count; i++) {
                 double t = (double)x[i] - value;
@@ -37,12 +37,12 @@ static inline __attribute__((always_inline)) void finish_nearest(int32_t *label,
     }
 }
 
-static inline void finish_sums(const km_cpu_finish_member *member, const int32_t *label, const double *first,
+static inline void finish_sums(const km_cpu_finish_model *model, const int32_t *label, const double *first,
                                const double *second, const double *weights, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         double weight = weights ? weights[i] : 1.0, near = sqrt(first[i]);
-        double far = member->k > 1 ? sqrt(second[i]) : 0;
-        double *sum = member->sums + (int64_t)label[i] * KM_CPU_SUMS;
+        double far = model->k > 1 ? sqrt(second[i]) : 0;
+        double *sum = model->sums + (int64_t)label[i] * KM_CPU_SUMS;
         sum[KM_CPU_SUM_WEIGHT] += weight;
         sum[KM_CPU_SUM_COUNT] += 1.0;
         sum[KM_CPU_SUM_SSE] += weight * first[i];
@@ -61,12 +61,12 @@ static inline __attribute__((always_inline)) void finish_body(const km_cpu_finis
             int64_t count = km_min(CHUNK, here - start), at = base + start;
             const float *points = (const float *)finish->points + base * finish->d + start;
             const double *weights = finish->weights ? finish->weights + at : NULL;
-            for (int64_t m = 0; m < finish->members_count; m++) {
-                const km_cpu_finish_member *member = &finish->members[m];
-                finish_nearest(label, first, second, finish, member, points, count);
-                if (member->labels) memcpy(member->labels + at, label, (size_t)count * sizeof *label);
-                if (member->squares) memcpy(member->squares + at, first, (size_t)count * sizeof *first);
-                if (member->sums) finish_sums(member, label, first, second, weights, count);
+            for (int64_t m = 0; m < finish->models_count; m++) {
+                const km_cpu_finish_model *model = &finish->models[m];
+                finish_nearest(label, first, second, finish, model, points, count);
+                if (model->labels) memcpy(model->labels + at, label, (size_t)count * sizeof *label);
+                if (model->squares) memcpy(model->squares + at, first, (size_t)count * sizeof *first);
+                if (model->sums) finish_sums(model, label, first, second, weights, count);
             }
         }
     }

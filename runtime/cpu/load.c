@@ -104,11 +104,11 @@ static km_status loader_init(loader *load, cpu_engine *engine, const km_data *da
                      .block_count = 2 + 4 * d,
                      .bad_point = engine->base.n};
     load->kernels = km_cpu_load_kernels(engine->base.plan, load->base32 ? 4 : 8);
-    int64_t count = engine->blocks_count * load->block_count + 2 * LANES * d;
+    int64_t count = engine->chunks_count * load->block_count + 2 * LANES * d;
     load->blocks = malloc((size_t)count * sizeof *load->blocks);
     if (!load->blocks)
         return km_fail_memory(err, "statistics of blocks", count * (int64_t)sizeof *load->blocks);
-    load->centre = load->blocks + engine->blocks_count * load->block_count;
+    load->centre = load->blocks + engine->chunks_count * load->block_count;
     return scratch_init(load, err);
 }
 
@@ -157,8 +157,8 @@ static int64_t first_bad_point(const loader *load, const double *rows, int64_t f
 
 // Statistics of one block; *bad is its lowest point that is no number, or n.
 static km_status block_stats(const loader *load, int64_t block, int64_t me, int64_t *bad, km_error *err) {
-    int64_t d = load->engine->base.d, start = block * KM_BLOCK_POINTS;
-    int64_t points = cpu_block_points(load->engine, block);
+    int64_t d = load->engine->base.d, start = block * KM_CHUNK_POINTS;
+    int64_t points = cpu_chunk_points(load->engine, block);
     double *stats = load->blocks + block * load->block_count, *mean = stats + 2, *square = mean + d;
     double *minimum = square + d, *maximum = minimum + d;
     const scratch *own = &load->own[me];
@@ -209,11 +209,11 @@ static km_status block_stats(const loader *load, int64_t block, int64_t me, int6
 static km_status stats_all(loader *load, km_data_stats *stats, km_error *err) {
     const cpu_engine *engine = load->engine;
     int64_t d = engine->base.d;
-    int threads = cpu_threads_for(engine, engine->blocks_count);
+    int threads = cpu_threads_for(engine, engine->chunks_count);
     km_status status = KM_OK;
     km_error first_err = {""};
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
-    for (int64_t block = 0; block < engine->blocks_count; block++) {
+    for (int64_t block = 0; block < engine->chunks_count; block++) {
         km_error block_err = {""};
         int64_t bad;
         km_status block_status = block_stats(load, block, omp_get_thread_num(), &bad, &block_err);
@@ -232,7 +232,7 @@ static km_status stats_all(loader *load, km_data_stats *stats, km_error *err) {
         stats->mean[f] = stats->variance[f] = stats->total_weight = 0;
         stats->minimum[f] = INFINITY;
         stats->maximum[f] = -INFINITY;
-        for (int64_t block = 0; block < engine->blocks_count; block++) {
+        for (int64_t block = 0; block < engine->chunks_count; block++) {
             const double *part = load->blocks + block * load->block_count;
             join(&stats->mean[f], &stats->variance[f], stats->total_weight, part[2 + f], part[2 + d + f],
                  part[0]);
@@ -323,11 +323,11 @@ static km_status block_copy(const loader *load, double *square, double *largest,
                             km_error *err) {
     const cpu_engine *engine = load->engine;
     const scratch *own = &load->own[me];
-    int64_t points = cpu_block_points(engine, block);
+    int64_t points = cpu_chunk_points(engine, block);
     double sum = 0;
     *largest = 0;
     for (int64_t done = 0; done < points; done += load->chunk_rows) {
-        int64_t count = km_min(load->chunk_rows, points - done), first = block * KM_BLOCK_POINTS + done;
+        int64_t count = km_min(load->chunk_rows, points - done), first = block * KM_CHUNK_POINTS + done;
         const double *w = cpu_weights_at(engine, first);
         if (!load->base32 && !load->base64)
             KM_TRY(km_data_read(own->rows, load->data, first, count, KM_FLOAT64, err));
@@ -351,7 +351,7 @@ static void pad(cpu_engine *engine) {
 // Second read: the copy.
 static km_status copy_all(loader *load, km_data_stats *stats, const km_load_params *params, km_error *err) {
     cpu_engine *engine = load->engine;
-    int threads = cpu_threads_for(engine, engine->blocks_count);
+    int threads = cpu_threads_for(engine, engine->chunks_count);
     km_status status = KM_OK;
     km_error first_err = {""};
     int64_t period = LANES * engine->base.d;
@@ -361,7 +361,7 @@ static km_status copy_all(loader *load, km_data_stats *stats, const km_load_para
     }
     if (engine->base.n % engine->group) pad(engine);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
-    for (int64_t block = 0; block < engine->blocks_count; block++) {
+    for (int64_t block = 0; block < engine->chunks_count; block++) {
         km_error block_err = {""};
         double *stats_of = load->blocks + block * load->block_count, *square = stats_of + 1;
         km_status block_status = block_copy(load, square, stats_of, block, omp_get_thread_num(), &block_err);
@@ -374,7 +374,7 @@ static km_status copy_all(loader *load, km_data_stats *stats, const km_load_para
     }
     if (status != KM_OK) return km_fail(err, status, "%s", first_err.text);
     stats->total_square = engine->norm = 0;
-    for (int64_t block = 0; block < engine->blocks_count; block++) {
+    for (int64_t block = 0; block < engine->chunks_count; block++) {
         stats->total_square += load->blocks[block * load->block_count + 1];
         engine->norm = fmax(engine->norm, load->blocks[block * load->block_count]); // no weight any more
     }
@@ -411,7 +411,7 @@ km_status km_cpu_load(km_engine *base, km_data_stats *stats, const km_data *data
     if (!engine->points) return km_fail_memory(err, "the points", bytes);
     engine->points_bytes = bytes;
     base->n = n;
-    engine->blocks_count = (n + KM_BLOCK_POINTS - 1) / KM_BLOCK_POINTS;
+    engine->chunks_count = (n + KM_CHUNK_POINTS - 1) / KM_CHUNK_POINTS;
     engine->weights = km_data_weights(data); // the data outlive the engine
     loader load;
     km_status status = loader_init(&load, engine, data, err);

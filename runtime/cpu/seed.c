@@ -59,8 +59,8 @@ static void seeder_free(seeder *s) {
 static void fill_infinity(const seeder *s, uint8_t *nearest, int64_t count) {
     int single = s->engine->real_bytes == 4;
 #pragma omp parallel for num_threads(s->threads) if (s->threads > 1)
-    for (int64_t first = 0; first < count; first += KM_BLOCK_POINTS)
-        for (int64_t i = first; i < km_min(first + KM_BLOCK_POINTS, count); i++) {
+    for (int64_t first = 0; first < count; first += KM_CHUNK_POINTS)
+        for (int64_t i = first; i < km_min(first + KM_CHUNK_POINTS, count); i++) {
             if (single)
                 ((float *)nearest)[i] = INFINITY;
             else
@@ -69,19 +69,19 @@ static void fill_infinity(const seeder *s, uint8_t *nearest, int64_t count) {
 }
 
 static int shares_alloc(shares *out, const seeder *s) {
-    out->parts = calloc((size_t)(s->parts_count + s->engine->blocks_count), sizeof *out->parts);
+    out->parts = calloc((size_t)(s->parts_count + s->engine->chunks_count), sizeof *out->parts);
     out->blocks = out->parts ? out->parts + s->parts_count : NULL;
     return out->parts != NULL;
 }
 
 static int64_t parts_per_block(const seeder *s) {
-    return KM_BLOCK_POINTS / s->part;
+    return KM_CHUNK_POINTS / s->part;
 }
 
 // Sums of blocks from those of their parts.
 static void shares_add(const seeder *s, shares *of) {
     int64_t many = parts_per_block(s);
-    for (int64_t block = 0; block < s->engine->blocks_count; block++) {
+    for (int64_t block = 0; block < s->engine->chunks_count; block++) {
         double sum = 0;
         for (int64_t p = block * many; p < km_min((block + 1) * many, s->parts_count); p++)
             sum += of->parts[p];
@@ -95,7 +95,7 @@ static km_status seeder_init(seeder *s, cpu_engine *engine, int64_t first_restar
     *s = (seeder){.engine = engine, .seed = seed, .chains_count = chains_count};
     s->part = engine->group > PART_POINTS ? engine->group : PART_POINTS;
     s->parts_count = (engine->base.n + s->part - 1) / s->part;
-    s->threads = cpu_threads_for(engine, engine->blocks_count);
+    s->threads = cpu_threads_for(engine, engine->chunks_count);
     s->chains = calloc((size_t)chains_count, sizeof *s->chains);
     s->lists = calloc((size_t)(engine->threads * chains_count), sizeof *s->lists);
     int whole = shares_alloc(&s->weights, s) && s->chains && s->lists;
@@ -197,7 +197,7 @@ static int64_t draw_among(double *running, const double *sums, int64_t first, in
 static int64_t draw(const seeder *s, const chain *own, const shares *sums, double target) {
     const cpu_engine *engine = s->engine;
     double running = 0;
-    int64_t block = draw_among(&running, sums->blocks, 0, engine->blocks_count, target);
+    int64_t block = draw_among(&running, sums->blocks, 0, engine->chunks_count, target);
     int64_t part = block * parts_per_block(s);
     part = draw_among(&running, sums->parts, part, km_min(parts_per_block(s), s->parts_count - part), target);
     int64_t first = part * s->part, pick = -1;
@@ -216,7 +216,7 @@ static void chain_draw(const seeder *s, chain *own, int64_t pick_index, int64_t 
     const cpu_engine *engine = s->engine;
     const shares *sums = own->chosen < 0 ? &s->weights : &own->sums;
     double total = 0;
-    for (int64_t b = 0; b < engine->blocks_count; b++) total += sums->blocks[b];
+    for (int64_t b = 0; b < engine->chunks_count; b++) total += sums->blocks[b];
     *pick = -1;
     own->candidates_count = 0;
     if (!(total > 0)) {
@@ -268,7 +268,7 @@ static int64_t chain_choose(const seeder *s, chain *own) {
     double least = INFINITY;
     for (int64_t a = 0; a < own->candidates_count; a++) {
         double potential = 0;
-        for (int64_t b = 0; b < s->engine->blocks_count; b++) {
+        for (int64_t b = 0; b < s->engine->chunks_count; b++) {
             double sum = 0;
             for (int64_t p = b * many; p < km_min((b + 1) * many, s->parts_count); p++)
                 sum += own->potentials[p * CANDIDATES_MAX + a];

@@ -122,7 +122,7 @@ void km_cpu_tiling_destroy(cpu_engine *engine) {
 
 // The pass ----------------------------------------------------------------------------------------------------
 
-void km_cpu_tiling_block(cpu_engine *engine, int64_t first, int64_t points, km_cpu_slot *list,
+void km_cpu_tiling_chunk(cpu_engine *engine, int64_t first, int64_t points, km_cpu_slot *list,
                          int64_t count) {
     cpu_tiling *tiling = engine->tiling;
     thread_state *thread = &tiling->threads[omp_get_thread_num()];
@@ -168,14 +168,14 @@ static thread_state take_counts(cpu_tiling *tiling) {
     return sum;
 }
 
-// Clusters and members of the pass that was just done, or is about to be.
-static void active_counts(const cpu_engine *engine, int64_t *clusters, int64_t *members) {
-    *clusters = *members = 0;
+// Clusters and runs of the pass that was just done, or is about to be.
+static void active_counts(const cpu_engine *engine, int64_t *clusters, int64_t *runs) {
+    *clusters = *runs = 0;
     for (int64_t s = 0; s < engine->base.slots_count; s++) {
         const cpu_slot *slot = &engine->slots[s];
         if (!km_slot_is_active(slot->state.phase)) continue;
         *clusters += slot->k;
-        ++*members;
+        ++*runs;
     }
 }
 
@@ -189,17 +189,17 @@ static void give_up(cpu_engine *engine, double part) {
 
 void km_cpu_tiling_collect(cpu_engine *engine) {
     thread_state sum = take_counts(engine->tiling);
-    int64_t clusters, members;
-    active_counts(engine, &clusters, &members);
+    int64_t clusters, runs;
+    active_counts(engine, &clusters, &runs);
     engine->counters.distances += sum.box_pairs + sum.point_pairs;
-    engine->counters.points_skipped += members * engine->base.n - sum.split_points;
+    engine->counters.points_skipped += runs * engine->base.n - sum.split_points;
     double part = work_of(&sum) / ((double)clusters * (double)engine->base.n);
     // Counted changes need the labels of the pass before, which lie in another order: then there is no way back.
     if (part > pays_below && !engine->base.plan->algorithm_fixed && !engine->wants_labels)
         give_up(engine, part);
 }
 
-// The part of lloyd's work that one in `step` groups of supertiles leaves, as the members stand.
+// The part of lloyd's work that one in `step` groups of supertiles leaves, as the runs stand.
 static km_status probe(double *part, cpu_engine *engine, const cpu_tiles *tiles, int64_t step,
                        km_error *err) {
     cpu_tiling *tiling = engine->tiling;
@@ -236,7 +236,7 @@ static km_status sample_take(cpu_engine *sample, const cpu_engine *engine, km_er
     int64_t groups = engine->base.n / engine->group / SAMPLE_STEP;
     *sample = *engine;
     sample->base.n = groups * engine->group;
-    sample->blocks_count = (sample->base.n + KM_BLOCK_POINTS - 1) / KM_BLOCK_POINTS;
+    sample->chunks_count = (sample->base.n + KM_CHUNK_POINTS - 1) / KM_CHUNK_POINTS;
     sample->weights = NULL;
     sample->points = km_pages_alloc(groups * bytes);
     if (!sample->points) return km_fail_memory(err, "a sample of the points", groups * bytes);

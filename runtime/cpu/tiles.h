@@ -51,7 +51,7 @@ typedef struct cpu_tiles_scratch {
     void *columns; // reals: features of the first TILES_COLUMN centroids, then their slacks
 } cpu_tiles_scratch;
 
-// One member's pass over supertiles first_super .. first_super + supers_count - 1, the first a multiple of BOXES.
+// One run's pass over supertiles first_super .. first_super + supers_count - 1, the first a multiple of BOXES.
 typedef struct cpu_tiles_work {
     const cpu_tiles *tiles;
     int64_t first_super, supers_count;
@@ -77,7 +77,7 @@ typedef struct cpu_tiles_code {
 
 // The keys of one block: code << 32 | point, and how many have each of the highest digits of the code.
 typedef struct cpu_tiles_keys_work {
-    const void *points; // the block's groups, as in km_cpu_block
+    const void *points; // the block's groups, as in km_cpu_chunk
     int64_t first, count, d, group;
     const cpu_tiles_code *codes; // features_count
     const int64_t *order;        // the feature of each

@@ -95,10 +95,10 @@ static km_status features_make(cpu_sorter *s, km_error *err) {
 }
 
 static void block_keys(const cpu_sorter *s, const cpu_tiles_kernels *kernels, int64_t block) {
-    int64_t first = block * KM_BLOCK_POINTS;
-    cpu_tiles_keys_work work = {.points = cpu_block_at(s->engine, block),
+    int64_t first = block * KM_CHUNK_POINTS;
+    cpu_tiles_keys_work work = {.points = cpu_chunk_at(s->engine, block),
                                 .first = first,
-                                .count = cpu_block_points(s->engine, block),
+                                .count = cpu_chunk_points(s->engine, block),
                                 .d = s->engine->base.d,
                                 .group = s->engine->group,
                                 .codes = s->codes,
@@ -116,9 +116,9 @@ static void block_keys(const cpu_sorter *s, const cpu_tiles_kernels *kernels, in
 static inline __attribute__((always_inline)) void scatter(const cpu_sorter *s, int64_t block,
                                                           const int64_t row) {
     enum { LINE = 64, KEYS_OF_LINE = LINE / (int)sizeof(uint64_t) };
-    const uint64_t *keys = s->keys + block * KM_BLOCK_POINTS;
-    const uint8_t *rows = (const uint8_t *)s->rows + block * KM_BLOCK_POINTS * row;
-    const int64_t points = cpu_block_points(s->engine, block);
+    const uint64_t *keys = s->keys + block * KM_CHUNK_POINTS;
+    const uint8_t *rows = (const uint8_t *)s->rows + block * KM_CHUNK_POINTS * row;
+    const int64_t points = cpu_chunk_points(s->engine, block);
     const int shift = 32 + (int)s->bits - TILES_DIGIT_BITS;
     uint32_t *places = s->counts + block * TILES_DIGITS;
     for (int64_t i = 0; i < points; i++) {
@@ -135,7 +135,7 @@ static inline __attribute__((always_inline)) void scatter(const cpu_sorter *s, i
 // By the highest digit, which the counts hold: each block writes to its own places, so that threads do not matter.
 // firsts[digit] is where a digit's points begin.
 static void sort_highest(cpu_sorter *s, int64_t *firsts) {
-    int64_t blocks = s->engine->blocks_count,
+    int64_t blocks = s->engine->chunks_count,
             row = s->carried ? s->engine->base.d * (int64_t)sizeof *s->rows : 0;
     int threads = cpu_threads_for(s->engine, blocks);
     int64_t place = 0;
@@ -183,7 +183,7 @@ static void sort_lower(uint64_t *out, const uint64_t *keys, int64_t count, int s
 }
 
 static void sort_rest(cpu_sorter *s, const int64_t *firsts) {
-    int threads = cpu_threads_for(s->engine, s->engine->blocks_count);
+    int threads = cpu_threads_for(s->engine, s->engine->chunks_count);
     int64_t digits = s->bits / TILES_DIGIT_BITS - 1;
 #pragma omp parallel for schedule(dynamic, 4) num_threads(threads) if (threads > 1)
     for (int64_t part = 0; part < TILES_DIGITS; part++) {
@@ -213,7 +213,7 @@ void km_cpu_sorter_free(cpu_sorter *s) {
 
 km_status km_cpu_sorter_run(cpu_sorter *s, const cpu_engine *engine, const cpu_tiles_kernels *kernels,
                             const float *rows, km_error *err) {
-    int64_t n = engine->base.n, blocks = engine->blocks_count, firsts[TILES_DIGITS + 1];
+    int64_t n = engine->base.n, blocks = engine->chunks_count, firsts[TILES_DIGITS + 1];
     *s = (cpu_sorter){.engine = engine, .rows = rows, .bits = n > CODE_POINTS ? CODE_BITS_MANY : CODE_BITS};
     int64_t row = engine->base.d * (int64_t)sizeof *rows;
     if (rows && row <= CARRIED_BYTES) {

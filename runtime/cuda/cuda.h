@@ -78,7 +78,7 @@ typedef struct km_cuda_engine {
     const km_log *log;
     int64_t threads;    // of the host, for copies
     int64_t real_bytes; // of one element of the plan's type
-    int64_t copies, clusters_sum, units_count, blocks_count;
+    int64_t copies, clusters_sum, subchunks_count, chunks_count;
     int64_t *offsets; // ks_count: first row of each K
     km_cu_stream stream;
 
@@ -211,6 +211,6 @@ km_status km_cuda_seed(km_cuda_engine *engine, int64_t *indices, int64_t first_r
 km_status km_cuda_rows(km_cuda_engine *engine, double *out, const int64_t *indices, int64_t count,
                        km_error *err);
 km_status km_cuda_relocate(km_cuda_engine *engine, int64_t slot, int64_t *moved, km_error *err);
-km_status km_cuda_finish(km_cuda_engine *engine, km_finish_member *members, int64_t count, km_error *err);
+km_status km_cuda_finish(km_cuda_engine *engine, km_finish_model *models, int64_t count, km_error *err);
 
 #endif

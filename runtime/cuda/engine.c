@@ -197,7 +197,7 @@ static km_status do_slot_start(km_cuda_engine *engine, int64_t slot, const doubl
     return KM_OK;
 }
 
-// One slot from the tables of all: members stop together more often than not, and one copy costs as much as all.
+// One slot from the tables of all: runs stop together more often than not, and one copy costs as much as all.
 static km_status read_from_tables(km_cuda_engine *engine, int64_t row, int64_t k, double *centroids,
                                   double *weights, km_error *err) {
     int64_t d = engine->base.d, rows = engine->copies * engine->clusters_sum;
@@ -268,7 +268,7 @@ static int64_t queue_ahead(int64_t passes, double elapsed_ms) {
 }
 
 // Queues iterations until the device says that it stopped.
-static km_status run_passes(km_cuda_engine *engine, int64_t passes_max, km_error *err) {
+static km_status queue_passes(km_cuda_engine *engine, int64_t passes_max, km_error *err) {
     const uint64_t stopped = (uint64_t)1 << 32;
     double begin_ms = km_now_ms();
     int64_t queued = 0;
@@ -295,7 +295,7 @@ static int64_t count_active(km_cuda_engine *engine) {
 }
 
 // A shift that is nothing but rounding: where the same labels can give sums that differ in their last digits
-// (registers takes them relative to a pivot that may change from one pass to the next), a member whose centroids move
+// (registers takes them relative to a pivot that may change from one pass to the next), a run whose centroids move
 // no further is at rest, or it might never be.
 static double rest_shift(const km_cuda_engine *engine) {
     return km_design_code_of(engine->base.plan->design)->sums_vary ? engine->rest_shift : 0;
@@ -309,10 +309,10 @@ static km_status do_run(km_cuda_engine *engine, km_slot_state *states, int64_t *
     KM_TRY(slot_check(engine, 0, err));
     if (passes_max > INT32_MAX) passes_max = INT32_MAX;
     int64_t active = count_active(engine);
-    int64_t news_min = stop->news_min < 1 ? 1 : stop->news_min < active ? stop->news_min : active;
+    int64_t stopped_min = stop->stopped_min < 1 ? 1 : stop->stopped_min < active ? stop->stopped_min : active;
     if (passes_max > 0 && active > 0) {
         *loop = (km_loop){.head.passes_max = (int)passes_max,
-                          .news_min = (int)news_min,
+                          .stopped_min = (int)stopped_min,
                           .shift_max = fmax(stop->shift_max, rest_shift(engine)),
                           .changes_min = stop->changes_min,
                           .iterations_max = stop->iterations_max,
@@ -322,7 +322,7 @@ static km_status do_run(km_cuda_engine *engine, km_slot_state *states, int64_t *
         KM_TRY(km_cuda_put(engine, engine->state.address, engine->mirror, km_cuda_state_bytes(engine), err));
         engine->tables_fresh = 0;
         KM_TRY(km_cuda_launch_stage(engine, KM_STAGE_BEGIN, err));
-        KM_TRY(run_passes(engine, passes_max, err));
+        KM_TRY(queue_passes(engine, passes_max, err));
         KM_TRY(km_cuda_get(engine, engine->mirror, engine->state.address, km_cuda_given_up_at(engine), err));
         *passes = loop->head.passes;
     }
@@ -362,8 +362,8 @@ static km_status slot_start(km_engine *base, int64_t slot, const double *centroi
     IN_CONTEXT(do_slot_start(engine, slot, centroids, err));
 }
 
-static km_status run(km_engine *base, km_slot_state *states, int64_t *passes, const km_stop *stop,
-                     int64_t passes_max, km_error *err) {
+static km_status run_passes(km_engine *base, km_slot_state *states, int64_t *passes, const km_stop *stop,
+                            int64_t passes_max, km_error *err) {
     IN_CONTEXT(do_run(engine, states, passes, stop, passes_max, err));
 }
 
@@ -375,8 +375,8 @@ static km_status slot_read(km_engine *base, int64_t slot, double *centroids, dou
     IN_CONTEXT(do_slot_read(engine, slot, centroids, weights, err));
 }
 
-static km_status finish(km_engine *base, km_finish_member *members, int64_t count, km_error *err) {
-    IN_CONTEXT(km_cuda_finish(engine, members, count, err));
+static km_status finish(km_engine *base, km_finish_model *models, int64_t count, km_error *err) {
+    IN_CONTEXT(km_cuda_finish(engine, models, count, err));
 }
 
 static km_status device_open(km_device **out, int ordinal, const char *compiler, const km_log *log,
@@ -405,7 +405,7 @@ const km_backend km_backend_cuda = {
     .seed_plusplus = seed_plusplus,
     .rows = rows,
     .slot_start = slot_start,
-    .run = run,
+    .run_passes = run_passes,
     .relocate = relocate,
     .slot_read = slot_read,
     .finish = finish,

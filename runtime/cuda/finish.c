@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The last pass (cuda/steps/finish.cu): members of few clusters by one kernel, others by two with labels and distances
-// between them. Ranges of whole blocks, so that these fit the scratch memory; members in groups for the same reason.
+// The last pass (cuda/steps/finish.cu): models of few clusters by one kernel, others by two with labels and distances
+// between them. Ranges of whole blocks, so that these fit the scratch memory; models in groups for the same reason.
 // Sums join the totals block by block in index order.
 #include "../../base/error.h"
 #include "../../base/size.h"
@@ -13,7 +13,7 @@ enum { MEMBERS_AT_ONCE = 64 };
 
 typedef struct finisher {
     km_cuda_engine *engine;
-    km_finish_member *members[MEMBERS_AT_ONCE];
+    km_finish_model *models[MEMBERS_AT_ONCE];
     int64_t count, rows_count, k_max; // of this group
     int few, labels_wanted;
     int64_t range_blocks; // blocks of a range
@@ -36,14 +36,14 @@ static int is_few(const km_cuda_engine *engine, int64_t k) {
            few_bytes(engine, k) <= engine->device->base.facts.shared_bytes_per_block;
 }
 
-// Scratch memory of a point and member.
+// Scratch memory of a point and model.
 static int64_t point_bytes(const finisher *f) {
     return !f->few ? KM_FINISH_POINT_BYTES : f->labels_wanted ? KM_LABEL_BYTES : 0;
 }
 
 // Points of a range of blocks.
 static int64_t range_points(const finisher *f, int64_t blocks) {
-    int64_t points = blocks * KM_BLOCK_POINTS;
+    int64_t points = blocks * KM_CHUNK_POINTS;
     return points < f->engine->base.n ? points : f->engine->base.n;
 }
 
@@ -55,8 +55,8 @@ static km_cu_ptr ready_room(km_cuda_engine *engine, int64_t bytes) {
 // Blocks of a range, and memory for what each of its points needs: as many as are worth it, or as there is room for.
 static km_status range_of(finisher *f, km_cu_ptr *scratch, km_error *err) {
     km_cuda_engine *engine = f->engine;
-    int64_t each = f->count * point_bytes(f), block_bytes = each * KM_BLOCK_POINTS;
-    int64_t blocks = km_cuda_finish_blocks(f->rows_count, engine->blocks_count);
+    int64_t each = f->count * point_bytes(f), block_bytes = each * KM_CHUNK_POINTS;
+    int64_t blocks = km_cuda_finish_blocks(f->rows_count, engine->chunks_count);
     *scratch = 0;
     f->range_blocks = blocks;
     if (each == 0) return KM_OK;
@@ -108,8 +108,8 @@ static km_status reserve(finisher *f, km_error *err) {
 static km_status put_centroids(finisher *f, km_error *err) {
     km_cuda_engine *engine = f->engine;
     int64_t d = engine->base.d, count = f->rows_count * d, at = 0;
-    for (int64_t m = 0; m < f->count; at += f->members[m++]->k * d)
-        memcpy(f->host + at, f->members[m]->centroids, (size_t)(f->members[m]->k * d) * sizeof *f->host);
+    for (int64_t m = 0; m < f->count; at += f->models[m++]->k * d)
+        memcpy(f->host + at, f->models[m]->centroids, (size_t)(f->models[m]->k * d) * sizeof *f->host);
     KM_TRY(km_cuda_put(engine, (km_cu_ptr)(uintptr_t)f->args.centroids, f->host, count * 8, err));
     float *narrow = (float *)f->host; // in place: each goes to where doubles have been read already
     for (int64_t i = 0; engine->real_bytes == 4 && i < count; i++) {
@@ -119,14 +119,14 @@ static km_status put_centroids(finisher *f, km_error *err) {
     return km_cuda_put(engine, (km_cu_ptr)(uintptr_t)f->args.table, f->host, count * engine->real_bytes, err);
 }
 
-static km_status put_members(finisher *f, km_error *err) {
+static km_status put_models(finisher *f, km_error *err) {
     int64_t row = 0;
     int ks[MEMBERS_AT_ONCE];
     long long rows[MEMBERS_AT_ONCE];
     for (int64_t m = 0; m < f->count; m++) {
-        ks[m] = (int)f->members[m]->k;
+        ks[m] = (int)f->models[m]->k;
         rows[m] = row;
-        row += f->members[m]->k;
+        row += f->models[m]->k;
     }
     KM_TRY(put_centroids(f, err));
     KM_TRY(km_cuda_put(f->engine, (km_cu_ptr)(uintptr_t)f->args.ks, ks, f->count * 4, err));
@@ -135,9 +135,9 @@ static km_status put_members(finisher *f, km_error *err) {
 
 static km_status take_labels(finisher *f, km_error *err) {
     for (int64_t m = 0; m < f->count; m++) {
-        if (!f->members[m]->labels) continue;
+        if (!f->models[m]->labels) continue;
         km_cu_ptr from = (km_cu_ptr)(uintptr_t)(f->args.labels + m * f->args.count);
-        KM_TRY(km_cuda_download(f->engine, f->members[m]->labels + f->args.first, from,
+        KM_TRY(km_cuda_download(f->engine, f->models[m]->labels + f->args.first, from,
                                 f->args.count * KM_LABEL_BYTES, err));
     }
     return KM_OK;
@@ -166,7 +166,7 @@ static km_status launch_many(finisher *f, int64_t blocks, km_error *err) {
     int in_shared = f->k_max <= KM_FINISH_SHARED_MAX;
     void *assign_arguments[] = {&f->args};
     void *arguments[] = {&f->args, &engine->weights.address, &f->partial, &rows, &in_shared};
-    KM_TRY(km_cuda_launch(engine, engine->kernels->assign, km_divide_up(f->args.count, KM_UNIT_POINTS),
+    KM_TRY(km_cuda_launch(engine, engine->kernels->assign, km_divide_up(f->args.count, KM_SUBCHUNK_POINTS),
                           f->count, assign_arguments, err));
     KM_CU(cuLaunchKernel(engine->kernels->finish_blocks, (unsigned)blocks, (unsigned)f->count, 1, 32, 1, 1,
                          in_shared ? (unsigned)(f->k_max * KM_FINISH_SUMS * 8) : 0, engine->stream, arguments,
@@ -178,10 +178,10 @@ done:
 static km_status finish_range(finisher *f, int64_t first_block, km_error *err) {
     km_cuda_engine *engine = f->engine;
     long long numbers = f->rows_count * KM_FINISH_SUMS;
-    int64_t left = engine->base.n - first_block * KM_BLOCK_POINTS, most = f->range_blocks * KM_BLOCK_POINTS;
-    f->args.first = first_block * KM_BLOCK_POINTS;
+    int64_t left = engine->base.n - first_block * KM_CHUNK_POINTS, most = f->range_blocks * KM_CHUNK_POINTS;
+    f->args.first = first_block * KM_CHUNK_POINTS;
     f->args.count = left < most ? left : most;
-    long long blocks = km_divide_up(f->args.count, KM_BLOCK_POINTS);
+    long long blocks = km_divide_up(f->args.count, KM_CHUNK_POINTS);
     KM_TRY((f->few ? launch_few : launch_many)(f, blocks, err));
     void *add_arguments[] = {&f->partial, &blocks, &numbers, &f->totals};
     KM_TRY(km_cuda_launch(engine, engine->kernels->finish_add, km_divide_up(numbers, KM_JOINED), 1,
@@ -193,13 +193,13 @@ static km_status take_sums(finisher *f, km_error *err) {
     KM_TRY(km_cuda_get(f->engine, f->host, f->totals, f->rows_count * KM_FINISH_SUMS * 8, err));
     const double *row = f->host;
     for (int64_t m = 0; m < f->count; m++) {
-        km_finish_member *member = f->members[m];
-        for (int64_t j = 0; j < member->k; j++, row += KM_FINISH_SUMS) {
-            member->counts[j] = (int64_t)row[KM_FINISH_COUNT];
-            member->weights[j] = row[KM_FINISH_WEIGHT];
-            member->sse[j] = row[KM_FINISH_SSE];
-            member->distance[j] = row[KM_FINISH_DISTANCE];
-            member->margin[j] = row[KM_FINISH_MARGIN];
+        km_finish_model *model = f->models[m];
+        for (int64_t j = 0; j < model->k; j++, row += KM_FINISH_SUMS) {
+            model->counts[j] = (int64_t)row[KM_FINISH_COUNT];
+            model->weights[j] = row[KM_FINISH_WEIGHT];
+            model->sse[j] = row[KM_FINISH_SSE];
+            model->distance[j] = row[KM_FINISH_DISTANCE];
+            model->margin[j] = row[KM_FINISH_MARGIN];
         }
     }
     return KM_OK;
@@ -208,8 +208,8 @@ static km_status take_sums(finisher *f, km_error *err) {
 static km_status finish_group(finisher *f, km_error *err) {
     km_status status = KM_OK;
     KM_TRY_GOTO(reserve(f, err));
-    KM_TRY_GOTO(put_members(f, err));
-    for (int64_t block = 0; block < f->engine->blocks_count; block += f->range_blocks)
+    KM_TRY_GOTO(put_models(f, err));
+    for (int64_t block = 0; block < f->engine->chunks_count; block += f->range_blocks)
         KM_TRY_GOTO(finish_range(f, block, err));
     status = take_sums(f, err);
 done:
@@ -218,15 +218,15 @@ done:
 }
 
 // Members of few clusters, or the others.
-static km_status finish_kind(km_cuda_engine *engine, km_finish_member *members, int64_t count, int few,
+static km_status finish_kind(km_cuda_engine *engine, km_finish_model *models, int64_t count, int few,
                              km_error *err) {
     finisher f = {.engine = engine, .few = few};
     for (int64_t m = 0; m < count; m++) {
-        if (is_few(engine, members[m].k) == few) {
-            f.members[f.count++] = &members[m];
-            f.rows_count += members[m].k;
-            f.labels_wanted |= members[m].labels != NULL;
-            if (members[m].k > f.k_max) f.k_max = members[m].k;
+        if (is_few(engine, models[m].k) == few) {
+            f.models[f.count++] = &models[m];
+            f.rows_count += models[m].k;
+            f.labels_wanted |= models[m].labels != NULL;
+            if (models[m].k > f.k_max) f.k_max = models[m].k;
         }
         if (f.count == 0 || (f.count < MEMBERS_AT_ONCE && m + 1 < count)) continue;
         KM_TRY(finish_group(&f, err));
@@ -235,8 +235,8 @@ static km_status finish_kind(km_cuda_engine *engine, km_finish_member *members, 
     return KM_OK;
 }
 
-km_status km_cuda_finish(km_cuda_engine *engine, km_finish_member *members, int64_t count, km_error *err) {
+km_status km_cuda_finish(km_cuda_engine *engine, km_finish_model *models, int64_t count, km_error *err) {
     if (!engine->points.address) return km_fail(err, KM_ERROR_INTERNAL, "the engine has no points yet");
-    KM_TRY(finish_kind(engine, members, count, 1, err));
-    return finish_kind(engine, members, count, 0, err);
+    KM_TRY(finish_kind(engine, models, count, 1, err));
+    return finish_kind(engine, models, count, 0, err);
 }

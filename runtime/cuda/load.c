@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(KM_UNIT_POINTS *KM_UNITS_PER_BLOCK == KM_BLOCK_POINTS, "units make up the fixed blocks");
+_Static_assert(KM_SUBCHUNK_POINTS *KM_SUBCHUNKS_PER_CHUNK == KM_CHUNK_POINTS,
+               "units make up the fixed blocks");
 
 // The points on the device as they came, and small tables beside them.
 typedef struct loader {
@@ -119,19 +120,19 @@ static km_status fetch_weights(loader *load, km_error *err) {
         KM_TRY(
             km_cuda_upload(engine, engine->weights.address, weights, n * 8, 8, weights ? NULL : ones, err));
     }
-    KM_TRY(
-        km_cuda_reserve(engine, &engine->unit_weights, engine->units_count * 8, "the weights of units", err));
+    KM_TRY(km_cuda_reserve(engine, &engine->unit_weights, engine->subchunks_count * 8, "the weights of units",
+                           err));
     void *arguments[] = {&engine->weights.address, &load->n, &engine->pass_weights.address,
                          &engine->unit_weights.address};
-    int64_t blocks =
-        engine->base.plan->weighted ? engine->units_count : km_divide_up(engine->units_count, KM_THREADS);
+    int64_t blocks = engine->base.plan->weighted ? engine->subchunks_count
+                                                 : km_divide_up(engine->subchunks_count, KM_THREADS);
     return km_cuda_launch(engine, engine->kernels->load_weights, blocks, 1, arguments, err);
 }
 
 // Adds one number a unit up to the second result.
 static km_status add_units(loader *load, km_cu_ptr unit_sums, km_error *err) {
     km_cuda_engine *engine = load->engine;
-    void *arguments[] = {&unit_sums, &engine->units_count, &load->sum};
+    void *arguments[] = {&unit_sums, &engine->subchunks_count, &load->sum};
     return km_cuda_launch(engine, engine->kernels->load_add, 1, 1, arguments, err);
 }
 
@@ -147,8 +148,8 @@ static km_status get_results(loader *load, int64_t count, km_error *err) {
 static km_status reserve_tables(loader *load, km_error *err) {
     km_cuda_engine *engine = load->engine;
     int64_t d8 = km_divide_up(load->d * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES,
-            partial = engine->blocks_count * 4 * d8, results = 2 * 8 + 4 * d8;
-    if (partial < engine->units_count * 8) partial = engine->units_count * 8;
+            partial = engine->chunks_count * 4 * d8, results = 2 * 8 + 4 * d8;
+    if (partial < engine->subchunks_count * 8) partial = engine->subchunks_count * 8;
     // As large as any step needs it.
     int64_t bytes = 3 * d8 + KM_ALIGN_BYTES + results + partial, all;
     all = km_cuda_steps_of(engine->base.plan, load->n).work;
@@ -175,11 +176,11 @@ static km_status sums(loader *load, const double *middle, km_error *err) {
     int64_t per_block = load->d < KM_THREADS ? load->d : KM_THREADS;
     void *sum_arguments[] = {&load->raw,    &engine->weights.address, &load->n,
                              &load->middle, &load->partial,           &load->bad};
-    void *reduce_arguments[] = {&load->partial, &engine->blocks_count, &load->reduced};
+    void *reduce_arguments[] = {&load->partial, &engine->chunks_count, &load->reduced};
     KM_TRY(km_cuda_put(engine, load->middle, middle, load->d * 8, err));
     KM_TRY(km_cuda_launch(engine,
                           load->raw_type == KM_FLOAT32 ? kernels->load_sums_f32 : kernels->load_sums_f64,
-                          engine->blocks_count, km_divide_up(load->d, per_block), sum_arguments, err));
+                          engine->chunks_count, km_divide_up(load->d, per_block), sum_arguments, err));
     KM_TRY(km_cuda_launch(engine, kernels->load_reduce, 4 * km_divide_up(load->d, KM_JOINED), 1,
                           reduce_arguments, err));
     return get_results(load, 2 + 4 * load->d, err);
@@ -226,7 +227,7 @@ static km_status transform(loader *load, double *total_square, const km_load_par
                          &load->factor, &engine->points.address,  &load->bad, &load->partial};
     KM_TRY(km_cuda_launch(
         engine, load->raw_type == KM_FLOAT32 ? kernels->load_transform_f32 : kernels->load_transform_f64,
-        engine->units_count, 1, arguments, err));
+        engine->subchunks_count, 1, arguments, err));
     KM_TRY(add_units(load, load->partial, err));
     KM_TRY(get_results(load, 2, err));
     *total_square = load->results[1];
@@ -279,8 +280,8 @@ km_status km_cuda_load(km_cuda_engine *engine, km_data_stats *stats, const km_da
         return km_fail(err, KM_ERROR_INTERNAL, "the engine has points already");
     KM_TRY(loader_init(&load, engine, data, err));
     engine->base.n = load.n;
-    engine->units_count = km_divide_up(load.n, KM_UNIT_POINTS);
-    engine->blocks_count = km_divide_up(load.n, KM_BLOCK_POINTS);
+    engine->subchunks_count = km_divide_up(load.n, KM_SUBCHUNK_POINTS);
+    engine->chunks_count = km_divide_up(load.n, KM_CHUNK_POINTS);
     KM_TRY_GOTO(reserve_tables(&load, err));
     KM_TRY_GOTO(fetch_points(&load, err));
     load.raw = raw_home(&load)->address;

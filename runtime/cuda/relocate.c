@@ -56,17 +56,17 @@ static km_status measure(relocation *r, km_error *err) {
     km_cu_ptr table = engine->centroids.address + (km_cu_ptr)(r->row * d * engine->real_bytes);
     int64_t picks = km_divide_up((r->wanted + QUEUED_PICKS) * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
     KM_TRY(km_cuda_room(&r->nearest, engine, n * 12, "the distances of a relocation", err));
-    KM_TRY(km_cuda_reserve(engine, &engine->work, head + centroids + picks + 2 * engine->units_count * 8,
+    KM_TRY(km_cuda_reserve(engine, &engine->work, head + centroids + picks + 2 * engine->subchunks_count * 8,
                            "the farthest points", err));
     km_cu_ptr work = engine->work.address;
     r->device_picks = work + (km_cu_ptr)(head + centroids);
     r->unit_values = r->device_picks + (km_cu_ptr)picks;
-    r->unit_indices = r->unit_values + (km_cu_ptr)(engine->units_count * 8);
+    r->unit_indices = r->unit_values + (km_cu_ptr)(engine->subchunks_count * 8);
     struct {
         long long row;
         int k;
-    } member = {0, (int)r->k};
-    KM_TRY(km_cuda_put(engine, work, &member, sizeof member, err));
+    } run = {0, (int)r->k};
+    KM_TRY(km_cuda_put(engine, work, &run, sizeof run, err));
     KM_TRY(km_cuda_put(engine, work + (km_cu_ptr)head, r->centroids, r->k * d * 8, err));
     km_assign_args args = {.points = (const void *)(uintptr_t)engine->points.address,
                            .count = n,
@@ -77,7 +77,7 @@ static km_status measure(relocation *r, km_error *err) {
                            .nearest = (double *)(uintptr_t)r->nearest,
                            .labels = (int *)(uintptr_t)(r->nearest + (km_cu_ptr)(n * 8))};
     void *arguments[] = {&args};
-    return km_cuda_launch(engine, engine->kernels->assign, engine->units_count, 1, arguments, err);
+    return km_cuda_launch(engine, engine->kernels->assign, engine->subchunks_count, 1, arguments, err);
 }
 
 // The farthest points, one after the other: *found of them are in r->picks.
@@ -93,9 +93,9 @@ static km_status search(relocation *r, int64_t *found, km_error *err) {
                                        &engine->rounding2,      &r->nearest,
                                        &r->device_picks,        &taken,
                                        &r->unit_values,         &r->unit_indices};
-            void *pick_arguments[] = {&r->unit_values, &r->unit_indices, &engine->units_count,
+            void *pick_arguments[] = {&r->unit_values, &r->unit_indices, &engine->subchunks_count,
                                       &engine->base.n, &r->device_picks, &taken};
-            KM_TRY(km_cuda_launch(engine, engine->kernels->farthest_block, engine->units_count, 1,
+            KM_TRY(km_cuda_launch(engine, engine->kernels->farthest_block, engine->subchunks_count, 1,
                                   block_arguments, err));
             KM_TRY(km_cuda_launch(engine, engine->kernels->farthest_pick, 1, 1, pick_arguments, err));
         }

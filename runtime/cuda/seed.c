@@ -16,7 +16,7 @@ static int64_t nearest_bytes(const km_cuda_engine *engine, int64_t chains) {
 static int64_t work_bytes(const km_cuda_engine *engine, int64_t chains, int64_t picks) {
     int64_t picks_bytes = km_divide_up(chains * picks * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
     int64_t drawn_bytes = km_divide_up(2 * chains * KM_CANDIDATES_MAX * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
-    return picks_bytes + drawn_bytes + chains * KM_CANDIDATES_MAX * engine->units_count * 8;
+    return picks_bytes + drawn_bytes + chains * KM_CANDIDATES_MAX * engine->subchunks_count * 8;
 }
 
 // Chains that are advanced together: as many as what is reserved and the free memory hold, one at least. Chains do not
@@ -70,7 +70,7 @@ static km_status pass(km_cuda_engine *engine, km_seed_args *args, int64_t pick, 
     int candidates = km_candidates(pick);
     long long index = pick;
     void *arguments[] = {args, &index, &candidates};
-    return km_cuda_launch(engine, engine->kernels->seed_pass, km_divide_up(engine->units_count, 2), 1,
+    return km_cuda_launch(engine, engine->kernels->seed_pass, km_divide_up(engine->subchunks_count, 2), 1,
                           arguments, err);
 }
 
@@ -83,7 +83,7 @@ km_status km_cuda_seed(km_cuda_engine *engine, int64_t *indices, int64_t first_r
     km_seed_args args = {.points = (const void *)(uintptr_t)engine->points.address,
                          .weights = (const double *)(uintptr_t)engine->weights.address,
                          .n = engine->base.n,
-                         .units = engine->units_count,
+                         .units = engine->subchunks_count,
                          .unit_weights = (const double *)(uintptr_t)engine->unit_weights.address,
                          .picks_count = picks,
                          .seed = seed};

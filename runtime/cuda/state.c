@@ -87,7 +87,7 @@ km_status km_cuda_reserve_slots(km_cuda_engine *engine, km_error *err) {
         {&engine->workspace, workspace > 256 ? workspace : 256, "the workspace of a pass"},
         {&engine->changes, plan->track_labels ? slots * 8 : 0, "the counts of changed labels"},
         {&engine->labels, plan->track_labels ? slots * stride * label_bytes : 0,
-         "the labels of members in flight"},
+         "the labels of runs in flight"},
     };
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
         if (wanted[i].bytes == 0) continue;

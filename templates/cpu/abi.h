@@ -3,7 +3,7 @@
 // emitted file or kmgen's engine. A slot is one K, and in kmgen one restart of it.
 //
 // Layout. Points are copied once, centred and scaled, into groups of `group` points: value f of point i of a group
-// lies at [f * group + i]; the last group is padded with zeros. A block is KM_BLOCK_POINTS points (65,536: a
+// lies at [f * group + i]; the last group is padded with zeros. A block is KM_CHUNK_POINTS points (65,536: a
 // multiple of every group) and belongs to one thread at a time. "real" is the plan's type, float or double.
 #ifndef KM_CPU_ABI
 #define KM_CPU_ABI 9
@@ -31,7 +31,7 @@ enum {
     KM_CPU_REFRESH // the sums start again from zero: every point is added; changes are counted from the labels
 };
 
-// One member in flight. Idle members are not listed, so they cost nothing.
+// One run in flight. Idle runs are not listed, so they cost nothing.
 typedef struct km_cpu_slot {
     int64_t k;
     int64_t k_index;   // place of k in the plan's list
@@ -50,7 +50,7 @@ typedef struct km_cpu_slot {
 } km_cpu_slot;
 
 // Labels: the centroid with the largest x . c - |c|^2 / 2, the lowest index among equals; sums follow by `mode`.
-typedef struct km_cpu_block {
+typedef struct km_cpu_chunk {
     const void *points;    // the block's first group
     const double *weights; // of this block's points, or NULL: all 1
     int64_t points_count;
@@ -58,7 +58,7 @@ typedef struct km_cpu_block {
     km_cpu_slot *slots;
     int64_t slots_count;
     const float *scales; // d, of slots that have pairs; NULL: none has
-} km_cpu_block;
+} km_cpu_chunk;
 
 // One k-means++ chain inside a seeding pass.
 typedef struct km_cpu_chain {
@@ -78,7 +78,7 @@ typedef struct km_cpu_seeding {
     int64_t chains_count;
 } km_cpu_seeding;
 
-// The finishing pass of members over part of a block. Labels and d1^2 are those of acc = fma(t, t, acc), t = x - c, in
+// The finishing pass of models over part of a chunk. Labels and d1^2 are those of acc = fma(t, t, acc), t = x - c, in
 // double, over features in index order: bitwise the same on every backend. d1, d2: distances to the nearest and the
 // second-nearest centroid.
 enum {
@@ -92,7 +92,7 @@ enum {
 
 enum { KM_CPU_FEW = 16 }; // clusters whose sums vectors hold
 
-typedef struct km_cpu_finish_member {
+typedef struct km_cpu_finish_model {
     int64_t k;
     // k rows of `row` doubles, zeros from d on: values of the plan's type (k = 1: any).
     const double *centroids;
@@ -101,7 +101,7 @@ typedef struct km_cpu_finish_member {
     int32_t *labels;       // out: the nearest centroid, the lowest index among equals; NULL: not wanted
     double *squares;       // out: d1^2; NULL: not wanted
     double *sums;          // k rows of KM_CPU_SUMS that are added to; NULL: not wanted
-} km_cpu_finish_member;
+} km_cpu_finish_model;
 
 typedef struct km_cpu_finish {
     const void *points; // squared distances are at most 1e37 where they are float
@@ -109,8 +109,8 @@ typedef struct km_cpu_finish {
     int64_t points_count;
     int64_t d, group;
     int64_t row; // d rounded up to the module's finish_unit
-    const km_cpu_finish_member *members;
-    int64_t members_count;
+    const km_cpu_finish_model *models;
+    int64_t models_count;
 } km_cpu_finish;
 
 // What a module exports, as km_kernels.
@@ -124,7 +124,7 @@ typedef struct km_cpu_kernels {
     int64_t finish_unit; // finish has rows of centroids in whole units of so many doubles
     int64_t whole_k;     // adding all points costs a pass little up to so many clusters; 0: always much
     int64_t integers;    // 1: `pass` reads pairs, on machines that have AVX512_VNNI
-    void (*pass)(const km_cpu_block *block);
+    void (*pass)(const km_cpu_chunk *block);
     void (*seed)(const km_cpu_seeding *seeding);
     void (*finish)(const km_cpu_finish *finish);
 } km_cpu_kernels;

@@ -26,11 +26,11 @@ enum {
     FINISH_SPAN_MAX = $finish_span,
     FINISH_DOUBLES = $finish_most,
     //@ else
-    FINISH_SPAN = $finish_span, // points that stay in the first cache for all members
+    FINISH_SPAN = $finish_span, // points that stay in the first cache for all models
     FINISH_ROW = $finish_row,   // doubles of a point or centroid: D, then zeros to whole vectors
     //@ end
     //@ else
-    FINISH_SPAN = $finish_span, // points that stay in the first cache for all members
+    FINISH_SPAN = $finish_span, // points that stay in the first cache for all models
     //@ if not any_d
     FINISH_ROW = $finish_row, // doubles of a centroid
     //@ end
@@ -69,14 +69,14 @@ typedef struct km_finish_span {
 
 // Two vectors of doubles from point `at` of the block on, against all centroids: exactly as every backend does it.
 KM_TARGET static void km_finish_exact(int32_t *labels, double *nearest, double *next,
-                                      const km_cpu_finish *finish, const km_cpu_finish_member *member,
+                                      const km_cpu_finish *finish, const km_cpu_finish_model *model,
                                       int64_t at) {
     const km_real *points = (const km_real *)finish->points + at / GROUP * GROUP * D + at % GROUP;
     km_doubles first_0 = KM_D_SPLAT(HUGE_VAL), first_1 = first_0, second_0 = first_0, second_1 = first_0;
     km_longs index_0 = KM_LONGS(0), index_1 = index_0;
     int64_t found[2 * DOUBLES];
-    for (int64_t j = 0; j < member->k; j++) {
-        const double *row = member->centroids + j * FINISH_ROW;
+    for (int64_t j = 0; j < model->k; j++) {
+        const double *row = model->centroids + j * FINISH_ROW;
         km_doubles a = KM_D_SPLAT(0), b = a;
         for (int f = 0; f < D; f++) {
             const km_doubles c = KM_D_SPLAT(row[f]);
@@ -100,26 +100,26 @@ KM_TARGET static void km_finish_exact(int32_t *labels, double *nearest, double *
 
 // The same for two vectors of points; squared distances rounded to km_real.
 KM_TARGET static void km_finish_sure(int32_t *labels, km_real *nearest, km_real *next,
-                                     const km_cpu_finish *finish, const km_cpu_finish_member *member,
+                                     const km_cpu_finish *finish, const km_cpu_finish_model *model,
                                      int64_t at) {
     double first[PAIR], second[PAIR];
     for (int i = 0; i < PAIR; i += 2 * DOUBLES)
-        km_finish_exact(labels + i, first + i, second + i, finish, member, at + i);
+        km_finish_exact(labels + i, first + i, second + i, finish, model, at + i);
     for (int i = 0; i < PAIR; i++) {
         nearest[i] = (km_real)first[i];
         next[i] = (km_real)second[i];
-        if (member->squares && at + i < finish->points_count) member->squares[at + i] = first[i];
+        if (model->squares && at + i < finish->points_count) model->squares[at + i] = first[i];
     }
 }
 
 //@ if not float64
 // Two vectors of points against all centroids in float. Non-zero where a nearest centroid is not certain.
 KM_TARGET static int km_finish_quick(int32_t *labels, km_real *nearest, km_real *next,
-                                     const km_cpu_finish *finish, const km_cpu_finish_member *member,
+                                     const km_cpu_finish *finish, const km_cpu_finish_model *model,
                                      int64_t at) {
     const km_real *points = (const km_real *)finish->points + at / GROUP * GROUP * D + at % GROUP;
-    const int64_t k = member->k, whole = 1 + (k - 1) / FINISH_TILE * FINISH_TILE;
-    const km_real *start = (const km_real *)member->table;
+    const int64_t k = model->k, whole = 1 + (k - 1) / FINISH_TILE * FINISH_TILE;
+    const km_real *start = (const km_real *)model->table;
     km_vec first_0 = KM_SPLAT(0), first_1 = first_0, second_0 = KM_SPLAT(INFINITY), second_1 = second_0;
     km_ints index_0 = KM_INTS(0), index_1 = index_0;
     for (int f = 0; f < D; f++) { // to the first centroid, which nothing is compared with
@@ -130,7 +130,7 @@ KM_TARGET static int km_finish_quick(int32_t *labels, km_real *nearest, km_real 
         first_1 = KM_FMA(u, u, first_1);
     }
     for (int64_t from = 1; from < whole; from += FINISH_TILE) {
-        const km_real *rows = (const km_real *)member->table + from * (D + 1);
+        const km_real *rows = (const km_real *)model->table + from * (D + 1);
         //@ for c in finish_list
         km_vec a_$c = KM_SPLAT(0), b_$c = a_$c;
         //@ end
@@ -150,7 +150,7 @@ KM_TARGET static int km_finish_quick(int32_t *labels, km_real *nearest, km_real 
         //@ end
     }
     for (int64_t from = whole; from < k; from++) {
-        const km_real *row = (const km_real *)member->table + from * (D + 1);
+        const km_real *row = (const km_real *)model->table + from * (D + 1);
         km_vec a = KM_SPLAT(0), b = a;
         for (int f = 0; f < D; f++) {
             const km_vec c = KM_SPLAT(row[f]);
@@ -178,21 +178,21 @@ KM_TARGET static int km_finish_quick(int32_t *labels, km_real *nearest, km_real 
 //@ end
 // Labels of a span, and what is summed of distances.
 KM_TARGET static void km_finish_assign(km_finish_span *span, const km_cpu_finish *finish,
-                                       const km_cpu_finish_member *member) {
+                                       const km_cpu_finish_model *model) {
     for (int64_t at = 0; at < span->count; at += PAIR) {
         km_real nearest[PAIR], next[PAIR];
         int32_t *labels = span->labels + at;
         //@ if float64
-        km_finish_sure(labels, nearest, next, finish, member, span->first + at);
+        km_finish_sure(labels, nearest, next, finish, model, span->first + at);
         //@ else
-        if (member->k == 1 || member->squares ||
-            km_finish_quick(labels, nearest, next, finish, member, span->first + at))
-            km_finish_sure(labels, nearest, next, finish, member, span->first + at);
+        if (model->k == 1 || model->squares ||
+            km_finish_quick(labels, nearest, next, finish, model, span->first + at))
+            km_finish_sure(labels, nearest, next, finish, model, span->first + at);
         //@ end
         for (int i = 0; i < PAIR; i += LANES) {
             const km_vec first = KM_LOAD(nearest + i);
             const km_vec second =
-                KM_LOAD((member->k > 1 ? next : nearest) + i); // of one centroid there is no margin
+                KM_LOAD((model->k > 1 ? next : nearest) + i); // of one centroid there is no margin
             //@ if finish_avx512
             const km_vec inverse = KM_INVERSE_ROOT(second), d1 = KM_MUL(first, KM_INVERSE_ROOT(first));
             const km_vec margin = KM_MUL(KM_SUB(KM_MUL(second, inverse), d1), inverse);
@@ -237,7 +237,7 @@ KM_TARGET static void km_finish_rows(km_finish_span *span, const km_cpu_finish *
 // Squared distances of a span to the nearest of few centroids. A coordinate of all of them fits two vectors: it is
 // picked by label.
 KM_TARGET static void km_finish_squares_few(km_finish_span *span, const km_cpu_finish *finish,
-                                            const km_cpu_finish_member *member) {
+                                            const km_cpu_finish_model *model) {
     const int64_t count = span->count;
     for (int64_t base = 0; base < count; base += GROUP) {
         const km_real *points = (const km_real *)finish->points + (span->first + base) * D;
@@ -246,7 +246,7 @@ KM_TARGET static void km_finish_squares_few(km_finish_span *span, const km_cpu_f
             km_doubles square = KM_D_SPLAT(0);
             for (int f = 0; f < D; f++) {
                 const km_doubles t = KM_D_SUB(KM_LOAD_DOUBLES(points + f * GROUP + i),
-                                              KM_D_PICK(member->columns + KM_CPU_FEW * f, labels));
+                                              KM_D_PICK(model->columns + KM_CPU_FEW * f, labels));
                 square = KM_D_FMA(t, t, square);
             }
             KM_D_STORE(span->squares + base + i, square);
@@ -275,12 +275,12 @@ KM_TARGET static void km_finish_labels(int32_t *to, const int32_t *from, int64_t
 //@ end
 // Squared distances of a span to the nearest of any number of centroids, point by point.
 KM_TARGET static void km_finish_squares(km_finish_span *span, const km_cpu_finish *finish,
-                                        const km_cpu_finish_member *member) {
+                                        const km_cpu_finish_model *model) {
     //@ if finish_rows
     if (!span->rows_count) km_finish_rows(span, finish);
     //@ end
     for (int64_t i = 0; i < span->count; i++) {
-        const double *c = member->centroids + span->labels[i] * (int64_t)FINISH_ROW;
+        const double *c = model->centroids + span->labels[i] * (int64_t)FINISH_ROW;
         //@ if finish_rows
         const double *x = span->rows + i * FINISH_ROW;
         km_doubles squares = KM_D_SPLAT(0);
@@ -328,9 +328,9 @@ KM_TARGET static inline int64_t km_count_bits(const uint16_t *words, int64_t cou
 //@ end
 //@ for set in few_sets
 // Sums of a span for clusters from .. from + $set - 1: each takes the points that have its label.
-KM_TARGET static void km_finish_sums_$set(const km_finish_span *span, const km_cpu_finish_member *member,
+KM_TARGET static void km_finish_sums_$set(const km_finish_span *span, const km_cpu_finish_model *model,
                                           int64_t from) {
-    //@ for c in set_members
+    //@ for c in set_centroids
     km_doubles square_$c = KM_D_SPLAT(0), near_$c = square_$c;
     //@ if finish_avx512
     km_ints margin_$c = KM_INTS(0);
@@ -348,7 +348,7 @@ KM_TARGET static void km_finish_sums_$set(const km_finish_span *span, const km_c
                          high = KM_LOAD_DOUBLES(span->near + at + DOUBLES);
         const km_ints margins = KM_LOAD_INTS(span->margins + at);
         //@ end
-        //@ for c in set_members
+        //@ for c in set_centroids
         const km_mask own_$c = KM_EQUAL(labels, j_$c);
         KM_D_ADD_WHERE(square_$c, own_$c, span->squares + at);
         //@ if finish_avx512
@@ -362,9 +362,9 @@ KM_TARGET static void km_finish_sums_$set(const km_finish_span *span, const km_c
         //@ end
         //@ end
     }
-    //@ for c in set_members
-    if (from + $c < member->k) {
-        double *sum = member->sums + (from + $c) * KM_CPU_SUMS;
+    //@ for c in set_centroids
+    if (from + $c < model->k) {
+        double *sum = model->sums + (from + $c) * KM_CPU_SUMS;
         //@ if finish_avx512
         const double count = (double)km_count_bits(points_$c, span->count);
         //@ else
@@ -384,25 +384,25 @@ KM_TARGET static void km_finish_sums_$set(const km_finish_span *span, const km_c
 }
 
 //@ end
-KM_TARGET static void km_finish_few(km_finish_span *span, const km_cpu_finish_member *member) {
+KM_TARGET static void km_finish_few(km_finish_span *span, const km_cpu_finish_model *model) {
     int64_t from = 0;
     for (int64_t i = span->count; i % LANES; i++) span->labels[i] = -1;
     //@ if few_four
     // Three where they leave an even number.
-    if (member->k % 2 == 1 && member->k > 1) {
-        km_finish_sums_3(span, member, from);
+    if (model->k % 2 == 1 && model->k > 1) {
+        km_finish_sums_3(span, model, from);
         from = 3;
     }
-    for (; member->k - from > 2; from += 4) km_finish_sums_4(span, member, from);
+    for (; model->k - from > 2; from += 4) km_finish_sums_4(span, model, from);
     //@ end
-    for (; from < member->k; from += 2) km_finish_sums_2(span, member, from);
+    for (; from < model->k; from += 2) km_finish_sums_2(span, model, from);
 }
 
 // Sums of a span for any number of clusters, point by point.
-static void km_finish_many(const km_finish_span *span, const km_cpu_finish_member *member,
+static void km_finish_many(const km_finish_span *span, const km_cpu_finish_model *model,
                            const double *weights) {
     for (int64_t i = 0; i < span->count; i++) {
-        double *sum = member->sums + span->labels[i] * (int64_t)KM_CPU_SUMS;
+        double *sum = model->sums + span->labels[i] * (int64_t)KM_CPU_SUMS;
         const double weight = weights ? weights[i] : 1.0;
         sum[KM_CPU_SUM_WEIGHT] += weight;
         sum[KM_CPU_SUM_COUNT] += 1.0;
@@ -419,22 +419,22 @@ static void km_finish_many(const km_finish_span *span, const km_cpu_finish_membe
 
 // What is summed of a span's points, whose labels and distances are known.
 KM_TARGET static void km_finish_sum(km_finish_span *span, const km_cpu_finish *finish,
-                                    const km_cpu_finish_member *member) {
+                                    const km_cpu_finish_model *model) {
     //@ if not float64
     //@ if finish_avx512
-    if (member->k <= KM_CPU_FEW)
-        km_finish_squares_few(span, finish, member);
+    if (model->k <= KM_CPU_FEW)
+        km_finish_squares_few(span, finish, model);
     else
-        km_finish_squares(span, finish, member);
-    if (member->k == 1) km_finish_near(span);
+        km_finish_squares(span, finish, model);
+    if (model->k == 1) km_finish_near(span);
     //@ else
-    km_finish_squares(span, finish, member);
+    km_finish_squares(span, finish, model);
     //@ end
     //@ end
-    if (member->k <= KM_CPU_FEW && !finish->weights)
-        km_finish_few(span, member);
+    if (model->k <= KM_CPU_FEW && !finish->weights)
+        km_finish_few(span, model);
     else
-        km_finish_many(span, member, finish->weights ? finish->weights + span->first : NULL);
+        km_finish_many(span, model, finish->weights ? finish->weights + span->first : NULL);
 }
 
 KM_TARGET static void km_finish(const km_cpu_finish *finish) {
@@ -451,22 +451,22 @@ KM_TARGET static void km_finish(const km_cpu_finish *finish) {
         //@ if finish_rows
         span.rows_count = 0;
         //@ end
-        for (int64_t m = 0; m < finish->members_count; m++) {
-            const km_cpu_finish_member *member = &finish->members[m];
+        for (int64_t m = 0; m < finish->models_count; m++) {
+            const km_cpu_finish_model *model = &finish->models[m];
             //@ if finish_avx512
-            if (member->k == 1 && member->sums && !member->squares) { // all points are its own
+            if (model->k == 1 && model->sums && !model->squares) { // all points are its own
                 memset(span.labels, 0, sizeof span.labels);
                 memset(span.margins, 0, sizeof span.margins);
             } else {
-                km_finish_assign(&span, finish, member);
+                km_finish_assign(&span, finish, model);
             }
-            if (member->labels) km_finish_labels(member->labels + span.first, span.labels, span.count);
+            if (model->labels) km_finish_labels(model->labels + span.first, span.labels, span.count);
             //@ else
-            km_finish_assign(&span, finish, member);
-            if (member->labels)
-                memcpy(member->labels + span.first, span.labels, (size_t)span.count * sizeof *span.labels);
+            km_finish_assign(&span, finish, model);
+            if (model->labels)
+                memcpy(model->labels + span.first, span.labels, (size_t)span.count * sizeof *span.labels);
             //@ end
-            if (member->sums) km_finish_sum(&span, finish, member);
+            if (model->sums) km_finish_sum(&span, finish, model);
         }
     }
     //@ if finish_avx512

@@ -489,7 +489,7 @@ static void host_pass_block($name_fit *fit, int64_t block, km_cpu_slot *list, do
         one->mode = slot->mode;
         one->labels_bytes = slot->labels_bytes;
     }
-    km_cpu_block work = {fit->points + first * D,
+    km_cpu_chunk work = {fit->points + first * D,
                          host_weights_from(fit, first),
                          host_min(HOST_PASS, fit->n - first),
                          D,
@@ -577,7 +577,7 @@ static void host_step(const $name_fit *fit, host_slot *slot, double shift_max) {
 // Labels, distances, sums of one K: the last read -----------------------------------------------------------------
 
 typedef struct host_finisher {
-    km_cpu_finish_member member;
+    km_cpu_finish_model model;
     double *centroids, *columns;
     km_real *table;
     int64_t row;
@@ -597,10 +597,10 @@ static int host_finisher_init(host_finisher *f, const host_slot *slot) {
             if (k <= KM_CPU_FEW) f->columns[i * KM_CPU_FEW + j] = f->centroids[j * f->row + i];
         }
     host_put_table(f->table, slot->centroids, slot->k);
-    f->member.k = k;
-    f->member.centroids = f->centroids;
-    f->member.columns = f->columns;
-    f->member.table = f->table;
+    f->model.k = k;
+    f->model.centroids = f->centroids;
+    f->model.columns = f->columns;
+    f->model.table = f->table;
     return $upper_OK;
 }
 
@@ -614,17 +614,17 @@ static void host_finisher_free(host_finisher *f) {
 static void host_finish_block(const $name_fit *fit, const host_finisher *f, int64_t block, int *labels,
                               double *squares, double *sums) {
     const int64_t first = block * HOST_BLOCK;
-    km_cpu_finish_member member = f->member;
-    member.labels = labels ? labels + first : NULL;
-    member.squares = squares ? squares + first : NULL;
-    member.sums = sums;
+    km_cpu_finish_model model = f->model;
+    model.labels = labels ? labels + first : NULL;
+    model.squares = squares ? squares + first : NULL;
+    model.sums = sums;
     km_cpu_finish work = {fit->points + first * D,
                           host_weights_from(fit, first),
                           host_min(HOST_BLOCK, fit->n - first),
                           D,
                           GROUP,
                           f->row,
-                          &member,
+                          &model,
                           1};
     km_kernels.finish(&work);
 }

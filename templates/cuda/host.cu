@@ -418,8 +418,8 @@ static int host_fill($name_fit *fit, const km_real *points, const double *weight
     HOST_TRY(host_check(fit, points, fit->n));
     HOST_TRY(host_check_device(fit));
     HOST_TRY(host_find_kernels(fit));
-    fit->units = host_parts(fit->n, KM_UNIT_POINTS);
-    fit->blocks = host_parts(fit->n, KM_BLOCK_POINTS);
+    fit->units = host_parts(fit->n, KM_SUBCHUNK_POINTS);
+    fit->blocks = host_parts(fit->n, KM_CHUNK_POINTS);
     HOST_TRY(host_take_points(fit, points, weights));
     return host_equip(fit);
 }
@@ -543,61 +543,61 @@ static int host_square_min(const $name_fit *fit, double *square_min) {
 }
 
 // What km_assign needs of one K: its centroids as doubles too.
-struct host_member {
+struct host_model {
     host_room numbers, centroids;
     double *host = nullptr; // k x D
     km_assign_args args = {};
-    ~host_member() {
+    ~host_model() {
         free(host);
     }
 };
 
-static int host_member_init(host_member *member, const $name_fit *fit, int q) {
+static int host_model_init(host_model *model, const $name_fit *fit, int q) {
     const long long k = host_ks[q], zero = 0;
     const km_real *table = fit->centroids.as<km_real>() + host_offsets[q] * (long long)D;
-    member->host = (double *)malloc((size_t)(k * D) * sizeof *member->host);
-    if (!member->host) return host_fail($upper_MEMORY, "not enough memory for the centroids");
-    HOST_TRY(host_reserve(&member->numbers, 2 * KM_ALIGN_BYTES));
-    HOST_TRY(host_reserve(&member->centroids, k * D * 8));
-    km_real *narrow = (km_real *)member->host; // widened in place, from the end
+    model->host = (double *)malloc((size_t)(k * D) * sizeof *model->host);
+    if (!model->host) return host_fail($upper_MEMORY, "not enough memory for the centroids");
+    HOST_TRY(host_reserve(&model->numbers, 2 * KM_ALIGN_BYTES));
+    HOST_TRY(host_reserve(&model->centroids, k * D * 8));
+    km_real *narrow = (km_real *)model->host; // widened in place, from the end
     HOST_CUDA(cudaMemcpy(narrow, table, (size_t)(k * D) * sizeof *narrow, cudaMemcpyDeviceToHost));
     for (long long i = k * D; i-- > 0;) {
         km_real value;
         memcpy(&value, narrow + i, sizeof value);
         const double wide = (double)value;
-        memcpy(member->host + i, &wide, sizeof wide);
+        memcpy(model->host + i, &wide, sizeof wide);
     }
-    char *numbers = member->numbers.as<char>();
+    char *numbers = model->numbers.as<char>();
     HOST_CUDA(cudaMemcpy(numbers, &zero, sizeof zero, cudaMemcpyHostToDevice));
     HOST_CUDA(cudaMemcpy(numbers + KM_ALIGN_BYTES, &host_ks[q], sizeof(int), cudaMemcpyHostToDevice));
-    HOST_CUDA(cudaMemcpy(member->centroids.at, member->host, (size_t)(k * D) * 8, cudaMemcpyHostToDevice));
-    member->args.points = fit->points.at;
-    member->args.centroids = member->centroids.as<double>();
-    member->args.table = table;
-    member->args.rows = (const long long *)numbers;
-    member->args.ks = (const int *)(numbers + KM_ALIGN_BYTES);
-    member->args.models = 1;
+    HOST_CUDA(cudaMemcpy(model->centroids.at, model->host, (size_t)(k * D) * 8, cudaMemcpyHostToDevice));
+    model->args.points = fit->points.at;
+    model->args.centroids = model->centroids.as<double>();
+    model->args.table = table;
+    model->args.rows = (const long long *)numbers;
+    model->args.ks = (const int *)(numbers + KM_ALIGN_BYTES);
+    model->args.models = 1;
     return $upper_OK;
 }
 
 // The empty clusters of a K, in order, get the points farthest from their centroids; those that get none are given up.
 static int host_relocate($name_fit *fit, int q) {
-    host_member member;
+    host_model model;
     host_room nearest, labels, picks, values, indices;
     const long long k = host_ks[q], row = host_offsets[q];
     double square_min, moved[D];
     const double rounding2 = host_rounding2(fit->n);
-    HOST_TRY(host_member_init(&member, fit, q));
+    HOST_TRY(host_model_init(&model, fit, q));
     HOST_TRY(host_square_min(fit, &square_min));
     HOST_TRY(host_reserve(&nearest, fit->n * 8));
     HOST_TRY(host_reserve(&labels, fit->n * 4));
     HOST_TRY(host_reserve(&picks, k * 8));
     HOST_TRY(host_reserve(&values, fit->units * 8));
     HOST_TRY(host_reserve(&indices, fit->units * 8));
-    member.args.count = fit->n;
-    member.args.nearest = nearest.as<double>();
-    member.args.labels = labels.as<int>();
-    km_assign<<<(unsigned)fit->units, KM_THREADS>>>(member.args);
+    model.args.count = fit->n;
+    model.args.nearest = nearest.as<double>();
+    model.args.labels = labels.as<int>();
+    km_assign<<<(unsigned)fit->units, KM_THREADS>>>(model.args);
     HOST_LAUNCHED(km_assign);
     long long taken = 0, found = 0;
     for (long long j = 0; j < k; j++) {
@@ -654,7 +654,7 @@ int $name_run($name_fit *fit, long long passes_max, double tolerance, long long 
         km_loop *loop = &fit->state.loop;
         *loop = km_loop();
         loop->head.passes_max = (int)(passes_max - done < 1 << 30 ? passes_max - done : 1 << 30);
-        loop->news_min = active;
+        loop->stopped_min = active;
         loop->shift_max = shift_max;
         loop->iterations_max = 1ll << 62;
         loop->total_square = fit->data.total_square;
@@ -667,7 +667,7 @@ int $name_run($name_fit *fit, long long passes_max, double tolerance, long long 
 // Labels, distances, sums of one K: the last read -----------------------------------------------------------------
 
 struct host_finish {
-    host_member member;
+    host_model model;
     host_room sums, partial, nearest, margin, labels;
     double *host = nullptr; // k x KM_FINISH_SUMS
     int few_bytes = 0;      // of shared memory, where km_finish_few serves
@@ -678,21 +678,21 @@ struct host_finish {
 
 static int host_finish_range(const $name_fit *fit, host_finish *f, long long first, long long count,
                              long long k, int *labels) {
-    const long long blocks = host_parts(count, KM_BLOCK_POINTS), numbers = k * KM_FINISH_SUMS;
+    const long long blocks = host_parts(count, KM_CHUNK_POINTS), numbers = k * KM_FINISH_SUMS;
     const double *weights = fit->weights.as<double>();
     double *partial = f->partial.as<double>();
-    f->member.args.first = first;
-    f->member.args.count = count;
+    f->model.args.first = first;
+    f->model.args.count = count;
     if (f->few_bytes > 0) {
-        km_finish_few<<<(unsigned)blocks, KM_FINISH_THREADS, (size_t)f->few_bytes>>>(f->member.args, weights,
+        km_finish_few<<<(unsigned)blocks, KM_FINISH_THREADS, (size_t)f->few_bytes>>>(f->model.args, weights,
                                                                                      partial, k);
         HOST_LAUNCHED(km_finish_few);
     } else {
         const int in_shared = k <= KM_FINISH_SHARED_MAX;
-        km_assign<<<host_parts(count, KM_UNIT_POINTS), KM_THREADS>>>(f->member.args);
+        km_assign<<<host_parts(count, KM_SUBCHUNK_POINTS), KM_THREADS>>>(f->model.args);
         HOST_LAUNCHED(km_assign);
         km_finish_blocks<<<(unsigned)blocks, 32, in_shared ? (size_t)numbers * 8 : 0>>>(
-            f->member.args, weights, partial, k, in_shared);
+            f->model.args, weights, partial, k, in_shared);
         HOST_LAUNCHED(km_finish_blocks);
     }
     km_finish_add<<<host_parts(numbers, KM_JOINED), KM_THREADS>>>(partial, blocks, numbers,
@@ -709,22 +709,22 @@ static int host_finish_all(const $name_fit *fit, host_finish *f, int q, int *lab
         (int)k * KM_FINISH_THREADS * (WEIGHTED ? KM_FINISH_WEIGHTED_BYTES : KM_FINISH_BYTES);
     if (k <= KM_FINISH_FEW_MAX && few_bytes <= fit->shared_max) f->few_bytes = few_bytes;
     const long long range =
-        (f->few_bytes ? 1024 : 64) * (long long)KM_BLOCK_POINTS; // points that memory is taken for
+        (f->few_bytes ? 1024 : 64) * (long long)KM_CHUNK_POINTS; // points that memory is taken for
     const long long here = fit->n < range ? fit->n : range;
     if (few_bytes > 48 << 10 && f->few_bytes)
         HOST_CUDA(
             cudaFuncSetAttribute(km_finish_few, cudaFuncAttributeMaxDynamicSharedMemorySize, few_bytes));
-    HOST_TRY(host_member_init(&f->member, fit, q));
+    HOST_TRY(host_model_init(&f->model, fit, q));
     HOST_TRY(host_reserve_zero(&f->sums, numbers * 8));
-    HOST_TRY(host_reserve(&f->partial, host_parts(here, KM_BLOCK_POINTS) * numbers * 8));
+    HOST_TRY(host_reserve(&f->partial, host_parts(here, KM_CHUNK_POINTS) * numbers * 8));
     if (!f->few_bytes || labels) HOST_TRY(host_reserve(&f->labels, here * 4));
     if (!f->few_bytes) {
         HOST_TRY(host_reserve(&f->nearest, here * 8));
         HOST_TRY(host_reserve(&f->margin, here * 8));
     }
-    f->member.args.labels = f->labels.as<int>();
-    f->member.args.nearest = f->nearest.as<double>();
-    f->member.args.margin = f->margin.as<double>();
+    f->model.args.labels = f->labels.as<int>();
+    f->model.args.nearest = f->nearest.as<double>();
+    f->model.args.margin = f->margin.as<double>();
     for (long long first = 0; first < fit->n; first += range)
         HOST_TRY(
             host_finish_range(fit, f, first, fit->n - first < range ? fit->n - first : range, k, labels));
@@ -749,7 +749,7 @@ int $name_result($name_fit *fit, int index, $name_model *model) {
         if (model->counts) model->counts[j] = (long long)f.host[j * KM_FINISH_SUMS + KM_FINISH_COUNT];
         for (int i = 0; i < D && model->centroids; i++)
             model->centroids[j * (long long)D + i] =
-                host_back(&fit->data, f.member.host[j * (long long)D + i], i);
+                host_back(&fit->data, f.model.host[j * (long long)D + i], i);
     }
     return $upper_OK;
 }

@@ -5,8 +5,8 @@
 
 enum {
     KM_THREADS = 256,              // of a block of every step kernel, where nothing else is said
-    KM_UNIT_POINTS = 2048,         // points of a unit: one block's work, one partial sum
-    KM_UNITS_PER_BLOCK = 32,       // units of a fixed block of 65,536 points
+    KM_SUBCHUNK_POINTS = 2048,     // points of a unit: one block's work, one partial sum
+    KM_SUBCHUNKS_PER_CHUNK = 32,   // units of a fixed block of 65,536 points
     KM_JOINED = 8,                 // numbers of blocks that a block of threads joins
     KM_CANDIDATES_MAX = 13,        // most candidates of a k-means++ pick
     KM_FINISH_THREADS = 128,       // of a block of km_finish_few ...
@@ -33,7 +33,7 @@ typedef struct km_slot_record {
 typedef struct km_loop {
     km_control head;
     int news;         // slots that stopped since the host looked ...
-    int news_min;     // ... and how many are worth its while
+    int stopped_min;  // ... and how many are worth its while
     unsigned updated; // slots updated in this iteration
     unsigned reserved;
     double shift_max;
@@ -62,7 +62,7 @@ typedef struct km_seed_args {
     const void *points;    // n x d km_real
     const double *weights; // or NULL
     long long n;
-    long long units;            // of KM_UNIT_POINTS
+    long long units;            // of KM_SUBCHUNK_POINTS
     const double *unit_weights; // [units]
     void *nearest;              // [chains][n] km_real: squared distance to the nearest pick
     long long *picks;           // [chains][picks_count]

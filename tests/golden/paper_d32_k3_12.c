@@ -44,7 +44,7 @@
 // emitted file or kmgen's engine. A slot is one K, and in kmgen one restart of it.
 //
 // Layout. Points are copied once, centred and scaled, into groups of `group` points: value f of point i of a group
-// lies at [f * group + i]; the last group is padded with zeros. A block is KM_BLOCK_POINTS points (65,536: a
+// lies at [f * group + i]; the last group is padded with zeros. A block is KM_CHUNK_POINTS points (65,536: a
 // multiple of every group) and belongs to one thread at a time. "real" is the plan's type, float or double.
 #ifndef KM_CPU_ABI
 #define KM_CPU_ABI 9
@@ -72,7 +72,7 @@ enum {
     KM_CPU_REFRESH // the sums start again from zero: every point is added; changes are counted from the labels
 };
 
-// One member in flight. Idle members are not listed, so they cost nothing.
+// One run in flight. Idle runs are not listed, so they cost nothing.
 typedef struct km_cpu_slot {
     int64_t k;
     int64_t k_index;   // place of k in the plan's list
@@ -91,7 +91,7 @@ typedef struct km_cpu_slot {
 } km_cpu_slot;
 
 // Labels: the centroid with the largest x . c - |c|^2 / 2, the lowest index among equals; sums follow by `mode`.
-typedef struct km_cpu_block {
+typedef struct km_cpu_chunk {
     const void *points;    // the block's first group
     const double *weights; // of this block's points, or NULL: all 1
     int64_t points_count;
@@ -99,7 +99,7 @@ typedef struct km_cpu_block {
     km_cpu_slot *slots;
     int64_t slots_count;
     const float *scales; // d, of slots that have pairs; NULL: none has
-} km_cpu_block;
+} km_cpu_chunk;
 
 // One k-means++ chain inside a seeding pass.
 typedef struct km_cpu_chain {
@@ -119,7 +119,7 @@ typedef struct km_cpu_seeding {
     int64_t chains_count;
 } km_cpu_seeding;
 
-// The finishing pass of members over part of a block. Labels and d1^2 are those of acc = fma(t, t, acc), t = x - c, in
+// The finishing pass of models over part of a chunk. Labels and d1^2 are those of acc = fma(t, t, acc), t = x - c, in
 // double, over features in index order: bitwise the same on every backend. d1, d2: distances to the nearest and the
 // second-nearest centroid.
 enum {
@@ -133,7 +133,7 @@ enum {
 
 enum { KM_CPU_FEW = 16 }; // clusters whose sums vectors hold
 
-typedef struct km_cpu_finish_member {
+typedef struct km_cpu_finish_model {
     int64_t k;
     // k rows of `row` doubles, zeros from d on: values of the plan's type (k = 1: any).
     const double *centroids;
@@ -142,7 +142,7 @@ typedef struct km_cpu_finish_member {
     int32_t *labels;       // out: the nearest centroid, the lowest index among equals; NULL: not wanted
     double *squares;       // out: d1^2; NULL: not wanted
     double *sums;          // k rows of KM_CPU_SUMS that are added to; NULL: not wanted
-} km_cpu_finish_member;
+} km_cpu_finish_model;
 
 typedef struct km_cpu_finish {
     const void *points; // squared distances are at most 1e37 where they are float
@@ -150,8 +150,8 @@ typedef struct km_cpu_finish {
     int64_t points_count;
     int64_t d, group;
     int64_t row; // d rounded up to the module's finish_unit
-    const km_cpu_finish_member *members;
-    int64_t members_count;
+    const km_cpu_finish_model *models;
+    int64_t models_count;
 } km_cpu_finish;
 
 // What a module exports, as km_kernels.
@@ -165,7 +165,7 @@ typedef struct km_cpu_kernels {
     int64_t finish_unit; // finish has rows of centroids in whole units of so many doubles
     int64_t whole_k;     // adding all points costs a pass little up to so many clusters; 0: always much
     int64_t integers;    // 1: `pass` reads pairs, on machines that have AVX512_VNNI
-    void (*pass)(const km_cpu_block *block);
+    void (*pass)(const km_cpu_chunk *block);
     void (*seed)(const km_cpu_seeding *seeding);
     void (*finish)(const km_cpu_finish *finish);
 } km_cpu_kernels;
@@ -582,7 +582,7 @@ KM_TARGET static inline void km_row(double *row, const km_real *point) {
 }
 
 // All points of a span become rows, once.
-KM_TARGET static void km_rows_make(km_lanes_span *span, const km_cpu_block *block) {
+KM_TARGET static void km_rows_make(km_lanes_span *span, const km_cpu_chunk *block) {
     const km_real *points = (const km_real *)block->points + span->first * D;
     double *rows = span->rows;
     if (span->has_rows) return;
@@ -620,7 +620,7 @@ KM_TARGET static inline void km_add_weighted(double *sums, const double *row, do
 }
 
 // Listed points of a span leave the sums of their old label and join those of the new.
-KM_TARGET static void km_move(double *sums, km_lanes_span *span, const km_cpu_block *block,
+KM_TARGET static void km_move(double *sums, km_lanes_span *span, const km_cpu_chunk *block,
                               const uint16_t *list, int64_t count, const km_index *labels,
                               const km_index *old) {
     const km_real *points = (const km_real *)block->points + span->first * D;
@@ -643,7 +643,7 @@ KM_TARGET static void km_move(double *sums, km_lanes_span *span, const km_cpu_bl
 }
 
 // All points of a span join the sums of `count` slots: side by side, as additions to one row wait for each other.
-KM_TARGET static void km_add_span(km_cpu_slot *const *slots, int count, const km_cpu_block *block,
+KM_TARGET static void km_add_span(km_cpu_slot *const *slots, int count, const km_cpu_chunk *block,
                                   km_lanes_span *span) {
     const int64_t points_count = span->end - span->first;
     const double *weights = block->weights ? block->weights + span->first : NULL;
@@ -674,7 +674,7 @@ static inline void km_fetch_ahead(km_lanes_span *span) {
 }
 
 // What is to be fetched while all slots work on a span.
-static void km_fetch_start(km_lanes_span *span, const km_cpu_block *block) {
+static void km_fetch_start(km_lanes_span *span, const km_cpu_chunk *block) {
     const int64_t next = span->first + SPAN * GROUP;
     const int64_t turns = block->slots_count * (SPAN * GROUP / (VECTORS * LANES));
     const int64_t points = next + SPAN * GROUP <= block->points_count ? SPAN * GROUP : 0;
@@ -685,7 +685,7 @@ static void km_fetch_start(km_lanes_span *span, const km_cpu_block *block) {
 }
 
 // One slot's labels of a span; in KM_CPU_MOVE its sums, of the points whose label changed.
-KM_TARGET static void km_slot_span(km_cpu_slot *slot, const km_cpu_block *block, km_lanes_span *span) {
+KM_TARGET static void km_slot_span(km_cpu_slot *slot, const km_cpu_chunk *block, km_lanes_span *span) {
     const km_real *points = (const km_real *)block->points + span->first * D;
     const int moves = slot->mode == KM_CPU_MOVE && slot->sums;
     const int64_t count = span->end - span->first;
@@ -711,7 +711,7 @@ KM_TARGET static void km_slot_span(km_cpu_slot *slot, const km_cpu_block *block,
     if (listed) km_move(slot->sums, span, block, list, listed, labels, old);
 }
 
-KM_TARGET static void km_pass(const km_cpu_block *block) {
+KM_TARGET static void km_pass(const km_cpu_chunk *block) {
     km_lanes_span span;
     km_cpu_slot *together[TOGETHER];
     km_rows_clear(&span);
@@ -880,7 +880,7 @@ KM_TARGET static void km_seed(const km_cpu_seeding *seeding) {
 // again in double. Squared distances are summed in double, from the stored values; distances and margins are float.
 enum {
     FINISH_TILE = 2,  // centroids at a time, each with two vectors
-    FINISH_SPAN = 64, // points that stay in the first cache for all members
+    FINISH_SPAN = 64, // points that stay in the first cache for all models
     FINISH_ROW = 32,  // doubles of a point or centroid: D, then zeros to whole vectors
     PAIR = 2 * LANES  // points of two vectors
 };
@@ -896,14 +896,14 @@ typedef struct km_finish_span {
 
 // Two vectors of doubles from point `at` of the block on, against all centroids: exactly as every backend does it.
 KM_TARGET static void km_finish_exact(int32_t *labels, double *nearest, double *next,
-                                      const km_cpu_finish *finish, const km_cpu_finish_member *member,
+                                      const km_cpu_finish *finish, const km_cpu_finish_model *model,
                                       int64_t at) {
     const km_real *points = (const km_real *)finish->points + at / GROUP * GROUP * D + at % GROUP;
     km_doubles first_0 = KM_D_SPLAT(HUGE_VAL), first_1 = first_0, second_0 = first_0, second_1 = first_0;
     km_longs index_0 = KM_LONGS(0), index_1 = index_0;
     int64_t found[2 * DOUBLES];
-    for (int64_t j = 0; j < member->k; j++) {
-        const double *row = member->centroids + j * FINISH_ROW;
+    for (int64_t j = 0; j < model->k; j++) {
+        const double *row = model->centroids + j * FINISH_ROW;
         km_doubles a = KM_D_SPLAT(0), b = a;
         for (int f = 0; f < D; f++) {
             const km_doubles c = KM_D_SPLAT(row[f]);
@@ -927,25 +927,25 @@ KM_TARGET static void km_finish_exact(int32_t *labels, double *nearest, double *
 
 // The same for two vectors of points; squared distances rounded to km_real.
 KM_TARGET static void km_finish_sure(int32_t *labels, km_real *nearest, km_real *next,
-                                     const km_cpu_finish *finish, const km_cpu_finish_member *member,
+                                     const km_cpu_finish *finish, const km_cpu_finish_model *model,
                                      int64_t at) {
     double first[PAIR], second[PAIR];
     for (int i = 0; i < PAIR; i += 2 * DOUBLES)
-        km_finish_exact(labels + i, first + i, second + i, finish, member, at + i);
+        km_finish_exact(labels + i, first + i, second + i, finish, model, at + i);
     for (int i = 0; i < PAIR; i++) {
         nearest[i] = (km_real)first[i];
         next[i] = (km_real)second[i];
-        if (member->squares && at + i < finish->points_count) member->squares[at + i] = first[i];
+        if (model->squares && at + i < finish->points_count) model->squares[at + i] = first[i];
     }
 }
 
 // Two vectors of points against all centroids in float. Non-zero where a nearest centroid is not certain.
 KM_TARGET static int km_finish_quick(int32_t *labels, km_real *nearest, km_real *next,
-                                     const km_cpu_finish *finish, const km_cpu_finish_member *member,
+                                     const km_cpu_finish *finish, const km_cpu_finish_model *model,
                                      int64_t at) {
     const km_real *points = (const km_real *)finish->points + at / GROUP * GROUP * D + at % GROUP;
-    const int64_t k = member->k, whole = 1 + (k - 1) / FINISH_TILE * FINISH_TILE;
-    const km_real *start = (const km_real *)member->table;
+    const int64_t k = model->k, whole = 1 + (k - 1) / FINISH_TILE * FINISH_TILE;
+    const km_real *start = (const km_real *)model->table;
     km_vec first_0 = KM_SPLAT(0), first_1 = first_0, second_0 = KM_SPLAT(INFINITY), second_1 = second_0;
     km_ints index_0 = KM_INTS(0), index_1 = index_0;
     for (int f = 0; f < D; f++) { // to the first centroid, which nothing is compared with
@@ -956,7 +956,7 @@ KM_TARGET static int km_finish_quick(int32_t *labels, km_real *nearest, km_real 
         first_1 = KM_FMA(u, u, first_1);
     }
     for (int64_t from = 1; from < whole; from += FINISH_TILE) {
-        const km_real *rows = (const km_real *)member->table + from * (D + 1);
+        const km_real *rows = (const km_real *)model->table + from * (D + 1);
         km_vec a_0 = KM_SPLAT(0), b_0 = a_0;
         km_vec a_1 = KM_SPLAT(0), b_1 = a_1;
         for (int f = 0; f < D; f++) {
@@ -978,7 +978,7 @@ KM_TARGET static int km_finish_quick(int32_t *labels, km_real *nearest, km_real 
         KM_SECOND(first_1, second_1, index_1, b_1, j_1);
     }
     for (int64_t from = whole; from < k; from++) {
-        const km_real *row = (const km_real *)member->table + from * (D + 1);
+        const km_real *row = (const km_real *)model->table + from * (D + 1);
         km_vec a = KM_SPLAT(0), b = a;
         for (int f = 0; f < D; f++) {
             const km_vec c = KM_SPLAT(row[f]);
@@ -1005,17 +1005,17 @@ KM_TARGET static int km_finish_quick(int32_t *labels, km_real *nearest, km_real 
 
 // Labels of a span, and what is summed of distances.
 KM_TARGET static void km_finish_assign(km_finish_span *span, const km_cpu_finish *finish,
-                                       const km_cpu_finish_member *member) {
+                                       const km_cpu_finish_model *model) {
     for (int64_t at = 0; at < span->count; at += PAIR) {
         km_real nearest[PAIR], next[PAIR];
         int32_t *labels = span->labels + at;
-        if (member->k == 1 || member->squares ||
-            km_finish_quick(labels, nearest, next, finish, member, span->first + at))
-            km_finish_sure(labels, nearest, next, finish, member, span->first + at);
+        if (model->k == 1 || model->squares ||
+            km_finish_quick(labels, nearest, next, finish, model, span->first + at))
+            km_finish_sure(labels, nearest, next, finish, model, span->first + at);
         for (int i = 0; i < PAIR; i += LANES) {
             const km_vec first = KM_LOAD(nearest + i);
             const km_vec second =
-                KM_LOAD((member->k > 1 ? next : nearest) + i); // of one centroid there is no margin
+                KM_LOAD((model->k > 1 ? next : nearest) + i); // of one centroid there is no margin
             const km_vec d1 = KM_SQRT(first), d2 = KM_SQRT(second);
             const km_vec margin = KM_QUOTIENT(KM_SUB(d2, d1), d2);
             KM_STORE_WIDE(span->near + at + i, d1);
@@ -1042,10 +1042,10 @@ KM_TARGET static void km_finish_rows(km_finish_span *span, const km_cpu_finish *
 
 // Squared distances of a span to the nearest of any number of centroids, point by point.
 KM_TARGET static void km_finish_squares(km_finish_span *span, const km_cpu_finish *finish,
-                                        const km_cpu_finish_member *member) {
+                                        const km_cpu_finish_model *model) {
     if (!span->rows_count) km_finish_rows(span, finish);
     for (int64_t i = 0; i < span->count; i++) {
-        const double *c = member->centroids + span->labels[i] * (int64_t)FINISH_ROW;
+        const double *c = model->centroids + span->labels[i] * (int64_t)FINISH_ROW;
         const double *x = span->rows + i * FINISH_ROW;
         km_doubles squares = KM_D_SPLAT(0);
         double lanes[DOUBLES], square = 0;
@@ -1060,7 +1060,7 @@ KM_TARGET static void km_finish_squares(km_finish_span *span, const km_cpu_finis
 }
 
 // Sums of a span for clusters from .. from + 2 - 1: each takes the points that have its label.
-KM_TARGET static void km_finish_sums_2(const km_finish_span *span, const km_cpu_finish_member *member,
+KM_TARGET static void km_finish_sums_2(const km_finish_span *span, const km_cpu_finish_model *model,
                                           int64_t from) {
     km_doubles square_0 = KM_D_SPLAT(0), near_0 = square_0;
     km_doubles margin_0 = square_0;
@@ -1083,8 +1083,8 @@ KM_TARGET static void km_finish_sums_2(const km_finish_span *span, const km_cpu_
         KM_D_ADD_WHERE(near_1, own_1, span->near + at);
         KM_D_ADD_WHERE(margin_1, own_1, span->margins + at);
     }
-    if (from + 0 < member->k) {
-        double *sum = member->sums + (from + 0) * KM_CPU_SUMS;
+    if (from + 0 < model->k) {
+        double *sum = model->sums + (from + 0) * KM_CPU_SUMS;
         const double count = (double)KM_SUM_INTS(count_0);
         sum[KM_CPU_SUM_WEIGHT] += count;
         sum[KM_CPU_SUM_COUNT] += count;
@@ -1092,8 +1092,8 @@ KM_TARGET static void km_finish_sums_2(const km_finish_span *span, const km_cpu_
         sum[KM_CPU_SUM_DISTANCE] += KM_D_SUM(near_0);
         sum[KM_CPU_SUM_MARGIN] += KM_D_SUM(margin_0);
     }
-    if (from + 1 < member->k) {
-        double *sum = member->sums + (from + 1) * KM_CPU_SUMS;
+    if (from + 1 < model->k) {
+        double *sum = model->sums + (from + 1) * KM_CPU_SUMS;
         const double count = (double)KM_SUM_INTS(count_1);
         sum[KM_CPU_SUM_WEIGHT] += count;
         sum[KM_CPU_SUM_COUNT] += count;
@@ -1103,17 +1103,17 @@ KM_TARGET static void km_finish_sums_2(const km_finish_span *span, const km_cpu_
     }
 }
 
-KM_TARGET static void km_finish_few(km_finish_span *span, const km_cpu_finish_member *member) {
+KM_TARGET static void km_finish_few(km_finish_span *span, const km_cpu_finish_model *model) {
     int64_t from = 0;
     for (int64_t i = span->count; i % LANES; i++) span->labels[i] = -1;
-    for (; from < member->k; from += 2) km_finish_sums_2(span, member, from);
+    for (; from < model->k; from += 2) km_finish_sums_2(span, model, from);
 }
 
 // Sums of a span for any number of clusters, point by point.
-static void km_finish_many(const km_finish_span *span, const km_cpu_finish_member *member,
+static void km_finish_many(const km_finish_span *span, const km_cpu_finish_model *model,
                            const double *weights) {
     for (int64_t i = 0; i < span->count; i++) {
-        double *sum = member->sums + span->labels[i] * (int64_t)KM_CPU_SUMS;
+        double *sum = model->sums + span->labels[i] * (int64_t)KM_CPU_SUMS;
         const double weight = weights ? weights[i] : 1.0;
         sum[KM_CPU_SUM_WEIGHT] += weight;
         sum[KM_CPU_SUM_COUNT] += 1.0;
@@ -1125,12 +1125,12 @@ static void km_finish_many(const km_finish_span *span, const km_cpu_finish_membe
 
 // What is summed of a span's points, whose labels and distances are known.
 KM_TARGET static void km_finish_sum(km_finish_span *span, const km_cpu_finish *finish,
-                                    const km_cpu_finish_member *member) {
-    km_finish_squares(span, finish, member);
-    if (member->k <= KM_CPU_FEW && !finish->weights)
-        km_finish_few(span, member);
+                                    const km_cpu_finish_model *model) {
+    km_finish_squares(span, finish, model);
+    if (model->k <= KM_CPU_FEW && !finish->weights)
+        km_finish_few(span, model);
     else
-        km_finish_many(span, member, finish->weights ? finish->weights + span->first : NULL);
+        km_finish_many(span, model, finish->weights ? finish->weights + span->first : NULL);
 }
 
 KM_TARGET static void km_finish(const km_cpu_finish *finish) {
@@ -1140,12 +1140,12 @@ KM_TARGET static void km_finish(const km_cpu_finish *finish) {
         span.count = finish->points_count - span.first;
         if (span.count > FINISH_SPAN) span.count = FINISH_SPAN;
         span.rows_count = 0;
-        for (int64_t m = 0; m < finish->members_count; m++) {
-            const km_cpu_finish_member *member = &finish->members[m];
-            km_finish_assign(&span, finish, member);
-            if (member->labels)
-                memcpy(member->labels + span.first, span.labels, (size_t)span.count * sizeof *span.labels);
-            if (member->sums) km_finish_sum(&span, finish, member);
+        for (int64_t m = 0; m < finish->models_count; m++) {
+            const km_cpu_finish_model *model = &finish->models[m];
+            km_finish_assign(&span, finish, model);
+            if (model->labels)
+                memcpy(model->labels + span.first, span.labels, (size_t)span.count * sizeof *span.labels);
+            if (model->sums) km_finish_sum(&span, finish, model);
         }
     }
 }

@@ -34,7 +34,7 @@
 //    109  What the kernels of a pass are given
 //    190  The pass
 //   1349  The steps around the pass
-//   2724  The host part: what the header declares
+//   2726  The host part: what the header declares
 
 #if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 10 * 90
@@ -1376,7 +1376,7 @@ KM_BOTH double km_draw(unsigned long long seed, unsigned long long restart, unsi
 #define KM_SLOT_H
 
 typedef enum km_slot_phase {
-    KM_SLOT_IDLE,    // No member, or its member is done and was read. Costs nothing in a pass.
+    KM_SLOT_IDLE,    // No run, or its run is done and was read. Costs nothing in a pass.
     KM_SLOT_RUNNING, // Iterating.
     KM_SLOT_LAST,    // Stopped moving; one more pass evaluates the final centroids.
     KM_SLOT_EMPTY,   // Paused: clusters without points, which must be given some.
@@ -1384,12 +1384,12 @@ typedef enum km_slot_phase {
 } km_slot_phase;
 
 // A slot after a pass and its update. Cost is sum w |x - c|^2 of the centroids that the last pass used, computed as
-// total_square + sum_j (n_j |c_j|^2 - 2 c_j . S_j) in double; for a DONE slot it is the member's inertia.
+// total_square + sum_j (n_j |c_j|^2 - 2 c_j . S_j) in double; for a DONE slot it is the run's inertia.
 typedef struct km_slot_state {
     km_slot_phase phase;
     int converged;         // Stopped by shift or changes, not by iterations_max.
     int at_limit;          // iterations_max is reached: the next pass is the last.
-    long long iterations;  // Updates of this member so far.
+    long long iterations;  // Updates of this run so far.
     long long empty_count; // Clusters without weight in the last pass.
     double cost;
     double shift; // Of the last update.
@@ -1401,7 +1401,7 @@ typedef struct km_slot_found {
     double shift;          // of the update; a slot that evaluates its final centroids has none
     long long empty_count; // clusters without weight ...
     int waiting;           // ... some of which may be given a point
-    int few_changes;       // fewer labels changed than the member goes on for
+    int few_changes;       // fewer labels changed than the run goes on for
 } km_slot_found;
 
 KM_BOTH int km_slot_is_active(km_slot_phase phase) {
@@ -1438,8 +1438,8 @@ KM_BOTH void km_slot_decide(km_slot_state *slot, const km_slot_found *found, dou
 
 enum {
     KM_THREADS = 256,              // of a block of every step kernel, where nothing else is said
-    KM_UNIT_POINTS = 2048,         // points of a unit: one block's work, one partial sum
-    KM_UNITS_PER_BLOCK = 32,       // units of a fixed block of 65,536 points
+    KM_SUBCHUNK_POINTS = 2048,     // points of a unit: one block's work, one partial sum
+    KM_SUBCHUNKS_PER_CHUNK = 32,   // units of a fixed block of 65,536 points
     KM_JOINED = 8,                 // numbers of blocks that a block of threads joins
     KM_CANDIDATES_MAX = 13,        // most candidates of a k-means++ pick
     KM_FINISH_THREADS = 128,       // of a block of km_finish_few ...
@@ -1466,7 +1466,7 @@ typedef struct km_slot_record {
 typedef struct km_loop {
     km_control head;
     int news;         // slots that stopped since the host looked ...
-    int news_min;     // ... and how many are worth its while
+    int stopped_min;  // ... and how many are worth its while
     unsigned updated; // slots updated in this iteration
     unsigned reserved;
     double shift_max;
@@ -1495,7 +1495,7 @@ typedef struct km_seed_args {
     const void *points;    // n x d km_real
     const double *weights; // or NULL
     long long n;
-    long long units;            // of KM_UNIT_POINTS
+    long long units;            // of KM_SUBCHUNK_POINTS
     const double *unit_weights; // [units]
     void *nearest;              // [chains][n] km_real: squared distance to the nearest pick
     long long *picks;           // [chains][picks_count]
@@ -1561,7 +1561,7 @@ __device__ __forceinline__ double km_weight(const double *, long long) {
 // Load: statistics of the points as they came, then the clustered space. Sums are doubles over fixed blocks of
 // 65,536 points, blocks added in index order; inside a block the order is fixed by the layout of the threads.
 
-constexpr int KM_BLOCK_POINTS = KM_UNIT_POINTS * KM_UNITS_PER_BLOCK;
+constexpr int KM_CHUNK_POINTS = KM_SUBCHUNK_POINTS * KM_SUBCHUNKS_PER_CHUNK;
 
 // Points of few features are held in registers as a whole, others are read chunk by chunk, both by the widest loads
 // that a row's place allows.
@@ -1604,8 +1604,8 @@ static __device__ void load_sums(const Raw *raw, const double *weights, long lon
     __shared__ double sums[KM_THREADS], squares[KM_THREADS], lows[KM_THREADS], highs[KM_THREADS];
     const int column = threadIdx.x % LOAD_FEATURES, row = threadIdx.x / LOAD_FEATURES;
     const int f = blockIdx.y * LOAD_FEATURES + column;
-    const long long first = blockIdx.x * (long long)KM_BLOCK_POINTS;
-    const long long end = first + KM_BLOCK_POINTS < n ? first + KM_BLOCK_POINTS : n;
+    const long long first = blockIdx.x * (long long)KM_CHUNK_POINTS;
+    const long long end = first + KM_CHUNK_POINTS < n ? first + KM_CHUNK_POINTS : n;
     double sum = 0.0, square = 0.0, low = 1.7976931348623157e308, high = -1.7976931348623157e308;
     unsigned long long bad_here = ~0ull;
     if (row < LOAD_ROWS && f < D) {
@@ -1716,7 +1716,7 @@ __device__ __forceinline__ double load_rows(const Raw *raw, const double *weight
     constexpr int ROWS = D * sizeof(Raw) <= 16 ? 4 : D * sizeof(Raw) <= 32 ? 2 : 1; // on their way at a time
     double sum = 0.0;
 #pragma unroll 1
-    for (int p = 0; p < KM_UNIT_POINTS / KM_THREADS; p += ROWS, i += ROWS * KM_THREADS) {
+    for (int p = 0; p < KM_SUBCHUNK_POINTS / KM_THREADS; p += ROWS, i += ROWS * KM_THREADS) {
         load_row<Raw> rows[ROWS];
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
@@ -1751,18 +1751,18 @@ template <typename Raw>
 static __device__ void load_transform(const Raw *raw, const double *weights, long long n,
                                       const double *centre, const double *factor, km_real *points,
                                       unsigned long long *bad, double *unit_squares) {
-    const long long first = blockIdx.x * (long long)KM_UNIT_POINTS;
+    const long long first = blockIdx.x * (long long)KM_SUBCHUNK_POINTS;
     double sum = 0.0;
     if constexpr (STEP_WHOLE) {
         sum = load_rows(raw, weights, n, centre, factor, points, bad, first + threadIdx.x);
     } else {
-        const long long end = (first + KM_UNIT_POINTS < n ? first + KM_UNIT_POINTS : n) * D;
+        const long long end = (first + KM_SUBCHUNK_POINTS < n ? first + KM_SUBCHUNK_POINTS : n) * D;
         for (long long at = first * D + threadIdx.x; at < end; at += KM_THREADS) {
             points[at] = load_value(raw[at], (int)(at % D), centre, factor);
             if (!km_is_finite(points[at])) atomicMin(bad, (unsigned long long)at);
         }
         __syncthreads();
-        for (int p = 0; p < KM_UNIT_POINTS / KM_THREADS; p++) {
+        for (int p = 0; p < KM_SUBCHUNK_POINTS / KM_THREADS; p++) {
             const long long i = first + p * KM_THREADS + threadIdx.x;
             if (i >= n) break;
             double square = 0.0;
@@ -1794,33 +1794,34 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS<double>)
 // The weight of units: how many points they have.
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
     km_load_weights(const double *, long long n, km_real *, double *unit_weights) {
-    const long long unit = blockIdx.x * (long long)KM_THREADS + threadIdx.x, left = n - unit * KM_UNIT_POINTS;
-    if (left > 0) unit_weights[unit] = left < KM_UNIT_POINTS ? (double)left : (double)KM_UNIT_POINTS;
+    const long long unit = blockIdx.x * (long long)KM_THREADS + threadIdx.x,
+                    left = n - unit * KM_SUBCHUNK_POINTS;
+    if (left > 0) unit_weights[unit] = left < KM_SUBCHUNK_POINTS ? (double)left : (double)KM_SUBCHUNK_POINTS;
 }
 
 // Adds units to blocks and blocks to one number, in index order. One block of threads.
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
     km_load_add(const double *unit_sums, long long units, double *out) {
     __shared__ double blocks[KM_THREADS];
-    const long long blocks_count = (units + KM_UNITS_PER_BLOCK - 1) / KM_UNITS_PER_BLOCK;
+    const long long chunks_count = (units + KM_SUBCHUNKS_PER_CHUNK - 1) / KM_SUBCHUNKS_PER_CHUNK;
     double total = 0.0;
-    for (long long first = 0; first < blocks_count; first += KM_THREADS) {
-        const long long unit = (first + threadIdx.x) * KM_UNITS_PER_BLOCK;
+    for (long long first = 0; first < chunks_count; first += KM_THREADS) {
+        const long long unit = (first + threadIdx.x) * KM_SUBCHUNKS_PER_CHUNK;
         double sum = 0.0;
-        if (unit + KM_UNITS_PER_BLOCK <= units) {
-            double2 pairs[KM_UNITS_PER_BLOCK / 2]; // all on their way at a time
+        if (unit + KM_SUBCHUNKS_PER_CHUNK <= units) {
+            double2 pairs[KM_SUBCHUNKS_PER_CHUNK / 2]; // all on their way at a time
 #pragma unroll
-            for (int u = 0; u < KM_UNITS_PER_BLOCK / 2; u++)
+            for (int u = 0; u < KM_SUBCHUNKS_PER_CHUNK / 2; u++)
                 pairs[u] = ((const double2 *)(unit_sums + unit))[u];
 #pragma unroll
-            for (int u = 0; u < KM_UNITS_PER_BLOCK / 2; u++)
+            for (int u = 0; u < KM_SUBCHUNKS_PER_CHUNK / 2; u++)
                 sum = __dadd_rn(__dadd_rn(sum, pairs[u].x), pairs[u].y);
         } else {
             for (int u = 0; unit + u < units; u++) sum = __dadd_rn(sum, unit_sums[unit + u]);
         }
         blocks[threadIdx.x] = sum;
         __syncthreads();
-        const long long left = blocks_count - first;
+        const long long left = chunks_count - first;
         if (threadIdx.x == 0)
 #pragma unroll 8
             for (int b = 0; b < KM_THREADS && b < left; b++) total = __dadd_rn(total, blocks[b]);
@@ -1845,8 +1846,8 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
 // points.
 constexpr int SEED_CANDIDATES = 4, SEED_ROWS = SEED_CANDIDATES + 1, SEED_TASKS = 4;
 constexpr bool SEED_STAGED = SEED_TASKS * SEED_ROWS * D * sizeof(km_real) <= 8192;
-constexpr int SEED_POINTS = KM_UNIT_POINTS / KM_THREADS; // of a thread, where one draws
-constexpr int SEED_STRIDE = KM_THREADS / 2;              // half of a block's threads share a unit
+constexpr int SEED_POINTS = KM_SUBCHUNK_POINTS / KM_THREADS; // of a thread, where one draws
+constexpr int SEED_STRIDE = KM_THREADS / 2;                  // half of a block's threads share a unit
 constexpr int SEED_GROUP_BYTES = D * sizeof(km_real);
 constexpr int SEED_GROUP = SEED_GROUP_BYTES <= 16   ? 8
                            : SEED_GROUP_BYTES <= 32 ? 4
@@ -1876,7 +1877,7 @@ __device__ __forceinline__ void seed_block_sums(double *sums, const double *unit
         double part[TOGETHER];
 #pragma unroll
         for (int t = 0; t < TOGETHER; t++) {
-            const long long unit = (first + first_b + t * WARPS) * KM_UNITS_PER_BLOCK + lane;
+            const long long unit = (first + first_b + t * WARPS) * KM_SUBCHUNKS_PER_CHUNK + lane;
             part[t] = unit < units ? unit_sums[unit] : 0.0;
         }
 #pragma unroll
@@ -1886,12 +1887,12 @@ __device__ __forceinline__ void seed_block_sums(double *sums, const double *unit
         }
     }
 }
-static_assert(KM_UNITS_PER_BLOCK == 32, "a lane a unit");
+static_assert(KM_SUBCHUNKS_PER_CHUNK == 32, "a lane a unit");
 
 // Of the sums that the candidates of a pick left, the totals; `totals` is shared memory.
 static __device__ void seed_totals(double *totals, const double *unit_sums, long long units, int candidates) {
     __shared__ double sums[KM_CANDIDATES_MAX][KM_THREADS];
-    const long long blocks = (units + KM_UNITS_PER_BLOCK - 1) / KM_UNITS_PER_BLOCK;
+    const long long blocks = (units + KM_SUBCHUNKS_PER_CHUNK - 1) / KM_SUBCHUNKS_PER_CHUNK;
     double total = 0.0;
     for (long long first = 0; first < blocks; first += KM_THREADS) {
         const int here = (int)(blocks - first < KM_THREADS ? blocks - first : KM_THREADS);
@@ -1962,7 +1963,8 @@ static __device__ long long seed_find(const km_seed_args *args, const km_real *n
                                       const double *unit_sums, double target, long long pick,
                                       const km_real *last) {
     __shared__ seed_search search;
-    const long long units = args->units, blocks = (units + KM_UNITS_PER_BLOCK - 1) / KM_UNITS_PER_BLOCK;
+    const long long units = args->units,
+                    blocks = (units + KM_SUBCHUNKS_PER_CHUNK - 1) / KM_SUBCHUNKS_PER_CHUNK;
     if (threadIdx.x == 0) {
         search.target = target;
         search.running = search.before = 0.0;
@@ -1975,12 +1977,12 @@ static __device__ long long seed_find(const km_seed_args *args, const km_real *n
         seed_block_sums(search.parts, unit_sums, units, first, here);
         seed_search_parts(&search, here, first);
     }
-    const long long begin = search.taken * KM_UNITS_PER_BLOCK;
-    const int left = (int)(units - begin < KM_UNITS_PER_BLOCK ? units - begin : KM_UNITS_PER_BLOCK);
+    const long long begin = search.taken * KM_SUBCHUNKS_PER_CHUNK;
+    const int left = (int)(units - begin < KM_SUBCHUNKS_PER_CHUNK ? units - begin : KM_SUBCHUNKS_PER_CHUNK);
     if (threadIdx.x < left) search.parts[threadIdx.x] = unit_sums[begin + threadIdx.x];
     if (threadIdx.x == 0) search.running = search.before;
     seed_search_parts(&search, left, begin);
-    const long long mine = search.taken * KM_UNIT_POINTS + threadIdx.x * SEED_POINTS;
+    const long long mine = search.taken * KM_SUBCHUNK_POINTS + threadIdx.x * SEED_POINTS;
     double values[SEED_POINTS], sum = 0.0;
 #pragma unroll
     for (int p = 0; p < SEED_POINTS; p++) {
@@ -2200,7 +2202,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, SEED_BLOCKS)
     const km_real *points = (const km_real *)args.points;
     const long long unit = blockIdx.x * 2ll + threadIdx.x / SEED_STRIDE;
     const int parts = (candidates + SEED_CANDIDATES - 1) / SEED_CANDIDATES, all = args.chains * parts;
-    const long long first = unit * KM_UNIT_POINTS + threadIdx.x % SEED_STRIDE;
+    const long long first = unit * KM_SUBCHUNK_POINTS + threadIdx.x % SEED_STRIDE;
 #pragma unroll 1
     for (int begin = 0; begin < all; begin += SEED_TASKS) {
         const seed_tasks tasks = {
@@ -2225,9 +2227,9 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, SEED_BLOCKS)
             for (int c = 0; c < SEED_CANDIDATES; c++) sums[task][c][threadIdx.x] = 0.0;
         __syncthreads();
         constexpr int STEP = SEED_GROUP * SEED_STRIDE;
-        if ((unit + 1) * KM_UNIT_POINTS <= args.n)
+        if ((unit + 1) * KM_SUBCHUNK_POINTS <= args.n)
 #pragma unroll 1
-            for (int i = 0; i < KM_UNIT_POINTS; i += STEP)
+            for (int i = 0; i < KM_SUBCHUNK_POINTS; i += STEP)
                 seed_group<SEED_GROUP>(sums, args, tasks, first + i);
         else
 #pragma unroll 1
@@ -2403,8 +2405,8 @@ extern "C" __global__ void __launch_bounds__(KM_FINISH_THREADS, 4)
                   long long rows_count) {
     extern __shared__ double finish_memory[];
     const int model = blockIdx.x % args.models, k = args.ks[model];
-    const long long block = blockIdx.x / args.models, first = block * KM_BLOCK_POINTS;
-    const int count = (int)(args.count - first < KM_BLOCK_POINTS ? args.count - first : KM_BLOCK_POINTS);
+    const long long block = blockIdx.x / args.models, first = block * KM_CHUNK_POINTS;
+    const int count = (int)(args.count - first < KM_CHUNK_POINTS ? args.count - first : KM_CHUNK_POINTS);
     int *labels = args.labels ? args.labels + model * args.count + first : nullptr;
     const double *centroids = args.centroids + args.rows[model] * D;
     const km_real *table = (const km_real *)args.table + args.rows[model] * D;
@@ -2446,8 +2448,8 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
     const double *centroids = args.centroids + args.rows[model] * D;
     const km_real *table = (const km_real *)args.table + args.rows[model] * D;
     const km_real *points = (const km_real *)args.points + args.first * D;
-    for (int p = 0; p < KM_UNIT_POINTS; p += FINISH_POINTS * KM_THREADS) {
-        const long long first = blockIdx.x * (long long)KM_UNIT_POINTS + p + threadIdx.x;
+    for (int p = 0; p < KM_SUBCHUNK_POINTS; p += FINISH_POINTS * KM_THREADS) {
+        const long long first = blockIdx.x * (long long)KM_SUBCHUNK_POINTS + p + threadIdx.x;
         const km_real *x[FINISH_POINTS];
         finish_near near[FINISH_POINTS];
 #pragma unroll
@@ -2511,8 +2513,8 @@ extern "C" __global__ void __launch_bounds__(32)
     extern __shared__ double finish_memory[];
     __shared__ finish_tile tile;
     const int lane = threadIdx.x, model = blockIdx.y, k = args.ks[model];
-    const long long first = blockIdx.x * (long long)KM_BLOCK_POINTS;
-    const long long end = first + KM_BLOCK_POINTS < args.count ? first + KM_BLOCK_POINTS : args.count;
+    const long long first = blockIdx.x * (long long)KM_CHUNK_POINTS;
+    const long long end = first + KM_CHUNK_POINTS < args.count ? first + KM_CHUNK_POINTS : args.count;
     double *out = partial + (blockIdx.x * rows_count + args.rows[model]) * KM_FINISH_SUMS;
     double *sums = in_shared ? finish_memory : out;
     for (int at = lane; at < k * KM_FINISH_SUMS; at += 32) sums[at] = 0.0;
@@ -2594,8 +2596,8 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
     const long long last = taken > 0 ? picks[taken - 1] : -1;
     double value = 0.0;
     long long index = n;
-    for (int p = 0; p < KM_UNIT_POINTS / KM_THREADS; p++) {
-        const long long i = blockIdx.x * (long long)KM_UNIT_POINTS + p * KM_THREADS + threadIdx.x;
+    for (int p = 0; p < KM_SUBCHUNK_POINTS / KM_THREADS; p++) {
+        const long long i = blockIdx.x * (long long)KM_SUBCHUNK_POINTS + p * KM_THREADS + threadIdx.x;
         if (i >= n) break;
         double square = km_weight(weights, i) > 0.0 ? nearest[i] : 0.0;
         if (last >= 0 && square > 0.0) {
@@ -2659,7 +2661,7 @@ __device__ __forceinline__ void update_close(const km_update_args &args, int slo
     km_control *head = &args.loop->head;
     args.loop->updated = 0;
     const int news = *(volatile int *)&args.loop->news, passes = head->passes + 1;
-    const bool stop = (news > 0 && news >= args.loop->news_min) || passes >= head->passes_max;
+    const bool stop = (news > 0 && news >= args.loop->stopped_min) || passes >= head->passes_max;
     head->passes = passes;
     head->stop = stop;
     if (args.report) *(volatile unsigned long long *)args.report = passes | (unsigned long long)stop << 32;

@@ -199,7 +199,7 @@ KM_INLINE void bounds_block_lower(float *lower, const float *lengths, const floa
 
 // Elkan: the least of a point's lower bounds but that of its own centroid, as they stand now.
 KM_TARGET static float bounds_least_other(const cpu_bounds_tables *tables, const float *blocks) {
-    const int64_t whole = tables->blocks_count / FLOATS * FLOATS, rest = tables->blocks_count - whole;
+    const int64_t whole = tables->chunks_count / FLOATS * FLOATS, rest = tables->chunks_count - whole;
     km_floats least = KM_F_SPLAT(bounds_most);
     for (int64_t b = 0; b < whole; b += FLOATS)
         least = KM_F_MIN(KM_F_SUB(KM_F_LOAD(blocks + b), KM_F_LOAD(tables->block_most + b)), least);
@@ -218,7 +218,7 @@ KM_INLINE uint64_t bounds_open_blocks(const cpu_bounds_tables *tables, const flo
                                       float upper) {
     const km_floats bound = KM_F_SUB(KM_F_LOAD(blocks + from), KM_F_LOAD(tables->block_most + from));
     uint64_t open = KM_F_NOT_BELOW(KM_F_SPLAT(upper + 2 * bounds_step * upper), bound);
-    return tables->blocks_count - from < FLOATS ? open & (((uint64_t)1 << (tables->blocks_count - from)) - 1)
+    return tables->chunks_count - from < FLOATS ? open & (((uint64_t)1 << (tables->chunks_count - from)) - 1)
                                                 : open;
 }
 
@@ -685,7 +685,7 @@ KM_TARGET static int64_t elkan_first(cpu_bounds_work *work, int64_t i, int64_t m
         elkan_take(&p, seconds[lane], 0); // never the best
     }
     int32_t label = elkan_label(&p, work);
-    float upper = elkan_upper(&p), *blocks = work->blocks + i * tables->blocks_count;
+    float upper = elkan_upper(&p), *blocks = work->blocks + i * tables->chunks_count;
     for (int64_t first = 0; first < tables->k; first += BOUNDS_LANES)
         bounds_block_keep(tables, blocks, p.lower, first, label, upper);
     bounds_keep(work, i, label, upper, bounds_least_other(tables, blocks));
@@ -709,10 +709,10 @@ KM_TARGET static int64_t elkan_next(cpu_bounds_work *work, int64_t i, int64_t mo
     const int32_t own = bounds_label(work, i), own_block = own / BOUNDS_LANES;
     const float *halves = tables->halves + own * tables->k_row;
     float upper = bounds_upper(work, i, own), upper_own = upper;
-    float *lower = work->lower + i * tables->k, *blocks = work->blocks + i * tables->blocks_count;
+    float *lower = work->lower + i * tables->k, *blocks = work->blocks + i * tables->chunks_count;
     int32_t *touched = work->scratch->touched, label = own, touched_count = 0;
     elkan_point p = {.distances = 0};
-    for (int64_t from = 0; from < tables->blocks_count; from += FLOATS) {
+    for (int64_t from = 0; from < tables->chunks_count; from += FLOATS) {
         uint64_t left = bounds_open_blocks(tables, blocks, from, upper);
         for (; left; left &= left - 1) {
             int32_t block = (int32_t)from + __builtin_ctzll(left);
@@ -748,9 +748,9 @@ KM_TARGET static int64_t elkan_next(cpu_bounds_work *work, int64_t i, int64_t mo
 KM_INLINE int elkan_opens(cpu_bounds_work *work, int64_t i) {
     const cpu_bounds_tables *tables = work->tables;
     const int32_t own = bounds_label(work, i);
-    const float upper = bounds_upper(work, i, own), *blocks = work->blocks + i * tables->blocks_count;
+    const float upper = bounds_upper(work, i, own), *blocks = work->blocks + i * tables->chunks_count;
     int opens = 0;
-    for (int64_t from = 0; from < tables->blocks_count; from += FLOATS)
+    for (int64_t from = 0; from < tables->chunks_count; from += FLOATS)
         for (uint64_t left = bounds_open_blocks(tables, blocks, from, upper); left;
              left &= left - 1, opens = 1) {
             const float *lower = work->lower + i * tables->k + (from + __builtin_ctzll(left)) * BOUNDS_LANES;
@@ -770,7 +770,7 @@ KM_INLINE int elkan_opens(cpu_bounds_work *work, int64_t i) {
 
 KM_TARGET static int64_t elkan(cpu_bounds_work *work, int64_t listed) {
     int32_t *list = work->scratch->list;
-    const int64_t blocks_count = work->tables->blocks_count;
+    const int64_t chunks_count = work->tables->chunks_count;
     int64_t moved = 0;
     if (work->is_new) {
         for (int64_t at = 0; at < listed; at++) moved = elkan_first(work, list[at], moved);
@@ -779,7 +779,7 @@ KM_TARGET static int64_t elkan(cpu_bounds_work *work, int64_t listed) {
     for (int64_t first = 0; first < listed; first += FETCHED_TOGETHER) {
         int64_t end = first + FETCHED_TOGETHER < listed ? first + FETCHED_TOGETHER : listed, left = first;
         for (int64_t at = end; at < end + FETCHED_TOGETHER && at < listed; at++)
-            __builtin_prefetch(work->blocks + list[at] * blocks_count);
+            __builtin_prefetch(work->blocks + list[at] * chunks_count);
         for (int64_t at = first; at < end; at++)
             if (elkan_opens(work, list[at])) list[left++] = list[at];
         for (int64_t at = first; at < left; at++) moved = elkan_next(work, list[at], moved);

@@ -149,7 +149,7 @@ KM_TARGET static void km_add(double *row, const double *x, double factor, double
 }
 
 // Takes over the labels of a group's first `count` points; sums follow by the slot's mode.
-KM_TARGET static void km_group(km_cpu_slot *slot, const km_cpu_block *block, const km_found *found,
+KM_TARGET static void km_group(km_cpu_slot *slot, const km_cpu_chunk *block, const km_found *found,
                                int64_t base, int64_t count) {
     const km_real *points = (const km_real *)block->points + base * D;
     const uint64_t all = count < GROUP ? ((uint64_t)1 << count) - 1 : ~(uint64_t)0 >> (64 - GROUP);
@@ -170,7 +170,7 @@ KM_TARGET static void km_group(km_cpu_slot *slot, const km_cpu_block *block, con
     }
 }
 
-KM_TARGET static void km_pass(const km_cpu_block *block) {
+KM_TARGET static void km_pass(const km_cpu_chunk *block) {
     km_found found[SPAN];
     for (int64_t s = 0; s < block->slots_count; s++) block->slots[s].changed = 0;
     for (int64_t base = 0; base < block->points_count; base += SPAN * GROUP) {

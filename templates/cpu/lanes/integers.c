@@ -52,14 +52,14 @@ KM_TARGET_PAIRS static uint64_t km_nearest_pairs(km_index *labels, const int32_t
     switch (start) {
         //@ for r in pair_starts
         $r_case {
-            //@ include cpu/lanes/tile_pairs.c with members = r_members, others = r_others, first = 1
+            //@ include cpu/lanes/tile_pairs.c with centroids = r_centroids, others = r_others, first = 1
             break;
         }
         //@ end
     }
     for (int64_t done = start; done < k; done += PAIR_TILE) {
         row = table + done * (PAIRS + 1);
-        //@ include cpu/lanes/tile_pairs.c with members = pair_tile, others = pair_tile, first = 0
+        //@ include cpu/lanes/tile_pairs.c with centroids = pair_tile, others = pair_tile, first = 0
     }
     KM_PUT_WORDS(labels, index_0);
     KM_PUT_WORDS(labels + 2 * LANES, index_1);

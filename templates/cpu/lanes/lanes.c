@@ -26,14 +26,14 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
     switch (start) {
         //@ for r in starts
         $r_case {
-            //@ include cpu/lanes/tile.c with members = r_members, others = r_others, first = 1
+            //@ include cpu/lanes/tile.c with centroids = r_centroids, others = r_others, first = 1
             break;
         }
         //@ end
     }
     for (int64_t done = start; done < k; done += TILE) {
         row = table + done * (D + 1);
-        //@ include cpu/lanes/tile.c with members = tile_list, others = tile_list, first = 0
+        //@ include cpu/lanes/tile.c with centroids = tile_list, others = tile_list, first = 0
     }
     //@ else
     //@ for v in vectors_list
@@ -149,7 +149,7 @@ KM_TARGET static inline void km_row(double *row, const km_real *point) {
 }
 
 // All points of a span become rows, once.
-KM_TARGET static void km_rows_make(km_lanes_span *span, const km_cpu_block *block) {
+KM_TARGET static void km_rows_make(km_lanes_span *span, const km_cpu_chunk *block) {
     const km_real *points = (const km_real *)block->points + span->first * D;
     double *rows = span->rows;
     if (span->has_rows) return;
@@ -200,7 +200,7 @@ KM_TARGET static inline void km_add_weighted(double *sums, const double *row, do
 }
 
 // Listed points of a span leave the sums of their old label and join those of the new.
-KM_TARGET static void km_move(double *sums, km_lanes_span *span, const km_cpu_block *block,
+KM_TARGET static void km_move(double *sums, km_lanes_span *span, const km_cpu_chunk *block,
                               const uint16_t *list, int64_t count, const km_index *labels,
                               const km_index *old) {
     const km_real *points = (const km_real *)block->points + span->first * D;
@@ -223,7 +223,7 @@ KM_TARGET static void km_move(double *sums, km_lanes_span *span, const km_cpu_bl
 }
 
 // All points of a span join the sums of `count` slots: side by side, as additions to one row wait for each other.
-KM_TARGET static void km_add_span(km_cpu_slot *const *slots, int count, const km_cpu_block *block,
+KM_TARGET static void km_add_span(km_cpu_slot *const *slots, int count, const km_cpu_chunk *block,
                                   km_lanes_span *span) {
     const int64_t points_count = span->end - span->first;
     const double *weights = block->weights ? block->weights + span->first : NULL;
@@ -272,7 +272,7 @@ KM_TARGET static void km_move(double *sums, const km_real *points, const double 
 }
 
 // All points of a span join the sums of `count` slots.
-KM_TARGET static void km_add_span(km_cpu_slot *const *slots, int count, const km_cpu_block *block,
+KM_TARGET static void km_add_span(km_cpu_slot *const *slots, int count, const km_cpu_chunk *block,
                                   km_lanes_span *span) {
     for (int64_t at = span->first; at < span->end; at += GROUP)
         for (int t = 0; t < count; t++) {
@@ -291,7 +291,7 @@ KM_TARGET static void km_add_span(km_cpu_slot *const *slots, int count, const km
 //@ include cpu/lanes/whole_sums.c
 
 // All points of a span join the sums of one slot of few clusters.
-KM_TARGET static void km_add_whole(const km_cpu_slot *slot, const km_cpu_block *block, km_lanes_span *span) {
+KM_TARGET static void km_add_whole(const km_cpu_slot *slot, const km_cpu_chunk *block, km_lanes_span *span) {
     const km_real *points = (const km_real *)block->points + span->first * D;
     const int64_t count = span->end - span->first;
     const km_index *labels = (const km_index *)slot->labels + span->first;
@@ -313,7 +313,7 @@ static inline void km_fetch_ahead(km_lanes_span *span) {
 }
 
 // What is to be fetched while all slots work on a span.
-static void km_fetch_start(km_lanes_span *span, const km_cpu_block *block) {
+static void km_fetch_start(km_lanes_span *span, const km_cpu_chunk *block) {
     const int64_t next = span->first + SPAN * GROUP;
     //@ if tiled
     const int64_t turns = block->slots_count * (SPAN * GROUP / (VECTORS * LANES));
@@ -328,7 +328,7 @@ static void km_fetch_start(km_lanes_span *span, const km_cpu_block *block) {
 }
 
 // One slot's labels of a span; in KM_CPU_MOVE its sums, of the points whose label changed.
-KM_TARGET static void km_slot_span(km_cpu_slot *slot, const km_cpu_block *block, km_lanes_span *span) {
+KM_TARGET static void km_slot_span(km_cpu_slot *slot, const km_cpu_chunk *block, km_lanes_span *span) {
     const km_real *points = (const km_real *)block->points + span->first * D;
     const int moves = slot->mode == KM_CPU_MOVE && slot->sums;
     const int64_t count = span->end - span->first;
@@ -374,7 +374,7 @@ KM_TARGET static void km_slot_span(km_cpu_slot *slot, const km_cpu_block *block,
     //@ end
 }
 
-KM_TARGET static void km_pass(const km_cpu_block *block) {
+KM_TARGET static void km_pass(const km_cpu_chunk *block) {
     km_lanes_span span;
     km_cpu_slot *together[TOGETHER];
     //@ if any_d

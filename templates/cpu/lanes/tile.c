@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//@ need members others first vectors_list looped
-//@ for c in members
+//@ need centroids others first vectors_list looped
+//@ for c in centroids
 //@ for v in vectors_list
 km_vec s_$c_$v = KM_SPLAT(row[$c * (D + 1) + D]);
 //@ end
@@ -12,7 +12,7 @@ for (int f = 0; f < D; f++) {
     KM_PIN(x_$v);
     //@ end
     //@ end
-    //@ for c in members
+    //@ for c in centroids
     const km_vec c_$c = KM_SPLAT(row[$c * (D + 1) + f]);
     //@ for v in vectors_list
     s_$c_$v = KM_FMA(x_$v, c_$c, s_$c_$v);

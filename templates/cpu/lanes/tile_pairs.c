@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-//@ need members others first pair_vectors
+//@ need centroids others first pair_vectors
 KM_LOAD_ANEW;
-//@ for c in members
+//@ for c in centroids
 //@ for v in pair_vectors
 km_ints s_$c_$v = KM_INTS(row[$c * (PAIRS + 1) + PAIRS]);
 //@ end
@@ -12,7 +12,7 @@ for (int p = 0; p < PAIRS; p++) {
     km_ints x_$v = KM_LOAD_INTS(pairs + p * GROUP + $v * LANES);
     KM_PIN(x_$v);
     //@ end
-    //@ for c in members
+    //@ for c in centroids
     const km_ints c_$c = KM_INTS(row[$c * (PAIRS + 1) + p]);
     //@ for v in pair_vectors
     s_$c_$v = KM_PAIRS_ADD(s_$c_$v, x_$v, c_$c);

@@ -185,8 +185,8 @@ extern "C" __global__ void __launch_bounds__(KM_FINISH_THREADS, 4)
                   long long rows_count) {
     extern __shared__ double finish_memory[];
     const int model = blockIdx.x % args.models, k = args.ks[model];
-    const long long block = blockIdx.x / args.models, first = block * KM_BLOCK_POINTS;
-    const int count = (int)(args.count - first < KM_BLOCK_POINTS ? args.count - first : KM_BLOCK_POINTS);
+    const long long block = blockIdx.x / args.models, first = block * KM_CHUNK_POINTS;
+    const int count = (int)(args.count - first < KM_CHUNK_POINTS ? args.count - first : KM_CHUNK_POINTS);
     int *labels = args.labels ? args.labels + model * args.count + first : nullptr;
     const double *centroids = args.centroids + args.rows[model] * D;
     const km_real *table = (const km_real *)args.table + args.rows[model] * D;
@@ -228,8 +228,8 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
     const double *centroids = args.centroids + args.rows[model] * D;
     const km_real *table = (const km_real *)args.table + args.rows[model] * D;
     const km_real *points = (const km_real *)args.points + args.first * D;
-    for (int p = 0; p < KM_UNIT_POINTS; p += FINISH_POINTS * KM_THREADS) {
-        const long long first = blockIdx.x * (long long)KM_UNIT_POINTS + p + threadIdx.x;
+    for (int p = 0; p < KM_SUBCHUNK_POINTS; p += FINISH_POINTS * KM_THREADS) {
+        const long long first = blockIdx.x * (long long)KM_SUBCHUNK_POINTS + p + threadIdx.x;
         const km_real *x[FINISH_POINTS];
         finish_near near[FINISH_POINTS];
 #pragma unroll
@@ -293,8 +293,8 @@ extern "C" __global__ void __launch_bounds__(32)
     extern __shared__ double finish_memory[];
     __shared__ finish_tile tile;
     const int lane = threadIdx.x, model = blockIdx.y, k = args.ks[model];
-    const long long first = blockIdx.x * (long long)KM_BLOCK_POINTS;
-    const long long end = first + KM_BLOCK_POINTS < args.count ? first + KM_BLOCK_POINTS : args.count;
+    const long long first = blockIdx.x * (long long)KM_CHUNK_POINTS;
+    const long long end = first + KM_CHUNK_POINTS < args.count ? first + KM_CHUNK_POINTS : args.count;
     double *out = partial + (blockIdx.x * rows_count + args.rows[model]) * KM_FINISH_SUMS;
     double *sums = in_shared ? finish_memory : out;
     for (int at = lane; at < k * KM_FINISH_SUMS; at += 32) sums[at] = 0.0;

@@ -2,7 +2,7 @@
 // Load: statistics of the points as they came, then the clustered space. Sums are doubles over fixed blocks of
 // 65,536 points, blocks added in index order; inside a block the order is fixed by the layout of the threads.
 
-constexpr int KM_BLOCK_POINTS = KM_UNIT_POINTS * KM_UNITS_PER_BLOCK;
+constexpr int KM_CHUNK_POINTS = KM_SUBCHUNK_POINTS * KM_SUBCHUNKS_PER_CHUNK;
 
 // Points of few features are held in registers as a whole, others are read chunk by chunk, both by the widest loads
 // that a row's place allows.
@@ -45,8 +45,8 @@ static __device__ void load_sums(const Raw *raw, const double *weights, long lon
     __shared__ double sums[KM_THREADS], squares[KM_THREADS], lows[KM_THREADS], highs[KM_THREADS];
     const int column = threadIdx.x % LOAD_FEATURES, row = threadIdx.x / LOAD_FEATURES;
     const int f = blockIdx.y * LOAD_FEATURES + column;
-    const long long first = blockIdx.x * (long long)KM_BLOCK_POINTS;
-    const long long end = first + KM_BLOCK_POINTS < n ? first + KM_BLOCK_POINTS : n;
+    const long long first = blockIdx.x * (long long)KM_CHUNK_POINTS;
+    const long long end = first + KM_CHUNK_POINTS < n ? first + KM_CHUNK_POINTS : n;
     double sum = 0.0, square = 0.0, low = 1.7976931348623157e308, high = -1.7976931348623157e308;
     unsigned long long bad_here = ~0ull;
     if (row < LOAD_ROWS && f < D) {
@@ -157,7 +157,7 @@ __device__ __forceinline__ double load_rows(const Raw *raw, const double *weight
     constexpr int ROWS = D * sizeof(Raw) <= 16 ? 4 : D * sizeof(Raw) <= 32 ? 2 : 1; // on their way at a time
     double sum = 0.0;
 #pragma unroll 1
-    for (int p = 0; p < KM_UNIT_POINTS / KM_THREADS; p += ROWS, i += ROWS * KM_THREADS) {
+    for (int p = 0; p < KM_SUBCHUNK_POINTS / KM_THREADS; p += ROWS, i += ROWS * KM_THREADS) {
         load_row<Raw> rows[ROWS];
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
@@ -192,18 +192,18 @@ template <typename Raw>
 static __device__ void load_transform(const Raw *raw, const double *weights, long long n,
                                       const double *centre, const double *factor, km_real *points,
                                       unsigned long long *bad, double *unit_squares) {
-    const long long first = blockIdx.x * (long long)KM_UNIT_POINTS;
+    const long long first = blockIdx.x * (long long)KM_SUBCHUNK_POINTS;
     double sum = 0.0;
     if constexpr (STEP_WHOLE) {
         sum = load_rows(raw, weights, n, centre, factor, points, bad, first + threadIdx.x);
     } else {
-        const long long end = (first + KM_UNIT_POINTS < n ? first + KM_UNIT_POINTS : n) * D;
+        const long long end = (first + KM_SUBCHUNK_POINTS < n ? first + KM_SUBCHUNK_POINTS : n) * D;
         for (long long at = first * D + threadIdx.x; at < end; at += KM_THREADS) {
             points[at] = load_value(raw[at], (int)(at % D), centre, factor);
             if (!km_is_finite(points[at])) atomicMin(bad, (unsigned long long)at);
         }
         __syncthreads();
-        for (int p = 0; p < KM_UNIT_POINTS / KM_THREADS; p++) {
+        for (int p = 0; p < KM_SUBCHUNK_POINTS / KM_THREADS; p++) {
             const long long i = first + p * KM_THREADS + threadIdx.x;
             if (i >= n) break;
             double square = 0.0;
@@ -236,8 +236,9 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS<double>)
 // The weight of units: how many points they have.
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
     km_load_weights(const double *, long long n, km_real *, double *unit_weights) {
-    const long long unit = blockIdx.x * (long long)KM_THREADS + threadIdx.x, left = n - unit * KM_UNIT_POINTS;
-    if (left > 0) unit_weights[unit] = left < KM_UNIT_POINTS ? (double)left : (double)KM_UNIT_POINTS;
+    const long long unit = blockIdx.x * (long long)KM_THREADS + threadIdx.x,
+                    left = n - unit * KM_SUBCHUNK_POINTS;
+    if (left > 0) unit_weights[unit] = left < KM_SUBCHUNK_POINTS ? (double)left : (double)KM_SUBCHUNK_POINTS;
 }
 
 //@ else
@@ -245,8 +246,8 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
     km_load_weights(const double *weights, long long n, km_real *pass_weights, double *unit_weights) {
     double sum = 0.0;
-    for (int p = 0; p < KM_UNIT_POINTS / KM_THREADS; p++) {
-        const long long i = blockIdx.x * (long long)KM_UNIT_POINTS + p * KM_THREADS + threadIdx.x;
+    for (int p = 0; p < KM_SUBCHUNK_POINTS / KM_THREADS; p++) {
+        const long long i = blockIdx.x * (long long)KM_SUBCHUNK_POINTS + p * KM_THREADS + threadIdx.x;
         if (i >= n) break;
         const double weight = km_weight(weights, i);
         if (pass_weights) pass_weights[i] = (km_real)weight;
@@ -261,25 +262,25 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
     km_load_add(const double *unit_sums, long long units, double *out) {
     __shared__ double blocks[KM_THREADS];
-    const long long blocks_count = (units + KM_UNITS_PER_BLOCK - 1) / KM_UNITS_PER_BLOCK;
+    const long long chunks_count = (units + KM_SUBCHUNKS_PER_CHUNK - 1) / KM_SUBCHUNKS_PER_CHUNK;
     double total = 0.0;
-    for (long long first = 0; first < blocks_count; first += KM_THREADS) {
-        const long long unit = (first + threadIdx.x) * KM_UNITS_PER_BLOCK;
+    for (long long first = 0; first < chunks_count; first += KM_THREADS) {
+        const long long unit = (first + threadIdx.x) * KM_SUBCHUNKS_PER_CHUNK;
         double sum = 0.0;
-        if (unit + KM_UNITS_PER_BLOCK <= units) {
-            double2 pairs[KM_UNITS_PER_BLOCK / 2]; // all on their way at a time
+        if (unit + KM_SUBCHUNKS_PER_CHUNK <= units) {
+            double2 pairs[KM_SUBCHUNKS_PER_CHUNK / 2]; // all on their way at a time
 #pragma unroll
-            for (int u = 0; u < KM_UNITS_PER_BLOCK / 2; u++)
+            for (int u = 0; u < KM_SUBCHUNKS_PER_CHUNK / 2; u++)
                 pairs[u] = ((const double2 *)(unit_sums + unit))[u];
 #pragma unroll
-            for (int u = 0; u < KM_UNITS_PER_BLOCK / 2; u++)
+            for (int u = 0; u < KM_SUBCHUNKS_PER_CHUNK / 2; u++)
                 sum = __dadd_rn(__dadd_rn(sum, pairs[u].x), pairs[u].y);
         } else {
             for (int u = 0; unit + u < units; u++) sum = __dadd_rn(sum, unit_sums[unit + u]);
         }
         blocks[threadIdx.x] = sum;
         __syncthreads();
-        const long long left = blocks_count - first;
+        const long long left = chunks_count - first;
         if (threadIdx.x == 0)
 #pragma unroll 8
             for (int b = 0; b < KM_THREADS && b < left; b++) total = __dadd_rn(total, blocks[b]);

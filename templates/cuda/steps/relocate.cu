@@ -37,8 +37,8 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
     const long long last = taken > 0 ? picks[taken - 1] : -1;
     double value = 0.0;
     long long index = n;
-    for (int p = 0; p < KM_UNIT_POINTS / KM_THREADS; p++) {
-        const long long i = blockIdx.x * (long long)KM_UNIT_POINTS + p * KM_THREADS + threadIdx.x;
+    for (int p = 0; p < KM_SUBCHUNK_POINTS / KM_THREADS; p++) {
+        const long long i = blockIdx.x * (long long)KM_SUBCHUNK_POINTS + p * KM_THREADS + threadIdx.x;
         if (i >= n) break;
         double square = km_weight(weights, i) > 0.0 ? nearest[i] : 0.0;
         if (last >= 0 && square > 0.0) {

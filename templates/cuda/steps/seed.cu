@@ -9,8 +9,8 @@
 // points.
 constexpr int SEED_CANDIDATES = 4, SEED_ROWS = SEED_CANDIDATES + 1, SEED_TASKS = 4;
 constexpr bool SEED_STAGED = SEED_TASKS * SEED_ROWS * D * sizeof(km_real) <= 8192;
-constexpr int SEED_POINTS = KM_UNIT_POINTS / KM_THREADS; // of a thread, where one draws
-constexpr int SEED_STRIDE = KM_THREADS / 2;              // half of a block's threads share a unit
+constexpr int SEED_POINTS = KM_SUBCHUNK_POINTS / KM_THREADS; // of a thread, where one draws
+constexpr int SEED_STRIDE = KM_THREADS / 2;                  // half of a block's threads share a unit
 constexpr int SEED_GROUP_BYTES = D * sizeof(km_real);
 constexpr int SEED_GROUP = SEED_GROUP_BYTES <= 16   ? 8
                            : SEED_GROUP_BYTES <= 32 ? 4
@@ -40,7 +40,7 @@ __device__ __forceinline__ void seed_block_sums(double *sums, const double *unit
         double part[TOGETHER];
 #pragma unroll
         for (int t = 0; t < TOGETHER; t++) {
-            const long long unit = (first + first_b + t * WARPS) * KM_UNITS_PER_BLOCK + lane;
+            const long long unit = (first + first_b + t * WARPS) * KM_SUBCHUNKS_PER_CHUNK + lane;
             part[t] = unit < units ? unit_sums[unit] : 0.0;
         }
 #pragma unroll
@@ -50,12 +50,12 @@ __device__ __forceinline__ void seed_block_sums(double *sums, const double *unit
         }
     }
 }
-static_assert(KM_UNITS_PER_BLOCK == 32, "a lane a unit");
+static_assert(KM_SUBCHUNKS_PER_CHUNK == 32, "a lane a unit");
 
 // Of the sums that the candidates of a pick left, the totals; `totals` is shared memory.
 static __device__ void seed_totals(double *totals, const double *unit_sums, long long units, int candidates) {
     __shared__ double sums[KM_CANDIDATES_MAX][KM_THREADS];
-    const long long blocks = (units + KM_UNITS_PER_BLOCK - 1) / KM_UNITS_PER_BLOCK;
+    const long long blocks = (units + KM_SUBCHUNKS_PER_CHUNK - 1) / KM_SUBCHUNKS_PER_CHUNK;
     double total = 0.0;
     for (long long first = 0; first < blocks; first += KM_THREADS) {
         const int here = (int)(blocks - first < KM_THREADS ? blocks - first : KM_THREADS);
@@ -126,7 +126,8 @@ static __device__ long long seed_find(const km_seed_args *args, const km_real *n
                                       const double *unit_sums, double target, long long pick,
                                       const km_real *last) {
     __shared__ seed_search search;
-    const long long units = args->units, blocks = (units + KM_UNITS_PER_BLOCK - 1) / KM_UNITS_PER_BLOCK;
+    const long long units = args->units,
+                    blocks = (units + KM_SUBCHUNKS_PER_CHUNK - 1) / KM_SUBCHUNKS_PER_CHUNK;
     if (threadIdx.x == 0) {
         search.target = target;
         search.running = search.before = 0.0;
@@ -139,12 +140,12 @@ static __device__ long long seed_find(const km_seed_args *args, const km_real *n
         seed_block_sums(search.parts, unit_sums, units, first, here);
         seed_search_parts(&search, here, first);
     }
-    const long long begin = search.taken * KM_UNITS_PER_BLOCK;
-    const int left = (int)(units - begin < KM_UNITS_PER_BLOCK ? units - begin : KM_UNITS_PER_BLOCK);
+    const long long begin = search.taken * KM_SUBCHUNKS_PER_CHUNK;
+    const int left = (int)(units - begin < KM_SUBCHUNKS_PER_CHUNK ? units - begin : KM_SUBCHUNKS_PER_CHUNK);
     if (threadIdx.x < left) search.parts[threadIdx.x] = unit_sums[begin + threadIdx.x];
     if (threadIdx.x == 0) search.running = search.before;
     seed_search_parts(&search, left, begin);
-    const long long mine = search.taken * KM_UNIT_POINTS + threadIdx.x * SEED_POINTS;
+    const long long mine = search.taken * KM_SUBCHUNK_POINTS + threadIdx.x * SEED_POINTS;
     double values[SEED_POINTS], sum = 0.0;
 #pragma unroll
     for (int p = 0; p < SEED_POINTS; p++) {
@@ -375,7 +376,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, SEED_BLOCKS)
     const km_real *points = (const km_real *)args.points;
     const long long unit = blockIdx.x * 2ll + threadIdx.x / SEED_STRIDE;
     const int parts = (candidates + SEED_CANDIDATES - 1) / SEED_CANDIDATES, all = args.chains * parts;
-    const long long first = unit * KM_UNIT_POINTS + threadIdx.x % SEED_STRIDE;
+    const long long first = unit * KM_SUBCHUNK_POINTS + threadIdx.x % SEED_STRIDE;
 #pragma unroll 1
     for (int begin = 0; begin < all; begin += SEED_TASKS) {
         const seed_tasks tasks = {
@@ -400,9 +401,9 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, SEED_BLOCKS)
             for (int c = 0; c < SEED_CANDIDATES; c++) sums[task][c][threadIdx.x] = 0.0;
         __syncthreads();
         constexpr int STEP = SEED_GROUP * SEED_STRIDE;
-        if ((unit + 1) * KM_UNIT_POINTS <= args.n)
+        if ((unit + 1) * KM_SUBCHUNK_POINTS <= args.n)
 #pragma unroll 1
-            for (int i = 0; i < KM_UNIT_POINTS; i += STEP)
+            for (int i = 0; i < KM_SUBCHUNK_POINTS; i += STEP)
                 seed_group<SEED_GROUP>(sums, args, tasks, first + i);
         else
 #pragma unroll 1

@@ -30,7 +30,7 @@ __device__ __forceinline__ void update_close(const km_update_args &args, int slo
     km_control *head = &args.loop->head;
     args.loop->updated = 0;
     const int news = *(volatile int *)&args.loop->news, passes = head->passes + 1;
-    const bool stop = (news > 0 && news >= args.loop->news_min) || passes >= head->passes_max;
+    const bool stop = (news > 0 && news >= args.loop->stopped_min) || passes >= head->passes_max;
     head->passes = passes;
     head->stop = stop;
     if (args.report) *(volatile unsigned long long *)args.report = passes | (unsigned long long)stop << 32;
