@@ -759,31 +759,44 @@ assert a == b' "$work/stdout" "$work/first.json"
 
 # Names of the version before are read wherever names are, and said once.
 old_names() {
-    local said='restarts is an old name, which the next version refuses; write n_init'
+    local said='is an old name, which the next version refuses; write'
     warned() { # PATTERN
         in_stderr "warning: $1"
         expect "not one warning" test "$(grep -c 'warning: .* is an old name' "$work/stderr")" = 1
     }
     file old.yaml 'name: old\nfeatures: 4\nclusters: 2..3\nrestarts: 3\ntarget: cpu\n'
     run 0 "$work/in/old.yaml" -o "$work/in"
-    warned "$work/in/old.yaml:4:1: $said"
+    warned "$work/in/old.yaml:4:1: restarts $said n_init"
     run 0 -q "$work/in/old.yaml" -o "$work/in"
     silent_stderr
     run 0 explain "$work/in/old.yaml"
-    warned "$work/in/old.yaml:4:1: $said"
+    warned "$work/in/old.yaml:4:1: restarts $said n_init"
     run 0 fit "$work/in/old.yaml" "$iris" --dry-run
-    warned "$work/in/old.yaml:4:1: $said"
+    warned "$work/in/old.yaml:4:1: restarts $said n_init"
     run 0 fit "$work/in/old.yaml" "$iris" --json -
-    warned "$work/in/old.yaml:4:1: $said"
+    warned "$work/in/old.yaml:4:1: restarts $said n_init"
     expect "not in the result, or not obeyed" python '
 import json, sys
 r = json.load(open(sys.argv[1]))
 assert r["restarts"] == 3 and r["warnings"].count(sys.argv[2]) == 1, r["warnings"]' \
-        "$work/stdout" "$work/in/old.yaml:4:1: $said"
+        "$work/stdout" "$work/in/old.yaml:4:1: restarts $said n_init"
+    printf 'name: old\nfeatures: 4\nclusters: 2..3\ntarget: cpu\nplan: {algorithm: filter}\n' >"$work/in/plan.yaml"
+    run 0 fit "$work/in/plan.yaml" "$iris" --json -
+    warned "$work/in/plan.yaml:5:19: algorithm filter $said algorithm tiles"
+    run 0 fit "$iris" -k 2..3 --algorithm filter --json -
+    warned "algorithm filter $said algorithm tiles"
+    expect "another algorithm" grep -q '"algorithm": "tiles"' "$work/stdout"
+    run 0 fit "$iris" -k 2..3 --set design=portable --dry-run
+    warned "design portable $said design prebuilt"
+    in_stdout '^design +prebuilt '
+    run 0 explain "$source_root/specs/small.yaml" --set design=shared
+    warned "design shared $said design tiled"
+    run 0 explain "$source_root/specs/small.yaml" --target cpu --set design=blocks
+    warned "design blocks $said design gemm"
     command -v cc >/dev/null || return 0
     sed 's|^// n_init: |// restarts: |' "$work/in/old.c" >"$work/in/older.c"
     run 0 fit "$iris" -k 2..3 --source "$work/in/older.c"
-    warned "the head of the source text:[0-9]+:1: $said"
+    warned "the head of the source text:[0-9]+:1: restarts $said n_init"
 }
 
 # A text that is given is what is compiled, or the fit is refused with the reason.
