@@ -12,7 +12,7 @@
 #include "../gen/design.h"
 #include "../runtime/cuda/cuda.h"
 #include "../runtime/file.h"
-#include "../runtime/module.h"
+#include "../runtime/module_state.h"
 #include <kmgen/data.h>
 #include <math.h>
 #include <stdio.h>

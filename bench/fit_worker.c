@@ -12,7 +12,7 @@
 // kept ("context_ms", a line before "ready"); "copy_ms" is the points on their way there, "pin_ms" the pinning of
 // memory before it.
 #include <kmgen/kmgen.h>
-#include <kmgen/sweep.h>
+#include <kmgen/fit.h>
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,9 +72,9 @@ static void keep_context(fit_job *job) {
 
 // Which labels a fit returns. KM_ERROR_USAGE for another word.
 static km_status labels_set(fit_job *job, const char *value, km_error *err) {
-    static const char *const words[] = {"none", "best", "all"}; // in the order of km_labels_of
+    static const char *const words[] = {"none", "best", "all"}; // in the order of km_labels_wanted
     for (int i = 0; i < 3; i++) {
-        job->params.labels = (km_labels_of)i;
+        job->params.labels = (km_labels_wanted)i;
         if (!strcmp(value, words[i])) return KM_OK;
     }
     snprintf(err->text, sizeof err->text, "labels=%s: it must be none, best or all", value);

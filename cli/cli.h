@@ -7,7 +7,8 @@
 #include <kmgen/spec.h>
 #include <kmgen/data.h>
 #include <kmgen/plan.h>
-#include <kmgen/sweep.h>
+#include <kmgen/model.h>
+#include <kmgen/module.h>
 
 #include <stdarg.h>
 #include <stdio.h>

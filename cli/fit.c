@@ -408,7 +408,7 @@ static km_status write_output(int which, const char *path, const fit_job *job, c
     case OUT_JSON:
         return write_json(path, result, err);
     case OUT_MODEL:
-        return km_model_write(path, result, result->selection.best, err);
+        return km_predictor_write(path, result, result->selection.best, err);
     case OUT_LABELS:
         return write_labels(path, result, options->labels_of_all, err);
     case OUT_CENTROIDS:

@@ -57,14 +57,15 @@ static km_status write_labels(const char *path, const int32_t *labels, int64_t c
 
 static km_status predict(predict_options *options, const char *model_path, const char *data_path,
                          km_error *err) {
-    km_saved *saved = NULL;
+    km_predictor *predictor = NULL;
     km_data *data = NULL;
     int32_t *labels = NULL;
-    km_status status = km_model_read(&saved, model_path, err);
+    km_status status = km_predictor_read(&predictor, model_path, err);
     if (status != KM_OK) return status;
-    if (!options->data.features) options->data.features = km_saved_features(saved); // raw files need it
-    options->data.names = km_saved_feature_names(saved);
-    options->data.names_count = km_saved_features(saved);
+    if (!options->data.features)
+        options->data.features = km_predictor_features(predictor); // raw files need it
+    options->data.names = km_predictor_feature_names(predictor);
+    options->data.names_count = km_predictor_features(predictor);
     status = km_data_open(&data, data_path, &options->data, err);
     if (status != KM_OK) goto done;
     int64_t rows = km_data_rows(data);
@@ -74,12 +75,12 @@ static km_status predict(predict_options *options, const char *model_path, const
         status = KM_ERROR_MEMORY;
         goto done;
     }
-    status = km_predict(labels, saved, data, &options->fit, err);
+    status = km_predict(labels, predictor, data, &options->fit, err);
     if (status == KM_OK) status = write_labels(options->labels.path, labels, rows, err);
 done:
     free(labels);
     km_data_destroy(&data);
-    km_saved_destroy(&saved);
+    km_predictor_destroy(&predictor);
     return status;
 }
 

@@ -2,7 +2,7 @@
 // The main job from C: the best K of a table out of 2..10, and where the centroids are.
 //
 //     cc example.c $(pkg-config --cflags --libs kmgen) -o example && ./example iris.csv
-#include <kmgen/sweep.h>
+#include <kmgen/fit.h>
 #include <stdio.h>
 
 int main(int argc, char **argv) {

@@ -15,7 +15,7 @@
 #include <kmgen/kmgen.h>
 #include <kmgen/module.h>
 #include <kmgen/plan.h>
-#include <kmgen/sweep.h>
+#include <kmgen/fit.h>
 
 typedef struct km_backend km_backend;
 

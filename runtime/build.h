@@ -3,7 +3,7 @@
 // liking one text: where it refuses it, or the pass would spill registers, the planner's next plan is taken.
 #ifndef KM_RUNTIME_BUILD_H
 #define KM_RUNTIME_BUILD_H
-#include "module.h"
+#include "module_state.h"
 
 typedef struct km_build_params {
     const km_spec *spec;     // complete; what it fixes stays

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Points: a table, from a file or from the caller, with weights and the rows that were kept.
-#include "data.h"
+#include "data_refuse.h"
 #include "../base/error.h"
 #include "../base/size.h"
 #include "memory.h"

@@ -3,7 +3,7 @@
 #include "../base/error.h"
 #include "../base/text.h"
 
-#include <kmgen/sweep.h>
+#include <kmgen/result.h>
 
 #include <dirent.h>
 #include <errno.h>

@@ -7,10 +7,10 @@
 #include "../gen/design.h"
 #include "../gen/memory.h"
 #include "build.h"
-#include "data.h"
+#include "data_refuse.h"
 #include "memory.h"
-#include "module.h"
-#include "result.h"
+#include "module_state.h"
+#include "result_owner.h"
 #include "sweep.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Saved models: a JSON file that is read back to the same bits, or refused.
-#include "model.h"
+#include "predictor.h"
 #include "../base/error.h"
 #include "file.h"
 #include "json.h"
@@ -20,43 +20,43 @@ static const char *const type_names[] = {"float32", "float64"};
 
 // Memory ----------------------------------------------------------------------------------------------------
 
-static km_status saved_alloc(km_saved **out, int64_t d, int64_t k, int has_names, km_error *err) {
+static km_status predictor_alloc(km_predictor **out, int64_t d, int64_t k, int has_names, km_error *err) {
     int64_t values = 2 * d + 2 * k * d; // at most 2^33: no overflow
-    km_saved *saved = *out = calloc(1, sizeof *saved);
-    if (!saved) return km_fail_memory(err, "the model", sizeof *saved);
-    saved->d = d;
-    saved->k = k;
-    saved->centre = malloc((size_t)values * sizeof(double));
-    if (!saved->centre) return km_fail_memory(err, "the model", values * (int64_t)sizeof(double));
-    saved->factor = saved->centre + d;
-    saved->centroids_fitted = saved->factor + d;
-    saved->centroids = saved->centroids_fitted + k * d;
+    km_predictor *predictor = *out = calloc(1, sizeof *predictor);
+    if (!predictor) return km_fail_memory(err, "the model", sizeof *predictor);
+    predictor->d = d;
+    predictor->k = k;
+    predictor->centre = malloc((size_t)values * sizeof(double));
+    if (!predictor->centre) return km_fail_memory(err, "the model", values * (int64_t)sizeof(double));
+    predictor->factor = predictor->centre + d;
+    predictor->centroids_fitted = predictor->factor + d;
+    predictor->centroids = predictor->centroids_fitted + k * d;
     if (!has_names) return KM_OK;
-    saved->feature_names = calloc((size_t)d, sizeof *saved->feature_names);
-    if (!saved->feature_names) return km_fail_memory(err, "the model", d * (int64_t)sizeof(char *));
+    predictor->feature_names = calloc((size_t)d, sizeof *predictor->feature_names);
+    if (!predictor->feature_names) return km_fail_memory(err, "the model", d * (int64_t)sizeof(char *));
     return KM_OK;
 }
 
-void km_saved_destroy(km_saved **saved) {
-    km_saved *s = *saved;
+void km_predictor_destroy(km_predictor **predictor) {
+    km_predictor *s = *predictor;
     if (!s) return;
     for (int64_t f = 0; s->feature_names && f < s->d; f++) free(s->feature_names[f]);
     free(s->feature_names);
     free(s->centre); // and all that lies behind it
     free(s);
-    *saved = NULL;
+    *predictor = NULL;
 }
 
-int64_t km_saved_features(const km_saved *saved) {
-    return saved->d;
+int64_t km_predictor_features(const km_predictor *predictor) {
+    return predictor->d;
 }
 
-int64_t km_saved_clusters(const km_saved *saved) {
-    return saved->k;
+int64_t km_predictor_clusters(const km_predictor *predictor) {
+    return predictor->k;
 }
 
-const char *const *km_saved_feature_names(const km_saved *saved) {
-    return (const char *const *)saved->feature_names;
+const char *const *km_predictor_feature_names(const km_predictor *predictor) {
+    return (const char *const *)predictor->feature_names;
 }
 
 // Checksum --------------------------------------------------------------------------------------------------
@@ -76,22 +76,22 @@ static void hash_reals(XXH3_state_t *state, const double *values, int64_t count)
 
 // XXH3 over the numbers in their order in the file as 64-bit little-endian words, then the names with a zero
 // after each.
-static km_status checksum_of(char text[24], const km_saved *saved, km_error *err) {
+static km_status checksum_of(char text[24], const km_predictor *predictor, km_error *err) {
     XXH3_state_t *state = XXH3_createState();
     if (!state) return km_fail_memory(err, "a checksum", sizeof(void *));
     XXH3_64bits_reset(state);
     hash_integer(state, FORMAT_VERSION);
-    hash_integer(state, saved->type);
-    hash_integer(state, saved->scale);
-    hash_integer(state, (uint64_t)saved->d);
-    hash_integer(state, (uint64_t)saved->k);
-    hash_reals(state, &saved->inertia, 1);
-    hash_reals(state, saved->centre, saved->d);
-    hash_reals(state, saved->factor, saved->d);
-    hash_reals(state, saved->centroids_fitted, saved->k * saved->d);
-    hash_reals(state, saved->centroids, saved->k * saved->d);
-    for (int64_t f = 0; saved->feature_names && f < saved->d; f++)
-        XXH3_64bits_update(state, saved->feature_names[f], strlen(saved->feature_names[f]) + 1);
+    hash_integer(state, predictor->type);
+    hash_integer(state, predictor->scale);
+    hash_integer(state, (uint64_t)predictor->d);
+    hash_integer(state, (uint64_t)predictor->k);
+    hash_reals(state, &predictor->inertia, 1);
+    hash_reals(state, predictor->centre, predictor->d);
+    hash_reals(state, predictor->factor, predictor->d);
+    hash_reals(state, predictor->centroids_fitted, predictor->k * predictor->d);
+    hash_reals(state, predictor->centroids, predictor->k * predictor->d);
+    for (int64_t f = 0; predictor->feature_names && f < predictor->d; f++)
+        XXH3_64bits_update(state, predictor->feature_names[f], strlen(predictor->feature_names[f]) + 1);
     snprintf(text, 24, "xxh3:%016llx", (unsigned long long)XXH3_64bits_digest(state));
     XXH3_freeState(state);
     return KM_OK;
@@ -106,87 +106,88 @@ static int all_finite(const double *values, int64_t count) {
     return 1;
 }
 
-static int numbers_finite(const km_saved *s) {
+static int numbers_finite(const km_predictor *s) {
     return isfinite(s->inertia) && all_finite(s->centre, s->d) && all_finite(s->factor, s->d) &&
            all_finite(s->centroids_fitted, s->k * s->d) && all_finite(s->centroids, s->k * s->d);
 }
 
-static km_status saved_from_result(km_saved **out, const km_result *result, const km_model *model,
-                                   km_error *err) {
+static km_status predictor_from_result(km_predictor **out, const km_result *result, const km_model *model,
+                                       km_error *err) {
     int64_t d = result->d, k = model->k;
-    KM_TRY(saved_alloc(out, d, k, result->feature_names != NULL, err));
-    km_saved *saved = *out;
-    saved->type = result->type;
-    saved->scale = result->scale;
-    saved->inertia = model->inertia;
-    memcpy(saved->centre, result->centre, (size_t)d * sizeof(double));
+    KM_TRY(predictor_alloc(out, d, k, result->feature_names != NULL, err));
+    km_predictor *predictor = *out;
+    predictor->type = result->type;
+    predictor->scale = result->scale;
+    predictor->inertia = model->inertia;
+    memcpy(predictor->centre, result->centre, (size_t)d * sizeof(double));
     // With the power of two that the kernels saw, so that new points are rounded as those of the fit were.
-    for (int64_t f = 0; f < d; f++) saved->factor[f] = ldexp(result->factor[f], result->exponent);
+    for (int64_t f = 0; f < d; f++) predictor->factor[f] = ldexp(result->factor[f], result->exponent);
     for (int64_t i = 0; i < k * d; i++)
-        saved->centroids_fitted[i] = ldexp(model->centroids_fitted[i], result->exponent);
-    memcpy(saved->centroids, model->centroids, (size_t)(k * d) * sizeof(double));
-    for (int64_t f = 0; saved->feature_names && f < d; f++)
-        KM_TRY(km_json_name(&saved->feature_names[f],
+        predictor->centroids_fitted[i] = ldexp(model->centroids_fitted[i], result->exponent);
+    memcpy(predictor->centroids, model->centroids, (size_t)(k * d) * sizeof(double));
+    for (int64_t f = 0; predictor->feature_names && f < d; f++)
+        KM_TRY(km_json_name(&predictor->feature_names[f],
                             result->feature_names[f] ? result->feature_names[f] : "", err));
     return KM_OK;
 }
 
-static json_t *names_to_json(const km_saved *saved) {
-    if (!saved->feature_names) return json_null();
+static json_t *names_to_json(const km_predictor *predictor) {
+    if (!predictor->feature_names) return json_null();
     json_t *names = json_array();
-    for (int64_t f = 0; names && f < saved->d; f++) {
-        if (json_array_append_new(names, json_string(saved->feature_names[f])) == 0) continue;
+    for (int64_t f = 0; names && f < predictor->d; f++) {
+        if (json_array_append_new(names, json_string(predictor->feature_names[f])) == 0) continue;
         json_decref(names);
         return NULL;
     }
     return names;
 }
 
-static km_status saved_to_text(char **out, const km_saved *saved, km_error *err) {
+static km_status predictor_to_text(char **out, const km_predictor *predictor, km_error *err) {
     char checksum[24];
-    KM_TRY(checksum_of(checksum, saved, err));
+    KM_TRY(checksum_of(checksum, predictor, err));
     json_t *root = json_object();
     int failed = 0;
     failed |= json_object_set_new(root, "format", json_string(FORMAT_NAME));
     failed |= json_object_set_new(root, "format_version", json_integer(FORMAT_VERSION));
     failed |= json_object_set_new(root, "kmgen", json_string(km_version()));
-    failed |= json_object_set_new(root, "type", json_string(type_names[saved->type]));
-    failed |= json_object_set_new(root, "scale", json_string(scale_names[saved->scale]));
-    failed |= json_object_set_new(root, "d", json_integer(saved->d));
-    failed |= json_object_set_new(root, "k", json_integer(saved->k));
-    failed |= json_object_set_new(root, "feature_names", names_to_json(saved));
-    failed |= json_object_set_new(root, "inertia", json_real(saved->inertia));
-    failed |= json_object_set_new(root, "centre", km_json_reals(saved->centre, saved->d));
-    failed |= json_object_set_new(root, "factor", km_json_reals(saved->factor, saved->d));
+    failed |= json_object_set_new(root, "type", json_string(type_names[predictor->type]));
+    failed |= json_object_set_new(root, "scale", json_string(scale_names[predictor->scale]));
+    failed |= json_object_set_new(root, "d", json_integer(predictor->d));
+    failed |= json_object_set_new(root, "k", json_integer(predictor->k));
+    failed |= json_object_set_new(root, "feature_names", names_to_json(predictor));
+    failed |= json_object_set_new(root, "inertia", json_real(predictor->inertia));
+    failed |= json_object_set_new(root, "centre", km_json_reals(predictor->centre, predictor->d));
+    failed |= json_object_set_new(root, "factor", km_json_reals(predictor->factor, predictor->d));
     failed |= json_object_set_new(root, "centroids_fitted",
-                                  km_json_rows(saved->centroids_fitted, saved->k, saved->d));
-    failed |= json_object_set_new(root, "centroids", km_json_rows(saved->centroids, saved->k, saved->d));
+                                  km_json_rows(predictor->centroids_fitted, predictor->k, predictor->d));
+    failed |= json_object_set_new(root, "centroids",
+                                  km_json_rows(predictor->centroids, predictor->k, predictor->d));
     failed |= json_object_set_new(root, "checksum", json_string(checksum));
-    km_status status = failed ? km_fail_memory(err, "the model's text", saved->k * saved->d * 64)
+    km_status status = failed ? km_fail_memory(err, "the model's text", predictor->k * predictor->d * 64)
                               : km_json_text(out, root, err);
     json_decref(root);
     return status;
 }
 
-km_status km_model_write(const char *path, const km_result *result, int64_t model_index, km_error *err) {
+km_status km_predictor_write(const char *path, const km_result *result, int64_t model_index, km_error *err) {
     if (model_index < 0 || model_index >= result->models_count)
         return km_fail(err, KM_ERROR_USAGE, "model %lld does not exist: the result has models 0..%lld",
                        (long long)model_index, (long long)result->models_count - 1);
-    km_saved *saved = NULL;
+    km_predictor *predictor = NULL;
     char *text = NULL;
     km_status status;
-    KM_TRY_GOTO(saved_from_result(&saved, result, &result->models[model_index], err));
-    if (!numbers_finite(saved))
+    KM_TRY_GOTO(predictor_from_result(&predictor, result, &result->models[model_index], err));
+    if (!numbers_finite(predictor))
         KM_TRY_GOTO(
             km_fail(err, KM_ERROR_DATA,
                     "cannot save the model of K = %lld to %s: a number of it is not finite; scale the data "
                     "down, or fit in float64",
-                    (long long)saved->k, path));
-    KM_TRY_GOTO(saved_to_text(&text, saved, err));
+                    (long long)predictor->k, path));
+    KM_TRY_GOTO(predictor_to_text(&text, predictor, err));
     status = km_file_write(path, text, (int64_t)strlen(text), err);
 done:
     km_text_free(text);
-    km_saved_destroy(&saved);
+    km_predictor_destroy(&predictor);
     return status;
 }
 
@@ -284,17 +285,17 @@ static km_status get_rows(double *out, const reader *r, const char *key, int64_t
     return KM_OK;
 }
 
-static km_status get_names(km_saved *saved, const reader *r) {
+static km_status get_names(km_predictor *predictor, const reader *r) {
     const json_t *names = json_object_get(r->root, "feature_names");
-    for (int64_t f = 0; saved->feature_names && f < saved->d; f++) {
+    for (int64_t f = 0; predictor->feature_names && f < predictor->d; f++) {
         const char *name = json_string_value(json_array_get(names, (size_t)f));
         if (!name) return damaged_key(r, "feature_names");
-        KM_TRY(km_json_name(&saved->feature_names[f], name, r->err));
+        KM_TRY(km_json_name(&predictor->feature_names[f], name, r->err));
     }
     return KM_OK;
 }
 
-static km_status get_sizes(km_saved **out, const reader *r) {
+static km_status get_sizes(km_predictor **out, const reader *r) {
     int64_t d, k;
     KM_TRY(get_size(&d, r, "d", KM_FEATURES_MAX));
     KM_TRY(get_size(&k, r, "k", KM_CLUSTERS_MAX));
@@ -304,49 +305,49 @@ static km_status get_sizes(km_saved **out, const reader *r) {
     if ((int64_t)json_array_size(json_object_get(r->root, "centre")) != d) return damaged_key(r, "centre");
     if ((int64_t)json_array_size(json_object_get(r->root, "centroids")) != k)
         return damaged_key(r, "centroids");
-    return saved_alloc(out, d, k, !json_is_null(names), r->err);
+    return predictor_alloc(out, d, k, !json_is_null(names), r->err);
 }
 
-static km_status get_numbers(km_saved *saved, const reader *r) {
+static km_status get_numbers(km_predictor *predictor, const reader *r) {
     int type, scale;
     KM_TRY(get_choice(&type, r, "type", type_names, 2));
     KM_TRY(get_choice(&scale, r, "scale", scale_names, 3));
-    saved->type = (km_type)type;
-    saved->scale = (km_scale)scale;
+    predictor->type = (km_type)type;
+    predictor->scale = (km_scale)scale;
     const json_t *inertia = json_object_get(r->root, "inertia");
     if (!json_is_number(inertia)) return damaged_key(r, "inertia");
-    saved->inertia = json_number_value(inertia);
-    KM_TRY(get_reals(saved->centre, r, "centre", saved->d));
-    KM_TRY(get_reals(saved->factor, r, "factor", saved->d));
-    KM_TRY(get_rows(saved->centroids_fitted, r, "centroids_fitted", saved->k, saved->d));
-    return get_rows(saved->centroids, r, "centroids", saved->k, saved->d);
+    predictor->inertia = json_number_value(inertia);
+    KM_TRY(get_reals(predictor->centre, r, "centre", predictor->d));
+    KM_TRY(get_reals(predictor->factor, r, "factor", predictor->d));
+    KM_TRY(get_rows(predictor->centroids_fitted, r, "centroids_fitted", predictor->k, predictor->d));
+    return get_rows(predictor->centroids, r, "centroids", predictor->k, predictor->d);
 }
 
-static km_status check_checksum(const km_saved *saved, const reader *r) {
+static km_status check_checksum(const km_predictor *predictor, const reader *r) {
     char expected[24];
     const char *stored = json_string_value(json_object_get(r->root, "checksum"));
     if (!stored) return damaged_key(r, "checksum");
-    KM_TRY(checksum_of(expected, saved, r->err));
+    KM_TRY(checksum_of(expected, predictor, r->err));
     return strcmp(stored, expected) == 0 ? KM_OK : damaged(r, "its numbers do not match its checksum");
 }
 
-km_status km_model_read(km_saved **out, const char *path, km_error *err) {
+km_status km_predictor_read(km_predictor **out, const char *path, km_error *err) {
     reader r = {.path = path, .err = err};
-    km_saved *saved = *out = NULL;
+    km_predictor *predictor = *out = NULL;
     char *text;
     int64_t size;
     KM_TRY(km_file_read(&text, &size, path, FILE_BYTES_MAX, err));
     km_status status;
     KM_TRY_GOTO(parse(&r, text, size));
     KM_TRY_GOTO(check_format(&r));
-    KM_TRY_GOTO(get_sizes(&saved, &r));
-    KM_TRY_GOTO(get_numbers(saved, &r));
-    KM_TRY_GOTO(get_names(saved, &r));
-    KM_TRY_GOTO(check_checksum(saved, &r));
-    *out = saved;
-    saved = NULL;
+    KM_TRY_GOTO(get_sizes(&predictor, &r));
+    KM_TRY_GOTO(get_numbers(predictor, &r));
+    KM_TRY_GOTO(get_names(predictor, &r));
+    KM_TRY_GOTO(check_checksum(predictor, &r));
+    *out = predictor;
+    predictor = NULL;
 done:
-    km_saved_destroy(&saved);
+    km_predictor_destroy(&predictor);
     json_decref(r.root);
     km_text_free(text);
     return status;

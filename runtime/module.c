@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "module.h"
+#include "module_state.h"
 #include "../base/clock.h"
 #include "../base/error.h"
 #include "../base/log.h"

@@ -6,15 +6,15 @@
 #include "../base/text.h"
 #include "../gen/memory.h"
 #include "build.h"
-#include "data.h"
+#include "data_refuse.h"
 #include "memory.h"
-#include "model.h"
+#include "predictor.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 typedef struct predict {
-    const km_saved *saved;
+    const km_predictor *predictor;
     const km_data *data;
     km_data *selected; // by name, or NULL
     const km_fit_params *params;
@@ -42,9 +42,9 @@ static void predict_free(predict *p) {
 static km_status list_features(char **out, const predict *p) {
     enum { LONGEST = 300 };
     km_text text = {0};
-    char **names = p->saved->feature_names;
-    km_text_printf(&text, "%lld", (long long)p->saved->d);
-    for (int64_t f = 0; names && f < p->saved->d; f++) {
+    char **names = p->predictor->feature_names;
+    km_text_printf(&text, "%lld", (long long)p->predictor->d);
+    for (int64_t f = 0; names && f < p->predictor->d; f++) {
         int is_full = text.size > LONGEST;
         km_text_printf(&text, "%s%.60s", f ? ", " : " (", is_full ? "..." : names[f]);
         if (is_full) break;
@@ -56,12 +56,13 @@ static km_status list_features(char **out, const predict *p) {
 // The model's features among those of the data: by name where both have names, else by position.
 static km_status choose_features(predict *p, const km_data *data) {
     p->data = data;
-    if (p->saved->feature_names && km_data_feature_names(data)) {
-        KM_TRY(km_data_select(&p->selected, data, km_saved_feature_names(p->saved), p->saved->d, p->err));
+    if (p->predictor->feature_names && km_data_feature_names(data)) {
+        KM_TRY(km_data_select(&p->selected, data, km_predictor_feature_names(p->predictor), p->predictor->d,
+                              p->err));
         p->data = p->selected;
     }
     int64_t d = km_data_features(p->data);
-    if (d == p->saved->d) return KM_OK;
+    if (d == p->predictor->d) return KM_OK;
     char *features;
     KM_TRY(list_features(&features, p));
     km_status status =
@@ -74,10 +75,10 @@ static km_status choose_features(predict *p, const km_data *data) {
 
 static km_status make_spec(km_spec *spec, const predict *p) {
     char k[32];
-    spec->features = p->saved->d;
-    spec->type = p->saved->type;
+    spec->features = p->predictor->d;
+    spec->type = p->predictor->type;
     spec->restarts = 1;
-    snprintf(k, sizeof k, "%lld", (long long)p->saved->k);
+    snprintf(k, sizeof k, "%lld", (long long)p->predictor->k);
     KM_TRY(km_spec_set_clusters(spec, k, p->err));
     // One pass over the points is never worth compiling for, and no compiler is needed then.
     if (p->device->facts.target.kind != KM_TARGET_CPU) return KM_OK;
@@ -126,23 +127,25 @@ done:
 
 static km_status load(predict *p) {
     const km_backend *backend = p->device->backend;
-    km_load_params params = {
-        .transform_given = 1, .centre = p->saved->centre, .factor = p->saved->factor, .log = p->params->log};
+    km_load_params params = {.transform_given = 1,
+                             .centre = p->predictor->centre,
+                             .factor = p->predictor->factor,
+                             .log = p->params->log};
     KM_TRY(backend->engine_create(&p->engine, p->build.module->kernels, p->params->threads, p->params->log,
                                   p->err));
-    KM_TRY(km_data_stats_alloc(&p->stats, p->saved->d, p->err));
+    KM_TRY(km_data_stats_alloc(&p->stats, p->predictor->d, p->err));
     return backend->load(p->engine, &p->stats, p->data, &params, p->err);
 }
 
 static km_status assign(predict *p, int32_t *out) {
-    int64_t k = p->saved->k, n = p->engine->n, rows = km_data_rows(p->data);
+    int64_t k = p->predictor->k, n = p->engine->n, rows = km_data_rows(p->data);
     p->sums = calloc((size_t)(4 * k), sizeof(double));
     p->finished.counts = calloc((size_t)k, sizeof(int64_t));
     p->finished.labels = malloc((size_t)n * sizeof(int32_t));
     if (!p->sums || !p->finished.counts || !p->finished.labels)
         return km_fail_memory(p->err, "the labels", n * (int64_t)sizeof(int32_t));
     p->finished.k = k;
-    p->finished.centroids = p->saved->centroids_fitted;
+    p->finished.centroids = p->predictor->centroids_fitted;
     p->finished.weights = p->sums;
     p->finished.sse = p->sums + k;
     p->finished.distance = p->sums + 2 * k;
@@ -154,11 +157,11 @@ static km_status assign(predict *p, int32_t *out) {
     return KM_OK;
 }
 
-km_status km_predict(int32_t *out, const km_saved *saved, const km_data *data, const km_fit_params *params,
-                     km_error *err) {
+km_status km_predict(int32_t *out, const km_predictor *predictor, const km_data *data,
+                     const km_fit_params *params, km_error *err) {
     km_fit_params defaults;
     km_fit_params_init(&defaults);
-    predict p = {.saved = saved, .params = params ? params : &defaults, .err = err};
+    predict p = {.predictor = predictor, .params = params ? params : &defaults, .err = err};
     km_build_init(&p.build);
     km_status status = choose_features(&p, data);
     if (status == KM_OK) status = open_and_build(&p);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "result.h"
+#include "result_owner.h"
 #include "../base/error.h"
 #include "../base/log.h"
 #include "../base/size.h"
 #include "pages.h"
-#include "module.h"
+#include "module_state.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #include "../base/error.h"
 #include "../base/size.h"
 #include "contest.h"
-#include "module.h"
+#include "module_state.h"
 #include "rounding.h"
 #include "seed.h"
 

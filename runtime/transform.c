@@ -2,7 +2,7 @@
 // From statistics of the data to the space that is clustered; the same on every backend.
 #include "../base/error.h"
 #include "backend.h"
-#include "data.h"
+#include "data_refuse.h"
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #define KM_TESTS_RIG_H
 #include "reference.h"
 #include "../runtime/backend.h"
-#include "../runtime/module.h"
+#include "../runtime/module_state.h"
 
 typedef struct rig_variant {
     const char *name; // "cpu-lanes"

@@ -2,7 +2,7 @@
 // A result made by hand, for tests of what is written of one.
 #ifndef KM_TESTS_SAMPLE_RESULT_H
 #define KM_TESTS_SAMPLE_RESULT_H
-#include <kmgen/sweep.h>
+#include <kmgen/result.h>
 
 // Models of the Ks first, first + step, ...; d features. Inertia falls as 700 / K^1.3, the scores are smooth,
 // with Calinski-Harabasz highest near K = 4; Hartigan is NaN for the last model and Krzanowski-Lai for all.

@@ -7,7 +7,7 @@
 #include "reference.h"
 #include "quiet_check.h"
 #include <kmgen/module.h>
-#include <kmgen/sweep.h>
+#include <kmgen/fit.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

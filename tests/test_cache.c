@@ -6,7 +6,7 @@
 #include "quiet_check.h"
 #include <kmgen/module.h>
 #include <fcntl.h>
-#include <kmgen/sweep.h>
+#include <kmgen/fit.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>

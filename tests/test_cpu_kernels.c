@@ -6,7 +6,7 @@
 #include "reference.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/file.h"
-#include "runtime/module.h"
+#include "runtime/module_state.h"
 
 #include "kernel_cache.h"
 #include "quiet_check.h"

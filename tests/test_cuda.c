@@ -13,7 +13,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <kmgen/sweep.h>
+#include <kmgen/fit.h>
 #include <string.h>
 
 static char folder[] = "/tmp/kmgen-test-XXXXXX";

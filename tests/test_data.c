@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Points from every format and from memory: what is read, and what is refused in which words.
-#include "../runtime/data.h"
+#include "../runtime/data_refuse.h"
 #include "../runtime/read/reader.h"
 
 #include "quiet_check.h"

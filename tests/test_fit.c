@@ -8,7 +8,8 @@
 // Exits 77 (skipped) where the device or the sets are missing. KMGEN_DATA names another folder of the larger sets.
 #include "kernel_cache.h"
 #include "reference.h"
-#include <kmgen/sweep.h>
+#include <kmgen/model.h>
+#include <kmgen/module.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -910,14 +911,14 @@ START_TEST(predict_equals_labels) {
     km_result *result = fit(&j);
     int32_t *labels = calloc(5003, sizeof *labels);
     for (int64_t m = 0; m < result->models_count; m++) {
-        km_saved *saved = NULL;
-        must(km_model_write(path, result, m, &err), &err, "km_model_write");
-        must(km_model_read(&saved, path, &err), &err, "km_model_read");
-        ck_assert_int_eq(km_saved_features(saved), 3);
-        ck_assert_int_eq(km_saved_clusters(saved), result->models[m].k);
+        km_predictor *saved = NULL;
+        must(km_predictor_write(path, result, m, &err), &err, "km_predictor_write");
+        must(km_predictor_read(&saved, path, &err), &err, "km_predictor_read");
+        ck_assert_int_eq(km_predictor_features(saved), 3);
+        ck_assert_int_eq(km_predictor_clusters(saved), result->models[m].k);
         must(km_predict(labels, saved, j.data, &j.params, &err), &err, "km_predict");
         ck_assert_mem_eq(labels, result->models[m].labels, 5003 * sizeof *labels);
-        km_saved_destroy(&saved);
+        km_predictor_destroy(&saved);
     }
     free(labels);
     km_result_destroy(&result);

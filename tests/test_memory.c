@@ -6,7 +6,7 @@
 #include "../runtime/memory.h"
 #include "reference.h"
 #include "quiet_check.h"
-#include <kmgen/sweep.h>
+#include <kmgen/fit.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -103,7 +103,7 @@ typedef struct shape {
     km_algorithm algorithm;
     const char *design;
     int weighted;
-    km_labels_of labels;
+    km_labels_wanted labels;
     int64_t restarts, changes_min, threads;
 } shape;
 

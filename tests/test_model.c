@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Saved models: read back to the same bits, and every kind of bad file refused with a way out.
 #include "../runtime/file.h"
-#include "../runtime/model.h"
+#include "../runtime/predictor.h"
 #include "sample_result.h"
 
 #include "quiet_check.h"
@@ -21,7 +21,7 @@ static void begin(void) {
     ck_assert_ptr_nonnull(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/model.json", folder);
     s = sample_make(2, 1, 3, 4);
-    ck_assert_int_eq(km_model_write(path, &s->result, 1, NULL), KM_OK);
+    ck_assert_int_eq(km_predictor_write(path, &s->result, 1, NULL), KM_OK);
     ck_assert_int_eq(km_file_read(&text, &text_size, path, 0, NULL), KM_OK);
 }
 
@@ -37,41 +37,41 @@ static void assert_same_bits(const double *a, const double *b, int64_t count) {
 }
 
 START_TEST(round_trip) {
-    km_saved *saved;
+    km_predictor *predictor;
     km_error err = {""};
     const km_model *model = &s->models[1];
     s->result.type = _i & 1 ? KM_FLOAT64 : KM_FLOAT32;
     s->result.scale = (km_scale)(_i % 3);
     s->result.feature_names = _i & 2 ? s->names : NULL;
     s->names[3] = _i == 3 ? "caf\xe9" : NULL; // Latin-1; no name
-    ck_assert_int_eq(km_model_write(path, &s->result, 1, &err), KM_OK);
-    ck_assert_msg(km_model_read(&saved, path, &err) == KM_OK, "%s", err.text);
-    ck_assert_int_eq(km_saved_features(saved), 4);
-    ck_assert_int_eq(km_saved_clusters(saved), 3);
-    ck_assert_int_eq(saved->type, s->result.type);
-    ck_assert_int_eq(saved->scale, s->result.scale);
-    assert_same_bits(&saved->inertia, &model->inertia, 1);
-    assert_same_bits(saved->centre, s->centre, 4);
-    assert_same_bits(saved->factor, s->factor, 4);
-    assert_same_bits(saved->centroids_fitted, model->centroids_fitted, 12);
-    assert_same_bits(saved->centroids, model->centroids, 12);
+    ck_assert_int_eq(km_predictor_write(path, &s->result, 1, &err), KM_OK);
+    ck_assert_msg(km_predictor_read(&predictor, path, &err) == KM_OK, "%s", err.text);
+    ck_assert_int_eq(km_predictor_features(predictor), 4);
+    ck_assert_int_eq(km_predictor_clusters(predictor), 3);
+    ck_assert_int_eq(predictor->type, s->result.type);
+    ck_assert_int_eq(predictor->scale, s->result.scale);
+    assert_same_bits(&predictor->inertia, &model->inertia, 1);
+    assert_same_bits(predictor->centre, s->centre, 4);
+    assert_same_bits(predictor->factor, s->factor, 4);
+    assert_same_bits(predictor->centroids_fitted, model->centroids_fitted, 12);
+    assert_same_bits(predictor->centroids, model->centroids, 12);
     if (_i & 2) {
-        ck_assert_str_eq(saved->feature_names[1], "größe");
-        ck_assert_str_eq(saved->feature_names[2], "a \"quoted\" name");
-        ck_assert_str_eq(saved->feature_names[3], _i == 3 ? "caf?" : "");
+        ck_assert_str_eq(predictor->feature_names[1], "größe");
+        ck_assert_str_eq(predictor->feature_names[2], "a \"quoted\" name");
+        ck_assert_str_eq(predictor->feature_names[3], _i == 3 ? "caf?" : "");
     } else {
-        ck_assert_ptr_null(saved->feature_names);
+        ck_assert_ptr_null(predictor->feature_names);
     }
-    km_saved_destroy(&saved);
-    ck_assert_ptr_null(saved);
-    km_saved_destroy(&saved);
+    km_predictor_destroy(&predictor);
+    ck_assert_ptr_null(predictor);
+    km_predictor_destroy(&predictor);
 }
 END_TEST
 
 // Doubles of every size, by their bits.
 START_TEST(random_bits_round_trip) {
     uint64_t state = 88172645463325252u + (uint64_t)_i;
-    km_saved *saved;
+    km_predictor *predictor;
     for (int i = 0; i < 12; i++) {
         double value;
         do {
@@ -80,22 +80,22 @@ START_TEST(random_bits_round_trip) {
         } while (!isfinite(value));
         s->centroids[s->first_row[1] * 4 + i] = value;
     }
-    ck_assert_int_eq(km_model_write(path, &s->result, 1, NULL), KM_OK);
-    ck_assert_int_eq(km_model_read(&saved, path, NULL), KM_OK);
-    assert_same_bits(saved->centroids, s->models[1].centroids, 12);
-    km_saved_destroy(&saved);
+    ck_assert_int_eq(km_predictor_write(path, &s->result, 1, NULL), KM_OK);
+    ck_assert_int_eq(km_predictor_read(&predictor, path, NULL), KM_OK);
+    assert_same_bits(predictor->centroids, s->models[1].centroids, 12);
+    km_predictor_destroy(&predictor);
 }
 END_TEST
 
 // Writes `content` and expects its refusal with these words.
 static void expect_refused(const char *content, int64_t size, km_status status, const char *words) {
-    km_saved *saved = (km_saved *)1;
+    km_predictor *predictor = (km_predictor *)1;
     km_error err = {""};
     ck_assert_int_eq(km_file_write(path, content, size, NULL), KM_OK);
-    km_status got = km_model_read(&saved, path, &err);
+    km_status got = km_predictor_read(&predictor, path, &err);
     ck_assert_msg(got == status, "%s instead of %s for \"%s\": %s", km_status_name(got),
                   km_status_name(status), words, err.text);
-    ck_assert_ptr_null(saved);
+    ck_assert_ptr_null(predictor);
     ck_assert_msg(strstr(err.text, words) != NULL, "\"%s\" is not in: %s", words, err.text);
     ck_assert_msg(strstr(err.text, path) != NULL, "no path in: %s", err.text);
     ck_assert_msg(strstr(err.text, "kmgen fit --model") || strstr(err.text, "update kmgen"), "no way out: %s",
@@ -163,15 +163,15 @@ START_TEST(every_digit_counts) {
     int refused = 0, tried = 0;
     for (char *c = start; c < stop; c += 3) {
         if (*c < '1' || *c > '8') continue;
-        km_saved *saved = NULL;
+        km_predictor *predictor = NULL;
         char kept = *c;
         *c = (char)(kept + 1);
         ck_assert_int_eq(km_file_write(path, text, text_size, NULL), KM_OK);
-        km_status status = km_model_read(&saved, path, NULL);
+        km_status status = km_predictor_read(&predictor, path, NULL);
         refused += status == KM_ERROR_DATA;
         tried++;
-        if (status == KM_OK) assert_same_bits(saved->centroids, s->models[1].centroids, 12);
-        km_saved_destroy(&saved);
+        if (status == KM_OK) assert_same_bits(predictor->centroids, s->models[1].centroids, 12);
+        km_predictor_destroy(&predictor);
         *c = kept;
     }
     ck_assert_int_gt(tried, 30);
@@ -180,18 +180,18 @@ START_TEST(every_digit_counts) {
 END_TEST
 
 START_TEST(unreadable_and_unwritable) {
-    km_saved *saved;
+    km_predictor *predictor;
     km_error err = {""};
-    ck_assert_int_eq(km_model_read(&saved, "/nowhere/model.json", &err), KM_ERROR_IO);
+    ck_assert_int_eq(km_predictor_read(&predictor, "/nowhere/model.json", &err), KM_ERROR_IO);
     ck_assert_ptr_nonnull(strstr(err.text, "cannot read /nowhere/model.json"));
     err.text[0] = 0;
-    ck_assert_int_eq(km_model_read(&saved, folder, &err), KM_ERROR_IO);
+    ck_assert_int_eq(km_predictor_read(&predictor, folder, &err), KM_ERROR_IO);
     err.text[0] = 0;
-    ck_assert_int_eq(km_model_write("/nowhere/model.json", &s->result, 0, &err), KM_ERROR_IO);
+    ck_assert_int_eq(km_predictor_write("/nowhere/model.json", &s->result, 0, &err), KM_ERROR_IO);
     err.text[0] = 0;
-    ck_assert_int_eq(km_model_write(path, &s->result, 3, &err), KM_ERROR_USAGE);
+    ck_assert_int_eq(km_predictor_write(path, &s->result, 3, &err), KM_ERROR_USAGE);
     ck_assert_str_eq(err.text, "model 3 does not exist: the result has models 0..2");
-    ck_assert_int_eq(km_model_write(path, &s->result, -1, NULL), KM_ERROR_USAGE);
+    ck_assert_int_eq(km_predictor_write(path, &s->result, -1, NULL), KM_ERROR_USAGE);
 }
 END_TEST
 
@@ -201,7 +201,7 @@ START_TEST(not_finite) {
     char *after;
     int64_t size;
     s->centroids[s->first_row[1] * 4 + 5] = INFINITY;
-    ck_assert_int_eq(km_model_write(path, &s->result, 1, &err), KM_ERROR_DATA);
+    ck_assert_int_eq(km_predictor_write(path, &s->result, 1, &err), KM_ERROR_DATA);
     ck_assert_ptr_nonnull(strstr(err.text, "not finite"));
     ck_assert_int_eq(km_file_read(&after, &size, path, 0, NULL), KM_OK);
     ck_assert_str_eq(after, text);

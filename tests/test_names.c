@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Features by name: a model finds its columns in any table that has them, or the table is refused.
-#include <kmgen/sweep.h>
+#include <kmgen/model.h>
 
 #include "quiet_check.h"
 #include <math.h>
@@ -15,7 +15,7 @@ static char folder[64], model_path[96], table_path[96];
 static const char *const names[COLUMNS] = {"alpha", "beta", "gamma"};
 static double points[ROWS * COLUMNS]; // four clusters that only the features in their own places keep apart
 static int32_t labels[ROWS];          // of the fit
-static km_saved *saved;
+static km_predictor *predictor;
 
 static double value(int row, int column) {
     static const double middles[4][COLUMNS] = {{0, 10, 20}, {10, 0, 20}, {20, 10, 0}, {0, 20, 10}};
@@ -37,9 +37,9 @@ static void fit(const char *const *its_names) {
     ck_assert_int_eq(km_data_set_names(data, its_names, NULL), KM_OK);
     ck_assert_msg(km_fit(&result, &spec, data, &params, &err) == KM_OK, "%s", err.text);
     memcpy(labels, result->models[0].labels, sizeof labels);
-    ck_assert_int_eq(km_model_write(model_path, result, 0, NULL), KM_OK);
-    km_saved_destroy(&saved);
-    ck_assert_int_eq(km_model_read(&saved, model_path, NULL), KM_OK);
+    ck_assert_int_eq(km_predictor_write(model_path, result, 0, NULL), KM_OK);
+    km_predictor_destroy(&predictor);
+    ck_assert_int_eq(km_predictor_read(&predictor, model_path, NULL), KM_OK);
     km_result_destroy(&result);
     km_data_destroy(&data);
     km_spec_clear(&spec);
@@ -55,7 +55,7 @@ static void begin(void) {
 }
 
 static void end(void) {
-    km_saved_destroy(&saved);
+    km_predictor_destroy(&predictor);
     unlink(model_path);
     unlink(table_path);
     ck_assert_int_eq(rmdir(folder), 0);
@@ -64,7 +64,7 @@ static void end(void) {
 // Labels of the data by the model; on failure, the sentence in err.
 static km_status predict(const km_data *data, km_error *err) {
     int32_t got[ROWS];
-    km_status status = km_predict(got, saved, data, NULL, err);
+    km_status status = km_predict(got, predictor, data, NULL, err);
     if (status == KM_OK) ck_assert_int_eq(memcmp(got, labels, sizeof got), 0);
     return status;
 }
@@ -126,13 +126,13 @@ START_TEST(without_names) {
     km_data *data = from_memory(copy, 3, in_order, NULL);
     ck_assert_int_eq(predict(data, NULL), KM_OK); // a model with names
     fit(NULL);
-    ck_assert_ptr_null(km_saved_feature_names(saved));
+    ck_assert_ptr_null(km_predictor_feature_names(predictor));
     ck_assert_int_eq(predict(data, NULL), KM_OK);
     ck_assert_int_eq(km_data_set_names(data, others, NULL), KM_OK);
     ck_assert_int_eq(predict(data, NULL), KM_OK); // data with names
     km_data_destroy(&data);
     data = from_memory(copy, 3, other, NULL);
-    ck_assert_int_eq(km_predict(got, saved, data, NULL, NULL), KM_OK);
+    ck_assert_int_eq(km_predict(got, predictor, data, NULL, NULL), KM_OK);
     ck_assert_int_ne(memcmp(got, labels, sizeof got), 0);
     km_data_destroy(&data);
     data = from_memory(copy, 2, in_order, NULL);
@@ -207,8 +207,8 @@ static km_status open_and_predict(const char *text, const km_data_params *given,
     km_data *data;
     km_data_params_init(&params);
     if (given) params = *given;
-    params.names = km_saved_feature_names(saved);
-    params.names_count = km_saved_features(saved);
+    params.names = km_predictor_feature_names(predictor);
+    params.names_count = km_predictor_features(predictor);
     ck_assert_int_eq(km_text_write(table_path, text, NULL), KM_OK);
     km_status status = km_data_open(&data, table_path, &params, err);
     if (status != KM_OK) return status;
@@ -287,7 +287,7 @@ START_TEST(names_of_other_encodings) {
     static const int from[] = {2, 0, 1};
     double copy[ROWS * COLUMNS];
     fit(latin);
-    ck_assert_str_eq(km_saved_feature_names(saved)[0], "h?he");
+    ck_assert_str_eq(km_predictor_feature_names(predictor)[0], "h?he");
     km_data *data = from_memory(copy, 3, from, mixed);
     ck_assert_int_eq(predict(data, NULL), KM_OK);
     km_data_destroy(&data);

@@ -7,7 +7,8 @@
 // Exits 77 (skipped) where the device is missing.
 #include "kernel_cache.h"
 #include "reference.h"
-#include <kmgen/sweep.h>
+#include <kmgen/model.h>
+#include <kmgen/module.h>
 
 #include "quiet_check.h"
 #include <ftw.h>
@@ -137,9 +138,9 @@ START_TEST(predict_of_a_part) {
     job j = job_open(ref_blobs(N, D, 5, 3.0, 22, type_of(_i)), "5");
     j.params.scale = (km_scale)(_i / 2);
     const km_model *model = job_fit(&j);
-    must(km_model_write(path, j.result, 0, &err), &err);
-    km_saved *saved;
-    must(km_model_read(&saved, path, &err), &err);
+    must(km_predictor_write(path, j.result, 0, &err), &err);
+    km_predictor *saved;
+    must(km_predictor_read(&saved, path, &err), &err);
     size_t size = j.points.type == KM_FLOAT32 ? sizeof(float) : sizeof(double);
     km_data *part;
     must(km_data_from_memory(&part, (char *)j.values + FIRST * D * size, COUNT, D, j.points.type, 0, 0, NULL,
@@ -149,7 +150,7 @@ START_TEST(predict_of_a_part) {
     must(km_predict(labels, saved, part, &j.params, &err), &err);
     ck_assert_mem_eq(labels, model->labels + FIRST, sizeof labels);
     km_data_destroy(&part);
-    km_saved_destroy(&saved);
+    km_predictor_destroy(&saved);
     unlink(path);
     job_close(&j);
 }

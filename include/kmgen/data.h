@@ -21,8 +21,8 @@ typedef struct km_data_params {
     const char *weights; // File with one weight a row (any of the formats). Default NULL: all 1.
     km_nan_mode nan;     // Rows with NaN or infinity. Default KM_NAN_REFUSE: KM_ERROR_DATA when loaded.
     km_type type;        // Text (CSV, TSV) is parsed to this type. Default KM_FLOAT64.
-    // Features that are needed, e.g. km_saved_feature_names. Of a text with a header (after `columns`) just these are
-    // read, in this order; of a table without names, all. Default NULL, 0: all.
+    // Features that are needed, e.g. km_predictor_feature_names. Of a text with a header (after `columns`) just these
+    // are read, in this order; of a table without names, all. Default NULL, 0: all.
     const char *const *names;
     int64_t names_count;
 } km_data_params;

@@ -3,7 +3,7 @@
 //
 // What every other header shares: status, error, log, element types, limits. The line of the program is
 //     spec --plan--> plan --emit--> source --build--> module --sweep--> models --select--> selection
-// and each noun has its header. `sweep.h` holds km_fit, which walks the whole line.
+// and each noun has its header. `fit.h` holds km_fit, which walks the whole line.
 //
 // Conventions. n points, d features, k clusters; x points, c centroids; i point, j centroid, f feature.
 // Out-pointers come first, `km_error *err` last and may be NULL. A params struct is filled by its

@@ -2,7 +2,7 @@
 // Bringing the points home: statistics, refusal of NaN and infinity, and the copy into groups.
 #include "../../base/error.h"
 #include "../../base/size.h"
-#include "../data.h"
+#include "../data_refuse.h"
 #include "../rounding.h"
 #include "cpu.h"
 #include "load.h"

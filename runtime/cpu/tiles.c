@@ -5,7 +5,7 @@
 #include "../../base/error.h"
 #include "../../base/log.h"
 #include "../../base/size.h"
-#include "../module.h"
+#include "../module_state.h"
 #include "cpu.h"
 #include "tiles_fill.h"
 #include <math.h>

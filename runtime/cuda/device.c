@@ -4,7 +4,7 @@
 #include "../../base/log.h"
 #include "cuda.h"
 #include "../file.h"
-#include "../module.h"
+#include "../module_state.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

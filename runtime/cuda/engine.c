@@ -6,7 +6,7 @@
 #include "../../base/size.h"
 #include "../../gen/design.h"
 #include "cuda.h"
-#include "../module.h"
+#include "../module_state.h"
 #include <omp.h>
 #include <math.h>
 #include <stdlib.h>

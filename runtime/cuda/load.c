@@ -5,8 +5,8 @@
 #include "../../base/log.h"
 #include "../../base/size.h"
 #include "cuda.h"
-#include "../data.h"
-#include "../module.h"
+#include "../data_refuse.h"
+#include "../module_state.h"
 #include "../rounding.h"
 #include <math.h>
 #include <stdlib.h>

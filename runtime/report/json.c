@@ -3,7 +3,7 @@
 #include "../../base/error.h"
 #include "../json.h"
 
-#include <kmgen/sweep.h>
+#include <kmgen/result.h>
 
 #include <string.h>
 

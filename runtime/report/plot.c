@@ -4,7 +4,7 @@
 #include "../../base/text.h"
 #include "../file.h"
 
-#include <kmgen/sweep.h>
+#include <kmgen/result.h>
 
 #include <cairo-svg.h>
 #include <cairo.h>

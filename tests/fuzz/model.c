@@ -3,7 +3,7 @@
 // checksum that docs/model.md gives it, so that what lies behind the checksum is reached too.
 #include "fuzz.h"
 
-#include <kmgen/sweep.h>
+#include <kmgen/model.h>
 
 #include <endian.h>
 #include <jansson.h>
@@ -16,20 +16,20 @@ enum { POINTS = 3, FEATURES_MAX = 64 };
 
 int64_t fuzz_accepted;
 
-static void predict(const km_saved *saved) {
+static void predict(const km_predictor *predictor) {
     static const double values[POINTS * FEATURES_MAX] = {1, -2, 3e30, 0.5, 7};
     int32_t labels[POINTS] = {-1, -1, -1};
     km_error err = {{0}};
     km_data *data = NULL;
     km_fit_params params;
-    int64_t d = km_saved_features(saved), k = km_saved_clusters(saved);
+    int64_t d = km_predictor_features(predictor), k = km_predictor_clusters(predictor);
     must(d >= 1 && k >= 1, "a model without a shape");
     if (d > FEATURES_MAX) return;
     km_fit_params_init(&params);
     params.device = KM_HOST;
     params.threads = 1;
     must(km_data_from_memory(&data, values, POINTS, d, KM_FLOAT64, 0, 0, NULL, &err) == KM_OK, "no points");
-    km_status status = km_predict(labels, saved, data, &params, &err);
+    km_status status = km_predict(labels, predictor, data, &params, &err);
     must(status == KM_OK || err.text[0], "prediction was refused without a reason");
     for (int i = 0; status == KM_OK && i < POINTS; i++)
         must(labels[i] >= 0 && labels[i] < k, "no such cluster");
@@ -39,16 +39,16 @@ static void predict(const km_saved *saved) {
 static int64_t read_model(const void *bytes, size_t size) {
     char path[64];
     km_error err = {{0}};
-    km_saved *saved = NULL;
+    km_predictor *predictor = NULL;
     int fd = memfd_create("model", 0);
     must(fd >= 0 && write(fd, bytes, size) == (ssize_t)size, "no file in memory");
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    km_status status = km_model_read(&saved, path, &err);
-    must((status == KM_OK) == (saved != NULL), "status and model disagree");
+    km_status status = km_predictor_read(&predictor, path, &err);
+    must((status == KM_OK) == (predictor != NULL), "status and model disagree");
     must(status == KM_OK || err.text[0], "a file was refused without a reason");
     must(status != KM_ERROR_INTERNAL, "a file was refused by a bug");
-    if (saved) predict(saved);
-    km_saved_destroy(&saved);
+    if (predictor) predict(predictor);
+    km_predictor_destroy(&predictor);
     close(fd);
     return status == KM_OK;
 }

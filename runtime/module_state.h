@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The inside of a module, for the sweep; and devices, opened once a fit.
-#ifndef KM_RUNTIME_MODULE_H
-#define KM_RUNTIME_MODULE_H
+#ifndef KM_RUNTIME_MODULE_STATE_H
+#define KM_RUNTIME_MODULE_STATE_H
 #include "../base/error.h"
 #include "backend.h"
 

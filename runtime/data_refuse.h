@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What the rest of the runtime may say about a km_data beyond <kmgen/data.h>.
-#ifndef KM_RUNTIME_DATA_H
-#define KM_RUNTIME_DATA_H
+#ifndef KM_RUNTIME_DATA_REFUSE_H
+#define KM_RUNTIME_DATA_REFUSE_H
 #include <kmgen/data.h>
 
 // KM_ERROR_DATA with file, row and column as the user counts them (for text, row is the line of the file), saying

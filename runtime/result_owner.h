@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The memory of a result: everything it points to is freed at once.
-#ifndef KM_RUNTIME_RESULT_H
-#define KM_RUNTIME_RESULT_H
+#ifndef KM_RUNTIME_RESULT_OWNER_H
+#define KM_RUNTIME_RESULT_OWNER_H
 #include "../base/error.h"
-#include <kmgen/sweep.h>
+#include <kmgen/result.h>
 
 typedef struct km_chunk km_chunk;
 

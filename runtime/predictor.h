@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // A saved model in memory: what predict needs. docs/model.md describes the file.
-#ifndef KM_RUNTIME_MODEL_H
-#define KM_RUNTIME_MODEL_H
-#include <kmgen/sweep.h>
+#ifndef KM_RUNTIME_PREDICTOR_H
+#define KM_RUNTIME_PREDICTOR_H
+#include <kmgen/model.h>
 
-struct km_saved {
+struct km_predictor {
     int64_t d, k;
     km_type type;             // of the clustered space
     km_scale scale;           // how centre and factor came to be
