@@ -2,19 +2,23 @@
 # SPDX-License-Identifier: MIT
 """kmgen's CPU engine beside what people use today: scikit-learn, scikit-learn-intelex and faiss-cpu.
 
-    bench/cpu_peers.py [--rows d2,d8,...] [--quick] [--rounds 5] [--json FILE] [--venv DIR] [--build build]
+    bench/cpu_peers.py [--rows d2,d8,...] [--quick] [--rounds 5] [--json FILE] [--venv DIR | --here] [--build build]
 
-Installs the peers from PyPI into a throw-away virtual environment (kept and used again with --venv), makes the
-data, and times every contestant in turn, round by round, each in a process of its own that was warmed by one whole
+Installs the peers from PyPI into a throw-away virtual environment (kept and used again with --venv; --here takes those
+that this Python has, and leaves out the others), makes the data, and times every contestant in turn, round by round, each in a process of its own that was warmed by one whole
 run, and by another right before each that counts. Medians are compared. Every contestant gets float32 points in
 C order, the same first centroids, and pays for the labels of every K; the peers fit each K in turn. kmgen's
 time is the whole of km_fit (copying, centring, sweep, last pass with labels and scores) without compiling,
 which its cache pays once.
 
+A plain read, for comparison, is the largest coordinate, found by NumPy in as many threads.
+
 Rows: the names of ROWS below; `--list` prints them. `--quick` takes n = 50,000 and two rounds: it shows that the
-bench runs, not how fast anything is.
+bench runs, not how fast anything is. bench/results/ holds the last full run; bench/tables.py makes the tables of the
+docs of it.
 """
 import argparse
+import concurrent.futures
 import datetime
 import json
 import os
@@ -26,38 +30,35 @@ import sys
 import tempfile
 import time
 
-PEERS = ["scikit-learn", "scikit-learn-intelex", "faiss-cpu"]
+import tables
+
+PEERS = {"sklearn": "scikit-learn", "intelex": "scikit-learn-intelex", "faiss": "faiss-cpu"}  # PyPI's names
 POINTS, POINTS_QUICK = 1_000_000, 50_000
 TRIES, STOLEN_MAX = 8, 0.02  # of a turn; the share of one processor that the host may take meanwhile
 
 
-def row(title, d, clusters, bars, peers=("intelex", "faiss"), data="blobs", iterations=10, tol=0.0, restarts=1,
+def row(title, d, clusters, peers=("intelex", "faiss"), data="blobs", iterations=10, tol=0.0, restarts=1,
         algorithms=("auto",)):
-    return dict(title=title, d=d, clusters=clusters, bars=bars, peers=peers, data=data, iterations=iterations,
-                tol=tol, restarts=restarts, algorithms=algorithms)
+    return dict(title=title, d=d, clusters=clusters, peers=peers, data=data, iterations=iterations, tol=tol,
+                restarts=restarts, algorithms=algorithms)
 
 
 def rows_table():
-    """Every row with the ratio that kmgen must reach against each peer (the bars of the CPU engine)."""
     table = {}
     wide, narrow = list(range(2, 13)), [3, 4, 5]
-    for d, intelex, faiss in [(2, 50, 180), (4, 22, 85), (8, 13, 50), (16, 9, 45), (32, 6, 33)]:
-        bars = dict(intelex=intelex, faiss=faiss)
-        table[f"d{d}"] = row(f"10 iterations, K=2..12, d={d}", d, wide, bars)
-    for d, bar in [(2, 20), (8, 8), (32, 4)]:
-        table[f"narrow-d{d}"] = row(f"10 iterations, K=3..5, d={d}", d, narrow, dict(intelex=bar))
-    for d, bar in [(8, 10), (16, 6)]:
-        table[f"uniform-d{d}"] = row(f"10 iterations, uniform, K=2..12, d={d}", d, wide, dict(intelex=bar),
-                                     data="uniform")
-    for d, bar in [(2, 110), (8, 22)]:
-        table[f"converge-d{d}"] = row(f"to convergence, K=2..12, d={d}", d, wide, dict(intelex=bar), ["intelex"],
-                                      iterations=300, tol=1e-4)
-    table["restarts-d4"] = row("to convergence, 10 restarts, K=2..20, d=4", 4, list(range(2, 21)),
-                               dict(intelex=50), ["intelex"], iterations=300, tol=1e-4, restarts=10)
+    for d in (2, 4, 8, 16, 32):
+        table[f"d{d}"] = row("10 iterations, K = 2..12", d, wide)
+    for d in (2, 8, 32):
+        table[f"narrow-d{d}"] = row("10 iterations, K = 3..5", d, narrow)
+    for d in (8, 16):
+        table[f"uniform-d{d}"] = row("10 iterations, K = 2..12, uniform points", d, wide, data="uniform")
+    for d in (2, 8):
+        table[f"converge-d{d}"] = row("to convergence, K = 2..12", d, wide, ["intelex"], iterations=300, tol=1e-4)
+    table["restarts-d4"] = row("to convergence, K = 2..20, 10 restarts, k-means++", 4, list(range(2, 21)),
+                               ["intelex"], iterations=300, tol=1e-4, restarts=10)
     for d in (2, 16, 64):
         for k in (8, 64, 256):
-            bars = dict(sklearn=1, intelex=1, faiss=1)
-            table[f"one-k{k}-d{d}"] = row(f"10 iterations, K={k} alone, d={d}", d, [k], bars, list(bars),
+            table[f"one-k{k}-d{d}"] = row(f"10 iterations, K = {k} alone", d, [k], ["sklearn", "intelex", "faiss"],
                                           algorithms=["auto", "lloyd"])
     return table
 
@@ -178,6 +179,10 @@ class Contestant:
         self.process.wait()
 
 
+def peers_of(job, args):
+    return [peer for peer in job["peers"] if peer in args.peers]
+
+
 def contestants_of(job, paths, args, folder):
     points, init = paths
     clusters = ",".join(str(k) for k in job["clusters"])
@@ -190,7 +195,7 @@ def contestants_of(job, paths, args, folder):
         command.append(f"design={args.design}")
     found = [(f"kmgen-{algorithm}", [*command, f"algorithm={algorithm}"], args.threads)
              for algorithm in job["algorithms"]]
-    for peer in job["peers"]:
+    for peer in peers_of(job, args):
         for threads in sorted({1, args.threads}) if peer == "faiss" else [args.threads]:
             name = f"{peer}-{threads}" if peer == "faiss" else peer
             worker = [sys.executable, os.path.abspath(__file__), "--worker", name, points, init, json.dumps(job)]
@@ -237,16 +242,24 @@ def row_run(name, job, args, folder):
     if before and after:
         others = max(0.0, (after[0] - before[0] - (after[1] - before[1])) / wall)
     times = {c.name: statistics.median(c.times) for c in contestants}
-    out = dict(row=name, title=job["title"], n=args.n, d=job["d"], clusters=job["clusters"],
-               cores_taken_by_others=others, median_ms=times,
-               all_ms={c.name: c.times for c in contestants}, last={c.name: c.last for c in contestants},
-               disturbed={c.name: c.disturbed for c in contestants}, ratios=[])
-    for own in [title for title in times if title.startswith("kmgen")]:
-        for peer in job["peers"]:
-            best = min(ms for title, ms in times.items() if title.split("-")[0] == peer)
-            ratio = dict(kmgen=own, peer=peer, ratio=best / times[own], bar=job["bars"].get(peer))
-            out["ratios"].append(ratio)
-    return out
+    return dict(row=name, title=job["title"], n=args.n, d=job["d"], clusters=[min(job["clusters"]), max(job["clusters"])],
+                read_ms=read_ms(paths[0], args.threads), cores_taken_by_others=others, median_ms=times,
+                all_ms={c.name: c.times for c in contestants}, last={c.name: c.last for c in contestants},
+                disturbed={c.name: c.disturbed for c in contestants})
+
+
+def read_ms(path, threads):
+    """Milliseconds of one plain read of the points."""
+    import numpy as np
+
+    parts = np.array_split(np.load(path).reshape(-1), threads)
+    times = []
+    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+        for _turn in range(11):
+            begin = time.perf_counter()
+            list(pool.map(np.max, parts))
+            times.append((time.perf_counter() - begin) * 1e3)
+    return statistics.median(times)
 
 
 # Report -----------------------------------------------------------------------------------------------------
@@ -260,10 +273,27 @@ def cpu_name():
         return platform.processor() or "unknown"
 
 
-def versions():
-    from importlib.metadata import version
+def cpu_vectors():
+    """The widest vectors that this processor has, of those that kmgen has kernels for."""
+    try:
+        with open("/proc/cpuinfo") as lines:
+            flags = next(line for line in lines if line.startswith(("flags", "Features"))).split()
+    except (OSError, StopIteration):
+        return "unknown"
+    known = dict(avx512_vnni="AVX-512 with VNNI", avx512f="AVX-512", avx2="AVX2", asimd="NEON")
+    return next((title for flag, title in known.items() if flag in flags), "generic")
 
-    return {name: version(name) for name in ["numpy", *PEERS]}
+
+def versions():
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {}
+    for name in ["numpy", *PEERS.values()]:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            pass
+    return found
 
 
 def row_print(result):
@@ -280,11 +310,8 @@ def row_print(result):
         host = f"  HOST TOOK TIME in {result['disturbed'][name]}" if result["disturbed"][name] else ""
         print(f"  {name:<12} {ms:10.1f} ms   {min(spread):.1f} .. {max(spread):.1f}   iterations "
               f"{last[name]['iterations']}, inertia {last[name]['inertia']:.6g}{parts}{host}")
-    for found in result["ratios"]:
-        verdict = ""
-        if found["bar"] is not None:
-            verdict = f"   bar {found['bar']}: {'reached' if found['ratio'] >= found['bar'] else 'NOT reached'}"
-        print(f"  {found['kmgen']} against {found['peer']:<10} {found['ratio']:8.1f} times{verdict}", flush=True)
+    for own, peer, ratio in tables.cpu_ratios(result):
+        print(f"  {own} against {peer:<10} {ratio:8.1f} times", flush=True)
 
 
 def venv_enter(args):
@@ -296,8 +323,8 @@ def venv_enter(args):
             subprocess.check_call([sys.executable, "-m", "venv", folder])
         if subprocess.call([python, "-c", "import sklearnex, faiss"], stderr=subprocess.DEVNULL):
             subprocess.check_call([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "numpy",
-                                   *PEERS])
-        return subprocess.call([python, os.path.abspath(__file__), *sys.argv[1:], "--inside"])
+                                   *PEERS.values()])
+        return subprocess.call([python, os.path.abspath(__file__), *sys.argv[1:], "--here"])
     finally:
         if not args.venv:
             shutil.rmtree(folder, ignore_errors=True)
@@ -315,7 +342,8 @@ def arguments():
     parser.add_argument("--json", help="also write the results to this file")
     parser.add_argument("--venv", help="keep the peers' environment here and use it again")
     parser.add_argument("--build", default="build", help="kmgen's build folder")
-    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--commit", help="what is measured, where git cannot say it")
+    parser.add_argument("--here", action="store_true", help="install nothing: the peers that this Python has")
     args = parser.parse_args()
     args.n = args.n or (POINTS_QUICK if args.quick else POINTS)
     args.rounds = args.rounds or (2 if args.quick else 5)
@@ -336,11 +364,13 @@ def main():
     worker = os.path.join(args.build, "bench", "fit_worker")
     if not os.path.exists(worker):
         raise SystemExit(f"{worker} is missing: run ninja -C {args.build} first, or name the folder with --build")
-    if not args.inside:
+    if not args.here:
         return venv_enter(args)
-    report = dict(date=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), cpu=cpu_name(),
-                  cores=os.cpu_count(), threads=args.threads, versions=versions(), load_before=os.getloadavg(),
-                  rows=[])
+    found = versions()
+    args.peers = [peer for peer, package in PEERS.items() if package in found]
+    report = dict(date=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+                  commit=args.commit or tables.commit(), cpu=cpu_name(), vectors=cpu_vectors(), cores=os.cpu_count(),
+                  threads=args.threads, rounds=args.rounds, versions=found, load_before=os.getloadavg(), rows=[])
     print(f"{report['date']}, {report['cpu']}, {report['cores']} cores, {args.threads} threads, load "
           f"{report['load_before'][0]:.2f} at the start")
     print(", ".join(f"{name} {number}" for name, number in report["versions"].items()), flush=True)
@@ -350,9 +380,7 @@ def main():
         report["rows"].append(result)
         row_print(result)
         if args.json:
-            with open(args.json, "w") as out:
-                json.dump(report, out, indent=1)
-                out.write("\n")
+            tables.write_json(args.json, report)
     return 0
 
 

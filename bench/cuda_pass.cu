@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Checks and times the pass of emitted CUDA sources on this machine's GPU; bench/gpu.py makes them and the list.
 //
-//     cuda_pass [--json] LIST      a line of LIST: NAME CUBIN FEATURES LOW..HIGH TYPE BAR [POINTS [RUNS [WEIGHTED]]]
+//     cuda_pass [--json] LIST      a line of LIST: NAME CUBIN FEATURES LOW..HIGH TYPE [POINTS [RUNS [WEIGHTED]]]
 //     cuda_pass --copy BYTES       what making a context, pinning memory and a copy from pinned memory take
 //     cuda_pass --data FILE N D uniform|blobs      writes float32 points as .npy: in [-1, 1], or twelve clusters
 //
 // A pass is assignment, sums, reduction and the new centroids of every K from LOW to HIGH: the launches of the
 // emitted source and its km_update, as the engine queues them. Nothing is timed that was not checked here: sums
 // against a reference in double, centroids against the sums, and RUNS runs (default 20) that give the same bits.
-// BAR, in plain reads of the points, is only printed.
 #include <algorithm>
 #include <chrono>
 #include <climits>
@@ -219,7 +218,6 @@ struct shape {
     char name[64], cubin[512], type[16];
     int d, k_low, k_high, runs, weighted;
     long long n;
-    double bar;
 };
 
 struct outcome {
@@ -404,8 +402,8 @@ static void report(const shape &sh, const outcome &o, int json) {
                sh.name, sh.n, o.ms, o.read, o.issue, o.worst == o.worst ? o.worst : 1e300, o.same ? "true" : "false",
                sh.runs, o.centroids_right ? "true" : "false", is_right(o) ? "true" : "false");
     else
-        printf("%-20s %9.4f %9.4f %7.2f %9.3f %7.2f %6.2f  %s, %s%s%s\n", sh.name, o.ms, o.read, o.ms / o.read, o.issue,
-               o.ms / fmax(o.read, o.issue), sh.bar, o.worst < WRONG_BY_MAX ? "right" : "WRONG",
+        printf("%-20s %9.4f %9.4f %7.2f %9.3f %7.2f  %s, %s%s%s\n", sh.name, o.ms, o.read, o.ms / o.read, o.issue,
+               o.ms / fmax(o.read, o.issue), o.worst < WRONG_BY_MAX ? "right" : "WRONG",
                o.same ? "same bits" : "NOT THE SAME", o.centroids_right ? "" : ", WRONG CENTROIDS",
                o.stayed ? "" : ", A SLOT STOPPED: not a time of whole passes");
     fflush(stdout);
@@ -419,8 +417,7 @@ static int run_list(const char *path, int json) {
     }
     if (!json) {
         printf("ms per pass: median of %d\n", PASSES);
-        printf("%-20s %9s %9s %7s %9s %7s %6s  %s\n", "shape", "ms", "read ms", "/ read", "issue ms", "/ floor", "bar",
-               "check");
+        printf("%-20s %9s %9s %7s %9s %7s  %s\n", "shape", "ms", "read ms", "/ read", "issue ms", "/ floor", "check");
     }
     data<float> floats;
     data<double> doubles;
@@ -430,8 +427,8 @@ static int run_list(const char *path, int json) {
         shape sh = {};
         sh.n = POINTS;
         sh.runs = RUNS_SAME;
-        if (sscanf(line, "%63s %511s %d %d..%d %15s %lf %lld %d %d", sh.name, sh.cubin, &sh.d, &sh.k_low, &sh.k_high,
-                   sh.type, &sh.bar, &sh.n, &sh.runs, &sh.weighted) < 7)
+        if (sscanf(line, "%63s %511s %d %d..%d %15s %lld %d %d", sh.name, sh.cubin, &sh.d, &sh.k_low, &sh.k_high,
+                   sh.type, &sh.n, &sh.runs, &sh.weighted) < 6)
             continue;
         const int is_double = !strcmp(sh.type, "float64");
         if (is_double && floats.n) floats.forget();

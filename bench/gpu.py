@@ -18,7 +18,8 @@ end     A whole fit of a large .npy in the page cache, phase by phase, and the s
 
 Needs a CUDA toolkit (nvcc), a GPU and a built project. --list prints the rows with what the planner says of them and
 needs only the build; --quick takes few and small rows: it shows that the bench runs, not how fast anything is.
-Fails if a check fails; a bar that is not met is only said. Exit 77: the machine has no GPU or no nvcc.
+Fails if a check fails. Exit 77: the machine has no GPU or no nvcc. --json FILE is written anew after each part.
+bench/results/gpu.json is the last full run; bench/tables.py makes the tables of the docs of it.
 """
 import argparse
 import concurrent.futures
@@ -33,43 +34,37 @@ import sys
 import tempfile
 import time
 
+import tables
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 POINTS, POINTS_QUICK = 33_554_432, 1_048_576
 PARTS = ["pass", "peers", "loop", "fit", "end"]
-DESIGNS = ["registers", "tensor", "tiled"]
 RUNS_SAME, RUNS_SINGLE = 20, 3  # runs that must give the same bits: of a row, of one of its K alone
 
 
 # Rows -----------------------------------------------------------------------------------------------------------
 
 
-def row(d, low, high, bar=None, of="read", kind="float32", n=POINTS, peers=False):
-    """A list of K; `bar`: how many times `of` (a plain read; floor: the larger of read and issue) it may take."""
+def row(d, low, high, kind="float32", n=POINTS, peers=False):
     name = f"d{d}_k{low}_{high}" if low != high else f"d{d}_k{low}"
     name += "_f64" if kind == "float64" else ""
     name += f"_n{n >> 20}Mi" if n not in (POINTS, 1_000_000) else ""
-    return dict(name=name, d=d, low=low, high=high, bar=bar, of=of, type=kind, n=n, peers=peers)
+    return dict(name=name, d=d, low=low, high=high, type=kind, n=n, peers=peers)
 
 
 def rows_table():
     rows = []
-    for low, high, bars in [(3, 5, {4: 1.25, 8: 1.15, 16: 1.15, 32: 1.3}), (3, 7, {4: 2.2, 8: 1.5, 16: 1.3}),
-                            (3, 12, {4: 4.0, 8: 3.0, 16: 2.8}), (2, 20, {4: 15, 8: 12})]:
-        rows += [row(d, low, high, bar, peers=d != 32 and high in (5, 12)) for d, bar in bars.items()]
+    for low, high, ds in [(3, 5, (4, 8, 16, 32)), (3, 7, (4, 8, 16)), (3, 12, (4, 8, 16)), (2, 20, (4, 8))]:
+        rows += [row(d, low, high, peers=d != 32 and high in (5, 12)) for d in ds]
     rows += [row(d, 2, 12) for d in (2, 3, 18, 64)] + [row(d, 3, 12) for d in (32, 128)] + [row(8, 256, 256)]
-    rows += [row(4, 3, 7, 1.5, "floor", "float64"), row(8, 3, 7, 2, "floor", "float64")]
+    rows += [row(d, 3, 7, "float64") for d in (4, 8)]
     rows += [row(128, 1024, 1024, n=1_000_000, peers=True), row(4, 3, 5, n=POINTS_QUICK)]
     return {r["name"]: r for r in rows}
 
 
 ROWS = rows_table()
 QUICK = ["d4_k3_5", "d8_k3_7", "d4_k3_7_f64"]
-
-# Milliseconds of an iteration of the whole list, each K in turn, float32, 33,554,432 points on an H200; measured
-# earlier and elsewhere, not by this program: cuVS 26.10, which cuML calls, needs an installation that no bench makes.
-CUVS = {"d4_k3_5": 133, "d4_k3_7": 244, "d4_k3_12": 521, "d8_k3_5": 138, "d8_k3_7": 261, "d8_k3_12": 538,
-        "d16_k3_5": 147, "d16_k3_7": 272, "d16_k3_12": 539}
 
 
 # Sources --------------------------------------------------------------------------------------------------------
@@ -95,7 +90,7 @@ def estimates(kmgen, folder, name, n):
     found = {}
     for line in done.stdout.splitlines():
         words = line.split()
-        if len(words) >= 8 and words[0] in DESIGNS and re.fullmatch(r"[\d.e+]+", words[6]):
+        if len(words) >= 8 and words[0] in tables.CUDA_DESIGNS and re.fullmatch(r"[\d.e+]+", words[6]):
             found[words[0]] = dict(ms=float(words[6]), bound=words[7])
     return found
 
@@ -115,7 +110,7 @@ def shapes_of(names, args, folder, arch):
         job = ROWS[name]
         add(name, job, job["low"], job["high"])
         shapes[name]["estimates"] = estimates(args.kmgen, folder, name, args.n or job["n"])
-        for design in DESIGNS if args.designs else []:
+        for design in tables.CUDA_DESIGNS if args.designs else []:
             if design != shapes[name].get("design"):
                 add(f"{name}__{design}", job, job["low"], job["high"], design)
         if args.singles and job["low"] != job["high"]:
@@ -164,7 +159,7 @@ def passes_run(shapes, args, folder):
     with open(listing, "w") as out:
         for s in order:
             job = s["job"]
-            out.write(f"{s['name']} {s['cubin']} {job['d']} {s['low']}..{s['high']} {job['type']} {job['bar'] or 0} "
+            out.write(f"{s['name']} {s['cubin']} {job['d']} {s['low']}..{s['high']} {job['type']} "
                       f"{args.n or job['n']} {s['runs']}\n")
     done = subprocess.run([args.cuda_pass, "--json", listing], stdout=subprocess.PIPE, text=True, check=False)
     found = {r["name"]: r for r in map(json.loads, done.stdout.splitlines())}
@@ -175,22 +170,20 @@ def passes_run(shapes, args, folder):
 
 
 def row_result(name, shapes, found):
-    """One line of the table: time, floors, ratios, whether the bar is met, and the K one after another."""
+    """One line of the table: time, floors, ratios, and the K one after another."""
     job, shape, got = ROWS[name], shapes[name], found[name]
     floor = max(got["read_ms"], got["issue_ms"])
     out = dict(row=name, d=job["d"], clusters=[job["low"], job["high"]], type=job["type"], n=got["n"],
                design=shape["design"], ms=got["ms"], read_ms=got["read_ms"], issue_ms=got["issue_ms"],
                per_read=got["ms"] / got["read_ms"], per_floor=got["ms"] / floor, right=got["right"],
-               worst_per_point=got["worst"], same_bits=got["same_bits"], runs=got["runs"], bar=job["bar"],
-               bar_of=job["of"], met=None, each_k_ms=None, gain=None, estimates=shape["estimates"], designs={})
-    if job["bar"] and got["n"] == job["n"]:
-        out["met"] = out["per_read" if job["of"] == "read" else "per_floor"] <= job["bar"]
+               worst_per_point=got["worst"], same_bits=got["same_bits"], runs=got["runs"], each_k_ms=None, gain=None,
+               estimates=shape["estimates"], designs={})
     singles = [found.get(single_name(job, k)) for k in range(job["low"], job["high"] + 1)]
     if job["low"] != job["high"] and all(singles):
         out["each_k_ms"] = sum(s["ms"] for s in singles)
         out["gain"] = out["each_k_ms"] / got["ms"]
         out["right"] = out["right"] and all(s["right"] for s in singles)
-    for design in DESIGNS:
+    for design in tables.CUDA_DESIGNS:
         other = shapes.get(f"{name}__{design}", shape if design == shape["design"] else None)
         if other and other["source"]:
             out["designs"][design] = dict(ms=found[other["name"]]["ms"], right=found[other["name"]]["right"])
@@ -233,8 +226,7 @@ def loop_run(args, folder):
             break
     us = statistics.median(1e3 * r["sweep_ms"] / r["passes"] for r in got)
     return dict(n=n, d=4, clusters=[3, 5], us=us, us_all=[1e3 * r["sweep_ms"] / r["passes"] for r in got],
-                passes=got[0]["passes"], all_ran=got[0]["iterations"] == 3 * iterations, design=got[0]["design"],
-                bar=25, met=us <= 25)
+                passes=got[0]["passes"], all_ran=got[0]["iterations"] == 3 * iterations, design=got[0]["design"])
 
 
 def fit_run(args, folder):
@@ -245,8 +237,8 @@ def fit_run(args, folder):
         ms = median_of(got, "wall_ms")
         phases = {key: median_of(got, key + "_ms") for key in ("build", "read", "seed", "sweep", "finish")}
         out.append(dict(data=kind, n=100_000, d=4, clusters=[2, 12], restarts=10, ms=ms,
-                        ms_all=[r["wall_ms"] for r in got],
-                        passes=got[0]["passes"], phases=phases, design=got[0]["design"], bar=60, met=ms <= 60))
+                        ms_all=[r["wall_ms"] for r in got], passes=got[0]["passes"], phases=phases,
+                        design=got[0]["design"]))
     return out
 
 
@@ -261,24 +253,14 @@ def end_run(args, folder):
     got.sort(key=lambda r: r["wall_ms"])
     r = got[len(got) // 2]  # phases of one fit, so that they add up
     total = r["open_ms"] + r["wall_ms"] - r["pin_ms"]
-    pass_ms = r["sweep_ms"] / r["passes"]
     phases = dict(open=r["open_ms"], build=r["build_ms"], load=r["read_ms"] - r["copy_ms"] - r["pin_ms"],
                   transfer=r["copy_ms"], seed=r["seed_ms"], passes=r["sweep_ms"], finish=r["finish_ms"])
     phases["closing"] = total - sum(phases.values())
     copy_gbs = n * d * 4e-6 / r["copy_ms"] if r["copy_ms"] else None
-    out = dict(n=n, d=d, clusters=[2, 12], restarts=4, total_ms=total, phases=phases, passes=r["passes"],
-               design=r["design"], context_ms=context, pin_ms=r["pin_ms"], copy_gbs=copy_gbs,
-               pinned_copy_gbs=copy["copy_gbs"], pinned_context_ms=copy["context_ms"], totals_ms=[
-                   g["open_ms"] + g["wall_ms"] - g["pin_ms"] for g in got], bars={})
-    rest = total - r["copy_ms"] - r["sweep_ms"]
-    out["bars"]["seeding, sweep passes"] = dict(value=r["seed_ms"] / pass_ms, bar=25, met=r["seed_ms"] <= 25 * pass_ms)
-    if copy_gbs:
-        share = copy_gbs / copy["copy_gbs"]
-        out["bars"]["transfer, % of pinned copy"] = dict(value=100 * share, bar=85, met=share >= 0.85)
-    out["bars"]["all but transfer and passes, %"] = dict(value=100 * rest / total, bar=10, met=rest < 0.1 * total)
-    without = rest - r["seed_ms"]
-    out["bars"]["the same without seeding, %"] = dict(value=100 * without / total, bar=10, met=without < 0.1 * total)
-    return out
+    return dict(n=n, d=d, clusters=[2, 12], restarts=4, total_ms=total, phases=phases, passes=r["passes"],
+                design=r["design"], context_ms=context or copy["context_ms"], pin_ms=r["pin_ms"], copy_gbs=copy_gbs,
+                pinned_copy_gbs=copy["copy_gbs"],
+                totals_ms=[g["open_ms"] + g["wall_ms"] - g["pin_ms"] for g in got])
 
 
 # Peers ----------------------------------------------------------------------------------------------------------
@@ -344,84 +326,6 @@ class Peers:
 # Report ---------------------------------------------------------------------------------------------------------
 
 
-def verdict(met):
-    return "" if met is None else "met" if met else "**not met**"
-
-
-def clusters_text(pair):
-    return f"{pair[0]}..{pair[1]}" if pair[0] != pair[1] else str(pair[0])
-
-
-def row_title(r):
-    return f"{r['d']}, {clusters_text(r['clusters'])}, {r['type']}" + (f", n = {r['n']:,}" if r["n"] != POINTS else "")
-
-
-def print_passes(rows):
-    print("\n| features, K, type | design | ms | read, ms | issue, ms | / read | / floor | bar | | each K, ms | gain |"
-          "\n|---|---|---|---|---|---|---|---|---|---|---|")
-    for r in rows:
-        bar = f"{r['bar']:g} x {r['bar_of']}" if r["bar"] else ""
-        each = f"{r['each_k_ms']:.3f} | {r['gain']:.2f}" if r["gain"] else " | "
-        right = "" if r["right"] else " **WRONG**"
-        print(f"| {row_title(r)} | {r['design']} | {r['ms']:.4f}{right} | {r['read_ms']:.4f} | {r['issue_ms']:.3f} | "
-              f"{r['per_read']:.2f} | {r['per_floor']:.2f} | {bar} | {verdict(r['met'])} | {each} |")
-
-
-def print_designs(rows):
-    print("\nEach design, ms (the planner's estimate):\n\n| features, K, type | " + " | ".join(DESIGNS) + " |\n|---|" +
-          "---|" * len(DESIGNS))
-    for r in rows:
-        cells = []
-        for design in DESIGNS:
-            got, said = r["designs"].get(design, {}), r["estimates"].get(design)
-            cell = f"{got['ms']:.3f}" + ("" if got["right"] else " **WRONG**") if "ms" in got else "-"
-            cell += f" ({said['ms']:.3f})" if said else ""
-            cells.append(f"**{cell}**" if design == r["design"] else cell)
-        print(f"| {row_title(r)} | " + " | ".join(cells) + " |")
-
-
-def print_peers(rows):
-    names = list(dict.fromkeys(name for r in rows for name in r["peers"]))
-    print("\nPer iteration of the whole list, ms, and how many times kmgen's pass (each K in turn for the peers):\n\n"
-          "| features, K, type | kmgen | " + " | ".join(names) + " |\n|---|---|" + "---|" * len(names))
-    for r in rows:
-        if r["peers"]:
-            cells = [f"{p['ms']:.4g} ({p['ms'] / r['ms']:.1f}x)" if p else "-" for p in map(r["peers"].get, names)]
-            print(f"| {row_title(r)} | {r['ms']:.4f} | " + " | ".join(cells) + " |")
-    hows = {}
-    for r in rows:
-        for name, p in r["peers"].items():
-            hows.setdefault(name, set()).update(p["how"])
-    for name, how in hows.items():
-        print(f"- {name}: " + "; ".join(sorted(how)))
-
-
-def print_fits(report):
-    loop = report.get("loop")
-    if not {"loop", "fit", "end"} & set(report):
-        return
-    print("\n| whole jobs | | bar | |\n|---|---|---|---|")
-    if loop:
-        note = "" if loop["all_ran"] else " (a K came to rest: later iterations were cheaper)"
-        print(f"| loop: n = {loop['n']:,}, d = 4, K = 3..5, an iteration with the host's part{note} | "
-              f"{loop['us']:.1f} us | 25 us | {verdict(loop['met'])} |")
-    for fit in report.get("fit", []):
-        phases = ", ".join(f"{key} {ms:.1f}" for key, ms in fit["phases"].items())
-        print(f"| fit: n = 100,000, d = 4, K = 2..12, 10 restarts, {fit['data']}, {fit['passes']} passes ({phases}) | "
-              f"{fit['ms']:.1f} ms | 60 ms | {verdict(fit['met'])} |")
-    end = report.get("end")
-    if end:
-        phases = ", ".join(f"{key} {ms:.1f}" for key, ms in end["phases"].items())
-        print(f"| .npy of {end['n']:,} x 4 to the best of K = 2..12, 4 restarts, {end['passes']} passes ({phases}) | "
-              f"{end['total_ms']:.1f} ms | | |")
-        for name, b in end["bars"].items():
-            print(f"| {name} | {b['value']:.1f} | {b['bar']} | {verdict(b['met'])} |")
-        transfer = f"{end['copy_gbs']:.1f} GB/s" if end["copy_gbs"] else "not told by the log"
-        print(f"\nApart: context {end['context_ms'] or end['pinned_context_ms']:.0f} ms, pinning of the buffers "
-              f"{end['pin_ms']:.1f} ms; transfer {transfer}, a copy from pinned memory "
-              f"{end['pinned_copy_gbs']:.1f} GB/s.")
-
-
 def said(command):
     """First line that a program prints, or None."""
     try:
@@ -463,12 +367,6 @@ def head_of(args):
                 versions={**versions_of(args.python, args.nvcc), "flash-kmeans": flash_version(args.flash_kmeans)})
 
 
-def print_head(report):
-    print(f"{report['date']}, commit {report['commit']}, {report['device']} (SM clock up to {report['clock']}), driver "
-          f"{report['driver']}, {report['cores']} cores\n" +
-          ", ".join(f"{name} {number or 'not here'}" for name, number in report["versions"].items()), flush=True)
-
-
 # The run --------------------------------------------------------------------------------------------------------
 
 
@@ -506,14 +404,13 @@ def arguments():
 
 
 def rows_list(args, names, folder):
-    """What --list prints: each row, its bar, and the planner's choice and estimates for an H200."""
+    """What --list prints: each row, and the planner's choice and estimates for an H200."""
     for name in names:
         job = ROWS[name]
         path, design = source_make(args.kmgen, folder, name, job, job["low"], job["high"], 90)
         said_ms = estimates(args.kmgen, folder, name, job["n"])
-        bar = f"{job['bar']:g} x {job['of']}" if job["bar"] else ""
         told = ", ".join(f"{key} {value['ms']:g} ms ({value['bound']})" for key, value in said_ms.items())
-        print(f"{name:<16} {clusters_text([job['low'], job['high']]):>7}  n={job['n']:<9} {bar:<12} "
+        print(f"{name:<16} {tables.clusters_text([job['low'], job['high']]):>7}  n={job['n']:<9} "
               f"{design if path else 'REFUSED: ' + design}; estimates on an H200: {told}")
 
 
@@ -558,16 +455,13 @@ def run_parts(args, names, folder, arch, report):
         found = passes_run(shapes, args, folder)
         step(begin, "passes checked and timed")
         report["rows"] = [dict(row_result(name, shapes, found), peers={}) for name in names]
-        print_passes(report["rows"])
-        if args.designs:
-            print_designs(report["rows"])
-        sys.stdout.flush()
+        tell(args, report, "gpu_passes", "gpu_designs")
     for part, run in [("loop", loop_run), ("fit", fit_run), ("end", end_run)]:
         if part in args.only:
             report[part] = run(args, folder)
             step(begin, part)
-    print_fits(report)
-    sys.stdout.flush()
+            tell(args, report)
+    tell(args, report, "gpu_jobs", "gpu_end")
     if peers:
         report["peer_lines"] = peers.times()
         step(begin, "peers timed")
@@ -576,15 +470,15 @@ def run_parts(args, names, folder, arch, report):
                 print(f"peer {line['peer']}: {line['failed']}")
         for r in report["rows"]:
             r["peers"] = peers.of_row(r["row"]) if ROWS[r["row"]]["peers"] else {}
-        report["cuvs_elsewhere_ms"] = {name: ms for name, ms in CUVS.items() if name in names}
-        print_peers(report["rows"])
-        for r in report["rows"]:
-            for name in ("flash", "flash-ieee") if r["row"] == "d128_k1024" else ():
-                if r["peers"].get(name):
-                    r[f"no_slower_than_{name}"] = r["ms"] <= r["peers"][name]["ms"]
-                    print(f"- K = 1,024, d = 128: no slower than {name}: {verdict(r[f'no_slower_than_{name}'])}")
-        print("- cuVS 26.10, measured elsewhere and earlier on an H200, not in this run (ms): " +
-              ", ".join(f"{name} {ms}" for name, ms in report["cuvs_elsewhere_ms"].items()))
+        tell(args, report, "gpu_peers")
+
+
+def tell(args, report, *names):
+    """Writes what there is so far, and prints tables of it."""
+    if args.json:
+        tables.write_json(args.json, report)
+    for name in names:
+        print(tables.text(name, dict(gpu=report)), flush=True)
 
 
 def main():
@@ -597,12 +491,8 @@ def main():
             return 0
         arch = device_arch(args)
         report = head_of(args)
-        print_head(report)
+        tell(args, report, "gpu_machine")
         run_parts(args, names, folder, arch, report)
-        if args.json:
-            with open(args.json, "w") as out:
-                json.dump(report, out, indent=1)
-                out.write("\n")
         return 0 if all(r["right"] for r in report.get("rows", [])) else 1
     finally:
         if not args.work:
