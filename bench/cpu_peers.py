@@ -196,7 +196,8 @@ def contestants_of(job, paths, args, folder):
     found = [(f"kmgen-{algorithm}", [*command, f"algorithm={algorithm}"], args.threads)
              for algorithm in job["algorithms"]]
     for peer in peers_of(job, args):
-        for threads in sorted({1, args.threads}) if peer == "faiss" else [args.threads]:
+        # On few cores faiss is often faster with one thread.
+        for threads in sorted({1, args.threads}) if peer == "faiss" and args.threads <= 4 else [args.threads]:
             name = f"{peer}-{threads}" if peer == "faiss" else peer
             worker = [sys.executable, os.path.abspath(__file__), "--worker", name, points, init, json.dumps(job)]
             found.append((name, worker, threads))
