@@ -162,7 +162,7 @@ static void run_shape(shape *s, int64_t threads, int round) {
     must(cpu->rows(engine, first, indices, most, &err));
     from = start();
     for (int64_t i = 0; i < ks; i++) must(cpu->slot_start(engine, i, first, &err));
-    km_stop never = {.shift_max = -1, .iterations_max = ITERATIONS};
+    km_stop never = {.shift_max = -1, .max_iter = ITERATIONS};
     int64_t done = 1;
     while (done > 0) {
         must(cpu->run_passes(engine, states, &done, &never, 1000, &err));

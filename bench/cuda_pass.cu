@@ -282,7 +282,7 @@ template <typename Real> struct pass {
         km_loop loop = {};
         loop.head.passes_max = INT_MAX;
         loop.shift_max = -1; // only a slot that no longer moves at all would stop
-        loop.iterations_max = LLONG_MAX;
+        loop.max_iter = LLONG_MAX;
         update_args.loop = zeros<km_loop>(1);
         update_args.slots = zeros<km_slot_record>(ks);
         update_args.active = zeros<unsigned char>(ks);

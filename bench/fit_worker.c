@@ -88,11 +88,11 @@ static km_status option_set(fit_job *job, const char *key, const char *value, km
     else if (!strcmp(key, "init"))
         return init_read(job, value, err);
     else if (!strcmp(key, "iterations"))
-        job->params.iterations_max = atoll(value);
+        job->params.max_iter = atoll(value);
     else if (!strcmp(key, "tol"))
         job->params.tol = atof(value);
     else if (!strcmp(key, "restarts"))
-        job->spec.restarts = atoll(value);
+        job->spec.n_init = atoll(value);
     else if (!strcmp(key, "threads"))
         job->params.threads = atoll(value);
     else if (!strcmp(key, "target"))
@@ -141,7 +141,7 @@ static void report(const fit_job *job, const km_result *result, double wall_ms) 
     int64_t iterations = 0;
     double inertia = 0;
     for (int64_t m = 0; m < result->models_count; m++) {
-        iterations += result->models[m].iterations;
+        iterations += result->models[m].n_iter;
         inertia += result->models[m].inertia;
     }
     printf("{\"ms\":%.4f,\"wall_ms\":%.4f,\"read_ms\":%.4f,\"build_ms\":%.4f,", wall_ms - t->build_ms,

@@ -14,7 +14,7 @@ enum { OUT_JSON, OUT_MODEL, OUT_LABELS, OUT_CENTROIDS, OUT_PLOT, OUT_COUNT };
 typedef struct fit_options {
     const char *spec_path, *data_path;
     const char *init, *source, *cache_dir, *algorithm;
-    int64_t restarts; // 0: the spec's
+    int64_t n_init; // 0: the spec's
     int labels_of_all, dry_run;
     cli_changes changes;
     cli_output outputs[OUT_COUNT];
@@ -81,9 +81,9 @@ static int take(fit_options *options, const cli_parser *parser, int id) {
     km_fit_params *fit = &options->fit;
     switch (id) {
     case CLI_N_INIT:
-        return cli_int(parser, "--n-init", &options->restarts, 1, 1000000);
+        return cli_int(parser, "--n-init", &options->n_init, 1, 1000000);
     case CLI_MAX_ITER:
-        return cli_int(parser, "--max-iter", &fit->iterations_max, 1, INT64_MAX);
+        return cli_int(parser, "--max-iter", &fit->max_iter, 1, INT64_MAX);
     case CLI_TOL:
         return cli_nonnegative(parser, "--tol", &fit->tol);
     case CLI_MIN_CHANGES:
@@ -179,22 +179,22 @@ static int check_init(const fit_options *options, const cli_command *command) {
     const char *near = cli_nearest(options->init, init_words);
     if (near && access(options->init, F_OK) != 0)
         return cli_usage(command, "--init %s: there is no such file; did you mean %s?", options->init, near);
-    if (options->restarts > 1)
+    if (options->n_init > 1)
         return cli_usage(command,
                          "--init %s gives the first centroids, which means one restart; leave --n-init %lld "
                          "out, or the file",
-                         options->init, (long long)options->restarts);
+                         options->init, (long long)options->n_init);
     return 0;
 }
 
 // The same for what the spec says, once it is read.
 static int check_spec(const fit_options *options, const km_spec *spec, const cli_command *command) {
-    if (!init_is_file(options) || options->restarts || !spec->restarts_given || spec->restarts == 1) return 0;
+    if (!init_is_file(options) || options->n_init || !spec->n_init_given || spec->n_init == 1) return 0;
     return cli_usage(
         command,
         "--init %s gives the first centroids, which means one restart, and %s asks for %lld; add "
         "--n-init 1",
-        options->init, options->spec_path, (long long)spec->restarts);
+        options->init, options->spec_path, (long long)spec->n_init);
 }
 
 // Standard input can be read once.
@@ -327,7 +327,7 @@ static int prepare(fit_job *job, fit_options *options, const cli_command *comman
     int exit = cli_changes_apply(&job->spec, &options->fit.device, &options->changes, command);
     if (exit) return exit;
     if (options->algorithm) algorithm_find(&options->fit.algorithm, options->algorithm, 1);
-    if (options->restarts) job->spec.restarts = options->restarts;
+    if (options->n_init) job->spec.n_init = options->n_init;
     if (!options->data.features) options->data.features = job->spec.features; // raw files need it
     status = open_data(job, options, &err);
     if (status == KM_OK) status = read_init(job, options, &err);

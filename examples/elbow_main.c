@@ -30,7 +30,7 @@ static int report(elbow_fit *fit, int index, double *before, int *labels, long n
     elbow_model model = {0};
     model.labels = out ? labels : NULL;
     if (elbow_result(fit, index, &model)) return 1;
-    printf("%2d  %4lld  %.17g", model.k, model.iterations, model.inertia);
+    printf("%2d  %4lld  %.17g", model.k, model.n_iter, model.inertia);
     if (*before > 0) printf("  %5.1f%% less", 100 * (1 - model.inertia / *before));
     printf("\n");
     *before = model.inertia;

@@ -68,7 +68,7 @@ static void choose_by_rule(km_plan *plan) {
         return;
     }
     double threads = (double)plan->facts.units, sort = (sort_ns + sort_feature_ns * (double)d) / threads;
-    double lloyd = plan->estimates[plan->design].total_ns * updates_typical * (double)plan->spec.restarts;
+    double lloyd = plan->estimates[plan->design].total_ns * updates_typical * (double)plan->spec.n_init;
     int pays = sort < 0.5 * lloyd;
     if (pays) plan->algorithm = KM_ALGORITHM_TILES;
     snprintf(reason, size, "sorting takes about %.3g ns a point, lloyd's passes %.3g%s", sort, lloyd,

@@ -59,7 +59,7 @@ km_cuda_steps km_cuda_steps_of(const km_plan *plan, int64_t n) {
         KM_ALIGN_BYTES + aligned(k_max * d * 8) + aligned((k_max + CUDA_PICKS_AT_ONCE) * 8) + 2 * units * 8;
     int64_t finishing = aligned(rows * d * 8) + aligned(rows * d * real) + aligned(runs * 4) +
                         aligned(runs * 8) + aligned(sums) + km_cuda_finish_blocks(rows, blocks) * sums;
-    int64_t picked = plan->spec.restarts * k_max, fetched = k_max;
+    int64_t picked = plan->spec.n_init * k_max, fetched = k_max;
     if (picked <= FIRST_ROWS_BYTES / (8 * d)) fetched = km_max(picked, k_max);
     int64_t fetching = aligned(fetched * 8) + fetched * d * 8;
     km_cuda_steps steps = {
@@ -103,7 +103,7 @@ static void of_cuda(km_memory *memory, const km_plan *plan) {
     memory->total = memory->points + memory->spare +
                     km_max(memory->arriving, memory->slots + memory->pass + memory->steps);
     memory->host = plan->label_sets * n * 4 + HOST_SPARE;
-    memory->chains = km_max(1, km_min(plan->spec.restarts, SEED_STATE_BYTES / (n * (int64_t)sizeof(double))));
+    memory->chains = km_max(1, km_min(plan->spec.n_init, SEED_STATE_BYTES / (n * (int64_t)sizeof(double))));
 }
 
 // CPU ---------------------------------------------------------------------------------------------------------
@@ -265,7 +265,7 @@ static int64_t loading_bytes(const km_plan *plan) {
 }
 
 static void of_cpu(km_memory *memory, const km_plan *plan) {
-    int64_t n = plan->points, d = plan->spec.features, restarts = plan->spec.restarts;
+    int64_t n = plan->points, d = plan->spec.features, restarts = plan->spec.n_init;
     memory->points = pages(km_round_up(n, group_of(plan)) * d * km_type_bytes(plan->spec.type)) + 8 * d * 8;
     memory->arriving = loading_bytes(plan);
     int64_t early = add_slots(memory, plan);

@@ -39,8 +39,8 @@ static km_status spec_check(const km_spec *spec, km_error *err) {
                            KM_CLUSTERS_MAX, spec->clusters[i], before);
     if (spec->type != KM_FLOAT32 && spec->type != KM_FLOAT64)
         return km_fail(err, KM_ERROR_PLAN, "type must be float32 or float64");
-    if (spec->restarts < 1)
-        return km_fail(err, KM_ERROR_PLAN, "restarts must be at least 1, got %" PRId64, spec->restarts);
+    if (spec->n_init < 1)
+        return km_fail(err, KM_ERROR_PLAN, "n_init must be at least 1, got %" PRId64, spec->n_init);
     if (spec->fixed_count < 0 || spec->fixed_count > KM_FIXED_MAX)
         return km_fail(err, KM_ERROR_PLAN, "a spec fixes at most %d numbers", KM_FIXED_MAX);
     return KM_OK;
@@ -162,7 +162,7 @@ static double compile_s(const km_plan *plan, km_design design) {
 // Seconds of the whole sweep with one design, all restarts to convergence.
 static double sweep_s(const km_plan *plan, km_design design) {
     return (double)plan->points * plan->estimates[design].total_ns * updates_typical *
-           (double)plan->spec.restarts * 1e-9;
+           (double)plan->spec.n_init * 1e-9;
 }
 
 // Whether the user fixed a word that the design does not have, such as another's form: then `reason` says so.
@@ -304,7 +304,7 @@ static void give_reason(km_plan *plan) {
         snprintf(reason, size,
                  "compiled into the library: %.0f points x %.0f clusters x %.0f restarts would save about "
                  "%.2f s, a compiler takes %.1f s",
-                 (double)plan->points, (double)plan->clusters_sum, (double)plan->spec.restarts,
+                 (double)plan->points, (double)plan->clusters_sum, (double)plan->spec.n_init,
                  sweep_s(plan, prebuilt) - sweep_s(plan, emitted), compile_s(plan, emitted));
     else
         snprintf(reason, size, "about %.1f times as fast a pass as prebuilt%s",

@@ -18,7 +18,7 @@
 enum { SM_MIN = 50, SM_MAX = 999 };
 
 void km_spec_init(km_spec *spec) {
-    *spec = (km_spec){.size = sizeof *spec, .name = "kmeans", .type = KM_FLOAT32, .restarts = 10};
+    *spec = (km_spec){.size = sizeof *spec, .name = "kmeans", .type = KM_FLOAT32, .n_init = 10};
 }
 
 void km_spec_clear(km_spec *spec) {
@@ -185,8 +185,8 @@ static km_status set_type(km_spec *spec, const char *text, km_error *err) {
 }
 
 static km_status set_restarts(km_spec *spec, const char *text, km_error *err) {
-    spec->restarts_given = 1;
-    return integer_in(&spec->restarts, "n_init", text, 1, RESTARTS_MAX, err);
+    spec->n_init_given = 1;
+    return integer_in(&spec->n_init, "n_init", text, 1, RESTARTS_MAX, err);
 }
 
 // Targets ----------------------------------------------------------------------------------------------------
@@ -491,7 +491,7 @@ km_status km_spec_to_yaml(char **out, const km_spec *spec, km_error *err) {
     if (spec->clusters_count) km_text_puts(&text, "\n");
     km_text_printf(&text, "type: %s\n", spec->type == KM_FLOAT64 ? "float64" : "float32");
     add_target(&text, spec->target);
-    km_text_printf(&text, "n_init: %" PRId64 "\n", spec->restarts);
+    km_text_printf(&text, "n_init: %" PRId64 "\n", spec->n_init);
     if (spec->fixed_count) km_text_puts(&text, "plan:\n");
     for (int64_t i = 0; i < spec->fixed_count; i++) {
         const km_fixed *fixed = &spec->fixed[i];

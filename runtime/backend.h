@@ -75,7 +75,7 @@ km_status km_transform_choose(km_load_params *params, km_data_stats *stats, cons
 typedef struct km_stop {
     double shift_max;    // Stop when the sum of squared centroid shifts is <= this (tol x mean variance).
     int64_t changes_min; // Stop when fewer labels change; 0: not used.
-    int64_t iterations_max;
+    int64_t max_iter;
     int64_t
         stopped_min; // `run_passes` may go on until so many slots are EMPTY or DONE; 0 or 1: the first. Never changes
                      // results: a backend to which stopping costs nothing need not look at it.
@@ -155,14 +155,14 @@ struct km_backend {
     // makes the slot EMPTY, unless `relocate` found nothing to move. states[slots_count] and *passes are out.
     // A run stops as km_stop says (RUNNING -> LAST; with shift exactly 0 the pass just done was the last). Where
     // the last pass leaves a cluster empty the slot is EMPTY too, not DONE: it goes on after `relocate`, beyond
-    // iterations_max if it must, so that no run is reported with an empty cluster that could have had points.
+    // max_iter if it must, so that no run is reported with an empty cluster that could have had points.
     km_status (*run_passes)(km_engine *engine, km_slot_state *states, int64_t *passes, const km_stop *stop,
                             int64_t passes_max, km_error *err);
     // Gives each empty cluster of the slot the point farthest from its own centroid, the next for the next
     // (largest w > 0 squared distance, computed as in km_finish_model; ties to the lowest index; points with the
     // same coordinates are taken once; a point whose squared distance is no more than km_mean_rounding2 of the
     // mean |x|^2 already lies on its centroid and is not taken). The slot is RUNNING again. *moved counts clusters
-    // that got a point; the rest stay empty and no longer make the slot EMPTY. Neither do, once iterations_max is
+    // that got a point; the rest stay empty and no longer make the slot EMPTY. Neither do, once max_iter is
     // reached, those that got one: the kernels may not tell it from its old centroid, and a run must end.
     km_status (*relocate)(km_engine *engine, int64_t slot, int64_t *moved, km_error *err);
     // Centroids (k x d), weights (k) of a slot; the slot becomes IDLE.

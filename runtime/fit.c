@@ -50,16 +50,16 @@ void km_fit_params_init(km_fit_params *params) {
     *params = (km_fit_params){0};
     params->size = sizeof *params;
     params->device = KM_DEVICE_AUTO;
-    params->iterations_max = 300;
+    params->max_iter = 300;
     params->tol = 1e-4;
     params->criterion = KM_CRITERION_calinski_harabasz;
     params->cache_bytes_max = module.cache_bytes_max;
 }
 
 static km_status check_params(const km_fit_params *p, km_error *err) {
-    if (p->iterations_max < 1)
-        return km_fail(err, KM_ERROR_USAGE, "iterations_max is %lld; it must be at least 1",
-                       (long long)p->iterations_max);
+    if (p->max_iter < 1)
+        return km_fail(err, KM_ERROR_USAGE, "max_iter is %lld; it must be at least 1",
+                       (long long)p->max_iter);
     if (!(p->tol >= 0) || !isfinite(p->tol))
         return km_fail(err, KM_ERROR_USAGE, "tol is %g; it must be 0 or more", p->tol);
     if (p->changes_min < 0)
@@ -122,8 +122,8 @@ static km_status complete_spec(fit *f, const km_spec *spec) {
                        km_data_name(f->data), (long long)d, spec->name, (long long)f->spec.features);
     f->spec.features = d;
     if (!f->spec.clusters_count) KM_TRY(default_clusters(&f->spec, n, f->err));
-    if (f->params->init == KM_INIT_GIVEN) f->spec.restarts = 1;
-    f->restarts = f->spec.restarts;
+    if (f->params->init == KM_INIT_GIVEN) f->spec.n_init = 1;
+    f->restarts = f->spec.n_init;
     return drop_clusters_above(f, n);
 }
 
@@ -454,7 +454,7 @@ static km_status run_sweep(fit *f) {
                               .progress = p->progress,
                               .progress_user = p->progress_user,
                               .begin_ms = f->begin_ms};
-    params.stop = (km_stop){p->tol * mean_variance(f), p->changes_min, p->iterations_max, 0};
+    params.stop = (km_stop){p->tol * mean_variance(f), p->changes_min, p->max_iter, 0};
     KM_TRY(km_sweep_run(f->engine, f->best, &f->owner->result.passes, &f->seeds, &params, f->err));
     km_counters *counters = &f->owner->result.counters;
     *counters = (km_counters){f->engine->plan->algorithm, -1, -1, -1};
@@ -510,7 +510,7 @@ static km_status model_from_finish(fit *f, km_model *model, int64_t q, const km_
                         .restart = best->restart,
                         .restarts = f->restarts,
                         .restarts_agreed = best->restarts_agreed,
-                        .iterations = best->iterations,
+                        .n_iter = best->iterations,
                         .converged = best->converged,
                         .centroids = centroids,
                         .centroids_fitted = fitted,
@@ -627,7 +627,7 @@ static void warn_of_models(fit *f, const km_model *models) {
         km_result_warn(f->owner, f->params->log,
                        "%lld of %lld K stopped at %lld iterations before converging; allow more "
                        "iterations or a larger tol",
-                       (long long)unconverged, (long long)ks, (long long)f->params->iterations_max);
+                       (long long)unconverged, (long long)ks, (long long)f->params->max_iter);
     int64_t others = 0, voters = 0;
     for (int c = 0; c < KM_CRITERION_COUNT; c++) {
         voters += result->selection.votes[c] >= 0;
@@ -701,7 +701,7 @@ static km_status describe(fit *f) {
     km_target_text(result->target, sizeof result->target, f->device->facts.target);
     snprintf(result->device, sizeof result->device, "%s", f->device->facts.name);
     result->seed = f->params->seed;
-    result->restarts = f->restarts;
+    result->n_init = f->restarts;
     result->scale = f->params->scale;
     if (!km_data_feature_name(f->data, 0)) return KM_OK;
     const char **names = km_result_alloc(f->owner, result->d, sizeof *names, f->err);

@@ -77,7 +77,7 @@ static km_status make_spec(km_spec *spec, const predict *p) {
     char k[32];
     spec->features = p->predictor->d;
     spec->type = p->predictor->type;
-    spec->restarts = 1;
+    spec->n_init = 1;
     snprintf(k, sizeof k, "%lld", (long long)p->predictor->k);
     KM_TRY(km_spec_set_clusters(spec, k, p->err));
     // One pass over the points is never worth compiling for, and no compiler is needed then.

@@ -40,7 +40,7 @@ def compare(json_path, stdout_path, labels_path=None, own_labels_path=None):
     for line in lines:
         k, passes, inertia = int(line[0]), int(line[1]), float(line[2])
         wanted = models[k]["inertia"]
-        assert passes == models[k]["iterations"], (k, passes, models[k]["iterations"])
+        assert passes == models[k]["n_iter"], (k, passes, models[k]["n_iter"])
         assert abs(inertia - wanted) <= 1e-9 * wanted, (k, inertia, wanted)
     print(f"{len(lines)} K: passes and inertia are those of kmgen fit")
     if not labels_path:

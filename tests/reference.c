@@ -347,17 +347,16 @@ static double ref_iterate(ref_model *model, const ref_data *data) {
     return shift;
 }
 
-ref_model ref_fit(const ref_data *data, const double *init, int64_t k, double shift_max,
-                  int64_t iterations_max) {
+ref_model ref_fit(const ref_data *data, const double *init, int64_t k, double shift_max, int64_t max_iter) {
     ref_model model = {.k = k};
     model.centroids = ref_alloc(k * data->d, sizeof(double));
     model.weights = ref_alloc(k, sizeof(double));
     model.labels = ref_alloc(data->n, sizeof(int32_t));
     memcpy(model.centroids, init, (size_t)(k * data->d) * sizeof(double));
     ref_assign(model.labels, NULL, data, model.centroids, k);
-    while (!model.converged && model.iterations < iterations_max) {
+    while (!model.converged && model.n_iter < max_iter) {
         model.converged = ref_iterate(&model, data) <= shift_max;
-        model.iterations++;
+        model.n_iter++;
         ref_assign(model.labels, NULL, data, model.centroids, k);
     }
     model.inertia = ref_inertia(data, model.centroids, model.labels);

@@ -86,7 +86,7 @@ void ref_finished_free(ref_finished *finished);
 // The whole of Lloyd's algorithm --------------------------------------------------------------------------
 
 typedef struct ref_model {
-    int64_t k, effective_k, iterations;
+    int64_t k, effective_k, n_iter;
     int converged;
     double inertia;
     double *centroids; // k x d
@@ -94,10 +94,9 @@ typedef struct ref_model {
     int32_t *labels;   // n
 } ref_model;
 
-// From the given centroids until the sum of squared shifts is at most `shift_max`, or iterations_max updates; then
+// From the given centroids until the sum of squared shifts is at most `shift_max`, or max_iter updates; then
 // one more assignment for labels and inertia.
-ref_model ref_fit(const ref_data *data, const double *init, int64_t k, double shift_max,
-                  int64_t iterations_max);
+ref_model ref_fit(const ref_data *data, const double *init, int64_t k, double shift_max, int64_t max_iter);
 void ref_model_free(ref_model *model);
 
 // The contract of labels ----------------------------------------------------------------------------------

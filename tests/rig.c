@@ -44,7 +44,7 @@ static km_status spec_of(km_spec *spec, const rig_variant *variant, const rig_pa
     if (params->in_flight == 0) return KM_OK;
     char count[32];
     snprintf(count, sizeof count, "%lld", (long long)params->in_flight);
-    spec->restarts = params->in_flight;
+    spec->n_init = params->in_flight;
     return km_spec_fix(spec, "concurrent_restarts", count, err);
 }
 

@@ -23,7 +23,7 @@ static void fill_header(sample *s, int64_t models_count, int64_t d) {
     strcpy(result->target, "cpu:avx2");
     strcpy(result->device, "two cores");
     result->seed = 42;
-    result->restarts = 10;
+    result->n_init = 10;
     result->passes = 31;
     result->counters = (km_counters){KM_ALGORITHM_TILES, 12345, 45678, -1};
     result->timing = (km_timing){.5, .25, 1.5, 8, 1, 11.25};
@@ -64,7 +64,7 @@ static void fill_model(sample *s, int64_t m, int32_t k, int64_t d) {
                         .restart = m % 10,
                         .restarts = 10,
                         .restarts_agreed = 10 - m % 10,
-                        .iterations = 4 + m,
+                        .n_iter = 4 + m,
                         .converged = 1,
                         .inertia = 700 / pow(k, 1.3),
                         .centroids = s->centroids + row * d,

@@ -19,7 +19,7 @@ enum { ALGORITHMS_COUNT = sizeof algorithms / sizeof *algorithms };
 // One comparison; zeros are defaults.
 typedef struct job {
     const char *clusters;
-    int64_t restarts, in_flight, iterations_max, changes_min, threads;
+    int64_t restarts, in_flight, max_iter, changes_min, threads;
     double tol;
     const char *design; // prebuilt
     const char *target; // cpu
@@ -39,7 +39,7 @@ static km_result *fit(const ref_data *points, const job *j, km_algorithm algorit
     void *values = ref_values(points);
     km_spec_init(&spec);
     spec.type = points->type;
-    spec.restarts = j->restarts ? j->restarts : 1;
+    spec.n_init = j->restarts ? j->restarts : 1;
     km_status status = km_spec_set_clusters(&spec, j->clusters, &err);
     if (status == KM_OK) status = km_spec_set_target(&spec, j->target ? j->target : "cpu", &err);
     if (status == KM_OK) status = km_spec_fix(&spec, "design", j->design ? j->design : "prebuilt", &err);
@@ -50,7 +50,7 @@ static km_result *fit(const ref_data *points, const job *j, km_algorithm algorit
             km_data_from_memory(&data, values, points->n, points->d, points->type, 0, 0, points->w, &err);
     km_fit_params_init(&params);
     params.algorithm = algorithm;
-    params.iterations_max = j->iterations_max ? j->iterations_max : 100;
+    params.max_iter = j->max_iter ? j->max_iter : 100;
     params.changes_min = j->changes_min;
     params.threads = j->threads;
     params.cache_dir = j->design ? kernel_cache(NULL) : NULL;
@@ -99,8 +99,8 @@ static void compare_models(const km_result *one, const km_result *other, const c
         const km_model *a = &one->models[m], *b = &other->models[m];
         ck_assert_msg(a->restart == b->restart, "%s, K=%d: restart %lld, %s's %lld", name, a->k,
                       (long long)b->restart, against, (long long)a->restart);
-        ck_assert_msg(a->iterations == b->iterations, "%s, K=%d: %lld iterations, %s's %lld", name, a->k,
-                      (long long)b->iterations, against, (long long)a->iterations);
+        ck_assert_msg(a->n_iter == b->n_iter, "%s, K=%d: %lld iterations, %s's %lld", name, a->k,
+                      (long long)b->n_iter, against, (long long)a->n_iter);
         ck_assert_int_eq(a->converged, b->converged);
         ck_assert_int_eq(a->restarts_agreed, b->restarts_agreed);
         ck_assert_int_eq(a->effective_k, b->effective_k);
@@ -143,7 +143,7 @@ static double compare(const ref_data *points, const job *j, km_algorithm algorit
     if (points->type == KM_FLOAT64 || j->may_differ)
         return compare_with(points, j, algorithm, KM_ALGORITHM_LLOYD);
     job once = *j;
-    once.iterations_max = once.may_differ = 1;
+    once.max_iter = once.may_differ = 1;
     if (!j->near_tied) compare_with(points, &once, algorithm, KM_ALGORITHM_LLOYD);
     return compare_with(points, j, algorithm,
                         algorithm == KM_ALGORITHM_TILES     ? KM_ALGORITHM_HAMERLY
@@ -175,7 +175,7 @@ START_TEST(uniform) {
     static const int64_t features[] = {2, 8};
     for (int f = 0; f < 2; f++) {
         ref_data points = ref_uniform(6007, features[f], 5, type_of(_i));
-        compare(&points, &(job){.clusters = "3,8,20", .iterations_max = 30}, algorithm_of(_i));
+        compare(&points, &(job){.clusters = "3,8,20", .max_iter = 30}, algorithm_of(_i));
         ref_data_free(&points);
     }
 }
@@ -311,7 +311,7 @@ END_TEST
 
 START_TEST(many_clusters) {
     ref_data points = ref_blobs(6007, 2, 40, 0.3, 2, type_of(_i));
-    compare(&points, &(job){.clusters = "40,300", .iterations_max = 10}, algorithm_of(_i));
+    compare(&points, &(job){.clusters = "40,300", .max_iter = 10}, algorithm_of(_i));
     ref_data_free(&points);
 }
 END_TEST
@@ -413,8 +413,7 @@ START_TEST(near_ties) {
     }
     // The engine centres its points: near ties are those of the centred values, whose mean is near zero here.
     km_result *result =
-        fit(&points, &(job){.clusters = "4", .init = init, .init_count = K, .iterations_max = 1},
-            algorithm_of(_i));
+        fit(&points, &(job){.clusters = "4", .init = init, .init_count = K, .max_iter = 1}, algorithm_of(_i));
     ref_data centred = ref_data_copy(&points);
     double fitted[K * D];
     for (int64_t i = 0; i < N * D; i++)
@@ -436,7 +435,7 @@ END_TEST
 // The same bits for any number of threads.
 START_TEST(threads) {
     ref_data points = ref_blobs(140009, 2, 6, 1.5, 8, type_of(_i));
-    job one = {.clusters = "3,6", .threads = 1, .iterations_max = 12}, three = one;
+    job one = {.clusters = "3,6", .threads = 1, .max_iter = 12}, three = one;
     three.threads = 3;
     km_result *a = fit(&points, &one, algorithm_of(_i)), *b = fit(&points, &three, algorithm_of(_i));
     ck_assert_mem_eq(&a->counters, &b->counters, sizeof a->counters);
@@ -464,7 +463,7 @@ START_TEST(automatic) {
         int64_t n = cases[t].n, d = cases[t].d;
         ref_data points =
             cases[t].is_uniform ? ref_uniform(n, d, 5, KM_FLOAT32) : ref_blobs(n, d, 9, 0.5, 5, KM_FLOAT32);
-        job j = {.clusters = "4..9", .restarts = 2, .iterations_max = 6};
+        job j = {.clusters = "4..9", .restarts = 2, .max_iter = 6};
         km_result *lloyd = fit(&points, &j, KM_ALGORITHM_LLOYD),
                   *chosen = fit(&points, &j, KM_ALGORITHM_AUTO);
         ck_assert_int_eq(chosen->plan.algorithm, KM_ALGORITHM_TILES);
@@ -490,20 +489,20 @@ END_TEST
 // stay lloyd's, and those that begin while others have bounds begin with lloyd.
 START_TEST(automatic_bounds) {
     ref_data points = ref_uniform(9001, 17, 5, KM_FLOAT64);
-    job j = {.clusters = "9,130", .restarts = 3, .in_flight = 2, .iterations_max = 40, .threads = _i};
+    job j = {.clusters = "9,130", .restarts = 3, .in_flight = 2, .max_iter = 40, .threads = _i};
     km_result *lloyd = fit(&points, &j, KM_ALGORITHM_LLOYD), *chosen = fit(&points, &j, KM_ALGORITHM_AUTO);
     ck_assert_int_eq(chosen->counters.algorithm, KM_ALGORITHM_HAMERLY);
     ck_assert_int_eq(chosen->passes, lloyd->passes);
     ck_assert_int_eq(chosen->counters.distances_lloyd, lloyd->counters.distances_lloyd);
     ck_assert_double_lt((double)chosen->counters.distances, 0.9 * (double)lloyd->counters.distances);
     for (int64_t m = 0; m < lloyd->models_count; m++) {
-        ck_assert_int_eq(chosen->models[m].iterations, lloyd->models[m].iterations);
+        ck_assert_int_eq(chosen->models[m].n_iter, lloyd->models[m].n_iter);
         ck_assert_mem_eq(chosen->models[m].labels, lloyd->models[m].labels,
                          (size_t)points.n * sizeof *chosen->models[m].labels);
     }
     km_result_destroy(&lloyd);
     km_result_destroy(&chosen);
-    j.iterations_max = 10;
+    j.max_iter = 10;
     km_result *brief = fit(&points, &j, KM_ALGORITHM_AUTO);
     ck_assert_int_eq(brief->plan.algorithm, KM_ALGORITHM_HAMERLY);
     ck_assert_int_eq(brief->counters.algorithm, KM_ALGORITHM_LLOYD);
@@ -519,7 +518,7 @@ START_TEST(automatic_bounds_dropped) {
     static const int64_t updates[] = {18, 24, 60};
     int64_t skipped[3];
     for (int t = 0; t < 3; t++) {
-        job j = {.clusters = "130", .iterations_max = updates[t], .threads = _i};
+        job j = {.clusters = "130", .max_iter = updates[t], .threads = _i};
         km_result *lloyd = fit(&points, &j, KM_ALGORITHM_LLOYD),
                   *chosen = fit(&points, &j, KM_ALGORITHM_AUTO);
         ck_assert_int_eq(chosen->counters.algorithm, KM_ALGORITHM_HAMERLY);
@@ -542,7 +541,7 @@ START_TEST(wide) {
     static const int64_t features[] = {12, 33};
     for (int f = 0; f < 2; f++) {
         ref_data points = ref_blobs(5003, features[f], 30, 2.0, 5, type_of(_i));
-        compare(&points, &(job){.clusters = "20,70", .iterations_max = 40}, algorithm_of(_i));
+        compare(&points, &(job){.clusters = "20,70", .max_iter = 40}, algorithm_of(_i));
         ref_data_free(&points);
     }
 }

@@ -515,7 +515,7 @@ static void check_slot(const rig *r, int64_t slot, const km_slot_state *state, c
 static void check_pass_far(rig *r, const ref_data *points, int64_t threads, double far) {
     km_error err = {{0}};
     rig_load(r, points, threads, KM_SCALE_NONE);
-    const km_stop stop = {.shift_max = 0, .iterations_max = 1};
+    const km_stop stop = {.shift_max = 0, .max_iter = 1};
     int64_t slots = r->engine->plan->spec.clusters_count, passes = 0, started = 0;
     double **before = calloc((size_t)slots, sizeof *before);
     km_slot_state *states = calloc((size_t)r->engine->slots_count, sizeof *states);
@@ -639,7 +639,7 @@ START_TEST(pass_breaks_ties_to_the_lowest_index) {
     km_type type = _i % 2 ? KM_FLOAT32 : KM_FLOAT64;
     int64_t d = (int64_t[]){1, 2, 3, 4, 8}[_i / 2];
     km_error err = {{0}};
-    const km_stop stop = {.iterations_max = 1};
+    const km_stop stop = {.max_iter = 1};
     rig r;
     BUILD_OR_LEAVE(build(&r, type, d, "2,3,8", 0), type, d, 0);
     ref_data points = ref_grid(2003, d, 5, 12, type);
@@ -685,7 +685,7 @@ static void check_done(const rig *r, int64_t slot, const km_slot_state *state, c
     km_error err = {{0}};
     const ref_data *points = &r->loaded;
     int64_t k = rig_slot_clusters(r, slot), d = points->d;
-    ref_model model = ref_fit(points, init, k, stop->shift_max, stop->iterations_max);
+    ref_model model = ref_fit(points, init, k, stop->shift_max, stop->max_iter);
     double *centroids = calloc((size_t)(k * d), sizeof *centroids),
            *weights = calloc((size_t)k, sizeof *weights);
     RIG_MUST(r->engine->backend->slot_read(r->engine, slot, centroids, weights, &err), &err);
@@ -698,7 +698,7 @@ static void check_done(const rig *r, int64_t slot, const km_slot_state *state, c
              accuracy(points->type) * model.inertia + 1e-14 * r->stats.total_square);
     ck_assert_int_eq(state->converged, model.converged);
     if (points->type == KM_FLOAT64) {
-        ck_assert_int_eq(state->iterations, model.iterations);
+        ck_assert_int_eq(state->iterations, model.n_iter);
         for (int64_t i = 0; i < points->n; i++) ck_assert_int_eq(labels[i], model.labels[i]);
     }
     for (int64_t j = 0; j < k && points->type == KM_FLOAT64; j++)
@@ -736,9 +736,8 @@ static void check_runs(km_type type, int64_t d, int weighted, const km_stop *sto
 }
 
 START_TEST(runs_equal_the_reference) {
-    const km_stop rest = {.iterations_max = 300}, two = {.iterations_max = 2};
-    const km_stop early = {.shift_max = 0.5, .iterations_max = 300},
-                  at_once = {.shift_max = 1e9, .iterations_max = 300};
+    const km_stop rest = {.max_iter = 300}, two = {.max_iter = 2};
+    const km_stop early = {.shift_max = 0.5, .max_iter = 300}, at_once = {.shift_max = 1e9, .max_iter = 300};
     km_type type = _i % 2 ? KM_FLOAT32 : KM_FLOAT64;
     int64_t d = (int64_t[]){1, 2, 7, 24}[_i / 2];
     check_runs(type, d, 0, &rest);
@@ -760,8 +759,8 @@ START_TEST(few_changes_stop_a_run) {
     }
     ref_data points = ref_blobs(3001, 2, 5, 3.0, 7, type);
     rig_load(&r, &points, 0, KM_SCALE_NONE);
-    const km_stop never = {.iterations_max = 300}, any = {.changes_min = 3002, .iterations_max = 300};
-    const km_stop few = {.changes_min = 30, .iterations_max = 300};
+    const km_stop never = {.max_iter = 300}, any = {.changes_min = 3002, .max_iter = 300};
+    const km_stop few = {.changes_min = 30, .max_iter = 300};
     const km_stop *stops[] = {&any, &few, &never};
     km_slot_state *states = calloc((size_t)r.engine->slots_count, sizeof *states);
     double *init = spread_rows(&r.loaded, 300);
@@ -796,13 +795,13 @@ END_TEST
 
 // Iterations until fewer than `changes_min` labels change, as the reference counts them; *last gets their number.
 static int64_t iterations_until(int64_t *last, const ref_data *points, const double *init, int64_t k,
-                                int64_t changes_min, int64_t iterations_max) {
+                                int64_t changes_min, int64_t max_iter) {
     size_t bytes = (size_t)(k * points->d) * sizeof *init;
     double *centroids = memcpy(malloc(bytes), init, bytes);
     int32_t *labels = calloc((size_t)points->n, sizeof *labels),
             *before = calloc((size_t)points->n, sizeof *before);
     int64_t iteration = 0;
-    for (*last = points->n; iteration < iterations_max && *last >= changes_min; iteration++) {
+    for (*last = points->n; iteration < max_iter && *last >= changes_min; iteration++) {
         ref_assign(labels, NULL, points, centroids, k);
         *last = iteration ? 0 : points->n; // the first labels all count as changed
         for (int64_t i = 0; i < points->n && iteration; i++) *last += labels[i] != before[i];
@@ -835,7 +834,7 @@ START_TEST(changed_labels_are_counted) {
             iterations_until(&changes[slot], &r.loaded, init, rig_slot_clusters(&r, slot), 0, 3);
             RIG_MUST(r.engine->backend->slot_start(r.engine, slot, init, &err), &err);
         }
-        km_stop stop = {.changes_min = changes[step / 2] + step % 2, .iterations_max = 30};
+        km_stop stop = {.changes_min = changes[step / 2] + step % 2, .max_iter = 30};
         rig_run_all(&r, states, &stop);
         for (int64_t slot = 0; slot < 2; slot++) {
             int64_t last;
@@ -858,7 +857,7 @@ START_TEST(long_sums_stay_accurate) {
     rig_params params = {.type = KM_FLOAT32, .d = 1, .clusters = "2", .one_block = 1, .cache_dir = cache_dir};
     km_error err = {{0}};
     int64_t passes;
-    const km_stop stop = {.iterations_max = 5};
+    const km_stop stop = {.max_iter = 5};
     const double value = ref_round(0.1, KM_FLOAT32), first[2] = {-value, value};
     double centroids[2], weights[2];
     BUILD_OR_LEAVE(rig_build(&r, variant, &params), KM_FLOAT32, 1, 0);
@@ -883,7 +882,7 @@ END_TEST
 // A run sees only its own sums: the same bits alone as in company, and in a seat that was used before.
 START_TEST(runs_do_not_see_each_other) {
     km_type type = _i ? KM_FLOAT32 : KM_FLOAT64;
-    const km_stop stop = {.iterations_max = 300};
+    const km_stop stop = {.max_iter = 300};
     rig r;
     rig_params params = {.type = type, .d = 3, .clusters = "2,3,5", .in_flight = 2, .cache_dir = cache_dir};
     BUILD_OR_LEAVE(rig_build(&r, variant, &params), type, 3, 0);
@@ -931,7 +930,7 @@ START_TEST(relocation_takes_the_farthest_points) {
     km_slot_state state[8];
     int32_t labels[9];
     int64_t passes, moved;
-    const km_stop stop = {.iterations_max = 300};
+    const km_stop stop = {.max_iter = 300};
     ck_assert_int_le(r.engine->slots_count, 8);
     RIG_MUST(r.engine->backend->slot_start(r.engine, 0, before, &err), &err);
     RIG_MUST(r.engine->backend->run_passes(r.engine, state, &passes, &stop, 300, &err), &err);
@@ -952,7 +951,7 @@ END_TEST
 
 START_TEST(relocated_runs_equal_the_reference) {
     int64_t d = (int64_t[]){1, 2, 5}[_i];
-    const km_stop stop = {.iterations_max = 300};
+    const km_stop stop = {.max_iter = 300};
     km_error err = {{0}};
     rig r;
     BUILD_OR_LEAVE(build(&r, KM_FLOAT64, d, "2,5,8", 0), KM_FLOAT64, d, 0);
@@ -981,7 +980,7 @@ END_TEST
 // No point to give: the run finishes with empty clusters.
 START_TEST(relocation_without_points_ends) {
     rig r;
-    const km_stop stop = {.iterations_max = 300};
+    const km_stop stop = {.max_iter = 300};
     const double x[] = {0, 0, 0, 1, 1, 0, 1, 0};
     km_error err = {{0}};
     BUILD_OR_LEAVE(build(&r, _i ? KM_FLOAT32 : KM_FLOAT64, 2, "4", 0), _i ? KM_FLOAT32 : KM_FLOAT64, 2, 0);
@@ -1150,7 +1149,7 @@ typedef struct outcome {
 
 static void outcome_make(outcome *out, rig *r, const ref_data *points, int64_t threads) {
     km_error err = {{0}};
-    const km_stop stop = {.iterations_max = 40};
+    const km_stop stop = {.max_iter = 40};
     memset(out, 0, sizeof *out);
     rig_load(r, points, threads, KM_SCALE_STANDARD);
     const km_backend *backend = r->engine->backend;

@@ -299,8 +299,8 @@ fit() {
 import json, sys
 r = json.load(open(sys.argv[1]))
 assert [m["k"] for m in r["models"]] == list(range(2, 11)), r["models"]
-assert r["n"] == 150 and r["d"] == 4 and r["seed"] == 7 and r["restarts"] == 10
-assert set(r) >= {"kmgen", "n", "d", "type", "target", "device", "seed", "restarts", "passes", "timing_ms", "models",
+assert r["n"] == 150 and r["d"] == 4 and r["seed"] == 7 and r["n_init"] == 10
+assert set(r) >= {"kmgen", "n", "d", "type", "target", "device", "seed", "n_init", "passes", "timing_ms", "models",
                   "best", "warnings"}, set(r)
 assert set(r["timing_ms"]) >= {"read", "build", "seed", "sweep", "finish", "total"}
 assert abs(r["models"][0]["inertia"] - 152.347951760358) < 1e-3
@@ -353,7 +353,7 @@ assert a["models"] == b["models"] and a["best"] == b["best"]' "$work/stdout" "$w
     head -n 6 "$iris" >"$work/in/init.csv"
     run 0 fit "$iris" -k 2..5 --init "$work/in/init.csv" --json -
     expect "an init file means one restart" python 'import json, sys
-assert json.load(open(sys.argv[1]))["restarts"] == 1' "$work/stdout"
+assert json.load(open(sys.argv[1]))["n_init"] == 1' "$work/stdout"
     head -n 4 "$iris" >"$work/in/init.csv"
     run 1 fit "$iris" -k 2..5 --init "$work/in/init.csv"
     one_line_error
@@ -377,11 +377,11 @@ assert json.load(open(sys.argv[1]))["restarts"] == 1' "$work/stdout"
     run 0 fit "$work/in/own.yaml" "$iris" --json -
     expect "the spec does not count" python 'import json, sys
 r = json.load(open(sys.argv[1]))
-assert r["restarts"] == 3 and r["type"] == "float64" and len(r["models"]) == 3' "$work/stdout"
+assert r["n_init"] == 3 and r["type"] == "float64" and len(r["models"]) == 3' "$work/stdout"
     run 0 fit "$work/in/own.yaml" "$iris" -k 5 --n-init 4 --json -
     expect "options do not win over the spec" python 'import json, sys
 r = json.load(open(sys.argv[1]))
-assert r["restarts"] == 4 and [m["k"] for m in r["models"]] == [5]' "$work/stdout"
+assert r["n_init"] == 4 and [m["k"] for m in r["models"]] == [5]' "$work/stdout"
     no_files
 }
 
@@ -778,7 +778,7 @@ old_names() {
     expect "not in the result, or not obeyed" python '
 import json, sys
 r = json.load(open(sys.argv[1]))
-assert r["restarts"] == 3 and r["warnings"].count(sys.argv[2]) == 1, r["warnings"]' \
+assert r["n_init"] == 3 and r["warnings"].count(sys.argv[2]) == 1, r["warnings"]' \
         "$work/stdout" "$work/in/old.yaml:4:1: restarts $said n_init"
     printf 'name: old\nfeatures: 4\nclusters: 2..3\ntarget: cpu\nplan: {algorithm: filter}\n' >"$work/in/plan.yaml"
     run 0 fit "$work/in/plan.yaml" "$iris" --json -

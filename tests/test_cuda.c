@@ -241,7 +241,7 @@ END_TEST
 // Every slot of a full pass, to the end, twenty times: the same bits.
 START_TEST(runs_have_the_same_bits) {
     enum { D = 4, K = 8, SLOTS = 9, N = 70001 };
-    const km_stop stop = {.shift_max = 1e-6, .iterations_max = 40};
+    const km_stop stop = {.shift_max = 1e-6, .max_iter = 40};
     rig r;
     km_error err = {{0}};
     open_rig(&r, KM_FLOAT32, D, "2,5,8", 0, 3);
@@ -275,7 +275,7 @@ END_TEST
 // More empty clusters than are looked for between two looks of the host: each gets a point of its own.
 START_TEST(many_empty_clusters_are_filled) {
     enum { D = 2, K = 200, N = 5003 };
-    const km_stop stop = {.iterations_max = 50};
+    const km_stop stop = {.max_iter = 50};
     rig r;
     km_error err = {{0}};
     open_rig(&r, KM_FLOAT64, D, "200", 0, 1);
@@ -307,7 +307,7 @@ static int64_t spills_where_tight(char *kernel, int64_t size, const km_source *s
 
 // Centroids of every slot after a run from the same points; the build's module and the device are used up.
 static void run_build(double *centroids, km_build *build, km_device *device, const ref_data *points) {
-    const km_stop stop = {.iterations_max = 30};
+    const km_stop stop = {.max_iter = 30};
     km_error err = {{0}};
     km_slot_state states[64];
     double weights[64];
@@ -344,7 +344,7 @@ START_TEST(next_plan_runs) {
     km_module_params_init(&params.module);
     params.module.cache_dir = folder;
     spec.features = D;
-    spec.restarts = 1;
+    spec.n_init = 1;
     RIG_MUST(km_spec_set_clusters(&spec, "2..9", &err), &err);
     for (int i = 0; i < 3; i++) {
         RIG_MUST(km_backend_cuda.device_open(&device, 0, NULL, NULL, &err), &err);
@@ -413,7 +413,7 @@ END_TEST
 START_TEST(engines_take_what_was_planned) {
     enum { N = 3000017, K = 8 };
     static const char *const names[] = {"cuda-registers", "cuda-tensor", "cuda-tiled", "cuda-tiled-plain"};
-    const km_stop stop = {.shift_max = 1e-6, .iterations_max = 3};
+    const km_stop stop = {.shift_max = 1e-6, .max_iter = 3};
     const int64_t spare = 96 << 20, pages = 40 << 20; // what planning adds: kernels; pages of a dozen tables
     int64_t d = _i / 4 ? 32 : 4;
     rig r;
@@ -532,10 +532,10 @@ static void job_open(balloon_job *job, int64_t n, int64_t d, const char *cluster
     RIG_MUST(km_spec_set_clusters(&job->spec, clusters, &job->err), &job->err);
     RIG_MUST(km_data_from_memory(&job->data, job->values, n, d, KM_FLOAT32, 0, 0, NULL, &job->err),
              &job->err);
-    job->spec.restarts = restarts;
+    job->spec.n_init = restarts;
     job->params.cache_dir = folder;
     job->params.labels = KM_LABELS_ALL;
-    job->params.iterations_max = 20;
+    job->params.max_iter = 20;
     job->params.progress = watching;
     job->params.progress_user = &job->watch;
     balloon_open();

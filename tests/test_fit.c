@@ -127,7 +127,7 @@ static void check_result(const job *j, const km_result *result) {
     for (int64_t m = 0; m < result->models_count; m++) {
         const km_model *model = &result->models[m];
         ck_assert(m == 0 || model->k > result->models[m - 1].k);
-        ck_assert_int_le(model->iterations, j->params.iterations_max);
+        ck_assert_int_le(model->n_iter, j->params.max_iter);
         ck_assert(model->restart >= 0 && model->restart < model->restarts);
         ck_assert(model->restarts_agreed >= 1 && model->restarts_agreed <= model->restarts);
         if (model->labels) check_model(model, result, &fitted, j->params.tol);
@@ -170,7 +170,7 @@ static void check_same_bits(const km_result *a, const km_result *b) {
         const km_model *x = &a->models[m], *y = &b->models[m];
         size_t size = (size_t)(x->k * a->d) * sizeof(double);
         check_same_model(x, y, a, 0);
-        ck_assert_int_eq(x->iterations, y->iterations);
+        ck_assert_int_eq(x->n_iter, y->n_iter);
         ck_assert_int_eq(x->restart, y->restart);
         ck_assert_int_eq(x->restarts_agreed, y->restarts_agreed);
         ck_assert_mem_eq(x->centroids, y->centroids, size);
@@ -211,8 +211,8 @@ START_TEST(hand_weighted) {
     give_init(&j, init, 2);
     km_result *result = fit(&j);
     check_hand(result->models, labels, 4, centroids, 4, .375);
-    ck_assert_int_eq(result->models[0].iterations, 2);
-    ck_assert_int_eq(result->restarts, 1);
+    ck_assert_int_eq(result->models[0].n_iter, 2);
+    ck_assert_int_eq(result->n_init, 1);
     km_result_destroy(&result);
     ck_assert_ptr_null(result);
     job_close(&j);
@@ -275,7 +275,7 @@ static void check_optima(const char *path, const char *clusters, int64_t restart
     km_spec spec;
     km_fit_params params;
     spec_open(&spec, clusters, KM_FLOAT64);
-    spec.restarts = restarts;
+    spec.n_init = restarts;
     km_fit_params_init(&params);
     params.tol = 0;
     params.cache_dir = cache;
@@ -462,8 +462,8 @@ START_TEST(wrong_calls_are_refused) {
     job j = job_open(ref_uniform(100, 2, 2, KM_FLOAT32), "2..4");
     const km_fit_params good = j.params;
     const double init[] = {0, 0, 1, 1, 2, 2, NAN, 3};
-    j.params.iterations_max = 0;
-    check_refused(&j, KM_ERROR_USAGE, "iterations_max");
+    j.params.max_iter = 0;
+    check_refused(&j, KM_ERROR_USAGE, "max_iter");
     j.params = good;
     j.params.tol = -1;
     check_refused(&j, KM_ERROR_USAGE, "tol");
@@ -584,7 +584,7 @@ START_TEST(given_init_has_two_forms) {
         for (int i = 0; i < 10; i++) init[i] = rows[i] - first->centre[i % 2];
         ref_model model = ref_fit(&whole, init, m + 2, 1e-4 * variance, 300);
         REF_NEAR(first->models[m].inertia, model.inertia, 1e-12 * model.inertia);
-        ck_assert_int_eq(first->models[m].iterations, model.iterations);
+        ck_assert_int_eq(first->models[m].n_iter, model.n_iter);
         ck_assert_mem_eq(first->models[m].labels, model.labels, (size_t)points.n * sizeof(int32_t));
         ref_model_free(&model);
     }
@@ -602,8 +602,8 @@ START_TEST(random_init) {
     km_result *first = fit(&j), *again = fit(&j);
     check_same_bits(first, again);
     km_result_destroy(&again);
-    j.params.iterations_max = 1;
-    j.spec.restarts = 1;
+    j.params.max_iter = 1;
+    j.spec.n_init = 1;
     km_result *one = fit(&j);
     j.params.seed = 4;
     again = fit(&j);
@@ -619,7 +619,7 @@ START_TEST(more_restarts_are_never_worse) {
     double before[7];
     for (int r = 0; r < 4; r++) {
         job j = job_open(ref_uniform(1009, 3, 9, type_of(_i)), "2..8");
-        j.spec.restarts = (int64_t[]){1, 3, 10, 40}[r];
+        j.spec.n_init = (int64_t[]){1, 3, 10, 40}[r];
         km_result *result = fit(&j);
         for (int m = 0; m < 7; m++) {
             if (r > 0) ck_assert_double_le(result->models[m].inertia, before[m]);
@@ -642,11 +642,11 @@ START_TEST(cost_never_rises) {
     give_init(&j, init, 8);
     j.params.tol = 0;
     for (int64_t iterations = 1; iterations <= 25; iterations++) {
-        j.params.iterations_max = iterations;
+        j.params.max_iter = iterations;
         km_result *result = fit(&j);
         for (int m = 0; m < 4; m++) {
             ck_assert_double_le(result->models[m].inertia, before[m] * (1 + accuracy(type)));
-            ck_assert(result->models[m].converged || result->models[m].iterations == iterations);
+            ck_assert(result->models[m].converged || result->models[m].n_iter == iterations);
             before[m] = result->models[m].inertia;
         }
         ck_assert(iterations > 1 || has_warning(result, "before converging"));
@@ -658,13 +658,13 @@ END_TEST
 
 START_TEST(tol_stops_early) {
     job j = job_open(ref_uniform(3001, 2, 11, type_of(_i)), "8");
-    j.spec.restarts = 1;
+    j.spec.n_init = 1;
     int64_t iterations[3];
     for (int t = 0; t < 3; t++) {
         j.params.tol = (double[]){0, 1e-3, 1e6}[t];
         km_result *result = fit(&j);
         ck_assert(result->models[0].converged);
-        iterations[t] = result->models[0].iterations;
+        iterations[t] = result->models[0].n_iter;
         km_result_destroy(&result);
     }
     ck_assert_int_gt(iterations[0], iterations[1]);
@@ -676,14 +676,14 @@ END_TEST
 
 START_TEST(few_changes_stop_early) {
     job j = job_open(ref_uniform(3001, 2, 11, type_of(_i)), "8");
-    j.spec.restarts = 1;
+    j.spec.n_init = 1;
     j.params.tol = 0;
     int64_t iterations[3];
     for (int t = 0; t < 3; t++) {
         j.params.changes_min = (int64_t[]){0, 20, 3002}[t];
         km_result *result = fit(&j);
         ck_assert(result->models[0].converged);
-        iterations[t] = result->models[0].iterations;
+        iterations[t] = result->models[0].n_iter;
         if (t > 0) ck_assert_int_eq(result->plan.track_labels, 1);
         km_result_destroy(&result);
         // From here on centroids are where they were when few labels changed: not at rest.
@@ -763,9 +763,9 @@ START_TEST(same_bits_every_time) {
     ref_data points = ref_blobs(150001, 3, 6, 3.0, 13, type_of(_i));
     if (_i / 2) ref_weigh(&points, 3);
     job j = job_open(points, "2..7");
-    j.spec.restarts = 3;
+    j.spec.n_init = 3;
     j.params.seed = 11;
-    j.params.iterations_max = 20;
+    j.params.max_iter = 20;
     km_result *first = fit(&j);
     for (int t = 0; t < 3; t++) {
         j.params.threads = (int64_t[]){1, 2, 3}[t];
@@ -780,7 +780,7 @@ END_TEST
 
 START_TEST(seed_matters) {
     job j = job_open(ref_uniform(2003, 2, 14, type_of(_i)), "9");
-    j.spec.restarts = 1;
+    j.spec.n_init = 1;
     km_result *a = fit(&j);
     j.params.seed = 1;
     km_result *b = fit(&j);
@@ -797,7 +797,7 @@ START_TEST(together_equals_each_alone) {
     ref_data points = ref_blobs(4001, 4, 6, 2.5, 15, type);
     if (_i / 2) ref_weigh(&points, 9);
     job j = job_open(points, sums_are_doubles() ? "2..12" : "2,3,5,8,12"); // NVRTC takes seconds for each
-    j.spec.restarts = 4;
+    j.spec.n_init = 4;
     km_result *together = fit(&j);
     for (int m = 0; m < together->models_count; m++) {
         char k[16];
@@ -809,7 +809,7 @@ START_TEST(together_equals_each_alone) {
         REF_NEAR(a->inertia, b->inertia, accuracy(type) * a->inertia);
         if (sums_are_doubles()) {
             ck_assert_int_eq(a->restart, b->restart);
-            ck_assert_int_eq(a->iterations, b->iterations);
+            ck_assert_int_eq(a->n_iter, b->n_iter);
         }
         // On a GPU, which of several restarts with one optimum wins is a matter of rounding.
         if (a->restart == b->restart) check_same_model(a, b, together, accuracy(type));

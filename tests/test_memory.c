@@ -145,13 +145,13 @@ static void job_of(km_spec *spec, km_fit_params *params, const shape *s) {
     ck_assert_int_eq(km_spec_set_target(spec, "cpu", &err), KM_OK);
     if (s->design) ck_assert_int_eq(km_spec_fix(spec, "design", s->design, &err), KM_OK);
     spec->type = s->type;
-    spec->restarts = s->restarts;
+    spec->n_init = s->restarts;
     params->device = KM_HOST;
     params->algorithm = s->algorithm;
     params->labels = s->labels;
     params->changes_min = s->changes_min;
     params->threads = s->threads;
-    params->iterations_max = 2;
+    params->max_iter = 2;
 }
 
 static km_data *data_of(const shape *s, const void *values, double *weights) {

@@ -125,9 +125,9 @@ START_TEST(specs_are_checked) {
     spec.clusters[2] = KM_CLUSTERS_MAX + 1;
     expect_error(NULL, "got 65536 after 4");
     spec.clusters[2] = 5;
-    spec.restarts = 0;
-    expect_error(NULL, "restarts must be at least 1");
-    spec.restarts = 1;
+    spec.n_init = 0;
+    expect_error(NULL, "n_init must be at least 1");
+    spec.n_init = 1;
     strcpy(spec.name, "a b");
     expect_error(NULL, "C identifier");
     strcpy(spec.name, "9a");
@@ -647,7 +647,7 @@ START_TEST(free_memory_decides_restarts_in_flight) {
     params.facts = &facts;
     params.points = 500000;
     params.algorithm = KM_ALGORITHM_LLOYD;
-    spec.restarts = 8;
+    spec.n_init = 8;
     expect_plan(&params);
     int64_t copies = km_plan_get(&plan, "concurrent_restarts"), all = plan.memory_bytes;
     ck_assert_int_ge(copies, 4);

@@ -50,7 +50,7 @@ static job job_open(ref_data points, const char *clusters) {
     must(km_data_from_memory(&j.data, j.values, points.n, points.d, points.type, 0, 0, points.w, &err), &err);
     km_spec_init(&j.spec);
     j.spec.type = points.type;
-    j.spec.restarts = 3;
+    j.spec.n_init = 3;
     must(km_spec_set_target(&j.spec, target, &err), &err);
     must(km_spec_set_clusters(&j.spec, clusters, &err), &err);
     if (design) must(km_spec_fix(&j.spec, "design", design, &err), &err);
@@ -319,7 +319,7 @@ START_TEST(common_weight) {
     heavy.w = malloc((size_t)heavy.n * sizeof(double));
     for (int64_t i = 0; i < heavy.n; i++) heavy.w[i] = 4;
     job a = job_open(points, "2..6"), b = job_open(heavy, "2..6");
-    a.spec.restarts = b.spec.restarts = 1; // of restarts that end alike, rounding may prefer another
+    a.spec.n_init = b.spec.n_init = 1; // of restarts that end alike, rounding may prefer another
     const km_model *x = job_fit(&a), *y = job_fit(&b);
     for (int m = 0; m < 5; m++) {
         assert_same_labels(&x[m], &y[m], points.n);
@@ -367,7 +367,7 @@ START_TEST(result_is_a_fixed_point) {
     b.params.init = KM_INIT_GIVEN, b.params.init_rows = x->centroids, b.params.init_count = 6;
     const km_model *y = job_fit(&b);
     ck_assert(y->converged);
-    ck_assert_int_le(y->iterations, 2);
+    ck_assert_int_le(y->n_iter, 2);
     assert_same_labels(x, y, a.points.n);
     assert_close(y->inertia, x->inertia, 1e-12);
     job_close(&a);
@@ -385,7 +385,7 @@ START_TEST(one_cluster) {
     for (int64_t i = 0; i < points.n; i++)
         total += ref_weight(&points, i) * ref_distance2(points.x + i * 3, mean, 3);
     job j = job_open(points, "1,2");
-    j.params.iterations_max = 3;
+    j.params.max_iter = 3;
     const km_model *x = job_fit(&j);
     assert_close(x[0].inertia, total, accuracy(points.type));
     for (int f = 0; f < 3; f++)
@@ -441,7 +441,7 @@ START_TEST(around_block_borders) {
     static const int64_t sizes[] = {65535, 65536, 65537, 131072, 131073};
     ref_data points = ref_blobs(sizes[_i / 2], 2, 3, 1.0, 32, type_of(_i));
     job j = job_open(points, "3");
-    j.params.iterations_max = 4;
+    j.params.max_iter = 4;
     double rows[6];
     start_from_points(&j, rows, 3);
     const km_model *x = job_fit(&j);

@@ -19,7 +19,7 @@ START_TEST(hand_weighted) {
     ref_data data = ref_data_of(square, weights, 4, 2, KM_FLOAT64);
     ref_model model = ref_fit(&data, init, 2, 0, 300);
     check_model(&model, labels, centroids, 4, 2, .375);
-    ck_assert_int_eq(model.iterations, 2);
+    ck_assert_int_eq(model.n_iter, 2);
     ck_assert(model.converged);
     ref_model_free(&model);
     ref_data_free(&data);
@@ -149,7 +149,7 @@ START_TEST(cost_never_rises) {
     for (int64_t iterations = 0; iterations < 30; iterations++) {
         ref_model model = ref_fit(&data, data.x, 7, 0, iterations);
         ck_assert_double_le(model.inertia, before * (1 + 1e-14));
-        ck_assert_int_le(model.iterations, iterations);
+        ck_assert_int_le(model.n_iter, iterations);
         before = model.inertia;
         ref_model_free(&model);
     }

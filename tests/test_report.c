@@ -76,14 +76,14 @@ static void assert_reals(const json_t *array, const double *expected, int64_t co
 
 static void check_model(const json_t *object, const km_model *model, int64_t d, int weighted) {
     if (weighted)
-        assert_keys(object, "k", "inertia", "iterations", "converged", "restart", "restarts",
-                    "restarts_agreed", "effective_k", "sizes", "weights", "sse", "centroids", "scores", NULL);
+        assert_keys(object, "k", "inertia", "n_iter", "converged", "restart", "restarts", "restarts_agreed",
+                    "effective_k", "sizes", "weights", "sse", "centroids", "scores", NULL);
     else
-        assert_keys(object, "k", "inertia", "iterations", "converged", "restart", "restarts",
-                    "restarts_agreed", "effective_k", "sizes", "sse", "centroids", "scores", NULL);
+        assert_keys(object, "k", "inertia", "n_iter", "converged", "restart", "restarts", "restarts_agreed",
+                    "effective_k", "sizes", "sse", "centroids", "scores", NULL);
     assert_integer(object, "k", model->k);
     assert_real(json_object_get(object, "inertia"), model->inertia);
-    assert_integer(object, "iterations", model->iterations);
+    assert_integer(object, "n_iter", model->n_iter);
     ck_assert(json_is_boolean(json_object_get(object, "converged")));
     ck_assert_int_eq(json_is_true(json_object_get(object, "converged")), model->converged);
     assert_integer(object, "restart", model->restart);
@@ -113,7 +113,7 @@ static void check_top(const json_t *root, const km_result *result) {
     assert_string(root, "target", result->target);
     assert_string(root, "device", result->device);
     assert_integer(root, "seed", (int64_t)result->seed);
-    assert_integer(root, "restarts", result->restarts);
+    assert_integer(root, "n_init", result->n_init);
     assert_integer(root, "passes", result->passes);
     assert_string(root, "scale", "standard");
     const json_t *counters = json_object_get(root, "counters");
@@ -134,7 +134,7 @@ START_TEST(json_contract) {
     s->warnings[0] = "columns \"a\" and \xff differ";
     s->result.warnings_count = 1;
     json_t *root = to_json(&s->result);
-    assert_keys(root, "kmgen", "n", "d", "type", "target", "device", "seed", "restarts", "passes", "scale",
+    assert_keys(root, "kmgen", "n", "d", "type", "target", "device", "seed", "n_init", "passes", "scale",
                 "feature_names", "counters", "timing_ms", "models", "best", "warnings", NULL);
     check_top(root, &s->result);
     const json_t *names = json_object_get(root, "feature_names"), *models = json_object_get(root, "models");

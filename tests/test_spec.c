@@ -44,7 +44,7 @@ START_TEST(defaults) {
     ck_assert_ptr_null(spec.clusters);
     ck_assert_int_eq(spec.type, KM_FLOAT32);
     ck_assert_int_eq(spec.target.kind, KM_TARGET_AUTO);
-    ck_assert_int_eq(spec.restarts, 10);
+    ck_assert_int_eq(spec.n_init, 10);
 }
 END_TEST
 
@@ -285,7 +285,7 @@ START_TEST(all_keys) {
     ck_assert_int_eq(spec.type, KM_FLOAT64);
     ck_assert_int_eq(spec.target.kind, KM_TARGET_CUDA);
     ck_assert_int_eq(spec.target.arch, 90);
-    ck_assert_int_eq(spec.restarts, 25);
+    ck_assert_int_eq(spec.n_init, 25);
     ck_assert_int_eq(spec.fixed_count, 2);
     ck_assert_str_eq(spec.fixed[0].name, "design");
     ck_assert_int_eq(spec.fixed[0].value, KM_DESIGN_REGISTERS);
@@ -320,7 +320,7 @@ START_TEST(a_parse_starts_from_the_defaults) {
     ck_assert_int_eq(parse("features: 8\nn_init: 3\nclusters: 4\n"), KM_OK);
     ck_assert_int_eq(parse("plan: {}\n"), KM_OK);
     ck_assert_int_eq(spec.features, 0);
-    ck_assert_int_eq(spec.restarts, 10);
+    ck_assert_int_eq(spec.n_init, 10);
     ck_assert_int_eq(spec.clusters_count, 0);
 }
 END_TEST
@@ -333,7 +333,7 @@ START_TEST(old_names_are_read_with_a_warning) {
     km_spec copy;
     km_spec_init(&copy);
     ck_assert_int_eq(parse("features: 8\nrestarts: 3\n"), KM_OK);
-    ck_assert_int_eq(spec.restarts, 3);
+    ck_assert_int_eq(spec.n_init, 3);
     ck_assert_str_eq(spec.warnings, line);
     ck_assert_int_eq(km_spec_copy(&copy, &spec, &err), KM_OK);
     ck_assert_str_eq(copy.warnings, line);
@@ -445,7 +445,7 @@ static void expect_same(const km_spec *a, const km_spec *b) {
     ck_assert_int_eq(a->type, b->type);
     ck_assert_int_eq(a->target.kind, b->target.kind);
     ck_assert_int_eq(a->target.arch, b->target.arch);
-    ck_assert_int_eq(a->restarts, b->restarts);
+    ck_assert_int_eq(a->n_init, b->n_init);
     ck_assert_int_eq(a->fixed_count, b->fixed_count);
     for (int64_t i = 0; i < a->fixed_count; i++) {
         ck_assert_str_eq(a->fixed[i].name, b->fixed[i].name);
@@ -503,7 +503,7 @@ START_TEST(round_trips) {
         char text[64];
         spec.features = below(3) ? 1 + below(KM_FEATURES_MAX) : 0;
         spec.type = below(2) ? KM_FLOAT32 : KM_FLOAT64;
-        spec.restarts = 1 + below(100);
+        spec.n_init = 1 + below(100);
         ck_assert_int_eq(km_spec_set_target(&spec, targets_all[below(9)], &err), KM_OK);
         int low = 1 + below(50);
         snprintf(text, sizeof text, "%d..%d step %d", low, low + below(200), 1 + below(9));

@@ -24,7 +24,7 @@ km_cpu_shape km_cpu_shape_of(const km_plan *plan) {
                        .s = (double)plan->clusters_sum,
                        .ks = (double)plan->spec.clusters_count,
                        .n = (double)plan->points,
-                       .restarts = (double)plan->spec.restarts,
+                       .restarts = (double)plan->spec.n_init,
                        .real_bytes = is_double ? 8 : 4,
                        .threads = (double)facts->units,
                        .ghz = facts->clock_ghz};

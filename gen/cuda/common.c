@@ -20,7 +20,7 @@ double km_cuda_overlap(double a, double b) {
 int64_t km_cuda_restarts_in_flight(const km_plan *plan) {
     enum { POINTS_ENOUGH = 4 << 20, COPIES_MAX = 64 };
     if (!plan->points) return 1;
-    int64_t copies = km_min(km_min(POINTS_ENOUGH / plan->points, plan->spec.restarts), COPIES_MAX);
+    int64_t copies = km_min(km_min(POINTS_ENOUGH / plan->points, plan->spec.n_init), COPIES_MAX);
     if (plan->in_flight_max) copies = km_min(copies, plan->in_flight_max);
     return km_max(copies, 1);
 }

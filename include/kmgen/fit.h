@@ -29,15 +29,15 @@ typedef struct km_progress {
 
 typedef struct km_fit_params {
     int64_t size;
-    int device;             // CUDA ordinal, KM_HOST or KM_DEVICE_AUTO; the spec's target, when it says cpu or
-                            // cuda, wins over AUTO. Default KM_DEVICE_AUTO.
-    int64_t iterations_max; // Per run, at least 1. Default 300.
-    double tol;             // A run stops when the sum over its clusters of squared centroid shift is at
-                            // most tol x the mean variance of the features; 0: when centroids no longer
-                            // change. Default 1e-4.
-    int64_t changes_min;    // Also stop when fewer labels than this change; needs 1 byte (2 or 4 above K =
-                            // 256, 65,536) per point and run in flight. Default 0: off.
-    km_init init; // Default KM_INIT_PLUSPLUS: greedy k-means++, one chain of max(K) picks a restart.
+    int device;          // CUDA ordinal, KM_HOST or KM_DEVICE_AUTO; the spec's target, when it says cpu or
+                         // cuda, wins over AUTO. Default KM_DEVICE_AUTO.
+    int64_t max_iter;    // Per run, at least 1. Default 300.
+    double tol;          // A run stops when the sum over its clusters of squared centroid shift is at
+                         // most tol x the mean variance of the features; 0: when centroids no longer
+                         // change. Default 1e-4.
+    int64_t changes_min; // Also stop when fewer labels than this change; needs 1 byte (2 or 4 above K =
+                         // 256, 65,536) per point and run in flight. Default 0: off.
+    km_init init;        // Default KM_INIT_PLUSPLUS: greedy k-means++, one chain of max(K) picks a restart.
     const double *init_rows; // KM_INIT_GIVEN: init_count x d in original units: max(K) rows, each K takes its
     int64_t init_count;      // first K; or the rows of every K in ascending order. Means one restart.
     km_scale scale;          // Default KM_SCALE_NONE.

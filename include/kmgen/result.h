@@ -18,8 +18,8 @@ typedef struct km_model {
     int64_t restart;         // The best restart: the lowest of those whose costs rounding cannot tell apart.
     int64_t restarts;        // Restarts that were run ...
     int64_t restarts_agreed; // ... and those whose inertia is within 1e-6 (relative) of the best.
-    int64_t iterations;      // Of the best restart.
-    int32_t converged;       // 0: stopped at iterations_max.
+    int64_t n_iter;          // Updates of the best restart.
+    int32_t converged;       // 0: stopped at max_iter.
     double inertia;          // sum w |x - c|^2 in the (scaled) space that was clustered.
     const double *centroids; // k x d, original units.
     const double *centroids_fitted; // k x d, the clustered space: (x - centre) * factor, values of the type.
@@ -52,7 +52,7 @@ typedef struct km_result {
     char device[128]; // Name of the device.
     km_plan plan;
     uint64_t seed;
-    int64_t restarts;
+    int64_t n_init; // Restarts of each K that were asked for; 1 with given centroids.
     int64_t passes; // Reads of all points by the sweep.
     km_counters counters;
     km_timing timing;

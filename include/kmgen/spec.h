@@ -36,8 +36,8 @@ typedef struct km_spec {
     int64_t clusters_count; // 0 takes 2..min(20, n-1) from the data. Default 0.
     km_type type;           // Default KM_FLOAT32.
     km_target target;       // Default KM_TARGET_AUTO, 0.
-    int64_t restarts;       // Independent starts of each K (n_init), 1..1,000,000. Default 10.
-    int32_t restarts_given; // Non-zero: the YAML text says so. Default 0.
+    int64_t n_init;         // Independent starts of each K, 1..1,000,000. Default 10.
+    int32_t n_init_given;   // Non-zero: the YAML text says so. Default 0.
     km_fixed fixed[KM_FIXED_MAX];
     int64_t fixed_count;
     // What was read by a name of the version before, one line each with its newline; "": nothing. km_spec_parse,

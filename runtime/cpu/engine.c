@@ -445,7 +445,7 @@ static int slot_step(const cpu_engine *engine, cpu_slot *slot, const km_stop *st
                            .waiting = slot->waiting_count > 0,
                            .few_changes = slot->changed < stop->changes_min};
     if (slot->state.phase == KM_SLOT_RUNNING) found.shift = slot_update(engine, slot);
-    km_slot_decide(&slot->state, &found, stop->shift_max, stop->iterations_max);
+    km_slot_decide(&slot->state, &found, stop->shift_max, stop->max_iter);
     return !slot_is_active(slot);
 }
 

@@ -315,7 +315,7 @@ static km_status do_run(km_cuda_engine *engine, km_slot_state *states, int64_t *
                           .stopped_min = (int)stopped_min,
                           .shift_max = fmax(stop->shift_max, rest_shift(engine)),
                           .changes_min = stop->changes_min,
-                          .iterations_max = stop->iterations_max,
+                          .max_iter = stop->max_iter,
                           .total_square = engine->total_square};
         KM_TRY(km_cuda_prepare(engine, err));
         KM_TRY(put_starts(engine, err));

@@ -22,7 +22,7 @@ static json_t *model_to_json(const km_model *model, int64_t d, int weighted) {
     int failed = 0;
     failed |= json_object_set_new(object, "k", json_integer(model->k));
     failed |= json_object_set_new(object, "inertia", km_json_real(model->inertia));
-    failed |= json_object_set_new(object, "iterations", json_integer(model->iterations));
+    failed |= json_object_set_new(object, "n_iter", json_integer(model->n_iter));
     failed |= json_object_set_new(object, "converged", json_boolean(model->converged));
     failed |= json_object_set_new(object, "restart", json_integer(model->restart));
     failed |= json_object_set_new(object, "restarts", json_integer(model->restarts));
@@ -135,7 +135,7 @@ static int fill_result(json_t *root, const km_result *result) {
     failed |= json_object_set_new(root, "target", km_json_string(result->target));
     failed |= json_object_set_new(root, "device", km_json_string(result->device));
     failed |= json_object_set_new(root, "seed", seed_to_json(result->seed));
-    failed |= json_object_set_new(root, "restarts", json_integer(result->restarts));
+    failed |= json_object_set_new(root, "n_init", json_integer(result->n_init));
     failed |= json_object_set_new(root, "passes", json_integer(result->passes));
     failed |= json_object_set_new(root, "scale", json_string(scale_name(result->scale)));
     if (result->feature_names)

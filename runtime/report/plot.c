@@ -281,8 +281,8 @@ static panel make_panel(const km_result *result, const double *values, const cha
 static void draw_head(cairo_t *page, const km_result *result) {
     char text[160];
     snprintf(text, sizeof text, "k-means of %lld points with %lld feature%s, %lld restart%s of each K",
-             (long long)result->n, (long long)result->d, result->d == 1 ? "" : "s",
-             (long long)result->restarts, result->restarts == 1 ? "" : "s");
+             (long long)result->n, (long long)result->d, result->d == 1 ? "" : "s", (long long)result->n_init,
+             result->n_init == 1 ? "" : "s");
     use_colour(page, ink);
     use_font(page, TITLE_SIZE, CAIRO_FONT_WEIGHT_BOLD);
     draw_fitted(page, text, PANEL_LEFT, 30, PANEL_RIGHT - PANEL_LEFT, TITLE_SIZE);

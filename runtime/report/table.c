@@ -154,7 +154,7 @@ static void add_iterations(grid *g, const km_result *result) {
     for (int64_t m = 0; m < g->rows; m++) stopped += !result->models[m].converged;
     column *c = grid_add(g, "iterations");
     for (int64_t m = 0; c && m < g->rows; m++)
-        snprintf(c->cells[m], CELL, "%lld%s", (long long)result->models[m].iterations,
+        snprintf(c->cells[m], CELL, "%lld%s", (long long)result->models[m].n_iter,
                  !result->models[m].converged ? "+"
                  : stopped                    ? " "
                                               : "");
@@ -193,7 +193,7 @@ static void print_head(km_text *text, const km_result *result) {
     km_text_printf(
         text, "%lld points, %lld features, %s on %s; %lld restart%s, seed %llu; %lld passes, %.*f ms\n\n",
         (long long)result->n, (long long)result->d, result->type == KM_FLOAT64 ? "float64" : "float32",
-        result->target, (long long)result->restarts, result->restarts == 1 ? "" : "s",
+        result->target, (long long)result->n_init, result->n_init == 1 ? "" : "s",
         (unsigned long long)result->seed, (long long)result->passes, result->timing.total_ms < 10 ? 1 : 0,
         result->timing.total_ms);
 }

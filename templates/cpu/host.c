@@ -655,7 +655,7 @@ int $name_result($name_fit *fit, int index, $name_model *model) {
     }
     model->k = slot->k;
     model->converged = slot->state.converged;
-    model->iterations = slot->state.iterations;
+    model->n_iter = slot->state.iterations;
     model->inertia = 0;
     for (int64_t j = 0; j < slot->k && !failed; j++) {
         model->inertia += all[j * KM_CPU_SUMS + KM_CPU_SUM_SSE] / fit->data.factor / fit->data.factor;

@@ -656,7 +656,7 @@ int $name_run($name_fit *fit, long long passes_max, double tolerance, long long 
         loop->head.passes_max = (int)(passes_max - done < 1 << 30 ? passes_max - done : 1 << 30);
         loop->stopped_min = active;
         loop->shift_max = shift_max;
-        loop->iterations_max = 1ll << 62;
+        loop->max_iter = 1ll << 62;
         loop->total_square = fit->data.total_square;
         HOST_TRY(host_passes(fit, loop->head.passes_max, &done));
         *passes = done;
@@ -742,7 +742,7 @@ int $name_result($name_fit *fit, int index, $name_model *model) {
     HOST_TRY(host_finish_all(fit, &f, index, model->labels));
     model->k = host_ks[index];
     model->converged = fit->state.slots[index].state.converged;
-    model->iterations = fit->state.slots[index].state.iterations;
+    model->n_iter = fit->state.slots[index].state.iterations;
     model->inertia = 0.0;
     for (int j = 0; j < model->k; j++) {
         model->inertia += f.host[j * KM_FINISH_SUMS + KM_FINISH_SSE] / fit->data.factor / fit->data.factor;

@@ -38,7 +38,7 @@ typedef struct km_loop {
     unsigned reserved;
     double shift_max;
     long long changes_min;
-    long long iterations_max;
+    long long max_iter;
     double total_square;
 } km_loop;
 

@@ -44,7 +44,7 @@ typedef struct $name_fit $name_fit;
 typedef struct $name_model {
     int k;
     int converged;         // 0: it was still moving when the passes that were allowed had been made
-    long long iterations;  // updates of its centroids
+    long long n_iter;      // updates of its centroids
     double inertia;        // sum of weight times squared distance to the nearest centroid
     $name_real *centroids; // k x $upper_FEATURES
     long long *counts;     // k: points of each cluster

@@ -220,7 +220,7 @@ static int host_time(double *ms, long long *passes, $name_fit *fit) {
             $name_model model;
             memset(&model, 0, sizeof model);
             if ((failed = $name_result(fit, i, &model))) return failed;
-            if (model.iterations < least && model.iterations > 0) least = model.iterations;
+            if (model.n_iter < least && model.n_iter > 0) least = model.n_iter;
         }
     }
     return $upper_OK;
@@ -243,7 +243,7 @@ static int host_report($name_fit *fit, const host_table *table) {
         $name_model model;
         memset(&model, 0, sizeof model);
         if ((failed = $name_result(fit, i, &model))) return failed;
-        printf("%10d %10s %10lld %18.10g\n", model.k, model.converged ? "yes" : "no", model.iterations,
+        printf("%10d %10s %10lld %18.10g\n", model.k, model.converged ? "yes" : "no", model.n_iter,
                model.inertia);
     }
     printf("run: %lld passes in %.2f ms\n", passes, run_ms);

@@ -42,7 +42,7 @@ typedef struct float64_fit float64_fit;
 typedef struct float64_model {
     int k;
     int converged;           // 0: it was still moving when the passes that were allowed had been made
-    long long iterations;    // updates of its centroids
+    long long n_iter;        // updates of its centroids
     double inertia;          // sum of weight times squared distance to the nearest centroid
     float64_real *centroids; // k x FLOAT64_FEATURES
     long long *counts;       // k: points of each cluster

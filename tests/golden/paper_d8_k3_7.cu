@@ -1470,8 +1470,8 @@ typedef enum km_slot_phase {
 // total_square + sum_j (n_j |c_j|^2 - 2 c_j . S_j) in double; for a DONE slot it is the run's inertia.
 typedef struct km_slot_state {
     km_slot_phase phase;
-    int converged;         // Stopped by shift or changes, not by iterations_max.
-    int at_limit;          // iterations_max is reached: the next pass is the last.
+    int converged;         // Stopped by shift or changes, not by max_iter.
+    int at_limit;          // max_iter is reached: the next pass is the last.
     long long iterations;  // Updates of this run so far.
     long long empty_count; // Clusters without weight in the last pass.
     double cost;
@@ -1493,7 +1493,7 @@ KM_BOTH int km_slot_is_active(km_slot_phase phase) {
 
 // What becomes of an active slot after a pass.
 KM_BOTH void km_slot_decide(km_slot_state *slot, const km_slot_found *found, double shift_max,
-                            long long iterations_max) {
+                            long long max_iter) {
     slot->cost = found->cost > 0.0 ? found->cost : 0.0;
     slot->empty_count = found->empty_count;
     if (slot->phase == KM_SLOT_LAST) {
@@ -1502,7 +1502,7 @@ KM_BOTH void km_slot_decide(km_slot_state *slot, const km_slot_found *found, dou
     }
     slot->shift = found->shift;
     slot->iterations += 1;
-    slot->at_limit = slot->iterations >= iterations_max;
+    slot->at_limit = slot->iterations >= max_iter;
     if (found->waiting) {
         slot->phase = KM_SLOT_EMPTY;
     } else if (found->shift == 0.0) {
@@ -1554,7 +1554,7 @@ typedef struct km_loop {
     unsigned reserved;
     double shift_max;
     long long changes_min;
-    long long iterations_max;
+    long long max_iter;
     double total_square;
 } km_loop;
 
@@ -2796,7 +2796,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
                                     (long long)args.changes[slot] < args.loop->changes_min;
             const km_slot_found found = {sums[0] + args.loop->total_square, sums[1], (long long)sums[2],
                                          sums[3] > 0.0, few_changes};
-            km_slot_decide(&record->state, &found, args.loop->shift_max, args.loop->iterations_max);
+            km_slot_decide(&record->state, &found, args.loop->shift_max, args.loop->max_iter);
             args.active[slot] = km_slot_is_active(record->state.phase);
             if (!args.active[slot]) atomicAdd(&args.loop->news, 1);
         }

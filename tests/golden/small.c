@@ -1215,8 +1215,8 @@ typedef enum km_slot_phase {
 // total_square + sum_j (n_j |c_j|^2 - 2 c_j . S_j) in double; for a DONE slot it is the run's inertia.
 typedef struct km_slot_state {
     km_slot_phase phase;
-    int converged;         // Stopped by shift or changes, not by iterations_max.
-    int at_limit;          // iterations_max is reached: the next pass is the last.
+    int converged;         // Stopped by shift or changes, not by max_iter.
+    int at_limit;          // max_iter is reached: the next pass is the last.
     long long iterations;  // Updates of this run so far.
     long long empty_count; // Clusters without weight in the last pass.
     double cost;
@@ -1238,7 +1238,7 @@ KM_BOTH int km_slot_is_active(km_slot_phase phase) {
 
 // What becomes of an active slot after a pass.
 KM_BOTH void km_slot_decide(km_slot_state *slot, const km_slot_found *found, double shift_max,
-                            long long iterations_max) {
+                            long long max_iter) {
     slot->cost = found->cost > 0.0 ? found->cost : 0.0;
     slot->empty_count = found->empty_count;
     if (slot->phase == KM_SLOT_LAST) {
@@ -1247,7 +1247,7 @@ KM_BOTH void km_slot_decide(km_slot_state *slot, const km_slot_found *found, dou
     }
     slot->shift = found->shift;
     slot->iterations += 1;
-    slot->at_limit = slot->iterations >= iterations_max;
+    slot->at_limit = slot->iterations >= max_iter;
     if (found->waiting) {
         slot->phase = KM_SLOT_EMPTY;
     } else if (found->shift == 0.0) {
@@ -1901,7 +1901,7 @@ int small_result(small_fit *fit, int index, small_model *model) {
     }
     model->k = slot->k;
     model->converged = slot->state.converged;
-    model->iterations = slot->state.iterations;
+    model->n_iter = slot->state.iterations;
     model->inertia = 0;
     for (int64_t j = 0; j < slot->k && !failed; j++) {
         model->inertia += all[j * KM_CPU_SUMS + KM_CPU_SUM_SSE] / fit->data.factor / fit->data.factor;
@@ -2259,7 +2259,7 @@ static int host_time(double *ms, long long *passes, small_fit *fit) {
             small_model model;
             memset(&model, 0, sizeof model);
             if ((failed = small_result(fit, i, &model))) return failed;
-            if (model.iterations < least && model.iterations > 0) least = model.iterations;
+            if (model.n_iter < least && model.n_iter > 0) least = model.n_iter;
         }
     }
     return SMALL_OK;
@@ -2282,7 +2282,7 @@ static int host_report(small_fit *fit, const host_table *table) {
         small_model model;
         memset(&model, 0, sizeof model);
         if ((failed = small_result(fit, i, &model))) return failed;
-        printf("%10d %10s %10lld %18.10g\n", model.k, model.converged ? "yes" : "no", model.iterations,
+        printf("%10d %10s %10lld %18.10g\n", model.k, model.converged ? "yes" : "no", model.n_iter,
                model.inertia);
     }
     printf("run: %lld passes in %.2f ms\n", passes, run_ms);

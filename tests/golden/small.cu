@@ -731,8 +731,8 @@ typedef enum km_slot_phase {
 // total_square + sum_j (n_j |c_j|^2 - 2 c_j . S_j) in double; for a DONE slot it is the run's inertia.
 typedef struct km_slot_state {
     km_slot_phase phase;
-    int converged;         // Stopped by shift or changes, not by iterations_max.
-    int at_limit;          // iterations_max is reached: the next pass is the last.
+    int converged;         // Stopped by shift or changes, not by max_iter.
+    int at_limit;          // max_iter is reached: the next pass is the last.
     long long iterations;  // Updates of this run so far.
     long long empty_count; // Clusters without weight in the last pass.
     double cost;
@@ -754,7 +754,7 @@ KM_BOTH int km_slot_is_active(km_slot_phase phase) {
 
 // What becomes of an active slot after a pass.
 KM_BOTH void km_slot_decide(km_slot_state *slot, const km_slot_found *found, double shift_max,
-                            long long iterations_max) {
+                            long long max_iter) {
     slot->cost = found->cost > 0.0 ? found->cost : 0.0;
     slot->empty_count = found->empty_count;
     if (slot->phase == KM_SLOT_LAST) {
@@ -763,7 +763,7 @@ KM_BOTH void km_slot_decide(km_slot_state *slot, const km_slot_found *found, dou
     }
     slot->shift = found->shift;
     slot->iterations += 1;
-    slot->at_limit = slot->iterations >= iterations_max;
+    slot->at_limit = slot->iterations >= max_iter;
     if (found->waiting) {
         slot->phase = KM_SLOT_EMPTY;
     } else if (found->shift == 0.0) {
@@ -815,7 +815,7 @@ typedef struct km_loop {
     unsigned reserved;
     double shift_max;
     long long changes_min;
-    long long iterations_max;
+    long long max_iter;
     double total_square;
 } km_loop;
 
@@ -2061,7 +2061,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
                                     (long long)args.changes[slot] < args.loop->changes_min;
             const km_slot_found found = {sums[0] + args.loop->total_square, sums[1], (long long)sums[2],
                                          sums[3] > 0.0, few_changes};
-            km_slot_decide(&record->state, &found, args.loop->shift_max, args.loop->iterations_max);
+            km_slot_decide(&record->state, &found, args.loop->shift_max, args.loop->max_iter);
             args.active[slot] = km_slot_is_active(record->state.phase);
             if (!args.active[slot]) atomicAdd(&args.loop->news, 1);
         }
@@ -2837,7 +2837,7 @@ int small_run(small_fit *fit, long long passes_max, double tolerance, long long 
         loop->head.passes_max = (int)(passes_max - done < 1 << 30 ? passes_max - done : 1 << 30);
         loop->stopped_min = active;
         loop->shift_max = shift_max;
-        loop->iterations_max = 1ll << 62;
+        loop->max_iter = 1ll << 62;
         loop->total_square = fit->data.total_square;
         HOST_TRY(host_passes(fit, loop->head.passes_max, &done));
         *passes = done;
@@ -2923,7 +2923,7 @@ int small_result(small_fit *fit, int index, small_model *model) {
     HOST_TRY(host_finish_all(fit, &f, index, model->labels));
     model->k = host_ks[index];
     model->converged = fit->state.slots[index].state.converged;
-    model->iterations = fit->state.slots[index].state.iterations;
+    model->n_iter = fit->state.slots[index].state.iterations;
     model->inertia = 0.0;
     for (int j = 0; j < model->k; j++) {
         model->inertia += f.host[j * KM_FINISH_SUMS + KM_FINISH_SSE] / fit->data.factor / fit->data.factor;
@@ -3203,7 +3203,7 @@ static int host_time(double *ms, long long *passes, small_fit *fit) {
             small_model model;
             memset(&model, 0, sizeof model);
             if ((failed = small_result(fit, i, &model))) return failed;
-            if (model.iterations < least && model.iterations > 0) least = model.iterations;
+            if (model.n_iter < least && model.n_iter > 0) least = model.n_iter;
         }
     }
     return SMALL_OK;
@@ -3226,7 +3226,7 @@ static int host_report(small_fit *fit, const host_table *table) {
         small_model model;
         memset(&model, 0, sizeof model);
         if ((failed = small_result(fit, i, &model))) return failed;
-        printf("%10d %10s %10lld %18.10g\n", model.k, model.converged ? "yes" : "no", model.iterations,
+        printf("%10d %10s %10lld %18.10g\n", model.k, model.converged ? "yes" : "no", model.n_iter,
                model.inertia);
     }
     printf("run: %lld passes in %.2f ms\n", passes, run_ms);

@@ -42,7 +42,7 @@ typedef struct small_fit small_fit;
 typedef struct small_model {
     int k;
     int converged;         // 0: it was still moving when the passes that were allowed had been made
-    long long iterations;  // updates of its centroids
+    long long n_iter;      // updates of its centroids
     double inertia;        // sum of weight times squared distance to the nearest centroid
     small_real *centroids; // k x SMALL_FEATURES
     long long *counts;     // k: points of each cluster

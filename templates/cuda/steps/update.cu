@@ -88,7 +88,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
                                     (long long)args.changes[slot] < args.loop->changes_min;
             const km_slot_found found = {sums[0] + args.loop->total_square, sums[1], (long long)sums[2],
                                          sums[3] > 0.0, few_changes};
-            km_slot_decide(&record->state, &found, args.loop->shift_max, args.loop->iterations_max);
+            km_slot_decide(&record->state, &found, args.loop->shift_max, args.loop->max_iter);
             args.active[slot] = km_slot_is_active(record->state.phase);
             if (!args.active[slot]) atomicAdd(&args.loop->news, 1);
         }
