@@ -137,8 +137,9 @@ def compile_all(shapes, nvcc, arch):
             out.write(text[:begin] + text[end:] if 0 < begin < end else text)
         shape["cubin"] = path[:-3] + ".cubin"
         target = f"{arch}a" if arch >= 90 and "// needs: arch-specific" in text else str(arch)
-        done = subprocess.run([nvcc, f"-gencode=arch=compute_{target},code=sm_{target}", "-std=c++17", "-cubin", "-o",
-                               shape["cubin"], path], capture_output=True, text=True, check=False)
+        done = subprocess.run([nvcc, f"-gencode=arch=compute_{target},code=sm_{target}", "-std=c++17",
+                               "-DKM_KERNELS_ONLY", "-cubin", "-o", shape["cubin"], path],
+                              capture_output=True, text=True, check=False)
         return None if done.returncode == 0 else f"{path}: {done.stderr}"
 
     wanted = [s for s in shapes.values() if s["source"]]
