@@ -5,8 +5,8 @@
     bench/tables.py            writes them into the docs
     bench/tables.py --check    names those that are not what the JSON says, and fails if there are any
 
-bench/results/gpu.json is the last full run of bench/gpu.py, cpu.json and cpu16.json those of bench/cpu_peers.py on two
-machines. In the docs a table stands between the lines `<!-- table NAME: bench/tables.py -->` and `<!-- end -->`, where
+bench/results/gpu.json is the last full run of bench/gpu.py, cpu.json that of bench/cpu_peers.py, cpu2.json that of a
+machine with two cores, where there is one. In the docs a table stands between the lines `<!-- table NAME: bench/tables.py -->` and `<!-- end -->`, where
 NAME is a function below. Needs nothing but Python 3.9.
 """
 import json
@@ -230,16 +230,16 @@ def cpu_singles(reports):
     return cpu_singles_text(reports["cpu"])
 
 
-def cpu16_machine(reports):
-    return cpu_machine_text(reports["cpu16"])
+def cpu2_machine(reports):
+    return cpu_machine_text(reports["cpu2"])
 
 
-def cpu16_lists(reports):
-    return cpu_lists_text(reports["cpu16"])
+def cpu2_lists(reports):
+    return cpu_lists_text(reports["cpu2"])
 
 
-def cpu16_singles(reports):
-    return cpu_singles_text(reports["cpu16"])
+def cpu2_singles(reports):
+    return cpu_singles_text(reports["cpu2"])
 
 
 # README ----------------------------------------------------------------------------------------------------------
@@ -268,7 +268,7 @@ def fast(reports):
 
 
 TABLES = [gpu_machine, gpu_passes, gpu_designs, gpu_peers, gpu_off, gpu_jobs, gpu_end, cpu_machine, cpu_lists,
-          cpu_singles, cpu16_machine, cpu16_lists, cpu16_singles, fast]
+          cpu_singles, cpu2_machine, cpu2_lists, cpu2_singles, fast]
 
 
 def text(name, reports):
