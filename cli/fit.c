@@ -231,6 +231,11 @@ static int check(const fit_options *options, const cli_parser *parser) {
     if (check_pairs(options, parser)) return CLI_USAGE;
     if (plot && !ends_with(plot, ".svg") && !ends_with(plot, ".png"))
         return cli_usage(parser->command, "--plot writes .svg or .png, got '%s'", plot);
+    if (plot && !km_built_with(KM_PART_CAIRO))
+        return cli_usage(
+            parser->command,
+            "--plot needs cairo, and this kmgen was built without it; leave --plot out, or build "
+            "kmgen with meson's option -Dcairo=enabled");
     if (options->data.weights) inputs[count++] = options->data.weights;
     if (options->spec_path) inputs[count++] = options->spec_path;
     if (init_is_file(options)) inputs[count++] = options->init;

@@ -56,6 +56,23 @@ static void print_compilers(const char *compiler) {
         cli_line(stdout, "%-11s none: %s", "NVRTC", err.text);
 }
 
+static void print_parts(void) {
+    static const struct {
+        const char *name, *purpose, *remedy;
+    } parts[] = {
+#define KM_PART_ROW(part, name, purpose, remedy) {name, purpose, remedy},
+        KM_PARTS(KM_PART_ROW)
+#undef KM_PART_ROW
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (km_built_with((km_part)i))
+            cli_line(stdout, "%-11s %s", parts[i].name, parts[i].purpose);
+        else
+            cli_line(stdout, "%-11s none: no %s; build kmgen with %s", parts[i].name, parts[i].purpose,
+                     parts[i].remedy);
+    }
+}
+
 static void print_cache(const char *given) {
     km_cache_stats stats = {.size = sizeof stats};
     km_error err = {""};
@@ -89,6 +106,7 @@ static int run(const cli_command *command, int argc, char **argv) {
     }
     if (count == 0) print_device("GPU", 0);
     print_compilers(compiler);
+    print_parts();
     print_cache(cache_dir);
     return CLI_DONE;
 }
@@ -104,7 +122,7 @@ static const cli_option options_list[] = {
 const cli_command cli_command_info = {
     "info",
     "",
-    "Shows devices, compilers, NVRTC and the cache: what is missing and how to get it",
+    "Shows devices, compilers, parts of this build and the cache: what is missing and how to get it",
     "Example:\n  kmgen info\n",
     options_list,
     run,

@@ -12,6 +12,7 @@
 #include "module_state.h"
 #include "result_owner.h"
 #include "sweep.h"
+#include "threads.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -173,7 +174,7 @@ static km_plan_params plan_params(const fit *f) {
     params.algorithm = f->params->algorithm;
     params.value_bytes = km_data_base(f->data, KM_FLOAT32) ? 4 : 8;
     params.label_sets = label_sets(f);
-    params.threads = f->params->threads;
+    params.threads = km_threads(f->params->threads, 0, NULL);
     return params;
 }
 

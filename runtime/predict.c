@@ -9,6 +9,7 @@
 #include "data_refuse.h"
 #include "memory.h"
 #include "predictor.h"
+#include "threads.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,7 +113,7 @@ static km_status open_and_build(predict *p) {
     km_module_params_init(&params.module);
     params.plan.points = km_data_points(p->data);
     params.plan.value_bytes = km_data_base(p->data, KM_FLOAT32) ? 4 : 8;
-    params.plan.threads = p->params->threads;
+    params.plan.threads = km_threads(p->params->threads, 0, NULL);
     params.module.cache_dir = p->params->cache_dir;
     params.module.log = p->params->log;
     km_spec_init(&spec);

@@ -24,7 +24,6 @@
 #include <unistd.h>
 #include <xxhash.h>
 #include <yaml.h>
-#include <zlib.h>
 
 // Allocations ------------------------------------------------------------------------------------------------
 
@@ -372,8 +371,7 @@ static void make_inputs(const char *table) {
     must(size > 0, table);
     must(!mkdir("../in", 0700) && !mkdir("../cache", 0700) && !mkdir("../whole", 0700), "mkdir");
     write_text("../in/table.csv", text, size);
-    gzFile packed = gzopen("../in/table.csv.gz", "wb");
-    must(packed && gzwrite(packed, text, (unsigned)size) == size && gzclose(packed) == Z_OK, "table.csv.gz");
+    must(system("gzip -k ../in/table.csv") == 0, "table.csv.gz");
     for (const char *line = strchr(text, '\n'); line && line[1]; line = strchr(line + 1, '\n'), rows++)
         filled += snprintf(weights + filled, 4, "1\n");
     write_text("../in/weights.csv", weights, filled);
@@ -411,6 +409,15 @@ static void work(const job *j, int all) {
     fflush(stdout);
 }
 
+// This build has all that the job needs.
+static int is_built(const job *j) {
+    for (int i = 0; j->arguments[i]; i++) {
+        if (strcmp(j->arguments[i], "--plot") == 0 && !km_built_with(KM_PART_CAIRO)) return 0;
+        if (strstr(j->arguments[i], ".gz") && !km_built_with(KM_PART_ZLIB)) return 0;
+    }
+    return 1;
+}
+
 int __wrap_main(int argc, char **argv) {
     if (argc != 2) {
         fputs("usage: test_allocation TABLE.csv\n", stderr);
@@ -425,7 +432,7 @@ int __wrap_main(int argc, char **argv) {
     make_inputs(table);
     const char *all = getenv("KMGEN_TEST_ALL");
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++)
-        if (jobs[i].is_short || (all && *all)) work(&jobs[i], all && *all);
+        if (is_built(&jobs[i]) && (jobs[i].is_short || (all && *all))) work(&jobs[i], all && *all);
     printf("%lld findings\n", (long long)findings);
     free(table);
     snprintf(remove, sizeof remove, "rm -rf %s", folder);

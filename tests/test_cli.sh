@@ -14,6 +14,9 @@ cd "$work/out" || exit 1
 export KMGEN_CACHE_DIR=$work/cache CUDA_VISIBLE_DEVICES='' LC_ALL=C
 unset NO_COLOR
 checks=0 wrong=0 exit_status=0 what=
+built_with() { "$kmgen" info | grep -E "^$1 " | grep -qv none; } # PART
+picture=()
+if built_with cairo; then picture=(--plot p.svg); fi
 
 refuse() {
     wrong=$((wrong + 1))
@@ -293,8 +296,8 @@ fit() {
     in_stdout '(^| )10 '
     expect "colour without a terminal" test -z "$(grep -l $'\033' "$work/stdout")"
     no_files
-    run 0 fit "$iris" -k 2..10 --seed 7 --json - --plot p.svg --model m.json --labels l.npy --centroids c.npy
-    holds_files c.npy l.npy m.json p.svg
+    run 0 fit "$iris" -k 2..10 --seed 7 --json - "${picture[@]}" --model m.json --labels l.npy --centroids c.npy
+    holds_files c.npy l.npy m.json ${picture:+p.svg}
     expect "standard output is no JSON with models 2..10" python '
 import json, sys
 r = json.load(open(sys.argv[1]))
@@ -372,7 +375,23 @@ assert json.load(open(sys.argv[1]))["n_init"] == 1' "$work/stdout"
     run 1 fit "$iris" -k 2..5 --init missing.npy
     one_line_error
     gzip -c "$iris" >"$work/in/iris.csv.gz"
-    run 0 fit "$work/in/iris.csv.gz" -k 2..3
+    if built_with zlib; then
+        run 0 fit "$work/in/iris.csv.gz" -k 2..3
+    else
+        run 1 fit "$work/in/iris.csv.gz" -k 2..3
+        one_line_error
+        in_stderr 'built without zlib; unpack it with gunzip'
+    fi
+    if ! built_with cairo; then
+        run 2 fit missing.csv --plot p.svg
+        in_stderr 'built without it; leave --plot out'
+    fi
+    run 0 fit "$iris" -k 2..3 --threads 3
+    if built_with OpenMP; then
+        expect "threads are missed" test -z "$(grep OpenMP "$work/stderr")"
+    else
+        in_stderr 'one instead of 3: .* without OpenMP'
+    fi
     printf 'name: own\nclusters: 2..4\nn_init: 3\ntype: float64\n' >"$work/in/own.yaml"
     run 0 fit "$work/in/own.yaml" "$iris" --json -
     expect "the spec does not count" python 'import json, sys
@@ -484,7 +503,7 @@ names() {
         { print "n" NR, $3, "\"x, y\"", $1, "", $4, $2 }' "$iris" >wide.csv
     same wide.csv
     gzip -k wide.csv
-    same wide.csv.gz
+    if built_with zlib; then same wide.csv.gz; fi
     tr , '\t' <mixed.csv >mixed.tsv
     same mixed.tsv
     run_on wide.csv 0 predict m.json - --labels p.npy
@@ -525,7 +544,7 @@ names() {
 bad() { # PATTERN ARGUMENTS...
     local pattern=$1
     shift
-    run 1 fit "$@" --json out.json --model out.model --labels out.npy --plot out.svg -q
+    run 1 fit "$@" --json out.json --model out.model --labels out.npy "${picture[@]}" -q
     in_stderr "$pattern"
     one_line_error
     no_files
@@ -671,8 +690,10 @@ outputs() {
         run 1 fit no-such-file.csv $option "$work/out"
         in_stderr 'folder'
     done
-    run 1 fit no-such-file.csv --plot missing/file.svg
-    in_stderr 'missing/file.svg'
+    if built_with cairo; then
+        run 1 fit no-such-file.csv --plot missing/file.svg
+        in_stderr 'missing/file.svg'
+    fi
     if [ -e /proc/self/status ]; then # not even root may write there
         run 1 fit no-such-file.csv --json /proc/kmgen.json
         in_stderr '/proc/kmgen.json'

@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
 static km_error err;
 static km_data *data;
@@ -492,9 +491,12 @@ END_TEST
 // Text -------------------------------------------------------------------------------------------------------
 
 static void write_packed(const char *path, const char *text) {
-    gzFile file = gzopen(path, "ab"); // appends a member
-    ck_assert_int_eq(gzwrite(file, text, (unsigned)strlen(text)), (int)strlen(text));
-    ck_assert_int_eq(gzclose(file), Z_OK);
+    char command[64];
+    snprintf(command, sizeof command, "gzip >>%s", path); // appends a member
+    FILE *pipe = popen(command, "w");
+    ck_assert_ptr_nonnull(pipe);
+    ck_assert_uint_eq(fwrite(text, 1, strlen(text), pipe), strlen(text));
+    ck_assert_int_eq(pclose(pipe), 0);
 }
 
 START_TEST(numbers) {
@@ -684,6 +686,15 @@ START_TEST(packed_text) {
 }
 END_TEST
 
+START_TEST(packed_text_without_zlib) {
+    write_packed("x.csv.gz", "1,2\n");
+    refuse_file(
+        "x.csv.gz", KM_ERROR_DATA,
+        "x.csv.gz is packed by gzip, and this kmgen was built without zlib; unpack it with gunzip, or "
+        "build kmgen with meson's option -Dzlib=enabled");
+}
+END_TEST
+
 START_TEST(csv_columns) {
     write_text("x.csv", "id,x,y,kind\na1,1,2,red\nb2,3,4,blue\nc3,5,6,red\n");
     params.columns = "x,y";
@@ -786,6 +797,7 @@ static const struct {
 START_TEST(csv_refused) {
     write_text("x.csv", bad_csv[_i].text);
     refuse_file("x.csv", KM_ERROR_DATA, bad_csv[_i].message);
+    if (!km_built_with(KM_PART_ZLIB)) return;
     write_packed("p.gz", bad_csv[_i].text); // packed text is refused in the same words
     char message[1024];
     const char *rest = strstr(bad_csv[_i].message, "x.csv") + 5;
@@ -903,6 +915,7 @@ START_TEST(standard_input) {
     static const char *const files[] = {"x.csv", "x.csv.gz", "x.npy", "x.f32"};
     for (int i = 0; i < 4; i++)
         for (int redirected = 0; redirected < 2; redirected++) {
+            if (i == 1 && !km_built_with(KM_PART_ZLIB)) continue;
             params.format = i == 3 ? "f32" : NULL;
             params.features = 2;
             if (redirected)
@@ -1105,7 +1118,7 @@ int main(void) {
     tcase_add_test(tests, csv_spellings);
     tcase_add_test(tests, headers);
     tcase_add_test(tests, tsv_and_unknown_names);
-    tcase_add_test(tests, packed_text);
+    tcase_add_test(tests, km_built_with(KM_PART_ZLIB) ? packed_text : packed_text_without_zlib);
     tcase_add_test(tests, csv_columns);
     tcase_add_loop_test(tests, csv_refused, 0, (int)(sizeof bad_csv / sizeof *bad_csv));
     tcase_add_test(tests, csv_of_another_kind);

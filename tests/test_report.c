@@ -450,6 +450,17 @@ START_TEST(bad_names) {
 }
 END_TEST
 
+START_TEST(without_cairo) {
+    sample *s = sample_make(2, 1, 3, 4);
+    km_error err = {""};
+    ck_assert_int_eq(km_result_plot("plot.svg", &s->result, &err), KM_ERROR_USAGE);
+    ck_assert_str_eq(err.text,
+                     "cannot draw plot.svg: this kmgen was built without cairo; leave the picture out, or "
+                     "build it with meson's option -Dcairo=enabled");
+    sample_free(s);
+}
+END_TEST
+
 // A full disk is an error, not a broken picture. /dev/full is written in place; a link lends it an ending.
 START_TEST(full_disk) {
     char path[96];
@@ -556,12 +567,16 @@ int main(void) {
     suite_add_tcase(suite, table);
     tcase_add_checked_fixture(plot, make_folder, remove_folder);
     tcase_set_timeout(plot, 60);
-    tcase_add_loop_test(plot, pictures, 0, 11);
-    tcase_add_test(plot, bad_names);
-    tcase_add_test(plot, full_disk);
+    if (km_built_with(KM_PART_CAIRO)) {
+        tcase_add_loop_test(plot, pictures, 0, 11);
+        tcase_add_test(plot, bad_names);
+        tcase_add_test(plot, full_disk);
 #if KM_TEST_MALLOC
-    tcase_add_loop_test(plot, no_memory, 0, 2);
+        tcase_add_loop_test(plot, no_memory, 0, 2);
 #endif
+    } else {
+        tcase_add_test(plot, without_cairo);
+    }
     tcase_add_test(plot, texts);
     suite_add_tcase(suite, plot);
     SRunner *runner = srunner_create(suite);

@@ -83,6 +83,22 @@ enum {
 // Version of the library that is loaded, e.g. "0.1.0".
 KM_API const char *km_version(void);
 
+// Parts that a build of this library may leave out: X(part, "its name", "what it is for", "how to get it").
+#define KM_PARTS(X)                                                                                          \
+    X(CAIRO, "cairo", "pictures", "-Dcairo=enabled and libcairo2-dev")                                       \
+    X(OPENMP, "OpenMP", "several threads", "-Dopenmp=enabled and gcc, or clang and libomp-dev")              \
+    X(ZLIB, "zlib", "tables packed by gzip", "-Dzlib=enabled and zlib1g-dev")
+
+typedef enum km_part {
+#define KM_PART_ENUM(part, name, purpose, remedy) KM_PART_##part,
+    KM_PARTS(KM_PART_ENUM)
+#undef KM_PART_ENUM
+} km_part;
+
+// Non-zero where the library that is loaded was built with that part. What needs one that is missing fails with a
+// sentence that names it; without OpenMP all runs on one thread, with the same results.
+KM_API int km_built_with(km_part part);
+
 // Large memory that a fit gave back is kept for the next one, which would else wait for the system to clear new pages
 // (a third of a short fit). `bytes`: how much may be kept, 0: nothing, and what is kept is freed now; < 0: the default
 // again, a sixteenth of the machine's memory and 512 MiB at most. The host's memory only. Thread-safe.

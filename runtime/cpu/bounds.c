@@ -5,8 +5,8 @@
 #include "../../base/error.h"
 #include "../../base/size.h"
 #include "cpu.h"
+#include "../threads.h"
 #include <math.h>
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 

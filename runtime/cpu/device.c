@@ -5,6 +5,7 @@
 #include "../file.h"
 #include "cpu.h"
 #include "../memory.h"
+#include "../threads.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -93,7 +94,7 @@ static void facts_fill(km_device_facts *facts) {
     cpu_set_t cpus;
     facts->units =
         sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : sysconf(_SC_NPROCESSORS_ONLN);
-    if (facts->units < 1) facts->units = 1;
+    facts->units = facts->units < 1 ? 1 : km_threads(0, facts->units, NULL);
     long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
     facts->cache_bytes = cache > 0 ? cache : 1 << 20;
     facts->memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);

@@ -8,8 +8,8 @@
 #include "../../gen/cpu/facts.h"
 #include "../../gen/memory.h"
 #include "cpu.h"
+#include "../threads.h"
 #include <math.h>
-#include <omp.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,7 +93,7 @@ static km_status engine_create(km_engine **out, const km_kernels *kernels, int64
     engine->base =
         (km_engine){.backend = &km_backend_cpu, .kernels = kernels, .plan = plan, .d = plan->spec.features};
     engine->kernels = *module->pass;
-    engine->threads = threads > 0 ? threads : kernels->device->facts.units;
+    engine->threads = km_threads(threads, kernels->device->facts.units, log);
     engine->group = group;
     engine->pitch = KM_CPU_PITCH(engine->base.d);
     engine->real_bytes = km_type_bytes(plan->spec.type);

@@ -5,7 +5,7 @@
 #include "../../base/size.h"
 #include "../rounding.h"
 #include "cpu.h"
-#include <omp.h>
+#include "../threads.h"
 #include <stdlib.h>
 #include <math.h>
 #include <string.h>

@@ -6,8 +6,8 @@
 #include "../rounding.h"
 #include "cpu.h"
 #include "load.h"
+#include "../threads.h"
 #include <math.h>
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 

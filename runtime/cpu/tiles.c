@@ -8,8 +8,8 @@
 #include "../module_state.h"
 #include "cpu.h"
 #include "tiles_fill.h"
+#include "../threads.h"
 #include <math.h>
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 

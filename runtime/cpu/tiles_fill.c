@@ -4,8 +4,8 @@
 #include "../../base/error.h"
 #include "../../base/size.h"
 #include "../../gen/memory.h"
+#include "../threads.h"
 #include <math.h>
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,8 +3,8 @@
 #include "../../base/error.h"
 #include "../../base/size.h"
 #include "tiles_fill.h"
+#include "../threads.h"
 #include <math.h>
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 

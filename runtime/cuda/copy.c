@@ -5,7 +5,7 @@
 #include "../../base/size.h"
 #include "cuda.h"
 #include "../pages.h"
-#include <omp.h>
+#include "../threads.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -7,7 +7,7 @@
 #include "../../gen/design.h"
 #include "cuda.h"
 #include "../module_state.h"
-#include <omp.h>
+#include "../threads.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static km_status engine_make(km_cuda_engine **out, km_device *device, km_type ty
     engine->base.backend = &km_backend_cuda;
     engine->device = (const km_cuda_device *)device;
     engine->log = log;
-    engine->threads = threads > 0 ? threads : omp_get_num_procs();
+    engine->threads = km_threads(threads, omp_get_num_procs(), log);
     engine->real_bytes = km_type_bytes(type);
     const km_driver *driver = engine->driver = engine->device->driver;
     KM_TRY(km_cuda_enter(engine->device, err));
