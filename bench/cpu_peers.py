@@ -4,12 +4,12 @@
 
     bench/cpu_peers.py [--rows d2,d8,...] [--quick] [--rounds 5] [--json FILE] [--venv DIR | --here] [--build build]
 
-Installs the peers from PyPI into a throw-away virtual environment (kept and used again with --venv; --here takes those
-that this Python has, and leaves out the others), makes the data, and times every contestant in turn, round by round, each in a process of its own that was warmed by one whole
-run, and by another right before each that counts. Medians are compared. Every contestant gets float32 points in
-C order, the same first centroids, and pays for the labels of every K; the peers fit each K in turn. kmgen's
-time is the whole of km_fit (copying, centring, sweep, last pass with labels and scores) without compiling,
-which its cache pays once.
+Installs the peers from PyPI into a throw-away virtual environment (kept and used again with --venv; --here takes
+those that this Python has, and leaves out the others), makes the data, and times every contestant in turn, round by
+round, each in a process of its own that was warmed by one whole run, and by another right before each that counts.
+Medians are compared. Every contestant gets float32 points in C order, the same first centroids, and pays for the
+labels of every K; the peers fit each K in turn. kmgen's time is the whole of km_fit (copying, centring, sweep, last
+pass with labels and scores) without compiling, which its cache pays once.
 
 A plain read, for comparison, is the largest coordinate, found by NumPy in as many threads.
 
@@ -243,7 +243,8 @@ def row_run(name, job, args, folder):
     if before and after:
         others = max(0.0, (after[0] - before[0] - (after[1] - before[1])) / wall)
     times = {c.name: statistics.median(c.times) for c in contestants}
-    return dict(row=name, title=job["title"], n=args.n, d=job["d"], clusters=[min(job["clusters"]), max(job["clusters"])],
+    clusters = [min(job["clusters"]), max(job["clusters"])]
+    return dict(row=name, title=job["title"], n=args.n, d=job["d"], clusters=clusters,
                 read_ms=read_ms(paths[0], args.threads), cores_taken_by_others=others, median_ms=times,
                 all_ms={c.name: c.times for c in contestants}, last={c.name: c.last for c in contestants},
                 disturbed={c.name: c.disturbed for c in contestants})

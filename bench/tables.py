@@ -6,8 +6,8 @@
     bench/tables.py --check    names those that are not what the JSON says, and fails if there are any
 
 bench/results/gpu.json is the last full run of bench/gpu.py, cpu.json that of bench/cpu_peers.py, cpu2.json that of a
-machine with two cores, where there is one. In the docs a table stands between the lines `<!-- table NAME: bench/tables.py -->` and `<!-- end -->`, where
-NAME is a function below. Needs nothing but Python 3.9.
+machine with two cores, where there is one. In the docs a table stands between the lines
+`<!-- table NAME: bench/tables.py -->` and `<!-- end -->`, where NAME is a function below. Needs nothing but Python 3.9.
 """
 import json
 import os
@@ -165,8 +165,8 @@ def gpu_end(reports):
 
 
 def cpu_machine_text(r):
-    return (f"{r['date'][:10]}, commit {r['commit']}: {r['cpu']} ({r['vectors']}), {r['threads']} threads of {r['cores']} "
-            f"cores, medians of {r['rounds']} turns;\n{versions_text(r)}.\n")
+    return (f"{r['date'][:10]}, commit {r['commit']}: {r['cpu']} ({r['vectors']}), {r['threads']} threads of "
+            f"{r['cores']} cores, medians of {r['rounds']} turns;\n{versions_text(r)}.\n")
 
 
 def cpu_best(row, peer):
