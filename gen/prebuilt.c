@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Build-time program: writes kernels that are compiled into the library. usage: prebuilt OUT.c KIND NAME
+// Build-time program: writes kernels that are compiled into the library. usage: prebuilt OUT.c KIND NAME [TEMPLATES]
 // Those of KIND lanes are the design's, which are those of lanes: NAME is INSTRUCTIONS_TYPE_SHAPE, such as
 // avx2_float32_d4, where SHAPE is dN (N features, K up to 256), few (up to 64 features, K up to 256) or any.
-// KIND load, tiles or bounds: NAME is INSTRUCTIONS_TYPE.
+// KIND load, tiles or bounds: NAME is INSTRUCTIONS_TYPE. TEMPLATES is a folder; without it the library's are taken.
 #include "../base/error.h"
 #include "../base/text.h"
 #include "cpu/common.h"
@@ -32,20 +32,20 @@ static km_status spec_make(km_spec *spec, const char *isa, const char *type, con
     return km_spec_fix(spec, "design", "lanes", err);
 }
 
-static km_status text_make(km_text *out, const km_plan *plan, int any_d, km_error *err) {
+static km_status text_make(km_text *out, const km_plan *plan, int any_d, const char *dir, km_error *err) {
     const char *template_name = NULL;
     km_env *env = km_env_create();
     if (!env) return km_fail_memory(err, "the names of a template", 0);
     km_status status = any_d ? km_cpu_names_any_d(env, &template_name, plan, err)
                              : km_design_code_of(plan->design)->names(env, &template_name, plan, err);
     km_env_set(env, "symbol", "%s", plan->spec.name);
-    if (status == KM_OK) status = km_template_expand(out, template_name, env, NULL, err);
+    if (status == KM_OK) status = km_template_expand(out, template_name, env, dir, err);
     km_env_destroy(&env);
     return status;
 }
 
 static km_status lanes_make(km_text *out, const char *isa, const char *type, const char *shape,
-                            km_error *err) {
+                            const char *dir, km_error *err) {
     km_spec spec;
     km_plan plan;
     km_spec_init(&spec);
@@ -53,7 +53,7 @@ static km_status lanes_make(km_text *out, const char *isa, const char *type, con
     km_status status = KM_OK;
     KM_TRY_GOTO(spec_make(&spec, isa, type, shape, err));
     KM_TRY_GOTO(km_plan_make(&plan, &spec, NULL, err));
-    KM_TRY_GOTO(text_make(out, &plan, shape[0] != 'd', err));
+    KM_TRY_GOTO(text_make(out, &plan, shape[0] != 'd', dir, err));
 done:
     km_plan_clear(&plan);
     km_spec_clear(&spec);
@@ -90,34 +90,35 @@ static void names_make(km_env *env, const char *kind, const char *isa, const cha
 }
 
 static km_status kernels_make(km_text *out, const char *kind, const char *isa, const char *type,
-                              km_error *err) {
+                              const char *dir, km_error *err) {
     char template_name[64];
     snprintf(template_name, sizeof template_name, "cpu/%s/%s.c", kind, kind);
     km_env *env = km_env_create();
     if (!env) return km_fail_memory(err, "the names of a template", 0);
     names_make(env, kind, isa, type);
-    km_status status = km_template_expand(out, template_name, env, NULL, err);
+    km_status status = km_template_expand(out, template_name, env, dir, err);
     km_env_destroy(&env);
     return status;
 }
 
-static km_status make(km_text *out, const char *kind, const char *name, km_error *err) {
+static km_status make(km_text *out, const char *kind, const char *name, const char *dir, km_error *err) {
     char isa[16], type[16], shape[16];
     int parts = sscanf(name, "%15[a-z0-9]_%15[a-z0-9]_%15[a-z0-9]", isa, type, shape);
     int is_lanes = !strcmp(kind, "lanes");
     if (parts != 2 + is_lanes)
         return km_fail(err, KM_ERROR_USAGE, "%s is not INSTRUCTIONS_TYPE%s", name, is_lanes ? "_SHAPE" : "");
-    return is_lanes ? lanes_make(out, isa, type, shape, err) : kernels_make(out, kind, isa, type, err);
+    return is_lanes ? lanes_make(out, isa, type, shape, dir, err)
+                    : kernels_make(out, kind, isa, type, dir, err);
 }
 
 int main(int argc, char **argv) {
     km_error err = {{0}};
     km_text text = {0};
-    if (argc != 4) {
-        fputs("usage: prebuilt OUT.c KIND NAME\n", stderr);
+    if (argc != 4 && argc != 5) {
+        fputs("usage: prebuilt OUT.c KIND NAME [TEMPLATES]\n", stderr);
         return 2;
     }
-    km_status status = make(&text, argv[2], argv[3], &err);
+    km_status status = make(&text, argv[2], argv[3], argc == 5 ? argv[4] : NULL, &err);
     FILE *out = status == KM_OK ? fopen(argv[1], "wb") : NULL;
     if (!out || text.failed || fwrite(text.data, 1, (size_t)text.size, out) != (size_t)text.size ||
         fclose(out)) {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 // Every spec's CUDA text through NVRTC, as the engine calls it, for each architecture that it knows; needs no GPU.
 // Fails on warnings, and where any kernel spills; prints registers beside the plan's.
-// With KMGEN_TEST_ALL=1 all texts are compiled. Else, by the newest one, those of
-// sm_90, and so many of the others that each line of any text is in one of them, whatever its numbers, and each
-// architecture has one; by the oldest, so many of all.
+// With KMGEN_TEST_ALL=1 all texts are compiled. Else so many that each line of any text is in one of them, whatever its
+// numbers, and each architecture has one.
 // A text that differs from another one by its head of comments alone is left out. The steps around the pass are a good
 // part of the time and know nothing of the K list or the design: where an architecture has compiled the same ones, a
 // text goes without them. What passed is written down in WORK_FOLDER/passed, with what the compiler said, under a hash
 // of text, architecture, compiler and options: the same text is not compiled twice.
-// usage: compile_cuda oldest|newest|any WORK_FOLDER SPECS_FOLDER... [ARCHITECTURE...]    (90 stands for sm_90)
+// usage: compile_cuda WORK_FOLDER SPECS_FOLDER... [ARCHITECTURE...]    (90 stands for sm_90)
 // KMGEN_NVRTC names the folder of libnvrtc; without it, any that is found is taken. Without NVRTC: exit 77, or 1 with
 // CI=true.
+#include "cover.h"
 #include "gen/source.h"
 #include "runtime/cuda/driver.h"
 #include "runtime/file.h"
@@ -26,7 +26,6 @@
 
 static const int all_arches[] = {75, 80, 86, 89, 90, 100, 120};
 enum { ARCHES_COUNT = sizeof all_arches / sizeof *all_arches, JOBS_MAX = 4096, WORKERS_MAX = 16 };
-enum { ARCH_MAIN = 90 }; // each of its texts is compiled by the newest NVRTC in every run
 
 // What ptxas says of the kernels of a file.
 typedef struct kernel_facts {
@@ -39,8 +38,6 @@ typedef struct kernel_facts {
 typedef struct job {
     km_source source; // its text without the steps, where `steps_elsewhere`
     int arch, weighted, track_labels, steps_elsewhere;
-    uint64_t *lines; // hashes of its lines, ascending
-    int lines_count;
     char key[40]; // in the list of what passed
 } job;
 
@@ -173,82 +170,28 @@ static int add_jobs(void *user, const km_spec *spec) {
 
 // A covering set -------------------------------------------------------------------------------------------------
 
-static int by_value(const void *a, const void *b) {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
-// One line: its hash without blanks at its ends and with all numbers, and lists of them, alike. 0: nothing but those.
-static uint64_t hash_line(const char *line, size_t length) {
-    char text[1024];
-    size_t size = 0, words = 0;
-    for (size_t i = 0; i < length && size < sizeof text; i++) {
-        int is_word = isalpha((unsigned char)line[i]) || line[i] == '_';
-        words += is_word != 0;
-        if (is_word || !strchr("0123456789, {}", line[i])) text[size++] = line[i];
-    }
-    return !words || !strncmp(text, "//", 2) ? 0 : XXH3_64bits(text, size) | 1;
-}
-
-static int find_lines(job *j) {
-    size_t count = 1;
-    for (const char *at = j->source.text; *at; at++) count += *at == '\n';
-    j->lines = malloc(count * sizeof *j->lines);
-    if (!j->lines) return 1;
-    for (const char *at = km_source_code(j->source.text); *at; at += *at == '\n') {
-        size_t length = strcspn(at, "\n");
-        uint64_t hash = hash_line(at, length);
-        if (hash) j->lines[j->lines_count++] = hash;
-        at += length;
-    }
-    qsort(j->lines, (size_t)j->lines_count, sizeof *j->lines, by_value);
-    int kept = 0;
-    for (int i = 0; i < j->lines_count; i++)
-        if (!kept || j->lines[i] != j->lines[kept - 1]) j->lines[kept++] = j->lines[i];
-    j->lines_count = kept;
-    return 0;
-}
-
-// Lines of one text that the other, which is taken, has are counted no more.
-static void forget_lines(job *of, const job *taken) {
-    int kept = 0;
-    for (int i = 0; i < of->lines_count; i++)
-        if (!bsearch(&of->lines[i], taken->lines, (size_t)taken->lines_count, sizeof *taken->lines, by_value))
-            of->lines[kept++] = of->lines[i];
-    of->lines_count = kept;
-}
-
-// The text with the most lines that none before has; then the longest of each architecture that has none.
-static int next_of_cover(const char *taken) {
-    int best = -1;
-    for (int i = 0; i < jobs_count; i++)
-        if (!taken[i] && jobs[i].lines_count > (best < 0 ? 0 : jobs[best].lines_count)) best = i;
-    for (int i = 0; i < jobs_count && best < 0; i++) {
+// Then the longest of each architecture that has none.
+static int first_without(const char *taken) {
+    for (int i = 0; i < jobs_count; i++) {
         int has_one = 0;
         for (int j = 0; j < jobs_count; j++) has_one |= taken[j] && jobs[j].arch == jobs[i].arch;
-        if (!has_one) best = i;
+        if (!has_one) return i;
     }
-    return best;
+    return -1;
 }
 
-// Keeps those of the main architecture, unless there is none (0), and a covering set of all.
-static int keep_cover(int main_arch) {
+// Keeps a covering set of all.
+static int keep_cover(void) {
     static char taken[JOBS_MAX];
+    static cover_lines lines[JOBS_MAX];
     int kept = 0, failures = 0;
-    for (int i = 0; i < jobs_count; i++) failures += find_lines(&jobs[i]);
-    for (int i = 0; i < jobs_count; i++) taken[i] = jobs[i].arch == main_arch;
+    for (int i = 0; i < jobs_count; i++)
+        failures += cover_read(&lines[i], km_source_code(jobs[i].source.text), "");
+    for (int next; !failures && (next = cover_next(lines, taken, jobs_count)) >= 0;)
+        cover_take(lines, taken, jobs_count, next);
+    for (int next; !failures && (next = first_without(taken)) >= 0;) taken[next] = 1;
     for (int i = 0; i < jobs_count; i++) {
-        for (int j = 0; taken[i] && j < jobs_count; j++)
-            if (!taken[j]) forget_lines(&jobs[j], &jobs[i]);
-    }
-    for (int next; !failures && (next = next_of_cover(taken)) >= 0;) {
-        taken[next] = 1;
-        for (int j = 0; j < jobs_count; j++)
-            if (!taken[j]) forget_lines(&jobs[j], &jobs[next]);
-    }
-    for (int i = 0; i < jobs_count; i++) {
-        free(jobs[i].lines);
-        jobs[i].lines = NULL;
+        free(lines[i].hashes);
         if (taken[i])
             jobs[kept++] = jobs[i];
         else
@@ -441,13 +384,12 @@ static int open_nvrtc(km_nvrtc *nvrtc) {
 }
 
 int main(int argc, char **argv) {
-    if (argc < 4) {
-        fputs("usage: compile_cuda oldest|newest|any WORK_FOLDER SPECS_FOLDER... [ARCHITECTURE...]\n",
-              stderr);
+    if (argc < 3) {
+        fputs("usage: compile_cuda WORK_FOLDER SPECS_FOLDER... [ARCHITECTURE...]\n", stderr);
         return 2;
     }
     km_nvrtc nvrtc;
-    const char *all = getenv("KMGEN_TEST_ALL"), *folder = argv[2];
+    const char *all = getenv("KMGEN_TEST_ALL"), *folder = argv[1];
     int failures = 0, closed = open_nvrtc(&nvrtc);
     if (closed) return closed;
     printf("NVRTC %d.%d in %s\n", nvrtc.major, nvrtc.minor, nvrtc.path);
@@ -457,8 +399,8 @@ int main(int argc, char **argv) {
         arches[arches_count++] = atoi(argv[i]);
     if (!arches_count) memcpy(arches, all_arches, sizeof arches);
     if (!arches_count) arches_count = ARCHES_COUNT;
-    for (int i = 3; i < folders_end; i++) failures += specs_walk(argv[i], add_jobs, &nvrtc);
-    if (!all || strcmp(all, "1")) failures += keep_cover(strcmp(argv[1], "oldest") ? ARCH_MAIN : 0);
+    for (int i = 2; i < folders_end; i++) failures += specs_walk(argv[i], add_jobs, &nvrtc);
+    if (!all || strcmp(all, "1")) failures += keep_cover();
     for (int i = 0; i < jobs_count; i++) failures += leave_out_steps(&jobs[i]);
     qsort(jobs, (size_t)jobs_count, sizeof jobs[0], by_length);
     for (int i = 0; i < jobs_count; i++) key_of(&jobs[i], &nvrtc);

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# nvcc accepts emitted files alone, without a warning. usage: compile_nvcc.sh GOLDEN_FOLDER NAME...
+# nvcc accepts emitted files alone, without a warning. usage: compile_nvcc.sh GOLDEN_PROGRAM SPECS_FOLDER NAME...
 set -uo pipefail
-cd "$1" || exit 1
 nvcc=$(command -v nvcc || command -v /usr/local/cuda/bin/nvcc) || { echo "no nvcc"; exit 77; }
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 failed=0
-for name in "${@:2}"; do
-    said=$("$nvcc" -c -arch=sm_90 -Werror all-warnings "$name.cu" -o "$work/$name.o" 2>&1) || failed=1
+KMGEN_TEST_ALL=1 "$1" texts "$2" "$work" cuda:sm_90 && cd "$work" || exit 1
+for name in "${@:3}"; do
+    said=$("$nvcc" -c -arch=sm_90 -Werror all-warnings "$name.cu" -o "$name.o" 2>&1) || failed=1
     [ -z "$said" ] || { echo "$name.cu: $said"; failed=1; }
 done
 exit $failed

@@ -1,0 +1,72 @@
+// Of the text of prebuilt tiles avx512_float32: All
+// "..." stands for what a template or an earlier part shows.
+
+// ... 23 definitions
+
+#define KM_INLINE KM_TARGET static inline __attribute__((always_inline))
+#include "runtime/cpu/tiles.h"
+
+// ... 1 definition
+
+// Rows and slacks of the centroids that are the best in LANES boxes.
+KM_INLINE void pick_best(km_real *near, km_real *slack, const cpu_tiles_work *work, const km_int *best,
+                         const int64_t d) {
+    const km_real *table = (const km_real *)work->table, *slacks = (const km_real *)work->scratch->slacks;
+    if (work->k <= TILES_COLUMN) {
+        const km_real *columns = (const km_real *)work->scratch->columns;
+        for (int64_t f = 0; f < d; f++)
+            KM_STORE(near + f * LANES, KM_PICK(columns + f * TILES_COLUMN, KM_LOAD_INTS(best)));
+        KM_STORE(slack, KM_PICK(columns + d * TILES_COLUMN, KM_LOAD_INTS(best)));
+        return;
+    }
+    for (int lane = 0; lane < LANES; lane++) {
+        const int64_t j = best[lane];
+        slack[lane] = slacks[j];
+        for (int64_t f = 0; f < d; f++) near[f * LANES + lane] = table[j * (d + 1) + f];
+    }
+}
+
+// ... 11 definitions
+
+// Sums of some points of a tile.
+KM_INLINE void sum_points(double *row, const km_real *points, const double *weights, uint64_t mine,
+                          const int64_t d, const int64_t pitch) {
+    if (!weights) {
+        sum_lanes(row, points, mine, d, pitch);
+        return;
+    }
+    for (int64_t i = 0; i < pitch; i++) row[i] = 0;
+    if (!weights) row[d] = row[d + 1] = (double)__builtin_popcountll(mine);
+    for (; mine; mine &= mine - 1) {
+        int i = __builtin_ctzll(mine);
+        const km_real *point = points + i;
+        double weight = weights ? weights[i] : 1.0;
+        if (weights) {
+            row[d] += weight;
+            row[d + 1] += weight != 0;
+        }
+        for (int64_t f = 0; f < d; f++) row[f] += weight * (double)point[f * TILE_POINTS];
+    }
+}
+
+// ... 8 definitions
+
+// One feature of a tile's points in the clustered space, before it is rounded to km_real.
+KM_INLINE void fetch(double *x, const cpu_tile_source *source, const int64_t *at, int64_t f) {
+    if (source->rows32) {
+        for (int i = 0; i < TILE_POINTS; i += DOUBLES)
+            KM_D_STORE(x + i, KM_GATHER_DOUBLES(source->rows32 + f, at + i));
+    } else if (source->rows64) {
+        for (int i = 0; i < TILE_POINTS; i++) x[i] = source->rows64[at[i] + f];
+    } else {
+        const km_real *groups = (const km_real *)source->groups + f * source->group;
+        for (int i = 0; i < TILE_POINTS; i++) x[i] = (double)groups[at[i]];
+        return;
+    }
+    const double centre = source->centre[f], factor = source->factor[f];
+    for (int i = 0; i < TILE_POINTS; i++) x[i] = (x[i] - centre) * factor;
+}
+
+// ... 3 definitions
+
+const cpu_tiles_kernels km_tiles_avx512_float32 = {{3, sizeof(km_real)}, pass, make_keys, fill};

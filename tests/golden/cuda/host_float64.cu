@@ -1,0 +1,114 @@
+// Of the text of {features: 4, clusters: 3..5, type: float64, target: cuda:sm_75} weighted tracked: Head; The host part: what the header declares
+// "..." stands for what a template or an earlier part shows.
+
+// ... 3 definitions
+
+// ... 10 definitions
+
+// How far the mean of n equal points may lie from them by rounding, squared, for points of size 1.
+static double host_rounding2(long long n) {
+    const double relative = (double)(n < 65536 ? n : 65536) * 2.220446049250313e-16;
+    return relative * relative;
+}
+
+// ... 26 definitions
+
+static __global__ void host_float64_host_weights(const double *weights, long long n, unsigned long long *bad) {
+    const long long i = blockIdx.x * (long long)KM_THREADS + threadIdx.x;
+    if (i < n && !(weights[i] >= 0.0 && km_is_finite(weights[i]))) atomicMin(bad, (unsigned long long)i);
+}
+
+static int host_take_weights(host_float64_fit *fit, const double *weights, unsigned long long *bad) {
+    unsigned long long first;
+    HOST_TRY(host_reserve(&fit->weights, fit->n * 8));
+    HOST_TRY(host_reserve_zero(&fit->pass_weights, (fit->n + KM_PAD_ROWS) * (long long)sizeof(km_real)));
+    if (weights) {
+        HOST_CUDA(cudaMemcpy(fit->weights.at, weights, (size_t)fit->n * 8, cudaMemcpyDefault));
+    } else {
+        double *ones = (double *)malloc((size_t)fit->n * 8);
+        if (!ones) return host_fail(HOST_FLOAT64_MEMORY, "not enough memory for %lld weights", fit->n);
+        for (long long i = 0; i < fit->n; i++) ones[i] = 1.0;
+        const cudaError_t error = cudaMemcpy(fit->weights.at, ones, (size_t)fit->n * 8, cudaMemcpyDefault);
+        free(ones);
+        HOST_TRY(host_cuda(error, "the weights"));
+    }
+    host_float64_host_weights<<<host_parts(fit->n, KM_THREADS), KM_THREADS>>>(fit->weights.as<double>(), fit->n,
+                                                                       bad);
+    HOST_LAUNCHED(host_float64_host_weights);
+    HOST_CUDA(cudaMemcpy(&first, bad, sizeof first, cudaMemcpyDeviceToHost));
+    if (first == ~0ull) return HOST_FLOAT64_OK;
+    return host_fail(HOST_FLOAT64_DATA, "the weight of point %llu is negative or no finite number", first);
+}
+
+// ... 3 definitions
+
+// Sums around `middle`: of w (x - middle), of its squares; the smallest and the largest values.
+static int host_sums(const host_float64_fit *fit, host_loader *load, const double *middle) {
+    const km_real *raw = fit->points.as<km_real>();
+    const double *weights = fit->weights.as<double>();
+    HOST_CUDA(cudaMemcpy(load->middle.at, middle, D * sizeof *middle, cudaMemcpyHostToDevice));
+    km_load_sums_f64<<<dim3((unsigned)fit->blocks, host_parts(D, KM_THREADS)), KM_THREADS>>>(
+        raw, weights, fit->n, load->middle.as<double>(), load->partial.as<double>(), load->bad());
+    HOST_LAUNCHED(sums of the points);
+    km_load_reduce<<<4 * host_parts(D, KM_JOINED), KM_THREADS>>>(load->partial.as<double>(), fit->blocks,
+                                                                 load->results.as<double>() + 2);
+    HOST_LAUNCHED(km_load_reduce);
+    return host_get_results(load);
+}
+
+// ... 1 definition
+
+static int host_move(host_float64_fit *fit, host_loader *load) {
+    host_data *data = &fit->data;
+    host_room centre, factor;
+    double factors[D], box[2 * D];
+    for (int f = 0; f < D; f++) {
+        factors[f] = data->factor;
+        box[f] = (double)host_there(data, (km_real)data->low[f], f);
+        box[D + f] = (double)host_there(data, (km_real)data->high[f], f);
+    }
+    HOST_TRY(host_reserve(&centre, sizeof factors));
+    HOST_TRY(host_reserve(&factor, sizeof factors));
+    HOST_TRY(host_reserve(&fit->box, sizeof box));
+    HOST_CUDA(cudaMemcpy(centre.at, data->centre, sizeof factors, cudaMemcpyHostToDevice));
+    HOST_CUDA(cudaMemcpy(factor.at, factors, sizeof factors, cudaMemcpyHostToDevice));
+    HOST_CUDA(cudaMemcpy(fit->box.at, box, sizeof box, cudaMemcpyHostToDevice));
+    km_real *points = fit->points.as<km_real>();
+    km_load_transform_f64<<<(unsigned)fit->units, KM_THREADS>>>(
+        points, fit->weights.as<double>(), fit->n, centre.as<double>(), factor.as<double>(), points,
+        load->bad(), load->partial.as<double>());
+    HOST_LAUNCHED(moving the points);
+    HOST_TRY(host_add_units(fit, load, load->partial.as<double>()));
+    HOST_TRY(host_get_results(load));
+    data->total_square = load->host[1];
+    return HOST_FLOAT64_OK;
+}
+
+// ... 3 definitions
+
+static int host_equip(host_float64_fit *fit) {
+    const long long rows = COPIES * (long long)S;
+    HOST_TRY(host_reserve_zero(&fit->centroids, rows * D * (long long)sizeof(km_real)));
+    HOST_TRY(host_reserve_zero(&fit->totals, rows * (D + 1) * 8));
+    HOST_TRY(host_reserve_zero(&fit->slot_weights, rows * 8));
+    HOST_TRY(host_reserve_zero(&fit->shares, HOST_SLOTS * (long long)HOST_PARTS * 32));
+    HOST_TRY(host_reserve_zero(&fit->device_state, sizeof fit->state));
+    HOST_TRY(host_reserve_zero(&fit->labels,
+                               HOST_SLOTS * (fit->n + KM_ALIGN_BYTES) * (long long)sizeof(km_label)));
+    HOST_TRY(host_reserve_zero(&fit->changes, HOST_SLOTS * 8));
+    void *report;
+    HOST_CUDA(cudaHostAlloc(&report, sizeof *fit->report, cudaHostAllocMapped));
+    fit->report = (volatile unsigned long long *)report;
+    HOST_CUDA(cudaHostGetDevicePointer((void **)&fit->device_report, report, 0));
+    const long long zero = fit->facts.workspace_bytes_zero;
+    HOST_TRY(host_reserve(&fit->workspace,
+                          fit->facts.workspace_bytes + fit->facts.workspace_bytes_per_point * fit->n));
+    HOST_CUDA(
+        cudaMemset(fit->workspace.at, 0,
+                   zero > 0 && zero < (long long)fit->workspace.bytes ? (size_t)zero : fit->workspace.bytes));
+    HOST_TRY(host_launch_stage(fit, KM_STAGE_LOAD));
+    HOST_CUDA(cudaDeviceSynchronize());
+    return HOST_FLOAT64_OK;
+}
+
+// ... 39 definitions

@@ -1,0 +1,300 @@
+// Of the text of {features: 4, clusters: 3..5, target: cuda:sm_90}: The steps around the pass (whole)
+// "..." stands for what a template or an earlier part shows.
+
+// ==== The steps around the pass ============================================================================
+// Steps around the pass, the same for every design.
+#define KM_BOTH __device__ __forceinline__
+// Counter-based random numbers, for host and device: each is a function of its four words alone.
+#ifndef KM_DRAWS_H
+#define KM_DRAWS_H
+
+// ... 2 definitions
+
+#endif
+// A slot between two passes: what is known of it, and what becomes of it. Host and device compile this.
+#ifndef KM_SLOT_H
+#define KM_SLOT_H
+
+// ... 5 definitions
+
+#endif
+// What the steps around the pass are given: like the arguments of the pass, the contract with the host.
+#ifndef KM_STEPS_CUDA_H
+#define KM_STEPS_CUDA_H
+
+// ... 4 definitions
+
+typedef struct km_update_args {
+    km_loop *loop;
+    km_slot_record *slots;
+    unsigned char *active;
+    void *centroids;      // [copies][S][d] km_real
+    const double *totals; // [copies][S][d + 1]
+    double *weights;      // [copies][S]: of the last pass of each slot
+    const unsigned char
+        *given_up;               // [copies][S]: clusters for which relocation found no point; they may stay empty
+    unsigned long long *changes; // per slot, or NULL
+    void *workspace, *constants; // as in km_pass_args ...
+    const double *box;           // ... likewise
+    unsigned long long *report;  // in the host's memory: passes done, and 2^32 when the loop stops; or NULL
+    double *shares;              // [slots][KM_UPDATE_PARTS][4]: what the blocks of a slot found; not used where it has one
+} km_update_args;
+
+// ... 3 definitions
+
+#endif
+// What several steps use: finite numbers, sums over a block of threads, the weight of a point.
+__device__ __forceinline__ int km_is_finite(double value) {
+    return fabs(value) <= 1.7976931348623157e308;
+}
+
+// ... 2 definitions
+
+__device__ __forceinline__ double km_weight(const double *, long long) {
+    return 1.0;
+}
+// Load: statistics of the points as they came, then the clustered space. Sums are doubles over fixed blocks of
+// 65,536 points, blocks added in index order; inside a block the order is fixed by the layout of the threads.
+
+// ... 18 definitions
+
+// Rows of the clustered space, as doubles.
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_rows(const km_real *points, const long long *indices, long long count, double *out) {
+    const long long at = blockIdx.x * (long long)KM_THREADS + threadIdx.x;
+    if (at < count * D) out[at] = points[indices[at / D] * D + at % D];
+}
+// Seeding: greedy k-means++, all chains in the same passes, as runtime/seed.h states it. For each pick two kernels:
+// km_seed_draw closes the pick before (the candidate with the smallest cost wins) and draws the candidates of this
+// one; km_seed_pass reads the points once, brings each chain's distances up to date and sums what every candidate
+// would leave. Nothing goes through the host.
+
+// ... 16 definitions
+
+// A task. Brings distances up to date with the last pick, where `update`, and adds to sums[c * KM_THREADS] what the
+// points would cost with candidate c: w times the smaller of the distance to what was picked before (`best`) and to the
+// candidate.
+template <int POINTS>
+__device__ __forceinline__ void seed_serve(double *sums, km_real *best, km_real (*x)[STEP_CHUNK],
+                                           const km_seed_args &args, const seed_rows &rows,
+                                           const seed_points &at, int candidates, bool update, bool first) {
+    km_real square[SEED_ROWS][POINTS] = {};
+    if (STEP_WHOLE && update) seed_distances<POINTS>(square[0], x, args, rows, 0, 0);
+#pragma unroll 1
+    for (int f = 0; f < D && !STEP_WHOLE; f += STEP_CHUNK) {
+        seed_load<POINTS>(x, at, f);
+#pragma unroll
+        for (int c = 0; c < SEED_ROWS; c++)
+            if (c == 0 ? update : c <= candidates) seed_distances<POINTS>(square[c], x, args, rows, c, f);
+    }
+    if (update) {
+#pragma unroll
+        for (int p = 0; p < POINTS; p++) {
+            const bool nearer = square[0][p] < best[p];
+            if (nearer) best[p] = square[0][p];
+            if (nearer || first) at.nearest[p * SEED_STRIDE] = best[p];
+        }
+    }
+#pragma unroll
+    for (int c = 0; c < SEED_CANDIDATES; c++) {
+        if (c >= candidates) break;
+        if (STEP_WHOLE) seed_distances<POINTS>(square[c + 1], x, args, rows, c + 1, 0);
+        const double sum = fmin(seed_left<POINTS>(best, square[c + 1]), SEED_FAR);
+        sums[c * KM_THREADS] = __dadd_rn(sums[c * KM_THREADS], sum);
+    }
+}
+
+// ... 3 definitions
+
+// Two units of points, each by half of the threads; a few tasks at a time.
+extern "C" __global__ void __launch_bounds__(KM_THREADS, SEED_BLOCKS)
+    km_seed_pass(const __grid_constant__ km_seed_args args, long long pick, int candidates) {
+    __shared__ __align__(16) km_real staged[SEED_STAGED ? SEED_TASKS * SEED_ROWS * D : 1];
+    __shared__ long long rows[SEED_TASKS * SEED_ROWS];
+    __shared__ double sums[SEED_TASKS][SEED_CANDIDATES][KM_THREADS];
+    const km_real *points = (const km_real *)args.points;
+    const long long unit = blockIdx.x * 2ll + threadIdx.x / SEED_STRIDE;
+    const int parts = (candidates + SEED_CANDIDATES - 1) / SEED_CANDIDATES, all = args.chains * parts;
+    const long long first = unit * KM_SUBCHUNK_POINTS + threadIdx.x % SEED_STRIDE;
+#pragma unroll 1
+    for (int begin = 0; begin < all; begin += SEED_TASKS) {
+        const seed_tasks tasks = {
+            staged,        rows,          all - begin < SEED_TASKS ? all - begin : int(SEED_TASKS),
+            begin / parts, begin % parts, parts,
+            candidates,    pick};
+        const auto point_of = [&](int row) { // of the tables; -1: there is none
+            const int task = begin + row / SEED_ROWS, chain = task / parts, c = row % SEED_ROWS - 1;
+            const int candidate = task % parts * SEED_CANDIDATES + c;
+            if (c < 0) return pick > 0 ? args.picks[chain * args.picks_count + pick - 1] : -1ll;
+            const long long *drawn = args.candidates + (pick % 2 * args.chains + chain) * KM_CANDIDATES_MAX;
+            return candidate < candidates ? drawn[candidate] : -1ll;
+        };
+        if (begin > 0) __syncthreads(); // the tables and sums of the tasks before are done with
+        for (int at = threadIdx.x; at < tasks.count * SEED_ROWS * (SEED_STAGED ? int(D) : 1);
+             at += KM_THREADS) {
+            const long long point = point_of(SEED_STAGED ? at / D : at);
+            if (SEED_STAGED && point >= 0) staged[at] = points[point * D + at % D];
+            if (!SEED_STAGED) rows[at] = point;
+        }
+        for (int task = 0; task < tasks.count; task++)
+            for (int c = 0; c < SEED_CANDIDATES; c++) sums[task][c][threadIdx.x] = 0.0;
+        __syncthreads();
+        constexpr int STEP = SEED_GROUP * SEED_STRIDE;
+        if ((unit + 1) * KM_SUBCHUNK_POINTS <= args.n)
+#pragma unroll 1
+            for (int i = 0; i < KM_SUBCHUNK_POINTS; i += STEP)
+                seed_group<SEED_GROUP>(sums, args, tasks, first + i);
+        else
+#pragma unroll 1
+            for (long long i = first; i < args.n; i += SEED_STRIDE) seed_group<1>(sums, args, tasks, i);
+        __syncthreads();
+        seed_write(args, sums, tasks);
+    }
+}
+// Finish: labels, distances and sums of the models in one last pass, labels bitwise as on every other backend. Few
+// clusters: km_finish_few reads the points once for each model and keeps nothing of them. Many: km_assign leaves each
+// point's label and distance, and km_finish_blocks adds them up, block by block in index order.
+// Distances to all centroids are float, in the difference form: their relative error is at most (D + 2) 2^-24. Where
+// the second-nearest is farther than the nearest by more than that, the nearest is certain; other points are looked at
+// again in double. Squared distances are summed in double, from the stored values; distances and margins are float.
+
+constexpr int FINISH_POINTS = D * sizeof(km_real) <= 16 ? 4 : 2; // of a thread at a time
+constexpr int FINISH_ROWS = STEP_WHOLE ? 1 : 4;                  // centroids for each read of the points' features
+
+// ... 8 definitions
+
+// Decides what was searched.
+__device__ __forceinline__ finish_point finish_decide(const finish_near &near, const km_real *x,
+                                                      const double *centroids, const km_real *table, int k) {
+    // Twice the bound, and what squares lose below the smallest float. Quotients of large squares are not to be
+    // trusted; a lone centroid has no second: its distances are double, and it need not be a float.
+    const float apart = 1.0f + (D + 4) * 2.384185791015625e-7f, lost = 1e-37f, largest = 1e37f;
+    if (!(fma(near.nearest, apart, lost) < near.second && near.second < largest))
+        return finish_exact(x, centroids, k);
+    return {near.label, finish_square_of_row(x, table + (long long)near.label * D), finish_root(near.nearest),
+            1.0f - finish_root(__fdividef(near.nearest, near.second))};
+}
+
+// Sums of a cluster as km_finish_few keeps them: a column for each thread, so that nobody waits; counts apart.
+enum { FINISH_SSE, FINISH_DISTANCE, FINISH_MARGIN, FINISH_NUMBERS }; // every point weighs 1
+static_assert(FINISH_NUMBERS * 8 + 4 == (WEIGHTED ? KM_FINISH_WEIGHTED_BYTES : KM_FINISH_BYTES),
+              "as the engine knows");
+
+__device__ __forceinline__ void finish_add(double *sums, unsigned *counts, const finish_point &point,
+                                           double weight) {
+    double *column = sums + point.label * (FINISH_NUMBERS * KM_FINISH_THREADS);
+    column[FINISH_SSE * KM_FINISH_THREADS] += weight * point.square;
+    column[FINISH_DISTANCE * KM_FINISH_THREADS] += weight * point.distance;
+    column[FINISH_MARGIN * KM_FINISH_THREADS] += weight * point.margin;
+    counts[point.label * KM_FINISH_THREADS] += 1;
+}
+
+// ... 1 definition
+
+__device__ __forceinline__ void finish_write(double *out, const double *sums, const unsigned *counts, int k) {
+    for (int j = threadIdx.x / 32; j < k; j += KM_FINISH_THREADS / 32) {
+        const double *columns = sums + j * (FINISH_NUMBERS * KM_FINISH_THREADS);
+        const double count = finish_fold(counts + j * KM_FINISH_THREADS);
+        const double sse = finish_fold(columns + FINISH_SSE * KM_FINISH_THREADS);
+        const double distance = finish_fold(columns + FINISH_DISTANCE * KM_FINISH_THREADS);
+        const double margin = finish_fold(columns + FINISH_MARGIN * KM_FINISH_THREADS);
+        const double weight = count;
+        if (threadIdx.x % 32) continue;
+        out[j * KM_FINISH_SUMS + KM_FINISH_COUNT] = count;
+        out[j * KM_FINISH_SUMS + KM_FINISH_WEIGHT] = weight;
+        out[j * KM_FINISH_SUMS + KM_FINISH_SSE] = sse;
+        out[j * KM_FINISH_SUMS + KM_FINISH_DISTANCE] = distance;
+        out[j * KM_FINISH_SUMS + KM_FINISH_MARGIN] = margin;
+    }
+}
+
+// ... 7 definitions
+
+// Adds blocks to the totals in index order: totals[numbers] += partial[0][numbers], partial[1][numbers], ...
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_finish_add(const double *partial, long long blocks, long long numbers, double *totals) {
+    const long long column = blockIdx.x * (long long)KM_JOINED, at = column + threadIdx.x;
+    const bool own = threadIdx.x < KM_JOINED && at < numbers;
+    const double sum = step_join(own ? totals[at] : 0.0, partial, blocks, numbers, column, numbers, 0);
+    if (own) totals[at] = sum;
+}
+// Relocate: the points farthest from their own centroids, one after the other. km_assign has left each point's
+// squared distance; a point that was taken, and those with the same coordinates, are out by a distance of 0.
+
+// ... 3 definitions
+
+// One block of threads: picks[taken] = the farthest of all units, -1 when there is none.
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_farthest_pick(const double *unit_values, const long long *unit_indices, long long units, long long n,
+                     long long *picks, long long taken) {
+    double value = 0.0;
+    long long index = n;
+    for (long long unit = threadIdx.x; unit < units; unit += KM_THREADS)
+        far_take(&value, &index, unit_values[unit], unit_indices[unit]);
+    far_of_block(&value, &index);
+    if (threadIdx.x == 0) picks[taken] = value > 0.0 ? index : -1;
+}
+// Update: the blocks of a slot turn totals into new centroids, and one of them decides what the slot does next. The
+// host queues iterations ahead of the report that the last block writes.
+
+// ... 2 definitions
+
+// A slot with many numbers has several blocks (KM_UPDATE_PARTS), blockIdx.y: each moves a share of its clusters.
+// Two blocks a multiprocessor are plenty: said, or the compiler makes room for more of them, and spills.
+extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
+    km_update(const __grid_constant__ km_update_args args) {
+    constexpr int LANES = D < 2    ? 1
+                          : D < 3  ? 2
+                          : D < 5  ? 4
+                          : D < 9  ? 8
+                          : D < 17 ? 16
+                                   : 32; // threads of a cluster
+    constexpr int AT_ONCE = KM_THREADS / LANES;
+    const int slot = blockIdx.x, k_index = slot % KS, k = km_ks[k_index];
+    const long long row = (long long)(slot / KS) * S + km_offsets[k_index];
+    km_slot_record *record = args.slots + slot;
+    const km_slot_phase phase = record->state.phase;
+    if (args.loop->head.stop) return;
+    if (km_slot_is_active(phase)) {
+        km_real *centroids = (km_real *)args.centroids + row * D;
+        const double *totals = args.totals + row * (D + 1);
+        double sums[4] =
+            {}; // of costs and shifts; clusters that are empty, and those that may be given a point
+        for (int j = blockIdx.y * AT_ONCE + threadIdx.x / LANES; j < k; j += gridDim.y * AT_ONCE) {
+            const double weight = totals[j * (D + 1ll) + D];
+            for (int f = threadIdx.x % LANES; f < D; f += LANES) {
+                const double c = centroids[j * (long long)D + f], sum = totals[j * (D + 1ll) + f];
+                sums[0] += c * (weight * c - 2.0 * sum);
+                if (phase == KM_SLOT_RUNNING && weight > 0.0) {
+                    const km_real moved = (km_real)(sum / weight);
+                    sums[1] += (moved - c) * (moved - c);
+                    centroids[j * (long long)D + f] = moved;
+                }
+            }
+            if (threadIdx.x % LANES == 0) {
+                args.weights[row + j] = weight;
+                sums[2] += weight > 0.0 ? 0.0 : 1.0;
+                sums[3] += weight > 0.0 || args.given_up[row + j] ? 0.0 : 1.0;
+            }
+        }
+        km_block_sums<4>(sums);
+        if (!update_join(record, args.shares + slot * (4ll * gridDim.y), sums)) return;
+        // One warp makes them while the first decides; the sums have waited for all new centroids.
+        if (phase == KM_SLOT_RUNNING && threadIdx.x / 32 == 7)
+            km_make_planes(km_table_of(args.workspace, args.constants, slot / KS), centroids, args.box,
+                           k_index);
+        if (threadIdx.x == 0) {
+            // The first pass of a run has no labels to compare with: all count as changed.
+            const int few_changes = args.changes && record->state.iterations > 0 &&
+                                    (long long)args.changes[slot] < args.loop->changes_min;
+            const km_slot_found found = {sums[0] + args.loop->total_square, sums[1], (long long)sums[2],
+                                         sums[3] > 0.0, few_changes};
+            km_slot_decide(&record->state, &found, args.loop->shift_max, args.loop->max_iter);
+            args.active[slot] = km_slot_is_active(record->state.phase);
+            if (!args.active[slot]) atomicAdd(&args.loop->news, 1);
+        }
+    } else if (blockIdx.y > 0) {
+        return;
+    }
+    if (threadIdx.x == 0) update_close(args, slot);
+}

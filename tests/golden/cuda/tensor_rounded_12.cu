@@ -1,0 +1,14 @@
+// Of the text of {features: 12, clusters: 3..12, target: cuda:sm_90}: The pass
+// "..." stands for what a template or an earlier part shows.
+
+// ... 95 definitions
+
+// What a warp keeps from tile to tile.
+template <typename LAUNCH> struct km_state {
+    km_lane own;
+    const km_fragments *fragments;
+    km_sums<LAUNCH> sums;
+    km_places_in_tile at; // where it reads in the ring's first tile
+};
+
+// ... 17 definitions
