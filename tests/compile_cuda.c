@@ -180,6 +180,13 @@ static int first_without(const char *taken) {
     return -1;
 }
 
+// About what a text costs to compile: straight lines of code grow with the sums, loops do not.
+static double cost_of(const job *j) {
+    const km_plan *plan = &j->source.plan;
+    double sums = (double)(plan->clusters_sum * plan->spec.features);
+    return 300 + (sums < 1700 ? sums : 1700);
+}
+
 // Keeps a covering set of all.
 static int keep_cover(void) {
     static char taken[JOBS_MAX];
@@ -187,6 +194,7 @@ static int keep_cover(void) {
     int kept = 0, failures = 0;
     for (int i = 0; i < jobs_count; i++)
         failures += cover_read(&lines[i], km_source_code(jobs[i].source.text), "");
+    for (int i = 0; i < jobs_count; i++) lines[i].cost = cost_of(&jobs[i]);
     for (int next; !failures && (next = cover_next(lines, taken, jobs_count)) >= 0;)
         cover_take(lines, taken, jobs_count, next);
     for (int next; !failures && (next = first_without(taken)) >= 0;) taken[next] = 1;

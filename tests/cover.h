@@ -14,6 +14,7 @@
 typedef struct cover_lines {
     uint64_t *hashes;
     int count;
+    double cost; // of compiling it; 1 where that is left alone
 } cover_lines;
 
 static inline int cover_by_value(const void *a, const void *b) {
@@ -42,7 +43,7 @@ static inline uint64_t cover_hash(const char *line, size_t length, const char *n
 static inline int cover_read(cover_lines *lines, const char *text, const char *name) {
     size_t count = 1;
     for (const char *at = text; *at; at++) count += *at == '\n';
-    *lines = (cover_lines){malloc(count * sizeof *lines->hashes), 0};
+    *lines = (cover_lines){malloc(count * sizeof *lines->hashes), 0, 1};
     if (!lines->hashes) return 1;
     for (const char *at = text; *at; at += *at == '\n') {
         size_t length = strcspn(at, "\n");
@@ -68,11 +69,13 @@ static inline void cover_forget(cover_lines *of, const cover_lines *taken) {
     of->count = kept;
 }
 
-// The text that is not taken with the most lines that none before has; -1: all lines are covered.
+// The text that is not taken with the most lines, for what it costs, that none before has; -1: all lines are covered.
 static inline int cover_next(const cover_lines *lines, const char *taken, int count) {
     int best = -1;
-    for (int i = 0; i < count; i++)
-        if (!taken[i] && lines[i].count > (best < 0 ? 0 : lines[best].count)) best = i;
+    for (int i = 0; i < count; i++) {
+        if (taken[i] || !lines[i].count) continue;
+        if (best < 0 || lines[i].count / lines[i].cost > lines[best].count / lines[best].cost) best = i;
+    }
     return best;
 }
 
