@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The algorithms beside each other: the table of docs/algorithms.md.
+"""The algorithms beside each other: the tables of docs/history/2026-11-22-algorithms.md.
 
     bench/algorithms.py --build build [--points 100000] [--repeats 5] [--clusters 2..12] [--features 2,4,8,16]
 
