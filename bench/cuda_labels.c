@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Looks at every label that a design's pass gives on this machine's GPU, on data that are hard on rounding, and counts
-// those out of contract (docs/design.md) and those that differ from the reference at all: the nearest centroid in
+// those out of contract (docs/numerics.md) and those that differ from the reference at all: the nearest centroid in
 // double, in the difference form, ties to the lowest index. A kernel of the plainest kind looks at the labels, and is
 // itself held against the same loop on the host for the first points of each pass.
 //

@@ -578,7 +578,7 @@ static int labels_are_scores(const km_result *result) {
 }
 
 // Inertia of clusters far out whose points lie so close together that scores of float32 do not tell them apart (the
-// contract of labels, docs/design.md).
+// contract of labels, docs/numerics.md).
 static double inertia_unseen(const km_model *model, int64_t d) {
     double sum = 0;
     for (int64_t j = 0; j < model->k; j++) {

@@ -408,7 +408,7 @@ START_TEST(clusters_above_n_are_dropped) {
     km_result *result = fit(&j);
     ck_assert_int_eq(result->models_count, 4);
     ck_assert_int_eq(result->models[3].k, 5);
-    // Each point is a centroid; the grid of values up to 2 has half steps of 2^-22 (docs/design.md).
+    // Each point is a centroid; the grid of values up to 2 has half steps of 2^-22 (docs/numerics.md).
     REF_NEAR(result->models[3].inertia, 0,
              sums_are_doubles() || type_of(_i) == KM_FLOAT64 ? 1e-25 : 5 * 2 * 0x1p-44);
     ck_assert(has_warning(result, "above the number of points"));
@@ -438,7 +438,7 @@ START_TEST(as_many_clusters_as_points) {
     job j = job_open(ref_uniform(40, 3, 2, type_of(_i)), "1,39,40");
     km_result *result = fit(&j);
     const km_model *all = &result->models[2];
-    // Each point is a centroid; the grid of values up to 2 has half steps of 2^-22 (docs/design.md).
+    // Each point is a centroid; the grid of values up to 2 has half steps of 2^-22 (docs/numerics.md).
     REF_NEAR(all->inertia, 0, sums_are_doubles() || type_of(_i) == KM_FLOAT64 ? 1e-25 : 40 * 3 * 0x1p-44);
     ck_assert_int_eq(all->effective_k, 40);
     for (int c = 0; c < KM_CRITERION_COUNT; c++) // K = n scores nothing

@@ -404,7 +404,7 @@ START_TEST(as_many_clusters_as_points) {
     job j = job_open(ref_uniform(N, 3, 30, type_of(_i)), "36,37");
     const km_model *x = job_fit(&j);
     ck_assert_int_eq(x[1].effective_k, N);
-    // On a GPU float32 points may lie on a grid: that of values up to 2 has half steps of 2^-22 (docs/design.md).
+    // On a GPU float32 points may lie on a grid: that of values up to 2 has half steps of 2^-22 (docs/numerics.md).
     int on_grid = !strcmp(target, "cuda") && type_of(_i) == KM_FLOAT32;
     ck_assert_double_le(x[1].inertia, on_grid ? N * 3 * 0x1p-44 : 1e-28);
     for (int c = 0; c < N; c++) ck_assert_int_eq(x[1].counts[c], 1);

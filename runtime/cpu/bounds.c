@@ -19,7 +19,7 @@ enum {
     GAPS_THREADS_MIN = 4 * 1024 * 1024 // ... for several threads from so many products on
 };
 
-// Where the planner chose: bounds that leave more of lloyd's distances than this are dropped (docs/algorithms.md).
+// Where the planner chose: bounds that leave more of lloyd's distances than this are dropped (docs/history).
 static const double chosen_share = 0.5;
 
 typedef struct slot_bounds {

@@ -21,7 +21,7 @@ enum {
 };
 
 // What a pair costs beside one of lloyd's, and a point of a tile that is split: fitted to the times of
-// docs/algorithms.md.
+// docs/history/2026-11-22-algorithms.md.
 static const double box_pair_cost = 4, point_pair_cost = 1.5, split_point_cost = 3;
 // Tiles stay as long as their work is less than this part of lloyd's.
 static const double pays_below = 0.7;
