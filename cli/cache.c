@@ -17,7 +17,7 @@ static int parse(const char **dir, cli_parser *parser) {
 static int run(const cli_command *command, int argc, char **argv) {
     static const char *const actions[] = {"look", "clear", NULL};
     const char *given = NULL;
-    km_cache_stats stats = {.size = sizeof stats};
+    km_cache_stats stats = {0};
     km_error err = {""};
     int action = 0;
     cli_parser parser;

@@ -10,7 +10,7 @@
 
 static void print_device(const char *title, int device) {
     km_error err = {""};
-    km_device_facts facts = {.size = sizeof facts};
+    km_device_facts facts = {0};
     char target[64];
     if (km_device_query(&facts, device, &err) != KM_OK) {
         cli_line(stdout, "%-11s none: %s", title, err.text);
@@ -74,7 +74,7 @@ static void print_parts(void) {
 }
 
 static void print_cache(const char *given) {
-    km_cache_stats stats = {.size = sizeof stats};
+    km_cache_stats stats = {0};
     km_error err = {""};
     const char *dir = cli_cache_dir(given);
     if (!dir)

@@ -13,7 +13,7 @@
 #include <string.h>
 
 void km_source_init(km_source *source) {
-    *source = (km_source){.size = sizeof *source};
+    *source = (km_source){0};
     km_plan_init(&source->plan);
 }
 

@@ -72,7 +72,7 @@ static void cpu_init(km_device_facts *facts) {
 }
 
 void km_device_facts_init(km_device_facts *facts, km_target target) {
-    *facts = (km_device_facts){.size = sizeof *facts, .target = target, .has_compiler = 1};
+    *facts = (km_device_facts){.target = target, .has_compiler = 1};
     if (target.kind == KM_TARGET_CUDA)
         cuda_init(facts);
     else

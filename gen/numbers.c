@@ -26,7 +26,7 @@ static const struct {
 // The plan as a struct --------------------------------------------------------------------------------------
 
 void km_plan_init(km_plan *plan) {
-    *plan = (km_plan){.size = sizeof *plan};
+    *plan = (km_plan){0};
     km_spec_init(&plan->spec);
 }
 
@@ -62,7 +62,7 @@ km_status km_plan_copy(km_plan *to, const km_plan *from, km_error *err) {
 }
 
 void km_plan_params_init(km_plan_params *params) {
-    *params = (km_plan_params){.size = sizeof *params};
+    *params = (km_plan_params){0};
 }
 
 static const km_plan_number *number_find(const km_plan *plan, const char *name) {

@@ -18,7 +18,7 @@
 enum { SM_MIN = 50, SM_MAX = 999 };
 
 void km_spec_init(km_spec *spec) {
-    *spec = (km_spec){.size = sizeof *spec, .name = "kmeans", .type = KM_FLOAT32, .n_init = 10};
+    *spec = (km_spec){.name = "kmeans", .type = KM_FLOAT32, .n_init = 10};
 }
 
 void km_spec_clear(km_spec *spec) {

@@ -391,7 +391,7 @@ void km_cache_tidy(const km_cache *cache, int64_t bytes_max, const km_cache_entr
 
 km_status km_cache_look(km_cache_stats *stats, const char *cache_dir, km_error *err) {
     cache_list list;
-    *stats = (km_cache_stats){sizeof *stats, 0, 0};
+    *stats = (km_cache_stats){0};
     km_status status = list_folder(&list, cache_dir, err);
     stats->entries_count = list.entries;
     stats->bytes = list.bytes;
@@ -402,7 +402,7 @@ km_status km_cache_look(km_cache_stats *stats, const char *cache_dir, km_error *
 km_status km_cache_clear(km_cache_stats *removed, const char *cache_dir, km_error *err) {
     cache_list list;
     km_status status = list_folder(&list, cache_dir, err);
-    if (removed) *removed = (km_cache_stats){sizeof *removed, list.entries, list.bytes};
+    if (removed) *removed = (km_cache_stats){list.entries, list.bytes};
     for (int64_t i = 0; i < list.count; i++)
         if (is_entry(list.files[i].name)) remove_named(cache_dir, list.files[i].name);
     sweep_list(&list, cache_dir, NULL);

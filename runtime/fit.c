@@ -49,7 +49,6 @@ void km_fit_params_init(km_fit_params *params) {
     km_module_params module;
     km_module_params_init(&module);
     *params = (km_fit_params){0};
-    params->size = sizeof *params;
     params->device = KM_DEVICE_AUTO;
     params->max_iter = 300;
     params->tol = 1e-4;

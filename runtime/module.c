@@ -50,7 +50,6 @@ km_status km_device_query(km_device_facts *facts, int device, km_error *err) {
 
 void km_module_params_init(km_module_params *params) {
     *params = (km_module_params){0};
-    params->size = sizeof *params;
     params->device = KM_HOST;
     params->cache_bytes_max = CACHE_BYTES_MAX;
 }

@@ -21,7 +21,6 @@ struct km_chunk {
 km_status km_result_create(km_result_owner **out, km_error *err) {
     *out = calloc(1, sizeof **out);
     if (!*out) return km_fail_memory(err, "the result", sizeof **out);
-    (*out)->result.size = sizeof(*out)->result;
     km_plan_init(&(*out)->result.plan);
     return KM_OK;
 }

@@ -454,7 +454,7 @@ km_status km_select(km_selection *out, const km_score_input *models, const doubl
     if (!is_criterion(criterion))
         return km_fail(err, KM_ERROR_USAGE, "criterion %d does not exist: give 0..%d", (int)criterion,
                        KM_CRITERION_COUNT - 1);
-    *out = (km_selection){.size = sizeof *out, .criterion = criterion};
+    *out = (km_selection){.criterion = criterion};
     for (int c = 0; c < KM_CRITERION_COUNT; c++) {
         int64_t vote = km_select_vote((km_criterion)c, scores, count);
         out->votes[c] = vote < 0 ? -1 : models[vote].k;

@@ -16,7 +16,6 @@ static void *zeros(int64_t count, size_t size) {
 static void fill_header(sample *s, int64_t models_count, int64_t d) {
     static const char *const names[] = {"sepal_length", "größe", "a \"quoted\" name"};
     km_result *result = &s->result;
-    result->size = sizeof *result;
     result->n = result->rows = 150;
     result->d = d;
     result->type = KM_FLOAT64;

@@ -937,7 +937,7 @@ interrupt() {
 
 # The library as another project would use it: installed, found by pkg-config, built and run.
 install() {
-    local flags prefix tree=$work/tree
+    local flags prefix abi tree=$work/tree
     what='meson install'
     meson install -C "$build_root" --no-rebuild --quiet --destdir "$tree" >"$work/stdout" 2>"$work/stderr"
     expect "meson install failed" test $? = 0
@@ -953,6 +953,11 @@ install() {
     expect "the example does not build" test $? = 0
     LD_LIBRARY_PATH=$(dirname "$(find "$tree" -name libkmgen.so)")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
     export LD_LIBRARY_PATH
+    # A program runs with a library of the minor version (from 1.0 on: the major one) whose headers it was built with.
+    abi=$(pkg-config --modversion kmgen | sed -E 's/^(0\.[0-9]+|[1-9][0-9]*)\..*/\1/')
+    expect "the program asks for another library" test \
+        "$(objdump -p "$work/example" | sed -n 's/^ *NEEDED *\(libkmgen.*\)/\1/p')" = \
+        "libkmgen.so.$abi"
     what=example
     "$work/example" "$iris" >"$work/stdout" 2>"$work/stderr"
     expect "the example fails" test $? = 0

@@ -13,7 +13,6 @@ typedef enum km_nan_mode { KM_NAN_REFUSE, KM_NAN_DROP } km_nan_mode;
 typedef enum km_header_mode { KM_HEADER_AUTO, KM_HEADER_YES, KM_HEADER_NO, KM_HEADER_SKIP } km_header_mode;
 
 typedef struct km_data_params {
-    int64_t size;
     const char *format; // "npy", "csv", "tsv", "f32", "f64". Default NULL: by the file's name, then content.
     int64_t features;   // Columns of raw .f32/.f64 files, which need it. Default 0.
     km_header_mode header; // First line of CSV/TSV. Default KM_HEADER_AUTO: a header if a cell is no number.

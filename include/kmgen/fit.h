@@ -28,7 +28,6 @@ typedef struct km_progress {
 } km_progress;
 
 typedef struct km_fit_params {
-    int64_t size;
     int device;          // CUDA ordinal, KM_HOST or KM_DEVICE_AUTO; the spec's target, when it says cpu or
                          // cuda, wins over AUTO. Default KM_DEVICE_AUTO.
     int64_t max_iter;    // Per run, at least 1. Default 300.

@@ -8,7 +8,8 @@
 // Conventions. n points, d features, k clusters; x points, c centroids; i point, j centroid, f feature.
 // Out-pointers come first, `km_error *err` last and may be NULL. A params struct is filled by its
 // km_..._params_init; NULL stands for the defaults; after init every stored value means itself. Sizes of
-// data are int64_t. The library never prints, exits, or reads environment variables.
+// data are int64_t. The library never prints, exits, or reads environment variables. Structs may change with each minor
+// version before 1.0: a program then asks the loader for the library of its own (libkmgen.so.0.1).
 #ifndef KMGEN_KMGEN_H
 #define KMGEN_KMGEN_H
 #include <stddef.h>

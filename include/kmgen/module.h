@@ -10,7 +10,6 @@ KM_BEGIN
 typedef struct km_module km_module;
 
 typedef struct km_module_params {
-    int64_t size;
     int device; // CUDA ordinal, or KM_HOST. Default KM_HOST.
     const char
         *cache_dir; // Holds sources, logs and binaries; the user's own (km_cache_check), else nothing is
@@ -51,7 +50,6 @@ KM_API km_status km_compiler_query(char *text, int64_t size, km_target_kind kind
 // Cache ---------------------------------------------------------------------------------------------------
 
 typedef struct km_cache_stats {
-    int64_t size;
     int64_t entries_count;
     int64_t bytes;
 } km_cache_stats;

@@ -42,7 +42,6 @@ typedef enum km_algorithm {
 // Facts about a device that planning needs. km_device_facts_init gives a target's nominal device (sm_90: an
 // H200; a CPU: two cores), so that planning without a device is the same everywhere.
 typedef struct km_device_facts {
-    int64_t size;
     char name[128];
     km_target target;               // With its architecture set.
     int64_t units;                  // CUDA: multiprocessors. CPU: threads to use.
@@ -76,7 +75,6 @@ typedef struct km_plan_avoid {
 enum { KM_PLAN_AVOIDED_MAX = 16 };
 
 typedef struct km_plan_params {
-    int64_t size;
     const km_device_facts *facts; // Default NULL: the target's nominal device; of no target, CUDA's.
     int64_t points;               // n, when it is known. Default 0: unknown, taken as many.
     int32_t weighted;             // Points carry weights. Default 0.
@@ -123,7 +121,6 @@ enum { KM_PLAN_NUMBERS_MAX = 32 };
 
 // Plain data; owned by whoever has it; free with km_plan_clear. Read-only after km_plan_make.
 typedef struct km_plan {
-    int64_t size;
     km_spec spec; // A copy: features and clusters are set, target has its architecture.
     km_device_facts facts;
     int64_t points; // n, or 0 when unknown.
@@ -181,7 +178,6 @@ KM_API km_status km_plan_explain(char **out, const km_plan *plan, km_error *err)
 
 // Text specialised on a plan. `text` may be edited by hand before km_module_build.
 typedef struct km_source {
-    int64_t size;
     char *text;
     int64_t text_size;               // Bytes without the final zero.
     char file_name[KM_NAME_MAX + 8]; // NAME.cu or NAME.c

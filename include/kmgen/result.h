@@ -44,7 +44,6 @@ typedef struct km_counters {
 
 // Read-only; freed with km_result_destroy.
 typedef struct km_result {
-    int64_t size;
     int64_t n, d;
     int64_t rows; // Of the data, dropped ones included: the length of labels.
     km_type type;

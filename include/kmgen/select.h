@@ -64,7 +64,6 @@ KM_API int64_t km_select_vote(km_criterion criterion, const double *scores, int6
 // clusters than points (criteria fail there); else the vote of `criterion`; where it has none, that of
 // Calinski-Harabasz or the simplified silhouette, and where nothing is defined the smallest K.
 typedef struct km_selection {
-    int64_t size;
     int64_t best;                      // Index of the chosen model.
     km_criterion criterion;            // What decided.
     int64_t votes[KM_CRITERION_COUNT]; // K that each criterion prefers; -1: none.

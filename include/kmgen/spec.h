@@ -29,7 +29,6 @@ enum { KM_FIXED_MAX = 32, KM_WARNINGS_MAX = 2048 };
 // Plain data. Not thread-safe while it is changed. `clusters` belongs to the spec: change it through
 // km_spec_set_clusters only.
 typedef struct km_spec {
-    int64_t size;           // sizeof this struct, set by km_spec_init.
     char name[KM_NAME_MAX]; // A C identifier; names files and kernels. Default "kmeans".
     int64_t features;       // d, 1..KM_FEATURES_MAX; 0 takes it from the data. Default 0.
     int32_t *clusters;      // The Ks: ascending, different, 1..KM_CLUSTERS_MAX. Default NULL.

@@ -81,7 +81,7 @@ static void cpuinfo_find(char *out, size_t size, const char *text, const char *k
 }
 
 static void facts_fill(km_device_facts *facts) {
-    *facts = (km_device_facts){.size = sizeof *facts, .target = {KM_TARGET_CPU, isa_of_machine()}};
+    *facts = (km_device_facts){.target = {KM_TARGET_CPU, isa_of_machine()}};
     char text[4096] = "", clock[32] = "0";
     snprintf(facts->name, sizeof facts->name, "CPU");
     FILE *stream = fopen("/proc/cpuinfo", "re");

@@ -50,8 +50,7 @@ static km_status read_facts(km_device_facts *facts, const km_driver *driver, km_
                   {&shared_block, KM_CU_ATTR_SHARED_OPTIN}};
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
         KM_CU(cuDeviceGetAttribute(wanted[i].value, wanted[i].attribute, handle));
-    *facts = (km_device_facts){.size = sizeof *facts,
-                               .target = {KM_TARGET_CUDA, major * 10 + minor},
+    *facts = (km_device_facts){.target = {KM_TARGET_CUDA, major * 10 + minor},
                                .units = units,
                                .registers_per_unit = registers,
                                .registers_per_thread = 255,
@@ -77,11 +76,12 @@ static km_status recall_facts(km_device_facts *facts, const km_driver *driver, k
     km_status status = KM_OK;
     if (ordinal >= KNOWN_MAX) return read_facts(facts, driver, handle, err);
     pthread_mutex_lock(&lock);
-    if (!known[ordinal].size) status = read_facts(&known[ordinal], driver, handle, err);
+    if (known[ordinal].target.kind != KM_TARGET_CUDA)
+        status = read_facts(&known[ordinal], driver, handle, err);
     if (status == KM_OK)
         *facts = known[ordinal];
     else
-        known[ordinal].size = 0;
+        known[ordinal] = (km_device_facts){0};
     pthread_mutex_unlock(&lock);
     return status;
 }
