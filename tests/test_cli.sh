@@ -968,6 +968,8 @@ install() {
     in_stderr 'missing.csv'
     kmgen=$(find "$tree" -name kmgen -path '*/bin/*')
     run 0 fit "$iris" -k 2..4
+    expect "the installed header has another version" grep -q \
+        "KM_VERSION \"$(pkg-config --modversion kmgen)\"" "$(find "$tree" -path '*/kmgen/version.h')"
     expect "no man page is installed" test -n "$(find "$tree" -name 'kmgen.1*')"
     no_files
 }

@@ -12,6 +12,7 @@
 // version before 1.0: a program then asks the loader for the library of its own (libkmgen.so.0.1).
 #ifndef KMGEN_KMGEN_H
 #define KMGEN_KMGEN_H
+#include <kmgen/version.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,8 +30,6 @@
 #endif
 
 KM_BEGIN
-
-#define KM_VERSION "0.1.0"
 
 enum {
     KM_FEATURES_MAX = 65536, // Most features (columns) of a data set.
