@@ -123,12 +123,12 @@ static km_status take_result(sweep *s, int64_t slot, km_error *err) {
     int64_t k_index = slot_k_index(s, slot), restart = s->slot_restart[slot];
     const km_slot_state *state = &s->states[slot];
     KM_TRY(s->backend->slot_read(s->engine, slot, s->centroids, s->weights, err));
-    s->costs[k_index * s->params->restarts + restart] = state->cost;
+    s->costs[k_index * s->params->restarts + restart] = state->inertia;
     s->runs_done++;
     double rounding = km_cost_rounding(s->centroids, s->weights, s->spec->clusters[k_index], s->engine->d,
                                        s->engine->n, s->params->total_square);
-    double cost = isnan(state->cost) ? HUGE_VAL : state->cost;
-    km_restart done = {restart, cost, rounding, state->iterations, state->converged, s->centroids};
+    double inertia = isnan(state->inertia) ? HUGE_VAL : state->inertia;
+    km_restart done = {restart, inertia, rounding, state->iterations, state->converged, s->centroids};
     return km_contest_offer(&s->contests[k_index], &done, err);
 }
 

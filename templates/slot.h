@@ -8,24 +8,24 @@ typedef enum km_slot_phase {
     KM_SLOT_RUNNING, // Iterating.
     KM_SLOT_LAST,    // Stopped moving; one more pass evaluates the final centroids.
     KM_SLOT_EMPTY,   // Paused: clusters without points, which must be given some.
-    KM_SLOT_DONE     // Evaluated: cost, weights and centroids belong together.
+    KM_SLOT_DONE     // Evaluated: inertia, weights and centroids belong together.
 } km_slot_phase;
 
-// A slot after a pass and its update. Cost is sum w |x - c|^2 of the centroids that the last pass used, computed as
-// total_square + sum_j (n_j |c_j|^2 - 2 c_j . S_j) in double; for a DONE slot it is the run's inertia.
+// A slot after a pass and its update. The inertia is that of the centroids that the last pass used. It is made of the
+// sums, in double: total_square + sum_j (n_j |c_j|^2 - 2 c_j . S_j).
 typedef struct km_slot_state {
     km_slot_phase phase;
     int converged;         // Stopped by shift or changes, not by max_iter.
     int at_limit;          // max_iter is reached: the next pass is the last.
     long long iterations;  // Updates of this run so far.
     long long empty_count; // Clusters without weight in the last pass.
-    double cost;
+    double inertia;
     double shift; // Of the last update.
 } km_slot_state;
 
 // What a pass found of a slot, and its update did.
 typedef struct km_slot_found {
-    double cost;           // by the sums: rounding may leave it below 0
+    double inertia;        // by the sums: rounding may leave it below 0
     double shift;          // of the update; a slot that evaluates its final centroids has none
     long long empty_count; // clusters without weight ...
     int waiting;           // ... some of which may be given a point
@@ -39,7 +39,7 @@ KM_BOTH int km_slot_is_active(km_slot_phase phase) {
 // What becomes of an active slot after a pass.
 KM_BOTH void km_slot_decide(km_slot_state *slot, const km_slot_found *found, double shift_max,
                             long long max_iter) {
-    slot->cost = found->cost > 0.0 ? found->cost : 0.0;
+    slot->inertia = found->inertia > 0.0 ? found->inertia : 0.0;
     slot->empty_count = found->empty_count;
     if (slot->phase == KM_SLOT_LAST) {
         slot->phase = found->waiting ? KM_SLOT_EMPTY : KM_SLOT_DONE;

@@ -400,8 +400,8 @@ typedef struct expected_pass {
     double *weights, *sums, *sizes;   // k, k x d, k x d (sum of |w x|)
     double *weights_free, *sums_free; // what near ties may move
     double *norms;                    // k: |c|^2
-    double cost, size;                // sum w |x - c|^2; sum w (|x|^2 + |c|^2)
-    double cost_free;                 // what near ties may add to the cost
+    double inertia, size;             // sum w |x - c|^2; sum w (|x|^2 + |c|^2)
+    double inertia_free;              // what ambiguous points may add to the inertia
 } expected_pass;
 
 static const double origin[128]; // longer than any row here
@@ -417,7 +417,7 @@ static void expected_add(expected_pass *e, const ref_data *points, int64_t k, in
     int64_t d = points->d, near = 0;
     double w = ref_weight(points, i), x2 = ref_distance2(x, origin, d), gap = 0;
     e->weights[best] += w;
-    e->cost += w * distance2[best];
+    e->inertia += w * distance2[best];
     e->size += w * (x2 + e->norms[best]);
     for (int64_t f = 0; f < d; f++) {
         e->sums[best * d + f] += w * x[f];
@@ -431,7 +431,7 @@ static void expected_add(expected_pass *e, const ref_data *points, int64_t k, in
         e->weights_free[j] += w;
         for (int64_t f = 0; f < d; f++) e->sums_free[j * d + f] += w * fabs(x[f]);
     }
-    e->cost_free += w * gap;
+    e->inertia_free += w * gap;
 }
 
 static expected_pass expected_of(const ref_data *points, const double *centroids, int64_t k) {
@@ -477,7 +477,7 @@ static void check_slot(const rig *r, int64_t slot, const km_slot_state *state, c
     int64_t k = rig_slot_clusters(r, slot), d = points->d, empty = 0;
     expected_pass e = expected_of(points, before, k);
     double *after = calloc((size_t)(k * d), sizeof *after), *weights = calloc((size_t)k, sizeof *weights),
-           shift = 0, cost_rounding = 0;
+           shift = 0, inertia_rounding = 0;
     RIG_MUST(r->engine->backend->slot_read(r->engine, slot, after, weights, &err), &err);
     double rounding = points->type == KM_FLOAT32 ? 0x1p-23 : 0x1p-50;
     for (int64_t j = 0; j < k; j++) {
@@ -490,7 +490,7 @@ static void check_slot(const rig *r, int64_t slot, const km_slot_state *state, c
             double whole = 0;
             for (int64_t o = 0; o < k; o++) whole += e.sizes[o * d + f];
             double own = sum_rounding(points, f, e.weights[j] + e.weights_free[j], whole);
-            cost_rounding += 2 * fabs(before[at]) * own; // the cost is made of the sums
+            inertia_rounding += 2 * fabs(before[at]) * own; // it is made of the sums
             shift += (after[at] - before[at]) * (after[at] - before[at]);
             ck_assert_double_eq(after[at], ref_round(after[at], points->type));
             if (weights[j] == 0) ck_assert_double_eq(after[at], before[at]);
@@ -506,10 +506,10 @@ static void check_slot(const rig *r, int64_t slot, const km_slot_state *state, c
     ck_assert_int_eq(state->iterations, 1);
     ck_assert_int_eq(state->empty_count, empty);
     REF_NEAR(state->shift, shift, 1e-6 * shift + 1e-30);
-    ck_assert_msg(fabs(state->cost - e.cost) <=
-                      accuracy(points->type) * e.cost + 1e-13 * e.size + e.cost_free + cost_rounding,
-                  "n=%lld d=%lld K=%lld cost %.17g, not %.17g", (long long)points->n, (long long)d,
-                  (long long)k, state->cost, e.cost);
+    ck_assert_msg(fabs(state->inertia - e.inertia) <=
+                      accuracy(points->type) * e.inertia + 1e-13 * e.size + e.inertia_free + inertia_rounding,
+                  "n=%lld d=%lld K=%lld inertia %.17g, not %.17g", (long long)points->n, (long long)d,
+                  (long long)k, state->inertia, e.inertia);
     km_slot_phase moving = empty ? KM_SLOT_EMPTY : KM_SLOT_LAST;
     ck_assert_msg(state->phase == moving || (state->phase == KM_SLOT_DONE && shift == 0),
                   "K=%lld: phase %d with %lld "
@@ -705,8 +705,8 @@ static void check_done(const rig *r, int64_t slot, const km_slot_state *state, c
     ref_assign(labels, NULL, points, centroids, k);
     double own = ref_inertia(points, centroids, labels);
     ck_assert_int_eq(state->phase, KM_SLOT_DONE);
-    REF_NEAR(state->cost, own, accuracy(points->type) * own + 1e-14 * r->stats.total_square);
-    REF_NEAR(state->cost, model.inertia,
+    REF_NEAR(state->inertia, own, accuracy(points->type) * own + 1e-14 * r->stats.total_square);
+    REF_NEAR(state->inertia, model.inertia,
              accuracy(points->type) * model.inertia + 1e-14 * r->stats.total_square);
     ck_assert_int_eq(state->converged, model.converged);
     if (points->type == KM_FLOAT64) {
@@ -779,7 +779,7 @@ START_TEST(few_changes_stop_a_run) {
     double *init = spread_rows(&r.loaded, 300);
     for (int64_t slot = 0; slot < 2; slot++) {
         int64_t k = rig_slot_clusters(&r, slot), iterations[3];
-        double cost[3];
+        double inertia[3];
         for (int s = 0; s < 3; s++) {
             km_error err = {{0}};
             double *centroids = calloc((size_t)(k * 2), sizeof(double)),
@@ -787,7 +787,7 @@ START_TEST(few_changes_stop_a_run) {
             RIG_MUST(r.engine->backend->slot_start(r.engine, slot, init, &err), &err);
             rig_run_all(&r, states, stops[s]);
             iterations[s] = states[slot].iterations;
-            cost[s] = states[slot].cost;
+            inertia[s] = states[slot].inertia;
             ck_assert(states[slot].converged);
             RIG_MUST(r.engine->backend->slot_read(r.engine, slot, centroids, weights, &err), &err);
             free(centroids);
@@ -796,8 +796,8 @@ START_TEST(few_changes_stop_a_run) {
         ck_assert_int_le(iterations[0], 2);
         ck_assert_int_lt(iterations[0], iterations[1]);
         ck_assert_int_lt(iterations[1], iterations[2]);
-        ck_assert_double_gt(cost[0], cost[1]);
-        ck_assert_double_gt(cost[1], cost[2]);
+        ck_assert_double_gt(inertia[0], inertia[1]);
+        ck_assert_double_gt(inertia[1], inertia[2]);
     }
     free(init);
     free(states);
@@ -915,7 +915,7 @@ START_TEST(runs_do_not_see_each_other) {
         rig_run_all(&r, single, &stop);
         RIG_MUST(r.engine->backend->slot_read(r.engine, slot, alone, weights, &err), &err);
         ck_assert_int_eq(single[slot].iterations, states[slot].iterations);
-        ck_assert_double_eq(single[slot].cost, states[slot].cost);
+        ck_assert_double_eq(single[slot].inertia, states[slot].inertia);
         ck_assert_mem_eq(alone, together[slot], bytes);
     }
     rig_close(&r);
@@ -1006,7 +1006,7 @@ START_TEST(relocation_without_points_ends) {
     rig_run_all(&r, states, &stop);
     ck_assert_int_eq(states[0].phase, KM_SLOT_DONE);
     ck_assert_int_eq(states[0].empty_count, 1);
-    REF_NEAR(states[0].cost, 0, 1e-15);
+    REF_NEAR(states[0].inertia, 0, 1e-15);
     RIG_MUST(r.engine->backend->slot_read(r.engine, 0, centroids, weights, &err), &err);
     ck_assert_double_eq(weights[0] + weights[1] + weights[2] + weights[3], 4);
     ck_assert_double_eq(weights[3], 0);
@@ -1212,7 +1212,7 @@ START_TEST(threads_do_not_change_a_bit) {
         ck_assert_mem_eq(other.weights, first.weights, sizeof first.weights);
         ck_assert_double_eq(other.square, first.square);
         for (int slot = 0; slot < 6; slot++) {
-            ck_assert_double_eq(other.states[slot].cost, first.states[slot].cost);
+            ck_assert_double_eq(other.states[slot].inertia, first.states[slot].inertia);
             ck_assert_double_eq(other.states[slot].shift, first.states[slot].shift);
             ck_assert_int_eq(other.states[slot].iterations, first.states[slot].iterations);
         }

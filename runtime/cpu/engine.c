@@ -379,17 +379,17 @@ static km_status pass_all(cpu_engine *engine, km_error *err) {
 
 // After a pass ------------------------------------------------------------------------------------------------
 
-// sum w |x - c|^2 of the centroids that the pass used, from its sums.
-static double slot_cost(const cpu_engine *engine, const cpu_slot *slot) {
-    double cost = engine->total_square;
+// The inertia of the centroids that the pass used, from its sums.
+static double slot_inertia(const cpu_engine *engine, const cpu_slot *slot) {
+    double inertia = engine->total_square;
     int64_t d = engine->base.d;
     for (int64_t j = 0; j < slot->k; j++) {
         const double *c = slot->centroids + j * d, *sum = slot->totals + j * engine->pitch;
         double part = 0;
         for (int64_t f = 0; f < d; f++) part += c[f] * (sum[d] * c[f] - 2 * sum[f]);
-        cost += part;
+        inertia += part;
     }
-    return cost;
+    return inertia;
 }
 
 static double round_to(km_type type, double value) {
@@ -440,7 +440,7 @@ static double slot_update(const cpu_engine *engine, cpu_slot *slot) {
 
 // Updates an active slot. Non-zero when the sweep must look at it.
 static int slot_step(const cpu_engine *engine, cpu_slot *slot, const km_stop *stop) {
-    km_slot_found found = {.cost = slot_cost(engine, slot),
+    km_slot_found found = {.inertia = slot_inertia(engine, slot),
                            .empty_count = slot_count_empty(engine, slot),
                            .waiting = slot->waiting_count > 0,
                            .few_changes = slot->changed < stop->changes_min};
