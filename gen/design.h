@@ -6,10 +6,10 @@
 #include "numbers.h"
 #include "template.h"
 
-// The way to run a design that its estimate found best: whatever the design makes of these bytes.
-typedef struct km_way {
+// The configuration that a design's estimate found best, as bytes: each design has a struct of its own.
+typedef struct km_config {
     unsigned char bytes[512];
-} km_way;
+} km_config;
 
 // Bytes a point that a pass keeps on the device, for explain.
 typedef struct km_point_memory {
@@ -19,12 +19,12 @@ typedef struct km_point_memory {
 enum { KM_POINT_MEMORY_MAX = 4 };
 
 typedef struct km_design_code {
-    // Fills plan->estimates[design], feasible or not, and the way. plan->spec, facts, points, weighted, track_labels
-    // and clusters_sum are set before.
-    void (*estimate)(km_way *way, km_plan *plan);
+    // Fills plan->estimates[design], feasible or not, and the configuration. plan->spec, facts, points, weighted,
+    // track_labels and clusters_sum are set before.
+    void (*estimate)(km_config *config, km_plan *plan);
     // Sets every number with its reason, and plan->layout. plan->design is this one. KM_ERROR_PLAN where what the user
     // fixed cannot be had.
-    km_status (*decide)(km_plan *plan, const km_way *way, km_error *err);
+    km_status (*decide)(km_plan *plan, const km_config *config, km_error *err);
     // Fills the names that the templates use, copying what was decided, and names the root template. NULL: there is no
     // text, the kernels are compiled into the library.
     km_status (*names)(km_env *env, const char **root, const km_plan *plan, km_error *err);
@@ -38,12 +38,12 @@ typedef struct km_design_code {
 
 const km_design_code *km_design_code_of(km_design design); // NULL for KM_DESIGN_NONE
 
-// A way as the design's own struct, which is no larger.
-#define KM_WAY_PUT(way, own)                                                                                 \
+// A configuration as the design's own struct, which is no larger.
+#define KM_CONFIG_PUT(config, own)                                                                           \
     do {                                                                                                     \
-        _Static_assert(sizeof(own) <= sizeof(km_way), "km_way is too small");                                \
-        memcpy((way)->bytes, &(own), sizeof(own));                                                           \
+        _Static_assert(sizeof(own) <= sizeof(km_config), "km_config is too small");                          \
+        memcpy((config)->bytes, &(own), sizeof(own));                                                        \
     } while (0)
-#define KM_WAY_GET(own, way) memcpy(&(own), (way)->bytes, sizeof(own))
+#define KM_CONFIG_GET(own, config) memcpy(&(own), (config)->bytes, sizeof(own))
 
 #endif

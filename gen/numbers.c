@@ -172,7 +172,7 @@ const char *km_plan_avoids(const km_plan *plan, km_design design, int64_t regist
     return NULL;
 }
 
-void km_plan_no_way(km_plan *plan, km_design design, const char *reason) {
+void km_plan_infeasible(km_plan *plan, km_design design, const char *reason) {
     km_estimate *estimate = &plan->estimates[design];
     const char *avoided = km_plan_avoids(plan, design, INT64_MIN);
     *estimate = (km_estimate){.design = design};

@@ -31,11 +31,12 @@ void km_plan_sort_numbers(km_plan *plan);
 km_status km_plan_check_fixed(const km_spec *spec, km_error *err);
 km_status km_plan_check_used(const km_plan *plan, km_error *err);
 
-// Why a way to run a design must not be taken that has so many registers to spare, or NULL: it may. INT64_MAX asks for
-// the design as a whole, INT64_MIN whether any of its ways is left out.
+// Why a configuration of a design with so many registers to spare must not be taken; NULL: it may. INT64_MAX asks for
+// the design as a whole, INT64_MIN whether any of its configurations is left out.
 const char *km_plan_avoids(const km_plan *plan, km_design design, int64_t registers_spare);
-// Makes the estimate of a design infeasible for this reason, unless its ways were left out: then for that one.
-void km_plan_no_way(km_plan *plan, km_design design, const char *reason);
+// Makes the estimate of a design infeasible for this reason, unless configurations of it were left out: then for
+// that one.
+void km_plan_infeasible(km_plan *plan, km_design design, const char *reason);
 
 // Room for what a design decides beside numbers: plan->layout becomes `bytes` zeroed bytes. KM_ERROR_MEMORY.
 km_status km_plan_layout_make(km_plan *plan, int64_t bytes, km_error *err);

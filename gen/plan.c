@@ -180,35 +180,35 @@ static int has_foreign_word(const km_plan *plan, km_design design, char *reason,
     return 0;
 }
 
-// Fills the estimate of each design of the target, and the best way to run it.
-static void estimate_all(km_plan *plan, km_way *ways) {
+// Fills the estimate of each design of the target, and its best configuration.
+static void estimate_all(km_plan *plan, km_config *configs) {
     int is_cpu = plan->spec.target.kind == KM_TARGET_CPU;
     for (int i = KM_DESIGN_NONE + 1; i < KM_DESIGN_COUNT; i++) {
         km_design design = (km_design)i;
         if (km_design_target(design) != plan->spec.target.kind) continue;
         char reason[160];
         if (has_foreign_word(plan, design, reason, sizeof reason)) {
-            km_plan_no_way(plan, design, reason);
+            km_plan_infeasible(plan, design, reason);
             continue;
         }
-        km_design_code_of(design)->estimate(&ways[i], plan);
+        km_design_code_of(design)->estimate(&configs[i], plan);
         if (is_cpu && km_design_code_of(design)->names && !plan->facts.has_compiler)
-            km_plan_no_way(plan, design, "no C compiler was found (cc, gcc or clang)");
+            km_plan_infeasible(plan, design, "no C compiler was found (cc, gcc or clang)");
         else if (km_plan_avoids(plan, design, INT64_MAX))
-            km_plan_no_way(plan, design, "");
+            km_plan_infeasible(plan, design, "");
     }
 }
 
 // What a fit takes with each design that is possible, where their passes need memory of their own; 0 where the numbers
 // that the user fixed are another's.
-static void estimate_memory(km_plan *plan, const km_way *ways) {
+static void estimate_memory(km_plan *plan, const km_config *configs) {
     for (int i = KM_DESIGN_NONE + 1; i < KM_DESIGN_COUNT; i++) {
         const km_design_code *code = km_design_code_of((km_design)i);
         if (!plan->points || !plan->estimates[i].feasible || !code->workspace_bytes) continue;
         km_memory memory;
         km_plan trial = *plan;
         trial.design = (km_design)i;
-        if (code->decide(&trial, &ways[i], NULL) == KM_OK) {
+        if (code->decide(&trial, &configs[i], NULL) == KM_OK) {
             km_memory_of(&memory, &trial);
             plan->estimates[i].memory_bytes = memory.total;
         }
@@ -314,19 +314,19 @@ static void give_reason(km_plan *plan) {
 
 // Sets the design and every number of it.
 static km_status choose(km_plan *plan, km_error *err) {
-    km_way ways[KM_DESIGN_COUNT];
+    km_config configs[KM_DESIGN_COUNT];
     km_design fixed = km_plan_fixed_design(plan);
     const char *fixed_reason = km_plan_fixed_reason(plan);
-    memset(ways, 0, sizeof ways);
-    estimate_all(plan, ways);
-    estimate_memory(plan, ways);
+    memset(configs, 0, sizeof configs);
+    estimate_all(plan, configs);
+    estimate_memory(plan, configs);
     km_design design = fixed ? fixed : best_of(plan, is_better);
     if (!design || !plan->estimates[design].feasible) return no_design(plan, fixed, err);
     plan->design = design;
     give_reason(plan);
     if (fixed) snprintf(plan->design_reason, sizeof plan->design_reason, "%s", fixed_reason);
     rule_out_large(plan);
-    return km_design_code_of(design)->decide(plan, &ways[design], err);
+    return km_design_code_of(design)->decide(plan, &configs[design], err);
 }
 
 // All of it -------------------------------------------------------------------------------------------------

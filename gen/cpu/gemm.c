@@ -29,10 +29,10 @@ static int64_t tile_of(const km_plan *plan) {
     return best;
 }
 
-static void estimate(km_way *way, km_plan *plan) {
+static void estimate(km_config *config, km_plan *plan) {
     km_cpu_shape it = km_cpu_shape_of(plan);
     km_estimate *e = &plan->estimates[KM_DESIGN_GEMM];
-    (void)way; // there is one
+    (void)config; // there is one
     *e = (km_estimate){.design = KM_DESIGN_GEMM, .feasible = 1};
     km_cpu_lanes_operations(e, plan, &it); // bytes; and sums are made point by point
     e->operations_per_point = tiles_work(plan, tile_of(plan)) * (it.d + 3) / it.lanes + it.ks * 1.5;
@@ -59,10 +59,10 @@ static km_status set_panel(km_plan *plan, km_error *err) {
     return KM_OK;
 }
 
-static km_status decide(km_plan *plan, const km_way *way, km_error *err) {
+static km_status decide(km_plan *plan, const km_config *config, km_error *err) {
     km_cpu_shape it = km_cpu_shape_of(plan);
     int64_t d = plan->spec.features, parts = 0;
-    (void)way;
+    (void)config;
     KM_TRY(km_cpu_set_vectors(plan, km_cpu_vectors(plan->facts.target.arch, (int64_t)it.lanes), tile_of(plan),
                               "sums of vectors x tile in registers, the K list in whole tiles", err));
     int64_t group = km_plan_value(plan, KM_PARAM_vectors) * km_plan_value(plan, KM_PARAM_lanes);

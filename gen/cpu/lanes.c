@@ -5,10 +5,10 @@
 
 #include <string.h>
 
-static void estimate(km_way *way, km_plan *plan) {
+static void estimate(km_config *config, km_plan *plan) {
     km_cpu_shape it = km_cpu_shape_of(plan);
     km_estimate *e = &plan->estimates[KM_DESIGN_LANES];
-    (void)way; // there is one
+    (void)config; // there is one
     *e = (km_estimate){.design = KM_DESIGN_LANES, .feasible = 1};
     km_cpu_lanes_operations(e, plan, &it);
     km_cpu_bound_by(e, &it,
@@ -18,11 +18,11 @@ static void estimate(km_way *way, km_plan *plan) {
 }
 
 // Few features: centroids one after another, so that no remainder of a tile is left, by four vectors of points.
-static km_status decide(km_plan *plan, const km_way *way, km_error *err) {
+static km_status decide(km_plan *plan, const km_config *config, km_error *err) {
     int32_t isa = plan->facts.target.arch;
     int64_t d = plan->spec.features, lanes = (int64_t)km_cpu_shape_of(plan).lanes;
     int single = d <= (isa == KM_ISA_AVX2 ? 8 : isa == KM_ISA_AVX512 ? 4 : 0);
-    (void)way;
+    (void)config;
     KM_TRY(km_cpu_set_vectors(plan, single ? 4 : km_cpu_vectors(isa, lanes), single ? 1 : 4,
                               single ? "one after another: few features, no remainders"
                                      : "each load of points serves 4 centroids",

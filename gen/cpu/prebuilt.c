@@ -19,11 +19,11 @@ static int is_exact(const km_plan *plan) {
 }
 
 // Where kernels serve any number of features, loops are not unrolled.
-static void estimate(km_way *way, km_plan *plan) {
+static void estimate(km_config *config, km_plan *plan) {
     km_cpu_shape it = km_cpu_shape_of(plan);
     km_estimate *e = &plan->estimates[KM_DESIGN_PREBUILT];
     int exact = is_exact(plan);
-    (void)way; // there is one
+    (void)config; // there is one
     *e = (km_estimate){.design = KM_DESIGN_PREBUILT, .feasible = 1};
     km_cpu_lanes_operations(e, plan, &it);
     if (!exact) e->operations_per_point *= any_features_cost;
@@ -31,8 +31,8 @@ static void estimate(km_way *way, km_plan *plan) {
                     exact ? "the arithmetic of lanes" : "the arithmetic of lanes, any number of features");
 }
 
-static km_status decide(km_plan *plan, const km_way *way, km_error *err) {
-    (void)way;
+static km_status decide(km_plan *plan, const km_config *config, km_error *err) {
+    (void)config;
     KM_TRY(km_cpu_set_integers(plan, err));
     KM_TRY(
         km_cpu_set_group(plan, KM_CPU_LANES_GROUP, "changes of 64 labels are the bits of one number", err));

@@ -41,12 +41,12 @@ static int64_t run_of(const km_spec *spec) {
 // Cost ------------------------------------------------------------------------------------------------------
 
 // One way to run the registers design.
-typedef struct config {
+typedef struct registers_config {
     int64_t points, prefetch, split, launches, team, block, resident;
     int64_t registers, register_limit, shared_bytes;
     double operations; // of all warp groups, per point
     double memory_ns, issue_ns, total_ns;
-} config;
+} registers_config;
 
 // What the groups need when the K list is shared out over split x launches of them.
 typedef struct demand {
@@ -58,15 +58,16 @@ typedef struct demand {
     int64_t idle;           // groups without a K of two or more
 } demand;
 
-static demand demand_of(const km_plan *plan, const config *way) {
+static demand demand_of(const km_plan *plan, const registers_config *config) {
     const km_spec *spec = &plan->spec;
-    int64_t team = way->team, split = way->split, launches = way->launches, own = spec->features / team;
+    int64_t team = config->team, split = config->split, launches = config->launches,
+            own = spec->features / team;
     int64_t vector = 16 / km_type_bytes(plan->spec.type);
     double beside =
         vector == 2 ? 0.5 : 1; // what is no arithmetic of doubles has the other half of the issue slots
     int64_t exchange = team == 4 ? 4 : team == 2 ? 2 : 0; // shuffles and additions for one score
     // Labels are chosen, then packed four at a time or written one by one.
-    int64_t choose = plan->track_labels ? 1 : 0, label = !choose ? 0 : way->points % 4 == 0 ? 4 : 12;
+    int64_t choose = plan->track_labels ? 1 : 0, label = !choose ? 0 : config->points % 4 == 0 ? 4 : 12;
     demand groups = {0};
     int32_t share[KM_RANGE_MAX];
     share_out(share, spec, split * launches);
@@ -75,14 +76,14 @@ static demand demand_of(const km_plan *plan, const config *way) {
         for (int64_t group = part * split; group < (part + 1) * split; group++) {
             int64_t sums = 0, others = 0;
             // Points come in; for each score its product, the comparison and the count; planes once a tile.
-            double operations = beside * (2 * (double)(own / vector + 1) + 30 / (double)way->points);
+            double operations = beside * (2 * (double)(own / vector + 1) + 30 / (double)config->points);
             for (int64_t i = 0; i < spec->clusters_count; i++) {
                 if (share[i] != group) continue;
                 int64_t k = spec->clusters[i];
                 sums += sums_of(plan, k, team);
                 operations += (double)(k - 1) * (double)(2 * own + 1 + exchange);
                 operations += beside * ((double)(k - 1) * (2.5 + (double)choose) + (double)label);
-                operations += beside * (double)((k - 1) * (own / 2 + 1)) / (double)way->points;
+                operations += beside * (double)((k - 1) * (own / 2 + 1)) / (double)config->points;
                 others += k - 1;
                 if (k > groups.k_max) groups.k_max = k;
             }
@@ -99,12 +100,12 @@ static demand demand_of(const km_plan *plan, const config *way) {
 }
 
 // Registers of a thread, calibrated against the compiler's own count for sm_90 over d = 1..64 and lists up to 2..12.
-static int64_t registers_needed(const km_plan *plan, const config *way, const demand *groups) {
-    int64_t own = plan->spec.features / way->team, words = km_type_bytes(plan->spec.type) / 4;
+static int64_t registers_needed(const km_plan *plan, const registers_config *config, const demand *groups) {
+    int64_t own = plan->spec.features / config->team, words = km_type_bytes(plan->spec.type) / 4;
     int64_t counts = words == 2 && !plan->weighted ? groups->sums_max / (own + 1) : 0; // integers beside sums
-    int64_t points = way->points * (own + (plan->weighted ? 1 : 0)),
-            scores = way->points * (groups->k_max - 1);
-    int64_t labels = plan->track_labels ? 2 * way->points + 12 : 0, weights = plan->weighted ? 4 : 0;
+    int64_t points = config->points * (own + (plan->weighted ? 1 : 0)),
+            scores = config->points * (groups->k_max - 1);
+    int64_t labels = plan->track_labels ? 2 * config->points + 12 : 0, weights = plan->weighted ? 4 : 0;
     int64_t pieces = own * km_type_bytes(plan->spec.type) / 16,
             uneven = pieces > 1 && pieces % 2 == 0 && 32 % pieces ? 16 : 0;
     int64_t others = 20 + labels + weights + uneven;
@@ -115,8 +116,8 @@ static int64_t registers_needed(const km_plan *plan, const config *way, const de
     // Scores on their way between lanes all live at the same time, those of a small K do not; but elsewhere more of
     // them do, as compilers showed.
     int64_t few = plan->spec.target.arch == 90 ? 8 : 32;
-    if (way->team > 1)
-        others += way->points + 16;
+    if (config->team > 1)
+        others += config->points + 16;
     else if (groups->k_max > 8)
         scores = scores * 3 / 4;
     else
@@ -127,65 +128,66 @@ static int64_t registers_needed(const km_plan *plan, const config *way, const de
 // What issued instructions wait for, as a factor. Latency is hidden by other warps and by other points; a block's warps
 // that do different work meet at each tile; code that does not fit the instruction cache is waited for, more so where
 // groups of warps run different parts of it. Fitted to times of an H200.
-static double stall_factor(const km_plan *plan, const config *way, const demand *groups) {
+static double stall_factor(const km_plan *plan, const registers_config *config, const demand *groups) {
     enum { CODE_CACHED = 2000, CODE_CACHED_SPLIT = 1600 };
-    double warps = (double)(way->block * way->resident) / 128; // of a scheduler
-    double hidden = 1 + (0.4 + 0.6 / (double)way->points) / warps;
-    if (plan->spec.type == KM_FLOAT64) hidden = 1.2 + 1 / (double)way->points; // more warps did not help
-    if (!way->prefetch) hidden *= 1.5; // the loads of points are waited for
-    if (way->team > 1) hidden *= 1.1;  // exchanges are, too
-    hidden *= 1 + (plan->spec.type == KM_FLOAT64 ? 0.02 : 0.08) * (double)(way->split - 1);
-    double cached = way->split > 1 ? CODE_CACHED_SPLIT : CODE_CACHED;
-    double code = groups->code * (double)way->points / cached;
-    if (code > 1) hidden *= 1 + (way->split > 1 ? 1.4 : 0.4) * (code - 1);
+    double warps = (double)(config->block * config->resident) / 128; // of a scheduler
+    double hidden = 1 + (0.4 + 0.6 / (double)config->points) / warps;
+    if (plan->spec.type == KM_FLOAT64) hidden = 1.2 + 1 / (double)config->points; // more warps did not help
+    if (!config->prefetch) hidden *= 1.5; // the loads of points are waited for
+    if (config->team > 1) hidden *= 1.1;  // exchanges are, too
+    hidden *= 1 + (plan->spec.type == KM_FLOAT64 ? 0.02 : 0.08) * (double)(config->split - 1);
+    double cached = config->split > 1 ? CODE_CACHED_SPLIT : CODE_CACHED;
+    double code = groups->code * (double)config->points / cached;
+    if (code > 1) hidden *= 1 + (config->split > 1 ? 1.4 : 0.4) * (code - 1);
     return hidden;
 }
 
-static int64_t need_ofd_bytes(const km_plan *plan, const config *way, const demand *groups) {
+static int64_t need_ofd_bytes(const km_plan *plan, const registers_config *config, const demand *groups) {
     const km_spec *spec = &plan->spec;
-    int64_t own = spec->features / way->team, size = km_type_bytes(plan->spec.type), vector = 16 / size;
-    int64_t warps = way->block / 32, stages = way->prefetch ? way->prefetch + 1 : 0;
-    int64_t planes = (plan->clusters_sum - spec->clusters_count + 1) * (own + vector) * way->team * size;
-    int64_t ring = way->block / way->split * stages * way->points * (own + (plan->weighted ? 1 : 0)) * size;
-    int64_t sums = warps * (groups->sums_max * way->team * 8 + 32 / way->team * 33 * size);
+    int64_t own = spec->features / config->team, size = km_type_bytes(plan->spec.type), vector = 16 / size;
+    int64_t warps = config->block / 32, stages = config->prefetch ? config->prefetch + 1 : 0;
+    int64_t planes = (plan->clusters_sum - spec->clusters_count + 1) * (own + vector) * config->team * size;
+    int64_t ring =
+        config->block / config->split * stages * config->points * (own + (plan->weighted ? 1 : 0)) * size;
+    int64_t sums = warps * (groups->sums_max * config->team * 8 + 32 / config->team * 33 * size);
     return planes + ring + sums + spec->clusters_count * 4 + 256;
 }
 
 // Whether the way can be run; fills everything else from points to resident. Every group needs work, and a number that
 // the user fixed is believed to fit a little longer than an estimate.
-static int judge(config *way, const km_plan *plan) {
+static int judge(registers_config *config, const km_plan *plan) {
     enum { CODE_MAX = 3000, BARRIERS_MAX = 15, DOUBLES_MAX = 4, LAUNCH_NS = 12000 };
     // The count was calibrated on sm_90, over lists that need few launches.
     enum { MARGIN_FIXED = -24, MARGIN = 3, MARGIN_WIDE = 8, MARGIN_ELSEWHERE = 20 };
-    int64_t fixed, margin = way->launches > 3 ? MARGIN_WIDE : MARGIN;
+    int64_t fixed, margin = config->launches > 3 ? MARGIN_WIDE : MARGIN;
     if (plan->spec.target.arch != 90) margin = MARGIN_ELSEWHERE;
     if (km_plan_fixed(plan, KM_PARAM_points_per_thread, &fixed)) margin = MARGIN_FIXED;
     const km_device_facts *facts = &plan->facts;
-    demand groups = demand_of(plan, way);
-    if (way->team > 1 && groups.k_max > 8) margin += MARGIN_WIDE;
-    if (groups.idle && way->split * way->launches > 1) return 0;
-    if (groups.code * (double)way->points > CODE_MAX) return 0;
-    if (plan->spec.type == KM_FLOAT64 && way->points > DOUBLES_MAX) return 0; // scores of more do not fit
-    if (way->prefetch && plan->spec.target.arch < 80) return 0; // no copies that run by themselves
-    if (way->prefetch && way->split > 1 && way->block / way->split / 32 > BARRIERS_MAX) return 0;
-    way->registers = registers_needed(plan, way, &groups);
-    way->register_limit = km_cuda_registers_limit(plan, way->block, way->resident);
-    if (way->registers > way->register_limit - margin) return 0;
-    if (km_plan_avoids(plan, KM_DESIGN_REGISTERS, way->register_limit - way->registers)) return 0;
-    way->shared_bytes = need_ofd_bytes(plan, way, &groups);
-    if (way->shared_bytes > facts->shared_bytes_per_block ||
-        way->shared_bytes > facts->shared_bytes_per_unit / way->resident - 1024)
+    demand groups = demand_of(plan, config);
+    if (config->team > 1 && groups.k_max > 8) margin += MARGIN_WIDE;
+    if (groups.idle && config->split * config->launches > 1) return 0;
+    if (groups.code * (double)config->points > CODE_MAX) return 0;
+    if (plan->spec.type == KM_FLOAT64 && config->points > DOUBLES_MAX) return 0; // scores of more do not fit
+    if (config->prefetch && plan->spec.target.arch < 80) return 0; // no copies that run by themselves
+    if (config->prefetch && config->split > 1 && config->block / config->split / 32 > BARRIERS_MAX) return 0;
+    config->registers = registers_needed(plan, config, &groups);
+    config->register_limit = km_cuda_registers_limit(plan, config->block, config->resident);
+    if (config->registers > config->register_limit - margin) return 0;
+    if (km_plan_avoids(plan, KM_DESIGN_REGISTERS, config->register_limit - config->registers)) return 0;
+    config->shared_bytes = need_ofd_bytes(plan, config, &groups);
+    if (config->shared_bytes > facts->shared_bytes_per_block ||
+        config->shared_bytes > facts->shared_bytes_per_unit / config->resident - 1024)
         return 0;
-    double reads = (double)way->launches * (1 + 0.1 * (double)(way->split - 1));
-    if (!way->prefetch) reads = (double)way->launches * (1 + 0.25 * (double)(way->split - 1));
-    way->operations = groups.operations * (double)way->team;
-    way->memory_ns =
+    double reads = (double)config->launches * (1 + 0.1 * (double)(config->split - 1));
+    if (!config->prefetch) reads = (double)config->launches * (1 + 0.25 * (double)(config->split - 1));
+    config->operations = groups.operations * (double)config->team;
+    config->memory_ns =
         reads * (double)(plan->spec.features * km_type_bytes(plan->spec.type)) / facts->bandwidth_gbs;
-    way->issue_ns = groups.operations_busy * (double)(way->split * way->team) / km_cuda_issue_rate(plan) *
-                    stall_factor(plan, way, &groups);
+    config->issue_ns = groups.operations_busy * (double)(config->split * config->team) /
+                       km_cuda_issue_rate(plan) * stall_factor(plan, config, &groups);
     const double measured = 0.95; // on an H200 all lists take 3 to 9% less than the two pipes say
-    way->total_ns = measured * km_cuda_overlap(way->memory_ns, way->issue_ns) +
-                    km_cuda_launches_ns(plan, way->launches, LAUNCH_NS);
+    config->total_ns = measured * km_cuda_overlap(config->memory_ns, config->issue_ns) +
+                       km_cuda_launches_ns(plan, config->launches, LAUNCH_NS);
     return 1;
 }
 
@@ -202,13 +204,13 @@ static const char *constant_refused(const km_plan *plan) {
 static int constant_pays(const km_plan *plan) {
     enum { SPARE = 12 };
     if (plan->spec.type == KM_FLOAT32) return 1;
-    config way = {.points = km_plan_value(plan, KM_PARAM_points_per_thread),
-                  .split = km_plan_value(plan, KM_PARAM_split),
-                  .launches = km_plan_value(plan, KM_PARAM_launches),
-                  .team = 1};
-    demand groups = demand_of(plan, &way);
+    registers_config config = {.points = km_plan_value(plan, KM_PARAM_points_per_thread),
+                               .split = km_plan_value(plan, KM_PARAM_split),
+                               .launches = km_plan_value(plan, KM_PARAM_launches),
+                               .team = 1};
+    demand groups = demand_of(plan, &config);
     int64_t threads = km_plan_value(plan, KM_PARAM_block) * km_plan_value(plan, KM_PARAM_blocks_per_sm);
-    return registers_needed(plan, &way, &groups) + SPARE <= plan->facts.registers_per_unit / threads;
+    return registers_needed(plan, &config, &groups) + SPARE <= plan->facts.registers_per_unit / threads;
 }
 
 #define TRY_ALL(name, ...)                                                                                   \
@@ -218,7 +220,8 @@ static int constant_pays(const km_plan *plan) {
         km_cuda_values(name, name##_all, sizeof name##_all / sizeof *name##_all, plan, KM_PARAM_##name)
 
 // The fastest way for one share of the K list; 0 when there is none.
-static int best_of_share(config *best, const km_plan *plan, int64_t split, int64_t launches, int64_t team) {
+static int best_of_share(registers_config *best, const km_plan *plan, int64_t split, int64_t launches,
+                         int64_t team) {
     TRY_ALL(points_per_thread, 1, 2, 3, 4, 6, 8, 12);
     TRY_ALL(prefetch, 0, 1);
     TRY_ALL(block, 256, 384, 512, 768, 1024);
@@ -229,23 +232,24 @@ static int best_of_share(config *best, const km_plan *plan, int64_t split, int64
         int64_t r = i % blocks_per_sm_count, b = i / blocks_per_sm_count % block_count;
         int64_t f = i / blocks_per_sm_count / block_count % prefetch_count;
         int64_t p = i / blocks_per_sm_count / block_count / prefetch_count;
-        config way = {.points = points_per_thread[p],
-                      .prefetch = prefetch[f],
-                      .split = split,
-                      .launches = launches,
-                      .team = team,
-                      .block = block[b],
-                      .resident = blocks_per_sm[r]};
-        if (way.points % run_of(&plan->spec) || way.block % (32 * split) || way.block < 128) continue;
-        if (!judge(&way, plan)) continue;
-        if (found && way.total_ns >= best->total_ns) continue;
-        *best = way;
+        registers_config config = {.points = points_per_thread[p],
+                                   .prefetch = prefetch[f],
+                                   .split = split,
+                                   .launches = launches,
+                                   .team = team,
+                                   .block = block[b],
+                                   .resident = blocks_per_sm[r]};
+        if (config.points % run_of(&plan->spec) || config.block % (32 * split) || config.block < 128)
+            continue;
+        if (!judge(&config, plan)) continue;
+        if (found && config.total_ns >= best->total_ns) continue;
+        *best = config;
         found = 1;
     }
     return found;
 }
 
-static int best_way(config *best, const km_plan *plan) {
+static int best_config(registers_config *best, const km_plan *plan) {
     TRY_ALL(split, 1, 2, 3, 4);
     TRY_ALL(launches, 1, 2, 3, 4, 6, 8, 10, 12, 16);
     TRY_ALL(lanes_per_point, 1, 2, 4);
@@ -253,37 +257,37 @@ static int best_way(config *best, const km_plan *plan) {
     for (int64_t i = 0; i < lanes_per_point_count * split_count * launches_count; i++) {
         int64_t s = split[i / launches_count % split_count], l = launches[i % launches_count];
         int64_t t = lanes_per_point[i / launches_count / split_count];
-        config way = {0};
+        registers_config config = {0};
         if (t > 1 && plan->spec.features % (t * 16 / km_type_bytes(plan->spec.type)))
             continue; // a lane loads whole 16 bytes
         if (s * l > SHARES_MAX || (s * l > 1 && s * l > plan->spec.clusters_count)) continue;
-        if (!best_of_share(&way, plan, s, l, t)) continue;
-        if (found && way.total_ns >= best->total_ns) continue;
-        *best = way;
+        if (!best_of_share(&config, plan, s, l, t)) continue;
+        if (found && config.total_ns >= best->total_ns) continue;
+        *best = config;
         found = 1;
     }
     return found;
 }
 
-static void estimate(km_way *found, km_plan *plan) {
-    config best = {0}, *way = &best;
+static void estimate(km_config *found, km_plan *plan) {
+    registers_config best = {0}, *config = &best;
     km_estimate *estimate = &plan->estimates[KM_DESIGN_REGISTERS];
     estimate->design = KM_DESIGN_REGISTERS;
-    estimate->feasible = best_way(way, plan);
+    estimate->feasible = best_config(config, plan);
     if (!estimate->feasible) {
-        km_plan_no_way(plan, KM_DESIGN_REGISTERS, "the sums of the K list do not fit into registers");
+        km_plan_infeasible(plan, KM_DESIGN_REGISTERS, "the sums of the K list do not fit into registers");
         return;
     }
     estimate->bytes_per_point =
-        (double)(way->launches * plan->spec.features * km_type_bytes(plan->spec.type));
-    estimate->operations_per_point = way->operations;
-    estimate->memory_ns = way->memory_ns;
-    estimate->issue_ns = way->issue_ns;
-    estimate->total_ns = way->total_ns;
-    estimate->registers_per_thread = way->registers;
-    estimate->registers_spare = way->register_limit - way->registers;
-    estimate->shared_bytes_per_block = way->shared_bytes;
-    KM_WAY_PUT(found, best);
+        (double)(config->launches * plan->spec.features * km_type_bytes(plan->spec.type));
+    estimate->operations_per_point = config->operations;
+    estimate->memory_ns = config->memory_ns;
+    estimate->issue_ns = config->issue_ns;
+    estimate->total_ns = config->total_ns;
+    estimate->registers_per_thread = config->registers;
+    estimate->registers_spare = config->register_limit - config->registers;
+    estimate->shared_bytes_per_block = config->shared_bytes;
+    KM_CONFIG_PUT(found, best);
 }
 
 // Decision ----------------------------------------------------------------------------------------------------
@@ -299,30 +303,30 @@ static km_status decide_form(km_plan *plan, km_error *err) {
     return km_fail(err, KM_ERROR_PLAN, "form must be shared here (%s), got constant", refused);
 }
 
-static km_status decide(km_plan *plan, const km_way *found, km_error *err) {
-    config best, *way = &best;
-    KM_WAY_GET(best, found);
+static km_status decide(km_plan *plan, const km_config *found, km_error *err) {
+    registers_config best, *config = &best;
+    KM_CONFIG_GET(best, found);
     KM_TRY(km_cuda_set_restarts(plan, err));
-    KM_TRY(km_plan_set(plan, KM_PARAM_points_per_thread, way->points, err,
+    KM_TRY(km_plan_set(plan, KM_PARAM_points_per_thread, config->points, err,
                        "independent work hides latency; about %lld of %lld registers are used",
-                       (long long)way->registers, (long long)way->register_limit));
-    KM_TRY(km_plan_set(plan, KM_PARAM_prefetch, way->prefetch, err, "%s",
-                       way->prefetch ? "the next points are fetched while these are worked on"
-                                     : "copies that run by themselves need sm_80"));
-    KM_TRY(km_plan_set(plan, KM_PARAM_block, way->block, err,
+                       (long long)config->registers, (long long)config->register_limit));
+    KM_TRY(km_plan_set(plan, KM_PARAM_prefetch, config->prefetch, err, "%s",
+                       config->prefetch ? "the next points are fetched while these are worked on"
+                                        : "copies that run by themselves need sm_80"));
+    KM_TRY(km_plan_set(plan, KM_PARAM_block, config->block, err,
                        "one block fills a multiprocessor: fewest partial sums"));
-    KM_TRY(km_plan_set(plan, KM_PARAM_blocks_per_sm, way->resident, err,
+    KM_TRY(km_plan_set(plan, KM_PARAM_blocks_per_sm, config->resident, err,
                        "the block is as large as registers allow"));
-    KM_TRY(km_plan_set(plan, KM_PARAM_split, way->split, err, "%s",
-                       way->split > 1 ? "so many threads share the sums of the K list"
-                                      : "a thread's registers hold the sums of the whole K list"));
-    KM_TRY(km_plan_set(plan, KM_PARAM_lanes_per_point, way->team, err, "%s",
-                       way->team > 1
+    KM_TRY(km_plan_set(plan, KM_PARAM_split, config->split, err, "%s",
+                       config->split > 1 ? "so many threads share the sums of the K list"
+                                         : "a thread's registers hold the sums of the whole K list"));
+    KM_TRY(km_plan_set(plan, KM_PARAM_lanes_per_point, config->team, err, "%s",
+                       config->team > 1
                            ? "so many lanes share a point, as one has no room for its features' sums"
                            : "a lane holds whole points"));
-    KM_TRY(km_plan_set(plan, KM_PARAM_launches, way->launches, err, "%s",
-                       way->launches > 1 ? "a block's registers do not hold the sums of the whole K list"
-                                         : "one read of the points serves every K"));
+    KM_TRY(km_plan_set(plan, KM_PARAM_launches, config->launches, err, "%s",
+                       config->launches > 1 ? "a block's registers do not hold the sums of the whole K list"
+                                            : "one read of the points serves every K"));
     KM_TRY(km_cuda_set_grid(plan,
                             km_plan_value(plan, KM_PARAM_block) / km_plan_value(plan, KM_PARAM_split) /
                                 km_plan_value(plan, KM_PARAM_lanes_per_point) *

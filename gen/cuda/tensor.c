@@ -22,7 +22,7 @@ enum {
 };
 
 // One way to run the design.
-typedef struct config {
+typedef struct tensor_config {
     int form;
     int64_t tiles, block, resident, launches, registers, shared_bytes;
     int64_t stages; // tiles of points of a warp in shared memory: one that is worked on, others on their way
@@ -31,12 +31,12 @@ typedef struct config {
     int kept;       // fragments of the centroids stay in registers
     int tight;      // registers are so few that the text keeps the compiler from using more
     double operations, memory_ns, issue_ns, total_ns;
-} config;
+} tensor_config;
 
 // What is decided beside numbers: the plan's layout.
 typedef struct decided {
     km_tensor_layout layout;
-    config way;
+    tensor_config config;
 } decided;
 
 // One way to lay out a launch: how many tiles, slots of the first segment, levels of groups; and what it takes.
@@ -313,8 +313,9 @@ static int64_t stages_needed(const km_plan *plan, int form, int64_t warps) {
     return fixed ? fixed : km_min(km_max(2 + ON_THEIR_WAY / (warps * tile), LEAST), MOST);
 }
 
-static int64_t shared_needed(const km_plan *plan, const km_tensor_layout *layout, const config *way) {
-    int64_t d = plan->spec.features, fragments = fragments_of(&plan->spec, way->form), most = 0;
+static int64_t shared_needed(const km_plan *plan, const km_tensor_layout *layout,
+                             const tensor_config *config) {
+    int64_t d = plan->spec.features, fragments = fragments_of(&plan->spec, config->form), most = 0;
     for (int64_t p = 0; p < layout->parts_count; p++) {
         const km_tensor_launch *part = &layout->parts[p];
         int64_t bytes =
@@ -322,13 +323,14 @@ static int64_t shared_needed(const km_plan *plan, const km_tensor_layout *layout
         if (bytes > most) most = bytes;
     }
     return most +
-           way->block / 32 * (way->stages * point_bytes(&plan->spec, way->form) * 32 + 64 * 8 + 16 + 4 * d) +
+           config->block / 32 *
+               (config->stages * point_bytes(&plan->spec, config->form) * 32 + 64 * 8 + 16 + 4 * d) +
            36 * d + plan->spec.clusters_count + 512;
 }
 
 // Points that a block works on at a time.
-static int64_t points_of(const config *way) {
-    return way->block / 2 * way->pairs;
+static int64_t points_of(const tensor_config *config) {
+    return config->block / 2 * config->pairs;
 }
 
 // Of digits: registers, for `pairs` of columns that a warp compares at a time; bytes of shared memory.
@@ -340,27 +342,29 @@ static int64_t digits_registers(const km_plan *plan, int64_t tiles, int64_t warp
            (plan->track_labels ? 16 : 0);
 }
 
-static int64_t digits_shared(const km_plan *plan, const km_tensor_layout *layout, const config *way) {
-    int64_t d = plan->spec.features, warps = way->block / 32, step_tiles = warps * way->pairs / 2, most = 0;
+static int64_t digits_shared(const km_plan *plan, const km_tensor_layout *layout,
+                             const tensor_config *config) {
+    int64_t d = plan->spec.features, warps = config->block / 32, step_tiles = warps * config->pairs / 2,
+            most = 0;
     for (int64_t p = 0; p < layout->parts_count; p++) {
         const km_tensor_launch *part = &layout->parts[p];
         int64_t bytes = part->tiles * (step_tiles * 1024 + (d + 31) / 32 * 1024 + 64 + 32) + part->rows;
         if (bytes > most) most = bytes;
     }
-    return most + way->stages * step_tiles * (digits_lines(&plan->spec) * 128 + 4) + warps * 64 * 12 +
+    return most + config->stages * step_tiles * (digits_lines(&plan->spec) * 128 + 4) + warps * 64 * 12 +
            16 * d + warps * 4 * d + plan->spec.clusters_count + 512;
 }
 
-static int64_t registers_limit(const config *way, const km_plan *plan) {
+static int64_t registers_limit(const tensor_config *config, const km_plan *plan) {
     enum { MARGIN_SM_100 = 24 }; // there the compiler needs more than were counted
-    int64_t limit = km_cuda_registers_limit(plan, way->block, way->resident);
+    int64_t limit = km_cuda_registers_limit(plan, config->block, config->resident);
     return plan->spec.target.arch >= 100 ? limit - MARGIN_SM_100 : limit;
 }
 
 // Whether the registers that are needed are there, with as many to spare as the compiler turned out to want.
-static int has_room(config *way, const km_plan *plan) {
-    way->spare = registers_limit(way, plan) - way->registers;
-    return way->spare >= 0 && !km_plan_avoids(plan, KM_DESIGN_TENSOR, way->spare);
+static int has_room(tensor_config *config, const km_plan *plan) {
+    config->spare = registers_limit(config, plan) - config->registers;
+    return config->spare >= 0 && !km_plan_avoids(plan, KM_DESIGN_TENSOR, config->spare);
 }
 
 // Tiles of the launch with the most.
@@ -379,43 +383,45 @@ static int has_levels(const km_tensor_layout *layout) {
 }
 
 // Fills what follows from a layout of digits; 0 when it cannot be run.
-static int judge_digits(config *way, const km_plan *plan, const km_tensor_layout *layout) {
+static int judge_digits(tensor_config *config, const km_plan *plan, const km_tensor_layout *layout) {
     enum { STAGES_MIN = 3, STAGES_MAX = 6, ON_THEIR_WAY = 40 << 10 };
     const km_device_facts *facts = &plan->facts;
-    way->registers = digits_registers(plan, tiles_most(layout), way->block / 32, way->pairs);
-    int64_t step = way->block / 64 * way->pairs * digits_lines(&plan->spec) * 128 * way->resident;
+    config->registers = digits_registers(plan, tiles_most(layout), config->block / 32, config->pairs);
+    int64_t step = config->block / 64 * config->pairs * digits_lines(&plan->spec) * 128 * config->resident;
     int64_t fixed = stages_fixed(plan);
-    way->stages = fixed ? fixed : km_min(2 + km_divide_up(ON_THEIR_WAY, step), STAGES_MAX);
-    if (way->stages < STAGES_MIN || way->stages > STAGES_MAX) return 0;
-    way->shared_bytes = digits_shared(plan, layout, way);
-    if (!has_room(way, plan) || way->shared_bytes > facts->shared_bytes_per_block ||
-        (way->shared_bytes + 1024) * way->resident > facts->shared_bytes_per_unit)
+    config->stages = fixed ? fixed : km_min(2 + km_divide_up(ON_THEIR_WAY, step), STAGES_MAX);
+    if (config->stages < STAGES_MIN || config->stages > STAGES_MAX) return 0;
+    config->shared_bytes = digits_shared(plan, layout, config);
+    if (!has_room(config, plan) || config->shared_bytes > facts->shared_bytes_per_block ||
+        (config->shared_bytes + 1024) * config->resident > facts->shared_bytes_per_unit)
         return 0;
     double rate = 4 * 32 * (double)facts->units * facts->clock_ghz;
-    way->launches = layout->parts_count;
-    way->operations = layout_cycles(layout, &plan->spec, way->form);
-    way->memory_ns = (double)(way->launches * point_bytes(&plan->spec, DIGITS)) / facts->bandwidth_gbs;
+    config->launches = layout->parts_count;
+    config->operations = layout_cycles(layout, &plan->spec, config->form);
+    config->memory_ns = (double)(config->launches * point_bytes(&plan->spec, DIGITS)) / facts->bandwidth_gbs;
     // Of 16 points a warp has less to do between two barriers, which a second block fills. Columns should be shared
     // evenly.
-    int64_t warps = way->block / 32, uneven = digits_lines(&plan->spec) / 2 % warps != 0;
-    double wait = way->pairs > 1 ? 1 : way->resident > 1 ? 1.05 : 1.1;
-    if (warps != 8) wait *= warps * way->resident < 8 ? 1.6 : warps < 8 ? 1.2 : uneven ? 1.3 : 0.95;
-    way->issue_ns = way->operations * wait / rate;
-    way->total_ns = pow(pow(way->memory_ns, 3) + pow(way->issue_ns, 3), 1.0 / 3); // they wait for each other
+    int64_t warps = config->block / 32, uneven = digits_lines(&plan->spec) / 2 % warps != 0;
+    double wait = config->pairs > 1 ? 1 : config->resident > 1 ? 1.05 : 1.1;
+    if (warps != 8) wait *= warps * config->resident < 8 ? 1.6 : warps < 8 ? 1.2 : uneven ? 1.3 : 0.95;
+    config->issue_ns = config->operations * wait / rate;
+    config->total_ns =
+        pow(pow(config->memory_ns, 3) + pow(config->issue_ns, 3), 1.0 / 3); // they wait for each other
     return 1;
 }
 
 // Likewise, with the better number of columns that a warp compares at a time, or the plan's.
-static int judge_pairs(config *way, const km_plan *plan, const km_tensor_layout *layout) {
-    config best = {0};
+static int judge_pairs(tensor_config *config, const km_plan *plan, const km_tensor_layout *layout) {
+    tensor_config best = {0};
     int64_t points = 0;
     if (!km_plan_fixed(plan, KM_PARAM_tile_points, &points))
         points = km_plan_value(plan, KM_PARAM_tile_points);
-    for (way->pairs = 1; way->pairs <= 2; way->pairs++) {
-        if (points > 0 && points != points_of(way)) continue;
-        if (judge_digits(way, plan, layout) && (!best.block || way->total_ns <= best.total_ns)) best = *way;
+    for (config->pairs = 1; config->pairs <= 2; config->pairs++) {
+        if (points > 0 && points != points_of(config)) continue;
+        if (judge_digits(config, plan, layout) && (!best.block || config->total_ns <= best.total_ns))
+            best = *config;
     }
-    if (best.block) *way = best;
+    if (best.block) *config = best;
     return best.block > 0;
 }
 
@@ -425,11 +431,11 @@ static int64_t rows_registers(const km_plan *plan, int64_t tiles) {
            rows_blocks(&plan->spec) / 2 * 8; // most hold fragments before they are needed
 }
 
-static int64_t rows_bytes(const km_plan *plan, const km_tensor_layout *layout, const config *way) {
+static int64_t rows_bytes(const km_plan *plan, const km_tensor_layout *layout, const tensor_config *config) {
     int64_t d = plan->spec.features, most = 0, tile = 32 * point_bytes(&plan->spec, ROWS);
     for (int64_t p = 0; p < layout->parts_count; p++) {
         const km_tensor_launch *part = &layout->parts[p];
-        int64_t ring = way->block / 32 * (way->stages * tile + 528), centroids = 4 * d * part->rows;
+        int64_t ring = config->block / 32 * (config->stages * tile + 528), centroids = 4 * d * part->rows;
         int64_t bytes = part->tiles * (rows_blocks(&plan->spec) * 512 + 128 + 32) +
                         part->rows * (8 * (d | 1) + 5) + (ring > centroids ? ring : centroids);
         if (bytes > most) most = bytes;
@@ -438,76 +444,78 @@ static int64_t rows_bytes(const km_plan *plan, const km_tensor_layout *layout, c
 }
 
 // Fills what follows from a layout where sums lie in shared memory; 0 when it cannot be run.
-static int judge_rows(config *way, const km_plan *plan, const km_tensor_layout *layout) {
+static int judge_rows(tensor_config *config, const km_plan *plan, const km_tensor_layout *layout) {
     enum { ON_THEIR_WAY = 32 << 10, STAGES_MIN = 2, STAGES_MAX = 4 };
     const km_device_facts *facts = &plan->facts;
-    way->registers = rows_registers(plan, tiles_most(layout));
-    way->shared_bytes = INT64_MAX;
+    config->registers = rows_registers(plan, tiles_most(layout));
+    config->shared_bytes = INT64_MAX;
     int64_t fixed = stages_fixed(plan), bytes = point_bytes(&plan->spec, ROWS);
-    int64_t most = km_min(2 + ON_THEIR_WAY / (way->block * way->resident * bytes), STAGES_MAX);
+    int64_t most = km_min(2 + ON_THEIR_WAY / (config->block * config->resident * bytes), STAGES_MAX);
     if (fixed > STAGES_MAX) return 0;
-    for (way->stages = fixed ? fixed : most; way->stages >= STAGES_MIN; way->stages--) {
-        way->shared_bytes = rows_bytes(plan, layout, way);
-        if (fixed || (way->shared_bytes + 1024) * way->resident <= facts->shared_bytes_per_unit) break;
+    for (config->stages = fixed ? fixed : most; config->stages >= STAGES_MIN; config->stages--) {
+        config->shared_bytes = rows_bytes(plan, layout, config);
+        if (fixed || (config->shared_bytes + 1024) * config->resident <= facts->shared_bytes_per_unit) break;
     }
-    if (way->stages < STAGES_MIN || !has_room(way, plan) ||
-        way->shared_bytes > facts->shared_bytes_per_block ||
-        (way->shared_bytes + 1024) * way->resident > facts->shared_bytes_per_unit)
+    if (config->stages < STAGES_MIN || !has_room(config, plan) ||
+        config->shared_bytes > facts->shared_bytes_per_block ||
+        (config->shared_bytes + 1024) * config->resident > facts->shared_bytes_per_unit)
         return 0;
     double cycles = layout_cycles(layout, &plan->spec, ROWS),
-           warps = (double)(way->block * way->resident) / 128; // of a scheduler
+           warps = (double)(config->block * config->resident) / 128; // of a scheduler
     double rate = 4 * 32 * (double)facts->units * facts->clock_ghz;
-    way->launches = layout->parts_count;
-    way->operations = cycles;
-    way->memory_ns = (double)(way->launches * bytes) / facts->bandwidth_gbs;
+    config->launches = layout->parts_count;
+    config->operations = cycles;
+    config->memory_ns = (double)(config->launches * bytes) / facts->bandwidth_gbs;
     double alone = warps > 1 ? 1 : 1.35; // measured: nothing is done while the one warp waits
-    way->issue_ns = alone * cycles * (0.8 + 0.8 / warps) * (1 + 0.02 * (double)way->resident) / rate;
-    way->total_ns = pow(pow(way->memory_ns, 3) + pow(way->issue_ns, 3), 1.0 / 3); // they wait for each other
+    config->issue_ns = alone * cycles * (0.8 + 0.8 / warps) * (1 + 0.02 * (double)config->resident) / rate;
+    config->total_ns =
+        pow(pow(config->memory_ns, 3) + pow(config->issue_ns, 3), 1.0 / 3); // they wait for each other
     return 1;
 }
 
 // The same for the forms with sums in a warp's registers.
-static int judge_registers(config *way, const km_plan *plan, const km_tensor_layout *layout) {
+static int judge_registers(tensor_config *config, const km_plan *plan, const km_tensor_layout *layout) {
     enum { STAGES_MIN = 3, STAGES_MAX = 8 };
     const km_device_facts *facts = &plan->facts;
-    int form = way->form, levels = has_levels(layout);
-    int64_t d = plan->spec.features, block = way->block, resident = way->resident;
-    int64_t limit = registers_limit(way, plan), most = tiles_most(layout);
-    way->kept = registers_needed(plan, form, most, 1) <= limit;
-    way->registers = registers_needed(plan, form, most, way->kept);
-    way->stages = stages_needed(plan, form, block * resident / 32);
-    if (way->stages < STAGES_MIN || way->stages > STAGES_MAX) return 0;
+    int form = config->form, levels = has_levels(layout);
+    int64_t d = plan->spec.features, block = config->block, resident = config->resident;
+    int64_t limit = registers_limit(config, plan), most = tiles_most(layout);
+    config->kept = registers_needed(plan, form, most, 1) <= limit;
+    config->registers = registers_needed(plan, form, most, config->kept);
+    config->stages = stages_needed(plan, form, block * resident / 32);
+    if (config->stages < STAGES_MIN || config->stages > STAGES_MAX) return 0;
     // Few scores leave registers for twice as many at a time, which hides what a single step waits for.
-    way->pairs = form == ROUNDED || (most <= 2 && d <= 8) ? 2 : 1;
-    way->shared_bytes = shared_needed(plan, layout, way);
+    config->pairs = form == ROUNDED || (most <= 2 && d <= 8) ? 2 : 1;
+    config->shared_bytes = shared_needed(plan, layout, config);
     // Seen with NVRTC 13: rows of odd length and many tiles take a few registers more than a text has that reads
     // ahead; 9 tiles, or 7 with groups that share a K, do not fit at all.
     if (form == ROUNDED) {
-        int close = way->registers > limit - 4;
+        int close = config->registers > limit - 4;
         if (most > 8 || (levels && most > 6) || (close && (d % 4 != 0 || (levels && d > 8)))) return 0;
-        way->tight = d % 4 != 0 || most > 6;
+        config->tight = d % 4 != 0 || most > 6;
     }
     if (form == HI_LO && most > 10) return 0; // likewise
-    if (!has_room(way, plan)) return 0;
-    if (way->shared_bytes > facts->shared_bytes_per_block) return 0;
-    if (way->shared_bytes * resident > facts->shared_bytes_per_unit) return 0;
+    if (!has_room(config, plan)) return 0;
+    if (config->shared_bytes > facts->shared_bytes_per_block) return 0;
+    if (config->shared_bytes * resident > facts->shared_bytes_per_unit) return 0;
     double cycles = layout_cycles(layout, &plan->spec, form), warps = (double)(block * resident) / 128;
     double crowd = d > 12 && warps > 3 ? 1.08 : 1; // measured: more warps than that get in each other's way
     double rate = 4 * 32 * (double)facts->units * facts->clock_ghz; // points of all schedulers in a cycle
-    way->launches = layout->parts_count;
-    way->operations = cycles;
-    way->memory_ns = (double)(layout->parts_count * point_bytes(&plan->spec, form)) / facts->bandwidth_gbs;
+    config->launches = layout->parts_count;
+    config->operations = cycles;
+    config->memory_ns = (double)(layout->parts_count * point_bytes(&plan->spec, form)) / facts->bandwidth_gbs;
     double wait = form == DISTANCE ? (0.7 + 0.9 / warps) * (1 + 0.03 * (double)(resident - 1))
                                    : (0.91 + 0.25 / warps) * (1 + 0.01 * (double)resident);
-    way->issue_ns = crowd * cycles * wait / rate;
-    way->total_ns = pow(pow(way->memory_ns, 3) + pow(way->issue_ns, 3), 1.0 / 3); // they wait for each other
+    config->issue_ns = crowd * cycles * wait / rate;
+    config->total_ns =
+        pow(pow(config->memory_ns, 3) + pow(config->issue_ns, 3), 1.0 / 3); // they wait for each other
     return 1;
 }
 
 // Fills what follows from a layout, and from the way's form, tiles, block and resident; 0 when it cannot be run.
-static int judge(config *way, const km_plan *plan, const km_tensor_layout *layout) {
-    if (way->form == ROWS) return judge_rows(way, plan, layout);
-    return way->form == DIGITS ? judge_pairs(way, plan, layout) : judge_registers(way, plan, layout);
+static int judge(tensor_config *config, const km_plan *plan, const km_tensor_layout *layout) {
+    if (config->form == ROWS) return judge_rows(config, plan, layout);
+    return config->form == DIGITS ? judge_pairs(config, plan, layout) : judge_registers(config, plan, layout);
 }
 
 // Estimate ----------------------------------------------------------------------------------------------------
@@ -524,7 +532,7 @@ static const char *refusal_of(const km_plan *plan) {
 }
 
 // The best way of a form, if it is better than `best`.
-static void find_better(config *best, const km_plan *plan, int form) {
+static void find_better(tensor_config *best, const km_plan *plan, int form) {
     enum { TILES_MAX = 12, ROWS_TILES_MAX = 16 };
     static const int64_t blocks[] = {128, 256, 384, 512, 768};
     int64_t fixed_tiles = 0, fixed_launches = 0, fixed_block = 0, fixed_resident = 0;
@@ -540,17 +548,18 @@ static void find_better(config *best, const km_plan *plan, int form) {
         if (fixed_launches && fixed_launches != layout.parts_count) continue;
         for (int b = 0; b < (int)(sizeof blocks / sizeof *blocks); b++)
             for (int64_t resident = 1; resident <= 4; resident++) {
-                config way = {.form = form, .tiles = tiles, .block = blocks[b], .resident = resident};
+                tensor_config config = {
+                    .form = form, .tiles = tiles, .block = blocks[b], .resident = resident};
                 if (fixed_block && fixed_block != blocks[b]) continue;
                 if (fixed_resident && fixed_resident != resident) continue;
-                if (!judge(&way, plan, &layout)) continue;
-                if (!best->block || way.total_ns < best->total_ns) *best = way;
+                if (!judge(&config, plan, &layout)) continue;
+                if (!best->block || config.total_ns < best->total_ns) *best = config;
             }
     }
 }
 
 // The best way of all forms, or of the one that the user fixed; else why there is none.
-static const char *best_way(config *best, const km_plan *plan) {
+static const char *best_config(tensor_config *best, const km_plan *plan) {
     static const char no_room[] =
         "neither a warp's registers nor a block's shared memory hold a K and its sums";
     const char *why = refusal_of(plan);
@@ -566,75 +575,79 @@ static const char *best_way(config *best, const km_plan *plan) {
     return best->block ? NULL : no_room;
 }
 
-static void estimate(km_way *found, km_plan *plan) {
+static void estimate(km_config *found, km_plan *plan) {
     enum { LAUNCH_NS = 16000, LAUNCH_ROWS_NS = 45000 }; // each block makes the fragments of its launch
-    config way = {0};
+    tensor_config config = {0};
     km_estimate *estimate = &plan->estimates[KM_DESIGN_TENSOR];
-    const char *why_not = best_way(&way, plan);
+    const char *why_not = best_config(&config, plan);
     estimate->design = KM_DESIGN_TENSOR;
     estimate->feasible = !why_not;
     if (why_not) {
-        km_plan_no_way(plan, KM_DESIGN_TENSOR, why_not);
+        km_plan_infeasible(plan, KM_DESIGN_TENSOR, why_not);
         return;
     }
-    estimate->bytes_per_point = (double)(way.launches * point_bytes(&plan->spec, way.form));
-    estimate->operations_per_point = way.operations;
-    estimate->memory_ns = way.memory_ns;
-    estimate->issue_ns = way.issue_ns;
+    estimate->bytes_per_point = (double)(config.launches * point_bytes(&plan->spec, config.form));
+    estimate->operations_per_point = config.operations;
+    estimate->memory_ns = config.memory_ns;
+    estimate->issue_ns = config.issue_ns;
     estimate->total_ns =
-        way.total_ns + km_cuda_launches_ns(plan, way.launches, way.form == ROWS ? LAUNCH_ROWS_NS : LAUNCH_NS);
-    estimate->registers_per_thread = way.registers;
-    estimate->registers_spare = way.spare;
-    estimate->shared_bytes_per_block = way.shared_bytes;
-    KM_WAY_PUT(found, way);
+        config.total_ns +
+        km_cuda_launches_ns(plan, config.launches, config.form == ROWS ? LAUNCH_ROWS_NS : LAUNCH_NS);
+    estimate->registers_per_thread = config.registers;
+    estimate->registers_spare = config.spare;
+    estimate->shared_bytes_per_block = config.shared_bytes;
+    KM_CONFIG_PUT(found, config);
 }
 
 // Decision ----------------------------------------------------------------------------------------------------
 
-static km_status decide_form(km_plan *plan, const config *way, km_error *err) {
+static km_status decide_form(km_plan *plan, const tensor_config *config, km_error *err) {
     const char *why;
     form_of(&plan->spec, &why);
-    if (way->form == ROWS) why = "a point is added to one row of its cluster's sums, however many there are";
-    return km_plan_set(plan, KM_PARAM_form, way->form, err, "%s", why);
+    if (config->form == ROWS)
+        why = "a point is added to one row of its cluster's sums, however many there are";
+    return km_plan_set(plan, KM_PARAM_form, config->form, err, "%s", why);
 }
 
 // What follows from the numbers, copied by the names.
 static km_status decide_layout(km_plan *plan, int form, km_error *err) {
     KM_TRY(km_plan_layout_make(plan, sizeof(decided), err));
     decided *it = plan->layout;
-    it->way = (config){.form = form,
-                       .tiles = km_plan_value(plan, KM_PARAM_tile_clusters) / ROWS_PER_TILE,
-                       .block = km_plan_value(plan, KM_PARAM_block),
-                       .resident = km_plan_value(plan, KM_PARAM_blocks_per_sm)};
-    if (km_tensor_lay_out(&it->layout, &plan->spec, form, it->way.tiles) &&
-        judge(&it->way, plan, &it->layout))
+    it->config = (tensor_config){.form = form,
+                                 .tiles = km_plan_value(plan, KM_PARAM_tile_clusters) / ROWS_PER_TILE,
+                                 .block = km_plan_value(plan, KM_PARAM_block),
+                                 .resident = km_plan_value(plan, KM_PARAM_blocks_per_sm)};
+    if (km_tensor_lay_out(&it->layout, &plan->spec, form, it->config.tiles) &&
+        judge(&it->config, plan, &it->layout))
         return KM_OK;
     return km_fail(err, KM_ERROR_PLAN, "the K list does not fit the plan's tiles");
 }
 
-static km_status decide(km_plan *plan, const km_way *found, km_error *err) {
-    config best, *way = &best;
-    KM_WAY_GET(best, found);
+static km_status decide(km_plan *plan, const km_config *found, km_error *err) {
+    tensor_config best, *config = &best;
+    KM_CONFIG_GET(best, found);
     KM_TRY(km_cuda_set_restarts(plan, err));
-    KM_TRY(decide_form(plan, way, err));
-    KM_TRY(km_plan_set(plan, KM_PARAM_block, way->block, err, "about %lld registers a thread%s",
-                       (long long)way->registers, way->kept ? ", the centroids' fragments among them" : ""));
-    KM_TRY(km_plan_set(plan, KM_PARAM_blocks_per_sm, way->resident, err,
+    KM_TRY(decide_form(plan, config, err));
+    KM_TRY(km_plan_set(plan, KM_PARAM_block, config->block, err, "about %lld registers a thread%s",
+                       (long long)config->registers,
+                       config->kept ? ", the centroids' fragments among them" : ""));
+    KM_TRY(km_plan_set(plan, KM_PARAM_blocks_per_sm, config->resident, err,
                        "as many as registers and shared memory hold"));
-    KM_TRY(km_plan_set(plan, KM_PARAM_tile_clusters, way->tiles * ROWS_PER_TILE, err,
+    KM_TRY(km_plan_set(plan, KM_PARAM_tile_clusters, config->tiles * ROWS_PER_TILE, err,
                        "rows of matrix products that a launch has at most"));
-    KM_TRY(km_plan_set(plan, KM_PARAM_prefetch, way->stages - 1, err,
+    KM_TRY(km_plan_set(plan, KM_PARAM_prefetch, config->stages - 1, err,
                        "so many bytes are on their way to a multiprocessor that it need not wait"));
-    if (way->form == DIGITS)
-        KM_TRY(km_plan_set(plan, KM_PARAM_tile_points, points_of(way), err,
+    if (config->form == DIGITS)
+        KM_TRY(km_plan_set(plan, KM_PARAM_tile_points, points_of(config), err,
                            "points of a block, whose warps share the sums"));
-    KM_TRY(km_plan_set(plan, KM_PARAM_launches, way->launches, err, "%s",
-                       way->launches == 1  ? "one read of the points serves every K"
-                       : way->form == ROWS ? "a warp's registers do not hold the scores of the whole K list"
-                                           : "a warp's registers do not hold the sums of the whole K list"));
+    KM_TRY(km_plan_set(plan, KM_PARAM_launches, config->launches, err, "%s",
+                       config->launches == 1 ? "one read of the points serves every K"
+                       : config->form == ROWS
+                           ? "a warp's registers do not hold the scores of the whole K list"
+                           : "a warp's registers do not hold the sums of the whole K list"));
     KM_TRY(km_cuda_set_grid(
-        plan, km_plan_value(plan, way->form == DIGITS ? KM_PARAM_tile_points : KM_PARAM_block), err));
-    return decide_layout(plan, way->form, err);
+        plan, km_plan_value(plan, config->form == DIGITS ? KM_PARAM_tile_points : KM_PARAM_block), err));
+    return decide_layout(plan, config->form, err);
 }
 
 // Names -----------------------------------------------------------------------------------------------------
@@ -658,15 +671,15 @@ static void name_part(km_env *env, const km_spec *spec, const km_tensor_layout *
 static km_status names(km_env *env, const char **root, const km_plan *plan, km_error *err) {
     const km_spec *spec = &plan->spec;
     const decided *it = plan->layout;
-    const config *way = &it->way;
+    const tensor_config *config = &it->config;
     (void)err;
     *root = "cuda/tensor/tensor.cu";
     km_cuda_names(env, plan);
     km_env_set_flag(env, "max3", spec->target.arch >= 90);
-    km_env_set_int(env, "stages", way->stages);
-    km_env_set_int(env, "pairs", way->pairs);
-    km_env_set_int(env, "tight", way->tight);
-    km_env_set_flag(env, "fragments_in_registers", way->kept);
+    km_env_set_int(env, "stages", config->stages);
+    km_env_set_int(env, "pairs", config->pairs);
+    km_env_set_int(env, "tight", config->tight);
+    km_env_set_flag(env, "fragments_in_registers", config->kept);
     km_env_set_int(env, "launches_count", it->layout.parts_count);
     for (int64_t part = 0; part < it->layout.parts_count; part++) name_part(env, spec, &it->layout, part);
     for (int64_t i = 0, offset = 0; i < spec->clusters_count; offset += spec->clusters[i++]) {
@@ -686,13 +699,13 @@ static km_status names(km_env *env, const char **root, const km_plan *plan, km_e
 
 static int64_t workspace_bytes(const km_plan *plan, int64_t n) {
     const decided *it = plan->layout;
-    return km_cuda_partial_bytes(plan) + n * (point_bytes(&plan->spec, it->way.form) + 1);
+    return km_cuda_partial_bytes(plan) + n * (point_bytes(&plan->spec, it->config.form) + 1);
 }
 
 static int point_memory(km_point_memory rows[KM_POINT_MEMORY_MAX], const km_plan *plan) {
     const decided *it = plan->layout;
-    rows[0] =
-        (km_point_memory){"points as products take them", (double)point_bytes(&plan->spec, it->way.form) + 1};
+    rows[0] = (km_point_memory){"points as products take them",
+                                (double)point_bytes(&plan->spec, it->config.form) + 1};
     return 1;
 }
 

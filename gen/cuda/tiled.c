@@ -156,11 +156,11 @@ static int has_double_products(const km_plan *plan) {
 }
 
 // One way to find the labels: numbers, and the time of a point.
-typedef struct config {
+typedef struct tiled_config {
     tile_shape shape;
     int64_t resident, spare; // registers of a thread beside those that compilers need
     double tensor_ns, issue_ns, total_ns;
-} config;
+} tiled_config;
 
 // Features worked on at a time: at most `most`, in steps of `step`, with little padding in few pieces.
 static int64_t features_of(int64_t d, int64_t most, int64_t step) {
@@ -196,31 +196,31 @@ static double ends_of(const km_plan *plan) {
 
 // Tensor cores: more warps keep them busy; the table of centroids is read from the cache for each block of points. Of
 // each score the best two are kept.
-static void judge_half(config *way, const km_plan *plan) {
+static void judge_half(tiled_config *config, const km_plan *plan) {
     enum { POINTS_ENOUGH = 160, WARPS_ENOUGH = 28, NARROW_OPERATIONS = 77 };
     const km_device_facts *facts = &plan->facts;
-    tile_shape *shape = &way->shape;
+    tile_shape *shape = &config->shape;
     double rows = (double)(shape->groups * shape->pad), tiles = ceil(rows / (double)shape->tile_clusters);
-    double warps = (double)(shape->point_warps * shape->cluster_warps * way->resident);
+    double warps = (double)(shape->point_warps * shape->cluster_warps * config->resident);
     double busy = fmin(warps / WARPS_ENOUGH, (double)shape->tile_points / POINTS_ENOUGH);
     double rate = half_per_cycle(plan->spec.target.arch) * (double)facts->units * facts->clock_ghz;
-    way->tensor_ns = rows * width_of(shape) / rate / fmin(busy, 1);
+    config->tensor_ns = rows * width_of(shape) / rate / fmin(busy, 1);
     double operations = shape->pad == 1 ? NARROW_OPERATIONS * tiles * width_of(shape) : 8 * rows;
-    way->issue_ns = (operations + ends_of(plan)) / km_cuda_issue_rate(plan);
-    way->total_ns = way->tensor_ns + way->issue_ns;
+    config->issue_ns = (operations + ends_of(plan)) / km_cuda_issue_rate(plan);
+    config->total_ns = config->tensor_ns + config->issue_ns;
 }
 
 // Few warps do not hide what they wait for; each piece of the features is waited for.
-static void judge_plain(config *way, const km_plan *plan) {
-    double waits = 1.4 + 0.6 / (double)way->resident, tile = (double)way->shape.tile_clusters;
-    double rows = ceil((double)(way->shape.groups * way->shape.pad) / tile) * tile;
-    double products = waits * (width_of(&way->shape) + (double)way->shape.chunks) + 8;
-    way->issue_ns = (rows * products + ends_of(plan)) / km_cuda_issue_rate(plan);
-    way->total_ns = way->issue_ns;
+static void judge_plain(tiled_config *config, const km_plan *plan) {
+    double waits = 1.4 + 0.6 / (double)config->resident, tile = (double)config->shape.tile_clusters;
+    double rows = ceil((double)(config->shape.groups * config->shape.pad) / tile) * tile;
+    double products = waits * (width_of(&config->shape) + (double)config->shape.chunks) + 8;
+    config->issue_ns = (rows * products + ends_of(plan)) / km_cuda_issue_rate(plan);
+    config->total_ns = config->issue_ns;
 }
 
-static void take_better(config *best, const config *way, const km_plan *plan) {
-    config judged = *way;
+static void take_better(tiled_config *best, const tiled_config *config, const km_plan *plan) {
+    tiled_config judged = *config;
     fill(&judged.shape, &plan->spec);
     if (judged.shape.cluster_warps > 1 && judged.shape.groups > 0 && plan->spec.clusters_count > 1 &&
         8 * padded_rows(&plan->spec, judged.shape.pad) > 10 * plan->clusters_sum)
@@ -238,30 +238,30 @@ static void take_better(config *best, const config *way, const km_plan *plan) {
 
 // Eight warps at most, side by side in points and in centroids; of half precision all features of the points stand in
 // shared memory. A K that ends within a tile needs more registers.
-static void best_half(config *best, const km_plan *plan) {
+static void best_half(tiled_config *best, const km_plan *plan) {
     static const int64_t features_most[] = {128, 64, 32};
     for (int64_t resident = 3; resident >= 1; resident--)
         for (int64_t points = 8; points >= 1; points /= 2)
             for (int64_t clusters = 1; clusters <= 4 && points * clusters <= 8; clusters *= 2)
                 for (int f = 0; f < 3; f++) {
-                    config way = {.resident = resident};
-                    way.shape.half = 1;
-                    way.shape.tile_points = points * 32;
-                    way.shape.tile_clusters = clusters * WARP_CLUSTERS;
-                    way.shape.tile_features = features_of(plan->spec.features, features_most[f], 16);
-                    take_better(best, &way, plan);
+                    tiled_config config = {.resident = resident};
+                    config.shape.half = 1;
+                    config.shape.tile_points = points * 32;
+                    config.shape.tile_clusters = clusters * WARP_CLUSTERS;
+                    config.shape.tile_features = features_of(plan->spec.features, features_most[f], 16);
+                    take_better(best, &config, plan);
                 }
 }
 
-static void best_plain(config *best, const km_plan *plan) {
+static void best_plain(tiled_config *best, const km_plan *plan) {
     int64_t vector = 16 / km_type_bytes(plan->spec.type);
     for (int64_t resident = 3; resident >= 1; resident--)
         for (int64_t most = 8; most >= 1; most /= 2) {
-            config way = {.resident = resident};
-            way.shape.tile_points = 32 * 16 / km_type_bytes(plan->spec.type); // of four warps
-            way.shape.tile_clusters = WARP_CLUSTERS;
-            way.shape.tile_features = features_of(plan->spec.features, most * vector, vector);
-            take_better(best, &way, plan);
+            tiled_config config = {.resident = resident};
+            config.shape.tile_points = 32 * 16 / km_type_bytes(plan->spec.type); // of four warps
+            config.shape.tile_clusters = WARP_CLUSTERS;
+            config.shape.tile_features = features_of(plan->spec.features, most * vector, vector);
+            take_better(best, &config, plan);
         }
 }
 
@@ -274,18 +274,18 @@ static int64_t few_registers(const tile_shape *shape) {
 
 // Each tile reads the points; a warp does not overlap that with its products and with the choice, others do. Fitted to
 // times on sm_90; doubles have fewer warps.
-static void few_judge(config *way, const km_plan *plan) {
+static void few_judge(tiled_config *config, const km_plan *plan) {
     const km_device_facts *facts = &plan->facts;
-    const tile_shape *shape = &way->shape;
+    const tile_shape *shape = &config->shape;
     double size = (double)km_type_bytes(plan->spec.type),
            tiles = (double)(shape->groups / shape->tile_clusters);
     double rate = shape->half ? half_per_cycle(plan->spec.target.arch) : 2 * facts->fp64_per_cycle;
     double read_ns = 1.3 * tiles * (double)plan->spec.features * size / facts->bandwidth_gbs;
-    way->tensor_ns = 1.4 * (double)(shape->groups * shape->chunks * few_step(shape)) /
-                     (rate * (double)facts->units * facts->clock_ghz);
-    way->issue_ns = (double)((shape->half ? 20 : 40) * shape->groups + 60 * plan->spec.clusters_count) /
-                    (facts->fp32_per_cycle * (double)facts->units * facts->clock_ghz);
-    way->total_ns = km_cuda_overlap(read_ns, way->tensor_ns) + way->issue_ns;
+    config->tensor_ns = 1.4 * (double)(shape->groups * shape->chunks * few_step(shape)) /
+                        (rate * (double)facts->units * facts->clock_ghz);
+    config->issue_ns = (double)((shape->half ? 20 : 40) * shape->groups + 60 * plan->spec.clusters_count) /
+                       (facts->fp32_per_cycle * (double)facts->units * facts->clock_ghz);
+    config->total_ns = km_cuda_overlap(read_ns, config->tensor_ns) + config->issue_ns;
 }
 
 // Whether these are the tiles that the user fixed, if any.
@@ -301,25 +301,25 @@ static int few_is_asked(const km_plan *plan, const tile_shape *shape) {
 }
 
 // Blocks of as many warps as registers and shared memory hold, one of them a multiprocessor.
-static void few_best(config *best, const km_plan *plan, int half) {
+static void few_best(tiled_config *best, const km_plan *plan, int half) {
     enum { TILE_MAX = 96 };
     int64_t k_max = plan->spec.clusters[plan->spec.clusters_count - 1];
     for (int64_t tile = km_divide_up(k_max, 16) * 16; tile <= TILE_MAX; tile += 16)
         for (int64_t warps = half ? 16 : 8; warps >= 4; warps -= 4) {
-            config way = {.resident = 1};
-            way.shape.half = half;
-            way.shape.few = 1;
-            way.shape.tile_points = warps * FEW_POINTS;
-            way.shape.tile_clusters = tile;
-            way.shape.tile_features = few_step(&way.shape);
-            fill(&way.shape, &plan->spec);
-            if (!few_is_asked(plan, &way.shape)) continue;
-            way.spare = registers_limit(plan, &way.shape, 1) - few_registers(&way.shape);
-            if (!fits(plan, &way.shape, 1) || way.spare < 0 ||
-                km_plan_avoids(plan, KM_DESIGN_TILED, way.spare))
+            tiled_config config = {.resident = 1};
+            config.shape.half = half;
+            config.shape.few = 1;
+            config.shape.tile_points = warps * FEW_POINTS;
+            config.shape.tile_clusters = tile;
+            config.shape.tile_features = few_step(&config.shape);
+            fill(&config.shape, &plan->spec);
+            if (!few_is_asked(plan, &config.shape)) continue;
+            config.spare = registers_limit(plan, &config.shape, 1) - few_registers(&config.shape);
+            if (!fits(plan, &config.shape, 1) || config.spare < 0 ||
+                km_plan_avoids(plan, KM_DESIGN_TILED, config.spare))
                 continue;
-            few_judge(&way, plan);
-            if (!best->resident || way.total_ns < best->total_ns) *best = way;
+            few_judge(&config, plan);
+            if (!best->resident || config.total_ns < best->total_ns) *best = config;
             break;
         }
 }
@@ -350,9 +350,9 @@ static const char *form_refused(const km_plan *plan, int64_t form) {
 }
 
 // The fastest way of all forms, or of the one that the user fixed; resident 0: there is none.
-static config best_way(const km_plan *plan) {
+static tiled_config best_config(const km_plan *plan) {
     enum { HALF_PAYS = 300 };
-    config best = {0};
+    tiled_config best = {0};
     int64_t form = -1, half = half_per_cycle(plan->spec.target.arch) > 0 && plan->spec.type == KM_FLOAT32;
     int fixed = km_plan_fixed(plan, KM_PARAM_form, &form);
     if (fixed) half = is_half(form);
@@ -483,19 +483,20 @@ static int64_t stretches_of(const km_plan *plan) {
 }
 
 // The same for products of doubles, which are twice as fast as plain arithmetic of doubles; each warp makes its rows.
-static double products_adding(const km_plan *plan, const config *way) {
-    product_shape products = products_of(plan, way->shape.tile_clusters);
-    double columns = (double)((8 * products.columns + 6) * products.groups), rows = (double)way->shape.groups;
+static double products_adding(const km_plan *plan, const tiled_config *config) {
+    product_shape products = products_of(plan, config->shape.tile_clusters);
+    double columns = (double)((8 * products.columns + 6) * products.groups),
+           rows = (double)config->shape.groups;
     double rate = 2 * plan->facts.fp64_per_cycle * (double)plan->facts.units * plan->facts.clock_ghz;
     return 1.2 * rows * columns / rate * km_cuda_issue_rate(plan);
 }
 
 // Thread instructions of adding a point to its rows, all K: rows in shared memory are bound by its banks.
-static double adding_of(const km_plan *plan, const config *way) {
+static double adding_of(const km_plan *plan, const tiled_config *config) {
     double d = (double)plan->spec.features, ks = (double)plan->spec.clusters_count;
-    int64_t how = sums_of(plan, (int)way->shape.few);
+    int64_t how = sums_of(plan, (int)config->shape.few);
     if (how == KM_WORD_sums_sorted) return ks * (3000 + 10 * d);
-    if (how == KM_WORD_sums_products) return products_adding(plan, way);
+    if (how == KM_WORD_sums_products) return products_adding(plan, config);
     range_shape sums = ranges_of(plan);
     return 2000 + 23 * ks * (double)(sums.lanes * sums.parts);
 }
@@ -503,38 +504,38 @@ static double adding_of(const km_plan *plan, const config *way) {
 // Estimate ----------------------------------------------------------------------------------------------------
 
 // Labels by tiles like a matrix product; then every point is added to its row, once for each K.
-static void estimate(km_way *found, km_plan *plan) {
+static void estimate(km_config *found, km_plan *plan) {
     km_estimate *estimate = &plan->estimates[KM_DESIGN_TILED];
     double d = (double)plan->spec.features, ks = (double)plan->spec.clusters_count,
            size = (double)km_type_bytes(plan->spec.type);
     int64_t form;
     const char *why_not = km_plan_fixed(plan, KM_PARAM_form, &form) ? form_refused(plan, form) : NULL;
-    config best = {0}, *way = &best;
-    if (!why_not) best = best_way(plan);
+    tiled_config best = {0}, *config = &best;
+    if (!why_not) best = best_config(plan);
     estimate->design = KM_DESIGN_TILED;
-    estimate->feasible = way->resident > 0;
+    estimate->feasible = config->resident > 0;
     if (!estimate->feasible) {
-        km_plan_no_way(plan, KM_DESIGN_TILED,
-                       why_not ? why_not : "no tiles fit into registers and shared memory");
+        km_plan_infeasible(plan, KM_DESIGN_TILED,
+                           why_not ? why_not : "no tiles fit into registers and shared memory");
         return;
     }
-    int64_t sums = sums_of(plan, (int)way->shape.few);
-    double adding_ns = adding_of(plan, way) / km_cuda_issue_rate(plan);
+    int64_t sums = sums_of(plan, (int)config->shape.few);
+    double adding_ns = adding_of(plan, config) / km_cuda_issue_rate(plan);
     estimate->bytes_per_point = (1 + (sums == KM_WORD_sums_sorted ? ks : 1)) * d * size + ks * 12;
     estimate->memory_ns = estimate->bytes_per_point / plan->facts.bandwidth_gbs;
-    estimate->tensor_ns = way->tensor_ns;
-    estimate->issue_ns = way->issue_ns + adding_ns;
+    estimate->tensor_ns = config->tensor_ns;
+    estimate->issue_ns = config->issue_ns + adding_ns;
     estimate->operations_per_point = estimate->issue_ns * km_cuda_issue_rate(plan);
-    estimate->total_ns = estimate->memory_ns + way->total_ns + adding_ns; // one kernel after the other
+    estimate->total_ns = estimate->memory_ns + config->total_ns + adding_ns; // one kernel after the other
     if (sums == KM_WORD_sums_products) // both read the points while they work
         estimate->total_ns =
-            way->total_ns + km_cuda_overlap(adding_ns, 1.2 * d * size / plan->facts.bandwidth_gbs);
-    estimate->registers_per_thread = registers_limit(plan, &way->shape, way->resident);
-    estimate->registers_spare = way->spare;
-    estimate->shared_bytes_per_block = way->shape.shared_bytes;
+            config->total_ns + km_cuda_overlap(adding_ns, 1.2 * d * size / plan->facts.bandwidth_gbs);
+    estimate->registers_per_thread = registers_limit(plan, &config->shape, config->resident);
+    estimate->registers_spare = config->spare;
+    estimate->shared_bytes_per_block = config->shape.shared_bytes;
     snprintf(estimate->reason, sizeof estimate->reason, "%s",
-             way->shape.half ? "half precision first, near ties again" : "plain arithmetic");
-    KM_WAY_PUT(found, best);
+             config->shape.half ? "half precision first, near ties again" : "plain arithmetic");
+    KM_CONFIG_PUT(found, best);
 }
 
 // Decision ----------------------------------------------------------------------------------------------------
@@ -583,24 +584,24 @@ static km_status check_sums(const km_plan *plan, const tile_shape *shape, km_err
     return KM_OK;
 }
 
-static km_status decide_tiles(km_plan *plan, const config *way, km_error *err) {
-    int few = way->shape.few != 0;
-    KM_TRY(km_plan_set(plan, KM_PARAM_form, form_of(&way->shape), err, "%s; %s",
+static km_status decide_tiles(km_plan *plan, const tiled_config *config, km_error *err) {
+    int few = config->shape.few != 0;
+    KM_TRY(km_plan_set(plan, KM_PARAM_form, form_of(&config->shape), err, "%s; %s",
                        few ? "tiles of centroids fit into shared memory, all of their features"
                            : "many clusters or features, or products that are no faster",
-                       way->shape.half ? "tensor cores, ambiguous points are decided again in double"
-                                       : "the type or the device asks for plain arithmetic"));
-    KM_TRY(km_plan_set(plan, KM_PARAM_tile_points, way->shape.tile_points, err, "%s",
+                       config->shape.half ? "tensor cores, ambiguous points are decided again in double"
+                                          : "the type or the device asks for plain arithmetic"));
+    KM_TRY(km_plan_set(plan, KM_PARAM_tile_points, config->shape.tile_points, err, "%s",
                        few ? "16 for each of the warps that registers and shared memory hold"
                            : "points of a block, which share what is read of the centroids"));
-    KM_TRY(km_plan_set(plan, KM_PARAM_tile_clusters, way->shape.tile_clusters, err, "%s",
+    KM_TRY(km_plan_set(plan, KM_PARAM_tile_clusters, config->shape.tile_clusters, err, "%s",
                        few ? "centroids of whole K whose scores a warp has in registers"
                            : "64 for each of the warps that have the same points"));
-    KM_TRY(km_plan_set(plan, KM_PARAM_tile_features, way->shape.tile_features, err,
+    KM_TRY(km_plan_set(plan, KM_PARAM_tile_features, config->shape.tile_features, err,
                        few ? "%lld features, one product at a time"
                            : "%lld features in pieces that are padded little",
                        (long long)plan->spec.features));
-    return km_plan_set(plan, KM_PARAM_blocks_per_sm, way->resident, err,
+    return km_plan_set(plan, KM_PARAM_blocks_per_sm, config->resident, err,
                        "blocks whose tiles fit into shared memory");
 }
 
@@ -624,12 +625,12 @@ static km_status decide_layout(km_plan *plan, km_error *err) {
     return KM_OK;
 }
 
-static km_status decide(km_plan *plan, const km_way *found, km_error *err) {
-    config way;
-    KM_WAY_GET(way, found);
-    int64_t sums = sums_of(plan, (int)way.shape.few);
+static km_status decide(km_plan *plan, const km_config *found, km_error *err) {
+    tiled_config config;
+    KM_CONFIG_GET(config, found);
+    int64_t sums = sums_of(plan, (int)config.shape.few);
     KM_TRY(km_cuda_set_restarts(plan, err));
-    KM_TRY(decide_tiles(plan, &way, err));
+    KM_TRY(decide_tiles(plan, &config, err));
     tile_shape shape = shape_of(plan);
     KM_TRY(shape.few ? check_few(plan, &shape, err) : check_tiles(plan, &shape, err));
     KM_TRY(km_plan_set(plan, KM_PARAM_sums, sums, err, "%s", sums_reason(sums)));
