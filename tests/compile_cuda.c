@@ -69,7 +69,7 @@ static int is_elsewhere(const job *added) {
 
 // Whether the steps name what the K list or the design decides: then they are compiled with every text.
 static int steps_know_the_list(const char *begin, const char *end) {
-    static const char *const names[] = {"S", "KS", "K_MAX", "COPIES", "km_ks", "km_offsets", "km_label"};
+    static const char *const names[] = {"S", "KS", "K_MAX", "RESTARTS", "km_ks", "km_offsets", "km_label"};
     while (begin < end) {
         size_t length = strspn(begin, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
         for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)

@@ -17,23 +17,23 @@ double km_cuda_overlap(double a, double b) {
     return pow(pow(a, 8) + pow(b, 8), 1.0 / 8);
 }
 
-int64_t km_cuda_restarts_in_flight(const km_plan *plan) {
-    enum { POINTS_ENOUGH = 4 << 20, COPIES_MAX = 64 };
+int64_t km_cuda_concurrent_restarts(const km_plan *plan) {
+    enum { POINTS_ENOUGH = 4 << 20, RESTARTS_MAX = 64 };
     if (!plan->points) return 1;
-    int64_t copies = km_min(km_min(POINTS_ENOUGH / plan->points, plan->spec.n_init), COPIES_MAX);
-    if (plan->in_flight_max) copies = km_min(copies, plan->in_flight_max);
-    return km_max(copies, 1);
+    int64_t restarts = km_min(km_min(POINTS_ENOUGH / plan->points, plan->spec.n_init), RESTARTS_MAX);
+    if (plan->in_flight_max) restarts = km_min(restarts, plan->in_flight_max);
+    return km_max(restarts, 1);
 }
 
 double km_cuda_launches_ns(const km_plan *plan, int64_t launches, double each_ns) {
     enum { POINTS_MANY = 1 << 25 };
     double points =
-        plan->points ? (double)(plan->points * km_cuda_restarts_in_flight(plan)) : (double)POINTS_MANY;
+        plan->points ? (double)(plan->points * km_cuda_concurrent_restarts(plan)) : (double)POINTS_MANY;
     return (double)launches * each_ns / points;
 }
 
 km_status km_cuda_set_restarts(km_plan *plan, km_error *err) {
-    return km_plan_set(plan, KM_PARAM_concurrent_restarts, km_cuda_restarts_in_flight(plan), err, "%s",
+    return km_plan_set(plan, KM_PARAM_concurrent_restarts, km_cuda_concurrent_restarts(plan), err, "%s",
                        plan->in_flight_max ? "as many as the free memory holds"
                        : plan->points      ? "restarts until a pass has 4 million points, or all of them"
                                            : "many points: one restart of each K fills the device");
@@ -44,7 +44,7 @@ km_status km_cuda_set_grid(km_plan *plan, int64_t tile, km_error *err) {
                    km_plan_value(plan, KM_PARAM_concurrent_restarts);
     if (plan->points) grid = km_min(grid, km_divide_up(plan->points, tile));
     return km_plan_set(plan, KM_PARAM_grid, km_max(grid, 1), err,
-                       "%lld multiprocessors, filled once by all copies", (long long)plan->facts.units);
+                       "%lld multiprocessors, filled once by all restarts", (long long)plan->facts.units);
 }
 
 int64_t km_cuda_values(int64_t *values, const int64_t *all, int64_t count, const km_plan *plan,
@@ -91,7 +91,6 @@ void km_cuda_names(km_env *env, const km_plan *plan) {
     km_env_set_int(env, "s", plan->clusters_sum);
     km_env_set_int(env, "ks_count", spec->clusters_count);
     km_env_set_int(env, "k_max", k_max);
-    km_env_set_int(env, "copies", km_plan_value(plan, KM_PARAM_concurrent_restarts));
     km_env_set_int(env, "vector", 16 / km_type_bytes(spec->type));
     km_env_set_flag(env, "planes_follow", 0); // update.cu makes the next pass's coefficients of the scores
     name_numbers(env, plan);

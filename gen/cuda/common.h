@@ -13,10 +13,10 @@ double km_cuda_overlap(double a, double b);
 double km_cuda_launches_ns(const km_plan *plan, int64_t launches, double each_ns);
 
 // A pass over few points takes little more time for several restarts, so it serves several.
-int64_t km_cuda_restarts_in_flight(const km_plan *plan);
+int64_t km_cuda_concurrent_restarts(const km_plan *plan);
 km_status km_cuda_set_restarts(km_plan *plan, km_error *err);
-// Blocks of a copy that work on `tile` points at a time: all copies together fill the device once, and no block is
-// without points.
+// The blocks of a restart, each of which works on `tile` points at a time: those of all restarts fill the device once,
+// and no block is without points.
 km_status km_cuda_set_grid(km_plan *plan, int64_t tile, km_error *err);
 
 // Values to try for a number: `all`, or the user's own where he fixed it. Returns how many.

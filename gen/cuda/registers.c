@@ -290,7 +290,7 @@ static void estimate(km_config *found, km_plan *plan) {
     KM_CONFIG_PUT(found, best);
 }
 
-// Decision ----------------------------------------------------------------------------------------------------
+// Decision --------------------------------------------------------------------------------------------------
 
 static km_status decide_form(km_plan *plan, km_error *err) {
     const char *refused = constant_refused(plan);

@@ -47,7 +47,7 @@ typedef struct attempt {
     int left;
 } attempt;
 
-// Forms -----------------------------------------------------------------------------------------------------
+// Forms -------------------------------------------------------------------------------------------------------
 
 // Why a form cannot compute a spec, or NULL: it can. That products are rounded once, when they are added in half
 // precision, was measured on sm_90. A byte of added masks must not overflow: less than 256 slots of a K's lanes.
@@ -94,7 +94,7 @@ static int form_of(const km_spec *spec, const char **why) {
     return HI_LO;
 }
 
-// Cost ------------------------------------------------------------------------------------------------------
+// Cost --------------------------------------------------------------------------------------------------------
 
 // Lines of 128 bytes that 32 points take of digits: three bytes of a feature, in fours of them.
 static int64_t digits_lines(const km_spec *spec) {
@@ -273,7 +273,7 @@ int km_tensor_lay_out(km_tensor_layout *layout, const km_spec *spec, int form, i
     return 1;
 }
 
-// Registers, shared memory, time --------------------------------------------------------------------------------
+// Registers, shared memory, time ------------------------------------------------------------------------------
 
 // Registers of a thread, after the compiler's counts: what is there anyway, then for each tile sums, planes, scores.
 static int64_t registers_needed(const km_plan *plan, int form, int64_t tiles, int kept) {
@@ -650,7 +650,7 @@ static km_status decide(km_plan *plan, const km_config *found, km_error *err) {
     return decide_layout(plan, config->form, err);
 }
 
-// Names -----------------------------------------------------------------------------------------------------
+// Names -------------------------------------------------------------------------------------------------------
 
 static void name_part(km_env *env, const km_spec *spec, const km_tensor_layout *layout, int64_t index) {
     const km_tensor_launch *part = &layout->parts[index];

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// Shapes ----------------------------------------------------------------------------------------------------
+// Shapes ------------------------------------------------------------------------------------------------------
 
 enum {
     WARP_CLUSTERS = 64, // centroids of a tile that one warp has
@@ -24,7 +24,7 @@ typedef struct tile_shape {
     int64_t tile_points, tile_clusters, tile_features;
     int64_t warp_points, rows, columns; // points of a warp; points and centroids of a thread
     int64_t point_warps, cluster_warps; // of a block
-    int64_t pad, groups;                // rows of a group of the table of centroids; groups of one copy
+    int64_t pad, groups;                // rows of a group of the table of centroids; groups of one restart
     int64_t chunks;                     // of features
     int64_t piece;                      // bytes that are copied at a time from a point
     int64_t tile_slots, ahead;          // few: slots of a tile, an even number; steps that are read ahead
@@ -54,7 +54,7 @@ typedef struct decided {
     int64_t lane_numbers;      // numbers of one load
 } decided;
 
-// Rows of the table of centroids of one copy when each K is padded to a multiple of `pad`.
+// Rows of the table of centroids of one restart when each K is padded to a multiple of `pad`.
 static int64_t padded_rows(const km_spec *spec, int64_t pad) {
     int64_t rows = 0;
     for (int64_t i = 0; i < spec->clusters_count; i++) rows += km_divide_up(spec->clusters[i], pad) * pad;
@@ -365,7 +365,7 @@ static tiled_config best_config(const km_plan *plan) {
     return best;
 }
 
-// Sums ------------------------------------------------------------------------------------------------------
+// Sums --------------------------------------------------------------------------------------------------------
 
 enum { RANGES_K_MAX = 63 }; // rows of sums that fit into shared memory
 
@@ -393,7 +393,7 @@ static range_shape ranges_of(const km_plan *plan) {
     enum { ROWS_BYTES_MAX = 40 * 1024, SLOTS_OF_TEAM = 4, WARPS_MAX = 8 };
     const km_spec *spec = &plan->spec;
     int64_t columns = spec->features + (plan->weighted ? 1 : 0), ks = spec->clusters_count;
-    int64_t slots_all = ks * km_cuda_restarts_in_flight(plan), fixed;
+    int64_t slots_all = ks * km_cuda_concurrent_restarts(plan), fixed;
     if (km_plan_fixed(plan, KM_PARAM_concurrent_restarts, &fixed)) slots_all = ks * fixed;
     // A warp's access to shared memory takes two turns for 32 doubles; teams of eight lanes may meet in a bank.
     int64_t turns32 = 20 * km_divide_up(columns, 32), turns16 = 10 * km_divide_up(columns, 16),
@@ -645,7 +645,7 @@ static km_status decide(km_plan *plan, const km_config *found, km_error *err) {
     return decide_layout(plan, err);
 }
 
-// Names -----------------------------------------------------------------------------------------------------
+// Names -------------------------------------------------------------------------------------------------------
 
 static void name_ranges(km_env *env, const range_shape *sums) {
     km_env_set_int(env, "lanes", sums->lanes);
@@ -734,15 +734,15 @@ static int64_t workspace_bytes(const km_plan *plan, int64_t n) {
     const decided *it = plan->layout;
     const tile_shape *shape = &it->shape;
     int64_t d = plan->spec.features, size = km_type_bytes(plan->spec.type), k_max = k_max_of(plan);
-    int64_t copies = km_plan_value(plan, KM_PARAM_concurrent_restarts), label = k_max <= 256 ? 1 : 2;
-    int64_t slots = copies * plan->spec.clusters_count, sums = km_cuda_partial_bytes(plan);
-    int64_t rows = copies * shape->groups * shape->pad + shape->tile_clusters;
+    int64_t restarts = km_plan_value(plan, KM_PARAM_concurrent_restarts), label = k_max <= 256 ? 1 : 2;
+    int64_t slots = restarts * plan->spec.clusters_count, sums = km_cuda_partial_bytes(plan);
+    int64_t rows = restarts * shape->groups * shape->pad + shape->tile_clusters;
     int64_t table = rows * (size + 4 + shape->tile_features * shape->chunks * (shape->half ? 2 : size));
     int64_t points = n * (size * (1 + shape->half) + slots * (label + 4));
     if (km_plan_value(plan, KM_PARAM_sums) == KM_WORD_sums_sorted) {
         sums = slots * (km_plan_value(plan, KM_PARAM_grid) * 1024 +
                         km_plan_value(plan, KM_PARAM_segments) * 16 * (d + 1)) +
-               4 * (copies * plan->clusters_sum + slots);
+               4 * (restarts * plan->clusters_sum + slots);
         if (k_max > 256) points += 4 * slots * n;
     }
     return sums + table + points + slots * (24 + 256 * label);

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
-//@ need type label_type d s ks_count k_max copies weighted float64 ks
+//@ need type label_type d s ks_count k_max concurrent_restarts weighted float64 ks
 // ==== Numbers and types
 typedef $type km_real;
 typedef $label_type km_label; // one label of one point, where labels are kept between passes
 
 enum {
-    D = $d,              // features
-    S = $s,              // clusters of one copy: the sum of the K list
-    KS = $ks_count,      // entries of the K list
-    K_MAX = $k_max,      // the largest of them
-    COPIES = $copies,    // concurrent restarts
-    WEIGHTED = $weighted // points carry weights
+    D = $d,                          // features
+    S = $s,                          // clusters of one restart: the sum of the K list
+    KS = $ks_count,                  // entries of the K list
+    K_MAX = $k_max,                  // the largest of them
+    RESTARTS = $concurrent_restarts, // of each K, in one pass
+    WEIGHTED = $weighted             // points carry weights
 };
 
-// The K list and where each K's centroids start.
+// The K list, and the first row of each K's centroids in a restart.
 __constant__ const int km_ks[KS] = {
     //@ for k in ks
     $k,

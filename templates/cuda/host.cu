@@ -2,7 +2,7 @@
 //@ include host/common.c
 #include <new>
 
-enum { HOST_SLOTS = COPIES * KS, HOST_PARTS = (int)KM_UPDATE_PARTS(K_MAX, D) };
+enum { HOST_SLOTS = RESTARTS * KS, HOST_PARTS = (int)KM_UPDATE_PARTS(K_MAX, D) };
 
 // Memory of the device that goes with its owner.
 struct host_room {
@@ -17,12 +17,12 @@ struct host_room {
 };
 
 // What the host and km_update share: the loop's control, and where each slot is. A slot is an entry of the list of K;
-// of those beside the first copy none is used here.
+// of those beside the first restart none is used here.
 struct host_state {
     alignas(KM_ALIGN_BYTES) km_loop loop;
     alignas(KM_ALIGN_BYTES) km_slot_record slots[HOST_SLOTS];
     alignas(KM_ALIGN_BYTES) unsigned char active[HOST_SLOTS];
-    alignas(KM_ALIGN_BYTES) unsigned char given_up[COPIES * S];
+    alignas(KM_ALIGN_BYTES) unsigned char given_up[RESTARTS * S];
 };
 
 // A kernel of the pass by the name that km_pass_launches gives it.
@@ -388,7 +388,7 @@ static int host_check_device($name_fit *fit) {
 }
 
 static int host_equip($name_fit *fit) {
-    const long long rows = COPIES * (long long)S;
+    const long long rows = RESTARTS * (long long)S;
     HOST_TRY(host_reserve_zero(&fit->centroids, rows * D * (long long)sizeof(km_real)));
     HOST_TRY(host_reserve_zero(&fit->totals, rows * (D + 1) * 8));
     HOST_TRY(host_reserve_zero(&fit->slot_weights, rows * 8));
@@ -442,7 +442,7 @@ void $name_destroy($name_fit **fit) {
 
 // First centroids -------------------------------------------------------------------------------------------------
 
-// A table of reals on the host becomes the first copy's centroids, and every K begins.
+// A table of reals on the host becomes the first restart's centroids, and every K begins.
 static int host_begin($name_fit *fit, const km_real *table) {
     HOST_CUDA(cudaMemcpy(fit->centroids.at, table, S * (size_t)D * sizeof *table, cudaMemcpyHostToDevice));
     fit->state = host_state();

@@ -46,11 +46,11 @@ typedef struct km_update_args {
     km_loop *loop;
     km_slot_record *slots;
     unsigned char *active;
-    void *centroids;      // [copies][S][d] km_real
-    const double *totals; // [copies][S][d + 1]
-    double *weights;      // [copies][S]: of the last pass of each slot
+    void *centroids;      // [restarts][S][d] km_real
+    const double *totals; // [restarts][S][d + 1]
+    double *weights;      // [restarts][S]: of the last pass of each slot
     const unsigned char
-        *given_up; // [copies][S]: clusters for which relocation found no point; they may stay empty
+        *given_up; // [restarts][S]: clusters for which relocation found no point; they may stay empty
     unsigned long long *changes; // per slot, or NULL
     void *workspace, *constants; // as in km_pass_args ...
     const double *box;           // ... likewise

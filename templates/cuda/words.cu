@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The words of CUDA kernels: instructions that the language has no word for, each written once, and what a warp does
-// together. A template says `//@ use NAME` before the first function that needs it.
+// The vocabulary of CUDA kernels: instructions that CUDA C has no word for, each written once, and reductions of a
+// warp. A template says `//@ use NAME` before the first function that needs it.
 
-// Loops. The formatter knows these as loops; `macro for (...)` it would take apart.
+// Loops that are unrolled. clang-format knows these macros as loops (.clang-format).
 //@ def unroll_for
 #define KM_UNROLL_FOR(...) _Pragma("unroll") for (__VA_ARGS__)
 //@ end
@@ -35,7 +35,7 @@ static __device__ __forceinline__ double km_warp_max(double value) {
 // Registers --------------------------------------------------------------------------------------------------
 
 //@ def prmt
-// Four of the eight bytes of a and b, or their signs: a hexadecimal digit of WHICH for each.
+// Permutes bytes: four of the eight bytes of a and b, or their signs. Each hexadecimal digit of WHICH selects one.
 template <unsigned WHICH> static __device__ __forceinline__ unsigned km_prmt(unsigned a, unsigned b) {
     unsigned bytes;
     asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "n"(WHICH));
@@ -44,7 +44,8 @@ template <unsigned WHICH> static __device__ __forceinline__ unsigned km_prmt(uns
 
 //@ end
 //@ def opaque
-// The same number, of which the compiler does not know how it came: it is neither kept from before nor made again.
+// The same number, hidden from the compiler's analysis: it neither keeps an earlier result in a register nor computes
+// it again.
 static __device__ __forceinline__ unsigned km_opaque(unsigned number) {
     unsigned kept;
     asm volatile("mov.b32 %0, %1;" : "=r"(kept) : "r"(number));
@@ -60,7 +61,7 @@ static __device__ __forceinline__ const uint4 *km_opaque(const uint4 *address) {
 }
 
 //@ end
-// Two numbers in half precision ------------------------------------------------------------------------------
+// Two halves in a register -----------------------------------------------------------------------------------
 
 //@ def halves
 // Two floats as halves, the first in the low bits.
@@ -105,7 +106,7 @@ static __device__ __forceinline__ unsigned km_half2_fma(unsigned a, unsigned b, 
 
 //@ end
 //@ def half2_ge
-// Where a >= b 1, else 0.
+// 1 where a >= b, else 0, each half by itself.
 static __device__ __forceinline__ unsigned km_half2_ge(unsigned a, unsigned b) {
     unsigned answer;
     asm("set.ge.f16x2.f16x2 %0, %1, %2;" : "=r"(answer) : "r"(a), "r"(b));
@@ -114,7 +115,7 @@ static __device__ __forceinline__ unsigned km_half2_ge(unsigned a, unsigned b) {
 
 //@ end
 //@ def half2_gt
-// Where a > b 1, else 0.
+// 1 where a > b, else 0, each half by itself.
 static __device__ __forceinline__ unsigned km_half2_gt(unsigned a, unsigned b) {
     unsigned answer;
     asm("set.gt.f16x2.f16x2 %0, %1, %2;" : "=r"(answer) : "r"(a), "r"(b));
@@ -123,7 +124,7 @@ static __device__ __forceinline__ unsigned km_half2_gt(unsigned a, unsigned b) {
 
 //@ end
 //@ def half2_min
-// The smaller ones, of halves above zero: they compare like the integers of their bits. From sm_90 on.
+// The smaller halves. They must not be negative: then they compare like the integers of their bits. From sm_90 on.
 static __device__ __forceinline__ unsigned km_half2_min(unsigned a, unsigned b) {
     unsigned smaller;
     asm("min.u16x2 %0, %1, %2;" : "=r"(smaller) : "r"(a), "r"(b));
@@ -132,7 +133,7 @@ static __device__ __forceinline__ unsigned km_half2_min(unsigned a, unsigned b) 
 
 //@ end
 //@ def half2_max
-// The larger ones, of halves above zero: they compare like the integers of their bits.
+// The larger halves. They must not be negative: then they compare like the integers of their bits.
 static __device__ __forceinline__ unsigned km_half2_max(unsigned a, unsigned b) {
     unsigned larger;
     //@ if max3
@@ -147,8 +148,8 @@ static __device__ __forceinline__ unsigned km_half2_max(unsigned a, unsigned b) 
 // Matrix products of a warp ----------------------------------------------------------------------------------
 
 //@ def mma
-// Products of a warp: a has 16 rows, b 8 columns, `sums` and `start` are 16 x 8. Lane 4 g + t has of a rows g and
-// g + 8, of b column g, of sums rows g and g + 8, columns 2 t and 2 t + 1.
+// Matrix products of a warp: a has 16 rows, b 8 columns, `sums` and `start` are 16 x 8. Lane 4 g + t has rows g and
+// g + 8 of a; column g of b; rows g and g + 8 of sums, columns 2 t and 2 t + 1.
 
 //@ end
 //@ def mma_f16
@@ -177,7 +178,7 @@ static __device__ __forceinline__ void km_mma_f16_half(unsigned *sums, const uns
 //@ end
 //@ def mma_s8
 //@ use mma
-// sums = a b + start: 32 products of bytes with signs each.
+// sums = a b + start: 32 products of signed bytes each.
 static __device__ __forceinline__ void km_mma_s8(int *sums, const unsigned *a, const unsigned *b,
                                                  const int *start) {
     asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
@@ -202,8 +203,8 @@ static __device__ __forceinline__ void km_mma_f64(double *sums, const double *a,
 
 //@ end
 //@ def ldmatrix_x4
-// Four 8 x 8 matrices of halves as operands of products; lane l names row l % 8 of matrix l / 8, by its address in
-// shared memory.
+// Reads four 8 x 8 matrices of halves as operands of products. Lane l gives the address, in shared memory, of row
+// l % 8 of matrix l / 8.
 static __device__ __forceinline__ void km_ldmatrix_x4(unsigned *matrices, unsigned row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
@@ -212,7 +213,7 @@ static __device__ __forceinline__ void km_ldmatrix_x4(unsigned *matrices, unsign
 
 //@ end
 //@ def ldmatrix_x2_trans
-// Two matrices, transposed; the rows of lanes 0 to 15 count.
+// Reads two such matrices, transposed. Lanes 0 to 15 give the addresses of their rows.
 static __device__ __forceinline__ void km_ldmatrix_x2_trans(unsigned *matrices, unsigned row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
                  : "=r"(matrices[0]), "=r"(matrices[1])
@@ -255,14 +256,14 @@ static __device__ __forceinline__ uint4 km_read_shared_4(unsigned address) {
 
 //@ end
 //@ def copy_16
-// Begins to copy 16 bytes, past the first cache.
+// Starts to copy 16 bytes to shared memory, past the L1 cache.
 static __device__ __forceinline__ void km_copy_16(unsigned to, const void *from) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 
 //@ end
 //@ def copy_16_if
-// Begins to copy 16 bytes, past the first cache; where not `valid`, zeros.
+// Starts to copy 16 bytes to shared memory, past the L1 cache; zeros where not `valid`.
 static __device__ __forceinline__ void km_copy_16_if(unsigned to, const void *from, bool valid) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(valid ? 16 : 0)
                  : "memory");
@@ -270,14 +271,14 @@ static __device__ __forceinline__ void km_copy_16_if(unsigned to, const void *fr
 
 //@ end
 //@ def copy_cached
-// Begins to copy 4, 8 or 16 bytes through the first cache.
+// Starts to copy 4, 8 or 16 bytes to shared memory, through the L1 cache.
 template <int BYTES> static __device__ __forceinline__ void km_copy_cached(unsigned to, const void *from) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(BYTES) : "memory");
 }
 
 //@ end
 //@ def copy_cached_if
-// Begins to copy 4, 8 or 16 bytes through the first cache; where not `valid`, zeros.
+// Starts to copy 4, 8 or 16 bytes to shared memory, through the L1 cache; zeros where not `valid`.
 template <int BYTES>
 static __device__ __forceinline__ void km_copy_cached_if(unsigned to, const void *from, bool valid) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(BYTES),
@@ -287,14 +288,14 @@ static __device__ __forceinline__ void km_copy_cached_if(unsigned to, const void
 
 //@ end
 //@ def copy_commit
-// Ends a group of the thread's copies.
+// Closes a group of the thread's copies.
 static __device__ __forceinline__ void km_copy_commit() {
     asm volatile("cp.async.commit_group;");
 }
 
 //@ end
 //@ def copy_wait
-// Waits until all groups but the last LEFT are there.
+// Waits until all groups of copies but the last LEFT are done.
 template <int LEFT> static __device__ __forceinline__ void km_copy_wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
 }

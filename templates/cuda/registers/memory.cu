@@ -80,7 +80,7 @@ static __device__ __forceinline__ double *km_column(const km_pass_args &args, in
     //@ if const_planes
     return (double *)args.workspace + (long long)column * GRID;
     //@ else
-    double *columns = (double *)((km_table *)args.workspace + COPIES);
+    double *columns = (double *)((km_table *)args.workspace + RESTARTS);
     return columns + ((long long)blockIdx.y * COLUMNS + column) * GRID;
     //@ end
 }

@@ -116,17 +116,17 @@ enum {
 //@ include cuda/registers/totals.cu
 
 // Of each restart in flight: numbers of each block, and the table.
-constexpr long long WORKSPACE_BYTES = COPIES * (8ll * COLUMNS * GRID + (long long)sizeof(km_table));
+constexpr long long WORKSPACE_BYTES = RESTARTS * (8ll * COLUMNS * GRID + (long long)sizeof(km_table));
 
 extern "C" {
 __device__ km_pass_facts km_pass = {KM_ABI_VERSION, $launches_all, WORKSPACE_BYTES, 0, $const_planes};
 __device__ km_pass_launch km_pass_launches[] = {
-    {"km_all", KM_STAGE_LOAD, GRID, COPIES, 256, 0, 0},
-    {"km_planes", KM_STAGE_BEGIN, KS, COPIES, 32, 0, 0},
+    {"km_all", KM_STAGE_LOAD, GRID, RESTARTS, 256, 0, 0},
+    {"km_planes", KM_STAGE_BEGIN, KS, RESTARTS, 32, 0, 0},
     //@ for part in parts
-    {"km_registers_$part", KM_STAGE_PASS, GRID, COPIES, BLOCK, sizeof(km_block), $part},
+    {"km_registers_$part", KM_STAGE_PASS, GRID, RESTARTS, BLOCK, sizeof(km_block), $part},
     //@ end
-    {"km_reduce", KM_STAGE_PASS, KS, COPIES, REDUCE, 0, 0},
+    {"km_reduce", KM_STAGE_PASS, KS, RESTARTS, REDUCE, 0, 0},
 };
 }
 //@ include cuda/steps/steps.cu

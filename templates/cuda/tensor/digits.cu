@@ -95,7 +95,7 @@ static __device__ __forceinline__ long long km_first_tile(int step) {
     return (blockIdx.x + step * (long long)GRID) * STEP_TILES;
 }
 
-// For each copy and block a row of sums.
+// The sums of a restart that a block leaves.
 static __device__ __forceinline__ unsigned long long *km_sums_of(const km_pass_args &args, int block) {
     return (unsigned long long *)args.workspace + ((long long)blockIdx.y * GRID + block) * COLUMNS;
 }

@@ -406,7 +406,7 @@ static __device__ __forceinline__ auto km_find_source(const km_block<LAUNCH> &, 
 
 //@ end
 //@ def form_publish
-// For each copy and block a row of sums.
+// The sums of a restart that a block leaves.
 static __device__ __forceinline__ long long *km_sums_of(const km_pass_args &args, int block) {
     return (long long *)args.workspace + ((long long)blockIdx.y * GRID + block) * COLUMNS;
 }

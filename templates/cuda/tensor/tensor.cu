@@ -23,10 +23,10 @@
 //@ use form_text
 enum {
     BLOCK = $block, // threads of a block
-    GRID = $grid,   // blocks of a launch, for one copy
+    GRID = $grid,   // blocks of a launch, for one restart
     WARPS = BLOCK / 32,
     TILE = 32,             // points of a tile
-    COLUMNS = S * (D + 1), // sums of a copy
+    COLUMNS = S * (D + 1), // sums of a restart
     QUEUE = 64,            // ambiguous points of a warp that are not resolved yet
     BITS = 22,             // of a coordinate's integer, beside its sign
     BINS = 64,             // of the histogram: powers of two below the largest coordinate
@@ -98,10 +98,10 @@ struct km_warp {
 
 // Workspace --------------------------------------------------------------------------------------------------
 
-// For each copy its sums; the largest |x|^2 of the points but outliers, and in one form |z|^2; the exponents e; the
-// histogram; the outliers of tiles; the tiles.
+// In this order: the sums of each restart; the largest |x|^2 of the points but outliers, and in one form |z|^2; the
+// exponents e; the histogram; the outliers of tiles; the tiles.
 static __device__ __forceinline__ double *km_largest(const km_pass_args &args) {
-    return (double *)args.workspace + (long long)COPIES * COLUMNS * GRID;
+    return (double *)args.workspace + (long long)RESTARTS * COLUMNS * GRID;
 }
 
 static __device__ __forceinline__ int *km_exponents(const km_pass_args &args) {
@@ -121,7 +121,7 @@ static __device__ __forceinline__ km_tile *km_tiles(const km_pass_args &args) {
     return (km_tile *)((after + 255) / 256 * 256);
 }
 
-// Load: the lattice that holds nearly all points, feature by feature -------------------------------------------
+// Load: the lattice that holds nearly all points, feature by feature -----------------------------------------
 
 static __device__ __forceinline__ double km_power(int exponent) { // 2^exponent
     return __longlong_as_double((1023ll + exponent) << 52);
@@ -543,7 +543,7 @@ static __device__ __forceinline__ void km_walk(km_block<LAUNCH> &shared, const k
 
 //@ end
 //@ def publish_columns
-// Leaves the block's sums in the workspace: for each copy and column one number per block.
+// Leaves the block's sums in the workspace: for each restart and column one number per block.
 static __device__ __forceinline__ long long *km_column(const km_pass_args &args, int column) {
     return (long long *)args.workspace + ((long long)blockIdx.y * COLUMNS + column) * GRID;
 }
@@ -618,19 +618,19 @@ extern "C" {
 __device__ km_pass_facts km_pass = {
     KM_ABI_VERSION,
     $launches_count + 4,
-    8LL * COPIES *COLUMNS *GRID + 4LL * D *(1 + BINS) + (sizeof(km_tile) + 4) * STEP_TILES + 512,
+    8LL * RESTARTS *COLUMNS *GRID + 4LL * D *(1 + BINS) + (sizeof(km_tile) + 4) * STEP_TILES + 512,
     sizeof(km_tile) / TILE + 1,
     0,
-    8LL * COPIES *COLUMNS *GRID + 4LL * D *(1 + BINS) + 8 * NORMS,
+    8LL * RESTARTS *COLUMNS *GRID + 4LL * D *(1 + BINS) + 8 * NORMS,
 };
 __device__ km_pass_launch km_pass_launches[] = {
     {"km_tensor_histogram", KM_STAGE_LOAD, 8 * GRID, 1, 256, 0, 0},
     {"km_tensor_lattice", KM_STAGE_LOAD, 1, 1, 256, 0, 0},
     {"km_tensor_tiles", KM_STAGE_LOAD, 48 * GRID, 1, 256, 0, 0}, // many, so that the last ones end together
     //@ for part in parts
-    {"km_tensor_$part", KM_STAGE_PASS, GRID, COPIES, BLOCK, sizeof(km_block<km_launch_$part>), $part},
+    {"km_tensor_$part", KM_STAGE_PASS, GRID, RESTARTS, BLOCK, sizeof(km_block<km_launch_$part>), $part},
     //@ end
-    {"km_reduce", KM_STAGE_PASS, REDUCE_GRID, COPIES, REDUCE, 0, 0},
+    {"km_reduce", KM_STAGE_PASS, REDUCE_GRID, RESTARTS, REDUCE, 0, 0},
 };
 }
 //@ include cuda/steps/steps.cu

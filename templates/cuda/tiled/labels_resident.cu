@@ -104,7 +104,7 @@ __device__ __forceinline__ void km_begin_block(km_block &block, const km_pass_ar
     const int first = km_slot_of(tile * TILE);
     for (int s = threadIdx.x; s < TILE_SLOTS; s += BLOCK) {
         km_resident_slot entry = {};
-        if (first + s < COPIES * KS) {
+        if (first + s < RESTARTS * KS) {
             const km_place place = km_place_of(first + s);
             entry.known = workspace.slots[place.slot];
             entry.slot = place.slot;

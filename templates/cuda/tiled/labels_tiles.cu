@@ -17,7 +17,7 @@ enum {
     POINTS = POINT_WARPS * WARP_POINTS,
     RESOLVE_GRID = $resolve_grid,
     KEPT_SLOTS =
-        COPIES * KS < 64 ? COPIES * KS : 64, // what a block keeps of slots and tiles in shared memory
+        RESTARTS * KS < 64 ? RESTARTS * KS : 64, // what a block keeps of slots and tiles in shared memory
     KEPT_TILES = TILES < 64 ? int(TILES) : 64
 };
 

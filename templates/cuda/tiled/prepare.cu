@@ -43,13 +43,13 @@ extern "C" __global__ void __launch_bounds__(256, 4)
     const int group = row / PAD;
     if (row % TILE == 0) {
         int active = 0;
-        for (int g = group + lane; g < group + TILE_GROUPS && g < COPIES * GROUPS; g += 32)
+        for (int g = group + lane; g < group + TILE_GROUPS && g < RESTARTS * GROUPS; g += 32)
             active |= args.active[km_slot_of(g)];
         active = __any_sync(0xffffffffu, active);
         if (lane == 0) workspace.tile_slots[row / TILE] = active ? km_slot_of(group) : -1;
     }
-    const km_place place = km_place_of(group < COPIES * GROUPS ? km_slot_of(group) : 0);
-    const int j = row - place.begin * PAD, real = group < COPIES * GROUPS && j < place.k;
+    const km_place place = km_place_of(group < RESTARTS * GROUPS ? km_slot_of(group) : 0);
+    const int j = row - place.begin * PAD, real = group < RESTARTS * GROUPS && j < place.k;
     const long long first = (long long)(place.slot / KS) * S + km_offsets[place.slot % KS];
     const km_real *c = (const km_real *)args.centroids + (first + j) * D;
     km_table_number *to = workspace.table + (long long)row * WIDTH;

@@ -12,9 +12,9 @@ enum {
     AT_ONCE = 4,                // slots of a team, and points that it reads at a time
     GROUP_SLOTS = $group_slots, // slots of a block: at most AT_ONCE for each team
     GROUP_ROWS = $group_rows,   // clusters of a block, at most
-    SLOT_GROUPS = (COPIES * KS + GROUP_SLOTS - 1) / GROUP_SLOTS
+    SLOT_GROUPS = (RESTARTS * KS + GROUP_SLOTS - 1) / GROUP_SLOTS
 };
-constexpr long long SUMS_BYTES = (long long)RANGES * COPIES * S * (D + 1) * 8;
+constexpr long long SUMS_BYTES = (long long)RANGES * RESTARTS * S * (D + 1) * 8;
 constexpr long long SUMS_POINT_BYTES = 0;
 
 // Labels of points side by side.
@@ -75,7 +75,7 @@ extern "C" __global__ void __launch_bounds__(SUM_WARPS * 32)
     if (args.control->stop) return;
     const km_workspace workspace = km_workspace_of(args);
     const int part = blockIdx.y % PARTS, slot = blockIdx.y / PARTS * GROUP_SLOTS;
-    const int slots = slot + GROUP_SLOTS < COPIES * KS ? int(GROUP_SLOTS) : COPIES * KS - slot;
+    const int slots = slot + GROUP_SLOTS < RESTARTS * KS ? int(GROUP_SLOTS) : RESTARTS * KS - slot;
     const int lane = threadIdx.x % LANES, team = threadIdx.x / LANES, f = part * LANES + lane;
     if (threadIdx.x == 0)
         for (int s = 0, row = 0; s < slots; row += km_ks[(slot + s++) % KS]) sums.first_rows[s] = row;
@@ -119,7 +119,7 @@ extern "C" __global__ void __launch_bounds__(SUM_WARPS * 32)
     __syncthreads();
     const long long row = (long long)(slot / KS) * S + km_offsets[slot % KS];
     const int count = sums.first_rows[slots - 1] + km_ks[(slot + slots - 1) % KS];
-    double *out = (double *)workspace.sums + (blockIdx.x * (long long)COPIES * S + row) * (D + 1);
+    double *out = (double *)workspace.sums + (blockIdx.x * (long long)RESTARTS * S + row) * (D + 1);
     for (int at = team; at < count; at += TEAMS) {
         //@ if weighted
         if (f <= D) out[at * (D + 1ll) + f] = sums.rows[at][lane];

@@ -13,7 +13,7 @@ enum {
     SUM_GROUPS = $sum_groups,   // warps that share the features of a range
     SUM_PIECE = $sum_piece      // bytes of one read from a point
 };
-constexpr long long SUMS_BYTES = (long long)RANGES * COPIES * S * (D + 1) * 8;
+constexpr long long SUMS_BYTES = (long long)RANGES * RESTARTS * S * (D + 1) * 8;
 constexpr long long SUMS_POINT_BYTES = 0;
 
 // Numbers that are read at a time.
@@ -106,7 +106,7 @@ extern "C" __global__ void __launch_bounds__(SUM_WARPS * 32, $sum_resident)
         }
     }
     // Columns of a product lie SUM_COLUMNS features apart.
-    double *out = (double *)workspace.sums + range * (long long)COPIES * S * (D + 1);
+    double *out = (double *)workspace.sums + range * (long long)RESTARTS * S * (D + 1);
     KM_UNROLL_FOR (int r = 0; r < 2 * SUM_TILES; r++) {
         const int row = tile * TILE + r * 8 + lane / 4;
         if (rows[r].wanted == 0xffffffffu) continue;

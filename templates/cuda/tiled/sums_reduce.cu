@@ -4,8 +4,8 @@ extern "C" __global__ void __launch_bounds__(256) km_tiled_reduce(const __grid_c
     if (args.control->stop) return;
     const km_workspace workspace = km_workspace_of(args);
     if (blockIdx.x == 0)
-        for (int slot = threadIdx.x; slot < COPIES * KS; slot += 256) workspace.slots[slot] = {0, 0, 0, 0};
-    const long long numbers = (long long)COPIES * S * (D + 1);
+        for (int slot = threadIdx.x; slot < RESTARTS * KS; slot += 256) workspace.slots[slot] = {0, 0, 0, 0};
+    const long long numbers = (long long)RESTARTS * S * (D + 1);
     const long long at = blockIdx.x * 8ll + threadIdx.x / 32;
     if (at >= numbers) return;
     const double *rows = (const double *)workspace.sums;

@@ -14,9 +14,9 @@ enum {
     PARTS = $parts,                   // teams that share the features of a point
     SUM_AHEAD = 4                     // points that a team reads before it adds them
 };
-constexpr long long SUMS_BYTES =
-    4ll * COPIES * KS * RANGES * DIGITS + 4ll * COPIES * (S + KS) + 16ll * COPIES * KS * SEGMENTS * (D + 1);
-constexpr long long SUMS_POINT_BYTES = (SORT_PASSES - 1) * 4ll * COPIES * KS;
+constexpr long long SUMS_BYTES = 4ll * RESTARTS * KS * RANGES * DIGITS + 4ll * RESTARTS * (S + KS) +
+                                 16ll * RESTARTS * KS * SEGMENTS * (D + 1);
+constexpr long long SUMS_POINT_BYTES = (SORT_PASSES - 1) * 4ll * RESTARTS * KS;
 
 struct km_sorting {
     unsigned *counts;    // [RANGES][DIGITS] of the slot
@@ -30,9 +30,10 @@ __device__ __forceinline__ km_sorting km_sorting_of(const km_pass_args &args, co
     km_sorting sorting;
     char *at = workspace.sums;
     const long long row = (long long)(slot / KS) * (S + KS) + km_offsets[slot % KS] + slot % KS;
-    sorting.counts = (unsigned *)km_take(&at, 4ll * COPIES * KS * RANGES * DIGITS) + slot * (RANGES * DIGITS);
-    sorting.starts = (unsigned *)km_take(&at, 4ll * COPIES * (S + KS)) + row;
-    sorting.edges = (double *)km_take(&at, 16ll * COPIES * KS * SEGMENTS * (D + 1));
+    sorting.counts =
+        (unsigned *)km_take(&at, 4ll * RESTARTS * KS * RANGES * DIGITS) + slot * (RANGES * DIGITS);
+    sorting.starts = (unsigned *)km_take(&at, 4ll * RESTARTS * (S + KS)) + row;
+    sorting.edges = (double *)km_take(&at, 16ll * RESTARTS * KS * SEGMENTS * (D + 1));
     sorting.edges += slot * (2ll * SEGMENTS * (D + 1));
     // The lists of ambiguous points are done with.
     sorting.orders[SORT_PASSES - 1] = workspace.lists + slot * args.n;

@@ -30,10 +30,10 @@
 // of it.
 enum {
     PAD = $pad,       // rows of a group, all of one slot: a tile, or 1
-    GROUPS = $groups, // groups of one copy
+    GROUPS = $groups, // groups of one restart
     TILE = $tile,     // rows of a tile
     TILE_GROUPS = TILE / PAD,
-    TILES = (COPIES * GROUPS + TILE_GROUPS - 1) / TILE_GROUPS,
+    TILES = (RESTARTS * GROUPS + TILE_GROUPS - 1) / TILE_GROUPS,
     FEATURES = $tile_features, // features worked on at a time
     CHUNKS = $chunks,          // of so many features
     WIDTH = FEATURES * CHUNKS, // d, padded
@@ -68,20 +68,20 @@ __device__ km_pass_launch km_pass_launches[] = {
     {"km_tiled_prepare", KM_STAGE_PASS, (TILES * TILE + 7) / 8, 1, 256, 0, 0},
     {"km_tiled_labels", KM_STAGE_PASS, LABELS_GRID, 1, BLOCK, sizeof(km_block), 0},
     //@ if few
-    {"km_tiled_resolve", KM_STAGE_PASS, RESOLVE_GRID, COPIES *KS, 256, 0, 0},
+    {"km_tiled_resolve", KM_STAGE_PASS, RESOLVE_GRID, RESTARTS *KS, 256, 0, 0},
     //@ else
-    {"km_tiled_resolve", KM_STAGE_PASS, RESOLVE_GRID, COPIES *KS, BLOCK, sizeof(km_block), 0},
+    {"km_tiled_resolve", KM_STAGE_PASS, RESOLVE_GRID, RESTARTS *KS, BLOCK, sizeof(km_block), 0},
     //@ end
     //@ if track_labels
-    {"km_tiled_track", KM_STAGE_PASS, LABELS_GRID, COPIES *KS, 256, 0, 0},
+    {"km_tiled_track", KM_STAGE_PASS, LABELS_GRID, RESTARTS *KS, 256, 0, 0},
     //@ end
     //@ if sorted
     //@ for pass in sort_passes
-    {"km_tiled_count", KM_STAGE_PASS, RANGES, COPIES *KS, DIGITS, 0, $pass},
-    {"km_tiled_order", KM_STAGE_PASS, RANGES, COPIES *KS, DIGITS, 0, $pass},
+    {"km_tiled_count", KM_STAGE_PASS, RANGES, RESTARTS *KS, DIGITS, 0, $pass},
+    {"km_tiled_order", KM_STAGE_PASS, RANGES, RESTARTS *KS, DIGITS, 0, $pass},
     //@ end
-    {"km_tiled_segments", KM_STAGE_PASS, (SEGMENTS * LANES + 127) / 128 * PARTS, COPIES *KS, 128, 0, 0},
-    {"km_tiled_totals", KM_STAGE_PASS, K_MAX, COPIES *KS, 128, 0, 0},
+    {"km_tiled_segments", KM_STAGE_PASS, (SEGMENTS * LANES + 127) / 128 * PARTS, RESTARTS *KS, 128, 0, 0},
+    {"km_tiled_totals", KM_STAGE_PASS, K_MAX, RESTARTS *KS, 128, 0, 0},
     //@ else
     //@ if products
     {"km_tiled_sums", KM_STAGE_PASS, (RANGES * SUM_GROUPS + SUM_WARPS - 1) / SUM_WARPS, TILES, SUM_WARPS * 32,
@@ -89,7 +89,7 @@ __device__ km_pass_launch km_pass_launches[] = {
     //@ else
     {"km_tiled_sums", KM_STAGE_PASS, RANGES, PARTS *SLOT_GROUPS, SUM_WARPS * 32, sizeof(km_range_sums), 0},
     //@ end
-    {"km_tiled_reduce", KM_STAGE_PASS, (COPIES * S * (D + 1) + 7) / 8, 1, 256, 0, 0},
+    {"km_tiled_reduce", KM_STAGE_PASS, (RESTARTS * S * (D + 1) + 7) / 8, 1, 256, 0, 0},
     //@ end
 };
 __device__ km_pass_facts km_pass = {KM_ABI_VERSION, sizeof km_pass_launches / sizeof *km_pass_launches,

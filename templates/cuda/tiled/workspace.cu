@@ -50,7 +50,7 @@ __device__ __forceinline__ km_workspace km_workspace_of(const km_pass_args &args
     //@ if fp16
     workspace.scale = (float *)km_take(&at, sizeof(float));
     //@ end
-    workspace.slots = (km_slot_bounds *)km_take(&at, COPIES * KS * sizeof(km_slot_bounds));
+    workspace.slots = (km_slot_bounds *)km_take(&at, RESTARTS * KS * sizeof(km_slot_bounds));
     workspace.tile_slots = (int *)km_take(&at, TILES * 4ll);
     workspace.half_squares = (km_real *)km_take(&at, (long long)TILES * TILE * sizeof(km_real));
     workspace.table =
@@ -60,8 +60,8 @@ __device__ __forceinline__ km_workspace km_workspace_of(const km_pass_args &args
     workspace.residuals = (float *)km_take(&at, args.n * sizeof(float));
     //@ end
     workspace.stride = (args.n + 255) / 256 * 256;
-    workspace.labels = (km_label *)km_take(&at, COPIES * KS * workspace.stride * (int)sizeof(km_label));
-    workspace.lists = (unsigned *)km_take(&at, (long long)COPIES * KS * args.n * 4);
+    workspace.labels = (km_label *)km_take(&at, RESTARTS * KS * workspace.stride * (int)sizeof(km_label));
+    workspace.lists = (unsigned *)km_take(&at, (long long)RESTARTS * KS * args.n * 4);
     workspace.sums = at;
     return workspace;
 }
@@ -102,10 +102,10 @@ struct __align__(PIECE) km_piece {
 
 // Bytes of the workspace, and of it for each point, but for what adding needs.
 constexpr long long TABLE_BYTES =
-    16 * KM_ALIGN_BYTES + COPIES * KS * (256ll * sizeof(km_label) + sizeof(km_slot_bounds)) + TILES * 4ll +
+    16 * KM_ALIGN_BYTES + RESTARTS * KS * (256ll * sizeof(km_label) + sizeof(km_slot_bounds)) + TILES * 4ll +
     (long long)TILES * TILE * (sizeof(km_real) + WIDTH * sizeof(km_table_number));
 //@ if fp16
-constexpr long long TABLE_POINT_BYTES = 2 * sizeof(float) + COPIES * KS * ((long long)sizeof(km_label) + 4);
+constexpr long long TABLE_POINT_BYTES = 2 * sizeof(float) + RESTARTS * KS * ((long long)sizeof(km_label) + 4);
 //@ else
-constexpr long long TABLE_POINT_BYTES = sizeof(km_real) + COPIES * KS * ((long long)sizeof(km_label) + 4);
+constexpr long long TABLE_POINT_BYTES = sizeof(km_real) + RESTARTS * KS * ((long long)sizeof(km_label) + 4);
 //@ end
