@@ -92,7 +92,8 @@ void km_cuda_names(km_env *env, const km_plan *plan) {
     km_env_set_int(env, "ks_count", spec->clusters_count);
     km_env_set_int(env, "k_max", k_max);
     km_env_set_int(env, "vector", 16 / km_type_bytes(spec->type));
-    km_env_set_flag(env, "planes_follow", 0); // update.cu makes the next pass's coefficients of the scores
+    km_env_set_flag(env, "prepares_coefficients",
+                    0); // update.cu makes the next pass's coefficients of the scores
     name_numbers(env, plan);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The CUDA design `registers` (templates/cuda/registers): a thread's registers hold the sums of several K, and points
-// go by. The K list is shared out over warp groups and launches.
+// The CUDA design `registers` (templates/cuda/registers): a thread's registers hold the sums of several K while it goes
+// through the points. The K list is split over warp groups and launches.
 #include "../../base/size.h"
 #include "../../base/text.h"
 #include "../words.h"
@@ -9,46 +9,45 @@
 #include <stdio.h>
 #include <string.h>
 
-// Sharing the K list ----------------------------------------------------------------------------------------
+// Splitting the K list --------------------------------------------------------------------------------------
 
-enum { SHARES_MAX = 64 }; // warp groups of all launches
+enum { GROUPS_MAX = 64 }; // warp groups of all launches
 
-// Shares the K list out over `shares` warp groups (all launches' together) so that the largest sum of K - 1 is
-// small: the largest K first, each to the group with the least so far. share[i] is the group of clusters[i]; it is the
-// plan's layout.
-static void share_out(int32_t *share, const km_spec *spec, int64_t shares) {
-    int64_t load[SHARES_MAX] = {0};
+// Splits the K list over the warp groups of all launches so that the largest sum of K - 1 is small: the largest K
+// first, each to the group with the least so far. group_of[i] is the group of clusters[i]; it is the plan's layout.
+static void split_list(int32_t *group_of, const km_spec *spec, int64_t groups_count) {
+    int64_t load[GROUPS_MAX] = {0};
     for (int64_t i = spec->clusters_count - 1; i >= 0; i--) {
         int64_t least = 0;
-        for (int64_t group = 1; group < shares; group++)
+        for (int64_t group = 1; group < groups_count; group++)
             if (load[group] < load[least]) least = group;
-        share[i] = (int32_t)least;
+        group_of[i] = (int32_t)least;
         load[least] += spec->clusters[i] - 1;
     }
 }
 
-// Sums that a thread keeps for one K, where `lanes_per_point` lanes share a point.
-static int64_t sums_of(const km_plan *plan, int64_t k, int64_t team) {
-    return (k - 1) * (plan->spec.features / team + 1) + (plan->weighted ? 1 : 0);
+// Sums that a thread keeps for one K, where so many lanes share a point.
+static int64_t sums_of(const km_plan *plan, int64_t k, int64_t point_lanes) {
+    return (k - 1) * (plan->spec.features / point_lanes + 1) + (plan->weighted ? 1 : 0);
 }
 
-// Points that lie side by side in a thread, so that it loads whole 16-byte pieces.
-static int64_t run_of(const km_spec *spec) {
+// Adjacent points that a thread loads together, so that it loads whole 16-byte pieces.
+static int64_t adjacent_points(const km_spec *spec) {
     if (spec->type == KM_FLOAT64) return spec->features % 2 ? 2 : 1;
     return spec->features % 4 == 0 ? 1 : spec->features % 2 == 0 ? 2 : 4;
 }
 
 // Cost ------------------------------------------------------------------------------------------------------
 
-// One way to run the registers design.
+// A configuration of the design.
 typedef struct registers_config {
-    int64_t points, prefetch, split, launches, team, block, resident;
+    int64_t points, prefetch, split, launches, point_lanes, block, blocks_per_sm;
     int64_t registers, register_limit, shared_bytes;
     double operations; // of all warp groups, per point
     double memory_ns, issue_ns, total_ns;
 } registers_config;
 
-// What the groups need when the K list is shared out over split x launches of them.
+// What the warp groups need when the K list is split over split x launches of them.
 typedef struct demand {
     int64_t sums_max; // sums that a thread of a group keeps, at most
     int64_t k_max;
@@ -60,30 +59,33 @@ typedef struct demand {
 
 static demand demand_of(const km_plan *plan, const registers_config *config) {
     const km_spec *spec = &plan->spec;
-    int64_t team = config->team, split = config->split, launches = config->launches,
-            own = spec->features / team;
+    int64_t point_lanes = config->point_lanes, split = config->split, launches = config->launches,
+            lane_d = spec->features / point_lanes;
     int64_t vector = 16 / km_type_bytes(plan->spec.type);
-    double beside =
-        vector == 2 ? 0.5 : 1; // what is no arithmetic of doubles has the other half of the issue slots
-    int64_t exchange = team == 4 ? 4 : team == 2 ? 2 : 0; // shuffles and additions for one score
+    double other_cost =
+        vector == 2 ? 0.5 : 1; // float64: other instructions have the other half of the issue slots
+    int64_t exchange = point_lanes == 4   ? 4
+                       : point_lanes == 2 ? 2
+                                          : 0; // shuffles and additions for one score
     // Labels are chosen, then packed four at a time or written one by one.
     int64_t choose = plan->track_labels ? 1 : 0, label = !choose ? 0 : config->points % 4 == 0 ? 4 : 12;
     demand groups = {0};
-    int32_t share[KM_RANGE_MAX];
-    share_out(share, spec, split * launches);
+    int32_t group_of[KM_RANGE_MAX];
+    split_list(group_of, spec, split * launches);
     for (int64_t part = 0; part < launches; part++) {
         double code = 0, busiest = 0;
         for (int64_t group = part * split; group < (part + 1) * split; group++) {
             int64_t sums = 0, others = 0;
-            // Points come in; for each score its product, the comparison and the count; planes once a tile.
-            double operations = beside * (2 * (double)(own / vector + 1) + 30 / (double)config->points);
+            // Points are loaded; each score is a product, a comparison and a count; coefficients are read once a tile.
+            double operations =
+                other_cost * (2 * (double)(lane_d / vector + 1) + 30 / (double)config->points);
             for (int64_t i = 0; i < spec->clusters_count; i++) {
-                if (share[i] != group) continue;
+                if (group_of[i] != group) continue;
                 int64_t k = spec->clusters[i];
-                sums += sums_of(plan, k, team);
-                operations += (double)(k - 1) * (double)(2 * own + 1 + exchange);
-                operations += beside * ((double)(k - 1) * (2.5 + (double)choose) + (double)label);
-                operations += beside * (double)((k - 1) * (own / 2 + 1)) / (double)config->points;
+                sums += sums_of(plan, k, point_lanes);
+                operations += (double)(k - 1) * (double)(2 * lane_d + 1 + exchange);
+                operations += other_cost * ((double)(k - 1) * (2.5 + (double)choose) + (double)label);
+                operations += other_cost * (double)((k - 1) * (lane_d / 2 + 1)) / (double)config->points;
                 others += k - 1;
                 if (k > groups.k_max) groups.k_max = k;
             }
@@ -101,40 +103,41 @@ static demand demand_of(const km_plan *plan, const registers_config *config) {
 
 // Registers of a thread, calibrated against the compiler's own count for sm_90 over d = 1..64 and lists up to 2..12.
 static int64_t registers_needed(const km_plan *plan, const registers_config *config, const demand *groups) {
-    int64_t own = plan->spec.features / config->team, words = km_type_bytes(plan->spec.type) / 4;
-    int64_t counts = words == 2 && !plan->weighted ? groups->sums_max / (own + 1) : 0; // integers beside sums
-    int64_t points = config->points * (own + (plan->weighted ? 1 : 0)),
+    int64_t lane_d = plan->spec.features / config->point_lanes, words = km_type_bytes(plan->spec.type) / 4;
+    int64_t counts =
+        words == 2 && !plan->weighted ? groups->sums_max / (lane_d + 1) : 0; // integers beside sums
+    int64_t points = config->points * (lane_d + (plan->weighted ? 1 : 0)),
             scores = config->points * (groups->k_max - 1);
     int64_t labels = plan->track_labels ? 2 * config->points + 12 : 0, weights = plan->weighted ? 4 : 0;
-    int64_t pieces = own * km_type_bytes(plan->spec.type) / 16,
+    int64_t pieces = lane_d * km_type_bytes(plan->spec.type) / 16,
             uneven = pieces > 1 && pieces % 2 == 0 && 32 % pieces ? 16 : 0;
     int64_t others = 20 + labels + weights + uneven;
     if (words == 2) {
-        others += own % 4 ? 80 : 40;
+        others += lane_d % 4 ? 80 : 40;
         return 2 * (groups->sums_max - counts + points + scores) + counts + others;
     }
-    // Scores on their way between lanes all live at the same time, those of a small K do not; but elsewhere more of
-    // them do, as compilers showed.
-    int64_t few = plan->spec.target.arch == 90 ? 8 : 32;
-    if (config->team > 1)
+    // Scores that lanes exchange are all live at the same time. Those of a small K are not, on sm_90; elsewhere
+    // compilers keep more of them.
+    int64_t scores_most = plan->spec.target.arch == 90 ? 8 : 32;
+    if (config->point_lanes > 1)
         others += config->points + 16;
     else if (groups->k_max > 8)
         scores = scores * 3 / 4;
     else
-        scores = scores / 2 < few ? scores / 2 : few;
+        scores = scores / 2 < scores_most ? scores / 2 : scores_most;
     return groups->sums_max + points + scores + others;
 }
 
-// What issued instructions wait for, as a factor. Latency is hidden by other warps and by other points; a block's warps
-// that do different work meet at each tile; code that does not fit the instruction cache is waited for, more so where
-// groups of warps run different parts of it. Fitted to times of an H200.
+// The time of a pass over that of issuing its instructions. Other warps and other points of a thread hide latency. Warp
+// groups that do different work wait for each other at each tile. Code that does not fit the instruction cache stalls,
+// more so where warp groups run different parts of it. Fitted to times of an H200.
 static double stall_factor(const km_plan *plan, const registers_config *config, const demand *groups) {
     enum { CODE_CACHED = 2000, CODE_CACHED_SPLIT = 1600 };
-    double warps = (double)(config->block * config->resident) / 128; // of a scheduler
+    double warps = (double)(config->block * config->blocks_per_sm) / 128; // of a scheduler
     double hidden = 1 + (0.4 + 0.6 / (double)config->points) / warps;
     if (plan->spec.type == KM_FLOAT64) hidden = 1.2 + 1 / (double)config->points; // more warps did not help
-    if (!config->prefetch) hidden *= 1.5; // the loads of points are waited for
-    if (config->team > 1) hidden *= 1.1;  // exchanges are, too
+    if (!config->prefetch) hidden *= 1.5;       // threads wait for their loads of points
+    if (config->point_lanes > 1) hidden *= 1.1; // and for exchanges
     hidden *= 1 + (plan->spec.type == KM_FLOAT64 ? 0.02 : 0.08) * (double)(config->split - 1);
     double cached = config->split > 1 ? CODE_CACHED_SPLIT : CODE_CACHED;
     double code = groups->code * (double)config->points / cached;
@@ -142,20 +145,24 @@ static double stall_factor(const km_plan *plan, const registers_config *config, 
     return hidden;
 }
 
-static int64_t need_ofd_bytes(const km_plan *plan, const registers_config *config, const demand *groups) {
+static int64_t shared_bytes_needed(const km_plan *plan, const registers_config *config,
+                                   const demand *groups) {
     const km_spec *spec = &plan->spec;
-    int64_t own = spec->features / config->team, size = km_type_bytes(plan->spec.type), vector = 16 / size;
+    int64_t lane_d = spec->features / config->point_lanes, size = km_type_bytes(plan->spec.type),
+            vector = 16 / size;
     int64_t warps = config->block / 32, stages = config->prefetch ? config->prefetch + 1 : 0;
-    int64_t planes = (plan->clusters_sum - spec->clusters_count + 1) * (own + vector) * config->team * size;
+    int64_t coefficients =
+        (plan->clusters_sum - spec->clusters_count + 1) * (lane_d + vector) * config->point_lanes * size;
     int64_t ring =
-        config->block / config->split * stages * config->points * (own + (plan->weighted ? 1 : 0)) * size;
-    int64_t sums = warps * (groups->sums_max * config->team * 8 + 32 / config->team * 33 * size);
-    return planes + ring + sums + spec->clusters_count * 4 + 256;
+        config->block / config->split * stages * config->points * (lane_d + (plan->weighted ? 1 : 0)) * size;
+    int64_t sums =
+        warps * (groups->sums_max * config->point_lanes * 8 + 32 / config->point_lanes * 33 * size);
+    return coefficients + ring + sums + spec->clusters_count * 4 + 256;
 }
 
-// Whether the way can be run; fills everything else from points to resident. Every group needs work, and a number that
-// the user fixed is believed to fit a little longer than an estimate.
-static int judge(registers_config *config, const km_plan *plan) {
+// Evaluates a configuration whose numbers from points to blocks_per_sm are set: fills the others; 0 when it cannot be
+// run. Every warp group needs work. A number that the user fixed gets a smaller margin of registers.
+static int evaluate(registers_config *config, const km_plan *plan) {
     enum { CODE_MAX = 3000, BARRIERS_MAX = 15, DOUBLES_MAX = 4, LAUNCH_NS = 12000 };
     // The count was calibrated on sm_90, over lists that need few launches.
     enum { MARGIN_FIXED = -24, MARGIN = 3, MARGIN_WIDE = 8, MARGIN_ELSEWHERE = 20 };
@@ -164,26 +171,27 @@ static int judge(registers_config *config, const km_plan *plan) {
     if (km_plan_fixed(plan, KM_PARAM_points_per_thread, &fixed)) margin = MARGIN_FIXED;
     const km_device_facts *facts = &plan->facts;
     demand groups = demand_of(plan, config);
-    if (config->team > 1 && groups.k_max > 8) margin += MARGIN_WIDE;
+    if (config->point_lanes > 1 && groups.k_max > 8) margin += MARGIN_WIDE;
     if (groups.idle && config->split * config->launches > 1) return 0;
     if (groups.code * (double)config->points > CODE_MAX) return 0;
-    if (plan->spec.type == KM_FLOAT64 && config->points > DOUBLES_MAX) return 0; // scores of more do not fit
-    if (config->prefetch && plan->spec.target.arch < 80) return 0; // no copies that run by themselves
+    if (plan->spec.type == KM_FLOAT64 && config->points > DOUBLES_MAX)
+        return 0;                                                  // the scores of more points do not fit
+    if (config->prefetch && plan->spec.target.arch < 80) return 0; // it has no cp.async
     if (config->prefetch && config->split > 1 && config->block / config->split / 32 > BARRIERS_MAX) return 0;
     config->registers = registers_needed(plan, config, &groups);
-    config->register_limit = km_cuda_registers_limit(plan, config->block, config->resident);
+    config->register_limit = km_cuda_registers_limit(plan, config->block, config->blocks_per_sm);
     if (config->registers > config->register_limit - margin) return 0;
     if (km_plan_avoids(plan, KM_DESIGN_REGISTERS, config->register_limit - config->registers)) return 0;
-    config->shared_bytes = need_ofd_bytes(plan, config, &groups);
+    config->shared_bytes = shared_bytes_needed(plan, config, &groups);
     if (config->shared_bytes > facts->shared_bytes_per_block ||
-        config->shared_bytes > facts->shared_bytes_per_unit / config->resident - 1024)
+        config->shared_bytes > facts->shared_bytes_per_unit / config->blocks_per_sm - 1024)
         return 0;
     double reads = (double)config->launches * (1 + 0.1 * (double)(config->split - 1));
     if (!config->prefetch) reads = (double)config->launches * (1 + 0.25 * (double)(config->split - 1));
-    config->operations = groups.operations * (double)config->team;
+    config->operations = groups.operations * (double)config->point_lanes;
     config->memory_ns =
         reads * (double)(plan->spec.features * km_type_bytes(plan->spec.type)) / facts->bandwidth_gbs;
-    config->issue_ns = groups.operations_busy * (double)(config->split * config->team) /
+    config->issue_ns = groups.operations_busy * (double)(config->split * config->point_lanes) /
                        km_cuda_issue_rate(plan) * stall_factor(plan, config, &groups);
     const double measured = 0.95; // on an H200 all lists take 3 to 9% less than the two pipes say
     config->total_ns = measured * km_cuda_overlap(config->memory_ns, config->issue_ns) +
@@ -191,23 +199,24 @@ static int judge(registers_config *config, const km_plan *plan) {
     return 1;
 }
 
-// Where the coefficients of the scores lie: in constant memory there is one copy of them, the same for all lanes.
-// Compilers keep those of doubles in registers where they can, so there must be some left. NULL: they can lie there.
+// Why the coefficients of the scores cannot be in constant memory, which holds them once, for all lanes; NULL: they
+// can.
 static const char *constant_refused(const km_plan *plan) {
     if (km_plan_value(plan, KM_PARAM_lanes_per_point) > 1)
-        return "lanes of a team need different coefficients";
+        return "the lanes of a point need different coefficients";
     if (km_plan_value(plan, KM_PARAM_concurrent_restarts) > 1)
         return "each restart has coefficients of its own";
     return NULL;
 }
 
+// Compilers keep coefficients of doubles in registers where they can, so some must be free.
 static int constant_pays(const km_plan *plan) {
     enum { SPARE = 12 };
     if (plan->spec.type == KM_FLOAT32) return 1;
     registers_config config = {.points = km_plan_value(plan, KM_PARAM_points_per_thread),
                                .split = km_plan_value(plan, KM_PARAM_split),
                                .launches = km_plan_value(plan, KM_PARAM_launches),
-                               .team = 1};
+                               .point_lanes = 1};
     demand groups = demand_of(plan, &config);
     int64_t threads = km_plan_value(plan, KM_PARAM_block) * km_plan_value(plan, KM_PARAM_blocks_per_sm);
     return registers_needed(plan, &config, &groups) + SPARE <= plan->facts.registers_per_unit / threads;
@@ -219,9 +228,9 @@ static int constant_pays(const km_plan *plan) {
     int64_t name##_count =                                                                                   \
         km_cuda_values(name, name##_all, sizeof name##_all / sizeof *name##_all, plan, KM_PARAM_##name)
 
-// The fastest way for one share of the K list; 0 when there is none.
-static int best_of_share(registers_config *best, const km_plan *plan, int64_t split, int64_t launches,
-                         int64_t team) {
+// The fastest configuration for one split of the K list; 0 when there is none.
+static int best_of_split(registers_config *best, const km_plan *plan, int64_t split, int64_t launches,
+                         int64_t point_lanes) {
     TRY_ALL(points_per_thread, 1, 2, 3, 4, 6, 8, 12);
     TRY_ALL(prefetch, 0, 1);
     TRY_ALL(block, 256, 384, 512, 768, 1024);
@@ -236,12 +245,12 @@ static int best_of_share(registers_config *best, const km_plan *plan, int64_t sp
                                    .prefetch = prefetch[f],
                                    .split = split,
                                    .launches = launches,
-                                   .team = team,
+                                   .point_lanes = point_lanes,
                                    .block = block[b],
-                                   .resident = blocks_per_sm[r]};
-        if (config.points % run_of(&plan->spec) || config.block % (32 * split) || config.block < 128)
+                                   .blocks_per_sm = blocks_per_sm[r]};
+        if (config.points % adjacent_points(&plan->spec) || config.block % (32 * split) || config.block < 128)
             continue;
-        if (!judge(&config, plan)) continue;
+        if (!evaluate(&config, plan)) continue;
         if (found && config.total_ns >= best->total_ns) continue;
         *best = config;
         found = 1;
@@ -260,8 +269,8 @@ static int best_config(registers_config *best, const km_plan *plan) {
         registers_config config = {0};
         if (t > 1 && plan->spec.features % (t * 16 / km_type_bytes(plan->spec.type)))
             continue; // a lane loads whole 16 bytes
-        if (s * l > SHARES_MAX || (s * l > 1 && s * l > plan->spec.clusters_count)) continue;
-        if (!best_of_share(&config, plan, s, l, t)) continue;
+        if (s * l > GROUPS_MAX || (s * l > 1 && s * l > plan->spec.clusters_count)) continue;
+        if (!best_of_split(&config, plan, s, l, t)) continue;
         if (found && config.total_ns >= best->total_ns) continue;
         *best = config;
         found = 1;
@@ -312,16 +321,16 @@ static km_status decide(km_plan *plan, const km_config *found, km_error *err) {
                        (long long)config->registers, (long long)config->register_limit));
     KM_TRY(km_plan_set(plan, KM_PARAM_prefetch, config->prefetch, err, "%s",
                        config->prefetch ? "the next points are fetched while these are worked on"
-                                        : "copies that run by themselves need sm_80"));
+                                        : "asynchronous copies need sm_80"));
     KM_TRY(km_plan_set(plan, KM_PARAM_block, config->block, err,
                        "one block fills a multiprocessor: fewest partial sums"));
-    KM_TRY(km_plan_set(plan, KM_PARAM_blocks_per_sm, config->resident, err,
+    KM_TRY(km_plan_set(plan, KM_PARAM_blocks_per_sm, config->blocks_per_sm, err,
                        "the block is as large as registers allow"));
     KM_TRY(km_plan_set(plan, KM_PARAM_split, config->split, err, "%s",
                        config->split > 1 ? "so many threads share the sums of the K list"
                                          : "a thread's registers hold the sums of the whole K list"));
-    KM_TRY(km_plan_set(plan, KM_PARAM_lanes_per_point, config->team, err, "%s",
-                       config->team > 1
+    KM_TRY(km_plan_set(plan, KM_PARAM_lanes_per_point, config->point_lanes, err, "%s",
+                       config->point_lanes > 1
                            ? "so many lanes share a point, as one has no room for its features' sums"
                            : "a lane holds whole points"));
     KM_TRY(km_plan_set(plan, KM_PARAM_launches, config->launches, err, "%s",
@@ -334,21 +343,21 @@ static km_status decide(km_plan *plan, const km_config *found, km_error *err) {
                             err));
     KM_TRY(decide_form(plan, err));
     KM_TRY(km_plan_layout_make(plan, plan->spec.clusters_count * (int64_t)sizeof(int32_t), err));
-    share_out(plan->layout, &plan->spec,
-              km_plan_value(plan, KM_PARAM_split) * km_plan_value(plan, KM_PARAM_launches));
+    split_list(plan->layout, &plan->spec,
+               km_plan_value(plan, KM_PARAM_split) * km_plan_value(plan, KM_PARAM_launches));
     return KM_OK;
 }
 
 // Names -----------------------------------------------------------------------------------------------------
 
 // Bits of a coordinate with which d products and a constant still add up exactly in the type.
-static int64_t coarse_bits(const km_spec *spec) {
+static int64_t exact_bits(const km_spec *spec) {
     int64_t log2_d = 0;
     while ((1LL << log2_d) < spec->features) log2_d++;
     return ((spec->type == KM_FLOAT64 ? 51 : 22) - log2_d) / 2;
 }
 
-// Tiles that a thread of float32 adds before its sums join doubles.
+// Tiles that a thread adds in float32 before its sums are added to doubles.
 static int64_t flush_tiles(const km_plan *plan) {
     enum { POINTS_MAX = 2048 };
     int64_t tiles = 1;
@@ -356,39 +365,39 @@ static int64_t flush_tiles(const km_plan *plan) {
     return tiles;
 }
 
-// One warp group: its Ks, where their planes and sums lie, and its columns, which start at `column`.
-static int64_t add_group(km_env *part, const km_plan *plan, int64_t group, const int32_t *share,
+// One warp group: its Ks, the indices of their coefficients and sums, and its columns, which start at `column`.
+static int64_t add_group(km_env *part, const km_plan *plan, int64_t group, const int32_t *group_of,
                          int64_t column) {
     const km_spec *spec = &plan->spec;
-    int64_t split = km_plan_value(plan, KM_PARAM_split), team = km_plan_value(plan, KM_PARAM_lanes_per_point),
-            columns = 0, plane = 0;
+    int64_t split = km_plan_value(plan, KM_PARAM_split),
+            point_lanes = km_plan_value(plan, KM_PARAM_lanes_per_point), columns = 0, coefficient = 0;
     int64_t counts = 0, warps = group % split;
     char text[24];
     snprintf(text, sizeof text, "%lld", (long long)group);
     km_env *item = km_env_item(part, "groups", text);
     km_text ks = {0};
     km_env_list(item, "ks");
-    for (int64_t i = 0; i < spec->clusters_count; plane += spec->clusters[i++] - 1) {
-        if (share[i] != group) continue;
+    for (int64_t i = 0; i < spec->clusters_count; coefficient += spec->clusters[i++] - 1) {
+        if (group_of[i] != group) continue;
         km_env *k = km_cuda_name_k(item, spec, i, 0);
-        km_env_set_int(k, "others", spec->clusters[i] - 1);
-        km_env_set_flag(k, "single", spec->clusters[i] == 1);
-        km_env_set_int(k, "plane", plane * team);
+        km_env_set_int(k, "scores", spec->clusters[i] - 1);
+        km_env_set_flag(k, "is_one", spec->clusters[i] == 1);
+        km_env_set_int(k, "coefficients", coefficient * point_lanes);
         km_env_set_int(k, "sum", columns);
         km_env_set_int(k, "count", counts);
         counts += spec->clusters[i] - 1;
-        columns += sums_of(plan, spec->clusters[i], team);
+        columns += sums_of(plan, spec->clusters[i], point_lanes);
         km_text_printf(&ks, "%s%d", ks.size ? ", " : "", spec->clusters[i]);
     }
-    if (columns == 0) columns = 1; // K = 1 alone has none, but an array has
+    if (columns == 0) columns = 1; // K = 1 by itself has none, but an array needs one
     km_env_set_int(item, "index", group % split);
     if (!ks.size) km_text_puts(&ks, "none");
     km_env_set_text(item, "text", &ks);
     km_env_set_int(item, "columns", columns);
-    km_env_set_int(item, "all", columns * team);
+    km_env_set_int(item, "warp_sums", columns * point_lanes);
     km_env_set_int(item, "counts", counts ? counts : 1);
-    km_env_set_flag(item, "compares", counts > 0);
-    km_env_set_int(item, "column", column * team);
+    km_env_set_flag(item, "has_scores", counts > 0);
+    km_env_set_int(item, "column", column * point_lanes);
     if (warps > 1)
         km_env_set(item, "warps", " + %lld * WARPS", (long long)warps);
     else
@@ -396,46 +405,53 @@ static int64_t add_group(km_env *part, const km_plan *plan, int64_t group, const
     return columns;
 }
 
-// Where points are: `own` features of a point in a lane, `run` points of a lane side by side. Factors that are 1 leave
-// the text.
-static void name_places(km_env *env, const km_plan *plan, int64_t run, int64_t own) {
+// Points of a thread: it has `lane_d` features of a point, and `adjacent` points that are adjacent in memory. Factors
+// that are 1 are not in the text.
+static void name_points(km_env *env, const km_plan *plan, int64_t adjacent, int64_t lane_d) {
     int64_t points = km_plan_value(plan, KM_PARAM_points_per_thread),
-            team = km_plan_value(plan, KM_PARAM_lanes_per_point);
+            point_lanes = km_plan_value(plan, KM_PARAM_lanes_per_point);
     int split = km_plan_value(plan, KM_PARAM_split) > 1, ring = km_plan_value(plan, KM_PARAM_prefetch) > 0;
     int labelled = plan->track_labels && plan->clusters_sum > plan->spec.clusters_count;
-    km_env_set_flag(env, "teamed", team > 1);
-    km_env_set_flag(env, "side_by_side", run > 1);
-    km_env_set_flag(env, "crew", split);
+    km_env_set_flag(env, "lanes_share_point", point_lanes > 1);
+    km_env_set_flag(env, "adjacent_points", adjacent > 1);
+    km_env_set_flag(env, "warp_groups", split);
     km_env_set_flag(env, "ring", ring);
-    km_env_set_flag(env, "labelled", labelled);
-    km_env_set_flag(env, "indexed", labelled || !ring); // a thread asks where its points are
-    km_env_set_flag(env, "located", labelled || !ring || plan->weighted);
-    km_env_set_int(env, "warp_points", 32 / team * points);
-    km_env_set_int(env, "load_points", 32 / team * run);
-    km_env_set_int(env, "loads", points / run);
-    km_env_set_int(env, "pieces", run * own * km_type_bytes(plan->spec.type) / 16);
-    km_env_set(env, "own_name", team > 1 ? "OWN" : "D");
+    km_env_set_flag(env, "writes_labels", labelled);
+    km_env_set_flag(env, "needs_first_point", labelled || !ring); // a thread computes the index of its points
+    km_env_set_flag(env, "needs_load_points", labelled || !ring || plan->weighted);
+    km_env_set_int(env, "warp_points", 32 / point_lanes * points);
+    km_env_set_int(env, "load_points", 32 / point_lanes * adjacent);
+    km_env_set_int(env, "loads", points / adjacent);
+    km_env_set_int(env, "pieces", adjacent * lane_d * km_type_bytes(plan->spec.type) / 16);
+    km_env_set(env, "lane_d_name", point_lanes > 1 ? "LANE_D" : "D");
     km_env_set(env, "warp", split ? "threadIdx.x %% THREADS / 32" : "threadIdx.x / 32");
-    km_env_set(env, "lane_point", team > 1 ? "lane / TEAM" : run > 1 ? "lane * RUN" : "lane");
+    km_env_set(env, "lane_point",
+               point_lanes > 1 ? "lane / LANES_PER_POINT"
+               : adjacent > 1  ? "lane * ADJACENT"
+                               : "lane");
 }
 
-// Points on their way through shared memory.
-static void name_ring(km_env *env, const km_plan *plan, int64_t run, int64_t own) {
-    int64_t team = km_plan_value(plan, KM_PARAM_lanes_per_point), size = km_type_bytes(plan->spec.type);
-    int64_t pieces = run * own * size / 16, turn = 1;
+// The ring of tiles in shared memory.
+static void name_ring(km_env *env, const km_plan *plan, int64_t adjacent, int64_t lane_d) {
+    int64_t point_lanes = km_plan_value(plan, KM_PARAM_lanes_per_point),
+            size = km_type_bytes(plan->spec.type);
+    int64_t pieces = adjacent * lane_d * size / 16, swizzle = 1;
     int split = km_plan_value(plan, KM_PARAM_split) > 1;
-    while (turn < 8 && pieces % (2 * turn) == 0) turn *= 2;
+    while (swizzle < 8 && pieces % (2 * swizzle) == 0) swizzle *= 2;
     km_env_set_int(env, "stages", km_plan_value(plan, KM_PARAM_prefetch) + 1);
-    km_env_set_int(env, "turn", turn);
-    km_env_set_int(env, "weights_bytes", run * size);
-    km_env_set_flag(env, "turned", turn > 1);
-    km_env_set_flag(env, "whole_rows", 32 % pieces == 0); // 32 pieces are a number of rows
-    km_env_set(env, "row_point", team > 1 ? "row / TEAM" : run > 1 ? "row * RUN" : "row");
-    km_env_set(env, "lane_weight", run > 1 ? "lane * RUN" : "lane");
-    km_env_set(env, "row_weights", run > 1 ? "32 * RUN" : "32");
+    km_env_set_int(env, "swizzle", swizzle);
+    km_env_set_int(env, "weights_bytes", adjacent * size);
+    km_env_set_flag(env, "swizzled", swizzle > 1);
+    km_env_set_flag(env, "whole_rows", 32 % pieces == 0); // 32 pieces are whole rows
+    km_env_set(env, "row_point",
+               point_lanes > 1 ? "row / LANES_PER_POINT"
+               : adjacent > 1  ? "row * ADJACENT"
+                               : "row");
+    km_env_set(env, "lane_weight", adjacent > 1 ? "lane * ADJACENT" : "lane");
+    km_env_set(env, "row_weights", adjacent > 1 ? "32 * ADJACENT" : "32");
     km_env_set(env, "first_load", split ? "(int)threadIdx.x / THREADS" : "0");
     km_env_set(env, "loads_step", split ? "SPLIT" : "1");
-    km_env_set(env, "loads_share", split ? "SHARE" : "LOADS * PIECES");
+    km_env_set(env, "warp_pieces", split ? "WARP_PIECES" : "LOADS * PIECES");
     km_env_set(env, "first_piece", split ? "threadIdx.x / THREADS * 32" : "0");
     km_env_set(env, "pieces_step", split ? "32 * SPLIT" : "32");
     km_env_set(env, "ring_of_warp", split ? "warp %% WARPS" : "warp");
@@ -443,78 +459,80 @@ static void name_ring(km_env *env, const km_plan *plan, int64_t run, int64_t own
 }
 
 // Labels, four at a time where a thread's points are a multiple of that.
-static void name_labels(km_env *env, const km_plan *plan, int64_t run) {
-    int64_t team = km_plan_value(plan, KM_PARAM_lanes_per_point);
+static void name_labels(km_env *env, const km_plan *plan, int64_t adjacent) {
+    int64_t point_lanes = km_plan_value(plan, KM_PARAM_lanes_per_point);
     int packed = plan->track_labels && km_plan_value(plan, KM_PARAM_points_per_thread) % 4 == 0;
-    km_env_set_flag(env, "packed", packed);
+    km_env_set_flag(env, "packed_labels", packed);
     km_env_set(env, "labels_written", packed ? "labels_packed" : "labels_single");
-    km_env_set_flag(env, "neighbours", run == 1); // how far labels travel until four lie side by side
-    km_env_set_flag(env, "pairs", run <= 2);
-    km_env_set_int(env, "gather", 4 / run);
-    km_env_set(env, "label_givers", team > 1 ? "teams" : "lanes");
-    km_env_set(env, "team_of_thread", team > 1 ? "threadIdx.x / TEAM" : "threadIdx.x");
-    km_env_set_int(env, "label_step", run * (32 / team - 1));
-    km_env_set_int(env, "pairs_width", 2 / run * team);
-    km_env_set_int(env, "pairs_bit", 2 / run);
+    km_env_set_flag(env, "exchanges_single_labels",
+                    adjacent == 1); // by how many exchanges a lane gets the labels of four adjacent points
+    km_env_set_flag(env, "exchanges_labels", adjacent <= 2);
+    km_env_set_int(env, "exchange", 4 / adjacent);
+    km_env_set(env, "label_lanes", point_lanes > 1 ? "groups of lanes" : "lanes");
+    km_env_set(env, "point_of_thread", point_lanes > 1 ? "threadIdx.x / LANES_PER_POINT" : "threadIdx.x");
+    km_env_set_int(env, "label_step", adjacent * (32 / point_lanes - 1));
+    km_env_set_int(env, "exchange_width", 2 / adjacent * point_lanes);
+    km_env_set_int(env, "exchange_bit", 2 / adjacent);
 }
 
 static km_status names(km_env *env, const char **root, const km_plan *plan, km_error *err) {
     const km_spec *spec = &plan->spec;
-    const int32_t *share = plan->layout;
+    const int32_t *group_of = plan->layout;
     (void)err;
     *root = "cuda/registers/registers.cu";
     km_cuda_names(env, plan);
     int64_t split = km_plan_value(plan, KM_PARAM_split), launches = km_plan_value(plan, KM_PARAM_launches);
-    km_env_set_flag(env, "planes_follow", 1);
-    int64_t team = km_plan_value(plan, KM_PARAM_lanes_per_point), own = spec->features / team;
-    int64_t run = run_of(spec);
-    km_env_set_int(env, "own", own);
-    km_env_set_flag(env, "flushed", spec->type == KM_FLOAT32);
-    km_env_set_int(env, "flush", flush_tiles(plan));
-    name_places(env, plan, run, own);
-    name_ring(env, plan, run, own);
-    name_labels(env, plan, run);
-    km_env_set_flag(env, "const_planes", km_plan_value(plan, KM_PARAM_form) == KM_WORD_form_constant);
-    km_env_set_flag(env, "counted",
-                    spec->type == KM_FLOAT64 && !plan->weighted); // doubles' pipe is the busy one
-    km_env_set_int(env, "run", run);
-    km_env_set_int(env, "coarse_bits", coarse_bits(spec));
-    int64_t planes = plan->clusters_sum - spec->clusters_count;
-    km_env_set_int(env, "planes", planes ? planes : 1);
-    km_env_set_flag(env, "several", planes > 0);       // a K of 1 has nothing to compare
-    km_env_set_int(env, "launches_all", launches + 3); // km_all, km_planes, km_reduce
+    km_env_set_flag(env, "prepares_coefficients", 1);
+    int64_t point_lanes = km_plan_value(plan, KM_PARAM_lanes_per_point),
+            lane_d = spec->features / point_lanes;
+    int64_t adjacent = adjacent_points(spec);
+    km_env_set_int(env, "lane_d", lane_d);
+    km_env_set_flag(env, "float_sums", spec->type == KM_FLOAT32);
+    km_env_set_int(env, "flush_tiles", flush_tiles(plan));
+    name_points(env, plan, adjacent, lane_d);
+    name_ring(env, plan, adjacent, lane_d);
+    name_labels(env, plan, adjacent);
+    km_env_set_flag(env, "integer_counts",
+                    spec->type == KM_FLOAT64 && !plan->weighted); // the pipe for doubles is the busy one
+    km_env_set_int(env, "adjacent", adjacent);
+    km_env_set_int(env, "exact_bits", exact_bits(spec));
+    int64_t coefficients = plan->clusters_sum - spec->clusters_count;
+    km_env_set_int(env, "coefficients", coefficients ? coefficients : 1);
+    km_env_set_flag(env, "has_scores", coefficients > 0); // K = 1 has none
+    km_env_set_int(env, "launches_count", launches + 3);  // km_sum_points, km_prepare_coefficients, km_reduce
 
-    // Columns in the order of the groups; those of the totals come last.
-    int64_t column = 0, scratch = 0;
+    // Columns in the order of the warp groups; those of the sums over all points come last.
+    int64_t column = 0, sums_most = 0;
     for (int64_t part = 0; part < launches; part++) {
         char text[24];
         snprintf(text, sizeof text, "%lld", (long long)part);
         km_env *item = km_env_item(env, "parts", text);
-        km_env_set_flag(item, "alone", split == 1);
-        km_env_set_int(item, "first", part * split);
+        km_env_set_flag(item, "one_group", split == 1);
+        km_env_set_int(item, "first_group", part * split);
         for (int64_t group = part * split; group < (part + 1) * split; group++) {
-            int64_t columns = add_group(item, plan, group, share, column);
+            int64_t columns = add_group(item, plan, group, group_of, column);
             column += columns;
-            if (columns > scratch) scratch = columns;
+            if (columns > sums_most) sums_most = columns;
         }
     }
-    km_env_set_int(env, "totals", column * team);
-    km_env_set_int(env, "columns", (column + own) * team);
-    km_env_set_int(env, "warp_sums", scratch * team);
-    km_env_set_int(env, "cluster_sums", (own + 1) * team);
-    km_env_set_int(env, "gathered", 32 / team);
-    km_env_set(env, "first_plane",
-               team > 1 ? "(km_offsets[k_index] - k_index) * TEAM" : "km_offsets[k_index] - k_index");
-    km_env_set(env, "plane_j", team > 1 ? "j * TEAM" : "j");
-    km_env_set(env, "at_f", team > 1 ? "at" : "f");
-    km_env_set(env, "weight_at", team > 1 ? "OWN * TEAM" : "D");
+    km_env_set_int(env, "all_points", column * point_lanes);
+    km_env_set_int(env, "columns", (column + lane_d) * point_lanes);
+    km_env_set_int(env, "warp_sums", sums_most * point_lanes);
+    km_env_set_int(env, "cluster_sums", (lane_d + 1) * point_lanes);
+    km_env_set_int(env, "gathered", 32 / point_lanes);
+    km_env_set(env, "first_coefficients",
+               point_lanes > 1 ? "(km_offsets[k_index] - k_index) * LANES_PER_POINT"
+                               : "km_offsets[k_index] - k_index");
+    km_env_set(env, "coefficients_j", point_lanes > 1 ? "j * LANES_PER_POINT" : "j");
+    km_env_set(env, "at_f", point_lanes > 1 ? "at" : "f");
+    km_env_set(env, "weight_at", point_lanes > 1 ? "LANE_D * LANES_PER_POINT" : "D");
     for (int64_t i = 0, offset = 0; i < spec->clusters_count; offset += spec->clusters[i++]) {
         km_env *k = km_cuda_name_k(env, spec, i, offset);
         int64_t first = 0;
         for (int64_t j = 0; j < spec->clusters_count; j++)
-            if (share[j] < share[i] || (share[j] == share[i] && j < i))
-                first += sums_of(plan, spec->clusters[j], team);
-        km_env_set_int(k, "column", first * team);
+            if (group_of[j] < group_of[i] || (group_of[j] == group_of[i] && j < i))
+                first += sums_of(plan, spec->clusters[j], point_lanes);
+        km_env_set_int(k, "column", first * point_lanes);
     }
     return KM_OK;
 }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
-//@ if part_alone
+//@ if part_one_group
 // What a thread of km_registers_$part keeps from tile to tile, for K = $group_text.
 //@ else
 // What a thread of warp group $group_index of km_registers_$part keeps from tile to tile, for K = $group_text.
 //@ end
 struct km_group_$group {
     km_real sums[$group_columns]; // of the clusters but the pivots
-    //@ if counted
+    //@ if integer_counts
     int counts[$group_counts];
     //@ end
     //@ for k in group_ks
-    //@ if not k_single
+    //@ if not k_is_one
     bool active_$k;
-    //@ if packed
-    unsigned before_$k[POINTS / 4]; // labels of the pass before
+    //@ if packed_labels
+    unsigned before_$k[POINTS / 4]; // labels of the pass before, of the next tile
     //@ end
     //@ if track_labels
     int changes_$k;
@@ -22,55 +22,57 @@ struct km_group_$group {
     //@ end
 };
 
-// Empty sums, and which K are active.
+// Clears the sums; finds out which K are active.
 static __device__ __forceinline__ void km_begin(km_group_$group &group, const km_pass_args &args) {
     group = {};
     //@ for k in group_ks
-    //@ if not k_single
+    //@ if not k_is_one
     group.active_$k = args.active[blockIdx.y * KS + $k_index];
     //@ end
     //@ end
 }
 
-//@ if packed
-// Reads the labels of a tile; those of the next one come while one is worked on.
+//@ if packed_labels
+// Reads the labels of a tile. Those of the next tile are read while one is worked on.
 static __device__ __forceinline__ void km_read_labels(km_group_$group &group, const km_pass_args &args,
                                                       int tile) {
     //@ for k in group_ks
-    //@ if not k_single
+    //@ if not k_is_one
     if (group.active_$k) km_read_labels(group.before_$k, args, tile, blockIdx.y * KS + $k_index);
     //@ end
     //@ end
 }
 
 //@ end
-// Works on the points of a tile, one K after the other.
-static __device__ __forceinline__ void km_work(km_group_$group &group, km_points &points,
-                                               const km_pass_args &args, const km_table &table, int tile) {
-    //@ if not const_planes
-    asm volatile("" ::: "memory"); // the planes are read again: there are no registers to keep them in
+// Labels and adds the points of a tile, one K after the other.
+static __device__ __forceinline__ void km_process_tile(km_group_$group &group, km_points &points,
+                                                       const km_pass_args &args, const km_table &table,
+                                                       int tile) {
+    //@ if not form_constant
+    asm volatile("" ::: "memory"); // the coefficients are read again: there are no registers to keep them in
     //@ end
-    //@ if group_compares
-    //@ if teamed
-    const km_plane *planes = table.planes + threadIdx.x % TEAM;
+    //@ if group_has_scores
+    //@ if lanes_share_point
+    const km_coefficients *coefficients = table.coefficients + threadIdx.x % LANES_PER_POINT;
     //@ else
-    const km_plane *planes = table.planes;
+    const km_coefficients *coefficients = table.coefficients;
     //@ end
     //@ end
     //@ for k in group_ks
-    //@ if k_single
+    //@ if k_is_one
     //@ if weighted
     KM_UNROLL_FOR (int p = 0; p < POINTS; p++) group.sums[$k_sum] += points.weight[p];
     //@ end
     //@ else
     if (group.active_$k) {
-        //@ if counted
-        km_assign<$k_others>(points, planes + $k_plane, table.pivots[$k_index], group.sums + $k_sum,
-                             group.counts + $k_count);
+        //@ if integer_counts
+        km_assign<$k_scores>(points, coefficients + $k_coefficients, table.pivots[$k_index],
+                             group.sums + $k_sum, group.counts + $k_count);
         //@ else
-        km_assign<$k_others>(points, planes + $k_plane, table.pivots[$k_index], group.sums + $k_sum);
+        km_assign<$k_scores>(points, coefficients + $k_coefficients, table.pivots[$k_index],
+                             group.sums + $k_sum);
         //@ end
-        //@ if packed
+        //@ if packed_labels
         const int slot = blockIdx.y * KS + $k_index;
         group.changes_$k += km_write_labels(points, group.before_$k, args, tile, slot);
         if (tile + GRID < km_tiles(args)) km_read_labels(group.before_$k, args, tile + GRID, slot);
@@ -84,25 +86,25 @@ static __device__ __forceinline__ void km_work(km_group_$group &group, km_points
     //@ end
 }
 
-// Lets the thread's sums join the warp's.
+// Adds the thread's sums to the warp's.
 static __device__ __forceinline__ void km_flush(km_group_$group &group, km_block &shared) {
-    //@ if counted
+    //@ if integer_counts
     //@ for k in group_ks
-    KM_UNROLL_FOR (int j = 0; j < $k_others; j++)
-        group.sums[$k_sum + j * ($own_name + 1) + $own_name] = group.counts[$k_count + j];
+    KM_UNROLL_FOR (int j = 0; j < $k_scores; j++)
+        group.sums[$k_sum + j * ($lane_d_name + 1) + $lane_d_name] = group.counts[$k_count + j];
     //@ end
     //@ end
     const int warp = threadIdx.x / 32;
     km_add_lanes<$group_columns>(group.sums, shared.gathered[warp], shared.warp_sums[warp]);
-    //@ if flushed
+    //@ if float_sums
     KM_UNROLL_FOR (int i = 0; i < $group_columns; i++) group.sums[i] = 0;
     //@ end
 }
 
 //@ if track_labels
-static __device__ __forceinline__ void km_end(km_group_$group &group, const km_pass_args &args) {
+static __device__ __forceinline__ void km_add_changes(km_group_$group &group, const km_pass_args &args) {
     //@ for k in group_ks
-    //@ if not k_single
+    //@ if not k_is_one
     if (group.changes_$k)
         atomicAdd(args.changes + blockIdx.y * KS + $k_index, (unsigned long long)group.changes_$k);
     //@ end

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What stands where: in a thread's registers, in shared memory, in the workspace.
+// Data in a thread's registers, in shared memory, and in the workspace.
 
 struct __align__(16) km_vector {
     km_real at[VECTOR];
@@ -7,37 +7,39 @@ struct __align__(16) km_vector {
 
 // The points that a thread works on.
 struct km_points {
-    km_real x[POINTS][$own_name];
+    km_real x[POINTS][$lane_d_name];
     //@ if weighted
     km_real weight[POINTS]; // 0 for padding
     //@ end
     //@ if track_labels
-    int label[POINTS]; // of the K at hand
+    int label[POINTS]; // for the K that is worked on
     //@ end
 };
 
-// What a score is made of: it is constant + x . factors. Halfway between a centroid and its pivot lies the plane on
-// which that is 0.
-struct __align__(16) km_plane {
-    km_real factors[$own_name];
+// Coefficients of a score: it is constant + x . factors. It is 0 where the centroid and its pivot are equally near.
+struct __align__(16) km_coefficients {
+    km_real factors[$lane_d_name];
     km_real constant;
 };
 
-// What all scores are made of; made anew after each update.
+// The coefficients of all scores; computed again after each update.
 struct km_table {
-    //@ if teamed
-    km_plane planes[PLANES * TEAM]; // of each centroid but the pivots, those of a team's lanes side by side
+    //@ if lanes_share_point
+    km_coefficients
+        coefficients[COEFFICIENTS *
+                     LANES_PER_POINT]; // of each centroid but the pivots: those of the lanes of a point
+                                       // are adjacent
     //@ else
-    km_plane planes[PLANES]; // of each centroid but the pivots
+    km_coefficients coefficients[COEFFICIENTS]; // of each centroid but the pivots
     //@ end
     int pivots[KS];
 };
-//@ if const_planes
+//@ if form_constant
 __constant__ km_table km_constants;
 //@ end
 
 //@ if ring
-// A tile's points of $stage_text.
+// The points of a tile of $stage_text.
 struct km_stage {
     km_vector pieces[LOADS * 32 * PIECES];
     //@ if weighted
@@ -51,19 +53,19 @@ struct km_block {
     //@ if ring
     km_stage ring[WARPS][STAGES];
     //@ end
-    km_real gathered[BLOCK / 32][GATHERED][33]; // of a warp; rows of 33: its lanes meet in no bank
+    km_real gathered[BLOCK / 32][GATHERED][33]; // of a warp; rows of 33: no bank conflicts
     double warp_sums[BLOCK / 32][WARP_SUMS];
-    //@ if not const_planes
+    //@ if not form_constant
     km_table table;
     //@ end
 };
 
 //@ if weighted
-// Sums of a block lie in columns: for each K those of its clusters but the pivot, D sums and the weight each, and the
-// pivot's weight; at the end those over all points. Here is the first column of each K.
+// Each sum of a block has a column. For each K: D sums and the weight of each cluster but the pivot, then the pivot's
+// weight. At the end: the sums over all points. This is the first column of each K.
 //@ else
-// Sums of a block lie in columns: for each K those of its clusters but the pivot, D sums and the weight each; at the
-// end those over all points. Here is the first column of each K.
+// Each sum of a block has a column. For each K: D sums and the weight of each cluster but the pivot. At the end: the
+// sums over all points. This is the first column of each K.
 //@ end
 __device__ const int km_columns[KS] = {
     //@ for k in ks
@@ -71,13 +73,13 @@ __device__ const int km_columns[KS] = {
     //@ end
 };
 
-//@ if const_planes
-// The workspace has for each column one number of each block.
+//@ if form_constant
+// The workspace holds, for each column, one number of each block.
 //@ else
-// The workspace: the table of each restart in flight; then of each restart, for each column, one number of each block.
+// The workspace holds the table of each restart; then, for each restart and column, one number of each block.
 //@ end
 static __device__ __forceinline__ double *km_column(const km_pass_args &args, int column) {
-    //@ if const_planes
+    //@ if form_constant
     return (double *)args.workspace + (long long)column * GRID;
     //@ else
     double *columns = (double *)((km_table *)args.workspace + RESTARTS);
@@ -85,47 +87,47 @@ static __device__ __forceinline__ double *km_column(const km_pass_args &args, in
     //@ end
 }
 
-//@ if const_planes
-// The table, to be written: constant memory has an address, too, by which kernels between two passes write it.
+//@ if form_constant
+// The table as kernels between two passes write it: constant memory has an address, too.
 //@ else
-// The table of one restart in flight, as kernels between two passes write it.
+// The table of one restart, as kernels between two passes write it.
 //@ end
-static __device__ __forceinline__ km_table *km_table_of(void *workspace, void *constants, int copy) {
-    //@ if const_planes
+static __device__ __forceinline__ km_table *km_table_of(void *workspace, void *constants, int restart) {
+    //@ if form_constant
     return (km_table *)constants;
     //@ else
-    return (km_table *)workspace + copy;
+    return (km_table *)workspace + restart;
     //@ end
 }
 
-// The planes of one K.
-static __device__ __forceinline__ km_plane *km_planes_of(km_table *table, int k_index) {
-    return table->planes + $first_plane;
+// The coefficients of one K.
+static __device__ __forceinline__ km_coefficients *km_coefficients_of(km_table *table, int k_index) {
+    return table->coefficients + $first_coefficients;
 }
 
-// Tiles of the points, the last one filled up.
+// How many tiles the points have; the last one is padded.
 static __device__ __forceinline__ int km_tiles(const km_pass_args &args) {
     return (int)((args.n + TILE - 1) / TILE);
 }
 
 // The warp's first point of a tile.
-static __device__ __forceinline__ long long km_first_of_warp(int tile) {
+static __device__ __forceinline__ long long km_first_point_of_warp(int tile) {
     return (long long)tile * TILE + $warp * WARP_POINTS;
 }
 
-//@ if indexed
+//@ if needs_first_point
 // The thread's first point of a tile.
-static __device__ __forceinline__ long long km_first(int tile) {
+static __device__ __forceinline__ long long km_first_point(int tile) {
     const int lane = threadIdx.x % 32;
-    return km_first_of_warp(tile) + $lane_point;
+    return km_first_point_of_warp(tile) + $lane_point;
 }
 
 //@ end
-//@ if labelled
-// How far point r of the thread lies behind its first.
-static __device__ __forceinline__ constexpr int km_step(int r) {
-    //@ if side_by_side
-    return r / RUN * LOAD_POINTS + r % RUN;
+//@ if writes_labels
+// The index of point r of the thread, less that of its first point.
+static __device__ __forceinline__ constexpr int km_point_offset(int r) {
+    //@ if adjacent_points
+    return r / ADJACENT * LOAD_POINTS + r % ADJACENT;
     //@ else
     return r * LOAD_POINTS;
     //@ end

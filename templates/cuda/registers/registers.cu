@@ -1,88 +1,88 @@
 // SPDX-License-Identifier: MIT
-//@ need points_per_thread block grid split run vector blocks_per_sm columns totals warp_sums parts
-//@ need lanes_per_point own flush flushed counted ring crew stages turn const_planes
+//@ need points_per_thread block grid split adjacent vector blocks_per_sm columns all_points warp_sums parts
+//@ need lanes_per_point lane_d flush_tiles float_sums integer_counts ring warp_groups stages swizzle form_constant
 //@ words cuda/words.cu
 //@ include cuda/head.h
 //@ use unroll_for unroll_1_for
 
-// The pass, design `registers`. A thread has a few points and the sums of all clusters in registers and walks over
-// the data; everything about the K list is unrolled, so that the loop is one straight line.
+// The pass, design `registers`. A thread has a few points and the sums of all clusters in registers. It goes through
+// the data tile by tile. Loops over the K list are unrolled, so that the work on a tile is one straight line of code.
 //
 // A score is taken against one centroid of the same K, the pivot p:
 //     score_j = x . (c_j - c_p) - (|c_j|^2 - |c_p|^2) / 2,        score_p = 0.
-// The centroid with the largest score is the nearest. That is K - 1 scores for K centroids, and the pivot's sums need
-// no adding: they are the sums over all points, made once when the points are loaded, less those of the others.
+// The centroid with the largest score is the nearest. So K centroids take K - 1 scores. Nothing is added to the pivot's
+// sums either: they are the sums over all points, made once when the points are loaded, less those of the others.
 //
-//@ if teamed
-// TEAM lanes share a point: each has OWN of its features and their sums. Scores are added up over the team, so that
-// all its lanes choose alike.
+//@ if lanes_share_point
+// LANES_PER_POINT lanes share a point: each has LANE_D of its features and their sums. A score is the sum over these
+// lanes, so that all of them find the same nearest centroid.
 //
 //@ end
-//@ if crew
-// The K list is shared out over SPLIT groups of warps, which have the same points.
+//@ if warp_groups
+// The K list is split over SPLIT warp groups of a block, which work on the same points.
 //
 //@ end
 //@ if ring
-// Points come through shared memory: while a warp works on a tile of points, its next tile is on the way.
+// Points come through shared memory: while a warp works on a tile of points, its next tile is being copied.
 //
 //@ end
-//@ if flushed
-// A thread adds the points of FLUSH tiles at most; then its warp's lanes are added up and join doubles, so that
-// accuracy does not depend on the number of points.
+//@ if float_sums
+// A thread adds the points of at most FLUSH_TILES tiles in float. Then the sums of the warp's lanes are added to
+// doubles, so that accuracy does not depend on the number of points.
 //
 //@ end
-// The last tile is filled up with points at zero; what they add to the counts is taken away in the end.
+// The last tile is padded with points at zero. What they add to the counts is subtracted in the end.
 //
-// At the end the warps of a block are added up, and each block leaves one number for each sum; km_reduce adds the
-// blocks. Both go in a fixed order, without atomics: the same bits every time.
+// At the end the sums of a block's warps are added, and each block writes one number for each sum; km_reduce adds the
+// blocks' numbers. Both go in a fixed order, without atomics: the same bits every time.
 //
-// A slot is one K of one restart in flight. One that has nothing to do in a pass is not active, and skipped.
+// A slot is one K of one restart. A slot that is not active has nothing to do in a pass, and is skipped.
 //
-// To read it from the top: km_registers_0, at the end, is the kernel; km_walk its loop over tiles; km_assign what
-// is done with the points of a tile.
+// To read it from the top: km_registers_0, at the end, is the kernel; km_process_tiles is its loop over tiles;
+// km_assign finds the nearest centroids of a tile's points, and adds the points to their sums.
 enum {
-    BLOCK = $block, // threads of a block
-    GRID = $grid,   // blocks that share the points (blockIdx.x), for each restart in flight (blockIdx.y)
+    BLOCK = $block,              // threads of a block
+    GRID = $grid,                // blocks that share the points (blockIdx.x), for each restart (blockIdx.y)
     POINTS = $points_per_thread, // points that a thread works on at a time
-    //@ if crew
-    SPLIT = $split,          // warp groups of a block; each has its own share of the K list
+    //@ if warp_groups
+    SPLIT = $split,          // warp groups of a block; each has its own part of the K list
     THREADS = BLOCK / SPLIT, // threads of a warp group
     WARPS = THREADS / 32,    // warps of a warp group
     //@ else
     WARPS = BLOCK / 32, // warps of a block
     //@ end
-    //@ if teamed
-    TEAM = $lanes_per_point, // lanes that share a point
-    OWN = $own,              // features that a lane has of it
+    //@ if lanes_share_point
+    LANES_PER_POINT = $lanes_per_point, // lanes that share a point
+    LANE_D = $lane_d,                   // features of it that a lane has
     //@ end
-    //@ if side_by_side
-    RUN = $run, // points of a thread that lie side by side in memory
+    //@ if adjacent_points
+    ADJACENT = $adjacent, // points of a thread that are adjacent in memory
     //@ end
     VECTOR = $vector,           // numbers of one 16-byte load
     WARP_POINTS = $warp_points, // points that a warp works on at a time
     TILE = WARPS * WARP_POINTS, // points that a block works on at a time
-    //@ if flushed
-    FLUSH = $flush, // tiles of a block after which sums join the doubles, a power of two
+    //@ if float_sums
+    FLUSH_TILES = $flush_tiles, // tiles of a block after which sums are added to the doubles, a power of two
     //@ end
     LOADS = $loads, // loads of a thread from a tile
-    //@ if located
+    //@ if needs_load_points
     LOAD_POINTS = $load_points, // points of a warp in one load
     //@ end
     //@ if ring
-    STAGES = $stages, // tiles of a warp in shared memory: one that is worked on, the others on their way
-    PIECES = $pieces, // 16-byte pieces of a load of one thread, a row
-    //@ if turned
-    TURN = $turn, // rows are turned about by so many pieces, so that lanes meet in no bank
+    STAGES = $stages, // tiles of a warp in shared memory: one that is worked on, others that are being copied
+    PIECES = $pieces, // 16-byte pieces that one thread loads: a row of shared memory
+    //@ if swizzled
+    SWIZZLE = $swizzle, // XOR swizzle of a row over so many pieces, against bank conflicts
     //@ end
     //@ end
-    PLANES = $planes,          // one for each centroid but the pivots
-    COLUMNS = $columns,        // sums of a block
-    TOTALS = $totals,          // the first of those over all points, which never change
-    CLUSTER = $cluster_sums,   // sums of one cluster, and its weight
-    WARP_SUMS = $warp_sums,    // sums of a warp, at most
-    GATHERED = $gathered,      // sums of a lane that are added up over the warp at a time
-    REDUCE = 1024,             // threads of a block of km_reduce
-    COARSE_BITS = $coarse_bits // bits of a coordinate such that scores come out exact
+    COEFFICIENTS = $coefficients, // of scores: for each centroid but the pivots
+    COLUMNS = $columns,           // sums of a block
+    ALL_POINTS = $all_points,     // the first column of the sums over all points, which never change
+    CLUSTER_SUMS = $cluster_sums, // sums of one cluster, and its weight
+    WARP_SUMS = $warp_sums,       // sums of a warp, at most
+    GATHERED = $gathered,         // sums of each lane that are added over the warp at a time
+    REDUCE = 1024,                // threads of a block of km_reduce
+    EXACT_BITS = $exact_bits      // coordinates of so many bits have exact scores
 };
 
 //@ include cuda/registers/memory.cu
@@ -93,7 +93,7 @@ enum {
 //@ include cuda/registers/loads.cu
 //@ end
 
-//@ if several
+//@ if has_scores
 //@ include cuda/registers/assign_$type.cu
 
 //@ if track_labels
@@ -109,20 +109,20 @@ enum {
 
 //@ end
 //@ end
-//@ include cuda/registers/walk.cu
+//@ include cuda/registers/process.cu
 
-//@ include cuda/registers/planes.cu
+//@ include cuda/registers/coefficients.cu
 
 //@ include cuda/registers/totals.cu
 
-// Of each restart in flight: numbers of each block, and the table.
+// Of each restart: the numbers of each block, and the table.
 constexpr long long WORKSPACE_BYTES = RESTARTS * (8ll * COLUMNS * GRID + (long long)sizeof(km_table));
 
 extern "C" {
-__device__ km_pass_facts km_pass = {KM_ABI_VERSION, $launches_all, WORKSPACE_BYTES, 0, $const_planes};
+__device__ km_pass_facts km_pass = {KM_ABI_VERSION, $launches_count, WORKSPACE_BYTES, 0, $form_constant};
 __device__ km_pass_launch km_pass_launches[] = {
-    {"km_all", KM_STAGE_LOAD, GRID, RESTARTS, 256, 0, 0},
-    {"km_planes", KM_STAGE_BEGIN, KS, RESTARTS, 32, 0, 0},
+    {"km_sum_points", KM_STAGE_LOAD, GRID, RESTARTS, 256, 0, 0},
+    {"km_prepare_coefficients", KM_STAGE_BEGIN, KS, RESTARTS, 32, 0, 0},
     //@ for part in parts
     {"km_registers_$part", KM_STAGE_PASS, GRID, RESTARTS, BLOCK, sizeof(km_block), $part},
     //@ end

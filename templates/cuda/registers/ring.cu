@@ -3,44 +3,47 @@
 //@ if weighted
 //@ use copy_cached_if
 //@ end
-// Points come through shared memory: each warp has a ring of tiles there, which is filled while it works.
+// Points come through shared memory: each warp has a ring of tiles there. The next tiles are copied while it works on
+// one.
 
-//@ if turned
-// Lanes read rows of an even number of pieces. Each is turned about by so many of them, so that lanes that read at the
-// same time meet in no bank.
-static __device__ __forceinline__ unsigned km_turn(unsigned row) {
-    return row % 8 / (8 / TURN);
+//@ if swizzled
+// Lanes read rows of an even number of pieces, which would give bank conflicts. So the pieces of a row are permuted: a
+// piece lies at its index XOR this number.
+static __device__ __forceinline__ unsigned km_swizzle(unsigned row) {
+    return row % 8 / (8 / SWIZZLE);
 }
 
-// Where a warp puts 32 pieces from `first` on, a lane each.
-static __device__ __forceinline__ unsigned km_place(unsigned first, unsigned lane) {
+// Where a lane puts its piece, of the warp's 32 pieces from `first` on.
+static __device__ __forceinline__ unsigned km_piece_index(unsigned first, unsigned lane) {
     //@ if whole_rows
-    return first + (lane ^ km_turn(lane / PIECES) ^ km_turn(first / PIECES));
+    return first + (lane ^ km_swizzle(lane / PIECES) ^ km_swizzle(first / PIECES));
     //@ else
     const unsigned row = (first + lane) / PIECES;
-    return row * PIECES + ((first + lane) % PIECES ^ km_turn(row));
+    return row * PIECES + ((first + lane) % PIECES ^ km_swizzle(row));
     //@ end
 }
 
 //@ end
-// Starts to copy a whole tile's points of $stage_text.
-static __device__ __forceinline__ void km_fetch_whole(km_stage &stage, const km_pass_args &args, int tile) {
+// Starts to copy a full tile: the points of $stage_text.
+static __device__ __forceinline__ void km_copy_whole_tile(km_stage &stage, const km_pass_args &args,
+                                                          int tile) {
     const unsigned lane = threadIdx.x % 32;
-    const long long first = km_first_of_warp(tile);
+    const long long first = km_first_point_of_warp(tile);
     const km_vector *from = (const km_vector *)((const km_real *)args.points + first * D) + lane;
-    //@ if crew
-    constexpr int SHARE = (LOADS * PIECES + SPLIT - 1) / SPLIT; // of each warp that has these points
-    const unsigned begin = threadIdx.x / THREADS * SHARE * 32;
+    //@ if warp_groups
+    constexpr int WARP_PIECES =
+        (LOADS * PIECES + SPLIT - 1) / SPLIT; // that each of the warps with these points copies
+    const unsigned begin = threadIdx.x / THREADS * WARP_PIECES * 32;
     //@ end
-    KM_UNROLL_FOR (int i = 0; i < $loads_share; i++) {
-        //@ if crew
+    KM_UNROLL_FOR (int i = 0; i < $warp_pieces; i++) {
+        //@ if warp_groups
         const unsigned piece = begin + i * 32;
         if (LOADS * PIECES % SPLIT && piece >= 32 * LOADS * PIECES) continue;
         //@ else
         const unsigned piece = i * 32;
         //@ end
-        //@ if turned
-        km_copy_16_if(km_shared_address(&stage.pieces[km_place(piece, lane)]), from + piece, true);
+        //@ if swizzled
+        km_copy_16_if(km_shared_address(&stage.pieces[km_piece_index(piece, lane)]), from + piece, true);
         //@ else
         km_copy_16_if(km_shared_address(&stage.pieces[piece + lane]), from + piece, true);
         //@ end
@@ -53,16 +56,17 @@ static __device__ __forceinline__ void km_fetch_whole(km_stage &stage, const km_
     //@ end
 }
 
-// The same for the last tile, where it is not a whole one: zeros past the last point.
-static __device__ __forceinline__ void km_fetch_last(km_stage &stage, const km_pass_args &args, int tile) {
+// The same for the last tile, where it is not full: zeros past the last point.
+static __device__ __forceinline__ void km_copy_last_tile(km_stage &stage, const km_pass_args &args,
+                                                         int tile) {
     const unsigned lane = threadIdx.x % 32;
-    const long long first = km_first_of_warp(tile);
+    const long long first = km_first_point_of_warp(tile);
     const km_vector *from = (const km_vector *)((const km_real *)args.points + first * D);
     KM_UNROLL_1_FOR (unsigned piece = $first_piece; piece < 32 * LOADS * PIECES; piece += $pieces_step) {
         const unsigned row = (piece + lane) / PIECES;
         const bool valid = first + $row_point < args.n;
-        //@ if turned
-        km_copy_16_if(km_shared_address(&stage.pieces[km_place(piece, lane)]),
+        //@ if swizzled
+        km_copy_16_if(km_shared_address(&stage.pieces[km_piece_index(piece, lane)]),
                       valid ? from + piece + lane : from, valid);
         //@ else
         km_copy_16_if(km_shared_address(&stage.pieces[piece + lane]), valid ? from + piece + lane : from,
@@ -79,59 +83,60 @@ static __device__ __forceinline__ void km_fetch_last(km_stage &stage, const km_p
     //@ end
 }
 
-// Starts to copy a tile. Where there is none, its group of copies is empty, so that km_await counts right.
-static __device__ __forceinline__ void km_fetch(km_stage &stage, const km_pass_args &args, int tile,
-                                                int tiles) {
+// Starts to copy a tile. Past the last tile the group of copies is empty, so that km_wait_for_tile counts right.
+static __device__ __forceinline__ void km_copy_tile(km_stage &stage, const km_pass_args &args, int tile,
+                                                    int tiles) {
     if (tile < (int)(args.n / TILE))
-        km_fetch_whole(stage, args, tile);
+        km_copy_whole_tile(stage, args, tile);
     else if (tile < tiles)
-        km_fetch_last(stage, args, tile);
+        km_copy_last_tile(stage, args, tile);
     km_copy_commit();
 }
 
-//@ if crew
-// Waits for the oldest tile that is on its way, and for the warps that share the ring to be done with the one before.
-static __device__ __forceinline__ void km_await() {
+//@ if warp_groups
+// Waits for the oldest tile that is being copied, and until the warps that share the ring are done with the one before.
+static __device__ __forceinline__ void km_wait_for_tile() {
     km_copy_wait<STAGES - 2>();
     asm volatile("bar.sync %0, %1;" ::"r"(1 + threadIdx.x % THREADS / 32), "n"(32 * SPLIT) : "memory");
 }
 //@ else
-// Waits for the oldest tile that is on its way, and for the lanes to be done with the one before.
-static __device__ __forceinline__ void km_await() {
+// Waits for the oldest tile that is being copied, and until all lanes are done with the one before.
+static __device__ __forceinline__ void km_wait_for_tile() {
     km_copy_wait<STAGES - 2>();
     __syncwarp();
 }
 //@ end
 
-// Reads the thread's points of a tile. Addresses are bytes from `tiled`: one register, and numbers that the compiler
-// knows.
-static __device__ __forceinline__ void km_load(km_points &points, const km_block &shared,
-                                               const km_stage &stage) {
+// Reads the thread's points of a tile. An address is the row's byte offset in `shared` and a constant: one register
+// serves all loads.
+static __device__ __forceinline__ void km_load_tile(km_points &points, const km_block &shared,
+                                                    const km_stage &stage) {
     const unsigned lane = threadIdx.x % 32, begin = (const char *)&stage - (const char *)&shared;
-    //@ if turned
-    const unsigned row = begin + (lane * PIECES + km_turn(lane)) * 16;
+    //@ if swizzled
+    const unsigned row = begin + (lane * PIECES + km_swizzle(lane)) * 16;
     //@ else
     const unsigned row = begin + lane * PIECES * 16;
     //@ end
     KM_UNROLL_FOR (int load = 0; load < LOADS; load++) {
         KM_UNROLL_FOR (int v = 0; v < PIECES; v++) {
-            //@ if turned
-            const unsigned piece = (row ^ v % TURN * 16) + (load * 32 * PIECES + v / TURN * TURN) * 16;
+            //@ if swizzled
+            const unsigned piece =
+                (row ^ v % SWIZZLE * 16) + (load * 32 * PIECES + v / SWIZZLE * SWIZZLE) * 16;
             //@ else
             const unsigned piece = row + (load * 32 * PIECES + v) * 16;
             //@ end
             const km_vector numbers = *(const km_vector *)((const char *)&shared + piece);
-            //@ if side_by_side
+            //@ if adjacent_points
             KM_UNROLL_FOR (int i = v * VECTOR; i < (v + 1) * VECTOR; i++)
-                points.x[load * RUN + i / D][i % D] = numbers.at[i % VECTOR];
+                points.x[load * ADJACENT + i / D][i % D] = numbers.at[i % VECTOR];
             //@ else
             KM_UNROLL_FOR (int i = 0; i < VECTOR; i++) points.x[load][v * VECTOR + i] = numbers.at[i];
             //@ end
         }
         //@ if weighted
-        //@ if side_by_side
-        KM_UNROLL_FOR (int i = 0; i < RUN; i++)
-            points.weight[load * RUN + i] = stage.weights[load][lane * RUN + i];
+        //@ if adjacent_points
+        KM_UNROLL_FOR (int i = 0; i < ADJACENT; i++)
+            points.weight[load * ADJACENT + i] = stage.weights[load][lane * ADJACENT + i];
         //@ else
         points.weight[load] = stage.weights[load][lane];
         //@ end

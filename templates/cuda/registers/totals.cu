@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The sums over all points, a column for each feature.
-extern "C" __global__ void __launch_bounds__(256) km_all(const __grid_constant__ km_pass_args args) {
+// The sums over all points, a column for each feature. Once, when points are loaded.
+extern "C" __global__ void __launch_bounds__(256) km_sum_points(const __grid_constant__ km_pass_args args) {
     constexpr int ACROSS = D < 256 ? D : 256, DOWN = 256 / ACROSS; // features and points at a time
     __shared__ double sums[256];
     const int down = threadIdx.x / ACROSS;
@@ -19,64 +19,67 @@ extern "C" __global__ void __launch_bounds__(256) km_all(const __grid_constant__
         sums[threadIdx.x] = sum;
         __syncthreads();
         for (int i = 1; down == 0 && i < DOWN; i++) sum += sums[i * ACROSS + threadIdx.x];
-        if (down == 0 && f < D) km_column(args, TOTALS + f)[blockIdx.x] = sum;
+        if (down == 0 && f < D) km_column(args, ALL_POINTS + f)[blockIdx.x] = sum;
     }
 }
 
-// Adds up the columns of one slot over the blocks and writes its totals; the pivot gets what the others leave.
+// Adds the columns of one slot over the blocks, and writes its totals. The pivot's are the sums over all points
+// less those of the other clusters.
 extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_constant__ km_pass_args args) {
     const int k_index = blockIdx.x, k = km_ks[k_index], warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const bool idle = args.control->stop || !args.active[blockIdx.y * KS + k_index];
     km_table *table = km_table_of(args.workspace, args.constants, blockIdx.y);
     const int pivot = table->pivots[k_index];
-    __shared__ double sums[K_MAX * CLUSTER + D];
+    __shared__ double sums[K_MAX * CLUSTER_SUMS + D];
     //@ if weighted
-    const int own = (k - 1) * CLUSTER + $lanes_per_point; // columns of this K; those over all points follow
+    const int own = (k - 1) * CLUSTER_SUMS +
+                    $lanes_per_point; // columns of this K; those of the sums over all points follow
     //@ else
-    const int own = (k - 1) * CLUSTER; // columns of this K; those over all points follow
+    const int own = (k - 1) * CLUSTER_SUMS; // columns of this K; those of the sums over all points follow
     //@ end
     //@ if not weighted
-    // The last tile is filled up with points at zero, whose scores are the constants.
+    // The last tile is padded with points at zero, whose scores are the constants.
     __shared__ km_real at_zero[K_MAX];
     const long long padding = (long long)km_tiles(args) * TILE - args.n;
     for (int j = threadIdx.x; j < k - 1; j += REDUCE)
-        at_zero[j] = km_planes_of(table, k_index)[$plane_j].constant;
+        at_zero[j] = km_coefficients_of(table, k_index)[$coefficients_j].constant;
     //@ end
     for (int c = warp; c < own + D; c += REDUCE / 32) {
-        const double *column = km_column(args, c < own ? km_columns[k_index] + c : TOTALS + c - own);
+        const double *column = km_column(args, c < own ? km_columns[k_index] + c : ALL_POINTS + c - own);
         double sum = 0;
         KM_UNROLL_FOR (int block = lane; block < GRID; block += 32) sum += column[block];
         for (int width = 16; width > 0; width /= 2) sum += __shfl_xor_sync(0xffffffff, sum, width);
         if (lane == 0) sums[c] = sum;
     }
     __syncthreads();
-    if (idle) return; // only now, so that nothing waits for the answer
+    if (idle) return; // asked this late, as nothing before waits for it
     //@ if not weighted
     if (threadIdx.x == 0 && padding > 0) {
-        int nearest = 0; // the first of the largest, or none where all are below the pivot's 0
+        int nearest = 0; // the centroid nearest to zero; the pivot where all scores are below 0
         for (int j = 1; j < k - 1; j++) nearest = at_zero[j] > at_zero[nearest] ? j : nearest;
-        if (k > 1 && at_zero[nearest] >= 0) sums[nearest * CLUSTER + $weight_at] -= (double)padding;
+        if (k > 1 && at_zero[nearest] >= 0) sums[nearest * CLUSTER_SUMS + $weight_at] -= (double)padding;
     }
     __syncthreads();
     //@ end
     double *totals = args.totals + ((long long)blockIdx.y * S + km_offsets[k_index]) * (D + 1);
     for (int i = threadIdx.x; i < k * (D + 1); i += REDUCE) {
         const int j = i / (D + 1), f = i % (D + 1);
-        //@ if teamed
-        const int at = f < D ? f % OWN * TEAM + f / OWN : OWN * TEAM; // in the sums of a cluster
+        //@ if lanes_share_point
+        const int at = f < D ? f % LANE_D * LANES_PER_POINT + f / LANE_D
+                             : LANE_D * LANES_PER_POINT; // index in the sums of a cluster
         //@ end
         if (j != pivot) {
-            totals[i] = sums[(j - (j > pivot)) * CLUSTER + $at_f];
+            totals[i] = sums[(j - (j > pivot)) * CLUSTER_SUMS + $at_f];
             continue;
         }
         //@ if weighted
-        const double weight = sums[(k - 1) * CLUSTER];
+        const double weight = sums[(k - 1) * CLUSTER_SUMS];
         //@ else
         double weight = (double)args.n;
-        for (int other = 0; other < k - 1; other++) weight -= sums[other * CLUSTER + $weight_at];
+        for (int other = 0; other < k - 1; other++) weight -= sums[other * CLUSTER_SUMS + $weight_at];
         //@ end
         double rest = f < D ? sums[own + f] : weight;
-        for (int other = 0; f < D && other < k - 1; other++) rest -= sums[other * CLUSTER + $at_f];
-        totals[i] = weight > 0 ? rest : 0; // What rounding leaves of an empty cluster is nothing.
+        for (int other = 0; f < D && other < k - 1; other++) rest -= sums[other * CLUSTER_SUMS + $at_f];
+        totals[i] = weight > 0 ? rest : 0; // An empty cluster has no sum, whatever rounding left.
     }
 }

@@ -76,11 +76,12 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
         }
         km_block_sums<4>(sums);
         if (!update_join(record, args.shares + slot * (4ll * gridDim.y), sums)) return;
-        //@ if planes_follow
-        // One warp makes them while the first decides; the sums have waited for all new centroids.
+        //@ if prepares_coefficients
+        // One warp computes the next pass's coefficients while the first one decides. All new centroids are there:
+        // km_block_sums has synchronized the block.
         if (phase == KM_SLOT_RUNNING && threadIdx.x / 32 == 7)
-            km_make_planes(km_table_of(args.workspace, args.constants, slot / KS), centroids, args.box,
-                           k_index);
+            km_make_coefficients(km_table_of(args.workspace, args.constants, slot / KS), centroids, args.box,
+                                 k_index);
         //@ end
         if (threadIdx.x == 0) {
             // The first pass of a run has no labels to compare with: all count as changed.
