@@ -134,8 +134,8 @@ struct host_kernel {
 };
 static const host_kernel host_kernels[] = {
     {"km_registers_0", (const void *)km_registers_0},
-    {"km_planes", (const void *)km_planes},
-    {"km_all", (const void *)km_all},
+    {"km_prepare_coefficients", (const void *)km_prepare_coefficients},
+    {"km_sum_points", (const void *)km_sum_points},
     {"km_reduce", (const void *)km_reduce},
 };
 enum {
@@ -432,7 +432,7 @@ static int host_check_device(host_fit *fit) {
 }
 
 static int host_equip(host_fit *fit) {
-    const long long rows = COPIES * (long long)S;
+    const long long rows = RESTARTS * (long long)S;
     HOST_TRY(host_reserve_zero(&fit->centroids, rows * D * (long long)sizeof(km_real)));
     HOST_TRY(host_reserve_zero(&fit->totals, rows * (D + 1) * 8));
     HOST_TRY(host_reserve_zero(&fit->slot_weights, rows * 8));
@@ -481,7 +481,7 @@ void host_destroy(host_fit **fit) {
 
 // ... 1 definition
 
-// A table of reals on the host becomes the first copy's centroids, and every K begins.
+// A table of reals on the host becomes the first restart's centroids, and every K begins.
 static int host_begin(host_fit *fit, const km_real *table) {
     HOST_CUDA(cudaMemcpy(fit->centroids.at, table, S * (size_t)D * sizeof *table, cudaMemcpyHostToDevice));
     fit->state = host_state();

@@ -87,7 +87,7 @@ static int host_move(host_float64_fit *fit, host_loader *load) {
 // ... 3 definitions
 
 static int host_equip(host_float64_fit *fit) {
-    const long long rows = COPIES * (long long)S;
+    const long long rows = RESTARTS * (long long)S;
     HOST_TRY(host_reserve_zero(&fit->centroids, rows * D * (long long)sizeof(km_real)));
     HOST_TRY(host_reserve_zero(&fit->totals, rows * (D + 1) * 8));
     HOST_TRY(host_reserve_zero(&fit->slot_weights, rows * 8));

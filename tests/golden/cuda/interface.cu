@@ -10,8 +10,8 @@
 #endif
 // The linker knows kernels by these names, so that several emitted files go into one program.
 #define km_registers_0 interface_km_registers_0
-#define km_planes interface_km_planes
-#define km_all interface_km_all
+#define km_prepare_coefficients interface_km_prepare_coefficients
+#define km_sum_points interface_km_sum_points
 #define km_reduce interface_km_reduce
 #define km_load_sums_f32 interface_km_load_sums_f32
 #define km_load_sums_f64 interface_km_load_sums_f64
@@ -37,15 +37,15 @@ typedef float km_real;
 typedef unsigned char km_label; // one label of one point, where labels are kept between passes
 
 enum {
-    D = 4,       // features
-    S = 12,      // clusters of one copy: the sum of the K list
-    KS = 3,      // entries of the K list
-    K_MAX = 5,   // the largest of them
-    COPIES = 1,  // concurrent restarts
-    WEIGHTED = 0 // points carry weights
+    D = 4,        // features
+    S = 12,       // clusters of one restart: the sum of the K list
+    KS = 3,       // entries of the K list
+    K_MAX = 5,    // the largest of them
+    RESTARTS = 1, // of each K, in one pass
+    WEIGHTED = 0  // points carry weights
 };
 
-// The K list and where each K's centroids start.
+// The K list, and the first row of each K's centroids in a restart.
 __constant__ const int km_ks[KS] = {
     3,
     4,
@@ -58,28 +58,28 @@ __constant__ const int km_offsets[KS] = {
 };
 
 // ==== What the kernels of a pass are given =================================================================
-// What kernels of the pass are given and what they leave: the contract with the host that starts them, the host part of
-// an emitted file or kmgen's engine, which compile these same lines.
+// What kernels of the pass are given and what they leave: the contract with the host that starts them. The host is the
+// host part of an emitted file or kmgen's engine; both compile these same lines.
 //
-// Words. A copy is one restart of the whole list of K; some are in flight together. A slot is one K of one copy: slot =
-// copy * ks_count + k_index. Rows are centroids: those of a slot are copy * S + offset[k_index] and the next K - 1, S
-// the sum of the K list, offset its prefix sums.
+// Words. A restart is one start of the whole list of K; a pass serves several at once. A slot is one K of one restart:
+// slot = restart * ks_count + k_index. Rows are centroids: those of a slot are restart * S + offset[k_index] and the
+// next K - 1. S is the sum of the K list, offset its prefix sums.
 //
-// The pass. Its kernels read every point once and leave totals[copy][S][d + 1]: for each cluster of each active slot
-// the weighted sum of its points (d numbers), then their weight; doubles, in an order that does not depend on timing
-// (fixed order of adding, or integers that the last kernel converts). Every row of an active slot is written, also
-// where it is 0; rows of other slots are not read. Nearest centroid, ties to the lowest index. km_update, one of the
-// steps behind the pass, makes centroids of the totals.
+// The pass. Its kernels read every point once and leave totals[restart][S][d + 1]: for each cluster of each active slot
+// the weighted sum of its points (d numbers), then their weight. These are doubles, added in an order that does not
+// depend on timing (a fixed order, or integers that the last kernel converts). Every row of an active slot is written,
+// also where it is 0; rows of other slots are not read. A point's label is its nearest centroid, of equally near ones
+// the lowest index. km_update, one of the steps behind the pass, makes centroids of the totals.
 //
 // How it is started. The file has
 //     extern "C" { __device__ km_pass_facts km_pass = {...}; __device__ km_pass_launch km_pass_launches[] = {...}; }
 // and the host starts the launches in that order on one stream, each with one argument of type km_pass_args by value
-// (`__grid_constant__ const km_pass_args args`). Those of KM_STAGE_LOAD run once after the points are there, those of
-// KM_STAGE_BEGIN whenever the host may have changed centroids, those of KM_STAGE_PASS in every pass. Grids are fixed: a
-// kernel strides over the points.
+// (`__grid_constant__ const km_pass_args args`). Launches of KM_STAGE_LOAD run once, when the points are loaded; those
+// of KM_STAGE_BEGIN whenever the host may have changed centroids; those of KM_STAGE_PASS in every pass. Grids are
+// fixed: a kernel strides over the points.
 //
-// Every kernel begins with `if (args.control->stop) return;`: the host queues several passes at once, and those after
-// the one in which a slot came to rest must cost nothing.
+// Every kernel begins with `if (args.control->stop) return;`. The host queues several passes at once: when a slot
+// stops, the passes behind that one must cost nothing.
 #ifndef KM_ABI_CUDA_H
 #define KM_ABI_CUDA_H
 
@@ -90,7 +90,7 @@ typedef struct km_pass_launch {
     int stage;       // KM_STAGE_...
     unsigned grid_x, grid_y, block;
     unsigned shared_bytes; // dynamic shared memory; the host opts in above 48 KiB
-    int part;              // passed on in km_pass_args: which share of the K list, where a kernel runs several times
+    int part;              // passed on in km_pass_args: which part of the K list, where a kernel runs several times
 } km_pass_launch;
 
 // ... 2 definitions
@@ -100,9 +100,9 @@ typedef struct km_pass_args {
     const void *points;  // n x d km_real, row by row, centred and scaled
     const void *weights; // n km_real; NULL where points have no weights
     long long n;
-    const void *centroids;       // [copies][S][d] km_real
+    const void *centroids;       // [restarts][S][d] km_real
     const unsigned char *active; // per slot: 1 takes part in this pass
-    double *totals;              // [copies][S][d + 1]
+    double *totals;              // [restarts][S][d + 1]
     void *labels;                // [slots][labels_stride] km_label; NULL unless labels are kept between passes
     long long labels_stride;
     unsigned long long

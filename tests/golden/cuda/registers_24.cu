@@ -3,10 +3,10 @@
 
 // ... 22 definitions
 
-// Where a warp puts 32 pieces from `first` on, a lane each.
-static __device__ __forceinline__ unsigned km_place(unsigned first, unsigned lane) {
+// Where a lane puts its piece, of the warp's 32 pieces from `first` on.
+static __device__ __forceinline__ unsigned km_piece_index(unsigned first, unsigned lane) {
     const unsigned row = (first + lane) / PIECES;
-    return row * PIECES + ((first + lane) % PIECES ^ km_turn(row));
+    return row * PIECES + ((first + lane) % PIECES ^ km_swizzle(row));
 }
 
 // ... 27 definitions

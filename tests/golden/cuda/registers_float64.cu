@@ -5,32 +5,32 @@
 
 // ... 1 definition
 
-// The pass, design `registers`. A thread has a few points and the sums of all clusters in registers and walks over
-// the data; everything about the K list is unrolled, so that the loop is one straight line.
+// The pass, design `registers`. A thread has a few points and the sums of all clusters in registers. It goes through
+// the data tile by tile. Loops over the K list are unrolled, so that the work on a tile is one straight line of code.
 //
 // A score is taken against one centroid of the same K, the pivot p:
 //     score_j = x . (c_j - c_p) - (|c_j|^2 - |c_p|^2) / 2,        score_p = 0.
-// The centroid with the largest score is the nearest. That is K - 1 scores for K centroids, and the pivot's sums need
-// no adding: they are the sums over all points, made once when the points are loaded, less those of the others.
+// The centroid with the largest score is the nearest. So K centroids take K - 1 scores. Nothing is added to the pivot's
+// sums either: they are the sums over all points, made once when the points are loaded, less those of the others.
 //
-// The K list is shared out over SPLIT groups of warps, which have the same points.
+// The K list is split over SPLIT warp groups of a block, which work on the same points.
 //
-// Points come through shared memory: while a warp works on a tile of points, its next tile is on the way.
+// Points come through shared memory: while a warp works on a tile of points, its next tile is being copied.
 //
-// The last tile is filled up with points at zero; what they add to the counts is taken away in the end.
+// The last tile is padded with points at zero. What they add to the counts is subtracted in the end.
 //
-// At the end the warps of a block are added up, and each block leaves one number for each sum; km_reduce adds the
-// blocks. Both go in a fixed order, without atomics: the same bits every time.
+// At the end the sums of a block's warps are added, and each block writes one number for each sum; km_reduce adds the
+// blocks' numbers. Both go in a fixed order, without atomics: the same bits every time.
 //
-// A slot is one K of one restart in flight. One that has nothing to do in a pass is not active, and skipped.
+// A slot is one K of one restart. A slot that is not active has nothing to do in a pass, and is skipped.
 //
-// To read it from the top: km_registers_0, at the end, is the kernel; km_walk its loop over tiles; km_assign what
-// is done with the points of a tile.
+// To read it from the top: km_registers_0, at the end, is the kernel; km_process_tiles is its loop over tiles;
+// km_assign finds the nearest centroids of a tile's points, and adds the points to their sums.
 enum {
     BLOCK = 256,                // threads of a block
-    GRID = 132,                 // blocks that share the points (blockIdx.x), for each restart in flight (blockIdx.y)
+    GRID = 132,                 // blocks that share the points (blockIdx.x), for each restart (blockIdx.y)
     POINTS = 4,                 // points that a thread works on at a time
-    SPLIT = 2,                  // warp groups of a block; each has its own share of the K list
+    SPLIT = 2,                  // warp groups of a block; each has its own part of the K list
     THREADS = BLOCK / SPLIT,    // threads of a warp group
     WARPS = THREADS / 32,       // warps of a warp group
     VECTOR = 2,                 // numbers of one 16-byte load
@@ -38,17 +38,17 @@ enum {
     TILE = WARPS * WARP_POINTS, // points that a block works on at a time
     LOADS = 4,                  // loads of a thread from a tile
     LOAD_POINTS = 32,           // points of a warp in one load
-    STAGES = 2,                 // tiles of a warp in shared memory: one that is worked on, the others on their way
-    PIECES = 2,                 // 16-byte pieces of a load of one thread, a row
-    TURN = 2,                   // rows are turned about by so many pieces, so that lanes meet in no bank
-    PLANES = 28,                // one for each centroid but the pivots
+    STAGES = 2,                 // tiles of a warp in shared memory: one that is worked on, others that are being copied
+    PIECES = 2,                 // 16-byte pieces that one thread loads: a row of shared memory
+    SWIZZLE = 2,                // XOR swizzle of a row over so many pieces, against bank conflicts
+    COEFFICIENTS = 28,          // of scores: for each centroid but the pivots
     COLUMNS = 151,              // sums of a block
-    TOTALS = 147,               // the first of those over all points, which never change
-    CLUSTER = 5,                // sums of one cluster, and its weight
+    ALL_POINTS = 147,           // the first column of the sums over all points, which never change
+    CLUSTER_SUMS = 5,           // sums of one cluster, and its weight
     WARP_SUMS = 36,             // sums of a warp, at most
-    GATHERED = 32,              // sums of a lane that are added up over the warp at a time
+    GATHERED = 32,              // sums of each lane that are added over the warp at a time
     REDUCE = 1024,              // threads of a block of km_reduce
-    COARSE_BITS = 24            // bits of a coordinate such that scores come out exact
+    EXACT_BITS = 24             // coordinates of so many bits have exact scores
 };
 
 // ... 6 definitions
@@ -56,42 +56,44 @@ enum {
 // What the threads of a block share.
 struct km_block {
     km_stage ring[WARPS][STAGES];
-    km_real gathered[BLOCK / 32][GATHERED][33]; // of a warp; rows of 33: its lanes meet in no bank
+    km_real gathered[BLOCK / 32][GATHERED][33]; // of a warp; rows of 33: no bank conflicts
     double warp_sums[BLOCK / 32][WARP_SUMS];
     km_table table;
 };
 
 // ... 1 definition
 
-// The workspace: the table of each restart in flight; then of each restart, for each column, one number of each block.
+// The workspace holds the table of each restart; then, for each restart and column, one number of each block.
 static __device__ __forceinline__ double *km_column(const km_pass_args &args, int column) {
-    double *columns = (double *)((km_table *)args.workspace + COPIES);
+    double *columns = (double *)((km_table *)args.workspace + RESTARTS);
     return columns + ((long long)blockIdx.y * COLUMNS + column) * GRID;
 }
 
-// The table of one restart in flight, as kernels between two passes write it.
-static __device__ __forceinline__ km_table *km_table_of(void *workspace, void *constants, int copy) {
-    return (km_table *)workspace + copy;
+// The table of one restart, as kernels between two passes write it.
+static __device__ __forceinline__ km_table *km_table_of(void *workspace, void *constants, int restart) {
+    return (km_table *)workspace + restart;
 }
 
 // ... 13 definitions
 
-// Where a warp puts 32 pieces from `first` on, a lane each.
-static __device__ __forceinline__ unsigned km_place(unsigned first, unsigned lane) {
-    return first + (lane ^ km_turn(lane / PIECES) ^ km_turn(first / PIECES));
+// Where a lane puts its piece, of the warp's 32 pieces from `first` on.
+static __device__ __forceinline__ unsigned km_piece_index(unsigned first, unsigned lane) {
+    return first + (lane ^ km_swizzle(lane / PIECES) ^ km_swizzle(first / PIECES));
 }
 
-// Starts to copy a whole tile's points of the warps that share a ring.
-static __device__ __forceinline__ void km_fetch_whole(km_stage &stage, const km_pass_args &args, int tile) {
+// Starts to copy a full tile: the points of the warps that share a ring.
+static __device__ __forceinline__ void km_copy_whole_tile(km_stage &stage, const km_pass_args &args,
+                                                          int tile) {
     const unsigned lane = threadIdx.x % 32;
-    const long long first = km_first_of_warp(tile);
+    const long long first = km_first_point_of_warp(tile);
     const km_vector *from = (const km_vector *)((const km_real *)args.points + first * D) + lane;
-    constexpr int SHARE = (LOADS * PIECES + SPLIT - 1) / SPLIT; // of each warp that has these points
-    const unsigned begin = threadIdx.x / THREADS * SHARE * 32;
-    KM_UNROLL_FOR (int i = 0; i < SHARE; i++) {
+    constexpr int WARP_PIECES =
+        (LOADS * PIECES + SPLIT - 1) / SPLIT; // that each of the warps with these points copies
+    const unsigned begin = threadIdx.x / THREADS * WARP_PIECES * 32;
+    KM_UNROLL_FOR (int i = 0; i < WARP_PIECES; i++) {
         const unsigned piece = begin + i * 32;
         if (LOADS * PIECES % SPLIT && piece >= 32 * LOADS * PIECES) continue;
-        km_copy_16_if(km_shared_address(&stage.pieces[km_place(piece, lane)]), from + piece, true);
+        km_copy_16_if(km_shared_address(&stage.pieces[km_piece_index(piece, lane)]), from + piece, true);
     }
     const km_real *weights = (const km_real *)args.weights + first + lane;
     KM_UNROLL_FOR (int load = (int)threadIdx.x / THREADS; load < LOADS; load += SPLIT)
@@ -99,15 +101,16 @@ static __device__ __forceinline__ void km_fetch_whole(km_stage &stage, const km_
                                           weights + load * LOAD_POINTS, true);
 }
 
-// The same for the last tile, where it is not a whole one: zeros past the last point.
-static __device__ __forceinline__ void km_fetch_last(km_stage &stage, const km_pass_args &args, int tile) {
+// The same for the last tile, where it is not full: zeros past the last point.
+static __device__ __forceinline__ void km_copy_last_tile(km_stage &stage, const km_pass_args &args,
+                                                         int tile) {
     const unsigned lane = threadIdx.x % 32;
-    const long long first = km_first_of_warp(tile);
+    const long long first = km_first_point_of_warp(tile);
     const km_vector *from = (const km_vector *)((const km_real *)args.points + first * D);
     KM_UNROLL_1_FOR (unsigned piece = threadIdx.x / THREADS * 32; piece < 32 * LOADS * PIECES; piece += 32 * SPLIT) {
         const unsigned row = (piece + lane) / PIECES;
         const bool valid = first + row < args.n;
-        km_copy_16_if(km_shared_address(&stage.pieces[km_place(piece, lane)]),
+        km_copy_16_if(km_shared_address(&stage.pieces[km_piece_index(piece, lane)]),
                       valid ? from + piece + lane : from, valid);
     }
     const km_real *weights = (const km_real *)args.weights;
@@ -120,15 +123,16 @@ static __device__ __forceinline__ void km_fetch_last(km_stage &stage, const km_p
 
 // ... 2 definitions
 
-// Reads the thread's points of a tile. Addresses are bytes from `tiled`: one register, and numbers that the compiler
-// knows.
-static __device__ __forceinline__ void km_load(km_points &points, const km_block &shared,
-                                               const km_stage &stage) {
+// Reads the thread's points of a tile. An address is the row's byte offset in `shared` and a constant: one register
+// serves all loads.
+static __device__ __forceinline__ void km_load_tile(km_points &points, const km_block &shared,
+                                                    const km_stage &stage) {
     const unsigned lane = threadIdx.x % 32, begin = (const char *)&stage - (const char *)&shared;
-    const unsigned row = begin + (lane * PIECES + km_turn(lane)) * 16;
+    const unsigned row = begin + (lane * PIECES + km_swizzle(lane)) * 16;
     KM_UNROLL_FOR (int load = 0; load < LOADS; load++) {
         KM_UNROLL_FOR (int v = 0; v < PIECES; v++) {
-            const unsigned piece = (row ^ v % TURN * 16) + (load * 32 * PIECES + v / TURN * TURN) * 16;
+            const unsigned piece =
+                (row ^ v % SWIZZLE * 16) + (load * 32 * PIECES + v / SWIZZLE * SWIZZLE) * 16;
             const km_vector numbers = *(const km_vector *)((const char *)&shared + piece);
             KM_UNROLL_FOR (int i = 0; i < VECTOR; i++) points.x[load][v * VECTOR + i] = numbers.at[i];
         }
@@ -138,8 +142,7 @@ static __device__ __forceinline__ void km_load(km_points &points, const km_block
 
 // ... 1 definition
 
-// Adds a point to its sums where `found` holds. There are no predicated additions of doubles: a weight of 0 adds
-// nothing.
+// Adds a point to the sums of a cluster where `found`. Elsewhere it has weight 0, which is faster than a branch.
 static __device__ __forceinline__ void km_add(double *sums, const double *x, double weight, bool found) {
     const double w = found ? weight : 0;
     KM_UNROLL_FOR (int f = 0; f < D; f++) sums[f] = fma(w, x[f], sums[f]);
@@ -148,30 +151,32 @@ static __device__ __forceinline__ void km_add(double *sums, const double *x, dou
 
 // ... 1 definition
 
-// One K with OTHERS centroids beside the pivot: the nearest centroid of each point, and the sums.
-template <int OTHERS>
-static __device__ __forceinline__ void km_assign(km_points &points, const km_plane *planes, int pivot,
-                                                 double *sums) {
-    double score[POINTS][OTHERS];
-    km_scores<OTHERS>(score, points, planes);
+// One K: finds the nearest centroid of each point, and adds the points to the sums.
+template <int SCORES>
+static __device__ __forceinline__ void km_assign(km_points &points, const km_coefficients *coefficients,
+                                                 int pivot, double *sums) {
+    double score[POINTS][SCORES];
+    km_scores<SCORES>(score, points, coefficients);
     KM_UNROLL_FOR (int p = 0; p < POINTS; p++) {
-        const int nearest = km_nearest<OTHERS>(score[p]);
-        KM_UNROLL_FOR (int j = 0; j < OTHERS; j++)
+        const int nearest = km_nearest<SCORES>(score[p]);
+        KM_UNROLL_FOR (int j = 0; j < SCORES; j++)
             km_add(sums + j * (D + 1), points.x[p], points.weight[p], nearest == j);
-        points.label[p] = nearest == OTHERS ? pivot : nearest + (nearest >= pivot);
-        if (nearest == OTHERS) sums[OTHERS * (D + 1)] += points.weight[p];
+        points.label[p] = nearest == SCORES ? pivot : nearest + (nearest >= pivot);
+        if (nearest == SCORES) sums[SCORES * (D + 1)] += points.weight[p];
     }
 }
 
 // ... 9 definitions
 
-// Works on the points of a tile, one K after the other.
-static __device__ __forceinline__ void km_work(km_group_0 &group, km_points &points,
-                                               const km_pass_args &args, const km_table &table, int tile) {
-    asm volatile("" ::: "memory"); // the planes are read again: there are no registers to keep them in
-    const km_plane *planes = table.planes;
+// Labels and adds the points of a tile, one K after the other.
+static __device__ __forceinline__ void km_process_tile(km_group_0 &group, km_points &points,
+                                                       const km_pass_args &args, const km_table &table,
+                                                       int tile) {
+    asm volatile("" ::: "memory"); // the coefficients are read again: there are no registers to keep them in
+    const km_coefficients *coefficients = table.coefficients;
     if (group.active_8) {
-        km_assign<7>(points, planes + 21, table.pivots[6], group.sums + 0);
+        km_assign<7>(points, coefficients + 21, table.pivots[6],
+                             group.sums + 0);
         const int slot = blockIdx.y * KS + 6;
         group.changes_8 += km_write_labels(points, group.before_8, args, tile, slot);
         if (tile + GRID < km_tiles(args)) km_read_labels(group.before_8, args, tile + GRID, slot);
@@ -180,14 +185,14 @@ static __device__ __forceinline__ void km_work(km_group_0 &group, km_points &poi
 
 // ... 33 definitions
 
-// A warp group's share of a launch: every GRID-th tile. False when there is nothing to do.
+// Processes a warp group's tiles: every GRID-th one. False when there is nothing to do.
 template <typename GROUP>
-static __device__ __forceinline__ bool km_walk(const km_pass_args &args, km_block &shared) {
+static __device__ __forceinline__ bool km_process_tiles(const km_pass_args &args, km_block &shared) {
     const int tiles = km_tiles(args), warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     km_stage *ring = shared.ring[warp % WARPS];
-    KM_UNROLL_FOR (int i = 0; i < STAGES - 1; i++) km_fetch(ring[i], args, blockIdx.x + i * GRID, tiles);
+    KM_UNROLL_FOR (int i = 0; i < STAGES - 1; i++) km_copy_tile(ring[i], args, blockIdx.x + i * GRID, tiles);
     int stage = 0;
-    if (km_is_idle(args)) { // only now, so that the points do not wait for the answer
+    if (km_is_idle(args)) { // asked after the first copies, which do not wait for it
         km_copy_wait_all();
         return false;
     }
@@ -202,15 +207,15 @@ static __device__ __forceinline__ bool km_walk(const km_pass_args &args, km_bloc
     if (blockIdx.x < tiles) km_read_labels(group, args, blockIdx.x);
     for (int tile = blockIdx.x; tile < tiles; tile += GRID) {
         km_points points;
-        km_await();
-        km_load(points, shared, ring[stage]);
+        km_wait_for_tile();
+        km_load_tile(points, shared, ring[stage]);
         const int free = stage == 0 ? STAGES - 1 : stage - 1;
-        km_fetch(ring[free], args, tile + (STAGES - 1) * GRID, tiles);
+        km_copy_tile(ring[free], args, tile + (STAGES - 1) * GRID, tiles);
         stage = stage == STAGES - 1 ? 0 : stage + 1;
-        km_work(group, points, args, table, tile);
+        km_process_tile(group, points, args, table, tile);
     }
     km_flush(group, shared);
-    km_end(group, args);
+    km_add_changes(group, args);
     return true;
 }
 
@@ -223,16 +228,16 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     bool worked = false;
     switch (threadIdx.x / THREADS) {
     case 0:
-        worked = km_walk<km_group_0>(args, shared);
+        worked = km_process_tiles<km_group_0>(args, shared);
         break;
     case 1:
-        worked = km_walk<km_group_1>(args, shared);
+        worked = km_process_tiles<km_group_1>(args, shared);
         break;
     }
     if (!worked) return;
     __syncthreads();
-    km_write(args, shared.warp_sums, 36, 0);
-    km_write(args, shared.warp_sums + WARPS, 31, 36);
+    km_write_block_sums(args, shared.warp_sums, 36, 0);
+    km_write_block_sums(args, shared.warp_sums + WARPS, 31, 36);
 }
 
 // ... 10 definitions

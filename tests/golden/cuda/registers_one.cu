@@ -3,9 +3,10 @@
 
 // ... 30 definitions
 
-// Works on the points of a tile, one K after the other.
-static __device__ __forceinline__ void km_work(km_group_0 &group, km_points &points,
-                                               const km_pass_args &args, const km_table &table, int tile) {
+// Labels and adds the points of a tile, one K after the other.
+static __device__ __forceinline__ void km_process_tile(km_group_0 &group, km_points &points,
+                                                       const km_pass_args &args, const km_table &table,
+                                                       int tile) {
     KM_UNROLL_FOR (int p = 0; p < POINTS; p++) group.sums[0] += points.weight[p];
 }
 

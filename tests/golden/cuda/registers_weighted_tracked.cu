@@ -3,49 +3,49 @@
 
 // ... 1 definition
 
-// The pass, design `registers`. A thread has a few points and the sums of all clusters in registers and walks over
-// the data; everything about the K list is unrolled, so that the loop is one straight line.
+// The pass, design `registers`. A thread has a few points and the sums of all clusters in registers. It goes through
+// the data tile by tile. Loops over the K list are unrolled, so that the work on a tile is one straight line of code.
 //
 // A score is taken against one centroid of the same K, the pivot p:
 //     score_j = x . (c_j - c_p) - (|c_j|^2 - |c_p|^2) / 2,        score_p = 0.
-// The centroid with the largest score is the nearest. That is K - 1 scores for K centroids, and the pivot's sums need
-// no adding: they are the sums over all points, made once when the points are loaded, less those of the others.
+// The centroid with the largest score is the nearest. So K centroids take K - 1 scores. Nothing is added to the pivot's
+// sums either: they are the sums over all points, made once when the points are loaded, less those of the others.
 //
-// Points come through shared memory: while a warp works on a tile of points, its next tile is on the way.
+// Points come through shared memory: while a warp works on a tile of points, its next tile is being copied.
 //
-// A thread adds the points of FLUSH tiles at most; then its warp's lanes are added up and join doubles, so that
-// accuracy does not depend on the number of points.
+// A thread adds the points of at most FLUSH_TILES tiles in float. Then the sums of the warp's lanes are added to
+// doubles, so that accuracy does not depend on the number of points.
 //
-// The last tile is filled up with points at zero; what they add to the counts is taken away in the end.
+// The last tile is padded with points at zero. What they add to the counts is subtracted in the end.
 //
-// At the end the warps of a block are added up, and each block leaves one number for each sum; km_reduce adds the
-// blocks. Both go in a fixed order, without atomics: the same bits every time.
+// At the end the sums of a block's warps are added, and each block writes one number for each sum; km_reduce adds the
+// blocks' numbers. Both go in a fixed order, without atomics: the same bits every time.
 //
-// A slot is one K of one restart in flight. One that has nothing to do in a pass is not active, and skipped.
+// A slot is one K of one restart. A slot that is not active has nothing to do in a pass, and is skipped.
 //
-// To read it from the top: km_registers_0, at the end, is the kernel; km_walk its loop over tiles; km_assign what
-// is done with the points of a tile.
+// To read it from the top: km_registers_0, at the end, is the kernel; km_process_tiles is its loop over tiles;
+// km_assign finds the nearest centroids of a tile's points, and adds the points to their sums.
 enum {
     BLOCK = 384,                // threads of a block
-    GRID = 132,                 // blocks that share the points (blockIdx.x), for each restart in flight (blockIdx.y)
+    GRID = 132,                 // blocks that share the points (blockIdx.x), for each restart (blockIdx.y)
     POINTS = 8,                 // points that a thread works on at a time
     WARPS = BLOCK / 32,         // warps of a block
     VECTOR = 4,                 // numbers of one 16-byte load
     WARP_POINTS = 256,          // points that a warp works on at a time
     TILE = WARPS * WARP_POINTS, // points that a block works on at a time
-    FLUSH = 256,                // tiles of a block after which sums join the doubles, a power of two
+    FLUSH_TILES = 256,          // tiles of a block after which sums are added to the doubles, a power of two
     LOADS = 8,                  // loads of a thread from a tile
     LOAD_POINTS = 32,           // points of a warp in one load
-    STAGES = 2,                 // tiles of a warp in shared memory: one that is worked on, the others on their way
-    PIECES = 1,                 // 16-byte pieces of a load of one thread, a row
-    PLANES = 9,                 // one for each centroid but the pivots
+    STAGES = 2,                 // tiles of a warp in shared memory: one that is worked on, others that are being copied
+    PIECES = 1,                 // 16-byte pieces that one thread loads: a row of shared memory
+    COEFFICIENTS = 9,           // of scores: for each centroid but the pivots
     COLUMNS = 52,               // sums of a block
-    TOTALS = 48,                // the first of those over all points, which never change
-    CLUSTER = 5,                // sums of one cluster, and its weight
+    ALL_POINTS = 48,            // the first column of the sums over all points, which never change
+    CLUSTER_SUMS = 5,           // sums of one cluster, and its weight
     WARP_SUMS = 48,             // sums of a warp, at most
-    GATHERED = 32,              // sums of a lane that are added up over the warp at a time
+    GATHERED = 32,              // sums of each lane that are added over the warp at a time
     REDUCE = 1024,              // threads of a block of km_reduce
-    COARSE_BITS = 10            // bits of a coordinate such that scores come out exact
+    EXACT_BITS = 10             // coordinates of so many bits have exact scores
 };
 
 // ... 2 definitions
@@ -54,12 +54,12 @@ enum {
 struct km_points {
     km_real x[POINTS][D];
     km_real weight[POINTS]; // 0 for padding
-    int label[POINTS];      // of the K at hand
+    int label[POINTS];      // for the K that is worked on
 };
 
 // ... 2 definitions
 
-// A tile's points of one warp.
+// The points of a tile of one warp.
 struct km_stage {
     km_vector pieces[LOADS * 32 * PIECES];
     __align__(16) km_real weights[LOADS][32];
@@ -68,22 +68,23 @@ struct km_stage {
 // ... 7 definitions
 
 // The thread's first point of a tile.
-static __device__ __forceinline__ long long km_first(int tile) {
+static __device__ __forceinline__ long long km_first_point(int tile) {
     const int lane = threadIdx.x % 32;
-    return km_first_of_warp(tile) + lane;
+    return km_first_point_of_warp(tile) + lane;
 }
 
-// How far point r of the thread lies behind its first.
-static __device__ __forceinline__ constexpr int km_step(int r) {
+// The index of point r of the thread, less that of its first point.
+static __device__ __forceinline__ constexpr int km_point_offset(int r) {
     return r * LOAD_POINTS;
 }
 
 // ... 7 definitions
 
-// Starts to copy a whole tile's points of one warp.
-static __device__ __forceinline__ void km_fetch_whole(km_stage &stage, const km_pass_args &args, int tile) {
+// Starts to copy a full tile: the points of one warp.
+static __device__ __forceinline__ void km_copy_whole_tile(km_stage &stage, const km_pass_args &args,
+                                                          int tile) {
     const unsigned lane = threadIdx.x % 32;
-    const long long first = km_first_of_warp(tile);
+    const long long first = km_first_point_of_warp(tile);
     const km_vector *from = (const km_vector *)((const km_real *)args.points + first * D) + lane;
     KM_UNROLL_FOR (int i = 0; i < LOADS * PIECES; i++) {
         const unsigned piece = i * 32;
@@ -95,10 +96,11 @@ static __device__ __forceinline__ void km_fetch_whole(km_stage &stage, const km_
                                           weights + load * LOAD_POINTS, true);
 }
 
-// The same for the last tile, where it is not a whole one: zeros past the last point.
-static __device__ __forceinline__ void km_fetch_last(km_stage &stage, const km_pass_args &args, int tile) {
+// The same for the last tile, where it is not full: zeros past the last point.
+static __device__ __forceinline__ void km_copy_last_tile(km_stage &stage, const km_pass_args &args,
+                                                         int tile) {
     const unsigned lane = threadIdx.x % 32;
-    const long long first = km_first_of_warp(tile);
+    const long long first = km_first_point_of_warp(tile);
     const km_vector *from = (const km_vector *)((const km_real *)args.points + first * D);
     KM_UNROLL_1_FOR (unsigned piece = 0; piece < 32 * LOADS * PIECES; piece += 32) {
         const unsigned row = (piece + lane) / PIECES;
@@ -116,10 +118,10 @@ static __device__ __forceinline__ void km_fetch_last(km_stage &stage, const km_p
 
 // ... 2 definitions
 
-// Reads the thread's points of a tile. Addresses are bytes from `tiled`: one register, and numbers that the compiler
-// knows.
-static __device__ __forceinline__ void km_load(km_points &points, const km_block &shared,
-                                               const km_stage &stage) {
+// Reads the thread's points of a tile. An address is the row's byte offset in `shared` and a constant: one register
+// serves all loads.
+static __device__ __forceinline__ void km_load_tile(km_points &points, const km_block &shared,
+                                                    const km_stage &stage) {
     const unsigned lane = threadIdx.x % 32, begin = (const char *)&stage - (const char *)&shared;
     const unsigned row = begin + lane * PIECES * 16;
     KM_UNROLL_FOR (int load = 0; load < LOADS; load++) {
@@ -134,7 +136,7 @@ static __device__ __forceinline__ void km_load(km_points &points, const km_block
 
 // ... 1 definition
 
-// Adds a point to its sums where `found` holds. Predicated by hand, as compilers branch around long bodies.
+// Adds a point to the sums of a cluster where `found`. Predicated by hand: compilers would branch around a long body.
 static __device__ __forceinline__ void km_add(float *sums, const float *x, float weight, bool found) {
     KM_UNROLL_FOR (int f = 0; f < D; f++)
         asm("{ .reg .pred found; setp.ne.s32 found, %3, 0; @found fma.rn.f32 %0, %1, %2, %0; }"
@@ -147,62 +149,62 @@ static __device__ __forceinline__ void km_add(float *sums, const float *x, float
 
 // ... 2 definitions
 
-// One K with OTHERS centroids beside the pivot: the nearest centroid of each point, and the sums.
+// One K: finds the nearest centroid of each point, and adds the points to the sums.
 //
-// Scores are compared as integers, of which three are compared at a time: floats that are not negative are in the order
-// of their bits, and negative ones are negative there too. No score is -0, as no plane's constant is.
-template <int OTHERS>
-static __device__ __forceinline__ void km_assign(km_points &points, const km_plane *planes, int pivot,
-                                                 float *sums) {
-    float score[POINTS][OTHERS];
-    km_scores<OTHERS>(score, points, planes);
+// Scores are compared as integers, because there is an instruction for the maximum of three. Floats that are not
+// negative are in the order of their bits, and the bits of negative ones are negative integers. No score is -0, as no
+// constant is.
+template <int SCORES>
+static __device__ __forceinline__ void km_assign(km_points &points, const km_coefficients *coefficients,
+                                                 int pivot, float *sums) {
+    float score[POINTS][SCORES];
+    km_scores<SCORES>(score, points, coefficients);
     KM_UNROLL_FOR (int p = 0; p < POINTS; p++) {
-        int best = 0; // the pivot's
-        KM_UNROLL_FOR (int j = 0; j < OTHERS; j++) best = max(best, __float_as_int(score[p][j]));
+        int best = 0; // the pivot's score
+        KM_UNROLL_FOR (int j = 0; j < SCORES; j++) best = max(best, __float_as_int(score[p][j]));
         points.label[p] = pivot;
-        int taken = 0; // a centroid before this one has the best score: ties go to the lowest number
-        KM_UNROLL_FOR (int j = 0; j < OTHERS; j++) {
+        int taken = 0; // an earlier centroid has the best score: ties go to the lowest index
+        KM_UNROLL_FOR (int j = 0; j < SCORES; j++) {
             const int found = km_is_best(__float_as_int(score[p][j]), best, taken);
             taken = j == 0 ? found : !km_is_other(__float_as_int(score[p][j]), best, taken);
             km_add(sums + j * (D + 1), points.x[p], points.weight[p], found);
             points.label[p] = found ? j + (j >= pivot) : points.label[p];
         }
-        if (!taken) sums[OTHERS * (D + 1)] += points.weight[p];
+        if (!taken) sums[SCORES * (D + 1)] += points.weight[p];
     }
 }
 
-// Labels are written four at a time: so many lanes exchange theirs that each gets four that lie side by side in
-// memory.
-enum { GATHER = 4 };
+// Labels are written four at a time: so many lanes exchange labels that each gets those of four adjacent points.
+enum { EXCHANGE = 4 };
 
-// The first point of those whose labels the thread has after the exchange, of its points p to p + 3.
-static __device__ __forceinline__ long long km_gathered(int tile, int p) {
-    const int member = threadIdx.x % GATHER;
-    return km_first(tile) + member * 31 + km_step(p);
+// The first of the four points whose labels the thread has after the exchange, of its own points p to p + 3.
+static __device__ __forceinline__ long long km_packed_point(int tile, int p) {
+    const int index = threadIdx.x % EXCHANGE;
+    return km_first_point(tile) + index * 31 + km_point_offset(p);
 }
 
-// The labels of four points that lie side by side, a byte each.
-static __device__ __forceinline__ unsigned km_gather(const int *labels) {
-    const int member = threadIdx.x % GATHER;
+// The labels of four adjacent points, a byte each.
+static __device__ __forceinline__ unsigned km_pack_labels(const int *labels) {
+    const int index = threadIdx.x % EXCHANGE;
     unsigned word = __byte_perm(__byte_perm(labels[0], labels[1], 0x0040),
                                 __byte_perm(labels[2], labels[3], 0x0040), 0x5410);
     word =
-        __byte_perm(word, __shfl_xor_sync(0xffffffff, word, 1), member & 1 ? 0x3715 : 0x6240);
+        __byte_perm(word, __shfl_xor_sync(0xffffffff, word, 1), index & 1 ? 0x3715 : 0x6240);
     word = __byte_perm(word, __shfl_xor_sync(0xffffffff, word, 2),
-                       member & 2 ? 0x3276 : 0x5410);
+                       index & 2 ? 0x3276 : 0x5410);
     return word;
 }
 
 // ... 1 definition
 
-// Writes the labels of one slot where they changed and returns how many did.
+// Writes the labels of one slot where they changed, and returns how many did.
 static __device__ __forceinline__ int km_write_labels(const km_points &points, const unsigned *before,
                                                       const km_pass_args &args, int tile, int slot) {
     unsigned *labels = (unsigned *)((km_label *)args.labels + slot * args.labels_stride);
     int changes = 0;
     KM_UNROLL_FOR (int p = 0; p < POINTS; p += 4) {
-        const long long point = km_gathered(tile, p), left = args.n - point;
-        unsigned differ = km_gather(points.label + p) ^ before[p / 4];
+        const long long point = km_packed_point(tile, p), left = args.n - point;
+        unsigned differ = km_pack_labels(points.label + p) ^ before[p / 4];
         if (left < 4) differ = left <= 0 ? 0 : differ & ((1u << 8 * left) - 1);
         if (differ) labels[point / 4] = before[p / 4] ^ differ;
         changes +=
@@ -217,19 +219,19 @@ static __device__ __forceinline__ int km_write_labels(const km_points &points, c
 struct km_group_0 {
     km_real sums[48]; // of the clusters but the pivots
     bool active_3;
-    unsigned before_3[POINTS / 4]; // labels of the pass before
+    unsigned before_3[POINTS / 4]; // labels of the pass before, of the next tile
     int changes_3;
     bool active_4;
-    unsigned before_4[POINTS / 4]; // labels of the pass before
+    unsigned before_4[POINTS / 4]; // labels of the pass before, of the next tile
     int changes_4;
     bool active_5;
-    unsigned before_5[POINTS / 4]; // labels of the pass before
+    unsigned before_5[POINTS / 4]; // labels of the pass before, of the next tile
     int changes_5;
 };
 
 // ... 1 definition
 
-// Reads the labels of a tile; those of the next one come while one is worked on.
+// Reads the labels of a tile. Those of the next tile are read while one is worked on.
 static __device__ __forceinline__ void km_read_labels(km_group_0 &group, const km_pass_args &args,
                                                       int tile) {
     if (group.active_3) km_read_labels(group.before_3, args, tile, blockIdx.y * KS + 0);
@@ -237,24 +239,28 @@ static __device__ __forceinline__ void km_read_labels(km_group_0 &group, const k
     if (group.active_5) km_read_labels(group.before_5, args, tile, blockIdx.y * KS + 2);
 }
 
-// Works on the points of a tile, one K after the other.
-static __device__ __forceinline__ void km_work(km_group_0 &group, km_points &points,
-                                               const km_pass_args &args, const km_table &table, int tile) {
-    const km_plane *planes = table.planes;
+// Labels and adds the points of a tile, one K after the other.
+static __device__ __forceinline__ void km_process_tile(km_group_0 &group, km_points &points,
+                                                       const km_pass_args &args, const km_table &table,
+                                                       int tile) {
+    const km_coefficients *coefficients = table.coefficients;
     if (group.active_3) {
-        km_assign<2>(points, planes + 0, table.pivots[0], group.sums + 0);
+        km_assign<2>(points, coefficients + 0, table.pivots[0],
+                             group.sums + 0);
         const int slot = blockIdx.y * KS + 0;
         group.changes_3 += km_write_labels(points, group.before_3, args, tile, slot);
         if (tile + GRID < km_tiles(args)) km_read_labels(group.before_3, args, tile + GRID, slot);
     }
     if (group.active_4) {
-        km_assign<3>(points, planes + 2, table.pivots[1], group.sums + 11);
+        km_assign<3>(points, coefficients + 2, table.pivots[1],
+                             group.sums + 11);
         const int slot = blockIdx.y * KS + 1;
         group.changes_4 += km_write_labels(points, group.before_4, args, tile, slot);
         if (tile + GRID < km_tiles(args)) km_read_labels(group.before_4, args, tile + GRID, slot);
     }
     if (group.active_5) {
-        km_assign<4>(points, planes + 5, table.pivots[2], group.sums + 27);
+        km_assign<4>(points, coefficients + 5, table.pivots[2],
+                             group.sums + 27);
         const int slot = blockIdx.y * KS + 2;
         group.changes_5 += km_write_labels(points, group.before_5, args, tile, slot);
         if (tile + GRID < km_tiles(args)) km_read_labels(group.before_5, args, tile + GRID, slot);
@@ -263,7 +269,7 @@ static __device__ __forceinline__ void km_work(km_group_0 &group, km_points &poi
 
 // ... 1 definition
 
-static __device__ __forceinline__ void km_end(km_group_0 &group, const km_pass_args &args) {
+static __device__ __forceinline__ void km_add_changes(km_group_0 &group, const km_pass_args &args) {
     if (group.changes_3)
         atomicAdd(args.changes + blockIdx.y * KS + 0, (unsigned long long)group.changes_3);
     if (group.changes_4)
@@ -274,14 +280,14 @@ static __device__ __forceinline__ void km_end(km_group_0 &group, const km_pass_a
 
 // ... 1 definition
 
-// A block's share of a launch: every GRID-th tile. False when there is nothing to do.
+// Processes a block's tiles: every GRID-th one. False when there is nothing to do.
 template <typename GROUP>
-static __device__ __forceinline__ bool km_walk(const km_pass_args &args, km_block &shared) {
+static __device__ __forceinline__ bool km_process_tiles(const km_pass_args &args, km_block &shared) {
     const int tiles = km_tiles(args), warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     km_stage *ring = shared.ring[warp];
-    KM_UNROLL_FOR (int i = 0; i < STAGES - 1; i++) km_fetch(ring[i], args, blockIdx.x + i * GRID, tiles);
+    KM_UNROLL_FOR (int i = 0; i < STAGES - 1; i++) km_copy_tile(ring[i], args, blockIdx.x + i * GRID, tiles);
     int stage = 0;
-    if (km_is_idle(args)) { // only now, so that the points do not wait for the answer
+    if (km_is_idle(args)) { // asked after the first copies, which do not wait for it
         km_copy_wait_all();
         return false;
     }
@@ -290,28 +296,28 @@ static __device__ __forceinline__ bool km_walk(const km_pass_args &args, km_bloc
     GROUP group;
     km_begin(group, args);
     if (blockIdx.x < tiles) km_read_labels(group, args, blockIdx.x);
-    int left = FLUSH;
+    int left = FLUSH_TILES;
     for (int tile = blockIdx.x; tile < tiles; tile += GRID) {
         km_points points;
-        km_await();
-        km_load(points, shared, ring[stage]);
+        km_wait_for_tile();
+        km_load_tile(points, shared, ring[stage]);
         const int free = stage == 0 ? STAGES - 1 : stage - 1;
-        km_fetch(ring[free], args, tile + (STAGES - 1) * GRID, tiles);
+        km_copy_tile(ring[free], args, tile + (STAGES - 1) * GRID, tiles);
         stage = stage == STAGES - 1 ? 0 : stage + 1;
-        km_work(group, points, args, table, tile);
+        km_process_tile(group, points, args, table, tile);
         if (--left == 0 || tile + GRID >= tiles) {
             km_flush(group, shared);
-            left = FLUSH;
+            left = FLUSH_TILES;
         }
     }
-    km_end(group, args);
+    km_add_changes(group, args);
     return true;
 }
 
 // ... 6 definitions
 
-// The sums over all points, a column for each feature.
-extern "C" __global__ void __launch_bounds__(256) km_all(const __grid_constant__ km_pass_args args) {
+// The sums over all points, a column for each feature. Once, when points are loaded.
+extern "C" __global__ void __launch_bounds__(256) km_sum_points(const __grid_constant__ km_pass_args args) {
     constexpr int ACROSS = D < 256 ? D : 256, DOWN = 256 / ACROSS; // features and points at a time
     __shared__ double sums[256];
     const int down = threadIdx.x / ACROSS;
@@ -326,38 +332,40 @@ extern "C" __global__ void __launch_bounds__(256) km_all(const __grid_constant__
         sums[threadIdx.x] = sum;
         __syncthreads();
         for (int i = 1; down == 0 && i < DOWN; i++) sum += sums[i * ACROSS + threadIdx.x];
-        if (down == 0 && f < D) km_column(args, TOTALS + f)[blockIdx.x] = sum;
+        if (down == 0 && f < D) km_column(args, ALL_POINTS + f)[blockIdx.x] = sum;
     }
 }
 
-// Adds up the columns of one slot over the blocks and writes its totals; the pivot gets what the others leave.
+// Adds the columns of one slot over the blocks, and writes its totals. The pivot's are the sums over all points
+// less those of the other clusters.
 extern "C" __global__ void __launch_bounds__(REDUCE) km_reduce(const __grid_constant__ km_pass_args args) {
     const int k_index = blockIdx.x, k = km_ks[k_index], warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const bool idle = args.control->stop || !args.active[blockIdx.y * KS + k_index];
     km_table *table = km_table_of(args.workspace, args.constants, blockIdx.y);
     const int pivot = table->pivots[k_index];
-    __shared__ double sums[K_MAX * CLUSTER + D];
-    const int own = (k - 1) * CLUSTER + 1; // columns of this K; those over all points follow
+    __shared__ double sums[K_MAX * CLUSTER_SUMS + D];
+    const int own = (k - 1) * CLUSTER_SUMS +
+                    1; // columns of this K; those of the sums over all points follow
     for (int c = warp; c < own + D; c += REDUCE / 32) {
-        const double *column = km_column(args, c < own ? km_columns[k_index] + c : TOTALS + c - own);
+        const double *column = km_column(args, c < own ? km_columns[k_index] + c : ALL_POINTS + c - own);
         double sum = 0;
         KM_UNROLL_FOR (int block = lane; block < GRID; block += 32) sum += column[block];
         for (int width = 16; width > 0; width /= 2) sum += __shfl_xor_sync(0xffffffff, sum, width);
         if (lane == 0) sums[c] = sum;
     }
     __syncthreads();
-    if (idle) return; // only now, so that nothing waits for the answer
+    if (idle) return; // asked this late, as nothing before waits for it
     double *totals = args.totals + ((long long)blockIdx.y * S + km_offsets[k_index]) * (D + 1);
     for (int i = threadIdx.x; i < k * (D + 1); i += REDUCE) {
         const int j = i / (D + 1), f = i % (D + 1);
         if (j != pivot) {
-            totals[i] = sums[(j - (j > pivot)) * CLUSTER + f];
+            totals[i] = sums[(j - (j > pivot)) * CLUSTER_SUMS + f];
             continue;
         }
-        const double weight = sums[(k - 1) * CLUSTER];
+        const double weight = sums[(k - 1) * CLUSTER_SUMS];
         double rest = f < D ? sums[own + f] : weight;
-        for (int other = 0; f < D && other < k - 1; other++) rest -= sums[other * CLUSTER + f];
-        totals[i] = weight > 0 ? rest : 0; // What rounding leaves of an empty cluster is nothing.
+        for (int other = 0; f < D && other < k - 1; other++) rest -= sums[other * CLUSTER_SUMS + f];
+        totals[i] = weight > 0 ? rest : 0; // An empty cluster has no sum, whatever rounding left.
     }
 }
 

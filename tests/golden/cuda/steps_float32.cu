@@ -28,11 +28,11 @@ typedef struct km_update_args {
     km_loop *loop;
     km_slot_record *slots;
     unsigned char *active;
-    void *centroids;      // [copies][S][d] km_real
-    const double *totals; // [copies][S][d + 1]
-    double *weights;      // [copies][S]: of the last pass of each slot
+    void *centroids;      // [restarts][S][d] km_real
+    const double *totals; // [restarts][S][d + 1]
+    double *weights;      // [restarts][S]: of the last pass of each slot
     const unsigned char
-        *given_up;               // [copies][S]: clusters for which relocation found no point; they may stay empty
+        *given_up;               // [restarts][S]: clusters for which relocation found no point; they may stay empty
     unsigned long long *changes; // per slot, or NULL
     void *workspace, *constants; // as in km_pass_args ...
     const double *box;           // ... likewise
@@ -259,7 +259,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
         km_real *centroids = (km_real *)args.centroids + row * D;
         const double *totals = args.totals + row * (D + 1);
         double sums[4] =
-            {}; // of costs and shifts; clusters that are empty, and those that may be given a point
+            {}; // of inertia and shifts; clusters that are empty, and those that may be given a point
         for (int j = blockIdx.y * AT_ONCE + threadIdx.x / LANES; j < k; j += gridDim.y * AT_ONCE) {
             const double weight = totals[j * (D + 1ll) + D];
             for (int f = threadIdx.x % LANES; f < D; f += LANES) {
@@ -279,10 +279,11 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
         }
         km_block_sums<4>(sums);
         if (!update_join(record, args.shares + slot * (4ll * gridDim.y), sums)) return;
-        // One warp makes them while the first decides; the sums have waited for all new centroids.
+        // One warp computes the next pass's coefficients while the first one decides. All new centroids are there:
+        // km_block_sums has synchronized the block.
         if (phase == KM_SLOT_RUNNING && threadIdx.x / 32 == 7)
-            km_make_planes(km_table_of(args.workspace, args.constants, slot / KS), centroids, args.box,
-                           k_index);
+            km_make_coefficients(km_table_of(args.workspace, args.constants, slot / KS), centroids, args.box,
+                                 k_index);
         if (threadIdx.x == 0) {
             // The first pass of a run has no labels to compare with: all count as changed.
             const int few_changes = args.changes && record->state.iterations > 0 &&

@@ -30,10 +30,10 @@
 // stay in registers until the end.
 enum {
     BLOCK = 256, // threads of a block
-    GRID = 132,  // blocks of a launch, for one copy
+    GRID = 132,  // blocks of a launch, for one restart
     WARPS = BLOCK / 32,
     TILE = 32,             // points of a tile
-    COLUMNS = S * (D + 1), // sums of a copy
+    COLUMNS = S * (D + 1), // sums of a restart
     QUEUE = 64,            // ambiguous points of a warp that are not resolved yet
     BITS = 22,             // of a coordinate's integer, beside its sign
     BINS = 64,             // of the histogram: powers of two below the largest coordinate

@@ -31,10 +31,10 @@
 // Sums: a candidate's byte is 0xff, -1; the integers of 24 bits are bytes too, from -128 to 127 each.
 enum {
     BLOCK = 256, // threads of a block
-    GRID = 132,  // blocks of a launch, for one copy
+    GRID = 132,  // blocks of a launch, for one restart
     WARPS = BLOCK / 32,
     TILE = 32,             // points of a tile
-    COLUMNS = S * (D + 1), // sums of a copy
+    COLUMNS = S * (D + 1), // sums of a restart
     QUEUE = 64,            // ambiguous points of a warp that are not resolved yet
     BITS = 22,             // of a coordinate's integer, beside its sign
     BINS = 64,             // of the histogram: powers of two below the largest coordinate
@@ -174,7 +174,7 @@ static __device__ __forceinline__ int km_resolve(km_block<LAUNCH> &shared, const
 }
 
 // What a warp keeps from tile to tile.
-// Four of the eight bytes of a and b, or their signs: a hexadecimal digit of WHICH for each.
+// Permutes bytes: four of the eight bytes of a and b, or their signs. Each hexadecimal digit of WHICH selects one.
 template <unsigned WHICH> static __device__ __forceinline__ unsigned km_prmt(unsigned a, unsigned b) {
     unsigned bytes;
     asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "n"(WHICH));
@@ -320,16 +320,16 @@ extern "C" {
 __device__ km_pass_facts km_pass = {
     KM_ABI_VERSION,
     1 + 4,
-    8LL * COPIES *COLUMNS *GRID + 4LL * D *(1 + BINS) + (sizeof(km_tile) + 4) * STEP_TILES + 512,
+    8LL * RESTARTS *COLUMNS *GRID + 4LL * D *(1 + BINS) + (sizeof(km_tile) + 4) * STEP_TILES + 512,
     sizeof(km_tile) / TILE + 1,
     0,
-    8LL * COPIES *COLUMNS *GRID + 4LL * D *(1 + BINS) + 8 * NORMS,
+    8LL * RESTARTS *COLUMNS *GRID + 4LL * D *(1 + BINS) + 8 * NORMS,
 };
 __device__ km_pass_launch km_pass_launches[] = {
     {"km_tensor_histogram", KM_STAGE_LOAD, 8 * GRID, 1, 256, 0, 0},
     {"km_tensor_lattice", KM_STAGE_LOAD, 1, 1, 256, 0, 0},
     {"km_tensor_tiles", KM_STAGE_LOAD, 48 * GRID, 1, 256, 0, 0}, // many, so that the last ones end together
-    {"km_tensor_0", KM_STAGE_PASS, GRID, COPIES, BLOCK, sizeof(km_block<km_launch_0>), 0},
-    {"km_reduce", KM_STAGE_PASS, REDUCE_GRID, COPIES, REDUCE, 0, 0},
+    {"km_tensor_0", KM_STAGE_PASS, GRID, RESTARTS, BLOCK, sizeof(km_block<km_launch_0>), 0},
+    {"km_reduce", KM_STAGE_PASS, REDUCE_GRID, RESTARTS, REDUCE, 0, 0},
 };
 }

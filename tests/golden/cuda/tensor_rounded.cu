@@ -26,10 +26,10 @@
 constexpr bool TIGHT = 0 || __CUDACC_VER_MAJOR__ < 13;
 enum {
     BLOCK = 256, // threads of a block
-    GRID = 132,  // blocks of a launch, for one copy
+    GRID = 132,  // blocks of a launch, for one restart
     WARPS = BLOCK / 32,
     TILE = 32,             // points of a tile
-    COLUMNS = S * (D + 1), // sums of a copy
+    COLUMNS = S * (D + 1), // sums of a restart
     QUEUE = 64,            // ambiguous points of a warp that are not resolved yet
     BITS = 22,             // of a coordinate's integer, beside its sign
     BINS = 64,             // of the histogram: powers of two below the largest coordinate
@@ -58,7 +58,7 @@ constexpr unsigned ALL = 0xffffffff;
 
 // ... 67 definitions
 
-// The larger ones, of halves above zero: they compare like the integers of their bits.
+// The larger halves. They must not be negative: then they compare like the integers of their bits.
 static __device__ __forceinline__ unsigned km_half2_max(unsigned a, unsigned b) {
     unsigned larger;
     asm("max.u16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));

@@ -162,7 +162,7 @@ extern "C" __global__ void __launch_bounds__(SUM_WARPS * 32, 2)
         }
     }
     // Columns of a product lie SUM_COLUMNS features apart.
-    double *out = (double *)workspace.sums + range * (long long)COPIES * S * (D + 1);
+    double *out = (double *)workspace.sums + range * (long long)RESTARTS * S * (D + 1);
     KM_UNROLL_FOR (int r = 0; r < 2 * SUM_TILES; r++) {
         const int row = tile * TILE + r * 8 + lane / 4;
         if (rows[r].wanted == 0xffffffffu) continue;

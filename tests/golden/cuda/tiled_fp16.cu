@@ -29,7 +29,7 @@ __device__ __forceinline__ km_workspace km_workspace_of(const km_pass_args &args
     km_workspace workspace;
     char *at = (char *)args.workspace;
     workspace.scale = (float *)km_take(&at, sizeof(float));
-    workspace.slots = (km_slot_bounds *)km_take(&at, COPIES * KS * sizeof(km_slot_bounds));
+    workspace.slots = (km_slot_bounds *)km_take(&at, RESTARTS * KS * sizeof(km_slot_bounds));
     workspace.tile_slots = (int *)km_take(&at, TILES * 4ll);
     workspace.half_squares = (km_real *)km_take(&at, (long long)TILES * TILE * sizeof(km_real));
     workspace.table =
@@ -37,8 +37,8 @@ __device__ __forceinline__ km_workspace km_workspace_of(const km_pass_args &args
     workspace.norms = (km_real *)km_take(&at, args.n * sizeof(km_real));
     workspace.residuals = (float *)km_take(&at, args.n * sizeof(float));
     workspace.stride = (args.n + 255) / 256 * 256;
-    workspace.labels = (km_label *)km_take(&at, COPIES * KS * workspace.stride * (int)sizeof(km_label));
-    workspace.lists = (unsigned *)km_take(&at, (long long)COPIES * KS * args.n * 4);
+    workspace.labels = (km_label *)km_take(&at, RESTARTS * KS * workspace.stride * (int)sizeof(km_label));
+    workspace.lists = (unsigned *)km_take(&at, (long long)RESTARTS * KS * args.n * 4);
     workspace.sums = at;
     return workspace;
 }
@@ -47,9 +47,9 @@ __device__ __forceinline__ km_workspace km_workspace_of(const km_pass_args &args
 
 // Bytes of the workspace, and of it for each point, but for what adding needs.
 constexpr long long TABLE_BYTES =
-    16 * KM_ALIGN_BYTES + COPIES * KS * (256ll * sizeof(km_label) + sizeof(km_slot_bounds)) + TILES * 4ll +
+    16 * KM_ALIGN_BYTES + RESTARTS * KS * (256ll * sizeof(km_label) + sizeof(km_slot_bounds)) + TILES * 4ll +
     (long long)TILES * TILE * (sizeof(km_real) + WIDTH * sizeof(km_table_number));
-constexpr long long TABLE_POINT_BYTES = 2 * sizeof(float) + COPIES * KS * ((long long)sizeof(km_label) + 4);
+constexpr long long TABLE_POINT_BYTES = 2 * sizeof(float) + RESTARTS * KS * ((long long)sizeof(km_label) + 4);
 
 // ... 7 definitions
 
@@ -112,13 +112,13 @@ extern "C" __global__ void __launch_bounds__(256, 4)
     const int group = row / PAD;
     if (row % TILE == 0) {
         int active = 0;
-        for (int g = group + lane; g < group + TILE_GROUPS && g < COPIES * GROUPS; g += 32)
+        for (int g = group + lane; g < group + TILE_GROUPS && g < RESTARTS * GROUPS; g += 32)
             active |= args.active[km_slot_of(g)];
         active = __any_sync(0xffffffffu, active);
         if (lane == 0) workspace.tile_slots[row / TILE] = active ? km_slot_of(group) : -1;
     }
-    const km_place place = km_place_of(group < COPIES * GROUPS ? km_slot_of(group) : 0);
-    const int j = row - place.begin * PAD, real = group < COPIES * GROUPS && j < place.k;
+    const km_place place = km_place_of(group < RESTARTS * GROUPS ? km_slot_of(group) : 0);
+    const int j = row - place.begin * PAD, real = group < RESTARTS * GROUPS && j < place.k;
     const long long first = (long long)(place.slot / KS) * S + km_offsets[place.slot % KS];
     const km_real *c = (const km_real *)args.centroids + (first + j) * D;
     km_table_number *to = workspace.table + (long long)row * WIDTH;
@@ -263,7 +263,7 @@ enum {
     SUM_GROUPS = 9,        // warps that share the features of a range
     SUM_PIECE = 8          // bytes of one read from a point
 };
-constexpr long long SUMS_BYTES = (long long)RANGES * COPIES * S * (D + 1) * 8;
+constexpr long long SUMS_BYTES = (long long)RANGES * RESTARTS * S * (D + 1) * 8;
 constexpr long long SUMS_POINT_BYTES = 0;
 
 // ... 1 definition
@@ -342,7 +342,7 @@ extern "C" __global__ void __launch_bounds__(SUM_WARPS * 32, 2)
         }
     }
     // Columns of a product lie SUM_COLUMNS features apart.
-    double *out = (double *)workspace.sums + range * (long long)COPIES * S * (D + 1);
+    double *out = (double *)workspace.sums + range * (long long)RESTARTS * S * (D + 1);
     KM_UNROLL_FOR (int r = 0; r < 2 * SUM_TILES; r++) {
         const int row = tile * TILE + r * 8 + lane / 4;
         if (rows[r].wanted == 0xffffffffu) continue;
@@ -364,11 +364,11 @@ __device__ km_pass_launch km_pass_launches[] = {
     {"km_tiled_norms", KM_STAGE_LOAD, LABELS_GRID, 1, 256, 0, 0},
     {"km_tiled_prepare", KM_STAGE_PASS, (TILES * TILE + 7) / 8, 1, 256, 0, 0},
     {"km_tiled_labels", KM_STAGE_PASS, LABELS_GRID, 1, BLOCK, sizeof(km_block), 0},
-    {"km_tiled_resolve", KM_STAGE_PASS, RESOLVE_GRID, COPIES *KS, 256, 0, 0},
-    {"km_tiled_track", KM_STAGE_PASS, LABELS_GRID, COPIES *KS, 256, 0, 0},
+    {"km_tiled_resolve", KM_STAGE_PASS, RESOLVE_GRID, RESTARTS *KS, 256, 0, 0},
+    {"km_tiled_track", KM_STAGE_PASS, LABELS_GRID, RESTARTS *KS, 256, 0, 0},
     {"km_tiled_sums", KM_STAGE_PASS, (RANGES * SUM_GROUPS + SUM_WARPS - 1) / SUM_WARPS, TILES, SUM_WARPS * 32,
      0, 0},
-    {"km_tiled_reduce", KM_STAGE_PASS, (COPIES * S * (D + 1) + 7) / 8, 1, 256, 0, 0},
+    {"km_tiled_reduce", KM_STAGE_PASS, (RESTARTS * S * (D + 1) + 7) / 8, 1, 256, 0, 0},
 };
 __device__ km_pass_facts km_pass = {KM_ABI_VERSION, sizeof km_pass_launches / sizeof *km_pass_launches,
                                     TABLE_BYTES + SUMS_BYTES, TABLE_POINT_BYTES + SUMS_POINT_BYTES};

@@ -43,7 +43,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 3)
             KM_UNROLL_FOR (int r = 0; r < ROWS; r++)
                 KM_UNROLL_FOR (int c = 0; c < COLUMNS; c++) scores[km_row(r)][km_column(c)] = score[r][c];
             __syncwarp();
-            const int rows = min((tile + 1) * TILE, COPIES * GROUPS);
+            const int rows = min((tile + 1) * TILE, RESTARTS * GROUPS);
             for (int row = tile * TILE; row < rows;) {
                 if (row == place.end)
                     place = km_place_of(place.slot + 1);

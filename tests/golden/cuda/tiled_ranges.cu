@@ -29,9 +29,9 @@ enum {
     AT_ONCE = 4,      // slots of a team, and points that it reads at a time
     GROUP_SLOTS = 11, // slots of a block: at most AT_ONCE for each team
     GROUP_ROWS = 77,  // clusters of a block, at most
-    SLOT_GROUPS = (COPIES * KS + GROUP_SLOTS - 1) / GROUP_SLOTS
+    SLOT_GROUPS = (RESTARTS * KS + GROUP_SLOTS - 1) / GROUP_SLOTS
 };
-constexpr long long SUMS_BYTES = (long long)RANGES * COPIES * S * (D + 1) * 8;
+constexpr long long SUMS_BYTES = (long long)RANGES * RESTARTS * S * (D + 1) * 8;
 constexpr long long SUMS_POINT_BYTES = 0;
 
 // ... 1 definition
@@ -68,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(SUM_WARPS * 32)
     if (args.control->stop) return;
     const km_workspace workspace = km_workspace_of(args);
     const int part = blockIdx.y % PARTS, slot = blockIdx.y / PARTS * GROUP_SLOTS;
-    const int slots = slot + GROUP_SLOTS < COPIES * KS ? int(GROUP_SLOTS) : COPIES * KS - slot;
+    const int slots = slot + GROUP_SLOTS < RESTARTS * KS ? int(GROUP_SLOTS) : RESTARTS * KS - slot;
     const int lane = threadIdx.x % LANES, team = threadIdx.x / LANES, f = part * LANES + lane;
     if (threadIdx.x == 0)
         for (int s = 0, row = 0; s < slots; row += km_ks[(slot + s++) % KS]) sums.first_rows[s] = row;
@@ -104,7 +104,7 @@ extern "C" __global__ void __launch_bounds__(SUM_WARPS * 32)
     __syncthreads();
     const long long row = (long long)(slot / KS) * S + km_offsets[slot % KS];
     const int count = sums.first_rows[slots - 1] + km_ks[(slot + slots - 1) % KS];
-    double *out = (double *)workspace.sums + (blockIdx.x * (long long)COPIES * S + row) * (D + 1);
+    double *out = (double *)workspace.sums + (blockIdx.x * (long long)RESTARTS * S + row) * (D + 1);
     for (int at = team; at < count; at += TEAMS) {
         if (f < D) out[at * (D + 1ll) + f] = sums.rows[at][lane];
         if (f == 0) out[at * (D + 1ll) + D] = sums.counts[at];
@@ -118,9 +118,9 @@ __device__ km_pass_launch km_pass_launches[] = {
     {"km_tiled_norms", KM_STAGE_LOAD, LABELS_GRID, 1, 256, 0, 0},
     {"km_tiled_prepare", KM_STAGE_PASS, (TILES * TILE + 7) / 8, 1, 256, 0, 0},
     {"km_tiled_labels", KM_STAGE_PASS, LABELS_GRID, 1, BLOCK, sizeof(km_block), 0},
-    {"km_tiled_resolve", KM_STAGE_PASS, RESOLVE_GRID, COPIES *KS, BLOCK, sizeof(km_block), 0},
+    {"km_tiled_resolve", KM_STAGE_PASS, RESOLVE_GRID, RESTARTS *KS, BLOCK, sizeof(km_block), 0},
     {"km_tiled_sums", KM_STAGE_PASS, RANGES, PARTS *SLOT_GROUPS, SUM_WARPS * 32, sizeof(km_range_sums), 0},
-    {"km_tiled_reduce", KM_STAGE_PASS, (COPIES * S * (D + 1) + 7) / 8, 1, 256, 0, 0},
+    {"km_tiled_reduce", KM_STAGE_PASS, (RESTARTS * S * (D + 1) + 7) / 8, 1, 256, 0, 0},
 };
 __device__ km_pass_facts km_pass = {KM_ABI_VERSION, sizeof km_pass_launches / sizeof *km_pass_launches,
                                     TABLE_BYTES + SUMS_BYTES, TABLE_POINT_BYTES + SUMS_POINT_BYTES};

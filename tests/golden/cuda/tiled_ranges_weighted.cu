@@ -31,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(SUM_WARPS * 32)
     if (args.control->stop) return;
     const km_workspace workspace = km_workspace_of(args);
     const int part = blockIdx.y % PARTS, slot = blockIdx.y / PARTS * GROUP_SLOTS;
-    const int slots = slot + GROUP_SLOTS < COPIES * KS ? int(GROUP_SLOTS) : COPIES * KS - slot;
+    const int slots = slot + GROUP_SLOTS < RESTARTS * KS ? int(GROUP_SLOTS) : RESTARTS * KS - slot;
     const int lane = threadIdx.x % LANES, team = threadIdx.x / LANES, f = part * LANES + lane;
     if (threadIdx.x == 0)
         for (int s = 0, row = 0; s < slots; row += km_ks[(slot + s++) % KS]) sums.first_rows[s] = row;
@@ -65,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(SUM_WARPS * 32)
     __syncthreads();
     const long long row = (long long)(slot / KS) * S + km_offsets[slot % KS];
     const int count = sums.first_rows[slots - 1] + km_ks[(slot + slots - 1) % KS];
-    double *out = (double *)workspace.sums + (blockIdx.x * (long long)COPIES * S + row) * (D + 1);
+    double *out = (double *)workspace.sums + (blockIdx.x * (long long)RESTARTS * S + row) * (D + 1);
     for (int at = team; at < count; at += TEAMS) {
         if (f <= D) out[at * (D + 1ll) + f] = sums.rows[at][lane];
     }

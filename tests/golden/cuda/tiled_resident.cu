@@ -18,10 +18,10 @@
 // of it.
 enum {
     PAD = 64,   // rows of a group, all of one slot: a tile, or 1
-    GROUPS = 4, // groups of one copy
+    GROUPS = 4, // groups of one restart
     TILE = 64,  // rows of a tile
     TILE_GROUPS = TILE / PAD,
-    TILES = (COPIES * GROUPS + TILE_GROUPS - 1) / TILE_GROUPS,
+    TILES = (RESTARTS * GROUPS + TILE_GROUPS - 1) / TILE_GROUPS,
     FEATURES = 8,              // features worked on at a time
     CHUNKS = 1,                // of so many features
     WIDTH = FEATURES * CHUNKS, // d, padded
@@ -57,15 +57,15 @@ struct km_workspace {
 __device__ __forceinline__ km_workspace km_workspace_of(const km_pass_args &args) {
     km_workspace workspace;
     char *at = (char *)args.workspace;
-    workspace.slots = (km_slot_bounds *)km_take(&at, COPIES * KS * sizeof(km_slot_bounds));
+    workspace.slots = (km_slot_bounds *)km_take(&at, RESTARTS * KS * sizeof(km_slot_bounds));
     workspace.tile_slots = (int *)km_take(&at, TILES * 4ll);
     workspace.half_squares = (km_real *)km_take(&at, (long long)TILES * TILE * sizeof(km_real));
     workspace.table =
         (km_table_number *)km_take(&at, (long long)TILES * TILE * WIDTH * sizeof(km_table_number));
     workspace.norms = (km_real *)km_take(&at, args.n * sizeof(km_real));
     workspace.stride = (args.n + 255) / 256 * 256;
-    workspace.labels = (km_label *)km_take(&at, COPIES * KS * workspace.stride * (int)sizeof(km_label));
-    workspace.lists = (unsigned *)km_take(&at, (long long)COPIES * KS * args.n * 4);
+    workspace.labels = (km_label *)km_take(&at, RESTARTS * KS * workspace.stride * (int)sizeof(km_label));
+    workspace.lists = (unsigned *)km_take(&at, (long long)RESTARTS * KS * args.n * 4);
     workspace.sums = at;
     return workspace;
 }
@@ -74,9 +74,9 @@ __device__ __forceinline__ km_workspace km_workspace_of(const km_pass_args &args
 
 // Bytes of the workspace, and of it for each point, but for what adding needs.
 constexpr long long TABLE_BYTES =
-    16 * KM_ALIGN_BYTES + COPIES * KS * (256ll * sizeof(km_label) + sizeof(km_slot_bounds)) + TILES * 4ll +
+    16 * KM_ALIGN_BYTES + RESTARTS * KS * (256ll * sizeof(km_label) + sizeof(km_slot_bounds)) + TILES * 4ll +
     (long long)TILES * TILE * (sizeof(km_real) + WIDTH * sizeof(km_table_number));
-constexpr long long TABLE_POINT_BYTES = sizeof(km_real) + COPIES * KS * ((long long)sizeof(km_label) + 4);
+constexpr long long TABLE_POINT_BYTES = sizeof(km_real) + RESTARTS * KS * ((long long)sizeof(km_label) + 4);
 
 // ... 4 definitions
 
@@ -131,13 +131,13 @@ extern "C" __global__ void __launch_bounds__(256, 4)
     const int group = row / PAD;
     if (row % TILE == 0) {
         int active = 0;
-        for (int g = group + lane; g < group + TILE_GROUPS && g < COPIES * GROUPS; g += 32)
+        for (int g = group + lane; g < group + TILE_GROUPS && g < RESTARTS * GROUPS; g += 32)
             active |= args.active[km_slot_of(g)];
         active = __any_sync(0xffffffffu, active);
         if (lane == 0) workspace.tile_slots[row / TILE] = active ? km_slot_of(group) : -1;
     }
-    const km_place place = km_place_of(group < COPIES * GROUPS ? km_slot_of(group) : 0);
-    const int j = row - place.begin * PAD, real = group < COPIES * GROUPS && j < place.k;
+    const km_place place = km_place_of(group < RESTARTS * GROUPS ? km_slot_of(group) : 0);
+    const int j = row - place.begin * PAD, real = group < RESTARTS * GROUPS && j < place.k;
     const long long first = (long long)(place.slot / KS) * S + km_offsets[place.slot % KS];
     const km_real *c = (const km_real *)args.centroids + (first + j) * D;
     km_table_number *to = workspace.table + (long long)row * WIDTH;
@@ -171,7 +171,7 @@ enum {
     POINTS = POINT_WARPS * WARP_POINTS,
     RESOLVE_GRID = 80,
     KEPT_SLOTS =
-        COPIES * KS < 64 ? COPIES * KS : 64, // what a block keeps of slots and tiles in shared memory
+        RESTARTS * KS < 64 ? RESTARTS * KS : 64, // what a block keeps of slots and tiles in shared memory
     KEPT_TILES = TILES < 64 ? int(TILES) : 64
 };
 
@@ -336,9 +336,9 @@ enum {
     PARTS = 1,       // teams that share the features of a point
     SUM_AHEAD = 4    // points that a team reads before it adds them
 };
-constexpr long long SUMS_BYTES =
-    4ll * COPIES * KS * RANGES * DIGITS + 4ll * COPIES * (S + KS) + 16ll * COPIES * KS * SEGMENTS * (D + 1);
-constexpr long long SUMS_POINT_BYTES = (SORT_PASSES - 1) * 4ll * COPIES * KS;
+constexpr long long SUMS_BYTES = 4ll * RESTARTS * KS * RANGES * DIGITS + 4ll * RESTARTS * (S + KS) +
+                                 16ll * RESTARTS * KS * SEGMENTS * (D + 1);
+constexpr long long SUMS_POINT_BYTES = (SORT_PASSES - 1) * 4ll * RESTARTS * KS;
 
 // ... 10 definitions
 
@@ -404,12 +404,12 @@ __device__ km_pass_launch km_pass_launches[] = {
     {"km_tiled_norms", KM_STAGE_LOAD, LABELS_GRID, 1, 256, 0, 0},
     {"km_tiled_prepare", KM_STAGE_PASS, (TILES * TILE + 7) / 8, 1, 256, 0, 0},
     {"km_tiled_labels", KM_STAGE_PASS, LABELS_GRID, 1, BLOCK, sizeof(km_block), 0},
-    {"km_tiled_resolve", KM_STAGE_PASS, RESOLVE_GRID, COPIES *KS, BLOCK, sizeof(km_block), 0},
-    {"km_tiled_track", KM_STAGE_PASS, LABELS_GRID, COPIES *KS, 256, 0, 0},
-    {"km_tiled_count", KM_STAGE_PASS, RANGES, COPIES *KS, DIGITS, 0, 0},
-    {"km_tiled_order", KM_STAGE_PASS, RANGES, COPIES *KS, DIGITS, 0, 0},
-    {"km_tiled_segments", KM_STAGE_PASS, (SEGMENTS * LANES + 127) / 128 * PARTS, COPIES *KS, 128, 0, 0},
-    {"km_tiled_totals", KM_STAGE_PASS, K_MAX, COPIES *KS, 128, 0, 0},
+    {"km_tiled_resolve", KM_STAGE_PASS, RESOLVE_GRID, RESTARTS *KS, BLOCK, sizeof(km_block), 0},
+    {"km_tiled_track", KM_STAGE_PASS, LABELS_GRID, RESTARTS *KS, 256, 0, 0},
+    {"km_tiled_count", KM_STAGE_PASS, RANGES, RESTARTS *KS, DIGITS, 0, 0},
+    {"km_tiled_order", KM_STAGE_PASS, RANGES, RESTARTS *KS, DIGITS, 0, 0},
+    {"km_tiled_segments", KM_STAGE_PASS, (SEGMENTS * LANES + 127) / 128 * PARTS, RESTARTS *KS, 128, 0, 0},
+    {"km_tiled_totals", KM_STAGE_PASS, K_MAX, RESTARTS *KS, 128, 0, 0},
 };
 __device__ km_pass_facts km_pass = {KM_ABI_VERSION, sizeof km_pass_launches / sizeof *km_pass_launches,
                                     TABLE_BYTES + SUMS_BYTES, TABLE_POINT_BYTES + SUMS_POINT_BYTES};
