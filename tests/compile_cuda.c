@@ -2,7 +2,7 @@
 // Every spec's CUDA text through NVRTC, as the engine calls it, for each architecture that it knows; needs no GPU.
 // Fails on warnings, and where any kernel spills; prints registers beside the plan's.
 // With KMGEN_TEST_ALL=1 all texts are compiled. Else so many that each line of any text is in one of them, whatever its
-// numbers, and each architecture has one.
+// numbers, and each architecture has one; and the steps with so many of these.
 // A text that differs from another one by its head of comments alone is left out. The steps around the pass are a good
 // part of the time and know nothing of the K list or the design: where an architecture has compiled the same ones, a
 // text goes without them. What passed is written down in WORK_FOLDER/passed, with what the compiler said, under a hash
@@ -89,6 +89,26 @@ static int steps_are_in(const job *before, const job *added, const char *begin, 
            found_end - found == end - begin && !memcmp(found, begin, (size_t)(end - begin));
 }
 
+// Steps that are compiled so far, in the short form: lines of any text.
+static cover_lines steps_seen;
+static int is_short;
+
+// Whether each line of these steps is in some that are compiled, and a text of the architecture has them whole.
+static int steps_are_covered(const job *added, const char *begin, const char *end) {
+    cover_lines lines;
+    char *text = strndup(begin, (size_t)(end - begin));
+    int has_arch = 0, failed = !text || cover_read(&lines, text, "");
+    free(text);
+    if (failed) return 0;
+    cover_forget(&lines, &steps_seen);
+    for (const job *before = jobs; before < added; before++)
+        has_arch |= before->arch == added->arch && !before->steps_elsewhere;
+    int covered = has_arch && !lines.count;
+    if (!covered) failed = cover_add(&steps_seen, &lines);
+    free(lines.hashes);
+    return covered && !failed;
+}
+
 static int leave_out_steps(job *added) {
     char *begin, *end;
     if (find_steps(&begin, &end, added->source.text)) {
@@ -97,6 +117,7 @@ static int leave_out_steps(job *added) {
         return 1;
     }
     if (steps_know_the_list(begin, end)) return 0;
+    added->steps_elsewhere = is_short && steps_are_covered(added, begin, end);
     for (const job *before = jobs; before < added && !added->steps_elsewhere; before++)
         added->steps_elsewhere = steps_are_in(before, added, begin, end);
     if (added->steps_elsewhere) memmove(begin, end, strlen(end) + 1);
@@ -408,7 +429,8 @@ int main(int argc, char **argv) {
     if (!arches_count) memcpy(arches, all_arches, sizeof arches);
     if (!arches_count) arches_count = ARCHES_COUNT;
     for (int i = 2; i < folders_end; i++) failures += specs_walk(argv[i], add_jobs, &nvrtc);
-    if (!all || strcmp(all, "1")) failures += keep_cover();
+    is_short = !all || strcmp(all, "1") != 0;
+    if (is_short) failures += keep_cover();
     for (int i = 0; i < jobs_count; i++) failures += leave_out_steps(&jobs[i]);
     qsort(jobs, (size_t)jobs_count, sizeof jobs[0], by_length);
     for (int i = 0; i < jobs_count; i++) key_of(&jobs[i], &nvrtc);
@@ -424,6 +446,7 @@ int main(int argc, char **argv) {
     failures += run_jobs(&nvrtc, folder);
     puts(failures ? "FAILED" : "none failed");
     for (int i = 0; i < jobs_count; i++) km_source_clear(&jobs[i].source);
+    free(steps_seen.hashes);
     free(passed);
     km_nvrtc_close(&nvrtc);
     return failures || !jobs_count;

@@ -69,6 +69,16 @@ static inline void cover_forget(cover_lines *of, const cover_lines *taken) {
     of->count = kept;
 }
 
+// Takes lines, which others have not, to others.
+static inline int cover_add(cover_lines *to, const cover_lines *from) {
+    uint64_t *grown = realloc(to->hashes, (size_t)(to->count + from->count + 1) * sizeof *grown);
+    if (!grown) return 1;
+    to->hashes = grown;
+    for (int i = 0; i < from->count; i++) grown[to->count++] = from->hashes[i];
+    qsort(grown, (size_t)to->count, sizeof *grown, cover_by_value);
+    return 0;
+}
+
 // The text that is not taken with the most lines, for what it costs, that none before has; -1: all lines are covered.
 static inline int cover_next(const cover_lines *lines, const char *taken, int count) {
     int best = -1;
