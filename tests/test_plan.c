@@ -311,21 +311,21 @@ END_TEST
 
 // Every K has rows of its own, as many as it needs, in groups of lanes that a shuffle can bring together.
 static void check_layout(const km_tensor_layout *layout) {
-    static char taken[KM_TENSOR_PARTS_MAX][8][32];
+    static char taken[KM_TENSOR_LAUNCHES_MAX][8][32];
     memset(taken, 0, sizeof taken);
     for (int64_t i = 0; i < spec.clusters_count; i++) {
-        const km_tensor_place *place = &layout->places[i];
-        const km_tensor_launch *part = &layout->parts[place->part];
-        ck_assert_int_le(spec.clusters[i], place->span * place->slots);
-        ck_assert_int_le(place->slot + place->slots, 2 * part->tiles);
-        ck_assert_int_le(place->group + place->span, 8);
-        ck_assert_int_eq(place->span & (place->span - 1), 0);
-        ck_assert_int_eq(place->group % place->span, 0);
-        ck_assert_int_le(place->span, 1 << part->levels);
-        ck_assert(place->slot == 0 || place->slot == part->first);
-        for (int g = 0; g < place->span; g++)
-            for (int s = 0; s < place->slots; s++)
-                ck_assert_int_eq(taken[place->part][place->group + g][place->slot + s]++, 0);
+        const km_tensor_k_layout *k = &layout->ks[i];
+        const km_tensor_launch *launch = &layout->launches[k->launch];
+        ck_assert_int_le(spec.clusters[i], k->quads * k->score_rows);
+        ck_assert_int_le(k->score_row + k->score_rows, 2 * launch->row_tiles);
+        ck_assert_int_le(k->quad + k->quads, 8);
+        ck_assert_int_eq(k->quads & (k->quads - 1), 0);
+        ck_assert_int_eq(k->quad % k->quads, 0);
+        ck_assert_int_le(k->quads, 1 << launch->levels);
+        ck_assert(k->score_row == 0 || k->score_row == launch->first_rows);
+        for (int g = 0; g < k->quads; g++)
+            for (int s = 0; s < k->score_rows; s++)
+                ck_assert_int_eq(taken[k->launch][k->quad + g][k->score_row + s]++, 0);
     }
 }
 

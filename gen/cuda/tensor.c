@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum {
-    GROUPS = 8, // of lanes that share a tile's rows
+    QUADS = 8, // of a warp: four lanes each, which have the same rows of scores
     ROWS_PER_TILE = 16,
     HI_LO = KM_WORD_form_hi_lo,
     DISTANCE = KM_WORD_form_distance,
@@ -21,37 +21,38 @@ enum {
     ROWS = KM_WORD_form_rows
 };
 
-// One way to run the design.
+// A configuration of the design.
 typedef struct tensor_config {
     int form;
-    int64_t tiles, block, resident, launches, registers, shared_bytes;
-    int64_t stages; // tiles of points of a warp in shared memory: one that is worked on, others on their way
-    int64_t pairs;  // columns of eight points that a warp compares at a time, in twos
-    int64_t spare;  // registers of a thread beside those
-    int kept;       // fragments of the centroids stay in registers
-    int tight;      // registers are so few that the text keeps the compiler from using more
+    int64_t row_tiles, block, blocks_per_sm, launches, registers, shared_bytes;
+    int64_t stages; // tiles of a warp in shared memory: one that is worked on, others that are being copied
+    int64_t column_pairs; // pairs of columns, eight points each, that a warp compares at a time
+    int64_t spare;        // registers of a thread that are left
+    int fragments_kept;   // the centroids' fragments stay in registers
+    int tight;            // registers are so few that the text must limit what the compiler reads ahead
     double operations, memory_ns, issue_ns, total_ns;
 } tensor_config;
 
-// What is decided beside numbers: the plan's layout.
+// What is decided in addition to numbers: the plan's layout.
 typedef struct decided {
     km_tensor_layout layout;
     tensor_config config;
 } decided;
 
-// One way to lay out a launch: how many tiles, slots of the first segment, levels of groups; and what it takes.
+// An attempt to lay out a launch, with some number of row tiles, rows of the first segment and levels; and the Ks
+// that it takes.
 typedef struct attempt {
-    km_tensor_launch part;
-    km_tensor_place places[KM_TENSOR_KS_MAX]; // part -1: left for another launch
-    int64_t placed;                           // clusters
+    km_tensor_launch launch;
+    km_tensor_k_layout places[KM_TENSOR_KS_MAX]; // launch -1: left for another one
+    int64_t placed;                              // clusters
     int left;
 } attempt;
 
 // Forms -------------------------------------------------------------------------------------------------------
 
-// Why a form cannot compute a spec, or NULL: it can. That products are rounded once, when they are added in half
-// precision, was measured on sm_90. A byte of added masks must not overflow: less than 256 slots of a K's lanes.
-// Rounding takes at most 8 of its units from a point of `rows`, whose eight groups of lanes have 32 slots each.
+// Why a form cannot compute a spec, or NULL: it can. Forms for sm_90 rely on products that are rounded once when
+// they are added in half precision, which was measured there. Bytes of added masks must not overflow: a K has less
+// than 256 rows of scores. Codes of `rows` have 8 bits: eight quads with 32 rows of scores each.
 static const char *form_refused(int form, const km_spec *spec) {
     enum {
         BYTES_K_MAX = 64,
@@ -74,9 +75,10 @@ static const char *form_refused(int form, const km_spec *spec) {
     return NULL;
 }
 
-// The form with sums in registers, or shared by a block's warps. Sums of bytes take more registers than those of fp16,
-// and of more than 8 features more memory: there they pay with many clusters. Of many features the sums do not fit
-// into the registers of each warp: on an H200 `digits` is slower by a fifth at 18 and faster by a tenth at 24.
+// The form whose sums are in registers of each warp, or of a block's warps together. Sums of int8 digits take more
+// registers than those of fp16, and of more than 8 features more memory: there they pay with many clusters. The
+// sums of many features do not fit the registers of each warp: on an H200 `digits` is slower by a fifth at 18,
+// faster by a tenth at 24.
 static int form_of(const km_spec *spec, const char **why) {
     enum { FEATURES_ANY = 8, MANY = 40 };
     int64_t sum = 0;
@@ -96,41 +98,42 @@ static int form_of(const km_spec *spec, const char **why) {
 
 // Cost --------------------------------------------------------------------------------------------------------
 
-// Lines of 128 bytes that 32 points take of digits: three bytes of a feature, in fours of them.
+// Lines of 128 bytes for the digits of 32 points: one digit of four features each.
 static int64_t digits_lines(const km_spec *spec) {
     return (3 * ((spec->features + 3) / 4) + 1) / 2 * 2;
 }
 
-// Columns of sums of bytes, in eights: three of a feature; with distances a count, and two that hold squares.
+// Column tiles of sums of digits, eight columns each: three a feature; with distances also a count, and two for
+// squares.
 static int64_t sum_tiles(const km_spec *spec, int form) {
     return (3 * spec->features + (form == ROUNDED ? 0 : 3) + 7) / 8;
 }
 
-// Fragments of a tile of rows, in 16 bytes of a lane.
+// Fragments of a row tile, 16 bytes of a lane each.
 static int64_t fragments_of(const km_spec *spec, int form) {
     return form == ROUNDED ? (spec->features + 7) / 8 + 1 : (spec->features + 3) / 4;
 }
 
-// Cycles of a scheduler for 32 points of digits, fitted to an H200 over d = 18..64 and 1 and 6 tiles: barriers
-// and what waits, then scores and products of a tile.
-static double digits_cycles(const km_tensor_launch *part, const km_spec *spec) {
-    double chunks = (double)((spec->features + 31) / 32), columns = (double)digits_lines(spec) / 2;
-    return 660 + part->tiles * (138 + 13.7 * (12 * chunks + columns)) + 30 * part->levels;
+// Cycles of a scheduler for 32 points, form digits: barriers and stalls, then scores and products of each row tile.
+// Fitted to an H200 over d = 18..64 and 1 and 6 tiles.
+static double digits_cycles(const km_tensor_launch *launch, const km_spec *spec) {
+    double slices = (double)((spec->features + 31) / 32), columns = (double)digits_lines(spec) / 2;
+    return 660 + launch->row_tiles * (138 + 13.7 * (12 * slices + columns)) + 30 * launch->levels;
 }
 
-// Sums in shared memory: blocks of 8 features that products take.
-static int64_t rows_blocks(const km_spec *spec) {
+// Form rows: features in eights, as products take them.
+static int64_t feature_eights(const km_spec *spec) {
     return spec->features <= 8 ? 1 : (spec->features + 15) / 16 * 2;
 }
 
-// Likewise, where sums lie in shared memory: scores of a tile, then a lane's point for each K.
-// Fitted to an H200 over d = 2..64 and 4 to 16 tiles.
-static double rows_cycles(const km_tensor_launch *part, const km_spec *spec) {
-    return 380 + part->tiles * (20 + 47 * (double)rows_blocks(spec)) +
-           part->members * 24.0 * (double)spec->features;
+// Cycles of a scheduler for 32 points, form rows: scores of each row tile, then the additions of each K. Fitted to
+// an H200 over d = 2..64 and 4 to 16 tiles.
+static double rows_cycles(const km_tensor_launch *launch, const km_spec *spec) {
+    return 380 + launch->row_tiles * (20 + 47 * (double)feature_eights(spec)) +
+           launch->ks_count * 24.0 * (double)spec->features;
 }
 
-// What ambiguous points cost: the more of them, the nearer the centroids of a large K are to each other.
+// Cycles for ambiguous points. Centroids of a large K are closer to each other, so more points are ambiguous.
 static double resolving_cycles(const km_spec *spec, int k, int form) {
     if (form == ROWS) {
         double points = 0.0175 * pow(k, 2 / (double)spec->features);
@@ -140,93 +143,97 @@ static double resolving_cycles(const km_spec *spec, int k, int form) {
     return k > 20 && form != DISTANCE ? 4.0 * (k - 20) : 0;
 }
 
-// Cycles of a scheduler for 32 points: what a launch does for each, whatever its Ks, then for each tile. Fitted to an
-// H200 over d = 2..32 and 1 to 10 tiles.
-static double register_cycles(const km_tensor_launch *part, const km_spec *spec, int form) {
+// Cycles of a scheduler for 32 points, forms with sums in registers: a constant of the launch, then those of each
+// row tile. Fitted to an H200 over d = 2..32 and 1 to 10 tiles.
+static double register_cycles(const km_tensor_launch *launch, const km_spec *spec, int form) {
     double lane_d = (double)((spec->features + 3) / 4), columns = (double)sum_tiles(spec, form);
     double tile = 40 + lane_d * 50 + lane_d * lane_d * 4;
     if (form == ROUNDED)
         return 60 + 16.0 * (double)spec->features +
-               (47 + 44 * (double)(fragments_of(spec, form) - 1) + 8.0 * columns) * part->tiles +
-               30 * part->levels;
-    if (form == DISTANCE) return 150 + (46 + 7.0 * columns) * part->tiles + 30 * part->levels;
-    return 100 + tile * part->tiles + 30 * part->levels + (part->first < 2 * part->tiles ? 12 : 0);
+               (47 + 44 * (double)(fragments_of(spec, form) - 1) + 8.0 * columns) * launch->row_tiles +
+               30 * launch->levels;
+    if (form == DISTANCE) return 150 + (46 + 7.0 * columns) * launch->row_tiles + 30 * launch->levels;
+    return 100 + tile * launch->row_tiles + 30 * launch->levels +
+           (launch->first_rows < 2 * launch->row_tiles ? 12 : 0);
 }
 
 // Cycles of a scheduler for 32 points.
-static double part_cycles(const km_tensor_launch *part, const km_spec *spec, int form) {
-    double cycles = form == ROWS     ? rows_cycles(part, spec)
-                    : form == DIGITS ? digits_cycles(part, spec)
-                                     : register_cycles(part, spec, form);
-    return part->resolving + cycles;
+static double launch_cycles(const km_tensor_launch *launch, const km_spec *spec, int form) {
+    double cycles = form == ROWS     ? rows_cycles(launch, spec)
+                    : form == DIGITS ? digits_cycles(launch, spec)
+                                     : register_cycles(launch, spec, form);
+    return launch->resolving_cycles + cycles;
 }
 
 static double layout_cycles(const km_tensor_layout *layout, const km_spec *spec, int form) {
     double cycles = 0;
-    for (int64_t p = 0; p < layout->parts_count; p++) cycles += part_cycles(&layout->parts[p], spec, form);
+    for (int64_t p = 0; p < layout->launches_count; p++)
+        cycles += launch_cycles(&layout->launches[p], spec, form);
     return cycles;
 }
 
 // Layout ------------------------------------------------------------------------------------------------------
 
-// Each K takes one group of lanes, its first segment or both, or the second segment of a group whose K leaves it.
-static void try_segments(attempt *to, const km_spec *spec, int form, const km_tensor_place *before) {
-    int slots = 2 * to->part.tiles, first = to->part.first, groups = 0, second_used[GROUPS] = {0};
+// Each K takes one quad: its first segment or both, or the second segment of a quad where it is free.
+static void try_segments(attempt *to, const km_spec *spec, int form, const km_tensor_k_layout *before) {
+    int rows = 2 * to->launch.row_tiles, first = to->launch.first_rows, quads = 0, second_used[QUADS] = {0};
     for (int64_t i = spec->clusters_count - 1; i >= 0; i--) {
-        km_tensor_place *place = &to->places[i];
-        int k = spec->clusters[i], group = 0;
-        *place = before[i];
-        if (before[i].part >= 0) continue;
-        while (group < groups && (second_used[group] || k > slots - first)) group++;
-        if (group < groups) {
-            *place = (km_tensor_place){0, (int16_t)group, 1, (int16_t)first, (int16_t)k, 0};
-            second_used[group] = 1;
-        } else if (groups < GROUPS && k <= slots) {
-            *place = (km_tensor_place){0, (int16_t)groups, 1, 0, (int16_t)k, 0};
-            second_used[groups++] = k > first;
+        km_tensor_k_layout *own = &to->places[i];
+        int k = spec->clusters[i], quad = 0;
+        *own = before[i];
+        if (before[i].launch >= 0) continue;
+        while (quad < quads && (second_used[quad] || k > rows - first)) quad++;
+        if (quad < quads) {
+            *own = (km_tensor_k_layout){0, (int16_t)quad, 1, (int16_t)first, (int16_t)k, 0};
+            second_used[quad] = 1;
+        } else if (quads < QUADS && k <= rows) {
+            *own = (km_tensor_k_layout){0, (int16_t)quads, 1, 0, (int16_t)k, 0};
+            second_used[quads++] = k > first;
         } else {
             to->left++;
             continue;
         }
         to->placed += k;
-        to->part.resolving += resolving_cycles(spec, k, form);
+        to->launch.resolving_cycles += resolving_cycles(spec, k, form);
     }
 }
 
-// Each K takes 1, 2, 4 or 8 groups of lanes.
-static void try_levels(attempt *to, const km_spec *spec, int form, const km_tensor_place *before) {
-    int slots = 2 * to->part.tiles, groups = 0;
+// Each K takes 1, 2, 4 or 8 quads.
+static void try_levels(attempt *to, const km_spec *spec, int form, const km_tensor_k_layout *before) {
+    int rows = 2 * to->launch.row_tiles, quads = 0;
     for (int64_t i = spec->clusters_count - 1; i >= 0; i--) {
-        km_tensor_place *place = &to->places[i];
-        int k = spec->clusters[i], span = 1;
-        *place = before[i];
-        if (before[i].part >= 0) continue;
-        while (span * slots < k) span *= 2;
-        if (groups + span > GROUPS) {
+        km_tensor_k_layout *own = &to->places[i];
+        int k = spec->clusters[i], own_quads = 1;
+        *own = before[i];
+        if (before[i].launch >= 0) continue;
+        while (own_quads * rows < k) own_quads *= 2;
+        if (quads + own_quads > QUADS) {
             to->left++;
             continue;
         }
-        *place = (km_tensor_place){0, (int16_t)groups, (int16_t)span, 0, (int16_t)((k + span - 1) / span), 0};
-        groups += span;
+        *own = (km_tensor_k_layout){
+            0, (int16_t)quads, (int16_t)own_quads, 0, (int16_t)((k + own_quads - 1) / own_quads), 0};
+        quads += own_quads;
         to->placed += k;
-        to->part.members++;
-        to->part.resolving += resolving_cycles(spec, k, form);
-        while (1 << to->part.levels < span) to->part.levels++;
+        to->launch.ks_count++;
+        to->launch.resolving_cycles += resolving_cycles(spec, k, form);
+        while (1 << to->launch.levels < own_quads) to->launch.levels++;
     }
 }
 
-// The next launch with the most clusters for its cycles; with `all`, of those that leave nothing.
-static int best_part(attempt *best, const km_spec *spec, int form, const km_tensor_place *before,
-                     int64_t tiles_max, int all) {
+// The next launch with the most clusters for its cycles; with `all`, only of those that take all that is left.
+static int best_launch(attempt *best, const km_spec *spec, int form, const km_tensor_k_layout *before,
+                       int64_t row_tiles_max, int all) {
     double best_worth = 0;
-    for (int tiles = 1; tiles <= tiles_max; tiles++) {
+    for (int tiles = 1; tiles <= row_tiles_max; tiles++) {
         for (int first = form == ROWS ? 2 * tiles + 1 : tiles; first <= 2 * tiles + 1; first++) {
-            attempt now = {.part = {.tiles = tiles, .first = first > 2 * tiles ? 2 * tiles : first}};
+            attempt now = {
+                .launch = {.row_tiles = tiles, .first_rows = first > 2 * tiles ? 2 * tiles : first}};
             if (first > 2 * tiles)
                 try_levels(&now, spec, form, before);
             else
                 try_segments(&now, spec, form, before);
-            double worth = (double)now.placed / part_cycles(&now.part, spec, form);
+            double worth = (double)now.placed / launch_cycles(&now.launch, spec, form);
             if (!now.placed || worth <= best_worth || (all && now.left)) continue;
             best_worth = worth;
             *best = now;
@@ -235,39 +242,39 @@ static int best_part(attempt *best, const km_spec *spec, int form, const km_tens
     return best_worth > 0;
 }
 
-// Cycles of a launch and of those that take what it leaves, each the best next one.
-static double cycles_with_rest(const attempt *first, const km_spec *spec, int form, int64_t tiles_max) {
+// Cycles of a launch and of the best ones behind it, until no K is left.
+static double cycles_with_rest(const attempt *first, const km_spec *spec, int form, int64_t row_tiles_max) {
     attempt now = *first, next = {0};
-    double cycles = part_cycles(&now.part, spec, form);
-    while (now.left && best_part(&next, spec, form, now.places, tiles_max, 0)) {
-        cycles += part_cycles(&next.part, spec, form);
+    double cycles = launch_cycles(&now.launch, spec, form);
+    while (now.left && best_launch(&next, spec, form, now.places, row_tiles_max, 0)) {
+        cycles += launch_cycles(&next.launch, spec, form);
         now = next;
     }
     return cycles;
 }
 
-int km_tensor_lay_out(km_tensor_layout *layout, const km_spec *spec, int form, int64_t tiles_max) {
+int km_tensor_lay_out(km_tensor_layout *layout, const km_spec *spec, int form, int64_t row_tiles_max) {
     memset(layout, 0, sizeof *layout);
     if (spec->clusters_count > KM_TENSOR_KS_MAX) return 0;
     for (int64_t i = 0; i < spec->clusters_count; i++) {
-        if (spec->clusters[i] > 2 * tiles_max * GROUPS) return 0;
-        layout->places[i].part = -1;
+        if (spec->clusters[i] > 2 * row_tiles_max * QUADS) return 0;
+        layout->ks[i].launch = -1;
     }
     for (int left = 1; left;) {
         attempt best = {0}, last = {0};
-        if (layout->parts_count == KM_TENSOR_PARTS_MAX) return 0;
-        if (!best_part(&best, spec, form, layout->places, tiles_max, 0)) return 0;
-        if (best.left && best_part(&last, spec, form, layout->places, tiles_max, 1) &&
-            part_cycles(&last.part, spec, form) < cycles_with_rest(&best, spec, form, tiles_max))
+        if (layout->launches_count == KM_TENSOR_LAUNCHES_MAX) return 0;
+        if (!best_launch(&best, spec, form, layout->ks, row_tiles_max, 0)) return 0;
+        if (best.left && best_launch(&last, spec, form, layout->ks, row_tiles_max, 1) &&
+            launch_cycles(&last.launch, spec, form) < cycles_with_rest(&best, spec, form, row_tiles_max))
             best = last;
         for (int64_t i = 0; i < spec->clusters_count; i++) {
-            if (layout->places[i].part >= 0 || best.places[i].part < 0) continue;
-            layout->places[i] = best.places[i];
-            layout->places[i].part = (int16_t)layout->parts_count;
-            layout->places[i].row = (int16_t)best.part.rows;
-            best.part.rows += spec->clusters[i];
+            if (layout->ks[i].launch >= 0 || best.places[i].launch < 0) continue;
+            layout->ks[i] = best.places[i];
+            layout->ks[i].launch = (int16_t)layout->launches_count;
+            layout->ks[i].sum_row = (int16_t)best.launch.sum_rows;
+            best.launch.sum_rows += spec->clusters[i];
         }
-        layout->parts[layout->parts_count++] = best.part;
+        layout->launches[layout->launches_count++] = best.launch;
         left = best.left;
     }
     return 1;
@@ -275,38 +282,38 @@ int km_tensor_lay_out(km_tensor_layout *layout, const km_spec *spec, int form, i
 
 // Registers, shared memory, time ------------------------------------------------------------------------------
 
-// Registers of a thread, after the compiler's counts: what is there anyway, then for each tile sums, planes, scores.
-static int64_t registers_needed(const km_plan *plan, int form, int64_t tiles, int kept) {
+// Registers of a thread, fitted to the compiler's counts: a constant, then sums, fragments and scores of each row tile.
+static int64_t registers_needed(const km_plan *plan, int form, int64_t tiles, int fragments_kept) {
     const km_spec *spec = &plan->spec;
     int64_t d = spec->features, lane_d = (d + 3) / 4, labels = plan->track_labels ? 28 : 0;
-    int64_t fragments = kept ? 4 * fragments_of(spec, form) : 0;
+    int64_t fragments = fragments_kept ? 4 * fragments_of(spec, form) : 0;
     if (form == ROUNDED) {
-        // While scores are made, or while ambiguous points are decided.
-        int64_t scoring = (kept ? 43 : 36) + 10 * tiles, deciding = 40 + 2 * d + 6 * tiles;
+        // While scores are computed, or while ambiguous points are resolved.
+        int64_t scoring = (fragments_kept ? 43 : 36) + 10 * tiles, deciding = 40 + 2 * d + 6 * tiles;
         return km_max(scoring, deciding) + tiles * (4 * sum_tiles(spec, form) + fragments) + labels;
     }
     if (form == DISTANCE)
-        return 48 + tiles * (4 * sum_tiles(spec, form) + fragments + 7) + (kept ? 0 : 8) + labels;
-    return 42 + 2 * lane_d + tiles * (4 * lane_d + fragments + 10) + (kept ? 0 : 8) + labels;
+        return 48 + tiles * (4 * sum_tiles(spec, form) + fragments + 7) + (fragments_kept ? 0 : 8) + labels;
+    return 42 + 2 * lane_d + tiles * (4 * lane_d + fragments + 10) + (fragments_kept ? 0 : 8) + labels;
 }
 
 // Bytes of a point as the pass reads it.
 static int64_t point_bytes(const km_spec *spec, int form) {
     int64_t d = spec->features;
-    if (form == ROWS) return rows_blocks(spec) * 16 + d * 4 + 2;
+    if (form == ROWS) return feature_eights(spec) * 16 + d * 4 + 2;
     if (form == DIGITS) return digits_lines(spec) * 4;
     if (form == ROUNDED) return (d + 7) / 8 * 16 + sum_tiles(spec, form) * 8 + 2;
     return (d + 3) / 4 * 16 + (form == DISTANCE ? sum_tiles(spec, form) * 8 : 0);
 }
 
-// Tiles in flight that the user fixed; 0: none.
+// Tiles in shared memory, where the user fixed their number; 0: he did not.
 static int64_t stages_fixed(const km_plan *plan) {
     int64_t prefetch = -1;
     km_plan_fixed(plan, KM_PARAM_prefetch, &prefetch);
     return prefetch + 1;
 }
 
-// Tiles of a warp in shared memory, so that enough bytes are on their way to a multiprocessor.
+// Tiles of a warp in shared memory, so that a multiprocessor has enough bytes in flight.
 static int64_t stages_needed(const km_plan *plan, int form, int64_t warps) {
     enum { ON_THEIR_WAY = 40 << 10, LEAST = 3, MOST = 8 };
     int64_t tile = point_bytes(&plan->spec, form) * 32, fixed = stages_fixed(plan);
@@ -316,10 +323,10 @@ static int64_t stages_needed(const km_plan *plan, int form, int64_t warps) {
 static int64_t shared_needed(const km_plan *plan, const km_tensor_layout *layout,
                              const tensor_config *config) {
     int64_t d = plan->spec.features, fragments = fragments_of(&plan->spec, config->form), most = 0;
-    for (int64_t p = 0; p < layout->parts_count; p++) {
-        const km_tensor_launch *part = &layout->parts[p];
-        int64_t bytes =
-            part->tiles * fragments * 512 + part->rows * (8 * (d + 1) + 4 * d + 1) + part->tiles * 32;
+    for (int64_t p = 0; p < layout->launches_count; p++) {
+        const km_tensor_launch *launch = &layout->launches[p];
+        int64_t bytes = launch->row_tiles * fragments * 512 + launch->sum_rows * (8 * (d + 1) + 4 * d + 1) +
+                        launch->row_tiles * 32;
         if (bytes > most) most = bytes;
     }
     return most +
@@ -330,25 +337,27 @@ static int64_t shared_needed(const km_plan *plan, const km_tensor_layout *layout
 
 // Points that a block works on at a time.
 static int64_t points_of(const tensor_config *config) {
-    return config->block / 2 * config->pairs;
+    return config->block / 2 * config->column_pairs;
 }
 
-// Of digits: registers, for `pairs` of columns that a warp compares at a time; bytes of shared memory.
-static int64_t digits_registers(const km_plan *plan, int64_t tiles, int64_t warps, int64_t pairs) {
-    int64_t chunks = (plan->spec.features + 31) / 32,
+// Form digits: registers of a thread, bytes of shared memory.
+static int64_t digits_registers(const km_plan *plan, int64_t tiles, int64_t warps, int64_t column_pairs) {
+    int64_t slices = (plan->spec.features + 31) / 32,
             own = (digits_lines(&plan->spec) / 2 + warps - 1) / warps;
-    int64_t columns = own > 1 && (plan->spec.features + 3) / 4 % 4 ? own : 0, spare = pairs > 1 ? 46 : 36;
-    return spare + 2 * tiles + 4 * tiles * own + pairs * (4 * tiles + 8 * chunks + 24) + columns +
+    int64_t columns = own > 1 && (plan->spec.features + 3) / 4 % 4 ? own : 0,
+            spare = column_pairs > 1 ? 46 : 36;
+    return spare + 2 * tiles + 4 * tiles * own + column_pairs * (4 * tiles + 8 * slices + 24) + columns +
            (plan->track_labels ? 16 : 0);
 }
 
 static int64_t digits_shared(const km_plan *plan, const km_tensor_layout *layout,
                              const tensor_config *config) {
-    int64_t d = plan->spec.features, warps = config->block / 32, step_tiles = warps * config->pairs / 2,
-            most = 0;
-    for (int64_t p = 0; p < layout->parts_count; p++) {
-        const km_tensor_launch *part = &layout->parts[p];
-        int64_t bytes = part->tiles * (step_tiles * 1024 + (d + 31) / 32 * 1024 + 64 + 32) + part->rows;
+    int64_t d = plan->spec.features, warps = config->block / 32,
+            step_tiles = warps * config->column_pairs / 2, most = 0;
+    for (int64_t p = 0; p < layout->launches_count; p++) {
+        const km_tensor_launch *launch = &layout->launches[p];
+        int64_t bytes =
+            launch->row_tiles * (step_tiles * 1024 + (d + 31) / 32 * 1024 + 64 + 32) + launch->sum_rows;
         if (bytes > most) most = bytes;
     }
     return most + config->stages * step_tiles * (digits_lines(&plan->spec) * 128 + 4) + warps * 64 * 12 +
@@ -356,139 +365,144 @@ static int64_t digits_shared(const km_plan *plan, const km_tensor_layout *layout
 }
 
 static int64_t registers_limit(const tensor_config *config, const km_plan *plan) {
-    enum { MARGIN_SM_100 = 24 }; // there the compiler needs more than were counted
-    int64_t limit = km_cuda_registers_limit(plan, config->block, config->resident);
+    enum { MARGIN_SM_100 = 24 }; // there the compiler needs more than this file counts
+    int64_t limit = km_cuda_registers_limit(plan, config->block, config->blocks_per_sm);
     return plan->spec.target.arch >= 100 ? limit - MARGIN_SM_100 : limit;
 }
 
-// Whether the registers that are needed are there, with as many to spare as the compiler turned out to want.
+// Whether there are as many registers as needed, and more than in configurations that were found to spill.
 static int has_room(tensor_config *config, const km_plan *plan) {
     config->spare = registers_limit(config, plan) - config->registers;
     return config->spare >= 0 && !km_plan_avoids(plan, KM_DESIGN_TENSOR, config->spare);
 }
 
-// Tiles of the launch with the most.
-static int64_t tiles_most(const km_tensor_layout *layout) {
+// Row tiles of the largest launch.
+static int64_t row_tiles_most(const km_tensor_layout *layout) {
     int64_t most = 0;
-    for (int64_t p = 0; p < layout->parts_count; p++)
-        if (layout->parts[p].tiles > most) most = layout->parts[p].tiles;
+    for (int64_t p = 0; p < layout->launches_count; p++)
+        if (layout->launches[p].row_tiles > most) most = layout->launches[p].row_tiles;
     return most;
 }
 
-// Whether a K takes more than one group of lanes.
+// Whether a K takes more than one quad.
 static int has_levels(const km_tensor_layout *layout) {
-    for (int64_t p = 0; p < layout->parts_count; p++)
-        if (layout->parts[p].levels > 0) return 1;
+    for (int64_t p = 0; p < layout->launches_count; p++)
+        if (layout->launches[p].levels > 0) return 1;
     return 0;
 }
 
-// Fills what follows from a layout of digits; 0 when it cannot be run.
-static int judge_digits(tensor_config *config, const km_plan *plan, const km_tensor_layout *layout) {
+// Evaluates a configuration of digits with its layout: fills the other numbers; 0 when it cannot be run.
+static int evaluate_digits(tensor_config *config, const km_plan *plan, const km_tensor_layout *layout) {
     enum { STAGES_MIN = 3, STAGES_MAX = 6, ON_THEIR_WAY = 40 << 10 };
     const km_device_facts *facts = &plan->facts;
-    config->registers = digits_registers(plan, tiles_most(layout), config->block / 32, config->pairs);
-    int64_t step = config->block / 64 * config->pairs * digits_lines(&plan->spec) * 128 * config->resident;
+    config->registers =
+        digits_registers(plan, row_tiles_most(layout), config->block / 32, config->column_pairs);
+    int64_t step =
+        config->block / 64 * config->column_pairs * digits_lines(&plan->spec) * 128 * config->blocks_per_sm;
     int64_t fixed = stages_fixed(plan);
     config->stages = fixed ? fixed : km_min(2 + km_divide_up(ON_THEIR_WAY, step), STAGES_MAX);
     if (config->stages < STAGES_MIN || config->stages > STAGES_MAX) return 0;
     config->shared_bytes = digits_shared(plan, layout, config);
     if (!has_room(config, plan) || config->shared_bytes > facts->shared_bytes_per_block ||
-        (config->shared_bytes + 1024) * config->resident > facts->shared_bytes_per_unit)
+        (config->shared_bytes + 1024) * config->blocks_per_sm > facts->shared_bytes_per_unit)
         return 0;
     double rate = 4 * 32 * (double)facts->units * facts->clock_ghz;
-    config->launches = layout->parts_count;
+    config->launches = layout->launches_count;
     config->operations = layout_cycles(layout, &plan->spec, config->form);
     config->memory_ns = (double)(config->launches * point_bytes(&plan->spec, DIGITS)) / facts->bandwidth_gbs;
-    // Of 16 points a warp has less to do between two barriers, which a second block fills. Columns should be shared
-    // evenly.
+    // A stall factor. With 16 points a warp has less to do between two barriers, unless there is a second block. Warps
+    // wait for each other where columns are not split evenly.
     int64_t warps = config->block / 32, uneven = digits_lines(&plan->spec) / 2 % warps != 0;
-    double wait = config->pairs > 1 ? 1 : config->resident > 1 ? 1.05 : 1.1;
-    if (warps != 8) wait *= warps * config->resident < 8 ? 1.6 : warps < 8 ? 1.2 : uneven ? 1.3 : 0.95;
-    config->issue_ns = config->operations * wait / rate;
+    double stall = config->column_pairs > 1 ? 1 : config->blocks_per_sm > 1 ? 1.05 : 1.1;
+    if (warps != 8) stall *= warps * config->blocks_per_sm < 8 ? 1.6 : warps < 8 ? 1.2 : uneven ? 1.3 : 0.95;
+    config->issue_ns = config->operations * stall / rate;
     config->total_ns =
-        pow(pow(config->memory_ns, 3) + pow(config->issue_ns, 3), 1.0 / 3); // they wait for each other
+        pow(pow(config->memory_ns, 3) + pow(config->issue_ns, 3), 1.0 / 3); // overlapped time of the two
     return 1;
 }
 
-// Likewise, with the better number of columns that a warp compares at a time, or the plan's.
-static int judge_pairs(tensor_config *config, const km_plan *plan, const km_tensor_layout *layout) {
+// Likewise, with the better number of column pairs, or the plan's.
+static int evaluate_pairs(tensor_config *config, const km_plan *plan, const km_tensor_layout *layout) {
     tensor_config best = {0};
     int64_t points = 0;
     if (!km_plan_fixed(plan, KM_PARAM_tile_points, &points))
         points = km_plan_value(plan, KM_PARAM_tile_points);
-    for (config->pairs = 1; config->pairs <= 2; config->pairs++) {
+    for (config->column_pairs = 1; config->column_pairs <= 2; config->column_pairs++) {
         if (points > 0 && points != points_of(config)) continue;
-        if (judge_digits(config, plan, layout) && (!best.block || config->total_ns <= best.total_ns))
+        if (evaluate_digits(config, plan, layout) && (!best.block || config->total_ns <= best.total_ns))
             best = *config;
     }
     if (best.block) *config = best;
     return best.block > 0;
 }
 
-// Sums in shared memory: registers; bytes of shared memory.
+// Form rows: registers of a thread, bytes of shared memory.
 static int64_t rows_registers(const km_plan *plan, int64_t tiles) {
     return 36 + 25 * tiles / 2 +
-           rows_blocks(&plan->spec) / 2 * 8; // most hold fragments before they are needed
+           feature_eights(&plan->spec) / 2 * 8; // most are for fragments that are read ahead
 }
 
 static int64_t rows_bytes(const km_plan *plan, const km_tensor_layout *layout, const tensor_config *config) {
     int64_t d = plan->spec.features, most = 0, tile = 32 * point_bytes(&plan->spec, ROWS);
-    for (int64_t p = 0; p < layout->parts_count; p++) {
-        const km_tensor_launch *part = &layout->parts[p];
-        int64_t ring = config->block / 32 * (config->stages * tile + 528), centroids = 4 * d * part->rows;
-        int64_t bytes = part->tiles * (rows_blocks(&plan->spec) * 512 + 128 + 32) +
-                        part->rows * (8 * (d | 1) + 5) + (ring > centroids ? ring : centroids);
+    for (int64_t p = 0; p < layout->launches_count; p++) {
+        const km_tensor_launch *launch = &layout->launches[p];
+        int64_t ring = config->block / 32 * (config->stages * tile + 528),
+                centroids = 4 * d * launch->sum_rows;
+        int64_t bytes = launch->row_tiles * (feature_eights(&plan->spec) * 512 + 128 + 32) +
+                        launch->sum_rows * (8 * (d | 1) + 5) + (ring > centroids ? ring : centroids);
         if (bytes > most) most = bytes;
     }
     return most + 48 * d + (plan->track_labels ? 5 : 1) * plan->spec.clusters_count + 768;
 }
 
-// Fills what follows from a layout where sums lie in shared memory; 0 when it cannot be run.
-static int judge_rows(tensor_config *config, const km_plan *plan, const km_tensor_layout *layout) {
+// Evaluates a configuration of rows with its layout: fills the other numbers; 0 when it cannot be run.
+static int evaluate_rows(tensor_config *config, const km_plan *plan, const km_tensor_layout *layout) {
     enum { ON_THEIR_WAY = 32 << 10, STAGES_MIN = 2, STAGES_MAX = 4 };
     const km_device_facts *facts = &plan->facts;
-    config->registers = rows_registers(plan, tiles_most(layout));
+    config->registers = rows_registers(plan, row_tiles_most(layout));
     config->shared_bytes = INT64_MAX;
     int64_t fixed = stages_fixed(plan), bytes = point_bytes(&plan->spec, ROWS);
-    int64_t most = km_min(2 + ON_THEIR_WAY / (config->block * config->resident * bytes), STAGES_MAX);
+    int64_t most = km_min(2 + ON_THEIR_WAY / (config->block * config->blocks_per_sm * bytes), STAGES_MAX);
     if (fixed > STAGES_MAX) return 0;
     for (config->stages = fixed ? fixed : most; config->stages >= STAGES_MIN; config->stages--) {
         config->shared_bytes = rows_bytes(plan, layout, config);
-        if (fixed || (config->shared_bytes + 1024) * config->resident <= facts->shared_bytes_per_unit) break;
+        if (fixed || (config->shared_bytes + 1024) * config->blocks_per_sm <= facts->shared_bytes_per_unit)
+            break;
     }
     if (config->stages < STAGES_MIN || !has_room(config, plan) ||
         config->shared_bytes > facts->shared_bytes_per_block ||
-        (config->shared_bytes + 1024) * config->resident > facts->shared_bytes_per_unit)
+        (config->shared_bytes + 1024) * config->blocks_per_sm > facts->shared_bytes_per_unit)
         return 0;
     double cycles = layout_cycles(layout, &plan->spec, ROWS),
-           warps = (double)(config->block * config->resident) / 128; // of a scheduler
+           warps = (double)(config->block * config->blocks_per_sm) / 128; // of a scheduler
     double rate = 4 * 32 * (double)facts->units * facts->clock_ghz;
-    config->launches = layout->parts_count;
+    config->launches = layout->launches_count;
     config->operations = cycles;
     config->memory_ns = (double)(config->launches * bytes) / facts->bandwidth_gbs;
-    double alone = warps > 1 ? 1 : 1.35; // measured: nothing is done while the one warp waits
-    config->issue_ns = alone * cycles * (0.8 + 0.8 / warps) * (1 + 0.02 * (double)config->resident) / rate;
+    double single_warp = warps > 1 ? 1 : 1.35; // measured: nothing hides the stalls of a single warp
+    config->issue_ns =
+        single_warp * cycles * (0.8 + 0.8 / warps) * (1 + 0.02 * (double)config->blocks_per_sm) / rate;
     config->total_ns =
-        pow(pow(config->memory_ns, 3) + pow(config->issue_ns, 3), 1.0 / 3); // they wait for each other
+        pow(pow(config->memory_ns, 3) + pow(config->issue_ns, 3), 1.0 / 3); // overlapped time of the two
     return 1;
 }
 
-// The same for the forms with sums in a warp's registers.
-static int judge_registers(tensor_config *config, const km_plan *plan, const km_tensor_layout *layout) {
+// Evaluates a configuration of the forms with sums in a warp's registers.
+static int evaluate_registers(tensor_config *config, const km_plan *plan, const km_tensor_layout *layout) {
     enum { STAGES_MIN = 3, STAGES_MAX = 8 };
     const km_device_facts *facts = &plan->facts;
     int form = config->form, levels = has_levels(layout);
-    int64_t d = plan->spec.features, block = config->block, resident = config->resident;
-    int64_t limit = registers_limit(config, plan), most = tiles_most(layout);
-    config->kept = registers_needed(plan, form, most, 1) <= limit;
-    config->registers = registers_needed(plan, form, most, config->kept);
-    config->stages = stages_needed(plan, form, block * resident / 32);
+    int64_t d = plan->spec.features, block = config->block, blocks_per_sm = config->blocks_per_sm;
+    int64_t limit = registers_limit(config, plan), most = row_tiles_most(layout);
+    config->fragments_kept = registers_needed(plan, form, most, 1) <= limit;
+    config->registers = registers_needed(plan, form, most, config->fragments_kept);
+    config->stages = stages_needed(plan, form, block * blocks_per_sm / 32);
     if (config->stages < STAGES_MIN || config->stages > STAGES_MAX) return 0;
-    // Few scores leave registers for twice as many at a time, which hides what a single step waits for.
-    config->pairs = form == ROUNDED || (most <= 2 && d <= 8) ? 2 : 1;
+    // With few scores there are registers for twice as many columns at a time, which hides latency.
+    config->column_pairs = form == ROUNDED || (most <= 2 && d <= 8) ? 2 : 1;
     config->shared_bytes = shared_needed(plan, layout, config);
-    // Seen with NVRTC 13: rows of odd length and many tiles take a few registers more than a text has that reads
-    // ahead; 9 tiles, or 7 with groups that share a K, do not fit at all.
+    // Seen with NVRTC 13: where d is no multiple of 4, or with many row tiles, a text that reads ahead needs a few
+    // registers too many. 9 row tiles, or 7 where quads share a K, do not fit at all.
     if (form == ROUNDED) {
         int close = config->registers > limit - 4;
         if (most > 8 || (levels && most > 6) || (close && (d % 4 != 0 || (levels && d > 8)))) return 0;
@@ -497,30 +511,33 @@ static int judge_registers(tensor_config *config, const km_plan *plan, const km_
     if (form == HI_LO && most > 10) return 0; // likewise
     if (!has_room(config, plan)) return 0;
     if (config->shared_bytes > facts->shared_bytes_per_block) return 0;
-    if (config->shared_bytes * resident > facts->shared_bytes_per_unit) return 0;
-    double cycles = layout_cycles(layout, &plan->spec, form), warps = (double)(block * resident) / 128;
-    double crowd = d > 12 && warps > 3 ? 1.08 : 1; // measured: more warps than that get in each other's way
-    double rate = 4 * 32 * (double)facts->units * facts->clock_ghz; // points of all schedulers in a cycle
-    config->launches = layout->parts_count;
+    if (config->shared_bytes * blocks_per_sm > facts->shared_bytes_per_unit) return 0;
+    double cycles = layout_cycles(layout, &plan->spec, form), warps = (double)(block * blocks_per_sm) / 128;
+    double contention = d > 12 && warps > 3 ? 1.08 : 1;             // measured: more warps contend
+    double rate = 4 * 32 * (double)facts->units * facts->clock_ghz; // 32 points in a cycle of each scheduler
+    config->launches = layout->launches_count;
     config->operations = cycles;
-    config->memory_ns = (double)(layout->parts_count * point_bytes(&plan->spec, form)) / facts->bandwidth_gbs;
-    double wait = form == DISTANCE ? (0.7 + 0.9 / warps) * (1 + 0.03 * (double)(resident - 1))
-                                   : (0.91 + 0.25 / warps) * (1 + 0.01 * (double)resident);
-    config->issue_ns = crowd * cycles * wait / rate;
+    config->memory_ns =
+        (double)(layout->launches_count * point_bytes(&plan->spec, form)) / facts->bandwidth_gbs;
+    double stall = form == DISTANCE ? (0.7 + 0.9 / warps) * (1 + 0.03 * (double)(blocks_per_sm - 1))
+                                    : (0.91 + 0.25 / warps) * (1 + 0.01 * (double)blocks_per_sm);
+    config->issue_ns = contention * cycles * stall / rate;
     config->total_ns =
-        pow(pow(config->memory_ns, 3) + pow(config->issue_ns, 3), 1.0 / 3); // they wait for each other
+        pow(pow(config->memory_ns, 3) + pow(config->issue_ns, 3), 1.0 / 3); // overlapped time of the two
     return 1;
 }
 
-// Fills what follows from a layout, and from the way's form, tiles, block and resident; 0 when it cannot be run.
-static int judge(tensor_config *config, const km_plan *plan, const km_tensor_layout *layout) {
-    if (config->form == ROWS) return judge_rows(config, plan, layout);
-    return config->form == DIGITS ? judge_pairs(config, plan, layout) : judge_registers(config, plan, layout);
+// Evaluates a configuration whose form, row_tiles, block and blocks_per_sm are set: fills the other numbers; 0 when it
+// cannot be run.
+static int evaluate(tensor_config *config, const km_plan *plan, const km_tensor_layout *layout) {
+    if (config->form == ROWS) return evaluate_rows(config, plan, layout);
+    return config->form == DIGITS ? evaluate_pairs(config, plan, layout)
+                                  : evaluate_registers(config, plan, layout);
 }
 
 // Estimate ----------------------------------------------------------------------------------------------------
 
-// Why no form serves the plan's type and points, or NULL.
+// Why no form can have the plan's type and points, or NULL.
 static const char *refusal_of(const km_plan *plan) {
     const km_spec *spec = &plan->spec;
     if (spec->type != KM_FLOAT32) return "its products give the precision of float32";
@@ -531,34 +548,34 @@ static const char *refusal_of(const km_plan *plan) {
     return NULL;
 }
 
-// The best way of a form, if it is better than `best`.
+// The best configuration of a form, if it is better than `best`.
 static void find_better(tensor_config *best, const km_plan *plan, int form) {
     enum { TILES_MAX = 12, ROWS_TILES_MAX = 16 };
     static const int64_t blocks[] = {128, 256, 384, 512, 768};
-    int64_t fixed_tiles = 0, fixed_launches = 0, fixed_block = 0, fixed_resident = 0;
+    int64_t fixed_tiles = 0, fixed_launches = 0, fixed_block = 0, fixed_blocks_per_sm = 0;
     km_plan_fixed(plan, KM_PARAM_tile_clusters, &fixed_tiles);
     km_plan_fixed(plan, KM_PARAM_launches, &fixed_launches);
     km_plan_fixed(plan, KM_PARAM_block, &fixed_block);
-    km_plan_fixed(plan, KM_PARAM_blocks_per_sm, &fixed_resident);
+    km_plan_fixed(plan, KM_PARAM_blocks_per_sm, &fixed_blocks_per_sm);
     for (int64_t tiles = 1; tiles <= (form == ROWS ? ROWS_TILES_MAX : TILES_MAX); tiles++) {
-        km_tensor_layout layout; // made once, as it takes longer than all that follows from it
+        km_tensor_layout layout; // made once, as it takes longer than the rest
         if (fixed_tiles && fixed_tiles != tiles * ROWS_PER_TILE) continue;
         if (!km_tensor_lay_out(&layout, &plan->spec, form, tiles)) continue;
-        if (fixed_tiles && tiles_most(&layout) != tiles) continue; // the list needs no launch of so many
-        if (fixed_launches && fixed_launches != layout.parts_count) continue;
+        if (fixed_tiles && row_tiles_most(&layout) != tiles) continue; // no launch needs so many
+        if (fixed_launches && fixed_launches != layout.launches_count) continue;
         for (int b = 0; b < (int)(sizeof blocks / sizeof *blocks); b++)
-            for (int64_t resident = 1; resident <= 4; resident++) {
+            for (int64_t blocks_per_sm = 1; blocks_per_sm <= 4; blocks_per_sm++) {
                 tensor_config config = {
-                    .form = form, .tiles = tiles, .block = blocks[b], .resident = resident};
+                    .form = form, .row_tiles = tiles, .block = blocks[b], .blocks_per_sm = blocks_per_sm};
                 if (fixed_block && fixed_block != blocks[b]) continue;
-                if (fixed_resident && fixed_resident != resident) continue;
-                if (!judge(&config, plan, &layout)) continue;
+                if (fixed_blocks_per_sm && fixed_blocks_per_sm != blocks_per_sm) continue;
+                if (!evaluate(&config, plan, &layout)) continue;
                 if (!best->block || config.total_ns < best->total_ns) *best = config;
             }
     }
 }
 
-// The best way of all forms, or of the one that the user fixed; else why there is none.
+// The best configuration of all forms, or of the one that the user fixed. Returns why there is none, or NULL.
 static const char *best_config(tensor_config *best, const km_plan *plan) {
     static const char no_room[] =
         "neither a warp's registers nor a block's shared memory hold a K and its sums";
@@ -576,7 +593,7 @@ static const char *best_config(tensor_config *best, const km_plan *plan) {
 }
 
 static void estimate(km_config *found, km_plan *plan) {
-    enum { LAUNCH_NS = 16000, LAUNCH_ROWS_NS = 45000 }; // each block makes the fragments of its launch
+    enum { LAUNCH_NS = 16000, LAUNCH_ROWS_NS = 45000 }; // each block prepares the fragments of its launch
     tensor_config config = {0};
     km_estimate *estimate = &plan->estimates[KM_DESIGN_TENSOR];
     const char *why_not = best_config(&config, plan);
@@ -609,16 +626,16 @@ static km_status decide_form(km_plan *plan, const tensor_config *config, km_erro
     return km_plan_set(plan, KM_PARAM_form, config->form, err, "%s", why);
 }
 
-// What follows from the numbers, copied by the names.
+// The layout follows from the numbers; names() only copies it.
 static km_status decide_layout(km_plan *plan, int form, km_error *err) {
     KM_TRY(km_plan_layout_make(plan, sizeof(decided), err));
     decided *it = plan->layout;
     it->config = (tensor_config){.form = form,
-                                 .tiles = km_plan_value(plan, KM_PARAM_tile_clusters) / ROWS_PER_TILE,
+                                 .row_tiles = km_plan_value(plan, KM_PARAM_tile_clusters) / ROWS_PER_TILE,
                                  .block = km_plan_value(plan, KM_PARAM_block),
-                                 .resident = km_plan_value(plan, KM_PARAM_blocks_per_sm)};
-    if (km_tensor_lay_out(&it->layout, &plan->spec, form, it->config.tiles) &&
-        judge(&it->config, plan, &it->layout))
+                                 .blocks_per_sm = km_plan_value(plan, KM_PARAM_blocks_per_sm)};
+    if (km_tensor_lay_out(&it->layout, &plan->spec, form, it->config.row_tiles) &&
+        evaluate(&it->config, plan, &it->layout))
         return KM_OK;
     return km_fail(err, KM_ERROR_PLAN, "the K list does not fit the plan's tiles");
 }
@@ -630,10 +647,10 @@ static km_status decide(km_plan *plan, const km_config *found, km_error *err) {
     KM_TRY(decide_form(plan, config, err));
     KM_TRY(km_plan_set(plan, KM_PARAM_block, config->block, err, "about %lld registers a thread%s",
                        (long long)config->registers,
-                       config->kept ? ", the centroids' fragments among them" : ""));
-    KM_TRY(km_plan_set(plan, KM_PARAM_blocks_per_sm, config->resident, err,
+                       config->fragments_kept ? ", the centroids' fragments among them" : ""));
+    KM_TRY(km_plan_set(plan, KM_PARAM_blocks_per_sm, config->blocks_per_sm, err,
                        "as many as registers and shared memory hold"));
-    KM_TRY(km_plan_set(plan, KM_PARAM_tile_clusters, config->tiles * ROWS_PER_TILE, err,
+    KM_TRY(km_plan_set(plan, KM_PARAM_tile_clusters, config->row_tiles * ROWS_PER_TILE, err,
                        "rows of matrix products that a launch has at most"));
     KM_TRY(km_plan_set(plan, KM_PARAM_prefetch, config->stages - 1, err,
                        "so many bytes are on their way to a multiprocessor that it need not wait"));
@@ -652,20 +669,20 @@ static km_status decide(km_plan *plan, const km_config *found, km_error *err) {
 
 // Names -------------------------------------------------------------------------------------------------------
 
-static void name_part(km_env *env, const km_spec *spec, const km_tensor_layout *layout, int64_t index) {
-    const km_tensor_launch *part = &layout->parts[index];
+static void name_launch(km_env *env, const km_spec *spec, const km_tensor_layout *layout, int64_t index) {
+    const km_tensor_launch *launch = &layout->launches[index];
     char text[24];
     snprintf(text, sizeof text, "%lld", (long long)index);
     km_env *item = km_env_item(env, "parts", text);
     km_text ks = {0};
     for (int64_t i = 0; i < spec->clusters_count; i++)
-        if (layout->places[i].part == index)
+        if (layout->ks[i].launch == index)
             km_text_printf(&ks, "%s%d", ks.size ? ", " : "", spec->clusters[i]);
     km_env_set_text(item, "text", &ks);
-    km_env_set_int(item, "tiles", part->tiles);
-    km_env_set_int(item, "first", part->first);
-    km_env_set_int(item, "levels", part->levels);
-    km_env_set_int(item, "rows", part->rows);
+    km_env_set_int(item, "row_tiles", launch->row_tiles);
+    km_env_set_int(item, "first_rows", launch->first_rows);
+    km_env_set_int(item, "levels", launch->levels);
+    km_env_set_int(item, "sum_rows", launch->sum_rows);
 }
 
 static km_status names(km_env *env, const char **root, const km_plan *plan, km_error *err) {
@@ -677,20 +694,21 @@ static km_status names(km_env *env, const char **root, const km_plan *plan, km_e
     km_cuda_names(env, plan);
     km_env_set_flag(env, "max3", spec->target.arch >= 90);
     km_env_set_int(env, "stages", config->stages);
-    km_env_set_int(env, "pairs", config->pairs);
+    km_env_set_int(env, "column_pairs", config->column_pairs);
     km_env_set_int(env, "tight", config->tight);
-    km_env_set_flag(env, "fragments_in_registers", config->kept);
-    km_env_set_int(env, "launches_count", it->layout.parts_count);
-    for (int64_t part = 0; part < it->layout.parts_count; part++) name_part(env, spec, &it->layout, part);
+    km_env_set_flag(env, "fragments_in_registers", config->fragments_kept);
+    km_env_set_int(env, "launches_count", it->layout.launches_count);
+    for (int64_t launch = 0; launch < it->layout.launches_count; launch++)
+        name_launch(env, spec, &it->layout, launch);
     for (int64_t i = 0, offset = 0; i < spec->clusters_count; offset += spec->clusters[i++]) {
-        const km_tensor_place *place = &it->layout.places[i];
+        const km_tensor_k_layout *own = &it->layout.ks[i];
         km_env *k = km_cuda_name_k(env, spec, i, offset);
-        km_env_set_int(k, "part", place->part);
-        km_env_set_int(k, "group", place->group);
-        km_env_set_int(k, "span", place->span);
-        km_env_set_int(k, "slot", place->slot);
-        km_env_set_int(k, "slots", place->slots);
-        km_env_set_int(k, "row", place->row);
+        km_env_set_int(k, "part", own->launch);
+        km_env_set_int(k, "quad", own->quad);
+        km_env_set_int(k, "quads", own->quads);
+        km_env_set_int(k, "score_row", own->score_row);
+        km_env_set_int(k, "score_rows", own->score_rows);
+        km_env_set_int(k, "sum_row", own->sum_row);
     }
     return KM_OK;
 }

@@ -2,28 +2,26 @@
 // Form rows: scores of rounded points, sums in shared memory, for many clusters.
 
 //@ def form_text
-// Points: each coordinate is kept twice, rounded to half precision, as products take it, and as the integer of
-// z 2^22, which sums take.
+// Points: each coordinate is kept twice: rounded to half precision, for scores, and as the integer of z 2^22, for sums.
 //
-// Scores: as a point's halves and a factor's two halves give them; what rounding the point changes is part of the
-// margin. Candidates add up, 256 and their place each: what is less than 512 is the place of the only one.
+// Scores: as those of the form rounded. Each candidate has a code, 256 and its index. The codes of a point's candidates
+// are added: a sum below 512 is the code of a single candidate, and gives the label.
 //
-// Sums: no register holds any: they are the block's, in shared memory, and each point is added to one row of them.
-// Integers are made positive by a bias; 32 bits of a sum take native additions, and what they carry is added where
-// there is any, to 32 bits more.
+// Sums are in shared memory, not in registers: each point is added to one row of them. Integers are made positive by a
+// bias. The low 32 bits of a sum are added by a native atomic, and where that carries, 1 is added to the high 32 bits.
 //
-// TIGHT: whether the compiler would spill if all columns were worked on at once: that of CUDA 12 always does.
+// TIGHT: the compiler would spill if it worked on all columns at once. That of CUDA 12 always does.
 constexpr bool TIGHT = $tight || __CUDACC_VER_MAJOR__ < 13;
 //@ end
 //@ def form_numbers
 enum {
     WIDTH = TIGHT ? 2 : 4,                   // columns of 8 points that are worked on at a time
     BIAS = 1 << BITS,                        // makes a coordinate's integer positive
-    BLOCKS = D <= 8 ? 1 : (D + 15) / 16 * 2, // of 8 features
+    EIGHTS = D <= 8 ? 1 : (D + 15) / 16 * 2, // features in eights
     ROW = D | 1,           // words of a row of sums: odd, so that rows begin in different banks
-    CHUNK_TILES = 1 << 30, // sums are never full
+    FLUSH_TILES = 1 << 30, // sums are flushed once, in the end
     STEP_TILES = 1,        // tiles that are worked on at a time
-    NORMS = 1,             // that a load finds the largest of: |x|
+    NORMS = 1,             // of which a load finds the largest: |x|
     RESOLVE_AHEAD = 2,     // features at a time when an ambiguous point is added
     FETCHERS = BLOCK,      // threads that fetch the centroids of a K
     REDUCE = 128           // threads of a block of km_reduce
@@ -35,42 +33,42 @@ constexpr unsigned ONE_CANDIDATE = 0x5c00; // 256 in half precision, where units
 //@ def form_memory
 //@ use scale_type rounding
 struct km_tile {
-    uint4 points[BLOCKS][TILE]; // halves of features 8 i to 8 i + 7 of each point
+    uint4 points[EIGHTS][TILE]; // features 8 i to 8 i + 7 of each point, as halves
     unsigned numbers[D][TILE];  // integers, with the bias; ALL: the point is an outlier
-    uint4 errors[4];            // of points 2 t, 2 t + 1, 8 + 2 t, ...: what rounding took away, as halves
+    uint4 errors[4];            // |r| of points 2 t, 2 t + 1, 8 + 2 t, ... as halves
 };
 
 //@ use warp_memory
-// How far below the largest score a centroid of a K is a candidate; 32 for each quad of the K before this one. Two
-// halves each.
+// The margin of a quad's K, as km_margin_of_k; and the part of a code that depends on the quad: 32 for each quad of
+// the K before it. Two halves each.
 struct alignas(16) km_margin {
-    unsigned slope, least, before, unused;
+    unsigned slope, least, quad_code, unused;
 };
 
-// A K that takes part: its first quad, its first row, its index in the list.
+// An active K: its first quad, its first row of sums, its index in the list.
 struct km_active_k {
-    int quad, row, k_index;
+    int quad, sum_row, k_index;
 };
 
-// How the scores of a K are made, and which are candidates.
-struct km_scaled {
+// The scale of the scores of a K, and its margin.
+struct km_score_setup {
     km_scale scale;
     km_margin_of_k margin;
     float midpoint[D];
 };
 
-template <typename LAUNCH> struct km_block : km_shared<LAUNCH> {
-    uint4 fragments[LAUNCH::TILES][BLOCKS][32]; // centroids, as matrix products take them
-    float4 starts[LAUNCH::TILES][8];            // where the scores of a quad's two rows start, each twice
-    unsigned low[LAUNCH::ROWS][ROW];            // sums: their low words, their high ones
-    unsigned high[LAUNCH::ROWS][ROW];
-    unsigned counts[LAUNCH::ROWS];
+template <typename LAUNCH> struct km_block : km_block_base<LAUNCH> {
+    uint4 fragments[LAUNCH::ROW_TILES][EIGHTS][32]; // of the centroids
+    float4 starts[LAUNCH::ROW_TILES][8];            // of a quad's two rows: the constant of the score, twice
+    unsigned low[LAUNCH::SUM_ROWS][ROW];            // low and high words of the sums
+    unsigned high[LAUNCH::SUM_ROWS][ROW];
+    unsigned counts[LAUNCH::SUM_ROWS];
     union {
         km_warp warps[WARPS];
-        float centroids[LAUNCH::ROWS * D]; // while fragments are made
+        float centroids[LAUNCH::SUM_ROWS * D]; // while fragments are prepared
     };
-    km_scaled scaled[8]; // of the K that begins in a quad
-    km_margin margin[8]; // of a quad's K
+    km_score_setup setup[8]; // of the K whose first quad it is
+    km_margin margin[8];     // of each quad
     km_active_k active_ks[8];
     int active_count;
     //@ if track_labels
@@ -94,43 +92,45 @@ static __device__ __forceinline__ void km_put_point(const km_pass_args &args, lo
 //@ end
 //@ def form_prepare
 //@ use factor_halves
-// Writes a quarter of a row of the fragments: scaled factors of D features, and where scores start.
+// Writes a quarter of a row of fragments: scaled factors of D features, and the constant of the score.
 template <typename LAUNCH, typename Factor>
-static __device__ __forceinline__ void km_write_row(km_block<LAUNCH> &shared, int quad, int slot, int t,
+static __device__ __forceinline__ void km_write_row(km_block<LAUNCH> &shared, int quad, int score_row, int t,
                                                     Factor factor, float start) {
-    km_write_halves(shared, quad, slot, t, factor);
-    ((float2 *)&shared.starts[slot / 2][quad])[slot % 2] = {start, start};
+    km_write_halves(shared, quad, score_row, t, factor);
+    ((float2 *)&shared.starts[score_row / 2][quad])[score_row % 2] = {start, start};
 }
 
-// A row of no centroid: never a candidate if any score is above.
+// A row without a centroid: its score is the lowest, so it is no candidate where there are others.
 template <typename LAUNCH>
-static __device__ __forceinline__ void km_clear_row(km_block<LAUNCH> &shared, int quad, int slot, int t) {
+static __device__ __forceinline__ void km_clear_row(km_block<LAUNCH> &shared, int quad, int score_row,
+                                                    int t) {
     km_write_row(
-        shared, quad, slot, t, [](int) { return 0.0f; }, BINADE);
+        shared, quad, score_row, t, [](int) { return 0.0f; }, BINADE);
 }
 
 template <typename LAUNCH>
-static __device__ __forceinline__ void km_clear(km_block<LAUNCH> &shared, const km_pass_args &) {
-    for (int i = threadIdx.x; i < LAUNCH::ROWS * ROW; i += BLOCK) shared.low[0][i] = shared.high[0][i] = 0;
-    for (int i = threadIdx.x; i < LAUNCH::ROWS; i += BLOCK) shared.counts[i] = 0;
-    for (int i = threadIdx.x; i < 8; i += BLOCK) shared.margin[i] = {0, NONE, 0, 0};
+static __device__ __forceinline__ void km_clear_block(km_block<LAUNCH> &shared, const km_pass_args &) {
+    for (int i = threadIdx.x; i < LAUNCH::SUM_ROWS * ROW; i += BLOCK)
+        shared.low[0][i] = shared.high[0][i] = 0;
+    for (int i = threadIdx.x; i < LAUNCH::SUM_ROWS; i += BLOCK) shared.counts[i] = 0;
+    for (int i = threadIdx.x; i < 8; i += BLOCK) shared.margin[i] = {0, MARGIN_BASE, 0, 0};
     //@ if track_labels
     for (int i = threadIdx.x; i < KS; i += BLOCK) shared.changes[i] = 0;
     //@ end
 }
 
 //@ use score_rows margin
-// Of one K, by one warp: how its scores are scaled, and margins.
+// Finds the scale of the scores of one K, and its margin, by one warp.
 template <typename LAUNCH> static __device__ void km_scale_scores(km_block<LAUNCH> &shared, int k_index) {
-    const km_place place = km_places[k_index];
-    const float *c = shared.centroids + place.row * D;
+    const km_k_layout layout = km_k_layouts[k_index];
+    const float *c = shared.centroids + layout.sum_row * D;
     const int k = km_ks[k_index];
-    km_scaled &own = shared.scaled[place.quad];
-    const unsigned char *dominated = shared.dominated + place.row;
-    km_find_dominated(shared, c, place, k);
+    km_score_setup &own = shared.setup[layout.quad];
+    const unsigned char *dominated = shared.dominated + layout.sum_row;
+    km_find_dominated(shared, c, layout, k);
     km_scale scale = km_find_scale(shared, own.midpoint, c, dominated, k);
 
-    // No two centroids are farther apart than twice the distance of one from the midpoint.
+    // Two centroids are at most twice as far apart as the farthest one is from the midpoint.
     double spread = 0;
     KM_UNROLL_1_FOR (int j = threadIdx.x % 32; j < k; j += 32) {
         if (dominated[j]) continue;
@@ -145,33 +145,36 @@ template <typename LAUNCH> static __device__ void km_scale_scores(km_block<LAUNC
     own.scale = scale;
 }
 
-// The rows of each K that takes part: how they are scaled by one warp, then by all threads. Gives whether there is one.
+// The rows of each active K of the launch: one warp finds its scale, then all threads write the rows. Returns whether
+// there is one.
 template <typename LAUNCH> static __device__ __forceinline__ bool km_prepare_all(km_block<LAUNCH> &shared) {
     int active_count = 0;
     for (int i = 0; i < KS; i++) {
-        if (km_places[i].launch != LAUNCH::INDEX || !shared.active[i]) continue;
+        if (km_k_layouts[i].launch != LAUNCH::INDEX || !shared.active[i]) continue;
         if (active_count % WARPS == threadIdx.x / 32) km_scale_scores<LAUNCH>(shared, i);
-        if (threadIdx.x == 0) shared.active_ks[active_count] = {km_places[i].quad, km_places[i].row, i};
+        if (threadIdx.x == 0)
+            shared.active_ks[active_count] = {km_k_layouts[i].quad, km_k_layouts[i].sum_row, i};
         active_count++;
     }
     if (threadIdx.x == 0) shared.active_count = active_count;
     __syncthreads();
     for (int i = 0; i < active_count; i++) {
         const km_active_k own = shared.active_ks[i];
-        const km_scaled &scaled = shared.scaled[own.quad];
+        const km_score_setup &setup = shared.setup[own.quad];
         const auto begin_quad = [&](int quad, int, bool) {
-            const float before = 32.0f * (quad - own.quad);
-            shared.margin[quad] = {scaled.margin.slope, scaled.margin.least, km_halves(before, before), 0};
+            const float quad_code = 32.0f * (quad - own.quad);
+            shared.margin[quad] = {setup.margin.slope, setup.margin.least, km_halves(quad_code, quad_code),
+                                   0};
         };
-        km_write_rows(shared, shared.centroids + own.row * D, scaled.midpoint, own.k_index, threadIdx.x,
-                      BLOCK, scaled.scale, begin_quad);
+        km_write_rows(shared, shared.centroids + own.sum_row * D, setup.midpoint, own.k_index, threadIdx.x,
+                      BLOCK, setup.scale, begin_quad);
     }
     return active_count > 0;
 }
 
 //@ end
 //@ def form_resolve
-//@ use asked_by_point
+//@ use unpack_point
 template <typename LAUNCH>
 static __device__ __forceinline__ const float *km_exact_centroids(const km_block<LAUNCH> &,
                                                                   const km_pass_args &args, int k_index) {
@@ -200,13 +203,14 @@ static __device__ __forceinline__ double km_square(const float *x, const float *
     return square;
 }
 
-// The nearest centroid in double. Most are told apart in float, where a square is off by less than 2^-21 (D + 4) of
-// itself, but for those too small for it.
+// The nearest centroid in double. Most centroids are told apart in float, where a square is off by less than
+// 2^-21 (D + 4) of itself, unless it is very small.
 static __device__ __forceinline__ int km_find_nearest(const float *x, const float *c, int k) {
     constexpr float WIDER = 1 + (D + 4) * 0x1p-20f, LEAST = 1e-36f, FARTHEST = 3.4e38f;
     float own[D], smallest = FARTHEST, second = FARTHEST, third = FARTHEST;
     int label = 0, other = 0;
-    KM_UNROLL_FOR (int f = 0; f < D; f++) own[f] = x[f]; // lanes' points lie far apart
+    KM_UNROLL_FOR (int f = 0; f < D; f++)
+        own[f] = x[f]; // in registers: lanes' points are far apart in memory
 #pragma unroll 4
     for (int j = 0; j < k; j++) {
         float square = 0;
@@ -236,14 +240,14 @@ static __device__ __forceinline__ int km_find_nearest(const float *x, const floa
 }
 
 //@ end
-//@ def form_take
+//@ def form_assign
 //@ use prmt opaque mma_f16 ldmatrix_x4 half2_add half2_gt half2_fma read_shared read_shared_4 largest
-// No address is worth a register while there are scores: the lane's number is asked for again.
+// The lane's number, computed again: no address is worth a register while there are scores.
 static __device__ __forceinline__ unsigned km_lane() {
     return km_opaque(threadIdx.x % 32);
 }
 
-// The scores of a tile of rows, two points in a register.
+// The scores of a row tile, two points in a register.
 template <typename LAUNCH>
 static __device__ __forceinline__ void km_score(unsigned (*scores)[WIDTH], const km_block<LAUNCH> &shared,
                                                 int tile, const unsigned (*points)[WIDTH][2]) {
@@ -251,7 +255,7 @@ static __device__ __forceinline__ void km_score(unsigned (*scores)[WIDTH], const
     const unsigned lane = threadIdx.x % 32;
     const float4 start = *(const float4 *)&shared.starts[tile][lane / 4];
     const float starts[4] = {start.x, start.y, start.z, start.w};
-    KM_UNROLL_FOR (int k = 0; k < BLOCKS; k++) {
+    KM_UNROLL_FOR (int k = 0; k < EIGHTS; k++) {
         const uint4 fragment = shared.fragments[tile][k][lane];
         const unsigned a[4] = {fragment.x, fragment.y, fragment.z, fragment.w};
         KM_UNROLL_FOR (int c = 0; c < WIDTH; c++)
@@ -263,53 +267,53 @@ static __device__ __forceinline__ void km_score(unsigned (*scores)[WIDTH], const
                 km_prmt<0x6521>(__float_as_uint(sums[c][2 * r]), __float_as_uint(sums[c][2 * r + 1]));
 }
 
-// Adds up what candidates count, for the points of each column: 256 and 32 quad + slot.
+// Adds the codes of candidates, for the points of each column: 256 + 32 quad + score_row.
 template <typename LAUNCH>
-static __device__ __forceinline__ void km_find_candidates(unsigned *places, const km_block<LAUNCH> &shared,
+static __device__ __forceinline__ void km_find_candidates(unsigned *codes, const km_block<LAUNCH> &shared,
                                                           unsigned tile) {
-    const unsigned reader = km_lane(), second = BLOCKS > 1 ? reader / 8 % 2 * TILE : 0;
+    const unsigned reader = km_lane(), second = EIGHTS > 1 ? reader / 8 % 2 * TILE : 0;
     const unsigned row = tile + (reader % 8 + reader / 16 * 8 + second) * (unsigned)sizeof(uint4);
     KM_UNROLL_FOR (int first = 0; first < 4; first += WIDTH) {
-        // Halves of 16 features, or of 8 twice.
-        unsigned scores[LAUNCH::SLOTS][WIDTH], points[(BLOCKS + 1) / 2][WIDTH][2];
-        if (first > 0) __syncwarp(); // not both at a time
-        KM_UNROLL_FOR (int i = 0; i < (BLOCKS + 1) / 2; i++)
+        // Operands of points: 16 features, or 8 twice.
+        unsigned scores[LAUNCH::SCORE_ROWS][WIDTH], points[(EIGHTS + 1) / 2][WIDTH][2];
+        if (first > 0) __syncwarp(); // one half at a time
+        KM_UNROLL_FOR (int i = 0; i < (EIGHTS + 1) / 2; i++)
             KM_UNROLL_FOR (int c = 0; c < WIDTH; c += 2)
                 km_ldmatrix_x4(points[i][c],
                                row + (2 * i * TILE + 8 * (first + c)) * (unsigned)sizeof(uint4));
-        KM_UNROLL_FOR (int i = 0; i < LAUNCH::TILES; i++) km_score(scores + 2 * i, shared, i, points);
+        KM_UNROLL_FOR (int i = 0; i < LAUNCH::ROW_TILES; i++) km_score(scores + 2 * i, shared, i, points);
         const unsigned lane = km_lane();
         const uint4 read =
             km_read_shared_4(tile + lane % 4 * (unsigned)sizeof(uint4) +
-                             (unsigned)(sizeof(uint4[BLOCKS][TILE]) + sizeof(unsigned[D][TILE])));
+                             (unsigned)(sizeof(uint4[EIGHTS][TILE]) + sizeof(unsigned[D][TILE])));
         const unsigned errors[4] = {read.x, read.y, read.z, read.w};
         const km_margin margin = shared.margin[lane / 4];
-        unsigned link[4];
+        unsigned same_k[4];
         KM_UNROLL_FOR (int level = 0; level < LAUNCH::LEVELS; level++)
-            link[1 + level] = shared.link[1 + level][lane / 4];
+            same_k[1 + level] = shared.same_k[1 + level][lane / 4];
         KM_UNROLL_FOR (int c = 0; c < WIDTH; c++) {
             unsigned largest[2], sum = 0;
-            km_find_largest<LAUNCH>(largest, scores, c, link);
-            // The largest score of no candidate.
+            km_find_largest<LAUNCH>(largest, scores, c, same_k);
+            // The largest score that is too small for a candidate.
             const unsigned limit =
-                largest[0] + NEXT - km_half2_fma(errors[first + c], margin.slope, margin.least);
-            KM_UNROLL_FOR (int s = 0; s < LAUNCH::SLOTS; s++) {
+                largest[0] + LIMIT_BASE - km_half2_fma(errors[first + c], margin.slope, margin.least);
+            KM_UNROLL_FOR (int s = 0; s < LAUNCH::SCORE_ROWS; s++) {
                 constexpr unsigned STEP = 0x40004; // 1 where units are 1/4
                 sum = km_half2_fma(km_half2_gt(scores[s][c], limit), ONE_CANDIDATE * 0x10001 + s * STEP, sum);
             }
-            sum = km_half2_fma(km_half2_gt(sum, 0), margin.before, sum);
+            sum = km_half2_fma(km_half2_gt(sum, 0), margin.quad_code, sum);
             KM_UNROLL_FOR (int level = 0; level < LAUNCH::LEVELS; level++)
-                sum = km_half2_add(sum, __shfl_xor_sync(ALL, sum, 4 << level) & link[1 + level]);
-            places[first + c] = sum;
+                sum = km_half2_add(sum, __shfl_xor_sync(ALL, sum, 4 << level) & same_k[1 + level]);
+            codes[first + c] = sum;
         }
     }
 }
 
-// Adds a point's integers to a row of the block's sums. Each lane begins with another feature: points of one cluster,
-// or of rows that begin in one bank, do not wait for each other all the time.
+// Adds a point's integers to a row of the block's sums. Each lane begins with another feature, to avoid conflicts
+// between points of the same cluster, or of rows that begin in the same bank.
 template <typename LAUNCH>
 static __device__ __forceinline__ void km_add_point(km_block<LAUNCH> &shared, int row, unsigned numbers) {
-    constexpr int AHEAD = D < 8 ? D : 8; // features at a time, so that additions do not wait for each other
+    constexpr int AHEAD = D < 8 ? D : 8; // features at a time, so that atomics overlap
     unsigned f = km_lane() % D, at[AHEAD], number[AHEAD], before[AHEAD];
     KM_UNROLL_FOR (int first = 0; first < D; first += AHEAD) {
         KM_UNROLL_FOR (int i = 0; i < AHEAD && first + i < D; i++) {
@@ -325,7 +329,7 @@ static __device__ __forceinline__ void km_add_point(km_block<LAUNCH> &shared, in
     atomicAdd(&shared.counts[row], 1u);
 }
 
-// Ambiguous points and outliers of one K join the queue.
+// Adds the ambiguous points and outliers of one K to the queue.
 template <typename LAUNCH>
 static __device__ __forceinline__ void km_defer(km_block<LAUNCH> &shared, const km_pass_args &args,
                                                 bool ambiguous, int tile, int k_index) {
@@ -344,42 +348,43 @@ static __device__ __forceinline__ void km_defer(km_block<LAUNCH> &shared, const 
 
 // What a warp keeps from tile to tile.
 template <typename LAUNCH> struct km_state {
-    unsigned ring; // address of its first tile
+    unsigned ring; // shared address of its first tile
 };
 
 template <typename LAUNCH>
-static __device__ __forceinline__ void km_open(km_state<LAUNCH> &state, km_block<LAUNCH> &shared,
-                                               const km_pass_args &, unsigned ring, int, int) {
+static __device__ __forceinline__ void km_begin_warp(km_state<LAUNCH> &state, km_block<LAUNCH> &shared,
+                                                     const km_pass_args &, unsigned ring, int, int) {
     state.ring = ring;
     if (threadIdx.x % 32 == 0) shared.warps[threadIdx.x / 32].queued = 0;
 }
 
-// A tile, `stage` bytes from the first one of the ring.
+// Labels and adds the points of a tile, which is `stage` bytes behind the first one of the ring.
 template <typename LAUNCH>
 static __device__ __forceinline__ void km_assign_tile(km_state<LAUNCH> &state, km_block<LAUNCH> &shared,
                                                       const km_pass_args &args, unsigned stage, int tile) {
     const unsigned address = state.ring + stage;
-    unsigned places[4]; // of column c: points 8 c + 2 t and the next, t the lane % 4
-    km_find_candidates<LAUNCH>(places, shared, address);
+    unsigned codes[4]; // sums of codes of column c: points 8 c + 2 t and the next, t = lane % 4
+    km_find_candidates<LAUNCH>(codes, shared, address);
     const int lane = (int)km_lane();
-    const unsigned numbers = address + (unsigned)(sizeof(uint4[BLOCKS][TILE]) + lane * sizeof(unsigned));
-    const bool marked = km_read_shared(numbers) == ALL;
-    KM_UNROLL_1_FOR (int i = 0; i < shared.active_count; i++) { // a lane has one point now
+    const unsigned numbers = address + (unsigned)(sizeof(uint4[EIGHTS][TILE]) + lane * sizeof(unsigned));
+    const bool has_outlier = km_read_shared(numbers) == ALL;
+    KM_UNROLL_1_FOR (int i = 0; i < shared.active_count; i++) { // from here on a lane has one point
         const km_active_k own = shared.active_ks[i];
-        unsigned place = 0;
+        unsigned code = 0;
         KM_UNROLL_FOR (int c = 0; c < 4; c++) {
-            const unsigned of_column = __shfl_sync(ALL, places[c], own.quad * 4 + lane % 8 / 2);
-            place = lane / 8 == c ? of_column : place;
+            const unsigned of_column = __shfl_sync(ALL, codes[c], own.quad * 4 + lane % 8 / 2);
+            code = lane / 8 == c ? of_column : code;
         }
-        place = ((lane % 2 ? place >> 16 : place & 0xffff) - ONE_CANDIDATE) / 4;
-        const bool ambiguous = marked || place >= 256;
+        code = ((lane % 2 ? code >> 16 : code & 0xffff) - ONE_CANDIDATE) / 4;
+        const bool ambiguous = has_outlier || code >= 256;
         if (!ambiguous) {
-            const int row = shared.row[own.quad + place / 32][place % 32];
+            const int row = shared.sum_row[own.quad + code / 32][code % 32];
             //@ if track_labels
-            km_label *kept = (km_label *)args.labels + (blockIdx.y * KS + own.k_index) * args.labels_stride +
-                             tile * (long long)TILE + lane;
-            if (*kept != row - own.row) {
-                *kept = (km_label)(row - own.row);
+            km_label *stored = (km_label *)args.labels +
+                               (blockIdx.y * KS + own.k_index) * args.labels_stride + tile * (long long)TILE +
+                               lane;
+            if (*stored != row - own.sum_row) {
+                *stored = (km_label)(row - own.sum_row);
                 atomicAdd(&shared.changes[own.k_index], 1u);
             }
             //@ end
@@ -390,36 +395,37 @@ static __device__ __forceinline__ void km_assign_tile(km_state<LAUNCH> &state, k
 }
 
 template <typename LAUNCH>
-static __device__ __forceinline__ void km_close(km_state<LAUNCH> &, km_block<LAUNCH> &shared,
-                                                const km_pass_args &args) {
+static __device__ __forceinline__ void km_end_warp(km_state<LAUNCH> &, km_block<LAUNCH> &shared,
+                                                   const km_pass_args &args) {
     __syncwarp();
     int queued = shared.warps[threadIdx.x / 32].queued;
     while (queued > 0) queued = km_resolve(shared, args, queued);
 }
 
 template <typename LAUNCH>
-static __device__ __forceinline__ auto km_find_source(const km_block<LAUNCH> &, const km_pass_args &args) {
+static __device__ __forceinline__ auto km_tile_source(const km_block<LAUNCH> &, const km_pass_args &args) {
     return [&args](int tile) {
         return (const uint4 *)km_tiles(args) + threadIdx.x % 32 + tile * (long long)TILE_SIZE;
     };
 }
 
 //@ end
-//@ def form_publish
+//@ def form_write_sums
 // The sums of a restart that a block leaves.
 static __device__ __forceinline__ long long *km_sums_of(const km_pass_args &args, int block) {
     return (long long *)args.workspace + ((long long)blockIdx.y * GRID + block) * COLUMNS;
 }
 
-// Leaves the block's sums in the workspace, without the bias.
+// Writes the block's sums to the workspace, without the bias.
 template <typename LAUNCH>
-static __device__ __forceinline__ void km_publish(const km_block<LAUNCH> &shared, const km_pass_args &args) {
+static __device__ __forceinline__ void km_write_block_sums(const km_block<LAUNCH> &shared,
+                                                           const km_pass_args &args) {
     __syncthreads();
     for (int i = 0; i < shared.active_count; i++) {
         const km_active_k own = shared.active_ks[i];
         long long *to = km_sums_of(args, blockIdx.x) + km_offsets[own.k_index] * (D + 1);
         for (int at = threadIdx.x; at < km_ks[own.k_index] * (D + 1); at += BLOCK) {
-            const int row = own.row + at / (D + 1), f = at % (D + 1);
+            const int row = own.sum_row + at / (D + 1), f = at % (D + 1);
             const long long count = shared.counts[row];
             to[at] =
                 f < D ? ((long long)shared.high[row][f] << 32 | shared.low[row][f]) - count * BIAS : count;

@@ -5,29 +5,29 @@
 
 // Design tensor, form digits. Scores and sums are matrix products: centroids are the rows, points the columns.
 //
-// Lattice. When points are loaded, a coordinate becomes z = x / 2^e, |z| < 1, e of its feature, and z 2^22 is rounded
-// to an integer. The workspace keeps them in tiles of 32 points, as matrix products take them. A pass reads only those.
-// A point beyond 2^e is an outlier.
+// Lattice. When points are loaded, a coordinate becomes z = x / 2^e, |z| < 1, with an exponent e of its feature, and
+// z 2^22 is rounded to an integer. The workspace keeps these in tiles of 32 points, in the layout of operands of matrix
+// products. A pass reads only the tiles. A point with a coordinate beyond 2^e is an outlier.
 //
 // Labels. All centroids of a K are rows of one quad (four lanes) or of a few quads, so that the largest score is found
-// in the lane or by a shuffle. 16 bits of a score, two points in a register, take part: a centroid is a candidate when
-// it comes so close to the nearest that a bound on the error cannot tell them apart. A point with one candidate has its
-// label. A point with several is ambiguous: its label is resolved on the points as they are, as that of an outlier.
+// in the lane or by a shuffle. Scores are compared by 16 bits, two points in a register. A centroid is a candidate when
+// a bound on the error cannot tell its score from the largest. A point with one candidate has its label. A point with
+// several is ambiguous: its label is resolved in double on the original point. So is that of an outlier.
 //
-// Sums. Integers of the lattice, which are added without any rounding, the same in any order.
-// Points: an integer N = z 2^22 = b2 2^16 + b1 2^8 + b0, each digit from -128 to 127, a feature's digit of all points
-// of a tile side by side.
+// Sums. Integers of the lattice are added without any rounding: the same bits in any order.
+// Points: an integer N = z 2^22 = b2 2^16 + b1 2^8 + b0, each digit from -128 to 127. In a tile, a feature's digits of
+// all points are adjacent.
 //
-// Scores: of a K with midpoint p, A = F (c - p) 2^e, F such that two bytes hold it: C = c2 2^8 + c1 is A without its
-// fraction. A score, N . C / 2^16 and what does not depend on the point, is
+// Scores: p is the midpoint of a K, and A = F (c - p) 2^e, F such that A fits 16 bits. C = c2 2^8 + c1 is A rounded. A
+// score, N . C / 2^16 and a constant, is
 //     S = sum b2 c2 2^8 + sum (b2 c1 + b1 c2) + start,
-// two sums that 32 bits hold exactly. It lacks sum b1 c1 / 2^8 and sum b0 C / 2^16, and fractions of N and A. What that
-// is at most, E, follows from lengths of vectors (km_find_error). A centroid is a candidate when S comes within 2 E of
-// the largest. Of an ambiguous point the candidates are compared (km_resolve).
+// two sums that 32 bits hold exactly. S leaves out sum b1 c1 / 2^8, sum b0 C / 2^16, and the fractions of N and A.
+// km_find_error bounds that by lengths of vectors: E. A centroid is a candidate when its S is within 2 E of the
+// largest. km_resolve compares the candidates of an ambiguous point in double.
 //
-// Sums: the candidates of a point times its bytes. A block's warps compare points of their own, and leave masks of
-// candidates in shared memory: then each adds, of all points of the block, the bytes of columns of its own. So sums
-// stay in registers until the end.
+// Sums: masks of candidates times the digits of the points. Each warp of a block compares points of its own, and writes
+// its masks to shared memory. Then each warp adds columns of its own, of all points of the block. So the sums of many
+// features stay in registers until the end.
 enum {
     BLOCK = 256, // threads of a block
     GRID = 132,  // blocks of a launch, for one restart
@@ -35,40 +35,66 @@ enum {
     TILE = 32,             // points of a tile
     COLUMNS = S * (D + 1), // sums of a restart
     QUEUE = 64,            // ambiguous points of a warp that are not resolved yet
-    BITS = 22,             // of a coordinate's integer, beside its sign
-    BINS = 64,             // of the histogram: powers of two below the largest coordinate
-    STAGES = 4             // of the ring: tiles that are on their way, and those that are worked on
+    BITS = 22,             // of a coordinate's integer, without its sign
+    BINS = 64,             // of a feature's histogram: powers of two below the largest coordinate
+    STAGES = 4             // of the ring: tiles that are being copied, and those that are worked on
 };
 enum {
-    PAIRS = 1,                                   // of columns, 16 points, that a warp compares
-    WIDTH = 2 * PAIRS,                           // columns of 8 points
-    MASKS = PAIRS,                               // of a lane and slot, for four points each
-    STEP_TILES = WARPS * PAIRS / 2,              // tiles that a block works on at a time
-    QUARTERS = (D + 3) / 4,                      // features in fours
-    CHUNKS = (D + 31) / 32,                      // in products of 32
-    LINES = (3 * QUARTERS + 1) / 2 * 2,          // of 128 bytes, a tile's
-    SUM_TILES = LINES / 2,                       // columns of sums, in eights: three of each feature
-    OWN_TILES = (SUM_TILES + WARPS - 1) / WARPS, // of them a warp's
-    QUEUE_FULL = 24,                             // so many ambiguous points are worth a pause of the block
-    TEAM = 8,                                    // lanes that resolve a point
-    CHUNK_STEPS = 2048,                          // so many steps fit 16 bits of a count
-    MARGIN_MAX = 1000,                           // units of a 16-bit score
-    NORMS = 2,                                   // that a load finds the largest of: |x|, |z|
-    FETCHERS = BLOCK,                            // threads that fetch the centroids of a K
-    REDUCE = 128                                 // threads of a block of km_reduce
+    COLUMN_PAIRS = 1,                             // pairs of columns, 16 points, that a warp compares at a time
+    WIDTH = 2 * COLUMN_PAIRS,                     // columns of 8 points
+    MASKS = COLUMN_PAIRS,                         // of a lane and row of scores, for four points each
+    STEP_TILES = WARPS * COLUMN_PAIRS / 2,        // tiles that a block works on at a time
+    FOURS = (D + 3) / 4,                          // features in fours
+    SLICES = (D + 31) / 32,                       // slices of 32 features: one product of bytes
+    LINES = (3 * FOURS + 1) / 2 * 2,              // of 128 bytes: a tile's, one digit of four features each
+    SUM_TILES = LINES / 2,                        // column tiles of sums: eight columns each, three columns a feature
+    WARP_TILES = (SUM_TILES + WARPS - 1) / WARPS, // of these, those of one warp
+    QUEUE_FULL = 24,                              // ambiguous points of a warp for which the block pauses
+    LANES_PER_POINT = 8,                          // lanes that resolve a point
+    FLUSH_STEPS = 2048,                           // steps after which sums are flushed: counts have 16 bits
+    MARGIN_MAX = 1000,                            // units of a 16-bit score
+    NORMS = 2,                                    // of which a load finds the largest: |x|, |z|
+    FETCHERS = BLOCK,                             // threads that fetch the centroids of a K
+    REDUCE = 128                                  // threads of a block of km_reduce
 };
-constexpr float BINADE = 0x7c000000; // scores are integers below it, of which the upper halves are compared
+constexpr float BINADE = 0x7c000000; // scores are integers below it; their upper 16 bits are compared
 constexpr unsigned ALL = 0xffffffff;
 
-// ... 28 definitions
+// ... 7 definitions
 
-// Load: writes the tiles; finds the outliers, as which those past the end of the last tile count, and how far out the
-// others are.
+template <typename LAUNCH> struct km_block : km_block_base<LAUNCH> {
+    union {
+        km_tile ring[STAGES][STEP_TILES];
+        float centroids[LAUNCH::SUM_ROWS * D]; // while fragments are prepared
+    };
+    unsigned outliers[STAGES][STEP_TILES];
+    uint4 masks[2][STEP_TILES][LAUNCH::ROW_TILES]
+               [32];                                   // of candidates: the first operand of products; of two steps
+    uint4 fragments[LAUNCH::ROW_TILES][SLICES][2][32]; // of the centroids' two digits
+    int2 starts[LAUNCH::ROW_TILES][8];                 // of a quad's rows: the constant of the score
+    km_queue_entry queue[WARPS][QUEUE];
+    const km_tile
+        *tiles; // the first tile and its outliers, and how many steps: needed too rarely for registers
+    const unsigned *all_outliers;
+    int steps;
+    double z_radius; // the largest |z| of all points but outliers
+    float midpoint[WARPS][D];
+    km_quad_scale quad_scale[8]; // of a quad's Ks
+    unsigned queue_bits
+        [8]; // of each quad: which of its Ks it queues points for; bits 0 and 2, 1 and 3 of each byte
+    int queued[WARPS];
+};
+
+// ... 20 definitions
+
+// Load: writes the tiles. Finds the outliers, and the largest norm of the other points. Points past the last one count
+// as outliers.
 extern "C" __global__ void __launch_bounds__(256) km_tensor_tiles(const __grid_constant__ km_pass_args args) {
     __shared__ float limit[D], scale[D];
     for (int f = threadIdx.x; f < D; f += 256) {
-        limit[f] = (float)(km_power(km_exponents(args)[f]) * (1 - km_power(-BITS))); // all its bits
-        scale[f] = (float)km_power(-km_exponents(args)[f]);
+        limit[f] =
+            (float)(km_power_of_2(km_exponents(args)[f]) * (1 - km_power_of_2(-BITS))); // exact in float
+        scale[f] = (float)km_power_of_2(-km_exponents(args)[f]);
     }
     __syncthreads();
     const long long points = km_tiles_count(args) * TILE;
@@ -90,7 +116,7 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_tiles(const __grid_c
         const unsigned outliers = __ballot_sync(ALL, beyond);
         if (i % TILE == 0) km_outliers(args)[i / TILE] = outliers;
     }
-    // Numbers that are not negative are ordered as their bits are. Few tell more than others did.
+    // Numbers that are not negative are ordered as their bits are. Few warps have a larger one than is there.
     for (int which = 0; which < NORMS; which++) {
         largest[which] = km_warp_max(largest[which]);
         if (threadIdx.x % 32 == 0 && largest[which] > ((volatile double *)km_largest(args))[which])
@@ -101,24 +127,26 @@ extern "C" __global__ void __launch_bounds__(256) km_tensor_tiles(const __grid_c
 
 // ... 18 definitions
 
-// Decides the points of the warp's queue, each by a team of lanes, and adds them to the block's sums.
+// Resolves the points of the warp's queue, LANES_PER_POINT lanes each, and adds them to the block's sums.
 template <typename LAUNCH>
 static __device__ __noinline__ void km_resolve(const km_block<LAUNCH> &shared, const km_pass_args &args,
                                                int queued) {
-    constexpr int OWN = (D + TEAM - 1) / TEAM; // features of a lane
-    const int lane = threadIdx.x % 32, own = lane % TEAM;
+    constexpr int LANE_D = (D + LANES_PER_POINT - 1) / LANES_PER_POINT; // features of a lane
+    const int lane = threadIdx.x % 32, own = lane % LANES_PER_POINT;
     __syncwarp();
-    KM_UNROLL_1_FOR (int first = lane / TEAM; first - lane / TEAM < queued; first += 32 / TEAM) {
-        const km_item item = shared.queue[threadIdx.x / 32][first < queued ? first : 0];
-        const int k_index = item.what >> 5, k = km_ks[k_index];
-        long long point = (long long)item.tile * TILE + item.what % 32;
+    KM_UNROLL_1_FOR (int first = lane / LANES_PER_POINT; first - lane / LANES_PER_POINT < queued;
+                     first += 32 / LANES_PER_POINT) {
+        const km_queue_entry item = shared.queue[threadIdx.x / 32][first < queued ? first : 0];
+        const int k_index = item.point_and_k >> 5, k = km_ks[k_index];
+        long long point = (long long)item.tile * TILE + item.point_and_k % 32;
         const bool valid = first < queued && point < args.n;
         point = valid ? point : 0;
         const float *c =
             (const float *)args.centroids + ((long long)blockIdx.y * S + km_offsets[k_index]) * D + own;
         const float *from = (const float *)args.points + point * D + own;
-        double x[OWN], smallest = 1e308;
-        KM_UNROLL_FOR (int i = 0; i < OWN; i++) x[i] = i * TEAM + own < D ? from[i * TEAM] : 0;
+        double x[LANE_D], smallest = 1e308;
+        KM_UNROLL_FOR (int i = 0; i < LANE_D; i++)
+            x[i] = i * LANES_PER_POINT + own < D ? from[i * LANES_PER_POINT] : 0;
         unsigned left = item.candidates;
         int label = 0;
         for (int next = 0;; next++) {
@@ -128,26 +156,29 @@ static __device__ __noinline__ void km_resolve(const km_block<LAUNCH> &shared, c
             if (!__any_sync(ALL, j >= 0)) break;
             const float *centroid = c + (j < 0 ? 0 : j) * D;
             double square = 0;
-            KM_UNROLL_FOR (int i = 0; i < OWN; i++) {
-                const double away = i * TEAM + own < D ? x[i] - (double)centroid[i * TEAM] : 0;
+            KM_UNROLL_FOR (int i = 0; i < LANE_D; i++) {
+                const double away =
+                    i * LANES_PER_POINT + own < D ? x[i] - (double)centroid[i * LANES_PER_POINT] : 0;
                 square = fma(away, away, square);
             }
-            for (int width = TEAM / 2; width > 0; width /= 2) square += __shfl_xor_sync(ALL, square, width);
+            for (int width = LANES_PER_POINT / 2; width > 0; width /= 2)
+                square += __shfl_xor_sync(ALL, square, width);
             if (j < 0 || square >= smallest) continue;
             label = j;
             smallest = square;
         }
         if (!valid) continue;
         unsigned long long *to = km_sums_of(args, blockIdx.x) + (km_offsets[k_index] + label) * (D + 1) + own;
-        KM_UNROLL_FOR (int i = 0; i < OWN; i++)
-            if (i * TEAM + own < D)
-                atomicAdd(to + i * TEAM,
-                          (unsigned long long)__double2ll_rn(x[i] * shared.lattice_scale[i * TEAM + own]));
+        KM_UNROLL_FOR (int i = 0; i < LANE_D; i++)
+            if (i * LANES_PER_POINT + own < D)
+                atomicAdd(to + i * LANES_PER_POINT,
+                          (unsigned long long)__double2ll_rn(
+                              x[i] * shared.lattice_scale[i * LANES_PER_POINT + own]));
         if (own > 0) continue;
         atomicAdd(to + D, 1ull);
-        km_label *kept = (km_label *)args.labels + (blockIdx.y * KS + k_index) * args.labels_stride + point;
-        if (*kept == label) continue;
-        *kept = (km_label)label;
+        km_label *stored = (km_label *)args.labels + (blockIdx.y * KS + k_index) * args.labels_stride + point;
+        if (*stored == label) continue;
+        *stored = (km_label)label;
         atomicAdd(args.changes + blockIdx.y * KS + k_index, 1ull);
     }
     __syncwarp();
@@ -155,26 +186,26 @@ static __device__ __noinline__ void km_resolve(const km_block<LAUNCH> &shared, c
 
 // ... 8 definitions
 
-// What a lane knows of its quad's Ks, and where it reads in a tile: not worth registers between two steps.
+// What a lane needs of its quad's Ks, and where it reads in a tile: not worth registers between two steps.
 struct km_lane {
-    unsigned link[4];
-    km_choice choice;
+    unsigned same_k[4];
+    km_quad_scale quad_scale;
     int k_index[2];
-    int first;   // of the points whose masks it has
-    int quarter; // where it finds feature 4 t of the points that it compares
+    int first;       // of the points whose masks it has
+    int features_at; // offset in a tile of feature 4 t of the points that it compares
 };
 
 template <typename LAUNCH>
 static __device__ __forceinline__ km_lane km_lane_of(const km_block<LAUNCH> &shared) {
     km_lane own;
     const unsigned thread = km_opaque(threadIdx.x), g = thread % 32 / 4, t = thread % 4;
-    for (int l = 0; l < 4; l++) own.link[l] = shared.link[l][g];
-    own.choice = shared.choice[g];
+    for (int l = 0; l < 4; l++) own.same_k[l] = shared.same_k[l][g];
+    own.quad_scale = shared.quad_scale[g];
     for (int s = 0; s < 2; s++) own.k_index[s] = shared.k_index[s][g];
-    // Masks of a lane are of points 8 t to 8 t + 7, or of four of these.
-    const unsigned half = PAIRS == 1 ? thread / 32 % 2 * 4 : 0;
+    // A lane has masks of points 8 t to 8 t + 7, or of four of these.
+    const unsigned half = COLUMN_PAIRS == 1 ? thread / 32 % 2 * 4 : 0;
     own.first = 8 * t + half;
-    own.quarter = t * 128 + t * TILE + (PAIRS == 1 ? g / 2 * 8 + half + g % 2 * 2 : 4 * g);
+    own.features_at = t * 128 + t * TILE + (COLUMN_PAIRS == 1 ? g / 2 * 8 + half + g % 2 * 2 : 4 * g);
     return own;
 }
 
@@ -187,22 +218,22 @@ template <typename LAUNCH> struct km_state {
     int changes[2];
 };
 
-// Compares a warp's points of a step; leaves masks of candidates. Gives whether the queue is worth a pause.
+// Labels a warp's points of a step, and writes their masks. Returns whether the block should pause for the queue.
 template <typename LAUNCH>
 static __device__ __forceinline__ bool km_label_step(km_state<LAUNCH> &state, km_block<LAUNCH> &shared,
                                                      const km_pass_args &args, int step, int stage) {
     const unsigned thread = km_opaque(threadIdx.x);
-    const int tile = thread / 32 * PAIRS / 2; // of the step
+    const int tile = thread / 32 * COLUMN_PAIRS / 2; // of the step
     const km_lane own = km_lane_of(shared);
-    unsigned candidates[LAUNCH::SLOTS][MASKS], added[MASKS][2];
+    unsigned candidates[LAUNCH::SCORE_ROWS][MASKS], added[MASKS][2];
     km_find_candidates<LAUNCH>(candidates, shared, (const unsigned char *)&shared.ring[stage][tile], own);
-    const bool several = km_has_several<LAUNCH>(added, candidates, own.link);
+    const bool ambiguous = km_has_ambiguous<LAUNCH>(added, candidates, own.same_k);
     const unsigned outliers = shared.outliers[stage][tile];
     bool full = false;
-    if (__any_sync(ALL, several) || outliers)
+    if (__any_sync(ALL, ambiguous) || outliers)
         full = km_defer(candidates, added, shared, args, own, outliers, (int)km_first_tile(step) + tile);
     km_label_points<LAUNCH>(candidates, args, own, (km_first_tile(step) + tile) * TILE, state.changes);
-    KM_UNROLL_FOR (int i = 0; i < LAUNCH::TILES; i++) {
+    KM_UNROLL_FOR (int i = 0; i < LAUNCH::ROW_TILES; i++) {
         int first = state.sums.counts[i], second = 0;
         KM_UNROLL_FOR (int m = 0; m < MASKS; m++) {
             first = __dp4a((int)candidates[2 * i][m], 0x01010101, first);
@@ -210,7 +241,7 @@ static __device__ __forceinline__ bool km_label_step(km_state<LAUNCH> &state, km
         }
         state.sums.counts[i] = first + second * 65536;
         uint2 *to = (uint2 *)&shared.masks[step % 2][tile][i][thread % 32];
-        if (PAIRS == 1)
+        if (COLUMN_PAIRS == 1)
             to[thread / 32 % 2] = {candidates[2 * i][0], candidates[2 * i + 1][0]};
         else
             *(uint4 *)to = {candidates[2 * i][0], candidates[2 * i + 1][0], candidates[2 * i][MASKS - 1],
@@ -221,34 +252,34 @@ static __device__ __forceinline__ bool km_label_step(km_state<LAUNCH> &state, km
 
 // ... 8 definitions
 
-// Between two barriers a block compares points of one step and adds those of the step before.
+// Processes a block's steps: between two barriers it labels the points of one step and adds those of the step before.
 template <typename LAUNCH>
-static __device__ __forceinline__ void km_walk(km_block<LAUNCH> &shared, const km_pass_args &args) {
+static __device__ __forceinline__ void km_process_tiles(km_block<LAUNCH> &shared, const km_pass_args &args) {
     km_state<LAUNCH> state;
-    KM_UNROLL_FOR (int n = 0; n < OWN_TILES; n++) state.columns.at[n] = km_find_column(threadIdx.x, n);
+    KM_UNROLL_FOR (int n = 0; n < WARP_TILES; n++) state.columns.at[n] = km_find_column(threadIdx.x, n);
     state.sums = {};
     state.changes[0] = state.changes[1] = 0;
-    for (int s = 0; s < STAGES - 2; s++) km_copy_tile(shared, s, s);
+    for (int s = 0; s < STAGES - 2; s++) km_copy_step(shared, s, s);
     bool full = false;
-    for (int step = 0, now = 0; step <= shared.steps; step++) { // now: where in the ring
+    for (int step = 0, stage = 0; step <= shared.steps; step++) { // stage: index in the ring
         km_copy_wait<STAGES - 3>();
-        if (__syncthreads_or(full)) km_empty_queue(shared, args);
+        if (__syncthreads_or(full)) km_resolve_queue(shared, args);
         full = false;
-        const int before = now > 0 ? now - 1 : STAGES - 1;
-        km_copy_tile(shared, before > 0 ? before - 1 : STAGES - 1, step + STAGES - 2);
-        // Half of the warps begin with sums, so that one kind of work fills the gaps of the other.
-        KM_UNROLL_1_FOR (int turn = 0; turn < 2; turn++) {
-            if ((turn ^ (threadIdx.x >= BLOCK / 2)) == 0) {
+        const int before = stage > 0 ? stage - 1 : STAGES - 1;
+        km_copy_step(shared, before > 0 ? before - 1 : STAGES - 1, step + STAGES - 2);
+        // Half of the warps begin with the sums, so that the two kinds of work overlap.
+        KM_UNROLL_1_FOR (int phase = 0; phase < 2; phase++) {
+            if ((phase ^ (threadIdx.x >= BLOCK / 2)) == 0) {
                 if (step == shared.steps) continue;
-                full = km_label_step(state, shared, args, step, now);
+                full = km_label_step(state, shared, args, step, stage);
             } else if (step > 0) {
                 km_add_step(state, shared.masks[(step + 1) % 2], shared.ring[before]);
             }
         }
-        now = now + 1 < STAGES ? now + 1 : 0;
-        if (step == shared.steps || step % CHUNK_STEPS == CHUNK_STEPS - 1) km_flush(state.sums, shared, args);
+        stage = stage + 1 < STAGES ? stage + 1 : 0;
+        if (step == shared.steps || step % FLUSH_STEPS == FLUSH_STEPS - 1) km_flush(state.sums, shared, args);
     }
-    km_empty_queue(shared, args);
+    km_resolve_queue(shared, args);
     KM_UNROLL_FOR (int segment = 0; segment < 2; segment++)
         if (state.changes[segment])
             atomicAdd(args.changes + blockIdx.y * KS + shared.k_index[segment][threadIdx.x % 32 / 4],

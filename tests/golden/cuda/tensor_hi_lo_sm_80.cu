@@ -6,9 +6,10 @@
 // What a warp keeps from tile to tile.
 template <typename LAUNCH> struct km_state {
     km_lane own;
-    km_fragments fragments[LAUNCH::TILES];
+    km_fragments fragments[LAUNCH::ROW_TILES];
     km_sums<LAUNCH> sums;
-    unsigned compared, added; // where it reads points of the ring's first tile to compare and to add
+    unsigned compare_address,
+        add_address; // where it reads points of the ring's first tile: to compare them, to add them
     const unsigned *all_outliers;
     unsigned outliers, next_outliers; // outliers of this tile and the next
     int queued;

@@ -8,7 +8,7 @@ template <typename LAUNCH> struct km_state {
     km_lane own;
     const km_fragments *fragments;
     km_sums<LAUNCH> sums;
-    km_places_in_tile at; // where it reads in the ring's first tile
+    km_tile_addresses addresses; // where the lane reads in the ring's first tile
 };
 
 // ... 17 definitions
