@@ -164,7 +164,7 @@ static int64_t run_bytes(const km_plan *plan, int64_t k) {
     int64_t d = plan->spec.features, bytes = k * (d * 8 + KM_CPU_PITCH(d) * 8 + 1);
     bytes += KM_CPU_TABLE_ROWS(k) * (d + 1) * km_type_bytes(plan->spec.type);
     if (km_plan_value(plan, KM_PARAM_int16_scores) == 1)
-        bytes += (k * KM_CPU_PAIRS_ROW(d) + KM_CPU_COLUMNS(k) * (d + 1)) * 4;
+        bytes += (k * KM_CPU_INT16_ROW(d) + KM_CPU_COLUMNS(k) * (d + 1)) * 4;
     return bytes;
 }
 
@@ -246,15 +246,15 @@ static int64_t chain_bytes(const km_plan *plan) {
 static int64_t finishing_bytes(const km_plan *plan) {
     int64_t d = plan->spec.features, rows = plan->clusters_sum + 1, runs = plan->spec.clusters_count + 1;
     int64_t threads = km_min(threads_of(plan), plan->points / CHUNK_POINTS + 1);
-    return rows * km_round_up(d, 8) * 8 + runs * d * KM_CPU_FEW * 8 +
+    return rows * km_round_up(d, 8) * 8 + runs * d * KM_CPU_FEW_CLUSTERS * 8 +
            rows * (d + 1) * km_type_bytes(plan->spec.type) +
            threads * (rows * KM_CPU_SUMS * 8 + 144 + runs * (int64_t)sizeof(km_cpu_finish_model));
 }
 
 static int64_t relocating_bytes(const km_plan *plan) {
     int64_t d = plan->spec.features, k = k_max_of(plan), span = km_round_up(SPAN_POINTS, group_of(plan));
-    return k * (km_round_up(d, 8) * 8 + (d + 1) * km_type_bytes(plan->spec.type)) + d * KM_CPU_FEW * 8 +
-           threads_of(plan) * (span * 8 + k * 16 + d * 16 + 256);
+    return k * (km_round_up(d, 8) * 8 + (d + 1) * km_type_bytes(plan->spec.type)) +
+           d * KM_CPU_FEW_CLUSTERS * 8 + threads_of(plan) * (span * 8 + k * 16 + d * 16 + 256);
 }
 
 static int64_t loading_bytes(const km_plan *plan) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Build-time program: writes kernels that are compiled into the library. usage: prebuilt OUT.c KIND NAME [TEMPLATES]
-// Those of KIND lanes are the design's, which are those of lanes: NAME is INSTRUCTIONS_TYPE_SHAPE, such as
-// avx2_float32_d4, where SHAPE is dN (N features, K up to 256), few (up to 64 features, K up to 256) or any.
+// KIND lanes: the kernels of the design prebuilt, which are those of lanes. NAME is INSTRUCTIONS_TYPE_SHAPE, such as
+// avx2_float32_d4. SHAPE is dN (N features, K up to 256), few (up to 64 features, K up to 256) or any.
 // KIND load, tiles or bounds: NAME is INSTRUCTIONS_TYPE. TEMPLATES is a folder; without it the library's are taken.
 #include "../base/error.h"
 #include "../base/text.h"
@@ -17,7 +17,7 @@ static int is_shape(const char *shape, const char *name) {
     return !strcmp(shape, name);
 }
 
-// The spec whose plan has the numbers of these kernels: the most features, the largest K.
+// A spec whose plan has the numbers of these kernels: the most features, the largest K.
 static km_status spec_make(km_spec *spec, const char *isa, const char *type, const char *shape,
                            km_error *err) {
     char target[32];
@@ -36,8 +36,11 @@ static km_status text_make(km_text *out, const km_plan *plan, int any_d, const c
     const char *template_name = NULL;
     km_env *env = km_env_create();
     if (!env) return km_fail_memory(err, "the names of a template", 0);
-    km_status status = any_d ? km_cpu_names_any_d(env, &template_name, plan, err)
-                             : km_design_code_of(plan->design)->names(env, &template_name, plan, err);
+    km_status status = KM_OK;
+    if (any_d)
+        km_cpu_names_any_d(env, &template_name, plan);
+    else
+        status = km_design_code_of(plan->design)->names(env, &template_name, plan, err);
     km_env_set(env, "symbol", "%s", plan->spec.name);
     if (status == KM_OK) status = km_template_expand(out, template_name, env, dir, err);
     km_env_destroy(&env);
@@ -84,9 +87,9 @@ static void names_make(km_env *env, const char *kind, const char *isa, const cha
     km_env_set_flag(env, "avx512_float", sets[at].isa == KM_ISA_AVX512 && !is_double);
     km_env_set_int(env, "score_vectors", sets[at].registers / 8);
     km_env_set_flag(env, "prunes", 1);
-    km_env_set_flag(env, "integers", 0);
-    km_env_set_flag(env, "rows", 0);
-    km_env_set_flag(env, "bytes", 0);
+    km_env_set_flag(env, "int16_scores", 0);
+    km_env_set_flag(env, "point_rows", 0);
+    km_env_set_flag(env, "byte_labels", 0);
 }
 
 static km_status kernels_make(km_text *out, const char *kind, const char *isa, const char *type,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The kernels of every CPU module against plain double loops: each instruction set that this machine runs, both
-// types, both compilers, points around the group, weights, guard zones around everything that is read or written.
+// types, both compilers, points around an SoA group, weights, guard zones around everything that is read or written.
 // With KMGEN_TEST_COMPILER set (kernels_sanitized.sh) that compiler builds emitted kernels, and instruments them.
 #include "gen/design.h"
 #include "reference.h"
@@ -81,10 +81,10 @@ typedef struct module {
     km_module *built;
     km_kernels *kernels; // of `built`
     km_cpu_kernels table;
-    int64_t group;
+    int64_t soa_points;
 } module;
 
-// 0 when this machine lacks the instruction set. `design` NULL: prebuilt, in the plan's group.
+// 0 when this machine lacks the instruction set. `design` NULL: prebuilt.
 static int module_open(module *m, const char *design, const char *isa, const char *compiler, km_type type,
                        int64_t d, const char *ks) {
     km_spec spec;
@@ -117,7 +117,7 @@ static int module_open(module *m, const char *design, const char *isa, const cha
     km_source_clear(&source);
     m->kernels = m->built->kernels;
     m->table = *((cpu_module *)m->kernels)->pass;
-    m->group = m->table.group;
+    m->soa_points = m->table.soa_points;
     return 1;
 }
 
@@ -127,7 +127,7 @@ static void module_close(module *m) {
     km_plan_clear(&m->plan);
 }
 
-// Points in groups --------------------------------------------------------------------------------------------
+// Points in SoA groups --------------------------------------------------------------------------------------------
 
 static void put(void *reals, km_type type, int64_t at, double value) {
     if (type == KM_FLOAT32)
@@ -144,12 +144,12 @@ static int64_t real_bytes(km_type type) {
     return type == KM_FLOAT32 ? 4 : 8;
 }
 
-static void *grouped(const ref_data *data, int64_t group) {
-    int64_t whole = km_round_up(data->n, group);
+static void *soa_points_make(const ref_data *data, int64_t soa_points) {
+    int64_t whole = km_round_up(data->n, soa_points);
     void *out = guarded(whole * data->d * real_bytes(data->type));
     for (int64_t i = 0; i < data->n; i++)
         for (int64_t f = 0; f < data->d; f++)
-            put(out, data->type, i / group * group * data->d + f * group + i % group,
+            put(out, data->type, i / soa_points * soa_points * data->d + f * soa_points + i % soa_points,
                 data->x[i * data->d + f]);
     return out;
 }
@@ -160,49 +160,49 @@ static int64_t label_at(const km_cpu_slot *slot, int64_t i) {
                                      : ((const int32_t *)slot->labels)[i];
 }
 
-// Integers of a pass ------------------------------------------------------------------------------------------
+// int16 scores of a pass --------------------------------------------------------------------------------------
 
-// What a slot of integers is handed beside its table.
-typedef struct integers {
-    double norm;
-    float *scales, *columns; // scales NULL: the module, the machine or the data have no integers
-    int32_t *pairs;
-} integers;
+// What a slot with int16 scores is handed beside its table.
+typedef struct int16_tables {
+    double norm_max;
+    float *scales, *columns; // scales NULL: the module, the machine or the data have no int16 scores
+    int32_t *int16_table;
+} int16_tables;
 
-static integers integers_new(const module *m, const ref_data *data, int64_t k) {
-    integers out = {0, NULL, NULL, NULL};
+static int16_tables int16_new(const module *m, const ref_data *data, int64_t k) {
+    int16_tables out = {0, NULL, NULL, NULL};
     int64_t d = data->d;
-    if (!m->table.integers || !m->device->facts.has_integers) return out;
+    if (!m->table.int16_scores || !m->device->facts.has_integers) return out;
     double *largest = calloc((size_t)d, sizeof *largest);
     for (int64_t i = 0; i < data->n * d; i++) largest[i % d] = fmax(largest[i % d], fabs(data->x[i]));
     for (int64_t i = 0; i < data->n; i++) {
         double square = 0;
         for (int64_t f = 0; f < d; f++) square += data->x[i * d + f] * data->x[i * d + f];
-        out.norm = fmax(out.norm, sqrt(square));
+        out.norm_max = fmax(out.norm_max, sqrt(square));
     }
     out.scales = guarded(d * (int64_t)sizeof *out.scales);
-    ck_assert(km_cpu_scales(out.scales, largest, d));
-    out.pairs = guarded(k * KM_CPU_PAIRS_ROW(d) * (int64_t)sizeof *out.pairs);
+    ck_assert(km_cpu_int16_scales(out.scales, largest, d));
+    out.int16_table = guarded(k * KM_CPU_INT16_ROW(d) * (int64_t)sizeof *out.int16_table);
     out.columns = guarded(KM_CPU_COLUMNS(k) * (d + 1) * (int64_t)sizeof *out.columns);
     free(largest);
     return out;
 }
 
-static void integers_free(integers *it) {
+static void int16_free(int16_tables *it) {
     if (!it->scales) return;
     guarded_free(it->scales);
-    guarded_free(it->pairs);
+    guarded_free(it->int16_table);
     guarded_free(it->columns);
 }
 
-// A slot's integers from its table, where they are fine enough.
-static void integers_give(km_cpu_slot *slot, const integers *it, int64_t d) {
-    slot->pairs = NULL;
+// Gives a slot int16 scores, where 16 bits are fine enough for its table.
+static void int16_give(km_cpu_slot *slot, const int16_tables *it, int64_t d) {
+    slot->int16_table = NULL;
     if (!it->scales) return;
-    slot->close = km_cpu_pairs(it->pairs, slot->table, slot->k, d, it->scales, it->norm);
-    if (slot->close < 0) return;
-    km_cpu_columns(it->columns, slot->table, slot->k, d);
-    slot->pairs = it->pairs;
+    slot->margin = km_cpu_int16_table(it->int16_table, slot->table, slot->k, d, it->scales, it->norm_max);
+    if (slot->margin < 0) return;
+    km_cpu_table_columns(it->columns, slot->table, slot->k, d);
+    slot->int16_table = it->int16_table;
     slot->columns = it->columns;
 }
 
@@ -243,14 +243,14 @@ static void add_rows(double *totals, const double *sums, int64_t count) {
     for (int64_t i = 0; i < count; i++) totals[i] += sums[i];
 }
 
-// First, then moves to other centroids, then a refresh, then a pass that wants labels only. The second slot never has
-// integers: labels of both are the same.
+// A first pass, then moves to other centroids, then a refresh, then a move. The second slot wants labels only, and has
+// no int16 scores: labels of both are the same.
 static void check_pass(const module *m, const ref_data *data, int64_t k, int exact) {
-    int64_t d = data->d, count = k * KM_CPU_PITCH(d), whole = km_round_up(data->n, m->group);
+    int64_t d = data->d, count = k * KM_CPU_PITCH(d), whole = km_round_up(data->n, m->soa_points);
     int32_t bytes = k <= 256 ? 1 : 2;
     double *centroids = calloc((size_t)(k * d), sizeof *centroids);
     double *totals = calloc((size_t)count, sizeof *totals), *weights = NULL;
-    void *points = grouped(data, m->group),
+    void *points = soa_points_make(data, m->soa_points),
          *table = guarded(KM_CPU_TABLE_ROWS(k) * (d + 1) * real_bytes(data->type));
     if (data->w) memcpy(weights = guarded(data->n * 8), data->w, (size_t)data->n * 8);
     km_cpu_table_end(table, k, d, data->type);
@@ -258,21 +258,21 @@ static void check_pass(const module *m, const ref_data *data, int64_t k, int exa
         {.k = k, .table = table, .labels = guarded(whole * bytes), .labels_bytes = bytes}};
     slots[1] = slots[0];
     slots[1].labels = guarded(whole * bytes);
-    integers whole_numbers = integers_new(m, data, k);
+    int16_tables int16 = int16_new(m, data, k);
     static const int32_t modes[] = {KM_CPU_FIRST, KM_CPU_MOVE, KM_CPU_MOVE, KM_CPU_REFRESH, KM_CPU_MOVE};
     for (int step = 0; step < 5; step++) {
         for (int64_t j = 0; j < k; j++)
             for (int64_t f = 0; f < d; f++)
                 centroids[j * d + f] = data->x[(j * 7 + step / 2 * 3) % data->n * d + f];
         km_cpu_table(table, centroids, k, d, data->type);
-        integers_give(&slots[0], &whole_numbers, d);
+        int16_give(&slots[0], &int16, d);
         slots[0].mode = slots[1].mode = modes[step];
         slots[0].sums = guarded(count * 8);
         slots[1].sums = NULL;
-        km_cpu_chunk block = {points, weights, data->n, d, m->group, slots, 2, whole_numbers.scales};
+        km_cpu_chunk chunk = {points, weights, data->n, d, m->soa_points, slots, 2, int16.scales};
         int64_t *before = calloc((size_t)data->n, sizeof *before), changed = 0;
         for (int64_t i = 0; i < data->n; i++) before[i] = label_at(&slots[0], i);
-        m->table.pass(&block);
+        m->table.pass(&chunk);
         if (modes[step] != KM_CPU_MOVE) memset(totals, 0, (size_t)count * sizeof *totals);
         add_rows(totals, slots[0].sums, count);
         check_slot(&slots[0], totals, data, centroids, exact);
@@ -287,7 +287,7 @@ static void check_pass(const module *m, const ref_data *data, int64_t k, int exa
     }
     guarded_free(slots[0].labels);
     guarded_free(slots[1].labels);
-    integers_free(&whole_numbers);
+    int16_free(&int16);
     guarded_free(points);
     guarded_free(table);
     if (weights) guarded_free(weights);
@@ -298,15 +298,16 @@ static void check_pass(const module *m, const ref_data *data, int64_t k, int exa
 // Seeding -----------------------------------------------------------------------------------------------------
 
 static void check_seed(const module *m, const ref_data *data) {
-    int64_t d = data->d, whole = km_round_up(data->n, m->group), real = real_bytes(data->type);
+    int64_t d = data->d, whole = km_round_up(data->n, m->soa_points), real = real_bytes(data->type);
     double slack = data->type == KM_FLOAT32 ? 1e-5 : 1e-12, *potentials = guarded(3 * 8), *weights = NULL;
-    void *points = grouped(data, m->group), *nearest = guarded(whole * real), *rows = guarded(4 * d * real);
+    void *points = soa_points_make(data, m->soa_points), *nearest = guarded(whole * real),
+         *rows = guarded(4 * d * real);
     if (data->w) memcpy(weights = guarded(data->n * 8), data->w, (size_t)data->n * 8);
     for (int64_t i = 0; i < whole; i++) put(nearest, data->type, i, INFINITY);
     for (int64_t r = 0; r < 4; r++)
         for (int64_t f = 0; f < d; f++) put(rows, data->type, r * d + f, data->x[r * 5 % data->n * d + f]);
     km_cpu_chain chain = {nearest, (uint8_t *)rows + 3 * d * real, rows, 3, potentials};
-    km_cpu_seeding work = {points, weights, data->n, d, m->group, &chain, 1};
+    km_cpu_seeding work = {points, weights, data->n, d, m->soa_points, &chain, 1};
     m->table.seed(&work);
     double expected[3] = {0};
     for (int64_t i = 0; i < data->n; i++) {
@@ -349,10 +350,11 @@ static void check_finish_sums(const double *sums, const ref_finished *expected, 
 
 // Once for labels and squares, once for the sums: what is wanted decides how it is computed.
 static void check_finish(const module *m, const ref_data *data, int64_t k) {
-    int64_t d = data->d, row = km_round_up(d, m->table.finish_unit);
+    int64_t d = data->d, row = km_round_up(d, m->table.finish_row_multiple);
     double *centroids = calloc((size_t)(k * d), sizeof *centroids), *weights = NULL;
-    double *rows = guarded(k * row * 8), *columns = guarded(d * KM_CPU_FEW * 8);
-    void *points = grouped(data, m->group), *table = guarded(k * (d + 1) * real_bytes(data->type));
+    double *rows = guarded(k * row * 8), *columns = guarded(d * KM_CPU_FEW_CLUSTERS * 8);
+    void *points = soa_points_make(data, m->soa_points),
+         *table = guarded(k * (d + 1) * real_bytes(data->type));
     int32_t *labels = guarded(data->n * 4), *again = guarded(data->n * 4);
     double *squares = guarded(data->n * 8), *sums = guarded(k * KM_CPU_SUMS * 8);
     if (data->w) memcpy(weights = guarded(data->n * 8), data->w, (size_t)data->n * 8);
@@ -360,13 +362,13 @@ static void check_finish(const module *m, const ref_data *data, int64_t k) {
         for (int64_t f = 0; f < d; f++)
             rows[j * row + f] = centroids[j * d + f] =
                 ref_round(data->x[j * 3 % data->n * d + f] * 0.9, data->type);
-    for (int64_t j = 0; j < k && k <= KM_CPU_FEW; j++)
-        for (int64_t f = 0; f < d; f++) columns[f * KM_CPU_FEW + j] = centroids[j * d + f];
+    for (int64_t j = 0; j < k && k <= KM_CPU_FEW_CLUSTERS; j++)
+        for (int64_t f = 0; f < d; f++) columns[f * KM_CPU_FEW_CLUSTERS + j] = centroids[j * d + f];
     km_cpu_table(table, centroids, k, d, data->type);
     km_cpu_finish_model models[] = {
         {.k = k, .centroids = rows, .columns = columns, .table = table, .labels = labels, .squares = squares},
         {.k = k, .centroids = rows, .columns = columns, .table = table, .labels = again, .sums = sums}};
-    km_cpu_finish work = {points, weights, data->n, d, m->group, row, models, 2};
+    km_cpu_finish work = {points, weights, data->n, d, m->soa_points, row, models, 2};
     m->table.finish(&work);
     ref_finished expected = ref_finish(data, centroids, k);
     for (int64_t i = 0; i < data->n; i++) {
@@ -383,10 +385,12 @@ static void check_finish(const module *m, const ref_data *data, int64_t k) {
     free(centroids);
 }
 
-// Every kernel of a module, every size.
+// Every kernel of a module, every number of points.
 static void check_module(const module *m, km_type type, int64_t d, const int64_t *ks, int ks_count) {
     int64_t lanes = km_plan_get(&m->plan, "lanes"),
-            sizes[] = {1, 2, lanes - 1, lanes, lanes + 1, m->group - 1, m->group, m->group + 1, 127, 523};
+            sizes[] = {
+                1,   2,  lanes - 1, lanes, lanes + 1, m->soa_points - 1, m->soa_points, m->soa_points + 1,
+                127, 523};
     for (int s = 0; s < 10; s++) {
         if (sizes[s] < 1) continue;
         for (int weighted = 0; weighted < 2; weighted++) {
@@ -425,7 +429,7 @@ static const shape shapes[] = {
     {70, "4", {4}, 1},
     {3, "7,300", {7, 300}, 2},
 };
-// Of blocks: K below a tile, whole tiles and not, several panels; features in one part and in several.
+// Of gemm: K below a tile, whole tiles and not, several panels; features in one tile and in several.
 static const shape gemm_shapes[] = {
     {1, "1,2,7,256", {1, 2, 7, 256}, 4},
     {16, "5,12", {5, 12}, 2},
@@ -471,7 +475,7 @@ START_TEST(lanes_against_double_loops) {
 }
 END_TEST
 
-START_TEST(blocks_against_double_loops) {
+START_TEST(gemm_against_double_loops) {
     if (!is_sampled(_i)) return;
     check_emitted("gemm", &gemm_shapes[_i / ISAS], _i / ISAS + _i % ISAS, isas[_i % ISAS]);
 }
@@ -482,15 +486,15 @@ enum { SANITIZED_EXIT = 23 };
 START_TEST(reads_past_the_end) {
     module m;
     ck_assert(module_open(&m, _i ? "gemm" : "lanes", NULL, sanitizing(), KM_FLOAT32, 2, "2"));
-    int64_t group = m.group, d = 2, k = 2;
+    int64_t soa_points = m.soa_points, d = 2, k = 2;
     km_cpu_slot slot = {.k = k,
                         .table = guarded(KM_CPU_TABLE_ROWS(k) * (d + 1) * 4),
-                        .labels = guarded(group),
+                        .labels = guarded(soa_points),
                         .sums = guarded(k * KM_CPU_PITCH(d) * 8),
                         .mode = KM_CPU_FIRST,
                         .labels_bytes = 1};
-    km_cpu_chunk block = {guarded(group * d * 4), NULL, group + 1, d, group, &slot, 1, NULL};
-    m.table.pass(&block);
+    km_cpu_chunk chunk = {guarded(soa_points * d * 4), NULL, soa_points + 1, d, soa_points, &slot, 1, NULL};
+    m.table.pass(&chunk);
 }
 END_TEST
 
@@ -505,7 +509,7 @@ START_TEST(prebuilt_against_double_loops) {
 }
 END_TEST
 
-// Scores of integers --------------------------------------------------------------------------------------------
+// int16 scores --------------------------------------------------------------------------------------------
 
 typedef enum points_kind { UNIFORM, BLOBS, GRID, FAR_AWAY, MIXED_SCALES, FAR_POINT, KINDS } points_kind;
 
@@ -524,14 +528,15 @@ static ref_data points_of(points_kind kind, int64_t n, int64_t d, uint64_t seed)
     return data;
 }
 
-// Labels of integers are those of floats, and of a spread of points hardly any needs the floats.
-static void check_integers(const module *m, points_kind kind, int64_t d, int64_t k) {
+// Labels by int16 scores are those by floats, and of spread points hardly any is scored again.
+static void check_int16_scores(const module *m, points_kind kind, int64_t d, int64_t k) {
     ref_data data = points_of(kind, 5000, d, 11 + (uint64_t)(d * k));
     km_type type = KM_FLOAT32;
-    int64_t whole = km_round_up(data.n, m->group);
+    int64_t whole = km_round_up(data.n, m->soa_points);
     double *centroids = calloc((size_t)(k * d), sizeof *centroids);
-    void *points = grouped(&data, m->group), *table = guarded(KM_CPU_TABLE_ROWS(k) * (d + 1) * 4);
-    integers whole_numbers = integers_new(m, &data, k);
+    void *points = soa_points_make(&data, m->soa_points),
+         *table = guarded(KM_CPU_TABLE_ROWS(k) * (d + 1) * 4);
+    int16_tables int16 = int16_new(m, &data, k);
     km_cpu_slot slots[2] = {{.k = k, .table = table, .labels = guarded(whole), .labels_bytes = 1}};
     slots[1] = slots[0];
     slots[1].labels = guarded(whole);
@@ -542,57 +547,57 @@ static void check_integers(const module *m, points_kind kind, int64_t d, int64_t
         }
     km_cpu_table(table, centroids, k, d, type);
     km_cpu_table_end(table, k, d, type);
-    integers_give(&slots[0], &whole_numbers, d);
-    km_cpu_chunk block = {points, NULL, data.n, d, m->group, slots, 2, whole_numbers.scales};
-    m->table.pass(&block);
+    int16_give(&slots[0], &int16, d);
+    km_cpu_chunk chunk = {points, NULL, data.n, d, m->soa_points, slots, 2, int16.scales};
+    m->table.pass(&chunk);
     for (int64_t i = 0; i < data.n; i++)
         ck_assert_msg(label_at(&slots[0], i) == label_at(&slots[1], i),
                       "kind %d, d = %lld, k = %lld, point %lld: %lld instead of %lld", (int)kind,
                       (long long)d, (long long)k, (long long)i, (long long)label_at(&slots[0], i),
                       (long long)label_at(&slots[1], i));
-    ck_assert_int_eq(slots[1].decided, 0);
-    if (kind == UNIFORM) ck_assert_ptr_nonnull(slots[0].pairs);
-    if (kind == UNIFORM && k > 1) ck_assert_int_lt(slots[0].decided, data.n / 20);
-    if (kind == GRID && k > 4) ck_assert_int_gt(slots[0].decided, 0);
+    ck_assert_int_eq(slots[1].resolved, 0);
+    if (kind == UNIFORM) ck_assert_ptr_nonnull(slots[0].int16_table);
+    if (kind == UNIFORM && k > 1) ck_assert_int_lt(slots[0].resolved, data.n / 20);
+    if (kind == GRID && k > 4) ck_assert_int_gt(slots[0].resolved, 0);
     guarded_free(slots[0].labels);
     guarded_free(slots[1].labels);
     guarded_free(points);
     guarded_free(table);
-    integers_free(&whole_numbers);
+    int16_free(&int16);
     free(centroids);
     ref_data_free(&data);
 }
 
-static const int64_t integers_features[] = {5, 19, 32, 64};
-enum { INTEGERS_FEATURES = sizeof integers_features / sizeof *integers_features };
+static const int64_t int16_features[] = {5, 19, 32, 64};
+enum { INT16_FEATURES = sizeof int16_features / sizeof *int16_features };
 
-START_TEST(integers_choose_as_floats) {
+START_TEST(int16_scores_choose_as_floats) {
     static const int64_t ks[] = {1, 2, 5, 12, 17, 64, 250};
     const char *designs[] = {"lanes", "lanes", NULL};
-    int64_t d = integers_features[_i / 3];
+    int64_t d = int16_features[_i / 3];
     module m;
     const char *compiler = _i % 3 < 2 && access(compilers[_i % 3], X_OK) == 0 ? compilers[_i % 3] : NULL;
     if (!module_open(&m, designs[_i % 3], "cpu:avx512", compiler, KM_FLOAT32, d, "1,2,5,12,17,64,250"))
         return;
-    for (int kind = 0; kind < KINDS && m.table.integers && m.device->facts.has_integers; kind++)
-        for (int i = 0; i < 7; i++) check_integers(&m, (points_kind)kind, d, ks[i]);
-    ck_assert_int_eq(m.table.integers, km_plan_get(&m.plan, "int16_scores"));
+    for (int kind = 0; kind < KINDS && m.table.int16_scores && m.device->facts.has_integers; kind++)
+        for (int i = 0; i < 7; i++) check_int16_scores(&m, (points_kind)kind, d, ks[i]);
+    ck_assert_int_eq(m.table.int16_scores, km_plan_get(&m.plan, "int16_scores"));
     module_close(&m);
 }
 END_TEST
 
-// Tables that integers cannot hold are refused: all centroids at the origin, values beyond floats' squares.
-START_TEST(integers_refused) {
+// Tables that 16 bits cannot hold are refused: all centroids at the origin, values beyond floats' squares.
+START_TEST(int16_scores_refused) {
     double largest[] = {1, 0}, far[] = {1, 1e30};
     float scales[2], table[] = {0, 0, 0, 0, 0, 0}, lone[] = {0.5F, 0, -0.125F, 0.25F, 0, -0.03125F};
-    int32_t pairs[2 * KM_CPU_PAIRS_ROW(2)];
-    ck_assert(!km_cpu_scales(scales, far, 2));
-    ck_assert(km_cpu_scales(scales, largest, 2));
-    ck_assert_int_lt(km_cpu_pairs(pairs, table, 2, 2, scales, 1), 0);
-    int64_t close = km_cpu_pairs(pairs, lone, 2, 2, scales, 1);
-    ck_assert_int_ge(close, 1);
-    ck_assert_int_le(close, 4);
-    ck_assert_int_eq(pairs[0], 32766); // the largest coordinate takes all 16 bits
+    int32_t int16_table[2 * KM_CPU_INT16_ROW(2)];
+    ck_assert(!km_cpu_int16_scales(scales, far, 2));
+    ck_assert(km_cpu_int16_scales(scales, largest, 2));
+    ck_assert_int_lt(km_cpu_int16_table(int16_table, table, 2, 2, scales, 1), 0);
+    int64_t margin = km_cpu_int16_table(int16_table, lone, 2, 2, scales, 1);
+    ck_assert_int_ge(margin, 1);
+    ck_assert_int_le(margin, 4);
+    ck_assert_int_eq(int16_table[0], 32766); // the largest coordinate takes all 16 bits
 }
 END_TEST
 
@@ -685,13 +690,13 @@ int main(void) {
     TCase *tests = tcase_create("kernels");
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, lanes_against_double_loops, 0, SHAPES * ISAS);
-    tcase_add_loop_test(tests, blocks_against_double_loops, 0, GEMM_SHAPES * ISAS);
+    tcase_add_loop_test(tests, gemm_against_double_loops, 0, GEMM_SHAPES * ISAS);
     if (sanitizing()) {
         tcase_add_loop_exit_test(tests, reads_past_the_end, SANITIZED_EXIT, 0, 2);
     } else {
         tcase_add_loop_test(tests, prebuilt_against_double_loops, 0, PREBUILT_SHAPES * ISAS);
-        tcase_add_loop_test(tests, integers_choose_as_floats, 0, 3 * INTEGERS_FEATURES);
-        tcase_add_test(tests, integers_refused);
+        tcase_add_loop_test(tests, int16_scores_choose_as_floats, 0, 3 * INT16_FEATURES);
+        tcase_add_test(tests, int16_scores_refused);
         tcase_add_test(tests, foreign_modules);
         tcase_add_test(tests, compile_errors);
         tcase_add_test(tests, limits);

@@ -197,7 +197,7 @@ START_TEST(integers) {
     ck_assert_int_eq(km_spec_set_clusters(&spec, "2..12", &err), KM_OK);
     expect_plan(&params);
     ck_assert_int_eq(km_plan_get(&plan, "int16_scores"), 1);
-    ck_assert_str_eq(plan.estimates[KM_DESIGN_LANES].reason, "bound by products of integers");
+    ck_assert_str_eq(plan.estimates[KM_DESIGN_LANES].reason, "bound by int16 products");
     double by_integers = plan.estimates[KM_DESIGN_LANES].operations_per_point;
     facts.has_integers = 0;
     expect_plan(&params);
@@ -214,10 +214,10 @@ START_TEST(integers) {
     ck_assert_double_gt(plan.estimates[KM_DESIGN_LANES].operations_per_point, by_integers);
     ck_assert_int_eq(km_spec_fix(&spec, "int16_scores", "1", &err), KM_OK);
     spec.type = KM_FLOAT64;
-    expect_error(&params, "integers must be 0 (scores of float64), got 1");
+    expect_error(&params, "int16_scores must be 0 (float64 needs more than 16 bits), got 1");
     spec.type = KM_FLOAT32;
     spec.features = 65;
-    expect_error(&params, "integers must be 0 (too many features), got 1");
+    expect_error(&params, "int16_scores must be 0 (too many features), got 1");
 }
 END_TEST
 

@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 enum {
-    INTEGERS_D_MIN = 5, // features from which scores of integers pay ...
-    INTEGERS_D_MAX = 64 // ... and up to which a span's points as integers stay in the first cache
+    INT16_D_MIN = 5, // features from which int16 scores pay ...
+    INT16_D_MAX = 64 // ... and up to which a span's points as int16 stay in the first cache
 };
 
 // Estimates ---------------------------------------------------------------------------------------------------
@@ -33,10 +33,10 @@ km_cpu_shape km_cpu_shape_of(const km_plan *plan) {
     return it;
 }
 
-// A pass gives a block of points to one thread: small data do not fill a machine.
+// A pass gives KM_CPU_PASS_POINTS points at a time to a thread, so small data do not fill a machine.
 static double threads_used(const km_cpu_shape *it) {
-    double blocks = it->n > 0 ? ceil(it->n / KM_CPU_PASS_POINTS) : it->threads;
-    return blocks < it->threads ? blocks : it->threads;
+    double pieces = it->n > 0 ? ceil(it->n / KM_CPU_PASS_POINTS) : it->threads;
+    return pieces < it->threads ? pieces : it->threads;
 }
 
 void km_cpu_bound_by(km_estimate *e, const km_cpu_shape *it, const char *what) {
@@ -53,49 +53,50 @@ int64_t km_cpu_vectors(int32_t isa, int64_t lanes) {
     return registers_of(isa) == 32 || lanes == 2 ? 4 : 2;
 }
 
-// Each group meets the whole table of a K: what it costs, for each point, where that lies beyond the second cache.
+// Operations of a point that reading tables costs. Each tile of points reads the whole table of a K: that counts where
+// the table does not fit the second cache.
 static double table_reads(const km_plan *plan, const km_cpu_shape *it) {
     double bytes = 0,
-           group = (double)(km_cpu_vectors(plan->facts.target.arch, (int64_t)it->lanes)) * it->lanes;
+           points = (double)(km_cpu_vectors(plan->facts.target.arch, (int64_t)it->lanes)) * it->lanes;
     for (int64_t i = 0; i < plan->spec.clusters_count; i++) {
         double table = plan->spec.clusters[i] * (it->d + 1) * it->real_bytes;
         if (table > (double)plan->facts.cache_bytes / 2) bytes += table;
     }
-    return bytes / group / 16; // bytes that arrive while a vector is multiplied and added
+    return bytes / points / 16; // bytes that arrive while a vector is multiplied and added
 }
 
-// Whether lanes can score by integers: why not, or NULL.
-static const char *integers_refused(const km_plan *plan) {
-    if (plan->spec.type != KM_FLOAT32) return "scores of float64";
+// Why lanes can have no int16 scores, or NULL.
+static const char *int16_refused(const km_plan *plan) {
+    if (plan->spec.type != KM_FLOAT32) return "float64 needs more than 16 bits";
     if (plan->facts.target.arch != KM_ISA_AVX512)
         return "no products of 16-bit integers in this instruction set";
     if (plan->spec.clusters[plan->spec.clusters_count - 1] > 256) return "labels of more than a byte";
-    if (plan->spec.features > INTEGERS_D_MAX) return "too many features";
+    if (plan->spec.features > INT16_D_MAX) return "too many features";
     return NULL;
 }
 
-// Whether they are the faster ones, unless the spec says so itself.
-static int integers_pay(const km_plan *plan) {
-    return !integers_refused(plan) && plan->facts.has_integers && plan->spec.features >= INTEGERS_D_MIN;
+// Whether they are faster.
+static int int16_pays(const km_plan *plan) {
+    return !int16_refused(plan) && plan->facts.has_integers && plan->spec.features >= INT16_D_MIN;
 }
 
-int km_cpu_uses_integers(const km_plan *plan) {
-    int64_t fixed = integers_pay(plan);
+int km_cpu_uses_int16_scores(const km_plan *plan) {
+    int64_t fixed = int16_pays(plan);
     km_plan_fixed(plan, KM_PARAM_int16_scores, &fixed);
-    return fixed > 0 && !integers_refused(plan);
+    return fixed > 0 && !int16_refused(plan);
 }
 
-// A fused multiply-add for each feature of each centroid, then compare, choose and keep the larger; by integers a
-// product for two features, and points that become them.
+// Operations of a point's scores. A centroid costs a fused multiply-add for each feature, then compare, choose and keep
+// the larger. int16 scores have one product for two features, but points are converted first.
 static double scores_operations(const km_plan *plan, const km_cpu_shape *it) {
-    if (!km_cpu_uses_integers(plan)) return it->s * (it->d + 3) / it->lanes;
+    if (!km_cpu_uses_int16_scores(plan)) return it->s * (it->d + 3) / it->lanes;
     return (it->s * (ceil(it->d / 2) + 3.5) + 2.5 * it->d) / it->lanes;
 }
 
 void km_cpu_lanes_operations(km_estimate *e, const km_plan *plan, const km_cpu_shape *it) {
     // Points, and the label of each K read back.
     e->bytes_per_point = it->real_bytes * it->d + it->ks;
-    // A group's labels are compared with the old ones.
+    // Labels are compared with the old ones.
     e->operations_per_point = scores_operations(plan, it) + it->ks * 0.6;
     e->operations_per_point += table_reads(plan, it);
     e->memory_ns = e->bytes_per_point / plan->facts.bandwidth_gbs;
@@ -103,7 +104,7 @@ void km_cpu_lanes_operations(km_estimate *e, const km_plan *plan, const km_cpu_s
 
 // Numbers ---------------------------------------------------------------------------------------------------
 
-// Restarts share one read of the points: as many as keep the arithmetic units busier than memory.
+// Concurrent restarts share one read of the points: as many as keep the arithmetic units busier than memory.
 km_status km_cpu_set_restarts(km_plan *plan, km_error *err) {
     km_cpu_shape shape = km_cpu_shape_of(plan), *it = &shape;
     const km_estimate *e = &plan->estimates[plan->design];
@@ -123,7 +124,7 @@ km_status km_cpu_set_restarts(km_plan *plan, km_error *err) {
                        e->issue_ns);
 }
 
-// Numbers that lanes and blocks have in common; `tile` centroids at a time.
+// Numbers that lanes and gemm have in common; `tile` centroids at a time.
 km_status km_cpu_set_vectors(km_plan *plan, int64_t wanted, int64_t tile, const char *tile_reason,
                              km_error *err) {
     int32_t isa = plan->facts.target.arch;
@@ -148,43 +149,44 @@ km_status km_cpu_set_vectors(km_plan *plan, int64_t wanted, int64_t tile, const 
     return KM_OK;
 }
 
-km_status km_cpu_set_group(km_plan *plan, int64_t group, const char *reason, km_error *err) {
-    KM_TRY(km_plan_set(plan, KM_PARAM_soa_points, group, err, "%s", reason));
-    if (km_plan_value(plan, KM_PARAM_soa_points) == group) return KM_OK;
-    return km_fail(err, KM_ERROR_PLAN, "group must be %d (%s), got %d", (int)group, reason,
+km_status km_cpu_set_soa_points(km_plan *plan, int64_t points, const char *reason, km_error *err) {
+    KM_TRY(km_plan_set(plan, KM_PARAM_soa_points, points, err, "%s", reason));
+    if (km_plan_value(plan, KM_PARAM_soa_points) == points) return KM_OK;
+    return km_fail(err, KM_ERROR_PLAN, "soa_points must be %d (%s), got %d", (int)points, reason,
                    (int)km_plan_value(plan, KM_PARAM_soa_points));
 }
 
-km_status km_cpu_set_integers(km_plan *plan, km_error *err) {
-    const char *refused = integers_refused(plan);
+km_status km_cpu_set_int16_scores(km_plan *plan, km_error *err) {
+    const char *refused = int16_refused(plan);
     const char *reason = refused                     ? refused
                          : !plan->facts.has_integers ? "the processor has no AVX512_VNNI"
-                         : !integers_pay(plan)       ? "few features: float is as fast"
-                                                     : "a product takes two features, near ties go again";
-    KM_TRY(km_plan_set(plan, KM_PARAM_int16_scores, integers_pay(plan), err, "%s", reason));
+                         : !int16_pays(plan)
+                             ? "few features: float is as fast"
+                             : "one product for two features; ambiguous points are scored again";
+    KM_TRY(km_plan_set(plan, KM_PARAM_int16_scores, int16_pays(plan), err, "%s", reason));
     if (!refused || km_plan_value(plan, KM_PARAM_int16_scores) == 0) return KM_OK;
-    return km_fail(err, KM_ERROR_PLAN, "integers must be 0 (%s), got 1", refused);
+    return km_fail(err, KM_ERROR_PLAN, "int16_scores must be 0 (%s), got 1", refused);
 }
 
 // Names -----------------------------------------------------------------------------------------------------
 
 enum {
     SPAN_GROUPS_MAX = 8,
-    ROWS_D_MAX = 64,    // features up to which points become rows of doubles before they are added up
-    UNROLLED_D_MAX = 8, // features up to which compilers unroll loops, and do best left alone
-    WHOLE_K_MAX = 5,    // clusters up to which masks add all points sooner than one by one ...
-    WHOLE_D_MAX = 4,    // ... and features
-    PAIR_TILE = 4,      // centroids, and vectors of points, whose scores of integers are worked on at a time
-    PAIRS_UNROLL_MAX = 16, // pairs of features up to which their loop is unrolled
-    PAIRS_ANY_UNROLL = 2,  // the same for any d
+    ROWS_D_MAX = 64,       // features up to which points become rows of doubles before they are added
+    UNROLLED_D_MAX = 8,    // features up to which compilers unroll loops, and do best left alone
+    MASKED_SUMS_K_MAX = 5, // clusters up to which masked additions are faster than point by point ...
+    MASKED_SUMS_D_MAX = 4, // ... and features
+    INT16_TILE = 4,        // centroids, and vectors of points, that int16 scores work on at a time
+    INT16_UNROLL_MAX = 16, // pairs of features up to which int16 scores unroll their loop
+    INT16_ANY_UNROLL = 2,  // the same for any d
     SEED_BYTES = 12288,    // of points that stay in the first cache for all k-means++ chains
     SEED_SPAN_MAX = 1024,
     FINISH_BYTES = 16384,                // of points, as doubles, that the finishing pass works on at a time
-    FINISH_ANY_BYTES = 2 * FINISH_BYTES, // the same for any d: a group of as many features as there may be
+    FINISH_ANY_BYTES = 2 * FINISH_BYTES, // the same for any d: an SoA group of the most features must fit
     FINISH_SPAN_MAX = 512
 };
 
-// Templates of vector words: cpu/vec/NAME.h.
+// Vector operations of an instruction set: templates/cpu/vec/NAME.h.
 static const char *const vec_names[] = {
     [KM_ISA_GENERIC] = "generic", [KM_ISA_AVX2] = "avx2", [KM_ISA_AVX512] = "avx512", [KM_ISA_NEON] = "neon"};
 
@@ -198,7 +200,7 @@ static void list_numbers(km_env *env, const char *list, int64_t from, int64_t to
     }
 }
 
-// The numbers of centroids that go first.
+// How many centroids go first, before whole tiles: a case for each number.
 static void list_starts(km_env *env, const char *list, int64_t most) {
     char text[24];
     km_env_list(env, list);
@@ -207,7 +209,7 @@ static void list_starts(km_env *env, const char *list, int64_t most) {
         km_env *item = km_env_item(env, list, text);
         km_env_set(item, "case", start < most ? "case %lld:" : "default:", (long long)start);
         list_numbers(item, "centroids", 0, start);
-        list_numbers(item, "others", 1, start);
+        list_numbers(item, "later", 1, start);
     }
 }
 
@@ -228,86 +230,86 @@ static void list_label_sets(km_env *env, int64_t vectors) {
     }
 }
 
-static int64_t span_groups(int64_t bytes, int64_t d, int64_t group, int64_t real_bytes) {
-    int64_t span = bytes / (d * group * real_bytes);
+static int64_t span_groups(int64_t bytes, int64_t d, int64_t soa_points, int64_t real_bytes) {
+    int64_t span = bytes / (d * soa_points * real_bytes);
     return span < 1 ? 1 : span > SPAN_GROUPS_MAX ? SPAN_GROUPS_MAX : span;
 }
 
 // Clusters whose sums stay in vectors together: four or three where there are 32 registers, or two.
-static void list_few_sets(km_env *env, int four) {
-    km_env_set_flag(env, "few_four", four);
-    km_env_list(env, "few_sets");
+static void list_cluster_sets(km_env *env, int four) {
+    km_env_set_flag(env, "four_clusters", four);
+    km_env_list(env, "cluster_sets");
     if (four) {
-        list_numbers(km_env_item(env, "few_sets", "4"), "centroids", 0, 4);
-        list_numbers(km_env_item(env, "few_sets", "3"), "centroids", 0, 3);
+        list_numbers(km_env_item(env, "cluster_sets", "4"), "centroids", 0, 4);
+        list_numbers(km_env_item(env, "cluster_sets", "3"), "centroids", 0, 3);
     }
-    list_numbers(km_env_item(env, "few_sets", "2"), "centroids", 0, 2);
+    list_numbers(km_env_item(env, "cluster_sets", "2"), "centroids", 0, 2);
 }
 
-// What the finishing pass is told.
+// What the template of the finishing pass is told.
 static void names_of_finish(km_env *env, const km_plan *plan, int any_d) {
     int isa = plan->facts.target.arch;
     int64_t doubles = isa == KM_ISA_AVX512 ? 8 : isa == KM_ISA_AVX2 ? 4 : 2;
-    int64_t d = plan->spec.features, group = km_plan_value(plan, KM_PARAM_soa_points);
+    int64_t d = plan->spec.features, soa_points = km_plan_value(plan, KM_PARAM_soa_points);
     int is_double = plan->spec.type == KM_FLOAT64, rows = !is_double && d <= ROWS_D_MAX; // doubles need none
     int64_t row = rows ? (d + doubles - 1) / doubles * doubles : d;
-    int64_t span = FINISH_BYTES / (row * 8) / group * group;
-    span = span < group ? group : span > FINISH_SPAN_MAX ? FINISH_SPAN_MAX : span;
+    int64_t span = FINISH_BYTES / (row * 8) / soa_points * soa_points;
+    span = span < soa_points ? soa_points : span > FINISH_SPAN_MAX ? FINISH_SPAN_MAX : span;
     int64_t tile = isa == KM_ISA_AVX2 ? 2 : 4;
     if (any_d && rows) span = FINISH_SPAN_MAX;
     km_env_set_int(env, "finish_tile", tile);
     km_env_set_int(env, "finish_row", row);
     km_env_set_int(env, "finish_span", span);
     km_env_set_flag(env, "finish_rows", rows);
-    km_env_set_int(env, "finish_unit", rows ? doubles : 1);
+    km_env_set_int(env, "finish_row_multiple", rows ? doubles : 1);
     km_env_set_int(env, "finish_most", FINISH_ANY_BYTES / 8);
     km_env_set(env, "finish_doubles", any_d ? "FINISH_DOUBLES" : "FINISH_SPAN * FINISH_ROW");
     km_env_set(env, "finish_points", any_d && rows ? "FINISH_SPAN_MAX" : "FINISH_SPAN");
     list_numbers(env, "finish_list", 0, tile);
     // Where picking from two vectors and inverse roots are instructions.
     km_env_set_flag(env, "finish_avx512", isa == KM_ISA_AVX512 && !is_double);
-    list_few_sets(env, isa == KM_ISA_AVX512 || isa == KM_ISA_NEON);
+    list_cluster_sets(env, isa == KM_ISA_AVX512 || isa == KM_ISA_NEON);
 }
 
-// Sums of all points by masked additions, which AVX-512 alone has.
-static void names_of_whole_sums(km_env *env, const km_plan *plan, int any_d, int bytes) {
+// Sums of all points by masked additions, which only AVX-512 has.
+static void names_of_masked_sums(km_env *env, const km_plan *plan, int any_d, int byte_labels) {
     int64_t d = plan->spec.features;
-    int whole = bytes && plan->facts.target.arch == KM_ISA_AVX512 && !any_d && d <= WHOLE_D_MAX &&
-                plan->spec.clusters[0] <= WHOLE_K_MAX;
-    km_env_set_flag(env, "whole", whole);
-    km_env_set_int(env, "whole_k", whole ? WHOLE_K_MAX : 0);
-    list_numbers(env, "whole_columns", 0, whole ? d : 0);
+    int pays = byte_labels && plan->facts.target.arch == KM_ISA_AVX512 && !any_d && d <= MASKED_SUMS_D_MAX &&
+               plan->spec.clusters[0] <= MASKED_SUMS_K_MAX;
+    km_env_set_flag(env, "masked_sums", pays);
+    km_env_set_int(env, "masked_sums_k_max", pays ? MASKED_SUMS_K_MAX : 0);
+    list_numbers(env, "masked_features", 0, pays ? d : 0);
 }
 
-// Scores of integers: four vectors of points by four centroids, or five that go first.
-static void names_of_integers(km_env *env, const km_plan *plan, int any_d, int bytes) {
-    int integers = bytes && km_plan_value(plan, KM_PARAM_int16_scores) > 0;
-    km_env_set_flag(env, "integers", integers);
-    km_env_set(env, "labelled", integers ? "labelled" : "0");
-    km_env_set(env, "pairs_most", any_d ? "((D_MAX + 1) / 2)" : "PAIRS");
-    km_env_set_int(env, "pairs_unroll", any_d ? PAIRS_ANY_UNROLL : PAIRS_UNROLL_MAX);
-    list_numbers(env, "pair_vectors", 0, PAIR_TILE);
-    list_numbers(env, "pair_tile", 0, PAIR_TILE);
-    list_starts(env, "pair_starts", PAIR_TILE + 1);
+// int16 scores: tiles of four vectors of points by four centroids; up to five centroids go first.
+static void names_of_int16_scores(km_env *env, const km_plan *plan, int any_d, int byte_labels) {
+    int is_used = byte_labels && km_plan_value(plan, KM_PARAM_int16_scores) > 0;
+    km_env_set_flag(env, "int16_scores", is_used);
+    km_env_set(env, "labelled_count", is_used ? "labelled_count" : "0");
+    km_env_set(env, "feature_pairs_max", any_d ? "((D_MAX + 1) / 2)" : "FEATURE_PAIRS");
+    km_env_set_int(env, "int16_unroll", any_d ? INT16_ANY_UNROLL : INT16_UNROLL_MAX);
+    list_numbers(env, "int16_vectors", 0, INT16_TILE);
+    list_numbers(env, "int16_tile", 0, INT16_TILE);
+    list_starts(env, "int16_starts", INT16_TILE + 1);
 }
 
-static int64_t seed_span(int64_t d, int64_t group, int64_t real_bytes) {
-    int64_t span = SEED_BYTES / (d * real_bytes) / group * group;
-    return span < group ? group : span > SEED_SPAN_MAX ? SEED_SPAN_MAX : span;
+static int64_t seed_span(int64_t d, int64_t soa_points, int64_t real_bytes) {
+    int64_t span = SEED_BYTES / (d * real_bytes) / soa_points * soa_points;
+    return span < soa_points ? soa_points : span > SEED_SPAN_MAX ? SEED_SPAN_MAX : span;
 }
 
 void km_cpu_names(km_env *env, const km_plan *plan, const km_cpu_text *text) {
     const km_spec *spec = &plan->spec;
     int64_t d = spec->features, tile = km_plan_value(plan, KM_PARAM_tile_clusters),
-            group = km_plan_value(plan, KM_PARAM_soa_points);
+            soa_points = km_plan_value(plan, KM_PARAM_soa_points);
     int is_double = spec->type == KM_FLOAT64;
-    int wide = spec->clusters[spec->clusters_count - 1] > 256;
-    int any_d = text->any_d, bytes = text->bytes && !wide;
+    int labels_32bit = spec->clusters[spec->clusters_count - 1] > 256;
+    int any_d = text->any_d, byte_labels = text->byte_labels && !labels_32bit;
     int isa = plan->facts.target.arch;
     km_env_set(env, "symbol", "%s", "km_kernels");
     km_env_set(env, "type", is_double ? "double" : "float");
     km_env_set(env, "int_type", is_double ? "int64_t" : "int32_t");
-    km_env_set(env, "index_type", wide ? "int32_t" : "uint8_t");
+    km_env_set(env, "index_type", labels_32bit ? "int32_t" : "uint8_t");
     km_env_set_int(env, "d", d);
     km_env_set_flag(env, "any_d", any_d);
     km_env_set(env, "d_least", any_d ? "1" : "D");
@@ -315,29 +317,29 @@ void km_cpu_names(km_env *env, const km_plan *plan, const km_cpu_text *text) {
     km_env_set(env, "row_most", any_d ? "ROW_MAX" : "ROW");
     km_env_set_int(env, "lanes", km_plan_value(plan, KM_PARAM_lanes));
     km_env_set_int(env, "vectors", km_plan_value(plan, KM_PARAM_vectors));
-    km_env_set_int(env, "group", group);
+    km_env_set_int(env, "soa_points", soa_points);
     km_env_set_int(env, "tile", tile);
-    km_env_set_int(env, "span", span_groups(text->span_bytes, d, group, is_double ? 8 : 4));
-    km_env_set_int(env, "seed_span", seed_span(d, group, is_double ? 8 : 4));
+    km_env_set_int(env, "span", span_groups(text->span_bytes, d, soa_points, is_double ? 8 : 4));
+    km_env_set_int(env, "seed_span", seed_span(d, soa_points, is_double ? 8 : 4));
     km_env_set_int(env, "isa", isa);
-    km_env_set_int(env, "k_max", wide ? KM_CLUSTERS_MAX : 256);
+    km_env_set_int(env, "k_max", labels_32bit ? KM_CLUSTERS_MAX : 256);
     km_env_set_flag(env, "float64", is_double);
-    km_env_set_flag(env, "wide", wide);
-    km_env_set_flag(env, "rows", d <= ROWS_D_MAX || text->rows);
-    km_env_set_flag(env, "bytes", bytes);
-    names_of_whole_sums(env, plan, any_d, bytes);
-    names_of_integers(env, plan, any_d, bytes);
-    km_env_set_flag(env, "tiled", tile > 1);
-    km_env_set_flag(env, "looped", d > UNROLLED_D_MAX);
+    km_env_set_flag(env, "labels_32bit", labels_32bit);
+    km_env_set_flag(env, "point_rows", d <= ROWS_D_MAX || text->point_rows);
+    km_env_set_flag(env, "byte_labels", byte_labels);
+    names_of_masked_sums(env, plan, any_d, byte_labels);
+    names_of_int16_scores(env, plan, any_d, byte_labels);
+    km_env_set_flag(env, "centroid_tiles", tile > 1);
+    km_env_set_flag(env, "feature_loop", d > UNROLLED_D_MAX);
     km_env_set_flag(env, "avx512", isa == KM_ISA_AVX512);
     km_env_set(env, "vec", "%s", vec_names[isa]);
     km_env_set(env, "target_more", "%s", "");
     km_env_set_flag(env, "prunes", 0);
     list_numbers(env, "vectors_list", 0, km_plan_value(plan, KM_PARAM_vectors));
     list_numbers(env, "tile_list", 0, tile);
-    list_numbers(env, "others", 1, tile);
+    list_numbers(env, "later", 1, tile);
     list_label_sets(env, km_plan_value(plan, KM_PARAM_vectors));
     names_of_finish(env, plan, any_d);
     list_numbers(env, "pair", 0, 2);
-    list_starts(env, "starts", d > UNROLLED_D_MAX ? tile + 1 : tile);
+    list_starts(env, "tile_starts", d > UNROLLED_D_MAX ? tile + 1 : tile);
 }

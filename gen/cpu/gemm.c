@@ -9,11 +9,12 @@
 enum {
     PANEL_MIN = 48, // centroids of a panel
     PANEL_MAX = 1024,
-    PART_BYTES = 16384, // of a group's points that stay in the first cache
-    SPAN_BYTES = 65536  // of points that stay in the second cache beside a panel of centroids
+    FEATURES_BYTES = 16384, // of an SoA group's points that stay in the first cache
+    SPAN_BYTES = 65536      // of points that stay in the second cache beside a panel of centroids
 };
 
-// The K list in whole tiles, each of which costs half a centroid more, in centroids of lanes, which has tiles of 4.
+// The work of the K list in whole tiles, in centroids of the design lanes, which has tiles of 4. A tile costs half a
+// centroid beside its centroids.
 static double tiles_work(const km_plan *plan, int64_t tile) {
     double work = 0;
     for (int64_t i = 0; i < plan->spec.clusters_count; i++)
@@ -21,7 +22,7 @@ static double tiles_work(const km_plan *plan, int64_t tile) {
     return work * 4 / 4.5;
 }
 
-// Centroids at a time: as many as the registers hold, or fewer where that leaves less of the last tile idle.
+// Centroids of a tile: as many as registers hold, or fewer where that leaves less of a K's last tile idle.
 static int64_t tile_of(const km_plan *plan) {
     int64_t best = plan->facts.target.arch == KM_ISA_GENERIC ? 4 : 6;
     for (int64_t tile = best - 1; tile >= 4; tile--)
@@ -34,12 +35,12 @@ static void estimate(km_config *config, km_plan *plan) {
     km_estimate *e = &plan->estimates[KM_DESIGN_GEMM];
     (void)config; // there is one
     *e = (km_estimate){.design = KM_DESIGN_GEMM, .feasible = 1};
-    km_cpu_lanes_operations(e, plan, &it); // bytes; and sums are made point by point
+    km_cpu_lanes_operations(e, plan, &it); // for its bytes; below 1.5 a K: sums are made point by point
     e->operations_per_point = tiles_work(plan, tile_of(plan)) * (it.d + 3) / it.lanes + it.ks * 1.5;
     km_cpu_bound_by(e, &it, "fused multiply-adds");
 }
 
-// The panel's rows stay in half of the second cache, but a group's points are read anew for each panel: not too few.
+// The panel's rows take half of the second cache at most. Not too few: points are read again for each panel.
 static km_status set_panel(km_plan *plan, km_error *err) {
     int64_t tile = km_plan_value(plan, KM_PARAM_tile_clusters),
             most = plan->spec.clusters[plan->spec.clusters_count - 1];
@@ -61,16 +62,16 @@ static km_status set_panel(km_plan *plan, km_error *err) {
 
 static km_status decide(km_plan *plan, const km_config *config, km_error *err) {
     km_cpu_shape it = km_cpu_shape_of(plan);
-    int64_t d = plan->spec.features, parts = 0;
+    int64_t d = plan->spec.features, tiles = 0;
     (void)config;
     KM_TRY(km_cpu_set_vectors(plan, km_cpu_vectors(plan->facts.target.arch, (int64_t)it.lanes), tile_of(plan),
                               "sums of vectors x tile in registers, the K list in whole tiles", err));
-    int64_t group = km_plan_value(plan, KM_PARAM_vectors) * km_plan_value(plan, KM_PARAM_lanes);
-    KM_TRY(km_cpu_set_group(plan, group, "vectors x lanes", err));
-    int64_t bytes = group * d * km_type_bytes(plan->spec.type);
-    parts = bytes > PART_BYTES + PART_BYTES / 2 ? km_divide_up(bytes, PART_BYTES) : 1;
-    KM_TRY(km_plan_set(plan, KM_PARAM_tile_features, km_divide_up(d, parts), err,
-                       "%lld bytes of a group's points in the first cache", (long long)(bytes / parts)));
+    int64_t points = km_plan_value(plan, KM_PARAM_vectors) * km_plan_value(plan, KM_PARAM_lanes);
+    KM_TRY(km_cpu_set_soa_points(plan, points, "vectors x lanes", err));
+    int64_t bytes = points * d * km_type_bytes(plan->spec.type);
+    tiles = bytes > FEATURES_BYTES + FEATURES_BYTES / 2 ? km_divide_up(bytes, FEATURES_BYTES) : 1;
+    KM_TRY(km_plan_set(plan, KM_PARAM_tile_features, km_divide_up(d, tiles), err,
+                       "%lld bytes of an SoA group in the first cache", (long long)(bytes / tiles)));
     if (km_plan_value(plan, KM_PARAM_tile_features) > d)
         return km_fail(err, KM_ERROR_PLAN, "tile_features must be 1..%d, the features, got %d", (int)d,
                        (int)km_plan_value(plan, KM_PARAM_tile_features));
@@ -79,14 +80,14 @@ static km_status decide(km_plan *plan, const km_config *config, km_error *err) {
 }
 
 static km_status names(km_env *env, const char **root, const km_plan *plan, km_error *err) {
-    km_cpu_text text = {.rows = 1, .span_bytes = SPAN_BYTES};
-    int64_t part = km_plan_value(plan, KM_PARAM_tile_features);
+    km_cpu_text text = {.point_rows = 1, .span_bytes = SPAN_BYTES};
+    int64_t tile_features = km_plan_value(plan, KM_PARAM_tile_features);
     (void)err;
     *root = "cpu/gemm/gemm.c";
     km_cpu_names(env, plan, &text);
     km_env_set_int(env, "panel", km_plan_value(plan, KM_PARAM_panel_clusters));
-    km_env_set_int(env, "part", part);
-    km_env_set_flag(env, "split", part < plan->spec.features);
+    km_env_set_int(env, "tile_features", tile_features);
+    km_env_set_flag(env, "feature_tiles", tile_features < plan->spec.features);
     return KM_OK;
 }
 

@@ -79,24 +79,25 @@ static km_status scratch_alloc(thread_state *thread, const cpu_engine *engine, i
 
 // Points as rows beside groups of them.
 static km_status rows_make(cpu_engine *engine, km_error *err) {
-    int64_t n = engine->base.n, d = engine->base.d, real = engine->real_bytes, group = engine->group;
-    int64_t row = km_cpu_row_point_bytes(engine->base.plan), groups = (n + group - 1) / group;
+    int64_t n = engine->base.n, d = engine->base.d, real = engine->real_bytes,
+            soa_points = engine->soa_points;
+    int64_t row = km_cpu_row_point_bytes(engine->base.plan), groups = (n + soa_points - 1) / soa_points;
     if (!row || engine->bounds->rows) return KM_OK;
     uint8_t *rows = engine->bounds->rows = km_pages_alloc(n * row);
     if (!rows) return km_fail_memory(err, "the points as rows", n * row);
     int threads = cpu_threads_for(engine, groups);
 #pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
     for (int64_t g = 0; g < groups; g++) {
-        const uint8_t *from = engine->points + g * group * d * real;
-        for (int64_t i = 0; i < group && g * group + i < n; i++) {
-            uint8_t *to = rows + (g * group + i) * row;
+        const uint8_t *from = engine->points + g * soa_points * d * real;
+        for (int64_t i = 0; i < soa_points && g * soa_points + i < n; i++) {
+            uint8_t *to = rows + (g * soa_points + i) * row;
             memset(to + d * real, 0, (size_t)(row - d * real));
             if (real == 4)
                 for (int64_t f = 0; f < d; f++)
-                    ((float *)(void *)to)[f] = ((const float *)(const void *)from)[f * group + i];
+                    ((float *)(void *)to)[f] = ((const float *)(const void *)from)[f * soa_points + i];
             else
                 for (int64_t f = 0; f < d; f++)
-                    ((double *)(void *)to)[f] = ((const double *)(const void *)from)[f * group + i];
+                    ((double *)(void *)to)[f] = ((const double *)(const void *)from)[f * soa_points + i];
         }
     }
     return KM_OK;
@@ -110,7 +111,7 @@ km_status km_cpu_bounds_create(cpu_engine *engine, km_error *err) {
     for (int64_t s = 0; s < engine->base.slots_count; s++) clusters += engine->slots[s].k;
     bounds->kernels = *km_cpu_bounds_kernels(plan);
     bounds->is_elkan = plan->algorithm == KM_ALGORITHM_ELKAN;
-    bounds->chunk = km_round_up(BOUNDS_CHUNK, engine->group);
+    bounds->chunk = km_round_up(BOUNDS_CHUNK, engine->soa_points);
     bounds->slots_count = engine->base.slots_count;
     bounds->threads_count = engine->threads;
     bounds->slots = calloc((size_t)bounds->slots_count, sizeof *bounds->slots);
@@ -341,7 +342,7 @@ static void slot_chunk(const cpu_engine *engine, thread_state *thread, float *re
         .weights = cpu_weights_at(engine, first),
         .rows = bounds->rows ? bounds->rows + first * own->tables.d_row * engine->real_bytes : NULL,
         .count = points,
-        .group = engine->group,
+        .soa_points = engine->soa_points,
         .pitch = engine->pitch,
         .labels = (uint8_t *)slot->labels + (first - start) * slot->labels_bytes,
         .labels_bytes = slot->labels_bytes,

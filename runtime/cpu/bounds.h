@@ -78,7 +78,7 @@ typedef struct cpu_bounds_work {
     const void *points;
     const void *rows;      // reals, d_row for each point: the same, then zeros; or NULL
     const double *weights; // or NULL
-    int64_t count, group, pitch;
+    int64_t count, soa_points, pitch;
     void *labels;
     int32_t labels_bytes, mode, is_elkan;
     int32_t is_new; // there are no bounds yet

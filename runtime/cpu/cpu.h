@@ -44,24 +44,24 @@ typedef struct cpu_slot {
     int32_t mode;          // of the next pass: KM_CPU_FIRST ...
     int32_t settled;       // the centroids are the means of the labels' clusters
     int32_t labels_bytes;
-    int32_t owned;     // rows of sums too many for one copy per thread: labels first, then sums by owner
-    double *centroids; // k x d
-    double *totals;    // k rows of KM_CPU_PITCH(d)
-    void *table;       // reals: KM_CPU_TABLE_ROWS(k) x (d + 1)
-    void *labels;      // whole groups
-    int32_t *pairs;    // the same as integers; NULL: the engine has no scales
-    float *columns;    // the table across lanes, where there are pairs
-    int64_t close;     // of km_cpu_slot; -1: the integers are too coarse
-    int64_t decided;   // of the last pass: points that the table decided
-    int32_t coarse;    // so many that the table does better alone
-    uint8_t *given_up; // k: relocate found no point for this cluster
+    int32_t owned;        // rows of sums too many for one copy per thread: labels first, then sums by owner
+    double *centroids;    // k x d
+    double *totals;       // k rows of KM_CPU_PITCH(d)
+    void *table;          // reals: KM_CPU_TABLE_ROWS(k) x (d + 1)
+    void *labels;         // whole groups
+    int32_t *int16_table; // the same for int16 scores; NULL: the engine has no int16_scales
+    float *columns;       // the table by feature, where there is an int16_table
+    int64_t margin;       // of km_cpu_slot; -1: int16 is too coarse
+    int64_t resolved;     // of the last pass: ambiguous points, which were scored again as floats
+    int32_t is_int16_coarse; // so many were ambiguous that float scores alone are faster
+    uint8_t *given_up;       // k: relocate found no point for this cluster
 } cpu_slot;
 
 typedef struct cpu_engine {
     km_engine base;
     km_cpu_kernels kernels; // the module's
     int64_t threads;
-    int64_t group, pitch; // points of a group; KM_CPU_PITCH(d)
+    int64_t soa_points, pitch; // points of a group; KM_CPU_PITCH(d)
     int64_t real_bytes;
     int64_t chunks_count;
     uint8_t *points; // whole groups
@@ -70,8 +70,8 @@ typedef struct cpu_engine {
     double total_weight, total_square;
     double typical_square; // of a usual point (km_data_stats)
     double square_min;     // squared distances up to this are the rounding of a usual point's centroid
-    float *scales;         // d, of points as integers; NULL: scores are the plan's type
-    double norm;           // no point's |x| is above, where there are scales
+    float *int16_scales;   // d; NULL: scores are the plan's type
+    double norm_max;       // no point's |x| is above; where there are int16_scales
     double largest_square; // no point's |x|^2 is above
     cpu_slot *slots;
     uint8_t *labels;     // of all slots
@@ -114,20 +114,20 @@ void km_cpu_slot_tables(const cpu_engine *engine, cpu_slot *slot);
 // The rows behind its last centroid, which a pass may read.
 void km_cpu_table_end(void *table, int64_t k, int64_t d, km_type type);
 
-// Scores of integers (integers.c). Scales of points of which no feature f is above largest[f] in magnitude; 0 where
-// there are none.
-int km_cpu_scales(float *scales, const double *largest, int64_t d);
-// Centroids as integers, from their prepared table; returns km_cpu_slot's `close`, or -1 where they are too
-// coarse. No point's |x| is above `norm`.
-int64_t km_cpu_pairs(int32_t *pairs, const float *table, int64_t k, int64_t d, const float *scales,
-                     double norm);
-// A prepared table of floats across lanes: see km_cpu_slot.
-void km_cpu_columns(float *columns, const float *table, int64_t k, int64_t d);
-// The engine's scales, where kernels, plan and machine have scores of integers.
-km_status km_cpu_integers_create(cpu_engine *engine, const double *largest, km_error *err);
-int km_cpu_wants_integers(const cpu_engine *engine);
-// The largest |x|^2 of whole groups of 64 floats.
-float km_cpu_largest_square(const float *groups, int64_t count, int64_t d);
+// int16 scores (int16_scores.c). Scales of points of which no feature f is above largest[f] in magnitude. Returns 0
+// where there are none.
+int km_cpu_int16_scales(float *scales, const double *largest, int64_t d);
+// km_cpu_slot's int16_table from its table. Returns its `margin`, or -1 where 16 bits are too coarse. No point's |x| is
+// above `norm_max`.
+int64_t km_cpu_int16_table(int32_t *int16_table, const float *table, int64_t k, int64_t d,
+                           const float *scales, double norm_max);
+// A table of floats by feature: km_cpu_slot's `columns`.
+void km_cpu_table_columns(float *columns, const float *table, int64_t k, int64_t d);
+// The engine's int16_scales, where kernels, plan and machine have int16 scores.
+km_status km_cpu_int16_create(cpu_engine *engine, const double *largest, km_error *err);
+int km_cpu_wants_int16_scores(const cpu_engine *engine);
+// The largest |x|^2 of `count` SoA groups of 64 points.
+float km_cpu_largest_square(const float *soa_groups, int64_t count, int64_t d);
 
 // Device and modules (device.c).
 km_status km_cpu_device_open(km_device **out, int ordinal, const char *compiler, const km_log *log,

@@ -63,7 +63,7 @@ static km_isa isa_of_machine(void) {
 #endif
 }
 
-static int integers_of_machine(void) {
+static int int16_products_of_machine(void) {
 #if defined(__x86_64__)
     return isa_of_machine() == KM_ISA_AVX512 && __builtin_cpu_supports("avx512vnni");
 #else
@@ -107,7 +107,7 @@ static void facts_fill(km_device_facts *facts) {
     static const double lanes[] = {4, 8, 16, 32, 8}; // FMA lanes a cycle, by km_isa
     facts->fp32_per_cycle = lanes[facts->target.arch];
     facts->fp64_per_cycle = facts->fp32_per_cycle / 2;
-    facts->has_integers = integers_of_machine();
+    facts->has_integers = int16_products_of_machine();
 }
 
 km_status km_cpu_device_open(km_device **out, int ordinal, const char *compiler, const km_log *log,

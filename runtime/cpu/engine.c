@@ -18,7 +18,7 @@ enum {
     REFRESH_PASSES = 32, // sums start again from zero after so many updates of a run ...
     REFRESH_SHARE = 2,   // ... and when more than this part of the points changed: adding all is cheaper,
     REFRESH_WHOLE = 45,  // for few clusters when more than k of so many changed
-    COARSE_SHARE = 64    // part of the points that, decided again by float, cost what integers save
+    COARSE_SHARE = 64    // part of the points that, scored again as floats, cost what int16 scores save
 };
 
 // Life of an engine -------------------------------------------------------------------------------------------
@@ -27,7 +27,7 @@ static void slot_free(cpu_slot *slot) {
     free(slot->centroids);
     free(slot->totals);
     free(slot->table);
-    free(slot->pairs);
+    free(slot->int16_table);
     free(slot->columns);
     free(slot->given_up);
 }
@@ -42,7 +42,7 @@ static void engine_destroy(km_engine **base) {
     free(engine->sums);
     free(engine->lists);
     free(engine->seats_done);
-    free(engine->scales);
+    free(engine->int16_scales);
     km_pages_free(engine->labels);
     km_pages_free(engine->points);
     free(engine);
@@ -84,17 +84,17 @@ static km_status engine_create(km_engine **out, const km_kernels *kernels, int64
     const km_plan *plan = kernels->plan;
     const cpu_module *module = (const cpu_module *)kernels;
     // A source that was emitted for an older instruction set, or edited, may have groups of its own.
-    int64_t group = module->pass->group;
-    if (group < 1 || KM_CHUNK_POINTS % group != 0)
-        return km_fail(err, KM_ERROR_PLAN, "group must divide %d, got %lld", KM_CHUNK_POINTS,
-                       (long long)group);
+    int64_t soa_points = module->pass->soa_points;
+    if (soa_points < 1 || KM_CHUNK_POINTS % soa_points != 0)
+        return km_fail(err, KM_ERROR_PLAN, "soa_points must divide %d, got %lld", KM_CHUNK_POINTS,
+                       (long long)soa_points);
     cpu_engine *engine = calloc(1, sizeof *engine);
     if (!engine) return km_fail_memory(err, "the engine", (int64_t)sizeof *engine);
     engine->base =
         (km_engine){.backend = &km_backend_cpu, .kernels = kernels, .plan = plan, .d = plan->spec.features};
     engine->kernels = *module->pass;
     engine->threads = km_threads(threads, kernels->device->facts.units, log);
-    engine->group = group;
+    engine->soa_points = soa_points;
     engine->pitch = KM_CPU_PITCH(engine->base.d);
     engine->real_bytes = km_type_bytes(plan->spec.type);
     engine->log = log;
@@ -108,7 +108,7 @@ static km_status engine_create(km_engine **out, const km_kernels *kernels, int64
 // Slots -------------------------------------------------------------------------------------------------------
 
 static int64_t labels_size(const cpu_engine *engine, const cpu_slot *slot) {
-    return km_round_up(km_round_up(engine->base.n, engine->group) * slot->labels_bytes, 64);
+    return km_round_up(km_round_up(engine->base.n, engine->soa_points) * slot->labels_bytes, 64);
 }
 
 // Labels of all slots in one piece: large enough for huge pages, and one clearing of them.
@@ -120,11 +120,11 @@ static km_status labels_alloc(cpu_engine *engine, km_error *err) {
     return engine->labels ? KM_OK : km_fail_memory(err, "the labels of all runs", bytes);
 }
 
-// Room for the table as integers, and across lanes.
-static int integers_alloc(cpu_slot *slot, int64_t d) {
-    slot->pairs = calloc((size_t)(slot->k * KM_CPU_PAIRS_ROW(d)), sizeof *slot->pairs);
+// Memory of the table for int16 scores, and by feature.
+static int int16_alloc(cpu_slot *slot, int64_t d) {
+    slot->int16_table = calloc((size_t)(slot->k * KM_CPU_INT16_ROW(d)), sizeof *slot->int16_table);
     slot->columns = calloc((size_t)(KM_CPU_COLUMNS(slot->k) * (d + 1)), sizeof *slot->columns);
-    return slot->pairs && slot->columns;
+    return slot->int16_table && slot->columns;
 }
 
 static km_status slot_alloc(cpu_engine *engine, cpu_slot *slot, km_error *err) {
@@ -136,7 +136,7 @@ static km_status slot_alloc(cpu_engine *engine, cpu_slot *slot, km_error *err) {
     slot->table = calloc((size_t)(KM_CPU_TABLE_ROWS(slot->k) * (d + 1)), (size_t)engine->real_bytes);
     slot->given_up = calloc((size_t)slot->k, 1);
     int complete = slot->centroids && slot->totals && slot->table && slot->given_up;
-    if (complete && (!engine->scales || integers_alloc(slot, d))) {
+    if (complete && (!engine->int16_scales || int16_alloc(slot, d))) {
         uint8_t *labels = engine->labels;
         for (const cpu_slot *s = engine->slots; s < slot; s++) labels += labels_size(engine, s);
         slot->labels = labels;
@@ -146,7 +146,7 @@ static km_status slot_alloc(cpu_engine *engine, cpu_slot *slot, km_error *err) {
     slot_free(slot);
     slot->centroids = slot->totals = NULL;
     slot->table = slot->given_up = NULL;
-    slot->pairs = NULL;
+    slot->int16_table = NULL;
     slot->columns = NULL;
     return km_fail_memory(err, "the centroids of a run", slot->k * d * (int64_t)sizeof *slot->centroids);
 }
@@ -165,7 +165,7 @@ static km_status slot_start(km_engine *base, int64_t index, const double *centro
     memcpy(slot->centroids, centroids, (size_t)(slot->k * base->d) * sizeof *centroids);
     memset(slot->given_up, 0, (size_t)slot->k);
     km_cpu_slot_tables(engine, slot);
-    slot->coarse = 0;
+    slot->is_int16_coarse = 0;
     slot->state = (km_slot_state){.phase = KM_SLOT_RUNNING};
     slot->mode = KM_CPU_FIRST;
     slot->waiting_count = slot->changed = slot->settled = 0;
@@ -201,14 +201,14 @@ static int slot_is_active(const cpu_slot *slot) {
     return km_slot_is_active(slot->state.phase);
 }
 
-static int scores_integers(const cpu_slot *slot) {
-    return slot->pairs && slot->close >= 0 && !slot->coarse;
+static int uses_int16_scores(const cpu_slot *slot) {
+    return slot->int16_table && slot->margin >= 0 && !slot->is_int16_coarse;
 }
 
-// Whether a listed slot has pairs.
-static int any_integers(const km_cpu_slot *list, int64_t count) {
+// Whether a listed slot has int16 scores.
+static int any_int16_scores(const km_cpu_slot *list, int64_t count) {
     int any = 0;
-    for (int64_t s = 0; s < count; s++) any |= list[s].pairs != NULL;
+    for (int64_t s = 0; s < count; s++) any |= list[s].int16_table != NULL;
     return any;
 }
 
@@ -226,9 +226,9 @@ static int64_t list_active(const cpu_engine *engine, km_cpu_slot *list, double *
                                       .sums = slot->owned ? NULL : sums,
                                       .mode = slot->mode,
                                       .labels_bytes = slot->labels_bytes,
-                                      .pairs = scores_integers(slot) ? slot->pairs : NULL,
+                                      .int16_table = uses_int16_scores(slot) ? slot->int16_table : NULL,
                                       .columns = slot->columns,
-                                      .close = slot->close};
+                                      .margin = slot->margin};
         if (!slot->owned) sums += slot->k * engine->pitch;
     }
     return count;
@@ -241,7 +241,7 @@ static void list_collect(cpu_engine *engine, const km_cpu_slot *list) {
         if (!slot_is_active(slot)) continue;
         const km_cpu_slot *part = &list[at++];
         slot->changed += part->changed;
-        slot->decided += part->decided;
+        slot->resolved += part->resolved;
         if (!part->sums || (slot->mode == KM_CPU_MOVE && part->changed == 0)) continue;
         int64_t count = slot->k * engine->pitch;
         for (int64_t i = 0; i < count; i++) slot->totals[i] += part->sums[i];
@@ -287,7 +287,7 @@ static km_status sums_by_owner(cpu_engine *engine, cpu_slot *slot, km_error *err
 
 // Points of the blocks that a pass is made of.
 static int64_t pass_points(const cpu_engine *engine) {
-    return engine->group > KM_CPU_PASS_POINTS ? KM_CHUNK_POINTS : KM_CPU_PASS_POINTS;
+    return engine->soa_points > KM_CPU_PASS_POINTS ? KM_CHUNK_POINTS : KM_CPU_PASS_POINTS;
 }
 
 static void pass_block(cpu_engine *engine, int64_t block, km_cpu_slot *list, double *sums) {
@@ -296,10 +296,10 @@ static void pass_block(cpu_engine *engine, int64_t block, km_cpu_slot *list, dou
                          .weights = cpu_weights_at(engine, first),
                          .points_count = km_min(points, engine->base.n - first),
                          .d = d,
-                         .group = engine->group,
+                         .soa_points = engine->soa_points,
                          .slots = list,
                          .slots_count = list_active(engine, list, sums, first)};
-    if (any_integers(list, work.slots_count)) work.scales = engine->scales;
+    if (any_int16_scores(list, work.slots_count)) work.int16_scales = engine->int16_scales;
     if (engine->tiling)
         km_cpu_tiling_chunk(engine, first, work.points_count, list, work.slots_count);
     else if (engine->bounds)
@@ -349,7 +349,7 @@ static km_status pass_all(cpu_engine *engine, km_error *err) {
     for (int64_t s = 0; s < engine->base.slots_count; s++) {
         cpu_slot *slot = &engine->slots[s];
         if (!slot_is_active(slot)) continue;
-        slot->changed = slot->decided = 0;
+        slot->changed = slot->resolved = 0;
         if (slot->mode != KM_CPU_MOVE)
             memset(slot->totals, 0, (size_t)(slot->k * engine->pitch) * sizeof *slot->totals);
     }
@@ -409,7 +409,7 @@ static int64_t slot_count_empty(const cpu_engine *engine, cpu_slot *slot) {
 
 // Changed points of a pass above which the next one adds all points instead of moving those that change.
 static int64_t moves_most(const cpu_engine *engine, const cpu_slot *slot) {
-    int whole = slot->k <= engine->kernels.whole_k && !engine->weights;
+    int whole = slot->k <= engine->kernels.masked_sums_k_max && !engine->weights;
     return whole ? engine->base.n / REFRESH_WHOLE * slot->k : engine->base.n / REFRESH_SHARE;
 }
 
@@ -418,7 +418,7 @@ static double slot_update(const cpu_engine *engine, cpu_slot *slot) {
     int64_t d = engine->base.d;
     km_type type = engine->base.plan->spec.type;
     double shift = 0;
-    slot->coarse |= slot->decided > engine->base.n / COARSE_SHARE;
+    slot->is_int16_coarse |= slot->resolved > engine->base.n / COARSE_SHARE;
     if (slot->settled && slot->changed == 0) return 0; // sums that were made anew differ by rounding at most
     slot->settled = 1;
     for (int64_t j = 0; j < slot->k; j++) {

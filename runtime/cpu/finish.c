@@ -56,7 +56,7 @@ static void finisher_choose(finisher *f, const km_finish_model *models, int64_t 
     const cpu_engine *engine = f->engine;
     int single = engine->real_bytes == 4;
     f->kernel = engine->kernels.finish;
-    f->row = km_round_up(engine->base.d, engine->kernels.finish_unit);
+    f->row = km_round_up(engine->base.d, engine->kernels.finish_row_multiple);
     if (single && !squares_fit_float(engine, models, count)) {
         f->kernel = km_cpu_finish_double;
         f->row = engine->base.d;
@@ -67,7 +67,7 @@ static km_status finisher_alloc(finisher *f, int64_t rows, km_error *err) {
     const cpu_engine *engine = f->engine;
     int64_t d = engine->base.d, sums = km_round_up(f->sums_count, 8) + 8;
     f->centroids = calloc((size_t)(rows * f->row), sizeof *f->centroids);
-    f->columns = calloc((size_t)(f->count * d * KM_CPU_FEW), sizeof *f->columns);
+    f->columns = calloc((size_t)(f->count * d * KM_CPU_FEW_CLUSTERS), sizeof *f->columns);
     f->tables = calloc((size_t)(rows * (d + 1)), (size_t)engine->real_bytes);
     f->own = calloc((size_t)f->threads, sizeof *f->own);
     f->sums = calloc((size_t)(f->threads * sums), sizeof *f->sums);
@@ -92,11 +92,12 @@ static km_status finisher_init(finisher *f, cpu_engine *engine, const km_finish_
         int64_t k = models[m].k;
         double *centroids = f->centroids + at * f->row;
         uint8_t *table = f->tables + at * (d + 1) * engine->real_bytes;
-        double *columns = f->columns + m * d * KM_CPU_FEW;
+        double *columns = f->columns + m * d * KM_CPU_FEW_CLUSTERS;
         for (int64_t j = 0; j < k; j++)
             memcpy(centroids + j * f->row, models[m].centroids + j * d, (size_t)d * sizeof *centroids);
-        for (int64_t j = 0; j < k && k <= KM_CPU_FEW; j++)
-            for (int64_t i = 0; i < d; i++) columns[i * KM_CPU_FEW + j] = models[m].centroids[j * d + i];
+        for (int64_t j = 0; j < k && k <= KM_CPU_FEW_CLUSTERS; j++)
+            for (int64_t i = 0; i < d; i++)
+                columns[i * KM_CPU_FEW_CLUSTERS + j] = models[m].centroids[j * d + i];
         km_cpu_table(table, models[m].centroids, k, d, engine->base.plan->spec.type);
         for (int64_t t = 0; t < f->threads; t++)
             f->own[t].models[m] =
@@ -116,7 +117,7 @@ static void finisher_run(const finisher *f, const scratch *own, int64_t first, i
                           .weights = cpu_weights_at(engine, first),
                           .points_count = count,
                           .d = engine->base.d,
-                          .group = engine->group,
+                          .soa_points = engine->soa_points,
                           .row = f->row,
                           .models = own->models,
                           .models_count = f->count};
@@ -240,7 +241,7 @@ static void far_free(far_list *list) {
 
 static void far_block(far_list *list, const finisher *f, const scratch *own, double *squares, int64_t block) {
     const cpu_engine *engine = f->engine;
-    int64_t span = km_round_up(SPAN, engine->group), points = cpu_chunk_points(engine, block);
+    int64_t span = km_round_up(SPAN, engine->soa_points), points = cpu_chunk_points(engine, block);
     own->models->squares = squares;
     for (int64_t done = 0; done < points; done += span) {
         int64_t here = km_min(span, points - done), first = block * KM_CHUNK_POINTS + done;
@@ -261,7 +262,7 @@ km_status km_cpu_relocate(km_engine *base, int64_t slot_index, int64_t *moved, k
     int64_t d = base->d, wanted = slot->waiting_count;
     km_finish_model model = {.k = slot->k, .centroids = slot->centroids};
     int threads = cpu_threads_for(engine, engine->chunks_count);
-    int64_t span = km_round_up(SPAN, engine->group);
+    int64_t span = km_round_up(SPAN, engine->soa_points);
     far_list *lists = calloc((size_t)threads, sizeof *lists);
     double *squares = malloc((size_t)(threads * span) * sizeof *squares);
     finisher f;

@@ -21,7 +21,7 @@ static inline __attribute__((always_inline)) void finish_nearest(int32_t *label,
         for (int64_t i = 0; i < count; i++) squared[i] = 0;
         for (int64_t f = 0; f < finish->d; f++) {
             double value = model->centroids[j * finish->row + f];
-            const float *x = points + f * finish->group;
+            const float *x = points + f * finish->soa_points;
             for (int64_t i = 0; i < count; i++) {
                 double t = (double)x[i] - value;
                 squared[i] = __builtin_fma(t, t, squared[i]);
@@ -52,11 +52,11 @@ static inline void finish_sums(const km_cpu_finish_model *model, const int32_t *
 }
 
 static inline __attribute__((always_inline)) void finish_body(const km_cpu_finish *finish) {
-    int64_t group = finish->group;
+    int64_t soa_points = finish->soa_points;
     double first[CHUNK], second[CHUNK];
     int32_t label[CHUNK];
-    for (int64_t base = 0; base < finish->points_count; base += group) {
-        int64_t here = km_min(group, finish->points_count - base);
+    for (int64_t base = 0; base < finish->points_count; base += soa_points) {
+        int64_t here = km_min(soa_points, finish->points_count - base);
         for (int64_t start = 0; start < here; start += CHUNK) {
             int64_t count = km_min(CHUNK, here - start), at = base + start;
             const float *points = (const float *)finish->points + base * finish->d + start;

@@ -247,20 +247,20 @@ static km_status stats_all(loader *load, km_data_stats *stats, km_error *err) {
 
 // `count` rows of d values, from point `first` on, to their places in the groups. A chunk may end inside a group.
 static void rows_group(const cpu_engine *engine, const void *values, int64_t first, int64_t count) {
-    int64_t d = engine->base.d, group = engine->group;
+    int64_t d = engine->base.d, soa_points = engine->soa_points;
     for (int64_t i = 0; i < count;) {
-        int64_t lane = (first + i) % group, here = km_min(group - lane, count - i);
+        int64_t lane = (first + i) % soa_points, here = km_min(soa_points - lane, count - i);
         int64_t at = (first + i - lane) * d + lane;
         if (engine->real_bytes == 4) {
             const float *from = (const float *)values + i * d;
             float *to = (float *)engine->points + at;
             for (int64_t f = 0; f < d; f++)
-                for (int64_t j = 0; j < here; j++) to[f * group + j] = from[j * d + f];
+                for (int64_t j = 0; j < here; j++) to[f * soa_points + j] = from[j * d + f];
         } else {
             const double *from = (const double *)values + i * d;
             double *to = (double *)engine->points + at;
             for (int64_t f = 0; f < d; f++)
-                for (int64_t j = 0; j < here; j++) to[f * group + j] = from[j * d + f];
+                for (int64_t j = 0; j < here; j++) to[f * soa_points + j] = from[j * d + f];
         }
         i += here;
     }
@@ -284,9 +284,10 @@ static double rows_weighed(const cpu_engine *engine, const void *values, const d
 
 // The largest |x|^2 of the groups that are complete with points first .. first + count - 1.
 static float groups_largest(const cpu_engine *engine, int64_t first, int64_t count) {
-    int64_t from = first / engine->group, end = first + count;
-    int64_t to = end == engine->base.n ? (end + engine->group - 1) / engine->group : end / engine->group;
-    const float *groups = (const float *)engine->points + from * engine->group * engine->base.d;
+    int64_t from = first / engine->soa_points, end = first + count;
+    int64_t to = end == engine->base.n ? (end + engine->soa_points - 1) / engine->soa_points
+                                       : end / engine->soa_points;
+    const float *groups = (const float *)engine->points + from * engine->soa_points * engine->base.d;
     return km_cpu_largest_square(groups, to - from, engine->base.d);
 }
 
@@ -294,8 +295,8 @@ static float groups_largest(const cpu_engine *engine, int64_t first, int64_t cou
 static double rows_copy(const loader *load, const scratch *own, double *largest, int64_t first,
                         int64_t count) {
     const cpu_engine *engine = load->engine;
-    int wants_largest = km_cpu_wants_integers(engine);
-    if (load->kernels->copy && engine->real_bytes == 4 && engine->group % LOAD_COPY_GROUP == 0) {
+    int wants_largest = km_cpu_wants_int16_scores(engine);
+    if (load->kernels->copy && engine->real_bytes == 4 && engine->soa_points % LOAD_COPY_GROUP == 0) {
         cpu_rows_copy copy = {.rows = load->base32 + first * engine->base.d,
                               .first = first,
                               .count = count,
@@ -304,7 +305,7 @@ static double rows_copy(const loader *load, const scratch *own, double *largest,
                               .factor = load->centre + LANES * engine->base.d,
                               .values = own->values,
                               .groups = (float *)engine->points,
-                              .group = engine->group,
+                              .soa_points = engine->soa_points,
                               .streams = engine->points_bytes >= STREAM_BYTES_MIN,
                               .wants_largest = wants_largest,
                               .largest = (float)*largest};
@@ -341,10 +342,11 @@ static km_status block_copy(const loader *load, double *square, double *largest,
 
 // Zeros after the last point of the last group.
 static void pad(cpu_engine *engine) {
-    int64_t d = engine->base.d, group = engine->group, last = engine->base.n / group * group;
+    int64_t d = engine->base.d, soa_points = engine->soa_points,
+            last = engine->base.n / soa_points * soa_points;
     for (int64_t f = 0; f < d; f++)
-        for (int64_t i = engine->base.n - last; i < group; i++)
-            memset(engine->points + (last * d + f * group + i) * engine->real_bytes, 0,
+        for (int64_t i = engine->base.n - last; i < soa_points; i++)
+            memset(engine->points + (last * d + f * soa_points + i) * engine->real_bytes, 0,
                    (size_t)engine->real_bytes);
 }
 
@@ -359,7 +361,7 @@ static km_status copy_all(loader *load, km_data_stats *stats, const km_load_para
         load->centre[i] = params->centre[i % engine->base.d];
         load->centre[period + i] = params->factor[i % engine->base.d];
     }
-    if (engine->base.n % engine->group) pad(engine);
+    if (engine->base.n % engine->soa_points) pad(engine);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
     for (int64_t block = 0; block < engine->chunks_count; block++) {
         km_error block_err = {""};
@@ -373,12 +375,13 @@ static km_status copy_all(loader *load, km_data_stats *stats, const km_load_para
         }
     }
     if (status != KM_OK) return km_fail(err, status, "%s", first_err.text);
-    stats->total_square = engine->norm = 0;
+    stats->total_square = engine->norm_max = 0;
     for (int64_t block = 0; block < engine->chunks_count; block++) {
         stats->total_square += load->blocks[block * load->block_count + 1];
-        engine->norm = fmax(engine->norm, load->blocks[block * load->block_count]); // no weight any more
+        engine->norm_max =
+            fmax(engine->norm_max, load->blocks[block * load->block_count]); // no weight any more
     }
-    engine->norm = sqrt(engine->norm) * (1 + 0x1p-16); // squares were summed as floats
+    engine->norm_max = sqrt(engine->norm_max) * (1 + 0x1p-16); // squares were summed as floats
     return KM_OK;
 }
 
@@ -404,7 +407,7 @@ km_status km_cpu_load(km_engine *base, km_data_stats *stats, const km_data *data
                        (long long)km_data_features(data), (long long)d);
     if (n < 1) return km_fail(err, KM_ERROR_DATA, "%s has no points", km_data_name(data));
     if (engine->points) return km_fail(err, KM_ERROR_INTERNAL, "the engine has points already");
-    if (km_mul_overflows(&bytes, km_round_up(n, engine->group), d * engine->real_bytes))
+    if (km_mul_overflows(&bytes, km_round_up(n, engine->soa_points), d * engine->real_bytes))
         return km_fail(err, KM_ERROR_MEMORY, "%lld x %lld values are too many for this machine", (long long)n,
                        (long long)d);
     engine->points = km_pages_alloc(bytes);
@@ -424,7 +427,7 @@ km_status km_cpu_load(km_engine *base, km_data_stats *stats, const km_data *data
     engine->typical_square = stats->typical_square;
     engine->square_min = km_mean_rounding2(n, base->plan->spec.type) * stats->typical_square;
     engine->largest_square = largest_square(load.centre, stats, params, d); // the centre is read no more
-    KM_TRY_GOTO(km_cpu_integers_create(engine, load.centre, err));
+    KM_TRY_GOTO(km_cpu_int16_create(engine, load.centre, err));
     if (base->plan->algorithm == KM_ALGORITHM_TILES) status = km_cpu_tiling_create(engine, data, params, err);
     if (base->plan->algorithm == KM_ALGORITHM_HAMERLY || base->plan->algorithm == KM_ALGORITHM_ELKAN)
         status = km_cpu_bounds_create(engine, err);

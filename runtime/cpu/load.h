@@ -22,7 +22,7 @@ typedef struct cpu_rows_copy {
     const double *centre, *factor; // LOAD_LANES rows of each
     float *values;                 // out: (x - centre) * factor; room for a row of 16 more
     float *groups;                 // all groups
-    int64_t group;                 // a multiple of LOAD_COPY_GROUP
+    int64_t soa_points;            // a multiple of LOAD_COPY_GROUP
     int streams;                   // past the caches: the copy is larger than they are
     int wants_largest;
     float largest; // in and out: no |x|^2 is above; not touched unless wanted

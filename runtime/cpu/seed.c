@@ -91,9 +91,9 @@ static void shares_add(const seeder *s, shares *of) {
 
 static km_status seeder_init(seeder *s, cpu_engine *engine, int64_t first_restart, int64_t chains_count,
                              uint64_t seed, km_error *err) {
-    int64_t points = km_round_up(engine->base.n, engine->group), d = engine->base.d;
+    int64_t points = km_round_up(engine->base.n, engine->soa_points), d = engine->base.d;
     *s = (seeder){.engine = engine, .seed = seed, .chains_count = chains_count};
-    s->part = engine->group > PART_POINTS ? engine->group : PART_POINTS;
+    s->part = engine->soa_points > PART_POINTS ? engine->soa_points : PART_POINTS;
     s->parts_count = (engine->base.n + s->part - 1) / s->part;
     s->threads = cpu_threads_for(engine, engine->chunks_count);
     s->chains = calloc((size_t)chains_count, sizeof *s->chains);
@@ -131,7 +131,7 @@ static uint8_t *chain_row(const seeder *s, const chain *own, int64_t index) {
 
 // The first value of a point; the next ones lie `group` apart.
 static const uint8_t *point_at(const cpu_engine *engine, int64_t point) {
-    int64_t lane = point % engine->group;
+    int64_t lane = point % engine->soa_points;
     return engine->points + ((point - lane) * engine->base.d + lane) * engine->real_bytes;
 }
 
@@ -139,23 +139,23 @@ static void row_fill(const seeder *s, uint8_t *out, int64_t point) {
     const cpu_engine *engine = s->engine;
     const uint8_t *x = point_at(engine, point);
     for (int64_t f = 0; f < engine->base.d; f++)
-        memcpy(out + f * engine->real_bytes, x + f * engine->group * engine->real_bytes,
+        memcpy(out + f * engine->real_bytes, x + f * engine->soa_points * engine->real_bytes,
                (size_t)engine->real_bytes);
 }
 
-static double square_float32(const float *x, const float *row, int64_t d, int64_t group) {
+static double square_float32(const float *x, const float *row, int64_t d, int64_t soa_points) {
     float square = 0;
     for (int64_t f = 0; f < d; f++) {
-        float t = x[f * group] - row[f];
+        float t = x[f * soa_points] - row[f];
         square += t * t;
     }
     return (double)square;
 }
 
-static double square_float64(const double *x, const double *row, int64_t d, int64_t group) {
+static double square_float64(const double *x, const double *row, int64_t d, int64_t soa_points) {
     double square = 0;
     for (int64_t f = 0; f < d; f++) {
-        double t = x[f * group] - row[f];
+        double t = x[f * soa_points] - row[f];
         square += t * t;
     }
     return square;
@@ -169,10 +169,10 @@ static double point_share(const seeder *s, const chain *own, int64_t point) {
     const uint8_t *x = point_at(engine, point), *row = chain_row(s, own, CANDIDATES_MAX);
     if (engine->real_bytes == 4) {
         least = (double)((const float *)own->nearest)[point];
-        square = square_float32((const float *)x, (const float *)row, engine->base.d, engine->group);
+        square = square_float32((const float *)x, (const float *)row, engine->base.d, engine->soa_points);
     } else {
         least = ((const double *)own->nearest)[point];
-        square = square_float64((const double *)x, (const double *)row, engine->base.d, engine->group);
+        square = square_float64((const double *)x, (const double *)row, engine->base.d, engine->soa_points);
     }
     return weight * (square < least ? square : least);
 }
@@ -249,7 +249,7 @@ static void seeding_part(seeder *s, km_cpu_chain *list, int64_t part) {
                            .weights = cpu_weights_at(engine, first),
                            .points_count = km_min(s->part, engine->base.n - first),
                            .d = d,
-                           .group = engine->group,
+                           .soa_points = engine->soa_points,
                            .chains = list,
                            .chains_count = count};
     engine->kernels.seed(&work);

@@ -4,11 +4,11 @@
 #include <math.h>
 
 void km_cpu_row(double *out, const cpu_engine *engine, int64_t point) {
-    int64_t d = engine->base.d, group = engine->group;
-    int64_t first = point / group * group * d + point % group;
+    int64_t d = engine->base.d, soa_points = engine->soa_points;
+    int64_t first = point / soa_points * soa_points * d + point % soa_points;
     for (int64_t f = 0; f < d; f++)
-        out[f] = engine->real_bytes == 4 ? (double)((const float *)engine->points)[first + f * group]
-                                         : ((const double *)engine->points)[first + f * group];
+        out[f] = engine->real_bytes == 4 ? (double)((const float *)engine->points)[first + f * soa_points]
+                                         : ((const double *)engine->points)[first + f * soa_points];
 }
 
 static void table_put(void *table, km_type type, int64_t at, double value) {
@@ -37,8 +37,8 @@ void km_cpu_table_end(void *table, int64_t k, int64_t d, km_type type) {
 void km_cpu_slot_tables(const cpu_engine *engine, cpu_slot *slot) {
     int64_t d = engine->base.d;
     km_cpu_table(slot->table, slot->centroids, slot->k, d, engine->base.plan->spec.type);
-    if (!slot->pairs) return;
-    slot->close =
-        km_cpu_pairs(slot->pairs, (const float *)slot->table, slot->k, d, engine->scales, engine->norm);
-    km_cpu_columns(slot->columns, (const float *)slot->table, slot->k, d);
+    if (!slot->int16_table) return;
+    slot->margin = km_cpu_int16_table(slot->int16_table, (const float *)slot->table, slot->k, d,
+                                      engine->int16_scales, engine->norm_max);
+    km_cpu_table_columns(slot->columns, (const float *)slot->table, slot->k, d);
 }

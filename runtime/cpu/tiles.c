@@ -77,7 +77,7 @@ static km_status source_make(cpu_tile_source *source, const cpu_engine *engine, 
     memcpy(columns + d, params->factor, (size_t)d * sizeof *columns);
     *source = (cpu_tile_source){.rows32 = (const float *)km_data_base(data, KM_FLOAT32),
                                 .rows64 = (const double *)km_data_base(data, KM_FLOAT64),
-                                .group = engine->group,
+                                .soa_points = engine->soa_points,
                                 .centre = columns,
                                 .factor = columns + d,
                                 .weights = engine->weights};
@@ -232,10 +232,10 @@ static km_status probe(double *part, cpu_engine *engine, const cpu_tiles *tiles,
 
 // Some of the points, group by group, as an engine of their own; `points` is to be freed.
 static km_status sample_take(cpu_engine *sample, const cpu_engine *engine, km_error *err) {
-    int64_t bytes = engine->group * engine->base.d * engine->real_bytes;
-    int64_t groups = engine->base.n / engine->group / SAMPLE_STEP;
+    int64_t bytes = engine->soa_points * engine->base.d * engine->real_bytes;
+    int64_t groups = engine->base.n / engine->soa_points / SAMPLE_STEP;
     *sample = *engine;
-    sample->base.n = groups * engine->group;
+    sample->base.n = groups * engine->soa_points;
     sample->chunks_count = (sample->base.n + KM_CHUNK_POINTS - 1) / KM_CHUNK_POINTS;
     sample->weights = NULL;
     sample->points = km_pages_alloc(groups * bytes);
@@ -254,7 +254,7 @@ static km_status sample_probe(double *part, cpu_engine *engine, km_error *err) {
     cpu_tiles tiles = {.n = 0};
     km_status status = KM_OK;
     KM_TRY_GOTO(sample_take(&sample, engine, err));
-    cpu_tile_source source = {.groups = sample.points, .group = sample.group};
+    cpu_tile_source source = {.groups = sample.points, .soa_points = sample.soa_points};
     KM_TRY_GOTO(km_cpu_sorter_run(&sort, &sample, &tiling->kernels, NULL, err));
     KM_TRY_GOTO(km_cpu_tiles_alloc(&tiles, &sample, err));
     KM_TRY_GOTO(km_cpu_tiles_fill(&tiles, &sample, &tiling->kernels, &source, sort.keys, 1, 0, err));

@@ -78,7 +78,7 @@ typedef struct cpu_tiles_code {
 // The keys of one block: code << 32 | point, and how many have each of the highest digits of the code.
 typedef struct cpu_tiles_keys_work {
     const void *points; // the block's groups, as in km_cpu_chunk
-    int64_t first, count, d, group;
+    int64_t first, count, d, soa_points;
     const cpu_tiles_code *codes; // features_count
     const int64_t *order;        // the feature of each
     int64_t features_count;
@@ -93,7 +93,7 @@ typedef struct cpu_tile_source {
     const float *rows32;
     const double *rows64;
     const void *groups;
-    int64_t group;
+    int64_t soa_points;
     double *centre, *factor; // d each; groups hold the clustered space already
     const double *weights;   // or NULL
 } cpu_tile_source;

@@ -99,11 +99,11 @@ km_status km_cpu_tiles_fill(cpu_tiles *tiles, const cpu_engine *engine, const cp
     double *rows = malloc((size_t)(threads * 2 * d) * sizeof *rows);
     if (!rows) return km_fail_memory(err, "edges of boxes", threads * 2 * d * 8);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
-    for (int64_t group = 0; group < groups; group++) {
-        if ((group % step == 0) == rest) continue;
+    for (int64_t soa_points = 0; soa_points < groups; soa_points++) {
+        if ((soa_points % step == 0) == rest) continue;
         double *low = rows + omp_get_thread_num() * 2 * d, *high = low + d;
-        int64_t supers = km_min((group + 1) * BOXES, tiles->supers_count);
-        for (int64_t super = group * BOXES; super < supers; super++) {
+        int64_t supers = km_min((soa_points + 1) * BOXES, tiles->supers_count);
+        for (int64_t super = soa_points * BOXES; super < supers; super++) {
             int64_t end = km_min((super + 1) * TILES_OF_SUPER, tiles->tiles_count);
             for (int64_t tile = super * TILES_OF_SUPER; tile < end; tile++) {
                 kernels->fill(tiles, source, keys, tile, low, high);

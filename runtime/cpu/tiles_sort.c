@@ -17,7 +17,8 @@ enum {
 };
 
 static double value_at(const cpu_engine *engine, int64_t point, int64_t f) {
-    int64_t group = engine->group, at = point / group * group * engine->base.d + f * group + point % group;
+    int64_t soa_points = engine->soa_points,
+            at = point / soa_points * soa_points * engine->base.d + f * soa_points + point % soa_points;
     return engine->real_bytes == 4 ? (double)((const float *)engine->points)[at]
                                    : ((const double *)engine->points)[at];
 }
@@ -100,7 +101,7 @@ static void block_keys(const cpu_sorter *s, const cpu_tiles_kernels *kernels, in
                                 .first = first,
                                 .count = cpu_chunk_points(s->engine, block),
                                 .d = s->engine->base.d,
-                                .group = s->engine->group,
+                                .soa_points = s->engine->soa_points,
                                 .codes = s->codes,
                                 .order = s->order,
                                 .features_count = s->features_count,

@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: MIT
-// What a pass over the points is handed: the contract between the kernels and who calls them, the host part of an
-// emitted file or kmgen's engine. A slot is one K, and in kmgen one restart of it.
+// What kernels are handed: the contract between them and who calls them, the host part of an emitted file or kmgen's
+// engine. A slot is one K, and in kmgen one restart of it.
 //
-// Layout. Points are copied once, centred and scaled, into groups of `group` points: value f of point i of a group
-// lies at [f * group + i]; the last group is padded with zeros. A block is KM_CHUNK_POINTS points (65,536: a
-// multiple of every group) and belongs to one thread at a time. "real" is the plan's type, float or double.
+// Layout. Points are copied once, centred and scaled, into SoA groups of `soa_points` points: value f of point i of an
+// SoA group lies at [f * soa_points + i]. The last SoA group is padded with zeros. A chunk is at most KM_CHUNK_POINTS
+// points (65,536, a multiple of every soa_points). One thread works on it. "real" is the plan's type, float or double.
 #ifndef KM_CPU_ABI
 #define KM_CPU_ABI 9
 #include <stdint.h>
 
-// Numbers between two rows of sums: d sums of w x, the sum of w, the count of points that weigh
-// (w > 0: a point of weight 0 keeps no cluster from being empty), padding: rows of four, or of whole cache lines.
+// Numbers of a row of sums: d sums of w x, the sum of w, the count of points with w > 0 (a point of weight 0 keeps no
+// cluster from being empty), then padding. Rows have four numbers, or whole cache lines.
 #define KM_CPU_PITCH(d) ((d) <= 2 ? 4 : ((d) + 2 + 7) / 8 * 8)
 
-// Rows of a table of k centroids: behind them stand rows of zeros whose last value is minus infinity, so that a kernel
-// may work on up to eight centroids at a time whatever k is.
+// Rows of a table of k centroids. Seven more rows stand behind them, zeros whose last value is minus infinity. So a
+// kernel may work on up to eight centroids at a time, whatever k is.
 #define KM_CPU_TABLE_ROWS(k) ((k) + 7)
 
-// Scores of integers: feature f of a point is x[f] * scales[f] rounded to 16 bits. A row of a centroid is pairs of
-// 16-bit integers, the lower feature in the low half, then the score's constant: sums of 32 bits never overflow.
-#define KM_CPU_PAIRS_ROW(d) (((d) + 1) / 2 + 1)
+// int16 scores: feature f of a point is x[f] * int16_scales[f], rounded to 16 bits. A centroid's row has a 32-bit word
+// for two features, the lower feature in its low half, then the score's constant. 32-bit sums of them never overflow.
+#define KM_CPU_INT16_ROW(d) (((d) + 1) / 2 + 1)
 
-// Centroids of a table across lanes: whole vectors of sixteen floats, the last values as in rows behind a table's end.
+// Values of a row of a table by feature: whole vectors of sixteen floats. Behind centroid k - 1 they are those of the
+// rows behind a table.
 #define KM_CPU_COLUMNS(k) (((k) + 15) / 16 * 16)
 
 // What the sums and old labels of a slot mean in this pass.
@@ -31,56 +32,56 @@ enum {
     KM_CPU_REFRESH // the sums start again from zero: every point is added; changes are counted from the labels
 };
 
-// One run in flight. Idle runs are not listed, so they cost nothing.
+// An active run. Others are not listed, and cost nothing.
 typedef struct km_cpu_slot {
     int64_t k;
-    int64_t k_index;   // place of k in the plan's list
-    const void *table; // reals: KM_CPU_TABLE_ROWS(k) rows: d coordinates of the centroid c, then -|c|^2 / 2
-    void *labels;      // of this block's points: 1 byte each (2 above K = 256, 4 above 65,536), whole groups
-    double *sums;      // k rows of KM_CPU_PITCH(d): what this block changes; NULL: only labels are wanted
-    int32_t mode;      // KM_CPU_FIRST, KM_CPU_MOVE or KM_CPU_REFRESH
+    int64_t k_index;   // of k in the plan's list
+    const void *table; // reals, KM_CPU_TABLE_ROWS(k) rows: the d coordinates of centroid c, then -|c|^2 / 2
+    void *labels; // of the chunk's points, in whole SoA groups: 1 byte each (2 above K = 256, 4 above 65,536)
+    double *sums; // k rows of KM_CPU_PITCH(d): what this chunk adds; NULL: only labels are wanted
+    int32_t mode; // KM_CPU_FIRST, KM_CPU_MOVE or KM_CPU_REFRESH
     int32_t labels_bytes;
-    int64_t changed;      // out: points whose label changed
-    const int32_t *pairs; // k rows of KM_CPU_PAIRS_ROW(d); NULL: the table serves alone
-    // Of slots that have pairs: the table, its d + 1 columns of KM_CPU_COLUMNS(k) values.
+    int64_t changed;            // out: points whose label changed
+    const int32_t *int16_table; // k rows of KM_CPU_INT16_ROW(d); NULL: no int16 scores
+    // The rest only where there is an int16_table. The table by feature: d + 1 rows of KM_CPU_COLUMNS(k).
     const float *columns;
-    // Two scores of integers, of which the high 16 bits count, tell which is larger beyond this.
-    int64_t close;
-    int64_t decided; // out: points that the table decided, as their two largest scores were close
+    int64_t margin; // int16 scores (the high halves of 32-bit sums) that lie farther apart are ordered right
+    int64_t resolved; // out: ambiguous points, which were scored again as floats
 } km_cpu_slot;
 
 // Labels: the centroid with the largest x . c - |c|^2 / 2, the lowest index among equals; sums follow by `mode`.
 typedef struct km_cpu_chunk {
-    const void *points;    // the block's first group
-    const double *weights; // of this block's points, or NULL: all 1
+    const void *points;    // the chunk's first SoA group
+    const double *weights; // of the chunk's points, or NULL: all 1
     int64_t points_count;
-    int64_t d, group;
+    int64_t d, soa_points;
     km_cpu_slot *slots;
     int64_t slots_count;
-    const float *scales; // d, of slots that have pairs; NULL: none has
+    const float *int16_scales; // d; NULL: no slot has an int16_table
 } km_cpu_chunk;
 
 // One k-means++ chain inside a seeding pass.
 typedef struct km_cpu_chain {
-    void *nearest; // reals, of this block's points, whole groups: |x - nearest pick|^2; starts as infinity
+    void *
+        nearest; // reals, of the chunk's points, in whole SoA groups: |x - nearest pick|^2; infinity at first
     const void *chosen;     // reals, d: the last pick, not yet in `nearest`; NULL: there is none
     const void *candidates; // reals: candidates_count rows of d
     int64_t candidates_count;
-    double *potentials; // out: sum over the block of w min(nearest, |x - candidate|^2), for each candidate
+    double *potentials; // out: sum over the chunk of w min(nearest, |x - candidate|^2), for each candidate
 } km_cpu_chain;
 
 typedef struct km_cpu_seeding {
     const void *points;
     const double *weights;
     int64_t points_count;
-    int64_t d, group;
+    int64_t d, soa_points;
     km_cpu_chain *chains;
     int64_t chains_count;
 } km_cpu_seeding;
 
-// The finishing pass of models over part of a chunk. Labels and d1^2 are those of acc = fma(t, t, acc), t = x - c, in
-// double, over features in index order: bitwise the same on every backend. d1, d2: distances to the nearest and the
-// second-nearest centroid.
+// The finishing pass of models over points of a chunk. d1 and d2 are the distances to the nearest and second-nearest
+// centroid. Labels and d1^2 are bitwise the same on every backend: acc = fma(t, t, acc), t = x - c, in double, over
+// features in index order.
 enum {
     KM_CPU_SUM_WEIGHT,   // sum of w
     KM_CPU_SUM_COUNT,    // points
@@ -90,13 +91,13 @@ enum {
     KM_CPU_SUMS
 };
 
-enum { KM_CPU_FEW = 16 }; // clusters whose sums vectors hold
+enum { KM_CPU_FEW_CLUSTERS = 16 }; // up to so many clusters have their sums in vectors
 
 typedef struct km_cpu_finish_model {
     int64_t k;
-    // k rows of `row` doubles, zeros from d on: values of the plan's type (k = 1: any).
+    // k rows of `row` doubles, zeros from d on. The doubles are values of the plan's type (k = 1: any).
     const double *centroids;
-    const double *columns; // the same, d rows of KM_CPU_FEW, for up to so many clusters; else not read
+    const double *columns; // the same by feature: d rows of KM_CPU_FEW_CLUSTERS; not read for more clusters
     const void *table;     // the same as in km_cpu_slot; not read for k = 1
     int32_t *labels;       // out: the nearest centroid, the lowest index among equals; NULL: not wanted
     double *squares;       // out: d1^2; NULL: not wanted
@@ -107,8 +108,8 @@ typedef struct km_cpu_finish {
     const void *points; // squared distances are at most 1e37 where they are float
     const double *weights;
     int64_t points_count;
-    int64_t d, group;
-    int64_t row; // d rounded up to the module's finish_unit
+    int64_t d, soa_points;
+    int64_t row; // d rounded up to a multiple of finish_row_multiple
     const km_cpu_finish_model *models;
     int64_t models_count;
 } km_cpu_finish;
@@ -120,11 +121,11 @@ typedef struct km_cpu_kernels {
     int32_t isa;          // instruction set that it needs: km_isa of kmgen/spec.h
     int32_t k_max;        // the largest k that it serves
     int64_t d_min, d_max; // features that it serves
-    int64_t group;
-    int64_t finish_unit; // finish has rows of centroids in whole units of so many doubles
-    int64_t whole_k;     // adding all points costs a pass little up to so many clusters; 0: always much
-    int64_t integers;    // 1: `pass` reads pairs, on machines that have AVX512_VNNI
-    void (*pass)(const km_cpu_chunk *block);
+    int64_t soa_points;
+    int64_t finish_row_multiple; // of doubles, in rows of km_cpu_finish_model.centroids
+    int64_t masked_sums_k_max;   // up to so many clusters, adding all points costs a pass little; 0: never
+    int64_t int16_scores;        // 1: `pass` reads int16_table, on machines that have AVX512_VNNI
+    void (*pass)(const km_cpu_chunk *chunk);
     void (*seed)(const km_cpu_seeding *seeding);
     void (*finish)(const km_cpu_finish *finish);
 } km_cpu_kernels;

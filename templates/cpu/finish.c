@@ -7,7 +7,7 @@
 // again in double. Squared distances are summed in double, from the stored values; distances and margins are float.
 //@ end
 //@ need finish_tile finish_span finish_row finish_rows finish_list any_d finish_most finish_doubles
-//@ need finish_points finish_avx512 few_sets few_four
+//@ need finish_points finish_avx512 cluster_sets four_clusters
 //@ if any_d
 //@ if finish_rows
 // Doubles of a point or centroid: D, then zeros to whole vectors; and points that stay in the first cache.
@@ -44,7 +44,7 @@ enum {
 //@ if any_d
 //@ if finish_rows
 KM_TARGET static inline int km_finish_points(void) {
-    const int points = FINISH_DOUBLES / FINISH_ROW / GROUP * GROUP;
+    const int points = FINISH_DOUBLES / FINISH_ROW / SOA_POINTS * SOA_POINTS;
     return points < FINISH_SPAN_MAX ? points : FINISH_SPAN_MAX;
 }
 
@@ -71,7 +71,8 @@ typedef struct km_finish_span {
 KM_TARGET static void km_finish_exact(int32_t *labels, double *nearest, double *next,
                                       const km_cpu_finish *finish, const km_cpu_finish_model *model,
                                       int64_t at) {
-    const km_real *points = (const km_real *)finish->points + at / GROUP * GROUP * D + at % GROUP;
+    const km_real *points =
+        (const km_real *)finish->points + at / SOA_POINTS * SOA_POINTS * D + at % SOA_POINTS;
     km_doubles first_0 = KM_D_SPLAT(HUGE_VAL), first_1 = first_0, second_0 = first_0, second_1 = first_0;
     km_longs index_0 = KM_LONGS(0), index_1 = index_0;
     int64_t found[2 * DOUBLES];
@@ -80,14 +81,14 @@ KM_TARGET static void km_finish_exact(int32_t *labels, double *nearest, double *
         km_doubles a = KM_D_SPLAT(0), b = a;
         for (int f = 0; f < D; f++) {
             const km_doubles c = KM_D_SPLAT(row[f]);
-            const km_doubles t = KM_D_SUB(KM_LOAD_DOUBLES(points + f * GROUP), c);
-            const km_doubles u = KM_D_SUB(KM_LOAD_DOUBLES(points + f * GROUP + DOUBLES), c);
+            const km_doubles t = KM_D_SUB(KM_LOAD_DOUBLES(points + f * SOA_POINTS), c);
+            const km_doubles u = KM_D_SUB(KM_LOAD_DOUBLES(points + f * SOA_POINTS + DOUBLES), c);
             a = KM_D_FMA(t, t, a);
             b = KM_D_FMA(u, u, b);
         }
         const km_longs index = KM_LONGS(j);
-        KM_NEAREST(first_0, second_0, index_0, a, index);
-        KM_NEAREST(first_1, second_1, index_1, b, index);
+        KM_KEEP_NEAREST(first_0, second_0, index_0, a, index);
+        KM_KEEP_NEAREST(first_1, second_1, index_1, b, index);
     }
     KM_PUT_LONGS(found, index_0);
     KM_PUT_LONGS(found + DOUBLES, index_1);
@@ -117,15 +118,16 @@ KM_TARGET static void km_finish_sure(int32_t *labels, km_real *nearest, km_real 
 KM_TARGET static int km_finish_quick(int32_t *labels, km_real *nearest, km_real *next,
                                      const km_cpu_finish *finish, const km_cpu_finish_model *model,
                                      int64_t at) {
-    const km_real *points = (const km_real *)finish->points + at / GROUP * GROUP * D + at % GROUP;
+    const km_real *points =
+        (const km_real *)finish->points + at / SOA_POINTS * SOA_POINTS * D + at % SOA_POINTS;
     const int64_t k = model->k, whole = 1 + (k - 1) / FINISH_TILE * FINISH_TILE;
     const km_real *start = (const km_real *)model->table;
     km_vec first_0 = KM_SPLAT(0), first_1 = first_0, second_0 = KM_SPLAT(INFINITY), second_1 = second_0;
     km_ints index_0 = KM_INTS(0), index_1 = index_0;
     for (int f = 0; f < D; f++) { // to the first centroid, which nothing is compared with
         const km_vec c = KM_SPLAT(start[f]);
-        const km_vec t = KM_SUB(KM_LOAD(points + f * GROUP), c),
-                     u = KM_SUB(KM_LOAD(points + f * GROUP + LANES), c);
+        const km_vec t = KM_SUB(KM_LOAD(points + f * SOA_POINTS), c),
+                     u = KM_SUB(KM_LOAD(points + f * SOA_POINTS + LANES), c);
         first_0 = KM_FMA(t, t, first_0);
         first_1 = KM_FMA(u, u, first_1);
     }
@@ -135,7 +137,7 @@ KM_TARGET static int km_finish_quick(int32_t *labels, km_real *nearest, km_real 
         km_vec a_$c = KM_SPLAT(0), b_$c = a_$c;
         //@ end
         for (int f = 0; f < D; f++) {
-            const km_vec x = KM_LOAD(points + f * GROUP), y = KM_LOAD(points + f * GROUP + LANES);
+            const km_vec x = KM_LOAD(points + f * SOA_POINTS), y = KM_LOAD(points + f * SOA_POINTS + LANES);
             //@ for c in finish_list
             const km_vec c_$c = KM_SPLAT(rows[$c * (D + 1) + f]);
             const km_vec t_$c = KM_SUB(x, c_$c), u_$c = KM_SUB(y, c_$c);
@@ -145,8 +147,8 @@ KM_TARGET static int km_finish_quick(int32_t *labels, km_real *nearest, km_real 
         }
         //@ for c in finish_list
         const km_ints j_$c = KM_INTS((int32_t)from + $c);
-        KM_SECOND(first_0, second_0, index_0, a_$c, j_$c);
-        KM_SECOND(first_1, second_1, index_1, b_$c, j_$c);
+        KM_F_KEEP_NEAREST(first_0, second_0, index_0, a_$c, j_$c);
+        KM_F_KEEP_NEAREST(first_1, second_1, index_1, b_$c, j_$c);
         //@ end
     }
     for (int64_t from = whole; from < k; from++) {
@@ -154,14 +156,14 @@ KM_TARGET static int km_finish_quick(int32_t *labels, km_real *nearest, km_real 
         km_vec a = KM_SPLAT(0), b = a;
         for (int f = 0; f < D; f++) {
             const km_vec c = KM_SPLAT(row[f]);
-            const km_vec t = KM_SUB(KM_LOAD(points + f * GROUP), c);
-            const km_vec u = KM_SUB(KM_LOAD(points + f * GROUP + LANES), c);
+            const km_vec t = KM_SUB(KM_LOAD(points + f * SOA_POINTS), c);
+            const km_vec u = KM_SUB(KM_LOAD(points + f * SOA_POINTS + LANES), c);
             a = KM_FMA(t, t, a);
             b = KM_FMA(u, u, b);
         }
         const km_ints j = KM_INTS((int32_t)from);
-        KM_SECOND(first_0, second_0, index_0, a, j);
-        KM_SECOND(first_1, second_1, index_1, b, j);
+        KM_F_KEEP_NEAREST(first_0, second_0, index_0, a, j);
+        KM_F_KEEP_NEAREST(first_1, second_1, index_1, b, j);
     }
     KM_PUT_INTS(labels, index_0);
     KM_PUT_INTS(labels + LANES, index_1);
@@ -217,15 +219,15 @@ KM_TARGET static void km_finish_assign(km_finish_span *span, const km_cpu_finish
 //@ if finish_rows
 // Points of a span as rows of doubles.
 KM_TARGET static void km_finish_rows(km_finish_span *span, const km_cpu_finish *finish) {
-    for (int64_t base = 0; base < span->count; base += GROUP) {
+    for (int64_t base = 0; base < span->count; base += SOA_POINTS) {
         const km_real *points = (const km_real *)finish->points + (span->first + base) * D;
         double *rows = span->rows + base * FINISH_ROW;
-        for (int i = 0; i < GROUP; i++, rows += FINISH_ROW) {
+        for (int i = 0; i < SOA_POINTS; i++, rows += FINISH_ROW) {
             const km_real *point = points + i;
             int f = 0;
-            for (; f + 4 <= D; f += 4, point += 4 * GROUP)
+            for (; f + 4 <= D; f += 4, point += 4 * SOA_POINTS)
                 *(km_quad *)(rows + f) = __builtin_convertvector(KM_FOUR(point), km_quad);
-            for (; f < D; f++, point += GROUP) rows[f] = (double)point[0];
+            for (; f < D; f++, point += SOA_POINTS) rows[f] = (double)point[0];
         }
     }
     span->rows_count = span->count;
@@ -239,14 +241,14 @@ KM_TARGET static void km_finish_rows(km_finish_span *span, const km_cpu_finish *
 KM_TARGET static void km_finish_squares_few(km_finish_span *span, const km_cpu_finish *finish,
                                             const km_cpu_finish_model *model) {
     const int64_t count = span->count;
-    for (int64_t base = 0; base < count; base += GROUP) {
+    for (int64_t base = 0; base < count; base += SOA_POINTS) {
         const km_real *points = (const km_real *)finish->points + (span->first + base) * D;
-        for (int i = 0; i < GROUP && base + i < count; i += DOUBLES) {
+        for (int i = 0; i < SOA_POINTS && base + i < count; i += DOUBLES) {
             const km_longs labels = KM_LOAD_LONGS(span->labels + base + i);
             km_doubles square = KM_D_SPLAT(0);
             for (int f = 0; f < D; f++) {
-                const km_doubles t = KM_D_SUB(KM_LOAD_DOUBLES(points + f * GROUP + i),
-                                              KM_D_PICK(model->columns + KM_CPU_FEW * f, labels));
+                const km_doubles t = KM_D_SUB(KM_LOAD_DOUBLES(points + f * SOA_POINTS + i),
+                                              KM_D_PICK(model->columns + KM_CPU_FEW_CLUSTERS * f, labels));
                 square = KM_D_FMA(t, t, square);
             }
             KM_D_STORE(span->squares + base + i, square);
@@ -294,16 +296,17 @@ KM_TARGET static void km_finish_squares(km_finish_span *span, const km_cpu_finis
         span->squares[i] = square;
         //@ else
         const int64_t at = span->first + i;
-        const km_real *x = (const km_real *)finish->points + at / GROUP * GROUP * D + at % GROUP;
+        const km_real *x =
+            (const km_real *)finish->points + at / SOA_POINTS * SOA_POINTS * D + at % SOA_POINTS;
         double parts[4] = {0, 0, 0, 0}; // so that no addition waits for the one before
         int64_t f = 0;
         for (; f + 4 <= D; f += 4)
             for (int p = 0; p < 4; p++) {
-                const double t = (double)x[(f + p) * GROUP] - c[f + p];
+                const double t = (double)x[(f + p) * SOA_POINTS] - c[f + p];
                 parts[p] += t * t;
             }
         for (; f < D; f++) {
-            const double t = (double)x[f * GROUP] - c[f];
+            const double t = (double)x[f * SOA_POINTS] - c[f];
             parts[0] += t * t;
         }
         span->squares[i] = (parts[0] + parts[1]) + (parts[2] + parts[3]);
@@ -326,7 +329,7 @@ KM_TARGET static inline int64_t km_count_bits(const uint16_t *words, int64_t cou
 }
 
 //@ end
-//@ for set in few_sets
+//@ for set in cluster_sets
 // Sums of a span for clusters from .. from + $set - 1: each takes the points that have its label.
 KM_TARGET static void km_finish_sums_$set(const km_finish_span *span, const km_cpu_finish_model *model,
                                           int64_t from) {
@@ -387,7 +390,7 @@ KM_TARGET static void km_finish_sums_$set(const km_finish_span *span, const km_c
 KM_TARGET static void km_finish_few(km_finish_span *span, const km_cpu_finish_model *model) {
     int64_t from = 0;
     for (int64_t i = span->count; i % LANES; i++) span->labels[i] = -1;
-    //@ if few_four
+    //@ if four_clusters
     // Three where they leave an even number.
     if (model->k % 2 == 1 && model->k > 1) {
         km_finish_sums_3(span, model, from);
@@ -422,7 +425,7 @@ KM_TARGET static void km_finish_sum(km_finish_span *span, const km_cpu_finish *f
                                     const km_cpu_finish_model *model) {
     //@ if not float64
     //@ if finish_avx512
-    if (model->k <= KM_CPU_FEW)
+    if (model->k <= KM_CPU_FEW_CLUSTERS)
         km_finish_squares_few(span, finish, model);
     else
         km_finish_squares(span, finish, model);
@@ -431,7 +434,7 @@ KM_TARGET static void km_finish_sum(km_finish_span *span, const km_cpu_finish *f
     km_finish_squares(span, finish, model);
     //@ end
     //@ end
-    if (model->k <= KM_CPU_FEW && !finish->weights)
+    if (model->k <= KM_CPU_FEW_CLUSTERS && !finish->weights)
         km_finish_few(span, model);
     else
         km_finish_many(span, model, finish->weights ? finish->weights + span->first : NULL);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Numbers, types and words of kernels that are only ever compiled into the library, for one type and instruction set.
+// Numbers, types and vector operations of kernels that are only compiled into the library, for one type and instruction
+// set.
 //@ need type int_type lanes vec target_more float64 prunes
 //@ verbatim cpu/abi.h
 #include <math.h>
@@ -7,7 +8,7 @@
 #include <string.h>
 
 typedef $type km_real;
-typedef $int_type km_int; // an integer as wide as a real
+typedef $int_type km_int; // an integer of a real's size
 
 enum { LANES = $lanes }; // reals of a vector
 

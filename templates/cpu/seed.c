@@ -6,14 +6,14 @@ enum { SEED_SPAN = $seed_span }; // points that stay in the first cache for all 
 
 // Squared distances of a group to one row.
 KM_TARGET static void km_distances(km_real *out, const km_real *points, const km_real *row) {
-    for (int i = 0; i < GROUP; i += VECTORS * LANES) {
+    for (int i = 0; i < SOA_POINTS; i += VECTORS * LANES) {
         //@ for v in vectors_list
         km_vec sum_$v = KM_SPLAT(0);
         //@ end
         for (int f = 0; f < D; f++) {
             const km_vec c = KM_SPLAT(row[f]);
             //@ for v in vectors_list
-            const km_vec t_$v = KM_SUB(KM_LOAD(points + f * GROUP + i + $v * LANES), c);
+            const km_vec t_$v = KM_SUB(KM_LOAD(points + f * SOA_POINTS + i + $v * LANES), c);
             sum_$v = KM_FMA(t_$v, t_$v, sum_$v);
             //@ end
         }
@@ -25,7 +25,7 @@ KM_TARGET static void km_distances(km_real *out, const km_real *points, const km
 
 // Squared distances become the smaller of themselves and `least`.
 KM_TARGET static void km_least(km_real *distances, const km_real *least) {
-    for (int i = 0; i < GROUP; i += LANES) {
+    for (int i = 0; i < SOA_POINTS; i += LANES) {
         const km_vec a = KM_LOAD(distances + i), b = KM_LOAD(least + i);
         KM_STORE(distances + i, KM_MIN(a, b));
     }
@@ -36,13 +36,13 @@ KM_TARGET static void km_least(km_real *distances, const km_real *least) {
 KM_TARGET static void km_potentials(double *sums, const km_real *points, const km_real *nearest,
                                     const double *weights, int64_t count, const km_real *row_0,
                                     const km_real *row_1) {
-    km_real least_0[GROUP], least_1[GROUP];
+    km_real least_0[SOA_POINTS], least_1[SOA_POINTS];
     double lanes[DOUBLES];
     //@ for a in pair
     km_doubles even_$a = KM_D_SPLAT(0), odd_$a = even_$a;
     //@ end
-    for (int64_t base = 0; base < count; base += GROUP, points += GROUP * D) {
-        for (int i = 0; i < GROUP; i += VECTORS * LANES) {
+    for (int64_t base = 0; base < count; base += SOA_POINTS, points += SOA_POINTS * D) {
+        for (int i = 0; i < SOA_POINTS; i += VECTORS * LANES) {
             //@ for a in pair
             //@ for v in vectors_list
             km_vec sum_$a_$v = KM_SPLAT(0);
@@ -53,7 +53,7 @@ KM_TARGET static void km_potentials(double *sums, const km_real *points, const k
                 const km_vec c_$a = KM_SPLAT(row_$a[f]);
                 //@ end
                 //@ for v in vectors_list
-                const km_vec x_$v = KM_LOAD(points + f * GROUP + i + $v * LANES);
+                const km_vec x_$v = KM_LOAD(points + f * SOA_POINTS + i + $v * LANES);
                 //@ for a in pair
                 const km_vec t_$a_$v = KM_SUB(x_$v, c_$a);
                 sum_$a_$v = KM_FMA(t_$a_$v, t_$a_$v, sum_$a_$v);
@@ -67,7 +67,7 @@ KM_TARGET static void km_potentials(double *sums, const km_real *points, const k
             //@ end
             //@ end
         }
-        for (int i = 0; i < GROUP; i += 2 * DOUBLES) {
+        for (int i = 0; i < SOA_POINTS; i += 2 * DOUBLES) {
             if (weights) {
                 const km_doubles v = KM_D_LOAD(weights + base + i),
                                  w = KM_D_LOAD(weights + base + i + DOUBLES);
@@ -93,7 +93,7 @@ KM_TARGET static void km_potentials(double *sums, const km_real *points, const k
 // The last group of a block, where it is not whole.
 KM_TARGET static void km_seed_rest(km_cpu_chain *chain, const km_real *points, const km_real *nearest,
                                    const double *weights, int64_t count) {
-    km_real distances[GROUP];
+    km_real distances[SOA_POINTS];
     for (int64_t a = 0; a < chain->candidates_count; a++) {
         km_distances(distances, points, (const km_real *)chain->candidates + a * D);
         km_least(distances, nearest);
@@ -107,12 +107,12 @@ KM_TARGET static void km_seed_span(km_cpu_chain *chain, const km_cpu_seeding *se
                                    int64_t count) {
     const km_real *points = (const km_real *)seeding->points + first * D;
     const double *weights = seeding->weights ? seeding->weights + first : NULL;
-    km_real *nearest = (km_real *)chain->nearest + first, distances[GROUP];
-    for (int64_t base = 0; chain->chosen && base < count; base += GROUP) {
+    km_real *nearest = (km_real *)chain->nearest + first, distances[SOA_POINTS];
+    for (int64_t base = 0; chain->chosen && base < count; base += SOA_POINTS) {
         km_distances(distances, points + base * D, (const km_real *)chain->chosen);
         km_least(nearest + base, distances);
     }
-    const int64_t whole = count / GROUP * GROUP;
+    const int64_t whole = count / SOA_POINTS * SOA_POINTS;
     for (int64_t a = 0; a < chain->candidates_count; a += 2) {
         const int64_t both = a + 1 < chain->candidates_count; // the last of an odd number goes beside itself
         const km_real *row = (const km_real *)chain->candidates + a * D;

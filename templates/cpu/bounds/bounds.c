@@ -239,7 +239,7 @@ static inline float length_below(km_real length, int64_t d) {
 }
 
 static inline int64_t offset(const cpu_bounds_work *work, int64_t i) {
-    return (i & -work->group) * work->tables->d + (i & (work->group - 1));
+    return (i & -work->soa_points) * work->tables->d + (i & (work->soa_points - 1));
 }
 
 // Before a pass -----------------------------------------------------------------------------------------------
@@ -294,12 +294,12 @@ KM_TARGET static void fetch_row(km_real *row, const cpu_bounds_work *work, int64
     if (work->rows)
         memcpy(row, (const km_real *)work->rows + i * work->tables->d_row, (size_t)d * sizeof *row);
     else
-        for (int64_t f = 0; f < d; f++) row[f] = point[f * work->group];
+        for (int64_t f = 0; f < d; f++) row[f] = point[f * work->soa_points];
 }
 
 // The coordinates of listed points, whole vectors of them, become rows of BOUNDS_SCORED.
 KM_INLINE void fetch(km_real *values, const cpu_bounds_work *work, const int32_t *list, const int vectors) {
-    const int64_t d = work->tables->d, step = work->rows ? 1 : work->group;
+    const int64_t d = work->tables->d, step = work->rows ? 1 : work->soa_points;
     const km_real *from = work->rows ? (const km_real *)work->rows : (const km_real *)work->points;
     for (int v = 0; v < vectors; v++, list += LANES, values += LANES) {
         const km_real *points = (const km_real *)work->points + offset(work, list[0]);
@@ -309,7 +309,7 @@ KM_INLINE void fetch(km_real *values, const cpu_bounds_work *work, const int32_t
         if (list[LANES - 1] - list[0] == LANES - 1 && offsets[LANES - 1] - offsets[0] == LANES - 1 &&
             list[LANES - 1] != list[LANES - 2]) {
             for (int64_t f = 0; f < d; f++)
-                KM_STORE(values + f * BOUNDS_SCORED, KM_LOAD(points + f * work->group));
+                KM_STORE(values + f * BOUNDS_SCORED, KM_LOAD(points + f * work->soa_points));
             continue;
         }
         for (int lane = 0; work->rows && lane < LANES; lane++)
@@ -348,13 +348,13 @@ static inline km_real close_of(const cpu_bounds_tables *tables, km_real norm) {
 
 // The nearest centroid by squared differences in double, of those whose score says that they may be it.
 KM_TARGET static int32_t decide(const km_real *scores, const km_real *row, const cpu_bounds_tables *tables,
-                                km_real close) {
+                                km_real margin) {
     km_real best = (km_real)-INFINITY;
     for (int64_t j = 0; j < tables->k; j++) best = scores[j] > best ? scores[j] : best;
     double least = INFINITY;
     int32_t label = 0;
     for (int64_t j = 0; j < tables->k; j++) {
-        if (scores[j] < best - close) continue;
+        if (scores[j] < best - margin) continue;
         const km_real *c = (const km_real *)tables->table + j * (tables->d + 1);
         double square = 0;
         for (int64_t f = 0; f < tables->d; f++) {
@@ -374,7 +374,7 @@ KM_TARGET static int32_t decide(const km_real *scores, const km_real *row, const
 // What scoring finds of a vector's points: the nearest centroid, and bounds of its distance and of any other's.
 typedef struct scored {
     km_int place[BOUNDS_SCORED];
-    km_real upper[BOUNDS_SCORED], lower[BOUNDS_SCORED], close[BOUNDS_SCORED];
+    km_real upper[BOUNDS_SCORED], lower[BOUNDS_SCORED], margin[BOUNDS_SCORED];
     uint64_t near; // points that are to be decided in double
 } scored;
 
@@ -418,24 +418,24 @@ KM_INLINE void score(scored *found, const km_real *values, const cpu_bounds_tabl
             const km_vec x = KM_LOAD(values + f * BOUNDS_SCORED + v * LANES);
             norm = KM_FMA(x, x, norm);
         }
-        const km_vec close = KM_FMA(slack, KM_ADD(norm, wide), zero);
+        const km_vec margin = KM_FMA(slack, KM_ADD(norm, wide), zero);
         // What is not a number stays so, and no bound that is made of it holds.
         KM_STORE(found->upper + v * LANES,
-                 KM_SQRT(KM_MAX(zero, KM_ADD(KM_FMA(twice, best[v], norm), close))));
+                 KM_SQRT(KM_MAX(zero, KM_ADD(KM_FMA(twice, best[v], norm), margin))));
         KM_STORE(found->lower + v * LANES,
-                 KM_SQRT(KM_MAX(zero, KM_SUB(KM_FMA(twice, second[v], norm), close))));
-        KM_STORE(found->close + v * LANES, close);
+                 KM_SQRT(KM_MAX(zero, KM_SUB(KM_FMA(twice, second[v], norm), margin))));
+        KM_STORE(found->margin + v * LANES, margin);
         KM_PUT_INTS(found->place + v * LANES, place[v]);
-        found->near |= KM_NOT_BELOW(close, KM_SUB(best[v], second[v])) << (v * LANES);
+        found->near |= KM_NOT_BELOW(margin, KM_SUB(best[v], second[v])) << (v * LANES);
     }
 }
 
 // A point that is near a tie: nothing is known of what is farther than its own centroid.
-KM_TARGET static int32_t decide_lane(const cpu_bounds_work *work, const km_real *values, km_real close) {
+KM_TARGET static int32_t decide_lane(const cpu_bounds_work *work, const km_real *values, km_real margin) {
     km_real *row = (km_real *)work->scratch->row, *scores = (km_real *)work->scratch->scores;
     for (int64_t f = 0; f < work->tables->d; f++) row[f] = values[f * BOUNDS_SCORED];
     score_all(scores, row, work->tables);
-    return decide(scores, row, work->tables, close);
+    return decide(scores, row, work->tables, margin);
 }
 
 // Scores up to SCORE_VECTORS vectors of listed points against all centroids: their labels and bounds.
@@ -450,7 +450,7 @@ KM_INLINE int64_t score_points(cpu_bounds_work *work, const int32_t *list, int64
         int32_t label = (int32_t)found.place[at];
         float upper = length_above(found.upper[at], 0), lower = length_below(found.lower[at], 0);
         if (found.near >> at & 1) {
-            label = decide_lane(work, values + at, found.close[at]);
+            label = decide_lane(work, values + at, found.margin[at]);
             lower = 0;
         }
         bounds_keep(work, list[at], label, upper, lower);
@@ -545,7 +545,7 @@ KM_TARGET static int64_t hamerly(cpu_bounds_work *work, int64_t listed) {
 // The point in hand, and the best of what has been scored of it.
 typedef struct elkan_point {
     float *lower;         // k
-    km_real norm, close;  // |x|^2; see close_of
+    km_real norm, margin; // |x|^2; see close_of
     km_real best, second; // the two largest scores ...
     int32_t place;        // ... and whose the first is
     int64_t distances;
@@ -563,7 +563,7 @@ KM_TARGET static elkan_point elkan_start(const cpu_bounds_work *work, int64_t i)
                      .norm = sum_of(norm),
                      .best = (km_real)-INFINITY,
                      .second = (km_real)-INFINITY};
-    p.close = close_of(tables, p.norm);
+    p.margin = close_of(tables, p.norm);
     return p;
 }
 
@@ -571,7 +571,7 @@ KM_TARGET static elkan_point elkan_start(const cpu_bounds_work *work, int64_t i)
 KM_INLINE void elkan_bounds(const elkan_point *p, const cpu_bounds_work *work, int64_t first, int32_t own) {
     const cpu_bounds_tables *tables = work->tables;
     const km_real *scores = (const km_real *)work->scratch->scores + first;
-    const km_vec norm = KM_SPLAT(p->norm - p->close), twice = KM_SPLAT((km_real)-2),
+    const km_vec norm = KM_SPLAT(p->norm - p->margin), twice = KM_SPLAT((km_real)-2),
                  zero = KM_SPLAT((km_real)0);
     km_real squares[BOUNDS_LANES];
     float lengths[BOUNDS_LANES], bounds[BOUNDS_LANES], kept = p->lower[own];
@@ -588,7 +588,7 @@ KM_INLINE void elkan_bounds(const elkan_point *p, const cpu_bounds_work *work, i
 
 // The same for one centroid.
 KM_TARGET static void elkan_bound(const elkan_point *p, const cpu_bounds_work *work, int64_t j) {
-    km_real square = p->norm - p->close - 2 * ((const km_real *)work->scratch->scores)[j];
+    km_real square = p->norm - p->margin - 2 * ((const km_real *)work->scratch->scores)[j];
     float length = 0, path = work->tables->path_least[j];
     if (square > 0)
         length = length_below(
@@ -615,7 +615,7 @@ KM_TARGET static km_real score_one(const km_real *row, const cpu_bounds_tables *
 }
 
 static inline float elkan_upper(const elkan_point *p) {
-    km_real square = p->norm - 2 * p->best + p->close;
+    km_real square = p->norm - 2 * p->best + p->margin;
     square = square < 0 ? 0 : square; // what is not a number stays so
     return length_above(sizeof(km_real) == 4 ? (km_real)sqrtf((float)square) : (km_real)sqrt((double)square),
                         0);
@@ -653,9 +653,9 @@ KM_INLINE void elkan_block(elkan_point *p, const cpu_bounds_work *work, int64_t 
 KM_INLINE int32_t elkan_label(const elkan_point *p, const cpu_bounds_work *work) {
     const cpu_bounds_tables *tables = work->tables;
     km_real *row = (km_real *)work->scratch->row, *scores = (km_real *)work->scratch->scores;
-    if (p->best - p->second > p->close) return p->place;
+    if (p->best - p->second > p->margin) return p->place;
     score_all(scores, row, tables);
-    return decide(scores, row, tables, p->close);
+    return decide(scores, row, tables, p->margin);
 }
 
 // A point without bounds: all centroids.
@@ -715,11 +715,11 @@ KM_TARGET static int64_t elkan_next(cpu_bounds_work *work, int64_t i, int64_t mo
     for (int64_t from = 0; from < tables->chunks_count; from += FLOATS) {
         uint64_t left = bounds_open_blocks(tables, blocks, from, upper);
         for (; left; left &= left - 1) {
-            int32_t block = (int32_t)from + __builtin_ctzll(left);
-            int64_t first = (int64_t)block * BOUNDS_LANES;
-            touched[touched_count++] = block;
+            int32_t chunk = (int32_t)from + __builtin_ctzll(left);
+            int64_t first = (int64_t)chunk * BOUNDS_LANES;
+            touched[touched_count++] = chunk;
             uint64_t open = bounds_candidates(tables, lower, halves, first, upper, upper_own);
-            if (block == own_block) open &= ~((uint64_t)1 << (own - first));
+            if (chunk == own_block) open &= ~((uint64_t)1 << (own - first));
             if (open && !p.distances) {
                 upper = upper_own = elkan_own(&p, work, i, own);
                 open &= bounds_candidates(tables, lower, halves, first, upper, upper_own);
@@ -801,7 +801,7 @@ KM_INLINE void add_point(cpu_bounds_work *work, int64_t i, int32_t old) {
     const km_real *point = (const km_real *)work->points + offset(work, i);
     double *x = work->scratch->doubles, weight = work->weights ? work->weights[i] : 1.0;
     if (weight == 0) return;
-    for (int64_t f = 0; f < d; f++) x[f] = (double)point[f * work->group];
+    for (int64_t f = 0; f < d; f++) x[f] = (double)point[f * work->soa_points];
     add_row(work->sums + bounds_label(work, i) * work->pitch, x, d, weight, 1.0);
     if (old >= 0) add_row(work->sums + old * work->pitch, x, d, -weight, -1.0);
 }

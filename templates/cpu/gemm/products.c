@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //@ need vectors_list tile_list
 //@ for v in vectors_list
-km_vec x_$v = KM_LOAD(points + f * GROUP + $v * LANES);
+km_vec x_$v = KM_LOAD(points + f * SOA_POINTS + $v * LANES);
 KM_PIN(x_$v);
 //@ end
 //@ for c in tile_list

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//@ need centroids others first vectors_list looped
+//@ need centroids later is_first vectors_list feature_loop
 //@ for c in centroids
 //@ for v in vectors_list
 km_vec s_$c_$v = KM_SPLAT(row[$c * (D + 1) + D]);
@@ -7,8 +7,8 @@ km_vec s_$c_$v = KM_SPLAT(row[$c * (D + 1) + D]);
 //@ end
 for (int f = 0; f < D; f++) {
     //@ for v in vectors_list
-    km_vec x_$v = KM_LOAD(points + f * GROUP + $v * LANES);
-    //@ if looped
+    km_vec x_$v = KM_LOAD(points + f * SOA_POINTS + $v * LANES);
+    //@ if feature_loop
     KM_PIN(x_$v);
     //@ end
     //@ end
@@ -19,12 +19,12 @@ for (int f = 0; f < D; f++) {
     //@ end
     //@ end
 }
-//@ if first
+//@ if is_first
 //@ for v in vectors_list
 best_$v = s_0_$v;
 //@ end
 //@ end
-//@ for c in others
+//@ for c in later
 j = KM_INTS_ADD(j, one);
 //@ for v in vectors_list
 KM_KEEP(best_$v, index_$v, s_$c_$v, j);

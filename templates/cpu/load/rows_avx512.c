@@ -140,7 +140,7 @@ KM_INLINE void lanes_put(float *to, __m512 column, __mmask16 lanes, int streams)
 
 // Rows of values to their lanes, which are up to sixteen side by side; returns their squares.
 KM_INLINE __m512 rows_group(float *to, const float *values, const cpu_rows_copy *copy, __mmask16 lanes) {
-    const int64_t d = copy->d, group = copy->group;
+    const int64_t d = copy->d, soa_points = copy->soa_points;
     __m512 squares = _mm512_setzero_ps(), columns[QUAD];
     for (int64_t f = 0; f < d; f += QUAD) {
         columns_of(columns, values + f, d);
@@ -148,18 +148,18 @@ KM_INLINE __m512 rows_group(float *to, const float *values, const cpu_rows_copy 
         for (int q = 0; q < QUAD; q++) {
             if (f + q >= d) break;
             squares = _mm512_add_ps(squares, _mm512_mul_ps(columns[q], columns[q]));
-            lanes_put(to + (f + q) * group, columns[q], lanes, copy->streams);
+            lanes_put(to + (f + q) * soa_points, columns[q], lanes, copy->streams);
         }
     }
     return squares;
 }
 
 KM_TARGET static double rows_copy(cpu_rows_copy *copy) {
-    const int64_t d = copy->d, group = copy->group, count = copy->count;
+    const int64_t d = copy->d, soa_points = copy->soa_points, count = copy->count;
     km_doubles squares = KM_D_SPLAT(0);
     __m512 largest = _mm512_setzero_ps();
     for (int64_t row = 0, here; row < count; row += here) {
-        const int64_t lane = (copy->first + row) % group, room = PIECE - lane % PIECE;
+        const int64_t lane = (copy->first + row) % soa_points, room = PIECE - lane % PIECE;
         here = count - row < room ? count - row : room;
         for (int64_t i = 0; i < here; i += LOAD_LANES) {
             const int64_t size = (here - i < LOAD_LANES ? here - i : (int64_t)LOAD_LANES) * d;

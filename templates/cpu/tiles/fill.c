@@ -4,15 +4,15 @@
 
 // Codes of one block's points and how many have each highest digit.
 KM_TARGET static void make_keys(const cpu_tiles_keys_work *work) {
-    const int64_t group = work->group;
-    for (int64_t base = 0; base < work->count; base += group) {
+    const int64_t soa_points = work->soa_points;
+    for (int64_t base = 0; base < work->count; base += soa_points) {
         const km_real *points = (const km_real *)work->points + base * work->d;
         uint64_t *keys = work->keys + base;
-        const int64_t here = work->count - base < group ? work->count - base : group;
+        const int64_t here = work->count - base < soa_points ? work->count - base : soa_points;
         for (int64_t i = 0; i < here; i++) keys[i] = 0;
         for (int64_t place = 0; place < work->features_count; place++) {
             const cpu_tiles_code *code = &work->codes[place];
-            const km_real *values = points + work->order[place] * group;
+            const km_real *values = points + work->order[place] * soa_points;
             const km_real low = (km_real)code->low, scale = (km_real)code->scale;
             for (int64_t from = 0; from < here; from += TILES_KEYS_STEP) {
                 const int64_t step = here - from < TILES_KEYS_STEP ? here - from : (int64_t)TILES_KEYS_STEP;
@@ -42,7 +42,7 @@ KM_INLINE void fetch(double *x, const cpu_tile_source *source, const int64_t *at
     } else if (source->rows64) {
         for (int i = 0; i < TILE_POINTS; i++) x[i] = source->rows64[at[i] + f];
     } else {
-        const km_real *groups = (const km_real *)source->groups + f * source->group;
+        const km_real *groups = (const km_real *)source->groups + f * source->soa_points;
         for (int i = 0; i < TILE_POINTS; i++) x[i] = (double)groups[at[i]];
         return;
     }
@@ -89,8 +89,9 @@ KM_TARGET static void fill(cpu_tiles *tiles, const cpu_tile_source *source, cons
         // The places behind the last point repeat it without weight.
         int64_t point = (int64_t)(uint32_t)keys[first + (i < here ? i : here - 1)];
         weights[i] = i >= here ? 0.0 : source->weights ? source->weights[point] : 1.0;
-        at[i] =
-            source->groups ? point / source->group * source->group * d + point % source->group : point * d;
+        at[i] = source->groups
+                    ? point / source->soa_points * source->soa_points * d + point % source->soa_points
+                    : point * d;
     }
     const int64_t ahead = tiles->n - first - TILE_POINTS;
     for (int64_t i = 0; i < TILE_POINTS && i < ahead; i++)

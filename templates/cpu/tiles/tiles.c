@@ -137,7 +137,7 @@ KM_INLINE uint64_t split_two(uint64_t *owners, const cpu_tiles_work *work, const
                              km_real corner, const int32_t *list, const int64_t d) {
     const km_real *table = (const km_real *)work->table, *origin = table + list[0] * (d + 1);
     const km_real *row = table + list[1] * (d + 1), widest = -row[d] > -origin[d] ? -row[d] : -origin[d];
-    const km_vec close = close_within(widest, corner, d), zero = KM_SPLAT((km_real)0);
+    const km_vec margin = close_within(widest, corner, d), zero = KM_SPLAT((km_real)0);
     km_real apart[KM_CPU_TILES_FEATURES_MAX + 1];
     for (int64_t f = 0; f <= d; f++) apart[f] = row[f] - origin[f];
     uint64_t second = 0, near = 0;
@@ -146,7 +146,7 @@ KM_INLINE uint64_t split_two(uint64_t *owners, const cpu_tiles_work *work, const
         score_apart(score, points + from, apart, d);
         for (int v = 0; v < SCORED / LANES; v++) {
             second |= KM_ABOVE(score[v], zero) << (from + v * LANES);
-            near |= KM_NOT_BELOW(close, KM_ABS(score[v])) << (from + v * LANES);
+            near |= KM_NOT_BELOW(margin, KM_ABS(score[v])) << (from + v * LANES);
         }
     }
     owners[0] = ~second;
@@ -184,10 +184,10 @@ KM_INLINE uint64_t split_many(uint64_t *owners, const cpu_tiles_work *work, cons
         owners[c] = better;
         for (int64_t e = 0; e < c; e++) owners[e] &= ~better;
     }
-    const km_vec close = close_within(widest, corner, d);
+    const km_vec margin = close_within(widest, corner, d);
     uint64_t near = 0;
     for (int at = 0; at < TILE_POINTS; at += LANES)
-        near |= KM_NOT_BELOW(close, KM_SUB(KM_LOAD(best + at), KM_LOAD(second + at))) << at;
+        near |= KM_NOT_BELOW(margin, KM_SUB(KM_LOAD(best + at), KM_LOAD(second + at))) << at;
     return near;
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Vector words for AVX2 with FMA. Macros, because vectors are not handed to functions by value: the file must
+// Vector operations of AVX2 with FMA. Macros, because vectors are not handed to functions by value: the file must
 // compile without options that name the instruction set.
 #include <immintrin.h>
 #define KM_TARGET __attribute__((target("avx2,fma$target_more")))
 
-// Keeps a value that was loaded in a register: compilers would load it anew for each use.
+// Keeps a loaded value in a register: compilers would load it again for each use.
 #define KM_PIN(x) __asm__("" : "+x"(x))
-typedef __m256i km_ints; // as many integers as km_vec has reals, of the same size
+typedef __m256i km_ints; // as many integers as km_vec has reals, of their size
 //@ if float64
 typedef __m256d km_vec;
 #define KM_LOAD(from) _mm256_loadu_pd(from)
@@ -25,7 +25,7 @@ typedef __m256d km_vec;
     index = _mm256_castpd_si256(_mm256_blendv_pd(_mm256_castsi256_pd(index), _mm256_castsi256_pd(j),         \
                                                  _mm256_cmp_pd(score, best, _CMP_GT_OQ)));                   \
     best = _mm256_max_pd(score, best)
-// Indices become labels of a byte: of two vectors, of four.
+// Stores the indices of two vectors, or of four, as labels of a byte.
 #define KM_LOW_INTS(a)                                                                                       \
     _mm256_castsi256_si128(_mm256_permutevar8x32_epi32(a, _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6)))
 #define KM_PUT_LABELS_2(to, a, b)                                                                            \
@@ -42,7 +42,7 @@ typedef __m256d km_vec;
 // a / b, 0 where b is 0.
 #define KM_QUOTIENT(a, b)                                                                                    \
     _mm256_and_pd(_mm256_div_pd(a, b), _mm256_cmp_pd(b, _mm256_setzero_pd(), _CMP_GT_OQ))
-// Of the points that have a label: how many there are, sums of doubles.
+// Masks of the points that have a label: counts and sums of doubles of those points.
 typedef __m256i km_mask;
 #define KM_STORE_WIDE(to, x) KM_STORE(to, x)
 #define KM_LOAD_LABELS(from) _mm256_cvtepi32_epi64(_mm_loadu_si128((const __m128i *)(const void *)(from)))
@@ -71,7 +71,8 @@ typedef __m256 km_vec;
     index = _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(index), _mm256_castsi256_ps(j),         \
                                                  _mm256_cmp_ps(score, best, _CMP_GT_OQ)));                   \
     best = _mm256_max_ps(score, best)
-// Indices become labels of a byte: of two vectors, of four. Packing works on halves of vectors, which are put in order.
+// Stores the indices of two vectors, or of four, as labels of a byte. Packing works within halves of a vector, so the
+// result is put in order.
 #define KM_PUT_LABELS_2(to, a, b)                                                                            \
     do {                                                                                                     \
         const __m256i km_both = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);                    \
@@ -88,15 +89,15 @@ typedef __m256 km_vec;
 // a / b, 0 where b is 0.
 #define KM_QUOTIENT(a, b)                                                                                    \
     _mm256_and_ps(_mm256_div_ps(a, b), _mm256_cmp_ps(b, _mm256_setzero_ps(), _CMP_GT_OQ))
-// A squared distance joins the nearest and the second-nearest; equal ones leave the lower index.
-#define KM_SECOND(first, second, index, square, j)                                                           \
+// Takes a squared distance into the least and the second-least so far. Equal ones keep the lower index.
+#define KM_F_KEEP_NEAREST(first, second, index, square, j)                                                   \
     index = _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(index), _mm256_castsi256_ps(j),         \
                                                  _mm256_cmp_ps(square, first, _CMP_LT_OQ)));                 \
     second = _mm256_min_ps(second, _mm256_max_ps(square, first));                                            \
     first = _mm256_min_ps(square, first)
 // Non-zero where a is not below b.
 #define KM_ANY_ABOVE(a, b) _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_NLT_UQ))
-// Of the points that have a label: how many there are, sums of doubles.
+// Masks of the points that have a label: counts and sums of doubles of those points.
 typedef __m256i km_mask;
 #define KM_STORE_WIDE(to, x)                                                                                 \
     KM_D_STORE(to, _mm256_cvtps_pd(_mm256_castps256_ps128(x)));                                              \
@@ -140,15 +141,15 @@ KM_TARGET static inline double km_d_sum(km_doubles x) {
 typedef __m256i km_longs;
 #define KM_LONGS(value) _mm256_set1_epi64x(value)
 #define KM_PUT_LONGS(to, x) _mm256_storeu_si256((__m256i *)(void *)(to), x)
-// A squared distance joins the nearest and the second-nearest; equal ones leave the lower index.
-#define KM_NEAREST(first, second, index, square, j)                                                          \
+// Takes a squared distance into the least and the second-least so far. Equal ones keep the lower index.
+#define KM_KEEP_NEAREST(first, second, index, square, j)                                                     \
     index = _mm256_castpd_si256(_mm256_blendv_pd(_mm256_castsi256_pd(index), _mm256_castsi256_pd(j),         \
                                                  _mm256_cmp_pd(square, first, _CMP_LT_OQ)));                 \
     second = _mm256_min_pd(second, _mm256_max_pd(square, first));                                            \
     first = _mm256_min_pd(square, first)
 //@ if prunes
 
-// Kernels that prune. Comparisons give a bit for each lane.
+// For kernels that skip distances (tiles, bounds). Comparisons give a bit for each lane.
 //@ if float64
 #define KM_MAX(a, b) _mm256_max_pd(a, b)
 #define KM_ABS(x) _mm256_andnot_pd(_mm256_set1_pd(-0.0), x)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Vector words for AVX-512. Macros, because vectors are not handed to functions by value: the file must compile
+// Vector operations of AVX-512. Macros, because vectors are not handed to functions by value: the file must compile
 // without options that name the instruction set.
 #include <immintrin.h>
 #define KM_TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma$target_more")))
 
-// Keeps a value that was loaded in a register: compilers would load it anew for each use.
+// Keeps a loaded value in a register: compilers would load it again for each use.
 #define KM_PIN(x) __asm__("" : "+v"(x))
 // Some headers fill unmasked forms with an undefined vector, and warn of it: a full mask gives the same instruction.
-typedef __m512i km_ints; // as many integers as km_vec has reals, of the same size
+typedef __m512i km_ints; // as many integers as km_vec has reals, of their size
 //@ if float64
 typedef __m512d km_vec;
 #define KM_LOAD(from) _mm512_loadu_pd(from)
@@ -29,11 +29,11 @@ typedef __m512d km_vec;
     _mm_storel_epi64((__m128i *)(void *)(to), _mm512_maskz_cvtepi64_epi8((__mmask8)-1, a));                  \
     _mm_storel_epi64((__m128i *)(void *)((to) + LANES), _mm512_maskz_cvtepi64_epi8((__mmask8)-1, b))
 #define KM_LOAD_DOUBLES(from) _mm512_loadu_pd(from)
-#define KM_D_GATHER(from) _mm512_i32gather_pd(KM_GROUPS, from, 8)
+#define KM_D_GATHER(from) _mm512_i32gather_pd(KM_SOA_OFFSETS, from, 8)
 #define KM_SQRT(x) _mm512_maskz_sqrt_pd((__mmask8)-1, x)
 // a / b, 0 where b is 0.
 #define KM_QUOTIENT(a, b) _mm512_maskz_div_pd(_mm512_cmp_pd_mask(b, _mm512_setzero_pd(), _CMP_GT_OQ), a, b)
-// Of the points that have a label: how many there are, sums of doubles.
+// Masks of the points that have a label: counts and sums of doubles of those points.
 typedef __mmask8 km_mask;
 #define KM_STORE_WIDE(to, x) KM_STORE(to, x)
 #define KM_LOAD_LABELS(from)                                                                                 \
@@ -64,9 +64,9 @@ typedef __m512 km_vec;
     _mm_storeu_si128((__m128i *)(void *)(to), _mm512_maskz_cvtepi32_epi8((__mmask16)-1, a));                 \
     _mm_storeu_si128((__m128i *)(void *)((to) + LANES), _mm512_maskz_cvtepi32_epi8((__mmask16)-1, b))
 #define KM_LOAD_DOUBLES(from) _mm512_maskz_cvtps_pd((__mmask8)-1, _mm256_loadu_ps(from))
-#define KM_D_GATHER(from) _mm512_maskz_cvtps_pd((__mmask8)-1, _mm256_i32gather_ps(from, KM_GROUPS, 4))
-// 1 / sqrt(x), 0 where squares get lost: 14 bits, which a step of Newton's makes as good as float holds. A fifth of the
-// time of a root and a division.
+#define KM_D_GATHER(from) _mm512_maskz_cvtps_pd((__mmask8)-1, _mm256_i32gather_ps(from, KM_SOA_OFFSETS, 4))
+// 1 / sqrt(x), 0 where squares underflow. The instruction gives 14 bits, and a step of Newton the rest: a fifth
+// of the time of a root and a division.
 #define KM_INVERSE_ROOT(x) km_inverse_root(x)
 KM_TARGET static inline __m512 km_inverse_root(__m512 x) {
     const __m512 rough =
@@ -74,18 +74,18 @@ KM_TARGET static inline __m512 km_inverse_root(__m512 x) {
     const __m512 rest = _mm512_fnmadd_ps(_mm512_mul_ps(x, rough), rough, _mm512_set1_ps(1));
     return _mm512_fmadd_ps(_mm512_mul_ps(rough, _mm512_set1_ps(0.5f)), rest, rough);
 }
-// A squared distance joins the nearest and the second-nearest; equal ones leave the lower index.
-#define KM_SECOND(first, second, index, square, j)                                                           \
+// Takes a squared distance into the least and the second-least so far. Equal ones keep the lower index.
+#define KM_F_KEEP_NEAREST(first, second, index, square, j)                                                   \
     index = _mm512_mask_mov_epi32(index, _mm512_cmp_ps_mask(square, first, _CMP_LT_OQ), j);                  \
     second = _mm512_maskz_min_ps((__mmask16)-1, second, _mm512_maskz_max_ps((__mmask16)-1, square, first));  \
     first = _mm512_maskz_min_ps((__mmask16)-1, square, first)
-// Past the caches, to whole lines; before other threads look.
+// Stores past the caches, to whole lines. KM_STREAM_END goes before other threads read.
 #define KM_STREAM_INTS(to, x) _mm512_stream_si512((__m512i *)(void *)(to), x)
 #define KM_STREAM_END _mm_sfence()
 #define KM_ROUND(x) _mm512_maskz_cvtps_epi32((__mmask16)-1, x)
 // Non-zero where a is not below b.
 #define KM_ANY_ABOVE(a, b) (int)_mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ)
-// Of the points that have a label: how many there are, sums of doubles.
+// Masks of the points that have a label: counts and sums of doubles of those points.
 typedef __mmask16 km_mask;
 #define KM_STORE_WIDE(to, x)                                                                                 \
     KM_D_STORE(to, _mm512_maskz_cvtps_pd((__mmask8)-1, _mm512_castps512_ps256(x)));                          \
@@ -95,7 +95,7 @@ typedef __mmask16 km_mask;
 #define KM_D_ADD_WHERE(sum, where, from)                                                                     \
     KM_D_ADD_OWN(sum, where, from);                                                                          \
     KM_D_ADD_OWN(sum, (where) >> 8, (from) + DOUBLES)
-// Of two vectors of doubles, and of integers whose sum 32 bits need not hold.
+// The same for two vectors of doubles, and for integers, whose total may need more than 32 bits.
 #define KM_D_ADD_BOTH(sum, where, low, high)                                                                 \
     sum = _mm512_mask_add_pd(sum, (__mmask8)(where), sum, low);                                              \
     sum = _mm512_mask_add_pd(sum, (__mmask8)((where) >> 8), sum, high)
@@ -103,55 +103,55 @@ typedef __mmask16 km_mask;
 #define KM_SUM_WIDE(x)                                                                                       \
     KM_D_SUM(_mm512_add_pd(_mm512_maskz_cvtepi32_pd((__mmask8)-1, _mm512_castsi512_si256(x)),                \
                            _mm512_maskz_cvtepi32_pd((__mmask8)-1, _mm512_extracti64x4_epi64(x, 1))))
-// Eight labels as wide as doubles; eight of sixteen doubles by label.
+// Eight labels as 64-bit integers; eight of sixteen doubles, picked by label.
 #define KM_LOAD_LONGS(from)                                                                                  \
     _mm512_maskz_cvtepi32_epi64((__mmask8)-1, _mm256_loadu_si256((const __m256i *)(const void *)(from)))
 #define KM_D_PICK(from, index) _mm512_permutex2var_pd(KM_D_LOAD(from), index, KM_D_LOAD((from) + DOUBLES))
 //@ end
-//@ if integers
-// Integers of 16 bits: those of points, of scores and of indices lie in pairs, as halves of as many integers as km_vec
-// has reals.
-#define KM_TARGET_PAIRS __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma")))
-// Nothing that was loaded before stays in registers: compilers would keep all points there, and spill them.
+//@ if int16_scores
+// int16 scores. Integers of 16 bits lie two in a 32-bit lane: features of points, scores, indices.
+#define KM_TARGET_INT16 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma")))
+// Makes compilers load again: they would keep all points in registers, and spill them.
 #define KM_LOAD_ANEW __asm__ volatile("" : : : "memory")
-// Compilers unroll what is known and short.
-#define KM_UNROLL _Pragma("GCC unroll $pairs_unroll")
-#define KM_WORDS(value) _mm512_set1_epi16((short)(value))
-#define KM_WORDS_ADD(a, b) _mm512_add_epi16(a, b)
-// sum + products of both halves of x and c.
-#define KM_PAIRS_ADD(sum, x, c) _mm512_dpwssd_epi32(sum, x, c)
-// x * scale and y * other, rounded to 16 bits: halves of one integer. What is added leaves no bit below one.
+// Unrolls loops over feature pairs whose length is known and short.
+#define KM_UNROLL _Pragma("GCC unroll $int16_unroll")
+#define KM_INT16_SPLAT(value) _mm512_set1_epi16((short)(value))
+#define KM_INT16_ADD(a, b) _mm512_add_epi16(a, b)
+// sum + the products of both halves of x and c.
+#define KM_INT16_DOT(sum, x, c) _mm512_dpwssd_epi32(sum, x, c)
+// x * scale and y * other, rounded to 16 bits, as the halves of one lane. Adding 1.5 * 2^23 leaves no bit below one.
 #define KM_ROUNDED(x, scale) _mm512_castps_si512(_mm512_fmadd_ps(x, scale, _mm512_set1_ps(0x1.8p23f)))
-#define KM_PAIR(x, scale, y, other)                                                                          \
+#define KM_INT16_PAIR(x, scale, y, other)                                                                    \
     _mm512_mask_blend_epi16(0xaaaaaaaa, KM_ROUNDED(x, scale),                                                \
                             _mm512_maskz_slli_epi32((__mmask16)-1, KM_ROUNDED(y, other), 16))
-// Their high halves: those of low are the low halves.
-#define KM_HIGH_WORDS(low, high)                                                                             \
+// The high halves of two vectors of 32-bit sums: those of `low` become the low halves.
+#define KM_INT16_HIGH(low, high)                                                                             \
     _mm512_mask_shuffle_epi8(                                                                                \
         high, 0x3333333333333333, low,                                                                       \
         _mm512_set4_epi32((int)0x80800f0e, (int)0x80800b0a, (int)0x80800706, (int)0x80800302))
-// The numbers of lanes; of those that hold the largest value, the lowest index.
+// The numbers of lanes; the lowest index among the lanes that hold the largest value.
 #define KM_LANE_NUMBERS _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
 #define KM_LOWEST(best, index)                                                                               \
     _mm512_mask_reduce_min_epi32(                                                                            \
         _mm512_cmp_ps_mask(best, _mm512_set1_ps(_mm512_reduce_max_ps(best)), _CMP_EQ_OQ), index)
-// A score joins the largest and the second-largest; equal ones leave the lower index.
-#define KM_KEEP_WORDS(best, second, index, score, j)                                                         \
+// Takes a score into the largest and the second-largest so far. Equal ones keep the lower index.
+#define KM_INT16_KEEP(best, second, index, score, j)                                                         \
     do {                                                                                                     \
         const __m512i score_ = score;                                                                        \
         index = _mm512_mask_mov_epi16(index, _mm512_cmpgt_epi16_mask(score_, best), j);                      \
         second = _mm512_max_epi16(second, _mm512_min_epi16(score_, best));                                   \
         best = _mm512_max_epi16(score_, best);                                                               \
     } while (0)
-// Labels of a byte from indices of two vectors.
-#define KM_PUT_WORDS(to, index) KM_PUT_LABELS_2(to, index, _mm512_maskz_srli_epi32((__mmask16)-1, index, 16))
-// A bit for each half where the second-largest is no more than `close` below the largest.
-#define KM_CLOSE_WORDS(best, second, close)                                                                  \
-    (uint64_t) _mm512_cmple_epi16_mask(_mm512_subs_epi16(best, second), KM_WORDS(close))
-// The point of a bit: low halves are points of the first vector of two, high halves of the second.
-#define KM_WORD_POINT(bit) ((bit) / 32 * 32 + (bit) % 2 * LANES + (bit) % 32 / 2)
+// Stores 16-bit indices, two in a lane, as labels of a byte.
+#define KM_INT16_PUT_LABELS(to, index)                                                                       \
+    KM_PUT_LABELS_2(to, index, _mm512_maskz_srli_epi32((__mmask16)-1, index, 16))
+// A bit for each half whose second-largest score lies within `margin` of the largest.
+#define KM_INT16_AMBIGUOUS(best, second, margin)                                                             \
+    (uint64_t) _mm512_cmple_epi16_mask(_mm512_subs_epi16(best, second), KM_INT16_SPLAT(margin))
+// The point of such a bit: low halves are the points of the first of two vectors, high halves those of the second.
+#define KM_INT16_POINT(bit) ((bit) / 32 * 32 + (bit) % 2 * LANES + (bit) % 32 / 2)
 //@ end
-// Indices become labels of a byte: of two vectors, of four.
+// Stores the indices of two vectors, or of four, as labels of a byte.
 #define KM_PUT_LABELS_4(to, a, b, c, d)                                                                      \
     KM_PUT_LABELS_2(to, a, b);                                                                               \
     KM_PUT_LABELS_2((to) + 2 * LANES, c, d)
@@ -172,21 +172,24 @@ typedef __m512d km_doubles;
 #define KM_D_FMA(a, b, c) _mm512_fmadd_pd(a, b, c)
 #define KM_D_ADD(a, b) _mm512_add_pd(a, b)
 #define KM_D_SUM(x) _mm512_reduce_add_pd(x)
-// Doubles join a sum where a bit says so.
+// Adds doubles to a sum where a bit is set.
 #define KM_D_ADD_OWN(sum, bits, from)                                                                        \
     sum = _mm512_mask_add_pd(sum, (__mmask8)(bits), sum, _mm512_loadu_pd(from))
-//@ if rows
-// A feature of eight points in turn: places of eight features of one point.
-#define KM_GROUPS _mm256_set_epi32(7 * GROUP, 6 * GROUP, 5 * GROUP, 4 * GROUP, 3 * GROUP, 2 * GROUP, GROUP, 0)
-// Eight features of eight points, a column each, become parts of eight rows. Columns from `features` on are two ones
-// and zeros.
+//@ if point_rows
+// Offsets of eight features of a point.
+#define KM_SOA_OFFSETS                                                                                       \
+    _mm256_set_epi32(7 * SOA_POINTS, 6 * SOA_POINTS, 5 * SOA_POINTS, 4 * SOA_POINTS, 3 * SOA_POINTS,         \
+                     2 * SOA_POINTS, SOA_POINTS, 0)
+// Transposes eight features of eight points (a column is a feature) into eight rows. Columns from `features` on are two
+// ones, then zeros.
 #define KM_D_COLUMN(from, c, features)                                                                       \
-    ((c) < (features) ? KM_LOAD_DOUBLES((from) + (c)*GROUP) : KM_D_SPLAT((c) < (features) + 2))
-#define KM_D_TURN(rows, from, features)                                                                      \
-    km_turn(rows, KM_D_COLUMN(from, 0, features), KM_D_COLUMN(from, 1, features),                            \
-            KM_D_COLUMN(from, 2, features), KM_D_COLUMN(from, 3, features), KM_D_COLUMN(from, 4, features),  \
-            KM_D_COLUMN(from, 5, features), KM_D_COLUMN(from, 6, features), KM_D_COLUMN(from, 7, features))
-KM_TARGET static inline void km_turn_half(double *rows, __m512d a, __m512d b, __m512d c, __m512d d) {
+    ((c) < (features) ? KM_LOAD_DOUBLES((from) + (c)*SOA_POINTS) : KM_D_SPLAT((c) < (features) + 2))
+#define KM_D_TRANSPOSE(rows, from, features)                                                                 \
+    km_transpose(rows, KM_D_COLUMN(from, 0, features), KM_D_COLUMN(from, 1, features),                       \
+                 KM_D_COLUMN(from, 2, features), KM_D_COLUMN(from, 3, features),                             \
+                 KM_D_COLUMN(from, 4, features), KM_D_COLUMN(from, 5, features),                             \
+                 KM_D_COLUMN(from, 6, features), KM_D_COLUMN(from, 7, features))
+KM_TARGET static inline void km_transpose_half(double *rows, __m512d a, __m512d b, __m512d c, __m512d d) {
     const __m512i low = _mm512_set_epi64(13, 12, 5, 4, 9, 8, 1, 0),
                   high = _mm512_set_epi64(15, 14, 7, 6, 11, 10, 3, 2);
     const __m512d first = _mm512_permutex2var_pd(a, low, b), second = _mm512_permutex2var_pd(a, high, b);
@@ -196,27 +199,28 @@ KM_TARGET static inline void km_turn_half(double *rows, __m512d a, __m512d b, __
     KM_D_STORE(rows + 4 * ROW, _mm512_maskz_shuffle_f64x2((__mmask8)-1, first, third, 0xee));
     KM_D_STORE(rows + 6 * ROW, _mm512_maskz_shuffle_f64x2((__mmask8)-1, second, fourth, 0xee));
 }
-KM_TARGET static inline void km_turn(double *rows, __m512d a, __m512d b, __m512d c, __m512d d, __m512d e,
-                                     __m512d f, __m512d g, __m512d h) {
-    km_turn_half(rows, _mm512_maskz_unpacklo_pd((__mmask8)-1, a, b),
-                 _mm512_maskz_unpacklo_pd((__mmask8)-1, c, d), _mm512_maskz_unpacklo_pd((__mmask8)-1, e, f),
-                 _mm512_maskz_unpacklo_pd((__mmask8)-1, g, h));
-    km_turn_half(rows + ROW, _mm512_maskz_unpackhi_pd((__mmask8)-1, a, b),
-                 _mm512_maskz_unpackhi_pd((__mmask8)-1, c, d), _mm512_maskz_unpackhi_pd((__mmask8)-1, e, f),
-                 _mm512_maskz_unpackhi_pd((__mmask8)-1, g, h));
+KM_TARGET static inline void km_transpose(double *rows, __m512d a, __m512d b, __m512d c, __m512d d, __m512d e,
+                                          __m512d f, __m512d g, __m512d h) {
+    km_transpose_half(
+        rows, _mm512_maskz_unpacklo_pd((__mmask8)-1, a, b), _mm512_maskz_unpacklo_pd((__mmask8)-1, c, d),
+        _mm512_maskz_unpacklo_pd((__mmask8)-1, e, f), _mm512_maskz_unpacklo_pd((__mmask8)-1, g, h));
+    km_transpose_half(rows + ROW, _mm512_maskz_unpackhi_pd((__mmask8)-1, a, b),
+                      _mm512_maskz_unpackhi_pd((__mmask8)-1, c, d),
+                      _mm512_maskz_unpackhi_pd((__mmask8)-1, e, f),
+                      _mm512_maskz_unpackhi_pd((__mmask8)-1, g, h));
 }
 //@ end
 typedef __m512i km_longs;
 #define KM_LONGS(value) _mm512_set1_epi64(value)
 #define KM_PUT_LONGS(to, x) _mm512_storeu_si512((void *)(to), x)
-// A squared distance joins the nearest and the second-nearest; equal ones leave the lower index.
-#define KM_NEAREST(first, second, index, square, j)                                                          \
+// Takes a squared distance into the least and the second-least so far. Equal ones keep the lower index.
+#define KM_KEEP_NEAREST(first, second, index, square, j)                                                     \
     index = _mm512_mask_mov_epi64(index, _mm512_cmp_pd_mask(square, first, _CMP_LT_OQ), j);                  \
     second = _mm512_maskz_min_pd((__mmask8)-1, second, _mm512_maskz_max_pd((__mmask8)-1, square, first));    \
     first = _mm512_maskz_min_pd((__mmask8)-1, square, first)
 //@ if prunes
 
-// Kernels that prune. Comparisons give a bit for each lane.
+// For kernels that skip distances (tiles, bounds). Comparisons give a bit for each lane.
 //@ if float64
 #define KM_MAX(a, b) _mm512_maskz_max_pd((__mmask8)-1, a, b)
 #define KM_ABS(x) _mm512_abs_pd(x)
@@ -236,14 +240,14 @@ typedef __m512i km_longs;
 #define KM_SUM(x) _mm512_reduce_add_ps(x)
 // Values base[index] of indices that lie in memory, as int32_t.
 #define KM_GATHER(base, index) KM_F_GATHER(base, index)
-// Of sixteen values those whose numbers are given.
+// Picks from sixteen values by index.
 #define KM_PICK(values, numbers) _mm512_maskz_permutexvar_ps((__mmask16)-1, numbers, KM_LOAD(values))
-// Eight floats at places that lie in memory, as int64_t.
-#define KM_GATHER_DOUBLES(base, places)                                                                      \
+// Eight floats base[index] as doubles. Indices lie in memory, as int64_t.
+#define KM_GATHER_DOUBLES(base, index)                                                                       \
     _mm512_maskz_cvtps_pd((__mmask8)-1,                                                                      \
                           _mm512_mask_i64gather_ps(_mm256_setzero_ps(), (__mmask8)-1,                        \
-                                                   _mm512_loadu_si512((const void *)(places)), base, 4))
-// Doubles join a sum where a bit says so.
+                                                   _mm512_loadu_si512((const void *)(index)), base, 4))
+// Adds doubles to a sum where a bit is set.
 #define KM_D_ADD_BITS(sum, bits, x) sum = _mm512_mask_add_pd(sum, (__mmask8)(bits), sum, x)
 //@ end
 // Floats, whatever the reals are.

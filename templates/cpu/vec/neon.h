@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Vector words for NEON (aarch64). Macros, because vectors are not handed to functions by value.
+// Vector operations of NEON (aarch64). Macros, because vectors are not handed to functions by value.
 #include <arm_neon.h>
 #define KM_TARGET
-// Keeps a value that was loaded in a register: compilers would load it anew for each use.
+// Keeps a loaded value in a register: compilers would load it again for each use.
 #define KM_PIN(x) __asm__("" : "+w"(x))
 
 //@ if float64
 typedef float64x2_t km_vec;
-typedef int64x2_t km_ints; // as many integers as km_vec has reals, of the same size
+typedef int64x2_t km_ints; // as many integers as km_vec has reals, of their size
 #define KM_LOAD(from) vld1q_f64(from)
 #define KM_STORE(to, x) vst1q_f64(to, x)
 #define KM_SPLAT(value) vdupq_n_f64(value)
@@ -23,7 +23,7 @@ typedef int64x2_t km_ints; // as many integers as km_vec has reals, of the same 
 #define KM_KEEP(best, index, score, j)                                                                       \
     index = vbslq_s64(vcgtq_f64(score, best), j, index);                                                     \
     best = vmaxq_f64(score, best)
-// Indices become labels of a byte.
+// Stores the indices of four vectors as labels of a byte.
 #define KM_PUT_LABELS_4(to, a, b, c, d)                                                                      \
     vst1_s8((int8_t *)(to), vmovn_s16(vcombine_s16(vmovn_s32(vcombine_s32(vmovn_s64(a), vmovn_s64(b))),      \
                                                    vmovn_s32(vcombine_s32(vmovn_s64(c), vmovn_s64(d))))))
@@ -32,7 +32,7 @@ typedef int64x2_t km_ints; // as many integers as km_vec has reals, of the same 
 // a / b, 0 where b is 0.
 #define KM_QUOTIENT(a, b)                                                                                    \
     vreinterpretq_f64_u64(vandq_u64(vcgtq_f64(b, vdupq_n_f64(0)), vreinterpretq_u64_f64(vdivq_f64(a, b))))
-// Of the points that have a label: how many there are, sums of doubles.
+// Masks of the points that have a label: counts and sums of doubles of those points.
 typedef uint64x2_t km_mask;
 #define KM_STORE_WIDE(to, x) KM_STORE(to, x)
 #define KM_LOAD_LABELS(from) vmovl_s32(vld1_s32(from))
@@ -43,7 +43,7 @@ typedef uint64x2_t km_mask;
 #define KM_SUM_INTS(x) vaddvq_s64(x)
 //@ else
 typedef float32x4_t km_vec;
-typedef int32x4_t km_ints; // as many integers as km_vec has reals, of the same size
+typedef int32x4_t km_ints; // as many integers as km_vec has reals, of their size
 #define KM_LOAD(from) vld1q_f32(from)
 #define KM_STORE(to, x) vst1q_f32(to, x)
 #define KM_SPLAT(value) vdupq_n_f32(value)
@@ -59,7 +59,7 @@ typedef int32x4_t km_ints; // as many integers as km_vec has reals, of the same 
 #define KM_KEEP(best, index, score, j)                                                                       \
     index = vbslq_s32(vcgtq_f32(score, best), j, index);                                                     \
     best = vmaxq_f32(score, best)
-// Indices become labels of a byte: of two vectors, of four.
+// Stores the indices of two vectors, or of four, as labels of a byte.
 #define KM_PUT_LABELS_2(to, a, b) vst1_s8((int8_t *)(to), vmovn_s16(vcombine_s16(vmovn_s32(a), vmovn_s32(b))))
 #define KM_PUT_LABELS_4(to, a, b, c, d)                                                                      \
     KM_PUT_LABELS_2(to, a, b);                                                                               \
@@ -69,14 +69,14 @@ typedef int32x4_t km_ints; // as many integers as km_vec has reals, of the same 
 // a / b, 0 where b is 0.
 #define KM_QUOTIENT(a, b)                                                                                    \
     vreinterpretq_f32_u32(vandq_u32(vcgtq_f32(b, vdupq_n_f32(0)), vreinterpretq_u32_f32(vdivq_f32(a, b))))
-// A squared distance joins the nearest and the second-nearest; equal ones leave the lower index.
-#define KM_SECOND(first, second, index, square, j)                                                           \
+// Takes a squared distance into the least and the second-least so far. Equal ones keep the lower index.
+#define KM_F_KEEP_NEAREST(first, second, index, square, j)                                                   \
     index = vbslq_s32(vcltq_f32(square, first), j, index);                                                   \
     second = vminq_f32(second, vmaxq_f32(square, first));                                                    \
     first = vminq_f32(square, first)
 // Non-zero where a is not below b.
 #define KM_ANY_ABOVE(a, b) (int)vmaxvq_u32(vmvnq_u32(vcltq_f32(a, b)))
-// Of the points that have a label: how many there are, sums of doubles.
+// Masks of the points that have a label: counts and sums of doubles of those points.
 typedef uint32x4_t km_mask;
 #define KM_STORE_WIDE(to, x)                                                                                 \
     vst1q_f64(to, vcvt_f64_f32(vget_low_f32(x)));                                                            \
@@ -84,7 +84,7 @@ typedef uint32x4_t km_mask;
 #define KM_LOAD_LABELS(from) vld1q_s32(from)
 #define KM_EQUAL(a, b) vceqq_s32(a, b)
 #define KM_COUNT_WHERE(count, where) count = vsubq_s32(count, vreinterpretq_s32_u32(where))
-// Both halves of what is set are set when it grows.
+// A mask of 32 bits is widened to 64.
 #define KM_D_ADD_HALF(sum, half, from)                                                                       \
     sum = vaddq_f64(sum, vreinterpretq_f64_s64(vandq_s64(vmovl_s32(vreinterpret_s32_u32(half)),              \
                                                          vreinterpretq_s64_f64(vld1q_f64(from)))))
@@ -107,13 +107,13 @@ typedef float64x2_t km_doubles;
 typedef int64x2_t km_longs;
 #define KM_LONGS(value) vdupq_n_s64(value)
 #define KM_PUT_LONGS(to, x) vst1q_s64(to, x)
-// A squared distance joins the nearest and the second-nearest; equal ones leave the lower index.
-#define KM_NEAREST(first, second, index, square, j)                                                          \
+// Takes a squared distance into the least and the second-least so far. Equal ones keep the lower index.
+#define KM_KEEP_NEAREST(first, second, index, square, j)                                                     \
     index = vbslq_s64(vcltq_f64(square, first), j, index);                                                   \
     second = vminq_f64(second, vmaxq_f64(square, first));                                                    \
     first = vminq_f64(square, first)
-//@ if bytes
-// A bit for each of 64 bytes that differ: each byte keeps the bit of its place, pairs are added up.
+//@ if byte_labels
+// A bit for each of 64 bytes that differ. Each byte keeps the bit of its place in eight, then neighbours are added.
 static uint64_t km_differ(const uint8_t *a, const uint8_t *b) {
     const uint8x16_t places = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201));
     uint8x16_t bits[4];
@@ -126,7 +126,7 @@ static uint64_t km_differ(const uint8_t *a, const uint8_t *b) {
 //@ end
 //@ if prunes
 
-// Kernels that prune. Comparisons give a bit for each lane.
+// For kernels that skip distances (tiles, bounds). Comparisons give a bit for each lane.
 static inline uint64_t km_float_bits(uint32x4_t where) {
     const uint32x4_t places = {1, 2, 4, 8};
     return vaddvq_u32(vandq_u32(where, places));
