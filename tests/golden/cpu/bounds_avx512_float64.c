@@ -3,7 +3,7 @@
 
 // ... 22 definitions
 
-// Kernels that prune. Comparisons give a bit for each lane.
+// For kernels that skip distances (tiles, bounds). Comparisons give a bit for each lane.
 #define KM_MAX(a, b) _mm512_maskz_max_pd((__mmask8)-1, a, b)
 #define KM_ABS(x) _mm512_abs_pd(x)
 #define KM_ABOVE(a, b) ((uint64_t)_mm512_cmp_pd_mask(a, b, _CMP_GT_OQ))

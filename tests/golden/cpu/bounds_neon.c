@@ -3,7 +3,7 @@
 
 // ... 22 definitions
 
-// Kernels that prune. Comparisons give a bit for each lane.
+// For kernels that skip distances (tiles, bounds). Comparisons give a bit for each lane.
 static inline uint64_t km_float_bits(uint32x4_t where) {
     const uint32x4_t places = {1, 2, 4, 8};
     return vaddvq_u32(vandq_u32(where, places));

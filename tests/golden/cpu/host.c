@@ -23,12 +23,12 @@ static int host_check_first(const host_data *data, double x, long long i) {
 // ... 9 definitions
 
 enum {
-    HOST_BLOCK = 65536,                      // points of a block: sums run over blocks, which are added in their order
-    HOST_PASS = 16384,                       // points of a block of a pass
-    HOST_PART = GROUP > 1024 ? GROUP : 1024, // points among which k-means++ draws one by one
-    HOST_PARTS = HOST_BLOCK / HOST_PART,     // of a block
-    HOST_CANDIDATES = 13,                    // of a pick, at most
-    HOST_REFRESH = 32                        // sums start again from zero after so many updates
+    HOST_BLOCK = 65536,                                // points of a block: sums run over blocks, which are added in their order
+    HOST_PASS = 16384,                                 // points of a block of a pass
+    HOST_PART = SOA_POINTS > 1024 ? SOA_POINTS : 1024, // points among which k-means++ draws one by one
+    HOST_PARTS = HOST_BLOCK / HOST_PART,               // of a block
+    HOST_CANDIDATES = 13,                              // of a pick, at most
+    HOST_REFRESH = 32                                  // sums start again from zero after so many updates
 };
 
 // ... 1 definition
@@ -36,7 +36,7 @@ enum {
 struct host_fit {
     long long n;
     host_data data;
-    km_real *points; // in groups, value f of point i of a group at [f * GROUP + i]
+    km_real *points; // in groups, value f of point i of a group at [f * SOA_POINTS + i]
     double *weights; // or NULL
     host_slot slots[HOST_KS];
     int started, seats; // seats: blocks of a pass that are worked on together
@@ -52,9 +52,9 @@ static int host_no_memory(int64_t bytes) {
                      (double)bytes / 1048576);
 }
 
-// A point's first value; the next ones lie GROUP apart.
+// A point's first value; the next ones lie SOA_POINTS apart.
 static const km_real *host_point(const host_fit *fit, int64_t i) {
-    return fit->points + i / GROUP * GROUP * D + i % GROUP;
+    return fit->points + i / SOA_POINTS * SOA_POINTS * D + i % SOA_POINTS;
 }
 
 static double host_weight(const host_fit *fit, int64_t i) {
@@ -124,14 +124,14 @@ static void host_move(host_fit *fit, const km_real *points) {
 #pragma omp parallel for
 #endif
     for (int64_t g = 0; g < host_groups(fit->n); g++)
-        for (int64_t i = g * GROUP; i < host_min((g + 1) * GROUP, fit->n); i++)
+        for (int64_t i = g * SOA_POINTS; i < host_min((g + 1) * SOA_POINTS, fit->n); i++)
             for (int f = 0; f < D; f++)
-                fit->points[(g * D + f) * GROUP + i % GROUP] =
+                fit->points[(g * D + f) * SOA_POINTS + i % SOA_POINTS] =
                     (km_real)(((double)points[i * D + f] - data->centre[f]) * data->factor);
 }
 
 static int host_reserve(host_fit *fit) {
-    int64_t rows = 0, bytes = host_groups(fit->n) * GROUP * (D + 1) * (int64_t)sizeof(km_real);
+    int64_t rows = 0, bytes = host_groups(fit->n) * SOA_POINTS * (D + 1) * (int64_t)sizeof(km_real);
     int threads = 1, failed = 0;
 #ifdef _OPENMP
     threads = omp_get_max_threads();
@@ -143,7 +143,7 @@ static int host_reserve(host_fit *fit) {
         slot->centroids = (double *)host_alloc(k * D, sizeof *slot->centroids);
         slot->totals = (double *)host_alloc(k * PITCH, sizeof *slot->totals);
         slot->table = (km_real *)host_alloc(KM_CPU_TABLE_ROWS(k) * (D + 1), sizeof *slot->table);
-        slot->labels = host_alloc(host_groups(fit->n) * GROUP, slot->labels_bytes);
+        slot->labels = host_alloc(host_groups(fit->n) * SOA_POINTS, slot->labels_bytes);
         slot->given_up = (unsigned char *)host_alloc(k, 1);
         failed |= !slot->centroids || !slot->totals || !slot->table || !slot->labels || !slot->given_up;
         rows += k;
@@ -154,7 +154,7 @@ static int host_reserve(host_fit *fit) {
                                268435456 / (fit->sums_count * 8) + 1);
     fit->sums = (double *)host_alloc(fit->seats * fit->sums_count, sizeof *fit->sums);
     fit->lists = (km_cpu_slot *)host_alloc(fit->seats * HOST_KS, sizeof *fit->lists);
-    fit->points = (km_real *)host_alloc(host_groups(fit->n) * GROUP * D, sizeof *fit->points);
+    fit->points = (km_real *)host_alloc(host_groups(fit->n) * SOA_POINTS * D, sizeof *fit->points);
     failed |= !fit->sums || !fit->lists || !fit->points;
     return failed ? host_no_memory(bytes + fit->seats * fit->sums_count * 8) : HOST_OK;
 }
@@ -162,7 +162,7 @@ static int host_reserve(host_fit *fit) {
 static int host_fill(host_fit *fit, const km_real *points, const double *weights) {
     int failed;
     if (weights) {
-        fit->weights = (double *)host_alloc(host_groups(fit->n) * GROUP, sizeof *fit->weights);
+        fit->weights = (double *)host_alloc(host_groups(fit->n) * SOA_POINTS, sizeof *fit->weights);
         if (!fit->weights) return host_no_memory(fit->n * 8);
         memcpy(fit->weights, weights, (size_t)fit->n * sizeof *weights);
     }
@@ -232,7 +232,7 @@ int host_start(host_fit *fit, const host_real *centroids) {
 
 static void host_get_row(km_real *row, const host_fit *fit, int64_t i) {
     const km_real *x = host_point(fit, i);
-    for (int f = 0; f < D; f++) row[f] = x[(int64_t)f * GROUP];
+    for (int f = 0; f < D; f++) row[f] = x[(int64_t)f * SOA_POINTS];
 }
 
 // ... 1 definition
@@ -243,7 +243,7 @@ static double host_share(const host_fit *fit, host_chain *chain, int64_t i) {
     km_real square = 0;
     if (!chain->has_pick) return host_weight(fit, i);
     for (int f = 0; f < D; f++) {
-        const km_real t = x[(int64_t)f * GROUP] - row[f];
+        const km_real t = x[(int64_t)f * SOA_POINTS] - row[f];
         square += t * t;
     }
     return host_weight(fit, i) * (double)(square < chain->nearest[i] ? square : chain->nearest[i]);
@@ -281,7 +281,7 @@ static void host_weigh(const host_fit *fit, host_chain *chain, int count) {
                                host_weights_from(fit, first),
                                host_min(HOST_PART, fit->n - first),
                                D,
-                               GROUP,
+                               SOA_POINTS,
                                &one,
                                1};
         km_kernels.seed(&work);
@@ -336,11 +336,11 @@ static int host_chain_init(host_chain *chain, const host_fit *fit) {
     chain->shares = (double *)host_alloc(chain->parts, sizeof *chain->shares);
     chain->block_shares = (double *)host_alloc(chain->blocks, sizeof *chain->block_shares);
     chain->potentials = (double *)host_alloc(chain->parts * HOST_CANDIDATES, sizeof *chain->potentials);
-    chain->nearest = (km_real *)host_alloc(host_groups(fit->n) * GROUP, sizeof *chain->nearest);
+    chain->nearest = (km_real *)host_alloc(host_groups(fit->n) * SOA_POINTS, sizeof *chain->nearest);
     chain->rows = (km_real *)host_alloc((HOST_CANDIDATES + 1) * (int64_t)D, sizeof *chain->rows);
     if (!chain->shares || !chain->block_shares || !chain->potentials || !chain->nearest || !chain->rows)
         return host_no_memory(fit->n * (int64_t)sizeof(km_real));
-    for (int64_t i = 0; i < host_groups(fit->n) * GROUP; i++) chain->nearest[i] = (km_real)HUGE_VAL;
+    for (int64_t i = 0; i < host_groups(fit->n) * SOA_POINTS; i++) chain->nearest[i] = (km_real)HUGE_VAL;
     for (int64_t p = 0; p < chain->parts; p++)
         for (int64_t i = p * HOST_PART; i < host_min((p + 1) * HOST_PART, fit->n); i++)
             chain->shares[p] += host_weight(fit, i);
@@ -359,7 +359,7 @@ int host_seed(host_fit *fit, unsigned long long seed) {
         const km_real *x = host_point(fit, host_pick(fit, &chain, seed, pick));
         for (int q = 0; q < HOST_KS; q++)
             for (int f = 0; f < D && pick < host_ks[q]; f++)
-                fit->slots[q].centroids[(int64_t)pick * D + f] = (double)x[(int64_t)f * GROUP];
+                fit->slots[q].centroids[(int64_t)pick * D + f] = (double)x[(int64_t)f * SOA_POINTS];
     }
     host_chain_free(&chain);
     if (failed) return failed;
@@ -391,7 +391,7 @@ static void host_pass_block(host_fit *fit, int64_t block, km_cpu_slot *list, dou
                          host_weights_from(fit, first),
                          host_min(HOST_PASS, fit->n - first),
                          D,
-                         GROUP,
+                         SOA_POINTS,
                          list,
                          count,
                          NULL};
@@ -441,7 +441,7 @@ static void host_pass(host_fit *fit) {
 
 // Centroids become the means of their points. Returns the squared shift.
 static double host_update(const host_fit *fit, host_slot *slot) {
-    const int few = slot->k <= km_kernels.whole_k && !fit->weights;
+    const int few = slot->k <= km_kernels.masked_sums_k_max && !fit->weights;
     const int64_t moves_most = few ? fit->n / 45 * slot->k : fit->n / 2;
     double shift = 0;
     if (slot->settled && slot->changed == 0) return 0;
@@ -472,17 +472,18 @@ static void host_step(const host_fit *fit, host_slot *slot, double shift_max) {
 // ... 2 definitions
 
 static int host_finisher_init(host_finisher *f, const host_slot *slot) {
-    const int64_t k = slot->k, unit = km_kernels.finish_unit;
+    const int64_t k = slot->k, unit = km_kernels.finish_row_multiple;
     memset(f, 0, sizeof *f);
     f->row = (D + unit - 1) / unit * unit;
     f->centroids = (double *)host_alloc(k * f->row, sizeof *f->centroids);
-    f->columns = (double *)host_alloc((int64_t)D * KM_CPU_FEW, sizeof *f->columns);
+    f->columns = (double *)host_alloc((int64_t)D * KM_CPU_FEW_CLUSTERS, sizeof *f->columns);
     f->table = (km_real *)host_alloc(KM_CPU_TABLE_ROWS(k) * (D + 1), sizeof *f->table);
     if (!f->centroids || !f->columns || !f->table) return host_no_memory(k * (f->row + D) * 8);
     for (int64_t j = 0; j < k; j++)
         for (int i = 0; i < D; i++) {
             f->centroids[j * f->row + i] = (double)(km_real)slot->centroids[j * D + i];
-            if (k <= KM_CPU_FEW) f->columns[i * KM_CPU_FEW + j] = f->centroids[j * f->row + i];
+            if (k <= KM_CPU_FEW_CLUSTERS)
+                f->columns[i * KM_CPU_FEW_CLUSTERS + j] = f->centroids[j * f->row + i];
         }
     host_put_table(f->table, slot->centroids, slot->k);
     f->model.k = k;
@@ -506,7 +507,7 @@ static void host_finish_block(const host_fit *fit, const host_finisher *f, int64
                           host_weights_from(fit, first),
                           host_min(HOST_BLOCK, fit->n - first),
                           D,
-                          GROUP,
+                          SOA_POINTS,
                           f->row,
                           &model,
                           1};
@@ -561,7 +562,7 @@ static double host_square_min(const host_fit *fit) {
         const km_real *x = host_point(fit, (int64_t)((double)s * (double)fit->n / (double)count));
         squares[s] = 0;
         for (int f = 0; f < D; f++)
-            squares[s] += (double)x[(int64_t)f * GROUP] * (double)x[(int64_t)f * GROUP];
+            squares[s] += (double)x[(int64_t)f * SOA_POINTS] * (double)x[(int64_t)f * SOA_POINTS];
     }
     return host_rounding2(fit->n) * host_typical(squares, count);
 }
@@ -574,13 +575,14 @@ static int64_t host_farthest(const host_fit *fit, double *squares, double square
         if (!(squares[i] > square_min) || (best >= 0 && !(squares[i] > squares[best]))) continue;
         const km_real *x = host_point(fit, i);
         double size = 0;
-        for (int f = 0; f < D; f++) size += (double)x[(int64_t)f * GROUP] * (double)x[(int64_t)f * GROUP];
+        for (int f = 0; f < D; f++)
+            size += (double)x[(int64_t)f * SOA_POINTS] * (double)x[(int64_t)f * SOA_POINTS];
         if (squares[i] > host_rounding2(fit->n) * size && host_weight(fit, i) > 0) best = i;
     }
     for (int64_t i = 0; i < fit->n && best >= 0; i++) {
         const km_real *x = host_point(fit, i), *y = host_point(fit, best);
         int f = 0;
-        while (f < D && x[(int64_t)f * GROUP] == y[(int64_t)f * GROUP]) f++;
+        while (f < D && x[(int64_t)f * SOA_POINTS] == y[(int64_t)f * SOA_POINTS]) f++;
         if (f == D) squares[i] = 0;
     }
     return best;
@@ -603,7 +605,7 @@ static int host_relocate(host_fit *fit, host_slot *slot) {
         if (found >= 0) found = host_farthest(fit, squares, square_min);
         slot->given_up[j] = found < 0;
         for (int i = 0; i < D && found >= 0; i++)
-            slot->centroids[j * D + i] = (double)host_point(fit, found)[(int64_t)i * GROUP];
+            slot->centroids[j * D + i] = (double)host_point(fit, found)[(int64_t)i * SOA_POINTS];
     }
     if (!failed) host_put_table(slot->table, slot->centroids, slot->k);
     slot->settled = 0;
@@ -643,7 +645,7 @@ int host_run(host_fit *fit, long long passes_max, double tolerance, long long *p
 
 // Milliseconds of a plain read of the points as they lie inside; a wrong sum would say that it was not read.
 static double host_read_ms(host_fit *fit) {
-    const int64_t count = host_groups(fit->n) * GROUP * D;
+    const int64_t count = host_groups(fit->n) * SOA_POINTS * D;
     double least = 1e30, total = 0;
     for (int turn = 0; turn < 5; turn++) {
         const double begin = host_now_ms();

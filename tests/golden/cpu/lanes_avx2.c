@@ -11,12 +11,12 @@
 // ... 1 definition
 
 // ==== Numbers and types ====================================================================================
-// What a pass over the points is handed: the contract between the kernels and who calls them, the host part of an
-// emitted file or kmgen's engine. A slot is one K, and in kmgen one restart of it.
+// What kernels are handed: the contract between them and who calls them, the host part of an emitted file or kmgen's
+// engine. A slot is one K, and in kmgen one restart of it.
 //
-// Layout. Points are copied once, centred and scaled, into groups of `group` points: value f of point i of a group
-// lies at [f * group + i]; the last group is padded with zeros. A block is KM_CHUNK_POINTS points (65,536: a
-// multiple of every group) and belongs to one thread at a time. "real" is the plan's type, float or double.
+// Layout. Points are copied once, centred and scaled, into SoA groups of `soa_points` points: value f of point i of an
+// SoA group lies at [f * soa_points + i]. The last SoA group is padded with zeros. A chunk is at most KM_CHUNK_POINTS
+// points (65,536, a multiple of every soa_points). One thread works on it. "real" is the plan's type, float or double.
 #ifndef KM_CPU_ABI
 #define KM_CPU_ABI 9
 #include <stdint.h>
@@ -30,15 +30,33 @@ enum {
     KM_CPU_REFRESH // the sums start again from zero: every point is added; changes are counted from the labels
 };
 
-// ... 2 definitions
+// An active run. Others are not listed, and cost nothing.
+typedef struct km_cpu_slot {
+    int64_t k;
+    int64_t k_index;   // of k in the plan's list
+    const void *table; // reals, KM_CPU_TABLE_ROWS(k) rows: the d coordinates of centroid c, then -|c|^2 / 2
+    void *labels;      // of the chunk's points, in whole SoA groups: 1 byte each (2 above K = 256, 4 above 65,536)
+    double *sums;      // k rows of KM_CPU_PITCH(d): what this chunk adds; NULL: only labels are wanted
+    int32_t mode;      // KM_CPU_FIRST, KM_CPU_MOVE or KM_CPU_REFRESH
+    int32_t labels_bytes;
+    int64_t changed;            // out: points whose label changed
+    const int32_t *int16_table; // k rows of KM_CPU_INT16_ROW(d); NULL: no int16 scores
+    // The rest only where there is an int16_table. The table by feature: d + 1 rows of KM_CPU_COLUMNS(k).
+    const float *columns;
+    int64_t margin;   // int16 scores (the high halves of 32-bit sums) that lie farther apart are ordered right
+    int64_t resolved; // out: ambiguous points, which were scored again as floats
+} km_cpu_slot;
+
+// ... 1 definition
 
 // One k-means++ chain inside a seeding pass.
 typedef struct km_cpu_chain {
-    void *nearest;          // reals, of this block's points, whole groups: |x - nearest pick|^2; starts as infinity
+    void *
+        nearest;            // reals, of the chunk's points, in whole SoA groups: |x - nearest pick|^2; infinity at first
     const void *chosen;     // reals, d: the last pick, not yet in `nearest`; NULL: there is none
     const void *candidates; // reals: candidates_count rows of d
     int64_t candidates_count;
-    double *potentials; // out: sum over the block of w min(nearest, |x - candidate|^2), for each candidate
+    double *potentials; // out: sum over the chunk of w min(nearest, |x - candidate|^2), for each candidate
 } km_cpu_chain;
 
 // ... 6 definitions
@@ -49,30 +67,30 @@ typedef struct km_cpu_chain {
 #include <string.h>
 
 typedef float km_real;
-typedef int32_t km_int;   // an integer as wide as a real
-typedef uint8_t km_index; // a label in hand
+typedef int32_t km_int;   // an integer of a real's size
+typedef uint8_t km_index; // a label while it is worked on
 
 // ... 1 definition
 
 enum {
-    D = 4,        // features
-    LANES = 8,    // reals of a vector
-    VECTORS = 4,  // vectors of points worked on at a time
-    GROUP = 64,   // points of a group
-    TILE = 1,     // centroids worked on at a time
-        SPAN = 8, // groups that stay in the cache while every slot works on them
+    D = 4,           // features
+    LANES = 8,       // reals of a vector
+    VECTORS = 4,     // vectors of points worked on at a time
+    SOA_POINTS = 64, // points of an SoA group
+    TILE = 1,        // centroids worked on at a time
+        SPAN = 8,    // SoA groups that stay in the cache while every slot works on them
     PITCH = KM_CPU_PITCH(D),
     ROW = KM_ROW(D)
 };
 
-// Vector words for AVX2 with FMA. Macros, because vectors are not handed to functions by value: the file must
+// Vector operations of AVX2 with FMA. Macros, because vectors are not handed to functions by value: the file must
 // compile without options that name the instruction set.
 #include <immintrin.h>
 #define KM_TARGET __attribute__((target("avx2,fma")))
 
-// Keeps a value that was loaded in a register: compilers would load it anew for each use.
+// Keeps a loaded value in a register: compilers would load it again for each use.
 #define KM_PIN(x) __asm__("" : "+x"(x))
-typedef __m256i km_ints; // as many integers as km_vec has reals, of the same size
+typedef __m256i km_ints; // as many integers as km_vec has reals, of their size
 typedef __m256 km_vec;
 #define KM_LOAD(from) _mm256_loadu_ps(from)
 #define KM_STORE(to, x) _mm256_storeu_ps(to, x)
@@ -90,7 +108,8 @@ typedef __m256 km_vec;
     index = _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(index), _mm256_castsi256_ps(j),         \
                                                  _mm256_cmp_ps(score, best, _CMP_GT_OQ)));                   \
     best = _mm256_max_ps(score, best)
-// Indices become labels of a byte: of two vectors, of four. Packing works on halves of vectors, which are put in order.
+// Stores the indices of two vectors, or of four, as labels of a byte. Packing works within halves of a vector, so the
+// result is put in order.
 #define KM_PUT_LABELS_2(to, a, b)                                                                            \
     do {                                                                                                     \
         const __m256i km_both = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);                    \
@@ -107,15 +126,15 @@ typedef __m256 km_vec;
 // a / b, 0 where b is 0.
 #define KM_QUOTIENT(a, b)                                                                                    \
     _mm256_and_ps(_mm256_div_ps(a, b), _mm256_cmp_ps(b, _mm256_setzero_ps(), _CMP_GT_OQ))
-// A squared distance joins the nearest and the second-nearest; equal ones leave the lower index.
-#define KM_SECOND(first, second, index, square, j)                                                           \
+// Takes a squared distance into the least and the second-least so far. Equal ones keep the lower index.
+#define KM_F_KEEP_NEAREST(first, second, index, square, j)                                                   \
     index = _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(index), _mm256_castsi256_ps(j),         \
                                                  _mm256_cmp_ps(square, first, _CMP_LT_OQ)));                 \
     second = _mm256_min_ps(second, _mm256_max_ps(square, first));                                            \
     first = _mm256_min_ps(square, first)
 // Non-zero where a is not below b.
 #define KM_ANY_ABOVE(a, b) _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_NLT_UQ))
-// Of the points that have a label: how many there are, sums of doubles.
+// Masks of the points that have a label: counts and sums of doubles of those points.
 typedef __m256i km_mask;
 #define KM_STORE_WIDE(to, x)                                                                                 \
     KM_D_STORE(to, _mm256_cvtps_pd(_mm256_castps256_ps128(x)));                                              \
@@ -165,10 +184,10 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
     best_3 = KM_SPLAT(row[D]);
     for (int f = 0; f < D; f++) {
         const km_vec c = KM_SPLAT(row[f]);
-        best_0 = KM_FMA(KM_LOAD(points + f * GROUP + 0 * LANES), c, best_0);
-        best_1 = KM_FMA(KM_LOAD(points + f * GROUP + 1 * LANES), c, best_1);
-        best_2 = KM_FMA(KM_LOAD(points + f * GROUP + 2 * LANES), c, best_2);
-        best_3 = KM_FMA(KM_LOAD(points + f * GROUP + 3 * LANES), c, best_3);
+        best_0 = KM_FMA(KM_LOAD(points + f * SOA_POINTS + 0 * LANES), c, best_0);
+        best_1 = KM_FMA(KM_LOAD(points + f * SOA_POINTS + 1 * LANES), c, best_1);
+        best_2 = KM_FMA(KM_LOAD(points + f * SOA_POINTS + 2 * LANES), c, best_2);
+        best_3 = KM_FMA(KM_LOAD(points + f * SOA_POINTS + 3 * LANES), c, best_3);
     }
     for (int64_t done = 1; done < k; done++) {
         row += D + 1;
@@ -178,10 +197,10 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
         km_vec s_3 = KM_SPLAT(row[D]);
         for (int f = 0; f < D; f++) {
             const km_vec c = KM_SPLAT(row[f]);
-            s_0 = KM_FMA(KM_LOAD(points + f * GROUP + 0 * LANES), c, s_0);
-            s_1 = KM_FMA(KM_LOAD(points + f * GROUP + 1 * LANES), c, s_1);
-            s_2 = KM_FMA(KM_LOAD(points + f * GROUP + 2 * LANES), c, s_2);
-            s_3 = KM_FMA(KM_LOAD(points + f * GROUP + 3 * LANES), c, s_3);
+            s_0 = KM_FMA(KM_LOAD(points + f * SOA_POINTS + 0 * LANES), c, s_0);
+            s_1 = KM_FMA(KM_LOAD(points + f * SOA_POINTS + 1 * LANES), c, s_1);
+            s_2 = KM_FMA(KM_LOAD(points + f * SOA_POINTS + 2 * LANES), c, s_2);
+            s_3 = KM_FMA(KM_LOAD(points + f * SOA_POINTS + 3 * LANES), c, s_3);
         }
         j = KM_INTS_ADD(j, one);
         KM_KEEP(best_0, index_0, s_0, j);
@@ -194,57 +213,57 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
 
 // ... 3 definitions
 
-// A bit for each point of a group whose label differs.
+// A bit for each point of an SoA group whose label differs.
 KM_TARGET static uint64_t km_changes(const km_index *labels, const km_index *old) {
     return KM_DIFFER(labels, old);
 }
 
 // ... 2 definitions
 
-// What all slots share of a span.
+// A span, and what all slots share of it.
 typedef struct km_lanes_span {
-    int64_t first, end;            // of the block's points
-    const char *ahead, *ahead_end; // points of the next span that are not fetched yet
-    int64_t ahead_step;            // bytes of them to fetch at a time
-    int has_rows;                  // all points stand in rows; else listed ones do
-    int64_t single;                // points that became rows alone
-    double rows[SPAN * GROUP * ROW]
-        __attribute__((aligned(64))); // what points add to sums: x, then ones
+    int64_t first, end;            // of the chunk's points
+    const char *ahead, *ahead_end; // points of the next span that are not prefetched yet
+    int64_t ahead_step;            // bytes of them to prefetch at a time
+    int has_rows;                  // `rows` has all points; else listed ones
+    int64_t rows_one_by_one;       // listed points that became rows so far
+    double rows[SPAN * SOA_POINTS * ROW]
+        __attribute__((aligned(64))); // what a point adds to sums: x, then ones
 } km_lanes_span;
 
 // ... 2 definitions
 
-// A point's coordinates become a row.
+// Makes a row of a point's coordinates.
 KM_TARGET static inline void km_row(double *row, const km_real *point) {
     int f = 0;
-    for (; f + 4 <= D; f += 4, point += 4 * GROUP)
+    for (; f + 4 <= D; f += 4, point += 4 * SOA_POINTS)
         *(km_quad *)(row + f) = __builtin_convertvector(KM_FOUR(point), km_quad);
-    for (; f < D; f++, point += GROUP) row[f] = (double)point[0];
+    for (; f < D; f++, point += SOA_POINTS) row[f] = (double)point[0];
 }
 
-// All points of a span become rows, once.
-KM_TARGET static void km_rows_make(km_lanes_span *span, const km_cpu_chunk *block) {
-    const km_real *points = (const km_real *)block->points + span->first * D;
+// Makes rows of all points of a span, once.
+KM_TARGET static void km_rows_make(km_lanes_span *span, const km_cpu_chunk *chunk) {
+    const km_real *points = (const km_real *)chunk->points + span->first * D;
     double *rows = span->rows;
     if (span->has_rows) return;
     span->has_rows = 1;
     for (int64_t base = span->first; base < span->end;
-         base += GROUP, points += GROUP * D, rows += GROUP * ROW) {
-        for (int i = 0; i < GROUP; i++) km_row(rows + i * ROW, points + i);
+         base += SOA_POINTS, points += SOA_POINTS * D, rows += SOA_POINTS * ROW) {
+        for (int i = 0; i < SOA_POINTS; i++) km_row(rows + i * ROW, points + i);
     }
 }
 
 // ... 1 definition
 
-// A point joins sums.
+// Adds a point to sums.
 KM_TARGET static inline void km_add(double *sums, const double *row) {
     int f = 0;
     for (; f < ROW; f += 4) *(km_quad *)(sums + f) += *(const km_quad *)(row + f);
     km_add_rest(sums, 1);
 }
 
-// A point leaves sums.
-KM_TARGET static inline void km_take(double *sums, const double *row) {
+// Subtracts a point from sums.
+KM_TARGET static inline void km_subtract(double *sums, const double *row) {
     int f = 0;
     for (; f < ROW; f += 4) *(km_quad *)(sums + f) -= *(const km_quad *)(row + f);
     km_add_rest(sums, -1);
@@ -252,32 +271,32 @@ KM_TARGET static inline void km_take(double *sums, const double *row) {
 
 // ... 4 definitions
 
-// What is to be fetched while all slots work on a span.
-static void km_fetch_start(km_lanes_span *span, const km_cpu_chunk *block) {
-    const int64_t next = span->first + SPAN * GROUP;
-    const int64_t turns = block->slots_count * SPAN;
-    const int64_t points = next + SPAN * GROUP <= block->points_count ? SPAN * GROUP : 0;
+// Decides what to prefetch while all slots work on a span.
+static void km_fetch_start(km_lanes_span *span, const km_cpu_chunk *chunk) {
+    const int64_t next = span->first + SPAN * SOA_POINTS;
+    const int64_t turns = chunk->slots_count * SPAN;
+    const int64_t points = next + SPAN * SOA_POINTS <= chunk->points_count ? SPAN * SOA_POINTS : 0;
     const int64_t bytes = points * D * (int64_t)sizeof(km_real);
-    span->ahead = (const char *)((const km_real *)block->points + next * D);
+    span->ahead = (const char *)((const km_real *)chunk->points + next * D);
     span->ahead_end = span->ahead + bytes;
     span->ahead_step = (bytes / turns + 63) / 64 * 64;
 }
 
-// One slot's labels of a span; in KM_CPU_MOVE its sums, of the points whose label changed.
-KM_TARGET static void km_slot_span(km_cpu_slot *slot, const km_cpu_chunk *block, km_lanes_span *span) {
-    const km_real *points = (const km_real *)block->points + span->first * D;
+// Labels a span for one slot. With KM_CPU_MOVE, also moves the points whose label changed from sums to sums.
+KM_TARGET static void km_slot_span(km_cpu_slot *slot, const km_cpu_chunk *chunk, km_lanes_span *span) {
+    const km_real *points = (const km_real *)chunk->points + span->first * D;
     const int moves = slot->mode == KM_CPU_MOVE && slot->sums;
     const int64_t count = span->end - span->first;
-    km_index labels[SPAN * GROUP], old[SPAN * GROUP];
-    uint16_t list[SPAN * GROUP + 3];
+    km_index labels[SPAN * SOA_POINTS], old[SPAN * SOA_POINTS];
+    uint16_t list[SPAN * SOA_POINTS + 3];
     int64_t listed = 0;
-    for (int64_t base = 0; base < count; base += GROUP) {
+    for (int64_t base = 0; base < count; base += SOA_POINTS) {
         km_fetch_ahead(span);
-        for (int i = 0; i < GROUP; i += VECTORS * LANES)
+        for (int i = 0; i < SOA_POINTS; i += VECTORS * LANES)
             km_nearest(labels + base + i, points + base * D + i, (const km_real *)slot->table, slot->k);
     }
-    for (int64_t base = 0; base < count; base += GROUP) {
-        uint64_t changed = ~(uint64_t)0 >> (count - base < GROUP ? GROUP - (count - base) : 0);
+    for (int64_t base = 0; base < count; base += SOA_POINTS) {
+        uint64_t changed = ~(uint64_t)0 >> (count - base < SOA_POINTS ? SOA_POINTS - (count - base) : 0);
         if (slot->mode != KM_CPU_FIRST) {
             km_labels_get(old + base, slot, span->first + base);
             changed &= km_changes(labels + base, old + base);
@@ -285,31 +304,32 @@ KM_TARGET static void km_slot_span(km_cpu_slot *slot, const km_cpu_chunk *block,
         if (!changed) continue;
         slot->changed += __builtin_popcountll(changed);
         km_labels_put(slot, span->first + base, labels + base);
-        if (moves) listed = km_list(list, listed, changed, base);
+        if (moves) listed = km_list_bits(list, listed, changed, base);
     }
-    if (listed) km_move(slot->sums, span, block, list, listed, labels, old);
+    if (listed) km_move(slot->sums, span, chunk, list, listed, labels, old);
 }
 
-KM_TARGET static void km_pass(const km_cpu_chunk *block) {
+KM_TARGET static void km_pass(const km_cpu_chunk *chunk) {
     km_lanes_span span;
-    km_cpu_slot *together[TOGETHER];
+    km_cpu_slot *together[SLOTS_TOGETHER];
     km_rows_clear(&span);
-    for (int64_t s = 0; s < block->slots_count; s++) block->slots[s].changed = block->slots[s].decided = 0;
-    for (int64_t first = 0; first < block->points_count; first += SPAN * GROUP) {
+    for (int64_t s = 0; s < chunk->slots_count; s++) chunk->slots[s].changed = chunk->slots[s].resolved = 0;
+    for (int64_t first = 0; first < chunk->points_count; first += SPAN * SOA_POINTS) {
         int count = 0;
         span.first = first;
-        span.end = first + SPAN * GROUP < block->points_count ? first + SPAN * GROUP : block->points_count;
+        span.end =
+            first + SPAN * SOA_POINTS < chunk->points_count ? first + SPAN * SOA_POINTS : chunk->points_count;
         span.has_rows = 0;
-        span.single = 0;
-        km_fetch_start(&span, block);
-        for (int64_t s = 0; s < block->slots_count; s++) {
-            km_cpu_slot *slot = &block->slots[s];
-            km_slot_span(slot, block, &span);
+        span.rows_one_by_one = 0;
+        km_fetch_start(&span, chunk);
+        for (int64_t s = 0; s < chunk->slots_count; s++) {
+            km_cpu_slot *slot = &chunk->slots[s];
+            km_slot_span(slot, chunk, &span);
             if (slot->mode != KM_CPU_MOVE && slot->sums) {
                 together[count++] = slot;
             }
-            if (count == TOGETHER || (count && s + 1 == block->slots_count)) {
-                km_add_span(together, count, block, &span);
+            if (count == SLOTS_TOGETHER || (count && s + 1 == chunk->slots_count)) {
+                km_add_span(together, count, chunk, &span);
                 count = 0;
             }
         }
@@ -322,20 +342,20 @@ enum { SEED_SPAN = 768 }; // points that stay in the first cache for all chains
 
 // Squared distances of a group to one row.
 KM_TARGET static void km_distances(km_real *out, const km_real *points, const km_real *row) {
-    for (int i = 0; i < GROUP; i += VECTORS * LANES) {
+    for (int i = 0; i < SOA_POINTS; i += VECTORS * LANES) {
         km_vec sum_0 = KM_SPLAT(0);
         km_vec sum_1 = KM_SPLAT(0);
         km_vec sum_2 = KM_SPLAT(0);
         km_vec sum_3 = KM_SPLAT(0);
         for (int f = 0; f < D; f++) {
             const km_vec c = KM_SPLAT(row[f]);
-            const km_vec t_0 = KM_SUB(KM_LOAD(points + f * GROUP + i + 0 * LANES), c);
+            const km_vec t_0 = KM_SUB(KM_LOAD(points + f * SOA_POINTS + i + 0 * LANES), c);
             sum_0 = KM_FMA(t_0, t_0, sum_0);
-            const km_vec t_1 = KM_SUB(KM_LOAD(points + f * GROUP + i + 1 * LANES), c);
+            const km_vec t_1 = KM_SUB(KM_LOAD(points + f * SOA_POINTS + i + 1 * LANES), c);
             sum_1 = KM_FMA(t_1, t_1, sum_1);
-            const km_vec t_2 = KM_SUB(KM_LOAD(points + f * GROUP + i + 2 * LANES), c);
+            const km_vec t_2 = KM_SUB(KM_LOAD(points + f * SOA_POINTS + i + 2 * LANES), c);
             sum_2 = KM_FMA(t_2, t_2, sum_2);
-            const km_vec t_3 = KM_SUB(KM_LOAD(points + f * GROUP + i + 3 * LANES), c);
+            const km_vec t_3 = KM_SUB(KM_LOAD(points + f * SOA_POINTS + i + 3 * LANES), c);
             sum_3 = KM_FMA(t_3, t_3, sum_3);
         }
         KM_STORE(out + i + 0 * LANES, sum_0);
@@ -352,12 +372,12 @@ KM_TARGET static void km_distances(km_real *out, const km_real *points, const km
 KM_TARGET static void km_potentials(double *sums, const km_real *points, const km_real *nearest,
                                     const double *weights, int64_t count, const km_real *row_0,
                                     const km_real *row_1) {
-    km_real least_0[GROUP], least_1[GROUP];
+    km_real least_0[SOA_POINTS], least_1[SOA_POINTS];
     double lanes[DOUBLES];
     km_doubles even_0 = KM_D_SPLAT(0), odd_0 = even_0;
     km_doubles even_1 = KM_D_SPLAT(0), odd_1 = even_1;
-    for (int64_t base = 0; base < count; base += GROUP, points += GROUP * D) {
-        for (int i = 0; i < GROUP; i += VECTORS * LANES) {
+    for (int64_t base = 0; base < count; base += SOA_POINTS, points += SOA_POINTS * D) {
+        for (int i = 0; i < SOA_POINTS; i += VECTORS * LANES) {
             km_vec sum_0_0 = KM_SPLAT(0);
             km_vec sum_0_1 = KM_SPLAT(0);
             km_vec sum_0_2 = KM_SPLAT(0);
@@ -369,22 +389,22 @@ KM_TARGET static void km_potentials(double *sums, const km_real *points, const k
             for (int f = 0; f < D; f++) {
                 const km_vec c_0 = KM_SPLAT(row_0[f]);
                 const km_vec c_1 = KM_SPLAT(row_1[f]);
-                const km_vec x_0 = KM_LOAD(points + f * GROUP + i + 0 * LANES);
+                const km_vec x_0 = KM_LOAD(points + f * SOA_POINTS + i + 0 * LANES);
                 const km_vec t_0_0 = KM_SUB(x_0, c_0);
                 sum_0_0 = KM_FMA(t_0_0, t_0_0, sum_0_0);
                 const km_vec t_1_0 = KM_SUB(x_0, c_1);
                 sum_1_0 = KM_FMA(t_1_0, t_1_0, sum_1_0);
-                const km_vec x_1 = KM_LOAD(points + f * GROUP + i + 1 * LANES);
+                const km_vec x_1 = KM_LOAD(points + f * SOA_POINTS + i + 1 * LANES);
                 const km_vec t_0_1 = KM_SUB(x_1, c_0);
                 sum_0_1 = KM_FMA(t_0_1, t_0_1, sum_0_1);
                 const km_vec t_1_1 = KM_SUB(x_1, c_1);
                 sum_1_1 = KM_FMA(t_1_1, t_1_1, sum_1_1);
-                const km_vec x_2 = KM_LOAD(points + f * GROUP + i + 2 * LANES);
+                const km_vec x_2 = KM_LOAD(points + f * SOA_POINTS + i + 2 * LANES);
                 const km_vec t_0_2 = KM_SUB(x_2, c_0);
                 sum_0_2 = KM_FMA(t_0_2, t_0_2, sum_0_2);
                 const km_vec t_1_2 = KM_SUB(x_2, c_1);
                 sum_1_2 = KM_FMA(t_1_2, t_1_2, sum_1_2);
-                const km_vec x_3 = KM_LOAD(points + f * GROUP + i + 3 * LANES);
+                const km_vec x_3 = KM_LOAD(points + f * SOA_POINTS + i + 3 * LANES);
                 const km_vec t_0_3 = KM_SUB(x_3, c_0);
                 sum_0_3 = KM_FMA(t_0_3, t_0_3, sum_0_3);
                 const km_vec t_1_3 = KM_SUB(x_3, c_1);
@@ -403,7 +423,7 @@ KM_TARGET static void km_potentials(double *sums, const km_real *points, const k
             KM_STORE(least_0 + i + 3 * LANES, KM_MIN(sum_0_3, near_3));
             KM_STORE(least_1 + i + 3 * LANES, KM_MIN(sum_1_3, near_3));
         }
-        for (int i = 0; i < GROUP; i += 2 * DOUBLES) {
+        for (int i = 0; i < SOA_POINTS; i += 2 * DOUBLES) {
             if (weights) {
                 const km_doubles v = KM_D_LOAD(weights + base + i),
                                  w = KM_D_LOAD(weights + base + i + DOUBLES);
@@ -467,15 +487,16 @@ typedef struct km_finish_span {
 KM_TARGET static int km_finish_quick(int32_t *labels, km_real *nearest, km_real *next,
                                      const km_cpu_finish *finish, const km_cpu_finish_model *model,
                                      int64_t at) {
-    const km_real *points = (const km_real *)finish->points + at / GROUP * GROUP * D + at % GROUP;
+    const km_real *points =
+        (const km_real *)finish->points + at / SOA_POINTS * SOA_POINTS * D + at % SOA_POINTS;
     const int64_t k = model->k, whole = 1 + (k - 1) / FINISH_TILE * FINISH_TILE;
     const km_real *start = (const km_real *)model->table;
     km_vec first_0 = KM_SPLAT(0), first_1 = first_0, second_0 = KM_SPLAT(INFINITY), second_1 = second_0;
     km_ints index_0 = KM_INTS(0), index_1 = index_0;
     for (int f = 0; f < D; f++) { // to the first centroid, which nothing is compared with
         const km_vec c = KM_SPLAT(start[f]);
-        const km_vec t = KM_SUB(KM_LOAD(points + f * GROUP), c),
-                     u = KM_SUB(KM_LOAD(points + f * GROUP + LANES), c);
+        const km_vec t = KM_SUB(KM_LOAD(points + f * SOA_POINTS), c),
+                     u = KM_SUB(KM_LOAD(points + f * SOA_POINTS + LANES), c);
         first_0 = KM_FMA(t, t, first_0);
         first_1 = KM_FMA(u, u, first_1);
     }
@@ -484,7 +505,7 @@ KM_TARGET static int km_finish_quick(int32_t *labels, km_real *nearest, km_real 
         km_vec a_0 = KM_SPLAT(0), b_0 = a_0;
         km_vec a_1 = KM_SPLAT(0), b_1 = a_1;
         for (int f = 0; f < D; f++) {
-            const km_vec x = KM_LOAD(points + f * GROUP), y = KM_LOAD(points + f * GROUP + LANES);
+            const km_vec x = KM_LOAD(points + f * SOA_POINTS), y = KM_LOAD(points + f * SOA_POINTS + LANES);
             const km_vec c_0 = KM_SPLAT(rows[0 * (D + 1) + f]);
             const km_vec t_0 = KM_SUB(x, c_0), u_0 = KM_SUB(y, c_0);
             a_0 = KM_FMA(t_0, t_0, a_0);
@@ -495,25 +516,25 @@ KM_TARGET static int km_finish_quick(int32_t *labels, km_real *nearest, km_real 
             b_1 = KM_FMA(u_1, u_1, b_1);
         }
         const km_ints j_0 = KM_INTS((int32_t)from + 0);
-        KM_SECOND(first_0, second_0, index_0, a_0, j_0);
-        KM_SECOND(first_1, second_1, index_1, b_0, j_0);
+        KM_F_KEEP_NEAREST(first_0, second_0, index_0, a_0, j_0);
+        KM_F_KEEP_NEAREST(first_1, second_1, index_1, b_0, j_0);
         const km_ints j_1 = KM_INTS((int32_t)from + 1);
-        KM_SECOND(first_0, second_0, index_0, a_1, j_1);
-        KM_SECOND(first_1, second_1, index_1, b_1, j_1);
+        KM_F_KEEP_NEAREST(first_0, second_0, index_0, a_1, j_1);
+        KM_F_KEEP_NEAREST(first_1, second_1, index_1, b_1, j_1);
     }
     for (int64_t from = whole; from < k; from++) {
         const km_real *row = (const km_real *)model->table + from * (D + 1);
         km_vec a = KM_SPLAT(0), b = a;
         for (int f = 0; f < D; f++) {
             const km_vec c = KM_SPLAT(row[f]);
-            const km_vec t = KM_SUB(KM_LOAD(points + f * GROUP), c);
-            const km_vec u = KM_SUB(KM_LOAD(points + f * GROUP + LANES), c);
+            const km_vec t = KM_SUB(KM_LOAD(points + f * SOA_POINTS), c);
+            const km_vec u = KM_SUB(KM_LOAD(points + f * SOA_POINTS + LANES), c);
             a = KM_FMA(t, t, a);
             b = KM_FMA(u, u, b);
         }
         const km_ints j = KM_INTS((int32_t)from);
-        KM_SECOND(first_0, second_0, index_0, a, j);
-        KM_SECOND(first_1, second_1, index_1, b, j);
+        KM_F_KEEP_NEAREST(first_0, second_0, index_0, a, j);
+        KM_F_KEEP_NEAREST(first_1, second_1, index_1, b, j);
     }
     KM_PUT_INTS(labels, index_0);
     KM_PUT_INTS(labels + LANES, index_1);
@@ -637,7 +658,7 @@ static void km_finish_many(const km_finish_span *span, const km_cpu_finish_model
 KM_TARGET static void km_finish_sum(km_finish_span *span, const km_cpu_finish *finish,
                                     const km_cpu_finish_model *model) {
     km_finish_squares(span, finish, model);
-    if (model->k <= KM_CPU_FEW && !finish->weights)
+    if (model->k <= KM_CPU_FEW_CLUSTERS && !finish->weights)
         km_finish_few(span, model);
     else
         km_finish_many(span, model, finish->weights ? finish->weights + span->first : NULL);
@@ -660,10 +681,10 @@ KM_TARGET static void km_finish(const km_cpu_finish *finish) {
     }
 }
 // ==== What a program takes =================================================================================
-// What the engine looks for, whatever the spec is called and lists: one module serves them all.
+// The engine looks for this symbol, whatever the spec is called and lists.
 #ifdef __cplusplus
 extern "C"
 #endif
-    const km_cpu_kernels km_kernels = {KM_CPU_ABI, sizeof(km_real), 2,         256,   D,
-                                    D,    GROUP,           4, 0, 0,
-                                    km_pass,    km_seed,         km_finish};
+    const km_cpu_kernels km_kernels = {
+        KM_CPU_ABI,           sizeof(km_real),    2,          256,  D, D,  SOA_POINTS,
+        4, 0, 0, km_pass, km_seed,  km_finish};

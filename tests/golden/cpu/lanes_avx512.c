@@ -3,15 +3,15 @@
 
 // ... 19 definitions
 
-// Vector words for AVX-512. Macros, because vectors are not handed to functions by value: the file must compile
+// Vector operations of AVX-512. Macros, because vectors are not handed to functions by value: the file must compile
 // without options that name the instruction set.
 #include <immintrin.h>
 #define KM_TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma")))
 
-// Keeps a value that was loaded in a register: compilers would load it anew for each use.
+// Keeps a loaded value in a register: compilers would load it again for each use.
 #define KM_PIN(x) __asm__("" : "+v"(x))
 // Some headers fill unmasked forms with an undefined vector, and warn of it: a full mask gives the same instruction.
-typedef __m512i km_ints; // as many integers as km_vec has reals, of the same size
+typedef __m512i km_ints; // as many integers as km_vec has reals, of their size
 typedef __m512 km_vec;
 #define KM_LOAD(from) _mm512_loadu_ps(from)
 #define KM_STORE(to, x) _mm512_storeu_ps(to, x)
@@ -33,9 +33,9 @@ typedef __m512 km_vec;
     _mm_storeu_si128((__m128i *)(void *)(to), _mm512_maskz_cvtepi32_epi8((__mmask16)-1, a));                 \
     _mm_storeu_si128((__m128i *)(void *)((to) + LANES), _mm512_maskz_cvtepi32_epi8((__mmask16)-1, b))
 #define KM_LOAD_DOUBLES(from) _mm512_maskz_cvtps_pd((__mmask8)-1, _mm256_loadu_ps(from))
-#define KM_D_GATHER(from) _mm512_maskz_cvtps_pd((__mmask8)-1, _mm256_i32gather_ps(from, KM_GROUPS, 4))
-// 1 / sqrt(x), 0 where squares get lost: 14 bits, which a step of Newton's makes as good as float holds. A fifth of the
-// time of a root and a division.
+#define KM_D_GATHER(from) _mm512_maskz_cvtps_pd((__mmask8)-1, _mm256_i32gather_ps(from, KM_SOA_OFFSETS, 4))
+// 1 / sqrt(x), 0 where squares underflow. The instruction gives 14 bits, and a step of Newton the rest: a fifth
+// of the time of a root and a division.
 #define KM_INVERSE_ROOT(x) km_inverse_root(x)
 KM_TARGET static inline __m512 km_inverse_root(__m512 x) {
     const __m512 rough =
@@ -43,18 +43,18 @@ KM_TARGET static inline __m512 km_inverse_root(__m512 x) {
     const __m512 rest = _mm512_fnmadd_ps(_mm512_mul_ps(x, rough), rough, _mm512_set1_ps(1));
     return _mm512_fmadd_ps(_mm512_mul_ps(rough, _mm512_set1_ps(0.5f)), rest, rough);
 }
-// A squared distance joins the nearest and the second-nearest; equal ones leave the lower index.
-#define KM_SECOND(first, second, index, square, j)                                                           \
+// Takes a squared distance into the least and the second-least so far. Equal ones keep the lower index.
+#define KM_F_KEEP_NEAREST(first, second, index, square, j)                                                   \
     index = _mm512_mask_mov_epi32(index, _mm512_cmp_ps_mask(square, first, _CMP_LT_OQ), j);                  \
     second = _mm512_maskz_min_ps((__mmask16)-1, second, _mm512_maskz_max_ps((__mmask16)-1, square, first));  \
     first = _mm512_maskz_min_ps((__mmask16)-1, square, first)
-// Past the caches, to whole lines; before other threads look.
+// Stores past the caches, to whole lines. KM_STREAM_END goes before other threads read.
 #define KM_STREAM_INTS(to, x) _mm512_stream_si512((__m512i *)(void *)(to), x)
 #define KM_STREAM_END _mm_sfence()
 #define KM_ROUND(x) _mm512_maskz_cvtps_epi32((__mmask16)-1, x)
 // Non-zero where a is not below b.
 #define KM_ANY_ABOVE(a, b) (int)_mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ)
-// Of the points that have a label: how many there are, sums of doubles.
+// Masks of the points that have a label: counts and sums of doubles of those points.
 typedef __mmask16 km_mask;
 #define KM_STORE_WIDE(to, x)                                                                                 \
     KM_D_STORE(to, _mm512_maskz_cvtps_pd((__mmask8)-1, _mm512_castps512_ps256(x)));                          \
@@ -64,7 +64,7 @@ typedef __mmask16 km_mask;
 #define KM_D_ADD_WHERE(sum, where, from)                                                                     \
     KM_D_ADD_OWN(sum, where, from);                                                                          \
     KM_D_ADD_OWN(sum, (where) >> 8, (from) + DOUBLES)
-// Of two vectors of doubles, and of integers whose sum 32 bits need not hold.
+// The same for two vectors of doubles, and for integers, whose total may need more than 32 bits.
 #define KM_D_ADD_BOTH(sum, where, low, high)                                                                 \
     sum = _mm512_mask_add_pd(sum, (__mmask8)(where), sum, low);                                              \
     sum = _mm512_mask_add_pd(sum, (__mmask8)((where) >> 8), sum, high)
@@ -72,11 +72,11 @@ typedef __mmask16 km_mask;
 #define KM_SUM_WIDE(x)                                                                                       \
     KM_D_SUM(_mm512_add_pd(_mm512_maskz_cvtepi32_pd((__mmask8)-1, _mm512_castsi512_si256(x)),                \
                            _mm512_maskz_cvtepi32_pd((__mmask8)-1, _mm512_extracti64x4_epi64(x, 1))))
-// Eight labels as wide as doubles; eight of sixteen doubles by label.
+// Eight labels as 64-bit integers; eight of sixteen doubles, picked by label.
 #define KM_LOAD_LONGS(from)                                                                                  \
     _mm512_maskz_cvtepi32_epi64((__mmask8)-1, _mm256_loadu_si256((const __m256i *)(const void *)(from)))
 #define KM_D_PICK(from, index) _mm512_permutex2var_pd(KM_D_LOAD(from), index, KM_D_LOAD((from) + DOUBLES))
-// Indices become labels of a byte: of two vectors, of four.
+// Stores the indices of two vectors, or of four, as labels of a byte.
 #define KM_PUT_LABELS_4(to, a, b, c, d)                                                                      \
     KM_PUT_LABELS_2(to, a, b);                                                                               \
     KM_PUT_LABELS_2((to) + 2 * LANES, c, d)
@@ -97,20 +97,23 @@ typedef __m512d km_doubles;
 #define KM_D_FMA(a, b, c) _mm512_fmadd_pd(a, b, c)
 #define KM_D_ADD(a, b) _mm512_add_pd(a, b)
 #define KM_D_SUM(x) _mm512_reduce_add_pd(x)
-// Doubles join a sum where a bit says so.
+// Adds doubles to a sum where a bit is set.
 #define KM_D_ADD_OWN(sum, bits, from)                                                                        \
     sum = _mm512_mask_add_pd(sum, (__mmask8)(bits), sum, _mm512_loadu_pd(from))
-// A feature of eight points in turn: places of eight features of one point.
-#define KM_GROUPS _mm256_set_epi32(7 * GROUP, 6 * GROUP, 5 * GROUP, 4 * GROUP, 3 * GROUP, 2 * GROUP, GROUP, 0)
-// Eight features of eight points, a column each, become parts of eight rows. Columns from `features` on are two ones
-// and zeros.
+// Offsets of eight features of a point.
+#define KM_SOA_OFFSETS                                                                                       \
+    _mm256_set_epi32(7 * SOA_POINTS, 6 * SOA_POINTS, 5 * SOA_POINTS, 4 * SOA_POINTS, 3 * SOA_POINTS,         \
+                     2 * SOA_POINTS, SOA_POINTS, 0)
+// Transposes eight features of eight points (a column is a feature) into eight rows. Columns from `features` on are two
+// ones, then zeros.
 #define KM_D_COLUMN(from, c, features)                                                                       \
-    ((c) < (features) ? KM_LOAD_DOUBLES((from) + (c)*GROUP) : KM_D_SPLAT((c) < (features) + 2))
-#define KM_D_TURN(rows, from, features)                                                                      \
-    km_turn(rows, KM_D_COLUMN(from, 0, features), KM_D_COLUMN(from, 1, features),                            \
-            KM_D_COLUMN(from, 2, features), KM_D_COLUMN(from, 3, features), KM_D_COLUMN(from, 4, features),  \
-            KM_D_COLUMN(from, 5, features), KM_D_COLUMN(from, 6, features), KM_D_COLUMN(from, 7, features))
-KM_TARGET static inline void km_turn_half(double *rows, __m512d a, __m512d b, __m512d c, __m512d d) {
+    ((c) < (features) ? KM_LOAD_DOUBLES((from) + (c)*SOA_POINTS) : KM_D_SPLAT((c) < (features) + 2))
+#define KM_D_TRANSPOSE(rows, from, features)                                                                 \
+    km_transpose(rows, KM_D_COLUMN(from, 0, features), KM_D_COLUMN(from, 1, features),                       \
+                 KM_D_COLUMN(from, 2, features), KM_D_COLUMN(from, 3, features),                             \
+                 KM_D_COLUMN(from, 4, features), KM_D_COLUMN(from, 5, features),                             \
+                 KM_D_COLUMN(from, 6, features), KM_D_COLUMN(from, 7, features))
+KM_TARGET static inline void km_transpose_half(double *rows, __m512d a, __m512d b, __m512d c, __m512d d) {
     const __m512i low = _mm512_set_epi64(13, 12, 5, 4, 9, 8, 1, 0),
                   high = _mm512_set_epi64(15, 14, 7, 6, 11, 10, 3, 2);
     const __m512d first = _mm512_permutex2var_pd(a, low, b), second = _mm512_permutex2var_pd(a, high, b);
@@ -120,20 +123,21 @@ KM_TARGET static inline void km_turn_half(double *rows, __m512d a, __m512d b, __
     KM_D_STORE(rows + 4 * ROW, _mm512_maskz_shuffle_f64x2((__mmask8)-1, first, third, 0xee));
     KM_D_STORE(rows + 6 * ROW, _mm512_maskz_shuffle_f64x2((__mmask8)-1, second, fourth, 0xee));
 }
-KM_TARGET static inline void km_turn(double *rows, __m512d a, __m512d b, __m512d c, __m512d d, __m512d e,
-                                     __m512d f, __m512d g, __m512d h) {
-    km_turn_half(rows, _mm512_maskz_unpacklo_pd((__mmask8)-1, a, b),
-                 _mm512_maskz_unpacklo_pd((__mmask8)-1, c, d), _mm512_maskz_unpacklo_pd((__mmask8)-1, e, f),
-                 _mm512_maskz_unpacklo_pd((__mmask8)-1, g, h));
-    km_turn_half(rows + ROW, _mm512_maskz_unpackhi_pd((__mmask8)-1, a, b),
-                 _mm512_maskz_unpackhi_pd((__mmask8)-1, c, d), _mm512_maskz_unpackhi_pd((__mmask8)-1, e, f),
-                 _mm512_maskz_unpackhi_pd((__mmask8)-1, g, h));
+KM_TARGET static inline void km_transpose(double *rows, __m512d a, __m512d b, __m512d c, __m512d d, __m512d e,
+                                          __m512d f, __m512d g, __m512d h) {
+    km_transpose_half(
+        rows, _mm512_maskz_unpacklo_pd((__mmask8)-1, a, b), _mm512_maskz_unpacklo_pd((__mmask8)-1, c, d),
+        _mm512_maskz_unpacklo_pd((__mmask8)-1, e, f), _mm512_maskz_unpacklo_pd((__mmask8)-1, g, h));
+    km_transpose_half(rows + ROW, _mm512_maskz_unpackhi_pd((__mmask8)-1, a, b),
+                      _mm512_maskz_unpackhi_pd((__mmask8)-1, c, d),
+                      _mm512_maskz_unpackhi_pd((__mmask8)-1, e, f),
+                      _mm512_maskz_unpackhi_pd((__mmask8)-1, g, h));
 }
 typedef __m512i km_longs;
 #define KM_LONGS(value) _mm512_set1_epi64(value)
 #define KM_PUT_LONGS(to, x) _mm512_storeu_si512((void *)(to), x)
-// A squared distance joins the nearest and the second-nearest; equal ones leave the lower index.
-#define KM_NEAREST(first, second, index, square, j)                                                          \
+// Takes a squared distance into the least and the second-least so far. Equal ones keep the lower index.
+#define KM_KEEP_NEAREST(first, second, index, square, j)                                                     \
     index = _mm512_mask_mov_epi64(index, _mm512_cmp_pd_mask(square, first, _CMP_LT_OQ), j);                  \
     second = _mm512_maskz_min_pd((__mmask8)-1, second, _mm512_maskz_max_pd((__mmask8)-1, square, first));    \
     first = _mm512_maskz_min_pd((__mmask8)-1, square, first)
@@ -142,50 +146,51 @@ typedef __m512i km_longs;
 
 // ... 8 definitions
 
-// What all slots share of a span.
+// A span, and what all slots share of it.
 typedef struct km_lanes_span {
-    int64_t first, end;            // of the block's points
-    const char *ahead, *ahead_end; // points of the next span that are not fetched yet
-    int64_t ahead_step;            // bytes of them to fetch at a time
-    int has_rows;                  // all points stand in rows; else listed ones do
-    int64_t single;                // points that became rows alone
-    double rows[SPAN * GROUP * ROW]
-        __attribute__((aligned(64))); // what points add to sums: x, then ones
+    int64_t first, end;            // of the chunk's points
+    const char *ahead, *ahead_end; // points of the next span that are not prefetched yet
+    int64_t ahead_step;            // bytes of them to prefetch at a time
+    int has_rows;                  // `rows` has all points; else listed ones
+    int64_t rows_one_by_one;       // listed points that became rows so far
+    double rows[SPAN * SOA_POINTS * ROW]
+        __attribute__((aligned(64))); // what a point adds to sums: x, then ones
     int has_doubles;
-    double doubles[SPAN * GROUP * D] __attribute__((aligned(64))); // the points
+    double doubles[SPAN * SOA_POINTS * D] __attribute__((aligned(64))); // the points
 } km_lanes_span;
 
 // ... 2 definitions
 
-// A point's coordinates become a row.
+// Makes a row of a point's coordinates.
 KM_TARGET static inline void km_row(double *row, const km_real *point) {
     int f = 0;
-    for (; f + 8 <= D; f += 8, point += 8 * GROUP) KM_D_STORE(row + f, KM_D_GATHER(point));
-    for (; f + 4 <= D; f += 4, point += 4 * GROUP)
+    for (; f + 8 <= D; f += 8, point += 8 * SOA_POINTS) KM_D_STORE(row + f, KM_D_GATHER(point));
+    for (; f + 4 <= D; f += 4, point += 4 * SOA_POINTS)
         *(km_quad *)(row + f) = __builtin_convertvector(KM_FOUR(point), km_quad);
-    for (; f < D; f++, point += GROUP) row[f] = (double)point[0];
+    for (; f < D; f++, point += SOA_POINTS) row[f] = (double)point[0];
 }
 
-// All points of a span become rows, once.
-KM_TARGET static void km_rows_make(km_lanes_span *span, const km_cpu_chunk *block) {
-    const km_real *points = (const km_real *)block->points + span->first * D;
+// Makes rows of all points of a span, once.
+KM_TARGET static void km_rows_make(km_lanes_span *span, const km_cpu_chunk *chunk) {
+    const km_real *points = (const km_real *)chunk->points + span->first * D;
     double *rows = span->rows;
     if (span->has_rows) return;
     span->has_rows = 1;
     for (int64_t base = span->first; base < span->end;
-         base += GROUP, points += GROUP * D, rows += GROUP * ROW) {
+         base += SOA_POINTS, points += SOA_POINTS * D, rows += SOA_POINTS * ROW) {
         if (ROW % 8 == 0) {
-            for (int i = 0; i < GROUP; i += 8)
-                for (int f = 0; f < ROW; f += 8) KM_D_TURN(rows + i * ROW + f, points + f * GROUP + i, D - f);
+            for (int i = 0; i < SOA_POINTS; i += 8)
+                for (int f = 0; f < ROW; f += 8)
+                    KM_D_TRANSPOSE(rows + i * ROW + f, points + f * SOA_POINTS + i, D - f);
             continue;
         }
-        for (int i = 0; i < GROUP; i++) km_row(rows + i * ROW, points + i);
+        for (int i = 0; i < SOA_POINTS; i++) km_row(rows + i * ROW, points + i);
     }
 }
 
 // ... 1 definition
 
-// A point joins sums.
+// Adds a point to sums.
 KM_TARGET static inline void km_add(double *sums, const double *row) {
     int f = 0;
     for (; f + 8 <= ROW; f += 8) KM_D_STORE(sums + f, KM_D_ADD(KM_D_LOAD(sums + f), KM_D_LOAD(row + f)));
@@ -193,8 +198,8 @@ KM_TARGET static inline void km_add(double *sums, const double *row) {
     km_add_rest(sums, 1);
 }
 
-// A point leaves sums.
-KM_TARGET static inline void km_take(double *sums, const double *row) {
+// Subtracts a point from sums.
+KM_TARGET static inline void km_subtract(double *sums, const double *row) {
     int f = 0;
     for (; f + 8 <= ROW; f += 8) KM_D_STORE(sums + f, KM_D_SUB(KM_D_LOAD(sums + f), KM_D_LOAD(row + f)));
     for (; f < ROW; f += 4) *(km_quad *)(sums + f) -= *(const km_quad *)(row + f);
@@ -203,22 +208,22 @@ KM_TARGET static inline void km_take(double *sums, const double *row) {
 
 // ... 4 definitions
 
-enum { WHOLE_K = 5 }; // clusters up to which it pays
+enum { MASKED_SUMS_K_MAX = 5 }; // clusters up to which it pays
 
-// x: whole groups; own: the masks of a cluster's points, group by group.
-KM_TARGET static inline void km_whole_own(double *sums, const double *x, const uint64_t *own,
-                                          int64_t groups) {
+// Adds the points of one cluster. x: whole SoA soa_groups; own: for each of them a mask of the cluster's points.
+KM_TARGET static inline void km_masked_add(double *sums, const double *x, const uint64_t *own,
+                                           int64_t soa_groups) {
     km_doubles sum_0 = KM_D_SPLAT(0);
     km_doubles sum_1 = KM_D_SPLAT(0);
     km_doubles sum_2 = KM_D_SPLAT(0);
     km_doubles sum_3 = KM_D_SPLAT(0);
-    for (int64_t g = 0; g < groups; g++, x += GROUP * D) {
+    for (int64_t g = 0; g < soa_groups; g++, x += SOA_POINTS * D) {
         uint64_t bits = own[g];
-        for (int i = 0; i < GROUP; i += DOUBLES, bits >>= DOUBLES) {
-            KM_D_ADD_OWN(sum_0, bits, x + 0 * GROUP + i);
-            KM_D_ADD_OWN(sum_1, bits, x + 1 * GROUP + i);
-            KM_D_ADD_OWN(sum_2, bits, x + 2 * GROUP + i);
-            KM_D_ADD_OWN(sum_3, bits, x + 3 * GROUP + i);
+        for (int i = 0; i < SOA_POINTS; i += DOUBLES, bits >>= DOUBLES) {
+            KM_D_ADD_OWN(sum_0, bits, x + 0 * SOA_POINTS + i);
+            KM_D_ADD_OWN(sum_1, bits, x + 1 * SOA_POINTS + i);
+            KM_D_ADD_OWN(sum_2, bits, x + 2 * SOA_POINTS + i);
+            KM_D_ADD_OWN(sum_3, bits, x + 3 * SOA_POINTS + i);
         }
     }
     sums[0] += KM_D_SUM(sum_0);
@@ -229,42 +234,43 @@ KM_TARGET static inline void km_whole_own(double *sums, const double *x, const u
 
 // ... 2 definitions
 
-// All points of a span join the sums of one slot of few clusters.
-KM_TARGET static void km_add_whole(const km_cpu_slot *slot, const km_cpu_chunk *block, km_lanes_span *span) {
-    const km_real *points = (const km_real *)block->points + span->first * D;
+// Adds all points of a span to the sums of one slot that has few clusters.
+KM_TARGET static void km_add_masked(const km_cpu_slot *slot, const km_cpu_chunk *chunk, km_lanes_span *span) {
+    const km_real *points = (const km_real *)chunk->points + span->first * D;
     const int64_t count = span->end - span->first;
     const km_index *labels = (const km_index *)slot->labels + span->first;
-    if (!span->has_doubles) km_whole_points(span->doubles, points, (count + GROUP - 1) / GROUP);
+    if (!span->has_doubles) km_masked_points(span->doubles, points, (count + SOA_POINTS - 1) / SOA_POINTS);
     span->has_doubles = 1;
-    km_whole_sums(slot->sums, span->doubles, labels, count, slot->k);
+    km_masked_sums(slot->sums, span->doubles, labels, count, slot->k);
 }
 
 // ... 3 definitions
 
-KM_TARGET static void km_pass(const km_cpu_chunk *block) {
+KM_TARGET static void km_pass(const km_cpu_chunk *chunk) {
     km_lanes_span span;
-    km_cpu_slot *together[TOGETHER];
+    km_cpu_slot *together[SLOTS_TOGETHER];
     km_rows_clear(&span);
-    for (int64_t s = 0; s < block->slots_count; s++) block->slots[s].changed = block->slots[s].decided = 0;
-    for (int64_t first = 0; first < block->points_count; first += SPAN * GROUP) {
+    for (int64_t s = 0; s < chunk->slots_count; s++) chunk->slots[s].changed = chunk->slots[s].resolved = 0;
+    for (int64_t first = 0; first < chunk->points_count; first += SPAN * SOA_POINTS) {
         int count = 0;
         span.first = first;
-        span.end = first + SPAN * GROUP < block->points_count ? first + SPAN * GROUP : block->points_count;
+        span.end =
+            first + SPAN * SOA_POINTS < chunk->points_count ? first + SPAN * SOA_POINTS : chunk->points_count;
         span.has_rows = 0;
-        span.single = 0;
+        span.rows_one_by_one = 0;
         span.has_doubles = 0;
-        km_fetch_start(&span, block);
-        for (int64_t s = 0; s < block->slots_count; s++) {
-            km_cpu_slot *slot = &block->slots[s];
-            km_slot_span(slot, block, &span);
+        km_fetch_start(&span, chunk);
+        for (int64_t s = 0; s < chunk->slots_count; s++) {
+            km_cpu_slot *slot = &chunk->slots[s];
+            km_slot_span(slot, chunk, &span);
             if (slot->mode != KM_CPU_MOVE && slot->sums) {
-                if (slot->k <= WHOLE_K && !block->weights)
-                    km_add_whole(slot, block, &span);
+                if (slot->k <= MASKED_SUMS_K_MAX && !chunk->weights)
+                    km_add_masked(slot, chunk, &span);
                 else
                     together[count++] = slot;
             }
-            if (count == TOGETHER || (count && s + 1 == block->slots_count)) {
-                km_add_span(together, count, block, &span);
+            if (count == SLOTS_TOGETHER || (count && s + 1 == chunk->slots_count)) {
+                km_add_span(together, count, chunk, &span);
                 count = 0;
             }
         }
@@ -436,12 +442,12 @@ static void km_finish_many(const km_finish_span *span, const km_cpu_finish_model
 // What is summed of a span's points, whose labels and distances are known.
 KM_TARGET static void km_finish_sum(km_finish_span *span, const km_cpu_finish *finish,
                                     const km_cpu_finish_model *model) {
-    if (model->k <= KM_CPU_FEW)
+    if (model->k <= KM_CPU_FEW_CLUSTERS)
         km_finish_squares_few(span, finish, model);
     else
         km_finish_squares(span, finish, model);
     if (model->k == 1) km_finish_near(span);
-    if (model->k <= KM_CPU_FEW && !finish->weights)
+    if (model->k <= KM_CPU_FEW_CLUSTERS && !finish->weights)
         km_finish_few(span, model);
     else
         km_finish_many(span, model, finish->weights ? finish->weights + span->first : NULL);

@@ -3,10 +3,10 @@
 
 // ... 20 definitions
 
-// Keeps a value that was loaded in a register: compilers would load it anew for each use.
+// Keeps a loaded value in a register: compilers would load it again for each use.
 #define KM_PIN(x) __asm__("" : "+v"(x))
 // Some headers fill unmasked forms with an undefined vector, and warn of it: a full mask gives the same instruction.
-typedef __m512i km_ints; // as many integers as km_vec has reals, of the same size
+typedef __m512i km_ints; // as many integers as km_vec has reals, of their size
 typedef __m512d km_vec;
 #define KM_LOAD(from) _mm512_loadu_pd(from)
 #define KM_STORE(to, x) _mm512_storeu_pd(to, x)
@@ -27,11 +27,11 @@ typedef __m512d km_vec;
     _mm_storel_epi64((__m128i *)(void *)(to), _mm512_maskz_cvtepi64_epi8((__mmask8)-1, a));                  \
     _mm_storel_epi64((__m128i *)(void *)((to) + LANES), _mm512_maskz_cvtepi64_epi8((__mmask8)-1, b))
 #define KM_LOAD_DOUBLES(from) _mm512_loadu_pd(from)
-#define KM_D_GATHER(from) _mm512_i32gather_pd(KM_GROUPS, from, 8)
+#define KM_D_GATHER(from) _mm512_i32gather_pd(KM_SOA_OFFSETS, from, 8)
 #define KM_SQRT(x) _mm512_maskz_sqrt_pd((__mmask8)-1, x)
 // a / b, 0 where b is 0.
 #define KM_QUOTIENT(a, b) _mm512_maskz_div_pd(_mm512_cmp_pd_mask(b, _mm512_setzero_pd(), _CMP_GT_OQ), a, b)
-// Of the points that have a label: how many there are, sums of doubles.
+// Masks of the points that have a label: counts and sums of doubles of those points.
 typedef __mmask8 km_mask;
 #define KM_STORE_WIDE(to, x) KM_STORE(to, x)
 #define KM_LOAD_LABELS(from)                                                                                 \
@@ -40,7 +40,7 @@ typedef __mmask8 km_mask;
 #define KM_COUNT_WHERE(count, where) count = _mm512_mask_add_epi64(count, where, count, _mm512_set1_epi64(1))
 #define KM_D_ADD_WHERE(sum, where, from) KM_D_ADD_OWN(sum, where, from)
 #define KM_SUM_INTS(x) _mm512_reduce_add_epi64(x)
-// Indices become labels of a byte: of two vectors, of four.
+// Stores the indices of two vectors, or of four, as labels of a byte.
 #define KM_PUT_LABELS_4(to, a, b, c, d)                                                                      \
     KM_PUT_LABELS_2(to, a, b);                                                                               \
     KM_PUT_LABELS_2((to) + 2 * LANES, c, d)
@@ -55,12 +55,12 @@ typedef __mmask8 km_mask;
 
 // ... 23 definitions
 
-// All points of a span join the sums of one slot of few clusters.
-KM_TARGET static void km_add_whole(const km_cpu_slot *slot, const km_cpu_chunk *block, km_lanes_span *span) {
-    const km_real *points = (const km_real *)block->points + span->first * D;
+// Adds all points of a span to the sums of one slot that has few clusters.
+KM_TARGET static void km_add_masked(const km_cpu_slot *slot, const km_cpu_chunk *chunk, km_lanes_span *span) {
+    const km_real *points = (const km_real *)chunk->points + span->first * D;
     const int64_t count = span->end - span->first;
     const km_index *labels = (const km_index *)slot->labels + span->first;
-    km_whole_sums(slot->sums, points, labels, count, slot->k);
+    km_masked_sums(slot->sums, points, labels, count, slot->k);
 }
 
 // ... 4 definitions

@@ -7,7 +7,7 @@
 
 typedef km_real km_vec __attribute__((vector_size(16)));
 typedef km_int km_ints
-    __attribute__((vector_size(16))); // as many integers as km_vec has reals, of the same size
+    __attribute__((vector_size(16))); // as many integers as km_vec has reals, of their size
 typedef km_real km_vec_anywhere __attribute__((vector_size(16), aligned(4), may_alias));
 typedef km_int km_ints_anywhere __attribute__((vector_size(16), aligned(4), may_alias));
 #define KM_LOAD(from) (*(const km_vec_anywhere *)(const void *)(from))
@@ -30,7 +30,7 @@ typedef km_int km_ints_anywhere __attribute__((vector_size(16), aligned(4), may_
         index = (index & ~km_where) | (j & km_where);                                                        \
         best = KM_CHOOSE(km_where, score, best);                                                             \
     } while (0)
-// Indices become labels of a byte: of two vectors, of four.
+// Stores the indices of two vectors, or of four, as labels of a byte.
 #define KM_PUT_LABELS_2(to, a, b)                                                                            \
     do {                                                                                                     \
         for (int km_i = 0; km_i < LANES; km_i++) (to)[km_i] = (km_index)(a)[km_i];                           \
@@ -54,12 +54,12 @@ typedef int64_t km_longs_anywhere __attribute__((vector_size(16), aligned(8), ma
 #define KM_D_ADD(a, b) ((a) + (b))
 #define KM_D_SUM(x) ((x)[0] + (x)[1])
 #define KM_D_SUB(a, b) ((a) - (b))
-// Rounded once, as everywhere.
+// Rounded once, as on every instruction set.
 #define KM_D_FMA(a, b, c) ((km_doubles){fma((a)[0], (b)[0], (c)[0]), fma((a)[1], (b)[1], (c)[1])})
 #define KM_LONGS(value) ((km_longs){value, value})
 #define KM_PUT_LONGS(to, x) *(km_longs_anywhere *)(void *)(to) = x
-// A squared distance joins the nearest and the second-nearest; equal ones leave the lower index.
-#define KM_NEAREST(first, second, index, square, j)                                                          \
+// Takes a squared distance into the least and the second-least so far. Equal ones keep the lower index.
+#define KM_KEEP_NEAREST(first, second, index, square, j)                                                     \
     do {                                                                                                     \
         const km_longs km_where = (km_longs)((square) < (first));                                            \
         const km_doubles km_rest =                                                                           \
@@ -69,7 +69,7 @@ typedef int64_t km_longs_anywhere __attribute__((vector_size(16), aligned(8), ma
         first = (km_doubles)(((km_longs)(square)&km_where) | ((km_longs)(first) & ~km_where));               \
         second = (km_doubles)(((km_longs)km_rest & km_next) | ((km_longs)(second) & ~km_next));              \
     } while (0)
-// Of the points that have a label: how many there are, sums of doubles.
+// Masks of the points that have a label: counts and sums of doubles of those points.
 typedef km_ints km_mask;
 #define KM_EQUAL(a, b) ((km_ints)((a) == (b)))
 #define KM_COUNT_WHERE(count, where) count -= where
@@ -115,7 +115,7 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
     const km_real *row = table;
     km_ints j = KM_INTS(0);
     const km_ints one = KM_INTS(1);
-    // What k leaves beside whole tiles goes first: centroid 0 starts as the best.
+    // The centroids that k leaves beside whole tiles go first. Centroid 0 starts as the best.
     const int64_t start = (k - 1) % TILE + 1;
     switch (start) {
         case 1: {
@@ -124,10 +124,10 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
             km_vec s_0_2 = KM_SPLAT(row[0 * (D + 1) + D]);
             km_vec s_0_3 = KM_SPLAT(row[0 * (D + 1) + D]);
             for (int f = 0; f < D; f++) {
-                km_vec x_0 = KM_LOAD(points + f * GROUP + 0 * LANES);
-                km_vec x_1 = KM_LOAD(points + f * GROUP + 1 * LANES);
-                km_vec x_2 = KM_LOAD(points + f * GROUP + 2 * LANES);
-                km_vec x_3 = KM_LOAD(points + f * GROUP + 3 * LANES);
+                km_vec x_0 = KM_LOAD(points + f * SOA_POINTS + 0 * LANES);
+                km_vec x_1 = KM_LOAD(points + f * SOA_POINTS + 1 * LANES);
+                km_vec x_2 = KM_LOAD(points + f * SOA_POINTS + 2 * LANES);
+                km_vec x_3 = KM_LOAD(points + f * SOA_POINTS + 3 * LANES);
                 const km_vec c_0 = KM_SPLAT(row[0 * (D + 1) + f]);
                 s_0_0 = KM_FMA(x_0, c_0, s_0_0);
                 s_0_1 = KM_FMA(x_1, c_0, s_0_1);
@@ -150,10 +150,10 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
             km_vec s_1_2 = KM_SPLAT(row[1 * (D + 1) + D]);
             km_vec s_1_3 = KM_SPLAT(row[1 * (D + 1) + D]);
             for (int f = 0; f < D; f++) {
-                km_vec x_0 = KM_LOAD(points + f * GROUP + 0 * LANES);
-                km_vec x_1 = KM_LOAD(points + f * GROUP + 1 * LANES);
-                km_vec x_2 = KM_LOAD(points + f * GROUP + 2 * LANES);
-                km_vec x_3 = KM_LOAD(points + f * GROUP + 3 * LANES);
+                km_vec x_0 = KM_LOAD(points + f * SOA_POINTS + 0 * LANES);
+                km_vec x_1 = KM_LOAD(points + f * SOA_POINTS + 1 * LANES);
+                km_vec x_2 = KM_LOAD(points + f * SOA_POINTS + 2 * LANES);
+                km_vec x_3 = KM_LOAD(points + f * SOA_POINTS + 3 * LANES);
                 const km_vec c_0 = KM_SPLAT(row[0 * (D + 1) + f]);
                 s_0_0 = KM_FMA(x_0, c_0, s_0_0);
                 s_0_1 = KM_FMA(x_1, c_0, s_0_1);
@@ -190,10 +190,10 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
             km_vec s_2_2 = KM_SPLAT(row[2 * (D + 1) + D]);
             km_vec s_2_3 = KM_SPLAT(row[2 * (D + 1) + D]);
             for (int f = 0; f < D; f++) {
-                km_vec x_0 = KM_LOAD(points + f * GROUP + 0 * LANES);
-                km_vec x_1 = KM_LOAD(points + f * GROUP + 1 * LANES);
-                km_vec x_2 = KM_LOAD(points + f * GROUP + 2 * LANES);
-                km_vec x_3 = KM_LOAD(points + f * GROUP + 3 * LANES);
+                km_vec x_0 = KM_LOAD(points + f * SOA_POINTS + 0 * LANES);
+                km_vec x_1 = KM_LOAD(points + f * SOA_POINTS + 1 * LANES);
+                km_vec x_2 = KM_LOAD(points + f * SOA_POINTS + 2 * LANES);
+                km_vec x_3 = KM_LOAD(points + f * SOA_POINTS + 3 * LANES);
                 const km_vec c_0 = KM_SPLAT(row[0 * (D + 1) + f]);
                 s_0_0 = KM_FMA(x_0, c_0, s_0_0);
                 s_0_1 = KM_FMA(x_1, c_0, s_0_1);
@@ -244,10 +244,10 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
             km_vec s_3_2 = KM_SPLAT(row[3 * (D + 1) + D]);
             km_vec s_3_3 = KM_SPLAT(row[3 * (D + 1) + D]);
             for (int f = 0; f < D; f++) {
-                km_vec x_0 = KM_LOAD(points + f * GROUP + 0 * LANES);
-                km_vec x_1 = KM_LOAD(points + f * GROUP + 1 * LANES);
-                km_vec x_2 = KM_LOAD(points + f * GROUP + 2 * LANES);
-                km_vec x_3 = KM_LOAD(points + f * GROUP + 3 * LANES);
+                km_vec x_0 = KM_LOAD(points + f * SOA_POINTS + 0 * LANES);
+                km_vec x_1 = KM_LOAD(points + f * SOA_POINTS + 1 * LANES);
+                km_vec x_2 = KM_LOAD(points + f * SOA_POINTS + 2 * LANES);
+                km_vec x_3 = KM_LOAD(points + f * SOA_POINTS + 3 * LANES);
                 const km_vec c_0 = KM_SPLAT(row[0 * (D + 1) + f]);
                 s_0_0 = KM_FMA(x_0, c_0, s_0_0);
                 s_0_1 = KM_FMA(x_1, c_0, s_0_1);
@@ -310,10 +310,10 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
         km_vec s_3_2 = KM_SPLAT(row[3 * (D + 1) + D]);
         km_vec s_3_3 = KM_SPLAT(row[3 * (D + 1) + D]);
         for (int f = 0; f < D; f++) {
-            km_vec x_0 = KM_LOAD(points + f * GROUP + 0 * LANES);
-            km_vec x_1 = KM_LOAD(points + f * GROUP + 1 * LANES);
-            km_vec x_2 = KM_LOAD(points + f * GROUP + 2 * LANES);
-            km_vec x_3 = KM_LOAD(points + f * GROUP + 3 * LANES);
+            km_vec x_0 = KM_LOAD(points + f * SOA_POINTS + 0 * LANES);
+            km_vec x_1 = KM_LOAD(points + f * SOA_POINTS + 1 * LANES);
+            km_vec x_2 = KM_LOAD(points + f * SOA_POINTS + 2 * LANES);
+            km_vec x_3 = KM_LOAD(points + f * SOA_POINTS + 3 * LANES);
             const km_vec c_0 = KM_SPLAT(row[0 * (D + 1) + f]);
             s_0_0 = KM_FMA(x_0, c_0, s_0_0);
             s_0_1 = KM_FMA(x_1, c_0, s_0_1);

@@ -16,12 +16,12 @@ typedef float64x2_t km_doubles;
 typedef int64x2_t km_longs;
 #define KM_LONGS(value) vdupq_n_s64(value)
 #define KM_PUT_LONGS(to, x) vst1q_s64(to, x)
-// A squared distance joins the nearest and the second-nearest; equal ones leave the lower index.
-#define KM_NEAREST(first, second, index, square, j)                                                          \
+// Takes a squared distance into the least and the second-least so far. Equal ones keep the lower index.
+#define KM_KEEP_NEAREST(first, second, index, square, j)                                                     \
     index = vbslq_s64(vcltq_f64(square, first), j, index);                                                   \
     second = vminq_f64(second, vmaxq_f64(square, first));                                                    \
     first = vminq_f64(square, first)
-// A bit for each of 64 bytes that differ: each byte keeps the bit of its place, pairs are added up.
+// A bit for each of 64 bytes that differ. Each byte keeps the bit of its place in eight, then neighbours are added.
 static uint64_t km_differ(const uint8_t *a, const uint8_t *b) {
     const uint8x16_t places = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201));
     uint8x16_t bits[4];

@@ -3,7 +3,7 @@
 
 // ... 21 definitions
 
-// Kernels that prune. Comparisons give a bit for each lane.
+// For kernels that skip distances (tiles, bounds). Comparisons give a bit for each lane.
 #define KM_MAX(a, b) _mm256_max_ps(a, b)
 #define KM_ABS(x) _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x)
 #define KM_ABOVE(a, b) ((uint64_t)(unsigned)_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GT_OQ)))

@@ -3,7 +3,7 @@
 
 // ... 21 definitions
 
-// Kernels that prune. Comparisons give a bit for each lane.
+// For kernels that skip distances (tiles, bounds). Comparisons give a bit for each lane.
 #define KM_MAX(a, b) _mm256_max_pd(a, b)
 #define KM_ABS(x) _mm256_andnot_pd(_mm256_set1_pd(-0.0), x)
 #define KM_ABOVE(a, b) ((uint64_t)(unsigned)_mm256_movemask_pd(_mm256_cmp_pd(a, b, _CMP_GT_OQ)))

@@ -4,13 +4,13 @@
 // ... 16 definitions
 
 typedef float km_real;
-typedef int32_t km_int; // an integer as wide as a real
+typedef int32_t km_int; // an integer of a real's size
 
 enum { LANES = 16 }; // reals of a vector
 
 // ... 3 definitions
 
-// Kernels that prune. Comparisons give a bit for each lane.
+// For kernels that skip distances (tiles, bounds). Comparisons give a bit for each lane.
 #define KM_MAX(a, b) _mm512_maskz_max_ps((__mmask16)-1, a, b)
 #define KM_ABS(x) _mm512_abs_ps(x)
 #define KM_SQRT(x) _mm512_maskz_sqrt_ps((__mmask16)-1, x)
@@ -19,14 +19,14 @@ enum { LANES = 16 }; // reals of a vector
 #define KM_SUM(x) _mm512_reduce_add_ps(x)
 // Values base[index] of indices that lie in memory, as int32_t.
 #define KM_GATHER(base, index) KM_F_GATHER(base, index)
-// Of sixteen values those whose numbers are given.
+// Picks from sixteen values by index.
 #define KM_PICK(values, numbers) _mm512_maskz_permutexvar_ps((__mmask16)-1, numbers, KM_LOAD(values))
-// Eight floats at places that lie in memory, as int64_t.
-#define KM_GATHER_DOUBLES(base, places)                                                                      \
+// Eight floats base[index] as doubles. Indices lie in memory, as int64_t.
+#define KM_GATHER_DOUBLES(base, index)                                                                       \
     _mm512_maskz_cvtps_pd((__mmask8)-1,                                                                      \
                           _mm512_mask_i64gather_ps(_mm256_setzero_ps(), (__mmask8)-1,                        \
-                                                   _mm512_loadu_si512((const void *)(places)), base, 4))
-// Doubles join a sum where a bit says so.
+                                                   _mm512_loadu_si512((const void *)(index)), base, 4))
+// Adds doubles to a sum where a bit is set.
 #define KM_D_ADD_BITS(sum, bits, x) sum = _mm512_mask_add_pd(sum, (__mmask8)(bits), sum, x)
 // Floats, whatever the reals are.
 enum { FLOATS = 16 };

@@ -5,7 +5,7 @@
 
 typedef km_real km_vec __attribute__((vector_size(16)));
 typedef km_int km_ints
-    __attribute__((vector_size(16))); // as many integers as km_vec has reals, of the same size
+    __attribute__((vector_size(16))); // as many integers as km_vec has reals, of their size
 typedef km_real km_vec_anywhere __attribute__((vector_size(16), aligned(4), may_alias));
 typedef km_int km_ints_anywhere __attribute__((vector_size(16), aligned(4), may_alias));
 #define KM_LOAD(from) (*(const km_vec_anywhere *)(const void *)(from))
@@ -28,7 +28,7 @@ typedef km_int km_ints_anywhere __attribute__((vector_size(16), aligned(4), may_
         index = (index & ~km_where) | (j & km_where);                                                        \
         best = KM_CHOOSE(km_where, score, best);                                                             \
     } while (0)
-// Indices become labels of a byte: of two vectors, of four.
+// Stores the indices of two vectors, or of four, as labels of a byte.
 #define KM_PUT_LABELS_2(to, a, b)                                                                            \
     do {                                                                                                     \
         for (int km_i = 0; km_i < LANES; km_i++) (to)[km_i] = (km_index)(a)[km_i];                           \
@@ -52,12 +52,12 @@ typedef int64_t km_longs_anywhere __attribute__((vector_size(16), aligned(8), ma
 #define KM_D_ADD(a, b) ((a) + (b))
 #define KM_D_SUM(x) ((x)[0] + (x)[1])
 #define KM_D_SUB(a, b) ((a) - (b))
-// Rounded once, as everywhere.
+// Rounded once, as on every instruction set.
 #define KM_D_FMA(a, b, c) ((km_doubles){fma((a)[0], (b)[0], (c)[0]), fma((a)[1], (b)[1], (c)[1])})
 #define KM_LONGS(value) ((km_longs){value, value})
 #define KM_PUT_LONGS(to, x) *(km_longs_anywhere *)(void *)(to) = x
-// A squared distance joins the nearest and the second-nearest; equal ones leave the lower index.
-#define KM_NEAREST(first, second, index, square, j)                                                          \
+// Takes a squared distance into the least and the second-least so far. Equal ones keep the lower index.
+#define KM_KEEP_NEAREST(first, second, index, square, j)                                                     \
     do {                                                                                                     \
         const km_longs km_where = (km_longs)((square) < (first));                                            \
         const km_doubles km_rest =                                                                           \
@@ -67,7 +67,7 @@ typedef int64_t km_longs_anywhere __attribute__((vector_size(16), aligned(8), ma
         first = (km_doubles)(((km_longs)(square)&km_where) | ((km_longs)(first) & ~km_where));               \
         second = (km_doubles)(((km_longs)km_rest & km_next) | ((km_longs)(second) & ~km_next));              \
     } while (0)
-// Of the points that have a label: how many there are, sums of doubles.
+// Masks of the points that have a label: counts and sums of doubles of those points.
 typedef km_ints km_mask;
 #define KM_EQUAL(a, b) ((km_ints)((a) == (b)))
 #define KM_COUNT_WHERE(count, where) count -= where
@@ -82,8 +82,8 @@ typedef km_ints km_mask;
 #define KM_SUM_INTS(x) ((x)[0] + (x)[1] + (x)[2] + (x)[3])
 #define KM_LOAD_DOUBLES(from) ((km_doubles){(from)[0], (from)[1]})
 #define KM_SQRT(x) ((km_vec){sqrtf((x)[0]), sqrtf((x)[1]), sqrtf((x)[2]), sqrtf((x)[3])})
-// A squared distance joins the nearest and the second-nearest; equal ones leave the lower index.
-#define KM_SECOND(first, second, index, square, j)                                                           \
+// Takes a squared distance into the least and the second-least so far. Equal ones keep the lower index.
+#define KM_F_KEEP_NEAREST(first, second, index, square, j)                                                   \
     do {                                                                                                     \
         const km_ints km_where = (km_ints)((square) < (first));                                              \
         const km_vec km_rest = KM_CHOOSE(km_where, first, square);                                           \
@@ -97,7 +97,7 @@ static inline int km_any_bit(km_ints a) {
     return (a[0] | a[1] | a[2] | a[3]) != 0;
 }
 
-// Kernels that prune. Comparisons give a bit for each lane.
+// For kernels that skip distances (tiles, bounds). Comparisons give a bit for each lane.
 typedef float km_floats __attribute__((vector_size(16))); // whatever the reals are
 typedef int32_t km_float_ints __attribute__((vector_size(16)));
 typedef float km_floats_anywhere __attribute__((vector_size(16), aligned(4), may_alias));

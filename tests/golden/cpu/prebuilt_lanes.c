@@ -3,26 +3,26 @@
 
 // ... 18 definitions
 
-// Features of the work in hand, which every kernel takes from its arguments first.
+// Features. Every kernel sets it first, from its arguments.
 static _Thread_local __attribute__((tls_model("initial-exec"))) int D;
 #define PITCH ((int)KM_CPU_PITCH(D))
 #define ROW KM_ROW(D)
 enum {
     D_MAX = 64, // features at most
     ROW_MAX = KM_ROW(D_MAX),
-    LANES = 16,     // reals of a vector
-    VECTORS = 4, // vectors of points worked on at a time
-    GROUP = 64,     // points of a group
-    TILE = 4,       // centroids worked on at a time
-    SPAN = 1 // groups that stay in the cache while every slot works on them
+    LANES = 16,           // reals of a vector
+    VECTORS = 4,       // vectors of points worked on at a time
+    SOA_POINTS = 64, // points of an SoA group
+    TILE = 4,             // centroids worked on at a time
+    SPAN = 1 // SoA groups that stay in the cache while every slot works on them
 };
 
 // ... 1 definition
 
-// Keeps a value that was loaded in a register: compilers would load it anew for each use.
+// Keeps a loaded value in a register: compilers would load it again for each use.
 #define KM_PIN(x) __asm__("" : "+v"(x))
 // Some headers fill unmasked forms with an undefined vector, and warn of it: a full mask gives the same instruction.
-typedef __m512i km_ints; // as many integers as km_vec has reals, of the same size
+typedef __m512i km_ints; // as many integers as km_vec has reals, of their size
 typedef __m512 km_vec;
 #define KM_LOAD(from) _mm512_loadu_ps(from)
 #define KM_STORE(to, x) _mm512_storeu_ps(to, x)
@@ -44,9 +44,9 @@ typedef __m512 km_vec;
     _mm_storeu_si128((__m128i *)(void *)(to), _mm512_maskz_cvtepi32_epi8((__mmask16)-1, a));                 \
     _mm_storeu_si128((__m128i *)(void *)((to) + LANES), _mm512_maskz_cvtepi32_epi8((__mmask16)-1, b))
 #define KM_LOAD_DOUBLES(from) _mm512_maskz_cvtps_pd((__mmask8)-1, _mm256_loadu_ps(from))
-#define KM_D_GATHER(from) _mm512_maskz_cvtps_pd((__mmask8)-1, _mm256_i32gather_ps(from, KM_GROUPS, 4))
-// 1 / sqrt(x), 0 where squares get lost: 14 bits, which a step of Newton's makes as good as float holds. A fifth of the
-// time of a root and a division.
+#define KM_D_GATHER(from) _mm512_maskz_cvtps_pd((__mmask8)-1, _mm256_i32gather_ps(from, KM_SOA_OFFSETS, 4))
+// 1 / sqrt(x), 0 where squares underflow. The instruction gives 14 bits, and a step of Newton the rest: a fifth
+// of the time of a root and a division.
 #define KM_INVERSE_ROOT(x) km_inverse_root(x)
 KM_TARGET static inline __m512 km_inverse_root(__m512 x) {
     const __m512 rough =
@@ -54,18 +54,18 @@ KM_TARGET static inline __m512 km_inverse_root(__m512 x) {
     const __m512 rest = _mm512_fnmadd_ps(_mm512_mul_ps(x, rough), rough, _mm512_set1_ps(1));
     return _mm512_fmadd_ps(_mm512_mul_ps(rough, _mm512_set1_ps(0.5f)), rest, rough);
 }
-// A squared distance joins the nearest and the second-nearest; equal ones leave the lower index.
-#define KM_SECOND(first, second, index, square, j)                                                           \
+// Takes a squared distance into the least and the second-least so far. Equal ones keep the lower index.
+#define KM_F_KEEP_NEAREST(first, second, index, square, j)                                                   \
     index = _mm512_mask_mov_epi32(index, _mm512_cmp_ps_mask(square, first, _CMP_LT_OQ), j);                  \
     second = _mm512_maskz_min_ps((__mmask16)-1, second, _mm512_maskz_max_ps((__mmask16)-1, square, first));  \
     first = _mm512_maskz_min_ps((__mmask16)-1, square, first)
-// Past the caches, to whole lines; before other threads look.
+// Stores past the caches, to whole lines. KM_STREAM_END goes before other threads read.
 #define KM_STREAM_INTS(to, x) _mm512_stream_si512((__m512i *)(void *)(to), x)
 #define KM_STREAM_END _mm_sfence()
 #define KM_ROUND(x) _mm512_maskz_cvtps_epi32((__mmask16)-1, x)
 // Non-zero where a is not below b.
 #define KM_ANY_ABOVE(a, b) (int)_mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ)
-// Of the points that have a label: how many there are, sums of doubles.
+// Masks of the points that have a label: counts and sums of doubles of those points.
 typedef __mmask16 km_mask;
 #define KM_STORE_WIDE(to, x)                                                                                 \
     KM_D_STORE(to, _mm512_maskz_cvtps_pd((__mmask8)-1, _mm512_castps512_ps256(x)));                          \
@@ -75,7 +75,7 @@ typedef __mmask16 km_mask;
 #define KM_D_ADD_WHERE(sum, where, from)                                                                     \
     KM_D_ADD_OWN(sum, where, from);                                                                          \
     KM_D_ADD_OWN(sum, (where) >> 8, (from) + DOUBLES)
-// Of two vectors of doubles, and of integers whose sum 32 bits need not hold.
+// The same for two vectors of doubles, and for integers, whose total may need more than 32 bits.
 #define KM_D_ADD_BOTH(sum, where, low, high)                                                                 \
     sum = _mm512_mask_add_pd(sum, (__mmask8)(where), sum, low);                                              \
     sum = _mm512_mask_add_pd(sum, (__mmask8)((where) >> 8), sum, high)
@@ -83,52 +83,52 @@ typedef __mmask16 km_mask;
 #define KM_SUM_WIDE(x)                                                                                       \
     KM_D_SUM(_mm512_add_pd(_mm512_maskz_cvtepi32_pd((__mmask8)-1, _mm512_castsi512_si256(x)),                \
                            _mm512_maskz_cvtepi32_pd((__mmask8)-1, _mm512_extracti64x4_epi64(x, 1))))
-// Eight labels as wide as doubles; eight of sixteen doubles by label.
+// Eight labels as 64-bit integers; eight of sixteen doubles, picked by label.
 #define KM_LOAD_LONGS(from)                                                                                  \
     _mm512_maskz_cvtepi32_epi64((__mmask8)-1, _mm256_loadu_si256((const __m256i *)(const void *)(from)))
 #define KM_D_PICK(from, index) _mm512_permutex2var_pd(KM_D_LOAD(from), index, KM_D_LOAD((from) + DOUBLES))
-// Integers of 16 bits: those of points, of scores and of indices lie in pairs, as halves of as many integers as km_vec
-// has reals.
-#define KM_TARGET_PAIRS __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma")))
-// Nothing that was loaded before stays in registers: compilers would keep all points there, and spill them.
+// int16 scores. Integers of 16 bits lie two in a 32-bit lane: features of points, scores, indices.
+#define KM_TARGET_INT16 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma")))
+// Makes compilers load again: they would keep all points in registers, and spill them.
 #define KM_LOAD_ANEW __asm__ volatile("" : : : "memory")
-// Compilers unroll what is known and short.
+// Unrolls loops over feature pairs whose length is known and short.
 #define KM_UNROLL _Pragma("GCC unroll 2")
-#define KM_WORDS(value) _mm512_set1_epi16((short)(value))
-#define KM_WORDS_ADD(a, b) _mm512_add_epi16(a, b)
-// sum + products of both halves of x and c.
-#define KM_PAIRS_ADD(sum, x, c) _mm512_dpwssd_epi32(sum, x, c)
-// x * scale and y * other, rounded to 16 bits: halves of one integer. What is added leaves no bit below one.
+#define KM_INT16_SPLAT(value) _mm512_set1_epi16((short)(value))
+#define KM_INT16_ADD(a, b) _mm512_add_epi16(a, b)
+// sum + the products of both halves of x and c.
+#define KM_INT16_DOT(sum, x, c) _mm512_dpwssd_epi32(sum, x, c)
+// x * scale and y * other, rounded to 16 bits, as the halves of one lane. Adding 1.5 * 2^23 leaves no bit below one.
 #define KM_ROUNDED(x, scale) _mm512_castps_si512(_mm512_fmadd_ps(x, scale, _mm512_set1_ps(0x1.8p23f)))
-#define KM_PAIR(x, scale, y, other)                                                                          \
+#define KM_INT16_PAIR(x, scale, y, other)                                                                    \
     _mm512_mask_blend_epi16(0xaaaaaaaa, KM_ROUNDED(x, scale),                                                \
                             _mm512_maskz_slli_epi32((__mmask16)-1, KM_ROUNDED(y, other), 16))
-// Their high halves: those of low are the low halves.
-#define KM_HIGH_WORDS(low, high)                                                                             \
+// The high halves of two vectors of 32-bit sums: those of `low` become the low halves.
+#define KM_INT16_HIGH(low, high)                                                                             \
     _mm512_mask_shuffle_epi8(                                                                                \
         high, 0x3333333333333333, low,                                                                       \
         _mm512_set4_epi32((int)0x80800f0e, (int)0x80800b0a, (int)0x80800706, (int)0x80800302))
-// The numbers of lanes; of those that hold the largest value, the lowest index.
+// The numbers of lanes; the lowest index among the lanes that hold the largest value.
 #define KM_LANE_NUMBERS _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
 #define KM_LOWEST(best, index)                                                                               \
     _mm512_mask_reduce_min_epi32(                                                                            \
         _mm512_cmp_ps_mask(best, _mm512_set1_ps(_mm512_reduce_max_ps(best)), _CMP_EQ_OQ), index)
-// A score joins the largest and the second-largest; equal ones leave the lower index.
-#define KM_KEEP_WORDS(best, second, index, score, j)                                                         \
+// Takes a score into the largest and the second-largest so far. Equal ones keep the lower index.
+#define KM_INT16_KEEP(best, second, index, score, j)                                                         \
     do {                                                                                                     \
         const __m512i score_ = score;                                                                        \
         index = _mm512_mask_mov_epi16(index, _mm512_cmpgt_epi16_mask(score_, best), j);                      \
         second = _mm512_max_epi16(second, _mm512_min_epi16(score_, best));                                   \
         best = _mm512_max_epi16(score_, best);                                                               \
     } while (0)
-// Labels of a byte from indices of two vectors.
-#define KM_PUT_WORDS(to, index) KM_PUT_LABELS_2(to, index, _mm512_maskz_srli_epi32((__mmask16)-1, index, 16))
-// A bit for each half where the second-largest is no more than `close` below the largest.
-#define KM_CLOSE_WORDS(best, second, close)                                                                  \
-    (uint64_t) _mm512_cmple_epi16_mask(_mm512_subs_epi16(best, second), KM_WORDS(close))
-// The point of a bit: low halves are points of the first vector of two, high halves of the second.
-#define KM_WORD_POINT(bit) ((bit) / 32 * 32 + (bit) % 2 * LANES + (bit) % 32 / 2)
-// Indices become labels of a byte: of two vectors, of four.
+// Stores 16-bit indices, two in a lane, as labels of a byte.
+#define KM_INT16_PUT_LABELS(to, index)                                                                       \
+    KM_PUT_LABELS_2(to, index, _mm512_maskz_srli_epi32((__mmask16)-1, index, 16))
+// A bit for each half whose second-largest score lies within `margin` of the largest.
+#define KM_INT16_AMBIGUOUS(best, second, margin)                                                             \
+    (uint64_t) _mm512_cmple_epi16_mask(_mm512_subs_epi16(best, second), KM_INT16_SPLAT(margin))
+// The point of such a bit: low halves are the points of the first of two vectors, high halves those of the second.
+#define KM_INT16_POINT(bit) ((bit) / 32 * 32 + (bit) % 2 * LANES + (bit) % 32 / 2)
+// Stores the indices of two vectors, or of four, as labels of a byte.
 #define KM_PUT_LABELS_4(to, a, b, c, d)                                                                      \
     KM_PUT_LABELS_2(to, a, b);                                                                               \
     KM_PUT_LABELS_2((to) + 2 * LANES, c, d)
@@ -141,39 +141,41 @@ typedef __mmask16 km_mask;
 
 // ... 6 definitions
 
-// Scores of 16-bit integers, two features a product and 64 points at a time. What rounding may hide is decided again.
+// int16 scores: an instruction multiplies two features, and 64 points are scored at a time. Points whose largest scores
+// lie within the margin are ambiguous. They are scored again as floats.
 enum {
-    PAIR_TILE = 4, // centroids worked on at a time
-    CLOSE_MOST = 4 // close points of a group up to which each is decided alone
+    INT16_TILE = 4,   // centroids worked on at a time
+    AMBIGUOUS_MAX = 4 // ambiguous points of an SoA group up to which each is scored by itself
 };
-#define PAIRS ((D + 1) / 2)
+#define FEATURE_PAIRS ((D + 1) / 2)
 
 // ... 24 definitions
 
-KM_TARGET static void km_pass(const km_cpu_chunk *block) {
+KM_TARGET static void km_pass(const km_cpu_chunk *chunk) {
     km_lanes_span span;
-    km_cpu_slot *together[TOGETHER];
-    D = (int)block->d;
+    km_cpu_slot *together[SLOTS_TOGETHER];
+    D = (int)chunk->d;
     km_rows_clear(&span);
-    for (int64_t s = 0; s < block->slots_count; s++) block->slots[s].changed = block->slots[s].decided = 0;
-    for (int64_t first = 0; first < block->points_count; first += SPAN * GROUP) {
+    for (int64_t s = 0; s < chunk->slots_count; s++) chunk->slots[s].changed = chunk->slots[s].resolved = 0;
+    for (int64_t first = 0; first < chunk->points_count; first += SPAN * SOA_POINTS) {
         int count = 0;
         span.first = first;
-        span.end = first + SPAN * GROUP < block->points_count ? first + SPAN * GROUP : block->points_count;
+        span.end =
+            first + SPAN * SOA_POINTS < chunk->points_count ? first + SPAN * SOA_POINTS : chunk->points_count;
         span.has_rows = 0;
-        span.single = 0;
-        km_fetch_start(&span, block);
-        if (block->scales)
-            km_pairs_make(span.pairs, (const km_real *)block->points + first * D, block->scales,
-                          (span.end - first + GROUP - 1) / GROUP);
-        for (int64_t s = 0; s < block->slots_count; s++) {
-            km_cpu_slot *slot = &block->slots[s];
-            km_slot_span(slot, block, &span);
+        span.rows_one_by_one = 0;
+        km_fetch_start(&span, chunk);
+        if (chunk->int16_scales)
+            km_int16_points_make(span.int16_points, (const km_real *)chunk->points + first * D,
+                                 chunk->int16_scales, (span.end - first + SOA_POINTS - 1) / SOA_POINTS);
+        for (int64_t s = 0; s < chunk->slots_count; s++) {
+            km_cpu_slot *slot = &chunk->slots[s];
+            km_slot_span(slot, chunk, &span);
             if (slot->mode != KM_CPU_MOVE && slot->sums) {
                 together[count++] = slot;
             }
-            if (count == TOGETHER || (count && s + 1 == block->slots_count)) {
-                km_add_span(together, count, block, &span);
+            if (count == SLOTS_TOGETHER || (count && s + 1 == chunk->slots_count)) {
+                km_add_span(together, count, chunk, &span);
                 count = 0;
             }
         }
@@ -235,10 +237,10 @@ KM_TARGET static void km_finish(const km_cpu_finish *finish) {
     KM_STREAM_END;
 }
 // ==== What a program takes
-// What the engine looks for, whatever the spec is called and lists: one module serves them all.
+// The engine looks for this symbol, whatever the spec is called and lists.
 #ifdef __cplusplus
 extern "C"
 #endif
-    const km_cpu_kernels km_lanes_avx512_float32_few = {KM_CPU_ABI, sizeof(km_real), 3,         256,   1,
-                                    D_MAX,    GROUP,           8, 0, 1,
-                                    km_pass,    km_seed,         km_finish};
+    const km_cpu_kernels km_lanes_avx512_float32_few = {
+        KM_CPU_ABI,           sizeof(km_real),    3,          256,  1, D_MAX,  SOA_POINTS,
+        8, 0, 1, km_pass, km_seed,  km_finish};

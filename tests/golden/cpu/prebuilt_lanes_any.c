@@ -3,9 +3,9 @@
 
 // ... 20 definitions
 
-// Keeps a value that was loaded in a register: compilers would load it anew for each use.
+// Keeps a loaded value in a register: compilers would load it again for each use.
 #define KM_PIN(x) __asm__("" : "+x"(x))
-typedef __m256i km_ints; // as many integers as km_vec has reals, of the same size
+typedef __m256i km_ints; // as many integers as km_vec has reals, of their size
 typedef __m256d km_vec;
 #define KM_LOAD(from) _mm256_loadu_pd(from)
 #define KM_STORE(to, x) _mm256_storeu_pd(to, x)
@@ -23,7 +23,7 @@ typedef __m256d km_vec;
     index = _mm256_castpd_si256(_mm256_blendv_pd(_mm256_castsi256_pd(index), _mm256_castsi256_pd(j),         \
                                                  _mm256_cmp_pd(score, best, _CMP_GT_OQ)));                   \
     best = _mm256_max_pd(score, best)
-// Indices become labels of a byte: of two vectors, of four.
+// Stores the indices of two vectors, or of four, as labels of a byte.
 #define KM_LOW_INTS(a)                                                                                       \
     _mm256_castsi256_si128(_mm256_permutevar8x32_epi32(a, _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6)))
 #define KM_PUT_LABELS_2(to, a, b)                                                                            \
@@ -40,7 +40,7 @@ typedef __m256d km_vec;
 // a / b, 0 where b is 0.
 #define KM_QUOTIENT(a, b)                                                                                    \
     _mm256_and_pd(_mm256_div_pd(a, b), _mm256_cmp_pd(b, _mm256_setzero_pd(), _CMP_GT_OQ))
-// Of the points that have a label: how many there are, sums of doubles.
+// Masks of the points that have a label: counts and sums of doubles of those points.
 typedef __m256i km_mask;
 #define KM_STORE_WIDE(to, x) KM_STORE(to, x)
 #define KM_LOAD_LABELS(from) _mm256_cvtepi32_epi64(_mm_loadu_si128((const __m128i *)(const void *)(from)))
@@ -70,17 +70,17 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
     const km_real *row = table;
     km_ints j = KM_INTS(0);
     const km_ints one = KM_INTS(1);
-    // What k leaves beside whole tiles goes first: centroid 0 starts as the best.
-    // One alone would wait for its own additions: it goes with a whole tile.
+    // The centroids that k leaves beside whole tiles go first. Centroid 0 starts as the best.
+    // A single one would wait for its own additions, so it goes with a whole tile.
     const int64_t start = k > 1 && k % TILE == 1 ? TILE + 1 : (k - 1) % TILE + 1;
     switch (start) {
         case 1: {
             km_vec s_0_0 = KM_SPLAT(row[0 * (D + 1) + D]);
             km_vec s_0_1 = KM_SPLAT(row[0 * (D + 1) + D]);
             for (int f = 0; f < D; f++) {
-                km_vec x_0 = KM_LOAD(points + f * GROUP + 0 * LANES);
+                km_vec x_0 = KM_LOAD(points + f * SOA_POINTS + 0 * LANES);
                 KM_PIN(x_0);
-                km_vec x_1 = KM_LOAD(points + f * GROUP + 1 * LANES);
+                km_vec x_1 = KM_LOAD(points + f * SOA_POINTS + 1 * LANES);
                 KM_PIN(x_1);
                 const km_vec c_0 = KM_SPLAT(row[0 * (D + 1) + f]);
                 s_0_0 = KM_FMA(x_0, c_0, s_0_0);
@@ -96,9 +96,9 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
             km_vec s_1_0 = KM_SPLAT(row[1 * (D + 1) + D]);
             km_vec s_1_1 = KM_SPLAT(row[1 * (D + 1) + D]);
             for (int f = 0; f < D; f++) {
-                km_vec x_0 = KM_LOAD(points + f * GROUP + 0 * LANES);
+                km_vec x_0 = KM_LOAD(points + f * SOA_POINTS + 0 * LANES);
                 KM_PIN(x_0);
-                km_vec x_1 = KM_LOAD(points + f * GROUP + 1 * LANES);
+                km_vec x_1 = KM_LOAD(points + f * SOA_POINTS + 1 * LANES);
                 KM_PIN(x_1);
                 const km_vec c_0 = KM_SPLAT(row[0 * (D + 1) + f]);
                 s_0_0 = KM_FMA(x_0, c_0, s_0_0);
@@ -122,9 +122,9 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
             km_vec s_2_0 = KM_SPLAT(row[2 * (D + 1) + D]);
             km_vec s_2_1 = KM_SPLAT(row[2 * (D + 1) + D]);
             for (int f = 0; f < D; f++) {
-                km_vec x_0 = KM_LOAD(points + f * GROUP + 0 * LANES);
+                km_vec x_0 = KM_LOAD(points + f * SOA_POINTS + 0 * LANES);
                 KM_PIN(x_0);
-                km_vec x_1 = KM_LOAD(points + f * GROUP + 1 * LANES);
+                km_vec x_1 = KM_LOAD(points + f * SOA_POINTS + 1 * LANES);
                 KM_PIN(x_1);
                 const km_vec c_0 = KM_SPLAT(row[0 * (D + 1) + f]);
                 s_0_0 = KM_FMA(x_0, c_0, s_0_0);
@@ -156,9 +156,9 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
             km_vec s_3_0 = KM_SPLAT(row[3 * (D + 1) + D]);
             km_vec s_3_1 = KM_SPLAT(row[3 * (D + 1) + D]);
             for (int f = 0; f < D; f++) {
-                km_vec x_0 = KM_LOAD(points + f * GROUP + 0 * LANES);
+                km_vec x_0 = KM_LOAD(points + f * SOA_POINTS + 0 * LANES);
                 KM_PIN(x_0);
-                km_vec x_1 = KM_LOAD(points + f * GROUP + 1 * LANES);
+                km_vec x_1 = KM_LOAD(points + f * SOA_POINTS + 1 * LANES);
                 KM_PIN(x_1);
                 const km_vec c_0 = KM_SPLAT(row[0 * (D + 1) + f]);
                 s_0_0 = KM_FMA(x_0, c_0, s_0_0);
@@ -198,9 +198,9 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
             km_vec s_4_0 = KM_SPLAT(row[4 * (D + 1) + D]);
             km_vec s_4_1 = KM_SPLAT(row[4 * (D + 1) + D]);
             for (int f = 0; f < D; f++) {
-                km_vec x_0 = KM_LOAD(points + f * GROUP + 0 * LANES);
+                km_vec x_0 = KM_LOAD(points + f * SOA_POINTS + 0 * LANES);
                 KM_PIN(x_0);
-                km_vec x_1 = KM_LOAD(points + f * GROUP + 1 * LANES);
+                km_vec x_1 = KM_LOAD(points + f * SOA_POINTS + 1 * LANES);
                 KM_PIN(x_1);
                 const km_vec c_0 = KM_SPLAT(row[0 * (D + 1) + f]);
                 s_0_0 = KM_FMA(x_0, c_0, s_0_0);
@@ -246,9 +246,9 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
         km_vec s_3_0 = KM_SPLAT(row[3 * (D + 1) + D]);
         km_vec s_3_1 = KM_SPLAT(row[3 * (D + 1) + D]);
         for (int f = 0; f < D; f++) {
-            km_vec x_0 = KM_LOAD(points + f * GROUP + 0 * LANES);
+            km_vec x_0 = KM_LOAD(points + f * SOA_POINTS + 0 * LANES);
             KM_PIN(x_0);
-            km_vec x_1 = KM_LOAD(points + f * GROUP + 1 * LANES);
+            km_vec x_1 = KM_LOAD(points + f * SOA_POINTS + 1 * LANES);
             KM_PIN(x_1);
             const km_vec c_0 = KM_SPLAT(row[0 * (D + 1) + f]);
             s_0_0 = KM_FMA(x_0, c_0, s_0_0);
@@ -284,30 +284,30 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
 
 // ... 3 definitions
 
-// A bit for each point of a group whose label differs.
+// A bit for each point of an SoA group whose label differs.
 KM_TARGET static uint64_t km_changes(const km_index *labels, const km_index *old) {
     uint64_t changed = 0;
-    for (int i = 0; i < GROUP; i++) changed |= (uint64_t)(labels[i] != old[i]) << i;
+    for (int i = 0; i < SOA_POINTS; i++) changed |= (uint64_t)(labels[i] != old[i]) << i;
     return changed;
 }
 
 // ... 8 definitions
 
-// One slot's labels of a span; in KM_CPU_MOVE its sums, of the points whose label changed.
-KM_TARGET static void km_slot_span(km_cpu_slot *slot, const km_cpu_chunk *block, km_lanes_span *span) {
-    const km_real *points = (const km_real *)block->points + span->first * D;
+// Labels a span for one slot. With KM_CPU_MOVE, also moves the points whose label changed from sums to sums.
+KM_TARGET static void km_slot_span(km_cpu_slot *slot, const km_cpu_chunk *chunk, km_lanes_span *span) {
+    const km_real *points = (const km_real *)chunk->points + span->first * D;
     const int moves = slot->mode == KM_CPU_MOVE && slot->sums;
     const int64_t count = span->end - span->first;
-    km_index labels[SPAN * GROUP], old[SPAN * GROUP];
-    uint16_t list[SPAN * GROUP + 3];
+    km_index labels[SPAN * SOA_POINTS], old[SPAN * SOA_POINTS];
+    uint16_t list[SPAN * SOA_POINTS + 3];
     int64_t listed = 0;
-    for (int64_t base = 0; base < count; base += GROUP)
-        for (int i = 0; i < GROUP; i += VECTORS * LANES) {
+    for (int64_t base = 0; base < count; base += SOA_POINTS)
+        for (int i = 0; i < SOA_POINTS; i += VECTORS * LANES) {
             km_fetch_ahead(span);
             km_nearest(labels + base + i, points + base * D + i, (const km_real *)slot->table, slot->k);
         }
-    for (int64_t base = 0; base < count; base += GROUP) {
-        uint64_t changed = ~(uint64_t)0 >> (count - base < GROUP ? GROUP - (count - base) : 0);
+    for (int64_t base = 0; base < count; base += SOA_POINTS) {
+        uint64_t changed = ~(uint64_t)0 >> (count - base < SOA_POINTS ? SOA_POINTS - (count - base) : 0);
         if (slot->mode != KM_CPU_FIRST) {
             km_labels_get(old + base, slot, span->first + base);
             changed &= km_changes(labels + base, old + base);
@@ -315,9 +315,9 @@ KM_TARGET static void km_slot_span(km_cpu_slot *slot, const km_cpu_chunk *block,
         if (!changed) continue;
         slot->changed += __builtin_popcountll(changed);
         km_labels_put(slot, span->first + base, labels + base);
-        if (moves) listed = km_list(list, listed, changed, base);
+        if (moves) listed = km_list_bits(list, listed, changed, base);
     }
-    const double *weights = block->weights ? block->weights + span->first : NULL;
+    const double *weights = chunk->weights ? chunk->weights + span->first : NULL;
     if (listed) km_move(slot->sums, points, weights, list, listed, labels, old);
 }
 

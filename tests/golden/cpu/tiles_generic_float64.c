@@ -3,7 +3,7 @@
 
 // ... 22 definitions
 
-// Kernels that prune. Comparisons give a bit for each lane.
+// For kernels that skip distances (tiles, bounds). Comparisons give a bit for each lane.
 typedef float km_floats __attribute__((vector_size(16))); // whatever the reals are
 typedef int32_t km_float_ints __attribute__((vector_size(16)));
 typedef float km_floats_anywhere __attribute__((vector_size(16), aligned(4), may_alias));
@@ -46,7 +46,7 @@ KM_INLINE void fetch(double *x, const cpu_tile_source *source, const int64_t *at
     } else if (source->rows64) {
         for (int i = 0; i < TILE_POINTS; i++) x[i] = source->rows64[at[i] + f];
     } else {
-        const km_real *groups = (const km_real *)source->groups + f * source->group;
+        const km_real *groups = (const km_real *)source->groups + f * source->soa_points;
         for (int i = 0; i < TILE_POINTS; i++) x[i] = (double)groups[at[i]];
         return;
     }
