@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The whole line in one call: all K and all restarts of k-means with one read of the points per iteration, and the
-// best K.
-//
-//     km_fit(&result, &spec, data, NULL, &err);
-//     printf("best K: %d\n", result->models[result->selection.best].k);
-//     km_result_destroy(&result);
+/// @file
+/// The whole line in one call: all K and all restarts of k-means with one read of the points per iteration, and the
+/// best K.
+/// @code
+///     km_fit(&result, &spec, data, NULL, &err);
+///     printf("best K: %d\n", result->models[result->selection.best].k);
+///     km_result_destroy(&result);
+/// @endcode
 #ifndef KMGEN_FIT_H
 #define KMGEN_FIT_H
 #include <kmgen/data.h>
@@ -14,62 +16,86 @@
 #include <kmgen/select.h>
 #include <kmgen/spec.h>
 KM_BEGIN
+/// @defgroup fit Fit: the whole line in one call
+/// @{
 
-typedef enum km_init { KM_INIT_PLUSPLUS, KM_INIT_RANDOM, KM_INIT_GIVEN } km_init;
-// Which labels a fit returns.
-typedef enum km_labels_wanted { KM_LABELS_NONE, KM_LABELS_BEST, KM_LABELS_ALL } km_labels_wanted;
+/// Where first centroids come from.
+typedef enum km_init {
+    KM_INIT_PLUSPLUS, ///< Greedy k-means++ (Arthur and Vassilvitskii 2007), one chain of max(K) picks a restart.
+    KM_INIT_RANDOM, ///< Different points, drawn at random.
+    KM_INIT_GIVEN,  ///< km_fit_params.init_rows.
+} km_init;
 
-// State of a running fit, for a progress line.
+/// Which labels a fit returns.
+typedef enum km_labels_wanted {
+    KM_LABELS_NONE, ///< None.
+    KM_LABELS_BEST, ///< The best model's.
+    KM_LABELS_ALL,  ///< Those of every K: 4 bytes a row and K.
+} km_labels_wanted;
+
+/// State of a running fit, for a progress line.
 typedef struct km_progress {
-    const char *phase;   // "read", "build", "seed", "sweep", "finish".
-    int64_t done, total; // Members (K, restart) that are done in "sweep", picks in "seed"; else 0, 0.
-    int64_t passes;      // Passes over the points so far.
-    double elapsed_s;
+    const char *phase; ///< "read", "build", "seed", "sweep", "finish".
+    int64_t done;      ///< Runs (one K, one restart) that are done in "sweep", picks in "seed"; else 0.
+    int64_t total;     ///< How many there will be; else 0.
+    int64_t passes;    ///< Passes over the points so far.
+    double elapsed_s;  ///< Seconds since km_fit began.
 } km_progress;
 
+/// How a fit goes.
 typedef struct km_fit_params {
-    int device;          // CUDA ordinal, KM_HOST or KM_DEVICE_AUTO; the spec's target, when it says cpu or
-                         // cuda, wins over AUTO. Default KM_DEVICE_AUTO.
-    int64_t max_iter;    // Per run, at least 1. Default 300.
-    double tol;          // A run stops when the sum over its clusters of squared centroid shift is at
-                         // most tol x the mean variance of the features; 0: when centroids no longer
-                         // change. Default 1e-4.
-    int64_t changes_min; // Also stop when fewer labels than this change; needs 1 byte (2 or 4 above K =
-                         // 256, 65,536) per point and run in flight. Default 0: off.
-    km_init init;        // Default KM_INIT_PLUSPLUS: greedy k-means++, one chain of max(K) picks a restart.
-    const double *init_rows; // KM_INIT_GIVEN: init_count x d in original units: max(K) rows, each K takes its
-    int64_t init_count;      // first K; or the rows of every K in ascending order. Means one restart.
-    km_scale scale;          // Default KM_SCALE_NONE.
-    uint64_t seed;           // Of all random draws (counter-based). Default 0.
-    km_criterion criterion;  // Decides. Default KM_CRITERION_calinski_harabasz.
-    km_labels_wanted labels; // Which models' labels are returned. Default KM_LABELS_NONE.
-    int64_t threads;         // CPU threads. Default 0: all cores. Never changes results.
-    const char *cache_dir;   // See km_module_params. Default NULL.
-    int64_t cache_bytes_max;
-    const char *compiler; // See km_module_params. Default NULL.
-    const char
-        *source_text;   // Use this (hand-edited) text instead of what the plan emits, with the plan that its
-                        // head names: it must be for this shape and device. Default NULL.
-    const char *tuning; // Text of a tuning file. Default NULL.
-    km_algorithm algorithm;                                   // Default KM_ALGORITHM_AUTO.
-    const km_log *log;                                        // Default NULL, silent.
-    int (*progress)(void *user, const km_progress *progress); // Non-zero stops: KM_ERROR_INTERRUPTED. NULL.
-    void *progress_user;
+    int device;          ///< CUDA ordinal, KM_HOST or KM_DEVICE_AUTO; the spec's target, when it says cpu or
+                         ///< cuda, wins over AUTO. Default KM_DEVICE_AUTO.
+    int64_t max_iter;    ///< Per run, at least 1. Default 300.
+    double tol;          ///< A run stops when the sum over its clusters of squared centroid shift is at
+                         ///< most tol x the mean variance of the features; 0: when centroids no longer
+                         ///< change. Default 1e-4.
+    int64_t changes_min; ///< Also stop when fewer labels than this change; needs 1 byte (2 or 4 above K =
+                         ///< 256, 65,536) per point and run in flight. Default 0: off.
+    km_init init;        ///< Default KM_INIT_PLUSPLUS.
+    /// KM_INIT_GIVEN: init_count x d in original units: max(K) rows, of which each K takes its first K; or the rows
+    /// of every K in ascending order. Means one restart. Default NULL.
+    const double *init_rows;
+    int64_t init_count;      ///< Rows of init_rows. Default 0.
+    km_scale scale;          ///< Default KM_SCALE_NONE.
+    uint64_t seed;           ///< Of all random draws (counter-based). Default 0.
+    km_criterion criterion;  ///< Decides. Default KM_CRITERION_calinski_harabasz.
+    km_labels_wanted labels; ///< Which models' labels are returned. Default KM_LABELS_NONE.
+    int64_t threads;         ///< CPU threads. Default 0: all cores. Never changes results.
+    const char *cache_dir;   ///< See km_module_params. Default NULL.
+    int64_t cache_bytes_max; ///< See km_module_params. Default 1 GiB; 0 means it too.
+    const char *compiler;    ///< See km_module_params. Default NULL.
+    /// Use this (hand-edited) text instead of what the plan emits, with the plan that its head names: it must
+    /// be for this shape and device. Default NULL.
+    const char *source_text;
+    const char *tuning;     ///< Text of a tuning file. Default NULL.
+    km_algorithm algorithm; ///< Default KM_ALGORITHM_AUTO: the spec's, else the planner's choice.
+    const km_log *log;      ///< Default NULL, silent.
+    /// Asked now and then by the thread that called km_fit; what is not 0 stops it: KM_ERROR_INTERRUPTED. Default NULL.
+    int (*progress)(void *user, const km_progress *progress);
+    void *progress_user; ///< Handed to `progress`. Default NULL.
 } km_fit_params;
 
+/// Sets every field to its default. The struct owns nothing.
 KM_API void km_fit_params_init(km_fit_params *params);
 
-// Walks the whole line: plan, emit, build, load, seed, sweep, finish, score, select. The spec's features (0 or
-// equal to the data's) and clusters (none: 2..min(20, n-1)) are completed from the data; Ks above n are
-// dropped with a warning. Thread-safe: no shared state but the cache folder. Any status.
+/// Walks the whole line: plan, emit, build, load, seed, sweep, finish, score, select. The spec's features (0 or
+/// equal to the data's) and clusters (none: 2..min(20, n-1)) are completed from the data; Ks above n are dropped
+/// with a warning. `params` NULL: the defaults. The result is the caller's: km_result_destroy. Any number of fits
+/// may run at a time: no shared state but the cache folder and what km_memory_keep says. Any status: KM_ERROR_USAGE
+/// (params), KM_ERROR_PLAN, KM_ERROR_SPEC (the tuning text), KM_ERROR_COMPILE, KM_ERROR_DEVICE, KM_ERROR_DATA
+/// (values, shapes), KM_ERROR_MEMORY (with the way out), KM_ERROR_IO (a file of the data became shorter),
+/// KM_ERROR_INTERRUPTED.
 KM_API km_status km_fit(km_result **out, const km_spec *spec, const km_data *data,
                         const km_fit_params *params, km_error *err);
 
-// The plan that km_fit would use for this spec and data, nothing run: what --dry-run prints. That a compiler refuses a
-// text or spills registers, so that the next plan is taken, is known only where `cache_dir` has seen it.
-// KM_ERROR_MEMORY where the fit needs more than is free, as km_fit says it: `plan` is the one that needs least then.
+/// The plan that km_fit would use for this spec and data, nothing run: what `--dry-run` prints. `plan` is
+/// initialised, and the caller's to clear. That a compiler refuses a text or spills registers, so that the next
+/// plan is taken, is known only where `cache_dir` has seen it. KM_ERROR_MEMORY where the fit needs more than is
+/// free, as km_fit says it: `plan` is the one that needs least then.
 KM_API km_status km_fit_plan(km_plan *plan, const km_spec *spec, const km_data *data,
                              const km_fit_params *params, km_error *err);
 
+/// @}
 KM_END
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Saved models: what predict needs of a fit, as a JSON file (docs/model.md).
+/// @file
+/// Saved models: what predict needs of a fit, as a JSON file (docs/model.md).
 #ifndef KMGEN_MODEL_H
 #define KMGEN_MODEL_H
 #include <kmgen/data.h>
@@ -7,25 +8,45 @@
 #include <kmgen/kmgen.h>
 #include <kmgen/result.h>
 KM_BEGIN
+/// @defgroup model Model: saved models and predict
+/// @{
 
-// What predict needs of the best model of a result; a JSON file (docs/model.md).
+/// A saved model in memory: what km_predict needs of it. Read-only: any number of threads may use one.
 typedef struct km_predictor km_predictor;
 
+/// Writes model `model_index` of the result, 0..models_count - 1, to the JSON file `path` (docs/model.md; "-":
+/// standard output), with the scale, the names of features and a checksum. The file appears when it is whole; a
+/// link is followed. KM_ERROR_USAGE: there is no such model; KM_ERROR_DATA: a number of it is not finite;
+/// KM_ERROR_IO.
 KM_API km_status km_predictor_write(const char *path, const km_result *result, int64_t model_index,
                                     km_error *err);
-// KM_ERROR_IO; KM_ERROR_DATA when the file is no model or is damaged (it carries a checksum).
+
+/// Reads what km_predictor_write wrote, to the same bits. The predictor is the caller's: km_predictor_destroy.
+/// KM_ERROR_IO; KM_ERROR_DATA when the file is no model, is damaged (it carries a checksum), or is of a newer format.
 KM_API km_status km_predictor_read(km_predictor **out, const char *path, km_error *err);
+
+/// Frees `*predictor` and sets it to NULL; a NULL one is allowed.
 KM_API void km_predictor_destroy(km_predictor **predictor);
+
+/// d: features that it was fitted on.
 KM_API int64_t km_predictor_features(const km_predictor *predictor);
+
+/// k: clusters; labels are 0..k-1.
 KM_API int64_t km_predictor_clusters(const km_predictor *predictor);
-// Names of the features that it was fitted on, d of them, or NULL. With these as km_data_params.names a table is read
-// for this model, whatever its other columns hold.
+
+/// Names of the features that it was fitted on, d of them, or NULL. With these as km_data_params.names a table is read
+/// for this model, whatever its other columns hold.
 KM_API const char *const *km_predictor_feature_names(const km_predictor *predictor);
-// Labels of all rows (-1 for dropped ones): out has km_data_rows entries. On the training data they equal the
-// fit's labels. Features go by name where model and data both have names (km_data_select: in any order, out of any
-// number), else by position and count. `params` may be NULL; device, threads, cache_dir and log are used.
+
+/// Labels of all rows (-1 for dropped ones): `out` is the caller's, km_data_rows entries. On the training data they
+/// equal the fit's labels. Features go by name where model and data both have names (km_data_select: in any order,
+/// out of any number), else by position and count. `params` may be NULL; device (AUTO: the CPU), threads,
+/// cache_dir, compiler and log are used. KM_ERROR_DATA: other features than the model's (the sentence names what is
+/// missing), or values that are no numbers; KM_ERROR_DEVICE, KM_ERROR_COMPILE, KM_ERROR_MEMORY, KM_ERROR_IO as
+/// km_fit.
 KM_API km_status km_predict(int32_t *out, const km_predictor *predictor, const km_data *data,
                             const km_fit_params *params, km_error *err);
 
+/// @}
 KM_END
 #endif

@@ -1,66 +1,82 @@
 // SPDX-License-Identifier: MIT
-// A module is emitted source made callable: compiled for one device, cached, loaded.
+/// @file
+/// A module is emitted source made callable: compiled for one device, cached, loaded.
 #ifndef KMGEN_MODULE_H
 #define KMGEN_MODULE_H
 #include <kmgen/kmgen.h>
 #include <kmgen/plan.h>
 KM_BEGIN
+/// @defgroup module Module: machine code, devices, the cache
+/// @{
 
-// Immutable once built, so any number of threads may share one module.
+/// A compiled text on its device. Immutable once built: any number of threads may share one module.
 typedef struct km_module km_module;
 
+/// Where and with what a module is built.
 typedef struct km_module_params {
-    int device; // CUDA ordinal, or KM_HOST. Default KM_HOST.
-    const char
-        *cache_dir; // Holds sources, logs and binaries; the user's own (km_cache_check), else nothing is
-                    // kept and the log has a warning. Default NULL: nothing is kept.
-    int64_t cache_bytes_max; // Least recently used entries leave above this. Default 1 GiB.
-    const char *compiler;    // C compiler of CPU modules. Default NULL: "cc", then "gcc", "clang".
-    const km_log *log;       // Default NULL, silent.
+    int device; ///< CUDA ordinal, or KM_HOST. Default KM_HOST.
+    /// Holds sources, logs and binaries; the user's own (km_cache_check), else nothing is kept and the log has
+    /// a warning. Default NULL: nothing is kept.
+    const char *cache_dir;
+    int64_t cache_bytes_max; ///< Least recently used entries leave above this. Default 1 GiB.
+    const char *compiler;    ///< C compiler of CPU modules. Default NULL: "cc", then "gcc", "clang".
+    const km_log *log;       ///< Default NULL, silent.
 } km_module_params;
 
+/// Sets every field to its default. The struct owns nothing.
 KM_API void km_module_params_init(km_module_params *params);
 
-// Compiles `source`, or takes it from the cache. On failure `*out` is NULL and `err` holds one sentence; the
-// compiler's whole log is left in `cache_dir`. A plan of design `prebuilt` needs no compiler and no source
-// text. KM_ERROR_COMPILE, KM_ERROR_DEVICE, KM_ERROR_IO, KM_ERROR_MEMORY.
+/// Compiles `source`, or takes it from the cache; `params` NULL: the defaults. The source may be cleared
+/// afterwards. A plan of design `prebuilt` needs no compiler and no source text. KM_ERROR_COMPILE: the compiler
+/// refused the text (its whole log is left in `cache_dir`) or is missing; KM_ERROR_DEVICE: the device, its driver
+/// or NVRTC is missing or fails. Two threads or processes that build the same text compile it once: the second one
+/// waits.
 KM_API km_status km_module_build(km_module **out, const km_source *source, const km_module_params *params,
                                  km_error *err);
-// Frees `*module` and sets it to NULL. A NULL module is allowed.
+/// Frees `*module` and sets it to NULL. A NULL module is allowed.
 KM_API void km_module_destroy(km_module **module);
 
+/// The plan that its source was emitted from: the module's own copy, never NULL, which lives as long as the module.
 KM_API const km_plan *km_module_plan(const km_module *module);
-// What the compiler said of each kernel (registers, spills); "" where nothing is known.
+
+/// What the compiler said of each kernel (registers, spills); "" where nothing is known. Lives as long as the module.
 KM_API const char *km_module_build_log(const km_module *module);
+
+/// Non-zero when the machine code came from the cache.
 KM_API int32_t km_module_was_cached(const km_module *module);
 
-// Devices -------------------------------------------------------------------------------------------------
-
-// Count of usable CUDA devices; 0 without driver. Never fails. Thread-safe.
+/// Count of usable CUDA devices; 0 without driver. Never fails.
 KM_API int km_device_count(void);
-// Facts of a device: a CUDA ordinal or KM_HOST. KM_ERROR_DEVICE says what is missing and how to get it.
+
+/// Facts of a device, a CUDA ordinal or KM_HOST, into the caller's struct; what is free is asked anew by each call.
+/// KM_ERROR_DEVICE says what is missing and how to get it.
 KM_API km_status km_device_query(km_device_facts *facts, int device, km_error *err);
 
-// What modules of a target would be compiled with, for people: "/usr/bin/cc", "NVRTC 13.0 (its file)". Needs no
-// device. `compiler` as in km_module_params. KM_ERROR_DEVICE or KM_ERROR_COMPILE says what is missing and how to
-// get it. Thread-safe.
+/// What modules of a target would be compiled with, for people: "/usr/bin/cc", "NVRTC 13.0 (its file)". Writes at most
+/// `size` bytes of `text`, with the final zero; "" after a failure. Needs no device. `compiler` as in km_module_params.
+/// KM_ERROR_DEVICE or KM_ERROR_COMPILE says what is missing and how to get it.
 KM_API km_status km_compiler_query(char *text, int64_t size, km_target_kind kind, const char *compiler,
                                    km_error *err);
 
-// Cache ---------------------------------------------------------------------------------------------------
-
+/// What a cache folder holds.
 typedef struct km_cache_stats {
-    int64_t entries_count;
-    int64_t bytes;
+    int64_t entries_count; ///< Modules.
+    int64_t bytes;         ///< Of all their files.
 } km_cache_stats;
 
-// Makes the folder where it is missing, and says whether modules may be kept there. KM_ERROR_IO: it cannot be made or
-// written to. KM_ERROR_USAGE: cached code is run, and others could have written it (docs/design.md, "The cache").
-// km_fit warns of either, and builds in a folder of its own.
+/// Makes the folder where it is missing, and says whether modules may be kept there. KM_ERROR_IO: it cannot be made or
+/// written to. KM_ERROR_USAGE: cached code is run, and others could have written it (docs/design.md, "The cache").
+/// km_fit warns of either, and builds in a folder of its own.
 KM_API km_status km_cache_check(const char *cache_dir, km_error *err);
+
+/// Counts what `cache_dir` holds of kmgen's, into the caller's `*stats`, which is all zero where there is no such
+/// folder. KM_ERROR_IO: the folder cannot be looked into. Reads only: safe beside running processes.
 KM_API km_status km_cache_look(km_cache_stats *stats, const char *cache_dir, km_error *err);
-// Removes every entry that kmgen wrote, nothing else. Safe beside running processes.
+
+/// Removes every entry that kmgen wrote in `cache_dir`, nothing else; `*removed` (NULL is allowed) gets what that was.
+/// KM_ERROR_IO: the folder cannot be looked into. Safe beside running processes: a module that is loaded stays usable.
 KM_API km_status km_cache_clear(km_cache_stats *removed, const char *cache_dir, km_error *err);
 
+/// @}
 KM_END
 #endif

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT
-// Criteria that compare models of different K, and the choice of the best K.
-//
-// All are computed from the numbers of one finishing pass (km_score_input); no criterion reads the points.
-// Formulas and their sources stand beside each criterion in runtime/select.c and in docs/criteria.md.
+/// @file
+/// Criteria that compare models of different K, and the choice of the best K.
+///
+/// All are computed from the numbers of one finishing pass (km_score_input); no criterion reads the points.
+/// Formulas and their sources stand beside each criterion in runtime/select.c and in docs/criteria.md.
 #ifndef KMGEN_SELECT_H
 #define KMGEN_SELECT_H
 #include <kmgen/kmgen.h>
 KM_BEGIN
+/// @defgroup select Select: criteria and the best K
+/// @{
 
-// X(name, title, best). The one list: JSON keys, --criterion, table columns and votes come from it.
+/// X(name, title, best). The one list: JSON keys, --criterion, table columns and votes come from it.
 #define KM_CRITERIA(X)                                                                                       \
     X(calinski_harabasz, "Calinski-Harabasz", KM_BEST_MAX)                                                   \
     X(davies_bouldin, "Davies-Bouldin", KM_BEST_MIN)                                                         \
@@ -21,8 +24,15 @@ KM_BEGIN
     X(hartigan, "Hartigan", KM_BEST_RULE)                                                                    \
     X(krzanowski_lai, "Krzanowski-Lai", KM_BEST_MAX)
 
-typedef enum km_best { KM_BEST_MAX, KM_BEST_MIN, KM_BEST_RULE } km_best;
+/// Which score of a list of models a criterion prefers.
+typedef enum km_best {
+    KM_BEST_MAX,  ///< The largest.
+    KM_BEST_MIN,  ///< The smallest.
+    KM_BEST_RULE, ///< A rule of its own: Hartigan, the smallest K whose score is at most 10.
+} km_best;
 
+/// One criterion, KM_CRITERION_calinski_harabasz and so on: a row of KM_CRITERIA, in that order.
+/// KM_CRITERION_COUNT: how many there are.
 typedef enum km_criterion {
 #define KM_CRITERION_ENUM(name, title, best) KM_CRITERION_##name,
     KM_CRITERIA(KM_CRITERION_ENUM)
@@ -30,48 +40,62 @@ typedef enum km_criterion {
         KM_CRITERION_COUNT
 } km_criterion;
 
-KM_API const char *km_criterion_name(km_criterion criterion);  // "calinski_harabasz"
-KM_API const char *km_criterion_title(km_criterion criterion); // "Calinski-Harabasz"
+/// Its name in JSON and on the command line, e.g. "calinski_harabasz". Static text; `criterion` must be one.
+KM_API const char *km_criterion_name(km_criterion criterion);
+
+/// Its name for people, e.g. "Calinski-Harabasz". Static text; `criterion` must be one.
+KM_API const char *km_criterion_title(km_criterion criterion);
+
+/// Which of its scores it prefers; `criterion` must be one.
 KM_API km_best km_criterion_best(km_criterion criterion);
-// KM_CRITERION_COUNT when no criterion has that name.
+
+/// The criterion of that name (km_criterion_name); KM_CRITERION_COUNT when no criterion has it.
 KM_API km_criterion km_criterion_find(const char *name);
 
-// What the finishing pass knows of one model (one K); every array has k entries, empty clusters have
-// weight 0 and are left out of the formulas. Distances are Euclidean in the (scaled) space that was clustered.
+/// What the finishing pass knows of one model (one K); every array has k entries, empty clusters have
+/// weight 0 and are left out of the formulas. Distances are Euclidean in the (scaled) space that was clustered.
 typedef struct km_score_input {
-    int64_t k, d;
-    const double *centroids; // k x d
-    const double *weights;   // n_j: sum of the weights
-    const int64_t *counts;   // points
-    const double *sse;       // sum w |x - c_j|^2
-    const double *distance;  // R_j: sum w |x - c_j|
-    const double *margin;    // M_j: sum w (d2 - d1) / d2, 0 where d2 = 0; d1, d2 nearest and second-nearest
-    double total_weight;     // N
-    double total_sse;        // T = sum w |x - mean|^2
-    double total_distance;   // E1 = sum w |x - mean|
-    km_type type;            // Of the kernels: how far rounding leaves a mean of equal points from them.
+    int64_t k;               ///< K, 1..KM_CLUSTERS_MAX.
+    int64_t d;               ///< Features, 1..KM_FEATURES_MAX; the same of all models.
+    const double *centroids; ///< k x d.
+    const double *weights;   ///< k: n_j, the sum of the weights.
+    const int64_t *counts;   ///< k: points.
+    const double *sse;       ///< k: sum w |x - c_j|^2.
+    const double *distance;  ///< k: R_j, sum w |x - c_j|.
+    const double *margin; ///< k: M_j, sum w (d2 - d1) / d2, 0 where d2 = 0; d1, d2 nearest and second-nearest
+    double total_weight;  ///< N: sum of the weights of all points.
+    double total_sse;     ///< T = sum w |x - mean|^2.
+    double total_distance; ///< E1 = sum w |x - mean|.
+    km_type type;          ///< Of the kernels: how far rounding leaves a mean of equal points from them.
 } km_score_input;
 
-// Scores of `count` models in ascending K: scores[m * KM_CRITERION_COUNT + criterion], NaN where a criterion is
-// not defined (K = 1, K = N, lists too short). Pure; thread-safe.
+/// Scores of `count` models in ascending K. `scores`: the caller's, count x KM_CRITERION_COUNT, that of model m by
+/// a criterion at [m * KM_CRITERION_COUNT + criterion]; NaN where a criterion is not defined (K = 1, K = N, lists
+/// too short). Each formula stands with its source in docs/criteria.md: of Calinski-Harabasz ((T - W) / (K - 1)) /
+/// (W / (N - K)), W the model's inertia (Calinski and Harabasz 1974). KM_ERROR_USAGE: no models, K not ascending, k
+/// or d out of range.
 KM_API km_status km_score_models(double *scores, const km_score_input *models, int64_t count, km_error *err);
 
-// Which model a criterion prefers: its index, or -1 when no score is defined or (Hartigan) none meets the
-// rule.
+/// Which model a criterion prefers: its index, or -1 when no score is defined, (Hartigan) none meets the rule, or there
+/// is no such criterion. `scores`: count x KM_CRITERION_COUNT, as km_score_models leaves them.
 KM_API int64_t km_select_vote(km_criterion criterion, const double *scores, int64_t count);
 
-// The chosen model and its reason. Alone, a single model wins; else the smallest K with inertia 0 and fewer
-// clusters than points (criteria fail there); else the vote of `criterion`; where it has none, that of
-// Calinski-Harabasz or the simplified silhouette, and where nothing is defined the smallest K.
+/// The chosen model and its reason. Alone, a single model wins; else the smallest K with inertia 0 and fewer
+/// clusters than points (criteria fail there); else the vote of `criterion`; where it has none, that of
+/// Calinski-Harabasz or the simplified silhouette, and where nothing is defined the smallest K.
 typedef struct km_selection {
-    int64_t best;                      // Index of the chosen model.
-    km_criterion criterion;            // What decided.
-    int64_t votes[KM_CRITERION_COUNT]; // K that each criterion prefers; -1: none.
-    char reason[256];                  // One sentence.
+    int64_t best;                      ///< Index of the chosen model.
+    km_criterion criterion;            ///< What decided.
+    int64_t votes[KM_CRITERION_COUNT]; ///< K that each criterion prefers; -1: none.
+    char reason[256];                  ///< One sentence.
 } km_selection;
 
+/// Chooses among `count` models in ascending K, by the rule at km_selection. `models` and `scores` as in
+/// km_score_models; `*out` is plain data, which refers to neither. KM_ERROR_USAGE: no models, K not ascending, k or
+/// d out of range, no such criterion.
 KM_API km_status km_select(km_selection *out, const km_score_input *models, const double *scores,
                            int64_t count, km_criterion criterion, km_error *err);
 
+/// @}
 KM_END
 #endif
