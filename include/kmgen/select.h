@@ -11,7 +11,25 @@ KM_BEGIN
 /// @defgroup select Select: criteria and the best K
 /// @{
 
-/// X(name, title, best). The one list: JSON keys, --criterion, table columns and votes come from it.
+/// X(name, title, best). The one list: JSON keys, `--criterion`, table columns and votes come from it.
+///
+/// Formulas. K clusters that have points, N total weight, d features; n_j, SSE_j and R_j the weight, the sums of
+/// squared and of plain distances of cluster j; W = sum of SSE_j; T the sum of squares about the mean, B = T - W;
+/// d1, d2 the distances of a point to its nearest and second-nearest centroid. Two need neighbours in the list:
+/// Hartigan the model of K + 1, Krzanowski-Lai those of K - 1 and K + 1.
+///
+/// - Calinski-Harabasz: (B / (K - 1)) / (W / (N - K)). Calinski and Harabasz 1974.
+/// - Davies-Bouldin: mean over i of max over j of (R_i / n_i + R_j / n_j) / |c_i - c_j|. Davies and Bouldin 1979.
+/// - simplified silhouette: mean over points of (d2 - d1) / d2. Hruschka and others 2006, after Rousseeuw 1987.
+/// - BIC: L - (p / 2) ln N, L the log-likelihood of K spherical Gaussians of one variance, p = (K - 1) + K d + 1.
+///   Pelleg and Moore 2000, L as corrected by Foglia and Hancock 2012.
+/// - AIC: L - p. Akaike 1974.
+/// - WB index: K W / B. Zhao and Franti 2014.
+/// - Xie-Beni: (W / N) / min |c_i - c_j|^2. Xie and Beni 1991, crisp.
+/// - PBM: ((1 / K) (E_1 / E_K) max |c_i - c_j|)^2, E_1 the sum of distances to the mean, E_K the sum of R_j. Pakhira,
+///   Bandyopadhyay and Maulik 2004.
+/// - Hartigan: (W_K / W_{K+1} - 1) (N - K - 1). Hartigan 1975.
+/// - Krzanowski-Lai: |D_K / D_{K+1}|, D_K = (K - 1)^(2/d) W_{K-1} - K^(2/d) W_K. Krzanowski and Lai 1988.
 #define KM_CRITERIA(X)                                                                                       \
     X(calinski_harabasz, "Calinski-Harabasz", KM_BEST_MAX)                                                   \
     X(davies_bouldin, "Davies-Bouldin", KM_BEST_MIN)                                                         \
@@ -40,13 +58,13 @@ typedef enum km_criterion {
         KM_CRITERION_COUNT
 } km_criterion;
 
-/// Its name in JSON and on the command line, e.g. "calinski_harabasz". Static text; `criterion` must be one.
+/// Its name in JSON and on the command line, e.g. "calinski_harabasz"; "none" when out of range. Static text.
 KM_API const char *km_criterion_name(km_criterion criterion);
 
-/// Its name for people, e.g. "Calinski-Harabasz". Static text; `criterion` must be one.
+/// Its name for people, e.g. "Calinski-Harabasz"; "none" when out of range. Static text.
 KM_API const char *km_criterion_title(km_criterion criterion);
 
-/// Which of its scores it prefers; `criterion` must be one.
+/// Which of its scores it prefers.
 KM_API km_best km_criterion_best(km_criterion criterion);
 
 /// The criterion of that name (km_criterion_name); KM_CRITERION_COUNT when no criterion has it.
@@ -69,11 +87,9 @@ typedef struct km_score_input {
     km_type type;          ///< Of the kernels: how far rounding leaves a mean of equal points from them.
 } km_score_input;
 
-/// Scores of `count` models in ascending K. `scores`: the caller's, count x KM_CRITERION_COUNT, that of model m by
-/// a criterion at [m * KM_CRITERION_COUNT + criterion]; NaN where a criterion is not defined (K = 1, K = N, lists
-/// too short). Each formula stands with its source in docs/criteria.md: of Calinski-Harabasz ((T - W) / (K - 1)) /
-/// (W / (N - K)), W the model's inertia (Calinski and Harabasz 1974). KM_ERROR_USAGE: no models, K not ascending, k
-/// or d out of range.
+/// Scores of `count` models in ascending K, by the formulas at KM_CRITERIA. `scores`: the caller's, count x
+/// KM_CRITERION_COUNT, that of model m by a criterion at [m * KM_CRITERION_COUNT + criterion]; NaN where a criterion
+/// is not defined (K = 1, K = N, lists too short). KM_ERROR_USAGE: no models, K not ascending, k or d out of range.
 KM_API km_status km_score_models(double *scores, const km_score_input *models, int64_t count, km_error *err);
 
 /// Which model a criterion prefers: its index, or -1 when no score is defined, (Hartigan) none meets the rule, or there
