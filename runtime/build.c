@@ -9,23 +9,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A design so many of whose ways spilled is left out: each is a text to compile, and slower than the one before.
-enum { WAYS_MAX = 4 };
+// A design is left out once so many of its configurations spilled: each is one more text to compile, and slower than
+// the one before.
+enum { CONFIGS_MAX = 4 };
 
-// One build on its way.
+// The state of one search for a plan.
 typedef struct search {
     const km_build_params *params;
     km_device *device;
-    km_spec spec; // the caller's, until what it fixes is let go
+    km_spec spec; // the caller's; what it fixes is dropped once all texts were refused
     km_plan_avoid avoid[KM_PLAN_AVOIDED_MAX];
-    unsigned char refused[KM_PLAN_AVOIDED_MAX]; // of `avoid`: its text was, no pass spilled
+    unsigned char
+        refused[KM_PLAN_AVOIDED_MAX]; // of `avoid`: the compiler refused its text; else its pass spilled
     int64_t avoid_count, refused_count, spilled_count, spilled_of[KM_DESIGN_COUNT];
-    int recalls;                                // nothing is built
+    int recalls;                                // nothing is built: only what the cache knows counts
     km_plan_number before[KM_PLAN_NUMBERS_MAX]; // of the last plan that was tried
     int64_t before_count;
     km_design before_design;
     char compiler[128];
-    km_error refusal; // the first one
+    km_error refusal; // the compiler's first one
 } search;
 
 void km_build_init(km_build *build) {
@@ -58,7 +60,7 @@ static km_status replace_text(km_source *source, const char *text, km_error *err
     return KM_OK;
 }
 
-// Where the spec fixes what ways differ in, the planner has the same plan again.
+// Where the spec fixes what configurations differ in, the planner makes the same plan again.
 static int is_same_plan(const search *s, const km_plan *plan) {
     if (plan->design != s->before_design || plan->numbers_count != s->before_count) return 0;
     for (int64_t i = 0; i < plan->numbers_count; i++)
@@ -66,7 +68,7 @@ static int is_same_plan(const search *s, const km_plan *plan) {
     return 1;
 }
 
-// Plans, without what is to be avoided. KM_ERROR_PLAN: there is no such plan, or no other one.
+// The planner's best plan but for those in `avoid`. KM_ERROR_PLAN: there is none, or only the last one again.
 static km_status make_plan(km_build *build, search *s, km_error *err) {
     km_plan_params params = s->params->plan;
     params.facts = &s->device->facts;
@@ -85,8 +87,8 @@ static km_status emit(km_build *build, const search *s, km_error *err) {
     return replace_text(&build->source, s->params->source_text, err);
 }
 
-// The numbers by which ways to run a design differ, for people.
-static void describe_way(char *text, size_t size, const km_plan *plan) {
+// The numbers in which a design's configurations differ, for people.
+static void describe_config(char *text, size_t size, const km_plan *plan) {
     static const char *const names[] = {"launches", "split", "block", "tile_points", "tile_clusters"};
     size_t at = 0;
     text[0] = 0;
@@ -118,13 +120,14 @@ static int avoid_refused(search *s, const km_build *build) {
 static int avoid_spilled(search *s, const km_build *build, const km_log *log) {
     const km_plan *plan = &build->plan;
     km_plan_avoid *added = avoid_add(s, plan);
-    char way[96];
+    char config[96];
     if (!added) return 0;
     s->spilled_count++;
-    added->registers_spare =
-        ++s->spilled_of[plan->design] < WAYS_MAX ? plan->estimates[plan->design].registers_spare : INT64_MAX;
-    describe_way(way, sizeof way, plan);
-    snprintf(added->reason, sizeof added->reason, "with %.60s: %.40s spills %" PRId64 " bytes, %.30s", way,
+    added->registers_spare = ++s->spilled_of[plan->design] < CONFIGS_MAX
+                                 ? plan->estimates[plan->design].registers_spare
+                                 : INT64_MAX;
+    describe_config(config, sizeof config, plan);
+    snprintf(added->reason, sizeof added->reason, "with %.60s: %.40s spills %" PRId64 " bytes, %.30s", config,
              build->module->spilling, build->module->spilled_bytes, s->compiler);
     km_log_line(log, KM_LOG_INFO, "plan: %s not taken %s", km_design_name(plan->design), added->reason);
     return 1;
@@ -134,7 +137,7 @@ static km_status get_module(km_build *build, const search *s, km_module_mode mod
     return km_module_get(&build->module, &build->source, s->device, mode, &s->params->module, err);
 }
 
-// Plan after plan. KM_ERROR_PLAN with tries counted: none is left.
+// Tries plan after plan until one compiles and does not spill. KM_ERROR_PLAN: none is left; what was tried is counted.
 static km_status find_plan(km_build *build, search *s, km_error *err) {
     for (;;) {
         km_error first = {{0}};
@@ -179,7 +182,7 @@ static void warn_of_refusal(km_build *build, const search *s) {
                  km_design_name(build->plan.design), s->refusal.text);
 }
 
-// Of plans that all spill, the first one: it has the least estimated time.
+// All plans spill: builds the first one, which has the least estimated time.
 static km_status build_spilled(km_build *build, search *s, km_error *err) {
     int64_t refused = 0;
     for (int64_t i = 0; i < s->avoid_count; i++)
@@ -192,7 +195,8 @@ static km_status build_spilled(km_build *build, search *s, km_error *err) {
     return KM_OK;
 }
 
-static km_status let_go(search *s, km_error *err) {
+// Drops all that the spec fixes but the algorithm.
+static km_status drop_fixed(search *s, km_error *err) {
     km_algorithm algorithm = KM_ALGORITHM_AUTO;
     for (int64_t i = 0; i < s->spec.fixed_count; i++)
         if (!strcmp(s->spec.fixed[i].name, "algorithm")) algorithm = (km_algorithm)s->spec.fixed[i].value;
@@ -212,7 +216,7 @@ static km_status fail_refused(const search *s, km_error *err) {
                    designs, s->refusal.text);
 }
 
-// A text that was given is what is built, and the plan is the one that it was emitted from.
+// Builds a given text; the plan is the one in its head, which it was emitted from.
 static km_status build_given(km_build *build, search *s, km_error *err) {
     const km_build_params *params = s->params;
     KM_TRY(km_source_take_head(&s->spec, params->source_text, &params->plan, s->device->facts.target, err));
@@ -232,7 +236,7 @@ static km_status build_best(km_build *build, search *s, km_error *err) {
     if (status == KM_ERROR_PLAN && s->refused_count > 0) {
         if (s->device->facts.target.kind != KM_TARGET_CPU || !km_build_fixes_numbers(&s->spec))
             return fail_refused(s, err);
-        KM_TRY(let_go(s, err));
+        KM_TRY(drop_fixed(s, err));
         first.text[0] = 0;
         status = find_plan(build, s, &first);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// From a spec to a module on one device that serves it: plan, text, machine code. A fit does not depend on one compiler
-// liking one text: where it refuses it, or the pass would spill registers, the planner's next plan is taken.
+// From a spec to a module on one device that serves it: plan, text, machine code. No fit depends on one text: where the
+// compiler refuses it, or its pass would spill registers, the planner's next plan is taken.
 #ifndef KM_RUNTIME_BUILD_H
 #define KM_RUNTIME_BUILD_H
 #include "module_state.h"
@@ -26,11 +26,11 @@ void km_build_clear(km_build *build);
 // Whether the spec fixes what a plan for another device may not have: all but the algorithm.
 int km_build_fixes_numbers(const km_spec *spec);
 
-// A plan is left for the next one when the compiler refuses its text: then the whole design is, and when a kernel of
-// its pass spills: then all ways to run the design are that have no more registers to spare. The cache remembers
-// spills, so another build comes to the same plan without compiling. Where all plans spill, that with the least
-// estimated time is run as it is. Where all texts are refused, the design prebuilt serves a CPU, whatever the spec
-// fixed, and a GPU has KM_ERROR_COMPILE, which says what was tried.
+// When the compiler refuses a plan's text, its whole design is left out. When a kernel of its pass spills registers,
+// all configurations of the design with as few registers to spare are left out. The cache remembers spills, so the
+// next build comes to the same plan without compiling. Where all plans spill, the one with the least estimated time is
+// run as it is. Where all texts are refused, the design prebuilt serves a CPU, whatever the spec fixed; for a GPU that
+// is KM_ERROR_COMPILE, which says what was tried.
 km_status km_build_on(km_build *build, km_device *device, const km_build_params *params, km_error *err);
 
 // The plan that km_build_on takes, nothing compiled: what its cache does not know of spills is not known here either.

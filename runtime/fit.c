@@ -101,7 +101,7 @@ static km_status drop_clusters_above(fit *f, int64_t n) {
     return KM_OK;
 }
 
-// What was read by a name of the version before; `lines` as in km_spec.
+// Warns of names that are those of the version before; `lines` as in km_spec.warnings.
 static void warn_of_names(fit *f, const char *lines) {
     for (const char *line = lines; *line; line += strcspn(line, "\n") + 1) {
         int size = (int)strcspn(line, "\n");
@@ -187,7 +187,8 @@ static void build_params_of(km_build_params *build, const fit *f) {
     build->module.log = p->log;
 }
 
-// `recalls`: with what the cache knows of plans that spill, for which texts are emitted. A given text names its plan.
+// `recalls`: plans that spill, as the cache knows, are left out; their texts are emitted to ask it. A given text names
+// its plan.
 static km_status make_plan(km_plan *plan, const fit *f, int recalls, km_error *err) {
     km_build_params params;
     build_params_of(&params, f);
@@ -226,11 +227,11 @@ static km_status plan_on_cpu(km_plan *plan, fit *f, const km_error *first) {
     return KM_OK;
 }
 
-// The plan, with everything that the fit will take in the memory that is free; else nothing is read or sent.
+// A plan with which the whole fit has its place in the free memory; else the fit ends before it reads or sends points.
 static km_status plan_within(km_plan *plan, fit *f, int recalls) {
     km_error first = {{0}};
     KM_TRY(make_plan(plan, f, recalls, f->err));
-    // The tuning file's and the given text's stand behind the spec's.
+    // The lines of the tuning file and of the given text come after the spec's, which were said before.
     warn_of_names(f, plan->spec.warnings + strlen(f->spec.warnings));
     if (km_plan_fits(plan)) return km_host_check("the labels", plan->host_bytes, f->err);
     refuse_plan(f, plan, &first);
@@ -252,8 +253,8 @@ static km_status build_on_device(fit *f, km_error *err) {
     return km_build_on(&f->build, f->device, &params, err);
 }
 
-// A GPU without a compiler, or whose compiler refuses all texts, serves no fit: the CPU does, where the caller left the
-// choice to us and nothing that he gave is for the GPU.
+// Where a GPU has no compiler, or its compiler refuses all texts, the CPU is used instead, if the caller asked for
+// neither and gave nothing that is for the GPU alone.
 static km_status build_on_cpu(fit *f, const km_error *first) {
     const km_fit_params *p = f->params;
     km_result_warn(f->owner, p->log, "the CPU is used: %s", first->text);
@@ -282,7 +283,7 @@ static km_status build_module(fit *f) {
 
 // Data and seeds --------------------------------------------------------------------------------------------
 
-static km_status tell(const fit *f, const char *phase, int64_t done, int64_t total) {
+static km_status report_phase(const fit *f, const char *phase, int64_t done, int64_t total) {
     const km_fit_params *p = f->params;
     km_progress progress = {phase, done, total, 0, (km_now_ms() - f->begin_ms) / 1e3};
     if (p->progress && p->progress(p->progress_user, &progress))
@@ -358,11 +359,11 @@ typedef struct seed_progress {
 
 static int on_pick(void *user, int64_t picks_done) {
     seed_progress *progress = user;
-    progress->status = tell(progress->f, "seed", progress->done + picks_done, progress->total);
+    progress->status = report_phase(progress->f, "seed", progress->done + picks_done, progress->total);
     return progress->status != KM_OK;
 }
 
-// All restarts' chains advance in the same passes, as many at a time as their state has room for.
+// Chains of several restarts are drawn in the same passes, as many at a time as the plan has memory for.
 static km_status seed_plusplus(fit *f, int64_t picks) {
     km_memory memory;
     km_memory_of(&memory, f->engine->plan);
@@ -418,7 +419,7 @@ static km_status seed_given(fit *f) {
 
 static km_status make_seeds(fit *f) {
     int64_t picks = f->spec.clusters[f->spec.clusters_count - 1], count;
-    KM_TRY(tell(f, "seed", 0, picks));
+    KM_TRY(report_phase(f, "seed", 0, picks));
     if (f->params->init == KM_INIT_GIVEN) return seed_given(f);
     f->seeds.picks_count = picks;
     if (!km_mul_overflows(&count, f->restarts * picks, sizeof(int64_t)))
@@ -489,8 +490,8 @@ static km_status labels_to_rows(fit *f, km_model *model, const int32_t *labels) 
     return KM_OK;
 }
 
-// Values of the clustered space in the units of the scale: without the power of two that the fit chose for itself,
-// `powers` times (2 for squares).
+// A value of the clustered space in the units of the scale: divided by the fit's own power of two, `powers` times (2
+// for squares).
 static double *without_power(fit *f, const double *values, int64_t count, int powers) {
     double *out = km_result_alloc(f->owner, count, sizeof *out, f->err);
     for (int64_t i = 0; out && i < count; i++) out[i] = ldexp(values[i], -powers * f->load.exponent);
@@ -524,7 +525,7 @@ static km_status model_from_finish(fit *f, km_model *model, int64_t q, const km_
     return finished->labels ? labels_to_rows(f, model, finished->labels) : KM_OK;
 }
 
-// What criteria need, in the units of the scale. `whole` is the mean as a model of one cluster.
+// What the criteria need, in the units of the scale. `whole`: the model of one cluster, whose centroid is the mean.
 static km_status score_input_of(fit *f, km_score_input *input, const km_model *model,
                                 const km_finish_model *finished, const km_finish_model *whole) {
     const double *distance = without_power(f, finished->distance, finished->k, 1);
@@ -569,16 +570,16 @@ static km_status finish_labels(fit *f, km_finish_model *finished, km_model *mode
     return labels_to_rows(f, &models[best], labels);
 }
 
-// Whether the passes took labels from scores of the kernels' type alone; the others decide near ties in double.
+// Whether labels come from scores in the kernels' type alone; other designs resolve ambiguous points in double.
 static int labels_are_scores(const km_result *result) {
     if (result->plan.spec.target.kind == KM_TARGET_CUDA)
         return km_design_code_of(result->plan.design)->scores_decide;
     return result->counters.algorithm == KM_ALGORITHM_LLOYD;
 }
 
-// Inertia of clusters far out whose points lie so close together that scores of float32 do not tell them apart (the
-// contract of labels, docs/numerics.md).
-static double inertia_unseen(const km_model *model, int64_t d) {
+// Inertia of clusters whose points lie so close together, for their distance from the centre, that float32 scores
+// cannot tell them apart (docs/numerics.md has the contract of labels).
+static double inertia_unresolved(const km_model *model, int64_t d) {
     double sum = 0;
     for (int64_t j = 0; j < model->k; j++) {
         const double *c = model->centroids_fitted + j * d;
@@ -590,11 +591,11 @@ static double inertia_unseen(const km_model *model, int64_t d) {
     return sum;
 }
 
-// Where most of a model's inertia is in such clusters, more clusters do not lower it as they could.
+// Where most of a model's inertia is in such clusters, a larger K lowers it less than it could.
 static void warn_of_resolution(fit *f, const km_model *models) {
     if (f->spec.type != KM_FLOAT32 || !labels_are_scores(&f->owner->result)) return;
     for (int64_t q = f->spec.clusters_count - 1; q >= 0; q--) {
-        if (!(inertia_unseen(&models[q], f->engine->d) > .5 * models[q].inertia)) continue;
+        if (!(inertia_unresolved(&models[q], f->engine->d) > .5 * models[q].inertia)) continue;
         km_result_warn(
             f->owner, f->params->log,
             "K=%d has clusters of points that lie too close together, for where they are, to be split "
@@ -649,7 +650,7 @@ static void warn_of_models(fit *f, const km_model *models) {
                        models[best].k, at_first ? "first" : "last");
 }
 
-// The last read of the points: all models, and the mean as a model of one cluster for the totals.
+// The finishing pass: all models, and the model of one cluster for the totals.
 static km_status finish_models(fit *f) {
     km_result *result = &f->owner->result;
     int64_t ks = f->spec.clusters_count, d = f->engine->d;
@@ -662,7 +663,7 @@ static km_status finish_models(fit *f) {
         if (!labels) return KM_ERROR_MEMORY;
     }
     if (!finished || !models || !mean) return KM_ERROR_MEMORY;
-    KM_TRY(tell(f, "finish", 0, 0));
+    KM_TRY(report_phase(f, "finish", 0, 0));
     for (int64_t i = 0; i < d; i++) mean[i] = (f->stats.mean[i] - f->load.centre[i]) * f->load.factor[i];
     for (int64_t q = 0; q <= ks; q++) {
         finished[q].centroids = q < ks ? f->best[q].centroids : mean;
@@ -734,12 +735,12 @@ static km_status walk(fit *f, const km_spec *spec) {
         km_result_warn(f->owner, f->params->log,
                        "%lld of %lld rows of %s hold a NaN or infinity and were dropped", (long long)dropped,
                        (long long)km_data_rows(f->data), km_data_name(f->data));
-    KM_TRY(tell(f, "build", 0, 0));
+    KM_TRY(report_phase(f, "build", 0, 0));
     KM_TRY(timed(f, open_device, &timing->build_ms, "device opened"));
     KM_TRY(timed(f, plan_fit, &timing->build_ms, "planned"));
     if (f->device->backend->engine_fetch) KM_TRY(timed(f, fetch_points, &timing->read_ms, "points sent"));
     KM_TRY(timed(f, build_module, &timing->build_ms, "emitted and built"));
-    KM_TRY(tell(f, "read", 0, 0));
+    KM_TRY(report_phase(f, "read", 0, 0));
     KM_TRY(timed(f, load_points, &timing->read_ms, "points read, centred and scaled"));
     KM_TRY(km_data_check(f->data, f->err)); // before the long part
     KM_TRY(timed(f, make_seeds, &timing->seed_ms, "seeded"));

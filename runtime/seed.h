@@ -5,12 +5,12 @@
 //   candidates: L(0) = 1; L(p) = 2 + floor(ln(p + 1)) for p > 0: a function of the pick alone, so that the first K
 //   picks of a chain are a seeding for K, whatever max(K) is.
 //   draw: u = km_draw(seed, r, p, candidate) in [0, 1); target = u * total, where total = sum of w_i D2_i (pick 0:
-//   of w_i) over fixed blocks of 65,536 points, added in index order; the candidate is the first point at which the
+//   of w_i) over chunks of 65,536 points, added in index order; the candidate is the first point at which the
 //   running sum exceeds the target (a point with w_i D2_i = 0 is never drawn). templates/draws.h has km_draw.
 //   choice: the candidate with the smallest sum of w_i min(D2_i, |x_i - candidate|^2), ties to the lowest candidate.
 //   When total is 0 (no more distinct points) the pick is point floor(u * n).
-// Distances are in the difference form in the plan's type; block sums are doubles, of terms that may each be the sum of
-// up to four points' distances in the plan's type (exact where distances are integers below 2^22).
+// Distances are in the difference form in the plan's type; a chunk's sum is a double; each of its terms may be the
+// sum of four points' distances in the plan's type, which is exact where distances are integers below 2^22.
 // Source: Arthur and Vassilvitskii, "k-means++: the advantages of careful seeding", SODA 2007 (section 2, and
 // the greedy variant of its section 7).
 #ifndef KM_RUNTIME_SEED_H
@@ -18,7 +18,7 @@
 #include "../templates/both.h"
 #include <stdint.h>
 
-// Points of a fixed block: the unit of every ordered sum over points, on every backend.
+// Points of a chunk: on every backend the partial sums of chunks are added in index order.
 #define KM_CHUNK_POINTS 65536
 
 static inline int km_candidates(int64_t pick) {

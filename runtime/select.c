@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// From this K on, the distances between centroids are shared among threads. Maxima, minima and one ordered
-// sum do not depend on who computes them.
+// From this K on, threads share the distances between centroids. Only maxima, minima and one ordered sum are taken, so
+// the number of threads does not change a bit.
 #define PARALLEL_CLUSTERS_MIN 1024
 
 // One model reduced to what the formulas need. Empty clusters are gone.
@@ -107,7 +107,7 @@ static double score_pbm(const summary *models, int64_t m, int64_t count) {
     return root * root * s->square_max;
 }
 
-// Whether the list holds this model's K + step right beside it.
+// Whether the list has K + step too, right beside this model's K.
 static int has_neighbour(const summary *models, int64_t m, int64_t count, int step) {
     int64_t other = m + step;
     return other >= 0 && other < count && models[other].k == models[m].k + step;
@@ -156,7 +156,7 @@ static int64_t vote_min(const double *scores, int64_t criterion, int64_t count) 
     return extreme(scores, criterion, count, -1, -1);
 }
 
-// Hartigan's rule of thumb: a cluster more is worth it while the value is above 10.
+// Hartigan's rule of thumb: one more cluster is worth it while the value is above 10.
 static int64_t vote_hartigan(const double *scores, int64_t criterion, int64_t count) {
     for (int64_t m = 0; m < count; m++) {
         if (scores[m * KM_CRITERION_COUNT + criterion] <= 10) return m;
@@ -228,8 +228,8 @@ static double centroid_square(const km_score_input *in, int64_t j) {
     return square;
 }
 
-// Equal points all lie as far from a centroid that rounding has moved; different ones do not, even where some last bits
-// are all that they differ in.
+// Whether a cluster's points are all equal and its sse is rounding of the centroid alone: then all have the same
+// distance from it. Different points do not, even where they differ in their last bits only.
 static int is_cluster_zero(const km_score_input *in, int64_t j, double size) {
     const double bit = in->type == KM_FLOAT32 ? 0x1p-24 : 0x1p-52, differ = 0x1p-8;
     double square = in->weights[j] * fmax(centroid_square(in, j), size), sse = in->sse[j];
@@ -246,27 +246,27 @@ static double weight_within(const km_score_input *in, double square) {
     return weight;
 }
 
-// |c_j|^2 of the cluster in the middle of the points, by weight: few points far out do not move it. Doubles that
-// are not negative are ordered as their bits are, so that halving an interval of bits finds it in 64 steps.
+// The median of |c_j|^2, each cluster with its weight: few points far out do not move it. Doubles that are not negative
+// are ordered as their bits are, so bisection over the bits finds it in 64 steps.
 static double typical_square(const km_score_input *in, double largest) {
     uint64_t low = 0, high;
     double square = largest;
     memcpy(&high, &largest, sizeof high);
     while (low < high) {
-        uint64_t middle = low + (high - low) / 2;
-        memcpy(&square, &middle, sizeof square);
+        uint64_t mid = low + (high - low) / 2;
+        memcpy(&square, &mid, sizeof square);
         if (2 * weight_within(in, square) >= in->total_weight)
-            high = middle;
+            high = mid;
         else
-            low = middle + 1;
+            low = mid + 1;
     }
     memcpy(&square, &high, sizeof square);
     return square;
 }
 
-// Whether W is nothing but the rounding of centroids: 50 points at 0.1 have a mean of 0.1 give or take some units
-// in the last place. Each cluster for itself, relative to where it lies, or to where most points lie: kernels may
-// add points on a lattice for all of them. So one point far out says nothing about the others.
+// Whether W is rounding of the centroids alone: the mean of 50 points at 0.1 is off by some units in the last place.
+// Judged cluster by cluster, relative to the larger of |c_j|^2 and the typical |c|^2 (kernels may add points on one
+// lattice for all clusters), so that one point far out does not make the rest look like rounding.
 static int is_zero_inertia(const km_score_input *in) {
     double rounding2 = km_mean_rounding2(points_of(in), in->type), largest = 0;
     for (int64_t j = 0; j < in->k; j++)
@@ -284,8 +284,8 @@ static int64_t effective_k_of(const km_score_input *in) {
     return k;
 }
 
-// Row i of the distances between centroids: nearest, farthest, and the worst neighbour by Davies and Bouldin.
-// Centroids at the same place have no ratio and are left out of it.
+// Distances from centroid i to the others: nearest, farthest, and Davies and Bouldin's largest ratio, which leaves out
+// centroids at the same place.
 typedef struct separation {
     double ratio_max, square_min, square_max;
 } separation;
@@ -427,7 +427,7 @@ static void explain_vote(km_selection *out, const km_score_input *models, const 
                  scores[second * KM_CRITERION_COUNT + c]);
 }
 
-// What decides when the criterion that was asked for has no vote: the first of these that has one.
+// Where the chosen criterion has no vote, the first of these that has one decides.
 static void fall_back(km_selection *out, const km_score_input *models, const double *scores, int64_t count) {
     static const km_criterion others[] = {KM_CRITERION_calinski_harabasz, KM_CRITERION_simplified_silhouette};
     const char *asked = criteria[out->criterion].title;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A run is one (K, restart), a slot a seat in the pass. When a run is done its slot takes the next waiting
-// restart of the same K, so that passes stay full until the end; results do not depend on who sits where, because
-// a run sees only its own sums.
+// A run is one K and one restart, a slot a run's place in the pass. When a run is done its slot takes the next restart
+// of the same K, so that passes stay full until few runs are left. A run sees only its own sums: results do not depend
+// on which slot it has.
 #include "sweep.h"
 #include "../base/clock.h"
 #include "../base/error.h"
@@ -17,13 +17,13 @@
 
 // Restarts whose inertia is this close (relative) to the best found the same optimum.
 #define AGREE_RELATIVE 1e-6
-// A call of `run` lasts about this long, so that progress moves and an interrupt is heard.
+// A call of run_passes lasts about this long, so that progress moves and an interrupt is heard.
 #define RUN_TARGET_MS 100.0
 #define RUN_PASSES_MAX 256
 #define RUN_GROWTH 16
 // The picked points of all restarts are kept while they take no more than this.
 #define FIRST_ROWS_BYTES_MAX ((int64_t)16 << 20)
-// Of the slots, the share that may wait empty for the host while restarts wait.
+// At most one slot in so many stays stopped, while restarts are left, until the host gives it one.
 #define IDLE_SHARE 8
 
 typedef struct sweep {
@@ -34,9 +34,9 @@ typedef struct sweep {
     const km_sweep_params *params;
     km_contest *contests;  // clusters_count
     km_slot_state *states; // slots_count
-    int64_t *slot_restart; // slots_count: who sits there; -1: nobody
-    int64_t *next_restart; // clusters_count: the next one that waits
-    double *costs;         // clusters_count x restarts
+    int64_t *slot_restart; // slots_count: the restart that the slot runs; -1: none
+    int64_t *next_restart; // clusters_count: the first that was not started yet
+    double *inertias;      // clusters_count x restarts
     double *first_rows;    // restarts x picks x d: the picked points; NULL when there are too many to keep
     double *centroids;     // scratch: the largest K x d
     double *weights;       // scratch: the largest K
@@ -49,7 +49,7 @@ static void sweep_free(sweep *s) {
     free(s->states);
     free(s->slot_restart);
     free(s->next_restart);
-    free(s->costs);
+    free(s->inertias);
     free(s->first_rows);
     free(s->centroids);
     free(s->weights);
@@ -62,10 +62,10 @@ static km_status sweep_alloc(sweep *s, const km_sweep_best *best, km_error *err)
     s->states = calloc((size_t)slots, sizeof *s->states);
     s->slot_restart = malloc((size_t)slots * sizeof *s->slot_restart);
     s->next_restart = calloc((size_t)ks, sizeof *s->next_restart);
-    s->costs = malloc((size_t)(ks * s->params->restarts) * sizeof *s->costs);
+    s->inertias = malloc((size_t)(ks * s->params->restarts) * sizeof *s->inertias);
     s->centroids = malloc((size_t)(k_max * s->engine->d) * sizeof *s->centroids);
     s->weights = malloc((size_t)k_max * sizeof *s->weights);
-    if (!s->contests || !s->states || !s->slot_restart || !s->next_restart || !s->costs || !s->centroids ||
+    if (!s->contests || !s->states || !s->slot_restart || !s->next_restart || !s->inertias || !s->centroids ||
         !s->weights)
         return km_fail_memory(err, "the sweep's runs", k_max * s->engine->d * (int64_t)sizeof(double));
     for (int64_t q = 0; q < ks; q++)
@@ -106,8 +106,8 @@ static km_status fetch_first_rows(sweep *s, km_error *err) {
     return s->backend->rows(s->engine, s->first_rows, s->seeds->indices, count, err);
 }
 
-// Gives the slot the next waiting restart of its K, if there is one.
-static km_status seat_next(sweep *s, int64_t slot, km_error *err) {
+// Starts the next restart of the slot's K in it, if one is left.
+static km_status start_next(sweep *s, int64_t slot, km_error *err) {
     int64_t k_index = slot_k_index(s, slot);
     int64_t restart = s->next_restart[k_index];
     s->slot_restart[slot] = -1;
@@ -118,15 +118,15 @@ static km_status seat_next(sweep *s, int64_t slot, km_error *err) {
     return s->backend->slot_start(s->engine, slot, s->centroids, err);
 }
 
-// Takes note of a run that is done.
+// Reads the result of a run that is done.
 static km_status take_result(sweep *s, int64_t slot, km_error *err) {
     int64_t k_index = slot_k_index(s, slot), restart = s->slot_restart[slot];
     const km_slot_state *state = &s->states[slot];
     KM_TRY(s->backend->slot_read(s->engine, slot, s->centroids, s->weights, err));
-    s->costs[k_index * s->params->restarts + restart] = state->inertia;
+    s->inertias[k_index * s->params->restarts + restart] = state->inertia;
     s->runs_done++;
-    double rounding = km_cost_rounding(s->centroids, s->weights, s->spec->clusters[k_index], s->engine->d,
-                                       s->engine->n, s->params->total_square);
+    double rounding = km_inertia_rounding(s->centroids, s->weights, s->spec->clusters[k_index], s->engine->d,
+                                          s->engine->n, s->params->total_square);
     double inertia = isnan(state->inertia) ? HUGE_VAL : state->inertia;
     km_restart done = {restart, inertia, rounding, state->iterations, state->converged, s->centroids};
     return km_contest_offer(&s->contests[k_index], &done, err);
@@ -141,7 +141,7 @@ static km_status serve_slot(sweep *s, int64_t slot, km_error *err) {
     }
     if (s->states[slot].phase != KM_SLOT_DONE) return KM_OK;
     KM_TRY(take_result(s, slot, err));
-    return seat_next(s, slot, err);
+    return start_next(s, slot, err);
 }
 
 static km_status report_progress(const sweep *s, km_error *err) {
@@ -163,7 +163,7 @@ static int64_t adapt_passes(int64_t passes_max, int64_t passes, double elapsed_m
     return fit < (double)limit ? (int64_t)fit : limit;
 }
 
-// How many slots must stop before they are served: all, when nobody waits for a seat.
+// How many slots must stop before they are served: all, when no restart is left to start.
 static int64_t stopped_min(const sweep *s) {
     int64_t slots = s->engine->slots_count;
     for (int64_t q = 0; q < s->spec->clusters_count; q++)
@@ -188,17 +188,17 @@ static km_status sweep_loop(sweep *s, km_error *err) {
 }
 
 // The best restart of each K, and how many found the same optimum.
-static void settle(sweep *s, km_sweep_best *best) {
+static void take_best(sweep *s, km_sweep_best *best) {
     for (int64_t q = 0; q < s->spec->clusters_count; q++) {
-        const km_restart *winner = km_contest_settle(&s->contests[q]);
+        const km_restart *winner = km_contest_winner(&s->contests[q]);
         double limit = s->contests[q].limit + AGREE_RELATIVE * fmax(s->contests[q].limit, 0);
         best[q].restart = winner->index;
-        best[q].cost = winner->cost;
+        best[q].inertia = winner->inertia;
         best[q].iterations = winner->iterations;
         best[q].converged = winner->converged;
         best[q].restarts_agreed = 0;
         for (int64_t r = 0; r < s->params->restarts; r++)
-            best[q].restarts_agreed += s->costs[q * s->params->restarts + r] <= limit;
+            best[q].restarts_agreed += s->inertias[q * s->params->restarts + r] <= limit;
     }
 }
 
@@ -213,10 +213,10 @@ km_status km_sweep_run(km_engine *engine, km_sweep_best *best, int64_t *passes, 
     s.runs_count = s.spec->clusters_count * params->restarts;
     KM_TRY_GOTO(sweep_alloc(&s, best, err));
     KM_TRY_GOTO(fetch_first_rows(&s, err));
-    for (int64_t slot = 0; slot < engine->slots_count; slot++) KM_TRY_GOTO(seat_next(&s, slot, err));
+    for (int64_t slot = 0; slot < engine->slots_count; slot++) KM_TRY_GOTO(start_next(&s, slot, err));
     KM_TRY_GOTO(report_progress(&s, err));
     KM_TRY_GOTO(sweep_loop(&s, err));
-    settle(&s, best);
+    take_best(&s, best);
 done:
     *passes = s.passes;
     sweep_free(&s);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The loop over runs: seeding, seating in slots, passes, relocation, and the best restart of each K.
+// The loop over runs: first centroids, slots, passes, relocation, and the best restart of each K.
 #ifndef KM_RUNTIME_SWEEP_H
 #define KM_RUNTIME_SWEEP_H
 #include "backend.h"
@@ -13,10 +13,10 @@ typedef struct km_seeds {
     int64_t *row_first;
 } km_seeds;
 
-// The best restart of one K after the sweep: the lowest of those whose costs tie with the least (runtime/contest.h).
+// The best restart of one K after the sweep: the lowest of those whose inertias tie with the least (runtime/contest.h).
 typedef struct km_sweep_best {
     int64_t restart;
-    double cost;
+    double inertia;
     int64_t iterations;
     int32_t converged;
     double *centroids; // k x d, clustered space
@@ -26,14 +26,14 @@ typedef struct km_sweep_best {
 typedef struct km_sweep_params {
     int64_t restarts;
     km_stop stop;
-    double total_square; // of the data statistics: the scale of rounding in a cost
+    double total_square; // of the data statistics: the scale of rounding in an inertia
     const km_log *log;
     int (*progress)(void *user, const km_progress *progress);
     void *progress_user;
     double begin_ms; // km_now_ms when the fit began, for the progress.
 } km_sweep_params;
 
-// Runs every run of the engine's plan. best[clusters_count] with centroids allocated by the caller.
+// All runs of the engine's plan. best[clusters_count] with centroids allocated by the caller.
 km_status km_sweep_run(km_engine *engine, km_sweep_best *best, int64_t *passes, const km_seeds *seeds,
                        const km_sweep_params *params, km_error *err);
 

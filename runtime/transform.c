@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-// Rows, evenly spread, from which follows how far apart values lie; fewer where rows are long.
+// Rows of the sample, evenly spread; fewer where rows are long.
 enum { SAMPLE_ROWS_MAX = 128, SAMPLE_ROWS_MIN = 16, SAMPLE_VALUES_MAX = 1 << 20 };
 // The square of a column's range, in the data's units, is at least this: squares below it lose digits in double.
 #define SQUARE_MIN 0x1p-960
@@ -25,10 +25,10 @@ void km_data_stats_free(km_data_stats *stats) {
     *stats = (km_data_stats){0};
 }
 
-// The mean, rounded to a multiple of the largest power of two that is not above half the standard deviation. Data
-// on a grid (integers, quarters) have a grid step that is a power of two near or below that, so x - centre stays on
-// the grid and needs no more digits than the data's range; and the centre is within a quarter of a standard
-// deviation of the mean, which costs the scores next to nothing.
+// The mean, rounded to a multiple of the largest power of two that is not above half the standard deviation. Values on
+// a lattice (integers, quarters) mostly have a step that is a power of two and no larger: then x - centre is exact, on
+// the same lattice, with no more digits than the data's range needs. The centre is within a quarter of a standard
+// deviation of the mean, which loses the scores next to no digits.
 static double centre_of(double mean, double variance, double minimum, double maximum) {
     if (minimum == maximum) return minimum; // a constant feature becomes exactly zero
     double deviation = sqrt(variance);
@@ -94,9 +94,9 @@ static void sample_column(sample *s, int64_t f) {
     qsort(s->column, (size_t)s->count, sizeof *s->column, by_value);
 }
 
-// Whether the type tells most of the column's values apart once they are centred: of the steps from one different value
-// to the next, without the one to the value farthest out, more than half are left. Two values are different when
-// the square of their distance is a normal number of the type where the farthest is scaled to 1.
+// Whether the type still tells most of the column's values apart once they are centred: of the steps between
+// neighbouring different values, the one to the farthest value aside, more than half are left. A step is left when its
+// square is a normal number of the type, the farthest value being scaled to 1.
 static int tells_apart(const sample *s, double centre, double reach, km_type type) {
     double resolution = type == KM_FLOAT32 ? 0x1p-63 : 0x1p-511;
     double low = s->column[0], high = s->column[s->count - 1];
@@ -119,16 +119,16 @@ static int tells_apart(const sample *s, double centre, double reach, km_type typ
     return steps == 0 || 2 * left > steps;
 }
 
-// Whether few values far out have drawn the centre away from the others, where these would lose digits: it lies
-// many times the quartiles' distance from the median.
+// Whether few values far out have drawn the centre so far from the others that these lose digits: it lies many times
+// the distance of the quartiles from the median.
 static int is_drawn_away(const sample *s, double centre) {
     const double *x = s->column;
     double spread = x[3 * s->count / 4] - x[s->count / 4];
     return spread > 0 && fabs(centre - x[s->count / 2]) > 256 * spread;
 }
 
-// The centre of feature f: that of its statistics, or the sample's median where few values far out decide those.
-// False: the type does not tell the others apart with either.
+// The centre of feature f: by its statistics, or the sample's median where few values far out decide those. False: with
+// neither does the type tell the other values apart.
 static int choose_centre(double *centre, const sample *s, const km_data_stats *stats, int64_t f,
                          km_type type) {
     double low = stats->minimum[f], high = stats->maximum[f], median = s->column[s->count / 2];
@@ -139,8 +139,8 @@ static int choose_centre(double *centre, const sample *s, const km_data_stats *s
     return tells_apart(s, median, reach_of(stats, f, median), type);
 }
 
-// The size of a usual point in the clustered space: the sample's median of |x|^2, or the next above it that is not
-// zero. No few points far out move it.
+// |x|^2 of a typical point in the clustered space: the sample's median, or the next above it that is not zero. Few
+// points far out do not move it.
 static double typical_square(sample *s, const km_load_params *params) {
     for (int64_t i = 0; i < s->count; i++) {
         s->column[i] = 0;
@@ -164,7 +164,7 @@ static km_status refuse_farthest(const km_data *data, const km_data_stats *stats
     return km_data_refuse_extreme(data, f, fabs(low - from) > fabs(high - from) ? low : high, why, err);
 }
 
-// Values whose squares a double does not hold: nothing that is reported could be right.
+// Refuses values whose squares a double cannot hold: no reported number could be right.
 static km_status check_squares(const km_load_params *params, const km_data_stats *stats, const km_data *data,
                                km_error *err) {
     double total = 0, largest = 0;
@@ -197,7 +197,8 @@ static km_status check_squares(const km_load_params *params, const km_data_stats
                            err);
 }
 
-// What the type cannot tell apart, and what would help: float64 where that can, else another table.
+// Refuses a column that the type cannot tell apart, and says what would help: float64 where that can, else another
+// table.
 static km_status refuse_far(const sample *s, const km_data_stats *stats, const km_data *data, int64_t f,
                             km_type type, km_error *err) {
     double centre, median = s->column[s->count / 2];

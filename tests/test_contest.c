@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Which restart is the best of its K: the lowest of those whose costs tie, whatever the order in which they are done.
+// Which restart is the best of its K: the lowest of those whose inertias tie, whatever the order in which they are
+// done.
 #include "quiet_check.h"
 #include "runtime/contest.h"
 #include "runtime/rounding.h"
@@ -9,8 +10,8 @@
 
 enum { RESTARTS = 12, VALUES = 3 };
 
-// Offers the costs in an order drawn by `draw`; the winner's index. Centroids name their restart.
-static int64_t winner_of(const double *costs, const double *roundings, uint64_t draw) {
+// Offers the inertias in an order drawn by `draw`; the winner's index. Centroids name their restart.
+static int64_t winner_of(const double *inertias, const double *roundings, uint64_t draw) {
     km_error err = {{0}};
     km_contest contest;
     double rows[VALUES];
@@ -24,16 +25,16 @@ static int64_t winner_of(const double *costs, const double *roundings, uint64_t 
     for (int i = 0; i < RESTARTS; i++) {
         int r = order[i];
         double centroids[VALUES] = {r, -r, 2 * r};
-        km_restart done = {r, costs[r], roundings[r], 10 + r, r % 2, centroids};
+        km_restart done = {r, inertias[r], roundings[r], 10 + r, r % 2, centroids};
         ck_assert_int_eq(km_contest_offer(&contest, &done, &err), KM_OK);
         ck_assert_int_ge(contest.count, 1);
     }
-    const km_restart *winner = km_contest_settle(&contest);
+    const km_restart *winner = km_contest_winner(&contest);
     int64_t index = winner->index;
     ck_assert_ptr_eq(winner->centroids, rows);
     ck_assert_int_eq(winner->iterations, 10 + index);
     ck_assert_int_eq(winner->converged, index % 2);
-    ck_assert_double_eq(winner->cost, costs[index]);
+    ck_assert_double_eq(winner->inertia, inertias[index]);
     for (int f = 0; f < VALUES; f++)
         ck_assert_double_eq(rows[f], (f == 1 ? -1.0 : f + (f == 0)) * (double)index);
     km_contest_free(&contest);
@@ -42,28 +43,28 @@ static int64_t winner_of(const double *costs, const double *roundings, uint64_t 
 
 // Costs a few roundings apart, so that many tie with some and not with others.
 START_TEST(any_order) {
-    double costs[RESTARTS], roundings[RESTARTS], limit = HUGE_VAL;
+    double inertias[RESTARTS], roundings[RESTARTS], limit = HUGE_VAL;
     int64_t lowest = -1;
     for (int r = 0; r < RESTARTS; r++) {
-        costs[r] = 100 + (_i % 4 + 1) * km_draw((uint64_t)_i, 1, (uint64_t)r, 0);
+        inertias[r] = 100 + (_i % 4 + 1) * km_draw((uint64_t)_i, 1, (uint64_t)r, 0);
         roundings[r] = 0.5 + 0.2 * km_draw((uint64_t)_i, 2, (uint64_t)r, 0);
-        limit = fmin(limit, costs[r] + roundings[r]);
+        limit = fmin(limit, inertias[r] + roundings[r]);
     }
     for (int r = RESTARTS - 1; r >= 0; r--)
-        if (costs[r] <= limit) lowest = r;
-    for (uint64_t draw = 0; draw < 50; draw++) ck_assert_int_eq(winner_of(costs, roundings, draw), lowest);
+        if (inertias[r] <= limit) lowest = r;
+    for (uint64_t draw = 0; draw < 50; draw++) ck_assert_int_eq(winner_of(inertias, roundings, draw), lowest);
 }
 END_TEST
 
-// Equal within rounding: the lowest restart. Further apart: the least cost.
+// Equal within rounding: the lowest restart. Further apart: the least inertia.
 START_TEST(ties) {
-    double costs[RESTARTS], roundings[RESTARTS];
-    for (int r = 0; r < RESTARTS; r++) costs[r] = 7 - 1e-14 * r, roundings[r] = 1e-12;
-    for (uint64_t draw = 0; draw < 50; draw++) ck_assert_int_eq(winner_of(costs, roundings, draw), 0);
-    costs[9] = 7 - 1e-11;
-    for (uint64_t draw = 0; draw < 50; draw++) ck_assert_int_eq(winner_of(costs, roundings, draw), 9);
-    for (int r = 0; r < RESTARTS; r++) costs[r] = HUGE_VAL;
-    ck_assert_int_eq(winner_of(costs, roundings, 1), 0);
+    double inertias[RESTARTS], roundings[RESTARTS];
+    for (int r = 0; r < RESTARTS; r++) inertias[r] = 7 - 1e-14 * r, roundings[r] = 1e-12;
+    for (uint64_t draw = 0; draw < 50; draw++) ck_assert_int_eq(winner_of(inertias, roundings, draw), 0);
+    inertias[9] = 7 - 1e-11;
+    for (uint64_t draw = 0; draw < 50; draw++) ck_assert_int_eq(winner_of(inertias, roundings, draw), 9);
+    for (int r = 0; r < RESTARTS; r++) inertias[r] = HUGE_VAL;
+    ck_assert_int_eq(winner_of(inertias, roundings, 1), 0);
 }
 END_TEST
 
@@ -71,14 +72,14 @@ END_TEST
 // that its own square takes.
 START_TEST(size_of_bound) {
     double centroids[] = {1, 2, -1, 0.5, 3, -3}, weights[] = {1000, 2000, 1500}, scaled[6];
-    double total_square = 50000, bound = km_cost_rounding(centroids, weights, 3, 2, 4500, total_square);
+    double total_square = 50000, bound = km_inertia_rounding(centroids, weights, 3, 2, 4500, total_square);
     ck_assert_double_gt(bound, 2 * 0x1p-53 * total_square);
     ck_assert_double_lt(bound, 1e-12 * total_square);
     for (int i = 0; i < 6; i++) scaled[i] = 0x1p-40 * centroids[i];
-    ck_assert_double_eq(km_cost_rounding(scaled, weights, 3, 2, 4500, 0x1p-80 * total_square),
+    ck_assert_double_eq(km_inertia_rounding(scaled, weights, 3, 2, 4500, 0x1p-80 * total_square),
                         0x1p-80 * bound);
     double far[] = {1, 2, -1, 0.5, 1e8, 1e8}, alone[] = {2500, 2000, 1};
-    ck_assert_double_lt(km_cost_rounding(far, alone, 3, 2, 4501, 2e16), 12 * 0x1p-53 * 2e16);
+    ck_assert_double_lt(km_inertia_rounding(far, alone, 3, 2, 4501, 2e16), 12 * 0x1p-53 * 2e16);
 }
 END_TEST
 
