@@ -2,11 +2,11 @@
 // The best two scores of a point so far.
 struct km_best_two {
     km_real best, second;
-    int j; // the centroid of the best; in a loop over tiles what leads to it
+    int j; // the centroid with the best score; in a loop over tiles its tile or column
 };
 
-//@ if taken_singly
-// Takes one more score, of column or centroid j.
+//@ if takes_single_scores
+// Compares one more score, of column or centroid j.
 __device__ __forceinline__ void km_take_score(km_best_two &row, km_real score, int j) {
     const bool better = score > row.best;
     //@ if float64

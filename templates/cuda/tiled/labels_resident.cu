@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 //@ need point_warps ahead tile_slots resolve_grid
-// Labels of lists of few clusters, by tensor cores. A block keeps a tile of centroids, all of their features, in shared
-// memory and has its warps walk over points, POINTS at a time: features go from memory to registers in the order in
-// which products take them, some steps ahead, so that no warp waits for another. Each tile reads the points again.
+// Labels of lists of few clusters, on tensor cores. A block keeps a tile of centroids, with all of their features, in
+// shared memory. Its warps go through the points, POINTS at a time. Features go from memory straight to registers, some
+// steps ahead, in the layout of operands of products, so that no warp waits for another. The points are read again for
+// each tile.
 //
-// A tile has whole slots only. Scores of a warp's points go through shared memory: a lane then has a point, takes the
-// scores of a slot one by one and keeps the best two; two lanes share a point's slots.
+// A tile has whole slots only. The scores of a warp's points go through shared memory. Then a lane has a point,
+// compares the scores of a slot one by one, and keeps the best two; two lanes split the slots of a point.
 
 enum {
     WARPS = $point_warps,
@@ -16,42 +17,43 @@ enum {
     //@ else
     STEP = 8, // features of one product
     //@ end
-    STEPS = WIDTH / STEP,
-    AHEAD = $ahead,           // steps that are read before they are worked on
-    OWN = STEP / 4,           // numbers of a step in a lane: those of one 16-byte load
-    ROW = (STEPS | 1) * STEP, // numbers from row to row in shared memory: eight rows in different banks
-    PRODUCTS = TILE / 8,      // side by side
-    SCORES = TILE + 7,        // from point to point: rows of a warp's lanes in different banks
-    TILE_SLOTS = $tile_slots, // an even number
+    STEPS = PADDED_D / STEP,
+    AHEAD = $ahead,          // steps that are read ahead
+    LANE_NUMBERS = STEP / 4, // numbers of a step that a lane has: one 16-byte load
+    TABLE_PITCH =
+        (STEPS | 1) * STEP,   // numbers from row to row in shared memory: eight rows have no bank conflicts
+    PRODUCTS = TILE / 8,      // of eight centroids each
+    SCORE_PITCH = TILE + 7,   // numbers from point to point: no bank conflicts of a warp's lanes
+    TILE_SLOTS = $tile_slots, // of a tile; an even number
     RESOLVE_GRID = $resolve_grid
 };
 static_assert(K_MAX <= 32, "a lane for each centroid of a slot");
 
 // A slot of a tile.
 struct km_resident_slot {
-    km_slot_bounds known;
+    km_slot_bounds bounds;
     int slot, row, k; // k = 0: none, or not active
 };
 
-// What the threads of a block share.
+// Shared memory of a block.
 struct __align__(16) km_block {
-    km_table_number table[TILE][ROW];
+    km_table_number table[TILE][TABLE_PITCH];
     km_real half_squares[TILE];
-    km_real scores[WARPS][POINTS][SCORES];
+    km_real scores[WARPS][POINTS][SCORE_PITCH];
     km_resident_slot tile_entries[TILE_SLOTS];
 };
 
-// A step of two points, eight apart: the lane's numbers.
+// The lane's numbers of a step: of two points, eight apart.
 struct km_step {
-    km_real at[2][OWN];
+    km_real at[2][LANE_NUMBERS];
 };
 
 // `x`: the lane's first number of its first point.
 __device__ __forceinline__ km_step km_read_step(const km_real *x, int step) {
-    constexpr int NUMBERS = PIECE / sizeof(km_real);
+    constexpr int NUMBERS = PIECE_BYTES / sizeof(km_real);
     km_step read;
     KM_UNROLL_FOR (int r = 0; r < 2; r++)
-        KM_UNROLL_FOR (int p = 0; p < OWN; p += NUMBERS) {
+        KM_UNROLL_FOR (int p = 0; p < LANE_NUMBERS; p += NUMBERS) {
             const km_piece piece = *(const km_piece *)(x + r * 8 * D + step * STEP + p);
             KM_UNROLL_FOR (int i = 0; i < NUMBERS; i++) read.at[r][p + i] = piece.at[i];
         }
@@ -60,42 +62,44 @@ __device__ __forceinline__ km_step km_read_step(const km_real *x, int step) {
 
 //@ if fp16
 //@ use halves mma_f16
-// Scores of the points += a step of products. The four features of a lane stand for its four places in a product.
+// Adds the products of a step to the scores. A lane's operand has four adjacent features: in a product, features may be
+// in any order if it is the same for both operands.
 __device__ __forceinline__ void km_multiply(float (&score)[PRODUCTS][4], const km_block &block,
                                             const km_step &x, int step, float scale) {
     const int lane = threadIdx.x % 32;
     const unsigned points[4] = {
         km_halves(x.at[0][0] * scale, x.at[0][1] * scale), km_halves(x.at[1][0] * scale, x.at[1][1] * scale),
         km_halves(x.at[0][2] * scale, x.at[0][3] * scale), km_halves(x.at[1][2] * scale, x.at[1][3] * scale)};
-    const km_table_number *c = &block.table[lane / 4][step * STEP + lane % 4 * OWN];
+    const km_table_number *c = &block.table[lane / 4][step * STEP + lane % 4 * LANE_NUMBERS];
     KM_UNROLL_FOR (int p = 0; p < PRODUCTS; p++) {
-        const uint2 b = *(const uint2 *)(c + p * 8 * ROW);
+        const uint2 b = *(const uint2 *)(c + p * 8 * TABLE_PITCH);
         const unsigned centroids[2] = {b.x, b.y};
         km_mma_f16(score[p], points, centroids, score[p]);
     }
 }
 //@ else
 //@ use mma_f64
-// Scores of the points += a step of products. The two features of a lane stand for its two places in a product.
+// Adds the products of a step to the scores. A lane's operand has two adjacent features: in a product, features may be
+// in any order if it is the same for both operands.
 __device__ __forceinline__ void km_multiply(double (&score)[PRODUCTS][4], const km_block &block,
                                             const km_step &x, int step, double) {
     const int lane = threadIdx.x % 32;
-    const double *c = &block.table[lane / 4][step * STEP + lane % 4 * OWN];
+    const double *c = &block.table[lane / 4][step * STEP + lane % 4 * LANE_NUMBERS];
     const double points[4] = {x.at[0][0], x.at[1][0], x.at[0][1], x.at[1][1]};
     KM_UNROLL_FOR (int p = 0; p < PRODUCTS; p++) {
-        const double2 b = *(const double2 *)(c + p * 8 * ROW);
+        const double2 b = *(const double2 *)(c + p * 8 * TABLE_PITCH);
         const double centroids[2] = {b.x, b.y};
         km_mma_f64(score[p], points, centroids, score[p]);
     }
 }
 //@ end
 
-// Brings a tile of centroids and its slots to shared memory.
+// Loads a tile of centroids and its slots to shared memory.
 __device__ __forceinline__ void km_begin_block(km_block &block, const km_pass_args &args,
                                                const km_workspace &workspace, int tile) {
-    constexpr int NUMBERS = 16 / sizeof(km_table_number), PIECES = WIDTH / NUMBERS;
-    __syncthreads(); // the tile before is done with
-    const km_table_number *from = workspace.table + (long long)tile * TILE * WIDTH;
+    constexpr int NUMBERS = 16 / sizeof(km_table_number), PIECES = PADDED_D / NUMBERS;
+    __syncthreads(); // all warps are done with the tile before
+    const km_table_number *from = workspace.table + (long long)tile * TILE * PADDED_D;
     for (int at = threadIdx.x; at < TILE * PIECES; at += BLOCK)
         *(uint4 *)&block.table[at / PIECES][at % PIECES * NUMBERS] =
             *(const uint4 *)(from + (long long)at * NUMBERS);
@@ -105,19 +109,19 @@ __device__ __forceinline__ void km_begin_block(km_block &block, const km_pass_ar
     for (int s = threadIdx.x; s < TILE_SLOTS; s += BLOCK) {
         km_resident_slot entry = {};
         if (first + s < RESTARTS * KS) {
-            const km_place place = km_place_of(first + s);
-            entry.known = workspace.slots[place.slot];
-            entry.slot = place.slot;
-            entry.row = place.begin - tile * TILE;
-            entry.k = entry.row < TILE && args.active[place.slot] ? place.k : 0;
+            const km_slot_panels panels = km_panels_of(first + s);
+            entry.bounds = workspace.slots[panels.slot];
+            entry.slot = panels.slot;
+            entry.row = panels.begin - tile * TILE;
+            entry.k = entry.row < TILE && args.active[panels.slot] ? panels.k : 0;
         }
         block.tile_entries[s] = entry;
     }
     __syncthreads();
 }
 
-// Writes a label where `mine`, and lists the point where another centroid may be the nearest. The halves of a warp have
-// slots of their own.
+// Writes a label where `mine`, and adds the point to the slot's list where it is ambiguous. Each half of a warp has
+// a slot of its own.
 __device__ __forceinline__ void km_write_label(const km_workspace &workspace, long long n, int slot,
                                                long long i, bool mine, int j, bool ambiguous) {
     if (mine) workspace.labels[slot * workspace.stride + i] = (km_label)j;
@@ -133,10 +137,10 @@ __device__ __forceinline__ void km_write_label(const km_workspace &workspace, lo
 
 //@ include cuda/tiled/best_two.cu
 
-// Labels of the warp's points in all slots of the tile, from their scores.
+// Writes the labels of the warp's points in all slots of the tile, from their scores.
 __device__ __forceinline__ void km_choose_labels(const km_block &block, const km_workspace &workspace,
                                                  long long n, long long first, const km_norms &point,
-                                                 km_real fine) {
+                                                 km_real underflow) {
     const int lane = threadIdx.x % 32, half = lane / POINTS;
     const km_real *scores = block.scores[threadIdx.x / 32][lane % POINTS];
     const long long i = first + lane % POINTS;
@@ -147,13 +151,13 @@ __device__ __forceinline__ void km_choose_labels(const km_block &block, const km
 #pragma unroll 4
         for (int j = 0; j < k; j++) km_take_score(best, scores[row + j], j);
         const bool mine = k > 0 && i < n;
-        const km_real margin = km_margin(fine, entry.known, point, best.best);
+        const km_real margin = km_margin(underflow, entry.bounds, point, best.best);
         km_write_label(workspace, n, entry.slot, i, mine, best.j,
                        mine && !(best.best - best.second > margin));
     }
 }
 
-// Labels of all active slots; ambiguous points are listed.
+// Labels of all active slots, and lists of ambiguous points.
 extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     km_tiled_labels(const __grid_constant__ km_pass_args args) {
     extern __shared__ __align__(16) char km_shared[];
@@ -166,13 +170,13 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1)
     //@ else
     const double scale = 1, factor = 1;
     //@ end
-    const km_real fine = km_fine(workspace);
+    const km_real underflow = km_underflow(workspace);
     const long long stride = gridDim.x * (long long)(WARPS * POINTS);
     for (int tile = 0; tile < TILES; tile++) {
         if (workspace.tile_slots[tile] < 0) continue;
         km_begin_block(block, args, workspace, tile);
         long long first = (blockIdx.x * WARPS + warp) * (long long)POINTS;
-        const km_real *x = (const km_real *)args.points + (first + lane / 4) * D + lane % 4 * OWN;
+        const km_real *x = (const km_real *)args.points + (first + lane / 4) * D + lane % 4 * LANE_NUMBERS;
         km_step ahead[AHEAD];
         KM_UNROLL_FOR (int a = 0; a < AHEAD; a++)
             if (first < args.n) ahead[a] = km_read_step(x, a);
@@ -190,7 +194,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1)
             x += stride * D;
             KM_UNROLL_FOR (int a = 0; a < AHEAD; a++)
                 if (first + stride < args.n) ahead[a] = km_read_step(x, a);
-            km_real(*scores)[SCORES] = block.scores[warp];
+            km_real(*scores)[SCORE_PITCH] = block.scores[warp];
             KM_UNROLL_FOR (int p = 0; p < PRODUCTS; p++)
                 KM_UNROLL_FOR (int v = 0; v < 4; v++) {
                     const int column = p * 8 + lane % 4 * 2 + v % 2;
@@ -198,7 +202,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1)
                         fma(score[p][v], factor, -block.half_squares[column]);
                 }
             __syncwarp();
-            km_choose_labels(block, workspace, args.n, first, point, fine);
+            km_choose_labels(block, workspace, args.n, first, point, underflow);
             __syncwarp();
         }
     }
@@ -206,13 +210,13 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1)
 
 // The squared distance of a point and a centroid, by a warp, in Real.
 template <typename Real> __device__ __forceinline__ Real km_distance(const km_real *x, const km_real *c) {
-    constexpr int NUMBERS = PIECE / sizeof(km_real);
+    constexpr int NUMBERS = PIECE_BYTES / sizeof(km_real);
     Real square = 0;
 #pragma unroll 2
     for (int first = 0; first < D; first += 32 * NUMBERS) {
         const int f = first + threadIdx.x % 32 * NUMBERS, at = f < D ? f : 0;
         const km_piece a = *(const km_piece *)(x + at), centroid = *(const km_piece *)(c + at),
-                       b = f < D ? centroid : a; // no difference where there is no feature
+                       b = f < D ? centroid : a; // the same number where there is no feature
         KM_UNROLL_FOR (int i = 0; i < NUMBERS; i++) {
             const Real t = (Real)a.at[i] - (Real)b.at[i];
             square = fma(t, t, square);
@@ -221,43 +225,44 @@ template <typename Real> __device__ __forceinline__ Real km_distance(const km_re
     return km_warp_sum(square);
 }
 
-// Resolves the ambiguous points, a warp each: the nearest in double of all centroids that may be it.
+// Resolves the ambiguous points, a warp each: the nearest in double of all candidates.
 //@ if fp16
-// Those are found by distances in float, which are right but for (D / 32 + 12) units: additions of a lane, of lanes,
-// and what differences and squares round.
+// Candidates are found by distances in float, whose error is at most (D / 32 + 12) units: from additions in a lane and
+// over lanes, and from rounding differences and squares.
 //@ end
 extern "C" __global__ void __launch_bounds__(256, 4)
     km_tiled_resolve(const __grid_constant__ km_pass_args args) {
     const int slot = blockIdx.y;
     if (args.control->stop || !args.active[slot]) return;
     const km_workspace workspace = km_workspace_of(args);
-    const km_place place = km_place_of(slot);
+    const km_slot_panels panels = km_panels_of(slot);
     const km_real *centroids =
         (const km_real *)args.centroids + ((long long)(slot / KS) * S + km_offsets[slot % KS]) * D;
     const unsigned listed = workspace.slots[slot].ambiguous, lane = threadIdx.x % 32;
     for (unsigned at = blockIdx.x * 8 + threadIdx.x / 32; at < listed; at += gridDim.x * 8) {
         const long long i = workspace.lists[slot * args.n + at];
         const km_real *x = (const km_real *)args.points + i * D;
-        unsigned open = 0xffffffffu >> (32 - place.k); // centroids that may be the nearest
+        unsigned candidates =
+            0xffffffffu >> (32 - panels.k); // a bit for each centroid that may be the nearest
         //@ if fp16
-        float mine = 3e38f, least = 3e38f; // of centroid `lane`; of all
+        float mine = 3e38f, least = 3e38f; // the distance of centroid `lane`; the least of all
 #pragma unroll 2
-        for (int j = 0; j < place.k; j++) {
+        for (int j = 0; j < panels.k; j++) {
             const float distance = km_distance<float>(x, centroids + (long long)j * D);
             mine = lane == j ? distance : mine;
             least = fminf(least, distance);
         }
-        // Squares of very large and very small differences are not what they should be.
+        // Squares of very large and very small differences overflow or underflow.
         if (least > 1e-28f * D && least < 1e37f)
-            open = __ballot_sync(0xffffffffu, mine <= least * (1 + 2.1f * (D / 32 + 12) / 16777216.f));
-        int nearest = __ffs(open) - 1;
-        if (!(open & (open - 1))) open = 0;
+            candidates = __ballot_sync(0xffffffffu, mine <= least * (1 + 2.1f * (D / 32 + 12) / 16777216.f));
+        int nearest = __ffs(candidates) - 1;
+        if (!(candidates & (candidates - 1))) candidates = 0;
         //@ else
         int nearest = 0;
         //@ end
         double best = 1e308;
-        for (; open; open &= open - 1) {
-            const int j = __ffs(open) - 1;
+        for (; candidates; candidates &= candidates - 1) {
+            const int j = __ffs(candidates) - 1;
             const double distance = km_distance<double>(x, centroids + (long long)j * D);
             nearest = distance < best ? j : nearest;
             best = distance < best ? distance : best;

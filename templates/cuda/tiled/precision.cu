@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
-// What scores may lose: how far below the best another may be measured and still be the best.
+// The error of scores: how far below the best one the score of the nearest centroid may be.
 
 //@ if fp16
 constexpr float FAR = 3e38f; // |c|^2 / 2 of padding
-// What adding WIDTH products may lose of |x| |c|, where an addition keeps 23 bits of the largest number.
-constexpr float ROUNDING = (4 * WIDTH + 8) / 16777216.f;
+// The relative error, to |x| |c|, of adding PADDED_D products, where an addition keeps 23 bits of the largest number.
+constexpr float ROUNDING = (4 * PADDED_D + 8) / 16777216.f;
 //@ else
 //@ if float64
 constexpr double FAR = 1e300; // |c|^2 / 2 of padding
-// What D products and a constant may lose of |x| |c|.
+// The relative error, to |x| |c|, of adding D products and a constant.
 constexpr double ROUNDING = (D + 8) / 9007199254740992.0;
 //@ else
 constexpr float FAR = 3e38f; // |c|^2 / 2 of padding
-// What D products and a constant may lose of |x| |c|.
+// The relative error, to |x| |c|, of adding D products and a constant.
 constexpr float ROUNDING = (D + 8) / 16777216.f;
 //@ end
 //@ end
@@ -48,7 +48,7 @@ __device__ __forceinline__ double km_half_value(km_table_number half) {
     return value;
 }
 
-// Brings the data's box to 512: centroids outside of it have room.
+// The scale that brings the largest coordinate to 512: centroids outside of the data have room.
 static __device__ float km_scale_of(const km_pass_args &args) {
     double largest = 0;
     int exponent = 0;
@@ -58,23 +58,23 @@ static __device__ float km_scale_of(const km_pass_args &args) {
 }
 
 //@ end
-// What a centroid may lose below the smallest normal number of its type in the table.
+// What a centroid in the table may lose by underflow: below the smallest normal half.
 //@ if fp16
-__device__ __forceinline__ float km_fine(const km_workspace &workspace) {
-    return sqrtf(WIDTH) * 1.001f / 33554432.f / *workspace.scale;
+__device__ __forceinline__ float km_underflow(const km_workspace &workspace) {
+    return sqrtf(PADDED_D) * 1.001f / 33554432.f / *workspace.scale;
 }
 //@ else
-__device__ __forceinline__ km_real km_fine(const km_workspace &) {
+__device__ __forceinline__ km_real km_underflow(const km_workspace &) {
     return 0;
 }
 //@ end
 
-// Rounded up, so that a bound stays one.
-__device__ __forceinline__ km_real km_above(double value) {
+// An upper bound in km_real: rounded up.
+__device__ __forceinline__ km_real km_upper_bound(double value) {
     return (km_real)(value * (1 + 1.0 / 1048576));
 }
 
-// What a margin needs of a point: its norm, and what half precision loses of it.
+// Of a point: its norm, and the norm of what half precision loses.
 struct km_norms {
     km_real norm, lost;
 };
@@ -87,20 +87,20 @@ __device__ __forceinline__ km_norms km_norms_of(const km_workspace &workspace, l
     //@ end
 }
 
-// How far below the best score another may be measured and still be the best: both scores' errors. For a point of norm
-// g, a centroid's is at most e |c| (and a constant), e the part of g that products and sums may lose. A centroid of
-// |c| >= 4 g has a score t of at most -|c|^2 / 4, so that its error is at most e / g |t|: such centroids count for as
-// much as the best score does. The factors have room for the rounding of these lines.
-__device__ __forceinline__ km_real km_margin(km_real fine, const km_slot_bounds &slot, const km_norms &point,
-                                             km_real best) {
-    const km_real g = point.norm, c = km_value_of(slot.norm), near = c < 4 * g ? c : 4 * g;
+// The margin: how far below the best score the nearest centroid may be, which is the error of both scores. For a
+// point of norm g, the error of a score is at most e |c| and a constant, where e is the error of products and sums.
+// A centroid of |c| >= 4 g has a score t of at most -|c|^2 / 4, so its error is at most e / g |t|; the best score
+// is larger than t. The factors leave room for the rounding of these lines.
+__device__ __forceinline__ km_real km_margin(km_real underflow, const km_slot_bounds &slot,
+                                             const km_norms &point, km_real best) {
+    const km_real g = point.norm, c = km_value_of(slot.norm), effective = c < 4 * g ? c : 4 * g;
     //@ if fp16
-    const km_real e = point.lost + g * (km_value_of(slot.coarse) + ROUNDING);
-    km_real margin = 2.01f * (e * near + (g + point.lost) * fine);
-    margin += fabsf(best) / 131072; // for the bits that a column has taken
+    const km_real e = point.lost + g * (km_value_of(slot.relative_loss) + ROUNDING);
+    km_real margin = 2.01f * (e * effective + (g + point.lost) * underflow);
+    margin += fabsf(best) / 131072; // for the last bits of a score, which hold its column
     //@ else
     const km_real e = g * ROUNDING;
-    km_real margin = (km_real)2.01 * e * near;
+    km_real margin = (km_real)2.01 * e * effective;
     //@ end
     if (c > 4 * g) margin += (km_real)2.5 * (g > 0 ? e / g : ROUNDING) * (best < 0 ? -best : best);
     return margin;

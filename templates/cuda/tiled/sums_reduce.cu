@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: MIT
-// One warp a number: lanes take every 32nd range. What was known of the slots is wiped for the next pass.
+// SPDX-License-Identifier: MIT Adds the numbers of all chunks, a warp for each number: a lane adds every 32nd
+// chunk. Clears the bounds of the slots for the next pass.
 extern "C" __global__ void __launch_bounds__(256) km_tiled_reduce(const __grid_constant__ km_pass_args args) {
     if (args.control->stop) return;
     const km_workspace workspace = km_workspace_of(args);
@@ -11,7 +11,7 @@ extern "C" __global__ void __launch_bounds__(256) km_tiled_reduce(const __grid_c
     const double *rows = (const double *)workspace.sums;
     double sum = 0.0;
 #pragma unroll 8
-    for (int range = threadIdx.x % 32; range < RANGES; range += 32) sum += rows[range * numbers + at];
+    for (int chunk = threadIdx.x % 32; chunk < CHUNKS; chunk += 32) sum += rows[chunk * numbers + at];
     sum = km_warp_sum(sum);
     if (threadIdx.x % 32 == 0) args.totals[at] = sum;
 }

@@ -3,17 +3,17 @@
 
 // ... 38 definitions
 
-// What the threads of a block share.
+// Shared memory of a block.
 struct __align__(16) km_block {
-    km_real x[2][POINTS][STRIDE];
-    km_real table[2][TILE][STRIDE];
+    km_real x[2][POINTS][ROW_PITCH];
+    km_real table[2][TILE][ROW_PITCH];
     km_real half_squares[2][TILE];
     long long points[POINTS];
     km_workspace workspace;
-    km_slot_bounds slots[KEPT_SLOTS];
-    int tile_slots[KEPT_TILES];
-    // Of ambiguous points.
-    km_real expected[POINTS];
+    km_slot_bounds slots[CACHED_SLOTS];
+    int tile_slots[CACHED_TILES];
+    // For ambiguous points.
+    km_real score_limit[POINTS];
     unsigned pairs[WARPS][64];
     km_real scores[WARPS][WARP_POINTS][TILE + 1];
 };
@@ -21,42 +21,44 @@ struct __align__(16) km_block {
 // ... 15 definitions
 
 enum {
-    RANGES = 320,
-    LANES = 32,    // lanes of a team, a feature each
-    PARTS = 2,     // blocks that share the features of a range
-    SUM_WARPS = 3, // warps of a block
-    TEAMS = SUM_WARPS * 32 / LANES,
-    AT_ONCE = 4,      // slots of a team, and points that it reads at a time
-    GROUP_SLOTS = 11, // slots of a block: at most AT_ONCE for each team
-    GROUP_ROWS = 77,  // clusters of a block, at most
-    SLOT_GROUPS = (RESTARTS * KS + GROUP_SLOTS - 1) / GROUP_SLOTS
+    CHUNKS = 320,
+    LANES_PER_POINT = 32, // lanes of a subwarp, a feature each
+    FEATURE_PARTS = 2,    // blocks that split the features of a chunk
+    SUM_WARPS = 3,        // warps of a block
+    SUBWARPS = SUM_WARPS * 32 / LANES_PER_POINT,
+    AT_ONCE = 4,      // slots of a subwarp, and points that it reads at a time
+    BLOCK_SLOTS = 11, // slots of a block: at most AT_ONCE for each subwarp
+    BLOCK_ROWS = 77,  // clusters of a block, at most
+    SLOT_BLOCKS = (RESTARTS * KS + BLOCK_SLOTS - 1) / BLOCK_SLOTS
 };
-constexpr long long SUMS_BYTES = (long long)RANGES * RESTARTS * S * (D + 1) * 8;
+constexpr long long SUMS_BYTES = (long long)CHUNKS * RESTARTS * S * (D + 1) * 8;
 constexpr long long SUMS_POINT_BYTES = 0;
 
 // ... 1 definition
 
-// What a team reads of AT_ONCE points: a number of each, and its labels in each of its slots.
-struct km_reading {
+// What a lane reads of AT_ONCE points: a number of each, and its labels in each of the subwarp's slots.
+struct km_sum_input {
     km_real numbers[AT_ONCE];
     km_four_labels labels[AT_ONCE];
 };
 
-// Past the last point come rows of zeros and labels 0: they add nothing.
-__device__ __forceinline__ km_reading km_read(const km_pass_args &args,
-                                              const km_label *const (&labels)[AT_ONCE], long long i, int f) {
-    km_reading reading;
+// Past the last point there are rows of zeros and labels 0, which add nothing.
+__device__ __forceinline__ km_sum_input km_read_sum_input(const km_pass_args &args,
+                                                          const km_label *const (&labels)[AT_ONCE],
+                                                          long long i, int f) {
+    km_sum_input input;
     KM_UNROLL_FOR (int a = 0; a < AT_ONCE; a++) {
-        reading.numbers[a] = f < D ? ((const km_real *)args.points)[(i + a) * D + f] : (km_real)0;
-        reading.labels[a] = *(const km_four_labels *)(labels[a] + i);
+        input.numbers[a] = f < D ? ((const km_real *)args.points)[(i + a) * D + f] : (km_real)0;
+        input.labels[a] = *(const km_four_labels *)(labels[a] + i);
     }
-    return reading;
+    return input;
 }
 
-struct km_range_sums {
-    double rows[GROUP_ROWS + TEAMS][LANES]; // the last ones take what nobody asks for, of each team
-    unsigned counts[GROUP_ROWS];
-    int first_rows[GROUP_SLOTS];
+struct km_chunk_sums {
+    double rows[BLOCK_ROWS + SUBWARPS]
+               [LANES_PER_POINT]; // the last rows, one a subwarp, take points of slots that are not active
+    unsigned counts[BLOCK_ROWS];
+    int first_rows[BLOCK_SLOTS];
 };
 
 // ... 1 definition
@@ -64,48 +66,50 @@ struct km_range_sums {
 extern "C" __global__ void __launch_bounds__(SUM_WARPS * 32)
     km_tiled_sums(const __grid_constant__ km_pass_args args) {
     extern __shared__ __align__(16) char km_shared[];
-    km_range_sums &sums = *(km_range_sums *)km_shared;
+    km_chunk_sums &sums = *(km_chunk_sums *)km_shared;
     if (args.control->stop) return;
     const km_workspace workspace = km_workspace_of(args);
-    const int part = blockIdx.y % PARTS, slot = blockIdx.y / PARTS * GROUP_SLOTS;
-    const int slots = slot + GROUP_SLOTS < RESTARTS * KS ? int(GROUP_SLOTS) : RESTARTS * KS - slot;
-    const int lane = threadIdx.x % LANES, team = threadIdx.x / LANES, f = part * LANES + lane;
+    const int part = blockIdx.y % FEATURE_PARTS, slot = blockIdx.y / FEATURE_PARTS * BLOCK_SLOTS;
+    const int slots = slot + BLOCK_SLOTS < RESTARTS * KS ? int(BLOCK_SLOTS) : RESTARTS * KS - slot;
+    const int lane = threadIdx.x % LANES_PER_POINT, subwarp = threadIdx.x / LANES_PER_POINT,
+              f = part * LANES_PER_POINT + lane;
     if (threadIdx.x == 0)
         for (int s = 0, row = 0; s < slots; row += km_ks[(slot + s++) % KS]) sums.first_rows[s] = row;
-    for (int at = threadIdx.x; at < (GROUP_ROWS + TEAMS) * LANES; at += SUM_WARPS * 32) sums.rows[0][at] = 0;
-    for (int at = threadIdx.x; at < GROUP_ROWS; at += SUM_WARPS * 32) sums.counts[at] = 0;
+    for (int at = threadIdx.x; at < (BLOCK_ROWS + SUBWARPS) * LANES_PER_POINT; at += SUM_WARPS * 32)
+        sums.rows[0][at] = 0;
+    for (int at = threadIdx.x; at < BLOCK_ROWS; at += SUM_WARPS * 32) sums.counts[at] = 0;
     __syncthreads();
     double *rows[AT_ONCE];
     const km_label *labels[AT_ONCE];
     int width[AT_ONCE]; // of a row; 0 where there is no slot
     KM_UNROLL_FOR (int s = 0; s < AT_ONCE; s++) {
-        const int index = team + s * TEAMS, valid = index < slots && args.active[slot + index];
-        rows[s] = &sums.rows[valid ? sums.first_rows[index] : GROUP_ROWS + team][lane];
+        const int index = subwarp + s * SUBWARPS, valid = index < slots && args.active[slot + index];
+        rows[s] = &sums.rows[valid ? sums.first_rows[index] : BLOCK_ROWS + subwarp][lane];
         labels[s] = workspace.labels + (slot + (valid ? index : 0)) * workspace.stride;
-        width[s] = valid ? int(LANES) : 0;
+        width[s] = valid ? int(LANES_PER_POINT) : 0;
     }
-    const long long length = ((args.n + RANGES - 1) / RANGES + AT_ONCE - 1) / AT_ONCE * AT_ONCE;
+    const long long length = ((args.n + CHUNKS - 1) / CHUNKS + AT_ONCE - 1) / AT_ONCE * AT_ONCE;
     const long long first = blockIdx.x * length, end = first + length < args.n ? first + length : args.n;
-    km_reading next;
-    if (first < end) next = km_read(args, labels, first, f);
+    km_sum_input next;
+    if (first < end) next = km_read_sum_input(args, labels, first, f);
     for (long long i = first; i < end; i += AT_ONCE) {
-        const km_reading reading = next;
-        if (i + AT_ONCE < end) next = km_read(args, labels, i + AT_ONCE, f);
+        const km_sum_input input = next;
+        if (i + AT_ONCE < end) next = km_read_sum_input(args, labels, i + AT_ONCE, f);
         KM_UNROLL_FOR (int a = 0; a < AT_ONCE; a++) {
-            const double number = reading.numbers[a];
-            // Rows of different slots: all are read before one is written.
+            const double number = input.numbers[a];
+            // The rows belong to different slots, so all can be read before one is written: latencies overlap.
             double sum[AT_ONCE];
             KM_UNROLL_FOR (int s = 0; s < AT_ONCE; s++)
-                sum[s] = rows[s][reading.labels[s].at[a] * width[s]] + number;
-            KM_UNROLL_FOR (int s = 0; s < AT_ONCE; s++) rows[s][reading.labels[s].at[a] * width[s]] = sum[s];
+                sum[s] = rows[s][input.labels[s].at[a] * width[s]] + number;
+            KM_UNROLL_FOR (int s = 0; s < AT_ONCE; s++) rows[s][input.labels[s].at[a] * width[s]] = sum[s];
         }
     }
-    if (part == 0) km_count(sums, args, workspace, slot, slots, first, end);
+    if (part == 0) km_count_points(sums, args, workspace, slot, slots, first, end);
     __syncthreads();
     const long long row = (long long)(slot / KS) * S + km_offsets[slot % KS];
     const int count = sums.first_rows[slots - 1] + km_ks[(slot + slots - 1) % KS];
     double *out = (double *)workspace.sums + (blockIdx.x * (long long)RESTARTS * S + row) * (D + 1);
-    for (int at = team; at < count; at += TEAMS) {
+    for (int at = subwarp; at < count; at += SUBWARPS) {
         if (f < D) out[at * (D + 1ll) + f] = sums.rows[at][lane];
         if (f == 0) out[at * (D + 1ll) + D] = sums.counts[at];
     }
@@ -119,7 +123,8 @@ __device__ km_pass_launch km_pass_launches[] = {
     {"km_tiled_prepare", KM_STAGE_PASS, (TILES * TILE + 7) / 8, 1, 256, 0, 0},
     {"km_tiled_labels", KM_STAGE_PASS, LABELS_GRID, 1, BLOCK, sizeof(km_block), 0},
     {"km_tiled_resolve", KM_STAGE_PASS, RESOLVE_GRID, RESTARTS *KS, BLOCK, sizeof(km_block), 0},
-    {"km_tiled_sums", KM_STAGE_PASS, RANGES, PARTS *SLOT_GROUPS, SUM_WARPS * 32, sizeof(km_range_sums), 0},
+    {"km_tiled_sums", KM_STAGE_PASS, CHUNKS, FEATURE_PARTS *SLOT_BLOCKS, SUM_WARPS * 32,
+     sizeof(km_chunk_sums), 0},
     {"km_tiled_reduce", KM_STAGE_PASS, (RESTARTS * S * (D + 1) + 7) / 8, 1, 256, 0, 0},
 };
 __device__ km_pass_facts km_pass = {KM_ABI_VERSION, sizeof km_pass_launches / sizeof *km_pass_launches,
