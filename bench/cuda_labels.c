@@ -233,7 +233,7 @@ done:
 
 // The run -----------------------------------------------------------------------------------------------------
 
-// Every slot's centroids and phase before a pass, the pass, every label. `first`: the centroids are those of seat_all.
+// Every slot's centroids and phase before a pass, the pass, every label. `first`: the centroids are those of start_all.
 static km_status check_pass(check *c, km_slot_state *states, int first, km_error *err) {
     km_cuda_engine *engine = (km_cuda_engine *)c->engine;
     int64_t d = c->spec.features, passes, stride = km_divide_up(c->n, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
@@ -253,7 +253,7 @@ static km_status check_pass(check *c, km_slot_state *states, int first, km_error
 }
 
 // Points here and there as first centroids of every slot, which the engine may keep until it runs.
-static km_status seat_all(check *c, km_slot_state *states, uint64_t seed, km_error *err) {
+static km_status start_all(check *c, km_slot_state *states, uint64_t seed, km_error *err) {
     km_cuda_engine *engine = (km_cuda_engine *)c->engine;
     int64_t d = c->spec.features;
     for (int64_t s = 0; s < c->engine->slots_count; s++) {
@@ -287,7 +287,7 @@ static km_status check_set(check *c, uint64_t seed, km_error *err) {
     c->centroids = calloc((size_t)(engine->copies * engine->clusters_sum * d), sizeof *c->centroids);
     KM_TRY_GOTO(km_cuda_enter(engine->device, err));
     status = km_cuda_download(engine, c->points, engine->points.address, bytes, err);
-    if (status == KM_OK) status = seat_all(c, states, seed, err);
+    if (status == KM_OK) status = start_all(c, states, seed, err);
     for (int64_t pass = 0; pass < c->passes && status == KM_OK; pass++)
         status = check_pass(c, states, pass == 0, err);
     km_cuda_leave(engine->device);

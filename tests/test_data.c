@@ -492,7 +492,7 @@ END_TEST
 
 static void write_packed(const char *path, const char *text) {
     char command[64];
-    snprintf(command, sizeof command, "gzip >>%s", path); // appends a member
+    snprintf(command, sizeof command, "gzip >>%s", path); // appends a stream
     FILE *pipe = popen(command, "w");
     ck_assert_ptr_nonnull(pipe);
     ck_assert_uint_eq(fwrite(text, 1, strlen(text), pipe), strlen(text));
@@ -664,7 +664,7 @@ END_TEST
 
 START_TEST(packed_text) {
     write_packed("x.csv.gz", "x,y\n1,2\n3,");
-    write_packed("x.csv.gz", "4\n5,6\n"); // two members, as `cat a.gz b.gz` makes
+    write_packed("x.csv.gz", "4\n5,6\n"); // two streams, as `cat a.gz b.gz` makes
     open_file("x.csv.gz");
     expect_values(3, 2, six);
     ck_assert_int_eq(rename("x.csv.gz", "x.csv"), 0); // content tells, not the name

@@ -156,10 +156,10 @@ START_TEST(indentation) {
 END_TEST
 
 START_TEST(parameters) {
-    write_template("inner.c", "//@ for k in members\n$first.$k.$k_offset\n//@ end\n");
-    expect("//@ include inner.c with members = ks, first = d\n//@ include inner.c with members = none, first "
+    write_template("inner.c", "//@ for k in items\n$first.$k.$k_offset\n//@ end\n");
+    expect("//@ include inner.c with items = ks, first = d\n//@ include inner.c with items = none, first "
            "= 0\n"
-           "//@ include inner.c with members = ks, first = 12\n",
+           "//@ include inner.c with items = ks, first = 12\n",
            "4.3.0\n4.5.3\n12.3.0\n12.5.3\n");
     // A list of a loop's item; the item itself, with its names and lists; one parameter by the one before it.
     write_template("inner.c",

@@ -10,7 +10,7 @@ static const double any_features_cost = 1.3;
 
 // Whether the library has kernels for exactly these features.
 static int is_exact(const km_plan *plan) {
-    static const int64_t features[] = KM_PORTABLE_FEATURES;
+    static const int64_t features[] = KM_LANES_FEATURES;
     if (plan->spec.type != KM_FLOAT32 || plan->facts.target.arch == KM_ISA_GENERIC) return 0;
     if (plan->spec.clusters[plan->spec.clusters_count - 1] > 256) return 0;
     for (size_t i = 0; i < sizeof features / sizeof *features; i++)

@@ -10,7 +10,7 @@ enum { PACKED_BYTES = 1 << 16 };
 
 struct km_unpacker {
     km_input *input;
-    int is_gzip, is_open; // is_open: inside a gzip member
+    int is_gzip, is_open; // is_open: inside a gzip stream
     z_stream z;
     unsigned char packed[PACKED_BYTES];
 };
@@ -54,7 +54,7 @@ static km_status inflate_some(int *ended, km_unpacker *u, km_error *err) {
     u->is_open = 1;
     int result = inflate(&u->z, Z_NO_FLUSH);
     if (result == Z_MEM_ERROR) return km_fail_memory(err, "unpacking text", 1 << 15);
-    if (result == Z_STREAM_END) { // another member may follow
+    if (result == Z_STREAM_END) { // another stream may follow
         u->is_open = 0;
         inflateReset(&u->z);
     } else if (result != Z_OK && result != Z_BUF_ERROR) {
