@@ -95,8 +95,10 @@ int cli_changes_apply(km_spec *spec, int *device, const cli_changes *changes, co
 }
 
 void cli_names_warn(const km_spec *spec) {
-    for (const char *line = spec->warnings; *line; line += strcspn(line, "\n") + 1)
-        cli_warning("%.*s", (int)strcspn(line, "\n"), line);
+    for (size_t at = 0, size; spec->warnings[at]; at += size + (spec->warnings[at + size] == '\n')) {
+        size = strcspn(spec->warnings + at, "\n");
+        cli_warning("%.*s", (int)size, &spec->warnings[at]);
+    }
 }
 
 void cli_clusters_text(char *text, size_t size, const km_spec *spec) {
