@@ -12,6 +12,24 @@ int cli_is_yaml(const char *path) {
     return dot && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0);
 }
 
+// Fixes what NAME=VALUE says.
+static km_status fix(km_spec *spec, const char *text, km_error *err) {
+    char name[64];
+    const char *equals = strchr(text, '=');
+    snprintf(name, sizeof name, "%.*s", (int)(equals - text), text);
+    return km_spec_fix(spec, name, equals + 1, err);
+}
+
+// Whether two NAME=VALUE fix the same number, also where one of them has its name of the version before.
+static int fix_the_same(const char *a, const char *b) {
+    km_spec spec;
+    km_spec_init(&spec);
+    int are_numbers = fix(&spec, a, NULL) == KM_OK && fix(&spec, b, NULL) == KM_OK;
+    int is_same = are_numbers ? spec.fixed_count == 1 : strncmp(a, b, strcspn(b, "=") + 1) == 0;
+    km_spec_clear(&spec);
+    return is_same;
+}
+
 int cli_changes_take(cli_changes *changes, const cli_parser *parser, int id) {
     switch (id) {
     case CLI_CLUSTERS:
@@ -29,7 +47,7 @@ int cli_changes_take(cli_changes *changes, const cli_parser *parser, int id) {
         if (changes->set_count == KM_FIXED_MAX)
             return cli_usage(parser->command, "--set may be given %d times at most", KM_FIXED_MAX);
         for (int i = 0; i < changes->set_count; i++)
-            if (strncmp(changes->set[i], parser->value, strcspn(parser->value, "=") + 1) == 0)
+            if (fix_the_same(changes->set[i], parser->value))
                 return cli_usage(parser->command, "--set %s and --set %s fix the same number; give it once",
                                  changes->set[i], parser->value);
         changes->set[changes->set_count++] = parser->value;
@@ -85,10 +103,7 @@ int cli_changes_apply(km_spec *spec, int *device, const cli_changes *changes, co
     if (!wrong && changes->target) wrong = set_target(spec, device, changes->target, command);
     if (wrong) return wrong;
     for (int i = 0; i < changes->set_count; i++) {
-        char name[64];
-        const char *equals = strchr(changes->set[i], '=');
-        snprintf(name, sizeof name, "%.*s", (int)(equals - changes->set[i]), changes->set[i]);
-        status = km_spec_fix(spec, name, equals + 1, &err);
+        status = fix(spec, changes->set[i], &err);
         if (status != KM_OK) return refuse_value("--set", status, &err, command);
     }
     return 0;

@@ -180,6 +180,8 @@ usage() {
     in_stderr '--target is given twice'
     run 2 fit missing.csv --set block=2 --set tile=3 --set block=4
     in_stderr '--set block=2 and --set block=4 fix the same number'
+    run 2 fit missing.csv --set team=2 --set grid=3 --set lanes_per_point=4 # one number by its name of before
+    in_stderr '--set team=2 and --set lanes_per_point=4 fix the same number'
     run 1 fit missing.csv --set block=64 --set concurrent_restarts=3 -v -v # two numbers
     run 2 fit missing.csv --set algorithm=elkan --algorithm elkan
     in_stderr 'say the same'

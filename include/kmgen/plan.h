@@ -65,7 +65,8 @@ typedef struct km_device_facts {
     int32_t has_integers;      ///< CPU: products of 16-bit integers (AVX512_VNNI).
 } km_device_facts;
 
-/// The nominal device of a target; where its architecture is 0, of sm_90 or avx2. The struct owns nothing.
+/// The nominal device of a target (AUTO: a CPU); where its architecture is 0, of sm_90 or avx2. The struct owns
+/// nothing.
 KM_API void km_device_facts_init(km_device_facts *facts, km_target target);
 
 /// What must not be planned again: the compiler refused its text, or its kernels spill registers. An entry leaves out
