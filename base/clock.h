@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A steady clock. Not for gen/, which knows no time.
+// A steady clock. gen/ must not use it: plans and texts do not depend on time.
 #ifndef KM_BASE_CLOCK_H
 #define KM_BASE_CLOCK_H
 

@@ -20,7 +20,7 @@ static int shown_bytes(const unsigned char *text) {
     if (text[0] < 0x80) return text[0] >= 0x20 && text[0] != 0x7f;
     int more = text[0] >= 0xc2 && text[0] < 0xe0 ? 1 : (text[0] & 0xf0) == 0xe0 ? 2 : 3;
     if (text[0] < 0xc2 || text[0] > 0xf4) return 0;
-    // Longer than it needs to be: a way to hide a control character.
+    // An encoding longer than it needs to be could hide a control character.
     if ((text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xf0 && text[1] < 0x90)) return 0;
     for (int i = 1; i <= more; i++)
         if ((text[i] & 0xc0) != 0x80) return 0;
@@ -42,7 +42,7 @@ km_status km_fail(km_error *err, km_status status, const char *format, ...) {
         va_start(args, format);
         vsnprintf(err->text, sizeof err->text, format, args);
         va_end(args);
-        km_text_plain(err->text); // the one place where a name of the user's file becomes part of a message
+        km_text_plain(err->text); // names of the user's files come into messages only here
     }
     return status;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How an error is made and handed on.
+// Making errors and passing them on.
 #ifndef KM_BASE_ERROR_H
 #define KM_BASE_ERROR_H
 #include <kmgen/kmgen.h>
@@ -21,8 +21,8 @@
 // Writes the sentence into err unless it is NULL or already holds one; returns `status`.
 km_status km_fail(km_error *err, km_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-// The same for running out of memory: `what` is "the point table", bytes how many were asked for.
-// Inline, so that whoever analyses a caller sees that it failed.
+// The same for running out of memory: `what` is "the point table", bytes: how many it needs.
+// Inline, so that static analysis of a caller sees that the status is an error.
 static inline km_status km_fail_memory(km_error *err, const char *what, int64_t bytes) {
     km_fail(err, KM_ERROR_MEMORY, "no memory for %s: %.1f MiB were asked for", what,
             (double)bytes / 1048576.0);

@@ -4,8 +4,8 @@
 #define KM_BASE_TEXT_H
 #include <kmgen/kmgen.h>
 
-// Zero-initialise; failure of an allocation is kept and reported once by km_text_take: a loop that
-// fills it from an input looks at `failed`, or it would read an input without an end for ever.
+// Begins as zeros. A failed allocation is kept in `failed` and reported by km_text_take; a loop that fills it from an
+// input must check `failed`, as the input may have no end.
 typedef struct km_text {
     char *data;
     int64_t size, capacity; // bytes without the final zero; bytes allocated

@@ -128,8 +128,8 @@ void cli_help_print(const cli_command *command);
 km_status cli_devices_print(const km_spec *spec, const km_plan_params *params, const km_plan *own, int whole,
                             km_error *err);
 
-// The candidate nearest to `word` (candidates[i] as far as NULL), or NULL when none is near.
-const char *cli_nearest(const char *word, const char *const *candidates);
+// The candidate most like `word` (candidates end with NULL), or NULL when none is similar.
+const char *cli_suggest(const char *word, const char *const *candidates);
 
 // Prints "kmgen COMMAND: ..." and where the help is; returns CLI_USAGE.
 int cli_usage(const cli_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -138,7 +138,7 @@ int cli_usage(const cli_command *command, const char *format, ...) __attribute__
 int cli_int(const cli_parser *parser, const char *option, int64_t *out, int64_t lowest, int64_t highest);
 int cli_seed(const cli_parser *parser, uint64_t *out);
 int cli_nonnegative(const cli_parser *parser, const char *option, double *out);
-// `choices` as far as NULL; *out is the index.
+// `choices` ends with NULL; *out is the index.
 int cli_choice(const cli_parser *parser, const char *option, int *out, const char *const *choices);
 
 // Spec and target -------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ int cli_changes_take(cli_changes *changes, const cli_parser *parser, int id);
 // Applies them: 0, or an exit status after a message. `device` (or NULL where none is used) gets KM_HOST, a CUDA
 // ordinal or KM_DEVICE_AUTO.
 int cli_changes_apply(km_spec *spec, int *device, const cli_changes *changes, const cli_command *command);
-// Says which names were read that are those of the version before.
+// Warns of names that are those of the version before.
 void cli_names_warn(const km_spec *spec);
 int cli_is_yaml(const char *path);
 // The list of K for people: "2..10" or "3, 5, 8".
@@ -166,7 +166,7 @@ void cli_clusters_text(char *text, size_t size, const km_spec *spec);
 // Takes one of CLI_DATA_OPTIONS into params: 0, else CLI_USAGE.
 int cli_data_take(km_data_params *params, const cli_parser *parser, int id);
 
-// Refuses options that say nothing of a table at `path` ("-": standard input): 0, or CLI_USAGE after a message.
+// Refuses options that do not apply to a table at `path` ("-": standard input): 0, or CLI_USAGE after a message.
 int cli_data_check(const km_data_params *params, const cli_parser *parser, const char *path);
 
 // Terminal --------------------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ void cli_interrupts_default(void);
 int cli_interrupted(void);
 // Ends the program by the signal that came, so that a shell script stops too.
 void cli_interrupts_obey(void);
-// Between these, signals wait: files are written whole.
+// Between these, signals are held back, so that files are written whole.
 void cli_interrupts_hold(void);
 void cli_interrupts_release(void);
 
@@ -202,17 +202,18 @@ void cli_interrupts_release(void);
 // The cache folder: `given`, else $KMGEN_CACHE_DIR, $XDG_CACHE_HOME/kmgen, ~/.cache/kmgen. NULL when there is
 // none. The text stays valid.
 const char *cli_cache_dir(const char *given);
-// The same for a job: NULL and a warning when it cannot be written to, an error when it was given.
+// The same for a fit, which writes there: where it cannot be written to, NULL and a warning, or an error if `given`.
 int cli_cache_dir_usable(const char **out, const char *given);
 
 // An output that will be written at the end: known to be writable before the work begins.
 typedef struct cli_output {
-    const char *option, *path; // path NULL: not asked for
-    const char *as_text; // NumPy's format is written, so the name must be NAME.npy; where text comes from
+    const char *option, *path; // path NULL: not wanted
+    const char
+        *as_text; // NULL, or the option that writes text: this one writes NumPy's format, to NAME.npy only
 } cli_output;
 
 // Checks all outputs: 0, or an exit status after a message. At most one may be "-"; none may be an input
-// (`inputs` as far as NULL) or another output.
+// (`inputs` ends with NULL) or another output.
 int cli_outputs_check(const cli_command *command, const cli_output *outputs, int count,
                       const char *const *inputs);
 

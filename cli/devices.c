@@ -27,7 +27,8 @@ static void ask(column *c, km_target_kind kind, int device, const km_spec *spec)
 
 static km_status make_plan(column *c, const km_spec *spec, const km_plan_params *given, const km_plan *own,
                            km_error *err) {
-    if (own) return km_plan_copy(&c->plan, own, err); // as it will be run, whatever was left out on the way
+    if (own)
+        return km_plan_copy(&c->plan, own, err); // as it will be run, whatever plans were left out before it
     km_plan_params params = *given;
     km_spec copy;
     km_spec_init(&copy);
@@ -38,7 +39,7 @@ static km_status make_plan(column *c, const km_spec *spec, const km_plan_params 
     if (status == KM_OK) status = km_plan_make(&c->plan, &copy, &params, err);
     km_spec_clear(&copy);
     if (status != KM_ERROR_PLAN) return status;
-    snprintf(c->refused, sizeof c->refused, "%s", err->text); // the other one may
+    snprintf(c->refused, sizeof c->refused, "%s", err->text); // the other device may run it
     c->plan.spec.target = c->facts.target;
     c->plan.facts = c->facts;
     return KM_OK;

@@ -44,7 +44,7 @@ int cli_cache_dir_usable(const char **out, const char *given) {
     return 0;
 }
 
-// Where a file that is not there yet would come to lie: links are followed, also those that lead to nothing.
+// The path that writing to `path` would create or replace: links are followed, also those that lead to no file.
 static int place_of(char place[PATH_MAX], const char *path) {
     enum { LINKS_MAX = 40 };
     char at[PATH_MAX], target[PATH_MAX], folder[PATH_MAX];
@@ -74,7 +74,7 @@ static int same_file(const char *a, const char *b) {
     return place_of(a_place, a) && place_of(b_place, b) && strcmp(a_place, b_place) == 0;
 }
 
-// Whether the file is what is read from: by its name, or as standard input.
+// Whether the file is an input: by its name, or as standard input.
 static int is_input(const char *path, const char *input) {
     struct stat info, standard;
     if (strcmp(path, "-") == 0) return 0;
@@ -95,7 +95,7 @@ static int ends_in_npy(const char *path) {
     return size > 4 && strcasecmp(path + size - 4, ".npy") == 0;
 }
 
-// A name promises a format; standard output, pipes and devices promise nothing (a folder is refused below).
+// A file's name says its format; standard output, pipes and devices may have any name (a folder is refused below).
 static int npy_check(const cli_command *command, const cli_output *output) {
     struct stat info;
     if (!output->as_text || strcmp(output->path, "-") == 0 || ends_in_npy(output->path)) return 0;

@@ -53,7 +53,7 @@ static int take_scale(km_scale *out, const cli_parser *parser) {
     return 0;
 }
 
-// As a spec reads it, by names of the version before as well: for `warn`, these are said.
+// Reads it as a spec would, by names of the version before as well, of which it warns if `warn`.
 static int algorithm_find(km_algorithm *out, const char *name, int warn) {
     km_spec spec;
     km_spec_init(&spec);
@@ -176,9 +176,10 @@ static int init_is_file(const fit_options *options) {
 
 static int check_init(const fit_options *options, const cli_command *command) {
     if (!init_is_file(options)) return 0;
-    const char *near = cli_nearest(options->init, init_words);
-    if (near && access(options->init, F_OK) != 0)
-        return cli_usage(command, "--init %s: there is no such file; did you mean %s?", options->init, near);
+    const char *similar = cli_suggest(options->init, init_words);
+    if (similar && access(options->init, F_OK) != 0)
+        return cli_usage(command, "--init %s: there is no such file; did you mean %s?", options->init,
+                         similar);
     if (options->n_init > 1)
         return cli_usage(command,
                          "--init %s gives the first centroids, which means one restart; leave --n-init %lld "
@@ -187,7 +188,7 @@ static int check_init(const fit_options *options, const cli_command *command) {
     return 0;
 }
 
-// The same for what the spec says, once it is read.
+// The same for what the spec says, after it was read.
 static int check_spec(const fit_options *options, const km_spec *spec, const cli_command *command) {
     if (!init_is_file(options) || options->n_init || !spec->n_init_given || spec->n_init == 1) return 0;
     return cli_usage(
@@ -210,7 +211,7 @@ static int check_stdin(const fit_options *options, const cli_command *command) {
     return 0;
 }
 
-// Options of which one says what another one would change: none may be passed over in silence.
+// Refuses options of which one would make another one have no effect.
 static int check_pairs(const fit_options *options, const cli_parser *parser) {
     const cli_command *command = parser->command;
     if (cli_given(parser, CLI_LABELS_OF) && !options->outputs[OUT_LABELS].path)
@@ -223,7 +224,7 @@ static int check_pairs(const fit_options *options, const cli_parser *parser) {
     return cli_data_check(&options->data, parser, options->data_path);
 }
 
-// What is wrong whatever the files hold, and outputs that cannot be written: before anything is read.
+// Before anything is read: usage that is wrong whatever the files hold, and outputs that cannot be written.
 static int check(const fit_options *options, const cli_parser *parser) {
     const char *plot = options->outputs[OUT_PLOT].path;
     const char *inputs[6] = {options->data_path};
@@ -345,7 +346,7 @@ static int prepare(fit_job *job, fit_options *options, const cli_command *comman
     options->fit.progress = cli_progress;
     if (status != KM_OK) return cli_error(status, &err);
     if (!options->dry_run) return cli_cache_dir_usable(&options->fit.cache_dir, options->cache_dir);
-    options->fit.cache_dir = cli_cache_dir(options->cache_dir); // read: what compilers said of plans before
+    options->fit.cache_dir = cli_cache_dir(options->cache_dir); // it knows what compilers said of plans
     return 0;
 }
 
@@ -355,7 +356,7 @@ static int dry_run(const fit_job *job, const fit_options *options) {
     char *text = NULL;
     km_plan_init(&plan);
     km_status status = km_fit_plan(&plan, &job->spec, job->data, &options->fit, &err);
-    // A plan that does not fit the memory is shown as well, before that is said.
+    // A plan that does not fit the memory is shown first, then the error.
     if (plan.design != KM_DESIGN_NONE) {
         km_status explained = km_plan_explain(&text, &plan, &err);
         if (explained == KM_OK) fputs(text, stdout);
@@ -460,7 +461,7 @@ static int run_fit(fit_job *job, fit_options *options) {
     cli_interrupts_catch();
     km_status status = km_fit(&job->result, &job->spec, job->data, &options->fit, &err);
     cli_progress_clear();
-    // A compiler that died of the same Ctrl-C reports something else: the user's wish is the reason.
+    // A compiler that the same Ctrl-C ended makes another error: what counts is that the user stopped the fit.
     if (status != KM_OK && (cli_interrupted() || status == KM_ERROR_INTERRUPTED)) {
         cli_line(stderr, "kmgen: interrupted; nothing was written");
         return CLI_FAILED;

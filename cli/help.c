@@ -34,9 +34,9 @@ static int run_help(const cli_command *command, int argc, char **argv) {
         return CLI_DONE;
     }
     names[count] = NULL;
-    const char *nearest = cli_nearest(argv[parser.first], names);
+    const char *similar = cli_suggest(argv[parser.first], names);
     return cli_usage(command, "unknown subcommand '%s'%s%s%s", argv[parser.first],
-                     nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+                     similar ? "; did you mean '" : "", similar ? similar : "", similar ? "'?" : "");
 }
 
 static int run_version(const cli_command *command, int argc, char **argv) {

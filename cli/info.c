@@ -28,7 +28,7 @@ static void print_device(const char *title, int device) {
 static void ask_version(char *line, int size, const char *compiler) {
     char command[4200];
     line[0] = 0;
-    if (strchr(compiler, '\'')) return; // no quoting games with a strange path
+    if (strchr(compiler, '\'')) return; // a path that would need more quoting is not asked
     snprintf(command, sizeof command, "'%s' --version 2>/dev/null", compiler);
     // NOLINTNEXTLINE(cert-env33-c): the path has no quote, so it is one word to the shell
     FILE *pipe = popen(command, "r");

@@ -30,8 +30,8 @@ static int refuse(const char *word) {
     if (stat(word, &info) == 0 && !S_ISDIR(info.st_mode))
         return cli_usage(NULL, "'%s' is no subcommand and no spec (.yaml); 'kmgen fit %s' clusters a table",
                          word, word);
-    const char *nearest = cli_nearest(word, names);
-    if (nearest) return cli_usage(NULL, "unknown subcommand '%s'; did you mean '%s'?", word, nearest);
+    const char *similar = cli_suggest(word, names);
+    if (similar) return cli_usage(NULL, "unknown subcommand '%s'; did you mean '%s'?", word, similar);
     return cli_usage(NULL, "unknown subcommand '%s'", word);
 }
 

@@ -35,7 +35,7 @@ static int edit_distance(const char *a, const char *b) {
     return cost[a_size][b_size];
 }
 
-const char *cli_nearest(const char *word, const char *const *candidates) {
+const char *cli_suggest(const char *word, const char *const *candidates) {
     const char *best = NULL;
     int best_distance = (int)strlen(word) / 3 + 2; // one typo in a short word, more in a long one
     for (; *candidates; candidates++) {
@@ -89,8 +89,8 @@ static int refuse_unknown(cli_parser *parser) {
     }
     names[count] = NULL;
     if (matches_count > 1) return cli_usage(parser->command, "--%s may mean %s", word, matches);
-    const char *nearest = cli_nearest(word, names);
-    if (nearest) return cli_usage(parser->command, "unknown option --%s; did you mean --%s?", word, nearest);
+    const char *similar = cli_suggest(word, names);
+    if (similar) return cli_usage(parser->command, "unknown option --%s; did you mean --%s?", word, similar);
     return cli_usage(parser->command, "unknown option --%s", word);
 }
 
@@ -103,8 +103,7 @@ static int may_repeat(const cli_option *option) {
     return size > 3 && strcmp(option->argument + size - 3, "...") == 0;
 }
 
-// Holds for every option with a value: it is no empty text, and the only one unless the table of options says that
-// it may repeat. The last of several would win in silence.
+// Each option's value: not empty, and given once unless the table of options says that it may repeat.
 static int check_value(cli_parser *parser, int id) {
     const cli_option *option = parser->command->options;
     while ((int)option->id != id) option++;
@@ -229,7 +228,7 @@ int cli_choice(const cli_parser *parser, const char *option, int *out, const cha
         size_t used = strlen(all);
         snprintf(all + used, sizeof all - used, "%s%s", used ? ", " : "", choices[i]);
     }
-    const char *nearest = cli_nearest(parser->value, choices);
+    const char *similar = cli_suggest(parser->value, choices);
     return cli_usage(parser->command, "%s must be one of %s, got '%s'%s%s%s", option, all, parser->value,
-                     nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+                     similar ? "; did you mean " : "", similar ? similar : "", similar ? "?" : "");
 }

@@ -57,7 +57,7 @@ int cli_changes_take(cli_changes *changes, const cli_parser *parser, int id) {
     }
 }
 
-// An option's value was refused, or memory ran out on the way.
+// An option's value was refused, or there was no memory.
 static int refuse_value(const char *option, km_status status, const km_error *err,
                         const cli_command *command) {
     if (status == KM_ERROR_MEMORY) return cli_error(status, err);

@@ -97,7 +97,7 @@ static int edit_distance(const char *a, const char *b) {
     return row[b_size];
 }
 
-const char *km_nearest(const char *word, const char *const *candidates) {
+const char *km_suggest(const char *word, const char *const *candidates) {
     const char *best = NULL;
     int best_distance = 1 + (int)strlen(word) / 2; // half of the word must be right
     for (; *candidates; candidates++) {
@@ -109,14 +109,14 @@ const char *km_nearest(const char *word, const char *const *candidates) {
     return best;
 }
 
-// Fails with "KEY must be EXPECTED, got TEXT", and the nearest of the accepted words where one is near.
+// Fails with "KEY must be EXPECTED, got TEXT", and the accepted word most like TEXT where one is similar.
 static km_status refuse(const char *key, const char *expected, const char *text, const char *const *words,
                         km_error *err) {
     char got[KM_QUOTED_SIZE];
-    const char *near = words ? km_nearest(text, words) : NULL;
+    const char *similar = words ? km_suggest(text, words) : NULL;
     return km_fail(err, KM_ERROR_SPEC, "%s must be %s, got %s%s%s%s", key, expected,
-                   *text ? km_quoted(got, text) : "nothing", near ? "; did you mean " : "", near ? near : "",
-                   near ? "?" : "");
+                   *text ? km_quoted(got, text) : "nothing", similar ? "; did you mean " : "",
+                   similar ? similar : "", similar ? "?" : "");
 }
 
 static km_status integer_in(int64_t *value, const char *key, const char *text, int64_t lowest,
@@ -417,11 +417,11 @@ km_status km_spec_fix(km_spec *spec, const char *name, const char *value, km_err
     if (!km_spec_plan_key(index)) {
         const char *words[KM_PARAM_COUNT + 3] = {0};
         for (int i = 0; km_spec_plan_key(i); i++) words[i] = km_spec_plan_key(i);
-        const char *near = km_nearest(name, words);
+        const char *similar = km_suggest(name, words);
         char got[KM_QUOTED_SIZE];
         return km_fail(err, KM_ERROR_SPEC, "plan has no number %s%s%s%s", km_quoted(got, name),
-                       near ? "; did you mean " : "; docs/spec.md lists them", near ? near : "",
-                       near ? "?" : "");
+                       similar ? "; did you mean " : "; docs/spec.md lists them", similar ? similar : "",
+                       similar ? "?" : "");
     }
     if (index == 0)
         KM_TRY(design_parse(&number, value, err));

@@ -19,8 +19,8 @@ extern const km_spec_field km_spec_fields[KM_SPEC_FIELDS_COUNT];
 // Names under `plan:`, i.e. "design" and those of gen/params.h: NULL from `index` = count on.
 const char *km_spec_plan_key(int index);
 
-// The candidate with the smallest edit distance to `word`, or NULL when none is near. Candidates end with NULL.
-const char *km_nearest(const char *word, const char *const *candidates);
+// The candidate with the smallest edit distance to `word`, or NULL when none is similar. Candidates end with NULL.
+const char *km_suggest(const char *word, const char *const *candidates);
 
 // `text` made fit for a message: quoted, cut after 40 bytes, without control characters. Returns `buffer`.
 enum { KM_QUOTED_SIZE = 64 };

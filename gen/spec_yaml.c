@@ -270,8 +270,8 @@ static km_status unknown_key(const reader *r, const char *key) {
     for (int i = 0; i < KM_SPEC_FIELDS_COUNT; i++) words[i] = km_spec_fields[i].key;
     words[KM_SPEC_FIELDS_COUNT] = "plan";
     char got[KM_QUOTED_SIZE];
-    const char *near = km_nearest(key, words);
-    if (near) return FAIL_HERE(r, "unknown key %s; did you mean %s?", km_quoted(got, key), near);
+    const char *similar = km_suggest(key, words);
+    if (similar) return FAIL_HERE(r, "unknown key %s; did you mean %s?", km_quoted(got, key), similar);
     km_text all = {0};
     for (int i = 0; words[i]; i++) km_text_printf(&all, "%s%s", i ? ", " : "", words[i]);
     km_status status = FAIL_HERE(r, "unknown key %s; a spec has the keys %s", km_quoted(got, key),

@@ -2,8 +2,8 @@
 // What a device must do for the sweep. One table of functions each for runtime/cpu and runtime/cuda; the
 // sweep (runtime/sweep.c) is written once, on top of this, and never knows what is inside a pass.
 //
-// Words. A *run* is one (K, restart). A *slot* is where a run sits in a pass: slot s serves the K
-// slot_clusters(s) for good; its run comes and goes. Slots are numbered restart * ks_count + k_index, where restart
+// Words. A *run* is one K and one restart. A *slot* is a run's place in a pass; it belongs to one K, while runs of
+// that K come and go. Slots are numbered restart * ks_count + k_index, where restart
 // counts the concurrent restarts (plan number `concurrent_restarts`) and k_index the spec's list of K. The *clustered
 // space* is (x - centre) * factor rounded to the plan's type; every centroid here lies in it and its doubles hold
 // values of the plan's type exactly. The factor holds a power of two that is the same for all features and brings
@@ -48,7 +48,7 @@ typedef struct km_data_stats {
     // In the clustered space, of the values rounded to the plan's type:
     double total_square; // sum w |x|^2
     double
-        typical_square; // |x|^2 of a usual point (the median of a sample): few points far out do not move it.
+        typical_square; // |x|^2 of a typical point (the median of a sample): few points far out do not move it.
 } km_data_stats;
 
 km_status km_data_stats_alloc(km_data_stats *stats, int64_t d, km_error *err);
@@ -65,9 +65,9 @@ typedef struct km_load_params {
 
 // Centre and factor from statistics (runtime/transform.c), and stats->typical_square: shared by the backends so
 // that they agree. The centre is the mean rounded to a power-of-two lattice coarse enough that lattice-like data stay
-// exact, or the median of a sample where values far out draw the mean away. KM_ERROR_DATA with row and column,
-// where the type cannot tell most values of a column apart, where squares do not fit a double, and where a given
-// transform leads out of the type.
+// exact, or the median of a sample where values far out draw the mean away. KM_ERROR_DATA with row and column
+// where the type cannot tell most values of a column apart, where squares do not fit a double, and where values that a
+// given transform makes do not fit the type.
 km_status km_transform_choose(km_load_params *params, km_data_stats *stats, const km_data *data, km_type type,
                               km_error *err);
 
@@ -78,17 +78,17 @@ typedef struct km_stop {
     int64_t max_iter;
     int64_t
         stopped_min; // `run_passes` may go on until so many slots are EMPTY or DONE; 0 or 1: the first. Never changes
-                     // results: a backend to which stopping costs nothing need not look at it.
+                     // results: a backend that stops at no cost may ignore it.
 } km_stop;
 
-// One model to finish: in: k and centroids; out: everything else (k entries each, allocated by the caller).
-// d1 and d2 are the distances to the nearest and second-nearest centroid. Labels, and with them counts, are bitwise
-// the same on every backend: those of the squared distances acc = fma(t, t, acc) over features in index order,
-// t = x - c in double, both being the stored values of the clustered space; ties go to the lowest index. sse is
-// summed in double, from differences in double. What only criteria use, distance and margin, may be made of d1 and
-// d2 in the plan's type: off by at most (d + 8) 2^-24 of the distance, or of the weight, where that is float. Sums run
-// over fixed chunks of 65,536 points, chunks in index order; inside a chunk each backend has an order of its own,
-// which threads do not change.
+// One model to finish: in: k and centroids; out: everything else (k entries each, allocated by the caller). d1 and d2
+// are the distances to the nearest and second-nearest centroid. Labels, and with them counts, are bitwise the same on
+// every backend: those of the squared distances acc = fma(t, t, acc) over features in index order, t = x - c in
+// double, both being the stored values of the clustered space; ties go to the lowest index. sse is summed in double,
+// from differences in double. What only criteria use, distance and margin, may be computed from d1 and d2 in the
+// plan's type: off by at most (d + 8) 2^-24 of the distance, or of the weight, where that is float. Sums run over
+// fixed chunks of 65,536 points, chunks in index order; inside a chunk each backend has an order of its own, which
+// threads do not change.
 typedef struct km_finish_model {
     int64_t k;
     const double *centroids; // k x d
@@ -116,8 +116,8 @@ struct km_backend {
     // (runtime/cache.h); the binary's name is new.
     km_status (*compile)(km_device *device, const km_source *source, const char *source_path,
                          const char *binary_path, const char *log_path, km_error *err);
-    // Bytes of registers that the kernel of the pass spills that spills most, by what `compile` left in the log; its
-    // name, or "". NULL: the compilers of this backend do not say.
+    // Of the pass's kernels, the bytes of registers that the one which spills most spills, as `compile` left it in the
+    // log, and its name or "". NULL: the compilers of this backend do not say.
     int64_t (*spills)(char *kernel, int64_t size, const km_source *source, const char *log);
     // Loads a binary from memory: no file that could have changed since it was checked. NULL means the design that
     // needs none (prebuilt).
@@ -129,8 +129,8 @@ struct km_backend {
     km_status (*engine_create)(km_engine **out, const km_kernels *kernels, int64_t threads, const km_log *log,
                                km_error *err);
     void (*engine_destroy)(km_engine **engine);
-    // In place of engine_create, where the backend can bring points to its device before it has kernels (NULL: it
-    // cannot): `fetch`, which may return while the last points are still on their way, `equip`, then `load` of the
+    // In place of engine_create, where the backend can copy points to its device before it has kernels (NULL: it
+    // cannot): `fetch`, which may return while the last points are still being copied; `equip`; then `load` of the
     // same points by a plan of that type.
     km_status (*engine_fetch)(km_engine **out, km_device *device, const km_data *data, km_type type,
                               int64_t threads, const km_log *log, km_error *err);

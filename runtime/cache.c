@@ -21,7 +21,7 @@ enum { KEY_DIGITS = KM_CACHE_KEY_SIZE - 1, TRAILER_SIZE = 56 };
 
 // The folder -------------------------------------------------------------------------------------------------
 
-// A group of the user's own number is one that the system made for this user alone.
+// A group whose number is the user's is one that the system made for this user alone.
 static int others_may_write(const struct stat *info) {
     int is_own_group = info->st_gid == geteuid() && info->st_gid == getegid();
     return (info->st_mode & S_IWOTH) || ((info->st_mode & S_IWGRP) && !is_own_group);
@@ -39,7 +39,7 @@ static km_status refuse_folder(const char *path, const struct stat *info, km_err
                    (unsigned)info->st_uid, (unsigned)geteuid());
 }
 
-// `path` is absolute, without links. Whoever may change / itself may change the C library too: it is not asked.
+// `path` is absolute, without links. The folder / itself is not checked: who can change it can change the C library.
 static km_status check_parents(const char *path, km_error *err) {
     char parent[PATH_MAX];
     snprintf(parent, sizeof parent, "%s", path);
@@ -228,7 +228,8 @@ static void lock_path(char *path, size_t size, const char *dir, const char *key)
 
 enum { LOCK_NONE = -1, LOCK_BUSY = -2 };
 
-// A lock file that is locked; LOCK_BUSY: another has it, or removed it just now; LOCK_NONE: there are no locks here.
+// Opens and locks a lock file. LOCK_BUSY: another process has it, or removed it just now; LOCK_NONE: this file system
+// has no locks.
 static int try_lock(const char *path) {
     struct stat info;
     int file = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
@@ -242,7 +243,8 @@ static int try_lock(const char *path) {
     return is_busy ? LOCK_BUSY : LOCK_NONE;
 }
 
-// The name goes before the lock: whoever waits sees that its file has none, and takes a new one.
+// The file is removed before it is unlocked: a process that waited for the lock sees that its file has no name any
+// more, and opens a new one.
 static void give_back(const char *path, int file) {
     unlink(path);
     close(file);
@@ -281,7 +283,7 @@ static int has_key(const char *name) {
     return name[KEY_DIGITS] == '.';
 }
 
-// Names that this file's code makes, and nothing else.
+// Whether a name is one that this file's code makes.
 static int is_entry(const char *name) {
     static const char *const ends[] = {".c", ".cu", ".log", ".bin"};
     for (size_t i = 0; has_key(name) && i < sizeof ends / sizeof *ends; i++)
@@ -289,7 +291,7 @@ static int is_entry(const char *name) {
     return 0;
 }
 
-// Files of a build, which it removes unless it is killed.
+// Temporary files of a build, which it removes unless it is killed.
 static int is_temporary(const char *name) {
     return has_key(name) && (strcmp(name + KEY_DIGITS, ".lock") == 0 || ends_in(name, ".tmp"));
 }
@@ -347,8 +349,8 @@ static void remove_named(const char *dir, const char *name) {
     unlink(path);
 }
 
-// Removes a build's file unless the build lives: then it holds the lock of its key. `own`: the key that is locked
-// by the caller. Where there are no locks, age tells.
+// Removes a temporary file unless its build still runs: then that holds the lock of its key. `own`: the key that the
+// caller has locked. Where there are no locks, a file is stale after an hour.
 static void sweep_one(const char *dir, const cache_file *file, const char *own) {
     enum { OLD_S = 3600 };
     char path[4200];

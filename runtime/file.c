@@ -41,8 +41,8 @@ static void name_temporary(km_file_writer *writer) {
     snprintf(writer->temporary, sizeof writer->temporary, "%s%s%s", folder, KM_FILE_TEMPORARY, digits);
 }
 
-// Removes a temporary file that its writer left when it was killed. A living one holds a lock; where there are no
-// locks, age tells.
+// Removes a temporary file that a killed process left. One that still writes holds a lock; where there are no locks,
+// the file's age decides.
 static void sweep_one(int folder, const char *name) {
     struct stat info;
     if (fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW) != 0) return;
@@ -74,14 +74,14 @@ static void fd_path(char path[48], int fd) {
     snprintf(path, 48, "/proc/self/fd/%d", fd);
 }
 
-// A file without a name, in the folder where it will have one; -1 where there is no such thing.
+// A file without a name, in the folder where it will get one; -1 where the file system has no such files.
 static int open_unnamed(const km_file_writer *writer, mode_t mode) {
     char folder[4096], self[48];
     folder_of(folder, sizeof folder, writer->path);
     int fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
     if (fd < 0) return -1;
     fd_path(self, fd);
-    if (access(self, F_OK) == 0) return fd; // without /proc it could not be given its name
+    if (access(self, F_OK) == 0) return fd; // without /proc it could not get its name
     close(fd);
     return -1;
 }
@@ -96,7 +96,7 @@ static int open_named(km_file_writer *writer, mode_t mode) {
         struct stat info;
         flock(fd, LOCK_EX);
         if (fstat(fd, &info) == 0 && info.st_nlink > 0) return fd;
-        close(fd); // swept before it was locked
+        close(fd); // another process removed it before it was locked
     }
     writer->temporary[0] = 0;
     return -1;
@@ -107,7 +107,7 @@ static int follow_links(km_file_writer *writer) {
     struct stat info;
     for (int links = 0; lstat(writer->path, &info) == 0 && S_ISLNK(info.st_mode); links++) {
         char target[4096], folder[4096];
-        // What the system itself would not follow (another user's link in /tmp) is not followed by hand.
+        // A link that the system itself would not follow (another user's in /tmp) is not followed here either.
         if (stat(writer->path, &info) != 0 && errno != ENOENT) return 0;
         ssize_t size = readlink(writer->path, target, sizeof target - 1);
         if (size < 0) return 0;
@@ -177,8 +177,8 @@ void km_file_add(km_file_writer *writer, const void *bytes, int64_t size) {
     }
 }
 
-// The mode and owner of the file that will be replaced. Where its group cannot be kept, another group gets no more
-// than everybody.
+// Gives the new file the mode and owner of the one that it will replace. Where the group cannot be kept, the new group
+// may do no more than everybody.
 static void keep_mode(const km_file_writer *writer) {
     struct stat old, own;
     if (writer->is_ours || stat(writer->path, &old) != 0 || fstat(writer->fd, &own) != 0) return;
@@ -189,7 +189,7 @@ static void keep_mode(const km_file_writer *writer) {
     if (mode != (own.st_mode & 0777) && fchmod(writer->fd, mode) != 0) errno = 0;
 }
 
-// Gives a file without a name a temporary one, or at once its own, where nothing has that. 0, or the errno.
+// Gives a file without a name its final one where no file has that yet, else a temporary one. 0, or the errno.
 static int give_name(km_file_writer *writer) {
     char self[48];
     fd_path(self, writer->fd);

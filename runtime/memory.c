@@ -47,7 +47,8 @@ static int64_t of_machine(const char *root) {
     return kib > 0 ? kib * 1024 : 0;
 }
 
-// What a group's files leave: its limit without what it has, but for pages of files, which the system takes back.
+// Bytes that a control group leaves: its limit less what it uses, where pages of files, which the system can drop, do
+// not count as used.
 static int64_t of_group(const char *root, const char *folder, const char *limit_name, const char *used_name,
                         const char *cache_key) {
     char path[PATH_BYTES], text[8192];
@@ -63,7 +64,7 @@ static int64_t of_group(const char *root, const char *folder, const char *limit_
     return left > 0 ? left : 1;
 }
 
-// A group and all above it: the path of a group as the process sees it, from its mount on.
+// The least that a control group and all above it leave. `group`: its path below the mount, as the process sees it.
 static int64_t of_groups(const char *root, const char *mount, char *group, int is_v2) {
     int64_t left = 0;
     char folder[PATH_BYTES];
@@ -96,7 +97,7 @@ static int64_t of_control_groups(const char *root) {
     return left;
 }
 
-// The limit of addresses counts what is only promised, so each thread's stack too.
+// The limit of addresses counts memory that is reserved and not used, too: each thread's stack.
 static int64_t of_addresses(const char *root) {
     struct rlimit limit;
     char text[256];
@@ -124,7 +125,7 @@ km_status km_host_check(const char *what, int64_t bytes, km_error *err) {
 
 // What to say -------------------------------------------------------------------------------------------------
 
-// One change that may help: its words for the command line, and the spec and surroundings with it.
+// One change that may help: its words for the command line, and the spec and parameters with it.
 typedef struct change {
     const char *words;
     km_spec spec;
@@ -231,7 +232,7 @@ static void advise_cpu(km_text *out, const km_spec *spec, const km_plan_params *
     if (bytes) advise(out, "-t cpu", bytes);
 }
 
-// Where no change is enough alone: so many of them together as it takes.
+// Where no change alone is enough: as many of them together as it takes.
 static void advise_together(km_text *out, const km_plan *plan, const km_spec *spec,
                             const km_plan_params *params) {
     change c = change_of(spec, params);

@@ -4,13 +4,13 @@
 #define KM_RUNTIME_MEMORY_H
 #include <kmgen/plan.h>
 
-// Bytes that this process may still take, of the machine's memory, of its control groups and of its own limit of
-// addresses: the least. 0: nobody says. `root` stands before /proc and /sys (tests); NULL: nothing does.
+// Bytes that this process may still take: the least of what the machine, its control groups and its own limit of
+// addresses leave. 0: unknown. `root` is put before /proc and /sys (for tests), or NULL.
 int64_t km_host_free(const char *root);
 
 enum { KM_HOST_LOOK_BYTES = 64 << 20 };
-// KM_ERROR_MEMORY where `bytes` more for `what` are above that: the system promises memory that it does not have, and
-// whoever takes it is killed in the end. Less than KM_HOST_LOOK_BYTES is not looked at.
+// KM_ERROR_MEMORY where `bytes` more for `what` are above that: the system would hand out memory that it does not have,
+// and kill the process once it is used. Less than KM_HOST_LOOK_BYTES is not checked.
 km_status km_host_check(const char *what, int64_t bytes, km_error *err);
 
 // One sentence for a plan that does not fit, with the changes that make it fit: each is planned to see that it does.

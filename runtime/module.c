@@ -60,8 +60,8 @@ static void add_needs(km_text *key, const char *head, const char *code) {
         km_text_add(key, line, (int64_t)strcspn(line, "\n") + 1);
 }
 
-// All that the binary depends on, as text. Lists of K that make the same code, and plans for other numbers of points,
-// have one entry.
+// All that the binary depends on, as text. Plans that make the same code, for other lists of K or numbers of points,
+// share an entry.
 static km_status key_text(char **out, int64_t *size, const km_source *source, km_device *device,
                           km_error *err) {
     char compiler[1024], target[32];
@@ -81,7 +81,7 @@ static km_status key_text(char **out, int64_t *size, const km_source *source, km
     return status;
 }
 
-// What the compiler left. One that ends well and leaves nothing has failed all the same.
+// Reads the binary that the compiler wrote. A compiler that reports success and writes nothing has failed as well.
 static km_status take_binary(char **binary, int64_t *size, const km_cache_entry *entry, km_error *err) {
     if (km_file_read(binary, size, entry->compile_path, 0, NULL) == KM_OK && *size > 0) return KM_OK;
     free(*binary);
@@ -107,11 +107,11 @@ static km_status compile_entry(char **binary, int64_t *size, const km_cache_entr
                                const km_source *source, km_device *device, km_error *err) {
     km_error first = {{0}};
     km_status status = compile_once(binary, size, entry, source, device, &first);
-    // Somebody cleared the cache while we compiled: once more.
+    // Another process cleared the cache while this one compiled: once more.
     if (status == KM_ERROR_COMPILE && access(entry->source_path, R_OK) != 0)
         return compile_once(binary, size, entry, source, device, err);
     if (status == KM_OK) return KM_OK;
-    // A compiler whose disk is full says so in its own words, if at all.
+    // A compiler does not always say that its disk is full.
     if (status == KM_ERROR_COMPILE && !entry->cache->is_private) KM_TRY(km_cache_has_room(entry->cache, err));
     return km_fail(err, status, "%s", first.text);
 }
@@ -122,7 +122,7 @@ static int read_build_log(km_module *module, const km_cache_entry *entry, const 
     free(module->build_log);
     module->build_log = km_cache_log(entry);
     if (!module->build_log) return 0;
-    // Used now, as the binary is: they leave the cache together.
+    // Marked as used now, as the binary is: the cache drops them together.
     utimensat(AT_FDCWD, entry->log_path, NULL, AT_SYMLINK_NOFOLLOW);
     if (backend->spills)
         module->spilled_bytes =
@@ -130,7 +130,7 @@ static int read_build_log(km_module *module, const km_cache_entry *entry, const 
     return 1;
 }
 
-// Whether a binary of the cache may be used as far as is known of spills: where its log would tell, that is there too.
+// Whether the cache still knows how much a binary spills: where the log says it, the log must be there too.
 static int is_usable(km_module *module, const km_cache_entry *entry, const km_source *source) {
     const km_device *device = module->device;
     return read_build_log(module, entry, source) || !device->backend->spills || !device->facts.has_compiler;
@@ -143,7 +143,7 @@ static km_status load_kernels(km_module *module, const char *binary, int64_t siz
                                                  size, err);
 }
 
-// 1 when the cache had it. A binary that was damaged, or that the device refuses, is built again.
+// 1 when the cache had it. A binary that is damaged, or that the device refuses, counts as missing.
 static int load_cached(km_module *module, const km_cache_entry *entry, const km_source *source,
                        km_module_mode mode, const km_log *log) {
     char *binary;
@@ -173,7 +173,7 @@ done:
     return status;
 }
 
-// From this folder's cache, or compiled in it, by one process at a time.
+// Takes the module from this folder's cache, or compiles it there, one process at a time.
 static km_status build_in(km_module *module, const km_cache *cache, const km_source *source,
                           km_module_mode mode, const km_module_params *params, km_error *err) {
     double begin_ms = km_now_ms();
@@ -214,11 +214,12 @@ static km_status build_private(km_module *module, const km_source *source, km_mo
     KM_TRY(km_cache_open_private(&cache, err));
     km_status status = build_in(module, &cache, source, mode, params, &first);
     km_cache_close(&cache);
-    if (status == KM_ERROR_IO) status = KM_ERROR_COMPILE; // nowhere to compile is no compiler
+    if (status == KM_ERROR_IO) status = KM_ERROR_COMPILE; // no folder to compile in is as no compiler
     return status == KM_OK ? KM_OK : km_fail(err, status, "%s", first.text);
 }
 
-// A cache that is not the user's own, or whose disk is full or fails, costs a compilation, not the job.
+// A cache that is not the user's own, or whose disk is full or fails, is left aside: the module is compiled in a
+// private folder.
 static km_status build_compiled(km_module *module, const km_source *source, km_module_mode mode,
                                 const km_module_params *params, km_error *err) {
     km_cache cache;

@@ -12,7 +12,7 @@ struct km_module {
     km_kernels *kernels;
     char *build_log;
     int32_t was_cached;
-    int64_t spilled_bytes; // of registers, by the kernel of the pass that spills most
+    int64_t spilled_bytes; // of registers, by that kernel of the pass which spills most
     char spilling[64];     // its name
 };
 

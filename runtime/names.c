@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Names that are missing and said one by one, and the bytes of those that are there.
+// How many missing names are listed, and how many bytes of the names that are there.
 enum { SAID_MAX = 3, LIST_BYTES = 200 };
 
 // A name as a model file holds it, and its column.
@@ -52,16 +52,16 @@ static int is_same_list(const key *a, int64_t a_count, const key *b, int64_t b_c
 
 // What is missing ---------------------------------------------------------------------------------------------
 
-// The nearest of the table's names that stand for nothing else, or NULL.
-static const char *nearest_free(const char *name, const key *sorted, const unsigned char *taken,
+// The table's name most like `name` that no other wanted name has, or NULL.
+static const char *similar_free(const char *name, const key *sorted, const unsigned char *taken,
                                 int64_t count) {
     const char **words = calloc((size_t)count + 1, sizeof *words);
     int64_t words_count = 0;
     for (int64_t i = 0; words && i < count; i++)
         if (*sorted[i].text && !taken[i]) words[words_count++] = sorted[i].text;
-    const char *near = words ? km_nearest(name, words) : NULL;
+    const char *similar = words ? km_suggest(name, words) : NULL;
     free((void *)words);
-    return near;
+    return similar;
 }
 
 static void list_names(km_text *text, const km_named *table) {
@@ -77,14 +77,14 @@ static void list_names(km_text *text, const km_named *table) {
 static km_status refuse_missing(const key *wanted, int64_t wanted_count, const int64_t *missing,
                                 int64_t missing_count, const key *sorted, const unsigned char *taken,
                                 const km_named *table, km_error *err) {
-    if (!err) return KM_ERROR_DATA; // nobody reads the sentence
+    if (!err) return KM_ERROR_DATA; // no sentence is wanted
     km_text said = {0}, all = {0};
     char *said_text = NULL, *all_text = NULL, got[KM_QUOTED_SIZE];
     for (int64_t i = 0; i < missing_count && i < SAID_MAX; i++) {
         const char *name = wanted[missing[i]].text;
-        const char *near = nearest_free(name, sorted, taken, table->count);
+        const char *similar = similar_free(name, sorted, taken, table->count);
         km_text_printf(&said, "%s%s", i ? ", " : "", km_quoted(got, name));
-        if (near) km_text_printf(&said, " (is it %s?)", km_quoted(got, near));
+        if (similar) km_text_printf(&said, " (is it %s?)", km_quoted(got, similar));
     }
     if (missing_count > SAID_MAX) km_text_puts(&said, ", ...");
     list_names(&all, table);

@@ -9,7 +9,7 @@
 enum {
     HUGE_PAGE = 2 * 1024 * 1024,
     VECTOR = 64,
-    PIECES_MAX = 64,   // pieces that are known at a time; others are freed at once
+    PIECES_MAX = 64,   // pieces that are listed; others are freed at once
     KEEP_SHARE = 16,   // kept by default: this part of the machine's memory ...
     KEEP_DEFAULT = 512 // ... and at most so many MiB
 };
@@ -18,7 +18,7 @@ enum {
 typedef struct piece {
     void *memory; // NULL: no piece
     size_t size;
-    uint64_t freed; // when it was given back, in the order of all; 0: in use
+    uint64_t freed; // counts pieces in the order in which they were given back; 0: in use
 } piece;
 
 // All under `lock`.
@@ -31,7 +31,7 @@ static int64_t keep_limit = -1; // -1: not set
 static size_t limit(void) {
     if (keep_limit >= 0) return (size_t)keep_limit;
 #ifdef __SANITIZE_ADDRESS__
-    return 0; // so that a use after the end of a fit is seen
+    return 0; // nothing is kept: AddressSanitizer sees a use after the end of a fit
 #endif
     int64_t most = (int64_t)KEEP_DEFAULT << 20, pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     int64_t share = pages > 0 && page > 0 ? pages / KEEP_SHARE * page : most;
@@ -44,7 +44,7 @@ static void drop(piece *p) {
     *p = (piece){NULL, 0, 0};
 }
 
-// The pieces that were given back first go first, until `bytes` at most are kept.
+// Frees pieces, those first that were given back first, until at most `bytes` are kept.
 static void shrink(size_t bytes) {
     while (kept_bytes > bytes) {
         piece *oldest = NULL;
@@ -75,7 +75,7 @@ static void *fresh(size_t size) {
         memory = aligned_alloc(HUGE_PAGE, size);
     }
     if (!memory) return NULL;
-    madvise(memory, size, MADV_HUGEPAGE); // only a wish
+    madvise(memory, size, MADV_HUGEPAGE); // a hint: what comes of it does not matter
     for (int i = 0; i < PIECES_MAX; i++)
         if (!pieces[i].memory) {
             pieces[i] = (piece){memory, size, 0};

@@ -39,7 +39,7 @@ static void predict_free(predict *p) {
     free(p->sums);
 }
 
-// "4 (a, b, c, d)", as far as that fits a sentence.
+// "4 (a, b, c, d)", cut to fit a sentence.
 static km_status list_features(char **out, const predict *p) {
     enum { LONGEST = 300 };
     km_text text = {0};
@@ -81,12 +81,12 @@ static km_status make_spec(km_spec *spec, const predict *p) {
     spec->n_init = 1;
     snprintf(k, sizeof k, "%lld", (long long)p->predictor->k);
     KM_TRY(km_spec_set_clusters(spec, k, p->err));
-    // One pass over the points is never worth compiling for, and no compiler is needed then.
+    // One pass over the points takes less time than compiling for it; so no compiler is needed.
     if (p->device->facts.target.kind != KM_TARGET_CPU) return KM_OK;
     return km_spec_fix(spec, "design", "prebuilt", p->err);
 }
 
-// Before anything is read: points and labels on a CPU; on a GPU the engine has what a fit has.
+// Before anything is read: a CPU needs memory for points and labels, a GPU's engine what a fit needs.
 static km_status check_memory(const predict *p) {
     km_memory memory;
     km_memory_of(&memory, &p->build.plan);
@@ -107,7 +107,7 @@ static km_status open_and_build(predict *p) {
     km_status status = KM_OK;
     int device = p->params->device;
     if (device == KM_DEVICE_AUTO)
-        device = KM_HOST; // the data are read once: no device pays for the way there
+        device = KM_HOST; // the data are read once: copying them to a device takes longer
     KM_TRY(km_device_open(&p->device, device, p->params->compiler, p->params->log, p->err));
     km_plan_params_init(&params.plan);
     km_module_params_init(&params.module);

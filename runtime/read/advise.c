@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which columns of a text hold numbers only, said as a `--columns` that works.
+// Which columns of a text hold numbers only, as a `--columns` that a user can copy.
 #include "../../gen/spec_fields.h"
 #include "reader.h"
 

@@ -28,7 +28,7 @@ static km_status add(picker *p, int64_t column, const char *item, km_error *err)
     return KM_OK;
 }
 
-// "it has a, b and c", as far as that fits a sentence.
+// "it has a, b and c", cut to fit a sentence.
 static void list_names(km_text *text, const picker *p) {
     enum { LONGEST = 400 };
     for (int64_t i = 0; i < p->names_count; i++) {
@@ -52,12 +52,12 @@ static km_status unknown(const picker *p, const char *item, km_error *err) {
     const char **words = calloc((size_t)p->names_count + 1, sizeof *words);
     if (!words) return km_fail_memory(err, "column names", p->names_count * (int64_t)sizeof *words);
     for (int64_t i = 0; i < p->names_count; i++) words[i] = p->names[i];
-    const char *near = km_nearest(item, words);
+    const char *similar = km_suggest(item, words);
     list_names(&all, p);
     KM_TRY_GOTO(km_text_take(&list, &all, err));
-    status =
-        km_fail(err, KM_ERROR_USAGE, "--columns: %s has no column %s%s%.80s%s; it has %s", p->file,
-                km_quoted(got, item), near ? "; did you mean " : "", near ? near : "", near ? "?" : "", list);
+    status = km_fail(err, KM_ERROR_USAGE, "--columns: %s has no column %s%s%.80s%s; it has %s", p->file,
+                     km_quoted(got, item), similar ? "; did you mean " : "", similar ? similar : "",
+                     similar ? "?" : "", list);
 done:
     free(words);
     km_text_free(list);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Files that are mapped and become shorter meanwhile. Reading where nothing is left raises SIGBUS, which would end the
-// program without a word. Reading such files into memory first would take as much memory again and, for a table that
-// is read once, as long again; so the signal is caught: zeros are put where the file ended, the reader goes on, and
-// whoever asks km_table_is_lost afterwards learns that what was read is not the file.
+// Files that become shorter while they are mapped. Reading behind the new end raises SIGBUS, which would end the
+// program without a message. A copy in memory would take twice the memory and, for a table that is read once, twice
+// the time. So the signal is caught: zeros are mapped behind the new end, the reader goes on, and km_table_is_lost
+// tells afterwards that what was read is not the file.
 #include "../../base/error.h"
 #include "reader.h"
 
@@ -23,7 +23,7 @@ typedef struct mapping {
 } mapping;
 
 static mapping mappings[MAPPINGS_MAX];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of those who add and remove
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // for adding and removing
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct sigaction before;
 static uintptr_t page_bytes;
@@ -36,7 +36,7 @@ static mapping *mapping_at(uintptr_t address) {
     return NULL;
 }
 
-// Zeros from this page to the mapping's end: nothing of the file is there any more. mmap is a system call and no more.
+// Maps zeros from this page to the mapping's end. mmap is a plain system call, which a signal handler may make.
 static int put_zeros(uintptr_t address) {
     mapping *m = mapping_at(address);
     if (!m) return 0;
@@ -46,7 +46,7 @@ static int put_zeros(uintptr_t address) {
                 -1, 0) != MAP_FAILED;
 }
 
-// What is not about our mappings goes to whoever was there before.
+// A signal that is not about these mappings goes to the handler that was there before.
 static void on_bus_error(int number, siginfo_t *info, void *context) {
     int kept = errno;
     int is_ours = info->si_code > 0 && put_zeros((uintptr_t)info->si_addr);
@@ -105,7 +105,7 @@ void km_table_unmap(km_table *table) {
 
 km_status km_table_check(const km_table *table, const char *name, km_error *err) {
     if (!km_table_is_lost(table)) return KM_OK;
-    if (err) err->text[0] = 0; // whatever was found wrong, zeros were to blame
+    if (err) err->text[0] = 0; // an error that the zeros caused
     return km_fail(
         err, KM_ERROR_IO,
         "%s became shorter, or its disk failed, while it was read; use a copy that nothing writes to", name);

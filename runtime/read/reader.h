@@ -50,7 +50,7 @@ void km_table_clear(km_table *table);
 int km_table_map(km_table *table, int64_t bytes, int fd);
 void km_table_unmap(km_table *table);
 int km_table_is_lost(const km_table *table);
-// KM_ERROR_IO, in place of any other error, when it is lost: asked for after all has been read.
+// KM_ERROR_IO, in place of any other error, when the table is lost; to be called after all was read.
 km_status km_table_check(const km_table *table, const char *name, km_error *err);
 int64_t km_table_line(const km_table *table, int64_t row);
 // "row R, column C (name)" with the user's counting; column 0: the row alone; name NULL: none.
@@ -61,7 +61,7 @@ const char *km_table_place(char text[KM_PLACE_SIZE], const km_table *table, int6
 // Copies rows first .. first + count - 1 as `type` in C order.
 void km_table_read(void *out, const km_table *table, int64_t first, int64_t count, km_type type);
 
-// An opened file, pipe or standard input, with its first bytes looked at.
+// An opened file, pipe or standard input, whose first bytes were read.
 typedef struct km_input {
     const char *name; // for messages
     int fd;
@@ -85,7 +85,7 @@ int km_input_is_gzip(const km_input *input);
 typedef struct km_reader {
     const char *name;
     const char *extensions[3];
-    int (*sniff)(const km_input *input); // NULL: content says nothing
+    int (*sniff)(const km_input *input); // whether the first bytes are of this format; NULL: they do not say
     km_status (*open)(km_table *table, km_input *input, const km_data_params *params, km_error *err);
 } km_reader;
 
@@ -112,7 +112,7 @@ typedef struct km_unpacker km_unpacker;
 
 km_status km_unpacker_create(km_unpacker **out, km_input *input, km_error *err);
 void km_unpacker_destroy(km_unpacker **unpacker);
-// Fills `out` as far as there is text: *got < size only at the end.
+// Reads up to `size` bytes into `out`; *got < size only at the end.
 km_status km_unpacker_read(int64_t *got, unsigned char *out, int64_t size, km_unpacker *unpacker,
                            km_error *err);
 

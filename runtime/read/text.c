@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// CSV and its kin, by libcsv with strict quotes: separated by commas, semicolons or tabs, plain or packed by gzip.
+// CSV and the like, by libcsv with strict quotes: separated by commas, semicolons or tabs, plain or packed by gzip.
 #include "../../base/error.h"
 #include "../../base/size.h"
 #include "../../gen/spec_fields.h"
@@ -37,7 +37,7 @@ typedef struct text {
     int64_t columns_count; // of the file, 0: first row not read
     int has_header, is_chosen;
     int64_t *picks, picks_count; // columns that are kept, from 0
-    int64_t *slots;              // of each column: its place in a row of the table, or -1
+    int64_t *places;             // of each column: its column in the table, or -1
 
     unsigned char *values; // of params->type
     int64_t rows_capacity;
@@ -56,7 +56,7 @@ static int by_names(const text *t) {
     return t->params->names && t->has_header && t->params->header != KM_HEADER_SKIP;
 }
 
-// The place of the present cell.
+// Row and column of the present cell.
 static const char *here(char place[KM_PLACE_SIZE], const text *t) {
     int has_name = t->has_header && t->cell < t->columns_count;
     return km_place_write(place, t->line, t->cell + 1, has_name ? t->first_row[t->cell] : NULL);
@@ -81,7 +81,7 @@ static int has_decimal_comma(const char *cell, size_t size) {
     return km_number_parse(&value, copy, (int64_t)size);
 }
 
-// Several numbers that only spaces keep apart.
+// Several numbers with only spaces between them.
 static int has_spaces_between(const text *t, const char *cell) {
     const char *space = strpbrk(cell, " ");
     return t->columns_count == 1 && space && cell[strcspn(cell, "0123456789")] &&
@@ -102,7 +102,7 @@ static km_status bad_cell(text *t, const char *cell, size_t size) {
     const char *way_out = !size                   ? "fill it in"
                           : is_missing_word(cell) ? "write nan and drop such rows with --nan drop"
                                                   : "correct it";
-    if (t->params->names) // others will not do, and which of them stands for which only the user knows
+    if (t->params->names) // which other columns would do, only the user knows
         return km_fail(
             t->err, KM_ERROR_DATA, "%s: %s: %s%s; %s%s", t->file, place,
             size ? km_quoted(got, cell) : "the cell is empty", size ? " is no number" : "", way_out,
@@ -247,10 +247,10 @@ static km_status choose_columns(text *t) {
         KM_TRY(pick_all(t));
     t->has_header = find_header(t);
     if (by_names(t)) KM_TRY(keep_named(t));
-    t->slots = malloc((size_t)t->columns_count * sizeof *t->slots);
-    if (!t->slots) return km_fail_memory(t->err, "columns", t->columns_count * (int64_t)sizeof *t->slots);
-    for (int64_t f = 0; f < t->columns_count; f++) t->slots[f] = -1;
-    for (int64_t i = 0; i < t->picks_count; i++) t->slots[t->picks[i]] = i;
+    t->places = malloc((size_t)t->columns_count * sizeof *t->places);
+    if (!t->places) return km_fail_memory(t->err, "columns", t->columns_count * (int64_t)sizeof *t->places);
+    for (int64_t f = 0; f < t->columns_count; f++) t->places[f] = -1;
+    for (int64_t i = 0; i < t->picks_count; i++) t->places[t->picks[i]] = i;
     return KM_OK;
 }
 
@@ -282,7 +282,7 @@ static km_status end_first_row(text *t) {
     KM_TRY(reserve_row(t));
     for (t->cell = 0; t->cell < t->columns_count; t->cell++) {
         const char *cell = t->first_row[t->cell];
-        if (t->slots[t->cell] >= 0) KM_TRY(store(t, t->slots[t->cell], cell, strlen(cell)));
+        if (t->places[t->cell] >= 0) KM_TRY(store(t, t->places[t->cell], cell, strlen(cell)));
     }
     return KM_OK;
 }
@@ -341,9 +341,9 @@ static void on_cell(void *bytes, size_t size, void *user) {
     t->newlines += count_newlines(cell, size);
     if (t->columns_count == 0)
         fail(t, save_cell(t, cell, size));
-    else if (t->cell < t->columns_count && t->slots[t->cell] >= 0) {
+    else if (t->cell < t->columns_count && t->places[t->cell] >= 0) {
         fail(t, reserve_row(t));
-        if (t->status == KM_OK) fail(t, store(t, t->slots[t->cell], cell, size));
+        if (t->status == KM_OK) fail(t, store(t, t->places[t->cell], cell, size));
     }
     t->cell++;
     t->after_return = 0;
@@ -435,7 +435,7 @@ static km_status parse_all(text *t, km_unpacker *unpacker, unsigned char *chunk)
     csv_set_delim(&parser, (unsigned char)t->delimiter);
     int64_t mark = t->head_size >= 3 && memcmp(t->head, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
     KM_TRY_GOTO(feed(t, &parser, t->head + mark, t->head_size - mark));
-    int64_t looked = 0; // rows when the machine's memory was looked at
+    int64_t looked = 0; // rows when the free memory was checked last
     for (int64_t got = t->head_size == HEAD_BYTES; got > 0;) {
         KM_TRY_GOTO(km_unpacker_read(&got, chunk, CHUNK_BYTES, unpacker, t->err));
         KM_TRY_GOTO(feed(t, &parser, chunk, got));
@@ -453,7 +453,7 @@ static void text_clear(text *t) {
     for (int64_t i = 0; i < t->first_row_capacity; i++) free(t->first_row[i]);
     free(t->first_row);
     free(t->picks);
-    free(t->slots);
+    free(t->places);
     free(t->values);
 }
 

@@ -91,13 +91,13 @@ static axis value_axis(const double *values, int64_t count, double begin, double
         a.high = scaled(high, a.exponent);
     }
     double size = fmax(fabs(a.low), fabs(a.high));
-    // One value, or all the same: room on both sides. Nearly the same: no more digits than a label can hold.
+    // One value, or all equal: space on both sides. Nearly equal: no more digits than a label can hold.
     double room = size == 0 ? 1 : a.high == a.low ? size / 2 : 5e-5 * size;
     if (a.high - a.low < room) {
         a.low -= room;
         a.high += room;
     }
-    // Zero belongs to the picture when it is near.
+    // The axis begins at zero where values come close to it.
     if (a.low > 0 && a.low < .5 * a.high) a.low = 0;
     a.step = nice_step(a.high - a.low, 5);
     a.low = floor(a.low / a.step + 1e-9) * a.step;
@@ -143,7 +143,7 @@ static void use_font(cairo_t *page, double size, cairo_font_weight_t weight) {
     cairo_set_font_size(page, size);
 }
 
-// In the size asked for, or as small as it takes to fit.
+// In this size, or as small as it takes to fit.
 static void draw_fitted(cairo_t *page, const char *text, double x, double y, double width, double size) {
     cairo_text_extents_t extents;
     cairo_set_font_size(page, size);
@@ -307,7 +307,7 @@ static void draw_page(cairo_t *page, const km_result *result, double *values) {
 
 // Files -----------------------------------------------------------------------------------------------------
 
-// Cairo draws into memory: what fails there, or ends the process there, leaves no file behind.
+// Cairo draws into memory: where it fails, or ends the process, no file is left.
 static cairo_status_t add_bytes(void *text, const unsigned char *bytes, unsigned size) {
     km_text_add(text, (const char *)bytes, size);
     return ((km_text *)text)->failed ? CAIRO_STATUS_NO_MEMORY : CAIRO_STATUS_SUCCESS;

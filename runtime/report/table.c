@@ -43,7 +43,7 @@ static void set_heading(column *c, const char *title) {
     snprintf(c->heading[1], CELL, "%s", cut + 1);
 }
 
-// A new column, or a place that swallows text when memory is out.
+// A new column; where there is no memory, one whose text is dropped.
 static column *grid_add(grid *g, const char *title) {
     column *c = &g->columns[g->columns_count];
     *c = (column){.cells = calloc((size_t)g->rows, sizeof *c->cells)};
@@ -178,7 +178,7 @@ static void add_smallest(grid *g, const km_result *result) {
     }
 }
 
-// Marks the K that the criterion prefers, and keeps the numbers of the others in line.
+// Marks the K that the criterion prefers; the others get a space, so that numbers stay aligned.
 static void mark_vote(column *c, const km_result *result, km_criterion criterion) {
     for (int64_t m = 0; c && m < result->models_count; m++) {
         size_t end = strlen(c->cells[m]);
@@ -265,7 +265,7 @@ static void print_votes(km_text *text, const km_result *result) {
     km_text_puts(text, "\n");
 }
 
-// How much of lloyd's work the algorithm left.
+// The share of lloyd's distances that the algorithm computed.
 static void print_counters(km_text *text, const km_result *result) {
     const km_counters *c = &result->counters;
     km_text_printf(text, "\nalgorithm: %s", km_algorithm_name(c->algorithm));
