@@ -43,7 +43,7 @@ typedef struct check {
     long long looked;
     verdict seen;
     km_cu_module look_module;
-    km_cu_function look; // the kernel of look_text
+    km_cu_function check; // the kernel of look_text
 } check;
 
 // Data --------------------------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ static void make_points(check *c, int kind, uint64_t seed) {
 // Labels ------------------------------------------------------------------------------------------------------
 
 // One thread a point. Every operation is rounded by itself, as on the host. Behind a line that says what `real` is.
-static const char look_text[] =
+static const char check_text[] =
     "struct verdict { unsigned long long differ, wrong, worst; }; // worst: a double's bits, not negative\n"
     "__device__ double square_of(const real *x, const double *c, int d) {\n"
     "    double square = 0;\n"
@@ -146,20 +146,20 @@ static km_status make_look(check *c, km_error *err) {
     km_status status = KM_OK;
     const km_cuda_device *device = (const km_cuda_device *)c->device;
     const km_driver *driver = device->driver;
-    char folder[] = "/tmp/cuda_labels.XXXXXX", text_path[64], cubin_path[64], text[sizeof look_text + 64];
+    char folder[] = "/tmp/cuda_labels.XXXXXX", text_path[64], cubin_path[64], text[sizeof check_text + 64];
     char *cubin = NULL;
     int64_t size;
     if (!mkdtemp(folder)) return km_fail(err, KM_ERROR_IO, "no folder in /tmp");
     snprintf(text_path, sizeof text_path, "%s/look.cu", folder);
     snprintf(cubin_path, sizeof cubin_path, "%s/look.cubin", folder);
     snprintf(text, sizeof text, "typedef %s real;\n%s", c->spec.type == KM_FLOAT32 ? "float" : "double",
-             look_text);
+             check_text);
     KM_TRY_GOTO(km_file_write(text_path, text, (int64_t)strlen(text), err));
     KM_TRY_GOTO(km_cuda_compile(c->device, NULL, text_path, cubin_path, NULL, err));
     KM_TRY_GOTO(km_file_read(&cubin, &size, cubin_path, 0, err));
     KM_TRY_GOTO(km_cuda_enter(device, err));
     km_cu_result result = driver->cuModuleLoadDataEx(&c->look_module, cubin, 0, NULL, NULL);
-    if (result == 0) result = driver->cuModuleGetFunction(&c->look, c->look_module, "look");
+    if (result == 0) result = driver->cuModuleGetFunction(&c->check, c->look_module, "look");
     if (result != 0) status = km_cuda_fail(err, driver, result, "loading the kernel that looks at labels");
     km_cuda_leave(device);
 done:
@@ -220,7 +220,7 @@ static km_status look_at_all(check *c, km_cu_ptr labels, const double *centroids
     void *arguments[] = {
         &engine->points.address, &labels, &table, &n, &features, &clusters, &contract, &verdicts, &nearest,
         &nearest_count};
-    KM_CU(cuLaunchKernel(c->look, (unsigned)km_divide_up(c->n, LOOK_THREADS), 1, 1, LOOK_THREADS, 1, 1, 0,
+    KM_CU(cuLaunchKernel(c->check, (unsigned)km_divide_up(c->n, LOOK_THREADS), 1, 1, LOOK_THREADS, 1, 1, 0,
                          engine->stream, arguments, NULL));
     KM_TRY_GOTO(km_cuda_get(engine, &seen, verdicts, sizeof seen, err));
     KM_TRY_GOTO(km_cuda_get(engine, c->nearest, nearest, count * 4, err));
@@ -238,7 +238,8 @@ static km_status check_pass(check *c, km_slot_state *states, int first, km_error
     km_cuda_engine *engine = (km_cuda_engine *)c->engine;
     int64_t d = c->spec.features, passes, stride = km_divide_up(c->n, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
     const km_stop stop = {.max_iter = 1000};
-    if (!first) KM_TRY(km_cuda_get_rows(engine, c->centroids, 0, engine->copies * engine->clusters_sum, err));
+    if (!first)
+        KM_TRY(km_cuda_get_rows(engine, c->centroids, 0, engine->restarts * engine->clusters_sum, err));
     km_slot_phase *before = malloc((size_t)c->engine->slots_count * sizeof *before);
     if (!before) return km_fail_memory(err, "phases", c->engine->slots_count);
     for (int64_t s = 0; s < c->engine->slots_count; s++) before[s] = states[s].phase;
@@ -284,7 +285,7 @@ static km_status check_set(check *c, uint64_t seed, km_error *err) {
     KM_TRY_GOTO(c->engine->backend->load(c->engine, &stats, data, &load, err));
     km_cuda_engine *engine = (km_cuda_engine *)c->engine;
     states = calloc((size_t)c->engine->slots_count, sizeof *states);
-    c->centroids = calloc((size_t)(engine->copies * engine->clusters_sum * d), sizeof *c->centroids);
+    c->centroids = calloc((size_t)(engine->restarts * engine->clusters_sum * d), sizeof *c->centroids);
     KM_TRY_GOTO(km_cuda_enter(engine->device, err));
     status = km_cuda_download(engine, c->points, engine->points.address, bytes, err);
     if (status == KM_OK) status = start_all(c, states, seed, err);

@@ -301,7 +301,7 @@ template <typename Real> struct pass {
         update_args.workspace = args.workspace;
         update_args.constants = args.constants;
         update_args.box = args.box;
-        update_args.shares = zeros<double>((size_t)ks * update_parts * 4);
+        update_args.part_sums = zeros<double>((size_t)ks * update_parts * 4);
         CHECK(cudaMemset(args.totals, 0xff, (size_t)s * (from.d + 1) * 8)); // what is not written is NaN
     }
     void close() {

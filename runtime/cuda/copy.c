@@ -61,7 +61,7 @@ void km_cuda_release(km_cuda_engine *engine, km_cuda_memory *memory) {
     *memory = (km_cuda_memory){0};
 }
 
-int64_t km_cuda_room_bytes(const km_cuda_engine *engine) {
+int64_t km_cuda_scratch_bytes(const km_cuda_engine *engine) {
     int64_t scratch = engine->scratch.bytes, workspace = engine->workspace.bytes;
     return scratch > workspace ? scratch : workspace;
 }
@@ -72,8 +72,8 @@ km_cu_ptr km_cuda_borrow(km_cuda_engine *engine, int64_t bytes) {
     return engine->workspace.address;
 }
 
-km_status km_cuda_room(km_cu_ptr *out, km_cuda_engine *engine, int64_t bytes, const char *what,
-                       km_error *err) {
+km_status km_cuda_scratch(km_cu_ptr *out, km_cuda_engine *engine, int64_t bytes, const char *what,
+                          km_error *err) {
     km_cuda_memory more;
     if (engine->scratch.bytes < bytes && take(engine, &more, bytes)) {
         km_cuda_release(engine, &engine->scratch);

@@ -37,10 +37,10 @@ enum {
     X(seed_pass)                                                                                             \
     X(update)                                                                                                \
     X(assign)                                                                                                \
-    X(finish_few)                                                                                            \
-    X(finish_blocks)                                                                                         \
+    X(finish_few_clusters)                                                                                   \
+    X(finish_chunks)                                                                                         \
     X(finish_add)                                                                                            \
-    X(farthest_block)                                                                                        \
+    X(farthest_subchunk)                                                                                     \
     X(farthest_pick)
 
 typedef struct km_cuda_device {
@@ -78,7 +78,7 @@ typedef struct km_cuda_engine {
     const km_log *log;
     int64_t threads;    // of the host, for copies
     int64_t real_bytes; // of one element of the plan's type
-    int64_t copies, clusters_sum, subchunks_count, chunks_count;
+    int64_t restarts, clusters_sum, subchunks_count, chunks_count;
     int64_t *offsets; // ks_count: first row of each K
     km_cu_stream stream;
 
@@ -90,8 +90,8 @@ typedef struct km_cuda_engine {
 
     int prepared;           // KM_STAGE_LOAD has run on the points
     const km_data *fetched; // what lies in `points`, or in `scratch`, as it came; NULL: nothing yet
-    km_cuda_memory points, pass_weights, weights, unit_weights, box; // the data
-    km_cuda_memory centroids, totals, slot_weights, shares, changes, labels, workspace;
+    km_cuda_memory points, pass_weights, weights, subchunk_weights, box; // the data
+    km_cuda_memory centroids, totals, slot_weights, part_sums, changes, labels, workspace;
     km_cuda_memory state; // km_loop, a km_slot_record per slot, `active` per slot, `given_up` per cluster
     void *mirror;         // of `state`, pinned; the host's changes go to the device when passes are run
     km_cu_ptr report;     // the device's address of the report behind it
@@ -101,9 +101,9 @@ typedef struct km_cuda_engine {
     km_cuda_memory scratch, work;   // of the steps; their contents live within one call
     int64_t bytes_held, bytes_most; // of device memory: now, and at one time so far
     double total_square;
-    double square_min; // squared distances up to this are the rounding of a usual point's centroid
-    double rounding2;  // the same, relative to a point's own |x|^2
-    double rest_shift; // shifts up to this are the rounding of centroids
+    double square_min;     // squared distances up to this are the rounding of a usual point's centroid
+    double rounding2;      // the same, relative to a point's own |x|^2
+    double rounding_shift; // shifts up to this are the rounding of centroids
 } km_cuda_engine;
 
 // device.c
@@ -141,10 +141,10 @@ km_status km_cuda_reserve(km_cuda_engine *engine, km_cuda_memory *memory, int64_
                           km_error *err);
 void km_cuda_release(km_cuda_engine *engine, km_cuda_memory *memory);
 // Memory for one call of a step: in `scratch`, or, where the device has no more, in the workspace.
-km_status km_cuda_room(km_cu_ptr *out, km_cuda_engine *engine, int64_t bytes, const char *what,
-                       km_error *err);
+km_status km_cuda_scratch(km_cu_ptr *out, km_cuda_engine *engine, int64_t bytes, const char *what,
+                          km_error *err);
 // Bytes that it can have without asking for more.
-int64_t km_cuda_room_bytes(const km_cuda_engine *engine);
+int64_t km_cuda_scratch_bytes(const km_cuda_engine *engine);
 // Pinned memory, not cleared.
 km_status km_cuda_pinned_alloc(void **out, const km_cuda_engine *engine, int64_t bytes, km_error *err);
 void km_cuda_pinned_free(const km_cuda_engine *engine, void *memory);

@@ -48,9 +48,9 @@ static km_status engine_init(km_cuda_engine *engine, const km_kernels *kernels, 
     engine->base.plan = plan;
     engine->base.d = plan->spec.features;
     engine->kernels = (const km_cuda_kernels *)kernels;
-    engine->copies = km_plan_get(plan, "concurrent_restarts");
-    if (engine->copies < 1) engine->copies = 1;
-    engine->base.slots_count = engine->copies * ks;
+    engine->restarts = km_plan_get(plan, "concurrent_restarts");
+    if (engine->restarts < 1) engine->restarts = 1;
+    engine->base.slots_count = engine->restarts * ks;
     engine->offsets = calloc((size_t)ks, sizeof *engine->offsets);
     engine->starts = calloc((size_t)engine->base.slots_count, 1);
     if (!engine->offsets || !engine->starts)
@@ -110,11 +110,11 @@ static km_status engine_fetch(km_engine **out, km_device *device, const km_data 
 
 static void engine_close(km_cuda_engine *engine) {
     const km_driver *driver = engine->driver;
-    km_cuda_memory *const memories[] = {&engine->points,       &engine->pass_weights, &engine->weights,
-                                        &engine->unit_weights, &engine->box,          &engine->centroids,
-                                        &engine->totals,       &engine->slot_weights, &engine->shares,
-                                        &engine->changes,      &engine->labels,       &engine->workspace,
-                                        &engine->state,        &engine->scratch,      &engine->work};
+    km_cuda_memory *const memories[] = {
+        &engine->points,    &engine->pass_weights, &engine->weights, &engine->subchunk_weights,
+        &engine->box,       &engine->centroids,    &engine->totals,  &engine->slot_weights,
+        &engine->part_sums, &engine->changes,      &engine->labels,  &engine->workspace,
+        &engine->state,     &engine->scratch,      &engine->work};
     if (engine->stream) driver->cuStreamSynchronize(engine->stream);
     for (size_t i = 0; i < sizeof memories / sizeof memories[0]; i++) km_cuda_release(engine, memories[i]);
     for (int i = 0; i < KM_STAGING_COUNT; i++)
@@ -152,7 +152,7 @@ static km_status slot_check(const km_cuda_engine *engine, int64_t slot, km_error
 
 // The table of centroids in `tables`, from a row on.
 static void *table_rows(const km_cuda_engine *engine, int64_t row) {
-    int64_t rows = engine->copies * engine->clusters_sum;
+    int64_t rows = engine->restarts * engine->clusters_sum;
     return (char *)engine->tables + rows * 8 + row * engine->base.d * engine->real_bytes;
 }
 
@@ -200,7 +200,7 @@ static km_status do_slot_start(km_cuda_engine *engine, int64_t slot, const doubl
 // One slot from the tables of all: runs stop together more often than not, and one copy costs as much as all.
 static km_status read_from_tables(km_cuda_engine *engine, int64_t row, int64_t k, double *centroids,
                                   double *weights, km_error *err) {
-    int64_t d = engine->base.d, rows = engine->copies * engine->clusters_sum;
+    int64_t d = engine->base.d, rows = engine->restarts * engine->clusters_sum;
     double *all_weights = (double *)engine->tables;
     void *all_rows = table_rows(engine, 0);
     if (!engine->tables_fresh) {
@@ -240,19 +240,20 @@ static km_status queue_pass(km_cuda_engine *engine, km_error *err) {
 
 // What the device reported last, or what it reports as soon as that is something new. Spins, as a pass may take no more
 // than ten microseconds; a stream that is idle, or stopped by an error, reports nothing new.
-static km_status look(uint64_t *seen, km_cuda_engine *engine, km_error *err) {
-    enum { LOOKS = 256 };
+static km_status poll(uint64_t *report_seen, km_cuda_engine *engine, km_error *err) {
+    enum { POLLS = 256 };
     km_status status = KM_OK;
     const km_driver *driver = engine->driver;
     const volatile uint64_t *report = km_cuda_report(engine);
-    for (uint64_t before = *seen;;) {
-        for (int i = 0; i < LOOKS; i++)
-            if ((*seen = *report) != before) return KM_OK;
+    for (uint64_t before = *report_seen;;) {
+        for (int i = 0; i < POLLS; i++)
+            if ((*report_seen = *report) != before) return KM_OK;
         km_cu_result result = driver->cuStreamQuery(engine->stream);
         if (result == KM_CU_NOT_READY) continue;
         KM_CU(cuStreamSynchronize(engine->stream));
-        *seen = *report;
-        return *seen != before ? KM_OK : km_fail(err, KM_ERROR_INTERNAL, "passes ended without a report");
+        *report_seen = *report;
+        return *report_seen != before ? KM_OK
+                                      : km_fail(err, KM_ERROR_INTERNAL, "passes ended without a report");
     }
 done:
     return status;
@@ -273,14 +274,14 @@ static km_status queue_passes(km_cuda_engine *engine, int64_t passes_max, km_err
     double begin_ms = km_now_ms();
     int64_t queued = 0;
     *km_cuda_report(engine) = 0;
-    for (uint64_t seen = 0; seen < stopped;) {
-        int64_t passes = (int64_t)seen, ahead = queue_ahead(passes, km_now_ms() - begin_ms);
+    for (uint64_t report_seen = 0; report_seen < stopped;) {
+        int64_t passes = (int64_t)report_seen, ahead = queue_ahead(passes, km_now_ms() - begin_ms);
         if (queued < passes_max && queued - passes < ahead) {
             KM_TRY(queue_pass(engine, err));
             queued++;
-            seen = *km_cuda_report(engine);
+            report_seen = *km_cuda_report(engine);
         } else {
-            KM_TRY(look(&seen, engine, err));
+            KM_TRY(poll(&report_seen, engine, err));
         }
     }
     return KM_OK;
@@ -297,8 +298,8 @@ static int64_t count_active(km_cuda_engine *engine) {
 // A shift that is nothing but rounding: where the same labels can give sums that differ in their last digits
 // (registers takes them relative to a pivot that may change from one pass to the next), a run whose centroids move
 // no further is at rest, or it might never be.
-static double rest_shift(const km_cuda_engine *engine) {
-    return km_design_code_of(engine->base.plan->design)->sums_vary ? engine->rest_shift : 0;
+static double rounding_shift(const km_cuda_engine *engine) {
+    return km_design_code_of(engine->base.plan->design)->sums_vary ? engine->rounding_shift : 0;
 }
 
 static km_status do_run(km_cuda_engine *engine, km_slot_state *states, int64_t *passes, const km_stop *stop,
@@ -313,7 +314,7 @@ static km_status do_run(km_cuda_engine *engine, km_slot_state *states, int64_t *
     if (passes_max > 0 && active > 0) {
         *loop = (km_loop){.head.passes_max = (int)passes_max,
                           .stopped_min = (int)stopped_min,
-                          .shift_max = fmax(stop->shift_max, rest_shift(engine)),
+                          .shift_max = fmax(stop->shift_max, rounding_shift(engine)),
                           .changes_min = stop->changes_min,
                           .max_iter = stop->max_iter,
                           .total_square = engine->total_square};

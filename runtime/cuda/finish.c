@@ -63,12 +63,12 @@ static km_status range_of(finisher *f, km_cu_ptr *scratch, km_error *err) {
     if (blocks > KM_FINISH_BYTES_MAX / block_bytes) blocks = KM_FINISH_BYTES_MAX / block_bytes;
     f->range_blocks = blocks = blocks < 1 ? 1 : blocks;
     *scratch = ready_room(engine, range_points(f, blocks) * each);
-    if (*scratch || km_cuda_room(scratch, engine, range_points(f, blocks) * each, "", NULL) == KM_OK)
+    if (*scratch || km_cuda_scratch(scratch, engine, range_points(f, blocks) * each, "", NULL) == KM_OK)
         return KM_OK;
-    int64_t fit = km_cuda_room_bytes(engine) / block_bytes;
+    int64_t fit = km_cuda_scratch_bytes(engine) / block_bytes;
     f->range_blocks = fit < 1 ? 1 : fit < blocks ? fit : blocks;
-    return km_cuda_room(scratch, engine, range_points(f, f->range_blocks) * each,
-                        "the distances of the finishing pass", err);
+    return km_cuda_scratch(scratch, engine, range_points(f, f->range_blocks) * each,
+                           "the distances of the finishing pass", err);
 }
 
 // Places of the tables in `work`, of labels and distances in `scratch`.
@@ -147,7 +147,7 @@ static km_status launch_few(finisher *f, int64_t blocks, km_error *err) {
     km_status status = KM_OK;
     km_cuda_engine *engine = f->engine;
     const km_driver *driver = engine->driver;
-    km_cu_function few = engine->kernels->finish_few;
+    km_cu_function few = engine->kernels->finish_few_clusters;
     long long rows = f->rows_count;
     int bytes = (int)few_bytes(engine, f->k_max);
     void *arguments[] = {&f->args, &engine->weights.address, &f->partial, &rows};
@@ -168,7 +168,7 @@ static km_status launch_many(finisher *f, int64_t blocks, km_error *err) {
     void *arguments[] = {&f->args, &engine->weights.address, &f->partial, &rows, &in_shared};
     KM_TRY(km_cuda_launch(engine, engine->kernels->assign, km_divide_up(f->args.count, KM_SUBCHUNK_POINTS),
                           f->count, assign_arguments, err));
-    KM_CU(cuLaunchKernel(engine->kernels->finish_blocks, (unsigned)blocks, (unsigned)f->count, 1, 32, 1, 1,
+    KM_CU(cuLaunchKernel(engine->kernels->finish_chunks, (unsigned)blocks, (unsigned)f->count, 1, 32, 1, 1,
                          in_shared ? (unsigned)(f->k_max * KM_FINISH_SUMS * 8) : 0, engine->stream, arguments,
                          NULL));
 done:
@@ -184,7 +184,7 @@ static km_status finish_range(finisher *f, int64_t first_block, km_error *err) {
     long long blocks = km_divide_up(f->args.count, KM_CHUNK_POINTS);
     KM_TRY((f->few ? launch_few : launch_many)(f, blocks, err));
     void *add_arguments[] = {&f->partial, &blocks, &numbers, &f->totals};
-    KM_TRY(km_cuda_launch(engine, engine->kernels->finish_add, km_divide_up(numbers, KM_JOINED), 1,
+    KM_TRY(km_cuda_launch(engine, engine->kernels->finish_add, km_divide_up(numbers, KM_REDUCED_NUMBERS), 1,
                           add_arguments, err));
     return take_labels(f, err);
 }

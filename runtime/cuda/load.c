@@ -23,7 +23,7 @@ typedef struct loader {
     km_type raw_type;
     const void *base; // of the raw rows in host memory; NULL: they are read and converted to double
     km_cu_ptr raw;    // on the device
-    km_cu_ptr bad, middle, reduced, centre, factor, sum, partial; // inside `work`
+    km_cu_ptr bad, origin, reduced, centre, factor, sum, partial; // inside `work`
     double *results; // on the host: the first bad value's index, a sum over units, ...
     double *numbers; // ... and 4 x d
     double *first;   // the first point, d
@@ -120,19 +120,19 @@ static km_status fetch_weights(loader *load, km_error *err) {
         KM_TRY(
             km_cuda_upload(engine, engine->weights.address, weights, n * 8, 8, weights ? NULL : ones, err));
     }
-    KM_TRY(km_cuda_reserve(engine, &engine->unit_weights, engine->subchunks_count * 8, "the weights of units",
-                           err));
+    KM_TRY(km_cuda_reserve(engine, &engine->subchunk_weights, engine->subchunks_count * 8,
+                           "the weights of units", err));
     void *arguments[] = {&engine->weights.address, &load->n, &engine->pass_weights.address,
-                         &engine->unit_weights.address};
+                         &engine->subchunk_weights.address};
     int64_t blocks = engine->base.plan->weighted ? engine->subchunks_count
                                                  : km_divide_up(engine->subchunks_count, KM_THREADS);
     return km_cuda_launch(engine, engine->kernels->load_weights, blocks, 1, arguments, err);
 }
 
 // Adds one number a unit up to the second result.
-static km_status add_units(loader *load, km_cu_ptr unit_sums, km_error *err) {
+static km_status add_subchunks(loader *load, km_cu_ptr subchunk_sums, km_error *err) {
     km_cuda_engine *engine = load->engine;
-    void *arguments[] = {&unit_sums, &engine->subchunks_count, &load->sum};
+    void *arguments[] = {&subchunk_sums, &engine->subchunks_count, &load->sum};
     return km_cuda_launch(engine, engine->kernels->load_add, 1, 1, arguments, err);
 }
 
@@ -155,8 +155,8 @@ static km_status reserve_tables(loader *load, km_error *err) {
     all = km_cuda_steps_of(engine->base.plan, load->n).work;
     KM_TRY(
         km_cuda_reserve(engine, &engine->work, bytes > all ? bytes : all, "the statistics of the data", err));
-    load->middle = engine->work.address;
-    load->centre = load->middle + (km_cu_ptr)d8;
+    load->origin = engine->work.address;
+    load->centre = load->origin + (km_cu_ptr)d8;
     load->factor = load->centre + (km_cu_ptr)d8;
     load->bad = load->factor + (km_cu_ptr)d8; // what comes back lies side by side
     load->sum = load->bad + 8;
@@ -170,30 +170,30 @@ static km_status reserve_tables(loader *load, km_error *err) {
 }
 
 // numbers: weighted sums of what is between points and `middle`, of its squares; smallest and largest values; d each.
-static km_status sums(loader *load, const double *middle, km_error *err) {
+static km_status sums(loader *load, const double *origin, km_error *err) {
     km_cuda_engine *engine = load->engine;
     const km_cuda_kernels *kernels = engine->kernels;
     int64_t per_block = load->d < KM_THREADS ? load->d : KM_THREADS;
     void *sum_arguments[] = {&load->raw,    &engine->weights.address, &load->n,
-                             &load->middle, &load->partial,           &load->bad};
+                             &load->origin, &load->partial,           &load->bad};
     void *reduce_arguments[] = {&load->partial, &engine->chunks_count, &load->reduced};
-    KM_TRY(km_cuda_put(engine, load->middle, middle, load->d * 8, err));
+    KM_TRY(km_cuda_put(engine, load->origin, origin, load->d * 8, err));
     KM_TRY(km_cuda_launch(engine,
                           load->raw_type == KM_FLOAT32 ? kernels->load_sums_f32 : kernels->load_sums_f64,
                           engine->chunks_count, km_divide_up(load->d, per_block), sum_arguments, err));
-    KM_TRY(km_cuda_launch(engine, kernels->load_reduce, 4 * km_divide_up(load->d, KM_JOINED), 1,
+    KM_TRY(km_cuda_launch(engine, kernels->load_reduce, 4 * km_divide_up(load->d, KM_REDUCED_NUMBERS), 1,
                           reduce_arguments, err));
     return get_results(load, 2 + 4 * load->d, err);
 }
 
 // Mean and variance from sums around `middle`. False where that is so far from the mean that digits of the variance are
 // lost.
-static int take_statistics(const loader *load, km_data_stats *stats, const double *middle) {
+static int take_statistics(const loader *load, km_data_stats *stats, const double *origin) {
     const double far = 64; // variances: 6 of 53 bits
     int near = 1;
     for (int64_t f = 0, d = load->d; f < d; f++) {
         double away = load->numbers[f] / stats->total_weight;
-        stats->mean[f] = middle[f] + away;
+        stats->mean[f] = origin[f] + away;
         stats->variance[f] = load->numbers[d + f] / stats->total_weight - away * away;
         stats->minimum[f] = load->numbers[2 * d + f];
         stats->maximum[f] = load->numbers[3 * d + f];
@@ -206,7 +206,7 @@ static int take_statistics(const loader *load, km_data_stats *stats, const doubl
 static km_status statistics(loader *load, km_data_stats *stats, km_error *err) {
     km_cuda_engine *engine = load->engine;
     KM_TRY(km_cuda_clear(engine, load->bad, 0xff, 8, err));
-    KM_TRY(add_units(load, engine->unit_weights.address, err));
+    KM_TRY(add_subchunks(load, engine->subchunk_weights.address, err));
     KM_TRY(km_data_read(load->first, load->data, 0, 1, KM_FLOAT64, err));
     KM_TRY(sums(load, load->first, err));
     stats->total_weight = load->results[1];
@@ -228,7 +228,7 @@ static km_status transform(loader *load, double *total_square, const km_load_par
     KM_TRY(km_cuda_launch(
         engine, load->raw_type == KM_FLOAT32 ? kernels->load_transform_f32 : kernels->load_transform_f64,
         engine->subchunks_count, 1, arguments, err));
-    KM_TRY(add_units(load, load->partial, err));
+    KM_TRY(add_subchunks(load, load->partial, err));
     KM_TRY(get_results(load, 2, err));
     *total_square = load->results[1];
     return KM_OK;
@@ -294,7 +294,7 @@ km_status km_cuda_load(km_cuda_engine *engine, km_data_stats *stats, const km_da
     KM_TRY_GOTO(put_box(&load, stats, params, err));
     engine->total_square = stats->total_square;
     double rounding2 = km_mean_rounding2(engine->base.n, engine->base.plan->spec.type);
-    engine->rest_shift = rounding2 * stats->total_square / stats->total_weight;
+    engine->rounding_shift = rounding2 * stats->total_square / stats->total_weight;
     engine->square_min = rounding2 * stats->typical_square;
     engine->rounding2 = rounding2;
     km_cuda_release(engine, &engine->scratch); // the raw points are not needed again

@@ -53,7 +53,7 @@ km_status km_cuda_launch_update(km_cuda_engine *engine, km_error *err) {
         .constants = (void *)(uintptr_t)engine->kernels->constants,
         .box = (const double *)(uintptr_t)engine->box.address,
         .report = (unsigned long long *)(uintptr_t)engine->report,
-        .shares = (double *)(uintptr_t)engine->shares.address};
+        .part_sums = (double *)(uintptr_t)engine->part_sums.address};
     void *arguments[] = {&args};
     return km_cuda_launch(engine, engine->kernels->update, engine->base.slots_count,
                           km_cuda_update_parts(engine), arguments, err);

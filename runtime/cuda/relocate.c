@@ -17,7 +17,7 @@ typedef struct relocation {
     double *centroids, *weights, *rows;
     unsigned char *given_up; // in the mirror
     int64_t *picks;
-    km_cu_ptr nearest, device_picks, unit_values, unit_indices;
+    km_cu_ptr nearest, device_picks, subchunk_values, subchunk_indices;
 } relocation;
 
 static void relocation_free(relocation *r) {
@@ -55,13 +55,13 @@ static km_status measure(relocation *r, km_error *err) {
     int64_t head = KM_ALIGN_BYTES, centroids = km_divide_up(r->k * d * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
     km_cu_ptr table = engine->centroids.address + (km_cu_ptr)(r->row * d * engine->real_bytes);
     int64_t picks = km_divide_up((r->wanted + QUEUED_PICKS) * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
-    KM_TRY(km_cuda_room(&r->nearest, engine, n * 12, "the distances of a relocation", err));
+    KM_TRY(km_cuda_scratch(&r->nearest, engine, n * 12, "the distances of a relocation", err));
     KM_TRY(km_cuda_reserve(engine, &engine->work, head + centroids + picks + 2 * engine->subchunks_count * 8,
                            "the farthest points", err));
     km_cu_ptr work = engine->work.address;
     r->device_picks = work + (km_cu_ptr)(head + centroids);
-    r->unit_values = r->device_picks + (km_cu_ptr)picks;
-    r->unit_indices = r->unit_values + (km_cu_ptr)(engine->subchunks_count * 8);
+    r->subchunk_values = r->device_picks + (km_cu_ptr)picks;
+    r->subchunk_indices = r->subchunk_values + (km_cu_ptr)(engine->subchunks_count * 8);
     struct {
         long long row;
         int k;
@@ -92,10 +92,10 @@ static km_status search(relocation *r, int64_t *found, km_error *err) {
                                        &engine->base.n,         &engine->square_min,
                                        &engine->rounding2,      &r->nearest,
                                        &r->device_picks,        &taken,
-                                       &r->unit_values,         &r->unit_indices};
-            void *pick_arguments[] = {&r->unit_values, &r->unit_indices, &engine->subchunks_count,
-                                      &engine->base.n, &r->device_picks, &taken};
-            KM_TRY(km_cuda_launch(engine, engine->kernels->farthest_block, engine->subchunks_count, 1,
+                                       &r->subchunk_values,     &r->subchunk_indices};
+            void *pick_arguments[] = {&r->subchunk_values, &r->subchunk_indices, &engine->subchunks_count,
+                                      &engine->base.n,     &r->device_picks,     &taken};
+            KM_TRY(km_cuda_launch(engine, engine->kernels->farthest_subchunk, engine->subchunks_count, 1,
                                   block_arguments, err));
             KM_TRY(km_cuda_launch(engine, engine->kernels->farthest_pick, 1, 1, pick_arguments, err));
         }

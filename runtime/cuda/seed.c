@@ -24,7 +24,7 @@ static int64_t work_bytes(const km_cuda_engine *engine, int64_t chains, int64_t 
 static int64_t chains_at_once(km_cuda_engine *engine, int64_t chains, int64_t picks) {
     const int64_t spare = 256 << 20;
     size_t left = 0, all = 0;
-    int64_t room = km_cuda_room_bytes(engine), work = engine->work.bytes;
+    int64_t room = km_cuda_scratch_bytes(engine), work = engine->work.bytes;
     if (nearest_bytes(engine, chains) <= room && work_bytes(engine, chains, picks) <= work) return chains;
     engine->driver->cuMemGetInfo(&left, &all);
     for (; chains > 1; chains--) {
@@ -52,7 +52,7 @@ static km_status reserve(km_cuda_engine *engine, km_seed_args *args, int64_t cha
     args->nearest = (void *)(uintptr_t)nearest;
     args->picks = (long long *)(uintptr_t)at;
     args->candidates = (long long *)(uintptr_t)(at + (km_cu_ptr)picks_bytes);
-    args->unit_sums = (double *)(uintptr_t)(at + (km_cu_ptr)(picks_bytes + drawn_bytes));
+    args->subchunk_sums = (double *)(uintptr_t)(at + (km_cu_ptr)(picks_bytes + drawn_bytes));
     return KM_OK;
 }
 
@@ -83,8 +83,8 @@ km_status km_cuda_seed(km_cuda_engine *engine, int64_t *indices, int64_t first_r
     km_seed_args args = {.points = (const void *)(uintptr_t)engine->points.address,
                          .weights = (const double *)(uintptr_t)engine->weights.address,
                          .n = engine->base.n,
-                         .units = engine->subchunks_count,
-                         .unit_weights = (const double *)(uintptr_t)engine->unit_weights.address,
+                         .subchunks = engine->subchunks_count,
+                         .subchunk_weights = (const double *)(uintptr_t)engine->subchunk_weights.address,
                          .picks_count = picks,
                          .seed = seed};
     KM_TRY(reserve(engine, &args, group, picks, err));

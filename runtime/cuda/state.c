@@ -31,7 +31,7 @@ int64_t km_cuda_given_up_at(const km_cuda_engine *engine) {
 }
 
 int64_t km_cuda_state_bytes(const km_cuda_engine *engine) {
-    return km_cuda_given_up_at(engine) + aligned(engine->copies * engine->clusters_sum);
+    return km_cuda_given_up_at(engine) + aligned(engine->restarts * engine->clusters_sum);
 }
 
 // Where the device writes how far it is (km_update_args): behind the mirror, in the host's memory.
@@ -69,7 +69,7 @@ km_status km_cuda_reserve_slots(km_cuda_engine *engine, km_error *err) {
     const km_plan *plan = engine->base.plan;
     const km_pass_facts *facts = &engine->kernels->facts;
     int64_t d = engine->base.d, n = engine->base.n, slots = engine->base.slots_count;
-    int64_t rows = engine->copies * engine->clusters_sum;
+    int64_t rows = engine->restarts * engine->clusters_sum;
     int64_t stride = km_divide_up(n, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
     int64_t label_bytes = plan->spec.clusters[plan->spec.clusters_count - 1] <= 256 ? 1 : 2;
     int64_t workspace = facts->workspace_bytes + facts->workspace_bytes_per_point * n;
@@ -81,7 +81,7 @@ km_status km_cuda_reserve_slots(km_cuda_engine *engine, km_error *err) {
         {&engine->centroids, rows * d * engine->real_bytes, "the table of centroids"},
         {&engine->totals, rows * (d + 1) * 8, "the sums of clusters"},
         {&engine->slot_weights, rows * 8, "the weights of clusters"},
-        {&engine->shares, km_cuda_update_parts(engine) > 1 ? slots * km_cuda_update_parts(engine) * 32 : 0,
+        {&engine->part_sums, km_cuda_update_parts(engine) > 1 ? slots * km_cuda_update_parts(engine) * 32 : 0,
          "the update's sums"},
         {&engine->state, km_cuda_state_bytes(engine), "the slots"},
         {&engine->workspace, workspace > 256 ? workspace : 256, "the workspace of a pass"},

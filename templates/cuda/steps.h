@@ -5,20 +5,20 @@
 
 enum {
     KM_THREADS = 256,              // of a block of every step kernel, where nothing else is said
-    KM_SUBCHUNK_POINTS = 2048,     // points of a unit: one block's work, one partial sum
-    KM_SUBCHUNKS_PER_CHUNK = 32,   // units of a fixed block of 65,536 points
-    KM_JOINED = 8,                 // numbers of blocks that a block of threads joins
+    KM_SUBCHUNK_POINTS = 2048,     // points of a subchunk: one block's work, one partial sum
+    KM_SUBCHUNKS_PER_CHUNK = 32,   // subchunks of a chunk of 65,536 points
+    KM_REDUCED_NUMBERS = 8,        // numbers that a block reduces over the chunks
     KM_CANDIDATES_MAX = 13,        // most candidates of a k-means++ pick
-    KM_FINISH_THREADS = 128,       // of a block of km_finish_few ...
-    KM_FINISH_FEW_MAX = 32,        // ... which takes up to so many clusters, where shared memory holds
-    KM_FINISH_BYTES = 28,          // for each of them and each thread so much, ...
+    KM_FINISH_THREADS = 128,       // of a block of km_finish_few_clusters ...
+    KM_FINISH_FEW_MAX = 32,        // ... which takes up to so many clusters, if shared memory holds
+    KM_FINISH_BYTES = 28,          // so many bytes for each of them and each thread, ...
     KM_FINISH_WEIGHTED_BYTES = 36, // ... with weights
-    KM_FINISH_SHARED_MAX = 1024,   // clusters whose finishing sums km_finish_blocks keeps in shared memory
-    KM_UPDATE_NUMBERS = 2048,      // coordinates of a slot's centroids that a block of km_update moves ...
-    KM_UPDATE_PARTS_MAX = 64       // ... and blocks of a slot at most
+    KM_FINISH_SHARED_MAX = 1024,   // clusters whose sums km_finish_chunks keeps in shared memory
+    KM_UPDATE_NUMBERS = 2048,      // coordinates of a slot's centroids that a block of km_update computes ...
+    KM_UPDATE_PARTS_MAX = 64       // ... and the most blocks of a slot
 };
 
-// Blocks of a slot in km_update: one multiprocessor alone would take long for thousands of clusters.
+// Blocks of a slot in km_update: a single one would take long for thousands of clusters.
 #define KM_UPDATE_PARTS(k_max, d)                                                                            \
     ((long long)(k_max) * (d) > (long long)KM_UPDATE_PARTS_MAX * KM_UPDATE_NUMBERS                           \
          ? KM_UPDATE_PARTS_MAX                                                                               \
@@ -26,15 +26,15 @@ enum {
 
 typedef struct km_slot_record {
     km_slot_state state;
-    unsigned arrived; // blocks of km_update that are through with the slot, in the launch that runs
+    unsigned arrived; // blocks of km_update that are done with the slot, in the current launch
 } km_slot_record;
 
-// Control of the loop; its head is what the pass kernels see.
+// Control of the loop of passes; its head is what the kernels of the pass see.
 typedef struct km_loop {
     km_control head;
-    int news;         // slots that stopped since the host looked ...
-    int stopped_min;  // ... and how many are worth its while
-    unsigned updated; // slots updated in this iteration
+    int stopped_count; // slots that stopped since the host started the loop ...
+    int stopped_min;   // ... and how many stop the loop
+    unsigned updated;  // slots updated in this iteration
     unsigned reserved;
     double shift_max;
     long long changes_min;
@@ -52,23 +52,24 @@ typedef struct km_update_args {
     const unsigned char
         *given_up; // [restarts][S]: clusters for which relocation found no point; they may stay empty
     unsigned long long *changes; // per slot, or NULL
-    void *workspace, *constants; // as in km_pass_args ...
-    const double *box;           // ... likewise
+    void *workspace, *constants; // as in km_pass_args
+    const double *box;           // likewise
     unsigned long long *report;  // in the host's memory: passes done, and 2^32 when the loop stops; or NULL
-    double *shares; // [slots][KM_UPDATE_PARTS][4]: what the blocks of a slot found; not used where it has one
+    double
+        *part_sums; // [slots][KM_UPDATE_PARTS][4]: what the blocks of a slot found; not used where it has one
 } km_update_args;
 
 typedef struct km_seed_args {
     const void *points;    // n x d km_real
     const double *weights; // or NULL
     long long n;
-    long long units;            // of KM_SUBCHUNK_POINTS
-    const double *unit_weights; // [units]
-    void *nearest;              // [chains][n] km_real: squared distance to the nearest pick
-    long long *picks;           // [chains][picks_count]
+    long long subchunks;            // of KM_SUBCHUNK_POINTS each
+    const double *subchunk_weights; // [units]
+    void *nearest;                  // [chains][n] km_real: squared distance to the nearest pick
+    long long *picks;               // [chains][picks_count]
     long long picks_count;
     long long *candidates; // [2][chains][KM_CANDIDATES_MAX]; pick p uses half p % 2
-    double *unit_sums;     // [chains][KM_CANDIDATES_MAX][units], of the last pass
+    double *subchunk_sums; // [chains][KM_CANDIDATES_MAX][units], of the last pass
     int chains;
     unsigned long long seed;
     long long first_restart; // of chain 0
@@ -76,13 +77,13 @@ typedef struct km_seed_args {
 
 typedef struct km_assign_args {
     const void *points;
-    long long first, count;  // of the points, a whole number of blocks but for the last
+    long long first, count;  // of the points: whole chunks but for the last one
     const double *centroids; // rows of all models
     const void *table;       // the same in the plan's type
     const int *ks;           // per model
     const long long *rows;   // per model: its first row of centroids
     int models;
-    int *labels;     // [models][count]; NULL in km_finish_few: not asked for
+    int *labels;     // [models][count]; may be NULL in km_finish_few_clusters
     double *nearest; // [models][count]: squared distance
     double *margin;  // [models][count], or NULL
 } km_assign_args;

@@ -1,46 +1,46 @@
 // SPDX-License-Identifier: MIT
-// Load: statistics of the points as they came, then the clustered space. Sums are doubles over fixed blocks of
-// 65,536 points, blocks added in index order; inside a block the order is fixed by the layout of the threads.
+// Load: statistics of the original points; then the points are centred and scaled. Sums are doubles over chunks of
+// 65,536 points, and chunks are added in index order. In a chunk the layout of the threads fixes the order.
 
 constexpr int KM_CHUNK_POINTS = KM_SUBCHUNK_POINTS * KM_SUBCHUNKS_PER_CHUNK;
 
-// Points of few features are held in registers as a whole, others are read chunk by chunk, both by the widest loads
-// that a row's place allows.
-constexpr bool STEP_WHOLE = D <= 16;
-constexpr int STEP_CHUNK = STEP_WHOLE ? int(D) : int(32 / sizeof(km_real));
+// Points of few features are in registers as a whole; of others, STEP_FEATURES features at a time are. Both are read by
+// the widest loads that the alignment of a row allows.
+constexpr bool STEP_ROW_IN_REGISTERS = D <= 16;
+constexpr int STEP_FEATURES = STEP_ROW_IN_REGISTERS ? int(D) : int(32 / sizeof(km_real));
 constexpr int STEP_ALIGN = D * sizeof(km_real) % 16 == 0  ? 16
                            : D * sizeof(km_real) % 8 == 0 ? 8
                                                           : int(sizeof(km_real));
 struct __align__(STEP_ALIGN) step_features {
-    km_real at[STEP_CHUNK];
+    km_real at[STEP_FEATURES];
 };
 
 // Features f ... of a row; zeros behind the last.
 __device__ __forceinline__ void step_load(km_real *x, const km_real *row, int f) {
-    if constexpr (D % STEP_CHUNK == 0) {
+    if constexpr (D % STEP_FEATURES == 0) {
         const step_features features = *(const step_features *)(row + f);
 #pragma unroll
-        for (int g = 0; g < STEP_CHUNK; g++) x[g] = features.at[g];
+        for (int g = 0; g < STEP_FEATURES; g++) x[g] = features.at[g];
     } else {
 #pragma unroll
-        for (int g = 0; g < STEP_CHUNK; g++) x[g] = f + g < D ? row[f + g] : (km_real)0;
+        for (int g = 0; g < STEP_FEATURES; g++) x[g] = f + g < D ? row[f + g] : (km_real)0;
     }
 }
 
-// Blocks of a multiprocessor: said, or the compiler aims at more of them, and spills. Rows that are held as a whole may
-// be long, and NVRTC 13.5 needs more than 64 registers for two of 32 bytes.
+// Blocks a multiprocessor: without a bound the compiler aims at more, and spills. Rows that are in registers as a whole
+// may be long: NVRTC 13.5 needs more than 64 registers for two of 32 bytes.
 template <typename Raw>
-constexpr int LOAD_BLOCKS = !STEP_WHOLE || D * sizeof(Raw) <= 16 ? 4
-                            : D * sizeof(Raw) <= 64              ? 3
-                                                                 : 2;
+constexpr int LOAD_BLOCKS = !STEP_ROW_IN_REGISTERS || D * sizeof(Raw) <= 16 ? 4
+                            : D * sizeof(Raw) <= 64                         ? 3
+                                                                            : 2;
 
 constexpr int LOAD_FEATURES = int(D) < int(KM_THREADS) ? int(D) : int(KM_THREADS);
 constexpr int LOAD_ROWS = KM_THREADS / LOAD_FEATURES;
 
-// One block of points and up to 256 features: partial[block][4][D] = sums of w (x - middle) and of w (x - middle)^2,
-// smallest, largest value. *bad becomes the lowest index i * D + f of a value that is no finite number.
+// One chunk and up to 256 features a block: partial[chunk][4][D] = sums of w (x - origin) and of w (x - origin)^2, the
+// smallest and the largest value. *bad becomes the lowest index i * D + f of a value that is not finite.
 template <typename Raw>
-static __device__ void load_sums(const Raw *raw, const double *weights, long long n, const double *middles,
+static __device__ void load_sums(const Raw *raw, const double *weights, long long n, const double *origins,
                                  double *partial, unsigned long long *bad) {
     __shared__ double sums[KM_THREADS], squares[KM_THREADS], lows[KM_THREADS], highs[KM_THREADS];
     const int column = threadIdx.x % LOAD_FEATURES, row = threadIdx.x / LOAD_FEATURES;
@@ -50,12 +50,12 @@ static __device__ void load_sums(const Raw *raw, const double *weights, long lon
     double sum = 0.0, square = 0.0, low = 1.7976931348623157e308, high = -1.7976931348623157e308;
     unsigned long long bad_here = ~0ull;
     if (row < LOAD_ROWS && f < D) {
-        const double middle = middles[f];
+        const double origin = origins[f];
 #pragma unroll 8
         for (long long i = first + row; i < end; i += LOAD_ROWS) {
             const double x = raw[i * D + f];
             if (!km_is_finite(x) && bad_here == ~0ull) bad_here = i * D + f;
-            const double away = __dsub_rn(x, middle), weighted = __dmul_rn(km_weight(weights, i), away);
+            const double away = __dsub_rn(x, origin), weighted = __dmul_rn(km_weight(weights, i), away);
             sum = __dadd_rn(sum, weighted);
             square = __fma_rn(weighted, away, square);
             low = x < low ? x : low;
@@ -85,35 +85,37 @@ static __device__ void load_sums(const Raw *raw, const double *weights, long lon
 }
 
 extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS<float>)
-    km_load_sums_f32(const float *raw, const double *weights, long long n, const double *middles,
+    km_load_sums_f32(const float *raw, const double *weights, long long n, const double *origins,
                      double *partial, unsigned long long *bad) {
-    load_sums(raw, weights, n, middles, partial, bad);
+    load_sums(raw, weights, n, origins, partial, bad);
 }
 
 extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS<double>)
-    km_load_sums_f64(const double *raw, const double *weights, long long n, const double *middles,
+    km_load_sums_f64(const double *raw, const double *weights, long long n, const double *origins,
                      double *partial, unsigned long long *bad) {
-    load_sums(raw, weights, n, middles, partial, bad);
+    load_sums(raw, weights, n, origins, partial, bad);
 }
 
-// Joins the tables of blocks, `numbers` in each, in index order: adds them (kind 0), or takes the smallest (1) or
-// largest (2). Up to KM_JOINED numbers a block of threads, from `column` to before `end`; it brings a piece of many
-// tables to shared memory at a time; the first threads have a number each, which begins as `number`.
-__device__ __forceinline__ double step_join(double number, const double *partial, long long blocks,
-                                            long long numbers, long long column, long long end, int kind) {
+// Reduces the tables of chunks, `numbers` in each, in index order: adds them (kind 0), or takes the smallest (1) or the
+// largest (2). A block reduces up to KM_REDUCED_NUMBERS numbers, from `column` to before `end`, a thread each, which
+// begins with `number`. It reads a part of many tables to shared memory at a time.
+__device__ __forceinline__ double step_reduce_chunks(double number, const double *partial, long long chunks,
+                                                     long long numbers, long long column, long long end,
+                                                     int kind) {
     constexpr int TABLES = KM_THREADS; // at a time
-    __shared__ double piece[KM_JOINED][TABLES + 1];
-    for (long long first = 0; first < blocks; first += TABLES) {
-        const int here = (int)(blocks - first < TABLES ? blocks - first : TABLES);
+    __shared__ double piece[KM_REDUCED_NUMBERS][TABLES + 1];
+    for (long long first = 0; first < chunks; first += TABLES) {
+        const int here = (int)(chunks - first < TABLES ? chunks - first : TABLES);
         __syncthreads();
 #pragma unroll
-        for (int i = 0; i < KM_JOINED; i++) {
-            const int at = i * KM_THREADS + threadIdx.x, table = at / KM_JOINED, c = at % KM_JOINED;
+        for (int i = 0; i < KM_REDUCED_NUMBERS; i++) {
+            const int at = i * KM_THREADS + threadIdx.x, table = at / KM_REDUCED_NUMBERS,
+                      c = at % KM_REDUCED_NUMBERS;
             if (table < here && column + c < end)
                 piece[c][table] = partial[(first + table) * numbers + column + c];
         }
         __syncthreads();
-        if (threadIdx.x >= KM_JOINED) continue;
+        if (threadIdx.x >= KM_REDUCED_NUMBERS) continue;
 #pragma unroll 8
         for (int table = 0; table < here; table++) {
             const double other = piece[threadIdx.x][table];
@@ -125,15 +127,15 @@ __device__ __forceinline__ double step_join(double number, const double *partial
     return number;
 }
 
-// Joins the blocks' statistics: out[4][D]. A block of threads joins numbers of one kind.
+// Reduces the chunks' statistics: out[4][D]. A block reduces numbers of one kind.
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
-    km_load_reduce(const double *partial, long long blocks, double *out) {
-    constexpr int EACH = (D + KM_JOINED - 1) / KM_JOINED;
+    km_load_reduce(const double *partial, long long chunks, double *out) {
+    constexpr int EACH = (D + KM_REDUCED_NUMBERS - 1) / KM_REDUCED_NUMBERS;
     const int table = blockIdx.x / EACH, kind = table < 2 ? 0 : table - 1, end = (table + 1) * D;
-    const int column = table * D + blockIdx.x % EACH * KM_JOINED, at = column + threadIdx.x;
+    const int column = table * D + blockIdx.x % EACH * KM_REDUCED_NUMBERS, at = column + threadIdx.x;
     const double none = kind == 0 ? 0.0 : kind == 1 ? 1.7976931348623157e308 : -1.7976931348623157e308;
-    const double number = step_join(none, partial, blocks, 4 * D, column, end, kind);
-    if (threadIdx.x < KM_JOINED && at < end) out[at] = number;
+    const double number = step_reduce_chunks(none, partial, chunks, 4 * D, column, end, kind);
+    if (threadIdx.x < KM_REDUCED_NUMBERS && at < end) out[at] = number;
 }
 
 // (x - centre) * factor in double, rounded once to the plan's type.
@@ -145,16 +147,18 @@ template <typename Raw>
 struct __align__(D * sizeof(Raw) % 16 == 0  ? 16
                  : D * sizeof(Raw) % 8 == 0 ? 8
                                             : sizeof(Raw)) load_row {
-    Raw at[STEP_CHUNK];
+    Raw at[STEP_FEATURES];
 };
 
-// Rows i, i + KM_THREADS, ... of few features, held in registers as a whole; returns their sum of w |x|^2. *bad becomes
-// the lowest index i * D + f of a value that is no finite number any more.
+// Centres and scales rows i, i + KM_THREADS, ... of few features, each in registers as a whole; returns their sum of
+// w |x|^2. *bad becomes the lowest index i * D + f of a value that is not finite any more.
 template <typename Raw>
 __device__ __forceinline__ double load_rows(const Raw *raw, const double *weights, long long n,
                                             const double *centre, const double *factor, km_real *points,
                                             unsigned long long *bad, long long i) {
-    constexpr int ROWS = D * sizeof(Raw) <= 16 ? 4 : D * sizeof(Raw) <= 32 ? 2 : 1; // on their way at a time
+    constexpr int ROWS = D * sizeof(Raw) <= 16   ? 4
+                         : D * sizeof(Raw) <= 32 ? 2
+                                                 : 1; // that are being loaded at a time
     double sum = 0.0;
 #pragma unroll 1
     for (int p = 0; p < KM_SUBCHUNK_POINTS / KM_THREADS; p += ROWS, i += ROWS * KM_THREADS) {
@@ -171,8 +175,8 @@ __device__ __forceinline__ double load_rows(const Raw *raw, const double *weight
             bool finite = true;
 #pragma unroll
             for (int f = 0; f < D; f++) {
-                const double x = moved.at[f % STEP_CHUNK] =
-                    load_value(rows[r].at[f % STEP_CHUNK], f, centre, factor);
+                const double x = moved.at[f % STEP_FEATURES] =
+                    load_value(rows[r].at[f % STEP_FEATURES], f, centre, factor);
                 finite = finite & km_is_finite(x);
                 square = __fma_rn(x, x, square);
             }
@@ -187,14 +191,14 @@ __device__ __forceinline__ double load_rows(const Raw *raw, const double *weight
     return sum;
 }
 
-// One unit of points to the clustered space, in place where the types agree, and its sum of w |x|^2.
+// Centres and scales one subchunk a block, in place where the types agree, and writes its sum of w |x|^2.
 template <typename Raw>
 static __device__ void load_transform(const Raw *raw, const double *weights, long long n,
                                       const double *centre, const double *factor, km_real *points,
-                                      unsigned long long *bad, double *unit_squares) {
+                                      unsigned long long *bad, double *subchunk_squares) {
     const long long first = blockIdx.x * (long long)KM_SUBCHUNK_POINTS;
     double sum = 0.0;
-    if constexpr (STEP_WHOLE) {
+    if constexpr (STEP_ROW_IN_REGISTERS) {
         sum = load_rows(raw, weights, n, centre, factor, points, bad, first + threadIdx.x);
     } else {
         const long long end = (first + KM_SUBCHUNK_POINTS < n ? first + KM_SUBCHUNK_POINTS : n) * D;
@@ -215,36 +219,37 @@ static __device__ void load_transform(const Raw *raw, const double *weights, lon
         }
     }
     sum = km_block_sum(sum);
-    if (threadIdx.x == 0) unit_squares[blockIdx.x] = sum;
+    if (threadIdx.x == 0) subchunk_squares[blockIdx.x] = sum;
 }
 
 extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS<float>)
     km_load_transform_f32(const float *raw, const double *weights, long long n, const double *centre,
                           const double *factor, km_real *points, unsigned long long *bad,
-                          double *unit_squares) {
-    load_transform(raw, weights, n, centre, factor, points, bad, unit_squares);
+                          double *subchunk_squares) {
+    load_transform(raw, weights, n, centre, factor, points, bad, subchunk_squares);
 }
 
 extern "C" __global__ void __launch_bounds__(KM_THREADS, LOAD_BLOCKS<double>)
     km_load_transform_f64(const double *raw, const double *weights, long long n, const double *centre,
                           const double *factor, km_real *points, unsigned long long *bad,
-                          double *unit_squares) {
-    load_transform(raw, weights, n, centre, factor, points, bad, unit_squares);
+                          double *subchunk_squares) {
+    load_transform(raw, weights, n, centre, factor, points, bad, subchunk_squares);
 }
 
 //@ if not weighted
-// The weight of units: how many points they have.
+// The weight of each subchunk: how many points it has.
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
-    km_load_weights(const double *, long long n, km_real *, double *unit_weights) {
-    const long long unit = blockIdx.x * (long long)KM_THREADS + threadIdx.x,
-                    left = n - unit * KM_SUBCHUNK_POINTS;
-    if (left > 0) unit_weights[unit] = left < KM_SUBCHUNK_POINTS ? (double)left : (double)KM_SUBCHUNK_POINTS;
+    km_load_weights(const double *, long long n, km_real *, double *subchunk_weights) {
+    const long long subchunk = blockIdx.x * (long long)KM_THREADS + threadIdx.x,
+                    left = n - subchunk * KM_SUBCHUNK_POINTS;
+    if (left > 0)
+        subchunk_weights[subchunk] = left < KM_SUBCHUNK_POINTS ? (double)left : (double)KM_SUBCHUNK_POINTS;
 }
 
 //@ else
-// One unit of points: its weight, and the weights in the plan's type for the pass.
+// One subchunk a block: its weight, and the weights in the plan's type for the pass.
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
-    km_load_weights(const double *weights, long long n, km_real *pass_weights, double *unit_weights) {
+    km_load_weights(const double *weights, long long n, km_real *pass_weights, double *subchunk_weights) {
     double sum = 0.0;
     for (int p = 0; p < KM_SUBCHUNK_POINTS / KM_THREADS; p++) {
         const long long i = blockIdx.x * (long long)KM_SUBCHUNK_POINTS + p * KM_THREADS + threadIdx.x;
@@ -254,42 +259,42 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
         sum = __dadd_rn(sum, weight);
     }
     sum = km_block_sum(sum);
-    if (threadIdx.x == 0) unit_weights[blockIdx.x] = sum;
+    if (threadIdx.x == 0) subchunk_weights[blockIdx.x] = sum;
 }
 
 //@ end
-// Adds units to blocks and blocks to one number, in index order. One block of threads.
+// Adds the sums of subchunks to those of chunks, and these to one number, in index order. One block.
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
-    km_load_add(const double *unit_sums, long long units, double *out) {
-    __shared__ double blocks[KM_THREADS];
-    const long long chunks_count = (units + KM_SUBCHUNKS_PER_CHUNK - 1) / KM_SUBCHUNKS_PER_CHUNK;
+    km_load_add(const double *subchunk_sums, long long subchunks, double *out) {
+    __shared__ double sums[KM_THREADS];
+    const long long chunks_count = (subchunks + KM_SUBCHUNKS_PER_CHUNK - 1) / KM_SUBCHUNKS_PER_CHUNK;
     double total = 0.0;
     for (long long first = 0; first < chunks_count; first += KM_THREADS) {
-        const long long unit = (first + threadIdx.x) * KM_SUBCHUNKS_PER_CHUNK;
+        const long long subchunk = (first + threadIdx.x) * KM_SUBCHUNKS_PER_CHUNK;
         double sum = 0.0;
-        if (unit + KM_SUBCHUNKS_PER_CHUNK <= units) {
-            double2 pairs[KM_SUBCHUNKS_PER_CHUNK / 2]; // all on their way at a time
+        if (subchunk + KM_SUBCHUNKS_PER_CHUNK <= subchunks) {
+            double2 pairs[KM_SUBCHUNKS_PER_CHUNK / 2]; // all loads at a time
 #pragma unroll
             for (int u = 0; u < KM_SUBCHUNKS_PER_CHUNK / 2; u++)
-                pairs[u] = ((const double2 *)(unit_sums + unit))[u];
+                pairs[u] = ((const double2 *)(subchunk_sums + subchunk))[u];
 #pragma unroll
             for (int u = 0; u < KM_SUBCHUNKS_PER_CHUNK / 2; u++)
                 sum = __dadd_rn(__dadd_rn(sum, pairs[u].x), pairs[u].y);
         } else {
-            for (int u = 0; unit + u < units; u++) sum = __dadd_rn(sum, unit_sums[unit + u]);
+            for (int u = 0; subchunk + u < subchunks; u++) sum = __dadd_rn(sum, subchunk_sums[subchunk + u]);
         }
-        blocks[threadIdx.x] = sum;
+        sums[threadIdx.x] = sum;
         __syncthreads();
         const long long left = chunks_count - first;
         if (threadIdx.x == 0)
 #pragma unroll 8
-            for (int b = 0; b < KM_THREADS && b < left; b++) total = __dadd_rn(total, blocks[b]);
+            for (int c = 0; c < KM_THREADS && c < left; c++) total = __dadd_rn(total, sums[c]);
         __syncthreads();
     }
     if (threadIdx.x == 0) *out = total;
 }
 
-// Rows of the clustered space, as doubles.
+// Some points, centred and scaled, as doubles.
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
     km_rows(const km_real *points, const long long *indices, long long count, double *out) {
     const long long at = blockIdx.x * (long long)KM_THREADS + threadIdx.x;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Relocate: the points farthest from their own centroids, one after the other. km_assign has left each point's
-// squared distance; a point that was taken, and those with the same coordinates, are out by a distance of 0.
+// Relocate: finds the points farthest from their own centroids, one after the other. km_assign has written each point's
+// squared distance. A point that was taken, and points with the same coordinates, get a distance of 0.
 
-// Takes (value, index) when it is farther, or as far and earlier.
-__device__ __forceinline__ void far_take(double *value, long long *index, double other,
-                                         long long other_index) {
+// Replaces (value, index) by the other one where that is farther, or as far and has the lower index.
+__device__ __forceinline__ void farthest_of(double *value, long long *index, double other,
+                                            long long other_index) {
     if (other > *value || (other == *value && other_index < *index)) {
         *value = other;
         *index = other_index;
@@ -12,7 +12,7 @@ __device__ __forceinline__ void far_take(double *value, long long *index, double
 }
 
 // The farthest of a block of threads, in thread 0.
-static __device__ void far_of_block(double *value, long long *index) {
+static __device__ void farthest_of_block(double *value, long long *index) {
     __shared__ double values[KM_THREADS];
     __shared__ long long indices[KM_THREADS];
     values[threadIdx.x] = *value;
@@ -20,20 +20,21 @@ static __device__ void far_of_block(double *value, long long *index) {
     __syncthreads();
     for (int half = KM_THREADS / 2; half > 0; half /= 2) {
         if (threadIdx.x < half)
-            far_take(values + threadIdx.x, indices + threadIdx.x, values[threadIdx.x + half],
-                     indices[threadIdx.x + half]);
+            farthest_of(values + threadIdx.x, indices + threadIdx.x, values[threadIdx.x + half],
+                        indices[threadIdx.x + half]);
         __syncthreads();
     }
     *value = values[0];
     *index = indices[0];
 }
 
-// A unit of points: drops those that equal the last taken point (picks[taken - 1]) or weigh nothing, and finds the
-// farthest of the rest that are farther than rounding: than square_min, and than rounding2 of the point's own |x|^2.
+// One subchunk a block. Drops points that equal the last taken one (picks[taken - 1]) or have no weight. Finds the
+// farthest of the others whose distance is more than rounding: more than square_min, and than rounding2 times its
+// own |x|^2.
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
-    km_farthest_block(const km_real *points, const double *weights, long long n, double square_min,
-                      double rounding2, double *nearest, const long long *picks, long long taken,
-                      double *unit_values, long long *unit_indices) {
+    km_farthest_subchunk(const km_real *points, const double *weights, long long n, double square_min,
+                         double rounding2, double *nearest, const long long *picks, long long taken,
+                         double *subchunk_values, long long *subchunk_indices) {
     const long long last = taken > 0 ? picks[taken - 1] : -1;
     double value = 0.0;
     long long index = n;
@@ -51,23 +52,23 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
 #pragma unroll 1
         for (int f = 0; f < D; f++)
             size = __fma_rn((double)points[i * D + f], (double)points[i * D + f], size);
-        if (square > __dmul_rn(rounding2, size)) far_take(&value, &index, square, i);
+        if (square > __dmul_rn(rounding2, size)) farthest_of(&value, &index, square, i);
     }
-    far_of_block(&value, &index);
+    farthest_of_block(&value, &index);
     if (threadIdx.x == 0) {
-        unit_values[blockIdx.x] = value;
-        unit_indices[blockIdx.x] = index;
+        subchunk_values[blockIdx.x] = value;
+        subchunk_indices[blockIdx.x] = index;
     }
 }
 
-// One block of threads: picks[taken] = the farthest of all units, -1 when there is none.
+// One block: picks[taken] is the farthest point of all subchunks, or -1 where there is none.
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
-    km_farthest_pick(const double *unit_values, const long long *unit_indices, long long units, long long n,
-                     long long *picks, long long taken) {
+    km_farthest_pick(const double *subchunk_values, const long long *subchunk_indices, long long subchunks,
+                     long long n, long long *picks, long long taken) {
     double value = 0.0;
     long long index = n;
-    for (long long unit = threadIdx.x; unit < units; unit += KM_THREADS)
-        far_take(&value, &index, unit_values[unit], unit_indices[unit]);
-    far_of_block(&value, &index);
+    for (long long subchunk = threadIdx.x; subchunk < subchunks; subchunk += KM_THREADS)
+        farthest_of(&value, &index, subchunk_values[subchunk], subchunk_indices[subchunk]);
+    farthest_of_block(&value, &index);
     if (threadIdx.x == 0) picks[taken] = value > 0.0 ? index : -1;
 }

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: MIT
-// Seeding: greedy k-means++, all chains in the same passes, as runtime/seed.h states it. For each pick two kernels:
-// km_seed_draw closes the pick before (the candidate with the smallest cost wins) and draws the candidates of this
-// one; km_seed_pass reads the points once, brings each chain's distances up to date and sums what every candidate
+// Seeding: greedy k-means++, all chains in the same passes, as runtime/seed.h states it. Each pick takes two kernels.
+// km_seed_draw decides the pick before (the candidate that leaves the least inertia), and draws the candidates of this
+// one. km_seed_pass reads the points once, updates each chain's distances, and adds the inertia that each candidate
 // would leave. Nothing goes through the host.
 
-// Candidates of a chain that are a task: all of a pick, up to K = 20. A block reads a few points and serves several
-// tasks with them. The rows of their candidates are kept in shared memory where they fit; one is fetched for several
-// points.
+// A task is up to SEED_CANDIDATES candidates of one chain: all of a pick, up to K = 20. A block reads a few points and
+// works on several tasks with them. The rows of the candidates are in shared memory where they fit. A row that is read
+// serves several points.
 constexpr int SEED_CANDIDATES = 4, SEED_ROWS = SEED_CANDIDATES + 1, SEED_TASKS = 4;
 constexpr bool SEED_STAGED = SEED_TASKS * SEED_ROWS * D * sizeof(km_real) <= 8192;
-constexpr int SEED_POINTS = KM_SUBCHUNK_POINTS / KM_THREADS; // of a thread, where one draws
-constexpr int SEED_STRIDE = KM_THREADS / 2;                  // half of a block's threads share a unit
-constexpr int SEED_GROUP_BYTES = D * sizeof(km_real);
-constexpr int SEED_GROUP = SEED_GROUP_BYTES <= 16   ? 8
-                           : SEED_GROUP_BYTES <= 32 ? 4
-                           : SEED_GROUP_BYTES <= 64 ? 2
-                                                    : 1;
-// Blocks of a multiprocessor: a third one hides memory, where registers allow it.
+constexpr int SEED_POINTS = KM_SUBCHUNK_POINTS / KM_THREADS; // of a thread of km_seed_draw
+constexpr int SEED_STRIDE = KM_THREADS / 2;                  // half of a block's threads have a subchunk
+constexpr int SEED_ROW_BYTES = D * sizeof(km_real);
+constexpr int SEED_POINTS_AT_ONCE = SEED_ROW_BYTES <= 16   ? 8
+                                    : SEED_ROW_BYTES <= 32 ? 4
+                                    : SEED_ROW_BYTES <= 64 ? 2
+                                                           : 1;
+// Blocks a multiprocessor: a third one hides latency, where registers allow it.
 constexpr int SEED_BLOCKS = sizeof(km_real) == 4 && D <= 4 && !WEIGHTED ? 3 : 2;
-// One conversion, of the number that fits: NVRTC 13.5 refuses one that does not, even in a branch that is left out.
+// One conversion, of the number that fits: NVRTC 13.5 refuses a number that does not fit even in a branch not taken.
 constexpr km_real SEED_FAR = (km_real)(sizeof(km_real) == 4 ? 3.4028234e38 : 1.7976931348623157e308);
 
 __device__ __forceinline__ km_real seed_distance(const km_real *x, const km_real *y) {
     km_real sum = 0;
-#pragma unroll 4 // only the points of one unit come here: short code, which compiles sooner
+#pragma unroll 4 // only for the points of one subchunk: short code, which compiles sooner
     for (int f = 0; f < D; f++) {
         const km_real t = x[f] - y[f];
         sum = fma(t, t, sum);
@@ -31,36 +31,37 @@ __device__ __forceinline__ km_real seed_distance(const km_real *x, const km_real
     return sum;
 }
 
-// Sums of blocks of 65,536 points from those of their units: a warp takes a block at a time. Shared memory.
-__device__ __forceinline__ void seed_block_sums(double *sums, const double *unit_sums, long long units,
-                                                long long first, int count) {
-    constexpr int WARPS = KM_THREADS / 32, TOGETHER = 16; // loads on their way at a time
+// The sums of chunks from those of their subchunks, to shared memory: a chunk a warp at a time.
+__device__ __forceinline__ void seed_chunk_sums(double *sums, const double *subchunk_sums,
+                                                long long subchunks, long long first, int count) {
+    constexpr int WARPS = KM_THREADS / 32, AT_ONCE = 16; // loads at a time
     const int lane = threadIdx.x % 32;
-    for (int first_b = threadIdx.x / 32; first_b < count; first_b += TOGETHER * WARPS) {
-        double part[TOGETHER];
+    for (int first_chunk = threadIdx.x / 32; first_chunk < count; first_chunk += AT_ONCE * WARPS) {
+        double part[AT_ONCE];
 #pragma unroll
-        for (int t = 0; t < TOGETHER; t++) {
-            const long long unit = (first + first_b + t * WARPS) * KM_SUBCHUNKS_PER_CHUNK + lane;
-            part[t] = unit < units ? unit_sums[unit] : 0.0;
+        for (int t = 0; t < AT_ONCE; t++) {
+            const long long subchunk = (first + first_chunk + t * WARPS) * KM_SUBCHUNKS_PER_CHUNK + lane;
+            part[t] = subchunk < subchunks ? subchunk_sums[subchunk] : 0.0;
         }
 #pragma unroll
-        for (int t = 0; t < TOGETHER; t++) {
+        for (int t = 0; t < AT_ONCE; t++) {
             for (int step = 16; step > 0; step >>= 1) part[t] += __shfl_xor_sync(0xffffffffu, part[t], step);
-            if (lane == 0 && first_b + t * WARPS < count) sums[first_b + t * WARPS] = part[t];
+            if (lane == 0 && first_chunk + t * WARPS < count) sums[first_chunk + t * WARPS] = part[t];
         }
     }
 }
-static_assert(KM_SUBCHUNKS_PER_CHUNK == 32, "a lane a unit");
+static_assert(KM_SUBCHUNKS_PER_CHUNK == 32, "a lane a subchunk");
 
-// Of the sums that the candidates of a pick left, the totals; `totals` is shared memory.
-static __device__ void seed_totals(double *totals, const double *unit_sums, long long units, int candidates) {
+// The inertia that each candidate of a pick would leave: totals over the chunks, to shared memory.
+static __device__ void seed_totals(double *totals, const double *subchunk_sums, long long subchunks,
+                                   int candidates) {
     __shared__ double sums[KM_CANDIDATES_MAX][KM_THREADS];
-    const long long blocks = (units + KM_SUBCHUNKS_PER_CHUNK - 1) / KM_SUBCHUNKS_PER_CHUNK;
+    const long long chunks = (subchunks + KM_SUBCHUNKS_PER_CHUNK - 1) / KM_SUBCHUNKS_PER_CHUNK;
     double total = 0.0;
-    for (long long first = 0; first < blocks; first += KM_THREADS) {
-        const int here = (int)(blocks - first < KM_THREADS ? blocks - first : KM_THREADS);
+    for (long long first = 0; first < chunks; first += KM_THREADS) {
+        const int here = (int)(chunks - first < KM_THREADS ? chunks - first : KM_THREADS);
         for (int c = 0; c < candidates; c++)
-            seed_block_sums(sums[c], unit_sums + c * units, units, first, here);
+            seed_chunk_sums(sums[c], subchunk_sums + c * subchunks, subchunks, first, here);
         __syncthreads();
         if (threadIdx.x < candidates)
 #pragma unroll 8
@@ -71,18 +72,18 @@ static __device__ void seed_totals(double *totals, const double *unit_sums, long
     __syncthreads();
 }
 
-// Where a running sum over parts first exceeds the target. When rounding lets none do so, the last part that is
-// not 0 is taken. In shared memory.
+// Search for the part at which a running sum exceeds the target; in shared memory. Where rounding lets none do so, the
+// last part that is not 0 is taken.
 struct seed_search {
-    double target, running, before; // `before`: the running sum before the part that was taken
+    double target, running, before; // before: the running sum without the part that was taken
     long long taken;
     int found;
-    int first, last; // of the parts in hand: the first that exceeds the target, the last that is not 0
+    int first, last; // of the current parts: the first that exceeds the target, the last that is not 0
     double parts[KM_THREADS], sums[KM_THREADS];
 };
 
-// Goes on with search->parts[0 ... count), the first of which is part `index` of all. Only the running sum is made by
-// one thread.
+// Continues with search->parts[0 ... count), the first of which is part `index` of all. One thread computes the running
+// sum, all threads compare.
 static __device__ void seed_search_parts(seed_search *search, int count, long long index) {
     const int t = threadIdx.x;
     __syncthreads();
@@ -111,7 +112,7 @@ static __device__ void seed_search_parts(seed_search *search, int count, long lo
     __syncthreads();
 }
 
-// What a point weighs in the draw of `pick`, given the pick before and the distances before that.
+// The weight of a point in the draw of `pick`, from the pick before and the distances to earlier ones.
 __device__ __forceinline__ double seed_value(const km_seed_args *args, const km_real *nearest, long long i,
                                              long long pick, const km_real *last) {
     const double weight = km_weight(args->weights, i);
@@ -121,13 +122,13 @@ __device__ __forceinline__ double seed_value(const km_seed_args *args, const km_
     return __dmul_rn(weight, square);
 }
 
-// Walks down: blocks, units of the block, threads of the unit, points of the thread.
+// Finds the drawn point: its chunk, its subchunk, its thread, the point.
 static __device__ long long seed_find(const km_seed_args *args, const km_real *nearest,
-                                      const double *unit_sums, double target, long long pick,
+                                      const double *subchunk_sums, double target, long long pick,
                                       const km_real *last) {
     __shared__ seed_search search;
-    const long long units = args->units,
-                    blocks = (units + KM_SUBCHUNKS_PER_CHUNK - 1) / KM_SUBCHUNKS_PER_CHUNK;
+    const long long subchunks = args->subchunks,
+                    chunks = (subchunks + KM_SUBCHUNKS_PER_CHUNK - 1) / KM_SUBCHUNKS_PER_CHUNK;
     if (threadIdx.x == 0) {
         search.target = target;
         search.running = search.before = 0.0;
@@ -135,21 +136,22 @@ static __device__ long long seed_find(const km_seed_args *args, const km_real *n
         search.found = 0;
     }
     __syncthreads();
-    for (long long first = 0; first < blocks && !search.found; first += KM_THREADS) {
-        const int here = (int)(blocks - first < KM_THREADS ? blocks - first : KM_THREADS);
-        seed_block_sums(search.parts, unit_sums, units, first, here);
+    for (long long first = 0; first < chunks && !search.found; first += KM_THREADS) {
+        const int here = (int)(chunks - first < KM_THREADS ? chunks - first : KM_THREADS);
+        seed_chunk_sums(search.parts, subchunk_sums, subchunks, first, here);
         seed_search_parts(&search, here, first);
     }
     const long long begin = search.taken * KM_SUBCHUNKS_PER_CHUNK;
-    const int left = (int)(units - begin < KM_SUBCHUNKS_PER_CHUNK ? units - begin : KM_SUBCHUNKS_PER_CHUNK);
-    if (threadIdx.x < left) search.parts[threadIdx.x] = unit_sums[begin + threadIdx.x];
+    const int left =
+        (int)(subchunks - begin < KM_SUBCHUNKS_PER_CHUNK ? subchunks - begin : KM_SUBCHUNKS_PER_CHUNK);
+    if (threadIdx.x < left) search.parts[threadIdx.x] = subchunk_sums[begin + threadIdx.x];
     if (threadIdx.x == 0) search.running = search.before;
     seed_search_parts(&search, left, begin);
-    const long long mine = search.taken * KM_SUBCHUNK_POINTS + threadIdx.x * SEED_POINTS;
+    const long long own_first = search.taken * KM_SUBCHUNK_POINTS + threadIdx.x * SEED_POINTS;
     double values[SEED_POINTS], sum = 0.0;
 #pragma unroll
     for (int p = 0; p < SEED_POINTS; p++) {
-        values[p] = mine + p < args->n ? seed_value(args, nearest, mine + p, pick, last) : 0.0;
+        values[p] = own_first + p < args->n ? seed_value(args, nearest, own_first + p, pick, last) : 0.0;
         sum = __dadd_rn(sum, values[p]);
     }
     __syncthreads();
@@ -160,13 +162,13 @@ static __device__ long long seed_find(const km_seed_args *args, const km_real *n
     double running = search.before;
     __syncthreads();
     if (threadIdx.x == taken) {
-        long long drawn = mine;
+        long long drawn = own_first;
         bool found = false;
 #pragma unroll
         for (int p = 0; p < SEED_POINTS; p++) {
             running = __dadd_rn(running, values[p]);
             if (!found && values[p] > 0.0) {
-                drawn = mine + p;
+                drawn = own_first + p;
                 found = running > target;
             }
         }
@@ -176,17 +178,18 @@ static __device__ long long seed_find(const km_seed_args *args, const km_real *n
     return search.taken;
 }
 
-// Block (chain, candidate). candidates_before and candidates_now: of pick - 1 (0 for the first) and of this pick (0
-// after the last).
+// Block (chain, candidate). candidates_before: how many pick - 1 had, 0 for the first pick. candidates_now: how
+// many this pick has, 0 behind the last.
 extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
     km_seed_draw(const __grid_constant__ km_seed_args args, long long pick, int candidates_before,
                  int candidates_now) {
     __shared__ double totals[KM_CANDIDATES_MAX];
     const int chain = blockIdx.x, candidate = blockIdx.y;
     const km_real *points = (const km_real *)args.points;
-    const double *unit_sums =
-        pick == 0 ? args.unit_weights : args.unit_sums + (long long)chain * KM_CANDIDATES_MAX * args.units;
-    seed_totals(totals, unit_sums, args.units, pick == 0 ? 1 : candidates_before);
+    const double *subchunk_sums =
+        pick == 0 ? args.subchunk_weights
+                  : args.subchunk_sums + (long long)chain * KM_CANDIDATES_MAX * args.subchunks;
+    seed_totals(totals, subchunk_sums, args.subchunks, pick == 0 ? 1 : candidates_before);
     int best = 0;
     for (int c = 1; c < candidates_before; c++)
         if (totals[c] < totals[best]) best = c;
@@ -205,37 +208,37 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
     if (drawn > args.n - 1) drawn = args.n - 1;
     if (total > 0.0)
         drawn = seed_find(&args, (const km_real *)args.nearest + chain * args.n,
-                          unit_sums + best * args.units, u * total, pick, last);
+                          subchunk_sums + best * args.subchunks, u * total, pick, last);
     if (threadIdx.x == 0)
         args.candidates[(pick % 2 * args.chains + chain) * KM_CANDIDATES_MAX + candidate] = drawn;
 }
 
-// The rows of a task: 0 the last pick, 1 + c candidate c.
+// The rows of a task: row 0 is the last pick, row 1 + c candidate c.
 struct seed_rows {
     const km_real *staged;  // in shared memory; or
-    const long long *point; // in shared memory: the points that they are
+    const long long *point; // in shared memory: their indices
 };
 
 __device__ __forceinline__ const km_real *seed_row(const km_seed_args &args, const seed_rows &rows, int c) {
     return SEED_STAGED ? rows.staged + c * D : (const km_real *)args.points + rows.point[c] * D;
 }
 
-// Some points of a thread, every SEED_STRIDE-th from here on, and the column of a chain's distances beside them.
+// Some points of a thread, every SEED_STRIDE-th from here on, and a chain's distances of the same points.
 struct seed_points {
     const km_real *x;
     const double *weights;
     km_real *nearest;
 };
 
-// Adds features f ... of the points' squared distances to row `c` of the task.
+// Adds features f to f + STEP_FEATURES - 1 to the points' squared distances from row `c` of the task.
 template <int POINTS>
-__device__ __forceinline__ void seed_distances(km_real *square, const km_real (*x)[STEP_CHUNK],
+__device__ __forceinline__ void seed_distances(km_real *square, const km_real (*x)[STEP_FEATURES],
                                                const km_seed_args &args, const seed_rows &rows, int c,
                                                int f) {
-    km_real row[STEP_CHUNK];
+    km_real row[STEP_FEATURES];
     step_load(row, seed_row(args, rows, c), f);
 #pragma unroll
-    for (int g = 0; g < STEP_CHUNK; g++)
+    for (int g = 0; g < STEP_FEATURES; g++)
 #pragma unroll
         for (int p = 0; p < POINTS; p++) {
             const km_real t = x[p][g] - row[g];
@@ -244,41 +247,41 @@ __device__ __forceinline__ void seed_distances(km_real *square, const km_real (*
 }
 
 template <int POINTS>
-__device__ __forceinline__ void seed_load(km_real (*x)[STEP_CHUNK], const seed_points &at, int f) {
+__device__ __forceinline__ void seed_load(km_real (*x)[STEP_FEATURES], const seed_points &at, int f) {
 #pragma unroll
     for (int p = 0; p < POINTS; p++) step_load(x[p], at.x + p * SEED_STRIDE * D, f);
 }
 
-// The distances as the pick before left them.
+// Loads the squared distances to the picks before the last one.
 template <int POINTS>
-__device__ __forceinline__ void seed_known(km_real *known, const km_real *nearest, bool there) {
+__device__ __forceinline__ void seed_load_nearest(km_real *loaded, const km_real *nearest, bool there) {
 #pragma unroll
-    for (int p = 0; p < POINTS; p++) known[p] = there ? __ldcg(nearest + p * SEED_STRIDE) : SEED_FAR;
+    for (int p = 0; p < POINTS; p++) loaded[p] = there ? __ldcg(nearest + p * SEED_STRIDE) : SEED_FAR;
 }
 
 //@ if not weighted
-// What some points would cost, added in pairs of pairs: as exact as a sum of four, one by one.
+// The sum over points of the smaller distance, by a tree of additions.
 template <int POINTS>
-__device__ __forceinline__ km_real seed_left(const km_real *best, const km_real *square) {
+__device__ __forceinline__ km_real seed_sum_smaller(const km_real *best, const km_real *square) {
     if constexpr (POINTS == 1)
         return fmin(best[0], square[0]);
     else
-        return seed_left<POINTS / 2>(best, square) +
-               seed_left<POINTS / 2>(best + POINTS / 2, square + POINTS / 2);
+        return seed_sum_smaller<POINTS / 2>(best, square) +
+               seed_sum_smaller<POINTS / 2>(best + POINTS / 2, square + POINTS / 2);
 }
 
 //@ end
-// A task. Brings distances up to date with the last pick, where `update`, and adds to sums[c * KM_THREADS] what the
-// points would cost with candidate c: w times the smaller of the distance to what was picked before (`best`) and to the
+// Works on a task. Where `update`, compares the distances with those to the last pick. Adds to sums[c * KM_THREADS] the
+// inertia of the points with candidate c: w times the smaller of the squared distances to all picks (`best`) and to the
 // candidate.
 template <int POINTS>
-__device__ __forceinline__ void seed_serve(double *sums, km_real *best, km_real (*x)[STEP_CHUNK],
-                                           const km_seed_args &args, const seed_rows &rows,
-                                           const seed_points &at, int candidates, bool update, bool first) {
+__device__ __forceinline__ void
+seed_process_task(double *sums, km_real *best, km_real (*x)[STEP_FEATURES], const km_seed_args &args,
+                  const seed_rows &rows, const seed_points &at, int candidates, bool update, bool first) {
     km_real square[SEED_ROWS][POINTS] = {};
-    if (STEP_WHOLE && update) seed_distances<POINTS>(square[0], x, args, rows, 0, 0);
+    if (STEP_ROW_IN_REGISTERS && update) seed_distances<POINTS>(square[0], x, args, rows, 0, 0);
 #pragma unroll 1
-    for (int f = 0; f < D && !STEP_WHOLE; f += STEP_CHUNK) {
+    for (int f = 0; f < D && !STEP_ROW_IN_REGISTERS; f += STEP_FEATURES) {
         seed_load<POINTS>(x, at, f);
 #pragma unroll
         for (int c = 0; c < SEED_ROWS; c++)
@@ -295,7 +298,7 @@ __device__ __forceinline__ void seed_serve(double *sums, km_real *best, km_real 
 #pragma unroll
     for (int c = 0; c < SEED_CANDIDATES; c++) {
         if (c >= candidates) break;
-        if (STEP_WHOLE) seed_distances<POINTS>(square[c + 1], x, args, rows, c + 1, 0);
+        if (STEP_ROW_IN_REGISTERS) seed_distances<POINTS>(square[c + 1], x, args, rows, c + 1, 0);
         //@ if weighted
         double sum = 0.0;
 #pragma unroll
@@ -304,93 +307,95 @@ __device__ __forceinline__ void seed_serve(double *sums, km_real *best, km_real 
             sum = __dadd_rn(sum, __dmul_rn(km_weight(at.weights, p * SEED_STRIDE), left));
         }
         //@ else
-        const double sum = fmin(seed_left<POINTS>(best, square[c + 1]), SEED_FAR);
+        const double sum = fmin(seed_sum_smaller<POINTS>(best, square[c + 1]), SEED_FAR);
         //@ end
         sums[c * KM_THREADS] = __dadd_rn(sums[c * KM_THREADS], sum);
     }
 }
 
-// The tasks in hand: `count` of them from a part of a chain's candidates on.
+// The current tasks: `count` of them, from a part of a chain's candidates on.
 struct seed_tasks {
     const km_real *staged;
     const long long *point;
-    int count, chain, part, parts, candidates; // of all parts
+    int count, chain, part, parts, candidates; // of all parts of a chain
     long long picked;                          // how many picks there are
 };
 
-// Some points of a thread, one task after another; while one is served, what is known for the next chain is fetched.
+// Works on all tasks with some points of a thread. The next chain's distances are loaded one task ahead.
 template <int POINTS>
-__device__ __forceinline__ void seed_group(double (*sums)[SEED_CANDIDATES][KM_THREADS],
-                                           const km_seed_args &args, const seed_tasks &tasks,
-                                           long long first) {
-    km_real x[POINTS][STEP_CHUNK], best[POINTS];
+__device__ __forceinline__ void seed_process_points(double (*sums)[SEED_CANDIDATES][KM_THREADS],
+                                                    const km_seed_args &args, const seed_tasks &tasks,
+                                                    long long first) {
+    km_real x[POINTS][STEP_FEATURES], best[POINTS];
     seed_points at = {(const km_real *)args.points + first * D, args.weights + first,
                       (km_real *)args.nearest + tasks.chain * args.n + first};
-    if (STEP_WHOLE) seed_load<POINTS>(x, at, 0);
-    seed_known<POINTS>(best, at.nearest, tasks.picked > 1);
-    int left = tasks.candidates - tasks.part * SEED_CANDIDATES; // of the chain in hand
+    if (STEP_ROW_IN_REGISTERS) seed_load<POINTS>(x, at, 0);
+    seed_load_nearest<POINTS>(best, at.nearest, tasks.picked > 1);
+    int left = tasks.candidates - tasks.part * SEED_CANDIDATES; // candidates of the current chain
 #pragma unroll 1
     for (int task = 0; task < tasks.count; task++) {
-        const bool of_next = left <= SEED_CANDIDATES; // the next task is another chain's
+        const bool chain_ends = left <= SEED_CANDIDATES; // the next task belongs to another chain
         const seed_rows rows = {tasks.staged + task * SEED_ROWS * D, tasks.point + task * SEED_ROWS};
         km_real ahead[POINTS];
-        seed_known<POINTS>(ahead, at.nearest + args.n, of_next && task + 1 < tasks.count && tasks.picked > 1);
-        seed_serve<POINTS>(&sums[task][0][threadIdx.x], best, x, args, rows, at,
-                           of_next ? left : int(SEED_CANDIDATES),
-                           left == tasks.candidates && tasks.picked > 0, tasks.picked == 1);
-        left = of_next ? tasks.candidates : left - SEED_CANDIDATES;
-        if (!of_next) continue; // what is known is up to date
+        seed_load_nearest<POINTS>(ahead, at.nearest + args.n,
+                                  chain_ends && task + 1 < tasks.count && tasks.picked > 1);
+        seed_process_task<POINTS>(&sums[task][0][threadIdx.x], best, x, args, rows, at,
+                                  chain_ends ? left : int(SEED_CANDIDATES),
+                                  left == tasks.candidates && tasks.picked > 0, tasks.picked == 1);
+        left = chain_ends ? tasks.candidates : left - SEED_CANDIDATES;
+        if (!chain_ends) continue; // the distances stay those of this chain
         at.nearest += args.n;
 #pragma unroll
         for (int p = 0; p < POINTS; p++) best[p] = ahead[p];
     }
 }
 
-// Adds the threads' sums of each unit and writes them; eight threads a sum.
+// Adds the threads' sums of each subchunk and writes them; eight threads a sum.
 __device__ __forceinline__ void seed_write(const km_seed_args &args,
                                            const double (*sums)[SEED_CANDIDATES][KM_THREADS],
                                            const seed_tasks &tasks) {
     constexpr int ADDERS = 8;
     static_assert(2 * SEED_TASKS * SEED_CANDIDATES * ADDERS == KM_THREADS,
-                  "a sum of each task, candidate and unit");
+                  "a sum of each task, candidate and subchunk");
     const int which = threadIdx.x / ADDERS, half = which % 2, c = which / 2 % SEED_CANDIDATES;
     const int task = which / 2 / SEED_CANDIDATES, part = tasks.part + task;
     const int candidate = part % tasks.parts * SEED_CANDIDATES + c;
-    const long long unit = blockIdx.x * 2ll + half;
+    const long long subchunk = blockIdx.x * 2ll + half;
     double sum = 0.0;
     for (int i = threadIdx.x % ADDERS; i < SEED_STRIDE; i += ADDERS)
         sum = __dadd_rn(sum, sums[task][c][half * SEED_STRIDE + i]);
     for (int step = ADDERS / 2; step > 0; step >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, step);
-    if (threadIdx.x % ADDERS || task >= tasks.count || candidate >= tasks.candidates || unit >= args.units)
+    if (threadIdx.x % ADDERS || task >= tasks.count || candidate >= tasks.candidates ||
+        subchunk >= args.subchunks)
         return;
     const long long row = (tasks.chain + part / tasks.parts) * (long long)KM_CANDIDATES_MAX + candidate;
-    args.unit_sums[row * args.units + unit] = sum;
+    args.subchunk_sums[row * args.subchunks + subchunk] = sum;
 }
 
-// Two units of points, each by half of the threads; a few tasks at a time.
+// Two subchunks a block, each by half of the threads; a few tasks at a time.
 extern "C" __global__ void __launch_bounds__(KM_THREADS, SEED_BLOCKS)
     km_seed_pass(const __grid_constant__ km_seed_args args, long long pick, int candidates) {
     __shared__ __align__(16) km_real staged[SEED_STAGED ? SEED_TASKS * SEED_ROWS * D : 1];
     __shared__ long long rows[SEED_TASKS * SEED_ROWS];
     __shared__ double sums[SEED_TASKS][SEED_CANDIDATES][KM_THREADS];
     const km_real *points = (const km_real *)args.points;
-    const long long unit = blockIdx.x * 2ll + threadIdx.x / SEED_STRIDE;
+    const long long subchunk = blockIdx.x * 2ll + threadIdx.x / SEED_STRIDE;
     const int parts = (candidates + SEED_CANDIDATES - 1) / SEED_CANDIDATES, all = args.chains * parts;
-    const long long first = unit * KM_SUBCHUNK_POINTS + threadIdx.x % SEED_STRIDE;
+    const long long first = subchunk * KM_SUBCHUNK_POINTS + threadIdx.x % SEED_STRIDE;
 #pragma unroll 1
     for (int begin = 0; begin < all; begin += SEED_TASKS) {
         const seed_tasks tasks = {
             staged,        rows,          all - begin < SEED_TASKS ? all - begin : int(SEED_TASKS),
             begin / parts, begin % parts, parts,
             candidates,    pick};
-        const auto point_of = [&](int row) { // of the tables; -1: there is none
+        const auto point_of = [&](int row) { // the point of a row of the tables; -1: there is none
             const int task = begin + row / SEED_ROWS, chain = task / parts, c = row % SEED_ROWS - 1;
             const int candidate = task % parts * SEED_CANDIDATES + c;
             if (c < 0) return pick > 0 ? args.picks[chain * args.picks_count + pick - 1] : -1ll;
             const long long *drawn = args.candidates + (pick % 2 * args.chains + chain) * KM_CANDIDATES_MAX;
             return candidate < candidates ? drawn[candidate] : -1ll;
         };
-        if (begin > 0) __syncthreads(); // the tables and sums of the tasks before are done with
+        if (begin > 0) __syncthreads(); // all threads are done with the tables and sums of the tasks before
         for (int at = threadIdx.x; at < tasks.count * SEED_ROWS * (SEED_STAGED ? int(D) : 1);
              at += KM_THREADS) {
             const long long point = point_of(SEED_STAGED ? at / D : at);
@@ -400,14 +405,15 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, SEED_BLOCKS)
         for (int task = 0; task < tasks.count; task++)
             for (int c = 0; c < SEED_CANDIDATES; c++) sums[task][c][threadIdx.x] = 0.0;
         __syncthreads();
-        constexpr int STEP = SEED_GROUP * SEED_STRIDE;
-        if ((unit + 1) * KM_SUBCHUNK_POINTS <= args.n)
+        constexpr int STEP = SEED_POINTS_AT_ONCE * SEED_STRIDE;
+        if ((subchunk + 1) * KM_SUBCHUNK_POINTS <= args.n)
 #pragma unroll 1
             for (int i = 0; i < KM_SUBCHUNK_POINTS; i += STEP)
-                seed_group<SEED_GROUP>(sums, args, tasks, first + i);
+                seed_process_points<SEED_POINTS_AT_ONCE>(sums, args, tasks, first + i);
         else
 #pragma unroll 1
-            for (long long i = first; i < args.n; i += SEED_STRIDE) seed_group<1>(sums, args, tasks, i);
+            for (long long i = first; i < args.n; i += SEED_STRIDE)
+                seed_process_points<1>(sums, args, tasks, i);
         __syncthreads();
         seed_write(args, sums, tasks);
     }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-// What several steps use: finite numbers, sums over a block of threads, the weight of a point.
+// For several steps: finite numbers, sums over a block of threads, the weight of a point.
 //@ need weighted
 __device__ __forceinline__ int km_is_finite(double value) {
     return fabs(value) <= 1.7976931348623157e308;
 }
 
-// Sums of COUNT values over a block of KM_THREADS threads in a fixed order, in every thread.
+// Sums of COUNT values over a block of KM_THREADS threads, in a fixed order. Every thread gets them.
 template <int COUNT> __device__ __forceinline__ void km_block_sums(double *values) {
     __shared__ double warps[COUNT][8];
     for (int step = 16; step > 0; step >>= 1)
         for (int i = 0; i < COUNT; i++) values[i] += __shfl_xor_sync(0xffffffffu, values[i], step);
-    __syncthreads(); // the previous call's readers are done
+    __syncthreads(); // all threads have read the sums of the call before
     for (int i = 0; i < COUNT; i++) {
         if (threadIdx.x % 32 == 0) warps[i][threadIdx.x / 32] = values[i];
         values[i] = 0.0;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Update: the blocks of a slot turn totals into new centroids, and one of them decides what the slot does next. The
-// host queues iterations ahead of the report that the last block writes.
+// Update: the blocks of a slot compute new centroids from the totals, and the last of them decides what the slot does
+// next. The last block of all writes the report. The host queues iterations ahead of it.
 
-// Whether this is the last of a slot's blocks to come here: it then has the sums of them all, added in their order, and
-// sees what they wrote.
-__device__ __forceinline__ bool update_join(km_slot_record *record, double *shares, double (&sums)[4]) {
+// Whether this is the last of a slot's blocks to arrive. That block gets the sums of all of them, added in their
+// order, and sees what they wrote.
+__device__ __forceinline__ bool update_join(km_slot_record *record, double *part_sums, double (&sums)[4]) {
     __shared__ bool last;
     if (gridDim.y == 1) return true;
     if (threadIdx.x == 0) {
-        for (int i = 0; i < 4; i++) shares[blockIdx.y * 4 + i] = sums[i];
+        for (int i = 0; i < 4; i++) part_sums[blockIdx.y * 4 + i] = sums[i];
         __threadfence();
         last = atomicAdd(&record->arrived, 1u) == gridDim.y - 1;
         __threadfence();
@@ -17,27 +17,28 @@ __device__ __forceinline__ bool update_join(km_slot_record *record, double *shar
     if (!last) return false;
     for (int i = 0; i < 4; i++) sums[i] = 0.0;
     for (int part = 0; part < (int)gridDim.y; part++)
-        for (int i = 0; i < 4; i++) sums[i] += ((volatile double *)shares)[part * 4 + i];
+        for (int i = 0; i < 4; i++) sums[i] += ((volatile double *)part_sums)[part * 4 + i];
     if (threadIdx.x == 0) record->arrived = 0;
     return true;
 }
 
-// The last slot to come here closes the iteration; nobody asks for `stop` after that in this launch who has work to do.
+// The last slot to arrive closes the iteration. No block of this launch that has work to do reads `stop` after that.
 __device__ __forceinline__ void update_close(const km_update_args &args, int slot) {
     if (args.changes) args.changes[slot] = 0;
     __threadfence();
     if (atomicAdd(&args.loop->updated, 1u) != gridDim.x - 1) return;
     km_control *head = &args.loop->head;
     args.loop->updated = 0;
-    const int news = *(volatile int *)&args.loop->news, passes = head->passes + 1;
-    const bool stop = (news > 0 && news >= args.loop->stopped_min) || passes >= head->passes_max;
+    const int stopped_count = *(volatile int *)&args.loop->stopped_count, passes = head->passes + 1;
+    const bool stop =
+        (stopped_count > 0 && stopped_count >= args.loop->stopped_min) || passes >= head->passes_max;
     head->passes = passes;
     head->stop = stop;
     if (args.report) *(volatile unsigned long long *)args.report = passes | (unsigned long long)stop << 32;
 }
 
-// A slot with many numbers has several blocks (KM_UPDATE_PARTS), blockIdx.y: each moves a share of its clusters.
-// Two blocks a multiprocessor are plenty: said, or the compiler makes room for more of them, and spills.
+// A slot with many clusters has several blocks (KM_UPDATE_PARTS), blockIdx.y, each of which computes a part of
+// them. With no bound of two blocks a multiprocessor the compiler would aim at more, and spill.
 extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
     km_update(const __grid_constant__ km_update_args args) {
     constexpr int LANES = D < 2    ? 1
@@ -75,7 +76,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
             }
         }
         km_block_sums<4>(sums);
-        if (!update_join(record, args.shares + slot * (4ll * gridDim.y), sums)) return;
+        if (!update_join(record, args.part_sums + slot * (4ll * gridDim.y), sums)) return;
         //@ if prepares_coefficients
         // One warp computes the next pass's coefficients while the first one decides. All new centroids are there:
         // km_block_sums has synchronized the block.
@@ -91,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
                                          sums[3] > 0.0, few_changes};
             km_slot_decide(&record->state, &found, args.loop->shift_max, args.loop->max_iter);
             args.active[slot] = km_slot_is_active(record->state.phase);
-            if (!args.active[slot]) atomicAdd(&args.loop->news, 1);
+            if (!args.active[slot]) atomicAdd(&args.loop->stopped_count, 1);
         }
     } else if (blockIdx.y > 0) {
         return;

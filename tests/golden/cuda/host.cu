@@ -144,10 +144,10 @@ enum {
 };
 
 struct host_fit {
-    long long n, units, blocks;
+    long long n, subchunks, chunks;
     host_data data;
-    host_room points, weights, pass_weights, unit_weights, box;
-    host_room centroids, totals, slot_weights, shares, workspace, device_state, labels, changes;
+    host_memory points, weights, pass_weights, subchunk_weights, box;
+    host_memory centroids, totals, slot_weights, part_sums, workspace, device_state, labels, changes;
     host_state state;
     km_pass_facts facts;
     km_pass_launch launches[HOST_LAUNCHES];
@@ -165,7 +165,7 @@ struct host_fit {
 
 static int host_cuda(cudaError_t error, const char *what) {
     if (error == cudaSuccess) return HOST_OK;
-    cudaGetLastError(); // it is told here, and not again
+    cudaGetLastError(); // the error is reported here, and not again
     if (error == cudaErrorMemoryAllocation)
         return host_fail(HOST_MEMORY, "the device has not enough memory (%s): give fewer points", what);
     return host_fail(HOST_DEVICE, "%s: %s: %s", what, cudaGetErrorName(error), cudaGetErrorString(error));
@@ -173,13 +173,13 @@ static int host_cuda(cudaError_t error, const char *what) {
 
 // ... 1 definition
 
-static int host_reserve(host_room *room, long long bytes) {
+static int host_reserve(host_memory *room, long long bytes) {
     room->bytes = (size_t)(bytes > 0 ? bytes : 1);
     HOST_CUDA(cudaMalloc(&room->at, room->bytes));
     return HOST_OK;
 }
 
-static int host_reserve_zero(host_room *room, long long bytes) {
+static int host_reserve_zero(host_memory *room, long long bytes) {
     HOST_TRY(host_reserve(room, bytes));
     HOST_CUDA(cudaMemset(room->at, 0, room->bytes));
     return HOST_OK;
@@ -187,7 +187,7 @@ static int host_reserve_zero(host_room *room, long long bytes) {
 
 // ... 2 definitions
 
-// What kernels of the pass are given (km_pass_args above says what it means).
+// The arguments of the kernels of the pass (km_pass_args above says what they mean).
 static km_pass_args host_pass_args(const host_fit *fit, int part) {
     km_pass_args args = {};
     const host_state *state = fit->device_state.as<host_state>();
@@ -236,14 +236,14 @@ static int host_launch_update(const host_fit *fit) {
     args.constants = fit->constants;
     args.box = fit->box.as<double>();
     args.report = fit->device_report;
-    args.shares = fit->shares.as<double>();
+    args.part_sums = fit->part_sums.as<double>();
     km_update<<<dim3(HOST_SLOTS, HOST_PARTS), KM_THREADS>>>(args);
     HOST_LAUNCHED(km_update);
     return HOST_OK;
 }
 
-// What km_update reported last (passes done, and 2^32 where the loop stops), or what it reports as soon as that is
-// something new: a pass may take no more than ten microseconds, so the host looks at its own memory.
+// Waits for a report of km_update (passes done, and 2^32 where the loop stops) that differs from the last one. It polls
+// host memory, as a pass may take no more than ten microseconds.
 static int host_look(unsigned long long *seen, const host_fit *fit) {
     enum { LOOKS = 256 };
     const unsigned long long before = *seen;
@@ -258,8 +258,8 @@ static int host_look(unsigned long long *seen, const host_fit *fit) {
     }
 }
 
-// Passes until every K is at rest, or has an empty cluster, and so many at most. A few are queued ahead of the report,
-// so that the device need not wait for the host; those behind the one that stops do nothing.
+// Runs passes until every K has stopped or has an empty cluster; at most so many. A few are queued ahead of the
+// report, so that the device does not wait for the host. Those behind the one that stops do nothing.
 static int host_passes(host_fit *fit, long long passes_max, long long *done) {
     enum { AHEAD = 4 };
     const unsigned long long stopped = 1ull << 32;
@@ -294,8 +294,8 @@ static int host_take_weights(host_fit *, const double *weights, unsigned long lo
 
 // ... 1 definition
 
-static int host_add_units(const host_fit *fit, host_loader *load, const double *unit_sums) {
-    km_load_add<<<1, KM_THREADS>>>(unit_sums, fit->units, load->results.as<double>() + 1);
+static int host_add_subchunks(const host_fit *fit, host_loader *load, const double *subchunk_sums) {
+    km_load_add<<<1, KM_THREADS>>>(subchunk_sums, fit->subchunks, load->results.as<double>() + 1);
     HOST_LAUNCHED(km_load_add);
     return HOST_OK;
 }
@@ -309,16 +309,16 @@ static int host_get_results(host_loader *load) {
                      bad % D, bad / D);
 }
 
-// Sums around `middle`: of w (x - middle), of its squares; the smallest and the largest values.
-static int host_sums(const host_fit *fit, host_loader *load, const double *middle) {
+// Sums around `origin`: of w (x - origin), of w (x - origin)^2; the smallest and the largest values.
+static int host_sums(const host_fit *fit, host_loader *load, const double *origin) {
     const km_real *raw = fit->points.as<km_real>();
     const double *weights = fit->weights.as<double>();
-    HOST_CUDA(cudaMemcpy(load->middle.at, middle, D * sizeof *middle, cudaMemcpyHostToDevice));
-    km_load_sums_f32<<<dim3((unsigned)fit->blocks, host_parts(D, KM_THREADS)), KM_THREADS>>>(
-        raw, weights, fit->n, load->middle.as<double>(), load->partial.as<double>(), load->bad());
+    HOST_CUDA(cudaMemcpy(load->origin.at, origin, D * sizeof *origin, cudaMemcpyHostToDevice));
+    km_load_sums_f32<<<dim3((unsigned)fit->chunks, host_parts(D, KM_THREADS)), KM_THREADS>>>(
+        raw, weights, fit->n, load->origin.as<double>(), load->partial.as<double>(), load->bad());
     HOST_LAUNCHED(sums of the points);
-    km_load_reduce<<<4 * host_parts(D, KM_JOINED), KM_THREADS>>>(load->partial.as<double>(), fit->blocks,
-                                                                 load->results.as<double>() + 2);
+    km_load_reduce<<<4 * host_parts(D, KM_REDUCED_NUMBERS), KM_THREADS>>>(
+        load->partial.as<double>(), fit->chunks, load->results.as<double>() + 2);
     HOST_LAUNCHED(km_load_reduce);
     return host_get_results(load);
 }
@@ -326,22 +326,22 @@ static int host_sums(const host_fit *fit, host_loader *load, const double *middl
 static int host_statistics(host_fit *fit, host_loader *load) {
     host_data *data = &fit->data;
     km_real first[D];
-    double middle[D];
-    HOST_TRY(host_add_units(fit, load, fit->unit_weights.as<double>()));
+    double origin[D];
+    HOST_TRY(host_add_subchunks(fit, load, fit->subchunk_weights.as<double>()));
     HOST_CUDA(cudaMemcpy(first, fit->points.at, sizeof first, cudaMemcpyDeviceToHost));
-    for (int f = 0; f < D; f++) middle[f] = fabs((double)first[f]) <= DBL_MAX ? (double)first[f] : 0.0;
-    HOST_TRY(host_sums(fit, load, middle));
+    for (int f = 0; f < D; f++) origin[f] = fabs((double)first[f]) <= DBL_MAX ? (double)first[f] : 0.0;
+    HOST_TRY(host_sums(fit, load, origin));
     data->total_weight = load->host[1];
-    if (host_take_statistics(data, load->host + 2, middle)) return host_choose_move(data);
-    for (int f = 0; f < D; f++) middle[f] = data->mean[f];
-    HOST_TRY(host_sums(fit, load, middle));
-    host_take_statistics(data, load->host + 2, middle);
+    if (host_take_statistics(data, load->host + 2, origin)) return host_choose_move(data);
+    for (int f = 0; f < D; f++) origin[f] = data->mean[f];
+    HOST_TRY(host_sums(fit, load, origin));
+    host_take_statistics(data, load->host + 2, origin);
     return host_choose_move(data);
 }
 
 static int host_move(host_fit *fit, host_loader *load) {
     host_data *data = &fit->data;
-    host_room centre, factor;
+    host_memory centre, factor;
     double factors[D], box[2 * D];
     for (int f = 0; f < D; f++) {
         factors[f] = data->factor;
@@ -355,11 +355,11 @@ static int host_move(host_fit *fit, host_loader *load) {
     HOST_CUDA(cudaMemcpy(factor.at, factors, sizeof factors, cudaMemcpyHostToDevice));
     HOST_CUDA(cudaMemcpy(fit->box.at, box, sizeof box, cudaMemcpyHostToDevice));
     km_real *points = fit->points.as<km_real>();
-    km_load_transform_f32<<<(unsigned)fit->units, KM_THREADS>>>(
+    km_load_transform_f32<<<(unsigned)fit->subchunks, KM_THREADS>>>(
         points, fit->weights.as<double>(), fit->n, centre.as<double>(), factor.as<double>(), points,
         load->bad(), load->partial.as<double>());
     HOST_LAUNCHED(moving the points);
-    HOST_TRY(host_add_units(fit, load, load->partial.as<double>()));
+    HOST_TRY(host_add_subchunks(fit, load, load->partial.as<double>()));
     HOST_TRY(host_get_results(load));
     data->total_square = load->host[1];
     return HOST_OK;
@@ -367,21 +367,21 @@ static int host_move(host_fit *fit, host_loader *load) {
 
 static int host_take_points(host_fit *fit, const km_real *points, const double *weights) {
     host_loader *load = new (std::nothrow) host_loader();
-    const long long row = D * (long long)sizeof(km_real), partial = fit->blocks * 4 * D;
+    const long long row = D * (long long)sizeof(km_real), partial = fit->chunks * 4 * D;
     if (!load) return host_fail(HOST_MEMORY, "not enough memory for the statistics of the points");
     const auto take = [&]() -> int {
-        HOST_TRY(host_reserve(&load->middle, D * 8));
-        HOST_TRY(host_reserve(&load->partial, (partial > fit->units ? partial : fit->units) * 8));
+        HOST_TRY(host_reserve(&load->origin, D * 8));
+        HOST_TRY(host_reserve(&load->partial, (partial > fit->subchunks ? partial : fit->subchunks) * 8));
         HOST_TRY(host_reserve(&load->results, sizeof load->host));
         HOST_CUDA(cudaMemset(load->results.at, 0xff, 8)); // no bad value so far
         HOST_TRY(host_reserve(&fit->points, (fit->n + KM_PAD_ROWS) * row));
         HOST_CUDA(cudaMemcpy(fit->points.at, points, (size_t)(fit->n * row), cudaMemcpyDefault));
         HOST_CUDA(cudaMemset((char *)fit->points.at + fit->n * row, 0, (size_t)(KM_PAD_ROWS * row)));
         HOST_TRY(host_take_weights(fit, weights, load->bad()));
-        HOST_TRY(host_reserve(&fit->unit_weights, fit->units * 8));
-        km_load_weights<<<WEIGHTED ? (unsigned)fit->units : host_parts(fit->units, KM_THREADS), KM_THREADS>>>(
-            fit->weights.as<double>(), fit->n, fit->pass_weights.as<km_real>(),
-            fit->unit_weights.as<double>());
+        HOST_TRY(host_reserve(&fit->subchunk_weights, fit->subchunks * 8));
+        km_load_weights<<<WEIGHTED ? (unsigned)fit->subchunks : host_parts(fit->subchunks, KM_THREADS),
+                          KM_THREADS>>>(fit->weights.as<double>(), fit->n, fit->pass_weights.as<km_real>(),
+                                        fit->subchunk_weights.as<double>());
         HOST_LAUNCHED(km_load_weights);
         HOST_TRY(host_statistics(fit, load));
         return host_move(fit, load);
@@ -391,7 +391,7 @@ static int host_take_points(host_fit *fit, const km_real *points, const double *
     return failed;
 }
 
-// Finds the kernels of the pass, and lets them have the shared memory that they need.
+// Finds the kernels of the pass, and allows them the shared memory that they need.
 static int host_find_kernels(host_fit *fit) {
     HOST_CUDA(cudaMemcpyFromSymbol(&fit->facts, km_pass, sizeof fit->facts));
     HOST_CUDA(cudaMemcpyFromSymbol(fit->launches, km_pass_launches, sizeof fit->launches));
@@ -436,7 +436,7 @@ static int host_equip(host_fit *fit) {
     HOST_TRY(host_reserve_zero(&fit->centroids, rows * D * (long long)sizeof(km_real)));
     HOST_TRY(host_reserve_zero(&fit->totals, rows * (D + 1) * 8));
     HOST_TRY(host_reserve_zero(&fit->slot_weights, rows * 8));
-    HOST_TRY(host_reserve_zero(&fit->shares, HOST_SLOTS * (long long)HOST_PARTS * 32));
+    HOST_TRY(host_reserve_zero(&fit->part_sums, HOST_SLOTS * (long long)HOST_PARTS * 32));
     HOST_TRY(host_reserve_zero(&fit->device_state, sizeof fit->state));
     void *report;
     HOST_CUDA(cudaHostAlloc(&report, sizeof *fit->report, cudaHostAllocMapped));
@@ -457,8 +457,8 @@ static int host_fill(host_fit *fit, const km_real *points, const double *weights
     HOST_TRY(host_check(fit, points, fit->n));
     HOST_TRY(host_check_device(fit));
     HOST_TRY(host_find_kernels(fit));
-    fit->units = host_parts(fit->n, KM_SUBCHUNK_POINTS);
-    fit->blocks = host_parts(fit->n, KM_CHUNK_POINTS);
+    fit->subchunks = host_parts(fit->n, KM_SUBCHUNK_POINTS);
+    fit->chunks = host_parts(fit->n, KM_CHUNK_POINTS);
     HOST_TRY(host_take_points(fit, points, weights));
     return host_equip(fit);
 }
@@ -506,9 +506,9 @@ int host_start(host_fit *fit, const host_real *centroids) {
     return failed;
 }
 
-// Rows of points, as they are inside.
+// Some points, centred and scaled.
 static int host_get_rows(const host_fit *fit, double *rows, const long long *indices, long long count) {
-    host_room device_rows;
+    host_memory device_rows;
     HOST_TRY(host_reserve(&device_rows, count * D * 8));
     km_rows<<<host_parts(count * D, KM_THREADS), KM_THREADS>>>(fit->points.as<km_real>(), indices, count,
                                                                device_rows.as<double>());
@@ -519,31 +519,31 @@ static int host_get_rows(const host_fit *fit, double *rows, const long long *ind
 
 // One chain of k-means++: the first K picks seed K, so one chain serves the whole list.
 static int host_draw_rows(const host_fit *fit, double *rows, unsigned long long seed) {
-    host_room nearest, picks, candidates, unit_sums;
+    host_memory nearest, picks, candidates, subchunk_sums;
     km_seed_args args = {};
     HOST_TRY(host_reserve(&nearest, fit->n * (long long)sizeof(km_real)));
     HOST_TRY(host_reserve(&picks, K_MAX * 8ll));
     HOST_TRY(host_reserve(&candidates, 2 * KM_CANDIDATES_MAX * 8));
-    HOST_TRY(host_reserve(&unit_sums, KM_CANDIDATES_MAX * fit->units * 8));
+    HOST_TRY(host_reserve(&subchunk_sums, KM_CANDIDATES_MAX * fit->subchunks * 8));
     args.points = fit->points.at;
     args.weights = fit->weights.as<double>();
     args.n = fit->n;
-    args.units = fit->units;
-    args.unit_weights = fit->unit_weights.as<double>();
+    args.subchunks = fit->subchunks;
+    args.subchunk_weights = fit->subchunk_weights.as<double>();
     args.nearest = nearest.at;
     args.picks = picks.as<long long>();
     args.picks_count = K_MAX;
     args.candidates = candidates.as<long long>();
-    args.unit_sums = unit_sums.as<double>();
+    args.subchunk_sums = subchunk_sums.as<double>();
     args.chains = 1;
     args.seed = seed;
-    for (long long pick = 0; pick <= K_MAX; pick++) { // the last turn closes the last pick
+    for (long long pick = 0; pick <= K_MAX; pick++) { // the last round decides the last pick
         const int before = pick > 0 ? host_candidates(pick - 1) : 0,
                   now = pick < K_MAX ? host_candidates(pick) : 0;
         km_seed_draw<<<dim3(1, now > 0 ? (unsigned)now : 1), KM_THREADS>>>(args, pick, before, now);
         HOST_LAUNCHED(km_seed_draw);
         if (pick == K_MAX) break;
-        km_seed_pass<<<host_parts(fit->units, 2), KM_THREADS>>>(args, pick, now);
+        km_seed_pass<<<host_parts(fit->subchunks, 2), KM_THREADS>>>(args, pick, now);
         HOST_LAUNCHED(km_seed_pass);
     }
     return host_get_rows(fit, rows, args.picks, K_MAX);
@@ -566,7 +566,7 @@ int host_seed(host_fit *fit, unsigned long long seed) {
 
 // ... 1 definition
 
-// Squared distances up to this are the rounding of a usual point's centroid.
+// Squared distances up to this are rounding of a typical point's centroid.
 static int host_square_min(const host_fit *fit, double *square_min) {
     double squares[HOST_SAMPLE];
     km_real row[D];
@@ -614,7 +614,7 @@ static int host_model_init(host_model *model, const host_fit *fit, int q) {
 // The empty clusters of a K, in order, get the points farthest from their centroids; those that get none are given up.
 static int host_relocate(host_fit *fit, int q) {
     host_model model;
-    host_room nearest, labels, picks, values, indices;
+    host_memory nearest, labels, picks, values, indices;
     const long long k = host_ks[q], row = host_offsets[q];
     double square_min, moved[D];
     const double rounding2 = host_rounding2(fit->n);
@@ -623,12 +623,12 @@ static int host_relocate(host_fit *fit, int q) {
     HOST_TRY(host_reserve(&nearest, fit->n * 8));
     HOST_TRY(host_reserve(&labels, fit->n * 4));
     HOST_TRY(host_reserve(&picks, k * 8));
-    HOST_TRY(host_reserve(&values, fit->units * 8));
-    HOST_TRY(host_reserve(&indices, fit->units * 8));
+    HOST_TRY(host_reserve(&values, fit->subchunks * 8));
+    HOST_TRY(host_reserve(&indices, fit->subchunks * 8));
     model.args.count = fit->n;
     model.args.nearest = nearest.as<double>();
     model.args.labels = labels.as<int>();
-    km_assign<<<(unsigned)fit->units, KM_THREADS>>>(model.args);
+    km_assign<<<(unsigned)fit->subchunks, KM_THREADS>>>(model.args);
     HOST_LAUNCHED(km_assign);
     long long taken = 0, found = 0;
     for (long long j = 0; j < k; j++) {
@@ -637,12 +637,12 @@ static int host_relocate(host_fit *fit, int q) {
                              cudaMemcpyDeviceToHost));
         if (weight > 0.0 || fit->state.given_up[row + j]) continue;
         if (found >= 0) {
-            km_farthest_block<<<(unsigned)fit->units, KM_THREADS>>>(
+            km_farthest_subchunk<<<(unsigned)fit->subchunks, KM_THREADS>>>(
                 fit->points.as<km_real>(), fit->weights.as<double>(), fit->n, square_min, rounding2,
                 nearest.as<double>(), picks.as<long long>(), taken, values.as<double>(),
                 indices.as<long long>());
-            HOST_LAUNCHED(km_farthest_block);
-            km_farthest_pick<<<1, KM_THREADS>>>(values.as<double>(), indices.as<long long>(), fit->units,
+            HOST_LAUNCHED(km_farthest_subchunk);
+            km_farthest_pick<<<1, KM_THREADS>>>(values.as<double>(), indices.as<long long>(), fit->subchunks,
                                                 fit->n, picks.as<long long>(), taken);
             HOST_LAUNCHED(km_farthest_pick);
             HOST_CUDA(
@@ -671,7 +671,7 @@ int host_run(host_fit *fit, long long passes_max, double tolerance, long long *p
     if (!(tolerance >= 0))
         return host_fail(HOST_ARGUMENT, "tolerance is %g; it must be 0 or more", tolerance);
     double shift_max = host_shift_max(&fit->data, tolerance);
-    // Sums are taken relative to a centroid that may change from pass to pass: a shift that is rounding is none.
+    // Sums are relative to a pivot that may change from pass to pass: a shift within rounding counts as none.
     shift_max = fmax(shift_max, host_rounding2(fit->n) * fit->data.total_square / fit->data.total_weight);
     while (done < passes_max) {
         int active = 0;
@@ -703,19 +703,19 @@ static int host_finish_range(const host_fit *fit, host_finish *f, long long firs
     f->model.args.first = first;
     f->model.args.count = count;
     if (f->few_bytes > 0) {
-        km_finish_few<<<(unsigned)blocks, KM_FINISH_THREADS, (size_t)f->few_bytes>>>(f->model.args, weights,
-                                                                                     partial, k);
-        HOST_LAUNCHED(km_finish_few);
+        km_finish_few_clusters<<<(unsigned)blocks, KM_FINISH_THREADS, (size_t)f->few_bytes>>>(
+            f->model.args, weights, partial, k);
+        HOST_LAUNCHED(km_finish_few_clusters);
     } else {
         const int in_shared = k <= KM_FINISH_SHARED_MAX;
         km_assign<<<host_parts(count, KM_SUBCHUNK_POINTS), KM_THREADS>>>(f->model.args);
         HOST_LAUNCHED(km_assign);
-        km_finish_blocks<<<(unsigned)blocks, 32, in_shared ? (size_t)numbers * 8 : 0>>>(
+        km_finish_chunks<<<(unsigned)blocks, 32, in_shared ? (size_t)numbers * 8 : 0>>>(
             f->model.args, weights, partial, k, in_shared);
-        HOST_LAUNCHED(km_finish_blocks);
+        HOST_LAUNCHED(km_finish_chunks);
     }
-    km_finish_add<<<host_parts(numbers, KM_JOINED), KM_THREADS>>>(partial, blocks, numbers,
-                                                                  f->sums.as<double>());
+    km_finish_add<<<host_parts(numbers, KM_REDUCED_NUMBERS), KM_THREADS>>>(partial, blocks, numbers,
+                                                                           f->sums.as<double>());
     HOST_LAUNCHED(km_finish_add);
     if (labels)
         HOST_CUDA(cudaMemcpy(labels + first, f->labels.at, (size_t)count * 4, cudaMemcpyDeviceToHost));
@@ -731,8 +731,8 @@ static int host_finish_all(const host_fit *fit, host_finish *f, int q, int *labe
         (f->few_bytes ? 1024 : 64) * (long long)KM_CHUNK_POINTS; // points that memory is taken for
     const long long here = fit->n < range ? fit->n : range;
     if (few_bytes > 48 << 10 && f->few_bytes)
-        HOST_CUDA(
-            cudaFuncSetAttribute(km_finish_few, cudaFuncAttributeMaxDynamicSharedMemorySize, few_bytes));
+        HOST_CUDA(cudaFuncSetAttribute(km_finish_few_clusters, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                       few_bytes));
     HOST_TRY(host_model_init(&f->model, fit, q));
     HOST_TRY(host_reserve_zero(&f->sums, numbers * 8));
     HOST_TRY(host_reserve(&f->partial, host_parts(here, KM_CHUNK_POINTS) * numbers * 8));

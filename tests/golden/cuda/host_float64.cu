@@ -42,16 +42,16 @@ static int host_take_weights(host_float64_fit *fit, const double *weights, unsig
 
 // ... 3 definitions
 
-// Sums around `middle`: of w (x - middle), of its squares; the smallest and the largest values.
-static int host_sums(const host_float64_fit *fit, host_loader *load, const double *middle) {
+// Sums around `origin`: of w (x - origin), of w (x - origin)^2; the smallest and the largest values.
+static int host_sums(const host_float64_fit *fit, host_loader *load, const double *origin) {
     const km_real *raw = fit->points.as<km_real>();
     const double *weights = fit->weights.as<double>();
-    HOST_CUDA(cudaMemcpy(load->middle.at, middle, D * sizeof *middle, cudaMemcpyHostToDevice));
-    km_load_sums_f64<<<dim3((unsigned)fit->blocks, host_parts(D, KM_THREADS)), KM_THREADS>>>(
-        raw, weights, fit->n, load->middle.as<double>(), load->partial.as<double>(), load->bad());
+    HOST_CUDA(cudaMemcpy(load->origin.at, origin, D * sizeof *origin, cudaMemcpyHostToDevice));
+    km_load_sums_f64<<<dim3((unsigned)fit->chunks, host_parts(D, KM_THREADS)), KM_THREADS>>>(
+        raw, weights, fit->n, load->origin.as<double>(), load->partial.as<double>(), load->bad());
     HOST_LAUNCHED(sums of the points);
-    km_load_reduce<<<4 * host_parts(D, KM_JOINED), KM_THREADS>>>(load->partial.as<double>(), fit->blocks,
-                                                                 load->results.as<double>() + 2);
+    km_load_reduce<<<4 * host_parts(D, KM_REDUCED_NUMBERS), KM_THREADS>>>(
+        load->partial.as<double>(), fit->chunks, load->results.as<double>() + 2);
     HOST_LAUNCHED(km_load_reduce);
     return host_get_results(load);
 }
@@ -60,7 +60,7 @@ static int host_sums(const host_float64_fit *fit, host_loader *load, const doubl
 
 static int host_move(host_float64_fit *fit, host_loader *load) {
     host_data *data = &fit->data;
-    host_room centre, factor;
+    host_memory centre, factor;
     double factors[D], box[2 * D];
     for (int f = 0; f < D; f++) {
         factors[f] = data->factor;
@@ -74,11 +74,11 @@ static int host_move(host_float64_fit *fit, host_loader *load) {
     HOST_CUDA(cudaMemcpy(factor.at, factors, sizeof factors, cudaMemcpyHostToDevice));
     HOST_CUDA(cudaMemcpy(fit->box.at, box, sizeof box, cudaMemcpyHostToDevice));
     km_real *points = fit->points.as<km_real>();
-    km_load_transform_f64<<<(unsigned)fit->units, KM_THREADS>>>(
+    km_load_transform_f64<<<(unsigned)fit->subchunks, KM_THREADS>>>(
         points, fit->weights.as<double>(), fit->n, centre.as<double>(), factor.as<double>(), points,
         load->bad(), load->partial.as<double>());
     HOST_LAUNCHED(moving the points);
-    HOST_TRY(host_add_units(fit, load, load->partial.as<double>()));
+    HOST_TRY(host_add_subchunks(fit, load, load->partial.as<double>()));
     HOST_TRY(host_get_results(load));
     data->total_square = load->host[1];
     return HOST_FLOAT64_OK;
@@ -91,7 +91,7 @@ static int host_equip(host_float64_fit *fit) {
     HOST_TRY(host_reserve_zero(&fit->centroids, rows * D * (long long)sizeof(km_real)));
     HOST_TRY(host_reserve_zero(&fit->totals, rows * (D + 1) * 8));
     HOST_TRY(host_reserve_zero(&fit->slot_weights, rows * 8));
-    HOST_TRY(host_reserve_zero(&fit->shares, HOST_SLOTS * (long long)HOST_PARTS * 32));
+    HOST_TRY(host_reserve_zero(&fit->part_sums, HOST_SLOTS * (long long)HOST_PARTS * 32));
     HOST_TRY(host_reserve_zero(&fit->device_state, sizeof fit->state));
     HOST_TRY(host_reserve_zero(&fit->labels,
                                HOST_SLOTS * (fit->n + KM_ALIGN_BYTES) * (long long)sizeof(km_label)));

@@ -23,11 +23,11 @@
 #define km_rows interface_km_rows
 #define km_seed_draw interface_km_seed_draw
 #define km_seed_pass interface_km_seed_pass
-#define km_finish_few interface_km_finish_few
+#define km_finish_few_clusters interface_km_finish_few_clusters
 #define km_assign interface_km_assign
-#define km_finish_blocks interface_km_finish_blocks
+#define km_finish_chunks interface_km_finish_chunks
 #define km_finish_add interface_km_finish_add
-#define km_farthest_block interface_km_farthest_block
+#define km_farthest_subchunk interface_km_farthest_subchunk
 #define km_farthest_pick interface_km_farthest_pick
 #define km_update interface_km_update
 #endif

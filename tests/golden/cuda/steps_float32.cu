@@ -34,16 +34,17 @@ typedef struct km_update_args {
     const unsigned char
         *given_up;               // [restarts][S]: clusters for which relocation found no point; they may stay empty
     unsigned long long *changes; // per slot, or NULL
-    void *workspace, *constants; // as in km_pass_args ...
-    const double *box;           // ... likewise
+    void *workspace, *constants; // as in km_pass_args
+    const double *box;           // likewise
     unsigned long long *report;  // in the host's memory: passes done, and 2^32 when the loop stops; or NULL
-    double *shares;              // [slots][KM_UPDATE_PARTS][4]: what the blocks of a slot found; not used where it has one
+    double
+        *part_sums; // [slots][KM_UPDATE_PARTS][4]: what the blocks of a slot found; not used where it has one
 } km_update_args;
 
 // ... 3 definitions
 
 #endif
-// What several steps use: finite numbers, sums over a block of threads, the weight of a point.
+// For several steps: finite numbers, sums over a block of threads, the weight of a point.
 __device__ __forceinline__ int km_is_finite(double value) {
     return fabs(value) <= 1.7976931348623157e308;
 }
@@ -53,35 +54,35 @@ __device__ __forceinline__ int km_is_finite(double value) {
 __device__ __forceinline__ double km_weight(const double *, long long) {
     return 1.0;
 }
-// Load: statistics of the points as they came, then the clustered space. Sums are doubles over fixed blocks of
-// 65,536 points, blocks added in index order; inside a block the order is fixed by the layout of the threads.
+// Load: statistics of the original points; then the points are centred and scaled. Sums are doubles over chunks of
+// 65,536 points, and chunks are added in index order. In a chunk the layout of the threads fixes the order.
 
 // ... 18 definitions
 
-// Rows of the clustered space, as doubles.
+// Some points, centred and scaled, as doubles.
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
     km_rows(const km_real *points, const long long *indices, long long count, double *out) {
     const long long at = blockIdx.x * (long long)KM_THREADS + threadIdx.x;
     if (at < count * D) out[at] = points[indices[at / D] * D + at % D];
 }
-// Seeding: greedy k-means++, all chains in the same passes, as runtime/seed.h states it. For each pick two kernels:
-// km_seed_draw closes the pick before (the candidate with the smallest cost wins) and draws the candidates of this
-// one; km_seed_pass reads the points once, brings each chain's distances up to date and sums what every candidate
+// Seeding: greedy k-means++, all chains in the same passes, as runtime/seed.h states it. Each pick takes two kernels.
+// km_seed_draw decides the pick before (the candidate that leaves the least inertia), and draws the candidates of this
+// one. km_seed_pass reads the points once, updates each chain's distances, and adds the inertia that each candidate
 // would leave. Nothing goes through the host.
 
 // ... 16 definitions
 
-// A task. Brings distances up to date with the last pick, where `update`, and adds to sums[c * KM_THREADS] what the
-// points would cost with candidate c: w times the smaller of the distance to what was picked before (`best`) and to the
+// Works on a task. Where `update`, compares the distances with those to the last pick. Adds to sums[c * KM_THREADS] the
+// inertia of the points with candidate c: w times the smaller of the squared distances to all picks (`best`) and to the
 // candidate.
 template <int POINTS>
-__device__ __forceinline__ void seed_serve(double *sums, km_real *best, km_real (*x)[STEP_CHUNK],
-                                           const km_seed_args &args, const seed_rows &rows,
-                                           const seed_points &at, int candidates, bool update, bool first) {
+__device__ __forceinline__ void
+seed_process_task(double *sums, km_real *best, km_real (*x)[STEP_FEATURES], const km_seed_args &args,
+                  const seed_rows &rows, const seed_points &at, int candidates, bool update, bool first) {
     km_real square[SEED_ROWS][POINTS] = {};
-    if (STEP_WHOLE && update) seed_distances<POINTS>(square[0], x, args, rows, 0, 0);
+    if (STEP_ROW_IN_REGISTERS && update) seed_distances<POINTS>(square[0], x, args, rows, 0, 0);
 #pragma unroll 1
-    for (int f = 0; f < D && !STEP_WHOLE; f += STEP_CHUNK) {
+    for (int f = 0; f < D && !STEP_ROW_IN_REGISTERS; f += STEP_FEATURES) {
         seed_load<POINTS>(x, at, f);
 #pragma unroll
         for (int c = 0; c < SEED_ROWS; c++)
@@ -98,38 +99,38 @@ __device__ __forceinline__ void seed_serve(double *sums, km_real *best, km_real 
 #pragma unroll
     for (int c = 0; c < SEED_CANDIDATES; c++) {
         if (c >= candidates) break;
-        if (STEP_WHOLE) seed_distances<POINTS>(square[c + 1], x, args, rows, c + 1, 0);
-        const double sum = fmin(seed_left<POINTS>(best, square[c + 1]), SEED_FAR);
+        if (STEP_ROW_IN_REGISTERS) seed_distances<POINTS>(square[c + 1], x, args, rows, c + 1, 0);
+        const double sum = fmin(seed_sum_smaller<POINTS>(best, square[c + 1]), SEED_FAR);
         sums[c * KM_THREADS] = __dadd_rn(sums[c * KM_THREADS], sum);
     }
 }
 
 // ... 3 definitions
 
-// Two units of points, each by half of the threads; a few tasks at a time.
+// Two subchunks a block, each by half of the threads; a few tasks at a time.
 extern "C" __global__ void __launch_bounds__(KM_THREADS, SEED_BLOCKS)
     km_seed_pass(const __grid_constant__ km_seed_args args, long long pick, int candidates) {
     __shared__ __align__(16) km_real staged[SEED_STAGED ? SEED_TASKS * SEED_ROWS * D : 1];
     __shared__ long long rows[SEED_TASKS * SEED_ROWS];
     __shared__ double sums[SEED_TASKS][SEED_CANDIDATES][KM_THREADS];
     const km_real *points = (const km_real *)args.points;
-    const long long unit = blockIdx.x * 2ll + threadIdx.x / SEED_STRIDE;
+    const long long subchunk = blockIdx.x * 2ll + threadIdx.x / SEED_STRIDE;
     const int parts = (candidates + SEED_CANDIDATES - 1) / SEED_CANDIDATES, all = args.chains * parts;
-    const long long first = unit * KM_SUBCHUNK_POINTS + threadIdx.x % SEED_STRIDE;
+    const long long first = subchunk * KM_SUBCHUNK_POINTS + threadIdx.x % SEED_STRIDE;
 #pragma unroll 1
     for (int begin = 0; begin < all; begin += SEED_TASKS) {
         const seed_tasks tasks = {
             staged,        rows,          all - begin < SEED_TASKS ? all - begin : int(SEED_TASKS),
             begin / parts, begin % parts, parts,
             candidates,    pick};
-        const auto point_of = [&](int row) { // of the tables; -1: there is none
+        const auto point_of = [&](int row) { // the point of a row of the tables; -1: there is none
             const int task = begin + row / SEED_ROWS, chain = task / parts, c = row % SEED_ROWS - 1;
             const int candidate = task % parts * SEED_CANDIDATES + c;
             if (c < 0) return pick > 0 ? args.picks[chain * args.picks_count + pick - 1] : -1ll;
             const long long *drawn = args.candidates + (pick % 2 * args.chains + chain) * KM_CANDIDATES_MAX;
             return candidate < candidates ? drawn[candidate] : -1ll;
         };
-        if (begin > 0) __syncthreads(); // the tables and sums of the tasks before are done with
+        if (begin > 0) __syncthreads(); // all threads are done with the tables and sums of the tasks before
         for (int at = threadIdx.x; at < tasks.count * SEED_ROWS * (SEED_STAGED ? int(D) : 1);
              at += KM_THREADS) {
             const long long point = point_of(SEED_STAGED ? at / D : at);
@@ -139,43 +140,45 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, SEED_BLOCKS)
         for (int task = 0; task < tasks.count; task++)
             for (int c = 0; c < SEED_CANDIDATES; c++) sums[task][c][threadIdx.x] = 0.0;
         __syncthreads();
-        constexpr int STEP = SEED_GROUP * SEED_STRIDE;
-        if ((unit + 1) * KM_SUBCHUNK_POINTS <= args.n)
+        constexpr int STEP = SEED_POINTS_AT_ONCE * SEED_STRIDE;
+        if ((subchunk + 1) * KM_SUBCHUNK_POINTS <= args.n)
 #pragma unroll 1
             for (int i = 0; i < KM_SUBCHUNK_POINTS; i += STEP)
-                seed_group<SEED_GROUP>(sums, args, tasks, first + i);
+                seed_process_points<SEED_POINTS_AT_ONCE>(sums, args, tasks, first + i);
         else
 #pragma unroll 1
-            for (long long i = first; i < args.n; i += SEED_STRIDE) seed_group<1>(sums, args, tasks, i);
+            for (long long i = first; i < args.n; i += SEED_STRIDE)
+                seed_process_points<1>(sums, args, tasks, i);
         __syncthreads();
         seed_write(args, sums, tasks);
     }
 }
-// Finish: labels, distances and sums of the models in one last pass, labels bitwise as on every other backend. Few
-// clusters: km_finish_few reads the points once for each model and keeps nothing of them. Many: km_assign leaves each
-// point's label and distance, and km_finish_blocks adds them up, block by block in index order.
-// Distances to all centroids are float, in the difference form: their relative error is at most (D + 2) 2^-24. Where
-// the second-nearest is farther than the nearest by more than that, the nearest is certain; other points are looked at
-// again in double. Squared distances are summed in double, from the stored values; distances and margins are float.
+// bitwise those of every other backend. Few clusters: km_finish_few_clusters reads the points once for each model.
+// Many: km_assign writes each point's label and distance, and km_finish_chunks adds them. Both add chunk by chunk,
+// in index order.
+// Distances to all centroids are float, in the difference form: their relative error is at most (D + 2) 2^-24.
+// Where the second-nearest centroid is not farther than the nearest by more than that, the point is ambiguous and
+// resolved in double. Squared distances are added in double; distances and margins are float.
 
 constexpr int FINISH_POINTS = D * sizeof(km_real) <= 16 ? 4 : 2; // of a thread at a time
-constexpr int FINISH_ROWS = STEP_WHOLE ? 1 : 4;                  // centroids for each read of the points' features
+constexpr int FINISH_ROWS = STEP_ROW_IN_REGISTERS ? 1 : 4;       // centroids for each read of the points' features
 
 // ... 8 definitions
 
-// Decides what was searched.
-__device__ __forceinline__ finish_point finish_decide(const finish_near &near, const km_real *x,
+// Decides the label of a point, from the two nearest; resolves it in double where it is ambiguous.
+__device__ __forceinline__ finish_point finish_decide(const finish_nearest &found, const km_real *x,
                                                       const double *centroids, const km_real *table, int k) {
-    // Twice the bound, and what squares lose below the smallest float. Quotients of large squares are not to be
-    // trusted; a lone centroid has no second: its distances are double, and it need not be a float.
+    // Twice the bound, and what squares lose by underflow. Quotients of large squares may overflow. With k = 1
+    // there is no second, and the centroid need not be a float: distances are double.
     const float apart = 1.0f + (D + 4) * 2.384185791015625e-7f, lost = 1e-37f, largest = 1e37f;
-    if (!(fma(near.nearest, apart, lost) < near.second && near.second < largest))
+    if (!(fma(found.nearest, apart, lost) < found.second && found.second < largest))
         return finish_exact(x, centroids, k);
-    return {near.label, finish_square_of_row(x, table + (long long)near.label * D), finish_root(near.nearest),
-            1.0f - finish_root(__fdividef(near.nearest, near.second))};
+    return {found.label, finish_square_of_row(x, table + (long long)found.label * D),
+            finish_root(found.nearest), 1.0f - finish_root(__fdividef(found.nearest, found.second))};
 }
 
-// Sums of a cluster as km_finish_few keeps them: a column for each thread, so that nobody waits; counts apart.
+// Sums of a cluster in km_finish_few_clusters: a column for each thread, so that no thread waits for another; and
+// counts.
 enum { FINISH_SSE, FINISH_DISTANCE, FINISH_MARGIN, FINISH_NUMBERS }; // every point weighs 1
 static_assert(FINISH_NUMBERS * 8 + 4 == (WEIGHTED ? KM_FINISH_WEIGHTED_BYTES : KM_FINISH_BYTES),
               "as the engine knows");
@@ -194,10 +197,10 @@ __device__ __forceinline__ void finish_add(double *sums, unsigned *counts, const
 __device__ __forceinline__ void finish_write(double *out, const double *sums, const unsigned *counts, int k) {
     for (int j = threadIdx.x / 32; j < k; j += KM_FINISH_THREADS / 32) {
         const double *columns = sums + j * (FINISH_NUMBERS * KM_FINISH_THREADS);
-        const double count = finish_fold(counts + j * KM_FINISH_THREADS);
-        const double sse = finish_fold(columns + FINISH_SSE * KM_FINISH_THREADS);
-        const double distance = finish_fold(columns + FINISH_DISTANCE * KM_FINISH_THREADS);
-        const double margin = finish_fold(columns + FINISH_MARGIN * KM_FINISH_THREADS);
+        const double count = finish_sum_columns(counts + j * KM_FINISH_THREADS);
+        const double sse = finish_sum_columns(columns + FINISH_SSE * KM_FINISH_THREADS);
+        const double distance = finish_sum_columns(columns + FINISH_DISTANCE * KM_FINISH_THREADS);
+        const double margin = finish_sum_columns(columns + FINISH_MARGIN * KM_FINISH_THREADS);
         const double weight = count;
         if (threadIdx.x % 32) continue;
         out[j * KM_FINISH_SUMS + KM_FINISH_COUNT] = count;
@@ -210,37 +213,38 @@ __device__ __forceinline__ void finish_write(double *out, const double *sums, co
 
 // ... 7 definitions
 
-// Adds blocks to the totals in index order: totals[numbers] += partial[0][numbers], partial[1][numbers], ...
+// Adds chunks to the totals in index order: totals[numbers] += partial[0][numbers], partial[1][numbers], ...
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
-    km_finish_add(const double *partial, long long blocks, long long numbers, double *totals) {
-    const long long column = blockIdx.x * (long long)KM_JOINED, at = column + threadIdx.x;
-    const bool own = threadIdx.x < KM_JOINED && at < numbers;
-    const double sum = step_join(own ? totals[at] : 0.0, partial, blocks, numbers, column, numbers, 0);
+    km_finish_add(const double *partial, long long chunks, long long numbers, double *totals) {
+    const long long column = blockIdx.x * (long long)KM_REDUCED_NUMBERS, at = column + threadIdx.x;
+    const bool own = threadIdx.x < KM_REDUCED_NUMBERS && at < numbers;
+    const double sum =
+        step_reduce_chunks(own ? totals[at] : 0.0, partial, chunks, numbers, column, numbers, 0);
     if (own) totals[at] = sum;
 }
-// Relocate: the points farthest from their own centroids, one after the other. km_assign has left each point's
-// squared distance; a point that was taken, and those with the same coordinates, are out by a distance of 0.
+// Relocate: finds the points farthest from their own centroids, one after the other. km_assign has written each point's
+// squared distance. A point that was taken, and points with the same coordinates, get a distance of 0.
 
 // ... 3 definitions
 
-// One block of threads: picks[taken] = the farthest of all units, -1 when there is none.
+// One block: picks[taken] is the farthest point of all subchunks, or -1 where there is none.
 extern "C" __global__ void __launch_bounds__(KM_THREADS)
-    km_farthest_pick(const double *unit_values, const long long *unit_indices, long long units, long long n,
-                     long long *picks, long long taken) {
+    km_farthest_pick(const double *subchunk_values, const long long *subchunk_indices, long long subchunks,
+                     long long n, long long *picks, long long taken) {
     double value = 0.0;
     long long index = n;
-    for (long long unit = threadIdx.x; unit < units; unit += KM_THREADS)
-        far_take(&value, &index, unit_values[unit], unit_indices[unit]);
-    far_of_block(&value, &index);
+    for (long long subchunk = threadIdx.x; subchunk < subchunks; subchunk += KM_THREADS)
+        farthest_of(&value, &index, subchunk_values[subchunk], subchunk_indices[subchunk]);
+    farthest_of_block(&value, &index);
     if (threadIdx.x == 0) picks[taken] = value > 0.0 ? index : -1;
 }
-// Update: the blocks of a slot turn totals into new centroids, and one of them decides what the slot does next. The
-// host queues iterations ahead of the report that the last block writes.
+// Update: the blocks of a slot compute new centroids from the totals, and the last of them decides what the slot does
+// next. The last block of all writes the report. The host queues iterations ahead of it.
 
 // ... 2 definitions
 
-// A slot with many numbers has several blocks (KM_UPDATE_PARTS), blockIdx.y: each moves a share of its clusters.
-// Two blocks a multiprocessor are plenty: said, or the compiler makes room for more of them, and spills.
+// A slot with many clusters has several blocks (KM_UPDATE_PARTS), blockIdx.y, each of which computes a part of
+// them. With no bound of two blocks a multiprocessor the compiler would aim at more, and spill.
 extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
     km_update(const __grid_constant__ km_update_args args) {
     constexpr int LANES = D < 2    ? 1
@@ -278,7 +282,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
             }
         }
         km_block_sums<4>(sums);
-        if (!update_join(record, args.shares + slot * (4ll * gridDim.y), sums)) return;
+        if (!update_join(record, args.part_sums + slot * (4ll * gridDim.y), sums)) return;
         // One warp computes the next pass's coefficients while the first one decides. All new centroids are there:
         // km_block_sums has synchronized the block.
         if (phase == KM_SLOT_RUNNING && threadIdx.x / 32 == 7)
@@ -292,7 +296,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
                                          sums[3] > 0.0, few_changes};
             km_slot_decide(&record->state, &found, args.loop->shift_max, args.loop->max_iter);
             args.active[slot] = km_slot_is_active(record->state.phase);
-            if (!args.active[slot]) atomicAdd(&args.loop->news, 1);
+            if (!args.active[slot]) atomicAdd(&args.loop->stopped_count, 1);
         }
     } else if (blockIdx.y > 0) {
         return;

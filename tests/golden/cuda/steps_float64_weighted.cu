@@ -6,22 +6,22 @@
 __device__ __forceinline__ double km_weight(const double *weights, long long i) {
     return weights[i];
 }
-// Load: statistics of the points as they came, then the clustered space. Sums are doubles over fixed blocks of
-// 65,536 points, blocks added in index order; inside a block the order is fixed by the layout of the threads.
+// Load: statistics of the original points; then the points are centred and scaled. Sums are doubles over chunks of
+// 65,536 points, and chunks are added in index order. In a chunk the layout of the threads fixes the order.
 
 // ... 34 definitions
 
-// A task. Brings distances up to date with the last pick, where `update`, and adds to sums[c * KM_THREADS] what the
-// points would cost with candidate c: w times the smaller of the distance to what was picked before (`best`) and to the
+// Works on a task. Where `update`, compares the distances with those to the last pick. Adds to sums[c * KM_THREADS] the
+// inertia of the points with candidate c: w times the smaller of the squared distances to all picks (`best`) and to the
 // candidate.
 template <int POINTS>
-__device__ __forceinline__ void seed_serve(double *sums, km_real *best, km_real (*x)[STEP_CHUNK],
-                                           const km_seed_args &args, const seed_rows &rows,
-                                           const seed_points &at, int candidates, bool update, bool first) {
+__device__ __forceinline__ void
+seed_process_task(double *sums, km_real *best, km_real (*x)[STEP_FEATURES], const km_seed_args &args,
+                  const seed_rows &rows, const seed_points &at, int candidates, bool update, bool first) {
     km_real square[SEED_ROWS][POINTS] = {};
-    if (STEP_WHOLE && update) seed_distances<POINTS>(square[0], x, args, rows, 0, 0);
+    if (STEP_ROW_IN_REGISTERS && update) seed_distances<POINTS>(square[0], x, args, rows, 0, 0);
 #pragma unroll 1
-    for (int f = 0; f < D && !STEP_WHOLE; f += STEP_CHUNK) {
+    for (int f = 0; f < D && !STEP_ROW_IN_REGISTERS; f += STEP_FEATURES) {
         seed_load<POINTS>(x, at, f);
 #pragma unroll
         for (int c = 0; c < SEED_ROWS; c++)
@@ -38,7 +38,7 @@ __device__ __forceinline__ void seed_serve(double *sums, km_real *best, km_real 
 #pragma unroll
     for (int c = 0; c < SEED_CANDIDATES; c++) {
         if (c >= candidates) break;
-        if (STEP_WHOLE) seed_distances<POINTS>(square[c + 1], x, args, rows, c + 1, 0);
+        if (STEP_ROW_IN_REGISTERS) seed_distances<POINTS>(square[c + 1], x, args, rows, c + 1, 0);
         double sum = 0.0;
 #pragma unroll
         for (int p = 0; p < POINTS; p++) {
@@ -51,30 +51,30 @@ __device__ __forceinline__ void seed_serve(double *sums, km_real *best, km_real 
 
 // ... 3 definitions
 
-// Two units of points, each by half of the threads; a few tasks at a time.
+// Two subchunks a block, each by half of the threads; a few tasks at a time.
 extern "C" __global__ void __launch_bounds__(KM_THREADS, SEED_BLOCKS)
     km_seed_pass(const __grid_constant__ km_seed_args args, long long pick, int candidates) {
     __shared__ __align__(16) km_real staged[SEED_STAGED ? SEED_TASKS * SEED_ROWS * D : 1];
     __shared__ long long rows[SEED_TASKS * SEED_ROWS];
     __shared__ double sums[SEED_TASKS][SEED_CANDIDATES][KM_THREADS];
     const km_real *points = (const km_real *)args.points;
-    const long long unit = blockIdx.x * 2ll + threadIdx.x / SEED_STRIDE;
+    const long long subchunk = blockIdx.x * 2ll + threadIdx.x / SEED_STRIDE;
     const int parts = (candidates + SEED_CANDIDATES - 1) / SEED_CANDIDATES, all = args.chains * parts;
-    const long long first = unit * KM_SUBCHUNK_POINTS + threadIdx.x % SEED_STRIDE;
+    const long long first = subchunk * KM_SUBCHUNK_POINTS + threadIdx.x % SEED_STRIDE;
 #pragma unroll 1
     for (int begin = 0; begin < all; begin += SEED_TASKS) {
         const seed_tasks tasks = {
             staged,        rows,          all - begin < SEED_TASKS ? all - begin : int(SEED_TASKS),
             begin / parts, begin % parts, parts,
             candidates,    pick};
-        const auto point_of = [&](int row) { // of the tables; -1: there is none
+        const auto point_of = [&](int row) { // the point of a row of the tables; -1: there is none
             const int task = begin + row / SEED_ROWS, chain = task / parts, c = row % SEED_ROWS - 1;
             const int candidate = task % parts * SEED_CANDIDATES + c;
             if (c < 0) return pick > 0 ? args.picks[chain * args.picks_count + pick - 1] : -1ll;
             const long long *drawn = args.candidates + (pick % 2 * args.chains + chain) * KM_CANDIDATES_MAX;
             return candidate < candidates ? drawn[candidate] : -1ll;
         };
-        if (begin > 0) __syncthreads(); // the tables and sums of the tasks before are done with
+        if (begin > 0) __syncthreads(); // all threads are done with the tables and sums of the tasks before
         for (int at = threadIdx.x; at < tasks.count * SEED_ROWS * (SEED_STAGED ? int(D) : 1);
              at += KM_THREADS) {
             const long long point = point_of(SEED_STAGED ? at / D : at);
@@ -84,31 +84,33 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, SEED_BLOCKS)
         for (int task = 0; task < tasks.count; task++)
             for (int c = 0; c < SEED_CANDIDATES; c++) sums[task][c][threadIdx.x] = 0.0;
         __syncthreads();
-        constexpr int STEP = SEED_GROUP * SEED_STRIDE;
-        if ((unit + 1) * KM_SUBCHUNK_POINTS <= args.n)
+        constexpr int STEP = SEED_POINTS_AT_ONCE * SEED_STRIDE;
+        if ((subchunk + 1) * KM_SUBCHUNK_POINTS <= args.n)
 #pragma unroll 1
             for (int i = 0; i < KM_SUBCHUNK_POINTS; i += STEP)
-                seed_group<SEED_GROUP>(sums, args, tasks, first + i);
+                seed_process_points<SEED_POINTS_AT_ONCE>(sums, args, tasks, first + i);
         else
 #pragma unroll 1
-            for (long long i = first; i < args.n; i += SEED_STRIDE) seed_group<1>(sums, args, tasks, i);
+            for (long long i = first; i < args.n; i += SEED_STRIDE)
+                seed_process_points<1>(sums, args, tasks, i);
         __syncthreads();
         seed_write(args, sums, tasks);
     }
 }
-// Finish: labels, distances and sums of the models in one last pass, labels bitwise as on every other backend. Few
-// clusters: km_finish_few reads the points once for each model and keeps nothing of them. Many: km_assign leaves each
-// point's label and distance, and km_finish_blocks adds them up, block by block in index order.
+// bitwise those of every other backend. Few clusters: km_finish_few_clusters reads the points once for each model.
+// Many: km_assign writes each point's label and distance, and km_finish_chunks adds them. Both add chunk by chunk,
+// in index order.
 
 // ... 5 definitions
 
-// Decides what was searched.
-__device__ __forceinline__ finish_point finish_decide(const finish_near &near, const km_real *x,
+// Decides the label of a point, from the two nearest; resolves it in double where it is ambiguous.
+__device__ __forceinline__ finish_point finish_decide(const finish_nearest &found, const km_real *x,
                                                       const double *centroids, const km_real *table, int k) {
-    return finish_of_squares(near.label, near.nearest, near.second, k);
+    return finish_of_squares(found.label, found.nearest, found.second, k);
 }
 
-// Sums of a cluster as km_finish_few keeps them: a column for each thread, so that nobody waits; counts apart.
+// Sums of a cluster in km_finish_few_clusters: a column for each thread, so that no thread waits for another; and
+// counts.
 enum { FINISH_SSE, FINISH_DISTANCE, FINISH_MARGIN, FINISH_WEIGHT, FINISH_NUMBERS };
 static_assert(FINISH_NUMBERS * 8 + 4 == (WEIGHTED ? KM_FINISH_WEIGHTED_BYTES : KM_FINISH_BYTES),
               "as the engine knows");
@@ -128,11 +130,11 @@ __device__ __forceinline__ void finish_add(double *sums, unsigned *counts, const
 __device__ __forceinline__ void finish_write(double *out, const double *sums, const unsigned *counts, int k) {
     for (int j = threadIdx.x / 32; j < k; j += KM_FINISH_THREADS / 32) {
         const double *columns = sums + j * (FINISH_NUMBERS * KM_FINISH_THREADS);
-        const double count = finish_fold(counts + j * KM_FINISH_THREADS);
-        const double sse = finish_fold(columns + FINISH_SSE * KM_FINISH_THREADS);
-        const double distance = finish_fold(columns + FINISH_DISTANCE * KM_FINISH_THREADS);
-        const double margin = finish_fold(columns + FINISH_MARGIN * KM_FINISH_THREADS);
-        const double weight = finish_fold(columns + FINISH_WEIGHT * KM_FINISH_THREADS);
+        const double count = finish_sum_columns(counts + j * KM_FINISH_THREADS);
+        const double sse = finish_sum_columns(columns + FINISH_SSE * KM_FINISH_THREADS);
+        const double distance = finish_sum_columns(columns + FINISH_DISTANCE * KM_FINISH_THREADS);
+        const double margin = finish_sum_columns(columns + FINISH_MARGIN * KM_FINISH_THREADS);
+        const double weight = finish_sum_columns(columns + FINISH_WEIGHT * KM_FINISH_THREADS);
         if (threadIdx.x % 32) continue;
         out[j * KM_FINISH_SUMS + KM_FINISH_COUNT] = count;
         out[j * KM_FINISH_SUMS + KM_FINISH_WEIGHT] = weight;
