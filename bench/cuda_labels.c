@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Looks at every label that a design's pass gives on this machine's GPU, on data that are hard on rounding, and counts
+// Checks every label that a design's pass gives on this machine's GPU, on data that are hard on rounding, and counts
 // those out of contract (docs/numerics.md) and those that differ from the reference at all: the nearest centroid in
-// double, in the difference form, ties to the lowest index. A kernel of the plainest kind looks at the labels, and is
+// double, in the difference form, ties to the lowest index. A plain kernel checks the labels, and is
 // itself held against the same loop on the host for the first points of each pass.
 //
 //     cuda_labels DESIGN FEATURES CLUSTERS [f32|f64 [POINTS [SEEDS [PASSES]]]]     e.g. cuda_labels tensor 4 3..12
@@ -24,7 +24,7 @@ enum { BLOBS = 12, GRID = 10, FEATURES_MAX = 1024, LOOK_THREADS = 128, HOST_POIN
 static const char *const kinds[] = {"uniform", "blobs", "ties", "scales", "outlier"};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-// What looking at labels counts; the kernel's struct of the same name.
+// The counts of a check of labels; the kernel has a struct of the same name.
 typedef struct verdict {
     unsigned long long differ, wrong;
     double worst; // the largest difference of squared distances, in units of the contract's
@@ -40,10 +40,10 @@ typedef struct check {
     void *points;      // the same as the engine has them
     double *centroids; // of all slots
     int32_t *nearest;  // of the first points, by the kernel
-    long long looked;
+    long long checked;
     verdict seen;
-    km_cu_module look_module;
-    km_cu_function check; // the kernel of look_text
+    km_cu_module kernel_module;
+    km_cu_function kernel; // the kernel of check_text
 } check;
 
 // Data --------------------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ static const char check_text[] =
     "    for (int f = 0; f < d; f++) sum += (double)x[f] * (double)x[f] + c[f] * c[f];\n"
     "    return sum;\n"
     "}\n"
-    "extern \"C\" __global__ void look(const real *points, const unsigned char *labels, const double "
+    "extern \"C\" __global__ void check_labels(const real *points, const unsigned char *labels, const double "
     "*centroids,\n"
     "                                 long long n, int d, int k, double contract, verdict *seen, int "
     "*nearest_of,\n"
@@ -142,7 +142,7 @@ static double at(const check *c, int64_t index) {
                                       : ((const double *)c->points)[index];
 }
 
-static km_status make_look(check *c, km_error *err) {
+static km_status make_kernel(check *c, km_error *err) {
     km_status status = KM_OK;
     const km_cuda_device *device = (const km_cuda_device *)c->device;
     const km_driver *driver = device->driver;
@@ -150,17 +150,17 @@ static km_status make_look(check *c, km_error *err) {
     char *cubin = NULL;
     int64_t size;
     if (!mkdtemp(folder)) return km_fail(err, KM_ERROR_IO, "no folder in /tmp");
-    snprintf(text_path, sizeof text_path, "%s/look.cu", folder);
-    snprintf(cubin_path, sizeof cubin_path, "%s/look.cubin", folder);
+    snprintf(text_path, sizeof text_path, "%s/check_labels.cu", folder);
+    snprintf(cubin_path, sizeof cubin_path, "%s/check_labels.cubin", folder);
     snprintf(text, sizeof text, "typedef %s real;\n%s", c->spec.type == KM_FLOAT32 ? "float" : "double",
              check_text);
     KM_TRY_GOTO(km_file_write(text_path, text, (int64_t)strlen(text), err));
     KM_TRY_GOTO(km_cuda_compile(c->device, NULL, text_path, cubin_path, NULL, err));
     KM_TRY_GOTO(km_file_read(&cubin, &size, cubin_path, 0, err));
     KM_TRY_GOTO(km_cuda_enter(device, err));
-    km_cu_result result = driver->cuModuleLoadDataEx(&c->look_module, cubin, 0, NULL, NULL);
-    if (result == 0) result = driver->cuModuleGetFunction(&c->check, c->look_module, "look");
-    if (result != 0) status = km_cuda_fail(err, driver, result, "loading the kernel that looks at labels");
+    km_cu_result result = driver->cuModuleLoadDataEx(&c->kernel_module, cubin, 0, NULL, NULL);
+    if (result == 0) result = driver->cuModuleGetFunction(&c->kernel, c->kernel_module, "check_labels");
+    if (result != 0) status = km_cuda_fail(err, driver, result, "loading the kernel that checks labels");
     km_cuda_leave(device);
 done:
     remove(text_path);
@@ -188,20 +188,20 @@ static km_status hold_against_host(const check *c, const double *centroids, int6
         wrong += nearest != c->nearest[i];
     }
     if (wrong)
-        return km_fail(err, KM_ERROR_INTERNAL, "the kernel that looks at labels is wrong %lld times",
+        return km_fail(err, KM_ERROR_INTERNAL, "the kernel that checks labels is wrong %lld times",
                        (long long)wrong);
     return KM_OK;
 }
 
 static void take_verdict(check *c, const verdict *seen) {
-    c->looked += c->n;
+    c->checked += c->n;
     c->seen.differ += seen->differ;
     c->seen.wrong += seen->wrong;
     c->seen.worst = fmax(c->seen.worst, seen->worst);
 }
 
 // All labels of a slot, which lie on the device.
-static km_status look_at_all(check *c, km_cu_ptr labels, const double *centroids, int64_t k, km_error *err) {
+static km_status check_all(check *c, km_cu_ptr labels, const double *centroids, int64_t k, km_error *err) {
     km_status status = KM_OK;
     km_cuda_engine *engine = (km_cuda_engine *)c->engine;
     const km_driver *driver = engine->driver;
@@ -220,7 +220,7 @@ static km_status look_at_all(check *c, km_cu_ptr labels, const double *centroids
     void *arguments[] = {
         &engine->points.address, &labels, &table, &n, &features, &clusters, &contract, &verdicts, &nearest,
         &nearest_count};
-    KM_CU(cuLaunchKernel(c->check, (unsigned)km_divide_up(c->n, LOOK_THREADS), 1, 1, LOOK_THREADS, 1, 1, 0,
+    KM_CU(cuLaunchKernel(c->kernel, (unsigned)km_divide_up(c->n, LOOK_THREADS), 1, 1, LOOK_THREADS, 1, 1, 0,
                          engine->stream, arguments, NULL));
     KM_TRY_GOTO(km_cuda_get(engine, &seen, verdicts, sizeof seen, err));
     KM_TRY_GOTO(km_cuda_get(engine, c->nearest, nearest, count * 4, err));
@@ -246,7 +246,7 @@ static km_status check_pass(check *c, km_slot_state *states, int first, km_error
     km_status status = c->engine->backend->run_passes(c->engine, states, &passes, &stop, 1, err);
     for (int64_t s = 0; s < c->engine->slots_count && status == KM_OK; s++) {
         if (before[s] != KM_SLOT_RUNNING && before[s] != KM_SLOT_LAST) continue;
-        status = look_at_all(c, engine->labels.address + (km_cu_ptr)(s * stride),
+        status = check_all(c, engine->labels.address + (km_cu_ptr)(s * stride),
                              c->centroids + km_cuda_slot_row(engine, s) * d, km_cuda_slot_k(engine, s), err);
     }
     free(before);
@@ -326,7 +326,7 @@ static km_status prepare(check *c, const char *design, km_error *err) {
     c->points = malloc((size_t)bytes);
     c->nearest = malloc(HOST_POINTS * sizeof *c->nearest);
     if (!c->raw || !c->points || !c->nearest) status = km_fail_memory(err, "the points", 2 * bytes);
-    if (status == KM_OK) status = make_look(c, err);
+    if (status == KM_OK) status = make_kernel(c, err);
 done:
     km_source_clear(&source);
     km_plan_clear(&plan);
@@ -358,21 +358,21 @@ int main(int argc, char **argv) {
     if (status == KM_OK) status = prepare(&c, argv[1], &err);
     unsigned long long wrong = 0;
     for (int kind = 0; kind < KINDS && status == KM_OK; kind++) {
-        c.looked = 0;
+        c.checked = 0;
         c.seen = (verdict){0, 0, 0};
         for (int64_t seed = 1; seed <= c.seeds && status == KM_OK; seed++) {
             make_points(&c, kind, (uint64_t)seed);
             status = check_set(&c, (uint64_t)seed, &err);
         }
         printf("%s d=%lld K=%s %s: %lld labels, %llu differ, %llu out of contract, worst %.3g of it\n",
-               argv[1], (long long)c.spec.features, argv[3], kinds[kind], c.looked, c.seen.differ,
+               argv[1], (long long)c.spec.features, argv[3], kinds[kind], c.checked, c.seen.differ,
                c.seen.wrong, c.seen.worst);
         fflush(stdout);
         wrong += c.seen.wrong;
     }
     if (status != KM_OK) fprintf(stderr, "cuda_labels: %s: %s\n", km_status_name(status), err.text);
-    if (c.look_module && km_cuda_enter((const km_cuda_device *)c.device, NULL) == KM_OK) {
-        ((const km_cuda_device *)c.device)->driver->cuModuleUnload(c.look_module);
+    if (c.kernel_module && km_cuda_enter((const km_cuda_device *)c.device, NULL) == KM_OK) {
+        ((const km_cuda_device *)c.device)->driver->cuModuleUnload(c.kernel_module);
         km_cuda_leave((const km_cuda_device *)c.device);
     }
     km_module_destroy(&c.module);

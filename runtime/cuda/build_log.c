@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The whole number in front of `word`, or 0 where the line does not hold it.
+// The integer in front of `word`, or 0 where the line does not have the word.
 static int number_before(const char *line, const char *word) {
     const char *end = strstr(line, word), *at = end;
     while (at && at > line && isdigit((unsigned char)at[-1])) at--;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Device memory, and bytes between host and device. Memory of the user is pageable, which the device cannot fetch by
-// itself: large copies go through pinned buffers that several threads fill while the buffers before are on their way.
+// Device memory, and copies between host and device. Memory of the user is pageable, which the device cannot read by
+// itself. So large copies go through pinned buffers: several threads fill one while the device copies another.
 #include "../../base/error.h"
 #include "../../base/size.h"
 #include "cuda.h"
@@ -11,8 +11,8 @@
 
 enum {
     SLICE_BYTES = 256 << 10,   // what one thread copies at a time
-    COPY_THREADS_MAX = 16,     // more gain nothing
-    PIECES_ENOUGH = 16,        // a copy goes in so many pieces; smaller buffers are pinned sooner
+    COPY_THREADS_MAX = 16,     // more are no faster
+    PIECES_ENOUGH = 16,        // a copy has at least so many pieces: smaller buffers take less time to pin
     ROW_BYTES_MAX = 512 << 10, // a row fits a buffer: 65,536 features of 8 bytes
     SMALL_PAGE = 4 << 10,
     HUGE_PAGE = 2 << 20,
@@ -20,7 +20,7 @@ enum {
 _Static_assert(ROW_BYTES_MAX == KM_FEATURES_MAX * 8 && KM_STAGING_BYTES % ROW_BYTES_MAX == 0,
                "rows are not cut");
 
-// Memory that was planned for is missing only where somebody else has taken it since.
+// The plan was for memory that was free, so another process must have taken it since.
 static km_status refuse(const km_cuda_engine *engine, int64_t bytes, const char *what, km_error *err) {
     size_t left = 0, all = 0;
     engine->driver->cuMemGetInfo(&left, &all);
@@ -101,8 +101,8 @@ done:
     return status;
 }
 
-// From pageable memory the driver takes the bytes before it returns; from pinned memory (the mirror) the copy may come
-// later, but before anything that is queued behind it.
+// The driver copies pageable memory before it returns. Pinned memory (the mirror) may be read later, but before
+// anything that is queued behind it runs.
 km_status km_cuda_put(km_cuda_engine *engine, km_cu_ptr to, const void *from, int64_t bytes, km_error *err) {
     km_status status = KM_OK;
     const km_driver *driver = engine->driver;
@@ -132,11 +132,11 @@ static int copiers_of(const km_cuda_engine *engine) {
     return (int)(engine->threads < COPY_THREADS_MAX ? engine->threads : COPY_THREADS_MAX);
 }
 
-// Memory that is pinned after it was got lies on huge pages where it is large: the driver's own has small ones, which
-// take fifteen times as long to pin, and five milliseconds to give back.
+// Large memory that is allocated first and pinned then is on huge pages. The driver's own allocations have small pages,
+// which take fifteen times as long to pin, and five milliseconds to free.
 km_status km_cuda_pinned_alloc(void **out, const km_cuda_engine *engine, int64_t bytes, km_error *err) {
     int64_t page = bytes < HUGE_PAGE ? SMALL_PAGE : HUGE_PAGE, pages = km_divide_up(bytes, page);
-    // Whole pages of its own: none may be pinned twice.
+    // Whole pages: none may be pinned twice.
     int threads = copiers_of(engine);
     char *memory =
         page == HUGE_PAGE ? km_pages_alloc(pages * page) : aligned_alloc(SMALL_PAGE, (size_t)(pages * page));
@@ -168,7 +168,7 @@ km_status km_cuda_pin(km_cuda_engine *engine, int64_t bytes, km_error *err) {
     bytes = bytes / PIECES_ENOUGH / ROW_BYTES_MAX * ROW_BYTES_MAX;
     bytes = bytes < ROW_BYTES_MAX ? ROW_BYTES_MAX : bytes > KM_STAGING_BYTES ? KM_STAGING_BYTES : bytes;
     if (engine->staging_bytes >= bytes) return KM_OK;
-    KM_CU(cuStreamSynchronize(engine->stream)); // what is in the buffers may still be on its way
+    KM_CU(cuStreamSynchronize(engine->stream)); // copies from the buffers may still run
     km_cuda_pinned_free(engine, engine->staging[0]);
     memset(engine->staging, 0, sizeof engine->staging);
     engine->staging_bytes = 0;
@@ -182,7 +182,7 @@ done:
     return status;
 }
 
-// One buffer filled by all threads. Pieces are never cut: a piece is a whole number of rows.
+// Fills one buffer by all threads. Pieces, which are whole rows, are never cut.
 static km_status fill_buffer(const km_cuda_engine *engine, char *buffer, const void *from, int64_t first,
                              int64_t bytes, int64_t piece, km_cuda_fill fill, km_error *err) {
     int64_t slice = SLICE_BYTES / piece > 0 ? SLICE_BYTES / piece * piece : piece;
@@ -254,7 +254,7 @@ km_status km_cuda_download(km_cuda_engine *engine, void *to, km_cu_ptr from, int
     if (bytes <= SLICE_BYTES) return km_cuda_get(engine, to, from, bytes, err);
     KM_TRY(km_cuda_pin(engine, bytes, err));
     int64_t chunk = engine->staging_bytes, chunks = km_divide_up(bytes, chunk);
-    // A chunk is fetched while the one before it is emptied.
+    // A buffer is copied from the device while the one before it is emptied.
     for (int64_t turn = 0; turn <= chunks; turn++) {
         if (turn < chunks) {
             int64_t at = turn * chunk, here = bytes - at < chunk ? bytes - at : chunk;

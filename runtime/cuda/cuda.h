@@ -1,8 +1,7 @@
-// SPDX-License-Identifier: MIT
-// The CUDA backend: what its files share. device.c opens devices and loads kernels; copy.c moves bytes; state.c holds
-// what is kept of slots, pass.c launches a pass, engine.c has the loop; load.c, seed.c, relocate.c and finish.c are the
-// steps around the pass. The kernels are the emitted text: templates/cuda, with abi.h and steps.h between the two
-// sides.
+// SPDX-License-Identifier: MIT The CUDA backend: what its files share. device.c opens devices and loads kernels;
+// copy.c copies; state.c has the state of slots; pass.c launches a pass; engine.c has the loop; load.c, seed.c,
+// relocate.c and finish.c are the steps around the pass. The kernels are the emitted text of templates/cuda; abi.h
+// and steps.h there are compiled by both sides.
 #ifndef KM_RUNTIME_CUDA_CUDA_H
 #define KM_RUNTIME_CUDA_CUDA_H
 #include "../../base/size.h"
@@ -16,8 +15,8 @@
 enum {
     KM_STAGING_COUNT = 4,       // pinned buffers that copies rotate through
     KM_STAGING_BYTES = 8 << 20, // each, at most
-    KM_PLAIN_BYTES = 4 << 20, // copies up to this go the driver's way, sooner than buffers of ours are pinned
-    KM_LABEL_BYTES = 4,       // of a label that goes to the caller
+    KM_PLAIN_BYTES = 4 << 20, // copies up to this are the driver's: that is faster than to pin buffers first
+    KM_LABEL_BYTES = 4,       // of a label that the caller gets
     KM_RECORDS_AT = 256       // of the slots' records behind km_loop in `state`
 };
 
@@ -82,14 +81,14 @@ typedef struct km_cuda_engine {
     int64_t *offsets; // ks_count: first row of each K
     km_cu_stream stream;
 
-    void *staging[KM_STAGING_COUNT]; // pinned, staging_bytes each, side by side
+    void *staging[KM_STAGING_COUNT]; // pinned, staging_bytes each, one allocation
     km_cu_event staged[KM_STAGING_COUNT];
     int64_t staging_bytes;
-    km_cu_event sent[2]; // around the points' way to the device
-    double pinned_ms;    // what making the buffers took before that
+    km_cu_event sent[2]; // before and after the copy of the points
+    double pinned_ms;    // the time to make the buffers, before that
 
     int prepared;           // KM_STAGE_LOAD has run on the points
-    const km_data *fetched; // what lies in `points`, or in `scratch`, as it came; NULL: nothing yet
+    const km_data *fetched; // original points in `points`, or in `scratch`; NULL: none
     km_cuda_memory points, pass_weights, weights, subchunk_weights, box; // the data
     km_cuda_memory centroids, totals, slot_weights, part_sums, changes, labels, workspace;
     km_cuda_memory state; // km_loop, a km_slot_record per slot, `active` per slot, `given_up` per cluster
@@ -97,11 +96,11 @@ typedef struct km_cuda_engine {
     km_cu_ptr report;     // the device's address of the report behind it
     void *tables; // of slot_weights and centroids, as the last passes left them; NULL: too large to keep
     int tables_fresh;
-    unsigned char *starts;          // per slot: 1 when its first centroids still wait in `tables`
-    km_cuda_memory scratch, work;   // of the steps; their contents live within one call
-    int64_t bytes_held, bytes_most; // of device memory: now, and at one time so far
+    unsigned char *starts;          // per slot: 1 while its first centroids are in `tables` only
+    km_cuda_memory scratch, work;   // of the steps, each within one call
+    int64_t bytes_held, bytes_most; // of device memory: now, and at most so far
     double total_square;
-    double square_min;     // squared distances up to this are the rounding of a usual point's centroid
+    double square_min;     // squared distances up to this are rounding of a typical point's centroid
     double rounding2;      // the same, relative to a point's own |x|^2
     double rounding_shift; // shifts up to this are the rounding of centroids
 } km_cuda_engine;
@@ -118,7 +117,7 @@ km_status km_cuda_compile(km_device *base, const km_source *source, const char *
 km_status km_cuda_kernels_load(km_kernels **out, km_device *base, const km_plan *plan, const char *binary,
                                int64_t binary_size, km_error *err);
 void km_cuda_kernels_unload(km_kernels **base);
-// The device's context becomes the calling thread's, until km_cuda_leave.
+// Makes the device's context that of the calling thread, until km_cuda_leave.
 km_status km_cuda_enter(const km_cuda_device *device, km_error *err);
 void km_cuda_leave(const km_cuda_device *device);
 
@@ -140,21 +139,21 @@ int64_t km_cuda_spills(char *kernel, int64_t size, const km_source *source, cons
 km_status km_cuda_reserve(km_cuda_engine *engine, km_cuda_memory *memory, int64_t bytes, const char *what,
                           km_error *err);
 void km_cuda_release(km_cuda_engine *engine, km_cuda_memory *memory);
-// Memory for one call of a step: in `scratch`, or, where the device has no more, in the workspace.
+// Scratch memory for one call of a step: `scratch`, or the workspace where the device has no more memory.
 km_status km_cuda_scratch(km_cu_ptr *out, km_cuda_engine *engine, int64_t bytes, const char *what,
                           km_error *err);
-// Bytes that it can have without asking for more.
+// Bytes that km_cuda_scratch gives without getting more memory.
 int64_t km_cuda_scratch_bytes(const km_cuda_engine *engine);
 // Pinned memory, not cleared.
 km_status km_cuda_pinned_alloc(void **out, const km_cuda_engine *engine, int64_t bytes, km_error *err);
 void km_cuda_pinned_free(const km_cuda_engine *engine, void *memory);
-// The pinned buffers for copies of so many bytes, made when they are not there yet.
+// Makes the pinned buffers for copies of so many bytes, if they are not there yet.
 km_status km_cuda_pin(km_cuda_engine *engine, int64_t bytes, km_error *err);
 // Fills `bytes` of host memory from `first` on; called from several threads at once.
 typedef km_status (*km_cuda_fill)(void *out, const void *from, int64_t first, int64_t bytes, km_error *err);
-// Copies through the pinned buffers: `fill` (NULL: plain memory at `from`) writes pieces of `piece_bytes` (0: any) into
-// them on several threads, while the device fetches the buffers before. After `upload` the last of them may still be on
-// their way, as with `put`.
+// Copies through the pinned buffers: `fill` (NULL: plain memory at `from`) writes pieces of `piece_bytes` (0: any)
+// to one buffer on several threads while the device copies another. After `upload` the last copies may still run,
+// as after `put`.
 km_status km_cuda_upload(km_cuda_engine *engine, km_cu_ptr to, const void *from, int64_t bytes,
                          int64_t piece_bytes, km_cuda_fill fill, km_error *err);
 km_status km_cuda_download(km_cuda_engine *engine, void *to, km_cu_ptr from, int64_t bytes, km_error *err);
@@ -167,23 +166,23 @@ km_status km_cuda_wait(km_cuda_engine *engine, km_error *err);
 km_status km_cuda_launch(km_cuda_engine *engine, km_cu_function function, int64_t grid_x, int64_t grid_y,
                          void **arguments, km_error *err);
 
-// `bytes` of the workspace, for whoever is done before a pass is prepared; 0: there are not so many.
+// `bytes` of the workspace, for use before a pass is prepared or after the last pass; 0: there are not so many.
 km_cu_ptr km_cuda_borrow(km_cuda_engine *engine, int64_t bytes);
 
 // state.c
-// Memory that the pass needs beside the points, once n is known.
+// Gets the memory that passes need in addition to the points, when n is known.
 km_status km_cuda_reserve_slots(km_cuda_engine *engine, km_error *err);
-// What stands where in `state`, behind KM_RECORDS_AT.
+// Offsets in `state`.
 int64_t km_cuda_active_at(const km_cuda_engine *engine);
 int64_t km_cuda_given_up_at(const km_cuda_engine *engine);
 int64_t km_cuda_state_bytes(const km_cuda_engine *engine);
-// In the mirror: control of the loop, the slots' records, clusters that were given up.
+// In the mirror: control of the loop, the slots' records, clusters for which relocation found no point.
 km_loop *km_cuda_loop(km_cuda_engine *engine);
 km_slot_record *km_cuda_records(km_cuda_engine *engine);
 unsigned char *km_cuda_given_up(km_cuda_engine *engine);
-// Where the device writes how far it is (km_update_args): behind the mirror, in the host's memory.
+// Where the device writes its report (km_update_args): behind the mirror, in the host's memory.
 volatile uint64_t *km_cuda_report(km_cuda_engine *engine);
-// Gives a slot its phase.
+// Sets the phase of a slot.
 void km_cuda_set_phase(km_cuda_engine *engine, int64_t slot, km_slot_phase phase);
 int64_t km_cuda_slot_row(const km_cuda_engine *engine, int64_t slot); // first row in centroids and totals
 int64_t km_cuda_slot_k(const km_cuda_engine *engine, int64_t slot);
@@ -200,8 +199,8 @@ km_status km_cuda_prepare(km_cuda_engine *engine, km_error *err);
 km_status km_cuda_launch_stage(km_cuda_engine *engine, int stage, km_error *err);
 km_status km_cuda_launch_update(km_cuda_engine *engine, km_error *err);
 
-// The steps, as km_backend has them; the caller has entered the context. km_cuda_fetch needs no kernels, and may return
-// while the last points are on their way.
+// The steps, as in km_backend; the caller has entered the context. km_cuda_fetch needs no kernels, and may return while
+// the last copies run.
 km_status km_cuda_fetch(km_cuda_engine *engine, const km_data *data, km_error *err);
 km_status km_cuda_load(km_cuda_engine *engine, km_data_stats *stats, const km_data *data,
                        km_load_params *params, km_error *err);

@@ -67,7 +67,7 @@ done:
     return status;
 }
 
-// The same, asked once a process: facts do not change, and two of them take the driver a millisecond.
+// The same, once a process: facts do not change, and the driver takes a millisecond for two of them.
 static km_status recall_facts(km_device_facts *facts, const km_driver *driver, km_cu_device handle,
                               int ordinal, km_error *err) {
     enum { KNOWN_MAX = 64 };
@@ -86,7 +86,7 @@ static km_status recall_facts(km_device_facts *facts, const km_driver *driver, k
     return status;
 }
 
-// What of it is free now.
+// How much memory is free now.
 static km_status read_free(km_cuda_device *device, km_error *err) {
     km_status status = KM_OK;
     const km_driver *driver = device->driver;
@@ -261,7 +261,7 @@ km_status km_cuda_kernels_load(km_kernels **out, km_device *base, const km_plan 
                                int64_t binary_size, km_error *err) {
     km_cuda_device *device = (km_cuda_device *)base;
     *out = NULL;
-    (void)binary_size; // a cubin says itself how long it is
+    (void)binary_size; // a cubin contains its length
     if (!binary)
         return km_fail(err, KM_ERROR_PLAN, "the design %s does not run on a CUDA device",
                        km_design_name(plan->design));

@@ -115,7 +115,7 @@ typedef struct km_nvrtc {
 } km_nvrtc;
 #undef KM_CALL_MEMBER
 
-// The driver, opened and initialised once a process (it is one thing a process, like libc); NULL with the reason in
+// The driver, opened and initialised once a process; NULL with the reason in
 // *why when there is none. Thread-safe.
 const km_driver *km_driver_get(const char **why);
 

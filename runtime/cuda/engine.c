@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The engine: memory, slots, and the loop of passes and updates on the device's own pace.
+// The engine: memory, slots, and the loop of passes and updates, which runs on the device ahead of the host.
 #include "../../base/clock.h"
 #include "../../base/error.h"
 #include "../../base/log.h"
@@ -18,9 +18,9 @@ static km_cuda_engine *engine_of(km_engine *base) {
     return (km_cuda_engine *)base;
 }
 
-// Making and ending -------------------------------------------------------------------------------------------
+// Create and destroy ------------------------------------------------------------------------------------------
 
-// What an engine has before its kernels.
+// Makes an engine without kernels, which can fetch points.
 static km_status engine_make(km_cuda_engine **out, km_device *device, km_type type, int64_t threads,
                              const km_log *log, km_error *err) {
     km_status status = KM_OK;
@@ -121,7 +121,7 @@ static void engine_close(km_cuda_engine *engine) {
         if (engine->staged[i]) driver->cuEventDestroy(engine->staged[i]);
     for (int i = 0; i < 2; i++)
         if (engine->sent[i]) driver->cuEventDestroy(engine->sent[i]);
-    km_cuda_pinned_free(engine, engine->staging[0]); // one memory for all
+    km_cuda_pinned_free(engine, engine->staging[0]); // one allocation for all
     km_cuda_pinned_free(engine, engine->mirror);
     if (engine->stream) driver->cuStreamDestroy(engine->stream);
 }
@@ -150,14 +150,14 @@ static km_status slot_check(const km_cuda_engine *engine, int64_t slot, km_error
     return KM_OK;
 }
 
-// The table of centroids in `tables`, from a row on.
+// The rows of the table of centroids in `tables`, from a row on.
 static void *table_rows(const km_cuda_engine *engine, int64_t row) {
     int64_t rows = engine->restarts * engine->clusters_sum;
     return (char *)engine->tables + rows * 8 + row * engine->base.d * engine->real_bytes;
 }
 
-// First centroids wait in `tables`: those of neighbours go to the device together.
-static void keep_start(km_cuda_engine *engine, int64_t slot, const double *centroids) {
+// Stores first centroids in `tables`, so that those of adjacent slots go to the device in one copy.
+static void store_start(km_cuda_engine *engine, int64_t slot, const double *centroids) {
     int64_t count = km_cuda_slot_k(engine, slot) * engine->base.d;
     void *to = table_rows(engine, km_cuda_slot_row(engine, slot));
     for (int64_t i = 0; i < count; i++)
@@ -188,7 +188,7 @@ static km_status do_slot_start(km_cuda_engine *engine, int64_t slot, const doubl
     int64_t row = km_cuda_slot_row(engine, slot), k = km_cuda_slot_k(engine, slot);
     KM_TRY(slot_check(engine, slot, err));
     if (engine->tables)
-        keep_start(engine, slot, centroids);
+        store_start(engine, slot, centroids);
     else
         KM_TRY(km_cuda_put_rows(engine, row, centroids, k, err));
     memset(km_cuda_given_up(engine) + row, 0, (size_t)k);
@@ -197,7 +197,8 @@ static km_status do_slot_start(km_cuda_engine *engine, int64_t slot, const doubl
     return KM_OK;
 }
 
-// One slot from the tables of all: runs stop together more often than not, and one copy costs as much as all.
+// Reads one slot from the tables of all slots. Runs often stop in the same pass, and a copy of all costs as much as
+// one.
 static km_status read_from_tables(km_cuda_engine *engine, int64_t row, int64_t k, double *centroids,
                                   double *weights, km_error *err) {
     int64_t d = engine->base.d, rows = engine->restarts * engine->clusters_sum;
@@ -238,8 +239,8 @@ static km_status queue_pass(km_cuda_engine *engine, km_error *err) {
     return km_cuda_launch_update(engine, err);
 }
 
-// What the device reported last, or what it reports as soon as that is something new. Spins, as a pass may take no more
-// than ten microseconds; a stream that is idle, or stopped by an error, reports nothing new.
+// Polls until the device reports something new. Spins, as a pass may take no more than ten microseconds. A stream
+// that is idle, or was stopped by an error, reports nothing new.
 static km_status poll(uint64_t *report_seen, km_cuda_engine *engine, km_error *err) {
     enum { POLLS = 256 };
     km_status status = KM_OK;
@@ -259,23 +260,23 @@ done:
     return status;
 }
 
-// Iterations behind the one that stops cost their launches, so just as many are queued ahead as keep the device busy
-// while the host looks elsewhere.
-static int64_t queue_ahead(int64_t passes, double elapsed_ms) {
+// How many iterations to queue ahead. Those behind the one that stops cost their launches, so just as many as keep the
+// device busy while the host does not run.
+static int64_t passes_ahead(int64_t passes, double elapsed_ms) {
     enum { LEAST = 2, MOST = 8 };
     const double ahead_ms = 0.04;
     double ahead = passes > 0 ? 1 + ahead_ms * (double)passes / (elapsed_ms + 1e-6) : LEAST;
     return ahead < LEAST ? LEAST : ahead > MOST ? MOST : (int64_t)ahead;
 }
 
-// Queues iterations until the device says that it stopped.
+// Queues iterations until the device reports that the loop stopped.
 static km_status queue_passes(km_cuda_engine *engine, int64_t passes_max, km_error *err) {
     const uint64_t stopped = (uint64_t)1 << 32;
     double begin_ms = km_now_ms();
     int64_t queued = 0;
     *km_cuda_report(engine) = 0;
     for (uint64_t report_seen = 0; report_seen < stopped;) {
-        int64_t passes = (int64_t)report_seen, ahead = queue_ahead(passes, km_now_ms() - begin_ms);
+        int64_t passes = (int64_t)report_seen, ahead = passes_ahead(passes, km_now_ms() - begin_ms);
         if (queued < passes_max && queued - passes < ahead) {
             KM_TRY(queue_pass(engine, err));
             queued++;
@@ -295,9 +296,9 @@ static int64_t count_active(km_cuda_engine *engine) {
     return active;
 }
 
-// A shift that is nothing but rounding: where the same labels can give sums that differ in their last digits
-// (registers takes them relative to a pivot that may change from one pass to the next), a run whose centroids move
-// no further is at rest, or it might never be.
+// A shift that is only rounding. Where the same labels can give sums that differ in their last digits (the sums of
+// `registers` are relative to a pivot that may change from one pass to the next), a run whose centroids move no further
+// has stopped. Else it might never stop.
 static double rounding_shift(const km_cuda_engine *engine) {
     return km_design_code_of(engine->base.plan->design)->sums_vary ? engine->rounding_shift : 0;
 }

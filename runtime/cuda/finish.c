@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The last pass (cuda/steps/finish.cu): models of few clusters by one kernel, others by two with labels and distances
-// between them. Ranges of whole blocks, so that these fit the scratch memory; models in groups for the same reason.
-// Sums join the totals block by block in index order.
+// The finishing pass (cuda/steps/finish.cu): models of few clusters by one kernel, others by two, with labels and
+// distances in scratch memory between them. So that these fit, it works on a slice of the points at a time, which is
+// whole chunks, and on a batch of models. Sums are added to the totals chunk by chunk, in index order.
 #include "../../base/error.h"
 #include "../../base/size.h"
 #include "../seed.h"
@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MEMBERS_AT_ONCE = 64 };
+enum { MODELS_AT_ONCE = 64 };
 
 typedef struct finisher {
     km_cuda_engine *engine;
-    km_finish_model *models[MEMBERS_AT_ONCE];
-    int64_t count, rows_count, k_max; // of this group
-    int few, labels_wanted;
-    int64_t range_blocks; // blocks of a range
+    km_finish_model *models[MODELS_AT_ONCE];
+    int64_t count, rows_count, k_max; // of this batch
+    int few_clusters, labels_wanted;
+    int64_t slice_chunks; // chunks of a slice
     km_assign_args args;
     km_cu_ptr totals, partial;
     double *host; // rows_count x KM_FINISH_SUMS
@@ -26,62 +26,62 @@ static int64_t aligned(int64_t bytes) {
     return km_round_up(bytes, KM_ALIGN_BYTES);
 }
 
-// Shared memory that km_finish_few needs for k clusters.
-static int64_t few_bytes(const km_cuda_engine *engine, int64_t k) {
+// Shared memory that km_finish_few_clusters needs for k clusters.
+static int64_t few_clusters_bytes(const km_cuda_engine *engine, int64_t k) {
     return k * KM_FINISH_THREADS * (engine->base.plan->weighted ? KM_FINISH_WEIGHTED_BYTES : KM_FINISH_BYTES);
 }
 
-static int is_few(const km_cuda_engine *engine, int64_t k) {
+static int has_few_clusters(const km_cuda_engine *engine, int64_t k) {
     return k <= KM_FINISH_FEW_MAX &&
-           few_bytes(engine, k) <= engine->device->base.facts.shared_bytes_per_block;
+           few_clusters_bytes(engine, k) <= engine->device->base.facts.shared_bytes_per_block;
 }
 
 // Scratch memory of a point and model.
 static int64_t point_bytes(const finisher *f) {
-    return !f->few ? KM_FINISH_POINT_BYTES : f->labels_wanted ? KM_LABEL_BYTES : 0;
+    return !f->few_clusters ? KM_FINISH_POINT_BYTES : f->labels_wanted ? KM_LABEL_BYTES : 0;
 }
 
-// Points of a range of blocks.
-static int64_t range_points(const finisher *f, int64_t blocks) {
-    int64_t points = blocks * KM_CHUNK_POINTS;
+// Points of a slice of so many chunks.
+static int64_t slice_points(const finisher *f, int64_t chunks) {
+    int64_t points = chunks * KM_CHUNK_POINTS;
     return points < f->engine->base.n ? points : f->engine->base.n;
 }
 
-// Passes are over, so the workspace is as good as memory of its own.
-static km_cu_ptr ready_room(km_cuda_engine *engine, int64_t bytes) {
+// Memory that is there and free: passes are over, so it may be the workspace. 0: not so many bytes.
+static km_cu_ptr free_memory(km_cuda_engine *engine, int64_t bytes) {
     return engine->scratch.bytes >= bytes ? engine->scratch.address : km_cuda_borrow(engine, bytes);
 }
 
-// Blocks of a range, and memory for what each of its points needs: as many as are worth it, or as there is room for.
-static km_status range_of(finisher *f, km_cu_ptr *scratch, km_error *err) {
+// Chooses how many chunks a slice has, as many as pay or as there is memory for, and gets its scratch memory.
+static km_status choose_slice(finisher *f, km_cu_ptr *scratch, km_error *err) {
     km_cuda_engine *engine = f->engine;
-    int64_t each = f->count * point_bytes(f), block_bytes = each * KM_CHUNK_POINTS;
-    int64_t blocks = km_cuda_finish_blocks(f->rows_count, engine->chunks_count);
+    int64_t each = f->count * point_bytes(f), chunk_bytes = each * KM_CHUNK_POINTS;
+    int64_t chunks = km_cuda_finish_blocks(f->rows_count, engine->chunks_count);
     *scratch = 0;
-    f->range_blocks = blocks;
+    f->slice_chunks = chunks;
     if (each == 0) return KM_OK;
-    if (blocks > KM_FINISH_BYTES_MAX / block_bytes) blocks = KM_FINISH_BYTES_MAX / block_bytes;
-    f->range_blocks = blocks = blocks < 1 ? 1 : blocks;
-    *scratch = ready_room(engine, range_points(f, blocks) * each);
-    if (*scratch || km_cuda_scratch(scratch, engine, range_points(f, blocks) * each, "", NULL) == KM_OK)
+    if (chunks > KM_FINISH_BYTES_MAX / chunk_bytes) chunks = KM_FINISH_BYTES_MAX / chunk_bytes;
+    f->slice_chunks = chunks = chunks < 1 ? 1 : chunks;
+    *scratch = free_memory(engine, slice_points(f, chunks) * each);
+    if (*scratch || km_cuda_scratch(scratch, engine, slice_points(f, chunks) * each, "", NULL) == KM_OK)
         return KM_OK;
-    int64_t fit = km_cuda_scratch_bytes(engine) / block_bytes;
-    f->range_blocks = fit < 1 ? 1 : fit < blocks ? fit : blocks;
-    return km_cuda_scratch(scratch, engine, range_points(f, f->range_blocks) * each,
+    int64_t fit = km_cuda_scratch_bytes(engine) / chunk_bytes;
+    f->slice_chunks = fit < 1 ? 1 : fit < chunks ? fit : chunks;
+    return km_cuda_scratch(scratch, engine, slice_points(f, f->slice_chunks) * each,
                            "the distances of the finishing pass", err);
 }
 
-// Places of the tables in `work`, of labels and distances in `scratch`.
+// Addresses of the tables in `work`, of labels and distances in `scratch`.
 static km_status reserve(finisher *f, km_error *err) {
     km_cuda_engine *engine = f->engine;
     int64_t d = engine->base.d, sums_bytes = f->rows_count * KM_FINISH_SUMS * 8;
     km_cu_ptr scratch;
-    KM_TRY(range_of(f, &scratch, err));
-    int64_t blocks = f->range_blocks, points = range_points(f, blocks);
+    KM_TRY(choose_slice(f, &scratch, err));
+    int64_t chunks = f->slice_chunks, points = slice_points(f, chunks);
     int64_t centroids = aligned(f->rows_count * d * 8),
             table = aligned(f->rows_count * d * engine->real_bytes);
     int64_t ks = aligned(f->count * 4), rows = aligned(f->count * 8), tables = centroids + table + ks + rows;
-    KM_TRY(km_cuda_reserve(engine, &engine->work, tables + aligned(sums_bytes) + blocks * sums_bytes,
+    KM_TRY(km_cuda_reserve(engine, &engine->work, tables + aligned(sums_bytes) + chunks * sums_bytes,
                            "the sums of the finishing pass", err));
     km_cu_ptr work = engine->work.address;
     f->totals = work + (km_cu_ptr)tables;
@@ -93,8 +93,8 @@ static km_status reserve(finisher *f, km_error *err) {
                          .ks = (const int *)(uintptr_t)(work + (km_cu_ptr)(centroids + table)),
                          .rows = (const long long *)(uintptr_t)(work + (km_cu_ptr)(centroids + table + ks)),
                          .models = (int)f->count};
-    if (f->few && f->labels_wanted) f->args.labels = (int *)(uintptr_t)scratch;
-    if (!f->few) {
+    if (f->few_clusters && f->labels_wanted) f->args.labels = (int *)(uintptr_t)scratch;
+    if (!f->few_clusters) {
         f->args.nearest = (double *)(uintptr_t)scratch;
         f->args.margin = (double *)(uintptr_t)(scratch + (km_cu_ptr)(f->count * points * 8));
         f->args.labels = (int *)(uintptr_t)(scratch + (km_cu_ptr)(f->count * points * 16));
@@ -104,25 +104,25 @@ static km_status reserve(finisher *f, km_error *err) {
     return km_cuda_clear(engine, f->totals, 0, sums_bytes, err);
 }
 
-// Centroids as doubles and in the plan's type, gathered in `host`.
+// Centroids as doubles and in the plan's type, put together in `host`.
 static km_status put_centroids(finisher *f, km_error *err) {
     km_cuda_engine *engine = f->engine;
     int64_t d = engine->base.d, count = f->rows_count * d, at = 0;
     for (int64_t m = 0; m < f->count; at += f->models[m++]->k * d)
         memcpy(f->host + at, f->models[m]->centroids, (size_t)(f->models[m]->k * d) * sizeof *f->host);
     KM_TRY(km_cuda_put(engine, (km_cu_ptr)(uintptr_t)f->args.centroids, f->host, count * 8, err));
-    float *narrow = (float *)f->host; // in place: each goes to where doubles have been read already
+    float *floats = (float *)f->host; // in place: each is written where doubles have been read already
     for (int64_t i = 0; engine->real_bytes == 4 && i < count; i++) {
         float value = (float)f->host[i];
-        memcpy(narrow + i, &value, sizeof value);
+        memcpy(floats + i, &value, sizeof value);
     }
     return km_cuda_put(engine, (km_cu_ptr)(uintptr_t)f->args.table, f->host, count * engine->real_bytes, err);
 }
 
 static km_status put_models(finisher *f, km_error *err) {
     int64_t row = 0;
-    int ks[MEMBERS_AT_ONCE];
-    long long rows[MEMBERS_AT_ONCE];
+    int ks[MODELS_AT_ONCE];
+    long long rows[MODELS_AT_ONCE];
     for (int64_t m = 0; m < f->count; m++) {
         ks[m] = (int)f->models[m]->k;
         rows[m] = row;
@@ -143,22 +143,22 @@ static km_status take_labels(finisher *f, km_error *err) {
     return KM_OK;
 }
 
-static km_status launch_few(finisher *f, int64_t blocks, km_error *err) {
+static km_status launch_few(finisher *f, int64_t chunks, km_error *err) {
     km_status status = KM_OK;
     km_cuda_engine *engine = f->engine;
     const km_driver *driver = engine->driver;
-    km_cu_function few = engine->kernels->finish_few_clusters;
+    km_cu_function few_clusters = engine->kernels->finish_few_clusters;
     long long rows = f->rows_count;
-    int bytes = (int)few_bytes(engine, f->k_max);
+    int bytes = (int)few_clusters_bytes(engine, f->k_max);
     void *arguments[] = {&f->args, &engine->weights.address, &f->partial, &rows};
-    if (bytes > 48 << 10) KM_CU(cuFuncSetAttribute(few, KM_CU_FUNC_MAX_DYNAMIC_SHARED, bytes));
-    KM_CU(cuLaunchKernel(few, (unsigned)(blocks * f->count), 1, 1, KM_FINISH_THREADS, 1, 1, (unsigned)bytes,
-                         engine->stream, arguments, NULL));
+    if (bytes > 48 << 10) KM_CU(cuFuncSetAttribute(few_clusters, KM_CU_FUNC_MAX_DYNAMIC_SHARED, bytes));
+    KM_CU(cuLaunchKernel(few_clusters, (unsigned)(chunks * f->count), 1, 1, KM_FINISH_THREADS, 1, 1,
+                         (unsigned)bytes, engine->stream, arguments, NULL));
 done:
     return status;
 }
 
-static km_status launch_many(finisher *f, int64_t blocks, km_error *err) {
+static km_status launch_many(finisher *f, int64_t chunks, km_error *err) {
     km_status status = KM_OK;
     km_cuda_engine *engine = f->engine;
     const km_driver *driver = engine->driver;
@@ -168,22 +168,22 @@ static km_status launch_many(finisher *f, int64_t blocks, km_error *err) {
     void *arguments[] = {&f->args, &engine->weights.address, &f->partial, &rows, &in_shared};
     KM_TRY(km_cuda_launch(engine, engine->kernels->assign, km_divide_up(f->args.count, KM_SUBCHUNK_POINTS),
                           f->count, assign_arguments, err));
-    KM_CU(cuLaunchKernel(engine->kernels->finish_chunks, (unsigned)blocks, (unsigned)f->count, 1, 32, 1, 1,
+    KM_CU(cuLaunchKernel(engine->kernels->finish_chunks, (unsigned)chunks, (unsigned)f->count, 1, 32, 1, 1,
                          in_shared ? (unsigned)(f->k_max * KM_FINISH_SUMS * 8) : 0, engine->stream, arguments,
                          NULL));
 done:
     return status;
 }
 
-static km_status finish_range(finisher *f, int64_t first_block, km_error *err) {
+static km_status finish_slice(finisher *f, int64_t first_chunk, km_error *err) {
     km_cuda_engine *engine = f->engine;
     long long numbers = f->rows_count * KM_FINISH_SUMS;
-    int64_t left = engine->base.n - first_block * KM_CHUNK_POINTS, most = f->range_blocks * KM_CHUNK_POINTS;
-    f->args.first = first_block * KM_CHUNK_POINTS;
+    int64_t left = engine->base.n - first_chunk * KM_CHUNK_POINTS, most = f->slice_chunks * KM_CHUNK_POINTS;
+    f->args.first = first_chunk * KM_CHUNK_POINTS;
     f->args.count = left < most ? left : most;
-    long long blocks = km_divide_up(f->args.count, KM_CHUNK_POINTS);
-    KM_TRY((f->few ? launch_few : launch_many)(f, blocks, err));
-    void *add_arguments[] = {&f->partial, &blocks, &numbers, &f->totals};
+    long long chunks = km_divide_up(f->args.count, KM_CHUNK_POINTS);
+    KM_TRY((f->few_clusters ? launch_few : launch_many)(f, chunks, err));
+    void *add_arguments[] = {&f->partial, &chunks, &numbers, &f->totals};
     KM_TRY(km_cuda_launch(engine, engine->kernels->finish_add, km_divide_up(numbers, KM_REDUCED_NUMBERS), 1,
                           add_arguments, err));
     return take_labels(f, err);
@@ -209,28 +209,28 @@ static km_status finish_group(finisher *f, km_error *err) {
     km_status status = KM_OK;
     KM_TRY_GOTO(reserve(f, err));
     KM_TRY_GOTO(put_models(f, err));
-    for (int64_t block = 0; block < f->engine->chunks_count; block += f->range_blocks)
-        KM_TRY_GOTO(finish_range(f, block, err));
+    for (int64_t chunk = 0; chunk < f->engine->chunks_count; chunk += f->slice_chunks)
+        KM_TRY_GOTO(finish_slice(f, chunk, err));
     status = take_sums(f, err);
 done:
     free(f->host);
     return status;
 }
 
-// Members of few clusters, or the others.
-static km_status finish_kind(km_cuda_engine *engine, km_finish_model *models, int64_t count, int few,
+// Finishes the models of few clusters, or the others.
+static km_status finish_kind(km_cuda_engine *engine, km_finish_model *models, int64_t count, int few_clusters,
                              km_error *err) {
-    finisher f = {.engine = engine, .few = few};
+    finisher f = {.engine = engine, .few_clusters = few_clusters};
     for (int64_t m = 0; m < count; m++) {
-        if (is_few(engine, models[m].k) == few) {
+        if (has_few_clusters(engine, models[m].k) == few_clusters) {
             f.models[f.count++] = &models[m];
             f.rows_count += models[m].k;
             f.labels_wanted |= models[m].labels != NULL;
             if (models[m].k > f.k_max) f.k_max = models[m].k;
         }
-        if (f.count == 0 || (f.count < MEMBERS_AT_ONCE && m + 1 < count)) continue;
+        if (f.count == 0 || (f.count < MODELS_AT_ONCE && m + 1 < count)) continue;
         KM_TRY(finish_group(&f, err));
-        f = (finisher){.engine = engine, .few = few};
+        f = (finisher){.engine = engine, .few_clusters = few_clusters};
     }
     return KM_OK;
 }

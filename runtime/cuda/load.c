@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The points come home: copied as they are, then statistics, centring and scaling on the device.
+// Load: points are copied to the device as they are; then statistics, centring and scaling.
 #include "../../base/clock.h"
 #include "../../base/error.h"
 #include "../../base/log.h"
@@ -12,10 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(KM_SUBCHUNK_POINTS *KM_SUBCHUNKS_PER_CHUNK == KM_CHUNK_POINTS,
-               "units make up the fixed blocks");
+_Static_assert(KM_SUBCHUNK_POINTS *KM_SUBCHUNKS_PER_CHUNK == KM_CHUNK_POINTS, "subchunks make up the chunks");
 
-// The points on the device as they came, and small tables beside them.
+// The original points on the device, and small tables.
 typedef struct loader {
     km_cuda_engine *engine;
     const km_data *data;
@@ -24,7 +23,7 @@ typedef struct loader {
     const void *base; // of the raw rows in host memory; NULL: they are read and converted to double
     km_cu_ptr raw;    // on the device
     km_cu_ptr bad, origin, reduced, centre, factor, sum, partial; // inside `work`
-    double *results; // on the host: the first bad value's index, a sum over units, ...
+    double *results; // on the host: the first bad value's index, a sum over subchunks, ...
     double *numbers; // ... and 4 x d
     double *first;   // the first point, d
 } loader;
@@ -39,14 +38,15 @@ static int64_t raw_bytes_of(const loader *load) {
     return km_type_bytes(load->raw_type);
 }
 
-// Where the raw rows come to: straight to their place when they have the plan's type already.
-static const km_cuda_memory *raw_home(const loader *load) {
+// The device memory for the original points: that of the points themselves if the type is the same, else scratch
+// memory.
+static const km_cuda_memory *raw_memory(const loader *load) {
     const km_cuda_engine *engine = load->engine;
     return raw_bytes_of(load) == engine->real_bytes ? &engine->points : &engine->scratch;
 }
 
-// Begin or end of the points' way to the device.
-static km_status mark(km_cuda_engine *engine, int end, km_error *err) {
+// Records the begin or the end of the copy of the points.
+static km_status record_time(km_cuda_engine *engine, int end, km_error *err) {
     km_status status = KM_OK;
     const km_driver *driver = engine->driver;
     if (!engine->sent[end]) KM_CU(cuEventCreate(&engine->sent[end], 0));
@@ -55,7 +55,7 @@ done:
     return status;
 }
 
-// Brings the raw rows over, where that has not been done before there were kernels.
+// Copies the original points to the device, if that was not done before the kernels were loaded.
 static km_status fetch_points(loader *load, km_error *err) {
     km_cuda_engine *engine = load->engine;
     int64_t raw_bytes = raw_bytes_of(load), count, bytes;
@@ -64,7 +64,7 @@ static km_status fetch_points(loader *load, km_error *err) {
         return km_fail(err, KM_ERROR_MEMORY, "%lld x %lld values are too many", (long long)load->n,
                        (long long)load->d);
     KM_TRY(km_cuda_reserve(engine, &engine->points, count * engine->real_bytes, "the table of points", err));
-    const km_cuda_memory *raw = raw_home(load);
+    const km_cuda_memory *raw = raw_memory(load);
     if (raw == &engine->scratch)
         KM_TRY(km_cuda_reserve(engine, &engine->scratch, load->n * load->d * raw_bytes,
                                "the points as they came", err));
@@ -75,17 +75,17 @@ static km_status fetch_points(loader *load, km_error *err) {
     double begin_ms = km_now_ms();
     if (!load->base || bytes > KM_PLAIN_BYTES) KM_TRY(km_cuda_pin(engine, bytes, err));
     engine->pinned_ms = km_now_ms() - begin_ms;
-    KM_TRY(mark(engine, 0, err));
+    KM_TRY(record_time(engine, 0, err));
     if (load->base)
         KM_TRY(km_cuda_upload(engine, raw->address, load->base, bytes, 0, NULL, err));
     else
         KM_TRY(km_cuda_upload(engine, raw->address, load->data, bytes, load->d * raw_bytes, read_rows, err));
     engine->fetched = load->data;
-    return mark(engine, 1, err);
+    return record_time(engine, 1, err);
 }
 
-// Says how long the points were on their way, once they are there.
-static km_status tell_transfer(const loader *load, km_error *err) {
+// Logs how long the copy of the points took, when it is done.
+static km_status report_transfer(const loader *load, km_error *err) {
     km_status status = KM_OK;
     const km_cuda_engine *engine = load->engine;
     const km_driver *driver = engine->driver;
@@ -121,7 +121,7 @@ static km_status fetch_weights(loader *load, km_error *err) {
             km_cuda_upload(engine, engine->weights.address, weights, n * 8, 8, weights ? NULL : ones, err));
     }
     KM_TRY(km_cuda_reserve(engine, &engine->subchunk_weights, engine->subchunks_count * 8,
-                           "the weights of units", err));
+                           "the weights of subchunks", err));
     void *arguments[] = {&engine->weights.address, &load->n, &engine->pass_weights.address,
                          &engine->subchunk_weights.address};
     int64_t blocks = engine->base.plan->weighted ? engine->subchunks_count
@@ -129,14 +129,14 @@ static km_status fetch_weights(loader *load, km_error *err) {
     return km_cuda_launch(engine, engine->kernels->load_weights, blocks, 1, arguments, err);
 }
 
-// Adds one number a unit up to the second result.
+// Adds one number of each subchunk, to the second result.
 static km_status add_subchunks(loader *load, km_cu_ptr subchunk_sums, km_error *err) {
     km_cuda_engine *engine = load->engine;
     void *arguments[] = {&subchunk_sums, &engine->subchunks_count, &load->sum};
     return km_cuda_launch(engine, engine->kernels->load_add, 1, 1, arguments, err);
 }
 
-// Fetches so many results; refuses the points where one is no finite number.
+// Reads so many results; refuses the points if a value is not finite.
 static km_status get_results(loader *load, int64_t count, km_error *err) {
     uint64_t bad; // i * d + f
     KM_TRY(km_cuda_get(load->engine, load->results, load->bad, count * 8, err));
@@ -150,7 +150,7 @@ static km_status reserve_tables(loader *load, km_error *err) {
     int64_t d8 = km_divide_up(load->d * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES,
             partial = engine->chunks_count * 4 * d8, results = 2 * 8 + 4 * d8;
     if (partial < engine->subchunks_count * 8) partial = engine->subchunks_count * 8;
-    // As large as any step needs it.
+    // As large as any step of loading needs.
     int64_t bytes = 3 * d8 + KM_ALIGN_BYTES + results + partial, all;
     all = km_cuda_steps_of(engine->base.plan, load->n).work;
     KM_TRY(
@@ -158,7 +158,7 @@ static km_status reserve_tables(loader *load, km_error *err) {
     load->origin = engine->work.address;
     load->centre = load->origin + (km_cu_ptr)d8;
     load->factor = load->centre + (km_cu_ptr)d8;
-    load->bad = load->factor + (km_cu_ptr)d8; // what comes back lies side by side
+    load->bad = load->factor + (km_cu_ptr)d8; // results are adjacent: one copy reads them
     load->sum = load->bad + 8;
     load->reduced = load->sum + 8; // 4 x d
     load->partial = load->bad + (km_cu_ptr)(km_divide_up(results, KM_ALIGN_BYTES) * KM_ALIGN_BYTES);
@@ -169,7 +169,7 @@ static km_status reserve_tables(loader *load, km_error *err) {
     return KM_OK;
 }
 
-// numbers: weighted sums of what is between points and `middle`, of its squares; smallest and largest values; d each.
+// numbers: sums of w (x - origin), of w (x - origin)^2; smallest and largest values; d each.
 static km_status sums(loader *load, const double *origin, km_error *err) {
     km_cuda_engine *engine = load->engine;
     const km_cuda_kernels *kernels = engine->kernels;
@@ -186,23 +186,22 @@ static km_status sums(loader *load, const double *origin, km_error *err) {
     return get_results(load, 2 + 4 * load->d, err);
 }
 
-// Mean and variance from sums around `middle`. False where that is so far from the mean that digits of the variance are
-// lost.
+// Mean and variance from sums around `origin`. False where that is so far from the mean that the variance loses digits.
 static int take_statistics(const loader *load, km_data_stats *stats, const double *origin) {
-    const double far = 64; // variances: 6 of 53 bits
-    int near = 1;
+    const double ratio_max = 64; // variances: 6 of 53 bits
+    int is_near = 1;
     for (int64_t f = 0, d = load->d; f < d; f++) {
         double away = load->numbers[f] / stats->total_weight;
         stats->mean[f] = origin[f] + away;
         stats->variance[f] = load->numbers[d + f] / stats->total_weight - away * away;
         stats->minimum[f] = load->numbers[2 * d + f];
         stats->maximum[f] = load->numbers[3 * d + f];
-        near &= away * away <= far * stats->variance[f];
+        is_near &= away * away <= ratio_max * stats->variance[f];
     }
-    return near;
+    return is_near;
 }
 
-// One read of the points, around the first of them, and another where that one lies far out.
+// One read of the points, with the first point as origin; and another, with the mean, where the first is far from it.
 static km_status statistics(loader *load, km_data_stats *stats, km_error *err) {
     km_cuda_engine *engine = load->engine;
     KM_TRY(km_cuda_clear(engine, load->bad, 0xff, 8, err));
@@ -217,7 +216,7 @@ static km_status statistics(loader *load, km_data_stats *stats, km_error *err) {
     return KM_OK;
 }
 
-// To the clustered space, in place when the raw type is the plan's.
+// Centres and scales the points, in place if their type is the plan's.
 static km_status transform(loader *load, double *total_square, const km_load_params *params, km_error *err) {
     km_cuda_engine *engine = load->engine;
     const km_cuda_kernels *kernels = engine->kernels;
@@ -238,7 +237,7 @@ static double round_to(km_type type, double value) {
     return type == KM_FLOAT32 ? (double)(float)value : value;
 }
 
-// Rounding keeps order, so the box in the clustered space follows from the box of the raw values.
+// Rounding keeps order, so the bounds of centred and scaled points follow from those of the original ones.
 static km_status put_box(loader *load, const km_data_stats *stats, const km_load_params *params,
                          km_error *err) {
     km_cuda_engine *engine = load->engine;
@@ -284,11 +283,11 @@ km_status km_cuda_load(km_cuda_engine *engine, km_data_stats *stats, const km_da
     engine->chunks_count = km_divide_up(load.n, KM_CHUNK_POINTS);
     KM_TRY_GOTO(reserve_tables(&load, err));
     KM_TRY_GOTO(fetch_points(&load, err));
-    load.raw = raw_home(&load)->address;
-    engine->fetched = NULL; // from here on the points are no longer as they came
+    load.raw = raw_memory(&load)->address;
+    engine->fetched = NULL; // from here on the original points are overwritten
     KM_TRY_GOTO(fetch_weights(&load, err));
     KM_TRY_GOTO(statistics(&load, stats, err));
-    KM_TRY_GOTO(tell_transfer(&load, err));
+    KM_TRY_GOTO(report_transfer(&load, err));
     KM_TRY_GOTO(km_transform_choose(params, stats, data, spec->type, err));
     KM_TRY_GOTO(transform(&load, &stats->total_square, params, err));
     KM_TRY_GOTO(put_box(&load, stats, params, err));
@@ -297,7 +296,7 @@ km_status km_cuda_load(km_cuda_engine *engine, km_data_stats *stats, const km_da
     engine->rounding_shift = rounding2 * stats->total_square / stats->total_weight;
     engine->square_min = rounding2 * stats->typical_square;
     engine->rounding2 = rounding2;
-    km_cuda_release(engine, &engine->scratch); // the raw points are not needed again
+    km_cuda_release(engine, &engine->scratch); // the original points are not needed again
     engine->prepared = 0;
     status = km_cuda_reserve_slots(engine, err);
 done:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a pass launches: the kernels of the design, and the update behind them.
+// The launches of a pass: the kernels of the design, and the update behind them.
 #include "../../base/error.h"
 #include "../../base/size.h"
 #include "cuda.h"

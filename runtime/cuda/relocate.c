@@ -1,6 +1,5 @@
-// SPDX-License-Identifier: MIT
-// Empty clusters get the farthest points (cuda/steps/relocate.cu): one assignment of all points, then one read of their
-// distances for each cluster.
+// SPDX-License-Identifier: MIT Relocate: empty clusters get the farthest points (cuda/steps/relocate.cu). One
+// assignment of all points, then one read of their distances for each cluster.
 #include "../../base/error.h"
 #include "../../base/size.h"
 #include "cuda.h"
@@ -8,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { QUEUED_PICKS = 64 }; // farthest points looked for between two looks of the host
+enum { QUEUED_PICKS = 64 }; // farthest points that are queued before the host reads the results
 
 // A slot's clusters on the host, and the tables of the search on the device.
 typedef struct relocation {
@@ -80,7 +79,7 @@ static km_status measure(relocation *r, km_error *err) {
     return km_cuda_launch(engine, engine->kernels->assign, engine->subchunks_count, 1, arguments, err);
 }
 
-// The farthest points, one after the other: *found of them are in r->picks.
+// Finds the farthest points, one after the other: *found of them are in r->picks.
 static km_status search(relocation *r, int64_t *found, km_error *err) {
     km_cuda_engine *engine = r->engine;
     *found = 0;
@@ -109,7 +108,7 @@ static km_status search(relocation *r, int64_t *found, km_error *err) {
     return KM_OK;
 }
 
-// The empty clusters, in order, take the points; those that get none are given up.
+// Gives the points to the empty clusters, in order. Clusters that get none are marked as given up.
 static km_status seat(relocation *r, int64_t found, km_error *err) {
     km_cuda_engine *engine = r->engine;
     int64_t d = engine->base.d, next = 0;

@@ -19,8 +19,8 @@ static int64_t work_bytes(const km_cuda_engine *engine, int64_t chains, int64_t 
     return picks_bytes + drawn_bytes + chains * KM_CANDIDATES_MAX * engine->subchunks_count * 8;
 }
 
-// Chains that are advanced together: as many as what is reserved and the free memory hold, one at least. Chains do not
-// see each other, so the picks do not depend on it.
+// How many chains run in the same passes: as many as reserved and free memory hold, at least one. Chains are
+// independent, so the picks do not depend on it.
 static int64_t chains_at_once(km_cuda_engine *engine, int64_t chains, int64_t picks) {
     const int64_t spare = 256 << 20;
     size_t left = 0, all = 0;
@@ -56,7 +56,7 @@ static km_status reserve(km_cuda_engine *engine, km_seed_args *args, int64_t cha
     return KM_OK;
 }
 
-// Closes pick - 1 and draws the candidates of `pick` (none behind the last).
+// Decides pick - 1 and draws the candidates of `pick` (none behind the last).
 static km_status draw(km_cuda_engine *engine, km_seed_args *args, int64_t pick, int64_t picks,
                       km_error *err) {
     int before = pick > 0 ? km_candidates(pick - 1) : 0, now = pick < picks ? km_candidates(pick) : 0;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// What an engine keeps of its slots: records on the device and their mirror in the host's memory, tables of centroids.
+// The state of an engine's slots: records on the device with a mirror in the host's memory, and tables of centroids.
 #include "../../base/error.h"
 #include "../../base/log.h"
 #include "../../base/size.h"
 #include "cuda.h"
 #include <stdlib.h>
 
-enum { TABLES_BYTES_MAX = 16 << 20 }; // larger tables of centroids are fetched slot by slot
-_Static_assert(sizeof(km_loop) <= KM_RECORDS_AT, "the records stand behind the loop's control");
+enum { TABLES_BYTES_MAX = 16 << 20 }; // larger tables of centroids are read slot by slot
+_Static_assert(sizeof(km_loop) <= KM_RECORDS_AT, "the records are behind the loop's control");
 
 km_loop *km_cuda_loop(km_cuda_engine *engine) {
     return (km_loop *)engine->mirror;
@@ -21,7 +21,7 @@ static int64_t aligned(int64_t bytes) {
     return km_round_up(bytes, KM_ALIGN_BYTES);
 }
 
-// What stands where in `state`.
+// Offsets in `state`.
 int64_t km_cuda_active_at(const km_cuda_engine *engine) {
     return KM_RECORDS_AT + aligned(engine->base.slots_count * (int64_t)sizeof(km_slot_record));
 }
@@ -34,7 +34,7 @@ int64_t km_cuda_state_bytes(const km_cuda_engine *engine) {
     return km_cuda_given_up_at(engine) + aligned(engine->restarts * engine->clusters_sum);
 }
 
-// Where the device writes how far it is (km_update_args): behind the mirror, in the host's memory.
+// Where the device writes its report (km_update_args): behind the mirror, in the host's memory.
 volatile uint64_t *km_cuda_report(km_cuda_engine *engine) {
     return (volatile uint64_t *)((char *)engine->mirror + km_cuda_state_bytes(engine));
 }
@@ -64,7 +64,7 @@ int64_t km_cuda_update_parts(const km_cuda_engine *engine) {
     return KM_UPDATE_PARTS(spec->clusters[spec->clusters_count - 1], spec->features);
 }
 
-// Everything but the workspace starts as zero.
+// Everything but the workspace is zeroed.
 km_status km_cuda_reserve_slots(km_cuda_engine *engine, km_error *err) {
     const km_plan *plan = engine->base.plan;
     const km_pass_facts *facts = &engine->kernels->facts;
@@ -86,8 +86,7 @@ km_status km_cuda_reserve_slots(km_cuda_engine *engine, km_error *err) {
         {&engine->state, km_cuda_state_bytes(engine), "the slots"},
         {&engine->workspace, workspace > 256 ? workspace : 256, "the workspace of a pass"},
         {&engine->changes, plan->track_labels ? slots * 8 : 0, "the counts of changed labels"},
-        {&engine->labels, plan->track_labels ? slots * stride * label_bytes : 0,
-         "the labels of runs in flight"},
+        {&engine->labels, plan->track_labels ? slots * stride * label_bytes : 0, "the labels of all slots"},
     };
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
         if (wanted[i].bytes == 0) continue;
@@ -95,8 +94,8 @@ km_status km_cuda_reserve_slots(km_cuda_engine *engine, km_error *err) {
         if (wanted[i].memory == &engine->workspace) continue;
         KM_TRY(km_cuda_clear(engine, wanted[i].memory->address, 0, wanted[i].bytes, err));
     }
-    // Where the workspace has no room for a step, memory of its own: nothing that a fit cannot do without is asked for
-    // once passes run.
+    // Steps use the workspace as scratch memory. Where it is too small they get memory now, so that no step fails
+    // for lack of memory once passes run.
     int64_t scratch = km_cuda_steps_of(plan, n).scratch;
     if (scratch > engine->workspace.bytes)
         KM_TRY(km_cuda_reserve(engine, &engine->scratch, scratch, "the steps between passes", err));
@@ -115,11 +114,11 @@ km_status km_cuda_put_rows(km_cuda_engine *engine, int64_t first_row, const doub
     int64_t d = engine->base.d, bytes = count * d * engine->real_bytes;
     km_cu_ptr to = engine->centroids.address + (km_cu_ptr)(first_row * d * engine->real_bytes);
     if (engine->real_bytes == 8) return km_cuda_put(engine, to, rows, bytes, err);
-    float *narrow = malloc((size_t)bytes);
-    if (!narrow) return km_fail_memory(err, "centroids", bytes);
-    for (int64_t i = 0; i < count * d; i++) narrow[i] = (float)rows[i];
-    km_status status = km_cuda_put(engine, to, narrow, bytes, err);
-    free(narrow);
+    float *floats = malloc((size_t)bytes);
+    if (!floats) return km_fail_memory(err, "centroids", bytes);
+    for (int64_t i = 0; i < count * d; i++) floats[i] = (float)rows[i];
+    km_status status = km_cuda_put(engine, to, floats, bytes, err);
+    free(floats);
     return status;
 }
 
@@ -128,10 +127,10 @@ km_status km_cuda_get_rows(km_cuda_engine *engine, double *rows, int64_t first_r
     int64_t d = engine->base.d, bytes = count * d * engine->real_bytes;
     km_cu_ptr from = engine->centroids.address + (km_cu_ptr)(first_row * d * engine->real_bytes);
     if (engine->real_bytes == 8) return km_cuda_get(engine, rows, from, bytes, err);
-    float *narrow = malloc((size_t)bytes);
-    if (!narrow) return km_fail_memory(err, "centroids", bytes);
-    km_status status = km_cuda_get(engine, narrow, from, bytes, err);
-    for (int64_t i = 0; status == KM_OK && i < count * d; i++) rows[i] = (double)narrow[i];
-    free(narrow);
+    float *floats = malloc((size_t)bytes);
+    if (!floats) return km_fail_memory(err, "centroids", bytes);
+    km_status status = km_cuda_get(engine, floats, from, bytes, err);
+    for (int64_t i = 0; status == KM_OK && i < count * d; i++) rows[i] = (double)floats[i];
+    free(floats);
     return status;
 }

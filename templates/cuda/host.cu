@@ -559,11 +559,11 @@ static int host_model_init(host_model *model, const $name_fit *fit, int q) {
     if (!model->host) return host_fail($upper_MEMORY, "not enough memory for the centroids");
     HOST_TRY(host_reserve(&model->numbers, 2 * KM_ALIGN_BYTES));
     HOST_TRY(host_reserve(&model->centroids, k * D * 8));
-    km_real *narrow = (km_real *)model->host; // widened in place, from the end
-    HOST_CUDA(cudaMemcpy(narrow, table, (size_t)(k * D) * sizeof *narrow, cudaMemcpyDeviceToHost));
+    km_real *floats = (km_real *)model->host; // widened in place, from the end
+    HOST_CUDA(cudaMemcpy(floats, table, (size_t)(k * D) * sizeof *floats, cudaMemcpyDeviceToHost));
     for (long long i = k * D; i-- > 0;) {
         km_real value;
-        memcpy(&value, narrow + i, sizeof value);
+        memcpy(&value, floats + i, sizeof value);
         const double wide = (double)value;
         memcpy(model->host + i, &wide, sizeof wide);
     }
@@ -620,9 +620,9 @@ static int host_relocate($name_fit *fit, int q) {
         fit->state.given_up[row + j] = found < 0;
         if (found < 0) continue;
         HOST_TRY(host_get_rows(fit, moved, picks.as<long long>() + taken++, 1));
-        km_real narrow[D];
-        for (int f = 0; f < D; f++) narrow[f] = (km_real)moved[f];
-        HOST_CUDA(cudaMemcpy(fit->centroids.as<km_real>() + (row + j) * D, narrow, sizeof narrow,
+        km_real floats[D];
+        for (int f = 0; f < D; f++) floats[f] = (km_real)moved[f];
+        HOST_CUDA(cudaMemcpy(fit->centroids.as<km_real>() + (row + j) * D, floats, sizeof floats,
                              cudaMemcpyHostToDevice));
     }
     fit->state.slots[q].state.phase = KM_SLOT_RUNNING;
@@ -669,8 +669,8 @@ int $name_run($name_fit *fit, long long passes_max, double tolerance, long long 
 struct host_finish {
     host_model model;
     host_memory sums, partial, nearest, margin, labels;
-    double *host = nullptr; // k x KM_FINISH_SUMS
-    int few_bytes = 0;      // of shared memory, where km_finish_few serves
+    double *host = nullptr;     // k x KM_FINISH_SUMS
+    int few_clusters_bytes = 0; // of shared memory, where km_finish_few_clusters is used
     ~host_finish() {
         free(host);
     }
@@ -683,8 +683,8 @@ static int host_finish_range(const $name_fit *fit, host_finish *f, long long fir
     double *partial = f->partial.as<double>();
     f->model.args.first = first;
     f->model.args.count = count;
-    if (f->few_bytes > 0) {
-        km_finish_few_clusters<<<(unsigned)blocks, KM_FINISH_THREADS, (size_t)f->few_bytes>>>(
+    if (f->few_clusters_bytes > 0) {
+        km_finish_few_clusters<<<(unsigned)blocks, KM_FINISH_THREADS, (size_t)f->few_clusters_bytes>>>(
             f->model.args, weights, partial, k);
         HOST_LAUNCHED(km_finish_few_clusters);
     } else {
@@ -705,20 +705,21 @@ static int host_finish_range(const $name_fit *fit, host_finish *f, long long fir
 
 static int host_finish_all(const $name_fit *fit, host_finish *f, int q, int *labels) {
     const long long k = host_ks[q], numbers = k * KM_FINISH_SUMS;
-    const int few_bytes =
+    const int few_clusters_bytes =
         (int)k * KM_FINISH_THREADS * (WEIGHTED ? KM_FINISH_WEIGHTED_BYTES : KM_FINISH_BYTES);
-    if (k <= KM_FINISH_FEW_MAX && few_bytes <= fit->shared_max) f->few_bytes = few_bytes;
+    if (k <= KM_FINISH_FEW_MAX && few_clusters_bytes <= fit->shared_max)
+        f->few_clusters_bytes = few_clusters_bytes;
     const long long range =
-        (f->few_bytes ? 1024 : 64) * (long long)KM_CHUNK_POINTS; // points that memory is taken for
+        (f->few_clusters_bytes ? 1024 : 64) * (long long)KM_CHUNK_POINTS; // points that memory is taken for
     const long long here = fit->n < range ? fit->n : range;
-    if (few_bytes > 48 << 10 && f->few_bytes)
+    if (few_clusters_bytes > 48 << 10 && f->few_clusters_bytes)
         HOST_CUDA(cudaFuncSetAttribute(km_finish_few_clusters, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                       few_bytes));
+                                       few_clusters_bytes));
     HOST_TRY(host_model_init(&f->model, fit, q));
     HOST_TRY(host_reserve_zero(&f->sums, numbers * 8));
     HOST_TRY(host_reserve(&f->partial, host_parts(here, KM_CHUNK_POINTS) * numbers * 8));
-    if (!f->few_bytes || labels) HOST_TRY(host_reserve(&f->labels, here * 4));
-    if (!f->few_bytes) {
+    if (!f->few_clusters_bytes || labels) HOST_TRY(host_reserve(&f->labels, here * 4));
+    if (!f->few_clusters_bytes) {
         HOST_TRY(host_reserve(&f->nearest, here * 8));
         HOST_TRY(host_reserve(&f->margin, here * 8));
     }

@@ -57,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
         km_real *centroids = (km_real *)args.centroids + row * D;
         const double *totals = args.totals + row * (D + 1);
         double sums[4] =
-            {}; // of inertia and shifts; clusters that are empty, and those that may be given a point
+            {}; // of inertia, of shifts; of empty clusters, and of those that may be given a point
         for (int j = blockIdx.y * AT_ONCE + threadIdx.x / LANES; j < k; j += gridDim.y * AT_ONCE) {
             const double weight = totals[j * (D + 1ll) + D];
             for (int f = threadIdx.x % LANES; f < D; f += LANES) {

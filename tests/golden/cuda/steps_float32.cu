@@ -32,13 +32,13 @@ typedef struct km_update_args {
     const double *totals; // [restarts][S][d + 1]
     double *weights;      // [restarts][S]: of the last pass of each slot
     const unsigned char
-        *given_up;               // [restarts][S]: clusters for which relocation found no point; they may stay empty
+        *given_up;               // [restarts][S]: clusters for which relocation found no point: they may stay empty
     unsigned long long *changes; // per slot, or NULL
     void *workspace, *constants; // as in km_pass_args
     const double *box;           // likewise
     unsigned long long *report;  // in the host's memory: passes done, and 2^32 when the loop stops; or NULL
-    double
-        *part_sums; // [slots][KM_UPDATE_PARTS][4]: what the blocks of a slot found; not used where it has one
+    double *
+        part_sums; // [slots][KM_UPDATE_PARTS][4]: partial sums of the blocks of a slot; not used where it has one block
 } km_update_args;
 
 // ... 3 definitions
@@ -263,7 +263,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
         km_real *centroids = (km_real *)args.centroids + row * D;
         const double *totals = args.totals + row * (D + 1);
         double sums[4] =
-            {}; // of inertia and shifts; clusters that are empty, and those that may be given a point
+            {}; // of inertia, of shifts; of empty clusters, and of those that may be given a point
         for (int j = blockIdx.y * AT_ONCE + threadIdx.x / LANES; j < k; j += gridDim.y * AT_ONCE) {
             const double weight = totals[j * (D + 1ll) + D];
             for (int f = threadIdx.x % LANES; f < D; f += LANES) {
