@@ -247,7 +247,7 @@ static km_status check_pass(check *c, km_slot_state *states, int first, km_error
     for (int64_t s = 0; s < c->engine->slots_count && status == KM_OK; s++) {
         if (before[s] != KM_SLOT_RUNNING && before[s] != KM_SLOT_LAST) continue;
         status = check_all(c, engine->labels.address + (km_cu_ptr)(s * stride),
-                             c->centroids + km_cuda_slot_row(engine, s) * d, km_cuda_slot_k(engine, s), err);
+                           c->centroids + km_cuda_slot_row(engine, s) * d, km_cuda_slot_k(engine, s), err);
     }
     free(before);
     return status;

@@ -54,8 +54,8 @@ int64_t km_cuda_values(int64_t *values, const int64_t *all, int64_t count, const
     return count;
 }
 
-int64_t km_cuda_registers_limit(const km_plan *plan, int64_t block, int64_t resident) {
-    return km_min(plan->facts.registers_per_unit / (block * resident) / 8 * 8,
+int64_t km_cuda_registers_limit(const km_plan *plan, int64_t block, int64_t blocks_per_sm) {
+    return km_min(plan->facts.registers_per_unit / (block * blocks_per_sm) / 8 * 8,
                   plan->facts.registers_per_thread);
 }
 
@@ -66,7 +66,7 @@ int64_t km_cuda_partial_bytes(const km_plan *plan) {
 
 // Names -----------------------------------------------------------------------------------------------------
 
-// Numbers under their own names; of words, the word, and a flag for each of the design's.
+// Sets each number under its own name; for a word also a flag for each word of the design.
 static void name_numbers(km_env *env, const km_plan *plan) {
     for (int64_t i = 0; i < plan->numbers_count; i++)
         km_env_set(env, plan->numbers[i].name, "%s", plan->numbers[i].text);
@@ -93,7 +93,7 @@ void km_cuda_names(km_env *env, const km_plan *plan) {
     km_env_set_int(env, "k_max", k_max);
     km_env_set_int(env, "vector", 16 / km_type_bytes(spec->type));
     km_env_set_flag(env, "prepares_coefficients",
-                    0); // update.cu makes the next pass's coefficients of the scores
+                    0); // whether update.cu computes the coefficients of the next pass
     name_numbers(env, plan);
 }
 
