@@ -120,12 +120,12 @@ int km_cpu_sums_are_owned(int64_t k, int64_t d) {
 }
 
 // Some for each thread while the sums of all stay small, one for each at least.
-int64_t km_cpu_seats(int64_t threads, int64_t sums_count) {
+int64_t km_cpu_partials(int64_t threads, int64_t sums_count) {
     enum {
-        SEATS_OF_THREAD = 4,           // blocks that may wait to be collected ...
-        SEATS_VALUES = 2 * 1024 * 1024 // ... while their sums are not more doubles than this
+        PARTIALS_OF_THREAD = 4,           // buffers of partial sums ...
+        PARTIALS_VALUES = 2 * 1024 * 1024 // ... while all of them are not more doubles than this
     };
-    return km_max(threads, km_min(SEATS_OF_THREAD * threads, SEATS_VALUES / (sums_count + 1)));
+    return km_max(threads, km_min(PARTIALS_OF_THREAD * threads, PARTIALS_VALUES / (sums_count + 1)));
 }
 
 // Large pieces come in whole pages (runtime/pages.c).
@@ -179,11 +179,11 @@ static int64_t add_slots(km_memory *memory, const km_plan *plan) {
         tables += copies * run_bytes(plan, k);
         if (!km_cpu_sums_are_owned(k, d)) sums += copies * k * KM_CPU_PITCH(d);
     }
-    int64_t seats = km_cpu_seats(threads, sums), slots = copies * plan->spec.clusters_count;
+    int64_t partials = km_cpu_partials(threads, sums), slots = copies * plan->spec.clusters_count;
     // The engine's own note of a slot is about as long as that for a pass.
-    int64_t lists = (2 + seats) * slots * (int64_t)sizeof(km_cpu_slot);
-    memory->slots = pages(labels) + tables + seats * sums * 8 + lists;
-    return seats * sums * 8 + lists;
+    int64_t lists = (2 + partials) * slots * (int64_t)sizeof(km_cpu_slot);
+    memory->slots = pages(labels) + tables + partials * sums * 8 + lists;
+    return partials * sums * 8 + lists;
 }
 
 static int keeps_bounds(const km_plan *plan) {

@@ -37,9 +37,9 @@ int64_t km_cuda_finish_blocks(int64_t rows_count, int64_t chunks_count);
 
 // CPU: what the engine makes, by its plan and threads.
 int64_t km_cpu_label_bytes(int64_t k);
-int km_cpu_sums_are_owned(int64_t k, int64_t d);            // too many rows for a copy of each thread
-int64_t km_cpu_seats(int64_t threads, int64_t sums_count);  // blocks whose sums wait to be collected
-int64_t km_cpu_tiles_bytes(const km_plan *plan, int64_t n); // tiles of the algorithm tiles
+int km_cpu_sums_are_owned(int64_t k, int64_t d);              // too many rows for a copy of each thread
+int64_t km_cpu_partials(int64_t threads, int64_t sums_count); // buffers of partial sums
+int64_t km_cpu_tiles_bytes(const km_plan *plan, int64_t n);   // tiles of the algorithm tiles
 int64_t km_cpu_sorting_bytes(const km_plan *plan,
                              int64_t n); // ... and what sorting takes before they are filled
 

@@ -28,7 +28,7 @@ typedef struct km_slot_found {
     double inertia;        // by the sums: rounding may leave it below 0
     double shift;          // of the update; a slot that evaluates its final centroids has none
     long long empty_count; // clusters without weight ...
-    int waiting;           // ... some of which may be given a point
+    int relocatable;       // ... some of which relocation may give a point
     int few_changes;       // fewer labels changed than the run goes on for
 } km_slot_found;
 
@@ -42,13 +42,13 @@ KM_BOTH void km_slot_decide(km_slot_state *slot, const km_slot_found *found, dou
     slot->inertia = found->inertia > 0.0 ? found->inertia : 0.0;
     slot->empty_count = found->empty_count;
     if (slot->phase == KM_SLOT_LAST) {
-        slot->phase = found->waiting ? KM_SLOT_EMPTY : KM_SLOT_DONE;
+        slot->phase = found->relocatable ? KM_SLOT_EMPTY : KM_SLOT_DONE;
         return;
     }
     slot->shift = found->shift;
     slot->iterations += 1;
     slot->at_limit = slot->iterations >= max_iter;
-    if (found->waiting) {
+    if (found->relocatable) {
         slot->phase = KM_SLOT_EMPTY;
     } else if (found->shift == 0.0) {
         slot->phase = KM_SLOT_DONE; // nothing moved: this pass has evaluated the final centroids

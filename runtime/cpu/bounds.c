@@ -14,9 +14,9 @@ enum {
     ROWS_PER_K = 10,                   // floats of a centroid in cpu_bounds_tables, but for halves
     CHOSEN_CLUSTERS = 128,             // where the planner chose: runs of so many clusters have bounds ...
     CHOSEN_UPDATES = 12,               // ... after so many updates
-    REACH_PASSES = 4,                  // so often reach is taken from all points
-    GAPS_TOGETHER = 16,                // centroids whose gaps are one piece of work ...
-    GAPS_THREADS_MIN = 4 * 1024 * 1024 // ... for several threads from so many products on
+    RADIUS_PASSES = 4,                 // every so many passes the radius is taken from all points
+    GAPS_TOGETHER = 16,                // centroids whose gaps a thread computes at a time ...
+    GAPS_THREADS_MIN = 4 * 1024 * 1024 // ... by several threads from so many products on
 };
 
 // Where the planner chose: bounds that leave more of lloyd's distances than this are dropped (docs/history).
@@ -24,21 +24,21 @@ static const double chosen_share = 0.5;
 
 typedef struct slot_bounds {
     cpu_bounds_tables tables;
-    float *upper, *slack, *lower, *blocks; // of all points
-    double *seen;                          // k x d: the centroids of the pass before
-    double *drift, *path, *others;         // k: of this pass; see bounds.h
-    double *block_path;                    // of each block
-    float *reach;                          // k: the largest `upper` of each cluster's points, at least
-    int64_t passes;                        // since there are bounds
-    int64_t lloyd_until;                   // updates: bounds were dropped, and are tried again then
-    int32_t is_used, has_bounds;           // in this pass; from the pass before
+    float *upper, *slack, *lower, *group_lower; // of all points
+    double *centroids_before;                   // k x d: as the pass before had them
+    double *drift, *path, *others;              // k: of this pass; see bounds.h
+    double *group_path;                         // of each centroid group
+    float *radius;                              // k: the largest `upper` of each cluster's points, at least
+    int64_t passes;                             // since there are bounds
+    int64_t lloyd_until;                        // until so many updates, as bounds were dropped
+    int32_t is_used, has_bounds;                // in this pass; from the pass before
     void *reals;
 } slot_bounds;
 
 typedef struct thread_state {
     cpu_bounds_scratch scratch;
-    float *reach;       // of all slots, one after the other
-    km_cpu_slot *plain; // slots of a block that are lloyd's
+    float *radius;            // of all slots, one after the other
+    km_cpu_slot *lloyd_slots; // slots of a chunk that have no bounds: lloyd's
     int64_t skipped;
     int64_t *distances; // of each slot
     void *memory;
@@ -47,8 +47,8 @@ typedef struct thread_state {
 typedef struct cpu_bounds {
     cpu_bounds_kernels kernels;
     int32_t is_elkan;
-    int64_t chunk; // points, whole groups
-    uint8_t *rows; // or NULL
+    int64_t list_points; // that are listed at a time: whole SoA groups
+    uint8_t *rows;       // or NULL
     slot_bounds *slots;
     int64_t slots_count;
     thread_state *threads;
@@ -57,10 +57,10 @@ typedef struct cpu_bounds {
 
 // Life --------------------------------------------------------------------------------------------------------
 
-static km_status scratch_alloc(thread_state *thread, const cpu_engine *engine, int64_t chunk, int64_t k,
+static km_status scratch_alloc(thread_state *thread, const cpu_engine *engine, int64_t list_points, int64_t k,
                                km_error *err) {
     int64_t d = engine->base.d, d_row = km_round_up(d, BOUNDS_LANES), real = engine->real_bytes;
-    int64_t listed = chunk + BOUNDS_SCORED, values = d * BOUNDS_SCORED * real;
+    int64_t listed = list_points + BOUNDS_SCORED, values = d * BOUNDS_SCORED * real;
     int64_t scores = km_round_up(k, BOUNDS_LANES) * real, doubles = d * (int64_t)sizeof(double);
     int64_t bytes = doubles + values + d_row * real + scores + (4 * listed + k) * (int64_t)sizeof(int32_t);
     uint8_t *memory = thread->memory = calloc(1, (size_t)bytes);
@@ -73,11 +73,11 @@ static km_status scratch_alloc(thread_state *thread, const cpu_engine *engine, i
     s->list = (int32_t *)(void *)(memory + doubles + values + d_row * real + scores);
     s->moved = s->list + listed;
     s->moved_old = s->moved + listed;
-    s->touched = s->moved_old + listed;
+    s->touched_groups = s->moved_old + listed;
     return KM_OK;
 }
 
-// Points as rows beside groups of them.
+// Points as rows, beside their SoA groups.
 static km_status rows_make(cpu_engine *engine, km_error *err) {
     int64_t n = engine->base.n, d = engine->base.d, real = engine->real_bytes,
             soa_points = engine->soa_points;
@@ -111,21 +111,21 @@ km_status km_cpu_bounds_create(cpu_engine *engine, km_error *err) {
     for (int64_t s = 0; s < engine->base.slots_count; s++) clusters += engine->slots[s].k;
     bounds->kernels = *km_cpu_bounds_kernels(plan);
     bounds->is_elkan = plan->algorithm == KM_ALGORITHM_ELKAN;
-    bounds->chunk = km_round_up(BOUNDS_CHUNK, engine->soa_points);
+    bounds->list_points = km_round_up(BOUNDS_POINTS, engine->soa_points);
     bounds->slots_count = engine->base.slots_count;
     bounds->threads_count = engine->threads;
     bounds->slots = calloc((size_t)bounds->slots_count, sizeof *bounds->slots);
     bounds->threads = calloc((size_t)engine->threads, sizeof *bounds->threads);
     if (!bounds->slots || !bounds->threads) return km_fail_memory(err, "bounds", engine->threads * 64);
     for (int64_t t = 0; t < engine->threads; t++)
-        KM_TRY(scratch_alloc(&bounds->threads[t], engine, bounds->chunk, k, err));
+        KM_TRY(scratch_alloc(&bounds->threads[t], engine, bounds->list_points, k, err));
     for (int64_t t = 0; t < engine->threads; t++) {
-        float *reach = bounds->threads[t].reach = malloc((size_t)clusters * sizeof *reach);
-        bounds->threads[t].plain = calloc((size_t)engine->base.slots_count, sizeof(km_cpu_slot));
+        float *radius = bounds->threads[t].radius = malloc((size_t)clusters * sizeof *radius);
+        bounds->threads[t].lloyd_slots = calloc((size_t)engine->base.slots_count, sizeof(km_cpu_slot));
         bounds->threads[t].distances = calloc((size_t)engine->base.slots_count, sizeof(int64_t));
-        if (!reach || !bounds->threads[t].plain || !bounds->threads[t].distances)
+        if (!radius || !bounds->threads[t].lloyd_slots || !bounds->threads[t].distances)
             return km_fail_memory(err, "bounds", clusters * 4);
-        for (int64_t j = 0; j < clusters; j++) reach[j] = -INFINITY;
+        for (int64_t j = 0; j < clusters; j++) radius[j] = -INFINITY;
     }
     if (!plan->algorithm_fixed) engine->counters.algorithm = KM_ALGORITHM_LLOYD; // until bounds are used
     return KM_OK;
@@ -139,15 +139,15 @@ void km_cpu_bounds_destroy(cpu_engine *engine) {
         km_pages_free(own->upper);
         km_pages_free(own->slack);
         km_pages_free(own->lower);
-        km_pages_free(own->blocks);
-        free(own->seen);
+        km_pages_free(own->group_lower);
+        free(own->centroids_before);
         free(own->reals);
         free(own->tables.expiry);
     }
     for (int64_t t = 0; bounds->threads && t < bounds->threads_count; t++) {
         free(bounds->threads[t].memory);
-        free(bounds->threads[t].reach);
-        free(bounds->threads[t].plain);
+        free(bounds->threads[t].radius);
+        free(bounds->threads[t].lloyd_slots);
         free(bounds->threads[t].distances);
     }
     km_pages_free(bounds->rows);
@@ -165,13 +165,13 @@ static void tables_place(slot_bounds *own, float *floats, int64_t k_row) {
     tables->credit = floats + k_row;
     tables->path_most = floats + 2 * k_row;
     tables->path_least = floats + 3 * k_row;
-    tables->others_most = floats + 4 * k_row;
+    tables->others_path_most = floats + 4 * k_row;
     tables->gap = floats + 5 * k_row;
     tables->inner = floats + 6 * k_row;
-    tables->block_most = floats + 7 * k_row;
-    tables->block_least = floats + 8 * k_row;
-    own->reach = floats + 9 * k_row;
-    tables->halves = floats + ROWS_PER_K * k_row;
+    tables->group_path_most = floats + 7 * k_row;
+    tables->group_path_least = floats + 8 * k_row;
+    own->radius = floats + 9 * k_row;
+    tables->half_distances = floats + ROWS_PER_K * k_row;
 }
 
 static km_status slot_alloc(slot_bounds *own, const cpu_engine *engine, const cpu_slot *slot, km_error *err) {
@@ -184,32 +184,32 @@ static km_status slot_alloc(slot_bounds *own, const cpu_engine *engine, const cp
                                       .d = d,
                                       .d_row = d_row,
                                       .table = slot->table,
-                                      .chunks_count = k_row / BOUNDS_LANES};
+                                      .groups_count = k_row / BOUNDS_LANES};
     own->upper = km_pages_alloc(n * (int64_t)sizeof(float));
     own->slack = km_pages_alloc(n * (int64_t)sizeof(float));
     own->lower = is_elkan ? km_pages_alloc(n * k * (int64_t)sizeof(float)) : NULL;
-    int64_t blocks = own->tables.chunks_count;
-    own->blocks = is_elkan ? km_pages_alloc(n * blocks * (int64_t)sizeof(float)) : NULL;
-    own->seen = calloc((size_t)(k * (d + 3) + blocks), sizeof *own->seen);
+    int64_t groups = own->tables.groups_count;
+    own->group_lower = is_elkan ? km_pages_alloc(n * groups * (int64_t)sizeof(float)) : NULL;
+    own->centroids_before = calloc((size_t)(k * (d + 3) + groups), sizeof *own->centroids_before);
     own->reals = calloc((size_t)((d + 1) * k_row + k * d_row), (size_t)engine->real_bytes);
     float *floats = calloc((size_t)((ROWS_PER_K + k) * k_row), sizeof *floats);
-    if (!own->upper || !own->slack || (is_elkan && (!own->lower || !own->blocks)) || !own->seen ||
-        !own->reals || !floats) {
+    if (!own->upper || !own->slack || (is_elkan && (!own->lower || !own->group_lower)) ||
+        !own->centroids_before || !own->reals || !floats) {
         free(floats);
         return km_fail_memory(err, "the bounds of a run", n * (is_elkan ? k + 2 : 2) * 4);
     }
-    // Vectors read a few values behind the last, and make nothing of them.
+    // Vectors read a few values behind the last, and do not use them.
     memset(own->upper + n - BOUNDS_SCORED, 0, BOUNDS_SCORED * sizeof *own->upper);
     memset(own->slack + n - BOUNDS_SCORED, 0, BOUNDS_SCORED * sizeof *own->slack);
     if (is_elkan)
         memset(own->lower + (n - BOUNDS_SCORED) * k, 0, (size_t)(BOUNDS_SCORED * k) * sizeof *own->lower);
     if (is_elkan)
-        memset(own->blocks + (n - BOUNDS_SCORED) * blocks, 0,
-               (size_t)(BOUNDS_SCORED * blocks) * sizeof *own->blocks);
-    own->path = own->seen + k * d;
+        memset(own->group_lower + (n - BOUNDS_SCORED) * groups, 0,
+               (size_t)(BOUNDS_SCORED * groups) * sizeof *own->group_lower);
+    own->path = own->centroids_before + k * d;
     own->others = own->path + k;
     own->drift = own->others + k;
-    own->block_path = own->drift + k;
+    own->group_path = own->drift + k;
     own->tables.columns = own->reals;
     own->tables.rows = (uint8_t *)own->reals + (d + 1) * k_row * engine->real_bytes;
     tables_place(own, floats, k_row);
@@ -220,45 +220,47 @@ static double table_get(const void *table, int64_t at, int64_t real_bytes) {
     return real_bytes == 4 ? (double)((const float *)table)[at] : ((const double *)table)[at];
 }
 
-// How far centroid j has moved since the pass before, which sees it where it is now.
+// How far centroid j has moved since the pass before. Keeps where it is now.
 static double drift_of(slot_bounds *own, int64_t j, int64_t real_bytes) {
     int64_t d = own->tables.d;
-    double *seen = own->seen + j * d, square = 0;
+    double *centroids_before = own->centroids_before + j * d, square = 0;
     for (int64_t f = 0; f < d; f++) {
-        double value = table_get(own->tables.table, j * (d + 1) + f, real_bytes), apart = value - seen[f];
+        double value = table_get(own->tables.table, j * (d + 1) + f, real_bytes),
+               apart = value - centroids_before[f];
         square += apart * apart;
-        seen[f] = value;
+        centroids_before[f] = value;
     }
     return sqrt(square) * (1 + 0x1p-40);
 }
 
-// Lengthens the ways of a run's centroids.
+// Adds the last moves of a run's centroids to their paths.
 static void paths_follow(slot_bounds *own, int64_t real_bytes, int is_first) {
     int64_t k = own->tables.k;
     for (int64_t j = 0; j < k; j++) {
         own->drift[j] = drift_of(own, j, real_bytes);
         own->path[j] = is_first ? 0 : own->path[j] + own->drift[j];
     }
-    for (int64_t b = 0; b < own->tables.chunks_count; b++) {
+    for (int64_t b = 0; b < own->tables.groups_count; b++) {
         double drift = 0;
         for (int64_t j = b * BOUNDS_LANES; j < km_min(k, (b + 1) * BOUNDS_LANES); j++)
             drift = fmax(drift, own->drift[j]);
-        own->block_path[b] = is_first ? 0 : own->block_path[b] + drift;
+        own->group_path[b] = is_first ? 0 : own->group_path[b] + drift;
     }
 }
 
 // The same for `others` of a centroid whose gap and halves are known: see bounds.h for which of them count.
 static void others_follow(slot_bounds *own, int64_t j, int64_t real_bytes, int is_first) {
     const cpu_bounds_tables *tables = &own->tables;
-    const float *halves = tables->halves + j * tables->k_row;
+    const float *half_distances = tables->half_distances + j * tables->k_row;
     double unit = real_bytes == 4 ? 0x1p-24 : 0x1p-53,
-           wide = 1 + 0x1p-16 + 32 * (double)(tables->d + 4) * unit;
-    double gap = ((double)tables->gap[j] + 0x1p-58) * wide; // at least, where tables->gap is at most
-    double reach = (double)own->reach[j] + own->path[j], farthest = 0;
+           widen = 1 + 0x1p-16 + 32 * (double)(tables->d + 4) * unit;
+    double gap = ((double)tables->gap[j] + 0x1p-58) * widen; // at least, where tables->gap is at most
+    double radius = (double)own->radius[j] + own->path[j], farthest = 0;
     double limit =
-        gap < 0x1p59 ? gap + reach + 0x1p-20 * (fabs((double)own->reach[j]) + own->path[j]) : INFINITY;
+        gap < 0x1p59 ? gap + radius + 0x1p-20 * (fabs((double)own->radius[j]) + own->path[j]) : INFINITY;
     for (int64_t i = 0; i < tables->k; i++)
-        if (own->drift[i] > farthest && i != j && !((double)halves[i] >= limit)) farthest = own->drift[i];
+        if (own->drift[i] > farthest && i != j && !((double)half_distances[i] >= limit))
+            farthest = own->drift[i];
     own->others[j] = is_first ? 0 : own->others[j] + farthest;
 }
 
@@ -271,14 +273,15 @@ static void tables_fill(slot_bounds *own) {
         tables->credit[j] = fminf((float)((path + others) * (1 - step)), 0x1p100f);
         tables->path_most[j] = (float)(path * (1 + step) + least);
         tables->path_least[j] = fminf((float)(path * (1 - step)), 0x1p100f);
-        tables->others_most[j] = (float)(others * (1 + step) + least);
+        tables->others_path_most[j] = (float)(others * (1 + step) + least);
         tables->inner[j] = (float)(gap - path - step * (gap + path));
     }
     for (int64_t j = tables->k; j < tables->k_row; j++) tables->path_most[j] = -INFINITY;
     for (int64_t b = 0; b < tables->k_row; b++) {
-        double path = b < tables->chunks_count ? own->block_path[b] : 0;
-        tables->block_most[b] = b < tables->chunks_count ? (float)(path * (1 + step) + least) : -INFINITY;
-        tables->block_least[b] = fminf((float)(path * (1 - step)), 0x1p100f);
+        double path = b < tables->groups_count ? own->group_path[b] : 0;
+        tables->group_path_most[b] =
+            b < tables->groups_count ? (float)(path * (1 + step) + least) : -INFINITY;
+        tables->group_path_least[b] = fminf((float)(path * (1 - step)), 0x1p100f);
     }
 }
 
@@ -297,15 +300,15 @@ static void slot_prepare(const cpu_engine *engine, slot_bounds *own, int is_firs
     }
     tables_fill(own);
     own->passes = is_first ? 0 : own->passes + 1;
-    if (is_first || own->passes % REACH_PASSES == 0)
-        for (int64_t j = 0; j < k; j++) own->reach[j] = -INFINITY;
+    if (is_first || own->passes % RADIUS_PASSES == 0)
+        for (int64_t j = 0; j < k; j++) own->radius[j] = -INFINITY;
 }
 
 static int is_active(const cpu_slot *slot) {
     return km_slot_is_active(slot->state.phase);
 }
 
-// Where the planner chose: centroids go far in the first passes, so that bounds say little and lloyd is faster.
+// Where the planner chose: centroids move far in the first passes, so bounds exclude little and lloyd is faster.
 static int pays(const cpu_engine *engine, const cpu_slot *slot, const slot_bounds *own) {
     if (engine->base.plan->algorithm_fixed) return 1;
     return slot->k >= CHOSEN_CLUSTERS && slot->state.iterations >= CHOSEN_UPDATES &&
@@ -332,9 +335,9 @@ km_status km_cpu_bounds_prepare(cpu_engine *engine, km_error *err) {
 
 // The pass ----------------------------------------------------------------------------------------------------
 
-// One run over `points` points from `first` on; its list entry starts at point `start`.
-static void slot_chunk(const cpu_engine *engine, thread_state *thread, float *reach, const slot_bounds *own,
-                       km_cpu_slot *slot, int64_t start, int64_t first, int64_t points) {
+// One run over `points` points from `first` on; its labels start at point `start`.
+static void slot_pass(const cpu_engine *engine, thread_state *thread, float *radius, const slot_bounds *own,
+                      km_cpu_slot *slot, int64_t start, int64_t first, int64_t points) {
     const cpu_bounds *bounds = engine->bounds;
     cpu_bounds_work work = {
         .tables = &own->tables,
@@ -351,10 +354,10 @@ static void slot_chunk(const cpu_engine *engine, thread_state *thread, float *re
         .is_new = !own->has_bounds,
         .slack = own->slack + first,
         .upper = own->upper + first,
-        .reach = reach,
-        .asks_reach = own->passes % REACH_PASSES == 0,
+        .radius = radius,
+        .asks_radius = own->passes % RADIUS_PASSES == 0,
         .lower = own->lower ? own->lower + first * slot->k : NULL,
-        .blocks = own->blocks ? own->blocks + first * own->tables.chunks_count : NULL,
+        .group_lower = own->group_lower ? own->group_lower + first * own->tables.groups_count : NULL,
         .sums = slot->sums,
         .scratch = &thread->scratch};
     bounds->kernels.pass(&work);
@@ -363,22 +366,22 @@ static void slot_chunk(const cpu_engine *engine, thread_state *thread, float *re
     thread->skipped += work.skipped;
 }
 
-// Slots without bounds are lloyd's.
-static void plain_block(const cpu_engine *engine, thread_state *thread, const km_cpu_chunk *work) {
+// A chunk for the slots without bounds, by lloyd.
+static void lloyd_chunk(const cpu_engine *engine, thread_state *thread, const km_cpu_chunk *work) {
     const cpu_bounds *bounds = engine->bounds;
-    km_cpu_chunk plain = *work;
-    plain.slots = thread->plain;
-    plain.slots_count = 0;
+    km_cpu_chunk lloyd = *work;
+    lloyd.slots = thread->lloyd_slots;
+    lloyd.slots_count = 0;
     for (int64_t s = 0, listed = 0; s < bounds->slots_count; s++) {
         if (!is_active(&engine->slots[s])) continue;
-        if (!bounds->slots[s].is_used) plain.slots[plain.slots_count++] = work->slots[listed];
+        if (!bounds->slots[s].is_used) lloyd.slots[lloyd.slots_count++] = work->slots[listed];
         listed++;
     }
-    if (plain.slots_count == 0) return;
-    engine->kernels.pass(&plain);
+    if (lloyd.slots_count == 0) return;
+    engine->kernels.pass(&lloyd);
     for (int64_t s = 0, listed = 0, done = 0; s < bounds->slots_count; s++) {
         if (!is_active(&engine->slots[s])) continue;
-        if (!bounds->slots[s].is_used) work->slots[listed].changed = plain.slots[done++].changed;
+        if (!bounds->slots[s].is_used) work->slots[listed].changed = lloyd.slots[done++].changed;
         listed++;
     }
 }
@@ -387,32 +390,32 @@ void km_cpu_bounds_chunk(cpu_engine *engine, int64_t first, const km_cpu_chunk *
     cpu_bounds *bounds = engine->bounds;
     thread_state *thread = &bounds->threads[omp_get_thread_num()];
     for (int64_t s = 0; s < work->slots_count; s++) work->slots[s].changed = 0;
-    plain_block(engine, thread, work);
-    for (int64_t at = 0; at < work->points_count; at += bounds->chunk) {
-        float *reach = thread->reach;
-        for (int64_t s = 0, listed = 0; s < bounds->slots_count; reach += engine->slots[s++].k) {
+    lloyd_chunk(engine, thread, work);
+    for (int64_t at = 0; at < work->points_count; at += bounds->list_points) {
+        float *radius = thread->radius;
+        for (int64_t s = 0, listed = 0; s < bounds->slots_count; radius += engine->slots[s++].k) {
             if (!is_active(&engine->slots[s])) continue;
             km_cpu_slot *slot = &work->slots[listed++];
             if (bounds->slots[s].is_used)
-                slot_chunk(engine, thread, reach, &bounds->slots[s], slot, first, first + at,
-                           km_min(bounds->chunk, work->points_count - at));
+                slot_pass(engine, thread, radius, &bounds->slots[s], slot, first, first + at,
+                          km_min(bounds->list_points, work->points_count - at));
         }
     }
 }
 
-// What a thread found of the reach of all slots' clusters joins theirs.
-static void reach_collect(cpu_engine *engine, float *reach) {
+// Takes the radii that a thread found into those of all slots' clusters.
+static void radius_collect(cpu_engine *engine, float *radius) {
     for (int64_t s = 0; s < engine->base.slots_count; s++) {
         slot_bounds *own = &engine->bounds->slots[s];
-        for (int64_t j = 0; j < engine->slots[s].k; j++, reach++) {
-            if (own->reach && *reach > own->reach[j]) own->reach[j] = *reach;
-            *reach = -INFINITY;
+        for (int64_t j = 0; j < engine->slots[s].k; j++, radius++) {
+            if (own->radius && *radius > own->radius[j]) own->radius[j] = *radius;
+            *radius = -INFINITY;
         }
     }
 }
 
-// Where the planner chose: bounds that leave much to compute are dropped, until centroids move less. Runs that go
-// on for long are asked again at times twice as far apart each time, as the first pass with bounds computes all.
+// Where the planner chose: bounds that leave much to compute are dropped, until centroids move less. A run tries them
+// again when it has twice as many updates, as the first pass with bounds computes all distances.
 static void drop_idle_bounds(const cpu_engine *engine, const cpu_slot *slot, slot_bounds *own,
                              int64_t distances) {
     double all = (double)engine->base.n * (double)slot->k;
@@ -425,7 +428,7 @@ void km_cpu_bounds_collect(cpu_engine *engine) {
     for (int64_t t = 0; t < bounds->threads_count; t++) {
         engine->counters.points_skipped += bounds->threads[t].skipped;
         bounds->threads[t].skipped = 0;
-        reach_collect(engine, bounds->threads[t].reach);
+        radius_collect(engine, bounds->threads[t].radius);
     }
     for (int64_t s = 0; s < bounds->slots_count; s++) {
         const cpu_slot *slot = &engine->slots[s];

@@ -2,27 +2,27 @@
 // The algorithms hamerly ("Making k-means even faster", 2010) and elkan ("Using the triangle inequality to accelerate
 // k-means", 2003) on vectors.
 //
-// Bounds of each point's distances say which need not be computed. They are not loosened pass by pass: each is kept
-// as it would stand if no centroid had moved since there are bounds, and compared with how far centroids have moved
-// since. So a point that keeps its label costs a load and a comparison, and nothing is written. For centroid j, path
-// is the length of the way it went, others the sum over passes of the farthest that any other near enough went:
+// Bounds of a point's distances say which distances need not be computed. They are not updated pass by pass. A bound
+// is kept as if no centroid had moved since there are bounds, and is compared with how far centroids have moved since.
+// So a point that keeps its label costs a load and a comparison, and nothing is written. For centroid j, path is the
+// length of the way that it has moved. others is the sum over passes of the longest move of any other centroid that
+// counts.
 //
-//     upper = u - path          u: distance to the point's own centroid, at most
+//     upper = u - path                u: distance to the point's own centroid, at most
 //     slack = l - u + path + others   l: distance to any other, at least
-//     lower = l_j + path_j      elkan, for each centroid: distance to it, at least
+//     lower = l_j + path_j            elkan, for each centroid: distance to it, at least
 //
-// (elkan also keeps the least lower bound of each block of centroids, and looks at those that this leaves open)
+// path and others here are those of the pass that found u and l. A label is right while slack > path + others, or while
+// upper + path is less than half the distance from its centroid to the nearest other one. Elkan also keeps the least
+// lower bound of each centroid group (16 centroids), and looks only into groups that this leaves open.
 //
-// all with the lengths of the pass that found u and l. A label stays where slack > path + others, or where upper + path
-// is less than half the distance between its centroid and the nearest other one.
+// Which other centroids count (Rysavy and Hamerly, "Geometric methods to accelerate k-means algorithms", 2016):
+// centroid i does not count for j in a pass if half their distance is at least gap + radius. gap is half the distance
+// from j to its nearest other centroid; radius: no point of cluster j is farther from j. Then i is farther from each
+// of those points than j's nearest other, so the least distance to another centroid is that of one that counts.
 //
-// A centroid i is too far from j to count in a pass where half their distance is at least gap + reach (gap: half the
-// distance from j to the nearest other; reach: no point of cluster j is farther from j). To those points i is then
-// farther than that nearest other, so that the least distance to any other is one of those that count (Rysavy and
-// Hamerly, "Geometric methods to accelerate k-means algorithms", 2016).
-//
-// Bounds are floats, rounded to the safe side at each step. What they leave open is scored as lloyd does it, x . c -
-// |c|^2 / 2, with a margin for rounding; scores closer than that are decided in double by squared differences, ties to
+// Bounds are floats, rounded to the safe side at each step. Points that they leave open are scored as in lloyd, x . c
+// - |c|^2 / 2, with a margin for rounding. Ambiguous points are resolved in double, by squared differences, ties to
 // the lowest index. So labels are those that double would give.
 #ifndef KM_RUNTIME_CPU_BOUNDS_H
 #define KM_RUNTIME_CPU_BOUNDS_H
@@ -31,13 +31,13 @@
 #include <stdint.h>
 
 enum {
-    BOUNDS_CHUNK = 4096, // points that one list is made of
+    BOUNDS_POINTS = 4096, // points that are listed at a time
     BOUNDS_LANES = KM_CPU_BOUNDS_LANES,
     BOUNDS_SCORED = 64,   // points that are scored at a time, at most
     BOUNDS_TIGHTEN_K = 48 // hamerly: from so many clusters on, a point's own distance is computed first
 };
 
-// What all points of a run share in a pass. Rows of k values have k_row of them, whole blocks.
+// What all points of a run share in a pass. Rows of k values have k_row of them, whole centroid groups.
 typedef struct cpu_bounds_tables {
     int64_t k, k_row;
     int64_t d, d_row;
@@ -45,19 +45,19 @@ typedef struct cpu_bounds_tables {
     void
         *columns; // reals, d + 1 rows: the table by feature; minus infinity in the last behind centroid k - 1
     void *rows;   // reals, k rows of d_row: centroids, then zeros
-    double widest;      // the largest |c|^2 / 2
-    float *expiry;      // path + others, at least
-    float *credit;      // the same, at most
-    float *path_most;   // path, at least
-    float *path_least;  // path, at most
-    float *others_most; // others, at least
-    float *gap;         // half the distance to the nearest other centroid, at most
-    float *inner;       // gap - path, at most
-    float *halves;      // k rows: half the distances between centroids, at most
-    int64_t chunks_count;
-    float *
-        block_most; // elkan, for each block: the sum over passes of the farthest that one of its centroids went, ...
-    float *block_least; // ... at least and at most
+    double half_square_max;  // the largest |c|^2 / 2
+    float *expiry;           // path + others, at least
+    float *credit;           // the same, at most
+    float *path_most;        // path, at least
+    float *path_least;       // path, at most
+    float *others_path_most; // others, at least
+    float *gap;              // half the distance to the nearest other centroid, at most
+    float *inner;            // gap - path, at most
+    float *half_distances;   // k rows: half the distances between centroids, at most
+    int64_t groups_count;    // centroid groups
+    // elkan, for each centroid group: the sum over passes of the longest move of one of its centroids, at least and at
+    // most
+    float *group_path_most, *group_path_least;
 } cpu_bounds_tables;
 
 // What one thread needs; for the largest k.
@@ -65,14 +65,15 @@ typedef struct cpu_bounds_scratch {
     int32_t *list;      // points whose bounds leave their label open; BOUNDS_SCORED more than a chunk
     int32_t *moved;     // points that changed their label ...
     int32_t *moved_old; // ... and from which
-    int32_t *touched;   // elkan: blocks whose least bound may have changed, two more than there are
-    void *values;       // reals, d x BOUNDS_SCORED: points side by side
-    void *row;          // reals, d_row: one point, then zeros
-    void *scores;       // reals, k_row: of one point
-    double *doubles;    // d
+    int32_t
+        *touched_groups; // elkan: centroid groups whose least bound may have changed, two more than there are
+    void *values;        // reals, d x BOUNDS_SCORED: points side by side
+    void *row;           // reals, d_row: one point, then zeros
+    void *scores;        // reals, k_row: of one point
+    double *doubles;     // d
 } cpu_bounds_scratch;
 
-// One run's pass over `count` points, the first of which begins a group.
+// One run's pass over `count` points, the first of which begins an SoA group.
 typedef struct cpu_bounds_work {
     const cpu_bounds_tables *tables;
     const void *points;
@@ -83,11 +84,12 @@ typedef struct cpu_bounds_work {
     int32_t labels_bytes, mode, is_elkan;
     int32_t is_new; // there are no bounds yet
     float *slack, *upper;
-    float *reach;       // k, in and out: the largest `upper` of each cluster's points that was kept
-    int32_t asks_reach; // ... and of all its points
-    float *lower;       // elkan, k for each point
-    float *blocks; // elkan, for each point: the least of each block's lower bounds but its own centroid's
-    double *sums;  // or NULL
+    float *radius;       // k, in and out: the largest `upper` of each cluster that this pass wrote ...
+    int32_t asks_radius; // ... or of all its points
+    float *lower;        // elkan, k for each point
+    float *
+        group_lower; // elkan, for each point: the least lower bound of each centroid group, without its own centroid's
+    double *sums; // or NULL
     cpu_bounds_scratch *scratch;
     // Out, added to:
     int64_t changed, distances, skipped;
@@ -96,7 +98,7 @@ typedef struct cpu_bounds_work {
 // What an instruction set has for one type: a text of templates/cpu/bounds, written when the library is built.
 typedef struct cpu_bounds_kernels {
     cpu_prebuilt base;
-    // At most BOUNDS_CHUNK points, or one group.
+    // At most BOUNDS_POINTS points, or one SoA group.
     void (*pass)(cpu_bounds_work *work);
     // Fills columns, rows and widest from the table.
     void (*prepare)(cpu_bounds_tables *tables);

@@ -9,7 +9,7 @@
 #include "../pages.h"
 #include "../seed.h"
 
-// A compiler that was found: where it is, and what tells it from another without asking it.
+// A compiler that was found: its path, and what tells it from another without running it.
 typedef struct cpu_compiler {
     char path[4096];
     int64_t bytes, changed_s;
@@ -22,8 +22,8 @@ typedef struct cpu_device {
 
 typedef struct cpu_module {
     km_kernels base;
-    void *library;              // dlopen's handle; NULL for prebuilt
-    int image;                  // the memory it was loaded from, open as long as it is loaded; -1: none
+    void *library; // dlopen's handle; NULL for prebuilt
+    int image;     // the memory file that it was loaded from, open as long as it is loaded; -1: none
     const km_cpu_kernels *pass; // the module's kernels
 } cpu_module;
 
@@ -33,53 +33,54 @@ int km_cpu_isa_runs(int32_t isa, int32_t have);
 int km_cpu_kernels_suit(const km_cpu_kernels *kernels, const km_spec *spec);
 // The library's own kernels for a plan's spec on a machine that has `have`: there are some for each.
 const km_cpu_kernels *km_cpu_prebuilt_lanes(const km_spec *spec, int32_t have);
-// Finishes floats whose squares float cannot hold: as ...finish, but double throughout; any d and group.
+// km_cpu_kernels.finish for floats whose squares float cannot hold: double throughout, any d and soa_points.
 void km_cpu_finish_double(const km_cpu_finish *finish);
 
 typedef struct cpu_slot {
     int64_t k, k_index;
     km_slot_state state;
     int64_t changed;
-    int64_t waiting_count; // clusters without weight that may be given a point
-    int32_t mode;          // of the next pass: KM_CPU_FIRST ...
-    int32_t settled;       // the centroids are the means of the labels' clusters
+    int64_t relocatable_count; // empty clusters that relocation may give a point
+    int32_t mode;              // of the next pass: KM_CPU_FIRST ...
+    int32_t are_means;         // the centroids are the means of their points
     int32_t labels_bytes;
-    int32_t owned;        // rows of sums too many for one copy per thread: labels first, then sums by owner
-    double *centroids;    // k x d
-    double *totals;       // k rows of KM_CPU_PITCH(d)
-    void *table;          // reals: KM_CPU_TABLE_ROWS(k) x (d + 1)
-    void *labels;         // whole groups
-    int32_t *int16_table; // the same for int16 scores; NULL: the engine has no int16_scales
-    float *columns;       // the table by feature, where there is an int16_table
-    int64_t margin;       // of km_cpu_slot; -1: int16 is too coarse
-    int64_t resolved;     // of the last pass: ambiguous points, which were scored again as floats
+    int32_t sums_by_owner; // too many clusters for partial sums: each thread adds the points of its clusters
+    double *centroids;     // k x d
+    double *totals;        // k rows of KM_CPU_PITCH(d)
+    void *table;           // reals: KM_CPU_TABLE_ROWS(k) x (d + 1)
+    void *labels;          // whole SoA groups
+    int32_t *int16_table;  // the same for int16 scores; NULL: the engine has no int16_scales
+    float *columns;        // the table by feature, where there is an int16_table
+    int64_t margin;        // of km_cpu_slot; -1: int16 is too coarse
+    int64_t resolved;      // of the last pass: ambiguous points, which were scored again as floats
     int32_t is_int16_coarse; // so many were ambiguous that float scores alone are faster
-    uint8_t *given_up;       // k: relocate found no point for this cluster
+    uint8_t *may_stay_empty; // k: relocation found no point for this cluster
 } cpu_slot;
 
 typedef struct cpu_engine {
     km_engine base;
     km_cpu_kernels kernels; // the module's
     int64_t threads;
-    int64_t soa_points, pitch; // points of a group; KM_CPU_PITCH(d)
+    int64_t soa_points, pitch; // points of an SoA group; KM_CPU_PITCH(d)
     int64_t real_bytes;
     int64_t chunks_count;
-    uint8_t *points; // whole groups
+    uint8_t *points; // whole SoA groups
     int64_t points_bytes;
     const double *weights; // the data's own, or NULL
     double total_weight, total_square;
-    double typical_square; // of a usual point (km_data_stats)
-    double square_min;     // squared distances up to this are the rounding of a usual point's centroid
+    double typical_square; // of a typical point (km_data_stats)
+    double square_min;     // squared distances up to this may be the rounding of a typical point's centroid
     float *int16_scales;   // d; NULL: scores are the plan's type
     double norm_max;       // no point's |x| is above; where there are int16_scales
     double largest_square; // no point's |x|^2 is above
     cpu_slot *slots;
-    uint8_t *labels;     // of all slots
-    int64_t seats_count; // of blocks that are worked on or wait to be collected
-    double *sums;        // seats x sums_count
+    uint8_t *labels; // of all slots
+    int64_t
+        partials_count; // buffers of partial sums: chunks that are worked on, or done and not yet collected
+    double *partials;   // partials_count x sums_count
     int64_t sums_count;
-    km_cpu_slot *lists;  // seats x slots_count
-    uint8_t *seats_done; // seats; all 0 between passes
+    km_cpu_slot *lists;     // partials_count x slots_count
+    uint8_t *partials_done; // partials_count; all 0 between passes
     const km_log *log;
     km_counters counters;
     struct cpu_tiling *tiling; // tiles.c; NULL: passes are lloyd's
@@ -87,31 +88,31 @@ typedef struct cpu_engine {
     int32_t wants_labels;      // the sweep asks how many labels change
 } cpu_engine;
 
-static inline int64_t cpu_chunk_points(const cpu_engine *engine, int64_t block) {
-    return km_min(KM_CHUNK_POINTS, engine->base.n - block * KM_CHUNK_POINTS);
+static inline int64_t cpu_chunk_points(const cpu_engine *engine, int64_t chunk) {
+    return km_min(KM_CHUNK_POINTS, engine->base.n - chunk * KM_CHUNK_POINTS);
 }
 
-static inline const uint8_t *cpu_chunk_at(const cpu_engine *engine, int64_t block) {
-    return engine->points + block * KM_CHUNK_POINTS * engine->base.d * engine->real_bytes;
+static inline const uint8_t *cpu_chunk_at(const cpu_engine *engine, int64_t chunk) {
+    return engine->points + chunk * KM_CHUNK_POINTS * engine->base.d * engine->real_bytes;
 }
 
 static inline const double *cpu_weights_at(const cpu_engine *engine, int64_t point) {
     return engine->weights ? engine->weights + point : NULL;
 }
 
-// Threads worth starting for this many blocks.
-static inline int cpu_threads_for(const cpu_engine *engine, int64_t blocks) {
-    return (int)km_min(engine->threads, blocks > 0 ? blocks : 1);
+// Threads worth starting for this many chunks.
+static inline int cpu_threads_for(const cpu_engine *engine, int64_t chunks) {
+    return (int)km_min(engine->threads, chunks > 0 ? chunks : 1);
 }
 
 // State (state.c).
 // Row of the clustered space, d doubles.
 void km_cpu_row(double *out, const cpu_engine *engine, int64_t point);
-// A prepared table from k x d centroids: see km_cpu_slot.
+// km_cpu_slot's table from k x d centroids, without the rows behind the last.
 void km_cpu_table(void *table, const double *centroids, int64_t k, int64_t d, km_type type);
-// The tables of a slot from its centroids.
+// All tables of a slot from its centroids.
 void km_cpu_slot_tables(const cpu_engine *engine, cpu_slot *slot);
-// The rows behind its last centroid, which a pass may read.
+// The rows behind the last centroid, which a pass may read.
 void km_cpu_table_end(void *table, int64_t k, int64_t d, km_type type);
 
 // int16 scores (int16_scores.c). Scales of points of which no feature f is above largest[f] in magnitude. Returns 0
@@ -157,19 +158,19 @@ void km_cpu_tiling_destroy(cpu_engine *engine);
 // Sorted points first .. first + points - 1 (`first` a multiple of 16 supertiles) for the listed slots, as
 // km_cpu_kernels.pass does it.
 void km_cpu_tiling_chunk(cpu_engine *engine, int64_t first, int64_t points, km_cpu_slot *list, int64_t count);
-// After a pass: its counts join the engine's. Where the planner chose tiles and their work is more than lloyd's, it
-// is destroyed: the next pass is lloyd's first.
+// After a pass: adds its counts to the engine's. Where the planner chose tiles and they do not pay, they are destroyed,
+// and the next pass is lloyd's first.
 void km_cpu_tiling_collect(cpu_engine *engine);
-// Before the first pass: fills the tiles; where the planner chose tiles, first a sample of them, whose boxes are
-// tested against the runs' centroids, and they are destroyed where they will not pay.
+// Before the first pass: fills the tiles. Where the planner chose tiles, a sample is filled first, and its boxes are
+// tested against the runs' centroids. Tiles that would not pay are destroyed.
 km_status km_cpu_tiling_probe(cpu_engine *engine, km_error *err);
 
 // The algorithms hamerly and elkan (bounds.c).
 km_status km_cpu_bounds_create(cpu_engine *engine, km_error *err);
 void km_cpu_bounds_destroy(cpu_engine *engine);
 km_status km_cpu_bounds_prepare(cpu_engine *engine, km_error *err); // before each pass
-// A block whose first point is `first`, for all active slots, as km_cpu_kernels.pass does it.
+// A chunk whose first point is `first`, for all active slots, as km_cpu_kernels.pass does it.
 void km_cpu_bounds_chunk(cpu_engine *engine, int64_t first, const km_cpu_chunk *work);
-void km_cpu_bounds_collect(cpu_engine *engine); // after each pass: its counts join the engine's
+void km_cpu_bounds_collect(cpu_engine *engine); // after each pass: adds its counts to the engine's
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The CPU engine: slots, the pass over all active ones, and what happens to each of them after it.
 //
-// Same bits for any number of threads: a block of points belongs to one thread, its sums start from zero (or from
-// what moved), and blocks join the totals in index order.
+// The same bits for any number of threads: one thread works on a chunk, its partial sums start from zero, and the
+// partial sums of chunks are added to the totals in index order.
 #include "../../base/error.h"
 #include "../../base/size.h"
 #include "../../gen/cpu/facts.h"
@@ -16,8 +16,8 @@
 
 enum {
     REFRESH_PASSES = 32, // sums start again from zero after so many updates of a run ...
-    REFRESH_SHARE = 2,   // ... and when more than this part of the points changed: adding all is cheaper,
-    REFRESH_WHOLE = 45,  // for few clusters when more than k of so many changed
+    REFRESH_SHARE = 2,   // ... and when more than one in so many points changed: adding all is cheaper then;
+    REFRESH_MASKED = 45, // with masked sums when more than k in so many changed
     COARSE_SHARE = 64    // part of the points that, scored again as floats, cost what int16 scores save
 };
 
@@ -29,7 +29,7 @@ static void slot_free(cpu_slot *slot) {
     free(slot->table);
     free(slot->int16_table);
     free(slot->columns);
-    free(slot->given_up);
+    free(slot->may_stay_empty);
 }
 
 static void engine_destroy(km_engine **base) {
@@ -39,9 +39,9 @@ static void engine_destroy(km_engine **base) {
     km_cpu_tiling_destroy(engine);
     km_cpu_bounds_destroy(engine);
     free(engine->slots);
-    free(engine->sums);
+    free(engine->partials);
     free(engine->lists);
-    free(engine->seats_done);
+    free(engine->partials_done);
     free(engine->int16_scales);
     km_pages_free(engine->labels);
     km_pages_free(engine->points);
@@ -51,9 +51,9 @@ static void engine_destroy(km_engine **base) {
 
 static km_status slots_create(cpu_engine *engine, km_error *err) {
     const km_plan *plan = engine->base.plan;
-    int64_t copies = km_plan_get(plan, "concurrent_restarts"), ks = plan->spec.clusters_count;
-    if (copies < 1) copies = 1;
-    int64_t count = engine->base.slots_count = copies * ks;
+    int64_t restarts = km_plan_get(plan, "concurrent_restarts"), ks = plan->spec.clusters_count;
+    if (restarts < 1) restarts = 1;
+    int64_t count = engine->base.slots_count = restarts * ks;
     engine->slots = calloc((size_t)count, sizeof *engine->slots);
     if (!engine->slots) return km_fail_memory(err, "slots", count * (int64_t)sizeof *engine->slots);
     for (int64_t s = 0; s < count; s++) {
@@ -61,20 +61,20 @@ static km_status slots_create(cpu_engine *engine, km_error *err) {
         slot->k_index = s % ks;
         slot->k = plan->spec.clusters[slot->k_index];
         slot->labels_bytes = (int32_t)km_cpu_label_bytes(slot->k);
-        slot->owned = km_cpu_sums_are_owned(slot->k, engine->base.d);
-        if (!slot->owned) engine->sums_count += slot->k * engine->pitch;
+        slot->sums_by_owner = km_cpu_sums_are_owned(slot->k, engine->base.d);
+        if (!slot->sums_by_owner) engine->sums_count += slot->k * engine->pitch;
     }
-    engine->seats_count = km_cpu_seats(engine->threads, engine->sums_count);
-    engine->seats_done = calloc((size_t)engine->seats_count, 1);
-    engine->lists = calloc((size_t)(engine->seats_count * count), sizeof *engine->lists);
-    if (!engine->lists || !engine->seats_done)
+    engine->partials_count = km_cpu_partials(engine->threads, engine->sums_count);
+    engine->partials_done = calloc((size_t)engine->partials_count, 1);
+    engine->lists = calloc((size_t)(engine->partials_count * count), sizeof *engine->lists);
+    if (!engine->lists || !engine->partials_done)
         return km_fail_memory(err, "slots", count * (int64_t)sizeof *engine->lists);
-    // Whole lines, as a pass adds a vector of a row at a time.
+    // Whole cache lines: a pass adds a vector of a row at a time.
     int64_t bytes =
-        km_round_up(engine->seats_count * engine->sums_count * (int64_t)sizeof *engine->sums + 1, 64);
-    engine->sums = aligned_alloc(64, (size_t)bytes);
-    if (!engine->sums) return km_fail_memory(err, "partial sums", bytes);
-    memset(engine->sums, 0, (size_t)bytes);
+        km_round_up(engine->partials_count * engine->sums_count * (int64_t)sizeof *engine->partials + 1, 64);
+    engine->partials = aligned_alloc(64, (size_t)bytes);
+    if (!engine->partials) return km_fail_memory(err, "partial sums", bytes);
+    memset(engine->partials, 0, (size_t)bytes);
     return KM_OK;
 }
 
@@ -83,7 +83,7 @@ static km_status engine_create(km_engine **out, const km_kernels *kernels, int64
     *out = NULL;
     const km_plan *plan = kernels->plan;
     const cpu_module *module = (const cpu_module *)kernels;
-    // A source that was emitted for an older instruction set, or edited, may have groups of its own.
+    // A source that was emitted for an older instruction set, or edited, may have SoA groups of another size.
     int64_t soa_points = module->pass->soa_points;
     if (soa_points < 1 || KM_CHUNK_POINTS % soa_points != 0)
         return km_fail(err, KM_ERROR_PLAN, "soa_points must divide %d, got %lld", KM_CHUNK_POINTS,
@@ -107,7 +107,7 @@ static km_status engine_create(km_engine **out, const km_kernels *kernels, int64
 
 // Slots -------------------------------------------------------------------------------------------------------
 
-static int64_t labels_size(const cpu_engine *engine, const cpu_slot *slot) {
+static int64_t labels_bytes(const cpu_engine *engine, const cpu_slot *slot) {
     return km_round_up(km_round_up(engine->base.n, engine->soa_points) * slot->labels_bytes, 64);
 }
 
@@ -115,7 +115,7 @@ static int64_t labels_size(const cpu_engine *engine, const cpu_slot *slot) {
 static km_status labels_alloc(cpu_engine *engine, km_error *err) {
     if (engine->labels) return KM_OK;
     int64_t bytes = 0;
-    for (int64_t s = 0; s < engine->base.slots_count; s++) bytes += labels_size(engine, &engine->slots[s]);
+    for (int64_t s = 0; s < engine->base.slots_count; s++) bytes += labels_bytes(engine, &engine->slots[s]);
     engine->labels = km_pages_alloc(bytes);
     return engine->labels ? KM_OK : km_fail_memory(err, "the labels of all runs", bytes);
 }
@@ -134,18 +134,18 @@ static km_status slot_alloc(cpu_engine *engine, cpu_slot *slot, km_error *err) {
     slot->centroids = calloc((size_t)(slot->k * d), sizeof *slot->centroids);
     slot->totals = calloc((size_t)(slot->k * engine->pitch), sizeof *slot->totals);
     slot->table = calloc((size_t)(KM_CPU_TABLE_ROWS(slot->k) * (d + 1)), (size_t)engine->real_bytes);
-    slot->given_up = calloc((size_t)slot->k, 1);
-    int complete = slot->centroids && slot->totals && slot->table && slot->given_up;
+    slot->may_stay_empty = calloc((size_t)slot->k, 1);
+    int complete = slot->centroids && slot->totals && slot->table && slot->may_stay_empty;
     if (complete && (!engine->int16_scales || int16_alloc(slot, d))) {
         uint8_t *labels = engine->labels;
-        for (const cpu_slot *s = engine->slots; s < slot; s++) labels += labels_size(engine, s);
+        for (const cpu_slot *s = engine->slots; s < slot; s++) labels += labels_bytes(engine, s);
         slot->labels = labels;
         km_cpu_table_end(slot->table, slot->k, d, engine->base.plan->spec.type);
         return KM_OK;
     }
     slot_free(slot);
     slot->centroids = slot->totals = NULL;
-    slot->table = slot->given_up = NULL;
+    slot->table = slot->may_stay_empty = NULL;
     slot->int16_table = NULL;
     slot->columns = NULL;
     return km_fail_memory(err, "the centroids of a run", slot->k * d * (int64_t)sizeof *slot->centroids);
@@ -163,12 +163,12 @@ static km_status slot_start(km_engine *base, int64_t index, const double *centro
     cpu_slot *slot = &engine->slots[index];
     KM_TRY(slot_alloc(engine, slot, err));
     memcpy(slot->centroids, centroids, (size_t)(slot->k * base->d) * sizeof *centroids);
-    memset(slot->given_up, 0, (size_t)slot->k);
+    memset(slot->may_stay_empty, 0, (size_t)slot->k);
     km_cpu_slot_tables(engine, slot);
     slot->is_int16_coarse = 0;
     slot->state = (km_slot_state){.phase = KM_SLOT_RUNNING};
     slot->mode = KM_CPU_FIRST;
-    slot->waiting_count = slot->changed = slot->settled = 0;
+    slot->relocatable_count = slot->changed = slot->are_means = 0;
     return KM_OK;
 }
 
@@ -212,7 +212,7 @@ static int any_int16_scores(const km_cpu_slot *list, int64_t count) {
     return any;
 }
 
-// What a block that starts at point `first` is asked for: every active slot, its sums in this seat's rows.
+// Lists every active slot for a chunk that starts at point `first`. `sums` gets its partial sums.
 static int64_t list_active(const cpu_engine *engine, km_cpu_slot *list, double *sums, int64_t first) {
     int64_t count = 0;
     for (int64_t s = 0; s < engine->base.slots_count; s++) {
@@ -223,29 +223,29 @@ static int64_t list_active(const cpu_engine *engine, km_cpu_slot *list, double *
                                       .k_index = slot->k_index,
                                       .table = slot->table,
                                       .labels = labels,
-                                      .sums = slot->owned ? NULL : sums,
+                                      .sums = slot->sums_by_owner ? NULL : sums,
                                       .mode = slot->mode,
                                       .labels_bytes = slot->labels_bytes,
                                       .int16_table = uses_int16_scores(slot) ? slot->int16_table : NULL,
                                       .columns = slot->columns,
                                       .margin = slot->margin};
-        if (!slot->owned) sums += slot->k * engine->pitch;
+        if (!slot->sums_by_owner) sums += slot->k * engine->pitch;
     }
     return count;
 }
 
-// A block's changes join the totals; the rows are zero again afterwards.
+// Adds a chunk's partial sums to the totals, and sets them to zero again.
 static void list_collect(cpu_engine *engine, const km_cpu_slot *list) {
     for (int64_t s = 0, at = 0; s < engine->base.slots_count; s++) {
         cpu_slot *slot = &engine->slots[s];
         if (!slot_is_active(slot)) continue;
-        const km_cpu_slot *part = &list[at++];
-        slot->changed += part->changed;
-        slot->resolved += part->resolved;
-        if (!part->sums || (slot->mode == KM_CPU_MOVE && part->changed == 0)) continue;
+        const km_cpu_slot *listed = &list[at++];
+        slot->changed += listed->changed;
+        slot->resolved += listed->resolved;
+        if (!listed->sums || (slot->mode == KM_CPU_MOVE && listed->changed == 0)) continue;
         int64_t count = slot->k * engine->pitch;
-        for (int64_t i = 0; i < count; i++) slot->totals[i] += part->sums[i];
-        memset(part->sums, 0, (size_t)count * sizeof *part->sums);
+        for (int64_t i = 0; i < count; i++) slot->totals[i] += listed->sums[i];
+        memset(listed->sums, 0, (size_t)count * sizeof *listed->sums);
     }
 }
 
@@ -255,7 +255,7 @@ static inline int64_t label_at(const cpu_slot *slot, int64_t i) {
     return ((const int32_t *)slot->labels)[i];
 }
 
-static void owner_add(cpu_engine *engine, cpu_slot *slot, int64_t point, int64_t label, double *row) {
+static void point_add(cpu_engine *engine, cpu_slot *slot, int64_t point, int64_t label, double *row) {
     int64_t d = engine->base.d;
     double weight = engine->weights ? engine->weights[point] : 1.0,
            *total = slot->totals + label * engine->pitch;
@@ -266,11 +266,11 @@ static void owner_add(cpu_engine *engine, cpu_slot *slot, int64_t point, int64_t
     total[d + 1] += 1.0;
 }
 
-// Sums from labels: each thread owns a range of clusters and adds their points in index order.
-static km_status sums_by_owner(cpu_engine *engine, cpu_slot *slot, km_error *err) {
+// Totals from labels: each thread owns a range of clusters, and adds their points in index order.
+static km_status owners_add(cpu_engine *engine, cpu_slot *slot, km_error *err) {
     int threads = (int)km_min(engine->threads, slot->k);
-    double *rows_ = malloc((size_t)(threads * engine->base.d) * sizeof *rows_);
-    if (!rows_) return km_fail_memory(err, "rows of points", threads * engine->base.d * 8);
+    double *point_rows = malloc((size_t)(threads * engine->base.d) * sizeof *point_rows);
+    if (!point_rows) return km_fail_memory(err, "rows of points", threads * engine->base.d * 8);
     memset(slot->totals, 0, (size_t)(slot->k * engine->pitch) * sizeof *slot->totals);
 #pragma omp parallel num_threads(threads)
     {
@@ -278,20 +278,21 @@ static km_status sums_by_owner(cpu_engine *engine, cpu_slot *slot, km_error *err
         int64_t from = slot->k * me / all, to = slot->k * (me + 1) / all;
         for (int64_t i = 0; i < engine->base.n; i++) {
             int64_t label = label_at(slot, i);
-            if (label >= from && label < to) owner_add(engine, slot, i, label, rows_ + me * engine->base.d);
+            if (label >= from && label < to)
+                point_add(engine, slot, i, label, point_rows + me * engine->base.d);
         }
     }
-    free(rows_);
+    free(point_rows);
     return KM_OK;
 }
 
-// Points of the blocks that a pass is made of.
+// Points of a chunk that a thread takes at a time in a pass.
 static int64_t pass_points(const cpu_engine *engine) {
     return engine->soa_points > KM_CPU_PASS_POINTS ? KM_CHUNK_POINTS : KM_CPU_PASS_POINTS;
 }
 
-static void pass_block(cpu_engine *engine, int64_t block, km_cpu_slot *list, double *sums) {
-    int64_t points = pass_points(engine), first = block * points, d = engine->base.d;
+static void pass_chunk(cpu_engine *engine, int64_t chunk, km_cpu_slot *list, double *sums) {
+    int64_t points = pass_points(engine), first = chunk * points, d = engine->base.d;
     km_cpu_chunk work = {.points = engine->points + first * d * engine->real_bytes,
                          .weights = cpu_weights_at(engine, first),
                          .points_count = km_min(points, engine->base.n - first),
@@ -316,32 +317,32 @@ static void totals_tidy(cpu_engine *engine, cpu_slot *slot) {
     }
 }
 
-// Blocks are worked on in any order, and collected in index order: what a block found waits in its seat until all
-// before it have been collected, so that nobody waits for a slower block next to his own.
+// Chunks are worked on in any order, and collected in index order. A chunk has its own buffer of partial sums until all
+// chunks before it have been collected. So a thread can take the next chunk although another is slower.
 typedef struct pass_turns {
-    int64_t blocks, seats, started, collected;
-    uint8_t *is_done; // by seat
+    int64_t chunks, partials_count, started, collected;
+    uint8_t *is_done; // of each buffer of partial sums: its chunk is done
 } pass_turns;
 
-// Gives back a finished block (-1: none) and takes the next; -1 when there is none left.
+// Gives back a finished chunk (-1: none), and takes the next. -1: there is none left.
 static int64_t pass_turn(cpu_engine *engine, pass_turns *turns, int64_t finished) {
     for (;;) {
-        int64_t block = -1, over = 0;
+        int64_t chunk = -1, over = 0;
 #pragma omp critical(km_cpu_pass)
         {
-            if (finished >= 0) turns->is_done[finished % turns->seats] = 1;
-            for (int64_t seat = turns->collected % turns->seats; turns->is_done[seat];
-                 seat = turns->collected % turns->seats) {
-                list_collect(engine, engine->lists + seat * engine->base.slots_count);
-                turns->is_done[seat] = 0;
+            if (finished >= 0) turns->is_done[finished % turns->partials_count] = 1;
+            for (int64_t buffer = turns->collected % turns->partials_count; turns->is_done[buffer];
+                 buffer = turns->collected % turns->partials_count) {
+                list_collect(engine, engine->lists + buffer * engine->base.slots_count);
+                turns->is_done[buffer] = 0;
                 turns->collected++;
             }
-            over = turns->started == turns->blocks;
-            if (!over && turns->started < turns->collected + turns->seats) block = turns->started++;
+            over = turns->started == turns->chunks;
+            if (!over && turns->started < turns->collected + turns->partials_count) chunk = turns->started++;
         }
-        if (over || block >= 0) return block;
+        if (over || chunk >= 0) return chunk;
         finished = -1;
-        sched_yield(); // every seat is taken, and the block that all wait for is in work
+        sched_yield(); // every buffer is taken: wait until the first chunk is done
     }
 }
 
@@ -353,22 +354,23 @@ static km_status pass_all(cpu_engine *engine, km_error *err) {
         if (slot->mode != KM_CPU_MOVE)
             memset(slot->totals, 0, (size_t)(slot->k * engine->pitch) * sizeof *slot->totals);
     }
-    int64_t points = pass_points(engine), blocks = (engine->base.n + points - 1) / points;
-    int threads = cpu_threads_for(engine, blocks);
-    pass_turns turns = {.blocks = blocks, .seats = engine->seats_count, .is_done = engine->seats_done};
+    int64_t points = pass_points(engine), chunks = (engine->base.n + points - 1) / points;
+    int threads = cpu_threads_for(engine, chunks);
+    pass_turns turns = {
+        .chunks = chunks, .partials_count = engine->partials_count, .is_done = engine->partials_done};
 #pragma omp parallel num_threads(threads) if (threads > 1)
-    for (int64_t block = pass_turn(engine, &turns, -1); block >= 0;
-         block = pass_turn(engine, &turns, block)) {
-        int64_t seat = block % turns.seats;
-        pass_block(engine, block, engine->lists + seat * engine->base.slots_count,
-                   engine->sums + seat * engine->sums_count);
+    for (int64_t chunk = pass_turn(engine, &turns, -1); chunk >= 0;
+         chunk = pass_turn(engine, &turns, chunk)) {
+        int64_t buffer = chunk % turns.partials_count;
+        pass_chunk(engine, chunk, engine->lists + buffer * engine->base.slots_count,
+                   engine->partials + buffer * engine->sums_count);
     }
     for (int64_t s = 0; s < engine->base.slots_count; s++) {
         cpu_slot *slot = &engine->slots[s];
         if (!slot_is_active(slot)) continue;
         engine->counters.distances_lloyd += engine->base.n * slot->k;
         if (!engine->tiling && !engine->bounds) engine->counters.distances += engine->base.n * slot->k;
-        if (slot->owned) KM_TRY(sums_by_owner(engine, slot, err));
+        if (slot->sums_by_owner) KM_TRY(owners_add(engine, slot, err));
         totals_tidy(engine, slot);
         slot->mode = engine->tiling ? KM_CPU_REFRESH : KM_CPU_MOVE;
     }
@@ -385,9 +387,9 @@ static double slot_inertia(const cpu_engine *engine, const cpu_slot *slot) {
     int64_t d = engine->base.d;
     for (int64_t j = 0; j < slot->k; j++) {
         const double *c = slot->centroids + j * d, *sum = slot->totals + j * engine->pitch;
-        double part = 0;
-        for (int64_t f = 0; f < d; f++) part += c[f] * (sum[d] * c[f] - 2 * sum[f]);
-        inertia += part;
+        double cluster = 0;
+        for (int64_t f = 0; f < d; f++) cluster += c[f] * (sum[d] * c[f] - 2 * sum[f]);
+        inertia += cluster;
     }
     return inertia;
 }
@@ -398,19 +400,19 @@ static double round_to(km_type type, double value) {
 
 // Clusters without weight.
 static int64_t slot_count_empty(const cpu_engine *engine, cpu_slot *slot) {
-    int64_t empty = slot->waiting_count = 0;
+    int64_t empty = slot->relocatable_count = 0;
     for (int64_t j = 0; j < slot->k; j++) {
         if (slot->totals[j * engine->pitch + engine->base.d + 1] != 0) continue;
         empty++;
-        slot->waiting_count += !slot->given_up[j];
+        slot->relocatable_count += !slot->may_stay_empty[j];
     }
     return empty;
 }
 
-// Changed points of a pass above which the next one adds all points instead of moving those that change.
+// More changed points than this: the next pass adds all points instead of moving those that change.
 static int64_t moves_most(const cpu_engine *engine, const cpu_slot *slot) {
-    int whole = slot->k <= engine->kernels.masked_sums_k_max && !engine->weights;
-    return whole ? engine->base.n / REFRESH_WHOLE * slot->k : engine->base.n / REFRESH_SHARE;
+    int masked = slot->k <= engine->kernels.masked_sums_k_max && !engine->weights;
+    return masked ? engine->base.n / REFRESH_MASKED * slot->k : engine->base.n / REFRESH_SHARE;
 }
 
 // Centroids become the means of their points; clusters without weight keep theirs. Returns the shift.
@@ -419,8 +421,8 @@ static double slot_update(const cpu_engine *engine, cpu_slot *slot) {
     km_type type = engine->base.plan->spec.type;
     double shift = 0;
     slot->is_int16_coarse |= slot->resolved > engine->base.n / COARSE_SHARE;
-    if (slot->settled && slot->changed == 0) return 0; // sums that were made anew differ by rounding at most
-    slot->settled = 1;
+    if (slot->are_means && slot->changed == 0) return 0; // a refresh of the sums moves means by rounding only
+    slot->are_means = 1;
     for (int64_t j = 0; j < slot->k; j++) {
         double *c = slot->centroids + j * d;
         const double *sum = slot->totals + j * engine->pitch;
@@ -431,18 +433,18 @@ static double slot_update(const cpu_engine *engine, cpu_slot *slot) {
             c[f] = mean;
         }
     }
-    // Both depend on the run alone, so that its bits do not depend on what else is in flight.
+    // Both depend on the run alone, so its bits do not depend on the other active runs.
     if ((slot->state.iterations + 1) % REFRESH_PASSES == 0 || slot->changed > moves_most(engine, slot))
         slot->mode = KM_CPU_REFRESH;
     km_cpu_slot_tables(engine, slot);
     return shift;
 }
 
-// Updates an active slot. Non-zero when the sweep must look at it.
+// Updates an active slot. Non-zero when it stopped.
 static int slot_step(const cpu_engine *engine, cpu_slot *slot, const km_stop *stop) {
     km_slot_found found = {.inertia = slot_inertia(engine, slot),
                            .empty_count = slot_count_empty(engine, slot),
-                           .waiting = slot->waiting_count > 0,
+                           .relocatable = slot->relocatable_count > 0,
                            .few_changes = slot->changed < stop->changes_min};
     if (slot->state.phase == KM_SLOT_RUNNING) found.shift = slot_update(engine, slot);
     km_slot_decide(&slot->state, &found, stop->shift_max, stop->max_iter);
@@ -453,8 +455,8 @@ static km_status run_passes(km_engine *base, km_slot_state *states, int64_t *pas
                             int64_t passes_max, km_error *err) {
     cpu_engine *engine = (cpu_engine *)base;
     *passes = 0;
-    int news = 0;
-    while (!news && *passes < passes_max) {
+    int stopped = 0;
+    while (!stopped && *passes < passes_max) {
         int active = 0;
         for (int64_t s = 0; s < base->slots_count; s++) active += slot_is_active(&engine->slots[s]);
         if (!active) break;
@@ -464,7 +466,7 @@ static km_status run_passes(km_engine *base, km_slot_state *states, int64_t *pas
         KM_TRY(pass_all(engine, err));
         ++*passes;
         for (int64_t s = 0; s < base->slots_count; s++)
-            if (slot_is_active(&engine->slots[s])) news |= slot_step(engine, &engine->slots[s], stop);
+            if (slot_is_active(&engine->slots[s])) stopped |= slot_step(engine, &engine->slots[s], stop);
     }
     for (int64_t s = 0; s < base->slots_count; s++) states[s] = engine->slots[s].state;
     return KM_OK;

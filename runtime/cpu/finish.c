@@ -259,7 +259,7 @@ km_status km_cpu_relocate(km_engine *base, int64_t slot_index, int64_t *moved, k
         engine->slots[slot_index].state.phase != KM_SLOT_EMPTY)
         return km_fail(err, KM_ERROR_INTERNAL, "slot %lld has no empty cluster", (long long)slot_index);
     cpu_slot *slot = &engine->slots[slot_index];
-    int64_t d = base->d, wanted = slot->waiting_count;
+    int64_t d = base->d, wanted = slot->relocatable_count;
     km_finish_model model = {.k = slot->k, .centroids = slot->centroids};
     int threads = cpu_threads_for(engine, engine->chunks_count);
     int64_t span = km_round_up(SPAN, engine->soa_points);
@@ -280,13 +280,13 @@ km_status km_cpu_relocate(km_engine *base, int64_t slot_index, int64_t *moved, k
     for (int t = 1; t < threads; t++)
         for (int64_t i = 0; i < lists[t].count; i++) far_add(&lists[0], engine, lists[t].points[i]);
     for (int64_t j = 0; j < slot->k; j++) {
-        if (slot->totals[j * engine->pitch + d + 1] != 0 || slot->given_up[j]) continue;
-        slot->given_up[j] = *moved == lists[0].count || slot->state.at_limit;
+        if (slot->totals[j * engine->pitch + d + 1] != 0 || slot->may_stay_empty[j]) continue;
+        slot->may_stay_empty[j] = *moved == lists[0].count || slot->state.at_limit;
         if (*moved < lists[0].count)
             km_cpu_row(slot->centroids + j * d, engine, lists[0].points[(*moved)++].point);
     }
     km_cpu_slot_tables(engine, slot);
-    slot->waiting_count = slot->settled = 0;
+    slot->relocatable_count = slot->are_means = 0;
     slot->state.phase = slot->state.at_limit ? KM_SLOT_LAST : KM_SLOT_RUNNING;
 done:
     for (int t = 0; lists && t < threads; t++) far_free(&lists[t]);

@@ -2,8 +2,8 @@
 // k-means++ chains (runtime/seed.h says exactly which): one read of the points per pick serves every chain.
 //
 // A pass for pick p does two things at each point: it takes the last pick into the distance to the nearest pick, and
-// sums what that distance would become with each candidate, part by part of a block. So the chosen candidate's sums are
-// the next pick's sums, and only the one part in which a draw falls is looked at point by point.
+// sums what that distance would become with each candidate, subchunk by subchunk. So the chosen candidate's sums are
+// the next pick's sums, and only the subchunk into which a draw falls is read point by point.
 #include "../../base/error.h"
 #include "../../base/size.h"
 #include "cpu.h"
@@ -13,23 +13,23 @@
 #include <string.h>
 
 enum {
-    CANDIDATES_MAX = 16, // km_candidates is at most 13
-    PART_POINTS = 1024   // points of a part; a group where that is more
+    CANDIDATES_MAX = 16,   // km_candidates is at most 13
+    SUBCHUNK_POINTS = 1024 // points of a subchunk; an SoA group where that is more
 };
 
-// What is drawn from: sums of parts, and of blocks, which are added from their parts in index order.
+// What is drawn from: sums of subchunks, and of chunks, which are added from their subchunks in index order.
 typedef struct shares {
-    double *parts, *blocks;
+    double *subchunks, *chunks;
 } shares;
 
 typedef struct chain {
     int64_t restart;
-    uint8_t *nearest; // reals, whole groups
+    uint8_t *nearest; // reals, whole SoA groups
     int64_t candidates[CANDIDATES_MAX];
     int64_t candidates_count;
     uint8_t *rows;      // reals: CANDIDATES_MAX + 1 rows of d, the last is the chosen one
     int64_t chosen;     // point of the last pick, -1 before the first
-    double *potentials; // parts x CANDIDATES_MAX
+    double *potentials; // subchunks x CANDIDATES_MAX
     shares sums;        // of w x squared distance to the nearest pick
 } chain;
 
@@ -40,7 +40,7 @@ typedef struct seeder {
     int64_t chains_count;
     shares weights;
     km_cpu_chain *lists; // threads x chains_count
-    int64_t part, parts_count;
+    int64_t subchunk_points, subchunks_count;
     int threads;
 } seeder;
 
@@ -49,10 +49,10 @@ static void seeder_free(seeder *s) {
         km_pages_free(s->chains[c].nearest);
         free(s->chains[c].rows);
         free(s->chains[c].potentials);
-        free(s->chains[c].sums.parts);
+        free(s->chains[c].sums.subchunks);
     }
     free(s->chains);
-    free(s->weights.parts);
+    free(s->weights.subchunks);
     free(s->lists);
 }
 
@@ -69,23 +69,23 @@ static void fill_infinity(const seeder *s, uint8_t *nearest, int64_t count) {
 }
 
 static int shares_alloc(shares *out, const seeder *s) {
-    out->parts = calloc((size_t)(s->parts_count + s->engine->chunks_count), sizeof *out->parts);
-    out->blocks = out->parts ? out->parts + s->parts_count : NULL;
-    return out->parts != NULL;
+    out->subchunks = calloc((size_t)(s->subchunks_count + s->engine->chunks_count), sizeof *out->subchunks);
+    out->chunks = out->subchunks ? out->subchunks + s->subchunks_count : NULL;
+    return out->subchunks != NULL;
 }
 
-static int64_t parts_per_block(const seeder *s) {
-    return KM_CHUNK_POINTS / s->part;
+static int64_t subchunks_per_chunk(const seeder *s) {
+    return KM_CHUNK_POINTS / s->subchunk_points;
 }
 
-// Sums of blocks from those of their parts.
+// Sums of chunks from those of their subchunks.
 static void shares_add(const seeder *s, shares *of) {
-    int64_t many = parts_per_block(s);
-    for (int64_t block = 0; block < s->engine->chunks_count; block++) {
+    int64_t per_chunk = subchunks_per_chunk(s);
+    for (int64_t chunk = 0; chunk < s->engine->chunks_count; chunk++) {
         double sum = 0;
-        for (int64_t p = block * many; p < km_min((block + 1) * many, s->parts_count); p++)
-            sum += of->parts[p];
-        of->blocks[block] = sum;
+        for (int64_t p = chunk * per_chunk; p < km_min((chunk + 1) * per_chunk, s->subchunks_count); p++)
+            sum += of->subchunks[p];
+        of->chunks[chunk] = sum;
     }
 }
 
@@ -93,34 +93,34 @@ static km_status seeder_init(seeder *s, cpu_engine *engine, int64_t first_restar
                              uint64_t seed, km_error *err) {
     int64_t points = km_round_up(engine->base.n, engine->soa_points), d = engine->base.d;
     *s = (seeder){.engine = engine, .seed = seed, .chains_count = chains_count};
-    s->part = engine->soa_points > PART_POINTS ? engine->soa_points : PART_POINTS;
-    s->parts_count = (engine->base.n + s->part - 1) / s->part;
+    s->subchunk_points = engine->soa_points > SUBCHUNK_POINTS ? engine->soa_points : SUBCHUNK_POINTS;
+    s->subchunks_count = (engine->base.n + s->subchunk_points - 1) / s->subchunk_points;
     s->threads = cpu_threads_for(engine, engine->chunks_count);
     s->chains = calloc((size_t)chains_count, sizeof *s->chains);
     s->lists = calloc((size_t)(engine->threads * chains_count), sizeof *s->lists);
-    int whole = shares_alloc(&s->weights, s) && s->chains && s->lists;
-    for (int64_t c = 0; whole && c < chains_count; c++) {
+    int complete = shares_alloc(&s->weights, s) && s->chains && s->lists;
+    for (int64_t c = 0; complete && c < chains_count; c++) {
         chain *own = &s->chains[c];
         own->restart = first_restart + c;
         own->chosen = -1;
         own->nearest = km_pages_alloc(points * engine->real_bytes);
         own->rows = calloc((size_t)((CANDIDATES_MAX + 1) * d), (size_t)engine->real_bytes);
-        own->potentials = calloc((size_t)(s->parts_count * CANDIDATES_MAX), sizeof *own->potentials);
-        whole = shares_alloc(&own->sums, s) && own->nearest && own->rows && own->potentials;
-        if (whole) fill_infinity(s, own->nearest, points);
+        own->potentials = calloc((size_t)(s->subchunks_count * CANDIDATES_MAX), sizeof *own->potentials);
+        complete = shares_alloc(&own->sums, s) && own->nearest && own->rows && own->potentials;
+        if (complete) fill_infinity(s, own->nearest, points);
     }
-    return whole ? KM_OK
-                 : km_fail_memory(err, "the distances of the k-means++ chains",
-                                  chains_count * points * engine->real_bytes);
+    return complete ? KM_OK
+                    : km_fail_memory(err, "the distances of the k-means++ chains",
+                                     chains_count * points * engine->real_bytes);
 }
 
 static void weights_add(seeder *s) {
-    for (int64_t p = 0; p < s->parts_count; p++) {
-        int64_t first = p * s->part, count = km_min(s->part, s->engine->base.n - first);
+    for (int64_t p = 0; p < s->subchunks_count; p++) {
+        int64_t first = p * s->subchunk_points, count = km_min(s->subchunk_points, s->engine->base.n - first);
         const double *w = cpu_weights_at(s->engine, first);
         double sum = w ? 0 : (double)count;
         for (int64_t i = 0; w && i < count; i++) sum += w[i];
-        s->weights.parts[p] = sum;
+        s->weights.subchunks[p] = sum;
     }
     shares_add(s, &s->weights);
 }
@@ -197,11 +197,12 @@ static int64_t draw_among(double *running, const double *sums, int64_t first, in
 static int64_t draw(const seeder *s, const chain *own, const shares *sums, double target) {
     const cpu_engine *engine = s->engine;
     double running = 0;
-    int64_t block = draw_among(&running, sums->blocks, 0, engine->chunks_count, target);
-    int64_t part = block * parts_per_block(s);
-    part = draw_among(&running, sums->parts, part, km_min(parts_per_block(s), s->parts_count - part), target);
-    int64_t first = part * s->part, pick = -1;
-    for (int64_t i = first; i < km_min(first + s->part, engine->base.n); i++) {
+    int64_t chunk = draw_among(&running, sums->chunks, 0, engine->chunks_count, target);
+    int64_t subchunk = chunk * subchunks_per_chunk(s);
+    subchunk = draw_among(&running, sums->subchunks, subchunk,
+                          km_min(subchunks_per_chunk(s), s->subchunks_count - subchunk), target);
+    int64_t first = subchunk * s->subchunk_points, pick = -1;
+    for (int64_t i = first; i < km_min(first + s->subchunk_points, engine->base.n); i++) {
         double share = point_share(s, own, i);
         if (!(share > 0)) continue;
         pick = i;
@@ -216,7 +217,7 @@ static void chain_draw(const seeder *s, chain *own, int64_t pick_index, int64_t 
     const cpu_engine *engine = s->engine;
     const shares *sums = own->chosen < 0 ? &s->weights : &own->sums;
     double total = 0;
-    for (int64_t b = 0; b < engine->chunks_count; b++) total += sums->blocks[b];
+    for (int64_t b = 0; b < engine->chunks_count; b++) total += sums->chunks[b];
     *pick = -1;
     own->candidates_count = 0;
     if (!(total > 0)) {
@@ -233,9 +234,9 @@ static void chain_draw(const seeder *s, chain *own, int64_t pick_index, int64_t 
     own->candidates_count = count;
 }
 
-static void seeding_part(seeder *s, km_cpu_chain *list, int64_t part) {
+static void seeding_subchunk(seeder *s, km_cpu_chain *list, int64_t subchunk) {
     cpu_engine *engine = s->engine;
-    int64_t count = 0, first = part * s->part, d = engine->base.d;
+    int64_t count = 0, first = subchunk * s->subchunk_points, d = engine->base.d;
     for (int64_t c = 0; c < s->chains_count; c++) {
         chain *own = &s->chains[c];
         if (own->candidates_count == 0) continue;
@@ -243,11 +244,11 @@ static void seeding_part(seeder *s, km_cpu_chain *list, int64_t part) {
                                        .chosen = own->chosen < 0 ? NULL : chain_row(s, own, CANDIDATES_MAX),
                                        .candidates = own->rows,
                                        .candidates_count = own->candidates_count,
-                                       .potentials = own->potentials + part * CANDIDATES_MAX};
+                                       .potentials = own->potentials + subchunk * CANDIDATES_MAX};
     }
     km_cpu_seeding work = {.points = engine->points + first * d * engine->real_bytes,
                            .weights = cpu_weights_at(engine, first),
-                           .points_count = km_min(s->part, engine->base.n - first),
+                           .points_count = km_min(s->subchunk_points, engine->base.n - first),
                            .d = d,
                            .soa_points = engine->soa_points,
                            .chains = list,
@@ -258,19 +259,19 @@ static void seeding_part(seeder *s, km_cpu_chain *list, int64_t part) {
 // One read of the points for all chains that have candidates.
 static void seeding_pass(seeder *s) {
 #pragma omp parallel for schedule(dynamic, 16) num_threads(s->threads) if (s->threads > 1)
-    for (int64_t part = 0; part < s->parts_count; part++)
-        seeding_part(s, s->lists + omp_get_thread_num() * s->chains_count, part);
+    for (int64_t subchunk = 0; subchunk < s->subchunks_count; subchunk++)
+        seeding_subchunk(s, s->lists + omp_get_thread_num() * s->chains_count, subchunk);
 }
 
 // The candidate with the smallest potential becomes the pick, its sums the next ones.
 static int64_t chain_choose(const seeder *s, chain *own) {
-    int64_t best = 0, many = parts_per_block(s);
+    int64_t best = 0, per_chunk = subchunks_per_chunk(s);
     double least = INFINITY;
     for (int64_t a = 0; a < own->candidates_count; a++) {
         double potential = 0;
         for (int64_t b = 0; b < s->engine->chunks_count; b++) {
             double sum = 0;
-            for (int64_t p = b * many; p < km_min((b + 1) * many, s->parts_count); p++)
+            for (int64_t p = b * per_chunk; p < km_min((b + 1) * per_chunk, s->subchunks_count); p++)
                 sum += own->potentials[p * CANDIDATES_MAX + a];
             potential += sum;
         }
@@ -279,8 +280,8 @@ static int64_t chain_choose(const seeder *s, chain *own) {
             best = a;
         }
     }
-    for (int64_t p = 0; p < s->parts_count; p++)
-        own->sums.parts[p] = own->potentials[p * CANDIDATES_MAX + best];
+    for (int64_t p = 0; p < s->subchunks_count; p++)
+        own->sums.subchunks[p] = own->potentials[p * CANDIDATES_MAX + best];
     shares_add(s, &own->sums);
     return own->candidates[best];
 }

@@ -14,14 +14,14 @@
 #include <string.h>
 
 enum {
-    PROBE_STEP = 8,        // one group of supertiles in so many is probed
-    SAMPLE_STEP = 16,      // before that, tiles of one group of points in so many
+    PROBE_STEP = 8,        // one box group of supertiles in so many is probed
+    SAMPLE_STEP = 16,      // before that, tiles of one SoA group in so many
     SAMPLE_POINTS = 16384, // which are at least so many ...
-    SAMPLE_FEATURES = 5    // ... where so many features make it likely that the tiling does not pay
+    SAMPLE_FEATURES = 5    // ... from so many features on, where tiles are likely not to pay
 };
 
-// What a pair costs beside one of lloyd's, and a point of a tile that is split: fitted to the times of
-// docs/history/2026-11-22-algorithms.md.
+// Costs, in distances of lloyd's: of a box and a centroid, of a point and a centroid, of a point of a tile that is
+// split. Fitted to the times of docs/algorithms.md.
 static const double box_pair_cost = 4, point_pair_cost = 1.5, split_point_cost = 3;
 // Tiles stay as long as their work is less than this part of lloyd's.
 static const double pays_below = 0.7;
@@ -29,7 +29,7 @@ static const double sample_pays_below = 1;
 
 typedef struct thread_state {
     cpu_tiles_scratch scratch;
-    int64_t box_pairs, point_pairs, split_points;
+    int64_t box_pairs, point_pairs, points_split;
     void *memory;
 } thread_state;
 
@@ -48,23 +48,23 @@ typedef struct cpu_tiling {
 static km_status scratch_alloc(thread_state *thread, int64_t k, int64_t d, int64_t real_bytes,
                                km_error *err) {
     int64_t rows = k * KM_CPU_PITCH(d) * (int64_t)sizeof(double), owners = k * (int64_t)sizeof(uint64_t);
-    int64_t scores = k * BOXES * real_bytes, slacks = k * real_bytes,
-            columns = (d + 1) * TILES_COLUMN * real_bytes;
-    int64_t lists = k * (int64_t)sizeof(int32_t), kept = k * (int64_t)sizeof(uint16_t);
-    int64_t bytes = rows + owners + scores + slacks + columns + 3 * lists + 2 * kept;
+    int64_t scores = k * BOXES * real_bytes, margins = k * real_bytes,
+            columns = (d + 1) * TILES_PICKED_MAX * real_bytes;
+    int64_t lists = k * (int64_t)sizeof(int32_t), candidates = k * (int64_t)sizeof(uint16_t);
+    int64_t bytes = rows + owners + scores + margins + columns + 3 * lists + 2 * candidates;
     uint8_t *memory = thread->memory = calloc(1, (size_t)bytes);
     if (!memory) return km_fail_memory(err, "the lists of the algorithm tiles", bytes);
     cpu_tiles_scratch *s = &thread->scratch;
     s->rows = (double *)(void *)memory;
     s->owners = (uint64_t *)(void *)(memory += rows);
     s->scores = memory += owners;
-    s->slacks = memory += scores;
-    s->columns = memory += slacks;
+    s->margins = memory += scores;
+    s->columns = memory += margins;
     s->super_list = (int32_t *)(void *)(memory += columns);
     s->tile_list = s->super_list + k;
     s->list = s->tile_list + k;
-    s->super_kept = (uint16_t *)(s->list + k);
-    s->tile_kept = s->super_kept + k;
+    s->super_candidates = (uint16_t *)(s->list + k);
+    s->tile_candidates = s->super_candidates + k;
     return KM_OK;
 }
 
@@ -81,7 +81,7 @@ static km_status source_make(cpu_tile_source *source, const cpu_engine *engine, 
                                 .centre = columns,
                                 .factor = columns + d,
                                 .weights = engine->weights};
-    if (!source->rows32 && !source->rows64) source->groups = engine->points;
+    if (!source->rows32 && !source->rows64) source->soa_groups = engine->points;
     return KM_OK;
 }
 
@@ -140,11 +140,11 @@ void km_cpu_tiling_chunk(cpu_engine *engine, int64_t first, int64_t points, km_c
                                .first_pass = slot->mode == KM_CPU_FIRST,
                                .scratch = &thread->scratch};
         tiling->kernels.pass(&work);
-        // Sums settle with the labels to the last bit, so that nobody needs to know whether a label changed.
+        // Sums stop changing, to the last bit, when labels do. So changes need not be counted unless the sweep asks.
         slot->changed = labels ? work.changed : points;
         thread->box_pairs += work.box_pairs;
         thread->point_pairs += work.point_pairs;
-        thread->split_points += work.split_points;
+        thread->points_split += work.points_split;
     }
 }
 
@@ -152,23 +152,23 @@ void km_cpu_tiling_chunk(cpu_engine *engine, int64_t first, int64_t points, km_c
 
 static double work_of(const thread_state *sum) {
     return box_pair_cost * (double)sum->box_pairs + point_pair_cost * (double)sum->point_pairs +
-           split_point_cost * (double)sum->split_points;
+           split_point_cost * (double)sum->points_split;
 }
 
-// Counts of all threads, which start again from zero.
+// Counts of all threads, which are set to zero.
 static thread_state take_counts(cpu_tiling *tiling) {
     thread_state sum = {.box_pairs = 0};
     for (int64_t t = 0; t < tiling->threads_count; t++) {
         thread_state *thread = &tiling->threads[t];
         sum.box_pairs += thread->box_pairs;
         sum.point_pairs += thread->point_pairs;
-        sum.split_points += thread->split_points;
-        thread->box_pairs = thread->point_pairs = thread->split_points = 0;
+        sum.points_split += thread->points_split;
+        thread->box_pairs = thread->point_pairs = thread->points_split = 0;
     }
     return sum;
 }
 
-// Clusters and runs of the pass that was just done, or is about to be.
+// Clusters and runs that are active.
 static void active_counts(const cpu_engine *engine, int64_t *clusters, int64_t *runs) {
     *clusters = *runs = 0;
     for (int64_t s = 0; s < engine->base.slots_count; s++) {
@@ -179,7 +179,7 @@ static void active_counts(const cpu_engine *engine, int64_t *clusters, int64_t *
     }
 }
 
-static void give_up(cpu_engine *engine, double part) {
+static void drop(cpu_engine *engine, double part) {
     km_log_line(engine->log, KM_LOG_INFO,
                 "tiles: dropped, their work is %.2f of lloyd's, and pays below %.2f", part, pays_below);
     km_cpu_tiling_destroy(engine);
@@ -192,14 +192,13 @@ void km_cpu_tiling_collect(cpu_engine *engine) {
     int64_t clusters, runs;
     active_counts(engine, &clusters, &runs);
     engine->counters.distances += sum.box_pairs + sum.point_pairs;
-    engine->counters.points_skipped += runs * engine->base.n - sum.split_points;
+    engine->counters.points_skipped += runs * engine->base.n - sum.points_split;
     double part = work_of(&sum) / ((double)clusters * (double)engine->base.n);
-    // Counted changes need the labels of the pass before, which lie in another order: then there is no way back.
-    if (part > pays_below && !engine->base.plan->algorithm_fixed && !engine->wants_labels)
-        give_up(engine, part);
+    // Where changes are counted, the labels of the pass before are in the tiles' order, which lloyd cannot use.
+    if (part > pays_below && !engine->base.plan->algorithm_fixed && !engine->wants_labels) drop(engine, part);
 }
 
-// The part of lloyd's work that one in `step` groups of supertiles leaves, as the runs stand.
+// The part of lloyd's work that tiles leave with the runs' centroids, by one box group of supertiles in `step`.
 static km_status probe(double *part, cpu_engine *engine, const cpu_tiles *tiles, int64_t step,
                        km_error *err) {
     cpu_tiling *tiling = engine->tiling;
@@ -220,7 +219,7 @@ static km_status probe(double *part, cpu_engine *engine, const cpu_tiles *tiles,
             tiling->kernels.pass(&work);
             thread->box_pairs += work.box_pairs;
             thread->point_pairs += work.point_pairs;
-            thread->split_points += work.split_points;
+            thread->points_split += work.points_split;
             lloyd += (double)(work.supers_count * SUPER_POINTS * slot->k);
         }
     free(sums);
@@ -230,23 +229,23 @@ static km_status probe(double *part, cpu_engine *engine, const cpu_tiles *tiles,
     return KM_OK;
 }
 
-// Some of the points, group by group, as an engine of their own; `points` is to be freed.
+// Some SoA groups of the points, as an engine of their own, whose `points` are to be freed.
 static km_status sample_take(cpu_engine *sample, const cpu_engine *engine, km_error *err) {
     int64_t bytes = engine->soa_points * engine->base.d * engine->real_bytes;
-    int64_t groups = engine->base.n / engine->soa_points / SAMPLE_STEP;
+    int64_t soa_groups = engine->base.n / engine->soa_points / SAMPLE_STEP;
     *sample = *engine;
-    sample->base.n = groups * engine->soa_points;
+    sample->base.n = soa_groups * engine->soa_points;
     sample->chunks_count = (sample->base.n + KM_CHUNK_POINTS - 1) / KM_CHUNK_POINTS;
     sample->weights = NULL;
-    sample->points = km_pages_alloc(groups * bytes);
-    if (!sample->points) return km_fail_memory(err, "a sample of the points", groups * bytes);
-    for (int64_t g = 0; g < groups; g++)
+    sample->points = km_pages_alloc(soa_groups * bytes);
+    if (!sample->points) return km_fail_memory(err, "a sample of the points", soa_groups * bytes);
+    for (int64_t g = 0; g < soa_groups; g++)
         memcpy(sample->points + g * bytes, engine->points + g * SAMPLE_STEP * bytes, (size_t)bytes);
     return KM_OK;
 }
 
-// The part of lloyd's work that the tiles of a sample of the points leave: more than those of all points would, as
-// boxes are wider where points are fewer.
+// The part of lloyd's work that tiles of a sample of the points leave. Tiles of all points would leave less, as boxes
+// of more points are smaller.
 static km_status sample_probe(double *part, cpu_engine *engine, km_error *err) {
     cpu_tiling *tiling = engine->tiling;
     cpu_engine sample;
@@ -254,7 +253,7 @@ static km_status sample_probe(double *part, cpu_engine *engine, km_error *err) {
     cpu_tiles tiles = {.n = 0};
     km_status status = KM_OK;
     KM_TRY_GOTO(sample_take(&sample, engine, err));
-    cpu_tile_source source = {.groups = sample.points, .soa_points = sample.soa_points};
+    cpu_tile_source source = {.soa_groups = sample.points, .soa_points = sample.soa_points};
     KM_TRY_GOTO(km_cpu_sorter_run(&sort, &sample, &tiling->kernels, NULL, err));
     KM_TRY_GOTO(km_cpu_tiles_alloc(&tiles, &sample, err));
     KM_TRY_GOTO(km_cpu_tiles_fill(&tiles, &sample, &tiling->kernels, &source, sort.keys, 1, 0, err));
@@ -266,7 +265,7 @@ done:
     return status;
 }
 
-// All groups of supertiles whose number is a multiple of `step`, or (the rest) is none.
+// Fills the box groups of supertiles whose number is a multiple of `step`, or (the rest) is none.
 static km_status fill(cpu_engine *engine, int64_t step, int rest, km_error *err) {
     cpu_tiling *tiling = engine->tiling;
     return km_cpu_tiles_fill(&tiling->tiles, engine, &tiling->kernels, &tiling->source, tiling->sort.keys,
@@ -282,7 +281,7 @@ static km_status sort_all(cpu_engine *engine, km_error *err) {
     return KM_OK;
 }
 
-// Where it is likely not to pay, sorting all points for the probe would be a tenth of a short fit.
+// Where tiles are likely not to pay, a sample is probed first: sorting all points would be a tenth of a short fit.
 static int is_sampled(const cpu_engine *engine) {
     return engine->base.d >= SAMPLE_FEATURES && engine->base.n >= SAMPLE_STEP * SAMPLE_POINTS;
 }
@@ -294,7 +293,7 @@ static km_status probe_then_fill(cpu_engine *engine, km_error *err) {
         km_log_line(engine->log, KM_LOG_DEBUG,
                     "tiles: those of a sample of points leave %.2f of lloyd's work", part);
         if (part > sample_pays_below) {
-            give_up(engine, part);
+            drop(engine, part);
             return KM_OK;
         }
     }
@@ -303,7 +302,7 @@ static km_status probe_then_fill(cpu_engine *engine, km_error *err) {
     KM_TRY(probe(&part, engine, &engine->tiling->tiles, PROBE_STEP, err));
     km_log_line(engine->log, KM_LOG_DEBUG, "tiles: a sample leaves %.2f of lloyd's work", part);
     if (part > pays_below) {
-        give_up(engine, part);
+        drop(engine, part);
         return KM_OK;
     }
     return fill(engine, PROBE_STEP, 1, err);
@@ -317,7 +316,7 @@ km_status km_cpu_tiling_probe(cpu_engine *engine, km_error *err) {
     } else {
         KM_TRY(probe_then_fill(engine, err));
     }
-    if (!engine->tiling) return KM_OK; // it does not pay
+    if (!engine->tiling) return KM_OK; // dropped, as they do not pay
     engine->tiling->is_probed = 1;
     km_cpu_sorter_free(&engine->tiling->sort);
     return KM_OK;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Exact skipping by boxes: Kanungo and others' filtering ("An efficient k-means clustering algorithm", 2002) with
-// two flat levels in place of a tree.
+// The algorithm tiles skips distances by boxes, exactly: the filtering of Kanungo and others ("An efficient k-means
+// clustering algorithm", 2002), with two flat levels in place of a tree.
 //
-// The points are sorted once so that neighbours lie together, and copied into tiles of TILE_POINTS; TILES_OF_SUPER
-// tiles are a supertile. Each has a box and the sums of its points. A centroid that cannot be the nearest anywhere in
-// a box is dropped for all of it; where one is left its cluster takes the sums as they stand, else the box's tiles,
-// and at last the points, are looked at. What a tile adds to the sums depends on its labels alone, not on how they
-// were found, so that the sums settle when the labels do.
+// The points are sorted once so that neighbours lie together, and copied into tiles of TILE_POINTS. TILES_OF_SUPER
+// tiles are a supertile. Each has a box and the sums of its points. A centroid that is nearest nowhere in a box is no
+// candidate there. If one candidate is left, its cluster takes the sums of the whole box. Else the box is open: the
+// tiles of the supertile are tested, or the points of the tile scored. What a tile adds to the sums depends on its
+// labels alone, not on how they were found. So sums stop changing when labels do.
 #ifndef KM_RUNTIME_CPU_TILES_H
 #define KM_RUNTIME_CPU_TILES_H
 #include "../../gen/cpu/facts.h"
@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TILES_COLUMN = 16 }; // centroids up to which vectors pick by centroid
+enum { TILES_PICKED_MAX = 16 }; // up to so many centroids, a vector instruction picks values by centroid
 enum {
     TILE_POINTS = KM_CPU_TILE_POINTS,
     TILES_OF_SUPER = KM_CPU_TILES_OF_SUPER,
@@ -22,8 +22,8 @@ enum {
     BOXES = KM_CPU_BOXES
 };
 
-// Boxes lie in groups of BOXES: for each feature a row of middles, then for each a row of half widths, then a row of
-// squared norms of the corners farthest from the origin.
+// BOXES boxes lie together, a box group: for each feature a row of midpoints, then for each a row of half widths, then
+// a row of the largest squared norms that points of the box may have.
 static inline int64_t tiles_box_values(int64_t d) {
     return (2 * d + 1) * BOXES;
 }
@@ -40,15 +40,15 @@ typedef struct cpu_tiles {
 
 // Lists and rows that one thread needs; for the largest k.
 typedef struct cpu_tiles_scratch {
-    int32_t *super_list,
-        *tile_list; // k each: lists of centroids are ascending, so that what follows does not
-    int32_t *list;  // depend on which is nearest to a box's middle
-    uint16_t *super_kept, *tile_kept; // k each: in which of BOXES boxes a centroid is left
-    uint64_t *owners;                 // k
-    double *rows;                     // k x pitch
-    void *scores;                     // reals: k x BOXES
-    void *slacks;                     // reals: k
-    void *columns; // reals: features of the first TILES_COLUMN centroids, then their slacks
+    int32_t *super_list, *tile_list; // k each: candidates of a supertile, of a tile, ascending
+    int32_t *list;                   // k: all centroids
+    uint16_t *super_candidates,
+        *tile_candidates; // k each: a bit for each box of a box group in which the centroid is a candidate
+    uint64_t *owners;     // k: a bit for each point of a tile that the centroid owns
+    double *rows;         // k x pitch
+    void *scores;         // reals: k x BOXES
+    void *margins;        // reals: k, see relative_margin in templates/cpu/tiles
+    void *columns;        // reals: the first TILES_PICKED_MAX centroids by feature, then their margins
 } cpu_tiles_scratch;
 
 // One run's pass over supertiles first_super .. first_super + supers_count - 1, the first a multiple of BOXES.
@@ -65,36 +65,36 @@ typedef struct cpu_tiles_work {
     int64_t changed;      // labels
     int64_t box_pairs;    // boxes x centroids
     int64_t point_pairs;  // points x centroids
-    int64_t split_points; // points of the tiles that were looked at point by point
+    int64_t points_split; // points of the tiles that were scored point by point
 } cpu_tiles_work;
 
-// How a coordinate becomes bits of a point's code: by the cell of the feature's range that it lies in.
+// The feature's range is cut into cells. A coordinate's cell says which bits it gives to the point's code.
 enum { TILES_CELLS = 1024, TILES_DIGIT_BITS = 8, TILES_DIGITS = 1 << TILES_DIGIT_BITS, TILES_KEYS_STEP = 64 };
 typedef struct cpu_tiles_code {
-    double low, scale; // cell (x - low) scale, cut to 0 .. TILES_CELLS - 1
+    double low, scale; // the cell is (x - low) scale, clipped to 0 .. TILES_CELLS - 1
     uint32_t bits[TILES_CELLS];
 } cpu_tiles_code;
 
-// The keys of one block: code << 32 | point, and how many have each of the highest digits of the code.
+// The keys of a chunk, code << 32 | point, and how many have each highest digit of the code.
 typedef struct cpu_tiles_keys_work {
-    const void *points; // the block's groups, as in km_cpu_chunk
+    const void *points; // as in km_cpu_chunk
     int64_t first, count, d, soa_points;
     const cpu_tiles_code *codes; // features_count
     const int64_t *order;        // the feature of each
     int64_t features_count;
-    int32_t count_shift; // code >> count_shift is the highest digit
+    int32_t digit_shift; // code >> digit_shift is the highest digit
     uint64_t *keys;      // count, out
     uint32_t *counts;    // TILES_DIGITS, added to
 } cpu_tiles_keys_work;
 
-// Where tiles are copied from: the user's rows where they lie in memory (one line of cache a point), else the engine's
-// groups (`groups` NULL otherwise). All give the same values.
+// Where tiles are copied from: the user's rows where they lie in memory (a cache line or so for a point), else the
+// engine's SoA groups. All give the same values.
 typedef struct cpu_tile_source {
     const float *rows32;
     const double *rows64;
-    const void *groups;
+    const void *soa_groups;
     int64_t soa_points;
-    double *centre, *factor; // d each; groups hold the clustered space already
+    double *centre, *factor; // d each; SoA groups are centred and scaled already
     const double *weights;   // or NULL
 } cpu_tile_source;
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A real that is not below `value`, with room for the rounding of those who use it.
+// A real that is not below `value`, and covers the rounding of what is computed from it.
 static double widen(double value, int64_t real_bytes) {
     return real_bytes == 4 ? value * (1 + 0x1p-22) + 0x1p-126 : value * (1 + 0x1p-51) + 0x1p-1022;
 }
@@ -29,16 +29,16 @@ static double real_get(const void *reals, int64_t at, int64_t real_bytes) {
 static void box_put(void *boxes, int64_t index, const double *low, const double *high, int64_t d,
                     int64_t real_bytes) {
     int64_t at = index / BOXES * tiles_box_values(d) + index % BOXES;
-    double corner = 0;
+    double square_max = 0;
     for (int64_t f = 0; f < d; f++) {
-        double middle = 0.5 * low[f] + 0.5 * high[f];
-        if (real_bytes == 4) middle = (double)(float)middle;
-        double half = widen(fmax(high[f] - middle, middle - low[f]), real_bytes);
-        real_put(boxes, at + f * BOXES, middle, real_bytes);
+        double midpoint = 0.5 * low[f] + 0.5 * high[f];
+        if (real_bytes == 4) midpoint = (double)(float)midpoint;
+        double half = widen(fmax(high[f] - midpoint, midpoint - low[f]), real_bytes);
+        real_put(boxes, at + f * BOXES, midpoint, real_bytes);
         real_put(boxes, at + (d + f) * BOXES, half, real_bytes);
-        corner += (fabs(middle) + half) * (fabs(middle) + half);
+        square_max += (fabs(midpoint) + half) * (fabs(midpoint) + half);
     }
-    real_put(boxes, at + 2 * d * BOXES, widen(corner * (1 + 0x1p-20), real_bytes), real_bytes);
+    real_put(boxes, at + 2 * d * BOXES, widen(square_max * (1 + 0x1p-20), real_bytes), real_bytes);
 }
 
 // Box and sums of a supertile whose tiles are filled.
@@ -48,12 +48,12 @@ static void super_fill(cpu_tiles *tiles, int64_t super, int64_t real_bytes, doub
     double *sums = tiles->super_sums + super * pitch;
     for (int64_t f = 0; f < d; f++)
         for (int64_t t = 0; t < end - first; t++) {
-            double middle = real_get(tiles->boxes, box + f * BOXES + t, real_bytes);
+            double midpoint = real_get(tiles->boxes, box + f * BOXES + t, real_bytes);
             double half = real_get(tiles->boxes, box + (d + f) * BOXES + t, real_bytes);
-            low[f] = t == 0 ? middle - half : fmin(low[f], middle - half);
-            high[f] = t == 0 ? middle + half : fmax(high[f], middle + half);
+            low[f] = t == 0 ? midpoint - half : fmin(low[f], midpoint - half);
+            high[f] = t == 0 ? midpoint + half : fmax(high[f], midpoint + half);
         }
-    // In the order in which a pass adds tiles one by one, so that it makes no difference which it does.
+    // In the order in which a pass adds tiles one by one, so that both give the same bits.
     memcpy(sums, tiles->sums + first * pitch, (size_t)pitch * sizeof *sums);
     for (int64_t tile = first + 1; tile < end; tile++)
         for (int64_t i = 0; i < pitch; i++) sums[i] += tiles->sums[tile * pitch + i];

@@ -12,20 +12,20 @@ typedef struct cpu_sorter {
     cpu_tiles_code *codes;  // features_count
     int64_t *order;         // of features, widest first
     const float *rows;      // of all points, in their first order, or NULL
-    float *carried;         // short rows, neighbours together, or NULL
-    uint64_t *keys, *other; // code << 32 | point, or its row among those carried
-    uint32_t *counts;       // blocks x TILES_DIGITS
+    float *carried;         // rows that are so short that they are sorted along, or NULL
+    uint64_t *keys, *spare; // code << 32 | point, or its row in `carried`; spare: to sort into
+    uint32_t *counts;       // chunks x TILES_DIGITS
 } cpu_sorter;
 
-// `rows`: the points as floats, where nothing else of a point will be asked for; else NULL. On failure the
-// sorter must be freed all the same.
+// `rows`: the points as floats, where no more than that is needed of a point; else NULL. On failure, too, the sorter
+// must be freed.
 km_status km_cpu_sorter_run(cpu_sorter *sorter, const cpu_engine *engine, const cpu_tiles_kernels *kernels,
                             const float *rows, km_error *err);
 void km_cpu_sorter_free(cpu_sorter *sorter);
 
 km_status km_cpu_tiles_alloc(cpu_tiles *tiles, const cpu_engine *engine, km_error *err);
 void km_cpu_tiles_free(cpu_tiles *tiles);
-// Fills the groups of BOXES supertiles whose number is a multiple of `step`, or (the rest) is none.
+// Fills the box groups of supertiles whose number is a multiple of `step`, or (the rest) is none.
 km_status km_cpu_tiles_fill(cpu_tiles *tiles, const cpu_engine *engine, const cpu_tiles_kernels *kernels,
                             const cpu_tile_source *source, const uint64_t *keys, int64_t step, int rest,
                             km_error *err);

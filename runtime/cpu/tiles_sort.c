@@ -9,11 +9,11 @@
 #include <string.h>
 
 enum {
-    CODE_BITS = 16,      // of a point's place among its neighbours
+    CODE_BITS = 16,      // of a point's code
     CODE_BITS_MANY = 24, // ... of more than CODE_POINTS points
     CODE_POINTS = 4 * 1024 * 1024,
-    SAMPLE = 2048,      // points that say where the quantiles are
-    CARRIED_BYTES = 16, // of a row, up to which it goes along to its neighbours
+    SAMPLE = 2048,      // points whose quantiles are taken
+    CARRIED_BYTES = 16, // of a row that is sorted along with its key, at most
 };
 
 static double value_at(const cpu_engine *engine, int64_t point, int64_t f) {
@@ -28,36 +28,38 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// Bits of feature `place` in the order of spread: the first ones get one more where they do not come out even.
-static int64_t bits_of(const cpu_sorter *s, int64_t place) {
-    return s->bits / s->features_count + (place < s->bits % s->features_count);
+// Bits of the code that the feature at `rank`, in the order of spread, gets. The first ones get one more where bits
+// cannot be shared evenly.
+static int64_t bits_of(const cpu_sorter *s, int64_t rank) {
+    return s->bits / s->features_count + (rank < s->bits % s->features_count);
 }
 
-// Bit b (0: the lowest) of the feature at `place` goes behind those of more weight of all features.
-static uint32_t spread_bits(const cpu_sorter *s, int64_t place, uint32_t bucket) {
-    int64_t mine = bits_of(s, place), at = s->bits;
+// Spreads a bucket's bits over the code: the highest bits of all features come first, then the next ones (a Morton
+// code).
+static uint32_t spread_bits(const cpu_sorter *s, int64_t rank, uint32_t bucket) {
+    int64_t bits = bits_of(s, rank), at = s->bits;
     uint32_t code = 0;
-    for (int64_t level = 0; level < mine; level++)
+    for (int64_t level = 0; level < bits; level++)
         for (int64_t other = 0; other < s->features_count; other++) {
             if (level >= bits_of(s, other)) continue;
             at--;
-            if (other == place) code |= ((bucket >> (mine - 1 - level)) & 1) << at;
+            if (other == rank) code |= ((bucket >> (bits - 1 - level)) & 1) << at;
         }
     return code;
 }
 
-// Cells between the outer quantiles of a sorted sample; a cell's bucket is its middle's quantile.
-static void feature_fill(const cpu_sorter *s, cpu_tiles_code *feature, int64_t place, const double *sample,
+// Cells between the outer quantiles of a sorted sample. A cell's bucket is its midpoint's quantile.
+static void feature_fill(const cpu_sorter *s, cpu_tiles_code *feature, int64_t rank, const double *sample,
                          int64_t count) {
     double low = sample[count / 256], high = sample[count - 1 - count / 256];
-    uint32_t buckets = (uint32_t)1 << bits_of(s, place), before = UINT32_MAX, code = 0;
+    uint32_t buckets = (uint32_t)1 << bits_of(s, rank), before = UINT32_MAX, code = 0;
     feature->low = low;
     feature->scale = high > low && isfinite(TILES_CELLS / (high - low)) ? TILES_CELLS / (high - low) : 0;
-    for (int64_t cell = 0, rank = 0; cell < TILES_CELLS; cell++) {
-        double middle = feature->scale > 0 ? low + ((double)cell + 0.5) / feature->scale : low;
-        while (rank < count && sample[rank] < middle) rank++;
-        uint32_t bucket = (uint32_t)((uint64_t)buckets * (uint64_t)rank / (uint64_t)(count + 1));
-        if (bucket != before) code = spread_bits(s, place, bucket);
+    for (int64_t cell = 0, below = 0; cell < TILES_CELLS; cell++) {
+        double midpoint = feature->scale > 0 ? low + ((double)cell + 0.5) / feature->scale : low;
+        while (below < count && sample[below] < midpoint) below++;
+        uint32_t bucket = (uint32_t)((uint64_t)buckets * (uint64_t)below / (uint64_t)(count + 1));
+        if (bucket != before) code = spread_bits(s, rank, bucket);
         before = bucket;
         feature->bits[cell] = code;
     }
@@ -86,46 +88,46 @@ static km_status features_make(cpu_sorter *s, km_error *err) {
         for (; at > 0 && spreads[s->order[at - 1]] < square; at--) s->order[at] = s->order[at - 1];
         s->order[at] = f;
     }
-    for (int64_t place = 0; place < wanted; place++) {
-        double *sample = samples + s->order[place] * count;
+    for (int64_t rank = 0; rank < wanted; rank++) {
+        double *sample = samples + s->order[rank] * count;
         qsort(sample, (size_t)count, sizeof *sample, by_value);
-        feature_fill(s, &s->codes[place], place, sample, count);
+        feature_fill(s, &s->codes[rank], rank, sample, count);
     }
     free(samples);
     return KM_OK;
 }
 
-static void block_keys(const cpu_sorter *s, const cpu_tiles_kernels *kernels, int64_t block) {
-    int64_t first = block * KM_CHUNK_POINTS;
-    cpu_tiles_keys_work work = {.points = cpu_chunk_at(s->engine, block),
+static void chunk_keys(const cpu_sorter *s, const cpu_tiles_kernels *kernels, int64_t chunk) {
+    int64_t first = chunk * KM_CHUNK_POINTS;
+    cpu_tiles_keys_work work = {.points = cpu_chunk_at(s->engine, chunk),
                                 .first = first,
-                                .count = cpu_chunk_points(s->engine, block),
+                                .count = cpu_chunk_points(s->engine, chunk),
                                 .d = s->engine->base.d,
                                 .soa_points = s->engine->soa_points,
                                 .codes = s->codes,
                                 .order = s->order,
                                 .features_count = s->features_count,
                                 .keys = s->keys + first,
-                                .count_shift = (int32_t)s->bits - TILES_DIGIT_BITS,
-                                .counts = s->counts + block * TILES_DIGITS};
+                                .digit_shift = (int32_t)s->bits - TILES_DIGIT_BITS,
+                                .counts = s->counts + chunk * TILES_DIGITS};
     kernels->keys(&work);
 }
 
-// Keys of one block go to the places of their highest digits; with `row` bytes of the points that they belong
-// to, a key's point becomes the place of its row. The lines that will be written next are fetched: a store that
-// misses them would hold up all behind it.
-static inline __attribute__((always_inline)) void scatter(const cpu_sorter *s, int64_t block,
+// Moves the keys of a chunk to the places of their highest digits. With `row` bytes of each point sorted along, the
+// point in a key becomes the place of its row. The cache lines that are written next are prefetched: a store that
+// misses would hold up all behind it.
+static inline __attribute__((always_inline)) void scatter(const cpu_sorter *s, int64_t chunk,
                                                           const int64_t row) {
     enum { LINE = 64, KEYS_OF_LINE = LINE / (int)sizeof(uint64_t) };
-    const uint64_t *keys = s->keys + block * KM_CHUNK_POINTS;
-    const uint8_t *rows = (const uint8_t *)s->rows + block * KM_CHUNK_POINTS * row;
-    const int64_t points = cpu_chunk_points(s->engine, block);
+    const uint64_t *keys = s->keys + chunk * KM_CHUNK_POINTS;
+    const uint8_t *rows = (const uint8_t *)s->rows + chunk * KM_CHUNK_POINTS * row;
+    const int64_t points = cpu_chunk_points(s->engine, chunk);
     const int shift = 32 + (int)s->bits - TILES_DIGIT_BITS;
-    uint32_t *places = s->counts + block * TILES_DIGITS;
+    uint32_t *places = s->counts + chunk * TILES_DIGITS;
     for (int64_t i = 0; i < points; i++) {
         const uint32_t place = places[keys[i] >> shift]++;
-        __builtin_prefetch(s->other + place + KEYS_OF_LINE, 1);
-        s->other[place] = row ? keys[i] >> 32 << 32 | place : keys[i];
+        __builtin_prefetch(s->spare + place + KEYS_OF_LINE, 1);
+        s->spare[place] = row ? keys[i] >> 32 << 32 | place : keys[i];
         if (!row) continue;
         uint8_t *to = (uint8_t *)s->carried + place * row;
         __builtin_prefetch(to + LINE, 1);
@@ -133,45 +135,45 @@ static inline __attribute__((always_inline)) void scatter(const cpu_sorter *s, i
     }
 }
 
-// By the highest digit, which the counts hold: each block writes to its own places, so that threads do not matter.
+// Sorts by the highest digit, whose counts are known. Each chunk writes to its own places, so threads do not matter.
 // firsts[digit] is where a digit's points begin.
 static void sort_highest(cpu_sorter *s, int64_t *firsts) {
-    int64_t blocks = s->engine->chunks_count,
+    int64_t chunks = s->engine->chunks_count,
             row = s->carried ? s->engine->base.d * (int64_t)sizeof *s->rows : 0;
-    int threads = cpu_threads_for(s->engine, blocks);
+    int threads = cpu_threads_for(s->engine, chunks);
     int64_t place = 0;
     for (int64_t digit = 0; digit < TILES_DIGITS; digit++) {
         firsts[digit] = place;
-        for (int64_t block = 0; block < blocks; block++) {
-            uint32_t count = s->counts[block * TILES_DIGITS + digit];
-            s->counts[block * TILES_DIGITS + digit] = (uint32_t)place;
+        for (int64_t chunk = 0; chunk < chunks; chunk++) {
+            uint32_t count = s->counts[chunk * TILES_DIGITS + digit];
+            s->counts[chunk * TILES_DIGITS + digit] = (uint32_t)place;
             place += count;
         }
     }
     firsts[TILES_DIGITS] = place;
 #pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
-    for (int64_t block = 0; block < blocks; block++) switch (row) {
+    for (int64_t chunk = 0; chunk < chunks; chunk++) switch (row) {
         case 0:
-            scatter(s, block, 0);
+            scatter(s, chunk, 0);
             break;
         case 4:
-            scatter(s, block, 4);
+            scatter(s, chunk, 4);
             break;
         case 8:
-            scatter(s, block, 8);
+            scatter(s, chunk, 8);
             break;
         case 12:
-            scatter(s, block, 12);
+            scatter(s, chunk, 12);
             break;
         default:
-            scatter(s, block, 16);
+            scatter(s, chunk, 16);
         }
-    uint64_t *sorted = s->other;
-    s->other = s->keys;
+    uint64_t *sorted = s->spare;
+    s->spare = s->keys;
     s->keys = sorted;
 }
 
-// One of the lower digits of keys that are equal in the higher ones: few enough to stay in the cache.
+// Sorts keys that are equal in the highest digit by a lower one. They are few enough to stay in the cache.
 static void sort_lower(uint64_t *out, const uint64_t *keys, int64_t count, int shift) {
     uint32_t places[TILES_DIGITS] = {0}, place = 0;
     for (int64_t i = 0; i < count; i++) places[(keys[i] >> shift) % TILES_DIGITS]++;
@@ -187,18 +189,18 @@ static void sort_rest(cpu_sorter *s, const int64_t *firsts) {
     int threads = cpu_threads_for(s->engine, s->engine->chunks_count);
     int64_t digits = s->bits / TILES_DIGIT_BITS - 1;
 #pragma omp parallel for schedule(dynamic, 4) num_threads(threads) if (threads > 1)
-    for (int64_t part = 0; part < TILES_DIGITS; part++) {
-        uint64_t *from = s->keys + firsts[part], *to = s->other + firsts[part];
+    for (int64_t highest = 0; highest < TILES_DIGITS; highest++) {
+        uint64_t *from = s->keys + firsts[highest], *to = s->spare + firsts[highest];
         for (int64_t digit = 0; digit < digits; digit++) {
-            sort_lower(to, from, firsts[part + 1] - firsts[part], 32 + (int)digit * TILES_DIGIT_BITS);
+            sort_lower(to, from, firsts[highest + 1] - firsts[highest], 32 + (int)digit * TILES_DIGIT_BITS);
             uint64_t *sorted = to;
             to = from;
             from = sorted;
         }
     }
     if (digits % 2 == 0) return;
-    uint64_t *sorted = s->other;
-    s->other = s->keys;
+    uint64_t *sorted = s->spare;
+    s->spare = s->keys;
     s->keys = sorted;
 }
 
@@ -207,14 +209,14 @@ void km_cpu_sorter_free(cpu_sorter *s) {
     free(s->order);
     free(s->counts);
     km_pages_free(s->keys);
-    km_pages_free(s->other);
+    km_pages_free(s->spare);
     km_pages_free(s->carried);
     *s = (cpu_sorter){.bits = 0};
 }
 
 km_status km_cpu_sorter_run(cpu_sorter *s, const cpu_engine *engine, const cpu_tiles_kernels *kernels,
                             const float *rows, km_error *err) {
-    int64_t n = engine->base.n, blocks = engine->chunks_count, firsts[TILES_DIGITS + 1];
+    int64_t n = engine->base.n, chunks = engine->chunks_count, firsts[TILES_DIGITS + 1];
     *s = (cpu_sorter){.engine = engine, .rows = rows, .bits = n > CODE_POINTS ? CODE_BITS_MANY : CODE_BITS};
     int64_t row = engine->base.d * (int64_t)sizeof *rows;
     if (rows && row <= CARRIED_BYTES) {
@@ -222,14 +224,14 @@ km_status km_cpu_sorter_run(cpu_sorter *s, const cpu_engine *engine, const cpu_t
         if (!s->carried) return km_fail_memory(err, "sorting the points", n * row);
     }
     s->keys = km_pages_alloc(n * (int64_t)sizeof *s->keys);
-    s->other = km_pages_alloc(n * (int64_t)sizeof *s->other);
-    s->counts = calloc((size_t)(blocks * TILES_DIGITS), sizeof *s->counts);
-    if (!s->keys || !s->other || !s->counts)
+    s->spare = km_pages_alloc(n * (int64_t)sizeof *s->spare);
+    s->counts = calloc((size_t)(chunks * TILES_DIGITS), sizeof *s->counts);
+    if (!s->keys || !s->spare || !s->counts)
         return km_fail_memory(err, "sorting the points", 2 * n * (int64_t)sizeof *s->keys);
     KM_TRY(features_make(s, err));
-    int threads = cpu_threads_for(engine, blocks);
+    int threads = cpu_threads_for(engine, chunks);
 #pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
-    for (int64_t block = 0; block < blocks; block++) block_keys(s, kernels, block);
+    for (int64_t chunk = 0; chunk < chunks; chunk++) chunk_keys(s, kernels, chunk);
     sort_highest(s, firsts);
     sort_rest(s, firsts);
     return KM_OK;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// How The tiles come about: codes of points, and the copy into a tile. Loops are plain C that compilers make
-// vectors of; sums have eight lanes on every machine, so that all get the same bits.
+// How tiles are made: the codes that points are sorted by, and the copy into a tile. Loops are plain C that compilers
+// vectorise. Sums have eight lanes on every machine, so that all get the same bits.
 
-// Codes of one block's points and how many have each highest digit.
+// Keys of a chunk's points, and how many of them have each highest digit.
 KM_TARGET static void make_keys(const cpu_tiles_keys_work *work) {
     const int64_t soa_points = work->soa_points;
     for (int64_t base = 0; base < work->count; base += soa_points) {
@@ -10,9 +10,9 @@ KM_TARGET static void make_keys(const cpu_tiles_keys_work *work) {
         uint64_t *keys = work->keys + base;
         const int64_t here = work->count - base < soa_points ? work->count - base : soa_points;
         for (int64_t i = 0; i < here; i++) keys[i] = 0;
-        for (int64_t place = 0; place < work->features_count; place++) {
-            const cpu_tiles_code *code = &work->codes[place];
-            const km_real *values = points + work->order[place] * soa_points;
+        for (int64_t rank = 0; rank < work->features_count; rank++) {
+            const cpu_tiles_code *code = &work->codes[rank];
+            const km_real *values = points + work->order[rank] * soa_points;
             const km_real low = (km_real)code->low, scale = (km_real)code->scale;
             for (int64_t from = 0; from < here; from += TILES_KEYS_STEP) {
                 const int64_t step = here - from < TILES_KEYS_STEP ? here - from : (int64_t)TILES_KEYS_STEP;
@@ -25,7 +25,7 @@ KM_TARGET static void make_keys(const cpu_tiles_keys_work *work) {
                 for (int64_t i = 0; i < step; i++) keys[from + i] |= code->bits[cells[i]];
             }
         }
-        for (int64_t i = 0; i < here; i++) work->counts[keys[i] >> work->count_shift]++;
+        for (int64_t i = 0; i < here; i++) work->counts[keys[i] >> work->digit_shift]++;
         for (int64_t i = 0; i < here; i++) keys[i] = keys[i] << 32 | (uint64_t)(work->first + base + i);
     }
 }
@@ -42,7 +42,7 @@ KM_INLINE void fetch(double *x, const cpu_tile_source *source, const int64_t *at
     } else if (source->rows64) {
         for (int i = 0; i < TILE_POINTS; i++) x[i] = source->rows64[at[i] + f];
     } else {
-        const km_real *groups = (const km_real *)source->groups + f * source->soa_points;
+        const km_real *groups = (const km_real *)source->soa_groups + f * source->soa_points;
         for (int i = 0; i < TILE_POINTS; i++) x[i] = (double)groups[at[i]];
         return;
     }
@@ -86,10 +86,10 @@ KM_TARGET static void fill(cpu_tiles *tiles, const cpu_tile_source *source, cons
     double *sums = tiles->sums + tile * tiles->pitch, weights[TILE_POINTS], x[TILE_POINTS];
     int64_t at[TILE_POINTS];
     for (int64_t i = 0; i < TILE_POINTS; i++) {
-        // The places behind the last point repeat it without weight.
+        // Behind the last point, it is repeated without weight.
         int64_t point = (int64_t)(uint32_t)keys[first + (i < here ? i : here - 1)];
         weights[i] = i >= here ? 0.0 : source->weights ? source->weights[point] : 1.0;
-        at[i] = source->groups
+        at[i] = source->soa_groups
                     ? point / source->soa_points * source->soa_points * d + point % source->soa_points
                     : point * d;
     }
@@ -104,7 +104,7 @@ KM_TARGET static void fill(cpu_tiles *tiles, const cpu_tile_source *source, cons
         sums[f] = weigh(to, weights);
         for (int64_t i = here; i < TILE_POINTS; i++) to[i] = 0;
     }
-    double total = 0, points = 0; // a cluster of weightless points is empty
+    double total = 0, points = 0; // a cluster of points without weight is empty
     for (int64_t i = 0; i < here; i++) {
         total += weights[i];
         points += weights[i] != 0;

@@ -39,7 +39,7 @@ typedef __m512 km_floats;
 #define KM_INLINE KM_TARGET static inline __attribute__((always_inline))
 #include "runtime/cpu/bounds.h"
 
-enum { SCORE_VECTORS = 4 }; // of points that are scored at a time
+enum { SCORE_VECTORS = 4 }; // vectors of points that are scored at a time
 
 // Sum and least value of a vector's lanes.
 KM_TARGET static inline km_real sum_of(km_vec x) {

@@ -8,21 +8,21 @@
 
 // ... 1 definition
 
-// Rows and slacks of the centroids that are the best in LANES boxes.
-KM_INLINE void pick_best(km_real *near, km_real *slack, const cpu_tiles_work *work, const km_int *best,
+// Rows and margins (m T_z) of the centroids z of LANES boxes.
+KM_INLINE void pick_rows(km_real *rows, km_real *margin, const cpu_tiles_work *work, const km_int *best,
                          const int64_t d) {
-    const km_real *table = (const km_real *)work->table, *slacks = (const km_real *)work->scratch->slacks;
-    if (work->k <= TILES_COLUMN) {
+    const km_real *table = (const km_real *)work->table, *margins = (const km_real *)work->scratch->margins;
+    if (work->k <= TILES_PICKED_MAX) {
         const km_real *columns = (const km_real *)work->scratch->columns;
         for (int64_t f = 0; f < d; f++)
-            KM_STORE(near + f * LANES, KM_PICK(columns + f * TILES_COLUMN, KM_LOAD_INTS(best)));
-        KM_STORE(slack, KM_PICK(columns + d * TILES_COLUMN, KM_LOAD_INTS(best)));
+            KM_STORE(rows + f * LANES, KM_PICK(columns + f * TILES_PICKED_MAX, KM_LOAD_INTS(best)));
+        KM_STORE(margin, KM_PICK(columns + d * TILES_PICKED_MAX, KM_LOAD_INTS(best)));
         return;
     }
     for (int lane = 0; lane < LANES; lane++) {
         const int64_t j = best[lane];
-        slack[lane] = slacks[j];
-        for (int64_t f = 0; f < d; f++) near[f * LANES + lane] = table[j * (d + 1) + f];
+        margin[lane] = margins[j];
+        for (int64_t f = 0; f < d; f++) rows[f * LANES + lane] = table[j * (d + 1) + f];
     }
 }
 
@@ -59,7 +59,7 @@ KM_INLINE void fetch(double *x, const cpu_tile_source *source, const int64_t *at
     } else if (source->rows64) {
         for (int i = 0; i < TILE_POINTS; i++) x[i] = source->rows64[at[i] + f];
     } else {
-        const km_real *groups = (const km_real *)source->groups + f * source->soa_points;
+        const km_real *groups = (const km_real *)source->soa_groups + f * source->soa_points;
         for (int i = 0; i < TILE_POINTS; i++) x[i] = (double)groups[at[i]];
         return;
     }

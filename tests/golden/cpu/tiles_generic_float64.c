@@ -46,7 +46,7 @@ KM_INLINE void fetch(double *x, const cpu_tile_source *source, const int64_t *at
     } else if (source->rows64) {
         for (int i = 0; i < TILE_POINTS; i++) x[i] = source->rows64[at[i] + f];
     } else {
-        const km_real *groups = (const km_real *)source->groups + f * source->soa_points;
+        const km_real *groups = (const km_real *)source->soa_groups + f * source->soa_points;
         for (int i = 0; i < TILE_POINTS; i++) x[i] = (double)groups[at[i]];
         return;
     }
