@@ -36,8 +36,6 @@ static int hamerly_pays(const km_plan *plan) {
 
 // Nanoseconds of one thread to sort a point: some, and some for each feature.
 static const double sort_ns = 12, sort_feature_ns = 6;
-// Updates that a run takes until it converges, where nothing is known about the data.
-static const double updates_typical = 20;
 
 // Tiles where the sort costs less than half of what lloyd's passes take: a probe of the data decides in the end.
 static void choose_by_rule(km_plan *plan) {
@@ -68,7 +66,7 @@ static void choose_by_rule(km_plan *plan) {
         return;
     }
     double threads = (double)plan->facts.units, sort = (sort_ns + sort_feature_ns * (double)d) / threads;
-    double lloyd = plan->estimates[plan->design].total_ns * updates_typical * (double)plan->spec.n_init;
+    double lloyd = plan->estimates[plan->design].total_ns * KM_UPDATES_TYPICAL * (double)plan->spec.n_init;
     int pays = sort < 0.5 * lloyd;
     if (pays) plan->algorithm = KM_ALGORITHM_TILES;
     snprintf(reason, size, "sorting takes about %.3g ns a point, lloyd's passes %.3g%s", sort, lloyd,

@@ -149,9 +149,6 @@ static km_status avoid_take(km_plan *plan, const km_plan_params *params, km_erro
     return KM_OK;
 }
 
-// Updates that a run takes until it converges, where nothing is known about the data.
-static const double updates_typical = 20;
-
 // Seconds of the system's compiler for one module. NVRTC takes as long for one design as for another: it decides
 // nothing.
 static double compile_s(const km_plan *plan, km_design design) {
@@ -161,7 +158,7 @@ static double compile_s(const km_plan *plan, km_design design) {
 
 // Seconds of the whole sweep with one design, all restarts to convergence.
 static double sweep_s(const km_plan *plan, km_design design) {
-    return (double)plan->points * plan->estimates[design].total_ns * updates_typical *
+    return (double)plan->points * plan->estimates[design].total_ns * KM_UPDATES_TYPICAL *
            (double)plan->spec.n_init * 1e-9;
 }
 

@@ -221,7 +221,7 @@ static double ref_distance2_typed(const double *a, const double *b, int64_t d, k
     return sum;
 }
 
-// The sum of w_i d2_i, or of w_i where d2 is NULL, block by block.
+// The sum of w_i d2_i, or of w_i where d2 is NULL, chunk by chunk.
 static double ref_mass(const ref_data *data, const double *d2) {
     double total = 0;
     for (int64_t first = 0; first < data->n; first += KM_CHUNK_POINTS) {
@@ -233,7 +233,7 @@ static double ref_mass(const ref_data *data, const double *d2) {
     return total;
 }
 
-// The first point at which the running mass exceeds the target: first the block, then the point in it. When
+// The first point at which the running mass exceeds the target: first the chunk, then the point in it. When
 // rounding leaves the target above the last sum, the last point that has mass.
 static int64_t ref_draw_point(const ref_data *data, const double *d2, double target) {
     double before = 0;

@@ -1,8 +1,8 @@
-// SPDX-License-Identifier: MIT
-// Every algorithm that skips distances against lloyd: the same labels, iterations and inertia, on every kind of data
-// that the fit knows; and what a pass assigns against the double reference, near ties included. In float32 lloyd may
-// decide near ties the other way, and iterations then part: it is compared after one, the algorithms that decide near
-// ties in double with each other to the end.
+// SPDX-License-Identifier: MIT Every algorithm that skips distances against lloyd: the same labels, iterations and
+// inertia, on every kind of data that the fit knows. What a pass assigns is checked against the double reference,
+// ambiguous points included. Lloyd in float32 may label ambiguous points otherwise, and iterations then part: it is
+// compared after one iteration. The algorithms that resolve ambiguous points in double are compared with each other to
+// the end.
 #include "kernel_cache.h"
 #include "reference.h"
 #include "quiet_check.h"
@@ -25,8 +25,8 @@ typedef struct job {
     const char *target; // cpu
     const double *init;
     int64_t init_count;
-    int may_differ; // lloyd's own labels are not exact: only the contract is asked for
-    int near_tied;  // so many near ties that lloyd in float32 decides some the other way at once
+    int may_differ;     // lloyd's own labels are not exact: only the contract is asked for
+    int many_ambiguous; // so many ambiguous points that lloyd in float32 labels some otherwise in its first pass
 } job;
 
 static km_result *fit(const ref_data *points, const job *j, km_algorithm algorithm) {
@@ -77,11 +77,11 @@ static double extra_of(const km_result *result, const km_counters *c) {
 }
 
 static void compare_counters(const km_result *result, const km_result *other, km_algorithm algorithm,
-                             km_algorithm yardstick) {
+                             km_algorithm compared) {
     const km_counters *c = &result->counters;
     ck_assert_int_eq(c->algorithm, algorithm);
-    ck_assert_int_eq(other->counters.algorithm, yardstick);
-    if (yardstick == KM_ALGORITHM_LLOYD) {
+    ck_assert_int_eq(other->counters.algorithm, compared);
+    if (compared == KM_ALGORITHM_LLOYD) {
         ck_assert_int_eq(other->counters.distances, other->counters.distances_lloyd);
         ck_assert_int_eq(other->counters.points_skipped, 0);
     }
@@ -113,13 +113,13 @@ static void compare_models(const km_result *one, const km_result *other, const c
     }
 }
 
-// The part of lloyd's distances that is left. `lloyd` below is the yardstick.
+// The part of lloyd's distances that is left. The algorithm is compared with `compared`.
 static double compare_with(const ref_data *points, const job *j, km_algorithm algorithm,
-                           km_algorithm yardstick) {
-    const char *name = km_algorithm_name(algorithm), *against = km_algorithm_name(yardstick);
+                           km_algorithm compared) {
+    const char *name = km_algorithm_name(algorithm), *against = km_algorithm_name(compared);
     double accuracy = points->type == KM_FLOAT32 ? 1e-6 : 1e-12;
-    km_result *lloyd = fit(points, j, yardstick), *other = fit(points, j, algorithm);
-    compare_counters(other, lloyd, algorithm, yardstick);
+    km_result *lloyd = fit(points, j, compared), *other = fit(points, j, algorithm);
+    compare_counters(other, lloyd, algorithm, compared);
     ck_assert_int_eq(lloyd->models_count, other->models_count);
     if (!j->may_differ) {
         ck_assert_msg(other->passes == lloyd->passes, "%s: %lld passes, %s's %lld, of %lld x %lld%s", name,
@@ -144,7 +144,7 @@ static double compare(const ref_data *points, const job *j, km_algorithm algorit
         return compare_with(points, j, algorithm, KM_ALGORITHM_LLOYD);
     job once = *j;
     once.max_iter = once.may_differ = 1;
-    if (!j->near_tied) compare_with(points, &once, algorithm, KM_ALGORITHM_LLOYD);
+    if (!j->many_ambiguous) compare_with(points, &once, algorithm, KM_ALGORITHM_LLOYD);
     return compare_with(points, j, algorithm,
                         algorithm == KM_ALGORITHM_TILES     ? KM_ALGORITHM_HAMERLY
                         : algorithm == KM_ALGORITHM_HAMERLY ? KM_ALGORITHM_ELKAN
@@ -181,7 +181,7 @@ START_TEST(uniform) {
 }
 END_TEST
 
-// Counts around a tile, a supertile, a group of supertiles.
+// Numbers of points around a tile, a supertile, a box group of supertiles.
 START_TEST(sizes) {
     static const int64_t counts[] = {5, 63, 64, 65, 1023, 1024, 1025, 16383, 16385};
     for (int c = 0; c < (int)(sizeof counts / sizeof *counts); c++) {
@@ -244,14 +244,14 @@ static ref_data shape_of(int shape, km_type type) {
     return points;
 }
 
-// Restarts that end at the same optimum have costs that differ by rounding, and each algorithm rounds otherwise: the
+// Restarts that end at the same optimum have inertias that differ by rounding, and each algorithm rounds otherwise. The
 // lowest restart is the best, whatever the algorithm.
 START_TEST(restarts_of_equal_cost) {
     for (int shape = 0; shape < SHAPES; shape++)
         for (int weighted = 0; weighted < 2; weighted++) {
             ref_data points = shape_of(shape, type_of(_i));
             if (weighted) weigh_unevenly(&points);
-            compare(&points, &(job){.clusters = "2..5", .restarts = 8, .threads = 1, .near_tied = 1},
+            compare(&points, &(job){.clusters = "2..5", .restarts = 8, .threads = 1, .many_ambiguous = 1},
                     algorithm_of(_i));
             ref_data_free(&points);
         }
@@ -392,7 +392,7 @@ START_TEST(tables) {
     static const char *const names[] = {"iris.csv", "ruspini.csv"};
     for (int t = 0; t < 2; t++) {
         ref_data points = table(names[t], type_of(_i));
-        compare(&points, &(job){.clusters = "2..10", .restarts = 5, .near_tied = 1}, algorithm_of(_i));
+        compare(&points, &(job){.clusters = "2..10", .restarts = 5, .many_ambiguous = 1}, algorithm_of(_i));
         ref_data_free(&points);
     }
 }
@@ -411,7 +411,7 @@ START_TEST(near_ties) {
         double *x = points.x + i * D;
         x[0] = ref_round((-0.25 * x[1] + 0.125 * x[2]) / 0.5 + (double)(i / 2 % 5 - 2) * step, type);
     }
-    // The engine centres its points: near ties are those of the centred values, whose mean is near zero here.
+    // The engine centres its points: ambiguous points are those of the centred values, whose mean is near zero here.
     km_result *result =
         fit(&points, &(job){.clusters = "4", .init = init, .init_count = K, .max_iter = 1}, algorithm_of(_i));
     ref_data centred = ref_data_copy(&points);

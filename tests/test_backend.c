@@ -172,7 +172,7 @@ START_TEST(load_of_any_layout_has_the_same_bits) {
 }
 END_TEST
 
-// Integers stay integers up to the power-of-two grid of the centre: exact ties stay ties.
+// Integers stay integers, as the centre is a multiple of a power of two: exact ties stay ties.
 START_TEST(load_keeps_grids_exact) {
     rig r;
     ck_assert(build(&r, KM_FLOAT32, 2, "2,3", 0));
@@ -400,7 +400,7 @@ static double *spread_rows(const ref_data *points, int64_t k) {
 // contract may count for any of their clusters.
 typedef struct expected_pass {
     double *weights, *sums, *sizes;   // k, k x d, k x d (sum of |w x|)
-    double *weights_free, *sums_free; // what near ties may move
+    double *weights_free, *sums_free; // what ambiguous points may move
     double *norms;                    // k: |c|^2
     double inertia, size;             // sum w |x - c|^2; sum w (|x|^2 + |c|^2)
     double inertia_free;              // what ambiguous points may add to the inertia
@@ -460,7 +460,7 @@ static expected_pass expected_of(const ref_data *points, const double *centroids
 // What the design may be off in the sum of feature f of a cluster that weighs so much, in all its clusters so much.
 // Registers adds a thread's few points in the plan's own type, and the pivot's sum is what the others leave of the
 // whole: Higham's bound for such a sum is its additions x unit roundoff x sum of |w x|. Tensor adds points rounded to
-// a grid of 2^22 steps up to the power of two above the largest coordinate, exactly.
+// a lattice of 2^22 steps up to the power of two above the largest coordinate, exactly.
 static double sum_rounding(const ref_data *points, int64_t f, double weight, double whole) {
     double largest = 0;
     int exponent;
@@ -554,7 +554,7 @@ static void check_pass(rig *r, const ref_data *points, int64_t threads) {
     check_pass_far(r, points, threads, 0);
 }
 
-// The numbers of points around which a tail may go wrong: of a vector, a group, a block.
+// The numbers of points around which a tail may go wrong: of a vector, an SoA group, a CUDA block.
 static int64_t edge_counts(int64_t *counts, const rig *r, int64_t d) {
     static const char *const names[] = {"lanes", "soa_points", "block", "tile_points"};
     const km_plan *plan = &r->module->plan;
@@ -895,7 +895,7 @@ START_TEST(long_sums_stay_accurate) {
 }
 END_TEST
 
-// A run sees only its own sums: the same bits alone as in company, and in a seat that was used before.
+// A run sees only its own sums: the same bits alone as in company, and in a slot that was used before.
 START_TEST(runs_do_not_see_each_other) {
     km_type type = _i ? KM_FLOAT32 : KM_FLOAT64;
     const km_stop stop = {.max_iter = 300};

@@ -10,13 +10,13 @@
 #include <math.h>
 #include <string.h>
 
-// What one thread needs for the points in hand.
+// What one thread needs.
 typedef struct scratch {
     km_cpu_finish_model *models;
     double *sums; // of all models: k rows of KM_CPU_SUMS
 } scratch;
 
-// The models as the kernel is given them, and what it is.
+// The kernel, and the models as it is given them.
 typedef struct finisher {
     cpu_engine *engine;
     void (*kernel)(const km_cpu_finish *finish);
@@ -39,7 +39,7 @@ static void finisher_free(finisher *f) {
     free(f->models);
 }
 
-// The module's kernel works in the plan's type. Squares that float cannot hold go to one that is double throughout.
+// The module's kernel works in the plan's type. Where float cannot hold the squares, another one is double throughout.
 static int squares_fit_float(const cpu_engine *engine, const km_finish_model *models, int64_t count) {
     double most = engine->largest_square, typical = engine->typical_square;
     for (int64_t m = 0; m < count; m++)
@@ -110,7 +110,7 @@ static km_status finisher_init(finisher *f, cpu_engine *engine, const km_finish_
     return KM_OK;
 }
 
-// `count` points from `first` on, which starts a group.
+// `count` points from `first` on, which starts an SoA group.
 static void finisher_run(const finisher *f, const scratch *own, int64_t first, int64_t count) {
     const cpu_engine *engine = f->engine;
     km_cpu_finish work = {.points = engine->points + first * engine->base.d * engine->real_bytes,
@@ -124,7 +124,7 @@ static void finisher_run(const finisher *f, const scratch *own, int64_t first, i
     f->kernel(&work);
 }
 
-// A block's sums join the models'; the rows are zero again afterwards.
+// Adds a chunk's sums to the models', and sets them to zero again.
 static void collect(double *sums, km_finish_model *models, int64_t count) {
     double *at = sums;
     for (int64_t m = 0; m < count; m++)
@@ -154,12 +154,12 @@ km_status km_cpu_finish_models(km_engine *base, km_finish_model *models, int64_t
     for (int64_t m = 0; m < count; m++) model_clear(&models[m]);
     int threads = (int)f.threads;
 #pragma omp parallel for ordered schedule(dynamic, 1) num_threads(threads) if (threads > 1)
-    for (int64_t block = 0; block < engine->chunks_count; block++) {
+    for (int64_t chunk = 0; chunk < engine->chunks_count; chunk++) {
         const scratch *own = &f.own[omp_get_thread_num()];
-        int64_t first = block * KM_CHUNK_POINTS;
+        int64_t first = chunk * KM_CHUNK_POINTS;
         for (int64_t m = 0; m < count; m++)
             own->models[m].labels = models[m].labels ? models[m].labels + first : NULL;
-        finisher_run(&f, own, first, cpu_chunk_points(engine, block));
+        finisher_run(&f, own, first, cpu_chunk_points(engine, chunk));
 #pragma omp ordered
         collect(own->sums, models, count);
     }
@@ -170,7 +170,7 @@ done:
 
 // Farthest points ---------------------------------------------------------------------------------------------
 
-enum { SPAN = 4096 }; // points whose squared distances are at hand (whole groups)
+enum { SPAN = 4096 }; // points whose squared distances are kept at a time (whole SoA groups)
 
 typedef struct far_point {
     double square;
@@ -212,7 +212,7 @@ static void far_add(far_list *list, const cpu_engine *engine, far_point next) {
     if (is_rounding(list, engine, next)) return;
     int64_t at = 0;
     while (at < list->count && is_farther(list->points[at], next)) at++;
-    // Points with the same coordinates have the same distance, so they stand next to this place.
+    // Points with the same coordinates have the same distance, so they stand next to `at`.
     for (int64_t i = at; i-- > 0 && list->points[i].square == next.square;)
         if (same_coordinates(engine, list, list->points[i].point, next.point)) return;
     int64_t last = list->count < list->wanted ? list->count : list->count - 1;
@@ -239,12 +239,12 @@ static void far_free(far_list *list) {
     free(list->row);
 }
 
-static void far_block(far_list *list, const finisher *f, const scratch *own, double *squares, int64_t block) {
+static void far_chunk(far_list *list, const finisher *f, const scratch *own, double *squares, int64_t chunk) {
     const cpu_engine *engine = f->engine;
-    int64_t span = km_round_up(SPAN, engine->soa_points), points = cpu_chunk_points(engine, block);
+    int64_t span = km_round_up(SPAN, engine->soa_points), points = cpu_chunk_points(engine, chunk);
     own->models->squares = squares;
     for (int64_t done = 0; done < points; done += span) {
-        int64_t here = km_min(span, points - done), first = block * KM_CHUNK_POINTS + done;
+        int64_t here = km_min(span, points - done), first = chunk * KM_CHUNK_POINTS + done;
         finisher_run(f, own, first, here);
         for (int64_t i = 0; i < here; i++)
             if (!engine->weights || engine->weights[first + i] > 0)
@@ -272,9 +272,9 @@ km_status km_cpu_relocate(km_engine *base, int64_t slot_index, int64_t *moved, k
     if (status != KM_OK) goto done;
     for (int t = 0; t < threads; t++) KM_TRY_GOTO(far_init(&lists[t], wanted, engine, err));
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
-    for (int64_t block = 0; block < engine->chunks_count; block++) {
+    for (int64_t chunk = 0; chunk < engine->chunks_count; chunk++) {
         int64_t me = omp_get_thread_num();
-        far_block(&lists[me], &f, &f.own[me], squares + me * span, block);
+        far_chunk(&lists[me], &f, &f.own[me], squares + me * span, chunk);
     }
     // Which points these are does not depend on which thread met them: farthest first, then lowest index.
     for (int t = 1; t < threads; t++)

@@ -5,14 +5,14 @@
 #include <math.h>
 #include <string.h>
 
-enum { CHUNK = 64 }; // points worked on at a time
+enum { POINTS = 64 }; // points worked on at a time
 
-// Nearest and second-nearest of `count` points that lie `group` apart by feature.
+// Nearest and second-nearest of `count` points, whose features lie `soa_points` apart.
 static inline __attribute__((always_inline)) void finish_nearest(int32_t *label, double *first,
                                                                  double *second, const km_cpu_finish *finish,
                                                                  const km_cpu_finish_model *model,
                                                                  const float *points, int64_t count) {
-    double squared[CHUNK];
+    double squared[POINTS];
     for (int64_t i = 0; i < count; i++) {
         first[i] = second[i] = INFINITY;
         label[i] = 0;
@@ -53,12 +53,12 @@ static inline void finish_sums(const km_cpu_finish_model *model, const int32_t *
 
 static inline __attribute__((always_inline)) void finish_body(const km_cpu_finish *finish) {
     int64_t soa_points = finish->soa_points;
-    double first[CHUNK], second[CHUNK];
-    int32_t label[CHUNK];
+    double first[POINTS], second[POINTS];
+    int32_t label[POINTS];
     for (int64_t base = 0; base < finish->points_count; base += soa_points) {
         int64_t here = km_min(soa_points, finish->points_count - base);
-        for (int64_t start = 0; start < here; start += CHUNK) {
-            int64_t count = km_min(CHUNK, here - start), at = base + start;
+        for (int64_t start = 0; start < here; start += POINTS) {
+            int64_t count = km_min(POINTS, here - start), at = base + start;
             const float *points = (const float *)finish->points + base * finish->d + start;
             const double *weights = finish->weights ? finish->weights + at : NULL;
             for (int64_t m = 0; m < finish->models_count; m++) {
@@ -73,7 +73,7 @@ static inline __attribute__((always_inline)) void finish_body(const km_cpu_finis
 }
 
 #if defined(__x86_64__)
-// The same sums with the instruction that the other path asks the math library for.
+// The same with the machine's fused multiply-add, which the other path calls from the math library.
 __attribute__((target("avx2,fma"))) static void finish_fma(const km_cpu_finish *finish) {
     finish_body(finish);
 }

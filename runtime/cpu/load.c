@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Bringing the points home: statistics, refusal of NaN and infinity, and the copy into groups.
+// The load: statistics, refusal of NaN and infinity, and the copy of the points into SoA groups.
 #include "../../base/error.h"
 #include "../../base/size.h"
 #include "../data_refuse.h"
@@ -11,21 +11,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Statistics are gathered from chunks of rows that fit a core's cache, with squares around a value of the chunk, so
-// that no digits are lost whatever the data's offset. Chunks join a block in index order,
-// blocks the whole likewise (the pairwise updating formulae for sums of squares).
-enum { CHUNK_VALUES = 4096, CHUNK_ROWS_MIN = 8, CHUNK_ROWS_MAX = 1024, LANES = LOAD_LANES };
+// Statistics are gathered from batches of rows that fit a core's cache. Squares are taken around a value of the batch,
+// so that no digits are lost whatever the data's offset. Batches are joined to the statistics of their chunk in index
+// order, and chunks to those of all points (the pairwise updating formulae for sums of squares).
+enum { BATCH_VALUES = 4096, BATCH_ROWS_MIN = 8, BATCH_ROWS_MAX = 1024, LANES = LOAD_LANES };
 enum { STREAM_BYTES_MIN = 4 << 20 };
 enum {
-    PARTS = 9,
-    VALUES_MORE = 8
-}; // of a thread's memory; doubles behind a chunk's values, which a kernel may read
+    ARRAYS = 9,     // of a thread's memory
+    VALUES_MORE = 8 // doubles behind a batch's values, which a kernel may read
+};
 
 // What each thread has for itself.
 typedef struct scratch {
-    double *rows;   // of a chunk, where they do not lie in memory in one of the types
-    void *values;   // of a chunk, centred and scaled: reals
-    double *column; // of a chunk
+    double *rows;   // of a batch, where they do not lie in memory in one of the types
+    void *values;   // of a batch, centred and scaled: reals
+    double *column; // of a batch
     double *first;  // LANES rows
     double *lanes;  // 4 LANES rows
     cpu_moments moments;
@@ -36,16 +36,16 @@ typedef struct loader {
     const km_data *data;
     const float *base32; // the rows as they lie in memory, in one of the types ...
     const double *base64;
-    int64_t chunk_rows; // ... else read chunk by chunk as doubles
-    double *blocks;     // of each block: weight, square, then mean, M2, minimum, maximum (d each)
-    double *centre;     // LANES rows of it, then of factor
-    scratch *own;       // of each thread
-    int64_t block_count;
+    int64_t batch_rows;  // ... else read batch by batch as doubles
+    double *stats;       // of each chunk: weight, square, then mean, M2, minimum, maximum (d each)
+    double *centre;      // LANES rows of it, then of factor
+    scratch *own;        // of each thread
+    int64_t stats_count; // numbers of a chunk's statistics
     const cpu_load_kernels *kernels;
     int64_t bad_point; // lowest point with a value that is no number, or n
 } loader;
 
-// Moments around the chunk's first row, of which own->first gets LANES copies.
+// Moments around the batch's first row, of which own->first gets LANES copies.
 static void rows_moments(const loader *load, const scratch *own, int64_t first, int64_t count) {
     int64_t d = load->engine->base.d;
     const float *x32 = load->base32 ? load->base32 + first * d : NULL;
@@ -67,48 +67,48 @@ static double rows_values(const loader *load, const scratch *own, int64_t first,
 }
 
 static void loader_free(loader *load) {
-    free(load->blocks);
+    free(load->stats);
     km_pages_free(load->own);
 }
 
 // One piece for each thread: rows, values, column, first, lanes, moments.
 static km_status scratch_init(loader *load, km_error *err) {
-    int64_t d = load->engine->base.d, rows = load->chunk_rows, threads = load->engine->threads;
+    int64_t d = load->engine->base.d, rows = load->batch_rows, threads = load->engine->threads;
     int64_t sizes[] = {rows * d, rows * d + VALUES_MORE, rows, LANES * d, 4 * LANES * d, d, d, d, d},
             count = 0;
-    for (int i = 0; i < PARTS; i++) count += sizes[i] = km_round_up(sizes[i], 8);
+    for (int i = 0; i < ARRAYS; i++) count += sizes[i] = km_round_up(sizes[i], 8);
     int64_t head = km_round_up(threads * (int64_t)sizeof *load->own, 64),
             bytes = count * (int64_t)sizeof(double);
     uint8_t *memory = km_pages_alloc(head + threads * bytes);
     load->own = (scratch *)memory;
-    if (!memory) return km_fail_memory(err, "chunks of rows", head + threads * bytes);
+    if (!memory) return km_fail_memory(err, "batches of rows", head + threads * bytes);
     for (int64_t t = 0; t < threads; t++) {
-        double *at = (double *)(memory + head + t * bytes), *parts[PARTS];
-        for (int i = 0; i < PARTS; at += sizes[i++]) parts[i] = at;
-        load->own[t] = (scratch){parts[0], parts[1], parts[2],
-                                 parts[3], parts[4], {parts[5], parts[6], parts[7], parts[8]}};
+        double *at = (double *)(memory + head + t * bytes), *arrays[ARRAYS];
+        for (int i = 0; i < ARRAYS; at += sizes[i++]) arrays[i] = at;
+        load->own[t] = (scratch){arrays[0], arrays[1], arrays[2],
+                                 arrays[3], arrays[4], {arrays[5], arrays[6], arrays[7], arrays[8]}};
     }
     return KM_OK;
 }
 
 static km_status loader_init(loader *load, cpu_engine *engine, const km_data *data, km_error *err) {
-    int64_t d = engine->base.d, rows = CHUNK_VALUES / d;
-    rows = rows < CHUNK_ROWS_MIN   ? CHUNK_ROWS_MIN
-           : rows > CHUNK_ROWS_MAX ? CHUNK_ROWS_MAX
+    int64_t d = engine->base.d, rows = BATCH_VALUES / d;
+    rows = rows < BATCH_ROWS_MIN   ? BATCH_ROWS_MIN
+           : rows > BATCH_ROWS_MAX ? BATCH_ROWS_MAX
                                    : rows / LANES * LANES;
     *load = (loader){.engine = engine,
                      .data = data,
                      .base32 = (const float *)km_data_base(data, KM_FLOAT32),
                      .base64 = (const double *)km_data_base(data, KM_FLOAT64),
-                     .chunk_rows = rows,
-                     .block_count = 2 + 4 * d,
+                     .batch_rows = rows,
+                     .stats_count = 2 + 4 * d,
                      .bad_point = engine->base.n};
     load->kernels = km_cpu_load_kernels(engine->base.plan, load->base32 ? 4 : 8);
-    int64_t count = engine->chunks_count * load->block_count + 2 * LANES * d;
-    load->blocks = malloc((size_t)count * sizeof *load->blocks);
-    if (!load->blocks)
-        return km_fail_memory(err, "statistics of blocks", count * (int64_t)sizeof *load->blocks);
-    load->centre = load->blocks + engine->chunks_count * load->block_count;
+    int64_t count = engine->chunks_count * load->stats_count + 2 * LANES * d;
+    load->stats = malloc((size_t)count * sizeof *load->stats);
+    if (!load->stats)
+        return km_fail_memory(err, "statistics of chunks", count * (int64_t)sizeof *load->stats);
+    load->centre = load->stats + engine->chunks_count * load->stats_count;
     return scratch_init(load, err);
 }
 
@@ -124,17 +124,17 @@ static void column(double *out, const loader *load, const double *rows, int64_t 
         for (int64_t i = 0; i < count; i++) out[i] = rows[i * d + f];
 }
 
-// Sum of w x, or of w (x - middle)^2 when `squares`, eight running sums side by side.
-static double column_sum(const double *x, const double *w, int64_t count, double middle, int squares) {
+// Sum of w (x - around), or of w (x - around)^2 when `squares`: eight running sums side by side.
+static double column_sum(const double *x, const double *w, int64_t count, double around, int squares) {
     double lanes[LANES] = {0};
     for (int64_t i = 0; i < count; i++) {
-        double t = x[i] - middle;
+        double t = x[i] - around;
         lanes[i % LANES] += w[i] * (squares ? t * t : t);
     }
     return load_lanes_sum(lanes);
 }
 
-// Joins part B (weight, mean, M2) to A.
+// Joins the statistics of a part (weight, mean, sum of squared differences) to those of a whole.
 static void join(double *mean, double *square, double weight, double part_mean, double part_square,
                  double part_weight) {
     double both = weight + part_weight;
@@ -155,22 +155,22 @@ static int64_t first_bad_point(const loader *load, const double *rows, int64_t f
     return load->engine->base.n;
 }
 
-// Statistics of one block; *bad is its lowest point that is no number, or n.
-static km_status block_stats(const loader *load, int64_t block, int64_t me, int64_t *bad, km_error *err) {
-    int64_t d = load->engine->base.d, start = block * KM_CHUNK_POINTS;
-    int64_t points = cpu_chunk_points(load->engine, block);
-    double *stats = load->blocks + block * load->block_count, *mean = stats + 2, *square = mean + d;
+// Statistics of one chunk. *bad is its lowest point that is no number, or n.
+static km_status chunk_stats(const loader *load, int64_t chunk, int64_t me, int64_t *bad, km_error *err) {
+    int64_t d = load->engine->base.d, start = chunk * KM_CHUNK_POINTS;
+    int64_t points = cpu_chunk_points(load->engine, chunk);
+    double *stats = load->stats + chunk * load->stats_count, *mean = stats + 2, *square = mean + d;
     double *minimum = square + d, *maximum = minimum + d;
     const scratch *own = &load->own[me];
     double *x = own->column;
-    memset(stats, 0, (size_t)load->block_count * sizeof *stats);
+    memset(stats, 0, (size_t)load->stats_count * sizeof *stats);
     for (int64_t f = 0; f < d; f++) {
         minimum[f] = INFINITY;
         maximum[f] = -INFINITY;
     }
     *bad = load->engine->base.n;
-    for (int64_t done = 0; done < points; done += load->chunk_rows) {
-        int64_t count = km_min(load->chunk_rows, points - done), first = start + done;
+    for (int64_t done = 0; done < points; done += load->batch_rows) {
+        int64_t count = km_min(load->batch_rows, points - done), first = start + done;
         const double *w = cpu_weights_at(load->engine, first);
         if (!load->base32 && !load->base64)
             KM_TRY(km_data_read(own->rows, load->data, first, count, KM_FLOAT64, err));
@@ -187,14 +187,14 @@ static km_status block_stats(const loader *load, int64_t block, int64_t me, int6
             maximum[f] = m->high[f] > maximum[f] ? m->high[f] : maximum[f];
             finite &= isfinite(m->square[f]);
             if (!(weight > 0)) continue;
-            double middle = own->first[f] + m->sum[f] / weight,
-                   around = m->square[f] - m->sum[f] * (m->sum[f] / weight);
+            double batch_mean = own->first[f] + m->sum[f] / weight,
+                   batch_square = m->square[f] - m->sum[f] * (m->sum[f] / weight);
             if (w) {
                 column(x, load, own->rows, first, count, f);
-                middle = column_sum(x, w, count, 0, 0) / weight;
-                around = column_sum(x, w, count, middle, 1);
+                batch_mean = column_sum(x, w, count, 0, 0) / weight;
+                batch_square = column_sum(x, w, count, batch_mean, 1);
             }
-            join(&mean[f], &square[f], stats[0], middle, around > 0 ? around : 0, weight);
+            join(&mean[f], &square[f], stats[0], batch_mean, batch_square > 0 ? batch_square : 0, weight);
         }
         stats[0] += weight;
         if (!finite) {
@@ -205,7 +205,7 @@ static km_status block_stats(const loader *load, int64_t block, int64_t me, int6
     return KM_OK;
 }
 
-// First read: statistics of every block, then of all.
+// First read: statistics of every chunk, then of all.
 static km_status stats_all(loader *load, km_data_stats *stats, km_error *err) {
     const cpu_engine *engine = load->engine;
     int64_t d = engine->base.d;
@@ -213,15 +213,15 @@ static km_status stats_all(loader *load, km_data_stats *stats, km_error *err) {
     km_status status = KM_OK;
     km_error first_err = {""};
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
-    for (int64_t block = 0; block < engine->chunks_count; block++) {
-        km_error block_err = {""};
+    for (int64_t chunk = 0; chunk < engine->chunks_count; chunk++) {
+        km_error chunk_err = {""};
         int64_t bad;
-        km_status block_status = block_stats(load, block, omp_get_thread_num(), &bad, &block_err);
+        km_status chunk_status = chunk_stats(load, chunk, omp_get_thread_num(), &bad, &chunk_err);
 #pragma omp critical(km_cpu_load)
         {
-            if (block_status != KM_OK && status == KM_OK) {
-                status = block_status;
-                first_err = block_err;
+            if (chunk_status != KM_OK && status == KM_OK) {
+                status = chunk_status;
+                first_err = chunk_err;
             }
             load->bad_point = km_min(load->bad_point, bad);
         }
@@ -232,8 +232,8 @@ static km_status stats_all(loader *load, km_data_stats *stats, km_error *err) {
         stats->mean[f] = stats->variance[f] = stats->total_weight = 0;
         stats->minimum[f] = INFINITY;
         stats->maximum[f] = -INFINITY;
-        for (int64_t block = 0; block < engine->chunks_count; block++) {
-            const double *part = load->blocks + block * load->block_count;
+        for (int64_t chunk = 0; chunk < engine->chunks_count; chunk++) {
+            const double *part = load->stats + chunk * load->stats_count;
             join(&stats->mean[f], &stats->variance[f], stats->total_weight, part[2 + f], part[2 + d + f],
                  part[0]);
             stats->total_weight += part[0];
@@ -245,7 +245,8 @@ static km_status stats_all(loader *load, km_data_stats *stats, km_error *err) {
     return KM_OK;
 }
 
-// `count` rows of d values, from point `first` on, to their places in the groups. A chunk may end inside a group.
+// `count` rows of d values, from point `first` on, to their places in the SoA groups. A batch may end inside an SoA
+// group.
 static void rows_group(const cpu_engine *engine, const void *values, int64_t first, int64_t count) {
     int64_t d = engine->base.d, soa_points = engine->soa_points;
     for (int64_t i = 0; i < count;) {
@@ -282,13 +283,13 @@ static double rows_weighed(const cpu_engine *engine, const void *values, const d
     return sum;
 }
 
-// The largest |x|^2 of the groups that are complete with points first .. first + count - 1.
+// The largest |x|^2 of the SoA groups that are complete with points first .. first + count - 1.
 static float groups_largest(const cpu_engine *engine, int64_t first, int64_t count) {
     int64_t from = first / engine->soa_points, end = first + count;
     int64_t to = end == engine->base.n ? (end + engine->soa_points - 1) / engine->soa_points
                                        : end / engine->soa_points;
-    const float *groups = (const float *)engine->points + from * engine->soa_points * engine->base.d;
-    return km_cpu_largest_square(groups, to - from, engine->base.d);
+    const float *soa_groups = (const float *)engine->points + from * engine->soa_points * engine->base.d;
+    return km_cpu_largest_square(soa_groups, to - from, engine->base.d);
 }
 
 // Puts a chunk into groups and returns its sum of |x|^2; *largest is kept up where integers want it.
@@ -296,7 +297,7 @@ static double rows_copy(const loader *load, const scratch *own, double *largest,
                         int64_t count) {
     const cpu_engine *engine = load->engine;
     int wants_largest = km_cpu_wants_int16_scores(engine);
-    if (load->kernels->copy && engine->real_bytes == 4 && engine->soa_points % LOAD_COPY_GROUP == 0) {
+    if (load->kernels->copy && engine->real_bytes == 4 && engine->soa_points % LOAD_COPY_POINTS == 0) {
         cpu_rows_copy copy = {.rows = load->base32 + first * engine->base.d,
                               .first = first,
                               .count = count,
@@ -304,7 +305,7 @@ static double rows_copy(const loader *load, const scratch *own, double *largest,
                               .centre = load->centre,
                               .factor = load->centre + LANES * engine->base.d,
                               .values = own->values,
-                              .groups = (float *)engine->points,
+                              .soa_groups = (float *)engine->points,
                               .soa_points = engine->soa_points,
                               .streams = engine->points_bytes >= STREAM_BYTES_MIN,
                               .wants_largest = wants_largest,
@@ -319,16 +320,16 @@ static double rows_copy(const loader *load, const scratch *own, double *largest,
     return sum;
 }
 
-// Puts one block into groups and returns its sum of w |x|^2, and the largest |x|^2 where integers want it.
-static km_status block_copy(const loader *load, double *square, double *largest, int64_t block, int64_t me,
+// Copies one chunk into SoA groups. Returns its sum of w |x|^2, and the largest |x|^2 where int16 scores need it.
+static km_status chunk_copy(const loader *load, double *square, double *largest, int64_t chunk, int64_t me,
                             km_error *err) {
     const cpu_engine *engine = load->engine;
     const scratch *own = &load->own[me];
-    int64_t points = cpu_chunk_points(engine, block);
+    int64_t points = cpu_chunk_points(engine, chunk);
     double sum = 0;
     *largest = 0;
-    for (int64_t done = 0; done < points; done += load->chunk_rows) {
-        int64_t count = km_min(load->chunk_rows, points - done), first = block * KM_CHUNK_POINTS + done;
+    for (int64_t done = 0; done < points; done += load->batch_rows) {
+        int64_t count = km_min(load->batch_rows, points - done), first = chunk * KM_CHUNK_POINTS + done;
         const double *w = cpu_weights_at(engine, first);
         if (!load->base32 && !load->base64)
             KM_TRY(km_data_read(own->rows, load->data, first, count, KM_FLOAT64, err));
@@ -340,8 +341,8 @@ static km_status block_copy(const loader *load, double *square, double *largest,
     return KM_OK;
 }
 
-// Zeros after the last point of the last group.
-static void pad(cpu_engine *engine) {
+// Zeros behind the last point of the last SoA group.
+static void pad_last(cpu_engine *engine) {
     int64_t d = engine->base.d, soa_points = engine->soa_points,
             last = engine->base.n / soa_points * soa_points;
     for (int64_t f = 0; f < d; f++)
@@ -361,31 +362,31 @@ static km_status copy_all(loader *load, km_data_stats *stats, const km_load_para
         load->centre[i] = params->centre[i % engine->base.d];
         load->centre[period + i] = params->factor[i % engine->base.d];
     }
-    if (engine->base.n % engine->soa_points) pad(engine);
+    if (engine->base.n % engine->soa_points) pad_last(engine);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
-    for (int64_t block = 0; block < engine->chunks_count; block++) {
-        km_error block_err = {""};
-        double *stats_of = load->blocks + block * load->block_count, *square = stats_of + 1;
-        km_status block_status = block_copy(load, square, stats_of, block, omp_get_thread_num(), &block_err);
-        if (block_status == KM_OK) continue;
+    for (int64_t chunk = 0; chunk < engine->chunks_count; chunk++) {
+        km_error chunk_err = {""};
+        double *stats_of = load->stats + chunk * load->stats_count, *square = stats_of + 1;
+        km_status chunk_status = chunk_copy(load, square, stats_of, chunk, omp_get_thread_num(), &chunk_err);
+        if (chunk_status == KM_OK) continue;
 #pragma omp critical(km_cpu_load)
         if (status == KM_OK) {
-            status = block_status;
-            first_err = block_err;
+            status = chunk_status;
+            first_err = chunk_err;
         }
     }
     if (status != KM_OK) return km_fail(err, status, "%s", first_err.text);
     stats->total_square = engine->norm_max = 0;
-    for (int64_t block = 0; block < engine->chunks_count; block++) {
-        stats->total_square += load->blocks[block * load->block_count + 1];
-        engine->norm_max =
-            fmax(engine->norm_max, load->blocks[block * load->block_count]); // no weight any more
+    for (int64_t chunk = 0; chunk < engine->chunks_count; chunk++) {
+        stats->total_square += load->stats[chunk * load->stats_count + 1];
+        // chunk_copy has put it where the weight was.
+        engine->norm_max = fmax(engine->norm_max, load->stats[chunk * load->stats_count]);
     }
     engine->norm_max = sqrt(engine->norm_max) * (1 + 0x1p-16); // squares were summed as floats
     return KM_OK;
 }
 
-// The corner of the data's box that is farthest away, and its square.
+// The largest value of each feature in magnitude. Returns the square of the farthest corner of the data's box.
 static double largest_square(double *largest, const km_data_stats *stats, const km_load_params *params,
                              int64_t d) {
     double sum = 0;
@@ -426,7 +427,7 @@ km_status km_cpu_load(km_engine *base, km_data_stats *stats, const km_data *data
     engine->total_square = stats->total_square;
     engine->typical_square = stats->typical_square;
     engine->square_min = km_mean_rounding2(n, base->plan->spec.type) * stats->typical_square;
-    engine->largest_square = largest_square(load.centre, stats, params, d); // the centre is read no more
+    engine->largest_square = largest_square(load.centre, stats, params, d); // load.centre is free by now
     KM_TRY_GOTO(km_cpu_int16_create(engine, load.centre, err));
     if (base->plan->algorithm == KM_ALGORITHM_TILES) status = km_cpu_tiling_create(engine, data, params, err);
     if (base->plan->algorithm == KM_ALGORITHM_HAMERLY || base->plan->algorithm == KM_ALGORITHM_ELKAN)

@@ -6,26 +6,26 @@
 #include <kmgen/plan.h>
 
 enum {
-    LOAD_LANES = 8,      // running sums side by side, on every machine: the same bits everywhere
-    LOAD_COPY_GROUP = 16 // points of groups that `copy` fills
+    LOAD_LANES = 8,       // running sums side by side, on every machine: the same bits everywhere
+    LOAD_COPY_POINTS = 16 // points that `copy` stores at a time
 };
 
-// Of each feature of a chunk of rows, d each: sums of (x - first) and its square, least and greatest.
+// Of each feature of a batch of rows, d each: sums of (x - first) and of its square, least and greatest value.
 typedef struct cpu_moments {
     double *sum, *square, *low, *high;
 } cpu_moments;
 
-// A chunk of rows on its way to the groups.
+// A batch of rows, to be copied into the SoA groups.
 typedef struct cpu_rows_copy {
     const float *rows;
     int64_t first, count, d;       // first: its first point, a multiple of LOAD_LANES
     const double *centre, *factor; // LOAD_LANES rows of each
-    float *values;                 // out: (x - centre) * factor; room for a row of 16 more
-    float *groups;                 // all groups
-    int64_t soa_points;            // a multiple of LOAD_COPY_GROUP
-    int streams;                   // past the caches: the copy is larger than they are
+    float *values;                 // out: (x - centre) * factor; room for 16 more values
+    float *soa_groups;             // all SoA groups
+    int64_t soa_points;            // a multiple of LOAD_COPY_POINTS
+    int streams;                   // stores go past the caches, as the copy is larger than they are
     int wants_largest;
-    float largest; // in and out: no |x|^2 is above; not touched unless wanted
+    float largest; // in and out: the largest |x|^2 so far, where wanted
 } cpu_rows_copy;
 
 // What an instruction set has for rows of one type: a text of templates/cpu/load, written when the library is
@@ -40,10 +40,10 @@ typedef struct cpu_load_kernels {
     // and `factor`: LOAD_LANES rows of each.
     double (*values)(void *values, const void *rows, int64_t count, int64_t d, const double *centre,
                      const double *factor, int single);
-    // Values on their way into the groups, for rows and values of floats; returns the sum of their squares.
-    // NULL: there is nothing better than one after the other.
+    // `values` and their copy into the SoA groups in one, for rows and values of floats; returns the sum of their
+    // squares. NULL: `values`, then a copy in plain C.
     double (*copy)(cpu_rows_copy *copy);
-    void (*copy_end)(void); // before another thread reads what was copied
+    void (*copy_end)(void); // after copy, before another thread reads the points
 } cpu_load_kernels;
 
 const cpu_load_kernels *km_cpu_load_kernels(const km_plan *plan, int64_t row_value_bytes);

@@ -2,15 +2,15 @@
 // ==== The finishing pass
 // The finishing pass: labels as double arithmetic gives them, and the sums that criteria ask for.
 //@ if not float64
-// Distances to all centroids are float, in the difference form: their relative error is at most (D + 2) 2^-24. Where
-// the second-nearest is farther than the nearest by more than that, the nearest is certain; other points are looked at
-// again in double. Squared distances are summed in double, from the stored values; distances and margins are float.
+// Distances to all centroids are float, in the difference form: their relative error is at most (D + 2) 2^-24. Points
+// whose second-nearest centroid is no farther than that beyond the nearest are ambiguous, and are resolved in double.
+// Squared distances are summed in double, from the stored values; distances and margins are float.
 //@ end
 //@ need finish_tile finish_span finish_row finish_rows finish_list any_d finish_most finish_doubles
 //@ need finish_points finish_avx512 cluster_sets four_clusters
 //@ if any_d
 //@ if finish_rows
-// Doubles of a point or centroid: D, then zeros to whole vectors; and points that stay in the first cache.
+// Doubles of a point or centroid: D, then zeros to whole vectors. Points of a span, which stays in the first cache.
 #define FINISH_ROW ((D + DOUBLES - 1) / DOUBLES * DOUBLES)
 #define FINISH_SPAN km_finish_points()
 //@ else
@@ -26,19 +26,19 @@ enum {
     FINISH_SPAN_MAX = $finish_span,
     FINISH_DOUBLES = $finish_most,
     //@ else
-    FINISH_SPAN = $finish_span, // points that stay in the first cache for all models
+    FINISH_SPAN = $finish_span, // points of a span, which stays in the first cache for all models
     FINISH_ROW = $finish_row,   // doubles of a point or centroid: D, then zeros to whole vectors
     //@ end
     //@ else
-    FINISH_SPAN = $finish_span, // points that stay in the first cache for all models
+    FINISH_SPAN = $finish_span, // points of a span, which stays in the first cache for all models
     //@ if not any_d
     FINISH_ROW = $finish_row, // doubles of a centroid
     //@ end
     //@ end
     //@ if finish_avx512
-    MARGIN_UNITS = 1 << 25, // so that 32 bits hold a lane's sum of a span
+    MARGIN_SCALE = 1 << 25, // of margins as integers: 32 bits hold the sum of a span's margins in a lane
     //@ end
-    PAIR = 2 * LANES // points of two vectors
+    PAIR_POINTS = 2 * LANES // points of two vectors
 };
 
 //@ if any_d
@@ -50,24 +50,25 @@ KM_TARGET static inline int km_finish_points(void) {
 
 //@ end
 //@ end
-// Of the points of a span.
+// A span, and what is known of its points.
 typedef struct km_finish_span {
-    int64_t first, count; // of the block's points
+    int64_t first, count; // of the chunk's points
     //@ if finish_rows
-    int64_t rows_count;           // points whose coordinates stand side by side
-    double rows[$finish_doubles]; // so
+    int64_t rows_count;           // points that `rows` holds
+    double rows[$finish_doubles]; // coordinates side by side
     //@ end
     int32_t labels[$finish_points]; // -1 after the last point, up to a whole vector
     //@ if finish_avx512
-    double squares[$finish_points]; // d1^2
-    km_real near[$finish_points];   // d1
-    km_int margins[$finish_points]; // (d2 - d1) / d2 in units of 1 / MARGIN_UNITS
+    double squares[$finish_points];    // d1^2
+    km_real distances[$finish_points]; // d1
+    km_int margins[$finish_points];    // (d2 - d1) / d2 in steps of 1 / MARGIN_SCALE
     //@ else
-    double squares[$finish_points], near[$finish_points], margins[$finish_points]; // d1^2, d1, (d2 - d1) / d2
+    double squares[$finish_points], distances[$finish_points],
+        margins[$finish_points]; // d1^2, d1, (d2 - d1) / d2
     //@ end
 } km_finish_span;
 
-// Two vectors of doubles from point `at` of the block on, against all centroids: exactly as every backend does it.
+// Two vectors of doubles from point `at` of the chunk on, against all centroids: to the last bit as on every backend.
 KM_TARGET static void km_finish_exact(int32_t *labels, double *nearest, double *next,
                                       const km_cpu_finish *finish, const km_cpu_finish_model *model,
                                       int64_t at) {
@@ -100,13 +101,13 @@ KM_TARGET static void km_finish_exact(int32_t *labels, double *nearest, double *
 }
 
 // The same for two vectors of points; squared distances rounded to km_real.
-KM_TARGET static void km_finish_sure(int32_t *labels, km_real *nearest, km_real *next,
-                                     const km_cpu_finish *finish, const km_cpu_finish_model *model,
-                                     int64_t at) {
-    double first[PAIR], second[PAIR];
-    for (int i = 0; i < PAIR; i += 2 * DOUBLES)
+KM_TARGET static void km_finish_resolve(int32_t *labels, km_real *nearest, km_real *next,
+                                        const km_cpu_finish *finish, const km_cpu_finish_model *model,
+                                        int64_t at) {
+    double first[PAIR_POINTS], second[PAIR_POINTS];
+    for (int i = 0; i < PAIR_POINTS; i += 2 * DOUBLES)
         km_finish_exact(labels + i, first + i, second + i, finish, model, at + i);
-    for (int i = 0; i < PAIR; i++) {
+    for (int i = 0; i < PAIR_POINTS; i++) {
         nearest[i] = (km_real)first[i];
         next[i] = (km_real)second[i];
         if (model->squares && at + i < finish->points_count) model->squares[at + i] = first[i];
@@ -114,13 +115,13 @@ KM_TARGET static void km_finish_sure(int32_t *labels, km_real *nearest, km_real 
 }
 
 //@ if not float64
-// Two vectors of points against all centroids in float. Non-zero where a nearest centroid is not certain.
-KM_TARGET static int km_finish_quick(int32_t *labels, km_real *nearest, km_real *next,
-                                     const km_cpu_finish *finish, const km_cpu_finish_model *model,
-                                     int64_t at) {
+// Two vectors of points against all centroids in float. Non-zero where a point is ambiguous.
+KM_TARGET static int km_finish_fast(int32_t *labels, km_real *nearest, km_real *next,
+                                    const km_cpu_finish *finish, const km_cpu_finish_model *model,
+                                    int64_t at) {
     const km_real *points =
         (const km_real *)finish->points + at / SOA_POINTS * SOA_POINTS * D + at % SOA_POINTS;
-    const int64_t k = model->k, whole = 1 + (k - 1) / FINISH_TILE * FINISH_TILE;
+    const int64_t k = model->k, tiles_end = 1 + (k - 1) / FINISH_TILE * FINISH_TILE;
     const km_real *start = (const km_real *)model->table;
     km_vec first_0 = KM_SPLAT(0), first_1 = first_0, second_0 = KM_SPLAT(INFINITY), second_1 = second_0;
     km_ints index_0 = KM_INTS(0), index_1 = index_0;
@@ -131,7 +132,7 @@ KM_TARGET static int km_finish_quick(int32_t *labels, km_real *nearest, km_real 
         first_0 = KM_FMA(t, t, first_0);
         first_1 = KM_FMA(u, u, first_1);
     }
-    for (int64_t from = 1; from < whole; from += FINISH_TILE) {
+    for (int64_t from = 1; from < tiles_end; from += FINISH_TILE) {
         const km_real *rows = (const km_real *)model->table + from * (D + 1);
         //@ for c in finish_list
         km_vec a_$c = KM_SPLAT(0), b_$c = a_$c;
@@ -151,7 +152,7 @@ KM_TARGET static int km_finish_quick(int32_t *labels, km_real *nearest, km_real 
         KM_F_KEEP_NEAREST(first_1, second_1, index_1, b_$c, j_$c);
         //@ end
     }
-    for (int64_t from = whole; from < k; from++) {
+    for (int64_t from = tiles_end; from < k; from++) {
         const km_real *row = (const km_real *)model->table + from * (D + 1);
         km_vec a = KM_SPLAT(0), b = a;
         for (int f = 0; f < D; f++) {
@@ -171,30 +172,30 @@ KM_TARGET static int km_finish_quick(int32_t *labels, km_real *nearest, km_real 
     KM_STORE(nearest + LANES, first_1);
     KM_STORE(next, second_0);
     KM_STORE(next + LANES, second_1);
-    // Twice the bound, and what squares lose below the smallest float.
+    // Twice the error bound, and what squares may lose by underflow.
     const km_vec apart = KM_SPLAT(1.0f + (D + 4) * 0x1p-22f), lost = KM_SPLAT(1e-37f);
     return KM_ANY_ABOVE(KM_FMA(first_0, apart, lost), second_0) |
            KM_ANY_ABOVE(KM_FMA(first_1, apart, lost), second_1);
 }
 
 //@ end
-// Labels of a span, and what is summed of distances.
+// Labels of a span, and the distances and margins that are summed.
 KM_TARGET static void km_finish_assign(km_finish_span *span, const km_cpu_finish *finish,
                                        const km_cpu_finish_model *model) {
-    for (int64_t at = 0; at < span->count; at += PAIR) {
-        km_real nearest[PAIR], next[PAIR];
+    for (int64_t at = 0; at < span->count; at += PAIR_POINTS) {
+        km_real nearest[PAIR_POINTS], next[PAIR_POINTS];
         int32_t *labels = span->labels + at;
         //@ if float64
-        km_finish_sure(labels, nearest, next, finish, model, span->first + at);
+        km_finish_resolve(labels, nearest, next, finish, model, span->first + at);
         //@ else
         if (model->k == 1 || model->squares ||
-            km_finish_quick(labels, nearest, next, finish, model, span->first + at))
-            km_finish_sure(labels, nearest, next, finish, model, span->first + at);
+            km_finish_fast(labels, nearest, next, finish, model, span->first + at))
+            km_finish_resolve(labels, nearest, next, finish, model, span->first + at);
         //@ end
-        for (int i = 0; i < PAIR; i += LANES) {
+        for (int i = 0; i < PAIR_POINTS; i += LANES) {
             const km_vec first = KM_LOAD(nearest + i);
             const km_vec second =
-                KM_LOAD((model->k > 1 ? next : nearest) + i); // of one centroid there is no margin
+                KM_LOAD((model->k > 1 ? next : nearest) + i); // a single centroid has no margin
             //@ if finish_avx512
             const km_vec inverse = KM_INVERSE_ROOT(second), d1 = KM_MUL(first, KM_INVERSE_ROOT(first));
             const km_vec margin = KM_MUL(KM_SUB(KM_MUL(second, inverse), d1), inverse);
@@ -203,10 +204,10 @@ KM_TARGET static void km_finish_assign(km_finish_span *span, const km_cpu_finish
             const km_vec margin = KM_QUOTIENT(KM_SUB(d2, d1), d2);
             //@ end
             //@ if finish_avx512
-            KM_STORE(span->near + at + i, d1);
-            KM_PUT_INTS(span->margins + at + i, KM_ROUND(KM_MUL(margin, KM_SPLAT(MARGIN_UNITS))));
+            KM_STORE(span->distances + at + i, d1);
+            KM_PUT_INTS(span->margins + at + i, KM_ROUND(KM_MUL(margin, KM_SPLAT(MARGIN_SCALE))));
             //@ else
-            KM_STORE_WIDE(span->near + at + i, d1);
+            KM_STORE_WIDE(span->distances + at + i, d1);
             KM_STORE_WIDE(span->margins + at + i, margin);
             //@ end
             //@ if float64
@@ -236,8 +237,8 @@ KM_TARGET static void km_finish_rows(km_finish_span *span, const km_cpu_finish *
 //@ end
 //@ if not float64
 //@ if finish_avx512
-// Squared distances of a span to the nearest of few centroids. A coordinate of all of them fits two vectors: it is
-// picked by label.
+// Squared distances of a span to the nearest of few centroids. A feature of all of them fits two vectors, from which an
+// instruction picks by label.
 KM_TARGET static void km_finish_squares_few(km_finish_span *span, const km_cpu_finish *finish,
                                             const km_cpu_finish_model *model) {
     const int64_t count = span->count;
@@ -257,16 +258,16 @@ KM_TARGET static void km_finish_squares_few(km_finish_span *span, const km_cpu_f
 }
 
 // Distances of a span whose squares are known.
-KM_TARGET static void km_finish_near(km_finish_span *span) {
+KM_TARGET static void km_finish_distances(km_finish_span *span) {
     for (int64_t at = 0; at < span->count; at += LANES) {
         km_real rounded[LANES];
         for (int i = 0; i < LANES; i++) rounded[i] = (km_real)span->squares[at + i];
         const km_vec nearest = KM_LOAD(rounded);
-        KM_STORE(span->near + at, KM_MUL(nearest, KM_INVERSE_ROOT(nearest)));
+        KM_STORE(span->distances + at, KM_MUL(nearest, KM_INVERSE_ROOT(nearest)));
     }
 }
 
-// Labels of a span go past the caches, which points need.
+// Stores labels of a span past the caches, which the points need.
 KM_TARGET static void km_finish_labels(int32_t *to, const int32_t *from, int64_t count) {
     int64_t i = 0;
     for (; i < count && (uintptr_t)(to + i) % sizeof(km_ints); i++) to[i] = from[i];
@@ -298,7 +299,7 @@ KM_TARGET static void km_finish_squares(km_finish_span *span, const km_cpu_finis
         const int64_t at = span->first + i;
         const km_real *x =
             (const km_real *)finish->points + at / SOA_POINTS * SOA_POINTS * D + at % SOA_POINTS;
-        double parts[4] = {0, 0, 0, 0}; // so that no addition waits for the one before
+        double parts[4] = {0, 0, 0, 0}; // four sums, so that an addition need not wait for the one before
         int64_t f = 0;
         for (; f + 4 <= D; f += 4)
             for (int p = 0; p < 4; p++) {
@@ -316,7 +317,7 @@ KM_TARGET static void km_finish_squares(km_finish_span *span, const km_cpu_finis
 
 //@ end
 //@ if finish_avx512
-// Bits of the words that hold those of `count` points.
+// How many bits of `count` points are set.
 KM_TARGET static inline int64_t km_count_bits(const uint16_t *words, int64_t count) {
     int64_t bits = 0, at = 0;
     for (; at + 4 * LANES <= count; at += 4 * LANES) {
@@ -330,7 +331,7 @@ KM_TARGET static inline int64_t km_count_bits(const uint16_t *words, int64_t cou
 
 //@ end
 //@ for set in cluster_sets
-// Sums of a span for clusters from .. from + $set - 1: each takes the points that have its label.
+// Sums of a span for clusters from .. from + $set - 1: each adds the points that have its label.
 KM_TARGET static void km_finish_sums_$set(const km_finish_span *span, const km_cpu_finish_model *model,
                                           int64_t from) {
     //@ for c in set_centroids
@@ -347,8 +348,8 @@ KM_TARGET static void km_finish_sums_$set(const km_finish_span *span, const km_c
     for (int64_t at = 0; at < span->count; at += LANES) {
         const km_ints labels = KM_LOAD_LABELS(span->labels + at);
         //@ if finish_avx512
-        const km_doubles low = KM_LOAD_DOUBLES(span->near + at),
-                         high = KM_LOAD_DOUBLES(span->near + at + DOUBLES);
+        const km_doubles low = KM_LOAD_DOUBLES(span->distances + at),
+                         high = KM_LOAD_DOUBLES(span->distances + at + DOUBLES);
         const km_ints margins = KM_LOAD_INTS(span->margins + at);
         //@ end
         //@ for c in set_centroids
@@ -360,7 +361,7 @@ KM_TARGET static void km_finish_sums_$set(const km_finish_span *span, const km_c
         KM_ADD_INTS_WHERE(margin_$c, own_$c, margins);
         //@ else
         KM_COUNT_WHERE(count_$c, own_$c);
-        KM_D_ADD_WHERE(near_$c, own_$c, span->near + at);
+        KM_D_ADD_WHERE(near_$c, own_$c, span->distances + at);
         KM_D_ADD_WHERE(margin_$c, own_$c, span->margins + at);
         //@ end
         //@ end
@@ -378,7 +379,7 @@ KM_TARGET static void km_finish_sums_$set(const km_finish_span *span, const km_c
         sum[KM_CPU_SUM_SSE] += KM_D_SUM(square_$c);
         sum[KM_CPU_SUM_DISTANCE] += KM_D_SUM(near_$c);
         //@ if finish_avx512
-        sum[KM_CPU_SUM_MARGIN] += KM_SUM_WIDE(margin_$c) / MARGIN_UNITS;
+        sum[KM_CPU_SUM_MARGIN] += KM_SUM_WIDE(margin_$c) / MARGIN_SCALE;
         //@ else
         sum[KM_CPU_SUM_MARGIN] += KM_D_SUM(margin_$c);
         //@ end
@@ -387,7 +388,7 @@ KM_TARGET static void km_finish_sums_$set(const km_finish_span *span, const km_c
 }
 
 //@ end
-KM_TARGET static void km_finish_few(km_finish_span *span, const km_cpu_finish_model *model) {
+KM_TARGET static void km_finish_sums_few(km_finish_span *span, const km_cpu_finish_model *model) {
     int64_t from = 0;
     for (int64_t i = span->count; i % LANES; i++) span->labels[i] = -1;
     //@ if four_clusters
@@ -402,8 +403,8 @@ KM_TARGET static void km_finish_few(km_finish_span *span, const km_cpu_finish_mo
 }
 
 // Sums of a span for any number of clusters, point by point.
-static void km_finish_many(const km_finish_span *span, const km_cpu_finish_model *model,
-                           const double *weights) {
+static void km_finish_sums_many(const km_finish_span *span, const km_cpu_finish_model *model,
+                                const double *weights) {
     for (int64_t i = 0; i < span->count; i++) {
         double *sum = model->sums + span->labels[i] * (int64_t)KM_CPU_SUMS;
         const double weight = weights ? weights[i] : 1.0;
@@ -411,16 +412,16 @@ static void km_finish_many(const km_finish_span *span, const km_cpu_finish_model
         sum[KM_CPU_SUM_COUNT] += 1.0;
         sum[KM_CPU_SUM_SSE] += weight * span->squares[i];
         //@ if finish_avx512
-        sum[KM_CPU_SUM_DISTANCE] += weight * (double)span->near[i];
-        sum[KM_CPU_SUM_MARGIN] += weight * ((double)span->margins[i] / MARGIN_UNITS);
+        sum[KM_CPU_SUM_DISTANCE] += weight * (double)span->distances[i];
+        sum[KM_CPU_SUM_MARGIN] += weight * ((double)span->margins[i] / MARGIN_SCALE);
         //@ else
-        sum[KM_CPU_SUM_DISTANCE] += weight * span->near[i];
+        sum[KM_CPU_SUM_DISTANCE] += weight * span->distances[i];
         sum[KM_CPU_SUM_MARGIN] += weight * span->margins[i];
         //@ end
     }
 }
 
-// What is summed of a span's points, whose labels and distances are known.
+// Sums of a span, whose labels and distances are known.
 KM_TARGET static void km_finish_sum(km_finish_span *span, const km_cpu_finish *finish,
                                     const km_cpu_finish_model *model) {
     //@ if not float64
@@ -429,15 +430,15 @@ KM_TARGET static void km_finish_sum(km_finish_span *span, const km_cpu_finish *f
         km_finish_squares_few(span, finish, model);
     else
         km_finish_squares(span, finish, model);
-    if (model->k == 1) km_finish_near(span);
+    if (model->k == 1) km_finish_distances(span);
     //@ else
     km_finish_squares(span, finish, model);
     //@ end
     //@ end
     if (model->k <= KM_CPU_FEW_CLUSTERS && !finish->weights)
-        km_finish_few(span, model);
+        km_finish_sums_few(span, model);
     else
-        km_finish_many(span, model, finish->weights ? finish->weights + span->first : NULL);
+        km_finish_sums_many(span, model, finish->weights ? finish->weights + span->first : NULL);
 }
 
 KM_TARGET static void km_finish(const km_cpu_finish *finish) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // ==== Seeding
-// k-means++ over a block. Distances in the difference form, in reals; sums of a group's distances in double.
+// k-means++ over points of a chunk. Distances are in the difference form, in reals. They are summed in double.
 
 enum { SEED_SPAN = $seed_span }; // points that stay in the first cache for all chains
 
-// Squared distances of a group to one row.
+// Squared distances of an SoA group to one row.
 KM_TARGET static void km_distances(km_real *out, const km_real *points, const km_real *row) {
     for (int i = 0; i < SOA_POINTS; i += VECTORS * LANES) {
         //@ for v in vectors_list
@@ -31,8 +31,8 @@ KM_TARGET static void km_least(km_real *distances, const km_real *least) {
     }
 }
 
-// What the sum becomes with each of two candidates, over whole groups: their accumulators wait for each other less
-// than those of one.
+// What the sum becomes with each of two candidates, over whole SoA groups. Two at a time, as their additions need not
+// wait for each other.
 KM_TARGET static void km_potentials(double *sums, const km_real *points, const km_real *nearest,
                                     const double *weights, int64_t count, const km_real *row_0,
                                     const km_real *row_1) {
@@ -61,9 +61,9 @@ KM_TARGET static void km_potentials(double *sums, const km_real *points, const k
                 //@ end
             }
             //@ for v in vectors_list
-            const km_vec near_$v = KM_LOAD(nearest + base + i + $v * LANES);
+            const km_vec nearest_$v = KM_LOAD(nearest + base + i + $v * LANES);
             //@ for a in pair
-            KM_STORE(least_$a + i + $v * LANES, KM_MIN(sum_$a_$v, near_$v));
+            KM_STORE(least_$a + i + $v * LANES, KM_MIN(sum_$a_$v, nearest_$v));
             //@ end
             //@ end
         }
@@ -90,7 +90,7 @@ KM_TARGET static void km_potentials(double *sums, const km_real *points, const k
     //@ end
 }
 
-// The last group of a block, where it is not whole.
+// The last SoA group of a chunk, where it is not full.
 KM_TARGET static void km_seed_rest(km_cpu_chain *chain, const km_real *points, const km_real *nearest,
                                    const double *weights, int64_t count) {
     km_real distances[SOA_POINTS];
@@ -112,17 +112,16 @@ KM_TARGET static void km_seed_span(km_cpu_chain *chain, const km_cpu_seeding *se
         km_distances(distances, points + base * D, (const km_real *)chain->chosen);
         km_least(nearest + base, distances);
     }
-    const int64_t whole = count / SOA_POINTS * SOA_POINTS;
+    const int64_t full = count / SOA_POINTS * SOA_POINTS;
     for (int64_t a = 0; a < chain->candidates_count; a += 2) {
-        const int64_t both = a + 1 < chain->candidates_count; // the last of an odd number goes beside itself
+        const int64_t both = a + 1 < chain->candidates_count; // the last of an odd number is taken twice
         const km_real *row = (const km_real *)chain->candidates + a * D;
         double sums[2];
-        km_potentials(sums, points, nearest, weights, whole, row, row + both * D);
+        km_potentials(sums, points, nearest, weights, full, row, row + both * D);
         for (int64_t b = 0; b <= both; b++) chain->potentials[a + b] += sums[b];
     }
-    if (whole < count)
-        km_seed_rest(chain, points + whole * D, nearest + whole, weights ? weights + whole : NULL,
-                     count - whole);
+    if (full < count)
+        km_seed_rest(chain, points + full * D, nearest + full, weights ? weights + full : NULL, count - full);
 }
 
 KM_TARGET static void km_seed(const km_cpu_seeding *seeding) {

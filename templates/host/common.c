@@ -33,14 +33,14 @@ static const int host_offsets[$upper_KS] = {
     //@ end
 };
 
-// What the points are, and how they are moved: x becomes (x - centre[f]) * factor. The centre is the mean rounded to a
-// multiple of a power of two, so that data on a grid stay on it, and factor is a power of two that brings the largest
-// coordinate between 1/2 and 1: both keep x as exact as it is.
+// Statistics of the points, and how they are transformed: x becomes (x - centre[f]) * factor. The centre is the mean,
+// rounded to a multiple of a power of two, so that integers stay integers. The factor is a power of two that brings the
+// largest coordinate between 1/2 and 1. So x keeps its digits.
 typedef struct host_data {
     double centre[$upper_FEATURES], mean[$upper_FEATURES], variance[$upper_FEATURES];
     double low[$upper_FEATURES], high[$upper_FEATURES];
     double factor, total_weight;
-    double total_square; // sum of w |x|^2, once moved
+    double total_square; // sum of w |x|^2, after the transform
 } host_data;
 
 static double host_centre(double mean, double variance, double low, double high) {
@@ -53,19 +53,19 @@ static double host_centre(double mean, double variance, double low, double high)
     return fabs(centre) <= DBL_MAX ? centre : mean;
 }
 
-// From sums of w (x - middle) and w (x - middle)^2, and from the smallest and largest values, d of each. Returns 0
-// where the middle is so far from the mean that digits of the variance are lost.
-static int host_take_statistics(host_data *data, const double *sums, const double *middle) {
-    int near = 1;
+// From sums of w (x - origin) and w (x - origin)^2, and from the smallest and largest values, d of each. Returns 0
+// where the origin is so far from the mean that digits of the variance are lost.
+static int host_take_statistics(host_data *data, const double *sums, const double *origin) {
+    int is_exact = 1;
     for (int f = 0; f < $upper_FEATURES; f++) {
         double away = sums[f] / data->total_weight;
-        data->mean[f] = middle[f] + away;
+        data->mean[f] = origin[f] + away;
         data->variance[f] = sums[$upper_FEATURES + f] / data->total_weight - away * away;
         data->low[f] = sums[2 * $upper_FEATURES + f];
         data->high[f] = sums[3 * $upper_FEATURES + f];
-        near &= away * away <= 64 * data->variance[f];
+        is_exact &= away * away <= 64 * data->variance[f];
     }
-    return near;
+    return is_exact;
 }
 
 static int host_choose_move(host_data *data) {
@@ -87,7 +87,7 @@ static int host_choose_move(host_data *data) {
     return $upper_OK;
 }
 
-// Squared shifts of the centroids that leave a K at rest.
+// A K stops when the squared shift of its centroids is at most this.
 static double host_shift_max(const host_data *data, double tolerance) {
     double sum = 0;
     for (int f = 0; f < $upper_FEATURES; f++) sum += data->variance[f] * data->factor * data->factor;
@@ -111,7 +111,7 @@ static int host_by_value(const void *a, const void *b) {
 
 enum { HOST_SAMPLE = 128 };
 
-// |x|^2 of a usual point: the median of a sample, or the next above it that is not zero.
+// |x|^2 of a typical point: the median of a sample, or the next above it that is not zero.
 static double host_typical(double *squares, int count) {
     int at = count / 2;
     qsort(squares, (size_t)count, sizeof *squares, host_by_value);
@@ -142,7 +142,7 @@ static int host_check_index(int index) {
     return host_fail($upper_ARGUMENT, "entry %d of a list of %d K: the first is 0", index, (int)$upper_KS);
 }
 
-// A coordinate where the points are, and back as it was given.
+// Transforms a coordinate as the points are, and back.
 static $name_real host_there(const host_data *data, $name_real x, int f) {
     return ($name_real)(((double)x - data->centre[f]) * data->factor);
 }
@@ -151,7 +151,7 @@ static $name_real host_back(const host_data *data, double x, int f) {
     return ($name_real)(x / data->factor + data->centre[f]);
 }
 
-// Of a table of first centroids, number i.
+// Refuses value i of the first centroids where it is far outside the points.
 static int host_check_first(const host_data *data, double x, long long i) {
     const int f = (int)(i % $upper_FEATURES);
     if (fabs((x - data->centre[f]) * data->factor) <= 1048576.0) return $upper_OK;

@@ -37,13 +37,13 @@ typedef $type $name_real;
 // What every function returns: 0, or which kind of thing went wrong. $name_error() says it in a sentence.
 enum { $upper_OK, $upper_ARGUMENT, $upper_DATA, $upper_MEMORY, $upper_DEVICE };
 
-// Points on a device, and how far each K is.
+// Points on a device, and the state of each K.
 typedef struct $name_fit $name_fit;
 
 // One K. The arrays are the caller's; those that are not NULL are filled.
 typedef struct $name_model {
     int k;
-    int converged;         // 0: it was still moving when the passes that were allowed had been made
+    int converged;         // 0: its centroids still moved in the last pass that was allowed
     long long n_iter;      // updates of its centroids
     double inertia;        // sum of weight times squared distance to the nearest centroid
     $name_real *centroids; // k x $upper_FEATURES
@@ -61,7 +61,7 @@ int $name_create($name_fit **out, const $name_real *points, const double *weight
 int $name_start($name_fit *fit, const $name_real *centroids);
 int $name_seed($name_fit *fit, unsigned long long seed);
 
-// Passes over the points until no K moves any more, passes_max of them at most: 1 is one pass. A K is at rest when the
+// Passes over the points until no K moves any more, passes_max of them at most: 1 is one pass. A K stops when the
 // squared shift of its centroids is at most `tolerance` times the mean variance of the features (kmgen fit: 1e-4), and
 // takes no part in later passes. A cluster that loses its last point gets the point farthest from its centroid.
 // *passes, unless NULL: how many were made. May be called again to go on.

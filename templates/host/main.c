@@ -13,28 +13,28 @@ static double host_random(uint64_t *state) { // uniform in [0, 1)
     return (double)((z ^ (z >> 31)) >> 11) * (1.0 / 9007199254740992.0);
 }
 
-// Points around $upper_K_MAX middles, half as far apart as points scatter: passes go on for a while.
+// Points of $upper_K_MAX blobs, which overlap so much that many passes are needed.
 static int host_make_points(host_table *table, long long n) {
-    enum { MIDDLES = $upper_K_MAX < 64 ? $upper_K_MAX : 64 };
+    enum { BLOBS = $upper_K_MAX < 64 ? $upper_K_MAX : 64 };
     uint64_t state = 1;
-    double *middles = (double *)malloc(sizeof *middles * MIDDLES * $upper_FEATURES);
+    double *centres = (double *)malloc(sizeof *centres * BLOBS * $upper_FEATURES);
     table->n = n;
     table->points = ($name_real *)malloc(sizeof *table->points * (size_t)n * $upper_FEATURES);
-    if (!table->points || !middles) {
-        free(middles);
+    if (!table->points || !centres) {
+        free(centres);
         return host_fail($upper_MEMORY, "not enough memory for %lld points of %d features", n,
                          (int)$upper_FEATURES);
     }
-    for (int i = 0; i < MIDDLES * $upper_FEATURES; i++) middles[i] = 2 * host_random(&state);
+    for (int i = 0; i < BLOBS * $upper_FEATURES; i++) centres[i] = 2 * host_random(&state);
     for (long long i = 0; i < n; i++) {
-        const int middle = (int)(host_random(&state) * MIDDLES);
+        const int blob = (int)(host_random(&state) * BLOBS);
         for (int f = 0; f < $upper_FEATURES; f++) {
             const double noise = host_random(&state) + host_random(&state) + host_random(&state) - 1.5;
             table->points[i * $upper_FEATURES + f] =
-                ($name_real)(middles[middle * $upper_FEATURES + f] + noise);
+                ($name_real)(centres[blob * $upper_FEATURES + f] + noise);
         }
     }
-    free(middles);
+    free(centres);
     return $upper_OK;
 }
 
@@ -91,18 +91,18 @@ static double host_square(const $name_real *x, const $name_real *c) {
     return square;
 }
 
-// The textbook's pass of one K, in double: sums and counts of each cluster, the inertia, and how many points lie within
-// rounding of two centroids, whose label may be either.
+// A plain pass of one K, in double: sums and counts of each cluster, the inertia, and how many points are ambiguous.
+// Those lie within rounding of two centroids, and may have the label of either.
 typedef struct host_plain {
-    double *sums, inertia, size; // size: of the largest coordinate
-    long long *counts, close;
+    double *sums, inertia, size; // size: the largest coordinate in magnitude
+    long long *counts, ambiguous;
 } host_plain;
 
 static void host_plain_pass(host_plain *out, const host_table *table, const $name_real *centroids, int k) {
     memset(out->sums, 0, sizeof *out->sums * (size_t)k * $upper_FEATURES);
     memset(out->counts, 0, sizeof *out->counts * (size_t)k);
     out->inertia = out->size = 0;
-    out->close = 0;
+    out->ambiguous = 0;
     for (long long i = 0; i < table->n; i++) {
         const $name_real *x = table->points + i * $upper_FEATURES;
         double nearest = 1e300, second = 1e300, size = 0;
@@ -120,12 +120,12 @@ static void host_plain_pass(host_plain *out, const host_table *table, const $nam
         }
         out->counts[label]++;
         out->inertia += nearest;
-        out->close += second - nearest <= size * (sizeof($name_real) == 4 ? 1e-5 : 1e-13);
+        out->ambiguous += second - nearest <= size * (sizeof($name_real) == 4 ? 1e-5 : 1e-13);
     }
 }
 
-// How far centroids after one pass are from those of the plain loop, as a part of the largest coordinate; and how far
-// apart the close points allow.
+// How far centroids after one pass are from those of the plain loop, as a part of the largest coordinate. Returns how
+// many coordinates are farther than rounding and ambiguous points allow.
 static int host_check_means(const host_plain *plain, const $name_real *moved, int k, double *worst) {
     const double rounding = sizeof($name_real) == 4 ? 4e-6 : 1e-12;
     int bad = 0;
@@ -134,7 +134,7 @@ static int host_check_means(const host_plain *plain, const $name_real *moved, in
         if (count == 0) continue; // an empty cluster is given another point
         const double mean = plain->sums[at] / count, away = fabs(mean - (double)moved[at]) / plain->size;
         *worst = fmax(*worst, away);
-        bad += away > rounding + 4 * (double)plain->close / count;
+        bad += away > rounding + 4 * (double)plain->ambiguous / count;
     }
     return bad;
 }
@@ -151,7 +151,7 @@ static int host_check_all(const host_table *table) {
     host_plain plain;
     double worst = 0, worst_inertia = 0;
     int bad = 0, failed = 0;
-    long long close = 0;
+    long long ambiguous = 0;
     const size_t rows = sizeof($name_real) * (size_t)$upper_FEATURES;
     $name_real *first = ($name_real *)malloc(rows * $upper_ROWS),
                *moved = ($name_real *)malloc(rows * $upper_K_MAX);
@@ -175,7 +175,7 @@ static int host_check_all(const host_table *table) {
         if ((failed = $name_result(fit, i, &model))) break;
         host_plain_pass(&plain, table, own, host_ks[i]);
         bad += host_check_means(&plain, moved, host_ks[i], &worst);
-        close += plain.close;
+        ambiguous += plain.ambiguous;
         host_plain_pass(&plain, table, moved, host_ks[i]);
         const double away = fabs(plain.inertia - model.inertia) / (plain.inertia > 0 ? plain.inertia : 1);
         worst_inertia = fmax(worst_inertia, away);
@@ -195,7 +195,7 @@ static int host_check_all(const host_table *table) {
                "coordinate (%lld "
                "points\n"
                "    within rounding of two centroids), inertia within %.1e, every label the nearest: %s\n",
-               table->n, worst, close, worst_inertia, host_verdict(bad));
+               table->n, worst, ambiguous, worst_inertia, host_verdict(bad));
     free(first);
     free(moved);
     free(labels);
@@ -205,7 +205,7 @@ static int host_check_all(const host_table *table) {
     return failed ? -1 : bad;
 }
 
-// Milliseconds of a pass that has every K at work: as many passes as the first of them takes to come to rest.
+// Milliseconds of a pass in which every K is active: as many passes are timed as the first K to stop takes.
 static int host_time(double *ms, long long *passes, $name_fit *fit) {
     long long least = 20;
     *ms = 1e30;
@@ -269,7 +269,7 @@ int main(int argc, char **argv) {
     if (!failed) {
         printf("$name: %d features, $type, K of $list, %lld %s points\n", (int)$upper_FEATURES, table.n,
                *end ? "given" : "random");
-        host_table part = table; // as many as a plain loop does in seconds
+        host_table part = table; // as many points as a plain loop does in seconds
         const long long most = 400000000 / ($upper_ROWS * (long long)$upper_FEATURES) + 1000 + $upper_K_MAX;
         if (part.n > most) part.n = most;
         bad = host_check_all(&part);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What the load does with rows (runtime/cpu/load.h). Rows are read as they lie, LOAD_LANES values at a time: LOAD_LANES
-// rows of d values are d vectors, whose lanes always hold the same features. Loops are plain C that compilers make
-// vectors of, but for floats and AVX-512.
+// What the load does with rows (runtime/cpu/load.h). Rows are read as they lie, LOAD_LANES values at a time. LOAD_LANES
+// rows of d values are d vectors, and each lane of such a vector always holds the same feature. Loops are plain C that
+// compilers vectorise. Floats and AVX-512 have a file of their own.
 //@ include cpu/prebuilt.h
 #include "runtime/cpu/load.h"
 
@@ -17,8 +17,8 @@ KM_INLINE void moments_join(const cpu_moments *out, int64_t f, double sum, doubl
     out->high[f] = high > out->high[f] ? high : out->high[f];
 }
 
-// Sums, squares, minima and maxima of (x - first) over `count` vectors that lie `stride` values apart and whose lanes
-// begin with feature f; they join `out` in the order of the lanes.
+// Moments of (x - first) over `count` vectors that lie `stride` values apart and whose lanes begin with feature f. They
+// are joined to `out` in the order of the lanes.
 KM_INLINE void lane_moments(const cpu_moments *out, int64_t f, int64_t d, const km_real *x, int64_t count,
                             int64_t stride, const double *first) {
     double sum[LOAD_LANES] = {0}, square[LOAD_LANES] = {0}, low[LOAD_LANES], high[LOAD_LANES];
@@ -40,15 +40,15 @@ KM_TARGET static void rows_moments(const cpu_moments *out, const void *rows, int
                                    const double *first, double *lanes) {
     const km_real *x = (const km_real *)rows;
     (void)lanes;
-    int64_t whole = count / LOAD_LANES * LOAD_LANES;
+    int64_t vectors_rows = count / LOAD_LANES * LOAD_LANES;
     for (int64_t f = 0; f < d; f++) {
         out->sum[f] = out->square[f] = 0;
         out->low[f] = out->high[f] = first[f];
     }
-    for (int64_t v = 0; v < d && whole; v++)
+    for (int64_t v = 0; v < d && vectors_rows; v++)
         lane_moments(out, v * LOAD_LANES % d, d, x + v * LOAD_LANES, count / LOAD_LANES, LOAD_LANES * d,
                      first + v * LOAD_LANES);
-    for (int64_t i = whole; i < count; i++)
+    for (int64_t i = vectors_rows; i < count; i++)
         for (int64_t f = 0; f < d; f++) {
             double value = (double)x[i * d + f], t = value - first[f];
             moments_join(out, f, t, t * t, value, value);

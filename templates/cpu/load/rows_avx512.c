@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Moments and the copy into groups for rows of floats and AVX-512, with the bits of the plain loops.
-#define WIDE(values) _mm512_maskz_cvtps_pd((__mmask8)-1, values)
+// Moments, and the copy into SoA groups, for rows of floats by AVX-512. The same bits as the plain loops.
+#define TO_DOUBLES(values) _mm512_maskz_cvtps_pd((__mmask8)-1, values)
 
-enum { LINE = 64, PIECE = 16, QUAD = 4 };
+enum { LINE = 64, COPIED = 16, QUAD = 4 };
 
 // Statistics --------------------------------------------------------------------------------------------------
 
-// Of `vectors` vectors side by side: `count` of each, `stride` values apart. What stands one chunk ahead is fetched
-// meanwhile, line by line: as far as the second cache, which can wait for more lines than the first.
+// Moments of `vectors` vectors side by side: `count` of each, `stride` values apart. The next batch is prefetched
+// meanwhile, line by line, into the second cache, which can wait for more lines than the first.
 KM_INLINE void lane_moments(const cpu_moments *out, const float *x, int64_t count, int64_t stride,
                             const double *first, const char **ahead, const int vectors) {
     km_doubles start[QUAD], sum[QUAD], square[QUAD], low[QUAD], high[QUAD];
@@ -37,7 +37,7 @@ KM_INLINE void lane_moments(const cpu_moments *out, const float *x, int64_t coun
     }
 }
 
-// Value i of LOAD_LANES rows belongs to feature i % d; they join it in the order of i.
+// Joins the lanes' moments to those of features, in the order of lanes: value i of LOAD_LANES rows has feature i % d.
 KM_INLINE void lanes_join(const cpu_moments *out, const cpu_moments *lanes, int64_t d) {
     for (int64_t row = 0; row < LOAD_LANES * d; row += d)
         for (int64_t f = 0; f < d; f++) {
@@ -84,18 +84,18 @@ KM_TARGET static void rows_moments(const cpu_moments *out, const void *values, i
 
 // The copy ----------------------------------------------------------------------------------------------------
 
-// A vector of values, stored where the mask says; their squares join eight sums.
+// Stores a vector of values where the mask says, and adds their squares to eight sums.
 KM_INLINE km_doubles values_add(km_doubles squares, float *values, const float *x, __mmask8 here,
                                 const double *centre, const double *factor) {
-    const km_doubles wide = WIDE(_mm256_maskz_loadu_ps(here, x));
-    const km_doubles value = _mm512_mul_pd(KM_D_SUB(wide, KM_D_LOAD(centre)), KM_D_LOAD(factor));
+    const km_doubles given = TO_DOUBLES(_mm256_maskz_loadu_ps(here, x));
+    const km_doubles value = _mm512_mul_pd(KM_D_SUB(given, KM_D_LOAD(centre)), KM_D_LOAD(factor));
     const __m256 rounded = _mm512_maskz_cvtpd_ps(here, value);
-    const km_doubles exact = WIDE(rounded);
+    const km_doubles exact = TO_DOUBLES(rounded);
     _mm256_mask_storeu_ps(values, here, rounded);
     return KM_D_FMA(exact, exact, squares); // the product is exact
 }
 
-// Up to LOAD_LANES, eight, rows of values.
+// The same for up to LOAD_LANES (eight) rows.
 KM_INLINE km_doubles eight_values(km_doubles squares, float *values, const float *x, int64_t size,
                                   const double *centre, const double *factor) {
     int64_t at = 0;
@@ -128,7 +128,7 @@ KM_INLINE void columns_of(__m512 columns[QUAD], const float *x, int64_t d) {
     columns[3] = _mm512_castpd_ps(_mm512_maskz_unpackhi_pd((__mmask8)-1, high_0, high_1));
 }
 
-// To the lanes of a group; past the caches where all sixteen are there.
+// Stores up to sixteen lanes of an SoA group. Past the caches where all sixteen are there.
 KM_INLINE void lanes_put(float *to, __m512 column, __mmask16 lanes, int streams) {
     if (lanes != (__mmask16)-1)
         _mm512_mask_storeu_ps(to, lanes, column);
@@ -138,7 +138,7 @@ KM_INLINE void lanes_put(float *to, __m512 column, __mmask16 lanes, int streams)
         _mm512_storeu_ps(to, column);
 }
 
-// Rows of values to their lanes, which are up to sixteen side by side; returns their squares.
+// Copies up to sixteen rows of values to their lanes of an SoA group. Returns their squared norms.
 KM_INLINE __m512 rows_group(float *to, const float *values, const cpu_rows_copy *copy, __mmask16 lanes) {
     const int64_t d = copy->d, soa_points = copy->soa_points;
     __m512 squares = _mm512_setzero_ps(), columns[QUAD];
@@ -159,7 +159,7 @@ KM_TARGET static double rows_copy(cpu_rows_copy *copy) {
     km_doubles squares = KM_D_SPLAT(0);
     __m512 largest = _mm512_setzero_ps();
     for (int64_t row = 0, here; row < count; row += here) {
-        const int64_t lane = (copy->first + row) % soa_points, room = PIECE - lane % PIECE;
+        const int64_t lane = (copy->first + row) % soa_points, room = COPIED - lane % COPIED;
         here = count - row < room ? count - row : room;
         for (int64_t i = 0; i < here; i += LOAD_LANES) {
             const int64_t size = (here - i < LOAD_LANES ? here - i : (int64_t)LOAD_LANES) * d;
@@ -167,7 +167,7 @@ KM_TARGET static double rows_copy(cpu_rows_copy *copy) {
                                    copy->centre, copy->factor);
         }
         const __mmask16 lanes = (__mmask16)((1u << here) - 1);
-        float *to = copy->groups + (copy->first + row - lane) * d + lane;
+        float *to = copy->soa_groups + (copy->first + row - lane) * d + lane;
         const __m512 each = rows_group(to, copy->values + row * d, copy, lanes);
         largest = _mm512_mask_max_ps(largest, lanes, largest, each);
     }
