@@ -142,7 +142,7 @@ KM_TARGET static void km_finish_squares(km_finish_span *span, const km_cpu_finis
         const int64_t at = span->first + i;
         const km_real *x =
             (const km_real *)finish->points + at / SOA_POINTS * SOA_POINTS * D + at % SOA_POINTS;
-        double parts[4] = {0, 0, 0, 0}; // so that no addition waits for the one before
+        double parts[4] = {0, 0, 0, 0}; // four sums, so that an addition need not wait for the one before
         int64_t f = 0;
         for (; f + 4 <= D; f += 4)
             for (int p = 0; p < 4; p++) {

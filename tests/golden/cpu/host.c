@@ -3,7 +3,7 @@
 
 // ... 19 definitions
 
-// Of a table of first centroids, number i.
+// Refuses value i of the first centroids where it is far outside the points.
 static int host_check_first(const host_data *data, double x, long long i) {
     const int f = (int)(i % HOST_FEATURES);
     if (fabs((x - data->centre[f]) * data->factor) <= 1048576.0) return HOST_OK;
@@ -23,12 +23,12 @@ static int host_check_first(const host_data *data, double x, long long i) {
 // ... 9 definitions
 
 enum {
-    HOST_BLOCK = 65536,                                // points of a block: sums run over blocks, which are added in their order
-    HOST_PASS = 16384,                                 // points of a block of a pass
-    HOST_PART = SOA_POINTS > 1024 ? SOA_POINTS : 1024, // points among which k-means++ draws one by one
-    HOST_PARTS = HOST_BLOCK / HOST_PART,               // of a block
-    HOST_CANDIDATES = 13,                              // of a pick, at most
-    HOST_REFRESH = 32                                  // sums start again from zero after so many updates
+    HOST_CHUNK = 65536,                                    // points of a chunk: sums of chunks are added in index order
+    HOST_PASS_POINTS = 16384,                              // points that a thread takes at a time in a pass
+    HOST_SUBCHUNK = SOA_POINTS > 1024 ? SOA_POINTS : 1024, // points among which k-means++ draws one by one
+    HOST_SUBCHUNKS = HOST_CHUNK / HOST_SUBCHUNK,           // of a chunk
+    HOST_CANDIDATES = 13,                                  // of a pick, at most
+    HOST_REFRESH = 32                                      // sums start again from zero after so many updates
 };
 
 // ... 1 definition
@@ -36,13 +36,13 @@ enum {
 struct host_fit {
     long long n;
     host_data data;
-    km_real *points; // in groups, value f of point i of a group at [f * SOA_POINTS + i]
+    km_real *points; // in SoA groups: value f of point i of one lies at [f * SOA_POINTS + i]
     double *weights; // or NULL
     host_slot slots[HOST_KS];
-    int started, seats; // seats: blocks of a pass that are worked on together
+    int started, partials_count; // buffers of partial sums: pieces of a pass that are worked on together
     int64_t sums_count;
-    double *sums;       // of each seat
-    km_cpu_slot *lists; // of each seat
+    double *partials;   // partials_count x sums_count
+    km_cpu_slot *lists; // partials_count x the list of K
 };
 
 // ... 4 definitions
@@ -68,21 +68,21 @@ static const double *host_weights_from(const host_fit *fit, int64_t i) {
 // ... 2 definitions
 
 static int host_statistics(host_fit *fit, const km_real *points) {
-    const int64_t blocks = host_parts(fit->n, HOST_BLOCK);
-    double *sums = (double *)host_alloc((blocks + 1) * 4 * D, sizeof *sums), *all = sums + blocks * 4 * D;
-    double *middle = (double *)host_alloc(D, sizeof *middle);
-    int is_near = 0, failed = !sums || !middle;
-    for (int f = 0; f < D && !failed; f++) middle[f] = (double)points[f];
-    for (int turn = 0; turn < 2 && !failed && !is_near; turn++) {
+    const int64_t chunks = host_pieces(fit->n, HOST_CHUNK);
+    double *sums = (double *)host_alloc((chunks + 1) * 4 * D, sizeof *sums), *all = sums + chunks * 4 * D;
+    double *origin = (double *)host_alloc(D, sizeof *origin);
+    int is_exact = 0, failed = !sums || !origin;
+    for (int f = 0; f < D && !failed; f++) origin[f] = (double)points[f];
+    for (int turn = 0; turn < 2 && !failed && !is_exact; turn++) {
 #ifdef _OPENMP
 #pragma omp parallel for
 #endif
-        for (int64_t b = 0; b < blocks; b++)
-            host_block_sums(sums + b * 4 * D, points + b * HOST_BLOCK * D,
-                            host_weights_from(fit, b * HOST_BLOCK),
-                            host_min(HOST_BLOCK, fit->n - b * HOST_BLOCK), middle);
+        for (int64_t b = 0; b < chunks; b++)
+            host_chunk_sums(sums + b * 4 * D, points + b * HOST_CHUNK * D,
+                            host_weights_from(fit, b * HOST_CHUNK),
+                            host_min(HOST_CHUNK, fit->n - b * HOST_CHUNK), origin);
         memcpy(all, sums, 4 * D * sizeof *all);
-        for (int64_t b = 1; b < blocks; b++)
+        for (int64_t b = 1; b < chunks; b++)
             for (int f = 0; f < D; f++) {
                 const double *own = sums + b * 4 * D;
                 all[f] += own[f];
@@ -90,12 +90,12 @@ static int host_statistics(host_fit *fit, const km_real *points) {
                 all[2 * D + f] = fmin(all[2 * D + f], own[2 * D + f]);
                 all[3 * D + f] = fmax(all[3 * D + f], own[3 * D + f]);
             }
-        is_near = host_take_statistics(&fit->data, all, middle);
-        for (int f = 0; f < D; f++) middle[f] = fit->data.mean[f];
+        is_exact = host_take_statistics(&fit->data, all, origin);
+        for (int f = 0; f < D; f++) origin[f] = fit->data.mean[f];
     }
     free(sums);
-    free(middle);
-    return failed ? host_no_memory((blocks + 2) * 32 * D) : host_choose_move(&fit->data);
+    free(origin);
+    return failed ? host_no_memory((chunks + 2) * 32 * D) : host_choose_move(&fit->data);
 }
 
 // What cannot be clustered: the first number that is not finite.
@@ -144,19 +144,19 @@ static int host_reserve(host_fit *fit) {
         slot->totals = (double *)host_alloc(k * PITCH, sizeof *slot->totals);
         slot->table = (km_real *)host_alloc(KM_CPU_TABLE_ROWS(k) * (D + 1), sizeof *slot->table);
         slot->labels = host_alloc(host_groups(fit->n) * SOA_POINTS, slot->labels_bytes);
-        slot->given_up = (unsigned char *)host_alloc(k, 1);
-        failed |= !slot->centroids || !slot->totals || !slot->table || !slot->labels || !slot->given_up;
+        slot->may_stay_empty = (unsigned char *)host_alloc(k, 1);
+        failed |= !slot->centroids || !slot->totals || !slot->table || !slot->labels || !slot->may_stay_empty;
         rows += k;
     }
-    // Sums of each seat: as many seats as keep threads busy, within reason.
+    // As many buffers of partial sums as keep threads busy, in 256 MB.
     fit->sums_count = rows * PITCH;
-    fit->seats = (int)host_min(host_min(4 * threads, host_parts(fit->n, HOST_PASS)),
-                               268435456 / (fit->sums_count * 8) + 1);
-    fit->sums = (double *)host_alloc(fit->seats * fit->sums_count, sizeof *fit->sums);
-    fit->lists = (km_cpu_slot *)host_alloc(fit->seats * HOST_KS, sizeof *fit->lists);
+    fit->partials_count = (int)host_min(host_min(4 * threads, host_pieces(fit->n, HOST_PASS_POINTS)),
+                                        268435456 / (fit->sums_count * 8) + 1);
+    fit->partials = (double *)host_alloc(fit->partials_count * fit->sums_count, sizeof *fit->partials);
+    fit->lists = (km_cpu_slot *)host_alloc(fit->partials_count * HOST_KS, sizeof *fit->lists);
     fit->points = (km_real *)host_alloc(host_groups(fit->n) * SOA_POINTS * D, sizeof *fit->points);
-    failed |= !fit->sums || !fit->lists || !fit->points;
-    return failed ? host_no_memory(bytes + fit->seats * fit->sums_count * 8) : HOST_OK;
+    failed |= !fit->partials || !fit->lists || !fit->points;
+    return failed ? host_no_memory(bytes + fit->partials_count * fit->sums_count * 8) : HOST_OK;
 }
 
 static int host_fill(host_fit *fit, const km_real *points, const double *weights) {
@@ -200,11 +200,11 @@ void host_destroy(host_fit **out) {
         free(fit->slots[i].totals);
         free(fit->slots[i].table);
         free(fit->slots[i].labels);
-        free(fit->slots[i].given_up);
+        free(fit->slots[i].may_stay_empty);
     }
     free(fit->points);
     free(fit->weights);
-    free(fit->sums);
+    free(fit->partials);
     free(fit->lists);
     free(fit);
     *out = NULL;
@@ -253,12 +253,13 @@ static double host_share(const host_fit *fit, host_chain *chain, int64_t i) {
 
 static int64_t host_draw(const host_fit *fit, host_chain *chain, double target) {
     double running = 0;
-    const int64_t block = host_draw_among(&running, chain->block_shares, 0, chain->blocks, target);
-    const int64_t first_part = block * HOST_PARTS;
-    const int64_t part = host_draw_among(&running, chain->shares, first_part,
-                                         host_min(HOST_PARTS, chain->parts - first_part), target);
-    int64_t pick = part * HOST_PART;
-    for (int64_t i = part * HOST_PART; i < host_min((part + 1) * HOST_PART, fit->n); i++) {
+    const int64_t chunk = host_draw_among(&running, chain->chunk_shares, 0, chain->chunks, target);
+    const int64_t first_subchunk = chunk * HOST_SUBCHUNKS;
+    const int64_t subchunk =
+        host_draw_among(&running, chain->shares, first_subchunk,
+                        host_min(HOST_SUBCHUNKS, chain->subchunks - first_subchunk), target);
+    int64_t pick = subchunk * HOST_SUBCHUNK;
+    for (int64_t i = subchunk * HOST_SUBCHUNK; i < host_min((subchunk + 1) * HOST_SUBCHUNK, fit->n); i++) {
         const double share = host_share(fit, chain, i);
         if (!(share > 0)) continue;
         pick = i;
@@ -273,13 +274,13 @@ static void host_weigh(const host_fit *fit, host_chain *chain, int count) {
 #ifdef _OPENMP
 #pragma omp parallel for schedule(dynamic, 16)
 #endif
-    for (int64_t p = 0; p < chain->parts; p++) {
-        const int64_t first = p * HOST_PART;
+    for (int64_t p = 0; p < chain->subchunks; p++) {
+        const int64_t first = p * HOST_SUBCHUNK;
         km_cpu_chain one = {chain->nearest + first, chain->has_pick ? host_row(chain, HOST_CANDIDATES) : NULL,
                             chain->rows, count, chain->potentials + p * HOST_CANDIDATES};
         km_cpu_seeding work = {fit->points + first * D,
                                host_weights_from(fit, first),
-                               host_min(HOST_PART, fit->n - first),
+                               host_min(HOST_SUBCHUNK, fit->n - first),
                                D,
                                SOA_POINTS,
                                &one,
@@ -294,20 +295,21 @@ static int64_t host_choose(const host_fit *fit, host_chain *chain, int count) {
     double least = HUGE_VAL;
     for (int c = 0; c < count; c++) {
         double sum = 0;
-        for (int64_t b = 0; b < chain->blocks; b++) {
-            double block = 0;
-            for (int64_t p = b * HOST_PARTS; p < host_min((b + 1) * HOST_PARTS, chain->parts); p++)
-                block += chain->potentials[p * HOST_CANDIDATES + c];
-            sum += block;
+        for (int64_t b = 0; b < chain->chunks; b++) {
+            double chunk = 0;
+            for (int64_t p = b * HOST_SUBCHUNKS; p < host_min((b + 1) * HOST_SUBCHUNKS, chain->subchunks);
+                 p++)
+                chunk += chain->potentials[p * HOST_CANDIDATES + c];
+            sum += chunk;
         }
         if (sum < least) {
             least = sum;
             best = c;
         }
     }
-    for (int64_t p = 0; p < chain->parts; p++)
+    for (int64_t p = 0; p < chain->subchunks; p++)
         chain->shares[p] = chain->potentials[p * HOST_CANDIDATES + best];
-    host_add_parts(chain);
+    host_add_subchunks(chain);
     host_get_row(host_row(chain, HOST_CANDIDATES), fit, chain->candidates[best]);
     chain->has_pick = 1;
     return chain->candidates[best];
@@ -316,7 +318,7 @@ static int64_t host_choose(const host_fit *fit, host_chain *chain, int count) {
 static int64_t host_pick(const host_fit *fit, host_chain *chain, unsigned long long seed, int pick) {
     const int count = host_candidates(pick);
     double total = 0;
-    for (int64_t b = 0; b < chain->blocks; b++) total += chain->block_shares[b];
+    for (int64_t b = 0; b < chain->chunks; b++) total += chain->chunk_shares[b];
     if (!(total > 0)) // no more distinct points
         return host_min((int64_t)(km_draw(seed, 0, (unsigned long long)pick, 0) * (double)fit->n),
                         fit->n - 1);
@@ -331,20 +333,20 @@ static int64_t host_pick(const host_fit *fit, host_chain *chain, unsigned long l
 
 static int host_chain_init(host_chain *chain, const host_fit *fit) {
     memset(chain, 0, sizeof *chain);
-    chain->parts = host_parts(fit->n, HOST_PART);
-    chain->blocks = host_parts(fit->n, HOST_BLOCK);
-    chain->shares = (double *)host_alloc(chain->parts, sizeof *chain->shares);
-    chain->block_shares = (double *)host_alloc(chain->blocks, sizeof *chain->block_shares);
-    chain->potentials = (double *)host_alloc(chain->parts * HOST_CANDIDATES, sizeof *chain->potentials);
+    chain->subchunks = host_pieces(fit->n, HOST_SUBCHUNK);
+    chain->chunks = host_pieces(fit->n, HOST_CHUNK);
+    chain->shares = (double *)host_alloc(chain->subchunks, sizeof *chain->shares);
+    chain->chunk_shares = (double *)host_alloc(chain->chunks, sizeof *chain->chunk_shares);
+    chain->potentials = (double *)host_alloc(chain->subchunks * HOST_CANDIDATES, sizeof *chain->potentials);
     chain->nearest = (km_real *)host_alloc(host_groups(fit->n) * SOA_POINTS, sizeof *chain->nearest);
     chain->rows = (km_real *)host_alloc((HOST_CANDIDATES + 1) * (int64_t)D, sizeof *chain->rows);
-    if (!chain->shares || !chain->block_shares || !chain->potentials || !chain->nearest || !chain->rows)
+    if (!chain->shares || !chain->chunk_shares || !chain->potentials || !chain->nearest || !chain->rows)
         return host_no_memory(fit->n * (int64_t)sizeof(km_real));
     for (int64_t i = 0; i < host_groups(fit->n) * SOA_POINTS; i++) chain->nearest[i] = (km_real)HUGE_VAL;
-    for (int64_t p = 0; p < chain->parts; p++)
-        for (int64_t i = p * HOST_PART; i < host_min((p + 1) * HOST_PART, fit->n); i++)
+    for (int64_t p = 0; p < chain->subchunks; p++)
+        for (int64_t i = p * HOST_SUBCHUNK; i < host_min((p + 1) * HOST_SUBCHUNK, fit->n); i++)
             chain->shares[p] += host_weight(fit, i);
-    host_add_parts(chain);
+    host_add_subchunks(chain);
     return HOST_OK;
 }
 
@@ -370,9 +372,9 @@ int host_seed(host_fit *fit, unsigned long long seed) {
 
 // ... 1 definition
 
-// One block of points: labels of every K that is not at rest, and what they change of its sums.
-static void host_pass_block(host_fit *fit, int64_t block, km_cpu_slot *list, double *sums) {
-    const int64_t first = block * HOST_PASS;
+// One piece of a pass: labels of every active K, and its partial sums.
+static void host_pass_piece(host_fit *fit, int64_t piece, km_cpu_slot *list, double *sums) {
+    const int64_t first = piece * HOST_PASS_POINTS;
     int count = 0;
     for (int q = 0; q < HOST_KS; q++) {
         const host_slot *slot = &fit->slots[q];
@@ -389,7 +391,7 @@ static void host_pass_block(host_fit *fit, int64_t block, km_cpu_slot *list, dou
     }
     km_cpu_chunk work = {fit->points + first * D,
                          host_weights_from(fit, first),
-                         host_min(HOST_PASS, fit->n - first),
+                         host_min(HOST_PASS_POINTS, fit->n - first),
                          D,
                          SOA_POINTS,
                          list,
@@ -398,7 +400,7 @@ static void host_pass_block(host_fit *fit, int64_t block, km_cpu_slot *list, dou
     km_kernels.pass(&work);
 }
 
-// Sums of a block join the totals, and are zero again.
+// Adds the partial sums of a piece to the totals, and sets them to zero again.
 static void host_collect(host_fit *fit, const km_cpu_slot *list) {
     for (int q = 0; q < HOST_KS; q++) {
         host_slot *slot = &fit->slots[q];
@@ -411,27 +413,27 @@ static void host_collect(host_fit *fit, const km_cpu_slot *list) {
 }
 
 static void host_pass(host_fit *fit) {
-    const int64_t blocks = host_parts(fit->n, HOST_PASS);
+    const int64_t pieces = host_pieces(fit->n, HOST_PASS_POINTS);
     for (int q = 0; q < HOST_KS; q++) {
         host_slot *slot = &fit->slots[q];
         slot->changed = 0;
         if (km_slot_is_active(slot->state.phase) && slot->mode != KM_CPU_MOVE)
             memset(slot->totals, 0, (size_t)(slot->k * (int64_t)PITCH) * sizeof *slot->totals);
     }
-    for (int64_t base = 0; base < blocks; base += fit->seats) {
-        const int64_t here = host_min(fit->seats, blocks - base);
+    for (int64_t base = 0; base < pieces; base += fit->partials_count) {
+        const int64_t here = host_min(fit->partials_count, pieces - base);
 #ifdef _OPENMP
 #pragma omp parallel for schedule(dynamic, 1)
 #endif
-        for (int64_t s = 0; s < here; s++)
-            host_pass_block(fit, base + s, fit->lists + s * HOST_KS, fit->sums + s * fit->sums_count);
-        for (int64_t s = 0; s < here; s++) host_collect(fit, fit->lists + s * HOST_KS);
+        for (int64_t b = 0; b < here; b++)
+            host_pass_piece(fit, base + b, fit->lists + b * HOST_KS, fit->partials + b * fit->sums_count);
+        for (int64_t b = 0; b < here; b++) host_collect(fit, fit->lists + b * HOST_KS);
     }
     for (int q = 0; q < HOST_KS; q++) {
         host_slot *slot = &fit->slots[q];
         if (!km_slot_is_active(slot->state.phase)) continue;
         slot->mode = KM_CPU_MOVE;
-        for (int64_t j = 0; j < slot->k; j++) // who lost his last point starts again from exact zeros
+        for (int64_t j = 0; j < slot->k; j++) // an empty cluster starts again from exact zeros
             if (slot->totals[j * PITCH + D + 1] == 0)
                 memset(slot->totals + j * PITCH, 0, PITCH * sizeof *slot->totals);
     }
@@ -441,11 +443,11 @@ static void host_pass(host_fit *fit) {
 
 // Centroids become the means of their points. Returns the squared shift.
 static double host_update(const host_fit *fit, host_slot *slot) {
-    const int few = slot->k <= km_kernels.masked_sums_k_max && !fit->weights;
-    const int64_t moves_most = few ? fit->n / 45 * slot->k : fit->n / 2;
+    const int masked = slot->k <= km_kernels.masked_sums_k_max && !fit->weights;
+    const int64_t moves_most = masked ? fit->n / 45 * slot->k : fit->n / 2;
     double shift = 0;
-    if (slot->settled && slot->changed == 0) return 0;
-    slot->settled = 1;
+    if (slot->are_means && slot->changed == 0) return 0;
+    slot->are_means = 1;
     for (int64_t j = 0; j < slot->k; j++) {
         double *c = slot->centroids + j * D;
         const double *sum = slot->totals + j * PITCH;
@@ -465,16 +467,16 @@ static void host_step(const host_fit *fit, host_slot *slot, double shift_max) {
     km_slot_found found;
     memset(&found, 0, sizeof found);
     if (slot->state.phase == KM_SLOT_RUNNING) found.shift = host_update(fit, slot);
-    for (int64_t j = 0; j < slot->k; j++) found.waiting |= host_is_waiting(slot, j);
+    for (int64_t j = 0; j < slot->k; j++) found.relocatable |= host_is_relocatable(slot, j);
     km_slot_decide(&slot->state, &found, shift_max, INT64_MAX);
 }
 
 // ... 2 definitions
 
 static int host_finisher_init(host_finisher *f, const host_slot *slot) {
-    const int64_t k = slot->k, unit = km_kernels.finish_row_multiple;
+    const int64_t k = slot->k, multiple = km_kernels.finish_row_multiple;
     memset(f, 0, sizeof *f);
-    f->row = (D + unit - 1) / unit * unit;
+    f->row = (D + multiple - 1) / multiple * multiple;
     f->centroids = (double *)host_alloc(k * f->row, sizeof *f->centroids);
     f->columns = (double *)host_alloc((int64_t)D * KM_CPU_FEW_CLUSTERS, sizeof *f->columns);
     f->table = (km_real *)host_alloc(KM_CPU_TABLE_ROWS(k) * (D + 1), sizeof *f->table);
@@ -495,17 +497,17 @@ static int host_finisher_init(host_finisher *f, const host_slot *slot) {
 
 // ... 1 definition
 
-// A block: labels, squared distances, and sums, those of them that are wanted.
-static void host_finish_block(const host_fit *fit, const host_finisher *f, int64_t block, int *labels,
+// A chunk: labels, squared distances and sums, where they are wanted.
+static void host_finish_chunk(const host_fit *fit, const host_finisher *f, int64_t chunk, int *labels,
                               double *squares, double *sums) {
-    const int64_t first = block * HOST_BLOCK;
+    const int64_t first = chunk * HOST_CHUNK;
     km_cpu_finish_model model = f->model;
     model.labels = labels ? labels + first : NULL;
     model.squares = squares ? squares + first : NULL;
     model.sums = sums;
     km_cpu_finish work = {fit->points + first * D,
                           host_weights_from(fit, first),
-                          host_min(HOST_BLOCK, fit->n - first),
+                          host_min(HOST_CHUNK, fit->n - first),
                           D,
                           SOA_POINTS,
                           f->row,
@@ -522,21 +524,22 @@ int host_result(host_fit *fit, int index, host_model *model) {
         failed = host_fail(HOST_ARGUMENT, "there are no first centroids yet: start or seed");
     if (failed) return failed;
     const host_slot *slot = &fit->slots[index];
-    const int64_t blocks = host_parts(fit->n, HOST_BLOCK), numbers = slot->k * KM_CPU_SUMS;
-    const int64_t seats = host_min(blocks, 64);
-    double *sums = (double *)host_alloc((seats + 1) * numbers, sizeof *sums), *all = sums + seats * numbers;
+    const int64_t chunks = host_pieces(fit->n, HOST_CHUNK), numbers = slot->k * KM_CPU_SUMS;
+    const int64_t partials_count = host_min(chunks, 64);
+    double *sums = (double *)host_alloc((partials_count + 1) * numbers, sizeof *sums),
+           *all = sums + partials_count * numbers;
     failed = host_finisher_init(&f, slot);
-    if (!failed && !sums) failed = host_no_memory((seats + 1) * numbers * 8);
-    for (int64_t base = 0; base < blocks && !failed; base += seats) {
-        const int64_t here = host_min(seats, blocks - base);
-        memset(sums, 0, (size_t)(seats * numbers) * sizeof *sums);
+    if (!failed && !sums) failed = host_no_memory((partials_count + 1) * numbers * 8);
+    for (int64_t base = 0; base < chunks && !failed; base += partials_count) {
+        const int64_t here = host_min(partials_count, chunks - base);
+        memset(sums, 0, (size_t)(partials_count * numbers) * sizeof *sums);
 #ifdef _OPENMP
 #pragma omp parallel for schedule(dynamic, 1)
 #endif
-        for (int64_t s = 0; s < here; s++)
-            host_finish_block(fit, &f, base + s, model->labels, NULL, sums + s * numbers);
-        for (int64_t s = 0; s < here; s++)
-            for (int64_t i = 0; i < numbers; i++) all[i] += sums[s * numbers + i];
+        for (int64_t b = 0; b < here; b++)
+            host_finish_chunk(fit, &f, base + b, model->labels, NULL, sums + b * numbers);
+        for (int64_t b = 0; b < here; b++)
+            for (int64_t i = 0; i < numbers; i++) all[i] += sums[b * numbers + i];
     }
     model->k = slot->k;
     model->converged = slot->state.converged;
@@ -590,25 +593,25 @@ static int64_t host_farthest(const host_fit *fit, double *squares, double square
 
 static int host_relocate(host_fit *fit, host_slot *slot) {
     host_finisher f;
-    int64_t blocks = host_parts(fit->n, HOST_BLOCK), found = 0;
+    int64_t chunks = host_pieces(fit->n, HOST_CHUNK), found = 0;
     double *squares = (double *)host_alloc(fit->n, sizeof *squares);
     int failed = host_finisher_init(&f, slot);
     if (!failed && !squares) failed = host_no_memory(fit->n * 8);
 #ifdef _OPENMP
 #pragma omp parallel for schedule(dynamic, 1) if (!failed)
 #endif
-    for (int64_t b = 0; b < blocks; b++)
-        if (!failed) host_finish_block(fit, &f, b, NULL, squares, NULL);
+    for (int64_t b = 0; b < chunks; b++)
+        if (!failed) host_finish_chunk(fit, &f, b, NULL, squares, NULL);
     const double square_min = host_square_min(fit);
     for (int64_t j = 0; j < slot->k && !failed; j++) {
-        if (!host_is_waiting(slot, j)) continue;
+        if (!host_is_relocatable(slot, j)) continue;
         if (found >= 0) found = host_farthest(fit, squares, square_min);
-        slot->given_up[j] = found < 0;
+        slot->may_stay_empty[j] = found < 0;
         for (int i = 0; i < D && found >= 0; i++)
             slot->centroids[j * D + i] = (double)host_point(fit, found)[(int64_t)i * SOA_POINTS];
     }
     if (!failed) host_put_table(slot->table, slot->centroids, slot->k);
-    slot->settled = 0;
+    slot->are_means = 0;
     slot->state.phase = KM_SLOT_RUNNING;
     free(squares);
     host_finisher_free(&f);

@@ -340,7 +340,7 @@ KM_TARGET static void km_pass(const km_cpu_chunk *chunk) {
 
 enum { SEED_SPAN = 768 }; // points that stay in the first cache for all chains
 
-// Squared distances of a group to one row.
+// Squared distances of an SoA group to one row.
 KM_TARGET static void km_distances(km_real *out, const km_real *points, const km_real *row) {
     for (int i = 0; i < SOA_POINTS; i += VECTORS * LANES) {
         km_vec sum_0 = KM_SPLAT(0);
@@ -367,8 +367,8 @@ KM_TARGET static void km_distances(km_real *out, const km_real *points, const km
 
 // ... 1 definition
 
-// What the sum becomes with each of two candidates, over whole groups: their accumulators wait for each other less
-// than those of one.
+// What the sum becomes with each of two candidates, over whole SoA groups. Two at a time, as their additions need not
+// wait for each other.
 KM_TARGET static void km_potentials(double *sums, const km_real *points, const km_real *nearest,
                                     const double *weights, int64_t count, const km_real *row_0,
                                     const km_real *row_1) {
@@ -410,18 +410,18 @@ KM_TARGET static void km_potentials(double *sums, const km_real *points, const k
                 const km_vec t_1_3 = KM_SUB(x_3, c_1);
                 sum_1_3 = KM_FMA(t_1_3, t_1_3, sum_1_3);
             }
-            const km_vec near_0 = KM_LOAD(nearest + base + i + 0 * LANES);
-            KM_STORE(least_0 + i + 0 * LANES, KM_MIN(sum_0_0, near_0));
-            KM_STORE(least_1 + i + 0 * LANES, KM_MIN(sum_1_0, near_0));
-            const km_vec near_1 = KM_LOAD(nearest + base + i + 1 * LANES);
-            KM_STORE(least_0 + i + 1 * LANES, KM_MIN(sum_0_1, near_1));
-            KM_STORE(least_1 + i + 1 * LANES, KM_MIN(sum_1_1, near_1));
-            const km_vec near_2 = KM_LOAD(nearest + base + i + 2 * LANES);
-            KM_STORE(least_0 + i + 2 * LANES, KM_MIN(sum_0_2, near_2));
-            KM_STORE(least_1 + i + 2 * LANES, KM_MIN(sum_1_2, near_2));
-            const km_vec near_3 = KM_LOAD(nearest + base + i + 3 * LANES);
-            KM_STORE(least_0 + i + 3 * LANES, KM_MIN(sum_0_3, near_3));
-            KM_STORE(least_1 + i + 3 * LANES, KM_MIN(sum_1_3, near_3));
+            const km_vec nearest_0 = KM_LOAD(nearest + base + i + 0 * LANES);
+            KM_STORE(least_0 + i + 0 * LANES, KM_MIN(sum_0_0, nearest_0));
+            KM_STORE(least_1 + i + 0 * LANES, KM_MIN(sum_1_0, nearest_0));
+            const km_vec nearest_1 = KM_LOAD(nearest + base + i + 1 * LANES);
+            KM_STORE(least_0 + i + 1 * LANES, KM_MIN(sum_0_1, nearest_1));
+            KM_STORE(least_1 + i + 1 * LANES, KM_MIN(sum_1_1, nearest_1));
+            const km_vec nearest_2 = KM_LOAD(nearest + base + i + 2 * LANES);
+            KM_STORE(least_0 + i + 2 * LANES, KM_MIN(sum_0_2, nearest_2));
+            KM_STORE(least_1 + i + 2 * LANES, KM_MIN(sum_1_2, nearest_2));
+            const km_vec nearest_3 = KM_LOAD(nearest + base + i + 3 * LANES);
+            KM_STORE(least_0 + i + 3 * LANES, KM_MIN(sum_0_3, nearest_3));
+            KM_STORE(least_1 + i + 3 * LANES, KM_MIN(sum_1_3, nearest_3));
         }
         for (int i = 0; i < SOA_POINTS; i += 2 * DOUBLES) {
             if (weights) {
@@ -462,34 +462,35 @@ KM_TARGET static void km_seed(const km_cpu_seeding *seeding) {
 }
 // ==== The finishing pass ===================================================================================
 // The finishing pass: labels as double arithmetic gives them, and the sums that criteria ask for.
-// Distances to all centroids are float, in the difference form: their relative error is at most (D + 2) 2^-24. Where
-// the second-nearest is farther than the nearest by more than that, the nearest is certain; other points are looked at
-// again in double. Squared distances are summed in double, from the stored values; distances and margins are float.
+// Distances to all centroids are float, in the difference form: their relative error is at most (D + 2) 2^-24. Points
+// whose second-nearest centroid is no farther than that beyond the nearest are ambiguous, and are resolved in double.
+// Squared distances are summed in double, from the stored values; distances and margins are float.
 enum {
-    FINISH_TILE = 2,   // centroids at a time, each with two vectors
-    FINISH_SPAN = 512, // points that stay in the first cache for all models
-    FINISH_ROW = 4,    // doubles of a point or centroid: D, then zeros to whole vectors
-    PAIR = 2 * LANES   // points of two vectors
+    FINISH_TILE = 2,        // centroids at a time, each with two vectors
+    FINISH_SPAN = 512,      // points of a span, which stays in the first cache for all models
+    FINISH_ROW = 4,         // doubles of a point or centroid: D, then zeros to whole vectors
+    PAIR_POINTS = 2 * LANES // points of two vectors
 };
 
-// Of the points of a span.
+// A span, and what is known of its points.
 typedef struct km_finish_span {
-    int64_t first, count;                  // of the block's points
-    int64_t rows_count;                    // points whose coordinates stand side by side
-    double rows[FINISH_SPAN * FINISH_ROW]; // so
+    int64_t first, count;                  // of the chunk's points
+    int64_t rows_count;                    // points that `rows` holds
+    double rows[FINISH_SPAN * FINISH_ROW]; // coordinates side by side
     int32_t labels[FINISH_SPAN];           // -1 after the last point, up to a whole vector
-    double squares[FINISH_SPAN], near[FINISH_SPAN], margins[FINISH_SPAN]; // d1^2, d1, (d2 - d1) / d2
+    double squares[FINISH_SPAN], distances[FINISH_SPAN],
+        margins[FINISH_SPAN]; // d1^2, d1, (d2 - d1) / d2
 } km_finish_span;
 
 // ... 2 definitions
 
-// Two vectors of points against all centroids in float. Non-zero where a nearest centroid is not certain.
-KM_TARGET static int km_finish_quick(int32_t *labels, km_real *nearest, km_real *next,
-                                     const km_cpu_finish *finish, const km_cpu_finish_model *model,
-                                     int64_t at) {
+// Two vectors of points against all centroids in float. Non-zero where a point is ambiguous.
+KM_TARGET static int km_finish_fast(int32_t *labels, km_real *nearest, km_real *next,
+                                    const km_cpu_finish *finish, const km_cpu_finish_model *model,
+                                    int64_t at) {
     const km_real *points =
         (const km_real *)finish->points + at / SOA_POINTS * SOA_POINTS * D + at % SOA_POINTS;
-    const int64_t k = model->k, whole = 1 + (k - 1) / FINISH_TILE * FINISH_TILE;
+    const int64_t k = model->k, tiles_end = 1 + (k - 1) / FINISH_TILE * FINISH_TILE;
     const km_real *start = (const km_real *)model->table;
     km_vec first_0 = KM_SPLAT(0), first_1 = first_0, second_0 = KM_SPLAT(INFINITY), second_1 = second_0;
     km_ints index_0 = KM_INTS(0), index_1 = index_0;
@@ -500,7 +501,7 @@ KM_TARGET static int km_finish_quick(int32_t *labels, km_real *nearest, km_real 
         first_0 = KM_FMA(t, t, first_0);
         first_1 = KM_FMA(u, u, first_1);
     }
-    for (int64_t from = 1; from < whole; from += FINISH_TILE) {
+    for (int64_t from = 1; from < tiles_end; from += FINISH_TILE) {
         const km_real *rows = (const km_real *)model->table + from * (D + 1);
         km_vec a_0 = KM_SPLAT(0), b_0 = a_0;
         km_vec a_1 = KM_SPLAT(0), b_1 = a_1;
@@ -522,7 +523,7 @@ KM_TARGET static int km_finish_quick(int32_t *labels, km_real *nearest, km_real 
         KM_F_KEEP_NEAREST(first_0, second_0, index_0, a_1, j_1);
         KM_F_KEEP_NEAREST(first_1, second_1, index_1, b_1, j_1);
     }
-    for (int64_t from = whole; from < k; from++) {
+    for (int64_t from = tiles_end; from < k; from++) {
         const km_real *row = (const km_real *)model->table + from * (D + 1);
         km_vec a = KM_SPLAT(0), b = a;
         for (int f = 0; f < D; f++) {
@@ -542,28 +543,28 @@ KM_TARGET static int km_finish_quick(int32_t *labels, km_real *nearest, km_real 
     KM_STORE(nearest + LANES, first_1);
     KM_STORE(next, second_0);
     KM_STORE(next + LANES, second_1);
-    // Twice the bound, and what squares lose below the smallest float.
+    // Twice the error bound, and what squares may lose by underflow.
     const km_vec apart = KM_SPLAT(1.0f + (D + 4) * 0x1p-22f), lost = KM_SPLAT(1e-37f);
     return KM_ANY_ABOVE(KM_FMA(first_0, apart, lost), second_0) |
            KM_ANY_ABOVE(KM_FMA(first_1, apart, lost), second_1);
 }
 
-// Labels of a span, and what is summed of distances.
+// Labels of a span, and the distances and margins that are summed.
 KM_TARGET static void km_finish_assign(km_finish_span *span, const km_cpu_finish *finish,
                                        const km_cpu_finish_model *model) {
-    for (int64_t at = 0; at < span->count; at += PAIR) {
-        km_real nearest[PAIR], next[PAIR];
+    for (int64_t at = 0; at < span->count; at += PAIR_POINTS) {
+        km_real nearest[PAIR_POINTS], next[PAIR_POINTS];
         int32_t *labels = span->labels + at;
         if (model->k == 1 || model->squares ||
-            km_finish_quick(labels, nearest, next, finish, model, span->first + at))
-            km_finish_sure(labels, nearest, next, finish, model, span->first + at);
-        for (int i = 0; i < PAIR; i += LANES) {
+            km_finish_fast(labels, nearest, next, finish, model, span->first + at))
+            km_finish_resolve(labels, nearest, next, finish, model, span->first + at);
+        for (int i = 0; i < PAIR_POINTS; i += LANES) {
             const km_vec first = KM_LOAD(nearest + i);
             const km_vec second =
-                KM_LOAD((model->k > 1 ? next : nearest) + i); // of one centroid there is no margin
+                KM_LOAD((model->k > 1 ? next : nearest) + i); // a single centroid has no margin
             const km_vec d1 = KM_SQRT(first), d2 = KM_SQRT(second);
             const km_vec margin = KM_QUOTIENT(KM_SUB(d2, d1), d2);
-            KM_STORE_WIDE(span->near + at + i, d1);
+            KM_STORE_WIDE(span->distances + at + i, d1);
             KM_STORE_WIDE(span->margins + at + i, margin);
         }
     }
@@ -590,7 +591,7 @@ KM_TARGET static void km_finish_squares(km_finish_span *span, const km_cpu_finis
     }
 }
 
-// Sums of a span for clusters from .. from + 2 - 1: each takes the points that have its label.
+// Sums of a span for clusters from .. from + 2 - 1: each adds the points that have its label.
 KM_TARGET static void km_finish_sums_2(const km_finish_span *span, const km_cpu_finish_model *model,
                                           int64_t from) {
     km_doubles square_0 = KM_D_SPLAT(0), near_0 = square_0;
@@ -606,12 +607,12 @@ KM_TARGET static void km_finish_sums_2(const km_finish_span *span, const km_cpu_
         const km_mask own_0 = KM_EQUAL(labels, j_0);
         KM_D_ADD_WHERE(square_0, own_0, span->squares + at);
         KM_COUNT_WHERE(count_0, own_0);
-        KM_D_ADD_WHERE(near_0, own_0, span->near + at);
+        KM_D_ADD_WHERE(near_0, own_0, span->distances + at);
         KM_D_ADD_WHERE(margin_0, own_0, span->margins + at);
         const km_mask own_1 = KM_EQUAL(labels, j_1);
         KM_D_ADD_WHERE(square_1, own_1, span->squares + at);
         KM_COUNT_WHERE(count_1, own_1);
-        KM_D_ADD_WHERE(near_1, own_1, span->near + at);
+        KM_D_ADD_WHERE(near_1, own_1, span->distances + at);
         KM_D_ADD_WHERE(margin_1, own_1, span->margins + at);
     }
     if (from + 0 < model->k) {
@@ -634,34 +635,34 @@ KM_TARGET static void km_finish_sums_2(const km_finish_span *span, const km_cpu_
     }
 }
 
-KM_TARGET static void km_finish_few(km_finish_span *span, const km_cpu_finish_model *model) {
+KM_TARGET static void km_finish_sums_few(km_finish_span *span, const km_cpu_finish_model *model) {
     int64_t from = 0;
     for (int64_t i = span->count; i % LANES; i++) span->labels[i] = -1;
     for (; from < model->k; from += 2) km_finish_sums_2(span, model, from);
 }
 
 // Sums of a span for any number of clusters, point by point.
-static void km_finish_many(const km_finish_span *span, const km_cpu_finish_model *model,
-                           const double *weights) {
+static void km_finish_sums_many(const km_finish_span *span, const km_cpu_finish_model *model,
+                                const double *weights) {
     for (int64_t i = 0; i < span->count; i++) {
         double *sum = model->sums + span->labels[i] * (int64_t)KM_CPU_SUMS;
         const double weight = weights ? weights[i] : 1.0;
         sum[KM_CPU_SUM_WEIGHT] += weight;
         sum[KM_CPU_SUM_COUNT] += 1.0;
         sum[KM_CPU_SUM_SSE] += weight * span->squares[i];
-        sum[KM_CPU_SUM_DISTANCE] += weight * span->near[i];
+        sum[KM_CPU_SUM_DISTANCE] += weight * span->distances[i];
         sum[KM_CPU_SUM_MARGIN] += weight * span->margins[i];
     }
 }
 
-// What is summed of a span's points, whose labels and distances are known.
+// Sums of a span, whose labels and distances are known.
 KM_TARGET static void km_finish_sum(km_finish_span *span, const km_cpu_finish *finish,
                                     const km_cpu_finish_model *model) {
     km_finish_squares(span, finish, model);
     if (model->k <= KM_CPU_FEW_CLUSTERS && !finish->weights)
-        km_finish_few(span, model);
+        km_finish_sums_few(span, model);
     else
-        km_finish_many(span, model, finish->weights ? finish->weights + span->first : NULL);
+        km_finish_sums_many(span, model, finish->weights ? finish->weights + span->first : NULL);
 }
 
 KM_TARGET static void km_finish(const km_cpu_finish *finish) {

@@ -281,54 +281,54 @@ KM_TARGET static void km_pass(const km_cpu_chunk *chunk) {
 
 // ==== The finishing pass ===================================================================================
 // The finishing pass: labels as double arithmetic gives them, and the sums that criteria ask for.
-// Distances to all centroids are float, in the difference form: their relative error is at most (D + 2) 2^-24. Where
-// the second-nearest is farther than the nearest by more than that, the nearest is certain; other points are looked at
-// again in double. Squared distances are summed in double, from the stored values; distances and margins are float.
+// Distances to all centroids are float, in the difference form: their relative error is at most (D + 2) 2^-24. Points
+// whose second-nearest centroid is no farther than that beyond the nearest are ambiguous, and are resolved in double.
+// Squared distances are summed in double, from the stored values; distances and margins are float.
 enum {
     FINISH_TILE = 4,        // centroids at a time, each with two vectors
-    FINISH_SPAN = 256,      // points that stay in the first cache for all models
+    FINISH_SPAN = 256,      // points of a span, which stays in the first cache for all models
     FINISH_ROW = 8,         // doubles of a point or centroid: D, then zeros to whole vectors
-    MARGIN_UNITS = 1 << 25, // so that 32 bits hold a lane's sum of a span
-    PAIR = 2 * LANES        // points of two vectors
+    MARGIN_SCALE = 1 << 25, // of margins as integers: 32 bits hold the sum of a span's margins in a lane
+    PAIR_POINTS = 2 * LANES // points of two vectors
 };
 
-// Of the points of a span.
+// A span, and what is known of its points.
 typedef struct km_finish_span {
-    int64_t first, count;                  // of the block's points
-    int64_t rows_count;                    // points whose coordinates stand side by side
-    double rows[FINISH_SPAN * FINISH_ROW]; // so
+    int64_t first, count;                  // of the chunk's points
+    int64_t rows_count;                    // points that `rows` holds
+    double rows[FINISH_SPAN * FINISH_ROW]; // coordinates side by side
     int32_t labels[FINISH_SPAN];           // -1 after the last point, up to a whole vector
     double squares[FINISH_SPAN];           // d1^2
-    km_real near[FINISH_SPAN];             // d1
-    km_int margins[FINISH_SPAN];           // (d2 - d1) / d2 in units of 1 / MARGIN_UNITS
+    km_real distances[FINISH_SPAN];        // d1
+    km_int margins[FINISH_SPAN];           // (d2 - d1) / d2 in steps of 1 / MARGIN_SCALE
 } km_finish_span;
 
 // ... 3 definitions
 
-// Labels of a span, and what is summed of distances.
+// Labels of a span, and the distances and margins that are summed.
 KM_TARGET static void km_finish_assign(km_finish_span *span, const km_cpu_finish *finish,
                                        const km_cpu_finish_model *model) {
-    for (int64_t at = 0; at < span->count; at += PAIR) {
-        km_real nearest[PAIR], next[PAIR];
+    for (int64_t at = 0; at < span->count; at += PAIR_POINTS) {
+        km_real nearest[PAIR_POINTS], next[PAIR_POINTS];
         int32_t *labels = span->labels + at;
         if (model->k == 1 || model->squares ||
-            km_finish_quick(labels, nearest, next, finish, model, span->first + at))
-            km_finish_sure(labels, nearest, next, finish, model, span->first + at);
-        for (int i = 0; i < PAIR; i += LANES) {
+            km_finish_fast(labels, nearest, next, finish, model, span->first + at))
+            km_finish_resolve(labels, nearest, next, finish, model, span->first + at);
+        for (int i = 0; i < PAIR_POINTS; i += LANES) {
             const km_vec first = KM_LOAD(nearest + i);
             const km_vec second =
-                KM_LOAD((model->k > 1 ? next : nearest) + i); // of one centroid there is no margin
+                KM_LOAD((model->k > 1 ? next : nearest) + i); // a single centroid has no margin
             const km_vec inverse = KM_INVERSE_ROOT(second), d1 = KM_MUL(first, KM_INVERSE_ROOT(first));
             const km_vec margin = KM_MUL(KM_SUB(KM_MUL(second, inverse), d1), inverse);
-            KM_STORE(span->near + at + i, d1);
-            KM_PUT_INTS(span->margins + at + i, KM_ROUND(KM_MUL(margin, KM_SPLAT(MARGIN_UNITS))));
+            KM_STORE(span->distances + at + i, d1);
+            KM_PUT_INTS(span->margins + at + i, KM_ROUND(KM_MUL(margin, KM_SPLAT(MARGIN_SCALE))));
         }
     }
 }
 
 // ... 6 definitions
 
-// Sums of a span for clusters from .. from + 4 - 1: each takes the points that have its label.
+// Sums of a span for clusters from .. from + 4 - 1: each adds the points that have its label.
 KM_TARGET static void km_finish_sums_4(const km_finish_span *span, const km_cpu_finish_model *model,
                                           int64_t from) {
     km_doubles square_0 = KM_D_SPLAT(0), near_0 = square_0;
@@ -349,8 +349,8 @@ KM_TARGET static void km_finish_sums_4(const km_finish_span *span, const km_cpu_
     const km_ints j_3 = KM_INTS((int32_t)from + 3);
     for (int64_t at = 0; at < span->count; at += LANES) {
         const km_ints labels = KM_LOAD_LABELS(span->labels + at);
-        const km_doubles low = KM_LOAD_DOUBLES(span->near + at),
-                         high = KM_LOAD_DOUBLES(span->near + at + DOUBLES);
+        const km_doubles low = KM_LOAD_DOUBLES(span->distances + at),
+                         high = KM_LOAD_DOUBLES(span->distances + at + DOUBLES);
         const km_ints margins = KM_LOAD_INTS(span->margins + at);
         const km_mask own_0 = KM_EQUAL(labels, j_0);
         KM_D_ADD_WHERE(square_0, own_0, span->squares + at);
@@ -380,7 +380,7 @@ KM_TARGET static void km_finish_sums_4(const km_finish_span *span, const km_cpu_
         sum[KM_CPU_SUM_COUNT] += count;
         sum[KM_CPU_SUM_SSE] += KM_D_SUM(square_0);
         sum[KM_CPU_SUM_DISTANCE] += KM_D_SUM(near_0);
-        sum[KM_CPU_SUM_MARGIN] += KM_SUM_WIDE(margin_0) / MARGIN_UNITS;
+        sum[KM_CPU_SUM_MARGIN] += KM_SUM_WIDE(margin_0) / MARGIN_SCALE;
     }
     if (from + 1 < model->k) {
         double *sum = model->sums + (from + 1) * KM_CPU_SUMS;
@@ -389,7 +389,7 @@ KM_TARGET static void km_finish_sums_4(const km_finish_span *span, const km_cpu_
         sum[KM_CPU_SUM_COUNT] += count;
         sum[KM_CPU_SUM_SSE] += KM_D_SUM(square_1);
         sum[KM_CPU_SUM_DISTANCE] += KM_D_SUM(near_1);
-        sum[KM_CPU_SUM_MARGIN] += KM_SUM_WIDE(margin_1) / MARGIN_UNITS;
+        sum[KM_CPU_SUM_MARGIN] += KM_SUM_WIDE(margin_1) / MARGIN_SCALE;
     }
     if (from + 2 < model->k) {
         double *sum = model->sums + (from + 2) * KM_CPU_SUMS;
@@ -398,7 +398,7 @@ KM_TARGET static void km_finish_sums_4(const km_finish_span *span, const km_cpu_
         sum[KM_CPU_SUM_COUNT] += count;
         sum[KM_CPU_SUM_SSE] += KM_D_SUM(square_2);
         sum[KM_CPU_SUM_DISTANCE] += KM_D_SUM(near_2);
-        sum[KM_CPU_SUM_MARGIN] += KM_SUM_WIDE(margin_2) / MARGIN_UNITS;
+        sum[KM_CPU_SUM_MARGIN] += KM_SUM_WIDE(margin_2) / MARGIN_SCALE;
     }
     if (from + 3 < model->k) {
         double *sum = model->sums + (from + 3) * KM_CPU_SUMS;
@@ -407,13 +407,13 @@ KM_TARGET static void km_finish_sums_4(const km_finish_span *span, const km_cpu_
         sum[KM_CPU_SUM_COUNT] += count;
         sum[KM_CPU_SUM_SSE] += KM_D_SUM(square_3);
         sum[KM_CPU_SUM_DISTANCE] += KM_D_SUM(near_3);
-        sum[KM_CPU_SUM_MARGIN] += KM_SUM_WIDE(margin_3) / MARGIN_UNITS;
+        sum[KM_CPU_SUM_MARGIN] += KM_SUM_WIDE(margin_3) / MARGIN_SCALE;
     }
 }
 
 // ... 2 definitions
 
-KM_TARGET static void km_finish_few(km_finish_span *span, const km_cpu_finish_model *model) {
+KM_TARGET static void km_finish_sums_few(km_finish_span *span, const km_cpu_finish_model *model) {
     int64_t from = 0;
     for (int64_t i = span->count; i % LANES; i++) span->labels[i] = -1;
     // Three where they leave an even number.
@@ -426,31 +426,31 @@ KM_TARGET static void km_finish_few(km_finish_span *span, const km_cpu_finish_mo
 }
 
 // Sums of a span for any number of clusters, point by point.
-static void km_finish_many(const km_finish_span *span, const km_cpu_finish_model *model,
-                           const double *weights) {
+static void km_finish_sums_many(const km_finish_span *span, const km_cpu_finish_model *model,
+                                const double *weights) {
     for (int64_t i = 0; i < span->count; i++) {
         double *sum = model->sums + span->labels[i] * (int64_t)KM_CPU_SUMS;
         const double weight = weights ? weights[i] : 1.0;
         sum[KM_CPU_SUM_WEIGHT] += weight;
         sum[KM_CPU_SUM_COUNT] += 1.0;
         sum[KM_CPU_SUM_SSE] += weight * span->squares[i];
-        sum[KM_CPU_SUM_DISTANCE] += weight * (double)span->near[i];
-        sum[KM_CPU_SUM_MARGIN] += weight * ((double)span->margins[i] / MARGIN_UNITS);
+        sum[KM_CPU_SUM_DISTANCE] += weight * (double)span->distances[i];
+        sum[KM_CPU_SUM_MARGIN] += weight * ((double)span->margins[i] / MARGIN_SCALE);
     }
 }
 
-// What is summed of a span's points, whose labels and distances are known.
+// Sums of a span, whose labels and distances are known.
 KM_TARGET static void km_finish_sum(km_finish_span *span, const km_cpu_finish *finish,
                                     const km_cpu_finish_model *model) {
     if (model->k <= KM_CPU_FEW_CLUSTERS)
         km_finish_squares_few(span, finish, model);
     else
         km_finish_squares(span, finish, model);
-    if (model->k == 1) km_finish_near(span);
+    if (model->k == 1) km_finish_distances(span);
     if (model->k <= KM_CPU_FEW_CLUSTERS && !finish->weights)
-        km_finish_few(span, model);
+        km_finish_sums_few(span, model);
     else
-        km_finish_many(span, model, finish->weights ? finish->weights + span->first : NULL);
+        km_finish_sums_many(span, model, finish->weights ? finish->weights + span->first : NULL);
 }
 
 KM_TARGET static void km_finish(const km_cpu_finish *finish) {

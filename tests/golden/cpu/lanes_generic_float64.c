@@ -366,27 +366,27 @@ KM_TARGET static inline void km_nearest(km_index *labels, const km_real *points,
 // ==== The finishing pass ===================================================================================
 // The finishing pass: labels as double arithmetic gives them, and the sums that criteria ask for.
 enum {
-    FINISH_SPAN = 512, // points that stay in the first cache for all models
-    FINISH_ROW = 4,    // doubles of a centroid
-    PAIR = 2 * LANES   // points of two vectors
+    FINISH_SPAN = 512,      // points of a span, which stays in the first cache for all models
+    FINISH_ROW = 4,         // doubles of a centroid
+    PAIR_POINTS = 2 * LANES // points of two vectors
 };
 
 // ... 3 definitions
 
-// Labels of a span, and what is summed of distances.
+// Labels of a span, and the distances and margins that are summed.
 KM_TARGET static void km_finish_assign(km_finish_span *span, const km_cpu_finish *finish,
                                        const km_cpu_finish_model *model) {
-    for (int64_t at = 0; at < span->count; at += PAIR) {
-        km_real nearest[PAIR], next[PAIR];
+    for (int64_t at = 0; at < span->count; at += PAIR_POINTS) {
+        km_real nearest[PAIR_POINTS], next[PAIR_POINTS];
         int32_t *labels = span->labels + at;
-        km_finish_sure(labels, nearest, next, finish, model, span->first + at);
-        for (int i = 0; i < PAIR; i += LANES) {
+        km_finish_resolve(labels, nearest, next, finish, model, span->first + at);
+        for (int i = 0; i < PAIR_POINTS; i += LANES) {
             const km_vec first = KM_LOAD(nearest + i);
             const km_vec second =
-                KM_LOAD((model->k > 1 ? next : nearest) + i); // of one centroid there is no margin
+                KM_LOAD((model->k > 1 ? next : nearest) + i); // a single centroid has no margin
             const km_vec d1 = KM_SQRT(first), d2 = KM_SQRT(second);
             const km_vec margin = KM_QUOTIENT(KM_SUB(d2, d1), d2);
-            KM_STORE_WIDE(span->near + at + i, d1);
+            KM_STORE_WIDE(span->distances + at + i, d1);
             KM_STORE_WIDE(span->margins + at + i, margin);
             KM_STORE(span->squares + at + i, KM_LOAD(nearest + i));
         }

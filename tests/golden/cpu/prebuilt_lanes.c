@@ -198,18 +198,18 @@ KM_TARGET static void km_seed(const km_cpu_seeding *seeding) {
 }
 // ==== The finishing pass
 // The finishing pass: labels as double arithmetic gives them, and the sums that criteria ask for.
-// Distances to all centroids are float, in the difference form: their relative error is at most (D + 2) 2^-24. Where
-// the second-nearest is farther than the nearest by more than that, the nearest is certain; other points are looked at
-// again in double. Squared distances are summed in double, from the stored values; distances and margins are float.
-// Doubles of a point or centroid: D, then zeros to whole vectors; and points that stay in the first cache.
+// Distances to all centroids are float, in the difference form: their relative error is at most (D + 2) 2^-24. Points
+// whose second-nearest centroid is no farther than that beyond the nearest are ambiguous, and are resolved in double.
+// Squared distances are summed in double, from the stored values; distances and margins are float.
+// Doubles of a point or centroid: D, then zeros to whole vectors. Points of a span, which stays in the first cache.
 #define FINISH_ROW ((D + DOUBLES - 1) / DOUBLES * DOUBLES)
 #define FINISH_SPAN km_finish_points()
 enum {
     FINISH_TILE = 4, // centroids at a time, each with two vectors
     FINISH_SPAN_MAX = 512,
     FINISH_DOUBLES = 4096,
-    MARGIN_UNITS = 1 << 25, // so that 32 bits hold a lane's sum of a span
-    PAIR = 2 * LANES // points of two vectors
+    MARGIN_SCALE = 1 << 25, // of margins as integers: 32 bits hold the sum of a span's margins in a lane
+    PAIR_POINTS = 2 * LANES // points of two vectors
 };
 
 // ... 18 definitions

@@ -339,8 +339,8 @@ KM_TARGET static void km_seed(const km_cpu_seeding *seeding) {
 // The finishing pass: labels as double arithmetic gives them, and the sums that criteria ask for.
 #define FINISH_ROW D // doubles of a centroid
 enum {
-    FINISH_SPAN = 64, // points that stay in the first cache for all models
-    PAIR = 2 * LANES // points of two vectors
+    FINISH_SPAN = 64, // points of a span, which stays in the first cache for all models
+    PAIR_POINTS = 2 * LANES // points of two vectors
 };
 
 // ... 9 definitions

@@ -31,31 +31,31 @@ static const int host_offsets[HOST_KS] = {
     7,
 };
 
-// What the points are, and how they are moved: x becomes (x - centre[f]) * factor. The centre is the mean rounded to a
-// multiple of a power of two, so that data on a grid stay on it, and factor is a power of two that brings the largest
-// coordinate between 1/2 and 1: both keep x as exact as it is.
+// Statistics of the points, and how they are transformed: x becomes (x - centre[f]) * factor. The centre is the mean,
+// rounded to a multiple of a power of two, so that integers stay integers. The factor is a power of two that brings the
+// largest coordinate between 1/2 and 1. So x keeps its digits.
 typedef struct host_data {
     double centre[HOST_FEATURES], mean[HOST_FEATURES], variance[HOST_FEATURES];
     double low[HOST_FEATURES], high[HOST_FEATURES];
     double factor, total_weight;
-    double total_square; // sum of w |x|^2, once moved
+    double total_square; // sum of w |x|^2, after the transform
 } host_data;
 
 // ... 1 definition
 
-// From sums of w (x - middle) and w (x - middle)^2, and from the smallest and largest values, d of each. Returns 0
-// where the middle is so far from the mean that digits of the variance are lost.
-static int host_take_statistics(host_data *data, const double *sums, const double *middle) {
-    int near = 1;
+// From sums of w (x - origin) and w (x - origin)^2, and from the smallest and largest values, d of each. Returns 0
+// where the origin is so far from the mean that digits of the variance are lost.
+static int host_take_statistics(host_data *data, const double *sums, const double *origin) {
+    int is_exact = 1;
     for (int f = 0; f < HOST_FEATURES; f++) {
         double away = sums[f] / data->total_weight;
-        data->mean[f] = middle[f] + away;
+        data->mean[f] = origin[f] + away;
         data->variance[f] = sums[HOST_FEATURES + f] / data->total_weight - away * away;
         data->low[f] = sums[2 * HOST_FEATURES + f];
         data->high[f] = sums[3 * HOST_FEATURES + f];
-        near &= away * away <= 64 * data->variance[f];
+        is_exact &= away * away <= 64 * data->variance[f];
     }
-    return near;
+    return is_exact;
 }
 
 static int host_choose_move(host_data *data) {
@@ -77,7 +77,7 @@ static int host_choose_move(host_data *data) {
     return HOST_OK;
 }
 
-// Squared shifts of the centroids that leave a K at rest.
+// A K stops when the squared shift of its centroids is at most this.
 static double host_shift_max(const host_data *data, double tolerance) {
     double sum = 0;
     for (int f = 0; f < HOST_FEATURES; f++) sum += data->variance[f] * data->factor * data->factor;
@@ -106,7 +106,7 @@ static int host_check_index(int index) {
     return host_fail(HOST_ARGUMENT, "entry %d of a list of %d K: the first is 0", index, (int)HOST_KS);
 }
 
-// A coordinate where the points are, and back as it was given.
+// Transforms a coordinate as the points are, and back.
 static host_real host_there(const host_data *data, host_real x, int f) {
     return (host_real)(((double)x - data->centre[f]) * data->factor);
 }
@@ -115,7 +115,7 @@ static host_real host_back(const host_data *data, double x, int f) {
     return (host_real)(x / data->factor + data->centre[f]);
 }
 
-// Of a table of first centroids, number i.
+// Refuses value i of the first centroids where it is far outside the points.
 static int host_check_first(const host_data *data, double x, long long i) {
     const int f = (int)(i % HOST_FEATURES);
     if (fabs((x - data->centre[f]) * data->factor) <= 1048576.0) return HOST_OK;
@@ -818,28 +818,28 @@ typedef struct host_table {
 
 // ... 1 definition
 
-// Points around HOST_K_MAX middles, half as far apart as points scatter: passes go on for a while.
+// Points of HOST_K_MAX blobs, which overlap so much that many passes are needed.
 static int host_make_points(host_table *table, long long n) {
-    enum { MIDDLES = HOST_K_MAX < 64 ? HOST_K_MAX : 64 };
+    enum { BLOBS = HOST_K_MAX < 64 ? HOST_K_MAX : 64 };
     uint64_t state = 1;
-    double *middles = (double *)malloc(sizeof *middles * MIDDLES * HOST_FEATURES);
+    double *centres = (double *)malloc(sizeof *centres * BLOBS * HOST_FEATURES);
     table->n = n;
     table->points = (host_real *)malloc(sizeof *table->points * (size_t)n * HOST_FEATURES);
-    if (!table->points || !middles) {
-        free(middles);
+    if (!table->points || !centres) {
+        free(centres);
         return host_fail(HOST_MEMORY, "not enough memory for %lld points of %d features", n,
                          (int)HOST_FEATURES);
     }
-    for (int i = 0; i < MIDDLES * HOST_FEATURES; i++) middles[i] = 2 * host_random(&state);
+    for (int i = 0; i < BLOBS * HOST_FEATURES; i++) centres[i] = 2 * host_random(&state);
     for (long long i = 0; i < n; i++) {
-        const int middle = (int)(host_random(&state) * MIDDLES);
+        const int blob = (int)(host_random(&state) * BLOBS);
         for (int f = 0; f < HOST_FEATURES; f++) {
             const double noise = host_random(&state) + host_random(&state) + host_random(&state) - 1.5;
             table->points[i * HOST_FEATURES + f] =
-                (host_real)(middles[middle * HOST_FEATURES + f] + noise);
+                (host_real)(centres[blob * HOST_FEATURES + f] + noise);
         }
     }
-    free(middles);
+    free(centres);
     return HOST_OK;
 }
 
@@ -902,7 +902,7 @@ static void host_plain_pass(host_plain *out, const host_table *table, const host
     memset(out->sums, 0, sizeof *out->sums * (size_t)k * HOST_FEATURES);
     memset(out->counts, 0, sizeof *out->counts * (size_t)k);
     out->inertia = out->size = 0;
-    out->close = 0;
+    out->ambiguous = 0;
     for (long long i = 0; i < table->n; i++) {
         const host_real *x = table->points + i * HOST_FEATURES;
         double nearest = 1e300, second = 1e300, size = 0;
@@ -920,12 +920,12 @@ static void host_plain_pass(host_plain *out, const host_table *table, const host
         }
         out->counts[label]++;
         out->inertia += nearest;
-        out->close += second - nearest <= size * (sizeof(host_real) == 4 ? 1e-5 : 1e-13);
+        out->ambiguous += second - nearest <= size * (sizeof(host_real) == 4 ? 1e-5 : 1e-13);
     }
 }
 
-// How far centroids after one pass are from those of the plain loop, as a part of the largest coordinate; and how far
-// apart the close points allow.
+// How far centroids after one pass are from those of the plain loop, as a part of the largest coordinate. Returns how
+// many coordinates are farther than rounding and ambiguous points allow.
 static int host_check_means(const host_plain *plain, const host_real *moved, int k, double *worst) {
     const double rounding = sizeof(host_real) == 4 ? 4e-6 : 1e-12;
     int bad = 0;
@@ -934,7 +934,7 @@ static int host_check_means(const host_plain *plain, const host_real *moved, int
         if (count == 0) continue; // an empty cluster is given another point
         const double mean = plain->sums[at] / count, away = fabs(mean - (double)moved[at]) / plain->size;
         *worst = fmax(*worst, away);
-        bad += away > rounding + 4 * (double)plain->close / count;
+        bad += away > rounding + 4 * (double)plain->ambiguous / count;
     }
     return bad;
 }
@@ -949,7 +949,7 @@ static int host_check_all(const host_table *table) {
     host_plain plain;
     double worst = 0, worst_inertia = 0;
     int bad = 0, failed = 0;
-    long long close = 0;
+    long long ambiguous = 0;
     const size_t rows = sizeof(host_real) * (size_t)HOST_FEATURES;
     host_real *first = (host_real *)malloc(rows * HOST_ROWS),
                *moved = (host_real *)malloc(rows * HOST_K_MAX);
@@ -973,7 +973,7 @@ static int host_check_all(const host_table *table) {
         if ((failed = host_result(fit, i, &model))) break;
         host_plain_pass(&plain, table, own, host_ks[i]);
         bad += host_check_means(&plain, moved, host_ks[i], &worst);
-        close += plain.close;
+        ambiguous += plain.ambiguous;
         host_plain_pass(&plain, table, moved, host_ks[i]);
         const double away = fabs(plain.inertia - model.inertia) / (plain.inertia > 0 ? plain.inertia : 1);
         worst_inertia = fmax(worst_inertia, away);
@@ -993,7 +993,7 @@ static int host_check_all(const host_table *table) {
                "coordinate (%lld "
                "points\n"
                "    within rounding of two centroids), inertia within %.1e, every label the nearest: %s\n",
-               table->n, worst, close, worst_inertia, host_verdict(bad));
+               table->n, worst, ambiguous, worst_inertia, host_verdict(bad));
     free(first);
     free(moved);
     free(labels);
@@ -1003,7 +1003,7 @@ static int host_check_all(const host_table *table) {
     return failed ? -1 : bad;
 }
 
-// Milliseconds of a pass that has every K at work: as many passes as the first of them takes to come to rest.
+// Milliseconds of a pass in which every K is active: as many passes are timed as the first K to stop takes.
 static int host_time(double *ms, long long *passes, host_fit *fit) {
     long long least = 20;
     *ms = 1e30;
@@ -1067,7 +1067,7 @@ int main(int argc, char **argv) {
     if (!failed) {
         printf("host: %d features, float, K of 3..5, %lld %s points\n", (int)HOST_FEATURES, table.n,
                *end ? "given" : "random");
-        host_table part = table; // as many as a plain loop does in seconds
+        host_table part = table; // as many points as a plain loop does in seconds
         const long long most = 400000000 / (HOST_ROWS * (long long)HOST_FEATURES) + 1000 + HOST_K_MAX;
         if (part.n > most) part.n = most;
         bad = host_check_all(&part);
@@ -1117,13 +1117,13 @@ typedef float host_real;
 // What every function returns: 0, or which kind of thing went wrong. host_error() says it in a sentence.
 enum { HOST_OK, HOST_ARGUMENT, HOST_DATA, HOST_MEMORY, HOST_DEVICE };
 
-// Points on a device, and how far each K is.
+// Points on a device, and the state of each K.
 typedef struct host_fit host_fit;
 
 // One K. The arrays are the caller's; those that are not NULL are filled.
 typedef struct host_model {
     int k;
-    int converged;        // 0: it was still moving when the passes that were allowed had been made
+    int converged;        // 0: its centroids still moved in the last pass that was allowed
     long long n_iter;     // updates of its centroids
     double inertia;       // sum of weight times squared distance to the nearest centroid
     host_real *centroids; // k x HOST_FEATURES
@@ -1141,7 +1141,7 @@ int host_create(host_fit **out, const host_real *points, const double *weights, 
 int host_start(host_fit *fit, const host_real *centroids);
 int host_seed(host_fit *fit, unsigned long long seed);
 
-// Passes over the points until no K moves any more, passes_max of them at most: 1 is one pass. A K is at rest when the
+// Passes over the points until no K moves any more, passes_max of them at most: 1 is one pass. A K stops when the
 // squared shift of its centroids is at most `tolerance` times the mean variance of the features (kmgen fit: 1e-4), and
 // takes no part in later passes. A cluster that loses its last point gets the point farthest from its centroid.
 // *passes, unless NULL: how many were made. May be called again to go on.
