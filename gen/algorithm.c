@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which algorithm a pass follows: the user's choice, or a rule's.
+// Which algorithm passes follow: the user's choice, or a rule's.
 #include "../base/error.h"
 #include "algorithm.h"
 #include "cpu/facts.h"
@@ -10,12 +10,12 @@
 
 enum {
     TILES_CLUSTERS_MAX = 4096,
-    TILES_FEATURES_AUTO = 16, // up to these it may pay
+    TILES_FEATURES_AUTO = 16, // tiles may pay up to so many features
     TILES_CLUSTERS_AUTO = 256,
     TILES_POINTS_MIN = 32768,
-    HAMERLY_FEATURES_AUTO = 8,   // from so many features ...
-    HAMERLY_CLUSTERS_AUTO = 128, // ... and clusters on it pays where a run takes many updates ...
-    HAMERLY_CLUSTERS_MOST = 1024 // ... up to so many
+    HAMERLY_FEATURES_AUTO = 8,   // hamerly pays from so many features ...
+    HAMERLY_CLUSTERS_AUTO = 128, // ... and clusters on, where a run takes many updates ...
+    HAMERLY_CLUSTERS_MOST = 1024 // ... up to so many clusters
 };
 
 static int64_t clusters_max(const km_plan *plan) {
@@ -26,7 +26,7 @@ static int64_t clusters_min(const km_plan *plan) {
     return plan->spec.clusters[0];
 }
 
-// Hamerly where bounds skip most of the work once centroids move little: until then passes are lloyd's.
+// Hamerly where its bounds skip most distances once centroids move little; until then its passes are lloyd's.
 static int hamerly_pays(const km_plan *plan) {
     int64_t most = clusters_max(plan), d = plan->spec.features;
     if (d < HAMERLY_FEATURES_AUTO || most > HAMERLY_CLUSTERS_MOST) return 0;
@@ -34,10 +34,10 @@ static int hamerly_pays(const km_plan *plan) {
     return (tiles_may ? clusters_min(plan) : most) >= HAMERLY_CLUSTERS_AUTO;
 }
 
-// Nanoseconds of one thread to sort a point: some, and some for each feature.
+// Nanoseconds of one thread to sort a point: a constant, and so many for each feature.
 static const double sort_ns = 12, sort_feature_ns = 6;
 
-// Tiles where the sort costs less than half of what lloyd's passes take: a probe of the data decides in the end.
+// Tiles where sorting takes less than half the time of lloyd's passes; at run time a probe of the data decides.
 static void choose_by_rule(km_plan *plan) {
     int64_t d = plan->spec.features, n = plan->points;
     char *reason = plan->algorithm_reason;
@@ -73,7 +73,7 @@ static void choose_by_rule(km_plan *plan) {
              pays ? "; a probe of the data may go back to lloyd" : "");
 }
 
-// The planner's own choice gives way where what it keeps does not fit the memory.
+// An algorithm that the rule chose, not the user, is given up where what it keeps does not fit the memory.
 static void leave_room(km_plan *plan) {
     km_memory memory;
     km_algorithm chosen = plan->algorithm;

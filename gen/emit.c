@@ -70,8 +70,8 @@ done:
     return status;
 }
 
-// Tidying: what expansion leaves behind. Numbers are wider or narrower than the holes they filled, so comments
-// behind code stand in a column again.
+// Tidying what expansion leaves: numbers are wider or narrower than the holes that they filled, so comments behind code
+// are aligned again.
 
 // One line of text: its size without spaces at its end, that of its code, and where a comment behind it begins.
 typedef struct text_line {
@@ -182,7 +182,7 @@ static const char *skip_blanks(const char *text) {
     return text + strspn(text, " \n");
 }
 
-// Behind a parenthesis that is opened at `text`.
+// The text behind the parenthesis that opens at `text`.
 static const char *skip_parentheses(const char *text) {
     int depth = 0;
     do {
@@ -354,7 +354,7 @@ static int begins_with(const char *line, const char *word) {
     return !strncmp(line, word, strlen(word));
 }
 
-// Behind the #endif of a guard that stands at `text`; NULL where the guard has another branch, or no end.
+// The text behind the #endif of the guard at `text`; NULL where the guard has another branch, or no end.
 static const char *guard_end(const char *text) {
     int depth = 0;
     for (; *text; text = line_next(text)) {

@@ -68,7 +68,7 @@ void km_explain_numbers(km_text *out, const km_plan *plan) {
     add_budget(out, plan, estimate);
 }
 
-// What a pass takes, in ms: for n points, or a million.
+// Estimated milliseconds of a pass over n points, or over a million.
 static double pass_ms(const km_plan *plan, double ns_per_point) {
     return ns_per_point * (plan->points ? (double)plan->points : 1e6) * 1e-6;
 }
@@ -112,7 +112,7 @@ static void add_memory(km_text *out, const km_plan *plan, const char *what, doub
     km_text_printf(out, "%-*s%*s\n", NAME_WIDTH + 10, what, VALUE_WIDTH + 5, bytes);
 }
 
-// Bytes of one point's labels in one copy of the slots: CPU labels are as wide as their own K needs.
+// Bytes of one point's labels in one run of each K: on a CPU labels are as wide as their own K needs.
 static double label_bytes(const km_spec *spec) {
     int64_t narrow = 0, count = spec->clusters_count;
     for (int64_t i = 0; i < count; i++) narrow += spec->clusters[i] <= 256;
@@ -120,7 +120,7 @@ static double label_bytes(const km_spec *spec) {
     return (double)(2 * count - narrow);
 }
 
-// What an algorithm that skips distances keeps.
+// Memory of an algorithm that skips distances.
 static void add_skipping(km_text *out, const km_plan *plan, double value) {
     const km_spec *spec = &plan->spec;
     double d = (double)spec->features;
@@ -135,7 +135,7 @@ static void add_skipping(km_text *out, const km_plan *plan, double value) {
     if (row) add_memory(out, plan, "  points as rows", (double)row);
 }
 
-// What a fit takes at one time, beside what is free, where that is known.
+// The most memory that a fit takes at one time, and what is free where that is known.
 static void add_whole(km_text *out, const km_plan *plan) {
     char bytes[32];
     if (!plan->memory_bytes) return;
@@ -150,14 +150,14 @@ static void add_whole(km_text *out, const km_plan *plan) {
 void km_explain_memory(km_text *out, const km_plan *plan) {
     const km_spec *spec = &plan->spec;
     double value = (double)km_type_bytes(spec->type);
-    int64_t copies = km_plan_value(plan, KM_PARAM_concurrent_restarts);
-    if (copies < 1) copies = 1;
+    int64_t restarts = km_plan_value(plan, KM_PARAM_concurrent_restarts);
+    if (restarts < 1) restarts = 1;
     // On a CPU labels stay between passes, so that only points that move are added and taken away.
     int is_cuda = spec->target.kind == KM_TARGET_CUDA, keeps_labels = plan->track_labels || !is_cuda;
     km_text_puts(out, "memory that grows with the points:\n");
     add_memory(out, plan, "  points", value * (double)spec->features);
     if (plan->weighted) add_memory(out, plan, "  weights", is_cuda ? 8 + value : 8);
-    if (keeps_labels) add_memory(out, plan, "  labels between passes", label_bytes(spec) * (double)copies);
+    if (keeps_labels) add_memory(out, plan, "  labels between passes", label_bytes(spec) * (double)restarts);
     km_point_memory rows[KM_POINT_MEMORY_MAX];
     const km_design_code *code = km_design_code_of(plan->design);
     int count = code && code->point_memory ? code->point_memory(rows, plan) : 0;

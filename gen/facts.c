@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Nominal devices: what is planned for when no device was asked.
+// Nominal devices, for plans without a device.
 #include <kmgen/plan.h>
 
 #include <stdio.h>
@@ -68,7 +68,8 @@ static void cpu_init(km_device_facts *facts) {
     facts->clock_ghz = cpu_cores[isa].clock_ghz;
     facts->fp32_per_cycle = cpu_cores[isa].fp32;
     facts->fp64_per_cycle = cpu_cores[isa].fp32 / 2;
-    facts->has_integers = isa == KM_ISA_AVX512; // most have AVX512_VNNI; engines ask the machine
+    facts->has_integers =
+        isa == KM_ISA_AVX512; // most processors with AVX-512 have AVX512_VNNI; engines ask the machine
 }
 
 void km_device_facts_init(km_device_facts *facts, km_target target) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Reads what gen/emit.c wrote above a text, so that a text that was edited by hand meets the plan it was emitted from.
+// Reads the head that gen/emit.c wrote above a text, so that a text that was edited by hand runs by the plan that it
+// was emitted from.
 #include "../base/error.h"
 #include "../base/text.h"
 #include "old_names.h"
@@ -97,7 +98,7 @@ static km_status check_target(const km_spec *head, km_target device, km_error *e
         asked, have);
 }
 
-// Kernels of a GPU know of weights, and of labels that are kept, when they are emitted.
+// Whether points have weights, and whether labels are kept, is part of a CUDA text.
 static km_status check_points(const char *table, const km_plan_params *plan, km_target device,
                               km_error *err) {
     const char *points = strstr(table, "points: ");

@@ -11,7 +11,7 @@
 
 static const char reason_fixed[] = "fixed in the spec";
 static const char reason_tuned[] = "from the tuning file";
-static const char reason_waiting[] = "in the tuning file"; // until the planner asks for it
+static const char reason_waiting[] = "in the tuning file"; // until a planner reads it
 
 static const struct {
     const char *name;
@@ -125,7 +125,7 @@ static km_plan_number *number_place(km_plan *plan, const char *name) {
     return number;
 }
 
-// Whether a number can be what it is to be.
+// Whether a number may have this value.
 static km_status check_value(const km_plan *plan, km_param param, int64_t value, const char *where,
                              km_error *err) {
     const char *name = params_table[param].name;

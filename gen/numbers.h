@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The numbers of a plan, one by one: reading, deciding, and those that the user fixed. The ground of the planners.
+// The numbers of a plan, one by one: reading, setting, and those that the user fixed. What all planners stand on.
 #ifndef KM_GEN_NUMBERS_H
 #define KM_GEN_NUMBERS_H
 #include "../base/error.h"
@@ -24,10 +24,10 @@ const char *km_plan_fixed_reason(const km_plan *plan);
 
 // Puts the numbers of a tuning file's entry into the plan, where km_plan_fixed finds them. KM_ERROR_PLAN.
 km_status km_plan_take_tuned(km_plan *plan, const km_spec *entry, km_error *err);
-// Puts the numbers into the order of gen/params.h and drops those of the tuning file that nobody asked for.
+// Puts the numbers into the order of gen/params.h and drops those of the tuning file that no planner read.
 void km_plan_sort_numbers(km_plan *plan);
-// KM_ERROR_PLAN when the spec fixes a number, design or word that its target does not have; that the plan's design does
-// not have.
+// KM_ERROR_PLAN when the spec fixes a number, design or word that its target does not have; the second, that the plan's
+// design does not have.
 km_status km_plan_check_fixed(const km_spec *spec, km_error *err);
 km_status km_plan_check_used(const km_plan *plan, km_error *err);
 
@@ -38,7 +38,7 @@ const char *km_plan_avoids(const km_plan *plan, km_design design, int64_t regist
 // that one.
 void km_plan_infeasible(km_plan *plan, km_design design, const char *reason);
 
-// Room for what a design decides beside numbers: plan->layout becomes `bytes` zeroed bytes. KM_ERROR_MEMORY.
+// Memory for what a design decides beside numbers: plan->layout becomes `bytes` zeroed bytes. KM_ERROR_MEMORY.
 km_status km_plan_layout_make(km_plan *plan, int64_t bytes, km_error *err);
 
 #endif

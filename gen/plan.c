@@ -78,7 +78,7 @@ static km_status target_resolve(km_plan *plan, const km_device_facts *facts, km_
                        "device or leave the architecture out",
                        asked, have, facts->name);
     if (target->arch == facts->target.arch) return KM_OK;
-    // An older instruction set than the machine's: as wide as that one at most.
+    // For an older instruction set than the machine's, vectors are no wider than that one's.
     km_device_facts nominal;
     km_device_facts_init(&nominal, *target);
     plan->facts.target = *target;
@@ -149,8 +149,8 @@ static km_status avoid_take(km_plan *plan, const km_plan_params *params, km_erro
     return KM_OK;
 }
 
-// Seconds of the system's compiler for one module. NVRTC takes as long for one design as for another: it decides
-// nothing.
+// Seconds of the system's compiler for one module. NVRTC takes as long for one design as for another, so it does not
+// count.
 static double compile_s(const km_plan *plan, km_design design) {
     return km_design_target(design) == KM_TARGET_CPU && km_design_code_of(design)->names && plan->points ? 0.8
                                                                                                          : 0;
@@ -162,7 +162,7 @@ static double sweep_s(const km_plan *plan, km_design design) {
            (double)plan->spec.n_init * 1e-9;
 }
 
-// Whether the user fixed a word that the design does not have, such as another's form: then `reason` says so.
+// Whether the user fixed a word that the design does not have, such as another design's form; `reason` says so.
 static int has_foreign_word(const km_plan *plan, km_design design, char *reason, size_t size) {
     for (int i = 0; i < KM_PARAM_COUNT; i++) {
         int64_t word;
@@ -196,8 +196,8 @@ static void estimate_all(km_plan *plan, km_config *configs) {
     }
 }
 
-// What a fit takes with each design that is possible, where their passes need memory of their own; 0 where the numbers
-// that the user fixed are another's.
+// Bytes of a fit with each feasible design, where passes need memory of their own; 0 where the user fixed numbers of
+// another design.
 static void estimate_memory(km_plan *plan, const km_config *configs) {
     for (int i = KM_DESIGN_NONE + 1; i < KM_DESIGN_COUNT; i++) {
         const km_design_code *code = km_design_code_of((km_design)i);
@@ -218,7 +218,7 @@ static int is_too_large(const km_plan *plan, km_design design) {
            plan->estimates[design].memory_bytes > plan->facts.memory_free_bytes;
 }
 
-// Whether a design takes less time than another: its passes, and the compiler; where that is the same, less arithmetic.
+// Whether a design takes less time than another, passes and compiler together; where that is equal, less arithmetic.
 static int is_faster(const km_plan *plan, km_design a, km_design b) {
     const km_estimate *first = &plan->estimates[a], *second = &plan->estimates[b];
     double compile_a = compile_s(plan, a), compile_b = compile_s(plan, b);
@@ -227,8 +227,8 @@ static int is_faster(const km_plan *plan, km_design a, km_design b) {
     return first->issue_ns < second->issue_ns;
 }
 
-// Whether `a` is taken instead of `b`: what fits the memory, then what is fastest; where nothing fits, what needs
-// least.
+// Whether `a` is taken instead of `b`: one that fits the memory first, then the faster one; where none fits, the one
+// that needs less.
 static int is_better(const km_plan *plan, km_design a, km_design b) {
     int a_large = is_too_large(plan, a), b_large = is_too_large(plan, b);
     if (a_large != b_large) return b_large;
@@ -236,7 +236,7 @@ static int is_better(const km_plan *plan, km_design a, km_design b) {
                    : is_faster(plan, a, b);
 }
 
-// The best design by a comparison, KM_DESIGN_NONE where none is possible.
+// The best feasible design by a comparison; KM_DESIGN_NONE where there is none.
 static km_design best_of(const km_plan *plan, int (*better)(const km_plan *, km_design, km_design)) {
     km_design best = KM_DESIGN_NONE;
     for (int i = KM_DESIGN_NONE + 1; i < KM_DESIGN_COUNT; i++)
@@ -244,7 +244,7 @@ static km_design best_of(const km_plan *plan, int (*better)(const km_plan *, km_
     return best;
 }
 
-// Designs that are too large for the memory are not possible, and say so.
+// Makes designs that are too large for the memory infeasible, with that reason.
 static void rule_out_large(km_plan *plan) {
     for (int i = KM_DESIGN_NONE + 1; i < KM_DESIGN_COUNT; i++) {
         km_estimate *estimate = &plan->estimates[i];
@@ -309,7 +309,7 @@ static void give_reason(km_plan *plan) {
                  plan->points ? ", worth compiling" : "");
 }
 
-// Sets the design and every number of it.
+// Sets the design and all its numbers.
 static km_status choose(km_plan *plan, km_error *err) {
     km_config configs[KM_DESIGN_COUNT];
     km_design fixed = km_plan_fixed_design(plan);
@@ -328,9 +328,9 @@ static km_status choose(km_plan *plan, km_error *err) {
 
 // All of it -------------------------------------------------------------------------------------------------
 
-static km_status make(km_plan *plan, const km_spec *spec, const km_plan_params *params, int64_t in_flight_max,
-                      km_error *err) {
-    plan->in_flight_max = in_flight_max;
+static km_status make(km_plan *plan, const km_spec *spec, const km_plan_params *params,
+                      int64_t concurrent_max, km_error *err) {
+    plan->concurrent_max = concurrent_max;
     KM_TRY(spec_check(spec, err));
     KM_TRY(km_spec_copy(&plan->spec, spec, err));
     KM_TRY(target_resolve(plan, params->facts, err));
@@ -357,14 +357,14 @@ static km_status make(km_plan *plan, const km_spec *spec, const km_plan_params *
     return km_plan_check_used(plan, err);
 }
 
-// Restarts in flight to try next where the plan does not fit; 0: nothing is left to try.
-static int64_t fewer_in_flight(const km_plan *plan) {
-    int64_t fixed, copies = km_plan_value(plan, KM_PARAM_concurrent_restarts);
+// Concurrent restarts to plan for next where the plan does not fit the memory; 0: nothing is left to try.
+static int64_t fewer_concurrent(const km_plan *plan) {
+    int64_t fixed, restarts = km_plan_value(plan, KM_PARAM_concurrent_restarts);
     if (km_plan_fits(plan) || km_plan_fixed(plan, KM_PARAM_concurrent_restarts, &fixed)) return 0;
-    return copies / 2;
+    return restarts / 2;
 }
 
-// Whether the sentence speaks of the number: "a block's registers" does not of `block`.
+// Whether the sentence names the number: "a block's registers" does not name `block`.
 static int names_number(const char *sentence, const char *name) {
     size_t size = strlen(name);
     for (const char *at = sentence; (at = strstr(at, name)) != NULL; at += size)
@@ -372,7 +372,7 @@ static int names_number(const char *sentence, const char *name) {
     return 0;
 }
 
-// Why there is no plan is known of the whole; says which fixed number is to blame, and what it would be otherwise.
+// The error says why there is no plan at all; adds which fixed number is to blame, and what it would be otherwise.
 static void blame_fixed(const km_spec *spec, const km_plan_params *params, km_error *err) {
     for (int64_t i = 0; i < spec->fixed_count; i++) {
         const km_fixed *fixed = &spec->fixed[i];
@@ -399,9 +399,9 @@ km_status km_plan_make(km_plan *plan, const km_spec *spec, const km_plan_params 
     km_plan made;
     km_plan_init(&made);
     km_status status = make(&made, spec, params, 0, err);
-    for (int64_t copies; status == KM_OK && (copies = fewer_in_flight(&made)) > 0;) {
+    for (int64_t restarts; status == KM_OK && (restarts = fewer_concurrent(&made)) > 0;) {
         km_plan_clear(&made);
-        status = make(&made, spec, params, copies, err);
+        status = make(&made, spec, params, restarts, err);
     }
     if (status == KM_ERROR_PLAN && err) blame_fixed(spec, params, err);
     if (status != KM_OK) {

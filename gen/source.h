@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// What the emitter and those who compile its texts must agree on.
+// What the emitter and what compiles its texts must agree on.
 #ifndef KM_GEN_SOURCE_H
 #define KM_GEN_SOURCE_H
 #include <kmgen/plan.h>
 
-// The first line of a text that is no comment: what stands above it names the spec and says why the plan is what it is.
+// The first line of a text that is no comment. The comment above it is the head: the spec, and the plan with its
+// reasons.
 const char *km_source_code(const char *text);
 
 // Fixes in the spec, which is complete, what a given text was emitted with, as its head names it. KM_ERROR_PLAN where
@@ -13,8 +14,8 @@ const char *km_source_code(const char *text);
 km_status km_source_take_head(km_spec *spec, const char *text, const km_plan_params *plan, km_target device,
                               km_error *err);
 
-// What stands between such a line and its #endif is left out where kmgen compiles the text: the host part, and what it
-// needs above the kernels.
+// Text between such a line and its #endif is left out where kmgen compiles the text: the host part, and what that needs
+// above the kernels.
 #define KM_GUARD_CUDA "#if !defined(__CUDACC_RTC__) && !defined(KM_KERNELS_ONLY)"
 #define KM_GUARD_CPU "#ifndef KM_KERNELS_ONLY"
 

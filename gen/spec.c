@@ -64,7 +64,7 @@ const char *km_quoted(char buffer[KM_QUOTED_SIZE], const char *text) {
 int km_integer_parse(int64_t *value, const char *text) {
     int negative = *text == '-';
     const char *digit = text + negative;
-    if (*digit == '0' && digit[1]) return 0; // 010 is eight to some and ten to others
+    if (*digit == '0' && digit[1]) return 0; // 010 is eight in C and ten elsewhere
     if (!*digit) return 0;
     int64_t sum = 0;
     for (; *digit; digit++) {

@@ -74,7 +74,7 @@ static int is_control(uint32_t code) {
            code == 0xfeff || code == 0xfffe || code == 0xffff;
 }
 
-// Looks at the characters before libyaml does: its own messages name no line for these.
+// Checks the characters before libyaml does, whose own messages name no line for these.
 static km_status check_characters(const reader *r, const unsigned char *text, int64_t size) {
     size_t line = 0, column = 0;
     int in_comment = 0;
@@ -138,7 +138,7 @@ static const char *text_of(const reader *r) {
     return (const char *)r->event.data.scalar.value;
 }
 
-// What stands there, for "got ..."; `buffer` holds a scalar's text.
+// What the event is, for "got ..."; `buffer` holds a scalar's text.
 static const char *what_is(char buffer[KM_QUOTED_SIZE], const reader *r) {
     if (r->event.type == YAML_SEQUENCE_START_EVENT) return "a list";
     if (r->event.type == YAML_MAPPING_START_EVENT) return "a map";
@@ -202,7 +202,7 @@ static km_status read_field(reader *r, const km_spec_field *field) {
     return place(r, field->set(&r->spec, text_of(r), &inner), &inner);
 }
 
-// The name of today for one that stands at the present event.
+// Today's name for the one at the present event.
 static const char *today(reader *r, const char *where, const char *name) {
     char place[256];
     const yaml_mark_t *mark = &r->event.start_mark;
@@ -212,7 +212,7 @@ static const char *today(reader *r, const char *where, const char *name) {
 
 // Maps -------------------------------------------------------------------------------------------------------
 
-// Checks that the event is a word which was not there before, and copies it: the next event replaces it.
+// Checks that the event is a key that was not given before, and copies it: the next event replaces it.
 static km_status read_key(const reader *r, char key[KM_NAME_MAX]) {
     char got[KM_QUOTED_SIZE];
     if (r->event.type != YAML_SCALAR_EVENT)

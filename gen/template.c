@@ -76,7 +76,7 @@ static int env_grow(km_env *env, void **array, int64_t count, int64_t *capacity,
     return 1;
 }
 
-// Whether a name (which a caller of ours gave) is these bytes of a template, which may be any.
+// Whether a name equals these bytes of a template, which may hold zeros.
 static int is_name(const char *name, const char *bytes, size_t length) {
     return strlen(name) == length && !memcmp(name, bytes, length);
 }
@@ -163,7 +163,7 @@ km_env *km_env_item(km_env *env, const char *list_name, const char *text) {
         !env_grow(env, (void **)&list->items, list->count, &list->capacity, sizeof(km_env *))) {
         km_env_destroy(&item);
         env_fail(env);
-        return env; // The dummy: nothing is expanded after a failure.
+        return env; // any item will do: nothing is expanded after a failure
     }
     item->parent = env;
     list->items[list->count++] = item;
@@ -186,7 +186,7 @@ typedef struct scope {
 
 typedef enum use_state { NOT_USED, BEING_USED, USED } use_state;
 
-// What stands between //@ def and //@ end.
+// The text between //@ def and //@ end.
 typedef struct definition {
     char *name, *file, *text;
     int64_t size, number; // of the line with //@ def
@@ -331,7 +331,7 @@ static int next_line(reader *r) {
     return 1;
 }
 
-// Text with a zero in it would end there for everyone who takes it as a string.
+// A zero in a text would end it for all that take it as a string.
 static km_status refuse_zero(const expander *e, const reader *r) {
     if (!memchr(r->next, 0, (size_t)(r->end - r->next))) return KM_OK;
     reader at = *r;
@@ -470,7 +470,8 @@ static km_status control_def(expander *e, const scope *scopes, reader *r, const 
     return active ? add_definition(e, &opened, name, opened.next, r->line - opened.next) : KM_OK;
 }
 
-// What a definition holds, where it is first used. It is the same wherever that is: only names of the root are known.
+// Expands a definition where it is first used. Only names of the root are known in it, so the text is the same wherever
+// that is.
 static km_status use_definition(expander *e, const reader *r, word name) {
     definition *found = find_definition(e, name.text, name.length);
     if (!found) return fail_at(e, r, "there is no //@ def %.*s before this", (int)name.length, name.text);
@@ -540,7 +541,7 @@ static km_status bind_parameters(parameters *all, const expander *e, const scope
     return KM_OK;
 }
 
-// Takes the definitions of a file, and leaves nothing of its text.
+// Reads the definitions of a file; the rest of its text is dropped.
 static km_status expand_words(expander *e, const scope *scopes, const char *name, size_t length,
                               const reader *r) {
     km_text dropped = {0}, *out = e->out;
@@ -574,7 +575,7 @@ done:
     return status;
 }
 
-// A line that brings text from elsewhere: as far as it is indented, so is what it brings.
+// A line that inserts other text, which is indented as far as the line.
 static km_status control_bring(expander *e, const scope *scopes, const reader *r, const word *words,
                                int count) {
     const int64_t outer = e->indent;
@@ -598,7 +599,7 @@ static km_status control_line(expander *e, const scope *scopes, reader *r, const
                    count ? words[0].text : "");
 }
 
-// A block inside another one, as deep as that may go.
+// A block inside another one, up to BLOCKS_MAX deep.
 static km_status expand_inner(expander *e, const scope *scopes, reader *r, int active, block_end *ended) {
     if (e->blocks == BLOCKS_MAX)
         return fail_at(e, r, "more than %d //@ if, //@ for and //@ def inside each other", BLOCKS_MAX);

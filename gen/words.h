@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Words of specs and plans: designs, forms, types, targets, algorithms. The ground of planning.
+// Words of specs and plans: designs, forms, types, targets, algorithms.
 #ifndef KM_GEN_WORDS_H
 #define KM_GEN_WORDS_H
 #include "params.h"
@@ -7,7 +7,7 @@
 
 // Target of a design; KM_TARGET_AUTO for KM_DESIGN_NONE.
 km_target_kind km_design_target(km_design design);
-// "registers, tensor and shared": the designs of a target, `last` before the last of them. Returns `text`.
+// "registers, tensor and tiled": the designs of a target, `last` before the last of them. Returns `text`.
 enum { KM_DESIGNS_TEXT = 96 };
 const char *km_designs_text(char text[KM_DESIGNS_TEXT], km_target_kind target, const char *last);
 

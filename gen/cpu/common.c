@@ -116,8 +116,8 @@ km_status km_cpu_set_restarts(km_plan *plan, km_error *err) {
     if (wanted > it->restarts) wanted = it->restarts;
     if (wanted > 16) wanted = 16;
     if (wanted < 1) wanted = 1;
-    if (plan->in_flight_max && wanted > (double)plan->in_flight_max)
-        return km_plan_set(plan, KM_PARAM_concurrent_restarts, plan->in_flight_max, err,
+    if (plan->concurrent_max && wanted > (double)plan->concurrent_max)
+        return km_plan_set(plan, KM_PARAM_concurrent_restarts, plan->concurrent_max, err,
                            "as many as the free memory holds");
     return km_plan_set(plan, KM_PARAM_concurrent_restarts, (int64_t)wanted, err,
                        "a read takes %.2f ns a point, one restart's arithmetic %.2f ns", e->memory_ns,

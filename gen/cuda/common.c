@@ -21,7 +21,7 @@ int64_t km_cuda_concurrent_restarts(const km_plan *plan) {
     enum { POINTS_ENOUGH = 4 << 20, RESTARTS_MAX = 64 };
     if (!plan->points) return 1;
     int64_t restarts = km_min(km_min(POINTS_ENOUGH / plan->points, plan->spec.n_init), RESTARTS_MAX);
-    if (plan->in_flight_max) restarts = km_min(restarts, plan->in_flight_max);
+    if (plan->concurrent_max) restarts = km_min(restarts, plan->concurrent_max);
     return km_max(restarts, 1);
 }
 
@@ -34,9 +34,9 @@ double km_cuda_launches_ns(const km_plan *plan, int64_t launches, double each_ns
 
 km_status km_cuda_set_restarts(km_plan *plan, km_error *err) {
     return km_plan_set(plan, KM_PARAM_concurrent_restarts, km_cuda_concurrent_restarts(plan), err, "%s",
-                       plan->in_flight_max ? "as many as the free memory holds"
-                       : plan->points      ? "restarts until a pass has 4 million points, or all of them"
-                                           : "many points: one restart of each K fills the device");
+                       plan->concurrent_max ? "as many as the free memory holds"
+                       : plan->points       ? "restarts until a pass has 4 million points, or all of them"
+                                            : "many points: one restart of each K fills the device");
 }
 
 km_status km_cuda_set_grid(km_plan *plan, int64_t tile, km_error *err) {

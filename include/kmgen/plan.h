@@ -146,7 +146,7 @@ typedef struct km_plan {
     /// On the device, of a whole fit: points, passes, seeding, finishing. 0: n is unknown.
     int64_t memory_bytes;
     int64_t host_bytes;         ///< CUDA: of the machine's memory beside that.
-    int64_t in_flight_max;      ///< Restarts in flight that the free memory holds; 0: it decides nothing.
+    int64_t concurrent_max;     ///< Concurrent restarts that the free memory holds; 0: it decides nothing.
     km_design design;           ///< How a pass is computed.
     char design_reason[192];    ///< Why, for people.
     km_algorithm algorithm;     ///< Never AUTO.
