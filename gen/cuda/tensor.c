@@ -653,7 +653,7 @@ static km_status decide(km_plan *plan, const km_config *found, km_error *err) {
     KM_TRY(km_plan_set(plan, KM_PARAM_tile_clusters, config->row_tiles * ROWS_PER_TILE, err,
                        "rows of matrix products that a launch has at most"));
     KM_TRY(km_plan_set(plan, KM_PARAM_prefetch, config->stages - 1, err,
-                       "so many bytes are on their way to a multiprocessor that it need not wait"));
+                       "enough bytes in flight that a multiprocessor need not wait"));
     if (config->form == DIGITS)
         KM_TRY(km_plan_set(plan, KM_PARAM_tile_points, points_of(config), err,
                            "points of a block, whose warps share the sums"));

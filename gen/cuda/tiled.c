@@ -650,8 +650,8 @@ static km_status decide(km_plan *plan, const km_config *found, km_error *err) {
                            "segments of the points in the order of their labels, a few lanes each"));
     KM_TRY(km_plan_set(plan, KM_PARAM_grid, grid_of(plan), err, "%s",
                        sums == KM_WORD_sums_sorted
-                           ? "ranges of points while they are ordered"
-                           : "ranges of points, each with its own sums, 64 MiB at most"));
+                           ? "chunks of points while they are sorted"
+                           : "chunks of points, each with its own sums, 64 MiB at most"));
     return decide_layout(plan, err);
 }
 

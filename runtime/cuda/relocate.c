@@ -109,7 +109,7 @@ static km_status search(relocation *r, int64_t *found, km_error *err) {
 }
 
 // Gives the points to the empty clusters, in order. Clusters that get none are marked as given up.
-static km_status seat(relocation *r, int64_t found, km_error *err) {
+static km_status give_points(relocation *r, int64_t found, km_error *err) {
     km_cuda_engine *engine = r->engine;
     int64_t d = engine->base.d, next = 0;
     km_slot_record *record = &km_cuda_records(engine)[r->slot];
@@ -138,7 +138,7 @@ km_status km_cuda_relocate(km_cuda_engine *engine, int64_t slot, int64_t *moved,
     KM_TRY_GOTO(relocation_begin(&r, err));
     KM_TRY_GOTO(measure(&r, err));
     KM_TRY_GOTO(search(&r, moved, err));
-    status = seat(&r, *moved, err);
+    status = give_points(&r, *moved, err);
 done:
     relocation_free(&r);
     return status;

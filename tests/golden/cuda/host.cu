@@ -695,7 +695,7 @@ int host_run(host_fit *fit, long long passes_max, double tolerance, long long *p
 
 // ... 2 definitions
 
-static int host_finish_range(const host_fit *fit, host_finish *f, long long first, long long count,
+static int host_finish_slice(const host_fit *fit, host_finish *f, long long first, long long count,
                              long long k, int *labels) {
     const long long blocks = host_parts(count, KM_CHUNK_POINTS), numbers = k * KM_FINISH_SUMS;
     const double *weights = fit->weights.as<double>();
@@ -728,9 +728,9 @@ static int host_finish_all(const host_fit *fit, host_finish *f, int q, int *labe
         (int)k * KM_FINISH_THREADS * (WEIGHTED ? KM_FINISH_WEIGHTED_BYTES : KM_FINISH_BYTES);
     if (k <= KM_FINISH_FEW_MAX && few_clusters_bytes <= fit->shared_max)
         f->few_clusters_bytes = few_clusters_bytes;
-    const long long range =
+    const long long slice =
         (f->few_clusters_bytes ? 1024 : 64) * (long long)KM_CHUNK_POINTS; // points that memory is taken for
-    const long long here = fit->n < range ? fit->n : range;
+    const long long here = fit->n < slice ? fit->n : slice;
     if (few_clusters_bytes > 48 << 10 && f->few_clusters_bytes)
         HOST_CUDA(cudaFuncSetAttribute(km_finish_few_clusters, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                        few_clusters_bytes));
@@ -745,9 +745,9 @@ static int host_finish_all(const host_fit *fit, host_finish *f, int q, int *labe
     f->model.args.labels = f->labels.as<int>();
     f->model.args.nearest = f->nearest.as<double>();
     f->model.args.margin = f->margin.as<double>();
-    for (long long first = 0; first < fit->n; first += range)
+    for (long long first = 0; first < fit->n; first += slice)
         HOST_TRY(
-            host_finish_range(fit, f, first, fit->n - first < range ? fit->n - first : range, k, labels));
+            host_finish_slice(fit, f, first, fit->n - first < slice ? fit->n - first : slice, k, labels));
     f->host = (double *)malloc((size_t)numbers * 8);
     if (!f->host) return host_fail(HOST_MEMORY, "not enough memory for the sums");
     HOST_CUDA(cudaMemcpy(f->host, f->sums.at, (size_t)numbers * 8, cudaMemcpyDeviceToHost));
