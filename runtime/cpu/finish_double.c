@@ -40,14 +40,14 @@ static inline __attribute__((always_inline)) void finish_nearest(int32_t *label,
 static inline void finish_sums(const km_cpu_finish_model *model, const int32_t *label, const double *first,
                                const double *second, const double *weights, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
-        double weight = weights ? weights[i] : 1.0, near = sqrt(first[i]);
-        double far = model->k > 1 ? sqrt(second[i]) : 0;
+        double weight = weights ? weights[i] : 1.0, d1 = sqrt(first[i]);
+        double d2 = model->k > 1 ? sqrt(second[i]) : 0;
         double *sum = model->sums + (int64_t)label[i] * KM_CPU_SUMS;
         sum[KM_CPU_SUM_WEIGHT] += weight;
         sum[KM_CPU_SUM_COUNT] += 1.0;
         sum[KM_CPU_SUM_SSE] += weight * first[i];
-        sum[KM_CPU_SUM_DISTANCE] += weight * near;
-        sum[KM_CPU_SUM_MARGIN] += far > 0 ? weight * ((far - near) / far) : 0;
+        sum[KM_CPU_SUM_DISTANCE] += weight * d1;
+        sum[KM_CPU_SUM_MARGIN] += d2 > 0 ? weight * ((d2 - d1) / d2) : 0;
     }
 }
 

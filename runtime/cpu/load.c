@@ -292,7 +292,7 @@ static float groups_largest(const cpu_engine *engine, int64_t first, int64_t cou
     return km_cpu_largest_square(soa_groups, to - from, engine->base.d);
 }
 
-// Puts a chunk into groups and returns its sum of |x|^2; *largest is kept up where integers want it.
+// Copies a batch into SoA groups, and returns its sum of |x|^2. Keeps *largest up to date where int16 scores need it.
 static double rows_copy(const loader *load, const scratch *own, double *largest, int64_t first,
                         int64_t count) {
     const cpu_engine *engine = load->engine;

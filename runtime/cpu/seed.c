@@ -129,7 +129,7 @@ static uint8_t *chain_row(const seeder *s, const chain *own, int64_t index) {
     return own->rows + index * s->engine->base.d * s->engine->real_bytes;
 }
 
-// The first value of a point; the next ones lie `group` apart.
+// The first value of a point; the next ones lie `soa_points` apart.
 static const uint8_t *point_at(const cpu_engine *engine, int64_t point) {
     int64_t lane = point % engine->soa_points;
     return engine->points + ((point - lane) * engine->base.d + lane) * engine->real_bytes;

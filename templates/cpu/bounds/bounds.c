@@ -738,7 +738,7 @@ KM_TARGET static int64_t elkan_next(cpu_bounds_work *work, int64_t i, int64_t mo
         label = elkan_label(&p, work);
     else
         work->skipped++;
-    if (label != own) { // their groups now leave out another centroid
+    if (label != own) { // their centroid groups now leave out another one
         touched_groups[touched_groups_count++] = own_group;
         touched_groups[touched_groups_count++] = label / BOUNDS_LANES;
     }
