@@ -14,7 +14,7 @@ git -C "$root" worktree add --quiet --detach "$work/tree" "$commit"
 emit() { # TREE FOLDER: the texts of this tree's specs by the program of TREE
     local spec target
     meson setup "$2.build" "$1" >/dev/null
-    ninja -C "$2.build" cli/kmgen >/dev/null
+    ninja -C "$2.build" cli/kmgen >"$work/log" || { tail -n 20 "$work/log" >&2; exit 1; }
     for target in "${targets[@]}"; do
         mkdir -p "$2/$target"
         for spec in "$root"/specs/*.yaml; do
