@@ -158,6 +158,8 @@ int cli_changes_apply(km_spec *spec, int *device, const cli_changes *changes, co
 // Warns of names that are those of the version before.
 void cli_names_warn(const km_spec *spec);
 int cli_is_yaml(const char *path);
+// Where a spec is expected: CLI_USAGE after a message if the path is that of a table, else 0.
+int cli_refuse_table(const cli_command *command, const char *path);
 // The list of K for people: "2..10" or "3, 5, 8".
 void cli_clusters_text(char *text, size_t size, const km_spec *spec);
 

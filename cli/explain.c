@@ -67,6 +67,7 @@ static int run(const cli_command *command, int argc, char **argv) {
     cli_parser parser;
     cli_parser_init(&parser, command, argc, argv);
     if (parse(&options, &parser)) return parser.exit;
+    if (cli_refuse_table(command, argv[parser.first])) return CLI_USAGE;
     km_spec_init(&spec);
     km_plan_params_init(&params);
     params.points = options.points;

@@ -12,6 +12,14 @@ int cli_is_yaml(const char *path) {
     return dot && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0);
 }
 
+int cli_refuse_table(const cli_command *command, const char *path) {
+    if (!km_data_format(path)) return 0;
+    return cli_usage(command,
+                     "'%s' is a table by its name, and '%s' takes a spec; 'kmgen fit %s --dry-run' shows the "
+                     "plan of a fit",
+                     path, command->name, path);
+}
+
 // Fixes what NAME=VALUE says.
 static km_status fix(km_spec *spec, const char *text, km_error *err) {
     char name[64];

@@ -25,7 +25,7 @@ enum {
 // Minimum distances of all chains in one seeding pass take at most this many bytes.
 #define SEED_STATE_BYTES ((int64_t)2 << 30)
 
-static int64_t copies_of(const km_plan *plan) {
+static int64_t restarts_of(const km_plan *plan) {
     return km_max(km_plan_value(plan, KM_PARAM_concurrent_restarts), 1);
 }
 
@@ -70,8 +70,8 @@ km_cuda_steps km_cuda_steps_of(const km_plan *plan, int64_t n) {
 
 // Everything of the slots but the workspace.
 static int64_t cuda_slots(const km_plan *plan, int64_t n) {
-    int64_t d = plan->spec.features, copies = copies_of(plan), rows = copies * plan->clusters_sum;
-    int64_t slots = copies * plan->spec.clusters_count, parts = KM_UPDATE_PARTS(k_max_of(plan), d);
+    int64_t d = plan->spec.features, restarts = restarts_of(plan), rows = restarts * plan->clusters_sum;
+    int64_t slots = restarts * plan->spec.clusters_count, parts = KM_UPDATE_PARTS(k_max_of(plan), d);
     int64_t state =
         CUDA_RECORDS + aligned(slots * (int64_t)sizeof(km_slot_record)) + aligned(slots) + aligned(rows);
     int64_t bytes = paged(rows * d * km_type_bytes(plan->spec.type)) + paged(rows * (d + 1) * 8) +
@@ -170,16 +170,16 @@ static int64_t run_bytes(const km_plan *plan, int64_t k) {
 
 // Returns what is there before the points are.
 static int64_t add_slots(km_memory *memory, const km_plan *plan) {
-    int64_t points = km_round_up(plan->points, group_of(plan)), copies = copies_of(plan), labels = 0,
+    int64_t points = km_round_up(plan->points, group_of(plan)), restarts = restarts_of(plan), labels = 0,
             sums = 0, tables = 0;
     int64_t d = plan->spec.features, threads = threads_of(plan);
     for (int64_t i = 0; i < plan->spec.clusters_count; i++) {
         int64_t k = plan->spec.clusters[i];
-        labels += copies * km_round_up(points * km_cpu_label_bytes(k), 64);
-        tables += copies * run_bytes(plan, k);
-        if (!km_cpu_sums_are_owned(k, d)) sums += copies * k * KM_CPU_PITCH(d);
+        labels += restarts * km_round_up(points * km_cpu_label_bytes(k), 64);
+        tables += restarts * run_bytes(plan, k);
+        if (!km_cpu_sums_are_owned(k, d)) sums += restarts * k * KM_CPU_PITCH(d);
     }
-    int64_t partials = km_cpu_partials(threads, sums), slots = copies * plan->spec.clusters_count;
+    int64_t partials = km_cpu_partials(threads, sums), slots = restarts * plan->spec.clusters_count;
     // The engine's own note of a slot is about as long as that for a pass.
     int64_t lists = (2 + partials) * slots * (int64_t)sizeof(km_cpu_slot);
     memory->slots = pages(labels) + tables + partials * sums * 8 + lists;
@@ -191,13 +191,13 @@ static int keeps_bounds(const km_plan *plan) {
 }
 
 int64_t km_cpu_bounds_point_bytes(const km_plan *plan) {
-    int64_t copies = copies_of(plan), floats = 0;
+    int64_t restarts = restarts_of(plan), floats = 0;
     if (!keeps_bounds(plan)) return 0;
     for (int64_t i = 0; i < plan->spec.clusters_count; i++) {
         int64_t k = plan->spec.clusters[i], blocks = km_divide_up(k, KM_CPU_BOUNDS_LANES);
         floats += 2 + (plan->algorithm == KM_ALGORITHM_ELKAN ? k + blocks : 0);
     }
-    return floats * copies * (int64_t)sizeof(float);
+    return floats * restarts * (int64_t)sizeof(float);
 }
 
 int64_t km_cpu_row_point_bytes(const km_plan *plan) {
@@ -218,7 +218,7 @@ static int64_t bounds_bytes(const km_plan *plan) {
         if (plan->algorithm == KM_ALGORITHM_ELKAN) bytes += pages(n * k * 4) + pages(n * (k_row / LANES) * 4);
     }
     int64_t own = CHUNK * 16 + (d * (2 * LANES + 2) + km_round_up(k_max_of(plan), LANES)) * 8;
-    return copies_of(plan) * bytes + threads_of(plan) * (own + copies_of(plan) * plan->clusters_sum * 4);
+    return restarts_of(plan) * bytes + threads_of(plan) * (own + restarts_of(plan) * plan->clusters_sum * 4);
 }
 
 // What the algorithm keeps through all passes.

@@ -9,7 +9,7 @@
 typedef struct km_memory {
     int64_t points;   // table, weights and what is known of each feature
     int64_t arriving; // until the points are centred and scaled: the table as it came, statistics of blocks
-    int64_t slots;    // centroids, sums and labels of the runs in flight
+    int64_t slots;    // centroids, sums and labels of the runs of a pass
     int64_t pass;     // workspace of a pass, or what the algorithm keeps
     int64_t
         steps; // seeding, relocation, finishing with its labels: the largest; CUDA: what the workspace cannot hold

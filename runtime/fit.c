@@ -612,9 +612,9 @@ static void warn_of_models(fit *f, const km_model *models) {
     const km_model *chosen = &models[result->selection.best];
     if (ks > 1 && !(chosen->inertia > 0))
         km_result_warn(f->owner, f->params->log,
-                       "K=%d leaves no inertia: the data have only that many different points, and criteria "
-                       "say nothing there",
-                       chosen->k);
+                       "K=%d leaves no inertia: the data have only %d different point%s, and criteria say "
+                       "nothing there",
+                       chosen->k, chosen->effective_k, chosen->effective_k == 1 ? "" : "s");
     warn_of_resolution(f, models);
     for (int64_t q = 0; q < ks; q++) {
         unconverged += !models[q].converged;

@@ -145,10 +145,10 @@ static int add_section(km_text *out, const golden_section *plain, const golden_s
     int left_out = 0;
     while (golden_next_item(&rest, &item)) {
         if (!golden_next_item(&marked_rest, &marked_item)) return 1;
-        int news = whole, is_plain = is_of_template(&item);
-        golden_marks_of(&marked_item, count_new, &news);
-        if (news || is_plain) golden_marks_of(&marked_item, set_shown, NULL);
-        if (is_plain || is_shown(&item) || !news) {
+        int new_count = whole, is_plain = is_of_template(&item);
+        golden_marks_of(&marked_item, count_new, &new_count);
+        if (new_count || is_plain) golden_marks_of(&marked_item, set_shown, NULL);
+        if (is_plain || is_shown(&item) || !new_count) {
             left_out++;
             continue;
         }
@@ -365,9 +365,9 @@ static void suggest(const golden_wish *wish, const char *row) {
     golden_text text;
     if (golden_emit(&text, wish, marks.folder)) return;
     for (int i = 0; i < text.sections_count; i++) {
-        int news = 0;
-        golden_marks_of(&text.sections[i], count_new, &news);
-        if (!news) continue;
+        int new_count = 0;
+        golden_marks_of(&text.sections[i], count_new, &new_count);
+        if (!new_count) continue;
         km_text branches = {0};
         golden_marks_of(&text.sections[i], set_shown, &branches);
         printf("FILE | %s | %s\n%s", row, text.sections[i].title, branches.data ? branches.data : "");

@@ -41,10 +41,10 @@ static km_status spec_of(km_spec *spec, const rig_variant *variant, const rig_pa
         KM_TRY(km_spec_fix(spec, "grid", "1", err));
         KM_TRY(km_spec_fix(spec, "block", "128", err));
     }
-    if (params->in_flight == 0) return KM_OK;
+    if (params->concurrent == 0) return KM_OK;
     char count[32];
-    snprintf(count, sizeof count, "%lld", (long long)params->in_flight);
-    spec->n_init = params->in_flight;
+    snprintf(count, sizeof count, "%lld", (long long)params->concurrent);
+    spec->n_init = params->concurrent;
     return km_spec_fix(spec, "concurrent_restarts", count, err);
 }
 

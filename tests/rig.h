@@ -25,7 +25,7 @@ typedef struct rig_params {
     const char *clusters; // "2..5"
     int weighted;         // the plan's flag: points may carry weights
     int track_labels;
-    int64_t in_flight;     // concurrent restarts; 0 leaves it to the planner
+    int64_t concurrent;    // concurrent restarts; 0 leaves it to the planner
     int64_t points;        // tells the planner n; 0: unknown
     int one_block;         // of 128 threads, where the design is registers
     const char *cache_dir; // binaries are kept here between tests

@@ -19,7 +19,7 @@ enum { ALGORITHMS_COUNT = sizeof algorithms / sizeof *algorithms };
 // One comparison; zeros are defaults.
 typedef struct job {
     const char *clusters;
-    int64_t restarts, in_flight, max_iter, changes_min, threads;
+    int64_t restarts, concurrent, max_iter, changes_min, threads;
     double tol;
     const char *design; // prebuilt
     const char *target; // cpu
@@ -43,8 +43,8 @@ static km_result *fit(const ref_data *points, const job *j, km_algorithm algorit
     km_status status = km_spec_set_clusters(&spec, j->clusters, &err);
     if (status == KM_OK) status = km_spec_set_target(&spec, j->target ? j->target : "cpu", &err);
     if (status == KM_OK) status = km_spec_fix(&spec, "design", j->design ? j->design : "prebuilt", &err);
-    snprintf(number, sizeof number, "%lld", (long long)j->in_flight);
-    if (status == KM_OK && j->in_flight) status = km_spec_fix(&spec, "concurrent_restarts", number, &err);
+    snprintf(number, sizeof number, "%lld", (long long)j->concurrent);
+    if (status == KM_OK && j->concurrent) status = km_spec_fix(&spec, "concurrent_restarts", number, &err);
     if (status == KM_OK)
         status =
             km_data_from_memory(&data, values, points->n, points->d, points->type, 0, 0, points->w, &err);
@@ -267,7 +267,7 @@ START_TEST(designs) {
             if (weighted) weigh_unevenly(&points);
             job j = {.clusters = "2..5", .restarts = 8, .threads = 1};
             km_result *prebuilt = fit(&points, &j, KM_ALGORITHM_LLOYD);
-            j.in_flight = 3;
+            j.concurrent = 3;
             km_result *few = fit(&points, &j, KM_ALGORITHM_LLOYD);
             compare_models(prebuilt, few, "three concurrent restarts", "prebuilt");
             j.design = names[_i];
@@ -318,7 +318,7 @@ END_TEST
 
 START_TEST(concurrent_restarts) {
     ref_data points = ref_blobs(3001, 2, 6, 1.0, 8, type_of(_i));
-    compare(&points, &(job){.clusters = "3..6", .restarts = 7, .in_flight = 3}, algorithm_of(_i));
+    compare(&points, &(job){.clusters = "3..6", .restarts = 7, .concurrent = 3}, algorithm_of(_i));
     ref_data_free(&points);
 }
 END_TEST
@@ -489,7 +489,7 @@ END_TEST
 // stay lloyd's, and those that begin while others have bounds begin with lloyd.
 START_TEST(automatic_bounds) {
     ref_data points = ref_uniform(9001, 17, 5, KM_FLOAT64);
-    job j = {.clusters = "9,130", .restarts = 3, .in_flight = 2, .max_iter = 40, .threads = _i};
+    job j = {.clusters = "9,130", .restarts = 3, .concurrent = 2, .max_iter = 40, .threads = _i};
     km_result *lloyd = fit(&points, &j, KM_ALGORITHM_LLOYD), *chosen = fit(&points, &j, KM_ALGORITHM_AUTO);
     ck_assert_int_eq(chosen->counters.algorithm, KM_ALGORITHM_HAMERLY);
     ck_assert_int_eq(chosen->passes, lloyd->passes);

@@ -729,7 +729,7 @@ static void check_runs(km_type type, int64_t d, int weighted, const km_stop *sto
                          .d = d,
                          .clusters = "2,3,5",
                          .weighted = weighted,
-                         .in_flight = 2,
+                         .concurrent = 2,
                          .cache_dir = cache_dir};
     BUILD_OR_LEAVE(rig_build(&r, variant, &params), type, d, weighted);
     ref_data points = ref_blobs(3001, d, 5, 1.5, 77, type);
@@ -900,7 +900,7 @@ START_TEST(runs_do_not_see_each_other) {
     km_type type = _i ? KM_FLOAT32 : KM_FLOAT64;
     const km_stop stop = {.max_iter = 300};
     rig r;
-    rig_params params = {.type = type, .d = 3, .clusters = "2,3,5", .in_flight = 2, .cache_dir = cache_dir};
+    rig_params params = {.type = type, .d = 3, .clusters = "2,3,5", .concurrent = 2, .cache_dir = cache_dir};
     BUILD_OR_LEAVE(rig_build(&r, variant, &params), type, 3, 0);
     ref_data points = ref_blobs(70001, 3, 6, 3.0, 8, type);
     rig_load(&r, &points, 0, KM_SCALE_NONE);
@@ -1199,7 +1199,7 @@ START_TEST(threads_do_not_change_a_bit) {
     rig_params params = {.type = type,
                          .d = 3,
                          .clusters = "2,3,5",
-                         .in_flight = 2,
+                         .concurrent = 2,
                          .weighted = weighted,
                          .cache_dir = cache_dir};
     BUILD_OR_LEAVE(rig_build(&r, variant, &params), type, 3, weighted);

@@ -288,6 +288,11 @@ emit() {
     run 0 explain "$spec" --points 33554432
     run 0 explain "$spec" --target cpu --device
     run 2 explain "$spec" --points 0
+    run 2 explain "$iris"
+    in_stderr "is a table by its name, and 'explain' takes a spec; 'kmgen fit $iris --dry-run' shows the plan"
+    run 2 emit "$iris"
+    in_stderr "'emit' takes a spec"
+    run 0 fit "$iris" --dry-run # the way out
     run 1 explain "$spec" --target cuda --device
     one_line_error
     no_files
@@ -803,14 +808,14 @@ import json, sys
 r = json.load(open(sys.argv[1]))
 assert r["n_init"] == 3 and r["warnings"].count(sys.argv[2]) == 1, r["warnings"]' \
         "$work/stdout" "$work/in/old.yaml:4:1: restarts $said n_init"
-    printf 'name: old\nfeatures: 4\nclusters: 2..3\ntarget: cpu\nplan: {algorithm: filter}\n' >"$work/in/plan.yaml"
+    file plan.yaml 'name: old\nfeatures: 4\nclusters: 2..3\ntarget: cpu\nplan: {algorithm: filter}\n' # old name
     run 0 fit "$work/in/plan.yaml" "$iris" --json -
-    warned "$work/in/plan.yaml:5:19: algorithm filter $said algorithm tiles"
-    run 0 fit "$iris" -k 2..3 --algorithm filter --json -
-    warned "algorithm filter $said algorithm tiles"
+    warned "$work/in/plan.yaml:5:19: algorithm filter $said algorithm tiles" # old name
+    run 0 fit "$iris" -k 2..3 --algorithm filter --json - # old name
+    warned "algorithm filter $said algorithm tiles" # old name
     expect "another algorithm" grep -q '"algorithm": "tiles"' "$work/stdout"
-    run 0 fit "$iris" -k 2..3 --set design=portable --dry-run
-    warned "design portable $said design prebuilt"
+    run 0 fit "$iris" -k 2..3 --set design=portable --dry-run # old name
+    warned "design portable $said design prebuilt" # old name
     in_stdout '^design +prebuilt '
     run 0 explain "$source_root/specs/small.yaml" --set design=shared
     warned "design shared $said design tiled"

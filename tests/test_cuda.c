@@ -63,12 +63,13 @@ END_TEST
 
 // On a device -------------------------------------------------------------------------------------------------
 
-static void open_rig(rig *r, km_type type, int64_t d, const char *clusters, int weighted, int64_t in_flight) {
+static void open_rig(rig *r, km_type type, int64_t d, const char *clusters, int weighted,
+                     int64_t concurrent) {
     rig_params params = {.type = type,
                          .d = d,
                          .clusters = clusters,
                          .weighted = weighted,
-                         .in_flight = in_flight,
+                         .concurrent = concurrent,
                          .cache_dir = folder};
     ck_assert(rig_build(r, rig_variant_find("cuda-tiled"), &params));
 }
@@ -597,7 +598,7 @@ START_TEST(little_memory_takes_another_way) {
 }
 END_TEST
 
-START_TEST(little_memory_takes_fewer_restarts_in_flight) {
+START_TEST(little_memory_takes_fewer_concurrent_restarts) {
     balloon_job job;
     double inertia[19];
     job_open(&job, 200003, 8, "2..20", 10, 0);
@@ -658,7 +659,7 @@ static SRunner *runner_of(int with_device) {
         tcase_add_test(tests, lists_that_spilled);
         tcase_add_loop_test(tests, engines_take_what_was_planned, 0, 8);
         tcase_add_test(tests, little_memory_takes_another_way);
-        tcase_add_test(tests, little_memory_takes_fewer_restarts_in_flight);
+        tcase_add_test(tests, little_memory_takes_fewer_concurrent_restarts);
         tcase_add_loop_test(tests, a_fit_outlives_memory_that_goes, 0, 3);
     }
     suite_add_tcase(suite, tests);

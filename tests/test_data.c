@@ -750,13 +750,15 @@ static const struct {
                                      "name columns of numbers: none is there now"},
     {"x,y,z\n1,2,3\n4,five,6\n", "x.csv: row 3, column 2 (y): \"five\" is no number; correct it, or keep the "
                                  "columns of numbers: --columns x,z"},
-    {"x,y,z\n1,2,3\n4,,6\n", "x.csv: row 3, column 2 (y): the cell is empty; fill it in, or keep the columns "
+    {"x,y,z\n1,2,3\n4,,6\n", "x.csv: row 3, column 2 (y): the cell is empty; fill it in, or write nan and "
+                             "drop such rows with --nan drop, or keep the columns "
                              "of numbers: --columns x,z"},
-    {"1,2,3\n4,,6\n",
-     "x.csv: row 2, column 2: the cell is empty; fill it in, or keep the columns of numbers: --columns 1,3"},
-    {"1,,3\n4,5,6\n",
-     "x.csv: row 1, column 2: the cell is empty; fill it in, or keep the columns of numbers: --columns 1,3"},
-    {"x,y\n1,2\n3,\n", "x.csv: row 3, column 2 (y): the cell is empty; fill it in, or keep the columns of "
+    {"1,2,3\n4,,6\n", "x.csv: row 2, column 2: the cell is empty; fill it in, or write nan and drop such "
+                      "rows with --nan drop, or keep the columns of numbers: --columns 1,3"},
+    {"1,,3\n4,5,6\n", "x.csv: row 1, column 2: the cell is empty; fill it in, or write nan and drop such "
+                      "rows with --nan drop, or keep the columns of numbers: --columns 1,3"},
+    {"x,y\n1,2\n3,\n", "x.csv: row 3, column 2 (y): the cell is empty; fill it in, or write nan and drop "
+                       "such rows with --nan drop, or keep the columns of "
                        "numbers: --columns x"},
     {"id,x,y,kind\na1,1,2,red\n", "x.csv: row 2, column 1 (id): \"a1\" is no number; correct it, or keep the "
                                   "columns of numbers: --columns x,y"},
@@ -767,6 +769,9 @@ static const struct {
                                "columns of numbers: --columns 1"},
     {"\"a\nb\",y\n1,2\nx,2\n", "x.csv: row 4, column 1 (a b): \"x\" is no number; correct it, or keep the "
                                "columns of numbers: --columns y"},
+    {"\xef\xbb\xbf\"n m\";a;b;note\nx;1;2;u\n",
+     "x.csv: row 2, column 1 (n m): \"x\" is no number; correct it, or "
+     "keep the columns of numbers: --columns a,b"},
     {"the id,the x,y\na,1,2\n", "x.csv: row 2, column 1 (the id): \"a\" is no number; correct it, or keep "
                                 "the columns of numbers: --columns 2,3"},
     {"x,y\n1,NA\n", "x.csv: row 2, column 2 (y): \"NA\" is no number; write nan and drop such rows with "
@@ -775,9 +780,9 @@ static const struct {
     {"x;y\n1;2,5\n", "x.csv: row 2, column 2 (y): \"2,5\" is no number; write decimals with a point"},
     {"1 2\n3 4\n", "x.csv: row 2, column 1 (1 2): \"3 4\" is no number; cells must be separated by commas, "
                    "semicolons or tabs"},
-    {"x\n1\n\n3\n",
-     "x.csv: row 3, column 1 (x): the cell is empty; fill it in, or name columns of numbers: none is there "
-     "now"},
+    {"x\n1\n\n3\n", "x.csv: row 3, column 1 (x): the cell is empty; fill it in, or write nan and drop such "
+                    "rows with --nan drop, or name columns of numbers: none is there "
+                    "now"},
     {"x,y\n1,1e999\n", "x.csv: row 2, column 2 (y): \"1e999\" is too large for float64"},
     {"x,y\n1,\"2\n3,4\n", "x.csv: row 2, column 2 (y): a quote is opened and never closed"},
     {"x,y\n1,2\"\n3,4\n",

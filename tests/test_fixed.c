@@ -142,7 +142,7 @@ START_TEST(fixed_numbers_are_obeyed_or_refused) {
     for (int n = 0; n < NUMBERS_COUNT && possible; n++) {
         taken all[VALUES_COUNT + 1];
         int count = 0;
-        // Restarts in flight of a CPU are slots of its engine, the same for any text.
+        // Concurrent restarts of a CPU are slots of its engine, the same for any text.
         int in_text = strcmp(designs[design].design, "prebuilt") != 0 &&
                       (designs[design].is_cuda || strcmp(numbers[n].name, "concurrent_restarts") != 0);
         for (int v = 0; v <= VALUES_COUNT; v++) {

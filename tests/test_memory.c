@@ -356,7 +356,7 @@ START_TEST(advice_is_what_helps) {
     km_error err = {""};
     const int64_t gib = 1 << 30;
     advice_setup("cuda:sm_90");
-    expect_advice(4 * gib, NULL, "a sample of", "concurrent restarts"); // one in flight already
+    expect_advice(4 * gib, NULL, "a sample of", "concurrent restarts"); // one at a time already
     km_device_facts host;
     km_device_facts_init(&host, (km_target){KM_TARGET_CPU, KM_ISA_AVX2});
     host.memory_free_bytes = 64 * gib;

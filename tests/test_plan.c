@@ -253,7 +253,8 @@ START_TEST(tuning) {
     ck_assert_str_eq(plan.design_reason, "fixed in the spec");
     // Names of the version before are read, and said.
     spec.fixed_count = 0;
-    params.tuning = "features: 4\nclusters: 3..5\ntarget: cpu:avx2\nrestarts: 10\nplan: {design: portable}\n";
+    params.tuning =
+        "features: 4\nclusters: 3..5\ntarget: cpu:avx2\nrestarts: 10\nplan: {design: portable}\n"; // old name
     expect_plan(&params);
     ck_assert_str_eq(plan.design_reason, "from the tuning file");
     ck_assert_str_eq(plan.spec.warnings,
@@ -633,7 +634,7 @@ START_TEST(free_memory_decides) {
 }
 END_TEST
 
-START_TEST(free_memory_decides_restarts_in_flight) {
+START_TEST(free_memory_decides_concurrent_restarts) {
     static const char *const kinds[] = {"cuda:sm_90", "cpu:avx2"};
     static const char *const designs[] = {"tiled", "prebuilt"};
     km_plan_params params;
@@ -713,7 +714,7 @@ int main(void) {
     tcase_add_test(tests, kernels_of_a_text);
     tcase_add_test(tests, kernels_of_a_text);
     tcase_add_test(tests, free_memory_decides);
-    tcase_add_loop_test(tests, free_memory_decides_restarts_in_flight, 0, 2);
+    tcase_add_loop_test(tests, free_memory_decides_concurrent_restarts, 0, 2);
     tcase_add_test(tests, free_memory_decides_the_algorithm);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

@@ -51,7 +51,7 @@ typedef struct km_fit_params {
                          ///< most tol x the mean variance of the features; 0: when centroids no longer
                          ///< change. Default 1e-4.
     int64_t changes_min; ///< Also stop when fewer labels than this change; needs 1 byte (2 or 4 above K =
-                         ///< 256, 65,536) per point and run in flight. Default 0: off.
+                         ///< 256, 65,536) per point and run of a pass. Default 0: off.
     km_init init;        ///< Default KM_INIT_PLUSPLUS.
     /// KM_INIT_GIVEN: init_count x d in original units: max(K) rows, of which each K takes its first K; or the rows
     /// of every K in ascending order. Means one restart. Default NULL.

@@ -54,9 +54,9 @@ typedef struct km_cuda_device {
 typedef struct km_cuda_kernels {
     km_kernels base;
     km_cu_module module;
-#define KM_STEP_MEMBER(name) km_cu_function name;
-    KM_STEP_KERNELS(KM_STEP_MEMBER)
-#undef KM_STEP_MEMBER
+#define KM_STEP_FIELD(name) km_cu_function name;
+    KM_STEP_KERNELS(KM_STEP_FIELD)
+#undef KM_STEP_FIELD
     km_pass_facts facts;
     km_pass_launch *launches;
     km_cu_function *functions; // of the launches

@@ -100,20 +100,20 @@ enum {
     X(nvrtcGetCUBINSize, "nvrtcGetCUBINSize", (km_nvrtc_program program, size_t * size))                     \
     X(nvrtcGetCUBIN, "nvrtcGetCUBIN", (km_nvrtc_program program, char *cubin))
 
-#define KM_CALL_MEMBER(name, symbol, parameters) km_cu_result(*name) parameters;
+#define KM_CALL_FIELD(name, symbol, parameters) km_cu_result(*name) parameters;
 typedef struct km_driver {
-    KM_DRIVER_CALLS(KM_CALL_MEMBER)
+    KM_DRIVER_CALLS(KM_CALL_FIELD)
     int version; // 13000 is CUDA 13.0
 } km_driver;
 
 typedef struct km_nvrtc {
-    KM_NVRTC_CALLS(KM_CALL_MEMBER)
+    KM_NVRTC_CALLS(KM_CALL_FIELD)
     const char *(*nvrtcGetErrorString)(km_cu_result result);
     void *library;
     int major, minor;
     char path[512]; // what was opened
 } km_nvrtc;
-#undef KM_CALL_MEMBER
+#undef KM_CALL_FIELD
 
 // The driver, opened and initialised once a process; NULL with the reason in
 // *why when there is none. Thread-safe.

@@ -24,7 +24,7 @@ typedef struct text {
     km_status status; // the first failure; everything is skipped after it
     char delimiter;
     const unsigned char *head;
-    int64_t head_size;
+    int64_t head_size, mark_size; // the byte order mark comes first
 
     int64_t line;       // where the present row began, from 1
     int64_t newlines;   // inside quotes, since then
@@ -99,7 +99,7 @@ static km_status bad_cell(text *t, const char *cell, size_t size) {
     if (has_decimal_comma(cell, size))
         return km_fail(t->err, KM_ERROR_DATA, "%s: %s: %s is no number; write decimals with a point", t->file,
                        place, km_quoted(got, cell));
-    const char *way_out = !size                   ? "fill it in"
+    const char *way_out = !size ? "fill it in, or write nan and drop such rows with --nan drop"
                           : is_missing_word(cell) ? "write nan and drop such rows with --nan drop"
                                                   : "correct it";
     if (t->params->names) // which other columns would do, only the user knows
@@ -107,8 +107,8 @@ static km_status bad_cell(text *t, const char *cell, size_t size) {
             t->err, KM_ERROR_DATA, "%s: %s: %s%s; %s%s", t->file, place,
             size ? km_quoted(got, cell) : "the cell is empty", size ? " is no number" : "", way_out,
             by_names(t) ? "" : ", or choose the columns that are needed, in their order: --columns");
-    km_columns_advise(advice, t->head, t->head_size, t->delimiter, t->has_header, header_of(t),
-                      t->columns_count, t->picks, t->picks_count, t->cell);
+    km_columns_advise(advice, t->head + t->mark_size, t->head_size - t->mark_size, t->delimiter,
+                      t->has_header, header_of(t), t->columns_count, t->picks, t->picks_count, t->cell);
     return km_fail(t->err, KM_ERROR_DATA, "%s: %s: %s%s; %s, or %s%s", t->file, place,
                    size ? km_quoted(got, cell) : "the cell is empty", size ? " is no number" : "", way_out,
                    *advice ? "keep the columns of numbers: --columns "
@@ -433,8 +433,8 @@ static km_status parse_all(text *t, km_unpacker *unpacker, unsigned char *chunk)
     if (csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI | CSV_APPEND_NULL | CSV_REPALL_NL) != 0)
         return km_fail_memory(t->err, "reading text", 0);
     csv_set_delim(&parser, (unsigned char)t->delimiter);
-    int64_t mark = t->head_size >= 3 && memcmp(t->head, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-    KM_TRY_GOTO(feed(t, &parser, t->head + mark, t->head_size - mark));
+    t->mark_size = t->head_size >= 3 && memcmp(t->head, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    KM_TRY_GOTO(feed(t, &parser, t->head + t->mark_size, t->head_size - t->mark_size));
     int64_t looked = 0; // rows when the free memory was checked last
     for (int64_t got = t->head_size == HEAD_BYTES; got > 0;) {
         KM_TRY_GOTO(km_unpacker_read(&got, chunk, CHUNK_BYTES, unpacker, t->err));
