@@ -133,7 +133,7 @@ static void compare(const char *name, const taken *a, const taken *b, const char
 
 START_TEST(fixed_numbers_are_obeyed_or_refused) {
     int design = _i / SHAPES_COUNT, shape = _i % SHAPES_COUNT;
-    if (getenv("KMGEN_TEST_SAMPLE") && (design + shape) % 3) return; // for sanitizers (scripts/test)
+    if (getenv("KMGEN_TEST_SAMPLE") && (design + shape) % 5) return; // for sanitizers (scripts/test)
     km_spec spec;
     km_plan plan;
     make_spec(&spec, design, shape);
