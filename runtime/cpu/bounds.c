@@ -174,6 +174,12 @@ static void tables_place(slot_bounds *own, float *floats, int64_t k_row) {
     tables->half_distances = floats + ROWS_PER_K * k_row;
 }
 
+// Elkan's lower bounds lie chunk by chunk, with a gap of rows between two chunks: a vector may begin in a point's row and
+// end in the rows of the points that follow, and those of the next chunk may be another thread's, which writes them.
+static int64_t lower_row(int64_t start, int64_t first) { // start: the first point of the chunk
+    return first + start / KM_CPU_PASS_POINTS * BOUNDS_LANES;
+}
+
 static km_status slot_alloc(slot_bounds *own, const cpu_engine *engine, const cpu_slot *slot, km_error *err) {
     if (own->tables.expiry) return KM_OK;
     int64_t n = engine->base.n + BOUNDS_SCORED, d = engine->base.d, k = slot->k;
@@ -187,9 +193,9 @@ static km_status slot_alloc(slot_bounds *own, const cpu_engine *engine, const cp
                                       .groups_count = k_row / BOUNDS_LANES};
     own->upper = km_pages_alloc(n * (int64_t)sizeof(float));
     own->slack = km_pages_alloc(n * (int64_t)sizeof(float));
-    own->lower = is_elkan ? km_pages_alloc(n * k * (int64_t)sizeof(float)) : NULL;
-    int64_t groups = own->tables.groups_count;
-    own->group_lower = is_elkan ? km_pages_alloc(n * groups * (int64_t)sizeof(float)) : NULL;
+    int64_t groups = own->tables.groups_count, rows = lower_row(engine->base.n, n);
+    own->lower = is_elkan ? km_pages_alloc(rows * k * (int64_t)sizeof(float)) : NULL;
+    own->group_lower = is_elkan ? km_pages_alloc(rows * groups * (int64_t)sizeof(float)) : NULL;
     own->centroids_before = calloc((size_t)(k * (d + 3) + groups), sizeof *own->centroids_before);
     own->reals = calloc((size_t)((d + 1) * k_row + k * d_row), (size_t)engine->real_bytes);
     float *floats = calloc((size_t)((ROWS_PER_K + k) * k_row), sizeof *floats);
@@ -202,9 +208,9 @@ static km_status slot_alloc(slot_bounds *own, const cpu_engine *engine, const cp
     memset(own->upper + n - BOUNDS_SCORED, 0, BOUNDS_SCORED * sizeof *own->upper);
     memset(own->slack + n - BOUNDS_SCORED, 0, BOUNDS_SCORED * sizeof *own->slack);
     if (is_elkan)
-        memset(own->lower + (n - BOUNDS_SCORED) * k, 0, (size_t)(BOUNDS_SCORED * k) * sizeof *own->lower);
+        memset(own->lower + (rows - BOUNDS_SCORED) * k, 0, (size_t)(BOUNDS_SCORED * k) * sizeof *own->lower);
     if (is_elkan)
-        memset(own->group_lower + (n - BOUNDS_SCORED) * groups, 0,
+        memset(own->group_lower + (rows - BOUNDS_SCORED) * groups, 0,
                (size_t)(BOUNDS_SCORED * groups) * sizeof *own->group_lower);
     own->path = own->centroids_before + k * d;
     own->others = own->path + k;
@@ -339,6 +345,7 @@ km_status km_cpu_bounds_prepare(cpu_engine *engine, km_error *err) {
 static void slot_pass(const cpu_engine *engine, thread_state *thread, float *radius, const slot_bounds *own,
                       km_cpu_slot *slot, int64_t start, int64_t first, int64_t points) {
     const cpu_bounds *bounds = engine->bounds;
+    const int64_t row = lower_row(start, first);
     cpu_bounds_work work = {
         .tables = &own->tables,
         .points = engine->points + first * engine->base.d * engine->real_bytes,
@@ -356,8 +363,8 @@ static void slot_pass(const cpu_engine *engine, thread_state *thread, float *rad
         .upper = own->upper + first,
         .radius = radius,
         .asks_radius = own->passes % RADIUS_PASSES == 0,
-        .lower = own->lower ? own->lower + first * slot->k : NULL,
-        .group_lower = own->group_lower ? own->group_lower + first * own->tables.groups_count : NULL,
+        .lower = own->lower ? own->lower + row * slot->k : NULL,
+        .group_lower = own->group_lower ? own->group_lower + row * own->tables.groups_count : NULL,
         .sums = slot->sums,
         .scratch = &thread->scratch};
     bounds->kernels.pass(&work);
