@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+/// @file
+/// Tuning: which of all plans that a device can run for a spec is the fastest there, by measuring them.
+#ifndef KMGEN_TUNE_H
+#define KMGEN_TUNE_H
+#include <kmgen/kmgen.h>
+#include <kmgen/plan.h>
+#include <kmgen/spec.h>
+KM_BEGIN
+/// @defgroup tune Tuning: the fastest plan, measured
+/// @{
+
+/// What became of a candidate: X(OUTCOME, name, what it means).
+#define KM_TUNE_OUTCOMES(X)                                                                                  \
+    X(UNMEASURED, unmeasured, "the search did not come to it")                                               \
+    X(MEASURED, measured, "its sums were checked, then it was timed")                                        \
+    X(SPILLS, spills, "left out before it ran: its kernels spill registers")                                 \
+    X(REFUSED, refused, "the compiler refused its text")                                                     \
+    X(WRONG, wrong, "its sums are not those of the double reference")                                        \
+    X(HUNG, hung, "it gave no answer in ten times the time of the fastest one")                              \
+    X(MEMORY, memory, "the device has not enough memory for it")                                             \
+    X(FAILED, failed, "the device or the process that ran it failed")
+
+/// One outcome, KM_TUNE_MEASURED and so on: a row of KM_TUNE_OUTCOMES.
+typedef enum km_tune_outcome {
+#define KM_TUNE_OUTCOME_ENUM(outcome, name, meaning) KM_TUNE_##outcome,
+    KM_TUNE_OUTCOMES(KM_TUNE_OUTCOME_ENUM)
+#undef KM_TUNE_OUTCOME_ENUM
+        KM_TUNE_OUTCOME_COUNT
+} km_tune_outcome;
+
+/// The outcome's name, e.g. "measured"; "unknown" when out of range. Static text.
+KM_API const char *km_tune_outcome_name(km_tune_outcome outcome);
+
+/// One plan of all that were looked at. Times are of one pass over the result's `points`, of one restart of every K.
+typedef struct km_tune_candidate {
+    km_design design;               ///< How its pass is computed.
+    km_fixed numbers[KM_FIXED_MAX]; ///< The numbers that candidates differ in, and `design` first.
+    int64_t numbers_count;          ///< Entries of `numbers`.
+    double predicted_ms;            ///< What the cost model says.
+    double memory_ms;               ///< ... of memory alone.
+    double issue_ms;                ///< ... of the arithmetic units alone.
+    double tensor_ms;               ///< ... of the tensor cores alone.
+    double ms;                      ///< Median of the samples; 0: it was not measured.
+    double spread_ms;               ///< Half the interquartile range of the samples.
+    int32_t samples;                ///< How many there are.
+    int32_t registers;     ///< CUDA: of a thread, as the compiler says, of the pass's largest kernel; else 0.
+    int32_t blocks_per_sm; ///< CUDA: blocks of that kernel on a multiprocessor; 0: unknown.
+    double occupancy;      ///< CUDA: its warps on a multiprocessor over the most there can be; 0: unknown.
+    km_tune_outcome outcome; ///< What became of it.
+    char reason[192];        ///< Why it was not measured; "" where it was, or was not come to.
+} km_tune_candidate;
+
+/// "form: rounded, block: 384": the candidate's numbers but its design, as a spec's `plan:` has them. Writes at most
+/// `size` bytes of `text`, with the final zero. Returns `text`.
+KM_API const char *km_tune_numbers_text(char *text, int64_t size, const km_tune_candidate *candidate);
+
+/// What a tuning found for one spec on one device: km_tune_result_destroy frees it. Read-only.
+typedef struct km_tune_result {
+    km_spec spec;                  ///< With features, clusters and its target's architecture.
+    km_device_facts facts;         ///< Of the device.
+    int32_t driver;                ///< CUDA: the driver's major version; else 0.
+    char compiler[64];             ///< E.g. "nvrtc 13.0".
+    int64_t points;                ///< n that was measured.
+    int64_t threads;               ///< CPU: threads that it was measured with; else 0.
+    double read_ms;                ///< Reading the points once, in the same run; 0: not measured.
+    km_tune_candidate *candidates; ///< All that the planner can run, in the order of designs and numbers.
+    int64_t candidates_count;      ///< Entries of `candidates`.
+    int64_t standard;              ///< The candidate that the cost model alone takes.
+    /// The fastest; `standard` where nothing beats that by more than `noise`.
+    int64_t best;
+    double gain; ///< The default's time over that of `best`, less 1, of samples taken beside each other.
+    double
+        noise; ///< What one plan's samples, taken like that, differ by: relative, half the interquartile range.
+    int64_t measured; ///< Candidates that were timed, in this run or an earlier one.
+    double elapsed_s; ///< Seconds of this run.
+    int32_t stopped;  ///< Non-zero: the budget or an interrupt ended it before the search was done.
+} km_tune_result;
+
+/// @}
+KM_END
+#endif
