@@ -174,8 +174,9 @@ static void tables_place(slot_bounds *own, float *floats, int64_t k_row) {
     tables->half_distances = floats + ROWS_PER_K * k_row;
 }
 
-// Elkan's lower bounds lie chunk by chunk, with a gap of rows between two chunks: a vector may begin in a point's row and
-// end in the rows of the points that follow, and those of the next chunk may be another thread's, which writes them.
+// Elkan's lower bounds lie chunk by chunk, with a gap of rows between two chunks: a vector may begin in a point's row
+// and end in the rows of the points that follow, and those of the next chunk may be another thread's, which writes
+// them.
 static int64_t lower_row(int64_t start, int64_t first) { // start: the first point of the chunk
     return first + start / KM_CPU_PASS_POINTS * BOUNDS_LANES;
 }
