@@ -18,7 +18,7 @@ static const struct {
     int64_t lowest, highest;
     int targets;
 } params_table[KM_PARAM_COUNT] = {
-#define KM_PARAM_ROW(name, lowest, highest, targets, meaning) {#name, lowest, highest, targets},
+#define KM_PARAM_ROW(name, lowest, highest, targets, tune, meaning) {#name, lowest, highest, targets},
     KM_PARAMS(KM_PARAM_ROW)
 #undef KM_PARAM_ROW
 };

@@ -5,34 +5,45 @@
 
 enum { KM_PARAM_CUDA = 1, KM_PARAM_CPU = 2 };
 
-// X(name, lowest, highest, targets, meaning). A plan holds the numbers of its own design only. Where KM_WORDS has words
-// for a number, specs and explain write these, and the range means nothing.
+// X(name, lowest, highest, targets, tune, meaning). A plan holds the numbers of its own design only. Where KM_WORDS has
+// words for a number, specs and explain write these, and the range means nothing.
+//
+// `tune`: the values that a tuning tries beside the planner's own (gen/space.h), those behind the bar in the space `full`
+// only; "words": all of KM_WORDS; "x1/2 x2": so many times the planner's own value; "": the number is not tuned. What a
+// design cannot have, its planner refuses.
 #define KM_PARAMS(X)                                                                                         \
-    X(form, 0, 0, KM_PARAM_CUDA, "variant of the design")                                                    \
-    X(sums, 0, 0, KM_PARAM_CUDA, "how points are added to their clusters")                                   \
-    X(points_per_thread, 1, 16, KM_PARAM_CUDA, "points that one thread has in flight")                       \
-    X(block, 32, 1024, KM_PARAM_CUDA, "threads of a block")                                                  \
-    X(grid, 1, 1048576, KM_PARAM_CUDA, "blocks of a launch")                                                 \
-    X(split, 1, 8, KM_PARAM_CUDA, "warp groups of a block that share the K list")                            \
-    X(launches, 1, 4096, KM_PARAM_CUDA, "kernels that share the K list in one pass")                         \
-    X(lanes_per_point, 1, 4, KM_PARAM_CUDA, "lanes that share a point's features")                           \
-    X(prefetch, 0, 8, KM_PARAM_CUDA, "tiles of points that a warp fetches ahead")                            \
-    X(blocks_per_sm, 1, 32, KM_PARAM_CUDA, "blocks of a multiprocessor at a time")                           \
-    X(segments, 1, 1048576, KM_PARAM_CUDA, "pieces of the points in the order of their labels")              \
-    X(tile_points, 16, 1024, KM_PARAM_CUDA, "points worked on at a time by a block")                         \
-    X(tile_clusters, 1, 1024, KM_PARAM_CUDA | KM_PARAM_CPU, "centroids worked on at a time")                 \
-    X(tile_features, 1, 1024, KM_PARAM_CUDA | KM_PARAM_CPU, "features worked on at a time")                  \
-    X(panel_clusters, 1, 65535, KM_PARAM_CPU,                                                                \
+    X(form, 0, 0, KM_PARAM_CUDA, "words", "variant of the design")                                           \
+    X(sums, 0, 0, KM_PARAM_CUDA, "words", "how points are added to their clusters")                          \
+    X(points_per_thread, 1, 16, KM_PARAM_CUDA, "1 2 3 4 6 8 12 | 5 10 16",                                   \
+      "points that one thread has in flight")                                                                \
+    X(block, 32, 1024, KM_PARAM_CUDA, "128 256 384 512 768 1024 | 192 320 448 640 896",                      \
+      "threads of a block")                                                                                  \
+    X(grid, 1, 1048576, KM_PARAM_CUDA, "x1 | x1/2 x2 x4", "blocks of a launch")                              \
+    X(split, 1, 8, KM_PARAM_CUDA, "1 2 3 4 | 6 8", "warp groups of a block that share the K list")           \
+    X(launches, 1, 4096, KM_PARAM_CUDA, "1 2 3 4 6 8 10 12 16", "kernels that share the K list in one pass") \
+    X(lanes_per_point, 1, 4, KM_PARAM_CUDA, "1 2 4", "lanes that share a point's features")                  \
+    X(prefetch, 0, 8, KM_PARAM_CUDA, "0 1 | 2 3 4 5", "tiles of points that a warp fetches ahead")           \
+    X(blocks_per_sm, 1, 32, KM_PARAM_CUDA, "1 2 3 | 4 6 8", "blocks of a multiprocessor at a time")          \
+    X(segments, 1, 1048576, KM_PARAM_CUDA, "x1 | x1/2 x2",                                                   \
+      "pieces of the points in the order of their labels")                                                   \
+    X(tile_points, 16, 1024, KM_PARAM_CUDA, "64 128 192 256 | 32 96 512",                                    \
+      "points worked on at a time by a block")                                                               \
+    X(tile_clusters, 1, 1024, KM_PARAM_CUDA | KM_PARAM_CPU,                                                  \
+      "1 2 3 4 5 6 8 16 32 48 64 80 96 112 128 160 192 256", "centroids worked on at a time")                \
+    X(tile_features, 1, 1024, KM_PARAM_CUDA | KM_PARAM_CPU, "8 16 32 64 128 | 4 24 48",                      \
+      "features worked on at a time")                                                                        \
+    X(panel_clusters, 1, 65535, KM_PARAM_CPU, "x1 | x1/2 x2",                                                \
       "centroids that points meet before they go on to the next ones")                                       \
-    X(lanes, 1, 64, KM_PARAM_CPU, "elements of a SIMD vector")                                               \
-    X(vectors, 1, 16, KM_PARAM_CPU, "SIMD vectors of points worked on at a time")                            \
-    X(soa_points, 1, 4096, KM_PARAM_CPU, "points that lie together, feature by feature")                     \
-    X(int16_scores, 0, 1, KM_PARAM_CPU,                                                                      \
+    X(lanes, 1, 64, KM_PARAM_CPU, "", "elements of a SIMD vector")                                           \
+    X(vectors, 1, 16, KM_PARAM_CPU, "2 4 8", "SIMD vectors of points worked on at a time")                   \
+    X(soa_points, 1, 4096, KM_PARAM_CPU, "", "points that lie together, feature by feature")                 \
+    X(int16_scores, 0, 1, KM_PARAM_CPU, "0 1",                                                               \
       "1: scores of 16-bit integers first, ambiguous points again in the plan's type")                       \
-    X(concurrent_restarts, 1, 4096, KM_PARAM_CUDA | KM_PARAM_CPU, "restarts of each K in one pass")
+    X(concurrent_restarts, 1, 4096, KM_PARAM_CUDA | KM_PARAM_CPU, "x1 | x1/2 x2",                            \
+      "restarts of each K in one pass")
 
 typedef enum km_param {
-#define KM_PARAM_ENUM(name, lowest, highest, targets, meaning) KM_PARAM_##name,
+#define KM_PARAM_ENUM(name, lowest, highest, targets, tune, meaning) KM_PARAM_##name,
     KM_PARAMS(KM_PARAM_ENUM)
 #undef KM_PARAM_ENUM
         KM_PARAM_COUNT

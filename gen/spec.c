@@ -359,7 +359,7 @@ static const struct {
     const char *name;
     int64_t lowest, highest;
 } plan_numbers[KM_PARAM_COUNT] = {
-#define KM_PARAM_ROW(name, lowest, highest, targets, meaning) {#name, lowest, highest},
+#define KM_PARAM_ROW(name, lowest, highest, targets, tune, meaning) {#name, lowest, highest},
     KM_PARAMS(KM_PARAM_ROW)
 #undef KM_PARAM_ROW
 };

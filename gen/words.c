@@ -53,7 +53,7 @@ static const struct {
 
 const char *km_param_name(km_param param) {
     static const char *const names[KM_PARAM_COUNT] = {
-#define ROW(name, lowest, highest, targets, meaning) #name,
+#define ROW(name, lowest, highest, targets, tune, meaning) #name,
         KM_PARAMS(ROW)
 #undef ROW
     };

@@ -16,7 +16,7 @@ static const struct {
     int64_t lowest, highest;
     int targets;
 } numbers[] = {
-#define KM_TEST_NUMBER(name, lowest, highest, targets, meaning) {#name, lowest, highest, targets},
+#define KM_TEST_NUMBER(name, lowest, highest, targets, tune, meaning) {#name, lowest, highest, targets},
     KM_PARAMS(KM_TEST_NUMBER)
 #undef KM_TEST_NUMBER
 };

@@ -528,7 +528,7 @@ START_TEST(reference_names_every_number) {
         int targets;
         const char *meaning;
     } numbers[] = {
-#define ROW(name, lowest, highest, targets, meaning) {#name, lowest, highest, targets, meaning},
+#define ROW(name, lowest, highest, targets, tune, meaning) {#name, lowest, highest, targets, meaning},
         KM_PARAMS(ROW)
 #undef ROW
     };
