@@ -470,8 +470,7 @@ static void add_target(km_text *text, km_target target) {
             km_text_printf(text, "target: %s\n", target_words[i].word);
 }
 
-// A fixed number as it was spelled.
-static void add_value(km_text *text, const km_fixed *fixed) {
+void km_spec_value_text(km_text *text, const km_fixed *fixed) {
     char value[KM_VALUE_TEXT];
     int index = 1;
     while (index <= KM_PARAM_COUNT && strcmp(fixed->name, km_spec_plan_key(index)) != 0) index++;
@@ -496,7 +495,7 @@ km_status km_spec_to_yaml(char **out, const km_spec *spec, km_error *err) {
     for (int64_t i = 0; i < spec->fixed_count; i++) {
         const km_fixed *fixed = &spec->fixed[i];
         km_text_printf(&text, "  %s: ", fixed->name);
-        add_value(&text, fixed);
+        km_spec_value_text(&text, fixed);
         km_text_puts(&text, "\n");
     }
     return km_text_take(out, &text, err);
