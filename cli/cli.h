@@ -9,6 +9,7 @@
 #include <kmgen/plan.h>
 #include <kmgen/model.h>
 #include <kmgen/module.h>
+#include <kmgen/tune.h>
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -60,6 +61,13 @@ typedef enum cli_id {
     CLI_CACHE_DIR,
     CLI_DRY_RUN,
     CLI_WEIGHTED,
+    CLI_SPACE,
+    CLI_ALL,
+    CLI_FRESH,
+    CLI_BUDGET,
+    CLI_JOBS,
+    CLI_CSV,
+    CLI_WORKER,
 } cli_id;
 
 typedef struct cli_option {
@@ -101,7 +109,7 @@ typedef struct cli_command {
 // The one table of subcommands (main.c); ends with NULL.
 extern const cli_command *const cli_commands[];
 extern const cli_command cli_command_emit, cli_command_explain, cli_command_fit, cli_command_predict,
-    cli_command_info, cli_command_cache, cli_command_help, cli_command_version;
+    cli_command_info, cli_command_cache, cli_command_tune, cli_command_help, cli_command_version;
 
 typedef struct cli_parser {
     const cli_command *command;
@@ -138,6 +146,7 @@ int cli_usage(const cli_command *command, const char *format, ...) __attribute__
 int cli_int(const cli_parser *parser, const char *option, int64_t *out, int64_t lowest, int64_t highest);
 int cli_seed(const cli_parser *parser, uint64_t *out);
 int cli_nonnegative(const cli_parser *parser, const char *option, double *out);
+int cli_seconds(const cli_parser *parser, const char *option, double *out); // "90", "90s", "10m", "2h"
 // `choices` ends with NULL; *out is the index.
 int cli_choice(const cli_parser *parser, const char *option, int *out, const char *const *choices);
 
@@ -187,6 +196,7 @@ int cli_colour(void);        // standard output takes colour
 const km_log *cli_log(void); // warnings on standard error, and what --verbose adds
 // For km_fit_params.progress: a line on a terminal; non-zero once the user asked to stop.
 int cli_progress(void *user, const km_progress *progress);
+int cli_tune_progress(void *user, const km_tune_progress *progress); // the same of a tuning
 void cli_progress_clear(void);
 
 // Ctrl-C and SIGTERM: caught, a flag is set and cli_progress returns non-zero; a second one ends the program.
@@ -204,7 +214,10 @@ void cli_interrupts_release(void);
 // The cache folder: `given`, else $KMGEN_CACHE_DIR, $XDG_CACHE_HOME/kmgen, ~/.cache/kmgen. NULL when there is
 // none. The text stays valid.
 const char *cli_cache_dir(const char *given);
-// The same for a fit, which writes there: where it cannot be written to, NULL and a warning, or an error if `given`.
+// The folder of this user's tuning tables: $XDG_DATA_HOME/kmgen/tuning, ~/.local/share/kmgen/tuning. NULL when there is
+// none. The text stays valid.
+const char *cli_tuning_dir(void);
+// As cli_cache_dir for a fit, which writes there: where it cannot be written to, NULL and a warning, or an error if `given`.
 int cli_cache_dir_usable(const char **out, const char *given);
 
 // An output that will be written at the end: known to be writable before the work begins.

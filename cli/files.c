@@ -29,6 +29,19 @@ const char *cli_cache_dir(const char *given) {
     return size < (int)sizeof folder ? folder : NULL;
 }
 
+const char *cli_tuning_dir(void) {
+    static char folder[4096];
+    const char *xdg = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+    int size;
+    if (xdg && *xdg == '/') // the XDG convention: relative paths are ignored
+        size = snprintf(folder, sizeof folder, "%s/kmgen/tuning", xdg);
+    else if (home && *home)
+        size = snprintf(folder, sizeof folder, "%s/.local/share/kmgen/tuning", home);
+    else
+        return NULL;
+    return size < (int)sizeof folder ? folder : NULL;
+}
+
 int cli_cache_dir_usable(const char **out, const char *given) {
     km_error err = {""};
     *out = cli_cache_dir(given);

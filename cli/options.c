@@ -218,6 +218,19 @@ int cli_nonnegative(const cli_parser *parser, const char *option, double *out) {
     return 0;
 }
 
+int cli_seconds(const cli_parser *parser, const char *option, double *out) {
+    char *end;
+    double value = strtod(parser->value, &end), unit = 1;
+    if (*end == 'm') unit = 60;
+    if (*end == 'h') unit = 3600;
+    if (*end == 's' || *end == 'm' || *end == 'h') end++;
+    if (end == parser->value || *end || !isfinite(value) || value <= 0)
+        return cli_usage(parser->command, "%s must be a time such as 60s, 10m or 1h, got '%s'", option,
+                         parser->value);
+    *out = value * unit;
+    return 0;
+}
+
 int cli_choice(const cli_parser *parser, const char *option, int *out, const char *const *choices) {
     char all[512] = "";
     for (int i = 0; choices[i]; i++) {

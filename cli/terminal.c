@@ -83,18 +83,40 @@ const km_log *cli_log(void) {
     return cli_quiet ? NULL : &log;
 }
 
-int cli_progress(void *user, const km_progress *progress) {
+// Whether a progress line is to be shown: on a terminal, ten times a second at most.
+static int may_show(double elapsed_s) {
     static double shown_s = -1;
+    if (cli_quiet || cli_verbose || !isatty(STDERR_FILENO) || terminal_is_plain()) return 0;
+    if (shown_s >= 0 && elapsed_s >= shown_s && elapsed_s < shown_s + 0.1) return 0;
+    shown_s = elapsed_s;
+    return 1;
+}
+
+int cli_progress(void *user, const km_progress *progress) {
     (void)user;
     if (stopped_by) return 1;
-    if (cli_quiet || cli_verbose || !isatty(STDERR_FILENO) || terminal_is_plain()) return 0;
-    if (shown_s >= 0 && progress->elapsed_s < shown_s + 0.1) return 0;
-    shown_s = progress->elapsed_s;
+    if (!may_show(progress->elapsed_s)) return 0;
     char done[64] = "", passes[64] = "";
     if (progress->total > 0)
         snprintf(done, sizeof done, " %lld of %lld,", (long long)progress->done, (long long)progress->total);
     if (progress->passes > 0) snprintf(passes, sizeof passes, " %lld passes,", (long long)progress->passes);
     fprintf(stderr, "\r\033[K%s%s%s %.1f s", progress->phase, done, passes, progress->elapsed_s);
+    fflush(stderr);
+    progress_shown = 1;
+    return 0;
+}
+
+int cli_tune_progress(void *user, const km_tune_progress *progress) {
+    (void)user;
+    if (stopped_by) return 1;
+    if (!may_show(progress->elapsed_s)) return 0;
+    char best[96] = "";
+    if (progress->best_ms > 0 && progress->standard_ms > 0)
+        snprintf(best, sizeof best, ", best %.4g ms (default %.4g)", progress->best_ms,
+                 progress->standard_ms);
+    fprintf(stderr, "\r\033[K%s %lld of %lld%s, %.0f s, about %.0f s left", progress->phase,
+            (long long)progress->done, (long long)progress->total, best, progress->elapsed_s,
+            progress->left_s);
     fflush(stderr);
     progress_shown = 1;
     return 0;

@@ -133,7 +133,8 @@ static km_status visit(walk *w) { // NOLINT(misc-no-recursion)
     km_plan plan;
     km_plan_init(&plan);
     km_status status = km_plan_make(&plan, &w->spec, w->params, NULL);
-    if (status != KM_OK) return status == KM_ERROR_PLAN ? KM_OK : km_fail(w->err, status, "no plan could be made");
+    if (status != KM_OK)
+        return status == KM_ERROR_PLAN ? KM_OK : km_fail(w->err, status, "no plan could be made");
     km_param axis = next_axis(w, &plan);
     if (axis == KM_PARAM_COUNT) {
         status = add(w, &plan);
@@ -220,7 +221,8 @@ void km_space_clear(km_space *space) {
     *space = (km_space){0};
 }
 
-km_status km_space_spec(km_spec *out, const km_spec *spec, const km_tune_candidate *candidate, km_error *err) {
+km_status km_space_spec(km_spec *out, const km_spec *spec, const km_tune_candidate *candidate,
+                        km_error *err) {
     KM_TRY(km_spec_copy(out, spec, err));
     for (int64_t i = 0; i < candidate->numbers_count; i++) {
         if (is_fixed(spec, candidate->numbers[i].name)) continue;

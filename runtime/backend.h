@@ -116,9 +116,14 @@ struct km_backend {
     // (runtime/cache.h); the binary's name is new.
     km_status (*compile)(km_device *device, const km_source *source, const char *source_path,
                          const char *binary_path, const char *log_path, km_error *err);
+    // Milliseconds to read so many bytes of the device's memory once, the least of `times`.
+    km_status (*read)(km_device *device, double *ms, int64_t bytes, int64_t threads, int times,
+                      km_error *err);
     // Of the pass's kernels, the bytes of registers that the one which spills most spills, as `compile` left it in the
-    // log, and its name or "". NULL: the compilers of this backend do not say.
-    int64_t (*spills)(char *kernel, int64_t size, const km_source *source, const char *log);
+    // log, and its name or ""; and the registers of a thread of the one that has most. NULL: the compilers of this backend
+    // do not say.
+    int64_t (*spills)(char *kernel, int64_t size, int64_t *registers, const km_source *source,
+                      const char *log);
     // Loads a binary from memory: no file that could have changed since it was checked. NULL means the design that
     // needs none (prebuilt).
     km_status (*kernels_load)(km_kernels **out, km_device *device, const km_plan *plan, const char *binary,

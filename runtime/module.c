@@ -125,8 +125,8 @@ static int read_build_log(km_module *module, const km_cache_entry *entry, const 
     // Marked as used now, as the binary is: the cache drops them together.
     utimensat(AT_FDCWD, entry->log_path, NULL, AT_SYMLINK_NOFOLLOW);
     if (backend->spills)
-        module->spilled_bytes =
-            backend->spills(module->spilling, sizeof module->spilling, source, module->build_log);
+        module->spilled_bytes = backend->spills(module->spilling, sizeof module->spilling, &module->registers,
+                                                source, module->build_log);
     return 1;
 }
 

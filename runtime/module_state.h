@@ -14,6 +14,7 @@ struct km_module {
     int32_t was_cached;
     int64_t spilled_bytes; // of registers, by that kernel of the pass which spills most
     char spilling[64];     // its name
+    int64_t registers;     // of a thread, in that kernel of the pass which has most; 0: unknown
 };
 
 // Opens KM_HOST or a CUDA ordinal.

@@ -490,9 +490,12 @@ START_TEST(logs_are_read) {
                               "ptxas info    : Used 64 registers\n";
     char text[] = "km_pass_launches[] = {{\"km_pass_0\", 0}, {\"km_pass_1\", 0}};", kernel[64];
     km_source source = {.text = text};
-    ck_assert_int_eq(km_cuda_spills(kernel, sizeof kernel, &source, log), 32);
+    int64_t registers = -1;
+    ck_assert_int_eq(km_cuda_spills(kernel, sizeof kernel, &registers, &source, log), 32);
+    ck_assert_int_eq(registers, 168); // of the pass's kernels
     ck_assert_str_eq(kernel, "km_pass_1");
-    ck_assert_int_eq(km_cuda_spills(kernel, sizeof kernel, &source, ""), 0);
+    ck_assert_int_eq(km_cuda_spills(kernel, sizeof kernel, &registers, &source, ""), 0);
+    ck_assert_int_eq(registers, 0);
     ck_assert_str_eq(kernel, "");
     const char *at = log;
     km_kernel_report report;

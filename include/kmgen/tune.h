@@ -77,6 +77,67 @@ typedef struct km_tune_result {
     int32_t stopped;  ///< Non-zero: the budget or an interrupt ended it before the search was done.
 } km_tune_result;
 
+/// State of a running tuning, for a progress line.
+typedef struct km_tune_progress {
+    const char *phase;  ///< "plan", "measure", "confirm".
+    int64_t done;       ///< Candidates measured or given up; samples in "confirm".
+    int64_t total;      ///< How many there will be, at most.
+    double best_ms;     ///< Of the fastest so far; 0: none.
+    double standard_ms; ///< Of the default; 0: not measured yet.
+    double elapsed_s;   ///< Seconds since km_tune began.
+    double left_s;      ///< Seconds that are left at this rate, or of the budget.
+} km_tune_progress;
+
+/// How a tuning goes.
+typedef struct km_tune_params {
+    int device;      ///< CUDA ordinal, KM_HOST or KM_DEVICE_AUTO. Default KM_DEVICE_AUTO.
+    int32_t full;    ///< Non-zero: the space `full`, which has more values of each number. Default 0.
+    int32_t all;     ///< Non-zero: every candidate is measured, nothing is searched. Default 0.
+    int32_t fresh;   ///< Non-zero: what an earlier run measured is forgotten. Default 0.
+    int64_t points;  ///< n to measure with. Default 0: as many as leave no cache a part in the times.
+    int64_t threads; ///< CPU threads. Default 0: all cores.
+    double budget_s; ///< Seconds after which it ends with what it has. Default 0: it takes what it needs.
+    const char *compiler; ///< See km_module_params. Default NULL.
+    /// See km_module_params; candidates are compiled there. Default NULL: nothing is kept, and several processes
+    /// compile the same texts again.
+    const char *cache_dir;
+    int64_t cache_bytes_max; ///< See km_module_params. Default 1 GiB.
+    /// Folder of tables: NAME.yaml of this device gets the entry, NAME.journal what was measured so far, so that a run
+    /// which was stopped goes on there. Made where it is missing. Default NULL: nothing is kept.
+    const char *tuning_dir;
+    const char *table; ///< The table's file, instead of NAME.yaml in tuning_dir. Default NULL.
+    /// A program that calls km_tune_serve(0, 1, ...), with its arguments, ends with NULL: measures in a process of its
+    /// own, which is given up where a kernel hangs, and compiles in others meanwhile. Default NULL: all is done in this
+    /// process, and what hangs hangs it.
+    char *const *worker;
+    int64_t jobs;      ///< Processes that compile. Default 0: as many as there are cores.
+    const char *today; ///< The date that the entry gets, e.g. "2026-11-23". Default NULL: none.
+    const km_log *log; ///< Default NULL, silent.
+    /// Asked after each step by the thread that called; what is not 0 ends it as the budget does. Default NULL.
+    int (*progress)(void *user, const km_tune_progress *progress);
+    void *progress_user; ///< Handed to `progress`. Default NULL.
+} km_tune_params;
+
+/// Sets every field to its default. The struct owns nothing.
+KM_API void km_tune_params_init(km_tune_params *params);
+
+/// Finds the fastest plan of the spec, which has features and clusters, on a device; what the spec fixes stays fixed.
+/// Candidates are all plans that differ in the numbers which gen/params.h marks; which of them are measured
+/// docs/tuning.md says. Each is compiled, held against a reference in double, then timed beside the fastest so far; the
+/// winner is timed once more beside the default, and is `best` only if it is faster by more than the noise. Budget and
+/// interrupt are no errors: what was found by then is the result. `params` NULL: the defaults. The result is the
+/// caller's: km_tune_result_destroy. KM_ERROR_USAGE: another process tunes this device in that folder. KM_ERROR_PLAN,
+/// KM_ERROR_DEVICE, KM_ERROR_MEMORY; KM_ERROR_SPEC: the table there is no table; KM_ERROR_IO.
+KM_API km_status km_tune(km_tune_result **out, const km_spec *spec, const km_tune_params *params,
+                         km_error *err);
+
+/// Frees `*result` and sets it to NULL. A NULL one is allowed.
+KM_API void km_tune_result_destroy(km_tune_result **result);
+
+/// What km_tune_params.worker runs: answers the questions of a tuning that come by the file descriptor `in`, until its
+/// end, by `out`. KM_ERROR_IO: the other end is gone.
+KM_API km_status km_tune_serve(int in, int out, km_error *err);
+
 /// @}
 KM_END
 #endif

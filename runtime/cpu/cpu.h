@@ -134,6 +134,8 @@ float km_cpu_largest_square(const float *soa_groups, int64_t count, int64_t d);
 km_status km_cpu_device_open(km_device **out, int ordinal, const char *compiler, const km_log *log,
                              km_error *err);
 void km_cpu_device_close(km_device **device);
+km_status km_cpu_read(km_device *device, double *ms, int64_t bytes, int64_t threads, int times,
+                      km_error *err);
 void km_cpu_compiler_name(char *text, int64_t size, km_device *device);
 void km_cpu_compiler_id(char *text, int64_t size, km_device *device, const km_plan *plan);
 km_status km_cpu_compile(km_device *device, const km_source *source, const char *source_path,

@@ -495,6 +495,7 @@ const km_backend km_backend_cpu = {
     .compiler_name = km_cpu_compiler_name,
     .compiler_id = km_cpu_compiler_id,
     .compile = km_cpu_compile,
+    .read = km_cpu_read,
     .kernels_load = km_cpu_kernels_load,
     .kernels_unload = km_cpu_kernels_unload,
     .engine_create = engine_create,

@@ -47,12 +47,16 @@ int km_cuda_is_of_pass(const char *source, const char *kernel) {
     return strstr(source, quoted) != NULL;
 }
 
-int64_t km_cuda_spills(char *kernel, int64_t size, const km_source *source, const char *log) {
+int64_t km_cuda_spills(char *kernel, int64_t size, int64_t *registers, const km_source *source,
+                       const char *log) {
     int64_t most = 0;
     km_kernel_report report;
     snprintf(kernel, (size_t)size, "%s", "");
+    *registers = 0;
     while (km_nvrtc_next_kernel(&report, &log)) {
-        if (report.spilled_bytes <= most || !km_cuda_is_of_pass(source->text, report.name)) continue;
+        if (!km_cuda_is_of_pass(source->text, report.name)) continue;
+        *registers = km_max(*registers, report.registers);
+        if (report.spilled_bytes <= most) continue;
         most = report.spilled_bytes;
         snprintf(kernel, (size_t)size, "%s", report.name);
     }

@@ -121,6 +121,9 @@ void km_cuda_kernels_unload(km_kernels **base);
 km_status km_cuda_enter(const km_cuda_device *device, km_error *err);
 void km_cuda_leave(const km_cuda_device *device);
 
+// read.c
+km_status km_cuda_read(km_device *base, double *ms, int64_t bytes, int64_t threads, int times, km_error *err);
+
 // build_log.c
 // What the compiler says of a kernel.
 typedef struct km_kernel_report {
@@ -133,7 +136,8 @@ typedef struct km_kernel_report {
 int km_nvrtc_next_kernel(km_kernel_report *report, const char **log);
 // The table of launches holds the names of the pass's kernels as strings; the other steps' are the engine's.
 int km_cuda_is_of_pass(const char *source, const char *kernel);
-int64_t km_cuda_spills(char *kernel, int64_t size, const km_source *source, const char *log);
+int64_t km_cuda_spills(char *kernel, int64_t size, int64_t *registers, const km_source *source,
+                       const char *log);
 
 // copy.c
 km_status km_cuda_reserve(km_cuda_engine *engine, km_cuda_memory *memory, int64_t bytes, const char *what,

@@ -397,6 +397,7 @@ const km_backend km_backend_cuda = {
     .compiler_id = km_cuda_compiler_id,
     .compile = km_cuda_compile,
     .spills = km_cuda_spills,
+    .read = km_cuda_read,
     .kernels_load = km_cuda_kernels_load,
     .kernels_unload = km_cuda_kernels_unload,
     .engine_create = engine_create,

@@ -1,0 +1,709 @@
+// SPDX-License-Identifier: MIT
+// Tuning: the space of plans, the search, and what measures for it; then the comparison with the default, and the entry
+// of the table.
+#include "../../base/clock.h"
+#include "../../base/log.h"
+#include "../../base/size.h"
+#include "../../base/text.h"
+#include "../../gen/numbers.h"
+#include "../../gen/space.h"
+#include "../../gen/tuning.h"
+#include "../../gen/words.h"
+#include "../file.h"
+#include "../module_state.h"
+#include "../threads.h"
+#include "journal.h"
+#include "search.h"
+#include "worker.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SAMPLES_FIRST = 1,    // of a new candidate; where that is far from the fastest, it is enough ...
+    SAMPLES_MORE = 4,     // ... else so many more
+    SAMPLES_CONFIRM = 15, // of the default and each finalist, turn by turn
+    FINALISTS = 4,
+    COMPILERS_MAX = 32,
+    AHEAD = 48,      // candidates that are compiled ahead of the search
+    FAILURES_MAX = 5 // processes in a row that end without an answer: then the device is at fault
+};
+static const double FAR = 1.25;           // times the fastest
+static const double NEAR = 1.04;          // a finalist's, at most
+static const double NOISE_LEAST = 0.003;  // relative; no clock and no machine is better over a minute
+static const double BUDGET_SEARCH = 0.85; // the rest is for the comparison with the default
+static const double HANG_TIMES = 10;      // the fastest one's time; then a candidate is given up
+static const double LOAD_MS = 60e3, COMPILE_MS = 300e3; // for what is not timed: points, compiler
+
+// One running tuning.
+typedef struct tuning {
+    const km_tune_params *params;
+    km_tune_result *result;
+    km_space space;
+    km_search *search;
+    km_journal journal;
+    km_tuning table;
+    char table_path[4200];
+    km_measure_params measure_params;
+    km_measure *own;    // measures in this process, or
+    km_worker measurer; // ... in that one
+    km_worker compilers[COMPILERS_MAX];
+    int64_t compiling[COMPILERS_MAX]; // the candidate that each compiles; -1: none
+    unsigned char *is_compiled;       // of each candidate: it was given to one
+    int64_t compilers_count, incumbent, failures;
+    double began_ms;
+    km_error *err;
+} tuning;
+
+void km_tune_params_init(km_tune_params *params) {
+    km_module_params module;
+    km_module_params_init(&module);
+    *params = (km_tune_params){.device = KM_DEVICE_AUTO, .cache_bytes_max = module.cache_bytes_max};
+}
+
+void km_tune_result_destroy(km_tune_result **result) {
+    if (!*result) return;
+    km_spec_clear(&(*result)->spec);
+    free((*result)->candidates);
+    free(*result);
+    *result = NULL;
+}
+
+// Time --------------------------------------------------------------------------------------------------------
+
+static double elapsed_s(const tuning *t) {
+    return (km_now_ms() - t->began_ms) / 1e3;
+}
+
+static double best_ms(const tuning *t) {
+    return t->incumbent >= 0 ? t->space.candidates[t->incumbent].ms : 0;
+}
+
+// Non-zero: it is to end with what it has.
+static int report(tuning *t, const char *phase, int64_t done, int64_t total, double share) {
+    double spent = elapsed_s(t), budget = t->params->budget_s * share;
+    double left = done > 0 ? spent / (double)done * (double)(total - done) : 0;
+    if (budget > 0 && (left > budget - spent || done == 0)) left = fmax(budget - spent, 0);
+    km_tune_progress progress = {.phase = phase,
+                                 .done = done,
+                                 .total = total,
+                                 .best_ms = best_ms(t),
+                                 .standard_ms =
+                                     t->space.count ? t->space.candidates[t->space.standard].ms : 0,
+                                 .elapsed_s = spent,
+                                 .left_s = left};
+    if (t->params->progress && t->params->progress(t->params->progress_user, &progress))
+        t->result->stopped = 1;
+    if (budget > 0 && spent > budget) t->result->stopped = 1;
+    return t->result->stopped;
+}
+
+// Preparation -------------------------------------------------------------------------------------------------
+
+// Points enough that no cache holds them, and so few that a pass takes tens of milliseconds at most.
+static int64_t points_of(const tuning *t, const km_device_facts *facts, km_error *err) {
+    enum { MOST = 1 << 25, LEAST = 1 << 18, TRIAL = 1 << 20 };
+    const double pass_ms = 30;
+    const km_spec *spec = &t->result->spec;
+    int is_cuda = facts->target.kind == KM_TARGET_CUDA;
+    int64_t row = spec->features * km_type_bytes(spec->type);
+    int64_t points = (is_cuda ? 256 << 20 : 64 << 20) / row;
+    km_plan plan;
+    km_plan_params params;
+    km_plan_init(&plan);
+    km_plan_params_init(&params);
+    params.facts = facts;
+    params.points = TRIAL;
+    if (km_plan_make(&plan, spec, &params, err) == KM_OK) {
+        double per_point_ms = 1e-6 * plan.estimates[plan.design].total_ns;
+        points = km_min(points, (int64_t)(pass_ms / per_point_ms));
+    }
+    km_plan_clear(&plan);
+    if (facts->memory_free_bytes) points = km_min(points, facts->memory_free_bytes / 16 / row);
+    points = km_max(km_min(points, MOST), LEAST);
+    int64_t rounded = LEAST;
+    while (2 * rounded <= points) rounded *= 2;
+    return rounded;
+}
+
+// The driver's major version, as the kernel says it; 0: unknown.
+static int32_t driver_major(void) {
+    char *text = NULL;
+    int64_t size;
+    int32_t major = 0;
+    if (km_file_read(&text, &size, "/proc/driver/nvidia/version", 65536, NULL) == KM_OK)
+        for (const char *at = text; (at = strpbrk(at, "0123456789")) && !major;) {
+            char *end;
+            long number = strtol(at, &end, 10);
+            if (*end == '.' && number > 99) major = (int32_t)number;
+            at = end;
+        }
+    free(text);
+    return major;
+}
+
+static int device_of(const tuning *t, const km_spec *spec) {
+    int device = t->params->device;
+    if (spec->target.kind == KM_TARGET_CPU) return KM_HOST;
+    if (spec->target.kind == KM_TARGET_CUDA && device < 0) return 0;
+    if (device != KM_DEVICE_AUTO) return device;
+    return km_device_count() > 0 ? 0 : KM_HOST;
+}
+
+static km_status describe_device(tuning *t, int device) {
+    km_tune_result *result = t->result;
+    km_device *opened;
+    KM_TRY(km_device_open(&opened, device, t->params->compiler, t->params->log, t->err));
+    result->facts = opened->facts;
+    opened->backend->compiler_name(result->compiler, sizeof result->compiler, opened);
+    km_device_close(&opened);
+    if (!result->spec.target.arch || result->spec.target.kind == KM_TARGET_AUTO)
+        result->spec.target = result->facts.target;
+    result->threads = result->facts.target.kind == KM_TARGET_CPU
+                          ? km_threads(t->params->threads, omp_get_num_procs(), NULL)
+                          : 0;
+    if (result->threads) result->facts.units = result->threads;
+    if (result->facts.target.kind == KM_TARGET_CUDA) result->driver = driver_major();
+    return KM_OK;
+}
+
+static km_status make_space(tuning *t) {
+    km_plan_params params;
+    km_plan_params_init(&params);
+    params.facts = &t->result->facts;
+    params.points = t->result->points;
+    params.threads = t->result->threads;
+    return km_space_make(&t->space, &t->result->spec, &params, t->params->full, t->err);
+}
+
+// All that the times depend on, but the candidate's own numbers.
+static km_status describe_measurement(char **about, const tuning *t) {
+    const km_tune_result *result = t->result;
+    km_text text = {0};
+    char target[32], hash[17];
+    km_target_text(target, sizeof target, result->facts.target);
+    km_text_printf(&text, "%s %s driver %d %s kmgen %s d %lld %s n %lld threads %lld K", result->facts.name,
+                   target, result->driver, result->compiler, KM_VERSION, (long long)result->spec.features,
+                   km_type_name(result->spec.type), (long long)result->points, (long long)result->threads);
+    for (int64_t i = 0; i < result->spec.clusters_count; i++)
+        km_text_printf(&text, " %d", result->spec.clusters[i]);
+    for (int design = KM_DESIGN_NONE + 1; design < KM_DESIGN_COUNT; design++) {
+        if (km_design_target((km_design)design) != result->facts.target.kind) continue;
+        km_templates_hash(hash, (km_design)design);
+        km_text_printf(&text, " %s", hash);
+    }
+    return km_text_take(about, &text, t->err);
+}
+
+static km_status read_table(tuning *t, const char *name) {
+    const km_tune_params *params = t->params;
+    char *text = NULL;
+    int64_t size;
+    if (params->table)
+        snprintf(t->table_path, sizeof t->table_path, "%s", params->table);
+    else
+        snprintf(t->table_path, sizeof t->table_path, "%s/%s.yaml", params->tuning_dir, name);
+    km_tuning_init(&t->table);
+    snprintf(t->table.device, sizeof t->table.device, "%s", t->result->facts.name);
+    t->table.target = t->result->facts.target;
+    if (km_file_read(&text, &size, t->table_path, 16 << 20, NULL) != KM_OK) return KM_OK; // there is none yet
+    km_status status = km_tuning_parse(&t->table, text, size, t->table_path, t->err);
+    free(text);
+    if (status == KM_OK && strcmp(t->table.device, t->result->facts.name) != 0)
+        return km_fail(t->err, KM_ERROR_SPEC, "%.500s is of another device, %s: name another file",
+                       t->table_path, t->table.device);
+    return status;
+}
+
+static km_status open_files(tuning *t) {
+    char name[KM_TUNING_NAME_MAX], *about = NULL;
+    if (!t->params->tuning_dir && !t->params->table) return KM_OK;
+    km_tuning_name(name, sizeof name, t->result->facts.name);
+    KM_TRY(read_table(t, name));
+    if (!t->params->tuning_dir) return KM_OK;
+    KM_TRY(describe_measurement(&about, t));
+    km_status status = km_journal_open(&t->journal, t->params->tuning_dir, name, about, t->err);
+    km_text_free(about);
+    if (status == KM_OK && t->params->fresh) status = km_journal_forget(&t->journal, t->err);
+    return status;
+}
+
+// Search ------------------------------------------------------------------------------------------------------
+
+// Design and words: what the cost model is wrong by is alike there.
+static int32_t family_of(const km_tune_candidate *candidate) {
+    int32_t family = (int32_t)candidate->design;
+    for (int64_t i = 0; i < candidate->numbers_count; i++)
+        for (int p = 0; p < KM_PARAM_COUNT; p++)
+            if (km_param_has_words((km_param)p) &&
+                !strcmp(km_param_name((km_param)p), candidate->numbers[i].name))
+                family = family * KM_WORD_COUNT + (int32_t)candidate->numbers[i].value;
+    return family;
+}
+
+static int compare_doubles(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+// The place of each candidate's number among the different ones of its axis.
+static km_status place_axis(km_search_point *points, int64_t count, int axis, km_error *err) {
+    double *values = malloc((size_t)(count ? count : 1) * sizeof *values);
+    int64_t different = 0, taken = 0;
+    if (!values) return km_fail_memory(err, "the axes of a search", count * 8);
+    for (int64_t i = 0; i < count; i++)
+        if (points[i].at[axis] >= 0) values[taken++] = points[i].value[axis];
+    qsort(values, (size_t)taken, sizeof *values, compare_doubles);
+    for (int64_t i = 0; i < taken; i++)
+        if (i == 0 || values[i] != values[different - 1]) values[different++] = values[i];
+    for (int64_t i = 0; i < count; i++) {
+        if (points[i].at[axis] < 0) continue;
+        const double *found =
+            bsearch(&points[i].value[axis], values, (size_t)different, sizeof *values, compare_doubles);
+        points[i].at[axis] = found ? (int32_t)(found - values) : 0;
+    }
+    free(values);
+    return KM_OK;
+}
+
+static km_status make_search(tuning *t) {
+    const km_space *space = &t->space;
+    km_search_point *points = calloc((size_t)space->count, sizeof *points);
+    if (!points) return km_fail_memory(t->err, "a search", space->count * (int64_t)sizeof *points);
+    for (int64_t i = 0; i < space->count; i++) {
+        const km_tune_candidate *candidate = &space->candidates[i];
+        points[i].predicted_ms = candidate->predicted_ms;
+        points[i].family = family_of(candidate);
+        for (int a = 0; a < KM_SEARCH_AXES_MAX; a++) points[i].at[a] = -1;
+        for (int64_t j = 0; j < candidate->numbers_count; j++)
+            for (int p = 0; p < KM_PARAM_COUNT; p++) {
+                if (strcmp(km_param_name((km_param)p), candidate->numbers[j].name) != 0) continue;
+                points[i].at[p] = 0;
+                points[i].value[p] = (double)candidate->numbers[j].value;
+            }
+    }
+    km_status status = KM_OK;
+    for (int p = 0; p < KM_PARAM_COUNT && status == KM_OK; p++)
+        status = place_axis(points, space->count, p, t->err);
+    if (status == KM_OK)
+        status = km_search_create(&t->search, points, space->count, KM_PARAM_COUNT, space->standard,
+                                  t->params->all ? space->count : 0, t->err);
+    free(points);
+    return status;
+}
+
+static void tell(tuning *t, int64_t at) {
+    const km_tune_candidate *candidate = &t->space.candidates[at];
+    int is_measured = candidate->outcome == KM_TUNE_MEASURED;
+    km_search_tell(t->search, at, is_measured ? candidate->ms : -1);
+    if (!is_measured) return;
+    t->result->measured++;
+    if (t->incumbent < 0 || candidate->ms < best_ms(t)) t->incumbent = at;
+}
+
+static void recall(tuning *t) {
+    if (t->journal.file < 0) return;
+    int64_t known = km_journal_recall(&t->journal, t->space.candidates, t->space.count);
+    for (int64_t i = 0; i < t->space.count; i++)
+        if (t->space.candidates[i].outcome != KM_TUNE_UNMEASURED) tell(t, i);
+    if (known)
+        km_log_line(t->params->log, KM_LOG_INFO, "tune: %lld candidates are known from an earlier run",
+                    (long long)known);
+}
+
+// Workers -----------------------------------------------------------------------------------------------------
+
+static km_status start_worker(tuning *t, km_worker *worker) {
+    return km_worker_start(worker, t->params->worker, &t->measure_params, t->err);
+}
+
+// The worker's answer to being opened.
+static km_status await_open(tuning *t, km_worker *worker) {
+    km_status status;
+    km_worker_answer answer = km_worker_wait(worker, LOAD_MS, NULL, NULL, NULL, &status, t->err);
+    if (answer == KM_WORKER_DONE) return status;
+    return km_fail(t->err, KM_ERROR_DEVICE, "the process that measures %s",
+                   answer == KM_WORKER_NONE ? "does not answer" : "ended when it opened the device");
+}
+
+static km_status start_compilers(tuning *t) {
+    int64_t jobs = t->params->jobs > 0 ? t->params->jobs : omp_get_num_procs();
+    if (!t->params->cache_dir) jobs = 0; // what one compiles, another could not load
+    jobs = km_min(km_min(jobs, COMPILERS_MAX), t->space.count);
+    for (int64_t i = 0; i < jobs; i++) {
+        t->compiling[i] = -1;
+        KM_TRY(start_worker(t, &t->compilers[t->compilers_count++]));
+    }
+    for (int64_t i = 0; i < jobs; i++) KM_TRY(await_open(t, &t->compilers[i]));
+    return KM_OK;
+}
+
+static km_status open_measure(tuning *t, int device) {
+    const km_tune_params *params = t->params;
+    t->measure_params = (km_measure_params){.spec = &t->result->spec,
+                                            .device = device,
+                                            .points = t->result->points,
+                                            .threads = t->result->threads};
+    km_module_params_init(&t->measure_params.module);
+    t->measure_params.module.device = device;
+    t->measure_params.module.cache_dir = params->cache_dir;
+    t->measure_params.module.cache_bytes_max = params->cache_bytes_max;
+    t->measure_params.module.compiler = params->compiler;
+    if (!params->worker) {
+        t->measure_params.module.log = params->log;
+        return km_measure_open(&t->own, &t->measure_params, t->err);
+    }
+    KM_TRY(start_worker(t, &t->measurer));
+    KM_TRY(await_open(t, &t->measurer));
+    return start_compilers(t);
+}
+
+static km_status measure_read(tuning *t) {
+    km_status status;
+    if (t->own) return km_measure_read(t->own, &t->result->read_ms, t->err);
+    KM_TRY(km_worker_ask_read(&t->measurer, t->err));
+    if (km_worker_wait(&t->measurer, LOAD_MS, NULL, &t->result->read_ms, NULL, &status, t->err) ==
+        KM_WORKER_DONE)
+        return status;
+    return km_fail(t->err, KM_ERROR_DEVICE, "the process that measures ended when it read memory");
+}
+
+// Takes what compilers have done. A candidate that is not to be run is told at once.
+static km_status collect(tuning *t, double timeout_ms) {
+    for (int64_t i = 0; i < t->compilers_count; i++) {
+        km_status status;
+        double ms[KM_TUNE_SAMPLES_MAX];
+        km_error own = {""};
+        int64_t at = t->compiling[i];
+        if (at < 0) continue;
+        km_tune_candidate found = t->space.candidates[at];
+        km_worker_answer answer = km_worker_wait(&t->compilers[i], timeout_ms, &found, ms, ms, &status, &own);
+        if (answer == KM_WORKER_NONE) continue;
+        t->compiling[i] = -1;
+        if (answer == KM_WORKER_GONE) { // what it compiled is compiled again by the process that measures
+            km_worker_stop(&t->compilers[i]);
+            KM_TRY(start_worker(t, &t->compilers[i]));
+            KM_TRY(await_open(t, &t->compilers[i]));
+        } else if (status == KM_OK && found.outcome != KM_TUNE_UNMEASURED &&
+                   t->space.candidates[at].outcome == KM_TUNE_UNMEASURED) {
+            found.samples = 0;
+            t->space.candidates[at] = found;
+            tell(t, at);
+            if (t->journal.file >= 0) KM_TRY(km_journal_add(&t->journal, &found, t->err));
+        }
+    }
+    return KM_OK;
+}
+
+static int is_compiling(const tuning *t) {
+    for (int64_t i = 0; i < t->compilers_count; i++)
+        if (t->compiling[i] >= 0) return 1;
+    return 0;
+}
+
+// Gives each idle compiler a candidate that the search will come to.
+static km_status compile_ahead(tuning *t) {
+    int64_t ahead[AHEAD], count = km_search_ahead(t->search, ahead, AHEAD), next = 0;
+    for (int64_t i = 0; i < t->compilers_count; i++) {
+        while (next < count && t->is_compiled[ahead[next]]) next++;
+        if (t->compiling[i] >= 0) continue;
+        if (next == count) return KM_OK;
+        t->is_compiled[ahead[next]] = 1;
+        t->compiling[i] = ahead[next];
+        KM_TRY(km_worker_ask(&t->compilers[i], &t->space.candidates[ahead[next]], NULL, 0, t->err));
+    }
+    return KM_OK;
+}
+
+// On a CPU a compiler takes cores from what is measured: compilers and passes take turns. What is about to be measured
+// and a good many behind it are compiled first.
+static km_status compile_in_turn(tuning *t, int64_t at) {
+    if (t->is_compiled[at] && !is_compiling(t)) return KM_OK;
+    int64_t ahead[AHEAD], count = km_search_ahead(t->search, ahead, AHEAD), wanted = 4 * t->compilers_count;
+    for (int64_t i = 0; i < count && wanted > 0;) {
+        KM_TRY(collect(t, 20));
+        for (int64_t c = 0; c < t->compilers_count && i < count && wanted > 0; c++) {
+            if (t->compiling[c] >= 0) continue;
+            while (i < count && t->is_compiled[ahead[i]]) i++;
+            if (i == count) break;
+            t->is_compiled[ahead[i]] = 1;
+            t->compiling[c] = ahead[i];
+            wanted--;
+            KM_TRY(km_worker_ask(&t->compilers[c], &t->space.candidates[ahead[i++]], NULL, 0, t->err));
+        }
+        if (t->params->progress &&
+            report(t, "measure", km_search_told(t->search), km_search_most(t->search), 1))
+            break;
+    }
+    for (double end_ms = km_now_ms() + COMPILE_MS; is_compiling(t) && km_now_ms() < end_ms;)
+        KM_TRY(collect(t, 20));
+    return KM_OK;
+}
+
+static km_status compile(tuning *t, int64_t at) {
+    if (!t->compilers_count) return KM_OK;
+    if (t->result->facts.target.kind == KM_TARGET_CPU) return compile_in_turn(t, at);
+    KM_TRY(collect(t, 0));
+    return compile_ahead(t);
+}
+
+// Measuring ---------------------------------------------------------------------------------------------------
+
+// Samples by a process of its own. What it does not survive is the candidate's outcome.
+static km_status sample_there(tuning *t, km_tune_candidate *candidate, const km_tune_candidate *beside,
+                              double *ms, double *beside_ms, int count) {
+    enum { PASSES = 12 }; // of a sample
+    km_status status;
+    double pass_ms = best_ms(t) > 0 ? best_ms(t) : 1000;
+    double timeout_ms = LOAD_MS + COMPILE_MS * !beside + HANG_TIMES * pass_ms * PASSES * (count + 1) * 2;
+    KM_TRY(km_worker_ask(&t->measurer, candidate, beside, count, t->err));
+    km_worker_answer answer =
+        km_worker_wait(&t->measurer, timeout_ms, candidate, ms, beside_ms, &status, t->err);
+    if (answer == KM_WORKER_DONE && status != KM_ERROR_DEVICE && status != KM_ERROR_INTERNAL) {
+        t->failures = 0;
+        return status;
+    }
+    candidate->outcome = answer == KM_WORKER_NONE ? KM_TUNE_HUNG : KM_TUNE_FAILED;
+    candidate->samples = 0;
+    snprintf(candidate->reason, sizeof candidate->reason, "%.*s", (int)sizeof candidate->reason - 1,
+             answer == KM_WORKER_NONE   ? "it gave no answer in ten times the time of the fastest one"
+             : answer == KM_WORKER_GONE ? "the process that ran it ended"
+                                        : t->err->text);
+    if (++t->failures >= FAILURES_MAX)
+        return km_fail(t->err, KM_ERROR_DEVICE,
+                       "%d candidates in a row could not be measured, the last one: %s", FAILURES_MAX,
+                       candidate->reason);
+    if (t->err) t->err->text[0] = 0;
+    km_worker_stop(&t->measurer); // after an error of the device its context is of no more use
+    KM_TRY(start_worker(t, &t->measurer));
+    return await_open(t, &t->measurer);
+}
+
+static km_status sample(tuning *t, km_tune_candidate *candidate, const km_tune_candidate *beside, double *ms,
+                        double *beside_ms, int count) {
+    if (!t->own) return sample_there(t, candidate, beside, ms, beside_ms, count);
+    candidate->samples = 0;
+    KM_TRY(km_measure_sample(t->own, candidate, ms, beside, beside_ms, count, t->err));
+    candidate->samples = candidate->outcome == KM_TUNE_MEASURED ? count : 0;
+    return KM_OK;
+}
+
+// The quantile of `count` values, which are sorted by it.
+static double quantile(double *values, int64_t count, double share) {
+    qsort(values, (size_t)count, sizeof *values, compare_doubles);
+    double at = share * (double)(count - 1);
+    int64_t low = (int64_t)at, high = km_min(low + 1, count - 1);
+    return values[low] + (at - (double)low) * (values[high] - values[low]);
+}
+
+static double half_range(double *values, int64_t count) {
+    return (quantile(values, count, 0.75) - quantile(values, count, 0.25)) / 2;
+}
+
+// Times of the candidate, each relative to that of the fastest one beside it: what the clock of the device does
+// meanwhile falls out.
+static void take_samples(tuning *t, km_tune_candidate *candidate, double *ms, const double *beside_ms) {
+    if (beside_ms)
+        for (int i = 0; i < candidate->samples; i++) ms[i] *= best_ms(t) / beside_ms[i];
+    candidate->ms = quantile(ms, candidate->samples, 0.5);
+    candidate->spread_ms = half_range(ms, candidate->samples);
+}
+
+static km_status measure(tuning *t, int64_t at) {
+    km_tune_candidate *candidate = &t->space.candidates[at];
+    const km_tune_candidate *beside = t->incumbent >= 0 ? &t->space.candidates[t->incumbent] : NULL;
+    double ms[KM_TUNE_SAMPLES_MAX], beside_ms[KM_TUNE_SAMPLES_MAX];
+    KM_TRY(sample(t, candidate, beside, ms, beside_ms, SAMPLES_FIRST));
+    if (candidate->outcome == KM_TUNE_MEASURED) {
+        take_samples(t, candidate, ms, beside ? beside_ms : NULL);
+        if (!beside || candidate->ms < FAR * best_ms(t)) {
+            KM_TRY(sample(t, candidate, beside, ms, beside_ms, SAMPLES_MORE));
+            if (candidate->outcome == KM_TUNE_MEASURED)
+                take_samples(t, candidate, ms, beside ? beside_ms : NULL);
+        }
+    }
+    tell(t, at);
+    char numbers[256];
+    km_log_line(t->params->log, KM_LOG_DEBUG, "tune: %s, %s: %s %.4g ms %s",
+                km_design_name(candidate->design), km_tune_numbers_text(numbers, sizeof numbers, candidate),
+                km_tune_outcome_name(candidate->outcome), candidate->ms, candidate->reason);
+    return t->journal.file >= 0 ? km_journal_add(&t->journal, candidate, t->err) : KM_OK;
+}
+
+static km_status run_search(tuning *t) {
+    for (int64_t at; (at = km_search_next(t->search)) >= 0;) {
+        if (report(t, "measure", km_search_told(t->search), km_search_most(t->search), BUDGET_SEARCH)) break;
+        KM_TRY(compile(t, at));
+        if (t->space.candidates[at].outcome != KM_TUNE_UNMEASURED) continue; // its compiler said so meanwhile
+        KM_TRY(measure(t, at));
+    }
+    return KM_OK;
+}
+
+// Confirmation ------------------------------------------------------------------------------------------------
+
+// The fastest candidates but for the default, the fastest first; returns how many.
+static int64_t finalists_of(int64_t finalists[FINALISTS], const tuning *t) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < t->space.count; i++) {
+        const km_tune_candidate *candidate = &t->space.candidates[i];
+        if (candidate->outcome != KM_TUNE_MEASURED || i == t->space.standard ||
+            candidate->ms > NEAR * best_ms(t))
+            continue;
+        int64_t place = km_min(count, FINALISTS);
+        for (; place > 0 && t->space.candidates[finalists[place - 1]].ms > candidate->ms; place--)
+            if (place < FINALISTS) finalists[place] = finalists[place - 1];
+        if (place == FINALISTS) continue;
+        finalists[place] = i;
+        count = km_min(count + 1, FINALISTS);
+    }
+    return count;
+}
+
+// A finalist beside the default, turn by turn.
+static km_status confirm_one(tuning *t, int64_t at, double *gain, double *noise) {
+    double ms[KM_TUNE_SAMPLES_MAX], standard_ms[KM_TUNE_SAMPLES_MAX], ratios[KM_TUNE_SAMPLES_MAX];
+    km_tune_candidate *candidate = &t->space.candidates[at],
+                      *standard = &t->space.candidates[t->space.standard];
+    *gain = -1;
+    *noise = 0;
+    KM_TRY(sample(t, candidate, standard, ms, standard_ms, SAMPLES_CONFIRM));
+    if (candidate->outcome != KM_TUNE_MEASURED) return KM_OK;
+    for (int i = 0; i < candidate->samples; i++) ratios[i] = standard_ms[i] / ms[i];
+    *gain = quantile(ratios, candidate->samples, 0.5) - 1;
+    *noise = fmax(half_range(ratios, candidate->samples), NOISE_LEAST);
+    candidate->ms = quantile(ms, candidate->samples, 0.5);
+    candidate->spread_ms = half_range(ms, candidate->samples);
+    standard->ms = quantile(standard_ms, candidate->samples, 0.5);
+    standard->spread_ms = half_range(standard_ms, candidate->samples);
+    standard->samples = candidate->samples;
+    return KM_OK;
+}
+
+static km_status confirm(tuning *t) {
+    km_tune_result *result = t->result;
+    int64_t finalists[FINALISTS], count = finalists_of(finalists, t);
+    int is_known = t->space.candidates[t->space.standard].outcome == KM_TUNE_MEASURED;
+    result->best = t->space.standard;
+    result->noise = NOISE_LEAST;
+    int was_stopped = result->stopped;
+    for (int64_t i = 0; i < count; i++) {
+        double gain, noise;
+        report(t, "confirm", i, count, 1);
+        if (i > 0 && result->stopped && !was_stopped) break;
+        if (!is_known) { // the default cannot run: there is nothing to compare with
+            if (i == 0) result->best = finalists[0];
+            continue;
+        }
+        KM_TRY(confirm_one(t, finalists[i], &gain, &noise));
+        result->noise = fmax(result->noise, noise);
+        if (gain > noise && gain > result->gain) {
+            result->gain = gain;
+            result->best = finalists[i];
+        }
+    }
+    return KM_OK;
+}
+
+// The entry ---------------------------------------------------------------------------------------------------
+
+static km_status write_entry(tuning *t) {
+    enum { MANY = 1 << 22, MANY_CPU = 1 << 18 };
+    const km_tune_result *result = t->result;
+    const km_tune_candidate *best = &t->space.candidates[result->best],
+                            *standard = &t->space.candidates[t->space.standard];
+    int is_cuda = result->facts.target.kind == KM_TARGET_CUDA;
+    km_tuning_entry entry = {.features = result->spec.features,
+                             .clusters_count = result->spec.clusters_count,
+                             .clusters = result->spec.clusters,
+                             .type = result->spec.type,
+                             .points = result->points,
+                             .points_from = km_min(result->points, is_cuda ? MANY : MANY_CPU),
+                             .threads = result->threads,
+                             .ms = best->ms,
+                             .default_ms = standard->ms,
+                             .read_ms = result->read_ms};
+    char *text = NULL;
+    if (!t->table_path[0] || best->outcome != KM_TUNE_MEASURED) return KM_OK;
+    for (int64_t i = 0; i < best->numbers_count; i++)
+        if (strcmp(best->numbers[i].name, "concurrent_restarts") != 0) // follows from n
+            entry.numbers[entry.numbers_count++] = best->numbers[i];
+    km_templates_hash(entry.templates, best->design);
+    snprintf(entry.compiler, sizeof entry.compiler, "%s", result->compiler);
+    snprintf(entry.version, sizeof entry.version, "%s", KM_VERSION);
+    snprintf(entry.date, sizeof entry.date, "%s", t->params->today ? t->params->today : "");
+    t->table.driver = result->driver;
+    KM_TRY(km_tuning_put(&t->table, &entry, t->err));
+    KM_TRY(km_tuning_to_yaml(&text, &t->table, t->err));
+    km_status status = km_file_write(t->table_path, text, (int64_t)strlen(text), t->err);
+    km_text_free(text);
+    return status;
+}
+
+// All of it ---------------------------------------------------------------------------------------------------
+
+static km_status run(tuning *t, const km_spec *spec) {
+    km_tune_result *result = t->result;
+    int device = device_of(t, spec);
+    KM_TRY(km_spec_copy(&result->spec, spec, t->err));
+    KM_TRY(describe_device(t, device));
+    result->points = t->params->points > 0 ? t->params->points : points_of(t, &result->facts, t->err);
+    report(t, "plan", 0, 0, 1);
+    KM_TRY(make_space(t));
+    KM_TRY(make_search(t));
+    t->is_compiled = calloc((size_t)t->space.count, 1);
+    if (!t->is_compiled) return km_fail_memory(t->err, "the state of candidates", t->space.count);
+    KM_TRY(open_files(t));
+    recall(t);
+    km_log_line(t->params->log, KM_LOG_INFO, "tune: %lld candidates, %lld points, %s",
+                (long long)t->space.count, (long long)result->points, result->facts.name);
+    KM_TRY(open_measure(t, device));
+    KM_TRY(measure_read(t));
+    KM_TRY(run_search(t));
+    KM_TRY(confirm(t));
+    return write_entry(t);
+}
+
+static void tuning_free(tuning *t) {
+    for (int64_t i = 0; i < t->compilers_count; i++) km_worker_stop(&t->compilers[i]);
+    km_worker_stop(&t->measurer);
+    km_measure_close(&t->own);
+    km_journal_close(&t->journal);
+    km_tuning_clear(&t->table);
+    km_search_destroy(&t->search);
+    km_space_clear(&t->space);
+    free(t->is_compiled);
+}
+
+km_status km_tune(km_tune_result **out, const km_spec *spec, const km_tune_params *params, km_error *err) {
+    km_tune_params defaults;
+    km_error own = {""};
+    km_tune_params_init(&defaults);
+    *out = NULL;
+    tuning t = {.params = params ? params : &defaults,
+                .incumbent = -1,
+                .journal = {.file = -1, .lock = -1},
+                .began_ms = km_now_ms(),
+                .err = &own};
+    if (spec->features < 1 || spec->clusters_count < 1)
+        return km_fail(err, KM_ERROR_USAGE, "a tuning needs a spec with features and clusters");
+    t.result = calloc(1, sizeof *t.result);
+    if (!t.result) return km_fail_memory(err, "the result of a tuning", sizeof *t.result);
+    km_spec_init(&t.result->spec);
+    km_tuning_init(&t.table);
+    km_status status = run(&t, spec);
+    t.result->candidates = t.space.candidates;
+    t.result->candidates_count = t.space.count;
+    t.result->standard = t.space.standard;
+    t.result->elapsed_s = elapsed_s(&t);
+    t.space.candidates = NULL;
+    tuning_free(&t);
+    if (status != KM_OK) {
+        km_tune_result_destroy(&t.result);
+        return km_fail(err, status, "%s", own.text);
+    }
+    *out = t.result;
+    return KM_OK;
+}
