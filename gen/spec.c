@@ -470,20 +470,9 @@ static void add_target(km_text *text, km_target target) {
             km_text_printf(text, "target: %s\n", target_words[i].word);
 }
 
-void km_spec_value_text(km_text *text, const km_fixed *fixed) {
-    char value[KM_VALUE_TEXT];
-    int index = 1;
-    while (index <= KM_PARAM_COUNT && strcmp(fixed->name, km_spec_plan_key(index)) != 0) index++;
-    if (strcmp(fixed->name, "design") == 0)
-        km_text_puts(text, km_design_name((km_design)fixed->value));
-    else if (strcmp(fixed->name, "algorithm") == 0)
-        km_text_puts(text, km_algorithm_name((km_algorithm)fixed->value));
-    else
-        km_text_puts(text, km_value_text(value, (km_param)(index - 1), fixed->value));
-}
-
 km_status km_spec_to_yaml(char **out, const km_spec *spec, km_error *err) {
     km_text text = {0};
+    char value[KM_VALUE_TEXT];
     km_text_printf(&text, "name: %s\n", spec->name);
     if (spec->features) km_text_printf(&text, "features: %" PRId64 "\n", spec->features);
     km_spec_clusters_text(&text, spec);
@@ -494,9 +483,7 @@ km_status km_spec_to_yaml(char **out, const km_spec *spec, km_error *err) {
     if (spec->fixed_count) km_text_puts(&text, "plan:\n");
     for (int64_t i = 0; i < spec->fixed_count; i++) {
         const km_fixed *fixed = &spec->fixed[i];
-        km_text_printf(&text, "  %s: ", fixed->name);
-        km_spec_value_text(&text, fixed);
-        km_text_puts(&text, "\n");
+        km_text_printf(&text, "  %s: %s\n", fixed->name, km_fixed_text(value, fixed));
     }
     return km_text_take(out, &text, err);
 }

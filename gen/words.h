@@ -25,5 +25,9 @@ const char *km_words_text(char text[KM_WORDS_TEXT], km_param param, km_design de
 // The value as a spec writes it: "256", or a word. Returns `text`.
 enum { KM_VALUE_TEXT = 24 };
 const char *km_value_text(char text[KM_VALUE_TEXT], km_param param, int64_t value);
+// The same of a number by its name, `design` and `algorithm` too. Returns `text`.
+const char *km_fixed_text(char text[KM_VALUE_TEXT], const km_fixed *number);
+// Non-zero when that is a word.
+int km_fixed_is_word(const km_fixed *number);
 
 #endif

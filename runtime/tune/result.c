@@ -15,25 +15,14 @@ const char *km_tune_outcome_name(km_tune_outcome outcome) {
     return (unsigned)outcome < KM_TUNE_OUTCOME_COUNT ? names[outcome] : "unknown";
 }
 
-// The value as a spec writes it.
-static void value_text(char text[KM_VALUE_TEXT], const km_fixed *number) {
-    for (int i = 0; i < KM_PARAM_COUNT; i++) {
-        if (strcmp(km_param_name((km_param)i), number->name) != 0) continue;
-        km_value_text(text, (km_param)i, number->value);
-        return;
-    }
-    snprintf(text, KM_VALUE_TEXT, "%lld", (long long)number->value);
-}
-
 const char *km_tune_numbers_text(char *text, int64_t size, const km_tune_candidate *candidate) {
     int64_t at = 0;
     if (size > 0) text[0] = 0;
     for (int64_t i = 0; i < candidate->numbers_count && at < size; i++) {
         char value[KM_VALUE_TEXT];
         if (!strcmp(candidate->numbers[i].name, "design")) continue;
-        value_text(value, &candidate->numbers[i]);
         at += snprintf(text + at, (size_t)(size - at), "%s%s: %s", at ? ", " : "", candidate->numbers[i].name,
-                       value);
+                       km_fixed_text(value, &candidate->numbers[i]));
     }
     return text;
 }
