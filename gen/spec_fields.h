@@ -36,7 +36,5 @@ km_status km_spec_take_clusters(km_spec *spec, int64_t *numbers, int64_t count, 
 
 // The list of K as a line of YAML without its end; nothing where there is no list.
 void km_spec_clusters_text(km_text *text, const km_spec *spec);
-// A fixed number as it was spelled.
-void km_spec_value_text(km_text *text, const km_fixed *fixed);
 
 #endif

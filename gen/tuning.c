@@ -426,8 +426,9 @@ static void add_entry_text(km_text *text, const km_tuning_entry *entry) {
     if (entry->threads) km_text_printf(text, "    threads: %" PRId64 "\n", entry->threads);
     km_text_puts(text, "    plan: {");
     for (int64_t i = 0; i < entry->numbers_count; i++) {
-        km_text_printf(text, "%s%s: ", i ? ", " : "", entry->numbers[i].name);
-        km_spec_value_text(text, &entry->numbers[i]);
+        char value[KM_VALUE_TEXT];
+        km_text_printf(text, "%s%s: %s", i ? ", " : "", entry->numbers[i].name,
+                       km_fixed_text(value, &entry->numbers[i]));
     }
     km_text_puts(text, "}\n");
     add_ms(text, "ms", entry->ms);

@@ -138,6 +138,15 @@ KM_API void km_tune_result_destroy(km_tune_result **result);
 /// end, by `out`. KM_ERROR_IO: the other end is gone.
 KM_API km_status km_tune_serve(int in, int out, km_error *err);
 
+/// The result as JSON, by docs/tune.schema.json: every candidate with its plan, times and outcome. The text is the
+/// caller's: km_text_free. KM_ERROR_MEMORY.
+KM_API km_status km_tune_json(char **out, const km_tune_result *result, km_error *err);
+
+/// The result as plain text for people, lines of at most 100 characters: the device and the shape, the ten fastest
+/// candidates (and the default) with what bounds them, and one reason for each outcome of those that have no time. The
+/// text is the caller's: km_text_free. KM_ERROR_MEMORY.
+KM_API km_status km_tune_table(char **out, const km_tune_result *result, km_error *err);
+
 /// @}
 KM_END
 #endif
