@@ -4,7 +4,9 @@
 #include "sample_tune.h"
 
 #include "quiet_check.h"
+#include <csv.h>
 #include <jansson.h>
+#include <locale.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -45,6 +47,13 @@ static sample_tune *sample_empty(int with_candidates) {
         sample_tune_outcome(&s->candidates[i], KM_TUNE_UNMEASURED, "");
     s->result.measured = 0;
     return s;
+}
+
+static int64_t count_lines(const char *text, const char *beginning) {
+    int64_t count = 0;
+    for (const char *line = text; *line; line = strchr(line, '\n') + 1)
+        count += strncmp(line, beginning, strlen(beginning)) == 0;
+    return count;
 }
 
 // JSON ------------------------------------------------------------------------------------------------------
@@ -209,6 +218,155 @@ START_TEST(json_schema) {
 }
 END_TEST
 
+// CSV -------------------------------------------------------------------------------------------------------
+
+enum { COLUMNS_MAX = 40, CELL = 256 };
+
+// One row, read by libcsv: `cells` of it, and how many.
+typedef struct csv_table {
+    char names[COLUMNS_MAX][CELL], cells[COLUMNS_MAX][CELL];
+    int64_t rows, columns, at;
+    const km_tune_result *result;
+} csv_table;
+
+static void take_cell(void *bytes, size_t size, void *user) {
+    csv_table *table = user;
+    ck_assert_uint_lt(size, CELL);
+    ck_assert_int_lt(table->at, COLUMNS_MAX);
+    char *cell = (table->rows ? table->cells : table->names)[table->at++];
+    memcpy(cell, bytes, size);
+    cell[size] = 0;
+}
+
+// The row's cell under a name, which stands in the first line once.
+static const char *cell_of(const csv_table *table, const char *name) {
+    int64_t found = -1;
+    for (int64_t i = 0; i < table->columns; i++) {
+        if (strcmp(table->names[i], name) != 0) continue;
+        ck_assert_msg(found < 0, "two columns are called %s", name);
+        found = i;
+    }
+    ck_assert_msg(found >= 0, "no column is called %s", name);
+    return table->cells[found];
+}
+
+static void assert_cell_real(const csv_table *table, const char *name, double expected) {
+    char *end;
+    const char *cell = cell_of(table, name);
+    if (!isfinite(expected)) {
+        ck_assert_str_eq(cell, "");
+        return;
+    }
+    double got = strtod(cell, &end);
+    ck_assert_msg(!*end && *cell, "%s is '%s'", name, cell);
+    ck_assert_msg(memcmp(&got, &expected, sizeof got) == 0, "%s is %s, not %.17g", name, cell, expected);
+}
+
+static void check_numbers(const csv_table *table, const km_tune_candidate *candidate) {
+    int64_t filled = 0;
+    char text[KM_VALUE_TEXT];
+    for (int64_t i = 1; i < candidate->numbers_count; i++)
+        ck_assert_str_eq(cell_of(table, candidate->numbers[i].name),
+                         km_fixed_text(text, &candidate->numbers[i]));
+    for (int64_t i = 1; strcmp(table->names[i], "predicted_ms") != 0; i++) filled += table->cells[i][0] != 0;
+    ck_assert_int_eq(filled, candidate->numbers_count - 1); // the others' are empty
+}
+
+static void check_row(int end, void *user) {
+    csv_table *table = user;
+    int64_t row = table->rows++;
+    (void)end;
+    if (!row) {
+        table->columns = table->at;
+        table->at = 0;
+        return;
+    }
+    const km_tune_candidate *c = &table->result->candidates[row - 1];
+    char integer[32], reason[sizeof c->reason];
+    ck_assert_int_eq(table->at, table->columns);
+    table->at = 0;
+    ck_assert_int_le(row, table->result->candidates_count);
+    ck_assert_str_eq(cell_of(table, "design"), km_design_name(c->design));
+    check_numbers(table, c);
+    int is_timed = c->outcome == KM_TUNE_MEASURED && isfinite(c->ms);
+    assert_cell_real(table, "predicted_ms", c->predicted_ms);
+    assert_cell_real(table, "ms", is_timed ? c->ms : NAN);
+    assert_cell_real(table, "spread_ms", is_timed ? c->spread_ms : NAN);
+    assert_cell_real(table, "occupancy", c->occupancy);
+    snprintf(integer, sizeof integer, "%d", c->samples);
+    ck_assert_str_eq(cell_of(table, "samples"), integer);
+    snprintf(integer, sizeof integer, "%d", c->registers);
+    ck_assert_str_eq(cell_of(table, "registers"), integer);
+    snprintf(integer, sizeof integer, "%d", c->blocks_per_sm);
+    ck_assert_str_eq(cell_of(table, "kernel_blocks_per_sm"), integer);
+    ck_assert_str_eq(cell_of(table, "outcome"), km_tune_outcome_name(c->outcome));
+    strcpy(reason, c->reason);
+    km_text_plain(reason);
+    ck_assert_str_eq(cell_of(table, "reason"), reason);
+}
+
+static void check_csv(const km_tune_result *result, const char *text) {
+    struct csv_parser parser;
+    csv_table *table = calloc(1, sizeof *table);
+    table->result = result;
+    ck_assert_int_eq(csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI | CSV_REPALL_NL), 0);
+    ck_assert_uint_eq(csv_parse(&parser, text, strlen(text), take_cell, check_row, table), strlen(text));
+    ck_assert_int_eq(csv_fini(&parser, take_cell, check_row, table), 0);
+    csv_free(&parser);
+    ck_assert_int_eq(table->rows, result->candidates_count + 1);
+    free(table);
+}
+
+START_TEST(csv_rows) {
+    sample_tune *s = _i == 0 ? sample_tune_cuda() : _i == 1 ? sample_tune_cpu() : sample_odd();
+    char *text = written(km_tune_csv, &s->result);
+    check_csv(&s->result, text);
+    ck_assert_int_eq(count_lines(text, ""), s->result.candidates_count + 1); // a line a row
+    if (!_i)
+        ck_assert_ptr_nonnull(strstr(text, ",refused,\"nvrtc 13.0: line 47: \"\"too many\"\", it says\"\n"));
+    km_text_free(text);
+    sample_tune_free(s);
+}
+END_TEST
+
+START_TEST(csv_empty) {
+    sample_tune *s = sample_empty(_i);
+    char *text = written(km_tune_csv, &s->result);
+    check_csv(&s->result, text);
+    if (!_i)
+        ck_assert_str_eq(text, "design,predicted_ms,ms,spread_ms,samples,registers,kernel_blocks_per_sm,"
+                               "occupancy,outcome,reason\n");
+    km_text_free(text);
+    sample_tune_free(s);
+}
+END_TEST
+
+// Where numbers have a decimal comma, by a language made here where the machine has none.
+START_TEST(csv_language) {
+    char folder[] = "/tmp/kmgen-test-language-XXXXXX", command[160];
+    sample_tune *s = sample_tune_cpu();
+    char *plain = written(km_tune_csv, &s->result);
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 >%s/log 2>&1", folder,
+             folder);
+    if (system(command) == 0) {
+        setenv("LOCPATH", folder, 1);
+        ck_assert_ptr_nonnull(setlocale(LC_ALL, "de_DE.UTF-8"));
+        char *text = written(km_tune_csv, &s->result);
+        ck_assert(strtod("1,5", NULL) == 1.5); // it is in force, and still so
+        setlocale(LC_ALL, "C");
+        ck_assert_str_eq(text, plain);
+        km_text_free(text);
+    } else {
+        fputs("tune_report: csv_language skipped: localedef cannot make de_DE\n", stderr);
+    }
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    ck_assert_int_eq(system(command), 0);
+    km_text_free(plain);
+    sample_tune_free(s);
+}
+END_TEST
+
 // Table -----------------------------------------------------------------------------------------------------
 
 // Lines of at most 100 characters, of UTF-8 that a terminal does not obey; no number that is none.
@@ -227,13 +385,6 @@ static void assert_plain(const char *text) {
         ck_assert_msg(strcspn(line, "\n") == 0 || strchr(line, '\n')[-1] != ' ', "blanks at the end in\n%s",
                       text);
     }
-}
-
-static int64_t count_lines(const char *text, const char *beginning) {
-    int64_t count = 0;
-    for (const char *line = text; *line; line = strchr(line, '\n') + 1)
-        count += strncmp(line, beginning, strlen(beginning)) == 0;
-    return count;
 }
 
 START_TEST(table_text) {
@@ -335,11 +486,15 @@ END_TEST
 
 int main(void) {
     Suite *suite = suite_create("tune_report");
-    TCase *json = tcase_create("json"), *table = tcase_create("table");
+    TCase *json = tcase_create("json"), *csv_case = tcase_create("csv"), *table = tcase_create("table");
     tcase_add_loop_test(json, json_contract, 0, 3);
     tcase_add_loop_test(json, json_empty, 0, 2);
     tcase_add_test(json, json_schema);
     suite_add_tcase(suite, json);
+    tcase_add_loop_test(csv_case, csv_rows, 0, 3);
+    tcase_add_loop_test(csv_case, csv_empty, 0, 2);
+    tcase_add_test(csv_case, csv_language);
+    suite_add_tcase(suite, csv_case);
     tcase_add_test(table, table_text);
     tcase_add_loop_test(table, table_fastest, 0, 2);
     tcase_add_test(table, table_long_numbers);

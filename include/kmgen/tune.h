@@ -142,6 +142,12 @@ KM_API km_status km_tune_serve(int in, int out, km_error *err);
 /// caller's: km_text_free. KM_ERROR_MEMORY.
 KM_API km_status km_tune_json(char **out, const km_tune_result *result, km_error *err);
 
+/// The result as CSV with a line of names: a row a candidate, in their order. Columns: design, each number that any
+/// candidate has (empty where this one has none), predicted_ms, ms and spread_ms (empty where it has no time), samples,
+/// registers, kernel_blocks_per_sm (the struct's blocks_per_sm: a number of plans has that name), occupancy, outcome,
+/// reason. Numbers are read back to the same bits. The text is the caller's: km_text_free. KM_ERROR_MEMORY.
+KM_API km_status km_tune_csv(char **out, const km_tune_result *result, km_error *err);
+
 /// The result as plain text for people, lines of at most 100 characters: the device and the shape, the ten fastest
 /// candidates (and the default) with what bounds them, and one reason for each outcome of those that have no time. The
 /// text is the caller's: km_text_free. KM_ERROR_MEMORY.
