@@ -1,34 +1,24 @@
 // SPDX-License-Identifier: MIT
 // A result as a picture: inertia over K above, the deciding criterion below, the best K marked in both.
-#include "../../base/error.h"
-#include "../../base/text.h"
-#include "../file.h"
+#include "picture.h"
 
 #include <kmgen/result.h>
 
-#include <cairo-svg.h>
-#include <cairo.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 
-// The page, in points; a PNG has PNG_SCALE pixels for each.
+// The page, in points.
 #define PAGE_WIDTH 800.0
 #define PAGE_HEIGHT 640.0
-#define PNG_SCALE 2.0
 #define PANEL_LEFT 100.0
 #define PANEL_RIGHT 776.0
 #define TICK_SIZE 5.0
 #define TEXT_SIZE 13.0
 #define TITLE_SIZE 16.0
 
-typedef struct colour {
-    double red, green, blue;
-} colour;
-
-static const colour ink = {.15, .15, .17}, faint = {.86, .87, .89}, line_blue = {.12, .38, .66},
-                    best_red = {.80, .20, .12};
+static const km_colour ink = {.15, .15, .17}, faint = {.86, .87, .89}, line_blue = {.12, .38, .66},
+                       best_red = {.80, .20, .12};
 
 // Linear map from numbers, divided by 10^exponent, to the page.
 typedef struct axis {
@@ -118,40 +108,6 @@ static double place(const axis *a, double value) {
     return a->begin + (scaled(value, a->exponent) - a->low) / (a->high - a->low) * (a->end - a->begin);
 }
 
-// Strokes ---------------------------------------------------------------------------------------------------
-
-static void use_colour(cairo_t *page, colour c) {
-    cairo_set_source_rgb(page, c.red, c.green, c.blue);
-}
-
-static void draw_line(cairo_t *page, double x0, double y0, double x1, double y1) {
-    cairo_move_to(page, x0, y0);
-    cairo_line_to(page, x1, y1);
-    cairo_stroke(page);
-}
-
-// `align` 0: the text begins at x, .5: is centred there, 1: ends there.
-static void draw_text(cairo_t *page, const char *text, double x, double y, double align) {
-    cairo_text_extents_t extents;
-    cairo_text_extents(page, text, &extents);
-    cairo_move_to(page, x - align * extents.x_advance, y);
-    cairo_show_text(page, text);
-}
-
-static void use_font(cairo_t *page, double size, cairo_font_weight_t weight) {
-    cairo_select_font_face(page, "sans-serif", CAIRO_FONT_SLANT_NORMAL, weight);
-    cairo_set_font_size(page, size);
-}
-
-// In this size, or as small as it takes to fit.
-static void draw_fitted(cairo_t *page, const char *text, double x, double y, double width, double size) {
-    cairo_text_extents_t extents;
-    cairo_set_font_size(page, size);
-    cairo_text_extents(page, text, &extents);
-    if (extents.x_advance > width) cairo_set_font_size(page, size * width / extents.x_advance);
-    draw_text(page, text, x, y, 0);
-}
-
 // Panels ----------------------------------------------------------------------------------------------------
 
 static void draw_y_ticks(cairo_t *page, const panel *p) {
@@ -163,15 +119,15 @@ static void draw_y_ticks(cairo_t *page, const panel *p) {
         char text[64];
         // A tick at zero must not read "-0".
         snprintf(text, sizeof text, "%.*f", a->decimals, fabs(value) < a->step / 2 ? 0. : value);
-        use_colour(page, faint);
-        draw_line(page, PANEL_LEFT, y, PANEL_RIGHT, y);
-        use_colour(page, ink);
-        draw_text(page, text, PANEL_LEFT - 8, y + TEXT_SIZE * .35, 1);
+        km_use_colour(page, faint);
+        km_draw_line(page, PANEL_LEFT, y, PANEL_RIGHT, y);
+        km_use_colour(page, ink);
+        km_draw_text(page, text, PANEL_LEFT - 8, y + TEXT_SIZE * .35, 1);
     }
 }
 
 static void draw_x_ticks(cairo_t *page, const panel *p) {
-    use_colour(page, ink);
+    km_use_colour(page, ink);
     double first = ceil(p->x.low / p->x.step);
     for (int64_t i = 0; (first + (double)i) * p->x.step <= p->x.high; i++) {
         double k = (first + (double)i) * p->x.step;
@@ -179,10 +135,10 @@ static void draw_x_ticks(cairo_t *page, const panel *p) {
         double x = place(&p->x, k);
         char text[32];
         snprintf(text, sizeof text, "%.0f", k);
-        draw_line(page, x, p->bottom, x, p->bottom + TICK_SIZE);
-        draw_text(page, text, x, p->bottom + TICK_SIZE + TEXT_SIZE + 2, .5);
+        km_draw_line(page, x, p->bottom, x, p->bottom + TICK_SIZE);
+        km_draw_text(page, text, x, p->bottom + TICK_SIZE + TEXT_SIZE + 2, .5);
     }
-    draw_line(page, PANEL_LEFT, p->bottom, PANEL_RIGHT, p->bottom);
+    km_draw_line(page, PANEL_LEFT, p->bottom, PANEL_RIGHT, p->bottom);
 }
 
 static void draw_y_title(cairo_t *page, const panel *p) {
@@ -194,8 +150,8 @@ static void draw_y_title(cairo_t *page, const panel *p) {
     cairo_save(page);
     cairo_translate(page, 20, (p->top + p->bottom) / 2);
     cairo_rotate(page, -M_PI / 2);
-    use_colour(page, ink);
-    draw_text(page, text, 0, 0, .5);
+    km_use_colour(page, ink);
+    km_draw_text(page, text, 0, 0, .5);
     cairo_restore(page);
 }
 
@@ -204,7 +160,7 @@ static void draw_values(cairo_t *page, const panel *p) {
     const km_result *result = p->result;
     int64_t count = result->models_count;
     double radius = count <= 30 ? 3.5 : count <= 100 ? 2 : 1;
-    use_colour(page, line_blue);
+    km_use_colour(page, line_blue);
     cairo_set_line_width(page, 1.6);
     int pen_down = 0;
     for (int64_t m = 0; m < count; m++) {
@@ -232,19 +188,19 @@ static void draw_values(cairo_t *page, const panel *p) {
 static void draw_best_name(cairo_t *page, const panel *p, double x) {
     char text[48];
     snprintf(text, sizeof text, "best K = %d", p->result->models[p->result->selection.best].k);
-    use_font(page, TEXT_SIZE, CAIRO_FONT_WEIGHT_BOLD);
+    km_use_font(page, TEXT_SIZE, CAIRO_FONT_WEIGHT_BOLD);
     int left = x > PANEL_RIGHT - 110;
-    draw_text(page, text, left ? x - 7 : x + 7, p->top + TEXT_SIZE - 2, left);
-    use_font(page, TEXT_SIZE, CAIRO_FONT_WEIGHT_NORMAL);
+    km_draw_text(page, text, left ? x - 7 : x + 7, p->top + TEXT_SIZE - 2, left);
+    km_use_font(page, TEXT_SIZE, CAIRO_FONT_WEIGHT_NORMAL);
 }
 
 static void draw_best(cairo_t *page, const panel *p) {
     static const double dashes[] = {5, 4};
     int64_t best = p->result->selection.best;
     double x = place(&p->x, p->result->models[best].k);
-    use_colour(page, best_red);
+    km_use_colour(page, best_red);
     cairo_set_dash(page, dashes, 2, 0);
-    draw_line(page, x, p->top, x, p->bottom);
+    km_draw_line(page, x, p->top, x, p->bottom);
     cairo_set_dash(page, NULL, 0, 0);
     if (isfinite(p->values[best])) {
         cairo_arc(page, x, place(&p->y, p->values[best]), 6, 0, 2 * M_PI);
@@ -257,16 +213,16 @@ static void draw_panel(cairo_t *page, const panel *p) {
     double low, high;
     int has_values = value_range(&low, &high, p->values, p->result->models_count);
     cairo_set_line_width(page, 1);
-    use_font(page, TEXT_SIZE, CAIRO_FONT_WEIGHT_NORMAL);
+    km_use_font(page, TEXT_SIZE, CAIRO_FONT_WEIGHT_NORMAL);
     if (has_values) draw_y_ticks(page, p);
     draw_x_ticks(page, p);
     draw_y_title(page, p);
     if (has_values) draw_values(page, p);
     draw_best(page, p);
-    use_colour(page, ink);
+    km_use_colour(page, ink);
     if (!has_values)
-        draw_text(page, "not defined for these K", (PANEL_LEFT + PANEL_RIGHT) / 2, (p->top + p->bottom) / 2,
-                  .5);
+        km_draw_text(page, "not defined for these K", (PANEL_LEFT + PANEL_RIGHT) / 2,
+                     (p->top + p->bottom) / 2, .5);
 }
 
 static panel make_panel(const km_result *result, const double *values, const char *title, double top,
@@ -283,18 +239,22 @@ static void draw_head(cairo_t *page, const km_result *result) {
     snprintf(text, sizeof text, "k-means of %lld points with %lld feature%s, %lld restart%s of each K",
              (long long)result->n, (long long)result->d, result->d == 1 ? "" : "s", (long long)result->n_init,
              result->n_init == 1 ? "" : "s");
-    use_colour(page, ink);
-    use_font(page, TITLE_SIZE, CAIRO_FONT_WEIGHT_BOLD);
-    draw_fitted(page, text, PANEL_LEFT, 30, PANEL_RIGHT - PANEL_LEFT, TITLE_SIZE);
-    use_font(page, TEXT_SIZE, CAIRO_FONT_WEIGHT_NORMAL);
-    draw_fitted(page, result->selection.reason, PANEL_LEFT, 51, PANEL_RIGHT - PANEL_LEFT, TEXT_SIZE);
+    km_use_colour(page, ink);
+    km_use_font(page, TITLE_SIZE, CAIRO_FONT_WEIGHT_BOLD);
+    km_draw_fitted(page, text, PANEL_LEFT, 30, PANEL_RIGHT - PANEL_LEFT, TITLE_SIZE);
+    km_use_font(page, TEXT_SIZE, CAIRO_FONT_WEIGHT_NORMAL);
+    km_draw_fitted(page, result->selection.reason, PANEL_LEFT, 51, PANEL_RIGHT - PANEL_LEFT, TEXT_SIZE);
 }
 
-// Draws the page; `values` has room for one number a model.
-static void draw_page(cairo_t *page, const km_result *result, double *values) {
+typedef struct sheet {
+    const km_result *result;
+    double *values; // room for one number a model
+} sheet;
+
+static void draw_page(cairo_t *page, const void *what) {
+    const km_result *result = ((const sheet *)what)->result;
+    double *values = ((const sheet *)what)->values;
     km_criterion criterion = result->selection.criterion;
-    cairo_set_source_rgb(page, 1, 1, 1);
-    cairo_paint(page);
     draw_head(page, result);
     for (int64_t m = 0; m < result->models_count; m++) values[m] = result->models[m].inertia;
     panel upper = make_panel(result, values, "inertia", 70, 300);
@@ -302,63 +262,15 @@ static void draw_page(cairo_t *page, const km_result *result, double *values) {
     for (int64_t m = 0; m < result->models_count; m++) values[m] = result->models[m].scores[criterion];
     panel lower = make_panel(result, values, km_criterion_title(criterion), 344, 574);
     draw_panel(page, &lower);
-    draw_text(page, "number of clusters K", (PANEL_LEFT + PANEL_RIGHT) / 2, 618, .5);
-}
-
-// Files -----------------------------------------------------------------------------------------------------
-
-// Cairo draws into memory: where it fails, or ends the process, no file is left.
-static cairo_status_t add_bytes(void *text, const unsigned char *bytes, unsigned size) {
-    km_text_add(text, (const char *)bytes, size);
-    return ((km_text *)text)->failed ? CAIRO_STATUS_NO_MEMORY : CAIRO_STATUS_SUCCESS;
-}
-
-static cairo_status_t draw_svg(km_text *text, const km_result *result, double *values) {
-    cairo_surface_t *surface = cairo_svg_surface_create_for_stream(add_bytes, text, PAGE_WIDTH, PAGE_HEIGHT);
-    cairo_t *page = cairo_create(surface);
-    draw_page(page, result, values);
-    cairo_status_t status = cairo_status(page);
-    cairo_destroy(page);
-    cairo_surface_finish(surface);
-    if (status == CAIRO_STATUS_SUCCESS) status = cairo_surface_status(surface);
-    cairo_surface_destroy(surface);
-    return status;
-}
-
-static cairo_status_t draw_png(km_text *text, const km_result *result, double *values) {
-    cairo_surface_t *surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)(PAGE_WIDTH * PNG_SCALE),
-                                                          (int)(PAGE_HEIGHT * PNG_SCALE));
-    cairo_t *page = cairo_create(surface);
-    cairo_scale(page, PNG_SCALE, PNG_SCALE);
-    draw_page(page, result, values);
-    cairo_status_t status = cairo_status(page);
-    cairo_destroy(page);
-    if (status == CAIRO_STATUS_SUCCESS) status = cairo_surface_write_to_png_stream(surface, add_bytes, text);
-    cairo_surface_destroy(surface);
-    return status;
-}
-
-static int ends_in(const char *path, const char *ending) {
-    size_t length = strlen(path), tail = strlen(ending);
-    return length > tail && strcasecmp(path + length - tail, ending) == 0;
+    km_draw_text(page, "number of clusters K", (PANEL_LEFT + PANEL_RIGHT) / 2, 618, .5);
 }
 
 km_status km_result_plot(const char *path, const km_result *result, km_error *err) {
-    int is_svg = ends_in(path, ".svg");
-    if (!is_svg && !ends_in(path, ".png"))
-        return km_fail(err, KM_ERROR_USAGE, "cannot draw to %s: the name must end in .svg or .png", path);
     double *values = malloc((size_t)result->models_count * sizeof *values);
     if (!values) return km_fail_memory(err, "the picture", result->models_count * (int64_t)sizeof *values);
-    km_text text = {0};
-    cairo_status_t drawn = (is_svg ? draw_svg : draw_png)(&text, result, values);
-    km_status status;
-    if (drawn == CAIRO_STATUS_NO_MEMORY || text.failed)
-        status = km_fail_memory(err, "the picture", text.size);
-    else if (drawn != CAIRO_STATUS_SUCCESS)
-        status = km_fail(err, KM_ERROR_INTERNAL, "cannot draw %s: %s", path, cairo_status_to_string(drawn));
-    else
-        status = km_file_write(path, text.data, text.size, err);
-    km_text_clear(&text);
+    const sheet what = {result, values};
+    const km_picture picture = {PAGE_WIDTH, PAGE_HEIGHT, draw_page, &what, NULL, NULL};
+    km_status status = km_picture_write(path, &picture, err);
     free(values);
     return status;
 }
