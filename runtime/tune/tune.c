@@ -22,8 +22,9 @@
 #include <string.h>
 
 enum {
-    SAMPLES_FIRST = 1,    // of a new candidate; where that is far from the fastest, it is enough ...
-    SAMPLES_MORE = 4,     // ... else so many more
+    SAMPLES_FIRST = 1, // of a new candidate; where that is far from the fastest, it is enough ...
+    SAMPLES_MORE =
+        4, // ... else so many more; and as many anew, times two, before it is taken for the fastest
     SAMPLES_CONFIRM = 15, // of the default and each finalist, turn by turn
     FINALISTS = 4,
     COMPILERS_MAX = 32,
@@ -511,6 +512,16 @@ static void take_samples(tuning *t, km_tune_candidate *candidate, double *ms, co
     candidate->spread_ms = half_range(ms, candidate->samples);
 }
 
+// So many samples in place of those that there were.
+static km_status take_more(tuning *t, km_tune_candidate *candidate, const km_tune_candidate *beside,
+                           int count) {
+    double ms[KM_TUNE_SAMPLES_MAX], beside_ms[KM_TUNE_SAMPLES_MAX];
+    if (candidate->outcome != KM_TUNE_MEASURED) return KM_OK;
+    KM_TRY(sample(t, candidate, beside, ms, beside_ms, count));
+    if (candidate->outcome == KM_TUNE_MEASURED) take_samples(t, candidate, ms, beside ? beside_ms : NULL);
+    return KM_OK;
+}
+
 static km_status measure(tuning *t, int64_t at) {
     km_tune_candidate *candidate = &t->space.candidates[at];
     const km_tune_candidate *beside = t->incumbent >= 0 ? &t->space.candidates[t->incumbent] : NULL;
@@ -518,11 +529,11 @@ static km_status measure(tuning *t, int64_t at) {
     KM_TRY(sample(t, candidate, beside, ms, beside_ms, SAMPLES_FIRST));
     if (candidate->outcome == KM_TUNE_MEASURED) {
         take_samples(t, candidate, ms, beside ? beside_ms : NULL);
-        if (!beside || candidate->ms < FAR * best_ms(t)) {
-            KM_TRY(sample(t, candidate, beside, ms, beside_ms, SAMPLES_MORE));
-            if (candidate->outcome == KM_TUNE_MEASURED)
-                take_samples(t, candidate, ms, beside ? beside_ms : NULL);
-        }
+        int more = !beside || candidate->ms < FAR * best_ms(t);
+        if (more) KM_TRY(take_more(t, candidate, beside, SAMPLES_MORE));
+        // Of many candidates the luckiest is the fastest: its own time is that of samples which did not choose it.
+        if (more && beside && candidate->ms < best_ms(t))
+            KM_TRY(take_more(t, candidate, beside, 2 * SAMPLES_MORE));
     }
     tell(t, at);
     char numbers[256];
