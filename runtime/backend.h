@@ -107,6 +107,9 @@ struct km_backend {
     int (*device_count)(void);
     km_status (*device_open)(km_device **out, int ordinal, const char *compiler, const km_log *log,
                              km_error *err);
+    // The same for compiling alone, which is faster; NULL: device_open is.
+    km_status (*compiler_open)(km_device **out, int ordinal, const char *compiler, const km_log *log,
+                               km_error *err);
     void (*device_close)(km_device **device);
     // The compiler, for people: "nvrtc 13.0", "/usr/bin/cc".
     void (*compiler_name)(char *text, int64_t size, km_device *device);

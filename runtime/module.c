@@ -34,6 +34,13 @@ km_status km_device_open(km_device **out, int device, const char *compiler, cons
     return backend->device_open(out, device, compiler, log, err);
 }
 
+km_status km_compiler_open(km_device **out, int device, const char *compiler, const km_log *log,
+                           km_error *err) {
+    *out = NULL;
+    if (device < 0 || !km_backend_cuda.compiler_open) return km_device_open(out, device, compiler, log, err);
+    return km_backend_cuda.compiler_open(out, device, compiler, log, err);
+}
+
 void km_device_close(km_device **device) {
     if (*device) (*device)->backend->device_close(device);
 }
@@ -138,7 +145,7 @@ static int is_usable(km_module *module, const km_cache_entry *entry, const km_so
 
 static km_status load_kernels(km_module *module, const char *binary, int64_t size, km_module_mode mode,
                               km_error *err) {
-    if (module->spilled_bytes && mode == KM_MODULE_TRY) return KM_OK;
+    if (mode == KM_MODULE_COMPILE || (module->spilled_bytes && mode == KM_MODULE_TRY)) return KM_OK;
     return module->device->backend->kernels_load(&module->kernels, module->device, &module->plan, binary,
                                                  size, err);
 }

@@ -19,6 +19,9 @@ struct km_module {
 
 // Opens KM_HOST or a CUDA ordinal.
 km_status km_device_open(km_device **out, int device, const char *compiler, const km_log *log, km_error *err);
+// The same for KM_MODULE_COMPILE alone.
+km_status km_compiler_open(km_device **out, int device, const char *compiler, const km_log *log,
+                           km_error *err);
 void km_device_close(km_device **device);
 // As km_module_build, on a device that is open already and stays the caller's.
 km_status km_module_build_on(km_module **out, const km_source *source, km_device *device,
@@ -26,7 +29,8 @@ km_status km_module_build_on(km_module **out, const km_source *source, km_device
 typedef enum km_module_mode {
     KM_MODULE_LOAD, // as km_module_build_on
     KM_MODULE_TRY, // where the pass spills registers, nothing is loaded: the module has its log, but no kernels
-    KM_MODULE_RECALL, // nothing is built: what the cache knows of spills, and no kernels
+    KM_MODULE_COMPILE, // compiled into the cache: the module has its log, but no kernels
+    KM_MODULE_RECALL,  // nothing is built: what the cache knows of spills, and no kernels
 } km_module_mode;
 
 km_status km_module_get(km_module **out, const km_source *source, km_device *device, km_module_mode mode,

@@ -107,8 +107,9 @@ typedef struct km_cuda_engine {
 
 // device.c
 int km_cuda_device_count(void);
-km_status km_cuda_device_open(km_device **out, int ordinal, const char *compiler, const km_log *log,
-                              km_error *err);
+// compiles_only: for km_cuda_compile alone, without a context.
+km_status km_cuda_device_open(km_device **out, int ordinal, int compiles_only, const char *compiler,
+                              const km_log *log, km_error *err);
 void km_cuda_device_close(km_device **base);
 void km_cuda_compiler_name(char *text, int64_t size, km_device *base);
 void km_cuda_compiler_id(char *text, int64_t size, km_device *base, const km_plan *plan);

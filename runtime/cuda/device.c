@@ -99,17 +99,11 @@ done:
     return status;
 }
 
-km_status km_cuda_device_open(km_device **out, int ordinal, const char *compiler, const km_log *log,
-                              km_error *err) {
-    const char *why = NULL;
-    const km_driver *driver = km_driver_get(&why);
-    *out = NULL;
-    if (!driver) return km_fail(err, KM_ERROR_DEVICE, "no CUDA device: %s; or use the CPU", why);
+// Finds the device and a compiler for it. No context: that takes a second where several processes ask for one.
+static km_status find_device(km_cuda_device *device, int ordinal, const char *compiler, km_error *err) {
+    const km_driver *driver = device->driver;
     km_status status = KM_OK;
     int count = 0;
-    km_cuda_device *device = calloc(1, sizeof *device);
-    if (!device) return km_fail_memory(err, "a device", sizeof *device);
-    device->driver = driver;
     KM_CU(cuDeviceGetCount(&count));
     if (ordinal < 0 || ordinal >= count) {
         status =
@@ -118,30 +112,50 @@ km_status km_cuda_device_open(km_device **out, int ordinal, const char *compiler
     }
     KM_CU(cuDeviceGet(&device->handle, ordinal));
     KM_TRY_GOTO(recall_facts(&device->base.facts, driver, device->handle, ordinal, err));
-    KM_CU(cuDevicePrimaryCtxRetain(&device->context, device->handle));
-    KM_TRY_GOTO(read_free(device, err));
     km_error missing = {""};
     if (km_nvrtc_open(&device->nvrtc, compiler, driver->version / 1000, &missing) != KM_OK)
         snprintf(device->nvrtc_missing, sizeof device->nvrtc_missing, "%s", missing.text);
     device->base.facts.has_compiler = device->nvrtc.library != NULL;
+done:
+    return status;
+}
+
+static km_status make_context(km_cuda_device *device, km_error *err) {
+    const km_driver *driver = device->driver;
+    km_status status = KM_OK;
+    KM_CU(cuDevicePrimaryCtxRetain(&device->context, device->handle));
+    KM_TRY_GOTO(read_free(device, err));
+done:
+    return status;
+}
+
+km_status km_cuda_device_open(km_device **out, int ordinal, int compiles_only, const char *compiler,
+                              const km_log *log, km_error *err) {
+    const char *why = NULL;
+    const km_driver *driver = km_driver_get(&why);
+    *out = NULL;
+    if (!driver) return km_fail(err, KM_ERROR_DEVICE, "no CUDA device: %s; or use the CPU", why);
+    km_cuda_device *device = calloc(1, sizeof *device);
+    if (!device) return km_fail_memory(err, "a device", sizeof *device);
+    device->driver = driver;
+    *out = &device->base;
+    km_status status = find_device(device, ordinal, compiler, err);
+    if (status == KM_OK && !compiles_only) status = make_context(device, err);
+    if (status != KM_OK) {
+        km_cuda_device_close(out);
+        return status;
+    }
     km_log_line(log, KM_LOG_DEBUG, "device: %s, sm_%d, driver for CUDA %d.%d, %s%s", device->base.facts.name,
                 device->base.facts.target.arch, driver->version / 1000, driver->version % 1000 / 10,
                 device->nvrtc.library ? "NVRTC " : "no NVRTC", device->nvrtc.path);
-    *out = &device->base;
-    device = NULL;
-done:
-    if (device) {
-        if (device->context) driver->cuDevicePrimaryCtxRelease(device->handle);
-        free(device);
-    }
-    return status;
+    return KM_OK;
 }
 
 void km_cuda_device_close(km_device **base) {
     km_cuda_device *device = (km_cuda_device *)*base;
     if (!device) return;
     km_nvrtc_close(&device->nvrtc);
-    device->driver->cuDevicePrimaryCtxRelease(device->handle);
+    if (device->context) device->driver->cuDevicePrimaryCtxRelease(device->handle);
     free(device);
     *base = NULL;
 }

@@ -383,7 +383,14 @@ static km_status finish(km_engine *base, km_finish_model *models, int64_t count,
 
 static km_status device_open(km_device **out, int ordinal, const char *compiler, const km_log *log,
                              km_error *err) {
-    km_status status = km_cuda_device_open(out, ordinal, compiler, log, err);
+    km_status status = km_cuda_device_open(out, ordinal, 0, compiler, log, err);
+    if (*out) (*out)->backend = &km_backend_cuda;
+    return status;
+}
+
+static km_status compiler_open(km_device **out, int ordinal, const char *compiler, const km_log *log,
+                               km_error *err) {
+    km_status status = km_cuda_device_open(out, ordinal, 1, compiler, log, err);
     if (*out) (*out)->backend = &km_backend_cuda;
     return status;
 }
@@ -392,6 +399,7 @@ const km_backend km_backend_cuda = {
     .name = "cuda",
     .device_count = km_cuda_device_count,
     .device_open = device_open,
+    .compiler_open = compiler_open,
     .device_close = km_cuda_device_close,
     .compiler_name = km_cuda_compiler_name,
     .compiler_id = km_cuda_compiler_id,

@@ -55,7 +55,8 @@ km_status km_measure_open(km_measure **out, const km_measure_params *params, km_
     km_status status = km_spec_copy(&m->spec, params->spec, err);
     m->params.spec = &m->spec;
     if (status == KM_OK)
-        status = km_device_open(&m->device, params->device, params->module.compiler, params->module.log, err);
+        status = (params->compiles_only ? km_compiler_open : km_device_open)(
+            &m->device, params->device, params->module.compiler, params->module.log, err);
     if (status != KM_OK) km_measure_close(out);
     return status;
 }
@@ -171,7 +172,7 @@ km_status km_measure_compile(km_measure *m, km_tune_candidate *candidate, km_err
     km_error own = {""};
     loaded one = {.candidate = *candidate};
     km_plan_init(&one.plan);
-    km_status status = judge(&one.candidate, build(&one, m, KM_MODULE_TRY, &own), &own, err);
+    km_status status = judge(&one.candidate, build(&one, m, KM_MODULE_COMPILE, &own), &own, err);
     *candidate = one.candidate;
     unload(&one);
     return status;

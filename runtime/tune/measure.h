@@ -14,6 +14,7 @@ typedef struct km_measure_params {
     int device;              // KM_HOST or a CUDA ordinal
     int64_t points, threads; // n of what is timed; CPU threads, 0: all
     km_module_params module; // cache and compiler
+    int compiles_only;       // km_measure_compile alone is called
 } km_measure_params;
 
 // Opens the device; points are made when they are first needed.

@@ -28,6 +28,8 @@ enum {
     SAMPLES_CONFIRM = 15, // of the default and each finalist, turn by turn
     FINALISTS = 4,
     COMPILERS_MAX = 32,
+    NOTHING = -1, // what a compiler is at, where it is no candidate
+    OPENING = -2,
     AHEAD = 48,      // candidates that are compiled ahead of the search
     FAILURES_MAX = 5 // processes in a row that end without an answer: then the device is at fault
 };
@@ -36,7 +38,8 @@ static const double NEAR = 1.04;          // a finalist's, at most
 static const double NOISE_LEAST = 0.003;  // relative; no clock and no machine is better over a minute
 static const double BUDGET_SEARCH = 0.85; // the rest is for the comparison with the default
 static const double HANG_TIMES = 10;      // the fastest one's time; then a candidate is given up
-static const double LOAD_MS = 60e3, COMPILE_MS = 300e3; // for what is not timed: points, compiler
+static const double PATIENCE_LEAST_MS = 3000;
+static const double LOAD_MS = 60e3, COMPILE_MS = 300e3; // for the first points; for a compiler
 
 // One running tuning.
 typedef struct tuning {
@@ -51,10 +54,10 @@ typedef struct tuning {
     km_measure *own;    // measures in this process, or
     km_worker measurer; // ... in that one
     km_worker compilers[COMPILERS_MAX];
-    int64_t compiling[COMPILERS_MAX]; // the candidate that each compiles; -1: none
+    int64_t compiling[COMPILERS_MAX]; // the candidate that each compiles, or one of these
     unsigned char *is_compiled;       // of each candidate: it was given to one
-    int64_t compilers_count, incumbent, failures;
-    double began_ms;
+    int64_t compilers_count, incumbent, failures, answers; // of the process that measures
+    double began_ms, longest_ms;
     km_error *err;
 } tuning;
 
@@ -317,7 +320,9 @@ static void recall(tuning *t) {
 // Workers -----------------------------------------------------------------------------------------------------
 
 static km_status start_worker(tuning *t, km_worker *worker) {
-    return km_worker_start(worker, t->params->worker, &t->measure_params, t->err);
+    km_measure_params params = t->measure_params;
+    params.compiles_only = worker != &t->measurer;
+    return km_worker_start(worker, t->params->worker, &params, t->err);
 }
 
 // The worker's answer to being opened.
@@ -334,10 +339,9 @@ static km_status start_compilers(tuning *t) {
     if (!t->params->cache_dir) jobs = 0; // what one compiles, another could not load
     jobs = km_min(km_min(jobs, COMPILERS_MAX), t->space.count);
     for (int64_t i = 0; i < jobs; i++) {
-        t->compiling[i] = -1;
+        t->compiling[i] = OPENING;
         KM_TRY(start_worker(t, &t->compilers[t->compilers_count++]));
     }
-    for (int64_t i = 0; i < jobs; i++) KM_TRY(await_open(t, &t->compilers[i]));
     return KM_OK;
 }
 
@@ -356,9 +360,9 @@ static km_status open_measure(tuning *t, int device) {
         t->measure_params.module.log = params->log;
         return km_measure_open(&t->own, &t->measure_params, t->err);
     }
+    KM_TRY(start_compilers(t));
     KM_TRY(start_worker(t, &t->measurer));
-    KM_TRY(await_open(t, &t->measurer));
-    return start_compilers(t);
+    return await_open(t, &t->measurer);
 }
 
 static km_status measure_read(tuning *t) {
@@ -371,28 +375,40 @@ static km_status measure_read(tuning *t) {
     return km_fail(t->err, KM_ERROR_DEVICE, "the process that measures ended when it read memory");
 }
 
-// Takes what compilers have done. A candidate that is not to be run is told at once.
+// Takes what a compiler says of a candidate: one that is not to be run is told at once.
+static km_status take_compiled(tuning *t, int64_t at, const km_tune_candidate *found) {
+    if (found->outcome == KM_TUNE_UNMEASURED || t->space.candidates[at].outcome != KM_TUNE_UNMEASURED)
+        return KM_OK;
+    t->space.candidates[at] = *found;
+    t->space.candidates[at].samples = 0;
+    tell(t, at);
+    return t->journal.file >= 0 ? km_journal_add(&t->journal, &t->space.candidates[at], t->err) : KM_OK;
+}
+
+// Takes what compilers have done.
 static km_status collect(tuning *t, double timeout_ms) {
     for (int64_t i = 0; i < t->compilers_count; i++) {
         km_status status;
         double ms[KM_TUNE_SAMPLES_MAX];
         km_error own = {""};
         int64_t at = t->compiling[i];
-        if (at < 0) continue;
-        km_tune_candidate found = t->space.candidates[at];
-        km_worker_answer answer = km_worker_wait(&t->compilers[i], timeout_ms, &found, ms, ms, &status, &own);
+        km_tune_candidate found = {0};
+        if (at == NOTHING) continue;
+        if (at >= 0) found = t->space.candidates[at];
+        km_worker_answer answer =
+            km_worker_wait(&t->compilers[i], timeout_ms, at >= 0 ? &found : NULL, ms, ms, &status, &own);
         if (answer == KM_WORKER_NONE) continue;
-        t->compiling[i] = -1;
-        if (answer == KM_WORKER_GONE) { // what it compiled is compiled again by the process that measures
+        if (at == OPENING && (answer == KM_WORKER_GONE || status != KM_OK))
+            return km_fail(t->err, status != KM_OK ? status : KM_ERROR_DEVICE, "a process that compiles %s",
+                           own.text[0] ? own.text : "ended when it was opened");
+        t->compiling[i] = NOTHING;
+        if (answer ==
+            KM_WORKER_GONE) { // the process that measures compiles that one, and says what it makes of it
             km_worker_stop(&t->compilers[i]);
+            t->compiling[i] = OPENING;
             KM_TRY(start_worker(t, &t->compilers[i]));
-            KM_TRY(await_open(t, &t->compilers[i]));
-        } else if (status == KM_OK && found.outcome != KM_TUNE_UNMEASURED &&
-                   t->space.candidates[at].outcome == KM_TUNE_UNMEASURED) {
-            found.samples = 0;
-            t->space.candidates[at] = found;
-            tell(t, at);
-            if (t->journal.file >= 0) KM_TRY(km_journal_add(&t->journal, &found, t->err));
+        } else if (at >= 0 && status == KM_OK) {
+            KM_TRY(take_compiled(t, at, &found));
         }
     }
     return KM_OK;
@@ -400,7 +416,7 @@ static km_status collect(tuning *t, double timeout_ms) {
 
 static int is_compiling(const tuning *t) {
     for (int64_t i = 0; i < t->compilers_count; i++)
-        if (t->compiling[i] >= 0) return 1;
+        if (t->compiling[i] != NOTHING) return 1;
     return 0;
 }
 
@@ -409,7 +425,7 @@ static km_status compile_ahead(tuning *t) {
     int64_t ahead[AHEAD], count = km_search_ahead(t->search, ahead, AHEAD), next = 0;
     for (int64_t i = 0; i < t->compilers_count; i++) {
         while (next < count && t->is_compiled[ahead[next]]) next++;
-        if (t->compiling[i] >= 0) continue;
+        if (t->compiling[i] != NOTHING) continue;
         if (next == count) return KM_OK;
         t->is_compiled[ahead[next]] = 1;
         t->compiling[i] = ahead[next];
@@ -426,7 +442,7 @@ static km_status compile_in_turn(tuning *t, int64_t at) {
     for (int64_t i = 0; i < count && wanted > 0;) {
         KM_TRY(collect(t, 20));
         for (int64_t c = 0; c < t->compilers_count && i < count && wanted > 0; c++) {
-            if (t->compiling[c] >= 0) continue;
+            if (t->compiling[c] != NOTHING) continue;
             while (i < count && t->is_compiled[ahead[i]]) i++;
             if (i == count) break;
             t->is_compiled[ahead[i]] = 1;
@@ -443,27 +459,58 @@ static km_status compile_in_turn(tuning *t, int64_t at) {
     return KM_OK;
 }
 
+// Waits for the compiler that is at this candidate. One that takes too long is ended, and the candidate given up.
+static km_status await_compiled(tuning *t, int64_t at) {
+    double end_ms = km_now_ms() + COMPILE_MS;
+    for (int64_t i = 0; i < t->compilers_count; i++) {
+        while (t->compiling[i] == at && km_now_ms() < end_ms) {
+            KM_TRY(collect(t, 5));
+            KM_TRY(compile_ahead(t));
+        }
+        if (t->compiling[i] != at) continue;
+        km_tune_candidate found = t->space.candidates[at];
+        found.outcome = KM_TUNE_HUNG;
+        snprintf(found.reason, sizeof found.reason, "its compiler gave no answer in %.0f s",
+                 COMPILE_MS / 1e3);
+        km_worker_stop(&t->compilers[i]);
+        t->compiling[i] = OPENING;
+        KM_TRY(start_worker(t, &t->compilers[i]));
+        return take_compiled(t, at, &found);
+    }
+    return KM_OK;
+}
+
 static km_status compile(tuning *t, int64_t at) {
     if (!t->compilers_count) return KM_OK;
     if (t->result->facts.target.kind == KM_TARGET_CPU) return compile_in_turn(t, at);
     KM_TRY(collect(t, 0));
-    return compile_ahead(t);
+    KM_TRY(compile_ahead(t));
+    return await_compiled(t, at);
 }
 
 // Measuring ---------------------------------------------------------------------------------------------------
 
+// How long the process that measures may take. Ten times the longest answer so far, which is ten times the incumbent's
+// time where the candidate is timed, and leaves room for its points to be loaded and checked. The first one makes the
+// points and the reference, and is not held against the others.
+static double patience_ms(const tuning *t, int count) {
+    enum { PASSES = 12 }; // of a sample
+    double answer_ms = fmax(t->longest_ms, 2 * best_ms(t) * PASSES * count);
+    if (t->answers < 2) return LOAD_MS + COMPILE_MS;
+    return fmax(HANG_TIMES * answer_ms, PATIENCE_LEAST_MS) + (t->compilers_count ? 0 : COMPILE_MS);
+}
+
 // Samples by a process of its own. What it does not survive is the candidate's outcome.
 static km_status sample_there(tuning *t, km_tune_candidate *candidate, const km_tune_candidate *beside,
                               double *ms, double *beside_ms, int count) {
-    enum { PASSES = 12 }; // of a sample
     km_status status;
-    double pass_ms = best_ms(t) > 0 ? best_ms(t) : 1000;
-    double timeout_ms = LOAD_MS + COMPILE_MS * !beside + HANG_TIMES * pass_ms * PASSES * (count + 1) * 2;
+    double timeout_ms = patience_ms(t, count), began_ms = km_now_ms();
     KM_TRY(km_worker_ask(&t->measurer, candidate, beside, count, t->err));
     km_worker_answer answer =
         km_worker_wait(&t->measurer, timeout_ms, candidate, ms, beside_ms, &status, t->err);
     if (answer == KM_WORKER_DONE && status != KM_ERROR_DEVICE && status != KM_ERROR_INTERNAL) {
         t->failures = 0;
+        if (t->answers++ > 0) t->longest_ms = fmax(t->longest_ms, km_now_ms() - began_ms);
         return status;
     }
     candidate->outcome = answer == KM_WORKER_NONE ? KM_TUNE_HUNG : KM_TUNE_FAILED;
@@ -477,6 +524,7 @@ static km_status sample_there(tuning *t, km_tune_candidate *candidate, const km_
                        "%d candidates in a row could not be measured, the last one: %s", FAILURES_MAX,
                        candidate->reason);
     if (t->err) t->err->text[0] = 0;
+    t->answers = 0;
     km_worker_stop(&t->measurer); // after an error of the device its context is of no more use
     KM_TRY(start_worker(t, &t->measurer));
     return await_open(t, &t->measurer);

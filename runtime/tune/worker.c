@@ -59,6 +59,7 @@ static json_t *open_json(const km_measure_params *params, km_error *err) {
     json_object_set_new(open, "device", json_integer(params->device));
     json_object_set_new(open, "points", json_integer(params->points));
     json_object_set_new(open, "threads", json_integer(params->threads));
+    json_object_set_new(open, "compiles_only", json_boolean(params->compiles_only));
     json_object_set_new(open, "cache_bytes", json_integer(params->module.cache_bytes_max));
     if (params->module.cache_dir)
         json_object_set_new(open, "cache_dir", json_string(params->module.cache_dir));
@@ -212,6 +213,7 @@ static km_status serve_open(server *s, const json_t *ask, km_error *err) {
     params.device = (int)json_integer_value(json_object_get(ask, "device"));
     params.points = json_integer_value(json_object_get(ask, "points"));
     params.threads = json_integer_value(json_object_get(ask, "threads"));
+    params.compiles_only = json_is_true(json_object_get(ask, "compiles_only"));
     params.module.device = params.device;
     params.module.cache_dir = s->cache_dir;
     params.module.cache_bytes_max = json_integer_value(json_object_get(ask, "cache_bytes"));
