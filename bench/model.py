@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""How well the cost model ranks plans, by spaces that were measured whole.
+
+    kmgen tune --features 8 --clusters 3..12 --all --json space.json
+    bench/model.py space.json [FILE...] [--design tensor] [--csv]
+
+Of each space: the rank correlation (Spearman's, equal values share a rank) of predicted and measured ms over all
+measured candidates, and the loss: the ms of the model's first choice over the best's, less 1. The first choice is the
+measured candidate of the least prediction; of equal ones the planner's own choice, else the first. --design looks at
+one design's candidates as if there were no others. Needs nothing but Python 3.9.
+"""
+import argparse
+import csv
+import json
+import os
+import statistics
+import sys
+
+import tables
+
+HEAD = ["device", "features", "K", "type", "candidates", "measured", "rank correlation", "first choice, ms", "best, ms",
+        "loss"]
+
+
+# Figures ---------------------------------------------------------------------------------------------------------
+
+
+def ranks(values):
+    """1 for the least; equal values get the mean of theirs."""
+    order = sorted(range(len(values)), key=values.__getitem__)
+    out, at = [0.0] * len(values), 0
+    while at < len(order):
+        end = at
+        while end < len(order) and values[order[end]] == values[order[at]]:
+            end += 1
+        for i in order[at:end]:
+            out[i] = (at + end + 1) / 2
+        at = end
+    return out
+
+
+def correlation(x, y):
+    """Pearson's; None where one of the two never varies."""
+    mean_x, mean_y = statistics.fmean(x), statistics.fmean(y)
+    product = sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y))
+    squares = sum((a - mean_x) ** 2 for a in x) * sum((b - mean_y) ** 2 for b in y)
+    return product / squares ** 0.5 if squares > 0 else None
+
+
+def list_text(clusters):
+    is_range = clusters == list(range(clusters[0], clusters[-1] + 1))
+    return tables.clusters_text([clusters[0], clusters[-1]]) if is_range else " ".join(map(str, clusters))
+
+
+def measured_of(space, design):
+    """(prediction, whether it is another than the planner's choice, place, ms): the least is the first choice."""
+    return [(c["predicted_ms"], i != space["default"], i, c["ms"]) for i, c in enumerate(space["candidates"])
+            if c["outcome"] == "measured" and c["ms"] > 0 and design in (None, c["plan"]["design"])]
+
+
+def figures(space, design):
+    """A row of the table in numbers, as HEAD says; None where nothing was measured."""
+    measured = measured_of(space, design)
+    if not measured:
+        return None
+    predicted, times = [m[0] for m in measured], [m[3] for m in measured]
+    first, best = min(measured)[3], min(times)
+    of_design = [c for c in space["candidates"] if design in (None, c["plan"]["design"])]
+    return [space["device"], space["features"], list_text(space["clusters"]), space["type"], len(of_design),
+            len(measured), correlation(ranks(predicted), ranks(times)), first, best, first / best - 1]
+
+
+# Output ----------------------------------------------------------------------------------------------------------
+
+
+def correlation_text(value):
+    return "-" if value is None else f"{value:.3f}"
+
+
+def cells(row):
+    return [*row[:6], correlation_text(row[6]), tables.ms_text(row[7]), tables.ms_text(row[8]), f"{100 * row[9]:.1f}%"]
+
+
+def totals(rows):
+    known, losses = [row[6] for row in rows if row[6] is not None], [row[9] for row in rows]
+
+    def total(name, of_correlations, of_losses):
+        return [name, "", "", "", "", "", correlation_text(of_correlations(known) if known else None), "", "",
+                f"{100 * of_losses(losses):.1f}%"]
+    return [total("**median**", statistics.median, statistics.median), total("**worst**", min, max)]
+
+
+def print_csv(rows):
+    out = csv.writer(sys.stdout, lineterminator="\n")
+    out.writerow(HEAD)
+    out.writerows(["" if cell is None else f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row]
+                  for row in rows)
+
+
+def load(path):
+    try:
+        with open(path, encoding="utf-8") as stream:
+            space = json.load(stream)
+    except (OSError, ValueError) as error:
+        sys.exit(f"model.py: {path}: {error}")
+    for key in ("device", "features", "clusters", "type", "default", "candidates"):
+        if not isinstance(space, dict) or key not in space:
+            sys.exit(f"model.py: {path}: no {key} in it: give it what kmgen tune --json wrote")
+    return space
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("spaces", nargs="+", metavar="FILE", help="what kmgen tune --json wrote")
+    parser.add_argument("--design", help="only candidates of this one")
+    parser.add_argument("--csv", action="store_true", help="commas instead of a table, without medians")
+    options = parser.parse_args()
+    rows = []
+    for path in options.spaces:
+        row = figures(load(path), options.design)
+        if row:
+            rows.append(row)
+        else:
+            print(f"model.py: {os.path.basename(path)}: nothing was measured"
+                  f"{' of ' + options.design if options.design else ''}", file=sys.stderr)
+    if not rows:
+        return 1
+    if options.csv:
+        print_csv(rows)
+    else:
+        print(tables.table(HEAD, [cells(row) for row in rows] + totals(rows)), end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
