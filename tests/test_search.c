@@ -26,7 +26,6 @@ static double surface(km_search_point *points, double *ms) {
         double x = log2((block + 1) / 5.0), y = log2((lot + 1) / 3.0);
         points[i] = (km_search_point){.predicted_ms = 1 + 0.2 * x * x + 0.1 * fabs(y) + 0.1 * family,
                                       .family = family,
-                                      .at = {block, lot},
                                       .value = {32 * (block + 1), lot + 1}};
         ms[i] = points[i].predicted_ms * factor[family] * (1 + 0.1 * x) * (1 + 0.05 * x * y);
         best = fmin(best, ms[i]);

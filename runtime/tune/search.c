@@ -2,8 +2,8 @@
 // The cost model ranks candidates, and is wrong in ways that its neighbours share: a family's times are off by a
 // factor, or too good where blocks are large. So the log of measured over predicted time is learnt: a Gaussian process,
 // whose covariance is a part that all candidates share, one of each family, and one that fades with the distance along
-// the axes. It gives each candidate an expected time and a standard deviation; the candidate of the lowest expected
-// time less so many deviations is next, so that what is unknown gets its chance.
+// the axes. It gives each candidate an expected time and a deviation of that; the candidate of the lowest expected time
+// less its deviation is next, so that what is unknown gets its chance.
 #include "search.h"
 #include "../../base/error.h"
 #include "../../base/size.h"
@@ -19,33 +19,38 @@ static const double NEAR_ANY = 0.02;    // that fades with the distance, whateve
 static const double NEAR_FAMILY = 0.04; // that fades with the distance within a family
 static const double NOISE = 1e-4;       // of a measurement: 1%
 static const double REACH = 3;          // steps after which nearness is down to 1/e
-static const double DEVIATIONS = 1.0;   // of the expected time that exploring allows
-static const double FAILED = 0.7; // A failure counts as the log of measured over predicted: twice the time.
-
-enum { ROWS_BYTES_MAX = 1 << 26 }; // of what is kept of each measurement; what would not fit teaches nothing
+static const double DEVIATIONS = 1;     // that may be taken off the expected time
+static const double FAILED = 0.7; // a failure counts as the log of measured over predicted: twice the time
 
 struct km_search {
-    km_search_point *points;
-    int64_t count, axes, default_at, most;
+    int64_t count, axes, default_at, most, told;
+    int32_t *family;
+    double *place;    // axis by axis, each candidate's step on it; -1: it has none
     double *prior;    // log of the predicted time
     double *expected; // log of the time, by all that was told
     double *variance; // of that
     double *ms;       // what was told; 0: nothing, -1: it failed
-    int64_t told, rows, rows_max;
-    int64_t *row_at; // the candidate of each row
-    double *scale;   // each row's own deviation when it was told
-    double *weight;  // of each row: expected = prior + sum of weight * row
-    double *row;     // covariances of each candidate with what a row told that rows before it had not
+    // What was learnt is rows, one a measurement: those of the Cholesky factor of the covariances of what was measured,
+    // for each candidate. expected = prior + the sum of weight * row.
+    int64_t rows, rows_max;
+    int64_t *row_at; // the candidate that was measured
+    double *scale;   // its deviation, by the rows before and noise
+    float *row;
 };
 
 // Set up ----------------------------------------------------------------------------------------------------
 
-static void take_predictions(km_search *search) {
+static void take_points(km_search *search, const km_search_point *points) {
     double worst = -INFINITY;
     for (int64_t i = 0; i < search->count; i++) {
-        double ms = search->points[i].predicted_ms;
+        double ms = points[i].predicted_ms;
         search->prior[i] = ms > 0 && isfinite(ms) ? log(ms) : NAN;
         if (search->prior[i] > worst) worst = search->prior[i];
+        search->family[i] = points[i].family;
+        for (int64_t axis = 0; axis < search->axes; axis++) {
+            double value = points[i].value[axis];
+            search->place[axis * search->count + i] = value >= 0 ? log2(1 + value) : -1;
+        }
     }
     for (int64_t i = 0; i < search->count; i++) {
         if (isnan(search->prior[i])) search->prior[i] = isfinite(worst) ? worst : 0;
@@ -55,23 +60,27 @@ static void take_predictions(km_search *search) {
 }
 
 static km_status allocate(km_search *search, km_error *err) {
-    int64_t rows_fit = ROWS_BYTES_MAX / ((int64_t)sizeof(double) * km_max(search->count, 1));
-    search->rows_max = km_min(search->most, rows_fit);
-    size_t count = (size_t)search->count + 1, rows = (size_t)search->rows_max + 1; // none is empty
-    search->points = calloc(count, sizeof *search->points);
+    size_t count = (size_t)search->count + 1, rows = (size_t)search->rows_max + 1; // nothing is empty
+    search->family = calloc(count, sizeof *search->family);
+    search->place = calloc(count * (size_t)(search->axes + 1), sizeof *search->place);
     search->prior = calloc(count, sizeof *search->prior);
     search->expected = calloc(count, sizeof *search->expected);
     search->variance = calloc(count, sizeof *search->variance);
     search->ms = calloc(count, sizeof *search->ms);
     search->row_at = calloc(rows, sizeof *search->row_at);
     search->scale = calloc(rows, sizeof *search->scale);
-    search->weight = calloc(rows, sizeof *search->weight);
     search->row = calloc(rows * count, sizeof *search->row);
-    if (search->points && search->prior && search->expected && search->variance && search->ms &&
-        search->row_at && search->scale && search->weight && search->row)
+    if (search->family && search->place && search->prior && search->expected && search->variance &&
+        search->ms && search->row_at && search->scale && search->row)
         return KM_OK;
-    return km_fail_memory(err, "the search among candidates",
-                          (int64_t)(count * (rows * sizeof *search->row + sizeof *search->points)));
+    return km_fail_memory(err, "the search among candidates", (int64_t)(rows * count * sizeof *search->row));
+}
+
+static int64_t measurements(int64_t count, int64_t most) {
+    if (count <= KM_SEARCH_WHOLE) return count;
+    if (most > 0) return km_min(most, count);
+    int64_t share = km_divide_up(count, KM_SEARCH_SHARE);
+    return km_max(KM_SEARCH_LEAST, km_min(share, KM_SEARCH_MOST));
 }
 
 km_status km_search_create(km_search **out, const km_search_point *points, int64_t count, int64_t axes,
@@ -85,30 +94,28 @@ km_status km_search_create(km_search **out, const km_search_point *points, int64
     search->count = count;
     search->axes = axes;
     search->default_at = default_at;
-    if (most <= 0) most = km_max(KM_SEARCH_LEAST, km_divide_up(count, KM_SEARCH_SHARE));
-    search->most = count <= KM_SEARCH_WHOLE ? count : km_min(most, count);
+    search->most = measurements(count, most);
+    search->rows_max = km_min(search->most, KM_SEARCH_MOST); // later measurements teach nothing
     km_status status = allocate(search, err);
-    if (status != KM_OK) {
+    if (status == KM_OK)
+        take_points(search, points);
+    else
         km_search_destroy(&search);
-        return status;
-    }
-    if (count) memcpy(search->points, points, (size_t)count * sizeof *points);
-    take_predictions(search);
     *out = search;
-    return KM_OK;
+    return status;
 }
 
 void km_search_destroy(km_search **out) {
     km_search *search = *out;
     if (!search) return;
-    free(search->points);
+    free(search->family);
+    free(search->place);
     free(search->prior);
     free(search->expected);
     free(search->variance);
     free(search->ms);
     free(search->row_at);
     free(search->scale);
-    free(search->weight);
     free(search->row);
     free(search);
     *out = NULL;
@@ -118,63 +125,59 @@ void km_search_destroy(km_search **out) {
 
 // Steps between two candidates: doublings along each axis; one where only one of them has the number.
 static double distance(const km_search *search, int64_t i, int64_t j) {
-    const km_search_point *a = &search->points[i], *b = &search->points[j];
     double steps = 0;
     for (int64_t axis = 0; axis < search->axes; axis++) {
-        if (a->at[axis] < 0 && b->at[axis] < 0) continue;
-        if (a->at[axis] < 0 || b->at[axis] < 0)
-            steps += 1;
-        else
-            steps += fabs(log2((1 + a->value[axis]) / (1 + b->value[axis])));
+        double a = search->place[axis * search->count + i], b = search->place[axis * search->count + j];
+        steps += (a < 0) != (b < 0) ? 1 : fabs(a - b);
     }
     return steps;
 }
 
 static double covariance(const km_search *search, int64_t i, int64_t j) {
     double nearness = exp(-distance(search, i, j) / REACH);
-    double all = SHARED + NEAR_ANY * nearness;
-    return search->points[i].family == search->points[j].family ? all + OF_FAMILY + NEAR_FAMILY * nearness
-                                                                : all;
+    double any = SHARED + NEAR_ANY * nearness;
+    return search->family[i] == search->family[j] ? any + OF_FAMILY + NEAR_FAMILY * nearness : any;
 }
 
-// A new row: the next one of the covariance matrix's Cholesky factor, and what it says of each candidate.
 static void add_row(km_search *search, int64_t at) {
     int64_t count = search->count, k = search->rows++;
-    double *row = search->row + k * count, scale = sqrt(search->variance[at] + NOISE);
+    float *row = search->row + k * count;
+    double scale = sqrt(search->variance[at] + NOISE);
     search->row_at[k] = at;
     search->scale[k] = scale;
-    for (int64_t i = 0; i < count; i++) row[i] = covariance(search, i, at);
+    for (int64_t i = 0; i < count; i++) row[i] = (float)covariance(search, i, at);
     for (int64_t before = 0; before < k; before++) {
-        const double *other = search->row + before * count;
-        double shared = other[at];
-        for (int64_t i = 0; i < count; i++) row[i] -= shared * other[i];
+        const float *other = search->row + before * count, known = other[at];
+        for (int64_t i = 0; i < count; i++) row[i] -= known * other[i];
     }
     for (int64_t i = 0; i < count; i++) {
-        row[i] /= scale;
-        search->variance[i] = fmax(search->variance[i] - row[i] * row[i], 0);
+        row[i] /= (float)scale;
+        search->variance[i] = fmax(search->variance[i] - (double)row[i] * (double)row[i], 0);
     }
 }
 
-// Weights by forward substitution, then what each candidate is expected to take.
-static void update_expected(km_search *search) {
-    int64_t count = search->count;
-    memcpy(search->expected, search->prior, (size_t)count * sizeof *search->prior);
-    for (int64_t k = 0; k < search->rows; k++) {
-        const double *row = search->row + k * count;
-        int64_t at = search->row_at[k];
-        double told = search->ms[at] > 0 ? log(search->ms[at]) : search->prior[at] + FAILED;
-        double weight = search->weight[k] = (told - search->expected[at]) / search->scale[k];
-        for (int64_t i = 0; i < count; i++) search->expected[i] += weight * row[i];
-    }
+// Adds what a row's measurement says beyond those of the rows before, which are in `expected`.
+static void learn(km_search *search, int64_t k) {
+    const float *row = search->row + k * search->count;
+    int64_t at = search->row_at[k];
+    double told = search->ms[at] > 0 ? log(search->ms[at]) : search->prior[at] + FAILED;
+    double weight = (told - search->expected[at]) / search->scale[k];
+    for (int64_t i = 0; i < search->count; i++) search->expected[i] += weight * (double)row[i];
 }
 
 void km_search_tell(km_search *search, int64_t at, double ms) {
     if (at < 0 || at >= search->count) return;
     int is_new = search->ms[at] == 0;
     search->ms[at] = ms > 0 && isfinite(ms) ? ms : -1;
-    search->told += is_new;
-    if (is_new && search->rows < search->rows_max) add_row(search, at);
-    update_expected(search);
+    if (is_new) {
+        search->told++;
+        if (search->rows == search->rows_max) return;
+        add_row(search, at);
+        learn(search, search->rows - 1);
+    } else {
+        memcpy(search->expected, search->prior, (size_t)search->count * sizeof *search->prior);
+        for (int64_t k = 0; k < search->rows; k++) learn(search, k);
+    }
 }
 
 // Answers ---------------------------------------------------------------------------------------------------

@@ -8,40 +8,41 @@
 enum {
     KM_SEARCH_AXES_MAX = 32,
     KM_SEARCH_WHOLE = 32, // A space of no more candidates is searched whole.
-    KM_SEARCH_LEAST = 24, // Measurements of a larger one, at least, where the caller names no number.
-    KM_SEARCH_SHARE = 10, // Else one of so many candidates is measured.
+    KM_SEARCH_LEAST =
+        24, // Measurements of a larger one where the caller names no number: a tenth of it, but no fewer
+    KM_SEARCH_MOST = 512, // than the first and no more than the second.
+    KM_SEARCH_SHARE = 10,
 };
 
-// One candidate. Coordinates are compared in logs: a doubling is one step on any axis.
+// One candidate. Numbers are compared in logs: a doubling is one step on any axis.
 typedef struct km_search_point {
-    double predicted_ms;              // By the cost model; not finite or not positive: it says nothing.
-    int32_t family;                   // Candidates of one design and its words: form, sums.
-    int32_t at[KM_SEARCH_AXES_MAX];   // Place of the number on each axis; -1: this design does not have it.
-    double value[KM_SEARCH_AXES_MAX]; // The number itself, 0 or more, where `at` is not -1.
+    double predicted_ms; // By the cost model; not finite or not positive: it says nothing.
+    int32_t family;      // Candidates of one design and its words: form, sums.
+    double
+        value[KM_SEARCH_AXES_MAX]; // The number on each axis, as km_plan_get: -1 where this design has none.
 } km_search_point;
 
 typedef struct km_search km_search;
 
-// Copies the points. default_at: measured first; -1: none is. most: measurements at most, those of an earlier run
-// counted; 0: by the numbers above. KM_ERROR_MEMORY. KM_ERROR_USAGE: more than KM_SEARCH_AXES_MAX axes.
+// Takes what it needs of the points. default_at: measured first; -1: none is. most: measurements at most, those of an
+// earlier run counted; 0: by the numbers above. KM_ERROR_MEMORY. KM_ERROR_USAGE: more axes than KM_SEARCH_AXES_MAX.
 km_status km_search_create(km_search **out, const km_search_point *points, int64_t count, int64_t axes,
                            int64_t default_at, int64_t most, km_error *err);
 void km_search_destroy(km_search **search);
 
-// The candidate to measure now, the same until something is told; -1: there is none left, `most` were told, or none of
-// the others is likely to be faster than the best.
+// The candidate to measure now, the same until something is told; -1: none is left, or `most` were told.
 int64_t km_search_next(const km_search *search);
 // The candidates that would come next if nothing were learnt from them, the first as km_search_next says: to be
-// compiled meanwhile. Writes at most `count`; how many it wrote.
+// compiled meanwhile. Writes at most `count`; returns how many it wrote.
 int64_t km_search_ahead(const km_search *search, int64_t *out, int64_t count);
 
 // What a candidate took; not positive, infinite or NaN: it failed. Candidates that were not asked for count as well,
-// and a candidate may be told again.
+// and a candidate may be told again: the last time counts.
 void km_search_tell(km_search *search, int64_t at, double ms);
 
 // The fastest candidate told, of equal ones the first; -1: none was measured.
 int64_t km_search_best(const km_search *search);
 int64_t km_search_told(const km_search *search); // how many candidates were told
-int64_t km_search_most(const km_search *search); // how many will be at most
+int64_t km_search_most(const km_search *search); // how many will be, at most
 
 #endif

@@ -252,26 +252,6 @@ static int compare_doubles(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// The place of each candidate's number among the different ones of its axis.
-static km_status place_axis(km_search_point *points, int64_t count, int axis, km_error *err) {
-    double *values = malloc((size_t)(count ? count : 1) * sizeof *values);
-    int64_t different = 0, taken = 0;
-    if (!values) return km_fail_memory(err, "the axes of a search", count * 8);
-    for (int64_t i = 0; i < count; i++)
-        if (points[i].at[axis] >= 0) values[taken++] = points[i].value[axis];
-    qsort(values, (size_t)taken, sizeof *values, compare_doubles);
-    for (int64_t i = 0; i < taken; i++)
-        if (i == 0 || values[i] != values[different - 1]) values[different++] = values[i];
-    for (int64_t i = 0; i < count; i++) {
-        if (points[i].at[axis] < 0) continue;
-        const double *found =
-            bsearch(&points[i].value[axis], values, (size_t)different, sizeof *values, compare_doubles);
-        points[i].at[axis] = found ? (int32_t)(found - values) : 0;
-    }
-    free(values);
-    return KM_OK;
-}
-
 static km_status make_search(tuning *t) {
     const km_space *space = &t->space;
     km_search_point *points = calloc((size_t)space->count, sizeof *points);
@@ -280,20 +260,15 @@ static km_status make_search(tuning *t) {
         const km_tune_candidate *candidate = &space->candidates[i];
         points[i].predicted_ms = candidate->predicted_ms;
         points[i].family = family_of(candidate);
-        for (int a = 0; a < KM_SEARCH_AXES_MAX; a++) points[i].at[a] = -1;
+        for (int a = 0; a < KM_SEARCH_AXES_MAX; a++) points[i].value[a] = -1;
         for (int64_t j = 0; j < candidate->numbers_count; j++)
-            for (int p = 0; p < KM_PARAM_COUNT; p++) {
-                if (strcmp(km_param_name((km_param)p), candidate->numbers[j].name) != 0) continue;
-                points[i].at[p] = 0;
-                points[i].value[p] = (double)candidate->numbers[j].value;
-            }
+            for (int p = 0; p < KM_PARAM_COUNT; p++)
+                if (!km_param_has_words((km_param)p) &&
+                    !strcmp(km_param_name((km_param)p), candidate->numbers[j].name))
+                    points[i].value[p] = (double)candidate->numbers[j].value;
     }
-    km_status status = KM_OK;
-    for (int p = 0; p < KM_PARAM_COUNT && status == KM_OK; p++)
-        status = place_axis(points, space->count, p, t->err);
-    if (status == KM_OK)
-        status = km_search_create(&t->search, points, space->count, KM_PARAM_COUNT, space->standard,
-                                  t->params->all ? space->count : 0, t->err);
+    km_status status = km_search_create(&t->search, points, space->count, KM_PARAM_COUNT, space->standard,
+                                        t->params->all ? space->count : 0, t->err);
     free(points);
     return status;
 }
