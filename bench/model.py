@@ -4,11 +4,13 @@
 
     kmgen tune --features 8 --clusters 3..12 --all --json space.json
     bench/model.py space.json [FILE...] [--design tensor] [--csv]
+    bench/model.py space.json --keep tests/data/spaces
 
 Of each space: the rank correlation (Spearman's, equal values share a rank) of predicted and measured ms over all
 measured candidates, and the loss: the ms of the model's first choice over the best's, less 1. The first choice is the
 measured candidate of the least prediction; of equal ones the planner's own choice, else the first. --design looks at
-one design's candidates as if there were no others. Needs nothing but Python 3.9.
+one design's candidates as if there were no others. --keep writes the spaces into a folder, without what neither this
+table nor tests/test_search.c looks at. Needs nothing but Python 3.9.
 """
 import argparse
 import csv
@@ -19,6 +21,9 @@ import sys
 
 import tables
 
+KEPT = ["kmgen", "device", "target", "driver", "compiler", "features", "clusters", "type", "points", "threads",
+        "read_ms", "default", "best", "noise"]
+KEPT_OF_CANDIDATES = ["plan", "predicted_ms", "outcome", "ms"]
 HEAD = ["device", "features", "K", "type", "candidates", "measured", "rank correlation", "first choice, ms", "best, ms",
         "loss"]
 
@@ -110,15 +115,25 @@ def load(path):
     return space
 
 
+def keep(space, path):
+    out = {key: space[key] for key in KEPT if key in space}
+    out["candidates"] = [{key: c[key] for key in KEPT_OF_CANDIDATES} for c in space["candidates"]]
+    tables.write_json(path, out)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("spaces", nargs="+", metavar="FILE", help="what kmgen tune --json wrote")
     parser.add_argument("--design", help="only candidates of this one")
     parser.add_argument("--csv", action="store_true", help="commas instead of a table, without medians")
+    parser.add_argument("--keep", metavar="FOLDER", help="write the spaces there, smaller")
     options = parser.parse_args()
     rows = []
     for path in options.spaces:
-        row = figures(load(path), options.design)
+        space = load(path)
+        if options.keep:
+            keep(space, os.path.join(options.keep, os.path.basename(path)))
+        row = figures(space, options.design)
         if row:
             rows.append(row)
         else:

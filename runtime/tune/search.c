@@ -20,7 +20,7 @@ static const double NEAR_FAMILY = 0.04; // that fades with the distance within a
 static const double NOISE = 1e-4;       // of a measurement: 1%
 static const double REACH = 3;          // steps after which nearness is down to 1/e
 static const double DEVIATIONS = 1;     // that may be taken off the expected time
-static const double FAILED = 0.7; // a failure counts as the log of measured over predicted: twice the time
+static const double FAILED = 0.3; // a failure counts as the log of measured over predicted: a third slower
 
 struct km_search {
     int64_t count, axes, default_at, most, told;
