@@ -12,15 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Variances of the log of measured over predicted time.
-static const double SHARED = 0.1;       // of all candidates: clocks, other users of the device
-static const double OF_FAMILY = 0.1;    // of a family's own factor
-static const double NEAR_ANY = 0.02;    // that fades with the distance, whatever the families
-static const double NEAR_FAMILY = 0.04; // that fades with the distance within a family
-static const double NOISE = 1e-4;       // of a measurement: 1%
-static const double REACH = 3;          // steps after which nearness is down to 1/e
-static const double DEVIATIONS = 1;     // that may be taken off the expected time
-static const double FAILED = 0.3; // a failure counts as the log of measured over predicted: a third slower
+// Variances of the log of measured over predicted time, about those of spaces that were measured whole.
+static const double SHARED = 0.1;      // of all candidates: clocks, other users of the device
+static const double OF_FAMILY = 0.3;   // of a family's own factor: the root is a factor of 1.7
+static const double NEAR_ANY = 0.03;   // that fades with the distance, whatever the families
+static const double NEAR_FAMILY = 0.1; // that fades with the distance within a family
+static const double NOISE = 1e-4;      // of a measurement: 1%
+static const double REACH = 3;         // steps after which nearness is down to 1/e
+static const double DEVIATIONS = 1.5;  // that may be taken off the expected time
+static const double FAILED = 0.3;      // a failure counts as this log: a third slower than predicted
 
 struct km_search {
     int64_t count, axes, default_at, most, told;
