@@ -13,7 +13,7 @@
 #include <string.h>
 
 // Variances of the log of measured over predicted time, about those of spaces that were measured whole.
-static const double SHARED = 0.1;      // of all candidates: clocks, other users of the device
+static const double SHARED = 0.3;      // of all candidates: clocks, other users of the device
 static const double OF_FAMILY = 0.3;   // of a family's own factor: the root is a factor of 1.7
 static const double NEAR_ANY = 0.03;   // that fades with the distance, whatever the families
 static const double NEAR_FAMILY = 0.1; // that fades with the distance within a family
