@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // What is written of a tuning: JSON by its contract, CSV, the table, pictures.
 #include "../gen/words.h"
+#include "../runtime/file.h"
+#include "../runtime/report/tune_map.h"
 #include "sample_tune.h"
 
 #include "quiet_check.h"
@@ -12,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef km_status (*writer)(char **out, const km_tune_result *result, km_error *err);
 
@@ -343,14 +346,14 @@ END_TEST
 
 // Where numbers have a decimal comma, by a language made here where the machine has none.
 START_TEST(csv_language) {
-    char folder[] = "/tmp/kmgen-test-language-XXXXXX", command[160];
+    char languages[] = "/tmp/kmgen-test-language-XXXXXX", command[160];
     sample_tune *s = sample_tune_cpu();
     char *plain = written(km_tune_csv, &s->result);
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-    snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 >%s/log 2>&1", folder,
-             folder);
+    ck_assert_ptr_nonnull(mkdtemp(languages));
+    snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 >%s/log 2>&1", languages,
+             languages);
     if (system(command) == 0) {
-        setenv("LOCPATH", folder, 1);
+        setenv("LOCPATH", languages, 1);
         ck_assert_ptr_nonnull(setlocale(LC_ALL, "de_DE.UTF-8"));
         char *text = written(km_tune_csv, &s->result);
         ck_assert(strtod("1,5", NULL) == 1.5); // it is in force, and still so
@@ -360,7 +363,7 @@ START_TEST(csv_language) {
     } else {
         fputs("tune_report: csv_language skipped: localedef cannot make de_DE\n", stderr);
     }
-    snprintf(command, sizeof command, "rm -r %s", folder);
+    snprintf(command, sizeof command, "rm -r %s", languages);
     ck_assert_int_eq(system(command), 0);
     km_text_free(plain);
     sample_tune_free(s);
@@ -404,20 +407,21 @@ START_TEST(table_text) {
     s->result.stopped = 1;
     char *text = written(km_tune_table, &s->result);
     ck_assert_str_eq(
-        text, "NVIDIA H200 (cuda:sm_90, driver 580, nvrtc 13.0)\n"
-              "features: 8, clusters: 3..10, type: float32, points: 8388608\n"
-              "read floor 0.06250 ms; default 0.8000 ms; best 0.5000 ms, gain 60.0 %, noise 0.4 %\n"
-              "4 candidates, 2 measured, 1 unmeasured, 1 spills; 41.2 s, stopped before the search was done\n"
-              "\n"
-              "   rank  design     registers  occupancy         ms  x read floor  x default  bound\n"
-              "*     1  registers          -          -     0.5000         8.000      0.625  issue   83 %\n"
-              "         points_per_thread: 4\n"
-              " d    2  tensor           168       19 %     0.8000        12.800      1.000  tensor  60 %\n"
-              "         form: rounded, block: 384\n"
-              "* chosen, d the default; bound: the cost model's largest floor, and its share of the time\n"
-              "\n"
-              "1 unmeasured: the search did not come to it\n"
-              "1 spills: km_pass_0 spills 8 bytes with nvrtc 13.0 (tensor, form: rows)\n");
+        text,
+        "NVIDIA H200 (cuda:sm_90, driver 580, nvrtc 13.0)\n"
+        "features: 8, clusters: 3..10, type: float32, points: 8388608\n"
+        "read floor 0.06250 ms; default 0.8000 ms; best 0.5000 ms, gain 60.0 %, noise 0.4 %\n"
+        "4 candidates: 2 measured, 1 unmeasured, 1 left out; 41.2 s, stopped before the search was done\n"
+        "\n"
+        "   rank  design     registers  occupancy         ms  x read floor  x default  bound\n"
+        "*     1  registers          -          -     0.5000         8.000      0.625  issue   83 %\n"
+        "         points_per_thread: 4\n"
+        " d    2  tensor           168       19 %     0.8000        12.800      1.000  tensor  60 %\n"
+        "         form: rounded, block: 384\n"
+        "* chosen, d the default; bound: the cost model's largest floor, and its share of the time\n"
+        "\n"
+        "1 unmeasured: the search did not come to it\n"
+        "1 spills: km_pass_0 spills 8 bytes with nvrtc 13.0 (tensor, form: rows)\n");
     km_text_free(text);
     sample_tune_free(s);
 }
@@ -484,9 +488,284 @@ START_TEST(table_empty) {
 }
 END_TEST
 
+// Maps ------------------------------------------------------------------------------------------------------
+
+static km_tune_map map_of(const sample_tune *s) {
+    km_tune_map map;
+    km_error err = {""};
+    ck_assert_msg(km_tune_map_make(&map, &s->result, &err) == KM_OK, "%s", err.text);
+    return map;
+}
+
+static void check_axis(const km_tune_axis *axis, const char *name, int64_t count) {
+    if (name)
+        ck_assert_str_eq(axis->name, name);
+    else
+        ck_assert_ptr_null(axis->name);
+    ck_assert_int_eq(axis->count, count);
+}
+
+static void check_sheet(const km_tune_sheet *sheet, km_design design, const char *rows, int64_t rows_count,
+                        const char *columns, int64_t columns_count, const char *panels,
+                        int64_t panels_count) {
+    ck_assert_int_eq(sheet->design, design);
+    check_axis(&sheet->rows, rows, rows_count);
+    check_axis(&sheet->columns, columns, columns_count);
+    check_axis(&sheet->panels, panels, panels_count);
+}
+
+// The design of the best, that of the default, then the others by their fastest; the directions of each.
+START_TEST(map_sheets) {
+    sample_tune *s = sample_tune_cuda();
+    km_tune_map map = map_of(s);
+    ck_assert_int_eq(map.sheets_count, 3);
+    check_sheet(&map.sheets[0], KM_DESIGN_TENSOR, "blocks_per_sm", 4, "block", 4, "form", 3);
+    check_sheet(&map.sheets[1], KM_DESIGN_REGISTERS, "points_per_thread", 6, "block", 6, "grid", 4);
+    check_sheet(&map.sheets[2], KM_DESIGN_TILED, "tile_points", 4, "tile_clusters", 4, NULL, 1);
+    ck_assert_str_eq(map.sheets[0].panels.labels[1], "digits");
+    ck_assert_str_eq(map.sheets[1].columns.labels[2], "192");
+    ck_assert(map.fastest == s->candidates[s->result.best].ms);
+    ck_assert(map.slowest / map.fastest > 10);
+    for (int i = 0; i < KM_TUNE_OUTCOME_COUNT; i++) ck_assert_int_eq(map.outcomes[i], 1);
+    km_tune_map_clear(&map);
+    s->result.standard = s->result.candidates_count - 16; // tiled, the slowest of the three
+    map = map_of(s);
+    ck_assert_int_eq(map.sheets[1].design, KM_DESIGN_TILED);
+    ck_assert_int_eq(map.sheets[2].design, KM_DESIGN_REGISTERS);
+    km_tune_map_clear(&map);
+    sample_tune_free(s);
+    s = sample_tune_cpu();
+    map = map_of(s);
+    check_sheet(&map.sheets[0], KM_DESIGN_LANES, "lanes", 3, "vectors", 4, NULL, 1);
+    check_sheet(&map.sheets[1], KM_DESIGN_GEMM, "tile_clusters", 5, "vectors", 4, "panel_clusters", 3);
+    check_sheet(&map.sheets[2], KM_DESIGN_PREBUILT, NULL, 1, NULL, 1, NULL, 1);
+    km_tune_map_clear(&map);
+    sample_tune_free(s);
+}
+END_TEST
+
+static km_tune_candidate *add_block(sample_tune *s, double ms, int64_t block, int64_t segments) {
+    km_tune_candidate *c = sample_tune_add(s, KM_DESIGN_TENSOR, ms);
+    sample_tune_number(c, "block", block);
+    sample_tune_number(c, "segments", segments);
+    return c;
+}
+
+// Of candidates that share a cell the fastest is shown; without one a failure; then what was not measured.
+START_TEST(map_cells) {
+    sample_tune *s = sample_tune_make(16);
+    add_block(s, 3, 128, 1)->ms = NAN; // measured, and has no time: not a failure either
+    add_block(s, 3, 128, 1);
+    add_block(s, 2, 128, 1);
+    sample_tune_outcome(add_block(s, 1, 128, 1), KM_TUNE_WRONG, "differs");
+    sample_tune_outcome(add_block(s, 1, 256, 1), KM_TUNE_UNMEASURED, "");
+    sample_tune_outcome(add_block(s, 1, 256, 1), KM_TUNE_HUNG, "no answer");
+    sample_tune_outcome(add_block(s, 1, 128, 2), KM_TUNE_UNMEASURED, "");
+    for (int i = 0; i < 7; i++)
+        sample_tune_number(&s->candidates[i], "split", 3); // all the same: no direction
+    s->result.standard = 1;
+    s->result.best = 2;
+    km_tune_map map = map_of(s);
+    const km_tune_sheet *sheet = &map.sheets[0];
+    check_sheet(sheet, KM_DESIGN_TENSOR, "segments", 2, "block", 2, NULL, 1);
+    const km_tune_cell *cell = km_tune_map_cell(sheet, 0, 0, 0);
+    ck_assert_ptr_eq(cell->shown, &s->candidates[2]);
+    ck_assert(cell->has_best && cell->has_standard);
+    cell = km_tune_map_cell(sheet, 0, 0, 1);
+    ck_assert_ptr_eq(cell->shown, &s->candidates[5]);
+    ck_assert(!cell->has_best && !cell->has_standard);
+    ck_assert_ptr_eq(km_tune_map_cell(sheet, 0, 1, 0)->shown, &s->candidates[6]);
+    ck_assert_ptr_null(km_tune_map_cell(sheet, 0, 1, 1)->shown); // there is no such candidate
+    ck_assert(map.fastest == 2 && map.slowest == 2);
+    ck_assert_int_eq(sheet->timed, 2);
+    ck_assert_int_eq(km_tune_shown_outcome(&s->candidates[0]), KM_TUNE_UNMEASURED);
+    km_tune_map_clear(&map);
+    sample_tune_free(s);
+}
+END_TEST
+
+// More values than places: the fastest, the chosen and the default's have their own, all others share the last one.
+START_TEST(map_others) {
+    sample_tune *s = sample_tune_make(200);
+    for (int64_t i = 0; i < 200; i++) add_block(s, 1 + fabs((double)i - 150), 128 << i % 2, 1000 - i);
+    s->result.standard = 3;
+    s->result.best = 150;
+    km_tune_map map = map_of(s);
+    const km_tune_axis *axis = &map.sheets[0].rows;
+    check_axis(axis, "segments", KM_TUNE_PLACES_MAX);
+    ck_assert_int_eq(axis->others, 200 - KM_TUNE_PLACES_MAX + 1);
+    ck_assert_str_eq(axis->labels[KM_TUNE_PLACES_MAX - 1], "153 others");
+    for (int64_t i = 1; i < KM_TUNE_PLACES_MAX - 1; i++)
+        ck_assert_int_lt(axis->values[i - 1], axis->values[i]);
+    ck_assert_str_eq(axis->labels[KM_TUNE_PLACES_MAX - 2], "997"); // the default's, which is slow
+    ck_assert_ptr_eq(km_tune_map_cell(&map.sheets[0], 0, KM_TUNE_PLACES_MAX - 2, 1)->shown,
+                     &s->candidates[3]);
+    const km_tune_candidate *last = km_tune_map_cell(&map.sheets[0], 0, KM_TUNE_PLACES_MAX - 1, 0)->shown;
+    ck_assert_int_eq(last - s->candidates, 126); // the fastest of the others with this block
+    km_tune_map_clear(&map);
+    sample_tune_free(s);
+}
+END_TEST
+
+START_TEST(map_empty) {
+    sample_tune *s = sample_empty(_i);
+    km_tune_map map = map_of(s);
+    ck_assert_int_eq(map.sheets_count, _i ? 3 : 0);
+    ck_assert(map.fastest == 0);
+    km_tune_map_clear(&map);
+    sample_tune_free(s);
+}
+END_TEST
+
+// Pictures --------------------------------------------------------------------------------------------------
+
+// fontconfig, which finds cairo's fonts, never frees some of its tables: LeakSanitizer passes over them.
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void) {
+    return "leak:libfontconfig\n";
+}
+
+static char folder[64];
+
+static void make_folder(void) {
+    strcpy(folder, "/tmp/kmgen-test-tune-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+}
+
+static void remove_folder(void) {
+    ck_assert_int_eq(rmdir(folder), 0); // each test removed what it wrote, and nothing else was left
+}
+
+static char *drawn(const km_tune_result *result, const char *name, int64_t *size) {
+    char path[96], *bytes;
+    km_error err = {""};
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    ck_assert_msg(km_tune_plot(path, result, &err) == KM_OK, "%s", err.text);
+    ck_assert_int_eq(km_file_read(&bytes, size, path, 0, NULL), KM_OK);
+    unlink(path);
+    return bytes;
+}
+
+// Tags that are closed in their order, attributes in quotes, references that end, no other '<' or '&'.
+static void assert_well_formed(const char *text) {
+    enum { DEPTH_MAX = 64 };
+    const char *open[DEPTH_MAX], *at = text;
+    size_t sizes[DEPTH_MAX];
+    int depth = 0, roots = 0;
+    while (*at) {
+        if (*at == '&') ck_assert(strchr("algq", at[1]) && strcspn(at, ";") <= 5);
+        if (*at++ != '<') continue;
+        int closes = *at == '/', is_head = *at == '?';
+        const char *name = at + closes;
+        size_t size = strcspn(name, " \n/>");
+        for (; *at != '>'; at++) {
+            ck_assert_msg(*at && *at != '<', "a tag has no end");
+            if (*at != '"') continue;
+            at = strchr(at + 1, '"');
+            ck_assert_ptr_nonnull(at);
+        }
+        if (closes) {
+            ck_assert_int_gt(depth--, 0);
+            ck_assert_msg(sizes[depth] == size && !strncmp(open[depth], name, size), "%.20s closes %.20s",
+                          name, open[depth]);
+        } else if (!is_head && at[-1] != '/') {
+            roots += depth == 0;
+            ck_assert_int_lt(depth, DEPTH_MAX);
+            open[depth] = name;
+            sizes[depth++] = size;
+        }
+    }
+    ck_assert_int_eq(depth, 0);
+    ck_assert_int_eq(roots, 1);
+}
+
+// The words of an SVG, as what is drawn are outlines of letters.
+static char *words_of(const char *svg) {
+    const char *begin = strstr(svg, "\n<desc>"), *end = strstr(svg, "</desc>");
+    ck_assert(begin && end > begin);
+    return strndup(begin + 7, (size_t)(end - begin - 7));
+}
+
+static const char *const drawn_words[] = {
+    "Design tensor. Rows: blocks_per_sm (1, 2, 3, 4). Columns: block (128, 256, 384, 512). Panels: form "
+    "(rounded, "
+    "digits, rows). Fastest: 0.08594 ms, form: rounded, block: 384, blocks_per_sm: 1. Design registers. "
+    "Rows: "
+    "points_per_thread (1, 2, 3, 4, 6, 8). Columns: block (64, 128, 192, 256, 384, 512). Panels: grid (132, "
+    "264, 528, "
+    "1056). Fastest: 0.1375 ms, form: constant, points_per_thread: 4, block: 256, grid: 132. Design tiled.",
+    "Design lanes. Rows: lanes (4, 8, 16). Columns: vectors (1, 2, 3, 4). Fastest: 19.00 ms, lanes: 4, "
+    "vectors: 4. "
+    "Design gemm. Rows: tile_clusters",
+    "Design tensor.",
+    "No candidate was measured.",
+    "Design tensor. Rows: blocks_per_sm (1, 2, 3, 4).",
+};
+
+START_TEST(pictures) {
+    sample_tune *s = _i == 0   ? sample_tune_cuda()
+                     : _i == 1 ? sample_tune_cpu()
+                     : _i == 2 ? sample_odd()
+                               : sample_empty(_i - 3);
+    int64_t size;
+    char *svg = drawn(&s->result, "plot.svg", &size), *words = words_of(svg);
+    assert_well_formed(svg);
+    ck_assert_msg(strncmp(words, drawn_words[_i], strlen(drawn_words[_i])) == 0, "%s", words);
+    ck_assert_ptr_nonnull(strstr(svg, _i == 1   ? "\n<title>kmgen tune on two cores (cpu:avx2,"
+                                      : _i == 2 ? "\n<title>kmgen tune on ?[31m? \"x\", &lt;&amp;&gt; NNN"
+                                                : "\n<title>kmgen tune on NVIDIA H200 (cuda:sm_90"));
+    ck_assert_ptr_null(strstr(svg, "nan"));
+    ck_assert_ptr_null(strstr(svg, "inf"));
+    ck_assert_ptr_nonnull(strstr(svg, "width=\"800"));
+    free(words);
+    km_text_free(svg);
+    char *png = drawn(&s->result, "plot.PNG", &size);
+    ck_assert_int_gt(size, 1000);
+    ck_assert_int_eq(memcmp(png, "\x89PNG", 4), 0);
+    km_text_free(png);
+    sample_tune_free(s);
+}
+END_TEST
+
+// Each measured cell has the colour of its time: the fastest and the slowest are the ends of the scale.
+START_TEST(picture_colours) {
+    sample_tune *s = sample_tune_cuda();
+    int64_t size;
+    char *svg = drawn(&s->result, "plot.svg", &size);
+    ck_assert_ptr_nonnull(strstr(svg, "rgb(99.3%,90.6%,14.4%)"));
+    ck_assert_ptr_nonnull(strstr(svg, "rgb(26.7%,0.5%,32.9%)"));
+    km_text_free(svg);
+    sample_tune_free(s);
+}
+END_TEST
+
+START_TEST(bad_names) {
+    sample_tune *s = sample_tune_cpu();
+    km_error err = {""};
+    ck_assert_int_eq(km_tune_plot("plot.pdf", &s->result, &err), KM_ERROR_USAGE);
+    ck_assert_ptr_nonnull(strstr(err.text, "must end in .svg or .png"));
+    err.text[0] = 0;
+    ck_assert_int_eq(km_tune_plot("/nowhere/plot.svg", &s->result, &err), KM_ERROR_IO);
+    ck_assert_ptr_nonnull(strstr(err.text, "cannot write /nowhere/plot.svg"));
+    sample_tune_free(s);
+}
+END_TEST
+
+START_TEST(without_cairo) {
+    sample_tune *s = sample_tune_cpu();
+    km_error err = {""};
+    ck_assert_int_eq(km_tune_plot("plot.svg", &s->result, &err), KM_ERROR_USAGE);
+    ck_assert_str_eq(err.text,
+                     "cannot draw plot.svg: this kmgen was built without cairo; leave the picture out, or "
+                     "build it with meson's option -Dcairo=enabled");
+    sample_tune_free(s);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("tune_report");
-    TCase *json = tcase_create("json"), *csv_case = tcase_create("csv"), *table = tcase_create("table");
+    TCase *json = tcase_create("json"), *csv_case = tcase_create("csv"), *table = tcase_create("table"),
+          *map = tcase_create("map"), *plot = tcase_create("plot");
     tcase_add_loop_test(json, json_contract, 0, 3);
     tcase_add_loop_test(json, json_empty, 0, 2);
     tcase_add_test(json, json_schema);
@@ -494,6 +773,7 @@ int main(void) {
     tcase_add_loop_test(csv_case, csv_rows, 0, 3);
     tcase_add_loop_test(csv_case, csv_empty, 0, 2);
     tcase_add_test(csv_case, csv_language);
+    tcase_set_timeout(csv_case, 60); // localedef takes its time
     suite_add_tcase(suite, csv_case);
     tcase_add_test(table, table_text);
     tcase_add_loop_test(table, table_fastest, 0, 2);
@@ -501,6 +781,21 @@ int main(void) {
     tcase_add_test(table, table_odd);
     tcase_add_loop_test(table, table_empty, 0, 2);
     suite_add_tcase(suite, table);
+    tcase_add_test(map, map_sheets);
+    tcase_add_test(map, map_cells);
+    tcase_add_test(map, map_others);
+    tcase_add_loop_test(map, map_empty, 0, 2);
+    suite_add_tcase(suite, map);
+    tcase_add_checked_fixture(plot, make_folder, remove_folder);
+    tcase_set_timeout(plot, 60);
+    if (km_built_with(KM_PART_CAIRO)) {
+        tcase_add_loop_test(plot, pictures, 0, 5);
+        tcase_add_test(plot, picture_colours);
+        tcase_add_test(plot, bad_names);
+    } else {
+        tcase_add_test(plot, without_cairo);
+    }
+    suite_add_tcase(suite, plot);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);

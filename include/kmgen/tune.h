@@ -153,6 +153,13 @@ KM_API km_status km_tune_csv(char **out, const km_tune_result *result, km_error 
 /// text is the caller's: km_text_free. KM_ERROR_MEMORY.
 KM_API km_status km_tune_table(char **out, const km_tune_result *result, km_error *err);
 
+/// Draws heat maps of the designs with the best, the default and the next fastest candidates, three at most: points per
+/// thread against block, a panel each grid, or the numbers in which the design's candidates differ most; the colour is
+/// the time over the fastest, on a logarithmic scale. ".svg" or ".png" by the end of `path`. The file appears when it
+/// is whole; a link is followed. KM_ERROR_USAGE: another ending, or the library was built without cairo
+/// (km_built_with); KM_ERROR_IO.
+KM_API km_status km_tune_plot(const char *path, const km_tune_result *result, km_error *err);
+
 /// @}
 KM_END
 #endif

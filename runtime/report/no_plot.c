@@ -1,14 +1,24 @@
 // SPDX-License-Identifier: MIT
-// In the place of plot.c where the library is built without cairo.
+// In the place of plot.c and tune_plot.c where the library is built without cairo.
 #include "../../base/error.h"
 
 #include <kmgen/result.h>
+#include <kmgen/tune.h>
 
-km_status km_result_plot(const char *path, const km_result *result, km_error *err) {
-    (void)result;
+static km_status refuse(const char *path, km_error *err) {
     return km_fail(
         err, KM_ERROR_USAGE,
         "cannot draw %s: this kmgen was built without cairo; leave the picture out, or build it with "
         "meson's option -Dcairo=enabled",
         path);
+}
+
+km_status km_result_plot(const char *path, const km_result *result, km_error *err) {
+    (void)result;
+    return refuse(path, err);
+}
+
+km_status km_tune_plot(const char *path, const km_tune_result *result, km_error *err) {
+    (void)result;
+    return refuse(path, err);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tune_report.h"
 #include "../../gen/spec_fields.h"
+#include "../../gen/words.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -21,18 +22,17 @@ const km_fixed *km_tune_number(const km_tune_candidate *candidate, const char *n
     return NULL;
 }
 
+static int has_number(const km_tune_result *result, const char *name) {
+    for (int64_t i = 0; i < result->candidates_count; i++)
+        if (km_tune_number(&result->candidates[i], name)) return 1;
+    return 0;
+}
+
 int64_t km_tune_names(const char *names[KM_TUNE_NAMES_MAX], const km_tune_result *result) {
     int64_t count = 0;
-    for (int64_t c = 0; c < result->candidates_count; c++) {
-        const km_tune_candidate *candidate = &result->candidates[c];
-        for (int64_t i = 0; i < candidate->numbers_count; i++) {
-            const char *name = candidate->numbers[i].name;
-            int64_t at = 0;
-            while (at < count && strcmp(names[at], name) != 0) at++;
-            if (at == count && count < KM_TUNE_NAMES_MAX && strcmp(name, "design") != 0)
-                names[count++] = name;
-        }
-    }
+    for (int i = 0; i < KM_PARAM_COUNT; i++)
+        if (has_number(result, km_param_name((km_param)i))) names[count++] = km_param_name((km_param)i);
+    if (has_number(result, "algorithm")) names[count++] = "algorithm";
     return count;
 }
 

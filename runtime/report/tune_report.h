@@ -3,6 +3,7 @@
 #ifndef KM_RUNTIME_REPORT_TUNE_REPORT_H
 #define KM_RUNTIME_REPORT_TUNE_REPORT_H
 #include "../../base/text.h"
+#include "../../gen/params.h"
 #include <kmgen/tune.h>
 
 // The candidate of that index; NULL where there is none.
@@ -11,8 +12,9 @@ const km_tune_candidate *km_tune_candidate_at(const km_tune_result *result, int6
 int km_tune_is_timed(const km_tune_candidate *candidate);
 // Its number of that name; NULL where it has none.
 const km_fixed *km_tune_number(const km_tune_candidate *candidate, const char *name);
-// Names of the numbers that candidates have, but `design`, in the order in which they come up. Returns how many.
-enum { KM_TUNE_NAMES_MAX = 64 };
+// Names of the numbers that candidates have, in the order of gen/params.h; `design` is not among them, `algorithm` the
+// last one. Returns how many.
+enum { KM_TUNE_NAMES_MAX = KM_PARAM_COUNT + 1 };
 int64_t km_tune_names(const char *names[KM_TUNE_NAMES_MAX], const km_tune_result *result);
 
 // "0.8420": four digits that count. "-" for what is no time. Returns `text`.

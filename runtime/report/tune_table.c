@@ -77,13 +77,13 @@ static int64_t count_outcome(const km_tune_result *result, km_tune_outcome outco
 
 static void add_counts(km_text *out, const km_tune_result *result) {
     km_text line = {0};
-    km_text_printf(&line, "%" PRId64 " candidate%s, %" PRId64 " measured", result->candidates_count,
-                   result->candidates_count == 1 ? "" : "s", count_outcome(result, KM_TUNE_MEASURED));
-    for (int i = 0; i < KM_TUNE_OUTCOME_COUNT; i++) {
-        int64_t count = count_outcome(result, (km_tune_outcome)i);
-        if (count && i != KM_TUNE_MEASURED)
-            km_text_printf(&line, ", %" PRId64 " %s", count, km_tune_outcome_name((km_tune_outcome)i));
-    }
+    int64_t measured = count_outcome(result, KM_TUNE_MEASURED),
+            unmeasured = count_outcome(result, KM_TUNE_UNMEASURED),
+            left_out = result->candidates_count - measured - unmeasured;
+    km_text_printf(&line, "%" PRId64 " candidate%s: %" PRId64 " measured", result->candidates_count,
+                   result->candidates_count == 1 ? "" : "s", measured);
+    if (unmeasured) km_text_printf(&line, ", %" PRId64 " unmeasured", unmeasured);
+    if (left_out) km_text_printf(&line, ", %" PRId64 " left out", left_out);
     if (isfinite(result->elapsed_s)) km_text_printf(&line, "; %.1f s", result->elapsed_s);
     if (result->stopped) km_text_puts(&line, ", stopped before the search was done");
     add_line(out, &line);

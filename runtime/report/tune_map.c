@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: MIT
+#include "tune_map.h"
+#include "../../gen/words.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Which candidate is shown ----------------------------------------------------------------------------------
+
+km_tune_outcome km_tune_shown_outcome(const km_tune_candidate *shown) {
+    return shown->outcome == KM_TUNE_MEASURED && !km_tune_is_timed(shown) ? KM_TUNE_UNMEASURED
+                                                                          : shown->outcome;
+}
+
+// 0: a time, 1: a failure, 2: not measured, 3: none.
+static int kind(const km_tune_candidate *candidate) {
+    if (!candidate) return 3;
+    if (km_tune_is_timed(candidate)) return 0;
+    return km_tune_shown_outcome(candidate) == KM_TUNE_UNMEASURED ? 2 : 1;
+}
+
+// Negative when `a` is to be shown rather than `b`; either may be NULL.
+static int compare(const km_tune_candidate *a, const km_tune_candidate *b) {
+    int kinds = kind(a) - kind(b);
+    if (kinds || kind(a)) return kinds;
+    return a->ms < b->ms ? -1 : a->ms > b->ms;
+}
+
+static void take_better(const km_tune_candidate **shown, const km_tune_candidate *candidate) {
+    if (compare(candidate, *shown) < 0) *shown = candidate;
+}
+
+// Axes ------------------------------------------------------------------------------------------------------
+
+typedef struct value {
+    int64_t value;
+    const km_tune_candidate *shown; // the best of those that have it
+    int is_marked;                  // the default has it, or the chosen one
+} value;
+
+// A number that the design's candidates differ in.
+typedef struct variable {
+    const char *name;
+    int is_word;
+    value *values; // ascending
+    int64_t count;
+} variable;
+
+static int by_value(const void *left, const void *right) {
+    int64_t a = ((const value *)left)->value, b = ((const value *)right)->value;
+    return a < b ? -1 : a > b;
+}
+
+static int by_shown(const void *left, const void *right) {
+    const value *a = left, *b = right;
+    if (a->is_marked != b->is_marked) return b->is_marked - a->is_marked;
+    int order = compare(a->shown, b->shown);
+    return order ? order : by_value(left, right);
+}
+
+// The number's values among the design's candidates. `values` has room for one a candidate.
+static void collect(variable *v, value *values, const km_tune_result *result, km_design design) {
+    v->values = values;
+    v->count = 0;
+    for (int64_t i = 0; i < result->candidates_count; i++) {
+        const km_tune_candidate *candidate = &result->candidates[i];
+        const km_fixed *number = km_tune_number(candidate, v->name);
+        if (candidate->design != design || !number) continue;
+        v->is_word = km_fixed_is_word(number);
+        values[v->count++] = (value){number->value, candidate, i == result->standard || i == result->best};
+    }
+    qsort(values, (size_t)v->count, sizeof *values, by_value);
+    int64_t kept = 0;
+    for (int64_t i = 0; i < v->count; i++) {
+        if (!kept || values[kept - 1].value != values[i].value) {
+            values[kept++] = values[i];
+            continue;
+        }
+        take_better(&values[kept - 1].shown, values[i].shown);
+        values[kept - 1].is_marked |= values[i].is_marked;
+    }
+    v->count = kept;
+}
+
+static void set_axis(km_tune_axis *axis, const variable *v, int64_t places) {
+    *axis = (km_tune_axis){.count = 1};
+    if (!v) return;
+    int64_t own = v->count <= places ? v->count : places - 1;
+    axis->name = v->name;
+    if (own < v->count) {
+        axis->others = v->count - own;
+        qsort(v->values, (size_t)v->count, sizeof *v->values, by_shown);
+        qsort(v->values, (size_t)own, sizeof *v->values, by_value);
+    }
+    for (int64_t i = 0; i < own; i++) {
+        km_fixed number = {.value = v->values[i].value};
+        char text[KM_VALUE_TEXT];
+        snprintf(number.name, sizeof number.name, "%s", v->name);
+        axis->values[i] = number.value;
+        snprintf(axis->labels[i], KM_TUNE_LABEL, "%s", km_fixed_text(text, &number));
+    }
+    axis->count = own;
+    if (axis->others)
+        snprintf(axis->labels[axis->count++], KM_TUNE_LABEL, "%" PRId64 " others", axis->others);
+}
+
+static int64_t place_of(const km_tune_axis *axis, const km_tune_candidate *candidate) {
+    const km_fixed *number = axis->name ? km_tune_number(candidate, axis->name) : NULL;
+    int64_t own = axis->count - (axis->others > 0);
+    for (int64_t i = 0; number && i < own; i++)
+        if (axis->values[i] == number->value) return i;
+    return axis->count - 1;
+}
+
+static const variable *named(const variable *all, int64_t count, const char *name) {
+    for (int64_t i = 0; i < count; i++)
+        if (all[i].name && all[i].count > 1 && !strcmp(all[i].name, name)) return &all[i];
+    return NULL;
+}
+
+// The number with the most values but `a` and `b`, words after numbers unless `words`; NULL: none has two.
+static const variable *most_values(const variable *all, int64_t count, const variable *a, const variable *b,
+                                   int words) {
+    const variable *most = NULL;
+    for (int64_t i = 0; i < count; i++) {
+        const variable *v = &all[i];
+        if (v == a || v == b || v->count < 2) continue;
+        int is_later = most && !words && v->is_word > most->is_word,
+            is_earlier = most && !words && v->is_word < most->is_word;
+        if (!most || is_earlier || (!is_later && v->count > most->count)) most = v;
+    }
+    return most;
+}
+
+// Points per thread against block, a panel each grid, is what people compare kernels by. Where a design has other
+// numbers, those with the most values; block lies across.
+static void choose_axes(km_tune_sheet *sheet, const variable *all, int64_t count) {
+    const variable *rows = named(all, count, "points_per_thread"), *columns = named(all, count, "block"),
+                   *panels = named(all, count, "grid");
+    if (!rows || !columns) {
+        const variable *most = most_values(all, count, NULL, NULL, 0),
+                       *next = most_values(all, count, most, NULL, 0);
+        int is_down = next && (next < most) != !strcmp((next < most ? next : most)->name, "block");
+        rows = is_down ? next : next ? most : NULL;
+        columns = is_down || !next ? most : next;
+        panels = NULL;
+    }
+    if (!panels) panels = most_values(all, count, rows, columns, 1);
+    set_axis(&sheet->rows, rows, KM_TUNE_PLACES_MAX);
+    set_axis(&sheet->columns, columns, KM_TUNE_PLACES_MAX);
+    set_axis(&sheet->panels, panels, KM_TUNE_PANELS_MAX);
+}
+
+static km_status find_axes(km_tune_sheet *sheet, const km_tune_result *result, km_error *err) {
+    const char *names[KM_TUNE_NAMES_MAX];
+    variable all[KM_TUNE_NAMES_MAX];
+    int64_t count = km_tune_names(names, result);
+    int64_t bytes = (count * result->candidates_count + 1) * (int64_t)sizeof(value);
+    value *values = malloc((size_t)bytes);
+    if (!values) return km_fail_memory(err, "the picture", bytes);
+    for (int64_t i = 0; i < count; i++) {
+        all[i] = (variable){.name = names[i]};
+        collect(&all[i], values + i * result->candidates_count, result, sheet->design);
+    }
+    choose_axes(sheet, all, count);
+    free(values);
+    return KM_OK;
+}
+
+// Sheets ----------------------------------------------------------------------------------------------------
+
+const km_tune_cell *km_tune_map_cell(const km_tune_sheet *sheet, int64_t panel, int64_t row, int64_t column) {
+    return &sheet->cells[(panel * sheet->rows.count + row) * sheet->columns.count + column];
+}
+
+static void fill_cells(km_tune_sheet *sheet, const km_tune_result *result) {
+    const km_tune_candidate *standard = km_tune_candidate_at(result, result->standard),
+                            *best = km_tune_candidate_at(result, result->best);
+    for (int64_t i = 0; i < result->candidates_count; i++) {
+        const km_tune_candidate *candidate = &result->candidates[i];
+        if (candidate->design != sheet->design) continue;
+        int64_t panel = place_of(&sheet->panels, candidate), row = place_of(&sheet->rows, candidate),
+                column = place_of(&sheet->columns, candidate);
+        km_tune_cell *cell = &sheet->cells[(panel * sheet->rows.count + row) * sheet->columns.count + column];
+        take_better(&cell->shown, candidate);
+        cell->has_best |= candidate == best && km_tune_is_timed(best);
+        cell->has_standard |= candidate == standard;
+    }
+}
+
+static void scan(km_tune_map *map, const km_tune_sheet *sheet) {
+    int64_t count = sheet->panels.count * sheet->rows.count * sheet->columns.count;
+    for (int64_t i = 0; i < count; i++) {
+        const km_tune_candidate *shown = sheet->cells[i].shown;
+        if (!shown) continue;
+        map->outcomes[km_tune_shown_outcome(shown)] = 1;
+        if (!km_tune_is_timed(shown)) continue;
+        if (!map->fastest || shown->ms < map->fastest) map->fastest = shown->ms;
+        if (shown->ms > map->slowest) map->slowest = shown->ms;
+    }
+}
+
+static km_status make_sheet(km_tune_sheet *sheet, const km_tune_result *result, km_error *err) {
+    KM_TRY(find_axes(sheet, result, err));
+    int64_t count = sheet->panels.count * sheet->rows.count * sheet->columns.count;
+    sheet->cells = calloc((size_t)count, sizeof *sheet->cells);
+    if (!sheet->cells) return km_fail_memory(err, "the picture", count * (int64_t)sizeof *sheet->cells);
+    fill_cells(sheet, result);
+    return KM_OK;
+}
+
+// The design to be shown next, of those not yet in `sheets`: that of the best, of the default, the fastest.
+static km_design next_design(const km_tune_sheet *designs, const km_tune_result *result, int64_t done) {
+    const km_tune_candidate *first[] = {km_tune_candidate_at(result, result->best),
+                                        km_tune_candidate_at(result, result->standard)};
+    km_design next = KM_DESIGN_NONE;
+    if (done < 2 && first[done] && designs[first[done]->design].candidates) return first[done]->design;
+    for (int i = 1; i < KM_DESIGN_COUNT; i++)
+        if (designs[i].candidates && (!next || compare(designs[i].fastest, designs[next].fastest) < 0))
+            next = (km_design)i;
+    return next;
+}
+
+km_status km_tune_map_make(km_tune_map *map, const km_tune_result *result, km_error *err) {
+    km_tune_sheet *designs = calloc(KM_DESIGN_COUNT, sizeof *designs);
+    km_status status = KM_OK;
+    *map = (km_tune_map){.sheets_count = 0};
+    if (!designs) return km_fail_memory(err, "the picture", KM_DESIGN_COUNT * (int64_t)sizeof *designs);
+    for (int64_t i = 0; i < result->candidates_count; i++) {
+        const km_tune_candidate *candidate = &result->candidates[i];
+        km_tune_sheet *sheet = &designs[candidate->design];
+        sheet->design = candidate->design;
+        sheet->candidates++;
+        sheet->timed += km_tune_is_timed(candidate);
+        if (km_tune_is_timed(candidate)) take_better(&sheet->fastest, candidate);
+    }
+    while (map->sheets_count < KM_TUNE_SHEETS_MAX) {
+        km_design design = next_design(designs, result, map->sheets_count);
+        if (!design) break;
+        km_tune_sheet *sheet = &map->sheets[map->sheets_count++];
+        *sheet = designs[design];
+        designs[design].candidates = 0;
+        KM_TRY_GOTO(make_sheet(sheet, result, err));
+        scan(map, sheet);
+    }
+done:
+    free(designs);
+    if (status != KM_OK) km_tune_map_clear(map);
+    return status;
+}
+
+void km_tune_map_clear(km_tune_map *map) {
+    for (int64_t i = 0; i < map->sheets_count; i++) free(map->sheets[i].cells);
+    *map = (km_tune_map){.sheets_count = 0};
+}
+
+// Words -----------------------------------------------------------------------------------------------------
+
+static void axis_words(km_text *out, const char *direction, const km_tune_axis *axis) {
+    if (!axis->name) return;
+    km_text_printf(out, " %s: %s (", direction, axis->name);
+    for (int64_t i = 0; i < axis->count; i++) km_text_printf(out, "%s%s", i ? ", " : "", axis->labels[i]);
+    km_text_puts(out, ").");
+}
+
+void km_tune_map_words(km_text *out, const km_tune_map *map) {
+    char ms[KM_TUNE_MS_TEXT], numbers[512];
+    for (int64_t i = 0; i < map->sheets_count; i++) {
+        const km_tune_sheet *sheet = &map->sheets[i];
+        km_text_printf(out, "%sDesign %s.", i ? " " : "", km_design_name(sheet->design));
+        axis_words(out, "Rows", &sheet->rows);
+        axis_words(out, "Columns", &sheet->columns);
+        axis_words(out, "Panels", &sheet->panels);
+        if (!sheet->fastest) continue;
+        km_tune_numbers_text(numbers, sizeof numbers, sheet->fastest);
+        km_text_printf(out, " Fastest: %s ms%s%s.", km_tune_ms_text(ms, sheet->fastest->ms),
+                       numbers[0] ? ", " : "", numbers);
+    }
+    if (!map->fastest) km_text_printf(out, "%sNo candidate was measured.", map->sheets_count ? " " : "");
+}
