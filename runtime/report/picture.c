@@ -82,11 +82,8 @@ static cairo_status_t draw_png(km_text *text, const km_picture *picture) {
 
 static void add_element(km_text *out, const char *name, const char *content) {
     if (!content) return;
-    km_text plain = {0};
-    km_text_puts(&plain, content);
-    if (plain.data) km_text_plain(plain.data); // XML has no control characters
     km_text_printf(out, "\n<%s>", name);
-    for (const char *c = plain.data ? plain.data : ""; *c; c++) {
+    for (const char *c = content; *c; c++) {
         if (*c == '&')
             km_text_puts(out, "&amp;");
         else if (*c == '<')
@@ -97,8 +94,6 @@ static void add_element(km_text *out, const char *name, const char *content) {
             km_text_add(out, c, 1);
     }
     km_text_printf(out, "</%s>", name);
-    out->failed |= plain.failed;
-    km_text_clear(&plain);
 }
 
 // Cairo draws text as outlines of letters, which nobody can search or hear: words go behind the first tag.

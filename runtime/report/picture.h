@@ -21,7 +21,8 @@ typedef struct km_picture {
     double width, height;                          // points; a PNG has two pixels for each
     void (*draw)(cairo_t *page, const void *what); // on white
     const void *what;
-    const char *title, *description; // for who cannot see an SVG; NULL: none
+    // For who cannot see an SVG, without control characters, which XML does not have; NULL: none.
+    const char *title, *description;
 } km_picture;
 
 // An SVG or a PNG, by the end of `path`. The file appears when it is whole. KM_ERROR_USAGE: another ending.
