@@ -727,11 +727,11 @@ START_TEST(pictures) {
 }
 END_TEST
 
-// Whether something has that colour: cairo's versions write it in different ways.
-static int has_colour(const char *svg, double red, double green, double blue) {
+// Whether something is filled with that colour: cairo's versions write `fill:rgb(` and `fill="rgb(`.
+static int has_fill(const char *svg, double red, double green, double blue) {
     double r, g, b;
-    for (const char *at = svg; (at = strstr(at, "rgb(")); at += 4)
-        if (sscanf(at, "rgb( %lf%% , %lf%% , %lf%%", &r, &g, &b) == 3 && fabs(r - red) < .1 &&
+    for (const char *at = svg; (at = strstr(at, "fill")); at += 4)
+        if (sscanf(at, "fill%*[:=\"]rgb( %lf%% , %lf%% , %lf%%", &r, &g, &b) == 3 && fabs(r - red) < .1 &&
             fabs(g - green) < .1 && fabs(b - blue) < .1)
             return 1;
     return 0;
@@ -744,9 +744,9 @@ START_TEST(picture_colours) {
     for (int i = 0; i < 3; i++)
         sample_tune_number(sample_tune_add(s, KM_DESIGN_TENSOR, pow(10, i)), "block", 128 << i);
     char *svg = drawn(&s->result, "plot.svg", &size);
-    ck_assert(has_colour(svg, 99.3, 90.6, 14.4));
-    ck_assert(has_colour(svg, 12.9, 56.9, 54.9));
-    ck_assert(has_colour(svg, 26.7, .5, 32.9));
+    ck_assert(has_fill(svg, 99.3, 90.6, 14.4));
+    ck_assert(has_fill(svg, 12.9, 56.9, 54.9));
+    ck_assert(has_fill(svg, 26.7, .5, 32.9));
     km_text_free(svg);
     sample_tune_free(s);
 }
