@@ -106,11 +106,10 @@ static km_status check(const km_plan *plan, km_error *err) {
 }
 
 km_status km_plan_algorithm(km_plan *plan, km_algorithm asked, km_error *err) {
-    km_algorithm fixed = km_plan_fixed_algorithm(plan), tuned = plan->algorithm;
-    const char *reason = asked ? "asked for" : fixed ? "fixed in the spec" : "from the tuning file";
-    plan->algorithm = asked ? asked : fixed ? fixed : tuned;
+    plan->algorithm = asked ? asked : km_plan_fixed_algorithm(plan);
     plan->algorithm_fixed = plan->algorithm != KM_ALGORITHM_AUTO;
-    snprintf(plan->algorithm_reason, sizeof plan->algorithm_reason, "%s", reason);
+    snprintf(plan->algorithm_reason, sizeof plan->algorithm_reason, "%s",
+             asked ? "asked for" : "fixed in the spec");
     if (!plan->algorithm_fixed) {
         choose_by_rule(plan);
         leave_room(plan);

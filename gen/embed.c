@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Build-time program: writes a C file that holds the templates. usage: embed OUT.c TEMPLATE...
+// Build-time program: writes a C file that holds files as text, as the list km_embedded_LIST. A file's name is PREFIX
+// and its path inside FOLDER. usage: embed OUT.c LIST FOLDER PREFIX [FILE...]
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,29 +40,31 @@ static long write_file(FILE *out, const char *path) {
     return size;
 }
 
-// A template's name is its path inside the folder of templates.
-static const char *name_of(const char *path) {
-    static const char folder[] = "templates/";
-    for (const char *at; (at = strstr(path, folder));) path = at + sizeof folder - 1;
+// The path behind the folder's last place in it.
+static const char *name_of(const char *path, const char *folder) {
+    for (const char *at; (at = strstr(path, folder));) path = at + strlen(folder);
     return path;
 }
 
 int main(int argc, char **argv) {
-    if (argc < 2) {
-        fputs("usage: embed OUT.c TEMPLATE...\n", stderr);
+    if (argc < 5) {
+        fputs("usage: embed OUT.c LIST FOLDER PREFIX [FILE...]\n", stderr);
         return 2;
     }
+    const char *list = argv[2], *folder = argv[3];
     FILE *out = fopen(argv[1], "wb");
     if (!out) fail("write", argv[1]);
-    fputs("// SPDX-License-Identifier: MIT\n// Made by gen/embed.c from templates/; do not edit.\n"
-          "#include \"gen/template.h\"\n\nconst km_embedded km_embedded_templates[] = {\n",
-          out);
-    for (int i = 2; i < argc; i++) {
-        fprintf(out, "    {\"%s\",\n", name_of(argv[i]));
+    fprintf(out,
+            "// SPDX-License-Identifier: MIT\n// Made by gen/embed.c from %s; do not edit.\n"
+            "#include \"gen/template.h\"\n\nextern const km_embedded km_embedded_%s[];\n"
+            "extern const int64_t km_embedded_%s_count;\nconst km_embedded km_embedded_%s[] = {\n",
+            folder, list, list, list);
+    for (int i = 5; i < argc; i++) {
+        fprintf(out, "    {\"%s%s\",\n", argv[4], name_of(argv[i], folder));
         long size = write_file(out, argv[i]);
         fprintf(out, "     , %ld},\n", size);
     }
-    fprintf(out, "    {0, 0, 0},\n};\nconst int64_t km_embedded_count = %d;\n", argc - 2);
+    fprintf(out, "    {0, 0, 0},\n};\nconst int64_t km_embedded_%s_count = %d;\n", list, argc - 5);
     if (fflush(out) || ferror(out)) fail("write", argv[1]);
     fclose(out);
     return 0;

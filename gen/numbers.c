@@ -9,10 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char reason_fixed[] = "fixed in the spec";
-static const char reason_tuned[] = "from the tuning file";
-static const char reason_waiting[] = "in the tuning file"; // until a planner reads it
-
 static const struct {
     const char *name;
     int64_t lowest, highest;
@@ -88,10 +84,6 @@ static const km_fixed *fixed_find(const km_spec *spec, const char *name) {
     return NULL;
 }
 
-static int is_tuned(const char *reason) {
-    return !strcmp(reason, reason_waiting) || !strcmp(reason, reason_tuned);
-}
-
 km_algorithm km_plan_fixed_algorithm(const km_plan *plan) {
     const km_fixed *fixed = fixed_find(&plan->spec, "algorithm");
     return fixed ? (km_algorithm)fixed->value : KM_ALGORITHM_AUTO;
@@ -99,20 +91,23 @@ km_algorithm km_plan_fixed_algorithm(const km_plan *plan) {
 
 int km_plan_fixed(const km_plan *plan, km_param param, int64_t *value) {
     const km_fixed *fixed = fixed_find(&plan->spec, params_table[param].name);
-    const km_plan_number *number = number_find(plan, params_table[param].name);
-    if (!fixed && !(number && is_tuned(number->reason))) return 0;
-    *value = fixed ? fixed->value : number->value;
-    return 1;
+    if (fixed) *value = fixed->value;
+    return fixed != NULL;
 }
 
 km_design km_plan_fixed_design(const km_plan *plan) {
     const km_fixed *fixed = fixed_find(&plan->spec, "design");
-    if (fixed) return (km_design)fixed->value;
-    return is_tuned(plan->design_reason) ? plan->design : KM_DESIGN_NONE;
+    return fixed ? (km_design)fixed->value : KM_DESIGN_NONE;
 }
 
-const char *km_plan_fixed_reason(const km_plan *plan) {
-    return fixed_find(&plan->spec, "design") ? reason_fixed : reason_tuned;
+void km_plan_fixed_reason(char *text, size_t size, const km_plan *plan) {
+    const km_plan_tuned *tuned = &plan->tuned;
+    if (!tuned->table[0])
+        snprintf(text, size, "fixed in the spec");
+    else if (tuned->exact)
+        snprintf(text, size, "measured on %.60s: %.100s", tuned->device, tuned->table);
+    else
+        snprintf(text, size, "measured on %.40s for %.60s: %.70s", tuned->device, tuned->shape, tuned->table);
 }
 
 // The number's place in the plan, appended when it is new; NULL when the table is full.
@@ -143,17 +138,16 @@ static km_status check_value(const km_plan *plan, km_param param, int64_t value,
 
 km_status km_plan_set(km_plan *plan, km_param param, int64_t value, km_error *err, const char *reason, ...) {
     const char *name = params_table[param].name;
-    const km_fixed *fixed = fixed_find(&plan->spec, name);
     int64_t taken = value;
     int is_fixed = km_plan_fixed(plan, param, &taken);
-    KM_TRY(check_value(plan, param, taken, fixed ? " in the spec" : "", err));
+    KM_TRY(check_value(plan, param, taken, is_fixed ? " in the spec" : "", err));
     km_plan_number *number = number_place(plan, name);
     if (!number)
         return km_fail(err, KM_ERROR_INTERNAL, "a plan has more than %d numbers", KM_PLAN_NUMBERS_MAX);
     number->value = taken;
     km_value_text(number->text, param, taken);
     if (is_fixed) {
-        snprintf(number->reason, sizeof number->reason, "%s", fixed ? reason_fixed : reason_tuned);
+        km_plan_fixed_reason(number->reason, sizeof number->reason, plan);
         return KM_OK;
     }
     va_list args;
@@ -184,7 +178,7 @@ void km_plan_sort_numbers(km_plan *plan) {
     int64_t count = 0;
     for (int i = 0; i < KM_PARAM_COUNT; i++) {
         const km_plan_number *number = number_find(plan, params_table[i].name);
-        if (number && strcmp(number->reason, reason_waiting) != 0) sorted[count++] = *number;
+        if (number) sorted[count++] = *number;
     }
     memset(plan->numbers, 0, sizeof plan->numbers);
     memcpy(plan->numbers, sorted, (size_t)count * sizeof *sorted);
@@ -192,30 +186,6 @@ void km_plan_sort_numbers(km_plan *plan) {
 }
 
 // Fixed numbers ---------------------------------------------------------------------------------------------
-
-km_status km_plan_take_tuned(km_plan *plan, const km_spec *entry, km_error *err) {
-    plan->numbers_count = 0;
-    plan->design = KM_DESIGN_NONE;
-    plan->design_reason[0] = 0;
-    plan->algorithm = KM_ALGORITHM_AUTO;
-    for (int64_t i = 0; i < entry->fixed_count; i++) {
-        const km_fixed *fixed = &entry->fixed[i];
-        if (!strcmp(fixed->name, "design")) {
-            plan->design = (km_design)fixed->value;
-            snprintf(plan->design_reason, sizeof plan->design_reason, "%s", reason_waiting);
-            continue;
-        }
-        if (!strcmp(fixed->name, "algorithm")) {
-            plan->algorithm = (km_algorithm)fixed->value;
-            continue;
-        }
-        km_plan_number *number = number_place(plan, fixed->name);
-        if (!number) return km_fail(err, KM_ERROR_PLAN, "an entry of the tuning file has too many numbers");
-        number->value = fixed->value;
-        snprintf(number->reason, sizeof number->reason, "%s", reason_waiting);
-    }
-    return KM_OK;
-}
 
 static int target_bit(km_target_kind target) {
     return target == KM_TARGET_CUDA ? KM_PARAM_CUDA : KM_PARAM_CPU;

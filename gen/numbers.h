@@ -9,22 +9,19 @@
 // The number's value; -1 where the plan has none of it.
 int64_t km_plan_value(const km_plan *plan, km_param param);
 
-// Sets a number of the plan and its reason, unless the user fixed it: then his value stays and the reason
-// becomes "fixed in the spec". Checks the range of gen/params.h, or that a word belongs to the plan's design.
-// KM_ERROR_PLAN.
+// Sets a number of the plan and its reason, unless the user (or a tuning table) fixed it: then that value stays, and
+// the reason says so. Checks the range of gen/params.h, or that a word belongs to the plan's design. KM_ERROR_PLAN.
 km_status km_plan_set(km_plan *plan, km_param param, int64_t value, km_error *err, const char *reason, ...)
     __attribute__((format(printf, 5, 6)));
-// Non-zero and the value when the user (or the tuning file) fixed this number; the same of the design, which is
+// Non-zero and the value when the user (or a tuning table) fixed this number; the same of the design, which is
 // KM_DESIGN_NONE when not.
 int km_plan_fixed(const km_plan *plan, km_param param, int64_t *value);
 km_design km_plan_fixed_design(const km_plan *plan);
 km_algorithm km_plan_fixed_algorithm(const km_plan *plan); // of the spec; AUTO when it says none
-// "fixed in the spec" or "from the tuning file", where the design is fixed.
-const char *km_plan_fixed_reason(const km_plan *plan);
+// Why what is fixed is: "fixed in the spec", or where it was measured. At most `size` bytes of `text`.
+void km_plan_fixed_reason(char *text, size_t size, const km_plan *plan);
 
-// Puts the numbers of a tuning file's entry into the plan, where km_plan_fixed finds them. KM_ERROR_PLAN.
-km_status km_plan_take_tuned(km_plan *plan, const km_spec *entry, km_error *err);
-// Puts the numbers into the order of gen/params.h and drops those of the tuning file that no planner read.
+// Puts the numbers into the order of gen/params.h.
 void km_plan_sort_numbers(km_plan *plan);
 // KM_ERROR_PLAN when the spec fixes a number, design or word that its target does not have; the second, that the plan's
 // design does not have.

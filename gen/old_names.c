@@ -12,8 +12,7 @@ static const struct {
 #undef ROW
 };
 
-// One line, with its newline; a line that does not fit whole is left out.
-static void add_line(km_spec *spec, const char *line, size_t size) {
+void km_spec_warning_add(km_spec *spec, const char *line, size_t size) {
     char *end = memchr(spec->warnings, 0, sizeof spec->warnings);
     for (const char *at = spec->warnings; *at; at += strcspn(at, "\n") + 1)
         if (strncmp(at, line, size) == 0) return;
@@ -32,7 +31,7 @@ const char *km_name_today(km_spec *spec, const char *where, const char *name, co
         int size = snprintf(line, sizeof line,
                             "%.240s%s%s%s is an old name, which the next version refuses; write %s%s%s\n",
                             place, key, space, name, key, space, now);
-        add_line(spec, line, (size_t)size);
+        km_spec_warning_add(spec, line, (size_t)size);
         return now;
     }
     return name;
@@ -41,7 +40,7 @@ const char *km_name_today(km_spec *spec, const char *where, const char *name, co
 void km_spec_warnings_add(km_spec *to, const km_spec *from) {
     for (const char *line = from->warnings; *line;) {
         size_t size = strcspn(line, "\n") + 1;
-        add_line(to, line, size);
+        km_spec_warning_add(to, line, size);
         line += size;
     }
 }

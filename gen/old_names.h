@@ -5,7 +5,7 @@
 #include <kmgen/spec.h>
 
 // X(where, old, now): `where` is spec for a key of a spec, plan for one under `plan:`, else the key whose value it is
-// (design, algorithm, form ...). The one list: specs, --set, tuning texts and heads of emitted files are read by it. A
+// (design, algorithm, form ...). The one list: specs, --set and heads of emitted files are read by it. A
 // row goes with the next version.
 #define KM_OLD_NAMES(X)                                                                                      \
     X(spec, restarts, n_init)                                                                                \
@@ -25,6 +25,8 @@
 // with `place`, "" or "FILE:LINE:COLUMN: ", unless it has that line.
 const char *km_name_today(km_spec *spec, const char *where, const char *name, const char *place);
 
+// Adds one line, with its newline, unless it is there; one that does not fit whole is left out.
+void km_spec_warning_add(km_spec *spec, const char *line, size_t size);
 // Adds the lines of `from` that `to` does not have, as far as there is room.
 void km_spec_warnings_add(km_spec *to, const km_spec *from);
 

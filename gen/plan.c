@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The planner: the spec's check, target and tuning file, then one loop over the table of designs.
+// The planner: the spec's check and target, one loop over the table of designs, then what tuning tables have.
 #include "algorithm.h"
 #include "design.h"
 #include "memory.h"
 #include "old_names.h"
+#include "tuning_lookup.h"
 #include "words.h"
 
 #include <inttypes.h>
@@ -86,56 +87,6 @@ static km_status target_resolve(km_plan *plan, const km_device_facts *facts, km_
     plan->facts.fp32_per_cycle = nominal.fp32_per_cycle;
     plan->facts.fp64_per_cycle = nominal.fp64_per_cycle;
     return KM_OK;
-}
-
-// Tuning file -----------------------------------------------------------------------------------------------
-//
-// A tuning file is a list of specs with their `plan:` numbers, separated by lines "---": what km_spec_to_yaml
-// writes. An entry counts for the same target with its architecture, features, list of K and type. Its numbers
-// were measured together, so they are used together, only where the spec fixes nothing itself. The last such
-// entry counts.
-
-static int same_shape(const km_spec *a, const km_spec *b) {
-    return a->target.kind == b->target.kind && a->target.arch == b->target.arch &&
-           a->features == b->features && a->type == b->type && a->clusters_count == b->clusters_count &&
-           !memcmp(a->clusters, b->clusters, (size_t)a->clusters_count * sizeof *a->clusters);
-}
-
-static km_status tuning_entry(km_plan *plan, const char *text, int64_t size, int index, km_error *err) {
-    char name[32];
-    snprintf(name, sizeof name, "tuning file, entry %d", index);
-    km_spec entry;
-    km_spec_init(&entry);
-    km_status status = KM_OK;
-    KM_TRY_GOTO(km_spec_parse(&entry, text, size, name, err));
-    if (!same_shape(&entry, &plan->spec)) goto done;
-    km_spec_warnings_add(&plan->spec, &entry);
-    KM_TRY_GOTO(km_plan_check_fixed(&entry, err));
-    KM_TRY_GOTO(km_plan_take_tuned(plan, &entry, err));
-done:
-    km_spec_clear(&entry);
-    return status;
-}
-
-static int is_separator(const char *line) {
-    return !strncmp(line, "---", 3) && (line[3] == '\n' || line[3] == '\r' || !line[3]);
-}
-
-static int is_blank(const char *text, const char *end) {
-    while (text < end && strchr(" \t\r\n", *text)) text++;
-    return text == end;
-}
-
-static km_status tuning_apply(km_plan *plan, const char *text, km_error *err) {
-    int index = 0;
-    for (const char *line = text, *entry = text;;) {
-        int ends = !*line || is_separator(line);
-        if (ends && !is_blank(entry, line)) KM_TRY(tuning_entry(plan, entry, line - entry, ++index, err));
-        if (!*line) return KM_OK;
-        const char *newline = strchr(line, '\n');
-        line = newline ? newline + 1 : line + strlen(line);
-        if (ends) entry = line;
-    }
 }
 
 // Designs -----------------------------------------------------------------------------------------------------
@@ -313,7 +264,6 @@ static void give_reason(km_plan *plan) {
 static km_status choose(km_plan *plan, km_error *err) {
     km_config configs[KM_DESIGN_COUNT];
     km_design fixed = km_plan_fixed_design(plan);
-    const char *fixed_reason = km_plan_fixed_reason(plan);
     memset(configs, 0, sizeof configs);
     estimate_all(plan, configs);
     estimate_memory(plan, configs);
@@ -321,19 +271,33 @@ static km_status choose(km_plan *plan, km_error *err) {
     if (!design || !plan->estimates[design].feasible) return no_design(plan, fixed, err);
     plan->design = design;
     give_reason(plan);
-    if (fixed) snprintf(plan->design_reason, sizeof plan->design_reason, "%s", fixed_reason);
+    if (fixed) km_plan_fixed_reason(plan->design_reason, sizeof plan->design_reason, plan);
     rule_out_large(plan);
     return km_design_code_of(design)->decide(plan, &configs[design], err);
 }
 
 // All of it -------------------------------------------------------------------------------------------------
 
+// A measured plan of `model`, which the cost model made.
+typedef struct measured {
+    const km_tuning_pick *pick;
+    const km_plan *model;
+} measured;
+
+// What tables say of one design: the others' estimates stay those without the numbers of that one.
+static void keep_other_estimates(km_plan *plan, const km_plan *model) {
+    for (int i = 0; i < KM_DESIGN_COUNT; i++)
+        if (i != (int)plan->design) plan->estimates[i] = model->estimates[i];
+}
+
+// `by`: by a measured entry's numbers; NULL: by the cost model.
 static km_status make(km_plan *plan, const km_spec *spec, const km_plan_params *params,
-                      int64_t concurrent_max, km_error *err) {
+                      int64_t concurrent_max, const measured *by, km_error *err) {
     plan->concurrent_max = concurrent_max;
     KM_TRY(spec_check(spec, err));
     KM_TRY(km_spec_copy(&plan->spec, spec, err));
     KM_TRY(target_resolve(plan, params->facts, err));
+    if (by) km_tuning_take(plan, by->pick, by->model);
     KM_TRY(km_plan_check_fixed(&plan->spec, err));
     plan->points = params->points;
     plan->weighted = params->weighted != 0;
@@ -343,9 +307,6 @@ static km_status make(km_plan *plan, const km_spec *spec, const km_plan_params *
     plan->threads = params->threads;
     for (int64_t i = 0; i < spec->clusters_count; i++) plan->clusters_sum += spec->clusters[i];
     KM_TRY(avoid_take(plan, params, err));
-    if (params->tuning && !spec->fixed_count && !params->avoid_count)
-        KM_TRY(tuning_apply(plan, params->tuning, err));
-
     KM_TRY(choose(plan, err));
     KM_TRY(km_plan_algorithm(plan, params->algorithm, err));
     km_memory memory;
@@ -354,7 +315,9 @@ static km_status make(km_plan *plan, const km_spec *spec, const km_plan_params *
     plan->host_bytes = memory.host;
     plan->estimates[plan->design].memory_bytes = memory.total;
     km_plan_sort_numbers(plan);
-    return km_plan_check_used(plan, err);
+    KM_TRY(km_plan_check_used(plan, err));
+    if (by) keep_other_estimates(plan, by->model);
+    return KM_OK;
 }
 
 // Concurrent restarts to plan for next where the plan does not fit the memory; 0: nothing is left to try.
@@ -381,7 +344,7 @@ static void blame_fixed(const km_spec *spec, const km_plan_params *params, km_er
         km_plan plan;
         km_plan_init(&plan);
         without.fixed[i] = without.fixed[--without.fixed_count];
-        if (make(&plan, &without, params, 0, NULL) == KM_OK && km_plan_get(&plan, fixed->name) >= 0) {
+        if (make(&plan, &without, params, 0, NULL, NULL) == KM_OK && km_plan_get(&plan, fixed->name) >= 0) {
             km_error whole = *err;
             err->text[0] = 0;
             km_fail(err, KM_ERROR_PLAN,
@@ -392,18 +355,69 @@ static void blame_fixed(const km_spec *spec, const km_plan_params *params, km_er
     }
 }
 
-km_status km_plan_make(km_plan *plan, const km_spec *spec, const km_plan_params *params, km_error *err) {
+// With fewer concurrent restarts until it fits the memory.
+static km_status make_within(km_plan *made, const km_spec *spec, const km_plan_params *params,
+                             const measured *by, km_error *err) {
+    km_status status = make(made, spec, params, 0, by, err);
+    for (int64_t restarts; status == KM_OK && (restarts = fewer_concurrent(made)) > 0;) {
+        km_plan_clear(made);
+        status = make(made, spec, params, restarts, by, err);
+    }
+    return status;
+}
+
+// Tables are asked where all numbers are open.
+static int asks_tables(const km_spec *spec, const km_plan_params *params) {
+    if (params->untuned || params->avoid_count) return 0;
+    for (int64_t i = 0; i < spec->fixed_count; i++)
+        if (strcmp(spec->fixed[i].name, "algorithm") != 0) return 0;
+    return 1;
+}
+
+// Replaces the cost model's plan by the first measured one that can be had.
+static km_status take_measured(km_plan *made, const km_spec *spec, const km_plan_params *params,
+                               const km_embedded *shipped, int64_t shipped_count, km_error *err) {
+    km_tuning_found found;
+    km_plan trial;
+    km_status status = KM_OK;
+    km_plan_init(&trial);
+    KM_TRY_GOTO(km_tuning_find(&found, made, params, shipped, shipped_count, err));
+    for (int64_t i = 0; i < found.picks_count; i++) {
+        measured by = {&found.picks[i], made};
+        km_plan_clear(&trial);
+        status = make_within(&trial, spec, params, &by, NULL);
+        int is_had = status == KM_OK && (km_plan_fits(&trial) || !km_plan_fits(made));
+        if (status != KM_OK && status != KM_ERROR_PLAN) {
+            km_fail(err, status, "a measured plan cannot be made");
+            goto done;
+        }
+        status = KM_OK;
+        if (!is_had) continue;
+        km_tuning_leave(&trial);
+        km_plan_clear(made);
+        *made = trial;
+        km_plan_init(&trial);
+        break;
+    }
+    made->tuned.stale = found.stale;
+    if (found.warning[0]) km_spec_warning_add(&made->spec, found.warning, strlen(found.warning));
+done:
+    km_tuning_found_clear(&found);
+    km_plan_clear(&trial);
+    return status;
+}
+
+km_status km_plan_make_with(km_plan *plan, const km_spec *spec, const km_plan_params *params,
+                            const km_embedded *shipped, int64_t shipped_count, km_error *err) {
     km_plan_params defaults;
     km_plan_params_init(&defaults);
     if (!params) params = &defaults;
     km_plan made;
     km_plan_init(&made);
-    km_status status = make(&made, spec, params, 0, err);
-    for (int64_t restarts; status == KM_OK && (restarts = fewer_concurrent(&made)) > 0;) {
-        km_plan_clear(&made);
-        status = make(&made, spec, params, restarts, err);
-    }
+    km_status status = make_within(&made, spec, params, NULL, err);
     if (status == KM_ERROR_PLAN && err) blame_fixed(spec, params, err);
+    if (status == KM_OK && asks_tables(spec, params))
+        status = take_measured(&made, spec, params, shipped, shipped_count, err);
     if (status != KM_OK) {
         km_plan_clear(&made);
         return status;
@@ -411,6 +425,10 @@ km_status km_plan_make(km_plan *plan, const km_spec *spec, const km_plan_params 
     km_plan_clear(plan);
     *plan = made;
     return KM_OK;
+}
+
+km_status km_plan_make(km_plan *plan, const km_spec *spec, const km_plan_params *params, km_error *err) {
+    return km_plan_make_with(plan, spec, params, km_embedded_tables, km_embedded_tables_count, err);
 }
 
 int km_plan_fits(const km_plan *plan) {

@@ -200,7 +200,7 @@ km_status km_space_make(km_space *out, const km_spec *spec, const km_plan_params
                         km_error *err) {
     km_plan plan;
     km_plan_params untuned = *params;
-    untuned.tuning = NULL;
+    untuned.untuned = 1;
     *out = (km_space){0};
     km_plan_init(&plan);
     km_status status = km_plan_make(&plan, spec, &untuned, err);

@@ -680,7 +680,7 @@ static km_status expand_file(expander *e, const scope *scopes, const char *name,
         KM_TRY_GOTO(read_file(&owned, &size, e->dir, file_name, e->err));
         text = owned;
     }
-    for (int64_t i = 0; !text && i < km_embedded_count; i++) {
+    for (int64_t i = 0; !text && i < km_embedded_templates_count; i++) {
         if (strcmp(km_embedded_templates[i].name, file_name) != 0) continue;
         text = km_embedded_templates[i].text;
         size = km_embedded_templates[i].size;

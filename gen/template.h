@@ -48,6 +48,6 @@ typedef struct km_embedded {
     int64_t size;
 } km_embedded;
 extern const km_embedded km_embedded_templates[];
-extern const int64_t km_embedded_count;
+extern const int64_t km_embedded_templates_count;
 
 #endif

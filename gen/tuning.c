@@ -327,6 +327,7 @@ static km_status read_table_value(km_yaml *r, km_tuning *tuning, km_yaml_seen *s
     case TABLE_FORMAT:
         return read_integer(&number, r, table_keys[key], FORMAT, FORMAT);
     case TABLE_DEVICE:
+        tuning->device_line = (int32_t)r->event.start_mark.line + 1;
         return read_words(tuning->device, sizeof tuning->device, r, table_keys[key]);
     case TABLE_TARGET:
         return read_target(tuning, r);
@@ -481,7 +482,7 @@ void km_templates_hash(char text[17], km_design design) {
              km_design_name(design == KM_DESIGN_PREBUILT ? KM_DESIGN_LANES : design));
     XXH3_INITSTATE(&state);
     XXH3_64bits_reset(&state);
-    for (int64_t i = 0; i < km_embedded_count; i++) {
+    for (int64_t i = 0; i < km_embedded_templates_count; i++) {
         const km_embedded *file = &km_embedded_templates[i];
         int is_own = strncmp(file->name, folder, strlen(folder)) == 0;
         int is_word = strncmp(file->name, target, strlen(target)) == 0 &&

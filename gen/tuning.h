@@ -26,9 +26,10 @@ typedef struct km_tuning_entry {
 
 // The table of a device. `entries` belong to it, each with its list of K.
 typedef struct km_tuning {
-    char device[128]; // km_device_facts.name
-    km_target target; // with its architecture
-    int32_t driver;   // its major version; 0 on a CPU
+    char device[128];    // km_device_facts.name
+    int32_t device_line; // of the text, from 1; 0: from no text
+    km_target target;    // with its architecture
+    int32_t driver;      // its major version; 0 on a CPU
     km_tuning_entry *entries;
     int64_t entries_count;
 } km_tuning;

@@ -22,6 +22,7 @@ typedef struct search {
     unsigned char
         refused[KM_PLAN_AVOIDED_MAX]; // of `avoid`: the compiler refused its text; else its pass spilled
     int64_t avoid_count, refused_count, spilled_count, spilled_of[KM_DESIGN_COUNT];
+    int untuned;                                // what tables have was tried, or is not wanted
     int recalls;                                // nothing is built: only what the cache knows counts
     km_plan_number before[KM_PLAN_NUMBERS_MAX]; // of the last plan that was tried
     int64_t before_count;
@@ -74,6 +75,7 @@ static km_status make_plan(km_build *build, search *s, km_error *err) {
     params.facts = &s->device->facts;
     params.avoid = s->avoid;
     params.avoid_count = s->avoid_count;
+    params.untuned |= s->untuned;
     KM_TRY(km_plan_make(&build->plan, &s->spec, &params, err));
     if (is_same_plan(s, &build->plan)) return km_fail(err, KM_ERROR_PLAN, "there is no other plan");
     memcpy(s->before, build->plan.numbers, sizeof s->before);
@@ -133,6 +135,18 @@ static int avoid_spilled(search *s, const km_build *build, const km_log *log) {
     return 1;
 }
 
+// A measured plan that is refused or spills, as it did not where it was measured, is no reason to leave out others: the
+// cost model's comes next.
+static int leave_tables(search *s, const km_build *build, const char *why, const km_log *log) {
+    const km_plan_tuned *tuned = &build->plan.tuned;
+    if (!tuned->table[0]) return 0;
+    km_log_line(log, KM_LOG_INFO, "plan: what %s has for %s is not taken: %s, %s", tuned->table, tuned->shape,
+                why, s->compiler);
+    s->untuned = 1;
+    s->before_design = KM_DESIGN_NONE;
+    return 1;
+}
+
 static km_status get_module(km_build *build, const search *s, km_module_mode mode, km_error *err) {
     return km_module_get(&build->module, &build->source, s->device, mode, &s->params->module, err);
 }
@@ -146,8 +160,11 @@ static km_status find_plan(km_build *build, search *s, km_error *err) {
         km_status status = get_module(build, s, s->recalls ? KM_MODULE_RECALL : KM_MODULE_TRY, &first);
         if (status == KM_OK && build->module->spilled_bytes == 0) return KM_OK;
         if (status != KM_OK && status != KM_ERROR_COMPILE) return km_fail(err, status, "%s", first.text);
-        if (status != KM_OK && !s->refusal.text[0]) s->refusal = first;
-        int more = status == KM_OK ? avoid_spilled(s, build, s->params->module.log) : avoid_refused(s, build);
+        const km_log *log = s->params->module.log;
+        const char *why = status == KM_OK ? "its pass spills registers" : "its text is refused";
+        int more = leave_tables(s, build, why, log);
+        if (!more && status != KM_OK && !s->refusal.text[0]) s->refusal = first;
+        if (!more) more = status == KM_OK ? avoid_spilled(s, build, log) : avoid_refused(s, build);
         km_module_destroy(&build->module);
         if (!more) return km_fail(err, KM_ERROR_PLAN, "%d plans were tried", KM_PLAN_AVOIDED_MAX);
     }

@@ -128,7 +128,7 @@ static int is_of_template(const golden_section *item) {
     char *text = strndup(item->text, (size_t)item->size);
     int found = 0;
     for (size_t size = text ? strlen(text) : 0; size && text[size - 1] == '\n';) text[--size] = 0;
-    for (int64_t i = 0; text && i < km_embedded_count && !found; i++)
+    for (int64_t i = 0; text && i < km_embedded_templates_count && !found; i++)
         found = strstr(km_embedded_templates[i].text, text) != NULL;
     free(text);
     return found;

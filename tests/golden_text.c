@@ -247,7 +247,7 @@ int golden_marks_make(golden_marks *marks) {
         perror(marks->folder);
         return 1;
     }
-    for (int64_t i = 0; i < km_embedded_count && !failed; i++)
+    for (int64_t i = 0; i < km_embedded_templates_count && !failed; i++)
         failed = copy_template(marks, &km_embedded_templates[i]);
     return failed;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Which plan is built where a compiler refuses texts or spills registers. The device is a stub with the facts of a real
 // one; its compiler does what the test says and leaves logs as NVRTC writes them. Needs no GPU and no compiler.
+#include "../gen/tuning.h"
 #include "../runtime/build.h"
 #include "../runtime/cuda/cuda.h"
 #include "../runtime/file.h"
@@ -19,7 +20,7 @@ static char folder[] = "/tmp/kmgen-build-XXXXXX";
 static struct {
     unsigned refused;                      // designs, a bit each
     int64_t spare_needed[KM_DESIGN_COUNT]; // a pass with fewer registers to spare spills
-    int compiled, loaded, has_no_compiler;
+    int compiled, loaded, has_no_compiler, refuses_tuned, spills_tuned;
 } stub;
 
 static void stub_name(char *text, int64_t size, km_device *device) {
@@ -46,9 +47,11 @@ static km_status stub_compile(km_device *device, const km_source *source, const 
     (void)device;
     if (stub.has_no_compiler) return km_fail(err, KM_ERROR_DEVICE, "no compiler: install one");
     stub.compiled++;
-    if (stub.refused >> plan->design & 1 || strstr(source->text, "no C at all"))
+    if (stub.refused >> plan->design & 1 || (stub.refuses_tuned && plan->tuned.table[0]) ||
+        strstr(source->text, "no C at all"))
         return km_fail(err, KM_ERROR_COMPILE, "stubc 1.0 refused %s line 7: not liked", source_path);
-    int bytes = plan->estimates[plan->design].registers_spare < stub.spare_needed[plan->design] ? 8 : 0;
+    int spills = plan->estimates[plan->design].registers_spare < stub.spare_needed[plan->design];
+    int bytes = spills || (stub.spills_tuned && plan->tuned.table[0]) ? 8 : 0;
     first_kernel(kernel, source->text);
     snprintf(log, sizeof log,
              "ptxas info    : Function properties for km_seed_pass\n"
@@ -117,6 +120,7 @@ static void setup(void) {
     params = (km_build_params){.spec = &spec};
     km_plan_params_init(&params.plan);
     params.plan.points = 1 << 25;
+    params.plan.untuned = 1;
     km_module_params_init(&params.module);
     ck_assert_ptr_nonnull(mkdtemp(strcpy(folder, "/tmp/kmgen-build-XXXXXX")));
     params.module.cache_dir = folder;
@@ -279,16 +283,36 @@ START_TEST(fixed_numbers_stay) {
 }
 END_TEST
 
-// A tuning file does not bring a spilled plan back.
-START_TEST(tuned_plan_is_left) {
-    params.plan.tuning =
-        "features: 8\nclusters: 2..20\ntarget: cuda:sm_90\nplan:\n  design: tensor\n  block: 256\n";
+// A measured plan that spills or is refused here gives way to the cost model's, and leaves out nothing else.
+START_TEST(measured_plan_is_left) {
+    km_plan first = first_plan();
+    char table[512], hash[17];
+    km_templates_hash(hash, KM_DESIGN_TENSOR);
+    snprintf(
+        table, sizeof table,
+        "kmgen tuning: 1\ndevice: NVIDIA H200\ntarget: cuda:sm_90\nentries:\n  - features: 8\n"
+        "    clusters: 2..20\n    type: float32\n    points: 1000\n    plan: {design: tensor, block: %d}\n"
+        "    ms: 1.0\n    templates: %s\n",
+        first.design == KM_DESIGN_TENSOR && km_plan_get(&first, "block") == 256 ? 128 : 256, hash);
+    params.plan.untuned = 0;
+    params.plan.tuning = table;
+    params.plan.tuning_name = "t.yaml";
     km_plan tuned = first_plan();
-    ck_assert_str_eq(tuned.design_reason, "from the tuning file");
-    stub.spare_needed[KM_DESIGN_TENSOR] = spare_of(&tuned) + 1;
+    ck_assert_str_eq(tuned.tuned.table, "t.yaml");
+    must_build(1);
+    ck_assert_str_eq(build.plan.tuned.table, "t.yaml");
+    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    stub.refuses_tuned = _i;
+    stub.spills_tuned = !_i;
     must_build(2);
-    ck_assert_int_eq(build.module->spilled_bytes, 0);
-    must_build(0);
+    ck_assert_str_eq(build.plan.tuned.table, "");
+    ck_assert_int_eq(build.plan.avoided_count, 0);
+    ck_assert_int_eq(build.plan.design, first.design);
+    ck_assert_int_eq(km_plan_get(&build.plan, "block"), km_plan_get(&first, "block"));
+    ck_assert_str_eq(build.warning, "");
+    ck_assert_ptr_nonnull(strstr(lines, "plan: what t.yaml has for 8 features, K = 2..20 is not taken: "));
+    must_build(_i); // a spill is remembered
+    km_plan_clear(&first);
     km_plan_clear(&tuned);
 }
 END_TEST
@@ -516,7 +540,7 @@ int main(void) {
     tcase_add_test(tests, other_designs_come_next);
     tcase_add_test(tests, least_time_where_all_spill);
     tcase_add_test(tests, fixed_numbers_stay);
-    tcase_add_test(tests, tuned_plan_is_left);
+    tcase_add_loop_test(tests, measured_plan_is_left, 0, 2);
     tcase_add_test(tests, plan_without_building);
     tcase_add_test(tests, lost_log);
     tcase_add_test(tests, refused_design_is_left);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What both targets share of planning: targets, fixed numbers, tuning files, the table for people.
+// What both targets share of planning: targets, fixed numbers, the table for people.
 #include "gen/cuda/tensor.h"
 #include "gen/design.h"
 #include "gen/source.h"
@@ -226,47 +226,6 @@ START_TEST(fixed_design) {
     expect_plan(NULL);
     ck_assert_int_eq(plan.design, KM_DESIGN_PREBUILT);
     ck_assert_str_eq(plan.design_reason, "fixed in the spec");
-}
-END_TEST
-
-START_TEST(tuning) {
-    km_plan_params params;
-    km_plan_params_init(&params);
-    params.tuning =
-        "---\n"
-        "features: 4\nclusters: 3..5\ntarget: cpu:avx512\nplan:\n  design: lanes\n"
-        "---\n"
-        "# measured\nfeatures: 4\nclusters: [3, 4, 5]\ntarget: cpu:avx2\nplan:\n  design: prebuilt\n"
-        "---\n";
-    expect_plan(&params);
-    ck_assert_int_eq(plan.design, KM_DESIGN_PREBUILT);
-    ck_assert_str_eq(plan.design_reason, "from the tuning file");
-    // The spec itself stays what the user wrote.
-    ck_assert_int_eq(plan.spec.fixed_count, 0);
-    // Another shape, and what the user fixed, are planned without it.
-    spec.features = 5;
-    expect_plan(&params);
-    ck_assert_str_ne(plan.design_reason, "from the tuning file");
-    spec.features = 4;
-    ck_assert_int_eq(km_spec_fix(&spec, "design", "prebuilt", &err), KM_OK);
-    expect_plan(&params);
-    ck_assert_str_eq(plan.design_reason, "fixed in the spec");
-    // Names of the version before are read, and said.
-    spec.fixed_count = 0;
-    params.tuning =
-        "features: 4\nclusters: 3..5\ntarget: cpu:avx2\nrestarts: 10\nplan: {design: portable}\n"; // old name
-    expect_plan(&params);
-    ck_assert_str_eq(plan.design_reason, "from the tuning file");
-    ck_assert_str_eq(plan.spec.warnings,
-                     "tuning file, entry 1:4:1: restarts is an old name, which the next "
-                     "version refuses; write n_init\n"
-                     "tuning file, entry 1:5:16: design portable is an old name, which the "
-                     "next version refuses; write design prebuilt\n");
-    // Mistakes name the entry.
-    params.tuning = "features: 4\nclusters: 3..5\n---\nfeatures: 4\ncluster: 3..5\n";
-    err.text[0] = 0;
-    ck_assert_int_eq(km_plan_make(&plan, &spec, &params, &err), KM_ERROR_SPEC);
-    ck_assert_msg(strstr(err.text, "tuning file, entry 2:2:1: ") == err.text, "%s", err.text);
 }
 END_TEST
 
@@ -701,7 +660,6 @@ int main(void) {
     tcase_add_test(tests, fixed_numbers);
     tcase_add_test(tests, integers);
     tcase_add_test(tests, fixed_design);
-    tcase_add_test(tests, tuning);
     tcase_add_test(tests, next_plans);
     tcase_add_test(tests, tensor_layouts);
     tcase_add_test(tests, tensor_of_many_clusters);

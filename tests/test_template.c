@@ -349,8 +349,8 @@ START_TEST(folders) {
     ck_assert_int_eq(km_template_expand(&text, "nowhere.c", env, NULL, &err), KM_ERROR_INTERNAL);
     ck_assert_str_eq(err.text, "there is no template nowhere.c");
     // Every embedded template is whole: its size is its text's.
-    ck_assert_int_gt(km_embedded_count, 0);
-    for (int64_t i = 0; i < km_embedded_count; i++) {
+    ck_assert_int_gt(km_embedded_templates_count, 0);
+    for (int64_t i = 0; i < km_embedded_templates_count; i++) {
         ck_assert_int_eq(km_embedded_templates[i].size, (int64_t)strlen(km_embedded_templates[i].text));
         ck_assert_int_gt(km_embedded_templates[i].size, 0);
     }
@@ -410,7 +410,7 @@ END_TEST
 
 // Whatever branches of a template are taken: brackets close in the text as it stands, so that an editor can read it.
 START_TEST(brackets_of_templates) {
-    for (int64_t i = 0; i < km_embedded_count; i++) {
+    for (int64_t i = 0; i < km_embedded_templates_count; i++) {
         const km_embedded *t = &km_embedded_templates[i];
         const int64_t line = unbalanced_line(t->text);
         ck_assert_msg(line == 0, "%s:%lld: brackets do not match", t->name, (long long)line);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Tuning tables: read, refused, written, put together; which of them serves a plan.
-#include "gen/template.h"
-#include "gen/tuning.h"
+#include "gen/tuning_lookup.h"
 #include "gen/words.h"
 
 #include "quiet_check.h"
@@ -266,6 +265,534 @@ START_TEST(hashes) {
 }
 END_TEST
 
+// Lookup -------------------------------------------------------------------------------------------------------
+
+static km_spec spec;
+static km_plan plan;
+static km_plan_params params;
+static km_device_facts facts;
+static char *texts[2];
+static km_embedded shipped[2];
+static int64_t shipped_count;
+
+// Facts of a GPU of the nominal one's figures, by its driver's name.
+static void set_device(const char *target, const char *name) {
+    ck_assert_int_eq(km_spec_set_target(&spec, target, &err), KM_OK);
+    km_device_facts_init(&facts, spec.target);
+    snprintf(facts.name, sizeof facts.name, "%s", name);
+    params.facts = &facts;
+}
+
+static void lookup_setup(void) {
+    setup();
+    km_spec_init(&spec);
+    km_plan_init(&plan);
+    km_plan_params_init(&params);
+    spec.features = 8;
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "3..12", &err), KM_OK);
+    set_device("cuda:sm_90", "NVIDIA H200");
+    params.points = 8 << 20;
+    snprintf(tuning.device, sizeof tuning.device, "NVIDIA H200");
+    tuning.target = spec.target;
+    shipped_count = 0;
+}
+
+static void lookup_teardown(void) {
+    km_plan_clear(&plan);
+    km_spec_clear(&spec);
+    for (int i = 0; i < 2; i++) {
+        km_text_free(texts[i]);
+        texts[i] = NULL;
+    }
+    teardown();
+}
+
+// An entry of the table in `tuning`: "design: tensor, block: 256"; measured for 8 Mi points, used from half of them on.
+static km_tuning_entry *add(int64_t features, const char *clusters, const char *numbers) {
+    km_spec shape;
+    km_spec_init(&shape);
+    ck_assert_int_eq(km_spec_set_clusters(&shape, clusters, &err), KM_OK);
+    km_tuning_entry entry = {.features = features, .points = 8 << 20, .points_from = 4 << 20};
+    entry.ms = 0.8, entry.default_ms = 1.0, entry.read_ms = 0.25;
+    snprintf(entry.version, sizeof entry.version, "0.1.0");
+    entry.threads = tuning.target.kind == KM_TARGET_CPU ? 2 : 0;
+    char pair[64], name[32], value[32];
+    for (const char *at = numbers; *at; at += strspn(at, ", ")) {
+        snprintf(pair, sizeof pair, "%.*s", (int)strcspn(at, ","), at);
+        at += strlen(pair);
+        ck_assert_int_eq(sscanf(pair, "%31[a-z_0-9]: %31s", name, value), 2);
+        ck_assert_msg(km_spec_fix(&shape, name, value, &err) == KM_OK, "%s", err.text);
+    }
+    memcpy(entry.numbers, shape.fixed, sizeof entry.numbers);
+    entry.numbers_count = shape.fixed_count;
+    entry.clusters = shape.clusters;
+    entry.clusters_count = shape.clusters_count;
+    km_templates_hash(entry.templates, (km_design)shape.fixed[0].value);
+    ck_assert_int_eq(km_tuning_put(&tuning, &entry, &err), KM_OK);
+    km_spec_clear(&shape);
+    for (int64_t i = 0; i < tuning.entries_count; i++)
+        if (tuning.entries[i].features == features &&
+            tuning.entries[i].clusters_count == entry.clusters_count &&
+            !memcmp(tuning.entries[i].numbers, entry.numbers, sizeof entry.numbers))
+            return &tuning.entries[i];
+    ck_abort_msg("the entry is not there");
+    return NULL;
+}
+
+// The table in `tuning` becomes a shipped one of this name, or the user's; `tuning` is as empty as before.
+static void ship(const char *name) {
+    int64_t at = shipped_count++;
+    km_text_free(texts[at]);
+    ck_assert_int_eq(km_tuning_to_yaml(&texts[at], &tuning, &err), KM_OK);
+    shipped[at] = (km_embedded){name, texts[at], (int64_t)strlen(texts[at])};
+    for (int64_t i = 0; i < tuning.entries_count; i++) free(tuning.entries[i].clusters);
+    tuning.entries_count = 0;
+}
+
+static void name_table(void) {
+    ship("mine.yaml");
+    params.tuning = texts[--shipped_count];
+    params.tuning_name = "mine.yaml";
+}
+
+static km_status make(void) {
+    err.text[0] = 0;
+    return km_plan_make_with(&plan, &spec, &params, shipped, shipped_count, &err);
+}
+
+// The plan is made by this table ("": by the cost model), with this block.
+static void expect_block(const char *table, int64_t block) {
+    ck_assert_msg(make() == KM_OK, "%s", err.text);
+    ck_assert_str_eq(plan.tuned.table, table);
+    ck_assert_int_eq(km_plan_get(&plan, "block"), block);
+    ck_assert_int_eq(plan.spec.fixed_count, spec.fixed_count); // the spec stays what the user wrote
+}
+
+static const char *reason_of(const char *name) {
+    for (int64_t i = 0; i < plan.numbers_count; i++)
+        if (!strcmp(plan.numbers[i].name, name)) return plan.numbers[i].reason;
+    return "";
+}
+
+enum { OWN_BLOCK = 384 }; // the cost model's for 8 features and K = 3..12
+
+START_TEST(cost_model_alone) {
+    expect_block("", OWN_BLOCK);
+    ck_assert_int_eq(plan.design, KM_DESIGN_TENSOR);
+    ck_assert_int_eq(km_plan_get(&plan, "form"), KM_WORD_form_rounded);
+}
+END_TEST
+
+START_TEST(exact) {
+    km_plan alone;
+    km_plan_init(&alone);
+    ck_assert_int_eq(km_plan_make_with(&alone, &spec, &params, NULL, 0, &err), KM_OK);
+    add(8, "3..12", "design: tensor, form: rounded, block: 256, blocks_per_sm: 1");
+    add(8, "3..11", "design: tensor, form: rounded, block: 128, blocks_per_sm: 1");
+    ship("tuned/nvidia_h200.yaml");
+    expect_block("tuned/nvidia_h200.yaml", 256);
+    ck_assert_int_eq(plan.tuned.exact, 1);
+    ck_assert_str_eq(plan.tuned.device, "NVIDIA H200");
+    ck_assert_str_eq(plan.tuned.shape, "8 features, K = 3..12");
+    ck_assert(plan.tuned.ms == 0.8 && plan.tuned.default_ms == 1.0 && plan.tuned.read_ms == 0.25);
+    ck_assert_int_eq(plan.tuned.points, 8 << 20);
+    ck_assert_int_eq(plan.tuned.stale, 0);
+    ck_assert_str_eq(reason_of("block"), "measured on NVIDIA H200: tuned/nvidia_h200.yaml");
+    ck_assert_str_eq(plan.design_reason, "measured on NVIDIA H200: tuned/nvidia_h200.yaml");
+    ck_assert_ptr_null(strstr(reason_of("prefetch"), "measured")); // the entry has none
+    // What the other designs would take is as without the table.
+    ck_assert(plan.estimates[KM_DESIGN_REGISTERS].total_ns == alone.estimates[KM_DESIGN_REGISTERS].total_ns);
+    ck_assert_int_eq(plan.estimates[KM_DESIGN_TILED].feasible, 1);
+    // The nominal H200 is that device.
+    params.facts = NULL;
+    expect_block("tuned/nvidia_h200.yaml", 256);
+    // The user's table comes first; an entry that both have is his.
+    add(8, "3..12", "design: tensor, form: rounded, block: 128, blocks_per_sm: 1");
+    name_table();
+    expect_block("mine.yaml", 128);
+    ck_assert_str_eq(reason_of("block"), "measured on NVIDIA H200: mine.yaml");
+    km_plan_clear(&alone);
+}
+END_TEST
+
+// An exact entry of a shipped table is better than a near one of the user's.
+START_TEST(exact_before_nearest) {
+    add(8, "3..12", "design: tensor, form: rounded, block: 256");
+    ship("tuned/nvidia_h200.yaml");
+    add(8, "3..11", "design: tensor, form: rounded, block: 128");
+    name_table();
+    expect_block("tuned/nvidia_h200.yaml", 256);
+}
+END_TEST
+
+START_TEST(nearest) {
+    // At most twice as much, features and sums of K together; here 75 and 73, 75 and 63, 8 and 4.
+    add(8, "4..12", "design: tensor, form: rounded, block: 256, grid: 66, launches: 2, prefetch: 2");
+    add(8, "3..11", "design: tensor, form: rounded, block: 128");
+    add(4, "4..12", "design: tensor, form: rounded, block: 192");
+    ship("tuned/nvidia_h200.yaml");
+    expect_block("tuned/nvidia_h200.yaml", 256);
+    ck_assert_int_eq(plan.tuned.exact, 0);
+    ck_assert_str_eq(plan.tuned.shape, "8 features, K = 4..12");
+    ck_assert_str_eq(reason_of("block"),
+                     "measured on NVIDIA H200 for 8 features, K = 4..12: tuned/nvidia_h200.yaml");
+    // What belongs to a thread or a block is taken, what belongs to the shape is the planner's.
+    ck_assert_int_eq(km_plan_get(&plan, "prefetch"), 2);
+    ck_assert_int_eq(km_plan_get(&plan, "launches"), 1);
+    ck_assert_int_eq(km_plan_get(&plan, "grid"), 132);
+    // Another type, too many clusters, another design or form than the cost model's: not near.
+    spec.type = KM_FLOAT64;
+    ck_assert_int_eq(make(), KM_OK);
+    ck_assert_str_eq(plan.tuned.table, "");
+    spec.type = KM_FLOAT32;
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "2..17", &err), KM_OK); // 152, more than twice 72
+    ck_assert_int_eq(make(), KM_OK);
+    ck_assert_str_eq(plan.tuned.table, "");
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "3..12", &err), KM_OK);
+    shipped_count = 0;
+    add(8, "4..12", "design: registers, block: 256");
+    add(8, "3..11", "design: tensor, form: hi_lo, block: 128");
+    ship("tuned/nvidia_h200.yaml");
+    expect_block("", OWN_BLOCK);
+    // Another device's near shape is none, whatever its architecture.
+    set_device("cuda:sm_90", "NVIDIA H100 80GB HBM3");
+    shipped_count = 0;
+    add(8, "4..12", "design: tensor, form: rounded, block: 256");
+    ship("tuned/nvidia_h200.yaml");
+    expect_block("", OWN_BLOCK);
+}
+END_TEST
+
+START_TEST(other_device) {
+    add(8, "3..12", "design: tensor, form: rounded, block: 256, launches: 2, grid: 66");
+    ship("tuned/nvidia_h200.yaml");
+    set_device("cuda:sm_90", "NVIDIA H100 80GB HBM3");
+    facts.units = 100;
+    expect_block("tuned/nvidia_h200.yaml", 256);
+    ck_assert_int_eq(plan.tuned.exact, 0);
+    ck_assert_int_eq(km_plan_get(&plan, "launches"), 2);
+    ck_assert_int_eq(km_plan_get(&plan, "grid"), 100 * km_plan_get(&plan, "blocks_per_sm")); // its own
+    ck_assert_str_eq(reason_of("block"),
+                     "measured on NVIDIA H200 for 8 features, K = 3..12: tuned/nvidia_h200.yaml");
+    // Its own table comes first, even with a near shape.
+    snprintf(tuning.device, sizeof tuning.device, "NVIDIA H100 80GB HBM3");
+    add(8, "4..12", "design: tensor, form: rounded, block: 128");
+    ship("tuned/nvidia_h100.yaml");
+    expect_block("tuned/nvidia_h100.yaml", 128);
+    // Another architecture has none.
+    set_device("cuda:sm_100", "NVIDIA B200");
+    ck_assert_int_eq(make(), KM_OK);
+    ck_assert_str_eq(plan.tuned.table, "");
+}
+END_TEST
+
+// The tables are asked only where all numbers are open.
+START_TEST(what_the_user_fixed) {
+    add(8, "3..12", "design: tensor, form: rounded, block: 256");
+    ship("tuned/nvidia_h200.yaml");
+    ck_assert_int_eq(km_spec_fix(&spec, "algorithm", "lloyd", &err), KM_OK);
+    expect_block("tuned/nvidia_h200.yaml", 256);
+    ck_assert_str_eq(plan.algorithm_reason, "fixed in the spec");
+    ck_assert_int_eq(km_spec_fix(&spec, "prefetch", "2", &err), KM_OK);
+    expect_block("", OWN_BLOCK);
+    ck_assert_str_eq(reason_of("prefetch"), "fixed in the spec");
+    spec.fixed_count = 0;
+    params.untuned = 1;
+    expect_block("", OWN_BLOCK);
+    params.untuned = 0;
+    km_plan_avoid avoid = {KM_DESIGN_REGISTERS, INT64_MAX, "left out"};
+    params.avoid = &avoid;
+    params.avoid_count = 1;
+    expect_block("", OWN_BLOCK);
+}
+END_TEST
+
+// Numbers that the design cannot have never reach a compiler: the next entry serves, or the cost model.
+START_TEST(infeasible) {
+    add(8, "3..12", "design: tensor, form: rounded, block: 1024, blocks_per_sm: 8");
+    ship("tuned/nvidia_h200.yaml");
+    expect_block("", OWN_BLOCK);
+    shipped_count = 0;
+    add(8, "3..12", "design: tensor, form: constant, block: 256"); // another design's form
+    ship("tuned/nvidia_h200.yaml");
+    expect_block("", OWN_BLOCK);
+    shipped_count = 0;
+    add(8, "3..12", "design: tensor, split: 2"); // another design's number
+    add(8, "4..12", "design: tensor, form: rounded, block: 1024, blocks_per_sm: 8");
+    add(8, "3..11", "design: tensor, form: rounded, block: 128");
+    ship("tuned/nvidia_h200.yaml");
+    expect_block("tuned/nvidia_h200.yaml", 128);
+    ck_assert_str_eq(plan.tuned.shape, "8 features, K = 3..11");
+}
+END_TEST
+
+START_TEST(points) {
+    add(8, "3..12", "design: tensor, form: rounded, block: 256, grid: 66");
+    ship("tuned/nvidia_h200.yaml");
+    params.points = 4 << 20;
+    expect_block("tuned/nvidia_h200.yaml", 256);
+    ck_assert_int_eq(km_plan_get(&plan, "grid"), 66);
+    params.points--;
+    expect_block("", OWN_BLOCK);
+    params.points = 0; // unknown
+    expect_block("tuned/nvidia_h200.yaml", 256);
+    // Of several, the one for the most points.
+    shipped_count = 0;
+    params.points = 6 << 20;
+    add(8, "3..12", "design: tensor, form: rounded, block: 256")->points_from = 5 << 20;
+    add(8, "3..12", "design: tensor, form: rounded, block: 128");
+    ship("tuned/nvidia_h200.yaml");
+    expect_block("tuned/nvidia_h200.yaml", 256);
+    params.points = 4 << 20;
+    expect_block("tuned/nvidia_h200.yaml", 128);
+}
+END_TEST
+
+// Concurrent restarts, and how blocks are shared by them, were measured for a number of points.
+START_TEST(concurrent_restarts) {
+    km_tuning_entry *entry =
+        add(8, "3..12",
+            "design: tensor, form: rounded, block: 256, blocks_per_sm: 1, grid: 33, concurrent_restarts: 5");
+    entry->points = 1 << 20;
+    entry->points_from = 1 << 18;
+    ship("tuned/nvidia_h200.yaml");
+    params.points = 1 << 20;
+    expect_block("tuned/nvidia_h200.yaml", 256);
+    ck_assert_int_eq(km_plan_get(&plan, "concurrent_restarts"), 5);
+    ck_assert_int_eq(km_plan_get(&plan, "grid"), 33);
+    params.points = 2 << 20;
+    expect_block("tuned/nvidia_h200.yaml", 256);
+    ck_assert_int_eq(km_plan_get(&plan, "concurrent_restarts"), 2);
+    ck_assert_int_eq(km_plan_get(&plan, "grid"), 66); // 132 for all
+    params.points = 1 << 20;
+    spec.n_init = 3; // fewer than were measured at a time
+    expect_block("tuned/nvidia_h200.yaml", 256);
+    ck_assert_int_eq(km_plan_get(&plan, "concurrent_restarts"), 3);
+    ck_assert_int_eq(km_plan_get(&plan, "grid"), 44);
+    // An entry of one restart says nothing of how four share the blocks.
+    shipped_count = 0;
+    spec.n_init = 10;
+    entry = add(8, "3..12", "design: tensor, form: rounded, block: 256, blocks_per_sm: 1, grid: 66");
+    entry->points = 1 << 20;
+    entry->points_from = 1 << 18;
+    ship("tuned/nvidia_h200.yaml");
+    expect_block("tuned/nvidia_h200.yaml", 256);
+    ck_assert_int_eq(km_plan_get(&plan, "concurrent_restarts"), 4);
+    ck_assert_int_eq(km_plan_get(&plan, "grid"), 33);
+}
+END_TEST
+
+// A measured plan that does not fit the free memory gives way to the cost model's, which does.
+START_TEST(free_memory) {
+    set_device("cpu:avx2", "A CPU");
+    snprintf(tuning.device, sizeof tuning.device, "A CPU");
+    tuning.target = spec.target;
+    km_tuning_entry *entry = add(8, "3..12", "design: prebuilt, concurrent_restarts: 10");
+    entry->points = 500000;
+    entry->points_from = 0;
+    ship("tuned/a_cpu.yaml");
+    params.points = 500000;
+    params.algorithm = KM_ALGORITHM_LLOYD;
+    ck_assert_int_eq(make(), KM_OK);
+    ck_assert_str_eq(plan.tuned.table, "tuned/a_cpu.yaml");
+    ck_assert_int_eq(km_plan_get(&plan, "concurrent_restarts"), 10);
+    facts.memory_free_bytes = plan.memory_bytes;
+    params.untuned = 1;
+    ck_assert_int_eq(make(), KM_OK);
+    ck_assert_int_lt(plan.memory_bytes, facts.memory_free_bytes);
+    facts.memory_free_bytes = (facts.memory_free_bytes + plan.memory_bytes) / 2;
+    params.untuned = 0;
+    ck_assert_int_eq(make(), KM_OK);
+    ck_assert_str_eq(plan.tuned.table, "");
+    ck_assert(km_plan_fits(&plan));
+}
+END_TEST
+
+START_TEST(weights_and_labels) {
+    spec.features = 4;
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "3..5", &err), KM_OK);
+    add(4, "3..5", "design: registers, block: 256");
+    ship("tuned/nvidia_h200.yaml");
+    params.weighted = 1;
+    ck_assert_int_eq(make(), KM_OK);
+    ck_assert_str_eq(plan.tuned.table, "");
+    add(4, "3..5", "design: registers, block: 128")->weighted = 1;
+    ship("tuned/more.yaml");
+    expect_block("tuned/more.yaml", 128);
+    params.weighted = 0;
+    expect_block("tuned/nvidia_h200.yaml", 256);
+    // Passes that keep labels take it where they can have it.
+    params.track_labels = 1;
+    expect_block("tuned/nvidia_h200.yaml", 256);
+    int given_up = 0; // where labels need registers that are not there
+    for (int count = 1; count <= 16; count++) {
+        char numbers[96];
+        shipped_count = 0;
+        snprintf(numbers, sizeof numbers, "design: registers, block: 512, points_per_thread: %d", count);
+        add(4, "3..5", numbers);
+        ship("tuned/nvidia_h200.yaml");
+        params.track_labels = 0;
+        ck_assert_int_eq(make(), KM_OK);
+        int serves = plan.tuned.table[0] != 0;
+        params.track_labels = 1;
+        ck_assert_int_eq(make(), KM_OK);
+        given_up += serves && !plan.tuned.table[0];
+    }
+    ck_assert_int_gt(given_up, 0);
+}
+END_TEST
+
+// Another kmgen's templates: a shipped entry is passed over, the user's is refused, one that was found said.
+START_TEST(stale) {
+    snprintf(add(8, "3..12", "design: tensor, form: rounded, block: 256")->templates, 17, "0123456789abcdef");
+    ship("tuned/nvidia_h200.yaml");
+    expect_block("", OWN_BLOCK);
+    ck_assert_int_eq(plan.tuned.stale, 1);
+    shipped_count = 0;
+    snprintf(add(8, "3..12", "design: tensor, form: rounded, block: 256")->templates, 17, "0123456789abcdef");
+    name_table();
+    ck_assert_int_eq(make(), KM_ERROR_SPEC);
+    ck_assert_str_eq(err.text,
+                     "mine.yaml:6: this entry is of the templates of kmgen 0.1.0, which are others now; "
+                     "measure it again with kmgen tune");
+    params.tuning_found = 1;
+    expect_block("", OWN_BLOCK);
+    ck_assert_str_eq(
+        plan.spec.warnings,
+        "mine.yaml:6: this entry is of the templates of kmgen 0.1.0, which are others now; measure it "
+        "again with kmgen tune; the tuning table is not used\n");
+    // Of another shape it is no fault.
+    params.tuning_found = 0;
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "3..11", &err), KM_OK);
+    ck_assert_int_eq(make(), KM_OK);
+    ck_assert_int_eq(plan.tuned.stale, 1);
+}
+END_TEST
+
+START_TEST(foreign) {
+    add(8, "3..12", "design: tensor, form: rounded, block: 256");
+    name_table();
+    set_device("cuda:sm_90", "NVIDIA H100 80GB HBM3");
+    ck_assert_int_eq(make(), KM_ERROR_SPEC);
+    ck_assert_str_eq(err.text,
+                     "mine.yaml:2: this table was measured on NVIDIA H200 (cuda:sm_90), and the plan is for "
+                     "NVIDIA H100 80GB HBM3 (cuda:sm_90); leave it out, or plan for its device");
+    params.tuning_found = 1;
+    expect_block("", OWN_BLOCK);
+    ck_assert_ptr_nonnull(strstr(plan.spec.warnings, "; the tuning table is not used\n"));
+    // With no device there it says itself for which one it is, but not for another architecture.
+    params.tuning_found = 0;
+    params.facts = NULL;
+    ck_assert_int_eq(km_spec_set_target(&spec, "cuda:sm_90", &err), KM_OK);
+    expect_block("mine.yaml", 256);
+    ck_assert_int_eq(km_spec_set_target(&spec, "cuda:sm_80", &err), KM_OK);
+    ck_assert_int_eq(make(), KM_ERROR_SPEC);
+    ck_assert_ptr_nonnull(strstr(err.text, "(cuda:sm_90), and the plan is for nominal A100 (cuda:sm_80)"));
+}
+END_TEST
+
+START_TEST(corrupt) {
+    add(8, "3..12", "design: tensor, form: rounded, block: 256");
+    name_table();
+    char *text = texts[0];
+    text[strlen(text) - 80] = 0; // cut inside the last entry
+    ck_assert_int_eq(make(), KM_ERROR_SPEC);
+    ck_assert_msg(strncmp(err.text, "mine.yaml:6:5: this entry has no key templates", 46) == 0, "%s",
+                  err.text);
+    params.tuning_found = 1;
+    expect_block("", OWN_BLOCK);
+    ck_assert_str_eq(plan.spec.warnings,
+                     "mine.yaml:6:5: this entry has no key templates; the tuning table is not used\n");
+    // A number beyond its limits, by hand.
+    params.tuning_found = 0;
+    params.tuning = "kmgen tuning: 1\ndevice: NVIDIA H200\ntarget: cuda:sm_90\nentries:\n  - features: 8\n"
+                    "    plan: {design: tensor, block: 9999}\n";
+    ck_assert_int_eq(make(), KM_ERROR_SPEC);
+    ck_assert_str_eq(err.text, "mine.yaml:6:35: block must be 32..1024, got 9999");
+}
+END_TEST
+
+// On a CPU an entry serves from half to twice as many threads.
+START_TEST(threads) {
+    set_device("cpu:avx512", "A CPU");
+    spec.features = 7; // not one of those that are compiled into the library
+    snprintf(tuning.device, sizeof tuning.device, "A CPU");
+    tuning.target = spec.target;
+    add(7, "3..12", "design: lanes, vectors: 2");
+    ship("tuned/a_cpu.yaml");
+    static const struct {
+        int64_t threads;
+        int serves;
+    } rows[] = {{1, 1}, {2, 1}, {4, 1}, {5, 0}, {64, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        params.threads = rows[i].threads;
+        ck_assert_int_eq(make(), KM_OK);
+        ck_assert_str_eq(plan.tuned.table, rows[i].serves ? "tuned/a_cpu.yaml" : "");
+        if (rows[i].serves) ck_assert_int_eq(km_plan_get(&plan, "vectors"), 2);
+    }
+    // The nearer number of threads comes first.
+    km_tuning_entry *entry = add(7, "3..12", "design: lanes, vectors: 4");
+    entry->threads = 4;
+    ship("tuned/more.yaml");
+    params.threads = 4;
+    ck_assert_int_eq(make(), KM_OK);
+    ck_assert_str_eq(plan.tuned.table, "tuned/more.yaml");
+    // A nominal CPU has as many as the table.
+    shipped_count = 0;
+    add(7, "3..12", "design: lanes, vectors: 2")->threads = 64;
+    ship("tuned/a_cpu.yaml");
+    params.facts = NULL;
+    ck_assert_int_eq(make(), KM_OK);
+    ck_assert_str_eq(plan.tuned.table, "tuned/a_cpu.yaml");
+}
+END_TEST
+
+// Where a compiler costs more than it saves, a measured pass of what is compiled is no reason to compile.
+START_TEST(small_jobs) {
+    set_device("cpu:avx512", "A CPU");
+    spec.features = 7; // not one of those that are compiled into the library
+    snprintf(tuning.device, sizeof tuning.device, "A CPU");
+    tuning.target = spec.target;
+    add(7, "3..12", "design: lanes, vectors: 2")->points_from = 0;
+    ship("tuned/a_cpu.yaml");
+    params.points = 8 << 20;
+    ck_assert_int_eq(make(), KM_OK);
+    ck_assert_int_eq(plan.design, KM_DESIGN_LANES);
+    ck_assert_str_eq(plan.tuned.table, "tuned/a_cpu.yaml");
+    params.points = 150;
+    ck_assert_int_eq(make(), KM_OK);
+    ck_assert_int_eq(plan.design, KM_DESIGN_PREBUILT);
+    ck_assert_str_eq(plan.tuned.table, "");
+    facts.has_compiler = 0;
+    params.points = 8 << 20;
+    ck_assert_int_eq(make(), KM_OK);
+    ck_assert_str_eq(plan.tuned.table, "");
+}
+END_TEST
+
+// Tables that ship are whole, of this kmgen's templates, named by their device, and asked.
+START_TEST(shipped_tables) {
+    for (int64_t i = 0; i < km_embedded_tables_count; i++) {
+        const km_embedded *file = &km_embedded_tables[i];
+        char name[KM_TUNING_NAME_MAX], path[KM_TUNING_NAME_MAX + 16], *text = NULL;
+        ck_assert_msg(km_tuning_parse(&tuning, file->text, file->size, file->name, &err) == KM_OK, "%s",
+                      err.text);
+        km_tuning_name(name, sizeof name, tuning.device);
+        snprintf(path, sizeof path, "tuned/%s.yaml", name);
+        ck_assert_str_eq(file->name, path);
+        ck_assert_int_eq(km_tuning_to_yaml(&text, &tuning, &err), KM_OK);
+        ck_assert_str_eq(text, file->text);
+        km_text_free(text);
+        for (int64_t e = 0; e < tuning.entries_count; e++) {
+            char hash[17];
+            km_templates_hash(hash, (km_design)tuning.entries[e].numbers[0].value);
+            ck_assert_msg(!strcmp(hash, tuning.entries[e].templates), "%s:%d is of other templates: %s",
+                          file->name, tuning.entries[e].line, hash);
+        }
+    }
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("tuning");
     TCase *tests = tcase_create("tables");
@@ -278,6 +805,26 @@ int main(void) {
     tcase_add_test(tests, names);
     tcase_add_test(tests, hashes);
     suite_add_tcase(suite, tests);
+    TCase *lookup = tcase_create("lookup");
+    tcase_add_checked_fixture(lookup, lookup_setup, lookup_teardown);
+    tcase_add_test(lookup, cost_model_alone);
+    tcase_add_test(lookup, exact);
+    tcase_add_test(lookup, exact_before_nearest);
+    tcase_add_test(lookup, nearest);
+    tcase_add_test(lookup, other_device);
+    tcase_add_test(lookup, what_the_user_fixed);
+    tcase_add_test(lookup, infeasible);
+    tcase_add_test(lookup, points);
+    tcase_add_test(lookup, concurrent_restarts);
+    tcase_add_test(lookup, free_memory);
+    tcase_add_test(lookup, weights_and_labels);
+    tcase_add_test(lookup, stale);
+    tcase_add_test(lookup, foreign);
+    tcase_add_test(lookup, corrupt);
+    tcase_add_test(lookup, threads);
+    tcase_add_test(lookup, small_jobs);
+    tcase_add_test(lookup, shipped_tables);
+    suite_add_tcase(suite, lookup);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);

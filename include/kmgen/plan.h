@@ -89,9 +89,15 @@ typedef struct km_plan_params {
     int64_t points;               ///< n, when it is known. Default 0: unknown, taken as many.
     int32_t weighted;             ///< Points carry weights. Default 0.
     int32_t track_labels;         ///< Labels are kept between passes (min-changes, delta updates). Default 0.
-    const char *tuning;           ///< Text of a tuning file. Default NULL.
-    km_algorithm algorithm;       ///< Default KM_ALGORITHM_AUTO: the spec's, else the planner's choice.
-    /// KM_PLAN_AVOIDED_MAX at most; the tuning file is then not asked. Default NULL.
+    const char *
+        tuning; ///< Text of a tuning table (docs/tuning.md), asked before those of the library. Default NULL.
+    const char *tuning_name; ///< What errors and reasons call it: its path. Default NULL: "tuning table".
+    /// Non-zero: nobody named the table, it was found. What is wrong with it is then no error but a line of
+    /// km_plan.spec.warnings, and it is not asked. Default 0.
+    int32_t tuning_found;
+    int32_t untuned; ///< No table is asked, nor those of the library: the cost model decides. Default 0.
+    km_algorithm algorithm; ///< Default KM_ALGORITHM_AUTO: the spec's, else the planner's choice.
+    /// KM_PLAN_AVOIDED_MAX at most; no tuning table is then asked. Default NULL.
     const km_plan_avoid *avoid;
     int64_t avoid_count; ///< Entries of `avoid`. Default 0.
     // What decides memory only, never a number of the text:
@@ -132,6 +138,21 @@ enum {
     KM_PLAN_NUMBERS_MAX = 32, ///< Most numbers of a plan.
 };
 
+/// What was measured and decided a plan's numbers: an entry of a tuning table (docs/tuning.md). Times are of one pass
+/// over `points`, of one restart of every K.
+typedef struct km_plan_tuned {
+    char table[160];   ///< The table; "": none, the cost model decided.
+    char device[128];  ///< What it was measured on.
+    char shape[96];    ///< For people: "8 features, K = 3..12".
+    int32_t exact;     ///< Non-zero: on this device with this shape; else those of the plan are similar.
+    double ms;         ///< Of a pass with these numbers.
+    double default_ms; ///< Of the plan that the cost model alone makes; 0: not measured.
+    double read_ms;    ///< Of reading the points once; 0: not measured.
+    int64_t points;    ///< n that was measured.
+    int64_t threads;   ///< CPU: threads that it was measured with; else 0.
+    int64_t stale;     ///< Entries that were not used, being of other templates.
+} km_plan_tuned;
+
 /// All that a text, a fit's memory and a launch are made from. Plain data between km_plan_init and km_plan_clear,
 /// read-only after km_plan_make; to copy it, use km_plan_copy.
 typedef struct km_plan {
@@ -152,6 +173,7 @@ typedef struct km_plan {
     km_algorithm algorithm;     ///< Never AUTO.
     int32_t algorithm_fixed;    ///< The user's choice: it is kept even where it does not pay.
     char algorithm_reason[192]; ///< Why, for people.
+    km_plan_tuned tuned;        ///< Where its numbers were measured.
     int64_t clusters_sum;       ///< S of one restart: the sum of the K list.
     km_plan_number numbers[KM_PLAN_NUMBERS_MAX]; ///< Those of the design, in the order of gen/params.h.
     int64_t numbers_count;                       ///< Entries of `numbers`.
@@ -174,11 +196,13 @@ KM_API km_status km_plan_copy(km_plan *to, const km_plan *from, km_error *err);
 
 /// Decides every number, into the initialised `plan`, which is as it was after a failure. The spec must have
 /// features and clusters; `params` NULL: the defaults. Pure: the same arguments give the same plan on every
-/// machine. KM_ERROR_PLAN when what the user fixed cannot be had, or a value of the spec cannot be; the text names
-/// the number and the limit. KM_ERROR_SPEC: the tuning text is wrong. KM_ERROR_USAGE: more to avoid than
-/// KM_PLAN_AVOIDED_MAX. Where the facts say what memory is free, and the points are known, another design, then an
-/// algorithm that keeps less, then fewer concurrent restarts make room; what does not fit even so is planned all
-/// the same, with the least: km_plan_fits tells. KM_ERROR_PLAN as well where `avoid` leaves no plan.
+/// machine. Where the spec fixes nothing but the algorithm, tuning tables are asked before the cost model.
+/// KM_ERROR_PLAN when what the user fixed cannot be had, or a value of the spec cannot be; the text names
+/// the number and the limit. KM_ERROR_SPEC: the tuning table is wrong, stale or of another device, with its line.
+/// KM_ERROR_USAGE: more to avoid than KM_PLAN_AVOIDED_MAX. Where the facts say what memory is free, and the points
+/// are known, another design, then an algorithm that keeps less, then fewer concurrent restarts make room; what does
+/// not fit even so is planned all the same, with the least: km_plan_fits tells. KM_ERROR_PLAN as well where `avoid`
+/// leaves no plan.
 KM_API km_status km_plan_make(km_plan *plan, const km_spec *spec, const km_plan_params *params,
                               km_error *err);
 

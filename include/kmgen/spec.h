@@ -59,7 +59,8 @@ typedef struct km_spec {
         [KM_FIXED_MAX];  ///< What the user fixed of the plan: change it through km_spec_fix. Default none.
     int64_t fixed_count; ///< Entries of `fixed`.
     /// What was read by a name of the version before, one line each with its newline; "": nothing. km_spec_parse,
-    /// km_spec_fix and, in a plan's own spec, the tuning file add to it; km_fit hands it on (km_result.warnings).
+    /// km_spec_fix and, in a plan's own spec, a tuning table that was found add to it; km_fit hands it on
+    /// (km_result.warnings).
     char warnings[KM_WARNINGS_MAX];
 } km_spec;
 
