@@ -91,6 +91,21 @@ static void add_estimate(km_text *out, const km_plan *plan, const km_estimate *e
     km_text_printf(out, "%s%s%s\n", chosen ? "chosen" : "", chosen && reasoned ? ", " : "", e->reason);
 }
 
+// What the table says, for the plan's points and threads; of another shape, as it is.
+static void add_measured(km_text *out, const km_plan *plan) {
+    const km_plan_tuned *tuned = &plan->tuned;
+    if (!tuned->table[0]) return;
+    double scale = pass_ms(plan, 1e6) / (double)tuned->points;
+    int64_t threads = plan->threads ? plan->threads : plan->facts.units;
+    if (tuned->threads && threads) scale *= (double)tuned->threads / (double)threads;
+    km_text_printf(out, "measured on %s%s%s: %.3g for one restart", tuned->device,
+                   tuned->exact ? "" : " for ", tuned->exact ? "" : tuned->shape, scale * tuned->ms);
+    if (tuned->default_ms > 0)
+        km_text_printf(out, ", %.3g by the cost model's own numbers", scale * tuned->default_ms);
+    if (tuned->read_ms > 0) km_text_printf(out, ", %.3g to read the points once", scale * tuned->read_ms);
+    km_text_printf(out, " (%s)\n", tuned->table);
+}
+
 void km_explain_estimates(km_text *out, const km_plan *plan) {
     if (plan->points)
         km_text_printf(out, "estimates of one pass over %" PRId64 " points, in ms on the whole device:\n",
@@ -101,6 +116,7 @@ void km_explain_estimates(km_text *out, const km_plan *plan) {
                    "issue", "tensor", "total", "bound");
     for (int i = 0; i < KM_DESIGN_COUNT; i++)
         if (plan->estimates[i].design != KM_DESIGN_NONE) add_estimate(out, plan, &plan->estimates[i]);
+    add_measured(out, plan);
 }
 
 static void add_memory(km_text *out, const km_plan *plan, const char *what, double bytes_per_point) {

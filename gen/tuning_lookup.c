@@ -140,13 +140,12 @@ static int step_of(km_tuning_pick *pick, const search *s, int is_own, int is_use
     return is_own && pick->distance <= DISTANCE_MAX + 1e-9 && is_of_model(entry, s->model);
 }
 
-static km_status fail_stale(const km_tuning_pick *pick, km_error *err) {
-    return km_fail(
-        err, KM_ERROR_SPEC,
-        "%.200s:%" PRId32
-        ": this entry is of the templates of kmgen %s, which are others now; measure it again with "
-        "kmgen tune",
-        pick->name, pick->entry->line, pick->entry->version[0] ? pick->entry->version : "of another version");
+static km_status fail_stale(const search *s, const km_tuning_pick *pick, km_error *err) {
+    return km_fail(err, KM_ERROR_SPEC,
+                   "%.200s:%" PRId32
+                   ": this entry was measured with other templates (%s, now %s); measure it again "
+                   "with kmgen tune",
+                   pick->name, pick->entry->line, pick->entry->templates, s->hashes[design_of(pick->entry)]);
 }
 
 // KM_ERROR_SPEC: the table is the user's, and what it has for this very shape is stale.
@@ -160,7 +159,7 @@ static km_status add_table(search *s, const km_tuning *table, const char *name, 
             continue;
         }
         s->found->stale++;
-        if (is_users && pick.step == KM_TUNING_EXACT) return fail_stale(&pick, err);
+        if (is_users && pick.step == KM_TUNING_EXACT) return fail_stale(s, &pick, err);
     }
     return KM_OK;
 }
@@ -173,8 +172,8 @@ static km_status fail_foreign(const km_tuning *table, const char *name, const km
     km_target_text(ours, sizeof ours, model->spec.target);
     return km_fail(err, KM_ERROR_SPEC,
                    "%.200s:%" PRId32
-                   ": this table was measured on %.100s (%s), and the plan is for %.100s (%s); leave it "
-                   "out, or plan for its device",
+                   ": this table was measured on %.100s (%s), and the plan is for %.100s (%s); leave "
+                   "it out, or plan for its device",
                    name, table->device_line, table->device, theirs, model->facts.name, ours);
 }
 

@@ -35,6 +35,7 @@ typedef struct fit {
     int64_t restarts;
     km_result_owner *owner;
     km_device *device;
+    char *table, table_path[4200]; // the device's own tuning table; NULL: none
     km_build build;
     km_engine *engine;
     km_data_stats stats;
@@ -101,14 +102,19 @@ static km_status drop_clusters_above(fit *f, int64_t n) {
     return KM_OK;
 }
 
-// Warns of names that are those of the version before; `lines` as in km_spec.warnings.
-static void warn_of_names(fit *f, const char *lines) {
+static void warn(fit *f, const char *sentence) {
+    if (f->owner)
+        km_result_warn(f->owner, f->params->log, "%s", sentence);
+    else
+        km_log_line(f->params->log, KM_LOG_WARNING, "%s", sentence);
+}
+
+// Warns of each of these lines, which are as in km_spec.warnings.
+static void warn_of_lines(fit *f, const char *lines) {
     for (const char *line = lines; *line; line += strcspn(line, "\n") + 1) {
-        int size = (int)strcspn(line, "\n");
-        if (f->owner)
-            km_result_warn(f->owner, f->params->log, "%.*s", size, line);
-        else
-            km_log_line(f->params->log, KM_LOG_WARNING, "%.*s", size, line);
+        char sentence[1200];
+        snprintf(sentence, sizeof sentence, "%.*s", (int)strcspn(line, "\n"), line);
+        warn(f, sentence);
     }
 }
 
@@ -116,7 +122,7 @@ static km_status complete_spec(fit *f, const km_spec *spec) {
     int64_t n = km_data_points(f->data), d = km_data_features(f->data);
     if (n < 1) return km_fail(f->err, KM_ERROR_DATA, "%s has no points", km_data_name(f->data));
     KM_TRY(km_spec_copy(&f->spec, spec, f->err));
-    warn_of_names(f, f->spec.warnings);
+    warn_of_lines(f, f->spec.warnings);
     if (f->spec.features && f->spec.features != d)
         return km_fail(f->err, KM_ERROR_DATA, "%s has %lld features but the spec %s says %lld",
                        km_data_name(f->data), (long long)d, spec->name, (long long)f->spec.features);
@@ -141,7 +147,22 @@ static int wanted_device(const fit *f) {
 static int may_fall_back(const fit *f) {
     int is_there = f->device && f->device->backend == &km_backend_cpu;
     return f->spec.target.kind == KM_TARGET_AUTO && f->params->device == KM_DEVICE_AUTO && !is_there &&
-           wanted_device(f) != KM_HOST;
+           !f->params->tuning && wanted_device(f) != KM_HOST;
+}
+
+// The table of the device that was opened, unless the user named one. What is in it the planner looks at.
+static void read_table(fit *f) {
+    const km_fit_params *p = f->params;
+    km_error err = {{0}};
+    km_text_free(f->table);
+    f->table = NULL;
+    if (p->tuning || p->untuned || !p->tuning_dir) return;
+    km_status status = km_tuning_read(&f->table, f->table_path, sizeof f->table_path, p->tuning_dir,
+                                      f->device->facts.name, &err);
+    if (status == KM_OK) return;
+    char sentence[1200];
+    snprintf(sentence, sizeof sentence, "%s; the tuning table is not used", err.text);
+    warn(f, sentence);
 }
 
 static km_status open_device(fit *f) {
@@ -150,9 +171,12 @@ static km_status open_device(fit *f) {
     km_status status = km_device_open(&f->device, wanted_device(f), p->compiler, p->log, &first);
     if (status != KM_OK && may_fall_back(f)) {
         if (f->owner) km_result_warn(f->owner, p->log, "the CPU is used: %s", first.text);
-        return km_device_open(&f->device, KM_HOST, p->compiler, p->log, f->err);
+        KM_TRY(km_device_open(&f->device, KM_HOST, p->compiler, p->log, f->err));
+    } else if (status != KM_OK) {
+        return km_fail(f->err, status, "%s", first.text);
     }
-    return status == KM_OK ? KM_OK : km_fail(f->err, status, "%s", first.text);
+    read_table(f);
+    return KM_OK;
 }
 
 // Sets of labels, four bytes a point: where rows were dropped, once more for the rows of the file.
@@ -169,7 +193,10 @@ static km_plan_params plan_params(const fit *f) {
     params.points = km_data_points(f->data);
     params.weighted = km_data_weights(f->data) != NULL;
     params.track_labels = f->params->changes_min > 0;
-    params.tuning = f->params->tuning;
+    params.tuning = f->table ? f->table : f->params->tuning;
+    params.tuning_name = f->table ? f->table_path : f->params->tuning_name;
+    params.tuning_found = f->table != NULL;
+    params.untuned = f->params->untuned;
     params.algorithm = f->params->algorithm;
     params.value_bytes = km_data_base(f->data, KM_FLOAT32) ? 4 : 8;
     params.label_sets = label_sets(f);
@@ -210,6 +237,7 @@ static km_status plan_on_cpu(km_plan *plan, fit *f, const km_error *first) {
     km_plan on_host;
     km_plan_init(&on_host);
     f->device = host;
+    read_table(f);
     km_status status = make_plan(&on_host, f, 0, NULL);
     int fits = status == KM_OK && km_plan_fits(&on_host);
     km_device_close(fits ? &device : &host);
@@ -220,10 +248,9 @@ static km_status plan_on_cpu(km_plan *plan, fit *f, const km_error *first) {
     }
     km_plan_clear(plan);
     *plan = on_host;
-    if (f->owner)
-        km_result_warn(f->owner, f->params->log, "the CPU is used: %s", first->text);
-    else
-        km_log_line(f->params->log, KM_LOG_WARNING, "the CPU is used: %s", first->text);
+    char sentence[sizeof first->text + 32];
+    snprintf(sentence, sizeof sentence, "the CPU is used: %s", first->text);
+    warn(f, sentence);
     return KM_OK;
 }
 
@@ -231,8 +258,8 @@ static km_status plan_on_cpu(km_plan *plan, fit *f, const km_error *first) {
 static km_status plan_within(km_plan *plan, fit *f, int recalls) {
     km_error first = {{0}};
     KM_TRY(make_plan(plan, f, recalls, f->err));
-    // The lines of the tuning file and of the given text come after the spec's, which were said before.
-    warn_of_names(f, plan->spec.warnings + strlen(f->spec.warnings));
+    // What is said of the tuning table and of the given text comes after the spec's lines, which were said before.
+    warn_of_lines(f, plan->spec.warnings + strlen(f->spec.warnings));
     if (km_plan_fits(plan)) return km_host_check("the labels", plan->host_bytes, f->err);
     refuse_plan(f, plan, &first);
     if (may_fall_back(f) && !f->params->source_text) return plan_on_cpu(plan, f, &first);
@@ -262,6 +289,7 @@ static km_status build_on_cpu(fit *f, const km_error *first) {
     km_build_clear(&f->build);
     km_device_close(&f->device);
     KM_TRY(km_device_open(&f->device, KM_HOST, NULL, p->log, f->err)); // p->compiler was the GPU's
+    read_table(f);
     return build_on_device(f, f->err);
 }
 
@@ -686,6 +714,7 @@ static void fit_free(fit *f) {
     if (f->engine) f->engine->backend->engine_destroy(&f->engine);
     km_build_clear(&f->build);
     if (f->device) km_device_close(&f->device);
+    km_text_free(f->table);
     km_spec_clear(&f->spec);
     km_data_stats_free(&f->stats);
     free(f->seeds.indices);

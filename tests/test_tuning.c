@@ -644,6 +644,13 @@ END_TEST
 
 // Another kmgen's templates: a shipped entry is passed over, the user's is refused, one that was found said.
 START_TEST(stale) {
+    char hash[17], sentence[256];
+    km_templates_hash(hash, KM_DESIGN_TENSOR);
+    snprintf(sentence, sizeof sentence,
+             "mine.yaml:6: this entry was measured with other templates (0123456789abcdef, now %s); measure "
+             "it again "
+             "with kmgen tune",
+             hash);
     snprintf(add(8, "3..12", "design: tensor, form: rounded, block: 256")->templates, 17, "0123456789abcdef");
     ship("tuned/nvidia_h200.yaml");
     expect_block("", OWN_BLOCK);
@@ -652,15 +659,11 @@ START_TEST(stale) {
     snprintf(add(8, "3..12", "design: tensor, form: rounded, block: 256")->templates, 17, "0123456789abcdef");
     name_table();
     ck_assert_int_eq(make(), KM_ERROR_SPEC);
-    ck_assert_str_eq(err.text,
-                     "mine.yaml:6: this entry is of the templates of kmgen 0.1.0, which are others now; "
-                     "measure it again with kmgen tune");
+    ck_assert_str_eq(err.text, sentence);
     params.tuning_found = 1;
     expect_block("", OWN_BLOCK);
-    ck_assert_str_eq(
-        plan.spec.warnings,
-        "mine.yaml:6: this entry is of the templates of kmgen 0.1.0, which are others now; measure it "
-        "again with kmgen tune; the tuning table is not used\n");
+    ck_assert_int_eq(strncmp(plan.spec.warnings, sentence, strlen(sentence)), 0);
+    ck_assert_str_eq(plan.spec.warnings + strlen(sentence), "; the tuning table is not used\n");
     // Of another shape it is no fault.
     params.tuning_found = 0;
     ck_assert_int_eq(km_spec_set_clusters(&spec, "3..11", &err), KM_OK);

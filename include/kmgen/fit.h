@@ -68,7 +68,12 @@ typedef struct km_fit_params {
     /// Use this (hand-edited) text instead of what the plan emits, with the plan that its head names: it must
     /// be for this shape and device. Default NULL.
     const char *source_text;
-    const char *tuning;     ///< Text of a tuning file. Default NULL.
+    const char *tuning;      ///< Text of a tuning table that the user named. Default NULL.
+    const char *tuning_name; ///< Its path, for errors and reasons. Default NULL: "tuning table".
+    /// Folder of the user's own tables: where `tuning` is NULL, that of the device is asked (km_tuning_read); what is
+    /// wrong with it is a warning. Default NULL.
+    const char *tuning_dir;
+    int32_t untuned;        ///< No tuning table is asked, nor those of the library. Default 0.
     km_algorithm algorithm; ///< Default KM_ALGORITHM_AUTO: the spec's, else the planner's choice.
     const km_log *log;      ///< Default NULL, silent.
     /// Asked now and then by the thread that called km_fit; what is not 0 stops it: KM_ERROR_INTERRUPTED. Default NULL.
@@ -83,7 +88,7 @@ KM_API void km_fit_params_init(km_fit_params *params);
 /// equal to the data's) and clusters (none: 2..min(20, n-1)) are completed from the data; Ks above n are dropped
 /// with a warning. `params` NULL: the defaults. The result is the caller's: km_result_destroy. Any number of fits
 /// may run at a time: no shared state but the cache folder and what km_memory_keep says. Any status: KM_ERROR_USAGE
-/// (params), KM_ERROR_PLAN, KM_ERROR_SPEC (the tuning text), KM_ERROR_COMPILE, KM_ERROR_DEVICE, KM_ERROR_DATA
+/// (params), KM_ERROR_PLAN, KM_ERROR_SPEC (the named tuning table), KM_ERROR_COMPILE, KM_ERROR_DEVICE, KM_ERROR_DATA
 /// (values, shapes), KM_ERROR_MEMORY (with the way out), KM_ERROR_IO (a file of the data became shorter),
 /// KM_ERROR_INTERRUPTED.
 KM_API km_status km_fit(km_result **out, const km_spec *spec, const km_data *data,

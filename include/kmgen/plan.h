@@ -89,8 +89,7 @@ typedef struct km_plan_params {
     int64_t points;               ///< n, when it is known. Default 0: unknown, taken as many.
     int32_t weighted;             ///< Points carry weights. Default 0.
     int32_t track_labels;         ///< Labels are kept between passes (min-changes, delta updates). Default 0.
-    const char *
-        tuning; ///< Text of a tuning table (docs/tuning.md), asked before those of the library. Default NULL.
+    const char *tuning;      ///< Text of a tuning table, asked before those of the library. Default NULL.
     const char *tuning_name; ///< What errors and reasons call it: its path. Default NULL: "tuning table".
     /// Non-zero: nobody named the table, it was found. What is wrong with it is then no error but a line of
     /// km_plan.spec.warnings, and it is not asked. Default 0.

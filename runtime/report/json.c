@@ -79,6 +79,25 @@ static json_t *counters_to_json(const km_counters *counters) {
     return NULL;
 }
 
+// NULL where the cost model decided.
+static json_t *tuned_to_json(const km_plan_tuned *tuned) {
+    if (!tuned->table[0]) return json_null();
+    json_t *object = json_object();
+    int failed = 0;
+    failed |= json_object_set_new(object, "table", km_json_string(tuned->table));
+    failed |= json_object_set_new(object, "device", km_json_string(tuned->device));
+    failed |= json_object_set_new(object, "shape", json_string(tuned->shape));
+    failed |= json_object_set_new(object, "exact", json_boolean(tuned->exact));
+    failed |= json_object_set_new(object, "ms", km_json_real(tuned->ms));
+    failed |= json_object_set_new(object, "default_ms", km_json_real(tuned->default_ms));
+    failed |= json_object_set_new(object, "read_ms", km_json_real(tuned->read_ms));
+    failed |= json_object_set_new(object, "points", json_integer(tuned->points));
+    failed |= json_object_set_new(object, "threads", json_integer(tuned->threads));
+    if (!failed) return object;
+    json_decref(object);
+    return NULL;
+}
+
 static json_t *votes_to_json(const int64_t *votes) {
     json_t *object = json_object();
     int failed = 0;
@@ -134,6 +153,7 @@ static int fill_result(json_t *root, const km_result *result) {
     failed |= json_object_set_new(root, "type", json_string(types[result->type == KM_FLOAT64]));
     failed |= json_object_set_new(root, "target", km_json_string(result->target));
     failed |= json_object_set_new(root, "device", km_json_string(result->device));
+    failed |= json_object_set_new(root, "tuned", tuned_to_json(&result->plan.tuned));
     failed |= json_object_set_new(root, "seed", seed_to_json(result->seed));
     failed |= json_object_set_new(root, "n_init", json_integer(result->n_init));
     failed |= json_object_set_new(root, "passes", json_integer(result->passes));
