@@ -225,7 +225,7 @@ static int write_outputs(const tune_options *options, const km_tune_result *resu
         stdout_taken |= strcmp(path, "-") == 0;
         km_status status = o == OUT_JSON  ? write_text(km_tune_json, path, result, &err)
                            : o == OUT_CSV ? write_text(km_tune_csv, path, result, &err)
-                                          : KM_OK;
+                                          : km_tune_plot(path, result, &err);
         if (status != KM_OK) exit = cli_error(status, &err);
     }
     cli_interrupts_release();

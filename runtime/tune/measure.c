@@ -16,7 +16,7 @@ enum {
     LOADED_MAX = 3,        // candidates whose kernels and points are on the device
     CHECK_POINTS = 200003, // that the reference looks at: several chunks, the last one in part
     SAMPLE_PASSES_MIN = 3,
-    SAMPLE_PASSES_MAX = 8, // more would let runs of few clusters stop
+    SAMPLE_PASSES_MAX = 20, // ... and at most; fewer where runs stop before that
     READ_SAMPLES = 7
 };
 static const double SAMPLE_MS = 4; // a sample takes so long at least, where that many passes do
@@ -41,7 +41,7 @@ struct km_measure {
     km_tune_expected *expected; // of each K
     double *checked_starts;
     loaded loaded[LOADED_MAX];
-    int64_t turn;
+    int64_t turn, passes_max; // of a sample
 };
 
 // Open and close ----------------------------------------------------------------------------------------------
@@ -54,6 +54,7 @@ km_status km_measure_open(km_measure **out, const km_measure_params *params, km_
     for (int i = 0; i < LOADED_MAX; i++) km_plan_init(&m->loaded[i].plan);
     km_status status = km_spec_copy(&m->spec, params->spec, err);
     m->params.spec = &m->spec;
+    m->passes_max = SAMPLE_PASSES_MAX;
     if (status == KM_OK)
         status = (params->compiles_only ? km_compiler_open : km_device_open)(
             &m->device, params->device, params->module.compiler, params->module.log, err);
@@ -93,6 +94,7 @@ km_plan_params km_measure_plan_params(const km_measure *m) {
     km_plan_params_init(&params);
     params.facts = &m->device->facts;
     params.points = m->params.points;
+    params.untuned = 1;
     params.threads = km_threads(m->params.threads, 0, NULL);
     return params;
 }
@@ -238,6 +240,10 @@ static km_status run_passes(loaded *one, km_measure *m, int64_t passes, double *
     double began = km_now_ms();
     if (status == KM_OK) status = backend->run_passes(one->engine, states, &done, &stop, passes, err);
     if (ms) *ms = (km_now_ms() - began) / (double)(km_max(done, 1) * restarts);
+    // A run that stopped costs no more, so times of so many passes would be too small.
+    for (int64_t slot = 0; slot < one->engine->slots_count; slot++)
+        if (states[slot].phase != KM_SLOT_RUNNING && m->passes_max > SAMPLE_PASSES_MIN)
+            m->passes_max = km_max(SAMPLE_PASSES_MIN, km_min(m->passes_max, done) / 2);
     free(states);
     return status;
 }
@@ -359,9 +365,10 @@ static loaded *get(km_measure *m, km_tune_candidate *candidate, km_status *statu
 static km_status sample(loaded *one, km_measure *m, double *ms, km_error *err) {
     double first;
     KM_TRY(run_passes(one, m, SAMPLE_PASSES_MIN, &first, err));
-    int64_t passes = first * SAMPLE_PASSES_MAX < SAMPLE_MS ? SAMPLE_PASSES_MAX : SAMPLE_PASSES_MIN;
+    int64_t restarts = one->engine->slots_count / m->spec.clusters_count;
+    int64_t passes = km_min((int64_t)(SAMPLE_MS / (first * (double)restarts)) + 1, m->passes_max);
     *ms = first;
-    return passes == SAMPLE_PASSES_MIN ? KM_OK : run_passes(one, m, passes, ms, err);
+    return passes <= SAMPLE_PASSES_MIN ? KM_OK : run_passes(one, m, passes, ms, err);
 }
 
 km_status km_measure_sample(km_measure *m, km_tune_candidate *candidate, double *ms,

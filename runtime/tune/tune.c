@@ -120,6 +120,7 @@ static int64_t points_of(const tuning *t, const km_device_facts *facts, km_error
     km_plan_params_init(&params);
     params.facts = facts;
     params.points = TRIAL;
+    params.untuned = 1;
     if (km_plan_make(&plan, spec, &params, err) == KM_OK) {
         double per_point_ms = 1e-6 * plan.estimates[plan.design].total_ns;
         points = km_min(points, (int64_t)(pass_ms / per_point_ms));
@@ -469,7 +470,7 @@ static km_status compile(tuning *t, int64_t at) {
 // time where the candidate is timed, and leaves room for its points to be loaded and checked. The first one makes the
 // points and the reference, and is not held against the others.
 static double patience_ms(const tuning *t, int count) {
-    enum { PASSES = 12 }; // of a sample
+    enum { PASSES = 24 }; // of a sample
     double answer_ms = fmax(t->longest_ms, 2 * best_ms(t) * PASSES * count);
     if (t->answers < 2) return LOAD_MS + COMPILE_MS;
     return fmax(HANG_TIMES * answer_ms, PATIENCE_LEAST_MS) + (t->compilers_count ? 0 : COMPILE_MS);
