@@ -68,6 +68,7 @@ typedef enum cli_id {
     CLI_JOBS,
     CLI_CSV,
     CLI_WORKER,
+    CLI_TUNING,
 } cli_id;
 
 typedef struct cli_option {
@@ -167,6 +168,8 @@ int cli_changes_apply(km_spec *spec, int *device, const cli_changes *changes, co
 // Warns of names that are those of the version before.
 void cli_names_warn(const km_spec *spec);
 int cli_is_yaml(const char *path);
+// The lines of a plan's spec that the spec which it was made of did not have.
+void cli_plan_warn(const km_plan *plan, const km_spec *spec);
 // Where a spec is expected: CLI_USAGE after a message if the path is that of a table, else 0.
 int cli_refuse_table(const cli_command *command, const char *path);
 // The list of K for people: "2..10" or "3, 5, 8".
@@ -217,6 +220,20 @@ const char *cli_cache_dir(const char *given);
 // The folder of this user's tuning tables: $XDG_DATA_HOME/kmgen/tuning, ~/.local/share/kmgen/tuning. NULL when there is
 // none. The text stays valid.
 const char *cli_tuning_dir(void);
+// --tuning of emit, explain and fit: a table's file, or "none"; NULL: not given. `text` is what was read of it.
+typedef struct cli_tuning {
+    const char *path;
+    char *text;
+} cli_tuning;
+#define CLI_TUNING_OPTION(table)                                                                             \
+    { CLI_TUNING, "tuning", 0, "FILE|none", table }
+int cli_tuning_is_none(const cli_tuning *tuning);
+km_status cli_tuning_read(cli_tuning *tuning, km_error *err); // KM_ERROR_IO
+void cli_tuning_apply(km_plan_params *params, const cli_tuning *tuning);
+// Where none is named: the table of the device that params->facts are of, from this user's folder, into `own`.
+void cli_tuning_find(km_plan_params *params, cli_tuning *own);
+void cli_tuning_clear(cli_tuning *tuning);
+
 // As cli_cache_dir for a fit, which writes there: where it cannot be written to, NULL and a warning, or an error if `given`.
 int cli_cache_dir_usable(const char **out, const char *given);
 

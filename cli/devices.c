@@ -30,13 +30,17 @@ static km_status make_plan(column *c, const km_spec *spec, const km_plan_params 
     if (own)
         return km_plan_copy(&c->plan, own, err); // as it will be run, whatever plans were left out before it
     km_plan_params params = *given;
+    cli_tuning table = {NULL, NULL};
     km_spec copy;
     km_spec_init(&copy);
     km_status status = km_spec_copy(&copy, spec, err);
     params.facts = &c->facts;
+    if (!c->missing[0]) cli_tuning_find(&params, &table);
     copy.target = c->facts.target;
     if (spec->target.kind == copy.target.kind && spec->target.arch) copy.target = spec->target;
     if (status == KM_OK) status = km_plan_make(&c->plan, &copy, &params, err);
+    if (status == KM_OK) cli_plan_warn(&c->plan, &copy);
+    cli_tuning_clear(&table);
     km_spec_clear(&copy);
     if (status != KM_ERROR_PLAN) return status;
     snprintf(c->refused, sizeof c->refused, "%s", err->text); // the other device may run it

@@ -9,6 +9,7 @@ typedef struct emit_options {
     const char *output, *templates;
     int weighted;
     cli_changes changes;
+    cli_tuning tuning;
 } emit_options;
 
 static int parse(emit_options *options, cli_parser *parser) {
@@ -21,6 +22,9 @@ static int parse(emit_options *options, cli_parser *parser) {
             break;
         case CLI_TEMPLATES:
             options->templates = parser->value;
+            break;
+        case CLI_TUNING:
+            options->tuning.path = parser->value;
             break;
         case CLI_WEIGHTED:
             options->weighted = 1;
@@ -87,6 +91,8 @@ static int run(const cli_command *command, int argc, char **argv) {
     if (status == KM_OK) exit = cli_changes_apply(&spec, NULL, &options.changes, command);
     if (exit) goto done;
     cli_names_warn(&spec);
+    if (status == KM_OK) status = cli_tuning_read(&options.tuning, &err);
+    cli_tuning_apply(&params, &options.tuning);
     if (status == KM_OK) status = km_plan_make(&plan, &spec, &params, &err);
     if (status == KM_OK) status = km_source_emit(&source, &plan, options.templates, &err);
     if (status == KM_OK) {
@@ -109,6 +115,7 @@ static int run(const cli_command *command, int argc, char **argv) {
     }
     if (status != KM_OK) exit = cli_error(status, &err);
 done:
+    cli_tuning_clear(&options.tuning);
     km_source_clear(&source);
     km_plan_clear(&plan);
     km_spec_clear(&spec);
@@ -124,6 +131,8 @@ static const cli_option options_list[] = {
     {CLI_TYPE, "type", 0, "f32|f64", "element type instead of the spec's"},
     {CLI_SET, "set", 0, "NAME=VALUE...", "fix a number of the plan, e.g. block=256 or design=tiled"},
     {CLI_WEIGHTED, "weighted", 0, NULL, "points carry weights (CUDA; C takes them in any case)"},
+    CLI_TUNING_OPTION("take measured numbers from this table of kmgen tune first, or\nfrom none, not even "
+                      "those of the library"),
     {CLI_TEMPLATES, "templates", 0, "DIR", "read the templates from DIR, to try an edit without a build"},
     CLI_COMMON_OPTIONS,
 };

@@ -8,6 +8,7 @@ typedef struct explain_options {
     int64_t points;
     int on_device;
     cli_changes changes;
+    cli_tuning tuning;
 } explain_options;
 
 static int parse(explain_options *options, cli_parser *parser) {
@@ -21,6 +22,9 @@ static int parse(explain_options *options, cli_parser *parser) {
             break;
         case CLI_DEVICE:
             options->on_device = 1;
+            break;
+        case CLI_TUNING:
+            options->tuning.path = parser->value;
             break;
         default:
             bad = cli_changes_take(&options->changes, parser, id);
@@ -39,6 +43,7 @@ static km_status explain_one(const km_spec *spec, km_plan_params *params, int de
     km_plan plan;
     km_spec copy;
     km_device_facts facts;
+    cli_tuning own = {NULL, NULL};
     char *text = NULL;
     km_plan_init(&plan);
     km_spec_init(&copy);
@@ -48,11 +53,14 @@ static km_status explain_one(const km_spec *spec, km_plan_params *params, int de
         status = km_device_query(&facts, device, err);
         if (!copy.target.arch) copy.target = facts.target;
         params->facts = &facts;
+        if (status == KM_OK) cli_tuning_find(params, &own);
     }
     if (status == KM_OK) status = km_plan_make(&plan, &copy, params, err);
+    if (status == KM_OK) cli_plan_warn(&plan, &copy);
     if (status == KM_OK) status = km_plan_explain(&text, &plan, err);
     if (status == KM_OK) fputs(text, stdout);
     km_text_free(text);
+    cli_tuning_clear(&own);
     km_plan_clear(&plan);
     km_spec_clear(&copy);
     return status;
@@ -79,12 +87,22 @@ static int run(const cli_command *command, int argc, char **argv) {
     cli_names_warn(&spec);
     if (options.on_device && device == KM_DEVICE_AUTO && spec.target.kind != KM_TARGET_AUTO)
         device = spec.target.kind == KM_TARGET_CPU ? KM_HOST : 0;
+    if (options.tuning.path && !cli_tuning_is_none(&options.tuning) && options.on_device &&
+        device == KM_DEVICE_AUTO) {
+        exit =
+            cli_usage(command, "--tuning %s is of one device; say which one by --target cpu or --target cuda",
+                      options.tuning.path);
+        goto done;
+    }
+    if (status == KM_OK) status = cli_tuning_read(&options.tuning, &err);
+    cli_tuning_apply(&params, &options.tuning);
     if (status == KM_OK && options.on_device && device == KM_DEVICE_AUTO)
         status = cli_devices_print(&spec, &params, NULL, 1, &err);
     else if (status == KM_OK)
         status = explain_one(&spec, &params, device, &err);
     if (status != KM_OK) exit = cli_error(status, &err);
 done:
+    cli_tuning_clear(&options.tuning);
     km_spec_clear(&spec);
     return exit;
 }
@@ -99,6 +117,9 @@ static const cli_option options_list[] = {
     {CLI_DEVICE, "device", 0, NULL,
      "plan for what this machine has, instead of nominal devices: its CPU\n"
      "and its GPU side by side, or the one that the target names"},
+    CLI_TUNING_OPTION(
+        "take measured numbers from this table of kmgen tune first, or\nfrom none, not even those of the "
+        "library; default with --device:\nthe device's own in $XDG_DATA_HOME/kmgen/tuning"),
     CLI_COMMON_OPTIONS,
 };
 

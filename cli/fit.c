@@ -14,6 +14,7 @@ enum { OUT_JSON, OUT_MODEL, OUT_LABELS, OUT_CENTROIDS, OUT_PLOT, OUT_COUNT };
 typedef struct fit_options {
     const char *spec_path, *data_path;
     const char *init, *source, *cache_dir, *algorithm;
+    cli_tuning tuning;
     int64_t n_init; // 0: the spec's
     int labels_of_all, dry_run;
     cli_changes changes;
@@ -104,6 +105,9 @@ static int take(fit_options *options, const cli_parser *parser, int id) {
         return cli_int(parser, "--threads", &fit->threads, 1, 4096);
     case CLI_SOURCE:
         options->source = parser->value;
+        return 0;
+    case CLI_TUNING:
+        options->tuning.path = parser->value;
         return 0;
     case CLI_COMPILER:
         fit->compiler = parser->value;
@@ -227,7 +231,7 @@ static int check_pairs(const fit_options *options, const cli_parser *parser) {
 // Before anything is read: usage that is wrong whatever the files hold, and outputs that cannot be written.
 static int check(const fit_options *options, const cli_parser *parser) {
     const char *plot = options->outputs[OUT_PLOT].path;
-    const char *inputs[6] = {options->data_path};
+    const char *inputs[7] = {options->data_path};
     int count = 1;
     if (check_pairs(options, parser)) return CLI_USAGE;
     if (plot && !ends_with(plot, ".svg") && !ends_with(plot, ".png"))
@@ -241,6 +245,7 @@ static int check(const fit_options *options, const cli_parser *parser) {
     if (options->spec_path) inputs[count++] = options->spec_path;
     if (init_is_file(options)) inputs[count++] = options->init;
     if (options->source) inputs[count++] = options->source;
+    if (options->tuning.path && !cli_tuning_is_none(&options->tuning)) inputs[count++] = options->tuning.path;
     return cli_outputs_check(parser->command, options->outputs, OUT_COUNT, inputs);
 }
 
@@ -338,7 +343,12 @@ static int prepare(fit_job *job, fit_options *options, const cli_command *comman
     status = open_data(job, options, &err);
     if (status == KM_OK) status = read_init(job, options, &err);
     if (status == KM_OK && options->source) status = read_source(&job->source_text, options->source, &err);
+    if (status == KM_OK) status = cli_tuning_read(&options->tuning, &err);
     options->fit.source_text = job->source_text;
+    options->fit.tuning = options->tuning.text;
+    options->fit.tuning_name = options->tuning.path;
+    options->fit.tuning_dir = cli_tuning_dir();
+    options->fit.untuned = cli_tuning_is_none(&options->tuning);
     options->fit.labels = !options->outputs[OUT_LABELS].path ? KM_LABELS_NONE
                           : options->labels_of_all           ? KM_LABELS_ALL
                                                              : KM_LABELS_BEST;
@@ -372,6 +382,7 @@ static int dry_run(const fit_job *job, const fit_options *options) {
         params.value_bytes = plan.value_bytes;
         params.label_sets = plan.label_sets;
         params.threads = options->fit.threads;
+        params.untuned = options->fit.untuned;
         fputs("\n", stdout);
         status = cli_devices_print(&plan.spec, &params, &plan, 0, &err);
     }
@@ -489,6 +500,7 @@ static int run(const cli_command *command, int argc, char **argv) {
     km_data_destroy(&job.data);
     free(job.init_rows);
     free(job.source_text);
+    cli_tuning_clear(&options.tuning);
     km_spec_clear(&job.spec);
     if (exit) cli_interrupts_obey();
     return exit;
@@ -531,6 +543,8 @@ static const cli_option options_list[] = {
     {CLI_SOURCE, "source", 0, "FILE",
      "use this text (an emitted file, edited by hand) for the kernels;\n"
      "its head must name this fit's features, list of K and type"},
+    CLI_TUNING_OPTION("take measured numbers from this table of kmgen tune first, or\nfrom none, not even "
+                      "those of the library; default: the device's own\nin $XDG_DATA_HOME/kmgen/tuning"),
     {CLI_COMPILER, "compiler", 0, "FILE",
      "C compiler for a CPU, NVRTC or its folder for a GPU;\ndefault: what kmgen info shows"},
     {CLI_CACHE_DIR, "cache-dir", 0, "DIR", "keep compiled modules here; default: see kmgen cache --help"},

@@ -117,11 +117,19 @@ int cli_changes_apply(km_spec *spec, int *device, const cli_changes *changes, co
     return 0;
 }
 
-void cli_names_warn(const km_spec *spec) {
-    for (size_t at = 0, size; spec->warnings[at]; at += size + (spec->warnings[at + size] == '\n')) {
-        size = strcspn(spec->warnings + at, "\n");
-        cli_warning("%.*s", (int)size, &spec->warnings[at]);
+static void warn_of_lines(const char *lines) {
+    for (size_t size; *lines; lines += size + (lines[size] == '\n')) {
+        size = strcspn(lines, "\n");
+        cli_warning("%.*s", (int)size, lines);
     }
+}
+
+void cli_names_warn(const km_spec *spec) {
+    warn_of_lines(spec->warnings);
+}
+
+void cli_plan_warn(const km_plan *plan, const km_spec *spec) {
+    warn_of_lines(plan->spec.warnings + strlen(spec->warnings));
 }
 
 void cli_clusters_text(char *text, size_t size, const km_spec *spec) {

@@ -15,6 +15,7 @@ finish() {
 }
 trap finish EXIT
 cd "$work" || exit 1
+export XDG_DATA_HOME=$work/data
 export KMGEN_CACHE_DIR=$work/cache CUDA_VISIBLE_DEVICES="${CUDA_VISIBLE_DEVICES-}" LC_ALL=C OMP_NUM_THREADS=2
 checks=0 wrong=0
 

@@ -11,7 +11,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/kmgen-cli.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/in" "$work/out" "$work/cache"
 cd "$work/out" || exit 1
-export KMGEN_CACHE_DIR=$work/cache CUDA_VISIBLE_DEVICES='' LC_ALL=C
+export KMGEN_CACHE_DIR=$work/cache XDG_DATA_HOME=$work/data CUDA_VISIBLE_DEVICES='' LC_ALL=C
 unset NO_COLOR
 checks=0 wrong=0 exit_status=0 what=
 built_with() { "$kmgen" info | grep -E "^$1 " | grep -qv none; } # PART
@@ -828,6 +828,97 @@ assert r["n_init"] == 3 and r["warnings"].count(sys.argv[2]) == 1, r["warnings"]
 }
 
 # A text that is given is what is compiled, or the fit is refused with the reason.
+tuning_table() { # DEVICE TARGET ENTRY-LINE...: a table of one entry
+    local line
+    printf 'kmgen tuning: 1\ndevice: %s\ntarget: %s\ndriver: 0\nentries:\n' "$1" "$2"
+    shift 2
+    printf '  - features: 4\n'
+    for line in "$@"; do printf '    %s\n' "$line"; done
+}
+tuning() {
+    local cpu isa threads own hash entry found
+    cpu=$("$kmgen" info | sed -n 's/^CPU  *\(.*\) (cpu:.*/\1/p')
+    isa=$("$kmgen" info | sed -n 's/^CPU .* (\(cpu:[a-z0-9]*\)), .*/\1/p')
+    threads=$("$kmgen" info | sed -n 's/^CPU .*), \([0-9]*\) threads.*/\1/p')
+    own=$(tr -cs '[:alnum:]' _ <<<"$cpu" | tr '[:upper:]' '[:lower:]' | sed 's/^_//; s/_$//')
+    own=$XDG_DATA_HOME/kmgen/tuning/$own.yaml
+    mkdir -p "${own%/*}"
+
+    # emit and explain: a table by name; its entry is stale until it has the hash that the error tells.
+    file s.yaml 'features: 4\nclusters: 3..5\n'
+    entry=('clusters: 3..5' 'type: float32' 'points: 8388608' 'plan: {design: registers, block: 256}')
+    entry+=('ms: 0.842' 'default_ms: 0.9')
+    tuning_table 'NVIDIA H200' cuda:sm_90 "${entry[@]}" 'templates: 0000000000000000' >"$work/in/t.yaml"
+    run 1 explain "$work/in/s.yaml" --tuning "$work/in/t.yaml"
+    in_stderr 't.yaml:6: this entry was measured with other templates \(0+, now [0-9a-f]{16}\); measure it again'
+    one_line_error
+    hash=$(sed 's/.*now \([0-9a-f]*\)).*/\1/' "$work/stderr")
+    tuning_table 'NVIDIA H200' cuda:sm_90 "${entry[@]}" "templates: $hash" >"$work/in/t.yaml"
+    run 0 explain "$work/in/s.yaml" --tuning "$work/in/t.yaml" -n 16777216
+    in_stdout '^block  *256  measured on NVIDIA H200: .*/in/t.yaml$'
+    in_stdout '^measured on NVIDIA H200: 1.68 for one restart, 1.8 by the cost model.s own numbers \(.*t.yaml\)$'
+    run 0 -o - "$work/in/s.yaml" --tuning "$work/in/t.yaml"
+    in_stdout '^// block  *256  measured on NVIDIA H200'
+    run 0 -o - "$work/in/s.yaml" --tuning none
+    expect 'a table is used' test -z "$(grep measured "$work/stdout")"
+    run 0 explain "$work/in/s.yaml" --tuning "$work/in/t.yaml" --set block=128
+    in_stdout '^block  *128  fixed in the spec$'
+    run 1 explain "$work/in/s.yaml" --tuning "$work/in/t.yaml" --target cuda:sm_80
+    in_stderr 't.yaml:2: this table was measured on NVIDIA H200 \(cuda:sm_90\), and the plan is for'
+    run 1 explain "$work/in/s.yaml" --tuning "$work/in/none.yaml"
+    in_stderr 'cannot read --tuning .*none.yaml: No such file or directory'
+    run 2 explain "$work/in/s.yaml" --tuning "$work/in/t.yaml" --device
+    in_stderr 'say which one by --target cpu or --target cuda'
+    run 1 fit "$iris" -k 3..5 --target cpu --tuning "$work/in/t.yaml"
+    in_stderr 't.yaml:2: this table was measured on NVIDIA H200'
+    one_line_error
+
+    # fit and explain --device: the device's own table is found.
+    entry=('clusters: 3..5' 'type: float32' 'points: 150' "threads: $threads")
+    entry+=('plan: {design: prebuilt, concurrent_restarts: 2}' 'ms: 0.002')
+    tuning_table "\"$cpu\"" "$isa" "${entry[@]}" 'templates: 0000000000000000' >"$own"
+    run 0 fit "$iris" -k 3..5 --target cpu --json r.json
+    in_stderr 'this entry was measured with other templates .*; the tuning table is not used$'
+    expect 'more than one warning' test "$(grep -c tuning "$work/stderr")" = 1
+    expect 'JSON names a table' grep -q '"tuned": null' r.json
+    hash=$(sed -n 's/.*now \([0-9a-f]*\)).*/\1/p' "$work/stderr")
+    tuning_table "\"$cpu\"" "$isa" "${entry[@]}" "templates: $hash" >"$own"
+    run 0 fit "$iris" -k 3..5 --target cpu --json r.json
+    expect 'a warning of the table' test -z "$(grep tuning "$work/stderr")"
+    found=$(python '
+import json
+tuned = json.load(open("r.json"))["tuned"]
+print(tuned["table"], tuned["exact"], tuned["ms"], tuned["points"])')
+    expect "JSON says $found" test "$found" = "$own True 0.002 150"
+    run 0 fit "$iris" -k 3..5 --target cpu --dry-run
+    in_stdout '^concurrent_restarts  *2  measured on '
+    run 0 explain "$work/in/s.yaml" --target cpu --device -n 150
+    in_stdout '^concurrent_restarts  *2  measured on '
+    run 0 explain "$work/in/s.yaml" --device -n 150
+    in_stdout '^concurrent_restarts  *2  measured on '
+    run 0 explain "$work/in/s.yaml" --target "$isa" -n 150
+    expect 'a nominal device has a private table' test -z "$(grep measured "$work/stdout")"
+    run 0 -o - "$work/in/s.yaml" --target "$isa"
+    expect 'an emitted text is of a private table' test -z "$(grep measured "$work/stdout")"
+    run 0 fit "$iris" -k 3..5 --target cpu --tuning none --json r.json
+    expect 'JSON names a table' grep -q '"tuned": null' r.json
+    # What is wrong with it is one warning, for fit and for explain.
+    printf 'kmgen tuning: 1\ndevice: [' >"$own"
+    run 0 fit "$iris" -k 3..5 --target cpu
+    in_stderr "yaml:2:[0-9]*: device must be a single value, got a list; the tuning table is not used$"
+    expect 'more than one warning' test "$(grep -c tuning "$work/stderr")" = 1
+    run 0 explain "$work/in/s.yaml" --target cpu --device
+    in_stderr 'the tuning table is not used$'
+    run 1 fit "$iris" -k 3..5 --target cpu --tuning "$own"
+    in_stderr 'yaml:2:[0-9]*: device must be a single value, got a list$'
+    rm "$own" && mkdir "$own"
+    run 0 fit "$iris" -k 3..5 --target cpu
+    in_stderr 'the tuning table is not used$'
+    rmdir "$own"
+    rm -f r.json
+    no_files
+}
+
 source() {
     local own=$work/in/own.c given=(fit "$iris" -k 2..5 --source "$work/in/own.c")
     command -v cc >/dev/null || exit 77
