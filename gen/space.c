@@ -232,3 +232,37 @@ km_status km_space_spec(km_spec *out, const km_spec *spec, const km_tune_candida
     }
     return KM_OK;
 }
+
+// Whether a number follows from the others: it is a multiple of the planner's own, and that is what it is.
+static int follows(const km_plan *plan, const km_fixed *number) {
+    for (int i = 0; i < KM_PARAM_COUNT; i++)
+        if (!strcmp(km_param_name((km_param)i), number->name))
+            return is_relative((km_param)i) && km_plan_value(plan, (km_param)i) == number->value;
+    return 0;
+}
+
+km_status km_space_decisive(km_fixed numbers[KM_FIXED_MAX], int64_t *count, const km_spec *spec,
+                            const km_plan_params *params, const km_tune_candidate *candidate, km_error *err) {
+    km_tune_candidate others = *candidate;
+    km_plan_params untuned = *params;
+    km_spec fixed;
+    km_plan plan;
+    untuned.untuned = 1;
+    others.numbers_count = *count = 0;
+    for (int64_t i = 0; i < candidate->numbers_count; i++) {
+        int relative = 0;
+        for (int p = 0; p < KM_PARAM_COUNT; p++)
+            relative |=
+                is_relative((km_param)p) && !strcmp(km_param_name((km_param)p), candidate->numbers[i].name);
+        if (!relative) others.numbers[others.numbers_count++] = candidate->numbers[i];
+    }
+    km_plan_init(&plan);
+    km_spec_init(&fixed);
+    km_status status = km_space_spec(&fixed, spec, &others, err);
+    if (status == KM_OK) status = km_plan_make(&plan, &fixed, &untuned, err);
+    for (int64_t i = 0; i < candidate->numbers_count && status == KM_OK; i++)
+        if (!follows(&plan, &candidate->numbers[i])) numbers[(*count)++] = candidate->numbers[i];
+    km_plan_clear(&plan);
+    km_spec_clear(&fixed);
+    return status;
+}

@@ -31,4 +31,9 @@ int64_t km_space_values(int64_t values[KM_SPACE_VALUES_MAX], km_param param, km_
 // The spec with the candidate's numbers fixed: its plan is the candidate. `out` is initialised.
 km_status km_space_spec(km_spec *out, const km_spec *spec, const km_tune_candidate *candidate, km_error *err);
 
+// The candidate's numbers without those that the planner would choose anyway once the others are fixed, such as the
+// blocks of a launch, which follow from the number of points: they are another's for another one. KM_ERROR_PLAN.
+km_status km_space_decisive(km_fixed numbers[KM_FIXED_MAX], int64_t *count, const km_spec *spec,
+                            const km_plan_params *params, const km_tune_candidate *candidate, km_error *err);
+
 #endif

@@ -38,7 +38,8 @@ static const double NEAR = 1.04;          // a finalist's, at most
 static const double NOISE_LEAST = 0.003;  // relative; no clock and no machine is better over a minute
 static const double BUDGET_SEARCH = 0.85; // the rest is for the comparison with the default
 static const double HANG_TIMES = 10;      // the fastest one's time; then a candidate is given up
-static const double PATIENCE_LEAST_MS = 3000;
+static const double PATIENCE_LEAST_MS =
+    15e3; // a machine that is busy with compilers may be slow to load points
 static const double LOAD_MS = 60e3, COMPILE_MS = 300e3; // for the first points; for a compiler
 
 // One running tuning.
@@ -108,11 +109,16 @@ static int report(tuning *t, const char *phase, int64_t done, int64_t total, dou
 
 // Points enough that no cache holds them, and so few that a pass takes tens of milliseconds at most.
 static int64_t points_of(const tuning *t, const km_device_facts *facts, km_error *err) {
-    enum { MOST = 1 << 25, LEAST = 1 << 18, TRIAL = 1 << 20 };
+    enum {
+        MOST = 1 << 25,
+        LEAST = 1 << 18,
+        LEAST_CUDA = 1 << 22,
+        TRIAL = 1 << 20
+    }; // from there on one restart fills a GPU
     const double pass_ms = 30;
     const km_spec *spec = &t->result->spec;
     int is_cuda = facts->target.kind == KM_TARGET_CUDA;
-    int64_t row = spec->features * km_type_bytes(spec->type);
+    int64_t row = spec->features * km_type_bytes(spec->type), least = is_cuda ? LEAST_CUDA : LEAST;
     int64_t points = (is_cuda ? 256 << 20 : 64 << 20) / row;
     km_plan plan;
     km_plan_params params;
@@ -127,8 +133,8 @@ static int64_t points_of(const tuning *t, const km_device_facts *facts, km_error
     }
     km_plan_clear(&plan);
     if (facts->memory_free_bytes) points = km_min(points, facts->memory_free_bytes / 16 / row);
-    points = km_max(km_min(points, MOST), LEAST);
-    int64_t rounded = LEAST;
+    points = km_max(km_min(points, MOST), least);
+    int64_t rounded = least;
     while (2 * rounded <= points) rounded *= 2;
     return rounded;
 }
@@ -174,12 +180,17 @@ static km_status describe_device(tuning *t, int device) {
     return KM_OK;
 }
 
-static km_status make_space(tuning *t) {
+static km_plan_params plan_params(const tuning *t) {
     km_plan_params params;
     km_plan_params_init(&params);
     params.facts = &t->result->facts;
     params.points = t->result->points;
     params.threads = t->result->threads;
+    return params;
+}
+
+static km_status make_space(tuning *t) {
+    km_plan_params params = plan_params(t);
     return km_space_make(&t->space, &t->result->spec, &params, t->params->full, t->err);
 }
 
@@ -456,12 +467,29 @@ static km_status await_compiled(tuning *t, int64_t at) {
     return KM_OK;
 }
 
-static km_status compile(tuning *t, int64_t at) {
+static int is_being_compiled(const tuning *t, int64_t at) {
+    for (int64_t i = 0; i < t->compilers_count; i++)
+        if (t->compiling[i] == at) return 1;
+    return 0;
+}
+
+// The first of those that the search will come to which is compiled: the device need not wait for a compiler. -1: none.
+static int64_t first_compiled(const tuning *t) {
+    int64_t ahead[AHEAD], count = km_search_ahead(t->search, ahead, AHEAD);
+    for (int64_t i = 0; i < count; i++)
+        if (t->is_compiled[ahead[i]] && !is_being_compiled(t, ahead[i])) return ahead[i];
+    return -1;
+}
+
+// Compiles what is to be measured next, or finds what is compiled already and nearly as promising: *at is that one.
+static km_status compile(tuning *t, int64_t *at) {
     if (!t->compilers_count) return KM_OK;
-    if (t->result->facts.target.kind == KM_TARGET_CPU) return compile_in_turn(t, at);
+    if (t->result->facts.target.kind == KM_TARGET_CPU) return compile_in_turn(t, *at);
     KM_TRY(collect(t, 0));
     KM_TRY(compile_ahead(t));
-    return await_compiled(t, at);
+    int64_t other = first_compiled(t);
+    if (other >= 0 && t->incumbent >= 0) *at = other;
+    return await_compiled(t, *at);
 }
 
 // Measuring ---------------------------------------------------------------------------------------------------
@@ -570,7 +598,7 @@ static km_status measure(tuning *t, int64_t at) {
 static km_status run_search(tuning *t) {
     for (int64_t at; (at = km_search_next(t->search)) >= 0;) {
         if (report(t, "measure", km_search_told(t->search), km_search_most(t->search), BUDGET_SEARCH)) break;
-        KM_TRY(compile(t, at));
+        KM_TRY(compile(t, &at));
         if (t->space.candidates[at].outcome != KM_TUNE_UNMEASURED) continue; // its compiler said so meanwhile
         KM_TRY(measure(t, at));
     }
@@ -662,9 +690,8 @@ static km_status write_entry(tuning *t) {
                              .read_ms = result->read_ms};
     char *text = NULL;
     if (!t->table_path[0] || best->outcome != KM_TUNE_MEASURED) return KM_OK;
-    for (int64_t i = 0; i < best->numbers_count; i++)
-        if (strcmp(best->numbers[i].name, "concurrent_restarts") != 0) // follows from n
-            entry.numbers[entry.numbers_count++] = best->numbers[i];
+    km_plan_params params = plan_params(t);
+    KM_TRY(km_space_decisive(entry.numbers, &entry.numbers_count, &result->spec, &params, best, t->err));
     km_templates_hash(entry.templates, best->design);
     snprintf(entry.compiler, sizeof entry.compiler, "%s", result->compiler);
     snprintf(entry.version, sizeof entry.version, "%s", KM_VERSION);

@@ -218,6 +218,7 @@ static km_status serve_open(server *s, const json_t *ask, km_error *err) {
     params.module.cache_dir = s->cache_dir;
     params.module.cache_bytes_max = json_integer_value(json_object_get(ask, "cache_bytes"));
     params.module.compiler = s->compiler;
+    if (params.compiles_only) (void)!nice(10); // what measures comes first
     if (params.points < 1) return km_fail(err, KM_ERROR_USAGE, "a worker needs points to measure with");
     return km_measure_open(&s->measure, &params, err);
 }
