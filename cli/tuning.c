@@ -17,6 +17,11 @@ km_status cli_tuning_read(cli_tuning *tuning, km_error *err) {
     FILE *stream = fopen(tuning->path, "rb");
     int reason = errno;
     char *text = stream ? malloc(BYTES_MAX + 1) : NULL;
+    if (stream && !text) {
+        fclose(stream);
+        snprintf(err->text, sizeof err->text, "not enough memory for --tuning %s", tuning->path);
+        return KM_ERROR_MEMORY;
+    }
     size_t size = text ? fread(text, 1, BYTES_MAX + 1, stream) : 0;
     int is_text = text && !ferror(stream) && size <= BYTES_MAX && !memchr(text, 0, size);
     if (stream) fclose(stream);

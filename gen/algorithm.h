@@ -8,7 +8,8 @@ enum {
     KM_UPDATES_TYPICAL = 20
 }; // updates that a run takes until it converges, where nothing is known of the data
 
-// Decides the algorithm: what the caller `asked` for, the spec's or, where both say AUTO, the choice of a rule. The design must be known. KM_ERROR_PLAN.
+// Decides the algorithm: what the caller `asked` for, the spec's or, where both say AUTO, the choice of a rule. The
+// design must be known. KM_ERROR_PLAN.
 km_status km_plan_algorithm(km_plan *plan, km_algorithm asked, km_error *err);
 
 #endif

@@ -374,36 +374,37 @@ static int asks_tables(const km_spec *spec, const km_plan_params *params) {
     return 1;
 }
 
-// Replaces the cost model's plan by the first measured one that can be had.
-static km_status take_measured(km_plan *made, const km_spec *spec, const km_plan_params *params,
-                               const km_embedded *shipped, int64_t shipped_count, km_error *err) {
-    km_tuning_found found;
+// Replaces the cost model's plan by the measured one, and sets *taken, where that can be had.
+static km_status try_measured(km_plan *made, int *taken, const km_tuning_pick *pick, const km_spec *spec,
+                              const km_plan_params *params, km_error *err) {
+    measured by = {pick, made};
     km_plan trial;
-    km_status status = KM_OK;
+    km_error refused = {{0}};
     km_plan_init(&trial);
-    KM_TRY_GOTO(km_tuning_find(&found, made, params, shipped, shipped_count, err));
-    for (int64_t i = 0; i < found.picks_count; i++) {
-        measured by = {&found.picks[i], made};
-        km_plan_clear(&trial);
-        status = make_within(&trial, spec, params, &by, NULL);
-        int is_had = status == KM_OK && (km_plan_fits(&trial) || !km_plan_fits(made));
-        if (status != KM_OK && status != KM_ERROR_PLAN) {
-            km_fail(err, status, "a measured plan cannot be made");
-            goto done;
-        }
-        status = KM_OK;
-        if (!is_had) continue;
+    km_status status = make_within(&trial, spec, params, &by, &refused);
+    *taken = status == KM_OK && (km_plan_fits(&trial) || !km_plan_fits(made));
+    if (*taken) {
         km_tuning_leave(&trial);
         km_plan_clear(made);
         *made = trial;
         km_plan_init(&trial);
-        break;
     }
+    km_plan_clear(&trial);
+    return status == KM_OK || status == KM_ERROR_PLAN ? KM_OK : km_fail(err, status, "%s", refused.text);
+}
+
+static km_status take_measured(km_plan *made, const km_spec *spec, const km_plan_params *params,
+                               const km_embedded *shipped, int64_t shipped_count, km_error *err) {
+    km_tuning_found found;
+    km_status status = KM_OK;
+    int taken = 0;
+    KM_TRY_GOTO(km_tuning_find(&found, made, params, shipped, shipped_count, err));
+    for (int64_t i = 0; i < found.picks_count && !taken; i++)
+        KM_TRY_GOTO(try_measured(made, &taken, &found.picks[i], spec, params, err));
     made->tuned.stale = found.stale;
     if (found.warning[0]) km_spec_warning_add(&made->spec, found.warning, strlen(found.warning));
 done:
     km_tuning_found_clear(&found);
-    km_plan_clear(&trial);
     return status;
 }
 

@@ -107,7 +107,8 @@ static int is_of_model(const km_tuning_entry *entry, const km_plan *model) {
 // Picks ------------------------------------------------------------------------------------------------------
 
 static int is_before(const km_tuning_pick *a, const km_tuning_pick *b) {
-    return a->step != b->step ? a->step < b->step : a->distance < b->distance;
+    if (a->step != b->step) return a->step < b->step;
+    return a->is_shipped != b->is_shipped ? a->is_shipped < b->is_shipped : a->distance < b->distance;
 }
 
 // Keeps the best ones in order; of equals the earlier one stays in front.
@@ -152,7 +153,8 @@ static km_status fail_stale(const search *s, const km_tuning_pick *pick, km_erro
 static km_status add_table(search *s, const km_tuning *table, const char *name, int is_own, int is_users,
                            km_error *err) {
     for (int64_t i = 0; i < table->entries_count; i++) {
-        km_tuning_pick pick = {.table = table, .entry = &table->entries[i], .name = name};
+        km_tuning_pick pick = {
+            .table = table, .entry = &table->entries[i], .name = name, .is_shipped = !is_users};
         if (!step_of(&pick, s, is_own, is_users)) continue;
         if (!is_stale(s, pick.entry)) {
             add_pick(s->found, &pick);
@@ -182,8 +184,9 @@ static km_status ask_users(search *s, km_tuning *table, const km_plan_params *pa
     const char *name = params->tuning_name ? params->tuning_name : "tuning table";
     KM_TRY(km_tuning_parse(table, params->tuning, (int64_t)strlen(params->tuning), name, err));
     int is_own = is_same_device(table, s->model) || s->is_nominal;
-    if (!is_own || !is_same_target(table->target, s->model->spec.target))
-        return fail_foreign(table, name, s->model, err);
+    int is_target = is_same_target(table->target, s->model->spec.target);
+    if (is_own && !is_target && params->tuning_found) return KM_OK; // the user wants an older target for once
+    if (!is_own || !is_target) return fail_foreign(table, name, s->model, err);
     return add_table(s, table, name, 1, 1, err);
 }
 

@@ -18,7 +18,8 @@ typedef struct km_tuning_pick {
     const km_tuning_entry *entry;
     const char *name; // of the table
     km_tuning_step step;
-    double distance; // within the step: the least is the best
+    int is_shipped;  // within the step: after what was given
+    double distance; // and then: the least is the best
 } km_tuning_pick;
 
 // What was found. `tables` hold what the picks point to.

@@ -88,6 +88,8 @@ static int emit_source(golden_text *out, const golden_wish *wish, const char *te
     params.weighted = wish->weighted;
     params.track_labels = wish->track_labels;
     params.points = wish->points;
+    params.untuned =
+        1; // tables are measured anew now and then: what templates make of a plan does not change by that
     km_status status = km_plan_make(&plan, &wish->spec, &params, &err);
     if (status == KM_OK) status = km_source_emit(&out->source, &plan, templates, &err);
     km_plan_clear(&plan);

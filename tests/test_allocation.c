@@ -5,6 +5,7 @@
 // usage: test_allocation TABLE.csv    (KMGEN_TEST_ALL=1: every job, and failures that last)
 // The linker replaces the calls of kmgen's objects only (--wrap, tests/meson.build): what the libraries below allocate
 // is theirs. Each run is a process of its own, so that a crash is one finding.
+#include "gen/tuning.h"
 #include <kmgen/data.h>
 
 #include <dirent.h>
@@ -341,6 +342,7 @@ static const job jobs[] = {
      {"kmgen", "predict", "../in/model.json", "../in/table.csv", "--labels", "out.npy", "--threads", "1"}},
     {"emit", 1, {"kmgen", "emit", "../in/spec.yaml", "-o", "."}},
     {"explain", 1, {"kmgen", "explain", "../in/spec.yaml"}},
+    {"tuned", 1, {"kmgen", "explain", "../in/spec.yaml", "--tuning", "../in/tuning.yaml"}},
     {"devices", 0, {"kmgen", "explain", "../in/spec.yaml", "--device"}},
     {"lloyd", 0, {FIT, "../in/table.npy", "--algorithm", "lloyd", "--n-init", "3"}},
     {"tiles", 0, {FIT, "../in/table.npy", "--algorithm", "tiles", "--n-init", "3"}},
@@ -363,6 +365,19 @@ static void write_text(const char *path, const char *text, int64_t size) {
     must(file && fwrite(text, 1, (size_t)size, file) == (size_t)size && !fclose(file), path);
 }
 
+// A tuning table whose one entry serves spec.yaml.
+static void write_tuning(const char *path) {
+    char text[512], hash[17];
+    km_templates_hash(hash, KM_DESIGN_REGISTERS);
+    int size =
+        snprintf(text, sizeof text,
+                 "kmgen tuning: 1\ndevice: NVIDIA H200\ntarget: cuda:sm_90\nentries:\n  - features: 4\n"
+                 "    clusters: [2, 3, 4, 5, 6, 7, 8, 9]\n    type: float32\n    points: 1000\n"
+                 "    plan: {design: registers}\n    ms: 1.0\n    templates: %s\n",
+                 hash);
+    write_text(path, text, size);
+}
+
 // The inputs of the jobs, in ../in.
 static void make_inputs(const char *table) {
     static char text[1 << 16], weights[1 << 16];
@@ -381,6 +396,7 @@ static void make_inputs(const char *table) {
                       cpu[] = "type: float64\nn_init: 2\n";
     write_text("../in/spec.yaml", spec, sizeof spec - 1);
     write_text("../in/cpu.yaml", cpu, sizeof cpu - 1);
+    write_tuning("../in/tuning.yaml");
     const job model = {"model", 1, {FIT, "../in/table.csv", "--model", "../in/model.json"}};
     must(run(&model, 0, 0) == 0, "cannot make a model");
 }

@@ -134,8 +134,8 @@ START_TEST(json_contract) {
     s->warnings[0] = "columns \"a\" and \xff differ";
     s->result.warnings_count = 1;
     json_t *root = to_json(&s->result);
-    assert_keys(root, "kmgen", "n", "d", "type", "target", "device", "tuned", "seed", "n_init", "passes", "scale",
-                "feature_names", "counters", "timing_ms", "models", "best", "warnings", NULL);
+    assert_keys(root, "kmgen", "n", "d", "type", "target", "device", "tuned", "seed", "n_init", "passes",
+                "scale", "feature_names", "counters", "timing_ms", "models", "best", "warnings", NULL);
     check_top(root, &s->result);
     const json_t *names = json_object_get(root, "feature_names"), *models = json_object_get(root, "models");
     ck_assert_uint_eq(json_array_size(names), 4);

@@ -407,7 +407,7 @@ START_TEST(exact) {
     params.facts = NULL;
     expect_block("tuned/nvidia_h200.yaml", 256);
     // The user's table comes first; an entry that both have is his.
-    add(8, "3..12", "design: tensor, form: rounded, block: 128, blocks_per_sm: 1");
+    add(8, "3..12", "design: tensor, form: rounded, block: 128, blocks_per_sm: 1")->points_from = 0;
     name_table();
     expect_block("mine.yaml", 128);
     ck_assert_str_eq(reason_of("block"), "measured on NVIDIA H200: mine.yaml");
@@ -683,6 +683,15 @@ START_TEST(foreign) {
     params.tuning_found = 1;
     expect_block("", OWN_BLOCK);
     ck_assert_ptr_nonnull(strstr(plan.spec.warnings, "; the tuning table is not used\n"));
+    // The device's own, for an older target than its own, is no fault of the table.
+    set_device("cuda:sm_90", "NVIDIA H200");
+    ck_assert_int_eq(km_spec_set_target(&spec, "cuda:sm_80", &err), KM_OK);
+    facts.target.arch = 80;
+    ck_assert_int_eq(make(), KM_OK);
+    ck_assert_str_eq(plan.tuned.table, "");
+    ck_assert_str_eq(plan.spec.warnings, "");
+    params.tuning_found = 0;
+    ck_assert_int_eq(make(), KM_ERROR_SPEC);
     // With no device there it says itself for which one it is, but not for another architecture.
     params.tuning_found = 0;
     params.facts = NULL;

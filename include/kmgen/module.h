@@ -53,8 +53,8 @@ KM_API int km_device_count(void);
 KM_API km_status km_device_query(km_device_facts *facts, int device, km_error *err);
 
 /// The text of a device's tuning table in a folder, and its path (of `size` bytes with the final zero, cut where it is
-/// longer; 4200 are enough): for km_plan_params with `tuning_found`. `device` is its name in km_device_facts. `*text` is
-/// NULL where there is none; else the caller's: km_text_free. KM_ERROR_IO: it is there and cannot be read.
+/// longer; 4200 are enough): for km_plan_params, with `tuning_found`. `device` is its name in km_device_facts. `*text`
+/// is NULL where there is none; else the caller's: km_text_free. KM_ERROR_IO: it is there and cannot be read.
 KM_API km_status km_tuning_read(char **text, char *path, int64_t size, const char *tuning_dir,
                                 const char *device, km_error *err);
 
