@@ -234,7 +234,8 @@ void cli_tuning_apply(km_plan_params *params, const cli_tuning *tuning);
 void cli_tuning_find(km_plan_params *params, cli_tuning *own);
 void cli_tuning_clear(cli_tuning *tuning);
 
-// As cli_cache_dir for a fit, which writes there: where it cannot be written to, NULL and a warning, or an error if `given`.
+// As cli_cache_dir for a fit, which writes there: where it cannot be written to, NULL and a warning, or an error if
+// `given`.
 int cli_cache_dir_usable(const char **out, const char *given);
 
 // An output that will be written at the end: known to be writable before the work begins.

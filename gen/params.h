@@ -8,9 +8,9 @@ enum { KM_PARAM_CUDA = 1, KM_PARAM_CPU = 2 };
 // X(name, lowest, highest, targets, tune, meaning). A plan holds the numbers of its own design only. Where KM_WORDS has
 // words for a number, specs and explain write these, and the range means nothing.
 //
-// `tune`: the values that a tuning tries beside the planner's own (gen/space.h), those behind the bar in the space `full`
-// only; "words": all of KM_WORDS; "x1/2 x2": so many times the planner's own value; "": the number is not tuned. What a
-// design cannot have, its planner refuses.
+// `tune`: the values that a tuning tries beside the planner's own (gen/space.h), those behind the bar in the space
+// `full` only; "words": all of KM_WORDS; "x1/2 x2": so many times the planner's own value; "": the number is not tuned.
+// What a design cannot have, its planner refuses.
 #define KM_PARAMS(X)                                                                                         \
     X(form, 0, 0, KM_PARAM_CUDA, "words", "variant of the design")                                           \
     X(sums, 0, 0, KM_PARAM_CUDA, "words", "how points are added to their clusters")                          \

@@ -74,6 +74,7 @@ static double threads_distance(const search *s, const km_tuning_entry *entry) {
 static int may_serve(const search *s, const km_tuning_entry *entry) {
     const km_plan *model = s->model;
     if (entry->type != model->spec.type || entry->weighted != model->weighted) return 0;
+    if (model->track_labels) return 0; // labels take registers that the measured pass did not need
     if (model->points && model->points < entry->points_from) return 0;
     if (threads_distance(s, entry) > DISTANCE_MAX + 1e-9) return 0;
     // Where a compiler would cost more than it saves, measured passes of other designs do not count.

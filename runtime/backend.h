@@ -123,8 +123,8 @@ struct km_backend {
     km_status (*read)(km_device *device, double *ms, int64_t bytes, int64_t threads, int times,
                       km_error *err);
     // Of the pass's kernels, the bytes of registers that the one which spills most spills, as `compile` left it in the
-    // log, and its name or ""; and the registers of a thread of the one that has most. NULL: the compilers of this backend
-    // do not say.
+    // log, and its name or ""; and the registers of a thread of the one that has most. NULL: the compilers of this
+    // backend do not say.
     int64_t (*spills)(char *kernel, int64_t size, int64_t *registers, const km_source *source,
                       const char *log);
     // Loads a binary from memory: no file that could have changed since it was checked. NULL means the design that

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What reading device memory once takes: the floor of every pass. The kernel is templates/cuda/read.cu, compiled in a
-// folder of its own.
+// What reading device memory once takes: the floor of every pass. The kernel is read.cu, compiled in a folder of its
+// own.
 #include "../../base/error.h"
 #include "../../base/size.h"
 #include "../../gen/template.h"
@@ -16,34 +16,24 @@
 
 enum { BLOCK = 512, BLOCKS_PER_SM = 4 };
 
-static km_status emit(char **text, km_error *err) {
-    km_text out = {0};
-    km_env *env = km_env_create();
-    if (!env) return km_fail_memory(err, "a template's names", 0);
-    km_status status = km_template_expand(&out, "cuda/read.cu", env, NULL, err);
-    km_env_destroy(&env);
-    if (status == KM_OK) return km_text_take(text, &out, err);
-    km_text_clear(&out);
-    return status;
-}
+extern const km_embedded km_embedded_kernels[];
 
 static km_status compile(char **binary, const km_cuda_device *device, km_error *err) {
     km_cache cache;
-    char source_path[KM_CACHE_PATH_MAX + 16], binary_path[KM_CACHE_PATH_MAX + 16], *text = NULL;
+    char source_path[KM_CACHE_PATH_MAX + 16], binary_path[KM_CACHE_PATH_MAX + 16];
     int64_t size;
     if (!device->nvrtc.library) return km_fail(err, KM_ERROR_DEVICE, "%s", device->nvrtc_missing);
     KM_TRY(km_cache_open_private(&cache, err));
     snprintf(source_path, sizeof source_path, "%s/read.cu", cache.path);
     snprintf(binary_path, sizeof binary_path, "%s/read.bin", cache.path);
-    km_status status = emit(&text, err);
-    if (status == KM_OK) status = km_file_replace(source_path, text, (int64_t)strlen(text), err);
+    km_status status =
+        km_file_replace(source_path, km_embedded_kernels[0].text, km_embedded_kernels[0].size, err);
     if (status == KM_OK)
         status = km_nvrtc_compile(&device->nvrtc, device->base.facts.target.arch, source_path, binary_path,
                                   NULL, err);
     if (status == KM_OK) status = km_file_read(binary, &size, binary_path, 0, err);
     unlink(source_path);
     unlink(binary_path);
-    free(text);
     km_cache_close(&cache);
     return status;
 }
@@ -91,7 +81,11 @@ km_status km_cuda_read(km_device *base, double *ms, int64_t bytes, int64_t threa
     km_status status = KM_OK;
     (void)threads;
     KM_TRY(compile(&binary, device, err));
-    KM_TRY_GOTO(km_cuda_enter(device, err));
+    status = km_cuda_enter(device, err);
+    if (status != KM_OK) {
+        free(binary);
+        return status;
+    }
     KM_CU(cuModuleLoadDataEx(&r.module, binary, 0, NULL, NULL));
     KM_CU(cuModuleGetFunction(&r.function, r.module, "km_read"));
     KM_TRY_GOTO(read_times(&r, ms, device, bytes, times, err));

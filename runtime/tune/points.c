@@ -90,7 +90,7 @@ static void add_point(km_tune_expected *to, const double *x, const double *squar
 // Points first .. first + count - 1.
 static void expect_points(km_tune_expected *to, const km_tune_points *points, const km_load_params *load,
                           const double *centroids, double *scratch, int64_t first, int64_t count) {
-    // Scores are |c|^2 / 2 - x . c in the type, or products of narrower numbers whose ambiguous points are decided again:
+    // Scores are |c|^2 / 2 - x . c in the type, or of narrower numbers whose ambiguous points are decided again:
     // either way labels are right but where two squared distances are this close, relative to the longest vectors.
     const double rounding = points->type == KM_FLOAT64 ? 0x1p-50 : 0x1p-21;
     int64_t d = points->d;
