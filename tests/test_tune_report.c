@@ -752,6 +752,27 @@ START_TEST(picture_colours) {
 }
 END_TEST
 
+// Times that nothing has, and a list of K that no line holds.
+START_TEST(picture_extremes) {
+    sample_tune *s = sample_tune_make(3);
+    int64_t size;
+    int32_t clusters[KM_RANGE_MAX];
+    for (int i = 0; i < KM_RANGE_MAX; i++) clusters[i] = 2 + i * i / 300 + i;
+    s->result.spec.clusters = clusters;
+    s->result.spec.clusters_count = KM_RANGE_MAX;
+    for (int i = 0; i < 3; i++)
+        sample_tune_number(sample_tune_add(s, KM_DESIGN_TENSOR, pow(10, 300 * (i - 1))), "block", 128 << i);
+    char *svg = drawn(&s->result, "plot.svg", &size), *text = written(km_tune_table, &s->result);
+    assert_well_formed(svg);
+    ck_assert_ptr_null(strstr(svg, "nan"));
+    ck_assert_ptr_null(strstr(svg, "inf"));
+    assert_plain(text);
+    km_text_free(svg);
+    km_text_free(text);
+    sample_tune_free(s);
+}
+END_TEST
+
 START_TEST(bad_names) {
     sample_tune *s = sample_tune_cpu();
     km_error err = {""};
@@ -804,6 +825,7 @@ int main(void) {
     if (km_built_with(KM_PART_CAIRO)) {
         tcase_add_loop_test(plot, pictures, 0, 5);
         tcase_add_test(plot, picture_colours);
+        tcase_add_test(plot, picture_extremes);
         tcase_add_test(plot, bad_names);
     } else {
         tcase_add_test(plot, without_cairo);

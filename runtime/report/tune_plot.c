@@ -36,6 +36,7 @@
 #define SYMBOL_WIDTH 26.0
 #define SYMBOL_HEIGHT 18.0
 #define RANGE_MIN 1.1 // slowest over fastest: what is closer together looks alike
+#define RANGE_MAX 1e9 // ... and what is farther apart, too
 
 enum { PANELS_ACROSS_MAX = 4, TICKS_MAX = 24 };
 
@@ -69,7 +70,7 @@ static km_colour scale_colour(double at) {
 }
 
 static double range_of(const km_tune_map *map) {
-    return fmax(map->slowest / map->fastest, RANGE_MIN);
+    return fmin(fmax(map->slowest / map->fastest, RANGE_MIN), RANGE_MAX);
 }
 
 static double scale_place(const km_tune_map *map, double ms) {
