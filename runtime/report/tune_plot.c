@@ -31,6 +31,7 @@
 #define PANEL_HEIGHT_MAX 480.0
 #define SHEET_HEADING 30.0
 #define SHEET_GAP 22.0
+#define HATCH_STEP 6.0
 #define BAR_HEIGHT 14.0
 #define BAR_WIDTH 400.0
 #define SYMBOL_WIDTH 26.0
@@ -146,7 +147,9 @@ static void draw_hatch(cairo_t *page, box b) {
     cairo_clip(page);
     km_use_colour(page, hatch_grey);
     cairo_set_line_width(page, 1);
-    for (double x = b.x - b.height; x < b.x + b.width; x += 6) {
+    int count = (int)((b.width + b.height) / HATCH_STEP) + 1;
+    for (int i = 0; i < count; i++) {
+        double x = b.x - b.height + i * HATCH_STEP;
         cairo_move_to(page, x, b.y + b.height);
         cairo_line_to(page, x + b.height, b.y);
     }
@@ -388,9 +391,9 @@ static ticks make_ticks(double range) {
     ticks all = {.count = 0};
     add_tick(&all, 1, range);
     add_tick(&all, range, range);
+    int powers = (int)log10(range) + 1;
     for (size_t level = 0; level < sizeof leads / sizeof *leads; level++)
-        for (double power = 1; power <= range; power *= 10)
-            for (int i = 0; i < 3; i++) add_tick(&all, leads[level][i] * power, range);
+        for (int i = 0; i < powers * 3; i++) add_tick(&all, leads[level][i % 3] * pow(10, i / 3), range);
     return all;
 }
 

@@ -32,10 +32,8 @@ static void add_line(km_text *out, km_text *line) {
 }
 
 // "a: 1, b: 2" after `INDENT` spaces, broken after commas.
-static void add_numbers(km_text *out, const km_tune_candidate *candidate) {
-    char text[NUMBERS_TEXT], *at = text;
-    km_tune_numbers_text(text, sizeof text, candidate);
-    while (*at) {
+static void add_broken(km_text *out, const char *text) {
+    for (const char *at = text; *at;) {
         int64_t size = (int64_t)strlen(at), end = size;
         if (size > WIDTH - INDENT) {
             end = WIDTH - INDENT;
@@ -101,11 +99,16 @@ static void add_head(km_text *out, const km_tune_result *result) {
 
 // The fastest -----------------------------------------------------------------------------------------------
 
+// A candidate that has a time.
+typedef struct timed {
+    double ms;
+    int64_t index;
+} timed;
+
 static int by_ms(const void *left, const void *right) {
-    const km_tune_candidate *a = *(const km_tune_candidate *const *)left,
-                            *b = *(const km_tune_candidate *const *)right;
+    const timed *a = left, *b = right;
     if (a->ms != b->ms) return a->ms < b->ms ? -1 : 1;
-    return a < b ? -1 : a > b; // in the order of the space, whatever sorts
+    return a->index < b->index ? -1 : a->index > b->index; // in the order of the space, whatever sorts
 }
 
 // "1.27"; "-" where that is not known.
@@ -150,19 +153,66 @@ static void add_candidate(km_text *out, const km_tune_result *result, const km_t
         km_tune_ms_text(ms, candidate->ms), ratio_text(read, candidate->ms, result->read_ms),
         ratio_text(gain, candidate->ms, has_default ? standard->ms : 0), bound_text(bound, candidate));
     add_line(out, &line);
-    add_numbers(out, candidate);
 }
 
 // The fastest ones, and the default and the chosen one where they are not among them.
-static void add_fastest(km_text *out, const km_tune_result *result, const km_tune_candidate **sorted,
-                        int64_t count) {
-    const km_tune_candidate *standard = km_tune_candidate_at(result, result->standard),
-                            *best = km_tune_candidate_at(result, result->best);
+typedef struct shown {
+    const km_tune_candidate *rows[FASTEST + 2];
+    int64_t ranks[FASTEST + 2], count;
+} shown;
+
+static int64_t count_design(const shown *s, km_design design) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < s->count; i++) count += s->rows[i]->design == design;
+    return count;
+}
+
+// Whether all rows of the candidate's design, which are several, have this number of it.
+static int is_common(const shown *s, const km_tune_candidate *candidate, const km_fixed *number) {
+    for (int64_t i = 0; i < s->count; i++) {
+        if (s->rows[i]->design != candidate->design) continue;
+        const km_fixed *other = km_tune_number(s->rows[i], number->name);
+        if (!other || other->value != number->value) return 0;
+    }
+    return count_design(s, candidate->design) > 1;
+}
+
+// The numbers that rows of the design share, or those that they do not.
+static const char *part_text(char text[NUMBERS_TEXT], const shown *s, const km_tune_candidate *candidate,
+                             int common) {
+    km_tune_candidate part = *candidate;
+    part.numbers_count = 0;
+    for (int64_t i = 0; i < candidate->numbers_count; i++)
+        if (is_common(s, candidate, &candidate->numbers[i]) == common)
+            part.numbers[part.numbers_count++] = candidate->numbers[i];
+    return km_tune_numbers_text(text, NUMBERS_TEXT, &part);
+}
+
+static void add_rows(km_text *out, const km_tune_result *result, const shown *s) {
+    char text[NUMBERS_TEXT], line[NUMBERS_TEXT + CELL];
+    for (int64_t i = 0; i < s->count; i++) {
+        add_candidate(out, result, s->rows[i], s->ranks[i]);
+        add_broken(out, part_text(text, s, s->rows[i], 0));
+    }
+    for (int64_t i = 0; i < s->count; i++) {
+        int64_t first = 0;
+        while (s->rows[first]->design != s->rows[i]->design) first++;
+        if (first < i || !part_text(text, s, s->rows[i], 1)[0]) continue;
+        snprintf(line, sizeof line, "each %s: %s", km_design_name(s->rows[i]->design), text);
+        add_broken(out, line);
+    }
+}
+
+static void add_fastest(km_text *out, const km_tune_result *result, const timed *sorted, int64_t count) {
+    shown s = {.count = 0};
+    for (int64_t i = 0; i < count; i++) {
+        if (i >= FASTEST && sorted[i].index != result->standard && sorted[i].index != result->best) continue;
+        s.rows[s.count] = &result->candidates[sorted[i].index];
+        s.ranks[s.count++] = i + 1;
+    }
     km_text_printf(out, "\n%7s  %-9s  %9s  %9s  %9s  %12s  %9s  %s\n", "rank", "design", "registers",
                    "occupancy", "ms", "x read floor", "x default", "bound");
-    for (int64_t i = 0; i < count; i++)
-        if (i < FASTEST || sorted[i] == standard || sorted[i] == best)
-            add_candidate(out, result, sorted[i], i + 1);
+    add_rows(out, result, &s);
     km_text_puts(
         out, "* chosen, d the default; bound: the cost model's largest floor, and its share of the time\n");
 }
@@ -199,11 +249,11 @@ static void add_left_out(km_text *out, const km_tune_result *result) {
 
 km_status km_tune_table(char **out, const km_tune_result *result, km_error *err) {
     *out = NULL;
-    int64_t count = 0, bytes = (result->candidates_count + 1) * (int64_t)sizeof(km_tune_candidate *);
-    const km_tune_candidate **sorted = malloc((size_t)bytes);
+    int64_t count = 0, bytes = (result->candidates_count + 1) * (int64_t)sizeof(timed);
+    timed *sorted = malloc((size_t)bytes);
     if (!sorted) return km_fail_memory(err, "the table", bytes);
     for (int64_t i = 0; i < result->candidates_count; i++)
-        if (km_tune_is_timed(&result->candidates[i])) sorted[count++] = &result->candidates[i];
+        if (km_tune_is_timed(&result->candidates[i])) sorted[count++] = (timed){result->candidates[i].ms, i};
     qsort(sorted, (size_t)count, sizeof *sorted, by_ms);
     km_text text = {0};
     add_head(&text, result);
