@@ -58,7 +58,7 @@ typedef struct tuning {
     int64_t compiling[COMPILERS_MAX]; // the candidate that each compiles, or one of these
     unsigned char *is_compiled;       // of each candidate: it was given to one
     int64_t compilers_count, incumbent, failures, answers; // of the process that measures
-    double began_ms, longest_ms;
+    double began_ms, first_ms, longest_ms;
     km_error *err;
 } tuning;
 
@@ -495,13 +495,14 @@ static km_status compile(tuning *t, int64_t *at) {
 // Measuring ---------------------------------------------------------------------------------------------------
 
 // How long the process that measures may take. Ten times the longest answer so far, which is ten times the incumbent's
-// time where the candidate is timed, and leaves room for its points to be loaded and checked. The first one makes the
-// points and the reference, and is not held against the others.
+// time where the candidate is timed, and leaves room for its points to be loaded and checked. A process makes the points
+// and the reference for its first answer.
 static double patience_ms(const tuning *t, int count) {
     enum { PASSES = 24 }; // of a sample
     double answer_ms = fmax(t->longest_ms, 2 * best_ms(t) * PASSES * count);
-    if (t->answers < 2) return LOAD_MS + COMPILE_MS;
-    return fmax(HANG_TIMES * answer_ms, PATIENCE_LEAST_MS) + (t->compilers_count ? 0 : COMPILE_MS);
+    if (t->first_ms <= 0) return LOAD_MS + COMPILE_MS;
+    return fmax(HANG_TIMES * answer_ms, PATIENCE_LEAST_MS) + (t->answers ? 0 : HANG_TIMES * t->first_ms) +
+           (t->compilers_count ? 0 : COMPILE_MS);
 }
 
 // Samples by a process of its own. What it does not survive is the candidate's outcome.
@@ -514,7 +515,9 @@ static km_status sample_there(tuning *t, km_tune_candidate *candidate, const km_
         km_worker_wait(&t->measurer, timeout_ms, candidate, ms, beside_ms, &status, t->err);
     if (answer == KM_WORKER_DONE && status != KM_ERROR_DEVICE && status != KM_ERROR_INTERNAL) {
         t->failures = 0;
-        if (t->answers++ > 0) t->longest_ms = fmax(t->longest_ms, km_now_ms() - began_ms);
+        double took_ms = km_now_ms() - began_ms;
+        if (t->first_ms <= 0) t->first_ms = took_ms;
+        if (t->answers++ > 0) t->longest_ms = fmax(t->longest_ms, took_ms);
         return status;
     }
     candidate->outcome = answer == KM_WORKER_NONE ? KM_TUNE_HUNG : KM_TUNE_FAILED;

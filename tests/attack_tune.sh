@@ -1,0 +1,117 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Tuning beside a compiler that refuses, breaks, or hangs some of the candidates, killed, stopped, out of time, and with
+# a table that is none. Usage: attack_tune.sh KMGEN SOURCE_ROOT
+# shellcheck source=tests/attack_common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/attack_common.sh"
+export CUDA_VISIBLE_DEVICES=
+mkdir cache
+tables=$XDG_DATA_HOME/kmgen/tuning
+
+# Candidates of TILE 2 end their process, 3 are refused, 5 (with 8 vectors) hang, 6 give wrong labels.
+cat >cc.sh <<'END'
+#!/bin/bash
+for file in "$@"; do case $file in *.c) source=$file ;; esac; done
+[ -n "${source:-}" ] || exec cc "$@"
+number() { sed -nE "s/^ *$1 = ([0-9]+),.*/\1/p" "$source" | head -n 1; }
+edited=$(mktemp --suffix=.c)
+trap 'rm -f "$edited"' EXIT
+cp "$source" "$edited"
+case $(number TILE)-$(number VECTORS) in
+    2-*) echo '__attribute__((constructor)) static void end(void) { __builtin_trap(); }' >>"$edited" ;;
+    3-*) echo "error: this one is refused" >&2; exit 1 ;;
+    5-8) echo '__attribute__((constructor)) static void hang(void) { for (volatile int i = 0;; i++) {} }' >>"$edited" ;;
+    6-*) sed -i 's/_CMP_GT_OQ/_CMP_LT_OQ/; s/\ba > b\b/a < b/' "$edited" ;;
+esac
+arguments=()
+for argument in "$@"; do [ "$argument" = "$source" ] && argument=$edited; arguments+=("$argument"); done
+cc "${arguments[@]}"
+END
+chmod +x cc.sh
+shape=(--features 3 --clusters 2..5 --target cpu:avx2 --set design=lanes --points 20000)
+grep -qw avx2 /proc/cpuinfo || exit 77
+tune=(tune "${shape[@]}" --compiler "$work/cc.sh" -q)
+lines() { wc -l <"$tables"/*.journal; }
+no_workers() { # of those that were started here; they may take a moment to end
+    python3 - <<'PYTHON'
+import glob, os, sys, time
+mine = ("XDG_DATA_HOME=" + os.environ["XDG_DATA_HOME"]).encode()
+for _ in range(20):
+    left = 0
+    for folder in glob.glob("/proc/[0-9]*"):
+        try:
+            command = open(folder + "/cmdline", "rb").read().split(b"\0")
+            left += b"--worker" in command and mine in open(folder + "/environ", "rb").read().split(b"\0")
+        except OSError:
+            pass
+    if not left:
+        sys.exit(0)
+    time.sleep(0.2)
+sys.exit(1)
+PYTHON
+}
+outcomes() { # of the candidates with this tile and these vectors (any: -)
+    python3 - "$1" "$2" <<'PYTHON'
+import json, sys
+tile, vectors = sys.argv[1:]
+found = {c["outcome"] for c in json.load(open("r.json"))["candidates"]
+         if c["plan"]["tile_clusters"] == int(tile) and vectors in ("-", str(c["plan"]["vectors"]))}
+print(" ".join(sorted(found)))
+PYTHON
+}
+
+# Killed in its midst: what was written down is whole, its processes end, and the next run goes on.
+"$kmgen" "${tune[@]}" >/dev/null 2>&1 &
+process=$!
+for _ in $(seq 300); do [ -s "$(echo "$tables"/*.journal)" ] && [ "$(lines)" -ge 3 ] && break; sleep 0.1; done
+"$kmgen" "${tune[@]}" >stdout 2>stderr
+expect "a second tuning is refused" [ $? = 2 ]
+expect "it says why" said 'another tuning measures on this device'
+kill -9 $process
+wait $process 2>/dev/null
+expect "no worker outlives a tuning that is killed" no_workers
+known=$(lines)
+expect "it had measured some" [ "$known" -ge 3 ]
+
+run "${tune[@]}" --budget 1s --json r.json
+expect "out of time is no error" [ "$status" = 0 ]
+run_ok "the rest" "${tune[@]}" --json r.json
+expect "nothing is measured twice" [ "$(sort "$tables"/*.journal | uniq -d | wc -l)" = 0 ]
+expect "measured: $(outcomes 4 -)" [ "$(outcomes 4 -)" = measured ]
+expect "ended: $(outcomes 2 -)" [ "$(outcomes 2 -)" = failed ]
+expect "refused: $(outcomes 3 -)" [ "$(outcomes 3 -)" = refused ]
+expect "hung: $(outcomes 5 8)" [ "$(outcomes 5 8)" = hung ]
+expect "wrong: $(outcomes 6 -)" [ "$(outcomes 6 -)" = wrong ]
+expect "no worker is left" no_workers
+expect "the table has the shape" grep -q 'clusters: 2..5' "$tables"/*.yaml
+
+# All is known: the next run only compares with the default.
+known=$(lines)
+run_ok "again" "${tune[@]}"
+expect "nothing was measured again" [ "$(lines)" = "$known" ]
+printf 'features: 3\nclusters: 2..5\ntarget: cpu\n' >spec.yaml
+run explain spec.yaml --device
+expect "explain --device names the table" grep -q "$tables" stdout
+
+# Stopped by Ctrl-C: what was found is written, and the signal ends the program.
+rm -rf "$tables"
+"$kmgen" "${tune[@]}" --json stopped.json >/dev/null 2>&1 &
+process=$!
+for _ in $(seq 300); do [ -s "$(echo "$tables"/*.journal)" ] && [ "$(lines)" -ge 2 ] && break; sleep 0.1; done
+kill -TERM $process
+wait $process
+expect "a signal ends it: $?" [ $? != 1 ]
+expect "what was found is written" python3 -c 'import json; assert json.load(open("stopped.json"))["stopped"]'
+expect "no worker outlives the signal" no_workers
+
+# A table that is none is left alone, and nothing is measured.
+known=$(lines)
+for text in 'kmgen tuning: 1' 'kmgen tuning: 7' '{' ''; do
+    echo "$text" >"$(echo "$tables"/*.journal | sed 's/journal$/yaml/')"
+    run "${tune[@]}"
+    expect "a table that is none is refused: $text" [ "$status" = 1 ]
+    expect "its file and line are named" said 'yaml:[0-9]+:[0-9]+: '
+    expect "it is left as it was" grep -qxF -- "$text" "$(echo "$tables"/*.journal | sed 's/journal$/yaml/')"
+done
+expect "nothing was measured" [ "$(lines)" = "$known" ]
+report
