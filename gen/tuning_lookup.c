@@ -129,13 +129,13 @@ static double exact_distance(const search *s, const km_tuning_entry *entry) {
 }
 
 // The step at which the entry may serve; 0: at none.
-static int step_of(km_tuning_pick *pick, const search *s, int is_own, int is_users) {
+static int step_of(km_tuning_pick *pick, const search *s, int is_own) {
     const km_tuning_entry *entry = pick->entry;
     if (!may_serve(s, entry)) return 0;
     if (is_same_shape(entry, &s->model->spec)) {
         pick->step = is_own ? KM_TUNING_EXACT : KM_TUNING_OTHER;
         pick->distance = exact_distance(s, entry);
-        return is_own || !is_users;
+        return 1;
     }
     pick->step = KM_TUNING_NEAREST;
     pick->distance = shape_distance(entry, s->model);
@@ -156,7 +156,7 @@ static km_status add_table(search *s, const km_tuning *table, const char *name, 
     for (int64_t i = 0; i < table->entries_count; i++) {
         km_tuning_pick pick = {
             .table = table, .entry = &table->entries[i], .name = name, .is_shipped = !is_users};
-        if (!step_of(&pick, s, is_own, is_users)) continue;
+        if (!step_of(&pick, s, is_own)) continue;
         if (!is_stale(s, pick.entry)) {
             add_pick(s->found, &pick);
             continue;

@@ -474,12 +474,34 @@ START_TEST(other_device) {
     ck_assert_int_eq(km_plan_get(&plan, "grid"), 100 * km_plan_get(&plan, "blocks_per_sm")); // its own
     ck_assert_str_eq(reason_of("block"),
                      "measured on NVIDIA H200 for 8 features, K = 3..12: tuned/nvidia_h200.yaml");
+    // An entry of another type is none, where its design could be had.
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "3..5", &err), KM_OK);
+    shipped_count = 0;
+    add(8, "3..5", "design: registers, block: 128");
+    add(8, "3..12", "design: tensor, form: rounded, block: 256");
+    ship("tuned/nvidia_h200.yaml");
+    expect_block("tuned/nvidia_h200.yaml", 128);
+    spec.type = KM_FLOAT64;
+    ck_assert_int_eq(make(), KM_OK);
+    ck_assert_str_eq(plan.tuned.table, "");
+    ck_assert_int_eq(km_spec_fix(&spec, "design", "registers", &err), KM_OK);
+    ck_assert_int_eq(km_spec_fix(&spec, "block", "128", &err), KM_OK);
+    expect_block("", 128);
+    spec.fixed_count = 0;
+    spec.type = KM_FLOAT32;
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "3..12", &err), KM_OK);
     // Its own table comes first, even with a near shape.
     snprintf(tuning.device, sizeof tuning.device, "NVIDIA H100 80GB HBM3");
     add(8, "4..12", "design: tensor, form: rounded, block: 128");
     ship("tuned/nvidia_h100.yaml");
     expect_block("tuned/nvidia_h100.yaml", 128);
     // Another architecture has none.
+    shipped_count = 0;
+    snprintf(tuning.device, sizeof tuning.device, "NVIDIA H200");
+    add(8, "3..5", "design: registers, block: 128");
+    ship("tuned/nvidia_h200.yaml");
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "3..5", &err), KM_OK);
+    expect_block("tuned/nvidia_h200.yaml", 128);
     set_device("cuda:sm_100", "NVIDIA B200");
     ck_assert_int_eq(make(), KM_OK);
     ck_assert_str_eq(plan.tuned.table, "");
@@ -683,6 +705,10 @@ START_TEST(foreign) {
     params.facts = NULL;
     ck_assert_int_eq(km_spec_set_target(&spec, "cuda:sm_90", &err), KM_OK);
     expect_block("mine.yaml", 256);
+    snprintf(tuning.device, sizeof tuning.device, "NVIDIA H100 80GB HBM3");
+    add(8, "3..12", "design: tensor, form: rounded, block: 128");
+    name_table();
+    expect_block("mine.yaml", 128);
     ck_assert_int_eq(km_spec_set_target(&spec, "cuda:sm_80", &err), KM_OK);
     ck_assert_int_eq(make(), KM_ERROR_SPEC);
     ck_assert_ptr_nonnull(strstr(err.text, "(cuda:sm_90), and the plan is for nominal A100 (cuda:sm_80)"));
