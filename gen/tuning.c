@@ -223,7 +223,7 @@ static km_status read_entry_value(km_yaml *r, km_tuning_entry *entry, km_spec *s
     }
 }
 
-static km_status check_entry_plan(const km_tuning_entry *entry, const km_spec *spec, km_error *err) {
+static km_status check_plan(const km_spec *spec, km_error *err) {
     int has_design = 0;
     for (int64_t i = 0; i < spec->fixed_count; i++) {
         has_design |= strcmp(spec->fixed[i].name, "design") == 0;
@@ -234,13 +234,16 @@ static km_status check_entry_plan(const km_tuning_entry *entry, const km_spec *s
     if (spec->warnings[0]) // a table is younger than the old names
         return km_fail(err, KM_ERROR_SPEC, "plan has an old name: %.*s", (int)strcspn(spec->warnings, "\n"),
                        spec->warnings);
-    if ((spec->target.kind == KM_TARGET_CPU) != (entry->threads > 0))
+    return km_plan_check_fixed(spec, err);
+}
+
+static km_status check_measurement(const km_tuning_entry *entry, km_target_kind target, km_error *err) {
+    if ((target == KM_TARGET_CPU) != (entry->threads > 0))
         return km_fail(err, KM_ERROR_SPEC, "threads must be %s",
                        entry->threads ? "0 or left out on CUDA" : "given on a CPU");
-    if (entry->points_from > entry->points)
-        return km_fail(err, KM_ERROR_SPEC, "points_from must be at most points, %" PRId64 ", got %" PRId64,
-                       entry->points, entry->points_from);
-    return km_plan_check_fixed(spec, err);
+    if (entry->points_from <= entry->points) return KM_OK;
+    return km_fail(err, KM_ERROR_SPEC, "points_from must be at most points, %" PRId64 ", got %" PRId64,
+                   entry->points, entry->points_from);
 }
 
 // Adds what was read to the table; `start` is where the entry begins.
@@ -251,7 +254,9 @@ static km_status add_entry(km_yaml *r, km_tuning *tuning, km_tuning_entry *entry
         if (!seen->lines[entry_needs[i]])
             return km_yaml_fail_at(r, start->line, start->column, "this entry has no key %s",
                                    entry_keys[entry_needs[i]]);
-    if (check_entry_plan(entry, spec, &inner) != KM_OK)
+    if (check_measurement(entry, tuning->target.kind, &inner) != KM_OK)
+        return km_yaml_fail_at(r, start->line, start->column, "%s", inner.text);
+    if (check_plan(spec, &inner) != KM_OK)
         return km_yaml_fail_at(r, seen->lines[PLAN] - 1, start->column, "%s", inner.text);
     entry->features = spec->features;
     entry->type = spec->type;

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Shapes are near up to here: features and sums of K together differ by a factor of two at most.
+// The nearest shape serves up to here: features and sums of K together differ by a factor of two at most.
 #define DISTANCE_MAX 0.6931471805599454
 
 // What is asked, and what was found so far.

@@ -153,11 +153,11 @@ static const struct {
     {HEAD SHAPE MEASURED "    plan: {design: shared}\n", // an old name
      "t.yaml:11:5: plan has an old name: t.yaml:11:20: design shared is an old name, which the next version "
      "refuses; write design tiled"},
-    {HEAD SHAPE MEASURED PLAN "    threads: 2\n", "t.yaml:11:5: threads must be 0 or left out on CUDA"},
+    {HEAD SHAPE MEASURED PLAN "    threads: 2\n", "t.yaml:5:5: threads must be 0 or left out on CUDA"},
     {"kmgen tuning: 1\ndevice: d\ntarget: cpu:avx2\nentries:\n" SHAPE MEASURED "    plan: {design: lanes}\n",
-     "t.yaml:11:5: threads must be given on a CPU"},
+     "t.yaml:5:5: threads must be given on a CPU"},
     {HEAD SHAPE MEASURED PLAN "    points_from: 11\n",
-     "t.yaml:11:5: points_from must be at most points, 10, got 11"},
+     "t.yaml:5:5: points_from must be at most points, 10, got 11"},
     {HEAD SHAPE MEASURED PLAN SHAPE MEASURED PLAN,
      "t.yaml:12:5: this entry is of the same shape as the one in line 5; keep one"},
     {HEAD SHAPE MEASURED PLAN "    ms: 2\n", "t.yaml:12:5: ms is given twice, first in line 9; keep one"},
@@ -415,7 +415,7 @@ START_TEST(exact) {
 }
 END_TEST
 
-// An exact entry of a shipped table is better than a near one of the user's.
+// An exact entry of a shipped table is better than the user's nearest one.
 START_TEST(exact_before_nearest) {
     add(8, "3..12", "design: tensor, form: rounded, block: 256");
     ship("tuned/nvidia_h200.yaml");
@@ -440,7 +440,7 @@ START_TEST(nearest) {
     ck_assert_int_eq(km_plan_get(&plan, "prefetch"), 2);
     ck_assert_int_eq(km_plan_get(&plan, "launches"), 1);
     ck_assert_int_eq(km_plan_get(&plan, "grid"), 132);
-    // Another type, too many clusters, another design or form than the cost model's: not near.
+    // Another type, too many clusters, another design or form than the cost model's: it does not serve.
     spec.type = KM_FLOAT64;
     ck_assert_int_eq(make(), KM_OK);
     ck_assert_str_eq(plan.tuned.table, "");
@@ -454,7 +454,7 @@ START_TEST(nearest) {
     add(8, "3..11", "design: tensor, form: hi_lo, block: 128");
     ship("tuned/nvidia_h200.yaml");
     expect_block("", OWN_BLOCK);
-    // Another device's near shape is none, whatever its architecture.
+    // Another device's nearest shape does not serve, whatever its architecture.
     set_device("cuda:sm_90", "NVIDIA H100 80GB HBM3");
     shipped_count = 0;
     add(8, "4..12", "design: tensor, form: rounded, block: 256");
@@ -490,7 +490,7 @@ START_TEST(other_device) {
     spec.fixed_count = 0;
     spec.type = KM_FLOAT32;
     ck_assert_int_eq(km_spec_set_clusters(&spec, "3..12", &err), KM_OK);
-    // Its own table comes first, even with a near shape.
+    // Its own table comes first, even with another shape.
     snprintf(tuning.device, sizeof tuning.device, "NVIDIA H100 80GB HBM3");
     add(8, "4..12", "design: tensor, form: rounded, block: 128");
     ship("tuned/nvidia_h100.yaml");
