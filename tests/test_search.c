@@ -87,10 +87,12 @@ static void read_space(space *it, const char *file) {
 
 static void read_spaces(void) {
     DIR *folder = opendir(KM_TEST_DATA "/spaces");
-    if (!folder) return;
-    for (struct dirent *entry; (entry = readdir(folder));)
-        if (strstr(entry->d_name, ".json") && recorded_count < SPACES_MAX)
-            read_space(&recorded[recorded_count++], entry->d_name);
+    ck_assert_ptr_nonnull(folder);
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        if (!strstr(entry->d_name, ".json")) continue;
+        ck_assert_int_lt(recorded_count, SPACES_MAX);
+        read_space(&recorded[recorded_count++], entry->d_name);
+    }
     closedir(folder);
 }
 
@@ -408,11 +410,9 @@ int main(void) {
     Suite *suite = suite_create("search");
     TCase *tcase = tcase_create("search");
     tcase_set_timeout(tcase, 60);
-    read_spaces();
-    if (recorded_count) {
-        tcase_add_test(tcase, recorded_spaces);
-        tcase_add_test(tcase, recorded_resumed);
-    }
+    tcase_add_unchecked_fixture(tcase, read_spaces, NULL);
+    tcase_add_test(tcase, recorded_spaces);
+    tcase_add_test(tcase, recorded_resumed);
     tcase_add_test(tcase, model_is_wrong);
     tcase_add_test(tcase, failures_spread);
     tcase_add_test(tcase, all_fail);
