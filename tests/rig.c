@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "rig.h"
 #include "quiet_check.h"
+#include "short_form.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,7 +85,8 @@ int rig_build(rig *r, const rig_variant *variant, const rig_params *params) {
     km_source_init(&source);
     km_module_params_init(&module_params);
     module_params.cache_dir = params->cache_dir;
-    RIG_MUST(km_device_open(&r->device, variant->device, NULL, NULL, &err), &err);
+    const char *compiler = variant->device == KM_HOST ? quick_compiler() : NULL;
+    RIG_MUST(km_device_open(&r->device, variant->device, compiler, NULL, &err), &err);
     RIG_MUST(spec_of(&spec, variant, params, &err), &err);
     km_status status = plan_of(&plan, &spec, r->device, params, &err);
     if (status != KM_ERROR_PLAN) {

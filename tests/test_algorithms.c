@@ -6,6 +6,7 @@
 #include "kernel_cache.h"
 #include "reference.h"
 #include "quiet_check.h"
+#include "short_form.h"
 #include <kmgen/module.h>
 #include <kmgen/fit.h>
 #include <math.h>
@@ -54,6 +55,7 @@ static km_result *fit(const ref_data *points, const job *j, km_algorithm algorit
     params.changes_min = j->changes_min;
     params.threads = j->threads;
     params.cache_dir = j->design ? kernel_cache(NULL) : NULL;
+    params.compiler = quick_compiler();
     params.tol = j->tol;
     params.labels = KM_LABELS_ALL;
     params.init = j->init ? KM_INIT_GIVEN : KM_INIT_PLUSPLUS;
@@ -249,6 +251,7 @@ static ref_data shape_of(int shape, km_type type) {
 START_TEST(restarts_of_equal_cost) {
     for (int shape = 0; shape < SHAPES; shape++)
         for (int weighted = 0; weighted < 2; weighted++) {
+            if (is_sample() && weighted != shape % 2) continue;
             ref_data points = shape_of(shape, type_of(_i));
             if (weighted) weigh_unevenly(&points);
             compare(&points, &(job){.clusters = "2..5", .restarts = 8, .threads = 1, .many_ambiguous = 1},
@@ -263,6 +266,7 @@ START_TEST(designs) {
     static const char *const names[] = {"lanes", "gemm"};
     for (int shape = 0; shape < SHAPES; shape++)
         for (int weighted = 0; weighted < 2; weighted++) {
+            if (is_sample() && weighted != shape % 2) continue;
             ref_data points = shape_of(shape, KM_FLOAT64);
             if (weighted) weigh_unevenly(&points);
             job j = {.clusters = "2..5", .restarts = 8, .threads = 1};
@@ -461,6 +465,7 @@ START_TEST(automatic) {
                  {280001, 8, 1, KM_ALGORITHM_LLOYD}};
     for (size_t t = 0; t < sizeof cases / sizeof *cases; t++) {
         int64_t n = cases[t].n, d = cases[t].d;
+        if (is_sample() && (t == 0 || t == 3)) continue; // each choice once, each way of probing
         ref_data points =
             cases[t].is_uniform ? ref_uniform(n, d, 5, KM_FLOAT32) : ref_blobs(n, d, 9, 0.5, 5, KM_FLOAT32);
         job j = {.clusters = "4..9", .restarts = 2, .max_iter = 6};
@@ -514,7 +519,7 @@ END_TEST
 
 // Bounds that leave most of the work are dropped, and made anew when the run has taken twice as many updates.
 START_TEST(automatic_bounds_dropped) {
-    ref_data points = ref_uniform(20011, 8, 6, KM_FLOAT64);
+    ref_data points = ref_uniform(is_sample() ? 10007 : 20011, 8, 6, KM_FLOAT64);
     static const int64_t updates[] = {18, 24, 60};
     int64_t skipped[3];
     for (int t = 0; t < 3; t++) {
@@ -586,10 +591,10 @@ int main(void) {
     TCase *tcase = tcase_create("against lloyd");
     tcase_set_timeout(tcase, 120);
     // Sanitizers, which make all of it slow, see each test with one algorithm and type (scripts/test).
-    const int is_sample = getenv("KMGEN_TEST_SAMPLE") != NULL;
     int first = 0;
 #define EACH(name)                                                                                           \
-    tcase_add_loop_test(tcase, name, is_sample ? first : 0, is_sample ? first + 1 : 2 * ALGORITHMS_COUNT);   \
+    tcase_add_loop_test(tcase, name, is_sample() ? first : 0,                                                \
+                        is_sample() ? first + 1 : 2 * ALGORITHMS_COUNT);                                     \
     first = (first + 2 * ALGORITHMS_COUNT - 1) % (2 * ALGORITHMS_COUNT)
     EACH(blobs);
     EACH(uniform);
@@ -611,8 +616,8 @@ int main(void) {
     EACH(threads);
     EACH(wide);
     tcase_add_test(tcase, automatic);
-    tcase_add_loop_test(tcase, automatic_bounds, 1, 3);
-    tcase_add_loop_test(tcase, automatic_bounds_dropped, 1, 3);
+    tcase_add_loop_test(tcase, automatic_bounds, is_sample() ? 2 : 1, 3);
+    tcase_add_loop_test(tcase, automatic_bounds_dropped, is_sample() ? 2 : 1, 3);
     tcase_add_test(tcase, refusals);
     suite_add_tcase(suite, tcase);
     tcase = tcase_create("restarts");

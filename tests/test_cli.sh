@@ -473,8 +473,8 @@ terminal() {
         script -qec "$*" /dev/null </dev/null >"$work/stdout" 2>"$work/stderr"
         expect "fails" test $? = 0
     }
-    blobs "$work/in/blobs.f32" 20000 4
-    local job="'$kmgen' fit '$work/in/blobs.f32' --features 4 -k 2..20 --target cpu"
+    blobs "$work/in/blobs.f32" 8000 4
+    local job="'$kmgen' fit '$work/in/blobs.f32' --features 4 -k 2..12 --target cpu"
     export TERM=xterm
     on_terminal "$job"
     in_stdout $'\033\\[1;32m\\*'

@@ -10,6 +10,7 @@
 
 #include "kernel_cache.h"
 #include "quiet_check.h"
+#include "short_form.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,7 +72,7 @@ static const char *sanitizing(void) {
 
 // Instrumented kernels take longer still: unless all are asked for, some shapes, on each instruction set.
 static int is_sampled(int i) {
-    return !sanitizing() || getenv("KMGEN_TEST_ALL") || i % 10 == 5 || i == 7;
+    return !sanitizing() || is_whole() || i % 10 == 5 || i == 7;
 }
 
 // A module, its device and plan.
@@ -385,6 +386,8 @@ static void check_finish(const module *m, const ref_data *data, int64_t k) {
     free(centroids);
 }
 
+enum { MANY_FEATURES = 70 };
+
 // Every kernel of a module, every number of points.
 static void check_module(const module *m, km_type type, int64_t d, const int64_t *ks, int ks_count) {
     int64_t lanes = km_plan_get(&m->plan, "lanes"),
@@ -394,6 +397,8 @@ static void check_module(const module *m, km_type type, int64_t d, const int64_t
     for (int s = 0; s < 10; s++) {
         if (sizes[s] < 1) continue;
         for (int weighted = 0; weighted < 2; weighted++) {
+            // Many features take long: unless all are asked for, each number of points with or without weights.
+            if (d >= MANY_FEATURES && !is_whole() && weighted != s % 2) continue;
             ref_data blobs = ref_blobs(sizes[s], d, 5, 1.0, 3 + (uint64_t)s, type);
             ref_data grid = ref_grid(sizes[s], d, 4, 7 + (uint64_t)s, type);
             if (weighted) {
@@ -461,7 +466,7 @@ static void check_emitted(const char *design, const shape *it, int index, const 
         const char *compiler = sanitizing() ? sanitizing() : compilers[(index / 2 + type) % 2];
         module m;
         // Emitted kernels take long to build: unless all are asked for, one type of a shape and instruction set.
-        if (!getenv("KMGEN_TEST_ALL") && (index + type) % 2) continue;
+        if (!is_whole() && (index + type) % 2) continue;
         if (access(compiler, X_OK) != 0) compiler = NULL; // then whichever there is
         if (!module_open(&m, design, isa, compiler, (km_type)type, it->d, it->list)) return;
         check_module(&m, (km_type)type, it->d, it->ks, it->ks_count);

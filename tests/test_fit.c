@@ -8,6 +8,7 @@
 // Exits 77 (skipped) where the device or the sets are missing. KMGEN_DATA names another folder of the larger sets.
 #include "kernel_cache.h"
 #include "reference.h"
+#include "short_form.h"
 #include <kmgen/model.h>
 #include <kmgen/module.h>
 #include <ftw.h>
@@ -54,6 +55,7 @@ static job job_open(ref_data points, const char *clusters) {
     km_fit_params_init(&j.params);
     j.params.labels = KM_LABELS_ALL;
     j.params.cache_dir = cache;
+    j.params.compiler = strcmp(target, "cuda") ? quick_compiler() : NULL;
     return j;
 }
 
@@ -760,10 +762,11 @@ END_TEST
 // The same bits, and the same clusters ------------------------------------------------------------------------
 
 START_TEST(same_bits_every_time) {
-    ref_data points = ref_blobs(150001, 3, 6, 3.0, 13, type_of(_i));
+    if (is_sample() && _i % 3) return; // weights with the other type
+    ref_data points = ref_blobs(is_sample() ? 70001 : 150001, 3, 6, 3.0, 13, type_of(_i));
     if (_i / 2) ref_weigh(&points, 3);
-    job j = job_open(points, "2..7");
-    j.spec.n_init = 3;
+    job j = job_open(points, is_sample() ? "2,7" : "2..7");
+    j.spec.n_init = is_sample() ? 2 : 3;
     j.params.seed = 11;
     j.params.max_iter = 20;
     km_result *first = fit(&j);

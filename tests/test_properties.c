@@ -7,6 +7,7 @@
 // Exits 77 (skipped) where the device is missing.
 #include "kernel_cache.h"
 #include "reference.h"
+#include "short_form.h"
 #include <kmgen/model.h>
 #include <kmgen/module.h>
 
@@ -214,6 +215,7 @@ START_TEST(one_point_far_out) {
     static const int64_t counts[] = {41, 1009, 20000};
     static const double values[] = {1e6, 1e8, -1e12};
     km_type type = type_of(_i);
+    if (is_sample() && _i / 2 % 3 == 2 && _i / 2 != 5) return; // many points once
     ref_data points = ref_blobs(counts[_i / 2 % 3], 4, 1, 1.0, 26, type);
     points.x[7 * 4 + 2] = ref_round(values[_i / 6], type);
     job j = job_open(points, "2..8");
