@@ -2,7 +2,7 @@
 // Every spec's CUDA text through NVRTC, as the engine calls it, for each architecture that it knows; needs no GPU.
 // Fails on warnings, and where any kernel spills; prints registers beside the plan's.
 // With KMGEN_TEST_ALL=1 all texts are compiled. Else so many that each line of any text is in one of them, whatever its
-// numbers, and each architecture has one; and the steps with so many of these.
+// numbers, and each architecture has one; and the steps with so many of these that each line of any is in one of them.
 // A text that differs from another one by its head of comments alone is left out. The steps around the pass are a good
 // part of the time and know nothing of the K list or the design: where an architecture has compiled the same ones, a
 // text goes without them. What passed is written down in WORK_FOLDER/passed, with what the compiler said, under a hash
@@ -93,17 +93,15 @@ static int steps_are_in(const job *before, const job *added, const char *begin, 
 static cover_lines steps_seen;
 static int is_short;
 
-// Whether each line of these steps is in some that are compiled, and a text of the architecture has them whole.
-static int steps_are_covered(const job *added, const char *begin, const char *end) {
+// Whether each line of these steps is in some that are compiled.
+static int steps_are_covered(const char *begin, const char *end) {
     cover_lines lines;
     char *text = strndup(begin, (size_t)(end - begin));
-    int has_arch = 0, failed = !text || cover_read(&lines, text, "");
+    int failed = !text || cover_read(&lines, text, "");
     free(text);
     if (failed) return 0;
     cover_forget(&lines, &steps_seen);
-    for (const job *before = jobs; before < added; before++)
-        has_arch |= before->arch == added->arch && !before->steps_elsewhere;
-    int covered = has_arch && !lines.count;
+    int covered = !lines.count;
     if (!covered) failed = cover_add(&steps_seen, &lines);
     free(lines.hashes);
     return covered && !failed;
@@ -117,7 +115,7 @@ static int leave_out_steps(job *added) {
         return 1;
     }
     if (steps_know_the_list(begin, end)) return 0;
-    added->steps_elsewhere = is_short && steps_are_covered(added, begin, end);
+    added->steps_elsewhere = is_short && steps_are_covered(begin, end);
     for (const job *before = jobs; before < added && !added->steps_elsewhere; before++)
         added->steps_elsewhere = steps_are_in(before, added, begin, end);
     if (added->steps_elsewhere) memmove(begin, end, strlen(end) + 1);
@@ -191,14 +189,15 @@ static int add_jobs(void *user, const km_spec *spec) {
 
 // A covering set -------------------------------------------------------------------------------------------------
 
-// Then the longest of each architecture that has none.
-static int first_without(const char *taken) {
+// Then the cheapest of each architecture that has none.
+static int first_without(const cover_lines *lines, const char *taken) {
+    int best = -1;
     for (int i = 0; i < jobs_count; i++) {
         int has_one = 0;
         for (int j = 0; j < jobs_count; j++) has_one |= taken[j] && jobs[j].arch == jobs[i].arch;
-        if (!has_one) return i;
+        if (!has_one && (best < 0 || lines[i].cost < lines[best].cost)) best = i;
     }
-    return -1;
+    return best;
 }
 
 // About what a text costs to compile: straight lines of code grow with the sums, loops do not.
@@ -218,7 +217,7 @@ static int keep_cover(void) {
     for (int i = 0; i < jobs_count; i++) lines[i].cost = cost_of(&jobs[i]);
     for (int next; !failures && (next = cover_next(lines, taken, jobs_count)) >= 0;)
         cover_take(lines, taken, jobs_count, next);
-    for (int next; !failures && (next = first_without(taken)) >= 0;) taken[next] = 1;
+    for (int next; !failures && (next = first_without(lines, taken)) >= 0;) taken[next] = 1;
     for (int i = 0; i < jobs_count; i++) {
         free(lines[i].hashes);
         if (taken[i])

@@ -150,7 +150,7 @@ if [ "$target" = cpu ]; then
     for name in "${several[@]}"; do cc -c -O1 "$name.c" || refuse "$name.c"; done
     g++ -std=c++17 "${warnings[@]}" several.cpp "${several[@]/%/.o}" -o several -lm || refuse "they do not link"
 else
-    "$nvcc" -arch=sm_90 several.cpp "${several[@]/%/.cu}" -o several || refuse "they do not link"
+    "$nvcc" -arch=sm_90 -Werror all-warnings several.cpp "${several[@]/%/.cu}" -o several || refuse "they do not link"
 fi
 run several && ! grep -q 'entry 3 of a list of 3 K: the first is 0' out && refuse "several: $(cat out)"
 [ -s out ] && ! grep -q 'the weight of point 77 is negative or no finite number' out && refuse "several: $(cat out)"
