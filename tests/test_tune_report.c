@@ -466,6 +466,28 @@ START_TEST(table_long_numbers) {
 }
 END_TEST
 
+// What all rows of a design share is said once below them.
+START_TEST(table_shared_numbers) {
+    sample_tune *s = sample_tune_make(4);
+    for (int i = 0; i < 4; i++) {
+        km_tune_candidate *c = sample_tune_add(s, i == 2 ? KM_DESIGN_TILED : KM_DESIGN_TENSOR, 1 + i);
+        sample_tune_number(c, "block", 128 << i);
+        sample_tune_number(c, "launches", 3);
+        if (i) sample_tune_number(c, "prefetch", 2);
+    }
+    char *text = written(km_tune_table, &s->result);
+    assert_plain(text);
+    ck_assert_int_eq(count_lines(text, "         block: 128\n"), 1);
+    ck_assert_int_eq(count_lines(text, "         block: 256, prefetch: 2\n"), 1);
+    ck_assert_int_eq(count_lines(text, "         block: 512, launches: 3, prefetch: 2\n"),
+                     1); // the only tiled
+    ck_assert_int_eq(count_lines(text, "         each "), 1);
+    ck_assert_int_eq(count_lines(text, "         each tensor: launches: 3\n"), 1);
+    km_text_free(text);
+    sample_tune_free(s);
+}
+END_TEST
+
 START_TEST(table_odd) {
     sample_tune *s = sample_odd();
     char *text = written(km_tune_table, &s->result);
@@ -579,6 +601,37 @@ START_TEST(map_cells) {
     ck_assert(map.fastest == 2 && map.slowest == 2);
     ck_assert_int_eq(sheet->timed, 2);
     ck_assert_int_eq(km_tune_shown_outcome(&s->candidates[0]), KM_TUNE_UNMEASURED);
+    km_tune_map_clear(&map);
+    sample_tune_free(s);
+}
+END_TEST
+
+// A number that follows from others is no direction; where a candidate lacks one, it stands under "none".
+START_TEST(map_dependent_numbers) {
+    sample_tune *s = sample_tune_make(64);
+    for (int64_t block = 128; block <= 512; block *= 2) {
+        for (int64_t tile = 16; tile <= 64; tile *= 2) {
+            for (int form = 0; form < 2; form++) {
+                km_tune_candidate *c = sample_tune_add(s, KM_DESIGN_TENSOR, (double)(block + tile + form));
+                sample_tune_word(c, "form", form ? "rows" : "digits");
+                sample_tune_number(c, "block", block);
+                sample_tune_number(c, "grid", 132 * 512 / block);
+                if (form) sample_tune_number(c, "prefetch", 2);
+                sample_tune_number(c, "tile_clusters", tile);
+            }
+        }
+    }
+    km_tune_map map = map_of(s);
+    check_sheet(&map.sheets[0], KM_DESIGN_TENSOR, "tile_clusters", 3, "block", 3, "form", 2);
+    km_tune_map_clear(&map);
+    for (int64_t i = 0; i < s->result.candidates_count; i++)
+        s->candidates[i].numbers[1].value = 3; // one form
+    map = map_of(s);
+    check_sheet(&map.sheets[0], KM_DESIGN_TENSOR, "tile_clusters", 3, "block", 3, "prefetch", 2);
+    ck_assert_str_eq(map.sheets[0].panels.labels[0], "none");
+    ck_assert_str_eq(map.sheets[0].panels.labels[1], "2");
+    ck_assert(km_tune_map_cell(&map.sheets[0], 0, 0, 0)->shown == &s->candidates[0]);
+    ck_assert(km_tune_map_cell(&map.sheets[0], 1, 0, 0)->shown == &s->candidates[1]);
     km_tune_map_clear(&map);
     sample_tune_free(s);
 }
@@ -812,11 +865,13 @@ int main(void) {
     tcase_add_test(table, table_text);
     tcase_add_loop_test(table, table_fastest, 0, 2);
     tcase_add_test(table, table_long_numbers);
+    tcase_add_test(table, table_shared_numbers);
     tcase_add_test(table, table_odd);
     tcase_add_loop_test(table, table_empty, 0, 2);
     suite_add_tcase(suite, table);
     tcase_add_test(map, map_sheets);
     tcase_add_test(map, map_cells);
+    tcase_add_test(map, map_dependent_numbers);
     tcase_add_test(map, map_others);
     tcase_add_loop_test(map, map_empty, 0, 2);
     suite_add_tcase(suite, map);

@@ -34,6 +34,8 @@ static void take_better(const km_tune_candidate **shown, const km_tune_candidate
 
 // Axes ------------------------------------------------------------------------------------------------------
 
+enum { NO_VALUE = -1 }; // of a candidate that lacks the number; all values are positive or places of words
+
 typedef struct value {
     int64_t value;
     const km_tune_candidate *shown; // the best of those that have it
@@ -46,6 +48,7 @@ typedef struct variable {
     int is_word;
     value *values; // ascending
     int64_t count;
+    uint8_t *places; // of each candidate's value among them, or KM_TUNE_PLACES_MAX - 1
 } variable;
 
 static int by_value(const void *left, const void *right) {
@@ -60,28 +63,39 @@ static int by_shown(const void *left, const void *right) {
     return order ? order : by_value(left, right);
 }
 
-// The number's values among the design's candidates. `values` has room for one a candidate.
-static void collect(variable *v, value *values, const km_tune_result *result, km_design design) {
-    v->values = values;
-    v->count = 0;
-    for (int64_t i = 0; i < result->candidates_count; i++) {
-        const km_tune_candidate *candidate = &result->candidates[i];
-        const km_fixed *number = km_tune_number(candidate, v->name);
-        if (candidate->design != design || !number) continue;
-        v->is_word = km_fixed_is_word(number);
-        values[v->count++] = (value){number->value, candidate, i == result->standard || i == result->best};
+static int64_t value_of(const km_tune_candidate *candidate, const char *name) {
+    const km_fixed *number = km_tune_number(candidate, name);
+    return number ? number->value : NO_VALUE;
+}
+
+// The number's values among the candidates.
+static void collect(variable *v, const km_tune_result *result, const km_tune_candidate *const *candidates,
+                    int64_t count) {
+    const km_tune_candidate *standard = km_tune_candidate_at(result, result->standard),
+                            *best = km_tune_candidate_at(result, result->best);
+    value *values = v->values;
+    for (int64_t i = 0; i < count; i++) {
+        const km_fixed *number = km_tune_number(candidates[i], v->name);
+        if (number) v->is_word = km_fixed_is_word(number);
+        values[i] = (value){value_of(candidates[i], v->name), candidates[i],
+                            candidates[i] == standard || candidates[i] == best};
     }
-    qsort(values, (size_t)v->count, sizeof *values, by_value);
-    int64_t kept = 0;
-    for (int64_t i = 0; i < v->count; i++) {
-        if (!kept || values[kept - 1].value != values[i].value) {
-            values[kept++] = values[i];
+    qsort(values, (size_t)count, sizeof *values, by_value);
+    for (int64_t i = 0; i < count; i++) {
+        value *last = v->count ? &values[v->count - 1] : NULL;
+        if (!last || last->value != values[i].value) {
+            values[v->count++] = values[i];
             continue;
         }
-        take_better(&values[kept - 1].shown, values[i].shown);
-        values[kept - 1].is_marked |= values[i].is_marked;
+        take_better(&last->shown, values[i].shown);
+        last->is_marked |= values[i].is_marked;
     }
-    v->count = kept;
+    for (int64_t i = 0; i < count; i++) {
+        value key = {.value = value_of(candidates[i], v->name)};
+        const value *found = bsearch(&key, values, (size_t)v->count, sizeof key, by_value);
+        int64_t place = found ? found - values : 0;
+        v->places[i] = (uint8_t)(place < KM_TUNE_PLACES_MAX ? place : KM_TUNE_PLACES_MAX - 1);
+    }
 }
 
 static void set_axis(km_tune_axis *axis, const variable *v, int64_t places) {
@@ -99,7 +113,8 @@ static void set_axis(km_tune_axis *axis, const variable *v, int64_t places) {
         char text[KM_VALUE_TEXT];
         snprintf(number.name, sizeof number.name, "%s", v->name);
         axis->values[i] = number.value;
-        snprintf(axis->labels[i], KM_TUNE_LABEL, "%s", km_fixed_text(text, &number));
+        snprintf(axis->labels[i], KM_TUNE_LABEL, "%s",
+                 number.value == NO_VALUE ? "none" : km_fixed_text(text, &number));
     }
     axis->count = own;
     if (axis->others)
@@ -107,47 +122,108 @@ static void set_axis(km_tune_axis *axis, const variable *v, int64_t places) {
 }
 
 static int64_t place_of(const km_tune_axis *axis, const km_tune_candidate *candidate) {
-    const km_fixed *number = axis->name ? km_tune_number(candidate, axis->name) : NULL;
     int64_t own = axis->count - (axis->others > 0);
-    for (int64_t i = 0; number && i < own; i++)
-        if (axis->values[i] == number->value) return i;
+    for (int64_t i = 0; axis->name && i < own; i++)
+        if (axis->values[i] == value_of(candidate, axis->name)) return i;
     return axis->count - 1;
 }
 
-static const variable *named(const variable *all, int64_t count, const char *name) {
-    for (int64_t i = 0; i < count; i++)
-        if (all[i].name && all[i].count > 1 && !strcmp(all[i].name, name)) return &all[i];
+// Numbers of one design.
+typedef struct variables {
+    variable all[KM_TUNE_NAMES_MAX];
+    int64_t count, candidates;
+} variables;
+
+static const variable *named(const variables *vs, const char *name) {
+    for (int64_t i = 0; i < vs->count; i++)
+        if (vs->all[i].count > 1 && !strcmp(vs->all[i].name, name)) return &vs->all[i];
     return NULL;
 }
 
-// The number with the most values but `a` and `b`, words after numbers unless `words`; NULL: none has two.
-static const variable *most_values(const variable *all, int64_t count, const variable *a, const variable *b,
-                                   int words) {
-    const variable *most = NULL;
-    for (int64_t i = 0; i < count; i++) {
-        const variable *v = &all[i];
-        if (v == a || v == b || v->count < 2) continue;
-        int is_later = most && !words && v->is_word > most->is_word,
-            is_earlier = most && !words && v->is_word < most->is_word;
-        if (!most || is_earlier || (!is_later && v->count > most->count)) most = v;
+// Cells with a candidate, in all panels together. Where one number follows from another one they are few. NULL: one
+// place.
+static int64_t filled(const variables *vs, const variable *rows, const variable *columns,
+                      const variable *panels) {
+    uint8_t seen[KM_TUNE_PLACES_MAX * KM_TUNE_PLACES_MAX * KM_TUNE_PANELS_MAX] = {0};
+    int64_t count = 0;
+    for (int64_t i = 0; i < vs->candidates; i++) {
+        int row = rows ? rows->places[i] : 0, column = columns ? columns->places[i] : 0,
+            panel = panels ? panels->places[i] : 0;
+        if (panel >= KM_TUNE_PANELS_MAX) panel = KM_TUNE_PANELS_MAX - 1;
+        uint8_t *cell = &seen[(row * KM_TUNE_PLACES_MAX + column) * KM_TUNE_PANELS_MAX + panel];
+        count += !*cell;
+        *cell = 1;
     }
-    return most;
+    return count;
+}
+
+// How well candidates fill the cells: many, and a large share of them.
+static double spread(const variables *vs, const variable *rows, const variable *columns,
+                     const variable *panels) {
+    double count = (double)filled(vs, rows, columns, panels);
+    double cells = (double)(rows ? rows->count : 1) * (double)(columns ? columns->count : 1) *
+                   (double)(panels ? panels->count : 1);
+    return count * count / cells;
+}
+
+// What a kernel works on at a time is what people turn first; most others follow from that.
+static double importance(const variable *v) {
+    static const char *const first[] = {"points_per_thread", "block",         "tile_points",
+                                        "tile_clusters",     "tile_features", "vectors"};
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++)
+        if (!strcmp(v->name, first[i])) return 1.5;
+    return 1;
+}
+
+// The two numbers that spread candidates most, words only where there are no others. NULL where fewer differ.
+static void choose_pair(const variables *vs, const variable **rows, const variable **columns) {
+    double most = 0;
+    int words = 2;
+    *rows = *columns = NULL;
+    for (int64_t i = 0; i < vs->count; i++) {
+        const variable *a = &vs->all[i];
+        if (a->count > 1 && !*rows) *columns = a; // until there is a pair
+        for (int64_t j = i + 1; j < vs->count; j++) {
+            const variable *b = &vs->all[j];
+            double score = spread(vs, a, b, NULL) * importance(a) * importance(b);
+            if (a->count < 2 || b->count < 2 || a->is_word + b->is_word > words) continue;
+            if (a->is_word + b->is_word == words && score <= most) continue;
+            *rows = a;
+            *columns = b;
+            most = score;
+            words = a->is_word + b->is_word;
+        }
+    }
+    if (!*rows || strcmp((*rows)->name, "block") != 0) return;
+    const variable *block = *rows; // lies across
+    *rows = *columns;
+    *columns = block;
+}
+
+// The number that spreads candidates most beside these two; NULL: none does, as all others follow from these.
+static const variable *choose_third(const variables *vs, const variable *rows, const variable *columns) {
+    const variable *third = NULL;
+    int64_t alone = filled(vs, rows, columns, NULL);
+    double most = 0;
+    for (int64_t i = 0; i < vs->count; i++) {
+        const variable *v = &vs->all[i];
+        double score = spread(vs, rows, columns, v);
+        if (v->count < 2 || v == rows || v == columns || score <= most) continue;
+        if (filled(vs, rows, columns, v) == alone) continue;
+        third = v;
+        most = score;
+    }
+    return third;
 }
 
 // Points per thread against block, a panel each grid, is what people compare kernels by. Where a design has other
-// numbers, those with the most values; block lies across.
-static void choose_axes(km_tune_sheet *sheet, const variable *all, int64_t count) {
-    const variable *rows = named(all, count, "points_per_thread"), *columns = named(all, count, "block"),
-                   *panels = named(all, count, "grid");
-    if (!rows || !columns) {
-        const variable *most = most_values(all, count, NULL, NULL, 0),
-                       *next = most_values(all, count, most, NULL, 0);
-        int is_down = next && (next < most) != !strcmp((next < most ? next : most)->name, "block");
-        rows = is_down ? next : next ? most : NULL;
-        columns = is_down || !next ? most : next;
-        panels = NULL;
-    }
-    if (!panels) panels = most_values(all, count, rows, columns, 1);
+// numbers, those that spread its candidates most.
+static void choose_axes(km_tune_sheet *sheet, const variables *vs) {
+    const variable *rows = named(vs, "points_per_thread"), *columns = named(vs, "block"), *panels = NULL;
+    if (rows && columns) panels = named(vs, "grid");
+    if (!rows || !columns) choose_pair(vs, &rows, &columns);
+    if (!panels || filled(vs, rows, columns, panels) == filled(vs, rows, columns, NULL))
+        panels = choose_third(vs, rows, columns);
     set_axis(&sheet->rows, rows, KM_TUNE_PLACES_MAX);
     set_axis(&sheet->columns, columns, KM_TUNE_PLACES_MAX);
     set_axis(&sheet->panels, panels, KM_TUNE_PANELS_MAX);
@@ -155,16 +231,21 @@ static void choose_axes(km_tune_sheet *sheet, const variable *all, int64_t count
 
 static km_status find_axes(km_tune_sheet *sheet, const km_tune_result *result, km_error *err) {
     const char *names[KM_TUNE_NAMES_MAX];
-    variable all[KM_TUNE_NAMES_MAX];
-    int64_t count = km_tune_names(names, result);
-    int64_t bytes = (count * result->candidates_count + 1) * (int64_t)sizeof(value);
+    variables vs = {.count = km_tune_names(names, result)};
+    int64_t most = sheet->candidates, bytes = most * (int64_t)sizeof(km_tune_candidate *) +
+                                              vs.count * most * ((int64_t)sizeof(value) + 1);
     value *values = malloc((size_t)bytes);
     if (!values) return km_fail_memory(err, "the picture", bytes);
-    for (int64_t i = 0; i < count; i++) {
-        all[i] = (variable){.name = names[i]};
-        collect(&all[i], values + i * result->candidates_count, result, sheet->design);
+    const km_tune_candidate **candidates = (const km_tune_candidate **)(values + vs.count * most);
+    uint8_t *places = (uint8_t *)(candidates + most);
+    for (int64_t i = 0; i < result->candidates_count; i++)
+        if (result->candidates[i].design == sheet->design)
+            candidates[vs.candidates++] = &result->candidates[i];
+    for (int64_t i = 0; i < vs.count; i++) {
+        vs.all[i] = (variable){.name = names[i], .values = values + i * most, .places = places + i * most};
+        collect(&vs.all[i], result, candidates, most);
     }
-    choose_axes(sheet, all, count);
+    choose_axes(sheet, &vs);
     free(values);
     return KM_OK;
 }

@@ -28,6 +28,7 @@
 #define CELL_WIDTH_MIN 40.0 // as long as that leaves several panels a row
 #define CELL_WIDTH_MAX 72.0
 #define CELL_HEIGHT 24.0
+#define CELL_HEIGHT_MAX 44.0 // of few rows, beside which their number's name is to stand
 #define PANEL_HEIGHT_MAX 480.0
 #define SHEET_HEADING 30.0
 #define SHEET_GAP 22.0
@@ -78,9 +79,11 @@ static double scale_place(const km_tune_map *map, double ms) {
     return log(ms / map->fastest) / log(range_of(map));
 }
 
-// Black or white, whichever is easier to read on it.
+// Black or white, whichever has more contrast: by the luminance that WCAG 2 defines, about.
 static km_colour text_colour(km_colour behind) {
-    return .30 * behind.red + .59 * behind.green + .11 * behind.blue > .5 ? (km_colour){0, 0, 0} : white;
+    double luminance =
+        .2126 * pow(behind.red, 2.2) + .7152 * pow(behind.green, 2.2) + .0722 * pow(behind.blue, 2.2);
+    return luminance > .179 ? (km_colour){0, 0, 0} : white;
 }
 
 // Text ------------------------------------------------------------------------------------------------------
@@ -229,11 +232,16 @@ typedef struct layout {
     double height; // of the whole sheet
 } layout;
 
+// What a text takes in most fonts: the layout does not depend on which one there is.
+static double about_width(const char *text, double size) {
+    return (double)strlen(text) * size * .58;
+}
+
 static double longest_label(const km_tune_axis *axis) {
-    size_t longest = 0;
+    double longest = 0;
     for (int64_t i = 0; i < axis->count; i++)
-        longest = strlen(axis->labels[i]) > longest ? strlen(axis->labels[i]) : longest;
-    return (double)longest * LABEL_SIZE * .58 + 8; // about: the layout must not depend on a font
+        longest = fmax(longest, about_width(axis->labels[i], LABEL_SIZE));
+    return longest + 8;
 }
 
 static double panel_width(const km_tune_sheet *sheet, const layout *l, double cell_width) {
@@ -252,7 +260,9 @@ static layout make_layout(const km_tune_sheet *sheet) {
     l.cell_width =
         fmin((l.step - l.labels - PANEL_GAP) / (double)sheet->columns.count, fmax(wish, CELL_WIDTH_MAX));
     l.step = fmin(l.step, panel_width(sheet, &l, l.cell_width) + PANEL_GAP);
-    l.cell_height = fmin(CELL_HEIGHT, PANEL_HEIGHT_MAX / (double)sheet->rows.count);
+    double name = sheet->rows.name ? about_width(sheet->rows.name, TEXT_SIZE) : 0,
+           rows = (double)sheet->rows.count;
+    l.cell_height = fmin(fmin(fmax(CELL_HEIGHT, name / rows), CELL_HEIGHT_MAX), PANEL_HEIGHT_MAX / rows);
     l.panel_height = (sheet->panels.name ? PANEL_TITLE : 0) + l.cell_height * (double)sheet->rows.count +
                      (sheet->columns.name ? PANEL_LABELS : 0) + PANEL_GAP;
     l.height =
@@ -340,11 +350,12 @@ static void draw_heading(cairo_t *page, const page_parts *parts, const km_tune_s
     km_use_font(page, TEXT_SIZE, CAIRO_FONT_WEIGHT_NORMAL);
 }
 
-static void draw_row_name(cairo_t *page, const char *name, double y) {
+// Turned, in the middle of the rows.
+static void draw_row_name(cairo_t *page, const char *name, double y, double height) {
     cairo_save(page);
-    cairo_translate(page, LEFT + TEXT_SIZE - 2, y);
+    cairo_translate(page, LEFT + TEXT_SIZE / 2, y);
     cairo_rotate(page, -M_PI / 2);
-    km_draw_text(page, name, 0, 0, .5);
+    draw_within(page, name, 0, 0, height + PANEL_TITLE, TEXT_SIZE);
     cairo_restore(page);
 }
 
@@ -362,7 +373,7 @@ static void draw_sheet(cairo_t *page, const page_parts *parts, const km_tune_she
         km_use_font(page, TEXT_SIZE, CAIRO_FONT_WEIGHT_NORMAL);
         km_use_colour(page, ink);
         if (sheet->rows.name && i % l.across == 0)
-            draw_row_name(page, sheet->rows.name, cells.y + height / 2);
+            draw_row_name(page, sheet->rows.name, cells.y + height / 2, height);
     }
     if (sheet->columns.name)
         km_draw_text(page, sheet->columns.name, LEFT + AXIS_NAME + l.labels + width / 2,
@@ -424,15 +435,14 @@ static void draw_bar(cairo_t *page, const km_tune_map *map, double y) {
     km_draw_text(page, "ms", LEFT + BAR_WIDTH + 16, y + BAR_HEIGHT + 26, 0);
 }
 
-// A symbol and its meaning; returns where the next one begins. Draws nothing on a page that is NULL.
 typedef struct legend {
-    cairo_t *page;
-    double x, y;
+    cairo_t *page; // NULL: nothing is drawn
+    double x, y;   // of the next symbol
 } legend;
 
-// The width of `text`, about: the layout must not depend on a font.
+// A symbol's frame and its meaning. Returns where the symbol goes.
 static box next_symbol(legend *l, const char *text) {
-    double width = SYMBOL_WIDTH + 6 + (double)strlen(text) * LABEL_SIZE * .56 + 18;
+    double width = SYMBOL_WIDTH + 6 + about_width(text, LABEL_SIZE) + 18;
     if (l->x > LEFT && l->x + width > RIGHT) {
         l->x = LEFT;
         l->y += SYMBOL_HEIGHT + 8;
