@@ -374,6 +374,13 @@ static int asks_tables(const km_spec *spec, const km_plan_params *params) {
     return 1;
 }
 
+// What was measured for another shape is taken where it gained there more than it loses here, as the cost model
+// estimates.
+static int is_worth_it(const km_tuning_pick *pick, const km_plan *trial, const km_plan *model) {
+    double own = model->estimates[model->design].total_ns, other = trial->estimates[trial->design].total_ns;
+    return pick->step != KM_TUNING_NEAREST || other * pick->entry->ms < own * pick->entry->default_ms;
+}
+
 // Replaces the cost model's plan by the measured one, and sets *taken, where that can be had.
 static km_status try_measured(km_plan *made, int *taken, const km_tuning_pick *pick, const km_spec *spec,
                               const km_plan_params *params, km_error *err) {
@@ -382,7 +389,8 @@ static km_status try_measured(km_plan *made, int *taken, const km_tuning_pick *p
     km_error refused = {{0}};
     km_plan_init(&trial);
     km_status status = make_within(&trial, spec, params, &by, &refused);
-    *taken = status == KM_OK && (km_plan_fits(&trial) || !km_plan_fits(made));
+    *taken =
+        status == KM_OK && (km_plan_fits(&trial) || !km_plan_fits(made)) && is_worth_it(pick, &trial, made);
     if (*taken) {
         km_tuning_leave(&trial);
         km_plan_clear(made);

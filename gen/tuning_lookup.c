@@ -131,15 +131,17 @@ static double exact_distance(const search *s, const km_tuning_entry *entry) {
 // The step at which the entry may serve; 0: at none.
 static int step_of(km_tuning_pick *pick, const search *s, int is_own) {
     const km_tuning_entry *entry = pick->entry;
+    // A default that nothing beat says nothing of other shapes and devices.
+    int gained = entry->ms < entry->default_ms;
     if (!may_serve(s, entry)) return 0;
     if (is_same_shape(entry, &s->model->spec)) {
         pick->step = is_own ? KM_TUNING_EXACT : KM_TUNING_OTHER;
         pick->distance = exact_distance(s, entry);
-        return 1;
+        return is_own || gained;
     }
     pick->step = KM_TUNING_NEAREST;
     pick->distance = shape_distance(entry, s->model);
-    return is_own && pick->distance <= DISTANCE_MAX + 1e-9 && is_of_model(entry, s->model);
+    return is_own && gained && pick->distance <= DISTANCE_MAX + 1e-9 && is_of_model(entry, s->model);
 }
 
 static km_status fail_stale(const search *s, const km_tuning_pick *pick, km_error *err) {

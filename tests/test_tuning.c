@@ -440,6 +440,39 @@ START_TEST(nearest) {
     ck_assert_int_eq(km_plan_get(&plan, "prefetch"), 2);
     ck_assert_int_eq(km_plan_get(&plan, "launches"), 1);
     ck_assert_int_eq(km_plan_get(&plan, "grid"), 132);
+    // What gained less there than it would lose here is not taken, nor what gained nothing.
+    ck_assert_int_eq(km_plan_make_with(&plan, &spec, &params, NULL, 0, &err), KM_OK);
+    double own = plan.estimates[KM_DESIGN_TENSOR].total_ns;
+    ck_assert_int_eq(make(), KM_OK);
+    double loss = plan.estimates[KM_DESIGN_TENSOR].total_ns / own;
+    ck_assert_double_gt(loss, 1.01);
+    for (int i = 0; i < 4; i++) {
+        static const double parts[] = {1.01, 0.99, 0, 0};
+        shipped_count = 0;
+        km_tuning_entry *entry = add(8, "4..12", "design: tensor, form: rounded, block: 256, prefetch: 2");
+        entry->ms = 1;
+        entry->default_ms = i < 2 ? loss * parts[i] : i == 2 ? 1 : 0; // 0: it is not known
+        ship("tuned/nvidia_h200.yaml");
+        expect_block(i ? "" : "tuned/nvidia_h200.yaml", i ? OWN_BLOCK : 256);
+    }
+    // Not even where the cost model would like it.
+    shipped_count = 0;
+    spec.features = 5;
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "3..7", &err), KM_OK);
+    for (int gained = 0; gained < 2; gained++) {
+        shipped_count = 0;
+        km_tuning_entry *entry =
+            add(4, "3..7", "design: registers, form: constant, block: 384, points_per_thread: 8");
+        entry->default_ms = entry->ms + 0.001 * gained;
+        ship("tuned/nvidia_h200.yaml");
+        ck_assert_int_eq(make(), KM_OK);
+        ck_assert_str_eq(plan.tuned.table, gained ? "tuned/nvidia_h200.yaml" : "");
+    }
+    spec.features = 8;
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "3..12", &err), KM_OK);
+    shipped_count = 0;
+    add(8, "4..12", "design: tensor, form: rounded, block: 256");
+    ship("tuned/nvidia_h200.yaml");
     // Another type, too many clusters, another design or form than the cost model's: it does not serve.
     spec.type = KM_FLOAT64;
     ck_assert_int_eq(make(), KM_OK);
@@ -474,6 +507,13 @@ START_TEST(other_device) {
     ck_assert_int_eq(km_plan_get(&plan, "grid"), 100 * km_plan_get(&plan, "blocks_per_sm")); // its own
     ck_assert_str_eq(reason_of("block"),
                      "measured on NVIDIA H200 for 8 features, K = 3..12: tuned/nvidia_h200.yaml");
+    // Nor is a default that nothing beat there.
+    shipped_count = 0;
+    snprintf(tuning.device, sizeof tuning.device, "NVIDIA H200");
+    km_tuning_entry *entry = add(8, "3..12", "design: tensor, form: rounded, block: 256");
+    entry->default_ms = entry->ms;
+    ship("tuned/nvidia_h200.yaml");
+    expect_block("", OWN_BLOCK);
     // An entry of another type is none, where its design could be had.
     ck_assert_int_eq(km_spec_set_clusters(&spec, "3..5", &err), KM_OK);
     shipped_count = 0;
