@@ -28,7 +28,7 @@ for argument in "$@"; do [ "$argument" = "$source" ] && argument=$edited; argume
 cc "${arguments[@]}"
 END
 chmod +x cc.sh
-shape=(--features 3 --clusters 2..5 --target cpu:avx2 --set design=lanes --points 20000)
+shape=(--features 3 --clusters 2..5 --target cpu:avx2 --points 20000 --set design=lanes)
 grep -qw avx2 /proc/cpuinfo || exit 77
 tune=(tune "${shape[@]}" --compiler "$work/cc.sh" -q)
 lines() { wc -l <"$tables"/*.journal; }
@@ -83,13 +83,15 @@ expect "refused: $(outcomes 3 -)" [ "$(outcomes 3 -)" = refused ]
 expect "hung: $(outcomes 5 8)" [ "$(outcomes 5 8)" = hung ]
 expect "wrong: $(outcomes 6 -)" [ "$(outcomes 6 -)" = wrong ]
 expect "no worker is left" no_workers
-expect "the table has the shape" grep -q 'clusters: 2..5' "$tables"/*.yaml
+expect "no entry where numbers were fixed" not test -e "$tables"/*.yaml
 
 # All is known: the next run only compares with the default.
 known=$(lines)
 run_ok "again" "${tune[@]}"
 expect "nothing was measured again" [ "$(lines)" = "$known" ]
-printf 'features: 3\nclusters: 2..5\ntarget: cpu\n' >spec.yaml
+printf 'features: 3\nclusters: 3..4\ntarget: cpu\n' >spec.yaml
+run_ok "another shape, nothing fixed" tune spec.yaml --target cpu:avx2 --points 20000 --compiler "$work/cc.sh" --budget 3s -q
+expect "the table has the shape" grep -q 'clusters: 3..4' "$tables"/*.yaml
 run explain spec.yaml --device
 expect "explain --device names the table" grep -q "$tables" stdout
 

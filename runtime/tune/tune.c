@@ -10,6 +10,7 @@
 #include "../../gen/tuning.h"
 #include "../../gen/words.h"
 #include "../file.h"
+#include "../build.h"
 #include "../module_state.h"
 #include "../threads.h"
 #include "journal.h"
@@ -103,6 +104,10 @@ static int report(tuning *t, const char *phase, int64_t done, int64_t total, dou
         t->result->stopped = 1;
     if (budget > 0 && spent > budget) t->result->stopped = 1;
     return t->result->stopped;
+}
+
+static int report_search(tuning *t) {
+    return report(t, "measure", km_search_told(t->search), km_search_most(t->search), BUDGET_SEARCH);
 }
 
 // Preparation -------------------------------------------------------------------------------------------------
@@ -227,6 +232,11 @@ static km_status read_table(tuning *t, const char *name) {
     if (km_file_read(&text, &size, t->table_path, 16 << 20, NULL) != KM_OK) return KM_OK; // there is none yet
     km_status status = km_tuning_parse(&t->table, text, size, t->table_path, t->err);
     free(text);
+    if (status == KM_OK && memcmp(&t->table.target, &t->result->facts.target, sizeof t->table.target) != 0) {
+        char target[32];
+        km_target_text(target, sizeof target, t->table.target);
+        return km_fail(t->err, KM_ERROR_SPEC, "%.500s is for %s: name another file", t->table_path, target);
+    }
     if (status == KM_OK && strcmp(t->table.device, t->result->facts.name) != 0)
         return km_fail(t->err, KM_ERROR_SPEC, "%.500s is of another device, %s: name another file",
                        t->table_path, t->table.device);
@@ -437,12 +447,12 @@ static km_status compile_in_turn(tuning *t, int64_t at) {
             wanted--;
             KM_TRY(km_worker_ask(&t->compilers[c], &t->space.candidates[ahead[i++]], NULL, 0, t->err));
         }
-        if (t->params->progress &&
-            report(t, "measure", km_search_told(t->search), km_search_most(t->search), 1))
-            break;
+        if (report_search(t)) return KM_OK;
     }
-    for (double end_ms = km_now_ms() + COMPILE_MS; is_compiling(t) && km_now_ms() < end_ms;)
+    for (double end_ms = km_now_ms() + COMPILE_MS; is_compiling(t) && km_now_ms() < end_ms;) {
         KM_TRY(collect(t, 20));
+        if (report_search(t)) return KM_OK;
+    }
     return KM_OK;
 }
 
@@ -453,6 +463,7 @@ static km_status await_compiled(tuning *t, int64_t at) {
         while (t->compiling[i] == at && km_now_ms() < end_ms) {
             KM_TRY(collect(t, 5));
             KM_TRY(compile_ahead(t));
+            if (report_search(t)) return KM_OK;
         }
         if (t->compiling[i] != at) continue;
         km_tune_candidate found = t->space.candidates[at];
@@ -495,8 +506,8 @@ static km_status compile(tuning *t, int64_t *at) {
 // Measuring ---------------------------------------------------------------------------------------------------
 
 // How long the process that measures may take. Ten times the longest answer so far, which is ten times the incumbent's
-// time where the candidate is timed, and leaves room for its points to be loaded and checked. A process makes the points
-// and the reference for its first answer.
+// time where the candidate is timed, and leaves room for its points to be loaded and checked. A process makes the
+// points and the reference for its first answer.
 static double patience_ms(const tuning *t, int count) {
     enum { PASSES = 24 }; // of a sample
     double answer_ms = fmax(t->longest_ms, 2 * best_ms(t) * PASSES * count);
@@ -600,8 +611,9 @@ static km_status measure(tuning *t, int64_t at) {
 
 static km_status run_search(tuning *t) {
     for (int64_t at; (at = km_search_next(t->search)) >= 0;) {
-        if (report(t, "measure", km_search_told(t->search), km_search_most(t->search), BUDGET_SEARCH)) break;
+        if (report_search(t)) break;
         KM_TRY(compile(t, &at));
+        if (t->result->stopped) break;
         if (t->space.candidates[at].outcome != KM_TUNE_UNMEASURED) continue; // its compiler said so meanwhile
         KM_TRY(measure(t, at));
     }
@@ -707,6 +719,11 @@ static km_status write_entry(tuning *t) {
                              .read_ms = result->read_ms};
     char *text = NULL;
     if (!t->table_path[0] || best->outcome != KM_TUNE_MEASURED) return KM_OK;
+    if (km_build_fixes_numbers(&result->spec)) {
+        km_log_line(t->params->log, KM_LOG_INFO,
+                    "tune: no entry, as the spec fixes numbers: others may be faster");
+        return KM_OK;
+    }
     km_plan_params params = plan_params(t);
     KM_TRY(km_space_decisive(entry.numbers, &entry.numbers_count, &result->spec, &params, best, t->err));
     km_templates_hash(entry.templates, best->design);
