@@ -3,7 +3,8 @@
 // factor, or too good where blocks are large. So the log of measured over predicted time is learnt: a Gaussian process,
 // whose covariance is a part that all candidates share, one of each family, and one that fades with the distance along
 // the axes. It gives each candidate an expected time and a deviation of that; the candidate of the lowest expected time
-// less its deviation is next, so that what is unknown gets its chance.
+// less its deviation is next, so that what is unknown gets its chance. Of five ways to choose this one needs the fewest
+// measurements where the model is wrong about a family: docs/history/2026-11-23-tuning-search.md.
 #include "search.h"
 #include "../../base/error.h"
 #include "../../base/size.h"
@@ -12,11 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Variances of the log of measured over predicted time, about those of spaces that were measured whole.
+// Variances of the log of measured over predicted time, about those of spaces that were measured whole. Twice or half
+// of any changes little.
 static const double SHARED = 0.3;      // of all candidates: clocks, other users of the device
 static const double OF_FAMILY = 0.3;   // of a family's own factor: the root is a factor of 1.7
 static const double NEAR_ANY = 0.03;   // that fades with the distance, whatever the families
-static const double NEAR_FAMILY = 0.1; // that fades with the distance within a family
+static const double NEAR_FAMILY = 0.2; // that fades with the distance within a family: 1.6
 static const double NOISE = 1e-4;      // of a measurement: 1%
 static const double REACH = 3;         // steps after which nearness is down to 1/e
 static const double DEVIATIONS = 1.5;  // that may be taken off the expected time
