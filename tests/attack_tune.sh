@@ -90,7 +90,8 @@ known=$(lines)
 run_ok "again" "${tune[@]}"
 expect "nothing was measured again" [ "$(lines)" = "$known" ]
 printf 'features: 3\nclusters: 3..4\ntarget: cpu\n' >spec.yaml
-run_ok "another shape, nothing fixed" tune spec.yaml --target cpu:avx2 --points 20000 --compiler "$work/cc.sh" --budget 3s -q
+run_ok "another shape, nothing fixed" tune spec.yaml --target cpu:avx2 --points 20000 --compiler "$work/cc.sh" \
+    --budget 3s -q
 expect "the table has the shape" grep -q 'clusters: 3..4' "$tables"/*.yaml
 run explain spec.yaml --device
 expect "explain --device names the table" grep -q "$tables" stdout
