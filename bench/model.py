@@ -3,27 +3,31 @@
 """How well the cost model ranks plans, by spaces that were measured whole.
 
     kmgen tune --features 8 --clusters 3..12 --all --json space.json
-    bench/model.py space.json [FILE...] [--design tensor] [--csv]
+    bench/model.py space.json [FILE...] [--design tensor] [--samples 4] [--csv]
+    bench/model.py space.json --planner build/bench/model_predict
     bench/model.py space.json --keep tests/data/spaces
 
 Of each space: the rank correlation (Spearman's, equal values share a rank) of predicted and measured ms over all
 measured candidates, and the loss: the ms of the model's first choice over the best's, less 1. The first choice is the
 measured candidate of the least prediction; of equal ones the planner's own choice, else the first. --design looks at
-one design's candidates as if there were no others. --keep writes the spaces into a folder, without what neither this
-table nor tests/test_search.c looks at. Needs nothing but Python 3.9.
+one design's candidates as if there were no others; --samples leaves out those that were timed less often: most of a
+space are given up after one sample, which may be wrong by any factor. Predictions are those of the planner that
+recorded the space; --planner takes today's, from the program of bench/model_predict.c. --keep writes the spaces into
+a folder, without what neither this table nor tests/test_search.c looks at. Needs nothing but Python 3.9.
 """
 import argparse
 import csv
 import json
 import os
 import statistics
+import subprocess
 import sys
 
 import tables
 
 KEPT = ["kmgen", "device", "target", "driver", "compiler", "features", "clusters", "type", "points", "threads",
         "read_ms", "default", "best", "noise"]
-KEPT_OF_CANDIDATES = ["plan", "predicted_ms", "outcome", "ms"]
+KEPT_OF_CANDIDATES = ["plan", "predicted_ms", "outcome", "ms", "samples"]
 HEAD = ["device", "features", "K", "type", "candidates", "measured", "rank correlation", "first choice, ms", "best, ms",
         "loss"]
 
@@ -58,15 +62,16 @@ def list_text(clusters):
     return tables.clusters_text([clusters[0], clusters[-1]]) if is_range else " ".join(map(str, clusters))
 
 
-def measured_of(space, design):
+def measured_of(space, design, samples):
     """(prediction, whether it is another than the planner's choice, place, ms): the least is the first choice."""
     return [(c["predicted_ms"], i != space["default"], i, c["ms"]) for i, c in enumerate(space["candidates"])
-            if c["outcome"] == "measured" and c["ms"] > 0 and design in (None, c["plan"]["design"])]
+            if c["outcome"] == "measured" and c["ms"] > 0 and c["predicted_ms"] is not None
+            and c.get("samples", samples) >= samples and design in (None, c["plan"]["design"])]
 
 
-def figures(space, design):
+def figures(space, design, samples):
     """A row of the table in numbers, as HEAD says; None where nothing was measured."""
-    measured = measured_of(space, design)
+    measured = measured_of(space, design, samples)
     if not measured:
         return None
     predicted, times = [m[0] for m in measured], [m[3] for m in measured]
@@ -115,9 +120,18 @@ def load(path):
     return space
 
 
+def predict(space, path, planner):
+    """Replaces the predictions by those of today's planner."""
+    done = subprocess.run([planner, path], capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"model.py: {path}: {done.stderr.strip()}")
+    for candidate, ms in zip(space["candidates"], json.loads(done.stdout)):
+        candidate["predicted_ms"] = ms
+
+
 def keep(space, path):
     out = {key: space[key] for key in KEPT if key in space}
-    out["candidates"] = [{key: c[key] for key in KEPT_OF_CANDIDATES} for c in space["candidates"]]
+    out["candidates"] = [{key: c[key] for key in KEPT_OF_CANDIDATES if key in c} for c in space["candidates"]]
     tables.write_json(path, out)
 
 
@@ -125,6 +139,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("spaces", nargs="+", metavar="FILE", help="what kmgen tune --json wrote")
     parser.add_argument("--design", help="only candidates of this one")
+    parser.add_argument("--samples", type=int, default=1, help="only candidates with so many samples at least")
+    parser.add_argument("--planner", metavar="PROGRAM", help="build/bench/model_predict: predictions of today")
     parser.add_argument("--csv", action="store_true", help="commas instead of a table, without medians")
     parser.add_argument("--keep", metavar="FOLDER", help="write the spaces there, smaller")
     options = parser.parse_args()
@@ -133,7 +149,9 @@ def main():
         space = load(path)
         if options.keep:
             keep(space, os.path.join(options.keep, os.path.basename(path)))
-        row = figures(space, options.design)
+        if options.planner:
+            predict(space, path, options.planner)
+        row = figures(space, options.design, options.samples)
         if row:
             rows.append(row)
         else:
