@@ -6,6 +6,7 @@
 #include "gen/words.h"
 
 #include "quiet_check.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -235,6 +236,85 @@ START_TEST(fixed_design) {
     expect_plan(NULL);
     ck_assert_int_eq(plan.design, KM_DESIGN_PREBUILT);
     ck_assert_str_eq(plan.design_reason, "fixed in the spec");
+}
+END_TEST
+
+// The cost model follows what was measured on an H200: the times of two plans that differ in few numbers
+// (docs/history/2026-11-23-cost-model.md). The plans' numbers are those of the first row of a pair, then the second's.
+START_TEST(measured_ratios) {
+    static const struct {
+        int64_t features, points;
+        const char *clusters, *plans[2];
+        double ms[2];
+    } pairs[] = {
+        // More warps hide what resident centroids wait for.
+        {32,
+         2097152,
+         "3..12",
+         {"design=tiled form=resident_fp16 tile_clusters=80 tile_points=64",
+          "design=tiled form=resident_fp16 tile_clusters=80 tile_points=256"},
+         {0.9654, 0.5541}},
+        // And tiles of centroids.
+        {64,
+         1048576,
+         "256",
+         {"design=tiled form=tiles_fp16 tile_points=128 tile_clusters=64 tile_features=64 blocks_per_sm=1",
+          "design=tiled form=tiles_fp16 tile_points=256 tile_clusters=64 tile_features=64 blocks_per_sm=2"},
+         {0.5515, 0.3214}},
+        // Twelve columns are four warps' three each; of eight warps some have two.
+        {32,
+         2097152,
+         "3..12",
+         {"design=tensor form=digits block=256 blocks_per_sm=1",
+          "design=tensor form=digits block=128 blocks_per_sm=2"},
+         {0.2588, 0.2334}},
+        // Nothing hides the stalls of a scheduler's only warp.
+        {16,
+         4194304,
+         "3..7",
+         {"design=tensor form=hi_lo block=128 blocks_per_sm=1",
+          "design=tensor form=hi_lo block=256 blocks_per_sm=1"},
+         {0.1706, 0.1274}},
+        // Coefficients in shared memory are loaded.
+        {8,
+         8388608,
+         "2..20",
+         {"design=registers form=shared points_per_thread=2 block=128 blocks_per_sm=2 split=1 launches=10",
+          "design=registers form=constant points_per_thread=2 block=128 blocks_per_sm=2 split=1 launches=10"},
+         {1.5256, 1.3830}},
+        // Where arithmetic bounds, points that are fetched late cost little.
+        {8,
+         8388608,
+         "3..12",
+         {"design=registers form=constant points_per_thread=3 block=256 prefetch=0 split=1 launches=4",
+          "design=registers form=constant points_per_thread=3 block=256 prefetch=1 split=1 launches=4"},
+         {0.5394, 0.4780}},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        double ns[2];
+        for (int p = 0; p < 2; p++) {
+            char text[160], *at = text, *next;
+            km_plan_params params;
+            km_plan_params_init(&params);
+            params.points = pairs[i].points;
+            teardown();
+            setup();
+            spec.features = pairs[i].features;
+            ck_assert_int_eq(km_spec_set_clusters(&spec, pairs[i].clusters, &err), KM_OK);
+            ck_assert_int_eq(km_spec_set_target(&spec, "cuda:sm_90", &err), KM_OK);
+            snprintf(text, sizeof text, "%s", pairs[i].plans[p]);
+            for (char *number; (number = strtok_r(at, " ", &next)) != NULL; at = NULL) {
+                char *value = strchr(number, '=');
+                *value++ = 0;
+                ck_assert_msg(km_spec_fix(&spec, number, value, &err) == KM_OK, "%s", err.text);
+            }
+            expect_plan(&params);
+            ns[p] = plan.estimates[plan.design].total_ns;
+        }
+        ck_assert_msg(fabs(log(ns[0] / ns[1] * pairs[i].ms[1] / pairs[i].ms[0])) < log(1.08),
+                      "%s: %.3f times as long, measured %.3f", pairs[i].plans[0], ns[0] / ns[1],
+                      pairs[i].ms[0] / pairs[i].ms[1]);
+    }
 }
 END_TEST
 
@@ -669,6 +749,7 @@ int main(void) {
     tcase_add_test(tests, fixed_numbers);
     tcase_add_test(tests, integers);
     tcase_add_test(tests, fixed_design);
+    tcase_add_test(tests, measured_ratios);
     tcase_add_test(tests, next_plans);
     tcase_add_test(tests, tensor_layouts);
     tcase_add_test(tests, tensor_of_many_clusters);

@@ -391,6 +391,23 @@ static int has_levels(const km_tensor_layout *layout) {
     return 0;
 }
 
+// Columns of the slowest of so many warps, times the warps: what all wait for.
+static double columns_waited(int64_t columns, int64_t warps) {
+    return (double)(km_divide_up(columns, warps) * warps);
+}
+
+// A stall factor. With 16 points a warp has less to do between two barriers, unless there is a second block. Warps wait
+// for each other where columns are not split evenly.
+static double digits_stall(const tensor_config *config, int64_t columns) {
+    int64_t warps = config->block / 32;
+    double stall = config->column_pairs > 1 ? 1 : config->blocks_per_sm > 1 ? 1.05 : 1.1;
+    if (warps * config->blocks_per_sm < 8) return stall * 1.6;
+    if (warps < 8 && columns % warps) return stall * 1.2;
+    if (warps < 8) return stall * 1.22 * columns_waited(columns, warps) / columns_waited(columns, 8);
+    if (warps > 8) return stall * (columns % warps ? 1.15 : 0.95);
+    return stall;
+}
+
 // Evaluates a configuration of digits with its layout: fills the other numbers; 0 when it cannot be run.
 static int evaluate_digits(tensor_config *config, const km_plan *plan, const km_tensor_layout *layout) {
     enum { STAGES_MIN = 3, STAGES_MAX = 6, ON_THEIR_WAY = 40 << 10 };
@@ -410,12 +427,7 @@ static int evaluate_digits(tensor_config *config, const km_plan *plan, const km_
     config->launches = layout->launches_count;
     config->operations = layout_cycles(layout, &plan->spec, config->form);
     config->memory_ns = (double)(config->launches * point_bytes(&plan->spec, DIGITS)) / facts->bandwidth_gbs;
-    // A stall factor. With 16 points a warp has less to do between two barriers, unless there is a second block. Warps
-    // wait for each other where columns are not split evenly.
-    int64_t warps = config->block / 32, uneven = digits_lines(&plan->spec) / 2 % warps != 0;
-    double stall = config->column_pairs > 1 ? 1 : config->blocks_per_sm > 1 ? 1.05 : 1.1;
-    if (warps != 8) stall *= warps * config->blocks_per_sm < 8 ? 1.6 : warps < 8 ? 1.2 : uneven ? 1.3 : 0.95;
-    config->issue_ns = config->operations * stall / rate;
+    config->issue_ns = config->operations * digits_stall(config, digits_lines(&plan->spec) / 2) / rate;
     config->total_ns =
         pow(pow(config->memory_ns, 3) + pow(config->issue_ns, 3), 1.0 / 3); // overlapped time of the two
     return 1;
@@ -519,8 +531,10 @@ static int evaluate_registers(tensor_config *config, const km_plan *plan, const 
     config->operations = cycles;
     config->memory_ns =
         (double)(layout->launches_count * point_bytes(&plan->spec, form)) / facts->bandwidth_gbs;
-    double stall = form == DISTANCE ? (0.7 + 0.9 / warps) * (1 + 0.03 * (double)(blocks_per_sm - 1))
-                                    : (0.91 + 0.25 / warps) * (1 + 0.01 * (double)blocks_per_sm);
+    double stall = form == DISTANCE
+                       ? (0.7 + 0.9 / warps) * (1 + 0.03 * (double)(blocks_per_sm - 1))
+                       : 1.01 * (0.91 + 0.25 / warps) * (1 + 0.025 * (double)(blocks_per_sm - 1));
+    if (form != DISTANCE && warps <= 1) stall *= 1.25;
     config->issue_ns = contention * cycles * stall / rate;
     config->total_ns =
         pow(pow(config->memory_ns, 3) + pow(config->issue_ns, 3), 1.0 / 3); // overlapped time of the two

@@ -199,6 +199,7 @@ static double ends_of(const km_plan *plan) {
 // Evaluates fp16 scores. More warps keep tensor cores busy; the table of centroids is read from the cache for each
 // tile of points. The best two scores are kept.
 static void evaluate_fp16(tiled_config *config, const km_plan *plan) {
+    const double ONE_PRODUCT = 1.35; // of a slice, after which warps meet
     enum { POINTS_ENOUGH = 160, WARPS_ENOUGH = 28, NARROW_OPERATIONS = 77 };
     const km_device_facts *facts = &plan->facts;
     tile_shape *shape = &config->shape;
@@ -208,6 +209,7 @@ static void evaluate_fp16(tiled_config *config, const km_plan *plan) {
     double busy = fmin(warps / WARPS_ENOUGH, (double)shape->tile_points / POINTS_ENOUGH);
     double rate = fp16_per_cycle(plan->spec.target.arch) * (double)facts->units * facts->clock_ghz;
     config->tensor_ns = rows * width_of(shape) / rate / fmin(busy, 1);
+    if (shape->slices > 1 && shape->tile_features == 16) config->tensor_ns *= ONE_PRODUCT;
     double operations = shape->panel_rows == 1 ? NARROW_OPERATIONS * tiles * width_of(shape) : 8 * rows;
     config->issue_ns = (operations + ends_of(plan)) / km_cuda_issue_rate(plan);
     config->total_ns = config->tensor_ns + config->issue_ns;
@@ -222,6 +224,60 @@ static void evaluate_plain(tiled_config *config, const km_plan *plan) {
     config->total_ns = config->issue_ns;
 }
 
+// Registers of a thread: scores, numbers that are read ahead, and others, fitted to the compilers' counts.
+static int64_t resident_registers(const tile_shape *shape) {
+    int64_t single = shape->fp16 && shape->piece < 8 ? 8 : 0; // numbers that are read one by one
+    return (shape->fp16 ? shape->tile_clusters / 2 + 56 : shape->tile_clusters + 84) + 8 * shape->ahead +
+           single;
+}
+
+// Registers of a thread that are left where centroids are resident; negative: there is no room for its warps.
+static int64_t resident_spare(const km_plan *plan, const tile_shape *shape) {
+    int64_t spare = registers_limit(plan, shape, 1) - resident_registers(shape);
+    return fits(plan, shape, 1) ? spare : -1;
+}
+
+// Warps of a block with resident centroids: as many as there may be, and as many as have room beside the tile.
+static int64_t resident_warps(const tile_shape *shape) {
+    return shape->fp16 ? 16 : 8;
+}
+
+static int64_t resident_warps_most(const km_plan *plan, const tile_shape *shape) {
+    tile_shape other = *shape;
+    for (int64_t warps = resident_warps(shape); warps > 4; warps -= 4) {
+        other.tile_points = warps * RESIDENT_POINTS;
+        fill(&other, &plan->spec);
+        if (resident_spare(plan, &other) >= 0) return warps;
+    }
+    return 4;
+}
+
+// Evaluates resident centroids. Points are read again for each tile. A warp does not overlap reads, products and
+// comparisons; others do. Fitted to times on sm_90.
+static void evaluate_resident(tiled_config *config, const km_plan *plan) {
+    const double LATENCY = 0.6;
+    const km_device_facts *facts = &plan->facts;
+    const tile_shape *shape = &config->shape;
+    double size = (double)km_type_bytes(plan->spec.type),
+           tiles = (double)(shape->panels / shape->tile_clusters);
+    double rate = shape->fp16 ? fp16_per_cycle(plan->spec.target.arch) : 2 * facts->fp64_per_cycle;
+    double read_ns = 1.3 * tiles * (double)plan->spec.features * size / facts->bandwidth_gbs;
+    config->tensor_ns = 1.4 * (double)(shape->panels * shape->slices * resident_step(shape)) /
+                        (rate * (double)facts->units * facts->clock_ghz);
+    config->issue_ns = (double)((shape->fp16 ? 20 : 40) * shape->panels + 60 * plan->spec.clusters_count) /
+                       (facts->fp32_per_cycle * (double)facts->units * facts->clock_ghz);
+    double fewer = (double)resident_warps_most(plan, shape) / (double)shape->point_warps;
+    config->total_ns =
+        (km_cuda_overlap(read_ns, config->tensor_ns) + config->issue_ns) * (1 + LATENCY * fmax(fewer - 1, 0));
+}
+
+// Fills the times of a configuration whose shape and blocks_per_sm are set.
+static void evaluate(tiled_config *config, const km_plan *plan) {
+    (config->shape.resident ? evaluate_resident
+     : config->shape.fp16   ? evaluate_fp16
+                            : evaluate_plain)(config, plan);
+}
+
 static void take_better(tiled_config *best, const tiled_config *config, const km_plan *plan) {
     tiled_config candidate = *config;
     fill(&candidate.shape, &plan->spec);
@@ -233,10 +289,7 @@ static void take_better(tiled_config *best, const tiled_config *config, const km
         candidate.shape.fp16 && candidate.shape.panel_rows > 1 ? 128 : 160; // that compilers need
     candidate.spare = registers_limit(plan, &candidate.shape, candidate.blocks_per_sm) - registers;
     if (candidate.spare < 0 || km_plan_avoids(plan, KM_DESIGN_TILED, candidate.spare)) return;
-    if (candidate.shape.fp16)
-        evaluate_fp16(&candidate, plan);
-    else
-        evaluate_plain(&candidate, plan);
+    evaluate(&candidate, plan);
     if (!best->blocks_per_sm || candidate.total_ns < best->total_ns) *best = candidate;
 }
 
@@ -269,29 +322,6 @@ static void best_plain(tiled_config *best, const km_plan *plan) {
         }
 }
 
-// Registers of a thread: scores, numbers that are read ahead, and others, fitted to the compilers' counts.
-static int64_t resident_registers(const tile_shape *shape) {
-    int64_t single = shape->fp16 && shape->piece < 8 ? 8 : 0; // numbers that are read one by one
-    return (shape->fp16 ? shape->tile_clusters / 2 + 56 : shape->tile_clusters + 84) + 8 * shape->ahead +
-           single;
-}
-
-// Evaluates resident centroids. Points are read again for each tile. A warp does not overlap reads, products and
-// comparisons; others do. Fitted to times on sm_90.
-static void evaluate_resident(tiled_config *config, const km_plan *plan) {
-    const km_device_facts *facts = &plan->facts;
-    const tile_shape *shape = &config->shape;
-    double size = (double)km_type_bytes(plan->spec.type),
-           tiles = (double)(shape->panels / shape->tile_clusters);
-    double rate = shape->fp16 ? fp16_per_cycle(plan->spec.target.arch) : 2 * facts->fp64_per_cycle;
-    double read_ns = 1.3 * tiles * (double)plan->spec.features * size / facts->bandwidth_gbs;
-    config->tensor_ns = 1.4 * (double)(shape->panels * shape->slices * resident_step(shape)) /
-                        (rate * (double)facts->units * facts->clock_ghz);
-    config->issue_ns = (double)((shape->fp16 ? 20 : 40) * shape->panels + 60 * plan->spec.clusters_count) /
-                       (facts->fp32_per_cycle * (double)facts->units * facts->clock_ghz);
-    config->total_ns = km_cuda_overlap(read_ns, config->tensor_ns) + config->issue_ns;
-}
-
 // Whether these are the tiles that the user fixed, if any.
 static int resident_is_fixed(const km_plan *plan, const tile_shape *shape) {
     int64_t form, points = shape->tile_points, clusters = shape->tile_clusters,
@@ -310,19 +340,15 @@ static void best_resident(tiled_config *best, const km_plan *plan, int fp16) {
     int64_t k_max = plan->spec.clusters[plan->spec.clusters_count - 1];
     for (int64_t tile = km_divide_up(k_max, 16) * 16; tile <= TILE_MAX; tile += 16)
         for (int64_t warps = fp16 ? 16 : 8; warps >= 4; warps -= 4) {
-            tiled_config config = {.blocks_per_sm = 1};
-            config.shape.fp16 = fp16;
-            config.shape.resident = 1;
+            tiled_config config = {.blocks_per_sm = 1, .shape = {.fp16 = fp16, .resident = 1}};
             config.shape.tile_points = warps * RESIDENT_POINTS;
             config.shape.tile_clusters = tile;
             config.shape.tile_features = resident_step(&config.shape);
             fill(&config.shape, &plan->spec);
             if (!resident_is_fixed(plan, &config.shape)) continue;
-            config.spare = registers_limit(plan, &config.shape, 1) - resident_registers(&config.shape);
-            if (!fits(plan, &config.shape, 1) || config.spare < 0 ||
-                km_plan_avoids(plan, KM_DESIGN_TILED, config.spare))
-                continue;
-            evaluate_resident(&config, plan);
+            config.spare = resident_spare(plan, &config.shape);
+            if (config.spare < 0 || km_plan_avoids(plan, KM_DESIGN_TILED, config.spare)) continue;
+            evaluate(&config, plan);
             if (!best->blocks_per_sm || config.total_ns < best->total_ns) *best = config;
             break;
         }
@@ -510,7 +536,65 @@ static double adding_of(const km_plan *plan, const tiled_config *config) {
     return 2000 + 23 * ks * (double)(sums.lanes * sums.feature_parts);
 }
 
+// Checks ------------------------------------------------------------------------------------------------------
+
+static km_status check_fit(const km_plan *plan, const tile_shape *shape, int64_t blocks_per_sm,
+                           km_error *err) {
+    if (fits(plan, shape, blocks_per_sm)) return KM_OK;
+    return km_fail(err, KM_ERROR_PLAN, "tiles need %lld bytes of shared memory, which has not as many",
+                   (long long)shape->shared_bytes);
+}
+
+static km_status check_resident(const km_plan *plan, const tile_shape *shape, int64_t blocks_per_sm,
+                                km_error *err) {
+    int64_t points = shape->tile_points, clusters = shape->tile_clusters;
+    if (points % RESIDENT_POINTS || points > 16 * RESIDENT_POINTS || clusters % 16 ||
+        clusters < k_max_of(plan) || clusters > 96 || shape->tile_features != resident_step(shape) ||
+        blocks_per_sm != 1)
+        return km_fail(
+            err, KM_ERROR_PLAN,
+            "the form needs tile_points in steps of %d up to %d, tile_clusters in steps of 16 from K up "
+            "to 96, %lld tile_features and one block resident",
+            RESIDENT_POINTS, 16 * RESIDENT_POINTS, (long long)resident_step(shape));
+    return check_fit(plan, shape, blocks_per_sm, err);
+}
+
+static km_status check_tiles(const km_plan *plan, const tile_shape *shape, int64_t blocks_per_sm,
+                             km_error *err) {
+    int64_t warp = plan->spec.type == KM_FLOAT64 ? 16 : 32;
+    int64_t points = shape->tile_points, clusters = shape->tile_clusters;
+    int64_t step = shape->fp16 ? 16 : 16 / km_type_bytes(plan->spec.type);
+    if (points % warp || clusters % WARP_CLUSTERS || (!shape->fp16 && clusters > WARP_CLUSTERS) ||
+        points / warp * (clusters / WARP_CLUSTERS) > 8)
+        return km_fail(err, KM_ERROR_PLAN,
+                       "tile_points must be a multiple of %lld, tile_clusters of %d (no more without "
+                       "fp16), of 8 warps at most",
+                       (long long)warp, WARP_CLUSTERS);
+    if (shape->tile_features % step)
+        return km_fail(err, KM_ERROR_PLAN, "tile_features must be a multiple of %lld", (long long)step);
+    return check_fit(plan, shape, blocks_per_sm, err);
+}
+
+static km_status check_shape(const km_plan *plan, const tile_shape *shape, int64_t blocks_per_sm,
+                             km_error *err) {
+    return shape->resident ? check_resident(plan, shape, blocks_per_sm, err)
+                           : check_tiles(plan, shape, blocks_per_sm, err);
+}
+
 // Estimate ----------------------------------------------------------------------------------------------------
+
+// The time of the numbers that the user fixed, where they can run, instead of the best ones'.
+static void take_fixed(tiled_config *config, const km_plan *plan) {
+    tiled_config own = *config;
+    km_plan_fixed(plan, KM_PARAM_tile_points, &own.shape.tile_points);
+    km_plan_fixed(plan, KM_PARAM_tile_clusters, &own.shape.tile_clusters);
+    km_plan_fixed(plan, KM_PARAM_tile_features, &own.shape.tile_features);
+    km_plan_fixed(plan, KM_PARAM_blocks_per_sm, &own.blocks_per_sm);
+    fill(&own.shape, &plan->spec);
+    if (check_shape(plan, &own.shape, own.blocks_per_sm, NULL) != KM_OK) return;
+    evaluate(&own, plan);
+    *config = own;
+}
 
 // Labels by tiles like a matrix product; then every point is added to its row, once for each K.
 static void estimate(km_config *found, km_plan *plan) {
@@ -528,6 +612,7 @@ static void estimate(km_config *found, km_plan *plan) {
                            why_not ? why_not : "no tiles fit into registers and shared memory");
         return;
     }
+    take_fixed(config, plan);
     int64_t sums = sums_of(plan, (int)config->shape.resident);
     double adding_ns = adding_of(plan, config) / km_cuda_issue_rate(plan);
     estimate->bytes_per_point = (1 + (sums == KM_WORD_sums_sorted ? ks : 1)) * d * size + ks * 12;
@@ -548,40 +633,6 @@ static void estimate(km_config *found, km_plan *plan) {
 }
 
 // Decision ----------------------------------------------------------------------------------------------------
-
-static km_status check_fit(const km_plan *plan, const tile_shape *shape, km_error *err) {
-    if (fits(plan, shape, km_plan_value(plan, KM_PARAM_blocks_per_sm))) return KM_OK;
-    return km_fail(err, KM_ERROR_PLAN, "tiles need %lld bytes of shared memory, which has not as many",
-                   (long long)shape->shared_bytes);
-}
-
-static km_status check_resident(const km_plan *plan, const tile_shape *shape, km_error *err) {
-    int64_t points = shape->tile_points, clusters = shape->tile_clusters;
-    if (points % RESIDENT_POINTS || points > 16 * RESIDENT_POINTS || clusters % 16 ||
-        clusters < k_max_of(plan) || clusters > 96 || shape->tile_features != resident_step(shape) ||
-        km_plan_value(plan, KM_PARAM_blocks_per_sm) != 1)
-        return km_fail(
-            err, KM_ERROR_PLAN,
-            "the form needs tile_points in steps of %d up to %d, tile_clusters in steps of 16 from K up "
-            "to 96, %lld tile_features and one block resident",
-            RESIDENT_POINTS, 16 * RESIDENT_POINTS, (long long)resident_step(shape));
-    return check_fit(plan, shape, err);
-}
-
-static km_status check_tiles(const km_plan *plan, const tile_shape *shape, km_error *err) {
-    int64_t warp = plan->spec.type == KM_FLOAT64 ? 16 : 32;
-    int64_t points = shape->tile_points, clusters = shape->tile_clusters;
-    int64_t step = shape->fp16 ? 16 : 16 / km_type_bytes(plan->spec.type);
-    if (points % warp || clusters % WARP_CLUSTERS || (!shape->fp16 && clusters > WARP_CLUSTERS) ||
-        points / warp * (clusters / WARP_CLUSTERS) > 8)
-        return km_fail(err, KM_ERROR_PLAN,
-                       "tile_points must be a multiple of %lld, tile_clusters of %d (no more without "
-                       "fp16), of 8 warps at most",
-                       (long long)warp, WARP_CLUSTERS);
-    if (shape->tile_features % step)
-        return km_fail(err, KM_ERROR_PLAN, "tile_features must be a multiple of %lld", (long long)step);
-    return check_fit(plan, shape, err);
-}
 
 static km_status check_sums(const km_plan *plan, const tile_shape *shape, km_error *err) {
     int64_t sums = km_plan_value(plan, KM_PARAM_sums);
@@ -642,7 +693,7 @@ static km_status decide(km_plan *plan, const km_config *found, km_error *err) {
     KM_TRY(km_cuda_set_restarts(plan, err));
     KM_TRY(decide_tiles(plan, &config, err));
     tile_shape shape = shape_of(plan);
-    KM_TRY(shape.resident ? check_resident(plan, &shape, err) : check_tiles(plan, &shape, err));
+    KM_TRY(check_shape(plan, &shape, km_plan_value(plan, KM_PARAM_blocks_per_sm), err));
     KM_TRY(km_plan_set(plan, KM_PARAM_sums, sums, err, "%s", sums_reason(sums)));
     KM_TRY(check_sums(plan, &shape, err));
     if (sums == KM_WORD_sums_sorted)
