@@ -2,6 +2,7 @@
 #include "common.h"
 #include "../../base/size.h"
 #include "../words.h"
+#include "measured.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@ double km_cuda_issue_rate(const km_plan *plan) {
 }
 
 double km_cuda_overlap(double a, double b) {
-    return pow(pow(a, 8) + pow(b, 8), 1.0 / 8);
+    return pow(pow(a, measured.overlap) + pow(b, measured.overlap), 1 / measured.overlap);
 }
 
 int64_t km_cuda_concurrent_restarts(const km_plan *plan) {

@@ -5,6 +5,7 @@
 #include "../../base/text.h"
 #include "../words.h"
 #include "common.h"
+#include "measured.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -77,14 +78,15 @@ static demand demand_of(const km_plan *plan, const registers_config *config) {
         for (int64_t group = part * split; group < (part + 1) * split; group++) {
             int64_t sums = 0, others = 0;
             // Points are loaded; each score is a product, a comparison and a count; coefficients are read once a tile.
-            double operations =
-                other_cost * (2 * (double)(lane_d / vector + 1) + 30 / (double)config->points);
+            double operations = other_cost * (2 * (double)(lane_d / vector + 1) +
+                                              measured.tile_instructions / (double)config->points);
             for (int64_t i = 0; i < spec->clusters_count; i++) {
                 if (group_of[i] != group) continue;
                 int64_t k = spec->clusters[i];
                 sums += sums_of(plan, k, point_lanes);
                 operations += (double)(k - 1) * (double)(2 * lane_d + 1 + exchange);
-                operations += other_cost * ((double)(k - 1) * (2.5 + (double)choose) + (double)label);
+                operations += other_cost * ((double)(k - 1) * (measured.score_instructions + (double)choose) +
+                                            (double)label);
                 operations += other_cost * (double)((k - 1) * (lane_d / 2 + 1)) / (double)config->points;
                 others += k - 1;
                 if (k > groups.k_max) groups.k_max = k;
@@ -130,19 +132,23 @@ static int64_t registers_needed(const km_plan *plan, const registers_config *con
 
 // The time of a pass over that of issuing its instructions. Other warps and other points of a thread hide latency. Warp
 // groups that do different work wait for each other at each tile. Code that does not fit the instruction cache stalls,
-// more so where warp groups run different parts of it. Fitted to times of an H200.
+// more so where warp groups run different parts of it.
 static double stall_factor(const km_plan *plan, const registers_config *config, const demand *groups) {
-    enum { CODE_CACHED = 2000, CODE_CACHED_SPLIT = 1600 };
     double warps = (double)(config->block * config->blocks_per_sm) / 128; // of a scheduler
-    double hidden = 1 + (0.4 + 0.6 / (double)config->points) / warps;
-    if (plan->spec.type == KM_FLOAT64) hidden = 1.2 + 1 / (double)config->points; // more warps did not help
+    double hidden = 1 + (measured.few_warps + measured.few_points / (double)config->points) / warps;
+    if (plan->spec.type == KM_FLOAT64)
+        hidden = measured.double_stall + 1 / (double)config->points; // more warps did not help
     if (!config->prefetch)
-        hidden *= plan->spec.target.arch == 90 ? 1.2 : 1.5; // threads wait for their loads of points
-    if (config->point_lanes > 1) hidden *= 1.1;             // and for exchanges
-    hidden *= 1 + (plan->spec.type == KM_FLOAT64 ? 0.02 : 0.08) * (double)(config->split - 1);
-    double cached = config->split > 1 ? CODE_CACHED_SPLIT : CODE_CACHED;
+        hidden *= plan->spec.target.arch == 90
+                      ? measured.late_points
+                      : measured.late_points_elsewhere;        // threads wait for their loads of points
+    if (config->point_lanes > 1) hidden *= measured.exchanges; // and for exchanges
+    hidden *= 1 + (plan->spec.type == KM_FLOAT64 ? measured.split_double : measured.split) *
+                      (double)(config->split - 1);
+    double cached = config->split > 1 ? measured.code_cached_split : measured.code_cached;
     double code = groups->code * (double)config->points / cached;
-    if (code > 1) hidden *= 1 + (config->split > 1 ? 1.4 : 0.4) * (code - 1);
+    if (code > 1)
+        hidden *= 1 + (config->split > 1 ? measured.code_missed_split : measured.code_missed) * (code - 1);
     return hidden;
 }
 
@@ -173,7 +179,7 @@ static int64_t shared_bytes_needed(const km_plan *plan, const registers_config *
 // Evaluates a configuration whose numbers from points to blocks_per_sm are set: fills the others; 0 when it cannot be
 // run. Every warp group needs work. A number that the user fixed gets a smaller margin of registers.
 static int evaluate(registers_config *config, const km_plan *plan) {
-    enum { CODE_MAX = 3000, BARRIERS_MAX = 15, DOUBLES_MAX = 4, LAUNCH_NS = 12000 };
+    enum { CODE_MAX = 3000, BARRIERS_MAX = 15, DOUBLES_MAX = 4 };
     // The count was calibrated on sm_90, over lists that need few launches.
     enum { MARGIN_FIXED = -24, MARGIN = 3, MARGIN_WIDE = 8, MARGIN_ELSEWHERE = 20 };
     int64_t fixed, margin = config->launches > 3 ? MARGIN_WIDE : MARGIN;
@@ -196,17 +202,17 @@ static int evaluate(registers_config *config, const km_plan *plan) {
     if (config->shared_bytes > facts->shared_bytes_per_block ||
         config->shared_bytes > facts->shared_bytes_per_unit / config->blocks_per_sm - 1024)
         return 0;
-    double reads = (double)config->launches * (1 + 0.1 * (double)(config->split - 1));
-    if (!config->prefetch) reads = (double)config->launches * (1 + 0.25 * (double)(config->split - 1));
+    double reads = (double)config->launches * (1 + measured.split_reads * (double)(config->split - 1));
+    if (!config->prefetch)
+        reads = (double)config->launches * (1 + measured.split_late_reads * (double)(config->split - 1));
     config->operations = groups.operations * (double)config->point_lanes;
     config->memory_ns =
         reads * (double)(plan->spec.features * km_type_bytes(plan->spec.type)) / facts->bandwidth_gbs;
     config->issue_ns = groups.operations_busy * (double)(config->split * config->point_lanes) /
                        km_cuda_issue_rate(plan) * stall_factor(plan, config, &groups);
-    if (loads_coefficients(plan, config)) config->issue_ns *= 1.06;
-    const double measured = 0.95; // on an H200 all lists take 3 to 9% less than the two pipes say
-    config->total_ns = measured * km_cuda_overlap(config->memory_ns, config->issue_ns) +
-                       km_cuda_launches_ns(plan, config->launches, LAUNCH_NS);
+    if (loads_coefficients(plan, config)) config->issue_ns *= measured.shared_coefficients;
+    config->total_ns = measured.registers_share * km_cuda_overlap(config->memory_ns, config->issue_ns) +
+                       km_cuda_launches_ns(plan, config->launches, measured.registers_launch_ns);
     return 1;
 }
 

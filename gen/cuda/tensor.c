@@ -5,6 +5,7 @@
 #include "../../base/text.h"
 #include "../words.h"
 #include "common.h"
+#include "measured.h"
 #include "tensor.h"
 
 #include <math.h>
@@ -115,10 +116,10 @@ static int64_t fragments_of(const km_spec *spec, int form) {
 }
 
 // Cycles of a scheduler for 32 points, form digits: barriers and stalls, then scores and products of each row tile.
-// Fitted to an H200 over d = 18..64 and 1 and 6 tiles.
 static double digits_cycles(const km_tensor_launch *launch, const km_spec *spec) {
     double slices = (double)((spec->features + 31) / 32), columns = (double)digits_lines(spec) / 2;
-    return 660 + launch->row_tiles * (138 + 13.7 * (12 * slices + columns)) + 30 * launch->levels;
+    return measured.digits_step + measured.level * launch->levels +
+           launch->row_tiles * (measured.digits_tile + measured.digits_product * (12 * slices + columns));
 }
 
 // Form rows: features in eights, as products take them.
@@ -126,35 +127,40 @@ static int64_t feature_eights(const km_spec *spec) {
     return spec->features <= 8 ? 1 : (spec->features + 15) / 16 * 2;
 }
 
-// Cycles of a scheduler for 32 points, form rows: scores of each row tile, then the additions of each K. Fitted to
-// an H200 over d = 2..64 and 4 to 16 tiles.
+// Cycles of a scheduler for 32 points, form rows: scores of each row tile, then the additions of each K.
 static double rows_cycles(const km_tensor_launch *launch, const km_spec *spec) {
-    return 380 + launch->row_tiles * (20 + 47 * (double)feature_eights(spec)) +
-           launch->ks_count * 24.0 * (double)spec->features;
+    return measured.rows_step +
+           launch->row_tiles * (measured.rows_tile + measured.rows_products * (double)feature_eights(spec)) +
+           launch->ks_count * measured.rows_adding * (double)spec->features;
 }
 
 // Cycles for ambiguous points. Centroids of a large K are closer to each other, so more points are ambiguous.
 static double resolving_cycles(const km_spec *spec, int k, int form) {
     if (form == ROWS) {
-        double points = 0.0175 * pow(k, 2 / (double)spec->features);
+        double points = measured.rows_ambiguous * pow(k, 2 / (double)spec->features);
         return k * (points < 40 ? points : 40);
     }
-    if (form == DIGITS) return k > 16 ? 25.0 * (k - 16) : 0;
-    return k > 20 && form != DISTANCE ? 4.0 * (k - 20) : 0;
+    if (form == DIGITS) return k > 16 ? measured.digits_resolving * (k - 16) : 0;
+    return k > 20 && form != DISTANCE ? measured.resolving * (k - 20) : 0;
 }
 
 // Cycles of a scheduler for 32 points, forms with sums in registers: a constant of the launch, then those of each
-// row tile. Fitted to an H200 over d = 2..32 and 1 to 10 tiles.
+// row tile.
 static double register_cycles(const km_tensor_launch *launch, const km_spec *spec, int form) {
     double lane_d = (double)((spec->features + 3) / 4), columns = (double)sum_tiles(spec, form);
-    double tile = 40 + lane_d * 50 + lane_d * lane_d * 4;
+    double tile =
+        measured.hi_lo_tile + lane_d * measured.hi_lo_scores + lane_d * lane_d * measured.hi_lo_sums;
+    double levels = measured.level * launch->levels;
     if (form == ROUNDED)
-        return 60 + 16.0 * (double)spec->features +
-               (47 + 44 * (double)(fragments_of(spec, form) - 1) + 8.0 * columns) * launch->row_tiles +
-               30 * launch->levels;
-    if (form == DISTANCE) return 150 + (46 + 7.0 * columns) * launch->row_tiles + 30 * launch->levels;
-    return 100 + tile * launch->row_tiles + 30 * launch->levels +
-           (launch->first_rows < 2 * launch->row_tiles ? 12 : 0);
+        return measured.rounded_step + measured.rounded_feature * (double)spec->features + levels +
+               launch->row_tiles *
+                   (measured.rounded_tile + measured.rounded_scores * (double)(fragments_of(spec, form) - 1) +
+                    measured.rounded_sums * columns);
+    if (form == DISTANCE)
+        return measured.distance_step + levels +
+               launch->row_tiles * (measured.distance_tile + measured.distance_sums * columns);
+    return measured.hi_lo_step + tile * launch->row_tiles + levels +
+           (launch->first_rows < 2 * launch->row_tiles ? measured.hi_lo_segments : 0);
 }
 
 // Cycles of a scheduler for 32 points.
@@ -391,6 +397,12 @@ static int has_levels(const km_tensor_layout *layout) {
     return 0;
 }
 
+// Time of memory and arithmetic, which overlap less than in other designs: a warp waits for its own tile.
+static double overlapped(const tensor_config *config) {
+    const double power = measured.tensor_overlap;
+    return pow(pow(config->memory_ns, power) + pow(config->issue_ns, power), 1 / power);
+}
+
 // Columns of the slowest of so many warps, times the warps: what all wait for.
 static double columns_waited(int64_t columns, int64_t warps) {
     return (double)(km_divide_up(columns, warps) * warps);
@@ -400,11 +412,15 @@ static double columns_waited(int64_t columns, int64_t warps) {
 // for each other where columns are not split evenly.
 static double digits_stall(const tensor_config *config, int64_t columns) {
     int64_t warps = config->block / 32;
-    double stall = config->column_pairs > 1 ? 1 : config->blocks_per_sm > 1 ? 1.05 : 1.1;
-    if (warps * config->blocks_per_sm < 8) return stall * 1.6;
-    if (warps < 8 && columns % warps) return stall * 1.2;
-    if (warps < 8) return stall * 1.22 * columns_waited(columns, warps) / columns_waited(columns, 8);
-    if (warps > 8) return stall * (columns % warps ? 1.15 : 0.95);
+    double stall = config->column_pairs > 1    ? 1
+                   : config->blocks_per_sm > 1 ? measured.digits_pair_blocks
+                                               : measured.digits_pair;
+    if (warps * config->blocks_per_sm < 8) return stall * measured.digits_few_warps;
+    if (warps < 8 && columns % warps) return stall * measured.digits_small;
+    if (warps < 8)
+        return stall * measured.digits_small_even * columns_waited(columns, warps) /
+               columns_waited(columns, 8);
+    if (warps > 8) return stall * (columns % warps ? measured.digits_uneven : measured.digits_large);
     return stall;
 }
 
@@ -428,8 +444,7 @@ static int evaluate_digits(tensor_config *config, const km_plan *plan, const km_
     config->operations = layout_cycles(layout, &plan->spec, config->form);
     config->memory_ns = (double)(config->launches * point_bytes(&plan->spec, DIGITS)) / facts->bandwidth_gbs;
     config->issue_ns = config->operations * digits_stall(config, digits_lines(&plan->spec) / 2) / rate;
-    config->total_ns =
-        pow(pow(config->memory_ns, 3) + pow(config->issue_ns, 3), 1.0 / 3); // overlapped time of the two
+    config->total_ns = overlapped(config);
     return 1;
 }
 
@@ -491,11 +506,10 @@ static int evaluate_rows(tensor_config *config, const km_plan *plan, const km_te
     config->launches = layout->launches_count;
     config->operations = cycles;
     config->memory_ns = (double)(config->launches * bytes) / facts->bandwidth_gbs;
-    double single_warp = warps > 1 ? 1 : 1.35; // measured: nothing hides the stalls of a single warp
-    config->issue_ns =
-        single_warp * cycles * (0.8 + 0.8 / warps) * (1 + 0.02 * (double)config->blocks_per_sm) / rate;
-    config->total_ns =
-        pow(pow(config->memory_ns, 3) + pow(config->issue_ns, 3), 1.0 / 3); // overlapped time of the two
+    double single_warp = warps > 1 ? 1 : measured.rows_single; // nothing hides its stalls
+    config->issue_ns = single_warp * cycles * (measured.rows_share + measured.rows_few_warps / warps) *
+                       (1 + measured.rows_blocks * (double)config->blocks_per_sm) / rate;
+    config->total_ns = overlapped(config);
     return 1;
 }
 
@@ -525,19 +539,19 @@ static int evaluate_registers(tensor_config *config, const km_plan *plan, const 
     if (config->shared_bytes > facts->shared_bytes_per_block) return 0;
     if (config->shared_bytes * blocks_per_sm > facts->shared_bytes_per_unit) return 0;
     double cycles = layout_cycles(layout, &plan->spec, form), warps = (double)(block * blocks_per_sm) / 128;
-    double contention = d > 12 && warps > 3 ? 1.08 : 1;             // measured: more warps contend
+    double contention = d > 12 && warps > 3 ? measured.contention : 1; // more warps contend
     double rate = 4 * 32 * (double)facts->units * facts->clock_ghz; // 32 points in a cycle of each scheduler
     config->launches = layout->launches_count;
     config->operations = cycles;
     config->memory_ns =
         (double)(layout->launches_count * point_bytes(&plan->spec, form)) / facts->bandwidth_gbs;
-    double stall = form == DISTANCE
-                       ? (0.7 + 0.9 / warps) * (1 + 0.03 * (double)(blocks_per_sm - 1))
-                       : 1.01 * (0.91 + 0.25 / warps) * (1 + 0.025 * (double)(blocks_per_sm - 1));
-    if (form != DISTANCE && warps <= 1) stall *= 1.25;
+    double stall = form == DISTANCE ? (measured.distance_share + measured.distance_few_warps / warps) *
+                                          (1 + measured.distance_blocks * (double)(blocks_per_sm - 1))
+                                    : (measured.tensor_share + measured.tensor_few_warps / warps) *
+                                          (1 + measured.tensor_blocks * (double)(blocks_per_sm - 1));
+    if (form != DISTANCE && warps <= 1) stall *= measured.tensor_single; // nothing hides its stalls
     config->issue_ns = contention * cycles * stall / rate;
-    config->total_ns =
-        pow(pow(config->memory_ns, 3) + pow(config->issue_ns, 3), 1.0 / 3); // overlapped time of the two
+    config->total_ns = overlapped(config);
     return 1;
 }
 
@@ -607,7 +621,6 @@ static const char *best_config(tensor_config *best, const km_plan *plan) {
 }
 
 static void estimate(km_config *found, km_plan *plan) {
-    enum { LAUNCH_NS = 16000, LAUNCH_ROWS_NS = 45000 }; // each block prepares the fragments of its launch
     tensor_config config = {0};
     km_estimate *estimate = &plan->estimates[KM_DESIGN_TENSOR];
     const char *why_not = best_config(&config, plan);
@@ -623,7 +636,8 @@ static void estimate(km_config *found, km_plan *plan) {
     estimate->issue_ns = config.issue_ns;
     estimate->total_ns =
         config.total_ns +
-        km_cuda_launches_ns(plan, config.launches, config.form == ROWS ? LAUNCH_ROWS_NS : LAUNCH_NS);
+        km_cuda_launches_ns(plan, config.launches,
+                            config.form == ROWS ? measured.rows_launch_ns : measured.tensor_launch_ns);
     estimate->registers_per_thread = config.registers;
     estimate->registers_spare = config.spare;
     estimate->shared_bytes_per_block = config.shared_bytes;

@@ -5,6 +5,7 @@
 #include "../../base/text.h"
 #include "../words.h"
 #include "common.h"
+#include "measured.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -137,18 +138,17 @@ static void fill(tile_shape *shape, const km_spec *spec) {
     if (shape->cluster_warps > 1) shape->shared_bytes += 28 * shape->cluster_warps * shape->tile_points;
 }
 
-// Multiplications of halves that a multiprocessor does in a cycle by mma.sync with float32 sums, as measured; 0: it has
-// none.
+// Multiplications of halves that a multiprocessor does in a cycle by mma.sync with float32 sums; 0: it has none.
 static double fp16_per_cycle(int32_t arch) {
     switch (arch) {
     case 80:
-        return 800;
+        return measured.fp16_sm_80;
     case 90:
-        return 1100;
+        return measured.fp16_sm_90;
     case 100:
-        return 1000;
+        return measured.fp16_sm_100;
     default:
-        return arch > 80 ? 256 : 0;
+        return arch > 80 ? measured.fp16_others : 0;
     }
 }
 
@@ -191,33 +191,34 @@ static double width_of(const tile_shape *shape) {
     return (double)(shape->tile_features * shape->slices);
 }
 
-// Instructions in addition to products: to load a tile of points, and at the end of each K. Fitted to times on sm_90.
+// Instructions in addition to products: to load a tile of points, and at the end of each K.
 static double ends_of(const km_plan *plan) {
-    return 1300 + 400 * (double)plan->spec.clusters_count;
+    return measured.ends + measured.ends_k * (double)plan->spec.clusters_count;
 }
 
 // Evaluates fp16 scores. More warps keep tensor cores busy; the table of centroids is read from the cache for each
 // tile of points. The best two scores are kept.
 static void evaluate_fp16(tiled_config *config, const km_plan *plan) {
-    const double ONE_PRODUCT = 1.35; // of a slice, after which warps meet
-    enum { POINTS_ENOUGH = 160, WARPS_ENOUGH = 28, NARROW_OPERATIONS = 77 };
     const km_device_facts *facts = &plan->facts;
     tile_shape *shape = &config->shape;
     double rows = (double)(shape->panels * shape->panel_rows),
            tiles = ceil(rows / (double)shape->tile_clusters);
     double warps = (double)(shape->point_warps * shape->cluster_warps * config->blocks_per_sm);
-    double busy = fmin(warps / WARPS_ENOUGH, (double)shape->tile_points / POINTS_ENOUGH);
+    double busy = fmin(warps / measured.warps_enough, (double)shape->tile_points / measured.points_enough);
     double rate = fp16_per_cycle(plan->spec.target.arch) * (double)facts->units * facts->clock_ghz;
     config->tensor_ns = rows * width_of(shape) / rate / fmin(busy, 1);
-    if (shape->slices > 1 && shape->tile_features == 16) config->tensor_ns *= ONE_PRODUCT;
-    double operations = shape->panel_rows == 1 ? NARROW_OPERATIONS * tiles * width_of(shape) : 8 * rows;
+    if (shape->slices > 1 && shape->tile_features == 16)
+        config->tensor_ns *= measured.one_product; // warps meet after each
+    double operations =
+        shape->panel_rows == 1 ? measured.narrow * tiles * width_of(shape) : measured.best_two * rows;
     config->issue_ns = (operations + ends_of(plan)) / km_cuda_issue_rate(plan);
     config->total_ns = config->tensor_ns + config->issue_ns;
 }
 
 // Evaluates plain arithmetic. The stall factor is that of few warps, which wait for each slice of the features.
 static void evaluate_plain(tiled_config *config, const km_plan *plan) {
-    double stall = 1.4 + 0.6 / (double)config->blocks_per_sm, tile = (double)config->shape.tile_clusters;
+    double stall = measured.plain_stall + measured.plain_single / (double)config->blocks_per_sm,
+           tile = (double)config->shape.tile_clusters;
     double rows = ceil((double)(config->shape.panels * config->shape.panel_rows) / tile) * tile;
     double products = stall * (width_of(&config->shape) + (double)config->shape.slices) + 8;
     config->issue_ns = (rows * products + ends_of(plan)) / km_cuda_issue_rate(plan);
@@ -253,22 +254,25 @@ static int64_t resident_warps_most(const km_plan *plan, const tile_shape *shape)
 }
 
 // Evaluates resident centroids. Points are read again for each tile. A warp does not overlap reads, products and
-// comparisons; others do. Fitted to times on sm_90.
+// comparisons; others do.
 static void evaluate_resident(tiled_config *config, const km_plan *plan) {
-    const double LATENCY = 0.6;
     const km_device_facts *facts = &plan->facts;
     const tile_shape *shape = &config->shape;
     double size = (double)km_type_bytes(plan->spec.type),
            tiles = (double)(shape->panels / shape->tile_clusters);
     double rate = shape->fp16 ? fp16_per_cycle(plan->spec.target.arch) : 2 * facts->fp64_per_cycle;
-    double read_ns = 1.3 * tiles * (double)plan->spec.features * size / facts->bandwidth_gbs;
-    config->tensor_ns = 1.4 * (double)(shape->panels * shape->slices * resident_step(shape)) /
+    double read_ns =
+        measured.resident_read * tiles * (double)plan->spec.features * size / facts->bandwidth_gbs;
+    config->tensor_ns = measured.resident_products *
+                        (double)(shape->panels * shape->slices * resident_step(shape)) /
                         (rate * (double)facts->units * facts->clock_ghz);
-    config->issue_ns = (double)((shape->fp16 ? 20 : 40) * shape->panels + 60 * plan->spec.clusters_count) /
-                       (facts->fp32_per_cycle * (double)facts->units * facts->clock_ghz);
+    config->issue_ns =
+        ((shape->fp16 ? measured.resident_scores : measured.resident_scores_double) * (double)shape->panels +
+         measured.resident_k * (double)plan->spec.clusters_count) /
+        (facts->fp32_per_cycle * (double)facts->units * facts->clock_ghz);
     double fewer = (double)resident_warps_most(plan, shape) / (double)shape->point_warps;
-    config->total_ns =
-        (km_cuda_overlap(read_ns, config->tensor_ns) + config->issue_ns) * (1 + LATENCY * fmax(fewer - 1, 0));
+    config->total_ns = (km_cuda_overlap(read_ns, config->tensor_ns) + config->issue_ns) *
+                       (1 + measured.resident_waits * fmax(fewer - 1, 0));
 }
 
 // Fills the times of a configuration whose shape and blocks_per_sm are set.
@@ -523,17 +527,17 @@ static double products_adding(const km_plan *plan, const tiled_config *config) {
     double columns = (double)((8 * products.columns + 6) * products.feature_warps),
            rows = (double)config->shape.panels;
     double rate = 2 * plan->facts.fp64_per_cycle * (double)plan->facts.units * plan->facts.clock_ghz;
-    return 1.2 * rows * columns / rate * km_cuda_issue_rate(plan);
+    return measured.adding_products * rows * columns / rate * km_cuda_issue_rate(plan);
 }
 
 // Thread instructions of adding a point for all K. Rows in shared memory are bound by its bandwidth.
 static double adding_of(const km_plan *plan, const tiled_config *config) {
     double d = (double)plan->spec.features, ks = (double)plan->spec.clusters_count;
     int64_t how = sums_of(plan, (int)config->shape.resident);
-    if (how == KM_WORD_sums_sorted) return ks * (3000 + 10 * d);
+    if (how == KM_WORD_sums_sorted) return ks * (measured.adding_sorted + measured.adding_sorted_feature * d);
     if (how == KM_WORD_sums_products) return products_adding(plan, config);
     chunk_shape sums = chunks_of(plan);
-    return 2000 + 23 * ks * (double)(sums.lanes * sums.feature_parts);
+    return measured.adding_chunks + measured.adding_chunks_k * ks * (double)(sums.lanes * sums.feature_parts);
 }
 
 // Checks ------------------------------------------------------------------------------------------------------
@@ -622,8 +626,8 @@ static void estimate(km_config *found, km_plan *plan) {
     estimate->operations_per_point = estimate->issue_ns * km_cuda_issue_rate(plan);
     estimate->total_ns = estimate->memory_ns + config->total_ns + adding_ns; // one kernel after the other
     if (sums == KM_WORD_sums_products) // both overlap the read of the points
-        estimate->total_ns =
-            config->total_ns + km_cuda_overlap(adding_ns, 1.2 * d * size / plan->facts.bandwidth_gbs);
+        estimate->total_ns = config->total_ns + km_cuda_overlap(adding_ns, measured.adding_read * d * size /
+                                                                               plan->facts.bandwidth_gbs);
     estimate->registers_per_thread = registers_limit(plan, &config->shape, config->blocks_per_sm);
     estimate->registers_spare = config->spare;
     estimate->shared_bytes_per_block = config->shape.shared_bytes;
