@@ -261,6 +261,13 @@ START_TEST(measured_ratios) {
          {"design=tiled form=tiles_fp16 tile_points=128 tile_clusters=64 tile_features=64 blocks_per_sm=1",
           "design=tiled form=tiles_fp16 tile_points=256 tile_clusters=64 tile_features=64 blocks_per_sm=2"},
          {0.5515, 0.3214}},
+        // Warps that have the same points meet to compare scores.
+        {64,
+         1048576,
+         "256",
+         {"design=tiled form=tiles_fp16 tile_points=64 tile_clusters=256 tile_features=64 blocks_per_sm=2",
+          "design=tiled form=tiles_fp16 tile_points=256 tile_clusters=64 tile_features=64 blocks_per_sm=2"},
+         {0.4026, 0.3214}},
         // Twelve columns are four warps' three each; of eight warps some have two.
         {32,
          2097152,

@@ -87,6 +87,8 @@
     X(fp16_others, 256, "not measured: what other devices are taken to have")                                \
     X(warps_enough, 28, "H200: warps of a multiprocessor that keep tensor cores busy")                       \
     X(points_enough, 160, "H200: points of a tile for which a table is read")                                \
+    X(cluster_warps, 0.18,                                                                                   \
+      "H200, recorded space of d = 64, K = 256: of each more warp that has the same points")                 \
     X(one_product, 1.35, "H200, recorded space of d = 64, K = 256: slices of one product, 1.3 to 1.4")       \
     X(ends, 1300, "H200: loads of a tile of points")                                                         \
     X(ends_k, 400, "H200: the end of each K")                                                                \

@@ -207,6 +207,7 @@ static void evaluate_fp16(tiled_config *config, const km_plan *plan) {
     double busy = fmin(warps / measured.warps_enough, (double)shape->tile_points / measured.points_enough);
     double rate = fp16_per_cycle(plan->spec.target.arch) * (double)facts->units * facts->clock_ghz;
     config->tensor_ns = rows * width_of(shape) / rate / fmin(busy, 1);
+    config->tensor_ns *= 1 + measured.cluster_warps * (double)(shape->cluster_warps - 1);
     if (shape->slices > 1 && shape->tile_features == 16)
         config->tensor_ns *= measured.one_product; // warps meet after each
     double operations =
