@@ -649,46 +649,51 @@ static km_status confirm_one(tuning *t, int64_t at, double *gain, double *noise)
     *noise = 0;
     KM_TRY(sample(t, candidate, standard, ms, standard_ms, SAMPLES_CONFIRM));
     if (candidate->outcome != KM_TUNE_MEASURED) return KM_OK;
-    for (int i = 0; i < candidate->samples; i++) ratios[i] = standard_ms[i] / ms[i];
-    *gain = quantile(ratios, candidate->samples, 0.5) - 1;
-    *noise = fmax(half_range(ratios, candidate->samples), NOISE_LEAST);
-    candidate->ms = quantile(ms, candidate->samples, 0.5);
-    candidate->spread_ms = half_range(ms, candidate->samples);
-    standard->ms = quantile(standard_ms, candidate->samples, 0.5);
-    standard->spread_ms = half_range(standard_ms, candidate->samples);
-    standard->samples = candidate->samples;
+    int count = candidate->samples;
+    for (int i = 0; i < count; i++) ratios[i] = standard_ms[i] / ms[i];
+    *gain = quantile(ratios, count, 0.5) - 1;
+    *noise = fmax(half_range(ratios, count), NOISE_LEAST);
+    candidate->ms = standard->ms / (1 + *gain);
+    candidate->spread_ms = *noise * candidate->ms;
     return KM_OK;
 }
 
-// The default alone, once more, where nothing is to be held against it: its first samples were taken when all began.
+// The default alone, once more: its first samples were taken when all began, and all other times are relative to it.
 static km_status time_standard(tuning *t) {
     km_tune_candidate *standard = &t->space.candidates[t->space.standard];
-    double ms[KM_TUNE_SAMPLES_MAX];
+    double ms[KM_TUNE_SAMPLES_MAX], before_ms = standard->ms;
     KM_TRY(sample(t, standard, NULL, ms, NULL, SAMPLES_CONFIRM));
-    if (standard->outcome == KM_TUNE_MEASURED) take_samples(t, standard, ms, NULL);
+    if (standard->outcome != KM_TUNE_MEASURED) return KM_OK;
+    take_samples(t, standard, ms, NULL);
+    for (int64_t i = 0; i < t->space.count; i++) {
+        km_tune_candidate *candidate = &t->space.candidates[i];
+        if (i == t->space.standard || candidate->outcome != KM_TUNE_MEASURED) continue;
+        candidate->ms *= standard->ms / before_ms;
+        candidate->spread_ms *= standard->ms / before_ms;
+    }
     return KM_OK;
 }
 
 static km_status confirm(tuning *t) {
     km_tune_result *result = t->result;
     int64_t finalists[FINALISTS], count = finalists_of(finalists, t);
-    int is_known = t->space.candidates[t->space.standard].outcome == KM_TUNE_MEASURED;
+    const km_tune_candidate *standard = &t->space.candidates[t->space.standard];
+    int was_stopped = result->stopped;
     result->best = t->space.standard;
     result->noise = NOISE_LEAST;
-    int was_stopped = result->stopped;
     for (int64_t i = 0; i < t->compilers_count; i++)
         km_worker_stop(&t->compilers[i]); // they would be in the way
     t->compilers_count = 0;
-    report(t, "confirm", 0, count, 1);
-    if (is_known && count == 0) return time_standard(t);
+    report(t, "confirm", 0, count + 1, 1);
+    if (standard->outcome == KM_TUNE_MEASURED) KM_TRY(time_standard(t));
+    if (standard->outcome != KM_TUNE_MEASURED) { // it cannot run: there is nothing to compare with
+        if (count > 0) result->best = finalists[0];
+        return KM_OK;
+    }
     for (int64_t i = 0; i < count; i++) {
         double gain, noise;
-        report(t, "confirm", i, count, 1);
+        report(t, "confirm", i + 1, count + 1, 1);
         if (i > 0 && result->stopped && !was_stopped) break;
-        if (!is_known) { // the default cannot run: there is nothing to compare with
-            if (i == 0) result->best = finalists[0];
-            continue;
-        }
         KM_TRY(confirm_one(t, finalists[i], &gain, &noise));
         result->noise = fmax(result->noise, noise);
         if (gain > noise && gain > result->gain) {
