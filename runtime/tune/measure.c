@@ -95,7 +95,7 @@ km_plan_params km_measure_plan_params(const km_measure *m) {
     params.facts = &m->device->facts;
     params.points = m->params.points;
     params.untuned = 1;
-    // Tables are of lloyd's passes: what an algorithm skips depends on the data, and its other kernels are the library's.
+    // Tables are of lloyd's passes: what the others skip depends on the data, and their kernels are the library's.
     for (int64_t i = 0; i < m->spec.fixed_count; i++)
         if (!strcmp(m->spec.fixed[i].name, "algorithm")) return params;
     params.algorithm = KM_ALGORITHM_LLOYD;
