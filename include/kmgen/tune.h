@@ -110,7 +110,7 @@ typedef struct km_tune_params {
     /// own, which is given up where a kernel hangs, and compiles in others meanwhile. Default NULL: all is done in this
     /// process, and what hangs hangs it.
     char *const *worker;
-    int64_t jobs;      ///< Processes that compile. Default 0: as many as there are cores.
+    int64_t jobs; ///< Processes that compile. Default 0: as many as there are cores, but for one on CUDA.
     const char *today; ///< The date that the entry gets, e.g. "2026-11-23". Default NULL: none.
     const km_log *log; ///< Default NULL, silent.
     /// Asked after each step by the thread that called; what is not 0 ends it as the budget does. Default NULL.

@@ -23,7 +23,8 @@
 #include <string.h>
 
 enum {
-    SAMPLES_FIRST = 1, // of a new candidate; where that is far from the fastest, it is enough ...
+    SAMPLES_FIRST =
+        2, // of a new candidate; where the less of them is far from the fastest, they are enough ...
     SAMPLES_MORE =
         4, // ... else so many more; and as many anew, times two, before it is taken for the fastest
     SAMPLES_CONFIRM = 15, // of the default and each finalist, turn by turn
@@ -332,7 +333,9 @@ static km_status await_open(tuning *t, km_worker *worker) {
 }
 
 static km_status start_compilers(tuning *t) {
-    int64_t jobs = t->params->jobs > 0 ? t->params->jobs : omp_get_num_procs();
+    // A GPU is measured meanwhile: a core is left to what launches its passes.
+    int64_t cores = km_max(1, omp_get_num_procs() - (t->result->facts.target.kind == KM_TARGET_CUDA));
+    int64_t jobs = t->params->jobs > 0 ? t->params->jobs : cores;
     if (!t->params->cache_dir) jobs = 0; // what one compiles, another could not load
     jobs = km_min(km_min(jobs, COMPILERS_MAX), t->space.count);
     for (int64_t i = 0; i < jobs; i++) {
@@ -595,6 +598,7 @@ static km_status measure(tuning *t, int64_t at) {
     KM_TRY(sample(t, candidate, beside, ms, beside_ms, SAMPLES_FIRST));
     if (candidate->outcome == KM_TUNE_MEASURED) {
         take_samples(t, candidate, ms, beside ? beside_ms : NULL);
+        candidate->ms = ms[0]; // the less: what disturbs a sample only makes it longer
         int more = !beside || candidate->ms < FAR * best_ms(t);
         if (more) KM_TRY(take_more(t, candidate, beside, SAMPLES_MORE));
         // Of many candidates the luckiest is the fastest: its own time is that of samples which did not choose it.
