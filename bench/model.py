@@ -13,7 +13,8 @@ measured candidate of the least prediction; of equal ones the planner's own choi
 one design's candidates as if there were no others; --samples leaves out those that were timed less often: most of a
 space are given up after one sample, which may be wrong by any factor. Predictions are those of the planner that
 recorded the space; --planner takes today's, from the program of bench/model_predict.c. --keep writes the spaces into
-a folder, without what neither this table nor tests/test_search.c looks at. Needs nothing but Python 3.9.
+a folder, without what neither this table nor tests/test_search.c looks at; --demand fails where the model ranks worse
+(the suite `ranking`). Needs nothing but Python 3.9.
 """
 import argparse
 import csv
@@ -143,6 +144,8 @@ def main():
     parser.add_argument("--planner", metavar="PROGRAM", help="build/bench/model_predict: predictions of today")
     parser.add_argument("--csv", action="store_true", help="commas instead of a table, without medians")
     parser.add_argument("--keep", metavar="FOLDER", help="write the spaces there, smaller")
+    parser.add_argument("--demand", nargs=2, type=float, metavar=("CORRELATION", "LOSS"),
+                        help="fail where a space has a lower correlation or a larger loss (0.05: 5%%)")
     options = parser.parse_args()
     rows = []
     for path in options.spaces:
@@ -163,7 +166,8 @@ def main():
         print_csv(rows)
     else:
         print(tables.table(HEAD, [cells(row) for row in rows] + totals(rows)), end="")
-    return 0
+    return int(bool(options.demand) and any((row[6] or 0) < options.demand[0] or row[9] > options.demand[1]
+                                            for row in rows))
 
 
 if __name__ == "__main__":
