@@ -366,13 +366,17 @@ static loaded *get(km_measure *m, km_tune_candidate *candidate, km_status *statu
     return NULL;
 }
 
+// Passes that take SAMPLE_MS together. A sample in which a run stopped is taken again, of fewer passes.
 static km_status sample(loaded *one, km_measure *m, double *ms, km_error *err) {
-    double first;
-    KM_TRY(run_passes(one, m, SAMPLE_PASSES_MIN, &first, err));
-    int64_t restarts = one->engine->slots_count / m->spec.clusters_count;
-    int64_t passes = km_min((int64_t)(SAMPLE_MS / (first * (double)restarts)) + 1, m->passes_max);
-    *ms = first;
-    return passes <= SAMPLE_PASSES_MIN ? KM_OK : run_passes(one, m, passes, ms, err);
+    int64_t restarts = one->engine->slots_count / m->spec.clusters_count, allowed;
+    KM_TRY(run_passes(one, m, SAMPLE_PASSES_MIN, ms, err));
+    int64_t wanted = (int64_t)(SAMPLE_MS / (*ms * (double)restarts)) + 1;
+    do {
+        allowed = m->passes_max;
+        if (km_min(wanted, allowed) > SAMPLE_PASSES_MIN)
+            KM_TRY(run_passes(one, m, km_min(wanted, allowed), ms, err));
+    } while (m->passes_max < allowed);
+    return KM_OK;
 }
 
 km_status km_measure_sample(km_measure *m, km_tune_candidate *candidate, double *ms,
