@@ -371,10 +371,10 @@ static km_status sample(loaded *one, km_measure *m, double *ms, km_error *err) {
     int64_t restarts = one->engine->slots_count / m->spec.clusters_count, allowed;
     KM_TRY(run_passes(one, m, SAMPLE_PASSES_MIN, ms, err));
     int64_t wanted = (int64_t)(SAMPLE_MS / (*ms * (double)restarts)) + 1;
+    if (wanted <= SAMPLE_PASSES_MIN) return KM_OK;
     do {
         allowed = m->passes_max;
-        if (km_min(wanted, allowed) > SAMPLE_PASSES_MIN)
-            KM_TRY(run_passes(one, m, km_min(wanted, allowed), ms, err));
+        KM_TRY(run_passes(one, m, km_min(wanted, allowed), ms, err));
     } while (m->passes_max < allowed);
     return KM_OK;
 }
