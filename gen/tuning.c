@@ -8,6 +8,7 @@
 #include "yaml_reader.h"
 
 #define XXH_INLINE_ALL // generators of the build link no library for it
+#define XXH_NO_INLINE_HINTS 1 // compilers that optimise little refuse them
 #include <xxhash.h>
 
 #include <inttypes.h>
