@@ -7,7 +7,7 @@
 #include "words.h"
 #include "yaml_reader.h"
 
-#define XXH_INLINE_ALL // generators of the build link no library for it
+#define XXH_INLINE_ALL        // generators of the build link no library for it
 #define XXH_NO_INLINE_HINTS 1 // compilers that optimise little refuse them
 #include <xxhash.h>
 

@@ -20,7 +20,8 @@ cp "$source" "$edited"
 case $(number TILE)-$(number VECTORS) in
     2-*) echo '__attribute__((constructor)) static void end(void) { __builtin_trap(); }' >>"$edited" ;;
     3-*) echo "error: this one is refused" >&2; exit 1 ;;
-    5-8) echo 'unsigned sleep(unsigned); __attribute__((constructor)) static void hang(void) { for (;;) sleep(9); }' >>"$edited" ;;
+    5-8) echo 'unsigned sleep(unsigned);' \
+        '__attribute__((constructor)) static void hang(void) { for (;;) sleep(9); }' >>"$edited" ;;
     6-*) sed -i 's/_CMP_GT_OQ/_CMP_LT_OQ/; s/\ba > b\b/a < b/' "$edited" ;;
 esac
 arguments=()
