@@ -17,7 +17,7 @@ KM_BEGIN
     X(SPILLS, spills, "left out before it ran: its kernels spill registers")                                 \
     X(REFUSED, refused, "the compiler refused its text")                                                     \
     X(WRONG, wrong, "its sums are not those of the double reference")                                        \
-    X(HUNG, hung, "it gave no answer in ten times the time of the fastest one")                              \
+    X(HUNG, hung, "it gave no answer in ten times as long as any other")                                     \
     X(MEMORY, memory, "the device has not enough memory for it")                                             \
     X(FAILED, failed, "the device or the process that ran it failed")
 

@@ -536,10 +536,12 @@ static km_status sample_there(tuning *t, km_tune_candidate *candidate, const km_
     }
     candidate->outcome = answer == KM_WORKER_NONE ? KM_TUNE_HUNG : KM_TUNE_FAILED;
     candidate->samples = 0;
-    snprintf(candidate->reason, sizeof candidate->reason, "%.*s", (int)sizeof candidate->reason - 1,
-             answer == KM_WORKER_NONE   ? "it gave no answer in ten times the time of the fastest one"
-             : answer == KM_WORKER_GONE ? "the process that ran it ended"
-                                        : t->err->text);
+    if (answer == KM_WORKER_NONE)
+        snprintf(candidate->reason, sizeof candidate->reason, "it gave no answer in %.0f s",
+                 timeout_ms / 1e3);
+    else
+        snprintf(candidate->reason, sizeof candidate->reason, "%.*s", (int)sizeof candidate->reason - 1,
+                 answer == KM_WORKER_GONE ? "the process that ran it ended" : t->err->text);
     if (++t->failures >= FAILURES_MAX)
         return km_fail(t->err, KM_ERROR_DEVICE,
                        "%d candidates in a row could not be measured, the last one: %s", FAILURES_MAX,

@@ -105,13 +105,23 @@ km_status km_worker_start(km_worker *worker, char *const *argv, const km_measure
     return status;
 }
 
+// Waits for the end of a process whose input has ended; by force where it takes long.
+static void reap(pid_t process) {
+    enum { PATIENCE_MS = 5000, STEP_MS = 2 };
+    for (int ms = 0; ms < PATIENCE_MS; ms += STEP_MS) {
+        if (waitpid(process, NULL, WNOHANG) != 0) return;
+        poll(NULL, 0, STEP_MS);
+    }
+    kill(process, SIGKILL);
+    waitpid(process, NULL, 0);
+}
+
 void km_worker_stop(km_worker *worker) {
     if (worker->process <= 0) return;
     if (worker->to >= 0) close(worker->to); // it ends where its input does
     if (worker->is_asked) kill(worker->process, SIGKILL);
     if (worker->from >= 0) close(worker->from);
-    while (waitpid(worker->process, NULL, 0) < 0 && errno == EINTR) {
-    }
+    reap(worker->process);
     free(worker->line);
     *worker = (km_worker){.to = -1, .from = -1};
 }
