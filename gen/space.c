@@ -90,10 +90,13 @@ static km_param next_axis(const walk *w, const km_plan *plan) {
     return KM_PARAM_COUNT;
 }
 
+static void put_number(km_fixed *number, const char *name, int64_t value) {
+    *number = (km_fixed){.value = value};
+    strncpy(number->name, name, sizeof number->name - 1);
+}
+
 static void set_fixed(km_spec *spec, const char *name, int64_t value) {
-    km_fixed *fixed = &spec->fixed[spec->fixed_count++];
-    *fixed = (km_fixed){.value = value};
-    strncpy(fixed->name, name, sizeof fixed->name - 1);
+    put_number(&spec->fixed[spec->fixed_count++], name, value);
 }
 
 // The numbers that were fixed on the way to this plan, the design first.
@@ -109,9 +112,7 @@ static void describe(km_tune_candidate *candidate, const walk *w, const km_plan 
     for (int i = 0; i < KM_PARAM_COUNT; i++) {
         const char *name = km_param_name((km_param)i);
         if (!tunes[i][0] || km_plan_value(plan, (km_param)i) < 0 || is_fixed(w->given, name)) continue;
-        km_fixed *number = &candidate->numbers[candidate->numbers_count++];
-        *number = (km_fixed){.value = km_plan_value(plan, (km_param)i)};
-        strncpy(number->name, name, sizeof number->name - 1);
+        put_number(&candidate->numbers[candidate->numbers_count++], name, km_plan_value(plan, (km_param)i));
     }
 }
 
@@ -162,7 +163,7 @@ static km_status visit_designs(walk *w) {
     return KM_OK;
 }
 
-static int is_same(const km_tune_candidate *a, const km_tune_candidate *b) {
+int km_space_is_same(const km_tune_candidate *a, const km_tune_candidate *b) {
     if (a->numbers_count != b->numbers_count) return 0;
     for (int64_t i = 0; i < a->numbers_count; i++)
         if (strcmp(a->numbers[i].name, b->numbers[i].name) != 0 || a->numbers[i].value != b->numbers[i].value)
@@ -175,7 +176,7 @@ static km_status find_standard(walk *w, const km_plan *plan) {
     km_tune_candidate standard;
     describe(&standard, w, plan);
     for (int64_t i = 0; i < w->space->count; i++) {
-        if (!is_same(&w->space->candidates[i], &standard)) continue;
+        if (!km_space_is_same(&w->space->candidates[i], &standard)) continue;
         w->space->standard = i;
         return KM_OK;
     }
@@ -233,12 +234,9 @@ km_status km_space_spec(km_spec *out, const km_spec *spec, const km_tune_candida
     return KM_OK;
 }
 
-// Whether a number follows from the others: it is a multiple of the planner's own, and that is what it is.
-static int follows(const km_plan *plan, const km_fixed *number) {
-    for (int i = 0; i < KM_PARAM_COUNT; i++)
-        if (!strcmp(km_param_name((km_param)i), number->name))
-            return is_relative((km_param)i) && km_plan_value(plan, (km_param)i) == number->value;
-    return 0;
+static int is_multiple(const km_fixed *number) {
+    km_param param = km_param_find(number->name);
+    return param < KM_PARAM_COUNT && is_relative(param);
 }
 
 km_status km_space_decisive(km_fixed numbers[KM_FIXED_MAX], int64_t *count, const km_spec *spec,
@@ -249,19 +247,18 @@ km_status km_space_decisive(km_fixed numbers[KM_FIXED_MAX], int64_t *count, cons
     km_plan plan;
     untuned.untuned = 1;
     others.numbers_count = *count = 0;
-    for (int64_t i = 0; i < candidate->numbers_count; i++) {
-        int relative = 0;
-        for (int p = 0; p < KM_PARAM_COUNT; p++)
-            relative |=
-                is_relative((km_param)p) && !strcmp(km_param_name((km_param)p), candidate->numbers[i].name);
-        if (!relative) others.numbers[others.numbers_count++] = candidate->numbers[i];
-    }
+    for (int64_t i = 0; i < candidate->numbers_count; i++)
+        if (!is_multiple(&candidate->numbers[i]))
+            others.numbers[others.numbers_count++] = candidate->numbers[i];
     km_plan_init(&plan);
     km_spec_init(&fixed);
     km_status status = km_space_spec(&fixed, spec, &others, err);
     if (status == KM_OK) status = km_plan_make(&plan, &fixed, &untuned, err);
-    for (int64_t i = 0; i < candidate->numbers_count && status == KM_OK; i++)
-        if (!follows(&plan, &candidate->numbers[i])) numbers[(*count)++] = candidate->numbers[i];
+    for (int64_t i = 0; i < candidate->numbers_count && status == KM_OK; i++) {
+        const km_fixed *number = &candidate->numbers[i];
+        if (is_multiple(number) && km_plan_get(&plan, number->name) == number->value) continue; // it follows
+        numbers[(*count)++] = *number;
+    }
     km_plan_clear(&plan);
     km_spec_clear(&fixed);
     return status;

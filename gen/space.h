@@ -28,6 +28,9 @@ void km_space_clear(km_space *space);
 int64_t km_space_values(int64_t values[KM_SPACE_VALUES_MAX], km_param param, km_design design, int64_t own,
                         int full);
 
+// Whether two candidates are the same plan: their numbers, in one order, have the same values.
+int km_space_is_same(const km_tune_candidate *a, const km_tune_candidate *b);
+
 // The spec with the candidate's numbers fixed: its plan is the candidate. `out` is initialised.
 km_status km_space_spec(km_spec *out, const km_spec *spec, const km_tune_candidate *candidate, km_error *err);
 

@@ -98,16 +98,15 @@ const char *km_value_text(char text[KM_VALUE_TEXT], km_param param, int64_t valu
     return text;
 }
 
-// The number's place in gen/params.h; KM_PARAM_COUNT for what has none.
-static int param_find(const char *name) {
+km_param km_param_find(const char *name) {
     int param = 0;
     while (param < KM_PARAM_COUNT && strcmp(km_param_name((km_param)param), name) != 0) param++;
-    return param;
+    return (km_param)param;
 }
 
 const char *km_fixed_text(char text[KM_VALUE_TEXT], const km_fixed *number) {
-    int param = param_find(number->name);
-    if (param < KM_PARAM_COUNT) return km_value_text(text, (km_param)param, number->value);
+    km_param param = km_param_find(number->name);
+    if (param < KM_PARAM_COUNT) return km_value_text(text, param, number->value);
     if (!strcmp(number->name, "design"))
         snprintf(text, KM_VALUE_TEXT, "%s", km_design_name((km_design)number->value));
     else if (!strcmp(number->name, "algorithm"))
@@ -118,8 +117,8 @@ const char *km_fixed_text(char text[KM_VALUE_TEXT], const km_fixed *number) {
 }
 
 int km_fixed_is_word(const km_fixed *number) {
-    int param = param_find(number->name);
-    if (param < KM_PARAM_COUNT) return km_param_has_words((km_param)param);
+    km_param param = km_param_find(number->name);
+    if (param < KM_PARAM_COUNT) return km_param_has_words(param);
     return !strcmp(number->name, "design") || !strcmp(number->name, "algorithm");
 }
 

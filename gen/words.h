@@ -12,6 +12,7 @@ enum { KM_DESIGNS_TEXT = 96 };
 const char *km_designs_text(char text[KM_DESIGNS_TEXT], km_target_kind target, const char *last);
 
 const char *km_param_name(km_param param); // as in gen/params.h
+km_param km_param_find(const char *name);  // KM_PARAM_COUNT: none has that name
 
 // Some numbers of a plan are words (KM_WORDS in params.h): their value is the word's place in that list.
 int km_param_has_words(km_param param);

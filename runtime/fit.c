@@ -136,11 +136,7 @@ static km_status complete_spec(fit *f, const km_spec *spec) {
 // Devices and plans -----------------------------------------------------------------------------------------
 
 static int wanted_device(const fit *f) {
-    int device = f->params->device;
-    if (f->spec.target.kind == KM_TARGET_CPU) return KM_HOST;
-    if (f->spec.target.kind == KM_TARGET_CUDA && device < 0) return 0;
-    if (device != KM_DEVICE_AUTO) return device;
-    return km_device_count() > 0 ? 0 : KM_HOST;
+    return km_device_wanted(f->spec.target.kind, f->params->device);
 }
 
 // Whether the CPU may take a GPU's place: the caller asked for neither.

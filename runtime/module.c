@@ -24,6 +24,13 @@ int km_device_count(void) {
     return km_backend_cuda.device_count();
 }
 
+int km_device_wanted(km_target_kind target, int device) {
+    if (target == KM_TARGET_CPU) return KM_HOST;
+    if (target == KM_TARGET_CUDA && device < 0) return 0;
+    if (device != KM_DEVICE_AUTO) return device;
+    return km_device_count() > 0 ? 0 : KM_HOST;
+}
+
 km_status km_device_open(km_device **out, int device, const char *compiler, const km_log *log,
                          km_error *err) {
     *out = NULL;

@@ -17,6 +17,9 @@ struct km_module {
     int64_t registers;     // of a thread, in that kernel of the pass which has most; 0: unknown
 };
 
+// Which device a spec's target and a caller's choice mean: the target, where it says cpu or cuda, wins over
+// KM_DEVICE_AUTO. KM_HOST or a CUDA ordinal.
+int km_device_wanted(km_target_kind target, int device);
 // Opens KM_HOST or a CUDA ordinal.
 km_status km_device_open(km_device **out, int device, const char *compiler, const km_log *log, km_error *err);
 // The same for KM_MODULE_COMPILE alone.

@@ -1,29 +1,13 @@
 // SPDX-License-Identifier: MIT
 // A tuning as JSON; docs/tune.schema.json is its contract.
 #include "../../base/error.h"
-#include "../../gen/words.h"
-#include "../json.h"
+#include "../tune/lines.h"
 #include "tune_report.h"
-
-static json_t *plan_to_json(const km_tune_candidate *candidate) {
-    json_t *object = json_object();
-    int failed = json_object_set_new(object, "design", json_string(km_design_name(candidate->design)));
-    for (int64_t i = 0; i < candidate->numbers_count; i++) {
-        const km_fixed *number = &candidate->numbers[i];
-        char text[KM_VALUE_TEXT];
-        failed |= json_object_set_new(object, number->name,
-                                      km_fixed_is_word(number) ? json_string(km_fixed_text(text, number))
-                                                               : json_integer(number->value));
-    }
-    if (!failed) return object;
-    json_decref(object);
-    return NULL;
-}
 
 static json_t *candidate_to_json(const km_tune_candidate *candidate) {
     json_t *object = json_object();
     int failed = 0;
-    failed |= json_object_set_new(object, "plan", plan_to_json(candidate));
+    failed |= json_object_set_new(object, "plan", km_tune_plan_json(candidate));
     failed |= json_object_set_new(object, "predicted_ms", km_json_real(candidate->predicted_ms));
     failed |= json_object_set_new(object, "memory_ms", km_json_real(candidate->memory_ms));
     failed |= json_object_set_new(object, "issue_ms", km_json_real(candidate->issue_ms));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "journal.h"
 #include "../../base/text.h"
+#include "../../gen/space.h"
 #include "../file.h"
 #include "lines.h"
 
@@ -70,20 +71,11 @@ void km_journal_close(km_journal *journal) {
 
 // The candidate of a line; -1: none.
 static int64_t find(const km_tune_candidate *candidates, int64_t count, const json_t *plan) {
-    km_spec spec;
-    int64_t found = -1;
-    km_spec_init(&spec);
-    if (km_tune_plan_fix(&spec, plan, NULL) == KM_OK)
-        for (int64_t i = 0; i < count && found < 0; i++) {
-            int64_t same = 0;
-            for (int64_t a = 0; a < candidates[i].numbers_count; a++)
-                for (int64_t b = 0; b < spec.fixed_count; b++)
-                    same += !strcmp(candidates[i].numbers[a].name, spec.fixed[b].name) &&
-                            candidates[i].numbers[a].value == spec.fixed[b].value;
-            if (same == candidates[i].numbers_count && same == spec.fixed_count) found = i;
-        }
-    km_spec_clear(&spec);
-    return found;
+    km_tune_candidate wanted;
+    if (km_tune_plan_take(&wanted, plan, NULL) != KM_OK) return -1;
+    for (int64_t i = 0; i < count; i++)
+        if (km_space_is_same(&candidates[i], &wanted)) return i;
+    return -1;
 }
 
 static int recall_line(const km_journal *journal, const char *line, size_t size,

@@ -6,31 +6,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-static json_t *value_json(const km_fixed *number) {
-    char text[KM_VALUE_TEXT];
-    if (!strcmp(number->name, "design")) return json_string(km_design_name((km_design)number->value));
-    for (int i = 0; i < KM_PARAM_COUNT; i++)
-        if (!strcmp(km_param_name((km_param)i), number->name) && km_param_has_words((km_param)i))
-            return json_string(km_value_text(text, (km_param)i, number->value));
-    return json_integer(number->value);
-}
-
 json_t *km_tune_plan_json(const km_tune_candidate *candidate) {
-    json_t *plan = json_object();
-    for (int64_t i = 0; i < candidate->numbers_count; i++)
-        json_object_set_new(plan, candidate->numbers[i].name, value_json(&candidate->numbers[i]));
-    return plan;
+    json_t *object = json_object();
+    int failed = json_object_set_new(object, "design", json_string(km_design_name(candidate->design)));
+    for (int64_t i = 0; i < candidate->numbers_count; i++) {
+        const km_fixed *number = &candidate->numbers[i];
+        char text[KM_VALUE_TEXT];
+        failed |= json_object_set_new(object, number->name,
+                                      km_fixed_is_word(number) ? json_string(km_fixed_text(text, number))
+                                                               : json_integer(number->value));
+    }
+    if (!failed) return object;
+    json_decref(object);
+    return NULL;
 }
 
-km_status km_tune_plan_fix(km_spec *spec, const json_t *plan, km_error *err) {
+km_status km_tune_plan_take(km_tune_candidate *candidate, const json_t *plan, km_error *err) {
+    km_spec spec;
     const char *name;
     json_t *value;
+    km_status status = KM_OK;
+    *candidate = (km_tune_candidate){.design = KM_DESIGN_NONE};
+    km_spec_init(&spec);
     json_object_foreach((json_t *)plan, name, value) {
         char text[24];
         snprintf(text, sizeof text, "%lld", (long long)json_integer_value(value));
-        KM_TRY(km_spec_fix(spec, name, json_is_string(value) ? json_string_value(value) : text, err));
+        KM_TRY_GOTO(km_spec_fix(&spec, name, json_is_string(value) ? json_string_value(value) : text, err));
+        if (!strcmp(name, "design")) candidate->design = (km_design)spec.fixed[spec.fixed_count - 1].value;
     }
-    return KM_OK;
+    candidate->numbers_count = spec.fixed_count;
+    memcpy(candidate->numbers, spec.fixed, sizeof spec.fixed);
+done:
+    km_spec_clear(&spec);
+    return status;
 }
 
 json_t *km_tune_found_json(const km_tune_candidate *candidate) {

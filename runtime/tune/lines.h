@@ -5,10 +5,11 @@
 #include "../json.h"
 #include <kmgen/tune.h>
 
-// {"design": "tensor", "form": "rounded", "block": 384}: the numbers, words as a spec writes them.
+// {"design": "tensor", "form": "rounded", "block": 384}: the design and the numbers, words as a spec writes them. NULL: no
+// memory.
 json_t *km_tune_plan_json(const km_tune_candidate *candidate);
-// Fixes in the spec what such an object holds. KM_ERROR_SPEC.
-km_status km_tune_plan_fix(km_spec *spec, const json_t *plan, km_error *err);
+// A candidate of design and numbers that such an object holds, in its order. KM_ERROR_SPEC.
+km_status km_tune_plan_take(km_tune_candidate *candidate, const json_t *plan, km_error *err);
 
 // What was found of a candidate, without its numbers and times; and back. 0 where the object is not that.
 json_t *km_tune_found_json(const km_tune_candidate *candidate);

@@ -89,7 +89,7 @@ void km_measure_close(km_measure **measure) {
     *measure = NULL;
 }
 
-km_plan_params km_measure_plan_params(const km_measure *m) {
+static km_plan_params plan_params(const km_measure *m) {
     km_plan_params params;
     km_plan_params_init(&params);
     params.facts = &m->device->facts;
@@ -130,7 +130,7 @@ static km_status judge(km_tune_candidate *candidate, km_status status, const km_
 static km_status make_plan(km_plan *plan, const km_measure *m, const km_tune_candidate *candidate,
                            km_error *err) {
     km_spec spec;
-    km_plan_params params = km_measure_plan_params(m);
+    km_plan_params params = plan_params(m);
     km_spec_init(&spec);
     km_status status = km_space_spec(&spec, &m->spec, candidate, err);
     if (status == KM_OK) status = km_plan_make(plan, &spec, &params, err);
@@ -313,19 +313,11 @@ static km_status check(loaded *one, km_measure *m, km_error *err) {
 
 // Sampling ----------------------------------------------------------------------------------------------------
 
-static int is_same(const km_tune_candidate *a, const km_tune_candidate *b) {
-    if (a->numbers_count != b->numbers_count) return 0;
-    for (int64_t i = 0; i < a->numbers_count; i++)
-        if (strcmp(a->numbers[i].name, b->numbers[i].name) != 0 || a->numbers[i].value != b->numbers[i].value)
-            return 0;
-    return 1;
-}
-
 // The candidate's place: where it is loaded already, else the one that was used longest ago.
 static loaded *place_of(km_measure *m, const km_tune_candidate *candidate) {
     loaded *oldest = &m->loaded[0];
     for (int i = 0; i < LOADED_MAX; i++) {
-        if (is_same(&m->loaded[i].candidate, candidate)) return &m->loaded[i];
+        if (km_space_is_same(&m->loaded[i].candidate, candidate)) return &m->loaded[i];
         if (m->loaded[i].used < oldest->used) oldest = &m->loaded[i];
     }
     unload(oldest);

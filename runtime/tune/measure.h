@@ -21,9 +21,6 @@ typedef struct km_measure_params {
 km_status km_measure_open(km_measure **out, const km_measure_params *params, km_error *err);
 void km_measure_close(km_measure **measure);
 
-// What planning needs to make the candidates' plans: the device's facts and the points.
-km_plan_params km_measure_plan_params(const km_measure *measure);
-
 // Compiles the candidate into the cache. Fills registers, blocks_per_sm and occupancy, and where it is not to be run
 // its outcome and reason; the outcome is UNMEASURED where it may be. Errors are those that are not the candidate's.
 km_status km_measure_compile(km_measure *measure, km_tune_candidate *candidate, km_error *err);

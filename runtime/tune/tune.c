@@ -161,14 +161,6 @@ static int32_t driver_major(void) {
     return major;
 }
 
-static int device_of(const tuning *t, const km_spec *spec) {
-    int device = t->params->device;
-    if (spec->target.kind == KM_TARGET_CPU) return KM_HOST;
-    if (spec->target.kind == KM_TARGET_CUDA && device < 0) return 0;
-    if (device != KM_DEVICE_AUTO) return device;
-    return km_device_count() > 0 ? 0 : KM_HOST;
-}
-
 static km_status describe_device(tuning *t, int device) {
     km_tune_result *result = t->result;
     km_device *opened;
@@ -262,11 +254,11 @@ static km_status open_files(tuning *t) {
 // Design and words: what the cost model is wrong by is alike there.
 static int32_t family_of(const km_tune_candidate *candidate) {
     int32_t family = (int32_t)candidate->design;
-    for (int64_t i = 0; i < candidate->numbers_count; i++)
-        for (int p = 0; p < KM_PARAM_COUNT; p++)
-            if (km_param_has_words((km_param)p) &&
-                !strcmp(km_param_name((km_param)p), candidate->numbers[i].name))
-                family = family * KM_WORD_COUNT + (int32_t)candidate->numbers[i].value;
+    for (int64_t i = 0; i < candidate->numbers_count; i++) {
+        km_param param = km_param_find(candidate->numbers[i].name);
+        if (param < KM_PARAM_COUNT && km_param_has_words(param))
+            family = family * KM_WORD_COUNT + (int32_t)candidate->numbers[i].value;
+    }
     return family;
 }
 
@@ -284,11 +276,11 @@ static km_status make_search(tuning *t) {
         points[i].predicted_ms = candidate->predicted_ms;
         points[i].family = family_of(candidate);
         for (int a = 0; a < KM_SEARCH_AXES_MAX; a++) points[i].value[a] = -1;
-        for (int64_t j = 0; j < candidate->numbers_count; j++)
-            for (int p = 0; p < KM_PARAM_COUNT; p++)
-                if (!km_param_has_words((km_param)p) &&
-                    !strcmp(km_param_name((km_param)p), candidate->numbers[j].name))
-                    points[i].value[p] = (double)candidate->numbers[j].value;
+        for (int64_t j = 0; j < candidate->numbers_count; j++) {
+            km_param param = km_param_find(candidate->numbers[j].name);
+            if (param < KM_PARAM_COUNT && !km_param_has_words(param))
+                points[i].value[param] = (double)candidate->numbers[j].value;
+        }
     }
     km_status status = km_search_create(&t->search, points, space->count, KM_PARAM_COUNT, space->standard,
                                         t->params->all ? space->count : 0, t->err);
@@ -753,7 +745,7 @@ static km_status write_entry(tuning *t) {
 
 static km_status run(tuning *t, const km_spec *spec) {
     km_tune_result *result = t->result;
-    int device = device_of(t, spec);
+    int device = km_device_wanted(spec->target.kind, t->params->device);
     KM_TRY(km_spec_copy(&result->spec, spec, t->err));
     KM_TRY(describe_device(t, device));
     result->points = t->params->points > 0 ? t->params->points : points_of(t, &result->facts, t->err);

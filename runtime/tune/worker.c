@@ -233,20 +233,6 @@ static km_status serve_open(server *s, const json_t *ask, km_error *err) {
     return km_measure_open(&s->measure, &params, err);
 }
 
-static km_status candidate_of(km_tune_candidate *candidate, const server *s, const json_t *plan,
-                              km_error *err) {
-    km_spec spec;
-    km_spec_init(&spec);
-    km_status status = km_tune_plan_fix(&spec, plan, err);
-    *candidate = (km_tune_candidate){.numbers_count = spec.fixed_count};
-    memcpy(candidate->numbers, spec.fixed, sizeof spec.fixed);
-    for (int64_t i = 0; i < spec.fixed_count; i++)
-        if (!strcmp(spec.fixed[i].name, "design")) candidate->design = (km_design)spec.fixed[i].value;
-    km_spec_clear(&spec);
-    (void)s;
-    return status;
-}
-
 static km_status serve_candidate(json_t **answer, server *s, const json_t *ask, km_error *err) {
     km_tune_candidate candidate, beside;
     const json_t *other = json_object_get(ask, "beside");
@@ -254,8 +240,8 @@ static km_status serve_candidate(json_t **answer, server *s, const json_t *ask, 
     double ms[KM_TUNE_SAMPLES_MAX], beside_ms[KM_TUNE_SAMPLES_MAX];
     if (samples < 0 || samples > KM_TUNE_SAMPLES_MAX)
         return km_fail(err, KM_ERROR_USAGE, "a worker takes 0 to %d samples", KM_TUNE_SAMPLES_MAX);
-    KM_TRY(candidate_of(&candidate, s, json_object_get(ask, "plan"), err));
-    if (other) KM_TRY(candidate_of(&beside, s, other, err));
+    KM_TRY(km_tune_plan_take(&candidate, json_object_get(ask, "plan"), err));
+    if (other) KM_TRY(km_tune_plan_take(&beside, other, err));
     if (samples == 0)
         KM_TRY(km_measure_compile(s->measure, &candidate, err));
     else
