@@ -5,8 +5,8 @@
 #include "../json.h"
 #include <kmgen/tune.h>
 
-// {"design": "tensor", "form": "rounded", "block": 384}: the design and the numbers, words as a spec writes them. NULL: no
-// memory.
+// {"design": "tensor", "form": "rounded", "block": 384}: the design and the numbers, words as a spec writes them.
+// NULL: no memory.
 json_t *km_tune_plan_json(const km_tune_candidate *candidate);
 // A candidate of design and numbers that such an object holds, in its order. KM_ERROR_SPEC.
 km_status km_tune_plan_take(km_tune_candidate *candidate, const json_t *plan, km_error *err);

@@ -72,15 +72,22 @@ static void unload(loaded *one) {
     km_plan_init(&one->plan);
 }
 
-void km_measure_close(km_measure **measure) {
-    km_measure *m = *measure;
-    if (!m) return;
-    for (int i = 0; i < LOADED_MAX; i++) unload(&m->loaded[i]);
+static void forget_expected(km_measure *m) {
     for (int64_t i = 0; m->expected && i < m->spec.clusters_count; i++)
         km_tune_expected_free(&m->expected[i]);
     free(m->expected);
     free(m->checked_starts);
     free(m->transform.centre);
+    m->expected = NULL;
+    m->checked_starts = NULL;
+    m->transform = (km_load_params){0};
+}
+
+void km_measure_close(km_measure **measure) {
+    km_measure *m = *measure;
+    if (!m) return;
+    for (int i = 0; i < LOADED_MAX; i++) unload(&m->loaded[i]);
+    forget_expected(m);
     km_tune_points_free(&m->timed);
     km_tune_points_free(&m->checked);
     km_device_close(&m->device);
@@ -94,12 +101,12 @@ static km_plan_params plan_params(const km_measure *m) {
     km_plan_params_init(&params);
     params.facts = &m->device->facts;
     params.points = m->params.points;
+    params.threads = km_threads(m->params.threads, 0, NULL);
     params.untuned = 1;
     // Tables are of lloyd's passes: what the others skip depends on the data, and their kernels are the library's.
     for (int64_t i = 0; i < m->spec.fixed_count; i++)
         if (!strcmp(m->spec.fixed[i].name, "algorithm")) return params;
     params.algorithm = KM_ALGORITHM_LLOYD;
-    params.threads = km_threads(m->params.threads, 0, NULL);
     return params;
 }
 
@@ -189,9 +196,10 @@ km_status km_measure_compile(km_measure *m, km_tune_candidate *candidate, km_err
 static km_status make_points(km_measure *m, km_error *err) {
     const km_spec *spec = &m->spec;
     int64_t clusters = spec->clusters[spec->clusters_count - 1];
+    if (!m->checked.data)
+        KM_TRY(km_tune_points_make(&m->checked, km_max(CHECK_POINTS, 4 * clusters), spec->features, clusters,
+                                   spec->type, err));
     if (m->timed.data) return KM_OK;
-    KM_TRY(km_tune_points_make(&m->checked, km_max(CHECK_POINTS, 4 * clusters), spec->features, clusters,
-                               spec->type, err));
     return km_tune_points_make(&m->timed, m->params.points, spec->features, clusters, spec->type, err);
 }
 
@@ -220,10 +228,12 @@ static km_status load(loaded *one, const km_measure *m, const km_tune_points *po
         km_tune_points_starts(indices, points, spec->clusters[q]);
         KM_TRY_GOTO(backend->rows(one->engine, one->starts + row * d, indices, spec->clusters[q], err));
     }
-    centre = NULL; // the transform's
 done:
     free(indices);
-    free(centre);
+    if (status != KM_OK) {
+        free(centre);
+        *transform = (km_load_params){0};
+    }
     return (km_status)status;
 }
 
@@ -255,7 +265,7 @@ static km_status run_passes(loaded *one, km_measure *m, int64_t passes, double *
 // Checking ----------------------------------------------------------------------------------------------------
 
 // What the reference expects of each K, once.
-static km_status expect(km_measure *m, const loaded *one, km_error *err) {
+static km_status fill_expected(km_measure *m, const loaded *one, km_error *err) {
     const km_spec *spec = &m->spec;
     int64_t bytes = one->plan.clusters_sum * spec->features * 8;
     m->checked_starts = malloc((size_t)bytes);
@@ -266,6 +276,13 @@ static km_status expect(km_measure *m, const loaded *one, km_error *err) {
         KM_TRY(km_tune_expect(&m->expected[q], &m->checked, &m->transform, one->starts + row * spec->features,
                               spec->clusters[q], err));
     return KM_OK;
+}
+
+// All of it or nothing, so that the next candidate finds no half.
+static km_status expect(km_measure *m, const loaded *one, km_error *err) {
+    km_status status = fill_expected(m, one, err);
+    if (status != KM_OK) forget_expected(m);
+    return status;
 }
 
 // Whether the candidate loaded the points as the one did whose points the reference looked at.
@@ -307,7 +324,7 @@ static km_status check(loaded *one, km_measure *m, km_error *err) {
         give_up(&one->candidate, KM_TUNE_WRONG, "it loads the points in another way");
     }
     if (status == KM_OK && one->candidate.outcome == KM_TUNE_UNMEASURED) status = check_pass(one, m, err);
-    if (transform.centre != m->transform.centre) free(transform.centre);
+    free(transform.centre);
     return status;
 }
 

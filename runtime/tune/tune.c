@@ -240,11 +240,12 @@ static km_status open_files(tuning *t) {
     char name[KM_TUNING_NAME_MAX], *about = NULL;
     if (!t->params->tuning_dir && !t->params->table) return KM_OK;
     km_tuning_name(name, sizeof name, t->result->facts.name);
-    KM_TRY(read_table(t, name));
-    if (!t->params->tuning_dir) return KM_OK;
+    if (!t->params->tuning_dir) return read_table(t, name);
     KM_TRY(describe_measurement(&about, t));
     km_status status = km_journal_open(&t->journal, t->params->tuning_dir, name, about, t->err);
     km_text_free(about);
+    // Behind its lock: what another tuning has just written to the table must not be lost.
+    if (status == KM_OK) status = read_table(t, name);
     if (status == KM_OK && t->params->fresh) status = km_journal_forget(&t->journal, t->err);
     return status;
 }
