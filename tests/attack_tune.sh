@@ -118,4 +118,19 @@ for text in 'kmgen tuning: 1' 'kmgen tuning: 7' '{' ''; do
     expect "it is left as it was" grep -qxF -- "$text" "$(echo "$tables"/*.journal | sed 's/journal$/yaml/')"
 done
 expect "nothing was measured" [ "$(lines)" = "$known" ]
+
+# A worker that has no memory for a candidate says so, and goes on.
+cat >questions <<'END'
+{"do":"open","spec":"features: 40\nclusters: 3..4\ntarget: cpu\n","device":-1,"points":30000,"threads":1}
+{"do":"measure","samples":1,"plan":{"design":"prebuilt"}}
+{"do":"measure","samples":1,"plan":{"design":"prebuilt"}}
+END
+died=0 short=0
+for kib in $(seq 60000 3000 150000); do
+    (ulimit -v "$kib" && OMP_NUM_THREADS=1 exec "$kmgen" tune --worker <questions) >stdout 2>stderr
+    [ $? -lt 128 ] || died=$((died + 1))
+    [ "$(grep -c '"outcome":"memory"' stdout)" = 2 ] && short=$((short + 1))
+done
+expect "$died workers died for want of memory" [ "$died" = 0 ]
+expect "some had too little" [ "$short" -ge 1 ]
 report
