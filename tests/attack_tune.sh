@@ -18,6 +18,7 @@ edited=$(mktemp --suffix=.c)
 trap 'rm -f "$edited"' EXIT
 cp "$source" "$edited"
 case $(number TILE)-$(number VECTORS) in
+    "${REFUSE:-}"-*) echo "error: refused too" >&2; exit 1 ;;
     2-*) echo '__attribute__((constructor)) static void end(void) { __builtin_trap(); }' >>"$edited" ;;
     3-*) echo "error: this one is refused" >&2; exit 1 ;;
     5-8) echo 'unsigned sleep(unsigned);' \
@@ -96,6 +97,12 @@ run_ok "another shape, nothing fixed" tune spec.yaml --target cpu:avx2 --points 
 expect "the table has the shape" grep -q 'clusters: 3..4' "$tables"/*.yaml
 run explain spec.yaml --device
 expect "explain --device names the table" grep -q "$tables" stdout
+
+# A default that the compiler refuses is passed over, as a fit does: the next one is what others are compared with.
+REFUSE=1 run_ok "the default is refused" "${tune[@]}" --set vectors=4 --cache-dir "$work/empty" --json refused.json
+expect "the next is the default" python3 -c 'import json; r = json.load(open("refused.json")); c = r["candidates"]
+assert min(c, key=lambda x: x["predicted_ms"])["outcome"] == "refused"
+assert c[r["default"]] == min((x for x in c if x["outcome"] == "measured"), key=lambda x: x["predicted_ms"])'
 
 # Stopped by Ctrl-C: what was found is written, and the signal ends the program.
 rm -rf "$tables"

@@ -48,9 +48,12 @@
     X(distance_step, 150, "H200, d = 2..32, 1 to 10 row tiles, as the next two")                             \
     X(distance_tile, 46, "of a row tile")                                                                    \
     X(distance_sums, 7, "and a column of sums")                                                              \
-    X(digits_step, 660, "H200, d = 18..64, 1 and 6 row tiles, as the next two: barriers and stalls")         \
-    X(digits_tile, 138, "of a row tile")                                                                     \
-    X(digits_product, 13.7, "and a product")                                                                 \
+    X(digits_step, 84, "H200, recorded spaces of d = 24, 32, 64, K 3..5 to 3..12, as all of digits")         \
+    X(digits_tile, 97, "of a row tile and 16 points")                                                        \
+    X(digits_slice, 104, "and 32 features")                                                                  \
+    X(digits_waits, 946, "between the barriers of a tile, as the next two: beside other blocks' arithmetic") \
+    X(digits_waits_warp, 68, "of each warp")                                                                 \
+    X(digits_waits_columns, 13.2, "of a row tile, and each column of the slowest warp, for 16 points")       \
     X(rows_step, 380, "H200, d = 2..64, 4 to 16 row tiles, as the next three")                               \
     X(rows_tile, 20, "of a row tile")                                                                        \
     X(rows_products, 47, "and eight features")                                                               \
@@ -67,15 +70,6 @@
     X(distance_few_warps, 0.9, "over warps of a scheduler")                                                  \
     X(distance_blocks, 0.03, "of each more block")                                                           \
     X(contention, 1.08, "H200: above 12 features and 3 warps of a scheduler")                                \
-    X(digits_pair, 1.1, "H200: 16 points of a warp between two barriers")                                    \
-    X(digits_pair_blocks, 1.05, "H200: the same beside another block")                                       \
-    X(digits_few_warps, 1.6, "H200, d = 18..64 and the recorded space of d = 32: fewer than 8 warps")        \
-    X(digits_small, 1.2, "H200, d = 18..64: blocks of 4 warps")                                              \
-    X(digits_small_even, 1.22,                                                                               \
-      "H200, recorded space of d = 32: the same over the columns of the slowest warp")                       \
-    X(digits_uneven, 1.15,                                                                                   \
-      "H200, recorded space of d = 32: columns not split evenly over more than 8 warps")                     \
-    X(digits_large, 0.95, "H200: more than 8 warps, evenly")                                                 \
     X(rows_share, 0.8, "H200, d = 2..64, as the next three")                                                 \
     X(rows_few_warps, 0.8, "over warps of a scheduler")                                                      \
     X(rows_single, 1.35, "one warp of a scheduler")                                                          \

@@ -115,11 +115,12 @@ static int64_t fragments_of(const km_spec *spec, int form) {
     return form == ROUNDED ? (spec->features + 7) / 8 + 1 : (spec->features + 3) / 4;
 }
 
-// Cycles of a scheduler for 32 points, form digits: barriers and stalls, then scores and products of each row tile.
-static double digits_cycles(const km_tensor_launch *launch, const km_spec *spec) {
-    double slices = (double)((spec->features + 31) / 32), columns = (double)digits_lines(spec) / 2;
-    return measured.digits_step + measured.level * launch->levels +
-           launch->row_tiles * (measured.digits_tile + measured.digits_product * (12 * slices + columns));
+// Cycles of a scheduler for 32 points, form digits, of which a warp takes 16 for each column pair at a time: scores and
+// products of each row tile, without what warps wait for each other.
+static double digits_cycles(const km_tensor_launch *launch, const km_spec *spec, int64_t column_pairs) {
+    double slices = (double)((spec->features + 31) / 32);
+    return 2 * measured.digits_step / (double)column_pairs + measured.level * launch->levels +
+           2 * launch->row_tiles * (measured.digits_tile + measured.digits_slice * slices);
 }
 
 // Form rows: features in eights, as products take them.
@@ -166,7 +167,7 @@ static double register_cycles(const km_tensor_launch *launch, const km_spec *spe
 // Cycles of a scheduler for 32 points.
 static double launch_cycles(const km_tensor_launch *launch, const km_spec *spec, int form) {
     double cycles = form == ROWS     ? rows_cycles(launch, spec)
-                    : form == DIGITS ? digits_cycles(launch, spec)
+                    : form == DIGITS ? digits_cycles(launch, spec, 2)
                                      : register_cycles(launch, spec, form);
     return launch->resolving_cycles + cycles;
 }
@@ -403,25 +404,29 @@ static double overlapped(const tensor_config *config) {
     return pow(pow(config->memory_ns, power) + pow(config->issue_ns, power), 1 / power);
 }
 
-// Columns of the slowest of so many warps, times the warps: what all wait for.
-static double columns_waited(int64_t columns, int64_t warps) {
-    return (double)(km_divide_up(columns, warps) * warps);
+// Cycles of a scheduler for a tile of a block, form digits: its arithmetic.
+static double digits_arithmetic(const tensor_config *config, const km_tensor_launch *launch,
+                                const km_spec *spec) {
+    double cycles = launch->resolving_cycles + digits_cycles(launch, spec, config->column_pairs);
+    return cycles * (double)points_of(config) / (4 * 32);
 }
 
-// A stall factor. With 16 points a warp has less to do between two barriers, unless there is a second block. Warps wait
-// for each other where columns are not split evenly.
-static double digits_stall(const tensor_config *config, int64_t columns) {
-    int64_t warps = config->block / 32;
-    double stall = config->column_pairs > 1    ? 1
-                   : config->blocks_per_sm > 1 ? measured.digits_pair_blocks
-                                               : measured.digits_pair;
-    if (warps * config->blocks_per_sm < 8) return stall * measured.digits_few_warps;
-    if (warps < 8 && columns % warps) return stall * measured.digits_small;
-    if (warps < 8)
-        return stall * measured.digits_small_even * columns_waited(columns, warps) /
-               columns_waited(columns, 8);
-    if (warps > 8) return stall * (columns % warps ? measured.digits_uneven : measured.digits_large);
-    return stall;
+// Cycles that a block's warps wait for each other in a tile: at barriers, and for the warp with most columns of sums.
+static double digits_waits(const tensor_config *config, const km_tensor_launch *launch, const km_spec *spec) {
+    int64_t warps = config->block / 32, columns = km_divide_up(digits_lines(spec), 2);
+    double slowest = (double)(km_divide_up(columns, warps) * points_of(config)) / 16;
+    return measured.digits_waits + measured.digits_waits_warp * (double)warps +
+           measured.digits_waits_columns * launch->row_tiles * slowest;
+}
+
+// Nanoseconds of a point. Blocks of a multiprocessor share its schedulers, and wait at the same time.
+static double digits_issue_ns(const tensor_config *config, const km_plan *plan,
+                              const km_tensor_layout *layout) {
+    double cycles = 0, blocks = (double)config->blocks_per_sm;
+    for (int64_t p = 0; p < layout->launches_count; p++)
+        cycles += blocks * digits_arithmetic(config, &layout->launches[p], &plan->spec) +
+                  digits_waits(config, &layout->launches[p], &plan->spec);
+    return cycles / (blocks * (double)points_of(config) * (double)plan->facts.units * plan->facts.clock_ghz);
 }
 
 // Evaluates a configuration of digits with its layout: fills the other numbers; 0 when it cannot be run.
@@ -439,11 +444,10 @@ static int evaluate_digits(tensor_config *config, const km_plan *plan, const km_
     if (!has_room(config, plan) || config->shared_bytes > facts->shared_bytes_per_block ||
         (config->shared_bytes + 1024) * config->blocks_per_sm > facts->shared_bytes_per_unit)
         return 0;
-    double rate = 4 * 32 * (double)facts->units * facts->clock_ghz;
     config->launches = layout->launches_count;
     config->operations = layout_cycles(layout, &plan->spec, config->form);
     config->memory_ns = (double)(config->launches * point_bytes(&plan->spec, DIGITS)) / facts->bandwidth_gbs;
-    config->issue_ns = config->operations * digits_stall(config, digits_lines(&plan->spec) / 2) / rate;
+    config->issue_ns = digits_issue_ns(config, plan, layout);
     config->total_ns = overlapped(config);
     return 1;
 }

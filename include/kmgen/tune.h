@@ -66,7 +66,8 @@ typedef struct km_tune_result {
     double read_ms;                ///< Reading the points once, in the same run; 0: not measured.
     km_tune_candidate *candidates; ///< All that the planner can run, in the order of designs and numbers.
     int64_t candidates_count;      ///< Entries of `candidates`.
-    int64_t standard;              ///< The candidate that the cost model alone takes.
+    /// The candidate that the cost model alone takes; where the compiler refuses it or it spills, the next.
+    int64_t standard;
     /// The fastest; `standard` where nothing beats that by more than `noise`.
     int64_t best;
     double gain; ///< The default's time over that of `best`, less 1, of samples taken beside each other.

@@ -673,9 +673,25 @@ static km_status time_standard(tuning *t) {
     return KM_OK;
 }
 
+// A fit passes over a plan that the compiler refuses or that spills registers (runtime/build.c): then the default is
+// what the cost model ranks next.
+static void pass_over_standard(tuning *t) {
+    km_tune_candidate *candidates = t->space.candidates;
+    km_tune_outcome outcome = candidates[t->space.standard].outcome;
+    int64_t next = -1;
+    if (outcome != KM_TUNE_SPILLS && outcome != KM_TUNE_REFUSED) return;
+    for (int64_t i = 0; i < t->space.count; i++)
+        if (candidates[i].outcome == KM_TUNE_MEASURED &&
+            (next < 0 || candidates[i].predicted_ms < candidates[next].predicted_ms))
+            next = i;
+    if (next >= 0) t->result->standard = t->space.standard = next;
+}
+
 static km_status confirm(tuning *t) {
     km_tune_result *result = t->result;
-    int64_t finalists[FINALISTS], count = finalists_of(finalists, t);
+    int64_t finalists[FINALISTS];
+    pass_over_standard(t);
+    int64_t count = finalists_of(finalists, t);
     const km_tune_candidate *standard = &t->space.candidates[t->space.standard];
     int was_stopped = result->stopped;
     result->best = t->space.standard;
