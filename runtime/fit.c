@@ -471,7 +471,8 @@ static km_status run_sweep(fit *f) {
     for (int64_t q = 0; q < ks; q++) {
         f->best[q].centroids =
             km_result_alloc(f->owner, f->spec.clusters[q] * f->engine->d, sizeof(double), f->err);
-        if (!f->best[q].centroids) return KM_ERROR_MEMORY;
+        f->best[q].inertias = km_result_alloc(f->owner, f->restarts, sizeof(double), f->err);
+        if (!f->best[q].centroids || !f->best[q].inertias) return KM_ERROR_MEMORY;
     }
     km_sweep_params params = {.restarts = f->restarts,
                               .total_square = f->stats.total_square,
@@ -529,12 +530,14 @@ static km_status model_from_finish(fit *f, km_model *model, int64_t q, const km_
     double *centroids = km_result_alloc(f->owner, k * d, sizeof *centroids, f->err);
     const double *fitted = without_power(f, finished->centroids, k * d, 1);
     const double *sse = without_power(f, finished->sse, k, 2);
-    if (!centroids || !fitted || !sse) return KM_ERROR_MEMORY;
+    const double *inertias = without_power(f, best->inertias, f->restarts, 2);
+    if (!centroids || !fitted || !sse || !inertias) return KM_ERROR_MEMORY;
     for (int64_t i = 0; i < k * d; i++) centroids[i] = fitted[i] / factor[i % d] + f->load.centre[i % d];
     *model = (km_model){.k = (int32_t)k,
                         .restart = best->restart,
                         .restarts = f->restarts,
                         .restarts_agreed = best->restarts_agreed,
+                        .restart_inertia = inertias,
                         .n_iter = best->iterations,
                         .converged = best->converged,
                         .centroids = centroids,

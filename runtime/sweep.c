@@ -36,7 +36,7 @@ typedef struct sweep {
     km_slot_state *states; // slots_count
     int64_t *slot_restart; // slots_count: the restart that the slot runs; -1: none
     int64_t *next_restart; // clusters_count: the first that was not started yet
-    double *inertias;      // clusters_count x restarts
+    km_sweep_best *best;   // clusters_count, of the caller
     double *first_rows;    // restarts x picks x d: the picked points; NULL when there are too many to keep
     double *centroids;     // scratch: the largest K x d
     double *weights;       // scratch: the largest K
@@ -49,27 +49,24 @@ static void sweep_free(sweep *s) {
     free(s->states);
     free(s->slot_restart);
     free(s->next_restart);
-    free(s->inertias);
     free(s->first_rows);
     free(s->centroids);
     free(s->weights);
 }
 
-static km_status sweep_alloc(sweep *s, const km_sweep_best *best, km_error *err) {
+static km_status sweep_alloc(sweep *s, km_error *err) {
     int64_t slots = s->engine->slots_count, ks = s->spec->clusters_count;
     int64_t k_max = s->spec->clusters[ks - 1];
     s->contests = calloc((size_t)ks, sizeof *s->contests);
     s->states = calloc((size_t)slots, sizeof *s->states);
     s->slot_restart = malloc((size_t)slots * sizeof *s->slot_restart);
     s->next_restart = calloc((size_t)ks, sizeof *s->next_restart);
-    s->inertias = malloc((size_t)(ks * s->params->restarts) * sizeof *s->inertias);
     s->centroids = malloc((size_t)(k_max * s->engine->d) * sizeof *s->centroids);
     s->weights = malloc((size_t)k_max * sizeof *s->weights);
-    if (!s->contests || !s->states || !s->slot_restart || !s->next_restart || !s->inertias || !s->centroids ||
-        !s->weights)
+    if (!s->contests || !s->states || !s->slot_restart || !s->next_restart || !s->centroids || !s->weights)
         return km_fail_memory(err, "the sweep's runs", k_max * s->engine->d * (int64_t)sizeof(double));
     for (int64_t q = 0; q < ks; q++)
-        km_contest_init(&s->contests[q], best[q].centroids,
+        km_contest_init(&s->contests[q], s->best[q].centroids,
                         s->spec->clusters[q] * s->engine->d * (int64_t)sizeof(double));
     for (int64_t slot = 0; slot < slots; slot++) s->slot_restart[slot] = -1;
     return KM_OK;
@@ -123,7 +120,7 @@ static km_status take_result(sweep *s, int64_t slot, km_error *err) {
     int64_t k_index = slot_k_index(s, slot), restart = s->slot_restart[slot];
     const km_slot_state *state = &s->states[slot];
     KM_TRY(s->backend->slot_read(s->engine, slot, s->centroids, s->weights, err));
-    s->inertias[k_index * s->params->restarts + restart] = state->inertia;
+    s->best[k_index].inertias[restart] = state->inertia;
     s->runs_done++;
     double rounding = km_inertia_rounding(s->centroids, s->weights, s->spec->clusters[k_index], s->engine->d,
                                           s->engine->n, s->params->total_square);
@@ -188,7 +185,8 @@ static km_status sweep_loop(sweep *s, km_error *err) {
 }
 
 // The best restart of each K, and how many found the same optimum.
-static void take_best(sweep *s, km_sweep_best *best) {
+static void take_best(sweep *s) {
+    km_sweep_best *best = s->best;
     for (int64_t q = 0; q < s->spec->clusters_count; q++) {
         const km_restart *winner = km_contest_winner(&s->contests[q]);
         double limit = s->contests[q].limit + AGREE_RELATIVE * fmax(s->contests[q].limit, 0);
@@ -198,7 +196,7 @@ static void take_best(sweep *s, km_sweep_best *best) {
         best[q].converged = winner->converged;
         best[q].restarts_agreed = 0;
         for (int64_t r = 0; r < s->params->restarts; r++)
-            best[q].restarts_agreed += s->inertias[q * s->params->restarts + r] <= limit;
+            best[q].restarts_agreed += best[q].inertias[r] <= limit;
     }
 }
 
@@ -209,14 +207,15 @@ km_status km_sweep_run(km_engine *engine, km_sweep_best *best, int64_t *passes, 
                .backend = engine->backend,
                .spec = &engine->plan->spec,
                .seeds = seeds,
-               .params = params};
+               .params = params,
+               .best = best};
     s.runs_count = s.spec->clusters_count * params->restarts;
-    KM_TRY_GOTO(sweep_alloc(&s, best, err));
+    KM_TRY_GOTO(sweep_alloc(&s, err));
     KM_TRY_GOTO(fetch_first_rows(&s, err));
     for (int64_t slot = 0; slot < engine->slots_count; slot++) KM_TRY_GOTO(start_next(&s, slot, err));
     KM_TRY_GOTO(report_progress(&s, err));
     KM_TRY_GOTO(sweep_loop(&s, err));
-    take_best(&s, best);
+    take_best(&s);
 done:
     *passes = s.passes;
     sweep_free(&s);

@@ -21,6 +21,7 @@ typedef struct km_sweep_best {
     int32_t converged;
     double *centroids; // k x d, clustered space
     int64_t restarts_agreed;
+    double *inertias; // of all restarts
 } km_sweep_best;
 
 typedef struct km_sweep_params {
@@ -33,7 +34,7 @@ typedef struct km_sweep_params {
     double begin_ms; // km_now_ms when the fit began, for the progress.
 } km_sweep_params;
 
-// All runs of the engine's plan. best[clusters_count] with centroids allocated by the caller.
+// All runs of the engine's plan. best[clusters_count] with centroids and inertias allocated by the caller.
 km_status km_sweep_run(km_engine *engine, km_sweep_best *best, int64_t *passes, const km_seeds *seeds,
                        const km_sweep_params *params, km_error *err);
 

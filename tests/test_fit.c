@@ -119,6 +119,20 @@ static void check_model(const km_model *model, const km_result *result, const re
     free(means);
 }
 
+// The best restart's inertia is the model's but for rounding and what the last update still gained; none is lower.
+static void check_restarts(const km_model *model, const km_result *result) {
+    double best = model->restart_inertia[model->restart], rounding = 1e-5 * fabs(best);
+    int64_t agreed = 0;
+    for (int64_t f = 0; f < result->d; f++)
+        rounding += 1e-6 * (double)result->n * result->variance[f] * result->factor[f] * result->factor[f];
+    REF_NEAR(model->inertia, best, 1e-2 * model->inertia + rounding);
+    for (int64_t r = 0; r < model->restarts; r++) {
+        ck_assert_double_ge(model->restart_inertia[r], best - rounding);
+        agreed += model->restart_inertia[r] <= best + rounding;
+    }
+    ck_assert_int_ge(agreed, model->restarts_agreed);
+}
+
 static void check_result(const job *j, const km_result *result) {
     ck_assert_int_eq(result->n, j->points.n);
     ck_assert_int_eq(result->d, j->points.d);
@@ -132,6 +146,7 @@ static void check_result(const job *j, const km_result *result) {
         ck_assert_int_le(model->n_iter, j->params.max_iter);
         ck_assert(model->restart >= 0 && model->restart < model->restarts);
         ck_assert(model->restarts_agreed >= 1 && model->restarts_agreed <= model->restarts);
+        check_restarts(model, result);
         if (model->labels) check_model(model, result, &fitted, j->params.tol);
     }
     ref_data_free(&fitted);

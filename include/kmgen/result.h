@@ -25,6 +25,8 @@ typedef struct km_model {
     int64_t restart;     ///< The best restart: the lowest of those whose costs rounding cannot tell apart.
     int64_t restarts;    ///< Restarts that were run.
     int64_t restarts_agreed; ///< Of these, those whose inertia is within 1e-6 (relative) of the best.
+    /// The inertia that each restart ended with, `restarts` of them, in order of restart, as the sweep summed it.
+    const double *restart_inertia;
     int64_t n_iter;          ///< Updates of the best restart.
     int32_t converged;       ///< 0: stopped at max_iter.
     double inertia;          ///< sum w |x - c|^2 in the (scaled) space that was clustered.
