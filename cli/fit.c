@@ -234,8 +234,8 @@ static int check(const fit_options *options, const cli_parser *parser) {
     const char *inputs[7] = {options->data_path};
     int count = 1;
     if (check_pairs(options, parser)) return CLI_USAGE;
-    if (plot && !ends_with(plot, ".svg") && !ends_with(plot, ".png"))
-        return cli_usage(parser->command, "--plot writes .svg or .png, got '%s'", plot);
+    if (plot && !ends_with(plot, ".svg") && !ends_with(plot, ".png") && !ends_with(plot, ".pdf"))
+        return cli_usage(parser->command, "--plot writes .svg, .png or .pdf, got '%s'", plot);
     if (plot && !km_built_with(KM_PART_CAIRO))
         return cli_usage(
             parser->command,
@@ -537,7 +537,7 @@ static const cli_option options_list[] = {
     {CLI_LABELS, "labels", 0, "FILE.npy", "write the labels of the best K"},
     {CLI_LABELS_OF, "labels-of", 0, "best|all", "all: a row a point, a column a K"},
     {CLI_CENTROIDS, "centroids", 0, "FILE.npy", "write the centroids of the best K"},
-    {CLI_PLOT, "plot", 0, "FILE.svg|png", "draw inertia and the criterion over K"},
+    {CLI_PLOT, "plot", 0, "FILE.svg|png|pdf", "draw inertia and the criterion over K"},
     {CLI_THREADS, "threads", 0, "N", "CPU threads; default: all cores. Never changes the result"},
     {CLI_SET, "set", 0, "NAME=VALUE...", "fix a number of the plan, e.g. block=256 or design=tiled"},
     {CLI_SOURCE, "source", 0, "FILE",

@@ -160,7 +160,7 @@ usage() {
     run 2 fit "$iris" --target gpu
     in_stderr 'cuda'
     run 2 fit "$iris" --plot picture.gif
-    in_stderr '\.svg or \.png'
+    in_stderr '\.svg, \.png or \.pdf'
     run 2 fit "$iris" --labels-of all
     in_stderr 'needs --labels'
     # Nothing is passed over in silence, and what is wrong is said before the data, which do not exist, are read.

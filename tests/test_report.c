@@ -431,17 +431,18 @@ START_TEST(pictures) {
     }
     draw(&s->result, "plot.svg", "<?xml", "</svg>\n");
     draw(&s->result, "plot.PNG", "\x89PNG", "IEND\xae\x42\x60\x82");
+    draw(&s->result, "plot.pdf", "%PDF-1.", "%%EOF\n");
     sample_free(s);
 }
 END_TEST
 
 START_TEST(bad_names) {
-    static const char *const names[] = {"plot.pdf", "plot", "-", ".svg", "", "plot.svg.gz"};
+    static const char *const names[] = {"plot.eps", "plot", "-", ".svg", "", "plot.svg.gz"};
     sample *s = sample_make(2, 1, 3, 4);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         km_error err = {""};
         ck_assert_int_eq(km_result_plot(names[i], &s->result, &err), KM_ERROR_USAGE);
-        ck_assert_ptr_nonnull(strstr(err.text, "must end in .svg or .png"));
+        ck_assert_ptr_nonnull(strstr(err.text, "must end in .svg, .png or .pdf"));
     }
     km_error err = {""};
     ck_assert_int_eq(km_result_plot("/nowhere/plot.svg", &s->result, &err), KM_ERROR_IO);
@@ -465,9 +466,10 @@ END_TEST
 START_TEST(full_disk) {
     char path[96];
     sample *s = sample_make(2, 1, 3, 4);
-    for (int is_png = 0; is_png < 2; is_png++) {
+    static const char *const endings[] = {"svg", "png", "pdf"};
+    for (int e = 0; e < 3; e++) {
         km_error err = {""};
-        snprintf(path, sizeof path, "%s/full.%s", folder, is_png ? "png" : "svg");
+        snprintf(path, sizeof path, "%s/full.%s", folder, endings[e]);
         ck_assert_int_eq(symlink("/dev/full", path), 0);
         ck_assert_int_eq(km_result_plot(path, &s->result, &err), KM_ERROR_IO);
         ck_assert_ptr_nonnull(strstr(err.text, "cannot write"));
@@ -518,7 +520,7 @@ static int draw_apart(const km_result *result, const char *name, int64_t fails, 
 
 // Whatever happens while the picture is drawn, no file is left.
 START_TEST(no_memory) {
-    static const char *const names[] = {"plot.svg", "plot.png"};
+    static const char *const names[] = {"plot.svg", "plot.png", "plot.pdf"};
     sample *s = sample_make(2, 1, 3, 4);
     draw(&s->result, names[_i], "", ""); // finds the fonts, once
     allocations = 0;
@@ -572,7 +574,7 @@ int main(void) {
         tcase_add_test(plot, bad_names);
         tcase_add_test(plot, full_disk);
 #if KM_TEST_MALLOC
-        tcase_add_loop_test(plot, no_memory, 0, 2);
+        tcase_add_loop_test(plot, no_memory, 0, 3);
 #endif
     } else {
         tcase_add_test(plot, without_cairo);

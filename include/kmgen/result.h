@@ -100,9 +100,9 @@ KM_API km_status km_result_to_json(char **out, const km_result *result, km_error
 KM_API km_status km_result_to_table(char **out, const km_result *result, int colour, int verbose,
                                     km_error *err);
 
-/// Draws inertia and the criterion over K with the best marked; ".svg" or ".png" by the end of `path`. The file appears
-/// when it is whole; a link is followed. KM_ERROR_USAGE: another ending, or the library was built without cairo
-/// (km_built_with); KM_ERROR_IO.
+/// Draws inertia and the criterion over K with the best marked; ".svg", ".png" or ".pdf" by the end of `path`. The
+/// file appears when it is whole; a link is followed. KM_ERROR_USAGE: another ending, or the library was built without
+/// cairo (km_built_with); KM_ERROR_IO.
 KM_API km_status km_result_plot(const char *path, const km_result *result, km_error *err);
 
 /// Writes `text` without its final zero to the file `path`, or to standard output ("-"). The file appears when it

@@ -3,6 +3,7 @@
 #include "../../base/text.h"
 #include "../file.h"
 
+#include <cairo-pdf.h>
 #include <cairo-svg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +72,17 @@ static cairo_status_t draw_svg(km_text *text, const km_picture *picture) {
     return status;
 }
 
+static cairo_status_t draw_pdf(km_text *text, const km_picture *picture) {
+    cairo_surface_t *surface =
+        cairo_pdf_surface_create_for_stream(add_bytes, text, picture->width, picture->height);
+    if (picture->title) cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_TITLE, picture->title);
+    cairo_status_t status = draw(surface, picture, 1);
+    cairo_surface_finish(surface);
+    if (status == CAIRO_STATUS_SUCCESS) status = cairo_surface_status(surface);
+    cairo_surface_destroy(surface);
+    return status;
+}
+
 static cairo_status_t draw_png(km_text *text, const km_picture *picture) {
     cairo_surface_t *surface = cairo_image_surface_create(
         CAIRO_FORMAT_RGB24, (int)(picture->width * PNG_SCALE), (int)(picture->height * PNG_SCALE));
@@ -109,18 +121,32 @@ static void add_words(km_text *svg, const km_picture *picture) {
     *svg = whole;
 }
 
+typedef struct picture_format {
+    const char *ending;
+    cairo_status_t (*draw)(km_text *text, const km_picture *picture);
+} picture_format;
+
+static const picture_format formats[] = {{".svg", draw_svg}, {".png", draw_png}, {".pdf", draw_pdf}};
+
 static int ends_in(const char *path, const char *ending) {
     size_t length = strlen(path), tail = strlen(ending);
     return length > tail && strcasecmp(path + length - tail, ending) == 0;
 }
 
+static const picture_format *format_of(const char *path) {
+    for (size_t f = 0; f < sizeof formats / sizeof *formats; f++)
+        if (ends_in(path, formats[f].ending)) return &formats[f];
+    return NULL;
+}
+
 km_status km_picture_write(const char *path, const km_picture *picture, km_error *err) {
-    int is_svg = ends_in(path, ".svg");
-    if (!is_svg && !ends_in(path, ".png"))
-        return km_fail(err, KM_ERROR_USAGE, "cannot draw to %s: the name must end in .svg or .png", path);
+    const picture_format *format = format_of(path);
+    if (!format)
+        return km_fail(err, KM_ERROR_USAGE, "cannot draw to %s: the name must end in .svg, .png or .pdf",
+                       path);
     km_text text = {0};
-    cairo_status_t drawn = (is_svg ? draw_svg : draw_png)(&text, picture);
-    if (is_svg) add_words(&text, picture);
+    cairo_status_t drawn = format->draw(&text, picture);
+    if (format->draw == draw_svg) add_words(&text, picture);
     km_status status;
     if (drawn == CAIRO_STATUS_NO_MEMORY || text.failed)
         status = km_fail_memory(err, "the picture", text.size);

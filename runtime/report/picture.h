@@ -21,11 +21,11 @@ typedef struct km_picture {
     double width, height;                          // points; a PNG has two pixels for each
     void (*draw)(cairo_t *page, const void *what); // on white
     const void *what;
-    // For who cannot see an SVG, without control characters, which XML does not have; NULL: none.
+    // For who cannot see an SVG, without control characters, which XML does not have (of a PDF, the title); NULL: none.
     const char *title, *description;
 } km_picture;
 
-// An SVG or a PNG, by the end of `path`. The file appears when it is whole. KM_ERROR_USAGE: another ending.
+// An SVG, a PNG or a PDF, by the end of `path`. The file appears when it is whole. KM_ERROR_USAGE: another ending.
 km_status km_picture_write(const char *path, const km_picture *picture, km_error *err);
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A result as a picture: inertia over K above, the deciding criterion below, the best K marked in both.
+#include "axis.h"
 #include "picture.h"
 
 #include <kmgen/result.h>
@@ -20,105 +21,20 @@
 static const km_colour ink = {.15, .15, .17}, faint = {.86, .87, .89}, line_blue = {.12, .38, .66},
                        best_red = {.80, .20, .12};
 
-// Linear map from numbers, divided by 10^exponent, to the page.
-typedef struct axis {
-    double low, high;  // of the numbers
-    double begin, end; // on the page
-    double step;       // between ticks
-    int exponent;      // the axis shows numbers in units of 10^exponent
-    int decimals;      // of a tick's label
-} axis;
-
 typedef struct panel {
     const km_result *result;
     const double *values; // one for each model, NaN: not defined
     const char *title;
     double top, bottom;
-    axis x, y;
+    km_axis x, y;
 } panel;
-
-// Axes ------------------------------------------------------------------------------------------------------
-
-// 1, 2 or 5 times a power of ten, so that about `count` steps make `range`.
-static double nice_step(double range, double count) {
-    double rough = range / count, power = pow(10, floor(log10(rough)));
-    double lead = rough / power;
-    return power * (lead <= 1 ? 1 : lead <= 2 ? 2 : lead <= 5 ? 5 : 10);
-}
-
-// Lowest and highest of the defined values; 0 where none is.
-static int value_range(double *low, double *high, const double *values, int64_t count) {
-    int found = 0;
-    *low = *high = 0;
-    for (int64_t i = 0; i < count; i++) {
-        if (!isfinite(values[i])) continue;
-        if (!found || values[i] < *low) *low = values[i];
-        if (!found || values[i] > *high) *high = values[i];
-        found = 1;
-    }
-    return found;
-}
-
-// The power of ten to divide by: 0 where plain numbers are readable.
-static int common_exponent(double low, double high) {
-    double size = fmax(fabs(low), fabs(high));
-    if (size == 0 || (size >= 1e-2 && size < 1e5)) return 0;
-    return (int)floor(log10(size));
-}
-
-// value / 10^exponent in two steps, as 10^exponent alone may not be a normal double.
-static double scaled(double value, int exponent) {
-    int half = exponent / 2;
-    return value / pow(10, half) / pow(10, exponent - half);
-}
-
-static axis value_axis(const double *values, int64_t count, double begin, double end) {
-    axis a = {.low = 0, .high = 1, .begin = begin, .end = end};
-    double low, high;
-    if (value_range(&low, &high, values, count)) {
-        a.exponent = common_exponent(low, high);
-        a.low = scaled(low, a.exponent);
-        a.high = scaled(high, a.exponent);
-    }
-    double size = fmax(fabs(a.low), fabs(a.high));
-    // One value, or all equal: space on both sides. Nearly equal: no more digits than a label can hold.
-    double room = size == 0 ? 1 : a.high == a.low ? size / 2 : 5e-5 * size;
-    if (a.high - a.low < room) {
-        a.low -= room;
-        a.high += room;
-    }
-    // The axis begins at zero where values come close to it.
-    if (a.low > 0 && a.low < .5 * a.high) a.low = 0;
-    a.step = nice_step(a.high - a.low, 5);
-    a.low = floor(a.low / a.step + 1e-9) * a.step;
-    a.high = ceil(a.high / a.step - 1e-9) * a.step;
-    a.decimals = (int)fmax(0, -floor(log10(a.step) + 1e-9));
-    return a;
-}
-
-static axis k_axis(const km_result *result) {
-    double low = result->models[0].k, high = result->models[result->models_count - 1].k;
-    double room = fmax(.5, .03 * (high - low));
-    axis a = {.low = low - room, .high = high + room, .begin = PANEL_LEFT, .end = PANEL_RIGHT};
-    a.step = fmax(1, nice_step(high - low + 1, 12));
-    return a;
-}
-
-static double place(const axis *a, double value) {
-    return a->begin + (scaled(value, a->exponent) - a->low) / (a->high - a->low) * (a->end - a->begin);
-}
 
 // Panels ----------------------------------------------------------------------------------------------------
 
 static void draw_y_ticks(cairo_t *page, const panel *p) {
-    const axis *a = &p->y;
-    int count = (int)lround((a->high - a->low) / a->step);
-    for (int i = 0; i <= count; i++) {
-        double value = a->low + i * a->step;
-        double y = a->begin + (value - a->low) / (a->high - a->low) * (a->end - a->begin);
+    for (int i = 0; i < km_axis_ticks(&p->y); i++) {
         char text[64];
-        // A tick at zero must not read "-0".
-        snprintf(text, sizeof text, "%.*f", a->decimals, fabs(value) < a->step / 2 ? 0. : value);
+        double y = km_axis_tick(text, sizeof text, &p->y, i);
         km_use_colour(page, faint);
         km_draw_line(page, PANEL_LEFT, y, PANEL_RIGHT, y);
         km_use_colour(page, ink);
@@ -132,7 +48,7 @@ static void draw_x_ticks(cairo_t *page, const panel *p) {
     for (int64_t i = 0; (first + (double)i) * p->x.step <= p->x.high; i++) {
         double k = (first + (double)i) * p->x.step;
         if (k < 1) continue;
-        double x = place(&p->x, k);
+        double x = km_axis_place(&p->x, k);
         char text[32];
         snprintf(text, sizeof text, "%.0f", k);
         km_draw_line(page, x, p->bottom, x, p->bottom + TICK_SIZE);
@@ -168,7 +84,7 @@ static void draw_values(cairo_t *page, const panel *p) {
             pen_down = 0;
             continue;
         }
-        double x = place(&p->x, result->models[m].k), y = place(&p->y, p->values[m]);
+        double x = km_axis_place(&p->x, result->models[m].k), y = km_axis_place(&p->y, p->values[m]);
         if (pen_down)
             cairo_line_to(page, x, y);
         else
@@ -178,7 +94,8 @@ static void draw_values(cairo_t *page, const panel *p) {
     cairo_stroke(page);
     for (int64_t m = 0; m < count; m++) {
         if (!isfinite(p->values[m])) continue;
-        cairo_arc(page, place(&p->x, result->models[m].k), place(&p->y, p->values[m]), radius, 0, 2 * M_PI);
+        cairo_arc(page, km_axis_place(&p->x, result->models[m].k), km_axis_place(&p->y, p->values[m]), radius,
+                  0, 2 * M_PI);
         cairo_fill(page);
     }
     cairo_set_line_width(page, 1);
@@ -197,13 +114,13 @@ static void draw_best_name(cairo_t *page, const panel *p, double x) {
 static void draw_best(cairo_t *page, const panel *p) {
     static const double dashes[] = {5, 4};
     int64_t best = p->result->selection.best;
-    double x = place(&p->x, p->result->models[best].k);
+    double x = km_axis_place(&p->x, p->result->models[best].k);
     km_use_colour(page, best_red);
     cairo_set_dash(page, dashes, 2, 0);
     km_draw_line(page, x, p->top, x, p->bottom);
     cairo_set_dash(page, NULL, 0, 0);
     if (isfinite(p->values[best])) {
-        cairo_arc(page, x, place(&p->y, p->values[best]), 6, 0, 2 * M_PI);
+        cairo_arc(page, x, km_axis_place(&p->y, p->values[best]), 6, 0, 2 * M_PI);
         cairo_fill(page);
     }
     draw_best_name(page, p, x);
@@ -211,7 +128,7 @@ static void draw_best(cairo_t *page, const panel *p) {
 
 static void draw_panel(cairo_t *page, const panel *p) {
     double low, high;
-    int has_values = value_range(&low, &high, p->values, p->result->models_count);
+    int has_values = km_axis_range(&low, &high, p->values, p->result->models_count);
     cairo_set_line_width(page, 1);
     km_use_font(page, TEXT_SIZE, CAIRO_FONT_WEIGHT_NORMAL);
     if (has_values) draw_y_ticks(page, p);
@@ -228,9 +145,10 @@ static void draw_panel(cairo_t *page, const panel *p) {
 static panel make_panel(const km_result *result, const double *values, const char *title, double top,
                         double bottom) {
     panel p = {.result = result, .values = values, .title = title, .top = top, .bottom = bottom};
-    p.x = k_axis(result);
+    p.x = km_axis_of_k(result->models[0].k, result->models[result->models_count - 1].k, PANEL_LEFT,
+                       PANEL_RIGHT, 12);
     // The best K's name has the space above the highest value.
-    p.y = value_axis(values, result->models_count, bottom, top + TEXT_SIZE + 4);
+    p.y = km_axis_of_values(values, result->models_count, bottom, top + TEXT_SIZE + 4);
     return p;
 }
 
