@@ -9,6 +9,7 @@
 #include <kmgen/plan.h>
 #include <kmgen/model.h>
 #include <kmgen/module.h>
+#include <kmgen/select.h>
 #include <kmgen/tune.h>
 
 #include <stdarg.h>
@@ -69,6 +70,7 @@ typedef enum cli_id {
     CLI_CSV,
     CLI_WORKER,
     CLI_TUNING,
+    CLI_CRITERIA,
 } cli_id;
 
 typedef struct cli_option {
@@ -150,6 +152,8 @@ int cli_nonnegative(const cli_parser *parser, const char *option, double *out);
 int cli_seconds(const cli_parser *parser, const char *option, double *out); // "90", "90s", "10m", "2h"
 // `choices` ends with NULL; *out is the index.
 int cli_choice(const cli_parser *parser, const char *option, int *out, const char *const *choices);
+// A list of criteria, names with commas between them or "all", as bits 1 << criterion.
+int cli_criteria(const cli_parser *parser, uint64_t *out);
 
 // Spec and target -------------------------------------------------------------------------------------------
 

@@ -34,7 +34,7 @@ typedef struct fit_job {
 
 static int take_criterion(km_criterion *out, const cli_parser *parser) {
     static const char *const names[] = {
-#define CRITERION_NAME(name, title, best) #name,
+#define CRITERION_NAME(name, title, best, needs) #name,
         KM_CRITERIA(CRITERION_NAME)
 #undef CRITERION_NAME
             NULL,
@@ -101,6 +101,8 @@ static int take(fit_options *options, const cli_parser *parser, int id) {
         return cli_seed(parser, &fit->seed);
     case CLI_CRITERION:
         return take_criterion(&fit->criterion, parser);
+    case CLI_CRITERIA:
+        return cli_criteria(parser, &fit->criteria);
     case CLI_THREADS:
         return cli_int(parser, "--threads", &fit->threads, 1, 4096);
     case CLI_SOURCE:
@@ -531,6 +533,9 @@ static const cli_option options_list[] = {
     {CLI_WEIGHTS, "weights", 0, "FILE", "one weight a row"},
     {CLI_CRITERION, "criterion", 0, "NAME",
      "what decides the best K; default: calinski_harabasz;\n'list' shows all names"},
+    {CLI_CRITERIA, "criteria", 0, "LIST",
+     "compute these criteria too, each at a cost beyond the last pass;\nnames with commas between them, or "
+     "all"},
     CLI_DATA_OPTIONS,
     {CLI_JSON, "json", 0, "FILE", "write the result as JSON; with - standard output holds only that"},
     {CLI_MODEL, "model", 0, "FILE", "write the best model, for kmgen predict"},

@@ -245,3 +245,21 @@ int cli_choice(const cli_parser *parser, const char *option, int *out, const cha
     return cli_usage(parser->command, "%s must be one of %s, got '%s'%s%s%s", option, all, parser->value,
                      similar ? "; did you mean " : "", similar ? similar : "", similar ? "?" : "");
 }
+
+int cli_criteria(const cli_parser *parser, uint64_t *out) {
+    const char *names[KM_CRITERION_COUNT + 2] = {[KM_CRITERION_COUNT] = "all"};
+    for (int c = 0; c < KM_CRITERION_COUNT; c++) names[c] = km_criterion_name((km_criterion)c);
+    *out = 0;
+    for (const char *at = parser->value;;) {
+        char word[WORD_MAX];
+        size_t size = strcspn(at, ",");
+        snprintf(word, sizeof word, "%.*s", size < WORD_MAX ? (int)size : WORD_MAX - 1, at);
+        int choice = 0;
+        cli_parser item = *parser;
+        item.value = word;
+        if (cli_choice(&item, "--criteria", &choice, names)) return CLI_USAGE;
+        *out |= choice < KM_CRITERION_COUNT ? (uint64_t)1 << choice : ((uint64_t)1 << KM_CRITERION_COUNT) - 1;
+        if (!at[size]) return 0;
+        at += size + 1;
+    }
+}

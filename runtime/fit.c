@@ -7,6 +7,7 @@
 #include "../gen/design.h"
 #include "../gen/memory.h"
 #include "build.h"
+#include "criteria/criteria.h"
 #include "data_refuse.h"
 #include "memory.h"
 #include "module_state.h"
@@ -41,7 +42,8 @@ typedef struct fit {
     km_data_stats stats;
     km_load_params load;
     km_seeds seeds;
-    km_sweep_best *best; // clusters_count
+    km_sweep_best *best;                // clusters_count
+    double *measured, *measured_errors; // clusters_count x KM_CRITERION_COUNT, NaN: not measured
     double begin_ms;
     km_error *err;
 } fit;
@@ -70,6 +72,9 @@ static km_status check_params(const km_fit_params *p, km_error *err) {
         return km_fail(err, KM_ERROR_USAGE, "algorithm %d does not exist", (int)p->algorithm);
     if ((unsigned)p->criterion >= KM_CRITERION_COUNT)
         return km_fail(err, KM_ERROR_USAGE, "criterion %d does not exist", (int)p->criterion);
+    if (p->criteria >> KM_CRITERION_COUNT)
+        return km_fail(err, KM_ERROR_USAGE, "criteria has bits above that of the last criterion, %d",
+                       KM_CRITERION_COUNT - 1);
     if (p->init == KM_INIT_GIVEN && !p->init_rows)
         return km_fail(err, KM_ERROR_USAGE, "given initial centroids need init_rows");
     return KM_OK;
@@ -569,7 +574,8 @@ static km_status score_input_of(fit *f, km_score_input *input, const km_model *m
                               .total_weight = whole->weights[0],
                               .total_sse = ldexp(whole->sse[0], -2 * exponent),
                               .total_distance = ldexp(whole->distance[0], -exponent),
-                              .type = f->spec.type};
+                              .type = f->spec.type,
+                              .given = f->measured + (model - f->owner->result.models) * KM_CRITERION_COUNT};
     return KM_OK;
 }
 
@@ -582,9 +588,42 @@ static km_status score_and_select(fit *f, km_model *models, const km_finish_mode
     for (int64_t q = 0; q < ks; q++)
         KM_TRY(score_input_of(f, &inputs[q], &models[q], &finished[q], &finished[ks]));
     KM_TRY(km_score_models(scores, inputs, ks, f->err));
-    for (int64_t q = 0; q < ks; q++)
+    for (int64_t q = 0; q < ks; q++) {
         memcpy(models[q].scores, scores + q * KM_CRITERION_COUNT, sizeof models[q].scores);
+        memcpy(models[q].score_errors, f->measured_errors + q * KM_CRITERION_COUNT,
+               sizeof models[q].score_errors);
+    }
     return km_select(&result->selection, inputs, scores, ks, f->params->criterion, f->err);
+}
+
+static km_status measured_alloc(fit *f) {
+    int64_t count = f->spec.clusters_count * KM_CRITERION_COUNT;
+    f->measured = km_result_alloc(f->owner, 2 * count, sizeof *f->measured, f->err);
+    if (!f->measured) return KM_ERROR_MEMORY;
+    f->measured_errors = f->measured + count;
+    for (int64_t i = 0; i < 2 * count; i++) f->measured[i] = NAN;
+    return KM_OK;
+}
+
+// Criteria beyond those of the finishing pass, as far as they are wanted.
+static km_status measure(fit *f, const km_finish_model *finished, km_needs needs) {
+    if (!km_criteria_wanted(f->params, needs)) return KM_OK;
+    double begin_ms = km_now_ms();
+    km_measuring measuring = {.params = f->params,
+                              .data = f->data,
+                              .spec = &f->spec,
+                              .engine = f->engine,
+                              .stats = &f->stats,
+                              .load = &f->load,
+                              .best = f->best,
+                              .finished = finished,
+                              .owner = f->owner,
+                              .begin_ms = f->begin_ms,
+                              .scores = f->measured,
+                              .errors = f->measured_errors};
+    km_status status = km_criteria_measure(&measuring, needs, f->err);
+    f->owner->result.timing.criteria_ms += km_now_ms() - begin_ms;
+    return status;
 }
 
 static km_status finish_labels(fit *f, km_finish_model *finished, km_model *models) {
@@ -678,7 +717,7 @@ static void warn_of_models(fit *f, const km_model *models) {
 }
 
 // The finishing pass: all models, and the model of one cluster for the totals.
-static km_status finish_models(fit *f) {
+static km_status finishing_pass(fit *f, km_model **models_out, km_finish_model **finished_out) {
     km_result *result = &f->owner->result;
     int64_t ks = f->spec.clusters_count, d = f->engine->d;
     km_finish_model *finished = km_result_alloc(f->owner, ks + 1, sizeof *finished, f->err);
@@ -690,6 +729,8 @@ static km_status finish_models(fit *f) {
         if (!labels) return KM_ERROR_MEMORY;
     }
     if (!finished || !models || !mean) return KM_ERROR_MEMORY;
+    *finished_out = finished;
+    *models_out = models;
     KM_TRY(report_phase(f, "finish", 0, 0));
     for (int64_t i = 0; i < d; i++) mean[i] = (f->stats.mean[i] - f->load.centre[i]) * f->load.factor[i];
     for (int64_t q = 0; q <= ks; q++) {
@@ -701,10 +742,31 @@ static km_status finish_models(fit *f) {
     for (int64_t q = 0; q < ks; q++) KM_TRY(model_from_finish(f, &models[q], q, &finished[q]));
     result->models = models;
     result->models_count = ks;
+    return KM_OK;
+}
+
+// Criteria, the best K and its labels. Criteria that need fits come last, as they may need the engine for other points;
+// only where one of them decides, it comes before the decision.
+static km_status decide(fit *f, km_model *models, km_finish_model *finished) {
+    int fits_decide = km_criterion_needs(f->params->criterion) == KM_NEEDS_FITS;
+    KM_TRY(measured_alloc(f));
+    KM_TRY(measure(f, finished, KM_NEEDS_PASS));
+    if (fits_decide) KM_TRY(measure(f, finished, KM_NEEDS_FITS));
     KM_TRY(score_and_select(f, models, finished));
     KM_TRY(finish_labels(f, finished, models));
+    if (!fits_decide && km_criteria_wanted(f->params, KM_NEEDS_FITS)) {
+        KM_TRY(measure(f, finished, KM_NEEDS_FITS));
+        KM_TRY(score_and_select(f, models, finished));
+    }
     warn_of_models(f, models);
     return KM_OK;
+}
+
+static km_status finish_models(fit *f) {
+    km_finish_model *finished;
+    km_model *models;
+    KM_TRY(finishing_pass(f, &models, &finished));
+    return decide(f, models, finished);
 }
 
 // The line --------------------------------------------------------------------------------------------------
@@ -774,6 +836,7 @@ static km_status walk(fit *f, const km_spec *spec) {
     KM_TRY(timed(f, make_seeds, &timing->seed_ms, "seeded"));
     KM_TRY(timed(f, run_sweep, &timing->sweep_ms, "all K and restarts swept"));
     KM_TRY(timed(f, finish_models, &timing->finish_ms, "finished and scored"));
+    timing->finish_ms -= timing->criteria_ms;
     return describe(f);
 }
 

@@ -157,6 +157,8 @@ static int64_t vote_min(const double *scores, int64_t criterion, int64_t count) 
 }
 
 // Hartigan's rule of thumb: one more cluster is worth it while the value is above 10.
+static const char rule_hartigan[] = "the first value that is not above 10";
+
 static int64_t vote_hartigan(const double *scores, int64_t criterion, int64_t count) {
     for (int64_t m = 0; m < count; m++) {
         if (scores[m * KM_CRITERION_COUNT + criterion] <= 10) return m;
@@ -166,18 +168,27 @@ static int64_t vote_hartigan(const double *scores, int64_t criterion, int64_t co
 
 // The table -------------------------------------------------------------------------------------------------
 
-// The only criterion with a rule of its own is Hartigan's.
-#define VOTE_KM_BEST_MAX vote_max
-#define VOTE_KM_BEST_MIN vote_min
-#define VOTE_KM_BEST_RULE vote_hartigan
+// A criterion that needs more than the finishing pass has no formula: its scores are given.
+#define SCORE_KM_NEEDS_FINISH(name) score_##name
+#define SCORE_KM_NEEDS_PASS(name) NULL
+#define SCORE_KM_NEEDS_FITS(name) NULL
+#define VOTE_KM_BEST_MAX(name) vote_max
+#define VOTE_KM_BEST_MIN(name) vote_min
+#define VOTE_KM_BEST_RULE(name) vote_##name
+#define RULE_KM_BEST_MAX(name) NULL
+#define RULE_KM_BEST_MIN(name) NULL
+#define RULE_KM_BEST_RULE(name) rule_##name
 
 static const struct criterion {
     const char *name, *title;
     km_best best;
-    score_function *score; // its source stands above the function
+    km_needs needs;
+    score_function *score; // its source stands above the function; NULL: given
     vote_function *vote;
+    const char *rule; // which score a rule of its own takes, for people
 } criteria[KM_CRITERION_COUNT] = {
-#define ROW(name, title, best) {#name, title, best, score_##name, VOTE_##best},
+#define ROW(name, title, best, needs)                                                                        \
+    {#name, title, best, needs, SCORE_##needs(name), VOTE_##best(name), RULE_##best(name)},
     KM_CRITERIA(ROW)
 #undef ROW
 };
@@ -196,6 +207,10 @@ const char *km_criterion_title(km_criterion criterion) {
 
 km_best km_criterion_best(km_criterion criterion) {
     return is_criterion(criterion) ? criteria[criterion].best : KM_BEST_RULE;
+}
+
+km_needs km_criterion_needs(km_criterion criterion) {
+    return is_criterion(criterion) ? criteria[criterion].needs : KM_NEEDS_FINISH;
 }
 
 km_criterion km_criterion_find(const char *name) {
@@ -372,6 +387,13 @@ static km_status check_models(const km_score_input *models, int64_t count, km_er
     return KM_OK;
 }
 
+// By the formula, where the criterion is defined; else what was measured.
+static double score_of(const summary *summaries, const km_score_input *in, int64_t m, int64_t count,
+                       km_criterion c) {
+    if (!criteria[c].score) return in->given ? in->given[c] : NAN;
+    return summaries[m].defined ? criteria[c].score(summaries, m, count) : NAN;
+}
+
 km_status km_score_models(double *scores, const km_score_input *models, int64_t count, km_error *err) {
     KM_TRY(check_models(models, count, err));
     summary *summaries = calloc((size_t)count, sizeof *summaries);
@@ -380,7 +402,7 @@ km_status km_score_models(double *scores, const km_score_input *models, int64_t 
     for (int64_t m = 0; m < count; m++) KM_TRY_GOTO(summarise(&summaries[m], &models[m], err));
     for (int64_t m = 0; m < count; m++) {
         for (int c = 0; c < KM_CRITERION_COUNT; c++) {
-            double score = summaries[m].defined ? criteria[c].score(summaries, m, count) : NAN;
+            double score = score_of(summaries, &models[m], m, count, (km_criterion)c);
             scores[m * KM_CRITERION_COUNT + c] = isfinite(score) ? score : NAN;
         }
     }
@@ -412,8 +434,8 @@ static void explain_vote(km_selection *out, const km_score_input *models, const 
     char *text = out->reason;
     size_t size = sizeof out->reason;
     if (criteria[c].best == KM_BEST_RULE) {
-        snprintf(text, size, "%s is %.6g at K = %lld, the first value that is not above 10",
-                 criteria[c].title, score, (long long)models[best].k);
+        snprintf(text, size, "%s is %.6g at K = %lld, %s", criteria[c].title, score,
+                 (long long)models[best].k, criteria[c].rule);
         return;
     }
     int is_max = criteria[c].best == KM_BEST_MAX;

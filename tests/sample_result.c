@@ -25,7 +25,7 @@ static void fill_header(sample *s, int64_t models_count, int64_t d) {
     result->n_init = 10;
     result->passes = 31;
     result->counters = (km_counters){KM_ALGORITHM_TILES, 12345, 45678, -1};
-    result->timing = (km_timing){.5, .25, 1.5, 8, 1, 11.25};
+    result->timing = (km_timing){.5, .25, 1.5, 8, 1, 0, 11.25};
     result->scale = KM_SCALE_STANDARD;
     for (int64_t f = 0; f < d; f++) {
         s->centre[f] = 1. / (double)(f + 3);
@@ -106,6 +106,8 @@ sample *sample_make(int32_t first, int32_t step, int64_t models_count, int64_t d
     for (int64_t m = 0; m < models_count; m++) {
         fill_model(s, m, (int32_t)(first + m * step), d);
         fill_scores(s->models[m].scores, s->models[m].k, m == models_count - 1);
+        for (int c = 0; c < KM_CRITERION_COUNT; c++) s->models[m].score_errors[c] = NAN;
+        s->models[m].score_errors[KM_CRITERION_COUNT - 1] = .125 * (double)(m + 1);
     }
     sample_select(s, KM_CRITERION_calinski_harabasz);
     return s;

@@ -77,10 +77,10 @@ static void assert_reals(const json_t *array, const double *expected, int64_t co
 static void check_model(const json_t *object, const km_model *model, int64_t d, int weighted) {
     if (weighted)
         assert_keys(object, "k", "inertia", "n_iter", "converged", "restart", "restarts", "restarts_agreed",
-                    "effective_k", "sizes", "weights", "sse", "centroids", "scores", NULL);
+                    "effective_k", "sizes", "weights", "sse", "centroids", "scores", "score_errors", NULL);
     else
         assert_keys(object, "k", "inertia", "n_iter", "converged", "restart", "restarts", "restarts_agreed",
-                    "effective_k", "sizes", "sse", "centroids", "scores", NULL);
+                    "effective_k", "sizes", "sse", "centroids", "scores", "score_errors", NULL);
     assert_integer(object, "k", model->k);
     assert_real(json_object_get(object, "inertia"), model->inertia);
     assert_integer(object, "n_iter", model->n_iter);
@@ -103,6 +103,10 @@ static void check_model(const json_t *object, const km_model *model, int64_t d, 
     for (int c = 0; c < KM_CRITERION_COUNT; c++)
         assert_real(json_object_get(json_object_get(object, "scores"), km_criterion_name((km_criterion)c)),
                     model->scores[c]);
+    const json_t *errors = json_object_get(object, "score_errors"); // only of scores that have one
+    ck_assert_uint_eq(json_object_size(errors), 1);
+    assert_real(json_object_get(errors, km_criterion_name((km_criterion)(KM_CRITERION_COUNT - 1))),
+                model->score_errors[KM_CRITERION_COUNT - 1]);
 }
 
 static void check_top(const json_t *root, const km_result *result) {
@@ -122,7 +126,7 @@ static void check_top(const json_t *root, const km_result *result) {
     assert_integer(counters, "distances", result->counters.distances);
     ck_assert(json_is_null(json_object_get(counters, "points_skipped")));
     const json_t *timing = json_object_get(root, "timing_ms");
-    assert_keys(timing, "read", "build", "seed", "sweep", "finish", "total", NULL);
+    assert_keys(timing, "read", "build", "seed", "sweep", "finish", "criteria", "total", NULL);
     assert_real(json_object_get(timing, "sweep"), result->timing.sweep_ms);
     assert_real(json_object_get(timing, "total"), result->timing.total_ms);
 }

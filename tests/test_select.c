@@ -539,6 +539,8 @@ START_TEST(names) {
     ck_assert_str_eq(km_criterion_title(KM_CRITERION_wb), "WB index");
     ck_assert_str_eq(km_criterion_name(KM_CRITERION_COUNT), "none");
     ck_assert_int_eq(km_criterion_best(KM_CRITERION_davies_bouldin), KM_BEST_MIN);
+    ck_assert_int_eq(km_criterion_needs(KM_CRITERION_davies_bouldin), KM_NEEDS_FINISH);
+    ck_assert_int_eq(km_criterion_needs(KM_CRITERION_COUNT), KM_NEEDS_FINISH);
     for (int c = 0; c < KM_CRITERION_COUNT; c++)
         ck_assert_int_eq(km_criterion_find(km_criterion_name((km_criterion)c)), c);
     ck_assert_int_eq(km_criterion_find("elbow"), KM_CRITERION_COUNT);

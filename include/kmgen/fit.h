@@ -35,7 +35,7 @@ typedef enum km_labels_wanted {
 
 /// State of a running fit, for a progress line.
 typedef struct km_progress {
-    const char *phase; ///< "read", "build", "seed", "sweep", "finish".
+    const char *phase; ///< "read", "build", "seed", "sweep", "finish", "criteria".
     int64_t done;      ///< Runs (one K, one restart) that are done in "sweep", picks in "seed"; else 0.
     int64_t total;     ///< How many there will be; else 0.
     int64_t passes;    ///< Passes over the points so far.
@@ -56,10 +56,13 @@ typedef struct km_fit_params {
     /// KM_INIT_GIVEN: init_count x d in original units: max(K) rows, of which each K takes its first K; or the rows
     /// of every K in ascending order. Means one restart. Default NULL.
     const double *init_rows;
-    int64_t init_count;      ///< Rows of init_rows. Default 0.
-    km_scale scale;          ///< Default KM_SCALE_NONE.
-    uint64_t seed;           ///< Of all random draws (counter-based). Default 0.
-    km_criterion criterion;  ///< Decides. Default KM_CRITERION_calinski_harabasz.
+    int64_t init_count;     ///< Rows of init_rows. Default 0.
+    km_scale scale;         ///< Default KM_SCALE_NONE.
+    uint64_t seed;          ///< Of all random draws (counter-based). Default 0.
+    km_criterion criterion; ///< Decides. Default KM_CRITERION_calinski_harabasz.
+    /// Bit (uint64_t)1 << c for each criterion c that is wanted beyond those of the finishing pass
+    /// (km_criterion_needs); `criterion` is always computed. Default 0.
+    uint64_t criteria;
     km_labels_wanted labels; ///< Which models' labels are returned. Default KM_LABELS_NONE.
     int64_t threads;         ///< CPU threads. Default 0: all cores. Never changes results.
     const char *cache_dir;   ///< See km_module_params. Default NULL.

@@ -37,17 +37,21 @@ typedef struct km_model {
     const int64_t *counts; ///< k: points.
     const double *sse;     ///< k: inertia of each cluster.
     const int32_t *labels; ///< One for each row of the data, -1 for dropped rows; NULL unless asked for.
-    double scores[KM_CRITERION_COUNT]; ///< By each criterion (km_score_models); NaN: not defined.
+    double scores
+        [KM_CRITERION_COUNT]; ///< By each criterion (km_score_models); NaN: not defined, or not asked for.
+    /// Standard errors of scores that a sample or random draws gave; NaN: the score has none.
+    double score_errors[KM_CRITERION_COUNT];
 } km_model;
 
 /// Where the time of a fit went, in milliseconds of wall time.
 typedef struct km_timing {
-    double read_ms;   ///< Points: read, scaled, brought to the device.
-    double build_ms;  ///< Plan, text, compiler or cache.
-    double seed_ms;   ///< First centroids.
-    double sweep_ms;  ///< Iterations of all K and restarts.
-    double finish_ms; ///< The finishing pass, criteria, the choice.
-    double total_ms;  ///< The whole call.
+    double read_ms;     ///< Points: read, scaled, brought to the device.
+    double build_ms;    ///< Plan, text, compiler or cache.
+    double seed_ms;     ///< First centroids.
+    double sweep_ms;    ///< Iterations of all K and restarts.
+    double finish_ms;   ///< The finishing pass, criteria, the choice.
+    double criteria_ms; ///< Criteria that need more than the finishing pass.
+    double total_ms;    ///< The whole call.
 } km_timing;
 
 /// What the sweep's passes did. Counts are the same for any number of threads; -1: not known on this target.

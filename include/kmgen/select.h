@@ -2,7 +2,8 @@
 /// @file
 /// Criteria that compare models of different K, and the choice of the best K.
 ///
-/// All are computed from the numbers of one finishing pass (km_score_input); no criterion reads the points.
+/// Most are computed from the numbers of one finishing pass (km_score_input) and read no points; the others are
+/// measured on request (km_fit_params.criteria).
 /// Formulas and their sources stand beside each criterion in runtime/select.c and in docs/criteria.md.
 #ifndef KMGEN_SELECT_H
 #define KMGEN_SELECT_H
@@ -11,7 +12,8 @@ KM_BEGIN
 /// @defgroup select Select: criteria and the best K
 /// @{
 
-/// X(name, title, best). The one list: JSON keys, `--criterion`, table columns and votes come from it.
+/// X(name, title, best, needs). The one list: JSON keys, `--criterion`, `--criteria`, table columns and votes come from
+/// it. What a criterion needs (km_needs) besides the finishing pass is computed on request only.
 ///
 /// Formulas. K clusters that have points, N total weight, d features; n_j, SSE_j and R_j the weight, the sums of
 /// squared and of plain distances of cluster j; W = sum of SSE_j; T the sum of squares about the mean, B = T - W;
@@ -31,16 +33,16 @@ KM_BEGIN
 /// - Hartigan: (W_K / W_{K+1} - 1) (N - K - 1). Hartigan 1975.
 /// - Krzanowski-Lai: |D_K / D_{K+1}|, D_K = (K - 1)^(2/d) W_{K-1} - K^(2/d) W_K. Krzanowski and Lai 1988.
 #define KM_CRITERIA(X)                                                                                       \
-    X(calinski_harabasz, "Calinski-Harabasz", KM_BEST_MAX)                                                   \
-    X(davies_bouldin, "Davies-Bouldin", KM_BEST_MIN)                                                         \
-    X(simplified_silhouette, "simplified silhouette", KM_BEST_MAX)                                           \
-    X(bic, "BIC", KM_BEST_MAX)                                                                               \
-    X(aic, "AIC", KM_BEST_MAX)                                                                               \
-    X(wb, "WB index", KM_BEST_MIN)                                                                           \
-    X(xie_beni, "Xie-Beni", KM_BEST_MIN)                                                                     \
-    X(pbm, "PBM", KM_BEST_MAX)                                                                               \
-    X(hartigan, "Hartigan", KM_BEST_RULE)                                                                    \
-    X(krzanowski_lai, "Krzanowski-Lai", KM_BEST_MAX)
+    X(calinski_harabasz, "Calinski-Harabasz", KM_BEST_MAX, KM_NEEDS_FINISH)                                  \
+    X(davies_bouldin, "Davies-Bouldin", KM_BEST_MIN, KM_NEEDS_FINISH)                                        \
+    X(simplified_silhouette, "simplified silhouette", KM_BEST_MAX, KM_NEEDS_FINISH)                          \
+    X(bic, "BIC", KM_BEST_MAX, KM_NEEDS_FINISH)                                                              \
+    X(aic, "AIC", KM_BEST_MAX, KM_NEEDS_FINISH)                                                              \
+    X(wb, "WB index", KM_BEST_MIN, KM_NEEDS_FINISH)                                                          \
+    X(xie_beni, "Xie-Beni", KM_BEST_MIN, KM_NEEDS_FINISH)                                                    \
+    X(pbm, "PBM", KM_BEST_MAX, KM_NEEDS_FINISH)                                                              \
+    X(hartigan, "Hartigan", KM_BEST_RULE, KM_NEEDS_FINISH)                                                   \
+    X(krzanowski_lai, "Krzanowski-Lai", KM_BEST_MAX, KM_NEEDS_FINISH)
 
 /// Which score of a list of models a criterion prefers.
 typedef enum km_best {
@@ -49,10 +51,17 @@ typedef enum km_best {
     KM_BEST_RULE, ///< A rule of its own: Hartigan, the smallest K whose score is at most 10.
 } km_best;
 
+/// What a criterion is computed from.
+typedef enum km_needs {
+    KM_NEEDS_FINISH, ///< The numbers of the finishing pass: always computed.
+    KM_NEEDS_PASS,   ///< One more pass over the points, or a sample of them.
+    KM_NEEDS_FITS,   ///< Fits of its own.
+} km_needs;
+
 /// One criterion, KM_CRITERION_calinski_harabasz and so on: a row of KM_CRITERIA, in that order.
 /// KM_CRITERION_COUNT: how many there are.
 typedef enum km_criterion {
-#define KM_CRITERION_ENUM(name, title, best) KM_CRITERION_##name,
+#define KM_CRITERION_ENUM(name, title, best, needs) KM_CRITERION_##name,
     KM_CRITERIA(KM_CRITERION_ENUM)
 #undef KM_CRITERION_ENUM
         KM_CRITERION_COUNT
@@ -66,6 +75,9 @@ KM_API const char *km_criterion_title(km_criterion criterion);
 
 /// Which of its scores it prefers.
 KM_API km_best km_criterion_best(km_criterion criterion);
+
+/// What it is computed from; KM_NEEDS_FINISH when out of range.
+KM_API km_needs km_criterion_needs(km_criterion criterion);
 
 /// The criterion of that name (km_criterion_name); KM_CRITERION_COUNT when no criterion has it.
 KM_API km_criterion km_criterion_find(const char *name);
@@ -85,11 +97,15 @@ typedef struct km_score_input {
     double total_sse;     ///< T = sum w |x - mean|^2.
     double total_distance; ///< E1 = sum w |x - mean|.
     km_type type;          ///< Of the kernels: how far rounding leaves a mean of equal points from them.
+    /// KM_CRITERION_COUNT scores that were measured apart, of the criteria that need more than the finishing pass
+    /// (km_criterion_needs); NaN: not measured. NULL: none was.
+    const double *given;
 } km_score_input;
 
 /// Scores of `count` models in ascending K, by the formulas at KM_CRITERIA. `scores`: the caller's, count x
 /// KM_CRITERION_COUNT, that of model m by a criterion at [m * KM_CRITERION_COUNT + criterion]; NaN where a criterion
-/// is not defined (K = 1, K = N, lists too short). KM_ERROR_USAGE: no models, K not ascending, k or d out of range.
+/// is not defined (K = 1, K = N, lists too short) or was not measured. KM_ERROR_USAGE: no models, K not ascending, k or
+/// d out of range.
 KM_API km_status km_score_models(double *scores, const km_score_input *models, int64_t count, km_error *err);
 
 /// Which model a criterion prefers: its index, or -1 when no score is defined, (Hartigan) none meets the rule, or there

@@ -5,6 +5,7 @@
 
 #include <kmgen/result.h>
 
+#include <math.h>
 #include <string.h>
 
 static json_t *scores_to_json(const double *scores) {
@@ -12,6 +13,19 @@ static json_t *scores_to_json(const double *scores) {
     int failed = 0;
     for (int c = 0; c < KM_CRITERION_COUNT; c++)
         failed |= json_object_set_new(object, km_criterion_name((km_criterion)c), km_json_real(scores[c]));
+    if (!failed) return object;
+    json_decref(object);
+    return NULL;
+}
+
+// Only of scores that a sample or random draws gave.
+static json_t *score_errors_to_json(const double *errors) {
+    json_t *object = json_object();
+    int failed = 0;
+    for (int c = 0; c < KM_CRITERION_COUNT; c++)
+        if (!isnan(errors[c]))
+            failed |=
+                json_object_set_new(object, km_criterion_name((km_criterion)c), km_json_real(errors[c]));
     if (!failed) return object;
     json_decref(object);
     return NULL;
@@ -33,6 +47,7 @@ static json_t *model_to_json(const km_model *model, int64_t d, int weighted) {
     failed |= json_object_set_new(object, "sse", km_json_reals(model->sse, model->k));
     failed |= json_object_set_new(object, "centroids", km_json_rows(model->centroids, model->k, d));
     failed |= json_object_set_new(object, "scores", scores_to_json(model->scores));
+    failed |= json_object_set_new(object, "score_errors", score_errors_to_json(model->score_errors));
     if (!failed) return object;
     json_decref(object);
     return NULL;
@@ -57,6 +72,7 @@ static json_t *timing_to_json(const km_timing *timing) {
     failed |= json_object_set_new(object, "seed", km_json_real(timing->seed_ms));
     failed |= json_object_set_new(object, "sweep", km_json_real(timing->sweep_ms));
     failed |= json_object_set_new(object, "finish", km_json_real(timing->finish_ms));
+    failed |= json_object_set_new(object, "criteria", km_json_real(timing->criteria_ms));
     failed |= json_object_set_new(object, "total", km_json_real(timing->total_ms));
     if (!failed) return object;
     json_decref(object);

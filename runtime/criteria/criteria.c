@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+// The table of criteria that are measured, and the loop over it.
+#include "criteria.h"
+#include "../../base/clock.h"
+#include "../../base/error.h"
+#include "../../base/log.h"
+
+#define DECLARE_KM_NEEDS_FINISH(name)
+#define DECLARE_KM_NEEDS_PASS(name) km_measure km_measure_##name;
+#define DECLARE_KM_NEEDS_FITS(name) km_measure km_measure_##name;
+#define DECLARE(name, title, best, needs) DECLARE_##needs(name)
+KM_CRITERIA(DECLARE)
+
+#define MEASURE_KM_NEEDS_FINISH(name) NULL
+#define MEASURE_KM_NEEDS_PASS(name) km_measure_##name
+#define MEASURE_KM_NEEDS_FITS(name) km_measure_##name
+#define MEASURE(name, title, best, needs) MEASURE_##needs(name),
+static km_measure *const measures[KM_CRITERION_COUNT] = {KM_CRITERIA(MEASURE)};
+
+static int is_wanted(const km_fit_params *params, km_criterion c) {
+    return params->criterion == c || (params->criteria >> c & 1) != 0;
+}
+
+int km_criteria_wanted(const km_fit_params *params, km_needs needs) {
+    int wanted = 0;
+    for (int c = 0; c < KM_CRITERION_COUNT; c++)
+        wanted |=
+            measures[c] && km_criterion_needs((km_criterion)c) == needs && is_wanted(params, (km_criterion)c);
+    return wanted;
+}
+
+km_status km_criteria_measure(const km_measuring *m, km_needs needs, km_error *err) {
+    for (int c = 0; c < KM_CRITERION_COUNT; c++) {
+        km_criterion own = (km_criterion)c;
+        if (!measures[c] || km_criterion_needs(own) != needs || !is_wanted(m->params, own)) continue;
+        double begin_ms = km_now_ms();
+        KM_TRY(km_measuring_report(m, 0, 0, err));
+        KM_TRY(measures[c](m, own, err));
+        km_log_line(m->params->log, KM_LOG_INFO, "criteria: %s in %.1f ms", km_criterion_name(own),
+                    km_now_ms() - begin_ms);
+    }
+    return KM_OK;
+}
+
+km_status km_measuring_report(const km_measuring *m, int64_t done, int64_t total, km_error *err) {
+    const km_fit_params *p = m->params;
+    km_progress progress = {"criteria", done, total, m->owner->result.passes,
+                            (km_now_ms() - m->begin_ms) / 1e3};
+    if (p->progress && p->progress(p->progress_user, &progress))
+        return km_fail(err, KM_ERROR_INTERRUPTED, "interrupted in the phase criteria");
+    return KM_OK;
+}

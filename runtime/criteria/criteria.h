@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// Criteria that need more than the finishing pass. Each is one row of KM_CRITERIA and one file here, with the function
+// km_measure_NAME, which km_criteria_measure finds by the row.
+#ifndef KM_RUNTIME_CRITERIA_H
+#define KM_RUNTIME_CRITERIA_H
+#include "../backend.h"
+#include "../result_owner.h"
+#include "../sweep.h"
+
+// What a running fit knows when its models are finished.
+typedef struct km_measuring {
+    const km_fit_params *params;
+    const km_data *data;
+    const km_spec *spec; // complete
+    km_engine *engine;   // with the points
+    const km_data_stats *stats;
+    const km_load_params *load; // of the points: the clustered space
+    const km_sweep_best *best;
+    const km_finish_model *finished; // clusters_count, in the clustered space
+    km_result_owner *owner;          // for warnings
+    double begin_ms;                 // km_now_ms when the fit began
+    double *scores, *errors;         // out: clusters_count x KM_CRITERION_COUNT, NaN before
+} km_measuring;
+
+// Writes its own column of scores, and of errors where it has some. A criterion of KM_NEEDS_FITS may load other points
+// into the engine, unless it decides (params->criterion): labels are taken after the decision.
+typedef km_status km_measure(const km_measuring *m, km_criterion own, km_error *err);
+
+// Whether the fit is to measure any criterion that needs this.
+int km_criteria_wanted(const km_fit_params *params, km_needs needs);
+
+// Measures all that are wanted and need this.
+km_status km_criteria_measure(const km_measuring *m, km_needs needs, km_error *err);
+
+// The phase "criteria": `done` of `total`. KM_ERROR_INTERRUPTED.
+km_status km_measuring_report(const km_measuring *m, int64_t done, int64_t total, km_error *err);
+
+#endif
