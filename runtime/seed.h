@@ -2,8 +2,9 @@
 // The k-means++ chains, stated exactly, so that every backend draws the same picks in exact arithmetic.
 //
 // Chain of restart r, pick p = 0, 1, ...:
-//   candidates: L(0) = 1; L(p) = 2 + floor(ln(p + 1)) for p > 0: a function of the pick alone, so that the first K
-//   picks of a chain are a seeding for K, whatever max(K) is.
+//   candidates: L(0) = 1; L(p) = max(4, 2 + floor(ln(p + 1))) for p > 0: a function of the pick alone, so that the
+//   first K picks of a chain are a seeding for K, whatever max(K) is. The usual count is 2 + floor(ln(K)) for all picks
+//   of a K; 4 is that of K = 8 to 20, and with it no K up to 20 has fewer.
 //   draw: u = km_draw(seed, r, p, candidate) in [0, 1); target = u * total, where total = sum of w_i D2_i (pick 0:
 //   of w_i) over chunks of 65,536 points, added in index order; the candidate is the first point at which the
 //   running sum exceeds the target (a point with w_i D2_i = 0 is never drawn). templates/draws.h has km_draw.
@@ -23,10 +24,10 @@
 
 static inline int km_candidates(int64_t pick) {
     if (pick == 0) return 1;
-    // floor(ln(p + 1)) without the math library: powers of e, rounded up, as thresholds.
-    static const int64_t step[] = {3, 8, 21, 55, 149, 404, 1097, 2981, 8104, 22027, 59875};
-    int count = 2;
-    for (int i = 0; i < 11 && pick + 1 >= step[i]; i++) count++;
+    // The logarithm without the math library: powers of e, rounded up, as thresholds.
+    static const int64_t step[] = {21, 55, 149, 404, 1097, 2981, 8104, 22027, 59875};
+    int count = 4;
+    for (int i = 0; i < 9 && pick + 1 >= step[i]; i++) count++;
     return count;
 }
 

@@ -160,7 +160,16 @@ END_TEST
 START_TEST(candidates_grow_with_the_logarithm) {
     ck_assert_int_eq(km_candidates(0), 1);
     for (int64_t pick = 1; pick < KM_CLUSTERS_MAX; pick++)
-        ck_assert_int_eq(km_candidates(pick), 2 + (int)floor(log((double)pick + 1)));
+        ck_assert_int_eq(km_candidates(pick), fmax(4, 2 + floor(log((double)pick + 1))));
+}
+END_TEST
+
+// A chain does not know of which K its picks will be the seeding. Up to K = 20 each pick has as many candidates as
+// where all picks of K have 2 + ln(K).
+START_TEST(small_clusters_have_the_usual_candidates) {
+    for (int64_t k = 2; k <= 20; k++)
+        for (int64_t pick = 1; pick < k; pick++)
+            ck_assert_int_ge(km_candidates(pick), 2 + (int)floor(log((double)k)));
 }
 END_TEST
 
@@ -267,6 +276,7 @@ int main(void) {
     tcase_add_loop_test(properties, best_of_many_starts_is_the_optimum, 1, 4);
     tcase_add_test(properties, cost_never_rises);
     tcase_add_test(properties, candidates_grow_with_the_logarithm);
+    tcase_add_test(properties, small_clusters_have_the_usual_candidates);
     tcase_add_test(properties, seeding_picks_distinct_points_that_weigh);
     tcase_add_test(properties, short_chains_begin_long_ones);
     tcase_add_test(properties, seeding_goes_on_without_distinct_points);

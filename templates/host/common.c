@@ -119,12 +119,13 @@ static double host_typical(double *squares, int count) {
     return squares[at];
 }
 
-// Candidates of a pick of k-means++: 1, then 2 + ln(pick + 1). The first K picks seed K, whatever the largest K is.
+// Candidates of a pick of k-means++: 1, then 2 + ln(pick + 1) but 4 at least. The first K picks seed K, whatever the
+// largest K is.
 static int host_candidates(long long pick) {
-    static const int steps[] = {3, 8, 21, 55, 149, 404, 1097, 2981, 8104, 22027, 59875};
-    int count = 2;
+    static const int steps[] = {21, 55, 149, 404, 1097, 2981, 8104, 22027, 59875};
+    int count = 4;
     if (pick == 0) return 1;
-    for (int i = 0; i < 11 && pick + 1 >= steps[i]; i++) count++;
+    for (int i = 0; i < 9 && pick + 1 >= steps[i]; i++) count++;
     return count;
 }
 
