@@ -221,7 +221,7 @@ START_TEST(outlier) {
 END_TEST
 
 START_TEST(weights) {
-    ref_data points = ref_blobs(5003, 4, 6, 1.5, 9, type_of(_i));
+    ref_data points = ref_blobs(5003, 4, 6, 1.5, 8, type_of(_i));
     ref_weigh(&points, 3);
     compare(&points, &(job){.clusters = "2..8", .restarts = 2}, algorithm_of(_i));
     ref_data_free(&points);
@@ -519,7 +519,7 @@ END_TEST
 
 // Bounds that leave most of the work are dropped, and made anew when the run has taken twice as many updates.
 START_TEST(automatic_bounds_dropped) {
-    ref_data points = ref_uniform(is_sample() ? 10007 : 20011, 8, 6, KM_FLOAT64);
+    ref_data points = ref_uniform(is_sample() ? 10007 : 20011, 10, 6, KM_FLOAT64);
     static const int64_t updates[] = {18, 24, 60};
     int64_t skipped[3];
     for (int t = 0; t < 3; t++) {
