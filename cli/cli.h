@@ -56,6 +56,7 @@ typedef enum cli_id {
     CLI_LABELS_OF,
     CLI_CENTROIDS,
     CLI_PLOT,
+    CLI_REPORT,
     CLI_THREADS,
     CLI_SOURCE,
     CLI_COMPILER,

@@ -9,11 +9,12 @@
 #include <unistd.h>
 
 // In the order in which they are checked, written and indexed below.
-enum { OUT_JSON, OUT_MODEL, OUT_LABELS, OUT_CENTROIDS, OUT_PLOT, OUT_COUNT };
+enum { OUT_JSON, OUT_MODEL, OUT_LABELS, OUT_CENTROIDS, OUT_PLOT, OUT_REPORT, OUT_COUNT };
 
 typedef struct fit_options {
     const char *spec_path, *data_path;
     const char *init, *source, *cache_dir, *algorithm;
+    char *command; // the whole line, for a report
     cli_tuning tuning;
     int64_t n_init; // 0: the spec's
     int labels_of_all, dry_run;
@@ -139,6 +140,9 @@ static int take(fit_options *options, const cli_parser *parser, int id) {
         return 0;
     case CLI_PLOT:
         options->outputs[OUT_PLOT].path = parser->value;
+        return 0;
+    case CLI_REPORT:
+        options->outputs[OUT_REPORT].path = parser->value;
         return 0;
     case CLI_FORMAT:
     case CLI_FEATURES:
@@ -419,6 +423,14 @@ static km_status write_json(const char *path, const km_result *result, km_error 
     return status;
 }
 
+static km_status write_report(const char *path, const fit_job *job, const fit_options *options,
+                              km_error *err) {
+    km_report_params params;
+    km_report_params_init(&params);
+    params.command = options->command;
+    return km_result_report(path, job->result, job->data, &params, err);
+}
+
 static km_status write_output(int which, const char *path, const fit_job *job, const fit_options *options,
                               km_error *err) {
     const km_result *result = job->result;
@@ -432,6 +444,8 @@ static km_status write_output(int which, const char *path, const fit_job *job, c
         return write_labels(path, result, options->labels_of_all, err);
     case OUT_CENTROIDS:
         return km_npy_write(path, best->centroids, best->k, result->d, "<f8", err);
+    case OUT_REPORT:
+        return write_report(path, job, options, err);
     default:
         return km_result_plot(path, result, err);
     }
@@ -483,18 +497,37 @@ static int run_fit(fit_job *job, fit_options *options) {
     return write_outputs(job, options);
 }
 
+// The line as a shell would read it again; NULL: no memory.
+static char *command_line(int argc, char **argv) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
+    size_t size = sizeof "kmgen";
+    for (int i = 0; i < argc; i++) size += 4 * strlen(argv[i]) + 3;
+    char *line = malloc(size), *end = line ? stpcpy(line, "kmgen") : NULL;
+    for (int i = 0; line && i < argc; i++) {
+        int is_plain = argv[i][0] && !argv[i][strspn(argv[i], plain)];
+        *end++ = ' ';
+        if (!is_plain) *end++ = '\'';
+        for (const char *c = argv[i]; *c; c++) end = *c == '\'' ? stpcpy(end, "'\\''") : (*end = *c, end + 1);
+        if (!is_plain) *end++ = '\'';
+    }
+    if (line) *end = 0;
+    return line;
+}
+
 static int run(const cli_command *command, int argc, char **argv) {
     fit_job job = {0};
     fit_options options = {.outputs = {{"--json", NULL, NULL},
                                        {"--model", NULL, NULL},
                                        {"--labels", NULL, "kmgen predict MODEL DATA"},
                                        {"--centroids", NULL, "--json"},
-                                       {"--plot", NULL, NULL}}};
+                                       {"--plot", NULL, NULL},
+                                       {"--report", NULL, NULL}}};
     cli_parser parser;
     km_data_params_init(&options.data);
     km_fit_params_init(&options.fit);
     cli_parser_init(&parser, command, argc, argv);
     if (parse(&options, &parser)) return parser.exit;
+    options.command = options.outputs[OUT_REPORT].path ? command_line(argc, argv) : NULL;
     km_spec_init(&job.spec);
     int exit = prepare(&job, &options, command);
     if (!exit) exit = options.dry_run ? dry_run(&job, &options) : run_fit(&job, &options);
@@ -502,6 +535,7 @@ static int run(const cli_command *command, int argc, char **argv) {
     km_data_destroy(&job.data);
     free(job.init_rows);
     free(job.source_text);
+    free(options.command);
     cli_tuning_clear(&options.tuning);
     km_spec_clear(&job.spec);
     if (exit) cli_interrupts_obey();
@@ -543,6 +577,7 @@ static const cli_option options_list[] = {
     {CLI_LABELS_OF, "labels-of", 0, "best|all", "all: a row a point, a column a K"},
     {CLI_CENTROIDS, "centroids", 0, "FILE.npy", "write the centroids of the best K"},
     {CLI_PLOT, "plot", 0, "FILE.svg|png|pdf", "draw inertia and the criterion over K"},
+    {CLI_REPORT, "report", 0, "FILE.html", "write all of it as one page: pictures, tables, what was run"},
     {CLI_THREADS, "threads", 0, "N", "CPU threads; default: all cores. Never changes the result"},
     {CLI_SET, "set", 0, "NAME=VALUE...", "fix a number of the plan, e.g. block=256 or design=tiled"},
     {CLI_SOURCE, "source", 0, "FILE",

@@ -3,6 +3,7 @@
 /// What a fit returns, and its reports: JSON, a table, a picture.
 #ifndef KMGEN_RESULT_H
 #define KMGEN_RESULT_H
+#include <kmgen/data.h>
 #include <kmgen/kmgen.h>
 #include <kmgen/plan.h>
 #include <kmgen/select.h>
@@ -108,6 +109,25 @@ KM_API km_status km_result_to_table(char **out, const km_result *result, int col
 /// file appears when it is whole; a link is followed. KM_ERROR_USAGE: another ending, or the library was built without
 /// cairo (km_built_with); KM_ERROR_IO.
 KM_API km_status km_result_plot(const char *path, const km_result *result, km_error *err);
+
+/// How a report is made.
+typedef struct km_report_params {
+    const char *title;   ///< What the page calls the data. Default NULL: the last part of km_data_name.
+    const char *command; ///< The command line, to be shown. Default NULL: none.
+    /// Rows that are read, at most, for all that the result itself does not hold: principal components, silhouettes,
+    /// how clusters split. Drawn evenly, by the result's seed; the page says how many. Default 8192.
+    int64_t rows;
+} km_report_params;
+
+/// Sets every field to its default. The struct owns nothing.
+KM_API void km_report_params_init(km_report_params *params);
+
+/// Writes the whole result as one page of HTML that needs no network and no other file, to `path` ("-": standard
+/// output). `data` is what was fitted; `params` NULL: the defaults. The file appears when it is whole; a link is
+/// followed. KM_ERROR_USAGE: the data have other sizes than the result, or `rows` is below 1;
+/// KM_ERROR_MEMORY; KM_ERROR_IO.
+KM_API km_status km_result_report(const char *path, const km_result *result, const km_data *data,
+                                  const km_report_params *params, km_error *err);
 
 /// Writes `text` without its final zero to the file `path`, or to standard output ("-"). The file appears when it
 /// is whole, with the mode of the one that it replaces; a link is followed. KM_ERROR_IO: nothing is left, and what

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: MIT
+#include "html.h"
+#include "../../gen/template.h"
+#include "../file.h"
+#include "tune_report.h"
+
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Made by gen/embed.c of page/.
+extern const km_embedded km_embedded_page[];
+extern const int64_t km_embedded_page_count;
+
+void km_report_params_init(km_report_params *params) {
+    *params = (km_report_params){.rows = 8192};
+}
+
+// Words ---------------------------------------------------------------------------------------------------------
+
+// Text without what HTML has no character for.
+static void escape(km_text *out, const char *text) {
+    for (const char *c = text; *c; c++) {
+        const char *name = *c == '&'   ? "&amp;"
+                           : *c == '<' ? "&lt;"
+                           : *c == '>' ? "&gt;"
+                           : *c == '"' ? "&quot;"
+                                       : NULL;
+        if (name)
+            km_text_puts(out, name);
+        else
+            km_text_add(out, c, 1);
+    }
+}
+
+void km_html_text(km_text *out, const char *text) {
+    char *plain = strdup(text);
+    if (!plain) {
+        out->failed = 1;
+        return;
+    }
+    km_text_plain(plain);
+    escape(out, plain);
+    free(plain);
+}
+
+void km_html_number(km_text *out, double value) {
+    char text[64];
+    if (!isfinite(value)) {
+        km_text_puts(out, "–");
+        return;
+    }
+    snprintf(text, sizeof text, "%.5g", value);
+    char *power = strchr(text, 'e');
+    if (!power) {
+        km_text_printf(out, "%s%s", text[0] == '-' ? "−" : "", text + (text[0] == '-'));
+        return;
+    }
+    *power = 0;
+    km_text_printf(out, "%s%s×10<sup>%d</sup>", text[0] == '-' ? "−" : "", text + (text[0] == '-'),
+                   atoi(power + 1));
+}
+
+void km_html_count(km_text *out, int64_t count) {
+    char digits[24];
+    int size = snprintf(digits, sizeof digits, "%lld", (long long)count);
+    for (int i = 0; i < size; i++) {
+        if (i && (size - i) % 3 == 0 && size > 4) km_text_puts(out, "\u202f");
+        km_text_add(out, digits + i, 1);
+    }
+}
+
+void km_html_share(km_text *out, double part, double whole) {
+    double share = 100 * part / whole;
+    if (whole > 0 && isfinite(share))
+        km_text_printf(out, "%.*f\u202f%%", share < 9.95 ? 1 : 0, share);
+    else
+        km_text_puts(out, "–");
+}
+
+void km_html_mark(km_page *page, int64_t m, int64_t cluster) {
+    int32_t mark = page->sample.marks[m][cluster];
+    km_text_printf(
+        page->out,
+        "<svg class=\"mark c%d\" viewBox=\"-5 -5 10 10\" aria-hidden=\"true\"><use href=\"#s%d\"/></svg>",
+        mark % KM_PAGE_COLOURS, mark % KM_PAGE_SHAPES);
+}
+
+void km_html_bar(km_text *out, double share) {
+    km_text_printf(out, "<td class=\"bar\"><span style=\"width:%.1f%%\"></span></td>",
+                   isfinite(share) ? 100 * fmin(fmax(share, 0), 1) : 0.);
+}
+
+// Tables --------------------------------------------------------------------------------------------------------
+
+void km_html_heads(km_text *out, const char *const *heads) {
+    km_text_puts(out, "<thead><tr>");
+    for (; *heads; heads++)
+        km_text_printf(out, **heads ? "<th scope=\"col\">%s</th>" : "<td>%s</td>", *heads);
+    km_text_puts(out, "</tr></thead>\n<tbody>\n");
+}
+
+void km_html_table(km_text *out, const char *class, const char *caption, const char *const *heads) {
+    km_text_printf(
+        out,
+        "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"%s\">\n<table class=\"%s\">\n"
+        "<caption>%s</caption>\n",
+        caption, class, caption);
+    if (heads) km_html_heads(out, heads);
+}
+
+void km_html_end_table(km_text *out) {
+    km_text_puts(out, "</tbody>\n</table>\n</div>\n");
+}
+
+void km_html_details(km_text *out, const char *summary, const char *caption, const char *const *heads) {
+    km_text_printf(out, "<details>\n<summary>%s</summary>\n", summary);
+    km_html_table(out, "numbers", caption, heads);
+}
+
+void km_html_end_details(km_text *out) {
+    km_html_end_table(out);
+    km_text_puts(out, "</details>\n");
+}
+
+// Drawing -------------------------------------------------------------------------------------------------------
+
+void km_html_svg(km_text *out, const char *id, double width, double height, const char *title,
+                 const char *words) {
+    km_text_printf(out,
+                   "<svg class=\"plot\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-labelledby=\"%s-t %s-d\">"
+                   "<title id=\"%s-t\">",
+                   width, height, id, id, id);
+    km_html_text(out, title);
+    km_text_printf(out, "</title><desc id=\"%s-d\">", id);
+    km_html_text(out, words);
+    km_text_puts(out, "</desc>\n");
+}
+
+static void add_y_axis(km_text *out, const km_axis *x, const km_axis *y, const char *name) {
+    char label[64];
+    for (int i = 0; i < km_axis_ticks(y); i++) {
+        double at = km_axis_tick(label, sizeof label, y, i);
+        km_text_printf(
+            out,
+            "<path class=\"rule\" d=\"M%.1f %.1fH%.1f\"/><text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\" "
+            "dy=\".35em\">%s%s</text>\n",
+            x->begin, at, x->end, x->begin - 7, at, label[0] == '-' ? "−" : "", label + (label[0] == '-'));
+    }
+    if (!name && !y->exponent) return;
+    km_text_printf(out, "<text class=\"name\" x=\"4\" y=\"4\" dy=\".8em\">%s", name ? name : "");
+    if (y->exponent)
+        km_text_printf(out, "%s10<tspan dy=\"-.4em\" class=\"power\">%d</tspan>", name ? ", in " : "×",
+                       y->exponent);
+    km_text_puts(out, "</text>\n");
+}
+
+void km_html_axes(km_text *out, const km_axis *x, const km_axis *y, const char *x_name, const char *y_name) {
+    add_y_axis(out, x, y, y_name);
+    for (double i = ceil(x->low / x->step); i * x->step <= x->high; i++) {
+        double value = i * x->step;
+        if (value < 1) continue;
+        km_text_printf(out,
+                       "<path class=\"tick\" d=\"M%.1f %.1fv5\"/><text x=\"%.1f\" y=\"%.1f\" dy=\"1.4em\" "
+                       "text-anchor=\"middle\">%.0f</text>\n",
+                       km_axis_place(x, value), y->begin, km_axis_place(x, value), y->begin, value);
+    }
+    km_text_printf(out, "<path class=\"axis\" d=\"M%.1f %.1fH%.1f\"/>", x->begin, y->begin, x->end);
+    if (x_name)
+        km_text_printf(
+            out, "<text class=\"name\" x=\"%.1f\" y=\"%.1f\" dy=\"2.7em\" text-anchor=\"end\">%s</text>\n",
+            x->end, y->begin, x_name);
+}
+
+void km_html_line(km_page *page, const double *values, const km_axis *x, const km_axis *y) {
+    const km_result *result = page->result;
+    int pen_down = 0;
+    km_text_puts(page->out, "<path class=\"line\" d=\"");
+    for (int64_t m = 0; m < result->models_count; m++) {
+        if (isfinite(values[m]))
+            km_text_printf(page->out, "%c%.1f %.1f", pen_down ? 'L' : 'M',
+                           km_axis_place(x, result->models[m].k), km_axis_place(y, values[m]));
+        pen_down = isfinite(values[m]) != 0;
+    }
+    km_text_puts(page->out, "\"/>\n");
+}
+
+// The page ------------------------------------------------------------------------------------------------------
+
+static km_status add_names(km_page *page, km_error *err) {
+    enum { LONGEST = 4 * KM_PAGE_NAME_CHARACTERS + 8 };
+    int64_t d = page->result->d;
+    page->names = calloc((size_t)d, sizeof *page->names);
+    if (!page->names) return km_fail_memory(err, "the report's names", d * (int64_t)sizeof *page->names);
+    for (int64_t f = 0; f < d; f++) {
+        const char *name = page->result->feature_names ? page->result->feature_names[f] : NULL;
+        char *shown = page->names[f] = malloc(LONGEST);
+        if (!shown) return km_fail_memory(err, "the report's names", LONGEST);
+        if (name && *name)
+            snprintf(shown, LONGEST, "%s", name);
+        else
+            snprintf(shown, LONGEST, "column %lld", (long long)f + 1);
+        km_text_plain(shown); // a character that was cut is no UTF-8
+        km_text_cut(shown, KM_PAGE_NAME_CHARACTERS);
+    }
+    return KM_OK;
+}
+
+typedef struct ranked {
+    double value;
+    int64_t index;
+} ranked;
+
+static int by_falling_value(const void *a, const void *b) {
+    const ranked *x = a, *y = b;
+    if (x->value != y->value) return x->value > y->value ? -1 : 1;
+    return x->index < y->index ? -1 : 1;
+}
+
+// Indices by falling values, equal ones by index; NULL: no memory.
+static int64_t *falling(const double *values, int64_t count) {
+    ranked *pairs = malloc((size_t)count * sizeof *pairs);
+    int64_t *order = malloc((size_t)count * sizeof *order);
+    for (int64_t i = 0; pairs && i < count; i++) pairs[i] = (ranked){values[i], i};
+    if (pairs) qsort(pairs, (size_t)count, sizeof *pairs, by_falling_value);
+    for (int64_t i = 0; pairs && order && i < count; i++) order[i] = pairs[i].index;
+    if (!pairs) {
+        free(order);
+        order = NULL;
+    }
+    free(pairs);
+    return order;
+}
+
+// sum_j w_j (c_jf - mean_f)^2 / (N variance_f): 0, the clusters do not differ in f; 1, nothing else does.
+static double separation(const km_page *page, int64_t f) {
+    const km_model *model = page->best;
+    double mean = page->result->mean[f], between = 0, total = 0;
+    for (int32_t j = 0; j < model->k; j++) {
+        double difference = (model->centroids[j * page->result->d + f] - mean);
+        if (!(model->weights[j] > 0)) continue;
+        between += model->weights[j] * difference * difference;
+        total += model->weights[j] * page->result->variance[f];
+    }
+    return total > 0 && isfinite(between / total) ? fmin(between / total, 1) : 0;
+}
+
+static km_status rank(km_page *page, km_error *err) {
+    int64_t d = page->result->d, k = page->best->k;
+    double *sizes = malloc((size_t)k * sizeof *sizes);
+    page->separates = malloc((size_t)d * sizeof *page->separates);
+    for (int64_t f = 0; page->separates && f < d; f++) page->separates[f] = separation(page, f);
+    for (int64_t j = 0; sizes && j < k; j++) sizes[j] = (double)page->best->counts[j];
+    if (page->separates) page->ranked = falling(page->separates, d);
+    if (sizes) page->largest = falling(sizes, k);
+    free(sizes);
+    if (page->ranked && page->largest) return KM_OK;
+    return km_fail_memory(err, "the report's ranks", (d + k) * (int64_t)sizeof(double));
+}
+
+static const km_embedded *embedded(const char *name) {
+    const km_embedded *file = km_embedded_page;
+    while (file->name && strcmp(file->name, name) != 0) file++;
+    return file->name ? file : NULL;
+}
+
+static const struct {
+    const char *name;
+    km_page_part *write;
+} parts[] = {
+    {"head", km_html_head},
+    {"shapes", km_html_shapes},
+    {"choice", km_html_choice},
+    {"warnings", km_html_warnings},
+    {"criteria", km_html_criteria},
+    {"inertia", km_html_inertia},
+    {"components", km_html_components},
+    {"sizes", km_html_sizes},
+    {"silhouette", km_html_silhouette},
+    {"splits", km_html_splits},
+    {"heat", km_html_heat},
+    {"centroids", km_html_centroids},
+    {"features", km_html_features},
+    {"run", km_html_run},
+};
+
+// A part by its name, or another file of page/.
+static km_status fill(km_page *page, const char *name, km_error *err) {
+    for (size_t p = 0; p < sizeof parts / sizeof *parts; p++)
+        if (strcmp(parts[p].name, name) == 0) return parts[p].write(page, err);
+    const km_embedded *file = embedded(name);
+    if (!file)
+        return km_fail(err, KM_ERROR_INTERNAL, "the report's skeleton names %s, which is not there", name);
+    km_text_add(page->out, file->text, file->size);
+    return KM_OK;
+}
+
+// The skeleton, each {{name}} of it filled in.
+static km_status write_page(km_page *page, km_error *err) {
+    const km_embedded *skeleton = embedded("report.html");
+    const char *at = skeleton->text;
+    for (const char *hole; (hole = strstr(at, "{{")) != NULL;) {
+        char name[32];
+        int size = (int)strcspn(hole + 2, "}");
+        snprintf(name, sizeof name, "%.*s", size, hole + 2);
+        km_text_add(page->out, at, hole - at);
+        KM_TRY(fill(page, name, err));
+        at = hole + 2 + size + 2;
+    }
+    km_text_puts(page->out, at);
+    return page->out->failed ? km_fail_memory(err, "the report", page->out->size) : KM_OK;
+}
+
+static km_status make_page(km_page *page, km_error *err) {
+    KM_TRY(km_sample_draw(&page->sample, page->result, page->data, page->params->rows, err));
+    KM_TRY(add_names(page, err));
+    KM_TRY(rank(page, err));
+    return write_page(page, err);
+}
+
+static void page_free(km_page *page) {
+    for (int64_t f = 0; page->names && f < page->result->d; f++) free(page->names[f]);
+    free(page->names);
+    free(page->separates);
+    free(page->ranked);
+    free(page->largest);
+    km_sample_free(&page->sample);
+}
+
+static km_status check(const km_result *result, const km_data *data, const km_report_params *params,
+                       km_error *err) {
+    if (km_data_points(data) != result->n || km_data_features(data) != result->d)
+        return km_fail(
+            err, KM_ERROR_USAGE,
+            "a report of %lld points with %lld features cannot be made of %s, which has %lld with %lld: "
+            "give the data of the fit",
+            (long long)result->n, (long long)result->d, km_data_name(data), (long long)km_data_points(data),
+            (long long)km_data_features(data));
+    if (params->rows < 1)
+        return km_fail(err, KM_ERROR_USAGE, "a report of %lld rows; rows must be at least 1",
+                       (long long)params->rows);
+    return KM_OK;
+}
+
+km_status km_result_report(const char *path, const km_result *result, const km_data *data,
+                           const km_report_params *params, km_error *err) {
+    km_report_params defaults;
+    km_report_params_init(&defaults);
+    km_text text = {0};
+    km_page page = {.out = &text,
+                    .result = result,
+                    .best = &result->models[result->selection.best],
+                    .data = data,
+                    .params = params ? params : &defaults};
+    KM_TRY(check(result, data, page.params, err));
+    // A decimal comma of the caller's language would be another coordinate.
+    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    if (!c) return km_fail_memory(err, "the language of numbers", 0);
+    locale_t before = uselocale(c);
+    km_status status = make_page(&page, err);
+    uselocale(before);
+    freelocale(c);
+    if (status == KM_OK) status = km_file_write(path, text.data, text.size, err);
+    page_free(&page);
+    km_text_clear(&text);
+    return status;
+}
