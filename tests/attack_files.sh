@@ -6,7 +6,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/attack_common.sh"
 "$kmgen" info | grep -q '^cairo .*none' && exit 77 # a picture is one of the outputs
 export CUDA_VISIBLE_DEVICES=
-outputs="--json --model --labels --centroids --plot"
+outputs="--json --model --labels --centroids --plot --report"
 name_of() {
     case $1 in
         --plot) echo p.svg ;;
@@ -19,7 +19,7 @@ mkdir out
 
 # A full disk is called so, by every output.
 if [ -c /dev/full ]; then
-    for option in --json --labels --centroids --model; do
+    for option in --json --labels --centroids --model --report; do
         run "${fit[@]}" "$option" /dev/full
         expect "$option on a full device: status $status" [ "$status" = 1 ]
         expect "$option on a full device has no reason" said 'No space left on device'

@@ -9,7 +9,8 @@ export CUDA_VISIBLE_DEVICES=
 kills=10 # of each design
 [ -n "$all" ] && kills=40
 mkdir out cache
-outputs=(--json out/r.json --model out/m.json --labels out/l.npy --centroids out/c.npy --plot out/p.svg)
+outputs=(--json out/r.json --model out/m.json --labels out/l.npy --centroids out/c.npy --plot out/p.svg
+    --report out/r.html)
 points x.f32 40000 4
 fit=(fit x.f32 --features 4 -k 2..8 --target cpu -q)
 
@@ -33,7 +34,7 @@ if os.path.exists("out/p.svg"):
     assert open("out/p.svg").read().rstrip().endswith("</svg>")
 PYTHON
 }
-only_outputs() { ! find out -mindepth 1 | grep -qvE '/(r.json|m.json|l.npy|c.npy|p.svg)$'; }
+only_outputs() { ! find out -mindepth 1 | grep -qvE '/(r.json|m.json|l.npy|c.npy|p.svg|r.html)$'; }
 models() { python3 -c 'import json; print(json.dumps(json.load(open("out/r.json"))["models"]))'; }
 
 # Kills one run after so many milliseconds; 1: it was done before.

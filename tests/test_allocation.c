@@ -254,11 +254,12 @@ static int64_t slurp(char *text, int64_t size, const char *path) {
     return got;
 }
 
-// Files are the same bytes each time, but for the JSON of a fit, which holds the time it took.
+// Files are the same bytes each time, but for the JSON and the page of a fit, which hold the time it took.
 static int is_whole(const char *name, const char *text, int64_t size) {
     static char expected[OUTPUT_MAX];
     char path[300];
     if (!strcmp(name, "out.json")) return text[0] == '{' && size > 3 && !strcmp(text + size - 3, "\n}\n");
+    if (!strcmp(name, "out.html")) return text[0] == '<' && size > 8 && !strcmp(text + size - 8, "</html>\n");
     snprintf(path, sizeof path, "../whole/%s", name);
     return slurp(expected, sizeof expected, path) == size && !memcmp(text, expected, (size_t)size);
 }
@@ -337,6 +338,7 @@ static const job jobs[] = {
      {FIT, "../in/table.csv", "--json", "out.json", "--model", "out.model.json", "--labels", "out.labels.npy",
       "--centroids", "out.npy"}},
     {"plot", 0, {FIT, "../in/table.csv", "--plot", "out.svg"}},
+    {"report", 0, {FIT, "../in/table.csv", "--report", "out.html"}},
     {"predict",
      1,
      {"kmgen", "predict", "../in/model.json", "../in/table.csv", "--labels", "out.npy", "--threads", "1"}},

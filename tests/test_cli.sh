@@ -164,7 +164,7 @@ usage() {
     run 2 fit "$iris" --labels-of all
     in_stderr 'needs --labels'
     # Nothing is passed over in silence, and what is wrong is said before the data, which do not exist, are read.
-    for option in --columns --seed --tol --json --model --labels --centroids --plot --weights --cache-dir --init -k; do
+    for option in --columns --seed --tol --json --model --labels --centroids --plot --report --weights --cache-dir --init -k; do
         run 2 fit missing.csv $option 3 $option 3
         in_stderr 'is given twice'
         run 2 fit missing.csv $option ''
@@ -691,7 +691,7 @@ open("changed.json", "wb").write(b)' $byte
 
 outputs() {
     # Refused before any work: the data do not even exist.
-    for option in --json --model --labels --centroids; do
+    for option in --json --model --labels --centroids --report; do
         run 1 fit no-such-file.csv $option missing/file.npy
         in_stderr "$option: cannot write missing/file.npy: No such file.*nothing was done"
         run 1 fit no-such-file.csv $option "$work/out"
@@ -705,6 +705,16 @@ outputs() {
         run 1 fit no-such-file.csv --json /proc/kmgen.json
         in_stderr '/proc/kmgen.json'
     fi
+    # A page, with the line that made it, as a shell would read it again; standard output may be it.
+    run 0 fit "$iris" -k 2..4 --report "it's a page.html" --json r.json
+    in_stdout 'best K = '
+    expect "the page lacks its command" grep -qF -- "--report 'it'\\''s a page.html' --json r.json" "it's a page.html"
+    rm "it's a page.html" r.json
+    run 0 fit "$iris" -k 2..4 --report -
+    in_stdout '^<!DOCTYPE html>$'
+    in_stdout '^</html>$'
+    run 2 fit "$iris" -k 2..4 --report - --json -
+    in_stderr 'both write to standard output'
     # An output that fails at the end loses none of the others.
     if [ -c /dev/full ]; then
         run 1 fit "$iris" -k 2..4 --json /dev/full --labels l.npy --model m.json
