@@ -164,7 +164,8 @@ usage() {
     run 2 fit "$iris" --labels-of all
     in_stderr 'needs --labels'
     # Nothing is passed over in silence, and what is wrong is said before the data, which do not exist, are read.
-    for option in --columns --seed --tol --json --model --labels --centroids --plot --report --weights --cache-dir --init -k; do
+    for option in --columns --seed --tol --json --model --labels --centroids --plot --report --weights --cache-dir \
+        --init -k; do
         run 2 fit missing.csv $option 3 $option 3
         in_stderr 'is given twice'
         run 2 fit missing.csv $option ''
