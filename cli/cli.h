@@ -206,6 +206,8 @@ const km_log *cli_log(void); // warnings on standard error, and what --verbose a
 int cli_progress(void *user, const km_progress *progress);
 int cli_tune_progress(void *user, const km_tune_progress *progress); // the same of a tuning
 void cli_progress_clear(void);
+// For km_result_to_table: what standard output shows.
+int cli_table_looks(void);
 
 // Ctrl-C and SIGTERM: caught, a flag is set and cli_progress returns non-zero; a second one ends the program.
 void cli_interrupts_catch(void);

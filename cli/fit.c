@@ -476,7 +476,7 @@ static int write_outputs(const fit_job *job, const fit_options *options) {
                 status = write_output(o, "-", job, options, &err);
     } else {
         char *table = NULL;
-        status = km_result_to_table(&table, job->result, cli_colour(), cli_verbose > 0, &err);
+        status = km_result_to_table(&table, job->result, cli_table_looks(), cli_verbose > 0, &err);
         if (status == KM_OK) fputs(table, stdout);
         km_text_free(table);
     }

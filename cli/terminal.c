@@ -68,6 +68,18 @@ int cli_colour(void) {
     return isatty(STDOUT_FILENO) && !terminal_is_plain() && !(no_color && *no_color);
 }
 
+// The character set of the terminal's words, as the first of these that says something says it.
+static int is_utf8(void) {
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    const char *value = NULL;
+    for (int i = 0; i < 3 && !(value && *value); i++) value = getenv(names[i]);
+    return value && (strcasestr(value, "utf-8") || strcasestr(value, "utf8"));
+}
+
+int cli_table_looks(void) {
+    return (cli_colour() ? KM_TABLE_COLOUR : 0) | (is_utf8() ? KM_TABLE_UTF8 : 0);
+}
+
 static void log_line(void *user, km_log_level level, const char *text) {
     (void)user;
     if (level == KM_LOG_WARNING) {

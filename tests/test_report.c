@@ -292,15 +292,50 @@ START_TEST(table_text) {
     ck_assert_str_eq(
         text, "150 points, 4 features, float64 on cpu:avx2; 10 restarts, seed 42; 31 passes, 11 ms\n"
               "\n"
-              "               Calinski-              restarts  smallest\n"
-              "   K  inertia   Harabasz  iterations    agreed   cluster\n"
-              "   2   284.29     510.12          4      10/10        75\n"
-              "   3   167.82          -          5       9/10        50\n"
-              "*  4   115.46     560.12          6+      8/10        37\n"
+              "               Calinski-                        restarts  smallest\n"
+              "   K  inertia   Harabasz            iterations    agreed   cluster\n"
+              "   2   284.29     510.12  .                 4      10/10        75\n"
+              "   3   167.82          -                    5       9/10        50\n"
+              "*  4   115.46     560.12  ########          6+      8/10        37\n"
               "\n"
               "best K = 4: Calinski-Harabasz is highest at K = 4: 560.125, and next at K = 2: 510.125\n"
               "votes: K = 4 by Calinski-Harabasz, BIC, AIC, WB index, PBM; K = 2 by simplified silhouette, "
               "Xie-Beni; K = 3 by Davies-Bouldin; none by Hartigan, Krzanowski-Lai\n");
+    km_text_free(text);
+    sample_free(s);
+}
+END_TEST
+
+// Bars: longest for the best K, whether that is the highest score or the lowest; blocks where they can be shown; none
+// where a rule decides, where all Ks are the same, or where the table would be wider than a terminal.
+START_TEST(table_bars) {
+    sample *s = sample_make(2, 1, 5, 4);
+    char *text = to_table(&s->result, KM_TABLE_UTF8, 0);
+    ck_assert_ptr_nonnull(strstr(text, "510.12  ▏       "));
+    ck_assert_ptr_nonnull(strstr(text, "547.62  ██████  "));
+    ck_assert_ptr_nonnull(strstr(text, "560.12  ████████"));
+    ck_assert_ptr_null(strchr(text, '#'));
+    km_text_free(text);
+    s->result.selection.criterion = KM_CRITERION_davies_bouldin; // .45, .40, .45, .50, .55
+    text = to_table(&s->result, 0, 0);
+    ck_assert_ptr_nonnull(strstr(text, "0.40000  ########"));
+    ck_assert_ptr_nonnull(strstr(text, "0.45000  #####   "));
+    ck_assert_ptr_nonnull(strstr(text, "0.55000  .       "));
+    for (const char *line = text; *line; line = strchr(line, '\n') + 1)
+        if (*line == ' ' || *line == '*') ck_assert_int_le(strchr(line, '\n') - line, 80);
+    km_text_free(text);
+    for (int m = 0; m < 5; m++) s->models[m].inertia *= 1e-300 * pow(1e40, m); // wide columns
+    text = to_table(&s->result, 0, 0);
+    ck_assert_ptr_nonnull(strstr(text, "0.40000 "));
+    s->models[2].n_iter = INT64_MAX;
+    char *wide = to_table(&s->result, 0, 0);
+    ck_assert_ptr_nonnull(strchr(text, '#'));
+    ck_assert_ptr_null(strchr(wide, '#'));
+    km_text_free(text);
+    km_text_free(wide);
+    s->result.selection.criterion = KM_CRITERION_hartigan;
+    text = to_table(&s->result, 0, 0);
+    ck_assert_ptr_null(strchr(text, '#'));
     km_text_free(text);
     sample_free(s);
 }
@@ -566,6 +601,7 @@ int main(void) {
     tcase_add_test(json, plain_text);
     suite_add_tcase(suite, json);
     tcase_add_test(table, table_text);
+    tcase_add_test(table, table_bars);
     tcase_add_loop_test(table, table_of_odd_numbers, 0, 5);
     tcase_add_test(table, table_verbose);
     tcase_add_test(table, table_of_another_criterion);

@@ -100,9 +100,16 @@ KM_API void km_result_destroy(km_result **result);
 /// km_text_free. KM_ERROR_MEMORY.
 KM_API km_status km_result_to_json(char **out, const km_result *result, km_error *err);
 
-/// The result as a table for people, a row a K. `colour` non-zero: ANSI bold and colour for a terminal; `verbose`
-/// non-zero: a column for each criterion. The text is the caller's: km_text_free. KM_ERROR_MEMORY.
-KM_API km_status km_result_to_table(char **out, const km_result *result, int colour, int verbose,
+/// What the reader of a table can show; bits that may be joined.
+typedef enum km_table_looks {
+    KM_TABLE_COLOUR = 1, ///< ANSI bold and colour.
+    KM_TABLE_UTF8 = 2,   ///< Bars of block characters; else of '#'.
+} km_table_looks;
+
+/// The result as a table for people, a row a K, with a bar for what decides where 80 columns have space for it.
+/// `looks`: bits of km_table_looks; `verbose` non-zero: a column for each criterion. The text is the caller's:
+/// km_text_free. KM_ERROR_MEMORY.
+KM_API km_status km_result_to_table(char **out, const km_result *result, int looks, int verbose,
                                     km_error *err);
 
 /// Draws inertia and the criterion over K with the best marked; ".svg", ".png" or ".pdf" by the end of `path`. The

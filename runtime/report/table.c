@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CELL = 40, COLUMNS_MAX = KM_CRITERION_COUNT + 6 };
+enum { CELL = 40, COLUMNS_MAX = KM_CRITERION_COUNT + 7, BAR = 8, WIDTH_MAX = 80 };
 
-// Cells of text, right-aligned under a heading of two lines.
+// Cells of text, right-aligned under a heading of two lines; widths are in characters.
 typedef struct column {
     char heading[2][CELL];
     char (*cells)[CELL]; // rows
@@ -22,11 +22,13 @@ typedef struct column {
 typedef struct grid {
     int64_t rows, columns_count;
     column columns[COLUMNS_MAX];
+    int64_t bar; // the column that is left out where the grid is wider than a terminal; 0: none
     int failed;
 } grid;
 
 typedef struct style {
     const char *best, *plain; // ANSI, or ""
+    int utf8;
 } style;
 
 // Grid ------------------------------------------------------------------------------------------------------
@@ -60,8 +62,14 @@ static void grid_free(grid *g) {
     for (int64_t i = 0; i < g->columns_count; i++) free(g->columns[i].cells);
 }
 
+static int characters(const char *text) {
+    int count = 0;
+    for (; *text; text++) count += (*text & 0xc0) != 0x80;
+    return count;
+}
+
 static void widen(column *c, const char *cell) {
-    int width = (int)strlen(cell);
+    int width = characters(cell);
     if (width > c->width) c->width = width;
 }
 
@@ -73,8 +81,18 @@ static void measure(grid *g) {
     }
 }
 
+static void drop_wide_bar(grid *g) {
+    int64_t width = 1;
+    for (int64_t i = 0; i < g->columns_count; i++) width += 2 + g->columns[i].width;
+    if (!g->bar || width <= WIDTH_MAX) return;
+    free(g->columns[g->bar].cells);
+    g->columns_count--;
+    for (int64_t i = g->bar; i < g->columns_count; i++) g->columns[i] = g->columns[i + 1];
+}
+
 static void grid_print(km_text *text, grid *g, int64_t best, const style *look) {
     measure(g);
+    drop_wide_bar(g);
     for (int line = 0; line < 2; line++) {
         km_text_puts(text, " ");
         for (int64_t i = 0; i < g->columns_count; i++)
@@ -85,7 +103,8 @@ static void grid_print(km_text *text, grid *g, int64_t best, const style *look) 
         km_text_puts(text, row == best ? look->best : "");
         km_text_puts(text, row == best ? "*" : " ");
         for (int64_t i = 0; i < g->columns_count; i++)
-            km_text_printf(text, "  %*s", g->columns[i].width, g->columns[i].cells[row]);
+            km_text_printf(text, "  %*s%s", g->columns[i].width - characters(g->columns[i].cells[row]), "",
+                           g->columns[i].cells[row]);
         km_text_puts(text, row == best ? look->plain : "");
         km_text_puts(text, "\n");
     }
@@ -148,6 +167,42 @@ static column *add_criterion(grid *g, const km_result *result, km_criterion crit
     return g->failed ? NULL : &g->columns[g->columns_count - 1];
 }
 
+// A bar for each share of BAR characters, left-aligned: eighths of a block, or whole signs.
+static void fill_bar(char *cell, double share, int utf8) {
+    static const char *const eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+    int parts = (int)fmax(1, lround(share * BAR * 8)), shown = 0;
+    *cell = 0;
+    for (; shown < (utf8 ? parts / 8 : (parts + 4) / 8); shown++) strcat(cell, utf8 ? "█" : "#");
+    if (utf8 && parts % 8) strcat(cell, eighths[parts % 8]), shown++;
+    if (!utf8 && !shown) strcat(cell, "."), shown++;
+    for (; shown < BAR; shown++) strcat(cell, " ");
+}
+
+// How good each K is by what decides: the best has the longest bar. None for a rule, nor where all are the same.
+static void add_bars(grid *g, const km_result *result, km_criterion criterion, const style *look) {
+    double best = NAN, worst = NAN;
+    int sign = km_criterion_best(criterion) == KM_BEST_MIN ? -1 : 1;
+    for (int64_t m = 0; m < g->rows; m++) {
+        best = fmax(best, sign * result->models[m].scores[criterion]);
+        worst = fmin(worst, sign * result->models[m].scores[criterion]);
+    }
+    if (km_criterion_best(criterion) == KM_BEST_RULE || !(best > worst) || !isfinite(best - worst)) return;
+    column *c = grid_add(g, "");
+    if (!c) return;
+    g->bar = g->columns_count - 1;
+    for (int64_t m = 0; m < g->rows; m++) {
+        double score = sign * result->models[m].scores[criterion];
+        if (isfinite(score)) fill_bar(c->cells[m], (score - worst) / (best - worst), look->utf8);
+    }
+}
+
+// A column of scores; that of what decides has bars beside it.
+static void add_score(grid *g, const km_result *result, km_criterion criterion, double *scratch,
+                      const style *look) {
+    add_criterion(g, result, criterion, scratch);
+    if (criterion == result->selection.criterion) add_bars(g, result, criterion, look);
+}
+
 // "300+": the limit of iterations ended it.
 static void add_iterations(grid *g, const km_result *result) {
     int64_t stopped = 0;
@@ -204,8 +259,8 @@ static void print_main(km_text *text, const km_result *result, double *scratch, 
     add_k(&g, result);
     add_effective_k(&g, result);
     add_inertia(&g, result, scratch);
-    add_criterion(&g, result, KM_CRITERION_calinski_harabasz, scratch);
-    if (decides != KM_CRITERION_calinski_harabasz) add_criterion(&g, result, decides, scratch);
+    add_score(&g, result, KM_CRITERION_calinski_harabasz, scratch, look);
+    if (decides != KM_CRITERION_calinski_harabasz) add_score(&g, result, decides, scratch, look);
     add_iterations(&g, result);
     add_agreed(&g, result);
     add_smallest(&g, result);
@@ -276,9 +331,10 @@ static void print_counters(km_text *text, const km_result *result) {
     km_text_puts(text, "\n");
 }
 
-km_status km_result_to_table(char **out, const km_result *result, int colour, int verbose, km_error *err) {
-    static const style ansi = {"\033[1;32m", "\033[0m"}, none = {"", ""};
-    const style *look = colour ? &ansi : &none;
+km_status km_result_to_table(char **out, const km_result *result, int looks, int verbose, km_error *err) {
+    int colour = looks & KM_TABLE_COLOUR;
+    const style with = {colour ? "\033[1;32m" : "", colour ? "\033[0m" : "", looks & KM_TABLE_UTF8},
+                *look = &with;
     *out = NULL;
     double *scratch = malloc((size_t)result->models_count * sizeof *scratch);
     if (!scratch) return km_fail_memory(err, "the table", result->models_count * (int64_t)sizeof *scratch);
