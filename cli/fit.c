@@ -604,6 +604,7 @@ const cli_command cli_command_fit = {
     "Examples:\n"
     "  kmgen fit iris.csv -k 2..10\n"
     "  kmgen fit iris.csv -k 2..10 --scale standard --plot iris.svg --json iris.json\n"
+    "  kmgen fit iris.csv -k 2..10 --report iris.html\n"
     "  kmgen fit points.f32 --features 4 -k 3..5 --target cuda --model best.json --labels labels.npy\n"
     "  zcat table.csv.gz | kmgen fit - --format csv --columns x,y --json - | jq .best.k\n"
     "  kmgen fit specs/small.yaml points.npy --dry-run\n",
