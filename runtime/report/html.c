@@ -60,7 +60,7 @@ void km_html_number(km_text *out, double value) {
     }
     *power = 0;
     km_text_printf(out, "%s%s×10<sup>%d</sup>", text[0] == '-' ? "−" : "", text + (text[0] == '-'),
-                   atoi(power + 1));
+                   (int)strtol(power + 1, NULL, 10));
 }
 
 void km_html_count(km_text *out, int64_t count) {
@@ -159,13 +159,14 @@ static void add_y_axis(km_text *out, const km_axis *x, const km_axis *y, const c
 
 void km_html_axes(km_text *out, const km_axis *x, const km_axis *y, const char *x_name, const char *y_name) {
     add_y_axis(out, x, y, y_name);
-    for (double i = ceil(x->low / x->step); i * x->step <= x->high; i++) {
-        double value = i * x->step;
+    double first = ceil(x->low / x->step);
+    for (int64_t i = 0; (first + (double)i) * x->step <= x->high; i++) {
+        double value = (first + (double)i) * x->step, at = km_axis_place(x, value);
         if (value < 1) continue;
         km_text_printf(out,
                        "<path class=\"tick\" d=\"M%.1f %.1fv5\"/><text x=\"%.1f\" y=\"%.1f\" dy=\"1.4em\" "
                        "text-anchor=\"middle\">%.0f</text>\n",
-                       km_axis_place(x, value), y->begin, km_axis_place(x, value), y->begin, value);
+                       at, y->begin, at, y->begin, value);
     }
     km_text_printf(out, "<path class=\"axis\" d=\"M%.1f %.1fH%.1f\"/>", x->begin, y->begin, x->end);
     if (x_name)

@@ -12,7 +12,9 @@
 #define EDGE 22.0
 #define HEIGHT_MIN 300.0
 #define HEIGHT_MAX 520.0
-enum { STEPS_MAX = 300, TAGS_MAX = 100, CROWD = 24 }; // more tags than CROWD are small
+// Multiplications that the search for components may take.
+#define PRODUCTS_MAX ((int64_t)1 << 29)
+enum { STEPS_MIN = 8, STEPS_MAX = 300, TAGS_MAX = 100, CROWD = 24 }; // more tags than CROWD are small
 
 // Shapes around their own middle.
 static const char *const shapes[KM_PAGE_SHAPES][2] = {
@@ -120,7 +122,8 @@ static km_status find_components(components *c, const km_sample *sample, km_erro
         c->axes[c->d + f] = cos(2 + (double)f);
     }
     orthonormalise(c->axes, c->variance, c->d);
-    for (int step = 0; step < STEPS_MAX && turn(c) > 1e-7; step++) continue;
+    int64_t steps = km_max(STEPS_MIN, km_min(STEPS_MAX, PRODUCTS_MAX / (4 * c->n * c->d)));
+    for (int64_t step = 0; step < steps && turn(c) > 1e-7; step++) continue;
     choose_signs(c);
     for (int64_t i = 0; i < 2 * c->n; i++) c->at[i] = project(c, row(c, i / 2), c->axes + i % 2 * c->d);
     return KM_OK;
@@ -261,7 +264,7 @@ static void add_places(km_page *page, const components *c, const frame *at) {
 static void add_model(km_page *page, const components *c, const frame *at, int64_t m) {
     const km_model *model = &page->result->models[m];
     km_text_printf(page->out, "{\"k\":%d,\"marks\":[", model->k);
-    for (int32_t j = 0; j < model->k; j++)
+    for (int32_t j = 0; j < model->k && model->k <= KM_SAMPLE_PAIRED_MAX; j++)
         km_text_printf(page->out, "%s%d", j ? "," : "", page->sample.marks[m][j]);
     km_text_puts(page->out, "],\"tags\":[");
     for (int32_t j = 0, first = 1; j < model->k && model->k <= TAGS_MAX; j++) {

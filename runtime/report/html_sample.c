@@ -104,14 +104,13 @@ static km_status fill_marks(int32_t *marks, int32_t k, km_error *err) {
     return KM_OK;
 }
 
-// Pairing costs the third power of K.
-enum { PAIRED_MAX = 128 };
-
 // Marks of model `to`, after those of model `from`.
 static km_status hand_on(km_sample *s, const km_result *result, int64_t from, int64_t to, km_error *err) {
     int32_t k_from = result->models[from].k, k_to = result->models[to].k, i = 0, j = 0;
     for (int32_t c = 0; c < k_to; c++) s->marks[to][c] = -1;
-    if (k_from > PAIRED_MAX || k_to > PAIRED_MAX) return fill_marks(s->marks[to], k_to, err);
+    // Pairing costs the third power of K.
+    if (k_from > KM_SAMPLE_PAIRED_MAX || k_to > KM_SAMPLE_PAIRED_MAX)
+        return fill_marks(s->marks[to], k_to, err);
     int64_t *shared = km_sample_shared(s, result, from, to);
     uint8_t *taken = calloc((size_t)k_from, 1);
     if (!shared || !taken) {

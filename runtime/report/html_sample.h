@@ -6,6 +6,9 @@
 
 #include <kmgen/result.h>
 
+// Clusters of models with more than this keep no marks: mark j is cluster j's.
+enum { KM_SAMPLE_PAIRED_MAX = 128 };
+
 typedef struct km_sample {
     int64_t n, d;
     int64_t models_count;

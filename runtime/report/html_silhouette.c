@@ -226,8 +226,9 @@ km_status km_html_silhouette(km_page *page, km_error *err) {
         km_text_puts(page->out, "<p class=\"note\">One cluster has no next one to compare with.</p>\n");
         return KM_OK;
     }
-    if (page->best->k > page->sample.n) {
-        km_text_puts(page->out, "<p class=\"note\">There are more clusters than rows in the sample.</p>\n");
+    if (page->best->k > page->sample.shown) {
+        km_text_puts(page->out,
+                     "<p class=\"note\">There are too many clusters for the rows of the sample.</p>\n");
         return KM_OK;
     }
     km_status status = silhouette_alloc(&s, page, err);

@@ -170,7 +170,7 @@ static column *add_criterion(grid *g, const km_result *result, km_criterion crit
 // A bar for each share of BAR characters, left-aligned: eighths of a block, or whole signs.
 static void fill_bar(char *cell, double share, int utf8) {
     static const char *const eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
-    int parts = (int)fmax(1, lround(share * BAR * 8)), shown = 0;
+    int parts = (int)fmax(1, round(share * BAR * 8)), shown = 0;
     *cell = 0;
     for (; shown < (utf8 ? parts / 8 : (parts + 4) / 8); shown++) strcat(cell, utf8 ? "█" : "#");
     if (utf8 && parts % 8) strcat(cell, eighths[parts % 8]), shown++;

@@ -12,15 +12,18 @@
     for (var key in attributes) made.setAttribute(key, attributes[key]);
     return made;
   }
+  function markOf(model, label) { // many clusters keep no marks
+    return model.marks.length ? model.marks[label] : label;
+  }
   function drawRows(model) {
     var paths = {};
     model.labels.forEach(function (label, i) {
-      var mark = model.marks[label];
+      var mark = markOf(model, label);
       var shape = numbers.shapes[mark % numbers.shapes.length];
       (paths[label] = paths[label] || []).push("M" + numbers.x[i] + " " + numbers.y[i] + shape);
     });
     rows.replaceChildren.apply(rows, Object.keys(paths).map(function (label) {
-      return element("path", { class: "c" + model.marks[label] % numbers.colours, d: paths[label].join("") });
+      return element("path", { class: "c" + markOf(model, +label) % numbers.colours, d: paths[label].join("") });
     }));
   }
   function drawTags(model) {
