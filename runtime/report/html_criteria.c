@@ -56,7 +56,7 @@ static void add_picture(km_page *page, km_criterion criterion, const double *val
     const km_result *result = page->result;
     int64_t vote = result->selection.votes[criterion], count = result->models_count;
     char id[32], words[200], choice[64] = "it prefers none";
-    km_axis x = km_axis_of_k(result->models[0].k, result->models[count - 1].k, 48, WIDTH - 8, 8);
+    km_axis x = km_axis_of_k(result->models[0].k, result->models[count - 1].k, 56, WIDTH - 8, 8);
     km_axis y = km_axis_of_values(values, count, HEIGHT - 24, 12);
     if (y.exponent) y.end = 28; // its power of ten stands above
     if (vote >= 0) snprintf(choice, sizeof choice, "it prefers K = %lld", (long long)vote);
