@@ -706,6 +706,16 @@ outputs() {
         run 1 fit no-such-file.csv --json /proc/kmgen.json
         in_stderr '/proc/kmgen.json'
     fi
+    # Bars of what the locale can show: the first of these that is set decides.
+    for words in 'LC_ALL=C.UTF-8' 'LC_ALL= LC_CTYPE=de_DE.utf8 LANG=C' 'LC_ALL= LC_CTYPE= LANG=en_US.UTF-8'; do
+        what="bars with $words"
+        # shellcheck disable=SC2086
+        env $words "$kmgen" fit "$iris" -k 2..4 >"$work/stdout" 2>"$work/stderr"
+        in_stdout '█████'
+    done
+    what='bars without UTF-8'
+    LC_ALL=C LANG=C.UTF-8 "$kmgen" fit "$iris" -k 2..4 >"$work/stdout" 2>"$work/stderr"
+    in_stdout '#####'
     # A page, with the line that made it, as a shell would read it again; standard output may be it.
     run 0 fit "$iris" -k 2..4 --report "it's a page.html" --json r.json
     in_stdout 'best K = '
