@@ -223,14 +223,14 @@ static int by_falling_value(const void *a, const void *b) {
 // Indices by falling values, equal ones by index; NULL: no memory.
 static int64_t *falling(const double *values, int64_t count) {
     ranked *pairs = malloc((size_t)count * sizeof *pairs);
-    int64_t *order = malloc((size_t)count * sizeof *order);
-    for (int64_t i = 0; pairs && i < count; i++) pairs[i] = (ranked){values[i], i};
-    if (pairs) qsort(pairs, (size_t)count, sizeof *pairs, by_falling_value);
-    for (int64_t i = 0; pairs && order && i < count; i++) order[i] = pairs[i].index;
-    if (!pairs) {
-        free(order);
-        order = NULL;
+    int64_t *order = pairs ? malloc((size_t)count * sizeof *order) : NULL;
+    if (!order) {
+        free(pairs);
+        return NULL;
     }
+    for (int64_t i = 0; i < count; i++) pairs[i] = (ranked){values[i], i};
+    qsort(pairs, (size_t)count, sizeof *pairs, by_falling_value);
+    for (int64_t i = 0; i < count; i++) order[i] = pairs[i].index;
     free(pairs);
     return order;
 }
@@ -248,17 +248,24 @@ static double separation(const km_page *page, int64_t f) {
     return total > 0 && isfinite(between / total) ? fmin(between / total, 1) : 0;
 }
 
-static km_status rank(km_page *page, km_error *err) {
-    int64_t d = page->result->d, k = page->best->k;
-    double *sizes = malloc((size_t)k * sizeof *sizes);
-    page->separates = malloc((size_t)d * sizeof *page->separates);
-    for (int64_t f = 0; page->separates && f < d; f++) page->separates[f] = separation(page, f);
-    for (int64_t j = 0; sizes && j < k; j++) sizes[j] = (double)page->best->counts[j];
-    if (page->separates) page->ranked = falling(page->separates, d);
-    if (sizes) page->largest = falling(sizes, k);
+static int64_t *by_size(const km_model *model) {
+    double *sizes = malloc((size_t)model->k * sizeof *sizes);
+    if (!sizes) return NULL;
+    for (int32_t j = 0; j < model->k; j++) sizes[j] = (double)model->counts[j];
+    int64_t *order = falling(sizes, model->k);
     free(sizes);
+    return order;
+}
+
+static km_status rank(km_page *page, km_error *err) {
+    int64_t d = page->result->d;
+    page->separates = malloc((size_t)d * sizeof *page->separates);
+    if (!page->separates) return km_fail_memory(err, "the report's ranks", d * (int64_t)sizeof(double));
+    for (int64_t f = 0; f < d; f++) page->separates[f] = separation(page, f);
+    page->ranked = falling(page->separates, d);
+    page->largest = by_size(page->best);
     if (page->ranked && page->largest) return KM_OK;
-    return km_fail_memory(err, "the report's ranks", (d + k) * (int64_t)sizeof(double));
+    return km_fail_memory(err, "the report's ranks", d * (int64_t)sizeof(ranked));
 }
 
 static const km_embedded *embedded(const char *name) {
@@ -301,6 +308,7 @@ static km_status fill(km_page *page, const char *name, km_error *err) {
 // The skeleton, each {{name}} of it filled in.
 static km_status write_page(km_page *page, km_error *err) {
     const km_embedded *skeleton = embedded("report.html");
+    if (!skeleton) return km_fail(err, KM_ERROR_INTERNAL, "the report's skeleton is not in this library");
     const char *at = skeleton->text;
     for (const char *hole; (hole = strstr(at, "{{")) != NULL;) {
         char name[32];
