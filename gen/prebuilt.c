@@ -2,7 +2,8 @@
 // Build-time program: writes kernels that are compiled into the library. usage: prebuilt OUT.c KIND NAME [TEMPLATES]
 // KIND lanes: the kernels of the design prebuilt, which are those of lanes. NAME is INSTRUCTIONS_TYPE_SHAPE, such as
 // avx2_float32_d4. SHAPE is dN (N features, K up to 256), few (up to 64 features, K up to 256) or any.
-// KIND load, tiles or bounds: NAME is INSTRUCTIONS_TYPE. TEMPLATES is a folder; without it the library's are taken.
+// KIND load, tiles, bounds or silhouette: NAME is INSTRUCTIONS_TYPE. TEMPLATES is a folder; without it the library's
+// are taken.
 #include "../base/error.h"
 #include "../base/text.h"
 #include "cpu/common.h"

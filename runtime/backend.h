@@ -100,6 +100,22 @@ typedef struct km_finish_model {
     int32_t *labels;         // n, or NULL
 } km_finish_model;
 
+// One model whose silhouette is wanted: in: all but `sum`. Labels are km_finish_model's of `centroids`. The mean
+// squared distance of a point x to the points of cluster j is |x - m_j|^2 + SSE_j / n_j about their mean m_j; to the
+// other points of its own cluster n_j / (n_j - 1) times that: a. b is the least of the other clusters'. The silhouette
+// of x is (b - a) / max(a, b); 0 where n_j is at most 1, or both are 0. Clusters without weight are left out; at least
+// two have some. Squared distances may have the plan's type: where that is float, `sum` is off by at most (d + 8) 2^-22
+// of the total weight; labels that no float can tell apart are resolved in double. Sums are added in double, in an
+// order that threads do not change.
+typedef struct km_silhouette_model {
+    int64_t k;
+    const double *centroids; // k x d
+    const double *means;     // k x d: of the points of each cluster; NULL: the centroids
+    const double *weights;   // k: n_j
+    const double *sse;       // k: about the means
+    double sum;              // sum of w times the silhouette
+} km_silhouette_model;
+
 struct km_backend {
     const char *name; // "cpu", "cuda"
 
@@ -178,6 +194,8 @@ struct km_backend {
                            km_error *err);
     // The last pass: all models in one read.
     km_status (*finish)(km_engine *engine, km_finish_model *models, int64_t count, km_error *err);
+    // Silhouettes in the squared Euclidean form: all models in one read.
+    km_status (*silhouette)(km_engine *engine, km_silhouette_model *models, int64_t count, km_error *err);
     // What the passes so far did. NULL: this backend does not count.
     void (*counters)(const km_engine *engine, km_counters *out);
 };

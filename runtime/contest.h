@@ -14,7 +14,8 @@ typedef struct km_restart {
     double rounding; // another inertia of the same clustering is within this: km_inertia_rounding
     int64_t iterations;
     int32_t converged;
-    double *centroids;
+    int32_t is_fixed;  // its last update moved no centroid: they are the means of their points
+    double *centroids; // then what else is kept of it: rows_bytes in all
 } km_restart;
 
 // Restarts that may still turn out to be the best: indices rise, inertias fall. Mostly one.

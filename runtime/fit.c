@@ -475,7 +475,7 @@ static km_status run_sweep(fit *f) {
     if (!f->best) return KM_ERROR_MEMORY;
     for (int64_t q = 0; q < ks; q++) {
         f->best[q].centroids =
-            km_result_alloc(f->owner, f->spec.clusters[q] * f->engine->d, sizeof(double), f->err);
+            km_result_alloc(f->owner, f->spec.clusters[q] * (f->engine->d + 1), sizeof(double), f->err);
         f->best[q].inertias = km_result_alloc(f->owner, f->restarts, sizeof(double), f->err);
         if (!f->best[q].centroids || !f->best[q].inertias) return KM_ERROR_MEMORY;
     }
@@ -794,6 +794,7 @@ static km_status describe(fit *f) {
     result->seed = f->params->seed;
     result->n_init = f->restarts;
     result->scale = f->params->scale;
+    result->criteria = km_criteria_computed(f->params);
     if (!km_data_feature_name(f->data, 0)) return KM_OK;
     const char **names = km_result_alloc(f->owner, result->d, sizeof *names, f->err);
     if (!names) return KM_ERROR_MEMORY;

@@ -38,8 +38,7 @@ typedef struct sweep {
     int64_t *next_restart; // clusters_count: the first that was not started yet
     km_sweep_best *best;   // clusters_count, of the caller
     double *first_rows;    // restarts x picks x d: the picked points; NULL when there are too many to keep
-    double *centroids;     // scratch: the largest K x d
-    double *weights;       // scratch: the largest K
+    double *centroids;     // scratch: the largest K x d, then as many weights
     int64_t runs_done, runs_count, passes;
 } sweep;
 
@@ -51,7 +50,6 @@ static void sweep_free(sweep *s) {
     free(s->next_restart);
     free(s->first_rows);
     free(s->centroids);
-    free(s->weights);
 }
 
 static km_status sweep_alloc(sweep *s, km_error *err) {
@@ -61,13 +59,12 @@ static km_status sweep_alloc(sweep *s, km_error *err) {
     s->states = calloc((size_t)slots, sizeof *s->states);
     s->slot_restart = malloc((size_t)slots * sizeof *s->slot_restart);
     s->next_restart = calloc((size_t)ks, sizeof *s->next_restart);
-    s->centroids = malloc((size_t)(k_max * s->engine->d) * sizeof *s->centroids);
-    s->weights = malloc((size_t)k_max * sizeof *s->weights);
-    if (!s->contests || !s->states || !s->slot_restart || !s->next_restart || !s->centroids || !s->weights)
+    s->centroids = malloc((size_t)(k_max * (s->engine->d + 1)) * sizeof *s->centroids);
+    if (!s->contests || !s->states || !s->slot_restart || !s->next_restart || !s->centroids)
         return km_fail_memory(err, "the sweep's runs", k_max * s->engine->d * (int64_t)sizeof(double));
     for (int64_t q = 0; q < ks; q++)
         km_contest_init(&s->contests[q], s->best[q].centroids,
-                        s->spec->clusters[q] * s->engine->d * (int64_t)sizeof(double));
+                        s->spec->clusters[q] * (s->engine->d + 1) * (int64_t)sizeof(double));
     for (int64_t slot = 0; slot < slots; slot++) s->slot_restart[slot] = -1;
     return KM_OK;
 }
@@ -119,13 +116,16 @@ static km_status start_next(sweep *s, int64_t slot, km_error *err) {
 static km_status take_result(sweep *s, int64_t slot, km_error *err) {
     int64_t k_index = slot_k_index(s, slot), restart = s->slot_restart[slot];
     const km_slot_state *state = &s->states[slot];
-    KM_TRY(s->backend->slot_read(s->engine, slot, s->centroids, s->weights, err));
+    double *weights = s->centroids + s->spec->clusters[k_index] * s->engine->d;
+    KM_TRY(s->backend->slot_read(s->engine, slot, s->centroids, weights, err));
     s->best[k_index].inertias[restart] = state->inertia;
     s->runs_done++;
-    double rounding = km_inertia_rounding(s->centroids, s->weights, s->spec->clusters[k_index], s->engine->d,
+    double rounding = km_inertia_rounding(s->centroids, weights, s->spec->clusters[k_index], s->engine->d,
                                           s->engine->n, s->params->total_square);
     double inertia = isnan(state->inertia) ? HUGE_VAL : state->inertia;
-    km_restart done = {restart, inertia, rounding, state->iterations, state->converged, s->centroids};
+    km_restart done = {restart,           inertia,          rounding,
+                       state->iterations, state->converged, state->shift == 0 && !state->at_limit,
+                       s->centroids};
     return km_contest_offer(&s->contests[k_index], &done, err);
 }
 
@@ -194,6 +194,7 @@ static void take_best(sweep *s) {
         best[q].inertia = winner->inertia;
         best[q].iterations = winner->iterations;
         best[q].converged = winner->converged;
+        best[q].is_fixed = winner->is_fixed;
         best[q].restarts_agreed = 0;
         for (int64_t r = 0; r < s->params->restarts; r++)
             best[q].restarts_agreed += best[q].inertias[r] <= limit;

@@ -19,7 +19,8 @@ typedef struct km_sweep_best {
     double inertia;
     int64_t iterations;
     int32_t converged;
-    double *centroids; // k x d, clustered space
+    int32_t is_fixed;  // the last update moved no centroid: they are the means of their points
+    double *centroids; // k x d, clustered space; then k weights of their points in the last pass
     int64_t restarts_agreed;
     double *inertias; // of all restarts
 } km_sweep_best;

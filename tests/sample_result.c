@@ -43,6 +43,7 @@ static void fill_header(sample *s, int64_t models_count, int64_t d) {
 }
 
 static void fill_scores(double *scores, int32_t k, int is_last) {
+    for (int c = 0; c < KM_CRITERION_COUNT; c++) scores[c] = NAN;
     scores[KM_CRITERION_calinski_harabasz] = 560.125 - 12.5 * (k - 4) * (k - 4);
     scores[KM_CRITERION_davies_bouldin] = .4 + .05 * fabs(k - 3.);
     scores[KM_CRITERION_simplified_silhouette] = .75 - .03 * fabs(k - 2.);
@@ -52,7 +53,7 @@ static void fill_scores(double *scores, int32_t k, int is_last) {
     scores[KM_CRITERION_xie_beni] = .05 * k;
     scores[KM_CRITERION_pbm] = 20 - fabs(k - 4.);
     scores[KM_CRITERION_hartigan] = is_last ? NAN : 400. / ((double)k * k);
-    scores[KM_CRITERION_krzanowski_lai] = NAN;
+    scores[KM_CRITERION_silhouette] = .7 - .02 * fabs(k - 3.);
 }
 
 static void fill_model(sample *s, int64_t m, int32_t k, int64_t d) {
@@ -109,6 +110,8 @@ sample *sample_make(int32_t first, int32_t step, int64_t models_count, int64_t d
         for (int c = 0; c < KM_CRITERION_COUNT; c++) s->models[m].score_errors[c] = NAN;
         s->models[m].score_errors[KM_CRITERION_COUNT - 1] = .125 * (double)(m + 1);
     }
+    for (int c = 0; c < KM_CRITERION_COUNT; c++)
+        if (km_criterion_needs((km_criterion)c) == KM_NEEDS_FINISH) s->result.criteria |= (uint64_t)1 << c;
     sample_select(s, KM_CRITERION_calinski_harabasz);
     return s;
 }

@@ -1155,6 +1155,151 @@ START_TEST(finish_agrees_everywhere) {
 }
 END_TEST
 
+// Silhouettes ---------------------------------------------------------------------------------------------
+
+static const int64_t silhouette_clusters[] = {2, 5, 8, 21, 300};
+enum { SILHOUETTES = sizeof silhouette_clusters / sizeof *silhouette_clusters };
+
+// Sums of squared distances of each pair of a point and a cluster, pair by pair.
+static double *pair_sums(const ref_data *points, const int32_t *labels, int64_t k) {
+    double *sums = calloc((size_t)(points->n * k), sizeof *sums);
+    for (int64_t i = 0; i < points->n; i++)
+        for (int64_t j = 0; j < points->n; j++)
+            sums[i * k + labels[j]] +=
+                ref_weight(points, j) *
+                ref_distance2(points->x + i * points->d, points->x + j * points->d, points->d);
+    return sums;
+}
+
+// The sum of w times the silhouette by its definition; weights count as copies.
+static double silhouette_by_pairs(const ref_data *points, const int32_t *labels, const double *weights,
+                                  int64_t k) {
+    double total = 0, *sums = pair_sums(points, labels, k);
+    for (int64_t i = 0; i < points->n; i++) {
+        double own = 0, other = INFINITY;
+        for (int64_t j = 0; j < k; j++) {
+            if (j == labels[i])
+                own = weights[j] > 1 ? sums[i * k + j] / (weights[j] - 1) : -1;
+            else if (weights[j] > 0)
+                other = fmin(other, sums[i * k + j] / weights[j]);
+        }
+        if (own >= 0 && fmax(own, other) > 0)
+            total += ref_weight(points, i) * (other - own) / fmax(own, other);
+    }
+    free(sums);
+    return total;
+}
+
+typedef struct silhouette_case {
+    km_silhouette_model model;
+    ref_finished finished;
+    double *centroids, *means;
+} silhouette_case;
+
+// Odd cases have centroids that are not the means of their points, which only then are given apart.
+static silhouette_case silhouette_case_of(const ref_data *points, int64_t k, int apart) {
+    silhouette_case c = {.centroids = spread_rows(points, k)};
+    c.means = calloc((size_t)(k * points->d), sizeof *c.means);
+    for (int round = 0; round < (apart ? 1 : 200); round++) { // until nothing moves
+        c.finished = ref_finish(points, c.centroids, k);
+        memcpy(c.means, c.centroids, (size_t)(k * points->d) * sizeof *c.means);
+        ref_update(c.means, NULL, NULL, points, c.finished.labels, k);
+        for (int64_t i = 0; !apart && i < k * points->d; i++)
+            c.means[i] = ref_round(c.means[i], points->type);
+        if (apart || memcmp(c.means, c.centroids, (size_t)(k * points->d) * sizeof *c.means) == 0) break;
+        memcpy(c.centroids, c.means, (size_t)(k * points->d) * sizeof *c.means);
+        ref_finished_free(&c.finished);
+    }
+    memset(c.finished.sse, 0, (size_t)k * sizeof *c.finished.sse);
+    for (int64_t i = 0; i < points->n; i++) {
+        int64_t j = c.finished.labels[i];
+        c.finished.sse[j] += ref_weight(points, i) *
+                             ref_distance2(points->x + i * points->d, c.means + j * points->d, points->d);
+    }
+    c.model = (km_silhouette_model){
+        k, c.centroids, apart ? c.means : NULL, c.finished.weights, c.finished.sse, -99};
+    return c;
+}
+
+static void silhouette_case_free(silhouette_case *c) {
+    ref_finished_free(&c->finished);
+    free(c->centroids);
+    free(c->means);
+}
+
+static void check_silhouettes(rig *r, ref_data *points, km_type type) {
+    silhouette_case cases[SILHOUETTES];
+    km_silhouette_model models[SILHOUETTES];
+    km_error err = {{0}};
+    int count = 0;
+    double weight = 0;
+    rig_load(r, points, 0, KM_SCALE_NONE);
+    for (int64_t i = 0; i < r->loaded.n; i++) weight += ref_weight(&r->loaded, i);
+    for (int m = 0; m < SILHOUETTES && silhouette_clusters[m] < points->n; m++) {
+        cases[m] = silhouette_case_of(&r->loaded, silhouette_clusters[m], m % 2);
+        models[count++] = cases[m].model;
+    }
+    RIG_MUST(r->engine->backend->silhouette(r->engine, models, count, &err), &err);
+    for (int m = 0; m < count; m++) {
+        double expected =
+            silhouette_by_pairs(&r->loaded, cases[m].finished.labels, cases[m].finished.weights, models[m].k);
+        double slack = type == KM_FLOAT32 ? (double)(points->d + 8) * 0x1p-22 : 1e-10;
+        REF_NEAR(models[m].sum, expected, slack * weight);
+        silhouette_case_free(&cases[m]);
+    }
+    rig_unload(r);
+}
+
+START_TEST(silhouettes_equal_the_definition) {
+    km_type type = _i % 2 ? KM_FLOAT32 : KM_FLOAT64;
+    int64_t d = (int64_t[]){1, 2, 5, 16, 100}[_i / 2];
+    static const int64_t counts[] = {7, 63, 65, 331};
+    if (!is_sampled(d)) return;
+    for (int weighted = 0; weighted < 2; weighted++) {
+        rig r;
+        int served = build(&r, type, d, "2,3", weighted);
+        ck_assert(served || may_refuse(type, d, weighted));
+        if (!served) continue;
+        for (int c = 0; c < 4; c++) {
+            ref_data points = c == 2 ? ref_grid(counts[c], d, 3, 5, type) // copies and ties
+                                     : ref_blobs(counts[c], d, 5, 2.0, 3, type);
+            if (weighted) ref_weigh(&points, 4);
+            check_silhouettes(&r, &points, type);
+            ref_data_free(&points);
+        }
+        rig_close(&r);
+    }
+}
+END_TEST
+
+// Points of several chunks, each a copy of one of the first: their silhouettes are those of the first with weights.
+START_TEST(silhouettes_of_many_points) {
+    km_type type = served_type(KM_FLOAT64);
+    enum { FEW = 97, TIMES = 1500 };
+    rig r;
+    BUILD_OR_LEAVE(build(&r, type, 4, "2,3", 0), type, 4, 0);
+    ref_data few = ref_blobs(FEW, 4, 5, 2.0, 3, type), many = ref_data_make((int64_t)FEW * TIMES, 4, type);
+    for (int64_t i = 0; i < many.n; i++) memcpy(many.x + i * 4, few.x + i % FEW * 4, 4 * sizeof *many.x);
+    few.w = malloc(FEW * sizeof *few.w);
+    for (int64_t i = 0; i < FEW; i++) few.w[i] = TIMES;
+    rig_load(&r, &many, 0, KM_SCALE_NONE);
+    ref_data first = {FEW, 4, type, r.loaded.x, few.w};
+    silhouette_case c = silhouette_case_of(&first, 5, 0);
+    km_error err = {{0}};
+    RIG_MUST(r.engine->backend->silhouette(r.engine, &c.model, 1, &err), &err);
+    double expected = silhouette_by_pairs(&first, c.finished.labels, c.finished.weights, 5);
+    REF_NEAR(c.model.sum, expected, (type == KM_FLOAT32 ? 1e-5 : 1e-10) * (double)many.n);
+    double sum = c.model.sum;
+    RIG_MUST(r.engine->backend->silhouette(r.engine, &c.model, 1, &err), &err);
+    ck_assert_double_eq(c.model.sum, sum);
+    silhouette_case_free(&c);
+    rig_unload(&r);
+    rig_close(&r);
+    ref_data_free(&few);
+    ref_data_free(&many);
+}
+END_TEST
+
 // Repeatability -------------------------------------------------------------------------------------------
 
 typedef struct outcome {
@@ -1261,6 +1406,8 @@ static Suite *suite_of(void) {
     tcase_add_loop_test(run, relocation_without_points_ends, 0, 2);
     tcase_add_loop_test(finish, finish_equals_the_reference, 0, 10);
     tcase_add_loop_test(finish, finish_agrees_everywhere, 0, 2);
+    tcase_add_loop_test(finish, silhouettes_equal_the_definition, 0, 10);
+    tcase_add_test(finish, silhouettes_of_many_points);
     tcase_add_loop_test(finish, threads_do_not_change_a_bit, 0, 2);
     TCase *cases[] = {load, seed, pass, uneven, run, finish};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {

@@ -221,6 +221,48 @@ static void check_hand(const km_model *model, const int32_t *labels, int64_t n, 
     ck_assert(model->converged);
 }
 
+// The silhouette of whole fits by its definition, whether the run ended at its fixed point or not.
+static double silhouette_of_rows(const ref_data *points, const int32_t *labels, int64_t k) {
+    double total = 0, *sums = calloc((size_t)k, sizeof *sums), *sizes = calloc((size_t)k, sizeof *sizes);
+    for (int64_t i = 0; i < points->n; i++) sizes[labels[i]]++;
+    for (int64_t i = 0; i < points->n; i++) {
+        double own = 0, other = INFINITY;
+        memset(sums, 0, (size_t)k * sizeof *sums);
+        for (int64_t j = 0; j < points->n; j++)
+            sums[labels[j]] += ref_distance2(points->x + i * points->d, points->x + j * points->d, points->d);
+        for (int64_t j = 0; j < k; j++) {
+            if (j == labels[i])
+                own = sums[j] / (sizes[j] - 1);
+            else if (sizes[j] > 0)
+                other = fmin(other, sums[j] / sizes[j]);
+        }
+        if (sizes[labels[i]] > 1 && fmax(own, other) > 0) total += (other - own) / fmax(own, other);
+    }
+    free(sums);
+    free(sizes);
+    return total / (double)points->n;
+}
+
+START_TEST(silhouettes_of_a_fit) {
+    km_type type = type_of(_i % 2);
+    job j =
+        job_open(_i < 4 ? ref_blobs(701, 3, 4, 3.0, 9, type) : ref_grid(500, 2, 6, 9, type), "1,2,3,5,30");
+    j.params.criteria = (uint64_t)1 << KM_CRITERION_silhouette;
+    j.params.labels = KM_LABELS_ALL;
+    if (_i % 4 / 2) j.params.max_iter = 2;
+    km_result *result = fit(&j);
+    ck_assert(isnan(result->models[0].scores[KM_CRITERION_silhouette])); // K = 1
+    ck_assert_int_eq(result->criteria >> KM_CRITERION_silhouette & 1, 1);
+    for (int64_t m = 1; m < result->models_count; m++) {
+        const km_model *model = &result->models[m];
+        double expected = silhouette_of_rows(&j.points, model->labels, model->k);
+        REF_NEAR(model->scores[KM_CRITERION_silhouette], expected, type == KM_FLOAT32 ? 1e-5 : 1e-11);
+    }
+    km_result_destroy(&result);
+    job_close(&j);
+}
+END_TEST
+
 START_TEST(hand_weighted) {
     const double weights[] = {3, 1, 1, 3}, init[] = {0, 0, 1, 1}, centroids[] = {.125, 0, .875, 1};
     const int32_t labels[] = {0, 0, 1, 1};
@@ -1141,6 +1183,7 @@ static TCase *case_of(Suite *suite, const char *name) {
 static Suite *suite_of(void) {
     Suite *suite = suite_create(design ? design : target);
     TCase *values = case_of(suite, "values");
+    tcase_add_loop_test(values, silhouettes_of_a_fit, 0, 8);
     tcase_add_loop_test(values, hand_weighted, 0, 2);
     tcase_add_loop_test(values, hand_empty_cluster, 0, 2);
     tcase_add_loop_test(values, hand_uneven_weights, 0, 2);

@@ -373,6 +373,7 @@ END_TEST
 
 START_TEST(table_verbose) {
     sample *s = sample_make(2, 1, 9, 4);
+    s->result.criteria = ((uint64_t)1 << KM_CRITERION_COUNT) - 1;
     char *text = to_table(&s->result, 0, 1);
     const char *criteria = strstr(text, "all criteria");
     ck_assert_ptr_nonnull(criteria);
@@ -383,6 +384,30 @@ START_TEST(table_verbose) {
         ck_assert_msg(strstr(criteria, word) != NULL, "%s is missing in\n%s", word, text);
     }
     ck_assert_ptr_nonnull(strstr(criteria, "8.1633*")); // Hartigan's vote
+    km_text_free(text);
+    sample_free(s);
+}
+END_TEST
+
+// What was not computed has no column and no word among the votes; what was asked for stands in the first table, with
+// its standard error.
+START_TEST(table_of_measured_criteria) {
+    sample *s = sample_make(2, 1, 3, 4);
+    for (int m = 0; m < 3; m++) s->models[m].score_errors[KM_CRITERION_silhouette] = .0125;
+    s->result.criteria |= (uint64_t)1 << KM_CRITERION_silhouette;
+    char *text = to_table(&s->result, 0, 1);
+    ck_assert_ptr_nonnull(strstr(text, "silhouette"));
+    ck_assert_ptr_nonnull(strstr(text, "0.70000 +-0.013"));
+    assert_aligned(text);
+    km_text_free(text);
+    s->result.criteria &= ~((uint64_t)1 << KM_CRITERION_silhouette);
+    text = to_table(&s->result, 0, 0);
+    ck_assert_ptr_null(strstr(text, "+-"));
+    km_text_free(text);
+    s->result.criteria = 1 << KM_CRITERION_krzanowski_lai; // of which no score is defined
+    text = to_table(&s->result, 0, 1);
+    ck_assert_ptr_nonnull(strstr(text, "votes: none, no criterion is defined here"));
+    ck_assert_ptr_null(strstr(text, "Hartigan"));
     km_text_free(text);
     sample_free(s);
 }
@@ -605,6 +630,7 @@ int main(void) {
     tcase_add_loop_test(table, table_of_odd_numbers, 0, 5);
     tcase_add_test(table, table_verbose);
     tcase_add_test(table, table_of_another_criterion);
+    tcase_add_test(table, table_of_measured_criteria);
     tcase_add_test(table, table_colour);
     suite_add_tcase(suite, table);
     tcase_add_checked_fixture(plot, make_folder, remove_folder);

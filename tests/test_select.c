@@ -217,12 +217,39 @@ START_TEST(iris_against_scikit_learn) {
     ck_assert_int_eq(km_score_models(scores, inputs, IRIS_MODELS, NULL), KM_OK);
     for (int m = 0; m < IRIS_MODELS; m++) {
         for (int c = 0; c < KM_CRITERION_COUNT; c++) {
-            if (isnan(iris_scores[m][c]))
+            if (isnan(iris_scores[m][c]) || km_criterion_needs((km_criterion)c) != KM_NEEDS_FINISH)
                 ck_assert(isnan(score_of(scores, m, (km_criterion)c)));
             else
                 assert_relative(score_of(scores, m, (km_criterion)c), iris_scores[m][c], 1e-11);
         }
     }
+}
+END_TEST
+
+// Scores that were measured apart are taken as they are, vote and decide.
+START_TEST(given_scores) {
+    static scored models[IRIS_MODELS];
+    km_score_input inputs[IRIS_MODELS];
+    double scores[IRIS_MODELS * KM_CRITERION_COUNT], given[IRIS_MODELS][KM_CRITERION_COUNT];
+    iris_models(models, inputs, NULL, 0);
+    for (int m = 0; m < IRIS_MODELS; m++) {
+        for (int c = 0; c < KM_CRITERION_COUNT; c++) given[m][c] = c == KM_CRITERION_wb ? 7 : NAN;
+        given[m][KM_CRITERION_silhouette] = m == 1 ? .5 : m == 4 ? INFINITY : .25;
+        inputs[m].given = given[m];
+    }
+    ck_assert_int_eq(km_score_models(scores, inputs, IRIS_MODELS, NULL), KM_OK);
+    for (int m = 0; m < IRIS_MODELS; m++) {
+        double score = score_of(scores, m, KM_CRITERION_silhouette);
+        ck_assert_msg(m == 4 ? isnan(score) : score == given[m][KM_CRITERION_silhouette], "%g", score);
+        assert_relative(score_of(scores, m, KM_CRITERION_wb), iris_scores[m][KM_CRITERION_wb], 1e-11);
+    }
+    km_selection selection;
+    ck_assert_int_eq(km_select(&selection, inputs, scores, IRIS_MODELS, KM_CRITERION_silhouette, NULL),
+                     KM_OK);
+    ck_assert_int_eq(selection.best, 1);
+    ck_assert_int_eq(selection.votes[KM_CRITERION_silhouette], 3);
+    ck_assert_str_eq(selection.reason, "silhouette is highest at K = 3: 0.5, and next at K = 2: 0.25");
+    ck_assert_int_eq(km_criterion_needs(KM_CRITERION_silhouette), KM_NEEDS_PASS);
 }
 END_TEST
 
@@ -240,7 +267,9 @@ START_TEST(iris_selection) {
     ck_assert_str_eq(selection.reason,
                      "Calinski-Harabasz is highest at K = 3: 561.628, and next at K = 4: 530.766");
     static const int64_t votes[KM_CRITERION_COUNT] = {3, 2, 2, 6, 6, 6, 2, 3, -1, 3};
-    for (int c = 0; c < KM_CRITERION_COUNT; c++) ck_assert_int_eq(selection.votes[c], votes[c]);
+    for (int c = 0; c < KM_CRITERION_COUNT; c++) // what was not measured has no vote
+        ck_assert_int_eq(selection.votes[c],
+                         km_criterion_needs((km_criterion)c) == KM_NEEDS_FINISH ? votes[c] : -1);
     ck_assert_int_eq(km_select(&selection, inputs, scores, IRIS_MODELS, KM_CRITERION_davies_bouldin, NULL),
                      KM_OK);
     ck_assert_int_eq(selection.best, 0);
@@ -556,6 +585,7 @@ int main(void) {
     tcase_add_test(tcase, simplified_silhouette_by_hand);
     tcase_add_loop_test(tcase, iris_against_scikit_learn, 0, 2);
     tcase_add_test(tcase, iris_selection);
+    tcase_add_test(tcase, given_scores);
     tcase_add_test(tcase, weights_are_copies);
     tcase_add_test(tcase, inertia_zero_wins);
     tcase_add_test(tcase, far_point_is_no_zero_inertia);

@@ -89,6 +89,7 @@ typedef struct km_result {
     const km_model *models;           ///< models_count of them, in ascending K.
     int64_t models_count;             ///< At least 1.
     km_selection selection;           ///< The best of them, and why.
+    uint64_t criteria;                ///< Bit (uint64_t)1 << c of each criterion c that was computed.
     const char *const *warnings;      ///< warnings_count sentences, in the order in which they came up.
     int64_t warnings_count;           ///< 0: nothing to say.
 } km_result;

@@ -42,7 +42,8 @@ KM_BEGIN
     X(xie_beni, "Xie-Beni", KM_BEST_MIN, KM_NEEDS_FINISH)                                                    \
     X(pbm, "PBM", KM_BEST_MAX, KM_NEEDS_FINISH)                                                              \
     X(hartigan, "Hartigan", KM_BEST_RULE, KM_NEEDS_FINISH)                                                   \
-    X(krzanowski_lai, "Krzanowski-Lai", KM_BEST_MAX, KM_NEEDS_FINISH)
+    X(krzanowski_lai, "Krzanowski-Lai", KM_BEST_MAX, KM_NEEDS_FINISH)                                        \
+    X(silhouette, "silhouette", KM_BEST_MAX, KM_NEEDS_PASS)
 
 /// Which score of a list of models a criterion prefers.
 typedef enum km_best {

@@ -144,13 +144,14 @@ km_status km_cpu_kernels_load(km_kernels **out, km_device *device, const km_plan
                               int64_t size, km_error *err);
 void km_cpu_kernels_unload(km_kernels **kernels);
 
-// Steps of the engine, one file each (load.c, seed.c, finish.c; the rest in engine.c).
+// Steps of the engine, one file each (load.c, seed.c, finish.c, silhouette.c; the rest in engine.c).
 km_status km_cpu_load(km_engine *base, km_data_stats *stats, const km_data *data, km_load_params *params,
                       km_error *err);
 km_status km_cpu_seed_plusplus(km_engine *base, int64_t *indices, int64_t first_restart, int64_t chains_count,
                                int64_t picks, uint64_t seed, int (*progress)(void *user, int64_t picks_done),
                                void *progress_user, km_error *err);
 km_status km_cpu_finish_models(km_engine *base, km_finish_model *models, int64_t count, km_error *err);
+km_status km_cpu_silhouette(km_engine *base, km_silhouette_model *models, int64_t count, km_error *err);
 km_status km_cpu_relocate(km_engine *base, int64_t slot_index, int64_t *moved, km_error *err);
 
 // The algorithm tiles (tiles.c). The points are sorted before the first pass; `params` has centre and factor.

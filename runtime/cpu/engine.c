@@ -508,5 +508,6 @@ const km_backend km_backend_cpu = {
     .relocate = km_cpu_relocate,
     .slot_read = slot_read,
     .finish = km_cpu_finish_models,
+    .silhouette = km_cpu_silhouette,
     .counters = counters,
 };

@@ -21,6 +21,13 @@ static int is_wanted(const km_fit_params *params, km_criterion c) {
     return params->criterion == c || (params->criteria >> c & 1) != 0;
 }
 
+uint64_t km_criteria_computed(const km_fit_params *params) {
+    uint64_t computed = 0;
+    for (int c = 0; c < KM_CRITERION_COUNT; c++)
+        if (!measures[c] || is_wanted(params, (km_criterion)c)) computed |= (uint64_t)1 << c;
+    return computed;
+}
+
 int km_criteria_wanted(const km_fit_params *params, km_needs needs) {
     int wanted = 0;
     for (int c = 0; c < KM_CRITERION_COUNT; c++)
@@ -35,7 +42,13 @@ km_status km_criteria_measure(const km_measuring *m, km_needs needs, km_error *e
         if (!measures[c] || km_criterion_needs(own) != needs || !is_wanted(m->params, own)) continue;
         double begin_ms = km_now_ms();
         KM_TRY(km_measuring_report(m, 0, 0, err));
-        KM_TRY(measures[c](m, own, err));
+        km_error reason = {{0}};
+        km_status status = measures[c](m, own, &reason);
+        if (status == KM_ERROR_MEMORY && m->params->criterion != own)
+            km_result_warn(m->owner, m->params->log, "%s is left out: %s", km_criterion_title(own),
+                           reason.text);
+        else if (status != KM_OK)
+            return km_fail(err, status, "%s", reason.text);
         km_log_line(m->params->log, KM_LOG_INFO, "criteria: %s in %.1f ms", km_criterion_name(own),
                     km_now_ms() - begin_ms);
     }

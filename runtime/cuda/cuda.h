@@ -39,6 +39,7 @@ enum {
     X(finish_few_clusters)                                                                                   \
     X(finish_chunks)                                                                                         \
     X(finish_add)                                                                                            \
+    X(silhouette)                                                                                            \
     X(farthest_subchunk)                                                                                     \
     X(farthest_pick)
 
@@ -215,6 +216,8 @@ km_status km_cuda_seed(km_cuda_engine *engine, int64_t *indices, int64_t first_r
 km_status km_cuda_rows(km_cuda_engine *engine, double *out, const int64_t *indices, int64_t count,
                        km_error *err);
 km_status km_cuda_relocate(km_cuda_engine *engine, int64_t slot, int64_t *moved, km_error *err);
+km_status km_cuda_silhouette(km_cuda_engine *engine, km_silhouette_model *models, int64_t count,
+                             km_error *err);
 km_status km_cuda_finish(km_cuda_engine *engine, km_finish_model *models, int64_t count, km_error *err);
 
 #endif

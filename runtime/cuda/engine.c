@@ -381,6 +381,10 @@ static km_status finish(km_engine *base, km_finish_model *models, int64_t count,
     IN_CONTEXT(km_cuda_finish(engine, models, count, err));
 }
 
+static km_status silhouette(km_engine *base, km_silhouette_model *models, int64_t count, km_error *err) {
+    IN_CONTEXT(km_cuda_silhouette(engine, models, count, err));
+}
+
 static km_status device_open(km_device **out, int ordinal, const char *compiler, const km_log *log,
                              km_error *err) {
     km_status status = km_cuda_device_open(out, ordinal, 0, compiler, log, err);
@@ -420,4 +424,5 @@ const km_backend km_backend_cuda = {
     .relocate = relocate,
     .slot_read = slot_read,
     .finish = finish,
+    .silhouette = silhouette,
 };

@@ -161,10 +161,23 @@ static void add_inertia(grid *g, const km_result *result, double *scratch) {
     add_reals(g, "inertia", scratch);
 }
 
+// The standard error behind a score that a sample or random draws gave.
+static void add_error(char *cell, double error) {
+    size_t used = strlen(cell);
+    if (!isnan(error)) snprintf(cell + used, CELL - used, " +-%.2g", error);
+}
+
+static int is_computed(const km_result *result, int criterion) {
+    return (result->criteria >> criterion & 1) != 0;
+}
+
 static column *add_criterion(grid *g, const km_result *result, km_criterion criterion, double *scratch) {
     for (int64_t m = 0; m < g->rows; m++) scratch[m] = result->models[m].scores[criterion];
     add_reals(g, km_criterion_title(criterion), scratch);
-    return g->failed ? NULL : &g->columns[g->columns_count - 1];
+    column *c = g->failed ? NULL : &g->columns[g->columns_count - 1];
+    for (int64_t m = 0; c && m < g->rows; m++)
+        add_error(c->cells[m], result->models[m].score_errors[criterion]);
+    return c;
 }
 
 // A bar for each share of BAR characters, left-aligned: eighths of a block, or whole signs.
@@ -260,7 +273,10 @@ static void print_main(km_text *text, const km_result *result, double *scratch, 
     add_effective_k(&g, result);
     add_inertia(&g, result, scratch);
     add_score(&g, result, KM_CRITERION_calinski_harabasz, scratch, look);
-    if (decides != KM_CRITERION_calinski_harabasz) add_score(&g, result, decides, scratch, look);
+    for (int c = 0; c < KM_CRITERION_COUNT; c++) // what decides, and what was asked for
+        if (c != KM_CRITERION_calinski_harabasz && is_computed(result, c) &&
+            (c == (int)decides || km_criterion_needs((km_criterion)c) != KM_NEEDS_FINISH))
+            add_score(&g, result, (km_criterion)c, scratch, look);
     add_iterations(&g, result);
     add_agreed(&g, result);
     add_smallest(&g, result);
@@ -275,7 +291,8 @@ static void print_criteria(km_text *text, const km_result *result, double *scrat
     grid g = {.rows = result->models_count};
     add_k(&g, result);
     for (int c = 0; c < KM_CRITERION_COUNT; c++)
-        mark_vote(add_criterion(&g, result, (km_criterion)c, scratch), result, (km_criterion)c);
+        if (is_computed(result, c))
+            mark_vote(add_criterion(&g, result, (km_criterion)c, scratch), result, (km_criterion)c);
     km_text_puts(text, "\nall criteria (* the K that each prefers)\n");
     if (g.failed)
         text->failed = 1;
@@ -286,7 +303,8 @@ static void print_criteria(km_text *text, const km_result *result, double *scrat
 
 static int64_t votes_count(const km_result *result, int64_t k) {
     int64_t count = 0;
-    for (int c = 0; c < KM_CRITERION_COUNT; c++) count += result->selection.votes[c] == k;
+    for (int c = 0; c < KM_CRITERION_COUNT; c++)
+        count += is_computed(result, c) && result->selection.votes[c] == k;
     return count;
 }
 
@@ -294,7 +312,7 @@ static int64_t votes_count(const km_result *result, int64_t k) {
 static void print_voters(km_text *text, const km_result *result, int64_t k) {
     const char *between = " ";
     for (int c = 0; c < KM_CRITERION_COUNT; c++) {
-        if (result->selection.votes[c] != k) continue;
+        if (!is_computed(result, c) || result->selection.votes[c] != k) continue;
         km_text_printf(text, "%s%s", between, km_criterion_title((km_criterion)c));
         between = ", ";
     }
@@ -311,7 +329,9 @@ static void print_votes(km_text *text, const km_result *result) {
             before = "; ";
         }
     }
-    if (votes_count(result, -1) == KM_CRITERION_COUNT) {
+    int64_t computed = 0;
+    for (int c = 0; c < KM_CRITERION_COUNT; c++) computed += is_computed(result, c);
+    if (votes_count(result, -1) == computed) {
         km_text_puts(text, "votes: none, no criterion is defined here");
     } else if (votes_count(result, -1) > 0) {
         km_text_puts(text, "; none by");

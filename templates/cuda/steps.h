@@ -14,6 +14,7 @@ enum {
     KM_FINISH_BYTES = 28,          // so many bytes for each of them and each thread, ...
     KM_FINISH_WEIGHTED_BYTES = 36, // ... with weights
     KM_FINISH_SHARED_MAX = 1024,   // clusters whose sums km_finish_chunks keeps in shared memory
+    KM_SILHOUETTE_POINTS = 16384,  // points of a block of km_silhouette
     KM_UPDATE_NUMBERS = 2048,      // coordinates of a slot's centroids that a block of km_update computes ...
     KM_UPDATE_PARTS_MAX = 64       // ... and the most blocks of a slot
 };
@@ -87,6 +88,21 @@ typedef struct km_assign_args {
     double *nearest; // [models][count]: squared distance
     double *margin;  // [models][count], or NULL
 } km_assign_args;
+
+// Of the models of km_silhouette. Rows of centroids stand first, in the order of the models; then rows of means, of
+// those models whose centroids are not the means of their points.
+typedef struct km_silhouette_args {
+    const void *points;
+    long long count;            // of the points
+    const double *centroids;    // rows
+    const void *table;          // the same in the plan's type
+    const void *exact_terms;    // doubles, two of each cluster: silhouette_terms
+    const void *terms;          // the same in the plan's type
+    const int *ks;              // per model
+    const long long *rows;      // per model: its first row of centroids, and of terms
+    const long long *mean_rows; // per model: its first row of means
+    int models;
+} km_silhouette_args;
 
 enum {
     KM_FINISH_COUNT,

@@ -149,8 +149,14 @@ typedef __m256i km_longs;
     first = _mm256_min_pd(square, first)
 //@ if prunes
 
-// For kernels that skip distances (tiles, bounds). Comparisons give a bit for each lane.
+// For kernels of the library alone (tiles, bounds, silhouette). Comparisons give a bit for each lane.
+typedef km_vec km_choice; // lanes that are chosen: KM_WHERE takes these from a, the others from b
 //@ if float64
+#define KM_LESS(a, b) _mm256_cmp_pd(a, b, _CMP_LT_OQ)
+#define KM_SAME(a, b) _mm256_cmp_pd(a, b, _CMP_EQ_OQ)
+#define KM_WHERE(where, a, b) _mm256_blendv_pd(b, a, where)
+#define KM_MUL_REAL(a, b) _mm256_mul_pd(a, b)
+#define KM_DIVIDE(a, b) _mm256_div_pd(a, b)
 #define KM_MAX(a, b) _mm256_max_pd(a, b)
 #define KM_ABS(x) _mm256_andnot_pd(_mm256_set1_pd(-0.0), x)
 #define KM_ABOVE(a, b) ((uint64_t)(unsigned)_mm256_movemask_pd(_mm256_cmp_pd(a, b, _CMP_GT_OQ)))
@@ -158,6 +164,11 @@ typedef __m256i km_longs;
 // Values base[index] of indices that lie in memory, as int32_t.
 #define KM_GATHER(base, index) _mm256_i32gather_pd(base, _mm_loadu_si128((const void *)(index)), 8)
 //@ else
+#define KM_LESS(a, b) _mm256_cmp_ps(a, b, _CMP_LT_OQ)
+#define KM_SAME(a, b) _mm256_cmp_ps(a, b, _CMP_EQ_OQ)
+#define KM_WHERE(where, a, b) _mm256_blendv_ps(b, a, where)
+#define KM_MUL_REAL(a, b) _mm256_mul_ps(a, b)
+#define KM_DIVIDE(a, b) _mm256_div_ps(a, b)
 #define KM_MAX(a, b) _mm256_max_ps(a, b)
 #define KM_ABS(x) _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x)
 #define KM_ABOVE(a, b) ((uint64_t)(unsigned)_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GT_OQ)))

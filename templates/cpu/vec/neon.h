@@ -126,7 +126,7 @@ static uint64_t km_differ(const uint8_t *a, const uint8_t *b) {
 //@ end
 //@ if prunes
 
-// For kernels that skip distances (tiles, bounds). Comparisons give a bit for each lane.
+// For kernels of the library alone (tiles, bounds, silhouette). Comparisons give a bit for each lane.
 static inline uint64_t km_float_bits(uint32x4_t where) {
     const uint32x4_t places = {1, 2, 4, 8};
     return vaddvq_u32(vandq_u32(where, places));
@@ -135,6 +135,12 @@ static inline uint64_t km_float_bits(uint32x4_t where) {
 static inline uint64_t km_bits(uint64x2_t where) {
     return (vgetq_lane_u64(where, 0) & 1) | (vgetq_lane_u64(where, 1) & 2);
 }
+typedef uint64x2_t km_choice; // lanes that are chosen: KM_WHERE takes these from a, the others from b
+#define KM_LESS(a, b) vcltq_f64(a, b)
+#define KM_SAME(a, b) vceqq_f64(a, b)
+#define KM_WHERE(where, a, b) vbslq_f64(where, a, b)
+#define KM_MUL_REAL(a, b) vmulq_f64(a, b)
+#define KM_DIVIDE(a, b) vdivq_f64(a, b)
 #define KM_MAX(a, b) vmaxq_f64(a, b)
 #define KM_ABS(x) vabsq_f64(x)
 #define KM_ABOVE(a, b) km_bits(vcgtq_f64(a, b))
@@ -142,6 +148,12 @@ static inline uint64_t km_bits(uint64x2_t where) {
 // Values base[index] of indices that lie in memory.
 #define KM_GATHER(base, index) ((float64x2_t){(base)[(index)[0]], (base)[(index)[1]]})
 //@ else
+typedef uint32x4_t km_choice; // lanes that are chosen: KM_WHERE takes these from a, the others from b
+#define KM_LESS(a, b) vcltq_f32(a, b)
+#define KM_SAME(a, b) vceqq_f32(a, b)
+#define KM_WHERE(where, a, b) vbslq_f32(where, a, b)
+#define KM_MUL_REAL(a, b) vmulq_f32(a, b)
+#define KM_DIVIDE(a, b) vdivq_f32(a, b)
 #define KM_MAX(a, b) vmaxq_f32(a, b)
 #define KM_ABS(x) vabsq_f32(x)
 #define KM_ABOVE(a, b) km_float_bits(vcgtq_f32(a, b))

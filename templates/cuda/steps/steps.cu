@@ -9,5 +9,6 @@
 //@ include cuda/steps/load.cu
 //@ include cuda/steps/seed.cu
 //@ include cuda/steps/finish.cu
+//@ include cuda/steps/silhouette.cu
 //@ include cuda/steps/relocate.cu
 //@ include cuda/steps/update.cu

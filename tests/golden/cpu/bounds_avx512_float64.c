@@ -3,7 +3,13 @@
 
 // ... 22 definitions
 
-// For kernels that skip distances (tiles, bounds). Comparisons give a bit for each lane.
+// For kernels of the library alone (tiles, bounds, silhouette). Comparisons give a bit for each lane.
+typedef km_mask km_choice; // lanes that are chosen: KM_WHERE takes these from a, the others from b
+#define KM_LESS(a, b) _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ)
+#define KM_SAME(a, b) _mm512_cmp_pd_mask(a, b, _CMP_EQ_OQ)
+#define KM_WHERE(where, a, b) _mm512_mask_blend_pd(where, b, a)
+#define KM_MUL_REAL(a, b) _mm512_mul_pd(a, b)
+#define KM_DIVIDE(a, b) _mm512_div_pd(a, b)
 #define KM_MAX(a, b) _mm512_maskz_max_pd((__mmask8)-1, a, b)
 #define KM_ABS(x) _mm512_abs_pd(x)
 #define KM_ABOVE(a, b) ((uint64_t)_mm512_cmp_pd_mask(a, b, _CMP_GT_OQ))

@@ -3,11 +3,17 @@
 
 // ... 22 definitions
 
-// For kernels that skip distances (tiles, bounds). Comparisons give a bit for each lane.
+// For kernels of the library alone (tiles, bounds, silhouette). Comparisons give a bit for each lane.
 static inline uint64_t km_float_bits(uint32x4_t where) {
     const uint32x4_t places = {1, 2, 4, 8};
     return vaddvq_u32(vandq_u32(where, places));
 }
+typedef uint32x4_t km_choice; // lanes that are chosen: KM_WHERE takes these from a, the others from b
+#define KM_LESS(a, b) vcltq_f32(a, b)
+#define KM_SAME(a, b) vceqq_f32(a, b)
+#define KM_WHERE(where, a, b) vbslq_f32(where, a, b)
+#define KM_MUL_REAL(a, b) vmulq_f32(a, b)
+#define KM_DIVIDE(a, b) vdivq_f32(a, b)
 #define KM_MAX(a, b) vmaxq_f32(a, b)
 #define KM_ABS(x) vabsq_f32(x)
 #define KM_ABOVE(a, b) km_float_bits(vcgtq_f32(a, b))

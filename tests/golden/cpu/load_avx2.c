@@ -3,7 +3,13 @@
 
 // ... 21 definitions
 
-// For kernels that skip distances (tiles, bounds). Comparisons give a bit for each lane.
+// For kernels of the library alone (tiles, bounds, silhouette). Comparisons give a bit for each lane.
+typedef km_vec km_choice; // lanes that are chosen: KM_WHERE takes these from a, the others from b
+#define KM_LESS(a, b) _mm256_cmp_ps(a, b, _CMP_LT_OQ)
+#define KM_SAME(a, b) _mm256_cmp_ps(a, b, _CMP_EQ_OQ)
+#define KM_WHERE(where, a, b) _mm256_blendv_ps(b, a, where)
+#define KM_MUL_REAL(a, b) _mm256_mul_ps(a, b)
+#define KM_DIVIDE(a, b) _mm256_div_ps(a, b)
 #define KM_MAX(a, b) _mm256_max_ps(a, b)
 #define KM_ABS(x) _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x)
 #define KM_ABOVE(a, b) ((uint64_t)(unsigned)_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GT_OQ)))

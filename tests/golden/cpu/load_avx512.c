@@ -10,7 +10,13 @@ enum { LANES = 16 }; // reals of a vector
 
 // ... 3 definitions
 
-// For kernels that skip distances (tiles, bounds). Comparisons give a bit for each lane.
+// For kernels of the library alone (tiles, bounds, silhouette). Comparisons give a bit for each lane.
+typedef km_mask km_choice; // lanes that are chosen: KM_WHERE takes these from a, the others from b
+#define KM_LESS(a, b) _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ)
+#define KM_SAME(a, b) _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ)
+#define KM_WHERE(where, a, b) _mm512_mask_blend_ps(where, b, a)
+#define KM_MUL_REAL(a, b) _mm512_mul_ps(a, b)
+#define KM_DIVIDE(a, b) _mm512_div_ps(a, b)
 #define KM_MAX(a, b) _mm512_maskz_max_ps((__mmask16)-1, a, b)
 #define KM_ABS(x) _mm512_abs_ps(x)
 #define KM_SQRT(x) _mm512_maskz_sqrt_ps((__mmask16)-1, x)

@@ -97,7 +97,13 @@ static inline int km_any_bit(km_ints a) {
     return (a[0] | a[1] | a[2] | a[3]) != 0;
 }
 
-// For kernels that skip distances (tiles, bounds). Comparisons give a bit for each lane.
+// For kernels of the library alone (tiles, bounds, silhouette). Comparisons give a bit for each lane.
+typedef km_ints km_choice; // lanes that are chosen: KM_WHERE takes these from a, the others from b
+#define KM_LESS(a, b) ((km_ints)((a) < (b)))
+#define KM_SAME(a, b) ((km_ints)((a) == (b)))
+#define KM_WHERE(where, a, b) KM_CHOOSE(where, a, b)
+#define KM_MUL_REAL(a, b) ((a) * (b))
+#define KM_DIVIDE(a, b) ((a) / (b))
 typedef float km_floats __attribute__((vector_size(16))); // whatever the reals are
 typedef int32_t km_float_ints __attribute__((vector_size(16)));
 typedef float km_floats_anywhere __attribute__((vector_size(16), aligned(4), may_alias));

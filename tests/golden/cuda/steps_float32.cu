@@ -41,7 +41,7 @@ typedef struct km_update_args {
         part_sums; // [slots][KM_UPDATE_PARTS][4]: partial sums of the blocks of a slot; not used where it has one block
 } km_update_args;
 
-// ... 3 definitions
+// ... 4 definitions
 
 #endif
 // For several steps: finite numbers, sums over a block of threads, the weight of a point.
@@ -221,6 +221,75 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
     const double sum =
         step_reduce_chunks(own ? totals[at] : 0.0, partial, chunks, numbers, column, numbers, 0);
     if (own) totals[at] = sum;
+}
+// mean squared distance of a point x to the points of cluster j is |x - m_j|^2 + v_j, m_j their mean and v_j their mean
+// squared distance from it; to the others of its own cluster, of n_j points, n_j / (n_j - 1) times that.
+// Distances are float, as in the finishing pass: points whose label they leave open are resolved in double. A thread's
+// silhouettes are added in double.
+
+// ... 7 definitions
+
+// One block works on KM_SILHOUETTE_POINTS points; each thread has a sum of each model in shared memory, and their sums
+// become partial[block][model].
+extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
+    km_silhouette(const __grid_constant__ km_silhouette_args args, const double *weights, double *partial) {
+    extern __shared__ double silhouette_sums[]; // [models][KM_THREADS]
+    const long long first = blockIdx.x * (long long)KM_SILHOUETTE_POINTS;
+    const int count =
+        (int)(args.count - first < KM_SILHOUETTE_POINTS ? args.count - first : KM_SILHOUETTE_POINTS);
+    const km_real *points = (const km_real *)args.points + first * D;
+    const silhouette_terms<km_real> *terms = (const silhouette_terms<km_real> *)args.terms;
+    for (int m = 0; m < args.models; m++) silhouette_sums[m * KM_THREADS + threadIdx.x] = 0.0;
+    for (int base = threadIdx.x; base < count; base += FINISH_POINTS * KM_THREADS) {
+        const km_real *x[FINISH_POINTS];
+        km_real here[FINISH_POINTS][STEP_FEATURES];
+#pragma unroll
+        for (int p = 0; p < FINISH_POINTS; p++) {
+            const int i = base + p * KM_THREADS;
+            x[p] = points + (long long)(i < count ? i : 0) * D;
+            if (STEP_ROW_IN_REGISTERS) step_load(here[p], x[p], 0);
+        }
+#pragma unroll 1
+        for (int m = 0; m < args.models; m++) {
+            const int k = args.ks[m];
+            const long long row = args.rows[m], mean_row = args.mean_rows[m];
+            const km_real *table = (const km_real *)args.table;
+            silhouette_point found[FINISH_POINTS];
+            double sum = 0.0;
+#pragma unroll
+            for (int p = 0; p < FINISH_POINTS; p++) {
+                const km_real infinity = (km_real)__int_as_float(0x7f800000);
+                found[p] = {infinity, infinity, (km_real)0, infinity, infinity, 0};
+            }
+            if (row == mean_row) {
+                silhouette_search<SILHOUETTE_BOTH>(found, here, x, table + row * D, terms + row, k);
+            } else {
+                silhouette_search<SILHOUETTE_LABELS>(found, here, x, table + row * D, terms + row, k);
+                silhouette_search<SILHOUETTE_MEANS>(found, here, x, table + mean_row * D, terms + row, k);
+            }
+#pragma unroll
+            for (int p = 0; p < FINISH_POINTS; p++) {
+                const int i = base + p * KM_THREADS;
+                if (i >= count) break;
+                double value = silhouette_value(found[p].own, found[p].other, found[p].factor);
+                // As in finish_decide.
+                const float apart = 1.0f + (D + 4) * 2.384185791015625e-7f, lost = 1e-37f, largest = 1e37f;
+                if (!(fma(found[p].nearest, apart, lost) < found[p].second && found[p].second < largest))
+                    value = silhouette_exact(x[p], args.centroids + row * D, args.centroids + mean_row * D,
+                                             (const silhouette_terms<double> *)args.exact_terms + row, k);
+                sum += km_weight(weights, first + i) * value;
+            }
+            silhouette_sums[m * KM_THREADS + threadIdx.x] += sum;
+        }
+    }
+    __syncthreads();
+    for (int m = threadIdx.x / 32; m < args.models; m += KM_THREADS / 32) {
+        double sum = 0.0;
+        for (int at = threadIdx.x % 32; at < KM_THREADS; at += 32)
+            sum += silhouette_sums[m * KM_THREADS + at];
+        for (int step = 16; step > 0; step >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+        if (threadIdx.x % 32 == 0) partial[blockIdx.x * (long long)args.models + m] = sum;
+    }
 }
 // Relocate: finds the points farthest from their own centroids, one after the other. km_assign has written each point's
 // squared distance. A point that was taken, and points with the same coordinates, get a distance of 0.

@@ -1,7 +1,7 @@
 // Of the text of {features: 4, clusters: 3..5, type: float64, target: cuda:sm_90} weighted: The steps around the pass (whole)
 // "..." stands for what a template or an earlier part shows.
 
-// ... 21 definitions
+// ... 22 definitions
 
 __device__ __forceinline__ double km_weight(const double *weights, long long i) {
     return weights[i];
@@ -144,4 +144,80 @@ __device__ __forceinline__ void finish_write(double *out, const double *sums, co
     }
 }
 
-// ... 15 definitions
+// ... 7 definitions
+
+// Adds chunks to the totals in index order: totals[numbers] += partial[0][numbers], partial[1][numbers], ...
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_finish_add(const double *partial, long long chunks, long long numbers, double *totals) {
+    const long long column = blockIdx.x * (long long)KM_REDUCED_NUMBERS, at = column + threadIdx.x;
+    const bool own = threadIdx.x < KM_REDUCED_NUMBERS && at < numbers;
+    const double sum =
+        step_reduce_chunks(own ? totals[at] : 0.0, partial, chunks, numbers, column, numbers, 0);
+    if (own) totals[at] = sum;
+}
+// mean squared distance of a point x to the points of cluster j is |x - m_j|^2 + v_j, m_j their mean and v_j their mean
+// squared distance from it; to the others of its own cluster, of n_j points, n_j / (n_j - 1) times that.
+
+// ... 6 definitions
+
+// One block works on KM_SILHOUETTE_POINTS points; each thread has a sum of each model in shared memory, and their sums
+// become partial[block][model].
+extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
+    km_silhouette(const __grid_constant__ km_silhouette_args args, const double *weights, double *partial) {
+    extern __shared__ double silhouette_sums[]; // [models][KM_THREADS]
+    const long long first = blockIdx.x * (long long)KM_SILHOUETTE_POINTS;
+    const int count =
+        (int)(args.count - first < KM_SILHOUETTE_POINTS ? args.count - first : KM_SILHOUETTE_POINTS);
+    const km_real *points = (const km_real *)args.points + first * D;
+    const silhouette_terms<km_real> *terms = (const silhouette_terms<km_real> *)args.terms;
+    for (int m = 0; m < args.models; m++) silhouette_sums[m * KM_THREADS + threadIdx.x] = 0.0;
+    for (int base = threadIdx.x; base < count; base += FINISH_POINTS * KM_THREADS) {
+        const km_real *x[FINISH_POINTS];
+        km_real here[FINISH_POINTS][STEP_FEATURES];
+#pragma unroll
+        for (int p = 0; p < FINISH_POINTS; p++) {
+            const int i = base + p * KM_THREADS;
+            x[p] = points + (long long)(i < count ? i : 0) * D;
+            if (STEP_ROW_IN_REGISTERS) step_load(here[p], x[p], 0);
+        }
+#pragma unroll 1
+        for (int m = 0; m < args.models; m++) {
+            const int k = args.ks[m];
+            const long long row = args.rows[m], mean_row = args.mean_rows[m];
+            const km_real *table = (const km_real *)args.table;
+            silhouette_point found[FINISH_POINTS];
+            double sum = 0.0;
+#pragma unroll
+            for (int p = 0; p < FINISH_POINTS; p++) {
+                const km_real infinity = (km_real)__int_as_float(0x7f800000);
+                found[p] = {infinity, infinity, (km_real)0, infinity, infinity, 0};
+            }
+            if (row == mean_row) {
+                silhouette_search<SILHOUETTE_BOTH>(found, here, x, table + row * D, terms + row, k);
+            } else {
+                silhouette_search<SILHOUETTE_LABELS>(found, here, x, table + row * D, terms + row, k);
+                silhouette_search<SILHOUETTE_MEANS>(found, here, x, table + mean_row * D, terms + row, k);
+            }
+#pragma unroll
+            for (int p = 0; p < FINISH_POINTS; p++) {
+                const int i = base + p * KM_THREADS;
+                if (i >= count) break;
+                double value = silhouette_value(found[p].own, found[p].other, found[p].factor);
+                sum += km_weight(weights, first + i) * value;
+            }
+            silhouette_sums[m * KM_THREADS + threadIdx.x] += sum;
+        }
+    }
+    __syncthreads();
+    for (int m = threadIdx.x / 32; m < args.models; m += KM_THREADS / 32) {
+        double sum = 0.0;
+        for (int at = threadIdx.x % 32; at < KM_THREADS; at += 32)
+            sum += silhouette_sums[m * KM_THREADS + at];
+        for (int step = 16; step > 0; step >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+        if (threadIdx.x % 32 == 0) partial[blockIdx.x * (long long)args.models + m] = sum;
+    }
+}
+// Relocate: finds the points farthest from their own centroids, one after the other. km_assign has written each point's
+// squared distance. A point that was taken, and points with the same coordinates, get a distance of 0.
+
+// ... 7 definitions

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT
+// The silhouette in the squared Euclidean form, of all models in one pass.
+#include "silhouette.h"
+#include "../threads.h"
+#include "cpu.h"
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct silhouette_pass {
+    cpu_engine *engine;
+    const cpu_silhouette_kernels *kernels;
+    const km_silhouette_model *models;
+    cpu_silhouette_model *tables; // count
+    uint8_t *rows;                // reals: all tables
+    double *scratch;              // of each thread: sums of all models, then a row
+    int64_t count, threads, scratch_count;
+    int fits; // squared distances fit the plan's type
+} silhouette_pass;
+
+static void pass_free(silhouette_pass *p) {
+    free(p->tables);
+    free(p->rows);
+    free(p->scratch);
+}
+
+static double spread_of(const km_silhouette_model *model, int64_t j) {
+    return model->weights[j] > 0 ? model->sse[j] / model->weights[j] : INFINITY;
+}
+
+static double factor_of(const km_silhouette_model *model, int64_t j) {
+    return model->weights[j] > 1 ? model->weights[j] / (model->weights[j] - 1) : 0;
+}
+
+static void put_real(uint8_t *rows, int64_t real_bytes, int64_t at, double value) {
+    float single = (float)value;
+    memcpy(rows + at * real_bytes, real_bytes == 4 ? (const void *)&single : (const void *)&value,
+           (size_t)real_bytes);
+}
+
+static void put_table(uint8_t *rows, const silhouette_pass *p, const km_silhouette_model *model,
+                      const double *centroids) {
+    int64_t d = p->engine->base.d, bytes = p->engine->real_bytes;
+    for (int64_t j = 0; j < model->k; j++, rows += (d + 2) * bytes) {
+        for (int64_t f = 0; f < d; f++) put_real(rows, bytes, f, centroids[j * d + f]);
+        put_real(rows, bytes, d, spread_of(model, j));
+        put_real(rows, bytes, d + 1, factor_of(model, j));
+    }
+}
+
+static int fits_float(const cpu_engine *engine, const km_silhouette_model *models, int64_t count) {
+    double most = engine->largest_square;
+    for (int64_t m = 0; m < count; m++)
+        for (int64_t j = 0; j < models[m].k; j++) {
+            double square = 0;
+            for (int64_t f = 0; f < engine->base.d; f++) {
+                double c = models[m].centroids[j * engine->base.d + f];
+                square += c * c;
+            }
+            most = fmax(most, fmax(square, models[m].sse[j] / fmax(models[m].weights[j], DBL_MIN)));
+        }
+    return most < 1e36 && (engine->typical_square > 1e-24 || engine->typical_square == 0);
+}
+
+static km_status pass_init(silhouette_pass *p, cpu_engine *engine, km_silhouette_model *models, int64_t count,
+                           km_error *err) {
+    int64_t rows = 0, d = engine->base.d, at = 0;
+    for (int64_t m = 0; m < count; m++) rows += models[m].k * (models[m].means ? 2 : 1);
+    *p = (silhouette_pass){.engine = engine, .models = models, .count = count};
+    p->kernels = km_cpu_silhouette_kernels(engine->base.plan);
+    p->fits = engine->real_bytes == 8 || fits_float(engine, models, count);
+    p->threads = cpu_threads_for(engine, engine->chunks_count);
+    p->scratch_count = km_round_up(count * SILHOUETTE_SUMS + d, 8) + 8;
+    p->tables = calloc((size_t)count, sizeof *p->tables);
+    p->rows = calloc((size_t)(rows * (d + 2)), (size_t)engine->real_bytes);
+    p->scratch = calloc((size_t)(p->threads * p->scratch_count), sizeof *p->scratch);
+    if (!p->tables || !p->rows || !p->scratch)
+        return km_fail_memory(err, "the pass of the silhouette", rows * (d + 2) * engine->real_bytes);
+    for (int64_t m = 0; m < count; m++) {
+        int64_t bytes = models[m].k * (d + 2) * engine->real_bytes;
+        p->tables[m] = (cpu_silhouette_model){models[m].k, p->rows + at, NULL};
+        put_table(p->rows + at, p, &models[m], models[m].centroids);
+        at += bytes;
+        if (!models[m].means) continue;
+        p->tables[m].means = p->rows + at;
+        put_table(p->rows + at, p, &models[m], models[m].means);
+        at += bytes;
+    }
+    return KM_OK;
+}
+
+// As the finishing pass computes it.
+static double square_of(const double *x, const double *centroid, int64_t d) {
+    double square = 0;
+    for (int64_t f = 0; f < d; f++) square = fma(x[f] - centroid[f], x[f] - centroid[f], square);
+    return square;
+}
+
+static double exact(const cpu_silhouette_work *work, int64_t index, int64_t point) {
+    const silhouette_pass *p = work->user;
+    const km_silhouette_model *model = &p->models[index];
+    const double *means = model->means ? model->means : model->centroids;
+    double nearest = INFINITY, other = INFINITY, *x = work->row;
+    int64_t label = 0, d = work->d;
+    km_cpu_row(x, p->engine, work->first + point);
+    for (int64_t j = 0; j < model->k; j++) {
+        double square = square_of(x, model->centroids + j * d, d);
+        if (square < nearest) nearest = square, label = j;
+    }
+    for (int64_t j = 0; j < model->k; j++)
+        if (j != label) other = fmin(other, square_of(x, means + j * d, d) + spread_of(model, j));
+    double factor = factor_of(model, label);
+    double own = factor * (square_of(x, means + label * d, d) + spread_of(model, label));
+    return factor > 0 && fmax(own, other) > 0 ? (other - own) / fmax(own, other) : 0;
+}
+
+static void run_chunk(const silhouette_pass *p, double *scratch, int64_t chunk) {
+    const cpu_engine *engine = p->engine;
+    int64_t first = chunk * KM_CHUNK_POINTS;
+    cpu_silhouette_work work = {.points = cpu_chunk_at(engine, chunk),
+                                .weights = cpu_weights_at(engine, first),
+                                .count = cpu_chunk_points(engine, chunk),
+                                .d = engine->base.d,
+                                .soa_points = engine->soa_points,
+                                .models = p->tables,
+                                .models_count = p->count,
+                                .sums = scratch,
+                                .exact = exact,
+                                .user = p,
+                                .first = first,
+                                .row = scratch + p->count * SILHOUETTE_SUMS};
+    memset(scratch, 0, (size_t)(p->count * SILHOUETTE_SUMS) * sizeof *scratch);
+    if (p->fits) {
+        p->kernels->pass(&work);
+        return;
+    }
+    for (int64_t i = 0; i < work.count; i++)
+        for (int64_t m = 0; m < p->count; m++)
+            work.sums[m * SILHOUETTE_SUMS] += (work.weights ? work.weights[i] : 1) * exact(&work, m, i);
+}
+
+km_status km_cpu_silhouette(km_engine *base, km_silhouette_model *models, int64_t count, km_error *err) {
+    cpu_engine *engine = (cpu_engine *)base;
+    silhouette_pass p;
+    km_status status = pass_init(&p, engine, models, count, err);
+    if (status != KM_OK) goto done;
+    for (int64_t m = 0; m < count; m++) models[m].sum = 0;
+    int threads = (int)p.threads;
+#pragma omp parallel for ordered schedule(dynamic, 1) num_threads(threads) if (threads > 1)
+    for (int64_t chunk = 0; chunk < engine->chunks_count; chunk++) {
+        double *scratch = p.scratch + omp_get_thread_num() * p.scratch_count;
+        run_chunk(&p, scratch, chunk);
+#pragma omp ordered
+        for (int64_t m = 0; m < count; m++) {
+            double sum = 0;
+            for (int i = 0; i < SILHOUETTE_SUMS; i++) sum += scratch[m * SILHOUETTE_SUMS + i];
+            models[m].sum += sum;
+        }
+    }
+done:
+    pass_free(&p);
+    return status;
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+// The pass of the silhouette (cuda/steps/silhouette.cu), for a batch of models at a time. Sums of blocks are added in
+// index order.
+#include "../../base/error.h"
+#include "../../base/size.h"
+#include "cuda.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MODELS_AT_ONCE = 16 }; // sums of as many fit the shared memory of every device
+
+typedef struct silhouette_pass {
+    km_cuda_engine *engine;
+    km_silhouette_model *models;
+    int64_t count, rows, mean_rows; // of this batch; mean_rows: with those of means
+    km_silhouette_args args;
+    km_cu_ptr totals, partial;
+    double *host; // rows of centroids, then terms
+} silhouette_pass;
+
+static int64_t aligned(int64_t bytes) {
+    return km_round_up(bytes, KM_ALIGN_BYTES);
+}
+
+static int64_t blocks_of(const silhouette_pass *p) {
+    return km_divide_up(p->engine->base.n, KM_SILHOUETTE_POINTS);
+}
+
+// Addresses in the engine's work memory.
+static km_status reserve(silhouette_pass *p, km_error *err) {
+    km_cuda_engine *engine = p->engine;
+    int64_t d = engine->base.d, real = engine->real_bytes, blocks = blocks_of(p);
+    int64_t sizes[] = {p->mean_rows * d * 8, p->mean_rows * d * real,
+                       p->rows * 16,         p->rows * 2 * real,
+                       p->count * 4,         p->count * 8,
+                       p->count * 8,         p->count * 8,
+                       blocks * p->count * 8};
+    enum { PARTS = sizeof sizes / sizeof *sizes };
+    km_cu_ptr at[PARTS];
+    int64_t bytes = 0;
+    for (int i = 0; i < PARTS; i++) bytes += aligned(sizes[i]);
+    KM_TRY(km_cuda_reserve(engine, &engine->work, bytes, "the pass of the silhouette", err));
+    bytes = 0;
+    for (int i = 0; i < PARTS; bytes += aligned(sizes[i++])) at[i] = engine->work.address + (km_cu_ptr)bytes;
+    p->args = (km_silhouette_args){.points = (const void *)(uintptr_t)engine->points.address,
+                                   .count = engine->base.n,
+                                   .centroids = (const double *)(uintptr_t)at[0],
+                                   .table = (const void *)(uintptr_t)at[1],
+                                   .exact_terms = (const void *)(uintptr_t)at[2],
+                                   .terms = (const void *)(uintptr_t)at[3],
+                                   .ks = (const int *)(uintptr_t)at[4],
+                                   .rows = (const long long *)(uintptr_t)at[5],
+                                   .mean_rows = (const long long *)(uintptr_t)at[6],
+                                   .models = (int)p->count};
+    p->totals = at[7];
+    p->partial = at[8];
+    int64_t values = p->mean_rows * d > 2 * p->rows ? p->mean_rows * d : 2 * p->rows;
+    p->host = malloc((size_t)values * sizeof *p->host);
+    return p->host ? km_cuda_clear(engine, p->totals, 0, p->count * 8, err)
+                   : km_fail_memory(err, "the pass of the silhouette", values * (int64_t)sizeof *p->host);
+}
+
+// Copies `count` values of `host` to the device as doubles, and in the plan's type.
+static km_status put_both(silhouette_pass *p, const void *doubles, const void *reals, int64_t count,
+                          km_error *err) {
+    km_cuda_engine *engine = p->engine;
+    KM_TRY(km_cuda_put(engine, (km_cu_ptr)(uintptr_t)doubles, p->host, count * 8, err));
+    float *floats = (float *)p->host; // in place: each is written where doubles have been read already
+    for (int64_t i = 0; engine->real_bytes == 4 && i < count; i++) {
+        float value = (float)p->host[i];
+        memcpy(floats + i, &value, sizeof value);
+    }
+    return km_cuda_put(engine, (km_cu_ptr)(uintptr_t)reals, p->host, count * engine->real_bytes, err);
+}
+
+static km_status put_models(silhouette_pass *p, km_error *err) {
+    int ks[MODELS_AT_ONCE];
+    long long rows[MODELS_AT_ONCE], mean_rows[MODELS_AT_ONCE];
+    int64_t d = p->engine->base.d, row = 0, mean_row = p->rows;
+    for (int64_t m = 0; m < p->count; m++) {
+        const km_silhouette_model *model = &p->models[m];
+        size_t bytes = (size_t)(model->k * d) * sizeof *p->host;
+        ks[m] = (int)model->k;
+        rows[m] = mean_rows[m] = row;
+        memcpy(p->host + row * d, model->centroids, bytes);
+        row += model->k;
+        if (!model->means) continue;
+        mean_rows[m] = mean_row;
+        memcpy(p->host + mean_row * d, model->means, bytes);
+        mean_row += model->k;
+    }
+    KM_TRY(put_both(p, p->args.centroids, p->args.table, p->mean_rows * d, err));
+    double *terms = p->host;
+    for (int64_t m = 0; m < p->count; m++)
+        for (int64_t j = 0; j < p->models[m].k; j++, terms += 2) {
+            double weight = p->models[m].weights[j];
+            terms[0] = weight > 0 ? p->models[m].sse[j] / weight : INFINITY;
+            terms[1] = weight > 1 ? weight / (weight - 1) : 0;
+        }
+    KM_TRY(put_both(p, p->args.exact_terms, p->args.terms, 2 * p->rows, err));
+    KM_TRY(km_cuda_put(p->engine, (km_cu_ptr)(uintptr_t)p->args.ks, ks, p->count * 4, err));
+    KM_TRY(km_cuda_put(p->engine, (km_cu_ptr)(uintptr_t)p->args.rows, rows, p->count * 8, err));
+    return km_cuda_put(p->engine, (km_cu_ptr)(uintptr_t)p->args.mean_rows, mean_rows, p->count * 8, err);
+}
+
+static km_status launch(silhouette_pass *p, km_error *err) {
+    km_status status = KM_OK;
+    km_cuda_engine *engine = p->engine;
+    const km_driver *driver = engine->driver;
+    long long blocks = blocks_of(p), numbers = p->count;
+    void *arguments[] = {&p->args, &engine->weights.address, &p->partial};
+    KM_CU(cuLaunchKernel(engine->kernels->silhouette, (unsigned)blocks, 1, 1, KM_THREADS, 1, 1,
+                         (unsigned)(p->count * KM_THREADS * 8), engine->stream, arguments, NULL));
+    void *add_arguments[] = {&p->partial, &blocks, &numbers, &p->totals};
+    status = km_cuda_launch(engine, engine->kernels->finish_add, km_divide_up(numbers, KM_REDUCED_NUMBERS), 1,
+                            add_arguments, err);
+done:
+    return status;
+}
+
+static km_status run_batch(km_cuda_engine *engine, km_silhouette_model *models, int64_t count,
+                           km_error *err) {
+    km_status status = KM_OK;
+    double sums[MODELS_AT_ONCE];
+    silhouette_pass p = {.engine = engine, .models = models, .count = count};
+    for (int64_t m = 0; m < count; m++) {
+        p.rows += models[m].k;
+        p.mean_rows += models[m].k * (models[m].means ? 2 : 1);
+    }
+    KM_TRY_GOTO(reserve(&p, err));
+    KM_TRY_GOTO(put_models(&p, err));
+    KM_TRY_GOTO(launch(&p, err));
+    KM_TRY_GOTO(km_cuda_get(engine, sums, p.totals, count * 8, err));
+    for (int64_t m = 0; m < count; m++) models[m].sum = sums[m];
+done:
+    free(p.host);
+    return status;
+}
+
+km_status km_cuda_silhouette(km_cuda_engine *engine, km_silhouette_model *models, int64_t count,
+                             km_error *err) {
+    if (!engine->points.address) return km_fail(err, KM_ERROR_INTERNAL, "the engine has no points yet");
+    for (int64_t m = 0; m < count; m += MODELS_AT_ONCE)
+        KM_TRY(run_batch(engine, models + m, km_min(MODELS_AT_ONCE, count - m), err));
+    return KM_OK;
+}
