@@ -72,6 +72,8 @@ typedef enum cli_id {
     CLI_WORKER,
     CLI_TUNING,
     CLI_CRITERIA,
+    CLI_LABEL_COLUMN,
+    CLI_NOISE,
 } cli_id;
 
 typedef struct cli_option {
@@ -113,7 +115,8 @@ typedef struct cli_command {
 // The one table of subcommands (main.c); ends with NULL.
 extern const cli_command *const cli_commands[];
 extern const cli_command cli_command_emit, cli_command_explain, cli_command_fit, cli_command_predict,
-    cli_command_info, cli_command_cache, cli_command_tune, cli_command_help, cli_command_version;
+    cli_command_score, cli_command_info, cli_command_cache, cli_command_tune, cli_command_help,
+    cli_command_version;
 
 typedef struct cli_parser {
     const cli_command *command;
@@ -153,6 +156,8 @@ int cli_nonnegative(const cli_parser *parser, const char *option, double *out);
 int cli_seconds(const cli_parser *parser, const char *option, double *out); // "90", "90s", "10m", "2h"
 // `choices` ends with NULL; *out is the index.
 int cli_choice(const cli_parser *parser, const char *option, int *out, const char *const *choices);
+// none, standard or minmax.
+int cli_scale(const cli_parser *parser, km_scale *out);
 // A list of criteria, names with commas between them or "all", as bits 1 << criterion.
 int cli_criteria(const cli_parser *parser, uint64_t *out);
 

@@ -46,15 +46,6 @@ static int take_criterion(km_criterion *out, const cli_parser *parser) {
     return 0;
 }
 
-static int take_scale(km_scale *out, const cli_parser *parser) {
-    static const char *const names[] = {"none", "standard", "minmax", NULL};
-    static const km_scale scales[] = {KM_SCALE_NONE, KM_SCALE_STANDARD, KM_SCALE_MINMAX};
-    int choice = 0;
-    if (cli_choice(parser, "--scale", &choice, names)) return CLI_USAGE;
-    *out = scales[choice];
-    return 0;
-}
-
 // Reads it as a spec would, by names of the version before as well, of which it warns if `warn`.
 static int algorithm_find(km_algorithm *out, const char *name, int warn) {
     km_spec spec;
@@ -97,7 +88,7 @@ static int take(fit_options *options, const cli_parser *parser, int id) {
         options->init = parser->value;
         return 0;
     case CLI_SCALE:
-        return take_scale(&fit->scale, parser);
+        return cli_scale(parser, &fit->scale);
     case CLI_SEED:
         return cli_seed(parser, &fit->seed);
     case CLI_CRITERION:

@@ -246,6 +246,15 @@ int cli_choice(const cli_parser *parser, const char *option, int *out, const cha
                      similar ? "; did you mean " : "", similar ? similar : "", similar ? "?" : "");
 }
 
+int cli_scale(const cli_parser *parser, km_scale *out) {
+    static const char *const names[] = {"none", "standard", "minmax", NULL};
+    static const km_scale scales[] = {KM_SCALE_NONE, KM_SCALE_STANDARD, KM_SCALE_MINMAX};
+    int choice = 0;
+    if (cli_choice(parser, "--scale", &choice, names)) return CLI_USAGE;
+    *out = scales[choice];
+    return 0;
+}
+
 int cli_criteria(const cli_parser *parser, uint64_t *out) {
     const char *names[KM_CRITERION_COUNT + 2] = {[KM_CRITERION_COUNT] = "all"};
     for (int c = 0; c < KM_CRITERION_COUNT; c++) names[c] = km_criterion_name((km_criterion)c);

@@ -92,13 +92,13 @@ usage() {
     silent_stderr
     run 0 --version
     in_stdout '^kmgen [0-9]+\.[0-9]+\.[0-9]+$'
-    for command in emit explain fit predict info cache help version; do
+    for command in emit explain fit predict score info cache help version; do
         run 0 "$command" --help
         in_stdout "^Usage: kmgen $command"
         run 0 help "$command"
     done
     # Every option that the help names is known: what is wrong with these is never the option itself, in silence.
-    for command in emit explain fit predict info cache; do
+    for command in emit explain fit predict score info cache; do
         for option in $("$kmgen" $command --help | grep -oE '^ +(-[a-z], )?--[a-z-]+' | grep -oE -- '--.*'); do
             [ "$option" = --help ] && continue
             what="kmgen $command $option"
@@ -641,7 +641,47 @@ assert all(m["effective_k"] == 1 and m["inertia"] == 0 for m in r["models"]), r[
     no_files
 }
 
+# A criterion of the same value in two JSON files, the first a fit's of one K.
+same_score() { # CRITERION FIT.json SCORE.json
+    python '
+import json, sys
+a = json.load(open(sys.argv[2]))["models"][0]["scores"][sys.argv[1]]
+b = json.load(open(sys.argv[3]))["scores"][sys.argv[1]]
+sys.exit(abs(a - b) > 1e-12 * abs(b))' "$@"
+}
+
 models() {
+    # What a fit says of its own labels is what score says of them.
+    run 0 fit "$iris" -k 3 --type f64 --criteria silhouette,silhouette_euclidean --labels l.npy --json f.json
+    in_stdout 'Euclidean'
+    run 0 score "$iris" --labels l.npy --json s.json
+    in_stdout '^  Euclidean silhouette +0\.5528190124$'
+    for criterion in calinski_harabasz davies_bouldin simplified_silhouette bic pbm silhouette silhouette_euclidean; do
+        expect "a fit's $criterion is another" same_score $criterion f.json s.json
+    done
+    run 0 score "$iris" --labels l.npy --criteria wb,silhouette --json -
+    in_stdout '"scores": \{"wb": 0.39[0-9]*, "silhouette": 0.73[0-9]*\}'
+    silent_stderr
+    run 1 score "$faithful" --labels l.npy
+    in_stderr '150 labels for 272 rows'
+    one_line_error
+    run 1 score "$iris" --labels "$iris" --label-column sepal_width
+    in_stderr 'the label of row 1 is 3.5; labels are whole numbers'
+    run 2 score "$iris" --labels "$iris"
+    in_stderr 'none is named label; name that of the labels: --label-column'
+    python 'print("name,label"); [print(f"p{i},{i // 50}") for i in range(150)]' >l.csv
+    run 0 score "$iris" --labels l.csv --noise 2 --scale standard --threads 1
+    in_stdout '100 points, 4 features, 2 clusters; 50 rows without a label'
+    rm -f -- l.csv
+    run 1 score "$iris" --labels missing.npy
+    one_line_error
+    run 2 score "$iris"
+    in_stderr '--labels FILE is missing'
+    run 2 score - --labels -
+    in_stderr 'cannot both be standard input'
+    run 2 score "$iris" --labels l.npy --criteria silhuette
+    in_stderr 'did you mean silhouette\?'
+    rm -f -- l.npy f.json s.json
     run 0 fit "$iris" -k 3 --model m.json
     run 1 predict m.json "$faithful"
     in_stderr 'lacks 4 of the 4 columns that are needed: "sepal_length"'

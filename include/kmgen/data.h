@@ -34,9 +34,10 @@ typedef struct km_data_params {
     km_header_mode header;
     /// Names, 1-based numbers or ranges ("3..32") to keep, by commas. Default NULL: all.
     const char *columns;
-    const char *weights; ///< File with one weight a row (any of the formats). Default NULL: all 1.
-    km_nan_mode nan;     ///< Rows with NaN or infinity. Default KM_NAN_REFUSE: KM_ERROR_DATA when loaded.
-    km_type type;        ///< Text (CSV, TSV) is parsed to this type. Default KM_FLOAT64.
+    const char *weights;  ///< File with one weight a row (any of the formats). Default NULL: all 1.
+    km_nan_mode nan;      ///< Rows with NaN or infinity. Default KM_NAN_REFUSE: KM_ERROR_DATA when loaded.
+    km_type type;         ///< Text (CSV, TSV) is parsed to this type. Default KM_FLOAT64.
+    int32_t empty_is_nan; ///< Empty cells and lines of a text are NaN. Default 0: an error.
     /// Features that are needed, e.g. km_predictor_feature_names. Of a text with a header (after `columns`) just these
     /// are read, in this order; of a table without names, all. Default NULL, 0: all.
     const char *const *names;

@@ -43,7 +43,8 @@ KM_BEGIN
     X(pbm, "PBM", KM_BEST_MAX, KM_NEEDS_FINISH)                                                              \
     X(hartigan, "Hartigan", KM_BEST_RULE, KM_NEEDS_FINISH)                                                   \
     X(krzanowski_lai, "Krzanowski-Lai", KM_BEST_MAX, KM_NEEDS_FINISH)                                        \
-    X(silhouette, "silhouette", KM_BEST_MAX, KM_NEEDS_PASS)
+    X(silhouette, "silhouette", KM_BEST_MAX, KM_NEEDS_PASS)                                                  \
+    X(silhouette_euclidean, "Euclidean silhouette", KM_BEST_MAX, KM_NEEDS_PASS)
 
 /// Which score of a list of models a criterion prefers.
 typedef enum km_best {

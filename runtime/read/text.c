@@ -129,8 +129,9 @@ static km_status reserve_row(text *t) {
 }
 
 static km_status store(text *t, int64_t slot, const char *cell, size_t size) {
-    double value;
-    if (!km_number_parse(&value, cell, (int64_t)size)) return bad_cell(t, cell, size);
+    double value = NAN;
+    int is_empty = t->params->empty_is_nan && strspn(cell, " ") == size;
+    if (!is_empty && !km_number_parse(&value, cell, (int64_t)size)) return bad_cell(t, cell, size);
     int64_t index = t->table->rows * t->picks_count + slot;
     int is_single = t->params->type == KM_FLOAT32;
     if (isinf(is_single ? (float)value : value) && cell[strcspn(cell, "0123456789")]) {
@@ -308,6 +309,22 @@ static km_status note_line(text *t) {
     return KM_OK;
 }
 
+// Empty lines before this row of one column are rows, too.
+static km_status insert_empty_rows(text *t) {
+    int64_t line = t->line, bytes = km_type_bytes(t->params->type);
+    unsigned char value[8];
+    memcpy(value, t->values + t->table->rows * bytes, (size_t)bytes);
+    for (t->line = t->blank_line; t->line < line; t->line++) {
+        KM_TRY(store(t, 0, "", 0));
+        KM_TRY(note_line(t));
+        t->table->rows++;
+        KM_TRY(reserve_row(t));
+    }
+    memcpy(t->values + t->table->rows * bytes, value, (size_t)bytes);
+    t->blank_line = 0;
+    return KM_OK;
+}
+
 static km_status end_row(text *t) {
     int is_first = t->columns_count == 0;
     if (is_first)
@@ -318,6 +335,8 @@ static km_status end_row(text *t) {
                        "; every row needs the same",
                        t->file, t->line, t->cell, t->first_line, t->columns_count);
     if (is_first && t->has_header) return KM_OK;
+    if (t->columns_count == 1 && t->blank_line && t->params->empty_is_nan && t->picks_count == 1)
+        KM_TRY(insert_empty_rows(t));
     if (t->columns_count == 1 && t->blank_line) { // an empty line is an empty cell here
         t->line = t->blank_line;
         t->cell = 0;

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT
+#include "cli.h"
+
+#include <kmgen/score.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct score_options {
+    const char *labels, *column;
+    cli_output json;
+    uint64_t criteria;
+    km_data_params data;
+    km_score_params score;
+} score_options;
+
+static int take(score_options *options, const cli_parser *parser, int id) {
+    switch (id) {
+    case CLI_LABELS:
+        options->labels = parser->value;
+        return 0;
+    case CLI_LABEL_COLUMN:
+        options->column = parser->value;
+        return 0;
+    case CLI_NOISE:
+        return cli_int(parser, "--noise", &options->score.noise, INT64_MIN + 1, INT64_MAX);
+    case CLI_CRITERIA:
+        return cli_criteria(parser, &options->criteria);
+    case CLI_SCALE:
+        return cli_scale(parser, &options->score.scale);
+    case CLI_SEED:
+        return cli_seed(parser, &options->score.seed);
+    case CLI_WEIGHTS:
+        options->data.weights = parser->value;
+        return 0;
+    case CLI_JSON:
+        options->json.path = parser->value;
+        return 0;
+    case CLI_THREADS:
+        return cli_int(parser, "--threads", &options->score.threads, 1, 4096);
+    default:
+        return cli_data_take(&options->data, parser, id);
+    }
+}
+
+// Standard input can be read once.
+static int check_stdin(const score_options *options, const cli_parser *parser, const char *data) {
+    const char *const names[] = {"data", "--labels", "--weights"};
+    const char *const paths[] = {data, options->labels, options->data.weights};
+    const char *first = NULL;
+    for (int i = 0; i < 3; i++) {
+        if (!paths[i] || strcmp(paths[i], "-") != 0) continue;
+        if (first)
+            return cli_usage(parser->command, "%s and %s cannot both be standard input", first, names[i]);
+        first = names[i];
+    }
+    return 0;
+}
+
+static int parse(score_options *options, cli_parser *parser) {
+    for (int id; (id = cli_next(parser)) != CLI_END;) {
+        if (id == CLI_STOP) return -1;
+        if ((parser->exit = take(options, parser, id)) != 0) return -1;
+    }
+    if ((parser->exit = cli_positional(parser, 1, 1, "DATA")) != 0) return -1;
+    const char *data = parser->argv[parser->first];
+    if (!options->labels) {
+        parser->exit =
+            cli_usage(parser->command, "--labels FILE is missing: one label for each row of %s", data);
+        return -1;
+    }
+    parser->exit = cli_data_check(&options->data, parser, data);
+    if (!parser->exit) parser->exit = check_stdin(options, parser, data);
+    const char *inputs[] = {data, options->labels, options->data.weights, NULL};
+    if (!parser->exit) parser->exit = cli_outputs_check(parser->command, &options->json, 1, inputs);
+    return parser->exit ? -1 : 0;
+}
+
+static km_status print(const score_options *options, const km_label_scores *scores, km_error *err) {
+    char *text = NULL;
+    km_status status = KM_OK;
+    if (options->json.path) {
+        status = km_label_scores_to_json(&text, scores, options->criteria, err);
+        cli_interrupts_hold();
+        if (status == KM_OK) status = km_text_write(options->json.path, text, err);
+        cli_interrupts_release();
+        km_text_free(text);
+        text = NULL;
+        if (status != KM_OK || strcmp(options->json.path, "-") == 0) return status;
+    }
+    status = km_label_scores_to_table(&text, scores, options->criteria, err);
+    if (status == KM_OK) fputs(text, stdout);
+    km_text_free(text);
+    return status;
+}
+
+static km_status score(const score_options *options, const char *path, km_error *err) {
+    int64_t *labels = NULL, count;
+    km_data *data = NULL;
+    km_label_scores *scores = NULL;
+    km_status status = km_data_open(&data, path, &options->data, err);
+    if (status == KM_OK) status = km_labels_read(&labels, &count, options->labels, options->column, err);
+    if (status == KM_OK) status = km_score_labels(&scores, data, labels, count, &options->score, err);
+    if (status == KM_OK) status = print(options, scores, err);
+    km_label_scores_destroy(&scores);
+    km_labels_free(&labels);
+    km_data_destroy(&data);
+    return status;
+}
+
+static int run(const cli_command *command, int argc, char **argv) {
+    score_options options = {.json = {"--json", NULL, NULL}, .criteria = ~(uint64_t)0};
+    km_error err = {""};
+    cli_parser parser;
+    km_data_params_init(&options.data);
+    km_score_params_init(&options.score);
+    cli_parser_init(&parser, command, argc, argv);
+    if (parse(&options, &parser)) return parser.exit;
+    options.score.log = cli_log();
+    km_status status = score(&options, argv[parser.first], &err);
+    return status == KM_OK ? CLI_DONE : cli_error(status, &err);
+}
+
+static const cli_option options_list[] = {
+    {CLI_LABELS, "labels", 0, "FILE",
+     "one label for each row of DATA: .npy, .csv, .tsv, or text of one a line"},
+    {CLI_LABEL_COLUMN, "label-column", 0, "NAME",
+     "its column of labels, by name or number; default: the only one,\nor the one that is called label"},
+    {CLI_NOISE, "noise", 0, "N", "rows with this label are left out, as are those without one;\ndefault: -1"},
+    {CLI_CRITERIA, "criteria", 0, "LIST",
+     "these criteria only; names with commas between them; default: all"},
+    {CLI_SCALE, "scale", 0, "none|standard|minmax", "\nscale the features first, as a fit did"},
+    {CLI_WEIGHTS, "weights", 0, "FILE", "one weight a row"},
+    CLI_DATA_OPTIONS,
+    {CLI_JSON, "json", 0, "FILE", "write the scores as JSON; with - standard output holds only that"},
+    {CLI_SEED, "seed", 0, "N",
+     "of the sample that the Euclidean silhouette takes of many points;\ndefault: 0"},
+    {CLI_THREADS, "threads", 0, "N", "CPU threads; default: all cores. Never changes the result"},
+    CLI_COMMON_OPTIONS,
+};
+
+const cli_command cli_command_score = {
+    "score",
+    "[OPTIONS] DATA --labels FILE",
+    "Computes the criteria of any labels, made by any program",
+    "Clusters are the different labels, whatever their numbers; each has the mean of its points\n"
+    "as centroid. Everything is computed in double, on the CPU. A criterion that is not defined\n"
+    "(one cluster, or as many as points) is - in the table and null in the JSON.\n"
+    "\n"
+    "Examples:\n"
+    "  kmgen fit iris.csv -k 3 --labels labels.npy\n"
+    "  kmgen score iris.csv --labels labels.npy\n"
+    "  kmgen score points.csv --labels other.csv --label-column cluster --noise 0 --json -\n",
+    options_list,
+    run,
+};
