@@ -43,6 +43,7 @@ typedef struct fit {
     km_load_params load;
     km_seeds seeds;
     km_sweep_best *best;                // clusters_count
+    double *restart_centroids;          // as in km_sweep_params
     double *measured, *measured_errors; // clusters_count x KM_CRITERION_COUNT, NaN: not measured
     double begin_ms;
     km_error *err;
@@ -468,9 +469,21 @@ static double mean_variance(const fit *f) {
     return sum / (double)f->engine->d;
 }
 
+// Memory for the final centroids of all runs, where a criterion compares them. Without it that criterion is left out.
+static void keep_restarts(fit *f) {
+    int64_t rows = 0, bytes;
+    for (int64_t q = 0; q < f->spec.clusters_count; q++) rows += f->spec.clusters[q];
+    if (!km_criteria_keep_restarts(f->params) ||
+        km_mul_overflows(&bytes, f->restarts * rows, f->engine->d * (int64_t)sizeof(double)) ||
+        km_host_check("the centroids of all restarts", bytes, NULL) != KM_OK)
+        return;
+    f->restart_centroids = malloc((size_t)bytes);
+}
+
 static km_status run_sweep(fit *f) {
     const km_fit_params *p = f->params;
     int64_t ks = f->spec.clusters_count;
+    keep_restarts(f);
     f->best = km_result_alloc(f->owner, ks, sizeof *f->best, f->err);
     if (!f->best) return KM_ERROR_MEMORY;
     for (int64_t q = 0; q < ks; q++) {
@@ -485,6 +498,7 @@ static km_status run_sweep(fit *f) {
                               .progress = p->progress,
                               .progress_user = p->progress_user,
                               .begin_ms = f->begin_ms};
+    params.restart_centroids = f->restart_centroids;
     params.stop = (km_stop){p->tol * mean_variance(f), p->changes_min, p->max_iter, 0};
     KM_TRY(km_sweep_run(f->engine, f->best, &f->owner->result.passes, &f->seeds, &params, f->err));
     km_counters *counters = &f->owner->result.counters;
@@ -616,6 +630,8 @@ static km_status measure(fit *f, const km_finish_model *finished, km_needs needs
                               .stats = &f->stats,
                               .load = &f->load,
                               .best = f->best,
+                              .restarts = f->restarts,
+                              .restart_centroids = f->restart_centroids,
                               .finished = finished,
                               .owner = f->owner,
                               .begin_ms = f->begin_ms,
@@ -781,6 +797,7 @@ static void fit_free(fit *f) {
     free(f->seeds.indices);
     free(f->seeds.rows);
     free(f->seeds.row_first);
+    free(f->restart_centroids);
 }
 
 static km_status describe(fit *f) {

@@ -166,6 +166,15 @@ static int64_t vote_hartigan(const double *scores, int64_t criterion, int64_t co
     return -1;
 }
 
+// The rule of Tibshirani and Walther: the largest K that the halves of the data agree about.
+static const char rule_prediction_strength[] = "the largest K of a value above 0.8";
+
+static int64_t vote_prediction_strength(const double *scores, int64_t criterion, int64_t count) {
+    for (int64_t m = count - 1; m >= 0; m--)
+        if (scores[m * KM_CRITERION_COUNT + criterion] > 0.8) return m;
+    return -1;
+}
+
 // The table -------------------------------------------------------------------------------------------------
 
 // A criterion that needs more than the finishing pass has no formula: its scores are given.

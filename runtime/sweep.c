@@ -112,6 +112,18 @@ static km_status start_next(sweep *s, int64_t slot, km_error *err) {
     return s->backend->slot_start(s->engine, slot, s->centroids, err);
 }
 
+// Keeps the centroids of a run that is done, where all are wanted.
+static void keep_centroids(const sweep *s, int64_t k_index, int64_t restart) {
+    int64_t before = 0, sum = 0, d = s->engine->d;
+    if (!s->params->restart_centroids) return;
+    for (int64_t q = 0; q < s->spec->clusters_count; q++) {
+        if (q < k_index) before += s->spec->clusters[q];
+        sum += s->spec->clusters[q];
+    }
+    memcpy(s->params->restart_centroids + (restart * sum + before) * d, s->centroids,
+           (size_t)(s->spec->clusters[k_index] * d) * sizeof(double));
+}
+
 // Reads the result of a run that is done.
 static km_status take_result(sweep *s, int64_t slot, km_error *err) {
     int64_t k_index = slot_k_index(s, slot), restart = s->slot_restart[slot];
@@ -119,6 +131,7 @@ static km_status take_result(sweep *s, int64_t slot, km_error *err) {
     double *weights = s->centroids + s->spec->clusters[k_index] * s->engine->d;
     KM_TRY(s->backend->slot_read(s->engine, slot, s->centroids, weights, err));
     s->best[k_index].inertias[restart] = state->inertia;
+    keep_centroids(s, k_index, restart);
     s->runs_done++;
     double rounding = km_inertia_rounding(s->centroids, weights, s->spec->clusters[k_index], s->engine->d,
                                           s->engine->n, s->params->total_square);

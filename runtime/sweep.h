@@ -29,6 +29,8 @@ typedef struct km_sweep_params {
     int64_t restarts;
     km_stop stop;
     double total_square; // of the data statistics: the scale of rounding in an inertia
+    // NULL, or the final centroids of all runs, clustered space: of each restart those of every K in ascending order.
+    double *restart_centroids;
     const km_log *log;
     int (*progress)(void *user, const km_progress *progress);
     void *progress_user;

@@ -243,6 +243,71 @@ static double silhouette_of_rows(const ref_data *points, const int32_t *labels, 
     return total / (double)points->n;
 }
 
+// A rectangle of four places, 10 points each. Restarts end with its halves beside each other (the best), above each
+// other (1.5625 times the inertia), or with one place and the other three (1.7083 times): each has its adjusted Rand
+// index with the best, by hand.
+static double rand_of_rectangle(double inertia) {
+    if (inertia < 1.5) return 1;
+    double pairs = 780, first = 380, second = inertia < 1.6 ? 380 : 480, both = inertia < 1.6 ? 180 : 280;
+    double expected = first * second / pairs;
+    return (both - expected) / ((first + second) / 2 - expected);
+}
+
+START_TEST(stability_of_restarts) {
+    km_type type = type_of(_i);
+    ref_data points = ref_data_make(40, 2, type);
+    for (int64_t i = 0; i < 40; i++) {
+        points.x[2 * i] = i % 2 ? 1.25 : 0;
+        points.x[2 * i + 1] = i / 2 % 2;
+    }
+    job j = job_open(points, "1,2,4,40");
+    j.spec.n_init = 30;
+    j.params.init = KM_INIT_RANDOM;
+    j.params.criteria = (uint64_t)1 << KM_CRITERION_stability;
+    km_result *result = fit(&j);
+    const km_model *two = &result->models[1];
+    double sum = 0, most = 0;
+    for (int r = 0; r < 30; r++) {
+        double inertia = two->restart_inertia[r] / two->inertia;
+        if (r != two->restart) sum += rand_of_rectangle(inertia);
+        most = fmax(most, inertia);
+    }
+    ck_assert(most > 1.6 && two->restarts_agreed > 1);
+    REF_NEAR(two->scores[KM_CRITERION_stability], sum / 29, 1e-12);
+    ck_assert(two->score_errors[KM_CRITERION_stability] > 0);
+    ck_assert(isnan(result->models[0].scores[KM_CRITERION_stability]));
+    ck_assert(isnan(result->models[3].scores[KM_CRITERION_stability]));
+    km_result_destroy(&result);
+    j.spec.n_init = 1; // nothing to compare
+    result = fit(&j);
+    ck_assert(isnan(result->models[1].scores[KM_CRITERION_stability]));
+    km_result_destroy(&result);
+    job_close(&j);
+}
+END_TEST
+
+// Four clear clusters: halves agree about them, and about no larger K; it decides on its own when asked to.
+START_TEST(prediction_strength_of_clusters) {
+    job j = job_open(ref_blobs(801, 3, 4, 0.5, 9, type_of(_i)), "1..8");
+    j.params.criterion = KM_CRITERION_prediction_strength;
+    j.params.labels = KM_LABELS_BEST;
+    km_result *result = fit(&j), *again = fit(&j);
+    double *scores = (double[8]){0};
+    for (int m = 0; m < 8; m++) {
+        scores[m] = result->models[m].scores[KM_CRITERION_prediction_strength];
+        ck_assert_double_eq(scores[m], again->models[m].scores[KM_CRITERION_prediction_strength]);
+    }
+    ck_assert_double_eq(scores[0], 1);
+    ck_assert(scores[3] > .99 && scores[4] < .8 && scores[7] < .8);
+    ck_assert_int_eq(result->models[result->selection.best].k, 4);
+    ck_assert_ptr_nonnull(result->models[3].labels);
+    ck_assert_ptr_nonnull(strstr(result->selection.reason, "the largest K of a value above 0.8"));
+    km_result_destroy(&result);
+    km_result_destroy(&again);
+    job_close(&j);
+}
+END_TEST
+
 START_TEST(silhouettes_of_a_fit) {
     km_type type = type_of(_i % 2);
     job j =
@@ -1184,6 +1249,8 @@ static Suite *suite_of(void) {
     Suite *suite = suite_create(design ? design : target);
     TCase *values = case_of(suite, "values");
     tcase_add_loop_test(values, silhouettes_of_a_fit, 0, 8);
+    tcase_add_loop_test(values, stability_of_restarts, 0, 2);
+    tcase_add_loop_test(values, prediction_strength_of_clusters, 0, 2);
     tcase_add_loop_test(values, hand_weighted, 0, 2);
     tcase_add_loop_test(values, hand_empty_cluster, 0, 2);
     tcase_add_loop_test(values, hand_uneven_weights, 0, 2);

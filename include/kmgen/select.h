@@ -44,13 +44,17 @@ KM_BEGIN
     X(hartigan, "Hartigan", KM_BEST_RULE, KM_NEEDS_FINISH)                                                   \
     X(krzanowski_lai, "Krzanowski-Lai", KM_BEST_MAX, KM_NEEDS_FINISH)                                        \
     X(silhouette, "silhouette", KM_BEST_MAX, KM_NEEDS_PASS)                                                  \
-    X(silhouette_euclidean, "Euclidean silhouette", KM_BEST_MAX, KM_NEEDS_PASS)
+    X(silhouette_euclidean, "Euclidean silhouette", KM_BEST_MAX, KM_NEEDS_PASS)                              \
+    X(stability, "stability", KM_BEST_MAX, KM_NEEDS_PASS)                                                    \
+    X(prediction_strength, "prediction strength", KM_BEST_RULE, KM_NEEDS_FITS)
 
 /// Which score of a list of models a criterion prefers.
 typedef enum km_best {
-    KM_BEST_MAX,  ///< The largest.
-    KM_BEST_MIN,  ///< The smallest.
-    KM_BEST_RULE, ///< A rule of its own: Hartigan, the smallest K whose score is at most 10.
+    KM_BEST_MAX, ///< The largest.
+    KM_BEST_MIN, ///< The smallest.
+    /// A rule of its own: Hartigan, the smallest K whose score is at most 10; prediction strength, the largest K whose
+    /// score is above 0.8.
+    KM_BEST_RULE,
 } km_best;
 
 /// What a criterion is computed from.

@@ -21,6 +21,10 @@ static int is_wanted(const km_fit_params *params, km_criterion c) {
     return params->criterion == c || (params->criteria >> c & 1) != 0;
 }
 
+int km_criteria_keep_restarts(const km_fit_params *params) {
+    return is_wanted(params, KM_CRITERION_stability);
+}
+
 uint64_t km_criteria_computed(const km_fit_params *params) {
     uint64_t computed = 0;
     for (int c = 0; c < KM_CRITERION_COUNT; c++)

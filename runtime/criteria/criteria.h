@@ -16,6 +16,8 @@ typedef struct km_measuring {
     const km_data_stats *stats;
     const km_load_params *load; // of the points: the clustered space
     const km_sweep_best *best;
+    int64_t restarts;
+    const double *restart_centroids; // as in km_sweep_params; NULL unless km_criteria_keep_restarts
     const km_finish_model *finished; // clusters_count, then the model of one cluster; clustered space
     km_result_owner *owner;          // for warnings
     double begin_ms;                 // km_now_ms when the fit began
@@ -31,6 +33,9 @@ int km_criteria_wanted(const km_fit_params *params, km_needs needs);
 
 // Bit 1 << c of each criterion c that the fit computes, those of the finishing pass included.
 uint64_t km_criteria_computed(const km_fit_params *params);
+
+// Whether a wanted criterion compares the restarts.
+int km_criteria_keep_restarts(const km_fit_params *params);
 
 // Measures all that are wanted and need this.
 km_status km_criteria_measure(const km_measuring *m, km_needs needs, km_error *err);
