@@ -12,7 +12,7 @@ static int compare_numbers(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-km_status km_sample_draw(int64_t *out, int64_t n, int64_t count, uint64_t seed, km_error *err) {
+km_status km_draw_points(int64_t *out, int64_t n, int64_t count, uint64_t seed, km_error *err) {
     uint8_t *taken = count < n ? calloc((size_t)(n / 8 + 1), 1) : NULL;
     if (count >= n) {
         for (int64_t i = 0; i < n; i++) out[i] = i;

@@ -9,7 +9,7 @@
 enum { KM_PAIRS_POINTS = 10000 };
 
 // Draws `count` of the numbers 0 .. n - 1, ascending and without repetition, by seed.
-km_status km_sample_draw(int64_t *out, int64_t n, int64_t count, uint64_t seed, km_error *err);
+km_status km_draw_points(int64_t *out, int64_t n, int64_t count, uint64_t seed, km_error *err);
 
 // Points whose pairs are taken, and their labels by `sets_count` clusterings: labels[set * n + i], 0 .. ks[set] - 1.
 typedef struct km_pairs {

@@ -52,7 +52,7 @@ static km_status strength_alloc(strength *s, int64_t k_max, km_error *err) {
 static km_status split(strength *s, uint64_t seed, km_error *err) {
     int64_t d = s->d, first = 0, second = s->half;
     int64_t *chosen = s->indices + s->points;
-    KM_TRY(km_sample_draw(chosen, s->points, s->half, seed, err));
+    KM_TRY(km_draw_points(chosen, s->points, s->half, seed, err));
     for (int64_t i = 0; i < s->points; i++) {
         int is_first = first < s->half && chosen[first] == i;
         int64_t to = is_first ? first++ : second++;
@@ -156,7 +156,7 @@ km_status km_measure_prediction_strength(const km_measuring *m, km_criterion own
     km_status status;
     if (s.half < m->spec->clusters[0]) return KM_OK; // no K that both halves can have
     KM_TRY_GOTO(strength_alloc(&s, m->spec->clusters[s.ks - 1], err));
-    KM_TRY_GOTO(km_sample_draw(s.indices, m->engine->n, s.points, m->params->seed, err));
+    KM_TRY_GOTO(km_draw_points(s.indices, m->engine->n, s.points, m->params->seed, err));
     KM_TRY_GOTO(m->engine->backend->rows(m->engine, s.rows, s.indices, s.points, err));
     for (int64_t i = 0; i < SPLITS; i++) {
         KM_TRY_GOTO(km_measuring_report(m, i, SPLITS, err));

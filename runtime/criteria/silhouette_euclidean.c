@@ -13,7 +13,7 @@
 static km_status take_sample(km_pairs *pairs, double *rows, double *weights, int32_t *labels,
                              int64_t *indices, const km_measuring *m, km_error *err) {
     const double *all = km_data_weights(m->data);
-    KM_TRY(km_sample_draw(indices, m->engine->n, pairs->n, m->params->seed, err));
+    KM_TRY(km_draw_points(indices, m->engine->n, pairs->n, m->params->seed, err));
     KM_TRY(m->engine->backend->rows(m->engine, rows, indices, pairs->n, err));
     for (int64_t i = 0; all && i < pairs->n; i++) weights[i] = all[indices[i]];
     for (int64_t q = 0; q < pairs->sets_count; q++)

@@ -81,7 +81,7 @@ km_status km_measure_stability(const km_measuring *m, km_criterion own, km_error
     if (!m->restart_centroids)
         return km_fail_memory(err, "the centroids of all restarts", m->restarts * s.sum * s.d * 8);
     KM_TRY_GOTO(stability_alloc(&s, m->spec->clusters[ks - 1], err));
-    KM_TRY_GOTO(km_sample_draw(s.indices, m->engine->n, s.points, m->params->seed, err));
+    KM_TRY_GOTO(km_draw_points(s.indices, m->engine->n, s.points, m->params->seed, err));
     KM_TRY_GOTO(m->engine->backend->rows(m->engine, s.rows, s.indices, s.points, err));
     for (int64_t q = 0; q < ks; row += m->spec->clusters[q++]) {
         KM_TRY_GOTO(km_measuring_report(m, q, ks, err));

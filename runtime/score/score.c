@@ -236,7 +236,7 @@ static km_status by_pairs(double *score, double *error, const scoring *s) {
         goto done;
     }
     int32_t *own = (int32_t *)(indices + n);
-    KM_TRY_GOTO(km_sample_draw(indices, s->n, n, s->params->seed, s->err));
+    KM_TRY_GOTO(km_draw_points(indices, s->n, n, s->params->seed, s->err));
     for (int64_t i = 0; i < n; i++) {
         memcpy(x + i * d, s->x + indices[i] * d, (size_t)d * sizeof *x);
         x[n * d + i] = weight_of(s, indices[i]);
