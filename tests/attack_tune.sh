@@ -27,7 +27,7 @@ case $(number TILE)-$(number VECTORS) in
 esac
 arguments=()
 for argument in "$@"; do [ "$argument" = "$source" ] && argument=$edited; arguments+=("$argument"); done
-cc "${arguments[@]}" -O1 # no time is looked at
+cc "${arguments[@]}" -O0 # no time is looked at
 END
 chmod +x cc.sh
 shape=(--features 3 --clusters 2..5 --target cpu:avx2 --points 20000 --set design=lanes)
