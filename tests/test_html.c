@@ -214,8 +214,8 @@ START_TEST(sample_labels) {
     params.scale = _i ? KM_SCALE_STANDARD : KM_SCALE_NONE;
     km_data *data = iris();
     km_result *result = fit(data, "2..12", &params);
-    km_sample drawn;
-    ck_assert_int_eq(km_sample_draw(&drawn, result, data, 1000, NULL), KM_OK);
+    km_html_sample drawn;
+    ck_assert_int_eq(km_html_sample_draw(&drawn, result, data, 1000, NULL), KM_OK);
     ck_assert_int_eq(drawn.n, 150);
     for (int64_t m = 0; m < result->models_count; m++)
         ck_assert_int_eq(memcmp(drawn.labels[m], result->models[m].labels, 150 * sizeof(int32_t)), 0);
@@ -225,7 +225,7 @@ START_TEST(sample_labels) {
             for (int32_t j = 0; j < i; j++) ck_assert_int_ne(drawn.marks[m][i], drawn.marks[m][j]);
     int32_t two = drawn.marks[0][drawn.labels[0][0]], three = drawn.marks[1][drawn.labels[1][0]];
     ck_assert_int_eq(two, three);
-    km_sample_free(&drawn);
+    km_html_sample_free(&drawn);
     km_result_destroy(&result);
     km_data_destroy(&data);
 }
@@ -236,12 +236,12 @@ START_TEST(sample_of_many) {
     enum { N = 20000, ROWS = 500 };
     static double values[N];
     km_data *data;
-    km_sample drawn, again;
+    km_html_sample drawn, again;
     for (int i = 0; i < N; i++) values[i] = i;
     ck_assert_int_eq(km_data_from_memory(&data, values, N, 1, KM_FLOAT64, 0, 0, NULL, NULL), KM_OK);
     km_result *result = fit(data, "2", NULL);
-    ck_assert_int_eq(km_sample_draw(&drawn, result, data, ROWS, NULL), KM_OK);
-    ck_assert_int_eq(km_sample_draw(&again, result, data, ROWS, NULL), KM_OK);
+    ck_assert_int_eq(km_html_sample_draw(&drawn, result, data, ROWS, NULL), KM_OK);
+    ck_assert_int_eq(km_html_sample_draw(&again, result, data, ROWS, NULL), KM_OK);
     ck_assert_int_eq(drawn.n, ROWS);
     ck_assert_int_eq(memcmp(drawn.points, again.points, ROWS * sizeof(double)), 0);
     for (int i = 0; i < ROWS; i++) { // a row from each of 500 equal parts
@@ -251,8 +251,8 @@ START_TEST(sample_of_many) {
     char *page = page_of(result, data, NULL, 200000);
     assert_has(page, "A sample of 2000 of 20\u202f000 rows");
     free(page);
-    km_sample_free(&drawn);
-    km_sample_free(&again);
+    km_html_sample_free(&drawn);
+    km_html_sample_free(&again);
     km_result_destroy(&result);
     km_data_destroy(&data);
 }

@@ -323,7 +323,7 @@ static km_status write_page(km_page *page, km_error *err) {
 }
 
 static km_status make_page(km_page *page, km_error *err) {
-    KM_TRY(km_sample_draw(&page->sample, page->result, page->data, page->params->rows, err));
+    KM_TRY(km_html_sample_draw(&page->sample, page->result, page->data, page->params->rows, err));
     KM_TRY(add_names(page, err));
     KM_TRY(rank(page, err));
     return write_page(page, err);
@@ -335,7 +335,7 @@ static void page_free(km_page *page) {
     free(page->separates);
     free(page->ranked);
     free(page->largest);
-    km_sample_free(&page->sample);
+    km_html_sample_free(&page->sample);
 }
 
 static km_status check(const km_result *result, const km_data *data, const km_report_params *params,

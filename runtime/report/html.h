@@ -25,7 +25,7 @@ typedef struct km_page {
     const km_model *best;
     const km_data *data;
     const km_report_params *params;
-    km_sample sample;
+    km_html_sample sample;
     char **names;      // d: of features, fit to be shown, not escaped
     double *separates; // d: the share of a feature's variance that lies between the clusters of the best K
     int64_t *ranked;   // d: features, those that separate most first

@@ -40,7 +40,7 @@ km_status km_html_shapes(km_page *page, km_error *err) {
 // The first two principal components of the rows that are drawn.
 typedef struct components {
     int64_t n, d;
-    const km_sample *sample;
+    const km_html_sample *sample;
     double *mean; // d
     double *axes; // 2 x d, of length 1
     double *next; // 2 x d
@@ -50,7 +50,7 @@ typedef struct components {
 } components;
 
 static const double *row(const components *c, int64_t i) {
-    return c->sample->points + km_sample_shown(c->sample, i) * c->d;
+    return c->sample->points + km_html_sample_shown(c->sample, i) * c->d;
 }
 
 static double project(const components *c, const double *x, const double *axis) {
@@ -108,7 +108,7 @@ static void choose_signs(components *c) {
     }
 }
 
-static km_status find_components(components *c, const km_sample *sample, km_error *err) {
+static km_status find_components(components *c, const km_html_sample *sample, km_error *err) {
     *c = (components){.n = sample->shown, .d = sample->d, .sample = sample};
     c->mean = calloc((size_t)c->d, sizeof *c->mean);
     c->axes = calloc((size_t)(2 * c->d), sizeof *c->axes);
@@ -174,7 +174,7 @@ static void add_marks(km_page *page, const components *c, const frame *at) {
         int begun = 0;
         for (int64_t i = 0; i < c->n; i++) {
             double x, y;
-            if (labels[km_sample_shown(&page->sample, i)] != j) continue;
+            if (labels[km_html_sample_shown(&page->sample, i)] != j) continue;
             if (!begun++) km_text_printf(page->out, "<path class=\"c%d\" d=\"", marks[j] % KM_PAGE_COLOURS);
             const char *const *shape = shapes[marks[j] % KM_PAGE_SHAPES];
             place(&x, &y, at, c->at + 2 * i);
@@ -264,7 +264,7 @@ static void add_places(km_page *page, const components *c, const frame *at) {
 static void add_model(km_page *page, const components *c, const frame *at, int64_t m) {
     const km_model *model = &page->result->models[m];
     km_text_printf(page->out, "{\"k\":%d,\"marks\":[", model->k);
-    for (int32_t j = 0; j < model->k && model->k <= KM_SAMPLE_PAIRED_MAX; j++)
+    for (int32_t j = 0; j < model->k && model->k <= KM_HTML_PAIRED_MAX; j++)
         km_text_printf(page->out, "%s%d", j ? "," : "", page->sample.marks[m][j]);
     km_text_puts(page->out, "],\"tags\":[");
     for (int32_t j = 0, first = 1; j < model->k && model->k <= TAGS_MAX; j++) {
@@ -277,7 +277,7 @@ static void add_model(km_page *page, const components *c, const frame *at, int64
     km_text_puts(page->out, "],\"labels\":[");
     for (int64_t i = 0; i < c->n; i++)
         km_text_printf(page->out, "%s%d", i ? "," : "",
-                       page->sample.labels[m][km_sample_shown(&page->sample, i)]);
+                       page->sample.labels[m][km_html_sample_shown(&page->sample, i)]);
     km_text_puts(page->out, "]}");
 }
 

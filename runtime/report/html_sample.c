@@ -25,14 +25,14 @@ static int64_t rows_within(const km_result *result, int64_t rows_max) {
 }
 
 // One row from each of `n` equal parts of the data, in their order: near a sample without order, and read forwards.
-static int64_t row_of(const km_sample *s, const km_result *result, int64_t i) {
+static int64_t row_of(const km_html_sample *s, const km_result *result, int64_t i) {
     if (s->n == result->n) return i;
     double part = (double)result->n / (double)s->n;
     double at = ((double)i + km_draw(result->seed, SAMPLE_STREAM, (uint64_t)i, 0)) * part;
     return km_min((int64_t)at, result->n - 1);
 }
 
-static km_status read_points(km_sample *s, const km_result *result, const km_data *data, km_error *err) {
+static km_status read_points(km_html_sample *s, const km_result *result, const km_data *data, km_error *err) {
     for (int64_t i = 0; i < s->n; i++) {
         double *x = s->points + i * s->d;
         KM_TRY(km_data_read(x, data, row_of(s, result, i), 1, KM_FLOAT64, err));
@@ -57,7 +57,7 @@ static int32_t nearest(const double *x, const km_model *model, int64_t d) {
     return best;
 }
 
-static km_status label(km_sample *s, const km_result *result, km_error *err) {
+static km_status label(km_html_sample *s, const km_result *result, km_error *err) {
     for (int64_t m = 0; m < s->models_count; m++) {
         const km_model *model = &result->models[m];
         s->labels[m] = malloc((size_t)s->n * sizeof **s->labels);
@@ -69,7 +69,7 @@ static km_status label(km_sample *s, const km_result *result, km_error *err) {
     return KM_OK;
 }
 
-int64_t *km_sample_shared(const km_sample *s, const km_result *result, int64_t a, int64_t b) {
+int64_t *km_html_sample_shared(const km_html_sample *s, const km_result *result, int64_t a, int64_t b) {
     int64_t k_a = result->models[a].k, k_b = result->models[b].k;
     int64_t *shared = calloc((size_t)(k_a * k_b), sizeof *shared);
     for (int64_t i = 0; shared && i < s->n; i++) shared[s->labels[a][i] * k_b + s->labels[b][i]]++;
@@ -105,13 +105,13 @@ static km_status fill_marks(int32_t *marks, int32_t k, km_error *err) {
 }
 
 // Marks of model `to`, after those of model `from`.
-static km_status hand_on(km_sample *s, const km_result *result, int64_t from, int64_t to, km_error *err) {
+static km_status hand_on(km_html_sample *s, const km_result *result, int64_t from, int64_t to,
+                         km_error *err) {
     int32_t k_from = result->models[from].k, k_to = result->models[to].k, i = 0, j = 0;
     for (int32_t c = 0; c < k_to; c++) s->marks[to][c] = -1;
     // Pairing costs the third power of K.
-    if (k_from > KM_SAMPLE_PAIRED_MAX || k_to > KM_SAMPLE_PAIRED_MAX)
-        return fill_marks(s->marks[to], k_to, err);
-    int64_t *shared = km_sample_shared(s, result, from, to);
+    if (k_from > KM_HTML_PAIRED_MAX || k_to > KM_HTML_PAIRED_MAX) return fill_marks(s->marks[to], k_to, err);
+    int64_t *shared = km_html_sample_shared(s, result, from, to);
     uint8_t *taken = calloc((size_t)k_from, 1);
     if (!shared || !taken) {
         free(shared);
@@ -127,7 +127,7 @@ static km_status hand_on(km_sample *s, const km_result *result, int64_t from, in
     return fill_marks(s->marks[to], k_to, err);
 }
 
-static km_status mark(km_sample *s, const km_result *result, km_error *err) {
+static km_status mark(km_html_sample *s, const km_result *result, km_error *err) {
     int64_t best = result->selection.best;
     for (int32_t j = 0; j < result->models[best].k; j++) s->marks[best][j] = j;
     for (int64_t m = best + 1; m < s->models_count; m++) KM_TRY(hand_on(s, result, m - 1, m, err));
@@ -135,9 +135,9 @@ static km_status mark(km_sample *s, const km_result *result, km_error *err) {
     return KM_OK;
 }
 
-km_status km_sample_draw(km_sample *s, const km_result *result, const km_data *data, int64_t rows_max,
-                         km_error *err) {
-    *s = (km_sample){.d = result->d, .models_count = result->models_count};
+km_status km_html_sample_draw(km_html_sample *s, const km_result *result, const km_data *data,
+                              int64_t rows_max, km_error *err) {
+    *s = (km_html_sample){.d = result->d, .models_count = result->models_count};
     s->n = rows_within(result, rows_max);
     s->shown = km_min(s->n, SHOWN_MAX);
     s->points = malloc((size_t)(s->n * s->d) * sizeof *s->points);
@@ -150,7 +150,7 @@ km_status km_sample_draw(km_sample *s, const km_result *result, const km_data *d
     return mark(s, result, err);
 }
 
-void km_sample_free(km_sample *s) {
+void km_html_sample_free(km_html_sample *s) {
     for (int64_t m = 0; m < s->models_count; m++) {
         if (s->labels) free(s->labels[m]);
         if (s->marks) free(s->marks[m]);
@@ -158,9 +158,9 @@ void km_sample_free(km_sample *s) {
     free(s->points);
     free(s->labels);
     free(s->marks);
-    *s = (km_sample){0};
+    *s = (km_html_sample){0};
 }
 
-int64_t km_sample_shown(const km_sample *s, int64_t i) {
+int64_t km_html_sample_shown(const km_html_sample *s, int64_t i) {
     return i * s->n / s->shown;
 }

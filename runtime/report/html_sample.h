@@ -7,9 +7,9 @@
 #include <kmgen/result.h>
 
 // Clusters of models with more than this keep no marks: mark j is cluster j's.
-enum { KM_SAMPLE_PAIRED_MAX = 128 };
+enum { KM_HTML_PAIRED_MAX = 128 };
 
-typedef struct km_sample {
+typedef struct km_html_sample {
     int64_t n, d;
     int64_t models_count;
     double *points;   // n x d, the clustered space without the fit's own power of two, values of the type
@@ -18,15 +18,15 @@ typedef struct km_sample {
     // the clusters of the next K nearer to the best one, so that marks stay where clusters stay.
     int32_t **marks;
     int64_t shown; // rows that are drawn one by one, at most n
-} km_sample;
+} km_html_sample;
 
-km_status km_sample_draw(km_sample *sample, const km_result *result, const km_data *data, int64_t rows_max,
-                         km_error *err);
-void km_sample_free(km_sample *sample);
+km_status km_html_sample_draw(km_html_sample *sample, const km_result *result, const km_data *data,
+                              int64_t rows_max, km_error *err);
+void km_html_sample_free(km_html_sample *sample);
 // The row that is drawn as number i, 0..shown - 1.
-int64_t km_sample_shown(const km_sample *sample, int64_t i);
+int64_t km_html_sample_shown(const km_html_sample *sample, int64_t i);
 // Rows that model a puts into its cluster i and model b into its cluster j, at [i * k_b + j]: the caller's to free, or
 // NULL: no memory.
-int64_t *km_sample_shared(const km_sample *sample, const km_result *result, int64_t a, int64_t b);
+int64_t *km_html_sample_shared(const km_html_sample *sample, const km_result *result, int64_t a, int64_t b);
 
 #endif

@@ -37,7 +37,7 @@ static void silhouette_free(silhouette *s) {
 }
 
 static km_status silhouette_alloc(silhouette *s, const km_page *page, km_error *err) {
-    const km_sample *sample = &page->sample;
+    const km_html_sample *sample = &page->sample;
     int64_t n = sample->shown;
     while (n > 2 && n * n / 2 * sample->d > PRODUCTS_MAX) n -= n / 8 + 1;
     *s = (silhouette){.n = n, .k = page->best->k};
@@ -59,7 +59,7 @@ static double distance(const double *x, const double *y, int64_t d) {
     return sqrt(sum);
 }
 
-static void add_distances(silhouette *s, const km_sample *sample, const int32_t *labels) {
+static void add_distances(silhouette *s, const km_html_sample *sample, const int32_t *labels) {
     for (int64_t i = 0; i < s->n; i++) s->counts[labels[s->rows[i]]]++;
     for (int64_t i = 0; i < s->n; i++) {
         const double *x = sample->points + s->rows[i] * sample->d;
@@ -86,7 +86,7 @@ static int by_falling(const void *a, const void *b) {
     return *x > *y ? -1 : *x < *y;
 }
 
-static void compute(silhouette *s, const km_sample *sample, const int32_t *labels) {
+static void compute(silhouette *s, const km_html_sample *sample, const int32_t *labels) {
     double *next = s->sorted;
     add_distances(s, sample, labels);
     for (int64_t i = 0; i < s->n; i++) s->values[i] = value_of(s, i, labels[s->rows[i]]);

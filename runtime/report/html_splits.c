@@ -64,7 +64,7 @@ static km_status column_make(column *c, km_page *page, int64_t m, int is_last, k
     c->top = calloc((size_t)(5 * k), sizeof *c->top);
     c->counts = calloc((size_t)k, sizeof *c->counts);
     c->order = malloc((size_t)k * sizeof *c->order);
-    if (!is_last) c->shared = km_sample_shared(&page->sample, page->result, m, m + 1);
+    if (!is_last) c->shared = km_html_sample_shared(&page->sample, page->result, m, m + 1);
     if (!c->top || !c->counts || !c->order || (!is_last && !c->shared))
         return km_fail_memory(err, "the report's splits", k * k * (int64_t)sizeof *c->shared);
     c->height = c->top + k, c->leaves = c->top + 2 * k, c->comes = c->top + 3 * k, c->weight = c->top + 4 * k;
