@@ -14,6 +14,10 @@ static int is_defined(const double *values, int64_t count) {
     return km_axis_range(&low, &high, values, count);
 }
 
+static int is_computed(const km_page *page, int criterion) {
+    return (page->result->criteria >> criterion & 1) != 0;
+}
+
 static const char *preference(km_criterion criterion) {
     switch (km_criterion_best(criterion)) {
     case KM_BEST_MAX:
@@ -38,6 +42,17 @@ static void add_dots(km_page *page, const double *values, int64_t vote, const km
                            at_y);
     }
     km_text_puts(page->out, "\n");
+}
+
+// Standard errors, of those that have them.
+static void add_errors(km_page *page, km_criterion criterion, const km_axis *x, const km_axis *y) {
+    for (int64_t m = 0; m < page->result->models_count; m++) {
+        const km_model *model = &page->result->models[m];
+        double score = model->scores[criterion], error = model->score_errors[criterion];
+        if (!isfinite(score) || !isfinite(error)) continue;
+        km_text_printf(page->out, "<path class=\"error\" d=\"M%.1f %.1fV%.1f\"/>", km_axis_place(x, model->k),
+                       km_axis_place(y, score - error), km_axis_place(y, score + error));
+    }
 }
 
 static void add_caption(km_page *page, km_criterion criterion, int64_t vote) {
@@ -69,6 +84,7 @@ static void add_picture(km_page *page, km_criterion criterion, const double *val
     double chosen = km_axis_place(&x, page->best->k);
     km_text_printf(page->out, "<path class=\"chosen\" d=\"M%.1f %.1fV%.1f\"/>\n", chosen, y.end, y.begin);
     km_html_line(page, values, &x, &y);
+    add_errors(page, criterion, &x, &y);
     add_dots(page, values, vote, &x, &y);
     km_text_puts(page->out, "</svg>\n</figure>\n");
 }
@@ -89,18 +105,17 @@ static void add_pictures(km_page *page, double *values) {
     km_text_puts(page->out, "</div>\n");
 }
 
-static void add_missing(km_page *page, double *values) {
-    const char *between = "<p class=\"note\">Not measured, or not defined for these K: ";
-    int missing = 0;
+// Those without a picture: that nobody asked for, or that no K of the list has.
+static void add_missing(km_page *page, double *values, int computed, const char *words, const char *end) {
+    const char *between = words;
     for (int c = 0; c < KM_CRITERION_COUNT; c++) {
         take_scores(values, page, c);
-        if (is_defined(values, page->result->models_count)) continue;
+        if (is_defined(values, page->result->models_count) || is_computed(page, c) != computed) continue;
         km_text_puts(page->out, between);
         km_html_text(page->out, km_criterion_title((km_criterion)c));
         between = ", ";
-        missing = 1;
     }
-    if (missing) km_text_puts(page->out, ".</p>\n");
+    if (between != words) km_text_puts(page->out, end);
 }
 
 static void add_row(km_page *page, const km_model *model) {
@@ -110,6 +125,10 @@ static void add_row(km_page *page, const km_model *model) {
         int preferred = page->result->selection.votes[c] == model->k;
         km_text_puts(page->out, preferred ? "<td><b>" : "<td>");
         km_html_number(page->out, model->scores[c]);
+        if (isfinite(model->score_errors[c])) {
+            km_text_puts(page->out, " ± ");
+            km_html_number(page->out, model->score_errors[c]);
+        }
         km_text_puts(page->out, preferred ? "&nbsp;★</b></td>" : "</td>");
     }
     km_text_puts(page->out, "</tr>\n");
@@ -128,7 +147,8 @@ km_status km_html_criteria(km_page *page, km_error *err) {
     double *values = malloc((size_t)bytes);
     if (!values) return km_fail_memory(err, "the report's scores", bytes);
     add_pictures(page, values);
-    add_missing(page, values);
+    add_missing(page, values, 1, "<p class=\"note\">Not defined for these K: ", ".</p>\n");
+    add_missing(page, values, 0, "<p class=\"note\">Not measured: ", " (--criteria measures them).</p>\n");
     add_table(page);
     free(values);
     return KM_OK;

@@ -77,6 +77,7 @@ static const struct {
     {"First centroids", offsetof(km_timing, seed_ms)},
     {"All K and restarts", offsetof(km_timing, sweep_ms)},
     {"Finish and criteria", offsetof(km_timing, finish_ms)},
+    {"Criteria measured apart", offsetof(km_timing, criteria_ms)},
 };
 
 static void add_phase(km_page *page, const char *name, double ms) {
