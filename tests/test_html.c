@@ -196,6 +196,13 @@ START_TEST(page_of_iris) {
     assert_has(page, "<h1><bdi>flowers &amp; more</bdi></h1>");
     assert_has(page, "All 150 rows");
     ck_assert_int_ge(count_of(page, "class=\"restart\""), 9);
+    // Without a script the chosen K is there, and there is no slider.
+    char *rows = strstr(page, "<g id=\"rows\">"), *end = strstr(rows, "</g>");
+    *end = 0;
+    ck_assert_int_eq(count_of(rows, "<path class=\"c"), result->models[result->selection.best].k);
+    ck_assert_int_eq(count_of(rows, "m-") + count_of(rows, "m0"), 150);
+    *end = '<';
+    assert_has(page, "<form class=\"slider\" hidden>");
     ck_assert_int_eq(count_of(page, "class=\"knife"), result->models[result->selection.best].k);
     ck_assert_int_eq(count_of(page, "<title"),
                      count_of(page, "<desc") + 1 + count_of(page, "\"><title>cluster"));
