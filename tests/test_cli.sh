@@ -662,6 +662,13 @@ models() {
     run 0 score "$iris" --labels l.npy --criteria wb,silhouette --json -
     in_stdout '"scores": \{"wb": 0.39[0-9]*, "silhouette": 0.73[0-9]*\}'
     silent_stderr
+    python 'print("\n".join(str(i % 2) for i in range(150)))' >l.txt
+    mkfifo l.pipe
+    cat l.txt >l.pipe &
+    run 0 score "$iris" --labels l.pipe
+    wait
+    run_on l.txt 0 score "$iris" --labels - --criteria bic
+    rm -f -- l.txt l.pipe
     run 1 score "$faithful" --labels l.npy
     in_stderr '150 labels for 272 rows'
     one_line_error

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 void km_labels_free(int64_t **labels) {
     free(*labels);
@@ -23,10 +24,12 @@ static km_status open_column(km_data **out, const char *path, const char *column
 }
 
 // The column that is named, or the only one, or that of a header which calls it "label". A table of other columns may
-// hold cells that are no numbers, so that name is tried first; standard input can be read once.
+// hold cells that are no numbers, so that name is tried first; but standard input and pipes can be read once.
 static km_status open_labels(km_data **out, const char *path, const char *column, km_error *err) {
     if (column) return open_column(out, path, column, err);
-    if (strcmp(path, "-") != 0 && open_column(out, path, "label", NULL) == KM_OK) return KM_OK;
+    struct stat info;
+    if (stat(path, &info) == 0 && S_ISREG(info.st_mode) && open_column(out, path, "label", NULL) == KM_OK)
+        return KM_OK;
     KM_TRY(open_column(out, path, NULL, err));
     if (km_data_features(*out) == 1) return KM_OK;
     int64_t columns = km_data_features(*out);
