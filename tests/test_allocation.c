@@ -342,6 +342,11 @@ static const job jobs[] = {
     {"predict",
      1,
      {"kmgen", "predict", "../in/model.json", "../in/table.csv", "--labels", "out.npy", "--threads", "1"}},
+    {"score",
+     1,
+     {"kmgen", "score", "../in/table.csv", "--labels", "../in/labels.csv", "--json", "out.json", "--threads",
+      "1"}},
+    {"criteria", 0, {FIT, "../in/table.npy", "--criteria", "all", "--n-init", "3"}},
     {"emit", 1, {"kmgen", "emit", "../in/spec.yaml", "-o", "."}},
     {"explain", 1, {"kmgen", "explain", "../in/spec.yaml"}},
     {"tuned", 1, {"kmgen", "explain", "../in/spec.yaml", "--tuning", "../in/tuning.yaml"}},
@@ -392,6 +397,8 @@ static void make_inputs(const char *table) {
     for (const char *line = strchr(text, '\n'); line && line[1]; line = strchr(line + 1, '\n'), rows++)
         filled += snprintf(weights + filled, 4, "1\n");
     write_text("../in/weights.csv", weights, filled);
+    for (int64_t i = 0; i < filled; i += 6) weights[i] = '0';
+    write_text("../in/labels.csv", weights, filled);
     for (int i = 0; i < 600; i++) values[i] = (i * 7919 % 600) / 7.0 + i / 2 % 3 * 100;
     must(km_npy_write("../in/table.npy", values, 300, 2, "<f8", NULL) == KM_OK, "table.npy");
     static const char spec[] = "name: out\nfeatures: 4\nclusters: 2..9\ntarget: cuda:sm_90\n",
