@@ -4,7 +4,9 @@
 // Rousseeuw, "Silhouettes: a graphical aid to the interpretation and validation of cluster analysis", 1987. The mean
 // squared distance to the points of a cluster is |x - m|^2 plus their mean squared distance from their mean m, so one
 // pass does it. Weights count as copies of a point.
+#include "../../base/clock.h"
 #include "../../base/error.h"
+#include "../../base/log.h"
 #include "means.h"
 
 #include <stdlib.h>
@@ -34,7 +36,8 @@ static int is_defined(const km_finish_model *model) {
 }
 
 km_status km_measure_silhouette(const km_measuring *m, km_criterion own, km_error *err) {
-    int64_t ks = m->spec->clusters_count, count = 0;
+    int64_t ks = m->spec->clusters_count, count = 0, fixed = 0;
+    double begin_ms = km_now_ms();
     km_cluster_means *means = NULL;
     km_status status;
     km_silhouette_model *models = calloc((size_t)ks, sizeof *models);
@@ -48,7 +51,12 @@ km_status km_measure_silhouette(const km_measuring *m, km_criterion own, km_erro
                                                     m->finished[q].weights,
                                                     means[q].sse,
                                                     0};
+    for (int64_t i = 0; i < count; i++) fixed += models[i].means == NULL;
+    double means_ms = km_now_ms();
     if (count) KM_TRY_GOTO(m->engine->backend->silhouette(m->engine, models, count, err));
+    km_log_line(m->params->log, KM_LOG_INFO,
+                "silhouette: means in %.2f ms, pass in %.2f ms, %lld of %lld models at their fixed point",
+                means_ms - begin_ms, km_now_ms() - means_ms, (long long)fixed, (long long)count);
     count = 0;
     for (int64_t q = 0; q < ks; q++)
         if (is_defined(&m->finished[q]))
