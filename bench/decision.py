@@ -5,9 +5,9 @@
     bench/decision.py KMGEN [--sets N] [--first I] [--shared FOLDER] [--jobs N] [--json FILE]
 
 Fits N tables of each family of bench/decision_sets.py (I, I + 1, ...) and prints, by family, how many times each
-criterion's K was right; for families without clusters, how many times the rule said so. KMGEN is the program. Lists go
-from 2 to one and a half times the right K, or to 8; without clusters from 2 to 10. FOLDER holds published tables.
-Needs numpy and scikit-learn.
+criterion's K was right; how often the rule is right on a family with constants chosen on all others; and for families
+without clusters how many times that was said. KMGEN is the program. Lists go from 2 to one and a half times the right
+K, or to 8; without clusters from 2 to 10. FOLDER holds published tables. Needs numpy and scikit-learn.
 """
 import argparse
 import collections
@@ -97,6 +97,38 @@ def print_hits(rows):
     print("| all | " + " | ".join(str(total[c]) for c in columns) + " |")
 
 
+COUNTED = ["calinski_harabasz", "davies_bouldin", "simplified_silhouette", "bic", "wb", "xie_beni", "pbm",
+           "krzanowski_lai", "valley"]
+
+
+def rule(row, votes_min, hump_max):
+    """The default rule with other constants than those of runtime/select.c, 2 and -1."""
+    votes = collections.Counter(row["votes"][name] for name in COUNTED)
+    valleys = dict(row["valleys"])
+    agreed = [k for k in valleys if votes[k] >= votes_min and not (valleys[k] or 0) <= hump_max]
+    return max(agreed) if agreed and row["clustered"] else row["votes"]["simplified_silhouette"]
+
+
+def print_left_out(rows):
+    """Each family by the constants that are best on all others."""
+    rows = [row for row in rows if row["k"] > 1]
+    families = list(dict.fromkeys(row["family"] for row in rows))
+    grid = [(v, h) for v in (1, 2, 3) for h in (-2, -1.5, -1, -0.5, 0, 1)]
+    right = {c: collections.Counter(r["family"] for r in rows if rule(r, *c) == r["k"]) for c in grid}
+    print("\n| family left out | best on the others: votes, valley above | right with them | right with 2, -1 |")
+    print("|---|---|---|---|")
+    total = collections.Counter()
+    for family in families:
+        best = max(grid, key=lambda c: sum(right[c].values()) - right[c][family])
+        total.update(best=right[best][family], own=right[(2, -1)][family])
+        cells = [family.replace("_", " "), f"{best[0]}, {best[1]}", right[best][family], right[(2, -1)][family]]
+        print("| " + " | ".join(str(cell) for cell in cells) + " |")
+    print(f"| all of {len(rows)} | | {total['best']} | {total['own']} |")
+    print("\n| votes | " + " | ".join(f"valley above {h}" for _, h in grid[:6]) + " |\n|---|" + "---|" * 6)
+    for v in (1, 2, 3):
+        print(f"| {v} | " + " | ".join(str(sum(right[(v, h)].values())) for _, h in grid[:6]) + " |")
+
+
 def print_none(rows):
     table = {}
     for row in rows:
@@ -121,6 +153,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         rows = list(pool.map(lambda table: fit(args, folder, table), tables(args)))
     print_hits(rows)
+    print_left_out(rows)
     print_none(rows)
     if args.json:
         with open(args.json, "w", encoding="utf-8") as out:

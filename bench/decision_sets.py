@@ -130,8 +130,35 @@ def groups(r):
     return mixture(r, means, sizes(r, 120 * len(means), len(means), 0))
 
 
+def heavy_overlap(r):
+    return mixture(r, centres(r, 15, 2, r.uniform(2.3, 3.0)), sizes(r, 5000, 15, 0))
+
+
+def rings(r):
+    """One cluster inside a ring of seven inside a ring of seven."""
+    angles = np.linspace(0, 2 * np.pi, 8)[:-1]
+    ring = np.c_[np.cos(angles), np.sin(angles)]
+    means = np.vstack([np.zeros((1, 2)), 2.2 * ring, 6 * ring]) * r.uniform(2.4, 3.6)
+    return mixture(r, means, [40] * 15)
+
+
+def lattice(r):
+    means = np.array([(i, j) for i in range(6) for j in range(6)]) * r.uniform(3.5, 5)
+    return mixture(r, means, [300] * 36)
+
+
+def two(r):
+    d = int(r.choice([2, 8, 16, 32]))
+    return mixture(r, np.vstack([np.zeros(d), np.full(d, r.uniform(2.6, 6) / math.sqrt(d))]), [1024] * 2)
+
+
+def integers(r):
+    x, k = equal(r)
+    return np.round(x * r.uniform(0.5, 3)), k
+
+
 CLUSTERED = [equal, overlap, unequal_sizes, unequal_densities, elongated, many, noise, features, few_scaled,
-             few_unscaled, tails, groups]
+             few_unscaled, tails, groups, heavy_overlap, rings, lattice, two, integers]
 
 
 def shape_of_none(r):
@@ -175,7 +202,24 @@ def ball(r):
     return z / np.linalg.norm(z, axis=1)[:, None] * r.uniform(size=(n, 1)) ** (1 / d)
 
 
-NONE = [uniform, normal, normal_correlated, uniform_turned, exponential, lognormal, student, ball]
+def normal_integers(r):
+    return np.round(r.standard_normal(shape_of_none(r)) * r.choice([1, 3, 15]))
+
+
+def ratings(r):
+    return np.clip(np.round(3 + 1.2 * r.standard_normal(shape_of_none(r))), 1, 5)
+
+
+def counts(r):
+    return r.poisson(r.gamma(2, 3, shape_of_none(r)))
+
+
+def many_features(r):
+    return r.standard_normal((int(r.choice([50, 200, 1000])), int(r.choice([20, 60]))))
+
+
+NONE = [uniform, normal, normal_correlated, uniform_turned, exponential, lognormal, student, ball,
+        normal_integers, ratings, counts, many_features]
 
 
 def real(folder):

@@ -74,6 +74,8 @@ typedef enum cli_id {
     CLI_CRITERIA,
     CLI_LABEL_COLUMN,
     CLI_NOISE,
+    CLI_GAP_REFERENCES,
+    CLI_GAP_BOX,
 } cli_id;
 
 typedef struct cli_option {

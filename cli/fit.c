@@ -35,6 +35,7 @@ typedef struct fit_job {
 
 static int take_criterion(km_criterion *out, const cli_parser *parser) {
     static const char *const names[] = {
+        "auto", // KM_CRITERION_AUTO is one before the first
 #define CRITERION_NAME(name, title, best, needs) #name,
         KM_CRITERIA(CRITERION_NAME)
 #undef CRITERION_NAME
@@ -42,7 +43,16 @@ static int take_criterion(km_criterion *out, const cli_parser *parser) {
     };
     int choice = 0;
     if (cli_choice(parser, "--criterion", &choice, names)) return CLI_USAGE;
-    *out = (km_criterion)choice;
+    *out = (km_criterion)(choice + KM_CRITERION_AUTO);
+    return 0;
+}
+
+static int take_gap_box(km_gap_box *out, const cli_parser *parser) {
+    static const char *const names[] = {"uniform", "principal", NULL};
+    static const km_gap_box boxes[] = {KM_GAP_UNIFORM, KM_GAP_PRINCIPAL};
+    int choice = 0;
+    if (cli_choice(parser, "--gap-box", &choice, names)) return CLI_USAGE;
+    *out = boxes[choice];
     return 0;
 }
 
@@ -95,6 +105,10 @@ static int take(fit_options *options, const cli_parser *parser, int id) {
         return take_criterion(&fit->criterion, parser);
     case CLI_CRITERIA:
         return cli_criteria(parser, &fit->criteria);
+    case CLI_GAP_REFERENCES:
+        return cli_int(parser, "--gap-references", &fit->gap_references, 2, 1000000);
+    case CLI_GAP_BOX:
+        return take_gap_box(&fit->gap_box, parser);
     case CLI_THREADS:
         return cli_int(parser, "--threads", &fit->threads, 1, 4096);
     case CLI_SOURCE:
@@ -250,7 +264,8 @@ static int parse(fit_options *options, cli_parser *parser) {
     for (int id; (id = cli_next(parser)) != CLI_END;) {
         if (id == CLI_STOP) return -1;
         if (id == CLI_CRITERION && strcmp(parser->value, "list") == 0) {
-            for (int c = 0; c < KM_CRITERION_COUNT; c++) puts(km_criterion_name((km_criterion)c));
+            for (int c = KM_CRITERION_AUTO; c < KM_CRITERION_COUNT; c++)
+                puts(km_criterion_name((km_criterion)c));
             parser->exit = CLI_DONE;
             return -1;
         }
@@ -557,10 +572,15 @@ static const cli_option options_list[] = {
     {CLI_TARGET, "target", 't', "TARGET", "auto (default: the GPU where there is one), cpu, cuda, cuda:N"},
     {CLI_WEIGHTS, "weights", 0, "FILE", "one weight a row"},
     {CLI_CRITERION, "criterion", 0, "NAME",
-     "what decides the best K; default: calinski_harabasz;\n'list' shows all names"},
+     "what decides the best K; default: auto, several criteria and whether\nclusters are apart; 'list' shows "
+     "all names"},
     {CLI_CRITERIA, "criteria", 0, "LIST",
      "compute these criteria too, each at a cost beyond the last pass;\nnames with commas between them, or "
      "all"},
+    {CLI_GAP_REFERENCES, "gap-references", 0, "B",
+     "sets of drawn points that the gap compares with; default: 10"},
+    {CLI_GAP_BOX, "gap-box", 0, "uniform|principal",
+     "\nthe box they are drawn in lies along the features (default) or along\nthe principal components"},
     CLI_DATA_OPTIONS,
     {CLI_JSON, "json", 0, "FILE", "write the result as JSON; with - standard output holds only that"},
     {CLI_MODEL, "model", 0, "FILE", "write the best model, for kmgen predict"},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Points: a table, from a file or from the caller, with weights and the rows that were kept.
 #include "data_refuse.h"
+#include "drawn.h"
 #include "../base/error.h"
 #include "../base/size.h"
 #include "memory.h"
@@ -20,6 +21,7 @@ struct km_data {
     int64_t *kept;         // row of each point; NULL: all rows
     const double *weights; // n, or NULL: all 1
     double *owned_weights; // the same when they are not the caller's
+    const km_draws *draws; // the caller's; NULL: points are in the table
     int is_view;           // elements, lines and rows belong to another km_data
 };
 
@@ -286,6 +288,37 @@ km_status km_data_from_memory(km_data **out, const void *base, int64_t n, int64_
     return KM_OK;
 }
 
+km_status km_data_drawn(km_data **out, const km_draws *draws, int64_t n, const double *weights,
+                        km_error *err) {
+    km_data *data = NULL;
+    *out = NULL;
+    KM_TRY(create(&data, "drawn points", err));
+    data->table = (km_table){.rows = n, .columns = draws->d, .first_line = 1};
+    data->n = n;
+    data->weights = weights;
+    data->draws = draws;
+    *out = data;
+    return KM_OK;
+}
+
+const km_draws *km_data_draws(const km_data *data) {
+    return data->draws;
+}
+
+// Rows of a type; `out` is aligned for it.
+static km_status read_drawn(void *out, const km_data *data, int64_t first, int64_t count, km_type type,
+                            km_error *err) {
+    int64_t d = data->table.columns;
+    double *row = type == KM_FLOAT64 ? NULL : malloc((size_t)d * sizeof *row);
+    if (type != KM_FLOAT64 && !row) return km_fail_memory(err, "a row", d * (int64_t)sizeof *row);
+    for (int64_t i = 0; i < count; i++) {
+        km_draws_point(row ? row : (double *)out + i * d, data->draws, first + i);
+        for (int64_t f = 0; row && f < d; f++) ((float *)out)[i * d + f] = (float)row[f];
+    }
+    free(row);
+    return KM_OK;
+}
+
 // Features by name -------------------------------------------------------------------------------------------
 
 static void names_free(char **names, int64_t count) {
@@ -413,6 +446,7 @@ int64_t km_data_row_of(const km_data *data, int64_t i) {
 const void *km_data_base(const km_data *data, km_type type) {
     const km_table *table = &data->table;
     int64_t size = km_type_bytes(type);
+    if (data->draws) return NULL;
     if (table->element != (type == KM_FLOAT64 ? KM_ELEMENT_F8 : KM_ELEMENT_F4) || table->swapped) return NULL;
     if (table->picks || data->kept) return NULL;
     if (table->columns > 1 && table->column_stride != 1) return NULL;
@@ -426,6 +460,7 @@ km_status km_data_read(void *out, const km_data *data, int64_t first, int64_t co
         return km_fail(err, KM_ERROR_USAGE,
                        "%s has the points 0..%" PRId64 ", asked for %" PRId64 " from %" PRId64, data->name,
                        data->n - 1, count, first);
+    if (data->draws) return read_drawn(out, data, first, count, type, err);
     if (!data->kept) {
         km_table_read(out, &data->table, first, count, type);
         return km_data_check(data, err);

@@ -6,8 +6,11 @@
 #include "../base/size.h"
 #include "../gen/design.h"
 #include "../gen/memory.h"
+#include "advice.h"
 #include "build.h"
+#include "criteria/axes.h"
 #include "criteria/criteria.h"
+#include "criteria/valley.h"
 #include "data_refuse.h"
 #include "memory.h"
 #include "module_state.h"
@@ -56,7 +59,7 @@ void km_fit_params_init(km_fit_params *params) {
     params->device = KM_DEVICE_AUTO;
     params->max_iter = 300;
     params->tol = 1e-4;
-    params->criterion = KM_CRITERION_calinski_harabasz;
+    params->criterion = KM_CRITERION_AUTO;
     params->cache_bytes_max = module.cache_bytes_max;
 }
 
@@ -71,11 +74,16 @@ static km_status check_params(const km_fit_params *p, km_error *err) {
                        (long long)p->changes_min);
     if ((unsigned)p->algorithm >= KM_ALGORITHM_COUNT)
         return km_fail(err, KM_ERROR_USAGE, "algorithm %d does not exist", (int)p->algorithm);
-    if ((unsigned)p->criterion >= KM_CRITERION_COUNT)
+    if (p->criterion != KM_CRITERION_AUTO && (unsigned)p->criterion >= KM_CRITERION_COUNT)
         return km_fail(err, KM_ERROR_USAGE, "criterion %d does not exist", (int)p->criterion);
     if (p->criteria >> KM_CRITERION_COUNT)
         return km_fail(err, KM_ERROR_USAGE, "criteria has bits above that of the last criterion, %d",
                        KM_CRITERION_COUNT - 1);
+    if (p->gap_references == 1 || p->gap_references < 0)
+        return km_fail(err, KM_ERROR_USAGE, "gap_references is %lld; it must be at least 2 (0: 10)",
+                       (long long)p->gap_references);
+    if ((unsigned)p->gap_box > KM_GAP_PRINCIPAL)
+        return km_fail(err, KM_ERROR_USAGE, "gap_box %d does not exist", (int)p->gap_box);
     if (p->init == KM_INIT_GIVEN && !p->init_rows)
         return km_fail(err, KM_ERROR_USAGE, "given initial centroids need init_rows");
     return KM_OK;
@@ -132,6 +140,9 @@ static km_status complete_spec(fit *f, const km_spec *spec) {
     if (f->spec.features && f->spec.features != d)
         return km_fail(f->err, KM_ERROR_DATA, "%s has %lld features but the spec %s says %lld",
                        km_data_name(f->data), (long long)d, spec->name, (long long)f->spec.features);
+    if (f->params->gap_box == KM_GAP_PRINCIPAL && d > KM_PRINCIPAL_FEATURES_MAX &&
+        km_criteria_wanted(f->params, KM_NEEDS_FITS))
+        return km_principal_refuse(f->data, f->err);
     f->spec.features = d;
     if (!f->spec.clusters_count) KM_TRY(default_clusters(&f->spec, n, f->err));
     if (f->params->init == KM_INIT_GIVEN) f->spec.n_init = 1;
@@ -589,8 +600,49 @@ static km_status score_input_of(fit *f, km_score_input *input, const km_model *m
                               .total_sse = ldexp(whole->sse[0], -2 * exponent),
                               .total_distance = ldexp(whole->distance[0], -exponent),
                               .type = f->spec.type,
-                              .given = f->measured + (model - f->owner->result.models) * KM_CRITERION_COUNT};
+                              .given = f->measured + (model - f->owner->result.models) * KM_CRITERION_COUNT,
+                              .valleys = model->valleys};
     return KM_OK;
+}
+
+// The valleys of all K, a K a thread; of one K alone all threads work together.
+static km_status valleys_of_models(fit *f, const km_valley_sample *sample, km_model *models,
+                                   double *const *out) {
+    int64_t ks = f->spec.clusters_count, sum = 0;
+    int64_t threads = km_threads(f->params->threads, omp_get_num_procs(), NULL);
+    for (int64_t q = 0; q < ks; q++) sum += models[q].k;
+    int team = (int)km_valley_threads(sample, sum, threads);
+    km_status status = KM_OK;
+    (void)team;
+#pragma omp parallel for schedule(dynamic, 1) num_threads(team) if (team > 1 && ks > 1)
+    for (int64_t q = ks - 1; q >= 0; q--) {
+        km_error err = {{0}};
+        km_status own = km_valleys(out[q], sample, models[q].centroids_fitted, models[q].weights, models[q].k,
+                                   ks > 1 ? 1 : threads, &err);
+#pragma omp critical(km_fit_valleys)
+        if (own != KM_OK && status == KM_OK) status = km_fail(f->err, own, "%s", err.text);
+    }
+    return status;
+}
+
+// On a sample of the points in the units of the scale, which is the same on every backend.
+static km_status measure_valleys(fit *f, km_model *models) {
+    const km_result *result = &f->owner->result;
+    int64_t ks = f->spec.clusters_count;
+    double begin_ms = km_now_ms(), **valleys = km_result_alloc(f->owner, ks, sizeof *valleys, f->err);
+    if (!valleys) return KM_ERROR_MEMORY;
+    for (int64_t q = 0; q < ks; q++) {
+        models[q].valleys = valleys[q] = km_result_alloc(f->owner, models[q].k, sizeof **valleys, f->err);
+        if (!valleys[q]) return KM_ERROR_MEMORY;
+    }
+    km_valley_sample sample;
+    KM_TRY(km_valley_sample_make(&sample, f->data, result->centre, result->factor, f->spec.clusters, ks,
+                                 f->params->seed, f->err));
+    km_status status = valleys_of_models(f, &sample, models, valleys);
+    km_log_line(f->params->log, KM_LOG_INFO, "decision: valleys on %lld points in %.1f ms",
+                (long long)sample.count, km_now_ms() - begin_ms);
+    km_valley_sample_free(&sample);
+    return status;
 }
 
 static km_status score_and_select(fit *f, km_model *models, const km_finish_model *finished) {
@@ -627,6 +679,7 @@ static km_status measure(fit *f, const km_finish_model *finished, km_needs needs
                               .data = f->data,
                               .spec = &f->spec,
                               .engine = f->engine,
+                              .own = &f->engine,
                               .stats = &f->stats,
                               .load = &f->load,
                               .best = f->best,
@@ -711,25 +764,7 @@ static void warn_of_models(fit *f, const km_model *models) {
                        "%lld of %lld K stopped at %lld iterations before converging; allow more "
                        "iterations or a larger tol",
                        (long long)unconverged, (long long)ks, (long long)f->params->max_iter);
-    int64_t others = 0, voters = 0;
-    for (int c = 0; c < KM_CRITERION_COUNT; c++) {
-        voters += result->selection.votes[c] >= 0;
-        others +=
-            result->selection.votes[c] >= 0 && result->selection.votes[c] != models[result->selection.best].k;
-    }
-    if (ks > 1 && 2 * others > voters)
-        km_result_warn(f->owner, f->params->log,
-                       "%lld of %lld criteria prefer another K than %d: look at the scores "
-                       "before trusting one K",
-                       (long long)others, (long long)voters, models[result->selection.best].k);
-    int64_t best = result->selection.best;
-    int at_first = best == 0 && models[0].k > 2,
-        at_last = best == ks - 1 && models[best].k < f->engine->n - 1;
-    if (ks > 1 && models[best].inertia > 0 && (at_first || at_last))
-        km_result_warn(f->owner, f->params->log,
-                       "the best K = %d is the %s of the list: a wider list may hold a "
-                       "better one",
-                       models[best].k, at_first ? "first" : "last");
+    km_advise(f->owner, f->data, f->params->scale, f->params->log);
 }
 
 // The finishing pass: all models, and the model of one cluster for the totals.
@@ -766,6 +801,7 @@ static km_status finishing_pass(fit *f, km_model **models_out, km_finish_model *
 static km_status decide(fit *f, km_model *models, km_finish_model *finished) {
     int fits_decide = km_criterion_needs(f->params->criterion) == KM_NEEDS_FITS;
     KM_TRY(measured_alloc(f));
+    KM_TRY(measure_valleys(f, models));
     KM_TRY(measure(f, finished, KM_NEEDS_PASS));
     if (fits_decide) KM_TRY(measure(f, finished, KM_NEEDS_FITS));
     KM_TRY(score_and_select(f, models, finished));

@@ -55,6 +55,10 @@ int64_t km_predictor_clusters(const km_predictor *predictor) {
     return predictor->k;
 }
 
+int32_t km_predictor_clustered(const km_predictor *predictor) {
+    return predictor->clustered;
+}
+
 const char *const *km_predictor_feature_names(const km_predictor *predictor) {
     return (const char *const *)predictor->feature_names;
 }
@@ -119,6 +123,7 @@ static km_status predictor_from_result(km_predictor **out, const km_result *resu
     predictor->type = result->type;
     predictor->scale = result->scale;
     predictor->inertia = model->inertia;
+    predictor->clustered = result->selection.clustered != 0;
     memcpy(predictor->centre, result->centre, (size_t)d * sizeof(double));
     // With the power of two that the kernels saw, so that new points are rounded as those of the fit were.
     for (int64_t f = 0; f < d; f++) predictor->factor[f] = ldexp(result->factor[f], result->exponent);
@@ -162,6 +167,7 @@ static km_status predictor_to_text(char **out, const km_predictor *predictor, km
                                   km_json_rows(predictor->centroids_fitted, predictor->k, predictor->d));
     failed |= json_object_set_new(root, "centroids",
                                   km_json_rows(predictor->centroids, predictor->k, predictor->d));
+    failed |= json_object_set_new(root, "clustered", json_boolean(predictor->clustered));
     failed |= json_object_set_new(root, "checksum", json_string(checksum));
     km_status status = failed ? km_fail_memory(err, "the model's text", predictor->k * predictor->d * 64)
                               : km_json_text(out, root, err);
@@ -317,6 +323,10 @@ static km_status get_numbers(km_predictor *predictor, const reader *r) {
     const json_t *inertia = json_object_get(r->root, "inertia");
     if (!json_is_number(inertia)) return damaged_key(r, "inertia");
     predictor->inertia = json_number_value(inertia);
+    // Files written before there was this key lack it.
+    const json_t *clustered = json_object_get(r->root, "clustered");
+    if (clustered && !json_is_boolean(clustered)) return damaged_key(r, "clustered");
+    predictor->clustered = !clustered || json_is_true(clustered);
     KM_TRY(get_reals(predictor->centre, r, "centre", predictor->d));
     KM_TRY(get_reals(predictor->factor, r, "factor", predictor->d));
     KM_TRY(get_rows(predictor->centroids_fitted, r, "centroids_fitted", predictor->k, predictor->d));

@@ -9,6 +9,7 @@ struct km_predictor {
     km_type type;             // of the clustered space
     km_scale scale;           // how centre and factor came to be
     double inertia;           // in the clustered space
+    int clustered;            // 0: the fit said that the data look like no clusters
     double *centre, *factor;  // d each: clustered space = (x - centre) * factor
     double *centroids_fitted; // k x d, clustered space, values of `type`
     double *centroids;        // k x d, original units

@@ -17,6 +17,15 @@
 // the number of threads does not change a bit.
 #define PARALLEL_CLUSTERS_MIN 1024
 
+// A valley of so many standard errors parts two clusters ...
+#define PARTED_MIN 1.
+// ... one of so many, or all of a K together, are no chance: the data are clustered ...
+#define CLUSTERED_MIN 3.
+// ... and where it is no more than this the two are one hump of points.
+#define ONE_HUMP_MAX (-1.)
+// Criteria that must prefer a K in the rule of KM_CRITERION_AUTO.
+#define VOTES_MIN 2
+
 // One model reduced to what the formulas need. Empty clusters are gone.
 typedef struct summary {
     int64_t k, d, points;
@@ -29,6 +38,7 @@ typedef struct summary {
     double size_logs;              // sum n_j ln n_j
     double davies_bouldin;         // mean_i max_j (R_i/n_i + R_j/n_j) / |c_i - c_j|
     double square_min, square_max; // of the squared distances between centroids
+    double valley;                 // the least of the valleys; NaN: not measured
 } summary;
 
 typedef double score_function(const summary *models, int64_t m, int64_t count);
@@ -134,6 +144,12 @@ static double score_krzanowski_lai(const summary *models, int64_t m, int64_t cou
     return fabs(krzanowski_lai_step(models, m) / krzanowski_lai_step(models, m + 1));
 }
 
+// The least clear of the valleys that part neighbouring clusters. runtime/criteria/valley.h.
+static double score_valley(const summary *models, int64_t m, int64_t count) {
+    (void)count;
+    return models[m].valley;
+}
+
 // Votes -----------------------------------------------------------------------------------------------------
 
 // The model with the largest sign * score, `left_out` aside; ties go to the smallest K.
@@ -175,6 +191,31 @@ static int64_t vote_prediction_strength(const double *scores, int64_t criterion,
     return -1;
 }
 
+// The largest K whose clusters are all parted from their neighbours.
+static const char rule_valley[] = "the largest K at which valleys part each cluster from its neighbours";
+
+static int is_parted(const double *scores, int64_t m) {
+    return scores[m * KM_CRITERION_COUNT + KM_CRITERION_valley] > PARTED_MIN;
+}
+
+static int64_t vote_valley(const double *scores, int64_t criterion, int64_t count) {
+    (void)criterion;
+    int64_t best = -1;
+    for (int64_t m = 0; m < count; m++)
+        if (is_parted(scores, m)) best = m;
+    return best;
+}
+
+// The smallest K that the next one does not beat by more than its standard error.
+static const char rule_gap_2001[] =
+    "the smallest K whose gap the next K does not pass by more than its standard error";
+
+static int64_t vote_gap_2001(const double *scores, int64_t criterion, int64_t count) {
+    for (int64_t m = 0; m < count; m++)
+        if (scores[m * KM_CRITERION_COUNT + criterion] >= 0) return m;
+    return -1;
+}
+
 // The table -------------------------------------------------------------------------------------------------
 
 // A criterion that needs more than the finishing pass has no formula: its scores are given.
@@ -207,6 +248,7 @@ static int is_criterion(km_criterion criterion) {
 }
 
 const char *km_criterion_name(km_criterion criterion) {
+    if (criterion == KM_CRITERION_AUTO) return "auto";
     return is_criterion(criterion) ? criteria[criterion].name : "none";
 }
 
@@ -223,6 +265,7 @@ km_needs km_criterion_needs(km_criterion criterion) {
 }
 
 km_criterion km_criterion_find(const char *name) {
+    if (name && strcmp(name, "auto") == 0) return KM_CRITERION_AUTO;
     for (int c = 0; name && c < KM_CRITERION_COUNT; c++) {
         if (strcmp(name, criteria[c].name) == 0) return (km_criterion)c;
     }
@@ -363,11 +406,19 @@ static void add_clusters(summary *s, double *centroids, double *spread, const km
     }
 }
 
+static double least_valley(const km_score_input *in) {
+    double valley = INFINITY;
+    for (int64_t j = 0; in->valleys && j < in->k; j++)
+        valley = fmin(valley, in->valleys[j]); // NaN is passed over
+    return isfinite(valley) ? valley : NAN;
+}
+
 static km_status summarise(summary *s, const km_score_input *in, km_error *err) {
     *s = (summary){.d = in->d, .n = in->total_weight, .total_distance = in->total_distance};
     s->points = points_of(in);
     s->within = is_zero_inertia(in) ? 0 : within_of(in);
     s->between = fmax(in->total_sse - s->within, 0);
+    s->valley = least_valley(in);
     int64_t values = in->k * (in->d + 1);
     double *centroids = malloc((size_t)values * sizeof(double));
     if (!centroids) return km_fail_memory(err, "the centroids of a model", values * (int64_t)sizeof(double));
@@ -479,33 +530,118 @@ static void fall_back(km_selection *out, const km_score_input *models, const dou
         (long long)models[0].k);
 }
 
+// How sure it is that valleys part clusters of this model: the clearest valley, or all together, as the sum of
+// independent ones has the standard error sqrt(count). NaN: not measured.
+static double valleys_together(const km_score_input *in) {
+    double sum = 0, clearest = NAN;
+    int64_t pairs = 0;
+    for (int64_t j = 0; in->valleys && j < in->k; j++) {
+        if (isnan(in->valleys[j])) continue;
+        sum += in->valleys[j];
+        clearest = fmax(clearest, in->valleys[j]);
+        pairs++;
+    }
+    return pairs ? fmax(clearest, sum / sqrt((double)pairs)) : NAN;
+}
+
+// Whether valleys that are no chance part clusters of any K; also where none was measured.
+static int32_t are_clustered(const km_score_input *models, int64_t count) {
+    double clearest = NAN;
+    for (int64_t m = 0; m < count; m++) clearest = fmax(clearest, valleys_together(&models[m]));
+    return !(clearest <= CLUSTERED_MIN);
+}
+
+// Criteria that the rule counts: those of every fit. AIC follows BIC with a penalty that is too small, and Hartigan's
+// rule is one of small samples.
+static int is_counted(int c) {
+    return criteria[c].needs == KM_NEEDS_FINISH && c != KM_CRITERION_aic && c != KM_CRITERION_hartigan;
+}
+
+static int votes_for(const km_selection *selection, int64_t k) {
+    int votes = 0;
+    for (int c = 0; c < KM_CRITERION_COUNT; c++) votes += is_counted(c) && selection->votes[c] == k;
+    return votes;
+}
+
+// The largest K that several criteria prefer and at which no two neighbouring clusters are one hump, or -1.
+static int64_t agreed_model(const km_selection *selection, const km_score_input *models, const double *scores,
+                            int64_t count) {
+    for (int64_t m = count - 1; m >= 0; m--) {
+        double valley = scores[m * KM_CRITERION_COUNT + KM_CRITERION_valley];
+        if (votes_for(selection, models[m].k) >= VOTES_MIN && !(valley <= ONE_HUMP_MAX)) return m;
+    }
+    return -1;
+}
+
+// The first criterion that prefers this K.
+static km_criterion first_voter(const km_selection *selection, int64_t k) {
+    int c = 0;
+    while (c < KM_CRITERION_COUNT - 1 && !(is_counted(c) && selection->votes[c] == k)) c++;
+    return (km_criterion)c;
+}
+
+// The rule of KM_CRITERION_AUTO, at km_selection. Returns whether it prefers a model.
+static int select_auto(km_selection *out, const km_score_input *models, const double *scores, int64_t count) {
+    int64_t agreed = out->clustered ? agreed_model(out, models, scores, count) : -1;
+    int64_t vote = vote_max(scores, KM_CRITERION_simplified_silhouette, count);
+    if (agreed >= 0) {
+        int64_t k = models[agreed].k;
+        out->best = agreed;
+        out->criterion = first_voter(out, k);
+        snprintf(out->reason, sizeof out->reason,
+                 "K = %lld is the largest that two criteria or more prefer (%d do) and at which no two "
+                 "neighbouring clusters are one hump of points",
+                 (long long)k, votes_for(out, k));
+        return 1;
+    }
+    if (vote < 0) return 0;
+    out->best = vote;
+    out->criterion = KM_CRITERION_simplified_silhouette;
+    snprintf(
+        out->reason, sizeof out->reason, "%ssimplified silhouette is highest at K = %lld: %.6g",
+        out->clustered
+            ? "no K that two criteria prefer is free of neighbouring clusters that are one hump of points; "
+            : "",
+        (long long)models[vote].k, scores[vote * KM_CRITERION_COUNT + KM_CRITERION_simplified_silhouette]);
+    return 1;
+}
+
+// By the criterion that was asked for.
+static int select_by(km_selection *out, const km_score_input *models, const double *scores, int64_t count) {
+    if (out->asked == KM_CRITERION_AUTO) return select_auto(out, models, scores, count);
+    int64_t vote = km_select_vote(out->asked, scores, count);
+    if (vote < 0) return 0;
+    out->best = vote;
+    explain_vote(out, models, scores, count);
+    return 1;
+}
+
 km_status km_select(km_selection *out, const km_score_input *models, const double *scores, int64_t count,
                     km_criterion criterion, km_error *err) {
     KM_TRY(check_models(models, count, err));
-    if (!is_criterion(criterion))
-        return km_fail(err, KM_ERROR_USAGE, "criterion %d does not exist: give 0..%d", (int)criterion,
-                       KM_CRITERION_COUNT - 1);
-    *out = (km_selection){.criterion = criterion};
+    if (criterion != KM_CRITERION_AUTO && !is_criterion(criterion))
+        return km_fail(err, KM_ERROR_USAGE, "criterion %d does not exist: give %d (auto) to %d",
+                       (int)criterion, KM_CRITERION_AUTO, KM_CRITERION_COUNT - 1);
+    *out =
+        (km_selection){.asked = criterion, .criterion = criterion, .clustered = are_clustered(models, count)};
+    if (criterion == KM_CRITERION_AUTO) out->criterion = KM_CRITERION_simplified_silhouette;
     for (int c = 0; c < KM_CRITERION_COUNT; c++) {
         int64_t vote = km_select_vote((km_criterion)c, scores, count);
         out->votes[c] = vote < 0 ? -1 : models[vote].k;
     }
     int64_t zero = zero_inertia_model(models, count);
-    int64_t vote = km_select_vote(criterion, scores, count);
     if (count == 1) {
         snprintf(out->reason, sizeof out->reason, "K = %lld is the only one in the list",
                  (long long)models[0].k);
     } else if (zero >= 0) {
         out->best = zero;
+        out->clustered = 1;
         snprintf(
             out->reason, sizeof out->reason,
             "K = %lld is the smallest with inertia 0: every point lies on its centroid, and criteria say "
             "nothing there",
             (long long)models[zero].k);
-    } else if (vote >= 0) {
-        out->best = vote;
-        explain_vote(out, models, scores, count);
-    } else {
+    } else if (!select_by(out, models, scores, count)) {
         fall_back(out, models, scores, count);
     }
     return KM_OK;

@@ -53,6 +53,7 @@ static void fill_scores(double *scores, int32_t k, int is_last) {
     scores[KM_CRITERION_xie_beni] = .05 * k;
     scores[KM_CRITERION_pbm] = 20 - fabs(k - 4.);
     scores[KM_CRITERION_hartigan] = is_last ? NAN : 400. / ((double)k * k);
+    for (int c = KM_CRITERION_krzanowski_lai; c < KM_CRITERION_COUNT; c++) scores[c] = NAN;
     scores[KM_CRITERION_silhouette] = .7 - .02 * fabs(k - 3.);
 }
 

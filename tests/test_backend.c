@@ -5,6 +5,7 @@
 //
 // Exits 77 (skipped) where the variant's device is missing.
 #include "kernel_cache.h"
+#include "../runtime/drawn.h"
 #include "reference.h"
 #include "rig.h"
 #include "short_form.h"
@@ -170,6 +171,52 @@ START_TEST(load_of_any_layout_has_the_same_bits) {
         ref_data_free(&points);
     }
     rig_close(&r);
+}
+END_TEST
+
+// Points that are drawn where they lie are those that the host draws. i: type, turned box, weights.
+START_TEST(load_draws_what_the_host_draws) {
+    enum { N = 70003 };
+    static const double low[3] = {-.5, 3, 1e-3}, width[3] = {1, 7.25, 0};
+    static const double axes[9] = {.6, .8, 0, -.48, .36, .8, .64, -.48, .6};
+    km_type type = served_type(_i % 2 ? KM_FLOAT32 : KM_FLOAT64);
+    int weighted = served_weights(_i / 4);
+    double one[3] = {1, 1, 1}, zero[3] = {0}, point[3], *weights = malloc(N * sizeof *weights),
+           *rows = malloc(3 * N * sizeof *rows);
+    int64_t *indices = malloc(N * sizeof *indices);
+    km_draws draws = {type, 42, UINT64_C(0x6761700000000003), 3, low, width, _i / 2 % 2 ? axes : NULL};
+    km_load_params load = {.transform_given = 1, .centre = zero, .factor = one};
+    km_error err = {{0}};
+    km_data_stats stats;
+    km_engine *engine;
+    km_data *data;
+    rig r;
+    for (int64_t i = 0; i < N; i++) indices[i] = i, weights[i] = (double)(i % 3);
+    ck_assert(build(&r, type, 3, "2,3", weighted));
+    const km_backend *backend = r.device->backend;
+    RIG_MUST(km_data_drawn(&data, &draws, N, weighted ? weights : NULL, &err), &err);
+    RIG_MUST(km_data_stats_alloc(&stats, 3, &err), &err);
+    for (int again = 0; again < 2; again++) { // the same in every engine
+        RIG_MUST(backend->engine_create(&engine, r.module->kernels, 2, NULL, &err), &err);
+        RIG_MUST(backend->load(engine, &stats, data, &load, &err), &err);
+        RIG_MUST(backend->rows(engine, rows, indices, N, &err), &err);
+        for (int64_t i = 0; i < N; i++) {
+            km_draws_point(point, &draws, i);
+            ck_assert_mem_eq(rows + 3 * i, point, sizeof point);
+        }
+        for (int f = 0; f < 3 && !draws.axes; f++) {
+            ck_assert(stats.minimum[f] >= ref_round(low[f], type));
+            ck_assert(stats.maximum[f] <= ref_round(low[f] + width[f], type));
+            REF_NEAR(stats.mean[f], low[f] + width[f] / 2, .01 * width[f] + 1e-9);
+        }
+        backend->engine_destroy(&engine);
+    }
+    km_data_stats_free(&stats);
+    km_data_destroy(&data);
+    rig_close(&r);
+    free(indices);
+    free(weights);
+    free(rows);
 }
 END_TEST
 
@@ -1383,6 +1430,7 @@ static Suite *suite_of(void) {
     TCase *uneven = tcase_create("uneven"), *run = tcase_create("run"), *finish = tcase_create("finish");
     tcase_add_loop_test(load, load_statistics, 0, 12);
     tcase_add_loop_test(load, load_of_any_layout_has_the_same_bits, 0, 2 * FEATURES_COUNT);
+    tcase_add_loop_test(load, load_draws_what_the_host_draws, 0, 8);
     tcase_add_test(load, load_keeps_grids_exact);
     tcase_add_test(load, load_refuses_nan_and_infinity);
     tcase_add_loop_test(load, load_is_the_same_in_any_unit, 0, 2);

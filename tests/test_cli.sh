@@ -156,7 +156,12 @@ usage() {
     run 2 fit "$iris" --criterion calinski
     in_stderr 'calinski_harabasz, davies_bouldin'
     run 0 fit --criterion list
+    in_stdout '^auto$'
     in_stdout '^krzanowski_lai$'
+    run 2 fit "$iris" --gap-references 1
+    in_stderr '--gap-references must be'
+    run 2 fit "$iris" --gap-box round
+    in_stderr 'uniform, principal'
     run 2 fit "$iris" --target gpu
     in_stderr 'cuda'
     run 2 fit "$iris" --plot picture.gif
@@ -343,6 +348,18 @@ assert a["models"] == b["models"] and a["best"] == b["best"]' "$work/stdout" "$w
     run 0 fit "$iris" -k 2..4 --columns petal_length,4 --type f64 --scale standard --n-init 3 --max-iter 50 --tol 0 -v
     in_stderr '^fit: all K and restarts swept in'
     run 0 fit "$iris" -k 3 --min-changes 5 --init random --criterion davies_bouldin
+    run 0 fit "$iris" -k 1..4 --criteria gap --gap-box principal --gap-references 3 -v --json gap.json
+    in_stdout 'best K = 2: K = 2 is the largest that two criteria or more prefer'
+    expect "the gap has standard errors" grep -q '"gap": 0' gap.json
+    # Points without clusters: the sentence first, the files all the same, and exit 0.
+    awk 'BEGIN { srand(1); for (i = 0; i < 900; i++) print rand() "," rand() }' >uniform.csv
+    run 0 fit uniform.csv -k 2..5 --model m.json --labels l.npy --json r.json
+    in_stdout '^no clusters: no valley of lower density'
+    in_stdout '^best K of the list = '
+    in_stderr 'one cluster \(K = 1\) describes them no worse'
+    expect "no clusters in JSON and model" test "$(cat m.json r.json | grep -c '"clustered": false')" = 2
+    expect "labels of the best of the list" test -s l.npy
+    rm -f -- *
     run 0 fit "$iris" --n-init 2
     in_stdout '^[^0-9]*20 '
     run 0 fit "$iris" -k 2..5 --dry-run

@@ -9,6 +9,7 @@
 #include "kernel_cache.h"
 #include "reference.h"
 #include "short_form.h"
+#include "../templates/both.h"
 #include <kmgen/model.h>
 #include <kmgen/module.h>
 #include <ftw.h>
@@ -647,8 +648,9 @@ START_TEST(weights_equal_repeated_rows) {
         for (int i = 0; i < x->k * 3; i++)
             REF_NEAR(x->centroids[i], y->centroids[i], type == KM_FLOAT32 ? 1e-5 : 1e-12);
         for (int i = 0; i < x->k; i++) ck_assert_double_eq(x->weights[i], y->weights[i]);
-        for (int c = 0; c < KM_CRITERION_COUNT; c++)
-            if (!isnan(x->scores[c])) REF_NEAR(x->scores[c], y->scores[c], 1e-5 * fabs(y->scores[c]));
+        for (int c = 0; c < KM_CRITERION_COUNT; c++) // a valley's standard error counts rows
+            if (c != KM_CRITERION_valley && !isnan(x->scores[c]))
+                REF_NEAR(x->scores[c], y->scores[c], 1e-5 * fabs(y->scores[c]));
     }
     km_result_destroy(&weighted);
     km_result_destroy(&plain);
@@ -1236,6 +1238,280 @@ START_TEST(plan_is_the_one_that_fit_uses) {
 }
 END_TEST
 
+// The decision and its warnings -----------------------------------------------------------------------------
+
+static km_result *fit_points(ref_data points, const char *clusters, int64_t n_init, km_criterion criterion) {
+    job j = job_open(points, clusters);
+    j.spec.n_init = n_init;
+    j.params.criterion = criterion;
+    j.params.labels = KM_LABELS_NONE;
+    km_result *result = fit(&j);
+    job_close(&j);
+    return result;
+}
+
+static double normal_draw(uint64_t seed, int64_t i, int64_t f) {
+    double radius = sqrt(-2 * log(1 - km_draw(seed, 0, (uint64_t)i, (uint64_t)f)));
+    return radius * cos(2 * M_PI * km_draw(seed, 1, (uint64_t)i, (uint64_t)f));
+}
+
+// Points without clusters: what `kind` says.
+static ref_data one_hump(int kind, int64_t n, int64_t d, uint64_t seed) {
+    ref_data points = ref_uniform(n, d, seed, KM_FLOAT32);
+    for (int64_t i = 0; i < n * d && kind > 0; i++) {
+        double x = normal_draw(seed, i / d, i % d);
+        if (kind == 2) x = exp(.7 * x);                         // skewed
+        if (kind == 3) x = x + 2 * normal_draw(seed, i / d, d); // correlated
+        if (kind == 4) x = rint(3 * x); // integers: what lies between them is no valley
+        points.x[i] = ref_round(x, KM_FLOAT32);
+    }
+    return points;
+}
+
+// Sets of each kind and number of features; a chance takes one of them at most.
+START_TEST(no_clusters_are_said) {
+    static const int64_t features[] = {2, 5, 10, 1, 64};
+    int said = 0, sets = is_whole() ? 20 : 6;
+    for (int s = 0; s < sets; s++) {
+        int64_t d = features[_i / 5], n = d == 64 ? 400 : 1500;
+        km_result *result =
+            fit_points(one_hump(_i % 5, n, d, (uint64_t)(100 * _i + s)), "2..8", 3, KM_CRITERION_AUTO);
+        said += !result->selection.clustered;
+        ck_assert_int_eq(has_warning(result, "one cluster (K = 1) describes them no worse"),
+                         !result->selection.clustered);
+        if (!result->selection.clustered) ck_assert(!has_warning(result, "criteria prefer"));
+        km_result_destroy(&result);
+    }
+    ck_assert_msg(said >= sets - 1, "kind %d, %d features: %d of %d", _i % 5, (int)features[_i / 5], said,
+                  sets);
+}
+END_TEST
+
+START_TEST(clusters_are_seen) {
+    static const struct {
+        int64_t n, d, k;
+        double spread;
+    } cases[] = {{120, 2, 3, 1}, {2000, 5, 6, 1.5}, {600, 30, 4, 3}, {70000, 3, 5, 1}};
+    km_result *result =
+        fit_points(ref_blobs(cases[_i].n, cases[_i].d, cases[_i].k, cases[_i].spread, 3, KM_FLOAT32), "2..9",
+                   10, KM_CRITERION_AUTO);
+    const km_model *best = &result->models[result->selection.best];
+    ck_assert_int_eq(result->selection.clustered, 1);
+    ck_assert_int_eq(best->k, cases[_i].k);
+    ck_assert(best->scores[KM_CRITERION_valley] > 1);
+    ck_assert(!has_warning(result, "criteria prefer") && !has_warning(result, "wider list") &&
+              !has_warning(result, "restarts came") && !has_warning(result, "decides alone") &&
+              !has_warning(result, "one point only"));
+    km_result_destroy(&result);
+}
+END_TEST
+
+// The gap statistic -----------------------------------------------------------------------------------------
+
+static km_result *fit_gap(ref_data points, const char *clusters, km_gap_box box, km_criterion criterion) {
+    job j = job_open(points, clusters);
+    j.params.criterion = criterion;
+    j.params.criteria = UINT64_C(1) << KM_CRITERION_gap;
+    j.params.gap_box = box;
+    j.params.labels = KM_LABELS_BEST;
+    km_result *result = fit(&j); // labels of the data's own points, whatever was drawn since
+    ck_assert_ptr_nonnull(result->models[result->selection.best].labels);
+    job_close(&j);
+    return result;
+}
+
+// scikit-learn 1.9 with numpy's generator, 200 reference sets in the box along the features, on Ruspini's points.
+START_TEST(gap_against_scikit_learn) {
+    static const double gaps[6] = {-.1103, .2250, .3592, 1.3684, 1.3167, 1.2558};
+    km_error err = {{0}};
+    km_data *data;
+    must(km_data_open(&data, small_path("ruspini.csv"), NULL, &err), &err, "ruspini");
+    ref_data points = ref_data_make(75, 2, KM_FLOAT64);
+    must(km_data_read(points.x, data, 0, 75, KM_FLOAT64, &err), &err, "ruspini");
+    km_data_destroy(&data);
+    km_result *result = fit_gap(points, "1..6", KM_GAP_UNIFORM, KM_CRITERION_gap);
+    ck_assert_int_eq(result->models[result->selection.best].k, 4);
+    ck_assert_int_eq(result->selection.votes[KM_CRITERION_gap_2001], 4);
+    for (int m = 0; m < 6; m++) {
+        double error = result->models[m].score_errors[KM_CRITERION_gap];
+        ck_assert(error > .01 && error < .2);
+        REF_NEAR(result->models[m].scores[KM_CRITERION_gap], gaps[m], 1.5 * error);
+    }
+    for (int m = 0; m < 5; m++) {
+        const km_model *own = &result->models[m], *next = own + 1;
+        double beyond = next->scores[KM_CRITERION_gap] - next->score_errors[KM_CRITERION_gap];
+        REF_NEAR(own->scores[KM_CRITERION_gap_2001], own->scores[KM_CRITERION_gap] - beyond, 1e-12);
+    }
+    ck_assert(isnan(result->models[5].scores[KM_CRITERION_gap_2001]));
+    km_result_destroy(&result);
+}
+END_TEST
+
+// Without structure K = 1 by the rule of 2001 (the maximum is where chance has it); in the list, else in a warning.
+START_TEST(gap_says_one) {
+    ref_data points = _i ? one_hump(3, 2000, 3, 1) : one_hump(0, 2000, 2, 1);
+    km_result *result = fit_gap(ref_data_copy(&points), "1..6", (km_gap_box)_i, KM_CRITERION_gap_2001);
+    ck_assert_int_eq(result->models[result->selection.best].k, 1);
+    ck_assert_ptr_nonnull(
+        strstr(result->selection.reason, "the smallest K whose gap the next K does not pass"));
+    ck_assert(!has_warning(result, "by the gap K = 1"));
+    km_result_destroy(&result);
+    result = fit_gap(points, "2..6", (km_gap_box)_i, KM_CRITERION_AUTO);
+    ck_assert(has_warning(result, "by the gap K = 1 is no worse than K = 2"));
+    km_result_destroy(&result);
+}
+END_TEST
+
+START_TEST(gap_finds_clusters) {
+    km_result *result =
+        fit_gap(ref_blobs(2000, 4, 5, 1, 3, type_of(_i)), "1..8", (km_gap_box)(_i / 2), KM_CRITERION_gap);
+    ck_assert_int_eq(result->models[result->selection.best].k, 5);
+    ck_assert_int_eq(result->selection.votes[KM_CRITERION_gap_2001], 5);
+    km_result_destroy(&result);
+}
+END_TEST
+
+START_TEST(gap_of_wrong_calls) {
+    job j = job_open(ref_blobs(50, 513, 2, 1, 1, KM_FLOAT32), "2,3");
+    j.params.gap_references = 1;
+    check_refused(&j, KM_ERROR_USAGE, "gap_references is 1; it must be at least 2");
+    j.params.gap_references = 2;
+    j.params.gap_box = (km_gap_box)2;
+    check_refused(&j, KM_ERROR_USAGE, "gap_box 2 does not exist");
+    j.params.gap_box = KM_GAP_PRINCIPAL;
+    km_result *result = fit(&j); // not asked for
+    km_result_destroy(&result);
+    j.params.criteria = UINT64_C(1) << KM_CRITERION_gap;
+    check_refused(&j, KM_ERROR_USAGE, "at most 512 features");
+    j.params.gap_box = KM_GAP_UNIFORM; // the way out
+    result = fit(&j);
+    ck_assert(isfinite(result->models[0].scores[KM_CRITERION_gap]));
+    km_result_destroy(&result);
+    job_close(&j);
+}
+END_TEST
+
+// Where every K of the list splits the clusters, the gap between them is seen all the same.
+START_TEST(clusters_are_seen_in_long_lists) {
+    static const char *const lists[] = {"8..12", "10", "4,9,16"};
+    km_result *result = fit_points(ref_blobs(1500, 2, 2, .8, 4, KM_FLOAT32), lists[_i], 3, KM_CRITERION_AUTO);
+    ck_assert_int_eq(result->selection.clustered, 1);
+    km_result_destroy(&result);
+}
+END_TEST
+
+// Each warning says what to do, and doing it takes it away.
+START_TEST(warning_of_the_range) {
+    km_result *result =
+        fit_points(ref_blobs(2000, 2, 9, .3, 5, KM_FLOAT32), "2..6", 10, KM_CRITERION_calinski_harabasz);
+    ck_assert_int_eq(result->models[result->selection.best].k, 6);
+    ck_assert(has_warning(result,
+                          "the best K = 6 is the last of the list, and a wider list may hold a better one: "
+                          "try -k 3..12"));
+    km_result_destroy(&result);
+    result =
+        fit_points(ref_blobs(2000, 2, 9, .3, 5, KM_FLOAT32), "3..12", 10, KM_CRITERION_calinski_harabasz);
+    ck_assert_int_eq(result->models[result->selection.best].k, 9);
+    ck_assert(!has_warning(result, "wider list"));
+    km_result_destroy(&result);
+    result =
+        fit_points(ref_blobs(2000, 2, 3, .3, 5, KM_FLOAT32), "5..9", 10, KM_CRITERION_simplified_silhouette);
+    ck_assert(
+        has_warning(result, "is the first of the list, and a wider list may hold a better one: try -k 2..5"));
+    km_result_destroy(&result);
+}
+END_TEST
+
+START_TEST(warning_of_restarts) {
+    job j = job_open(ref_blobs(3000, 2, 40, .02, 6, KM_FLOAT32), "40");
+    j.spec.n_init = 12;
+    km_result *result = fit(&j);
+    ck_assert(!has_warning(result, "restarts came"));
+    km_result_destroy(&result);
+    j.params.init = KM_INIT_RANDOM; // which leaves some of 40 tight clusters together
+    result = fit(&j);
+    const km_model *model = &result->models[0];
+    int64_t close = 0;
+    for (int64_t r = 0; r < 12; r++) close += model->restart_inertia[r] <= 1.001 * model->inertia;
+    ck_assert_int_le(close, 2);
+    char expected[160];
+    snprintf(expected, sizeof expected,
+             "at K = 40 only %lld of 12 restarts came within 0.1 %% of the best inertia, so other seeds may "
+             "end in "
+             "other clusters: try --n-init 60",
+             (long long)close);
+    ck_assert(has_warning(result, expected));
+    km_result_destroy(&result);
+    job_close(&j);
+}
+END_TEST
+
+START_TEST(warning_of_one_feature) {
+    ref_data points = ref_blobs(900, 3, 3, 1, 7, KM_FLOAT32);
+    for (int64_t i = 0; i < points.n; i++)
+        points.x[i * 3 + 1] = ref_round(points.x[i * 3 + 1] * 9, KM_FLOAT32);
+    job j = job_open(points, "2..5");
+    km_result *result = fit(&j);
+    ck_assert(has_warning(result, "one feature decides alone: column 2 makes 9"));
+    ck_assert(has_warning(result, "--scale standard weighs all features alike"));
+    km_result_destroy(&result);
+    j.params.scale = KM_SCALE_STANDARD;
+    result = fit(&j);
+    ck_assert(!has_warning(result, "decides alone"));
+    km_result_destroy(&result);
+    job_close(&j);
+}
+END_TEST
+
+START_TEST(warning_of_single_points) {
+    ref_data points = ref_blobs(500, 2, 2, .5, 8, KM_FLOAT32);
+    points.x[0] = 1e3; // one outlier
+    job j = job_open(points, "3");
+    km_result *result = fit(&j);
+    ck_assert(
+        has_warning(result, "1 of 3 clusters of K = 3 holds one point only: outliers take a cluster each"));
+    km_result_destroy(&result);
+    job_close(&j);
+}
+END_TEST
+
+// Two long blobs, which BIC takes for many round ones.
+START_TEST(warning_of_votes) {
+    ref_data points = ref_blobs(2000, 2, 2, .5, 9, KM_FLOAT32);
+    for (int64_t i = 0; i < points.n; i++)
+        points.x[i * 2] = ref_round(points.x[i * 2] + 1.5 * normal_draw(1, i, 0), KM_FLOAT32);
+    km_result *result = fit_points(ref_data_copy(&points), "2..8", 10, KM_CRITERION_AUTO);
+    ck_assert_int_eq(result->models[result->selection.best].k, 2);
+    ck_assert(!has_warning(result, "criteria prefer another K"));
+    km_result_destroy(&result);
+    result = fit_points(points, "2..8", 10, KM_CRITERION_bic);
+    ck_assert_int_gt(result->models[result->selection.best].k, 2);
+    ck_assert(has_warning(result, "compare the scores of all K (--verbose), and take another one with -k"));
+    km_result_destroy(&result);
+}
+END_TEST
+
+// Lists where criteria are not defined: no score is infinite, the choice is in the list, the sentence is there.
+START_TEST(lists_without_scores) {
+    static const char *const lists[] = {"1", "1,2", "1,12", "12", "11,12", "2,4,8", "1..12", "3,12"};
+    for (int kind = 0; kind < 3; kind++) {
+        ref_data points = ref_uniform(12, 2, 4, KM_FLOAT32);
+        for (int64_t i = 0; i < 24 && kind > 0; i++)
+            points.x[i] = kind == 1 ? 2 : i / 2 % 4; // equal; four points
+        km_result *result = fit_points(points, lists[_i], 5, KM_CRITERION_AUTO);
+        ck_assert(result->selection.reason[0]);
+        for (int64_t m = 0; m < result->models_count; m++)
+            for (int c = 0; c < KM_CRITERION_COUNT; c++) ck_assert(!isinf(result->models[m].scores[c]));
+        char *json;
+        ck_assert_int_eq(km_result_to_json(&json, result, NULL), KM_OK);
+        ck_assert_ptr_null(strstr(json, "nan"));
+        ck_assert_ptr_null(strstr(json, "inf"));
+        km_text_free(json);
+        km_result_destroy(&result);
+    }
+}
+END_TEST
+
 // Suites ----------------------------------------------------------------------------------------------------
 
 static TCase *case_of(Suite *suite, const char *name) {
@@ -1296,6 +1572,21 @@ static Suite *suite_of(void) {
     tcase_add_test(around, cache_serves_another_list);
     if (strcmp(target, "cuda")) tcase_add_test(around, no_compiler);
     tcase_add_test(around, plan_is_the_one_that_fit_uses);
+    if (!design || strcmp(design, "prebuilt")) return suite; // what follows is the same on all targets
+    TCase *decision = case_of(suite, "decision");
+    tcase_add_loop_test(decision, no_clusters_are_said, 0, 25);
+    tcase_add_loop_test(decision, clusters_are_seen, 0, 4);
+    tcase_add_loop_test(decision, clusters_are_seen_in_long_lists, 0, 3);
+    tcase_add_test(decision, gap_against_scikit_learn);
+    tcase_add_loop_test(decision, gap_says_one, 0, 2);
+    tcase_add_loop_test(decision, gap_finds_clusters, 0, 4);
+    tcase_add_test(decision, gap_of_wrong_calls);
+    tcase_add_test(decision, warning_of_the_range);
+    tcase_add_test(decision, warning_of_restarts);
+    tcase_add_test(decision, warning_of_one_feature);
+    tcase_add_test(decision, warning_of_single_points);
+    tcase_add_test(decision, warning_of_votes);
+    tcase_add_loop_test(decision, lists_without_scores, 0, 8);
     return suite;
 }
 

@@ -183,6 +183,7 @@ START_TEST(page_of_iris) {
     assert_has(page, "first component, 92\u202f%");
     assert_has(page, "second component, 5.3\u202f%");
     assert_has(page, "One K was fitted");
+    ck_assert_ptr_null(strstr(page, "look like no clusters"));
     assert_has(page, "petal_length");
     free(page);
     km_result_destroy(&result);
@@ -256,6 +257,8 @@ START_TEST(sample_of_many) {
         ck_assert_int_eq((int64_t)floor((row + .01) * ROWS / N), i);
     }
     char *page = page_of(result, data, NULL, 200000);
+    ck_assert_int_eq(result->selection.clustered, 0); // evenly spread
+    assert_has(page, "<strong>The data look like no clusters:</strong>");
     assert_has(page, "A sample of 2000 of 20\u202f000 rows");
     free(page);
     km_html_sample_free(&drawn);

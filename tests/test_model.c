@@ -41,6 +41,7 @@ START_TEST(round_trip) {
     km_error err = {""};
     const km_model *model = &s->models[1];
     s->result.type = _i & 1 ? KM_FLOAT64 : KM_FLOAT32;
+    s->result.selection.clustered = _i != 2;
     s->result.scale = (km_scale)(_i % 3);
     s->result.feature_names = _i & 2 ? s->names : NULL;
     s->names[3] = _i == 3 ? "caf\xe9" : NULL; // Latin-1; no name
@@ -48,6 +49,7 @@ START_TEST(round_trip) {
     ck_assert_msg(km_predictor_read(&predictor, path, &err) == KM_OK, "%s", err.text);
     ck_assert_int_eq(km_predictor_features(predictor), 4);
     ck_assert_int_eq(km_predictor_clusters(predictor), 3);
+    ck_assert_int_eq(km_predictor_clustered(predictor), _i != 2);
     ck_assert_int_eq(predictor->type, s->result.type);
     ck_assert_int_eq(predictor->scale, s->result.scale);
     assert_same_bits(&predictor->inertia, &model->inertia, 1);

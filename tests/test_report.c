@@ -77,10 +77,11 @@ static void assert_reals(const json_t *array, const double *expected, int64_t co
 static void check_model(const json_t *object, const km_model *model, int64_t d, int weighted) {
     if (weighted)
         assert_keys(object, "k", "inertia", "n_iter", "converged", "restart", "restarts", "restarts_agreed",
-                    "effective_k", "sizes", "weights", "sse", "centroids", "scores", "score_errors", NULL);
+                    "effective_k", "sizes", "weights", "sse", "centroids", "scores", "score_errors",
+                    "valleys", NULL);
     else
         assert_keys(object, "k", "inertia", "n_iter", "converged", "restart", "restarts", "restarts_agreed",
-                    "effective_k", "sizes", "sse", "centroids", "scores", "score_errors", NULL);
+                    "effective_k", "sizes", "sse", "centroids", "scores", "score_errors", "valleys", NULL);
     assert_integer(object, "k", model->k);
     assert_real(json_object_get(object, "inertia"), model->inertia);
     assert_integer(object, "n_iter", model->n_iter);
@@ -147,7 +148,8 @@ START_TEST(json_contract) {
     ck_assert_uint_eq(json_array_size(models), 9);
     for (size_t m = 0; m < 9; m++) check_model(json_array_get(models, m), &s->models[m], 4, _i);
     const json_t *best = json_object_get(root, "best"), *votes = json_object_get(best, "votes");
-    assert_keys(best, "k", "criterion", "reason", "votes", NULL);
+    assert_keys(best, "k", "clustered", "criterion", "reason", "votes", NULL);
+    ck_assert(json_is_true(json_object_get(best, "clustered")));
     assert_integer(best, "k", 4);
     assert_string(best, "criterion", "calinski_harabasz");
     assert_criteria_keys(votes);
@@ -300,7 +302,7 @@ START_TEST(table_text) {
               "\n"
               "best K = 4: Calinski-Harabasz is highest at K = 4: 560.125, and next at K = 2: 510.125\n"
               "votes: K = 4 by Calinski-Harabasz, BIC, AIC, WB index, PBM; K = 2 by simplified silhouette, "
-              "Xie-Beni; K = 3 by Davies-Bouldin; none by Hartigan, Krzanowski-Lai\n");
+              "Xie-Beni; K = 3 by Davies-Bouldin; none by Hartigan, Krzanowski-Lai, valley\n");
     km_text_free(text);
     sample_free(s);
 }
@@ -337,6 +339,35 @@ START_TEST(table_bars) {
     text = to_table(&s->result, 0, 0);
     ck_assert_ptr_null(strchr(text, '#'));
     km_text_free(text);
+    sample_free(s);
+}
+END_TEST
+
+// What no one should overlook comes before the K.
+START_TEST(table_of_no_clusters) {
+    sample *s = sample_make(2, 1, 3, 4);
+    s->result.selection.clustered = 0;
+    char *text = to_table(&s->result, 0, 0);
+    ck_assert_ptr_nonnull(strstr(
+        text, "\n\nno clusters: no valley of lower density parts any two neighbouring clusters of any K\n"
+              "best K of the list = 4: Calinski-Harabasz is highest"));
+    km_text_free(text);
+    json_t *root = to_json(&s->result);
+    ck_assert(json_is_false(json_object_get(json_object_get(root, "best"), "clustered")));
+    json_decref(root);
+    sample_free(s);
+}
+END_TEST
+
+START_TEST(json_of_auto) {
+    sample *s = sample_make(2, 1, 9, 4);
+    static const double valleys[2] = {2.5, NAN};
+    s->models[0].valleys = valleys;
+    sample_select(s, KM_CRITERION_AUTO);
+    json_t *root = to_json(&s->result), *model = json_array_get(json_object_get(root, "models"), 0);
+    assert_string(json_object_get(root, "best"), "criterion", "auto");
+    assert_reals(json_object_get(model, "valleys"), valleys, 2);
+    json_decref(root);
     sample_free(s);
 }
 END_TEST
@@ -631,6 +662,8 @@ int main(void) {
     tcase_add_test(table, table_verbose);
     tcase_add_test(table, table_of_another_criterion);
     tcase_add_test(table, table_of_measured_criteria);
+    tcase_add_test(table, table_of_no_clusters);
+    tcase_add_test(table, json_of_auto);
     tcase_add_test(table, table_colour);
     suite_add_tcase(suite, table);
     tcase_add_checked_fixture(plot, make_folder, remove_folder);

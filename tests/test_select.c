@@ -217,7 +217,7 @@ START_TEST(iris_against_scikit_learn) {
     ck_assert_int_eq(km_score_models(scores, inputs, IRIS_MODELS, NULL), KM_OK);
     for (int m = 0; m < IRIS_MODELS; m++) {
         for (int c = 0; c < KM_CRITERION_COUNT; c++) {
-            if (isnan(iris_scores[m][c]) || km_criterion_needs((km_criterion)c) != KM_NEEDS_FINISH)
+            if (isnan(iris_scores[m][c]) || c >= KM_CRITERION_valley)
                 ck_assert(isnan(score_of(scores, m, (km_criterion)c)));
             else
                 assert_relative(score_of(scores, m, (km_criterion)c), iris_scores[m][c], 1e-11);
@@ -266,10 +266,10 @@ START_TEST(iris_selection) {
     ck_assert_int_eq(selection.criterion, KM_CRITERION_calinski_harabasz);
     ck_assert_str_eq(selection.reason,
                      "Calinski-Harabasz is highest at K = 3: 561.628, and next at K = 4: 530.766");
-    static const int64_t votes[KM_CRITERION_COUNT] = {3, 2, 2, 6, 6, 6, 2, 3, -1, 3};
+    static const int64_t votes[KM_CRITERION_valley] = {3, 2, 2, 6, 6, 6, 2, 3, -1, 3};
     for (int c = 0; c < KM_CRITERION_COUNT; c++) // what was not measured has no vote
-        ck_assert_int_eq(selection.votes[c],
-                         km_criterion_needs((km_criterion)c) == KM_NEEDS_FINISH ? votes[c] : -1);
+        ck_assert_int_eq(selection.votes[c], c < KM_CRITERION_valley ? votes[c] : -1);
+    ck_assert_int_eq(selection.clustered, 1);
     ck_assert_int_eq(km_select(&selection, inputs, scores, IRIS_MODELS, KM_CRITERION_davies_bouldin, NULL),
                      KM_OK);
     ck_assert_int_eq(selection.best, 0);
@@ -510,6 +510,82 @@ START_TEST(gaps_in_the_list) {
 }
 END_TEST
 
+// The default rule --------------------------------------------------------------------------------------------
+
+// Iris with these valleys, the same for every pair of a K.
+static km_selection select_with_valleys(const double *valleys, km_criterion criterion) {
+    static scored models[IRIS_MODELS];
+    static double of_pairs[IRIS_MODELS][K_MAX];
+    km_score_input inputs[IRIS_MODELS];
+    double scores[IRIS_MODELS * KM_CRITERION_COUNT];
+    iris_models(models, inputs, NULL, 0);
+    for (int m = 0; valleys && m < IRIS_MODELS; m++) {
+        for (int64_t j = 0; j < inputs[m].k; j++) of_pairs[m][j] = j == 1 ? NAN : valleys[m];
+        inputs[m].valleys = of_pairs[m];
+    }
+    km_selection selection;
+    ck_assert_int_eq(km_score_models(scores, inputs, IRIS_MODELS, NULL), KM_OK);
+    for (int m = 0; valleys && m < IRIS_MODELS; m++)
+        ck_assert_double_eq(score_of(scores, m, KM_CRITERION_valley), valleys[m]);
+    ck_assert_int_eq(km_select(&selection, inputs, scores, IRIS_MODELS, criterion, NULL), KM_OK);
+    ck_assert_int_eq(selection.asked, criterion);
+    ck_assert(selection.criterion != KM_CRITERION_AUTO);
+    return selection;
+}
+
+// Of K = 2..6 the criteria prefer 3 (four of them), 2 (three), 6 (BIC and WB; AIC does not count).
+START_TEST(auto_takes_the_largest_that_two_prefer) {
+    static const double apart[IRIS_MODELS] = {5, 4, 3, 2, 0}, one_hump[IRIS_MODELS] = {5, 4, 3, 2, -1},
+                        two[IRIS_MODELS] = {5, -1.5, 3, 2, -7}, none[IRIS_MODELS] = {-2, -1.5, 3.5, 2, -7};
+    km_selection s = select_with_valleys(apart, KM_CRITERION_AUTO);
+    ck_assert_int_eq(s.best, 4);
+    ck_assert_int_eq(s.clustered, 1);
+    ck_assert_int_eq(s.votes[KM_CRITERION_valley], 5); // the largest above 1
+    ck_assert_int_eq(s.criterion, KM_CRITERION_bic);
+    ck_assert_str_eq(s.reason,
+                     "K = 6 is the largest that two criteria or more prefer (2 do) and at which no two "
+                     "neighbouring clusters are one hump of points");
+    s = select_with_valleys(one_hump, KM_CRITERION_AUTO); // the largest is out; 4 and 5 have one vote at most
+    ck_assert_int_eq(s.best, 1);
+    s = select_with_valleys(two, KM_CRITERION_AUTO);
+    ck_assert_int_eq(s.best, 0);
+    s = select_with_valleys(none, KM_CRITERION_AUTO); // the simplified silhouette prefers 2
+    ck_assert_int_eq(s.best, 0);
+    ck_assert_int_eq(s.clustered, 1);
+    ck_assert_int_eq(s.criterion, KM_CRITERION_simplified_silhouette);
+    ck_assert_ptr_nonnull(strstr(s.reason, "simplified silhouette is highest at K = 2"));
+    s = select_with_valleys(NULL, KM_CRITERION_AUTO); // nothing measured: votes alone
+    ck_assert_int_eq(s.best, 4);
+    ck_assert_int_eq(s.clustered, 1);
+}
+END_TEST
+
+START_TEST(no_clusters) {
+    // The clearest is 2.5; together at most 1.4 x 3 / sqrt(3) of K = 4.
+    static const double chance[IRIS_MODELS] = {2.5, 1.4, 1.2, 1, .9}, clear[IRIS_MODELS] = {3.5, 0, 0, 0, 0},
+                        together[IRIS_MODELS] = {0, 0, 2, 0, 0};
+    km_selection s = select_with_valleys(chance, KM_CRITERION_AUTO);
+    ck_assert_int_eq(s.clustered, 0);
+    ck_assert_int_eq(s.best, 0); // the highest simplified silhouette, whatever has two votes
+    ck_assert_int_eq(select_with_valleys(chance, KM_CRITERION_calinski_harabasz).clustered, 0);
+    ck_assert_int_eq(select_with_valleys(chance, KM_CRITERION_calinski_harabasz).best, 1);
+    ck_assert_int_eq(select_with_valleys(clear, KM_CRITERION_AUTO).clustered, 1);
+    ck_assert_int_eq(select_with_valleys(together, KM_CRITERION_AUTO).clustered, 1); // 2 x 3 / sqrt(3)
+}
+END_TEST
+
+START_TEST(valley_decides_alone) {
+    static const double valleys[IRIS_MODELS] = {5, -3, 2, 1, .5}, low[IRIS_MODELS] = {1, 1, 1, 1, 1};
+    km_selection s = select_with_valleys(valleys, KM_CRITERION_valley);
+    ck_assert_int_eq(s.best, 2); // 1 is not above 1
+    ck_assert_str_eq(
+        s.reason,
+        "valley is 2 at K = 4, the largest K at which valleys part each cluster from its neighbours");
+    s = select_with_valleys(low, KM_CRITERION_valley);
+    ck_assert_int_eq(s.criterion, KM_CRITERION_calinski_harabasz);
+}
+END_TEST
+
 START_TEST(many_clusters) {
     // A grid of 40 x 40 centroids with 2 points each, enough for the threaded path: neighbours are 1 apart.
     enum { K = 1600 };
@@ -558,6 +634,7 @@ START_TEST(wrong_calls) {
     ck_assert_str_eq(err.text, "models must come in ascending K: 2 follows 2");
     ck_assert_int_eq(km_score_models(scores, twice, 0, NULL), KM_ERROR_USAGE);
     ck_assert_int_eq(km_select(&selection, twice, scores, 1, KM_CRITERION_COUNT, NULL), KM_ERROR_USAGE);
+    ck_assert_int_eq(km_select(&selection, twice, scores, 1, (km_criterion)-2, NULL), KM_ERROR_USAGE);
     twice[0].k = 0;
     ck_assert_int_eq(km_select(&selection, twice, scores, 1, KM_CRITERION_bic, NULL), KM_ERROR_USAGE);
 }
@@ -572,6 +649,8 @@ START_TEST(names) {
     ck_assert_int_eq(km_criterion_needs(KM_CRITERION_COUNT), KM_NEEDS_FINISH);
     for (int c = 0; c < KM_CRITERION_COUNT; c++)
         ck_assert_int_eq(km_criterion_find(km_criterion_name((km_criterion)c)), c);
+    ck_assert_str_eq(km_criterion_name(KM_CRITERION_AUTO), "auto");
+    ck_assert_int_eq(km_criterion_find("auto"), KM_CRITERION_AUTO);
     ck_assert_int_eq(km_criterion_find("elbow"), KM_CRITERION_COUNT);
     ck_assert_int_eq(km_criterion_find(NULL), KM_CRITERION_COUNT);
 }
@@ -597,6 +676,9 @@ int main(void) {
     tcase_add_test(tcase, small_weights_fall_back);
     tcase_add_test(tcase, votes);
     tcase_add_test(tcase, gaps_in_the_list);
+    tcase_add_test(tcase, auto_takes_the_largest_that_two_prefer);
+    tcase_add_test(tcase, no_clusters);
+    tcase_add_test(tcase, valley_decides_alone);
     tcase_add_test(tcase, many_clusters);
     tcase_add_test(tcase, wrong_calls);
     tcase_add_test(tcase, names);

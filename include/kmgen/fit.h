@@ -26,6 +26,12 @@ typedef enum km_init {
     KM_INIT_GIVEN,  ///< km_fit_params.init_rows.
 } km_init;
 
+/// The box that the gap's reference points are drawn in.
+typedef enum km_gap_box {
+    KM_GAP_UNIFORM,   ///< Around the points, along the features.
+    KM_GAP_PRINCIPAL, ///< Around the points, along their principal components.
+} km_gap_box;
+
 /// Which labels a fit returns.
 typedef enum km_labels_wanted {
     KM_LABELS_NONE, ///< None.
@@ -59,10 +65,12 @@ typedef struct km_fit_params {
     int64_t init_count;     ///< Rows of init_rows. Default 0.
     km_scale scale;         ///< Default KM_SCALE_NONE.
     uint64_t seed;          ///< Of all random draws (counter-based). Default 0.
-    km_criterion criterion; ///< Decides. Default KM_CRITERION_calinski_harabasz.
+    km_criterion criterion; ///< Decides. Default KM_CRITERION_AUTO.
     /// Bit (uint64_t)1 << c for each criterion c that is wanted beyond those of the finishing pass
     /// (km_criterion_needs); `criterion` is always computed. Default 0.
     uint64_t criteria;
+    int64_t gap_references;  ///< Reference sets of the gap, at least 2. Default 10; 0 means it too.
+    km_gap_box gap_box;      ///< Default KM_GAP_UNIFORM.
     km_labels_wanted labels; ///< Which models' labels are returned. Default KM_LABELS_NONE.
     int64_t threads;         ///< CPU threads. Default 0: all cores. Never changes results.
     const char *cache_dir;   ///< See km_module_params. Default NULL.

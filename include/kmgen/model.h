@@ -34,6 +34,9 @@ KM_API int64_t km_predictor_features(const km_predictor *predictor);
 /// k: clusters; labels are 0..k-1.
 KM_API int64_t km_predictor_clusters(const km_predictor *predictor);
 
+/// 0: the fit said that the data look like no clusters (km_selection.clustered).
+KM_API int32_t km_predictor_clustered(const km_predictor *predictor);
+
 /// Names of the features that it was fitted on, d of them, or NULL. With these as km_data_params.names a table is read
 /// for this model, whatever its other columns hold.
 KM_API const char *const *km_predictor_feature_names(const km_predictor *predictor);

@@ -42,6 +42,9 @@ typedef struct km_model {
         [KM_CRITERION_COUNT]; ///< By each criterion (km_score_models); NaN: not defined, or not asked for.
     /// Standard errors of scores that a sample or random draws gave; NaN: the score has none.
     double score_errors[KM_CRITERION_COUNT];
+    /// k: how clearly a valley of lower density parts each cluster from a neighbour, in standard errors of a sample
+    /// (docs/criteria.md); NaN: an empty cluster, one that is only a neighbour of others, or not measured.
+    const double *valleys;
 } km_model;
 
 /// Where the time of a fit went, in milliseconds of wall time.

@@ -32,6 +32,11 @@ KM_BEGIN
 ///   Bandyopadhyay and Maulik 2004.
 /// - Hartigan: (W_K / W_{K+1} - 1) (N - K - 1). Hartigan 1975.
 /// - Krzanowski-Lai: |D_K / D_{K+1}|, D_K = (K - 1)^(2/d) W_{K-1} - K^(2/d) W_K. Krzanowski and Lai 1988.
+/// - valley: the least of km_score_input.valleys, how clearly a valley of lower density parts each cluster from a
+///   neighbour, in standard errors; the largest K whose score is above 1. docs/criteria.md.
+/// - gap: mean over reference sets of ln W*_K - ln W_K, W* of points drawn in a box around the data, fitted alike; at
+///   its maximum. By the rule of 2001: the smallest K with gap(K) >= gap(K') - s(K'), K' the next K of the list and s
+///   the standard error; its score is the left side less the right. Tibshirani, Walther and Hastie 2001.
 #define KM_CRITERIA(X)                                                                                       \
     X(calinski_harabasz, "Calinski-Harabasz", KM_BEST_MAX, KM_NEEDS_FINISH)                                  \
     X(davies_bouldin, "Davies-Bouldin", KM_BEST_MIN, KM_NEEDS_FINISH)                                        \
@@ -43,17 +48,21 @@ KM_BEGIN
     X(pbm, "PBM", KM_BEST_MAX, KM_NEEDS_FINISH)                                                              \
     X(hartigan, "Hartigan", KM_BEST_RULE, KM_NEEDS_FINISH)                                                   \
     X(krzanowski_lai, "Krzanowski-Lai", KM_BEST_MAX, KM_NEEDS_FINISH)                                        \
+    X(valley, "valley", KM_BEST_RULE, KM_NEEDS_FINISH)                                                       \
     X(silhouette, "silhouette", KM_BEST_MAX, KM_NEEDS_PASS)                                                  \
     X(silhouette_euclidean, "Euclidean silhouette", KM_BEST_MAX, KM_NEEDS_PASS)                              \
     X(stability, "stability", KM_BEST_MAX, KM_NEEDS_PASS)                                                    \
-    X(prediction_strength, "prediction strength", KM_BEST_RULE, KM_NEEDS_FITS)
+    X(prediction_strength, "prediction strength", KM_BEST_RULE, KM_NEEDS_FITS)                               \
+    X(gap, "gap", KM_BEST_MAX, KM_NEEDS_FITS)                                                                \
+    X(gap_2001, "gap, rule of 2001", KM_BEST_RULE, KM_NEEDS_FITS)
 
 /// Which score of a list of models a criterion prefers.
 typedef enum km_best {
     KM_BEST_MAX, ///< The largest.
     KM_BEST_MIN, ///< The smallest.
     /// A rule of its own: Hartigan, the smallest K whose score is at most 10; prediction strength, the largest K whose
-    /// score is above 0.8.
+    /// score is above 0.8; valley, the largest above 1; gap by the rule of 2001, the smallest K whose score is not
+    /// below 0.
     KM_BEST_RULE,
 } km_best;
 
@@ -65,15 +74,16 @@ typedef enum km_needs {
 } km_needs;
 
 /// One criterion, KM_CRITERION_calinski_harabasz and so on: a row of KM_CRITERIA, in that order.
-/// KM_CRITERION_COUNT: how many there are.
+/// KM_CRITERION_COUNT: how many there are. KM_CRITERION_AUTO is none of them, but the rule at km_selection.
 typedef enum km_criterion {
+    KM_CRITERION_AUTO = -1,
 #define KM_CRITERION_ENUM(name, title, best, needs) KM_CRITERION_##name,
     KM_CRITERIA(KM_CRITERION_ENUM)
 #undef KM_CRITERION_ENUM
         KM_CRITERION_COUNT
 } km_criterion;
 
-/// Its name in JSON and on the command line, e.g. "calinski_harabasz"; "none" when out of range. Static text.
+/// Its name in JSON and on the command line, e.g. "calinski_harabasz", "auto"; "none" when out of range. Static text.
 KM_API const char *km_criterion_name(km_criterion criterion);
 
 /// Its name for people, e.g. "Calinski-Harabasz"; "none" when out of range. Static text.
@@ -106,6 +116,9 @@ typedef struct km_score_input {
     /// KM_CRITERION_COUNT scores that were measured apart, of the criteria that need more than the finishing pass
     /// (km_criterion_needs); NaN: not measured. NULL: none was.
     const double *given;
+    /// k: how clearly a valley of lower density parts each cluster from a neighbour, in standard errors; NaN: an empty
+    /// cluster, or one that is only a neighbour of others. NULL: not measured.
+    const double *valleys;
 } km_score_input;
 
 /// Scores of `count` models in ascending K, by the formulas at KM_CRITERIA. `scores`: the caller's, count x
@@ -119,13 +132,22 @@ KM_API km_status km_score_models(double *scores, const km_score_input *models, i
 KM_API int64_t km_select_vote(km_criterion criterion, const double *scores, int64_t count);
 
 /// The chosen model and its reason. Alone, a single model wins; else the smallest K with inertia 0 and fewer
-/// clusters than points (criteria fail there); else the vote of `criterion`; where it has none, that of
-/// Calinski-Harabasz or the simplified silhouette, and where nothing is defined the smallest K.
+/// clusters than points (criteria fail there); else the vote of the criterion that was asked for; where it has none,
+/// that of Calinski-Harabasz or the simplified silhouette, and where nothing is defined the smallest K.
+///
+/// KM_CRITERION_AUTO: the largest K that two criteria or more prefer (of those of the finishing pass without AIC and
+/// Hartigan) and at which no two neighbouring clusters are one hump of points (valley at most -1); where there is none,
+/// or the data look like no clusters, the highest simplified silhouette.
 typedef struct km_selection {
-    int64_t best;                      ///< Index of the chosen model.
-    km_criterion criterion;            ///< What decided.
+    int64_t best;       ///< Index of the chosen model.
+    km_criterion asked; ///< What was to decide: KM_CRITERION_AUTO or a criterion.
+    km_criterion
+        criterion; ///< What decided; of KM_CRITERION_AUTO the first that prefers this K, never itself.
+    /// 0: the data look like no clusters, as no two neighbouring clusters of any K have a valley between them that
+    /// chance does not explain. 1 also where that is not known.
+    int32_t clustered;
     int64_t votes[KM_CRITERION_COUNT]; ///< K that each criterion prefers; -1: none.
-    char reason[256];                  ///< One sentence.
+    char reason[320];                  ///< One sentence.
 } km_selection;
 
 /// Chooses among `count` models in ascending K, by the rule at km_selection. `models` and `scores` as in

@@ -17,8 +17,15 @@ KM_CRITERIA(DECLARE)
 #define MEASURE(name, title, best, needs) MEASURE_##needs(name),
 static km_measure *const measures[KM_CRITERION_COUNT] = {KM_CRITERIA(MEASURE)};
 
-static int is_wanted(const km_fit_params *params, km_criterion c) {
+static int is_named(const km_fit_params *params, km_criterion c) {
     return params->criterion == c || (params->criteria >> c & 1) != 0;
+}
+
+// Both rules of the gap come of the same fits.
+static int is_wanted(const km_fit_params *params, km_criterion c) {
+    if (c == KM_CRITERION_gap || c == KM_CRITERION_gap_2001)
+        return is_named(params, KM_CRITERION_gap) || is_named(params, KM_CRITERION_gap_2001);
+    return is_named(params, c);
 }
 
 int km_criteria_keep_restarts(const km_fit_params *params) {
@@ -47,7 +54,9 @@ km_status km_criteria_measure(const km_measuring *m, km_needs needs, km_error *e
         double begin_ms = km_now_ms();
         KM_TRY(km_measuring_report(m, 0, 0, err));
         km_error reason = {{0}};
-        km_status status = measures[c](m, own, &reason);
+        km_measuring now = *m;
+        now.engine = *m->own; // which the criterion before may have put there
+        km_status status = measures[c](&now, own, &reason);
         if (status == KM_ERROR_MEMORY && m->params->criterion != own)
             km_result_warn(m->owner, m->params->log, "%s is left out: %s", km_criterion_title(own),
                            reason.text);

@@ -13,6 +13,7 @@ typedef struct km_measuring {
     const km_data *data;
     const km_spec *spec; // complete
     km_engine *engine;   // with the points
+    km_engine **own;     // where the fit keeps it: one with other points may take its place
     const km_data_stats *stats;
     const km_load_params *load; // of the points: the clustered space
     const km_sweep_best *best;

@@ -24,6 +24,7 @@ enum {
 
 // Every kernel of templates/cuda/steps/steps.cu that is called by name: looked up when a module is loaded.
 #define KM_STEP_KERNELS(X)                                                                                   \
+    X(load_draw)                                                                                             \
     X(load_sums_f32)                                                                                         \
     X(load_sums_f64)                                                                                         \
     X(load_reduce)                                                                                           \

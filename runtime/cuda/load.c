@@ -6,6 +6,7 @@
 #include "../../base/size.h"
 #include "cuda.h"
 #include "../data_refuse.h"
+#include "../drawn.h"
 #include "../module_state.h"
 #include "../rounding.h"
 #include <math.h>
@@ -55,6 +56,25 @@ done:
     return status;
 }
 
+// Draws the original points where they are to be loaded, which is where those of the plan's type lie. Their tables are
+// in the scratch memory, which is free then.
+static km_status draw_points(loader *load, const km_draws *draws, km_error *err) {
+    km_cuda_engine *engine = load->engine;
+    int64_t d = load->d, row = d * (int64_t)sizeof(double), axes = draws->axes ? d * row : 0, bytes;
+    if (draws->type != engine->base.plan->spec.type || km_mul_overflows(&bytes, d, row))
+        return km_fail(err, KM_ERROR_INTERNAL, "points are drawn in another type than the plan's");
+    KM_TRY(km_cuda_reserve(engine, &engine->scratch, 2 * row + axes, "the box of drawn points", err));
+    km_cu_ptr low = engine->scratch.address, width = low + (km_cu_ptr)row,
+              turn = draws->axes ? width + (km_cu_ptr)row : 0;
+    KM_TRY(km_cuda_put(engine, low, draws->low, row, err));
+    KM_TRY(km_cuda_put(engine, width, draws->width, row, err));
+    if (draws->axes) KM_TRY(km_cuda_put(engine, turn, draws->axes, axes, err));
+    uint64_t seed = draws->seed, set = draws->set;
+    void *arguments[] = {&engine->points.address, &load->n, &seed, &set, &low, &width, &turn};
+    return km_cuda_launch(engine, engine->kernels->load_draw, km_divide_up(load->n * d, KM_THREADS), 1,
+                          arguments, err);
+}
+
 // Copies the original points to the device, if that was not done before the kernels were loaded.
 static km_status fetch_points(loader *load, km_error *err) {
     km_cuda_engine *engine = load->engine;
@@ -72,6 +92,12 @@ static km_status fetch_points(loader *load, km_error *err) {
     KM_TRY(km_cuda_clear(engine, engine->points.address + (km_cu_ptr)used, 0,
                          KM_PAD_ROWS * load->d * engine->real_bytes, err));
     bytes = load->n * load->d * raw_bytes;
+    if (km_data_draws(load->data)) {
+        KM_TRY(record_time(engine, 0, err));
+        KM_TRY(draw_points(load, km_data_draws(load->data), err));
+        engine->fetched = load->data;
+        return record_time(engine, 1, err);
+    }
     double begin_ms = km_now_ms();
     if (!load->base || bytes > KM_PLAIN_BYTES) KM_TRY(km_cuda_pin(engine, bytes, err));
     engine->pinned_ms = km_now_ms() - begin_ms;
@@ -257,6 +283,7 @@ static km_status loader_init(loader *load, km_cuda_engine *engine, const km_data
     if (load->n < 1) return km_fail(err, KM_ERROR_DATA, "%s has no points", km_data_name(data));
     load->base = km_data_base(data, KM_FLOAT32);
     load->raw_type = load->base ? KM_FLOAT32 : KM_FLOAT64;
+    if (km_data_draws(data)) load->raw_type = km_data_draws(data)->type;
     if (!load->base) load->base = km_data_base(data, KM_FLOAT64);
     return KM_OK;
 }

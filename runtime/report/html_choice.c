@@ -110,6 +110,11 @@ km_status km_html_choice(km_page *page, km_error *err) {
     const km_selection *selection = &page->result->selection;
     size_t size = strlen(selection->reason);
     (void)err;
+    if (!selection->clustered)
+        km_text_puts(page->out,
+                     "<p class=\"none\"><strong>The data look like no clusters:</strong> no valley of lower "
+                     "density parts any two neighbouring clusters of any K. What follows is only the best "
+                     "K of the list.</p>\n");
     km_text_printf(page->out,
                    "<p class=\"answer\"><span class=\"label\">K&nbsp;=</span> <strong>%d</strong></p>\n"
                    "<div class=\"why\">\n<p>",

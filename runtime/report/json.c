@@ -48,6 +48,8 @@ static json_t *model_to_json(const km_model *model, int64_t d, int weighted) {
     failed |= json_object_set_new(object, "centroids", km_json_rows(model->centroids, model->k, d));
     failed |= json_object_set_new(object, "scores", scores_to_json(model->scores));
     failed |= json_object_set_new(object, "score_errors", score_errors_to_json(model->score_errors));
+    failed |= json_object_set_new(object, "valleys",
+                                  model->valleys ? km_json_reals(model->valleys, model->k) : json_null());
     if (!failed) return object;
     json_decref(object);
     return NULL;
@@ -130,7 +132,9 @@ static json_t *best_to_json(const km_result *result) {
     json_t *object = json_object();
     int failed = 0;
     failed |= json_object_set_new(object, "k", json_integer(result->models[selection->best].k));
-    failed |= json_object_set_new(object, "criterion", json_string(km_criterion_name(selection->criterion)));
+    failed |= json_object_set_new(object, "clustered", json_boolean(selection->clustered));
+    km_criterion criterion = selection->asked == KM_CRITERION_AUTO ? selection->asked : selection->criterion;
+    failed |= json_object_set_new(object, "criterion", json_string(km_criterion_name(criterion)));
     failed |= json_object_set_new(object, "reason", json_string(selection->reason));
     failed |= json_object_set_new(object, "votes", votes_to_json(selection->votes));
     if (!failed) return object;

@@ -351,6 +351,15 @@ static void print_counters(km_text *text, const km_result *result) {
     km_text_puts(text, "\n");
 }
 
+static void print_choice(km_text *text, const km_result *result, const style *look) {
+    const km_selection *selection = &result->selection;
+    if (!selection->clustered)
+        km_text_puts(
+            text, "\nno clusters: no valley of lower density parts any two neighbouring clusters of any K");
+    km_text_printf(text, "\n%sbest K%s = %d%s: %s\n", look->best, selection->clustered ? "" : " of the list",
+                   result->models[selection->best].k, look->plain, selection->reason);
+}
+
 km_status km_result_to_table(char **out, const km_result *result, int looks, int verbose, km_error *err) {
     int colour = looks & KM_TABLE_COLOUR;
     const style with = {colour ? "\033[1;32m" : "", colour ? "\033[0m" : "", looks & KM_TABLE_UTF8},
@@ -363,8 +372,7 @@ km_status km_result_to_table(char **out, const km_result *result, int looks, int
     print_main(&text, result, scratch, look);
     if (verbose) print_criteria(&text, result, scratch, look);
     if (verbose) print_counters(&text, result);
-    km_text_printf(&text, "\n%sbest K = %d%s: %s\n", look->best, result->models[result->selection.best].k,
-                   look->plain, result->selection.reason);
+    print_choice(&text, result, look);
     print_votes(&text, result);
     free(scratch);
     return km_text_take(out, &text, err);

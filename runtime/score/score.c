@@ -255,7 +255,8 @@ static uint64_t criteria_of_labels(void) {
     uint64_t criteria = 0;
     for (int c = 0; c < KM_CRITERION_COUNT; c++)
         if (km_criterion_needs((km_criterion)c) == KM_NEEDS_FINISH) criteria |= (uint64_t)1 << c;
-    criteria &= ~((uint64_t)1 << KM_CRITERION_hartigan | (uint64_t)1 << KM_CRITERION_krzanowski_lai);
+    criteria &= ~((uint64_t)1 << KM_CRITERION_hartigan | (uint64_t)1 << KM_CRITERION_krzanowski_lai |
+                  (uint64_t)1 << KM_CRITERION_valley); // of which lists and fits know
     return criteria | (uint64_t)1 << KM_CRITERION_silhouette |
            (uint64_t)1 << KM_CRITERION_silhouette_euclidean;
 }
@@ -270,7 +271,7 @@ static km_status fill_scores(km_label_scores *out, const scoring *s) {
     km_score_input input = {
         s->k,        s->d,      s->centroids,    s->weights,   s->counts,         s->sse,
         s->distance, s->margin, s->total_weight, s->total_sse, s->total_distance, KM_FLOAT64,
-        given};
+        given,       NULL};
     return km_score_models(out->scores, &input, 1, s->err);
 }
 

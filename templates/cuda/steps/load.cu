@@ -37,6 +37,31 @@ constexpr int LOAD_BLOCKS = !STEP_ROW_IN_REGISTERS || D * sizeof(Raw) <= 16 ? 4
 constexpr int LOAD_FEATURES = int(D) < int(KM_THREADS) ? int(D) : int(KM_THREADS);
 constexpr int LOAD_ROWS = KM_THREADS / LOAD_FEATURES;
 
+// Value `a` of point i along an axis, by runtime/drawn.h: the host draws the same bits.
+__device__ __forceinline__ double load_drawn(unsigned long long seed, unsigned long long set, long long i,
+                                             int a, const double *low, const double *width) {
+    const double u = km_draw(seed, set, (unsigned long long)i, (unsigned long long)a);
+    return __fma_rn(u, width[a], low[a]);
+}
+
+// Original points that are drawn instead of copied, a value a thread. `axes` NULL: those of the features.
+extern "C" __global__ void __launch_bounds__(KM_THREADS)
+    km_load_draw(km_real *raw, long long n, unsigned long long seed, unsigned long long set,
+                 const double *low, const double *width, const double *axes) {
+    const long long at = blockIdx.x * (long long)KM_THREADS + threadIdx.x, i = at / D;
+    const int f = (int)(at - i * D);
+    if (i >= n) return;
+    double x = 0.0;
+    if (axes) {
+#pragma unroll 1
+        for (int a = 0; a < D; a++)
+            x = __fma_rn(axes[a * (long long)D + f], load_drawn(seed, set, i, a, low, width), x);
+    } else {
+        x = load_drawn(seed, set, i, f, low, width);
+    }
+    raw[at] = (km_real)x;
+}
+
 // One chunk and up to 256 features a block: partial[chunk][4][D] = sums of w (x - origin) and of w (x - origin)^2, the
 // smallest and the largest value. *bad becomes the lowest index i * D + f of a value that is not finite.
 template <typename Raw>

@@ -13,6 +13,7 @@
 #define km_prepare_coefficients interface_km_prepare_coefficients
 #define km_sum_points interface_km_sum_points
 #define km_reduce interface_km_reduce
+#define km_load_draw interface_km_load_draw
 #define km_load_sums_f32 interface_km_load_sums_f32
 #define km_load_sums_f64 interface_km_load_sums_f64
 #define km_load_reduce interface_km_load_reduce

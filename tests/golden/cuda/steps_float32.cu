@@ -57,7 +57,7 @@ __device__ __forceinline__ double km_weight(const double *, long long) {
 // Load: statistics of the original points; then the points are centred and scaled. Sums are doubles over chunks of
 // 65,536 points, and chunks are added in index order. In a chunk the layout of the threads fixes the order.
 
-// ... 18 definitions
+// ... 20 definitions
 
 // Some points, centred and scaled, as doubles.
 extern "C" __global__ void __launch_bounds__(KM_THREADS)

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT
+#include "advice.h"
+
+#include <stdio.h>
+
+// Fewer restarts than this say nothing about agreement.
+#define RESTARTS_MIN 5
+#define CLOSE_RELATIVE 1e-3
+// One feature with more than this share of the squared distances between centroids and mean decides alone.
+#define FEATURE_SHARE 0.95
+
+typedef struct advice {
+    km_result_owner *owner;
+    const km_data *data;
+    km_scale scale;
+    const km_log *log;
+    const km_selection *selection;
+    const km_model *best;
+} advice;
+
+static void of_no_clusters(const advice *a) {
+    km_result_warn(
+        a->owner, a->log,
+        "the data look like no clusters: one cluster (K = 1) describes them no worse than K = %d, the "
+        "best of the list; before using labels look at the data (--plot), or try other features, "
+        "--scale standard, or more points",
+        a->best->k);
+}
+
+static void of_votes(const advice *a) {
+    int64_t others = 0, voters = 0;
+    for (int c = 0; c < KM_CRITERION_COUNT; c++) {
+        int64_t vote = a->selection->votes[c];
+        voters += vote >= 0;
+        others += vote >= 0 && vote != a->best->k;
+    }
+    if (2 * others > voters)
+        km_result_warn(
+            a->owner, a->log,
+            "%lld of %lld criteria prefer another K than %d: compare the scores of all K (--verbose), "
+            "and take another one with -k if it suits the data better",
+            (long long)others, (long long)voters, a->best->k);
+}
+
+// Which list to try where the best K is at an end of this one.
+static void of_range(const advice *a) {
+    const km_result *result = &a->owner->result;
+    int64_t k = a->best->k, points = km_data_points(a->data);
+    int at_first = a->selection->best == 0 && k > 2,
+        at_last = a->selection->best == result->models_count - 1 && k < points - 1;
+    int64_t low = at_first ? 2 : k / 2 > 2 ? k / 2 : 2, high = at_first ? k : 2 * k;
+    if (high > points - 1) high = points - 1;
+    if (high > KM_CLUSTERS_MAX) high = KM_CLUSTERS_MAX;
+    if ((at_first || at_last) && high > low)
+        km_result_warn(
+            a->owner, a->log,
+            "the best K = %lld is the %s of the list, and a wider list may hold a better one: try -k "
+            "%lld..%lld",
+            (long long)k, at_first ? "first" : "last", (long long)low, (long long)high);
+}
+
+// Restarts whose inertia is next to the best: they ended in much the same clusters, wherever tol stopped them.
+static int64_t restarts_close(const km_model *model) {
+    int64_t close = 0;
+    for (int64_t r = 0; r < model->restarts; r++)
+        close += model->restart_inertia[r] <= (1 + CLOSE_RELATIVE) * model->inertia;
+    return close;
+}
+
+static void of_restarts(const advice *a) {
+    if (a->best->restarts < RESTARTS_MIN || !a->best->restart_inertia) return;
+    int64_t close = restarts_close(a->best);
+    if (RESTARTS_MIN * close >= a->best->restarts) return;
+    km_result_warn(
+        a->owner, a->log,
+        "at K = %d only %lld of %lld restarts came within %g %% of the best inertia, so other seeds may "
+        "end in other clusters: try --n-init %lld",
+        a->best->k, (long long)close, (long long)a->best->restarts, 100 * CLOSE_RELATIVE,
+        5 * (long long)a->best->restarts);
+}
+
+// Squared distances between centroids and mean, of the feature that has most of them and of all.
+static int64_t widest_feature(const advice *a, double *own, double *all) {
+    const km_result *result = &a->owner->result;
+    int64_t widest = 0, d = km_data_features(a->data);
+    *own = *all = 0;
+    for (int64_t f = 0; f < d; f++) {
+        double mean = (result->mean[f] - result->centre[f]) * result->factor[f], sum = 0;
+        for (int64_t j = 0; j < a->best->k; j++) {
+            double away = a->best->centroids_fitted[j * d + f] - mean;
+            if (a->best->weights[j] > 0) sum += a->best->weights[j] * away * away;
+        }
+        *all += sum;
+        if (sum > *own) *own = sum, widest = f;
+    }
+    return widest;
+}
+
+static void of_features(const advice *a) {
+    double own, all;
+    int64_t f = widest_feature(a, &own, &all);
+    if (km_data_features(a->data) < 2 || a->best->effective_k < 2 || !(own > FEATURE_SHARE * all)) return;
+    const char *name = km_data_feature_name(a->data, f);
+    char label[80] = "";
+    if (name && name[0]) snprintf(label, sizeof label, " (%.60s)", name);
+    km_result_warn(
+        a->owner, a->log,
+        "one feature decides alone: column %lld%s makes %.1f %% of the squared distances between the "
+        "clusters of K = %d; %s",
+        (long long)f + 1, label, 100 * own / all, a->best->k,
+        a->scale == KM_SCALE_NONE ? "--scale standard weighs all features alike, --columns leaves some out"
+                                  : "see with --columns what the others say without it");
+}
+
+static void of_single_points(const advice *a) {
+    int64_t single = 0;
+    for (int64_t j = 0; j < a->best->k; j++) single += a->best->counts[j] == 1;
+    if (!single || a->best->k >= km_data_points(a->data)) return;
+    km_result_warn(
+        a->owner, a->log,
+        "%lld of %d clusters of K = %d hold%s one point only: outliers take a cluster each; find them "
+        "with --labels, and leave their rows out or take a smaller K",
+        (long long)single, a->best->k, a->best->k, single == 1 ? "s" : "");
+}
+
+void km_advise(km_result_owner *owner, const km_data *data, km_scale scale, const km_log *log) {
+    const km_selection *selection = &owner->result.selection;
+    advice a = {owner, data, scale, log, selection, &owner->result.models[selection->best]};
+    int has_choice = owner->result.models_count > 1 && a.best->inertia > 0;
+    if (!selection->clustered && has_choice) {
+        of_no_clusters(&a);
+    } else if (has_choice) {
+        of_votes(&a);
+        of_range(&a);
+    }
+    if (a.best->k > 1 && a.best->inertia > 0) {
+        of_restarts(&a);
+        of_features(&a);
+        of_single_points(&a);
+    }
+}

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: MIT
+#include "valley.h"
+#include "../../base/error.h"
+#include "../../templates/both.h"
+#include "../threads.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Points of a sample, and of each cluster of the largest K, at most.
+enum { SAMPLE_POINTS = 8192, CLUSTER_POINTS = 32 };
+// Fewer points of a cluster than this show no valley.
+enum { CLUSTER_POINTS_MIN = 16 };
+// Of each feature, to find its lattice.
+enum { LATTICE_POINTS = 1024 };
+#define SAMPLE_VALUES_MAX ((int64_t)1 << 23)
+// Multiplications for the distances of all Ks: about a second of one core.
+#define PRODUCTS_MAX ((int64_t)1 << 31)
+// Fewer are done before other threads have begun.
+#define PRODUCTS_SHARED ((int64_t)1 << 21)
+// Of the draws: no restart has these numbers.
+#define STREAM_ROWS UINT64_C(0x76616c6c65790000)
+#define STREAM_NOISE UINT64_C(0x76616c6c65790001)
+// Half the width of a window, and the share of own points in the cylinder.
+#define WINDOW (1. / 6)
+#define CYLINDER .75
+
+// The sample ------------------------------------------------------------------------------------------------
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+static int64_t sample_count(int64_t n, int64_t d, const int32_t *clusters, int64_t clusters_count) {
+    int64_t sum = 0, largest = clusters[clusters_count - 1];
+    for (int64_t q = 0; q < clusters_count; q++) sum += clusters[q];
+    int64_t count = least(n, most(SAMPLE_POINTS, CLUSTER_POINTS * largest));
+    count = least(count, SAMPLE_VALUES_MAX / d);
+    count = least(count, PRODUCTS_MAX / d / sum);
+    return count < n && count < CLUSTER_POINTS_MIN * largest ? 0 : count;
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+// The step of a feature's lattice: a quarter of the gaps between its different values are no wider. Next to nothing
+// where the values lie on none. `column` is overwritten.
+static double lattice_step(double *column, int64_t count) {
+    int64_t gaps = 0;
+    qsort(column, (size_t)count, sizeof *column, ascending);
+    for (int64_t i = 1; i < count; i++)
+        if (column[i] > column[i - 1]) column[gaps++] = column[i] - column[i - 1];
+    if (gaps == 0) return 0;
+    qsort(column, (size_t)gaps, sizeof *column, ascending);
+    return column[(gaps - 1) / 4];
+}
+
+static km_status add_noise(km_valley_sample *sample, uint64_t seed, km_error *err) {
+    int64_t count = sample->count, d = sample->d, few = least(count, LATTICE_POINTS);
+    double *column = malloc((size_t)few * sizeof *column);
+    if (!column) return km_fail_memory(err, "a column of the sample", few * (int64_t)sizeof *column);
+    for (int64_t f = 0; f < d; f++) {
+        for (int64_t i = 0; i < few; i++) column[i] = sample->points[i * count / few * d + f];
+        double step = lattice_step(column, few);
+        for (int64_t i = 0; i < count; i++)
+            sample->points[i * d + f] += step * (km_draw(seed, STREAM_NOISE, (uint64_t)i, (uint64_t)f) - .5);
+    }
+    free(column);
+    return KM_OK;
+}
+
+// One point of each of `count` equal parts of the rows.
+static km_status draw_points(km_valley_sample *sample, const km_data *data, const double *centre,
+                             const double *factor, uint64_t seed, km_error *err) {
+    int64_t n = km_data_points(data), d = sample->d;
+    const double *weights = km_data_weights(data);
+    for (int64_t i = 0; i < sample->count; i++) {
+        double u = sample->count == n ? 0 : km_draw(seed, STREAM_ROWS, (uint64_t)i, 0);
+        int64_t row = least((int64_t)(((double)i + u) * ((double)n / (double)sample->count)), n - 1);
+        if (sample->count == n) row = i;
+        double *x = sample->points + i * d;
+        KM_TRY(km_data_read(x, data, row, 1, KM_FLOAT64, err));
+        for (int64_t f = 0; f < d; f++) x[f] = (x[f] - centre[f]) * factor[f];
+        if (weights) sample->weights[i] = weights[row];
+    }
+    return add_noise(sample, seed, err);
+}
+
+km_status km_valley_sample_make(km_valley_sample *out, const km_data *data, const double *centre,
+                                const double *factor, const int32_t *clusters, int64_t clusters_count,
+                                uint64_t seed, km_error *err) {
+    int64_t d = km_data_features(data);
+    *out = (km_valley_sample){.d = d};
+    out->count = sample_count(km_data_points(data), d, clusters, clusters_count);
+    if (!out->count) return KM_OK;
+    out->points = malloc((size_t)(out->count * d) * sizeof(double));
+    if (km_data_weights(data)) out->weights = malloc((size_t)out->count * sizeof(double));
+    km_status status = KM_OK;
+    if (!out->points || (km_data_weights(data) && !out->weights))
+        status = km_fail_memory(err, "the sample of points", out->count * d * (int64_t)sizeof(double));
+    else
+        status = draw_points(out, data, centre, factor, seed, err);
+    if (status != KM_OK) km_valley_sample_free(out);
+    return status;
+}
+
+void km_valley_sample_free(km_valley_sample *sample) {
+    free(sample->points);
+    free(sample->weights);
+    *sample = (km_valley_sample){0};
+}
+
+// Pairs of clusters -----------------------------------------------------------------------------------------
+
+// What all pairs of a model share.
+typedef struct model {
+    const km_valley_sample *sample;
+    const double *centroids, *weights; // k x d, k
+    int64_t k;
+    int32_t *labels; // of the sample
+    int32_t *parent; // k: along the tree; -1: its root, empty clusters
+} model;
+
+static double square_distance(const double *x, const double *y, int64_t d) {
+    double sum = 0;
+    for (int64_t f = 0; f < d; f++) sum += (x[f] - y[f]) * (x[f] - y[f]);
+    return sum;
+}
+
+// The nearest centroid of a cluster with points.
+static int32_t nearest_centroid(const model *m, const double *x) {
+    int32_t best = 0;
+    double least_square = INFINITY;
+    for (int64_t j = 0; j < m->k; j++) {
+        if (!(m->weights[j] > 0)) continue;
+        double square = square_distance(x, m->centroids + j * m->sample->d, m->sample->d);
+        if (square < least_square) least_square = square, best = (int32_t)j;
+    }
+    return best;
+}
+
+// The shortest tree that joins all centroids of clusters with points (Prim): its edges are the neighbours, each
+// cluster's nearest among them. `squares`: k, of the distance from the tree; NaN: in it, or empty.
+static void join_neighbours(const model *m, double *squares) {
+    int64_t d = m->sample->d, last = -1;
+    for (int64_t j = 0; j < m->k; j++) {
+        m->parent[j] = -1;
+        squares[j] = m->weights[j] > 0 ? INFINITY : NAN;
+        if (last < 0 && m->weights[j] > 0) last = j;
+    }
+    while (last >= 0) {
+        int64_t next = -1;
+        squares[last] = NAN;
+        for (int64_t j = 0; j < m->k; j++) {
+            if (isnan(squares[j])) continue;
+            double square = square_distance(m->centroids + j * d, m->centroids + last * d, d);
+            if (square < squares[j]) squares[j] = square, m->parent[j] = (int32_t)last;
+            if (next < 0 || squares[j] < squares[next]) next = j;
+        }
+        last = next;
+    }
+}
+
+// Where a point lies from centroid a to centroid b: `along` the line, 0 at a and 1 at b, and its squared distance from
+// the line; of centroids without this point.
+typedef struct place {
+    double along, square;
+} place;
+
+static place place_of(const model *m, int64_t i, int64_t a, int64_t b) {
+    int64_t d = m->sample->d;
+    const double *x = m->sample->points + i * d, *ca = m->centroids + a * d, *cb = m->centroids + b * d;
+    double w = m->sample->weights ? m->sample->weights[i] : 1, line = 0, inner = 0, away = 0;
+    for (int64_t f = 0; f < d; f++) {
+        double u = cb[f] - ca[f], y = x[f] - ca[f];
+        line += u * u, inner += u * y, away += y * y;
+    }
+    // Without the point, its own centroid lies at c - r (x - c), r = w / (W - w).
+    int64_t own = m->labels[i];
+    double rest = m->weights[own] - w, r = rest > 0 ? w / rest : 0;
+    if (own == a) {
+        double y_u = inner + r * away; // (x - a) . (b - a'), a' the centroid without x
+        line += 2 * r * inner + r * r * away;
+        inner = (1 + r) * y_u;
+        away *= (1 + r) * (1 + r);
+    } else if (own == b) {
+        double from_b = away - 2 * inner + line; // |x - b|^2
+        double y_u = inner - r * (away - inner); // (x - a) . (b' - a)
+        line += -2 * r * (inner - line) + r * r * from_b;
+        inner = y_u;
+    }
+    double along = line > 0 ? inner / line : 0;
+    return (place){along, fmax(away - along * along * line, 0)};
+}
+
+// The value that would stand at `at` if these were sorted (Hoare's selection).
+static double select_value(double *values, int64_t count, int64_t at) {
+    int64_t low = 0, high = count - 1;
+    while (low < high) {
+        double pivot = values[low + (high - low) / 2];
+        int64_t i = low - 1, j = high + 1;
+        for (;;) {
+            do i++;
+            while (values[i] < pivot);
+            do j--;
+            while (values[j] > pivot);
+            if (i >= j) break;
+            double swap = values[i];
+            values[i] = values[j];
+            values[j] = swap;
+        }
+        if (at <= j)
+            high = j;
+        else
+            low = j + 1;
+    }
+    return values[at];
+}
+
+// The squared radius of the cylinder: of the own points of both clusters, in `squares`.
+static double cylinder_of(const model *m, double *squares, const place *places, int64_t a, int64_t b) {
+    int64_t own = 0;
+    for (int64_t i = 0; i < m->sample->count; i++)
+        if (m->labels[i] == a || m->labels[i] == b) squares[own++] = places[i].square;
+    if (own == 0) return -1;
+    return select_value(squares, own, (int64_t)(CYLINDER * (double)(own - 1)));
+}
+
+// Sums of weights and of their squares in the windows around a, the middle and b.
+static double valley_of(const model *m, const place *places, double radius2) {
+    double weight[3] = {0}, square[3] = {0};
+    for (int64_t i = 0; i < m->sample->count; i++) {
+        if (!(places[i].square <= radius2)) continue;
+        for (int window = 0; window < 3; window++) {
+            if (!(fabs(places[i].along - .5 * window) <= WINDOW)) continue;
+            double w = m->sample->weights ? m->sample->weights[i] : 1;
+            weight[window] += w;
+            square[window] += w * w;
+        }
+    }
+    int lower = weight[2] < weight[0] ? 2 : 0;
+    double variance = square[lower] + square[1];
+    return variance > 0 ? (weight[lower] - weight[1]) / sqrt(variance) : 0;
+}
+
+static double pair_valley(const model *m, place *places, double *squares, int64_t a) {
+    int64_t b = m->parent[a], d = m->sample->d;
+    if (b < 0 || !(square_distance(m->centroids + a * d, m->centroids + b * d, d) > 0)) return NAN;
+    for (int64_t i = 0; i < m->sample->count; i++) places[i] = place_of(m, i, a, b);
+    return valley_of(m, places, cylinder_of(m, squares, places, a, b));
+}
+
+static void label_all(const model *m, int threads) {
+    int64_t d = m->sample->d;
+    (void)threads;
+#pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
+    for (int64_t i = 0; i < m->sample->count; i++)
+        m->labels[i] = nearest_centroid(m, m->sample->points + i * d);
+}
+
+int64_t km_valley_threads(const km_valley_sample *sample, int64_t clusters, int64_t threads) {
+    return sample->count * sample->d * clusters < PRODUCTS_SHARED ? 1 : threads;
+}
+
+km_status km_valleys(double *valleys, const km_valley_sample *sample, const double *centroids,
+                     const double *weights, int64_t k, int64_t threads, km_error *err) {
+    model m = {sample, centroids, weights, k, NULL, NULL};
+    int64_t count = sample->count, each = count * (int64_t)(sizeof(place) + sizeof(double));
+    int team = (int)most(1, least(km_valley_threads(sample, k, threads), k));
+    for (int64_t j = 0; j < k; j++) valleys[j] = NAN;
+    if (count == 0) return KM_OK;
+    m.labels = malloc((size_t)(count + k) * sizeof *m.labels);
+    m.parent = m.labels ? m.labels + count : NULL;
+    int64_t bytes = most(team * each, k * (int64_t)sizeof(double));
+    uint8_t *work = malloc((size_t)bytes);
+    if (!m.labels || !work) {
+        free(m.labels);
+        free(work);
+        return km_fail_memory(err, "the valleys between clusters", bytes);
+    }
+    label_all(&m, team);
+    join_neighbours(&m, (double *)work);
+#pragma omp parallel for schedule(dynamic, 1) num_threads(team) if (team > 1)
+    for (int64_t a = 0; a < k; a++) {
+        place *places = (place *)(work + omp_get_thread_num() * each);
+        valleys[a] = pair_valley(&m, places, (double *)(places + count), a);
+    }
+    free(m.labels);
+    free(work);
+    return KM_OK;
+}
