@@ -22,8 +22,8 @@ static const int64_t features[] = {1, 2, 3, 4, 5, 8, 13, 16, 32, 64, 100};
 enum { FEATURES_COUNT = sizeof features / sizeof *features };
 
 // Emitted CPU kernels are compiled for each number of features: unless all are asked for (KMGEN_TEST_ALL=1), for some,
-// the same in all tests; of the prebuilt ones, whose kernels cpu_kernels runs, as many. Those of a device are tried with
-// every one.
+// the same in all tests; of the prebuilt ones, whose kernels cpu_kernels runs, as many. Those of a device are tried
+// with every one.
 static int is_sampled(int64_t d) {
     int is_emitted = variant->design == KM_DESIGN_LANES || variant->design == KM_DESIGN_GEMM;
     if (variant->device != KM_HOST || is_whole()) return 1;
