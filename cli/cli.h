@@ -36,6 +36,7 @@ typedef enum cli_id {
     CLI_DEVICE,
     CLI_CLUSTERS,
     CLI_N_INIT,
+    CLI_REFINE,
     CLI_MAX_ITER,
     CLI_TOL,
     CLI_MIN_CHANGES,

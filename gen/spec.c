@@ -18,7 +18,7 @@
 enum { SM_MIN = 50, SM_MAX = 999 };
 
 void km_spec_init(km_spec *spec) {
-    *spec = (km_spec){.name = "kmeans", .type = KM_FLOAT32, .n_init = 10};
+    *spec = (km_spec){.name = "kmeans", .type = KM_FLOAT32, .n_init = 10, .refine = KM_REFINE_AUTO};
 }
 
 void km_spec_clear(km_spec *spec) {
@@ -189,6 +189,15 @@ static km_status set_restarts(km_spec *spec, const char *text, km_error *err) {
     return integer_in(&spec->n_init, "n_init", text, 1, RESTARTS_MAX, err);
 }
 
+km_status km_spec_set_refine(km_spec *spec, const char *text, km_error *err) {
+    static const char *const words[] = {"auto", "none", NULL};
+    spec->refine = strcmp(text, "none") == 0 ? 0 : KM_REFINE_AUTO;
+    if (strcmp(text, "none") == 0 || strcmp(text, "auto") == 0) return KM_OK;
+    if (text[0] >= '0' && text[0] <= '9')
+        return integer_in(&spec->refine, "refine", text, 0, KM_REFINE_MAX, err);
+    return refuse("refine", "auto, none or a number of passes", text, words, err);
+}
+
 // Targets ----------------------------------------------------------------------------------------------------
 
 static const struct {
@@ -349,8 +358,13 @@ km_status km_spec_set_clusters(km_spec *spec, const char *text, km_error *err) {
 }
 
 const km_spec_field km_spec_fields[KM_SPEC_FIELDS_COUNT] = {
-    {"name", set_name, 0}, {"features", set_features, 1},     {"clusters", km_spec_set_clusters, 0},
-    {"type", set_type, 0}, {"target", km_spec_set_target, 0}, {"n_init", set_restarts, 1},
+    {"name", set_name, 0},
+    {"features", set_features, 1},
+    {"clusters", km_spec_set_clusters, 0},
+    {"type", set_type, 0},
+    {"target", km_spec_set_target, 0},
+    {"n_init", set_restarts, 1},
+    {"refine", km_spec_set_refine, 0},
 };
 
 // Plan numbers -----------------------------------------------------------------------------------------------
@@ -480,6 +494,8 @@ km_status km_spec_to_yaml(char **out, const km_spec *spec, km_error *err) {
     km_text_printf(&text, "type: %s\n", spec->type == KM_FLOAT64 ? "float64" : "float32");
     add_target(&text, spec->target);
     km_text_printf(&text, "n_init: %" PRId64 "\n", spec->n_init);
+    if (spec->refine == 0) km_text_puts(&text, "refine: none\n");
+    if (spec->refine > 0) km_text_printf(&text, "refine: %" PRId64 "\n", spec->refine);
     if (spec->fixed_count) km_text_puts(&text, "plan:\n");
     for (int64_t i = 0; i < spec->fixed_count; i++) {
         const km_fixed *fixed = &spec->fixed[i];

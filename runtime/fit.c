@@ -14,6 +14,7 @@
 #include "data_refuse.h"
 #include "memory.h"
 #include "module_state.h"
+#include "refine.h"
 #include "result_owner.h"
 #include "sweep.h"
 #include "threads.h"
@@ -27,8 +28,8 @@
 #define CLUSTERS_DEFAULT_MAX 20
 // Variances that differ more than this make the widest feature decide alone.
 #define VARIANCE_RATIO_WARN 100.0
-// Initial centroids lie at most so many times as far from the centre as the farthest point: squares of these fit every
-// type.
+// Initial centroids lie at most so many times as far from the centre as the farthest point: squares of these
+// fit every type.
 #define INIT_REACH 0x1p20
 
 // One running fit. Everything it owns is freed by fit_free; the result is handed over at the end.
@@ -48,6 +49,7 @@ typedef struct fit {
     km_sweep_best *best;                // clusters_count
     double *restart_centroids;          // as in km_sweep_params
     double *measured, *measured_errors; // clusters_count x KM_CRITERION_COUNT, NaN: not measured
+    int64_t sweep_work;
     double begin_ms;
     km_error *err;
 } fit;
@@ -60,6 +62,7 @@ void km_fit_params_init(km_fit_params *params) {
     params->max_iter = 300;
     params->tol = 1e-4;
     params->criterion = KM_CRITERION_AUTO;
+    params->refine = KM_REFINE_AUTO;
     params->cache_bytes_max = module.cache_bytes_max;
 }
 
@@ -69,6 +72,10 @@ static km_status check_params(const km_fit_params *p, km_error *err) {
                        (long long)p->max_iter);
     if (!(p->tol >= 0) || !isfinite(p->tol))
         return km_fail(err, KM_ERROR_USAGE, "tol is %g; it must be 0 or more", p->tol);
+    if (p->refine < KM_REFINE_AUTO || p->refine > KM_REFINE_MAX)
+        return km_fail(err, KM_ERROR_USAGE,
+                       "refine is %lld; it must be KM_REFINE_AUTO, 0 (none) or a number of passes up to %lld",
+                       (long long)p->refine, (long long)KM_REFINE_MAX);
     if (p->changes_min < 0)
         return km_fail(err, KM_ERROR_USAGE, "changes_min is %lld; it must be 0 (off) or more",
                        (long long)p->changes_min);
@@ -227,8 +234,8 @@ static void build_params_of(km_build_params *build, const fit *f) {
     build->module.log = p->log;
 }
 
-// `recalls`: plans that spill, as the cache knows, are left out; their texts are emitted to ask it. A given text names
-// its plan.
+// `recalls`: plans that spill, as the cache knows, are left out; their texts are emitted to ask it. A given
+// text names its plan.
 static km_status make_plan(km_plan *plan, const fit *f, int recalls, km_error *err) {
     km_build_params params;
     build_params_of(&params, f);
@@ -267,7 +274,8 @@ static km_status plan_on_cpu(km_plan *plan, fit *f, const km_error *first) {
     return KM_OK;
 }
 
-// A plan with which the whole fit has its place in the free memory; else the fit ends before it reads or sends points.
+// A plan with which the whole fit has its place in the free memory; else the fit ends before it reads or sends
+// points.
 static km_status plan_within(km_plan *plan, fit *f, int recalls) {
     km_error first = {{0}};
     KM_TRY(make_plan(plan, f, recalls, f->err));
@@ -480,6 +488,11 @@ static double mean_variance(const fit *f) {
     return sum / (double)f->engine->d;
 }
 
+static km_stop stop_of(const fit *f) {
+    const km_fit_params *p = f->params;
+    return (km_stop){p->tol * mean_variance(f), p->changes_min, p->max_iter, 0};
+}
+
 // Memory for the final centroids of all runs, where a criterion compares them. Without it that criterion is left out.
 static void keep_restarts(fit *f) {
     int64_t rows = 0, bytes;
@@ -510,12 +523,45 @@ static km_status run_sweep(fit *f) {
                               .progress_user = p->progress_user,
                               .begin_ms = f->begin_ms};
     params.restart_centroids = f->restart_centroids;
-    params.stop = (km_stop){p->tol * mean_variance(f), p->changes_min, p->max_iter, 0};
-    KM_TRY(km_sweep_run(f->engine, f->best, &f->owner->result.passes, &f->seeds, &params, f->err));
+    params.stop = stop_of(f);
+    KM_TRY(km_sweep_run(f->engine, f->best, &f->owner->result.passes, &f->sweep_work, &f->seeds, &params,
+                        f->err));
     km_counters *counters = &f->owner->result.counters;
     *counters = (km_counters){f->engine->plan->algorithm, -1, -1, -1};
     if (f->engine->backend->counters) f->engine->backend->counters(f->engine, counters);
     return KM_OK;
+}
+
+// Refinement ------------------------------------------------------------------------------------------------
+
+// Given initial centroids say where clusters are to be looked for.
+static int64_t wanted_refine(const fit *f) {
+    int64_t wanted = f->params->refine == KM_REFINE_AUTO ? f->spec.refine : f->params->refine;
+    return wanted == KM_REFINE_AUTO && f->params->init == KM_INIT_GIVEN ? 0 : wanted;
+}
+
+static km_refine_params refine_params(const fit *f) {
+    const km_fit_params *p = f->params;
+    return (km_refine_params){.passes_max = wanted_refine(f),
+                              .sweep_work = f->sweep_work,
+                              .stop = stop_of(f),
+                              .total_square = f->stats.total_square,
+                              .weights = km_data_weights(f->data),
+                              .seed = p->seed,
+                              .threads = km_threads(p->threads, 0, NULL),
+                              .log = p->log,
+                              .progress = p->progress,
+                              .progress_user = p->progress_user,
+                              .begin_ms = f->begin_ms};
+}
+
+static km_status run_refine(fit *f) {
+    km_result *result = &f->owner->result;
+    result->refine = wanted_refine(f);
+    if (result->refine == 0) return KM_OK;
+    km_refine_params params = refine_params(f);
+    KM_TRY(report_phase(f, "refine", 0, 0));
+    return km_refine(f->engine, f->best, &result->refine_passes, &params, f->err);
 }
 
 // Finish ----------------------------------------------------------------------------------------------------
@@ -570,6 +616,8 @@ static km_status model_from_finish(fit *f, km_model *model, int64_t q, const km_
                         .restart_inertia = inertias,
                         .n_iter = best->iterations,
                         .converged = best->converged,
+                        .refined = best->refined,
+                        .at_rest = best->at_rest,
                         .centroids = centroids,
                         .centroids_fitted = fitted,
                         .weights = finished->weights,
@@ -767,6 +815,25 @@ static void warn_of_models(fit *f, const km_model *models) {
     km_advise(f->owner, f->data, f->params->scale, f->params->log);
 }
 
+static double finished_inertia(const km_finish_model *finished) {
+    double sum = 0;
+    for (int64_t j = 0; j < finished->k; j++) sum += finished->sse[j];
+    return sum;
+}
+
+// No K is worse than the K before it, whose model with more centroids it may have: iterated, or where kernels
+// cannot tell points apart as it is.
+static km_status keep_falling(fit *f, km_finish_model *finished, int64_t q) {
+    km_refine_params params = refine_params(f);
+    for (int64_t max_iter = f->params->max_iter;; max_iter = 0) {
+        if (finished_inertia(&finished[q]) <= finished_inertia(&finished[q - 1])) return KM_OK;
+        KM_TRY(km_refine_from_before(f->engine, f->best, q, max_iter, &f->owner->result.refine_passes,
+                                     &params, f->err));
+        KM_TRY(f->engine->backend->finish(f->engine, &finished[q], 1, f->err));
+        if (max_iter == 0) return KM_OK;
+    }
+}
+
 // The finishing pass: all models, and the model of one cluster for the totals.
 static km_status finishing_pass(fit *f, km_model **models_out, km_finish_model **finished_out) {
     km_result *result = &f->owner->result;
@@ -790,6 +857,7 @@ static km_status finishing_pass(fit *f, km_model **models_out, km_finish_model *
         KM_TRY(finish_model_alloc(f, &finished[q], q < ks ? f->spec.clusters[q] : 1));
     }
     KM_TRY(f->engine->backend->finish(f->engine, finished, ks + 1, f->err));
+    for (int64_t q = 1; q < ks && f->owner->result.refine != 0; q++) KM_TRY(keep_falling(f, finished, q));
     for (int64_t q = 0; q < ks; q++) KM_TRY(model_from_finish(f, &models[q], q, &finished[q]));
     result->models = models;
     result->models_count = ks;
@@ -889,6 +957,7 @@ static km_status walk(fit *f, const km_spec *spec) {
     KM_TRY(km_data_check(f->data, f->err)); // before the long part
     KM_TRY(timed(f, make_seeds, &timing->seed_ms, "seeded"));
     KM_TRY(timed(f, run_sweep, &timing->sweep_ms, "all K and restarts swept"));
+    KM_TRY(timed(f, run_refine, &timing->refine_ms, "refined"));
     KM_TRY(timed(f, finish_models, &timing->finish_ms, "finished and scored"));
     timing->finish_ms -= timing->criteria_ms;
     return describe(f);

@@ -38,8 +38,8 @@ typedef struct sweep {
     int64_t *next_restart; // clusters_count: the first that was not started yet
     km_sweep_best *best;   // clusters_count, of the caller
     double *first_rows;    // restarts x picks x d: the picked points; NULL when there are too many to keep
-    double *centroids;     // scratch: the largest K x d, then as many weights
-    int64_t runs_done, runs_count, passes;
+    double *centroids;     // scratch: K x d of the largest K, then K weights
+    int64_t runs_done, runs_count, passes, work;
 } sweep;
 
 static void sweep_free(sweep *s) {
@@ -127,14 +127,16 @@ static void keep_centroids(const sweep *s, int64_t k_index, int64_t restart) {
 // Reads the result of a run that is done.
 static km_status take_result(sweep *s, int64_t slot, km_error *err) {
     int64_t k_index = slot_k_index(s, slot), restart = s->slot_restart[slot];
+    int64_t k = s->spec->clusters[k_index];
     const km_slot_state *state = &s->states[slot];
-    double *weights = s->centroids + s->spec->clusters[k_index] * s->engine->d;
+    double *weights = s->centroids + k * s->engine->d;
     KM_TRY(s->backend->slot_read(s->engine, slot, s->centroids, weights, err));
+    s->work += state->iterations * k;
     s->best[k_index].inertias[restart] = state->inertia;
     keep_centroids(s, k_index, restart);
     s->runs_done++;
-    double rounding = km_inertia_rounding(s->centroids, weights, s->spec->clusters[k_index], s->engine->d,
-                                          s->engine->n, s->params->total_square);
+    double rounding =
+        km_inertia_rounding(s->centroids, weights, k, s->engine->d, s->engine->n, s->params->total_square);
     double inertia = isnan(state->inertia) ? HUGE_VAL : state->inertia;
     km_restart done = {restart,           inertia,          rounding,
                        state->iterations, state->converged, state->shift == 0 && !state->at_limit,
@@ -214,8 +216,8 @@ static void take_best(sweep *s) {
     }
 }
 
-km_status km_sweep_run(km_engine *engine, km_sweep_best *best, int64_t *passes, const km_seeds *seeds,
-                       const km_sweep_params *params, km_error *err) {
+km_status km_sweep_run(km_engine *engine, km_sweep_best *best, int64_t *passes, int64_t *work,
+                       const km_seeds *seeds, const km_sweep_params *params, km_error *err) {
     km_status status;
     sweep s = {.engine = engine,
                .backend = engine->backend,
@@ -232,6 +234,7 @@ km_status km_sweep_run(km_engine *engine, km_sweep_best *best, int64_t *passes, 
     take_best(&s);
 done:
     *passes = s.passes;
+    *work = s.work;
     sweep_free(&s);
     return status;
 }

@@ -23,6 +23,8 @@ typedef struct km_sweep_best {
     double *centroids; // k x d, clustered space; then k weights of their points in the last pass
     int64_t restarts_agreed;
     double *inertias; // of all restarts
+    int32_t refined;  // refinement found it
+    int32_t at_rest;  // nothing moves any more
 } km_sweep_best;
 
 typedef struct km_sweep_params {
@@ -37,9 +39,10 @@ typedef struct km_sweep_params {
     double begin_ms; // km_now_ms when the fit began, for the progress.
 } km_sweep_params;
 
-// All runs of the engine's plan. best[clusters_count] with centroids and inertias allocated by the caller.
-km_status km_sweep_run(km_engine *engine, km_sweep_best *best, int64_t *passes, const km_seeds *seeds,
-                       const km_sweep_params *params, km_error *err);
+// All runs of the engine's plan. best[clusters_count] with centroids and inertias allocated by the caller. *passes, and
+// *work: iterations x K of all runs, are out.
+km_status km_sweep_run(km_engine *engine, km_sweep_best *best, int64_t *passes, int64_t *work,
+                       const km_seeds *seeds, const km_sweep_params *params, km_error *err);
 
 // Random starts: for each restart `picks` different points of positive weight, drawn by (seed, restart, pick).
 km_status km_seed_random(int64_t *indices, const km_data *data, int64_t restarts, int64_t picks,

@@ -24,8 +24,10 @@ static void fill_header(sample *s, int64_t models_count, int64_t d) {
     result->seed = 42;
     result->n_init = 10;
     result->passes = 31;
+    result->refine = KM_REFINE_AUTO;
+    result->refine_passes = 5;
     result->counters = (km_counters){KM_ALGORITHM_TILES, 12345, 45678, -1};
-    result->timing = (km_timing){.5, .25, 1.5, 8, 1, 0, 11.25};
+    result->timing = (km_timing){.5, .25, 1.5, 8, .5, 1, 0, 11.75};
     result->scale = KM_SCALE_STANDARD;
     for (int64_t f = 0; f < d; f++) {
         s->centre[f] = 1. / (double)(f + 3);
@@ -68,11 +70,17 @@ static void fill_model(sample *s, int64_t m, int32_t k, int64_t d) {
                         .n_iter = 4 + m,
                         .converged = 1,
                         .inertia = 700 / pow(k, 1.3),
+                        .refined = m % 3 == 2,
+                        .at_rest = 1,
+                        .restart_inertia = s->restart_inertia + m * 10,
                         .centroids = s->centroids + row * d,
                         .centroids_fitted = s->fitted + row * d,
                         .weights = s->weights + row,
                         .counts = s->counts + row,
                         .sse = s->sse + row};
+    for (int64_t r = 0; r < 10; r++)
+        s->restart_inertia[m * 10 + r] =
+            model->inertia * (1 + .01 * (double)(model->refined + llabs(r - m % 10)));
     for (int64_t j = 0; j < k; j++) {
         s->counts[row + j] = 150 / k + (j < 150 % k);
         s->weights[row + j] = 1.5 * (double)s->counts[row + j];
@@ -102,6 +110,7 @@ sample *sample_make(int32_t first, int32_t step, int64_t models_count, int64_t d
     s->fitted = zeros(rows * d, sizeof(double));
     s->weights = zeros(rows, sizeof(double));
     s->sse = zeros(rows, sizeof(double));
+    s->restart_inertia = zeros(models_count * 10, sizeof(double));
     s->counts = zeros(rows, sizeof(int64_t));
     s->names = zeros(d, sizeof *s->names);
     fill_header(s, models_count, d);
@@ -145,6 +154,7 @@ void sample_free(sample *s) {
     free(s->fitted);
     free(s->weights);
     free(s->sse);
+    free(s->restart_inertia);
     free(s->counts);
     free(s->first_row);
     free(s->names);

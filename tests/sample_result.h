@@ -11,7 +11,7 @@ typedef struct sample {
     km_result result;
     km_model *models;
     double *centre, *factor, *mean, *variance;
-    double *centroids, *fitted, *weights, *sse; // model m's rows begin at first_row[m]
+    double *centroids, *fitted, *weights, *sse, *restart_inertia; // model m's rows begin at first_row[m]
     int64_t *counts, *first_row;
     const char **names, *warnings[2];
 } sample;

@@ -77,11 +77,12 @@ static void assert_reals(const json_t *array, const double *expected, int64_t co
 static void check_model(const json_t *object, const km_model *model, int64_t d, int weighted) {
     if (weighted)
         assert_keys(object, "k", "inertia", "n_iter", "converged", "restart", "restarts", "restarts_agreed",
-                    "effective_k", "sizes", "weights", "sse", "centroids", "scores", "score_errors",
-                    "valleys", NULL);
+                    "best_restart_inertia", "refined", "at_rest", "effective_k", "sizes", "weights", "sse",
+                    "centroids", "scores", "score_errors", "valleys", NULL);
     else
         assert_keys(object, "k", "inertia", "n_iter", "converged", "restart", "restarts", "restarts_agreed",
-                    "effective_k", "sizes", "sse", "centroids", "scores", "score_errors", "valleys", NULL);
+                    "best_restart_inertia", "refined", "at_rest", "effective_k", "sizes", "sse", "centroids",
+                    "scores", "score_errors", "valleys", NULL);
     assert_integer(object, "k", model->k);
     assert_real(json_object_get(object, "inertia"), model->inertia);
     assert_integer(object, "n_iter", model->n_iter);
@@ -90,6 +91,9 @@ static void check_model(const json_t *object, const km_model *model, int64_t d, 
     assert_integer(object, "restart", model->restart);
     assert_integer(object, "restarts", model->restarts);
     assert_integer(object, "restarts_agreed", model->restarts_agreed);
+    assert_real(json_object_get(object, "best_restart_inertia"), model->restart_inertia[model->restart]);
+    ck_assert_int_eq(json_is_true(json_object_get(object, "refined")), model->refined);
+    ck_assert_int_eq(json_is_true(json_object_get(object, "at_rest")), model->at_rest);
     assert_integer(object, "effective_k", model->effective_k);
     const json_t *sizes = json_object_get(object, "sizes"), *rows = json_object_get(object, "centroids");
     ck_assert_uint_eq(json_array_size(sizes), (size_t)model->k);
@@ -120,6 +124,8 @@ static void check_top(const json_t *root, const km_result *result) {
     assert_integer(root, "seed", (int64_t)result->seed);
     assert_integer(root, "n_init", result->n_init);
     assert_integer(root, "passes", result->passes);
+    assert_string(root, "refine", "auto");
+    assert_integer(root, "refine_passes", result->refine_passes);
     assert_string(root, "scale", "standard");
     const json_t *counters = json_object_get(root, "counters");
     assert_keys(counters, "algorithm", "distances", "distances_lloyd", "points_skipped", NULL);
@@ -127,7 +133,7 @@ static void check_top(const json_t *root, const km_result *result) {
     assert_integer(counters, "distances", result->counters.distances);
     ck_assert(json_is_null(json_object_get(counters, "points_skipped")));
     const json_t *timing = json_object_get(root, "timing_ms");
-    assert_keys(timing, "read", "build", "seed", "sweep", "finish", "criteria", "total", NULL);
+    assert_keys(timing, "read", "build", "seed", "sweep", "refine", "finish", "criteria", "total", NULL);
     assert_real(json_object_get(timing, "sweep"), result->timing.sweep_ms);
     assert_real(json_object_get(timing, "total"), result->timing.total_ms);
 }
@@ -140,7 +146,8 @@ START_TEST(json_contract) {
     s->result.warnings_count = 1;
     json_t *root = to_json(&s->result);
     assert_keys(root, "kmgen", "n", "d", "type", "target", "device", "tuned", "seed", "n_init", "passes",
-                "scale", "feature_names", "counters", "timing_ms", "models", "best", "warnings", NULL);
+                "refine", "refine_passes", "scale", "feature_names", "counters", "timing_ms", "models",
+                "best", "warnings", NULL);
     check_top(root, &s->result);
     const json_t *names = json_object_get(root, "feature_names"), *models = json_object_get(root, "models");
     ck_assert_uint_eq(json_array_size(names), 4);
@@ -287,18 +294,20 @@ START_TEST(table_text) {
     sample *s = sample_make(2, 1, 3, 4);
     s->warnings[0] = "look twice";
     s->result.warnings_count = 1;
-    s->models[2].converged = 0;
+    s->models[2].converged = s->models[0].at_rest = 0;
     s->models[1].scores[KM_CRITERION_calinski_harabasz] = NAN;
     sample_select(s, KM_CRITERION_calinski_harabasz);
     char *text = to_table(&s->result, 0, 0);
     ck_assert_str_eq(
-        text, "150 points, 4 features, float64 on cpu:avx2; 10 restarts, seed 42; 31 passes, 11 ms\n"
+        text, "150 points, 4 features, float64 on cpu:avx2; 10 restarts, seed 42; 36 passes, 12 ms\n"
               "\n"
-              "               Calinski-                        restarts  smallest\n"
-              "   K  inertia   Harabasz            iterations    agreed   cluster\n"
-              "   2   284.29     510.12  .                 4      10/10        75\n"
-              "   3   167.82          -                    5       9/10        50\n"
-              "*  4   115.46     560.12  ########          6+      8/10        37\n"
+              "               Calinski-                        restarts  refined  smallest\n"
+              "   K  inertia   Harabasz            iterations    agreed       by   cluster\n"
+              "   2   284.29     510.12  .                 4      10/10        -        75\n"
+              "   3   167.82          -                    5       9/10        -        50\n"
+              "*  4   115.46     560.12  ########          6+      8/10    1.0 %        37\n"
+              "\n"
+              "1 of 3 K were not iterated until nothing moved: refinement had used its share\n"
               "\n"
               "best K = 4: Calinski-Harabasz is highest at K = 4: 560.125, and next at K = 2: 510.125\n"
               "votes: K = 4 by Calinski-Harabasz, BIC, AIC, WB index, PBM; K = 2 by simplified silhouette, "

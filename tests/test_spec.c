@@ -445,6 +445,7 @@ static void expect_same(const km_spec *a, const km_spec *b) {
     ck_assert_int_eq(a->target.kind, b->target.kind);
     ck_assert_int_eq(a->target.arch, b->target.arch);
     ck_assert_int_eq(a->n_init, b->n_init);
+    ck_assert_int_eq(a->refine, b->refine);
     ck_assert_int_eq(a->fixed_count, b->fixed_count);
     for (int64_t i = 0; i < a->fixed_count; i++) {
         ck_assert_str_eq(a->fixed[i].name, b->fixed[i].name);
@@ -503,6 +504,7 @@ START_TEST(round_trips) {
         spec.features = below(3) ? 1 + below(KM_FEATURES_MAX) : 0;
         spec.type = below(2) ? KM_FLOAT32 : KM_FLOAT64;
         spec.n_init = 1 + below(100);
+        spec.refine = below(4) - 1;
         ck_assert_int_eq(km_spec_set_target(&spec, targets_all[below(9)], &err), KM_OK);
         int low = 1 + below(50);
         snprintf(text, sizeof text, "%d..%d step %d", low, low + below(200), 1 + below(9));

@@ -41,7 +41,7 @@ typedef enum km_labels_wanted {
 
 /// State of a running fit, for a progress line.
 typedef struct km_progress {
-    const char *phase; ///< "read", "build", "seed", "sweep", "finish", "criteria".
+    const char *phase; ///< "read", "build", "seed", "sweep", "refine", "finish", "criteria".
     int64_t done;      ///< Runs (one K, one restart) that are done in "sweep", picks in "seed"; else 0.
     int64_t total;     ///< How many there will be; else 0.
     int64_t passes;    ///< Passes over the points so far.
@@ -62,8 +62,14 @@ typedef struct km_fit_params {
     /// KM_INIT_GIVEN: init_count x d in original units: max(K) rows, of which each K takes its first K; or the rows
     /// of every K in ascending order. Means one restart. Default NULL.
     const double *init_rows;
-    int64_t init_count;     ///< Rows of init_rows. Default 0.
-    km_scale scale;         ///< Default KM_SCALE_NONE.
+    int64_t init_count; ///< Rows of init_rows. Default 0.
+    km_scale scale;     ///< Default KM_SCALE_NONE.
+    /// Refinement after the sweep: each K is also started from the models of its neighbours in the list, and
+    /// from its own with a centroid moved; what is better is kept. KM_REFINE_AUTO: up to a fifth of the sweep's
+    /// work, more on small tables; 0: none, so that a K's model does not depend on the list; N: at most N
+    /// passes, and what it takes that no K is worse than the one before it. Default KM_REFINE_AUTO: the spec's;
+    /// with given initial centroids none.
+    int64_t refine;
     uint64_t seed;          ///< Of all random draws (counter-based). Default 0.
     km_criterion criterion; ///< Decides. Default KM_CRITERION_AUTO.
     /// Bit (uint64_t)1 << c for each criterion c that is wanted beyond those of the finishing pass
@@ -87,7 +93,8 @@ typedef struct km_fit_params {
     int32_t untuned;        ///< No tuning table is asked, nor those of the library. Default 0.
     km_algorithm algorithm; ///< Default KM_ALGORITHM_AUTO: the spec's, else the planner's choice.
     const km_log *log;      ///< Default NULL, silent.
-    /// Asked now and then by the thread that called km_fit; what is not 0 stops it: KM_ERROR_INTERRUPTED. Default NULL.
+    /// Asked now and then by the thread that called km_fit; what is not 0 stops it: KM_ERROR_INTERRUPTED.
+    /// Default NULL.
     int (*progress)(void *user, const km_progress *progress);
     void *progress_user; ///< Handed to `progress`. Default NULL.
 } km_fit_params;
@@ -95,13 +102,13 @@ typedef struct km_fit_params {
 /// Sets every field to its default. The struct owns nothing.
 KM_API void km_fit_params_init(km_fit_params *params);
 
-/// Walks the whole line: plan, emit, build, load, seed, sweep, finish, score, select. The spec's features (0 or
-/// equal to the data's) and clusters (none: 2..min(20, n-1)) are completed from the data; Ks above n are dropped
-/// with a warning. `params` NULL: the defaults. The result is the caller's: km_result_destroy. Any number of fits
-/// may run at a time: no shared state but the cache folder and what km_memory_keep says. Any status: KM_ERROR_USAGE
-/// (params), KM_ERROR_PLAN, KM_ERROR_SPEC (the named tuning table), KM_ERROR_COMPILE, KM_ERROR_DEVICE, KM_ERROR_DATA
-/// (values, shapes), KM_ERROR_MEMORY (with the way out), KM_ERROR_IO (a file of the data became shorter),
-/// KM_ERROR_INTERRUPTED.
+/// Walks the whole line: plan, emit, build, load, seed, sweep, refine, finish, score, select. The spec's
+/// features (0 or equal to the data's) and clusters (none: 2..min(20, n-1)) are completed from the data; Ks
+/// above n are dropped with a warning. `params` NULL: the defaults. The result is the caller's:
+/// km_result_destroy. Any number of fits may run at a time: no shared state but the cache folder and what
+/// km_memory_keep says. Any status: KM_ERROR_USAGE (params), KM_ERROR_PLAN, KM_ERROR_SPEC (the named tuning
+/// table), KM_ERROR_COMPILE, KM_ERROR_DEVICE, KM_ERROR_DATA (values, shapes), KM_ERROR_MEMORY (with the way
+/// out), KM_ERROR_IO (a file of the data became shorter), KM_ERROR_INTERRUPTED.
 KM_API km_status km_fit(km_result **out, const km_spec *spec, const km_data *data,
                         const km_fit_params *params, km_error *err);
 

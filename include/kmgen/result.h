@@ -28,8 +28,12 @@ typedef struct km_model {
     int64_t restarts_agreed; ///< Of these, those whose inertia is within 1e-6 (relative) of the best.
     /// The inertia that each restart ended with, `restarts` of them, in order of restart, as the sweep summed it.
     const double *restart_inertia;
-    int64_t n_iter;          ///< Updates of the best restart.
-    int32_t converged;       ///< 0: stopped at max_iter.
+    int64_t n_iter;    ///< Updates of the run that found the model; not those until it was at rest.
+    int32_t converged; ///< 0: stopped at max_iter.
+    /// Non-zero: refinement found it, from another model than its own best restart. What it gained is the difference to
+    /// restart_inertia[restart].
+    int32_t refined;
+    int32_t at_rest;         ///< Non-zero: refinement iterated it until nothing moved.
     double inertia;          ///< sum w |x - c|^2 in the (scaled) space that was clustered.
     const double *centroids; ///< k x d, original units.
     /// k x d, the clustered space: (x - centre) * factor, values of the type.
@@ -53,6 +57,7 @@ typedef struct km_timing {
     double build_ms;    ///< Plan, text, compiler or cache.
     double seed_ms;     ///< First centroids.
     double sweep_ms;    ///< Iterations of all K and restarts.
+    double refine_ms;   ///< Refinement.
     double finish_ms;   ///< The finishing pass, criteria, the choice.
     double criteria_ms; ///< Criteria that need more than the finishing pass.
     double total_ms;    ///< The whole call.
@@ -80,6 +85,8 @@ typedef struct km_result {
     uint64_t seed;          ///< As in km_fit_params.
     int64_t n_init;         ///< Restarts of each K that were asked for; 1 with given centroids.
     int64_t passes;         ///< Reads of all points by the sweep.
+    int64_t refine;         ///< As in km_fit_params, or the spec's.
+    int64_t refine_passes;  ///< Reads of all points by refinement.
     km_counters counters;   ///< What the passes did.
     km_timing timing;       ///< Where the time went.
     km_scale scale;         ///< As in km_fit_params.

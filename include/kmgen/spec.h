@@ -40,8 +40,10 @@ typedef struct km_fixed {
 
 /// Sizes of a spec's own arrays.
 enum {
-    KM_FIXED_MAX = 32,      ///< Most numbers that a spec fixes.
-    KM_WARNINGS_MAX = 2048, ///< Bytes of a spec's warnings, with the final zero.
+    KM_REFINE_AUTO = -1,        ///< km_fit_params.refine: up to a share of the sweep's work.
+    KM_REFINE_MAX = 1000000000, ///< Most passes of refinement.
+    KM_FIXED_MAX = 32,          ///< Most numbers that a spec fixes.
+    KM_WARNINGS_MAX = 2048,     ///< Bytes of a spec's warnings, with the final zero.
 };
 
 /// What is wanted. Plain data between km_spec_init and km_spec_clear; to copy it, use km_spec_copy. `clusters`
@@ -55,6 +57,7 @@ typedef struct km_spec {
     km_target target;       ///< Default KM_TARGET_AUTO, 0.
     int64_t n_init;         ///< Independent starts of each K, 1..1,000,000. Default 10.
     int32_t n_init_given;   ///< Non-zero: the YAML text says so. Default 0.
+    int64_t refine;         ///< km_fit_params.refine, where that is KM_REFINE_AUTO. Default KM_REFINE_AUTO.
     km_fixed fixed
         [KM_FIXED_MAX];  ///< What the user fixed of the plan: change it through km_spec_fix. Default none.
     int64_t fixed_count; ///< Entries of `fixed`.
@@ -86,6 +89,9 @@ KM_API km_status km_spec_parse(km_spec *spec, const char *text, int64_t size, co
 /// Sets the list of K from its spelling in a spec: "8", "2..12", "2..20 step 2", "3,5,8" or "[3, 5, 8]".
 /// KM_ERROR_SPEC: the list is as it was.
 KM_API km_status km_spec_set_clusters(km_spec *spec, const char *text, km_error *err);
+
+/// Sets `refine` from "auto", "none" or a number of passes, as a YAML spec or `--refine` does. KM_ERROR_SPEC.
+KM_API km_status km_spec_set_refine(km_spec *spec, const char *text, km_error *err);
 
 /// Sets the target from its spelling: auto, cpu, cpu:generic|avx2|avx512|neon, cuda, cuda:sm_90.
 /// KM_ERROR_SPEC: the target is as it was.

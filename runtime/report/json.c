@@ -34,6 +34,7 @@ static json_t *score_errors_to_json(const double *errors) {
 static json_t *model_to_json(const km_model *model, int64_t d, int weighted) {
     json_t *object = json_object();
     int failed = 0;
+    double best_restart_inertia = model->restart_inertia ? model->restart_inertia[model->restart] : NAN;
     failed |= json_object_set_new(object, "k", json_integer(model->k));
     failed |= json_object_set_new(object, "inertia", km_json_real(model->inertia));
     failed |= json_object_set_new(object, "n_iter", json_integer(model->n_iter));
@@ -41,6 +42,9 @@ static json_t *model_to_json(const km_model *model, int64_t d, int weighted) {
     failed |= json_object_set_new(object, "restart", json_integer(model->restart));
     failed |= json_object_set_new(object, "restarts", json_integer(model->restarts));
     failed |= json_object_set_new(object, "restarts_agreed", json_integer(model->restarts_agreed));
+    failed |= json_object_set_new(object, "best_restart_inertia", km_json_real(best_restart_inertia));
+    failed |= json_object_set_new(object, "refined", json_boolean(model->refined));
+    failed |= json_object_set_new(object, "at_rest", json_boolean(model->at_rest));
     failed |= json_object_set_new(object, "effective_k", json_integer(model->effective_k));
     failed |= json_object_set_new(object, "sizes", km_json_integers(model->counts, model->k));
     if (weighted) failed |= json_object_set_new(object, "weights", km_json_reals(model->weights, model->k));
@@ -73,6 +77,7 @@ static json_t *timing_to_json(const km_timing *timing) {
     failed |= json_object_set_new(object, "build", km_json_real(timing->build_ms));
     failed |= json_object_set_new(object, "seed", km_json_real(timing->seed_ms));
     failed |= json_object_set_new(object, "sweep", km_json_real(timing->sweep_ms));
+    failed |= json_object_set_new(object, "refine", km_json_real(timing->refine_ms));
     failed |= json_object_set_new(object, "finish", km_json_real(timing->finish_ms));
     failed |= json_object_set_new(object, "criteria", km_json_real(timing->criteria_ms));
     failed |= json_object_set_new(object, "total", km_json_real(timing->total_ms));
@@ -160,6 +165,11 @@ static json_t *seed_to_json(uint64_t seed) {
     return json_string(digits);
 }
 
+static json_t *refine_to_json(int64_t refine) {
+    if (refine > 0) return json_integer(refine);
+    return json_string(refine == 0 ? "none" : "auto");
+}
+
 static const char *scale_name(km_scale scale) {
     return scale == KM_SCALE_STANDARD ? "standard" : scale == KM_SCALE_MINMAX ? "minmax" : "none";
 }
@@ -177,6 +187,8 @@ static int fill_result(json_t *root, const km_result *result) {
     failed |= json_object_set_new(root, "seed", seed_to_json(result->seed));
     failed |= json_object_set_new(root, "n_init", json_integer(result->n_init));
     failed |= json_object_set_new(root, "passes", json_integer(result->passes));
+    failed |= json_object_set_new(root, "refine", refine_to_json(result->refine));
+    failed |= json_object_set_new(root, "refine_passes", json_integer(result->refine_passes));
     failed |= json_object_set_new(root, "scale", json_string(scale_name(result->scale)));
     if (result->feature_names)
         failed |=

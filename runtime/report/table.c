@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CELL = 40, COLUMNS_MAX = KM_CRITERION_COUNT + 7, BAR = 8, WIDTH_MAX = 80 };
+enum { CELL = 40, COLUMNS_MAX = KM_CRITERION_COUNT + 8, BAR = 8, WIDTH_MAX = 80 };
 
 // Cells of text, right-aligned under a heading of two lines; widths are in characters.
 typedef struct column {
@@ -235,6 +235,22 @@ static void add_agreed(grid *g, const km_result *result) {
                  (long long)result->models[m].restarts);
 }
 
+// By which part of the best restart's inertia refinement lowered it, where it found another model.
+static void add_refined(grid *g, const km_result *result) {
+    int64_t refined = 0;
+    for (int64_t m = 0; m < g->rows; m++) refined += result->models[m].refined;
+    column *c = refined ? grid_add(g, "refined by") : NULL;
+    for (int64_t m = 0; c && m < g->rows; m++) {
+        const km_model *model = &result->models[m];
+        double before = model->restart_inertia ? model->restart_inertia[model->restart] : 0;
+        double gain = 100 * (1 - model->inertia / before);
+        if (model->refined && before > 0)
+            snprintf(c->cells[m], CELL, gain >= .1 ? "%.1f %%" : "%.0e %%", gain);
+        else
+            snprintf(c->cells[m], CELL, "-");
+    }
+}
+
 static void add_smallest(grid *g, const km_result *result) {
     column *c = grid_add(g, "smallest cluster");
     for (int64_t m = 0; c && m < g->rows; m++) {
@@ -262,8 +278,8 @@ static void print_head(km_text *text, const km_result *result) {
         text, "%lld points, %lld features, %s on %s; %lld restart%s, seed %llu; %lld passes, %.*f ms\n\n",
         (long long)result->n, (long long)result->d, result->type == KM_FLOAT64 ? "float64" : "float32",
         result->target, (long long)result->n_init, result->n_init == 1 ? "" : "s",
-        (unsigned long long)result->seed, (long long)result->passes, result->timing.total_ms < 10 ? 1 : 0,
-        result->timing.total_ms);
+        (unsigned long long)result->seed, (long long)(result->passes + result->refine_passes),
+        result->timing.total_ms < 10 ? 1 : 0, result->timing.total_ms);
 }
 
 static void print_main(km_text *text, const km_result *result, double *scratch, const style *look) {
@@ -279,6 +295,7 @@ static void print_main(km_text *text, const km_result *result, double *scratch, 
             add_score(&g, result, (km_criterion)c, scratch, look);
     add_iterations(&g, result);
     add_agreed(&g, result);
+    add_refined(&g, result);
     add_smallest(&g, result);
     if (g.failed)
         text->failed = 1;
@@ -351,6 +368,15 @@ static void print_counters(km_text *text, const km_result *result) {
     km_text_puts(text, "\n");
 }
 
+static void print_rest(km_text *text, const km_result *result) {
+    int64_t moving = 0;
+    for (int64_t m = 0; m < result->models_count; m++) moving += !result->models[m].at_rest;
+    if (result->refine != 0 && moving)
+        km_text_printf(
+            text, "\n%lld of %lld K were not iterated until nothing moved: refinement had used its share\n",
+            (long long)moving, (long long)result->models_count);
+}
+
 static void print_choice(km_text *text, const km_result *result, const style *look) {
     const km_selection *selection = &result->selection;
     if (!selection->clustered)
@@ -370,6 +396,7 @@ km_status km_result_to_table(char **out, const km_result *result, int looks, int
     km_text text = {0};
     print_head(&text, result);
     print_main(&text, result, scratch, look);
+    print_rest(&text, result);
     if (verbose) print_criteria(&text, result, scratch, look);
     if (verbose) print_counters(&text, result);
     print_choice(&text, result, look);
