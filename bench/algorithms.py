@@ -36,7 +36,7 @@ def write_points(path, data, n, d, options):
 def fit(options, path, d, algorithm, cache):
     command = [os.path.join(options.build, "cli", "kmgen"), "fit", path, "--features", str(d), "--quiet",
                "--clusters", options.clusters, "--n-init", str(options.restarts), "--max-iter", str(options.max_iter),
-               "--tol", "0",
+               "--tol", "0", "--refine", "none",
                "--threads", str(options.threads), "--target", "cpu", "--set", "design=" + options.design,
                "--algorithm", algorithm, "--cache-dir", cache, "--json", "-"]
     done = subprocess.run(command, capture_output=True, check=False, text=True)

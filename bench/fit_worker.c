@@ -116,6 +116,7 @@ static km_status job_open(fit_job *job, int argc, char **argv, km_error *err) {
     km_spec_init(&job->spec);
     km_fit_params_init(&job->params);
     job->params.labels = KM_LABELS_ALL;
+    job->params.refine = 0; // peers have restarts alone
     job->log = (km_log){on_log, job};
     job->params.log = &job->log;
     job->path = argv[1];

@@ -51,6 +51,7 @@ static km_result *fit(const ref_data *points, const job *j, km_algorithm algorit
             km_data_from_memory(&data, values, points->n, points->d, points->type, 0, 0, points->w, &err);
     km_fit_params_init(&params);
     params.algorithm = algorithm;
+    params.refine = 0; // its passes are those of the sweep, and are not in the counters
     params.max_iter = j->max_iter ? j->max_iter : 100;
     params.changes_min = j->changes_min;
     params.threads = j->threads;

@@ -476,7 +476,7 @@ END_TEST
 
 // Fits as people run them: the default list of K, the default of everything else.
 static void check_default_fit(const char *path, int32_t k, double best) {
-    for (int i = 0; i < (is_sample() ? 2 : 6); i++) {
+    for (int i = 0; i < (is_whole() ? 6 : 2); i++) {
         km_error err = {{0}};
         km_data *data = NULL;
         km_result *result = NULL;

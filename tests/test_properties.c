@@ -57,6 +57,7 @@ static job job_open(ref_data points, const char *clusters) {
     if (design) must(km_spec_fix(&j.spec, "design", design, &err), &err);
     km_fit_params_init(&j.params);
     j.params.labels = KM_LABELS_ALL;
+    j.params.refine = 20; // a little of it
     j.params.cache_dir = cache;
     j.params.tol = 0;
     return j;
@@ -79,6 +80,7 @@ static void job_close(job *j) {
 // The first `count` points are the initial centroids.
 static void start_from_points(job *j, double *rows, int64_t count) {
     memcpy(rows, j->points.x, (size_t)(count * j->points.d) * sizeof *rows);
+    j->params.refine = KM_REFINE_AUTO; // which is none then
     j->params.init = KM_INIT_GIVEN;
     j->params.init_rows = rows;
     j->params.init_count = count;
@@ -116,6 +118,7 @@ START_TEST(permuted_points) {
     job a = job_open(points, "2..6"), b = job_open(moved, "2..6");
     double rows[6 * D];
     start_from_points(&a, rows, 6);
+    b.params.refine = KM_REFINE_AUTO;
     b.params.init = KM_INIT_GIVEN, b.params.init_rows = rows, b.params.init_count = 6;
     const km_model *x = job_fit(&a), *y = job_fit(&b);
     for (int m = 0; m < 5; m++) {
@@ -366,6 +369,7 @@ START_TEST(result_is_a_fixed_point) {
     const km_model *x = job_fit(&a);
     ck_assert(x->converged);
     job b = job_open(again, "6");
+    b.params.refine = KM_REFINE_AUTO;
     b.params.init = KM_INIT_GIVEN, b.params.init_rows = x->centroids, b.params.init_count = 6;
     const km_model *y = job_fit(&b);
     ck_assert(y->converged);
