@@ -102,8 +102,34 @@ static void of_cuda(km_memory *memory, const km_plan *plan) {
     memory->spare = CUDA_SPARE;
     memory->total = memory->points + memory->spare +
                     km_max(memory->arriving, memory->slots + memory->pass + memory->steps);
-    memory->host = plan->label_sets * n * 4 + HOST_SPARE;
+    memory->host = plan->label_sets * n * 4 + HOST_SPARE + km_refine_bytes(plan, n);
     memory->chains = km_max(1, km_min(plan->spec.n_init, SEED_STATE_BYTES / (n * (int64_t)sizeof(double))));
+}
+
+// Refinement --------------------------------------------------------------------------------------------------
+
+int64_t km_refine_sample(const km_plan *plan, int64_t n) {
+    enum {
+        POINTS = 4096,    // where there are as many ...
+        PER_CLUSTER = 16, // ... and for each cluster of the largest K
+        VALUES = 1 << 20  // at most: of the sample, and of its distances for all K
+    };
+    int64_t wanted = km_max(POINTS, PER_CLUSTER * k_max_of(plan));
+    int64_t most = VALUES / km_max(plan->spec.features, plan->spec.clusters_count);
+    return km_min(n, km_max(km_min(wanted, most), 1));
+}
+
+int64_t km_refine_bytes(const km_plan *plan, int64_t n) {
+    enum { PARTNER_BYTES = 16, LABEL_BYTES = 4, EXCHANGE_BYTES = 24, TRIAL_BYTES = 128 };
+    if (plan->spec.refine == 0) return 0;
+    int64_t d = plan->spec.features, ks = plan->spec.clusters_count, k_max = k_max_of(plan);
+    int64_t count = km_refine_sample(plan, n), points = km_round_up(count, KM_REFINE_TILE);
+    int64_t bytes = points * (2 * d + 4 + ks) * 8 + points * ks * LABEL_BYTES + k_max * (d + 1) * 8;
+    bytes += (plan->clusters_sum + k_max) * PARTNER_BYTES + ks * TRIAL_BYTES * 2;
+    bytes += 2 * plan->clusters_sum * (d + 1) * 8; // trials
+    int64_t threads = km_max(plan->threads ? plan->threads : plan->facts.units, 1);
+    if (count == n) bytes += km_min(threads, 2 * ks) * (points * EXCHANGE_BYTES + k_max * (d + 1) * 8);
+    return bytes;
 }
 
 // CPU ---------------------------------------------------------------------------------------------------------
@@ -257,6 +283,10 @@ static int64_t relocating_bytes(const km_plan *plan) {
            d * KM_CPU_FEW_CLUSTERS * 8 + threads_of(plan) * (span * 8 + k * 16 + d * 16 + 256);
 }
 
+static int64_t refining_bytes(const km_plan *plan) {
+    return km_refine_bytes(plan, plan->points) + relocating_bytes(plan);
+}
+
 static int64_t loading_bytes(const km_plan *plan) {
     enum { CHUNK_VALUES = 4096, LANES = 8 };
     int64_t d = plan->spec.features, blocks = plan->points / CHUNK_POINTS + 1;
@@ -272,7 +302,7 @@ static void of_cpu(km_memory *memory, const km_plan *plan) {
     memory->pass = kept_bytes(plan);
     int64_t sorting = plan->algorithm == KM_ALGORITHM_TILES ? km_cpu_sorting_bytes(plan, n) : 0;
     int64_t finishing = pages(plan->label_sets * n * 4) + finishing_bytes(plan);
-    memory->steps = km_max(sorting, km_max(finishing, relocating_bytes(plan)));
+    memory->steps = km_max(sorting, km_max(finishing, refining_bytes(plan)));
     // Picks, the first centroids, costs, and the centroids of the best as they are kept, finished and returned.
     int64_t first = restarts * k_max_of(plan) * d * 8;
     memory->spare = HOST_SPARE + restarts * k_max_of(plan) * 8 + (first <= FIRST_ROWS_BYTES ? first : 0) +

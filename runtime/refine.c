@@ -24,6 +24,7 @@
 #include "../base/error.h"
 #include "../base/log.h"
 #include "../base/size.h"
+#include "../gen/memory.h"
 #include "rounding.h"
 #include "seed.h"
 
@@ -32,15 +33,12 @@
 #include <string.h>
 
 enum {
-    TILE = 16,               // points of the sample that lie together, feature by feature
-    SAMPLE_POINTS = 4096,    // where there are as many ...
-    SAMPLE_PER_CLUSTER = 16, // ... and for each cluster of the largest K
-    SAMPLE_VALUES = 1 << 20, // at most: of the sample, and of its distances for all K
-    CANDIDATES = 8,          // for a new centroid
-    PATIENCE = 20,           // swaps without success after which a K rests ...
-    CONFIRMED = 3,           // ... or trials that ended where its model is
-    TRIALS = 2,         // of a K in a round, at most: of one kind, and of its own model after an exchange
-    ITERATIONS_MIN = 4, // a round in which trials may not go as far is not worth it
+    TILE = KM_REFINE_TILE, // points of the sample that lie together, feature by feature
+    CANDIDATES = 8,        // for a new centroid
+    PATIENCE = 20,         // swaps without success after which a K rests ...
+    CONFIRMED = 3,         // ... or trials that ended where its model is
+    TRIALS = 2,            // of a K in a round, at most: of one kind, and of its own model after an exchange
+    ITERATIONS_MIN = 4,    // a round in which trials may not go as far is not worth it
     EXCHANGE_ROUNDS = 100,
     THREADS_VALUES = 1 << 22, // of all trials, K and points from which exchanges have several threads
     EXCHANGE_COST = 2,        // an assignment on the host, in those of a pass
@@ -149,12 +147,6 @@ static int64_t model_values(const refiner *r, int64_t k) {
     return k * (r->engine->d + 1);
 }
 
-static int64_t sample_size(const refiner *r) {
-    int64_t n = r->engine->n, wanted = km_max(SAMPLE_POINTS, SAMPLE_PER_CLUSTER * r->k_max);
-    int64_t most = SAMPLE_VALUES / km_max(r->engine->d, r->spec->clusters_count);
-    return km_min(n, km_max(km_min(wanted, most), 1));
-}
-
 static int partners_alloc(partners *out, int64_t k) {
     out->of = malloc((size_t)k * sizeof *out->of);
     out->costs = malloc((size_t)k * sizeof *out->costs);
@@ -171,7 +163,7 @@ static int place_alloc(place *out, int64_t count, int64_t k) {
 static km_status refiner_alloc(refiner *r, km_error *err) {
     int64_t ks = r->spec->clusters_count, slots = r->engine->slots_count, d = r->engine->d;
     r->k_max = r->spec->clusters[ks - 1];
-    r->sample_count = sample_size(r);
+    r->sample_count = km_refine_sample(r->engine->plan, r->engine->n);
     size_t count = (size_t)km_round_up(r->sample_count, TILE);
     r->places = calloc((size_t)ks, sizeof *r->places);
     r->sample = calloc(count * (size_t)d, sizeof *r->sample);
