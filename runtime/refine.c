@@ -684,7 +684,8 @@ static void trials_take(refiner *r) {
         if (t->phase != TRIAL_DONE) continue;
         own->confirmed +=
             t->is_move && !t->is_own && fabs(t->inertia - best->inertia) <= GAIN_MIN * best->inertia;
-        if (!(t->inertia < best->inertia)) continue;
+        // More iterations never raise it, but for rounding.
+        if (!(t->inertia < best->inertia + (t->is_move ? 0 : t->rounding))) continue;
         if (t->is_move && !(t->inertia + t->rounding < best->inertia * (1 - GAIN_MIN))) continue;
         memcpy(best->centroids, t->centroids, (size_t)model_values(r, k) * sizeof(double));
         best->inertia = t->inertia;
