@@ -126,7 +126,7 @@ int64_t km_refine_bytes(const km_plan *plan, int64_t n) {
     int64_t count = km_refine_sample(plan, n), points = km_round_up(count, KM_REFINE_TILE);
     int64_t bytes = points * (2 * d + 4 + ks) * 8 + points * ks * LABEL_BYTES + k_max * (d + 1) * 8;
     bytes += (plan->clusters_sum + k_max) * PARTNER_BYTES + ks * TRIAL_BYTES * 2;
-    bytes += 2 * plan->clusters_sum * (d + 1) * 8; // trials
+    bytes += 4 * plan->clusters_sum * (d + 1) * 8; // trials
     int64_t threads = km_max(plan->threads ? plan->threads : plan->facts.units, 1);
     if (count == n) bytes += km_min(threads, 2 * ks) * (points * EXCHANGE_BYTES + k_max * (d + 1) * 8);
     return bytes;

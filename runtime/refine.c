@@ -6,7 +6,7 @@
 // - split: the best model of the next smaller K, with a centroid put where it gains most;
 // - swapped: its own best model, with two clusters made one and a centroid put elsewhere.
 //
-// A round has one trial of each K, which go through passes together. A trial that will not catch up with the
+// A round has trials of one kind, of all K, which go through passes together. A trial that will not catch up with the
 // best model of its K is dropped after few iterations; one that ends below it replaces it. A K whose trials
 // failed often enough, or led back to its model, rests until a neighbour has a better one. In the end the best
 // model of each K is iterated until nothing moves.
@@ -37,7 +37,8 @@ enum {
     CANDIDATES = 8,        // for a new centroid
     PATIENCE = 20,         // swaps without success after which a K rests ...
     CONFIRMED = 3,         // ... or trials that ended where its model is
-    TRIALS = 2,            // of a K in a round, at most: of one kind, and of its own model after an exchange
+    SWAPS = 3,             // of a K in a round of swaps
+    TRIALS = SWAPS + 1,    // of a K in a round, at most: of one kind, and of its own model after an exchange
     ITERATIONS_MIN = 4,    // a round in which trials may not go as far is not worth it
     EXCHANGE_ROUNDS = 100,
     THREADS_VALUES = 1 << 22, // of all trials, K and points from which exchanges have several threads
@@ -720,8 +721,8 @@ static int has_trial(const refiner *r, int64_t q, kind of) {
     return r->spec->clusters[q] > 1 && own->failures < PATIENCE && own->confirmed < CONFIRMED;
 }
 
-static km_status trial_make(refiner *r, int64_t q, kind of, km_error *err) {
-    int64_t number = r->round * r->spec->clusters_count + q;
+static km_status trial_make(refiner *r, int64_t q, kind of, int64_t turn, km_error *err) {
+    int64_t number = (r->round * r->spec->clusters_count + q) * SWAPS + turn;
     place *own = &r->places[q];
     trial *t;
     if (!has_trial(r, q, of)) return KM_OK;
@@ -794,8 +795,10 @@ static km_status exchange_trials(refiner *r, const km_stop *stop, km_error *err)
 static km_status rounds(refiner *r, km_error *err) {
     for (int64_t idle = 0; idle < KINDS; r->round++) {
         trials_free(r);
+        kind of = (kind)(r->round % KINDS);
         for (int64_t q = 0; q < r->spec->clusters_count; q++) {
-            KM_TRY(trial_make(r, q, (kind)(r->round % KINDS), err));
+            for (int64_t turn = 0; turn < (of == SWAPPED ? SWAPS : 1); turn++)
+                KM_TRY(trial_make(r, q, of, turn, err));
             KM_TRY(own_make(r, q, err));
         }
         idle = r->trials_count ? 0 : idle + 1;

@@ -327,7 +327,7 @@ START_TEST(table_bars) {
     ck_assert_ptr_nonnull(strstr(text, "560.12  ████████"));
     ck_assert_ptr_null(strchr(text, '#'));
     km_text_free(text);
-    for (int m = 0; m < 5; m++) s->models[m].refined = 0; // a column less
+    for (int m = 0; m < 5; m++) s->models[m].refined = 0;        // a column less
     s->result.selection.criterion = KM_CRITERION_davies_bouldin; // .45, .40, .45, .50, .55
     text = to_table(&s->result, 0, 0);
     ck_assert_ptr_nonnull(strstr(text, "0.40000  ########"));
