@@ -16,7 +16,8 @@ typedef struct fit_options {
     const char *init, *source, *cache_dir, *algorithm;
     char *command; // the whole line, for a report
     cli_tuning tuning;
-    int64_t n_init; // 0: the spec's
+    int64_t n_init;     // 0: the spec's
+    const char *refine; // NULL: the spec's
     int labels_of_all, dry_run;
     cli_changes changes;
     cli_output outputs[OUT_COUNT];
@@ -75,13 +76,14 @@ static int take_algorithm(km_algorithm *out, const cli_parser *parser) {
     return cli_choice(parser, "--algorithm", &choice, names);
 }
 
-static int take_refine(int64_t *out, const cli_parser *parser) {
+// Checked now, set when the spec was read.
+static int take_refine(const char **out, const cli_parser *parser) {
     km_spec spec;
     km_error err = {""};
     km_spec_init(&spec);
     int failed = km_spec_set_refine(&spec, parser->value, &err) != KM_OK;
-    *out = spec.refine;
     km_spec_clear(&spec);
+    *out = parser->value;
     return failed ? cli_usage(parser->command, "--%s", err.text) : 0;
 }
 
@@ -96,7 +98,7 @@ static int take(fit_options *options, const cli_parser *parser, int id) {
     case CLI_N_INIT:
         return cli_int(parser, "--n-init", &options->n_init, 1, 1000000);
     case CLI_REFINE:
-        return take_refine(&fit->refine, parser);
+        return take_refine(&options->refine, parser);
     case CLI_MAX_ITER:
         return cli_int(parser, "--max-iter", &fit->max_iter, 1, INT64_MAX);
     case CLI_TOL:
@@ -363,6 +365,7 @@ static int prepare(fit_job *job, fit_options *options, const cli_command *comman
     if (exit) return exit;
     if (options->algorithm) algorithm_find(&options->fit.algorithm, options->algorithm, 1);
     if (options->n_init) job->spec.n_init = options->n_init;
+    if (options->refine) km_spec_set_refine(&job->spec, options->refine, NULL);
     if (!options->data.features) options->data.features = job->spec.features; // raw files need it
     status = open_data(job, options, &err);
     if (status == KM_OK) status = read_init(job, options, &err);

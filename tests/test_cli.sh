@@ -144,6 +144,10 @@ usage() {
             in_stderr "$option must be a whole number"
         done
     done
+    for value in -1 x autos 1e3 1000000001; do
+        run 2 fit "$iris" --refine "$value"
+        in_stderr '--refine must be'
+    done
     for value in -1 nan inf x; do
         run 2 fit "$iris" --tol $value
         in_stderr '--tol must be a number'
@@ -362,6 +366,24 @@ assert a["models"] == b["models"] and a["best"] == b["best"]' "$work/stdout" "$w
     rm -f -- *
     run 0 fit "$iris" --n-init 2
     in_stdout '^[^0-9]*20 '
+    run 0 fit "$iris" -k 2..12 --n-init 1 --json -
+    expect "refinement is in the JSON" python 'import json, sys
+r = json.load(open(sys.argv[1]))
+assert r["refine"] == "auto" and r["refine_passes"] > 0 and r["timing_ms"]["refine"] > 0
+assert any(m["refined"] and m["inertia"] < m["best_restart_inertia"] for m in r["models"])
+assert all(a["inertia"] >= b["inertia"] for a, b in zip(r["models"], r["models"][1:]))' "$work/stdout"
+    run 0 fit "$iris" -k 2..12 --n-init 1 --refine none --json -
+    expect "none leaves it out" python 'import json, sys
+r = json.load(open(sys.argv[1]))
+assert r["refine"] == "none" and r["refine_passes"] == 0
+assert not any(m["refined"] or m["at_rest"] for m in r["models"])' "$work/stdout"
+    printf 'name: own\nrefine: 3\n' >"$work/in/refine.yaml"
+    run 0 fit "$work/in/refine.yaml" "$iris" -k 2..5 --json -
+    expect "a spec may say it" python 'import json, sys
+assert json.load(open(sys.argv[1]))["refine"] == 3' "$work/stdout"
+    run 0 fit "$work/in/refine.yaml" "$iris" -k 2..5 --refine auto --json -
+    expect "the option goes first" python 'import json, sys
+assert json.load(open(sys.argv[1]))["refine"] == "auto"' "$work/stdout"
     run 0 fit "$iris" -k 2..5 --dry-run
     in_stdout 'design'
     in_stdout '^design +prebuilt, [a-z]+ +tiled$'

@@ -543,8 +543,8 @@ static double share_that_finds_all(const char *table, const char *k, double best
     return (double)found / (double)seeds;
 }
 
-// As often as scikit-learn 1.9's KMeans(k, n_init=1, random_state=s) for s = 0 ... 999, which finds all in .788, .412 and
-// .945 of the starts; less two standard errors of both.
+// As often as scikit-learn 1.9's KMeans(k, n_init=1, random_state=s) for s = 0 ... 999, which finds all in .788, .412
+// and .945 of the starts; less two standard errors of both.
 START_TEST(single_starts_find_all_clusters) {
     int64_t seeds = is_whole() ? 1000 : 200;
     static const struct {
