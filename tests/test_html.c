@@ -258,7 +258,7 @@ START_TEST(sample_of_many) {
     }
     char *page = page_of(result, data, NULL, 200000);
     ck_assert_int_eq(result->selection.clustered, 0); // evenly spread
-    assert_has(page, "<strong>The data look like no clusters:</strong>");
+    assert_has(page, "<strong>No clusters</strong>");
     assert_has(page, "A sample of 2000 of 20\u202f000 rows");
     free(page);
     km_html_sample_free(&drawn);
@@ -378,6 +378,21 @@ START_TEST(odd_results) {
 }
 END_TEST
 
+// Where the data look like no clusters, this is the answer.
+START_TEST(no_clusters) {
+    sample *s = sample_make(2, 1, 9, 4);
+    km_data *data = iris();
+    s->result.selection.clustered = 0;
+    char *page = page_of(&s->result, data, NULL, 300000);
+    assert_has(page, "<title>iris.csv: no clusters</title>");
+    assert_has(page, "<strong>No clusters</strong>");
+    assert_has(page, "The best K of the list is 4: ");
+    free(page);
+    km_data_destroy(&data);
+    sample_free(s);
+}
+END_TEST
+
 START_TEST(refused) {
     static double values[12];
     km_error err = {""};
@@ -411,6 +426,7 @@ int main(void) {
     tcase_add_test(pages, hostile_names);
     tcase_add_loop_test(pages, odd_tables, 0, 10);
     tcase_add_loop_test(pages, odd_results, 0, 8);
+    tcase_add_test(pages, no_clusters);
     tcase_add_test(pages, refused);
     suite_add_tcase(suite, pages);
     SRunner *runner = srunner_create(suite);

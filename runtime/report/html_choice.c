@@ -41,10 +41,12 @@ km_status km_html_head(km_page *page, km_error *err) {
     (void)err;
     km_text_puts(out, "<title>");
     km_html_text(out, name);
-    km_text_printf(
-        out,
-        ": %d cluster%s</title>\n</head>\n<body>\n<a class=\"skip\" href=\"#main\">Skip to the results</a>\n",
-        page->best->k, page->best->k == 1 ? "" : "s");
+    if (result->selection.clustered)
+        km_text_printf(out, ": %d cluster%s", page->best->k, page->best->k == 1 ? "" : "s");
+    else
+        km_text_puts(out, ": no clusters");
+    km_text_puts(out,
+                 "</title>\n</head>\n<body>\n<a class=\"skip\" href=\"#main\">Skip to the results</a>\n");
     km_text_puts(out, "<header>\n<p class=\"kicker\">k-means of</p>\n<h1><bdi>");
     km_html_text(out, name);
     km_text_puts(out, "</bdi></h1>\n<p class=\"facts\"><span>");
@@ -106,19 +108,25 @@ static void add_votes(km_page *page) {
     km_text_puts(page->out, ".");
 }
 
+static void add_answer(km_page *page) {
+    if (page->result->selection.clustered)
+        km_text_printf(page->out,
+                       "<p class=\"answer\"><span class=\"label\">K&nbsp;=</span> <strong>%d</strong></p>\n"
+                       "<div class=\"why\">\n<p>",
+                       page->best->k);
+    else
+        km_text_printf(
+            page->out,
+            "<p class=\"answer none\"><strong>No clusters</strong></p>\n<div class=\"why\">\n<p>No valley "
+            "of lower density parts any two neighbouring clusters of any K. The best K of the list is %d: ",
+            page->best->k);
+}
+
 km_status km_html_choice(km_page *page, km_error *err) {
     const km_selection *selection = &page->result->selection;
     size_t size = strlen(selection->reason);
     (void)err;
-    if (!selection->clustered)
-        km_text_puts(page->out,
-                     "<p class=\"none\"><strong>The data look like no clusters:</strong> no valley of lower "
-                     "density parts any two neighbouring clusters of any K. What follows is only the best "
-                     "K of the list.</p>\n");
-    km_text_printf(page->out,
-                   "<p class=\"answer\"><span class=\"label\">K&nbsp;=</span> <strong>%d</strong></p>\n"
-                   "<div class=\"why\">\n<p>",
-                   page->best->k);
+    add_answer(page);
     add_sentence(page, selection->reason);
     km_text_puts(page->out, size && selection->reason[size - 1] == '.' ? " " : ". ");
     add_votes(page);

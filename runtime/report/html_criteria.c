@@ -56,8 +56,10 @@ static void add_errors(km_page *page, km_criterion criterion, const km_axis *x, 
 }
 
 static void add_caption(km_page *page, km_criterion criterion, int64_t vote) {
-    int decides = criterion == page->result->selection.criterion;
-    km_text_printf(page->out, "<figure class=\"small%s\">\n<figcaption><b>", decides ? " decides" : "");
+    const km_selection *selection = &page->result->selection;
+    int decides = selection->asked != KM_CRITERION_AUTO && criterion == selection->criterion;
+    int is_tinted = decides || (selection->asked == KM_CRITERION_AUTO && vote == page->best->k);
+    km_text_printf(page->out, "<figure class=\"small%s\">\n<figcaption><b>", is_tinted ? " decides" : "");
     km_html_text(page->out, km_criterion_title(criterion));
     if (vote >= 0)
         km_text_printf(page->out, "</b> <span><em>%s K&nbsp;=&nbsp;%lld</em>, ",
