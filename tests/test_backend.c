@@ -1320,6 +1320,45 @@ START_TEST(silhouettes_equal_the_definition) {
 }
 END_TEST
 
+// Which of two centroids a point is nearest to, where the squared distances' floats say another one than doubles do.
+static int misleads_float(double x, const double *centroids) {
+    float t = (float)x - (float)centroids[0], u = (float)x - (float)centroids[1];
+    double a = x - centroids[0], b = x - centroids[1];
+    return t * t <= u * u && a * a > b * b;
+}
+
+// Points that float32 cannot tell which of two centroids is nearer to count to the one that double says.
+START_TEST(silhouettes_of_open_labels) {
+    km_type type = served_type(KM_FLOAT32);
+    rig r;
+    BUILD_OR_LEAVE(build(&r, type, 1, "2,3", 0), type, 1, 0);
+    ref_data points = ref_data_make(100, 1, type);
+    for (int64_t i = 0; i < 100; i++) points.x[i] = ref_round(i < 96 ? .3 : (double)i - 97.7, type);
+    rig_load(&r, &points, 0, KM_SCALE_NONE);
+    double x = r.loaded.x[0], centroids[2] = {0, 0}, weights[2] = {50, 50}, sse[2] = {.1, 100};
+    for (int at = 1; at < 100000 && !misleads_float(x, centroids); at++) {
+        centroids[0] = ref_round(x - .1 - at * 1e-6, KM_FLOAT32);
+        centroids[1] = ref_round(2 * x - centroids[0], KM_FLOAT32);
+    }
+    ck_assert(misleads_float(x, centroids));
+    km_silhouette_model model = {2, centroids, NULL, weights, sse, 0};
+    km_error err = {{0}};
+    RIG_MUST(r.engine->backend->silhouette(r.engine, &model, 1, &err), &err);
+    double expected = 0;
+    for (int64_t i = 0; i < 100; i++) {
+        double squares[2];
+        for (int j = 0; j < 2; j++) squares[j] = pow(r.loaded.x[i] - centroids[j], 2);
+        int own = squares[1] < squares[0];
+        double a = (squares[own] + sse[own] / 50) * 50 / 49, b = squares[!own] + sse[!own] / 50;
+        expected += (b - a) / fmax(a, b);
+    }
+    REF_NEAR(model.sum, expected, 1e-3);
+    rig_unload(&r);
+    rig_close(&r);
+    ref_data_free(&points);
+}
+END_TEST
+
 // Points of several chunks, each a copy of one of the first: their silhouettes are those of the first with weights.
 START_TEST(silhouettes_of_many_points) {
     km_type type = served_type(KM_FLOAT64);
@@ -1456,6 +1495,7 @@ static Suite *suite_of(void) {
     tcase_add_loop_test(finish, finish_equals_the_reference, 0, 10);
     tcase_add_loop_test(finish, finish_agrees_everywhere, 0, 2);
     tcase_add_loop_test(finish, silhouettes_equal_the_definition, 0, 10);
+    tcase_add_test(finish, silhouettes_of_open_labels);
     tcase_add_test(finish, silhouettes_of_many_points);
     tcase_add_loop_test(finish, threads_do_not_change_a_bit, 0, 2);
     TCase *cases[] = {load, seed, pass, uneven, run, finish};

@@ -317,6 +317,33 @@ START_TEST(prediction_strength_of_clusters) {
 }
 END_TEST
 
+// On a lattice of tenths many points are as far from two centroids. Which one a pass takes is rounding; the silhouette
+// is that of the labels that are returned.
+START_TEST(silhouettes_of_ties) {
+    ref_data points = ref_data_make(90, 2, KM_FLOAT64);
+    for (int64_t i = 0; i < 90; i++) {
+        points.x[2 * i] = (double)(i % 9) * .1;
+        points.x[2 * i + 1] = (double)(i / 9) * .1;
+    }
+    job j = job_open(points, "2..8");
+    j.spec.n_init = 1;
+    j.params.criteria = (uint64_t)1 << KM_CRITERION_silhouette;
+    j.params.labels = KM_LABELS_ALL;
+    for (uint64_t seed = 0; seed < 100; seed++) {
+        j.params.seed = seed;
+        j.params.max_iter = 1 + (int64_t)seed % 3;
+        km_result *result = fit(&j);
+        for (int64_t m = 0; m < result->models_count; m++) {
+            const km_model *model = &result->models[m];
+            double expected = silhouette_of_rows(&j.points, model->labels, model->k);
+            REF_NEAR(model->scores[KM_CRITERION_silhouette], expected, 1e-11);
+        }
+        km_result_destroy(&result);
+    }
+    job_close(&j);
+}
+END_TEST
+
 START_TEST(silhouettes_of_a_fit) {
     km_type type = type_of(_i % 2);
     job j =
@@ -1711,6 +1738,7 @@ static Suite *suite_of(void) {
     Suite *suite = suite_create(design ? design : target);
     TCase *values = case_of(suite, "values");
     tcase_add_loop_test(values, silhouettes_of_a_fit, 0, 8);
+    tcase_add_test(values, silhouettes_of_ties);
     tcase_add_loop_test(values, stability_of_restarts, 0, 2);
     tcase_add_loop_test(values, prediction_strength_of_clusters, 0, 2);
     tcase_add_loop_test(values, hand_weighted, 0, 2);
