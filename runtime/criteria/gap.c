@@ -138,7 +138,7 @@ static km_status fit_reference(gap *g, int64_t set, km_error *err) {
     const km_measuring *m = g->m;
     const km_fit_params *p = m->params;
     km_data *drawn = NULL;
-    int64_t passes;
+    int64_t passes, work;
     double *logs = g->logs + set * (g->ks + 1);
     g->draws.set = STREAM_GAP + (uint64_t)set;
     km_status status;
@@ -150,7 +150,7 @@ static km_status fit_reference(gap *g, int64_t set, km_error *err) {
     km_sweep_params params = {
         .restarts = g->restarts, .total_square = g->stats.total_square, .begin_ms = m->begin_ms};
     params.stop = (km_stop){p->tol * spread_of(g, 1) / (double)g->d, p->changes_min, p->max_iter, 0};
-    KM_TRY_GOTO(km_sweep_run(*m->own, g->best, &passes, &g->seeds, &params, err));
+    KM_TRY_GOTO(km_sweep_run(*m->own, g->best, &passes, &work, &g->seeds, &params, err));
     logs[0] = log(g->stats.total_weight * spread_of(g, 0));
     for (int64_t q = 0; q < g->ks; q++) logs[1 + q] = log(ldexp(g->best[q].inertia, -2 * g->load.exponent));
 done:
