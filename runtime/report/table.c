@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CELL = 40, COLUMNS_MAX = KM_CRITERION_COUNT + 8, BAR = 8, WIDTH_MAX = 80 };
+enum { CELL = 40, COLUMNS_MAX = KM_CRITERION_COUNT + 8, BAR_MAX = 8, BAR_MIN = 3, WIDTH_MAX = 80 };
 
 // Cells of text, right-aligned under a heading of two lines; widths are in characters.
 typedef struct column {
@@ -22,7 +22,8 @@ typedef struct column {
 typedef struct grid {
     int64_t rows, columns_count;
     column columns[COLUMNS_MAX];
-    int64_t bar; // the column that is left out where the grid is wider than a terminal; 0: none
+    int64_t bar;    // the column of bars; 0: none
+    double *shares; // rows: how long each bar is; NaN: none
     int failed;
 } grid;
 
@@ -60,6 +61,7 @@ static column *grid_add(grid *g, const char *title) {
 
 static void grid_free(grid *g) {
     for (int64_t i = 0; i < g->columns_count; i++) free(g->columns[i].cells);
+    free(g->shares);
 }
 
 static int characters(const char *text) {
@@ -81,18 +83,35 @@ static void measure(grid *g) {
     }
 }
 
-static void drop_wide_bar(grid *g) {
-    int64_t width = 1;
-    for (int64_t i = 0; i < g->columns_count; i++) width += 2 + g->columns[i].width;
-    if (!g->bar || width <= WIDTH_MAX) return;
-    free(g->columns[g->bar].cells);
+// A bar of so many characters, left-aligned: eighths of a block, or whole signs.
+static void fill_bar(char *cell, double share, int width, int utf8) {
+    static const char *const eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+    int parts = (int)fmax(1, round(share * width * 8)), shown = 0;
+    *cell = 0;
+    for (; shown < (utf8 ? parts / 8 : (parts + 4) / 8); shown++) strcat(cell, utf8 ? "█" : "#");
+    if (utf8 && parts % 8) strcat(cell, eighths[parts % 8]), shown++;
+    if (!utf8 && !shown) strcat(cell, "."), shown++;
+    for (; shown < width; shown++) strcat(cell, " ");
+}
+
+// Bars get what the other columns leave of a terminal's width; too short ones are left out.
+static void fit_bars(grid *g, const style *look) {
+    int width = WIDTH_MAX - 1;
+    if (!g->bar) return;
+    for (int64_t i = 0; i < g->columns_count; i++) width -= 2 + g->columns[i].width;
+    column *c = &g->columns[g->bar];
+    c->width = width < BAR_MAX ? width : BAR_MAX;
+    for (int64_t row = 0; c->width >= BAR_MIN && row < g->rows; row++)
+        if (isfinite(g->shares[row])) fill_bar(c->cells[row], g->shares[row], c->width, look->utf8);
+    if (c->width >= BAR_MIN) return;
+    free(c->cells);
     g->columns_count--;
     for (int64_t i = g->bar; i < g->columns_count; i++) g->columns[i] = g->columns[i + 1];
 }
 
 static void grid_print(km_text *text, grid *g, int64_t best, const style *look) {
     measure(g);
-    drop_wide_bar(g);
+    fit_bars(g, look);
     for (int line = 0; line < 2; line++) {
         km_text_puts(text, " ");
         for (int64_t i = 0; i < g->columns_count; i++)
@@ -180,19 +199,8 @@ static column *add_criterion(grid *g, const km_result *result, km_criterion crit
     return c;
 }
 
-// A bar for each share of BAR characters, left-aligned: eighths of a block, or whole signs.
-static void fill_bar(char *cell, double share, int utf8) {
-    static const char *const eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
-    int parts = (int)fmax(1, round(share * BAR * 8)), shown = 0;
-    *cell = 0;
-    for (; shown < (utf8 ? parts / 8 : (parts + 4) / 8); shown++) strcat(cell, utf8 ? "█" : "#");
-    if (utf8 && parts % 8) strcat(cell, eighths[parts % 8]), shown++;
-    if (!utf8 && !shown) strcat(cell, "."), shown++;
-    for (; shown < BAR; shown++) strcat(cell, " ");
-}
-
 // How good each K is by what decides: the best has the longest bar. None for a rule, nor where all are the same.
-static void add_bars(grid *g, const km_result *result, km_criterion criterion, const style *look) {
+static void add_bars(grid *g, const km_result *result, km_criterion criterion) {
     double best = NAN, worst = NAN;
     int sign = km_criterion_best(criterion) == KM_BEST_MIN ? -1 : 1;
     for (int64_t m = 0; m < g->rows; m++) {
@@ -200,20 +208,18 @@ static void add_bars(grid *g, const km_result *result, km_criterion criterion, c
         worst = fmin(worst, sign * result->models[m].scores[criterion]);
     }
     if (km_criterion_best(criterion) == KM_BEST_RULE || !(best > worst) || !isfinite(best - worst)) return;
-    column *c = grid_add(g, "");
-    if (!c) return;
+    g->shares = malloc((size_t)g->rows * sizeof *g->shares);
+    if (!g->shares) g->failed = 1;
+    if (!g->shares || !grid_add(g, "")) return;
     g->bar = g->columns_count - 1;
-    for (int64_t m = 0; m < g->rows; m++) {
-        double score = sign * result->models[m].scores[criterion];
-        if (isfinite(score)) fill_bar(c->cells[m], (score - worst) / (best - worst), look->utf8);
-    }
+    for (int64_t m = 0; m < g->rows; m++)
+        g->shares[m] = (sign * result->models[m].scores[criterion] - worst) / (best - worst);
 }
 
 // A column of scores; that of what decides has bars beside it.
-static void add_score(grid *g, const km_result *result, km_criterion criterion, double *scratch,
-                      const style *look) {
+static void add_score(grid *g, const km_result *result, km_criterion criterion, double *scratch) {
     add_criterion(g, result, criterion, scratch);
-    if (criterion == result->selection.criterion) add_bars(g, result, criterion, look);
+    if (criterion == result->selection.criterion) add_bars(g, result, criterion);
 }
 
 // "300+": the limit of iterations ended it.
@@ -288,11 +294,11 @@ static void print_main(km_text *text, const km_result *result, double *scratch, 
     add_k(&g, result);
     add_effective_k(&g, result);
     add_inertia(&g, result, scratch);
-    add_score(&g, result, KM_CRITERION_calinski_harabasz, scratch, look);
+    add_score(&g, result, KM_CRITERION_calinski_harabasz, scratch);
     for (int c = 0; c < KM_CRITERION_COUNT; c++) // what decides, and what was asked for
         if (c != KM_CRITERION_calinski_harabasz && is_computed(result, c) &&
             (c == (int)decides || km_criterion_needs((km_criterion)c) != KM_NEEDS_FINISH))
-            add_score(&g, result, (km_criterion)c, scratch, look);
+            add_score(&g, result, (km_criterion)c, scratch);
     add_iterations(&g, result);
     add_agreed(&g, result);
     add_refined(&g, result);
