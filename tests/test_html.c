@@ -393,6 +393,21 @@ START_TEST(no_clusters) {
 }
 END_TEST
 
+// What refinement found is said where the dots of the restarts lie.
+START_TEST(refined) {
+    sample *s = sample_make(2, 1, 9, 4);
+    km_data *data = iris();
+    for (int m = 0; m < 9; m++) s->models[m].refined = m == 3;
+    char *page = page_of(&s->result, data, NULL, 300000);
+    assert_has(page, "for 1 of 9 K: there the line lies below");
+    ck_assert_int_eq(count_of(page, "<td>refinement</td>"), 1);
+    ck_assert_int_eq(count_of(page, "<td>a restart</td>"), 8);
+    free(page);
+    km_data_destroy(&data);
+    sample_free(s);
+}
+END_TEST
+
 START_TEST(refused) {
     static double values[12];
     km_error err = {""};
@@ -427,6 +442,7 @@ int main(void) {
     tcase_add_loop_test(pages, odd_tables, 0, 10);
     tcase_add_loop_test(pages, odd_results, 0, 8);
     tcase_add_test(pages, no_clusters);
+    tcase_add_test(pages, refined);
     tcase_add_test(pages, refused);
     suite_add_tcase(suite, pages);
     SRunner *runner = srunner_create(suite);

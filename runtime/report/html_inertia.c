@@ -55,6 +55,17 @@ static void add_best(km_page *page, double *values, const km_axis *x, const km_a
                        km_axis_place(y, page->best->inertia));
 }
 
+static void add_refined(km_page *page) {
+    int64_t refined = 0, count = page->result->models_count;
+    for (int64_t m = 0; m < count; m++) refined += page->result->models[m].refined != 0;
+    if (refined)
+        km_text_printf(
+            page->out,
+            "<figcaption>Refinement found better models than the restarts for %lld of %lld K: there the "
+            "line lies below the dots.</figcaption>\n",
+            (long long)refined, (long long)count);
+}
+
 static void add_picture(km_page *page, const double *values, int64_t count, double *sorted) {
     const km_result *result = page->result;
     km_axis x =
@@ -68,7 +79,9 @@ static void add_picture(km_page *page, const double *values, int64_t count, doub
     km_html_axes(page->out, &x, &y, "number of clusters K", "inertia");
     add_best(page, sorted, &x, &y);
     for (int64_t m = 0; m < result->models_count; m++) add_restarts(page, &result->models[m], sorted, &x, &y);
-    km_text_puts(page->out, "\n</svg>\n</figure>\n");
+    km_text_puts(page->out, "\n</svg>\n");
+    add_refined(page);
+    km_text_puts(page->out, "</figure>\n");
 }
 
 static void add_row(km_page *page, const km_model *model, double *sorted) {
@@ -79,7 +92,8 @@ static void add_row(km_page *page, const km_model *model, double *sorted) {
     km_text_printf(page->out, "<tr%s><th scope=\"row\">%d</th><td>",
                    model == page->best ? " class=\"chosen\"" : "", model->k);
     km_html_number(page->out, model->inertia);
-    km_text_printf(page->out, "</td><td>%lld of %lld</td><td>", (long long)model->restarts_agreed,
+    km_text_printf(page->out, "</td><td>%s</td><td>%lld of %lld</td><td>",
+                   model->refined ? "refinement" : "a restart", (long long)model->restarts_agreed,
                    (long long)model->restarts);
     km_html_number(page->out, count ? sorted[count / 2] : NAN);
     km_text_puts(page->out, "</td><td>");
@@ -90,7 +104,8 @@ static void add_row(km_page *page, const km_model *model, double *sorted) {
 
 static void add_table(km_page *page, double *sorted) {
     static const char *const heads[] = {
-        "K", "Inertia", "Restarts that found it", "Median of restarts", "Worst restart", "Iterations", NULL};
+        "K",          "Inertia", "Found by", "Restarts that found it", "Median of restarts", "Worst restart",
+        "Iterations", NULL};
     km_html_details(page->out, "Inertia as a table", "The model of each K, and its restarts", heads);
     for (int64_t m = 0; m < page->result->models_count; m++) add_row(page, &page->result->models[m], sorted);
     km_html_end_details(page->out);

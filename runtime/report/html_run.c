@@ -64,6 +64,7 @@ static void add_facts(km_page *page) {
     km_text_printf(page->out, "%llu</dd>\n", (unsigned long long)result->seed);
     add_count(page, "Restarts", result->n_init);
     add_count(page, "Passes", result->passes);
+    add_count(page, "Passes of refinement", result->refine_passes);
     add_text(page, "Made by", "kmgen " KM_VERSION);
     km_text_puts(page->out, "</dl>\n");
 }
@@ -76,6 +77,7 @@ static const struct {
     {"Plan and build", offsetof(km_timing, build_ms)},
     {"First centroids", offsetof(km_timing, seed_ms)},
     {"All K and restarts", offsetof(km_timing, sweep_ms)},
+    {"Refinement", offsetof(km_timing, refine_ms)},
     {"Finish and criteria", offsetof(km_timing, finish_ms)},
     {"Criteria measured apart", offsetof(km_timing, criteria_ms)},
 };
