@@ -284,7 +284,7 @@ static void print_head(km_text *text, const km_result *result) {
         text, "%lld points, %lld features, %s on %s; %lld restart%s, seed %llu; %lld passes, %.*f ms\n\n",
         (long long)result->n, (long long)result->d, result->type == KM_FLOAT64 ? "float64" : "float32",
         result->target, (long long)result->n_init, result->n_init == 1 ? "" : "s",
-        (unsigned long long)result->seed, (long long)(result->passes + result->refine_passes),
+        (unsigned long long)result->seed, (long long)result->passes + (long long)result->refine_passes,
         result->timing.total_ms < 10 ? 1 : 0, result->timing.total_ms);
 }
 
