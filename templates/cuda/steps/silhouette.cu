@@ -82,9 +82,9 @@ template <typename Real> __device__ __forceinline__ Real silhouette_value(Real o
 
 //@ if not float64
 // The same by distances in double.
-__device__ __noinline__ double silhouette_exact(const km_real *x, const double *centroids,
-                                                const double *means, const silhouette_terms<double> *terms,
-                                                int k) {
+static __device__ __noinline__ double silhouette_exact(const km_real *x, const double *centroids,
+                                                       const double *means,
+                                                       const silhouette_terms<double> *terms, int k) {
     const double infinity = __longlong_as_double(0x7ff0000000000000ll);
     double nearest = infinity, own = 0.0, other = infinity;
     int label = 0;
