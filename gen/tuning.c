@@ -492,6 +492,7 @@ void km_templates_hash(char text[17], km_design design) {
         const km_embedded *file = &km_embedded_templates[i];
         int is_own = strncmp(file->name, folder, strlen(folder)) == 0;
         int is_word = strncmp(file->name, target, strlen(target)) == 0 &&
+                      !ends_with(file->name, "/steps.h") &&
                       (ends_with(file->name, ".h") || ends_with(file->name, "/words.cu"));
         if (!is_own && !is_word) continue;
         XXH3_64bits_update(&state, file->name, strlen(file->name) + 1);

@@ -85,7 +85,6 @@ static void one_point(const pair_work *w, double *scratch, int64_t i) {
 #pragma omp simd
         for (int64_t j = 0; j < n; j++) distances[j] += (column[j] - value) * (column[j] - value);
     }
-#pragma omp simd
     for (int64_t j = 0; j < n; j++) distances[j] = sqrt(distances[j]);
     const double *sizes = w->sizes;
     for (int64_t s = 0; s < p->sets_count; sizes += p->ks[s++]) {
