@@ -1486,6 +1486,7 @@ static ref_data one_hump(int kind, int64_t n, int64_t d, uint64_t seed) {
 START_TEST(no_clusters_are_said) {
     static const int64_t features[] = {2, 5, 10, 1, 64};
     int said = 0, sets = is_whole() ? 20 : 6;
+    if (is_sample() && _i % 5 != _i / 5) return; // each kind and each number of features once
     for (int s = 0; s < sets; s++) {
         int64_t d = _i == 15 ? 3 : features[_i / 5], n = d == 64 ? 400 : 1500;
         km_result *result =
