@@ -481,16 +481,8 @@ static km_status make_seeds(fit *f) {
 
 // Sweep -----------------------------------------------------------------------------------------------------
 
-static double mean_variance(const fit *f) {
-    double sum = 0;
-    for (int64_t i = 0; i < f->engine->d; i++)
-        sum += f->stats.variance[i] * f->load.factor[i] * f->load.factor[i];
-    return sum / (double)f->engine->d;
-}
-
 static km_stop stop_of(const fit *f) {
-    const km_fit_params *p = f->params;
-    return (km_stop){p->tol * mean_variance(f), p->changes_min, p->max_iter, 0};
+    return km_sweep_stop(f->params, &f->stats, f->load.factor, f->engine->d);
 }
 
 // Memory for the final centroids of all runs, where a criterion compares them. Without it that criterion is left out.

@@ -216,6 +216,13 @@ static void take_best(sweep *s) {
     }
 }
 
+km_stop km_sweep_stop(const km_fit_params *params, const km_data_stats *stats, const double *factor,
+                      int64_t d) {
+    double sum = 0;
+    for (int64_t f = 0; f < d; f++) sum += stats->variance[f] * factor[f] * factor[f];
+    return (km_stop){params->tol * (sum / (double)d), params->changes_min, params->max_iter, 0};
+}
+
 km_status km_sweep_run(km_engine *engine, km_sweep_best *best, int64_t *passes, int64_t *work,
                        const km_seeds *seeds, const km_sweep_params *params, km_error *err) {
     km_status status;

@@ -39,6 +39,10 @@ typedef struct km_sweep_params {
     double begin_ms; // km_now_ms when the fit began, for the progress.
 } km_sweep_params;
 
+// When runs stop, by the params and the mean variance of the d features in the clustered space: (x - centre) * factor.
+km_stop km_sweep_stop(const km_fit_params *params, const km_data_stats *stats, const double *factor,
+                      int64_t d);
+
 // All runs of the engine's plan. best[clusters_count] with centroids and inertias allocated by the caller. *passes, and
 // *work: iterations x K of all runs, are out.
 km_status km_sweep_run(km_engine *engine, km_sweep_best *best, int64_t *passes, int64_t *work,

@@ -25,8 +25,8 @@ typedef struct km_measuring {
     double *scores, *errors;         // out: clusters_count x KM_CRITERION_COUNT, NaN before
 } km_measuring;
 
-// Writes its own column of scores, and of errors where it has some. A criterion of KM_NEEDS_FITS may load other points
-// into the engine, unless it decides (params->criterion): labels are taken after the decision.
+// Writes its own column of scores, and of errors where it has some. A criterion of KM_NEEDS_FITS may put another engine
+// in the place of the fit's (`own`); it leaves one with the data's points, as others, and labels, come after it.
 typedef km_status km_measure(const km_measuring *m, km_criterion own, km_error *err);
 
 // Whether the fit is to measure any criterion that needs this.

@@ -125,18 +125,14 @@ static km_status draw_seeds(const gap *g, int64_t set, km_error *err) {
     return KM_OK;
 }
 
-static double spread_of(const gap *g, int with_factor) {
+static double variance_of(const gap *g) {
     double sum = 0;
-    for (int64_t f = 0; f < g->d; f++) {
-        double factor = with_factor ? g->load.factor[f] : 1;
-        sum += g->stats.variance[f] * factor * factor;
-    }
+    for (int64_t f = 0; f < g->d; f++) sum += g->stats.variance[f];
     return sum;
 }
 
 static km_status fit_reference(gap *g, int64_t set, km_error *err) {
     const km_measuring *m = g->m;
-    const km_fit_params *p = m->params;
     km_data *drawn = NULL;
     int64_t passes, work;
     double *logs = g->logs + set * (g->ks + 1);
@@ -149,9 +145,9 @@ static km_status fit_reference(gap *g, int64_t set, km_error *err) {
     KM_TRY_GOTO(draw_seeds(g, set, err));
     km_sweep_params params = {
         .restarts = g->restarts, .total_square = g->stats.total_square, .begin_ms = m->begin_ms};
-    params.stop = (km_stop){p->tol * spread_of(g, 1) / (double)g->d, p->changes_min, p->max_iter, 0};
+    params.stop = km_sweep_stop(m->params, &g->stats, g->load.factor, g->d);
     KM_TRY_GOTO(km_sweep_run(*m->own, g->best, &passes, &work, &g->seeds, &params, err));
-    logs[0] = log(g->stats.total_weight * spread_of(g, 0));
+    logs[0] = log(g->stats.total_weight * variance_of(g));
     for (int64_t q = 0; q < g->ks; q++) logs[1 + q] = log(ldexp(g->best[q].inertia, -2 * g->load.exponent));
 done:
     km_data_destroy(&drawn);
