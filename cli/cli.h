@@ -30,6 +30,8 @@ typedef enum cli_id {
     CLI_OUTPUT,
     CLI_TARGET,
     CLI_TYPE,
+    CLI_LAYOUT,
+    CLI_DENSITY,
     CLI_TEMPLATES,
     CLI_SET,
     CLI_POINTS,
@@ -155,6 +157,7 @@ int cli_usage(const cli_command *command, const char *format, ...) __attribute__
 // Strict readers of option values: 0, or CLI_USAGE after a message that names the option.
 int cli_int(const cli_parser *parser, const char *option, int64_t *out, int64_t lowest, int64_t highest);
 int cli_seed(const cli_parser *parser, uint64_t *out);
+int cli_share(const cli_parser *parser, const char *option, double *out); // above 0, up to 1
 int cli_nonnegative(const cli_parser *parser, const char *option, double *out);
 int cli_seconds(const cli_parser *parser, const char *option, double *out); // "90", "90s", "10m", "2h"
 // `choices` ends with NULL; *out is the index.
@@ -168,12 +171,12 @@ int cli_criteria(const cli_parser *parser, uint64_t *out);
 
 // What emit, explain and fit may change in a spec from the command line.
 typedef struct cli_changes {
-    const char *clusters, *target, *type;
+    const char *clusters, *target, *type, *layout;
     const char *set[KM_FIXED_MAX]; // NAME=VALUE of plan numbers
     int set_count;
 } cli_changes;
 
-// Takes the option when it is one of CLI_CLUSTERS, CLI_TARGET, CLI_TYPE, CLI_SET: 0, else CLI_USAGE.
+// Takes the option when it is one of CLI_CLUSTERS, CLI_TARGET, CLI_TYPE, CLI_LAYOUT, CLI_SET: 0, else CLI_USAGE.
 int cli_changes_take(cli_changes *changes, const cli_parser *parser, int id);
 // Applies them: 0, or an exit status after a message. `device` (or NULL where none is used) gets KM_HOST, a CUDA
 // ordinal or KM_DEVICE_AUTO.

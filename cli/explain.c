@@ -6,6 +6,7 @@
 
 typedef struct explain_options {
     int64_t points;
+    double density;
     int on_device;
     cli_changes changes;
     cli_tuning tuning;
@@ -19,6 +20,9 @@ static int parse(explain_options *options, cli_parser *parser) {
             return -1;
         case CLI_POINTS:
             bad = cli_int(parser, "--points", &options->points, 1, INT64_MAX);
+            break;
+        case CLI_DENSITY:
+            bad = cli_share(parser, "--density", &options->density);
             break;
         case CLI_DEVICE:
             options->on_device = 1;
@@ -84,6 +88,7 @@ static int run(const cli_command *command, int argc, char **argv) {
     if (status == KM_OK)
         exit = cli_changes_apply(&spec, options.on_device ? &device : NULL, &options.changes, command);
     if (exit) goto done;
+    params.nonzeros = options.density * (double)spec.features;
     cli_names_warn(&spec);
     if (options.on_device && device == KM_DEVICE_AUTO && spec.target.kind != KM_TARGET_AUTO)
         device = spec.target.kind == KM_TARGET_CPU ? KM_HOST : 0;
@@ -113,6 +118,10 @@ static const cli_option options_list[] = {
      "the list of K instead of the spec's: 2..10, 3,5,8, 2..20 step 2"},
     {CLI_TARGET, "target", 't', "TARGET", "cpu, cpu:avx512, cuda, cuda:sm_90 ... instead of the spec's"},
     {CLI_TYPE, "type", 0, "f32|f64", "element type instead of the spec's"},
+    {CLI_LAYOUT, "layout", 0, "auto|dense|csr", "how points lie in memory, instead of the spec's"},
+    {CLI_DENSITY, "density", 0, "X",
+     "share of the values that are not 0, above 0 up to 1: what the\n"
+     "layouts dense and csr are compared by"},
     {CLI_SET, "set", 0, "NAME=VALUE...", "fix a number of the plan, e.g. block=256 or design=tiled"},
     {CLI_DEVICE, "device", 0, NULL,
      "plan for what this machine has, instead of nominal devices: its CPU\n"

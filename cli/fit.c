@@ -588,6 +588,9 @@ static const cli_option options_list[] = {
      "\nscale the features first; centroids come back in original units"},
     {CLI_SEED, "seed", 0, "N", "of all random draws; default: 0. Same seed, same result"},
     {CLI_TYPE, "type", 0, "f32|f64", "element type of points and centroids; default: f32"},
+    {CLI_LAYOUT, "layout", 0, "auto|dense|csr",
+     "how points lie in memory: all values, or the nonzeros of each row;\n"
+     "auto (default): whichever is estimated to be faster"},
     {CLI_TARGET, "target", 't', "TARGET", "auto (default: the GPU where there is one), cpu, cuda, cuda:N"},
     {CLI_WEIGHTS, "weights", 0, "FILE", "one weight a row"},
     {CLI_CRITERION, "criterion", 0, "NAME",

@@ -208,6 +208,16 @@ int cli_seed(const cli_parser *parser, uint64_t *out) {
     return 0;
 }
 
+int cli_share(const cli_parser *parser, const char *option, double *out) {
+    char *end;
+    double value = strtod(parser->value, &end);
+    if (end == parser->value || *end || !(value > 0 && value <= 1))
+        return cli_usage(parser->command, "%s must be a number above 0, up to 1, got '%s'", option,
+                         parser->value);
+    *out = value;
+    return 0;
+}
+
 int cli_nonnegative(const cli_parser *parser, const char *option, double *out) {
     char *end;
     double value = strtod(parser->value, &end);

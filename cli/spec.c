@@ -49,6 +49,9 @@ int cli_changes_take(cli_changes *changes, const cli_parser *parser, int id) {
     case CLI_TYPE:
         changes->type = parser->value;
         return 0;
+    case CLI_LAYOUT:
+        changes->layout = parser->value;
+        return 0;
     case CLI_SET:
         if (!strchr(parser->value, '='))
             return cli_usage(parser->command, "--set needs NAME=VALUE, got '%s'", parser->value);
@@ -110,6 +113,8 @@ int cli_changes_apply(km_spec *spec, int *device, const cli_changes *changes, co
     int wrong = changes->type ? set_type(spec, changes->type, command) : 0;
     if (!wrong && changes->target) wrong = set_target(spec, device, changes->target, command);
     if (wrong) return wrong;
+    status = changes->layout ? km_spec_set_layout(spec, changes->layout, &err) : KM_OK;
+    if (status != KM_OK) return refuse_value("--layout", status, &err, command);
     for (int i = 0; i < changes->set_count; i++) {
         status = fix(spec, changes->set[i], &err);
         if (status != KM_OK) return refuse_value("--set", status, &err, command);

@@ -143,7 +143,7 @@ static int shapes_of_lists(shapes *out, const tune_options *options, const cli_c
     for (const char *f = options->features; next_part(features, sizeof features, &f);) {
         char *end;
         long d = strtol(features, &end, 10);
-        if (*end || end == features || d < 1 || d > KM_FEATURES_MAX)
+        if (*end || end == features || d < 1 || d > KM_FEATURES_DENSE_MAX)
             return cli_usage(command, "--features is a list of numbers such as 4,8,16, got '%s'",
                              options->features);
         for (const char *k = options->clusters; next_part(clusters, sizeof clusters, &k);) {

@@ -32,11 +32,17 @@ typedef struct km_design_code {
     int64_t (*workspace_bytes)(const km_plan *plan, int64_t n);
     // What of it grows with the points; returns how many rows. NULL: none.
     int (*point_memory)(km_point_memory rows[KM_POINT_MEMORY_MAX], const km_plan *plan);
+    int is_csr;        // works on points in the layout CSR: plan->nonzeros is known
     int scores_decide; // labels are those of scores in the plan's type: ambiguous points are not decided in double
     int sums_vary; // the same labels may give sums that differ in their last digits from pass to pass
 } km_design_code;
 
 const km_design_code *km_design_code_of(km_design design); // NULL for KM_DESIGN_NONE
+
+// Whether the plan's points lie as CSR.
+static inline int km_plan_is_csr(const km_plan *plan) {
+    return plan->design != KM_DESIGN_NONE && km_design_code_of(plan->design)->is_csr;
+}
 
 // A configuration as the design's own struct, which is no larger.
 #define KM_CONFIG_PUT(config, own)                                                                           \

@@ -5,6 +5,7 @@
 #include "../base/text.h"
 #include "cpu/facts.h"
 #include "design.h"
+#include "memory.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -36,6 +37,9 @@ static void add_device(km_text *out, const km_plan *plan) {
                                        : "threads",
                    facts->bandwidth_gbs, facts->clock_ghz);
     if (plan->points) snprintf(points, sizeof points, "%" PRId64, plan->points);
+    if (plan->nonzeros > 0)
+        km_text_printf(out, "nonzeros: %.4g of %" PRId64 " values of a point\n", plan->nonzeros,
+                       plan->spec.features);
     km_text_printf(out, "points: %s%s%s\n", points, plan->weighted ? ", weighted" : "",
                    plan->track_labels ? ", labels kept between passes" : "");
     km_text_printf(out, "clusters in one pass: %" PRId64 " for each restart (the sum of the K list)\n",
@@ -171,7 +175,10 @@ void km_explain_memory(km_text *out, const km_plan *plan) {
     // On a CPU labels stay between passes, so that only points that move are added and taken away.
     int is_cuda = spec->target.kind == KM_TARGET_CUDA, keeps_labels = plan->track_labels || !is_cuda;
     km_text_puts(out, "memory that grows with the points:\n");
-    add_memory(out, plan, "  points", value * (double)spec->features);
+    if (km_plan_is_csr(plan))
+        add_memory(out, plan, "  points, as nonzeros", km_csr_point_bytes(plan));
+    else
+        add_memory(out, plan, "  points", value * (double)spec->features);
     if (plan->weighted) add_memory(out, plan, "  weights", is_cuda ? 8 + value : 8);
     if (keeps_labels) add_memory(out, plan, "  labels between passes", label_bytes(spec) * (double)restarts);
     km_point_memory rows[KM_POINT_MEMORY_MAX];

@@ -106,6 +106,11 @@ static void of_cuda(km_memory *memory, const km_plan *plan) {
     memory->chains = km_max(1, km_min(plan->spec.n_init, SEED_STATE_BYTES / (n * (int64_t)sizeof(double))));
 }
 
+double km_csr_point_bytes(const km_plan *plan) {
+    int64_t d = plan->spec.features, index = d <= 256 ? 1 : d <= 65536 ? 2 : 4;
+    return plan->nonzeros * (double)(index + km_type_bytes(plan->spec.type)) + 2 * 4;
+}
+
 // Refinement --------------------------------------------------------------------------------------------------
 
 int64_t km_refine_sample(const km_plan *plan, int64_t n) {
@@ -294,10 +299,21 @@ static int64_t loading_bytes(const km_plan *plan) {
     return (blocks * (2 + 4 * d) + 2 * LANES * d) * 8 + pages(threads_of(plan) * own * 8);
 }
 
+// Statistics of the parts that are gathered side by side (runtime/sparse.c), and batches of rows.
+static int64_t csr_loading_bytes(const km_plan *plan) {
+    enum { VALUES = 1 << 23, PARTS_MAX = 64, PARTS_MIN = 4, BATCH_VALUES = 1 << 16 };
+    int64_t d = plan->spec.features, parts = km_max(PARTS_MIN, km_min(PARTS_MAX, VALUES / (6 * d)));
+    parts = km_min(parts, plan->points / CHUNK_POINTS + 1);
+    return (6 * parts + 3) * d * 8 + threads_of(plan) * (km_max(BATCH_VALUES, d) * 20);
+}
+
 static void of_cpu(km_memory *memory, const km_plan *plan) {
     int64_t n = plan->points, d = plan->spec.features, restarts = plan->spec.n_init;
-    memory->points = pages(km_round_up(n, group_of(plan)) * d * km_type_bytes(plan->spec.type)) + 8 * d * 8;
-    memory->arriving = loading_bytes(plan);
+    memory->points =
+        (km_plan_is_csr(plan) ? pages((int64_t)(km_csr_point_bytes(plan) * (double)n))
+                              : pages(km_round_up(n, group_of(plan)) * d * km_type_bytes(plan->spec.type))) +
+        8 * d * 8;
+    memory->arriving = km_plan_is_csr(plan) ? csr_loading_bytes(plan) : loading_bytes(plan);
     int64_t early = add_slots(memory, plan);
     memory->pass = kept_bytes(plan);
     int64_t sorting = plan->algorithm == KM_ALGORITHM_TILES ? km_cpu_sorting_bytes(plan, n) : 0;

@@ -26,6 +26,9 @@ enum {
     KM_FINISH_POINT_BYTES = 20
 }; // scratch of the finishing pass, a point and run: label, distance, margin
 
+// CSR points in memory (runtime/sparse.h), on average: indices and values, the row's start, |x|.
+double km_csr_point_bytes(const km_plan *plan);
+
 // CUDA: memory of the steps around the pass, n points, at most. `scratch`: a number a point and run; with
 // less than that a step still works in the workspace, if that is no smaller. `work`: tables and sums.
 typedef struct km_cuda_steps {

@@ -8,6 +8,7 @@
 #include "words.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,6 +129,23 @@ static int has_foreign_word(const km_plan *plan, km_design design, char *reason,
     return 0;
 }
 
+// Whether the design is for the other layout of points; `reason` says why it cannot be had, "" where the table is dense
+// and nobody asks.
+static int has_other_layout(const km_plan *plan, km_design design, char *reason, size_t size) {
+    int is_csr = km_design_code_of(design)->is_csr;
+    const char *why = NULL;
+    if (is_csr && plan->spec.layout == KM_LAYOUT_DENSE)
+        why = "for points in the layout csr, and the layout is dense";
+    else if (is_csr && !(plan->nonzeros > 0))
+        why = km_plan_fixed_design(plan) == design ? "for points in the layout csr: add `layout: csr`" : "";
+    else if (!is_csr && plan->spec.layout == KM_LAYOUT_CSR)
+        why = "for dense points, and the layout is csr";
+    else if (!is_csr && plan->spec.features > KM_FEATURES_DENSE_MAX)
+        why = "more than 65536 features are for the layout csr";
+    if (why) snprintf(reason, size, "%s", why);
+    return why != NULL;
+}
+
 // Fills the estimate of each design of the target, and its best configuration.
 static void estimate_all(km_plan *plan, km_config *configs) {
     int is_cpu = plan->spec.target.kind == KM_TARGET_CPU;
@@ -135,8 +153,9 @@ static void estimate_all(km_plan *plan, km_config *configs) {
         km_design design = (km_design)i;
         if (km_design_target(design) != plan->spec.target.kind) continue;
         char reason[160];
-        if (has_foreign_word(plan, design, reason, sizeof reason)) {
-            km_plan_infeasible(plan, design, reason);
+        if (has_other_layout(plan, design, reason, sizeof reason) ||
+            has_foreign_word(plan, design, reason, sizeof reason)) {
+            if (reason[0]) km_plan_infeasible(plan, design, reason);
             continue;
         }
         km_design_code_of(design)->estimate(&configs[i], plan);
@@ -147,12 +166,13 @@ static void estimate_all(km_plan *plan, km_config *configs) {
     }
 }
 
-// Bytes of a fit with each feasible design, where passes need memory of their own; 0 where the user fixed numbers of
-// another design.
+// Bytes of a fit with each feasible design, where passes need memory of their own or layouts are compared; 0 where the
+// user fixed numbers of another design.
 static void estimate_memory(km_plan *plan, const km_config *configs) {
     for (int i = KM_DESIGN_NONE + 1; i < KM_DESIGN_COUNT; i++) {
         const km_design_code *code = km_design_code_of((km_design)i);
-        if (!plan->points || !plan->estimates[i].feasible || !code->workspace_bytes) continue;
+        if (!plan->points || !plan->estimates[i].feasible) continue;
+        if (!code->workspace_bytes && !(plan->nonzeros > 0)) continue;
         km_memory memory;
         km_plan trial = *plan;
         trial.design = (km_design)i;
@@ -232,11 +252,42 @@ static void prebuilt_and_emitted(const km_plan *plan, km_design *prebuilt, km_de
     }
 }
 
+// A dense pass that is so many times as fast as a sparse one is not explained by the layout.
+#define CLOSE_LAYOUTS 3
+
+// Why the layout was chosen, where the table may lie in either.
+static int give_layout_reason(km_plan *plan) {
+    km_design other = KM_DESIGN_NONE;
+    size_t size = sizeof plan->design_reason;
+    double share = 100 * plan->nonzeros / (double)plan->spec.features;
+    if (!(plan->nonzeros > 0)) return 0;
+    for (int i = KM_DESIGN_NONE + 1; i < KM_DESIGN_COUNT; i++)
+        if (plan->estimates[i].feasible && km_design_code_of((km_design)i)->is_csr != km_plan_is_csr(plan) &&
+            (!other || is_faster(plan, (km_design)i, other)))
+            other = (km_design)i;
+    const char *layout = km_layout_name(plan->points_layout);
+    double ratio = other ? plan->estimates[other].total_ns / plan->estimates[plan->design].total_ns : 0;
+    if (!km_plan_is_csr(plan) && (plan->spec.layout == KM_LAYOUT_DENSE || !other || ratio > CLOSE_LAYOUTS))
+        return 0;
+    if (plan->spec.layout != KM_LAYOUT_AUTO || !other)
+        snprintf(plan->design_reason, size, "layout %s: %.3g%% of the values are not 0", layout, share);
+    else if (is_too_large(plan, other))
+        snprintf(plan->design_reason, size,
+                 "layout %s: %.3g%% of the values are not 0; %s needs more memory than is free", layout,
+                 share, km_design_name(other));
+    else
+        snprintf(plan->design_reason, size,
+                 "layout %s: %.3g%% of the values are not 0; about %.2f times as fast a pass as %s", layout,
+                 share, ratio, km_design_name(other));
+    return 1;
+}
+
 // Why the design was chosen.
 static void give_reason(km_plan *plan) {
     km_design prebuilt, emitted, fastest = best_of(plan, is_faster);
     size_t size = sizeof plan->design_reason;
     char *reason = plan->design_reason;
+    if (give_layout_reason(plan)) return;
     prebuilt_and_emitted(plan, &prebuilt, &emitted);
     const char *why_not = "";
     for (int i = KM_DESIGN_NONE + 1; i < KM_DESIGN_COUNT && !emitted; i++)
@@ -270,6 +321,7 @@ static km_status choose(km_plan *plan, km_error *err) {
     km_design design = fixed ? fixed : best_of(plan, is_better);
     if (!design || !plan->estimates[design].feasible) return no_design(plan, fixed, err);
     plan->design = design;
+    plan->points_layout = km_plan_is_csr(plan) ? KM_LAYOUT_CSR : KM_LAYOUT_DENSE;
     give_reason(plan);
     if (fixed) km_plan_fixed_reason(plan->design_reason, sizeof plan->design_reason, plan);
     rule_out_large(plan);
@@ -290,6 +342,12 @@ static void keep_other_estimates(km_plan *plan, const km_plan *model) {
         if (i != (int)plan->design) plan->estimates[i] = model->estimates[i];
 }
 
+// Nonzeros of a point on average; 0: not known.
+static double nonzeros_of(const km_spec *spec, const km_plan_params *params) {
+    if (params->nonzeros > 0) return params->nonzeros;
+    return spec->layout == KM_LAYOUT_CSR ? fmax((double)spec->features / 20, 1) : 0;
+}
+
 // `by`: by a measured entry's numbers; NULL: by the cost model.
 static km_status make(km_plan *plan, const km_spec *spec, const km_plan_params *params,
                       int64_t concurrent_max, const measured *by, km_error *err) {
@@ -300,6 +358,7 @@ static km_status make(km_plan *plan, const km_spec *spec, const km_plan_params *
     if (by) km_tuning_take(plan, by->pick, by->model);
     KM_TRY(km_plan_check_fixed(&plan->spec, err));
     plan->points = params->points;
+    plan->nonzeros = nonzeros_of(spec, params);
     plan->weighted = params->weighted != 0;
     plan->track_labels = params->track_labels != 0;
     plan->value_bytes = params->value_bytes;
@@ -425,7 +484,7 @@ km_status km_plan_make_with(km_plan *plan, const km_spec *spec, const km_plan_pa
     km_plan_init(&made);
     km_status status = make_within(&made, spec, params, NULL, err);
     if (status == KM_ERROR_PLAN && err) blame_fixed(spec, params, err);
-    if (status == KM_OK && asks_tables(spec, params))
+    if (status == KM_OK && asks_tables(spec, params) && !km_plan_is_csr(&made))
         status = take_measured(&made, spec, params, shipped, shipped_count, err);
     if (status != KM_OK) {
         km_plan_clear(&made);

@@ -25,7 +25,7 @@ static km_status spec_make(km_spec *spec, const char *isa, const char *type, con
     snprintf(target, sizeof target, "cpu:%s", isa);
     snprintf(spec->name, sizeof spec->name, "km_lanes_%s_%s_%s", isa, type, shape);
     spec->type = !strcmp(type, "float64") ? KM_FLOAT64 : KM_FLOAT32;
-    spec->features = is_shape(shape, "any")   ? KM_FEATURES_MAX
+    spec->features = is_shape(shape, "any")   ? KM_FEATURES_DENSE_MAX
                      : is_shape(shape, "few") ? FEW_FEATURES
                                               : strtoll(shape + 1, NULL, 10);
     KM_TRY(km_spec_set_clusters(spec, is_shape(shape, "any") ? "1,65535" : "1,256", err));

@@ -357,6 +357,21 @@ km_status km_spec_set_clusters(km_spec *spec, const char *text, km_error *err) {
     return set_range(spec, first, last, step, err);
 }
 
+static const char *const layout_words[KM_LAYOUT_COUNT + 1] = {"auto", "dense", "csr", NULL};
+
+const char *km_layout_name(km_layout layout) {
+    return (unsigned)layout < KM_LAYOUT_COUNT ? layout_words[layout] : "none";
+}
+
+km_status km_spec_set_layout(km_spec *spec, const char *text, km_error *err) {
+    for (int i = 0; i < KM_LAYOUT_COUNT; i++) {
+        if (strcmp(text, layout_words[i]) != 0) continue;
+        spec->layout = (km_layout)i;
+        return KM_OK;
+    }
+    return refuse("layout", "auto, dense or csr", text, layout_words, err);
+}
+
 const km_spec_field km_spec_fields[KM_SPEC_FIELDS_COUNT] = {
     {"name", set_name, 0},
     {"features", set_features, 1},
@@ -365,6 +380,7 @@ const km_spec_field km_spec_fields[KM_SPEC_FIELDS_COUNT] = {
     {"target", km_spec_set_target, 0},
     {"n_init", set_restarts, 1},
     {"refine", km_spec_set_refine, 0},
+    {"layout", km_spec_set_layout, 0},
 };
 
 // Plan numbers -----------------------------------------------------------------------------------------------
@@ -496,6 +512,7 @@ km_status km_spec_to_yaml(char **out, const km_spec *spec, km_error *err) {
     km_text_printf(&text, "n_init: %" PRId64 "\n", spec->n_init);
     if (spec->refine == 0) km_text_puts(&text, "refine: none\n");
     if (spec->refine > 0) km_text_printf(&text, "refine: %" PRId64 "\n", spec->refine);
+    if (spec->layout != KM_LAYOUT_AUTO) km_text_printf(&text, "layout: %s\n", km_layout_name(spec->layout));
     if (spec->fixed_count) km_text_puts(&text, "plan:\n");
     for (int64_t i = 0; i < spec->fixed_count; i++) {
         const km_fixed *fixed = &spec->fixed[i];

@@ -44,6 +44,7 @@ typedef struct km_engine {
 // in double over fixed chunks of 65,536 points added in index order.
 typedef struct km_data_stats {
     double *mean, *variance, *minimum, *maximum; // variance divides by the total weight
+    int64_t *entries; // d: points that have an entry in the feature, where points are CSR; else NULL
     double total_weight;
     // In the clustered space, of the values rounded to the plan's type:
     double total_square; // sum w |x|^2

@@ -36,7 +36,7 @@ void km_data_destroy(km_data **data) {
         d->table.memory = NULL;
         d->table.mapped_bytes = 0;
         d->table.lines = NULL;
-        d->kept = NULL;
+        d->kept = NULL; // a sparse view has a matrix of its own
     }
     km_table_clear(&d->table);
     free(d->name);
@@ -146,24 +146,45 @@ static int is_finite_row(const double *row, int64_t d) {
     return 1;
 }
 
-static km_status drop_rows(km_data *data, km_error *err) {
-    const km_table *table = &data->table;
-    if (table->element != KM_ELEMENT_F4 && table->element != KM_ELEMENT_F8) return KM_OK;
-    int64_t d = table->columns, rows_max = d < 65536 ? 65536 / d : 1, count = 0;
-    KM_TRY(km_host_check("the rows to keep", table->rows * (int64_t)sizeof(int64_t), err));
-    double *chunk = malloc((size_t)(rows_max * d) * sizeof *chunk);
-    int64_t *kept = malloc((size_t)table->rows * sizeof *kept);
-    if (!chunk || !kept) {
-        free(chunk);
-        free(kept);
-        return km_fail_memory(err, "the rows to keep", table->rows * (int64_t)sizeof *kept);
+// Rows of a sparse table without NaN and infinity; returns how many.
+static int64_t finite_csr_rows(int64_t *kept, const km_csr *csr) {
+    int64_t count = 0;
+    for (int64_t row = 0; row < csr->rows; row++) {
+        int is_finite = 1;
+        for (int64_t e = csr->starts[row]; e < csr->starts[row + 1]; e++)
+            is_finite &= isfinite(km_csr_value(csr, e)) != 0;
+        kept[count] = row;
+        count += is_finite;
     }
+    return count;
+}
+
+// The same of a dense one. `chunk` has room for `rows_max` rows.
+static int64_t finite_rows(int64_t *kept, const km_table *table, double *chunk, int64_t rows_max) {
+    int64_t d = table->columns, count = 0;
     for (int64_t first = 0; first < table->rows; first += rows_max) {
         int64_t rows = table->rows - first < rows_max ? table->rows - first : rows_max;
         km_table_read(chunk, table, first, rows, KM_FLOAT64);
         for (int64_t i = 0; i < rows; i++)
             if (is_finite_row(chunk + i * d, d)) kept[count++] = first + i;
     }
+    return count;
+}
+
+static km_status drop_rows(km_data *data, km_error *err) {
+    const km_table *table = &data->table;
+    if (!table->csr && table->element != KM_ELEMENT_F4 && table->element != KM_ELEMENT_F8) return KM_OK;
+    int64_t d = table->columns, rows_max = table->csr ? 0 : d < 65536 ? 65536 / d : 1;
+    KM_TRY(km_host_check("the rows to keep", table->rows * (int64_t)sizeof(int64_t), err));
+    double *chunk = malloc((size_t)(rows_max * d + 1) * sizeof *chunk);
+    int64_t *kept = malloc((size_t)table->rows * sizeof *kept);
+    if (!chunk || !kept) {
+        free(chunk);
+        free(kept);
+        return km_fail_memory(err, "the rows to keep", table->rows * (int64_t)sizeof *kept);
+    }
+    int64_t count =
+        table->csr ? finite_csr_rows(kept, table->csr) : finite_rows(kept, table, chunk, rows_max);
     free(chunk);
     if (count == table->rows) {
         free(kept);
@@ -245,10 +266,10 @@ done:
 static km_status check_memory(const void *base, int64_t n, int64_t d, int64_t row_stride,
                               int64_t column_stride, km_error *err) {
     int64_t rows, columns, bytes, per_row = row_stride ? row_stride : d;
-    if (n < 0 || d < 1 || d > KM_FEATURES_MAX)
+    if (n < 0 || d < 1 || d > KM_FEATURES_DENSE_MAX)
         return km_fail(err, KM_ERROR_USAGE,
                        "memory: points must be n x d with n >= 0 and d 1..%d, got %" PRId64 " x %" PRId64,
-                       KM_FEATURES_MAX, n, d);
+                       KM_FEATURES_DENSE_MAX, n, d);
     if (n > 0 && !base)
         return km_fail(err, KM_ERROR_USAGE, "memory: the base of %" PRId64 " points is NULL", n);
     if ((row_stride == 0) != (column_stride == 0))
@@ -286,6 +307,56 @@ km_status km_data_from_memory(km_data **out, const void *base, int64_t n, int64_
     data->weights = weights;
     *out = data;
     return KM_OK;
+}
+
+static km_status check_csr(const int64_t *starts, const void *indices, int32_t index_bytes,
+                           const void *values, km_type type, int64_t n, int64_t d, km_error *err) {
+    if (n < 0 || n == INT64_MAX || d < 1 || d > KM_FEATURES_MAX)
+        return km_fail(err, KM_ERROR_USAGE,
+                       "memory: points must be n x d with n >= 0 and d 1..%d, got %" PRId64 " x %" PRId64,
+                       KM_FEATURES_MAX, n, d);
+    if (index_bytes != 4 && index_bytes != 8)
+        return km_fail(err, KM_ERROR_USAGE, "memory: an index must have 4 or 8 bytes, got %" PRId32,
+                       index_bytes);
+    if (type != KM_FLOAT32 && type != KM_FLOAT64)
+        return km_fail(err, KM_ERROR_USAGE, "memory: the type must be KM_FLOAT32 or KM_FLOAT64, got %d",
+                       (int)type);
+    if (!starts || (starts[n] > 0 && (!indices || !values)))
+        return km_fail(err, KM_ERROR_USAGE,
+                       "memory: starts, indices or values of %" PRId64 " points are NULL", n);
+    return KM_OK;
+}
+
+km_status km_data_from_csr(km_data **out, const int64_t *starts, const void *indices, int32_t index_bytes,
+                           const void *values, km_type type, int64_t n, int64_t d, const double *weights,
+                           km_error *err) {
+    *out = NULL;
+    km_status status;
+    km_data *data = NULL;
+    KM_TRY(check_csr(starts, indices, index_bytes, values, type, n, d, err));
+    if (weights) KM_TRY(check_weights(weights, n, NULL, "memory", err));
+    KM_TRY(create(&data, "memory", err));
+    data->table = (km_table){.rows = n, .columns = d, .first_line = 1};
+    data->n = n;
+    data->weights = weights;
+    km_csr *csr = data->table.csr = calloc(1, sizeof *csr);
+    if (!csr) {
+        status = km_fail_memory(err, "a sparse matrix", (int64_t)sizeof *csr);
+        goto done;
+    }
+    *csr = (km_csr){.rows = n,
+                    .columns = d,
+                    .starts = starts,
+                    .indices = indices,
+                    .index_bytes = index_bytes,
+                    .type = type,
+                    .values = values};
+    KM_TRY_GOTO(km_csr_check(csr, starts[n], "memory", err));
+    *out = data;
+    data = NULL;
+done:
+    km_data_destroy(&data);
+    return status;
 }
 
 km_status km_data_drawn(km_data **out, const km_draws *draws, int64_t n, const double *weights,
@@ -359,6 +430,7 @@ static km_status view_columns(km_table *view, const km_table *table, const int64
     if (!view->picks || !view->numbers || !view->names)
         return km_fail_memory(err, "the choice of features", d * 3 * (int64_t)sizeof *view->picks);
     int in_order = d == table->columns;
+    if (table->csr) KM_TRY(km_csr_pick(&view->csr, table->csr, picks, d, err));
     for (int64_t f = 0; f < d; f++) {
         in_order = in_order && picks[f] == f;
         view->picks[f] = table->picks ? table->picks[picks[f]] : picks[f];
@@ -366,7 +438,7 @@ static km_status view_columns(km_table *view, const km_table *table, const int64
         view->names[f] = strdup(table->names[picks[f]]);
         if (!view->names[f]) return km_fail_memory(err, "the choice of features", 64);
     }
-    if (in_order && !table->picks) { // all of them: the view as it is
+    if ((in_order && !table->picks) || table->csr) { // all of them: the view as it is
         free(view->picks);
         view->picks = NULL;
     }
@@ -397,6 +469,7 @@ km_status km_data_select(km_data **out, const km_data *data, const char *const *
     view->table.columns = count;
     view->table.picks = view->table.numbers = NULL;
     view->table.names = NULL;
+    view->table.csr = NULL;
     view->n = data->n;
     view->kept = data->kept;
     view->weights = data->weights;
@@ -446,7 +519,7 @@ int64_t km_data_row_of(const km_data *data, int64_t i) {
 const void *km_data_base(const km_data *data, km_type type) {
     const km_table *table = &data->table;
     int64_t size = km_type_bytes(type);
-    if (data->draws) return NULL;
+    if (data->draws || table->csr) return NULL;
     if (table->element != (type == KM_FLOAT64 ? KM_ELEMENT_F8 : KM_ELEMENT_F4) || table->swapped) return NULL;
     if (table->picks || data->kept) return NULL;
     if (table->columns > 1 && table->column_stride != 1) return NULL;
@@ -474,6 +547,10 @@ km_status km_data_read(void *out, const km_data *data, int64_t first, int64_t co
         i += run;
     }
     return km_data_check(data, err);
+}
+
+const km_csr *km_data_csr(const km_data *data) {
+    return data->table.csr;
 }
 
 km_status km_data_check(const km_data *data, km_error *err) {

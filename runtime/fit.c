@@ -11,6 +11,7 @@
 #include "criteria/axes.h"
 #include "criteria/criteria.h"
 #include "criteria/valley.h"
+#include "csr.h"
 #include "data_refuse.h"
 #include "memory.h"
 #include "module_state.h"
@@ -45,6 +46,7 @@ typedef struct fit {
     km_engine *engine;
     km_data_stats stats;
     km_load_params load;
+    double nonzeros; // km_data_nonzeros
     km_seeds seeds;
     km_sweep_best *best;                // clusters_count
     double *restart_centroids;          // as in km_sweep_params
@@ -151,6 +153,7 @@ static km_status complete_spec(fit *f, const km_spec *spec) {
         km_criteria_wanted(f->params, KM_NEEDS_FITS))
         return km_principal_refuse(f->data, f->err);
     f->spec.features = d;
+    if (f->spec.layout != KM_LAYOUT_DENSE || km_data_csr(f->data)) f->nonzeros = km_data_nonzeros(f->data);
     if (!f->spec.clusters_count) KM_TRY(default_clusters(&f->spec, n, f->err));
     if (f->params->init == KM_INIT_GIVEN) f->spec.n_init = 1;
     f->restarts = f->spec.n_init;
@@ -211,6 +214,7 @@ static km_plan_params plan_params(const fit *f) {
     km_plan_params_init(&params);
     params.facts = &f->device->facts;
     params.points = km_data_points(f->data);
+    params.nonzeros = f->nonzeros;
     params.weighted = km_data_weights(f->data) != NULL;
     params.track_labels = f->params->changes_min > 0;
     params.tuning = f->table ? f->table : f->params->tuning;
@@ -367,6 +371,7 @@ static void warn_of_features(fit *f) {
 
 // Where the backend can, before there are kernels: planning fills the time in which the last points travel.
 static km_status fetch_points(fit *f) {
+    if (km_plan_is_csr(&f->owner->result.plan)) return KM_OK; // the host packs them first
     return f->device->backend->engine_fetch(&f->engine, f->device, f->data, f->spec.type, f->params->threads,
                                             f->params->log, f->err);
 }
@@ -374,6 +379,8 @@ static km_status fetch_points(fit *f) {
 static km_status make_engine(fit *f) {
     const km_backend *backend = f->device->backend;
     const km_kernels *kernels = f->build.module->kernels;
+    if (f->engine && km_plan_is_csr(&f->owner->result.plan)) // another plan than the one they were sent for
+        backend->engine_destroy(&f->engine);
     if (f->engine) return backend->engine_equip(f->engine, kernels, f->err);
     return backend->engine_create(&f->engine, kernels, f->params->threads, f->params->log, f->err);
 }

@@ -21,7 +21,7 @@ static const char *const type_names[] = {"float32", "float64"};
 // Memory ----------------------------------------------------------------------------------------------------
 
 static km_status predictor_alloc(km_predictor **out, int64_t d, int64_t k, int has_names, km_error *err) {
-    int64_t values = 2 * d + 2 * k * d; // at most 2^33: no overflow
+    int64_t values = 2 * d + 2 * k * d; // at most 2^49: no overflow
     km_predictor *predictor = *out = calloc(1, sizeof *predictor);
     if (!predictor) return km_fail_memory(err, "the model", sizeof *predictor);
     predictor->d = d;
@@ -96,6 +96,7 @@ static km_status checksum_of(char text[24], const km_predictor *predictor, km_er
     hash_reals(state, predictor->centroids, predictor->k * predictor->d);
     for (int64_t f = 0; predictor->feature_names && f < predictor->d; f++)
         XXH3_64bits_update(state, predictor->feature_names[f], strlen(predictor->feature_names[f]) + 1);
+    if (predictor->layout == KM_LAYOUT_CSR) hash_integer(state, KM_LAYOUT_CSR);
     snprintf(text, 24, "xxh3:%016llx", (unsigned long long)XXH3_64bits_digest(state));
     XXH3_freeState(state);
     return KM_OK;
@@ -122,6 +123,7 @@ static km_status predictor_from_result(km_predictor **out, const km_result *resu
     km_predictor *predictor = *out;
     predictor->type = result->type;
     predictor->scale = result->scale;
+    predictor->layout = result->plan.points_layout;
     predictor->inertia = model->inertia;
     predictor->clustered = result->selection.clustered != 0;
     memcpy(predictor->centre, result->centre, (size_t)d * sizeof(double));
@@ -157,6 +159,8 @@ static km_status predictor_to_text(char **out, const km_predictor *predictor, km
     failed |= json_object_set_new(root, "kmgen", json_string(km_version()));
     failed |= json_object_set_new(root, "type", json_string(type_names[predictor->type]));
     failed |= json_object_set_new(root, "scale", json_string(scale_names[predictor->scale]));
+    if (predictor->layout == KM_LAYOUT_CSR)
+        failed |= json_object_set_new(root, "layout", json_string(km_layout_name(predictor->layout)));
     failed |= json_object_set_new(root, "d", json_integer(predictor->d));
     failed |= json_object_set_new(root, "k", json_integer(predictor->k));
     failed |= json_object_set_new(root, "feature_names", names_to_json(predictor));
@@ -320,6 +324,12 @@ static km_status get_numbers(km_predictor *predictor, const reader *r) {
     KM_TRY(get_choice(&scale, r, "scale", scale_names, 3));
     predictor->type = (km_type)type;
     predictor->scale = (km_scale)scale;
+    const char *layout = json_string_value(json_object_get(r->root, "layout"));
+    predictor->layout = KM_LAYOUT_DENSE;
+    if (layout && strcmp(layout, km_layout_name(KM_LAYOUT_CSR)) == 0)
+        predictor->layout = KM_LAYOUT_CSR;
+    else if (json_object_get(r->root, "layout"))
+        return damaged_key(r, "layout");
     const json_t *inertia = json_object_get(r->root, "inertia");
     if (!json_is_number(inertia)) return damaged_key(r, "inertia");
     predictor->inertia = json_number_value(inertia);

@@ -6,6 +6,7 @@
 #include "../base/text.h"
 #include "../gen/memory.h"
 #include "build.h"
+#include "csr.h"
 #include "data_refuse.h"
 #include "memory.h"
 #include "predictor.h"
@@ -81,6 +82,8 @@ static km_status make_spec(km_spec *spec, const predict *p) {
     spec->n_init = 1;
     snprintf(k, sizeof k, "%lld", (long long)p->predictor->k);
     KM_TRY(km_spec_set_clusters(spec, k, p->err));
+    spec->layout = p->predictor->layout;
+    if (spec->layout == KM_LAYOUT_CSR) return KM_OK;
     // One pass over the points takes less time than compiling for it; so no compiler is needed.
     if (p->device->facts.target.kind != KM_TARGET_CPU) return KM_OK;
     return km_spec_fix(spec, "design", "prebuilt", p->err);
@@ -112,6 +115,7 @@ static km_status open_and_build(predict *p) {
     km_plan_params_init(&params.plan);
     km_module_params_init(&params.module);
     params.plan.points = km_data_points(p->data);
+    if (p->predictor->layout == KM_LAYOUT_CSR) params.plan.nonzeros = km_data_nonzeros(p->data);
     params.plan.value_bytes = km_data_base(p->data, KM_FLOAT32) ? 4 : 8;
     params.plan.threads = km_threads(p->params->threads, 0, NULL);
     params.module.cache_dir = p->params->cache_dir;

@@ -7,6 +7,7 @@
 struct km_predictor {
     int64_t d, k;
     km_type type;             // of the clustered space
+    km_layout layout;         // DENSE or CSR: how points lay in the fit, which decides how labels are rounded
     km_scale scale;           // how centre and factor came to be
     double inertia;           // in the clustered space
     int clustered;            // 0: the fit said that the data look like no clusters

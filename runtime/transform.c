@@ -2,10 +2,12 @@
 // From statistics of the data to the space that is clustered; the same on every backend.
 #include "../base/error.h"
 #include "backend.h"
+#include "csr.h"
 #include "data_refuse.h"
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 // Rows of the sample, evenly spread; fewer where rows are long.
 enum { SAMPLE_ROWS_MAX = 128, SAMPLE_ROWS_MIN = 16, SAMPLE_VALUES_MAX = 1 << 20 };
@@ -22,6 +24,7 @@ km_status km_data_stats_alloc(km_data_stats *stats, int64_t d, km_error *err) {
 
 void km_data_stats_free(km_data_stats *stats) {
     free(stats->mean); // the one allocation that holds all four arrays
+    free(stats->entries);
     *stats = (km_data_stats){0};
 }
 
@@ -56,26 +59,73 @@ static double reach_of(const km_data_stats *stats, int64_t f, double centre) {
 // A sample of rows -------------------------------------------------------------------------------------------
 
 typedef struct sample {
-    double *rows;   // count x d, as they came
-    double *column; // count
+    double *rows;         // count x d, as they came; of sparse points NULL ...
+    km_csr_rows nonzeros; // ... and their nonzeros
+    double *column;       // count
     int64_t count, d;
 } sample;
 
 static void sample_free(sample *s) {
     free(s->rows);
     free(s->column);
+    km_csr_rows_free(&s->nonzeros);
 }
 
-static km_status sample_take(sample *s, const km_data *data, km_error *err) {
+// The sample's value of feature f in row i.
+static double sample_value(const sample *s, int64_t i, int64_t f) {
+    if (s->rows) return s->rows[i * s->d + f];
+    const km_csr_rows *rows = &s->nonzeros;
+    int64_t low = rows->starts[i], high = rows->starts[i + 1];
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (rows->indices[middle] < f)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < rows->starts[i + 1] && rows->indices[low] == f ? rows->values[low] : 0;
+}
+
+static km_status sample_read_csr(sample *s, const km_data *data, km_error *err) {
+    int64_t n = km_data_points(data), entries = 0;
+    km_csr_rows one = {0}, *all = &s->nonzeros;
+    km_status status = KM_OK;
+    all->starts = malloc((size_t)(s->count + 1) * sizeof *all->starts);
+    if (!all->starts) return km_fail_memory(err, "a sample of the points", s->count * 8);
+    all->starts[0] = 0;
+    for (int64_t i = 0; i < s->count; i++) {
+        int64_t point = (int64_t)((double)i * (double)n / (double)s->count);
+        KM_TRY_GOTO(km_data_read_csr(&one, data, point, 1, err));
+        int64_t more = one.starts[1];
+        uint32_t *indices = realloc(all->indices, (size_t)(entries + more + 1) * sizeof *indices);
+        if (indices) all->indices = indices;
+        double *values = realloc(all->values, (size_t)(entries + more + 1) * sizeof *values);
+        if (values) all->values = values;
+        if (!indices || !values) {
+            status = km_fail_memory(err, "a sample of the points", (entries + more) * 12);
+            goto done;
+        }
+        if (more) memcpy(indices + entries, one.indices, (size_t)more * sizeof *indices);
+        if (more) memcpy(values + entries, one.values, (size_t)more * sizeof *values);
+        all->starts[i + 1] = entries += more;
+    }
+done:
+    km_csr_rows_free(&one);
+    return status;
+}
+
+static km_status sample_take(sample *s, const km_data *data, int is_csr, km_error *err) {
     int64_t n = km_data_points(data), d = km_data_features(data), count = SAMPLE_VALUES_MAX / d;
-    if (count > SAMPLE_ROWS_MAX) count = SAMPLE_ROWS_MAX;
+    if (count > SAMPLE_ROWS_MAX || is_csr) count = SAMPLE_ROWS_MAX;
     if (count < SAMPLE_ROWS_MIN) count = SAMPLE_ROWS_MIN;
     if (count > n) count = n;
-    *s = (sample){.rows = malloc((size_t)(count * d) * sizeof(double)),
+    *s = (sample){.rows = is_csr ? NULL : malloc((size_t)(count * d) * sizeof(double)),
                   .column = malloc((size_t)count * sizeof(double)),
                   .count = count,
                   .d = d};
-    if (!s->rows || !s->column) return km_fail_memory(err, "a sample of the points", count * d * 8);
+    if ((!s->rows && !is_csr) || !s->column)
+        return km_fail_memory(err, "a sample of the points", count * d * 8);
+    if (is_csr) return sample_read_csr(s, data, err);
     for (int64_t i = 0; i < count; i++) {
         int64_t point = (int64_t)((double)i * (double)n / (double)count);
         KM_TRY(km_data_read(s->rows + i * d, data, point, 1, KM_FLOAT64, err));
@@ -90,7 +140,7 @@ static int by_value(const void *a, const void *b) {
 
 // Feature f of the sample, ascending, in s->column.
 static void sample_column(sample *s, int64_t f) {
-    for (int64_t i = 0; i < s->count; i++) s->column[i] = s->rows[i * s->d + f];
+    for (int64_t i = 0; i < s->count; i++) s->column[i] = sample_value(s, i, f);
     qsort(s->column, (size_t)s->count, sizeof *s->column, by_value);
 }
 
@@ -139,16 +189,24 @@ static int choose_centre(double *centre, const sample *s, const km_data_stats *s
     return tells_apart(s, median, reach_of(stats, f, median), type);
 }
 
+// |x|^2 of row i of the sample in the clustered space. Sparse points are centred where every point has an entry only.
+static double sample_square(const sample *s, int64_t i, const km_load_params *params) {
+    const km_csr_rows *rows = &s->nonzeros;
+    int64_t first = s->rows ? 0 : rows->starts[i], end = s->rows ? s->d : rows->starts[i + 1];
+    double square = 0;
+    for (int64_t e = first; e < end; e++) {
+        int64_t f = s->rows ? e : rows->indices[e];
+        double x = s->rows ? s->rows[i * s->d + f] : rows->values[e];
+        x = (x - params->centre[f]) * params->factor[f];
+        square += x * x;
+    }
+    return square;
+}
+
 // |x|^2 of a typical point in the clustered space: the sample's median, or the next above it that is not zero. Few
 // points far out do not move it.
 static double typical_square(sample *s, const km_load_params *params) {
-    for (int64_t i = 0; i < s->count; i++) {
-        s->column[i] = 0;
-        for (int64_t f = 0; f < s->d; f++) {
-            double x = (s->rows[i * s->d + f] - params->centre[f]) * params->factor[f];
-            s->column[i] += x * x;
-        }
-    }
+    for (int64_t i = 0; i < s->count; i++) s->column[i] = sample_square(s, i, params);
     qsort(s->column, (size_t)s->count, sizeof *s->column, by_value);
     int64_t at = s->count / 2;
     while (at + 1 < s->count && !(s->column[at] > 0)) at++;
@@ -239,22 +297,64 @@ static void scale_by_power(km_load_params *params, const km_data_stats *stats, i
     for (int64_t f = 0; f < d; f++) params->factor[f] = ldexp(params->factor[f], -exponent);
 }
 
+// Centre and factor of feature f. One in which a sparse table has a value that it does not store keeps its zeros: the
+// centre is 0, and what a dense table would lose beside values far out is not looked for.
+static km_status choose_feature(km_load_params *params, sample *s, const km_data_stats *stats,
+                                const km_data *data, int64_t f, km_type type, km_error *err) {
+    params->factor[f] = factor_of(stats->variance[f], stats->minimum[f], stats->maximum[f], params->scale);
+    params->centre[f] = 0;
+    if (stats->entries && stats->entries[f] < km_data_points(data)) return KM_OK;
+    sample_column(s, f);
+    return choose_centre(&params->centre[f], s, stats, f, type) ? KM_OK
+                                                                : refuse_far(s, stats, data, f, type, err);
+}
+
+// Whether the type loses most values of a sparse sample beside the largest value: their squares are no normal numbers.
+// *feature is that of one which is lost.
+static int loses_most(const sample *s, const km_load_params *params, km_type type, int64_t *feature) {
+    double resolution = type == KM_FLOAT32 ? 0x1p-63 : 0x1p-511;
+    int64_t lost = 0, all = 0;
+    for (int64_t e = 0; s->nonzeros.starts && e < s->nonzeros.starts[s->count]; e++) {
+        int64_t f = s->nonzeros.indices[e];
+        double x = fabs((s->nonzeros.values[e] - params->centre[f]) * params->factor[f]);
+        all += x > 0;
+        if (!(x > 0 && x < resolution)) continue;
+        lost++;
+        *feature = f;
+    }
+    return 2 * lost > all;
+}
+
+// The feature whose largest value is the largest of all, scaled.
+static int64_t widest_feature(const km_load_params *params, const km_data_stats *stats, int64_t d) {
+    int64_t widest = 0;
+    double most = 0;
+    for (int64_t f = 0; f < d; f++) {
+        double reach = reach_of(stats, f, params->centre[f]) * params->factor[f];
+        if (reach > most) most = reach, widest = f;
+    }
+    return widest;
+}
+
 km_status km_transform_choose(km_load_params *params, km_data_stats *stats, const km_data *data, km_type type,
                               km_error *err) {
     km_status status;
-    int64_t d = km_data_features(data);
+    int64_t d = km_data_features(data), lost = 0;
     sample s = {0};
     KM_TRY(params->transform_given ? check_given(params, stats, data, type, err)
                                    : check_squares(params, stats, data, err));
-    KM_TRY_GOTO(sample_take(&s, data, err));
-    for (int64_t f = 0; f < d && !params->transform_given; f++) {
-        sample_column(&s, f);
-        if (!choose_centre(&params->centre[f], &s, stats, f, type))
-            KM_TRY_GOTO(refuse_far(&s, stats, data, f, type, err));
-        params->factor[f] =
-            factor_of(stats->variance[f], stats->minimum[f], stats->maximum[f], params->scale);
-    }
+    KM_TRY_GOTO(sample_take(&s, data, stats->entries != NULL, err));
+    for (int64_t f = 0; f < d && !params->transform_given; f++)
+        KM_TRY_GOTO(choose_feature(params, &s, stats, data, f, type, err));
     if (!params->transform_given) scale_by_power(params, stats, d);
+    if (!params->transform_given && loses_most(&s, params, type, &lost))
+        KM_TRY_GOTO(refuse_farthest(data, stats, widest_feature(params, stats, d), 0,
+                                    type == KM_FLOAT32
+                                        ? "so large that float32 loses most other values beside it; use "
+                                          "float64 (--type f64), or leave such rows out"
+                                        : "so large that most other values are lost beside it; leave such "
+                                          "rows out",
+                                    err));
     stats->typical_square = typical_square(&s, params);
     status = KM_OK;
 done:

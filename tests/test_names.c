@@ -296,7 +296,7 @@ END_TEST
 
 // As many names as there can be features, in reverse: sorted, not compared in pairs.
 START_TEST(many_names) {
-    int64_t d = KM_FEATURES_MAX;
+    int64_t d = KM_FEATURES_DENSE_MAX;
     char(*texts)[16] = malloc((size_t)d * sizeof *texts);
     const char **forth = malloc((size_t)d * sizeof *forth), **back = malloc((size_t)d * sizeof *back);
     double *row = malloc((size_t)d * sizeof *row), *got = malloc((size_t)d * sizeof *got);

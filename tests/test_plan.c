@@ -126,8 +126,10 @@ END_TEST
 START_TEST(specs_are_checked) {
     spec.features = 0;
     expect_error(NULL, "add `features:` to the spec");
-    spec.features = KM_FEATURES_MAX + 1;
-    expect_error(NULL, "features must be 1..65536, got 65537");
+    spec.features = (int64_t)KM_FEATURES_MAX + 1;
+    expect_error(NULL, "features must be 1..2147483647, got 2147483648");
+    spec.features = KM_FEATURES_DENSE_MAX + 1;
+    expect_error(NULL, "more than 65536 features are for the layout csr");
     spec.features = 4;
     spec.clusters[1] = 3;
     expect_error(NULL, "clusters must ascend within 1..65535, got 3 after 3");

@@ -119,6 +119,7 @@ static void check_top(const json_t *root, const km_result *result) {
     assert_integer(root, "n", result->n);
     assert_integer(root, "d", result->d);
     assert_string(root, "type", "float64");
+    assert_string(root, "layout", "dense");
     assert_string(root, "target", result->target);
     assert_string(root, "device", result->device);
     assert_integer(root, "seed", (int64_t)result->seed);
@@ -145,9 +146,9 @@ START_TEST(json_contract) {
     s->warnings[0] = "columns \"a\" and \xff differ";
     s->result.warnings_count = 1;
     json_t *root = to_json(&s->result);
-    assert_keys(root, "kmgen", "n", "d", "type", "target", "device", "tuned", "seed", "n_init", "passes",
-                "refine", "refine_passes", "scale", "feature_names", "counters", "timing_ms", "models",
-                "best", "warnings", NULL);
+    assert_keys(root, "kmgen", "n", "d", "type", "layout", "target", "device", "tuned", "seed", "n_init",
+                "passes", "refine", "refine_passes", "scale", "feature_names", "counters", "timing_ms",
+                "models", "best", "warnings", NULL);
     check_top(root, &s->result);
     const json_t *names = json_object_get(root, "feature_names"), *models = json_object_get(root, "models");
     ck_assert_uint_eq(json_array_size(names), 4);

@@ -386,10 +386,10 @@ START_TEST(places_are_those_of_an_editor) {
     expect_error(parse(""), KM_ERROR_SPEC,
                  "s.yaml:1:1: the spec is empty; it needs keys such as clusters: 2..12");
     expect_error(parse("\r\n\r\nfeatures: 0\r\n"), KM_ERROR_SPEC,
-                 "s.yaml:3:11: features must be 1..65536, got 0");
+                 "s.yaml:3:11: features must be 1..2147483647, got 0");
     expect_error(parse("\xef\xbb\xbf"
                        "features: 0\n"),
-                 KM_ERROR_SPEC, "s.yaml:1:11: features must be 1..65536, got 0");
+                 KM_ERROR_SPEC, "s.yaml:1:11: features must be 1..2147483647, got 0");
     expect_error(parse("\xef\xbb\xbf"
                        "name: a\n\xff"),
                  KM_ERROR_SPEC, "s.yaml:2:1: the byte 0xff is not UTF-8; save the spec as UTF-8");
@@ -446,6 +446,7 @@ static void expect_same(const km_spec *a, const km_spec *b) {
     ck_assert_int_eq(a->target.arch, b->target.arch);
     ck_assert_int_eq(a->n_init, b->n_init);
     ck_assert_int_eq(a->refine, b->refine);
+    ck_assert_int_eq(a->layout, b->layout);
     ck_assert_int_eq(a->fixed_count, b->fixed_count);
     for (int64_t i = 0; i < a->fixed_count; i++) {
         ck_assert_str_eq(a->fixed[i].name, b->fixed[i].name);
@@ -505,6 +506,7 @@ START_TEST(round_trips) {
         spec.type = below(2) ? KM_FLOAT32 : KM_FLOAT64;
         spec.n_init = 1 + below(100);
         spec.refine = below(4) - 1;
+        spec.layout = (km_layout)below(KM_LAYOUT_COUNT);
         ck_assert_int_eq(km_spec_set_target(&spec, targets_all[below(9)], &err), KM_OK);
         int low = 1 + below(50);
         snprintf(text, sizeof text, "%d..%d step %d", low, low + below(200), 1 + below(9));

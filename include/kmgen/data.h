@@ -66,13 +66,23 @@ KM_API km_status km_data_from_memory(km_data **out, const void *base, int64_t n,
                                      int64_t row_stride, int64_t column_stride, const double *weights,
                                      km_error *err);
 
+/// Takes the caller's sparse matrix of n points with d features (CSR), which must outlive the km_data and stay as
+/// it is: point i has the entries starts[i] .. starts[i + 1] - 1, each a column from 0 and a value. `starts`: n + 1
+/// numbers that rise from 0; `indices`: int32_t or int64_t, by `index_bytes` 4 or 8; `values`: of `type`; entries
+/// may be 0. Rows whose columns do not ascend are sorted, in a copy; else nothing is copied. `weights` as in
+/// km_data_from_memory. KM_ERROR_USAGE: sizes or the type cannot be; KM_ERROR_DATA, with row and column: starts that
+/// fall, a column out of range, or twice in a row; bad weights. KM_ERROR_MEMORY. Values are looked at when loaded.
+KM_API km_status km_data_from_csr(km_data **out, const int64_t *starts, const void *indices,
+                                  int32_t index_bytes, const void *values, km_type type, int64_t n, int64_t d,
+                                  const double *weights, km_error *err);
+
 /// Names the features, d names that are copied, in place of those that there were; NULL: they have none, and count by
 /// their position. Not while another thread reads `data`. KM_ERROR_USAGE: one of the names is NULL.
 KM_API km_status km_data_set_names(km_data *data, const char *const *names, km_error *err);
 
-/// The features with these `count` names, in this order: a view that copies no point, of `data` which must outlive it.
-/// Names are compared byte by byte. KM_ERROR_DATA: `data` has no names, lacks one of these (the sentence says which are
-/// near), or has one of them twice.
+/// The features with these `count` names, in this order: a view that copies no point (of a sparse table it is a copy
+/// of these columns), of `data` which must outlive it. Names are compared byte by byte. KM_ERROR_DATA: `data` has no
+/// names, lacks one of these (the sentence says which are near), or has one of them twice.
 KM_API km_status km_data_select(km_data **out, const km_data *data, const char *const *names, int64_t count,
                                 km_error *err);
 

@@ -56,10 +56,11 @@ KM_BEGIN
 /// @{
 
 enum {
-    KM_FEATURES_MAX = 65536, ///< Most features (columns) of a data set.
-    KM_CLUSTERS_MAX = 65535, ///< Largest K.
-    KM_RANGE_MAX = 4096,     ///< Most different K in one sweep.
-    KM_NAME_MAX = 64,        ///< Bytes of a spec's name, with the final zero.
+    KM_FEATURES_MAX = 2147483647,  ///< Most features (columns) of a data set.
+    KM_FEATURES_DENSE_MAX = 65536, ///< Most features of points that are not CSR.
+    KM_CLUSTERS_MAX = 65535,       ///< Largest K.
+    KM_RANGE_MAX = 4096,           ///< Most different K in one sweep.
+    KM_NAME_MAX = 64,              ///< Bytes of a spec's name, with the final zero.
 };
 
 /// One status for each thing that a caller would do differently.

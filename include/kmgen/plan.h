@@ -87,8 +87,11 @@ enum {
 typedef struct km_plan_params {
     const km_device_facts *facts; ///< Default NULL: the target's nominal device; of no target, CUDA's.
     int64_t points;               ///< n, when it is known. Default 0: unknown, taken as many.
-    int32_t weighted;             ///< Points carry weights. Default 0.
-    int32_t track_labels;         ///< Labels are kept between passes (min-changes, delta updates). Default 0.
+    /// Values of a point that are not 0, or stored where it is CSR, on average: what the layouts are compared by.
+    /// Default 0: not known, the points are dense unless the spec's layout says CSR, with a twentieth of the features.
+    double nonzeros;
+    int32_t weighted;        ///< Points carry weights. Default 0.
+    int32_t track_labels;    ///< Labels are kept between passes (min-changes, delta updates). Default 0.
     const char *tuning;      ///< Text of a tuning table, asked before those of the library. Default NULL.
     const char *tuning_name; ///< What errors and reasons call it: its path. Default NULL: "tuning table".
     /// Non-zero: nobody named the table, it was found. What is wrong with it is then no error but a line of
@@ -158,6 +161,7 @@ typedef struct km_plan {
     km_spec spec;          ///< A copy: features and clusters are set, target has its architecture.
     km_device_facts facts; ///< Of the device that it is for.
     int64_t points;        ///< n, or 0 when unknown.
+    double nonzeros;       ///< As in km_plan_params; of a spec with the layout CSR never 0.
     int32_t weighted;      ///< As in km_plan_params.
     int32_t track_labels;  ///< As in km_plan_params.
     int64_t value_bytes;   ///< As in km_plan_params.
@@ -168,6 +172,7 @@ typedef struct km_plan {
     int64_t host_bytes;         ///< CUDA: of the machine's memory beside that.
     int64_t concurrent_max;     ///< Concurrent restarts that the free memory holds; 0: it decides nothing.
     km_design design;           ///< How a pass is computed.
+    km_layout points_layout;    ///< How the points lie, which follows from the design: never AUTO.
     char design_reason[192];    ///< Why, for people.
     km_algorithm algorithm;     ///< Never AUTO.
     int32_t algorithm_fixed;    ///< The user's choice: it is kept even where it does not pay.

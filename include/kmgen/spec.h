@@ -32,6 +32,14 @@ typedef struct km_target {
     int32_t arch;        ///< CPU: a km_isa. CUDA: compute capability times ten, e.g. 90. 0: not said.
 } km_target;
 
+/// How points lie in the engine's memory: all values, or the nonzeros of each row (CSR, compressed sparse rows).
+typedef enum km_layout {
+    KM_LAYOUT_AUTO, ///< The one whose pass the cost model estimates to be faster, whatever the table's own is.
+    KM_LAYOUT_DENSE, ///< All values.
+    KM_LAYOUT_CSR,   ///< Nonzeros with their columns.
+    KM_LAYOUT_COUNT  ///< How many there are.
+} km_layout;
+
 /// A plan number that the user fixed: a name of gen/params.h and its value.
 typedef struct km_fixed {
     char name[32]; ///< The number's name, "design" or "algorithm".
@@ -50,13 +58,15 @@ enum {
 /// belongs to the spec: change it through km_spec_set_clusters only.
 typedef struct km_spec {
     char name[KM_NAME_MAX]; ///< A C identifier; names files and kernels. Default "kmeans".
-    int64_t features;       ///< d, 1..KM_FEATURES_MAX; 0 takes it from the data. Default 0.
-    int32_t *clusters;      ///< The Ks: ascending, different, 1..KM_CLUSTERS_MAX. Default NULL.
+    int64_t features;  ///< d, 1..KM_FEATURES_MAX; 0 takes it from the data. Default 0. Dense points have at
+                       ///< most KM_FEATURES_DENSE_MAX.
+    int32_t *clusters; ///< The Ks: ascending, different, 1..KM_CLUSTERS_MAX. Default NULL.
     int64_t clusters_count; ///< 0 takes 2..min(20, n-1) from the data. Default 0.
     km_type type;           ///< Default KM_FLOAT32.
     km_target target;       ///< Default KM_TARGET_AUTO, 0.
     int64_t n_init;         ///< Independent starts of each K, 1..1,000,000. Default 10.
     int32_t n_init_given;   ///< Non-zero: the YAML text says so. Default 0.
+    km_layout layout;       ///< Default KM_LAYOUT_AUTO.
     int64_t refine;         ///< km_fit_params.refine, where that is KM_REFINE_AUTO. Default KM_REFINE_AUTO.
     km_fixed fixed
         [KM_FIXED_MAX];  ///< What the user fixed of the plan: change it through km_spec_fix. Default none.
@@ -92,6 +102,12 @@ KM_API km_status km_spec_set_clusters(km_spec *spec, const char *text, km_error 
 
 /// Sets `refine` from "auto", "none" or a number of passes, as a YAML spec or `--refine` does. KM_ERROR_SPEC.
 KM_API km_status km_spec_set_refine(km_spec *spec, const char *text, km_error *err);
+
+/// Sets `layout` from "auto", "dense" or "csr". KM_ERROR_SPEC: it is as it was.
+KM_API km_status km_spec_set_layout(km_spec *spec, const char *text, km_error *err);
+
+/// A layout's name, e.g. "csr"; "none" when out of range. Static text.
+KM_API const char *km_layout_name(km_layout layout);
 
 /// Sets the target from its spelling: auto, cpu, cpu:generic|avx2|avx512|neon, cuda, cuda:sm_90.
 /// KM_ERROR_SPEC: the target is as it was.

@@ -17,7 +17,7 @@ enum {
     SMALL_PAGE = 4 << 10,
     HUGE_PAGE = 2 << 20,
 };
-_Static_assert(ROW_BYTES_MAX == KM_FEATURES_MAX * 8 && KM_STAGING_BYTES % ROW_BYTES_MAX == 0,
+_Static_assert(ROW_BYTES_MAX == KM_FEATURES_DENSE_MAX * 8 && KM_STAGING_BYTES % ROW_BYTES_MAX == 0,
                "rows are not cut");
 
 // The plan was for memory that was free, so another process must have taken it since.

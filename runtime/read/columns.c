@@ -15,7 +15,7 @@ typedef struct picker {
     int64_t names_count;
     int64_t *picks;
     int64_t count;
-    unsigned char taken[KM_FEATURES_MAX];
+    unsigned char *taken; // names_count
 } picker;
 
 static km_status add(picker *p, int64_t column, const char *item, km_error *err) {
@@ -111,16 +111,13 @@ km_status km_columns_parse(int64_t **picks, int64_t *count, const char *columns,
     km_status status = KM_OK;
     *picks = NULL;
     char *text = strdup(columns);
-    picker *p = calloc(1, sizeof *p);
+    unsigned char *taken = calloc((size_t)names_count, 1);
     int64_t *list = malloc((size_t)names_count * sizeof *list);
-    if (!text || !p || !list) {
+    if (!text || !taken || !list) {
         status = km_fail_memory(err, "the choice of columns", names_count * (int64_t)sizeof *list);
         goto done;
     }
-    p->file = file;
-    p->names = names;
-    p->names_count = names_count;
-    p->picks = list;
+    picker p = {.file = file, .names = names, .names_count = names_count, .picks = list, .taken = taken};
     for (char *item = text, *next; item; item = next) {
         next = strchr(item, ',');
         if (next) *next++ = 0;
@@ -130,14 +127,14 @@ km_status km_columns_parse(int64_t **picks, int64_t *count, const char *columns,
                              "--columns must be names or numbers separated by commas, got \"%s\"", columns);
             goto done;
         }
-        KM_TRY_GOTO(add_item(p, item, err));
+        KM_TRY_GOTO(add_item(&p, item, err));
     }
     *picks = list;
-    *count = p->count;
+    *count = p.count;
     list = NULL;
 done:
     free(text);
-    free(p);
+    free(taken);
     free(list);
     return status;
 }

@@ -174,11 +174,11 @@ static km_status set_shape(km_table *table, const header *h, int64_t bytes, cons
     if (n == 0 || d == 0)
         return km_fail(err, KM_ERROR_DATA, "%s has no values: its shape is %" PRId64 " x %" PRId64, file, n,
                        d);
-    if (d > KM_FEATURES_MAX)
+    if (d > KM_FEATURES_DENSE_MAX)
         return km_fail(err, KM_ERROR_DATA,
                        "%s has %" PRId64 " columns, and at most %d are taken; are rows and columns "
                        "exchanged?",
-                       file, d, KM_FEATURES_MAX);
+                       file, d, KM_FEATURES_DENSE_MAX);
     if (km_mul_overflows(&count, n, d) || km_mul_overflows(&needed, count, km_element_size(table->element)))
         return km_fail(err, KM_ERROR_DATA,
                        "%s: the shape %" PRId64 " x %" PRId64 " is larger than any memory; the "

@@ -8,10 +8,10 @@
 static km_status raw_open(km_table *table, km_element element, km_input *input, const km_data_params *params,
                           km_error *err) {
     int64_t d = params->features, size, row_bytes = d * km_element_size(element);
-    if (d < 1 || d > KM_FEATURES_MAX)
+    if (d < 1 || d > KM_FEATURES_DENSE_MAX)
         return km_fail(err, KM_ERROR_USAGE,
                        "%s: a raw file needs the number of its columns: --features 1..%d, got %" PRId64,
-                       input->name, KM_FEATURES_MAX, d);
+                       input->name, KM_FEATURES_DENSE_MAX, d);
     if (km_input_is_gzip(input))
         return km_fail(err, KM_ERROR_DATA, "%s is compressed, which only text may be; unpack it with gunzip",
                        input->name);

@@ -3,6 +3,7 @@
 #ifndef KM_RUNTIME_READER_H
 #define KM_RUNTIME_READER_H
 #include "../../base/error.h"
+#include "../csr.h"
 #include <kmgen/data.h>
 
 // X(NAME, C type, letter and size of a .npy dtype)
@@ -28,8 +29,9 @@ typedef enum km_element {
 
 int64_t km_element_size(km_element element);
 
-// n x d elements, (i, f) at base + (i * row_stride + f * column_stride) * size of an element.
+// A sparse matrix, or n x d elements, (i, f) at base + (i * row_stride + f * column_stride) * size of an element.
 typedef struct km_table {
+    km_csr *csr; // NULL: dense; else rows, columns, names, numbers and lines are all that counts below
     const unsigned char *base;
     km_element element;
     int swapped; // bytes in the other order than this machine's

@@ -26,6 +26,7 @@ void km_table_clear(km_table *table) {
     free(table->picks);
     free(table->numbers);
     free(table->lines);
+    km_csr_free(&table->csr);
     if (table->mapped_bytes)
         km_table_unmap(table);
     else
@@ -105,6 +106,10 @@ static void read_picked(unsigned char *out, const km_table *table, int64_t first
 }
 
 void km_table_read(void *out, const km_table *table, int64_t first, int64_t count, km_type type) {
+    if (table->csr) {
+        km_csr_read(out, table->csr, first, count, type);
+        return;
+    }
     int64_t element = km_element_size(table->element), size = km_type_bytes(type), d = table->columns;
     int is_native = !table->swapped && table->element == (type == KM_FLOAT64 ? KM_ELEMENT_F8 : KM_ELEMENT_F4);
     if (is_native && !table->picks && table->row_stride == d && table->column_stride == 1) {

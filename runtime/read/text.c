@@ -149,10 +149,10 @@ static km_status store(text *t, int64_t slot, const char *cell, size_t size) {
 // First row --------------------------------------------------------------------------------------------------
 
 static km_status save_cell(text *t, const char *cell, size_t size) {
-    if (t->cell >= KM_FEATURES_MAX)
+    if (t->cell >= KM_FEATURES_DENSE_MAX)
         return km_fail(t->err, KM_ERROR_DATA,
                        "%s: row %" PRId64 " has more than the %d columns that are taken", t->file, t->line,
-                       KM_FEATURES_MAX);
+                       KM_FEATURES_DENSE_MAX);
     if (t->cell == t->first_row_capacity) {
         int64_t capacity = t->cell ? t->cell * 2 : 16;
         char **cells = realloc(t->first_row, (size_t)capacity * sizeof *cells);
