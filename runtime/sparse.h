@@ -10,8 +10,8 @@ enum {
     KM_SPARSE_PAD = 64                      // bytes that may be read behind the last index and value
 };
 
-// In chunks of KM_CHUNK_POINTS points. Row r of chunk c has the entries chunk_first[c] + starts[c * KM_SPARSE_STARTS + r]
-// up to that of r + 1, its columns ascending.
+// In chunks of KM_CHUNK_POINTS points. Row r of chunk c has the entries from chunk_first[c] +
+// starts[c * KM_SPARSE_STARTS + r] up to that of row r + 1, its columns ascending.
 typedef struct km_sparse_points {
     int64_t n, d, nonzeros;
     int32_t index_bytes;  // of a column, unsigned: 1, 2 or 4, the least that holds d - 1
