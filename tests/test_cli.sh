@@ -942,14 +942,17 @@ tuning_table() { # DEVICE TARGET ENTRY-LINE...: a table of one entry
     printf '  - features: 4\n'
     for line in "$@"; do printf '    %s\n' "$line"; done
 }
-tuning() {
-    local cpu isa threads own hash entry found
+own_table() { # this machine's CPU, and where its table lies: sets cpu, isa, threads and own
     cpu=$("$kmgen" info | sed -n 's/^CPU  *\(.*\) (cpu:.*/\1/p')
     isa=$("$kmgen" info | sed -n 's/^CPU .* (\(cpu:[a-z0-9]*\)), .*/\1/p')
     threads=$("$kmgen" info | sed -n 's/^CPU .*), \([0-9]*\) threads.*/\1/p')
     own=$(tr -cs '[:alnum:]' _ <<<"$cpu" | tr '[:upper:]' '[:lower:]' | sed 's/^_//; s/_$//')
     own=$XDG_DATA_HOME/kmgen/tuning/$own.yaml
     mkdir -p "${own%/*}"
+}
+tuning() {
+    local cpu isa threads own hash entry found
+    own_table
 
     # emit and explain: a table by name; its entry is stale until it has the hash that the error tells.
     file s.yaml 'features: 4\nclusters: 3..5\n'
@@ -1099,6 +1102,18 @@ assert len(a["warnings"]) == len(b["warnings"]) + 1, a["warnings"]' "$work/stdou
     # A dry run shows the plan of the GPU beside that of the CPU.
     run 0 "${given[@]}" --dry-run
     in_stdout '^device +cpu:.* cuda:sm_'
+    # The tuning table that is asked then is the CPU's own.
+    local cpu isa threads own entry
+    own_table
+    entry=('clusters: 2..5' 'type: float32' 'points: 5000' "threads: $threads"
+        'plan: {design: prebuilt, concurrent_restarts: 3}' 'ms: 0.002')
+    tuning_table "\"$cpu\"" "$isa" "${entry[@]}" 'templates: 0000000000000000' >"$own"
+    run 0 "${given[@]}" --target cpu
+    tuning_table "\"$cpu\"" "$isa" "${entry[@]}" \
+        "templates: $(sed -n 's/.*now \([0-9a-f]*\)).*/\1/p' "$work/stderr")" >"$own"
+    run 0 "${given[@]}" --json r.json
+    expect "the CPU's table is not used" grep -qF "\"table\": \"$own\"" r.json
+    rm -f "$own" r.json
     # What was asked for is not replaced.
     for option in '--target cuda' '--set design=tiled' '--set blocks_per_sm=1'; do
         # shellcheck disable=SC2086
