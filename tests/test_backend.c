@@ -4,6 +4,7 @@
 //     test_backend cpu-prebuilt|cpu-lanes|cpu-gemm|cuda-registers|cuda-tensor|cuda-tiled|cuda-tiled-plain
 //
 // Exits 77 (skipped) where the variant's device is missing.
+#include "cuda_context.h"
 #include "kernel_cache.h"
 #include "../runtime/drawn.h"
 #include "reference.h"
@@ -1528,6 +1529,7 @@ int main(int argc, char **argv) {
         printf("%s: skipped, no CUDA device\n", variant->name);
         return 77;
     }
+    if (variant->device != KM_HOST && !keep_cuda_context()) return 99;
     if (!mkdtemp(folder)) return 99;
     cache_dir = kernel_cache(folder);
     SRunner *runner = srunner_create(suite_of());

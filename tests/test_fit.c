@@ -6,6 +6,7 @@
 //     test_fit best-known                         larger published sets, which lie beside the project
 //
 // Exits 77 (skipped) where the device or the sets are missing. KMGEN_DATA names another folder of the larger sets.
+#include "cuda_context.h"
 #include "kernel_cache.h"
 #include "reference.h"
 #include "short_form.h"
@@ -1847,6 +1848,7 @@ int main(int argc, char **argv) {
         printf("cuda: skipped, no CUDA device\n");
         return 77;
     }
+    if (!strcmp(target, "cuda") && !keep_cuda_context()) return 99;
     if (!mkdtemp(folder)) return 99;
     char own[64];
     snprintf(own, sizeof own, "%s/cache", folder);

@@ -5,6 +5,7 @@
 //     test_properties cpu|cpu-prebuilt|cpu-lanes|cuda
 //
 // Exits 77 (skipped) where the device is missing.
+#include "cuda_context.h"
 #include "kernel_cache.h"
 #include "reference.h"
 #include "short_form.h"
@@ -558,6 +559,7 @@ int main(int argc, char **argv) {
         printf("cuda: skipped, no CUDA device\n");
         return 77;
     }
+    if (strcmp(target, "cuda") == 0 && !keep_cuda_context()) return 99;
     if (!mkdtemp(folder)) return 99;
     char own[64];
     snprintf(own, sizeof own, "%s/cache", folder);
