@@ -6,6 +6,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/attack_common.sh"
 export CUDA_VISIBLE_DEVICES=
 mkdir cache
+export VECTOR_CC=$source_root/tests/vector_cc.sh KMGEN_TEST_CACHE=$work
 tables=$XDG_DATA_HOME/kmgen/tuning
 
 # Candidates of TILE 2 end their process, 3 are refused, 5 (with 8 vectors) hang, 6 give wrong labels.
@@ -27,7 +28,7 @@ case $(number TILE)-$(number VECTORS) in
 esac
 arguments=()
 for argument in "$@"; do [ "$argument" = "$source" ] && argument=$edited; arguments+=("$argument"); done
-cc "${arguments[@]}" -O0 # no time is looked at
+"$VECTOR_CC" cc -O0 "${arguments[@]}" # no time is looked at
 END
 chmod +x cc.sh
 shape=(--features 3 --clusters 2..5 --target cpu:avx2 --points 20000 --set design=lanes)

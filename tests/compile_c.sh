@@ -10,6 +10,8 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 export passed=$1/passed_c
 golden=$2 specs=$3
+vector_cc=$(realpath "${0%/*}/vector_cc.sh")
+export vector_cc KMGEN_TEST_CACHE=$work # whose precompiled headers go with this run
 flags=(-Wall -Wextra -Werror -c -o /dev/null)
 
 for isa in avx2 generic avx512 neon; do
@@ -63,7 +65,7 @@ compile() { # "COMPILER OPTION... FILE" FLAGS...
         cat "$file" "${file%.c}.h"
     } | sha256sum)
     grep -qxF "${key%% *}" "$passed" 2>/dev/null && { echo "before"; return 0; }
-    "${words[@]}" "${@:2}" && echo "${key%% *}" >>"$passed" && echo "ok" && return
+    "$vector_cc" "${words[0]}" '' "${words[@]:1}" "${@:2}" && echo "${key%% *}" >>"$passed" && echo "ok" && return
     echo "FAILED: $1"
     return 1
 }

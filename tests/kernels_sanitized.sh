@@ -10,11 +10,12 @@ runtime=$(clang -print-file-name="libclang_rt.asan-$(uname -m).so" 2>/dev/null)
 folder=${KMGEN_TEST_CACHE:-$(mktemp -d)}
 mkdir -p "$folder"
 compiler=$folder/sanitizing-clang
-new=$(cat <<'END'
+new=$(cat <<END
 #!/bin/sh
 # What emitted text is compiled with, and instrumented on top. The runtime is the running program's.
 unset LD_PRELOAD
-exec clang "$@" -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -shared-libsan
+exec "$(realpath "${0%/*}/vector_cc.sh")" clang \
+    "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -shared-libsan" "\$@"
 END
 )
 if [ ! -x "$compiler" ] || [ "$(cat "$compiler")" != "$new" ]; then
