@@ -14,9 +14,10 @@ typedef struct silhouette_pass {
     const km_silhouette_model *models;
     cpu_silhouette_model *tables; // count
     uint8_t *rows;                // reals: all tables
-    double *scratch;              // of each thread: sums of all models, then a row
+    double *scratch;              // of each thread: sums of all models, squared distances, a row
     int64_t count, threads, scratch_count;
-    int fits; // squared distances fit the plan's type
+    int64_t together; // the most rows whose squared distances are computed together
+    int fits;         // squared distances fit the plan's type
 } silhouette_pass;
 
 static void pass_free(silhouette_pass *p) {
@@ -49,6 +50,21 @@ static void put_table(uint8_t *rows, const silhouette_pass *p, const km_silhouet
     }
 }
 
+// Twice the largest distance of a mean, as the table has it, from its centroid.
+static double apart_of(const silhouette_pass *p, const km_silhouette_model *model) {
+    int64_t d = p->engine->base.d;
+    double most = 0;
+    for (int64_t j = 0; model->means && j < model->k; j++) {
+        double square = 0;
+        for (int64_t f = j * d; f < (j + 1) * d; f++) {
+            double mean = p->engine->real_bytes == 4 ? (float)model->means[f] : model->means[f];
+            square += (mean - model->centroids[f]) * (mean - model->centroids[f]);
+        }
+        most = fmax(most, square);
+    }
+    return 2 * sqrt(most) * (1 + 1e-6);
+}
+
 static int fits_float(const cpu_engine *engine, const km_silhouette_model *models, int64_t count) {
     double most = engine->largest_square;
     for (int64_t m = 0; m < count; m++)
@@ -63,30 +79,53 @@ static int fits_float(const cpu_engine *engine, const km_silhouette_model *model
     return most < 1e36 && (engine->typical_square > 1e-24 || engine->typical_square == 0);
 }
 
+// Which models' rows are computed together, and the most of them.
+static int64_t join(cpu_silhouette_model *tables, const km_silhouette_model *models, int64_t count) {
+    int64_t most = 0;
+    for (int64_t m = 0, first = 0; m < count; m++) {
+        if (m == 0 || tables[first].together + models[m].k > SILHOUETTE_TOGETHER) first = m;
+        tables[m] = (cpu_silhouette_model){.k = models[m].k};
+        tables[first].together += models[m].k;
+        most = km_max(most, tables[first].together);
+    }
+    return most;
+}
+
+static void put_tables(silhouette_pass *p) {
+    int64_t row = (p->engine->base.d + 2) * p->engine->real_bytes;
+    uint8_t *means = p->rows, *centroids = p->rows;
+    for (int64_t m = 0; m < p->count; m++) centroids += p->models[m].k * row;
+    for (int64_t m = 0; m < p->count; means += p->models[m++].k * row) {
+        const km_silhouette_model *model = &p->models[m];
+        cpu_silhouette_model *table = &p->tables[m];
+        put_table(means, p, model, model->means ? model->means : model->centroids);
+        table->means = means;
+        table->apart = apart_of(p, model);
+        if (!model->means) continue;
+        put_table(centroids, p, model, model->centroids);
+        table->centroids = centroids;
+        centroids += model->k * row;
+    }
+}
+
 static km_status pass_init(silhouette_pass *p, cpu_engine *engine, km_silhouette_model *models, int64_t count,
                            km_error *err) {
-    int64_t rows = 0, d = engine->base.d, at = 0;
+    int64_t rows = 0, d = engine->base.d;
     for (int64_t m = 0; m < count; m++) rows += models[m].k * (models[m].means ? 2 : 1);
     *p = (silhouette_pass){.engine = engine, .models = models, .count = count};
     p->kernels = km_cpu_silhouette_kernels(engine->base.plan);
     p->fits = engine->real_bytes == 8 || fits_float(engine, models, count);
     p->threads = cpu_threads_for(engine, engine->chunks_count);
-    p->scratch_count = km_round_up(count * SILHOUETTE_SUMS + d, 8) + 8;
     p->tables = calloc((size_t)count, sizeof *p->tables);
     p->rows = calloc((size_t)(rows * (d + 2)), (size_t)engine->real_bytes);
-    p->scratch = calloc((size_t)(p->threads * p->scratch_count), sizeof *p->scratch);
+    if (p->tables) p->together = join(p->tables, models, count);
+    p->scratch_count = count * SILHOUETTE_SUMS + 2 * SILHOUETTE_ROWS(p->together) * (SILHOUETTE_BYTES / 8) +
+                       km_round_up(d, 16);
+    p->scratch =
+        aligned_alloc(SILHOUETTE_BYTES, (size_t)(p->threads * p->scratch_count) * sizeof *p->scratch);
     if (!p->tables || !p->rows || !p->scratch)
         return km_fail_memory(err, "the pass of the silhouette", rows * (d + 2) * engine->real_bytes);
-    for (int64_t m = 0; m < count; m++) {
-        int64_t bytes = models[m].k * (d + 2) * engine->real_bytes;
-        p->tables[m] = (cpu_silhouette_model){models[m].k, p->rows + at, NULL};
-        put_table(p->rows + at, p, &models[m], models[m].centroids);
-        at += bytes;
-        if (!models[m].means) continue;
-        p->tables[m].means = p->rows + at;
-        put_table(p->rows + at, p, &models[m], models[m].means);
-        at += bytes;
-    }
+    put_tables(p);
     return KM_OK;
 }
 
@@ -129,7 +168,9 @@ static void run_chunk(const silhouette_pass *p, double *scratch, int64_t chunk) 
                                 .exact = exact,
                                 .user = p,
                                 .first = first,
-                                .row = scratch + p->count * SILHOUETTE_SUMS};
+                                .squares = scratch + p->count * SILHOUETTE_SUMS,
+                                .rows = p->together,
+                                .row = scratch + p->scratch_count - km_round_up(engine->base.d, 16)};
     memset(scratch, 0, (size_t)(p->count * SILHOUETTE_SUMS) * sizeof *scratch);
     if (p->fits) {
         p->kernels->pass(&work);

@@ -153,8 +153,13 @@ typedef __m256i km_longs;
 typedef km_vec km_choice; // lanes that are chosen: KM_WHERE takes these from a, the others from b
 //@ if float64
 #define KM_LESS(a, b) _mm256_cmp_pd(a, b, _CMP_LT_OQ)
-#define KM_SAME(a, b) _mm256_cmp_pd(a, b, _CMP_EQ_OQ)
 #define KM_WHERE(where, a, b) _mm256_blendv_pd(b, a, where)
+#define KM_REACHES(a, b) _mm256_cmp_pd(a, b, _CMP_GE_OQ)
+#define KM_COUNT_CHOSEN(count, where) KM_COUNT_WHERE(count, _mm256_castpd_si256(where))
+// A minimum of which one operand is no number is the second operand.
+#define KM_LEAST_UNLESS(least, where, x) least = _mm256_min_pd(_mm256_or_pd(x, where), least)
+#define KM_KEEP_WHERE(kept, where, x) kept = _mm256_or_pd(kept, _mm256_and_pd(x, where))
+#define KM_DIFFERENT(a, b) (~(uint64_t)_mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpeq_epi64(a, b))) & 15)
 #define KM_MUL_REAL(a, b) _mm256_mul_pd(a, b)
 #define KM_DIVIDE(a, b) _mm256_div_pd(a, b)
 #define KM_MAX(a, b) _mm256_max_pd(a, b)
@@ -165,8 +170,14 @@ typedef km_vec km_choice; // lanes that are chosen: KM_WHERE takes these from a,
 #define KM_GATHER(base, index) _mm256_i32gather_pd(base, _mm_loadu_si128((const void *)(index)), 8)
 //@ else
 #define KM_LESS(a, b) _mm256_cmp_ps(a, b, _CMP_LT_OQ)
-#define KM_SAME(a, b) _mm256_cmp_ps(a, b, _CMP_EQ_OQ)
 #define KM_WHERE(where, a, b) _mm256_blendv_ps(b, a, where)
+#define KM_REACHES(a, b) _mm256_cmp_ps(a, b, _CMP_GE_OQ)
+#define KM_COUNT_CHOSEN(count, where) KM_COUNT_WHERE(count, _mm256_castps_si256(where))
+// A minimum of which one operand is no number is the second operand.
+#define KM_LEAST_UNLESS(least, where, x) least = _mm256_min_ps(_mm256_or_ps(x, where), least)
+#define KM_KEEP_WHERE(kept, where, x) kept = _mm256_or_ps(kept, _mm256_and_ps(x, where))
+#define KM_DIFFERENT(a, b)                                                                                   \
+    (~(uint64_t)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(a, b))) & 255)
 #define KM_MUL_REAL(a, b) _mm256_mul_ps(a, b)
 #define KM_DIVIDE(a, b) _mm256_div_ps(a, b)
 #define KM_MAX(a, b) _mm256_max_ps(a, b)
