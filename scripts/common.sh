@@ -69,7 +69,7 @@ install_missing() { # NEEDS
 }
 
 # A build folder with these meson options, made or brought up to date.
-build() { # FOLDER TARGET OPTIONS...
+build() { # FOLDER "TARGET..." OPTIONS...
     local folder=$1 target=$2
     shift 2
     if [ -f "$folder/build.ninja" ]; then
@@ -78,5 +78,6 @@ build() { # FOLDER TARGET OPTIONS...
         meson setup "$folder" "$@" >/dev/null || { cat "$folder/meson-logs/meson-log.txt" >&2; exit 1; }
     fi
     say "building in $folder/"
-    ninja -C "$folder" "$target" >"$folder/build.log" 2>&1 || { tail -n 40 "$folder/build.log" >&2; exit 1; }
+    # shellcheck disable=SC2086 # words
+    ninja -C "$folder" $target >"$folder/build.log" 2>&1 || { tail -n 40 "$folder/build.log" >&2; exit 1; }
 }
