@@ -1587,6 +1587,44 @@ START_TEST(gap_finds_clusters) {
 }
 END_TEST
 
+// Reference sets are fitted as the data are: on uniform points no gap is left, where refined models would be compared
+// with plain ones it grows with K.
+START_TEST(gap_of_refined_models) {
+    job j = job_open(ref_uniform(400, 8, 5, KM_FLOAT64), "10,15,20");
+    j.spec.n_init = 1;
+    j.params.refine = 300;
+    j.params.criteria = UINT64_C(1) << KM_CRITERION_gap;
+    km_result *result = fit(&j);
+    double gap = 0;
+    for (int m = 0; m < 3; m++) gap += result->models[m].scores[KM_CRITERION_gap] / 3;
+    ck_assert_msg(gap < .005, "%g", gap);
+    km_result_destroy(&result);
+    job_close(&j);
+}
+END_TEST
+
+static int count_references(void *user, const km_progress *progress) {
+    *(int64_t *)user += !strcmp(progress->phase, "criteria") && progress->total == 3;
+    return 0;
+}
+
+// Both rules come of the same fits, also where they have no value: here every K has inertia 0.
+START_TEST(gap_is_measured_once) {
+    job j = job_open(ref_data_make(40, 2, KM_FLOAT64), "2,3");
+    int64_t references = 0;
+    for (int64_t i = 0; i < 40; i++) j.points.x[2 * i] = ((double *)j.values)[2 * i] = (double)(i % 2);
+    j.params.criteria = UINT64_C(1) << KM_CRITERION_gap | UINT64_C(1) << KM_CRITERION_gap_2001;
+    j.params.gap_references = 3;
+    j.params.progress = count_references;
+    j.params.progress_user = &references;
+    km_result *result = fit(&j);
+    ck_assert_int_eq(references, 3);
+    ck_assert(isnan(result->models[0].scores[KM_CRITERION_gap]));
+    km_result_destroy(&result);
+    job_close(&j);
+}
+END_TEST
+
 START_TEST(gap_of_wrong_calls) {
     job j = job_open(ref_blobs(50, 513, 2, 1, 1, KM_FLOAT32), "2,3");
     j.params.gap_references = 1;
@@ -1800,6 +1838,8 @@ static Suite *suite_of(void) {
     tcase_add_test(decision, gap_against_scikit_learn);
     tcase_add_loop_test(decision, gap_says_one, 0, 2);
     tcase_add_loop_test(decision, gap_finds_clusters, 0, 4);
+    tcase_add_test(decision, gap_of_refined_models);
+    tcase_add_test(decision, gap_is_measured_once);
     tcase_add_test(decision, gap_of_wrong_calls);
     tcase_add_test(decision, warning_of_the_range);
     tcase_add_test(decision, warning_of_restarts);

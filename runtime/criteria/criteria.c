@@ -21,11 +21,18 @@ static int is_named(const km_fit_params *params, km_criterion c) {
     return params->criterion == c || (params->criteria >> c & 1) != 0;
 }
 
-// Both rules of the gap come of the same fits.
+static int is_gap(km_criterion c) {
+    return c == KM_CRITERION_gap || c == KM_CRITERION_gap_2001;
+}
+
+// Both rules of the gap come of the same fits, of the first row.
 static int is_wanted(const km_fit_params *params, km_criterion c) {
-    if (c == KM_CRITERION_gap || c == KM_CRITERION_gap_2001)
-        return is_named(params, KM_CRITERION_gap) || is_named(params, KM_CRITERION_gap_2001);
+    if (is_gap(c)) return is_named(params, KM_CRITERION_gap) || is_named(params, KM_CRITERION_gap_2001);
     return is_named(params, c);
+}
+
+static int decides(const km_fit_params *params, km_criterion c) {
+    return params->criterion == c || (is_gap(c) && is_gap(params->criterion));
 }
 
 int km_criteria_keep_restarts(const km_fit_params *params) {
@@ -57,7 +64,7 @@ km_status km_criteria_measure(const km_measuring *m, km_needs needs, km_error *e
         km_measuring now = *m;
         now.engine = *m->own; // which the criterion before may have put there
         km_status status = measures[c](&now, own, &reason);
-        if (status == KM_ERROR_MEMORY && m->params->criterion != own)
+        if (status == KM_ERROR_MEMORY && !decides(m->params, own))
             km_result_warn(m->owner, m->params->log, "%s is left out: %s", km_criterion_title(own),
                            reason.text);
         else if (status != KM_OK)
