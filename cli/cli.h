@@ -79,6 +79,7 @@ typedef enum cli_id {
     CLI_NOISE,
     CLI_GAP_REFERENCES,
     CLI_GAP_BOX,
+    CLI_BASE,
 } cli_id;
 
 typedef struct cli_option {
@@ -99,8 +100,11 @@ typedef struct cli_option {
 // How the table in DATA is read: the same for fit and predict.
 #define CLI_DATA_OPTIONS                                                                                     \
     {CLI_FORMAT, "format", 0, "FORMAT",                                                                      \
-     "npy, csv, tsv, f32 or f64; default: by the name, then the content"},                                   \
-        {CLI_FEATURES, "features", 0, "D", "columns of a raw .f32 or .f64 file"},                            \
+     "npy, npz, mtx, svmlight, csv, tsv, f32 or f64; default: by the name,\nthen the content"},              \
+        {CLI_FEATURES, "features", 0, "D",                                                                   \
+         "columns of a raw .f32 or .f64 file; of svmlight where its largest\nindex does not say them"},      \
+        {CLI_BASE, "base", 0, "0|1",                                                                         \
+         "what the indices of svmlight count from; default: 0 where one is 0,\nelse 1"},                     \
         {CLI_HEADER, "header", 0, "HOW",                                                                     \
          "first line of CSV and TSV holds names: auto (default), yes, no, or\nskip: it does, but columns "   \
          "count by position"},                                                                               \
@@ -195,6 +199,9 @@ void cli_clusters_text(char *text, size_t size, const km_spec *spec);
 
 // Takes one of CLI_DATA_OPTIONS into params: 0, else CLI_USAGE.
 int cli_data_take(km_data_params *params, const cli_parser *parser, int id);
+
+// For km_data_params.log: what is assumed of a table, and with --verbose what is counted.
+const km_log *cli_data_log(void);
 
 // Refuses options that do not apply to a table at `path` ("-": standard input): 0, or CLI_USAGE after a message.
 int cli_data_check(const km_data_params *params, const cli_parser *parser, const char *path);

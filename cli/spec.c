@@ -152,7 +152,7 @@ void cli_clusters_text(char *text, size_t size, const km_spec *spec) {
 }
 
 int cli_data_take(km_data_params *params, const cli_parser *parser, int id) {
-    static const char *const formats[] = {"npy", "csv", "tsv", "f32", "f64", NULL};
+    static const char *const formats[] = {"npy", "npz", "mtx", "svmlight", "csv", "tsv", "f32", "f64", NULL};
     static const char *const headers[] = {"auto", "yes", "no", "skip",
                                           NULL}; // in the order of km_header_mode
     static const char *const nans[] = {"refuse", "drop", NULL};
@@ -164,6 +164,12 @@ int cli_data_take(km_data_params *params, const cli_parser *parser, int id) {
         return 0;
     case CLI_FEATURES:
         return cli_int(parser, "--features", &params->features, 1, KM_FEATURES_MAX);
+    case CLI_BASE: {
+        int64_t base = 0;
+        if (cli_int(parser, "--base", &base, 0, 1)) return CLI_USAGE;
+        params->base = (int32_t)base;
+        return 0;
+    }
     case CLI_HEADER:
         if (cli_choice(parser, "--header", &choice, headers)) return CLI_USAGE;
         params->header = (km_header_mode)choice;
@@ -180,20 +186,45 @@ int cli_data_take(km_data_params *params, const cli_parser *parser, int id) {
     }
 }
 
+static void data_line(void *user, km_log_level level, const char *text) {
+    (void)user;
+    if (level == KM_LOG_WARNING)
+        cli_warning("%s", text);
+    else if (level == KM_LOG_INFO || cli_verbose)
+        cli_note("%s", text);
+}
+
+const km_log *cli_data_log(void) {
+    static const km_log log = {data_line, NULL};
+    return &log;
+}
+
+static int is_one_of(const char *format, const char *const *formats) {
+    while (format && *formats && strcmp(*formats, format) != 0) formats++;
+    return format && *formats;
+}
+
 int cli_data_check(const km_data_params *params, const cli_parser *parser, const char *path) {
+    static const char *const counted[] = {"f32", "f64", "svmlight", NULL}, *const texts[] = {"csv", "tsv",
+                                                                                             NULL};
     const char *format = params->format           ? params->format
                          : strcmp(path, "-") == 0 ? NULL
                                                   : km_data_format(path);
-    int is_raw = format && (strcmp(format, "f32") == 0 || strcmp(format, "f64") == 0);
-    if (cli_given(parser, CLI_FEATURES) && !is_raw)
+    if (cli_given(parser, CLI_FEATURES) && !is_one_of(format, counted))
         return cli_usage(
             parser->command,
-            format
-                ? "--features is for raw files, f32 and f64, and %s is %s, which says how many columns it has"
-                : "--features is for raw files; where the name of %s does not say so, add --format f32 or "
-                  "f64",
+            format ? "--features is for raw files and svmlight, and %s is %s, which says how many "
+                     "columns it has"
+                   : "--features is for raw files and svmlight; where the name of %s does not say so, "
+                     "add --format f32, f64 or svmlight",
             path, format);
-    if (cli_given(parser, CLI_HEADER) && format && (is_raw || strcmp(format, "npy") == 0))
+    if (cli_given(parser, CLI_BASE) && (!format || strcmp(format, "svmlight") != 0))
+        return cli_usage(
+            parser->command,
+            format ? "--base is for svmlight, and %s is %s"
+                   : "--base is for svmlight; where the name of %s does not say so, add --format svmlight",
+            path, format);
+    if (cli_given(parser, CLI_HEADER) && format && !is_one_of(format, texts))
         return cli_usage(parser->command, "--header is for text, csv and tsv, and %s is %s", path, format);
     return 0;
 }

@@ -26,7 +26,7 @@ struct km_data {
 };
 
 void km_data_params_init(km_data_params *params) {
-    *params = (km_data_params){.type = KM_FLOAT64};
+    *params = (km_data_params){.type = KM_FLOAT64, .base = -1};
 }
 
 void km_data_destroy(km_data **data) {

@@ -12,6 +12,8 @@ int km_built_with(km_part part) {
         return KM_WITH_OPENMP;
     case KM_PART_ZLIB:
         return KM_WITH_ZLIB;
+    case KM_PART_LIBARCHIVE:
+        return KM_WITH_LIBARCHIVE;
     }
     return 0;
 }

@@ -21,6 +21,7 @@ header csv.h libcsv-dev
 module yaml-0.1 libyaml-dev
 module jansson libjansson-dev
 module zlib zlib1g-dev
+module libarchive libarchive-dev
 module libxxhash libxxhash-dev
 module cairo libcairo2-dev
 module check check

@@ -814,7 +814,7 @@ END_TEST
 START_TEST(csv_of_another_kind) {
     write_file("x.csv", "1,2\n\0\0", 6);
     refuse_file("x.csv", KM_ERROR_DATA,
-                "x.csv is no text: it has zero bytes; name its format: npy, f32 or f64");
+                "x.csv is no text: it has zero bytes; name its format: npy, npz, f32 or f64");
     write_file("x.bin", "1,2\n\0\0", 6);
     refuse_file("x.bin", KM_ERROR_DATA,
                 "x.bin: cannot tell what this holds; name the format: npy, csv, tsv, f32 or f64");
@@ -1090,7 +1090,8 @@ START_TEST(no_file) {
     write_text("x.npy", "1,2\n3,4\n");
     refuse_file("x.npy", KM_ERROR_DATA, "x.npy is no .npy file: its first bytes differ");
     params.format = "xls";
-    refuse_file("x.npy", KM_ERROR_USAGE, "the format must be npy, csv, tsv, f32 or f64, got \"xls\"");
+    refuse_file("x.npy", KM_ERROR_USAGE,
+                "the format must be npy, npz, mtx, svmlight, csv, tsv, f32 or f64, got \"xls\"");
 }
 END_TEST
 

@@ -27,21 +27,26 @@ typedef enum km_header_mode {
 
 /// How a table is read.
 typedef struct km_data_params {
-    /// "npy", "csv", "tsv", "f32", "f64". Default NULL: by the file's name, then content.
+    /// "npy", "npz", "mtx", "svmlight", "csv", "tsv", "f32", "f64". Default NULL: by the file's name, then content.
     const char *format;
-    int64_t features; ///< Columns of raw .f32/.f64 files, which need it. Default 0.
+    /// Columns of raw .f32/.f64 files, which need it, and of svmlight. Default 0: svmlight has as many as its largest
+    /// index says.
+    int64_t features;
     /// First line of CSV/TSV. Default KM_HEADER_AUTO: a header if a cell is no number.
     km_header_mode header;
     /// Names, 1-based numbers or ranges ("3..32") to keep, by commas. Default NULL: all.
     const char *columns;
     const char *weights;  ///< File with one weight a row (any of the formats). Default NULL: all 1.
     km_nan_mode nan;      ///< Rows with NaN or infinity. Default KM_NAN_REFUSE: KM_ERROR_DATA when loaded.
-    km_type type;         ///< Text (CSV, TSV) is parsed to this type. Default KM_FLOAT64.
+    km_type type;         ///< Text is parsed to this type. Default KM_FLOAT64.
     int32_t empty_is_nan; ///< Empty cells and lines of a text are NaN. Default 0: an error.
     /// Features that are needed, e.g. km_predictor_feature_names. Of a text with a header (after `columns`) just these
     /// are read, in this order; of a table without names, all. Default NULL, 0: all.
     const char *const *names;
     int64_t names_count; ///< Entries of `names`.
+    /// What the indices of svmlight count from, 0 or 1. Default -1: from 0 where one is 0, else from 1.
+    int32_t base;
+    const km_log *log; ///< What is assumed, and counted. Default: NULL, silent.
 } km_data_params;
 
 /// Sets every field to its default. The struct owns nothing.

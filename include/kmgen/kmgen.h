@@ -121,7 +121,8 @@ KM_API const char *km_version(void);
 #define KM_PARTS(X)                                                                                          \
     X(CAIRO, "cairo", "pictures", "-Dcairo=enabled and libcairo2-dev")                                       \
     X(OPENMP, "OpenMP", "several threads", "-Dopenmp=enabled and gcc, or clang and libomp-dev")              \
-    X(ZLIB, "zlib", "tables packed by gzip", "-Dzlib=enabled and zlib1g-dev")
+    X(ZLIB, "zlib", "tables packed by gzip", "-Dzlib=enabled and zlib1g-dev")                                \
+    X(LIBARCHIVE, "libarchive", "sparse tables of .npz", "-Dlibarchive=enabled and libarchive-dev")
 
 /// One part, KM_PART_CAIRO and so on: a row of KM_PARTS.
 typedef enum km_part {

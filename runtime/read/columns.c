@@ -3,6 +3,7 @@
 #include "../../base/error.h"
 #include "../../base/text.h"
 #include "../../gen/spec_fields.h"
+#include "../memory.h"
 #include "reader.h"
 
 #include <inttypes.h>
@@ -13,17 +14,26 @@ typedef struct picker {
     const char *file;
     char *const *names; // NULL: no header
     int64_t names_count;
+    const char *behind; // the name of column names_count, or NULL
     int64_t *picks;
-    int64_t count;
-    unsigned char *taken; // names_count
+    int64_t count, capacity;
+    unsigned char *taken; // a bit a column: pages of those that are not named are never touched
 } picker;
 
 static km_status add(picker *p, int64_t column, const char *item, km_error *err) {
     char got[KM_QUOTED_SIZE];
-    if (p->taken[column])
+    if (p->taken[column / 8] >> column % 8 & 1)
         return km_fail(err, KM_ERROR_USAGE, "--columns: %s names column %" PRId64 " of %s a second time",
                        km_quoted(got, item), column + 1, p->file);
-    p->taken[column] = 1;
+    p->taken[column / 8] = (unsigned char)(p->taken[column / 8] | 1 << column % 8);
+    if (p->count == p->capacity) {
+        int64_t capacity = 2 * p->capacity + 64, bytes = capacity * (int64_t)sizeof *p->picks;
+        KM_TRY(km_host_check("the choice of columns", bytes, err));
+        int64_t *picks = realloc(p->picks, (size_t)bytes);
+        if (!picks) return km_fail_memory(err, "the choice of columns", bytes);
+        p->picks = picks;
+        p->capacity = capacity;
+    }
     p->picks[p->count++] = column;
     return KM_OK;
 }
@@ -88,6 +98,7 @@ static km_status add_item(picker *p, char *item, km_error *err) {
                            p->file, km_quoted(got, item), found + 1, i + 1);
         found = i;
     }
+    if (p->behind && strcmp(item, p->behind) == 0) found = p->names_count;
     if (found >= 0) return add(p, found, item, err);
     int64_t first, last;
     if (km_integer_parse(&first, item)) return add_numbers(p, first, first, item, err);
@@ -107,42 +118,37 @@ static char *trim(char *item) {
 }
 
 km_status km_columns_parse(int64_t **picks, int64_t *count, const char *columns, const char *file,
-                           char *const *names, int64_t names_count, km_error *err) {
+                           char *const *names, int64_t columns_count, const char *behind, km_error *err) {
     km_status status = KM_OK;
     *picks = NULL;
+    picker p = {.file = file, .names = names, .names_count = columns_count, .behind = behind};
     char *text = strdup(columns);
-    unsigned char *taken = calloc((size_t)names_count, 1);
-    int64_t *list = malloc((size_t)names_count * sizeof *list);
-    if (!text || !taken || !list) {
-        status = km_fail_memory(err, "the choice of columns", names_count * (int64_t)sizeof *list);
-        goto done;
-    }
-    picker p = {.file = file, .names = names, .names_count = names_count, .picks = list, .taken = taken};
+    p.taken = calloc((size_t)columns_count / 8 + 1, 1);
+    if (!text || !p.taken) KM_TRY_GOTO(km_fail_memory(err, "the choice of columns", columns_count / 8));
     for (char *item = text, *next; item; item = next) {
         next = strchr(item, ',');
         if (next) *next++ = 0;
         item = trim(item);
-        if (!*item) {
-            status = km_fail(err, KM_ERROR_USAGE,
-                             "--columns must be names or numbers separated by commas, got \"%s\"", columns);
-            goto done;
-        }
+        if (!*item)
+            KM_TRY_GOTO(km_fail(err, KM_ERROR_USAGE,
+                                "--columns must be names or numbers separated by commas, got \"%s\"",
+                                columns));
         KM_TRY_GOTO(add_item(&p, item, err));
     }
-    *picks = list;
+    *picks = p.picks;
     *count = p.count;
-    list = NULL;
+    p.picks = NULL;
 done:
     free(text);
-    free(taken);
-    free(list);
+    free(p.taken);
+    free(p.picks);
     return status;
 }
 
 km_status km_table_pick(km_table *table, const char *columns, const char *file, km_error *err) {
     if (!columns) return KM_OK;
     int64_t count;
-    KM_TRY(km_columns_parse(&table->picks, &count, columns, file, NULL, table->columns, err));
+    KM_TRY(km_columns_parse(&table->picks, &count, columns, file, NULL, table->columns, NULL, err));
     table->numbers = malloc((size_t)count * sizeof *table->numbers);
     if (!table->numbers)
         return km_fail_memory(err, "the choice of columns", count * (int64_t)sizeof *table->numbers);

@@ -66,6 +66,8 @@ void km_input_close(km_input *input) {
 
 km_status km_input_read(int64_t *got, void *out, int64_t size, km_input *input, km_error *err) {
     int64_t left = input->head_size - input->head_taken;
+    *got = 0;
+    if (left == 0 && input->fd < 0) return KM_OK; // closed: there is no more than the head
     if (left == 0) return read_bytes(got, out, size, input, err);
     *got = left < size ? left : size;
     memcpy(out, input->head + input->head_taken, (size_t)*got);

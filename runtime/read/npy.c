@@ -5,7 +5,7 @@
 #include "../../base/size.h"
 #include "../../gen/spec_fields.h"
 #include "../file.h"
-#include "reader.h"
+#include "npy.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -25,12 +25,7 @@ int km_npy_sniff(const km_input *input) {
 
 // Header -----------------------------------------------------------------------------------------------------
 
-typedef struct header {
-    char dtype[32];
-    int is_fortran, has_order, has_dtype;
-    int64_t shape[2];
-    int64_t dimensions; // of the shape, -1: not seen; only the first two are kept
-} header;
+typedef km_npy_header header;
 
 typedef struct cursor {
     const char *at, *end;
@@ -143,7 +138,7 @@ static km_status parse_header(header *h, cursor *c) {
 
 // Table ------------------------------------------------------------------------------------------------------
 
-static km_status set_element(km_table *table, const header *h, const char *file, km_error *err) {
+km_status km_npy_set_element(km_table *table, const km_npy_header *h, const char *file, km_error *err) {
     static const char *const dtypes[] = {
 #define KM_DTYPE(name, type, dtype) dtype,
         KM_ELEMENTS(KM_DTYPE)
@@ -197,16 +192,10 @@ static km_status set_shape(km_table *table, const header *h, int64_t bytes, cons
     return KM_OK;
 }
 
-km_status km_npy_open(km_table *table, km_input *input, const km_data_params *params, km_error *err) {
-    const char *file = input->name;
-    const unsigned char *bytes;
-    int64_t size;
-    if (km_input_is_gzip(input))
-        return km_fail(err, KM_ERROR_DATA, "%s is compressed, which only text may be; unpack it with gunzip",
-                       file);
-    if (!km_npy_sniff(input))
+km_status km_npy_header_read(km_npy_header *h, const unsigned char *bytes, int64_t size, const char *file,
+                             km_error *err) {
+    if (size < (int64_t)sizeof magic || memcmp(bytes, magic, sizeof magic) != 0)
         return km_fail(err, KM_ERROR_DATA, "%s is no .npy file: its first bytes differ", file);
-    KM_TRY(km_input_whole(&bytes, &size, table, input, err));
     int major = size > 6 ? bytes[6] : 0;
     int64_t start = major == 1 ? 10 : 12;
     if (size < start)
@@ -218,12 +207,27 @@ km_status km_npy_open(km_table *table, km_input *input, const km_data_params *pa
     if (major > 1) header_size |= (int64_t)bytes[10] << 16 | (int64_t)bytes[11] << 24;
     if (header_size > size - start)
         return km_fail(err, KM_ERROR_DATA, "%s is cut short: its .npy header is not whole", file);
-    header h;
     cursor c = {(const char *)bytes + start, (const char *)bytes + start + header_size, file, err};
-    KM_TRY(parse_header(&h, &c));
-    KM_TRY(set_element(table, &h, file, err));
-    KM_TRY(set_shape(table, &h, size - start - header_size, file, err));
-    table->base = bytes + start + header_size;
+    KM_TRY(parse_header(h, &c));
+    h->bytes = start + header_size;
+    return KM_OK;
+}
+
+km_status km_npy_open(km_table *table, km_input *input, const km_data_params *params, km_error *err) {
+    const char *file = input->name;
+    const unsigned char *bytes;
+    int64_t size;
+    if (km_input_is_gzip(input))
+        return km_fail(err, KM_ERROR_DATA, "%s is compressed, which only text may be; unpack it with gunzip",
+                       file);
+    if (!km_npy_sniff(input))
+        return km_fail(err, KM_ERROR_DATA, "%s is no .npy file: its first bytes differ", file);
+    KM_TRY(km_input_whole(&bytes, &size, table, input, err));
+    header h;
+    KM_TRY(km_npy_header_read(&h, bytes, size, file, err));
+    KM_TRY(km_npy_set_element(table, &h, file, err));
+    KM_TRY(set_shape(table, &h, size - h.bytes, file, err));
+    table->base = bytes + h.bytes;
     return km_table_pick(table, params->columns, file, err);
 }
 

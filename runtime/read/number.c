@@ -72,27 +72,30 @@ static double slow(const char *text) {
     return value;
 }
 
-int km_number_parse(double *value, const char *text, int64_t size) {
-    const char *at = text, *end = text + size;
-    while (*at == ' ' || *at == '\t') at++;
-    while (end > at && (end[-1] == ' ' || end[-1] == '\t')) end--;
-    decimal d = {.negative = *at == '-'};
-    const char *start = at;
+const char *km_number_take(double *value, const char *text) {
+    decimal d = {.negative = *text == '-'};
+    const char *at = text;
     if (*at == '-' || *at == '+') at++;
     const char *rest = take_decimal(&d, at);
     if (!rest) {
         rest = take_word(value, at);
         if (rest && d.negative) *value = -*value;
-        return rest == end;
+        return rest;
     }
-    if (rest != end) return 0;
     int is_short = d.digits_count <= DIGITS_MAX && d.digits <= (uint64_t)1 << 53;
     if (is_short && d.exponent >= -POWER_MAX && d.exponent <= POWER_MAX) {
         double x = (double)d.digits;
         x = d.exponent < 0 ? x / powers[-d.exponent] : x * powers[d.exponent];
         *value = d.negative ? -x : x;
     } else {
-        *value = slow(start);
+        *value = slow(text);
     }
-    return 1;
+    return rest;
+}
+
+int km_number_parse(double *value, const char *text, int64_t size) {
+    const char *at = text, *end = text + size;
+    while (*at == ' ' || *at == '\t') at++;
+    while (end > at && (end[-1] == ' ' || end[-1] == '\t')) end--;
+    return km_number_take(value, at) == end;
 }

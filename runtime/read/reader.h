@@ -42,6 +42,7 @@ typedef struct km_table {
     int64_t *numbers;                  // 1-based number of each column in the file; NULL: 1, 2, ...
     int64_t first_line;                // of the first row in the file, from 1
     int64_t *lines;                    // line of each row; NULL: first_line, first_line + 1, ...
+    int64_t lines_capacity;            // rows that `lines` has room for
     void *memory;                      // holds the elements, freed or unmapped with the table
     int64_t mapped_bytes;              // 0: `memory` came from malloc
 } km_table;
@@ -55,6 +56,10 @@ int km_table_is_lost(const km_table *table);
 // KM_ERROR_IO, in place of any other error, when the table is lost; to be called after all was read.
 km_status km_table_check(const km_table *table, const char *name, km_error *err);
 int64_t km_table_line(const km_table *table, int64_t row);
+// Notes the line of a row of text when it is not the one after the row before. Rows come in order; `rows_capacity` is
+// how many the reader has room for.
+km_status km_table_note_line(km_table *table, int64_t row, int64_t line, int64_t rows_capacity,
+                             km_error *err);
 // "row R, column C (name)" with the user's counting; column 0: the row alone; name NULL: none.
 enum { KM_PLACE_SIZE = 160 };
 const char *km_place_write(char text[KM_PLACE_SIZE], int64_t line, int64_t column, const char *name);
@@ -102,12 +107,23 @@ km_status km_npy_open(km_table *table, km_input *input, const km_data_params *pa
 int km_text_sniff(const km_input *input);
 km_status km_csv_open(km_table *table, km_input *input, const km_data_params *params, km_error *err);
 km_status km_tsv_open(km_table *table, km_input *input, const km_data_params *params, km_error *err);
+// Refuses text whose first bytes are none: zeros, UTF-16.
+km_status km_text_check(const unsigned char *head, int64_t size, const char *file, km_error *err);
+int km_npz_sniff(const km_input *input);
+km_status km_npz_open(km_table *table, km_input *input, const km_data_params *params, km_error *err);
+int km_svmlight_sniff(const km_input *input);
+km_status km_svmlight_open(km_table *table, km_input *input, const km_data_params *params, km_error *err);
+int km_mtx_sniff(const km_input *input);
+km_status km_mtx_open(km_table *table, km_input *input, const km_data_params *params, km_error *err);
 km_status km_f32_open(km_table *table, km_input *input, const km_data_params *params, km_error *err);
 km_status km_f64_open(km_table *table, km_input *input, const km_data_params *params, km_error *err);
 
 // A number in any spelling of C's strtod but hexadecimal, with "." whatever the locale, spaces around it allowed.
 // Zero when `text`, which has a zero after its `size` bytes, is not that.
 int km_number_parse(double *value, const char *text, int64_t size);
+// Such a number off the front of a text, without spaces before it: what follows it, or NULL where there is none. A byte
+// that no number holds must follow.
+const char *km_number_take(double *value, const char *text);
 
 // Text on its way from an input, unpacked when the input is gzip.
 typedef struct km_unpacker km_unpacker;
@@ -127,9 +143,10 @@ void km_columns_advise(char advice[KM_ADVICE_SIZE], const unsigned char *head, i
                        const int64_t *picks, int64_t picks_count, int64_t bad_column);
 
 // Which columns to keep: names or 1-based numbers or ranges of numbers ("3..32"), separated by commas. Fills
-// picks (allocated: *count column indices from 0, in the order asked for).
+// picks (allocated: *count column indices from 0, in the order asked for). `names` NULL: there are none. `behind`: the
+// name of one column more that stands behind the last and has no number, or NULL.
 km_status km_columns_parse(int64_t **picks, int64_t *count, const char *columns, const char *file,
-                           char *const *names, int64_t names_count, km_error *err);
+                           char *const *names, int64_t columns_count, const char *behind, km_error *err);
 // Leaves only the columns asked for in a table without names. `columns` NULL: all.
 km_status km_table_pick(km_table *table, const char *columns, const char *file, km_error *err);
 

@@ -38,6 +38,22 @@ int64_t km_table_line(const km_table *table, int64_t row) {
     return table->lines ? table->lines[row] : table->first_line + row;
 }
 
+km_status km_table_note_line(km_table *table, int64_t row, int64_t line, int64_t rows_capacity,
+                             km_error *err) {
+    if (row == 0) table->first_line = line;
+    if (!table->lines && line == table->first_line + row) return KM_OK;
+    if (!table->lines || row >= table->lines_capacity) {
+        int64_t *lines = realloc(table->lines, (size_t)rows_capacity * sizeof *lines);
+        if (!lines) return km_fail_memory(err, "the lines of rows", rows_capacity * (int64_t)sizeof *lines);
+        if (!table->lines)
+            for (int64_t i = 0; i < row; i++) lines[i] = table->first_line + i;
+        table->lines = lines;
+        table->lines_capacity = rows_capacity;
+    }
+    table->lines[row] = line;
+    return KM_OK;
+}
+
 const char *km_place_write(char text[KM_PLACE_SIZE], int64_t line, int64_t column, const char *name) {
     int size = snprintf(text, KM_PLACE_SIZE, "row %" PRId64, line);
     if (column > 0)

@@ -242,8 +242,8 @@ static km_status choose_columns(text *t) {
     const char *columns = t->params->columns;
     char **names = t->params->header == KM_HEADER_NO ? NULL : t->first_row;
     if (columns)
-        KM_TRY(
-            km_columns_parse(&t->picks, &t->picks_count, columns, t->file, names, t->columns_count, t->err));
+        KM_TRY(km_columns_parse(&t->picks, &t->picks_count, columns, t->file, names, t->columns_count, NULL,
+                                t->err));
     else
         KM_TRY(pick_all(t));
     t->has_header = find_header(t);
@@ -290,25 +290,6 @@ static km_status end_first_row(text *t) {
 
 // Rows -------------------------------------------------------------------------------------------------------
 
-// Notes the line of a row when it is not the one after the row before.
-static km_status note_line(text *t) {
-    km_table *table = t->table;
-    int64_t row = table->rows;
-    if (row == 0) table->first_line = t->line;
-    if (!table->lines && t->line == table->first_line + row) return KM_OK;
-    // Grows with the rows' capacity, which is 256 times a power of two.
-    if (!table->lines || (row >= 256 && (row & (row - 1)) == 0)) {
-        int64_t *lines = realloc(table->lines, (size_t)t->rows_capacity * sizeof *lines);
-        if (!lines)
-            return km_fail_memory(t->err, "the lines of rows", t->rows_capacity * (int64_t)sizeof *lines);
-        if (!table->lines)
-            for (int64_t i = 0; i < row; i++) lines[i] = table->first_line + i;
-        table->lines = lines;
-    }
-    table->lines[row] = t->line;
-    return KM_OK;
-}
-
 // Empty lines before this row of one column are rows, too.
 static km_status insert_empty_rows(text *t) {
     int64_t line = t->line, bytes = km_type_bytes(t->params->type);
@@ -316,7 +297,7 @@ static km_status insert_empty_rows(text *t) {
     memcpy(value, t->values + t->table->rows * bytes, (size_t)bytes);
     for (t->line = t->blank_line; t->line < line; t->line++) {
         KM_TRY(store(t, 0, "", 0));
-        KM_TRY(note_line(t));
+        KM_TRY(km_table_note_line(t->table, t->table->rows, t->line, t->rows_capacity, t->err));
         t->table->rows++;
         KM_TRY(reserve_row(t));
     }
@@ -342,7 +323,7 @@ static km_status end_row(text *t) {
         t->cell = 0;
         return bad_cell(t, "", 0);
     }
-    KM_TRY(note_line(t));
+    KM_TRY(km_table_note_line(t->table, t->table->rows, t->line, t->rows_capacity, t->err));
     t->table->rows++;
     return KM_OK;
 }
@@ -435,14 +416,14 @@ static char find_delimiter(const unsigned char *head, int64_t size) {
     return (char)(semicolons ? ';' : tabs ? '\t' : ',');
 }
 
-static km_status check_head(const unsigned char *head, int64_t size, const char *file, km_error *err) {
+km_status km_text_check(const unsigned char *head, int64_t size, const char *file, km_error *err) {
     if (size == 0) return km_fail(err, KM_ERROR_DATA, "%s is empty", file);
     int is_utf16 =
         size >= 2 && ((head[0] == 0xff && head[1] == 0xfe) || (head[0] == 0xfe && head[1] == 0xff));
     if (is_utf16) return km_fail(err, KM_ERROR_DATA, "%s is UTF-16 text; save it as UTF-8", file);
     if (memchr(head, 0, (size_t)size))
         return km_fail(err, KM_ERROR_DATA,
-                       "%s is no text: it has zero bytes; name its format: npy, f32 or f64", file);
+                       "%s is no text: it has zero bytes; name its format: npy, npz, f32 or f64", file);
     return KM_OK;
 }
 
@@ -485,7 +466,7 @@ static km_status text_open(km_table *table, km_input *input, const km_data_param
     if (!buffer) return km_fail_memory(err, "reading text", HEAD_BYTES + CHUNK_BYTES);
     KM_TRY_GOTO(km_unpacker_create(&unpacker, input, err));
     KM_TRY_GOTO(km_unpacker_read(&t.head_size, buffer, HEAD_BYTES, unpacker, err));
-    KM_TRY_GOTO(check_head(buffer, t.head_size, input->name, err));
+    KM_TRY_GOTO(km_text_check(buffer, t.head_size, input->name, err));
     t.head = buffer;
     t.delimiter = (char)(delimiter ? delimiter : find_delimiter(t.head, t.head_size));
     KM_TRY_GOTO(parse_all(&t, unpacker, buffer + HEAD_BYTES));
