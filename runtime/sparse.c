@@ -171,7 +171,8 @@ static void join_feature(km_data_stats *stats, const loader *load, int64_t f) {
         high = fmax(high, 0);
     }
     stats->mean[f] = around + sum / total;
-    stats->variance[f] = fmax(square / total - (sum / total) * (sum / total), 0);
+    double variance = square / total - (sum / total) * (sum / total);
+    stats->variance[f] = variance < 0 ? 0 : variance; // sums that no double holds stay as they are
     if (low == high) stats->mean[f] = low, stats->variance[f] = 0;
     stats->minimum[f] = low;
     stats->maximum[f] = high;
@@ -198,6 +199,9 @@ static km_status stats_all(loader *load, km_data_stats *stats, int64_t threads, 
         note(load, part_stats(load, p, &own), &own);
     }
     if (load->status != KM_OK) return load->status;
+    stats->total_weight = 0;
+    free(stats->entries);
+    stats->entries = NULL;
     for (int64_t p = 0; p < load->parts_count; p++) {
         stats->total_weight += load->parts[p].total_weight;
         bad = km_min(bad, load->parts[p].bad_point);
