@@ -4,7 +4,7 @@
 # A text that includes it before it names any of its words gets it precompiled, made once and kept in KMGEN_TEST_CACHE;
 # compilers pass one by that another version or other options have made.
 # usage: vector_cc.sh COMPILER "OPTION..." ARGUMENT...
-compiler=$1 last=$2 options= text=
+compiler=$1 last=$2 options="" text=""
 shift 2
 for word; do
     case $word in
