@@ -165,6 +165,7 @@ static int take(fit_options *options, const cli_parser *parser, int id) {
         return 0;
     case CLI_FORMAT:
     case CLI_FEATURES:
+    case CLI_BASE:
     case CLI_HEADER:
     case CLI_COLUMNS:
     case CLI_NAN:

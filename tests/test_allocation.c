@@ -332,6 +332,7 @@ enum { IS_SANITIZED = 0 };
 // All ---------------------------------------------------------------------------------------------------------
 
 #define FIT "kmgen", "fit", "--threads", "1", "--cache-dir", "../cache", "-k", "2..4"
+#define SCORE(table) "kmgen", "score", table, "--labels", "../in/table.svm", "--threads", "1"
 static const job jobs[] = {
     {"fit",
      1,
@@ -346,6 +347,10 @@ static const job jobs[] = {
      1,
      {"kmgen", "score", "../in/table.csv", "--labels", "../in/labels.csv", "--json", "out.json", "--threads",
       "1"}},
+    {"svmlight", 1, {SCORE("../in/table.svm"), "--columns", "3,label,1"}},
+    {"mtx", 0, {SCORE("../in/table.mtx")}},
+    {"npz", 0, {SCORE("../in/csr.npz")}},
+    {"csc", 0, {SCORE("../in/csc.npz")}},
     {"criteria", 0, {FIT, "../in/table.npy", "--criteria", "all", "--n-init", "3"}},
     {"emit", 1, {"kmgen", "emit", "../in/spec.yaml", "-o", "."}},
     {"explain", 1, {"kmgen", "explain", "../in/spec.yaml"}},
@@ -373,6 +378,19 @@ static const job jobs[] = {
 static void write_text(const char *path, const char *text, int64_t size) {
     FILE *file = fopen(path, "wb");
     must(file && fwrite(text, 1, (size_t)size, file) == (size_t)size && !fclose(file), path);
+}
+
+// ../in/NAME: a copy of the file in the folder sparse beside the table.
+static void copy_beside(const char *table, const char *name) {
+    static char bytes[1 << 14];
+    char path[512];
+    snprintf(path, sizeof path, "%.*ssparse/%s", (int)(strrchr(table, '/') + 1 - table), table, name);
+    FILE *file = fopen(path, "rb");
+    must(file != NULL, path);
+    size_t size = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    snprintf(path, sizeof path, "../in/%s", name);
+    write_text(path, bytes, (int64_t)size);
 }
 
 // A tuning table whose one entry serves spec.yaml.
@@ -404,6 +422,14 @@ static void make_inputs(const char *table) {
     write_text("../in/labels.csv", weights, filled);
     for (int i = 0; i < 600; i++) values[i] = (i * 7919 % 600) / 7.0 + i / 2 % 3 * 100;
     must(km_npy_write("../in/table.npy", values, 300, 2, "<f8", NULL) == KM_OK, "table.npy");
+    // Rows and entries in no order.
+    static const char
+        svm[] = "1 3:1 1:2\n2 2:5\n\n1 1:2 3:1\n2 2:4\n1\n2 2:7\n",
+        mtx[] = "%%MatrixMarket matrix coordinate real general\n6 3 5\n2 1 1\n1 2 3\n6 3 1\n5 2 1\n1 1 1\n";
+    write_text("../in/table.svm", svm, sizeof svm - 1);
+    write_text("../in/table.mtx", mtx, sizeof mtx - 1);
+    copy_beside(table, "csr.npz");
+    copy_beside(table, "csc.npz");
     static const char spec[] = "name: out\nfeatures: 4\nclusters: 2..9\ntarget: cuda:sm_90\n",
                       cpu[] = "type: float64\nn_init: 2\n";
     write_text("../in/spec.yaml", spec, sizeof spec - 1);
@@ -441,6 +467,7 @@ static void work(const job *j, int all) {
 static int is_built(const job *j) {
     for (int i = 0; j->arguments[i]; i++) {
         if (strcmp(j->arguments[i], "--plot") == 0 && !km_built_with(KM_PART_CAIRO)) return 0;
+        if (strstr(j->arguments[i], ".npz") && !km_built_with(KM_PART_LIBARCHIVE)) return 0;
         if (strstr(j->arguments[i], ".gz") && !km_built_with(KM_PART_ZLIB)) return 0;
     }
     return 1;

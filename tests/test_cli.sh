@@ -7,6 +7,7 @@ set -uo pipefail
 group=$1 kmgen=$(realpath "$2") source_root=$(realpath "$3") build_root=$(realpath "${4:-.}")
 iris=$source_root/tests/data/iris.csv
 faithful=$source_root/tests/data/faithful.csv
+sparse=$source_root/tests/data/sparse
 work=$(mktemp -d "${TMPDIR:-/tmp}/kmgen-cli.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/in" "$work/out" "$work/cache"
@@ -219,10 +220,18 @@ usage() {
     run 2 fit missing.csv --features 4
     in_stderr 'missing.csv is csv'
     run 2 fit - --features 4
-    in_stderr 'add --format f32 or f64'
+    in_stderr 'add --format f32, f64 or svmlight'
+    run 2 fit missing.npz --features 4
+    in_stderr 'missing.npz is npz, which says how many columns it has'
+    run 2 fit missing.csv --base 0
+    in_stderr '--base is for svmlight, and missing.csv is csv'
+    run 2 fit - --base 0
+    in_stderr 'add --format svmlight'
+    run 2 fit missing.svm --base 2
+    in_stderr '--base must be a whole number 0..1'
     run 2 predict model.json missing.npy --features 4
     in_stderr 'missing.npy is npy'
-    for name in missing.npy missing.f32; do
+    for name in missing.npy missing.f32 missing.svm missing.npz missing.mtx; do
         run 2 fit $name --header yes
         in_stderr '--header is for text'
     done
@@ -429,6 +438,35 @@ assert json.load(open(sys.argv[1]))["n_init"] == 1' "$work/stdout"
         one_line_error
         in_stderr 'built without zlib; unpack it with gunzip'
     fi
+    for table in from0.svm from1.svm general.mtx csr.npz csc.npz; do
+        if ! built_with libarchive && [[ $table == *.npz ]]; then
+            run 1 fit "$sparse/$table" -k 2
+            one_line_error
+            in_stderr 'built without libarchive; write it as text'
+            continue
+        fi
+        run 0 fit "$sparse/$table" -k 2 --labels "$table.npy" --n-init 3
+        expect "$table has other points" cmp -s "$table.npy" from0.svm.npy
+        # What indices count from is assumed in a line, unless it is said.
+        case $table in
+            from0.svm) in_stderr 'indices count from 0, as one is 0' ;;
+            from1.svm) in_stderr 'indices count from 1, as none is 0' ;;
+            *) expect "something is assumed of $table" test -z "$(grep 'indices count' "$work/stderr")" ;;
+        esac
+    done
+    for base in 0 1; do
+        run 0 fit "$sparse/from$base.svm" -k 2 --base $base
+        expect "what is said is assumed" test -z "$(grep 'indices count' "$work/stderr")"
+    done
+    run 1 fit "$sparse/from0.svm" -k 2 --base 1
+    one_line_error
+    in_stderr 'row 1 has index 0, and indices count from 1; let them count from 0: --base 0'
+    run 1 fit "$sparse/from0.svm" -k 2 --features 4
+    one_line_error
+    in_stderr 'correct --features'
+    run 0 score "$sparse/from1.svm" --labels "$sparse/from1.svm"
+    in_stdout '^5 points, 5 features, 4 clusters; 1 rows without a label'
+    rm -f -- *
     if ! built_with cairo; then
         run 2 fit missing.csv --plot p.svg
         in_stderr 'built without it; leave --plot out'

@@ -816,8 +816,9 @@ START_TEST(csv_of_another_kind) {
     refuse_file("x.csv", KM_ERROR_DATA,
                 "x.csv is no text: it has zero bytes; name its format: npy, npz, f32 or f64");
     write_file("x.bin", "1,2\n\0\0", 6);
-    refuse_file("x.bin", KM_ERROR_DATA,
-                "x.bin: cannot tell what this holds; name the format: npy, csv, tsv, f32 or f64");
+    refuse_file(
+        "x.bin", KM_ERROR_DATA,
+        "x.bin: cannot tell what this holds; name the format: npy, npz, mtx, svmlight, csv, tsv, f32 or f64");
     params.type = KM_FLOAT32;
     write_text("x.csv", "1,1e300\n");
     refuse_file("x.csv", KM_ERROR_DATA,

@@ -28,8 +28,12 @@ static km_status open_column(km_data **out, const char *path, const char *column
 static km_status open_labels(km_data **out, const char *path, const char *column, km_error *err) {
     if (column) return open_column(out, path, column, err);
     struct stat info;
-    if (stat(path, &info) == 0 && S_ISREG(info.st_mode) && open_column(out, path, "label", NULL) == KM_OK)
-        return KM_OK;
+    if (stat(path, &info) == 0 && S_ISREG(info.st_mode)) {
+        km_error why = {""};
+        km_status status = open_column(out, path, "label", &why);
+        if (status != KM_OK && status != KM_ERROR_USAGE) km_fail(err, status, "%s", why.text);
+        if (status != KM_ERROR_USAGE) return status; // else no column has that name
+    }
     KM_TRY(open_column(out, path, NULL, err));
     if (km_data_features(*out) == 1) return KM_OK;
     int64_t columns = km_data_features(*out);
