@@ -345,9 +345,8 @@ static const struct {
      "with astype('float32')",
      48, 1},
     {DICT("|O", "False", "(3, 2)"),
-     "x.npy: values of dtype \"|O\" are not read; save float32, float64, bool or integers of 8 to 64 bits, "
-     "e.g. with "
-     "astype('float32')",
+     "x.npy holds Python objects; save numbers with astype('float32'), a sparse matrix by "
+     "scipy.sparse.save_npz(path, x.tocsr())",
      48, 1},
     {"{'descr': [('x', '<f8')], 'fortran_order': False, 'shape': (3,)}",
      "x.npy holds records with named fields; save its columns as one plain array of numbers", 48, 1},

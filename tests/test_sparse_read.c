@@ -828,8 +828,8 @@ START_TEST(npz_arrays_refused) {
     zip_write("x.npz");
     refuse_file(
         "x.npz", KM_ERROR_DATA,
-        "x.npz: data.npy: values of dtype \"|O\" are not read; save float32, float64, bool or integers of 8 "
-        "to 64 bits, e.g. with astype('float32')");
+        "x.npz: data.npy holds Python objects; save numbers with astype('float32'), a sparse matrix by "
+        "scipy.sparse.save_npz(path, x.tocsr())");
     zip_add("data.npy", "<f8", "(1, 1)", "\0\0\0\0\0\0\0\0", 8);
     zip_write("x.npz");
     refuse_file("x.npz", KM_ERROR_DATA, "x.npz: data.npy has 2 dimensions, and 1 is expected; " SAVE);

@@ -152,6 +152,11 @@ km_status km_npy_set_element(km_table *table, const km_npy_header *h, const char
         table->swapped = order == other_order && km_element_size(table->element) > 1;
         return KM_OK;
     }
+    if (h->dtype[0] && h->dtype[1] == 'O')
+        return km_fail(err, KM_ERROR_DATA,
+                       "%s holds Python objects; save numbers with astype('float32'), a sparse matrix by "
+                       "scipy.sparse.save_npz(path, x.tocsr())",
+                       file);
     char got[KM_QUOTED_SIZE];
     return km_fail(
         err, KM_ERROR_DATA,
