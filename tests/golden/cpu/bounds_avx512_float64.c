@@ -6,8 +6,12 @@
 // For kernels of the library alone (tiles, bounds, silhouette). Comparisons give a bit for each lane.
 typedef km_mask km_choice; // lanes that are chosen: KM_WHERE takes these from a, the others from b
 #define KM_LESS(a, b) _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ)
-#define KM_SAME(a, b) _mm512_cmp_pd_mask(a, b, _CMP_EQ_OQ)
 #define KM_WHERE(where, a, b) _mm512_mask_blend_pd(where, b, a)
+#define KM_REACHES(a, b) _mm512_cmp_pd_mask(a, b, _CMP_GE_OQ)
+#define KM_COUNT_CHOSEN(count, where) KM_COUNT_WHERE(count, where)
+#define KM_LEAST_UNLESS(least, where, x) least = _mm512_mask_min_pd(least, (__mmask8) ~(where), least, x)
+#define KM_KEEP_WHERE(kept, where, x) kept = _mm512_mask_mov_pd(kept, where, x)
+#define KM_DIFFERENT(a, b) ((uint64_t)_mm512_cmpneq_epi64_mask(a, b))
 #define KM_MUL_REAL(a, b) _mm512_mul_pd(a, b)
 #define KM_DIVIDE(a, b) _mm512_div_pd(a, b)
 #define KM_MAX(a, b) _mm512_maskz_max_pd((__mmask8)-1, a, b)

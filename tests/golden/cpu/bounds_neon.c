@@ -10,8 +10,12 @@ static inline uint64_t km_float_bits(uint32x4_t where) {
 }
 typedef uint32x4_t km_choice; // lanes that are chosen: KM_WHERE takes these from a, the others from b
 #define KM_LESS(a, b) vcltq_f32(a, b)
-#define KM_SAME(a, b) vceqq_f32(a, b)
 #define KM_WHERE(where, a, b) vbslq_f32(where, a, b)
+#define KM_REACHES(a, b) vcgeq_f32(a, b)
+#define KM_COUNT_CHOSEN(count, where) KM_COUNT_WHERE(count, where)
+#define KM_LEAST_UNLESS(least, where, x) least = vbslq_f32(where, least, vminq_f32(x, least))
+#define KM_KEEP_WHERE(kept, where, x) kept = vbslq_f32(where, x, kept)
+#define KM_DIFFERENT(a, b) (km_float_bits(vceqq_s32(a, b)) ^ 15)
 #define KM_MUL_REAL(a, b) vmulq_f32(a, b)
 #define KM_DIVIDE(a, b) vdivq_f32(a, b)
 #define KM_MAX(a, b) vmaxq_f32(a, b)

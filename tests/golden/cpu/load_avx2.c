@@ -6,8 +6,14 @@
 // For kernels of the library alone (tiles, bounds, silhouette). Comparisons give a bit for each lane.
 typedef km_vec km_choice; // lanes that are chosen: KM_WHERE takes these from a, the others from b
 #define KM_LESS(a, b) _mm256_cmp_ps(a, b, _CMP_LT_OQ)
-#define KM_SAME(a, b) _mm256_cmp_ps(a, b, _CMP_EQ_OQ)
 #define KM_WHERE(where, a, b) _mm256_blendv_ps(b, a, where)
+#define KM_REACHES(a, b) _mm256_cmp_ps(a, b, _CMP_GE_OQ)
+#define KM_COUNT_CHOSEN(count, where) KM_COUNT_WHERE(count, _mm256_castps_si256(where))
+// A minimum of which one operand is no number is the second operand.
+#define KM_LEAST_UNLESS(least, where, x) least = _mm256_min_ps(_mm256_or_ps(x, where), least)
+#define KM_KEEP_WHERE(kept, where, x) kept = _mm256_or_ps(kept, _mm256_and_ps(x, where))
+#define KM_DIFFERENT(a, b)                                                                                   \
+    (~(uint64_t)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(a, b))) & 255)
 #define KM_MUL_REAL(a, b) _mm256_mul_ps(a, b)
 #define KM_DIVIDE(a, b) _mm256_div_ps(a, b)
 #define KM_MAX(a, b) _mm256_max_ps(a, b)

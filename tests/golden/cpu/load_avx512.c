@@ -13,8 +13,12 @@ enum { LANES = 16 }; // reals of a vector
 // For kernels of the library alone (tiles, bounds, silhouette). Comparisons give a bit for each lane.
 typedef km_mask km_choice; // lanes that are chosen: KM_WHERE takes these from a, the others from b
 #define KM_LESS(a, b) _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ)
-#define KM_SAME(a, b) _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ)
 #define KM_WHERE(where, a, b) _mm512_mask_blend_ps(where, b, a)
+#define KM_REACHES(a, b) _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ)
+#define KM_COUNT_CHOSEN(count, where) count = _mm512_mask_add_epi32(count, where, count, _mm512_set1_epi32(1))
+#define KM_LEAST_UNLESS(least, where, x) least = _mm512_mask_min_ps(least, (__mmask16) ~(where), least, x)
+#define KM_KEEP_WHERE(kept, where, x) kept = _mm512_mask_mov_ps(kept, where, x)
+#define KM_DIFFERENT(a, b) ((uint64_t)_mm512_cmpneq_epi32_mask(a, b))
 #define KM_MUL_REAL(a, b) _mm512_mul_ps(a, b)
 #define KM_DIVIDE(a, b) _mm512_div_ps(a, b)
 #define KM_MAX(a, b) _mm512_maskz_max_ps((__mmask16)-1, a, b)

@@ -13,8 +13,12 @@ static inline uint64_t km_bits(uint64x2_t where) {
 }
 typedef uint64x2_t km_choice; // lanes that are chosen: KM_WHERE takes these from a, the others from b
 #define KM_LESS(a, b) vcltq_f64(a, b)
-#define KM_SAME(a, b) vceqq_f64(a, b)
 #define KM_WHERE(where, a, b) vbslq_f64(where, a, b)
+#define KM_REACHES(a, b) vcgeq_f64(a, b)
+#define KM_COUNT_CHOSEN(count, where) KM_COUNT_WHERE(count, where)
+#define KM_LEAST_UNLESS(least, where, x) least = vbslq_f64(where, least, vminq_f64(x, least))
+#define KM_KEEP_WHERE(kept, where, x) kept = vbslq_f64(where, x, kept)
+#define KM_DIFFERENT(a, b) (km_bits(vceqq_s64(a, b)) ^ 3)
 #define KM_MUL_REAL(a, b) vmulq_f64(a, b)
 #define KM_DIVIDE(a, b) vdivq_f64(a, b)
 #define KM_MAX(a, b) vmaxq_f64(a, b)

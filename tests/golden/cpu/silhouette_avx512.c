@@ -6,20 +6,14 @@
 #define KM_INLINE KM_TARGET static inline __attribute__((always_inline))
 #include "runtime/cpu/silhouette.h"
 
-// ... 10 definitions
+// ... 4 definitions
 
-// Silhouettes of a vector of points from what is known of them; points of which the label is not sure have a bit in
-// `ambiguous`.
-KM_INLINE km_vec silhouettes(uint64_t *ambiguous, const nearest *n, int64_t d) {
+// What a squared distance can be at most that may still be the least one, whose value is `least`.
+KM_INLINE km_vec widened(km_vec least, int64_t d) {
     // Twice the error bound, and what squares may lose by underflow.
-    const km_vec apart = KM_SPLAT(1.0f + (float)(d + 4) * 0x1p-22f), lost = KM_SPLAT(1e-37f);
-    *ambiguous = KM_NOT_BELOW(KM_FMA(n->first, apart, lost), n->second);
-    const km_vec zero = KM_SPLAT(0), own = KM_MUL_REAL(n->own, n->factor);
-    const km_vec larger = KM_MAX(own, n->other), quotient = KM_DIVIDE(KM_SUB(n->other, own), larger);
-    // A point alone in its cluster has 0 by definition, and one among copies of itself in all clusters as well.
-    return KM_WHERE(KM_LESS(zero, KM_MIN(n->factor, larger)), quotient, zero);
+    return KM_FMA(least, KM_SPLAT(1.0f + (float)(d + 4) * 0x1p-22f), KM_SPLAT(1e-37f));
 }
 
-// ... 3 definitions
+// ... 8 definitions
 
 const cpu_silhouette_kernels km_silhouette_avx512_float32 = {{3, sizeof(km_real)}, pass};

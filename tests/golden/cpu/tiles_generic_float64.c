@@ -6,8 +6,12 @@
 // For kernels of the library alone (tiles, bounds, silhouette). Comparisons give a bit for each lane.
 typedef km_ints km_choice; // lanes that are chosen: KM_WHERE takes these from a, the others from b
 #define KM_LESS(a, b) ((km_ints)((a) < (b)))
-#define KM_SAME(a, b) ((km_ints)((a) == (b)))
 #define KM_WHERE(where, a, b) KM_CHOOSE(where, a, b)
+#define KM_REACHES(a, b) ((km_ints)((a) >= (b)))
+#define KM_COUNT_CHOSEN(count, where) KM_COUNT_WHERE(count, where)
+#define KM_LEAST_UNLESS(least, where, x) least = KM_CHOOSE((km_ints)((x) < (least)) & ~(where), x, least)
+#define KM_KEEP_WHERE(kept, where, x) kept = KM_CHOOSE(where, x, kept)
+#define KM_DIFFERENT(a, b) km_bits((km_ints)((a) != (b)))
 #define KM_MUL_REAL(a, b) ((a) * (b))
 #define KM_DIVIDE(a, b) ((a) / (b))
 typedef float km_floats __attribute__((vector_size(16))); // whatever the reals are
