@@ -31,187 +31,20 @@ __device__ __forceinline__ km_real seed_distance(const km_real *x, const km_real
     return sum;
 }
 
-// The sums of chunks from those of their subchunks, to shared memory: a chunk a warp at a time.
-__device__ __forceinline__ void seed_chunk_sums(double *sums, const double *subchunk_sums,
-                                                long long subchunks, long long first, int count) {
-    constexpr int WARPS = KM_THREADS / 32, AT_ONCE = 16; // loads at a time
-    const int lane = threadIdx.x % 32;
-    for (int first_chunk = threadIdx.x / 32; first_chunk < count; first_chunk += AT_ONCE * WARPS) {
-        double part[AT_ONCE];
-#pragma unroll
-        for (int t = 0; t < AT_ONCE; t++) {
-            const long long subchunk = (first + first_chunk + t * WARPS) * KM_SUBCHUNKS_PER_CHUNK + lane;
-            part[t] = subchunk < subchunks ? subchunk_sums[subchunk] : 0.0;
-        }
-#pragma unroll
-        for (int t = 0; t < AT_ONCE; t++) {
-            for (int step = 16; step > 0; step >>= 1) part[t] += __shfl_xor_sync(0xffffffffu, part[t], step);
-            if (lane == 0 && first_chunk + t * WARPS < count) sums[first_chunk + t * WARPS] = part[t];
-        }
-    }
-}
-static_assert(KM_SUBCHUNKS_PER_CHUNK == 32, "a lane a subchunk");
-
-// The inertia that each candidate of a pick would leave: totals over the chunks, to shared memory.
-static __device__ void seed_totals(double *totals, const double *subchunk_sums, long long subchunks,
-                                   int candidates) {
-    __shared__ double sums[KM_CANDIDATES_MAX][KM_THREADS];
-    const long long chunks = (subchunks + KM_SUBCHUNKS_PER_CHUNK - 1) / KM_SUBCHUNKS_PER_CHUNK;
-    double total = 0.0;
-    for (long long first = 0; first < chunks; first += KM_THREADS) {
-        const int here = (int)(chunks - first < KM_THREADS ? chunks - first : KM_THREADS);
-        for (int c = 0; c < candidates; c++)
-            seed_chunk_sums(sums[c], subchunk_sums + c * subchunks, subchunks, first, here);
-        __syncthreads();
-        if (threadIdx.x < candidates)
-#pragma unroll 8
-            for (int b = 0; b < here; b++) total = __dadd_rn(total, sums[threadIdx.x][b]);
-        __syncthreads();
-    }
-    if (threadIdx.x < candidates) totals[threadIdx.x] = total;
-    __syncthreads();
-}
-
-// Search for the part at which a running sum exceeds the target; in shared memory. Where rounding lets none do so, the
-// last part that is not 0 is taken.
-struct seed_search {
-    double target, running, before; // before: the running sum without the part that was taken
-    long long taken;
-    int found;
-    int first, last; // of the current parts: the first that exceeds the target, the last that is not 0
-    double parts[KM_THREADS], sums[KM_THREADS];
-};
-
-// Continues with search->parts[0 ... count), the first of which is part `index` of all. One thread computes the running
-// sum, all threads compare.
-static __device__ void seed_search_parts(seed_search *search, int count, long long index) {
-    const int t = threadIdx.x;
-    __syncthreads();
-    if (t == 0) {
-        double sum = search->running;
-#pragma unroll 8
-        for (int b = 0; b < count; b++) search->sums[b] = sum = __dadd_rn(sum, search->parts[b]);
-        search->first = count;
-        search->last = -1;
-    }
-    __syncthreads();
-    if (t < count && search->parts[t] > 0.0) {
-        if (search->sums[t] > search->target) atomicMin(&search->first, t);
-        atomicMax(&search->last, t);
-    }
-    __syncthreads();
-    if (t == 0) {
-        search->found = search->first < count;
-        const int taken = search->found ? search->first : search->last;
-        if (taken >= 0) {
-            search->taken = index + taken;
-            search->before = taken > 0 ? search->sums[taken - 1] : search->running;
-        }
-        search->running = search->sums[count - 1];
-    }
-    __syncthreads();
-}
+//@ include cuda/steps/seed_search.cu
 
 // The weight of a point in the draw of `pick`, from the pick before and the distances to earlier ones.
 __device__ __forceinline__ double seed_value(const km_seed_args *args, const km_real *nearest, long long i,
-                                             long long pick, const km_real *last) {
+                                             long long pick, long long last) {
     const double weight = km_weight(args->weights, i);
     if (pick == 0) return weight;
-    km_real square = seed_distance((const km_real *)args->points + i * D, last);
+    const km_real *points = (const km_real *)args->points;
+    km_real square = seed_distance(points + i * D, points + last * D);
     if (pick > 1) square = nearest[i] < square ? nearest[i] : square;
     return __dmul_rn(weight, square);
 }
 
-// Finds the drawn point: its chunk, its subchunk, its thread, the point.
-static __device__ long long seed_find(const km_seed_args *args, const km_real *nearest,
-                                      const double *subchunk_sums, double target, long long pick,
-                                      const km_real *last) {
-    __shared__ seed_search search;
-    const long long subchunks = args->subchunks,
-                    chunks = (subchunks + KM_SUBCHUNKS_PER_CHUNK - 1) / KM_SUBCHUNKS_PER_CHUNK;
-    if (threadIdx.x == 0) {
-        search.target = target;
-        search.running = search.before = 0.0;
-        search.taken = 0;
-        search.found = 0;
-    }
-    __syncthreads();
-    for (long long first = 0; first < chunks && !search.found; first += KM_THREADS) {
-        const int here = (int)(chunks - first < KM_THREADS ? chunks - first : KM_THREADS);
-        seed_chunk_sums(search.parts, subchunk_sums, subchunks, first, here);
-        seed_search_parts(&search, here, first);
-    }
-    const long long begin = search.taken * KM_SUBCHUNKS_PER_CHUNK;
-    const int left =
-        (int)(subchunks - begin < KM_SUBCHUNKS_PER_CHUNK ? subchunks - begin : KM_SUBCHUNKS_PER_CHUNK);
-    if (threadIdx.x < left) search.parts[threadIdx.x] = subchunk_sums[begin + threadIdx.x];
-    if (threadIdx.x == 0) search.running = search.before;
-    seed_search_parts(&search, left, begin);
-    const long long own_first = search.taken * KM_SUBCHUNK_POINTS + threadIdx.x * SEED_POINTS;
-    double values[SEED_POINTS], sum = 0.0;
-#pragma unroll
-    for (int p = 0; p < SEED_POINTS; p++) {
-        values[p] = own_first + p < args->n ? seed_value(args, nearest, own_first + p, pick, last) : 0.0;
-        sum = __dadd_rn(sum, values[p]);
-    }
-    __syncthreads();
-    search.parts[threadIdx.x] = sum;
-    if (threadIdx.x == 0) search.running = search.before;
-    seed_search_parts(&search, KM_THREADS, 0);
-    const long long taken = search.taken;
-    double running = search.before;
-    __syncthreads();
-    if (threadIdx.x == taken) {
-        long long drawn = own_first;
-        bool found = false;
-#pragma unroll
-        for (int p = 0; p < SEED_POINTS; p++) {
-            running = __dadd_rn(running, values[p]);
-            if (!found && values[p] > 0.0) {
-                drawn = own_first + p;
-                found = running > target;
-            }
-        }
-        search.taken = drawn;
-    }
-    __syncthreads();
-    return search.taken;
-}
-
-// Block (chain, candidate). candidates_before: how many pick - 1 had, 0 for the first pick. candidates_now: how
-// many this pick has, 0 behind the last.
-extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
-    km_seed_draw(const __grid_constant__ km_seed_args args, long long pick, int candidates_before,
-                 int candidates_now) {
-    __shared__ double totals[KM_CANDIDATES_MAX];
-    const int chain = blockIdx.x, candidate = blockIdx.y;
-    const km_real *points = (const km_real *)args.points;
-    const double *subchunk_sums =
-        pick == 0 ? args.subchunk_weights
-                  : args.subchunk_sums + (long long)chain * KM_CANDIDATES_MAX * args.subchunks;
-    seed_totals(totals, subchunk_sums, args.subchunks, pick == 0 ? 1 : candidates_before);
-    int best = 0;
-    for (int c = 1; c < candidates_before; c++)
-        if (totals[c] < totals[best]) best = c;
-    const double total = totals[best];
-    const km_real *last = points;
-    if (pick > 0) {
-        const long long *before =
-            args.candidates + ((pick - 1) % 2 * args.chains + chain) * KM_CANDIDATES_MAX;
-        last = points + before[best] * D;
-        if (candidate == 0 && threadIdx.x == 0)
-            args.picks[chain * args.picks_count + pick - 1] = before[best];
-    }
-    if (candidate >= candidates_now) return;
-    const double u = km_draw(args.seed, args.first_restart + chain, pick, candidate);
-    long long drawn = (long long)(u * args.n);
-    if (drawn > args.n - 1) drawn = args.n - 1;
-    if (total > 0.0)
-        drawn = seed_find(&args, (const km_real *)args.nearest + chain * args.n,
-                          subchunk_sums + best * args.subchunks, u * total, pick, last);
-    if (threadIdx.x == 0)
-        args.candidates[(pick % 2 * args.chains + chain) * KM_CANDIDATES_MAX + candidate] = drawn;
-}
+//@ include cuda/steps/seed_draw.cu
 
 // The rows of a task: row 0 is the last pick, row 1 + c candidate c.
 struct seed_rows {

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+// The sums of chunks from those of their subchunks, to shared memory: a chunk a warp at a time.
+__device__ __forceinline__ void seed_chunk_sums(double *sums, const double *subchunk_sums,
+                                                long long subchunks, long long first, int count) {
+    constexpr int WARPS = KM_THREADS / 32, AT_ONCE = 16; // loads at a time
+    const int lane = threadIdx.x % 32;
+    for (int first_chunk = threadIdx.x / 32; first_chunk < count; first_chunk += AT_ONCE * WARPS) {
+        double part[AT_ONCE];
+#pragma unroll
+        for (int t = 0; t < AT_ONCE; t++) {
+            const long long subchunk = (first + first_chunk + t * WARPS) * KM_SUBCHUNKS_PER_CHUNK + lane;
+            part[t] = subchunk < subchunks ? subchunk_sums[subchunk] : 0.0;
+        }
+#pragma unroll
+        for (int t = 0; t < AT_ONCE; t++) {
+            for (int step = 16; step > 0; step >>= 1) part[t] += __shfl_xor_sync(0xffffffffu, part[t], step);
+            if (lane == 0 && first_chunk + t * WARPS < count) sums[first_chunk + t * WARPS] = part[t];
+        }
+    }
+}
+static_assert(KM_SUBCHUNKS_PER_CHUNK == 32, "a lane a subchunk");
+
+// The inertia that each candidate of a pick would leave: totals over the chunks, to shared memory.
+static __device__ void seed_totals(double *totals, const double *subchunk_sums, long long subchunks,
+                                   int candidates) {
+    __shared__ double sums[KM_CANDIDATES_MAX][KM_THREADS];
+    const long long chunks = (subchunks + KM_SUBCHUNKS_PER_CHUNK - 1) / KM_SUBCHUNKS_PER_CHUNK;
+    double total = 0.0;
+    for (long long first = 0; first < chunks; first += KM_THREADS) {
+        const int here = (int)(chunks - first < KM_THREADS ? chunks - first : KM_THREADS);
+        for (int c = 0; c < candidates; c++)
+            seed_chunk_sums(sums[c], subchunk_sums + c * subchunks, subchunks, first, here);
+        __syncthreads();
+        if (threadIdx.x < candidates)
+#pragma unroll 8
+            for (int b = 0; b < here; b++) total = __dadd_rn(total, sums[threadIdx.x][b]);
+        __syncthreads();
+    }
+    if (threadIdx.x < candidates) totals[threadIdx.x] = total;
+    __syncthreads();
+}
+
+// Search for the part at which a running sum exceeds the target; in shared memory. Where rounding lets none do so, the
+// last part that is not 0 is taken.
+struct seed_search {
+    double target, running, before; // before: the running sum without the part that was taken
+    long long taken;
+    int found;
+    int first, last; // of the current parts: the first that exceeds the target, the last that is not 0
+    double parts[KM_THREADS], sums[KM_THREADS];
+};
+
+// Continues with search->parts[0 ... count), the first of which is part `index` of all. One thread computes the running
+// sum, all threads compare.
+static __device__ void seed_search_parts(seed_search *search, int count, long long index) {
+    const int t = threadIdx.x;
+    __syncthreads();
+    if (t == 0) {
+        double sum = search->running;
+#pragma unroll 8
+        for (int b = 0; b < count; b++) search->sums[b] = sum = __dadd_rn(sum, search->parts[b]);
+        search->first = count;
+        search->last = -1;
+    }
+    __syncthreads();
+    if (t < count && search->parts[t] > 0.0) {
+        if (search->sums[t] > search->target) atomicMin(&search->first, t);
+        atomicMax(&search->last, t);
+    }
+    __syncthreads();
+    if (t == 0) {
+        search->found = search->first < count;
+        const int taken = search->found ? search->first : search->last;
+        if (taken >= 0) {
+            search->taken = index + taken;
+            search->before = taken > 0 ? search->sums[taken - 1] : search->running;
+        }
+        search->running = search->sums[count - 1];
+    }
+    __syncthreads();
+}
