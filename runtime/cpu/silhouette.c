@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The silhouette in the squared Euclidean form, of all models in one pass.
 #include "silhouette.h"
+#include "../silhouette.h"
 #include "../threads.h"
 #include "cpu.h"
 #include <float.h>
@@ -26,14 +27,6 @@ static void pass_free(silhouette_pass *p) {
     free(p->scratch);
 }
 
-static double spread_of(const km_silhouette_model *model, int64_t j) {
-    return model->weights[j] > 0 ? model->sse[j] / model->weights[j] : INFINITY;
-}
-
-static double factor_of(const km_silhouette_model *model, int64_t j) {
-    return model->weights[j] > 1 ? model->weights[j] / (model->weights[j] - 1) : 0;
-}
-
 static void put_real(uint8_t *rows, int64_t real_bytes, int64_t at, double value) {
     float single = (float)value;
     memcpy(rows + at * real_bytes, real_bytes == 4 ? (const void *)&single : (const void *)&value,
@@ -45,24 +38,9 @@ static void put_table(uint8_t *rows, const silhouette_pass *p, const km_silhouet
     int64_t d = p->engine->base.d, bytes = p->engine->real_bytes;
     for (int64_t j = 0; j < model->k; j++, rows += (d + 2) * bytes) {
         for (int64_t f = 0; f < d; f++) put_real(rows, bytes, f, centroids[j * d + f]);
-        put_real(rows, bytes, d, spread_of(model, j));
-        put_real(rows, bytes, d + 1, factor_of(model, j));
+        put_real(rows, bytes, d, km_silhouette_spread(model, j));
+        put_real(rows, bytes, d + 1, km_silhouette_factor(model, j));
     }
-}
-
-// Twice the largest distance of a mean, as the table has it, from its centroid.
-static double apart_of(const silhouette_pass *p, const km_silhouette_model *model) {
-    int64_t d = p->engine->base.d;
-    double most = 0;
-    for (int64_t j = 0; model->means && j < model->k; j++) {
-        double square = 0;
-        for (int64_t f = j * d; f < (j + 1) * d; f++) {
-            double mean = p->engine->real_bytes == 4 ? (float)model->means[f] : model->means[f];
-            square += (mean - model->centroids[f]) * (mean - model->centroids[f]);
-        }
-        most = fmax(most, square);
-    }
-    return 2 * sqrt(most) * (1 + 1e-6);
 }
 
 static int fits_float(const cpu_engine *engine, const km_silhouette_model *models, int64_t count) {
@@ -100,7 +78,7 @@ static void put_tables(silhouette_pass *p) {
         cpu_silhouette_model *table = &p->tables[m];
         put_table(means, p, model, model->means ? model->means : model->centroids);
         table->means = means;
-        table->apart = apart_of(p, model);
+        table->apart = km_silhouette_apart(model, p->engine->base.d, p->engine->real_bytes == 4);
         if (!model->means) continue;
         put_table(centroids, p, model, model->centroids);
         table->centroids = centroids;
@@ -148,9 +126,9 @@ static double exact(const cpu_silhouette_work *work, int64_t index, int64_t poin
         if (square < nearest) nearest = square, label = j;
     }
     for (int64_t j = 0; j < model->k; j++)
-        if (j != label) other = fmin(other, square_of(x, means + j * d, d) + spread_of(model, j));
-    double factor = factor_of(model, label);
-    double own = factor * (square_of(x, means + label * d, d) + spread_of(model, label));
+        if (j != label) other = fmin(other, square_of(x, means + j * d, d) + km_silhouette_spread(model, j));
+    double factor = km_silhouette_factor(model, label);
+    double own = factor * (square_of(x, means + label * d, d) + km_silhouette_spread(model, label));
     return factor > 0 && fmax(own, other) > 0 ? (other - own) / fmax(own, other) : 0;
 }
 

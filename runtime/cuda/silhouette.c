@@ -3,8 +3,8 @@
 // index order.
 #include "../../base/error.h"
 #include "../../base/size.h"
+#include "../silhouette.h"
 #include "cuda.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,9 +94,8 @@ static km_status put_models(silhouette_pass *p, km_error *err) {
     double *terms = p->host;
     for (int64_t m = 0; m < p->count; m++)
         for (int64_t j = 0; j < p->models[m].k; j++, terms += 2) {
-            double weight = p->models[m].weights[j];
-            terms[0] = weight > 0 ? p->models[m].sse[j] / weight : INFINITY;
-            terms[1] = weight > 1 ? weight / (weight - 1) : 0;
+            terms[0] = km_silhouette_spread(&p->models[m], j);
+            terms[1] = km_silhouette_factor(&p->models[m], j);
         }
     KM_TRY(put_both(p, p->args.exact_terms, p->args.terms, 2 * p->rows, err));
     KM_TRY(km_cuda_put(p->engine, (km_cu_ptr)(uintptr_t)p->args.ks, ks, p->count * 4, err));
