@@ -89,24 +89,6 @@ static int steps_are_in(const job *before, const job *added, const char *begin, 
            found_end - found == end - begin && !memcmp(found, begin, (size_t)(end - begin));
 }
 
-// Steps that are compiled so far, in the short form: lines of any text.
-static cover_lines steps_seen;
-static int is_short;
-
-// Whether each line of these steps is in some that are compiled.
-static int steps_are_covered(const char *begin, const char *end) {
-    cover_lines lines;
-    char *text = strndup(begin, (size_t)(end - begin));
-    int failed = !text || cover_read(&lines, text, "");
-    free(text);
-    if (failed) return 0;
-    cover_forget(&lines, &steps_seen);
-    int covered = !lines.count;
-    if (!covered) failed = cover_add(&steps_seen, &lines);
-    free(lines.hashes);
-    return covered && !failed;
-}
-
 static int leave_out_steps(job *added) {
     char *begin, *end;
     if (find_steps(&begin, &end, added->source.text)) {
@@ -115,7 +97,6 @@ static int leave_out_steps(job *added) {
         return 1;
     }
     if (steps_know_the_list(begin, end)) return 0;
-    added->steps_elsewhere = is_short && steps_are_covered(begin, end);
     for (const job *before = jobs; before < added && !added->steps_elsewhere; before++)
         added->steps_elsewhere = steps_are_in(before, added, begin, end);
     if (added->steps_elsewhere) memmove(begin, end, strlen(end) + 1);
@@ -166,9 +147,11 @@ static int by_length(const void *a, const void *b) {
     return x_sums < y_sums ? 1 : x_sums > y_sums ? -1 : 0;
 }
 
-// Weights and labels between passes are other text; one architecture and these shapes show whether it compiles.
+// Weights and labels between passes are other text; one architecture and these shapes show whether it compiles. Some of
+// them are of few sums, as the short form takes the cheapest.
 static int has_variants(const km_spec *spec, int arch) {
-    static const char *const names[] = {"small", "wide", "high_d", "float64", "tiny"};
+    static const char *const names[] = {"small", "wide",           "high_d",        "high_d300", "float64",
+                                        "tiny",  "paper_d32_k3_5", "paper_d8_k3_7", "few_points"};
     for (size_t i = 0; arch == 90 && i < sizeof names / sizeof *names; i++)
         if (!strcmp(spec->name, names[i])) return 1;
     return 0;
@@ -200,11 +183,41 @@ static int first_without(const cover_lines *lines, const char *taken) {
     return best;
 }
 
-// About what a text costs to compile: straight lines of code grow with the sums, loops do not.
+// About what a text costs to compile: straight lines of code grow with the sums, the loops of tiled kernels do not.
 static double cost_of(const job *j) {
     const km_plan *plan = &j->source.plan;
     double sums = (double)(plan->clusters_sum * plan->spec.features);
+    if (plan->design == KM_DESIGN_TILED) return 700;
     return 300 + (sums < 1700 ? sums : 1700);
+}
+
+// The lines of a text's steps, none where they are compiled with each text.
+static int read_steps(cover_lines *lines, const job *of) {
+    char *begin, *end;
+    *lines = (cover_lines){0};
+    if (find_steps(&begin, &end, of->source.text) || steps_know_the_list(begin, end)) return 0;
+    char *text = strndup(begin, (size_t)(end - begin));
+    int failed = !text || cover_read(lines, text, "");
+    free(text);
+    return failed;
+}
+
+// Of the texts, a covering set keeps its steps: one of the oldest architecture, and those that have more.
+static int cover_steps(void) {
+    static char taken[JOBS_MAX];
+    static cover_lines lines[JOBS_MAX];
+    int oldest = -1, failures = 0;
+    for (int i = 0; i < jobs_count; i++) {
+        failures += read_steps(&lines[i], &jobs[i]);
+        jobs[i].steps_elsewhere = lines[i].count > 0;
+        if (lines[i].count && (oldest < 0 || jobs[i].arch < jobs[oldest].arch)) oldest = i;
+    }
+    for (int next = oldest; !failures && next >= 0; next = cover_next(lines, taken, jobs_count)) {
+        cover_take(lines, taken, jobs_count, next);
+        jobs[next].steps_elsewhere = 0;
+    }
+    for (int i = 0; i < jobs_count; i++) free(lines[i].hashes);
+    return failures;
 }
 
 // Keeps a covering set of all.
@@ -428,8 +441,8 @@ int main(int argc, char **argv) {
     if (!arches_count) memcpy(arches, all_arches, sizeof arches);
     if (!arches_count) arches_count = ARCHES_COUNT;
     for (int i = 2; i < folders_end; i++) failures += specs_walk(argv[i], add_jobs, &nvrtc);
-    is_short = !all || strcmp(all, "1") != 0;
-    if (is_short) failures += keep_cover();
+    int is_short = !all || strcmp(all, "1") != 0;
+    if (is_short) failures += keep_cover() + cover_steps();
     for (int i = 0; i < jobs_count; i++) failures += leave_out_steps(&jobs[i]);
     qsort(jobs, (size_t)jobs_count, sizeof jobs[0], by_length);
     for (int i = 0; i < jobs_count; i++) key_of(&jobs[i], &nvrtc);
@@ -445,7 +458,6 @@ int main(int argc, char **argv) {
     failures += run_jobs(&nvrtc, folder);
     puts(failures ? "FAILED" : "none failed");
     for (int i = 0; i < jobs_count; i++) km_source_clear(&jobs[i].source);
-    free(steps_seen.hashes);
     free(passed);
     km_nvrtc_close(&nvrtc);
     return failures || !jobs_count;
