@@ -6,6 +6,7 @@
 #include "quiet_check.h"
 #include <dirent.h>
 #include <jansson.h>
+#include <kmgen/score.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -77,12 +78,12 @@ static void assert_reals(const json_t *array, const double *expected, int64_t co
 static void check_model(const json_t *object, const km_model *model, int64_t d, int weighted) {
     if (weighted)
         assert_keys(object, "k", "inertia", "n_iter", "converged", "restart", "restarts", "restarts_agreed",
-                    "best_restart_inertia", "refined", "at_rest", "effective_k", "sizes", "weights", "sse",
-                    "centroids", "scores", "score_errors", "valleys", NULL);
+                    "best_restart_inertia", "restart_inertia", "refined", "at_rest", "effective_k", "sizes",
+                    "weights", "sse", "centroids", "scores", "score_errors", "valleys", NULL);
     else
         assert_keys(object, "k", "inertia", "n_iter", "converged", "restart", "restarts", "restarts_agreed",
-                    "best_restart_inertia", "refined", "at_rest", "effective_k", "sizes", "sse", "centroids",
-                    "scores", "score_errors", "valleys", NULL);
+                    "best_restart_inertia", "restart_inertia", "refined", "at_rest", "effective_k", "sizes",
+                    "sse", "centroids", "scores", "score_errors", "valleys", NULL);
     assert_integer(object, "k", model->k);
     assert_real(json_object_get(object, "inertia"), model->inertia);
     assert_integer(object, "n_iter", model->n_iter);
@@ -92,6 +93,7 @@ static void check_model(const json_t *object, const km_model *model, int64_t d, 
     assert_integer(object, "restarts", model->restarts);
     assert_integer(object, "restarts_agreed", model->restarts_agreed);
     assert_real(json_object_get(object, "best_restart_inertia"), model->restart_inertia[model->restart]);
+    assert_reals(json_object_get(object, "restart_inertia"), model->restart_inertia, model->restarts);
     ck_assert_int_eq(json_is_true(json_object_get(object, "refined")), model->refined);
     ck_assert_int_eq(json_is_true(json_object_get(object, "at_rest")), model->at_rest);
     assert_integer(object, "effective_k", model->effective_k);
@@ -279,6 +281,32 @@ START_TEST(json_schema_keys) {
     json_decref(schema);
     json_decref(root);
     sample_free(s);
+}
+END_TEST
+
+// The same of labels' scores.
+START_TEST(json_schema_of_scores) {
+    static const double points[] = {0, 1, 5, 6, 9};
+    static const int64_t labels[] = {0, 0, 1, 1, -1};
+    json_error_t error;
+    km_error err = {""};
+    km_data *data;
+    km_label_scores *scores;
+    char *text;
+    json_t *schema = json_load_file(KM_TEST_DOCS "/score.schema.json", JSON_REJECT_DUPLICATES, &error);
+    ck_assert_msg(schema != NULL, "line %d: %s", error.line, error.text);
+    ck_assert_int_eq(km_data_from_memory(&data, points, 5, 1, KM_FLOAT64, 0, 0, NULL, &err), KM_OK);
+    ck_assert_int_eq(km_score_labels(&scores, data, labels, 5, NULL, &err), KM_OK);
+    ck_assert_int_eq(km_label_scores_to_json(&text, scores, ~(uint64_t)0, &err), KM_OK);
+    json_t *root = json_loads(text, 0, &error);
+    assert_schema_keys(schema, root, "scores of labels");
+    assert_schema_keys(json_object_get(json_object_get(schema, "properties"), "scores"),
+                       json_object_get(root, "scores"), "scores");
+    json_decref(root);
+    json_decref(schema);
+    km_text_free(text);
+    km_label_scores_destroy(&scores);
+    km_data_destroy(&data);
 }
 END_TEST
 
@@ -664,6 +692,7 @@ int main(void) {
     tcase_add_loop_test(json, json_contract, 0, 2);
     tcase_add_test(json, json_without_names);
     tcase_add_test(json, json_schema_keys);
+    tcase_add_test(json, json_schema_of_scores);
     tcase_add_test(json, json_control_characters);
     tcase_add_test(json, plain_text);
     suite_add_tcase(suite, json);

@@ -43,6 +43,9 @@ static json_t *model_to_json(const km_model *model, int64_t d, int weighted) {
     failed |= json_object_set_new(object, "restarts", json_integer(model->restarts));
     failed |= json_object_set_new(object, "restarts_agreed", json_integer(model->restarts_agreed));
     failed |= json_object_set_new(object, "best_restart_inertia", km_json_real(best_restart_inertia));
+    failed |= json_object_set_new(
+        object, "restart_inertia",
+        model->restart_inertia ? km_json_reals(model->restart_inertia, model->restarts) : json_null());
     failed |= json_object_set_new(object, "refined", json_boolean(model->refined));
     failed |= json_object_set_new(object, "at_rest", json_boolean(model->at_rest));
     failed |= json_object_set_new(object, "effective_k", json_integer(model->effective_k));

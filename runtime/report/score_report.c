@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Scores of labels as JSON and as a table.
+// Scores of labels as JSON (docs/score.schema.json is its contract) and as a table.
 #include "../../base/error.h"
 #include "../../base/text.h"
 #include "../json.h"
