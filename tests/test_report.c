@@ -483,6 +483,34 @@ START_TEST(table_of_measured_criteria) {
 }
 END_TEST
 
+// Columns beyond a terminal's width go on below, each part with its K.
+START_TEST(table_of_all_criteria) {
+    sample *s = sample_make(2, 1, 3, 4);
+    s->result.criteria = ((uint64_t)1 << KM_CRITERION_COUNT) - 1;
+    for (int m = 0; m < 3; m++)
+        for (int c = 0; c < KM_CRITERION_COUNT; c++) {
+            s->models[m].scores[c] = -123.456 * m - c;
+            s->models[m].score_errors[c] = .0125;
+        }
+    char *text = to_table(&s->result, 0, 1), *end = strstr(text, "\nbest K");
+    int best_rows = 0;
+    for (const char *line = strstr(text, "\n\n") + 2; line < end; line = strchr(line, '\n') + 1) {
+        ck_assert_msg(strcspn(line, "\n") <= 80, "%s", text);
+        best_rows += *line == '*';
+    }
+    ck_assert_int_ge(best_rows, 5);
+    for (int c = 0; c < KM_CRITERION_COUNT; c++) { // the last word of each heading
+        const char *title = km_criterion_title((km_criterion)c), *word = strrchr(title, ' ');
+        ck_assert_msg(strstr(text, word                  ? word + 1
+                                   : strrchr(title, '-') ? strrchr(title, '-') + 1
+                                                         : title),
+                      "%s", title);
+    }
+    km_text_free(text);
+    sample_free(s);
+}
+END_TEST
+
 START_TEST(table_of_another_criterion) {
     sample *s = sample_make(2, 1, 3, 4);
     sample_select(s, KM_CRITERION_davies_bouldin);
@@ -702,6 +730,7 @@ int main(void) {
     tcase_add_test(table, table_verbose);
     tcase_add_test(table, table_of_another_criterion);
     tcase_add_test(table, table_of_measured_criteria);
+    tcase_add_test(table, table_of_all_criteria);
     tcase_add_test(table, table_of_no_clusters);
     tcase_add_test(table, json_of_auto);
     tcase_add_test(table, table_colour);

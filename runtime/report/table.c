@@ -109,24 +109,41 @@ static void fit_bars(grid *g, const style *look) {
     for (int64_t i = g->bar; i < g->columns_count; i++) g->columns[i] = g->columns[i + 1];
 }
 
-static void grid_print(km_text *text, grid *g, int64_t best, const style *look) {
-    measure(g);
-    fit_bars(g, look);
+// The first column, and those from `from` up to `to`.
+static void print_part(km_text *text, const grid *g, int64_t from, int64_t to, int64_t best,
+                       const style *look) {
     for (int line = 0; line < 2; line++) {
         km_text_puts(text, " ");
-        for (int64_t i = 0; i < g->columns_count; i++)
+        for (int64_t i = 0; i < to; i = i ? i + 1 : from)
             km_text_printf(text, "  %*s", g->columns[i].width, g->columns[i].heading[line]);
         km_text_puts(text, "\n");
     }
     for (int64_t row = 0; row < g->rows; row++) {
         km_text_puts(text, row == best ? look->best : "");
         km_text_puts(text, row == best ? "*" : " ");
-        for (int64_t i = 0; i < g->columns_count; i++)
+        for (int64_t i = 0; i < to; i = i ? i + 1 : from)
             km_text_printf(text, "  %*s%s", g->columns[i].width - characters(g->columns[i].cells[row]), "",
                            g->columns[i].cells[row]);
         km_text_puts(text, row == best ? look->plain : "");
         km_text_puts(text, "\n");
     }
+}
+
+// Columns that a terminal has no place for go on below.
+static void grid_print(km_text *text, grid *g, int64_t best, const style *look) {
+    measure(g);
+    fit_bars(g, look);
+    int64_t from = 1, to = 1;
+    do {
+        int width = 1 + 2 + g->columns[0].width;
+        for (; to < g->columns_count; to++) {
+            width += 2 + g->columns[to].width;
+            if (width > WIDTH_MAX && to > from) break;
+        }
+        if (from > 1) km_text_puts(text, "\n");
+        print_part(text, g, from, to, best, look);
+        from = to;
+    } while (from < g->columns_count);
 }
 
 // Columns ---------------------------------------------------------------------------------------------------
@@ -295,14 +312,16 @@ static void print_main(km_text *text, const km_result *result, double *scratch, 
     add_effective_k(&g, result);
     add_inertia(&g, result, scratch);
     add_score(&g, result, KM_CRITERION_calinski_harabasz, scratch);
-    for (int c = 0; c < KM_CRITERION_COUNT; c++) // what decides, and what was asked for
-        if (c != KM_CRITERION_calinski_harabasz && is_computed(result, c) &&
-            (c == (int)decides || km_criterion_needs((km_criterion)c) != KM_NEEDS_FINISH))
-            add_score(&g, result, (km_criterion)c, scratch);
+    if (decides != KM_CRITERION_calinski_harabasz && is_computed(result, decides))
+        add_score(&g, result, decides, scratch);
     add_iterations(&g, result);
     add_agreed(&g, result);
     add_refined(&g, result);
     add_smallest(&g, result);
+    for (int c = 0; c < KM_CRITERION_COUNT; c++) // what was asked for
+        if (c != (int)decides && is_computed(result, c) &&
+            km_criterion_needs((km_criterion)c) != KM_NEEDS_FINISH)
+            add_score(&g, result, (km_criterion)c, scratch);
     if (g.failed)
         text->failed = 1;
     else
