@@ -9,7 +9,7 @@
 #include <math.h>
 
 static int is_shown(const km_label_scores *scores, uint64_t criteria, int c) {
-    return (scores->criteria & criteria) >> c & 1;
+    return (int)((scores->criteria & criteria) >> c & 1);
 }
 
 static json_t *by_criterion(const km_label_scores *scores, const double *values, uint64_t criteria,
