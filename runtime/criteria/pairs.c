@@ -32,6 +32,13 @@ km_status km_draw_points(int64_t *out, int64_t n, int64_t count, uint64_t seed, 
     return KM_OK;
 }
 
+int64_t km_draw_of_part(uint64_t seed, uint64_t stream, int64_t i, int64_t count, int64_t n) {
+    if (count == n) return i;
+    int64_t row =
+        (int64_t)(((double)i + km_draw(seed, stream, (uint64_t)i, 0)) * ((double)n / (double)count));
+    return row < n ? row : n - 1;
+}
+
 void km_label_points(int32_t *labels, const double *points, int64_t count, const double *centroids, int64_t k,
                      int64_t d, int64_t threads) {
     (void)threads;

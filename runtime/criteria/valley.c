@@ -3,6 +3,7 @@
 #include "../../base/error.h"
 #include "../../templates/both.h"
 #include "../threads.h"
+#include "pairs.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -82,9 +83,7 @@ static km_status draw_points(km_valley_sample *sample, const km_data *data, cons
     int64_t n = km_data_points(data), d = sample->d;
     const double *weights = km_data_weights(data);
     for (int64_t i = 0; i < sample->count; i++) {
-        double u = sample->count == n ? 0 : km_draw(seed, STREAM_ROWS, (uint64_t)i, 0);
-        int64_t row = least((int64_t)(((double)i + u) * ((double)n / (double)sample->count)), n - 1);
-        if (sample->count == n) row = i;
+        int64_t row = km_draw_of_part(seed, STREAM_ROWS, i, sample->count, n);
         double *x = sample->points + i * d;
         KM_TRY(km_data_read(x, data, row, 1, KM_FLOAT64, err));
         for (int64_t f = 0; f < d; f++) x[f] = (x[f] - centre[f]) * factor[f];

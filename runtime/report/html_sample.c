@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "html_sample.h"
 #include "../../base/size.h"
-#include "../../templates/both.h"
+#include "../criteria/pairs.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -24,37 +24,17 @@ static int64_t rows_within(const km_result *result, int64_t rows_max) {
     return km_min(km_max(rows, ROWS_MIN), result->n);
 }
 
-// One row from each of `n` equal parts of the data, in their order: near a sample without order, and read forwards.
-static int64_t row_of(const km_html_sample *s, const km_result *result, int64_t i) {
-    if (s->n == result->n) return i;
-    double part = (double)result->n / (double)s->n;
-    double at = ((double)i + km_draw(result->seed, SAMPLE_STREAM, (uint64_t)i, 0)) * part;
-    return km_min((int64_t)at, result->n - 1);
-}
-
 static km_status read_points(km_html_sample *s, const km_result *result, const km_data *data, km_error *err) {
     for (int64_t i = 0; i < s->n; i++) {
         double *x = s->points + i * s->d;
-        KM_TRY(km_data_read(x, data, row_of(s, result, i), 1, KM_FLOAT64, err));
+        int64_t row = km_draw_of_part(result->seed, SAMPLE_STREAM, i, s->n, result->n);
+        KM_TRY(km_data_read(x, data, row, 1, KM_FLOAT64, err));
         for (int64_t f = 0; f < s->d; f++) {
             double value = (x[f] - result->centre[f]) * result->factor[f];
             x[f] = result->type == KM_FLOAT32 ? (double)(float)value : value;
         }
     }
     return KM_OK;
-}
-
-// As backends label points: ties go to the lowest index.
-static int32_t nearest(const double *x, const km_model *model, int64_t d) {
-    int32_t best = 0;
-    double least = HUGE_VAL;
-    for (int32_t j = 0; j < model->k; j++) {
-        const double *c = model->centroids_fitted + j * d;
-        double sum = 0;
-        for (int64_t f = 0; f < d && sum < least; f++) sum = fma(x[f] - c[f], x[f] - c[f], sum);
-        if (sum < least) least = sum, best = j;
-    }
-    return best;
 }
 
 static km_status label(km_html_sample *s, const km_result *result, km_error *err) {
@@ -64,7 +44,7 @@ static km_status label(km_html_sample *s, const km_result *result, km_error *err
         s->marks[m] = malloc((size_t)model->k * sizeof **s->marks);
         if (!s->labels[m] || !s->marks[m])
             return km_fail_memory(err, "the report's labels", s->n * (int64_t)sizeof **s->labels);
-        for (int64_t i = 0; i < s->n; i++) s->labels[m][i] = nearest(s->points + i * s->d, model, s->d);
+        km_label_points(s->labels[m], s->points, s->n, model->centroids_fitted, model->k, s->d, 1);
     }
     return KM_OK;
 }
