@@ -409,6 +409,11 @@ START_TEST(long_text) {
     fclose(stream);
     refuse_file("x.svm", KM_ERROR_DATA,
                 "x.svm: row 2 has a word of more than 262144 bytes; words are separated by spaces");
+    stream = fopen("x.mtx", "w");
+    for (int i = 0; i < 300000; i++) fputc('%', stream); // a comment may be as long, a banner not
+    fclose(stream);
+    refuse_file("x.mtx", KM_ERROR_DATA,
+                "x.mtx is no Matrix Market file: it does not begin with %%MatrixMarket matrix");
 }
 END_TEST
 

@@ -73,7 +73,8 @@ static km_status take_word(char out[32], mtx *m) {
     int is_there;
     size_t size = 0;
     KM_TRY(next_word(&is_there, m));
-    for (; is_there && !km_is_blank(*m->words.at) && *m->words.at != '\n'; m->words.at++)
+    for (; is_there && m->words.at < m->words.limit && !km_is_blank(*m->words.at) && *m->words.at != '\n';
+         m->words.at++)
         if (size < 31)
             out[size++] = (char)(*m->words.at | ((*m->words.at >= 'A' && *m->words.at <= 'Z') << 5));
     out[size] = 0;
