@@ -125,7 +125,8 @@ static int run(const cli_command *command, int argc, char **argv) {
 
 static const cli_option options_list[] = {
     {CLI_LABELS, "labels", 0, "FILE",
-     "one label for each row of DATA: .npy, .csv, .tsv, or text of one a line"},
+     "one label for each row of DATA: .npy, .csv, .tsv, text of one a line, or\nsvmlight, which may be DATA "
+     "itself"},
     {CLI_LABEL_COLUMN, "label-column", 0, "NAME",
      "its column of labels, by name or number; default: the only one,\nor the one that is called label"},
     {CLI_NOISE, "noise", 0, "N", "rows with this label are left out, as are those without one;\ndefault: -1"},
