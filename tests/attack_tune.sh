@@ -134,7 +134,9 @@ cat >questions <<'END'
 {"do":"measure","samples":1,"plan":{"design":"prebuilt"}}
 END
 died=0 short=0
-for kib in $(seq 60000 3000 150000); do
+step=6000
+[ -n "$all" ] && step=3000
+for kib in $(seq 60000 $step 150000); do
     (ulimit -v "$kib" && OMP_NUM_THREADS=1 exec "$kmgen" tune --worker <questions) >stdout 2>stderr
     [ $? -lt 128 ] || died=$((died + 1))
     [ "$(grep -c '"outcome":"memory"' stdout)" = 2 ] && short=$((short + 1))

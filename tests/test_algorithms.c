@@ -634,7 +634,7 @@ int main(void) {
     tcase_set_timeout(tcase, 120);
     EACH(restarts_of_equal_cost);
     tcase_add_loop_test(tcase, designs, 0, 2);
-    tcase_add_loop_test(tcase, alone, is_sample() ? ALGORITHMS_COUNT - 1 : 0, ALGORITHMS_COUNT + 1);
+    tcase_add_loop_test(tcase, alone, is_sample() ? ALGORITHMS_COUNT : 0, ALGORITHMS_COUNT + 1);
     suite_add_tcase(suite, tcase);
 #undef EACH
     SRunner *runner = srunner_create(suite);

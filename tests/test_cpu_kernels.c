@@ -509,6 +509,7 @@ START_TEST(prebuilt_against_double_loops) {
     const shape *it = &prebuilt_shapes[_i / ISAS];
     for (int type = KM_FLOAT32; type <= KM_FLOAT64; type++) {
         module m;
+        if (is_sample() && (_i / ISAS + _i % ISAS + type) % 2) continue; // each shape and type, on some set
         if (!module_open(&m, NULL, isas[_i % ISAS], NULL, (km_type)type, it->d, it->list)) return;
         check_module(&m, (km_type)type, it->d, it->ks, it->ks_count);
         module_close(&m);

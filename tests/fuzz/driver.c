@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Drives a fuzz target without libFuzzer: the seeds as they are, then mutations of them, the same each time.
+// Drives a fuzz target without libFuzzer: the seeds as they are, then mutations of them, the same each time; in the
+// short form half as many.
 // usage: fuzz_TARGET ROUNDS TARGET.dict SEED...
+#include "../short_form.h"
 #include "fuzz.h"
 
 #include <fcntl.h>
@@ -104,7 +106,7 @@ int main(int argc, char **argv) {
     }
     signal(SIGABRT, keep_input);
     signal(SIGSEGV, keep_input);
-    long rounds = atol(argv[1]);
+    long rounds = atol(argv[1]) / (is_whole() ? 1 : 2);
     int seeds = argc - 3;
     for (long i = 0; i < rounds || i < seeds; i++) {
         uint8_t bytes[FUZZ_SIZE_MAX];
