@@ -2,6 +2,7 @@
 // The CPU engine step by step: load, ten fixed iterations of every K, the finishing pass. Each shape is checked
 // against plain double loops before it is timed; rounds of all shapes are interleaved, medians are printed.
 // usage: cpu_sweep [POINTS [ROUNDS [THREADS [LIST_OF_K [ALGORITHM [blobs|uniform [FEATURES [DESIGN]]]]]]]]
+#include "gen/design.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/file.h"
 
@@ -79,7 +80,7 @@ static void build(shape *s, km_device *device, const char *ks, const char *algor
     km_plan_init(&s->plan);
     must(km_plan_make(&s->plan, &spec, &params, &err));
     km_spec_clear(&spec);
-    if (s->plan.design == KM_DESIGN_PREBUILT) {
+    if (!km_design_is_emitted(s->plan.design)) {
         must(km_backend_cpu.kernels_load(&s->kernels, device, &s->plan, NULL, 0, &err));
         return;
     }

@@ -2,12 +2,16 @@
 // Times km_fit on a .npy file: one fit and one line of JSON for each line on standard input, so that a script can
 // take turns between this program and others (bench/cpu_peers.py does).
 //
-//     fit_worker DATA.npy CLUSTERS [type=f32|f64] [init=FILE.npy] [iterations=N] [tol=T] [restarts=R] [threads=T]
+//     fit_worker DATA CLUSTERS [type=f32|f64] [init=FILE.npy] [iterations=N] [tol=T] [restarts=R] [threads=T]
 //                                  [target=cpu|cuda|...] [design=NAME] [algorithm=NAME] [cache=DIR]
-//                                  [labels=none|best|all] [open=once|each]
+//                                  [labels=none|best|all] [open=once|each] [layout=NAME] [refine=TEXT] [seed=N]
+//
+// DATA is a .npy file, or a .csr file: rows, columns and entries as int64_t, the rows' starts as int64_t, then the
+// entries' columns as int32_t and their values as float (bench/sparse.py writes such files).
 //
 // The file is mapped and its pages are touched by a first fit that is not reported. "ms" is the whole of km_fit,
-// labels of every K included, less "build_ms", which a program pays once; "wall_ms" leaves out nothing. With open=each
+// labels of every K included, less "build_ms", which a program pays once; "wall_ms" leaves out nothing; "cpu_ms" are
+// the processor's milliseconds, of all threads. With open=each
 // the file is opened again for each fit ("open_ms", in none of the others). On a GPU the context is made once and
 // kept ("context_ms", a line before "ready"); "copy_ms" is the points on their way there, "pin_ms" the pinning of
 // memory before it.
@@ -26,6 +30,7 @@ typedef struct fit_job {
     km_fit_params params;
     km_log log;
     double *init;
+    char *csr; // the file's bytes
     int open_each;
     double open_ms, copy_ms, pin_ms, context_ms;
 } fit_job;
@@ -99,6 +104,13 @@ static km_status option_set(fit_job *job, const char *key, const char *value, km
         return km_spec_set_target(&job->spec, value, err);
     else if (!strcmp(key, "design") || !strcmp(key, "algorithm"))
         return km_spec_fix(&job->spec, key, value, err);
+    else if (!strcmp(key, "layout"))
+        return km_spec_set_layout(&job->spec, value, err);
+    else if (!strcmp(key, "refine")) {
+        job->params.refine = KM_REFINE_AUTO;
+        return km_spec_set_refine(&job->spec, value, err);
+    } else if (!strcmp(key, "seed"))
+        job->params.seed = strtoull(value, NULL, 10);
     else if (!strcmp(key, "cache"))
         job->params.cache_dir = value;
     else if (!strcmp(key, "labels"))
@@ -110,6 +122,25 @@ static km_status option_set(fit_job *job, const char *key, const char *value, km
         return KM_ERROR_USAGE;
     }
     return KM_OK;
+}
+
+// Opens the data: a .csr file is read, and stays in memory.
+static km_status data_open(fit_job *job, km_error *err) {
+    const char *end = strrchr(job->path, '.');
+    if (!end || strcmp(end, ".csr") != 0) return km_data_open(&job->data, job->path, NULL, err);
+    FILE *file = fopen(job->path, "rb");
+    int64_t head[3] = {0}, bytes = 0;
+    if (file && fread(head, sizeof *head, 3, file) == 3) bytes = (head[0] + 1) * 8 + head[2] * 8;
+    job->csr = malloc((size_t)bytes + 1);
+    int whole = file && job->csr && bytes > 0 && (int64_t)fread(job->csr, 1, (size_t)bytes, file) == bytes;
+    if (file) fclose(file);
+    if (!whole) {
+        snprintf(err->text, sizeof err->text, "%s cannot be read", job->path);
+        return KM_ERROR_IO;
+    }
+    const char *indices = job->csr + (head[0] + 1) * 8, *values = indices + head[2] * 4;
+    return km_data_from_csr(&job->data, (const int64_t *)(const void *)job->csr, indices, 4, values,
+                            KM_FLOAT32, head[0], head[1], NULL, err);
 }
 
 static km_status job_open(fit_job *job, int argc, char **argv, km_error *err) {
@@ -128,16 +159,21 @@ static km_status job_open(fit_job *job, int argc, char **argv, km_error *err) {
         status = option_set(job, argv[a], equals ? equals + 1 : "", err);
     }
     if (status == KM_OK && job->spec.target.kind == KM_TARGET_CUDA) keep_context(job);
-    return status == KM_OK ? km_data_open(&job->data, job->path, NULL, err) : status;
+    return status == KM_OK ? data_open(job, err) : status;
 }
 
 static void job_close(fit_job *job) {
     km_data_destroy(&job->data);
     km_spec_clear(&job->spec);
     free(job->init);
+    free(job->csr);
 }
 
-static void report(const fit_job *job, const km_result *result, double wall_ms) {
+static double cpu_ms(void) {
+    return (double)clock() * 1e3 / CLOCKS_PER_SEC;
+}
+
+static void report(const fit_job *job, const km_result *result, double wall_ms, double used_ms) {
     const km_timing *t = &result->timing;
     int64_t iterations = 0;
     double inertia = 0;
@@ -147,6 +183,7 @@ static void report(const fit_job *job, const km_result *result, double wall_ms) 
     }
     printf("{\"ms\":%.4f,\"wall_ms\":%.4f,\"read_ms\":%.4f,\"build_ms\":%.4f,", wall_ms - t->build_ms,
            wall_ms, t->read_ms, t->build_ms);
+    printf("\"cpu_ms\":%.4f,", used_ms);
     printf("\"open_ms\":%.4f,\"copy_ms\":%.4f,\"pin_ms\":%.4f,", job->open_ms, job->copy_ms, job->pin_ms);
     printf("\"seed_ms\":%.4f,\"sweep_ms\":%.4f,\"finish_ms\":%.4f,", t->seed_ms, t->sweep_ms, t->finish_ms);
     printf("\"iterations\":%lld,\"passes\":%lld,\"inertia\":%.9g,\"distances\":%lld,", (long long)iterations,
@@ -158,7 +195,7 @@ static void report(const fit_job *job, const km_result *result, double wall_ms) 
 
 static km_status fit_once(fit_job *job, int reported, km_error *err) {
     km_result *result = NULL;
-    double begin = now_ms();
+    double begin = now_ms(), used = cpu_ms();
     if (job->open_each) {
         km_data_destroy(&job->data);
         km_status opened = km_data_open(&job->data, job->path, NULL, err);
@@ -167,7 +204,7 @@ static km_status fit_once(fit_job *job, int reported, km_error *err) {
         begin = now_ms();
     }
     km_status status = km_fit(&result, &job->spec, job->data, &job->params, err);
-    if (status == KM_OK && reported) report(job, result, now_ms() - begin);
+    if (status == KM_OK && reported) report(job, result, now_ms() - begin, cpu_ms() - used);
     km_result_destroy(&result);
     return status;
 }
@@ -175,7 +212,7 @@ static km_status fit_once(fit_job *job, int reported, km_error *err) {
 int main(int argc, char **argv) {
     if (argc < 3) {
         fprintf(stderr,
-                "usage: fit_worker DATA.npy CLUSTERS [key=value ...]; see the head of bench/fit_worker.c\n");
+                "usage: fit_worker DATA CLUSTERS [key=value ...]; see the head of bench/fit_worker.c\n");
         return 2;
     }
     fit_job job = {0};
