@@ -2,6 +2,7 @@
 // Which algorithm passes follow: the user's choice, or a rule's.
 #include "../base/error.h"
 #include "algorithm.h"
+#include "design.h"
 #include "cpu/facts.h"
 #include "memory.h"
 #include "numbers.h"
@@ -45,6 +46,10 @@ static void choose_by_rule(km_plan *plan) {
     plan->algorithm = KM_ALGORITHM_LLOYD;
     if (plan->spec.target.kind == KM_TARGET_CUDA) {
         snprintf(reason, size, "the only one on CUDA");
+        return;
+    }
+    if (km_plan_is_csr(plan)) {
+        snprintf(reason, size, "the only one for points in the layout csr");
         return;
     }
     if (hamerly_pays(plan)) {
@@ -93,6 +98,12 @@ static km_status check(const km_plan *plan, km_error *err) {
         return km_fail(err, KM_ERROR_PLAN,
                        "the algorithm %s runs on the CPU only; take lloyd or auto on CUDA, or the target cpu",
                        km_algorithm_name(plan->algorithm));
+    if (km_plan_is_csr(plan))
+        return km_fail(
+            err, KM_ERROR_PLAN,
+            "the algorithm %s needs dense points, and the layout is csr; take lloyd or auto, or the "
+            "layout dense",
+            km_algorithm_name(plan->algorithm));
     if (plan->algorithm == KM_ALGORITHM_TILES) {
         if (plan->spec.features <= KM_CPU_TILES_FEATURES_MAX && clusters_max(plan) <= TILES_CLUSTERS_MAX)
             return KM_OK;

@@ -39,6 +39,11 @@ typedef struct km_design_code {
 
 const km_design_code *km_design_code_of(km_design design); // NULL for KM_DESIGN_NONE
 
+// Whether kernels are emitted and compiled, and not part of the library.
+static inline int km_design_is_emitted(km_design design) {
+    return km_design_code_of(design) && km_design_code_of(design)->names;
+}
+
 // Whether the plan's points lie as CSR.
 static inline int km_plan_is_csr(const km_plan *plan) {
     return plan->design != KM_DESIGN_NONE && km_design_code_of(plan->design)->is_csr;

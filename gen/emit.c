@@ -55,8 +55,10 @@ static km_status add_head(km_text *out, const km_source *source, km_error *err) 
 static km_status add_body(km_text *out, const km_plan *plan, const char *templates_dir, km_error *err) {
     const km_design_code *code = km_design_code_of(plan->design);
     if (!code || !code->names) {
-        km_text_puts(out, "// The design prebuilt is compiled into the library: there is nothing to emit.\n"
-                          "typedef int km_nothing;\n");
+        km_text_printf(out,
+                       "// The design %s is compiled into the library: there is nothing to emit.\n"
+                       "typedef int km_nothing;\n",
+                       km_design_name(plan->design));
         return KM_OK;
     }
     const char *name = NULL;
@@ -301,19 +303,19 @@ static km_status emit(km_source *source, const km_plan *plan, const char *templa
     km_text_puts(&head, "\n");
     raw.size = 0;
     KM_TRY_GOTO(add_body(&raw, plan, templates_dir, err));
-    if (plan->design != KM_DESIGN_PREBUILT)
+    if (km_design_is_emitted(plan->design))
         km_text_puts(&raw, "\n// ==== The host part: what the header declares\n");
     if (!raw.failed) tidy(&body, raw.data);
     if (raw.failed || body.failed || head.failed) {
         status = km_fail_memory(err, "the emitted text", raw.size);
         goto done;
     }
-    if (plan->design == KM_DESIGN_PREBUILT)
+    if (!km_design_is_emitted(plan->design))
         km_text_puts(&text, body.data);
     else
         KM_TRY_GOTO(add_host(&text, source, body.data, templates_dir, err));
     km_text_puts(&whole, head.data);
-    if (!text.failed && plan->design != KM_DESIGN_PREBUILT)
+    if (!text.failed && km_design_is_emitted(plan->design))
         add_contents(&whole, text.data, count_lines(head.data));
     km_text_puts(&whole, text.failed ? "" : text.data);
     whole.failed |= text.failed;

@@ -190,9 +190,35 @@ int64_t km_cpu_sorting_bytes(const km_plan *plan, int64_t n) {
     return 2 * pages(n * 8) + blocks * DIGITS * 4 + (carried ? pages(n * row) : 0);
 }
 
+// Points that lie as CSR: centroids side by side, `bytes` a coordinate, and their constants.
+static int64_t side_by_side(const km_plan *plan, int64_t centroids, int64_t bytes) {
+    enum { COLUMNS = 16 };
+    return pages((plan->spec.features + 2) * km_round_up(centroids, COLUMNS) * bytes);
+}
+
+// Scores in double of some rows, of all threads.
+static int64_t csr_scores(const km_plan *plan, int64_t centroids) {
+    enum { ROWS = 64, COLUMNS = 16 };
+    return threads_of(plan) * ROWS * (km_round_up(centroids, COLUMNS) + 1) * 8;
+}
+
+// What passes over CSR points keep: the table of all runs, what threads find of a span, and changes of runs whose sums
+// are owned.
+static int64_t csr_pass_bytes(const km_plan *plan) {
+    enum { SLOT_BYTES = 6224, CHANGES_SHARE = 8, CHANGE_BYTES = 8 };
+    int64_t restarts = restarts_of(plan), slots = restarts * plan->spec.clusters_count, n = plan->points,
+            owned = 0;
+    for (int64_t i = 0; i < plan->spec.clusters_count; i++)
+        owned += km_cpu_sums_are_owned(plan->spec.clusters[i], plan->spec.features);
+    int64_t changes = restarts * owned * (n / CHANGES_SHARE + n / KM_CPU_PASS_POINTS) * CHANGE_BYTES;
+    return side_by_side(plan, restarts * plan->clusters_sum, km_type_bytes(plan->spec.type)) +
+           threads_of(plan) * slots * SLOT_BYTES + (owned ? changes + n * 8 + plan->spec.features * 8 : 0);
+}
+
 // Of one run, all but its labels.
 static int64_t run_bytes(const km_plan *plan, int64_t k) {
     int64_t d = plan->spec.features, bytes = k * (d * 8 + KM_CPU_PITCH(d) * 8 + 1);
+    if (km_plan_is_csr(plan)) return bytes;
     bytes += KM_CPU_TABLE_ROWS(k) * (d + 1) * km_type_bytes(plan->spec.type);
     if (km_plan_value(plan, KM_PARAM_int16_scores) == 1)
         bytes += (k * KM_CPU_INT16_ROW(d) + KM_CPU_COLUMNS(k) * (d + 1)) * 4;
@@ -256,6 +282,7 @@ static int64_t bounds_bytes(const km_plan *plan) {
 static int64_t kept_bytes(const km_plan *plan) {
     int64_t n = plan->points, k = k_max_of(plan), d = plan->spec.features,
             real = km_type_bytes(plan->spec.type);
+    if (km_plan_is_csr(plan)) return csr_pass_bytes(plan);
     if (plan->algorithm == KM_ALGORITHM_TILES) {
         int64_t lists = k * (KM_CPU_PITCH(d) * 8 + 24 + (KM_CPU_BOXES + 1) * real) + 16 * (d + 1) * real;
         return km_cpu_tiles_bytes(plan, n) + threads_of(plan) * lists;
@@ -269,6 +296,9 @@ static int64_t chain_bytes(const km_plan *plan) {
     int64_t n = plan->points, d = plan->spec.features, group = group_of(plan),
             parts = n / km_max(PART_POINTS, group) + 1;
     int64_t blocks = n / CHUNK_POINTS + 1;
+    if (km_plan_is_csr(plan))
+        return pages(n * km_type_bytes(plan->spec.type)) + side_by_side(plan, CANDIDATES, 8) +
+               csr_scores(plan, CANDIDATES) + parts * CANDIDATES * 8 + (parts + blocks) * 8;
     return pages(km_round_up(n, group) * km_type_bytes(plan->spec.type)) +
            (CANDIDATES + 1) * d * km_type_bytes(plan->spec.type) + parts * CANDIDATES * 8 +
            (parts + blocks) * 8 + threads_of(plan) * (int64_t)sizeof(km_cpu_chain);
@@ -277,6 +307,9 @@ static int64_t chain_bytes(const km_plan *plan) {
 static int64_t finishing_bytes(const km_plan *plan) {
     int64_t d = plan->spec.features, rows = plan->clusters_sum + 1, runs = plan->spec.clusters_count + 1;
     int64_t threads = km_min(threads_of(plan), plan->points / CHUNK_POINTS + 1);
+    if (km_plan_is_csr(plan))
+        return side_by_side(plan, rows, 8) + csr_scores(plan, rows) +
+               threads * (rows * KM_CPU_SUMS * 8 + 144 + runs * (int64_t)sizeof(km_cpu_finish_model));
     return rows * km_round_up(d, 8) * 8 + runs * d * KM_CPU_FEW_CLUSTERS * 8 +
            rows * (d + 1) * km_type_bytes(plan->spec.type) +
            threads * (rows * KM_CPU_SUMS * 8 + 144 + runs * (int64_t)sizeof(km_cpu_finish_model));
@@ -284,6 +317,9 @@ static int64_t finishing_bytes(const km_plan *plan) {
 
 static int64_t relocating_bytes(const km_plan *plan) {
     int64_t d = plan->spec.features, k = k_max_of(plan), span = km_round_up(SPAN_POINTS, group_of(plan));
+    if (km_plan_is_csr(plan))
+        return side_by_side(plan, k, 8) + csr_scores(plan, k) +
+               threads_of(plan) * (span * 8 + k * 16 + d * 16 + 256);
     return k * (km_round_up(d, 8) * 8 + (d + 1) * km_type_bytes(plan->spec.type)) +
            d * KM_CPU_FEW_CLUSTERS * 8 + threads_of(plan) * (span * 8 + k * 16 + d * 16 + 256);
 }

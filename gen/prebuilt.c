@@ -2,8 +2,8 @@
 // Build-time program: writes kernels that are compiled into the library. usage: prebuilt OUT.c KIND NAME [TEMPLATES]
 // KIND lanes: the kernels of the design prebuilt, which are those of lanes. NAME is INSTRUCTIONS_TYPE_SHAPE, such as
 // avx2_float32_d4. SHAPE is dN (N features, K up to 256), few (up to 64 features, K up to 256) or any.
-// KIND load, tiles, bounds or silhouette: NAME is INSTRUCTIONS_TYPE. TEMPLATES is a folder; without it the library's
-// are taken.
+// KIND load, tiles, bounds, silhouette or sparse_lanes: NAME is INSTRUCTIONS_TYPE. TEMPLATES is a folder; without it
+// the library's are taken.
 #include "../base/error.h"
 #include "../base/text.h"
 #include "cpu/common.h"
@@ -93,6 +93,61 @@ static void names_make(km_env *env, const char *kind, const char *isa, const cha
     km_env_set_flag(env, "byte_labels", 0);
 }
 
+// A list of the numbers from .. to - 1, each times `step`.
+static void list_steps(km_env *env, const char *list, int64_t from, int64_t to, int64_t step) {
+    char text[24];
+    km_env_list(env, list);
+    for (int64_t i = from; i < to; i++) {
+        snprintf(text, sizeof text, "%lld", (long long)(i * step));
+        km_env_item(env, list, text);
+    }
+}
+
+static void list_words(km_env *env, const char *list, const char *const *words) {
+    km_env_list(env, list);
+    for (; *words; words++) km_env_item(env, list, *words);
+}
+
+// A kind of scores: of reals, or `wide`, in double.
+static void kind_add(km_env *env, const char *kind, int is_wide) {
+    km_env *item = km_env_item(env, "kinds", kind);
+    km_env_set(item, "type", is_wide ? "double" : "km_real");
+    km_env_set(item, "vec", is_wide ? "km_doubles" : "km_vec");
+    km_env_set(item, "pre", is_wide ? "KM_D" : "KM");
+    km_env_set(item, "lanes", is_wide ? "DOUBLES" : "LANES");
+    km_env_set_flag(item, "squares", is_wide);
+}
+
+// Names of templates/cpu/sparse_lanes: a function for each kind of scores, number of vectors and width of an index.
+static void names_of_sparse(km_env *env, const char *isa, const char *type) {
+    const int is_double = !strcmp(type, "float64"), is_avx512 = !strcmp(isa, "avx512");
+    const int is_neon = !strcmp(isa, "neon"), is_avx2 = !strcmp(isa, "avx2");
+    const int64_t panel = is_avx512 ? 16 : is_neon ? 20 : 12, bytes = is_avx512 ? 64 : is_avx2 ? 32 : 16;
+    const int64_t group = is_double ? 8 : 16, lanes = bytes / (is_double ? 8 : 4);
+    static const char *const widths[] = {"8", "16", "32", NULL};
+    km_env_set_int(env, "group", group);
+    km_env_set_int(env, "panel_vectors", panel);
+    km_env_set(env, "half_unit", is_double ? "0x1p-53" : "0x1p-24");
+    km_env_set(env, "tiny", is_double ? "0x1p-1073" : "0x1p-148");
+    // Where reals are doubles and multiplied and added at once.
+    const int wide_reals = is_double && strcmp(isa, "generic") != 0;
+    km_env_set_flag(env, "wide_reals", wide_reals);
+    list_steps(env, "group_vectors", 0, group / lanes, 1);
+    list_steps(env, "wide_vectors", 0, 8 / (bytes / 8), 1);
+    list_words(env, "widths", widths); // bits of a column's index, and of a label
+    km_env_list(env, "kinds");
+    if (!wide_reals) kind_add(env, "real", 0);
+    kind_add(env, "wide", 1);
+    km_env_list(env, "counts");
+    for (int64_t count = 1; count <= panel; count++) {
+        char text[24];
+        snprintf(text, sizeof text, "%lld", (long long)count);
+        km_env *item = km_env_item(env, "counts", text);
+        list_steps(item, "vectors", 0, count, 1);
+        list_steps(item, "lines", 0, (count * bytes + 63) / 64, 64); // bytes from cache line to cache line
+    }
+}
+
 static km_status kernels_make(km_text *out, const char *kind, const char *isa, const char *type,
                               const char *dir, km_error *err) {
     char template_name[64];
@@ -100,6 +155,7 @@ static km_status kernels_make(km_text *out, const char *kind, const char *isa, c
     km_env *env = km_env_create();
     if (!env) return km_fail_memory(err, "the names of a template", 0);
     names_make(env, kind, isa, type);
+    if (!strcmp(kind, "sparse_lanes")) names_of_sparse(env, isa, type);
     km_status status = km_template_expand(out, template_name, env, dir, err);
     km_env_destroy(&env);
     return status;

@@ -4,7 +4,7 @@
 #include "../base/error.h"
 #include "../base/log.h"
 #include "../base/text.h"
-#include "../gen/numbers.h"
+#include "../gen/design.h"
 #include "../gen/source.h"
 #include "cache.h"
 #include "file.h"
@@ -258,7 +258,7 @@ km_status km_module_get(km_module **out, const km_source *source, km_device *dev
     if (!module) return km_fail_memory(err, "the module", sizeof *module);
     module->device = device;
     KM_TRY_GOTO(km_plan_copy(&module->plan, &source->plan, err));
-    if (source->plan.design != KM_DESIGN_PREBUILT)
+    if (km_design_is_emitted(source->plan.design))
         status = build_compiled(module, source, mode, params, err);
     else if (mode != KM_MODULE_RECALL)
         status = device->backend->kernels_load(&module->kernels, device, &module->plan, NULL, 0, err);

@@ -10,6 +10,7 @@ static const rig_variant variants[] = {
     {"cpu-prebuilt", &km_backend_cpu, KM_HOST, KM_DESIGN_PREBUILT, NULL},
     {"cpu-lanes", &km_backend_cpu, KM_HOST, KM_DESIGN_LANES, NULL},
     {"cpu-gemm", &km_backend_cpu, KM_HOST, KM_DESIGN_GEMM, NULL},
+    {"cpu-sparse_lanes", &km_backend_cpu, KM_HOST, KM_DESIGN_SPARSE_LANES, NULL},
     {"cuda-registers", &km_backend_cuda, 0, KM_DESIGN_REGISTERS, NULL},
     {"cuda-tensor", &km_backend_cuda, 0, KM_DESIGN_TENSOR, NULL},
     {"cuda-tiled", &km_backend_cuda, 0, KM_DESIGN_TILED, NULL},
@@ -34,6 +35,7 @@ static km_status spec_of(km_spec *spec, const rig_variant *variant, const rig_pa
     km_spec_init(spec);
     spec->features = params->d;
     spec->type = params->type;
+    if (variant->design == KM_DESIGN_SPARSE_LANES) spec->layout = KM_LAYOUT_CSR;
     KM_TRY(km_spec_set_target(spec, variant->device == KM_HOST ? "cpu" : "cuda", err));
     KM_TRY(km_spec_set_clusters(spec, params->clusters, err));
     KM_TRY(km_spec_fix(spec, "design", km_design_name(variant->design), err));

@@ -162,7 +162,7 @@ START_TEST(foreign_numbers) {
     ck_assert_ptr_null(strstr(err.text, "grid"));
     spec.fixed_count = 0;
     ck_assert_int_eq(km_spec_fix(&spec, "design", "tiled", &err), KM_OK);
-    expect_error(NULL, "cpu:avx2 has no design tiled; it has lanes, gemm and prebuilt");
+    expect_error(NULL, "cpu:avx2 has no design tiled; it has lanes, gemm, prebuilt and sparse_lanes");
     spec.fixed_count = 1;
     strcpy(spec.fixed[0].name, "colour");
     expect_error(NULL, "has no number colour; it has ");

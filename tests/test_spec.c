@@ -168,9 +168,10 @@ START_TEST(fixing) {
     expect_error(km_spec_fix(&spec, "block", "31", &err), KM_ERROR_SPEC, "block must be 32..1024, got 31");
     expect_error(km_spec_fix(&spec, "block", "1e2", &err), KM_ERROR_SPEC,
                  "block must be an integer 32..1024, got \"1e2\"");
-    expect_error(km_spec_fix(&spec, "design", "register", &err), KM_ERROR_SPEC,
-                 "design must be registers, tensor... (CUDA), or lanes, gemm or prebuilt (CPU), got "
-                 "\"register\"; did you mean registers?");
+    expect_error(
+        km_spec_fix(&spec, "design", "register", &err), KM_ERROR_SPEC,
+        "design must be registers, tensor... (CUDA), or lanes, gemm, prebuilt or sparse_lanes (CPU), got "
+        "\"register\"; did you mean registers?");
     expect_error(
         km_spec_fix(&spec, "algorithm", "elkans", &err), KM_ERROR_SPEC,
         "algorithm must be auto, lloyd, tiles, hamerly or elkan, got \"elkans\"; did you mean elkan?");

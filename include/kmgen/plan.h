@@ -19,7 +19,8 @@ KM_BEGIN
     X(TILED, tiled, CUDA, "tiled like a matrix product, any d, K and type")                                  \
     X(LANES, lanes, CPU, "points across SIMD lanes")                                                         \
     X(GEMM, gemm, CPU, "tiled like a matrix product, any d and K")                                           \
-    X(PREBUILT, prebuilt, CPU, "lanes, compiled into the library: any d, K and type")
+    X(PREBUILT, prebuilt, CPU, "lanes, compiled into the library: any d, K and type")                        \
+    X(SPARSE_LANES, sparse_lanes, CPU, "sparse points (CSR): centroids of all K across SIMD lanes")
 
 /// One design, KM_DESIGN_REGISTERS and so on: a row of KM_DESIGNS, in that order from 1. KM_DESIGN_NONE (0): none,
 /// or not decided. KM_DESIGN_COUNT: one more than there are, the size of a table that they index.

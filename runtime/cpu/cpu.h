@@ -85,6 +85,8 @@ typedef struct cpu_engine {
     km_counters counters;
     struct cpu_tiling *tiling; // tiles.c; NULL: passes are lloyd's
     struct cpu_bounds *bounds; // bounds.c; NULL unless the algorithm is hamerly or elkan
+    struct cpu_sparse *sparse; // sparse.c; NULL unless the points lie as CSR: then there are no `points` here
+    double rounding2;          // a squared distance up to this part of the point's |x|^2 may be rounding
     int32_t wants_labels;      // the sweep asks how many labels change
 } cpu_engine;
 
@@ -153,6 +155,16 @@ km_status km_cpu_seed_plusplus(km_engine *base, int64_t *indices, int64_t first_
 km_status km_cpu_finish_models(km_engine *base, km_finish_model *models, int64_t count, km_error *err);
 km_status km_cpu_silhouette(km_engine *base, km_silhouette_model *models, int64_t count, km_error *err);
 km_status km_cpu_relocate(km_engine *base, int64_t slot_index, int64_t *moved, km_error *err);
+
+// Points that lie as CSR (sparse.c).
+km_status km_cpu_sparse_load(cpu_engine *engine, km_data_stats *stats, const km_data *data,
+                             km_load_params *params, km_error *err);
+void km_cpu_sparse_destroy(cpu_engine *engine);
+void km_cpu_sparse_prepare(cpu_engine *engine); // before each pass
+// One piece of a pass, for all active slots, as km_cpu_kernels.pass does it.
+void km_cpu_sparse_piece(cpu_engine *engine, int64_t piece, km_cpu_slot *list, int64_t count);
+// After a pass: the totals of a slot whose sums are owned.
+km_status km_cpu_sparse_sums(cpu_engine *engine, int64_t slot, km_error *err);
 
 // The algorithm tiles (tiles.c). The points are sorted before the first pass; `params` has centre and factor.
 km_status km_cpu_tiling_create(cpu_engine *engine, const km_data *data, const km_load_params *params,

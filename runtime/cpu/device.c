@@ -311,7 +311,7 @@ km_status km_cpu_kernels_load(km_kernels **out, km_device *device, const km_plan
     km_status status = KM_OK;
     if (binary)
         status = module_open(module, binary, size, err);
-    else
+    else if (plan->points_layout != KM_LAYOUT_CSR) // the kernels of CSR points are the engine's own
         module->pass = km_cpu_prebuilt_lanes(&plan->spec, device->facts.target.arch);
     *out = &module->base;
     if (status != KM_OK) km_cpu_kernels_unload(out);

@@ -8,6 +8,7 @@
 #include "../../gen/cpu/facts.h"
 #include "../../gen/memory.h"
 #include "cpu.h"
+#include "sparse_engine.h"
 #include "../threads.h"
 #include <math.h>
 #include <sched.h>
@@ -18,6 +19,7 @@ enum {
     REFRESH_PASSES = 32, // sums start again from zero after so many updates of a run ...
     REFRESH_SHARE = 2,   // ... and when more than one in so many points changed: adding all is cheaper then;
     REFRESH_MASKED = 45, // with masked sums when more than k in so many changed
+    CSR_GROUP = 64,      // labels of points that lie as CSR come in groups of so many
     COARSE_SHARE = 64    // part of the points that, scored again as floats, cost what int16 scores save
 };
 
@@ -38,6 +40,7 @@ static void engine_destroy(km_engine **base) {
     for (int64_t s = 0; engine->slots && s < engine->base.slots_count; s++) slot_free(&engine->slots[s]);
     km_cpu_tiling_destroy(engine);
     km_cpu_bounds_destroy(engine);
+    km_cpu_sparse_destroy(engine);
     free(engine->slots);
     free(engine->partials);
     free(engine->lists);
@@ -84,7 +87,7 @@ static km_status engine_create(km_engine **out, const km_kernels *kernels, int64
     const km_plan *plan = kernels->plan;
     const cpu_module *module = (const cpu_module *)kernels;
     // A source that was emitted for an older instruction set, or edited, may have SoA groups of another size.
-    int64_t soa_points = module->pass->soa_points;
+    int64_t soa_points = module->pass ? module->pass->soa_points : CSR_GROUP;
     if (soa_points < 1 || KM_CHUNK_POINTS % soa_points != 0)
         return km_fail(err, KM_ERROR_PLAN, "soa_points must divide %d, got %lld", KM_CHUNK_POINTS,
                        (long long)soa_points);
@@ -92,7 +95,7 @@ static km_status engine_create(km_engine **out, const km_kernels *kernels, int64
     if (!engine) return km_fail_memory(err, "the engine", (int64_t)sizeof *engine);
     engine->base =
         (km_engine){.backend = &km_backend_cpu, .kernels = kernels, .plan = plan, .d = plan->spec.features};
-    engine->kernels = *module->pass;
+    if (module->pass) engine->kernels = *module->pass;
     engine->threads = km_threads(threads, kernels->device->facts.units, log);
     engine->soa_points = soa_points;
     engine->pitch = KM_CPU_PITCH(engine->base.d);
@@ -133,14 +136,15 @@ static km_status slot_alloc(cpu_engine *engine, cpu_slot *slot, km_error *err) {
     int64_t d = engine->base.d;
     slot->centroids = calloc((size_t)(slot->k * d), sizeof *slot->centroids);
     slot->totals = calloc((size_t)(slot->k * engine->pitch), sizeof *slot->totals);
-    slot->table = calloc((size_t)(KM_CPU_TABLE_ROWS(slot->k) * (d + 1)), (size_t)engine->real_bytes);
+    if (!engine->sparse)
+        slot->table = calloc((size_t)(KM_CPU_TABLE_ROWS(slot->k) * (d + 1)), (size_t)engine->real_bytes);
     slot->may_stay_empty = calloc((size_t)slot->k, 1);
-    int complete = slot->centroids && slot->totals && slot->table && slot->may_stay_empty;
+    int complete = slot->centroids && slot->totals && (slot->table || engine->sparse) && slot->may_stay_empty;
     if (complete && (!engine->int16_scales || int16_alloc(slot, d))) {
         uint8_t *labels = engine->labels;
         for (const cpu_slot *s = engine->slots; s < slot; s++) labels += labels_bytes(engine, s);
         slot->labels = labels;
-        km_cpu_table_end(slot->table, slot->k, d, engine->base.plan->spec.type);
+        if (slot->table) km_cpu_table_end(slot->table, slot->k, d, engine->base.plan->spec.type);
         return KM_OK;
     }
     slot_free(slot);
@@ -292,6 +296,11 @@ static int64_t pass_points(const cpu_engine *engine) {
 }
 
 static void pass_chunk(cpu_engine *engine, int64_t chunk, km_cpu_slot *list, double *sums) {
+    if (engine->sparse) {
+        km_cpu_sparse_piece(engine, chunk, list,
+                            list_active(engine, list, sums, engine->sparse->cuts[chunk]));
+        return;
+    }
     int64_t points = pass_points(engine), first = chunk * points, d = engine->base.d;
     km_cpu_chunk work = {.points = engine->points + first * d * engine->real_bytes,
                          .weights = cpu_weights_at(engine, first),
@@ -354,7 +363,8 @@ static km_status pass_all(cpu_engine *engine, km_error *err) {
         if (slot->mode != KM_CPU_MOVE)
             memset(slot->totals, 0, (size_t)(slot->k * engine->pitch) * sizeof *slot->totals);
     }
-    int64_t points = pass_points(engine), chunks = (engine->base.n + points - 1) / points;
+    int64_t chunks =
+        engine->sparse ? engine->sparse->pieces : km_divide_up(engine->base.n, pass_points(engine));
     int threads = cpu_threads_for(engine, chunks);
     pass_turns turns = {
         .chunks = chunks, .partials_count = engine->partials_count, .is_done = engine->partials_done};
@@ -370,7 +380,8 @@ static km_status pass_all(cpu_engine *engine, km_error *err) {
         if (!slot_is_active(slot)) continue;
         engine->counters.distances_lloyd += engine->base.n * slot->k;
         if (!engine->tiling && !engine->bounds) engine->counters.distances += engine->base.n * slot->k;
-        if (slot->sums_by_owner) KM_TRY(owners_add(engine, slot, err));
+        if (slot->sums_by_owner)
+            KM_TRY(engine->sparse ? km_cpu_sparse_sums(engine, s, err) : owners_add(engine, slot, err));
         totals_tidy(engine, slot);
         slot->mode = engine->tiling ? KM_CPU_REFRESH : KM_CPU_MOVE;
     }
@@ -463,6 +474,7 @@ static km_status run_passes(km_engine *base, km_slot_state *states, int64_t *pas
         engine->wants_labels = base->plan->track_labels || stop->changes_min > 0;
         if (engine->tiling) KM_TRY(km_cpu_tiling_probe(engine, err));
         if (engine->bounds) KM_TRY(km_cpu_bounds_prepare(engine, err));
+        if (engine->sparse) km_cpu_sparse_prepare(engine);
         KM_TRY(pass_all(engine, err));
         ++*passes;
         for (int64_t s = 0; s < base->slots_count; s++)

@@ -3,8 +3,8 @@
 // bitwise the same on every backend.
 #include "../../base/error.h"
 #include "../../base/size.h"
-#include "../rounding.h"
 #include "cpu.h"
+#include "sparse_engine.h"
 #include "../threads.h"
 #include <stdlib.h>
 #include <math.h>
@@ -13,7 +13,8 @@
 // What one thread needs.
 typedef struct scratch {
     km_cpu_finish_model *models;
-    double *sums; // of all models: k rows of KM_CPU_SUMS
+    double *sums;   // of all models: k rows of KM_CPU_SUMS
+    double *scores; // of some rows, where points lie as CSR
 } scratch;
 
 // The kernel, and the models as it is given them.
@@ -28,6 +29,10 @@ typedef struct finisher {
     double *sums;
     km_cpu_finish_model *models;
     int64_t count, sums_count, threads;
+    // Where points lie as CSR, in place of centroids, columns and tables:
+    cpu_sparse_table side_by_side;
+    void *side_by_side_memory;
+    double *scores;
 } finisher;
 
 static void finisher_free(finisher *f) {
@@ -37,6 +42,8 @@ static void finisher_free(finisher *f) {
     free(f->own);
     free(f->sums);
     free(f->models);
+    km_pages_free(f->side_by_side_memory);
+    free(f->scores);
 }
 
 // The module's kernel works in the plan's type. Where float cannot hold the squares, another one is double throughout.
@@ -55,6 +62,7 @@ static int squares_fit_float(const cpu_engine *engine, const km_finish_model *mo
 static void finisher_choose(finisher *f, const km_finish_model *models, int64_t count) {
     const cpu_engine *engine = f->engine;
     int single = engine->real_bytes == 4;
+    if (engine->sparse) return;
     f->kernel = engine->kernels.finish;
     f->row = km_round_up(engine->base.d, engine->kernels.finish_row_multiple);
     if (single && !squares_fit_float(engine, models, count)) {
@@ -66,53 +74,71 @@ static void finisher_choose(finisher *f, const km_finish_model *models, int64_t 
 static km_status finisher_alloc(finisher *f, int64_t rows, km_error *err) {
     const cpu_engine *engine = f->engine;
     int64_t d = engine->base.d, sums = km_round_up(f->sums_count, 8) + 8;
-    f->centroids = calloc((size_t)(rows * f->row), sizeof *f->centroids);
-    f->columns = calloc((size_t)(f->count * d * KM_CPU_FEW_CLUSTERS), sizeof *f->columns);
-    f->tables = calloc((size_t)(rows * (d + 1)), (size_t)engine->real_bytes);
+    int64_t dense = !engine->sparse, scores = 0;
+    if (!dense) {
+        KM_TRY(km_cpu_sparse_wide_table(&f->side_by_side, &f->side_by_side_memory, engine, rows, err));
+        scores = km_cpu_sparse_scores_count(&f->side_by_side);
+    }
+    f->scores = calloc((size_t)(f->threads * scores + 1), sizeof *f->scores);
+    f->centroids = calloc((size_t)(dense * rows * f->row + 1), sizeof *f->centroids);
+    f->columns = calloc((size_t)(dense * f->count * d * KM_CPU_FEW_CLUSTERS + 1), sizeof *f->columns);
+    f->tables = calloc((size_t)(dense * rows * (d + 1) + 1), (size_t)engine->real_bytes);
     f->own = calloc((size_t)f->threads, sizeof *f->own);
     f->sums = calloc((size_t)(f->threads * sums), sizeof *f->sums);
     f->models = calloc((size_t)(f->threads * f->count), sizeof *f->models);
-    if (!f->centroids || !f->columns || !f->tables || !f->own || !f->sums || !f->models)
+    if (!f->centroids || !f->columns || !f->tables || !f->own || !f->sums || !f->models || !f->scores)
         return km_fail_memory(err, "the finishing pass", (rows * (f->row + d) + f->threads * sums) * 8);
     for (int64_t t = 0; t < f->threads; t++)
-        f->own[t] = (scratch){f->models + t * f->count, f->sums + t * sums};
+        f->own[t] = (scratch){f->models + t * f->count, f->sums + t * sums, f->scores + t * scores};
     return KM_OK;
+}
+
+// One model as kernels are given it, of which `at` is the first row of all models.
+static void model_put(finisher *f, const km_finish_model *model, int64_t m, int64_t at) {
+    const cpu_engine *engine = f->engine;
+    int64_t d = engine->base.d, k = model->k, dense = !engine->sparse;
+    double *centroids = f->centroids + dense * at * f->row;
+    uint8_t *table = f->tables + dense * at * (d + 1) * engine->real_bytes;
+    double *columns = f->columns + dense * m * d * KM_CPU_FEW_CLUSTERS;
+    for (int64_t t = 0; t < f->threads; t++)
+        f->own[t].models[m] =
+            (km_cpu_finish_model){.k = k,
+                                  .centroids = centroids,
+                                  .columns = columns,
+                                  .table = table,
+                                  .sums = f->sums_count ? f->own[t].sums + at * KM_CPU_SUMS : NULL};
+    if (!dense) {
+        for (int64_t j = 0; j < k; j++)
+            km_cpu_sparse_put(&f->side_by_side, engine, at + j, model->centroids + j * d);
+        return;
+    }
+    for (int64_t j = 0; j < k; j++)
+        memcpy(centroids + j * f->row, model->centroids + j * d, (size_t)d * sizeof *centroids);
+    for (int64_t j = 0; j < k && k <= KM_CPU_FEW_CLUSTERS; j++)
+        for (int64_t i = 0; i < d; i++) columns[i * KM_CPU_FEW_CLUSTERS + j] = model->centroids[j * d + i];
+    km_cpu_table(table, model->centroids, k, d, engine->base.plan->spec.type);
 }
 
 // `with_sums`: the models' sums are wanted, not only labels and squares.
 static km_status finisher_init(finisher *f, cpu_engine *engine, const km_finish_model *models, int64_t count,
                                int with_sums, km_error *err) {
-    int64_t d = engine->base.d, rows = 0;
+    int64_t rows = 0;
     for (int64_t m = 0; m < count; m++) rows += models[m].k;
     *f = (finisher){.engine = engine, .count = count, .sums_count = with_sums ? rows * KM_CPU_SUMS : 0};
     f->threads = cpu_threads_for(engine, engine->chunks_count);
     finisher_choose(f, models, count);
     KM_TRY(finisher_alloc(f, rows, err));
-    for (int64_t m = 0, at = 0; m < count; at += models[m++].k) {
-        int64_t k = models[m].k;
-        double *centroids = f->centroids + at * f->row;
-        uint8_t *table = f->tables + at * (d + 1) * engine->real_bytes;
-        double *columns = f->columns + m * d * KM_CPU_FEW_CLUSTERS;
-        for (int64_t j = 0; j < k; j++)
-            memcpy(centroids + j * f->row, models[m].centroids + j * d, (size_t)d * sizeof *centroids);
-        for (int64_t j = 0; j < k && k <= KM_CPU_FEW_CLUSTERS; j++)
-            for (int64_t i = 0; i < d; i++)
-                columns[i * KM_CPU_FEW_CLUSTERS + j] = models[m].centroids[j * d + i];
-        km_cpu_table(table, models[m].centroids, k, d, engine->base.plan->spec.type);
-        for (int64_t t = 0; t < f->threads; t++)
-            f->own[t].models[m] =
-                (km_cpu_finish_model){.k = k,
-                                      .centroids = centroids,
-                                      .columns = columns,
-                                      .table = table,
-                                      .sums = with_sums ? f->own[t].sums + at * KM_CPU_SUMS : NULL};
-    }
+    for (int64_t m = 0, at = 0; m < count; at += models[m++].k) model_put(f, &models[m], m, at);
     return KM_OK;
 }
 
 // `count` points from `first` on, which starts an SoA group.
 static void finisher_run(const finisher *f, const scratch *own, int64_t first, int64_t count) {
     const cpu_engine *engine = f->engine;
+    if (engine->sparse) {
+        km_cpu_sparse_finish(engine, &f->side_by_side, own->scores, own->models, f->count, first, count);
+        return;
+    }
     km_cpu_finish work = {.points = engine->points + first * engine->base.d * engine->real_bytes,
                           .weights = cpu_weights_at(engine, first),
                           .points_count = count,
@@ -225,9 +251,7 @@ static void far_add(far_list *list, const cpu_engine *engine, far_point next) {
 
 static km_status far_init(far_list *list, int64_t wanted, const cpu_engine *engine, km_error *err) {
     int64_t d = engine->base.d;
-    *list = (far_list){.wanted = wanted,
-                       .square_min = engine->square_min,
-                       .rounding2 = km_mean_rounding2(engine->base.n, engine->base.plan->spec.type)};
+    *list = (far_list){.wanted = wanted, .square_min = engine->square_min, .rounding2 = engine->rounding2};
     list->points = malloc((size_t)wanted * sizeof *list->points);
     list->row = malloc((size_t)(2 * d) * sizeof *list->row);
     list->other = list->row ? list->row + d : NULL;

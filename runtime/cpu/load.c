@@ -407,7 +407,10 @@ km_status km_cpu_load(km_engine *base, km_data_stats *stats, const km_data *data
         return km_fail(err, KM_ERROR_DATA, "%s has %lld features, the module is for %lld", km_data_name(data),
                        (long long)km_data_features(data), (long long)d);
     if (n < 1) return km_fail(err, KM_ERROR_DATA, "%s has no points", km_data_name(data));
-    if (engine->points) return km_fail(err, KM_ERROR_INTERNAL, "the engine has points already");
+    if (engine->points || engine->sparse)
+        return km_fail(err, KM_ERROR_INTERNAL, "the engine has points already");
+    if (base->plan->points_layout == KM_LAYOUT_CSR)
+        return km_cpu_sparse_load(engine, stats, data, params, err);
     if (km_mul_overflows(&bytes, km_round_up(n, engine->soa_points), d * engine->real_bytes))
         return km_fail(err, KM_ERROR_MEMORY, "%lld x %lld values are too many for this machine", (long long)n,
                        (long long)d);
@@ -426,7 +429,8 @@ km_status km_cpu_load(km_engine *base, km_data_stats *stats, const km_data *data
     engine->total_weight = stats->total_weight;
     engine->total_square = stats->total_square;
     engine->typical_square = stats->typical_square;
-    engine->square_min = km_mean_rounding2(n, base->plan->spec.type) * stats->typical_square;
+    engine->rounding2 = km_mean_rounding2(n, base->plan->spec.type);
+    engine->square_min = engine->rounding2 * stats->typical_square;
     engine->largest_square = largest_square(load.centre, stats, params, d); // load.centre is free by now
     KM_TRY_GOTO(km_cpu_int16_create(engine, load.centre, err));
     if (base->plan->algorithm == KM_ALGORITHM_TILES) status = km_cpu_tiling_create(engine, data, params, err);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Kernels that are compiled into the library for each instruction set and type: load, tiles, bounds, silhouette.
+// Kernels that are compiled into the library for each instruction set and type: load, tiles, bounds, silhouette,
+// sparse.
 #ifndef KM_RUNTIME_CPU_PREBUILT_H
 #define KM_RUNTIME_CPU_PREBUILT_H
 #include <stdint.h>

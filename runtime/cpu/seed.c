@@ -7,6 +7,7 @@
 #include "../../base/error.h"
 #include "../../base/size.h"
 #include "cpu.h"
+#include "sparse_engine.h"
 #include "../threads.h"
 #include <math.h>
 #include <stdlib.h>
@@ -29,6 +30,7 @@ typedef struct chain {
     int64_t candidates_count;
     uint8_t *rows;      // reals: CANDIDATES_MAX + 1 rows of d, the last is the chosen one
     int64_t chosen;     // point of the last pick, -1 before the first
+    int64_t column;     // of the first candidate, where points lie as CSR
     double *potentials; // subchunks x CANDIDATES_MAX
     shares sums;        // of w x squared distance to the nearest pick
 } chain;
@@ -42,6 +44,11 @@ typedef struct seeder {
     km_cpu_chain *lists; // threads x chains_count
     int64_t subchunk_points, subchunks_count;
     int threads;
+    // Where points lie as CSR, in place of rows and lists:
+    cpu_sparse_table table; // of the candidates of all chains, and their last picks
+    void *table_memory;
+    double *scores; // of each thread
+    cpu_sparse_chain *sparse_lists;
 } seeder;
 
 static void seeder_free(seeder *s) {
@@ -54,6 +61,9 @@ static void seeder_free(seeder *s) {
     free(s->chains);
     free(s->weights.subchunks);
     free(s->lists);
+    free(s->scores);
+    free(s->sparse_lists);
+    km_pages_free(s->table_memory);
 }
 
 static void fill_infinity(const seeder *s, uint8_t *nearest, int64_t count) {
@@ -89,8 +99,18 @@ static void shares_add(const seeder *s, shares *of) {
     }
 }
 
+// The table of CSR points: columns for the most candidates that a pick has, and for the last picks.
+static km_status sparse_init(seeder *s, int64_t picks, km_error *err) {
+    int64_t columns = s->chains_count * (km_candidates(picks - 1) + 1), threads = s->engine->threads;
+    KM_TRY(km_cpu_sparse_wide_table(&s->table, &s->table_memory, s->engine, columns, err));
+    int64_t count = threads * km_cpu_sparse_scores_count(&s->table);
+    s->scores = malloc((size_t)count * sizeof *s->scores);
+    s->sparse_lists = calloc((size_t)(threads * s->chains_count), sizeof *s->sparse_lists);
+    return s->scores && s->sparse_lists ? KM_OK : km_fail_memory(err, "scores of candidates", count * 8);
+}
+
 static km_status seeder_init(seeder *s, cpu_engine *engine, int64_t first_restart, int64_t chains_count,
-                             uint64_t seed, km_error *err) {
+                             int64_t picks, uint64_t seed, km_error *err) {
     int64_t points = km_round_up(engine->base.n, engine->soa_points), d = engine->base.d;
     *s = (seeder){.engine = engine, .seed = seed, .chains_count = chains_count};
     s->subchunk_points = engine->soa_points > SUBCHUNK_POINTS ? engine->soa_points : SUBCHUNK_POINTS;
@@ -104,14 +124,15 @@ static km_status seeder_init(seeder *s, cpu_engine *engine, int64_t first_restar
         own->restart = first_restart + c;
         own->chosen = -1;
         own->nearest = km_pages_alloc(points * engine->real_bytes);
-        own->rows = calloc((size_t)((CANDIDATES_MAX + 1) * d), (size_t)engine->real_bytes);
+        own->rows =
+            calloc((size_t)(engine->sparse ? 1 : (CANDIDATES_MAX + 1) * d), (size_t)engine->real_bytes);
         own->potentials = calloc((size_t)(s->subchunks_count * CANDIDATES_MAX), sizeof *own->potentials);
         complete = shares_alloc(&own->sums, s) && own->nearest && own->rows && own->potentials;
         if (complete) fill_infinity(s, own->nearest, points);
     }
-    return complete ? KM_OK
-                    : km_fail_memory(err, "the distances of the k-means++ chains",
-                                     chains_count * points * engine->real_bytes);
+    if (complete) return engine->sparse ? sparse_init(s, picks, err) : KM_OK;
+    return km_fail_memory(err, "the distances of the k-means++ chains",
+                          chains_count * points * engine->real_bytes);
 }
 
 static void weights_add(seeder *s) {
@@ -137,6 +158,7 @@ static const uint8_t *point_at(const cpu_engine *engine, int64_t point) {
 
 static void row_fill(const seeder *s, uint8_t *out, int64_t point) {
     const cpu_engine *engine = s->engine;
+    if (engine->sparse) return;
     const uint8_t *x = point_at(engine, point);
     for (int64_t f = 0; f < engine->base.d; f++)
         memcpy(out + f * engine->real_bytes, x + f * engine->soa_points * engine->real_bytes,
@@ -166,6 +188,13 @@ static double point_share(const seeder *s, const chain *own, int64_t point) {
     const cpu_engine *engine = s->engine;
     double weight = engine->weights ? engine->weights[point] : 1.0, least, square;
     if (own->chosen < 0) return weight;
+    if (engine->sparse) {
+        square = km_cpu_sparse_square(engine, point, own->chosen);
+        if (engine->real_bytes == 4) square = (double)(float)square;
+        least = engine->real_bytes == 4 ? (double)((const float *)own->nearest)[point]
+                                        : ((const double *)own->nearest)[point];
+        return weight * (square < least ? square : least);
+    }
     const uint8_t *x = point_at(engine, point), *row = chain_row(s, own, CANDIDATES_MAX);
     if (engine->real_bytes == 4) {
         least = (double)((const float *)own->nearest)[point];
@@ -256,8 +285,47 @@ static void seeding_subchunk(seeder *s, km_cpu_chain *list, int64_t subchunk) {
     engine->kernels.seed(&work);
 }
 
+// The columns of all chains' candidates and last picks, written or cleared.
+static void sparse_columns(seeder *s, int clear) {
+    void (*put)(const cpu_sparse_table *, const cpu_engine *, int64_t, int64_t) =
+        clear ? km_cpu_sparse_seed_clear : km_cpu_sparse_seed_put;
+    int64_t column = 0;
+    for (int64_t c = 0; c < s->chains_count; c++) {
+        chain *own = &s->chains[c];
+        if (own->candidates_count == 0) continue;
+        own->column = column;
+        for (int64_t a = 0; a < own->candidates_count; a++)
+            put(&s->table, s->engine, column++, own->candidates[a]);
+        if (own->chosen >= 0) put(&s->table, s->engine, column++, own->chosen);
+    }
+    s->table.columns = column;
+}
+
+static void sparse_subchunk(seeder *s, int64_t subchunk) {
+    int64_t me = omp_get_thread_num(), count = 0, first = subchunk * s->subchunk_points;
+    cpu_sparse_chain *list = s->sparse_lists + me * s->chains_count;
+    for (int64_t c = 0; c < s->chains_count; c++) {
+        const chain *own = &s->chains[c];
+        if (own->candidates_count == 0) continue;
+        list[count++] = (cpu_sparse_chain){.nearest = own->nearest,
+                                           .column = own->column,
+                                           .candidates_count = own->candidates_count,
+                                           .has_chosen = own->chosen >= 0,
+                                           .potentials = own->potentials + subchunk * CANDIDATES_MAX};
+    }
+    km_cpu_sparse_seed(s->engine, &s->table, s->scores + me * km_cpu_sparse_scores_count(&s->table), list,
+                       count, first, km_min(s->subchunk_points, s->engine->base.n - first));
+}
+
 // One read of the points for all chains that have candidates.
 static void seeding_pass(seeder *s) {
+    if (s->engine->sparse) {
+        sparse_columns(s, 0);
+#pragma omp parallel for schedule(dynamic, 4) num_threads(s->threads) if (s->threads > 1)
+        for (int64_t subchunk = 0; subchunk < s->subchunks_count; subchunk++) sparse_subchunk(s, subchunk);
+        sparse_columns(s, 1);
+        return;
+    }
 #pragma omp parallel for schedule(dynamic, 16) num_threads(s->threads) if (s->threads > 1)
     for (int64_t subchunk = 0; subchunk < s->subchunks_count; subchunk++)
         seeding_subchunk(s, s->lists + omp_get_thread_num() * s->chains_count, subchunk);
@@ -291,7 +359,7 @@ km_status km_cpu_seed_plusplus(km_engine *base, int64_t *indices, int64_t first_
                                void *progress_user, km_error *err) {
     cpu_engine *engine = (cpu_engine *)base;
     seeder s;
-    km_status status = seeder_init(&s, engine, first_restart, chains_count, seed, err);
+    km_status status = seeder_init(&s, engine, first_restart, chains_count, picks, seed, err);
     if (status != KM_OK) goto done;
     weights_add(&s);
     for (int64_t p = 0; p < picks; p++) {

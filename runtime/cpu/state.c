@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT
 // What an engine keeps of its points and slots: rows, tables of centroids.
 #include "cpu.h"
+#include "sparse_engine.h"
 #include <math.h>
 
 void km_cpu_row(double *out, const cpu_engine *engine, int64_t point) {
     int64_t d = engine->base.d, soa_points = engine->soa_points;
+    if (engine->sparse) {
+        km_sparse_row(out, &engine->sparse->points, point);
+        return;
+    }
     int64_t first = point / soa_points * soa_points * d + point % soa_points;
     for (int64_t f = 0; f < d; f++)
         out[f] = engine->real_bytes == 4 ? (double)((const float *)engine->points)[first + f * soa_points]
@@ -36,6 +41,7 @@ void km_cpu_table_end(void *table, int64_t k, int64_t d, km_type type) {
 
 void km_cpu_slot_tables(const cpu_engine *engine, cpu_slot *slot) {
     int64_t d = engine->base.d;
+    if (!slot->table) return; // points that lie as CSR: one table for all slots, before each pass
     km_cpu_table(slot->table, slot->centroids, slot->k, d, engine->base.plan->spec.type);
     if (!slot->int16_table) return;
     slot->margin = km_cpu_int16_table(slot->int16_table, (const float *)slot->table, slot->k, d,

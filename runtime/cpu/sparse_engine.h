@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+// What the CPU engine keeps of points that lie as CSR, and its steps for them.
+#ifndef KM_RUNTIME_CPU_SPARSE_ENGINE_H
+#define KM_RUNTIME_CPU_SPARSE_ENGINE_H
+#include "../sparse.h"
+#include "cpu.h"
+#include "sparse.h"
+
+enum {
+    SPARSE_CHANGES_SHARE =
+        8, // a piece lists changes of one in so many points; beyond that all are added again
+    SPARSE_PARALLEL_MIN = 1 << 16 // numbers of a step that all threads share
+};
+
+// The part of |x|^2 up to which a squared distance may be rounding.
+#define SPARSE_ROUNDING 0x1p-44
+// The same for a pick of a seeding, of |x|^2 + |p|^2.
+#define SPARSE_SEED_ROUNDING 0x1p-48
+
+typedef struct cpu_sparse {
+    km_sparse_points points;
+    const cpu_sparse_kernels *kernels;
+    int64_t *cuts; // pieces + 1: their first points
+    int64_t pieces;
+    uint8_t *table_rows;    // of all active runs: reals ...
+    void *table_constants;  // ... and its constants
+    double *constants;      // the same in double
+    double *norms_max;      // of each active slot
+    cpu_sparse_table table; // of this pass
+    int64_t stride_max;     // with every slot active
+    uint8_t *scratch;       // of each thread
+    int64_t scratch_bytes;
+    cpu_sparse_changes *changes; // pieces x slots; NULL: all runs have partial sums
+    int64_t slots_count;
+    int64_t *marks;        // n: of one run
+    int64_t *feature_cuts; // for 1 .. feature_parts parts
+    int64_t feature_parts;
+} cpu_sparse;
+
+// Points first .. first + count - 1, of one chunk.
+void km_cpu_sparse_rows(cpu_sparse_rows *out, const cpu_engine *engine, int64_t first, int64_t count);
+// A table of doubles and its constants for `columns` centroids, all 0, in *memory, which the caller frees by
+// km_pages_free.
+km_status km_cpu_sparse_wide_table(cpu_sparse_table *table, void **memory, const cpu_engine *engine,
+                                   int64_t columns, km_error *err);
+// Puts a centroid of d doubles into a column of it.
+void km_cpu_sparse_put(const cpu_sparse_table *table, const cpu_engine *engine, int64_t column,
+                       const double *centroid);
+// Scores in double of `rows`, of one chunk, SPARSE_AT_A_TIME at most, and their |x|^2: into `scores`, which has
+// km_cpu_sparse_scores_count(table) doubles.
+static inline int64_t km_cpu_sparse_scores_count(const cpu_sparse_table *table) {
+    return SPARSE_AT_A_TIME * (table->stride + 1) + 8;
+}
+static inline const double *km_cpu_sparse_squares(double *scores, const cpu_sparse_table *table) {
+    return scores + SPARSE_AT_A_TIME * table->stride;
+}
+void km_cpu_sparse_scores(double *scores, const cpu_engine *engine, const cpu_sparse_table *table,
+                          int64_t first, int64_t count);
+// As km_cpu_kernels.finish, for points first .. first + count - 1 of one chunk; the models' columns stand in `table`
+// one after another.
+void km_cpu_sparse_finish(const cpu_engine *engine, const cpu_sparse_table *table, double *scores,
+                          const km_cpu_finish_model *models, int64_t models_count, int64_t first,
+                          int64_t count);
+
+// k-means++ (sparse_seed.c). A chain's candidates are columns of the table, then its last pick, where there is one.
+typedef struct cpu_sparse_chain {
+    void *nearest; // reals, n: squared distance to the nearest pick
+    int64_t column, candidates_count;
+    int has_chosen;
+    double *potentials; // out, as km_cpu_chain's
+} cpu_sparse_chain;
+
+// Makes a column minus a point, or clears it from that.
+void km_cpu_sparse_seed_put(const cpu_sparse_table *table, const cpu_engine *engine, int64_t column,
+                            int64_t point);
+void km_cpu_sparse_seed_clear(const cpu_sparse_table *table, const cpu_engine *engine, int64_t column,
+                              int64_t point);
+// Points first .. first + count - 1 of one chunk.
+void km_cpu_sparse_seed(const cpu_engine *engine, const cpu_sparse_table *table, double *scores,
+                        const cpu_sparse_chain *chains, int64_t chains_count, int64_t first, int64_t count);
+// The squared distance of two points, to the last bit as chains have it.
+double km_cpu_sparse_square(const cpu_engine *engine, int64_t point, int64_t pick);
+
+#endif
