@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """How often each criterion, and the default rule, finds the right K: the tables of docs/criteria.md.
 
-    bench/decision.py KMGEN [--sets N] [--first I] [--shared FOLDER] [--jobs N] [--json FILE]
+    bench/decision.py KMGEN [--sets N] [--first I] [--family NAME] [--shared FOLDER] [--jobs N] [--json FILE]
 
 Fits N tables of each family of bench/decision_sets.py (I, I + 1, ...) and prints, by family, how many times each
 criterion's K was right; how often the rule is right on a family with constants chosen on all others; and for families
@@ -32,10 +32,12 @@ def generator(family, i):
 def tables(args):
     """(family, name, points, clusters or 1)"""
     for family in sets.CLUSTERED:
+        if args.family and family.__name__ != args.family:
+            continue
         for i in range(args.first, args.first + args.sets):
             x, k = family(generator(family, i))
             yield family.__name__, str(i), x, k
-    for family in sets.NONE:
+    for family in sets.NONE if not args.family else []:
         for i in range(args.first, args.first + args.sets):
             yield family.__name__, str(i), family(generator(family, i)), 1
     if args.shared:
@@ -105,7 +107,9 @@ def rule(row, votes_min, hump_max):
     """The default rule with other constants than those of runtime/select.c, 2 and -1."""
     votes = collections.Counter(row["votes"][name] for name in COUNTED)
     valleys = dict(row["valleys"])
-    agreed = [k for k in valleys if votes[k] >= votes_min and not (valleys[k] or 0) <= hump_max]
+    most = max(votes[k] for k in valleys)
+    agreed = [k for k in valleys if votes[k] >= votes_min and not (valleys[k] or 0) <= hump_max
+              and (k < max(valleys) or votes[k] == most)]
     return max(agreed) if agreed and row["clustered"] else row["votes"]["simplified_silhouette"]
 
 
@@ -147,6 +151,7 @@ def main():
     parser.add_argument("--sets", type=int, default=30)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--shared")
+    parser.add_argument("--family", help="only this family of tables with clusters")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", help="write what each fit said")
     args = parser.parse_args()

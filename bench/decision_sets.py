@@ -157,8 +157,20 @@ def integers(r):
     return np.round(x * r.uniform(0.5, 3)), k
 
 
+def sparse(r):
+    """Counts of words, yes and no, or measurements of which most are 0, in many columns."""
+    k, n, d = int(r.integers(3, 9)), int(r.integers(1500, 4000)), int(r.integers(40, 300))
+    label, kind = r.integers(0, k, n), int(r.integers(3))
+    if kind == 0:
+        return r.poisson(r.gamma(0.3, 1, (k, d))[label]).astype(float), k
+    if kind == 1:
+        return (r.random((n, d)) < np.where(r.random((k, d)) < 0.15, 0.6, 0.03)[label]).astype(float), k
+    means = 5 * r.random((k, d)) * (r.random((k, d)) < 0.1)
+    return means[label] * (r.random((n, d)) < 0.6) + r.random((n, d)) * (r.random((n, d)) < 0.03), k
+
+
 CLUSTERED = [equal, overlap, unequal_sizes, unequal_densities, elongated, many, noise, features, few_scaled,
-             few_unscaled, tails, groups, heavy_overlap, rings, lattice, two, integers]
+             few_unscaled, tails, groups, heavy_overlap, rings, lattice, two, integers, sparse]
 
 
 def shape_of_none(r):

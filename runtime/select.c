@@ -563,12 +563,25 @@ static int votes_for(const km_selection *selection, int64_t k) {
     return votes;
 }
 
-// The largest K that several criteria prefer and at which no two neighbouring clusters are one hump, or -1.
+// The most votes that any K has.
+static int most_votes(const km_selection *selection, const km_score_input *models, int64_t count) {
+    int most = 0;
+    for (int64_t m = 0; m < count; m++) {
+        int votes = votes_for(selection, models[m].k);
+        most = votes > most ? votes : most;
+    }
+    return most;
+}
+
+// The largest K that several criteria prefer and at which no two neighbouring clusters are one hump, or -1. Criteria
+// that run off go to the end of the list together: there it takes the most votes.
 static int64_t agreed_model(const km_selection *selection, const km_score_input *models, const double *scores,
                             int64_t count) {
     for (int64_t m = count - 1; m >= 0; m--) {
         double valley = scores[m * KM_CRITERION_COUNT + KM_CRITERION_valley];
-        if (votes_for(selection, models[m].k) >= VOTES_MIN && !(valley <= ONE_HUMP_MAX)) return m;
+        int votes = votes_for(selection, models[m].k);
+        if (m == count - 1 && votes < most_votes(selection, models, count)) continue;
+        if (votes >= VOTES_MIN && !(valley <= ONE_HUMP_MAX)) return m;
     }
     return -1;
 }

@@ -5,8 +5,11 @@
 // data's own points are loaded again in the end.
 #include "../../base/error.h"
 #include "../../base/log.h"
+#include "../../base/size.h"
+#include "../../gen/design.h"
 #include "../../gen/memory.h"
 #include "../drawn.h"
+#include "../memory.h"
 #include "../refine.h"
 #include "../threads.h"
 #include "axes.h"
@@ -236,6 +239,10 @@ km_status km_measure_gap(const km_measuring *m, km_criterion own, km_error *err)
              .restarts = m->spec->n_init,
              .references = m->params->gap_references ? m->params->gap_references : REFERENCES_DEFAULT};
     km_status status;
+    // Drawn points have no zeros.
+    if (km_plan_is_csr(m->engine->plan))
+        KM_TRY(km_host_check("the gap's reference sets, which have no zeros,",
+                             m->engine->n * g.d * (km_type_bytes(m->spec->type) + 4), err));
     KM_TRY_GOTO(gap_alloc(&g, err));
     KM_TRY_GOTO(make_box(&g, err));
     for (int64_t b = 0; b < g.references; b++) {

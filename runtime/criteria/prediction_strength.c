@@ -6,6 +6,7 @@
 // weight. Halves are drawn by seed, from at most 2 x HALF_POINTS points, and clustered by this library.
 #include "../../base/error.h"
 #include "../../base/size.h"
+#include "../memory.h"
 #include "../threads.h"
 #include "criteria.h"
 #include "pairs.h"
@@ -35,6 +36,7 @@ static void strength_free(strength *s) {
 
 static km_status strength_alloc(strength *s, int64_t k_max, km_error *err) {
     int64_t numbers = 2 * s->points * s->d + 2 * SPLITS * s->ks;
+    KM_TRY(km_host_check("the sample of points", numbers * (int64_t)sizeof *s->rows, err));
     s->rows = malloc((size_t)numbers * sizeof *s->rows);
     s->indices = malloc((size_t)(2 * s->points + k_max * k_max + k_max) * sizeof *s->indices);
     s->own = malloc((size_t)(2 * s->points) * sizeof *s->own);

@@ -3,6 +3,7 @@
 // that of a sample of so many, whose standard error stands beside it. Rousseeuw 1987.
 #include "../../base/error.h"
 #include "../../base/size.h"
+#include "../memory.h"
 #include "../threads.h"
 #include "criteria.h"
 #include "pairs.h"
@@ -31,6 +32,7 @@ km_status km_measure_silhouette_euclidean(const km_measuring *m, km_criterion ow
                       .d = d,
                       .sets_count = ks_count,
                       .threads = km_threads(m->params->threads, omp_get_num_procs(), NULL)};
+    KM_TRY(km_host_check("the sample of the silhouette", 2 * n * d * (int64_t)sizeof(double), err));
     double *rows = malloc((size_t)(n * (d + 1) + 2 * ks_count) * sizeof *rows);
     int64_t *indices = malloc((size_t)(n + ks_count) * sizeof *indices);
     int32_t *labels = malloc((size_t)(n * ks_count) * sizeof *labels);

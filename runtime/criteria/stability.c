@@ -4,6 +4,7 @@
 // at most KM_STABILITY_POINTS points, drawn by seed, each counted once whatever its weight.
 #include "../../base/error.h"
 #include "../../base/size.h"
+#include "../memory.h"
 #include "../threads.h"
 #include "criteria.h"
 #include "pairs.h"
@@ -43,6 +44,7 @@ typedef struct stability {
 } stability;
 
 static km_status stability_alloc(stability *s, int64_t k_max, km_error *err) {
+    KM_TRY(km_host_check("the sample of points", s->points * s->d * (int64_t)sizeof *s->rows, err));
     s->rows = malloc((size_t)(s->points * s->d) * sizeof *s->rows);
     s->indices = malloc((size_t)s->points * sizeof *s->indices);
     s->counts = malloc((size_t)(k_max * k_max + 2 * k_max) * sizeof *s->counts);
