@@ -291,11 +291,11 @@ static int tell_line(const unsigned char *at, const unsigned char *end) {
         int is_query = colon && colon - start == 3 && memcmp(start, "qid", 3) == 0;
         if (colon ? colon == start || (digit < colon && !is_query) : words > 0) return 0;
         for (const unsigned char *c = colon ? colon + 1 : start; c < at; c++)
-            if (!memchr(numbers, *c, strlen(numbers))) return 0;
+            if (!strchr(numbers, *c)) return 0;
         entries += colon != NULL;
         words++;
     }
-    return entries ? 1 : words ? -1 : -1;
+    return entries ? 1 : -1;
 }
 
 int km_svmlight_sniff(const km_input *input) {
