@@ -270,10 +270,12 @@ static km_status expand_tidy(km_text *out, const char *name, const km_env *env, 
     return status;
 }
 
-// Puts the linker's names above `body` and the host part below it, all into `out`; and makes the header.
+// Puts the linker's names above `body` and the host part below it, all into `out`; and makes the header. The host part
+// of a text for CSR points says that it has none.
 static km_status add_host(km_text *out, km_source *source, const char *body, const char *dir, km_error *err) {
     const km_plan *plan = &source->plan;
-    int is_cuda = plan->spec.target.kind == KM_TARGET_CUDA;
+    int is_cuda = plan->spec.target.kind == KM_TARGET_CUDA, is_csr = km_plan_is_csr(plan);
+    const char *host = is_csr ? "cuda/sparse/host.cu" : is_cuda ? "cuda/host.cu" : "cpu/host.c";
     km_status status = KM_OK;
     km_text header = {0};
     km_env *env = km_env_create();
@@ -281,8 +283,9 @@ static km_status add_host(km_text *out, km_source *source, const char *body, con
     KM_TRY_GOTO(set_host_names(env, plan, body, err));
     KM_TRY_GOTO(expand_tidy(out, is_cuda ? "cuda/names.h" : "cpu/names.h", env, dir, err));
     km_text_printf(out, "\n%s%s\n", body, is_cuda ? KM_GUARD_CUDA : KM_GUARD_CPU);
-    KM_TRY_GOTO(expand_tidy(out, is_cuda ? "cuda/host.cu" : "cpu/host.c", env, dir, err));
+    KM_TRY_GOTO(expand_tidy(out, host, env, dir, err));
     km_text_puts(out, "#endif\n");
+    if (is_csr) goto done;
     KM_TRY_GOTO(expand_tidy(&header, "host/interface.h", env, dir, err));
     KM_TRY_GOTO(km_text_take(&source->header, &header, err));
     snprintf(source->header_name, sizeof source->header_name, "%s.h", plan->spec.name);

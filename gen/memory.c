@@ -17,6 +17,7 @@ enum {
     CUDA_PICKS_AT_ONCE = 64,   // farthest points
     CUDA_FAR_POINT_BYTES = 12, // label, distance
     CUDA_SUMS_BYTES_MAX = 64 << 20,
+    SEED_COLUMNS = 16, // of a chain's table, CSR
     HOST_PAGE = 2 << 20,
     HOST_SPARE = 16 << 20,
     FIRST_ROWS_BYTES = 16 << 20, // picked points that the sweep keeps
@@ -53,12 +54,17 @@ km_cuda_steps km_cuda_steps_of(const km_plan *plan, int64_t n) {
     int64_t units = (n + KM_SUBCHUNK_POINTS - 1) / KM_SUBCHUNK_POINTS,
             blocks = (n + CHUNK_POINTS - 1) / CHUNK_POINTS;
     int64_t d8 = aligned(d * 8), sums = rows * KM_FINISH_SUMS * 8;
-    int64_t loading = 5 * d8 + 16 + 4 * d8 + KM_ALIGN_BYTES + km_max(blocks * 4 * d8, units * 8);
-    int64_t seeding = aligned(k_max * 8) + aligned(2 * KM_CANDIDATES_MAX * 8) + KM_CANDIDATES_MAX * units * 8;
+    int is_csr = km_plan_is_csr(plan);
+    int64_t column = is_csr ? (d + 1) * 8 : 0; // CSR: centroids as columns of doubles
+    int64_t loading = is_csr ? 0 : 5 * d8 + 16 + 4 * d8 + KM_ALIGN_BYTES + km_max(blocks * 4 * d8, units * 8);
+    int64_t seeding = aligned(k_max * 8) + aligned(2 * KM_CANDIDATES_MAX * 8) +
+                      KM_CANDIDATES_MAX * units * 8 + SEED_COLUMNS * column;
     int64_t moving =
         KM_ALIGN_BYTES + aligned(k_max * d * 8) + aligned((k_max + CUDA_PICKS_AT_ONCE) * 8) + 2 * units * 8;
-    int64_t finishing = aligned(rows * d * 8) + aligned(rows * d * real) + aligned(runs * 4) +
-                        aligned(runs * 8) + aligned(sums) + km_cuda_finish_blocks(rows, blocks) * sums;
+    moving += k_max * column;
+    int64_t finishing = aligned(rows * d * 8) + aligned(is_csr ? rows * column : rows * d * real) +
+                        aligned(runs * 4) + aligned(runs * 8) + aligned(sums) +
+                        km_cuda_finish_blocks(rows, blocks) * sums;
     int64_t picked = plan->spec.n_init * k_max, fetched = k_max;
     if (picked <= FIRST_ROWS_BYTES / (8 * d)) fetched = km_max(picked, k_max);
     int64_t fetching = aligned(fetched * 8) + fetched * d * 8;
@@ -88,14 +94,25 @@ static int64_t pass_bytes(const km_plan *plan, int64_t n) {
     return SPARE + (code->workspace_bytes ? code->workspace_bytes(plan, n) : 0);
 }
 
+static int64_t csr_loading_bytes(const km_plan *plan);
+
+// Bytes of the points, as CSR: nonzeros, starts and norms of whole chunks.
+static int64_t csr_bytes(const km_plan *plan) {
+    int64_t chunks = km_divide_up(plan->points, CHUNK_POINTS);
+    return (int64_t)(km_csr_point_bytes(plan) * (double)plan->points) + chunks * 12 +
+           (chunks * CHUNK_POINTS - plan->points) * 4;
+}
+
 static void of_cuda(km_memory *memory, const km_plan *plan) {
     int64_t n = plan->points, d = plan->spec.features, real = km_type_bytes(plan->spec.type);
     int64_t units = (n + KM_SUBCHUNK_POINTS - 1) / KM_SUBCHUNK_POINTS, workspace = pass_bytes(plan, n);
     km_cuda_steps steps = km_cuda_steps_of(plan, n);
-    memory->points = paged((n + KM_PAD_ROWS) * d * real) + paged(units * 8) + paged(2 * d * 8);
+    int is_csr = km_plan_is_csr(plan);
+    memory->points =
+        paged(is_csr ? csr_bytes(plan) : (n + KM_PAD_ROWS) * d * real) + paged(units * 8) + paged(2 * d * 8);
     if (plan->weighted) memory->points += paged(n * 8) + paged((n + KM_PAD_ROWS) * real);
     int64_t comes = plan->value_bytes ? plan->value_bytes : real;
-    memory->arriving = paged(steps.work) + (comes == real ? 0 : paged(n * d * comes));
+    memory->arriving = paged(steps.work) + (is_csr || comes == real ? 0 : paged(n * d * comes));
     memory->slots = cuda_slots(plan, n);
     memory->pass = paged(workspace);
     memory->steps = paged(steps.work) + (steps.scratch > workspace ? paged(steps.scratch) : 0);
@@ -103,6 +120,7 @@ static void of_cuda(km_memory *memory, const km_plan *plan) {
     memory->total = memory->points + memory->spare +
                     km_max(memory->arriving, memory->slots + memory->pass + memory->steps);
     memory->host = plan->label_sets * n * 4 + HOST_SPARE + km_refine_bytes(plan, n);
+    if (is_csr) memory->host += csr_bytes(plan) + csr_loading_bytes(plan); // the host packs them
     memory->chains = km_max(1, km_min(plan->spec.n_init, SEED_STATE_BYTES / (n * (int64_t)sizeof(double))));
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "rig.h"
+#include "../gen/design.h"
 #include "quiet_check.h"
 #include "short_form.h"
 #include <stdio.h>
@@ -15,6 +16,7 @@ static const rig_variant variants[] = {
     {"cuda-tensor", &km_backend_cuda, 0, KM_DESIGN_TENSOR, NULL},
     {"cuda-tiled", &km_backend_cuda, 0, KM_DESIGN_TILED, NULL},
     {"cuda-tiled-plain", &km_backend_cuda, 0, KM_DESIGN_TILED, "tiles"},
+    {"cuda-sparse_warps", &km_backend_cuda, 0, KM_DESIGN_SPARSE_WARPS, NULL},
 };
 
 const rig_variant *rig_variant_at(int index) {
@@ -35,7 +37,7 @@ static km_status spec_of(km_spec *spec, const rig_variant *variant, const rig_pa
     km_spec_init(spec);
     spec->features = params->d;
     spec->type = params->type;
-    if (variant->design == KM_DESIGN_SPARSE_LANES) spec->layout = KM_LAYOUT_CSR;
+    if (km_design_code_of(variant->design)->is_csr) spec->layout = KM_LAYOUT_CSR;
     KM_TRY(km_spec_set_target(spec, variant->device == KM_HOST ? "cpu" : "cuda", err));
     KM_TRY(km_spec_set_clusters(spec, params->clusters, err));
     KM_TRY(km_spec_fix(spec, "design", km_design_name(variant->design), err));

@@ -2,7 +2,7 @@
 // One suite over every backend and design, through runtime/backend.h alone.
 //
 //     test_backend cpu-prebuilt|cpu-lanes|cpu-gemm|cpu-sparse_lanes
-//     test_backend cuda-registers|cuda-tensor|cuda-tiled|cuda-tiled-plain
+//     test_backend cuda-registers|cuda-tensor|cuda-tiled|cuda-tiled-plain|cuda-sparse_warps
 //
 // Exits 77 (skipped) where the variant's device is missing.
 #include "cuda_context.h"

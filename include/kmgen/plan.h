@@ -17,6 +17,7 @@ KM_BEGIN
     X(REGISTERS, registers, CUDA, "sums in registers, several K in one straight line")                       \
     X(TENSOR, tensor, CUDA, "scores and sums as matrix products on tensor cores")                            \
     X(TILED, tiled, CUDA, "tiled like a matrix product, any d, K and type")                                  \
+    X(SPARSE_WARPS, sparse_warps, CUDA, "CSR: lanes of a warp across centroids, any d, K and type")          \
     X(LANES, lanes, CPU, "points across SIMD lanes")                                                         \
     X(GEMM, gemm, CPU, "tiled like a matrix product, any d and K")                                           \
     X(PREBUILT, prebuilt, CPU, "lanes, compiled into the library: any d, K and type")                        \

@@ -9,6 +9,7 @@
 #include "../../templates/both.h"
 #include "../../templates/cuda/abi.h"
 #include "../../templates/cuda/steps.h"
+#include "../../templates/cuda/sparse/points.h"
 #include "../backend.h"
 #include "driver.h"
 
@@ -22,14 +23,9 @@ enum {
 
 #define KM_FINISH_BYTES_MAX ((int64_t)1 << 31)
 
-// Every kernel of templates/cuda/steps/steps.cu that is called by name: looked up when a module is loaded.
+// Every kernel of templates/cuda/steps/steps.cu that is called by name, looked up when a module is loaded: those that
+// the steps of CSR points (templates/cuda/sparse/steps.cu) have as well, the others, and those of CSR points alone.
 #define KM_STEP_KERNELS(X)                                                                                   \
-    X(load_draw)                                                                                             \
-    X(load_sums_f32)                                                                                         \
-    X(load_sums_f64)                                                                                         \
-    X(load_reduce)                                                                                           \
-    X(load_transform_f32)                                                                                    \
-    X(load_transform_f64)                                                                                    \
     X(load_weights)                                                                                          \
     X(load_add)                                                                                              \
     X(rows)                                                                                                  \
@@ -37,12 +33,23 @@ enum {
     X(seed_pass)                                                                                             \
     X(update)                                                                                                \
     X(assign)                                                                                                \
-    X(finish_few_clusters)                                                                                   \
     X(finish_chunks)                                                                                         \
     X(finish_add)                                                                                            \
     X(silhouette)                                                                                            \
     X(farthest_subchunk)                                                                                     \
     X(farthest_pick)
+#define KM_DENSE_KERNELS(X)                                                                                  \
+    X(load_draw)                                                                                             \
+    X(load_sums_f32)                                                                                         \
+    X(load_sums_f64)                                                                                         \
+    X(load_reduce)                                                                                           \
+    X(load_transform_f32)                                                                                    \
+    X(load_transform_f64)                                                                                    \
+    X(finish_few_clusters)
+#define KM_SPARSE_KERNELS(X)                                                                                 \
+    X(columns)                                                                                               \
+    X(halves)                                                                                                \
+    X(seed_columns)
 
 typedef struct km_cuda_device {
     km_device base;
@@ -58,6 +65,8 @@ typedef struct km_cuda_kernels {
     km_cu_module module;
 #define KM_STEP_FIELD(name) km_cu_function name;
     KM_STEP_KERNELS(KM_STEP_FIELD)
+    KM_DENSE_KERNELS(KM_STEP_FIELD)
+    KM_SPARSE_KERNELS(KM_STEP_FIELD)
 #undef KM_STEP_FIELD
     km_pass_facts facts;
     km_pass_launch *launches;
@@ -73,6 +82,7 @@ typedef struct km_cuda_memory {
 
 typedef struct km_cuda_engine {
     km_engine base;
+    int is_csr; // the plan's points are: `points` begins with a km_sparse_table
     const km_cuda_device *device;
     const km_cuda_kernels *kernels;
     const km_driver *driver;
@@ -214,6 +224,17 @@ km_status km_cuda_load(km_cuda_engine *engine, km_data_stats *stats, const km_da
 km_status km_cuda_seed(km_cuda_engine *engine, int64_t *indices, int64_t first_restart, int64_t chains_count,
                        int64_t picks, uint64_t seed, int (*progress)(void *user, int64_t picks_done),
                        void *progress_user, km_error *err);
+// The same for CSR points, which the host packs; km_cuda_load calls it (load_sparse.c).
+km_status km_cuda_load_sparse(km_cuda_engine *engine, km_data_stats *stats, const km_data *data,
+                              km_load_params *params, km_error *err);
+// Parts of loading that do not depend on the layout: weights, the box, and what comes when points are there.
+km_status km_cuda_load_weights(km_cuda_engine *engine, const km_data *data, km_error *err);
+km_status km_cuda_load_box(km_cuda_engine *engine, const km_data_stats *stats, const km_load_params *params,
+                           km_error *err);
+km_status km_cuda_load_end(km_cuda_engine *engine, const km_data_stats *stats, km_error *err);
+// CSR: rows of doubles on the device to a table of columns (templates/cuda/sparse/steps.cu), (d + 1) x rows doubles.
+km_status km_cuda_columns(km_cuda_engine *engine, km_cu_ptr table, km_cu_ptr rows, int64_t rows_count,
+                          km_error *err);
 km_status km_cuda_rows(km_cuda_engine *engine, double *out, const int64_t *indices, int64_t count,
                        km_error *err);
 km_status km_cuda_relocate(km_cuda_engine *engine, int64_t slot, int64_t *moved, km_error *err);

@@ -2,6 +2,7 @@
 // CUDA devices, and modules loaded on them.
 #include "../../base/error.h"
 #include "../../base/log.h"
+#include "../../gen/design.h"
 #include "cuda.h"
 #include "../file.h"
 #include "../module_state.h"
@@ -263,6 +264,11 @@ static km_status load_module(km_cuda_kernels *kernels, const km_driver *driver, 
     KM_CU(cuModuleLoadDataEx(&kernels->module, image, 0, NULL, NULL));
 #define KM_STEP_LOOK_UP(name) KM_CU(cuModuleGetFunction(&kernels->name, kernels->module, "km_" #name));
     KM_STEP_KERNELS(KM_STEP_LOOK_UP)
+    if (km_plan_is_csr(kernels->base.plan)) {
+        KM_SPARSE_KERNELS(KM_STEP_LOOK_UP)
+    } else {
+        KM_DENSE_KERNELS(KM_STEP_LOOK_UP)
+    }
 #undef KM_STEP_LOOK_UP
     KM_TRY_GOTO(load_launches(kernels, driver, err));
     if (kernels->facts.has_constants)

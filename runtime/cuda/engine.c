@@ -47,6 +47,7 @@ static km_status engine_init(km_cuda_engine *engine, const km_kernels *kernels, 
     engine->base.kernels = kernels;
     engine->base.plan = plan;
     engine->base.d = plan->spec.features;
+    engine->is_csr = km_plan_is_csr(plan);
     engine->kernels = (const km_cuda_kernels *)kernels;
     engine->restarts = km_plan_get(plan, "concurrent_restarts");
     if (engine->restarts < 1) engine->restarts = 1;

@@ -32,7 +32,7 @@ static int64_t few_clusters_bytes(const km_cuda_engine *engine, int64_t k) {
 }
 
 static int has_few_clusters(const km_cuda_engine *engine, int64_t k) {
-    return k <= KM_FINISH_FEW_MAX &&
+    return !engine->is_csr && k <= KM_FINISH_FEW_MAX &&
            few_clusters_bytes(engine, k) <= engine->device->base.facts.shared_bytes_per_block;
 }
 
@@ -79,7 +79,8 @@ static km_status reserve(finisher *f, km_error *err) {
     KM_TRY(choose_slice(f, &scratch, err));
     int64_t chunks = f->slice_chunks, points = slice_points(f, chunks);
     int64_t centroids = aligned(f->rows_count * d * 8),
-            table = aligned(f->rows_count * d * engine->real_bytes);
+            table = aligned(engine->is_csr ? f->rows_count * (d + 1) * 8
+                                           : f->rows_count * d * engine->real_bytes);
     int64_t ks = aligned(f->count * 4), rows = aligned(f->count * 8), tables = centroids + table + ks + rows;
     KM_TRY(km_cuda_reserve(engine, &engine->work, tables + aligned(sums_bytes) + chunks * sums_bytes,
                            "the sums of the finishing pass", err));
@@ -104,13 +105,16 @@ static km_status reserve(finisher *f, km_error *err) {
     return km_cuda_clear(engine, f->totals, 0, sums_bytes, err);
 }
 
-// Centroids as doubles and in the plan's type, put together in `host`.
+// Centroids as doubles and in the plan's type, put together in `host`; of CSR points as columns.
 static km_status put_centroids(finisher *f, km_error *err) {
     km_cuda_engine *engine = f->engine;
     int64_t d = engine->base.d, count = f->rows_count * d, at = 0;
     for (int64_t m = 0; m < f->count; at += f->models[m++]->k * d)
         memcpy(f->host + at, f->models[m]->centroids, (size_t)(f->models[m]->k * d) * sizeof *f->host);
     KM_TRY(km_cuda_put(engine, (km_cu_ptr)(uintptr_t)f->args.centroids, f->host, count * 8, err));
+    if (engine->is_csr)
+        return km_cuda_columns(engine, (km_cu_ptr)(uintptr_t)f->args.table,
+                               (km_cu_ptr)(uintptr_t)f->args.centroids, f->rows_count, err);
     float *floats = (float *)f->host; // in place: each is written where doubles have been read already
     for (int64_t i = 0; engine->real_bytes == 4 && i < count; i++) {
         float value = (float)f->host[i];
@@ -164,7 +168,7 @@ static km_status launch_many(finisher *f, int64_t chunks, km_error *err) {
     const km_driver *driver = engine->driver;
     long long rows = f->rows_count;
     int in_shared = f->k_max <= KM_FINISH_SHARED_MAX;
-    void *assign_arguments[] = {&f->args};
+    void *assign_arguments[] = {&f->args, &f->args.table, &rows}; // the last two of CSR points
     void *arguments[] = {&f->args, &engine->weights.address, &f->partial, &rows, &in_shared};
     KM_TRY(km_cuda_launch(engine, engine->kernels->assign, km_divide_up(f->args.count, KM_SUBCHUNK_POINTS),
                           f->count, assign_arguments, err));

@@ -131,10 +131,9 @@ static km_status ones(void *out, const void *from, int64_t first, int64_t bytes,
     return KM_OK;
 }
 
-static km_status fetch_weights(loader *load, km_error *err) {
-    km_cuda_engine *engine = load->engine;
-    const double *weights = km_data_weights(load->data);
-    int64_t n = load->n;
+km_status km_cuda_load_weights(km_cuda_engine *engine, const km_data *data, km_error *err) {
+    const double *weights = km_data_weights(data);
+    long long n = engine->base.n;
     if (weights && !engine->base.plan->weighted)
         return km_fail(err, KM_ERROR_INTERNAL, "the points have weights, the plan has none");
     if (engine->base.plan->weighted) {
@@ -148,7 +147,7 @@ static km_status fetch_weights(loader *load, km_error *err) {
     }
     KM_TRY(km_cuda_reserve(engine, &engine->subchunk_weights, engine->subchunks_count * 8,
                            "the weights of subchunks", err));
-    void *arguments[] = {&engine->weights.address, &load->n, &engine->pass_weights.address,
+    void *arguments[] = {&engine->weights.address, &n, &engine->pass_weights.address,
                          &engine->subchunk_weights.address};
     int64_t blocks = engine->base.plan->weighted ? engine->subchunks_count
                                                  : km_divide_up(engine->subchunks_count, KM_THREADS);
@@ -264,18 +263,33 @@ static double round_to(km_type type, double value) {
 }
 
 // Rounding keeps order, so the bounds of centred and scaled points follow from those of the original ones.
-static km_status put_box(loader *load, const km_data_stats *stats, const km_load_params *params,
-                         km_error *err) {
-    km_cuda_engine *engine = load->engine;
+km_status km_cuda_load_box(km_cuda_engine *engine, const km_data_stats *stats, const km_load_params *params,
+                           km_error *err) {
+    int64_t d = engine->base.d;
     km_type type = engine->base.plan->spec.type;
-    for (int64_t f = 0; f < load->d; f++) {
+    double *box = malloc((size_t)d * 2 * sizeof *box);
+    if (!box) return km_fail_memory(err, "the box of the points", d * 16);
+    for (int64_t f = 0; f < d; f++) {
         double a = round_to(type, (stats->minimum[f] - params->centre[f]) * params->factor[f]);
         double b = round_to(type, (stats->maximum[f] - params->centre[f]) * params->factor[f]);
-        load->numbers[f] = a < b ? a : b;
-        load->numbers[load->d + f] = a < b ? b : a;
+        box[f] = a < b ? a : b;
+        box[d + f] = a < b ? b : a;
     }
-    KM_TRY(km_cuda_reserve(engine, &engine->box, 2 * load->d * 8, "the box of the points", err));
-    return km_cuda_put(engine, engine->box.address, load->numbers, 2 * load->d * 8, err);
+    km_status status = km_cuda_reserve(engine, &engine->box, 2 * d * 8, "the box of the points", err);
+    if (status == KM_OK) status = km_cuda_put(engine, engine->box.address, box, 2 * d * 8, err);
+    free(box);
+    return status;
+}
+
+km_status km_cuda_load_end(km_cuda_engine *engine, const km_data_stats *stats, km_error *err) {
+    double rounding2 = km_mean_rounding2(engine->base.n, engine->base.plan->spec.type);
+    engine->total_square = stats->total_square;
+    engine->rounding_shift = rounding2 * stats->total_square / stats->total_weight;
+    engine->square_min = rounding2 * stats->typical_square;
+    engine->rounding2 = rounding2;
+    km_cuda_release(engine, &engine->scratch); // the original points are not needed again
+    engine->prepared = 0;
+    return km_cuda_reserve_slots(engine, err);
 }
 
 static km_status loader_init(loader *load, km_cuda_engine *engine, const km_data *data, km_error *err) {
@@ -308,24 +322,18 @@ km_status km_cuda_load(km_cuda_engine *engine, km_data_stats *stats, const km_da
     engine->base.n = load.n;
     engine->subchunks_count = km_divide_up(load.n, KM_SUBCHUNK_POINTS);
     engine->chunks_count = km_divide_up(load.n, KM_CHUNK_POINTS);
+    if (engine->is_csr) return km_cuda_load_sparse(engine, stats, data, params, err);
     KM_TRY_GOTO(reserve_tables(&load, err));
     KM_TRY_GOTO(fetch_points(&load, err));
     load.raw = raw_memory(&load)->address;
     engine->fetched = NULL; // from here on the original points are overwritten
-    KM_TRY_GOTO(fetch_weights(&load, err));
+    KM_TRY_GOTO(km_cuda_load_weights(engine, data, err));
     KM_TRY_GOTO(statistics(&load, stats, err));
     KM_TRY_GOTO(report_transfer(&load, err));
     KM_TRY_GOTO(km_transform_choose(params, stats, data, spec->type, err));
     KM_TRY_GOTO(transform(&load, &stats->total_square, params, err));
-    KM_TRY_GOTO(put_box(&load, stats, params, err));
-    engine->total_square = stats->total_square;
-    double rounding2 = km_mean_rounding2(engine->base.n, engine->base.plan->spec.type);
-    engine->rounding_shift = rounding2 * stats->total_square / stats->total_weight;
-    engine->square_min = rounding2 * stats->typical_square;
-    engine->rounding2 = rounding2;
-    km_cuda_release(engine, &engine->scratch); // the original points are not needed again
-    engine->prepared = 0;
-    status = km_cuda_reserve_slots(engine, err);
+    KM_TRY_GOTO(km_cuda_load_box(engine, stats, params, err));
+    status = km_cuda_load_end(engine, stats, err);
 done:
     if (status != KM_OK) { // the engine may try other points
         km_cuda_release(engine, &engine->points);

@@ -51,14 +51,16 @@ static km_status relocation_begin(relocation *r, km_error *err) {
 static km_status measure(relocation *r, km_error *err) {
     km_cuda_engine *engine = r->engine;
     int64_t n = engine->base.n, d = engine->base.d;
+    int64_t columns = engine->is_csr ? km_round_up(r->k * (d + 1) * 8, KM_ALIGN_BYTES) : 0;
     int64_t head = KM_ALIGN_BYTES, centroids = km_divide_up(r->k * d * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
     km_cu_ptr table = engine->centroids.address + (km_cu_ptr)(r->row * d * engine->real_bytes);
     int64_t picks = km_divide_up((r->wanted + QUEUED_PICKS) * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
     KM_TRY(km_cuda_scratch(&r->nearest, engine, n * 12, "the distances of a relocation", err));
-    KM_TRY(km_cuda_reserve(engine, &engine->work, head + centroids + picks + 2 * engine->subchunks_count * 8,
+    KM_TRY(km_cuda_reserve(engine, &engine->work,
+                           head + centroids + columns + picks + 2 * engine->subchunks_count * 8,
                            "the farthest points", err));
     km_cu_ptr work = engine->work.address;
-    r->device_picks = work + (km_cu_ptr)(head + centroids);
+    r->device_picks = work + (km_cu_ptr)(head + centroids + columns);
     r->subchunk_values = r->device_picks + (km_cu_ptr)picks;
     r->subchunk_indices = r->subchunk_values + (km_cu_ptr)(engine->subchunks_count * 8);
     struct {
@@ -67,6 +69,10 @@ static km_status measure(relocation *r, km_error *err) {
     } run = {0, (int)r->k};
     KM_TRY(km_cuda_put(engine, work, &run, sizeof run, err));
     KM_TRY(km_cuda_put(engine, work + (km_cu_ptr)head, r->centroids, r->k * d * 8, err));
+    if (engine->is_csr) {
+        table = work + (km_cu_ptr)(head + centroids);
+        KM_TRY(km_cuda_columns(engine, table, work + (km_cu_ptr)head, r->k, err));
+    }
     km_assign_args args = {.points = (const void *)(uintptr_t)engine->points.address,
                            .count = n,
                            .centroids = (const double *)(uintptr_t)(work + (km_cu_ptr)head),
@@ -75,7 +81,8 @@ static km_status measure(relocation *r, km_error *err) {
                            .rows = (const long long *)(uintptr_t)work,
                            .nearest = (double *)(uintptr_t)r->nearest,
                            .labels = (int *)(uintptr_t)(r->nearest + (km_cu_ptr)(n * 8))};
-    void *arguments[] = {&args};
+    long long pitch = r->k;
+    void *arguments[] = {&args, &args.table, &pitch}; // the last two of CSR points
     return km_cuda_launch(engine, engine->kernels->assign, engine->subchunks_count, 1, arguments, err);
 }
 

@@ -5,7 +5,10 @@
 #include "../seed.h"
 #include "cuda.h"
 
-enum { QUEUED_PICKS = 8 }; // between two calls of `progress`
+enum {
+    QUEUED_PICKS = 8, // between two calls of `progress`
+    COLUMNS = 16      // of a chain's table, where points are CSR
+};
 
 _Static_assert(KM_CANDIDATES_MAX == 13, "as many as km_candidates gives at most");
 
@@ -13,10 +16,16 @@ static int64_t nearest_bytes(const km_cuda_engine *engine, int64_t chains) {
     return chains * engine->base.n * engine->real_bytes;
 }
 
+// CSR: the last pick and the candidates of each chain, as columns.
+static int64_t tables_bytes(const km_cuda_engine *engine, int64_t chains) {
+    return engine->is_csr ? chains * (engine->base.d + 1) * COLUMNS * 8 : 0;
+}
+
 static int64_t work_bytes(const km_cuda_engine *engine, int64_t chains, int64_t picks) {
     int64_t picks_bytes = km_divide_up(chains * picks * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
     int64_t drawn_bytes = km_divide_up(2 * chains * KM_CANDIDATES_MAX * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
-    return picks_bytes + drawn_bytes + chains * KM_CANDIDATES_MAX * engine->subchunks_count * 8;
+    return picks_bytes + drawn_bytes + chains * KM_CANDIDATES_MAX * engine->subchunks_count * 8 +
+           tables_bytes(engine, chains);
 }
 
 // How many chains run in the same passes: as many as reserved and free memory hold, at least one. Chains are
@@ -36,8 +45,8 @@ static int64_t chains_at_once(km_cuda_engine *engine, int64_t chains, int64_t pi
     return 1;
 }
 
-static km_status reserve(km_cuda_engine *engine, km_seed_args *args, int64_t chains, int64_t picks,
-                         km_error *err) {
+static km_status reserve(km_cuda_engine *engine, km_seed_args *args, km_cu_ptr *tables, int64_t chains,
+                         int64_t picks, km_error *err) {
     int64_t picks_bytes = km_divide_up(chains * picks * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
     int64_t drawn_bytes = km_divide_up(2 * chains * KM_CANDIDATES_MAX * 8, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
     km_cu_ptr nearest = km_cuda_borrow(engine, nearest_bytes(engine, chains));
@@ -53,6 +62,7 @@ static km_status reserve(km_cuda_engine *engine, km_seed_args *args, int64_t cha
     args->picks = (long long *)(uintptr_t)at;
     args->candidates = (long long *)(uintptr_t)(at + (km_cu_ptr)picks_bytes);
     args->subchunk_sums = (double *)(uintptr_t)(at + (km_cu_ptr)(picks_bytes + drawn_bytes));
+    *tables = at + (km_cu_ptr)(work_bytes(engine, chains, picks) - tables_bytes(engine, chains));
     return KM_OK;
 }
 
@@ -66,9 +76,25 @@ static km_status draw(km_cuda_engine *engine, km_seed_args *args, int64_t pick, 
                           err);
 }
 
-static km_status pass(km_cuda_engine *engine, km_seed_args *args, int64_t pick, km_error *err) {
+// CSR: puts the last pick and the candidates into the tables, then one chain reads the points after the other.
+static km_status sparse_pass(km_cuda_engine *engine, km_seed_args *args, km_cu_ptr tables, int64_t pick,
+                             km_error *err) {
+    int before = pick > 0 ? km_candidates(pick - 1) : 0, candidates = km_candidates(pick);
+    long long index = pick;
+    void *columns_arguments[] = {args, &index, &before, &candidates, &tables};
+    void *arguments[] = {args, &index, &candidates, &tables};
+    if (pick == 0) KM_TRY(km_cuda_clear(engine, tables, 0, tables_bytes(engine, args->chains), err));
+    KM_TRY(
+        km_cuda_launch(engine, engine->kernels->seed_columns, args->chains, COLUMNS, columns_arguments, err));
+    return km_cuda_launch(engine, engine->kernels->seed_pass, engine->subchunks_count, args->chains,
+                          arguments, err);
+}
+
+static km_status pass(km_cuda_engine *engine, km_seed_args *args, km_cu_ptr tables, int64_t pick,
+                      km_error *err) {
     int candidates = km_candidates(pick);
     long long index = pick;
+    if (engine->is_csr) return sparse_pass(engine, args, tables, pick, err);
     void *arguments[] = {args, &index, &candidates};
     return km_cuda_launch(engine, engine->kernels->seed_pass, km_divide_up(engine->subchunks_count, 2), 1,
                           arguments, err);
@@ -87,13 +113,14 @@ km_status km_cuda_seed(km_cuda_engine *engine, int64_t *indices, int64_t first_r
                          .subchunk_weights = (const double *)(uintptr_t)engine->subchunk_weights.address,
                          .picks_count = picks,
                          .seed = seed};
-    KM_TRY(reserve(engine, &args, group, picks, err));
+    km_cu_ptr tables;
+    KM_TRY(reserve(engine, &args, &tables, group, picks, err));
     for (int64_t first = 0; first < chains_count; first += group) {
         args.chains = (int)(chains_count - first < group ? chains_count - first : group);
         args.first_restart = first_restart + first;
         for (int64_t pick = 0; pick < picks; pick++) {
             KM_TRY(draw(engine, &args, pick, picks, err));
-            KM_TRY(pass(engine, &args, pick, err));
+            KM_TRY(pass(engine, &args, tables, pick, err));
             if ((pick + 1) % QUEUED_PICKS && pick + 1 < picks) continue;
             KM_TRY(km_cuda_wait(engine, err));
             done = (first * picks + (pick + 1) * args.chains) / chains_count;

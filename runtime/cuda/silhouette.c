@@ -31,11 +31,12 @@ static int64_t blocks_of(const silhouette_pass *p) {
 static km_status reserve(silhouette_pass *p, km_error *err) {
     km_cuda_engine *engine = p->engine;
     int64_t d = engine->base.d, real = engine->real_bytes, blocks = blocks_of(p);
-    int64_t sizes[] = {p->mean_rows * d * 8, p->mean_rows * d * real,
-                       p->rows * 16,         p->rows * 2 * real,
-                       p->count * 4,         p->count * 8,
-                       p->count * 8,         p->count * 8,
-                       blocks * p->count * 8};
+    int64_t sizes[] = {
+        p->mean_rows * d * 8, engine->is_csr ? p->mean_rows * (d + 1) * 8 : p->mean_rows * d * real,
+        p->rows * 16,         p->rows * 2 * real,
+        p->count * 4,         p->count * 8,
+        p->count * 8,         p->count * 8,
+        blocks * p->count * 8};
     enum { PARTS = sizeof sizes / sizeof *sizes };
     km_cu_ptr at[PARTS];
     int64_t bytes = 0;
@@ -90,7 +91,13 @@ static km_status put_models(silhouette_pass *p, km_error *err) {
         memcpy(p->host + mean_row * d, model->means, bytes);
         mean_row += model->k;
     }
-    KM_TRY(put_both(p, p->args.centroids, p->args.table, p->mean_rows * d, err));
+    if (p->engine->is_csr) {
+        km_cu_ptr rows_at = (km_cu_ptr)(uintptr_t)p->args.centroids;
+        KM_TRY(km_cuda_put(p->engine, rows_at, p->host, p->mean_rows * d * 8, err));
+        KM_TRY(km_cuda_columns(p->engine, (km_cu_ptr)(uintptr_t)p->args.table, rows_at, p->mean_rows, err));
+    } else {
+        KM_TRY(put_both(p, p->args.centroids, p->args.table, p->mean_rows * d, err));
+    }
     double *terms = p->host;
     for (int64_t m = 0; m < p->count; m++)
         for (int64_t j = 0; j < p->models[m].k; j++, terms += 2) {
@@ -108,7 +115,9 @@ static km_status launch(silhouette_pass *p, km_error *err) {
     km_cuda_engine *engine = p->engine;
     const km_driver *driver = engine->driver;
     long long blocks = blocks_of(p), numbers = p->count;
-    void *arguments[] = {&p->args, &engine->weights.address, &p->partial};
+    long long pitch = p->mean_rows;
+    void *arguments[] = {&p->args, &engine->weights.address, &p->partial, &p->args.table,
+                         &pitch}; // the last two of CSR points
     KM_CU(cuLaunchKernel(engine->kernels->silhouette, (unsigned)blocks, 1, 1, KM_THREADS, 1, 1,
                          (unsigned)(p->count * KM_THREADS * 8), engine->stream, arguments, NULL));
     void *add_arguments[] = {&p->partial, &blocks, &numbers, &p->totals};
