@@ -9,8 +9,8 @@ Every contestant gets float32 values with int32 columns, k-means++ by itself, on
 tolerance, and pays for the labels of every K; peers fit each K in turn. Each runs in a process of its own, warmed by
 one whole fit. Medians of wall time are compared, and the processor's own time stands beside them, which other programs
 on the machine disturb less. Peers that this Python lacks are left out (--venv DIR: that environment's Python). The sums
-of the inertia of all K are shown beside each other: they differ as the draws of k-means++ do, and a fit that is more than
-5% worse than the best is an error.
+of the inertia of all K are shown beside each other: they differ as the draws of k-means++ do, and a fit that is more
+than 5% worse than the best is an error.
 """
 import argparse
 import datetime

@@ -537,8 +537,8 @@ static km_selection select_with_valleys(const double *valleys, km_criterion crit
     return select_first(IRIS_MODELS, valleys, criterion);
 }
 
-// Of K = 2..6 the criteria prefer 3 (three of them), 2 (three), 6 (BIC and WB; AIC does not count): fewer than 3 has, so
-// the end of the list does not count. Of K = 2..3 it is 3, which has most.
+// Of K = 2..6 the criteria prefer 3 (three of them), 2 (three), 6 (BIC and WB; AIC does not count): fewer than 3
+// has, so the end of the list does not count. Of K = 2..3 it is 3, which has most.
 START_TEST(auto_takes_the_largest_that_two_prefer) {
     static const double apart[IRIS_MODELS] = {5, 4, 3, 2, 0}, one_hump[IRIS_MODELS] = {5, 4, 3, 2, -1},
                         two[IRIS_MODELS] = {5, -1.5, 3, 2, -7}, none[IRIS_MODELS] = {-2, -1.5, 3.5, 2, -7};

@@ -136,9 +136,9 @@ KM_API int64_t km_select_vote(km_criterion criterion, const double *scores, int6
 /// that of Calinski-Harabasz or the simplified silhouette, and where nothing is defined the smallest K.
 ///
 /// KM_CRITERION_AUTO: the largest K that two criteria or more prefer (of those of the finishing pass without AIC and
-/// Hartigan; the last K of the list only where no other has more votes) and at which no two neighbouring clusters are one
-/// hump of points (valley at most -1); where there is none, or the data look like no clusters, the highest simplified
-/// silhouette.
+/// Hartigan; the last K of the list only where no other has more votes) and at which no two neighbouring clusters are
+/// one hump of points (valley at most -1); where there is none, or the data look like no clusters, the highest
+/// simplified silhouette.
 typedef struct km_selection {
     int64_t best;       ///< Index of the chosen model.
     km_criterion asked; ///< What was to decide: KM_CRITERION_AUTO or a criterion.
