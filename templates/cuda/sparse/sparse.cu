@@ -4,7 +4,7 @@
 //@ words cuda/words.cu
 //@ include cuda/head.h
 //@ verbatim cuda/sparse/points.h
-//@ use unroll_for unroll_1_for warp_sum
+//@ use unroll_for warp_sum
 
 // The pass, design `sparse_warps`: points in the layout CSR, any d, any K, any type.
 //

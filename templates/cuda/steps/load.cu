@@ -4,6 +4,10 @@
 
 constexpr int KM_CHUNK_POINTS = KM_SUBCHUNK_POINTS * KM_SUBCHUNKS_PER_CHUNK;
 
+__device__ __forceinline__ int km_is_finite(double value) {
+    return fabs(value) <= 1.7976931348623157e308;
+}
+
 // Points of few features are in registers as a whole; of others, STEP_FEATURES features at a time are. Both are read by
 // the widest loads that the alignment of a row allows.
 constexpr bool STEP_ROW_IN_REGISTERS = D <= 16;
@@ -214,7 +218,7 @@ static __device__ void load_transform(const Raw *raw, const double *weights, lon
             sum = __dadd_rn(sum, __dmul_rn(km_weight(weights, i), square));
         }
     }
-    sum = km_block_sum(sum);
+    km_block_sums<1>(&sum);
     if (threadIdx.x == 0) subchunk_squares[blockIdx.x] = sum;
 }
 

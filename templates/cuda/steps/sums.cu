@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: MIT
-// For several steps: finite numbers, sums over a block of threads, the weight of a point.
+// For several steps: sums over a block of threads, the weight of a point.
 //@ need weighted
-__device__ __forceinline__ int km_is_finite(double value) {
-    return fabs(value) <= 1.7976931348623157e308;
-}
-
 // Sums of COUNT values over a block of KM_THREADS threads, in a fixed order. Every thread gets them.
 template <int COUNT> __device__ __forceinline__ void km_block_sums(double *values) {
     __shared__ double warps[COUNT][8];
@@ -18,11 +14,6 @@ template <int COUNT> __device__ __forceinline__ void km_block_sums(double *value
     __syncthreads();
     for (int w = 0; w < 8; w++)
         for (int i = 0; i < COUNT; i++) values[i] += warps[i][w];
-}
-
-__device__ __forceinline__ double km_block_sum(double value) {
-    km_block_sums<1>(&value);
-    return value;
 }
 
 //@ if weighted

@@ -21,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS)
         if (pass_weights) pass_weights[i] = (km_real)weight;
         sum = __dadd_rn(sum, weight);
     }
-    sum = km_block_sum(sum);
+    km_block_sums<1>(&sum);
     if (threadIdx.x == 0) subchunk_weights[blockIdx.x] = sum;
 }
 

@@ -14,7 +14,6 @@
 
 #endif
 #define KM_UNROLL_FOR(...) _Pragma("unroll") for (__VA_ARGS__)
-#define KM_UNROLL_1_FOR(...) _Pragma("unroll 1") for (__VA_ARGS__)
 // The sum of all lanes' values, in every lane.
 template <typename Number> static __device__ __forceinline__ Number km_warp_sum(Number value) {
     for (int width = 16; width > 0; width /= 2) value += __shfl_xor_sync(0xffffffffu, value, width);
@@ -583,7 +582,7 @@ __device__ km_pass_facts km_pass = {KM_ABI_VERSION,
 #ifndef KM_DRAWS_H
 #define KM_DRAWS_H
 
-// ... 32 definitions
+// ... 30 definitions
 
 // Seeding: greedy k-means++ as runtime/seed.h states it. km_seed_draw decides the pick before and draws candidates, as
 // for dense points. km_seed_columns then makes the last pick and the candidates columns of a chain's table; there are

@@ -44,12 +44,21 @@ typedef struct km_update_args {
 // ... 4 definitions
 
 #endif
-// For several steps: finite numbers, sums over a block of threads, the weight of a point.
-__device__ __forceinline__ int km_is_finite(double value) {
-    return fabs(value) <= 1.7976931348623157e308;
+// For several steps: sums over a block of threads, the weight of a point.
+// Sums of COUNT values over a block of KM_THREADS threads, in a fixed order. Every thread gets them.
+template <int COUNT> __device__ __forceinline__ void km_block_sums(double *values) {
+    __shared__ double warps[COUNT][8];
+    for (int step = 16; step > 0; step >>= 1)
+        for (int i = 0; i < COUNT; i++) values[i] += __shfl_xor_sync(0xffffffffu, values[i], step);
+    __syncthreads(); // all threads have read the sums of the call before
+    for (int i = 0; i < COUNT; i++) {
+        if (threadIdx.x % 32 == 0) warps[i][threadIdx.x / 32] = values[i];
+        values[i] = 0.0;
+    }
+    __syncthreads();
+    for (int w = 0; w < 8; w++)
+        for (int i = 0; i < COUNT; i++) values[i] += warps[i][w];
 }
-
-// ... 2 definitions
 
 __device__ __forceinline__ double km_weight(const double *, long long) {
     return 1.0;
@@ -57,7 +66,7 @@ __device__ __forceinline__ double km_weight(const double *, long long) {
 // Load: statistics of the original points; then the points are centred and scaled. Sums are doubles over chunks of
 // 65,536 points, and chunks are added in index order. In a chunk the layout of the threads fixes the order.
 
-// ... 20 definitions
+// ... 21 definitions
 
 // Some points, centred and scaled, as doubles.
 extern "C" __global__ void __launch_bounds__(KM_THREADS)

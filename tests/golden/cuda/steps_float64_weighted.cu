@@ -1,7 +1,7 @@
 // Of the text of {features: 4, clusters: 3..5, type: float64, target: cuda:sm_90} weighted: The steps around the pass (whole)
 // "..." stands for what a template or an earlier part shows.
 
-// ... 22 definitions
+// ... 20 definitions
 
 __device__ __forceinline__ double km_weight(const double *weights, long long i) {
     return weights[i];
@@ -9,7 +9,7 @@ __device__ __forceinline__ double km_weight(const double *weights, long long i) 
 // Load: statistics of the original points; then the points are centred and scaled. Sums are doubles over chunks of
 // 65,536 points, and chunks are added in index order. In a chunk the layout of the threads fixes the order.
 
-// ... 36 definitions
+// ... 37 definitions
 
 // Works on a task. Where `update`, compares the distances with those to the last pick. Adds to sums[c * KM_THREADS] the
 // inertia of the points with candidate c: w times the smaller of the squared distances to all picks (`best`) and to the
