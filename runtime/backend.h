@@ -90,6 +90,9 @@ typedef struct km_stop {
 // plan's type: off by at most (d + 8) 2^-24 of the distance, or of the weight, where that is float. Sums run over
 // fixed chunks of 65,536 points, chunks in index order; inside a chunk each backend has an order of its own, which
 // threads do not change.
+// Points that lie as CSR: dot = fma(x, c, dot) over the row's nonzeros in index order, score = dot - |c|^2 / 2 with
+// |c|^2 = fma(c, c, ...) over features in index order; the label is that of the largest score, the lowest index among
+// equals, and the squared distance max(0, |x|^2 - 2 score), |x|^2 = fma(x, x, ...) over the nonzeros.
 typedef struct km_finish_model {
     int64_t k;
     const double *centroids; // k x d

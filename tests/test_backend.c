@@ -457,7 +457,7 @@ typedef struct expected_pass {
     double inertia_free;              // what ambiguous points may add to the inertia
 } expected_pass;
 
-static const double origin[128]; // longer than any row here
+static const double origin[70016]; // longer than any row here
 
 static void expected_free(expected_pass *e) {
     free(e->weights); // the one allocation that holds all arrays
@@ -1477,6 +1477,80 @@ START_TEST(threads_do_not_change_a_bit) {
 }
 END_TEST
 
+// Points with zeros -------------------------------------------------------------------------------------------
+
+// A row without a value, one with all, equal rows, a column without a value; the share of the others that are not 0.
+static ref_data sparse_points(int64_t n, int64_t d, double share, km_type type) {
+    ref_data points = ref_uniform(n, d, 12, type), chance = ref_uniform(n, d, 13, KM_FLOAT64);
+    double least = INFINITY, most = -INFINITY;
+    for (int64_t i = 0; i < n * d; i++) {
+        least = fmin(least, chance.x[i]);
+        most = fmax(most, chance.x[i]);
+    }
+    for (int64_t i = 0; i < n * d; i++) {
+        int64_t row = i / d, column = i % d;
+        int is_kept = row == 1 || (row > 1 && column < d - 1 + (share == 1) &&
+                                   chance.x[i] <= least + share * (most - least));
+        points.x[i] = is_kept ? ref_round(points.x[i] + (double)(row % 5), type) : 0;
+    }
+    for (int64_t f = 0; f < d && n > 9; f++) points.x[9 * d + f] = points.x[8 * d + f];
+    ref_data_free(&chance);
+    return points;
+}
+
+// i: shape, type, weights. The widest shape has so many clusters x features that its sums are owned.
+START_TEST(sparse_points_equal_the_reference) {
+    static const struct {
+        int64_t n, d;
+        double share;
+        const char *clusters;
+    } shapes[] = {{1009, 1, 0.5, "1..3"},    {2003, 2, 0.5, "2..12"},   {4001, 100, 0.05, "2..12"},
+                  {997, 100, 1, "100"},      {701, 257, 0.001, "1..3"}, {601, 300, 0.2, "300"},
+                  {67, 65000, 0.001, "2,65"}};
+    int shape = _i / 4;
+    km_type type = _i % 2 ? KM_FLOAT32 : KM_FLOAT64;
+    int weighted = _i / 2 % 2;
+    rig r;
+    if (variant->design != KM_DESIGN_SPARSE_LANES) return;
+    if (shape == 6 && (type == KM_FLOAT64 || weighted) && !is_whole()) return;
+    ck_assert(build(&r, type, shapes[shape].d, shapes[shape].clusters, weighted));
+    ref_data points = sparse_points(shapes[shape].n, shapes[shape].d, shapes[shape].share, type);
+    if (weighted) ref_weigh(&points, 4);
+    check_pass(&r, &points, 2);
+    rig_load(&r, &points, 2, KM_SCALE_NONE);
+    const km_stop stop = {.max_iter = 50};
+    int64_t slots = r.engine->slots_count, d = points.d;
+    km_slot_state *states = calloc((size_t)slots, sizeof *states);
+    for (int64_t slot = 0; slot < slots; slot++) {
+        km_error err = {{0}};
+        double *init = spread_rows(&r.loaded, rig_slot_clusters(&r, slot));
+        RIG_MUST(r.engine->backend->slot_start(r.engine, slot, init, &err), &err);
+        free(init);
+    }
+    rig_run_all(&r, states, &stop);
+    for (int64_t slot = 0; slot < slots; slot++) { // sums that moved through all passes tell the inertia
+        km_error err = {{0}};
+        int64_t k = rig_slot_clusters(&r, slot);
+        double *centroids = calloc((size_t)(k * (d + 1)), sizeof *centroids);
+        RIG_MUST(r.engine->backend->slot_read(r.engine, slot, centroids, centroids + k * d, &err), &err);
+        km_finish_model model = model_of(centroids, k, points.n);
+        RIG_MUST(r.engine->backend->finish(r.engine, &model, 1, &err), &err);
+        check_finished(&r, &model);
+        double inertia = 0;
+        for (int64_t j = 0; j < k; j++) {
+            inertia += model.sse[j];
+            ck_assert_double_eq(model.weights[j], centroids[k * d + j]);
+        }
+        REF_NEAR(states[slot].inertia, inertia, accuracy(type) * inertia + 1e-14 * r.stats.total_square);
+        model_free(&model);
+        free(centroids);
+    }
+    free(states);
+    rig_close(&r);
+    ref_data_free(&points);
+}
+END_TEST
+
 static Suite *suite_of(void) {
     Suite *suite = suite_create(variant->name);
     TCase *load = tcase_create("load"), *seed = tcase_create("seed"), *pass = tcase_create("pass");
@@ -1506,6 +1580,7 @@ static Suite *suite_of(void) {
     tcase_add_loop_test(run, relocation_takes_the_farthest_points, 0, 2);
     tcase_add_loop_test(run, relocated_runs_equal_the_reference, 0, 3);
     tcase_add_loop_test(run, relocation_without_points_ends, 0, 2);
+    tcase_add_loop_test(run, sparse_points_equal_the_reference, 0, 28);
     tcase_add_loop_test(finish, finish_equals_the_reference, 0, 10);
     tcase_add_loop_test(finish, finish_agrees_everywhere, 0, 2);
     tcase_add_loop_test(finish, silhouettes_equal_the_definition, 0, 10);

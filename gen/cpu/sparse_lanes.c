@@ -6,19 +6,22 @@
 #include <math.h>
 #include <string.h>
 
-// What a pass does with a row, in operations like a vector's multiply-add of the dense designs.
-static const double row_cost = 20, // a row: its starts, its labels
-    nonzero_cost = 2.0,            // of a nonzero beside its vectors
-    search_cost = 5.0,             // of a score: transposed, compared, its index kept; in whole vectors
-    slot_cost = 3.0;               // of a run: its label compared with the old one, and stored
+// What a pass does with a row, in vector multiply-adds; fitted to passes beside those of the dense designs
+// (bench/sparse.py --crossing).
+static const double row_cost = 40,      // its start, what rounding may hide
+    nonzero_cost = 1.5,                 // beside its vectors
+    search_cost = 12,                   // of a vector of scores: stored, transposed, compared
+    slot_cost = 8,                      // of a run: its label compared with the old one, and stored
+    vector_cost[] = {0.7, 1.1, 2.5, 4}; // of a nonzero's vector, by where the table lies
 
-// How much longer a row of the table takes where the table lies in the second cache, in the last, in memory.
-static double table_factor(const km_plan *plan, const km_cpu_shape *it) {
+// 0: the table lies in the first cache; 1: in the second; 2: in the last; 3: in memory.
+static int table_place(const km_plan *plan, const km_cpu_shape *it) {
     enum { FIRST_CACHE = 32 * 1024, LAST_CACHE = 16 * 1024 * 1024 };
     double bytes = it->d * it->s * it->real_bytes;
-    if (bytes <= FIRST_CACHE) return 1;
-    if (bytes <= (double)plan->facts.cache_bytes) return 1.3;
-    return bytes <= LAST_CACHE ? 2 : 3;
+    return bytes <= FIRST_CACHE                       ? 0
+           : bytes <= (double)plan->facts.cache_bytes ? 1
+           : bytes <= LAST_CACHE                      ? 2
+                                                      : 3;
 }
 
 static void estimate(km_config *config, km_plan *plan) {
@@ -30,7 +33,7 @@ static void estimate(km_config *config, km_plan *plan) {
     *e = (km_estimate){.design = KM_DESIGN_SPARSE_LANES, .feasible = 1};
     e->bytes_per_point = nonzeros * (it.real_bytes + index_bytes) + 8 + it.ks;
     e->memory_ns = e->bytes_per_point / plan->facts.bandwidth_gbs;
-    e->operations_per_point = nonzeros * (nonzero_cost + vectors * table_factor(plan, &it)) +
+    e->operations_per_point = nonzeros * (nonzero_cost + vectors * vector_cost[table_place(plan, &it)]) +
                               search_cost * it.s / it.lanes + slot_cost * it.ks + row_cost;
     km_cpu_bound_by(e, &it, "reads of the centroids that each nonzero meets");
 }
