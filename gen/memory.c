@@ -161,11 +161,10 @@ int64_t km_cpu_label_bytes(int64_t k) {
     return k <= 256 ? 1 : k <= 65536 ? 2 : 4;
 }
 
-int km_cpu_sums_are_owned(int64_t k, int64_t d) {
-    enum {
-        OWNED_SUMS_MIN = 4 * 1024 * 1024
-    }; // doubles of sums above which they are not copied for each thread
-    return k * KM_CPU_PITCH(d) > OWNED_SUMS_MIN;
+int km_cpu_sums_are_owned(const km_plan *plan, int64_t k) {
+    // Doubles of sums above which they are not copied for each thread; of CSR points a chunk changes few of them.
+    enum { DENSE_MAX = 4 * 1024 * 1024, CSR_MAX = 128 * 1024 };
+    return k * KM_CPU_PITCH(plan->spec.features) > (km_plan_is_csr(plan) ? CSR_MAX : DENSE_MAX);
 }
 
 // Some for each thread while the sums of all stay small, one for each at least.
@@ -227,7 +226,7 @@ static int64_t csr_pass_bytes(const km_plan *plan) {
     int64_t restarts = restarts_of(plan), slots = restarts * plan->spec.clusters_count, n = plan->points,
             owned = 0;
     for (int64_t i = 0; i < plan->spec.clusters_count; i++)
-        owned += km_cpu_sums_are_owned(plan->spec.clusters[i], plan->spec.features);
+        owned += km_cpu_sums_are_owned(plan, plan->spec.clusters[i]);
     int64_t changes = restarts * owned * (n / CHANGES_SHARE + n / KM_CPU_PASS_POINTS) * CHANGE_BYTES;
     return side_by_side(plan, restarts * plan->clusters_sum, km_type_bytes(plan->spec.type)) +
            threads_of(plan) * slots * SLOT_BYTES + (owned ? changes + n * 8 + plan->spec.features * 8 : 0);
@@ -252,7 +251,7 @@ static int64_t add_slots(km_memory *memory, const km_plan *plan) {
         int64_t k = plan->spec.clusters[i];
         labels += restarts * km_round_up(points * km_cpu_label_bytes(k), 64);
         tables += restarts * run_bytes(plan, k);
-        if (!km_cpu_sums_are_owned(k, d)) sums += restarts * k * KM_CPU_PITCH(d);
+        if (!km_cpu_sums_are_owned(plan, k)) sums += restarts * k * KM_CPU_PITCH(d);
     }
     int64_t partials = km_cpu_partials(threads, sums), slots = restarts * plan->spec.clusters_count;
     // The engine's own note of a slot is about as long as that for a pass.

@@ -29,6 +29,8 @@ enum { FEATURES_COUNT = sizeof features / sizeof *features };
 static int is_sampled(int64_t d) {
     int is_emitted = variant->design == KM_DESIGN_LANES || variant->design == KM_DESIGN_GEMM;
     if (variant->device != KM_HOST || is_whole()) return 1;
+    // Of points as nonzeros a test of its own has other shapes.
+    if (is_sample() && variant->design == KM_DESIGN_SPARSE_LANES) return d == 5;
     if (d == 5 || d == 100) return 1;
     // The texts of gemm, which is for many features, depend on the list of K, too.
     return variant->design != KM_DESIGN_GEMM && (d == 1 || (d == 16 && is_emitted));
@@ -1513,6 +1515,7 @@ START_TEST(sparse_points_equal_the_reference) {
     rig r;
     if (variant->design != KM_DESIGN_SPARSE_LANES) return;
     if (shape == 6 && (type == KM_FLOAT64 || weighted) && !is_whole()) return;
+    if (is_sample() && _i % 3 != 0 && shape != 6) return;
     ck_assert(build(&r, type, shapes[shape].d, shapes[shape].clusters, weighted));
     ref_data points = sparse_points(shapes[shape].n, shapes[shape].d, shapes[shape].share, type);
     if (weighted) ref_weigh(&points, 4);

@@ -16,8 +16,7 @@
 #include <string.h>
 
 enum {
-    CSR_PARTIAL_SUMS_MAX = 1 << 17, // partial sums of a run, of which a piece of CSR points changes few
-    REFRESH_PASSES = 32,            // sums start again from zero after so many updates of a run ...
+    REFRESH_PASSES = 32, // sums start again from zero after so many updates of a run ...
     REFRESH_SHARE = 2,   // ... and when more than one in so many points changed: adding all is cheaper then;
     REFRESH_MASKED = 45, // with masked sums when more than k in so many changed
     CSR_GROUP = 64,      // labels of points that lie as CSR come in groups of so many
@@ -65,9 +64,7 @@ static km_status slots_create(cpu_engine *engine, km_error *err) {
         slot->k_index = s % ks;
         slot->k = plan->spec.clusters[slot->k_index];
         slot->labels_bytes = (int32_t)km_cpu_label_bytes(slot->k);
-        slot->sums_by_owner =
-            km_cpu_sums_are_owned(slot->k, engine->base.d) ||
-            (plan->points_layout == KM_LAYOUT_CSR && slot->k * engine->pitch > CSR_PARTIAL_SUMS_MAX);
+        slot->sums_by_owner = km_cpu_sums_are_owned(plan, slot->k);
         if (!slot->sums_by_owner) engine->sums_count += slot->k * engine->pitch;
     }
     engine->partials_count = km_cpu_partials(engine->threads, engine->sums_count);
