@@ -491,7 +491,10 @@ void km_templates_hash(char text[17], km_design design) {
     for (int64_t i = 0; i < km_embedded_templates_count; i++) {
         const km_embedded *file = &km_embedded_templates[i];
         int is_own = strncmp(file->name, folder, strlen(folder)) == 0;
+        const char *rest = file->name + strlen(target);
+        // Not those of another design's folder.
         int is_word = strncmp(file->name, target, strlen(target)) == 0 &&
+                      (!strchr(rest, '/') || strncmp(rest, "vec/", 4) == 0) &&
                       !ends_with(file->name, "/steps.h") &&
                       (ends_with(file->name, ".h") || ends_with(file->name, "/words.cu"));
         if (!is_own && !is_word) continue;

@@ -140,7 +140,7 @@ static const struct {
     {HEAD SHAPE PLAN "    points: 10\n    ms: 1\n", "t.yaml:5:5: this entry has no key templates"},
     {HEAD SHAPE MEASURED "    plan: {block: 128}\n", "t.yaml:11:5: plan must name the design"},
     {HEAD SHAPE MEASURED "    plan: {design: lanes}\n",
-     "t.yaml:11:5: cuda:sm_90 has no design lanes; it has registers, tensor and tiled"},
+     "t.yaml:11:5: cuda:sm_90 has no design lanes; it has registers, tensor, tiled and sparse_warps"},
     {HEAD SHAPE MEASURED "    plan: {design: tensor, lanes: 8}\n",
      "t.yaml:11:5: cuda:sm_90 has no number lanes; it has form, sums, points_per_thread, block, grid, split, "
      "launches, lanes_per_point, prefetch, blocks_per_sm, segments, tile_points, tile_clusters, "
