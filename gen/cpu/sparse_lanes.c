@@ -8,10 +8,11 @@
 
 // What a pass does with a row, in vector multiply-adds; fitted to passes beside those of the dense designs
 // (bench/sparse.py --crossing).
-static const double row_cost = 40,      // its start, what rounding may hide
-    nonzero_cost = 1.5,                 // beside its vectors
-    search_cost = 12,                   // of a vector of scores: stored, transposed, compared
-    slot_cost = 8,                      // of a run: its label compared with the old one, and stored
+static const double row_cost = 40, // its start, what rounding may hide
+    nonzero_cost = 1.5,            // beside its vectors
+    search_cost = 12,              // of a vector of scores: stored, transposed, compared
+    slot_cost = 8,                 // of a run: its label compared with the old one, and stored
+    sum_cost = 0.9, // of a nonzero and run: all points join in the first of a fit's passes, few move
     vector_cost[] = {0.7, 1.1, 2.5, 4}; // of a nonzero's vector, by where the table lies
 
 // 0: the table lies in the first cache; 1: in the second; 2: in the last; 3: in memory.
@@ -33,8 +34,9 @@ static void estimate(km_config *config, km_plan *plan) {
     *e = (km_estimate){.design = KM_DESIGN_SPARSE_LANES, .feasible = 1};
     e->bytes_per_point = nonzeros * (it.real_bytes + index_bytes) + 8 + it.ks;
     e->memory_ns = e->bytes_per_point / plan->facts.bandwidth_gbs;
-    e->operations_per_point = nonzeros * (nonzero_cost + vectors * vector_cost[table_place(plan, &it)]) +
-                              search_cost * it.s / it.lanes + slot_cost * it.ks + row_cost;
+    e->operations_per_point =
+        nonzeros * (nonzero_cost + sum_cost * it.ks + vectors * vector_cost[table_place(plan, &it)]) +
+        search_cost * it.s / it.lanes + slot_cost * it.ks + row_cost;
     km_cpu_bound_by(e, &it, "reads of the centroids that each nonzero meets");
 }
 
