@@ -125,7 +125,7 @@ static void of_cuda(km_memory *memory, const km_plan *plan) {
 }
 
 double km_csr_point_bytes(const km_plan *plan) {
-    int64_t d = plan->spec.features, index = d <= 256 ? 1 : d <= 65536 ? 2 : 4;
+    int64_t d = plan->spec.features, index = km_csr_index_bytes(d);
     return plan->nonzeros * (double)(index + km_type_bytes(plan->spec.type)) + 2 * 4;
 }
 

@@ -28,6 +28,10 @@ enum {
 
 // CSR points in memory (runtime/sparse.h), on average: indices and values, the row's start, |x|.
 double km_csr_point_bytes(const km_plan *plan);
+// ... and of them an index: the least of 1, 2 and 4 bytes that holds d - 1.
+static inline int32_t km_csr_index_bytes(int64_t d) {
+    return d <= 256 ? 1 : d <= 65536 ? 2 : 4;
+}
 
 // CUDA: memory of the steps around the pass, n points, at most. `scratch`: a number a point and run; with
 // less than that a step still works in the workspace, if that is no smaller. `work`: tables and sums.

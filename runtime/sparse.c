@@ -2,6 +2,7 @@
 // From a table to CSR points: one read for statistics, one for the copy.
 #include "sparse.h"
 #include "../base/size.h"
+#include "../gen/memory.h"
 #include "csr.h"
 #include "data_refuse.h"
 #include "memory.h"
@@ -341,7 +342,7 @@ km_status km_sparse_load(km_sparse_points *points, km_data_stats *stats, const k
     km_status status;
     int64_t n = km_data_points(data), d = km_data_features(data);
     *points = (km_sparse_points){
-        .n = n, .d = d, .index_bytes = km_sparse_index_bytes(d), .real_bytes = (int32_t)km_type_bytes(type)};
+        .n = n, .d = d, .index_bytes = km_csr_index_bytes(d), .real_bytes = (int32_t)km_type_bytes(type)};
     loader load = {.points = points,
                    .data = data,
                    .weights = km_data_weights(data),

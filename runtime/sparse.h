@@ -23,11 +23,6 @@ typedef struct km_sparse_points {
     float *norms; // n: |x|, no less than it is
 } km_sparse_points;
 
-// Bytes of an index.
-static inline int32_t km_sparse_index_bytes(int64_t d) {
-    return d <= 256 ? 1 : d <= 65536 ? 2 : 4;
-}
-
 // Statistics, km_transform_choose and the points, from a table of either kind. A feature in which some point has no
 // entry is not centred, so that points stay sparse; where the transform is given, a feature with a centre gets an entry
 // in every point. The same for any number of threads. KM_ERROR_DATA as km_backend.load, and where a chunk has 2^32

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The CPU design `sparse_lanes` (templates/cpu/sparse_lanes): points as nonzeros, centroids of all runs across SIMD
 // lanes. Its kernels are compiled into the library.
+#include "../memory.h"
 #include "common.h"
 
 #include <math.h>
@@ -29,7 +30,7 @@ static void estimate(km_config *config, km_plan *plan) {
     km_cpu_shape it = km_cpu_shape_of(plan);
     km_estimate *e = &plan->estimates[KM_DESIGN_SPARSE_LANES];
     double nonzeros = plan->nonzeros, vectors = ceil(it.s / it.lanes);
-    double index_bytes = it.d <= 256 ? 1 : it.d <= 65536 ? 2 : 4;
+    double index_bytes = km_csr_index_bytes(plan->spec.features);
     (void)config; // there is one
     *e = (km_estimate){.design = KM_DESIGN_SPARSE_LANES, .feasible = 1};
     e->bytes_per_point = nonzeros * (it.real_bytes + index_bytes) + 8 + it.ks;

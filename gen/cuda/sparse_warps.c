@@ -3,6 +3,7 @@
 // centroids, which are the columns of a table with a row for each feature. For any d, K and type.
 #include "../../base/size.h"
 #include "../words.h"
+#include "../memory.h"
 #include "common.h"
 #include "measured.h"
 
@@ -211,7 +212,7 @@ static void estimate(km_config *found, km_plan *plan) {
         return;
     }
     double m = nonzeros_of(plan), restarts = (double)columns_of(plan) / (double)plan->clusters_sum;
-    int64_t index = plan->spec.features <= 256 ? 1 : plan->spec.features <= 65536 ? 2 : 4;
+    int64_t index = km_csr_index_bytes(plan->spec.features);
     estimate->bytes_per_point = m * (double)(index + km_type_bytes(plan->spec.type)) + 8 +
                                 (double)plan->spec.clusters_count * restarts;
     estimate->memory_ns = estimate->bytes_per_point / plan->facts.bandwidth_gbs;
@@ -280,7 +281,9 @@ static km_status names(km_env *env, const char **root, const km_plan *plan, km_e
     km_env_set_flag(env, "table_shared", shape->table_shared != 0);
     km_env_set_flag(env, "stages_labels", tile_labels(plan) > 0);
     km_env_set_flag(env, "sums_shared", shape->sums_shared != 0);
-    km_env_set(env, "index_type", d <= 256 ? "unsigned char" : d <= 65536 ? "unsigned short" : "unsigned");
+    static const char *const index_types[] = {
+        [1] = "unsigned char", [2] = "unsigned short", [4] = "unsigned"};
+    km_env_set(env, "index_type", "%s", index_types[km_csr_index_bytes(d)]);
     for (int64_t i = 0; i < plan->spec.clusters_count; offset += plan->spec.clusters[i++])
         km_cuda_name_k(env, &plan->spec, i, offset);
     return KM_OK;

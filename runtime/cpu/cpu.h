@@ -102,6 +102,12 @@ static inline const double *cpu_weights_at(const cpu_engine *engine, int64_t poi
     return engine->weights ? engine->weights + point : NULL;
 }
 
+static inline int64_t cpu_label_at(const cpu_slot *slot, int64_t i) {
+    if (slot->labels_bytes == 1) return ((const uint8_t *)slot->labels)[i];
+    if (slot->labels_bytes == 2) return ((const uint16_t *)slot->labels)[i];
+    return ((const int32_t *)slot->labels)[i];
+}
+
 // Threads worth starting for this many chunks.
 static inline int cpu_threads_for(const cpu_engine *engine, int64_t chunks) {
     return (int)km_min(engine->threads, chunks > 0 ? chunks : 1);

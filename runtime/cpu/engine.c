@@ -253,12 +253,6 @@ static void list_collect(cpu_engine *engine, const km_cpu_slot *list) {
     }
 }
 
-static inline int64_t label_at(const cpu_slot *slot, int64_t i) {
-    if (slot->labels_bytes == 1) return ((const uint8_t *)slot->labels)[i];
-    if (slot->labels_bytes == 2) return ((const uint16_t *)slot->labels)[i];
-    return ((const int32_t *)slot->labels)[i];
-}
-
 static void point_add(cpu_engine *engine, cpu_slot *slot, int64_t point, int64_t label, double *row) {
     int64_t d = engine->base.d;
     double weight = engine->weights ? engine->weights[point] : 1.0,
@@ -281,7 +275,7 @@ static km_status owners_add(cpu_engine *engine, cpu_slot *slot, km_error *err) {
         int64_t me = omp_get_thread_num(), all = omp_get_num_threads();
         int64_t from = slot->k * me / all, to = slot->k * (me + 1) / all;
         for (int64_t i = 0; i < engine->base.n; i++) {
-            int64_t label = label_at(slot, i);
+            int64_t label = cpu_label_at(slot, i);
             if (label >= from && label < to)
                 point_add(engine, slot, i, label, point_rows + me * engine->base.d);
         }

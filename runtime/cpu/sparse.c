@@ -284,12 +284,6 @@ static km_status feature_cuts(cpu_engine *engine, int64_t parts, km_error *err) 
     return KM_OK;
 }
 
-static inline int64_t label_at(const cpu_slot *slot, int64_t i) {
-    if (slot->labels_bytes == 1) return ((const uint8_t *)slot->labels)[i];
-    if (slot->labels_bytes == 2) return ((const uint16_t *)slot->labels)[i];
-    return ((const int32_t *)slot->labels)[i];
-}
-
 // Whether the lists of changes of a slot are whole.
 static int lists_are_whole(const cpu_engine *engine, int64_t s) {
     const cpu_sparse *sparse = engine->sparse;
@@ -307,13 +301,13 @@ typedef void (*mark_taker)(void *user, int64_t label, int64_t mark);
 static void each_mark(const cpu_engine *engine, int64_t s, int all, mark_taker take, void *user) {
     const cpu_sparse *sparse = engine->sparse;
     const cpu_slot *slot = &engine->slots[s];
-    for (int64_t i = 0; all && i < engine->base.n; i++) take(user, label_at(slot, i), 2 * i);
+    for (int64_t i = 0; all && i < engine->base.n; i++) take(user, cpu_label_at(slot, i), 2 * i);
     for (int64_t piece = 0; !all && piece < sparse->pieces; piece++) {
         const cpu_sparse_changes *changes = &sparse->changes[piece * engine->base.slots_count + s];
         for (int64_t i = 0; i < changes->count; i++) {
             int64_t point = sparse->cuts[piece] + changes->list[i].row;
             take(user, changes->list[i].old, 2 * point + 1);
-            take(user, label_at(slot, point), 2 * point);
+            take(user, cpu_label_at(slot, point), 2 * point);
         }
     }
 }
