@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT
+// The whole line: spec, plan, source, module, sweep, models, selection.
+#include "../../base/clock.h"
+#include "../../base/error.h"
+#include "../../base/log.h"
+#include "../data_refuse.h"
+#include "../criteria/criteria.h"
+#include "job.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void km_fit_params_init(km_fit_params *params) {
+    km_module_params module;
+    km_module_params_init(&module);
+    *params = (km_fit_params){0};
+    params->device = KM_DEVICE_AUTO;
+    params->max_iter = 300;
+    params->tol = 1e-4;
+    params->criterion = KM_CRITERION_AUTO;
+    params->refine = KM_REFINE_AUTO;
+    params->cache_bytes_max = module.cache_bytes_max;
+}
+
+static km_status check_params(const km_fit_params *p, km_error *err) {
+    if (p->max_iter < 1)
+        return km_fail(err, KM_ERROR_USAGE, "max_iter is %lld; it must be at least 1",
+                       (long long)p->max_iter);
+    if (!(p->tol >= 0) || !isfinite(p->tol))
+        return km_fail(err, KM_ERROR_USAGE, "tol is %g; it must be 0 or more", p->tol);
+    if (p->refine < KM_REFINE_AUTO || p->refine > KM_REFINE_MAX)
+        return km_fail(err, KM_ERROR_USAGE,
+                       "refine is %lld; it must be KM_REFINE_AUTO, 0 (none) or a number of passes up to %lld",
+                       (long long)p->refine, (long long)KM_REFINE_MAX);
+    if (p->changes_min < 0)
+        return km_fail(err, KM_ERROR_USAGE, "changes_min is %lld; it must be 0 (off) or more",
+                       (long long)p->changes_min);
+    if ((unsigned)p->algorithm >= KM_ALGORITHM_COUNT)
+        return km_fail(err, KM_ERROR_USAGE, "algorithm %d does not exist", (int)p->algorithm);
+    if (p->criterion != KM_CRITERION_AUTO && (unsigned)p->criterion >= KM_CRITERION_COUNT)
+        return km_fail(err, KM_ERROR_USAGE, "criterion %d does not exist", (int)p->criterion);
+    if (p->criteria >> KM_CRITERION_COUNT)
+        return km_fail(err, KM_ERROR_USAGE, "criteria has bits above that of the last criterion, %d",
+                       KM_CRITERION_COUNT - 1);
+    if (p->gap_references == 1 || p->gap_references < 0)
+        return km_fail(err, KM_ERROR_USAGE, "gap_references is %lld; it must be at least 2 (0: 10)",
+                       (long long)p->gap_references);
+    if ((unsigned)p->gap_box > KM_GAP_PRINCIPAL)
+        return km_fail(err, KM_ERROR_USAGE, "gap_box %d does not exist", (int)p->gap_box);
+    if (p->init == KM_INIT_GIVEN && !p->init_rows)
+        return km_fail(err, KM_ERROR_USAGE, "given initial centroids need init_rows");
+    return KM_OK;
+}
+
+km_status km_fit_report_phase(const km_fit_job *f, const char *phase, int64_t done, int64_t total) {
+    const km_fit_params *p = f->params;
+    km_progress progress = {phase, done, total, 0, (km_now_ms() - f->begin_ms) / 1e3};
+    if (p->progress && p->progress(p->progress_user, &progress))
+        return km_fail(f->err, KM_ERROR_INTERRUPTED, "interrupted in the phase %s", phase);
+    return KM_OK;
+}
+
+static void fit_free(km_fit_job *f) {
+    if (f->engine) f->engine->backend->engine_destroy(&f->engine);
+    km_build_clear(&f->build);
+    if (f->device) km_device_close(&f->device);
+    km_text_free(f->table);
+    km_spec_clear(&f->spec);
+    km_data_stats_free(&f->stats);
+    free(f->seeds.indices);
+    free(f->seeds.rows);
+    free(f->seeds.row_first);
+    free(f->restart_centroids);
+}
+
+static km_status describe(km_fit_job *f) {
+    km_result *result = &f->owner->result;
+    result->n = f->engine->n;
+    result->d = f->engine->d;
+    result->rows = km_data_rows(f->data);
+    result->type = f->spec.type;
+    km_target_text(result->target, sizeof result->target, f->device->facts.target);
+    snprintf(result->device, sizeof result->device, "%s", f->device->facts.name);
+    result->seed = f->params->seed;
+    result->n_init = f->restarts;
+    result->scale = f->params->scale;
+    result->criteria = km_criteria_computed(f->params);
+    if (!km_data_feature_name(f->data, 0)) return KM_OK;
+    const char **names = km_result_alloc(f->owner, result->d, sizeof *names, f->err);
+    if (!names) return KM_ERROR_MEMORY;
+    for (int64_t i = 0; i < result->d; i++) {
+        const char *name = km_data_feature_name(f->data, i);
+        char *copy = km_result_alloc(f->owner, (int64_t)strlen(name ? name : "") + 1, 1, f->err);
+        if (!copy) return KM_ERROR_MEMORY;
+        names[i] = strcpy(copy, name ? name : "");
+    }
+    result->feature_names = names;
+    return KM_OK;
+}
+
+// Runs one step, adds the time it took, and logs it.
+static km_status timed(km_fit_job *f, km_status (*step)(km_fit_job *), double *ms, const char *what) {
+    double begin_ms = km_now_ms();
+    km_status status = step(f);
+    double took_ms = km_now_ms() - begin_ms;
+    *ms += took_ms;
+    if (status == KM_OK) km_log_line(f->params->log, KM_LOG_INFO, "fit: %s in %.1f ms", what, took_ms);
+    return status;
+}
+
+static km_status walk(km_fit_job *f, const km_spec *spec) {
+    km_timing *timing = &f->owner->result.timing;
+    KM_TRY(km_fit_complete_spec(f, spec));
+    int64_t dropped = km_data_rows(f->data) - km_data_points(f->data);
+    if (dropped)
+        km_result_warn(f->owner, f->params->log,
+                       "%lld of %lld rows of %s hold a NaN or infinity and were dropped", (long long)dropped,
+                       (long long)km_data_rows(f->data), km_data_name(f->data));
+    KM_TRY(km_fit_report_phase(f, "build", 0, 0));
+    KM_TRY(timed(f, km_fit_open_device, &timing->build_ms, "device opened"));
+    KM_TRY(timed(f, km_fit_plan_fit, &timing->build_ms, "planned"));
+    if (f->device->backend->engine_fetch)
+        KM_TRY(timed(f, km_fit_fetch_points, &timing->read_ms, "points sent"));
+    KM_TRY(timed(f, km_fit_build_module, &timing->build_ms, "emitted and built"));
+    KM_TRY(km_fit_report_phase(f, "read", 0, 0));
+    KM_TRY(timed(f, km_fit_load_points, &timing->read_ms, "points read, centred and scaled"));
+    KM_TRY(km_data_check(f->data, f->err)); // before the long part
+    KM_TRY(timed(f, km_fit_make_seeds, &timing->seed_ms, "seeded"));
+    KM_TRY(timed(f, km_fit_run_sweep, &timing->sweep_ms, "all K and restarts swept"));
+    KM_TRY(timed(f, km_fit_run_refine, &timing->refine_ms, "refined"));
+    KM_TRY(timed(f, km_fit_finish_models, &timing->finish_ms, "finished and scored"));
+    timing->finish_ms -= timing->criteria_ms;
+    return describe(f);
+}
+
+km_status km_fit(km_result **out, const km_spec *spec, const km_data *data, const km_fit_params *params,
+                 km_error *err) {
+    km_fit_params defaults;
+    km_fit_params_init(&defaults);
+    *out = NULL;
+    km_fit_job f = {.params = params ? params : &defaults, .data = data, .begin_ms = km_now_ms(), .err = err};
+    KM_TRY(check_params(f.params, err));
+    KM_TRY(km_result_create(&f.owner, err));
+    km_spec_init(&f.spec);
+    km_build_init(&f.build);
+    km_status status = walk(&f, spec);
+    if (km_data_check(data, err) != KM_OK) status = KM_ERROR_IO;
+    f.owner->result.timing.total_ms = km_now_ms() - f.begin_ms;
+    fit_free(&f);
+    km_result *result = &f.owner->result;
+    if (status != KM_OK) km_result_destroy(&result);
+    *out = status == KM_OK ? result : NULL;
+    return status;
+}
+
+km_status km_fit_plan(km_plan *plan, const km_spec *spec, const km_data *data, const km_fit_params *params,
+                      km_error *err) {
+    km_fit_params defaults;
+    km_fit_params_init(&defaults);
+    km_fit_job f = {.params = params ? params : &defaults, .data = data, .err = err};
+    km_spec_init(&f.spec);
+    km_build_init(&f.build);
+    km_status status = check_params(f.params, err);
+    if (status == KM_OK) status = km_fit_complete_spec(&f, spec);
+    if (status == KM_OK) status = km_fit_open_device(&f);
+    if (status == KM_OK) status = km_fit_plan_within(plan, &f, 1);
+    fit_free(&f);
+    return status;
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+// One fit while it runs: what its steps share, and the steps in the order in which km_fit takes them. One thread at a
+// time; every step returns what km_fit returns, with the sentence in job.err.
+#ifndef KMGEN_RUNTIME_FIT_JOB_H
+#define KMGEN_RUNTIME_FIT_JOB_H
+
+#include "../build.h"
+#include "../refine.h"
+#include "../result_owner.h"
+#include "../sweep.h"
+
+// Everything it owns is freed when the fit ends; the result is handed over.
+typedef struct km_fit_job {
+    const km_fit_params *params;
+    const km_data *data;
+    km_spec spec; // completed from the data
+    int64_t restarts;
+    km_result_owner *owner; // NULL: only a plan is wanted
+    km_device *device;
+    char *table, table_path[4200]; // the device's own tuning table; NULL: none
+    km_build build;
+    km_engine *engine;
+    km_data_stats stats;
+    km_load_params load;
+    double nonzeros; // km_data_nonzeros
+    km_seeds seeds;
+    km_sweep_best *best;                // clusters_count
+    double *restart_centroids;          // as in km_sweep_params
+    double *measured, *measured_errors; // clusters_count x KM_CRITERION_COUNT, NaN: not measured
+    int64_t sweep_work;
+    double begin_ms;
+    km_error *err;
+} km_fit_job;
+
+// fit.c: tells the caller of a phase; KM_ERROR_INTERRUPTED where the caller wants to stop.
+km_status km_fit_report_phase(const km_fit_job *f, const char *phase, int64_t done, int64_t total);
+
+// prepare.c: spec, device, plan, module.
+km_status km_fit_complete_spec(km_fit_job *f, const km_spec *spec);
+km_status km_fit_open_device(km_fit_job *f);
+// A plan with which the whole fit has its place in the free memory; else the fit ends before it reads or sends
+// points. `recalls`: plans that spill, as the cache knows, are left out.
+km_status km_fit_plan_within(km_plan *plan, km_fit_job *f, int recalls);
+km_status km_fit_plan_fit(km_fit_job *f);
+km_status km_fit_build_module(km_fit_job *f);
+
+// points.c: points on the device, and the seeds of all restarts.
+km_status km_fit_fetch_points(km_fit_job *f);
+km_status km_fit_load_points(km_fit_job *f);
+km_status km_fit_make_seeds(km_fit_job *f);
+
+// run.c: what iterates.
+km_status km_fit_run_sweep(km_fit_job *f);
+km_status km_fit_run_refine(km_fit_job *f);
+// No K is worse than the K before it: after the finishing pass, model q from that of q - 1 where it is.
+km_status km_fit_keep_falling(km_fit_job *f, km_finish_model *finished, int64_t q);
+
+// finish.c: the finishing pass; arrays belong to the result. `finished` has one more, of one cluster, for the totals.
+km_status km_fit_finishing_pass(km_fit_job *f, km_model **models, km_finish_model **finished);
+km_status km_fit_finish_labels(km_fit_job *f, km_finish_model *finished, km_model *models);
+// Values of the clustered space in the units of the scale: divided by the fit's own power of two, `powers` times (2 for
+// squares). NULL: no memory.
+double *km_fit_without_power(km_fit_job *f, const double *values, int64_t count, int powers);
+
+// decide.c: the finishing pass, criteria, the best K and its labels.
+km_status km_fit_finish_models(km_fit_job *f);
+
+// warnings.c: of one sentence; of each of these lines, which are as in km_spec.warnings; of features and models.
+void km_fit_warn(km_fit_job *f, const char *sentence);
+void km_fit_warn_of_lines(km_fit_job *f, const char *lines);
+void km_fit_warn_of_features(km_fit_job *f);
+void km_fit_warn_of_models(km_fit_job *f, const km_model *models);
+
+#endif

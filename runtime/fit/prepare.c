@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT
+// What comes before the points: the spec completed from the data, a device, a plan that fits into its memory, and the
+// module, with the CPU in the place of a GPU where that may be.
+#include "../../base/error.h"
+#include "../../base/log.h"
+#include "../criteria/axes.h"
+#include "../criteria/criteria.h"
+#include "../csr.h"
+#include "../memory.h"
+#include "../module_state.h"
+#include "../threads.h"
+#include "job.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// K that are tried when nobody says which.
+#define CLUSTERS_DEFAULT_MAX 20
+
+static km_status default_clusters(km_spec *spec, int64_t n, km_error *err) {
+    char text[64];
+    int64_t last = n - 1 < CLUSTERS_DEFAULT_MAX ? n - 1 : CLUSTERS_DEFAULT_MAX;
+    if (last < 2) return km_spec_set_clusters(spec, "1", err);
+    snprintf(text, sizeof text, "2..%lld", (long long)last);
+    return km_spec_set_clusters(spec, text, err);
+}
+
+static km_status drop_clusters_above(km_fit_job *f, int64_t n) {
+    km_spec *spec = &f->spec;
+    int64_t kept = 0;
+    while (kept < spec->clusters_count && spec->clusters[kept] <= n) kept++;
+    if (kept == 0)
+        return km_fail(f->err, KM_ERROR_DATA,
+                       "%s has %lld points, fewer than the smallest K asked for (%d): ask for "
+                       "K up to %lld",
+                       km_data_name(f->data), (long long)n, spec->clusters[0], (long long)n);
+    if (kept < spec->clusters_count && f->owner)
+        km_result_warn(f->owner, f->params->log, "K above the number of points (%lld) left out: %lld of %lld",
+                       (long long)n, (long long)(spec->clusters_count - kept),
+                       (long long)spec->clusters_count);
+    spec->clusters_count = kept;
+    return KM_OK;
+}
+
+km_status km_fit_complete_spec(km_fit_job *f, const km_spec *spec) {
+    int64_t n = km_data_points(f->data), d = km_data_features(f->data);
+    if (n < 1) return km_fail(f->err, KM_ERROR_DATA, "%s has no points", km_data_name(f->data));
+    KM_TRY(km_spec_copy(&f->spec, spec, f->err));
+    km_fit_warn_of_lines(f, f->spec.warnings);
+    if (f->spec.features && f->spec.features != d)
+        return km_fail(f->err, KM_ERROR_DATA, "%s has %lld features but the spec %s says %lld",
+                       km_data_name(f->data), (long long)d, spec->name, (long long)f->spec.features);
+    if (f->params->gap_box == KM_GAP_PRINCIPAL && d > KM_PRINCIPAL_FEATURES_MAX &&
+        km_criteria_wanted(f->params, KM_NEEDS_FITS))
+        return km_principal_refuse(f->data, f->err);
+    f->spec.features = d;
+    if (f->spec.layout != KM_LAYOUT_DENSE || km_data_csr(f->data)) f->nonzeros = km_data_nonzeros(f->data);
+    if (!f->spec.clusters_count) KM_TRY(default_clusters(&f->spec, n, f->err));
+    if (f->params->init == KM_INIT_GIVEN) f->spec.n_init = 1;
+    f->restarts = f->spec.n_init;
+    return drop_clusters_above(f, n);
+}
+
+static int wanted_device(const km_fit_job *f) {
+    return km_device_wanted(f->spec.target.kind, f->params->device);
+}
+
+// Whether the CPU may take a GPU's place: the caller asked for neither.
+static int may_fall_back(const km_fit_job *f) {
+    int is_there = f->device && f->device->backend == &km_backend_cpu;
+    return f->spec.target.kind == KM_TARGET_AUTO && f->params->device == KM_DEVICE_AUTO && !is_there &&
+           !f->params->tuning && wanted_device(f) != KM_HOST;
+}
+
+// The table of the device that was opened, unless the user named one. What is in it the planner looks at.
+static void read_table(km_fit_job *f) {
+    const km_fit_params *p = f->params;
+    km_error err = {{0}};
+    km_text_free(f->table);
+    f->table = NULL;
+    if (p->tuning || p->untuned || !p->tuning_dir) return;
+    km_status status = km_tuning_read(&f->table, f->table_path, sizeof f->table_path, p->tuning_dir,
+                                      f->device->facts.name, &err);
+    if (status == KM_OK) return;
+    char sentence[1200];
+    snprintf(sentence, sizeof sentence, "%s; the tuning table is not used", err.text);
+    km_fit_warn(f, sentence);
+}
+
+km_status km_fit_open_device(km_fit_job *f) {
+    const km_fit_params *p = f->params;
+    km_error first = {{0}};
+    km_status status = km_device_open(&f->device, wanted_device(f), p->compiler, p->log, &first);
+    if (status != KM_OK && may_fall_back(f)) {
+        if (f->owner) km_result_warn(f->owner, p->log, "the CPU is used: %s", first.text);
+        KM_TRY(km_device_open(&f->device, KM_HOST, p->compiler, p->log, f->err));
+    } else if (status != KM_OK) {
+        return km_fail(f->err, status, "%s", first.text);
+    }
+    read_table(f);
+    return KM_OK;
+}
+
+// Sets of labels, four bytes a point: where rows were dropped, once more for the rows of the file.
+static int64_t label_sets(const km_fit_job *f) {
+    int64_t sets =
+        f->params->labels == KM_LABELS_ALL ? f->spec.clusters_count : f->params->labels == KM_LABELS_BEST;
+    return km_data_rows(f->data) == km_data_points(f->data) ? sets : 2 * sets;
+}
+
+static km_plan_params plan_params(const km_fit_job *f) {
+    km_plan_params params;
+    km_plan_params_init(&params);
+    params.facts = &f->device->facts;
+    params.points = km_data_points(f->data);
+    params.nonzeros = f->nonzeros;
+    params.weighted = km_data_weights(f->data) != NULL;
+    params.track_labels = f->params->changes_min > 0;
+    params.tuning = f->table ? f->table : f->params->tuning;
+    params.tuning_name = f->table ? f->table_path : f->params->tuning_name;
+    params.tuning_found = f->table != NULL;
+    params.untuned = f->params->untuned;
+    params.algorithm = f->params->algorithm;
+    params.value_bytes = km_data_base(f->data, KM_FLOAT32) ? 4 : 8;
+    params.label_sets = label_sets(f);
+    params.threads = km_threads(f->params->threads, 0, NULL);
+    return params;
+}
+
+static void build_params_of(km_build_params *build, const km_fit_job *f) {
+    const km_fit_params *p = f->params;
+    *build = (km_build_params){.spec = &f->spec, .plan = plan_params(f), .source_text = p->source_text};
+    km_module_params_init(&build->module);
+    build->module.cache_dir = p->cache_dir;
+    if (p->cache_bytes_max > 0) build->module.cache_bytes_max = p->cache_bytes_max;
+    build->module.compiler = p->compiler;
+    build->module.log = p->log;
+}
+
+// `recalls`: plans that spill, as the cache knows, are left out; their texts are emitted to ask it. A given
+// text names its plan.
+static km_status make_plan(km_plan *plan, const km_fit_job *f, int recalls, km_error *err) {
+    km_build_params params;
+    build_params_of(&params, f);
+    if (recalls || params.source_text) return km_build_plan(plan, f->device, &params, err);
+    return km_plan_make(plan, &f->spec, &params.plan, err);
+}
+
+static km_status refuse_plan(const km_fit_job *f, const km_plan *plan, km_error *err) {
+    km_device_facts host;
+    km_plan_params params = plan_params(f);
+    int known = f->device->backend != &km_backend_cpu && km_device_query(&host, KM_HOST, NULL) == KM_OK;
+    return km_memory_refuse(plan, &f->spec, &params, known ? &host : NULL, err);
+}
+
+// The same fit on the CPU, if it fits there; `first` says why.
+static km_status plan_on_cpu(km_plan *plan, km_fit_job *f, const km_error *first) {
+    km_device *device = f->device, *host = NULL;
+    KM_TRY(km_device_open(&host, KM_HOST, NULL, f->params->log, f->err));
+    km_plan on_host;
+    km_plan_init(&on_host);
+    f->device = host;
+    read_table(f);
+    km_status status = make_plan(&on_host, f, 0, NULL);
+    int fits = status == KM_OK && km_plan_fits(&on_host);
+    km_device_close(fits ? &device : &host);
+    if (!fits) {
+        f->device = device;
+        km_plan_clear(&on_host);
+        return km_fail(f->err, KM_ERROR_MEMORY, "%s", first->text);
+    }
+    km_plan_clear(plan);
+    *plan = on_host;
+    char sentence[sizeof first->text + 32];
+    snprintf(sentence, sizeof sentence, "the CPU is used: %s", first->text);
+    km_fit_warn(f, sentence);
+    return KM_OK;
+}
+
+// A plan with which the whole fit has its place in the free memory; else the fit ends before it reads or sends
+// points.
+km_status km_fit_plan_within(km_plan *plan, km_fit_job *f, int recalls) {
+    km_error first = {{0}};
+    KM_TRY(make_plan(plan, f, recalls, f->err));
+    // What is said of the tuning table and of the given text comes after the spec's lines, which were said before.
+    km_fit_warn_of_lines(f, plan->spec.warnings + strlen(f->spec.warnings));
+    if (km_plan_fits(plan)) return km_host_check("the labels", plan->host_bytes, f->err);
+    refuse_plan(f, plan, &first);
+    if (may_fall_back(f) && !f->params->source_text) return plan_on_cpu(plan, f, &first);
+    return km_fail(f->err, KM_ERROR_MEMORY, "%s", first.text);
+}
+
+km_status km_fit_plan_fit(km_fit_job *f) {
+    KM_TRY(km_fit_plan_within(&f->owner->result.plan, f, 0));
+    km_log_line(f->params->log, KM_LOG_INFO, "memory: a fit needs %.1f MiB, %.1f are free",
+                (double)f->owner->result.plan.memory_bytes / 0x1p20,
+                (double)f->device->facts.memory_free_bytes / 0x1p20);
+    return KM_OK;
+}
+
+static km_status build_on_device(km_fit_job *f, km_error *err) {
+    km_build_params params;
+    build_params_of(&params, f);
+    return km_build_on(&f->build, f->device, &params, err);
+}
+
+// Where a GPU has no compiler, or its compiler refuses all texts, the CPU is used instead, if the caller asked for
+// neither and gave nothing that is for the GPU alone.
+static km_status build_on_cpu(km_fit_job *f, const km_error *first) {
+    const km_fit_params *p = f->params;
+    km_result_warn(f->owner, p->log, "the CPU is used: %s", first->text);
+    if (f->engine) f->engine->backend->engine_destroy(&f->engine);
+    km_build_clear(&f->build);
+    km_device_close(&f->device);
+    KM_TRY(km_device_open(&f->device, KM_HOST, NULL, p->log, f->err)); // p->compiler was the GPU's
+    read_table(f);
+    return build_on_device(f, f->err);
+}
+
+km_status km_fit_build_module(km_fit_job *f) {
+    km_error first = {{0}};
+    km_status status = build_on_device(f, &first);
+    int is_compiler = status == KM_ERROR_COMPILE || status == KM_ERROR_DEVICE;
+    if (is_compiler && may_fall_back(f) && !f->params->source_text && !km_build_fixes_numbers(&f->spec))
+        KM_TRY(build_on_cpu(f, &first));
+    else if (status != KM_OK)
+        return km_fail(f->err, status, "%s", first.text);
+    if (f->build.warning[0]) km_result_warn(f->owner, f->params->log, "%s", f->build.warning);
+    km_plan_clear(&f->owner->result.plan);
+    f->owner->result.plan = f->build.plan; // with its spec, which belongs to the result from now on
+    km_plan_init(&f->build.plan);
+    // Another plan than the one that was to be built may need more.
+    return km_plan_fits(&f->owner->result.plan) ? KM_OK : refuse_plan(f, &f->owner->result.plan, f->err);
+}

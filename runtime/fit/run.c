@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+// What iterates: the sweep over all K and restarts, the refinement, and models that are worse than the K before them.
+#include "../../base/error.h"
+#include "../../base/size.h"
+#include "../criteria/criteria.h"
+#include "../memory.h"
+#include "../threads.h"
+#include "job.h"
+
+#include <stdlib.h>
+
+static km_stop stop_of(const km_fit_job *f) {
+    return km_sweep_stop(f->params, &f->stats, f->load.factor, f->engine->d);
+}
+
+// Memory for the final centroids of all runs, where a criterion compares them. Without it that criterion is left out.
+static void keep_restarts(km_fit_job *f) {
+    int64_t rows = 0, bytes;
+    for (int64_t q = 0; q < f->spec.clusters_count; q++) rows += f->spec.clusters[q];
+    if (!km_criteria_keep_restarts(f->params) ||
+        km_mul_overflows(&bytes, f->restarts * rows, f->engine->d * (int64_t)sizeof(double)) ||
+        km_host_check("the centroids of all restarts", bytes, NULL) != KM_OK)
+        return;
+    f->restart_centroids = malloc((size_t)bytes);
+}
+
+km_status km_fit_run_sweep(km_fit_job *f) {
+    const km_fit_params *p = f->params;
+    int64_t ks = f->spec.clusters_count;
+    keep_restarts(f);
+    f->best = km_result_alloc(f->owner, ks, sizeof *f->best, f->err);
+    if (!f->best) return KM_ERROR_MEMORY;
+    for (int64_t q = 0; q < ks; q++) {
+        f->best[q].centroids =
+            km_result_alloc(f->owner, f->spec.clusters[q] * (f->engine->d + 1), sizeof(double), f->err);
+        f->best[q].inertias = km_result_alloc(f->owner, f->restarts, sizeof(double), f->err);
+        if (!f->best[q].centroids || !f->best[q].inertias) return KM_ERROR_MEMORY;
+    }
+    km_sweep_params params = {.restarts = f->restarts,
+                              .total_square = f->stats.total_square,
+                              .log = p->log,
+                              .progress = p->progress,
+                              .progress_user = p->progress_user,
+                              .begin_ms = f->begin_ms};
+    params.restart_centroids = f->restart_centroids;
+    params.stop = stop_of(f);
+    KM_TRY(km_sweep_run(f->engine, f->best, &f->owner->result.passes, &f->sweep_work, &f->seeds, &params,
+                        f->err));
+    km_counters *counters = &f->owner->result.counters;
+    *counters = (km_counters){f->engine->plan->algorithm, -1, -1, -1};
+    if (f->engine->backend->counters) f->engine->backend->counters(f->engine, counters);
+    return KM_OK;
+}
+
+// Given initial centroids say where clusters are to be looked for.
+static int64_t wanted_refine(const km_fit_job *f) {
+    int64_t wanted = f->params->refine == KM_REFINE_AUTO ? f->spec.refine : f->params->refine;
+    return wanted == KM_REFINE_AUTO && f->params->init == KM_INIT_GIVEN ? 0 : wanted;
+}
+
+km_refine_params km_fit_refine_params(const km_fit_job *f) {
+    const km_fit_params *p = f->params;
+    return (km_refine_params){.passes_max = wanted_refine(f),
+                              .sweep_work = f->sweep_work,
+                              .stop = stop_of(f),
+                              .total_square = f->stats.total_square,
+                              .weights = km_data_weights(f->data),
+                              .seed = p->seed,
+                              .threads = km_threads(p->threads, 0, NULL),
+                              .log = p->log,
+                              .progress = p->progress,
+                              .progress_user = p->progress_user,
+                              .begin_ms = f->begin_ms};
+}
+
+km_status km_fit_run_refine(km_fit_job *f) {
+    km_result *result = &f->owner->result;
+    result->refine = wanted_refine(f);
+    if (result->refine == 0) return KM_OK;
+    km_refine_params params = km_fit_refine_params(f);
+    KM_TRY(km_fit_report_phase(f, "refine", 0, 0));
+    return km_refine(f->engine, f->best, &result->refine_passes, &params, f->err);
+}
+
+static double finished_inertia(const km_finish_model *finished) {
+    double sum = 0;
+    for (int64_t j = 0; j < finished->k; j++) sum += finished->sse[j];
+    return sum;
+}
+
+// No K is worse than the K before it, whose model with more centroids it may have: iterated, or where kernels
+// cannot tell points apart as it is.
+km_status km_fit_keep_falling(km_fit_job *f, km_finish_model *finished, int64_t q) {
+    km_refine_params params = km_fit_refine_params(f);
+    for (int64_t max_iter = f->params->max_iter;; max_iter = 0) {
+        if (finished_inertia(&finished[q]) <= finished_inertia(&finished[q - 1])) return KM_OK;
+        KM_TRY(km_refine_from_before(f->engine, f->best, q, max_iter, &f->owner->result.refine_passes,
+                                     &params, f->err));
+        KM_TRY(f->engine->backend->finish(f->engine, &finished[q], 1, f->err));
+        if (max_iter == 0) return KM_OK;
+    }
+}
