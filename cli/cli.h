@@ -148,9 +148,10 @@ int cli_positional(const cli_parser *parser, int least, int most, const char *wh
 void cli_help_print(const cli_command *command);
 
 // Prints what this machine's CPU and its GPU (a nominal one where there is none) would run, side by side; `whole`: then
-// each plan as a whole. `own`: the plan of one of them, as it will be run; NULL: both are planned here.
-km_status cli_devices_print(const km_spec *spec, const km_plan_params *params, const km_plan *own, int whole,
-                            km_error *err);
+// each plan as a whole. `own`: the plan of one of them, as it will be run; NULL: both are planned here. `max_iter`:
+// of the fit.
+km_status cli_devices_print(const km_spec *spec, const km_plan_params *params, const km_plan *own,
+                            int64_t max_iter, int whole, km_error *err);
 
 // The candidate most like `word` (candidates end with NULL), or NULL when none is similar.
 const char *cli_suggest(const char *word, const char *const *candidates);

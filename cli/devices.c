@@ -53,8 +53,8 @@ static void print_row(const char *title, char cells[COLUMNS][CELL]) {
     printf("%-24s%-*s%s\n", title, CELL - 4, cells[CPU], cells[CUDA]);
 }
 
-static void print_table(const column *columns) {
-    enum { DEVICE, UNITS, DESIGN, PASS, MEMORY, ROWS };
+static void print_table(const column *columns, int64_t max_iter) {
+    enum { DEVICE, UNITS, DESIGN, PASS, FIT, MEMORY, ROWS };
     char cells[ROWS][COLUMNS][CELL], title[64];
     int64_t points = columns[CPU].plan.points | columns[CUDA].plan.points; // the same, where both have a plan
     for (int i = 0; i < COLUMNS; i++) {
@@ -68,10 +68,14 @@ static void print_table(const column *columns) {
         snprintf(cells[DESIGN][i], CELL, "%s%s%s", km_design_name(plan->design), i == CPU ? ", " : "",
                  i == CPU ? km_algorithm_name(plan->algorithm) : "");
         snprintf(cells[PASS][i], CELL, "%.3g", ns * 1e-6 * (double)(points > 0 ? points : 1000000));
+        km_fit_time fit;
+        km_plan_fit_time(&fit, plan, max_iter);
+        snprintf(cells[FIT][i], CELL, i == CPU ? "%.3g" : "%.3g, of these %.3g to start", fit.total_ms,
+                 fit.start_ms + fit.compile_ms);
         snprintf(cells[MEMORY][i], CELL, "%.1f MiB", (double)plan->memory_bytes / 0x1p20);
         if (!columns[i].refused[0]) continue;
         snprintf(cells[DESIGN][i], CELL, "none");
-        cells[PASS][i][0] = cells[MEMORY][i][0] = 0;
+        cells[PASS][i][0] = cells[FIT][i][0] = cells[MEMORY][i][0] = 0;
     }
     snprintf(title, sizeof title, "ms a pass, %s", points > 0 ? "estimated" : "10^6 points");
     print_row("", (char[COLUMNS][CELL]){"CPU", "GPU"});
@@ -79,6 +83,7 @@ static void print_table(const column *columns) {
     print_row("", cells[UNITS]);
     print_row("design", cells[DESIGN]);
     print_row(title, cells[PASS]);
+    if (points > 0) print_row("ms a fit, estimated", cells[FIT]);
     if (points > 0) print_row("memory of a fit", cells[MEMORY]);
     if (columns[CUDA].missing[0]) cli_line(stdout, "The GPU is a nominal one: %s", columns[CUDA].missing);
     for (int i = 0; i < COLUMNS; i++)
@@ -86,8 +91,8 @@ static void print_table(const column *columns) {
             cli_line(stdout, "The %s has no plan: %s", i == CPU ? "CPU" : "GPU", columns[i].refused);
 }
 
-km_status cli_devices_print(const km_spec *spec, const km_plan_params *params, const km_plan *own, int whole,
-                            km_error *err) {
+km_status cli_devices_print(const km_spec *spec, const km_plan_params *params, const km_plan *own,
+                            int64_t max_iter, int whole, km_error *err) {
     column columns[COLUMNS] = {0};
     km_status status = KM_OK;
     for (int i = 0; i < COLUMNS; i++) km_plan_init(&columns[i].plan);
@@ -96,7 +101,7 @@ km_status cli_devices_print(const km_spec *spec, const km_plan_params *params, c
         ask(&columns[i], kind, i == CPU ? KM_HOST : 0, spec);
         status = make_plan(&columns[i], spec, params, own && own->spec.target.kind == kind ? own : NULL, err);
     }
-    if (status == KM_OK) print_table(columns);
+    if (status == KM_OK) print_table(columns, max_iter);
     for (int i = 0; i < COLUMNS && whole && status == KM_OK; i++) {
         char *text = NULL;
         if (columns[i].refused[0]) continue;

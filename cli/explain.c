@@ -102,7 +102,7 @@ static int run(const cli_command *command, int argc, char **argv) {
     if (status == KM_OK) status = cli_tuning_read(&options.tuning, &err);
     cli_tuning_apply(&params, &options.tuning);
     if (status == KM_OK && options.on_device && device == KM_DEVICE_AUTO)
-        status = cli_devices_print(&spec, &params, NULL, 1, &err);
+        status = cli_devices_print(&spec, &params, NULL, INT64_MAX, 1, &err);
     else if (status == KM_OK)
         status = explain_one(&spec, &params, device, &err);
     if (status != KM_OK) exit = cli_error(status, &err);

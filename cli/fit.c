@@ -404,6 +404,7 @@ static int dry_run(const fit_job *job, const fit_options *options) {
         km_plan_params params;
         km_plan_params_init(&params);
         params.points = plan.points;
+        params.nonzeros = plan.nonzeros;
         params.weighted = plan.weighted;
         params.track_labels = plan.track_labels;
         params.algorithm = options->fit.algorithm;
@@ -412,7 +413,7 @@ static int dry_run(const fit_job *job, const fit_options *options) {
         params.threads = options->fit.threads;
         params.untuned = options->fit.untuned;
         fputs("\n", stdout);
-        status = cli_devices_print(&plan.spec, &params, &plan, 0, &err);
+        status = cli_devices_print(&plan.spec, &params, &plan, options->fit.max_iter, 0, &err);
     }
     km_text_free(text);
     km_plan_clear(&plan);
@@ -593,7 +594,9 @@ static const cli_option options_list[] = {
     {CLI_LAYOUT, "layout", 0, "auto|dense|csr",
      "how points lie in memory: all values, or the nonzeros of each row;\n"
      "auto (default): whichever is estimated to be faster"},
-    {CLI_TARGET, "target", 't', "TARGET", "auto (default: the GPU where there is one), cpu, cuda, cuda:N"},
+    {CLI_TARGET, "target", 't', "TARGET",
+     "auto (default: the GPU where there is one, but for fits that the\nCPU does in less time), cpu, cuda, "
+     "cuda:N"},
     {CLI_WEIGHTS, "weights", 0, "FILE", "one weight a row"},
     {CLI_CRITERION, "criterion", 0, "NAME",
      "what decides the best K; default: auto, several criteria and whether\nclusters are apart; 'list' shows "

@@ -107,7 +107,7 @@ static int run(const cli_command *command, int argc, char **argv) {
 static const cli_option options_list[] = {
     {CLI_LABELS, "labels", 0, "FILE.npy", "write the labels there instead of one a line to standard output"},
     CLI_DATA_OPTIONS,
-    {CLI_TARGET, "target", 't', "TARGET", "auto (default: the GPU where there is one), cpu, cuda, cuda:N"},
+    {CLI_TARGET, "target", 't', "TARGET", "auto (default: the CPU), cpu, cuda, cuda:N"},
     {CLI_THREADS, "threads", 0, "N", "CPU threads; default: all cores. Never changes the result"},
     {CLI_CACHE_DIR, "cache-dir", 0, "DIR", "keep compiled modules here; default: see kmgen cache --help"},
     CLI_COMMON_OPTIONS,

@@ -2,6 +2,7 @@
 // The planner: the spec's check and target, one loop over the table of designs, then what tuning tables have.
 #include "algorithm.h"
 #include "design.h"
+#include "fit_time.h"
 #include "memory.h"
 #include "old_names.h"
 #include "tuning_lookup.h"
@@ -101,17 +102,9 @@ static km_status avoid_take(km_plan *plan, const km_plan_params *params, km_erro
     return KM_OK;
 }
 
-// Seconds of the system's compiler for one module. NVRTC takes as long for one design as for another, so it does not
-// count.
-static double compile_s(const km_plan *plan, km_design design) {
-    return km_design_target(design) == KM_TARGET_CPU && km_design_code_of(design)->names && plan->points ? 0.8
-                                                                                                         : 0;
-}
-
-// Seconds of the whole sweep with one design, all restarts to convergence.
-static double sweep_s(const km_plan *plan, km_design design) {
-    return (double)plan->points * plan->estimates[design].total_ns * KM_UPDATES_TYPICAL *
-           (double)plan->spec.n_init * 1e-9;
+// The sweep with one design, all restarts to convergence.
+static double sweep_ms(const km_plan *plan, km_design design) {
+    return km_sweep_ms(plan, design, KM_UPDATES_TYPICAL);
 }
 
 // Whether the user fixed a word that the design does not have, such as another design's form; `reason` says so.
@@ -192,8 +185,8 @@ static int is_too_large(const km_plan *plan, km_design design) {
 // Whether a design takes less time than another, passes and compiler together; where that is equal, less arithmetic.
 static int is_faster(const km_plan *plan, km_design a, km_design b) {
     const km_estimate *first = &plan->estimates[a], *second = &plan->estimates[b];
-    double compile_a = compile_s(plan, a), compile_b = compile_s(plan, b);
-    if (compile_a != compile_b) return sweep_s(plan, a) + compile_a < sweep_s(plan, b) + compile_b;
+    double compile_a = km_compile_ms(plan, a), compile_b = km_compile_ms(plan, b);
+    if (compile_a != compile_b) return sweep_ms(plan, a) + compile_a < sweep_ms(plan, b) + compile_b;
     if (first->total_ns != second->total_ns) return first->total_ns < second->total_ns;
     return first->issue_ns < second->issue_ns;
 }
@@ -304,7 +297,8 @@ static void give_reason(km_plan *plan) {
                  "compiled into the library: %.0f points x %.0f clusters x %.0f restarts would save about "
                  "%.2f s, a compiler takes %.1f s",
                  (double)plan->points, (double)plan->clusters_sum, (double)plan->spec.n_init,
-                 sweep_s(plan, prebuilt) - sweep_s(plan, emitted), compile_s(plan, emitted));
+                 1e-3 * (sweep_ms(plan, prebuilt) - sweep_ms(plan, emitted)),
+                 1e-3 * km_compile_ms(plan, emitted));
     else
         snprintf(reason, size, "about %.1f times as fast a pass as prebuilt%s",
                  plan->estimates[prebuilt].total_ns / plan->estimates[plan->design].total_ns,

@@ -1129,6 +1129,12 @@ fallback() {
     export LD_LIBRARY_PATH=$fake${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
     blobs "$work/in/blobs.f32" 5000 4
     local given=(fit "$work/in/blobs.f32" --features 4 -k 2..5)
+    # A fit that takes less time on the CPU than a GPU takes to start does not look at the GPU.
+    run 0 "${given[@]}" -v
+    in_stderr 'device: the CPU, about [0-9.]* ms for this fit; a GPU takes [0-9]+ to start'
+    expect "the GPU was tried" test -z "$(grep 'is used' "$work/stderr")"
+    # One that takes longer.
+    given+=(--n-init 800 --max-iter 20 --refine none)
     run 0 "${given[@]}" --target cpu --json -
     cp "$work/stdout" "$work/cpu.json"
     falls_back() { # PATTERN: of the one warning

@@ -90,6 +90,35 @@ START_TEST(nominal_devices) {
 }
 END_TEST
 
+// Small fits take less time on a CPU than a GPU takes to start, large ones more than a GPU takes in all.
+START_TEST(times_of_a_fit) {
+    static const int64_t points[] = {150, 10000, 10000000, 100000000};
+    double before = 0;
+    for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
+        km_fit_time time[2], few;
+        for (int j = 0; j < 2; j++) {
+            km_plan_params params;
+            km_plan_params_init(&params);
+            params.points = points[i];
+            ck_assert_int_eq(km_spec_set_target(&spec, j ? "cuda" : "cpu", &err), KM_OK);
+            expect_plan(&params);
+            km_plan_fit_time(&time[j], &plan, 300);
+            km_plan_fit_time(&few, &plan, 5);
+            ck_assert(fabs(few.passes_ms * 4 - time[j].passes_ms) < 1e-9 * time[j].passes_ms);
+            ck_assert(time[j].total_ms >= time[j].passes_ms && time[j].passes_ms > 0);
+        }
+        ck_assert(time[0].start_ms == 0 && time[0].transfer_ms == 0 && time[1].start_ms > 0);
+        ck_assert_int_eq(time[0].total_ms < time[1].total_ms, points[i] <= 10000);
+        ck_assert(time[0].total_ms > before);
+        before = time[0].total_ms;
+    }
+    expect_plan(NULL); // n is not known
+    km_fit_time none;
+    km_plan_fit_time(&none, &plan, 300);
+    ck_assert(none.total_ms == 0);
+}
+END_TEST
+
 START_TEST(targets) {
     // Nothing said: the same on every machine.
     spec.target = (km_target){KM_TARGET_AUTO, 0};
@@ -752,6 +781,7 @@ int main(void) {
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, names);
     tcase_add_test(tests, nominal_devices);
+    tcase_add_test(tests, times_of_a_fit);
     tcase_add_test(tests, targets);
     tcase_add_test(tests, specs_are_checked);
     tcase_add_test(tests, foreign_numbers);

@@ -215,6 +215,20 @@ KM_API km_status km_plan_make(km_plan *plan, const km_spec *spec, const km_plan_
 /// Non-zero when a fit of this plan fits the free memory, or that is unknown.
 KM_API int km_plan_fits(const km_plan *plan);
 
+/// Estimated milliseconds of a whole fit with one plan, by what they are for; all 0 where n is not known. A CPU and a
+/// GPU are compared by the sum: constants are those of gen/fit_time.c, measured on an H200 and two cores. A text that
+/// is not in the cache yet takes longer than `compile_ms` once: a choice must be the same tomorrow, when it is.
+typedef struct km_fit_time {
+    double start_ms;    ///< The driver and a context; 0 on a CPU.
+    double compile_ms;  ///< The share of a fit in the time that its text takes to compile.
+    double transfer_ms; ///< Points to the device.
+    double passes_ms;   ///< Seeding, the sweep, refinement, finishing: max_iter updates a run, at most 20.
+    double total_ms;    ///< The sum.
+} km_fit_time;
+
+/// Fills the caller's `*time` for a plan that was made. Pure.
+KM_API void km_plan_fit_time(km_fit_time *time, const km_plan *plan, int64_t max_iter);
+
 /// A number by its name in gen/params.h; -1 where the plan has none of that name.
 KM_API int64_t km_plan_get(const km_plan *plan, const char *name);
 

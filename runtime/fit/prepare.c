@@ -3,6 +3,7 @@
 // module, with the CPU in the place of a GPU where that may be.
 #include "../../base/error.h"
 #include "../../base/log.h"
+#include "../../gen/fit_time.h"
 #include "../criteria/axes.h"
 #include "../criteria/criteria.h"
 #include "../csr.h"
@@ -87,20 +88,6 @@ static void read_table(km_fit_job *f) {
     km_fit_warn(f, sentence);
 }
 
-km_status km_fit_open_device(km_fit_job *f) {
-    const km_fit_params *p = f->params;
-    km_error first = {{0}};
-    km_status status = km_device_open(&f->device, wanted_device(f), p->compiler, p->log, &first);
-    if (status != KM_OK && may_fall_back(f)) {
-        if (f->owner) km_result_warn(f->owner, p->log, "the CPU is used: %s", first.text);
-        KM_TRY(km_device_open(&f->device, KM_HOST, p->compiler, p->log, f->err));
-    } else if (status != KM_OK) {
-        return km_fail(f->err, status, "%s", first.text);
-    }
-    read_table(f);
-    return KM_OK;
-}
-
 // Sets of labels, four bytes a point: where rows were dropped, once more for the rows of the file.
 static int64_t label_sets(const km_fit_job *f) {
     int64_t sets =
@@ -144,6 +131,72 @@ static km_status make_plan(km_plan *plan, const km_fit_job *f, int recalls, km_e
     build_params_of(&params, f);
     if (recalls || params.source_text) return km_build_plan(plan, f->device, &params, err);
     return km_plan_make(plan, &f->spec, &params.plan, err);
+}
+
+static km_status open_wanted(km_fit_job *f) {
+    const km_fit_params *p = f->params;
+    km_error first = {{0}};
+    km_status status = km_device_open(&f->device, wanted_device(f), p->compiler, p->log, &first);
+    if (status != KM_OK && may_fall_back(f)) {
+        if (f->owner) km_result_warn(f->owner, p->log, "the CPU is used: %s", first.text);
+        KM_TRY(km_device_open(&f->device, KM_HOST, p->compiler, p->log, f->err));
+    } else if (status != KM_OK) {
+        return km_fail(f->err, status, "%s", first.text);
+    }
+    read_table(f);
+    return KM_OK;
+}
+
+// Whether the fit decides between CPU and GPU: the caller left it open, and gave nothing that is for one of them.
+static int may_choose(const km_fit_job *f) {
+    const km_fit_params *p = f->params;
+    return f->spec.target.kind == KM_TARGET_AUTO && p->device == KM_DEVICE_AUTO && !p->source_text &&
+           !p->tuning && !p->compiler;
+}
+
+// The time of the fit on the device that is open; 0: it has no plan for this.
+static double fit_ms(const km_fit_job *f, km_fit_time *time) {
+    km_plan plan;
+    km_plan_init(&plan);
+    *time = (km_fit_time){0};
+    if (make_plan(&plan, f, 0, NULL) == KM_OK && km_plan_fits(&plan))
+        km_plan_fit_time(time, &plan, f->params->max_iter);
+    km_plan_clear(&plan);
+    return time->total_ms;
+}
+
+// The CPU, where the fit takes no longer there. What a GPU takes before it has a point is known without its driver,
+// whose start takes longer than a small fit.
+static km_status open_faster(km_fit_job *f) {
+    const km_log *log = f->params->log;
+    km_fit_time cpu, cuda;
+    KM_TRY(km_device_open(&f->device, KM_HOST, NULL, log, f->err));
+    read_table(f);
+    if (fit_ms(f, &cpu) > 0 && cpu.total_ms <= KM_CONTEXT_MS + KM_NVRTC_MS) {
+        km_log_line(log, KM_LOG_INFO,
+                    "device: the CPU, about %.3g ms for this fit; a GPU takes %.3g to start", cpu.total_ms,
+                    KM_CONTEXT_MS + KM_NVRTC_MS);
+        return KM_OK;
+    }
+    if (km_device_count() == 0) return KM_OK;
+    km_device *host = f->device;
+    f->device = NULL;
+    km_status status = open_wanted(f);
+    if (status == KM_OK && f->device->backend != &km_backend_cpu && cpu.total_ms > 0 &&
+        fit_ms(f, &cuda) > cpu.total_ms) {
+        km_log_line(log, KM_LOG_INFO, "device: the CPU, about %.3g ms for this fit; the GPU %.3g",
+                    cpu.total_ms, cuda.total_ms);
+        km_device_close(&f->device);
+        f->device = host;
+        read_table(f);
+        return KM_OK;
+    }
+    km_device_close(&host);
+    return status;
+}
+
+km_status km_fit_open_device(km_fit_job *f) {
+    return may_choose(f) ? open_faster(f) : open_wanted(f);
 }
 
 static km_status refuse_plan(const km_fit_job *f, const km_plan *plan, km_error *err) {
