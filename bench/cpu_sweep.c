@@ -92,7 +92,7 @@ static void build(shape *s, km_device *device, const char *ks, const char *algor
     char *binary;
     int64_t size;
     must(km_file_read(&binary, &size, paths[1], 0, &err));
-    must(km_backend_cpu.kernels_load(&s->kernels, device, &s->plan, binary, size, &err));
+    must(km_backend_cpu.kernels_load(&s->kernels, device, &s->plan, &(km_binary){binary, size}, 1, &err));
     free(binary);
     for (int i = 0; i < 3; i++) unlink(paths[i]);
     km_source_clear(&source);

@@ -383,3 +383,71 @@ km_status km_source_kernels(char **out, int64_t *size, const char *text, km_erro
     *size = kernels.size;
     return km_text_take(out, &kernels, err);
 }
+
+// Parts that are compiled apart -------------------------------------------------------------------------------
+
+// The name of a section's part, which begins at `text`; 0 where it belongs to every part.
+static size_t part_name(const char **name, const char *text) {
+    const char *second = line_next(text);
+    if (!is_ruler(text) || !begins_with(second, KM_APART)) return 0;
+    *name = second + sizeof KM_APART - 1;
+    return strcspn(*name, "\n");
+}
+
+static const char *section_end(const char *text) {
+    do text = line_next(text);
+    while (*text && !is_ruler(text));
+    return text;
+}
+
+static int is_named(const km_source_part *part, const char *name, size_t size) {
+    return strlen(part->name) == size && !memcmp(part->name, name, size);
+}
+
+static km_status find_parts(km_source_part *parts, int64_t *count, const char *code, km_error *err) {
+    for (; *code; code = section_end(code)) {
+        const char *name = NULL;
+        size_t size = part_name(&name, code);
+        int64_t i = 0;
+        while (size && i < *count && !is_named(&parts[i], name, size)) i++;
+        if (!size || i < *count) continue;
+        if (*count == KM_SOURCE_PARTS_MAX || size >= sizeof parts->name)
+            return km_fail(err, KM_ERROR_COMPILE,
+                           "a text has at most %d parts with names up to %zu characters", KM_SOURCE_PARTS_MAX,
+                           sizeof parts->name - 1);
+        snprintf(parts[(*count)++].name, sizeof parts->name, "%.*s", (int)size, name);
+    }
+    *count += *count == 0;
+    return KM_OK;
+}
+
+static km_status fill_part(km_source_part *part, const char *head, const char *code, km_error *err) {
+    km_text out = {0};
+    for (const char *line = head; line < km_source_code(head); line = line_next(line))
+        if (begins_with(line, "// needs: ")) km_text_add(&out, line, line_next(line) - line);
+    for (const char *end; *code; code = end) {
+        const char *name = NULL;
+        size_t size = part_name(&name, code);
+        end = section_end(code);
+        if (!size || is_named(part, name, size)) km_text_add(&out, code, end - code);
+    }
+    part->size = out.size;
+    return km_text_take(&part->text, &out, err);
+}
+
+km_status km_source_parts(km_source_part *parts, int64_t *count, const char *text, km_error *err) {
+    char *code;
+    int64_t size;
+    *count = 0;
+    for (int i = 0; i < KM_SOURCE_PARTS_MAX; i++) parts[i] = (km_source_part){.text = NULL};
+    KM_TRY(km_source_kernels(&code, &size, text, err));
+    km_status status = find_parts(parts, count, code, err);
+    for (int64_t i = 0; i < *count && status == KM_OK; i++) status = fill_part(&parts[i], text, code, err);
+    km_text_free(code);
+    if (status != KM_OK) km_source_parts_clear(parts, *count);
+    return status;
+}
+
+void km_source_parts_clear(km_source_part *parts, int64_t count) {
+    for (int64_t i = 0; i < count; i++) km_text_free(parts[i].text);
+}

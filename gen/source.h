@@ -22,4 +22,23 @@ km_status km_source_take_head(km_spec *spec, const char *text, const km_plan_par
 // The code of a text without those parts: all that kmgen's binary depends on. Free with km_text_free.
 km_status km_source_kernels(char **out, int64_t *size, const char *text, km_error *err);
 
+// A line behind the first one of a section (`// ==== `) whose code is compiled apart from that of others: then come the
+// name of the part.
+#define KM_APART "// Compiled apart: "
+
+// What is compiled apart: the sections of one name, and those without a name, which belong to every part. Its text
+// begins with the lines of the head that ask for options of the compiler ("// needs: ").
+typedef struct km_source_part {
+    char name[24];
+    char *text; // free with km_text_free
+    int64_t size;
+} km_source_part;
+
+enum { KM_SOURCE_PARTS_MAX = 8 };
+
+// The parts of a text, in the order in which their names are first there; one part where there is no name. What the
+// parts of one text have in common is all that another text of the same type and number of features shares with it.
+km_status km_source_parts(km_source_part *parts, int64_t *count, const char *text, km_error *err);
+void km_source_parts_clear(km_source_part *parts, int64_t count);
+
 #endif

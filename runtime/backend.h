@@ -19,6 +19,12 @@
 
 typedef struct km_backend km_backend;
 
+// Machine code in memory.
+typedef struct km_binary {
+    const char *bytes;
+    int64_t size;
+} km_binary;
+
 // A device as a backend opened it: CUDA context, compiler found, facts read. Thread-safe.
 typedef struct km_device {
     const km_backend *backend;
@@ -147,10 +153,10 @@ struct km_backend {
     // backend do not say.
     int64_t (*spills)(char *kernel, int64_t size, int64_t *registers, const km_source *source,
                       const char *log);
-    // Loads a binary from memory: no file that could have changed since it was checked. NULL means the design that
-    // needs none (prebuilt).
-    km_status (*kernels_load)(km_kernels **out, km_device *device, const km_plan *plan, const char *binary,
-                              int64_t size, km_error *err);
+    // Loads binaries from memory, of the parts of one text (gen/source.h): no file that could have changed since it was
+    // checked. None: the design that needs none (prebuilt).
+    km_status (*kernels_load)(km_kernels **out, km_device *device, const km_plan *plan,
+                              const km_binary *binaries, int64_t count, km_error *err);
     void (*kernels_unload)(km_kernels **kernels);
 
     // Engine ----------------------------------------------------------------------------------------------

@@ -68,31 +68,18 @@ void km_module_params_init(km_module_params *params) {
     params->cache_bytes_max = CACHE_BYTES_MAX;
 }
 
-// Lines of the head by which a text asks for options of the compiler.
-static void add_needs(km_text *key, const char *head, const char *code) {
-    for (const char *line; (line = strstr(head, "// needs: ")) && line < code; head = line + 1)
-        km_text_add(key, line, (int64_t)strcspn(line, "\n") + 1);
-}
-
-// All that the binary depends on, as text. Plans that make the same code, for other lists of K or numbers of points,
-// share an entry.
-static km_status key_text(char **out, int64_t *size, const km_source *source, km_device *device,
-                          km_error *err) {
+// All that a part's binary depends on, as text. Plans that make the same code, for other lists of K or numbers of
+// points, share an entry; texts of one type and number of features share those of the steps.
+static km_status key_text(char **out, int64_t *size, const km_source *source, const km_source_part *part,
+                          km_device *device, km_error *err) {
     char compiler[1024], target[32];
     km_text text = {0};
     device->backend->compiler_id(compiler, sizeof compiler, device, &source->plan);
     km_target_text(target, sizeof target, source->plan.spec.target);
     km_text_printf(&text, "kmgen %s\n%s\n%s\n", KM_VERSION, target, compiler);
-    char *kernels = NULL;
-    int64_t kernels_size = 0;
-    km_status status = km_source_kernels(&kernels, &kernels_size, source->text, err);
-    add_needs(&text, source->text, km_source_code(source->text));
-    if (status == KM_OK) km_text_add(&text, kernels, kernels_size);
-    km_text_free(kernels);
+    km_text_add(&text, part->text, part->size);
     *size = text.size;
-    if (status == KM_OK) return km_text_take(out, &text, err);
-    km_text_clear(&text);
-    return status;
+    return km_text_take(out, &text, err);
 }
 
 // Reads the binary that the compiler wrote. A compiler that reports success and writes nothing has failed as well.
@@ -130,95 +117,193 @@ static km_status compile_entry(char **binary, int64_t *size, const km_cache_entr
     return km_fail(err, status, "%s", first.text);
 }
 
-// The compiler's log, and what it says of spills. 0: there is none.
-static int read_build_log(km_module *module, const km_cache_entry *entry, const km_source *source) {
-    const km_backend *backend = module->device->backend;
-    free(module->build_log);
-    module->build_log = km_cache_log(entry);
-    if (!module->build_log) return 0;
-    // Marked as used now, as the binary is: the cache drops them together.
-    utimensat(AT_FDCWD, entry->log_path, NULL, AT_SYMLINK_NOFOLLOW);
-    if (backend->spills)
-        module->spilled_bytes = backend->spills(module->spilling, sizeof module->spilling, &module->registers,
-                                                source, module->build_log);
-    return 1;
-}
-
-// Whether the cache still knows how much a binary spills: where the log says it, the log must be there too.
-static int is_usable(km_module *module, const km_cache_entry *entry, const km_source *source) {
-    const km_device *device = module->device;
-    return read_build_log(module, entry, source) || !device->backend->spills || !device->facts.has_compiler;
-}
-
-static km_status load_kernels(km_module *module, const char *binary, int64_t size, km_module_mode mode,
-                              km_error *err) {
-    if (mode == KM_MODULE_COMPILE || (module->spilled_bytes && mode == KM_MODULE_TRY)) return KM_OK;
-    return module->device->backend->kernels_load(&module->kernels, module->device, &module->plan, binary,
-                                                 size, err);
-}
-
-// 1 when the cache had it. A binary that is damaged, or that the device refuses, counts as missing.
-static int load_cached(km_module *module, const km_cache_entry *entry, const km_source *source,
-                       km_module_mode mode, const km_log *log) {
-    char *binary;
+// What is compiled apart, on its way from text to binary. Each part has an entry of the cache.
+typedef struct part {
+    const km_source *source; // the part's text as a source of its own
+    km_source own;           // shares all but the text with the whole
+    km_cache_entry entry;
+    char *binary, *log; // NULL: not there
     int64_t size;
-    int found = km_cache_look_up(entry, &binary, &size);
-    if (found < 0) km_log_line(log, KM_LOG_WARNING, "cache: %s is damaged, built again", entry->binary_path);
-    module->was_cached = found > 0 && is_usable(module, entry, source) &&
-                         load_kernels(module, binary, size, mode, NULL) == KM_OK;
-    free(binary);
-    return module->was_cached;
+    int was_cached, was_damaged;
+    km_status status;
+    km_error err, unkept; // unkept: why the cache does not have it
+} part;
+
+typedef struct build {
+    km_module *module;
+    const km_cache *cache;
+    km_source_part texts[KM_SOURCE_PARTS_MAX];
+    part parts[KM_SOURCE_PARTS_MAX];
+    int64_t count;
+    int is_anew; // binaries of the cache count as missing
+} build;
+
+static void part_clear(part *p) {
+    free(p->binary);
+    free(p->log);
+    p->binary = p->log = NULL;
+    p->was_cached = 0;
 }
 
-static km_status build_entry(km_module *module, const km_cache_entry *entry, const km_source *source,
-                             km_module_mode mode, const km_log *log, km_error *err) {
-    km_device *device = module->device;
-    char *binary = NULL;
-    int64_t size = 0;
-    km_error unkept = {{0}};
-    km_status status;
-    KM_TRY_GOTO(compile_entry(&binary, &size, entry, source, device, err));
-    read_build_log(module, entry, source);
-    KM_TRY_GOTO(load_kernels(module, binary, size, mode, err));
-    if (!entry->cache->is_private && km_cache_publish(entry, binary, size, &unkept) != KM_OK)
-        km_log_line(log, KM_LOG_WARNING, "this module is not cached: %s", unkept.text);
-done:
-    free(binary);
+static void build_clear(build *b) {
+    for (int64_t i = 0; i < b->count; i++) part_clear(&b->parts[i]);
+    km_source_parts_clear(b->texts, b->count);
+}
+
+static km_status build_begin(build *b, km_module *module, const km_cache *cache, const km_source *source,
+                             km_error *err) {
+    const char *suffix = strrchr(source->file_name, '.');
+    *b = (build){.module = module, .cache = cache};
+    KM_TRY(km_source_parts(b->texts, &b->count, source->text, err));
+    for (int64_t i = 0; i < b->count; i++) {
+        part *p = &b->parts[i];
+        char *key = NULL;
+        int64_t key_size;
+        p->own = *source;
+        p->own.text = b->texts[i].text;
+        p->own.text_size = b->texts[i].size;
+        // A text that is one part is compiled as it is, with its head.
+        p->source = b->count == 1 ? source : &p->own;
+        KM_TRY(key_text(&key, &key_size, source, &b->texts[i], module->device, err));
+        km_cache_entry_of(&p->entry, cache, suffix ? suffix : ".c", key, key_size);
+        free(key);
+    }
+    return KM_OK;
+}
+
+// The compiler's log. 0: there is none.
+static int read_log(part *p) {
+    free(p->log);
+    p->log = km_cache_log(&p->entry);
+    // Marked as used now, as the binary is: the cache drops them together.
+    if (p->log) utimensat(AT_FDCWD, p->entry.log_path, NULL, AT_SYMLINK_NOFOLLOW);
+    return p->log != NULL;
+}
+
+// 1 when the cache had it whole, and still knows how much it spills where the log says that.
+static int look_up(part *p, const km_device *device) {
+    int found = km_cache_look_up(&p->entry, &p->binary, &p->size);
+    p->was_damaged = found < 0;
+    p->was_cached = found > 0 && (read_log(p) || !device->backend->spills || !device->facts.has_compiler);
+    if (!p->was_cached) part_clear(p);
+    return p->was_cached;
+}
+
+static km_status compile_part(part *p, const build *b, km_error *err) {
+    KM_TRY(compile_entry(&p->binary, &p->size, &p->entry, p->source, b->module->device, err));
+    read_log(p);
+    if (!b->cache->is_private) km_cache_publish(&p->entry, p->binary, p->size, &p->unkept);
+    return KM_OK;
+}
+
+// Takes a part from the cache, or compiles it there, one process at a time.
+static km_status get_part(part *p, const build *b) {
+    km_status status = KM_OK;
+    if (b->cache->is_private) return compile_part(p, b, &p->err);
+    if (!b->is_anew && look_up(p, b->module->device)) return KM_OK;
+    km_cache_lock(&p->entry);
+    if (b->is_anew || !look_up(p, b->module->device)) status = compile_part(p, b, &p->err);
+    km_cache_unlock(&p->entry);
     return status;
 }
 
-// Takes the module from this folder's cache, or compiles it there, one process at a time.
+// All parts, a thread each: they take about as long as the longest.
+static km_status get_parts(build *b, const km_log *log, km_error *err) {
+    int64_t count = b->count;
+#pragma omp parallel for num_threads((int)count) schedule(dynamic, 1) if (count > 1)
+    for (int64_t i = 0; i < count; i++) {
+        part_clear(&b->parts[i]);
+        b->parts[i].status = get_part(&b->parts[i], b);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const part *p = &b->parts[i];
+        if (p->was_damaged)
+            km_log_line(log, KM_LOG_WARNING, "cache: %s is damaged, built again", p->entry.binary_path);
+        if (p->unkept.text[0])
+            km_log_line(log, KM_LOG_WARNING, "this module is not cached: %s", p->unkept.text);
+        if (p->status != KM_OK) return km_fail(err, p->status, "%s", p->err.text);
+    }
+    return KM_OK;
+}
+
+// The logs of all parts, one behind the other, and what that of the pass, the first, says of spills.
+static km_status take_logs(build *b, km_error *err) {
+    km_module *module = b->module;
+    const km_backend *backend = module->device->backend;
+    km_text logs = {0};
+    for (int64_t i = 0; i < b->count; i++)
+        if (b->parts[i].log) km_text_puts(&logs, b->parts[i].log);
+    if (b->parts[0].log && backend->spills)
+        module->spilled_bytes = backend->spills(module->spilling, sizeof module->spilling, &module->registers,
+                                                b->parts[0].source, b->parts[0].log);
+    free(module->build_log);
+    module->build_log = NULL;
+    if (!logs.size) return KM_OK;
+    return km_text_take(&module->build_log, &logs, err);
+}
+
+static km_status load_kernels(build *b, km_module_mode mode, km_error *err) {
+    km_module *module = b->module;
+    km_binary binaries[KM_SOURCE_PARTS_MAX];
+    if (mode == KM_MODULE_COMPILE || (module->spilled_bytes && mode == KM_MODULE_TRY)) return KM_OK;
+    for (int64_t i = 0; i < b->count; i++) binaries[i] = (km_binary){b->parts[i].binary, b->parts[i].size};
+    return module->device->backend->kernels_load(&module->kernels, module->device, &module->plan, binaries,
+                                                 b->count, err);
+}
+
+static int64_t cached_parts(const build *b) {
+    int64_t cached = 0;
+    for (int64_t i = 0; i < b->count; i++) cached += b->parts[i].was_cached;
+    return cached;
+}
+
+static km_status get_and_load(build *b, km_module_mode mode, const km_log *log, km_error *err) {
+    km_error first = {{0}};
+    KM_TRY(get_parts(b, log, err));
+    KM_TRY(take_logs(b, err));
+    km_status status = load_kernels(b, mode, &first);
+    // What the device refuses counts as missing.
+    if (status != KM_OK && cached_parts(b) > 0) {
+        b->is_anew = 1;
+        KM_TRY(get_parts(b, log, err));
+        KM_TRY(take_logs(b, err));
+        return load_kernels(b, mode, err);
+    }
+    return status == KM_OK ? KM_OK : km_fail(err, status, "%s", first.text);
+}
+
+static void log_build(const build *b, double took_ms, const km_log *log) {
+    const km_plan *plan = &b->module->plan;
+    char cached[64] = "";
+    if (b->count > 1)
+        snprintf(cached, sizeof cached, " of %lld of %lld parts", (long long)cached_parts(b),
+                 (long long)b->count);
+    km_log_line(log, KM_LOG_INFO, "module: %s %s %s d%lld in %.0f ms, cache %s%s",
+                b->module->was_cached ? "loaded" : "built", km_design_name(plan->design),
+                km_type_name(plan->spec.type), (long long)plan->spec.features, took_ms,
+                cached_parts(b) ? "hit" : "miss", cached_parts(b) < b->count ? cached : "");
+}
+
+// Takes the module from the folder of this cache, or compiles it there.
 static km_status build_in(km_module *module, const km_cache *cache, const km_source *source,
                           km_module_mode mode, const km_module_params *params, km_error *err) {
     double begin_ms = km_now_ms();
-    const char *suffix = strrchr(source->file_name, '.');
-    char *key = NULL;
-    int64_t key_size;
-    km_cache_entry entry;
+    build b;
     km_status status = KM_OK;
-    KM_TRY(key_text(&key, &key_size, source, module->device, err));
-    km_cache_entry_of(&entry, cache, suffix ? suffix : ".c", key, key_size);
-    free(key);
+    KM_TRY_GOTO(build_begin(&b, module, cache, source, err));
     if (mode == KM_MODULE_RECALL) {
-        read_build_log(module, &entry, source);
-        return KM_OK;
+        read_log(&b.parts[0]);
+        KM_TRY_GOTO(take_logs(&b, err));
+        goto done;
     }
-    if (cache->is_private) {
-        KM_TRY(build_entry(module, &entry, source, mode, params->log, err));
-    } else if (!load_cached(module, &entry, source, mode, NULL)) {
-        km_cache_lock(&entry);
-        if (!load_cached(module, &entry, source, mode, params->log)) {
-            status = build_entry(module, &entry, source, mode, params->log, err);
-            km_cache_tidy(cache, params->cache_bytes_max, &entry);
-        }
-        km_cache_unlock(&entry);
-        KM_TRY(status);
-    }
-    km_log_line(params->log, KM_LOG_INFO, "module: %s %s %s d%lld in %.0f ms, cache %s",
-                module->was_cached ? "loaded" : "built", km_design_name(module->plan.design),
-                km_type_name(module->plan.spec.type), (long long)module->plan.spec.features,
-                km_now_ms() - begin_ms, module->was_cached ? "hit" : "miss");
-    return KM_OK;
+    KM_TRY_GOTO(get_and_load(&b, mode, params->log, err));
+    module->was_cached = cached_parts(&b) == b.count;
+    if (!module->was_cached && !cache->is_private)
+        km_cache_tidy(cache, params->cache_bytes_max, &b.parts[0].entry);
+    log_build(&b, km_now_ms() - begin_ms, params->log);
+done:
+    build_clear(&b);
+    return status;
 }
 
 static km_status build_private(km_module *module, const km_source *source, km_module_mode mode,

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Every spec's CUDA text through NVRTC, as the engine calls it, for each architecture that it knows; needs no GPU.
 // Fails on warnings, and where any kernel spills; prints registers beside the plan's.
-// With KMGEN_TEST_ALL=1 all texts are compiled. Else so many that each line of any text is in one of them, whatever its
-// numbers, and each architecture has one; and the steps with so many of these that each line of any is in one of them.
-// A text that differs from another one by its head of comments alone is left out. The steps around the pass are a good
-// part of the time and know nothing of the K list or the design: where an architecture has compiled the same ones, a
-// text goes without them. What passed is written down in WORK_FOLDER/passed, with what the compiler said, under a hash
-// of text, architecture, compiler and options: the same text is not compiled twice.
+// Texts are compiled in the parts that the library compiles apart (gen/source.h); one as a whole shows that NVRTC
+// does not see the host part. With KMGEN_TEST_ALL=1 all parts of all texts are compiled. Else so many that each line
+// of any is in one of them, whatever its numbers, and each architecture has a pass. Parts of the same text are
+// compiled once. What passed is written down in WORK_FOLDER/passed, with what the compiler said, under a hash of text,
+// architecture, compiler and options: the same text is not compiled twice.
 // usage: compile_cuda WORK_FOLDER SPECS_FOLDER... [ARCHITECTURE...]    (90 stands for sm_90)
 // KMGEN_NVRTC names the folder of libnvrtc; without it, any that is found is taken. Without NVRTC: exit 77, or 1 with
 // CI=true.
@@ -37,27 +36,19 @@ typedef struct kernel_facts {
 } kernel_facts;
 
 typedef struct job {
-    km_source source; // its text without the steps, where `steps_elsewhere`
-    int arch, weighted, track_labels, steps_elsewhere;
+    km_source source; // its text is the part's
+    char part[24];    // "" for a text as a whole
+    int arch, weighted, track_labels;
     char key[40]; // in the list of what passed
 } job;
 
 static job jobs[JOBS_MAX];
-static int jobs_count, same_count, not_taken_count;
+static int jobs_count, same_count, not_taken_count, has_whole;
 static int arches[ARCHES_COUNT], arches_count;
 
 // NVRTC 12.8 is the first that knows sm_100 and sm_120.
 static int knows(const km_nvrtc *nvrtc, int arch) {
     return arch < 100 || nvrtc->major * 100 + nvrtc->minor >= 1208;
-}
-
-// The steps that do not depend on the K list: behind the first line of templates/cuda/steps/steps.cu, from the first
-// line of load.cu to that of update.cu, which comes last.
-static int find_steps(char **begin, char **end, const char *text) {
-    const char *steps = strstr(text, "\n// Steps around the pass, the same for every design.");
-    *begin = steps ? strstr(steps, "\n// Load: ") : NULL;
-    *end = *begin ? strstr(*begin, "\n// Update: ") : NULL;
-    return !*end;
 }
 
 static int is_elsewhere(const job *added) {
@@ -68,71 +59,23 @@ static int is_elsewhere(const job *added) {
     return 0;
 }
 
-// Whether the steps name what the K list or the design decides: then they are compiled with every text.
-static int steps_know_the_list(const char *begin, const char *end) {
-    static const char *const names[] = {"S", "KS", "K_MAX", "RESTARTS", "km_ks", "km_offsets", "km_label"};
-    while (begin < end) {
-        size_t length = strspn(begin, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
-        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-            if (length == strlen(names[i]) && !memcmp(begin, names[i], length)) return 1;
-        begin += length ? length : 1;
-    }
-    return 0;
+static int is_pass(const job *j) {
+    return !strcmp(j->part, "pass") || !j->part[0];
 }
 
-// Whether a job before this one compiles its steps: the same text, with all that it refers to.
-static int steps_are_in(const job *before, const job *added, const char *begin, const char *end) {
-    const km_plan *a = &before->source.plan, *b = &added->source.plan;
-    char *found, *found_end;
-    if (before->steps_elsewhere || find_steps(&found, &found_end, before->source.text)) return 0;
-    return before->arch == added->arch && a->spec.features == b->spec.features &&
-           a->spec.type == b->spec.type && before->weighted == added->weighted &&
-           found_end - found == end - begin && !memcmp(found, begin, (size_t)(end - begin));
-}
-
-static int leave_out_steps(job *added) {
-    char *begin, *end;
-    if (km_plan_is_csr(&added->source.plan)) return 0; // its steps use types of the pass
-    if (find_steps(&begin, &end, added->source.text)) {
-        fprintf(stderr, "%s: the first lines of templates/cuda/steps/load.cu and update.cu are not in it\n",
-                added->source.file_name);
-        return 1;
-    }
-    if (steps_know_the_list(begin, end)) return 0;
-    for (const job *before = jobs; before < added && !added->steps_elsewhere; before++)
-        added->steps_elsewhere = steps_are_in(before, added, begin, end);
-    if (added->steps_elsewhere) memmove(begin, end, strlen(end) + 1);
-    return 0;
-}
-
-// Leaves out the host part and what goes with it, which NVRTC does not see: of all texts but the first of each
-// architecture, which shows that it does not.
-static int leave_out_host(job *added) {
-    char *kernels;
-    int64_t size;
-    for (const job *before = jobs;; before++) {
-        if (before == added) return 0;
-        if (before->arch == added->arch) break;
-    }
+// A copy of the text's plan with the text of one part; `text` is the job's from now on.
+static int add_part(const km_source *source, const char *part, char *text, int arch, int weighted,
+                    int track_labels) {
     km_error err = {{0}};
-    if (km_source_kernels(&kernels, &size, added->source.text, &err) != KM_OK) return 1;
-    km_text_free(added->source.text);
-    added->source.text = kernels;
-    added->source.text_size = size;
-    return 0;
-}
-
-static int add_job(const km_spec *spec, int arch, int weighted, int track_labels) {
-    if (jobs_count == JOBS_MAX) return 1;
     job *added = &jobs[jobs_count];
-    km_plan_params params;
-    km_plan_params_init(&params);
-    params.weighted = added->weighted = weighted;
-    params.track_labels = added->track_labels = track_labels;
-    added->arch = arch;
+    *added = (job){.arch = arch, .weighted = weighted, .track_labels = track_labels};
     km_source_init(&added->source);
-    if (specs_emit(&added->source, spec, (km_target){KM_TARGET_CUDA, arch}, &params)) return 1;
-    if (leave_out_host(added)) return 1;
+    snprintf(added->part, sizeof added->part, "%s", part);
+    snprintf(added->source.file_name, sizeof added->source.file_name, "%s", source->file_name);
+    added->source.text = text;
+    added->source.text_size = (int64_t)strlen(text);
+    if (jobs_count == JOBS_MAX - 1 || km_plan_copy(&added->source.plan, &source->plan, &err) != KM_OK)
+        return 1;
     if (is_elsewhere(added)) {
         same_count++;
         km_source_clear(&added->source);
@@ -140,6 +83,31 @@ static int add_job(const km_spec *spec, int arch, int weighted, int track_labels
         jobs_count++;
     }
     return 0;
+}
+
+static int add_job(const km_spec *spec, int arch, int weighted, int track_labels) {
+    km_source source;
+    km_plan_params params;
+    km_source_part parts[KM_SOURCE_PARTS_MAX];
+    km_error err = {{0}};
+    int64_t count = 0;
+    int failed = 0;
+    km_plan_params_init(&params);
+    params.weighted = weighted;
+    params.track_labels = track_labels;
+    km_source_init(&source);
+    if (specs_emit(&source, spec, (km_target){KM_TARGET_CUDA, arch}, &params) ||
+        km_source_parts(parts, &count, source.text, &err) != KM_OK)
+        failed = 1;
+    if (!failed && !has_whole && arch == 90)
+        failed = add_part(&source, "", strdup(source.text), arch, weighted, track_labels);
+    has_whole |= arch == 90;
+    // The texts of the parts go over to the jobs.
+    for (int64_t i = 0; i < count && !failed; i++)
+        failed = add_part(&source, count > 1 ? parts[i].name : "pass", parts[i].text, arch, weighted,
+                          track_labels);
+    km_source_clear(&source);
+    return failed;
 }
 
 // The longest first, so that no worker is left with one at the end: about as many lines as sums.
@@ -174,13 +142,14 @@ static int add_jobs(void *user, const km_spec *spec) {
 
 // A covering set -------------------------------------------------------------------------------------------------
 
-// Then the cheapest of each architecture that has none.
+// Then the cheapest pass of each architecture that has none.
 static int first_without(const cover_lines *lines, const char *taken) {
     int best = -1;
     for (int i = 0; i < jobs_count; i++) {
         int has_one = 0;
-        for (int j = 0; j < jobs_count; j++) has_one |= taken[j] && jobs[j].arch == jobs[i].arch;
-        if (!has_one && (best < 0 || lines[i].cost < lines[best].cost)) best = i;
+        for (int j = 0; j < jobs_count; j++)
+            has_one |= taken[j] && jobs[j].arch == jobs[i].arch && is_pass(&jobs[j]);
+        if (!has_one && is_pass(&jobs[i]) && (best < 0 || lines[i].cost < lines[best].cost)) best = i;
     }
     return best;
 }
@@ -189,37 +158,9 @@ static int first_without(const cover_lines *lines, const char *taken) {
 static double cost_of(const job *j) {
     const km_plan *plan = &j->source.plan;
     double sums = (double)(plan->clusters_sum * plan->spec.features);
+    if (!is_pass(j)) return 200;
     if (plan->design == KM_DESIGN_TILED) return 700;
     return 300 + (sums < 1700 ? sums : 1700);
-}
-
-// The lines of a text's steps, none where they are compiled with each text.
-static int read_steps(cover_lines *lines, const job *of) {
-    char *begin, *end;
-    *lines = (cover_lines){0};
-    if (find_steps(&begin, &end, of->source.text) || steps_know_the_list(begin, end)) return 0;
-    char *text = strndup(begin, (size_t)(end - begin));
-    int failed = !text || cover_read(lines, text, "");
-    free(text);
-    return failed;
-}
-
-// Of the texts, a covering set keeps its steps: one of the oldest architecture, and those that have more.
-static int cover_steps(void) {
-    static char taken[JOBS_MAX];
-    static cover_lines lines[JOBS_MAX];
-    int oldest = -1, failures = 0;
-    for (int i = 0; i < jobs_count; i++) {
-        failures += read_steps(&lines[i], &jobs[i]);
-        jobs[i].steps_elsewhere = lines[i].count > 0;
-        if (lines[i].count && (oldest < 0 || jobs[i].arch < jobs[oldest].arch)) oldest = i;
-    }
-    for (int next = oldest; !failures && next >= 0; next = cover_next(lines, taken, jobs_count)) {
-        cover_take(lines, taken, jobs_count, next);
-        jobs[next].steps_elsewhere = 0;
-    }
-    for (int i = 0; i < jobs_count; i++) free(lines[i].hashes);
-    return failures;
 }
 
 // Keeps a covering set of all.
@@ -227,8 +168,10 @@ static int keep_cover(void) {
     static char taken[JOBS_MAX];
     static cover_lines lines[JOBS_MAX];
     int kept = 0, failures = 0;
-    for (int i = 0; i < jobs_count; i++)
-        failures += cover_read(&lines[i], km_source_code(jobs[i].source.text), "");
+    for (int i = 0; i < jobs_count; i++) {
+        taken[i] = !jobs[i].part[0]; // beside the parts
+        if (!taken[i]) failures += cover_read(&lines[i], jobs[i].source.text, "");
+    }
     for (int i = 0; i < jobs_count; i++) lines[i].cost = cost_of(&jobs[i]);
     for (int next; !failures && (next = cover_next(lines, taken, jobs_count)) >= 0;)
         cover_take(lines, taken, jobs_count, next);
@@ -287,13 +230,13 @@ static kernel_facts read_log(const char *source, const char *log) {
 static int judge(const job *j, kernel_facts facts, const char *log) {
     const km_source *source = &j->source;
     km_design design = source->plan.design;
-    int failed = facts.warnings || !facts.pass_registers_max || facts.spilled_bytes;
-    printf("%-16s sm_%d%s%s %s, pass: %d registers (planned %d); %s %d kernels: %d registers, %d bytes "
+    int failed =
+        facts.warnings || !facts.kernels || (is_pass(j) && !facts.pass_registers_max) || facts.spilled_bytes;
+    printf("%-16s %s sm_%d%s%s %s, pass: %d registers (planned %d); %d kernels: %d registers, %d bytes "
            "spilled%s%s%s%s\n",
-           source->plan.spec.name, j->arch, j->weighted ? " weighted" : "", j->track_labels ? " tracked" : "",
-           km_design_name(design), facts.pass_registers_max,
-           (int)source->plan.estimates[design].registers_per_thread,
-           j->steps_elsewhere ? "without the shared steps" : "all", facts.kernels, facts.registers_max,
+           source->plan.spec.name, j->part[0] ? j->part : "whole", j->arch, j->weighted ? " weighted" : "",
+           j->track_labels ? " tracked" : "", km_design_name(design), facts.pass_registers_max,
+           (int)source->plan.estimates[design].registers_per_thread, facts.kernels, facts.registers_max,
            facts.spilled_bytes, facts.spilled_bytes ? " by " : "", facts.spilling, log ? "" : ", as before",
            failed ? ": FAILED" : "");
     if (failed && log) printf("%s\n", log);
@@ -358,8 +301,8 @@ static int run_job(const km_nvrtc *nvrtc, const job *j, const char *folder) {
     km_error err = {{0}};
     kernel_facts facts;
     if (has_passed(j, &facts)) return judge(j, facts, NULL);
-    snprintf(stem, sizeof stem, "%s/nvrtc%d.%d_%s_sm_%d%s%s", folder, nvrtc->major, nvrtc->minor,
-             j->source.plan.spec.name, j->arch, j->weighted ? "_weighted" : "",
+    snprintf(stem, sizeof stem, "%s/nvrtc%d.%d_%s_%s_sm_%d%s%s", folder, nvrtc->major, nvrtc->minor,
+             j->source.plan.spec.name, j->part, j->arch, j->weighted ? "_weighted" : "",
              j->track_labels ? "_tracked" : "");
     snprintf(source_path, sizeof source_path, "%s.cu", stem);
     snprintf(log_path, sizeof log_path, "%s.log", stem);
@@ -444,19 +387,14 @@ int main(int argc, char **argv) {
     if (!arches_count) arches_count = ARCHES_COUNT;
     for (int i = 2; i < folders_end; i++) failures += specs_walk(argv[i], add_jobs, &nvrtc);
     int is_short = !all || strcmp(all, "1") != 0;
-    if (is_short) failures += keep_cover() + cover_steps();
-    for (int i = 0; i < jobs_count; i++) failures += leave_out_steps(&jobs[i]);
+    if (is_short) failures += keep_cover();
     qsort(jobs, (size_t)jobs_count, sizeof jobs[0], by_length);
     for (int i = 0; i < jobs_count; i++) key_of(&jobs[i], &nvrtc);
     char path[4096];
     snprintf(path, sizeof path, "%s/passed", folder);
     km_file_read(&passed, &(int64_t){0}, path, 0, NULL);
-    int without = 0;
-    for (int i = 0; i < jobs_count; i++) without += jobs[i].steps_elsewhere;
-    printf(
-        "%d texts, %d of them without steps that another one has; left out: %d that others are the same as, "
-        "%d whose lines others have\n",
-        jobs_count, without, same_count, not_taken_count);
+    printf("%d texts; left out: %d that others are the same as, %d whose lines others have\n", jobs_count,
+           same_count, not_taken_count);
     failures += run_jobs(&nvrtc, folder);
     puts(failures ? "FAILED" : "none failed");
     for (int i = 0; i < jobs_count; i++) km_source_clear(&jobs[i].source);

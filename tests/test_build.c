@@ -46,13 +46,18 @@ static km_status stub_compile(km_device *device, const km_source *source, const 
     const km_plan *plan = &source->plan;
     (void)device;
     if (stub.has_no_compiler) return km_fail(err, KM_ERROR_DEVICE, "no compiler: install one");
+    // Of the parts, which are compiled side by side, the pass is what counts.
+    first_kernel(kernel, source->text);
+    if (!kernel[0] && strstr(source->text, KM_APART)) {
+        KM_TRY(km_file_write(log_path, "", 0, err));
+        return km_file_write(binary_path, "steps", 6, err);
+    }
     stub.compiled++;
     if (stub.refused >> plan->design & 1 || (stub.refuses_tuned && plan->tuned.table[0]) ||
         strstr(source->text, "no C at all"))
         return km_fail(err, KM_ERROR_COMPILE, "stubc 1.0 refused %s line 7: not liked", source_path);
     int spills = plan->estimates[plan->design].registers_spare < stub.spare_needed[plan->design];
     int bytes = spills || (stub.spills_tuned && plan->tuned.table[0]) ? 8 : 0;
-    first_kernel(kernel, source->text);
     snprintf(log, sizeof log,
              "ptxas info    : Function properties for km_seed_pass\n"
              "    16 bytes stack frame, 16 bytes spill stores, 16 bytes spill loads\n"
@@ -65,9 +70,9 @@ static km_status stub_compile(km_device *device, const km_source *source, const 
     return km_file_write(binary_path, kernel, (int64_t)strlen(kernel) + 1, err);
 }
 
-static km_status stub_load(km_kernels **out, km_device *device, const km_plan *plan, const char *binary,
-                           int64_t size, km_error *err) {
-    (void)binary, (void)size;
+static km_status stub_load(km_kernels **out, km_device *device, const km_plan *plan,
+                           const km_binary *binaries, int64_t count, km_error *err) {
+    (void)binaries, (void)count;
     *out = calloc(1, sizeof **out);
     if (!*out) return km_fail_memory(err, "the stub's kernels", sizeof **out);
     **out = (km_kernels){device, plan};

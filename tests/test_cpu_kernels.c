@@ -627,8 +627,9 @@ START_TEST(foreign_modules) {
     char *bytes;
     int64_t size;
     must(km_file_read(&bytes, &size, binary, 0, &err));
-    ck_assert_int_eq(km_backend_cpu.kernels_load(&kernels, m.device, &other, bytes, size, &err),
-                     KM_ERROR_COMPILE);
+    ck_assert_int_eq(
+        km_backend_cpu.kernels_load(&kernels, m.device, &other, &(km_binary){bytes, size}, 1, &err),
+        KM_ERROR_COMPILE);
     free(bytes);
     ck_assert_ptr_null(kernels);
     ck_assert_msg(strstr(err.text, "emit the source again") != NULL, "%s", err.text);

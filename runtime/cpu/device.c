@@ -301,16 +301,16 @@ static km_status module_open(cpu_module *module, const char *binary, int64_t siz
     return KM_OK;
 }
 
-km_status km_cpu_kernels_load(km_kernels **out, km_device *device, const km_plan *plan, const char *binary,
-                              int64_t size, km_error *err) {
+km_status km_cpu_kernels_load(km_kernels **out, km_device *device, const km_plan *plan,
+                              const km_binary *binaries, int64_t count, km_error *err) {
     *out = NULL;
     cpu_module *module = calloc(1, sizeof *module);
     if (!module) return km_fail_memory(err, "the module", (int64_t)sizeof *module);
     module->base = (km_kernels){device, plan};
     module->image = -1;
     km_status status = KM_OK;
-    if (binary)
-        status = module_open(module, binary, size, err);
+    if (count > 0) // a text for a CPU is one part
+        status = module_open(module, binaries->bytes, binaries->size, err);
     else if (plan->points_layout != KM_LAYOUT_CSR) // the kernels of CSR points are the engine's own
         module->pass = km_cpu_prebuilt_lanes(&plan->spec, device->facts.target.arch);
     *out = &module->base;

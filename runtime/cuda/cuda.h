@@ -6,6 +6,7 @@
 #define KM_RUNTIME_CUDA_CUDA_H
 #include "../../base/size.h"
 #include "../../gen/memory.h"
+#include "../../gen/source.h"
 #include "../../templates/both.h"
 #include "../../templates/cuda/abi.h"
 #include "../../templates/cuda/steps.h"
@@ -62,7 +63,7 @@ typedef struct km_cuda_device {
 
 typedef struct km_cuda_kernels {
     km_kernels base;
-    km_cu_module module;
+    km_cu_module modules[KM_SOURCE_PARTS_MAX]; // of the parts; NULL behind the last
 #define KM_STEP_FIELD(name) km_cu_function name;
     KM_STEP_KERNELS(KM_STEP_FIELD)
     KM_DENSE_KERNELS(KM_STEP_FIELD)
@@ -127,8 +128,8 @@ void km_cuda_compiler_name(char *text, int64_t size, km_device *base);
 void km_cuda_compiler_id(char *text, int64_t size, km_device *base, const km_plan *plan);
 km_status km_cuda_compile(km_device *base, const km_source *source, const char *source_path,
                           const char *binary_path, const char *log_path, km_error *err);
-km_status km_cuda_kernels_load(km_kernels **out, km_device *base, const km_plan *plan, const char *binary,
-                               int64_t binary_size, km_error *err);
+km_status km_cuda_kernels_load(km_kernels **out, km_device *base, const km_plan *plan,
+                               const km_binary *binaries, int64_t count, km_error *err);
 void km_cuda_kernels_unload(km_kernels **base);
 // Makes the device's context that of the calling thread, until km_cuda_leave.
 km_status km_cuda_enter(const km_cuda_device *device, km_error *err);

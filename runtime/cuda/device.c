@@ -205,13 +205,32 @@ km_status km_cuda_compile(km_device *base, const km_source *source, const char *
 
 // Loading -----------------------------------------------------------------------------------------------------
 
-// Copies an exported table of the module to the host.
-static km_status read_symbol(void *out, int64_t bytes, const km_driver *driver, km_cu_module module,
-                             const char *name, km_error *err) {
+// A function, or a table, of that part which has it.
+static km_status find_function(km_cu_function *function, const km_driver *driver,
+                               const km_cuda_kernels *kernels, const char *name, km_error *err) {
+    km_cu_result result = KM_CU_NOT_FOUND;
+    for (int64_t i = 0; i < KM_SOURCE_PARTS_MAX && kernels->modules[i] && result != 0; i++)
+        result = driver->cuModuleGetFunction(function, kernels->modules[i], name);
+    if (result == KM_CU_NOT_FOUND) return km_fail(err, KM_ERROR_COMPILE, "the source has no kernel %s", name);
+    return result == 0 ? KM_OK : km_cuda_fail(err, driver, result, "cuModuleGetFunction");
+}
+
+static km_status find_global(km_cu_ptr *address, size_t *size, const km_driver *driver,
+                             const km_cuda_kernels *kernels, const char *name, km_error *err) {
+    km_cu_result result = KM_CU_NOT_FOUND;
+    for (int64_t i = 0; i < KM_SOURCE_PARTS_MAX && kernels->modules[i] && result != 0; i++)
+        result = driver->cuModuleGetGlobal(address, size, kernels->modules[i], name);
+    if (result == KM_CU_NOT_FOUND) return km_fail(err, KM_ERROR_COMPILE, "the source has no table %s", name);
+    return result == 0 ? KM_OK : km_cuda_fail(err, driver, result, "cuModuleGetGlobal");
+}
+
+// Copies an exported table to the host.
+static km_status read_symbol(void *out, int64_t bytes, const km_driver *driver,
+                             const km_cuda_kernels *kernels, const char *name, km_error *err) {
     km_status status = KM_OK;
     km_cu_ptr address;
     size_t size;
-    KM_CU(cuModuleGetGlobal(&address, &size, module, name));
+    KM_TRY(find_global(&address, &size, driver, kernels, name, err));
     if ((int64_t)size < bytes) {
         status = km_fail(err, KM_ERROR_COMPILE, "the source's table %s has %zu bytes, %lld are needed", name,
                          size, (long long)bytes);
@@ -233,7 +252,7 @@ done:
 
 static km_status load_launches(km_cuda_kernels *kernels, const km_driver *driver, km_error *err) {
     km_status status = KM_OK;
-    KM_TRY_GOTO(read_symbol(&kernels->facts, sizeof kernels->facts, driver, kernels->module, "km_pass", err));
+    KM_TRY_GOTO(read_symbol(&kernels->facts, sizeof kernels->facts, driver, kernels, "km_pass", err));
     if (kernels->facts.version != KM_ABI_VERSION || kernels->facts.launches_count < 1) {
         status =
             km_fail(err, KM_ERROR_COMPILE, "the source was made for another version of kmgen: emit it again");
@@ -247,22 +266,24 @@ static km_status load_launches(km_cuda_kernels *kernels, const km_driver *driver
         status = km_fail_memory(err, "the table of launches", count * (int64_t)sizeof *kernels->launches);
         goto done;
     }
-    KM_TRY_GOTO(read_symbol(kernels->launches, count * (int64_t)sizeof *kernels->launches, driver,
-                            kernels->module, "km_pass_launches", err));
+    KM_TRY_GOTO(read_symbol(kernels->launches, count * (int64_t)sizeof *kernels->launches, driver, kernels,
+                            "km_pass_launches", err));
     for (int64_t i = 0; i < count; i++) {
-        KM_CU(cuModuleGetFunction(&kernels->functions[i], kernels->module, kernels->launches[i].kernel));
+        KM_TRY_GOTO(find_function(&kernels->functions[i], driver, kernels, kernels->launches[i].kernel, err));
         KM_TRY_GOTO(allow_shared(driver, kernels->functions[i], kernels->launches[i].shared_bytes, err));
     }
 done:
     return status;
 }
 
-static km_status load_module(km_cuda_kernels *kernels, const km_driver *driver, const char *image,
-                             km_error *err) {
+// A cubin contains its length.
+static km_status load_modules(km_cuda_kernels *kernels, const km_driver *driver, const km_binary *binaries,
+                              int64_t count, km_error *err) {
     km_status status = KM_OK;
     size_t size;
-    KM_CU(cuModuleLoadDataEx(&kernels->module, image, 0, NULL, NULL));
-#define KM_STEP_LOOK_UP(name) KM_CU(cuModuleGetFunction(&kernels->name, kernels->module, "km_" #name));
+    for (int64_t i = 0; i < count; i++)
+        KM_CU(cuModuleLoadDataEx(&kernels->modules[i], binaries[i].bytes, 0, NULL, NULL));
+#define KM_STEP_LOOK_UP(name) KM_TRY_GOTO(find_function(&kernels->name, driver, kernels, "km_" #name, err));
     KM_STEP_KERNELS(KM_STEP_LOOK_UP)
     if (km_plan_is_csr(kernels->base.plan)) {
         KM_SPARSE_KERNELS(KM_STEP_LOOK_UP)
@@ -272,17 +293,16 @@ static km_status load_module(km_cuda_kernels *kernels, const km_driver *driver, 
 #undef KM_STEP_LOOK_UP
     KM_TRY_GOTO(load_launches(kernels, driver, err));
     if (kernels->facts.has_constants)
-        KM_CU(cuModuleGetGlobal(&kernels->constants, &size, kernels->module, "km_constants"));
+        KM_TRY_GOTO(find_global(&kernels->constants, &size, driver, kernels, "km_constants", err));
 done:
     return status;
 }
 
-km_status km_cuda_kernels_load(km_kernels **out, km_device *base, const km_plan *plan, const char *binary,
-                               int64_t binary_size, km_error *err) {
+km_status km_cuda_kernels_load(km_kernels **out, km_device *base, const km_plan *plan,
+                               const km_binary *binaries, int64_t count, km_error *err) {
     km_cuda_device *device = (km_cuda_device *)base;
     *out = NULL;
-    (void)binary_size; // a cubin contains its length
-    if (!binary)
+    if (count == 0)
         return km_fail(err, KM_ERROR_PLAN, "the design %s does not run on a CUDA device",
                        km_design_name(plan->design));
     km_status status = KM_OK;
@@ -292,7 +312,7 @@ km_status km_cuda_kernels_load(km_kernels **out, km_device *base, const km_plan 
     kernels->base.plan = plan;
     status = km_cuda_enter(device, err);
     if (status == KM_OK) {
-        status = load_module(kernels, device->driver, binary, err);
+        status = load_modules(kernels, device->driver, binaries, count, err);
         km_cuda_leave(device);
     }
     *out = &kernels->base;
@@ -304,8 +324,9 @@ void km_cuda_kernels_unload(km_kernels **base) {
     km_cuda_kernels *kernels = (km_cuda_kernels *)*base;
     if (!kernels) return;
     const km_cuda_device *device = (const km_cuda_device *)kernels->base.device;
-    if (kernels->module && km_cuda_enter(device, NULL) == KM_OK) {
-        device->driver->cuModuleUnload(kernels->module);
+    if (kernels->modules[0] && km_cuda_enter(device, NULL) == KM_OK) {
+        for (int64_t i = 0; i < KM_SOURCE_PARTS_MAX && kernels->modules[i]; i++)
+            device->driver->cuModuleUnload(kernels->modules[i]);
         km_cuda_leave(device);
     }
     free(kernels->launches);

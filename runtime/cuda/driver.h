@@ -19,6 +19,7 @@ typedef struct km_nvrtc_text *km_nvrtc_program;
 // Values of the driver's enumerations that kmgen uses (cuda.h is their source).
 enum {
     KM_CU_OUT_OF_MEMORY = 2,
+    KM_CU_NOT_FOUND = 500,
     KM_CU_ATTR_CLOCK_KHZ = 13,
     KM_CU_ATTR_UNITS = 16,
     KM_CU_ATTR_MEMORY_CLOCK_KHZ = 36,

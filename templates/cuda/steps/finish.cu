@@ -8,9 +8,6 @@
 // resolved in double. Squared distances are added in double; distances and margins are float.
 //@ end
 
-constexpr int FINISH_POINTS = D * sizeof(km_real) <= 16 ? 4 : 2; // of a thread at a time
-constexpr int FINISH_ROWS = STEP_ROW_IN_REGISTERS ? 1 : 4; // centroids for each read of the points' features
-
 // Nearest and second-nearest centroid of a point: squared distances in the plan's type.
 struct finish_nearest {
     km_real nearest, second;

@@ -1,14 +1,35 @@
 // SPDX-License-Identifier: MIT
 // ==== The steps around the pass
-// Steps around the pass, the same for every design.
+// Steps around the pass, the same for every design. What is compiled apart knows neither the list of K nor the design.
 #define KM_BOTH __device__ __forceinline__
 //@ verbatim draws.h
 //@ verbatim slot.h
 //@ verbatim cuda/steps.h
 //@ include cuda/steps/sums.cu
+//@ include cuda/steps/points.cu
+
+//@ include cuda/steps/chunks.cu
+
+// ==== Loading
+// Compiled apart: load
 //@ include cuda/steps/load.cu
+
+// ==== Seeding
+// Compiled apart: seed
 //@ include cuda/steps/seed.cu
+
+// ==== Finishing
+// Compiled apart: finish
 //@ include cuda/steps/finish.cu
+
+// ==== Silhouettes
+// Compiled apart: silhouette
 //@ include cuda/steps/silhouette.cu
+
+// ==== Relocation
+// Compiled apart: relocate
 //@ include cuda/steps/relocate.cu
+
+// ==== The update
+// Compiled apart: pass
 //@ include cuda/steps/update.cu

@@ -1,4 +1,4 @@
-// Of the text of {features: 4, clusters: 3..5, target: cuda:sm_90}: Head; Numbers and types; What the kernels of a pass are given
+// Of the text of {features: 4, clusters: 3..5, target: cuda:sm_90}: Head; Numbers and types; The list of K; What the kernels of a pass are given
 // "..." stands for what a template or an earlier part shows.
 
 // ... 2 definitions
@@ -36,15 +36,21 @@
 
 // ==== Numbers and types ====================================================================================
 typedef float km_real;
+
+enum {
+    D = 4,       // features
+    WEIGHTED = 0 // points carry weights
+};
+
+// ==== The list of K ========================================================================================
+// Compiled apart: pass
 typedef unsigned char km_label; // one label of one point, where labels are kept between passes
 
 enum {
-    D = 4,        // features
-    S = 12,       // clusters of one restart: the sum of the K list
-    KS = 3,       // entries of the K list
-    K_MAX = 5,    // the largest of them
-    RESTARTS = 1, // of each K, in one pass
-    WEIGHTED = 0  // points carry weights
+    S = 12,      // clusters of one restart: the sum of the K list
+    KS = 3,      // entries of the K list
+    K_MAX = 5,   // the largest of them
+    RESTARTS = 1 // of each K, in one pass
 };
 
 // The K list, and the first row of each K's centroids in a restart.

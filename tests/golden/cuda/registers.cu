@@ -2,6 +2,7 @@
 // "..." stands for what a template or an earlier part shows.
 
 // ==== The pass =============================================================================================
+// Compiled apart: pass
 #define KM_UNROLL_FOR(...) _Pragma("unroll") for (__VA_ARGS__)
 #define KM_UNROLL_1_FOR(...) _Pragma("unroll 1") for (__VA_ARGS__)
 

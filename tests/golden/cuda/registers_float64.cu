@@ -1,5 +1,7 @@
-// Of the text of {features: 4, clusters: 2..8, type: float64, target: cuda:sm_90} weighted tracked: Numbers and types; The pass
+// Of the text of {features: 4, clusters: 2..8, type: float64, target: cuda:sm_90} weighted tracked: Numbers and types; The list of K; The pass
 // "..." stands for what a template or an earlier part shows.
+
+// ... 2 definitions
 
 // ... 3 definitions
 

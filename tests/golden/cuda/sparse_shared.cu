@@ -1,9 +1,12 @@
-// Of the text of {features: 100, clusters: 2..12, layout: csr, target: cuda:sm_90}: Numbers and types; The pass; The steps around the pass; The host part: what the header declares
+// Of the text of {features: 100, clusters: 2..12, layout: csr, target: cuda:sm_90}: Numbers and types; The list of K; The pass; The steps around the pass; The host part: what the header declares
 // "..." stands for what a template or an earlier part shows.
+
+// ... 2 definitions
 
 // ... 3 definitions
 
 // ==== The pass =============================================================================================
+// Compiled apart: pass
 // Points as CSR on the device: what args.points is the address of, in every kernel of a file for sparse points. Row i's
 // nonzeros are in the order of their columns. Rows lie in chunks of KM_SPARSE_CHUNK: starts are counted from the first
 // nonzero of the chunk, and each chunk has one more of them, its end.

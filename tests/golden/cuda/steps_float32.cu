@@ -1,8 +1,8 @@
-// Of the text of {features: 4, clusters: 3..5, target: cuda:sm_90}: The steps around the pass (whole)
+// Of the text of {features: 4, clusters: 3..5, target: cuda:sm_90}: The steps around the pass (whole); Loading (whole); Seeding (whole); Finishing (whole); Silhouettes (whole); Relocation (whole); The update (whole)
 // "..." stands for what a template or an earlier part shows.
 
 // ==== The steps around the pass ============================================================================
-// Steps around the pass, the same for every design.
+// Steps around the pass, the same for every design. What is compiled apart knows neither the list of K nor the design.
 #define KM_BOTH __device__ __forceinline__
 // Counter-based random numbers, for host and device: each is a function of its four words alone.
 #ifndef KM_DRAWS_H
@@ -63,17 +63,20 @@ template <int COUNT> __device__ __forceinline__ void km_block_sums(double *value
 __device__ __forceinline__ double km_weight(const double *, long long) {
     return 1.0;
 }
+// For several steps: rows of points.
+enum { KM_CHUNK_POINTS = KM_SUBCHUNK_POINTS * KM_SUBCHUNKS_PER_CHUNK };
+
+// ... 5 definitions
+
+// ==== Loading ==============================================================================================
+// Compiled apart: load
 // Load: statistics of the original points; then the points are centred and scaled. Sums are doubles over chunks of
 // 65,536 points, and chunks are added in index order. In a chunk the layout of the threads fixes the order.
 
-// ... 21 definitions
+// ... 17 definitions
 
-// Some points, centred and scaled, as doubles.
-extern "C" __global__ void __launch_bounds__(KM_THREADS)
-    km_rows(const km_real *points, const long long *indices, long long count, double *out) {
-    const long long at = blockIdx.x * (long long)KM_THREADS + threadIdx.x;
-    if (at < count * D) out[at] = points[indices[at / D] * D + at % D];
-}
+// ==== Seeding ==============================================================================================
+// Compiled apart: seed
 // Seeding: greedy k-means++, all chains in the same passes, as runtime/seed.h states it. Each pick takes two kernels.
 // km_seed_draw decides the pick before (the candidate that leaves the least inertia), and draws the candidates of this
 // one. km_seed_pass reads the points once, updates each chain's distances, and adds the inertia that each candidate
@@ -114,63 +117,16 @@ seed_process_task(double *sums, km_real *best, km_real (*x)[STEP_FEATURES], cons
     }
 }
 
-// ... 3 definitions
+// ... 4 definitions
 
-// Two subchunks a block, each by half of the threads; a few tasks at a time.
-extern "C" __global__ void __launch_bounds__(KM_THREADS, SEED_BLOCKS)
-    km_seed_pass(const __grid_constant__ km_seed_args args, long long pick, int candidates) {
-    __shared__ __align__(16) km_real staged[SEED_STAGED ? SEED_TASKS * SEED_ROWS * D : 1];
-    __shared__ long long rows[SEED_TASKS * SEED_ROWS];
-    __shared__ double sums[SEED_TASKS][SEED_CANDIDATES][KM_THREADS];
-    const km_real *points = (const km_real *)args.points;
-    const long long subchunk = blockIdx.x * 2ll + threadIdx.x / SEED_STRIDE;
-    const int parts = (candidates + SEED_CANDIDATES - 1) / SEED_CANDIDATES, all = args.chains * parts;
-    const long long first = subchunk * KM_SUBCHUNK_POINTS + threadIdx.x % SEED_STRIDE;
-#pragma unroll 1
-    for (int begin = 0; begin < all; begin += SEED_TASKS) {
-        const seed_tasks tasks = {
-            staged,        rows,          all - begin < SEED_TASKS ? all - begin : int(SEED_TASKS),
-            begin / parts, begin % parts, parts,
-            candidates,    pick};
-        const auto point_of = [&](int row) { // the point of a row of the tables; -1: there is none
-            const int task = begin + row / SEED_ROWS, chain = task / parts, c = row % SEED_ROWS - 1;
-            const int candidate = task % parts * SEED_CANDIDATES + c;
-            if (c < 0) return pick > 0 ? args.picks[chain * args.picks_count + pick - 1] : -1ll;
-            const long long *drawn = args.candidates + (pick % 2 * args.chains + chain) * KM_CANDIDATES_MAX;
-            return candidate < candidates ? drawn[candidate] : -1ll;
-        };
-        if (begin > 0) __syncthreads(); // all threads are done with the tables and sums of the tasks before
-        for (int at = threadIdx.x; at < tasks.count * SEED_ROWS * (SEED_STAGED ? int(D) : 1);
-             at += KM_THREADS) {
-            const long long point = point_of(SEED_STAGED ? at / D : at);
-            if (SEED_STAGED && point >= 0) staged[at] = points[point * D + at % D];
-            if (!SEED_STAGED) rows[at] = point;
-        }
-        for (int task = 0; task < tasks.count; task++)
-            for (int c = 0; c < SEED_CANDIDATES; c++) sums[task][c][threadIdx.x] = 0.0;
-        __syncthreads();
-        constexpr int STEP = SEED_POINTS_AT_ONCE * SEED_STRIDE;
-        if ((subchunk + 1) * KM_SUBCHUNK_POINTS <= args.n)
-#pragma unroll 1
-            for (int i = 0; i < KM_SUBCHUNK_POINTS; i += STEP)
-                seed_process_points<SEED_POINTS_AT_ONCE>(sums, args, tasks, first + i);
-        else
-#pragma unroll 1
-            for (long long i = first; i < args.n; i += SEED_STRIDE)
-                seed_process_points<1>(sums, args, tasks, i);
-        __syncthreads();
-        seed_write(args, sums, tasks);
-    }
-}
+// ==== Finishing ============================================================================================
+// Compiled apart: finish
 // bitwise those of every other backend. Few clusters: km_finish_few_clusters reads the points once for each model.
 // Many: km_assign writes each point's label and distance, and km_finish_chunks adds them. Both add chunk by chunk,
 // in index order.
 // Distances to all centroids are float, in the difference form: their relative error is at most (D + 2) 2^-24.
 // Where the second-nearest centroid is not farther than the nearest by more than that, the point is ambiguous and
 // resolved in double. Squared distances are added in double; distances and margins are float.
-
-constexpr int FINISH_POINTS = D * sizeof(km_real) <= 16 ? 4 : 2; // of a thread at a time
-constexpr int FINISH_ROWS = STEP_ROW_IN_REGISTERS ? 1 : 4;       // centroids for each read of the points' features
 
 // ... 8 definitions
 
@@ -220,17 +176,10 @@ __device__ __forceinline__ void finish_write(double *out, const double *sums, co
     }
 }
 
-// ... 7 definitions
+// ... 8 definitions
 
-// Adds chunks to the totals in index order: totals[numbers] += partial[0][numbers], partial[1][numbers], ...
-extern "C" __global__ void __launch_bounds__(KM_THREADS)
-    km_finish_add(const double *partial, long long chunks, long long numbers, double *totals) {
-    const long long column = blockIdx.x * (long long)KM_REDUCED_NUMBERS, at = column + threadIdx.x;
-    const bool own = threadIdx.x < KM_REDUCED_NUMBERS && at < numbers;
-    const double sum =
-        step_reduce_chunks(own ? totals[at] : 0.0, partial, chunks, numbers, column, numbers, 0);
-    if (own) totals[at] = sum;
-}
+// ==== Silhouettes ==========================================================================================
+// Compiled apart: silhouette
 // mean squared distance of a point x to the points of cluster j is |x - m_j|^2 + v_j, m_j their mean and v_j their mean
 // squared distance from it; to the others of its own cluster, of n_j points, n_j / (n_j - 1) times that.
 // Distances are float, as in the finishing pass: points whose label they leave open are resolved in double. A thread's
@@ -300,22 +249,16 @@ extern "C" __global__ void __launch_bounds__(KM_THREADS, 2)
         if (threadIdx.x % 32 == 0) partial[blockIdx.x * (long long)args.models + m] = sum;
     }
 }
+
+// ==== Relocation ===========================================================================================
+// Compiled apart: relocate
 // Relocate: finds the points farthest from their own centroids, one after the other. km_assign has written each point's
 // squared distance. A point that was taken, and points with the same coordinates, get a distance of 0.
 
-// ... 3 definitions
+// ... 4 definitions
 
-// One block: picks[taken] is the farthest point of all subchunks, or -1 where there is none.
-extern "C" __global__ void __launch_bounds__(KM_THREADS)
-    km_farthest_pick(const double *subchunk_values, const long long *subchunk_indices, long long subchunks,
-                     long long n, long long *picks, long long taken) {
-    double value = 0.0;
-    long long index = n;
-    for (long long subchunk = threadIdx.x; subchunk < subchunks; subchunk += KM_THREADS)
-        farthest_of(&value, &index, subchunk_values[subchunk], subchunk_indices[subchunk]);
-    farthest_of_block(&value, &index);
-    if (threadIdx.x == 0) picks[taken] = value > 0.0 ? index : -1;
-}
+// ==== The update ===========================================================================================
+// Compiled apart: pass
 // Update: the blocks of a slot compute new centroids from the totals, and the last of them decides what the slot does
 // next. The last block of all writes the report. The host queues iterations ahead of it.
 

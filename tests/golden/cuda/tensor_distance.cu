@@ -1,9 +1,12 @@
-// Of the text of {features: 4, clusters: 3..12, target: cuda:sm_90} tracked: Numbers and types; The pass
+// Of the text of {features: 4, clusters: 3..12, target: cuda:sm_90} tracked: Numbers and types; The list of K; The pass
 // "..." stands for what a template or an earlier part shows.
+
+// ... 2 definitions
 
 // ... 3 definitions
 
 // ==== The pass =============================================================================================
+// Compiled apart: pass
 #define KM_UNROLL_FOR(...) _Pragma("unroll") for (__VA_ARGS__)
 #define KM_UNROLL_1_FOR(...) _Pragma("unroll 1") for (__VA_ARGS__)
 #define KM_UNROLL_2_FOR(...) _Pragma("unroll 2") for (__VA_ARGS__)
