@@ -228,25 +228,21 @@ KM_TARGET static void km_move_$width(const cpu_sparse_chunk *chunk, const km_cpu
     }
 }
 
-// Adds all rows of a span to the sums of the runs that start from zero: row by row, as each has as many nonzeros for
-// every run.
-KM_TARGET static void km_add_all_$width(const cpu_sparse_chunk *chunk, const run_found *found, int64_t first,
-                                        int64_t count) {
+// Adds all rows of a span to the sums of a run that starts from zero. Run by run: the sums of one stay in a cache.
+KM_TARGET static void km_add_all_$width(const cpu_sparse_chunk *chunk, const km_cpu_slot *slot, int64_t first,
+                                        int64_t count, const km_int *label) {
     const uint$width_t *indices = (const uint$width_t *)chunk->rows.indices;
     const km_real *values = (const km_real *)chunk->rows.values;
+    const uint32_t *starts = chunk->rows.starts + first;
     const int64_t d = chunk->d, pitch = KM_CPU_PITCH(d);
     for (int64_t r = 0; r < count; r++) {
-        const int64_t begin = chunk->rows.starts[first + r], end = chunk->rows.starts[first + r + 1];
         const double weight = chunk->weights ? chunk->weights[first + r] : 1.0;
         if (weight == 0) continue;
-        for (int64_t s = 0; s < chunk->slots_count; s++) {
-            const km_cpu_slot *slot = &chunk->slots[s];
-            if (!slot->sums || slot->mode == KM_CPU_MOVE) continue;
-            double *sum = slot->sums + found[s].label[r] * pitch;
-            for (int64_t at = begin; at < end; at++) sum[indices[at]] += weight * (double)values[at];
-            sum[d] += weight;
-            sum[d + 1] += 1.0;
-        }
+        double *sum = slot->sums + label[r] * pitch;
+        for (int64_t at = starts[r], end = starts[r + 1]; at < end; at++)
+            sum[indices[at]] += weight * (double)values[at];
+        sum[d] += weight;
+        sum[d + 1] += 1.0;
     }
 }
 
@@ -302,25 +298,39 @@ KM_TARGET static void km_resolve(cpu_sparse_chunk *chunk, run_found *found, int6
     }
 }
 
-// Stores labels of a span, and lists the rows whose label changed. In the first pass all rows did.
+// The bit of a word from which its first byte in memory that is not 0 is found; where item `at` of `bits` bits lies.
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define KM_FIRST_BIT(word) __builtin_ctzll(word)
+#define KM_SHIFT(at, bits) ((at) * (bits))
+#else
+#define KM_FIRST_BIT(word) __builtin_clzll(word)
+#define KM_SHIFT(at, bits) (64 - ((at) + 1) * (bits))
+#endif
+
+// Stores labels of a span, and lists the rows whose label changed. In the first pass all rows did. Labels are
+// compared a word at a time.
 //@ for bytes in widths
 KM_TARGET static int64_t km_changes_$bytes(uint$bytes_t *labels, const km_int *label, int64_t count,
                                            int32_t mode, uint16_t *list, int32_t *old) {
+    enum { OF_WORD = 64 / $bytes };
+    uint$bytes_t narrow[SPARSE_SPAN], kept[SPARSE_SPAN];
+    uint64_t before, after;
     int64_t changed = 0;
-    uint$bytes_t narrow[SPARSE_SPAN];
     for (int r = 0; r < SPARSE_SPAN; r++) narrow[r] = (uint$bytes_t)label[r]; // whole vectors
-    for (int64_t from = 0; from < count; from += 8) {
-        const int64_t end = from + 8 < count ? from + 8 : count;
-        if (mode != KM_CPU_FIRST && end == from + 8 &&
-            !memcmp(narrow + from, labels + from, 8 * sizeof *narrow))
-            continue;
-        for (int64_t r = from; r < end; r++) {
-            list[changed] = (uint16_t)r;
-            old[changed] = (int32_t)labels[r];
-            changed += mode == KM_CPU_FIRST || narrow[r] != labels[r];
+    memcpy(kept, labels, (size_t)count * sizeof *kept);
+    memcpy(labels, narrow, (size_t)count * sizeof *narrow);
+    if (mode == KM_CPU_FIRST) return count;
+    for (int64_t r = count; r % OF_WORD != 0; r++) kept[r] = narrow[r];
+    for (int64_t from = 0; from < count; from += OF_WORD) {
+        memcpy(&before, kept + from, sizeof before);
+        memcpy(&after, narrow + from, sizeof after);
+        for (uint64_t differ = before ^ after; differ != 0;) {
+            const int at = KM_FIRST_BIT(differ) / $bytes;
+            list[changed] = (uint16_t)(from + at);
+            old[changed++] = (int32_t)kept[from + at];
+            differ &= ~((uint64_t)(uint$bytes_t)-1 << KM_SHIFT(at, $bytes));
         }
     }
-    memcpy(labels, narrow, (size_t)count * sizeof *narrow);
     return changed;
 }
 
@@ -339,8 +349,8 @@ static void km_list(cpu_sparse_changes *changes, int64_t first, const uint16_t *
 // One run of a span whose labels are found.
 KM_TARGET static void km_take(cpu_sparse_chunk *chunk, int64_t s, int64_t first, int64_t count,
                               const km_int *label) {
-    uint16_t list[SPARSE_SPAN + 8];
-    int32_t old[SPARSE_SPAN + 8];
+    uint16_t list[SPARSE_SPAN];
+    int32_t old[SPARSE_SPAN];
     km_cpu_slot *slot = &chunk->slots[s];
     int64_t changed = 0;
     if (slot->labels_bytes == 1)
@@ -350,13 +360,18 @@ KM_TARGET static void km_take(cpu_sparse_chunk *chunk, int64_t s, int64_t first,
     else
         changed = km_changes_32((uint32_t *)slot->labels + first, label, count, slot->mode, list, old);
     slot->changed += changed;
-    if (slot->mode != KM_CPU_MOVE) return; // km_add_all adds every row
     if (!slot->sums) {
-        if (chunk->changes[s]) km_list(chunk->changes[s], first, list, old, changed);
+        if (slot->mode == KM_CPU_MOVE && chunk->changes[s])
+            km_list(chunk->changes[s], first, list, old, changed);
         return;
     }
     //@ for width in widths
-    if (chunk->rows.index_bytes == $width / 8) km_move_$width(chunk, slot, first, list, old, changed, label);
+    if (chunk->rows.index_bytes == $width / 8) {
+        if (slot->mode == KM_CPU_MOVE)
+            km_move_$width(chunk, slot, first, list, old, changed, label);
+        else
+            km_add_all_$width(chunk, slot, first, count, label);
+    }
     //@ end
 }
 
@@ -380,9 +395,6 @@ KM_TARGET static void km_pass(cpu_sparse_chunk *chunk) {
             km_resolve(chunk, &found[s], s, column, first, count);
             km_take(chunk, s, first, count, found[s].label);
         }
-        //@ for width in widths
-        if (chunk->rows.index_bytes == $width / 8) km_add_all_$width(chunk, found, first, count);
-        //@ end
     }
 }
 

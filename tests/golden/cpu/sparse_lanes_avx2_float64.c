@@ -2089,25 +2089,21 @@ KM_TARGET static void km_move_8(const cpu_sparse_chunk *chunk, const km_cpu_slot
     }
 }
 
-// Adds all rows of a span to the sums of the runs that start from zero: row by row, as each has as many nonzeros for
-// every run.
-KM_TARGET static void km_add_all_8(const cpu_sparse_chunk *chunk, const run_found *found, int64_t first,
-                                        int64_t count) {
+// Adds all rows of a span to the sums of a run that starts from zero. Run by run: the sums of one stay in a cache.
+KM_TARGET static void km_add_all_8(const cpu_sparse_chunk *chunk, const km_cpu_slot *slot, int64_t first,
+                                        int64_t count, const km_int *label) {
     const uint8_t *indices = (const uint8_t *)chunk->rows.indices;
     const km_real *values = (const km_real *)chunk->rows.values;
+    const uint32_t *starts = chunk->rows.starts + first;
     const int64_t d = chunk->d, pitch = KM_CPU_PITCH(d);
     for (int64_t r = 0; r < count; r++) {
-        const int64_t begin = chunk->rows.starts[first + r], end = chunk->rows.starts[first + r + 1];
         const double weight = chunk->weights ? chunk->weights[first + r] : 1.0;
         if (weight == 0) continue;
-        for (int64_t s = 0; s < chunk->slots_count; s++) {
-            const km_cpu_slot *slot = &chunk->slots[s];
-            if (!slot->sums || slot->mode == KM_CPU_MOVE) continue;
-            double *sum = slot->sums + found[s].label[r] * pitch;
-            for (int64_t at = begin; at < end; at++) sum[indices[at]] += weight * (double)values[at];
-            sum[d] += weight;
-            sum[d + 1] += 1.0;
-        }
+        double *sum = slot->sums + label[r] * pitch;
+        for (int64_t at = starts[r], end = starts[r + 1]; at < end; at++)
+            sum[indices[at]] += weight * (double)values[at];
+        sum[d] += weight;
+        sum[d + 1] += 1.0;
     }
 }
 
@@ -2166,24 +2162,31 @@ KM_TARGET static void km_resolve(cpu_sparse_chunk *chunk, run_found *found, int6
     }
 }
 
-// Stores labels of a span, and lists the rows whose label changed. In the first pass all rows did.
+// ... 1 definition
+
+// Stores labels of a span, and lists the rows whose label changed. In the first pass all rows did. Labels are compared a
+// word at a time.
 KM_TARGET static int64_t km_changes_8(uint8_t *labels, const km_int *label, int64_t count,
                                            int32_t mode, uint16_t *list, int32_t *old) {
+    enum { OF_WORD = 64 / 8 };
+    uint8_t narrow[SPARSE_SPAN], kept[SPARSE_SPAN];
+    uint64_t before, after;
     int64_t changed = 0;
-    uint8_t narrow[SPARSE_SPAN];
     for (int r = 0; r < SPARSE_SPAN; r++) narrow[r] = (uint8_t)label[r]; // whole vectors
-    for (int64_t from = 0; from < count; from += 8) {
-        const int64_t end = from + 8 < count ? from + 8 : count;
-        if (mode != KM_CPU_FIRST && end == from + 8 &&
-            !memcmp(narrow + from, labels + from, 8 * sizeof *narrow))
-            continue;
-        for (int64_t r = from; r < end; r++) {
-            list[changed] = (uint16_t)r;
-            old[changed] = (int32_t)labels[r];
-            changed += mode == KM_CPU_FIRST || narrow[r] != labels[r];
+    memcpy(kept, labels, (size_t)count * sizeof *kept);
+    memcpy(labels, narrow, (size_t)count * sizeof *narrow);
+    if (mode == KM_CPU_FIRST) return count;
+    for (int64_t r = count; r % OF_WORD != 0; r++) kept[r] = narrow[r];
+    for (int64_t from = 0; from < count; from += OF_WORD) {
+        memcpy(&before, kept + from, sizeof before);
+        memcpy(&after, narrow + from, sizeof after);
+        for (uint64_t differ = before ^ after; differ != 0;) {
+            const int at = KM_FIRST_BIT(differ) / 8;
+            list[changed] = (uint16_t)(from + at);
+            old[changed++] = (int32_t)kept[from + at];
+            differ &= ~((uint64_t)(uint8_t)-1 << KM_SHIFT(at, 8));
         }
     }
-    memcpy(labels, narrow, (size_t)count * sizeof *narrow);
     return changed;
 }
 
@@ -2192,8 +2195,8 @@ KM_TARGET static int64_t km_changes_8(uint8_t *labels, const km_int *label, int6
 // One run of a span whose labels are found.
 KM_TARGET static void km_take(cpu_sparse_chunk *chunk, int64_t s, int64_t first, int64_t count,
                               const km_int *label) {
-    uint16_t list[SPARSE_SPAN + 8];
-    int32_t old[SPARSE_SPAN + 8];
+    uint16_t list[SPARSE_SPAN];
+    int32_t old[SPARSE_SPAN];
     km_cpu_slot *slot = &chunk->slots[s];
     int64_t changed = 0;
     if (slot->labels_bytes == 1)
@@ -2203,43 +2206,32 @@ KM_TARGET static void km_take(cpu_sparse_chunk *chunk, int64_t s, int64_t first,
     else
         changed = km_changes_32((uint32_t *)slot->labels + first, label, count, slot->mode, list, old);
     slot->changed += changed;
-    if (slot->mode != KM_CPU_MOVE) return; // km_add_all adds every row
     if (!slot->sums) {
-        if (chunk->changes[s]) km_list(chunk->changes[s], first, list, old, changed);
+        if (slot->mode == KM_CPU_MOVE && chunk->changes[s])
+            km_list(chunk->changes[s], first, list, old, changed);
         return;
     }
-    if (chunk->rows.index_bytes == 8 / 8) km_move_8(chunk, slot, first, list, old, changed, label);
-    if (chunk->rows.index_bytes == 16 / 8) km_move_16(chunk, slot, first, list, old, changed, label);
-    if (chunk->rows.index_bytes == 32 / 8) km_move_32(chunk, slot, first, list, old, changed, label);
-}
-
-KM_TARGET static void km_pass(cpu_sparse_chunk *chunk) {
-    run_found *found = (run_found *)(void *)chunk->scratch;
-    char *at = (char *)chunk->scratch + chunk->slots_count * (int64_t)sizeof *found;
-    for (int64_t s = 0; s < chunk->slots_count;
-         s++, at += SPARSE_SPAN * (2 * sizeof(km_real) + sizeof(km_int))) {
-        found[s].first = (km_real *)(void *)at;
-        found[s].second = found[s].first + SPARSE_SPAN;
-        found[s].label = (km_int *)(void *)(found[s].second + SPARSE_SPAN);
-        chunk->slots[s].changed = chunk->slots[s].resolved = 0;
+    if (chunk->rows.index_bytes == 8 / 8) {
+        if (slot->mode == KM_CPU_MOVE)
+            km_move_8(chunk, slot, first, list, old, changed, label);
+        else
+            km_add_all_8(chunk, slot, first, count, label);
     }
-    for (int64_t first = 0; first < chunk->rows.count; first += SPARSE_SPAN) {
-        const int64_t count =
-            chunk->rows.count - first < SPARSE_SPAN ? chunk->rows.count - first : SPARSE_SPAN;
-        for (int64_t s = 0; s < chunk->slots_count; s++)
-            memset(found[s].ambiguous, 0, sizeof found[s].ambiguous);
-        km_nearest(found, chunk, first, count);
-        for (int64_t s = 0, column = 0; s < chunk->slots_count; column += chunk->slots[s++].k) {
-            km_resolve(chunk, &found[s], s, column, first, count);
-            km_take(chunk, s, first, count, found[s].label);
-        }
-        if (chunk->rows.index_bytes == 8 / 8) km_add_all_8(chunk, found, first, count);
-        if (chunk->rows.index_bytes == 16 / 8) km_add_all_16(chunk, found, first, count);
-        if (chunk->rows.index_bytes == 32 / 8) km_add_all_32(chunk, found, first, count);
+    if (chunk->rows.index_bytes == 16 / 8) {
+        if (slot->mode == KM_CPU_MOVE)
+            km_move_16(chunk, slot, first, list, old, changed, label);
+        else
+            km_add_all_16(chunk, slot, first, count, label);
+    }
+    if (chunk->rows.index_bytes == 32 / 8) {
+        if (slot->mode == KM_CPU_MOVE)
+            km_move_32(chunk, slot, first, list, old, changed, label);
+        else
+            km_add_all_32(chunk, slot, first, count, label);
     }
 }
 
-// ... 2 definitions
+// ... 3 definitions
 
 // cpu_sparse_kernels.nearest
 KM_TARGET static void km_nearest_wide(int32_t *label, double *first, double *second, const double *scores,
