@@ -110,7 +110,7 @@ static int run(const cli_command *command, int argc, char **argv) {
                            : write_files(path, sizeof path, folder, &source, &err);
         cli_interrupts_release();
         if (status == KM_OK) say_planned(is_stdout ? "standard output" : path, &source);
-        if (status == KM_OK && !is_stdout && !source.header && plan.points_layout == KM_LAYOUT_CSR)
+        if (status == KM_OK && !is_stdout && !source.header && km_plan_layout(&plan) == KM_LAYOUT_CSR)
             cli_note("%s: kernels alone, for `kmgen fit --source`: of points in the layout csr there is no "
                      "host part",
                      source.file_name);

@@ -46,7 +46,7 @@ static inline int km_design_is_emitted(km_design design) {
 
 // Whether the plan's points lie as CSR.
 static inline int km_plan_is_csr(const km_plan *plan) {
-    return plan->design != KM_DESIGN_NONE && km_design_code_of(plan->design)->is_csr;
+    return km_plan_layout(plan) == KM_LAYOUT_CSR;
 }
 
 // A configuration as the design's own struct, which is no larger.

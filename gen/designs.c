@@ -15,3 +15,8 @@ static const km_design_code *const codes[KM_DESIGN_COUNT] = {
 const km_design_code *km_design_code_of(km_design design) {
     return (unsigned)design < KM_DESIGN_COUNT ? codes[design] : NULL;
 }
+
+km_layout km_plan_layout(const km_plan *plan) {
+    const km_design_code *code = km_design_code_of(plan->design);
+    return code && code->is_csr ? KM_LAYOUT_CSR : KM_LAYOUT_DENSE;
+}

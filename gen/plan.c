@@ -258,7 +258,7 @@ static int give_layout_reason(km_plan *plan) {
         if (plan->estimates[i].feasible && km_design_code_of((km_design)i)->is_csr != km_plan_is_csr(plan) &&
             (!other || is_faster(plan, (km_design)i, other)))
             other = (km_design)i;
-    const char *layout = km_layout_name(plan->points_layout);
+    const char *layout = km_layout_name(km_plan_layout(plan));
     double ratio = other ? plan->estimates[other].total_ns / plan->estimates[plan->design].total_ns : 0;
     if (!km_plan_is_csr(plan) && (plan->spec.layout == KM_LAYOUT_DENSE || !other || ratio > CLOSE_LAYOUTS))
         return 0;
@@ -315,7 +315,6 @@ static km_status choose(km_plan *plan, km_error *err) {
     km_design design = fixed ? fixed : best_of(plan, is_better);
     if (!design || !plan->estimates[design].feasible) return no_design(plan, fixed, err);
     plan->design = design;
-    plan->points_layout = km_plan_is_csr(plan) ? KM_LAYOUT_CSR : KM_LAYOUT_DENSE;
     give_reason(plan);
     if (fixed) km_plan_fixed_reason(plan->design_reason, sizeof plan->design_reason, plan);
     rule_out_large(plan);

@@ -123,7 +123,7 @@ static km_status predictor_from_result(km_predictor **out, const km_result *resu
     km_predictor *predictor = *out;
     predictor->type = result->type;
     predictor->scale = result->scale;
-    predictor->layout = result->plan.points_layout;
+    predictor->layout = km_plan_layout(&result->plan);
     predictor->inertia = model->inertia;
     predictor->clustered = result->selection.clustered != 0;
     memcpy(predictor->centre, result->centre, (size_t)d * sizeof(double));

@@ -25,7 +25,6 @@ static void fill_header(sample *s, int64_t models_count, int64_t d) {
     result->n_init = 10;
     result->passes = 31;
     result->refine = KM_REFINE_AUTO;
-    result->plan.points_layout = KM_LAYOUT_DENSE;
     result->refine_passes = 5;
     result->counters = (km_counters){KM_ALGORITHM_TILES, 12345, 45678, -1};
     result->timing = (km_timing){.5, .25, 1.5, 8, .5, 1, 0, 11.75};

@@ -1111,7 +1111,7 @@ static void check_finished(const rig *r, const km_finish_model *model) {
         ck_assert_int_eq(model->labels[i], expected.labels[i]);
     check_sums(model->weights, expected.weights, expected.weights, 1e-12, model->k, "weight");
     // Of points that lie as CSR, squared distances are differences of squares, which are at most d.
-    double differences = r->engine->plan->points_layout == KM_LAYOUT_CSR ? 1e-3 * (double)r->engine->d : 0;
+    double differences = km_plan_layout(r->engine->plan) == KM_LAYOUT_CSR ? 1e-3 * (double)r->engine->d : 0;
     double *scale = calloc((size_t)model->k, sizeof *scale);
     for (int64_t j = 0; j < model->k; j++) scale[j] = expected.sse[j] + differences * expected.weights[j];
     check_sums(model->sse, expected.sse, scale, 1e-12, model->k, "inertia");

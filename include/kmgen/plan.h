@@ -174,7 +174,6 @@ typedef struct km_plan {
     int64_t host_bytes;         ///< CUDA: of the machine's memory beside that.
     int64_t concurrent_max;     ///< Concurrent restarts that the free memory holds; 0: it decides nothing.
     km_design design;           ///< How a pass is computed.
-    km_layout points_layout;    ///< How the points lie, which follows from the design: never AUTO.
     char design_reason[192];    ///< Why, for people.
     km_algorithm algorithm;     ///< Never AUTO.
     int32_t algorithm_fixed;    ///< The user's choice: it is kept even where it does not pay.
@@ -234,6 +233,9 @@ KM_API int64_t km_plan_get(const km_plan *plan, const char *name);
 
 /// A design's name, e.g. "registers"; "none" when out of range. Static text.
 KM_API const char *km_design_name(km_design design);
+
+/// How the plan's points lie, which follows from its design: never AUTO.
+KM_API km_layout km_plan_layout(const km_plan *plan);
 
 /// An algorithm's name, e.g. "tiles"; "none" when out of range. Static text.
 KM_API const char *km_algorithm_name(km_algorithm algorithm);

@@ -57,9 +57,12 @@ typedef struct cpu_slot {
     uint8_t *may_stay_empty; // k: relocation found no point for this cluster
 } cpu_slot;
 
+typedef struct cpu_layout cpu_layout; // layout.h
+
 typedef struct cpu_engine {
     km_engine base;
-    km_cpu_kernels kernels; // the module's
+    const cpu_layout *layout; // how the points lie, and its functions
+    km_cpu_kernels kernels;   // the module's
     int64_t threads;
     int64_t soa_points, pitch; // points of an SoA group; KM_CPU_PITCH(d)
     int64_t real_bytes;
@@ -85,7 +88,7 @@ typedef struct cpu_engine {
     km_counters counters;
     struct cpu_tiling *tiling; // tiles.c; NULL: passes are lloyd's
     struct cpu_bounds *bounds; // bounds.c; NULL unless the algorithm is hamerly or elkan
-    struct cpu_sparse *sparse; // sparse.c; NULL unless the points lie as CSR: then there are no `points` here
+    struct cpu_sparse *sparse; // sparse.c: the points, where they lie as CSR; then there are no `points` here
     double rounding2;          // a squared distance up to this part of the point's |x|^2 may be rounding
     int32_t wants_labels;      // the sweep asks how many labels change
 } cpu_engine;
@@ -152,25 +155,19 @@ km_status km_cpu_kernels_load(km_kernels **out, km_device *device, const km_plan
                               const km_binary *binaries, int64_t count, km_error *err);
 void km_cpu_kernels_unload(km_kernels **kernels);
 
-// Steps of the engine, one file each (load.c, seed.c, finish.c, silhouette.c; the rest in engine.c).
-km_status km_cpu_load(km_engine *base, km_data_stats *stats, const km_data *data, km_load_params *params,
-                      km_error *err);
+// Steps of the engine, one file each (seed.c, finish.c; the rest in engine.c). What depends on how points lie is a
+// row of functions (layout.h).
 km_status km_cpu_seed_plusplus(km_engine *base, int64_t *indices, int64_t first_restart, int64_t chains_count,
                                int64_t picks, uint64_t seed, int (*progress)(void *user, int64_t picks_done),
                                void *progress_user, km_error *err);
 km_status km_cpu_finish_models(km_engine *base, km_finish_model *models, int64_t count, km_error *err);
-km_status km_cpu_silhouette(km_engine *base, km_silhouette_model *models, int64_t count, km_error *err);
 km_status km_cpu_relocate(km_engine *base, int64_t slot_index, int64_t *moved, km_error *err);
 
-// Points that lie as CSR (sparse.c).
-km_status km_cpu_sparse_load(cpu_engine *engine, km_data_stats *stats, const km_data *data,
-                             km_load_params *params, km_error *err);
-void km_cpu_sparse_destroy(cpu_engine *engine);
-void km_cpu_sparse_prepare(cpu_engine *engine); // before each pass
-// One piece of a pass, for all active slots, as km_cpu_kernels.pass does it.
-void km_cpu_sparse_piece(cpu_engine *engine, int64_t piece, km_cpu_slot *list, int64_t count);
-// After a pass: the totals of a slot whose sums are owned.
-km_status km_cpu_sparse_sums(cpu_engine *engine, int64_t slot, km_error *err);
+// Dense points: their load (load.c) and silhouette (silhouette.c).
+km_status km_cpu_dense_load(cpu_engine *engine, km_data_stats *stats, const km_data *data,
+                            km_load_params *params, km_error *err);
+km_status km_cpu_dense_silhouette(cpu_engine *engine, km_silhouette_model *models, int64_t count,
+                                  km_error *err);
 
 // The algorithm tiles (tiles.c). The points are sorted before the first pass; `params` has centre and factor.
 km_status km_cpu_tiling_create(cpu_engine *engine, const km_data *data, const km_load_params *params,

@@ -2,6 +2,7 @@
 // The CPU as a device: its facts, its compiler, and modules loaded from shared objects. Nothing here starts a
 // process until a module is built.
 #include "../../base/error.h"
+#include "../../gen/design.h"
 #include "../file.h"
 #include "cpu.h"
 #include "../memory.h"
@@ -311,7 +312,7 @@ km_status km_cpu_kernels_load(km_kernels **out, km_device *device, const km_plan
     km_status status = KM_OK;
     if (count > 0) // a text for a CPU is one part
         status = module_open(module, binaries->bytes, binaries->size, err);
-    else if (plan->points_layout != KM_LAYOUT_CSR) // the kernels of CSR points are the engine's own
+    else if (!km_plan_is_csr(plan)) // the kernels of CSR points are the engine's own
         module->pass = km_cpu_prebuilt_lanes(&plan->spec, device->facts.target.arch);
     *out = &module->base;
     if (status != KM_OK) km_cpu_kernels_unload(out);

@@ -8,7 +8,7 @@
 #include "../../gen/cpu/facts.h"
 #include "../../gen/memory.h"
 #include "cpu.h"
-#include "sparse_engine.h"
+#include "layout.h"
 #include "../threads.h"
 #include <math.h>
 #include <sched.h>
@@ -19,8 +19,14 @@ enum {
     REFRESH_PASSES = 32, // sums start again from zero after so many updates of a run ...
     REFRESH_SHARE = 2,   // ... and when more than one in so many points changed: adding all is cheaper then;
     REFRESH_MASKED = 45, // with masked sums when more than k in so many changed
-    CSR_GROUP = 64,      // labels of points that lie as CSR come in groups of so many
+    LABELS_GROUP = 64,   // labels come in groups of so many, where no kernels say otherwise
     COARSE_SHARE = 64    // part of the points that, scored again as floats, cost what int16 scores save
+};
+
+// One row a layout of points.
+static const cpu_layout *const layouts[] = {
+    [KM_LAYOUT_DENSE] = &km_cpu_dense,
+    [KM_LAYOUT_CSR] = &km_cpu_csr,
 };
 
 // Life of an engine -------------------------------------------------------------------------------------------
@@ -38,16 +44,12 @@ static void engine_destroy(km_engine **base) {
     cpu_engine *engine = (cpu_engine *)*base;
     if (!engine) return;
     for (int64_t s = 0; engine->slots && s < engine->base.slots_count; s++) slot_free(&engine->slots[s]);
-    km_cpu_tiling_destroy(engine);
-    km_cpu_bounds_destroy(engine);
-    km_cpu_sparse_destroy(engine);
+    if (engine->layout) engine->layout->destroy(engine);
     free(engine->slots);
     free(engine->partials);
     free(engine->lists);
     free(engine->partials_done);
-    free(engine->int16_scales);
     km_pages_free(engine->labels);
-    km_pages_free(engine->points);
     free(engine);
     *base = NULL;
 }
@@ -87,7 +89,7 @@ static km_status engine_create(km_engine **out, const km_kernels *kernels, int64
     const km_plan *plan = kernels->plan;
     const cpu_module *module = (const cpu_module *)kernels;
     // A source that was emitted for an older instruction set, or edited, may have SoA groups of another size.
-    int64_t soa_points = module->pass ? module->pass->soa_points : CSR_GROUP;
+    int64_t soa_points = module->pass ? module->pass->soa_points : LABELS_GROUP;
     if (soa_points < 1 || KM_CHUNK_POINTS % soa_points != 0)
         return km_fail(err, KM_ERROR_PLAN, "soa_points must divide %d, got %lld", KM_CHUNK_POINTS,
                        (long long)soa_points);
@@ -100,6 +102,7 @@ static km_status engine_create(km_engine **out, const km_kernels *kernels, int64
     engine->soa_points = soa_points;
     engine->pitch = KM_CPU_PITCH(engine->base.d);
     engine->real_bytes = km_type_bytes(plan->spec.type);
+    engine->layout = layouts[km_plan_layout(plan)];
     engine->log = log;
     engine->counters.algorithm = plan->algorithm;
     *out = &engine->base;
@@ -136,10 +139,11 @@ static km_status slot_alloc(cpu_engine *engine, cpu_slot *slot, km_error *err) {
     int64_t d = engine->base.d;
     slot->centroids = calloc((size_t)(slot->k * d), sizeof *slot->centroids);
     slot->totals = calloc((size_t)(slot->k * engine->pitch), sizeof *slot->totals);
-    if (!engine->sparse)
+    if (engine->layout->has_slot_tables)
         slot->table = calloc((size_t)(KM_CPU_TABLE_ROWS(slot->k) * (d + 1)), (size_t)engine->real_bytes);
     slot->may_stay_empty = calloc((size_t)slot->k, 1);
-    int complete = slot->centroids && slot->totals && (slot->table || engine->sparse) && slot->may_stay_empty;
+    int complete = slot->centroids && slot->totals && (slot->table || !engine->layout->has_slot_tables) &&
+                   slot->may_stay_empty;
     if (complete && (!engine->int16_scales || int16_alloc(slot, d))) {
         uint8_t *labels = engine->labels;
         for (const cpu_slot *s = engine->slots; s < slot; s++) labels += labels_bytes(engine, s);
@@ -209,14 +213,7 @@ static int uses_int16_scores(const cpu_slot *slot) {
     return slot->int16_table && slot->margin >= 0 && !slot->is_int16_coarse;
 }
 
-// Whether a listed slot has int16 scores.
-static int any_int16_scores(const km_cpu_slot *list, int64_t count) {
-    int any = 0;
-    for (int64_t s = 0; s < count; s++) any |= list[s].int16_table != NULL;
-    return any;
-}
-
-// Lists every active slot for a chunk that starts at point `first`. `sums` gets its partial sums.
+// Lists every active slot for a piece that starts at point `first`. `sums` gets its partial sums.
 static int64_t list_active(const cpu_engine *engine, km_cpu_slot *list, double *sums, int64_t first) {
     int64_t count = 0;
     for (int64_t s = 0; s < engine->base.slots_count; s++) {
@@ -238,7 +235,7 @@ static int64_t list_active(const cpu_engine *engine, km_cpu_slot *list, double *
     return count;
 }
 
-// Adds a chunk's partial sums to the totals, and sets them to zero again.
+// Adds a piece's partial sums to the totals, and sets them to zero again.
 static void list_collect(cpu_engine *engine, const km_cpu_slot *list) {
     for (int64_t s = 0, at = 0; s < engine->base.slots_count; s++) {
         cpu_slot *slot = &engine->slots[s];
@@ -253,65 +250,6 @@ static void list_collect(cpu_engine *engine, const km_cpu_slot *list) {
     }
 }
 
-static void point_add(cpu_engine *engine, cpu_slot *slot, int64_t point, int64_t label, double *row) {
-    int64_t d = engine->base.d;
-    double weight = engine->weights ? engine->weights[point] : 1.0,
-           *total = slot->totals + label * engine->pitch;
-    if (weight == 0) return;
-    km_cpu_row(row, engine, point);
-    for (int64_t f = 0; f < d; f++) total[f] += weight * row[f];
-    total[d] += weight;
-    total[d + 1] += 1.0;
-}
-
-// Totals from labels: each thread owns a range of clusters, and adds their points in index order.
-static km_status owners_add(cpu_engine *engine, cpu_slot *slot, km_error *err) {
-    int threads = (int)km_min(engine->threads, slot->k);
-    double *point_rows = malloc((size_t)(threads * engine->base.d) * sizeof *point_rows);
-    if (!point_rows) return km_fail_memory(err, "rows of points", threads * engine->base.d * 8);
-    memset(slot->totals, 0, (size_t)(slot->k * engine->pitch) * sizeof *slot->totals);
-#pragma omp parallel num_threads(threads)
-    {
-        int64_t me = omp_get_thread_num(), all = omp_get_num_threads();
-        int64_t from = slot->k * me / all, to = slot->k * (me + 1) / all;
-        for (int64_t i = 0; i < engine->base.n; i++) {
-            int64_t label = cpu_label_at(slot, i);
-            if (label >= from && label < to)
-                point_add(engine, slot, i, label, point_rows + me * engine->base.d);
-        }
-    }
-    free(point_rows);
-    return KM_OK;
-}
-
-// Points of a chunk that a thread takes at a time in a pass.
-static int64_t pass_points(const cpu_engine *engine) {
-    return engine->soa_points > KM_CPU_PASS_POINTS ? KM_CHUNK_POINTS : KM_CPU_PASS_POINTS;
-}
-
-static void pass_chunk(cpu_engine *engine, int64_t chunk, km_cpu_slot *list, double *sums) {
-    if (engine->sparse) {
-        km_cpu_sparse_piece(engine, chunk, list,
-                            list_active(engine, list, sums, engine->sparse->cuts[chunk]));
-        return;
-    }
-    int64_t points = pass_points(engine), first = chunk * points, d = engine->base.d;
-    km_cpu_chunk work = {.points = engine->points + first * d * engine->real_bytes,
-                         .weights = cpu_weights_at(engine, first),
-                         .points_count = km_min(points, engine->base.n - first),
-                         .d = d,
-                         .soa_points = engine->soa_points,
-                         .slots = list,
-                         .slots_count = list_active(engine, list, sums, first)};
-    if (any_int16_scores(list, work.slots_count)) work.int16_scales = engine->int16_scales;
-    if (engine->tiling)
-        km_cpu_tiling_chunk(engine, first, work.points_count, list, work.slots_count);
-    else if (engine->bounds)
-        km_cpu_bounds_chunk(engine, first, &work);
-    else
-        engine->kernels.pass(&work);
-}
-
 // A cluster that lost its last point that weighs starts again from exact zeros.
 static void totals_tidy(cpu_engine *engine, cpu_slot *slot) {
     for (int64_t j = 0; j < slot->k; j++) {
@@ -320,17 +258,17 @@ static void totals_tidy(cpu_engine *engine, cpu_slot *slot) {
     }
 }
 
-// Chunks are worked on in any order, and collected in index order. A chunk has its own buffer of partial sums until all
-// chunks before it have been collected. So a thread can take the next chunk although another is slower.
+// Pieces are worked on in any order, and collected in index order. A piece has its own buffer of partial sums until all
+// pieces before it have been collected. So a thread can take the next piece although another is slower.
 typedef struct pass_turns {
-    int64_t chunks, partials_count, started, collected;
-    uint8_t *is_done; // of each buffer of partial sums: its chunk is done
+    int64_t pieces, partials_count, started, collected;
+    uint8_t *is_done; // of each buffer of partial sums: its piece is done
 } pass_turns;
 
-// Gives back a finished chunk (-1: none), and takes the next. -1: there is none left.
+// Gives back a finished piece (-1: none), and takes the next. -1: there is none left.
 static int64_t pass_turn(cpu_engine *engine, pass_turns *turns, int64_t finished) {
     for (;;) {
-        int64_t chunk = -1, over = 0;
+        int64_t piece = -1, over = 0;
 #pragma omp critical(km_cpu_pass)
         {
             if (finished >= 0) turns->is_done[finished % turns->partials_count] = 1;
@@ -340,12 +278,12 @@ static int64_t pass_turn(cpu_engine *engine, pass_turns *turns, int64_t finished
                 turns->is_done[buffer] = 0;
                 turns->collected++;
             }
-            over = turns->started == turns->chunks;
-            if (!over && turns->started < turns->collected + turns->partials_count) chunk = turns->started++;
+            over = turns->started == turns->pieces;
+            if (!over && turns->started < turns->collected + turns->partials_count) piece = turns->started++;
         }
-        if (over || chunk >= 0) return chunk;
+        if (over || piece >= 0) return piece;
         finished = -1;
-        sched_yield(); // every buffer is taken: wait until the first chunk is done
+        sched_yield(); // every buffer is taken: wait until the first piece is done
     }
 }
 
@@ -357,30 +295,30 @@ static km_status pass_all(cpu_engine *engine, km_error *err) {
         if (slot->mode != KM_CPU_MOVE)
             memset(slot->totals, 0, (size_t)(slot->k * engine->pitch) * sizeof *slot->totals);
     }
-    int64_t chunks =
-        engine->sparse ? engine->sparse->pieces : km_divide_up(engine->base.n, pass_points(engine));
-    int threads = cpu_threads_for(engine, chunks);
+    const cpu_layout *layout = engine->layout;
+    int64_t pieces = layout->pieces(engine);
+    int threads = cpu_threads_for(engine, pieces);
     pass_turns turns = {
-        .chunks = chunks, .partials_count = engine->partials_count, .is_done = engine->partials_done};
+        .pieces = pieces, .partials_count = engine->partials_count, .is_done = engine->partials_done};
 #pragma omp parallel num_threads(threads) if (threads > 1)
-    for (int64_t chunk = pass_turn(engine, &turns, -1); chunk >= 0;
-         chunk = pass_turn(engine, &turns, chunk)) {
-        int64_t buffer = chunk % turns.partials_count;
-        pass_chunk(engine, chunk, engine->lists + buffer * engine->base.slots_count,
-                   engine->partials + buffer * engine->sums_count);
+    for (int64_t piece = pass_turn(engine, &turns, -1); piece >= 0;
+         piece = pass_turn(engine, &turns, piece)) {
+        int64_t buffer = piece % turns.partials_count;
+        km_cpu_slot *list = engine->lists + buffer * engine->base.slots_count;
+        double *sums = engine->partials + buffer * engine->sums_count;
+        layout->piece(engine, piece, list,
+                      list_active(engine, list, sums, layout->piece_first(engine, piece)));
     }
     for (int64_t s = 0; s < engine->base.slots_count; s++) {
         cpu_slot *slot = &engine->slots[s];
         if (!slot_is_active(slot)) continue;
         engine->counters.distances_lloyd += engine->base.n * slot->k;
         if (!engine->tiling && !engine->bounds) engine->counters.distances += engine->base.n * slot->k;
-        if (slot->sums_by_owner)
-            KM_TRY(engine->sparse ? km_cpu_sparse_sums(engine, s, err) : owners_add(engine, slot, err));
+        if (slot->sums_by_owner) KM_TRY(layout->owned_sums(engine, s, err));
         totals_tidy(engine, slot);
         slot->mode = engine->tiling ? KM_CPU_REFRESH : KM_CPU_MOVE;
     }
-    if (engine->tiling) km_cpu_tiling_collect(engine);
-    if (engine->bounds) km_cpu_bounds_collect(engine);
+    layout->pass_end(engine);
     return KM_OK;
 }
 
@@ -466,9 +404,7 @@ static km_status run_passes(km_engine *base, km_slot_state *states, int64_t *pas
         for (int64_t s = 0; s < base->slots_count; s++) active += slot_is_active(&engine->slots[s]);
         if (!active) break;
         engine->wants_labels = base->plan->track_labels || stop->changes_min > 0;
-        if (engine->tiling) KM_TRY(km_cpu_tiling_probe(engine, err));
-        if (engine->bounds) KM_TRY(km_cpu_bounds_prepare(engine, err));
-        if (engine->sparse) km_cpu_sparse_prepare(engine);
+        KM_TRY(engine->layout->pass_begin(engine, err));
         KM_TRY(pass_all(engine, err));
         ++*passes;
         for (int64_t s = 0; s < base->slots_count; s++)
@@ -476,6 +412,22 @@ static km_status run_passes(km_engine *base, km_slot_state *states, int64_t *pas
     }
     for (int64_t s = 0; s < base->slots_count; s++) states[s] = engine->slots[s].state;
     return KM_OK;
+}
+
+static km_status load(km_engine *base, km_data_stats *stats, const km_data *data, km_load_params *params,
+                      km_error *err) {
+    cpu_engine *engine = (cpu_engine *)base;
+    if (km_data_features(data) != base->d)
+        return km_fail(err, KM_ERROR_DATA, "%s has %lld features, the module is for %lld", km_data_name(data),
+                       (long long)km_data_features(data), (long long)base->d);
+    if (km_data_points(data) < 1) return km_fail(err, KM_ERROR_DATA, "%s has no points", km_data_name(data));
+    if (base->n) return km_fail(err, KM_ERROR_INTERNAL, "the engine has points already");
+    return engine->layout->load(engine, stats, data, params, err);
+}
+
+static km_status silhouette(km_engine *base, km_silhouette_model *models, int64_t count, km_error *err) {
+    cpu_engine *engine = (cpu_engine *)base;
+    return engine->layout->silhouette(engine, models, count, err);
 }
 
 static void counters(const km_engine *base, km_counters *out) {
@@ -506,7 +458,7 @@ const km_backend km_backend_cpu = {
     .kernels_unload = km_cpu_kernels_unload,
     .engine_create = engine_create,
     .engine_destroy = engine_destroy,
-    .load = km_cpu_load,
+    .load = load,
     .seed_plusplus = km_cpu_seed_plusplus,
     .rows = rows,
     .slot_start = slot_start,
@@ -514,6 +466,6 @@ const km_backend km_backend_cpu = {
     .relocate = km_cpu_relocate,
     .slot_read = slot_read,
     .finish = km_cpu_finish_models,
-    .silhouette = km_cpu_silhouette,
+    .silhouette = silhouette,
     .counters = counters,
 };

@@ -4,150 +4,50 @@
 #include "../../base/error.h"
 #include "../../base/size.h"
 #include "cpu.h"
-#include "sparse_engine.h"
+#include "layout.h"
 #include "../threads.h"
 #include <stdlib.h>
 #include <math.h>
 #include <string.h>
 
-// What one thread needs.
-typedef struct scratch {
-    km_cpu_finish_model *models;
-    double *sums;   // of all models: k rows of KM_CPU_SUMS
-    double *scores; // of some rows, where points lie as CSR
-} scratch;
-
-// The kernel, and the models as it is given them.
+// The models as the layout's kernels are given them, and each thread's sums.
 typedef struct finisher {
     cpu_engine *engine;
-    void (*kernel)(const km_cpu_finish *finish);
-    int64_t row;       // doubles of a row of centroids
-    double *centroids; // of all models, in rows
-    double *columns;   // of all models with few clusters
-    uint8_t *tables;   // reals, of all models: k x (d + 1)
-    scratch *own;      // of each thread
-    double *sums;
-    km_cpu_finish_model *models;
-    int64_t count, sums_count, threads;
-    // Where points lie as CSR, in place of centroids, columns and tables:
-    cpu_sparse_table side_by_side;
-    void *side_by_side_memory;
-    double *scores;
+    cpu_finish_pass pass;
+    double *sums;       // of each thread: of all models, k rows of KM_CPU_SUMS
+    int64_t sums_count; // of each thread; 0: none are wanted
 } finisher;
 
 static void finisher_free(finisher *f) {
-    free(f->centroids);
-    free(f->columns);
-    free(f->tables);
-    free(f->own);
+    f->engine->layout->finish_destroy(&f->pass);
+    free(f->pass.models);
     free(f->sums);
-    free(f->models);
-    km_pages_free(f->side_by_side_memory);
-    free(f->scores);
 }
 
-// The module's kernel works in the plan's type. Where float cannot hold the squares, another one is double throughout.
-static int squares_fit_float(const cpu_engine *engine, const km_finish_model *models, int64_t count) {
-    double most = engine->largest_square, typical = engine->typical_square;
-    for (int64_t m = 0; m < count; m++)
-        for (int64_t j = 0; j < models[m].k; j++) {
-            const double *c = models[m].centroids + j * engine->base.d;
-            double square = 0;
-            for (int64_t f = 0; f < engine->base.d; f++) square += c[f] * c[f];
-            most = square > most ? square : most;
-        }
-    return most < 1e36 && (typical > 1e-24 || typical == 0);
+static km_cpu_finish_model *models_of(const finisher *f, int64_t thread) {
+    return f->pass.models + thread * f->pass.count;
 }
 
-static void finisher_choose(finisher *f, const km_finish_model *models, int64_t count) {
-    const cpu_engine *engine = f->engine;
-    int single = engine->real_bytes == 4;
-    if (engine->sparse) return;
-    f->kernel = engine->kernels.finish;
-    f->row = km_round_up(engine->base.d, engine->kernels.finish_row_multiple);
-    if (single && !squares_fit_float(engine, models, count)) {
-        f->kernel = km_cpu_finish_double;
-        f->row = engine->base.d;
-    }
-}
-
-static km_status finisher_alloc(finisher *f, int64_t rows, km_error *err) {
-    const cpu_engine *engine = f->engine;
-    int64_t d = engine->base.d, sums = km_round_up(f->sums_count, 8) + 8;
-    int64_t dense = !engine->sparse, scores = 0;
-    if (!dense) {
-        KM_TRY(km_cpu_sparse_wide_table(&f->side_by_side, &f->side_by_side_memory, engine, rows, err));
-        scores = km_cpu_sparse_scores_count(&f->side_by_side);
-    }
-    f->scores = calloc((size_t)(f->threads * scores + 1), sizeof *f->scores);
-    f->centroids = calloc((size_t)(dense * rows * f->row + 1), sizeof *f->centroids);
-    f->columns = calloc((size_t)(dense * f->count * d * KM_CPU_FEW_CLUSTERS + 1), sizeof *f->columns);
-    f->tables = calloc((size_t)(dense * rows * (d + 1) + 1), (size_t)engine->real_bytes);
-    f->own = calloc((size_t)f->threads, sizeof *f->own);
-    f->sums = calloc((size_t)(f->threads * sums), sizeof *f->sums);
-    f->models = calloc((size_t)(f->threads * f->count), sizeof *f->models);
-    if (!f->centroids || !f->columns || !f->tables || !f->own || !f->sums || !f->models || !f->scores)
-        return km_fail_memory(err, "the finishing pass", (rows * (f->row + d) + f->threads * sums) * 8);
-    for (int64_t t = 0; t < f->threads; t++)
-        f->own[t] = (scratch){f->models + t * f->count, f->sums + t * sums, f->scores + t * scores};
-    return KM_OK;
-}
-
-// One model as kernels are given it, of which `at` is the first row of all models.
-static void model_put(finisher *f, const km_finish_model *model, int64_t m, int64_t at) {
-    const cpu_engine *engine = f->engine;
-    int64_t d = engine->base.d, k = model->k, dense = !engine->sparse;
-    double *centroids = f->centroids + dense * at * f->row;
-    uint8_t *table = f->tables + dense * at * (d + 1) * engine->real_bytes;
-    double *columns = f->columns + dense * m * d * KM_CPU_FEW_CLUSTERS;
-    for (int64_t t = 0; t < f->threads; t++)
-        f->own[t].models[m] =
-            (km_cpu_finish_model){.k = k,
-                                  .centroids = centroids,
-                                  .columns = columns,
-                                  .table = table,
-                                  .sums = f->sums_count ? f->own[t].sums + at * KM_CPU_SUMS : NULL};
-    if (!dense) {
-        for (int64_t j = 0; j < k; j++)
-            km_cpu_sparse_put(&f->side_by_side, engine, at + j, model->centroids + j * d);
-        return;
-    }
-    for (int64_t j = 0; j < k; j++)
-        memcpy(centroids + j * f->row, model->centroids + j * d, (size_t)d * sizeof *centroids);
-    for (int64_t j = 0; j < k && k <= KM_CPU_FEW_CLUSTERS; j++)
-        for (int64_t i = 0; i < d; i++) columns[i * KM_CPU_FEW_CLUSTERS + j] = model->centroids[j * d + i];
-    km_cpu_table(table, model->centroids, k, d, engine->base.plan->spec.type);
+static double *sums_of(const finisher *f, int64_t thread) {
+    return f->sums + thread * (km_round_up(f->sums_count, 8) + 8);
 }
 
 // `with_sums`: the models' sums are wanted, not only labels and squares.
 static km_status finisher_init(finisher *f, cpu_engine *engine, const km_finish_model *models, int64_t count,
                                int with_sums, km_error *err) {
-    int64_t rows = 0;
+    int64_t rows = 0, threads = cpu_threads_for(engine, engine->chunks_count);
     for (int64_t m = 0; m < count; m++) rows += models[m].k;
-    *f = (finisher){.engine = engine, .count = count, .sums_count = with_sums ? rows * KM_CPU_SUMS : 0};
-    f->threads = cpu_threads_for(engine, engine->chunks_count);
-    finisher_choose(f, models, count);
-    KM_TRY(finisher_alloc(f, rows, err));
-    for (int64_t m = 0, at = 0; m < count; at += models[m++].k) model_put(f, &models[m], m, at);
-    return KM_OK;
-}
-
-// `count` points from `first` on, which starts an SoA group.
-static void finisher_run(const finisher *f, const scratch *own, int64_t first, int64_t count) {
-    const cpu_engine *engine = f->engine;
-    if (engine->sparse) {
-        km_cpu_sparse_finish(engine, &f->side_by_side, own->scores, own->models, f->count, first, count);
-        return;
-    }
-    km_cpu_finish work = {.points = engine->points + first * engine->base.d * engine->real_bytes,
-                          .weights = cpu_weights_at(engine, first),
-                          .points_count = count,
-                          .d = engine->base.d,
-                          .soa_points = engine->soa_points,
-                          .row = f->row,
-                          .models = own->models,
-                          .models_count = f->count};
-    f->kernel(&work);
+    *f = (finisher){.engine = engine, .sums_count = with_sums ? rows * KM_CPU_SUMS : 0};
+    f->pass = (cpu_finish_pass){.engine = engine, .count = count, .rows = rows, .threads = threads};
+    int64_t sums = sums_of(f, threads) - f->sums;
+    f->sums = calloc((size_t)sums, sizeof *f->sums);
+    f->pass.models = calloc((size_t)(threads * count), sizeof *f->pass.models);
+    if (!f->sums || !f->pass.models) return km_fail_memory(err, "the finishing pass", sums * 8);
+    for (int64_t t = 0; t < threads; t++)
+        for (int64_t m = 0, at = 0; m < count; at += models[m++].k)
+            models_of(f, t)[m] = (km_cpu_finish_model){
+                .k = models[m].k, .sums = with_sums ? sums_of(f, t) + at * KM_CPU_SUMS : NULL};
+    return engine->layout->finish_create(&f->pass, models, err);
 }
 
 // Adds a chunk's sums to the models', and sets them to zero again.
@@ -178,16 +78,16 @@ km_status km_cpu_finish_models(km_engine *base, km_finish_model *models, int64_t
     km_status status = finisher_init(&f, engine, models, count, 1, err);
     if (status != KM_OK) goto done;
     for (int64_t m = 0; m < count; m++) model_clear(&models[m]);
-    int threads = (int)f.threads;
+    int threads = (int)f.pass.threads;
 #pragma omp parallel for ordered schedule(dynamic, 1) num_threads(threads) if (threads > 1)
     for (int64_t chunk = 0; chunk < engine->chunks_count; chunk++) {
-        const scratch *own = &f.own[omp_get_thread_num()];
+        km_cpu_finish_model *own = models_of(&f, omp_get_thread_num());
         int64_t first = chunk * KM_CHUNK_POINTS;
         for (int64_t m = 0; m < count; m++)
-            own->models[m].labels = models[m].labels ? models[m].labels + first : NULL;
-        finisher_run(&f, own, first, cpu_chunk_points(engine, chunk));
+            own[m].labels = models[m].labels ? models[m].labels + first : NULL;
+        engine->layout->finish(&f.pass, own, first, cpu_chunk_points(engine, chunk));
 #pragma omp ordered
-        collect(own->sums, models, count);
+        collect(sums_of(&f, omp_get_thread_num()), models, count);
     }
 done:
     finisher_free(&f);
@@ -263,13 +163,14 @@ static void far_free(far_list *list) {
     free(list->row);
 }
 
-static void far_chunk(far_list *list, const finisher *f, const scratch *own, double *squares, int64_t chunk) {
+static void far_chunk(far_list *list, const finisher *f, km_cpu_finish_model *own, double *squares,
+                      int64_t chunk) {
     const cpu_engine *engine = f->engine;
     int64_t span = km_round_up(SPAN, engine->soa_points), points = cpu_chunk_points(engine, chunk);
-    own->models->squares = squares;
+    own->squares = squares;
     for (int64_t done = 0; done < points; done += span) {
         int64_t here = km_min(span, points - done), first = chunk * KM_CHUNK_POINTS + done;
-        finisher_run(f, own, first, here);
+        engine->layout->finish(&f->pass, own, first, here);
         for (int64_t i = 0; i < here; i++)
             if (!engine->weights || engine->weights[first + i] > 0)
                 far_add(list, engine, (far_point){squares[i], first + i});
@@ -298,7 +199,7 @@ km_status km_cpu_relocate(km_engine *base, int64_t slot_index, int64_t *moved, k
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
     for (int64_t chunk = 0; chunk < engine->chunks_count; chunk++) {
         int64_t me = omp_get_thread_num();
-        far_chunk(&lists[me], &f, &f.own[me], squares + me * span, chunk);
+        far_chunk(&lists[me], &f, models_of(&f, me), squares + me * span, chunk);
     }
     // Which points these are does not depend on which thread met them: farthest first, then lowest index.
     for (int t = 1; t < threads; t++)

@@ -399,18 +399,10 @@ static double largest_square(double *largest, const km_data_stats *stats, const 
     return sum;
 }
 
-km_status km_cpu_load(km_engine *base, km_data_stats *stats, const km_data *data, km_load_params *params,
-                      km_error *err) {
-    cpu_engine *engine = (cpu_engine *)base;
+km_status km_cpu_dense_load(cpu_engine *engine, km_data_stats *stats, const km_data *data,
+                            km_load_params *params, km_error *err) {
+    km_engine *base = &engine->base;
     int64_t n = km_data_points(data), d = base->d, bytes;
-    if (km_data_features(data) != d)
-        return km_fail(err, KM_ERROR_DATA, "%s has %lld features, the module is for %lld", km_data_name(data),
-                       (long long)km_data_features(data), (long long)d);
-    if (n < 1) return km_fail(err, KM_ERROR_DATA, "%s has no points", km_data_name(data));
-    if (engine->points || engine->sparse)
-        return km_fail(err, KM_ERROR_INTERNAL, "the engine has points already");
-    if (base->plan->points_layout == KM_LAYOUT_CSR)
-        return km_cpu_sparse_load(engine, stats, data, params, err);
     if (km_mul_overflows(&bytes, km_round_up(n, engine->soa_points), d * engine->real_bytes))
         return km_fail(err, KM_ERROR_MEMORY, "%lld x %lld values are too many for this machine", (long long)n,
                        (long long)d);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The silhouette in the squared Euclidean form, of all models in one pass.
 #include "silhouette.h"
-#include "sparse_engine.h"
 #include "../silhouette.h"
 #include "../threads.h"
 #include "cpu.h"
@@ -160,98 +159,8 @@ static void run_chunk(const silhouette_pass *p, double *scratch, int64_t chunk) 
             work.sums[m * SILHOUETTE_SUMS] += (work.weights ? work.weights[i] : 1) * exact(&work, m, i);
 }
 
-// Points that lie as CSR ---------------------------------------------------------------------------------------------
-
-// Centroids of all models side by side, each followed by its means where those are others.
-typedef struct sparse_pass {
-    cpu_engine *engine;
-    const km_silhouette_model *models;
-    int64_t count;
-    cpu_sparse_table table;
-    void *memory;
-    double *scores; // of each thread, then the sums of each model
-    int64_t scores_count;
-} sparse_pass;
-
-static int64_t model_columns(const km_silhouette_model *model) {
-    return model->k * (model->means ? 2 : 1);
-}
-
-static km_status sparse_init(sparse_pass *p, cpu_engine *engine, km_silhouette_model *models, int64_t count,
-                             km_error *err) {
-    int64_t columns = 0, at = 0, d = engine->base.d;
-    for (int64_t m = 0; m < count; m++) columns += model_columns(&models[m]);
-    *p = (sparse_pass){.engine = engine, .models = models, .count = count};
-    KM_TRY(km_cpu_sparse_wide_table(&p->table, &p->memory, engine, columns, err));
-    p->scores_count = km_round_up(km_cpu_sparse_scores_count(&p->table) + count, 8);
-    p->scores = malloc((size_t)(engine->threads * p->scores_count) * sizeof *p->scores);
-    if (!p->scores)
-        return km_fail_memory(err, "the pass of the silhouette", engine->threads * p->scores_count * 8);
-    for (int64_t m = 0; m < count; m++) {
-        for (int64_t j = 0; j < models[m].k; j++)
-            km_cpu_sparse_put(&p->table, engine, at++, models[m].centroids + j * d);
-        for (int64_t j = 0; models[m].means && j < models[m].k; j++)
-            km_cpu_sparse_put(&p->table, engine, at++, models[m].means + j * d);
-    }
-    return KM_OK;
-}
-
-// The silhouette of a point by its scores.
-static double sparse_point(const km_silhouette_model *model, const double *scores, double square) {
-    const double *means = scores + (model->means ? model->k : 0);
-    int64_t label = 0;
-    double other = INFINITY;
-    for (int64_t j = 1; j < model->k; j++)
-        if (scores[j] < scores[label]) label = j;
-    for (int64_t j = 0; j < model->k; j++) {
-        if (j == label) continue;
-        other = fmin(other, fmax(square + 2 * means[j], 0) + km_silhouette_spread(model, j));
-    }
-    double factor = km_silhouette_factor(model, label);
-    double own = factor * (fmax(square + 2 * means[label], 0) + km_silhouette_spread(model, label));
-    return factor > 0 && fmax(own, other) > 0 ? (other - own) / fmax(own, other) : 0;
-}
-
-static void sparse_chunk(const sparse_pass *p, double *scores, double *sums, int64_t chunk) {
-    const cpu_engine *engine = p->engine;
-    const double *squares = km_cpu_sparse_squares(scores, &p->table);
-    int64_t first = chunk * KM_CHUNK_POINTS, end = first + cpu_chunk_points(engine, chunk);
-    memset(sums, 0, (size_t)p->count * sizeof *sums);
-    for (; first < end; first += SPARSE_AT_A_TIME) {
-        int64_t here = km_min(SPARSE_AT_A_TIME, end - first), column = 0;
-        const double *weights = cpu_weights_at(engine, first);
-        km_cpu_sparse_scores(scores, engine, &p->table, first, here);
-        for (int64_t m = 0; m < p->count; column += model_columns(&p->models[m++]))
-            for (int64_t r = 0; r < here; r++)
-                sums[m] += (weights ? weights[r] : 1) *
-                           sparse_point(&p->models[m], scores + r * p->table.stride + column, squares[r]);
-    }
-}
-
-static km_status sparse_silhouette(cpu_engine *engine, km_silhouette_model *models, int64_t count,
-                                   km_error *err) {
-    sparse_pass p;
-    int threads = cpu_threads_for(engine, engine->chunks_count);
-    km_status status = sparse_init(&p, engine, models, count, err);
-    if (status != KM_OK) goto done;
-    for (int64_t m = 0; m < count; m++) models[m].sum = 0;
-#pragma omp parallel for ordered schedule(dynamic, 1) num_threads(threads) if (threads > 1)
-    for (int64_t chunk = 0; chunk < engine->chunks_count; chunk++) {
-        double *scores = p.scores + omp_get_thread_num() * p.scores_count;
-        double *sums = scores + km_cpu_sparse_scores_count(&p.table);
-        sparse_chunk(&p, scores, sums, chunk);
-#pragma omp ordered
-        for (int64_t m = 0; m < count; m++) models[m].sum += sums[m];
-    }
-done:
-    free(p.scores);
-    km_pages_free(p.memory);
-    return status;
-}
-
-km_status km_cpu_silhouette(km_engine *base, km_silhouette_model *models, int64_t count, km_error *err) {
-    cpu_engine *engine = (cpu_engine *)base;
-    if (engine->sparse) return sparse_silhouette(engine, models, count, err);
+km_status km_cpu_dense_silhouette(cpu_engine *engine, km_silhouette_model *models, int64_t count,
+                                  km_error *err) {
     silhouette_pass p;
     km_status status = pass_init(&p, engine, models, count, err);
     if (status != KM_OK) goto done;

@@ -21,6 +21,22 @@ enum {
     SUM_TASKS = 4                 // of each thread, at least, where clusters are few
 };
 
+static void row(double *out, const cpu_engine *engine, int64_t point) {
+    km_sparse_row(out, &engine->sparse->points, point);
+}
+
+static int64_t pieces(const cpu_engine *engine) {
+    return engine->sparse->pieces;
+}
+
+static int64_t piece_first(const cpu_engine *engine, int64_t piece) {
+    return engine->sparse->cuts[piece];
+}
+
+static void pass_end(cpu_engine *engine) {
+    (void)engine;
+}
+
 // Points and their rows ---------------------------------------------------------------------------------------
 
 void km_cpu_sparse_rows(cpu_sparse_rows *out, const cpu_engine *engine, int64_t first, int64_t count) {
@@ -67,7 +83,7 @@ static void sparse_free(cpu_sparse *sparse) {
     free(sparse);
 }
 
-void km_cpu_sparse_destroy(cpu_engine *engine) {
+static void destroy(cpu_engine *engine) {
     if (engine->sparse) sparse_free(engine->sparse);
     engine->sparse = NULL;
 }
@@ -116,8 +132,8 @@ static km_status pass_alloc(cpu_engine *engine, km_error *err) {
     return KM_OK;
 }
 
-km_status km_cpu_sparse_load(cpu_engine *engine, km_data_stats *stats, const km_data *data,
-                             km_load_params *params, km_error *err) {
+static km_status load(cpu_engine *engine, km_data_stats *stats, const km_data *data, km_load_params *params,
+                      km_error *err) {
     km_type type = engine->base.plan->spec.type;
     cpu_sparse *sparse = engine->sparse = calloc(1, sizeof *sparse);
     if (!sparse) return km_fail_memory(err, "the engine", (int64_t)sizeof *sparse);
@@ -203,8 +219,9 @@ static void constants_end(const cpu_engine *engine) {
     }
 }
 
-void km_cpu_sparse_prepare(cpu_engine *engine) {
+static km_status pass_begin(cpu_engine *engine, km_error *err) {
     cpu_sparse *sparse = engine->sparse;
+    (void)err;
     int64_t d = engine->base.d, columns = 0, actives = 0, slots = engine->base.slots_count;
     for (int64_t s = 0; s < slots; s++) columns += is_active(&engine->slots[s]) ? engine->slots[s].k : 0;
     sparse->table = (cpu_sparse_table){.rows = sparse->table_rows,
@@ -225,9 +242,10 @@ void km_cpu_sparse_prepare(cpu_engine *engine) {
     }
     constants_end(engine);
     for (int64_t i = 0; sparse->changes && i < sparse->pieces * slots; i++) sparse->changes[i].count = 0;
+    return KM_OK;
 }
 
-void km_cpu_sparse_piece(cpu_engine *engine, int64_t piece, km_cpu_slot *list, int64_t count) {
+static void pass_piece(cpu_engine *engine, int64_t piece, km_cpu_slot *list, int64_t count) {
     cpu_sparse *sparse = engine->sparse;
     int64_t first = sparse->cuts[piece], slots = engine->base.slots_count;
     uint8_t *scratch = sparse->scratch + omp_get_thread_num() * sparse->scratch_bytes;
@@ -353,7 +371,7 @@ static void marks_add(const cpu_engine *engine, cpu_slot *slot, const mark_lists
     }
 }
 
-km_status km_cpu_sparse_sums(cpu_engine *engine, int64_t s, km_error *err) {
+static km_status owned_sums(cpu_engine *engine, int64_t s, km_error *err) {
     cpu_sparse *sparse = engine->sparse;
     cpu_slot *slot = &engine->slots[s];
     int64_t parts = km_min(km_divide_up(SUM_TASKS * engine->threads, slot->k), SUM_TASKS * engine->threads);
@@ -409,51 +427,25 @@ void km_cpu_sparse_scores(double *scores, const cpu_engine *engine, const cpu_sp
     engine->sparse->kernels->scores(scores, scores + SPARSE_AT_A_TIME * table->stride, &rows, table);
 }
 
-// |x - c|^2 from |x|^2 and a score.
-static inline double square_of(double square, double score) {
-    const double distance = square + 2 * score;
-    return distance > 0 ? distance : 0;
-}
-
-static void finish_sums(double *sums, const int32_t *label, const double *first, const double *distance,
-                        const double *margin, const double *weights, int64_t count) {
-    for (int64_t r = 0; r < count; r++) {
-        double weight = weights ? weights[r] : 1.0, *sum = sums + (int64_t)label[r] * KM_CPU_SUMS;
-        sum[KM_CPU_SUM_WEIGHT] += weight;
-        sum[KM_CPU_SUM_COUNT] += 1.0;
-        sum[KM_CPU_SUM_SSE] += weight * first[r];
-        sum[KM_CPU_SUM_DISTANCE] += weight * distance[r];
-        sum[KM_CPU_SUM_MARGIN] += weight * margin[r];
-    }
-}
-
-// One model of up to SPARSE_AT_A_TIME points.
-static void finish_model(const cpu_engine *engine, const km_cpu_finish_model *model, const double *scores,
-                         int64_t stride, const double *squares, const double *weights, int64_t at,
-                         int64_t count) {
-    double first[SPARSE_AT_A_TIME], second[SPARSE_AT_A_TIME], distance[SPARSE_AT_A_TIME],
-        margin[SPARSE_AT_A_TIME];
-    int32_t label[SPARSE_AT_A_TIME];
-    engine->sparse->kernels->nearest(label, first, second, scores, stride, model->k);
-    for (int64_t r = 0; r < SPARSE_AT_A_TIME; r++) {
-        first[r] = square_of(squares[r], first[r]);
-        second[r] = model->k > 1 ? square_of(squares[r], second[r]) : 0;
-    }
-    if (model->labels) memcpy(model->labels + at, label, (size_t)count * sizeof *label);
-    if (model->squares) memcpy(model->squares + at, first, (size_t)count * sizeof *first);
-    if (!model->sums) return;
-    engine->sparse->kernels->distances(distance, margin, first, second, SPARSE_AT_A_TIME);
-    finish_sums(model->sums, label, first, distance, margin, weights, count);
-}
-
-void km_cpu_sparse_finish(const cpu_engine *engine, const cpu_sparse_table *table, double *scores,
-                          const km_cpu_finish_model *models, int64_t models_count, int64_t first,
-                          int64_t count) {
-    for (int64_t at = 0; at < count; at += SPARSE_AT_A_TIME) {
-        int64_t here = km_min(SPARSE_AT_A_TIME, count - at), column = 0;
-        km_cpu_sparse_scores(scores, engine, table, first + at, here);
-        for (int64_t m = 0; m < models_count; column += models[m++].k)
-            finish_model(engine, &models[m], scores + column, table->stride,
-                         km_cpu_sparse_squares(scores, table), cpu_weights_at(engine, first + at), at, here);
-    }
-}
+const cpu_layout km_cpu_csr = {
+    .load = load,
+    .destroy = destroy,
+    .row = row,
+    .has_slot_tables = 0, // one table for all slots, before each pass
+    .pieces = pieces,
+    .piece_first = piece_first,
+    .pass_begin = pass_begin,
+    .piece = pass_piece,
+    .owned_sums = owned_sums,
+    .pass_end = pass_end,
+    .seed_create = km_cpu_sparse_seed_create,
+    .seed_destroy = km_cpu_sparse_seed_destroy,
+    .seed_begin = km_cpu_sparse_seed_begin,
+    .seed_subchunk = km_cpu_sparse_seed_subchunk,
+    .seed_end = km_cpu_sparse_seed_end,
+    .square = km_cpu_sparse_square,
+    .finish_create = km_cpu_sparse_finish_create,
+    .finish_destroy = km_cpu_sparse_finish_destroy,
+    .finish = km_cpu_sparse_finish,
+    .silhouette = km_cpu_sparse_silhouette,
+};

@@ -3,7 +3,7 @@
 #ifndef KM_RUNTIME_CPU_SPARSE_ENGINE_H
 #define KM_RUNTIME_CPU_SPARSE_ENGINE_H
 #include "../sparse.h"
-#include "cpu.h"
+#include "layout.h"
 #include "sparse.h"
 
 enum {
@@ -56,29 +56,18 @@ static inline const double *km_cpu_sparse_squares(double *scores, const cpu_spar
 }
 void km_cpu_sparse_scores(double *scores, const cpu_engine *engine, const cpu_sparse_table *table,
                           int64_t first, int64_t count);
-// As km_cpu_kernels.finish, for points first .. first + count - 1 of one chunk; the models' columns stand in `table`
-// one after another.
-void km_cpu_sparse_finish(const cpu_engine *engine, const cpu_sparse_table *table, double *scores,
-                          const km_cpu_finish_model *models, int64_t models_count, int64_t first,
-                          int64_t count);
-
-// k-means++ (sparse_seed.c). A chain's candidates are columns of the table, then its last pick, where there is one.
-typedef struct cpu_sparse_chain {
-    void *nearest; // reals, n: squared distance to the nearest pick
-    int64_t column, candidates_count;
-    int has_chosen;
-    double *potentials; // out, as km_cpu_chain's
-} cpu_sparse_chain;
-
-// Makes a column minus a point, or clears it from that.
-void km_cpu_sparse_seed_put(const cpu_sparse_table *table, const cpu_engine *engine, int64_t column,
-                            int64_t point);
-void km_cpu_sparse_seed_clear(const cpu_sparse_table *table, const cpu_engine *engine, int64_t column,
-                              int64_t point);
-// Points first .. first + count - 1 of one chunk.
-void km_cpu_sparse_seed(const cpu_engine *engine, const cpu_sparse_table *table, double *scores,
-                        const cpu_sparse_chain *chains, int64_t chains_count, int64_t first, int64_t count);
-// The squared distance of two points, to the last bit as chains have it.
+// The rows of its layout: seeding (sparse_seed.c), finishing and silhouette (sparse_finish.c).
+km_status km_cpu_sparse_seed_create(cpu_seed_pass *pass, km_error *err);
+void km_cpu_sparse_seed_destroy(cpu_seed_pass *pass);
+void km_cpu_sparse_seed_begin(cpu_seed_pass *pass);
+void km_cpu_sparse_seed_subchunk(cpu_seed_pass *pass, int64_t subchunk, int64_t first, int64_t count);
+void km_cpu_sparse_seed_end(cpu_seed_pass *pass);
 double km_cpu_sparse_square(const cpu_engine *engine, int64_t point, int64_t pick);
+km_status km_cpu_sparse_finish_create(cpu_finish_pass *pass, const km_finish_model *models, km_error *err);
+void km_cpu_sparse_finish_destroy(cpu_finish_pass *pass);
+void km_cpu_sparse_finish(const cpu_finish_pass *pass, km_cpu_finish_model *models, int64_t first,
+                          int64_t count);
+km_status km_cpu_sparse_silhouette(cpu_engine *engine, km_silhouette_model *models, int64_t count,
+                                   km_error *err);
 
 #endif

@@ -1,19 +1,11 @@
 // SPDX-License-Identifier: MIT
 // What an engine keeps of its points and slots: rows, tables of centroids.
 #include "cpu.h"
-#include "sparse_engine.h"
+#include "layout.h"
 #include <math.h>
 
 void km_cpu_row(double *out, const cpu_engine *engine, int64_t point) {
-    int64_t d = engine->base.d, soa_points = engine->soa_points;
-    if (engine->sparse) {
-        km_sparse_row(out, &engine->sparse->points, point);
-        return;
-    }
-    int64_t first = point / soa_points * soa_points * d + point % soa_points;
-    for (int64_t f = 0; f < d; f++)
-        out[f] = engine->real_bytes == 4 ? (double)((const float *)engine->points)[first + f * soa_points]
-                                         : ((const double *)engine->points)[first + f * soa_points];
+    engine->layout->row(out, engine, point);
 }
 
 static void table_put(void *table, km_type type, int64_t at, double value) {

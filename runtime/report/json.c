@@ -184,7 +184,7 @@ static int fill_result(json_t *root, const km_result *result) {
     failed |= json_object_set_new(root, "n", json_integer(result->n));
     failed |= json_object_set_new(root, "d", json_integer(result->d));
     failed |= json_object_set_new(root, "type", json_string(types[result->type == KM_FLOAT64]));
-    failed |= json_object_set_new(root, "layout", json_string(km_layout_name(result->plan.points_layout)));
+    failed |= json_object_set_new(root, "layout", json_string(km_layout_name(km_plan_layout(&result->plan))));
     failed |= json_object_set_new(root, "target", km_json_string(result->target));
     failed |= json_object_set_new(root, "device", km_json_string(result->device));
     failed |= json_object_set_new(root, "tuned", tuned_to_json(&result->plan.tuned));

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT
+// The last pass over points that lie as CSR, and their silhouette: scores in double of all models side by side.
+#include "../../base/error.h"
+#include "../../base/size.h"
+#include "../silhouette.h"
+#include "../threads.h"
+#include "sparse_engine.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct finish_table {
+    cpu_sparse_table table; // columns: the centroids of all models
+    void *memory;
+    double *scores; // of each thread
+} finish_table;
+
+void km_cpu_sparse_finish_destroy(cpu_finish_pass *pass) {
+    finish_table *own = pass->own;
+    if (!own) return;
+    km_pages_free(own->memory);
+    free(own->scores);
+    free(own);
+}
+
+km_status km_cpu_sparse_finish_create(cpu_finish_pass *pass, const km_finish_model *models, km_error *err) {
+    const cpu_engine *engine = pass->engine;
+    finish_table *own = pass->own = calloc(1, sizeof *own);
+    if (!own) return km_fail_memory(err, "the finishing pass", (int64_t)sizeof *own);
+    KM_TRY(km_cpu_sparse_wide_table(&own->table, &own->memory, engine, pass->rows, err));
+    int64_t count = pass->threads * km_cpu_sparse_scores_count(&own->table), column = 0;
+    own->scores = calloc((size_t)count, sizeof *own->scores);
+    if (!own->scores) return km_fail_memory(err, "the finishing pass", count * 8);
+    for (int64_t m = 0; m < pass->count; m++)
+        for (int64_t j = 0; j < models[m].k; j++)
+            km_cpu_sparse_put(&own->table, engine, column++, models[m].centroids + j * engine->base.d);
+    return KM_OK;
+}
+
+// |x - c|^2 from |x|^2 and a score.
+static inline double square_of(double square, double score) {
+    const double distance = square + 2 * score;
+    return distance > 0 ? distance : 0;
+}
+
+static void finish_sums(double *sums, const int32_t *label, const double *first, const double *distance,
+                        const double *margin, const double *weights, int64_t count) {
+    for (int64_t r = 0; r < count; r++) {
+        double weight = weights ? weights[r] : 1.0, *sum = sums + (int64_t)label[r] * KM_CPU_SUMS;
+        sum[KM_CPU_SUM_WEIGHT] += weight;
+        sum[KM_CPU_SUM_COUNT] += 1.0;
+        sum[KM_CPU_SUM_SSE] += weight * first[r];
+        sum[KM_CPU_SUM_DISTANCE] += weight * distance[r];
+        sum[KM_CPU_SUM_MARGIN] += weight * margin[r];
+    }
+}
+
+// One model of up to SPARSE_AT_A_TIME points.
+static void finish_model(const cpu_engine *engine, const km_cpu_finish_model *model, const double *scores,
+                         int64_t stride, const double *squares, const double *weights, int64_t at,
+                         int64_t count) {
+    double first[SPARSE_AT_A_TIME], second[SPARSE_AT_A_TIME], distance[SPARSE_AT_A_TIME],
+        margin[SPARSE_AT_A_TIME];
+    int32_t label[SPARSE_AT_A_TIME];
+    engine->sparse->kernels->nearest(label, first, second, scores, stride, model->k);
+    for (int64_t r = 0; r < SPARSE_AT_A_TIME; r++) {
+        first[r] = square_of(squares[r], first[r]);
+        second[r] = model->k > 1 ? square_of(squares[r], second[r]) : 0;
+    }
+    if (model->labels) memcpy(model->labels + at, label, (size_t)count * sizeof *label);
+    if (model->squares) memcpy(model->squares + at, first, (size_t)count * sizeof *first);
+    if (!model->sums) return;
+    engine->sparse->kernels->distances(distance, margin, first, second, SPARSE_AT_A_TIME);
+    finish_sums(model->sums, label, first, distance, margin, weights, count);
+}
+
+void km_cpu_sparse_finish(const cpu_finish_pass *pass, km_cpu_finish_model *models, int64_t first,
+                          int64_t count) {
+    const cpu_engine *engine = pass->engine;
+    const finish_table *own = pass->own;
+    const cpu_sparse_table *table = &own->table;
+    double *scores = own->scores + omp_get_thread_num() * km_cpu_sparse_scores_count(table);
+    for (int64_t at = 0; at < count; at += SPARSE_AT_A_TIME) {
+        int64_t here = km_min(SPARSE_AT_A_TIME, count - at), column = 0;
+        km_cpu_sparse_scores(scores, engine, table, first + at, here);
+        for (int64_t m = 0; m < pass->count; column += models[m++].k)
+            finish_model(engine, &models[m], scores + column, table->stride,
+                         km_cpu_sparse_squares(scores, table), cpu_weights_at(engine, first + at), at, here);
+    }
+}
+
+// The silhouette ---------------------------------------------------------------------------------------------
+
+// Centroids of all models side by side, each followed by its means where those are others.
+typedef struct sparse_pass {
+    cpu_engine *engine;
+    const km_silhouette_model *models;
+    int64_t count;
+    cpu_sparse_table table;
+    void *memory;
+    double *scores; // of each thread, then the sums of each model
+    int64_t scores_count;
+} sparse_pass;
+
+static int64_t model_columns(const km_silhouette_model *model) {
+    return model->k * (model->means ? 2 : 1);
+}
+
+static km_status sparse_init(sparse_pass *p, cpu_engine *engine, km_silhouette_model *models, int64_t count,
+                             km_error *err) {
+    int64_t columns = 0, at = 0, d = engine->base.d;
+    for (int64_t m = 0; m < count; m++) columns += model_columns(&models[m]);
+    *p = (sparse_pass){.engine = engine, .models = models, .count = count};
+    KM_TRY(km_cpu_sparse_wide_table(&p->table, &p->memory, engine, columns, err));
+    p->scores_count = km_round_up(km_cpu_sparse_scores_count(&p->table) + count, 8);
+    p->scores = malloc((size_t)(engine->threads * p->scores_count) * sizeof *p->scores);
+    if (!p->scores)
+        return km_fail_memory(err, "the pass of the silhouette", engine->threads * p->scores_count * 8);
+    for (int64_t m = 0; m < count; m++) {
+        for (int64_t j = 0; j < models[m].k; j++)
+            km_cpu_sparse_put(&p->table, engine, at++, models[m].centroids + j * d);
+        for (int64_t j = 0; models[m].means && j < models[m].k; j++)
+            km_cpu_sparse_put(&p->table, engine, at++, models[m].means + j * d);
+    }
+    return KM_OK;
+}
+
+// The silhouette of a point by its scores.
+static double sparse_point(const km_silhouette_model *model, const double *scores, double square) {
+    const double *means = scores + (model->means ? model->k : 0);
+    int64_t label = 0;
+    double other = INFINITY;
+    for (int64_t j = 1; j < model->k; j++)
+        if (scores[j] < scores[label]) label = j;
+    for (int64_t j = 0; j < model->k; j++) {
+        if (j == label) continue;
+        other = fmin(other, fmax(square + 2 * means[j], 0) + km_silhouette_spread(model, j));
+    }
+    double factor = km_silhouette_factor(model, label);
+    double own = factor * (fmax(square + 2 * means[label], 0) + km_silhouette_spread(model, label));
+    return factor > 0 && fmax(own, other) > 0 ? (other - own) / fmax(own, other) : 0;
+}
+
+static void sparse_chunk(const sparse_pass *p, double *scores, double *sums, int64_t chunk) {
+    const cpu_engine *engine = p->engine;
+    const double *squares = km_cpu_sparse_squares(scores, &p->table);
+    int64_t first = chunk * KM_CHUNK_POINTS, end = first + cpu_chunk_points(engine, chunk);
+    memset(sums, 0, (size_t)p->count * sizeof *sums);
+    for (; first < end; first += SPARSE_AT_A_TIME) {
+        int64_t here = km_min(SPARSE_AT_A_TIME, end - first), column = 0;
+        const double *weights = cpu_weights_at(engine, first);
+        km_cpu_sparse_scores(scores, engine, &p->table, first, here);
+        for (int64_t m = 0; m < p->count; column += model_columns(&p->models[m++]))
+            for (int64_t r = 0; r < here; r++)
+                sums[m] += (weights ? weights[r] : 1) *
+                           sparse_point(&p->models[m], scores + r * p->table.stride + column, squares[r]);
+    }
+}
+
+km_status km_cpu_sparse_silhouette(cpu_engine *engine, km_silhouette_model *models, int64_t count,
+                                   km_error *err) {
+    sparse_pass p;
+    int threads = cpu_threads_for(engine, engine->chunks_count);
+    km_status status = sparse_init(&p, engine, models, count, err);
+    if (status != KM_OK) goto done;
+    for (int64_t m = 0; m < count; m++) models[m].sum = 0;
+#pragma omp parallel for ordered schedule(dynamic, 1) num_threads(threads) if (threads > 1)
+    for (int64_t chunk = 0; chunk < engine->chunks_count; chunk++) {
+        double *scores = p.scores + omp_get_thread_num() * p.scores_count;
+        double *sums = scores + km_cpu_sparse_scores_count(&p.table);
+        sparse_chunk(&p, scores, sums, chunk);
+#pragma omp ordered
+        for (int64_t m = 0; m < count; m++) models[m].sum += sums[m];
+    }
+done:
+    free(p.scores);
+    km_pages_free(p.memory);
+    return status;
+}
