@@ -2164,8 +2164,8 @@ KM_TARGET static void km_resolve(cpu_sparse_chunk *chunk, run_found *found, int6
 
 // ... 1 definition
 
-// Stores labels of a span, and lists the rows whose label changed. In the first pass all rows did. Labels are compared a
-// word at a time.
+// Stores labels of a span, and lists the rows whose label changed. In the first pass all rows did. Labels are
+// compared a word at a time.
 KM_TARGET static int64_t km_changes_8(uint8_t *labels, const km_int *label, int64_t count,
                                            int32_t mode, uint16_t *list, int32_t *old) {
     enum { OF_WORD = 64 / 8 };
