@@ -36,6 +36,18 @@ static int is_sampled(int64_t d) {
     return variant->design != KM_DESIGN_GEMM && (d == 1 || (d == 16 && is_emitted));
 }
 
+// Loads, seeds and finishes are the engine's own, the same for all of the CPU's designs of dense points: prebuilt tries
+// them with all of the above, the emitted ones with one number of features.
+static int is_sampled_of_engine(int64_t d) {
+    int is_emitted = variant->design == KM_DESIGN_LANES || variant->design == KM_DESIGN_GEMM;
+    return is_emitted && !is_whole() ? d == 5 : is_sampled(d);
+}
+
+// On the CPU, the short form does without most of what only repeats chunks of points.
+static int is_brief(void) {
+    return variant->device == KM_HOST && !is_whole();
+}
+
 static int build(rig *r, km_type type, int64_t d, const char *clusters, int weighted) {
     rig_params params = {
         .type = type, .d = d, .clusters = clusters, .weighted = weighted, .cache_dir = cache_dir};
@@ -113,10 +125,12 @@ START_TEST(load_statistics) {
     km_type type = _i % 2 ? KM_FLOAT32 : KM_FLOAT64;
     int weighted = _i / 2 % 2;
     km_scale scale = (km_scale)(_i / 4);
-    static const int64_t counts[] = {1, 2, 63, 64, 65, 1009, 65535, 65536, 65537, 140009};
+    static const int64_t counts[] = {1, 2, 63, 64, 65, 1009, 65537, 65535, 65536, 140009};
+    int is_emitted = variant->design == KM_DESIGN_LANES || variant->design == KM_DESIGN_GEMM;
+    int less = is_brief() && (is_emitted || is_sample()) ? 3 : 0; // two chunks are enough
     rig r;
     BUILD_OR_LEAVE(build(&r, type, 3, "2,3", weighted), type, 3, weighted);
-    for (int c = 0; c < (int)(sizeof counts / sizeof *counts); c++) {
+    for (int c = 0; c < (int)(sizeof counts / sizeof *counts) - less; c++) {
         ref_data points = ref_blobs(counts[c], 3, 4, 1.0, 17, type);
         ref_shift(&points, 300);
         if (weighted) ref_weigh(&points, 3);
@@ -161,7 +175,7 @@ static void check_columns(rig *r, const ref_data *points, km_scale scale) {
 // Rows as they lie in memory have kernels of their own; another layout does not. i: features, weighted or not.
 START_TEST(load_of_any_layout_has_the_same_bits) {
     int64_t d = features[_i / 2];
-    if (variant->device != KM_HOST || !is_sampled(d)) return;
+    if (variant->device != KM_HOST || !is_sampled_of_engine(d)) return;
     rig r;
     ck_assert(build(&r, KM_FLOAT32, d, "2,3", _i % 2));
     for (int64_t n = d < 5 ? 70003 : 2003; n > 0; n = n > 1000 ? 77 : n > 9 ? 9 : 0) {
@@ -387,7 +401,7 @@ static void check_seeds_of(rig *r, ref_data points, int weighted, int64_t picks)
 START_TEST(seeds_equal_the_reference) {
     int64_t d = (int64_t[]){1, 2, 5, 16}[_i / 2];
     int weighted = _i % 2;
-    if (!is_sampled(d)) return;
+    if (!is_sampled_of_engine(d)) return;
     for (int t = 0; t < 2; t++) {
         km_type type = served_type(t ? KM_FLOAT32 : KM_FLOAT64);
         rig r;
@@ -1127,22 +1141,28 @@ static void check_finished(const rig *r, const km_finish_model *model) {
 static const int64_t finish_clusters[] = {1, 2, 5, 20, 300};
 enum { FINISH_COUNT = sizeof finish_clusters / sizeof *finish_clusters };
 
+// The most clusters take nearly all of the time: in the short form few points have them.
+static int finish_count(int64_t n) {
+    return is_brief() && n > 5000 ? FINISH_COUNT - 1 : FINISH_COUNT;
+}
+
 // Finishes a few models in one read: one without labels, one with two equal centroids.
 static void finish_all(const rig *r, km_finish_model *models, double **centroids) {
     km_error err = {{0}};
-    for (int m = 0; m < FINISH_COUNT; m++) {
+    int count = finish_count(r->loaded.n);
+    for (int m = 0; m < count; m++) {
         centroids[m] = spread_rows(&r->loaded, finish_clusters[m]);
         int64_t n = finish_clusters[m] == 5 ? 0 : r->loaded.n;
         models[m] = model_of(centroids[m], finish_clusters[m], n);
     }
-    RIG_MUST(r->engine->backend->finish(r->engine, models, FINISH_COUNT, &err), &err);
+    RIG_MUST(r->engine->backend->finish(r->engine, models, count, &err), &err);
 }
 
 START_TEST(finish_equals_the_reference) {
     km_type type = _i % 2 ? KM_FLOAT32 : KM_FLOAT64;
     int64_t d = (int64_t[]){1, 2, 5, 16, 100}[_i / 2];
     static const int64_t counts[] = {1, 63, 64, 65, 1009, 70001};
-    if (!is_sampled(d)) return;
+    if (!is_sampled_of_engine(d)) return;
     for (int weighted = 0; weighted < 2; weighted++) {
         rig r;
         int served = build(&r, type, d, "2,3", weighted);
@@ -1155,7 +1175,7 @@ START_TEST(finish_equals_the_reference) {
             if (weighted) ref_weigh(&points, 4);
             rig_load(&r, &points, 0, KM_SCALE_NONE);
             finish_all(&r, models, centroids);
-            for (int m = 0; m < FINISH_COUNT; m++) {
+            for (int m = 0; m < finish_count(points.n); m++) {
                 check_finished(&r, &models[m]);
                 model_free(&models[m]);
                 free(centroids[m]);
@@ -1188,7 +1208,7 @@ START_TEST(finish_agrees_everywhere) {
         .type = type, .d = 6, .clusters = "2,3", .weighted = weighted, .cache_dir = cache_dir};
     BUILD_OR_LEAVE(rig_build(&r, variant, &params), type, 6, weighted);
     ck_assert(rig_build(&prebuilt, rig_variant_find("cpu-prebuilt"), &params));
-    ref_data points = ref_blobs(140009, 6, 7, 1.0, 3, type);
+    ref_data points = ref_blobs(is_brief() ? 70003 : 140009, 6, 7, 1.0, 3, type);
     if (weighted) ref_weigh(&points, 4);
     km_finish_model models[FINISH_COUNT], expected[FINISH_COUNT];
     double *centroids[FINISH_COUNT], *same[FINISH_COUNT];
@@ -1196,7 +1216,7 @@ START_TEST(finish_agrees_everywhere) {
     rig_load(&prebuilt, &points, 1, KM_SCALE_NONE);
     finish_all(&r, models, centroids);
     finish_all(&prebuilt, expected, same);
-    for (int m = 0; m < FINISH_COUNT; m++) {
+    for (int m = 0; m < finish_count(points.n); m++) {
         const km_finish_model *a = &models[m], *b = &expected[m];
         ck_assert_mem_eq(a->counts, b->counts, (size_t)a->k * sizeof *a->counts);
         if (a->labels) ck_assert_mem_eq(a->labels, b->labels, (size_t)points.n * sizeof *a->labels);
@@ -1318,7 +1338,7 @@ START_TEST(silhouettes_equal_the_definition) {
     km_type type = _i % 2 ? KM_FLOAT32 : KM_FLOAT64;
     int64_t d = (int64_t[]){1, 2, 5, 16, 100}[_i / 2];
     static const int64_t counts[] = {7, 63, 65, 331};
-    if (!is_sampled(d)) return;
+    if (!is_sampled_of_engine(d)) return;
     for (int weighted = 0; weighted < 2; weighted++) {
         rig r;
         int served = build(&r, type, d, "2,3", weighted);
@@ -1435,16 +1455,19 @@ static void outcome_make(outcome *out, rig *r, const ref_data *points, int64_t t
 }
 
 static void outcome_free(outcome *out) {
-    for (int m = 0; m < FINISH_COUNT; m++) {
+    for (int m = 0; m < FINISH_COUNT && out->finished[m].k; m++) {
         model_free(&out->finished[m]);
         free(out->finish_centroids[m]);
     }
 }
 
-// The same bits on a second run, and on any number of threads.
+// The same bits on a second run, and on any number of threads. In the short form runs by several threads are the second
+// ones, and each of three threads has points.
 START_TEST(threads_do_not_change_a_bit) {
     km_type type = _i ? KM_FLOAT32 : KM_FLOAT64;
-    static const int64_t threads[] = {1, 1, 2, 3, 0};
+    static const int64_t all_threads[] = {1, 1, 2, 3, 0}, few_threads[] = {1, 3, 2};
+    const int64_t *threads = is_brief() ? few_threads : all_threads;
+    int count = is_sample() ? 2 : is_brief() ? 3 : 5;
     rig r;
     int weighted = served_weights(1);
     rig_params params = {.type = type,
@@ -1454,11 +1477,11 @@ START_TEST(threads_do_not_change_a_bit) {
                          .weighted = weighted,
                          .cache_dir = cache_dir};
     BUILD_OR_LEAVE(rig_build(&r, variant, &params), type, 3, weighted);
-    ref_data points = ref_blobs(is_sample() ? 70003 : 200003, 3, 5, 3.0, 13, type);
+    ref_data points = ref_blobs(is_sample() ? 70003 : is_brief() ? 140009 : 200003, 3, 5, 3.0, 13, type);
     if (weighted) ref_weigh(&points, 14);
     outcome first, other;
     outcome_make(&first, &r, &points, threads[0]);
-    for (int t = is_sample() ? 3 : 1; t < (is_sample() ? 4 : 5); t++) {
+    for (int t = 1; t < count; t++) {
         outcome_make(&other, &r, &points, threads[t]);
         ck_assert_mem_eq(other.picks, first.picks, sizeof first.picks);
         ck_assert_mem_eq(other.centroids, first.centroids, sizeof first.centroids);
@@ -1469,7 +1492,7 @@ START_TEST(threads_do_not_change_a_bit) {
             ck_assert_double_eq(other.states[slot].shift, first.states[slot].shift);
             ck_assert_int_eq(other.states[slot].iterations, first.states[slot].iterations);
         }
-        for (int m = 0; m < FINISH_COUNT; m++)
+        for (int m = 0; m < finish_count(points.n); m++)
             check_same_bits(&other.finished[m], &first.finished[m], points.n);
         outcome_free(&other);
     }
