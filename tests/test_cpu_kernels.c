@@ -388,7 +388,7 @@ static void check_finish(const module *m, const ref_data *data, int64_t k) {
     free(centroids);
 }
 
-enum { MANY_FEATURES = 70 };
+enum { MANY_FEATURES = 64 };
 
 // Every kernel of a module, every number of points.
 static void check_module(const module *m, km_type type, int64_t d, const int64_t *ks, int ks_count) {
@@ -511,7 +511,9 @@ START_TEST(prebuilt_against_double_loops) {
         module m;
         if (is_sample() && (_i / ISAS + _i % ISAS + type) % 2) continue; // each shape and type, on some set
         if (!module_open(&m, NULL, isas[_i % ISAS], NULL, (km_type)type, it->d, it->list)) return;
-        check_module(&m, (km_type)type, it->d, it->ks, it->ks_count);
+        // A build may be without those of an instruction set: then others serve, which have their own turn.
+        if (m.table.isa == m.plan.facts.target.arch)
+            check_module(&m, (km_type)type, it->d, it->ks, it->ks_count);
         module_close(&m);
     }
 }
