@@ -400,6 +400,12 @@ const char *km_spec_plan_key(int index) {
     return index <= KM_PARAM_COUNT ? plan_numbers[index - 1].name : NULL;
 }
 
+int km_spec_plan_find(const char *name) {
+    for (int i = 0; km_spec_plan_key(i); i++)
+        if (strcmp(name, km_spec_plan_key(i)) == 0) return i;
+    return -1;
+}
+
 static km_status algorithm_parse(int64_t *value, const char *text, km_error *err) {
     const char *words[KM_ALGORITHM_COUNT + 1] = {0};
     for (int i = KM_ALGORITHM_AUTO; i < KM_ALGORITHM_COUNT; i++) {
@@ -440,11 +446,10 @@ static km_status number_parse(int64_t *value, km_param param, const char *text, 
 
 km_status km_spec_fix(km_spec *spec, const char *name, const char *value, km_error *err) {
     int64_t number = 0;
-    int index = 0;
     name = km_name_today(spec, "plan", name, "");
     value = km_name_today(spec, name, value, "");
-    while (km_spec_plan_key(index) && strcmp(name, km_spec_plan_key(index)) != 0) index++;
-    if (!km_spec_plan_key(index)) {
+    int index = km_spec_plan_find(name);
+    if (index < 0) {
         const char *words[KM_PARAM_COUNT + 3] = {0};
         for (int i = 0; km_spec_plan_key(i); i++) words[i] = km_spec_plan_key(i);
         const char *similar = km_suggest(name, words);

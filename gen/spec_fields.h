@@ -18,6 +18,7 @@ extern const km_spec_field km_spec_fields[KM_SPEC_FIELDS_COUNT];
 
 // Names under `plan:`, i.e. "design" and those of gen/params.h: NULL from `index` = count on.
 const char *km_spec_plan_key(int index);
+int km_spec_plan_find(const char *name); // its index; -1: none has that name
 
 // The candidate with the smallest edit distance to `word`, or NULL when none is similar. Candidates end with NULL.
 const char *km_suggest(const char *word, const char *const *candidates);

@@ -68,12 +68,6 @@ static int find_field(const char *key) {
     return -1;
 }
 
-static int find_plan_key(const char *key) {
-    for (int i = 0; km_spec_plan_key(i); i++)
-        if (strcmp(key, km_spec_plan_key(i)) == 0) return i;
-    return -1;
-}
-
 km_status km_yaml_spec_plan(km_yaml *r, km_spec *spec) {
     km_yaml_seen before = {0};
     char got[KM_QUOTED_SIZE];
@@ -87,7 +81,7 @@ km_status km_yaml_spec_plan(km_yaml *r, km_spec *spec) {
         if (r->event.type == YAML_MAPPING_END_EVENT) return KM_OK;
         KM_TRY(km_yaml_key(r, word));
         const char *key = today(r, spec, "plan", word);
-        int index = find_plan_key(key);
+        int index = km_spec_plan_find(key);
         if (index < 0 && find_field(key) >= 0)
             return KM_YAML_FAIL(r, "%s does not belong under plan; write it without indentation", key);
         if (index < 0) return km_yaml_place(r, km_spec_fix(spec, key, "", &inner), &inner);
@@ -100,7 +94,7 @@ km_status km_yaml_spec_plan(km_yaml *r, km_spec *spec) {
 }
 
 static km_status unknown_key(const km_yaml *r, const char *key) {
-    if (find_plan_key(key) >= 0)
+    if (km_spec_plan_find(key) >= 0)
         return KM_YAML_FAIL(r, "%s belongs under plan; write it there, indented", key);
     const char *words[KM_SPEC_FIELDS_COUNT + 2] = {0};
     for (int i = 0; i < KM_SPEC_FIELDS_COUNT; i++) words[i] = km_spec_fields[i].key;
