@@ -2,6 +2,7 @@
 // Checks and times the pass of emitted CUDA sources on this machine's GPU; bench/gpu.py makes them and the list.
 //
 //     cuda_pass [--json] LIST      a line of LIST: NAME CUBIN FEATURES LOW..HIGH TYPE [POINTS [RUNS [WEIGHTED]]]
+//     cuda_pass --silhouette LIST      the pass of the silhouette beside a plain one
 //     cuda_pass --copy BYTES       what making a context, pinning memory and a copy from pinned memory take
 //     cuda_pass --data FILE N D uniform|blobs      writes float32 points as .npy: in [-1, 1], or twelve clusters
 //
@@ -391,6 +392,166 @@ template <typename Real> static outcome run_shape(const shape &sh, data<Real> &f
     return out;
 }
 
+// Silhouettes -------------------------------------------------------------------------------------------------
+
+// Adds to out[0] the silhouettes of the points, by terms[j] (v_j, n_j / (n_j - 1)) and squared distances to `means`;
+// where `terms` is NULL, counts and squared distances to the own means to out[2 j] and out[2 j + 1].
+template <typename Real>
+static __global__ void silhouette_reference(double *out, const Real *x, long long n, int d, const Real *c,
+                                            const Real *means, const double *terms, int k) {
+    for (long long i = blockIdx.x * 256ll + threadIdx.x; i < n; i += gridDim.x * 256ll) {
+        const int label = nearest(x + i * d, d, c, k);
+        double own = 0, other = HUGE_VAL;
+        for (int j = 0; j < k; j++) {
+            double square = 0;
+            for (int f = 0; f < d; f++) {
+                const double t = (double)x[i * d + f] - (double)means[j * d + f];
+                square = fma(t, t, square);
+            }
+            if (j == label)
+                own = terms ? (square + terms[2 * j]) * terms[2 * j + 1] : square;
+            else
+                other = fmin(other, square + (terms ? terms[2 * j] : 0));
+        }
+        if (terms) {
+            double value = (other - own) / fmax(own, other);
+            for (int step = 16; step > 0; step >>= 1) value += __shfl_xor_sync(0xffffffffu, value, step);
+            if (threadIdx.x % 32 == 0) atomicAdd(out, value);
+        } else {
+            atomicAdd(&out[2 * label], 1.0);
+            atomicAdd(&out[2 * label + 1], own);
+        }
+    }
+}
+
+// The pass of the silhouette with all K of a shape. Centroids are points here and there; means are the centroids or,
+// `elsewhere`, those of their clusters.
+template <typename Real> struct silhouettes {
+    CUfunction kernel, add;
+    km_silhouette_args args = {};
+    std::vector<void *> memories;
+    std::vector<double> expected;
+    double *partial, *totals;
+    long long blocks, models;
+
+    template <typename T> T *copy(const std::vector<T> &from) {
+        T *memory = device_zeros<T>(from.size());
+        CHECK(cudaMemcpy(memory, from.data(), from.size() * sizeof(T), cudaMemcpyHostToDevice));
+        memories.push_back(memory);
+        return memory;
+    }
+    void open(CUmodule module, const shape &sh, data<Real> &from, bool elsewhere) {
+        const int d = from.d;
+        std::vector<Real> table, means, all_terms;
+        std::vector<double> terms;
+        std::vector<int> ks;
+        std::vector<long long> rows, mean_rows;
+        CHECK(cuModuleGetFunction(&kernel, module, "km_silhouette"));
+        CHECK(cuModuleGetFunction(&add, module, "km_finish_add"));
+        for (int k = sh.k_low; k <= sh.k_high; k++) {
+            std::vector<Real> c((size_t)k * d), m;
+            Real *centroids = device_zeros<Real>(c.size());
+            from.put_centroids(centroids, k);
+            CHECK(cudaMemcpy(c.data(), centroids, c.size() * sizeof(Real), cudaMemcpyDeviceToHost));
+            m = c;
+            for (int i = 0; elsewhere && i < k * d; i++)
+                m[i] = (Real)(from.expected(k, 0)[i / d * (d + 1) + i % d] /
+                              from.expected(k, 0)[i / d * (d + 1) + d]);
+            Real *means_there = copy(m);
+            double *sums = device_zeros<double>(2 * k + 1);
+            silhouette_reference<Real><<<528, 256>>>(sums, from.points, from.n, d, centroids, means_there, NULL, k);
+            std::vector<double> of_k(2 * k), one(1);
+            CHECK(cudaMemcpy(of_k.data(), sums, 16 * k, cudaMemcpyDeviceToHost));
+            for (int j = 0; j < k; j++) {
+                const double count = of_k[2 * j];
+                of_k[2 * j] = of_k[2 * j + 1] / count;
+                of_k[2 * j + 1] = count / (count - 1);
+            }
+            double *terms_there = copy(of_k);
+            silhouette_reference<Real>
+                <<<528, 256>>>(sums + 2 * k, from.points, from.n, d, centroids, means_there, terms_there, k);
+            CHECK(cudaMemcpy(one.data(), sums + 2 * k, 8, cudaMemcpyDeviceToHost));
+            expected.push_back(one[0]);
+            ks.push_back(k);
+            rows.push_back((long long)table.size() / d);
+            table.insert(table.end(), c.begin(), c.end());
+            means.insert(means.end(), m.begin(), m.end());
+            terms.insert(terms.end(), of_k.begin(), of_k.end());
+            CHECK(cudaFree(centroids));
+            CHECK(cudaFree(sums));
+        }
+        mean_rows = rows;
+        for (long long &row : mean_rows) row += elsewhere ? (long long)table.size() / d : 0;
+        if (elsewhere) table.insert(table.end(), means.begin(), means.end());
+        models = (long long)ks.size();
+        blocks = (from.n + KM_SILHOUETTE_POINTS - 1) / KM_SILHOUETTE_POINTS;
+        args.points = from.points;
+        args.count = from.n;
+        args.table = copy(table);
+        args.centroids = copy(std::vector<double>(table.begin(), table.end()));
+        args.terms = copy(std::vector<Real>(terms.begin(), terms.end()));
+        args.exact_terms = copy(terms);
+        args.ks = copy(ks);
+        args.rows = copy(rows);
+        args.mean_rows = copy(mean_rows);
+        args.models = (int)models;
+        partial = copy(std::vector<double>(blocks * models));
+        totals = copy(std::vector<double>(models));
+    }
+    void run() {
+        const double *weights = NULL;
+        void *arguments[] = {&args, &weights, &partial}, *add_arguments[] = {&partial, &blocks, &models, &totals};
+        CHECK(cudaMemsetAsync(totals, 0, models * 8));
+        CHECK(cuLaunchKernel(kernel, (unsigned)blocks, 1, 1, KM_THREADS, 1, 1, (unsigned)(models * KM_THREADS * 8),
+                             NULL, arguments, NULL));
+        CHECK(cuLaunchKernel(add, (unsigned)((models + KM_REDUCED_NUMBERS - 1) / KM_REDUCED_NUMBERS), 1, 1, KM_THREADS,
+                             1, 1, 0, NULL, add_arguments, NULL));
+    }
+    double worst(long long n) { // largest difference of a mean from the reference
+        std::vector<double> found(models);
+        run();
+        CHECK(cudaMemcpy(found.data(), totals, models * 8, cudaMemcpyDeviceToHost));
+        double most = 0;
+        for (long long m = 0; m < models; m++) {
+            const double off = fabs(found[m] - expected[m]) / (double)n;
+            if (!(off <= most)) most = off;
+        }
+        return most;
+    }
+    void close() {
+        for (void *memory : memories) CHECK(cudaFree(memory));
+    }
+};
+
+// Passes and silhouettes in turn.
+template <typename Real> static int run_silhouettes(const shape &sh, data<Real> &from) {
+    pass<Real> p;
+    silhouettes<Real> fixed, elsewhere;
+    const double bound = sizeof(Real) == 8 ? 1e-9 : 1e-7;
+    from.want(sh.n, sh.d);
+    p.open(sh, from);
+    p.run(KM_STAGE_LOAD);
+    p.run(KM_STAGE_BEGIN);
+    fixed.open(p.module, sh, from, false);
+    elsewhere.open(p.module, sh, from, true);
+    const double off = fixed.worst(sh.n), off_elsewhere = elsewhere.worst(sh.n);
+    const int right = off <= bound && off_elsewhere <= bound;
+    for (int turn = 0; turn < 3; turn++) {
+        const double pass_ms = median_ms([&] {
+            p.run(KM_STAGE_PASS);
+            p.run_update();
+        });
+        const double fixed_ms = median_ms([&] { fixed.run(); }), elsewhere_ms = median_ms([&] { elsewhere.run(); });
+        printf("%-20s %9.4f %9.4f %7.2f %9.4f %7.2f  off by %.2g, %.2g: %s\n", sh.name, pass_ms, fixed_ms,
+               fixed_ms / pass_ms, elsewhere_ms, elsewhere_ms / pass_ms, off, off_elsewhere, right ? "right" : "WRONG");
+        fflush(stdout);
+    }
+    fixed.close();
+    elsewhere.close();
+    p.close();
+    return right;
+}
+
 static int is_right(const outcome &o) {
     return o.worst < WRONG_BY_MAX && o.same && o.centroids_right && o.stayed;
 }
@@ -409,13 +570,15 @@ static void report(const shape &sh, const outcome &o, int json) {
     fflush(stdout);
 }
 
-static int run_list(const char *path, int json) {
+static int run_list(const char *path, int json, int is_silhouette) {
     FILE *list = fopen(path, "r");
     if (!list) {
         fprintf(stderr, "cuda_pass: cannot read %s\n", path);
         return 2;
     }
-    if (!json) {
+    if (is_silhouette)
+        printf("%-20s %9s %9s %7s %9s %7s\n", "shape", "pass ms", "ms", "/ pass", "elsewhere", "/ pass");
+    else if (!json) {
         printf("ms per pass: median of %d\n", PASSES);
         printf("%-20s %9s %9s %7s %9s %7s  %s\n", "shape", "ms", "read ms", "/ read", "issue ms", "/ floor", "check");
     }
@@ -433,6 +596,10 @@ static int run_list(const char *path, int json) {
         const int is_double = !strcmp(sh.type, "float64");
         if (is_double && floats.n) floats.forget();
         if (!is_double && doubles.n) doubles.forget();
+        if (is_silhouette) {
+            wrong += !(is_double ? run_silhouettes(sh, doubles) : run_silhouettes(sh, floats));
+            continue;
+        }
         const outcome o = is_double ? run_shape(sh, doubles) : run_shape(sh, floats);
         report(sh, o, json);
         wrong += !is_right(o);
@@ -503,10 +670,11 @@ int main(int argc, char **argv) {
         return write_data(argv[2], atoll(argv[3]), atoi(argv[4]), !strcmp(argv[5], "blobs"));
     if (argc == 3 && !strcmp(argv[1], "--copy")) return copy_facts(atoll(argv[2]));
     const int json = argc == 3 && !strcmp(argv[1], "--json");
-    if (argc != 2 + json) {
-        fprintf(stderr, "usage: cuda_pass [--json] LIST, --copy BYTES, or --data FILE N D uniform|blobs\n");
+    const int is_silhouette = argc == 3 && !strcmp(argv[1], "--silhouette");
+    if (argc != 2 + json + is_silhouette) {
+        fprintf(stderr, "usage: cuda_pass [--json|--silhouette] LIST, --copy BYTES, --data FILE N D uniform|blobs\n");
         return 2;
     }
     CHECK(cudaFree(NULL));
-    return run_list(argv[1 + json], json);
+    return run_list(argv[1 + json + is_silhouette], json, is_silhouette);
 }
