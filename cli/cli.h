@@ -9,6 +9,7 @@
 #include <kmgen/plan.h>
 #include <kmgen/model.h>
 #include <kmgen/module.h>
+#include <kmgen/output.h>
 #include <kmgen/select.h>
 #include <kmgen/tune.h>
 
@@ -80,6 +81,11 @@ typedef enum cli_id {
     CLI_GAP_REFERENCES,
     CLI_GAP_BOX,
     CLI_BASE,
+    CLI_DISTANCES,
+    CLI_TRANSFORM,
+    CLI_SCORE,
+    CLI_ID,
+    CLI_IDS_END
 } cli_id;
 
 typedef struct cli_option {
@@ -134,7 +140,8 @@ typedef struct cli_parser {
     const char *value; // argument of the option that cli_next returned
     int first;         // index of the first positional argument, once cli_next returned CLI_END
     int exit;          // exit status, once cli_next returned CLI_STOP
-    uint64_t given;    // bit id - CLI_HELP of each option that was given
+    unsigned char
+        given[CLI_IDS_END - CLI_HELP]; // by id - CLI_HELP: times that the option was given, up to 255
 } cli_parser;
 
 // argv[0] is the subcommand's name.
@@ -267,8 +274,7 @@ int cli_cache_dir_usable(const char **out, const char *given);
 // An output that will be written at the end: known to be writable before the work begins.
 typedef struct cli_output {
     const char *option, *path; // path NULL: not wanted
-    const char
-        *as_text; // NULL, or the option that writes text: this one writes NumPy's format, to NAME.npy only
+    const char *formats; // NULL: its own; else which of npy, csv and tsv it writes, as the file's name says
 } cli_output;
 
 // Checks all outputs: 0, or an exit status after a message. At most one may be "-"; none may be an input

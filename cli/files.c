@@ -103,18 +103,15 @@ static int output_check(const cli_output *output) {
     return CLI_FAILED;
 }
 
-static int ends_in_npy(const char *path) {
-    size_t size = strlen(path);
-    return size > 4 && strcasecmp(path + size - 4, ".npy") == 0;
-}
-
 // A file's name says its format; standard output, pipes and devices may have any name (a folder is refused below).
-static int npy_check(const cli_command *command, const cli_output *output) {
+static int format_check(const cli_command *command, const cli_output *output) {
     struct stat info;
-    if (!output->as_text || strcmp(output->path, "-") == 0 || ends_in_npy(output->path)) return 0;
-    if (stat(output->path, &info) == 0 && !S_ISREG(info.st_mode)) return 0;
-    return cli_usage(command, "%s writes NumPy's format: name it FILE.npy, not '%s' (as text: %s)",
-                     output->option, output->path, output->as_text);
+    if (!output->formats || strcmp(output->path, "-") == 0) return 0;
+    const char *format = km_output_format(output->path);
+    if (format && strstr(output->formats, format)) return 0;
+    if (!format && stat(output->path, &info) == 0 && !S_ISREG(info.st_mode)) return 0;
+    return cli_usage(command, "%s writes %s, as the file's name says; got '%s'", output->option,
+                     output->formats, output->path);
 }
 
 int cli_outputs_check(const cli_command *command, const cli_output *outputs, int count,
@@ -132,7 +129,7 @@ int cli_outputs_check(const cli_command *command, const cli_output *outputs, int
             return cli_usage(command, "%s and %s both write to %s", outputs[other].option, outputs[o].option,
                              strcmp(outputs[o].path, "-") == 0 ? "standard output" : outputs[o].path);
         }
-        int status = npy_check(command, &outputs[o]);
+        int status = format_check(command, &outputs[o]);
         if (!status) status = output_check(&outputs[o]);
         if (status) return status;
     }

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 // In the order in which they are checked, written and indexed below.
-enum { OUT_JSON, OUT_MODEL, OUT_LABELS, OUT_CENTROIDS, OUT_PLOT, OUT_REPORT, OUT_COUNT };
+enum { OUT_JSON, OUT_MODEL, OUT_LABELS, OUT_CENTROIDS, OUT_TABLE, OUT_PLOT, OUT_REPORT, OUT_COUNT };
 
 typedef struct fit_options {
     const char *spec_path, *data_path;
@@ -21,6 +21,7 @@ typedef struct fit_options {
     int labels_of_all, dry_run;
     cli_changes changes;
     cli_output outputs[OUT_COUNT];
+    km_output_params output;
     km_data_params data;
     km_fit_params fit;
 } fit_options;
@@ -157,6 +158,12 @@ static int take(fit_options *options, const cli_parser *parser, int id) {
     case CLI_CENTROIDS:
         options->outputs[OUT_CENTROIDS].path = parser->value;
         return 0;
+    case CLI_OUTPUT:
+        options->outputs[OUT_TABLE].path = parser->value;
+        return 0;
+    case CLI_ID:
+        options->output.id = parser->value;
+        return 0;
     case CLI_PLOT:
         options->outputs[OUT_PLOT].path = parser->value;
         return 0;
@@ -241,11 +248,19 @@ static int check_stdin(const fit_options *options, const cli_command *command) {
     return 0;
 }
 
+static int writes_rows(const fit_options *options) {
+    return options->outputs[OUT_LABELS].path || options->outputs[OUT_TABLE].path;
+}
+
 // Refuses options of which one would make another one have no effect.
 static int check_pairs(const fit_options *options, const cli_parser *parser) {
     const cli_command *command = parser->command;
-    if (cli_given(parser, CLI_LABELS_OF) && !options->outputs[OUT_LABELS].path)
-        return cli_usage(command, "--labels-of needs --labels FILE.npy");
+    if (cli_given(parser, CLI_LABELS_OF) && !writes_rows(options))
+        return cli_usage(command, "--labels-of needs --labels FILE or --output FILE");
+    const char *labels = options->outputs[OUT_LABELS].path,
+               *format = labels ? km_output_format(labels) : NULL;
+    if (options->output.id && (!format || strcmp(format, "npy") == 0))
+        return cli_usage(command, "--id needs --labels FILE.csv or FILE.tsv, which it is a column of");
     for (int i = 0; i < options->changes.set_count; i++)
         if (cli_given(parser, CLI_ALGORITHM) && strncmp(options->changes.set[i], "algorithm=", 10) == 0)
             return cli_usage(command, "--algorithm and --set %s say the same; give one of them",
@@ -369,6 +384,9 @@ static int prepare(fit_job *job, fit_options *options, const cli_command *comman
     if (options->refine) km_spec_set_refine(&job->spec, options->refine, NULL);
     if (!options->data.features) options->data.features = job->spec.features; // raw files need it
     status = open_data(job, options, &err);
+    if (status == KM_OK)
+        status = km_output_params_check(&options->output, job->data, options->outputs[OUT_TABLE].path != NULL,
+                                        &err);
     if (status == KM_OK) status = read_init(job, options, &err);
     if (status == KM_OK && options->source) status = read_source(&job->source_text, options->source, &err);
     if (status == KM_OK) status = cli_tuning_read(&options->tuning, &err);
@@ -377,9 +395,11 @@ static int prepare(fit_job *job, fit_options *options, const cli_command *comman
     options->fit.tuning_name = options->tuning.path;
     options->fit.tuning_dir = cli_tuning_dir();
     options->fit.untuned = cli_tuning_is_none(&options->tuning);
-    options->fit.labels = !options->outputs[OUT_LABELS].path ? KM_LABELS_NONE
-                          : options->labels_of_all           ? KM_LABELS_ALL
-                                                             : KM_LABELS_BEST;
+    options->fit.labels = !writes_rows(options)    ? KM_LABELS_NONE
+                          : options->labels_of_all ? KM_LABELS_ALL
+                                                   : KM_LABELS_BEST;
+    options->output.all_labels = options->labels_of_all;
+    options->output.threads = options->fit.threads;
     options->fit.log = cli_log();
     options->fit.progress = cli_progress;
     if (status != KM_OK) return cli_error(status, &err);
@@ -420,24 +440,6 @@ static int dry_run(const fit_job *job, const fit_options *options) {
     return status == KM_OK ? CLI_DONE : cli_error(status, &err);
 }
 
-// Labels of the best K, or one row a point with one column a K in ascending order.
-static km_status write_labels(const char *path, const km_result *result, int all, km_error *err) {
-    int64_t rows = result->rows, columns = result->models_count;
-    if (!all) return km_npy_write(path, result->models[result->selection.best].labels, rows, 0, "<i4", err);
-    int32_t *table = malloc((size_t)rows * (size_t)columns * sizeof *table + 1);
-    if (!table) {
-        snprintf(err->text, sizeof err->text,
-                 "not enough memory for %lld x %lld labels; --labels-of best needs less", (long long)rows,
-                 (long long)columns);
-        return KM_ERROR_MEMORY;
-    }
-    for (int64_t m = 0; m < columns; m++)
-        for (int64_t i = 0; i < rows; i++) table[i * columns + m] = result->models[m].labels[i];
-    km_status status = km_npy_write(path, table, rows, columns, "<i4", err);
-    free(table);
-    return status;
-}
-
 static km_status write_json(const char *path, const km_result *result, km_error *err) {
     char *text = NULL;
     km_status status = km_result_to_json(&text, result, err);
@@ -457,16 +459,17 @@ static km_status write_report(const char *path, const fit_job *job, const fit_op
 static km_status write_output(int which, const char *path, const fit_job *job, const fit_options *options,
                               km_error *err) {
     const km_result *result = job->result;
-    const km_model *best = &result->models[result->selection.best];
     switch (which) {
     case OUT_JSON:
         return write_json(path, result, err);
     case OUT_MODEL:
         return km_predictor_write(path, result, result->selection.best, err);
     case OUT_LABELS:
-        return write_labels(path, result, options->labels_of_all, err);
+        return km_result_write_labels(path, result, job->data, &options->output, err);
     case OUT_CENTROIDS:
-        return km_npy_write(path, best->centroids, best->k, result->d, "<f8", err);
+        return km_result_write_centroids(path, result, result->selection.best, err);
+    case OUT_TABLE:
+        return km_result_write_table(path, result, job->data, &options->output, err);
     case OUT_REPORT:
         return write_report(path, job, options, err);
     default:
@@ -541,14 +544,16 @@ static int run(const cli_command *command, int argc, char **argv) {
     fit_job job = {0};
     fit_options options = {.outputs = {{"--json", NULL, NULL},
                                        {"--model", NULL, NULL},
-                                       {"--labels", NULL, "kmgen predict MODEL DATA"},
-                                       {"--centroids", NULL, "--json"},
+                                       {"--labels", NULL, ".npy, .csv or .tsv"},
+                                       {"--centroids", NULL, ".npy, .csv or .tsv"},
+                                       {"--output", NULL, ".csv or .tsv"},
                                        {"--plot", NULL, NULL},
                                        {"--report", NULL, NULL}}};
     cli_parser parser;
     km_data_params_init(&options.data);
     options.data.log = cli_data_log();
     km_fit_params_init(&options.fit);
+    km_output_params_init(&options.output);
     cli_parser_init(&parser, command, argc, argv);
     if (parse(&options, &parser)) return parser.exit;
     options.command = options.outputs[OUT_REPORT].path ? command_line(argc, argv) : NULL;
@@ -611,9 +616,14 @@ static const cli_option options_list[] = {
     CLI_DATA_OPTIONS,
     {CLI_JSON, "json", 0, "FILE", "write the result as JSON; with - standard output holds only that"},
     {CLI_MODEL, "model", 0, "FILE", "write the best model, for kmgen predict"},
-    {CLI_LABELS, "labels", 0, "FILE.npy", "write the labels of the best K"},
-    {CLI_LABELS_OF, "labels-of", 0, "best|all", "all: a row a point, a column a K"},
-    {CLI_CENTROIDS, "centroids", 0, "FILE.npy", "write the centroids of the best K"},
+    {CLI_OUTPUT, "output", 'o', "FILE.csv|tsv",
+     "write DATA as it is, with the best K's labels and distances in the\ncolumns cluster and distance"},
+    {CLI_LABELS, "labels", 0, "FILE.npy|csv|tsv",
+     "\nwrite the labels of the best K; as text with row, distance and margin"},
+    {CLI_LABELS_OF, "labels-of", 0, "best|all", "all: the labels of every K, in a column label_K for each"},
+    {CLI_ID, "id", 0, "COLUMN", "a column of DATA that is written in the place of the row's number"},
+    {CLI_CENTROIDS, "centroids", 0, "FILE.npy|csv|tsv",
+     "\nwrite the centroids of the best K, in the data's units"},
     {CLI_PLOT, "plot", 0, "FILE.svg|png|pdf", "draw inertia and the criterion over K"},
     {CLI_REPORT, "report", 0, "FILE.html", "write all of it as one page: pictures, tables, what was run"},
     {CLI_THREADS, "threads", 0, "N", "CPU threads; default: all cores. Never changes the result"},

@@ -3,6 +3,7 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -48,6 +49,8 @@ int main(int argc, char **argv) {
         cli_usage(NULL, "name a subcommand, e.g. 'kmgen fit DATA -k 2..10'");
         return CLI_USAGE;
     }
+    // A file that may not grow any more (ulimit -f) is an error like a full disk: said, and the other outputs written.
+    signal(SIGXFSZ, SIG_IGN);
     const cli_command *command = find(argv[1]);
     int status;
     if (command) {

@@ -95,7 +95,7 @@ static int refuse_unknown(cli_parser *parser) {
 }
 
 int cli_given(const cli_parser *parser, cli_id id) {
-    return (parser->given >> (id - CLI_HELP) & 1) != 0;
+    return parser->given[id - CLI_HELP] != 0;
 }
 
 static int may_repeat(const cli_option *option) {
@@ -108,7 +108,7 @@ static int check_value(cli_parser *parser, int id) {
     const cli_option *option = parser->command->options;
     while ((int)option->id != id) option++;
     int was_given = cli_given(parser, option->id);
-    parser->given |= (uint64_t)1 << (id - CLI_HELP);
+    if (parser->given[id - CLI_HELP] < 255) parser->given[id - CLI_HELP]++;
     if (!option->argument) return 0;
     if (!*parser->value) return cli_usage(parser->command, "--%s needs a value, got ''", option->name);
     if (!was_given || may_repeat(option)) return 0;

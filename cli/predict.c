@@ -85,7 +85,7 @@ done:
 }
 
 static int run(const cli_command *command, int argc, char **argv) {
-    predict_options options = {.labels = {"--labels", NULL, "without --labels"}};
+    predict_options options = {.labels = {"--labels", NULL, ".npy"}};
     km_error err = {""};
     km_spec spec;
     cli_parser parser;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Points: a table, from a file or from the caller, with weights and the rows that were kept.
 #include "data_refuse.h"
+#include "data_source.h"
 #include "drawn.h"
 #include "../base/error.h"
 #include "../base/size.h"
@@ -23,6 +24,8 @@ struct km_data {
     double *owned_weights; // the same when they are not the caller's
     const km_draws *draws; // the caller's; NULL: points are in the table
     int is_view;           // elements, lines and rows belong to another km_data
+    int is_part;           // all of the table belongs to another km_data
+    int64_t first;         // row of the first point of a part; 0
 };
 
 void km_data_params_init(km_data_params *params) {
@@ -32,7 +35,10 @@ void km_data_params_init(km_data_params *params) {
 void km_data_destroy(km_data **data) {
     if (!data || !*data) return;
     km_data *d = *data;
-    if (d->is_view) {
+    if (d->is_part) {
+        d->table = (km_table){0};
+        d->kept = NULL;
+    } else if (d->is_view) {
         d->table.memory = NULL;
         d->table.mapped_bytes = 0;
         d->table.lines = NULL;
@@ -238,17 +244,14 @@ km_status km_data_refuse_extreme(const km_data *data, int64_t feature, double va
 
 // Opening ----------------------------------------------------------------------------------------------------
 
-km_status km_data_open(km_data **out, const char *path, const km_data_params *params, km_error *err) {
-    *out = NULL;
-    km_data_params defaults;
-    km_data_params_init(&defaults);
-    if (!params) params = &defaults;
-    if (params->weights && strcmp(params->weights, "-") == 0 && strcmp(path, "-") == 0)
-        return km_fail(err, KM_ERROR_USAGE, "points and weights cannot both come from standard input");
+// `input` NULL: the file at `path` is opened.
+static km_status open_table(km_data **out, const char *path, km_input *input, const km_data_params *params,
+                            km_error *err) {
     km_status status;
     km_data *data = NULL;
-    KM_TRY_GOTO(create(&data, strcmp(path, "-") == 0 ? "standard input" : path, err));
-    KM_TRY_GOTO(km_table_open(&data->table, path, params, err));
+    KM_TRY_GOTO(create(&data, input ? input->name : strcmp(path, "-") == 0 ? "standard input" : path, err));
+    KM_TRY_GOTO(input ? km_table_read_input(&data->table, input, params, err)
+                      : km_table_open(&data->table, path, params, err));
     data->n = data->table.rows;
     if (params->nan == KM_NAN_DROP) KM_TRY_GOTO(drop_rows(data, err));
     if (params->weights) KM_TRY_GOTO(read_weights(data, params->weights, err));
@@ -261,6 +264,21 @@ done:
         *out = NULL;
     km_data_destroy(&data);
     return status;
+}
+
+km_status km_data_open(km_data **out, const char *path, const km_data_params *params, km_error *err) {
+    *out = NULL;
+    km_data_params defaults;
+    km_data_params_init(&defaults);
+    if (!params) params = &defaults;
+    if (params->weights && strcmp(params->weights, "-") == 0 && strcmp(path, "-") == 0)
+        return km_fail(err, KM_ERROR_USAGE, "points and weights cannot both come from standard input");
+    return open_table(out, path, NULL, params, err);
+}
+
+km_status km_data_open_input(km_data **out, km_input *input, const km_data_params *params, km_error *err) {
+    *out = NULL;
+    return open_table(out, NULL, input, params, err);
 }
 
 static km_status check_memory(const void *base, int64_t n, int64_t d, int64_t row_stride,
@@ -482,6 +500,22 @@ done:
     return status;
 }
 
+// Parts ------------------------------------------------------------------------------------------------------
+
+km_status km_data_part(km_data **out, const km_data *data, int64_t first, int64_t count, km_error *err) {
+    km_data *part = *out = NULL;
+    KM_TRY(create(&part, data->name, err));
+    part->is_part = 1;
+    part->table = data->table;
+    part->n = count;
+    part->weights = data->weights ? data->weights + first : NULL;
+    // The rows stay those of the whole table, so that messages and labels name them.
+    part->kept = data->kept ? data->kept + first : NULL;
+    part->first = data->first + (data->kept ? 0 : first);
+    *out = part;
+    return KM_OK;
+}
+
 // Looking ----------------------------------------------------------------------------------------------------
 
 int64_t km_data_points(const km_data *data) {
@@ -513,7 +547,7 @@ int64_t km_data_rows(const km_data *data) {
 }
 
 int64_t km_data_row_of(const km_data *data, int64_t i) {
-    return data->kept ? data->kept[i] : i;
+    return data->kept ? data->kept[i] : data->first + i;
 }
 
 const void *km_data_base(const km_data *data, km_type type) {
@@ -524,7 +558,8 @@ const void *km_data_base(const km_data *data, km_type type) {
     if (table->picks || data->kept) return NULL;
     if (table->columns > 1 && table->column_stride != 1) return NULL;
     if (table->rows > 1 && table->row_stride != table->columns) return NULL;
-    return (uintptr_t)table->base % (uintptr_t)size == 0 ? table->base : NULL;
+    if ((uintptr_t)table->base % (uintptr_t)size != 0) return NULL;
+    return table->base + data->first * table->columns * size;
 }
 
 km_status km_data_read(void *out, const km_data *data, int64_t first, int64_t count, km_type type,
@@ -535,7 +570,7 @@ km_status km_data_read(void *out, const km_data *data, int64_t first, int64_t co
                        data->n - 1, count, first);
     if (data->draws) return read_drawn(out, data, first, count, type, err);
     if (!data->kept) {
-        km_table_read(out, &data->table, first, count, type);
+        km_table_read(out, &data->table, data->first + first, count, type);
         return km_data_check(data, err);
     }
     int64_t row_bytes = data->table.columns * km_type_bytes((type));
@@ -547,6 +582,27 @@ km_status km_data_read(void *out, const km_data *data, int64_t first, int64_t co
         i += run;
     }
     return km_data_check(data, err);
+}
+
+char km_data_separator(const km_data *data) {
+    return data->table.separator;
+}
+
+int64_t km_data_line(const km_data *data, int64_t row) {
+    return km_table_line(&data->table, row);
+}
+
+km_status km_data_read_rows(double *out, const km_data *data, int64_t first, int64_t count, km_error *err) {
+    km_table_read(out, &data->table, first, count, KM_FLOAT64);
+    return km_data_check(data, err);
+}
+
+int km_data_is_dense(const km_data *data) {
+    return !data->table.csr && !data->draws;
+}
+
+int km_data_is_single(const km_data *data) {
+    return !data->table.csr && km_element_size(data->table.element) <= 4;
 }
 
 const km_csr *km_data_csr(const km_data *data) {

@@ -176,6 +176,8 @@ usage() {
     in_stderr '\.svg, \.png or \.pdf'
     run 2 fit "$iris" --labels-of all
     in_stderr 'needs --labels'
+    run 2 fit missing.csv --id name --labels l.npy
+    in_stderr '--id needs --labels FILE.csv'
     # Nothing is passed over in silence, and what is wrong is said before the data, which do not exist, are read.
     for option in --columns --seed --tol --json --model --labels --centroids --plot --report --weights --cache-dir \
         --init -k; do
@@ -208,13 +210,13 @@ usage() {
     run 1 fit "$work/in/restarts.yaml" missing.csv --init random --n-init 5
     run 2 fit missing.csv --init kmeans++
     in_stderr 'did you mean k-means\+\+\?'
-    for name in table.csv labels l.npy.gz .npy; do
+    for name in table.parquet labels l.npy.gz .npy; do # refused before the data are looked for
         for option in --labels --centroids; do
             run 2 fit missing.csv $option $name
-            in_stderr "$option writes NumPy's format: name it FILE.npy, not '$name'"
+            in_stderr "$option writes .npy, .csv or .tsv, as the file's name says; got '$name'"
         done
-        run 2 predict model.json missing.csv --labels $name
-        in_stderr "name it FILE.npy, not '$name'"
+        run 2 fit missing.csv --output $name
+        in_stderr "--output writes .csv or .tsv, as the file's name says; got '$name'"
     done
     run 0 fit "$iris" -k 2 --labels /dev/null --centroids c.NPY
     rm c.NPY
@@ -869,6 +871,79 @@ outputs() {
     echo old >r.json
     run 0 fit "$iris" -k 2 --json r.json
     expect "an existing file is not replaced" grep -q inertia r.json
+    rm -f -- *
+    no_files
+}
+
+# A table as people have it: an id, names with a separator, a quote and a line end in them, a row to drop, Windows' line
+# ends, a blank line, no line end at the end.
+table_of_people() { # FILE
+    printf 'id,name,x,y\r\n7,"Lyon, ""Part-Dieu""",1,1\r\n' >"$1"
+    printf '8,"two\nlines",1.5,nan\r\n\r\n9,c,1.25,1\r\n10,d,9,9\r\n11,e,9.5,9' >>"$1"
+}
+
+written() {
+    table_of_people table.csv
+    run 0 fit table.csv -k 2 --columns x,y --nan drop -o out.csv --labels l.csv --centroids c.csv --id id -q
+    printf 'id,name,x,y,cluster,distance\n7,"Lyon, ""Part-Dieu""",1,1,0,0.125\n8,"two\nlines",1.5,nan,,\n%s\n%s\n%s\n' \
+        '9,c,1.25,1,0,0.125' 10,d,9,9,1,0.25 11,e,9.5,9,1,0.25 >expected.csv
+    expect "the whole table is another one: $(cat out.csv)" cmp -s out.csv expected.csv
+    printf 'id,label,distance,margin\n%s\n%s\n%s\n' 7,0,0.125,0.9891 8,,, 9,0,0.125,0.9889 >expected.csv
+    expect "labels with ids are others: $(cat l.csv)" cmp -s expected.csv \
+        <(head -n 4 l.csv | sed -E 's/(0\.98[0-9]{2})[0-9]*/\1/')
+    printf 'cluster,points,x,y\n0,2,1.125,1\n1,2,9.25,9\n' >expected.csv
+    expect "centroids are others: $(cat c.csv)" cmp -s c.csv expected.csv
+    # Other separators; a column label_K for each K; a name that is taken.
+    run 0 fit table.csv -k 2,3 --columns x,y --nan drop -o out.tsv --labels l.tsv --labels-of all -q
+    in_table=$(sed -n 2p out.tsv)
+    expect "tabs in the place of commas: $in_table" grep -qE \
+        $'^7\t"Lyon, ""Part-Dieu"""\t1\t1\t[01]\t0\\.?[0-9]*\t[01]\t[012]$' out.tsv
+    expect "a column for each K" test "$(head -n 1 out.tsv | cut -f 5-)" = $'cluster\tdistance\tlabel_2\tlabel_3'
+    expect "labels of all K" grep -qE $'^4\t[01]\t[012]$' l.tsv
+    expect "a dropped row's labels are empty" grep -qE $'^2\t\t$' l.tsv
+    run 0 fit out.csv -k 2 --columns x,y --nan drop -o again.csv -q
+    expect "a second column cluster" test "$(head -n 1 again.csv)" = id,name,x,y,cluster,distance,cluster_2,distance_2
+    # Tables that are no text, and texts without names.
+    run 0 fit "$iris" -k 3 --labels l.npy --model m.json -q
+    tail -n +2 "$iris" | cut -d, -f 1,2 | tr , ';' >plain.csv
+    run 0 fit plain.csv -k 2 -o out.csv --labels l2.csv -q
+    expect "no names were there: $(head -n 1 out.csv)" grep -qE '^[0-9.]+;[0-9.]+;[01];[0-9.]+$' <(head -n 1 out.csv)
+    expect "as many rows" test "$(wc -l <out.csv)" = 150
+    python 'import array; array.array("f", [0.1, 1, 0.3, 1, 1e20, 9, 1e20, 1.23456789]).tofile(open("p.f32", "wb"))'
+    run 0 fit p.f32 --features 2 -k 2 -o out.csv -q
+    expect "floats are written as short as they are: $(cat out.csv)" cmp -s <(cut -d, -f 1,2 out.csv) \
+        <(printf '%s\n' x1,x2 0.1,1 0.3,1 1e+20,9 1e+20,1.2345679)
+    # What cannot be read a second time is refused before the fit.
+    run_on "$iris" 2 fit - --format csv -k 2 -o out2.csv
+    in_stderr 'standard input cannot be read a second time; write it to a file first'
+    mkfifo pipe
+    cat "$iris" >pipe &
+    run 2 fit pipe --format csv -k 2 -o out2.csv
+    in_stderr 'pipe is a pipe and cannot be read a second time'
+    run 2 fit "$sparse/from1.svm" -k 2 -o out2.csv
+    in_stderr 'is sparse'
+    run 2 fit table.csv -k 2 --columns x,y --nan drop --labels l2.csv --id city
+    in_stderr 'table.csv has no column "city"; it has id, name, x, y'
+    # Never over what is read, through links of either kind.
+    ln -s table.csv link.csv
+    ln table.csv hard.csv
+    for name in table.csv link.csv hard.csv ./table.csv; do
+        run 2 fit table.csv -k 2 -o $name
+        in_stderr 'would overwrite what is read'
+        run 2 fit $name -k 2 --labels table.csv
+        in_stderr 'would overwrite what is read'
+    done
+    # A disk that fills up while a table is written: said, nothing half-written, and nothing else is lost.
+    blobs p.f32 60000 4
+    echo old >big.csv
+    what='a file that may not grow'
+    (ulimit -f 64 && "$kmgen" fit p.f32 --features 4 -k 2 -o big.csv --labels l.tsv --centroids c.npy -q) \
+        >"$work/stdout" 2>"$work/stderr"
+    expect "a full disk is no failure" test $? = 1
+    in_stderr 'cannot write big.csv: File too large'
+    expect "what was there is gone" grep -q old big.csv
+    expect "another output is lost" test -s c.npy
+    in_stdout 'best K'
     rm -f -- *
     no_files
 }

@@ -4,7 +4,6 @@
 #include "../../base/error.h"
 #include "../../base/size.h"
 #include "../../gen/spec_fields.h"
-#include "../file.h"
 #include "npy.h"
 
 #include <inttypes.h>
@@ -14,9 +13,9 @@
 static const unsigned char magic[] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
 
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-static const char native_order = '<', other_order = '>';
+static const char other_order = '>';
 #else
-static const char native_order = '>', other_order = '<';
+static const char other_order = '<';
 #endif
 
 int km_npy_sniff(const km_input *input) {
@@ -234,38 +233,4 @@ km_status km_npy_open(km_table *table, km_input *input, const km_data_params *pa
     KM_TRY(set_shape(table, &h, size - h.bytes, file, err));
     table->base = bytes + h.bytes;
     return km_table_pick(table, params->columns, file, err);
-}
-
-// Writing ----------------------------------------------------------------------------------------------------
-
-km_status km_npy_write(const char *path, const void *values, int64_t rows, int64_t columns, const char *dtype,
-                       km_error *err) {
-    enum { ALIGNMENT = 64, START = 10 };
-    int is_known = strcmp(dtype, "<i4") == 0 || strcmp(dtype, "<f4") == 0 || strcmp(dtype, "<f8") == 0;
-    int64_t count, bytes;
-    if (!is_known || rows < 0 || columns < 0 || km_mul_overflows(&count, rows, columns ? columns : 1) ||
-        km_mul_overflows(&bytes, count, dtype[2] - '0'))
-        return km_fail(err, KM_ERROR_USAGE, "%s: cannot write %" PRId64 " x %" PRId64 " values of dtype %.8s",
-                       path, rows, columns, dtype);
-    unsigned char head[3 * ALIGNMENT];
-    char shape[64];
-    if (columns)
-        snprintf(shape, sizeof shape, "(%" PRId64 ", %" PRId64 ")", rows, columns);
-    else
-        snprintf(shape, sizeof shape, "(%" PRId64 ",)", rows);
-    int size = START + snprintf((char *)head + START, sizeof head - START,
-                                "{'descr': '%c%s', 'fortran_order': False, 'shape': %s, }", native_order,
-                                dtype + 1, shape);
-    while ((size + 1) % ALIGNMENT) head[size++] = ' ';
-    head[size++] = '\n';
-    memcpy(head, magic, sizeof magic);
-    head[6] = 1;
-    head[7] = 0;
-    head[8] = (unsigned char)((size - START) & 255);
-    head[9] = (unsigned char)((size - START) >> 8);
-    km_file_writer writer;
-    KM_TRY(km_file_begin(&writer, path, err));
-    km_file_add(&writer, head, size);
-    km_file_add(&writer, values, bytes);
-    return km_file_commit(&writer, err);
 }

@@ -67,27 +67,52 @@ static const km_reader *by_content(const km_input *input) {
     return NULL;
 }
 
-km_status km_table_open(km_table *table, const char *path, const km_data_params *params, km_error *err) {
-    const km_reader *reader = NULL;
-    *table = (km_table){0};
-    if (params->format) {
-        reader = by_name(params->format);
-        if (!reader)
-            return km_fail(err, KM_ERROR_USAGE, "the format must be " FORMATS ", got \"%.40s\"",
-                           params->format);
-    }
-    km_input input;
-    KM_TRY(km_input_open(&input, path, err));
-    if (!reader && strcmp(path, "-") != 0) reader = by_extension(path);
-    if (!reader) reader = by_content(&input);
-    km_status status;
-    if (reader)
-        status = reader->open(table, &input, params, err);
-    else
-        status = km_fail(err, KM_ERROR_DATA, "%s: cannot tell what this holds; name the format: " FORMATS,
-                         input.name);
-    if (km_table_is_lost(table)) status = km_table_check(table, input.name, err);
-    km_input_close(&input);
+static km_status reader_of(const km_reader **out, const km_data_params *params, km_error *err) {
+    *out = params->format ? by_name(params->format) : NULL;
+    if (*out || !params->format) return KM_OK;
+    return km_fail(err, KM_ERROR_USAGE, "the format must be " FORMATS ", got \"%.40s\"", params->format);
+}
+
+static km_status read_table(km_table *table, const km_reader *reader, km_input *input,
+                            const km_data_params *params, km_error *err) {
+    km_status status = reader->open(table, input, params, err);
+    if (km_table_is_lost(table)) status = km_table_check(table, input->name, err);
     if (status != KM_OK) km_table_clear(table);
+    return status;
+}
+
+// params->format, else by the file's extension, else by content.
+static km_status choose_reader(const km_reader **out, const char *path, const km_input *input,
+                               const km_data_params *params, km_error *err) {
+    KM_TRY(reader_of(out, params, err));
+    if (!*out && strcmp(path, "-") != 0) *out = by_extension(path);
+    if (!*out) *out = by_content(input);
+    if (*out) return KM_OK;
+    return km_fail(err, KM_ERROR_DATA, "%s: cannot tell what this holds; name the format: " FORMATS,
+                   input->name);
+}
+
+const char *km_input_format(const char *path, const km_input *input, const km_data_params *params,
+                            km_error *err) {
+    const km_reader *reader;
+    return choose_reader(&reader, path, input, params, err) == KM_OK ? reader->name : NULL;
+}
+
+km_status km_table_read_input(km_table *table, km_input *input, const km_data_params *params, km_error *err) {
+    const km_reader *reader;
+    *table = (km_table){0};
+    KM_TRY(reader_of(&reader, params, err));
+    return read_table(table, reader, input, params, err);
+}
+
+km_status km_table_open(km_table *table, const char *path, const km_data_params *params, km_error *err) {
+    const km_reader *reader;
+    km_input input;
+    *table = (km_table){0};
+    KM_TRY(reader_of(&reader, params, err));
+    KM_TRY(km_input_open(&input, path, err));
+    km_status status = choose_reader(&reader, path, &input, params, err);
+    if (status == KM_OK) status = read_table(table, reader, &input, params, err);
+    km_input_close(&input);
     return status;
 }

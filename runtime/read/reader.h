@@ -43,6 +43,7 @@ typedef struct km_table {
     int64_t first_line;                // of the first row in the file, from 1
     int64_t *lines;                    // line of each row; NULL: first_line, first_line + 1, ...
     int64_t lines_capacity;            // rows that `lines` has room for
+    char separator;                    // of the cells of a text; 0: it was none
     void *memory;                      // holds the elements, freed or unmapped with the table
     int64_t mapped_bytes;              // 0: `memory` came from malloc
 } km_table;
@@ -78,6 +79,7 @@ typedef struct km_input {
     int64_t head_size;
     int64_t head_taken; // bytes of the head that were read again from a pipe
     int64_t taken;      // bytes that were read, the head among them
+    int64_t line;       // of the first byte, where the input is a part of a text; 0 means 1
 } km_input;
 
 km_status km_input_open(km_input *input, const char *path, km_error *err);
@@ -101,6 +103,11 @@ extern const km_reader km_readers[];
 
 // Opens with params->format, else by the file's extension, else by content.
 km_status km_table_open(km_table *table, const char *path, const km_data_params *params, km_error *err);
+// The name of that format, static text; NULL: there is none, or params->format names none.
+const char *km_input_format(const char *path, const km_input *input, const km_data_params *params,
+                            km_error *err);
+// Reads an input that was opened before, and stays the caller's, by params->format.
+km_status km_table_read_input(km_table *table, km_input *input, const km_data_params *params, km_error *err);
 
 int km_npy_sniff(const km_input *input);
 km_status km_npy_open(km_table *table, km_input *input, const km_data_params *params, km_error *err);
@@ -109,6 +116,8 @@ km_status km_csv_open(km_table *table, km_input *input, const km_data_params *pa
 km_status km_tsv_open(km_table *table, km_input *input, const km_data_params *params, km_error *err);
 // Refuses text whose first bytes are none: zeros, UTF-16.
 km_status km_text_check(const unsigned char *head, int64_t size, const char *file, km_error *err);
+// The separator that the first line uses outside of quotes: a comma where there is one.
+char km_text_separator(const unsigned char *head, int64_t size);
 int km_npz_sniff(const km_input *input);
 km_status km_npz_open(km_table *table, km_input *input, const km_data_params *params, km_error *err);
 int km_svmlight_sniff(const km_input *input);

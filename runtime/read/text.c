@@ -402,7 +402,7 @@ static km_status finish(text *t, struct csv_parser *parser) {
 // Files ------------------------------------------------------------------------------------------------------
 
 // The separator that the first line uses outside of quotes: a comma where there is one.
-static char find_delimiter(const unsigned char *head, int64_t size) {
+char km_text_separator(const unsigned char *head, int64_t size) {
     int in_quotes = 0, semicolons = 0, tabs = 0;
     for (int64_t i = 0; i < size; i++) {
         in_quotes ^= head[i] == '"';
@@ -460,7 +460,11 @@ static void text_clear(text *t) {
 static km_status text_open(km_table *table, km_input *input, const km_data_params *params, char delimiter,
                            km_error *err) {
     km_status status;
-    text t = {.file = input->name, .params = params, .table = table, .err = err, .line = 1};
+    text t = {.file = input->name,
+              .params = params,
+              .table = table,
+              .err = err,
+              .line = input->line ? input->line : 1};
     km_unpacker *unpacker = NULL;
     unsigned char *buffer = malloc(HEAD_BYTES + CHUNK_BYTES);
     if (!buffer) return km_fail_memory(err, "reading text", HEAD_BYTES + CHUNK_BYTES);
@@ -468,7 +472,8 @@ static km_status text_open(km_table *table, km_input *input, const km_data_param
     KM_TRY_GOTO(km_unpacker_read(&t.head_size, buffer, HEAD_BYTES, unpacker, err));
     KM_TRY_GOTO(km_text_check(buffer, t.head_size, input->name, err));
     t.head = buffer;
-    t.delimiter = (char)(delimiter ? delimiter : find_delimiter(t.head, t.head_size));
+    t.delimiter = (char)(delimiter ? delimiter : km_text_separator(t.head, t.head_size));
+    table->separator = t.delimiter;
     KM_TRY_GOTO(parse_all(&t, unpacker, buffer + HEAD_BYTES));
 done:
     km_unpacker_destroy(&unpacker);
