@@ -1272,6 +1272,63 @@ START_TEST(predict_equals_labels) {
 }
 END_TEST
 
+// Clusters are numbered by falling size, ties by their centroids: so the same points in another order, and from other
+// starts, have the same centroids in the same rows. Given centroids keep their order.
+START_TEST(clusters_are_numbered_by_size) {
+    enum { N = 18 };
+    static const double places[N] = {-2, -1, -1, 0, 1, 1, 2, 7, 8, 8, 9, 107, 108, 108, 109, 300, 300, 300};
+    static const double expected[4] = {0, 8, 108, 300}, given[4] = {300, 0, 8, 0};
+    for (int turn = 0; turn < N; turn++) {
+        ref_data points = ref_data_make(N, 2, type_of(_i));
+        for (int64_t i = 0; i < N; i++) points.x[2 * i] = places[(i * 5 + turn) % N];
+        job j = job_open(points, "2..4");
+        j.params.seed = (uint64_t)turn;
+        km_result *result = fit(&j);
+        for (int64_t m = 0; m < 3; m++)
+            for (int32_t c = 1; c < m + 2; c++)
+                ck_assert_int_ge(result->models[m].counts[c - 1], result->models[m].counts[c]);
+        for (int32_t c = 0; c < 4; c++) REF_NEAR(result->models[2].centroids[2 * c], expected[c], 1e-5);
+        km_result_destroy(&result);
+        give_init(&j, given, 2);
+        j.spec.clusters_count = 1;
+        result = fit(&j);
+        ck_assert_int_lt(result->models[0].counts[0], result->models[0].counts[1]);
+        km_result_destroy(&result);
+        job_close(&j);
+    }
+}
+END_TEST
+
+// Many points of a lattice are as far from two centroids: they go to the lower of the new numbers, as predict has it.
+START_TEST(predict_equals_labels_on_ties) {
+    km_error err = {{0}};
+    char path[128];
+    int32_t labels[90];
+    snprintf(path, sizeof path, "%s/ties-%d.json", folder, _i);
+    ref_data points = ref_data_make(90, 2, type_of(_i));
+    for (int64_t i = 0; i < 90; i++) {
+        points.x[2 * i] = (double)(i % 9);
+        points.x[2 * i + 1] = (double)(i / 9);
+    }
+    job j = job_open(points, "2..8");
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        j.params.seed = seed;
+        j.spec.n_init = 1;
+        km_result *result = fit(&j);
+        for (int64_t m = 0; m < result->models_count; m++) {
+            km_predictor *saved = NULL;
+            must(km_predictor_write(path, result, m, &err), &err, "km_predictor_write");
+            must(km_predictor_read(&saved, path, &err), &err, "km_predictor_read");
+            must(km_predict(labels, saved, j.data, &j.params, &err), &err, "km_predict");
+            ck_assert_mem_eq(labels, result->models[m].labels, sizeof labels);
+            km_predictor_destroy(&saved);
+        }
+        km_result_destroy(&result);
+    }
+    job_close(&j);
+}
+END_TEST
+
 // Rows that --nan drop leaves out have label -1; the others are as if the rows were not there.
 START_TEST(dropped_rows_have_no_label) {
     km_error err = {{0}};
@@ -1830,6 +1887,8 @@ static Suite *suite_of(void) {
     tcase_add_test(same, memory_of_the_other_type);
     TCase *around = case_of(suite, "around");
     tcase_add_loop_test(around, predict_equals_labels, 0, 6);
+    tcase_add_loop_test(around, clusters_are_numbered_by_size, 0, 2);
+    tcase_add_loop_test(around, predict_equals_labels_on_ties, 0, 2);
     tcase_add_test(around, dropped_rows_have_no_label);
     tcase_add_test(around, labels_on_request);
     tcase_add_loop_test(around, cache_cold_warm_and_damaged, 0, 3);

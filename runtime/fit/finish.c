@@ -86,6 +86,7 @@ km_status km_fit_finishing_pass(km_fit_job *f, km_model **models_out, km_finish_
     *finished_out = finished;
     *models_out = models;
     KM_TRY(km_fit_report_phase(f, "finish", 0, 0));
+    for (int64_t q = 0; q < ks; q++) KM_TRY(km_fit_number_clusters(f, q));
     for (int64_t i = 0; i < d; i++) mean[i] = (f->stats.mean[i] - f->load.centre[i]) * f->load.factor[i];
     for (int64_t q = 0; q <= ks; q++) {
         finished[q].centroids = q < ks ? f->best[q].centroids : mean;

@@ -55,11 +55,15 @@ km_status km_fit_run_refine(km_fit_job *f);
 // No K is worse than the K before it: after the finishing pass, model q from that of q - 1 where it is.
 km_status km_fit_keep_falling(km_fit_job *f, km_finish_model *finished, int64_t q);
 
+// number.c: puts the clusters of best[q] in order, before the finishing pass, whose labels are of the new numbers.
+// Where the caller gave the first centroids their order stays.
+km_status km_fit_number_clusters(km_fit_job *f, int64_t q);
+
 // finish.c: the finishing pass; arrays belong to the result. `finished` has one more, of one cluster, for the totals.
 km_status km_fit_finishing_pass(km_fit_job *f, km_model **models, km_finish_model **finished);
 km_status km_fit_finish_labels(km_fit_job *f, km_finish_model *finished, km_model *models);
-// Values of the clustered space in the units of the scale: divided by the fit's own power of two, `powers` times (2 for
-// squares). NULL: no memory.
+// Values of the clustered space in the units of the scale: divided by the fit's own power of two, `powers` times (2
+// for squares). NULL: no memory.
 double *km_fit_without_power(km_fit_job *f, const double *values, int64_t count, int powers);
 
 // decide.c: the finishing pass, criteria, the best K and its labels.

@@ -8,6 +8,7 @@
 #include "job.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static km_stop stop_of(const km_fit_job *f) {
     return km_sweep_stop(f->params, &f->stats, f->load.factor, f->engine->d);
@@ -88,15 +89,27 @@ static double finished_inertia(const km_finish_model *finished) {
     return sum;
 }
 
+static km_status finish_numbered(km_fit_job *f, km_finish_model *finished, int64_t q) {
+    KM_TRY(km_fit_number_clusters(f, q));
+    return f->engine->backend->finish(f->engine, &finished[q], 1, f->err);
+}
+
 // No K is worse than the K before it, whose model with more centroids it may have: iterated, or where kernels
 // cannot tell points apart as it is.
 km_status km_fit_keep_falling(km_fit_job *f, km_finish_model *finished, int64_t q) {
     km_refine_params params = km_fit_refine_params(f);
+    int64_t k = f->spec.clusters[q];
     for (int64_t max_iter = f->params->max_iter;; max_iter = 0) {
         if (finished_inertia(&finished[q]) <= finished_inertia(&finished[q - 1])) return KM_OK;
         KM_TRY(km_refine_from_before(f->engine, f->best, q, max_iter, &f->owner->result.refine_passes,
                                      &params, f->err));
+        if (max_iter > 0) {
+            KM_TRY(finish_numbered(f, finished, q));
+            continue;
+        }
+        // No update has weighed these clusters: the finishing pass does.
         KM_TRY(f->engine->backend->finish(f->engine, &finished[q], 1, f->err));
-        if (max_iter == 0) return KM_OK;
+        memcpy(f->best[q].centroids + k * f->engine->d, finished[q].weights, (size_t)k * sizeof(double));
+        return finish_numbered(f, finished, q);
     }
 }

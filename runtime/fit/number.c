@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT The order of a model's clusters: the one with most weight at the last update first,
+// ties by their centroids, feature by feature. So runs that find the same clusters number them alike, whatever
+// their starts were.
+#include "../../base/error.h"
+#include "job.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct cluster {
+    double weight;
+    const double *centroid;
+    int64_t d, index;
+} cluster;
+
+static int compare(const void *a_bytes, const void *b_bytes) {
+    const cluster *a = a_bytes, *b = b_bytes;
+    if (a->weight != b->weight) return a->weight > b->weight ? -1 : 1;
+    for (int64_t f = 0; f < a->d; f++)
+        if (a->centroid[f] != b->centroid[f]) return a->centroid[f] < b->centroid[f] ? -1 : 1;
+    return a->index < b->index ? -1 : 1;
+}
+
+km_status km_fit_number_clusters(km_fit_job *f, int64_t q) {
+    int64_t k = f->spec.clusters[q], d = f->engine->d;
+    double *centroids = f->best[q].centroids, *weights = centroids + k * d;
+    if (f->params->init == KM_INIT_GIVEN) return KM_OK; // the caller's order
+    cluster *order = malloc((size_t)k * sizeof *order);
+    double *sorted = malloc((size_t)(k * (d + 1)) * sizeof *sorted);
+    if (!order || !sorted) {
+        free(order);
+        free(sorted);
+        return km_fail_memory(f->err, "the order of clusters", k * (d + 1) * (int64_t)sizeof *sorted);
+    }
+    for (int64_t j = 0; j < k; j++) order[j] = (cluster){weights[j], centroids + j * d, d, j};
+    qsort(order, (size_t)k, sizeof *order, compare);
+    for (int64_t j = 0; j < k; j++) {
+        memcpy(sorted + j * d, order[j].centroid, (size_t)d * sizeof *sorted);
+        sorted[k * d + j] = order[j].weight;
+    }
+    memcpy(centroids, sorted, (size_t)(k * (d + 1)) * sizeof *sorted);
+    free(order);
+    free(sorted);
+    return KM_OK;
+}
