@@ -2,11 +2,13 @@
 #include "cli.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+enum { OUT_LABELS, OUT_DISTANCES, OUT_TRANSFORM, OUT_TABLE, OUT_COUNT };
+
 typedef struct predict_options {
-    cli_output labels;
+    cli_output outputs[OUT_COUNT];
+    km_predict_outputs wanted;
     cli_changes changes;
     const char *cache_dir;
     km_data_params data;
@@ -16,7 +18,22 @@ typedef struct predict_options {
 static int take(predict_options *options, const cli_parser *parser, int id) {
     switch (id) {
     case CLI_LABELS:
-        options->labels.path = parser->value;
+        options->outputs[OUT_LABELS].path = parser->value;
+        return 0;
+    case CLI_DISTANCES:
+        options->outputs[OUT_DISTANCES].path = parser->value;
+        return 0;
+    case CLI_TRANSFORM:
+        options->outputs[OUT_TRANSFORM].path = parser->value;
+        return 0;
+    case CLI_OUTPUT:
+        options->outputs[OUT_TABLE].path = parser->value;
+        return 0;
+    case CLI_SCORE:
+        options->wanted.score = 1;
+        return 0;
+    case CLI_ID:
+        options->wanted.id = parser->value;
         return 0;
     case CLI_THREADS:
         return cli_int(parser, "--threads", &options->fit.threads, 1, 4096);
@@ -30,6 +47,15 @@ static int take(predict_options *options, const cli_parser *parser, int id) {
     }
 }
 
+// One of the files is a text with the rows' numbers.
+static int has_text(const predict_options *options) {
+    for (int o = 0; o < OUT_TABLE; o++) {
+        const char *path = options->outputs[o].path, *format = path ? km_output_format(path) : NULL;
+        if (format && strcmp(format, "npy") != 0) return 1;
+    }
+    return 0;
+}
+
 static int parse(predict_options *options, cli_parser *parser) {
     for (int id; (id = cli_next(parser)) != CLI_END;) {
         if (id == CLI_STOP) return -1;
@@ -39,53 +65,41 @@ static int parse(predict_options *options, cli_parser *parser) {
     if (parser->exit) return -1;
     parser->exit = cli_data_check(&options->data, parser, parser->argv[parser->first + 1]);
     if (parser->exit) return -1;
-    const char *inputs[] = {parser->argv[parser->first], parser->argv[parser->first + 1], NULL};
-    parser->exit = cli_outputs_check(parser->command, &options->labels, 1, inputs);
-    return parser->exit ? -1 : 0;
-}
-
-static km_status write_labels(const char *path, const int32_t *labels, int64_t count, km_error *err) {
-    if (path) {
-        cli_interrupts_hold();
-        km_status status = km_npy_write(path, labels, count, 0, "<i4", err);
-        cli_interrupts_release();
-        return status;
+    if (options->wanted.id && !has_text(options)) {
+        parser->exit =
+            cli_usage(parser->command, "--id needs --labels, --distances or --transform FILE.csv or "
+                                       "FILE.tsv, which it is a column of");
+        return -1;
     }
-    for (int64_t i = 0; i < count; i++) printf("%d\n", (int)labels[i]);
-    return KM_OK;
+    const char *inputs[] = {parser->argv[parser->first], parser->argv[parser->first + 1], NULL};
+    parser->exit = cli_outputs_check(parser->command, options->outputs, OUT_COUNT, inputs);
+    return parser->exit ? -1 : 0;
 }
 
 static km_status predict(predict_options *options, const char *model_path, const char *data_path,
                          km_error *err) {
+    km_predict_outputs *wanted = &options->wanted;
     km_predictor *predictor = NULL;
-    km_data *data = NULL;
-    int32_t *labels = NULL;
+    int is_any = wanted->score;
     km_status status = km_predictor_read(&predictor, model_path, err);
     if (status != KM_OK) return status;
-    if (!options->data.features)
-        options->data.features = km_predictor_features(predictor); // raw files need it
-    options->data.names = km_predictor_feature_names(predictor);
-    options->data.names_count = km_predictor_features(predictor);
-    status = km_data_open(&data, data_path, &options->data, err);
-    if (status != KM_OK) goto done;
-    int64_t rows = km_data_rows(data);
-    labels = malloc((size_t)rows * sizeof *labels + 1);
-    if (!labels) {
-        snprintf(err->text, sizeof err->text, "not enough memory for %lld labels", (long long)rows);
-        status = KM_ERROR_MEMORY;
-        goto done;
-    }
-    status = km_predict(labels, predictor, data, &options->fit, err);
-    if (status == KM_OK) status = write_labels(options->labels.path, labels, rows, err);
-done:
-    free(labels);
-    km_data_destroy(&data);
+    wanted->labels = options->outputs[OUT_LABELS].path;
+    wanted->distances = options->outputs[OUT_DISTANCES].path;
+    wanted->transform = options->outputs[OUT_TRANSFORM].path;
+    wanted->output = options->outputs[OUT_TABLE].path;
+    for (int o = 0; o < OUT_COUNT; o++) is_any |= options->outputs[o].path != NULL;
+    if (!is_any) wanted->lines = "-";
+    status = km_predict_files(wanted, predictor, data_path, &options->data, &options->fit, err);
+    if (status == KM_OK && wanted->score) printf("%.17g\n", wanted->inertia);
     km_predictor_destroy(&predictor);
     return status;
 }
 
 static int run(const cli_command *command, int argc, char **argv) {
-    predict_options options = {.labels = {"--labels", NULL, ".npy"}};
+    predict_options options = {.outputs = {{"--labels", NULL, ".npy, .csv or .tsv"},
+                                           {"--distances", NULL, ".npy, .csv or .tsv"},
+                                           {"--transform", NULL, ".npy, .csv or .tsv"},
+                                           {"--output", NULL, ".csv or .tsv"}}};
     km_error err = {""};
     km_spec spec;
     cli_parser parser;
@@ -105,7 +119,16 @@ static int run(const cli_command *command, int argc, char **argv) {
 }
 
 static const cli_option options_list[] = {
-    {CLI_LABELS, "labels", 0, "FILE.npy", "write the labels there instead of one a line to standard output"},
+    {CLI_OUTPUT, "output", 'o', "FILE.csv|tsv",
+     "write DATA as it is, with labels and distances in the columns\ncluster and distance"},
+    {CLI_LABELS, "labels", 0, "FILE.npy|csv|tsv",
+     "\nwrite the labels there instead of one a line to standard output; as\ntext with row, distance and "
+     "margin"},
+    {CLI_DISTANCES, "distances", 0, "FILE.npy|csv|tsv",
+     "\nwrite each row's distance to its centroid, in the units of the scale"},
+    {CLI_TRANSFORM, "transform", 0, "FILE.npy|csv|tsv", "\nwrite each row's distances to all centroids"},
+    {CLI_SCORE, "score", 0, NULL, "print the inertia on DATA, the sum of squared distances"},
+    {CLI_ID, "id", 0, "COLUMN", "a column of DATA that is written in the place of the row's number"},
     CLI_DATA_OPTIONS,
     {CLI_TARGET, "target", 't', "TARGET", "auto (default: the CPU), cpu, cuda, cuda:N"},
     {CLI_THREADS, "threads", 0, "N", "CPU threads; default: all cores. Never changes the result"},
@@ -119,12 +142,14 @@ const cli_command cli_command_predict = {
     "Gives each row of DATA the label of its nearest centroid in MODEL",
     "MODEL comes from kmgen fit --model. DATA as for kmgen fit. Where both have names of columns, the\n"
     "model's are found by name, in any order and whatever the others hold; else columns count by\n"
-    "position. A row that --nan drop leaves out has label -1.\n"
+    "position. A row that --nan drop leaves out has label -1, or empty cells. DATA may be larger than\n"
+    "memory, text from standard input too.\n"
     "\n"
     "Examples:\n"
     "  kmgen fit iris.csv -k 2..10 --model iris.json\n"
     "  kmgen predict iris.json iris.csv                     one label a line\n"
     "  kmgen predict iris.json more.npy --labels more_labels.npy\n"
+    "  zcat huge.csv.gz | kmgen predict iris.json - --format csv -o segments.csv\n"
     "  kmgen predict iris.json other.csv --header skip      its names do not count\n",
     options_list,
     run,

@@ -26,6 +26,7 @@ struct km_data {
     int is_view;           // elements, lines and rows belong to another km_data
     int is_part;           // all of the table belongs to another km_data
     int64_t first;         // row of the first point of a part; 0
+    int is_piece;          // of a longer text: no row may be left
 };
 
 void km_data_params_init(km_data_params *params) {
@@ -198,7 +199,7 @@ static km_status drop_rows(km_data *data, km_error *err) {
     }
     data->kept = kept;
     data->n = count;
-    if (count) return KM_OK;
+    if (count || data->is_piece) return KM_OK;
     return km_fail(err, KM_ERROR_DATA, "%s: every row has NaN or infinity in it, so none is left",
                    data->name);
 }
@@ -253,6 +254,7 @@ static km_status open_table(km_data **out, const char *path, km_input *input, co
     KM_TRY_GOTO(input ? km_table_read_input(&data->table, input, params, err)
                       : km_table_open(&data->table, path, params, err));
     data->n = data->table.rows;
+    data->is_piece = input && input->line;
     if (params->nan == KM_NAN_DROP) KM_TRY_GOTO(drop_rows(data, err));
     if (params->weights) KM_TRY_GOTO(read_weights(data, params->weights, err));
     *out = data;

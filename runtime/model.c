@@ -97,6 +97,8 @@ static km_status checksum_of(char text[24], const km_predictor *predictor, km_er
     for (int64_t f = 0; predictor->feature_names && f < predictor->d; f++)
         XXH3_64bits_update(state, predictor->feature_names[f], strlen(predictor->feature_names[f]) + 1);
     if (predictor->layout == KM_LAYOUT_CSR) hash_integer(state, KM_LAYOUT_CSR);
+    if (predictor->scale != KM_SCALE_NONE && predictor->has_exponent)
+        hash_integer(state, (uint64_t)(int64_t)predictor->exponent);
     snprintf(text, 24, "xxh3:%016llx", (unsigned long long)XXH3_64bits_digest(state));
     XXH3_freeState(state);
     return KM_OK;
@@ -126,6 +128,8 @@ static km_status predictor_from_result(km_predictor **out, const km_result *resu
     predictor->layout = km_plan_layout(&result->plan);
     predictor->inertia = model->inertia;
     predictor->clustered = result->selection.clustered != 0;
+    predictor->exponent = result->exponent;
+    predictor->has_exponent = 1;
     memcpy(predictor->centre, result->centre, (size_t)d * sizeof(double));
     // With the power of two that the kernels saw, so that new points are rounded as those of the fit were.
     for (int64_t f = 0; f < d; f++) predictor->factor[f] = ldexp(result->factor[f], result->exponent);
@@ -161,6 +165,8 @@ static km_status predictor_to_text(char **out, const km_predictor *predictor, km
     failed |= json_object_set_new(root, "scale", json_string(scale_names[predictor->scale]));
     if (predictor->layout == KM_LAYOUT_CSR)
         failed |= json_object_set_new(root, "layout", json_string(km_layout_name(predictor->layout)));
+    if (predictor->scale != KM_SCALE_NONE)
+        failed |= json_object_set_new(root, "exponent", json_integer(predictor->exponent));
     failed |= json_object_set_new(root, "d", json_integer(predictor->d));
     failed |= json_object_set_new(root, "k", json_integer(predictor->k));
     failed |= json_object_set_new(root, "feature_names", names_to_json(predictor));
@@ -318,6 +324,20 @@ static km_status get_sizes(km_predictor **out, const reader *r) {
     return predictor_alloc(out, d, k, !json_is_null(names), r->err);
 }
 
+// Without a scale the factor is the power of two itself; files of before that were written by one lack the key.
+static km_status get_exponent(km_predictor *predictor, const reader *r) {
+    enum { LARGEST = 2200 };
+    const json_t *exponent = json_object_get(r->root, "exponent");
+    predictor->has_exponent = exponent || predictor->scale == KM_SCALE_NONE;
+    if (predictor->scale == KM_SCALE_NONE)
+        predictor->exponent = predictor->factor[0] > 0 ? ilogb(predictor->factor[0]) : 0;
+    if (!exponent) return KM_OK;
+    if (!json_is_integer(exponent) || llabs(json_integer_value(exponent)) > LARGEST)
+        return damaged_key(r, "exponent");
+    predictor->exponent = (int)json_integer_value(exponent);
+    return KM_OK;
+}
+
 static km_status get_numbers(km_predictor *predictor, const reader *r) {
     int type, scale;
     KM_TRY(get_choice(&type, r, "type", type_names, 2));
@@ -339,6 +359,7 @@ static km_status get_numbers(km_predictor *predictor, const reader *r) {
     predictor->clustered = !clustered || json_is_true(clustered);
     KM_TRY(get_reals(predictor->centre, r, "centre", predictor->d));
     KM_TRY(get_reals(predictor->factor, r, "factor", predictor->d));
+    KM_TRY(get_exponent(predictor, r));
     KM_TRY(get_rows(predictor->centroids_fitted, r, "centroids_fitted", predictor->k, predictor->d));
     return get_rows(predictor->centroids, r, "centroids", predictor->k, predictor->d);
 }

@@ -3,11 +3,13 @@
 // the labels that the fit gave them.
 #include "../base/error.h"
 #include "../base/log.h"
+#include "../base/size.h"
 #include "../base/text.h"
 #include "../gen/memory.h"
 #include "build.h"
 #include "csr.h"
 #include "data_refuse.h"
+#include "data_source.h"
 #include "memory.h"
 #include "predictor.h"
 #include "threads.h"
@@ -15,29 +17,35 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef struct predict {
+// Values of the points that are loaded at a time, so that a file may be larger than memory.
+enum { PART_VALUES = 1 << 25, PART_POINTS_MIN = 1 << 16 };
+
+struct km_predicting {
     const km_predictor *predictor;
-    const km_data *data;
-    km_data *selected; // by name, or NULL
     const km_fit_params *params;
     km_device *device;
     km_build build;
+    int is_built;
+    int64_t part; // points at a time
+    km_error *err;
+};
+
+typedef struct km_predicting predict;
+
+// One part of the points, while it is loaded.
+typedef struct loaded {
     km_engine *engine;
     km_data_stats stats;
     km_finish_model finished;
     double *sums;
-    km_error *err;
-} predict;
+} loaded;
 
-static void predict_free(predict *p) {
-    if (p->engine) p->engine->backend->engine_destroy(&p->engine);
-    km_build_clear(&p->build);
-    km_data_destroy(&p->selected);
-    if (p->device) km_device_close(&p->device);
-    km_data_stats_free(&p->stats);
-    free(p->finished.counts);
-    free(p->finished.labels);
-    free(p->sums);
+static void loaded_free(loaded *l) {
+    if (l->engine) l->engine->backend->engine_destroy(&l->engine);
+    km_data_stats_free(&l->stats);
+    free(l->finished.counts);
+    free(l->finished.labels);
+    free(l->sums);
 }
 
 // "4 (a, b, c, d)", cut to fit a sentence.
@@ -55,15 +63,14 @@ static km_status list_features(char **out, const predict *p) {
     return km_text_take(out, &text, p->err);
 }
 
-// The model's features among those of the data: by name where both have names, else by position.
-static km_status choose_features(predict *p, const km_data *data) {
-    p->data = data;
-    if (p->predictor->feature_names && km_data_feature_names(data)) {
-        KM_TRY(km_data_select(&p->selected, data, km_predictor_feature_names(p->predictor), p->predictor->d,
-                              p->err));
-        p->data = p->selected;
-    }
-    int64_t d = km_data_features(p->data);
+// The model's features among those of the data: by name where both have names, else by position. *selected: NULL, or
+// what to use in the place of the data.
+static km_status choose_features(km_data **selected, const predict *p, const km_data *data) {
+    *selected = NULL;
+    if (p->predictor->feature_names && km_data_feature_names(data))
+        return km_data_select(selected, data, km_predictor_feature_names(p->predictor), p->predictor->d,
+                              p->err);
+    int64_t d = km_data_features(data);
     if (d == p->predictor->d) return KM_OK;
     char *features;
     KM_TRY(list_features(&features, p));
@@ -104,7 +111,7 @@ static km_status check_memory(const predict *p) {
                    (double)p->build.plan.facts.memory_free_bytes / 0x1p30);
 }
 
-static km_status open_and_build(predict *p) {
+static km_status open_and_build(predict *p, const km_data *data) {
     km_spec spec;
     km_build_params params = {.spec = &spec};
     km_status status = KM_OK;
@@ -114,9 +121,9 @@ static km_status open_and_build(predict *p) {
     KM_TRY(km_device_open(&p->device, device, p->params->compiler, p->params->log, p->err));
     km_plan_params_init(&params.plan);
     km_module_params_init(&params.module);
-    params.plan.points = km_data_points(p->data);
-    if (p->predictor->layout == KM_LAYOUT_CSR) params.plan.nonzeros = km_data_nonzeros(p->data);
-    params.plan.value_bytes = km_data_base(p->data, KM_FLOAT32) ? 4 : 8;
+    params.plan.points = km_min(km_data_points(data), p->part);
+    if (p->predictor->layout == KM_LAYOUT_CSR) params.plan.nonzeros = km_data_nonzeros(data);
+    params.plan.value_bytes = km_data_base(data, KM_FLOAT32) ? 4 : 8;
     params.plan.threads = km_threads(p->params->threads, 0, NULL);
     params.module.cache_dir = p->params->cache_dir;
     params.module.log = p->params->log;
@@ -130,49 +137,95 @@ done:
     return status;
 }
 
-static km_status load(predict *p) {
+static km_status load(loaded *l, const predict *p, const km_data *part) {
     const km_backend *backend = p->device->backend;
     km_load_params params = {.transform_given = 1,
                              .centre = p->predictor->centre,
                              .factor = p->predictor->factor,
                              .log = p->params->log};
-    KM_TRY(backend->engine_create(&p->engine, p->build.module->kernels, p->params->threads, p->params->log,
+    KM_TRY(backend->engine_create(&l->engine, p->build.module->kernels, p->params->threads, p->params->log,
                                   p->err));
-    KM_TRY(km_data_stats_alloc(&p->stats, p->predictor->d, p->err));
-    return backend->load(p->engine, &p->stats, p->data, &params, p->err);
+    KM_TRY(km_data_stats_alloc(&l->stats, p->predictor->d, p->err));
+    return backend->load(l->engine, &l->stats, part, &params, p->err);
 }
 
-static km_status assign(predict *p, int32_t *out) {
-    int64_t k = p->predictor->k, n = p->engine->n, rows = km_data_rows(p->data);
-    p->sums = calloc((size_t)(4 * k), sizeof(double));
-    p->finished.counts = calloc((size_t)k, sizeof(int64_t));
-    p->finished.labels = malloc((size_t)n * sizeof(int32_t));
-    if (!p->sums || !p->finished.counts || !p->finished.labels)
+static km_status assign(int32_t *out, loaded *l, const predict *p, const km_data *part) {
+    int64_t k = p->predictor->k, n = l->engine->n;
+    l->sums = calloc((size_t)(4 * k), sizeof(double));
+    l->finished.counts = calloc((size_t)k, sizeof(int64_t));
+    l->finished.labels = malloc((size_t)n * sizeof(int32_t));
+    if (!l->sums || !l->finished.counts || !l->finished.labels)
         return km_fail_memory(p->err, "the labels", n * (int64_t)sizeof(int32_t));
-    p->finished.k = k;
-    p->finished.centroids = p->predictor->centroids_fitted;
-    p->finished.weights = p->sums;
-    p->finished.sse = p->sums + k;
-    p->finished.distance = p->sums + 2 * k;
-    p->finished.margin = p->sums + 3 * k;
-    KM_TRY(p->engine->backend->finish(p->engine, &p->finished, 1, p->err));
+    l->finished.k = k;
+    l->finished.centroids = p->predictor->centroids_fitted;
+    l->finished.weights = l->sums;
+    l->finished.sse = l->sums + k;
+    l->finished.distance = l->sums + 2 * k;
+    l->finished.margin = l->sums + 3 * k;
+    KM_TRY(l->engine->backend->finish(l->engine, &l->finished, 1, p->err));
+    for (int64_t i = 0; i < n; i++) out[km_data_row_of(part, i)] = l->finished.labels[i];
+    return KM_OK;
+}
+
+// Points first .. first + count - 1, whose rows stay those of the whole data.
+static km_status predict_part(int32_t *out, predict *p, const km_data *data, int64_t first, int64_t count) {
+    km_data *part = NULL;
+    loaded l = {0};
+    km_status status = km_data_part(&part, data, first, count, p->err);
+    if (status == KM_OK) status = load(&l, p, part);
+    if (status == KM_OK) status = assign(out, &l, p, part);
+    loaded_free(&l);
+    km_data_destroy(&part);
+    return status;
+}
+
+km_status km_predicting_open(km_predicting **out, const km_predictor *predictor, const km_fit_params *params,
+                             km_error *err) {
+    predict *p = *out = calloc(1, sizeof *p);
+    if (!p) return km_fail_memory(err, "predicting", sizeof *p);
+    int64_t part = PART_VALUES / predictor->d;
+    *p = (predict){.predictor = predictor,
+                   .params = params,
+                   .part = part < PART_POINTS_MIN ? PART_POINTS_MIN : part,
+                   .err = err};
+    km_build_init(&p->build);
+    return KM_OK;
+}
+
+void km_predicting_close(km_predicting **predicting) {
+    predict *p = *predicting;
+    if (!p) return;
+    km_build_clear(&p->build);
+    if (p->device) km_device_close(&p->device);
+    free(p);
+    *predicting = NULL;
+}
+
+km_status km_predicting_labels(int32_t *out, km_data **selected, km_predicting *p, const km_data *data) {
+    int64_t n = km_data_points(data), rows = km_data_rows(data);
+    KM_TRY(choose_features(selected, p, data));
+    const km_data *chosen = *selected ? *selected : data;
     if (rows != n)
         for (int64_t i = 0; i < rows; i++) out[i] = -1;
-    for (int64_t i = 0; i < n; i++) out[km_data_row_of(p->data, i)] = p->finished.labels[i];
+    if (n && !p->is_built) {
+        KM_TRY(open_and_build(p, chosen));
+        p->is_built = 1;
+    }
+    for (int64_t first = 0; first < n; first += p->part)
+        KM_TRY(predict_part(out, p, chosen, first, km_min(p->part, n - first)));
     return KM_OK;
 }
 
 km_status km_predict(int32_t *out, const km_predictor *predictor, const km_data *data,
                      const km_fit_params *params, km_error *err) {
     km_fit_params defaults;
+    km_predicting *p = NULL;
+    km_data *selected = NULL;
     km_fit_params_init(&defaults);
-    predict p = {.predictor = predictor, .params = params ? params : &defaults, .err = err};
-    km_build_init(&p.build);
-    km_status status = choose_features(&p, data);
-    if (status == KM_OK) status = open_and_build(&p);
-    if (status == KM_OK) status = load(&p);
-    if (status == KM_OK) status = assign(&p, out);
+    KM_TRY(km_predicting_open(&p, predictor, params ? params : &defaults, err));
+    km_status status = km_predicting_labels(out, &selected, p, data);
     if (km_data_check(data, err) != KM_OK) status = KM_ERROR_IO;
-    predict_free(&p);
+    km_data_destroy(&selected);
+    km_predicting_close(&p);
     return status;
 }

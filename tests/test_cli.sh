@@ -948,6 +948,69 @@ written() {
     no_files
 }
 
+# What predict writes: the same as the fit of the same points, in every format, from a file and from a pipe.
+predicted() {
+    run 0 fit "$iris" -k 3 --scale standard --model m.json --labels l.npy -o fit.csv --json r.json -q
+    run 0 predict m.json "$iris" -o p.csv --labels p.npy --distances d.npy --transform t.csv --score --id 2
+    expect "another table" cmp -s p.csv fit.csv
+    expect "other labels" cmp -s p.npy l.npy
+    expect "an id in the place of the row" grep -qx 'sepal_width,distance_0,distance_1,distance_2' t.csv
+    expect "--score is another inertia than the fit's" python '
+import json, sys
+fit = json.load(open("r.json"))["models"][0]["inertia"]
+assert abs(float(open(sys.argv[1]).read()) - fit) < 1e-6 * fit' "$work/stdout"
+    expect "distances are not those of the table" python '
+import array, csv
+raw = open("d.npy", "rb").read()
+own = array.array("d", raw[128:])
+rows = list(csv.DictReader(open("p.csv")))
+transform = list(csv.reader(open("t.csv")))[1:]
+assert raw[:6] == b"\x93NUMPY" and b"(150,)" in raw[:128] and len(own) == len(rows) == len(transform) == 150
+for i, row in enumerate(rows):
+    assert abs(own[i] - float(row["distance"])) < 1e-8 * (1 + own[i])
+    values = [float(v) for v in transform[i][1:]]
+    assert values.index(min(values)) == int(row["cluster"]) and min(values) == float(row["distance"])'
+    run_on "$iris" 0 predict m.json - --format csv -o s.csv
+    expect "another table from standard input" cmp -s s.csv fit.csv
+    run_on "$iris" 0 predict m.json - --labels -
+    expect "other labels on standard output" cmp -s "$work/stdout" l.npy
+    run 0 predict m.json "$iris" --labels - --format csv
+    expect "other labels in a pipe" cmp -s <("$kmgen" predict m.json "$iris" --labels /dev/stdout | cat) l.npy
+    # Rows that are dropped, and a piece of nothing else.
+    printf '%s\nnan,nan,nan,nan\n' "$(head -n 3 "$iris")" >holes.csv
+    run 0 predict m.json holes.csv --nan drop --labels h.csv
+    expect "a dropped row has a label" grep -qx '3,,,' h.csv
+    # A text of many pieces: the same labels, lines of its own, and memory that does not grow.
+    python '
+import random
+random.seed(1)
+with open("long.csv", "w") as f:
+    f.write("word,y,x\n")
+    for i in range(700000):
+        f.write("\"a, bcdefgh %d\",%.3f,%.3f\n" % (i, random.random(), i % 3))'
+    (echo y,x && sed -n 2,3000p long.csv | cut -d, -f 3,4) >train.csv
+    run 0 fit train.csv -k 3 --model long.json -q
+    "$kmgen" predict long.json long.csv --columns y,x >one.txt
+    expect "labels of all rows" test "$(wc -l <one.txt)" = 700000
+    run_on long.csv 0 predict long.json - --format csv -o long_out.csv
+    expect "a piece has other labels than the file" cmp -s one.txt \
+        <(tail -n +2 long_out.csv | awk -F, '{ print $(NF - 1) }')
+    sed -i '650001s/,[0-9.]*$/,oops/' long.csv
+    run_on long.csv 1 predict long.json - --format csv --labels none.npy
+    in_stderr 'standard input: row 650001, column 3 \(x\): "oops" is no number'
+    expect "half an output is left" test ! -e none.npy
+    run 1 predict m.json "$iris" -o /dev/full
+    in_stderr 'cannot write /dev/full: No space left on device'
+    run 2 predict m.json "$iris" --labels l.parquet
+    in_stderr '--labels writes .npy, .csv or .tsv'
+    run 2 predict m.json "$iris" -o "$iris"
+    in_stderr 'would overwrite what is read'
+    run 2 predict m.json "$iris" --id 1
+    in_stderr '--id needs --labels, --distances or --transform FILE.csv'
+    rm -f -- *
+    no_files
+}
+
 cache() {
     command -v cc >/dev/null || exit 77 # nothing is compiled, so nothing is cached
     export KMGEN_TEST_CACHE=$work

@@ -37,8 +37,8 @@ KM_API int64_t km_predictor_clusters(const km_predictor *predictor);
 /// 0: the fit said that the data look like no clusters (km_selection.clustered).
 KM_API int32_t km_predictor_clustered(const km_predictor *predictor);
 
-/// Names of the features that it was fitted on, d of them, or NULL. With these as km_data_params.names a table is read
-/// for this model, whatever its other columns hold.
+/// Names of the features that it was fitted on, d of them, or NULL. With these as km_data_params.names a table is
+/// read for this model, whatever its other columns hold.
 KM_API const char *const *km_predictor_feature_names(const km_predictor *predictor);
 
 /// Labels of all rows (-1 for dropped ones): `out` is the caller's, km_data_rows entries. On the training data they
@@ -49,6 +49,31 @@ KM_API const char *const *km_predictor_feature_names(const km_predictor *predict
 /// km_fit.
 KM_API km_status km_predict(int32_t *out, const km_predictor *predictor, const km_data *data,
                             const km_fit_params *params, km_error *err);
+
+/// What km_predict_files writes of each row, and what it finds. Formats are those that the files' names say, .npy,
+/// .csv or .tsv, as in km_result_write_labels ("-": standard output, as .npy); NULL: not wanted.
+typedef struct km_predict_outputs {
+    const char *labels;    ///< As km_result_write_labels.
+    const char *lines;     ///< Text, a label a line, -1 for rows that were dropped.
+    const char *distances; ///< To the label's centroid: .npy of doubles (NaN: dropped), or row and distance.
+    const char *transform; ///< To every centroid: n x k, or row and a column distance_0.. for each.
+    const char *output;    ///< .csv or .tsv: the whole table with columns cluster and distance.
+    const char *id;        ///< As km_output_params.id.
+    int32_t score;         ///< Non-zero: `inertia` is wanted.
+    int64_t rows;          ///< Out: rows that were read.
+    double inertia;        ///< Out: sum of squared distances, in the units of the model's scale.
+} km_predict_outputs;
+
+/// Sets every field to its default: nothing is written. The struct owns nothing.
+KM_API void km_predict_outputs_init(km_predict_outputs *outputs);
+
+/// Predicts all rows of the file `path` ("-": standard input), which is read as `data` says (NULL: the defaults;
+/// names of features are the model's), and writes the outputs. Text, also from a pipe, goes through in pieces, and
+/// a mapped file in parts: memory does not grow with the rows, but for .npy that is written to a pipe. `params` as
+/// in km_predict. Statuses as km_data_open, km_predict and km_result_write_table.
+KM_API km_status km_predict_files(km_predict_outputs *outputs, const km_predictor *predictor,
+                                  const char *path, const km_data_params *data, const km_fit_params *params,
+                                  km_error *err);
 
 /// @}
 KM_END

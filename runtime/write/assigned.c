@@ -5,6 +5,7 @@
 #include "../data_source.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +26,7 @@ static int labels_need_distances(const km_assigned *a) {
 }
 
 static int needs_distances(const km_assigned *a) {
-    return labels_need_distances(a) || is_wanted(a, KM_ASSIGNED_DISTANCES) ||
+    return a->wants_inertia || labels_need_distances(a) || is_wanted(a, KM_ASSIGNED_DISTANCES) ||
            is_wanted(a, KM_ASSIGNED_TRANSFORM) || is_wanted(a, KM_ASSIGNED_TABLE);
 }
 
@@ -101,6 +102,10 @@ static void add_columns(columns *c, const km_assigned *a, km_assigned_kind kind)
         if (a->clusters) add_sets(c, a);
         return;
     }
+    if (kind == KM_ASSIGNED_LINES) {
+        add(c, NULL, KM_CELL_PLAIN)->set = a->best;
+        return;
+    }
     if (!is_npy) add_key(c, a);
     if (kind == KM_ASSIGNED_TRANSFORM) {
         for (int64_t j = 0; j < a->space->k; j++) add_numbered(c, "distance_", j, KM_CELL_REAL, j);
@@ -121,7 +126,9 @@ static km_status open_file(km_assigned *a, km_assigned_kind kind, int64_t rows) 
     km_assigned_file *file = &a->files[kind];
     unsigned formats = 1u << KM_SINK_CSV | 1u << KM_SINK_TSV;
     if (kind != KM_ASSIGNED_TABLE) formats |= 1u << KM_SINK_NPY;
-    KM_TRY(km_sink_format_choose(&file->sink.format, file->path, formats, a->err));
+    file->sink.format = KM_SINK_CSV;
+    if (kind != KM_ASSIGNED_LINES)
+        KM_TRY(km_sink_format_choose(&file->sink.format, file->path, formats, a->err));
     int64_t room = a->features + a->space->k + a->sets_count + 8;
     file->columns = calloc((size_t)room, sizeof *file->columns);
     file->names = calloc((size_t)room, NAME_SIZE);
@@ -213,6 +220,7 @@ static km_status copy_cells(km_assigned *a, int64_t count) {
 
 static km_status write_names(km_assigned *a, km_assigned_kind kind) {
     km_sink *sink = &a->files[kind].sink;
+    if (kind == KM_ASSIGNED_LINES) return KM_OK;
     if (kind != KM_ASSIGNED_TABLE || !a->original) {
         km_sink_names(sink, NULL);
         return KM_OK;
@@ -251,7 +259,9 @@ static km_status buffers_alloc(km_assigned *a) {
 }
 
 km_status km_assigned_begin(km_assigned *a, int64_t rows) {
-    if (a->id) KM_TRY(km_original_find(&a->id_cell, a->original, a->id, a->original->input.name, a->err));
+    if (a->id)
+        KM_TRY(km_original_find(&a->id_cell, a->original, a->id,
+                                a->original->is_given ? "the table" : a->original->input.name, a->err));
     if (a->id) KM_TRY(km_original_name(&a->id_name, a->original, a->id_cell, "id", a->err));
     for (int kind = 0; kind < KM_ASSIGNED_COUNT; kind++)
         if (is_wanted(a, kind)) KM_TRY(open_file(a, kind, rows));
@@ -269,6 +279,7 @@ static void point_columns(km_assigned *a, km_assigned_kind kind, const int32_t *
         km_sink_column *column = &file->columns[c];
         switch (column->cell) {
         case KM_CELL_LABEL:
+        case KM_CELL_PLAIN:
             column->values = labels[column->set] + first;
             break;
         case KM_CELL_TEXT:
@@ -305,6 +316,8 @@ km_status km_assigned_rows(km_assigned *a, const km_data *data, const int32_t *c
         km_distances distances = {labels[a->best] + first, a->own, a->margin, a->all};
         if (a->own)
             KM_TRY(km_distances_make(&distances, a->space, data, first, count, &point, a->threads, a->err));
+        for (int64_t i = 0; a->wants_inertia && i < count; i++)
+            if (!isnan(a->own[i])) a->inertia += a->own[i] * a->own[i];
         for (int kind = 0; kind < KM_ASSIGNED_COUNT; kind++) {
             if (!is_wanted(a, kind)) continue;
             point_columns(a, kind, labels, first);

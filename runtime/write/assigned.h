@@ -12,6 +12,7 @@ typedef enum km_assigned_kind {
     KM_ASSIGNED_DISTANCES, // to the label's centroid
     KM_ASSIGNED_TRANSFORM, // to every centroid
     KM_ASSIGNED_TABLE,     // text: the data's own columns, then cluster, distance
+    KM_ASSIGNED_LINES,     // a label a line, -1: dropped
     KM_ASSIGNED_COUNT
 } km_assigned_kind;
 
@@ -35,9 +36,11 @@ typedef struct km_assigned {
     int64_t threads;
     const char *const *names; // of the features, where the table is no text; NULL: x1, x2, ...
     int64_t features;
-    int is_single;         // features are floats
+    int is_single; // features are floats
+    int wants_inertia;
     km_original *original; // NULL: what is written needs no text
     km_error *err;
+    double inertia; // out: sum of squared distances so far, where it is wanted
     int64_t id_cell;
     char *id_name;
     // Buffers of a chunk of rows.

@@ -8,8 +8,8 @@
 // Begins as zeros; km_original_close at the end.
 typedef struct km_original {
     km_input input;
-    km_records *records; // NULL: the batch is the caller's
-    int is_open;
+    km_records *records;   // NULL: the batch is the caller's
+    int is_open, is_given; // given: the caller sets each batch
     const km_record *batch;
     int64_t count, at; // records of the batch, and the next one
     char separator;

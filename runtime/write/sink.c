@@ -108,6 +108,8 @@ static char *add_cell(char *out, const km_sink_column *column, int64_t row, int6
         int32_t label = ((const int32_t *)column->values)[at];
         return label < 0 ? out : add_integer(out, label);
     }
+    case KM_CELL_PLAIN:
+        return add_integer(out, ((const int32_t *)column->values)[at]);
     case KM_CELL_COUNT:
         return add_integer(out, ((const int64_t *)column->values)[at]);
     case KM_CELL_TEXT: {

@@ -10,6 +10,7 @@ typedef enum km_sink_format { KM_SINK_NPY, KM_SINK_CSV, KM_SINK_TSV, KM_SINK_NON
 typedef enum km_cell {
     KM_CELL_ROW,    // the row's number from 1; no values
     KM_CELL_LABEL,  // int32_t; negative: empty
+    KM_CELL_PLAIN,  // int32_t as it is
     KM_CELL_REAL,   // double, 9 digits; NaN: empty
     KM_CELL_EXACT,  // double, as many digits as give it back; NaN: empty
     KM_CELL_SINGLE, // the same of a double that is a float
