@@ -135,7 +135,7 @@ static void check_restarts(const km_model *model, const km_result *result) {
     ck_assert_double_le(model->inertia, best + rounding);
     for (int64_t r = 0; r < model->restarts; r++) {
         ck_assert_double_ge(model->restart_inertia[r], best - rounding);
-        agreed += model->restart_inertia[r] <= best + rounding;
+        agreed += model->restart_inertia[r] <= best + rounding + 1e-2 * fabs(best);
     }
     ck_assert_int_ge(agreed, model->restarts_agreed);
 }
@@ -1329,6 +1329,34 @@ START_TEST(predict_equals_labels_on_ties) {
 }
 END_TEST
 
+// Runs that stop by the tolerance, on overlapping clusters, differ in cost by more than rounding where their labels
+// hardly do. In the first set eight of ten found the same four clusters, in the second all the same five.
+START_TEST(restarts_that_found_the_same_agree) {
+    static const struct {
+        uint64_t seed;
+        int k, agreed;
+        double stability;
+    } sets[] = {{7, 4, 8, .952}, {0, 5, 10, .9996}};
+    for (int s = 0; s < 2; s++) {
+        char clusters[8];
+        snprintf(clusters, sizeof clusters, "%d", sets[s].k);
+        job j = job_open(ref_blobs(6000, 2, 5, 1.6, sets[s].seed, type_of(_i)), clusters);
+        j.params.refine = 0;
+        j.params.criteria = (uint64_t)1 << KM_CRITERION_stability;
+        km_result *result = fit(&j);
+        const km_model *model = &result->models[0];
+        int equal = 0;
+        for (int r = 0; r < 10; r++)
+            equal += model->restart_inertia[r] <= model->restart_inertia[model->restart] * (1 + 1e-6);
+        ck_assert_int_lt(equal, sets[s].agreed); // which is what costs alone say
+        ck_assert_int_eq(model->restarts_agreed, sets[s].agreed);
+        REF_NEAR(model->scores[KM_CRITERION_stability], sets[s].stability, .001);
+        km_result_destroy(&result);
+        job_close(&j);
+    }
+}
+END_TEST
+
 // Rows that --nan drop leaves out have label -1; the others are as if the rows were not there.
 START_TEST(dropped_rows_have_no_label) {
     km_error err = {{0}};
@@ -1889,6 +1917,7 @@ static Suite *suite_of(void) {
     tcase_add_loop_test(around, predict_equals_labels, 0, 6);
     tcase_add_loop_test(around, clusters_are_numbered_by_size, 0, 2);
     tcase_add_loop_test(around, predict_equals_labels_on_ties, 0, 2);
+    tcase_add_loop_test(around, restarts_that_found_the_same_agree, 0, 2);
     tcase_add_test(around, dropped_rows_have_no_label);
     tcase_add_test(around, labels_on_request);
     tcase_add_loop_test(around, cache_cold_warm_and_damaged, 0, 3);

@@ -25,7 +25,9 @@ typedef struct km_model {
     int32_t effective_k; ///< Clusters that have points.
     int64_t restart;     ///< The best restart: the lowest of those whose costs rounding cannot tell apart.
     int64_t restarts;    ///< Restarts that were run.
-    int64_t restarts_agreed; ///< Of these, those whose inertia is within 1e-6 (relative) of the best of them.
+    /// Of these, those that found the same clusters as the best of them: its centroids within the stopping tolerance,
+    /// or labels whose adjusted Rand index is at least 0.999 (docs/algorithms.md).
+    int64_t restarts_agreed;
     /// The inertia that each restart ended with, `restarts` of them, in order of restart, as the sweep summed it.
     const double *restart_inertia;
     int64_t n_iter;    ///< Updates of the run that found the model; not those until it was at rest.

@@ -8,6 +8,7 @@
 #include "../threads.h"
 #include "criteria.h"
 #include "pairs.h"
+#include "stability.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -19,8 +20,7 @@ static double pairs_of(int64_t n) {
     return (double)n * (double)(n - 1) / 2;
 }
 
-// The adjusted Rand index of two clusterings into k clusters. `counts`: k x k + 2 k numbers.
-static double adjusted_rand(const int32_t *a, const int32_t *b, int64_t n, int64_t k, int64_t *counts) {
+double km_adjusted_rand(const int32_t *a, const int32_t *b, int64_t n, int64_t k, int64_t *counts) {
     int64_t *rows = counts + k * k, *columns = rows + k;
     double both = 0, first = 0, second = 0;
     memset(counts, 0, (size_t)(k * k + 2 * k) * sizeof *counts);
@@ -64,7 +64,7 @@ static void agreement(double *mean, double *error, stability *s, int64_t q, int6
         if (r == m->best[q].restart) continue;
         const double *centroids = m->restart_centroids + (r * s->sum + row) * s->d;
         km_label_points(s->other, s->rows, s->points, centroids, k, s->d, s->threads);
-        double index = adjusted_rand(s->best, s->other, s->points, k, s->counts);
+        double index = km_adjusted_rand(s->best, s->other, s->points, k, s->counts);
         sum += index;
         squares += index * index;
         count++;

@@ -55,6 +55,9 @@ km_status km_fit_run_refine(km_fit_job *f);
 // No K is worse than the K before it: after the finishing pass, model q from that of q - 1 where it is.
 km_status km_fit_keep_falling(km_fit_job *f, km_finish_model *finished, int64_t q);
 
+// agree.c: best[q].restarts_agreed of the sweep's restarts, whose runs stopped at this shift (km_stop).
+km_status km_fit_restarts_agree(km_fit_job *f, double shift_max);
+
 // number.c: puts the clusters of best[q] in order, before the finishing pass, whose labels are of the new numbers.
 // Where the caller gave the first centroids their order stays.
 km_status km_fit_number_clusters(km_fit_job *f, int64_t q);

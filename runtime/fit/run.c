@@ -14,12 +14,14 @@ static km_stop stop_of(const km_fit_job *f) {
     return km_sweep_stop(f->params, &f->stats, f->load.factor, f->engine->d);
 }
 
-// Memory for the final centroids of all runs, where a criterion compares them. Without it that criterion is left out.
+// Memory for the final centroids of all runs, which are compared. Where they are many they are kept for a criterion
+// alone, and without them that criterion is left out.
 static void keep_restarts(km_fit_job *f) {
+    enum { BYTES_MAX = 64 << 20 };
     int64_t rows = 0, bytes;
     for (int64_t q = 0; q < f->spec.clusters_count; q++) rows += f->spec.clusters[q];
-    if (!km_criteria_keep_restarts(f->params) ||
-        km_mul_overflows(&bytes, f->restarts * rows, f->engine->d * (int64_t)sizeof(double)) ||
+    if (km_mul_overflows(&bytes, f->restarts * rows, f->engine->d * (int64_t)sizeof(double)) ||
+        (bytes > BYTES_MAX && !km_criteria_keep_restarts(f->params)) ||
         km_host_check("the centroids of all restarts", bytes, NULL) != KM_OK)
         return;
     f->restart_centroids = malloc((size_t)bytes);
@@ -47,6 +49,7 @@ km_status km_fit_run_sweep(km_fit_job *f) {
     params.stop = stop_of(f);
     KM_TRY(km_sweep_run(f->engine, f->best, &f->owner->result.passes, &f->sweep_work, &f->seeds, &params,
                         f->err));
+    KM_TRY(km_fit_restarts_agree(f, params.stop.shift_max));
     km_counters *counters = &f->owner->result.counters;
     *counters = (km_counters){f->engine->plan->algorithm, -1, -1, -1};
     if (f->engine->backend->counters) f->engine->backend->counters(f->engine, counters);
