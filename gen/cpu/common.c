@@ -2,13 +2,16 @@
 #include "common.h"
 #include "../../base/size.h"
 #include "facts.h"
+#include "measured.h"
 
 #include <math.h>
 #include <stdio.h>
 
 enum {
-    INT16_D_MIN = 5, // features from which int16 scores pay ...
-    INT16_D_MAX = 64 // ... and up to which a span's points as int16 stay in the first cache
+    INT16_D_MIN = 5,    // features from which int16 scores pay ...
+    INT16_D_MAX = 64,   // ... and up to which a span's points as int16 stay in the first cache
+    UNROLLED_D_MAX = 8, // features up to which compilers unroll loops, and do best left alone
+    CHOOSING = 3        // operations of a vector of scores: compare, choose the index, keep the larger
 };
 
 // Estimates ---------------------------------------------------------------------------------------------------
@@ -53,6 +56,57 @@ int64_t km_cpu_vectors(int32_t isa, int64_t lanes) {
     return registers_of(isa) == 32 || lanes == 2 ? 4 : 2;
 }
 
+// Few features: centroids one after another, so that no tile is left in part, against four vectors of points.
+void km_cpu_lanes_tiles(int64_t *vectors, int64_t *tile, const km_plan *plan) {
+    int32_t isa = plan->facts.target.arch;
+    int single = plan->spec.features <= (isa == KM_ISA_AVX2 ? 8 : isa == KM_ISA_AVX512 ? 4 : 0);
+    *vectors = single ? 4 : km_cpu_vectors(isa, (int64_t)km_cpu_shape_of(plan).lanes);
+    *tile = single ? 1 : 4;
+}
+
+// Products and choices of scores, and loads of points, which these hide in part; or, where that is longer, sums that
+// wait for their own last product. A core looks ahead, so small tiles wait beside each other. What has no register goes
+// through memory: sums for each feature, the best scores and their indices once.
+double km_cpu_tile_operations(const km_plan *plan, const km_cpu_shape *it, km_cpu_tiles tiles,
+                              double centroids, double features) {
+    double sums = centroids * tiles.vectors, best = 2 * tiles.vectors, loads = features * tiles.vectors;
+    double works = sums * (features + CHOOSING);
+    double instructions = works + features * centroids + (tiles.pinned ? loads : 0);
+    double chains = fmax(measured.in_flight / instructions, 1); // that wait at the same time
+    double waits = measured.chain * features * fmax(it->fma_per_cycle / chains, 1 / measured.chain);
+    double without = sums + 1 + (tiles.pinned ? tiles.vectors : 1) - registers_of(plan->facts.target.arch);
+    double spilled = features * fmin(fmax(without, 0), sums);
+    double spilled_best = tiles.best_in_memory ? 0 : fmin(fmax(without + best + 1, 0), best);
+    return fmax(works + measured.load * it->fma_per_cycle * loads, waits) +
+           it->fma_per_cycle * (measured.spilled * spilled + measured.spilled_best * spilled_best);
+}
+
+// Operations of a point's scores in lanes. The centroids that a K leaves beside whole tiles go first; a single one goes
+// with a whole tile where features are many (templates/cpu/lanes/lanes.c).
+static double tiled_operations(const km_plan *plan, const km_cpu_shape *it, int64_t vectors, int64_t tile) {
+    int has_loop = plan->spec.features > UNROLLED_D_MAX;
+    km_cpu_tiles tiles = {(double)tile, (double)vectors, .pinned = has_loop && tile > 1};
+    double whole = km_cpu_tile_operations(plan, it, tiles, tiles.centroids, it->d), operations = 0;
+    for (int64_t i = 0; i < plan->spec.clusters_count; i++) {
+        int64_t k = plan->spec.clusters[i], first = (k - 1) % tile + 1;
+        if (has_loop && tile > 1 && k > tile && first == 1) first = tile + 1;
+        operations += tile > 1 ? measured.first_tile * it->fma_per_cycle : 0;
+        operations += km_cpu_tile_operations(plan, it, tiles, (double)first, it->d);
+        operations += (double)((k - first) / tile) * whole;
+    }
+    return operations / (tiles.vectors * it->lanes);
+}
+
+// What numbers that the user or a tuning fixed cost, over the planner's own.
+static double fixed_numbers_cost(const km_plan *plan, const km_cpu_shape *it) {
+    int64_t vectors, tile;
+    km_cpu_lanes_tiles(&vectors, &tile, plan);
+    double own = tiled_operations(plan, it, vectors, tile);
+    km_plan_fixed(plan, KM_PARAM_vectors, &vectors);
+    km_plan_fixed(plan, KM_PARAM_tile_clusters, &tile);
+    return tiled_operations(plan, it, vectors, tile) / own;
+}
+
 // Operations of a point that reading tables costs. Each tile of points reads the whole table of a K: that counts where
 // the table does not fit the second cache.
 static double table_reads(const km_plan *plan, const km_cpu_shape *it) {
@@ -62,7 +116,7 @@ static double table_reads(const km_plan *plan, const km_cpu_shape *it) {
         double table = plan->spec.clusters[i] * (it->d + 1) * it->real_bytes;
         if (table > (double)plan->facts.cache_bytes / 2) bytes += table;
     }
-    return bytes / points / 16; // bytes that arrive while a vector is multiplied and added
+    return bytes / points / measured.table_bytes;
 }
 
 // Why lanes can have no int16 scores, or NULL.
@@ -89,17 +143,20 @@ int km_cpu_uses_int16_scores(const km_plan *plan) {
 // Operations of a point's scores. A centroid costs a fused multiply-add for each feature, then compare, choose and keep
 // the larger. int16 scores have one product for two features, but points are converted first.
 static double scores_operations(const km_plan *plan, const km_cpu_shape *it) {
-    if (!km_cpu_uses_int16_scores(plan)) return it->s * (it->d + 3) / it->lanes;
-    return (it->s * (ceil(it->d / 2) + 3.5) + 2.5 * it->d) / it->lanes;
+    if (!km_cpu_uses_int16_scores(plan))
+        return it->s * (it->d + CHOOSING) / it->lanes * fixed_numbers_cost(plan, it);
+    return (it->s * (ceil(it->d / 2) + measured.int16_choosing) + measured.int16_points * it->d) / it->lanes;
+}
+
+// Points, and the label of each K read back.
+void km_cpu_lanes_bytes(km_estimate *e, const km_plan *plan, const km_cpu_shape *it) {
+    e->bytes_per_point = it->real_bytes * it->d + it->ks;
+    e->memory_ns = e->bytes_per_point / plan->facts.bandwidth_gbs;
 }
 
 void km_cpu_lanes_operations(km_estimate *e, const km_plan *plan, const km_cpu_shape *it) {
-    // Points, and the label of each K read back.
-    e->bytes_per_point = it->real_bytes * it->d + it->ks;
-    // Labels are compared with the old ones.
-    e->operations_per_point = scores_operations(plan, it) + it->ks * 0.6;
-    e->operations_per_point += table_reads(plan, it);
-    e->memory_ns = e->bytes_per_point / plan->facts.bandwidth_gbs;
+    km_cpu_lanes_bytes(e, plan, it);
+    e->operations_per_point = scores_operations(plan, it) + it->ks * measured.labels + table_reads(plan, it);
 }
 
 // Numbers ---------------------------------------------------------------------------------------------------
@@ -173,7 +230,6 @@ km_status km_cpu_set_int16_scores(km_plan *plan, km_error *err) {
 enum {
     SPAN_GROUPS_MAX = 8,
     ROWS_D_MAX = 64,       // features up to which points become rows of doubles before they are added
-    UNROLLED_D_MAX = 8,    // features up to which compilers unroll loops, and do best left alone
     MASKED_SUMS_K_MAX = 5, // clusters up to which masked additions are faster than point by point ...
     MASKED_SUMS_D_MAX = 4, // ... and features
     INT16_TILE = 4,        // centroids, and vectors of points, that int16 scores work on at a time

@@ -22,9 +22,23 @@ typedef struct km_cpu_shape {
 km_cpu_shape km_cpu_shape_of(const km_plan *plan);
 int64_t km_cpu_vector_bytes(int32_t isa);
 int64_t km_cpu_vectors(int32_t isa, int64_t lanes); // of points at a time, where centroids come in tiles
+// Vectors and centroids that lanes works on at a time where nothing is fixed: centroids one after another, or tiles.
+void km_cpu_lanes_tiles(int64_t *vectors, int64_t *tile, const km_plan *plan);
+
+// How scores are worked on: a tile is `centroids` of `vectors` vectors of points.
+typedef struct km_cpu_tiles {
+    double centroids, vectors;
+    int pinned;         // points stay in registers for all centroids of a tile, whatever they displace
+    int best_in_memory; // ... as do not the best scores so far, and their indices
+} km_cpu_tiles;
+
+// Vector operations of a tile of so many centroids (`tiles` has those of whole ones) and features.
+double km_cpu_tile_operations(const km_plan *plan, const km_cpu_shape *it, km_cpu_tiles tiles,
+                              double centroids, double features);
 
 // Estimates: first bytes and operations of a point, and the time that memory takes; then issue, total and reason.
 void km_cpu_lanes_operations(km_estimate *e, const km_plan *plan, const km_cpu_shape *it);
+void km_cpu_lanes_bytes(km_estimate *e, const km_plan *plan, const km_cpu_shape *it);
 void km_cpu_bound_by(km_estimate *e, const km_cpu_shape *it, const char *what);
 // Whether the plan has int16 scores: what the user fixed, or what pays.
 int km_cpu_uses_int16_scores(const km_plan *plan);

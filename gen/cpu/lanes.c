@@ -16,15 +16,13 @@ static void estimate(km_config *config, km_plan *plan) {
                                                    : "comparisons of scores");
 }
 
-// Few features: centroids one after another, so that no tile is left in part, against four vectors of points.
 static km_status decide(km_plan *plan, const km_config *config, km_error *err) {
-    int32_t isa = plan->facts.target.arch;
-    int64_t d = plan->spec.features, lanes = (int64_t)km_cpu_shape_of(plan).lanes;
-    int single = d <= (isa == KM_ISA_AVX2 ? 8 : isa == KM_ISA_AVX512 ? 4 : 0);
+    int64_t vectors, tile;
+    km_cpu_lanes_tiles(&vectors, &tile, plan);
     (void)config;
-    KM_TRY(km_cpu_set_vectors(plan, single ? 4 : km_cpu_vectors(isa, lanes), single ? 1 : 4,
-                              single ? "one after another: few features, no tile left in part"
-                                     : "each load of points serves 4 centroids",
+    KM_TRY(km_cpu_set_vectors(plan, vectors, tile,
+                              tile == 1 ? "one after another: few features, no tile left in part"
+                                        : "each load of points serves 4 centroids",
                               err));
     KM_TRY(km_cpu_set_int16_scores(plan, err));
     KM_TRY(km_cpu_set_soa_points(plan, KM_CPU_LANES_SOA_POINTS,

@@ -2,11 +2,9 @@
 // The CPU design `prebuilt`: kernels of lanes that are compiled into the library (gen/prebuilt.c).
 #include "common.h"
 #include "gen/lanes_features.h"
+#include "measured.h"
 
 #include <string.h>
-
-// What a pass costs by kernels for any number of features, against those for exactly these: 1.03 to 1.4 times.
-static const double any_features_cost = 1.3;
 
 // Whether the library has kernels for exactly these features.
 static int is_exact(const km_plan *plan) {
@@ -26,7 +24,7 @@ static void estimate(km_config *config, km_plan *plan) {
     (void)config; // there is one
     *e = (km_estimate){.design = KM_DESIGN_PREBUILT, .feasible = 1};
     km_cpu_lanes_operations(e, plan, &it);
-    if (!exact) e->operations_per_point *= any_features_cost;
+    if (!exact) e->operations_per_point *= measured.any_features;
     km_cpu_bound_by(e, &it,
                     exact ? "the arithmetic of lanes" : "the arithmetic of lanes, any number of features");
 }
