@@ -1164,6 +1164,13 @@ tuning() {
     in_stderr 't.yaml:2: this table was measured on NVIDIA H200'
     one_line_error
 
+    # Numbers of the designs for sparse points are fixed, not tuned.
+    printf 'features: 1000\nclusters: 2..12\nlayout: csr\n' >"$work/in/csr.yaml"
+    run 2 tune "$work/in/csr.yaml"
+    in_stderr 'block, blocks_per_sm or tile_clusters of sparse_warps fixed under `plan:`'
+    run 0 explain "$work/in/csr.yaml" --target cuda:sm_90 --set block=256 --set tile_clusters=40
+    in_stdout '^tile_clusters  *40  fixed in the spec$'
+
     # fit and explain --device: the device's own table is found.
     entry=('clusters: 3..5' 'type: float32' 'points: 150' "threads: $threads")
     entry+=('plan: {design: prebuilt, concurrent_restarts: 2}' 'ms: 0.002')

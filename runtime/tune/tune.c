@@ -806,10 +806,12 @@ km_status km_tune(km_tune_result **out, const km_spec *spec, const km_tune_param
     if (spec->features < 1 || spec->clusters_count < 1)
         return km_fail(err, KM_ERROR_USAGE, "a tuning needs a spec with features and clusters");
     if (spec->layout == KM_LAYOUT_CSR || spec->features > KM_FEATURES_DENSE_MAX)
-        return km_fail(err, KM_ERROR_USAGE,
-                       "tuning measures dense points of up to %d features: leave `layout: csr` out; designs "
-                       "for sparse points have no numbers to tune",
-                       KM_FEATURES_DENSE_MAX);
+        return km_fail(
+            err, KM_ERROR_USAGE,
+            "tuning measures dense points of up to %d features: leave `layout: csr` out, or compare fits "
+            "with block, blocks_per_sm or tile_clusters of sparse_warps fixed under `plan:` (on a CPU, "
+            "sparse_lanes has no numbers to tune)",
+            KM_FEATURES_DENSE_MAX);
     t.result = calloc(1, sizeof *t.result);
     if (!t.result) return km_fail_memory(err, "the result of a tuning", sizeof *t.result);
     km_spec_init(&t.result->spec);
