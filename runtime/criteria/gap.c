@@ -10,7 +10,7 @@
 #include "../../gen/memory.h"
 #include "../drawn.h"
 #include "../memory.h"
-#include "../refine.h"
+#include "../refine/refine.h"
 #include "../threads.h"
 #include "axes.h"
 #include "criteria.h"

@@ -8,12 +8,6 @@
 // Up to so many points all pairs are taken; of more a sample of so many, drawn by seed.
 enum { KM_PAIRS_POINTS = 10000 };
 
-// Draws `count` of the numbers 0 .. n - 1, ascending and without repetition, by seed.
-km_status km_draw_points(int64_t *out, int64_t n, int64_t count, uint64_t seed, km_error *err);
-
-// One of 0 .. n - 1 from part i of `count` equal parts: all parts are near a sample without order, and read forwards.
-int64_t km_draw_of_part(uint64_t seed, uint64_t stream, int64_t i, int64_t count, int64_t n);
-
 // Points whose pairs are taken, and their labels by `sets_count` clusterings: labels[set * n + i], 0 .. ks[set] - 1.
 typedef struct km_pairs {
     const double *points;  // n x d

@@ -4,6 +4,7 @@
 #include "../../base/error.h"
 #include "../../base/size.h"
 #include "../memory.h"
+#include "../sample.h"
 #include "../threads.h"
 #include "criteria.h"
 #include "pairs.h"

@@ -2,8 +2,8 @@
 #include "valley.h"
 #include "../../base/error.h"
 #include "../../templates/both.h"
+#include "../sample.h"
 #include "../threads.h"
-#include "pairs.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #define KMGEN_RUNTIME_FIT_JOB_H
 
 #include "../build.h"
-#include "../refine.h"
+#include "../refine/refine.h"
 #include "../result_owner.h"
 #include "../sweep.h"
 

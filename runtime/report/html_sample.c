@@ -2,6 +2,7 @@
 #include "html_sample.h"
 #include "../../base/size.h"
 #include "../criteria/pairs.h"
+#include "../sample.h"
 
 #include <math.h>
 #include <stdlib.h>

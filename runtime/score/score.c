@@ -4,6 +4,7 @@
 #include "../../base/error.h"
 #include "../../base/size.h"
 #include "../criteria/pairs.h"
+#include "../sample.h"
 #include "../data_refuse.h"
 #include "../memory.h"
 #include "../threads.h"

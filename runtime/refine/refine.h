@@ -3,7 +3,7 @@
 // own with one centroid moved; what is better is kept. It stands on runtime/backend.h alone.
 #ifndef KM_RUNTIME_REFINE_H
 #define KM_RUNTIME_REFINE_H
-#include "sweep.h"
+#include "../sweep.h"
 
 typedef struct km_refine_params {
     int64_t
