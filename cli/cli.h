@@ -152,6 +152,8 @@ int cli_next(cli_parser *parser);
 int cli_given(const cli_parser *parser, cli_id id);
 // Checks the number of positional arguments; 0, or CLI_USAGE after a message.
 int cli_positional(const cli_parser *parser, int least, int most, const char *what);
+// Words behind what stands in the first columns of standard output already, in lines of 80 at most.
+void cli_print_words(const char *text, int column, int indent);
 void cli_help_print(const cli_command *command);
 
 // Prints what this machine's CPU and its GPU (a nominal one where there is none) would run, side by side; `whole`: then
@@ -176,6 +178,9 @@ int cli_seconds(const cli_parser *parser, const char *option, double *out); // "
 int cli_choice(const cli_parser *parser, const char *option, int *out, const char *const *choices);
 // none, standard or minmax.
 int cli_scale(const cli_parser *parser, km_scale *out);
+int cli_criterion(const cli_parser *parser, km_criterion *out); // a name, or what people call it: ch, db
+// Threads that --threads gave, else those of OMP_NUM_THREADS, else 0: all cores.
+int64_t cli_threads(int64_t given);
 // A list of criteria, names with commas between them or "all", as bits 1 << criterion.
 int cli_criteria(const cli_parser *parser, uint64_t *out);
 
@@ -232,6 +237,10 @@ const km_log *cli_log(void); // warnings on standard error, and what --verbose a
 int cli_progress(void *user, const km_progress *progress);
 int cli_tune_progress(void *user, const km_tune_progress *progress); // the same of a tuning
 void cli_progress_clear(void);
+// Columns of a terminal there, or those of $COLUMNS; 0: neither.
+int cli_width(int fd);
+// Prints lines, those of more than `width` columns (0: none) broken at spaces.
+void cli_wrapped(FILE *stream, const char *text, int width);
 // For km_result_to_table: what standard output shows.
 int cli_table_looks(void);
 

@@ -3,6 +3,7 @@
 #include <kmgen/module.h>
 
 #include <stdio.h>
+#include <unistd.h>
 
 typedef struct explain_options {
     int64_t points;
@@ -62,7 +63,7 @@ static km_status explain_one(const km_spec *spec, km_plan_params *params, int de
     if (status == KM_OK) status = km_plan_make(&plan, &copy, params, err);
     if (status == KM_OK) cli_plan_warn(&plan, &copy);
     if (status == KM_OK) status = km_plan_explain(&text, &plan, err);
-    if (status == KM_OK) fputs(text, stdout);
+    if (status == KM_OK) cli_wrapped(stdout, text, cli_width(STDOUT_FILENO));
     km_text_free(text);
     cli_tuning_clear(&own);
     km_plan_clear(&plan);
@@ -141,7 +142,7 @@ const cli_command cli_command_explain = {
     "Examples:\n"
     "  kmgen explain specs/small.yaml --points 33554432\n"
     "  kmgen explain specs/small.yaml --target cuda:sm_90\n"
-    "  kmgen explain specs/small.yaml --device       this machine's CPU and GPU, side by side\n",
+    "  kmgen explain specs/small.yaml --device     this machine's CPU and GPU\n",
     options_list,
     run,
 };

@@ -9,7 +9,17 @@
 #include <unistd.h>
 
 // In the order in which they are checked, written and indexed below.
-enum { OUT_JSON, OUT_MODEL, OUT_LABELS, OUT_CENTROIDS, OUT_TABLE, OUT_PLOT, OUT_REPORT, OUT_COUNT };
+enum {
+    OUT_JSON,
+    OUT_MODEL,
+    OUT_LABELS,
+    OUT_CENTROIDS,
+    OUT_TABLE,
+    OUT_REPORT,
+    OUT_PLOT,
+    PLOTS_MAX = 4,
+    OUT_COUNT = OUT_PLOT + PLOTS_MAX
+};
 
 typedef struct fit_options {
     const char *spec_path, *data_path;
@@ -34,20 +44,6 @@ typedef struct fit_job {
     char *source_text;
     km_result *result;
 } fit_job;
-
-static int take_criterion(km_criterion *out, const cli_parser *parser) {
-    static const char *const names[] = {
-        "auto", // KM_CRITERION_AUTO is one before the first
-#define CRITERION_NAME(name, title, best, needs) #name,
-        KM_CRITERIA(CRITERION_NAME)
-#undef CRITERION_NAME
-            NULL,
-    };
-    int choice = 0;
-    if (cli_choice(parser, "--criterion", &choice, names)) return CLI_USAGE;
-    *out = (km_criterion)(choice + KM_CRITERION_AUTO);
-    return 0;
-}
 
 static int take_gap_box(km_gap_box *out, const cli_parser *parser) {
     static const char *const names[] = {"uniform", "principal", NULL};
@@ -93,6 +89,16 @@ static int take_labels_of(int *all, const cli_parser *parser) {
     return cli_choice(parser, "--labels-of", all, names);
 }
 
+// One picture after another, each in its own format.
+static int take_plot(fit_options *options, const cli_parser *parser) {
+    for (int p = OUT_PLOT; p < OUT_COUNT; p++) {
+        if (options->outputs[p].path) continue;
+        options->outputs[p] = (cli_output){"--plot", parser->value, NULL};
+        return 0;
+    }
+    return cli_usage(parser->command, "--plot is given more than %d times", PLOTS_MAX);
+}
+
 static int take(fit_options *options, const cli_parser *parser, int id) {
     km_fit_params *fit = &options->fit;
     switch (id) {
@@ -117,7 +123,7 @@ static int take(fit_options *options, const cli_parser *parser, int id) {
     case CLI_SEED:
         return cli_seed(parser, &fit->seed);
     case CLI_CRITERION:
-        return take_criterion(&fit->criterion, parser);
+        return cli_criterion(parser, &fit->criterion);
     case CLI_CRITERIA:
         return cli_criteria(parser, &fit->criteria);
     case CLI_GAP_REFERENCES:
@@ -165,8 +171,7 @@ static int take(fit_options *options, const cli_parser *parser, int id) {
         options->output.id = parser->value;
         return 0;
     case CLI_PLOT:
-        options->outputs[OUT_PLOT].path = parser->value;
-        return 0;
+        return take_plot(options, parser);
     case CLI_REPORT:
         options->outputs[OUT_REPORT].path = parser->value;
         return 0;
@@ -271,13 +276,15 @@ static int check_pairs(const fit_options *options, const cli_parser *parser) {
 
 // Before anything is read: usage that is wrong whatever the files hold, and outputs that cannot be written.
 static int check(const fit_options *options, const cli_parser *parser) {
-    const char *plot = options->outputs[OUT_PLOT].path;
     const char *inputs[7] = {options->data_path};
     int count = 1;
     if (check_pairs(options, parser)) return CLI_USAGE;
-    if (plot && !ends_with(plot, ".svg") && !ends_with(plot, ".png") && !ends_with(plot, ".pdf"))
-        return cli_usage(parser->command, "--plot writes .svg, .png or .pdf, got '%s'", plot);
-    if (plot && !km_built_with(KM_PART_CAIRO))
+    for (int p = OUT_PLOT; p < OUT_COUNT; p++) {
+        const char *plot = options->outputs[p].path;
+        if (plot && !ends_with(plot, ".svg") && !ends_with(plot, ".png") && !ends_with(plot, ".pdf"))
+            return cli_usage(parser->command, "--plot writes .svg, .png or .pdf, got '%s'", plot);
+    }
+    if (cli_given(parser, CLI_PLOT) && !km_built_with(KM_PART_CAIRO))
         return cli_usage(
             parser->command,
             "--plot needs cairo, and this kmgen was built without it; leave --plot out, or build "
@@ -301,6 +308,7 @@ static int parse(fit_options *options, cli_parser *parser) {
         }
         if ((parser->exit = take(options, parser, id)) != 0) return -1;
     }
+    options->fit.threads = cli_threads(options->fit.threads);
     parser->exit = take_positional(options, parser);
     if (!parser->exit) parser->exit = check(options, parser);
     return parser->exit ? -1 : 0;
@@ -417,7 +425,7 @@ static int dry_run(const fit_job *job, const fit_options *options) {
     // A plan that does not fit the memory is shown first, then the error.
     if (plan.design != KM_DESIGN_NONE) {
         km_status explained = km_plan_explain(&text, &plan, &err);
-        if (explained == KM_OK) fputs(text, stdout);
+        if (explained == KM_OK) cli_wrapped(stdout, text, cli_width(STDOUT_FILENO));
         if (status == KM_OK) status = explained;
     }
     if (status == KM_OK && job->spec.target.kind == KM_TARGET_AUTO) {
@@ -503,7 +511,7 @@ static int write_outputs(const fit_job *job, const fit_options *options) {
     } else {
         char *table = NULL;
         status = km_result_to_table(&table, job->result, cli_table_looks(), cli_verbose > 0, &err);
-        if (status == KM_OK) fputs(table, stdout);
+        if (status == KM_OK) cli_wrapped(stdout, table, cli_width(STDOUT_FILENO));
         km_text_free(table);
     }
     return status == KM_OK ? exit : cli_error(status, &err);
@@ -547,7 +555,6 @@ static int run(const cli_command *command, int argc, char **argv) {
                                        {"--labels", NULL, ".npy, .csv or .tsv"},
                                        {"--centroids", NULL, ".npy, .csv or .tsv"},
                                        {"--output", NULL, ".csv or .tsv"},
-                                       {"--plot", NULL, NULL},
                                        {"--report", NULL, NULL}}};
     cli_parser parser;
     km_data_params_init(&options.data);
@@ -624,9 +631,10 @@ static const cli_option options_list[] = {
     {CLI_ID, "id", 0, "COLUMN", "a column of DATA that is written in the place of the row's number"},
     {CLI_CENTROIDS, "centroids", 0, "FILE.npy|csv|tsv",
      "\nwrite the centroids of the best K, in the data's units"},
-    {CLI_PLOT, "plot", 0, "FILE.svg|png|pdf", "draw inertia and the criterion over K"},
+    {CLI_PLOT, "plot", 0, "FILE...", "draw inertia and the criterion over K, as .svg, .png or .pdf"},
     {CLI_REPORT, "report", 0, "FILE.html", "write all of it as one page: pictures, tables, what was run"},
-    {CLI_THREADS, "threads", 0, "N", "CPU threads; default: all cores. Never changes the result"},
+    {CLI_THREADS, "threads", 0, "N",
+     "CPU threads; default: OMP_NUM_THREADS, else all cores. Never changes\nthe result"},
     {CLI_SET, "set", 0, "NAME=VALUE...", "fix a number of the plan, e.g. block=256 or design=tiled"},
     {CLI_SOURCE, "source", 0, "FILE",
      "use this text (an emitted file, edited by hand) for the kernels;\n"
@@ -653,8 +661,9 @@ const cli_command cli_command_fit = {
     "  kmgen fit iris.csv -k 2..10\n"
     "  kmgen fit iris.csv -k 2..10 --scale standard --plot iris.svg --json iris.json\n"
     "  kmgen fit iris.csv -k 2..10 --report iris.html\n"
-    "  kmgen fit points.f32 --features 4 -k 3..5 --target cuda --model best.json --labels labels.npy\n"
-    "  zcat table.csv.gz | kmgen fit - --format csv --columns x,y --json - | jq .best.k\n"
+    "  kmgen fit customers.csv -k 2..10 --scale standard -o segments.csv\n"
+    "  kmgen fit points.f32 --features 4 -k 3..5 -t cuda --model best.json\n"
+    "  zcat t.csv.gz | kmgen fit - --format csv --columns x,y --json - | jq .best.k\n"
     "  kmgen fit specs/small.yaml points.npy --dry-run\n",
     options_list,
     run,

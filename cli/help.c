@@ -5,8 +5,9 @@
 #include <string.h>
 
 static const char introduction[] =
-    "kmgen clusters one table for a whole list of K at once (k-means): one read of the points per\n"
-    "iteration serves every K and every restart, and it says which K fits best and why.\n"
+    "kmgen clusters one table for a whole list of K at once (k-means): one read of\n"
+    "the points per iteration serves every K and every restart, and it says which K\n"
+    "fits best and why.\n"
     "\n"
     "Usage: kmgen SUBCOMMAND ...\n"
     "       kmgen SPEC.yaml              the same as kmgen emit SPEC.yaml\n"
@@ -19,8 +20,11 @@ static int run_help(const cli_command *command, int argc, char **argv) {
     if (cli_positional(&parser, 0, 1, "")) return CLI_USAGE;
     if (parser.first == argc) {
         fputs(introduction, stdout);
-        for (int c = 0; cli_commands[c]; c++)
-            printf("  %-9s %s\n", cli_commands[c]->name, cli_commands[c]->summary);
+        for (int c = 0; cli_commands[c]; c++) {
+            enum { NAMES = 12 };
+            printf("  %-9s ", cli_commands[c]->name);
+            cli_print_words(cli_commands[c]->summary, NAMES, NAMES);
+        }
         printf("\n'kmgen SUBCOMMAND --help' shows its options and examples. Start with:\n"
                "  kmgen fit DATA.csv -k 2..10\n");
         return CLI_DONE;

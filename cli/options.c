@@ -166,25 +166,68 @@ int cli_positional(const cli_parser *parser, int least, int most, const char *wh
     return 0;
 }
 
-void cli_help_print(const cli_command *command) {
-    printf("Usage: kmgen %s %s\n\n%s.\n", command->name, command->arguments, command->summary);
-    printf("\nOptions:\n");
-    for (const cli_option *o = command->options; o->name; o++) {
-        char left[64];
-        if (o->letter)
-            snprintf(left, sizeof left, "-%c, --%s%s%s", o->letter, o->name, o->argument ? " " : "",
-                     o->argument ? o->argument : "");
-        else
-            snprintf(left, sizeof left, "    --%s%s%s", o->name, o->argument ? " " : "",
-                     o->argument ? o->argument : "");
-        const char *help = o->help;
-        printf("  %-29s %.*s\n", left, (int)strcspn(help, "\n"), help);
-        while (*(help += strcspn(help, "\n"))) { // further lines stand under the first
-            help++;
-            printf("  %-29s %.*s\n", "", (int)strcspn(help, "\n"), help);
+enum { HELP_WIDTH = 80, HELP_LEFT = 29, HELP_TEXT = 2 + HELP_LEFT + 1 };
+
+void cli_print_words(const char *text, int column, int indent) {
+    for (int is_first = 1;; is_first = 0) {
+        text += strspn(text, " \n");
+        int size = (int)strcspn(text, " \n");
+        if (!size) break;
+        if (!is_first && column + 1 + size > HELP_WIDTH) {
+            printf("\n%*s", indent, "");
+            column = indent;
+            is_first = 1;
         }
+        printf("%s%.*s", is_first ? "" : " ", size, text);
+        column += size + !is_first;
+        text += size;
     }
-    if (command->details) printf("\n%s", command->details);
+    putchar('\n');
+}
+
+static void print_option(const cli_option *o) {
+    char left[HELP_WIDTH], letter[8] = "    ";
+    if (o->letter) snprintf(letter, sizeof letter, "-%c, ", o->letter);
+    int size = snprintf(left, sizeof left, "  %s--%s%s%s", letter, o->name, o->argument ? " " : "",
+                        o->argument ? o->argument : "");
+    if (size < HELP_TEXT)
+        printf("%-*s", HELP_TEXT, left);
+    else
+        printf("%s\n%*s", left, HELP_TEXT, "");
+    cli_print_words(o->help, HELP_TEXT, HELP_TEXT);
+}
+
+// Paragraphs; lines that begin with a space are examples, and stay as they are.
+static void print_details(const char *text) {
+    while (*text) {
+        size_t line = strcspn(text, "\n");
+        if (line == 0 || *text == ' ') {
+            printf("%.*s\n", (int)line, text);
+            text += line + (text[line] == '\n');
+            continue;
+        }
+        char paragraph[4096];
+        size_t size = 0;
+        while (text[size] && text[size] != ' ' && text[size] != '\n') {
+            size += strcspn(text + size, "\n");
+            size += text[size] == '\n';
+        }
+        snprintf(paragraph, sizeof paragraph, "%.*s", (int)size, text);
+        cli_print_words(paragraph, 0, 0);
+        text += size;
+    }
+}
+
+void cli_help_print(const cli_command *command) {
+    printf("Usage: kmgen %s %s\n\n", command->name, command->arguments);
+    char summary[256];
+    snprintf(summary, sizeof summary, "%s.", command->summary);
+    cli_print_words(summary, 0, 0);
+    printf("\nOptions:\n");
+    for (const cli_option *o = command->options; o->name; o++) print_option(o);
+    if (!command->details) return;
+    putchar('\n');
+    print_details(command->details);
 }
 
 int cli_int(const cli_parser *parser, const char *option, int64_t *out, int64_t lowest, int64_t highest) {
@@ -196,6 +239,13 @@ int cli_int(const cli_parser *parser, const char *option, int64_t *out, int64_t 
                          (long long)lowest, (long long)highest, parser->value);
     *out = value;
     return 0;
+}
+
+int64_t cli_threads(int64_t given) {
+    const char *wanted = getenv("OMP_NUM_THREADS"); // "4", or "4,2": of each level of nesting
+    if (given || !wanted) return given;
+    long long threads = strtoll(wanted, NULL, 10);
+    return threads >= 1 && threads <= 4096 ? threads : 0;
 }
 
 int cli_seed(const cli_parser *parser, uint64_t *out) {
@@ -265,6 +315,38 @@ int cli_scale(const cli_parser *parser, km_scale *out) {
     return 0;
 }
 
+// A criterion's own name for what people and other programs call it. "-" stands for "_".
+static void criterion_word(char out[WORD_MAX], const char *word, size_t size) {
+    static const struct {
+        const char *other, *own;
+    } names[] = {{"ch", "calinski_harabasz"},
+                 {"db", "davies_bouldin"},
+                 {"xb", "xie_beni"},
+                 {"kl", "krzanowski_lai"},
+                 {"wb_index", "wb"},
+                 {"calinski_harabasz_score", "calinski_harabasz"},
+                 {"sil", "silhouette"},
+                 {"silhouette_score", "silhouette_euclidean"},
+                 {"davies_bouldin_score", "davies_bouldin"}};
+    snprintf(out, WORD_MAX, "%.*s", size < WORD_MAX ? (int)size : WORD_MAX - 1, word);
+    for (char *c = out; *c; c++) *c = *c == '-' ? '_' : *c;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(out, names[i].other) == 0) snprintf(out, WORD_MAX, "%s", names[i].own);
+}
+
+int cli_criterion(const cli_parser *parser, km_criterion *out) {
+    const char *names[KM_CRITERION_COUNT + 2] = {"auto"}; // KM_CRITERION_AUTO is one before the first
+    for (int c = 0; c < KM_CRITERION_COUNT; c++) names[c + 1] = km_criterion_name((km_criterion)c);
+    char word[WORD_MAX];
+    int choice = 0;
+    cli_parser item = *parser;
+    criterion_word(word, parser->value, strlen(parser->value));
+    item.value = word;
+    if (cli_choice(&item, "--criterion", &choice, names)) return CLI_USAGE;
+    *out = (km_criterion)(choice + KM_CRITERION_AUTO);
+    return 0;
+}
+
 int cli_criteria(const cli_parser *parser, uint64_t *out) {
     const char *names[KM_CRITERION_COUNT + 2] = {[KM_CRITERION_COUNT] = "all"};
     for (int c = 0; c < KM_CRITERION_COUNT; c++) names[c] = km_criterion_name((km_criterion)c);
@@ -272,7 +354,7 @@ int cli_criteria(const cli_parser *parser, uint64_t *out) {
     for (const char *at = parser->value;;) {
         char word[WORD_MAX];
         size_t size = strcspn(at, ",");
-        snprintf(word, sizeof word, "%.*s", size < WORD_MAX ? (int)size : WORD_MAX - 1, at);
+        criterion_word(word, at, size);
         int choice = 0;
         cli_parser item = *parser;
         item.value = word;

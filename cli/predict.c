@@ -114,6 +114,7 @@ static int run(const cli_command *command, int argc, char **argv) {
     if (!exit) exit = cli_cache_dir_usable(&options.fit.cache_dir, options.cache_dir);
     if (exit) return exit;
     options.fit.log = cli_log();
+    options.fit.threads = cli_threads(options.fit.threads);
     km_status status = predict(&options, argv[parser.first], argv[parser.first + 1], &err);
     return status == KM_OK ? CLI_DONE : cli_error(status, &err);
 }
@@ -131,7 +132,8 @@ static const cli_option options_list[] = {
     {CLI_ID, "id", 0, "COLUMN", "a column of DATA that is written in the place of the row's number"},
     CLI_DATA_OPTIONS,
     {CLI_TARGET, "target", 't', "TARGET", "auto (default: the CPU), cpu, cuda, cuda:N"},
-    {CLI_THREADS, "threads", 0, "N", "CPU threads; default: all cores. Never changes the result"},
+    {CLI_THREADS, "threads", 0, "N",
+     "CPU threads; default: OMP_NUM_THREADS, else all cores. Never changes\nthe result"},
     {CLI_CACHE_DIR, "cache-dir", 0, "DIR", "keep compiled modules here; default: see kmgen cache --help"},
     CLI_COMMON_OPTIONS,
 };

@@ -119,6 +119,7 @@ static int run(const cli_command *command, int argc, char **argv) {
     cli_parser_init(&parser, command, argc, argv);
     if (parse(&options, &parser)) return parser.exit;
     options.score.log = cli_log();
+    options.score.threads = cli_threads(options.score.threads);
     km_status status = score(&options, argv[parser.first], &err);
     return status == KM_OK ? CLI_DONE : cli_error(status, &err);
 }
@@ -138,7 +139,8 @@ static const cli_option options_list[] = {
     {CLI_JSON, "json", 0, "FILE", "write the scores as JSON; with - standard output holds only that"},
     {CLI_SEED, "seed", 0, "N",
      "of the sample that the Euclidean silhouette takes of many points;\ndefault: 0"},
-    {CLI_THREADS, "threads", 0, "N", "CPU threads; default: all cores. Never changes the result"},
+    {CLI_THREADS, "threads", 0, "N",
+     "CPU threads; default: OMP_NUM_THREADS, else all cores. Never changes\nthe result"},
     CLI_COMMON_OPTIONS,
 };
 
@@ -153,7 +155,7 @@ const cli_command cli_command_score = {
     "Examples:\n"
     "  kmgen fit iris.csv -k 3 --labels labels.npy\n"
     "  kmgen score iris.csv --labels labels.npy\n"
-    "  kmgen score points.csv --labels other.csv --label-column cluster --noise 0 --json -\n",
+    "  kmgen score points.csv --labels other.csv --label-column cluster --noise 0\n",
     options_list,
     run,
 };

@@ -85,8 +85,11 @@ static void log_line(void *user, km_log_level level, const char *text) {
     if (level == KM_LOG_WARNING) {
         cli_warning("%s", text);
     } else if (cli_verbose >= (level == KM_LOG_INFO ? 1 : 2)) {
+        char line[8192];
+        snprintf(line, sizeof line, "%s", text);
+        km_text_plain(line);
         cli_progress_clear();
-        cli_line(stderr, "%s", text);
+        cli_wrapped(stderr, line, cli_width(STDERR_FILENO));
     }
 }
 

@@ -179,15 +179,45 @@ usage() {
     run 2 fit missing.csv --id name --labels l.npy
     in_stderr '--id needs --labels FILE.csv'
     # Nothing is passed over in silence, and what is wrong is said before the data, which do not exist, are read.
-    for option in --columns --seed --tol --json --model --labels --centroids --plot --report --weights --cache-dir \
+    for option in --columns --seed --tol --json --model --labels --centroids --report --weights --cache-dir \
         --init -k; do
         run 2 fit missing.csv $option 3 $option 3
         in_stderr 'is given twice'
         run 2 fit missing.csv $option ''
         in_stderr "needs a value, got ''"
     done
-    run 2 fit missing.csv --plot a.svg --plot b.svg
-    in_stderr "--plot is given twice, now as 'b.svg'"
+    run 2 fit missing.csv --plot a.svg --plot b.eps # all are obeyed, and looked at
+    in_stderr "got 'b.eps'"
+    run 2 fit missing.csv --plot a.svg --plot ./a.svg
+    in_stderr '--plot and --plot both write to ./a.svg'
+    # No help is wider than 80 columns, nor what a terminal of 80 gets.
+    for name in emit explain fit predict score tune info cache help version; do
+        run 0 $name --help
+        expect "lines of more than 80 columns" test -z "$(grep -E '.{81}' "$work/stdout")"
+    done
+    run 0 help
+    expect "lines of more than 80 columns" test -z "$(grep -E '.{81}' "$work/stdout")"
+    for name in small wide many; do
+        what="explain $name"
+        COLUMNS=80 "$kmgen" explain "$source_root/specs/$name.yaml" >"$work/stdout" 2>"$work/stderr"
+        expect "lines of more than 80 columns" test -z "$(grep -E '.{81}' "$work/stdout")"
+        "$kmgen" explain "$source_root/specs/$name.yaml" >"$work/whole" 2>"$work/stderr"
+        expect "other words" cmp -s <(tr -s ' \n' '\n' <"$work/stdout") <(tr -s ' \n' '\n' <"$work/whole")
+    done
+    what='votes in 80 columns'
+    COLUMNS=80 "$kmgen" fit "$iris" -k 2..12 -v >"$work/stdout" 2>"$work/stderr"
+    expect "lines of more than 80 columns" test -z "$(grep -E '.{81}' "$work/stdout")"
+    expect "lines of -v of more than 80 columns" test -z "$(grep -v '^kmgen: ' "$work/stderr" | grep -E '.{81}')"
+    # Criteria by the names that people use; threads as every program of OpenMP counts them.
+    run 0 fit "$iris" -k 2..5 --criterion ch --criteria db,silhouette --json -
+    in_stdout '"criterion": "calinski_harabasz"'
+    run 0 fit "$iris" -k 2..5 --criterion davies-bouldin --json -
+    in_stdout '"criterion": "davies_bouldin"'
+    what=OMP_NUM_THREADS
+    expect "OMP_NUM_THREADS is not obeyed" cmp -s <(OMP_NUM_THREADS=3,1 "$kmgen" fit "$iris" --dry-run -t cpu) \
+        <("$kmgen" fit "$iris" --dry-run -t cpu --threads 3)
+    expect "--threads does not win" cmp -s <(OMP_NUM_THREADS=3 "$kmgen" fit "$iris" --dry-run -t cpu --threads 5) \
+        <("$kmgen" fit "$iris" --dry-run -t cpu --threads 5)
     run 2 predict model.json missing.csv --labels a.npy --labels b.npy
     in_stderr '--labels is given twice'
     run 2 emit missing.yaml -o a -o b
@@ -1384,6 +1414,20 @@ install() {
     run 0 fit "$iris" -k 2..4
     expect "the installed header has another version" grep -q \
         "KM_VERSION \"$(pkg-config --modversion kmgen)\"" "$(find "$tree" -path '*/kmgen/version.h')"
+    # Wherever the tree lies: the library is found beside the program, examples, specs and schemas are there.
+    what='an installed tree that was moved'
+    mv "$tree" "$work/moved"
+    env -u LD_LIBRARY_PATH "$work/moved${prefix#"$tree"}/bin/kmgen" version >"$work/stdout" 2>"$work/stderr"
+    expect "the program does not find its library" grep -q '^kmgen ' "$work/stdout"
+    mv "$work/moved" "$tree"
+    for name in specs/small.yaml schemas/result.schema.json examples/elbow_main.c README.md; do
+        expect "$name is not installed" test -n "$(find "$tree" -path "*share/*/${name#*:}")"
+    done
+    printf '%s\n' '#include <kmgen/kmgen.h>' '#if KM_VERSION_NUMBER < 1000' '#error' '#endif' >v.c
+    # shellcheck disable=SC2086
+    cc -fsyntax-only $flags v.c 2>"$work/stderr"
+    expect "the version is no number for #if" test $? = 0
+    rm v.c
     expect "no man page is installed" test -n "$(find "$tree" -name 'kmgen.1*')"
     no_files
 }
