@@ -21,8 +21,8 @@ static int run_help(const cli_command *command, int argc, char **argv) {
     if (parser.first == argc) {
         fputs(introduction, stdout);
         for (int c = 0; cli_commands[c]; c++) {
-            enum { NAMES = 12 };
-            printf("  %-9s ", cli_commands[c]->name);
+            enum { NAMES = 13 };
+            printf("  %-10s ", cli_commands[c]->name);
             cli_print_words(cli_commands[c]->summary, NAMES, NAMES);
         }
         printf("\n'kmgen SUBCOMMAND --help' shows its options and examples. Start with:\n"

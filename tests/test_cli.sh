@@ -191,7 +191,7 @@ usage() {
     run 2 fit missing.csv --plot a.svg --plot ./a.svg
     in_stderr '--plot and --plot both write to ./a.svg'
     # No help is wider than 80 columns, nor what a terminal of 80 gets.
-    for name in emit explain fit predict score tune info cache help version; do
+    for name in emit explain fit predict score tune info cache completion help version; do
         run 0 $name --help
         expect "lines of more than 80 columns" test -z "$(grep -E '.{81}' "$work/stdout")"
     done
@@ -208,6 +208,34 @@ usage() {
     COLUMNS=80 "$kmgen" fit "$iris" -k 2..12 -v >"$work/stdout" 2>"$work/stderr"
     expect "lines of more than 80 columns" test -z "$(grep -E '.{81}' "$work/stdout")"
     expect "lines of -v of more than 80 columns" test -z "$(grep -v '^kmgen: ' "$work/stderr" | grep -E '.{81}')"
+    # Completions come from the same tables.
+    for name in bash zsh fish; do
+        run 0 completion $name
+        in_stdout 'labels-of'
+        for option in $("$kmgen" fit --help | grep -oE -- '--[a-z-]+ ' | sort -u); do
+            expect "no $option for $name" grep -qE -- "(-l |--)${option#--}" "$work/stdout"
+        done
+    done
+    run 2 completion tcsh
+    in_stderr "are for bash, zsh and fish, got 'tcsh'"
+    "$kmgen" completion bash >complete.bash
+    completes() { # EXPECTED WORDS...
+        what="completion of ${*:2}"
+        expect "completes to '$(complete_words "${@:2}")' instead of '$1'" test "$(complete_words "${@:2}")" = "$1"
+    }
+    complete_words() {
+        # shellcheck disable=SC2016
+        bash --norc -c 'source ./complete.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+            _kmgen; echo "${COMPREPLY[*]}"' - kmgen "$@" 2>/dev/null
+    }
+    completes fit fi
+    completes '--labels --labels-of' fit --lab
+    completes 'best all' fit --labels-of ''
+    completes 'none auto' fit x.csv --refine ''
+    completes 'gap gap_2001' fit --criterion gap
+    completes 'silhouette silhouette_euclidean' fit --criteria silh
+    completes complete.bash fit comp
+    rm complete.bash
     # Criteria by the names that people use; threads as every program of OpenMP counts them.
     run 0 fit "$iris" -k 2..5 --criterion ch --criteria db,silhouette --json -
     in_stdout '"criterion": "calinski_harabasz"'
@@ -1420,8 +1448,9 @@ install() {
     env -u LD_LIBRARY_PATH "$work/moved${prefix#"$tree"}/bin/kmgen" version >"$work/stdout" 2>"$work/stderr"
     expect "the program does not find its library" grep -q '^kmgen ' "$work/stdout"
     mv "$work/moved" "$tree"
-    for name in specs/small.yaml schemas/result.schema.json examples/elbow_main.c README.md; do
-        expect "$name is not installed" test -n "$(find "$tree" -path "*share/*/${name#*:}")"
+    for name in bash-completion/completions/kmgen.bash zsh/site-functions/_kmgen fish/vendor_completions.d/kmgen.fish \
+        specs/small.yaml schemas/result.schema.json examples/elbow_main.c README.md; do
+        expect "$name is not installed" test -n "$(find "$tree" -path "*/share/*$name")"
     done
     printf '%s\n' '#include <kmgen/kmgen.h>' '#if KM_VERSION_NUMBER < 1000' '#error' '#endif' >v.c
     # shellcheck disable=SC2086
