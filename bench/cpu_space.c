@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Times every plan of a shape's small space on one thread of this CPU, by the thread's own clock: what else runs on the
-// machine disturbs a sample at most by what it leaves in the caches. All plans are compiled first; then come rounds of
-// all of them, and the least of a plan's times counts. It prints what `kmgen tune --json` writes, for bench/model.py.
+// machine disturbs a sample at most by what it leaves in the caches. All plans are compiled and checked first; then
+// come rounds of all of them, and the least of a plan's times counts. It prints what `kmgen tune --json` writes, for
+// bench/model.py.
 // usage: cpu_space FEATURES LIST_OF_K POINTS SECONDS CACHE_FOLDER
 #include "base/clock.h"
 #include "base/text.h"
@@ -23,6 +24,7 @@ typedef struct timed {
     km_module *module;
     km_engine *engine;
     double *starts;
+    double *centre, *factor; // of the clustered space
 } timed;
 
 static km_error err;
@@ -65,11 +67,12 @@ static void build(timed *one, const km_tune_result *result, const km_tune_candid
 
 static void load(timed *one, const km_spec *spec, const km_backend *cpu, const km_tune_points *points) {
     int64_t d = spec->features, indices[4096], row = 0;
-    double *centre = calloc((size_t)(2 * d), sizeof *centre);
-    km_load_params transform = {.centre = centre, .factor = centre + d};
+    one->centre = calloc((size_t)(2 * d), sizeof *one->centre);
+    one->factor = one->centre + d;
+    km_load_params transform = {.centre = one->centre, .factor = one->factor};
     km_data_stats stats;
     one->starts = calloc((size_t)(one->plan.clusters_sum * d), sizeof *one->starts);
-    if (!centre || !one->starts) exit(1);
+    if (!one->centre || !one->starts) exit(1);
     must(cpu->engine_create(&one->engine, one->module->kernels, 1, NULL, &err));
     must(km_data_stats_alloc(&stats, d, &err));
     must(cpu->load(one->engine, &stats, points->data, &transform, &err));
@@ -79,20 +82,41 @@ static void load(timed *one, const km_spec *spec, const km_backend *cpu, const k
         must(cpu->rows(one->engine, one->starts + row * d, indices, spec->clusters[q], &err));
     }
     km_data_stats_free(&stats);
-    free(centre);
 }
 
 // ms of a pass.
-static double sample(timed *one, const km_spec *spec, const km_backend *cpu) {
+static double run_passes(timed *one, const km_spec *spec, const km_backend *cpu, int64_t passes) {
     const km_stop stop = {.shift_max = -1, .max_iter = INT64_MAX, .stopped_min = INT64_MAX};
     km_slot_state *states = calloc((size_t)one->engine->slots_count, sizeof *states);
     int64_t done = 0, row = 0;
     for (int64_t slot = 0; slot < spec->clusters_count; row += spec->clusters[slot++])
         must(cpu->slot_start(one->engine, slot, one->starts + row * spec->features, &err));
     double began = thread_ms();
-    must(cpu->run_passes(one->engine, states, &done, &stop, PASSES, &err));
+    must(cpu->run_passes(one->engine, states, &done, &stop, passes, &err));
     free(states);
     return (thread_ms() - began) / (double)done;
+}
+
+// The sums of one pass against the reference.
+static void check(timed *one, const km_spec *spec, const km_backend *cpu, const km_tune_points *points) {
+    int64_t d = spec->features, most = spec->clusters[spec->clusters_count - 1], row = 0;
+    double *centroids = calloc((size_t)(most * (d + 1)), sizeof *centroids);
+    const km_load_params transform = {.centre = one->centre, .factor = one->factor};
+    if (!centroids) exit(1);
+    run_passes(one, spec, cpu, 1);
+    for (int64_t slot = 0; slot < spec->clusters_count; row += spec->clusters[slot++]) {
+        km_tune_expected expected;
+        char reason[160];
+        must(
+            km_tune_expect(&expected, points, &transform, one->starts + row * d, spec->clusters[slot], &err));
+        must(cpu->slot_read(one->engine, slot, centroids, centroids + most * d, &err));
+        if (!km_tune_is_as_expected(reason, sizeof reason, &expected, centroids, centroids + most * d)) {
+            fprintf(stderr, "cpu_space: %s: %s\n", km_design_name(one->plan.design), reason);
+            exit(1);
+        }
+        km_tune_expected_free(&expected);
+    }
+    free(centroids);
 }
 
 static km_status make_result(km_tune_result *result, km_space *space, km_device *device, char **argv) {
@@ -137,12 +161,15 @@ int main(int argc, char **argv) {
     timed *all = calloc((size_t)space.count, sizeof *all);
     for (int64_t i = 0; i < space.count && all; i++)
         build(&all[i], &result, &space.candidates[i], device, argv[5]);
-    for (int64_t i = 0; i < space.count && all; i++) load(&all[i], spec, device->backend, &points);
+    for (int64_t i = 0; i < space.count && all; i++) {
+        load(&all[i], spec, device->backend, &points);
+        check(&all[i], spec, device->backend, &points);
+    }
     double until = km_now_ms() + 1e3 * atof(argv[4]);
     for (int round = 0; all && (round < 3 || km_now_ms() < until); round++)
         for (int64_t i = 0; i < space.count; i++) {
             km_tune_candidate *candidate = &space.candidates[i];
-            double ms = sample(&all[i], spec, device->backend);
+            double ms = run_passes(&all[i], spec, device->backend, PASSES);
             if (round == 0) continue; // what happens only once happens now
             candidate->ms = candidate->outcome == KM_TUNE_MEASURED ? fmin(candidate->ms, ms) : ms;
             candidate->outcome = KM_TUNE_MEASURED;
