@@ -6,6 +6,7 @@
 #include "../../base/size.h"
 #include "../criteria/pairs.h"
 #include "../criteria/stability.h"
+#include "../sample.h"
 #include "../threads.h"
 #include "job.h"
 
