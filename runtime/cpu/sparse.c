@@ -411,13 +411,20 @@ km_status km_cpu_sparse_wide_table(cpu_sparse_table *table, void **memory, const
     return KM_OK;
 }
 
-void km_cpu_sparse_put(const cpu_sparse_table *table, const cpu_engine *engine, int64_t column,
-                       const double *centroid) {
-    int64_t d = engine->base.d;
-    double *rows = (double *)(uintptr_t)table->rows + column,
-           *constants = (double *)(uintptr_t)table->constants;
-    for (int64_t f = 0; f < d; f++) rows[f * table->stride] = -centroid[f];
-    constants[column] = 0.5 * engine->sparse->kernels->square(centroid, d);
+void km_cpu_sparse_fill(const cpu_sparse_table *table, const cpu_engine *engine,
+                        const double *const *centroids) {
+    int64_t d = engine->base.d, stride = table->stride, columns = table->columns;
+    double *rows = (double *)(uintptr_t)table->rows, *constants = (double *)(uintptr_t)table->constants;
+    int threads = d * columns > SPARSE_PARALLEL_MIN ? (int)engine->threads : 1;
+    (void)threads;
+#pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
+    for (int64_t first = 0; first < d; first += FEATURES_AT_A_TIME)
+        for (int64_t j = 0; j < columns; j++)
+            for (int64_t f = first; f < km_min(first + FEATURES_AT_A_TIME, d); f++)
+                rows[f * stride + j] = -centroids[j][f];
+#pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
+    for (int64_t j = 0; j < columns; j++)
+        constants[j] = 0.5 * engine->sparse->kernels->square(centroids[j], d);
 }
 
 void km_cpu_sparse_scores(double *scores, const cpu_engine *engine, const cpu_sparse_table *table,

@@ -43,9 +43,9 @@ void km_cpu_sparse_rows(cpu_sparse_rows *out, const cpu_engine *engine, int64_t 
 // km_pages_free.
 km_status km_cpu_sparse_wide_table(cpu_sparse_table *table, void **memory, const cpu_engine *engine,
                                    int64_t columns, km_error *err);
-// Puts a centroid of d doubles into a column of it.
-void km_cpu_sparse_put(const cpu_sparse_table *table, const cpu_engine *engine, int64_t column,
-                       const double *centroid);
+// Fills all its columns: a centroid of d doubles each.
+void km_cpu_sparse_fill(const cpu_sparse_table *table, const cpu_engine *engine,
+                        const double *const *centroids);
 // Scores in double of `rows`, of one chunk, SPARSE_AT_A_TIME at most, and their |x|^2: into `scores`, which has
 // km_cpu_sparse_scores_count(table) doubles.
 static inline int64_t km_cpu_sparse_scores_count(const cpu_sparse_table *table) {

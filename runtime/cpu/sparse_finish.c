@@ -30,12 +30,16 @@ km_status km_cpu_sparse_finish_create(cpu_finish_pass *pass, const km_finish_mod
     if (!own) return km_fail_memory(err, "the finishing pass", (int64_t)sizeof *own);
     KM_TRY(km_cpu_sparse_wide_table(&own->table, &own->memory, engine, pass->rows, err));
     int64_t count = pass->threads * km_cpu_sparse_scores_count(&own->table), column = 0;
+    const double **centroids = malloc((size_t)pass->rows * sizeof *centroids);
     own->scores = calloc((size_t)count, sizeof *own->scores);
-    if (!own->scores) return km_fail_memory(err, "the finishing pass", count * 8);
-    for (int64_t m = 0; m < pass->count; m++)
-        for (int64_t j = 0; j < models[m].k; j++)
-            km_cpu_sparse_put(&own->table, engine, column++, models[m].centroids + j * engine->base.d);
-    return KM_OK;
+    if (own->scores && centroids) {
+        for (int64_t m = 0; m < pass->count; m++)
+            for (int64_t j = 0; j < models[m].k; j++)
+                centroids[column++] = models[m].centroids + j * engine->base.d;
+        km_cpu_sparse_fill(&own->table, engine, centroids);
+    }
+    free(centroids);
+    return own->scores && column == pass->rows ? KM_OK : km_fail_memory(err, "the finishing pass", count * 8);
 }
 
 // |x - c|^2 from |x|^2 and a score.
@@ -115,15 +119,17 @@ static km_status sparse_init(sparse_pass *p, cpu_engine *engine, km_silhouette_m
     KM_TRY(km_cpu_sparse_wide_table(&p->table, &p->memory, engine, columns, err));
     p->scores_count = km_round_up(km_cpu_sparse_scores_count(&p->table) + count, 8);
     p->scores = malloc((size_t)(engine->threads * p->scores_count) * sizeof *p->scores);
-    if (!p->scores)
-        return km_fail_memory(err, "the pass of the silhouette", engine->threads * p->scores_count * 8);
-    for (int64_t m = 0; m < count; m++) {
-        for (int64_t j = 0; j < models[m].k; j++)
-            km_cpu_sparse_put(&p->table, engine, at++, models[m].centroids + j * d);
+    const double **centroids = malloc((size_t)columns * sizeof *centroids);
+    for (int64_t m = 0; centroids && m < count; m++) {
+        for (int64_t j = 0; j < models[m].k; j++) centroids[at++] = models[m].centroids + j * d;
         for (int64_t j = 0; models[m].means && j < models[m].k; j++)
-            km_cpu_sparse_put(&p->table, engine, at++, models[m].means + j * d);
+            centroids[at++] = models[m].means + j * d;
     }
-    return KM_OK;
+    if (centroids) km_cpu_sparse_fill(&p->table, engine, centroids);
+    free(centroids);
+    return p->scores && at == columns
+               ? KM_OK
+               : km_fail_memory(err, "the pass of the silhouette", engine->threads * p->scores_count * 8);
 }
 
 // The silhouette of a point by its scores.

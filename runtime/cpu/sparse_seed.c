@@ -21,13 +21,24 @@ static inline double distance_of(double square, double score, double pick) {
     return distance > SPARSE_SEED_ROUNDING * (square + pick) ? distance : 0;
 }
 
+// The table of candidates has a row a feature. Where that is more than a cache holds, it has one a feature that some
+// candidate has, and a first one of zeros: rows of points are given the numbers of these in place of their features.
 typedef struct seed_table {
     cpu_sparse_table table; // columns: each chain's candidates, then its last pick, where there is one
     void *memory;
     double *scores;     // of each thread
     listed_chain *list; // of the chains that take part
     int64_t listed;
+    uint32_t *ids;         // d: a feature's row of the compact table; NULL: there is none
+    uint32_t *indices;     // of each thread: indices_count of some points
+    int64_t indices_count; // at least those of the longest row
+    int64_t rows;          // of the compact table in this pass, without the first; -1: it has a row a feature
 } seed_table;
+
+enum {
+    COMPACT_NONZEROS = 1 << 14, // of points whose features are looked up together
+    COMPACT_PAD = 16            // indices behind the last that may be read
+};
 
 void km_cpu_sparse_seed_destroy(cpu_seed_pass *pass) {
     seed_table *own = pass->own;
@@ -35,7 +46,21 @@ void km_cpu_sparse_seed_destroy(cpu_seed_pass *pass) {
     km_pages_free(own->memory);
     free(own->scores);
     free(own->list);
+    free(own->ids);
+    free(own->indices);
     free(own);
+}
+
+static km_status compact_create(seed_table *own, const cpu_engine *engine, km_error *err) {
+    const km_sparse_points *points = &engine->sparse->points;
+    own->indices_count = COMPACT_NONZEROS;
+    for (int64_t i = 0; i < points->n; i++)
+        own->indices_count =
+            km_max(own->indices_count, km_sparse_end(points, i) - km_sparse_first(points, i));
+    int64_t count = engine->threads * (own->indices_count + COMPACT_PAD);
+    own->ids = calloc((size_t)engine->base.d, sizeof *own->ids);
+    own->indices = calloc((size_t)count, sizeof *own->indices);
+    return own->ids && own->indices ? KM_OK : km_fail_memory(err, "features of candidates", count * 4);
 }
 
 // Columns for the most candidates that a pick has, and for the last picks.
@@ -45,47 +70,116 @@ km_status km_cpu_sparse_seed_create(cpu_seed_pass *pass, km_error *err) {
     seed_table *own = pass->own = calloc(1, sizeof *own);
     if (!own) return km_fail_memory(err, "scores of candidates", (int64_t)sizeof *own);
     KM_TRY(km_cpu_sparse_wide_table(&own->table, &own->memory, engine, columns, err));
+    if (own->table.is_large) KM_TRY(compact_create(own, engine, err));
     int64_t count = engine->threads * km_cpu_sparse_scores_count(&own->table);
     own->scores = malloc((size_t)count * sizeof *own->scores);
     own->list = calloc((size_t)pass->chains_count, sizeof *own->list);
     return own->scores && own->list ? KM_OK : km_fail_memory(err, "scores of candidates", count * 8);
 }
 
-// Writes minus a point's values, or zeros, into a column.
-static void put(const cpu_sparse_table *table, const km_sparse_points *points, int64_t column, int64_t point,
-                double sign) {
+static int64_t nonzeros_of(const km_sparse_points *points, int64_t first, int64_t count) {
+    return km_sparse_end(points, first + count - 1) - km_sparse_first(points, first);
+}
+
+// Writes minus a point's values into a column.
+static void put(seed_table *own, const km_sparse_points *points, int64_t column, int64_t point) {
+    const cpu_sparse_table *table = &own->table;
     double *rows = (double *)(uintptr_t)table->rows + column, square = 0;
     for (int64_t at = km_sparse_first(points, point); at < km_sparse_end(points, point); at++) {
         double value = km_sparse_value(points, at);
-        rows[km_sparse_column(points, at) * table->stride] = sign * value;
+        int64_t row = km_sparse_column(points, at);
+        if (own->rows >= 0) {
+            if (!own->ids[row]) own->ids[row] = (uint32_t)++own->rows;
+            row = own->ids[row];
+        }
+        rows[row * table->stride] = -value;
         square = fma(value, value, square);
     }
     ((double *)(uintptr_t)table->constants)[column] = 0.5 * square;
 }
 
-// The columns of all chains' candidates and last picks: minus their points, or cleared from that.
-static void columns_put(cpu_seed_pass *pass, double sign) {
-    seed_table *own = pass->own;
+// Clears a column from that.
+static void clear(seed_table *own, const km_sparse_points *points, int64_t column, int64_t point) {
+    double *rows = (double *)(uintptr_t)own->table.rows + column;
+    for (int64_t at = km_sparse_first(points, point); at < km_sparse_end(points, point); at++) {
+        int64_t f = km_sparse_column(points, at);
+        if (own->rows < 0)
+            rows[f * own->table.stride] = 0;
+        else
+            own->ids[f] = 0;
+    }
+}
+
+// Calls `take` for the candidates and last picks of all chains, and their columns. Returns how many columns there are.
+static int64_t each_column(const cpu_seed_pass *pass,
+                           void (*take)(seed_table *own, const km_sparse_points *points, int64_t column,
+                                        int64_t point)) {
     const km_sparse_points *points = &pass->engine->sparse->points;
     int64_t column = 0;
-    own->listed = 0;
+    for (int64_t c = 0; c < pass->chains_count; c++) {
+        const cpu_seed_chain *chain = &pass->chains[c];
+        if (chain->candidates_count == 0) continue;
+        for (int64_t a = 0; a < chain->candidates_count; a++)
+            take(pass->own, points, column++, chain->candidates[a]);
+        if (chain->chosen >= 0) take(pass->own, points, column++, chain->chosen);
+    }
+    return column;
+}
+
+static void count_nonzeros(seed_table *own, const km_sparse_points *points, int64_t column, int64_t point) {
+    (void)column;
+    own->rows += nonzeros_of(points, point, 1);
+}
+
+void km_cpu_sparse_seed_begin(cpu_seed_pass *pass) {
+    seed_table *own = pass->own;
+    const cpu_engine *engine = pass->engine;
+    int64_t column = own->rows = own->listed = 0;
+    each_column(pass, count_nonzeros);
+    own->rows = own->ids && own->rows < engine->base.d ? 0 : -1; // the last row would be the constants'
+    own->table.columns = each_column(pass, put);
+    if (own->rows >= 0)
+        own->table.is_large = (own->rows + 1) * own->table.stride * (int64_t)sizeof(double) >
+                              engine->base.plan->facts.cache_bytes;
     for (int64_t c = 0; c < pass->chains_count; c++) {
         const cpu_seed_chain *chain = &pass->chains[c];
         if (chain->candidates_count == 0) continue;
         own->list[own->listed++] = (listed_chain){.chain = chain, .column = column};
-        for (int64_t a = 0; a < chain->candidates_count; a++)
-            put(&own->table, points, column++, chain->candidates[a], sign);
-        if (chain->chosen >= 0) put(&own->table, points, column++, chain->chosen, sign);
+        column += chain->candidates_count + (chain->chosen >= 0);
     }
-    own->table.columns = column;
-}
-
-void km_cpu_sparse_seed_begin(cpu_seed_pass *pass) {
-    columns_put(pass, -1);
 }
 
 void km_cpu_sparse_seed_end(cpu_seed_pass *pass) {
-    columns_put(pass, 0);
+    seed_table *own = pass->own;
+    each_column(pass, clear);
+    if (own->rows >= 0)
+        memset((void *)(uintptr_t)own->table.rows, 0,
+               (size_t)((own->rows + 1) * own->table.stride) * sizeof(double));
+    own->table.is_large = own->ids != NULL;
+}
+
+// km_cpu_sparse_scores, by the compact table.
+static void compact_scores(double *scores, const seed_table *own, const cpu_engine *engine, int64_t first,
+                           int64_t count) {
+    const km_sparse_points *points = &engine->sparse->points;
+    uint32_t *indices = own->indices + omp_get_thread_num() * (own->indices_count + COMPACT_PAD);
+    double *squares = scores + SPARSE_AT_A_TIME * own->table.stride;
+    uint32_t starts[SPARSE_AT_A_TIME + 1];
+    for (int64_t r = 0, here; r < count; r += here) {
+        here = count - r;
+        while (here > 1 && nonzeros_of(points, first + r, here) > own->indices_count) here /= 2;
+        int64_t from = km_sparse_first(points, first + r), nonzeros = nonzeros_of(points, first + r, here);
+        for (int64_t i = 0; i < nonzeros; i++) indices[i] = own->ids[km_sparse_column(points, from + i)];
+        for (int64_t i = 0; i < here; i++)
+            starts[i] = (uint32_t)(km_sparse_first(points, first + r + i) - from);
+        starts[here] = (uint32_t)nonzeros;
+        cpu_sparse_rows rows = {.count = here,
+                                .starts = starts,
+                                .indices = indices,
+                                .values = (const uint8_t *)points->values + from * points->real_bytes,
+                                .index_bytes = sizeof *indices};
+        engine->sparse->kernels->scores(scores + r * own->table.stride, squares + r, &rows, &own->table);
+    }
 }
 
 double km_cpu_sparse_square(const cpu_engine *engine, int64_t point, int64_t pick) {
@@ -143,7 +237,10 @@ void km_cpu_sparse_seed_subchunk(cpu_seed_pass *pass, int64_t subchunk, int64_t 
     for (int64_t at = first; at < first + count; at += SPARSE_AT_A_TIME) {
         int64_t here = km_min(SPARSE_AT_A_TIME, first + count - at);
         const double *weights = cpu_weights_at(engine, at);
-        km_cpu_sparse_scores(scores, engine, table, at, here);
+        if (own->rows >= 0)
+            compact_scores(scores, own, engine, at, here);
+        else
+            km_cpu_sparse_scores(scores, engine, table, at, here);
         for (int64_t c = 0; c < own->listed; c++)
             (engine->real_bytes == 4 ? chain_float32 : chain_float64)(
                 &own->list[c], own->list[c].chain->potentials + subchunk * SEED_CANDIDATES_MAX, scores,
