@@ -315,7 +315,8 @@ static int64_t chain_bytes(const km_plan *plan) {
     int64_t blocks = n / CHUNK_POINTS + 1;
     if (km_plan_is_csr(plan))
         return pages(n * km_type_bytes(plan->spec.type)) + side_by_side(plan, CANDIDATES, 8) +
-               csr_scores(plan, CANDIDATES) + parts * CANDIDATES * 8 + (parts + blocks) * 8;
+               csr_scores(plan, CANDIDATES) + parts * CANDIDATES * 8 + (parts + blocks) * 8 +
+               (threads_of(plan) + 1) * d * 4;
     return pages(km_round_up(n, group) * km_type_bytes(plan->spec.type)) +
            (CANDIDATES + 1) * d * km_type_bytes(plan->spec.type) + parts * CANDIDATES * 8 +
            (parts + blocks) * 8 + threads_of(plan) * (int64_t)sizeof(km_cpu_chain);
@@ -339,6 +340,27 @@ static int64_t relocating_bytes(const km_plan *plan) {
                threads_of(plan) * (span * 8 + k * 16 + d * 16 + 256);
     return k * (km_round_up(d, 8) * 8 + (d + 1) * km_type_bytes(plan->spec.type)) +
            d * KM_CPU_FEW_CLUSTERS * 8 + threads_of(plan) * (span * 8 + k * 16 + d * 16 + 256);
+}
+
+int64_t km_valley_points(int64_t n, int64_t d, const int32_t *clusters, int64_t clusters_count) {
+    // Points of a sample, and of each cluster of the largest K, at most; fewer of a cluster than the last show no valley.
+    enum { SAMPLE_POINTS = 8192, CLUSTER_POINTS = 32, CLUSTER_POINTS_MIN = 16 };
+    const int64_t values_max = (int64_t)1 << 23;
+    // Multiplications for the distances of all Ks: about a second of one core.
+    const int64_t products_max = (int64_t)1 << 31;
+    int64_t sum = 0, largest = clusters[clusters_count - 1];
+    for (int64_t q = 0; q < clusters_count; q++) sum += clusters[q];
+    int64_t count = km_min(n, km_max(SAMPLE_POINTS, CLUSTER_POINTS * largest));
+    count = km_min(count, values_max / d);
+    count = km_min(count, products_max / d / sum);
+    return count < n && count < CLUSTER_POINTS_MIN * largest ? 0 : count;
+}
+
+// The sample of a decision, in double.
+static int64_t deciding_bytes(const km_plan *plan) {
+    return km_valley_points(plan->points, plan->spec.features, plan->spec.clusters,
+                            plan->spec.clusters_count) *
+           (plan->spec.features + 1) * 8;
 }
 
 static int64_t refining_bytes(const km_plan *plan) {
@@ -370,7 +392,8 @@ static void of_cpu(km_memory *memory, const km_plan *plan) {
     int64_t early = add_slots(memory, plan);
     memory->pass = kept_bytes(plan);
     int64_t sorting = plan->algorithm == KM_ALGORITHM_TILES ? km_cpu_sorting_bytes(plan, n) : 0;
-    int64_t finishing = pages(plan->label_sets * n * 4) + finishing_bytes(plan);
+    int64_t last = km_max(finishing_bytes(plan), deciding_bytes(plan));
+    int64_t finishing = pages(plan->label_sets * n * 4) + last;
     memory->steps = km_max(sorting, km_max(finishing, refining_bytes(plan)));
     // Picks, the first centroids, costs, and the centroids of the best as they are kept, finished and returned.
     int64_t first = restarts * k_max_of(plan) * d * 8;

@@ -56,4 +56,7 @@ int64_t km_cpu_tiles_bytes(const km_plan *plan, int64_t n);   // tiles of the al
 int64_t km_cpu_sorting_bytes(const km_plan *plan,
                              int64_t n); // ... and what sorting takes before they are filled
 
+// Points of the sample by which valleys are measured (runtime/criteria/valley.h); 0: none.
+int64_t km_valley_points(int64_t n, int64_t d, const int32_t *clusters, int64_t clusters_count);
+
 #endif

@@ -105,28 +105,39 @@ typedef struct shape {
     int weighted;
     km_labels_wanted labels;
     int64_t restarts, changes_min, threads;
+    int64_t nonzeros; // of each row, where the points lie as CSR; 0: they are dense
 } shape;
 
 static const shape shapes[] = {
-    {500000, 8, "3..8", KM_FLOAT32, KM_FLOAT32, KM_ALGORITHM_LLOYD, "prebuilt", 0, KM_LABELS_NONE, 4, 0, 2},
-    {400000, 8, "3..8", KM_FLOAT64, KM_FLOAT32, KM_ALGORITHM_LLOYD, "prebuilt", 1, KM_LABELS_BEST, 10, 5, 1},
-    {600000, 3, "2..12", KM_FLOAT32, KM_FLOAT32, KM_ALGORITHM_TILES, "prebuilt", 0, KM_LABELS_ALL, 2, 0, 2},
-    {400000, 6, "5", KM_FLOAT32, KM_FLOAT64, KM_ALGORITHM_TILES, "prebuilt", 1, KM_LABELS_NONE, 2, 0, 2},
+    {500000, 8, "3..8", KM_FLOAT32, KM_FLOAT32, KM_ALGORITHM_LLOYD, "prebuilt", 0, KM_LABELS_NONE, 4, 0, 2,
+     0},
+    {400000, 8, "3..8", KM_FLOAT64, KM_FLOAT32, KM_ALGORITHM_LLOYD, "prebuilt", 1, KM_LABELS_BEST, 10, 5, 1,
+     0},
+    {600000, 3, "2..12", KM_FLOAT32, KM_FLOAT32, KM_ALGORITHM_TILES, "prebuilt", 0, KM_LABELS_ALL, 2, 0, 2,
+     0},
+    {400000, 6, "5", KM_FLOAT32, KM_FLOAT64, KM_ALGORITHM_TILES, "prebuilt", 1, KM_LABELS_NONE, 2, 0, 2, 0},
     {200000, 16, "16,32", KM_FLOAT32, KM_FLOAT32, KM_ALGORITHM_HAMERLY, "prebuilt", 0, KM_LABELS_BEST, 2, 0,
-     2},
-    {150000, 8, "4..8", KM_FLOAT64, KM_FLOAT64, KM_ALGORITHM_ELKAN, "prebuilt", 0, KM_LABELS_NONE, 2, 0, 2},
-    {200000, 4, "300,1000", KM_FLOAT32, KM_FLOAT32, KM_ALGORITHM_LLOYD, "prebuilt", 0, KM_LABELS_ALL, 1, 0,
-     2},
-    {100000, 100, "2..5", KM_FLOAT32, KM_FLOAT64, KM_ALGORITHM_LLOYD, "prebuilt", 0, KM_LABELS_NONE, 3, 0, 2},
+     2, 0},
+    {150000, 8, "4..8", KM_FLOAT64, KM_FLOAT64, KM_ALGORITHM_ELKAN, "prebuilt", 0, KM_LABELS_NONE, 2, 0, 2,
+     0},
+    {200000, 4, "300,1000", KM_FLOAT32, KM_FLOAT32, KM_ALGORITHM_LLOYD, "prebuilt", 0, KM_LABELS_ALL, 1, 0, 2,
+     0},
+    {100000, 100, "2..5", KM_FLOAT32, KM_FLOAT64, KM_ALGORITHM_LLOYD, "prebuilt", 0, KM_LABELS_NONE, 3, 0, 2,
+     0},
+    {400000, 1000, "2..5", KM_FLOAT32, KM_FLOAT32, KM_ALGORITHM_LLOYD, "sparse_lanes", 0, KM_LABELS_BEST, 2,
+     0, 2, 20},
+    {50000, 30000, "3..6", KM_FLOAT64, KM_FLOAT32, KM_ALGORITHM_LLOYD, "sparse_lanes", 1, KM_LABELS_NONE, 1,
+     0, 2, 60},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 // Uniform points of either type.
 static void *values_of(const shape *s, uint64_t seed) {
     size_t size = s->values == KM_FLOAT64 ? 8 : 4;
-    void *values = malloc((size_t)(s->n * s->d) * size);
+    int64_t count = s->n * (s->nonzeros ? s->nonzeros : s->d);
+    void *values = malloc((size_t)count * size);
     ck_assert_ptr_nonnull(values);
-    for (int64_t i = 0; i < s->n * s->d; i++) {
+    for (int64_t i = 0; i < count; i++) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         double value = (double)(seed >> 33) * 0x1p-31;
         if (s->values == KM_FLOAT64)
@@ -154,10 +165,29 @@ static void job_of(km_spec *spec, km_fit_params *params, const shape *s) {
     params->max_iter = 2;
 }
 
+// Row starts and columns of a CSR table; they live as long as the data.
+static km_status csr_of(km_data **out, const shape *s, const void *values, const double *weights,
+                        km_error *err) {
+    static int64_t *starts;
+    static int32_t *columns;
+    int64_t step = s->d / s->nonzeros;
+    free(starts);
+    free(columns);
+    starts = malloc((size_t)(s->n + 1) * sizeof *starts);
+    columns = malloc((size_t)(s->n * s->nonzeros) * sizeof *columns);
+    for (int64_t i = 0; i <= s->n; i++) starts[i] = i * s->nonzeros;
+    for (int64_t e = 0; e < s->n * s->nonzeros; e++)
+        columns[e] = (int32_t)(e % s->nonzeros * step + e * 7919 % step);
+    return km_data_from_csr(out, starts, columns, 4, values, s->values, s->n, s->d, weights, err);
+}
+
 static km_data *data_of(const shape *s, const void *values, double *weights) {
     km_error err = {""};
     km_data *data = NULL;
     for (int64_t i = 0; s->weighted && i < s->n; i++) weights[i] = 1 + (double)(i % 3);
+    if (s->nonzeros)
+        ck_assert_msg(csr_of(&data, s, values, s->weighted ? weights : NULL, &err) == KM_OK, "%s", err.text);
+    if (s->nonzeros) return data;
     ck_assert_msg(km_data_from_memory(&data, values, s->n, s->d, s->values, 0, 0,
                                       s->weighted ? weights : NULL, &err) == KM_OK,
                   "%s", err.text);
@@ -186,6 +216,7 @@ START_TEST(fits_take_what_was_planned) {
     ck_assert_msg((double)planned <= 1.25 * (double)taken + 0x1p24,
                   "shape %d took %.2f MiB, %.2f were planned", _i, (double)taken / 0x1p20,
                   (double)planned / 0x1p20);
+    if (s->nonzeros) ck_assert_int_lt(taken, s->n * s->d * 4 / 2); // never the dense table
     km_result_destroy(&result);
     ck_assert_int_le(held - before, 1 << 20);
     km_data_destroy(&data);
@@ -249,7 +280,8 @@ static char *outcome_of(int64_t *size, const shape *s, int64_t bytes, const km_d
 
 START_TEST(a_limit_changes_no_result) {
     static const shape s = {400000,     4, "2..9",         KM_FLOAT32, KM_FLOAT32, KM_ALGORITHM_AUTO,
-                            "prebuilt", 0, KM_LABELS_BEST, 8,          0,          2};
+                            "prebuilt", 0, KM_LABELS_BEST, 8,          0,          2,
+                            0};
     km_error err = {""};
     km_spec spec;
     km_fit_params params;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "valley.h"
 #include "../../base/error.h"
+#include "../../gen/memory.h"
 #include "../../templates/both.h"
 #include "../sample.h"
 #include "../threads.h"
@@ -9,15 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Points of a sample, and of each cluster of the largest K, at most.
-enum { SAMPLE_POINTS = 8192, CLUSTER_POINTS = 32 };
-// Fewer points of a cluster than this show no valley.
-enum { CLUSTER_POINTS_MIN = 16 };
 // Of each feature, to find its lattice.
 enum { LATTICE_POINTS = 1024 };
-#define SAMPLE_VALUES_MAX ((int64_t)1 << 23)
-// Multiplications for the distances of all Ks: about a second of one core.
-#define PRODUCTS_MAX ((int64_t)1 << 31)
 // Fewer are done before other threads have begun.
 #define PRODUCTS_SHARED ((int64_t)1 << 21)
 // Of the draws: no restart has these numbers.
@@ -35,15 +29,6 @@ static int64_t least(int64_t a, int64_t b) {
 
 static int64_t most(int64_t a, int64_t b) {
     return a > b ? a : b;
-}
-
-static int64_t sample_count(int64_t n, int64_t d, const int32_t *clusters, int64_t clusters_count) {
-    int64_t sum = 0, largest = clusters[clusters_count - 1];
-    for (int64_t q = 0; q < clusters_count; q++) sum += clusters[q];
-    int64_t count = least(n, most(SAMPLE_POINTS, CLUSTER_POINTS * largest));
-    count = least(count, SAMPLE_VALUES_MAX / d);
-    count = least(count, PRODUCTS_MAX / d / sum);
-    return count < n && count < CLUSTER_POINTS_MIN * largest ? 0 : count;
 }
 
 static int ascending(const void *a, const void *b) {
@@ -97,7 +82,7 @@ km_status km_valley_sample_make(km_valley_sample *out, const km_data *data, cons
                                 uint64_t seed, km_error *err) {
     int64_t d = km_data_features(data);
     *out = (km_valley_sample){.d = d};
-    out->count = sample_count(km_data_points(data), d, clusters, clusters_count);
+    out->count = km_valley_points(km_data_points(data), d, clusters, clusters_count);
     if (!out->count) return KM_OK;
     out->points = malloc((size_t)(out->count * d) * sizeof(double));
     if (km_data_weights(data)) out->weights = malloc((size_t)out->count * sizeof(double));
