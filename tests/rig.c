@@ -121,10 +121,31 @@ static void read_back(rig *r, const ref_data *points) {
     free(indices);
 }
 
+// The points as a table; of more features than dense points may have, as CSR.
+static km_status data_of(rig *r, const ref_data *points, km_error *err) {
+    int64_t n = points->n, d = points->d, nonzeros = 0;
+    if (d <= KM_FEATURES_DENSE_MAX) {
+        r->values = ref_values(points);
+        return km_data_from_memory(&r->data, r->values, n, d, points->type, 0, 0, points->w, err);
+    }
+    for (int64_t i = 0; i < n * d; i++) nonzeros += points->x[i] != 0;
+    int64_t *starts = r->values = calloc((size_t)(n + 1 + 2 * nonzeros), 8);
+    double *values = (double *)(void *)(starts + n + 1);
+    int32_t *columns = (int32_t *)(void *)(values + nonzeros);
+    ck_assert_ptr_nonnull(starts);
+    for (int64_t i = 0, at = 0; i < n * d; i++) {
+        if (points->x[i] != 0) {
+            values[at] = points->x[i];
+            columns[at++] = (int32_t)(i % d);
+        }
+        starts[i / d + 1] = at;
+    }
+    return km_data_from_csr(&r->data, starts, columns, 4, values, KM_FLOAT64, n, d, points->w, err);
+}
+
 km_status rig_try_load(rig *r, const ref_data *points, int64_t threads, km_scale scale, km_error *err) {
     int64_t d = points->d;
-    r->values = ref_values(points);
-    RIG_MUST(km_data_from_memory(&r->data, r->values, points->n, d, points->type, 0, 0, points->w, err), err);
+    RIG_MUST(data_of(r, points, err), err);
     RIG_MUST(r->variant->backend->engine_create(&r->engine, r->module->kernels, threads, NULL, err), err);
     RIG_MUST(km_data_stats_alloc(&r->stats, d, err), err);
     r->load = (km_load_params){.scale = scale};
