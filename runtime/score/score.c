@@ -23,18 +23,21 @@ typedef struct scoring {
     const km_data *data;
     const km_score_params *params;
     int64_t n, d, k, threads;
-    double *x;                                             // n x d: scaled, the mean of all points is 0
+    double *row;                                           // of each thread, d: a point that is worked on
     double *w;                                             // n, or NULL
+    int64_t *points;                                       // n: which they are of the data's
     int32_t *own;                                          // n: cluster
     double *centroids, *weights, *sse, *distance, *margin; // k x d, then k each
     int64_t *counts, *values;
-    double *mean; // d: of the points with labels
+    double *mean, *factor; // d: of the points with labels; what the scale divides by, or 1
     double total_weight, total_sse, total_distance, silhouettes;
     km_error *err;
 } scoring;
 
 static void scoring_free(scoring *s) {
-    free(s->x);
+    free(s->row);
+    free(s->w);
+    free(s->points);
     free(s->own);
     free(s->centroids);
     free(s->counts);
@@ -99,15 +102,19 @@ static km_status list_labels(scoring *s, const int64_t *labels) {
 
 // Points ------------------------------------------------------------------------------------------------------
 
+// Nothing of n x d: points are read again, row by row, whenever they are needed.
 static km_status scoring_alloc(scoring *s) {
-    int64_t d = s->d, k = s->k, points = (s->n * (d + 1) + 4 * d) * 8, clusters = (k * (d + 4)) * 8;
-    KM_TRY(km_host_check("the points", points + clusters + s->n * 4, s->err));
-    s->x = malloc((size_t)points);
+    int64_t d = s->d, k = s->k, clusters = k * (d + 4) * 8, rows = (s->threads + 5) * d * 8;
+    KM_TRY(km_host_check("the clusters", s->n * 20 + clusters + rows, s->err));
+    s->row = malloc((size_t)rows);
+    s->points = malloc((size_t)s->n * sizeof *s->points);
     s->own = malloc((size_t)s->n * sizeof *s->own);
+    if (km_data_weights(s->data)) s->w = malloc((size_t)s->n * sizeof *s->w);
     s->centroids = calloc((size_t)(k * (d + 4)), sizeof(double));
-    if (!s->x || !s->own || !s->centroids) return km_fail_memory(s->err, "the points", points + clusters);
-    s->w = km_data_weights(s->data) ? s->x + s->n * d : NULL;
-    s->mean = s->x + s->n * (d + 1);
+    if (!s->row || !s->points || !s->own || !s->centroids || (km_data_weights(s->data) && !s->w))
+        return km_fail_memory(s->err, "the clusters", clusters + rows);
+    s->mean = s->row + s->threads * d;
+    s->factor = s->mean + d;
     s->weights = s->centroids + k * d;
     s->sse = s->weights + k;
     s->distance = s->sse + k;
@@ -116,17 +123,19 @@ static km_status scoring_alloc(scoring *s) {
     return KM_OK;
 }
 
-static km_status read_points(scoring *s, const int64_t *labels) {
+// The points with labels, and whether all their values are numbers.
+static km_status list_points(scoring *s, const int64_t *labels) {
     const double *weights = km_data_weights(s->data);
     int64_t at = 0;
     for (int64_t i = 0; i < km_data_points(s->data); i++) {
         int64_t row = km_data_row_of(s->data, i), label = labels[row];
         if (!has_label(s, label)) continue;
-        KM_TRY(km_data_read(s->x + at * s->d, s->data, i, 1, KM_FLOAT64, s->err));
+        KM_TRY(km_data_read(s->row, s->data, i, 1, KM_FLOAT64, s->err));
         for (int64_t f = 0; f < s->d; f++)
-            if (!isfinite(s->x[at * s->d + f])) return km_data_refuse_value(s->data, i, f, s->err);
+            if (!isfinite(s->row[f])) return km_data_refuse_value(s->data, i, f, s->err);
         const int64_t *found = bsearch(&label, s->values, (size_t)s->k, sizeof label, compare_labels);
         s->own[at] = (int32_t)(found - s->values);
+        s->points[at] = i;
         if (s->w) s->w[at] = weights[i];
         at++;
     }
@@ -137,26 +146,40 @@ static double weight_of(const scoring *s, int64_t i) {
     return s->w ? s->w[i] : 1;
 }
 
-// Mean, and the factors of the scale, of the points with labels. Then the mean is 0.
-static void scale_points(scoring *s) {
+// Point i, scaled; the mean of all points is 0.
+static km_status point_read(double *x, const scoring *s, int64_t i, km_error *err) {
+    KM_TRY(km_data_read(x, s->data, s->points[i], 1, KM_FLOAT64, err));
+    for (int64_t f = 0; f < s->d; f++) x[f] = (x[f] - s->mean[f]) / s->factor[f];
+    return KM_OK;
+}
+
+// Mean, and what the scale divides by, of the points with labels.
+static km_status scale_choose(scoring *s) {
     int64_t d = s->d;
-    double *mean = s->mean, *variance = mean + d, *low = mean + 2 * d, *high = mean + 3 * d;
-    for (int64_t f = 0; f < d; f++) mean[f] = variance[f] = 0, low[f] = INFINITY, high[f] = -INFINITY;
-    for (int64_t i = 0; i < s->n; i++) s->total_weight += weight_of(s, i);
-    for (int64_t i = 0; i < s->n * d; i++) {
-        mean[i % d] += weight_of(s, i / d) / s->total_weight * s->x[i];
-        low[i % d] = fmin(low[i % d], s->x[i]);
-        high[i % d] = fmax(high[i % d], s->x[i]);
+    double *mean = s->mean, *factor = s->factor, *variance = mean + 2 * d, *low = mean + 3 * d,
+           *high = mean + 4 * d, *x = s->row;
+    for (int64_t f = 0; f < d; f++) {
+        mean[f] = variance[f] = 0, factor[f] = 1;
+        low[f] = INFINITY, high[f] = -INFINITY;
     }
-    for (int64_t i = 0; i < s->n * d; i++) {
-        s->x[i] -= mean[i % d];
-        variance[i % d] += weight_of(s, i / d) / s->total_weight * s->x[i] * s->x[i];
+    for (int64_t i = 0; i < s->n; i++) s->total_weight += weight_of(s, i);
+    for (int64_t i = 0; i < s->n; i++) {
+        KM_TRY(km_data_read(x, s->data, s->points[i], 1, KM_FLOAT64, s->err));
+        for (int64_t f = 0; f < d; f++) {
+            mean[f] += weight_of(s, i) / s->total_weight * x[f];
+            low[f] = fmin(low[f], x[f]);
+            high[f] = fmax(high[f], x[f]);
+        }
+    }
+    for (int64_t i = 0; i < s->n && s->params->scale == KM_SCALE_STANDARD; i++) {
+        KM_TRY(point_read(x, s, i, s->err));
+        for (int64_t f = 0; f < d; f++) variance[f] += weight_of(s, i) / s->total_weight * x[f] * x[f];
     }
     for (int64_t f = 0; f < d; f++) {
-        double width = s->params->scale == KM_SCALE_STANDARD ? sqrt(variance[f]) : high[f] - low[f];
-        int scaled = s->params->scale != KM_SCALE_NONE && high[f] > low[f];
-        for (int64_t i = 0; scaled && i < s->n; i++) s->x[i * d + f] /= width;
+        if (s->params->scale == KM_SCALE_NONE || !(high[f] > low[f])) continue;
+        factor[f] = s->params->scale == KM_SCALE_STANDARD ? sqrt(variance[f]) : high[f] - low[f];
     }
+    return KM_OK;
 }
 
 // Sums --------------------------------------------------------------------------------------------------------
@@ -167,30 +190,34 @@ static double square_of(const double *x, const double *c, int64_t d) {
     return square;
 }
 
-static void add_means(scoring *s) {
+static km_status add_means(scoring *s) {
     int64_t d = s->d;
+    double *x = s->row;
     for (int64_t i = 0; i < s->n; i++) {
+        KM_TRY(point_read(x, s, i, s->err));
         s->counts[s->own[i]]++;
         s->weights[s->own[i]] += weight_of(s, i);
-        for (int64_t f = 0; f < d; f++) s->centroids[s->own[i] * d + f] += weight_of(s, i) * s->x[i * d + f];
+        for (int64_t f = 0; f < d; f++) s->centroids[s->own[i] * d + f] += weight_of(s, i) * x[f];
     }
     for (int64_t i = 0; i < s->k * d; i++)
         if (s->weights[i / d] > 0) s->centroids[i] /= s->weights[i / d];
     for (int64_t i = 0; i < s->n; i++) {
+        KM_TRY(point_read(x, s, i, s->err));
         int64_t j = s->own[i];
-        double weight = weight_of(s, i), whole = 0, square = square_of(s->x + i * d, s->centroids + j * d, d);
-        for (int64_t f = 0; f < d; f++) whole += s->x[i * d + f] * s->x[i * d + f];
+        double weight = weight_of(s, i), whole = 0, square = square_of(x, s->centroids + j * d, d);
+        for (int64_t f = 0; f < d; f++) whole += x[f] * x[f];
         s->sse[j] += weight * square;
         s->distance[j] += weight * sqrt(square);
         s->total_sse += weight * whole;
         s->total_distance += weight * sqrt(whole);
     }
+    return KM_OK;
 }
 
 // Of one point: the margin to the nearest other centroid, and the silhouette in the squared form.
-static void one_point(double *margin, double *silhouette, const scoring *s, int64_t i) {
+static void one_point(double *margin, double *silhouette, const scoring *s, const double *x, int64_t i) {
     int64_t own = s->own[i], d = s->d;
-    const double *x = s->x + i * d, n = s->weights[own];
+    const double n = s->weights[own];
     double inside = square_of(x, s->centroids + own * d, d), nearest = INFINITY, other = INFINITY;
     for (int64_t j = 0; j < s->k; j++) {
         if (j == own || !(s->weights[j] > 0)) continue;
@@ -208,43 +235,53 @@ static km_status add_margins(scoring *s) {
     double *values = malloc((size_t)(2 * s->n) * sizeof *values);
     if (!values) return km_fail_memory(s->err, "the silhouettes", 2 * s->n * (int64_t)sizeof *values);
     int threads = (int)s->threads;
-    (void)threads;
+    km_status status = KM_OK;
 #pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1 && s->n > PARALLEL_POINTS)
-    for (int64_t i = 0; i < s->n; i++) one_point(&values[2 * i], &values[2 * i + 1], s, i);
-    for (int64_t i = 0; i < s->n; i++) { // in order: threads change nothing
+    for (int64_t i = 0; i < s->n; i++) {
+        double *x = s->row + omp_get_thread_num() * s->d;
+        km_error own = {""};
+        km_status read = point_read(x, s, i, &own);
+        if (read == KM_OK) {
+            one_point(&values[2 * i], &values[2 * i + 1], s, x, i);
+            continue;
+        }
+#pragma omp critical(km_score)
+        if (status == KM_OK) status = km_fail(s->err, read, "%s", own.text);
+    }
+    for (int64_t i = 0; i < s->n && status == KM_OK; i++) { // in order: threads change nothing
         s->margin[s->own[i]] += weight_of(s, i) * values[2 * i];
         s->silhouettes += weight_of(s, i) * values[2 * i + 1];
     }
     free(values);
-    return KM_OK;
+    return status;
 }
 
 // Scores ------------------------------------------------------------------------------------------------------
 
-// Exact, or that of a sample.
+// Exact, or that of a sample, whose points are dense rows; not measured where there is no memory for them.
 static km_status by_pairs(double *score, double *error, const scoring *s) {
-    int64_t n = km_min(s->n, KM_PAIRS_POINTS), d = s->d;
-    km_pairs pairs = {s->x, s->w, s->n, d, s->own, &s->k, 1, s->threads};
-    if (n == s->n) {
-        double unused;
-        return km_pairs_silhouettes(score, &unused, &pairs, s->err);
-    }
+    int64_t n = km_min(s->n, KM_PAIRS_POINTS), d = s->d, bytes;
+    km_error none;
+    if (km_mul_overflows(&bytes, n * 8, d + 3) || km_host_check("the sample", bytes, &none) != KM_OK)
+        return KM_OK;
     double *x = malloc((size_t)(n * (d + 1)) * sizeof *x);
     int64_t *indices = malloc((size_t)n * (sizeof *indices + sizeof(int32_t)));
     km_status status = KM_OK;
     if (!x || !indices) {
-        status = km_fail_memory(s->err, "the sample of the silhouette", n * (d + 2) * 8);
+        status = km_fail_memory(s->err, "the sample of the silhouette", bytes);
         goto done;
     }
     int32_t *own = (int32_t *)(indices + n);
-    KM_TRY_GOTO(km_draw_points(indices, s->n, n, s->params->seed, s->err));
+    for (int64_t i = 0; i < n; i++) indices[i] = i;
+    if (n < s->n) KM_TRY_GOTO(km_draw_points(indices, s->n, n, s->params->seed, s->err));
     for (int64_t i = 0; i < n; i++) {
-        memcpy(x + i * d, s->x + indices[i] * d, (size_t)d * sizeof *x);
+        KM_TRY_GOTO(point_read(x + i * d, s, indices[i], s->err));
         x[n * d + i] = weight_of(s, indices[i]);
         own[i] = s->own[indices[i]];
     }
-    pairs = (km_pairs){x, s->w ? x + n * d : NULL, n, d, own, &s->k, 1, s->threads};
-    status = km_pairs_silhouettes(score, error, &pairs, s->err);
+    km_pairs pairs = {x, s->w ? x + n * d : NULL, n, d, own, &s->k, 1, s->threads};
+    double unused;
+    status = km_pairs_silhouettes(score, n < s->n ? error : &unused, &pairs, s->err);
 done:
     free(x);
     free(indices);
@@ -310,12 +347,10 @@ km_status km_score_labels(km_label_scores **out, const km_data *data, const int6
     km_status status = check_labels(&s, labels, count);
     if (status == KM_OK) status = list_labels(&s, labels);
     if (status == KM_OK) status = scoring_alloc(&s);
-    if (status == KM_OK) status = read_points(&s, labels);
-    if (status == KM_OK) {
-        scale_points(&s);
-        add_means(&s);
-        status = add_margins(&s);
-    }
+    if (status == KM_OK) status = list_points(&s, labels);
+    if (status == KM_OK) status = scale_choose(&s);
+    if (status == KM_OK) status = add_means(&s);
+    if (status == KM_OK) status = add_margins(&s);
     if (status == KM_OK) status = make_scores(out, &s);
     if (status != KM_OK) km_label_scores_destroy(out);
     scoring_free(&s);
