@@ -8,6 +8,7 @@
 typedef struct emit_options {
     const char *output, *templates;
     int weighted;
+    double density; // 0: unknown
     cli_changes changes;
     cli_tuning tuning;
 } emit_options;
@@ -28,6 +29,12 @@ static int parse(emit_options *options, cli_parser *parser) {
             break;
         case CLI_WEIGHTED:
             options->weighted = 1;
+            break;
+        case CLI_DENSITY:
+            if (cli_share(parser, "--density", &options->density)) {
+                parser->exit = CLI_USAGE;
+                return -1;
+            }
             break;
         default:
             if (cli_changes_take(&options->changes, parser, id)) {
@@ -91,6 +98,7 @@ static int run(const cli_command *command, int argc, char **argv) {
     if (status == KM_OK) exit = cli_changes_apply(&spec, NULL, &options.changes, command);
     if (exit) goto done;
     cli_names_warn(&spec);
+    if (options.density > 0) params.nonzeros = options.density * (double)spec.features;
     if (status == KM_OK) status = cli_tuning_read(&options.tuning, &err);
     cli_tuning_apply(&params, &options.tuning);
     if (status == KM_OK) status = km_plan_make(&plan, &spec, &params, &err);
@@ -134,6 +142,9 @@ static const cli_option options_list[] = {
     {CLI_TARGET, "target", 't', "TARGET", "cpu, cpu:avx512, cuda, cuda:sm_90 ... instead of the spec's"},
     {CLI_TYPE, "type", 0, "f32|f64", "element type instead of the spec's"},
     {CLI_SET, "set", 0, "NAME=VALUE...", "fix a number of the plan, e.g. block=256 or design=tiled"},
+    {CLI_DENSITY, "density", 0, "X",
+     "share of values that are not 0, which decides the layout: kernels\nof points in the layout csr are "
+     "emitted for CUDA"},
     {CLI_WEIGHTED, "weighted", 0, NULL, "points carry weights (CUDA; C takes them in any case)"},
     CLI_TUNING_OPTION("take measured numbers from this table of kmgen tune first, or\nfrom none, not even "
                       "those of the library"),

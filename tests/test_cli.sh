@@ -527,6 +527,15 @@ assert json.load(open(sys.argv[1]))["n_init"] == 1' "$work/stdout"
     run 1 fit "$sparse/from0.svm" -k 2 --features 4
     one_line_error
     in_stderr 'correct --features'
+    # Both sides of the switch, by the share of nonzeros.
+    printf 'features: 100\nclusters: 2..12\ntarget: cpu:avx2\n' >sides.yaml
+    for side in 'csr 0.05' 'dense 0.95'; do
+        run 0 explain sides.yaml --points 1000000 --density "${side#* }"
+        in_stdout "layout ${side% *}: "
+        run 0 emit sides.yaml -o - --target cuda:sm_90 --density "${side#* }"
+        in_stderr "layout ${side% *}: "
+    done
+    run 2 emit sides.yaml -o - --density 2
     run 0 score "$sparse/from1.svm" --labels "$sparse/from1.svm"
     in_stdout '^5 points, 5 features, 4 clusters; 1 rows without a label'
     rm -f -- *

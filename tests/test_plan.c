@@ -152,6 +152,51 @@ START_TEST(targets) {
 }
 END_TEST
 
+// What bench/sparse.py --crossing measured on two AVX2 cores: passes of both layouts are equal at about 55 % of
+// nonzeros, 100 features and K = 2..12; the planner is to be within a factor of 1.3 of that.
+START_TEST(layouts_are_equal_where_passes_are) {
+    km_plan_params params;
+    km_device_facts facts;
+    km_device_facts_init(&facts, (km_target){KM_TARGET_CPU, KM_ISA_AVX2});
+    km_plan_params_init(&params);
+    params.facts = &facts;
+    params.points = 300000;
+    spec.features = 100;
+    ck_assert_int_eq(km_spec_set_clusters(&spec, "2..12", &err), KM_OK);
+    for (int percent = 5; percent <= 100; percent += 5) {
+        params.nonzeros = percent;
+        expect_plan(&params);
+        if (percent <= 55 / 1.3) ck_assert_int_eq(km_plan_layout(&plan), KM_LAYOUT_CSR);
+        if (percent >= 55 * 1.3) ck_assert_int_eq(km_plan_layout(&plan), KM_LAYOUT_DENSE);
+        const char *side = km_plan_layout(&plan) == KM_LAYOUT_CSR ? "layout csr: " : "layout dense: ";
+        ck_assert_msg(strstr(plan.design_reason, side) != NULL || percent > 80, "%s", plan.design_reason);
+    }
+}
+END_TEST
+
+// What skips needs dense points; the way out that is named works.
+START_TEST(csr_points_have_lloyd_alone) {
+    km_plan_params params;
+    km_plan_params_init(&params);
+    params.points = 100000;
+    params.nonzeros = 2;
+    spec.features = 50;
+    spec.layout = KM_LAYOUT_CSR;
+    expect_plan(&params);
+    ck_assert_int_eq(plan.algorithm, KM_ALGORITHM_LLOYD);
+    ck_assert_int_eq(km_plan_layout(&plan), KM_LAYOUT_CSR);
+    for (int a = KM_ALGORITHM_TILES; a <= KM_ALGORITHM_ELKAN; a++) {
+        params.algorithm = (km_algorithm)a;
+        spec.layout = KM_LAYOUT_CSR;
+        expect_error(&params,
+                     "needs dense points, and the layout is csr; take lloyd or auto, or the layout dense");
+        spec.layout = KM_LAYOUT_DENSE;
+        expect_plan(&params);
+        ck_assert_int_eq(plan.algorithm, (km_algorithm)a);
+    }
+}
+END_TEST
+
 START_TEST(specs_are_checked) {
     spec.features = 0;
     expect_error(NULL, "add `features:` to the spec");
@@ -783,6 +828,8 @@ int main(void) {
     tcase_add_test(tests, nominal_devices);
     tcase_add_test(tests, times_of_a_fit);
     tcase_add_test(tests, targets);
+    tcase_add_test(tests, layouts_are_equal_where_passes_are);
+    tcase_add_test(tests, csr_points_have_lloyd_alone);
     tcase_add_test(tests, specs_are_checked);
     tcase_add_test(tests, foreign_numbers);
     tcase_add_test(tests, fixed_numbers);
