@@ -1466,6 +1466,24 @@ install() {
     cc -fsyntax-only $flags v.c 2>"$work/stderr"
     expect "the version is no number for #if" test $? = 0
     rm v.c
+    if command -v dpkg-deb >/dev/null; then
+        what='scripts/package'
+        "$source_root/scripts/package" "$work/packages" "$build_root" >"$work/stdout" 2>"$work/stderr"
+        expect "no package is made" test $? = 0
+        # Into a root with nothing in it.
+        mkdir -p "$work/root/var/lib/dpkg/info" "$work/root/var/lib/dpkg/updates"
+        touch "$work/root/var/lib/dpkg/status"
+        dpkg --root="$work/root" --force-not-root --force-depends --log=/dev/null -i "$work"/packages/kmgen_*.deb \
+            >"$work/stdout" 2>"$work/stderr"
+        expect "the package is not installed" test $? = 0
+        expect "its libraries are not named" grep -qE '^Depends: .*libc6.*libjansson4' "$work/root/var/lib/dpkg/status"
+        env -u LD_LIBRARY_PATH "$work/root${prefix#"$tree"}/bin/kmgen" fit "$iris" -k 3 >"$work/stdout" 2>"$work/stderr"
+        in_stdout 'best K = 3'
+        if git -C "$source_root" rev-parse HEAD >/dev/null 2>&1; then
+            expect "the archive lacks files" test "$(tar tf "$work"/packages/kmgen-*.tar.xz | grep -c '[^/]$')" = \
+                "$(git -C "$source_root" ls-tree -r HEAD | wc -l)"
+        fi
+    fi
     expect "no man page is installed" test -n "$(find "$tree" -name 'kmgen.1*')"
     no_files
 }
