@@ -85,6 +85,13 @@ typedef enum cli_id {
     CLI_TRANSFORM,
     CLI_SCORE,
     CLI_ID,
+    CLI_EXCLUDE,
+    CLI_ONE_HOT,
+    CLI_STRICT,
+    CLI_MISSING,
+    CLI_NA_VALUES,
+    CLI_DECIMAL,
+    CLI_WEIGHTS_COLUMN,
     CLI_IDS_END
 } cli_id;
 
@@ -114,8 +121,28 @@ typedef struct cli_option {
         {CLI_HEADER, "header", 0, "HOW",                                                                     \
          "first line of CSV and TSV holds names: auto (default), yes, no, or\nskip: it does, but columns "   \
          "count by position"},                                                                               \
-        {CLI_COLUMNS, "columns", 0, "LIST", "columns to use, by name or by number from 1: a,b,5..7"}, {      \
-        CLI_NAN, "nan", 0, "refuse|drop", "rows with NaN or infinity; default: refuse"                       \
+        {CLI_COLUMNS, "columns", 0, "LIST",                                                                  \
+         "columns to use, by name or by number from 1: a,b,5..7,x..z,9..;\nyes/no become 1 and 0, dates "    \
+         "days; "                                                                                            \
+         "default: all columns of numbers\nthat are no ids"},                                                \
+        {CLI_EXCLUDE, "exclude", 0, "LIST", "columns to leave out"},                                         \
+        {CLI_ONE_HOT, "one-hot", 0, "LIST",                                                                  \
+         "columns of text of which each category (256 at most) becomes a\nfeature of 0 and 1"},              \
+        {CLI_STRICT, "strict", 0, NULL, "refuse a table in which some column holds no numbers"},             \
+        {CLI_MISSING, "missing", 0, "HOW",                                                                   \
+         "cells that are empty, NA, N/A, NaN, NULL, None, ? or -: refuse\n(default), drop their rows, or "   \
+         "fill in the column's mean or median"},                                                             \
+        {CLI_NAN, "nan", 0, "HOW", "the same as --missing"},                                                 \
+        {CLI_NA_VALUES, "na-values", 0, "LIST", "what else means a missing value, e.g. unknown,-999"}, {     \
+        CLI_DECIMAL, "decimal", 0, ".|,",                                                                    \
+            "what decimals of text have; default: a comma where semicolons\nseparate and no number has a "   \
+            "point, else a point"                                                                            \
+    }
+
+// For commands that take weights.
+#define CLI_WEIGHTS_OPTIONS                                                                                  \
+    {CLI_WEIGHTS, "weights", 0, "FILE", "one weight a row"}, {                                               \
+        CLI_WEIGHTS_COLUMN, "weights-column", 0, "NAME", "column of DATA with one weight a row"              \
     }
 
 typedef struct cli_command {
@@ -210,7 +237,9 @@ void cli_clusters_text(char *text, size_t size, const km_spec *spec);
 
 // Data ------------------------------------------------------------------------------------------------------
 
-// Takes one of CLI_DATA_OPTIONS into params: 0, else CLI_USAGE.
+// Sets what the program reads tables by.
+void cli_data_init(km_data_params *params);
+// Takes one of CLI_DATA_OPTIONS, or --weights-column, into params: 0, else CLI_USAGE.
 int cli_data_take(km_data_params *params, const cli_parser *parser, int id);
 
 // For km_data_params.log: what is assumed of a table, and with --verbose what is counted.

@@ -181,6 +181,13 @@ static int take(fit_options *options, const cli_parser *parser, int id) {
     case CLI_HEADER:
     case CLI_COLUMNS:
     case CLI_NAN:
+    case CLI_EXCLUDE:
+    case CLI_ONE_HOT:
+    case CLI_STRICT:
+    case CLI_MISSING:
+    case CLI_NA_VALUES:
+    case CLI_DECIMAL:
+    case CLI_WEIGHTS_COLUMN:
         return cli_data_take(&options->data, parser, id);
     default:
         return cli_changes_take(&options->changes, parser, id);
@@ -365,8 +372,10 @@ static km_status read_source(char **out, const char *path, km_error *err) {
     return KM_OK;
 }
 
-static km_status open_data(fit_job *job, const fit_options *options, km_error *err) {
+static km_status open_data(fit_job *job, fit_options *options, km_error *err) {
     struct timespec begin, end;
+    options->data.threads = options->fit.threads;
+    cli_interrupts_catch();
     clock_gettime(CLOCK_MONOTONIC, &begin);
     km_status status = km_data_open(&job->data, options->data_path, &options->data, err);
     clock_gettime(CLOCK_MONOTONIC, &end);
@@ -557,8 +566,7 @@ static int run(const cli_command *command, int argc, char **argv) {
                                        {"--output", NULL, ".csv or .tsv"},
                                        {"--report", NULL, NULL}}};
     cli_parser parser;
-    km_data_params_init(&options.data);
-    options.data.log = cli_data_log();
+    cli_data_init(&options.data);
     km_fit_params_init(&options.fit);
     km_output_params_init(&options.output);
     cli_parser_init(&parser, command, argc, argv);
@@ -609,7 +617,7 @@ static const cli_option options_list[] = {
     {CLI_TARGET, "target", 't', "TARGET",
      "auto (default: the GPU where there is one, but for fits that the\nCPU does in less time), cpu, cuda, "
      "cuda:N"},
-    {CLI_WEIGHTS, "weights", 0, "FILE", "one weight a row"},
+    CLI_WEIGHTS_OPTIONS,
     {CLI_CRITERION, "criterion", 0, "NAME",
      "what decides the best K; default: auto, several criteria and whether\nclusters are apart; 'list' shows "
      "all names"},

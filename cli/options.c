@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPTIONS_MAX = 64, WORD_MAX = 64 };
+enum { OPTIONS_MAX = 128, WORD_MAX = 64 };
 
 // Edits (insert, delete, replace, swap of neighbours) that turn a into b; words longer than WORD_MAX are far.
 static int edit_distance(const char *a, const char *b) {

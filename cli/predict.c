@@ -103,8 +103,7 @@ static int run(const cli_command *command, int argc, char **argv) {
     km_error err = {""};
     km_spec spec;
     cli_parser parser;
-    km_data_params_init(&options.data);
-    options.data.log = cli_data_log();
+    cli_data_init(&options.data);
     km_fit_params_init(&options.fit);
     cli_parser_init(&parser, command, argc, argv);
     if (parse(&options, &parser)) return parser.exit;

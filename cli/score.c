@@ -113,8 +113,7 @@ static int run(const cli_command *command, int argc, char **argv) {
     score_options options = {.json = {"--json", NULL, NULL}, .criteria = ~(uint64_t)0};
     km_error err = {""};
     cli_parser parser;
-    km_data_params_init(&options.data);
-    options.data.log = cli_data_log();
+    cli_data_init(&options.data);
     km_score_params_init(&options.score);
     cli_parser_init(&parser, command, argc, argv);
     if (parse(&options, &parser)) return parser.exit;
@@ -134,7 +133,7 @@ static const cli_option options_list[] = {
     {CLI_CRITERIA, "criteria", 0, "LIST",
      "these criteria only; names with commas between them; default: all"},
     {CLI_SCALE, "scale", 0, "none|standard|minmax", "\nscale the features first, as a fit did"},
-    {CLI_WEIGHTS, "weights", 0, "FILE", "one weight a row"},
+    CLI_WEIGHTS_OPTIONS,
     CLI_DATA_OPTIONS,
     {CLI_JSON, "json", 0, "FILE", "write the scores as JSON; with - standard output holds only that"},
     {CLI_SEED, "seed", 0, "N",

@@ -155,7 +155,8 @@ int cli_data_take(km_data_params *params, const cli_parser *parser, int id) {
     static const char *const formats[] = {"npy", "npz", "mtx", "svmlight", "csv", "tsv", "f32", "f64", NULL};
     static const char *const headers[] = {"auto", "yes", "no", "skip",
                                           NULL}; // in the order of km_header_mode
-    static const char *const nans[] = {"refuse", "drop", NULL};
+    static const char *const missing[] = {"refuse", "drop", "mean", "median", NULL}; // of km_missing
+    static const char *const decimals[] = {".", ",", NULL};
     int choice = 0;
     switch (id) {
     case CLI_FORMAT:
@@ -177,9 +178,29 @@ int cli_data_take(km_data_params *params, const cli_parser *parser, int id) {
     case CLI_COLUMNS:
         params->columns = parser->value;
         return 0;
+    case CLI_EXCLUDE:
+        params->exclude = parser->value;
+        return 0;
+    case CLI_ONE_HOT:
+        params->one_hot = parser->value;
+        return 0;
+    case CLI_STRICT:
+        params->numbers_only = 0;
+        return 0;
     case CLI_NAN:
-        if (cli_choice(parser, "--nan", &choice, nans)) return CLI_USAGE;
-        params->nan = choice ? KM_NAN_DROP : KM_NAN_REFUSE;
+    case CLI_MISSING:
+        if (cli_choice(parser, id == CLI_NAN ? "--nan" : "--missing", &choice, missing)) return CLI_USAGE;
+        params->missing = (km_missing)choice;
+        return 0;
+    case CLI_NA_VALUES:
+        params->na_values = parser->value;
+        return 0;
+    case CLI_DECIMAL:
+        if (cli_choice(parser, "--decimal", &choice, decimals)) return CLI_USAGE;
+        params->decimal = *decimals[choice];
+        return 0;
+    case CLI_WEIGHTS_COLUMN:
+        params->weights_column = parser->value;
         return 0;
     default:
         return CLI_USAGE;
@@ -192,6 +213,13 @@ static void data_line(void *user, km_log_level level, const char *text) {
         cli_warning("%s", text);
     else if (level == KM_LOG_INFO || cli_verbose)
         cli_note("%s", text);
+}
+
+void cli_data_init(km_data_params *params) {
+    km_data_params_init(params);
+    params->log = cli_data_log();
+    params->numbers_only = 1;
+    params->progress = cli_progress;
 }
 
 const km_log *cli_data_log(void) {
@@ -224,7 +252,17 @@ int cli_data_check(const km_data_params *params, const cli_parser *parser, const
             format ? "--base is for svmlight, and %s is %s"
                    : "--base is for svmlight; where the name of %s does not say so, add --format svmlight",
             path, format);
-    if (cli_given(parser, CLI_HEADER) && format && !is_one_of(format, texts))
-        return cli_usage(parser->command, "--header is for text, csv and tsv, and %s is %s", path, format);
+    static const cli_option of_text[] = {
+        {CLI_HEADER, "header", 0, NULL, NULL},   {CLI_EXCLUDE, "exclude", 0, NULL, NULL},
+        {CLI_ONE_HOT, "one-hot", 0, NULL, NULL}, {CLI_NA_VALUES, "na-values", 0, NULL, NULL},
+        {CLI_DECIMAL, "decimal", 0, NULL, NULL}, {CLI_WEIGHTS_COLUMN, "weights-column", 0, NULL, NULL}};
+    for (size_t o = 0; o < sizeof of_text / sizeof *of_text; o++)
+        if (cli_given(parser, of_text[o].id) && format && !is_one_of(format, texts))
+            return cli_usage(parser->command, "--%s is for text, csv and tsv, and %s is %s", of_text[o].name,
+                             path, format);
+    if (cli_given(parser, CLI_MISSING) && cli_given(parser, CLI_NAN))
+        return cli_usage(parser->command, "--missing and --nan say the same; give one of them");
+    if (cli_given(parser, CLI_WEIGHTS_COLUMN) && cli_given(parser, CLI_WEIGHTS))
+        return cli_usage(parser->command, "--weights and --weights-column say the same; give one of them");
     return 0;
 }

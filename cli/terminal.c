@@ -3,6 +3,7 @@
 // standard error.
 #include "cli.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -107,10 +108,26 @@ static int may_show(double elapsed_s) {
     return 1;
 }
 
+// Of a table of text: what was read of it, and how long the rest takes.
+static void show_parse(const km_progress *progress) {
+    char left[64] = "";
+    double done = (double)progress->done, total = (double)progress->total;
+    if (done > 0 && total > done)
+        snprintf(left, sizeof left, " of %.0f MB, about %.0f s left", total / 1e6,
+                 ceil(progress->elapsed_s * (total - done) / done));
+    fprintf(stderr, "\r\033[Kread %lld rows, %.0f MB%s", (long long)progress->passes, done / 1e6, left);
+    fflush(stderr);
+    progress_shown = 1;
+}
+
 int cli_progress(void *user, const km_progress *progress) {
     (void)user;
     if (stopped_by) return 1;
     if (!may_show(progress->elapsed_s)) return 0;
+    if (strcmp(progress->phase, "parse") == 0) {
+        show_parse(progress);
+        return 0;
+    }
     char done[64] = "", passes[64] = "";
     if (progress->total > 0)
         snprintf(done, sizeof done, " %lld of %lld,", (long long)progress->done, (long long)progress->total);

@@ -4,8 +4,10 @@
 #include "data_source.h"
 #include "drawn.h"
 #include "../base/error.h"
+#include "../base/log.h"
 #include "../base/size.h"
 #include "memory.h"
+#include "missing.h"
 #include "names.h"
 #include "read/reader.h"
 
@@ -23,10 +25,13 @@ struct km_data {
     const double *weights; // n, or NULL: all 1
     double *owned_weights; // the same when they are not the caller's
     const km_draws *draws; // the caller's; NULL: points are in the table
-    int is_view;           // elements, lines and rows belong to another km_data
-    int is_part;           // all of the table belongs to another km_data
-    int64_t first;         // row of the first point of a part; 0
-    int is_piece;          // of a longer text: no row may be left
+    double *fill;          // what takes the place of NaN, of each feature; NaN: nothing; NULL: of none
+    km_feature
+        *prepared; // how features are made, in words of `table` and with `fill`; NULL: they are columns
+    int is_view;   // elements, lines and rows belong to another km_data
+    int is_part;   // all of the table belongs to another km_data
+    int64_t first; // row of the first point of a part; 0
+    int is_piece;  // of a longer text: no row may be left
 };
 
 void km_data_params_init(km_data_params *params) {
@@ -39,6 +44,7 @@ void km_data_destroy(km_data **data) {
     if (d->is_part) {
         d->table = (km_table){0};
         d->kept = NULL;
+        d->fill = NULL;
     } else if (d->is_view) {
         d->table.memory = NULL;
         d->table.mapped_bytes = 0;
@@ -49,6 +55,8 @@ void km_data_destroy(km_data **data) {
     free(d->name);
     free(d->kept);
     free(d->owned_weights);
+    free(d->fill);
+    free(d->prepared);
     free(d);
     *data = NULL;
 }
@@ -108,6 +116,16 @@ static km_status keep_weights(km_data *data, double *weights, const char *file, 
     return KM_OK;
 }
 
+// The weights that the table has in a column.
+static km_status take_weights_column(km_data *data, km_error *err) {
+    double *weights = data->table.weights;
+    KM_TRY(check_weights(weights, data->table.rows, &data->table, data->name, err));
+    data->table.weights = NULL;
+    km_status status = keep_weights(data, weights, data->name, err);
+    if (status != KM_OK) free(weights);
+    return status;
+}
+
 static km_status read_weights(km_data *data, const char *path, km_error *err) {
     km_status status;
     km_table table = {0};
@@ -145,42 +163,43 @@ done:
     return status;
 }
 
-// Rows with NaN or infinity ----------------------------------------------------------------------------------
+// Missing values ---------------------------------------------------------------------------------------------
 
-static int is_finite_row(const double *row, int64_t d) {
+static int is_missing_row(const double *row, const double *fill, int64_t d) {
     for (int64_t f = 0; f < d; f++)
-        if (!isfinite(row[f])) return 0;
-    return 1;
+        if (isnan(row[f]) && (!fill || isnan(fill[f]))) return 1;
+    return 0;
 }
 
-// Rows of a sparse table without NaN and infinity; returns how many.
-static int64_t finite_csr_rows(int64_t *kept, const km_csr *csr) {
+// Rows of a sparse table without NaN; returns how many.
+static int64_t whole_csr_rows(int64_t *kept, const km_csr *csr) {
     int64_t count = 0;
     for (int64_t row = 0; row < csr->rows; row++) {
-        int is_finite = 1;
+        int is_whole = 1;
         for (int64_t e = csr->starts[row]; e < csr->starts[row + 1]; e++)
-            is_finite &= isfinite(km_csr_value(csr, e)) != 0;
+            is_whole &= !isnan(km_csr_value(csr, e));
         kept[count] = row;
-        count += is_finite;
+        count += is_whole;
     }
     return count;
 }
 
 // The same of a dense one. `chunk` has room for `rows_max` rows.
-static int64_t finite_rows(int64_t *kept, const km_table *table, double *chunk, int64_t rows_max) {
+static int64_t whole_rows(int64_t *kept, const km_data *data, double *chunk, int64_t rows_max) {
+    const km_table *table = &data->table;
     int64_t d = table->columns, count = 0;
     for (int64_t first = 0; first < table->rows; first += rows_max) {
         int64_t rows = table->rows - first < rows_max ? table->rows - first : rows_max;
         km_table_read(chunk, table, first, rows, KM_FLOAT64);
         for (int64_t i = 0; i < rows; i++)
-            if (is_finite_row(chunk + i * d, d)) kept[count++] = first + i;
+            if (!is_missing_row(chunk + i * d, data->fill, d)) kept[count++] = first + i;
     }
     return count;
 }
 
 static km_status drop_rows(km_data *data, km_error *err) {
     const km_table *table = &data->table;
-    if (!table->csr && table->element != KM_ELEMENT_F4 && table->element != KM_ELEMENT_F8) return KM_OK;
+    if (!table->csr && !km_element_has_nan(table->element)) return KM_OK;
     int64_t d = table->columns, rows_max = table->csr ? 0 : d < 65536 ? 65536 / d : 1;
     KM_TRY(km_host_check("the rows to keep", table->rows * (int64_t)sizeof(int64_t), err));
     double *chunk = malloc((size_t)(rows_max * d + 1) * sizeof *chunk);
@@ -190,8 +209,7 @@ static km_status drop_rows(km_data *data, km_error *err) {
         free(kept);
         return km_fail_memory(err, "the rows to keep", table->rows * (int64_t)sizeof *kept);
     }
-    int64_t count =
-        table->csr ? finite_csr_rows(kept, table->csr) : finite_rows(kept, table, chunk, rows_max);
+    int64_t count = table->csr ? whole_csr_rows(kept, table->csr) : whole_rows(kept, data, chunk, rows_max);
     free(chunk);
     if (count == table->rows) {
         free(kept);
@@ -200,8 +218,70 @@ static km_status drop_rows(km_data *data, km_error *err) {
     data->kept = kept;
     data->n = count;
     if (count || data->is_piece) return KM_OK;
-    return km_fail(err, KM_ERROR_DATA, "%s: every row has NaN or infinity in it, so none is left",
-                   data->name);
+    return km_fail(
+        err, KM_ERROR_DATA,
+        "%s: every row has a missing value in it, so none is left; fill them in by --missing mean or "
+        "median, or leave columns out by --exclude",
+        data->name);
+}
+
+// How features are made, where there is more to it than reading columns.
+static km_status list_prepared(km_data *data, km_error *err) {
+    const km_table *table = &data->table;
+    if (!table->prepared && !data->fill) return KM_OK;
+    data->prepared = calloc((size_t)table->columns, sizeof *data->prepared);
+    if (!data->prepared) return km_fail_memory(err, "features", table->columns * 32);
+    for (int64_t f = 0; f < table->columns; f++) {
+        km_feature *feature = &data->prepared[f];
+        if (table->prepared)
+            *feature = table->prepared[f];
+        else
+            *feature =
+                (km_feature){.column = table->names ? table->names[f] : NULL, .kind = KM_COLUMN_NUMBER};
+        feature->fill = data->fill ? data->fill[f] : NAN;
+    }
+    return KM_OK;
+}
+
+// What a model fills in.
+static km_status take_fills(km_data *data, const km_data_params *params, km_error *err) {
+    int64_t d = data->table.columns, some = 0;
+    if (!params->prepared || params->names_count != d) return KM_OK;
+    for (int64_t f = 0; f < d; f++) some += !isnan(params->prepared[f].fill);
+    if (!some || data->table.csr) return KM_OK;
+    data->fill = malloc((size_t)d * sizeof *data->fill);
+    if (!data->fill) return km_fail_memory(err, "features", d * (int64_t)sizeof *data->fill);
+    for (int64_t f = 0; f < d; f++) data->fill[f] = params->prepared[f].fill;
+    return KM_OK;
+}
+
+// What was missing, and what became of it.
+static km_status say_missing(const km_data *data, const km_data_params *params, km_error *err) {
+    int64_t missing = 0;
+    char *counts;
+    for (int64_t f = 0; data->table.missing && f < data->table.columns; f++)
+        missing += data->table.missing[f];
+    if (!missing || data->is_piece) return KM_OK;
+    KM_TRY(km_missing_counts(&counts, &data->table, NULL, err));
+    km_log_line(params->log, KM_LOG_INFO, "%s: missing values %s: %s", data->name,
+                data->kept ? "leave their rows out" : "are filled in", counts);
+    km_text_free(counts);
+    return KM_OK;
+}
+
+static km_status treat_missing(km_data *data, const km_data_params *params, km_error *err) {
+    km_missing mode = params->missing;
+    KM_TRY(take_fills(data, params, err));
+    if (mode == KM_MISSING_REFUSE) KM_TRY(km_missing_refuse(&data->table, data->name, data->fill, err));
+    if (mode == KM_MISSING_DROP) KM_TRY(drop_rows(data, err));
+    if ((mode == KM_MISSING_MEAN || mode == KM_MISSING_MEDIAN) && !data->fill)
+        KM_TRY(km_missing_fills(&data->fill, &data->table, data->name, mode, err));
+    KM_TRY(list_prepared(data, err));
+    return mode == KM_MISSING_KEEP ? KM_OK : say_missing(data, params, err);
+}
+
+const km_feature *km_data_preparation(const km_data *data) {
+    return data->prepared;
 }
 
 km_status km_data_refuse_value(const km_data *data, int64_t point, int64_t feature, km_error *err) {
@@ -221,8 +301,12 @@ km_status km_data_refuse_value(const km_data *data, int64_t point, int64_t featu
         return km_fail(err, KM_ERROR_DATA, "%s: %s: %g is too far from the rest for float32; use float64",
                        data->name, place, value);
     return km_fail(err, KM_ERROR_DATA,
-                   "%s: %s: the value is %s; clean the data, or drop such rows with --nan drop", data->name,
-                   place, isnan(value) ? "NaN" : "infinite");
+                   isinf(value) ? "%s: %s: the value is infinite; correct it, or leave its row out"
+                   : data->table.csr
+                       ? "%s: %s: the value is missing (NaN); drop such rows by --missing drop"
+                       : "%s: %s: the value is missing (NaN); drop such rows by --missing drop, or "
+                         "fill them in by --missing mean or median",
+                   data->name, place);
 }
 
 km_status km_data_refuse_extreme(const km_data *data, int64_t feature, double value, const char *why,
@@ -255,7 +339,8 @@ static km_status open_table(km_data **out, const char *path, km_input *input, co
                       : km_table_open(&data->table, path, params, err));
     data->n = data->table.rows;
     data->is_piece = input && input->line;
-    if (params->nan == KM_NAN_DROP) KM_TRY_GOTO(drop_rows(data, err));
+    KM_TRY_GOTO(treat_missing(data, params, err));
+    if (data->table.weights) KM_TRY_GOTO(take_weights_column(data, err));
     if (params->weights) KM_TRY_GOTO(read_weights(data, params->weights, err));
     *out = data;
 done:
@@ -275,6 +360,8 @@ km_status km_data_open(km_data **out, const char *path, const km_data_params *pa
     if (!params) params = &defaults;
     if (params->weights && strcmp(params->weights, "-") == 0 && strcmp(path, "-") == 0)
         return km_fail(err, KM_ERROR_USAGE, "points and weights cannot both come from standard input");
+    if (params->weights && params->weights_column)
+        return km_fail(err, KM_ERROR_USAGE, "weights come from a file or from a column; give one of them");
     return open_table(out, path, NULL, params, err);
 }
 
@@ -465,6 +552,15 @@ static km_status view_columns(km_table *view, const km_table *table, const int64
     return KM_OK;
 }
 
+static km_status view_fill(km_data *view, const km_data *data, const int64_t *picks, km_error *err) {
+    int64_t d = view->table.columns;
+    if (!data->fill) return KM_OK;
+    view->fill = malloc((size_t)d * sizeof *view->fill);
+    if (!view->fill) return km_fail_memory(err, "the choice of features", d * (int64_t)sizeof *view->fill);
+    for (int64_t f = 0; f < d; f++) view->fill[f] = data->fill[picks[f]];
+    return KM_OK;
+}
+
 km_status km_data_select(km_data **out, const km_data *data, const char *const *names, int64_t count,
                          km_error *err) {
     const km_table *table = &data->table;
@@ -493,6 +589,10 @@ km_status km_data_select(km_data **out, const km_data *data, const char *const *
     view->n = data->n;
     view->kept = data->kept;
     view->weights = data->weights;
+    view->table.missing = NULL;
+    view->table.prepared = NULL;
+    view->table.weights = NULL;
+    KM_TRY_GOTO(view_fill(view, data, picks, err));
     KM_TRY_GOTO(view_columns(&view->table, table, picks, err));
     *out = view;
     view = NULL;
@@ -514,6 +614,7 @@ km_status km_data_part(km_data **out, const km_data *data, int64_t first, int64_
     // The rows stay those of the whole table, so that messages and labels name them.
     part->kept = data->kept ? data->kept + first : NULL;
     part->first = data->first + (data->kept ? 0 : first);
+    part->fill = data->fill;
     *out = part;
     return KM_OK;
 }
@@ -557,11 +658,27 @@ const void *km_data_base(const km_data *data, km_type type) {
     int64_t size = km_type_bytes(type);
     if (data->draws || table->csr) return NULL;
     if (table->element != (type == KM_FLOAT64 ? KM_ELEMENT_F8 : KM_ELEMENT_F4) || table->swapped) return NULL;
-    if (table->picks || data->kept) return NULL;
+    if (table->picks || data->kept || data->fill) return NULL;
     if (table->columns > 1 && table->column_stride != 1) return NULL;
     if (table->rows > 1 && table->row_stride != table->columns) return NULL;
     if ((uintptr_t)table->base % (uintptr_t)size != 0) return NULL;
     return table->base + data->first * table->columns * size;
+}
+
+// Puts what fills missing values in their places.
+static void fill_in(void *out, const km_data *data, int64_t count, km_type type) {
+    int64_t d = data->table.columns;
+    if (!data->fill) return;
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t f = 0; f < d; f++) {
+            if (type == KM_FLOAT32) {
+                float *value = (float *)out + i * d + f;
+                if (isnan(*value)) *value = (float)data->fill[f];
+            } else {
+                double *value = (double *)out + i * d + f;
+                if (isnan(*value)) *value = data->fill[f];
+            }
+        }
 }
 
 km_status km_data_read(void *out, const km_data *data, int64_t first, int64_t count, km_type type,
@@ -573,6 +690,7 @@ km_status km_data_read(void *out, const km_data *data, int64_t first, int64_t co
     if (data->draws) return read_drawn(out, data, first, count, type, err);
     if (!data->kept) {
         km_table_read(out, &data->table, data->first + first, count, type);
+        fill_in(out, data, count, type);
         return km_data_check(data, err);
     }
     int64_t row_bytes = data->table.columns * km_type_bytes((type));
@@ -583,6 +701,7 @@ km_status km_data_read(void *out, const km_data *data, int64_t first, int64_t co
         km_table_read((unsigned char *)out + i * row_bytes, &data->table, kept[0], run, type);
         i += run;
     }
+    fill_in(out, data, count, type);
     return km_data_check(data, err);
 }
 
@@ -596,6 +715,7 @@ int64_t km_data_line(const km_data *data, int64_t row) {
 
 km_status km_data_read_rows(double *out, const km_data *data, int64_t first, int64_t count, km_error *err) {
     km_table_read(out, &data->table, first, count, KM_FLOAT64);
+    fill_in(out, data, count, KM_FLOAT64);
     return km_data_check(data, err);
 }
 

@@ -680,7 +680,7 @@ names() {
     lacks 'two columns "sepal_width", 2 and 5' twice.csv
     same twice.csv --columns 1..4 # the way out
     sed '7s/,[^,]*/,oops/' "$iris" >word.csv
-    lacks 'row 7, column 2 .sepal_width.: "oops" is no number; correct it$' word.csv
+    lacks 'row 7, column 2 .sepal_width.: "oops" is no number; correct it, or give --na-values "oops" [a-z ]*$' word.csv
     # A fit on some columns: the table that it was fitted on is read again, and any order of them.
     run 0 fit wide.csv -k 3 --columns petal_width,sepal_length --model m.json --labels l.npy -q
     same wide.csv
@@ -721,9 +721,17 @@ bad_input() {
     file cell.csv 'a,b\n1,2\n3,\n5,6\n'
     bad 'cell.csv.*row 3.*column 2.*b' "$work/in/cell.csv" -k 2
     file id.csv 'id,x,y\nn1,1,2\nn2,3,4\nn3,5,9\nn4,7,7\n'
-    bad 'id.csv.*id.*--columns' "$work/in/id.csv" -k 2
+    bad 'id.csv.*id.*--columns' "$work/in/id.csv" -k 2 --strict
     columns=$(grep -oE -- '--columns [^ ;,]+(,[^ ;,]+)*' "$work/stderr" | head -n 1 | cut -d' ' -f2)
     run 0 fit "$work/in/id.csv" -k 2 --columns "$columns" # what the error proposes works
+    run 0 fit "$work/in/id.csv" -k 2 # and so does leaving the choice to the program
+    in_stderr 'id.csv: features are x, y; left out: id \(text\)$'
+    file words.csv 'name,note\na,b\nc,d\n'
+    bad 'words.csv has no column of numbers that is no id.*--columns' "$work/in/words.csv" -k 2
+    run 2 fit "$work/in/id.csv" -k 2 --missing drop --nan drop
+    run 2 fit "$iris" -k 2 --decimal x
+    run 2 fit missing.npy --one-hot a
+    in_stderr '--one-hot is for text'
     run 2 fit "$work/in/id.csv" -k 2 --columns x,no_such
     in_stderr 'no column "no_such"; it has id, x, y'
     file nan.csv 'a,b\n1,2\n3,4\nnan,5\n6,7\n1,1\n'

@@ -212,14 +212,12 @@ START_TEST(values_that_are_no_points) {
                      "memory: row 2, column 2: 1e+300 is too far from the rest for float32; use float64");
     err.text[0] = 0;
     ck_assert_int_eq(km_data_refuse_value(data, 2, -1, &err), KM_ERROR_DATA);
-    ck_assert_str_eq(err.text,
-                     "memory: row 3, column 2: the value is NaN; clean the data, or drop such rows with "
-                     "--nan drop");
+    ck_assert_str_eq(err.text, "memory: row 3, column 2: the value is missing (NaN); drop such rows by "
+                               "--missing drop, or fill them in by --missing mean or median");
     err.text[0] = 0;
     ck_assert_int_eq(km_data_refuse_value(data, 3, 0, &err), KM_ERROR_DATA);
     ck_assert_str_eq(err.text,
-                     "memory: row 4, column 1: the value is infinite; clean the data, or drop such rows with "
-                     "--nan drop");
+                     "memory: row 4, column 1: the value is infinite; correct it, or leave its row out");
 }
 END_TEST
 
@@ -313,7 +311,7 @@ START_TEST(npy_columns) {
     params.columns = "0";
     refuse_file("x.npy", KM_ERROR_USAGE, "--columns: x.npy has the columns 1..3, got \"0\"");
     params.columns = "3..1";
-    refuse_file("x.npy", KM_ERROR_USAGE, "--columns: a range runs from low to high, got \"3..1\"");
+    refuse_file("x.npy", KM_ERROR_USAGE, "--columns: a range runs from left to right, got \"3..1\"");
     params.columns = "1,2,1";
     refuse_file("x.npy", KM_ERROR_USAGE, "--columns: \"1\" names column 1 of x.npy a second time");
     params.columns = "1,,2";
@@ -626,9 +624,9 @@ START_TEST(headers) {
     ck_assert_ptr_null(km_data_feature_name(data, -1));
     params.header = KM_HEADER_NO;
     refuse_file("x.csv", KM_ERROR_DATA,
-                "x.csv: row 1, column 1: \"length\" is no number; correct it, or name columns of numbers: "
-                "none is there "
-                "now");
+                "x.csv: row 1, column 1: \"length\" is no number; correct it, or give --na-values \"length\" "
+                "where it "
+                "means that a value is missing, or leave the column out: --exclude 1");
     write_text("x.csv", "2000,2001\n1,2\n3,4\n5,6\n");
     open_file("x.csv");
     ck_assert_int_eq(km_data_points(data), 4);
@@ -638,6 +636,7 @@ START_TEST(headers) {
     ck_assert_str_eq(km_data_feature_name(data, 1), "2001");
     params.header = KM_HEADER_AUTO;
     write_text("x.csv", "nan,inf\n1,2\n"); // numbers, by their spelling
+    params.missing = KM_MISSING_KEEP;
     open_file("x.csv");
     ck_assert_int_eq(km_data_points(data), 2);
 }
@@ -734,6 +733,11 @@ START_TEST(csv_columns) {
     open_file("x.csv");
     expect_values(3, 2, six);
     ck_assert_ptr_null(km_data_feature_name(data, 0));
+    // And cells of a first row that is no header are no names.
+    write_text("x.csv", "2,1\n4,3\n6,5\n");
+    params.columns = "2,1";
+    open_file("x.csv");
+    expect_values(3, 2, six);
 }
 END_TEST
 
@@ -747,49 +751,46 @@ static const struct {
                                   "columns of numbers: --columns y"},
     {"name,x\n\"a\nb\",2\n3,four\n", "x.csv: row 2, column 1 (name): \"a b\" is no number; correct it, or "
                                      "name columns of numbers: none is there now"},
-    {"x,y,z\n1,2,3\n4,five,6\n", "x.csv: row 3, column 2 (y): \"five\" is no number; correct it, or keep the "
-                                 "columns of numbers: --columns x,z"},
-    {"x,y,z\n1,2,3\n4,,6\n", "x.csv: row 3, column 2 (y): the cell is empty; fill it in, or write nan and "
-                             "drop such rows with --nan drop, or keep the columns "
-                             "of numbers: --columns x,z"},
-    {"1,2,3\n4,,6\n", "x.csv: row 2, column 2: the cell is empty; fill it in, or write nan and drop such "
-                      "rows with --nan drop, or keep the columns of numbers: --columns 1,3"},
-    {"1,,3\n4,5,6\n", "x.csv: row 1, column 2: the cell is empty; fill it in, or write nan and drop such "
-                      "rows with --nan drop, or keep the columns of numbers: --columns 1,3"},
-    {"x,y\n1,2\n3,\n", "x.csv: row 3, column 2 (y): the cell is empty; fill it in, or write nan and drop "
-                       "such rows with --nan drop, or keep the columns of "
-                       "numbers: --columns x"},
+    {"x,y,z\n1,2,3\n4,five,6\n",
+     "x.csv: row 3, column 2 (y): \"five\" is no number; correct it, or give --na-values \"five\" where it "
+     "means that a value is missing, or leave the column out: --exclude y"},
+    {"x,y,z\n1,2,3\n4,,6\n", "x.csv: row 3, column 2 (y): the value is missing (missing: y 1); drop such "
+                             "rows by --missing drop, or fill them in by --missing mean or median"},
+    {"1,2,3\n4,,6\n", "x.csv: row 2, column 2: the value is missing (missing: column 2 1); drop such rows by "
+                      "--missing drop, or fill them in by --missing mean or median"},
+    {"1,,3\n4,5,6\n", "x.csv: row 1, column 2: the value is missing (missing: column 2 1); drop such rows by "
+                      "--missing drop, or fill them in by --missing mean or median"},
+    {"x,y\n1,2\n3,\n", "x.csv: row 3, column 2 (y): the value is missing (missing: y 1); drop such rows by "
+                       "--missing drop, or fill them in by --missing mean or median"},
     {"id,x,y,kind\na1,1,2,red\n", "x.csv: row 2, column 1 (id): \"a1\" is no number; correct it, or keep the "
                                   "columns of numbers: --columns x,y"},
     {"5.1,3.5,1.4,0.2,setosa\n4.9,3.0,1.4,0.2,setosa\n",
-     "x.csv: row 2, column 5 (setosa): \"setosa\" is no number; correct it, or keep the columns of numbers: "
-     "--columns 1..4"},
-    {"\"a\nb\",y\n1,2\n2,x\n", "x.csv: row 4, column 2 (y): \"x\" is no number; correct it, or keep the "
-                               "columns of numbers: --columns 1"},
-    {"\"a\nb\",y\n1,2\nx,2\n", "x.csv: row 4, column 1 (a b): \"x\" is no number; correct it, or keep the "
-                               "columns of numbers: --columns y"},
-    {"\xef\xbb\xbf\"n m\";a;b;note\nx;1;2;u\n",
-     "x.csv: row 2, column 1 (n m): \"x\" is no number; correct it, or "
-     "keep the columns of numbers: --columns a,b"},
+     "x.csv: row 1, column 5: \"setosa\" is no number; correct it, or keep the columns of numbers: --columns "
+     "1..4"},
+    {"\"a\nb\",y\n1,2\n2,x\n",
+     "x.csv: row 4, column 2 (y): \"x\" is no number; correct it, or give --na-values \"x\" where it means "
+     "that a value is missing, or leave the column out: --exclude y"},
+    {"\"a\nb\",y\n1,2\nx,2\n",
+     "x.csv: row 4, column 1 (a b): \"x\" is no number; correct it, or give --na-values \"x\" where it means "
+     "that a value is missing, or leave the column out: --exclude 1"},
+    {"\xef\xbb\xbf\"n m\";a;b;note\nx;1;2;u\n", "x.csv: row 2, column 1 (n m): \"x\" is no number; correct "
+                                                "it, or keep the columns of numbers: --columns a,b"},
     {"the id,the x,y\na,1,2\n", "x.csv: row 2, column 1 (the id): \"a\" is no number; correct it, or keep "
                                 "the columns of numbers: --columns 2,3"},
-    {"x,y\n1,NA\n", "x.csv: row 2, column 2 (y): \"NA\" is no number; write nan and drop such rows with "
-                    "--nan drop, or keep the columns "
-                    "of numbers: --columns x"},
-    {"x;y\n1;2,5\n", "x.csv: row 2, column 2 (y): \"2,5\" is no number; write decimals with a point"},
+    {"x,y\n1,NA\n", "x.csv: row 2, column 2 (y): the value is missing (missing: y 1); drop such rows by "
+                    "--missing drop, or fill them in by --missing mean or median"},
+    {"x\ty\n1\t2,5\n", "x.csv: row 2, column 2 (y): \"2,5\" is no number; write decimals with a point, or "
+                       "give --decimal , (a comma between thousands must go)"},
     {"1 2\n3 4\n", "x.csv: row 2, column 1 (1 2): \"3 4\" is no number; cells must be separated by commas, "
                    "semicolons or tabs"},
-    {"x\n1\n\n3\n", "x.csv: row 3, column 1 (x): the cell is empty; fill it in, or write nan and drop such "
-                    "rows with --nan drop, or name columns of numbers: none is there "
-                    "now"},
+    {"x\n1\n\n3\n", "x.csv: row 3, column 1 (x): the value is missing (missing: x 1); drop such rows by "
+                    "--missing drop, or fill them in by --missing mean or median"},
     {"x,y\n1,1e999\n", "x.csv: row 2, column 2 (y): \"1e999\" is too large for float64"},
     {"x,y\n1,\"2\n3,4\n", "x.csv: row 2, column 2 (y): a quote is opened and never closed"},
-    {"x,y\n1,2\"\n3,4\n",
-     "x.csv: row 2, column 2 (y): a quote is out of place; quote a whole cell, and write a "
-     "quote inside it twice"},
-    {"x,y\n\"1\"2,3\n",
-     "x.csv: row 2, column 1 (x): a quote is out of place; quote a whole cell, and write a "
-     "quote inside it twice"},
+    {"x,y\n1,2\"\n3,4\n", "x.csv: row 2, column 2 (y): a quote is out of place; quote a whole cell, and "
+                          "write a quote inside it twice"},
+    {"x,y\n\"1\"2,3\n", "x.csv: row 2, column 1 (x): a quote is out of place; quote a whole cell, and write "
+                        "a quote inside it twice"},
     {"x,y\n", "x.csv has a header and no rows"},
     {"x,y", "x.csv has a header and no rows"},
     {"\n\n", "x.csv has no rows"},
@@ -882,17 +883,18 @@ START_TEST(long_text) {
     char message[256];
     int line = 1 + 2 * N + N / 1000 + 1;
     snprintf(message, sizeof message,
-             "x.csv: row %d, column 3 (y): \"oops\" is no number; correct it, or keep the columns of "
-             "numbers: --columns x",
+             "x.csv: row %d, column 3 (y): \"oops\" is no number; correct it, or give --na-values \"oops\" "
+             "where it means that a value is missing, or leave the column out: --exclude y",
              line + 1);
     refuse_file("x.csv", KM_ERROR_DATA, message);
     params.columns = "x";
+    params.missing = KM_MISSING_KEEP;
     open_file("x.csv");
     ck_assert_int_eq(km_data_refuse_value(data, N, 0, &err), KM_ERROR_DATA);
-    snprintf(
-        message, sizeof message,
-        "x.csv: row %d, column 1 (x): the value is NaN; clean the data, or drop such rows with --nan drop",
-        line);
+    snprintf(message, sizeof message,
+             "x.csv: row %d, column 1 (x): the value is missing (NaN); drop such rows by --missing drop, or "
+             "fill them in by --missing mean or median",
+             line);
     ck_assert_str_eq(err.text, message);
 }
 END_TEST
@@ -946,7 +948,7 @@ START_TEST(standard_input) {
 END_TEST
 
 START_TEST(a_large_npy_through_a_pipe) {
-    enum { N = 300000 };
+    enum { N = 100000 };
     double *values = malloc(N * sizeof *values);
     for (int i = 0; i < N; i++) values[i] = i;
     ck_assert_int_eq(km_npy_write("x.npy", values, N / 3, 3, "<f8", &err), KM_OK);
@@ -998,8 +1000,8 @@ static const struct {
     {"1\n2\n3\n4\n", "w.csv has 4 weights, but x.csv has 3 rows", KM_ERROR_DATA},
     {"1,2\n2,3\n3,4\n", "w.csv has 2 columns; weights are one column, one weight a row", KM_ERROR_DATA},
     {"1\n2\nthree\n",
-     "w.csv: row 3, column 1: \"three\" is no number; correct it, or name columns of numbers: none is there "
-     "now",
+     "w.csv: row 3, column 1: \"three\" is no number; correct it, or give --na-values \"three\" where it "
+     "means that a value is missing, or leave the column out: --exclude 1",
      KM_ERROR_DATA},
 };
 
@@ -1016,14 +1018,15 @@ END_TEST
 START_TEST(dropped_rows) {
     write_text("x.csv", "x,y\nnan,1\n1,2\ninf,0\n\n3,4\n5,6\n7,NaN\n");
     write_text("w.csv", "9\n1\n9\n2\n3\n9\n");
+    params.missing = KM_MISSING_KEEP;
     open_file("x.csv");
     ck_assert_int_eq(km_data_points(data), 6);
     ck_assert_int_eq(km_data_refuse_value(data, 2, -1, &err), KM_ERROR_DATA);
     ck_assert_str_eq(err.text,
-                     "x.csv: row 4, column 1 (x): the value is infinite; clean the data, or drop such rows "
-                     "with --nan drop");
+                     "x.csv: row 4, column 1 (x): the value is infinite; correct it, or leave its row out");
     err.text[0] = 0;
-    params.nan = KM_NAN_DROP;
+    write_text("x.csv", "x,y\nnan,1\n1,2\n,0\n\n3,4\n5,6\n7,NaN\n");
+    params.missing = KM_MISSING_DROP;
     params.weights = "w.csv";
     open_file("x.csv");
     expect_values(3, 2, six);
@@ -1038,8 +1041,11 @@ START_TEST(dropped_rows) {
     refuse_file("x.csv", KM_ERROR_DATA,
                 "w.csv: all weights of the rows that are left are 0; at least one must be more");
     params.weights = NULL;
-    write_text("x.csv", "nan,1\n1,inf\n");
-    refuse_file("x.csv", KM_ERROR_DATA, "x.csv: every row has NaN or infinity in it, so none is left");
+    write_text("x.csv", "nan,1\n1,NA\n");
+    refuse_file(
+        "x.csv", KM_ERROR_DATA,
+        "x.csv: every row has a missing value in it, so none is left; fill them in by --missing mean or "
+        "median, or leave columns out by --exclude");
     ck_assert_int_eq(km_npy_write("x.npy", six, 2, 3, "<f8", &err), KM_OK);
     open_file("x.npy"); // nothing to drop: still mapped
     ck_assert_ptr_nonnull(km_data_base(data, KM_FLOAT64));
@@ -1048,6 +1054,312 @@ START_TEST(dropped_rows) {
     params.columns = "1,3";
     open_file("x.csv");
     expect_values(3, 2, six);
+}
+END_TEST
+
+// Columns and their kinds --------------------------------------------------------------------------------------
+
+static char said[4096]; // what the log got
+
+static void remember(void *user, km_log_level level, const char *text) {
+    (void)user;
+    (void)level;
+    snprintf(said + strlen(said), sizeof said - strlen(said), "%s\n", text);
+}
+
+static const km_log remembering = {remember, NULL};
+
+// 40 customers: an id, a name, a city of two, a date, yes or no, and two numbers of which some are missing.
+static void write_customers(const char *path) {
+    FILE *stream = fopen(path, "w");
+    fputs("customer_id,name,city,joined,active,age,spend\n", stream);
+    for (int i = 0; i < 40; i++)
+        fprintf(stream, "%d,name %d,%s,2024-02-%02d,%s,%s,%d.5\n", (i * 17 + 5) % 41 + 1000, i,
+                i % 2 ? "Lyon" : "Oslo", i % 28 + 1, i % 3 ? "yes" : "No", i % 10 ? "30" : "NA", i);
+    fclose(stream);
+}
+
+START_TEST(numbers_are_chosen) {
+    write_customers("x.csv");
+    refuse_file("x.csv", KM_ERROR_DATA,
+                "x.csv: row 2, column 2 (name): \"name 0\" is no number; correct it, or keep the columns of "
+                "numbers: --columns age,spend");
+    params.numbers_only = 1;
+    params.missing = KM_MISSING_DROP;
+    params.log = &remembering;
+    said[0] = 0;
+    open_file("x.csv");
+    ck_assert_str_eq(
+        said, "x.csv: features are age, spend; left out: customer_id (id), name (text), city (category), "
+              "joined (date), active (yes/no)\n"
+              "x.csv: missing values leave their rows out: age 4\n");
+    ck_assert_int_eq(km_data_features(data), 2);
+    ck_assert_int_eq(km_data_points(data), 36);
+    ck_assert_str_eq(km_data_feature_name(data, 0), "age");
+    params.exclude = "age";
+    open_file("x.csv");
+    ck_assert_int_eq(km_data_features(data), 1);
+    ck_assert_int_eq(km_data_points(data), 40);
+    params.exclude = "age,spend";
+    refuse_file(
+        "x.csv", KM_ERROR_DATA,
+        "x.csv has no column of numbers that is no id; name those that are wanted: --columns (kmgen data "
+        "x.csv shows what the columns hold)");
+    params.exclude = NULL;
+    params.columns = "customer_id"; // what is named is taken
+    open_file("x.csv");
+    ck_assert_int_eq(km_data_features(data), 1);
+    params.columns = "active,joined";
+    open_file("x.csv");
+    double row[2];
+    ck_assert_int_eq(km_data_read(row, data, 1, 1, KM_FLOAT64, &err), KM_OK);
+    ck_assert(row[0] == 1 && row[1] == 19755); // 2024-02-02
+    ck_assert_int_eq(km_data_preparation(data)[0].kind, KM_COLUMN_YES_NO);
+    ck_assert_str_eq(km_data_preparation(data)[1].column, "joined");
+}
+END_TEST
+
+// Whole numbers that rise from row to row are ids, where there is another column.
+START_TEST(ids_by_their_values) {
+    FILE *stream = fopen("x.csv", "w"), *falling = fopen("y.csv", "w"), *only = fopen("z.csv", "w");
+    for (int i = 0; i < 3000; i++) {
+        fprintf(stream, "%d,%d\n", 100 + 3 * i, i % 7);
+        fprintf(falling, "%d,%d\n", i == 2990 ? 5 : 100 + 3 * i, i % 7);
+        fprintf(only, "%d\n", i);
+    }
+    fclose(stream);
+    fclose(falling);
+    fclose(only);
+    params.numbers_only = 1;
+    params.log = &remembering;
+    said[0] = 0;
+    open_file("x.csv");
+    ck_assert_int_eq(km_data_features(data), 1);
+    ck_assert_str_eq(said, "x.csv: features are column 2; left out: column 1 (id)\n");
+    said[0] = 0;
+    open_file("y.csv"); // no id, but it looks like one
+    ck_assert_int_eq(km_data_features(data), 2);
+    ck_assert_str_eq(
+        said, "y.csv: column 1 holds whole numbers that differ in nearly every row; where it is an id, "
+              "leave it out: --exclude 1\n");
+    open_file("z.csv");
+    ck_assert_int_eq(km_data_features(data), 1);
+    params.numbers_only = 0;
+    open_file("x.csv");
+    ck_assert_int_eq(km_data_features(data), 2);
+}
+END_TEST
+
+START_TEST(missing_values) {
+    params.columns = "x,y";
+    write_text("x.csv", "x,y,z\n1,10,\nNA,n/a,\n3,?,\n5,40,\n7,-,\n9,unknown,\n2,-99,\n");
+    refuse_file(
+        "x.csv", KM_ERROR_DATA,
+        "x.csv: row 7, column 2 (y): \"unknown\" is no number; correct it, or give --na-values \"unknown\" "
+        "where it means that a value is missing, or leave the column out: --exclude y");
+    params.na_values = "unknown,-99";
+    refuse_file(
+        "x.csv", KM_ERROR_DATA,
+        "x.csv: row 3, column 1 (x): the value is missing (missing: x 1, y 5); drop such rows by --missing "
+        "drop, or fill them in by --missing mean or median");
+    params.missing = KM_MISSING_DROP;
+    open_file("x.csv");
+    expect_values(2, 2, (double[]){1, 10, 5, 40});
+    params.missing = KM_MISSING_MEAN;
+    open_file("x.csv");
+    expect_values(7, 2, (double[]){1, 10, 4.5, 25, 3, 25, 5, 40, 7, 25, 9, 25, 2, 25});
+    ck_assert(km_data_preparation(data)[0].fill == 4.5 && km_data_preparation(data)[1].fill == 25);
+    params.missing = KM_MISSING_MEDIAN;
+    open_file("x.csv");
+    expect_values(7, 2, (double[]){1, 10, 4, 25, 3, 25, 5, 40, 7, 25, 9, 25, 2, 25});
+    params.columns = "z,x";
+    refuse_file(
+        "x.csv", KM_ERROR_DATA,
+        "x.csv: column 3 (z) is missing in every row, so nothing can fill it in; leave it out: --exclude 3");
+    double cells[] = {1, NAN, 3, 4, 5, 7};
+    ck_assert_int_eq(km_npy_write("x.npy", cells, 3, 2, "<f8", &err), KM_OK);
+    params.columns = params.na_values = NULL;
+    open_file("x.npy");
+    expect_values(3, 2, (double[]){1, 5.5, 3, 4, 5, 7});
+    params.missing = KM_MISSING_DROP;
+    open_file("x.npy");
+    expect_values(2, 2, (double[]){3, 4, 5, 7});
+}
+END_TEST
+
+START_TEST(columns_by_ranges) {
+    write_text("x.csv", "a,b,c,d..e,f\n1,2,3,4,5\n");
+    static const struct {
+        const char *columns;
+        int count;
+        double first;
+    } good[] = {{"b..d..e", 0, 0}, {"a..c", 3, 1},   {"2..", 4, 2},  {"..b", 2, 1},
+                {"c..", 3, 3},     {"b .. c", 2, 2}, {"d..e", 1, 4}, {"b..3", 2, 2}};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        params.columns = good[i].columns;
+        if (!good[i].count) continue;
+        open_file("x.csv");
+        double row[5];
+        ck_assert_int_eq(km_data_features(data), good[i].count);
+        ck_assert_int_eq(km_data_read(row, data, 0, 1, KM_FLOAT64, &err), KM_OK);
+        ck_assert(row[0] == good[i].first);
+    }
+    params.columns = "c..a";
+    refuse_file("x.csv", KM_ERROR_USAGE, "--columns: a range runs from left to right, got \"c..a\"");
+    params.columns = "a..g";
+    refuse_file("x.csv", KM_ERROR_USAGE,
+                "--columns: x.csv has no column \"a..g\"; did you mean d..e?; it has a, b, c, d..e, f");
+    params.columns = "..";
+    refuse_file("x.csv", KM_ERROR_USAGE, "--columns: x.csv has no column \"..\"; it has a, b, c, d..e, f");
+    params.columns = "b..";
+    params.exclude = "c,5";
+    open_file("x.csv");
+    expect_values(1, 2, (double[]){2, 4});
+    params.exclude = "g";
+    refuse_file("x.csv", KM_ERROR_USAGE, "--exclude: x.csv has no column \"g\"; it has a, b, c, d..e, f");
+}
+END_TEST
+
+START_TEST(categories) {
+    write_text("x.csv", "city,x\nOslo,1\nLyon,2\n\"Aix, en\",3\nLyon,4\nOslo,5\n");
+    params.one_hot = "city";
+    params.numbers_only = 1;
+    open_file("x.csv");
+    expect_values(5, 4, (double[]){0, 0, 1, 1, 0, 1, 0, 2, 1, 0, 0, 3, 0, 1, 0, 4, 0, 0, 1, 5});
+    ck_assert_str_eq(km_data_feature_name(data, 0), "city=Aix, en");
+    ck_assert_str_eq(km_data_feature_name(data, 2), "city=Oslo");
+    const km_feature *made = km_data_preparation(data);
+    ck_assert_str_eq(made[1].category, "Lyon");
+    ck_assert_str_eq(made[1].column, "city");
+    // A model's categories, in its order; others are 0 throughout.
+    km_feature wanted[] = {{"x", NULL, KM_COLUMN_NUMBER, NAN},
+                           {"city", "Oslo", KM_COLUMN_CATEGORY, NAN},
+                           {"city", "Lyon", KM_COLUMN_CATEGORY, NAN}};
+    static const char *const names[] = {"x", "city=Oslo", "city=Lyon"};
+    params.one_hot = NULL;
+    params.names = names;
+    params.names_count = 3;
+    params.prepared = wanted;
+    params.log = &remembering;
+    said[0] = 0;
+    open_file("x.csv");
+    expect_values(5, 3, (double[]){1, 1, 0, 2, 0, 1, 3, 0, 0, 4, 0, 1, 5, 1, 0});
+    ck_assert_str_eq(
+        said, "x.csv: 1 cells of column city are none of the model's categories; in these rows all its "
+              "features are 0\n");
+    ck_assert_str_eq(km_data_feature_name(data, 2), "city=Lyon");
+    params = (km_data_params){.type = KM_FLOAT64, .base = -1, .one_hot = "name"};
+    FILE *stream = fopen("x.csv", "w");
+    fputs("name,x\n", stream);
+    for (int i = 0; i < 100000; i++) fprintf(stream, "n%d,%d\n", i, i);
+    fclose(stream);
+    refuse_file("x.csv", KM_ERROR_DATA,
+                "x.csv: column 1 (name) has more than 256 different texts, too many to be categories; leave "
+                "it out of "
+                "--one-hot");
+    params.one_hot = "1";
+    write_text("x.csv", "a,1\nb,2\na,3\n");
+    refuse_file(
+        "x.csv", KM_ERROR_USAGE,
+        "x.csv: column 1 holds categories, and becomes numbers only where a header names it; write a header");
+}
+END_TEST
+
+START_TEST(spelled_numbers) {
+    write_text("x.csv", "x;y\n1,5;2\n-,25;\"1e3\"\n");
+    open_file("x.csv"); // found by itself
+    expect_values(2, 2, (double[]){1.5, 2, -0.25, 1000});
+    write_text("x.csv", "1,5;2,25\n3,5;4,5\n");
+    open_file("x.csv");
+    expect_values(2, 2, (double[]){1.5, 2.25, 3.5, 4.5});
+    write_text("x.tsv", "x\ty\n1,5\t2\n");
+    params.decimal = ',';
+    open_file("x.tsv");
+    expect_values(1, 2, (double[]){1.5, 2});
+    write_text("x.csv", "x,y\n\"1,5\",2\n");
+    open_file("x.csv");
+    expect_values(1, 2, (double[]){1.5, 2});
+    static const struct {
+        const char *cell, *way_out;
+        char decimal;
+    } bad[] = {
+        {"\"1,234,567\"", "write numbers without a mark between thousands", 0},
+        {"\"1,234.5\"", "write numbers without a mark between thousands", 0},
+        {"1'234", "write numbers without a mark between thousands", 0},
+        {"1 234", "write numbers without a mark between thousands", 0},
+        {"12 34", "write the number without spaces", 0},
+        {"$12", "write the number without its currency", 0},
+        {"12.50 EUR", "write the number without its currency", 0},
+        {"\xe2\x82\xac 3", "write the number without its currency", 0},
+        {"12%", "write the number without %", 0},
+        {"1.5", "decimals have a comma here: write it so, or give --decimal .", ','},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char text[128], message[256], bare[64];
+        const char *cell = bad[i].cell;
+        snprintf(text, sizeof text, "x,y\n1,2\n3,4\n%s,6\n", cell);
+        write_text("x.csv", text);
+        snprintf(bare, sizeof bare, "%.*s", (int)strlen(cell) - 2 * (*cell == '"'), cell + (*cell == '"'));
+        snprintf(message, sizeof message, "x.csv: row 4, column 1 (x): \"%s\" is no number; %s", bare,
+                 bad[i].way_out);
+        params.decimal = bad[i].decimal;
+        refuse_file("x.csv", KM_ERROR_DATA, message);
+    }
+}
+END_TEST
+
+START_TEST(weights_in_a_column) {
+    write_text("x.csv", "x,w,y\n1,2,2\n3,0,4\n5,1.5,6\n");
+    params.weights_column = "w";
+    open_file("x.csv");
+    expect_values(3, 2, six);
+    const double *got = km_data_weights(data);
+    ck_assert(got && got[0] == 2 && got[1] == 0 && got[2] == 1.5);
+    params.columns = "y";
+    open_file("x.csv");
+    expect_values(3, 1, (double[]){2, 4, 6});
+    params.columns = NULL;
+    params.weights = "w.csv";
+    refuse_file("x.csv", KM_ERROR_USAGE, "weights come from a file or from a column; give one of them");
+    params.weights = NULL;
+    write_text("x.csv", "x,w,y\n1,2,2\n3,-1,4\n");
+    refuse_file("x.csv", KM_ERROR_DATA, "x.csv: row 3: a weight must be 0 or more, got -1");
+    params.weights_column = "v";
+    refuse_file("x.csv", KM_ERROR_USAGE, "--weights-column: x.csv has no column \"v\"; it has x, w, y");
+}
+END_TEST
+
+// Blocks cross at any byte: quotes, line ends and blank lines; values, lines and messages are those of one thread.
+START_TEST(text_by_many_threads) {
+    FILE *stream = fopen("x.csv", "w");
+    fputs("x,name,y\n", stream);
+    for (int i = 0; i < 100000; i++)
+        fprintf(stream, "%d,\"a \"\"%d\"\"%s\",%d.25%s", i, i, i % 7 ? "" : "\n,", -i,
+                i % 5 ? "\r\n" : "\n\n");
+    fputs("1,a,oops\n2,b,also\n", stream);
+    fclose(stream);
+    km_error first = {""};
+    for (params.threads = 1; params.threads < 6; params.threads += 2) {
+        params.columns = "x,y";
+        params.na_values = "oops,also";
+        params.missing = KM_MISSING_DROP;
+        open_file("x.csv");
+        ck_assert_int_eq(km_data_points(data), 100000);
+        const double *values = malloc(100000 * 2 * sizeof *values);
+        ck_assert_int_eq(km_data_read((void *)values, data, 0, 100000, KM_FLOAT64, &err), KM_OK);
+        int wrong = 0;
+        for (int i = 0; i < 100000; i++)
+            wrong += values[2 * i] != i || values[2 * i + 1] != (i ? -(i + 0.25) : 0.25);
+        ck_assert_int_eq(wrong, 0);
+        free((void *)values);
+        params.na_values = NULL;
+        km_data *none = NULL;
+        km_error why = {""};
+        ck_assert_int_eq(km_data_open(&none, "x.csv", &params, &why), KM_ERROR_DATA);
+        ck_assert_ptr_nonnull(strstr(why.text, "column 3 (y): \"oops\" is no number"));
+        if (params.threads == 1) first = why;
+        ck_assert_str_eq(why.text, first.text);
+    }
 }
 END_TEST
 
@@ -1136,6 +1448,14 @@ int main(void) {
     tcase_add_test(tests, weights);
     tcase_add_loop_test(tests, weights_refused, 0, (int)(sizeof bad_weights / sizeof *bad_weights));
     tcase_add_test(tests, dropped_rows);
+    tcase_add_test(tests, numbers_are_chosen);
+    tcase_add_test(tests, ids_by_their_values);
+    tcase_add_test(tests, missing_values);
+    tcase_add_test(tests, columns_by_ranges);
+    tcase_add_test(tests, categories);
+    tcase_add_test(tests, spelled_numbers);
+    tcase_add_test(tests, weights_in_a_column);
+    tcase_add_test(tests, text_by_many_threads);
     tcase_add_test(tests, formats_agree);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

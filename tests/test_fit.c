@@ -1362,7 +1362,7 @@ START_TEST(dropped_rows_have_no_label) {
     km_error err = {{0}};
     km_data_params params;
     km_data_params_init(&params);
-    params.nan = KM_NAN_DROP;
+    params.missing = KM_MISSING_DROP;
     char path[128];
     snprintf(path, sizeof path, "%s/holes.csv", folder);
     FILE *file = fopen(path, "w");

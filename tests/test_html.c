@@ -336,7 +336,7 @@ START_TEST(odd_tables) {
         char path[96];
         km_data_params params;
         km_data_params_init(&params);
-        params.nan = KM_NAN_DROP;
+        params.missing = KM_MISSING_DROP;
         snprintf(path, sizeof path, "%s/t.npy", folder);
         ck_assert_int_eq(km_npy_write(path, values, n, d, "<f8", NULL), KM_OK);
         ck_assert_int_eq(km_data_open(&opened, path, &params, NULL), KM_OK);

@@ -105,7 +105,7 @@ START_TEST(rows_left_out) {
     fclose(file);
     km_data_params params;
     km_data_params_init(&params);
-    params.nan = KM_NAN_DROP;
+    params.missing = KM_MISSING_DROP;
     params.format = "csv";
     ck_assert_int_eq(km_data_open(&data, path, &params, NULL), KM_OK);
     km_label_scores *a = score(data, labels, NULL), *b = score(rest, few, NULL);

@@ -281,8 +281,7 @@ START_TEST(labels) {
     open_file("x.svm");
     expect_values(4, 3, (double[]){2, 3, 1, 0, -1, 0, 5, NAN, 0, 0, 0, 0});
     ck_assert_int_eq(km_data_refuse_value(data, 2, -1, &err), KM_ERROR_DATA);
-    ck_assert_str_eq(err.text,
-                     "x.svm: row 3: the value is NaN; clean the data, or drop such rows with --nan drop");
+    ck_assert_str_eq(err.text, "x.svm: row 3: the value is missing (NaN); drop such rows by --missing drop");
     err.text[0] = 0;
     params.columns = "label,label";
     refuse_file("x.svm", KM_ERROR_USAGE, "--columns: \"label\" names column 4 of x.svm a second time");
@@ -335,16 +334,15 @@ START_TEST(weights_and_nan) {
     write_text("w.csv", "1\n2\n3\n4\n");
     open_file("x.svm");
     ck_assert_int_eq(km_data_refuse_value(data, 1, -1, &err), KM_ERROR_DATA);
-    ck_assert_str_eq(
-        err.text,
-        "x.svm: row 2, column 2: the value is NaN; clean the data, or drop such rows with --nan drop");
+    ck_assert_str_eq(err.text, "x.svm: row 2, column 2: the value is missing (NaN); drop such rows by "
+                               "--missing drop");
     err.text[0] = 0;
     ck_assert_int_eq(km_data_refuse_value(data, 2, -1, &err), KM_ERROR_DATA);
     ck_assert_str_eq(err.text,
-                     "x.svm: row 4, column 1: the value is infinite; clean the data, or drop such rows "
-                     "with --nan drop");
+                     "x.svm: row 4, column 1: the value is infinite; correct it, or leave its row out");
     err.text[0] = 0;
-    params.nan = KM_NAN_DROP;
+    write_text("x.svm", "1 1:1 3:2\n2 2:nan\n\n3 1:nan\n4 1:4 2:5 3:6\n");
+    params.missing = KM_MISSING_DROP;
     params.weights = "w.csv";
     open_file("x.svm");
     expect_values(2, 3, (double[]){1, 0, 2, 4, 5, 6});
@@ -424,7 +422,7 @@ START_TEST(many_rows) {
     for (int i = 0; i < N; i++) fprintf(stream, "%s1 %d:%d\n", i % 7 == 6 ? "\n" : "", 1 + i % 50, i + 1);
     fprintf(stream, "1 3:nan\n");
     fclose(stream);
-    params.nan = KM_NAN_DROP;
+    params.missing = KM_MISSING_DROP;
     open_file("x.svm");
     ck_assert_int_eq(km_data_points(data), N);
     double row[50];
@@ -436,12 +434,11 @@ START_TEST(many_rows) {
     ck_assert_str_eq(err.text,
                      "x.svm: row 5714, column 1: 0 is too far from the rest for float32; use float64");
     err.text[0] = 0;
-    params.nan = KM_NAN_REFUSE;
+    params.missing = KM_MISSING_REFUSE;
     open_file("x.svm");
     ck_assert_int_eq(km_data_refuse_value(data, N, -1, &err), KM_ERROR_DATA);
-    ck_assert_str_eq(err.text,
-                     "x.svm: row 5715, column 3: the value is NaN; clean the data, or drop such rows "
-                     "with --nan drop");
+    ck_assert_str_eq(err.text, "x.svm: row 5715, column 3: the value is missing (NaN); drop such rows by "
+                               "--missing drop");
 }
 END_TEST
 

@@ -11,11 +11,51 @@ KM_BEGIN
 /// An opened table. Read-only after opening: any number of threads may read one km_data.
 typedef struct km_data km_data;
 
-/// What becomes of rows with NaN or infinity.
-typedef enum km_nan_mode {
-    KM_NAN_REFUSE, ///< KM_ERROR_DATA, with row and column, when the points are loaded (km_fit, km_predict).
-    KM_NAN_DROP,   ///< They are left out; their label is -1.
-} km_nan_mode;
+/// What becomes of missing values: cells of text that are empty or spell one (NA, N/A, NaN, NULL, None, ?, -, in any
+/// case, and km_data_params.na_values), and NaN in other files. Infinity is refused whatever this says.
+typedef enum km_missing {
+    KM_MISSING_REFUSE, ///< KM_ERROR_DATA, with row and column: of text when it is opened, else when it is loaded.
+    KM_MISSING_DROP,   ///< Their rows are left out; their label is -1.
+    KM_MISSING_MEAN,   ///< The mean of the column's other values takes their place.
+    KM_MISSING_MEDIAN, ///< Their median does (of an even number the mean of the two in the middle).
+    KM_MISSING_KEEP,   ///< They are NaN, which whatever loads the points refuses.
+} km_missing;
+
+/// What a column holds.
+typedef enum km_column_kind {
+    KM_COLUMN_NUMBER, ///< Numbers: at least half of the cells that are not missing.
+    KM_COLUMN_ID,     ///< Whole numbers that tell rows apart: named so, or rising from each row to the next.
+    KM_COLUMN_YES_NO, ///< Yes or no, true or false, y or n, t or f, in any case: 1 or 0.
+    KM_COLUMN_CATEGORY, ///< Few different texts: KM_CATEGORIES_MAX at most, and each twice on average.
+    KM_COLUMN_DATE,     ///< Dates, 2024-01-31 or 31.1.2024, with a time or without: days since 1970-01-01.
+    KM_COLUMN_TEXT,     ///< Other text.
+    KM_COLUMN_CONSTANT, ///< The same in every row.
+    KM_COLUMN_EMPTY,    ///< Missing in every row.
+} km_column_kind;
+
+enum {
+    KM_CATEGORIES_MAX = 256 ///< Categories of a column at most.
+};
+
+/// How a feature comes of a column, where it is not just the column's numbers: what a model must know to do it again.
+typedef struct km_feature {
+    const char *column; ///< Name of the column.
+    const char *
+        category; ///< KM_COLUMN_CATEGORY: the feature is 1 where the column has this text, else 0; else NULL.
+    km_column_kind kind; ///< NUMBER, YES_NO, DATE or CATEGORY.
+    double fill;         ///< What takes the place of missing values; NaN: nothing does.
+} km_feature;
+
+/// State of a call that takes long, for a progress line.
+typedef struct km_progress {
+    const char *
+        phase; ///< "parse" of km_data_open; "read", "build", "seed", "sweep", "refine", "finish", "criteria".
+    int64_t
+        done; ///< Bytes in "parse"; runs (one K, one restart) that are done in "sweep", picks in "seed"; else 0.
+    int64_t total;    ///< How many there will be; 0: unknown.
+    int64_t passes;   ///< Passes over the points so far; rows in "parse".
+    double elapsed_s; ///< Seconds since the call began.
+} km_progress;
 
 /// What the first line of CSV and TSV is.
 typedef enum km_header_mode {
@@ -36,17 +76,36 @@ typedef struct km_data_params {
     km_header_mode header;
     /// Names, 1-based numbers or ranges ("3..32") to keep, by commas. Default NULL: all.
     const char *columns;
-    const char *weights;  ///< File with one weight a row (any of the formats). Default NULL: all 1.
-    km_nan_mode nan;      ///< Rows with NaN or infinity. Default KM_NAN_REFUSE: KM_ERROR_DATA when loaded.
-    km_type type;         ///< Text is parsed to this type. Default KM_FLOAT64.
-    int32_t empty_is_nan; ///< Empty cells and lines of a text are NaN. Default 0: an error.
+    const char *weights; ///< File with one weight a row (any of the formats). Default NULL: all 1.
+    km_missing missing;  ///< Missing values. Default KM_MISSING_REFUSE.
+    km_type type;        ///< Text is parsed to this type. Default KM_FLOAT64.
+    /// Words of text that also mean a missing value, by commas. Default NULL.
+    const char *na_values;
+    /// Of text without `columns`, columns that hold no numbers and those of ids are left out; the log says which. At
+    /// least one must be left. Default 0: every column must hold numbers.
+    int32_t numbers_only;
+    /// Columns that are left out, written as `columns`. Default NULL: none.
+    const char *exclude;
+    /// Columns of text, written as `columns`, of which each category becomes a feature of 0 and 1. Default NULL: none.
+    const char *one_hot;
+    /// Column of text with one weight a row, by its name or number, which is no feature. Default NULL.
+    const char *weights_column;
+    /// '.' or ',', between whole numbers and decimals of text. Default 0: a comma where cells are separated by
+    /// semicolons and no number has a point, else a point.
+    char decimal;
     /// Features that are needed, e.g. km_predictor_feature_names. Of a text with a header (after `columns`) just these
     /// are read, in this order; of a table without names, all. Default NULL, 0: all.
     const char *const *names;
     int64_t names_count; ///< Entries of `names`.
+    /// How each of these features is made: `names_count` entries, of km_predictor_preparation. Default NULL: numbers.
+    const km_feature *prepared;
     /// What the indices of svmlight count from, 0 or 1. Default -1: from 0 where one is 0, else from 1.
     int32_t base;
-    const km_log *log; ///< What is assumed, and counted. Default: NULL, silent.
+    int64_t threads;   ///< CPU threads that parse text. Default 0: all cores. Never changes what is read.
+    const km_log *log; ///< What is assumed, left out, and counted. Default: NULL, silent.
+    /// Asked now and then while text is parsed; what is not 0 stops it: KM_ERROR_INTERRUPTED. Default NULL.
+    int (*progress)(void *user, const km_progress *progress);
+    void *progress_user; ///< Handed to `progress`. Default NULL.
 } km_data_params;
 
 /// Sets every field to its default. The struct owns nothing.
@@ -109,10 +168,13 @@ KM_API const char *km_data_feature_name(const km_data *data, int64_t f);
 /// The names of all d features, or NULL.
 KM_API const char *const *km_data_feature_names(const km_data *data);
 
+/// How the d features are made, where there is more to it than reading columns of numbers, or NULL.
+KM_API const km_feature *km_data_preparation(const km_data *data);
+
 /// Weights of all points, n doubles, or NULL when all are 1.
 KM_API const double *km_data_weights(const km_data *data);
 
-/// Rows of the table, those counted that KM_NAN_DROP left out: the length of labels. At least n.
+/// Rows of the table, those counted that KM_MISSING_DROP left out: the length of labels. At least n.
 KM_API int64_t km_data_rows(const km_data *data);
 
 /// The table's row, from 0, of point i, 0..n-1.

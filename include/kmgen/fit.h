@@ -39,15 +39,6 @@ typedef enum km_labels_wanted {
     KM_LABELS_ALL,  ///< Those of every K: 4 bytes a row and K.
 } km_labels_wanted;
 
-/// State of a running fit, for a progress line.
-typedef struct km_progress {
-    const char *phase; ///< "read", "build", "seed", "sweep", "refine", "finish", "criteria".
-    int64_t done;      ///< Runs (one K, one restart) that are done in "sweep", picks in "seed"; else 0.
-    int64_t total;     ///< How many there will be; else 0.
-    int64_t passes;    ///< Passes over the points so far.
-    double elapsed_s;  ///< Seconds since km_fit began.
-} km_progress;
-
 /// How a fit goes.
 typedef struct km_fit_params {
     int device;       ///< CUDA ordinal, KM_HOST or KM_DEVICE_AUTO; the spec's target, when it says cpu or

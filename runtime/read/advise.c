@@ -1,43 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Which columns of a text hold numbers only, as a `--columns` that a user can copy.
+// Columns of a text as a `--columns` that a user can copy.
 #include "../../gen/spec_fields.h"
 #include "reader.h"
 
-#include <csv.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-typedef struct scan {
-    unsigned char *is_text; // of each column
-    int64_t columns, cell, row;
-    int has_header;
-} scan;
-
-static void on_cell(void *cell, size_t size, void *user) {
-    scan *s = user;
-    double value;
-    int is_header = s->has_header && s->row == 0;
-    if (!is_header && s->cell < s->columns && !km_number_parse(&value, cell, (int64_t)size))
-        s->is_text[s->cell] = 1;
-    s->cell++;
-}
-
-static void on_row(int terminator, void *user) {
-    (void)terminator;
-    scan *s = user;
-    s->row += s->cell > 0;
-    s->cell = 0;
-}
-
-static void scan_head(scan *s, const unsigned char *head, int64_t head_size, char delimiter) {
-    struct csv_parser parser;
-    if (csv_init(&parser, CSV_STRICT | CSV_APPEND_NULL) != 0) return;
-    csv_set_delim(&parser, (unsigned char)delimiter);
-    csv_parse(&parser, head, (size_t)head_size, on_cell, on_row, s);
-    csv_free(&parser);
-}
 
 // A name that a shell and --columns take as it is.
 static int is_plain(const char *name) {
@@ -81,24 +49,9 @@ static int write_numbers(char *advice, const int64_t *kept, int64_t count) {
     return 1;
 }
 
-void km_columns_advise(char advice[KM_ADVICE_SIZE], const unsigned char *head, int64_t head_size,
-                       char delimiter, int has_header, char *const *names, int64_t columns,
-                       const int64_t *picks, int64_t picks_count, int64_t bad_column) {
-    scan s = {.is_text = calloc((size_t)columns, 1), .columns = columns, .has_header = has_header};
-    int64_t *kept = malloc((size_t)columns * sizeof *kept);
-    int64_t count = 0;
+void km_columns_advise(char advice[KM_ADVICE_SIZE], char *const *names, const int64_t *kept, int64_t count) {
     *advice = 0;
-    if (s.is_text && kept) {
-        scan_head(&s, head, head_size, delimiter);
-        s.is_text[bad_column] = 1;
-        for (int64_t i = 0; i < (picks ? picks_count : columns); i++) {
-            int64_t column = picks ? picks[i] : i;
-            if (!s.is_text[column]) kept[count++] = column;
-        }
-        if (!names || !write_names(advice, names, kept, count))
-            if (!write_numbers(advice, kept, count)) *advice = 0;
-        if (count == 0) *advice = 0;
-    }
-    free(s.is_text);
-    free(kept);
+    if (count == 0) return;
+    if (!names || !write_names(advice, names, kept, count))
+        if (!write_numbers(advice, kept, count)) *advice = 0;
 }

@@ -11,7 +11,7 @@
 #include <string.h>
 
 typedef struct picker {
-    const char *file;
+    const char *option, *file;
     char *const *names; // NULL: no header
     int64_t names_count;
     const char *behind; // the name of column names_count, or NULL
@@ -23,7 +23,7 @@ typedef struct picker {
 static km_status add(picker *p, int64_t column, const char *item, km_error *err) {
     char got[KM_QUOTED_SIZE];
     if (p->taken[column / 8] >> column % 8 & 1)
-        return km_fail(err, KM_ERROR_USAGE, "--columns: %s names column %" PRId64 " of %s a second time",
+        return km_fail(err, KM_ERROR_USAGE, "%s: %s names column %" PRId64 " of %s a second time", p->option,
                        km_quoted(got, item), column + 1, p->file);
     p->taken[column / 8] = (unsigned char)(p->taken[column / 8] | 1 << column % 8);
     if (p->count == p->capacity) {
@@ -54,8 +54,8 @@ static km_status unknown(const picker *p, const char *item, km_error *err) {
     char got[KM_QUOTED_SIZE];
     if (!p->names)
         return km_fail(err, KM_ERROR_USAGE,
-                       "--columns: %s has no header, so columns are named by number, 1..%" PRId64 ", got %s",
-                       p->file, p->names_count, km_quoted(got, item));
+                       "%s: %s has no header, so columns are named by number, 1..%" PRId64 ", got %s",
+                       p->option, p->file, p->names_count, km_quoted(got, item));
     km_status status;
     km_text all = {0};
     char *list = NULL;
@@ -65,7 +65,7 @@ static km_status unknown(const picker *p, const char *item, km_error *err) {
     const char *similar = km_suggest(item, words);
     list_names(&all, p);
     KM_TRY_GOTO(km_text_take(&list, &all, err));
-    status = km_fail(err, KM_ERROR_USAGE, "--columns: %s has no column %s%s%.80s%s; it has %s", p->file,
+    status = km_fail(err, KM_ERROR_USAGE, "%s: %s has no column %s%s%.80s%s; it has %s", p->option, p->file,
                      km_quoted(got, item), similar ? "; did you mean " : "", similar ? similar : "",
                      similar ? "?" : "", list);
 done:
@@ -77,37 +77,70 @@ done:
 static km_status add_numbers(picker *p, int64_t first, int64_t last, const char *item, km_error *err) {
     char got[KM_QUOTED_SIZE];
     if (first < 1 || last > p->names_count)
-        return km_fail(err, KM_ERROR_USAGE, "--columns: %s has the columns 1..%" PRId64 ", got %s", p->file,
-                       p->names_count, km_quoted(got, item));
+        return km_fail(err, KM_ERROR_USAGE, "%s: %s has the columns 1..%" PRId64 ", got %s", p->option,
+                       p->file, p->names_count, km_quoted(got, item));
     if (first > last)
-        return km_fail(err, KM_ERROR_USAGE, "--columns: a range runs from low to high, got %s",
+        return km_fail(err, KM_ERROR_USAGE, "%s: a range runs from left to right, got %s", p->option,
                        km_quoted(got, item));
     for (int64_t number = first; number <= last; number++) KM_TRY(add(p, number - 1, item, err));
     return KM_OK;
 }
 
-static km_status add_item(picker *p, char *item, km_error *err) {
+// The column with this name, -1: there is none.
+static km_status find_name(int64_t *found, const picker *p, const char *item, km_error *err) {
     char got[KM_QUOTED_SIZE];
-    int64_t found = -1;
+    *found = -1;
     for (int64_t i = 0; p->names && i < p->names_count; i++) {
         if (strcmp(item, p->names[i]) != 0) continue;
-        if (found >= 0)
+        if (*found >= 0)
             return km_fail(err, KM_ERROR_USAGE,
-                           "--columns: %s has two columns %s, %" PRId64 " and %" PRId64
-                           "; name them by number",
-                           p->file, km_quoted(got, item), found + 1, i + 1);
-        found = i;
+                           "%s: %s has two columns %s, %" PRId64 " and %" PRId64 "; name them by number",
+                           p->option, p->file, km_quoted(got, item), *found + 1, i + 1);
+        *found = i;
     }
+    return KM_OK;
+}
+
+static char *trim(char *item);
+
+// One end of a range as a number from 1: a name, a number, or nothing, which is `open_end`. 0: it is none of these.
+static km_status range_end(int64_t *number, const picker *p, char *item, int64_t open_end, km_error *err) {
+    item = trim(item);
+    *number = open_end;
+    if (!*item) return KM_OK;
+    KM_TRY(find_name(number, p, item, err));
+    ++*number;
+    if (*number == 0 && !km_integer_parse(number, item)) *number = 0;
+    return KM_OK;
+}
+
+static km_status add_range(picker *p, char *item, char *dots, km_error *err) {
+    int64_t first, last, is_whole = dots[2] == 0 && dots == item;
+    *dots = 0;
+    char *left = strdup(item), *right = strdup(dots + 2);
+    *dots = '.';
+    km_status status;
+    if (!left || !right) KM_TRY_GOTO(km_fail_memory(err, "the choice of columns", 64));
+    KM_TRY_GOTO(range_end(&first, p, left, 1, err));
+    KM_TRY_GOTO(range_end(&last, p, right, p->names_count, err));
+    int64_t number;
+    int is_named = !km_integer_parse(&number, left) && !km_integer_parse(&number, right);
+    status = is_whole || ((first == 0 || last == 0) && is_named) ? unknown(p, item, err)
+                                                                 : add_numbers(p, first, last, item, err);
+done:
+    free(left);
+    free(right);
+    return status;
+}
+
+static km_status add_item(picker *p, char *item, km_error *err) {
+    int64_t found, number;
+    KM_TRY(find_name(&found, p, item, err));
     if (p->behind && strcmp(item, p->behind) == 0) found = p->names_count;
     if (found >= 0) return add(p, found, item, err);
-    int64_t first, last;
-    if (km_integer_parse(&first, item)) return add_numbers(p, first, first, item, err);
+    if (km_integer_parse(&number, item)) return add_numbers(p, number, number, item, err);
     char *dots = strstr(item, "..");
-    if (!dots) return unknown(p, item, err);
-    *dots = 0;
-    int is_range = km_integer_parse(&first, item) && km_integer_parse(&last, dots + 2);
-    *dots = '.';
-    return is_range ? add_numbers(p, first, last, item, err) : unknown(p, item, err);
+    return dots ? add_range(p, item, dots, err) : unknown(p, item, err);
 }
 
 static char *trim(char *item) {
@@ -117,11 +150,13 @@ static char *trim(char *item) {
     return item;
 }
 
-km_status km_columns_parse(int64_t **picks, int64_t *count, const char *columns, const char *file,
-                           char *const *names, int64_t columns_count, const char *behind, km_error *err) {
+km_status km_columns_parse(int64_t **picks, int64_t *count, const char *option, const char *columns,
+                           const char *file, char *const *names, int64_t columns_count, const char *behind,
+                           km_error *err) {
     km_status status = KM_OK;
     *picks = NULL;
-    picker p = {.file = file, .names = names, .names_count = columns_count, .behind = behind};
+    picker p = {
+        .option = option, .file = file, .names = names, .names_count = columns_count, .behind = behind};
     char *text = strdup(columns);
     p.taken = calloc((size_t)columns_count / 8 + 1, 1);
     if (!text || !p.taken) KM_TRY_GOTO(km_fail_memory(err, "the choice of columns", columns_count / 8));
@@ -131,7 +166,7 @@ km_status km_columns_parse(int64_t **picks, int64_t *count, const char *columns,
         item = trim(item);
         if (!*item)
             KM_TRY_GOTO(km_fail(err, KM_ERROR_USAGE,
-                                "--columns must be names or numbers separated by commas, got \"%s\"",
+                                "%s must be names or numbers separated by commas, got \"%s\"", option,
                                 columns));
         KM_TRY_GOTO(add_item(&p, item, err));
     }
@@ -148,7 +183,8 @@ done:
 km_status km_table_pick(km_table *table, const char *columns, const char *file, km_error *err) {
     if (!columns) return KM_OK;
     int64_t count;
-    KM_TRY(km_columns_parse(&table->picks, &count, columns, file, NULL, table->columns, NULL, err));
+    KM_TRY(
+        km_columns_parse(&table->picks, &count, "--columns", columns, file, NULL, table->columns, NULL, err));
     table->numbers = malloc((size_t)count * sizeof *table->numbers);
     if (!table->numbers)
         return km_fail_memory(err, "the choice of columns", count * (int64_t)sizeof *table->numbers);

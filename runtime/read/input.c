@@ -118,3 +118,7 @@ km_status km_input_whole(const unsigned char **bytes, int64_t *size, km_table *t
 int km_input_is_gzip(const km_input *input) {
     return input->head_size >= 2 && input->head[0] == 0x1f && input->head[1] == 0x8b;
 }
+
+int km_input_is_packed(const km_input *input) {
+    return km_input_is_gzip(input);
+}

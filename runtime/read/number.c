@@ -2,6 +2,7 @@
 // Numbers out of text, the same under every locale.
 #include "reader.h"
 
+#include <float.h>
 #include <locale.h>
 #include <math.h>
 #include <stdlib.h>
@@ -72,11 +73,55 @@ static double slow(const char *text) {
     return value;
 }
 
+// Digits times a power of ten in extended precision, rounded to a double. 0: the error of the one rounding before may
+// decide which way it goes. Digits and powers up to 10^27 are exact in 64 bits, so the product is wrong by half of its
+// last place at most; a double drops the last 11 bits of it.
+static int by_extended(double *value, const decimal *d) {
+#if LDBL_MANT_DIG == 64
+    static const long double extended[] = {
+        1e0L,  1e1L,  1e2L,  1e3L,  1e4L,  1e5L,  1e6L,  1e7L,  1e8L,  1e9L,  1e10L, 1e11L, 1e12L, 1e13L,
+        1e14L, 1e15L, 1e16L, 1e17L, 1e18L, 1e19L, 1e20L, 1e21L, 1e22L, 1e23L, 1e24L, 1e25L, 1e26L, 1e27L};
+    if (d->exponent < -27 || d->exponent > 27) return 0;
+    long double x = (long double)d->digits;
+    x = d->exponent < 0 ? x / extended[-d->exponent] : x * extended[d->exponent];
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    uint64_t dropped = bits & 0x7ff;
+    *value = (double)x;
+    return dropped < 0x3ff || dropped > 0x401;
+#else
+    (void)value;
+    (void)d;
+    return 0;
+#endif
+}
+
+// Takes [digits][.digits] of 19 digits at most, which fit 64 bits; NULL: there is none, or more of them.
+static inline const char *take_short(decimal *d, const char *at) {
+    const char *start = at;
+    uint64_t digits = 0;
+    for (; is_digit(*at); at++) digits = digits * 10 + (uint64_t)(*at - '0');
+    int64_t count = at - start;
+    if (*at == '.') {
+        const char *point = at++;
+        for (; is_digit(*at); at++) digits = digits * 10 + (uint64_t)(*at - '0');
+        d->exponent = point + 1 - at;
+        count += at - point - 1;
+    }
+    if (count == 0 || count > DIGITS_MAX || *at == 'e' || *at == 'E') return NULL;
+    d->digits = digits;
+    return at;
+}
+
 const char *km_number_take(double *value, const char *text) {
     decimal d = {.negative = *text == '-'};
     const char *at = text;
     if (*at == '-' || *at == '+') at++;
-    const char *rest = take_decimal(&d, at);
+    const char *rest = take_short(&d, at);
+    if (!rest) {
+        d = (decimal){.negative = d.negative};
+        rest = take_decimal(&d, at);
+    }
     if (!rest) {
         rest = take_word(value, at);
         if (rest && d.negative) *value = -*value;
@@ -87,6 +132,8 @@ const char *km_number_take(double *value, const char *text) {
         double x = (double)d.digits;
         x = d.exponent < 0 ? x / powers[-d.exponent] : x * powers[d.exponent];
         *value = d.negative ? -x : x;
+    } else if (d.digits_count <= DIGITS_MAX && by_extended(value, &d)) {
+        if (d.negative) *value = -*value;
     } else {
         *value = slow(text);
     }

@@ -28,6 +28,7 @@ typedef enum km_element {
 } km_element;
 
 int64_t km_element_size(km_element element);
+int km_element_has_nan(km_element element);
 
 // A sparse matrix, or n x d elements, (i, f) at base + (i * row_stride + f * column_stride) * size of an element.
 typedef struct km_table {
@@ -46,6 +47,10 @@ typedef struct km_table {
     char separator;                    // of the cells of a text; 0: it was none
     void *memory;                      // holds the elements, freed or unmapped with the table
     int64_t mapped_bytes;              // 0: `memory` came from malloc
+    double *weights;                   // of each row, from a column; NULL: none
+    int64_t *missing;                  // missing values of each column; NULL: they were not counted
+    km_feature *prepared;              // how each column is made; NULL: it is a column of the file as it is
+    double read_ms, parse_ms;          // time that both took
 } km_table;
 
 void km_table_clear(km_table *table);
@@ -90,6 +95,8 @@ km_status km_input_read(int64_t *got, void *out, int64_t size, km_input *input, 
 km_status km_input_whole(const unsigned char **bytes, int64_t *size, km_table *table, km_input *input,
                          km_error *err);
 int km_input_is_gzip(const km_input *input);
+// Whether text of these first bytes is unpacked.
+int km_input_is_packed(const km_input *input);
 
 typedef struct km_reader {
     const char *name;
@@ -143,19 +150,16 @@ void km_unpacker_destroy(km_unpacker **unpacker);
 km_status km_unpacker_read(int64_t *got, unsigned char *out, int64_t size, km_unpacker *unpacker,
                            km_error *err);
 
-// Writes a `--columns` that keeps what is left of the first rows (`head`) when every column with a cell that is no
-// number goes, and `bad_column` (from 0) too; "" when nothing is left. `picks` are the columns wanted so far,
-// NULL: all. `names` may be NULL.
+// Writes the columns `kept` as a `--columns`; "" where there are none, or too many to be of use. `names` may be NULL.
 enum { KM_ADVICE_SIZE = 320 };
-void km_columns_advise(char advice[KM_ADVICE_SIZE], const unsigned char *head, int64_t head_size,
-                       char delimiter, int has_header, char *const *names, int64_t columns,
-                       const int64_t *picks, int64_t picks_count, int64_t bad_column);
+void km_columns_advise(char advice[KM_ADVICE_SIZE], char *const *names, const int64_t *kept, int64_t count);
 
-// Which columns to keep: names or 1-based numbers or ranges of numbers ("3..32"), separated by commas. Fills
-// picks (allocated: *count column indices from 0, in the order asked for). `names` NULL: there are none. `behind`: the
-// name of one column more that stands behind the last and has no number, or NULL.
-km_status km_columns_parse(int64_t **picks, int64_t *count, const char *columns, const char *file,
-                           char *const *names, int64_t columns_count, const char *behind, km_error *err);
+// Which columns `option` ("--columns") names: names or 1-based numbers or ranges of them ("3..32", "age..visits",
+// "5.."), separated by commas. Fills picks (allocated: *count column indices from 0, in the order asked for). `names`
+// NULL: there are none. `behind`: the name of one column more that stands behind the last and has no number, or NULL.
+km_status km_columns_parse(int64_t **picks, int64_t *count, const char *option, const char *columns,
+                           const char *file, char *const *names, int64_t columns_count, const char *behind,
+                           km_error *err);
 // Leaves only the columns asked for in a table without names. `columns` NULL: all.
 km_status km_table_pick(km_table *table, const char *columns, const char *file, km_error *err);
 

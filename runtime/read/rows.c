@@ -222,7 +222,7 @@ static km_status pick(km_table *table, km_rows *rows, int64_t columns, const cha
     int64_t *picks = NULL, count;
     pair *places = NULL;
     int in_order = 1;
-    KM_TRY(km_columns_parse(&picks, &count, wanted, rows->file, NULL, columns,
+    KM_TRY(km_columns_parse(&picks, &count, "--columns", wanted, rows->file, NULL, columns,
                             rows->has_labels ? "label" : NULL, err));
     places = malloc((size_t)count * sizeof *places);
     if (!places) KM_TRY_GOTO(km_fail_memory(err, "the choice of columns", count * (int64_t)sizeof *places));

@@ -20,8 +20,19 @@ int64_t km_element_size(km_element element) {
     return sizes[element];
 }
 
+int km_element_has_nan(km_element element) {
+    return element == KM_ELEMENT_F4 || element == KM_ELEMENT_F8;
+}
+
 void km_table_clear(km_table *table) {
     for (int64_t f = 0; table->names && f < table->columns; f++) free(table->names[f]);
+    for (int64_t f = 0; table->prepared && f < table->columns; f++) {
+        free((char *)table->prepared[f].column);
+        free((char *)table->prepared[f].category);
+    }
+    free(table->prepared);
+    free(table->weights);
+    free(table->missing);
     free(table->names);
     free(table->picks);
     free(table->numbers);

@@ -1,191 +1,236 @@
 // SPDX-License-Identifier: MIT
-// CSV and the like, by libcsv with strict quotes: separated by commas, semicolons or tabs, plain or packed by gzip.
-#include "../../base/error.h"
+// CSV and the like: cells separated by commas, semicolons or tabs. The first megabyte says what the columns are.
+#include "text.h"
+#include "../../base/clock.h"
+#include "../../base/log.h"
 #include "../../base/size.h"
+#include "../../base/text.h"
 #include "../../gen/spec_fields.h"
 #include "../memory.h"
 #include "../names.h"
-#include "reader.h"
+#include "../threads.h"
 
-#include <csv.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-// The first bytes are kept, to tell the separator and, when a cell is no number, which columns hold numbers.
-enum { HEAD_BYTES = 1 << 20, CHUNK_BYTES = 1 << 18 };
+enum { HEAD_BYTES = 1 << 20 };
 
-typedef struct text {
-    const char *file;
-    const km_data_params *params;
-    km_table *table;
-    km_error *err;
-    km_status status; // the first failure; everything is skipped after it
-    char delimiter;
-    const unsigned char *head;
-    int64_t head_size, mark_size; // the byte order mark comes first
-
-    int64_t line;       // where the present row began, from 1
-    int64_t newlines;   // inside quotes, since then
-    int after_return;   // the last row ended with a carriage return
-    int64_t blank_line; // of the last blank line that was skipped, 0: none
-    int64_t cell;       // of the present row, from 0
-
-    char **first_row; // its cells; columns_count of them once it is whole
-    int64_t first_row_capacity, first_line;
-    int64_t columns_count; // of the file, 0: first row not read
-    int has_header, is_chosen;
-    int64_t *picks, picks_count; // columns that are kept, from 0
-    int64_t *places;             // of each column: its column in the table, or -1
-
-    unsigned char *values; // of params->type
-    int64_t rows_capacity;
-} text;
-
-static void fail(text *t, km_status status) {
-    if (t->status == KM_OK) t->status = status;
-}
-
-static char **header_of(const text *t) {
-    return t->has_header ? t->first_row : NULL;
+const char *km_parse_name(const km_parse *p, int64_t column) {
+    return p->has_header && p->params->header != KM_HEADER_SKIP ? p->first_row[column] : NULL;
 }
 
 // Columns are chosen by params->names.
-static int by_names(const text *t) {
-    return t->params->names && t->has_header && t->params->header != KM_HEADER_SKIP;
+static int by_names(const km_parse *p) {
+    return p->params->names && p->has_header && p->params->header != KM_HEADER_SKIP;
 }
 
-// Row and column of the present cell.
-static const char *here(char place[KM_PLACE_SIZE], const text *t) {
-    int has_name = t->has_header && t->cell < t->columns_count;
-    return km_place_write(place, t->line, t->cell + 1, has_name ? t->first_row[t->cell] : NULL);
+// Refusals ---------------------------------------------------------------------------------------------------
+
+// Row and column of a cell.
+static const char *place_of(char place[KM_PLACE_SIZE], const km_parse *p, int64_t line, int64_t column) {
+    int has_name = p->has_header && column < p->columns_count;
+    return km_place_write(place, line, column + 1, has_name ? p->first_row[column] : NULL);
 }
 
-// Cells ------------------------------------------------------------------------------------------------------
-
-static int is_missing_word(const char *cell) {
-    static const char *const words[] = {"NA", "N/A", "na", "n/a", "null", "NULL", "None", "?", "-"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strcmp(cell, words[i]) == 0) return 1;
-    return 0;
+km_status km_parse_refuse(const km_parse *p, km_record_state record, const km_cells *cells, km_error *err) {
+    char place[KM_PLACE_SIZE];
+    place_of(place, p, cells->first_line, cells->count);
+    switch (record) {
+    case KM_RECORD_MISQUOTED:
+        return km_fail(
+            err, KM_ERROR_DATA,
+            "%s: %s: a quote is out of place; quote a whole cell, and write a quote inside it twice", p->file,
+            place);
+    case KM_RECORD_UNCLOSED:
+        return km_fail(err, KM_ERROR_DATA, "%s: %s: a quote is opened and never closed", p->file, place);
+    case KM_RECORD_TOO_WIDE:
+        return km_fail(err, KM_ERROR_DATA, "%s: row %" PRId64 " has more than the %d columns that are taken",
+                       p->file, cells->first_line, KM_FEATURES_DENSE_MAX);
+    default:
+        return km_fail_memory(err, "a row of text", (int64_t)sizeof(km_cell) * cells->capacity);
+    }
 }
 
-// A number but for its decimal comma, e.g. "1,5".
-static int has_decimal_comma(const char *cell, size_t size) {
+// A number but for spaces, signs of currency or percent, and what separates thousands.
+static int is_number_within(const char *cell, const char *left_out) {
     char copy[64];
+    size_t size = 0, digits = 0;
     double value;
-    if (size >= sizeof copy || !strchr(cell, ',')) return 0;
-    memcpy(copy, cell, size + 1);
-    *strchr(copy, ',') = '.';
-    return km_number_parse(&value, copy, (int64_t)size);
+    for (; *cell && size < sizeof copy - 1; cell++) {
+        if (strchr(left_out, *cell) || (unsigned char)*cell >= 128) continue;
+        digits += *cell >= '0' && *cell <= '9';
+        copy[size++] = *cell;
+    }
+    copy[size] = 0;
+    return digits > 0 && km_number_parse(&value, copy, (int64_t)size);
 }
 
-// Several numbers with only spaces between them.
-static int has_spaces_between(const text *t, const char *cell) {
+// Commas, points, spaces or apostrophes before each three digits, and at most one other mark for decimals.
+static int has_thousands(const char *cell) {
+    int groups = 0;
+    for (const char *at = cell; *at; at++) {
+        if (!strchr(",.' ", *at) || at == cell) continue;
+        size_t digits = strspn(at + 1, "0123456789");
+        groups += digits == 3 && at[-1] >= '0' && at[-1] <= '9';
+    }
+    size_t marks = 0;
+    for (const char *at = cell; *at; at++) marks += strchr(",.' ", *at) != NULL;
+    return groups > 0 && (marks > 1 || strpbrk(cell, "' ")) && is_number_within(cell, ",.' ");
+}
+
+// What may be done about a cell that is no number. `word`: as a message shows it.
+static void way_out_of(char *out, size_t size, const km_parse *p, const char *cell, const char *word,
+                       int64_t column) {
+    static const char *const currencies[] = {"\xe2\x82\xac", "\xc2\xa3", "\xc2\xa5", "$", "EUR",
+                                             "USD",          "CHF",      "GBP",      NULL};
+    char column_word[KM_ADVICE_SIZE];
+    int is_comma = p->spelling.decimal == ',';
+    km_columns_advise(column_word, p->has_header ? p->first_row : NULL, &column, 1);
+    for (int i = 0; currencies[i]; i++)
+        if (strstr(cell, currencies[i]) && is_number_within(cell, "$ EURUSDCHFGBP,.'")) {
+            snprintf(out, size, "write the number without its currency");
+            return;
+        }
+    if (strchr(cell, '%') && is_number_within(cell, "% ,"))
+        snprintf(out, size, "write the number without %%");
+    else if (has_thousands(cell))
+        snprintf(out, size, "write numbers without a mark between thousands");
+    else if (is_comma && strchr(cell, '.') && is_number_within(cell, ""))
+        snprintf(out, size, "decimals have a comma here: write it so, or give --decimal .");
+    else if (!is_comma && strchr(cell, ',') && is_number_within(cell, ","))
+        snprintf(out, size,
+                 "write decimals with a point, or give --decimal , (a comma between thousands must go)");
+    else if (strchr(cell, ' ') && is_number_within(cell, " "))
+        snprintf(out, size, "write the number without spaces");
+    else if (km_kind_of(&p->scan.columns[column], NULL) == KM_COLUMN_NUMBER &&
+             !cell[strcspn(cell, ",'\"\r\n")])
+        snprintf(out, size, "correct it, or give --na-values %s where it means that a value is missing%s%s",
+                 word, p->params->names ? "" : ", or leave the column out: --exclude ",
+                 p->params->names ? "" : column_word);
+    else
+        snprintf(out, size, "correct it");
+}
+
+// Columns of numbers alone in the first megabyte, but for `bad`, as a --columns; "" where there are none.
+static void advise(char advice[KM_ADVICE_SIZE], const km_parse *p, int64_t bad) {
+    int64_t *kept = malloc((size_t)p->slots_count * sizeof *kept + 1), count = 0;
+    *advice = 0;
+    if (!kept) return;
+    for (int64_t s = 0; s < p->slots_count; s++) {
+        int64_t column = p->slots[s].column;
+        const km_seen *seen = &p->scan.columns[column];
+        int is_number = seen->numbers > 0 && seen->numbers + seen->missing == seen->cells;
+        if (is_number && column != bad && km_kind_of(seen, km_parse_name(p, column)) == KM_COLUMN_NUMBER)
+            kept[count++] = column;
+    }
+    km_columns_advise(advice, p->has_header ? p->first_row : NULL, kept, count);
+    free(kept);
+}
+
+static int has_spaces_between(const km_parse *p, const char *cell) {
     const char *space = strpbrk(cell, " ");
-    return t->columns_count == 1 && space && cell[strcspn(cell, "0123456789")] &&
+    return p->columns_count == 1 && space && cell[strcspn(cell, "0123456789")] &&
            space[strcspn(space, "0123456789")];
 }
 
-static km_status bad_cell(text *t, const char *cell, size_t size) {
-    char advice[KM_ADVICE_SIZE], got[KM_QUOTED_SIZE], place[KM_PLACE_SIZE];
-    here(place, t);
-    if (has_spaces_between(t, cell))
-        return km_fail(t->err, KM_ERROR_DATA,
-                       "%s: %s: %s is no number; cells must be separated by commas, semicolons or "
-                       "tabs",
-                       t->file, place, km_quoted(got, cell));
-    if (has_decimal_comma(cell, size))
-        return km_fail(t->err, KM_ERROR_DATA, "%s: %s: %s is no number; write decimals with a point", t->file,
-                       place, km_quoted(got, cell));
-    const char *way_out = !size ? "fill it in, or write nan and drop such rows with --nan drop"
-                          : is_missing_word(cell) ? "write nan and drop such rows with --nan drop"
-                                                  : "correct it";
-    if (t->params->names) // which other columns would do, only the user knows
-        return km_fail(
-            t->err, KM_ERROR_DATA, "%s: %s: %s%s; %s%s", t->file, place,
-            size ? km_quoted(got, cell) : "the cell is empty", size ? " is no number" : "", way_out,
-            by_names(t) ? "" : ", or choose the columns that are needed, in their order: --columns");
-    km_columns_advise(advice, t->head + t->mark_size, t->head_size - t->mark_size, t->delimiter,
-                      t->has_header, header_of(t), t->columns_count, t->picks, t->picks_count, t->cell);
-    return km_fail(t->err, KM_ERROR_DATA, "%s: %s: %s%s; %s, or %s%s", t->file, place,
-                   size ? km_quoted(got, cell) : "the cell is empty", size ? " is no number" : "", way_out,
+// Refuses a cell of column `column` that is not what the column should hold, in the words of a message.
+static km_status refuse_word(const km_parse *p, const char *cell, const char *place, int64_t column,
+                             km_error *err) {
+    char advice[KM_ADVICE_SIZE], got[KM_QUOTED_SIZE], way_out[2 * KM_ADVICE_SIZE];
+    km_quoted(got, cell);
+    if (has_spaces_between(p, cell))
+        return km_fail(err, KM_ERROR_DATA,
+                       "%s: %s: %s is no number; cells must be separated by commas, semicolons or tabs",
+                       p->file, place, got);
+    way_out_of(way_out, sizeof way_out, p, cell, got, column);
+    if (strcmp(way_out, "correct it") != 0)
+        return km_fail(err, KM_ERROR_DATA, "%s: %s: %s is no number; %s", p->file, place, got, way_out);
+    if (p->params->names) // which other columns would do, only the user knows
+        return km_fail(err, KM_ERROR_DATA, "%s: %s: %s is no number; correct it%s", p->file, place, got,
+                       by_names(p) ? ""
+                                   : ", or choose the columns that are needed, in their order: --columns");
+    advise(advice, p, column);
+    return km_fail(err, KM_ERROR_DATA, "%s: %s: %s is no number; correct it, or %s%s", p->file, place, got,
                    *advice ? "keep the columns of numbers: --columns "
                            : "name columns of numbers: none is there now",
                    advice);
 }
 
-static km_status reserve_row(text *t) {
-    if (t->table->rows < t->rows_capacity) return KM_OK;
-    int64_t rows = t->rows_capacity ? t->rows_capacity * 2 : 256, bytes;
-    int64_t row_bytes = t->picks_count * km_type_bytes((t->params->type));
-    if (km_mul_overflows(&bytes, rows, row_bytes)) bytes = INT64_MAX;
-    unsigned char *values = realloc(t->values, (size_t)bytes);
-    if (!values) return km_fail_memory(t->err, "the table of a text file", bytes);
-    t->values = values;
-    t->rows_capacity = rows;
-    return KM_OK;
-}
-
-static km_status store(text *t, int64_t slot, const char *cell, size_t size) {
-    double value = NAN;
-    int is_empty = t->params->empty_is_nan && strspn(cell, " ") == size;
-    if (!is_empty && !km_number_parse(&value, cell, (int64_t)size)) return bad_cell(t, cell, size);
-    int64_t index = t->table->rows * t->picks_count + slot;
-    int is_single = t->params->type == KM_FLOAT32;
-    if (isinf(is_single ? (float)value : value) && cell[strcspn(cell, "0123456789")]) {
-        char got[KM_QUOTED_SIZE], place[KM_PLACE_SIZE];
-        return km_fail(t->err, KM_ERROR_DATA, "%s: %s: %s is too large for %s", t->file, here(place, t),
-                       km_quoted(got, cell), is_single ? "float32; use float64" : "float64");
-    }
-    if (is_single)
-        ((float *)(void *)t->values)[index] = (float)value;
+km_status km_parse_bad_cell(const km_parse *p, int64_t slot, const km_cells *cells, km_error *err) {
+    const km_slot *s = &p->slots[slot];
+    const km_cell *cell = &cells->cells[s->column];
+    char got[KM_QUOTED_SIZE], place[KM_PLACE_SIZE];
+    if (!err) return KM_ERROR_DATA;
+    char *text = strndup(cell->text, (size_t)cell->size);
+    if (!text) return km_fail_memory(err, "a cell", cell->size);
+    place_of(place, p, cells->first_line, s->column);
+    km_status status;
+    double value;
+    if (s->kind == KM_COLUMN_NUMBER && km_cell_number(&value, cell, &p->spelling) != KM_CELL_WRONG)
+        status =
+            km_fail(err, KM_ERROR_DATA, "%s: %s: %s is too large for %s", p->file, place,
+                    km_quoted(got, text), p->params->type == KM_FLOAT32 ? "float32; use float64" : "float64");
+    else if (s->kind == KM_COLUMN_YES_NO)
+        status = km_fail(err, KM_ERROR_DATA,
+                         "%s: %s: %s is neither yes nor no, as the column's other cells are; "
+                         "correct it",
+                         p->file, place, km_quoted(got, text));
+    else if (s->kind == KM_COLUMN_DATE)
+        status = km_fail(err, KM_ERROR_DATA, "%s: %s: %s is no date; write 2024-01-31 or 31.1.2024", p->file,
+                         place, km_quoted(got, text));
     else
-        ((double *)(void *)t->values)[index] = value;
-    return KM_OK;
+        status = refuse_word(p, text, place, s->column, err);
+    free(text);
+    return status;
 }
 
 // First row --------------------------------------------------------------------------------------------------
 
-static km_status save_cell(text *t, const char *cell, size_t size) {
-    if (t->cell >= KM_FEATURES_DENSE_MAX)
-        return km_fail(t->err, KM_ERROR_DATA,
-                       "%s: row %" PRId64 " has more than the %d columns that are taken", t->file, t->line,
-                       KM_FEATURES_DENSE_MAX);
-    if (t->cell == t->first_row_capacity) {
-        int64_t capacity = t->cell ? t->cell * 2 : 16;
-        char **cells = realloc(t->first_row, (size_t)capacity * sizeof *cells);
-        if (!cells) return km_fail_memory(t->err, "the first row", capacity * (int64_t)sizeof *cells);
-        memset(cells + t->cell, 0, (size_t)(capacity - t->cell) * sizeof *cells);
-        t->first_row = cells;
-        t->first_row_capacity = capacity;
+static km_status save_first_row(km_parse *p, const km_cells *cells) {
+    p->first_row = calloc((size_t)cells->count + 1, sizeof *p->first_row);
+    if (!p->first_row) return km_fail_memory(p->err, "the first row", cells->count * (int64_t)sizeof(char *));
+    p->columns_count = cells->count;
+    p->first_line = cells->first_line;
+    for (int64_t f = 0; f < cells->count; f++) {
+        p->first_row[f] = strndup(cells->cells[f].text, (size_t)cells->cells[f].size);
+        if (!p->first_row[f]) return km_fail_memory(p->err, "the first row", cells->cells[f].size);
     }
-    t->first_row[t->cell] = strndup(cell, size);
-    return t->first_row[t->cell] ? KM_OK : km_fail_memory(t->err, "the first row", (int64_t)size);
-}
-
-// A header has words where numbers would be. Only the columns that are kept count, so that a table of numbers
-// with a column of text needs no more than --columns.
-static int looks_like_header(const text *t) {
-    for (int64_t i = 0; i < t->picks_count; i++) {
-        const char *cell = t->first_row[t->picks[i]];
-        double value;
-        if (*cell && !km_number_parse(&value, cell, (int64_t)strlen(cell))) return 1;
-    }
-    return 0;
-}
-
-static km_status pick_all(text *t) {
-    t->picks = malloc((size_t)t->columns_count * sizeof *t->picks);
-    if (!t->picks) return km_fail_memory(t->err, "columns", t->columns_count * (int64_t)sizeof *t->picks);
-    for (int64_t f = 0; f < t->columns_count; f++) t->picks[f] = f;
-    t->picks_count = t->columns_count;
     return KM_OK;
 }
 
-static const char *way_out_of_names(const text *t) {
-    if (t->picks_count == t->params->names_count)
+// Whether the first row's cell of a column names it: 1, or does not: -1; 0: it does not say.
+static int names_column(const km_parse *p, int64_t column) {
+    const km_seen *seen = &p->scan.columns[column];
+    const char *text = p->first_row[column];
+    km_cell cell = {text, (int64_t)strlen(text)};
+    double value;
+    if (cell.size == 0 || km_cell_number(&value, &cell, &p->spelling) != KM_CELL_WRONG) return 0;
+    km_column_kind kind = km_kind_of(seen, NULL);
+    if (kind == KM_COLUMN_NUMBER) return 1;
+    if (kind == KM_COLUMN_DATE) return km_cell_date(&value, &cell, &p->spelling) == KM_CELL_WRONG ? 1 : -1;
+    return km_dict_find(&seen->different, text, cell.size) >= 0 ? -1 : 0;
+}
+
+// A header has words where numbers would be: in a column of numbers, or, where every such column begins with one, in
+// one of text in which the word does not come again. Only the columns that are kept count.
+static int looks_like_header(const km_parse *p, const int64_t *picks, int64_t count) {
+    int says_no = 0, has_words = 0;
+    double value;
+    for (int64_t i = 0; i < count; i++) {
+        km_cell cell = {p->first_row[picks[i]], (int64_t)strlen(p->first_row[picks[i]])};
+        int says = names_column(p, picks[i]);
+        if (says > 0) return 1;
+        says_no |= says < 0;
+        has_words |= cell.size && km_cell_number(&value, &cell, &p->spelling) == KM_CELL_WRONG;
+    }
+    return has_words && !says_no;
+}
+
+static const char *way_out_of_names(const km_parse *p, int64_t picks_count) {
+    if (picks_count == p->params->names_count)
         return "rename the columns that hold them, or let columns count by position: --header skip, or "
                "--header "
                "no where the first line holds data";
@@ -194,21 +239,22 @@ static const char *way_out_of_names(const text *t) {
            "LIST, or --header no --columns LIST where the first line holds data";
 }
 
-// Of the columns kept so far, those with the names that are needed: places among them, in the order needed.
-static km_status match_names(int64_t **out, const text *t, km_error *err) {
-    int64_t count = t->picks_count;
+// Of the columns `picks`, those with the names that are wanted: columns of the file, in the order wanted.
+static km_status match_names(int64_t **out, const km_parse *p, const char *const *wanted,
+                             int64_t wanted_count, const int64_t *picks, int64_t count, km_error *err) {
     km_status status;
-    const char **names = malloc((size_t)count * sizeof *names);
-    int64_t *numbers = malloc((size_t)count * sizeof *numbers);
-    int64_t *found = *out = malloc((size_t)t->params->names_count * sizeof *found + 1);
+    const char **names = malloc((size_t)count * sizeof *names + 1);
+    int64_t *numbers = malloc((size_t)count * sizeof *numbers + 1);
+    int64_t *found = *out = malloc((size_t)wanted_count * sizeof *found + 1);
     if (!names || !numbers || !found)
-        KM_TRY_GOTO(km_fail_memory(err, "columns", (count + t->params->names_count) * 16));
+        KM_TRY_GOTO(km_fail_memory(err, "columns", (count + wanted_count) * 16));
     for (int64_t i = 0; i < count; i++) {
-        names[i] = t->first_row[t->picks[i]];
-        numbers[i] = t->picks[i] + 1;
+        names[i] = p->first_row[picks[i]];
+        numbers[i] = picks[i] + 1;
     }
-    km_named named = {t->file, names, numbers, count, way_out_of_names(t)};
-    KM_TRY_GOTO(km_names_match(found, t->params->names, t->params->names_count, &named, err));
+    km_named named = {p->file, names, numbers, count, way_out_of_names(p, count)};
+    KM_TRY_GOTO(km_names_match(found, wanted, wanted_count, &named, err));
+    for (int64_t i = 0; i < wanted_count; i++) found[i] = picks[found[i]];
 done:
     free((void *)names);
     free(numbers);
@@ -218,201 +264,228 @@ done:
     return status;
 }
 
+// The names that are needed: those of columns, each once, in the order in which features need them.
+static km_status wanted_names(const char ***out, int64_t *count, const km_parse *p) {
+    const km_data_params *params = p->params;
+    *count = 0;
+    const char **names = *out = malloc((size_t)params->names_count * sizeof *names + 1);
+    if (!names) return km_fail_memory(p->err, "columns", params->names_count * (int64_t)sizeof *names);
+    for (int64_t i = 0; i < params->names_count; i++) {
+        const char *name = params->prepared ? params->prepared[i].column : params->names[i];
+        int is_same = params->prepared && params->prepared[i].category && i > 0 &&
+                      params->prepared[i - 1].category && strcmp(params->prepared[i - 1].column, name) == 0;
+        if (!is_same) names[(*count)++] = name;
+    }
+    return KM_OK;
+}
+
 // A first row that holds the names that are needed is a header too, even one of numbers.
-static int find_header(const text *t) {
-    int64_t *found = NULL;
-    if (t->params->header != KM_HEADER_AUTO) return t->params->header != KM_HEADER_NO;
-    if (looks_like_header(t)) return 1;
-    int holds_names = t->params->names && match_names(&found, t, NULL) == KM_OK;
+static int find_header(const km_parse *p, const int64_t *picks, int64_t count) {
+    int64_t *found = NULL, wanted_count;
+    const char **wanted = NULL;
+    if (p->params->header != KM_HEADER_AUTO) return p->params->header != KM_HEADER_NO;
+    if (looks_like_header(p, picks, count)) return 1;
+    if (!p->params->names || wanted_names(&wanted, &wanted_count, p) != KM_OK) return 0;
+    int holds_names = match_names(&found, p, wanted, wanted_count, picks, count, NULL) == KM_OK;
     free(found);
+    free((void *)wanted);
     return holds_names;
 }
 
-static km_status keep_named(text *t) {
-    int64_t *found, count = t->params->names_count;
-    KM_TRY(match_names(&found, t, t->err));
-    for (int64_t i = 0; i < count; i++) found[i] = t->picks[found[i]];
-    free(t->picks);
-    t->picks = found;
-    t->picks_count = count;
+// Columns ----------------------------------------------------------------------------------------------------
+
+// Marks the columns that an option names.
+static km_status mark(unsigned char **out, const km_parse *p, char *const *names, const char *option,
+                      const char *columns) {
+    int64_t *picks = NULL, count = 0;
+    *out = calloc((size_t)p->columns_count + 1, 1);
+    if (!*out) return km_fail_memory(p->err, "columns", p->columns_count);
+    if (!columns) return KM_OK;
+    KM_TRY(km_columns_parse(&picks, &count, option, columns, p->file, names, p->columns_count, NULL, p->err));
+    for (int64_t i = 0; i < count; i++) (*out)[picks[i]] = 1;
+    free(picks);
     return KM_OK;
 }
 
-static km_status choose_columns(text *t) {
-    const char *columns = t->params->columns;
-    char **names = t->params->header == KM_HEADER_NO ? NULL : t->first_row;
-    if (columns)
-        KM_TRY(km_columns_parse(&t->picks, &t->picks_count, columns, t->file, names, t->columns_count, NULL,
-                                t->err));
-    else
-        KM_TRY(pick_all(t));
-    t->has_header = find_header(t);
-    if (by_names(t)) KM_TRY(keep_named(t));
-    t->places = malloc((size_t)t->columns_count * sizeof *t->places);
-    if (!t->places) return km_fail_memory(t->err, "columns", t->columns_count * (int64_t)sizeof *t->places);
-    for (int64_t f = 0; f < t->columns_count; f++) t->places[f] = -1;
-    for (int64_t i = 0; i < t->picks_count; i++) t->places[t->picks[i]] = i;
+// The columns that --columns and --exclude leave, by names (NULL: there are none) and numbers.
+static km_status pick(int64_t **picks, int64_t *count, const km_parse *p, char *const *names) {
+    const km_data_params *params = p->params;
+    unsigned char *excluded = NULL;
+    km_status status;
+    *picks = NULL;
+    if (params->columns) {
+        KM_TRY_GOTO(km_columns_parse(picks, count, "--columns", params->columns, p->file, names,
+                                     p->columns_count, NULL, p->err));
+    } else {
+        *count = p->columns_count;
+        *picks = malloc((size_t)*count * sizeof **picks + 1);
+        if (!*picks) return km_fail_memory(p->err, "columns", *count * (int64_t)sizeof **picks);
+        for (int64_t f = 0; f < *count; f++) (*picks)[f] = f;
+    }
+    KM_TRY_GOTO(mark(&excluded, p, names, "--exclude", params->exclude));
+    int64_t kept = 0;
+    for (int64_t i = 0; i < *count; i++)
+        if (!excluded[(*picks)[i]]) (*picks)[kept++] = (*picks)[i];
+    *count = kept;
+    if (!kept)
+        status =
+            km_fail(p->err, KM_ERROR_USAGE, "--exclude %s leaves no column of %s", params->exclude, p->file);
+done:
+    free(excluded);
+    return status;
+}
+
+static km_status slot_add(km_parse *p, int64_t column, km_column_kind kind) {
+    if (!p->slots) p->slots = calloc((size_t)p->columns_count + 1, sizeof *p->slots);
+    if (!p->slots) return km_fail_memory(p->err, "columns", p->columns_count * (int64_t)sizeof *p->slots);
+    p->slots[p->slots_count++] = (km_slot){.column = column, .kind = kind};
     return KM_OK;
 }
 
-// Gives the table the names and numbers of its columns.
-static km_status name_columns(text *t) {
-    km_table *table = t->table;
-    table->columns = t->picks_count;
-    if (t->params->columns || by_names(t)) {
-        table->numbers = malloc((size_t)t->picks_count * sizeof *table->numbers);
-        if (!table->numbers) return km_fail_memory(t->err, "columns", t->picks_count * 8);
-        for (int64_t i = 0; i < t->picks_count; i++) table->numbers[i] = t->picks[i] + 1;
+// Slots for the features of a model.
+static km_status choose_prepared(km_parse *p, const int64_t *picks, int64_t count) {
+    const km_data_params *params = p->params;
+    const char **wanted = NULL;
+    int64_t *found = NULL, wanted_count, at = 0;
+    km_status status;
+    KM_TRY_GOTO(wanted_names(&wanted, &wanted_count, p));
+    KM_TRY_GOTO(match_names(&found, p, wanted, wanted_count, picks, count, p->err));
+    for (int64_t i = 0; i < wanted_count; i++) {
+        const km_feature *feature = params->prepared ? &params->prepared[at] : NULL;
+        KM_TRY_GOTO(slot_add(p, found[i], feature ? feature->kind : KM_COLUMN_NUMBER));
+        km_slot *slot = &p->slots[p->slots_count - 1];
+        slot->is_given = feature && feature->category;
+        at += !slot->is_given;
+        for (; slot->is_given && at < params->names_count; at++) {
+            feature = &params->prepared[at];
+            if (!feature->category || strcmp(feature->column, wanted[i]) != 0) break;
+            if (km_dict_add(&slot->categories, feature->category, (int64_t)strlen(feature->category),
+                            KM_CATEGORIES_MAX) < 0)
+                KM_TRY_GOTO(km_fail_memory(p->err, "categories", KM_CATEGORIES_MAX));
+        }
     }
-    if (!t->has_header || t->params->header == KM_HEADER_SKIP) return KM_OK;
-    table->names = calloc((size_t)t->picks_count, sizeof *table->names);
-    if (!table->names) return km_fail_memory(t->err, "column names", t->picks_count * 8);
-    for (int64_t i = 0; i < t->picks_count; i++) {
-        table->names[i] = strdup(t->first_row[t->picks[i]]);
-        if (!table->names[i]) return km_fail_memory(t->err, "column names", 64);
+done:
+    free((void *)wanted);
+    free(found);
+    return status;
+}
+
+// Cells that only a model which knows their column's name can make values of again.
+static km_status needs_name(const km_parse *p, int64_t column, km_column_kind kind) {
+    if (km_parse_name(p, column)) return KM_OK;
+    return km_fail(p->err, KM_ERROR_USAGE,
+                   "%s: column %" PRId64
+                   " holds %s, and becomes numbers only where a header names it; write a "
+                   "header",
+                   p->file, column + 1, kind == KM_COLUMN_CATEGORY ? "categories" : km_kind_name(kind));
+}
+
+// What is done with a column that is not chosen by a model's names; *kind is not changed where it is left out.
+static int is_kept(km_column_kind *kind, const km_parse *p, int64_t column) {
+    km_column_kind of_cells = km_kind_of(&p->scan.columns[column], km_parse_name(p, column));
+    if (p->params->columns) { // what the user named is taken as what it is
+        if (of_cells == KM_COLUMN_YES_NO || of_cells == KM_COLUMN_DATE) *kind = of_cells;
+        return 1;
     }
-    return KM_OK;
+    return !p->params->numbers_only || of_cells == KM_COLUMN_NUMBER;
 }
 
-static km_status end_first_row(text *t) {
-    t->columns_count = t->cell;
-    t->first_line = t->line;
-    KM_TRY(choose_columns(t));
-    KM_TRY(name_columns(t));
-    if (t->has_header) return KM_OK;
-    KM_TRY(reserve_row(t));
-    for (t->cell = 0; t->cell < t->columns_count; t->cell++) {
-        const char *cell = t->first_row[t->cell];
-        if (t->places[t->cell] >= 0) KM_TRY(store(t, t->places[t->cell], cell, strlen(cell)));
+static km_status choose_by_kind(km_parse *p, const int64_t *picks, int64_t count) {
+    const km_data_params *params = p->params;
+    unsigned char *one_hot = NULL, *weights = NULL;
+    char *const *names = p->has_header ? p->first_row : NULL;
+    km_status status;
+    KM_TRY_GOTO(mark(&one_hot, p, names, "--one-hot", params->one_hot));
+    KM_TRY_GOTO(mark(&weights, p, names, "--weights-column", params->weights_column));
+    for (int64_t i = 0; i < count; i++) {
+        km_column_kind kind = KM_COLUMN_NUMBER;
+        if (weights[picks[i]]) continue;
+        if (one_hot[picks[i]])
+            kind = KM_COLUMN_CATEGORY;
+        else if (!is_kept(&kind, p, picks[i]))
+            continue;
+        if (kind != KM_COLUMN_NUMBER) KM_TRY_GOTO(needs_name(p, picks[i], kind));
+        KM_TRY_GOTO(slot_add(p, picks[i], kind));
+        const km_seen *seen = &p->scan.columns[picks[i]];
+        p->slots[p->slots_count - 1].is_watched = params->numbers_only && !params->columns &&
+                                                  kind == KM_COLUMN_NUMBER && !seen->is_falling &&
+                                                  seen->whole == seen->cells;
     }
-    return KM_OK;
-}
-
-// Rows -------------------------------------------------------------------------------------------------------
-
-// Empty lines before this row of one column are rows, too.
-static km_status insert_empty_rows(text *t) {
-    int64_t line = t->line, bytes = km_type_bytes(t->params->type);
-    unsigned char value[8];
-    memcpy(value, t->values + t->table->rows * bytes, (size_t)bytes);
-    for (t->line = t->blank_line; t->line < line; t->line++) {
-        KM_TRY(store(t, 0, "", 0));
-        KM_TRY(km_table_note_line(t->table, t->table->rows, t->line, t->rows_capacity, t->err));
-        t->table->rows++;
-        KM_TRY(reserve_row(t));
+    for (int64_t f = 0; params->one_hot && f < p->columns_count; f++) {
+        int is_there = !one_hot[f];
+        for (int64_t s = 0; s < p->slots_count; s++) is_there |= p->slots[s].column == f;
+        if (is_there) continue;
+        KM_TRY_GOTO(needs_name(p, f, KM_COLUMN_CATEGORY));
+        KM_TRY_GOTO(slot_add(p, f, KM_COLUMN_CATEGORY));
     }
-    memcpy(t->values + t->table->rows * bytes, value, (size_t)bytes);
-    t->blank_line = 0;
-    return KM_OK;
-}
-
-static km_status end_row(text *t) {
-    int is_first = t->columns_count == 0;
-    if (is_first)
-        KM_TRY(end_first_row(t));
-    else if (t->cell != t->columns_count)
-        return km_fail(t->err, KM_ERROR_DATA,
-                       "%s: row %" PRId64 " has %" PRId64 " cells, but row %" PRId64 " has %" PRId64
-                       "; every row needs the same",
-                       t->file, t->line, t->cell, t->first_line, t->columns_count);
-    if (is_first && t->has_header) return KM_OK;
-    if (t->columns_count == 1 && t->blank_line && t->params->empty_is_nan && t->picks_count == 1)
-        KM_TRY(insert_empty_rows(t));
-    if (t->columns_count == 1 && t->blank_line) { // an empty line is an empty cell here
-        t->line = t->blank_line;
-        t->cell = 0;
-        return bad_cell(t, "", 0);
+    if (!p->slots_count)
+        KM_TRY_GOTO(
+            km_fail(p->err, KM_ERROR_DATA,
+                    "%s has no column of numbers that is no id; name those that are wanted: --columns "
+                    "(kmgen data %s shows what the columns hold)",
+                    p->file, p->file));
+    for (int64_t f = 0; params->weights_column && f < p->columns_count; f++) {
+        if (!weights[f]) continue;
+        KM_TRY_GOTO(slot_add(p, f, KM_COLUMN_NUMBER));
+        p->slots[p->slots_count - 1].is_weight = 1;
     }
-    KM_TRY(km_table_note_line(t->table, t->table->rows, t->line, t->rows_capacity, t->err));
-    t->table->rows++;
-    return KM_OK;
+done:
+    free(one_hot);
+    free(weights);
+    return status;
 }
 
-static int64_t count_newlines(const char *cell, size_t size) {
-    int64_t count = 0;
-    for (const char *at = cell; (at = memchr(at, '\n', size - (size_t)(at - cell))) != NULL; at++) count++;
-    return count;
-}
+static km_status scan_head(km_parse *p, const unsigned char *end);
 
-static void on_cell(void *bytes, size_t size, void *user) {
-    text *t = user;
-    const char *cell = bytes;
-    if (t->status != KM_OK) return;
-    t->newlines += count_newlines(cell, size);
-    if (t->columns_count == 0)
-        fail(t, save_cell(t, cell, size));
-    else if (t->cell < t->columns_count && t->places[t->cell] >= 0) {
-        fail(t, reserve_row(t));
-        if (t->status == KM_OK) fail(t, store(t, t->places[t->cell], cell, size));
+// The decimal comma, where semicolons separate cells and no number has a point.
+static km_status find_decimal(km_parse *p, const unsigned char *end) {
+    int64_t commas = 0, points = 0;
+    if (p->params->decimal || p->delimiter != ';') return KM_OK;
+    for (int64_t f = 0; f < p->columns_count; f++) {
+        commas += p->scan.columns[f].commas;
+        points += p->scan.columns[f].points;
     }
-    t->cell++;
-    t->after_return = 0;
+    if (!commas || points) return KM_OK;
+    p->spelling.decimal = ',';
+    return scan_head(p, end);
 }
 
-static void on_row(int terminator, void *user) {
-    text *t = user;
-    if (t->status != KM_OK) return;
-    if (t->cell == 0 && terminator == '\n' && t->after_return) { // the second half of a CR LF
-        t->after_return = 0;
-        return;
+km_status km_parse_choose(km_parse *p) {
+    int64_t *picks = NULL, count = 0;
+    km_status status;
+    KM_TRY_GOTO(pick(&picks, &count, p, p->params->header == KM_HEADER_NO ? NULL : p->first_row));
+    p->has_header = find_header(p, picks, count);
+    if (!p->has_header) { // what the first row holds are no names
+        p->body_offset = p->mark_size;
+        p->body_line = p->blocks.input->line ? p->blocks.input->line : 1;
+        free(picks);
+        KM_TRY_GOTO(pick(&picks, &count, p, NULL));
     }
-    if (t->cell > 0)
-        fail(t, end_row(t));
-    else if (t->columns_count > 0)
-        t->blank_line = t->blank_line ? t->blank_line : t->line;
-    t->line += 1 + t->newlines;
-    t->newlines = 0;
-    t->cell = 0;
-    t->after_return = terminator == '\r';
+    KM_TRY_GOTO(by_names(p) ? choose_prepared(p, picks, count) : choose_by_kind(p, picks, count));
+done:
+    free(picks);
+    return status;
 }
 
-static km_status feed(text *t, struct csv_parser *parser, const unsigned char *bytes, int64_t size) {
-    int64_t done = (int64_t)csv_parse(parser, bytes, (size_t)size, on_cell, on_row, t);
-    if (t->status != KM_OK) return t->status;
-    if (done == size) return KM_OK;
-    char place[KM_PLACE_SIZE];
-    if (csv_error(parser) == CSV_EPARSE)
-        return km_fail(
-            t->err, KM_ERROR_DATA,
-            "%s: %s: a quote is out of place; quote a whole cell, and write a quote inside it twice", t->file,
-            here(place, t));
-    return km_fail_memory(t->err, "a cell of text", 0);
-}
+// Opening ----------------------------------------------------------------------------------------------------
 
-static km_status finish(text *t, struct csv_parser *parser) {
-    int result = csv_fini(parser, on_cell, on_row, t);
-    if (t->status != KM_OK) return t->status;
-    char place[KM_PLACE_SIZE];
-    if (result != 0)
-        return km_fail(t->err, KM_ERROR_DATA, "%s: %s: a quote is opened and never closed", t->file,
-                       here(place, t));
-    km_table *table = t->table;
-    if (table->rows == 0)
-        return km_fail(t->err, KM_ERROR_DATA,
-                       t->has_header ? "%s has a header and no rows" : "%s has no rows", t->file);
-    table->memory = t->values;
-    t->values = NULL;
-    table->base = table->memory;
-    table->element = t->params->type == KM_FLOAT32 ? KM_ELEMENT_F4 : KM_ELEMENT_F8;
-    table->row_stride = table->columns;
-    table->column_stride = 1;
-    return KM_OK;
-}
-
-// Files ------------------------------------------------------------------------------------------------------
-
-// The separator that the first line uses outside of quotes: a comma where there is one.
+// The separator that the first line uses outside of quotes: a comma where there is one, but for those that stand
+// between digits in a line that has semicolons.
 char km_text_separator(const unsigned char *head, int64_t size) {
-    int in_quotes = 0, semicolons = 0, tabs = 0;
+    int in_quotes = 0, commas = 0, decimals = 0, semicolons = 0, tabs = 0;
     for (int64_t i = 0; i < size; i++) {
         in_quotes ^= head[i] == '"';
         if (in_quotes) continue;
-        if (head[i] == ',') return ',';
+        int is_between = i > 0 && i + 1 < size && head[i - 1] >= '0' && head[i - 1] <= '9' &&
+                         head[i + 1] >= '0' && head[i + 1] <= '9';
+        commas += head[i] == ',';
+        decimals += head[i] == ',' && is_between;
         semicolons += head[i] == ';';
         tabs += head[i] == '\t';
         if ((head[i] == '\n' || head[i] == '\r') && i > 0 && head[i - 1] != '\n' && head[i - 1] != '\r')
             break;
     }
+    if (commas > decimals || (commas && !semicolons && !tabs)) return ',';
     return (char)(semicolons ? ';' : tabs ? '\t' : ',');
 }
 
@@ -427,75 +500,56 @@ km_status km_text_check(const unsigned char *head, int64_t size, const char *fil
     return KM_OK;
 }
 
-static km_status parse_all(text *t, km_unpacker *unpacker, unsigned char *chunk) {
-    km_status status;
-    struct csv_parser parser;
-    if (csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI | CSV_APPEND_NULL | CSV_REPALL_NL) != 0)
-        return km_fail_memory(t->err, "reading text", 0);
-    csv_set_delim(&parser, (unsigned char)t->delimiter);
-    t->mark_size = t->head_size >= 3 && memcmp(t->head, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-    KM_TRY_GOTO(feed(t, &parser, t->head + t->mark_size, t->head_size - t->mark_size));
-    int64_t looked = 0; // rows when the free memory was checked last
-    for (int64_t got = t->head_size == HEAD_BYTES; got > 0;) {
-        KM_TRY_GOTO(km_unpacker_read(&got, chunk, CHUNK_BYTES, unpacker, t->err));
-        KM_TRY_GOTO(feed(t, &parser, chunk, got));
-        if ((t->table->rows - looked) * t->picks_count * 4 < KM_HOST_LOOK_BYTES) continue;
-        looked = t->table->rows;
-        KM_TRY_GOTO(km_host_check("more of the table of a text file", 2 * KM_HOST_LOOK_BYTES, t->err));
-    }
-    KM_TRY_GOTO(finish(t, &parser));
+// Reads the first record and looks at those behind it, up to `end`.
+static km_status scan_head(km_parse *p, const unsigned char *end) {
+    km_cells cells = {.at = p->blocks.buffer + p->mark_size,
+                      .end = end,
+                      .delimiter = (unsigned char)p->delimiter,
+                      .line = p->blocks.input->line ? p->blocks.input->line : 1};
+    km_status status = KM_OK;
+    km_record_state record = km_cells_next(&cells);
+    if (record != KM_RECORD_READ && record != KM_RECORD_END)
+        KM_TRY_GOTO(km_parse_refuse(p, record, &cells, p->err));
+    if (record == KM_RECORD_END) KM_TRY_GOTO(km_fail(p->err, KM_ERROR_DATA, "%s has no rows", p->file));
+    if (!p->first_row) KM_TRY_GOTO(save_first_row(p, &cells));
+    p->body_offset = cells.at - p->blocks.buffer;
+    p->body_line = cells.line;
+    km_scan_free(&p->scan);
+    KM_TRY_GOTO(km_scan_init(&p->scan, p->columns_count, p->err));
+    // What is wrong with a record is said when rows are parsed.
+    while (km_cells_next(&cells) == KM_RECORD_READ)
+        KM_TRY_GOTO(km_scan_add(&p->scan, &cells, &p->spelling, p->err));
 done:
-    csv_free(&parser);
+    km_cells_free(&cells);
     return status;
 }
 
-static void text_clear(text *t) {
-    for (int64_t i = 0; i < t->first_row_capacity; i++) free(t->first_row[i]);
-    free(t->first_row);
-    free(t->picks);
-    free(t->places);
-    free(t->values);
+km_status km_parse_open(km_parse *p, km_input *input, const km_data_params *params, char delimiter,
+                        km_error *err) {
+    *p = (km_parse){.file = input->name, .params = params, .err = err, .begin_ms = km_now_ms()};
+    km_batch batch;
+    int64_t threads = km_threads(params->threads, omp_get_num_procs(), NULL);
+    KM_TRY(km_spelling_init(&p->spelling, params->na_values, params->decimal, err));
+    KM_TRY(km_blocks_open(&p->blocks, input, 2 * threads, err));
+    KM_TRY(km_blocks_fill(&p->blocks, HEAD_BYTES, err));
+    KM_TRY(km_text_check(p->blocks.buffer, km_min(p->blocks.size, HEAD_BYTES), input->name, err));
+    p->mark_size = p->blocks.size >= 3 && memcmp(p->blocks.buffer, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    p->delimiter = delimiter ? delimiter
+                             : km_text_separator(p->blocks.buffer + p->mark_size,
+                                                 km_min(p->blocks.size, HEAD_BYTES) - p->mark_size);
+    KM_TRY(km_blocks_next(&batch, &p->blocks, err));
+    p->blocks.taken = 0; // it comes again
+    KM_TRY(scan_head(p, batch.starts[1]));
+    return find_decimal(p, batch.starts[1]);
 }
 
-static km_status text_open(km_table *table, km_input *input, const km_data_params *params, char delimiter,
-                           km_error *err) {
-    km_status status;
-    text t = {.file = input->name,
-              .params = params,
-              .table = table,
-              .err = err,
-              .line = input->line ? input->line : 1};
-    km_unpacker *unpacker = NULL;
-    unsigned char *buffer = malloc(HEAD_BYTES + CHUNK_BYTES);
-    if (!buffer) return km_fail_memory(err, "reading text", HEAD_BYTES + CHUNK_BYTES);
-    KM_TRY_GOTO(km_unpacker_create(&unpacker, input, err));
-    KM_TRY_GOTO(km_unpacker_read(&t.head_size, buffer, HEAD_BYTES, unpacker, err));
-    KM_TRY_GOTO(km_text_check(buffer, t.head_size, input->name, err));
-    t.head = buffer;
-    t.delimiter = (char)(delimiter ? delimiter : km_text_separator(t.head, t.head_size));
-    table->separator = t.delimiter;
-    KM_TRY_GOTO(parse_all(&t, unpacker, buffer + HEAD_BYTES));
-done:
-    km_unpacker_destroy(&unpacker);
-    free(buffer);
-    text_clear(&t);
-    return status;
-}
-
-km_status km_csv_open(km_table *table, km_input *input, const km_data_params *params, km_error *err) {
-    return text_open(table, input, params, 0, err);
-}
-
-km_status km_tsv_open(km_table *table, km_input *input, const km_data_params *params, km_error *err) {
-    return text_open(table, input, params, '\t', err);
-}
-
-// Text has no control characters, packed text the mark of gzip.
-int km_text_sniff(const km_input *input) {
-    if (km_input_is_gzip(input)) return 1;
-    for (int64_t i = 0; i < input->head_size; i++) {
-        unsigned char byte = input->head[i];
-        if (byte == 127 || (byte < 32 && byte != '\n' && byte != '\r' && byte != '\t')) return 0;
-    }
-    return 1;
+void km_parse_close(km_parse *p) {
+    for (int64_t f = 0; p->first_row && f < p->columns_count; f++) free(p->first_row[f]);
+    for (int64_t s = 0; s < p->slots_count; s++) km_dict_free(&p->slots[s].categories);
+    free(p->first_row);
+    free(p->slots);
+    free(p->values);
+    km_scan_free(&p->scan);
+    km_spelling_free(&p->spelling);
+    km_blocks_close(&p->blocks);
 }

@@ -18,8 +18,7 @@ static km_status open_column(km_data **out, const char *path, const char *column
     km_data_params params;
     km_data_params_init(&params);
     params.columns = column;
-    params.nan = KM_NAN_DROP;
-    params.empty_is_nan = 1;
+    params.missing = KM_MISSING_DROP;
     return km_data_open(out, path, &params, err);
 }
 

@@ -103,7 +103,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     params.columns = columns[how / 7 % 6];
     params.names = how / 5 % 3 ? names + how / 5 % 3 : NULL; // some that are there, some twice, none
     params.names_count = params.names ? 1 + how / 3 % 2 * 2 : 0;
-    params.nan = how % 2 ? KM_NAN_DROP : KM_NAN_REFUSE;
+    params.missing = (km_missing)(how % 5);
     params.type = how & 64 ? KM_FLOAT32 : KM_FLOAT64;
     open_as("-", &params);
     return 0;

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT
+#include "cells.h"
+#include "../../base/clock.h"
+#include "../../base/size.h"
+#include "../memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// What ends a cell, or does not belong in one without quotes.
+static inline int ends_plain(unsigned char c, unsigned char delimiter) {
+    return c == delimiter || c == '\n' || c == '\r' || c == '"';
+}
+
+static inline int is_space(unsigned char c, unsigned char delimiter) {
+    return (c == ' ' || c == '\t') && c != delimiter;
+}
+
+static int add_cell(km_cells *c, const char *text, int64_t size) {
+    if (c->count == c->capacity) {
+        int64_t capacity = 2 * c->capacity + 16;
+        km_cell *cells = realloc(c->cells, (size_t)capacity * sizeof *cells);
+        if (!cells) return 0;
+        c->cells = cells;
+        c->capacity = capacity;
+    }
+    c->cells[c->count++] = (km_cell){text, size};
+    return 1;
+}
+
+// A cell in which quotes are written twice, with each of them once.
+static int add_unquoted(km_cells *c, const unsigned char *text, int64_t size) {
+    if (!c->unquoted) { // as much as the rest of the block, so that it never moves
+        c->unquoted_capacity = c->end - text + 2;
+        c->unquoted = malloc((size_t)c->unquoted_capacity);
+        if (!c->unquoted) return 0;
+    }
+    char *to = c->unquoted + c->unquoted_size, *at = to;
+    for (int64_t i = 0; i < size; i++) {
+        *at++ = (char)text[i];
+        i += text[i] == '"';
+    }
+    *at = '"';
+    c->unquoted_size += at + 1 - to;
+    return add_cell(c, to, at - to);
+}
+
+// Takes a quoted cell whose first byte is at c->at, and the spaces behind it.
+static km_record_state take_quoted(km_cells *c) {
+    const unsigned char *start = ++c->at, *quote = start;
+    int is_doubled = 0;
+    for (;;) {
+        quote = memchr(quote, '"', (size_t)(c->end - quote));
+        if (!quote) return KM_RECORD_UNCLOSED;
+        if (quote + 1 >= c->end || quote[1] != '"') break;
+        is_doubled = 1;
+        quote += 2;
+    }
+    for (const unsigned char *at = start; (at = memchr(at, '\n', (size_t)(quote - at))) != NULL; at++)
+        c->line++;
+    int added =
+        is_doubled ? add_unquoted(c, start, quote - start) : add_cell(c, (const char *)start, quote - start);
+    if (!added) return KM_RECORD_NO_MEMORY;
+    c->at = quote + 1;
+    while (c->at < c->end && is_space(*c->at, c->delimiter)) c->at++;
+    int is_ended = c->at >= c->end || (ends_plain(*c->at, c->delimiter) && *c->at != '"');
+    if (is_ended) return KM_RECORD_READ;
+    c->count--;
+    return KM_RECORD_MISQUOTED;
+}
+
+static km_record_state take_plain(km_cells *c) {
+    const unsigned char *start = c->at, *at = start;
+    while (at < c->end && !ends_plain(*at, c->delimiter)) at++;
+    c->at = at;
+    if (at < c->end && *at == '"') return KM_RECORD_MISQUOTED;
+    while (at > start && is_space(at[-1], c->delimiter)) at--;
+    return add_cell(c, (const char *)start, at - start) ? KM_RECORD_READ : KM_RECORD_NO_MEMORY;
+}
+
+// Takes the end of a line that c->at stands on.
+static void take_line_end(km_cells *c) {
+    c->at += *c->at == '\r' && c->at + 1 < c->end && c->at[1] == '\n' ? 2 : 1;
+    c->line++;
+}
+
+// Passes over blank lines; 0: the block ends.
+static int skip_blank(km_cells *c) {
+    for (c->blank = 0;; c->blank++) {
+        const unsigned char *at = c->at;
+        while (at < c->end && is_space(*at, c->delimiter)) at++;
+        if (at == c->end) return 0;
+        if (*at != '\n' && *at != '\r') return 1;
+        c->at = at;
+        take_line_end(c);
+    }
+}
+
+km_record_state km_cells_next(km_cells *c) {
+    c->count = c->unquoted_size = 0;
+    c->first_line = c->line;
+    if (!skip_blank(c)) return KM_RECORD_END;
+    c->first_line = c->line;
+    for (;;) {
+        while (c->at < c->end && is_space(*c->at, c->delimiter)) c->at++;
+        km_record_state taken = c->at < c->end && *c->at == '"' ? take_quoted(c) : take_plain(c);
+        if (taken != KM_RECORD_READ) return taken;
+        if (c->count > KM_FEATURES_DENSE_MAX) return KM_RECORD_TOO_WIDE;
+        if (c->at >= c->end) return KM_RECORD_READ;
+        if (*c->at != c->delimiter) break;
+        c->at++;
+    }
+    take_line_end(c);
+    return KM_RECORD_READ;
+}
+
+void km_cells_free(km_cells *c) {
+    free(c->cells);
+    free(c->unquoted);
+    c->cells = NULL;
+    c->unquoted = NULL;
+}
+
+// Blocks -----------------------------------------------------------------------------------------------------
+
+// Behind the last carriage return that is followed by another byte: of texts whose lines end so alone.
+static const unsigned char *cut_at_return(const unsigned char *begin, const unsigned char *end) {
+    const unsigned char *last = end - begin > 1 ? memrchr(begin, '\r', (size_t)(end - begin - 1)) : NULL;
+    return last ? last + 1 : NULL;
+}
+
+const unsigned char *km_cells_cut(const unsigned char *begin, const unsigned char *end) {
+    const unsigned char *last = NULL, *last_return = NULL;
+    if (!memchr(begin, '"', (size_t)(end - begin))) {
+        last = memrchr(begin, '\n', (size_t)(end - begin));
+        return last ? last + 1 : cut_at_return(begin, end);
+    }
+    int in_quotes = 0;
+    for (const unsigned char *at = begin; at < end; at++) {
+        in_quotes ^= *at == '"';
+        if (in_quotes) continue;
+        if (*at == '\n') last = at + 1;
+        if (*at == '\r' && at + 1 < end) last_return = at + 1;
+    }
+    return last ? last : last_return;
+}
+
+enum { BLOCK_BYTES = 1 << 20 };
+
+km_status km_blocks_open(km_blocks *blocks, km_input *input, int64_t wanted, km_error *err) {
+    *blocks = (km_blocks){.input = input, .block_bytes = BLOCK_BYTES};
+    blocks->capacity = km_min(wanted, KM_BATCH_MAX / 2) * BLOCK_BYTES + BLOCK_BYTES;
+    // A regular file says how much it can be; one byte more for a newline at the end of a text that lacks it.
+    if (input->is_regular && !km_input_is_packed(input))
+        blocks->capacity = km_min(blocks->capacity, km_max(input->size, 4096));
+    KM_TRY(km_host_check("reading text", blocks->capacity, err));
+    blocks->buffer = malloc((size_t)blocks->capacity + 1);
+    if (!blocks->buffer) return km_fail_memory(err, "reading text", blocks->capacity);
+    return km_unpacker_create(&blocks->unpacker, input, err);
+}
+
+void km_blocks_close(km_blocks *blocks) {
+    km_unpacker_destroy(&blocks->unpacker);
+    free(blocks->buffer);
+    *blocks = (km_blocks){0};
+}
+
+km_status km_blocks_fill(km_blocks *blocks, int64_t size, km_error *err) {
+    double begin_ms = km_now_ms();
+    size = km_min(size, blocks->capacity);
+    if (blocks->is_last || blocks->size >= size) return KM_OK;
+    int64_t got, wanted = size - blocks->size;
+    KM_TRY(km_unpacker_read(&got, blocks->buffer + blocks->size, wanted, blocks->unpacker, err));
+    blocks->size += got;
+    blocks->is_last = got < wanted;
+    blocks->buffer[blocks->size] = '\n';
+    blocks->read_ms += km_now_ms() - begin_ms;
+    return KM_OK;
+}
+
+// Room for records that are longer than all blocks of a batch.
+static km_status grow(km_blocks *blocks, km_error *err) {
+    int64_t capacity = 2 * blocks->capacity;
+    KM_TRY(km_host_check("a record of text", blocks->capacity, err));
+    unsigned char *buffer = realloc(blocks->buffer, (size_t)capacity + 1);
+    if (!buffer) return km_fail_memory(err, "a record of text", capacity);
+    blocks->buffer = buffer;
+    blocks->capacity = capacity;
+    return KM_OK;
+}
+
+// Cuts what is in the buffer.
+static void cut(km_batch *batch, const km_blocks *blocks) {
+    const unsigned char *end = blocks->buffer + blocks->size, *at = blocks->buffer;
+    batch->count = 0;
+    batch->starts[0] = at;
+    while (at < end && batch->count < KM_BATCH_MAX) {
+        const unsigned char *next = NULL;
+        for (int64_t bytes = blocks->block_bytes; !next; bytes *= 2) {
+            int64_t left = end - at;
+            next = km_cells_cut(at, at + km_min(bytes, left));
+            if (bytes < left) continue;
+            if (blocks->is_last) next = end;
+            break;
+        }
+        if (!next) return;
+        batch->starts[++batch->count] = at = next;
+    }
+}
+
+km_status km_blocks_next(km_batch *batch, km_blocks *blocks, km_error *err) {
+    memmove(blocks->buffer, blocks->buffer + blocks->taken, (size_t)(blocks->size - blocks->taken));
+    blocks->size -= blocks->taken;
+    blocks->taken = 0;
+    if (blocks->size) blocks->buffer[blocks->size] = '\n';
+    for (;;) {
+        KM_TRY(km_blocks_fill(blocks, blocks->capacity, err));
+        cut(batch, blocks);
+        if (batch->count || (blocks->is_last && blocks->size == 0)) break;
+        KM_TRY(grow(blocks, err));
+    }
+    blocks->taken = batch->starts[batch->count] - blocks->buffer;
+    return KM_OK;
+}

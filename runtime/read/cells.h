@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+// Cells of text that is separated by commas and the like (RFC 4180, strict quotes), a block of whole records at a time,
+// so that several threads may each read one.
+#ifndef KM_RUNTIME_READ_CELLS_H
+#define KM_RUNTIME_READ_CELLS_H
+#include "reader.h"
+
+// One cell, without its quotes and the spaces around it. Behind its bytes is one that no number holds.
+typedef struct km_cell {
+    const char *text;
+    int64_t size;
+} km_cell;
+
+typedef enum km_record_state {
+    KM_RECORD_READ,
+    KM_RECORD_END,       // the block has no more; `blank` lines were before its end
+    KM_RECORD_MISQUOTED, // a quote is out of place, in cell `count`
+    KM_RECORD_UNCLOSED,  // a quote is opened there and never closed
+    KM_RECORD_TOO_WIDE,  // more cells than KM_FEATURES_DENSE_MAX
+    KM_RECORD_NO_MEMORY,
+} km_record_state;
+
+// Set at, end, delimiter and line; the rest begins as zeros.
+typedef struct km_cells {
+    const unsigned char *at, *end; // what is left of the block; a newline stands at `end` or just before it
+    unsigned char delimiter;
+    int64_t line; // of `at`, from 1
+    // The record that was read last:
+    km_cell *cells;
+    int64_t count, capacity;
+    int64_t first_line; // where it began
+    int64_t blank;      // blank lines just before it
+    char *unquoted;     // of cells in which quotes are written twice
+    int64_t unquoted_size, unquoted_capacity;
+} km_cells;
+
+km_record_state km_cells_next(km_cells *cells);
+void km_cells_free(km_cells *cells);
+
+// Behind the last record that ends in begin .. end, where a record begins at `begin`; NULL: none ends there.
+const unsigned char *km_cells_cut(const unsigned char *begin, const unsigned char *end);
+
+// A text, unpacked, in batches of blocks of whole records.
+typedef struct km_blocks {
+    km_input *input;
+    struct km_unpacker *unpacker;
+    unsigned char *buffer;
+    int64_t capacity, size; // of the buffer; bytes in it
+    int64_t taken;          // bytes at its front that the last batch had
+    int64_t block_bytes;
+    int is_last; // the input has ended
+    double read_ms;
+} km_blocks;
+
+enum { KM_BATCH_MAX = 256 };
+// Blocks of a batch: block i is starts[i] .. starts[i + 1].
+typedef struct km_batch {
+    const unsigned char *starts[KM_BATCH_MAX + 1];
+    int64_t count; // 0: the text has ended
+} km_batch;
+
+// `wanted`: blocks of a batch, 1..KM_BATCH_MAX.
+km_status km_blocks_open(km_blocks *blocks, km_input *input, int64_t wanted, km_error *err);
+// Reads until the buffer has `size` bytes, or the text ends; what a batch gave before is still there.
+km_status km_blocks_fill(km_blocks *blocks, int64_t size, km_error *err);
+// The next batch, in place of the one before.
+km_status km_blocks_next(km_batch *batch, km_blocks *blocks, km_error *err);
+void km_blocks_close(km_blocks *blocks);
+
+#endif

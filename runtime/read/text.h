@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// A table of text on its way to values: what its columns are, which are kept, and how each becomes numbers.
+#ifndef KM_RUNTIME_READ_TEXT_H
+#define KM_RUNTIME_READ_TEXT_H
+#include "kinds.h"
+
+// A column that is kept.
+typedef struct km_slot {
+    int64_t column;      // of the file, from 0
+    km_column_kind kind; // NUMBER, YES_NO, DATE or CATEGORY
+    int is_weight;       // weights of the rows, and no feature
+    int is_watched;      // left out where it rises by whole numbers through all rows
+    int is_given;        // `categories` are those of a model, and others are unknown
+    km_dict categories;
+    // Of all rows:
+    int64_t missing, unknown;
+    int is_falling, is_broken; // some value is not above the one before; is no whole number
+    double first, last;
+} km_slot;
+
+typedef struct km_parse {
+    const char *file;
+    const km_data_params *params;
+    km_table *table;
+    km_error *err;
+    km_blocks blocks;
+    km_spelling spelling;
+    char delimiter;
+    int64_t mark_size; // bytes of a byte order mark
+    char **first_row;  // its cells
+    int64_t columns_count, first_line;
+    int has_header;
+    int64_t body_offset, body_line; // of the first row of values, in the blocks' buffer
+    km_scan scan;                   // of the first megabyte, without the first row
+    km_slot *slots;
+    int64_t slots_count;
+    unsigned char *values; // rows x slots_count, of params->type
+    int64_t rows_capacity, trailing_blank;
+    double begin_ms;
+} km_parse;
+
+// Opens a text, looks at its first megabyte and finds its header. `delimiter` 0: it is found.
+km_status km_parse_open(km_parse *p, km_input *input, const km_data_params *params, char delimiter,
+                        km_error *err);
+void km_parse_close(km_parse *p);
+// The column's name, or NULL.
+const char *km_parse_name(const km_parse *p, int64_t column);
+// Decides which columns are kept.
+km_status km_parse_choose(km_parse *p);
+// Parses all rows into p->values and p->table.
+km_status km_parse_rows(km_parse *p);
+// Refuses a record that km_cells_next did not read.
+km_status km_parse_refuse(const km_parse *p, km_record_state record, const km_cells *cells, km_error *err);
+// Refuses the cell of a slot.
+km_status km_parse_bad_cell(const km_parse *p, int64_t slot, const km_cells *cells, km_error *err);
+
+#endif
