@@ -533,8 +533,8 @@ static km_status view_columns(km_table *view, const km_table *table, const int64
     int64_t d = view->columns;
     view->picks = malloc((size_t)d * sizeof *view->picks);
     view->numbers = malloc((size_t)d * sizeof *view->numbers);
-    view->names = calloc((size_t)d, sizeof *view->names);
-    if (!view->picks || !view->numbers || !view->names)
+    if (table->names) view->names = calloc((size_t)d, sizeof *view->names);
+    if (!view->picks || !view->numbers || (table->names && !view->names))
         return km_fail_memory(err, "the choice of features", d * 3 * (int64_t)sizeof *view->picks);
     int in_order = d == table->columns;
     if (table->csr) KM_TRY(km_csr_pick(&view->csr, table->csr, picks, d, err));
@@ -542,8 +542,8 @@ static km_status view_columns(km_table *view, const km_table *table, const int64
         in_order = in_order && picks[f] == f;
         view->picks[f] = table->picks ? table->picks[picks[f]] : picks[f];
         view->numbers[f] = table->numbers ? table->numbers[picks[f]] : picks[f] + 1;
-        view->names[f] = strdup(table->names[picks[f]]);
-        if (!view->names[f]) return km_fail_memory(err, "the choice of features", 64);
+        if (table->names) view->names[f] = strdup(table->names[picks[f]]);
+        if (table->names && !view->names[f]) return km_fail_memory(err, "the choice of features", 64);
     }
     if ((in_order && !table->picks) || table->csr) { // all of them: the view as it is
         free(view->picks);
@@ -561,6 +561,28 @@ static km_status view_fill(km_data *view, const km_data *data, const int64_t *pi
     return KM_OK;
 }
 
+static km_status view_make(km_data **out, const km_data *data, const int64_t *picks, int64_t count,
+                           km_error *err) {
+    km_data *view = NULL;
+    KM_TRY(create(&view, data->name, err));
+    view->is_view = 1;
+    view->table = data->table;
+    view->table.columns = count;
+    view->table.picks = view->table.numbers = view->table.missing = NULL;
+    view->table.names = NULL;
+    view->table.csr = NULL;
+    view->table.prepared = NULL;
+    view->table.weights = NULL;
+    view->n = data->n;
+    view->kept = data->kept;
+    view->weights = data->weights;
+    km_status status = view_fill(view, data, picks, err);
+    if (status == KM_OK) status = view_columns(&view->table, &data->table, picks, err);
+    if (status != KM_OK) km_data_destroy(&view);
+    *out = view;
+    return status;
+}
+
 km_status km_data_select(km_data **out, const km_data *data, const char *const *names, int64_t count,
                          km_error *err) {
     const km_table *table = &data->table;
@@ -575,31 +597,39 @@ km_status km_data_select(km_data **out, const km_data *data, const char *const *
     km_named named = {data->name, km_data_feature_names(data), table->numbers, table->columns,
                       "name them alike, or take the names away, so that columns count by position"};
     km_status status;
-    km_data *view = NULL;
     int64_t *picks = malloc((size_t)count * sizeof *picks);
     if (!picks) return km_fail_memory(err, "the choice of features", count * (int64_t)sizeof *picks);
     KM_TRY_GOTO(km_names_match(picks, names, count, &named, err));
-    KM_TRY_GOTO(create(&view, data->name, err));
-    view->is_view = 1;
-    view->table = *table;
-    view->table.columns = count;
-    view->table.picks = view->table.numbers = NULL;
-    view->table.names = NULL;
-    view->table.csr = NULL;
-    view->n = data->n;
-    view->kept = data->kept;
-    view->weights = data->weights;
-    view->table.missing = NULL;
-    view->table.prepared = NULL;
-    view->table.weights = NULL;
-    KM_TRY_GOTO(view_fill(view, data, picks, err));
-    KM_TRY_GOTO(view_columns(&view->table, table, picks, err));
-    *out = view;
-    view = NULL;
+    KM_TRY_GOTO(view_make(out, data, picks, count, err));
 done:
     free(picks);
-    km_data_destroy(&view);
     return status;
+}
+
+double km_data_parse_ms(const km_data *data) {
+    return data->table.read_ms + data->table.parse_ms;
+}
+
+int km_data_is_filled(const km_data *data) {
+    return data->fill != NULL;
+}
+
+km_status km_data_fill_in(km_data **view, const km_data *data, const km_feature *prepared, km_error *err) {
+    int64_t d = data->table.columns;
+    if (!*view) {
+        int64_t *picks = malloc((size_t)d * sizeof *picks);
+        if (!picks) return km_fail_memory(err, "the choice of features", d * (int64_t)sizeof *picks);
+        for (int64_t f = 0; f < d; f++) picks[f] = f;
+        km_status status = view_make(view, data, picks, d, err);
+        free(picks);
+        KM_TRY(status);
+    }
+    d = (*view)->table.columns;
+    free((*view)->fill);
+    double *fill = (*view)->fill = malloc((size_t)d * sizeof *fill);
+    if (!fill) return km_fail_memory(err, "the choice of features", d * (int64_t)sizeof *fill);
+    for (int64_t f = 0; f < d; f++) fill[f] = prepared[f].fill;
+    return KM_OK;
 }
 
 // Parts ------------------------------------------------------------------------------------------------------
@@ -707,6 +737,10 @@ km_status km_data_read(void *out, const km_data *data, int64_t first, int64_t co
 
 char km_data_separator(const km_data *data) {
     return data->table.separator;
+}
+
+int64_t km_data_number(const km_data *data, int64_t f) {
+    return data->table.numbers ? data->table.numbers[f] : f + 1;
 }
 
 int64_t km_data_line(const km_data *data, int64_t row) {

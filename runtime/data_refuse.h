@@ -18,4 +18,13 @@ km_status km_data_refuse_extreme(const km_data *data, int64_t feature, double va
 // the points were read for the last time, whatever else went wrong.
 km_status km_data_check(const km_data *data, km_error *err);
 
+// Milliseconds that text took to become numbers, with reading its bytes.
+double km_data_parse_ms(const km_data *data);
+
+// Whether missing values have something that takes their place.
+int km_data_is_filled(const km_data *data);
+// Gives a view of dense `data` the fills of as many features as it has. *view NULL: of all of them, which `data` must
+// outlive.
+km_status km_data_fill_in(km_data **view, const km_data *data, const km_feature *prepared, km_error *err);
+
 #endif

@@ -10,6 +10,8 @@ struct km_input;
 char km_data_separator(const km_data *data);
 // The line that row 0..rows-1 begins in, from 1; of what is no text, the row's number.
 int64_t km_data_line(const km_data *data, int64_t row);
+// Number of feature f's column in the file, from 1.
+int64_t km_data_number(const km_data *data, int64_t f);
 // Zero: the points are sparse, or drawn.
 int km_data_is_dense(const km_data *data);
 // Non-zero: values are of 4 bytes at most, so that a float holds them.

@@ -12,7 +12,8 @@
 #include <xxhash.h>
 
 #define FORMAT_NAME "kmgen model"
-#define FORMAT_VERSION 1
+// 2: features are made of columns by more than reading numbers (`preparation`), which version 1 does not know of.
+#define FORMAT_VERSION 2
 #define FILE_BYTES_MAX ((int64_t)1 << 32)
 
 static const char *const scale_names[] = {"none", "standard", "minmax"};
@@ -41,6 +42,11 @@ void km_predictor_destroy(km_predictor **predictor) {
     km_predictor *s = *predictor;
     if (!s) return;
     for (int64_t f = 0; s->feature_names && f < s->d; f++) free(s->feature_names[f]);
+    for (int64_t f = 0; s->prepared && f < s->d; f++) {
+        free((char *)s->prepared[f].column);
+        free((char *)s->prepared[f].category);
+    }
+    free(s->prepared);
     free(s->feature_names);
     free(s->centre); // and all that lies behind it
     free(s);
@@ -63,11 +69,24 @@ const char *const *km_predictor_feature_names(const km_predictor *predictor) {
     return (const char *const *)predictor->feature_names;
 }
 
+const km_feature *km_predictor_preparation(const km_predictor *predictor) {
+    return predictor->prepared;
+}
+
+// The version that a predictor is written in.
+static int version_of(const km_predictor *predictor) {
+    return predictor->prepared ? 2 : 1;
+}
+
 // Checksum --------------------------------------------------------------------------------------------------
 
 static void hash_integer(XXH3_state_t *state, uint64_t value) {
     uint64_t bytes = htole64(value);
     XXH3_64bits_update(state, &bytes, sizeof bytes);
+}
+
+static void hash_text(XXH3_state_t *state, const char *text) {
+    XXH3_64bits_update(state, text ? text : "", strlen(text ? text : "") + 1);
 }
 
 static void hash_reals(XXH3_state_t *state, const double *values, int64_t count) {
@@ -84,7 +103,7 @@ static km_status checksum_of(char text[24], const km_predictor *predictor, km_er
     XXH3_state_t *state = XXH3_createState();
     if (!state) return km_fail_memory(err, "a checksum", sizeof(void *));
     XXH3_64bits_reset(state);
-    hash_integer(state, FORMAT_VERSION);
+    hash_integer(state, (uint64_t)version_of(predictor));
     hash_integer(state, predictor->type);
     hash_integer(state, predictor->scale);
     hash_integer(state, (uint64_t)predictor->d);
@@ -99,6 +118,13 @@ static km_status checksum_of(char text[24], const km_predictor *predictor, km_er
     if (predictor->layout == KM_LAYOUT_CSR) hash_integer(state, KM_LAYOUT_CSR);
     if (predictor->scale != KM_SCALE_NONE && predictor->has_exponent)
         hash_integer(state, (uint64_t)(int64_t)predictor->exponent);
+    for (int64_t f = 0; predictor->prepared && f < predictor->d; f++) {
+        const km_feature *feature = &predictor->prepared[f];
+        hash_integer(state, feature->kind);
+        hash_reals(state, &feature->fill, !isnan(feature->fill));
+        hash_text(state, feature->column);
+        hash_text(state, feature->category);
+    }
     snprintf(text, 24, "xxh3:%016llx", (unsigned long long)XXH3_64bits_digest(state));
     XXH3_freeState(state);
     return KM_OK;
@@ -116,6 +142,29 @@ static int all_finite(const double *values, int64_t count) {
 static int numbers_finite(const km_predictor *s) {
     return isfinite(s->inertia) && all_finite(s->centre, s->d) && all_finite(s->factor, s->d) &&
            all_finite(s->centroids_fitted, s->k * s->d) && all_finite(s->centroids, s->k * s->d);
+}
+
+static km_status copy_name(const char **out, const char *text, km_error *err) {
+    char *copy = NULL;
+    KM_TRY(km_json_name(&copy, text, err));
+    *out = copy;
+    return KM_OK;
+}
+
+// A feature with texts of its own, as they can stand in JSON.
+static km_status copy_feature(km_feature *to, const km_feature *from, km_error *err) {
+    *to = (km_feature){.kind = from->kind, .fill = from->fill};
+    if (from->column) KM_TRY(copy_name(&to->column, from->column, err));
+    return from->category ? copy_name(&to->category, from->category, err) : KM_OK;
+}
+
+static km_status copy_preparation(km_predictor *predictor, const km_feature *from, km_error *err) {
+    int64_t d = predictor->d;
+    if (!from) return KM_OK;
+    predictor->prepared = calloc((size_t)d, sizeof *predictor->prepared);
+    if (!predictor->prepared) return km_fail_memory(err, "the model", d * (int64_t)sizeof *from);
+    for (int64_t f = 0; f < d; f++) KM_TRY(copy_feature(&predictor->prepared[f], &from[f], err));
+    return KM_OK;
 }
 
 static km_status predictor_from_result(km_predictor **out, const km_result *result, const km_model *model,
@@ -139,7 +188,29 @@ static km_status predictor_from_result(km_predictor **out, const km_result *resu
     for (int64_t f = 0; predictor->feature_names && f < d; f++)
         KM_TRY(km_json_name(&predictor->feature_names[f],
                             result->feature_names[f] ? result->feature_names[f] : "", err));
-    return KM_OK;
+    return copy_preparation(predictor, result->prepared, err);
+}
+
+// By their order in km_column_kind, those that features have.
+static const char *const kind_names[] = {"number", "", "yes/no", "category", "date"};
+enum { KINDS_COUNT = sizeof kind_names / sizeof *kind_names };
+
+static json_t *preparation_to_json(const km_predictor *predictor) {
+    json_t *array = json_array();
+    for (int64_t f = 0; array && f < predictor->d; f++) {
+        const km_feature *feature = &predictor->prepared[f];
+        json_t *object = json_object();
+        int failed = json_object_set_new(object, "kind", json_string(kind_names[feature->kind]));
+        if (feature->column) failed |= json_object_set_new(object, "column", json_string(feature->column));
+        if (feature->category)
+            failed |= json_object_set_new(object, "category", json_string(feature->category));
+        if (!isnan(feature->fill)) failed |= json_object_set_new(object, "fill", km_json_real(feature->fill));
+        if (failed) json_decref(object);
+        if (!failed && json_array_append_new(array, object) == 0) continue;
+        json_decref(array);
+        return NULL;
+    }
+    return array;
 }
 
 static json_t *names_to_json(const km_predictor *predictor) {
@@ -159,7 +230,7 @@ static km_status predictor_to_text(char **out, const km_predictor *predictor, km
     json_t *root = json_object();
     int failed = 0;
     failed |= json_object_set_new(root, "format", json_string(FORMAT_NAME));
-    failed |= json_object_set_new(root, "format_version", json_integer(FORMAT_VERSION));
+    failed |= json_object_set_new(root, "format_version", json_integer(version_of(predictor)));
     failed |= json_object_set_new(root, "kmgen", json_string(km_version()));
     failed |= json_object_set_new(root, "type", json_string(type_names[predictor->type]));
     failed |= json_object_set_new(root, "scale", json_string(scale_names[predictor->scale]));
@@ -170,6 +241,8 @@ static km_status predictor_to_text(char **out, const km_predictor *predictor, km
     failed |= json_object_set_new(root, "d", json_integer(predictor->d));
     failed |= json_object_set_new(root, "k", json_integer(predictor->k));
     failed |= json_object_set_new(root, "feature_names", names_to_json(predictor));
+    if (predictor->prepared)
+        failed |= json_object_set_new(root, "preparation", preparation_to_json(predictor));
     failed |= json_object_set_new(root, "inertia", json_real(predictor->inertia));
     failed |= json_object_set_new(root, "centre", km_json_reals(predictor->centre, predictor->d));
     failed |= json_object_set_new(root, "factor", km_json_reals(predictor->factor, predictor->d));
@@ -311,6 +384,34 @@ static km_status get_names(km_predictor *predictor, const reader *r) {
     return KM_OK;
 }
 
+static km_status get_feature(km_feature *out, const json_t *object, const reader *r) {
+    km_feature feature = {json_string_value(json_object_get(object, "column")),
+                          json_string_value(json_object_get(object, "category")), KM_COLUMN_NUMBER, NAN};
+    const json_t *fill = json_object_get(object, "fill");
+    const char *kind = json_string_value(json_object_get(object, "kind"));
+    int found = 0;
+    while (kind && found < KINDS_COUNT && strcmp(kind, kind_names[found]) != 0) found++;
+    int is_category = found == KM_COLUMN_CATEGORY;
+    if (!kind || !*kind || found == KINDS_COUNT || (fill && !json_is_number(fill)) ||
+        is_category != (feature.category != NULL) || (found != KM_COLUMN_NUMBER && !feature.column))
+        return damaged_key(r, "preparation");
+    feature.kind = (km_column_kind)found;
+    if (fill) feature.fill = json_number_value(fill);
+    return copy_feature(out, &feature, r->err);
+}
+
+static km_status get_preparation(km_predictor *predictor, const reader *r) {
+    const json_t *array = json_object_get(r->root, "preparation");
+    int64_t d = predictor->d;
+    if (!array) return KM_OK;
+    if (!json_is_array(array) || (int64_t)json_array_size(array) != d) return damaged_key(r, "preparation");
+    predictor->prepared = calloc((size_t)d, sizeof *predictor->prepared);
+    if (!predictor->prepared) return km_fail_memory(r->err, "the model", d * (int64_t)sizeof(km_feature));
+    for (int64_t f = 0; f < d; f++)
+        KM_TRY(get_feature(&predictor->prepared[f], json_array_get(array, (size_t)f), r));
+    return KM_OK;
+}
+
 static km_status get_sizes(km_predictor **out, const reader *r) {
     int64_t d, k;
     KM_TRY(get_size(&d, r, "d", KM_FEATURES_MAX));
@@ -384,6 +485,7 @@ km_status km_predictor_read(km_predictor **out, const char *path, km_error *err)
     KM_TRY_GOTO(get_sizes(&predictor, &r));
     KM_TRY_GOTO(get_numbers(predictor, &r));
     KM_TRY_GOTO(get_names(predictor, &r));
+    KM_TRY_GOTO(get_preparation(predictor, &r));
     KM_TRY_GOTO(check_checksum(predictor, &r));
     *out = predictor;
     predictor = NULL;

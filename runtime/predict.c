@@ -14,6 +14,7 @@
 #include "predictor.h"
 #include "threads.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -63,15 +64,24 @@ static km_status list_features(char **out, const predict *p) {
     return km_text_take(out, &text, p->err);
 }
 
+// Missing values get what the model's own got, unless the data were opened so. *selected: NULL, or a view of the data.
+static km_status fill_in(km_data **selected, const predict *p, const km_data *data) {
+    const km_feature *prepared = p->predictor->prepared;
+    int has_fills = 0;
+    for (int64_t f = 0; prepared && f < p->predictor->d; f++) has_fills |= !isnan(prepared[f].fill);
+    if (!has_fills || km_data_is_filled(data) || km_data_csr(data)) return KM_OK;
+    return km_data_fill_in(selected, data, prepared, p->err);
+}
+
 // The model's features among those of the data: by name where both have names, else by position. *selected: NULL, or
 // what to use in the place of the data.
 static km_status choose_features(km_data **selected, const predict *p, const km_data *data) {
     *selected = NULL;
     if (p->predictor->feature_names && km_data_feature_names(data))
-        return km_data_select(selected, data, km_predictor_feature_names(p->predictor), p->predictor->d,
-                              p->err);
-    int64_t d = km_data_features(data);
-    if (d == p->predictor->d) return KM_OK;
+        KM_TRY(km_data_select(selected, data, km_predictor_feature_names(p->predictor), p->predictor->d,
+                              p->err));
+    int64_t d = km_data_features(*selected ? *selected : data);
+    if (d == p->predictor->d) return fill_in(selected, p, data);
     char *features;
     KM_TRY(list_features(&features, p));
     km_status status =

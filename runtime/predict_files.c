@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT Labels and distances of the rows of a file, of any length: a text goes through in
 // pieces, each a table of its own that begins with the text's header.
 #include "../base/error.h"
+#include "../base/text.h"
 #include "data_refuse.h"
 #include "data_source.h"
 #include "predictor.h"
@@ -28,7 +29,8 @@ typedef struct job {
     int32_t *labels;
     int64_t labels_room;
     int is_begun;
-    int fd; // the piece as a file in memory
+    char *columns; // numbers of those that count, by the first piece; NULL: not needed
+    int fd;        // the piece as a file in memory
     km_error *err;
 } job;
 
@@ -148,6 +150,17 @@ static km_status open_piece(km_data **out, job *j, const char *name, const km_re
     return status;
 }
 
+// Without names the first piece says which columns count, too.
+static km_status note_columns(job *j, const km_data *data) {
+    km_text text = {0};
+    if (j->data.names || j->data.columns || !j->data.numbers_only) return KM_OK;
+    for (int64_t f = 0; f < km_data_features(data); f++)
+        km_text_printf(&text, "%s%lld", f ? "," : "", (long long)km_data_number(data, f));
+    KM_TRY(km_text_take(&j->columns, &text, j->err));
+    j->data.columns = j->columns;
+    return KM_OK;
+}
+
 // The first piece says whether the text begins with a header; all others are told.
 static km_status note_header(job *j, const km_data *data, const km_record *first) {
     if (j->data.header == KM_HEADER_SKIP || first->line < km_data_line(data, 0)) {
@@ -181,6 +194,7 @@ static km_status predict_text(job *j, km_input *input, char separator) {
         j->original.count = count;
         j->original.at = 0;
         status = is_first ? note_header(j, data, batch) : KM_OK;
+        if (status == KM_OK && is_first) status = note_columns(j, data);
         if (status == KM_OK) status = add(j, data, -1);
         km_data_destroy(&data);
         if (status != KM_OK) break;
@@ -221,6 +235,7 @@ km_status km_predict_files(km_predict_outputs *outputs, const km_predictor *pred
     if (!j.data.features) j.data.features = predictor->d; // raw files need it
     j.data.names = km_predictor_feature_names(predictor);
     j.data.names_count = predictor->d;
+    j.data.prepared = predictor->prepared;
     j.data.weights = NULL;
     outputs->rows = 0;
     km_status status;
@@ -234,5 +249,6 @@ done:
     km_assigned_free(&j.assigned);
     km_original_close(&j.original);
     free(j.labels);
+    km_text_free(j.columns);
     return status;
 }

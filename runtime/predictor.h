@@ -17,6 +17,7 @@ struct km_predictor {
     double *centroids_fitted; // k x d, clustered space, values of `type`
     double *centroids;        // k x d, original units
     char **feature_names;     // d, or NULL
+    km_feature *prepared;     // d, texts of its own, or NULL
 };
 
 // Labels of one table after another, by one device and one module. `params` and `err` must outlive it.

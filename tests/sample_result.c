@@ -27,7 +27,7 @@ static void fill_header(sample *s, int64_t models_count, int64_t d) {
     result->refine = KM_REFINE_AUTO;
     result->refine_passes = 5;
     result->counters = (km_counters){KM_ALGORITHM_TILES, 12345, 45678, -1};
-    result->timing = (km_timing){.5, .25, 1.5, 8, .5, 1, 0, 11.75};
+    result->timing = (km_timing){3.5, .5, .25, 1.5, 8, .5, 1, 0, 11.75};
     result->scale = KM_SCALE_STANDARD;
     for (int64_t f = 0; f < d; f++) {
         s->centre[f] = 1. / (double)(f + 3);

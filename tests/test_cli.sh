@@ -394,7 +394,7 @@ assert [m["k"] for m in r["models"]] == list(range(2, 11)), r["models"]
 assert r["n"] == 150 and r["d"] == 4 and r["seed"] == 7 and r["n_init"] == 10
 assert set(r) >= {"kmgen", "n", "d", "type", "target", "device", "seed", "n_init", "passes", "timing_ms", "models",
                   "best", "warnings"}, set(r)
-assert set(r["timing_ms"]) >= {"read", "build", "seed", "sweep", "finish", "total"}
+assert set(r["timing_ms"]) >= {"parse", "read", "build", "seed", "sweep", "finish", "total"}
 assert abs(r["models"][0]["inertia"] - 152.347951760358) < 1e-3
 assert all(sum(m["sizes"]) == 150 and len(m["centroids"]) == m["k"] for m in r["models"])
 assert r["best"]["k"] in range(2, 11) and "calinski_harabasz" in r["best"]["votes"]' "$work/stdout"
@@ -652,6 +652,21 @@ names() {
         in_stderr "$pattern"
         one_line_error
     }
+    # What was made of a table's columns is made again: categories, dates, what missing values were filled in with.
+    awk -F, -v OFS=, 'BEGIN { print "id,city,joined,age,active" }
+        { print NR, substr("OsloLyonAix ", 1 + NR % 3 * 4, 4),
+        sprintf("2024-%02d-%02d", NR % 12 + 1, NR % 28 + 1), NR % 9 ? $1 : "NA", NR % 4 ? "yes" : "no" }' \
+        <(tail -n +2 "$iris") >people.csv
+    run 0 fit people.csv -k 3 --columns age,joined,city,active --one-hot city --missing median -q --model m.json \
+        --labels l.npy
+    same people.csv
+    awk -F, -v OFS=, '{ print $5, $4, $1, $3, $2 }' people.csv >turned.csv
+    same turned.csv
+    sed '5s/Oslo\|Lyon\|Aix/Rome/' people.csv >other.csv
+    run 0 predict m.json other.csv --labels p.npy
+    in_stderr '1 cells of column city are none of the model.s categories'
+    run 1 predict m.json people.csv --columns 1..4
+    in_stderr 'lacks 1 of the 4 columns that are needed: "active"'
     run 0 fit "$iris" -k 3 --model m.json --labels l.npy -q
     same "$iris"
     awk -F, -v OFS=, '{ print $4, $2, $1, $3 }' "$iris" >mixed.csv

@@ -948,7 +948,7 @@ START_TEST(standard_input) {
 END_TEST
 
 START_TEST(a_large_npy_through_a_pipe) {
-    enum { N = 100000 };
+    enum { N = 300000 };
     double *values = malloc(N * sizeof *values);
     for (int i = 0; i < N; i++) values[i] = i;
     ck_assert_int_eq(km_npy_write("x.npy", values, N / 3, 3, "<f8", &err), KM_OK);

@@ -132,8 +132,8 @@ START_TEST(truncated_files) {
 END_TEST
 
 START_TEST(edited_files) {
-    expect_refused_edit("\"format_version\": 1", "\"format_version\": 2",
-                        "has model format 2 (kmgen " KM_VERSION ")");
+    expect_refused_edit("\"format_version\": 1", "\"format_version\": 3",
+                        "has model format 3 (kmgen " KM_VERSION ")");
     expect_refused_edit("\"format_version\": 1", "\"format_version\": \"1\"",
                         "\"format_version\" is missing or wrong");
     expect_refused_edit("\"type\": \"float64\"", "\"type\": \"float16\"", "\"type\" is missing or wrong");

@@ -55,6 +55,8 @@ typedef struct km_model {
 
 /// Where the time of a fit went, in milliseconds of wall time.
 typedef struct km_timing {
+    double
+        parse_ms; ///< From text to numbers, with reading its bytes, when km_data was opened; not of this call.
     double read_ms;     ///< Points: read, scaled, brought to the device.
     double build_ms;    ///< Plan, text, compiler or cache.
     double seed_ms;     ///< First centroids.
@@ -98,6 +100,7 @@ typedef struct km_result {
     const double *mean;     ///< d: original units.
     const double *variance; ///< d: original units, squared; divided by N.
     const char *const *feature_names; ///< d, or NULL.
+    const km_feature *prepared;       ///< How they were made of columns (km_data_preparation): d, or NULL.
     const km_model *models;           ///< models_count of them, in ascending K.
     int64_t models_count;             ///< At least 1.
     km_selection selection;           ///< The best of them, and why.

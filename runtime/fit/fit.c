@@ -75,6 +75,30 @@ static void fit_free(km_fit_job *f) {
     free(f->restart_centroids);
 }
 
+static km_status copy_text(const char **out, km_fit_job *f, const char *text) {
+    *out = NULL;
+    if (!text) return KM_OK;
+    char *copy = km_result_alloc(f->owner, (int64_t)strlen(text) + 1, 1, f->err);
+    *out = copy ? strcpy(copy, text) : NULL;
+    return copy ? KM_OK : KM_ERROR_MEMORY;
+}
+
+// How features were made, for the models that are saved.
+static km_status describe_preparation(km_fit_job *f) {
+    km_result *result = &f->owner->result;
+    const km_feature *from = km_data_preparation(f->data);
+    if (!from) return KM_OK;
+    km_feature *to = km_result_alloc(f->owner, result->d, sizeof *to, f->err);
+    if (!to) return KM_ERROR_MEMORY;
+    for (int64_t i = 0; i < result->d; i++) {
+        to[i] = from[i];
+        KM_TRY(copy_text(&to[i].column, f, from[i].column));
+        KM_TRY(copy_text(&to[i].category, f, from[i].category));
+    }
+    result->prepared = to;
+    return KM_OK;
+}
+
 static km_status describe(km_fit_job *f) {
     km_result *result = &f->owner->result;
     result->n = f->engine->n;
@@ -87,14 +111,14 @@ static km_status describe(km_fit_job *f) {
     result->n_init = f->restarts;
     result->scale = f->params->scale;
     result->criteria = km_criteria_computed(f->params);
+    result->timing.parse_ms = km_data_parse_ms(f->data);
+    KM_TRY(describe_preparation(f));
     if (!km_data_feature_name(f->data, 0)) return KM_OK;
     const char **names = km_result_alloc(f->owner, result->d, sizeof *names, f->err);
     if (!names) return KM_ERROR_MEMORY;
     for (int64_t i = 0; i < result->d; i++) {
         const char *name = km_data_feature_name(f->data, i);
-        char *copy = km_result_alloc(f->owner, (int64_t)strlen(name ? name : "") + 1, 1, f->err);
-        if (!copy) return KM_ERROR_MEMORY;
-        names[i] = strcpy(copy, name ? name : "");
+        KM_TRY(copy_text(&names[i], f, name ? name : ""));
     }
     result->feature_names = names;
     return KM_OK;
@@ -116,7 +140,7 @@ static km_status walk(km_fit_job *f, const km_spec *spec) {
     int64_t dropped = km_data_rows(f->data) - km_data_points(f->data);
     if (dropped)
         km_result_warn(f->owner, f->params->log,
-                       "%lld of %lld rows of %s hold a NaN or infinity and were dropped", (long long)dropped,
+                       "%lld of %lld rows of %s have missing values and were dropped", (long long)dropped,
                        (long long)km_data_rows(f->data), km_data_name(f->data));
     KM_TRY(km_fit_report_phase(f, "build", 0, 0));
     KM_TRY(timed(f, km_fit_open_device, &timing->build_ms, "device opened"));

@@ -76,6 +76,7 @@ static json_t *models_to_json(const km_result *result) {
 static json_t *timing_to_json(const km_timing *timing) {
     json_t *object = json_object();
     int failed = 0;
+    failed |= json_object_set_new(object, "parse", km_json_real(timing->parse_ms));
     failed |= json_object_set_new(object, "read", km_json_real(timing->read_ms));
     failed |= json_object_set_new(object, "build", km_json_real(timing->build_ms));
     failed |= json_object_set_new(object, "seed", km_json_real(timing->seed_ms));
