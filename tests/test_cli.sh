@@ -657,6 +657,16 @@ names() {
         { print NR, substr("OsloLyonAix ", 1 + NR % 3 * 4, 4),
         sprintf("2024-%02d-%02d", NR % 12 + 1, NR % 28 + 1), NR % 9 ? $1 : "NA", NR % 4 ? "yes" : "no" }' \
         <(tail -n +2 "$iris") >people.csv
+    run 0 data people.csv
+    in_stdout '150 rows, 5 columns, of which a fit uses 1 '
+    in_stdout '^\*  4 age  *number  *16  *-  *4.3  *7.9$'
+    in_stdout '^   3 joined  *date  *0  *-  *2024-01-'
+    run 0 data people.csv --json
+    expect "other kinds" python '
+import json, sys
+columns = json.load(open(sys.argv[1]))["columns"]
+assert [c["kind"] for c in columns] == ["id", "category", "date", "number", "yes/no"], columns
+assert [c["name"] for c in columns if c["used"]] == ["age"], columns' "$work/stdout"
     run 0 fit people.csv -k 3 --columns age,joined,city,active --one-hot city --missing median -q --model m.json \
         --labels l.npy
     same people.csv

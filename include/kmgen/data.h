@@ -189,6 +189,46 @@ KM_API const void *km_data_base(const km_data *data, km_type type);
 KM_API km_status km_data_read(void *out, const km_data *data, int64_t first, int64_t count, km_type type,
                               km_error *err);
 
+/// What one column of a file holds.
+typedef struct km_column {
+    const char *name; ///< From a header, or NULL.
+    int64_t number;   ///< In the file, from 1.
+    km_column_kind kind;
+    int64_t missing; ///< Rows in which it is missing.
+    int64_t wrong;   ///< Of numbers: cells that are neither a number nor missing.
+    int64_t
+        different; ///< Different texts of a column of text; -1: more than KM_CATEGORIES_MAX, or not of text.
+    double low, high; ///< Least and largest number; of dates in days since 1970-01-01; NaN: none.
+    int32_t is_used;  ///< A fit uses it by itself (km_data_params.numbers_only).
+} km_column;
+
+/// What the columns of a file hold.
+typedef struct km_columns km_columns;
+
+/// Reads the whole file to say what its columns hold; kinds are told by the first megabyte, as km_data_open does. Of
+/// `params` (NULL: the defaults) format, features, header, na_values and decimal are used. The result is the caller's:
+/// km_columns_destroy. KM_ERROR_IO, KM_ERROR_DATA; KM_ERROR_USAGE: the table is sparse.
+KM_API km_status km_columns_read(km_columns **out, const char *path, const km_data_params *params,
+                                 km_error *err);
+
+/// Frees `*columns` and sets it to NULL; a NULL one is allowed.
+KM_API void km_columns_destroy(km_columns **columns);
+
+/// How many columns the file has.
+KM_API int64_t km_columns_count(const km_columns *columns);
+
+/// How many rows the file has.
+KM_API int64_t km_columns_rows(const km_columns *columns);
+
+/// Column 0..count - 1.
+KM_API const km_column *km_columns_get(const km_columns *columns, int64_t column);
+
+/// A table of all columns for people. The text is the caller's: km_text_free.
+KM_API km_status km_columns_to_table(char **out, const km_columns *columns, km_error *err);
+
+/// The same as JSON: `rows`, and `columns` with name, number, kind, missing, wrong, different, low, high, used.
+KM_API km_status km_columns_to_json(char **out, const km_columns *columns, km_error *err);
+
 /// Writes a .npy file (version 1.0, C order) of `values`, rows x columns (columns 0: one dimension of rows); `dtype` is
 /// "<i4" (int32_t), "<f4" (float) or "<f8" (double), in the machine's own byte order. Never half a file; a link is
 /// followed. `path` "-" is standard output. KM_ERROR_USAGE: no such dtype or shape; KM_ERROR_IO.
