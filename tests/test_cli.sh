@@ -623,7 +623,7 @@ terminal() {
         script -qec "$*" /dev/null </dev/null >"$work/stdout" 2>"$work/stderr"
         expect "fails" test $? = 0
     }
-    blobs "$work/in/blobs.f32" 8000 4
+    blobs "$work/in/blobs.f32" "$([ -n "${KMGEN_TEST_SAMPLE:-}" ] && echo 2000 || echo 8000)" 4
     local job="'$kmgen' fit '$work/in/blobs.f32' --features 4 -k 2..12 --target cpu"
     export TERM=xterm
     on_terminal "$job"
