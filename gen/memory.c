@@ -343,7 +343,8 @@ static int64_t relocating_bytes(const km_plan *plan) {
 }
 
 int64_t km_valley_points(int64_t n, int64_t d, const int32_t *clusters, int64_t clusters_count) {
-    // Points of a sample, and of each cluster of the largest K, at most; fewer of a cluster than the last show no valley.
+    // Points of a sample, and of each cluster of the largest K, at most; fewer of a cluster than the last show no
+    // valley.
     enum { SAMPLE_POINTS = 8192, CLUSTER_POINTS = 32, CLUSTER_POINTS_MIN = 16 };
     const int64_t values_max = (int64_t)1 << 23;
     // Multiplications for the distances of all Ks: about a second of one core.

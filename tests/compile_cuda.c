@@ -240,8 +240,7 @@ static int judge(const job *j, kernel_facts facts, const char *log) {
            j->track_labels ? " tracked" : "", km_design_name(design), facts.pass_registers_max,
            (int)source->plan.estimates[design].registers_per_thread, facts.kernels, facts.registers_max,
            facts.spilled_bytes, facts.spilled_bytes ? " by " : "", facts.spilling,
-           j->is_quick ? ", not optimised" : "", log ? "" : ", as before",
-           failed ? ": FAILED" : "");
+           j->is_quick ? ", not optimised" : "", log ? "" : ", as before", failed ? ": FAILED" : "");
     if (failed && log) printf("%s\n", log);
     return failed;
 }
@@ -346,8 +345,8 @@ static int run_job(const km_nvrtc *nvrtc, job *j, const char *folder) {
     }
     // Some instructions of the tensor cores cannot be compiled without optimising.
     if (j->is_quick) j->is_quick = !compile_quickly(nvrtc, j, source_path, log_path);
-    int failed = !j->is_quick &&
-                 km_nvrtc_compile(nvrtc, j->arch, source_path, cubin_path, log_path, &err) != KM_OK;
+    int failed =
+        !j->is_quick && km_nvrtc_compile(nvrtc, j->arch, source_path, cubin_path, log_path, &err) != KM_OK;
     char *log = read_text(log_path);
     if (failed) {
         printf("%s: FAILED\n%s\n", err.text, log ? log : "");
