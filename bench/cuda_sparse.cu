@@ -229,7 +229,8 @@ template <typename Real, typename Index> static int run(const job &job) {
             CHECK(cuFuncSetAttribute(functions[i], CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)launches[i].shared_bytes));
     }
     // State
-    const long long workspace_bytes = facts.workspace_bytes + facts.workspace_bytes_per_point * n;
+    const long long workspace_bytes =
+        facts.workspace_bytes + facts.workspace_bytes_per_point * n + facts.workspace_bytes_per_nonzero * nonzeros;
     char *workspace = device<char>(workspace_bytes);
     CHECK(cudaMemset(workspace, 0xab, workspace_bytes));
     CHECK(cudaMemset(workspace, 0, facts.workspace_bytes_zero));
@@ -289,8 +290,11 @@ template <typename Real, typename Index> static int run(const job &job) {
     launch(KM_STAGE_LOAD, nullptr);
     CHECK(cudaDeviceSynchronize());
     const long long stride = (n + 255) / 256 * 256;
-    const long long label_bytes = facts.workspace_bytes_per_point / ks;
-    const char *labels = workspace + facts.workspace_bytes - 256 * facts.workspace_bytes_per_point;
+    const long long label_bytes = job.high <= 256 ? 1 : 2;
+    // Behind all that does not grow with the points; the form expanded has more arrays that do, and their alignment.
+    const bool is_expanded = facts.workspace_bytes_per_nonzero > 0;
+    const char *labels =
+        workspace + facts.workspace_bytes - 256 * facts.workspace_bytes_per_point - (is_expanded ? 8 * 256 : 0);
     std::vector<double> pass_ms;
     unsigned long long wrong[2] = {0, 0}, moved = 0;
     double worst = 0;

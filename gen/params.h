@@ -63,6 +63,9 @@ typedef enum km_param {
     X(form, resident, TILED, "centroids stay in shared memory, scores in the plan's type")                   \
     X(form, resident_fp16, TILED,                                                                            \
       "centroids stay in shared memory, scores in fp16, ambiguous points again in double")                   \
+    X(form, nonzeros, SPARSE_WARPS, "a nonzero meets the centroids side by side, in the plan's type")        \
+    X(form, expanded, SPARSE_WARPS,                                                                          \
+      "tiles of points with their zeros in fp16, matrix products, ambiguous points again in double")         \
     X(sums, chunks, TILED, "rows in shared memory, a chunk of points a block")                               \
     X(sums, sorted, TILED, "points in the order of their labels")                                            \
     X(sums, products, TILED, "matrix products of doubles")

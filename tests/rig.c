@@ -16,7 +16,8 @@ static const rig_variant variants[] = {
     {"cuda-tensor", &km_backend_cuda, 0, KM_DESIGN_TENSOR, NULL},
     {"cuda-tiled", &km_backend_cuda, 0, KM_DESIGN_TILED, NULL},
     {"cuda-tiled-plain", &km_backend_cuda, 0, KM_DESIGN_TILED, "tiles"},
-    {"cuda-sparse_warps", &km_backend_cuda, 0, KM_DESIGN_SPARSE_WARPS, NULL},
+    {"cuda-sparse_warps", &km_backend_cuda, 0, KM_DESIGN_SPARSE_WARPS, "nonzeros"},
+    {"cuda-sparse_warps-expanded", &km_backend_cuda, 0, KM_DESIGN_SPARSE_WARPS, "expanded"},
 };
 
 const rig_variant *rig_variant_at(int index) {

@@ -2,7 +2,7 @@
 // One suite over every backend and design, through runtime/backend.h alone.
 //
 //     test_backend cpu-prebuilt|cpu-lanes|cpu-gemm|cpu-sparse_lanes
-//     test_backend cuda-registers|cuda-tensor|cuda-tiled|cuda-tiled-plain|cuda-sparse_warps
+//     test_backend cuda-registers|cuda-tensor|cuda-tiled|cuda-tiled-plain|cuda-sparse_warps[-expanded]
 //
 // Exits 77 (skipped) where the variant's device is missing.
 #include "cuda_context.h"
@@ -54,10 +54,15 @@ static int build(rig *r, km_type type, int64_t d, const char *clusters, int weig
     return rig_build(r, variant, &params);
 }
 
+static int is_expanded(void) {
+    return variant->form && !strcmp(variant->form, "expanded");
+}
+
 // Whether the design may refuse a shape: straight-line code on a GPU holds a point and its sums in registers; products
 // of halves have the precision of float32, and points the weight 1.
 static int may_refuse(km_type type, int64_t d, int weighted) {
     if (variant->design == KM_DESIGN_TENSOR) return type == KM_FLOAT64 || weighted || d > 128;
+    if (is_expanded()) return type == KM_FLOAT64 || d > 256;
     return variant->design == KM_DESIGN_REGISTERS && d > 16;
 }
 
@@ -71,7 +76,7 @@ static int may_refuse(km_type type, int64_t d, int weighted) {
 
 // A type and weights that every design serves, as near to these as can be.
 static km_type served_type(km_type type) {
-    return variant->design == KM_DESIGN_TENSOR ? KM_FLOAT32 : type;
+    return variant->design == KM_DESIGN_TENSOR || is_expanded() ? KM_FLOAT32 : type;
 }
 
 static int served_weights(int weighted) {
@@ -527,16 +532,23 @@ static expected_pass expected_of(const ref_data *points, const double *centroids
 // What the design may be off in the sum of feature f of a cluster that weighs so much, in all its clusters so much.
 // Registers adds a thread's few points in the plan's own type, and the pivot's sum is what the others leave of the
 // whole: Higham's bound for such a sum is its additions x unit roundoff x sum of |w x|. Tensor adds points rounded to
-// a lattice of 2^22 steps up to the power of two above the largest coordinate, exactly.
+// a lattice of 2^22 steps up to the power of two above the largest coordinate, exactly. The form expanded does so with
+// products of weights and coordinates and 2^30 steps.
 static double sum_rounding(const ref_data *points, int64_t f, double weight, double whole) {
-    double largest = 0;
-    int exponent;
+    double largest = 0, heaviest = 0;
+    int exponent, weight_exponent = 0;
     if (variant->design == KM_DESIGN_REGISTERS)
         return 8 * (points->type == KM_FLOAT32 ? 0x1p-23 : 0x1p-50) * whole;
-    if (variant->design != KM_DESIGN_TENSOR) return 0;
-    for (int64_t i = 0; i < points->n; i++) largest = fmax(largest, fabs(points->x[i * points->d + f]));
+    if (variant->design != KM_DESIGN_TENSOR && !is_expanded()) return 0;
+    for (int64_t i = 0; i < points->n; i++) {
+        largest = fmax(largest, fabs(points->x[i * points->d + f]));
+        heaviest = fmax(heaviest, ref_weight(points, i));
+    }
     frexp(largest, &exponent);
-    return ldexp(weight, exponent - 23);
+    if (!is_expanded()) return ldexp(weight, exponent - 23);
+    if (!points->w) return ldexp(weight, exponent - 31);
+    frexp(heaviest, &weight_exponent);
+    return ldexp((double)points->n, exponent + weight_exponent - 31);
 }
 
 // The slot after one pass and one update from `before`.
@@ -701,7 +713,8 @@ START_TEST(pass_of_many_clusters_equals_the_reference) {
     int64_t d = _i / 2 ? 40 : 5;
     int is_tensor = variant->design == KM_DESIGN_TENSOR;
     rig r;
-    if (!build(&r, type, d, "250,300", 0) && !(is_tensor && build(&r, type, d, "100,256", 0))) {
+    if (!build(&r, type, d, "250,300", 0) && !(is_tensor && build(&r, type, d, "100,256", 0)) &&
+        !(is_expanded() && build(&r, type, d, "50,64", 0))) {
         ck_assert(variant->design == KM_DESIGN_REGISTERS || variant->design == KM_DESIGN_TENSOR);
         return;
     }
@@ -1538,10 +1551,10 @@ START_TEST(sparse_points_equal_the_reference) {
     km_type type = _i % 2 ? KM_FLOAT32 : KM_FLOAT64;
     int weighted = _i / 2 % 2;
     rig r;
-    if (variant->design != KM_DESIGN_SPARSE_LANES) return;
+    if (variant->design != KM_DESIGN_SPARSE_LANES && variant->design != KM_DESIGN_SPARSE_WARPS) return;
     if (shape == 6 && (type == KM_FLOAT64 || weighted) && !is_whole()) return;
     if (is_sample() && _i % 3 != 0 && shape != 6) return;
-    ck_assert(build(&r, type, shapes[shape].d, shapes[shape].clusters, weighted));
+    if (!build(&r, type, shapes[shape].d, shapes[shape].clusters, weighted)) return;
     ref_data points = sparse_points(shapes[shape].n, shapes[shape].d, shapes[shape].share, type);
     if (weighted) ref_weigh(&points, 4);
     check_pass(&r, &points, 2);

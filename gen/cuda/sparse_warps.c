@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The CUDA design `sparse_warps` (templates/cuda/sparse): points in the layout CSR; lanes of a warp lie across
-// centroids, which are the columns of a table with a row for each feature. For any d, K and type.
+// The CUDA design `sparse_warps` (templates/cuda/sparse): points in the layout CSR. Form `nonzeros`, for any d, K and
+// type: lanes of a warp lie across centroids, which are the columns of a table with a row for each feature. Form
+// `expanded`, for float32 and a few hundred features: a warp writes its points with their zeros into shared memory, and
+// scores are matrix products.
 #include "../../base/size.h"
 #include "../words.h"
 #include "../memory.h"
@@ -35,8 +37,33 @@ typedef struct warps_shape {
     int64_t shared_bytes;
 } warps_shape;
 
+// The form `expanded`: a slot takes the same columns of four lanes; slots that are consecutive in the K list make a
+// panel, whose products have `tiles` x 8 columns.
+enum { KS_MAX = 64, PANELS_MAX = 32, TILES_MAX = 8, K_EXPANDED_MAX = 64, D_EXPANDED_MAX = 512 };
+typedef struct expanded_panel {
+    int16_t first, end;       // of the K list
+    int16_t fragments, tiles; // tiles of the panels before; its own
+} expanded_panel;
+
+typedef struct expanded_shape {
+    int64_t tiles_max; // of a panel
+    int64_t tiles, tiles_most, listed, panels_count;
+    expanded_panel panels[PANELS_MAX];
+    int16_t lane_columns[KS_MAX]; // where those of a K begin
+    int64_t warps, blocks_per_sm, shared_bytes;
+} expanded_shape;
+
+// What is decided in addition to numbers: the plan's layout.
+typedef struct sparse_layout {
+    int is_expanded;
+    warps_shape shape;
+    expanded_shape expanded;
+} sparse_layout;
+
 typedef struct warps_config {
     warps_shape shape;
+    int is_expanded;
+    int64_t tiles_max, warps, blocks_per_sm, shared_bytes; // form `expanded`
     double shared_ns, issue_ns, total_ns;
 } warps_config;
 
@@ -201,58 +228,180 @@ static warps_config best_config(const km_plan *plan) {
     return best;
 }
 
+// The form expanded -------------------------------------------------------------------------------------------
+
+static int64_t steps_of(const km_plan *plan) {
+    return km_divide_up(plan->spec.features + 3, 16);
+}
+
+static int64_t lane_columns_of(int64_t k) {
+    return (k + 3) / 4;
+}
+
+// Bits of an index in a slot, as lanes number the centroids.
+static int64_t code_bits(const km_plan *plan) {
+    int64_t most = 4 * lane_columns_of(plan->spec.clusters[plan->spec.clusters_count - 1]), bits = 2;
+    while ((int64_t)1 << bits < most) bits++;
+    return bits;
+}
+
+static const char *expanded_refused(const km_plan *plan) {
+    const km_spec *spec = &plan->spec;
+    if (spec->type != KM_FLOAT32) return "the form is for float32";
+    if (spec->target.arch < 80) return "its products need sm_80 or later";
+    if (spec->features > D_EXPANDED_MAX) return "the form takes up to 512 features";
+    if (spec->clusters_count > KS_MAX) return "the form takes up to 64 K";
+    if (spec->clusters[spec->clusters_count - 1] > K_EXPANDED_MAX) return "the form takes K up to 64";
+    if (plan->points >> 32) return "the form takes less than 2^32 points";
+    return NULL;
+}
+
+// Lays the K list out over panels of at most so many tiles; 0: too many panels, or a K that no panel holds.
+static int lay_out(expanded_shape *shape, const km_plan *plan, int64_t tiles_max) {
+    const km_spec *spec = &plan->spec;
+    enum { LISTED_MAX = 24 }; // moves of a point that a warp notes before it does them
+    *shape = (expanded_shape){.tiles_max = tiles_max};
+    for (int64_t i = 0; i < spec->clusters_count;) {
+        if (shape->panels_count == PANELS_MAX) return 0;
+        int64_t columns = 0, first = i;
+        for (; i < spec->clusters_count; i++) {
+            int64_t own = lane_columns_of(spec->clusters[i]);
+            if (columns + own > 2 * tiles_max) break;
+            shape->lane_columns[i] = (int16_t)(2 * shape->tiles + columns);
+            columns += own;
+        }
+        if (i == first) return 0;
+        int64_t tiles = km_divide_up(columns, 2);
+        shape->panels[shape->panels_count++] =
+            (expanded_panel){(int16_t)first, (int16_t)i, (int16_t)shape->tiles, (int16_t)tiles};
+        shape->tiles += tiles;
+        shape->tiles_most = km_max(shape->tiles_most, tiles);
+        shape->listed = km_max(shape->listed, i - first);
+    }
+    if (spec->clusters_count <= LISTED_MAX) shape->listed = spec->clusters_count;
+    return 1;
+}
+
+// As templates/cuda/sparse/products.cu has it.
+static int64_t expanded_bytes(const expanded_shape *shape, const km_plan *plan) {
+    enum { FACTS = 32, QUEUE_BYTES = 64 * 8, CONTEXT = 208 };
+    int64_t restarts = columns_of(plan) / plan->clusters_sum, slots = slots_of(plan);
+    int64_t warp = steps_of(plan) * TILE * 32 + 16 + 2 * slots * TILE * label_bytes(plan) +
+                   shape->listed * TILE * 4 + TILE + QUEUE_BYTES;
+    int64_t sums = columns_of(plan) * (plan->spec.features + 1) * 8;
+    return CONTEXT + restarts * shape->tiles * steps_of(plan) * 256 + km_round_up(sums, 16) + slots * FACTS +
+           shape->warps * km_round_up(warp, 16);
+}
+
+// Registers of a thread, as the compiler counts them: scores, and what else there is.
+static int64_t expanded_registers(const expanded_shape *shape) {
+    return shape->tiles_most <= 2 ? 96 : shape->tiles_most <= 4 ? 128 : 168;
+}
+
+// As many warps as registers and shared memory hold, or the user's; 0: they do not.
+static int fill_expanded(expanded_shape *shape, const km_plan *plan) {
+    enum { STATIC = 256, SUMS_MAX = 65535 };
+    int64_t block = 0, blocks = 1;
+    int has_block = km_plan_fixed(plan, KM_PARAM_block, &block);
+    km_plan_fixed(plan, KM_PARAM_blocks_per_sm, &blocks);
+    shape->blocks_per_sm = blocks;
+    if (columns_of(plan) * (plan->spec.features + 1) >= SUMS_MAX) return 0;
+    for (shape->warps = has_block ? block / 32 : 24; shape->warps >= (has_block ? block / 32 : 2);
+         shape->warps -= 2) {
+        shape->shared_bytes = expanded_bytes(shape, plan);
+        int64_t limit = plan->facts.shared_bytes_per_unit / blocks - BLOCK_BYTES;
+        if (shape->shared_bytes + STATIC > km_min(limit, plan->facts.shared_bytes_per_block)) continue;
+        if (km_cuda_registers_limit(plan, 32 * shape->warps, blocks) >= expanded_registers(shape)) return 1;
+    }
+    return 0;
+}
+
+static void evaluate_expanded(warps_config *config, const expanded_shape *shape, const km_plan *plan) {
+    double m = nonzeros_of(plan), slots = (double)slots_of(plan), steps = (double)steps_of(plan);
+    double restarts = slots / (double)plan->spec.clusters_count, tiles = restarts * (double)shape->tiles;
+    double panels = restarts * (double)shape->panels_count;
+    double rate = (double)plan->facts.units * plan->facts.clock_ghz;
+    // Cycles of a multiprocessor for a point: products; then those of each nonzero, mostly moves between sums.
+    double cycles = steps * (measured.expanded_step + measured.expanded_panel * (panels - 1) +
+                             measured.expanded_tile * tiles) +
+                    measured.expanded_slot * slots;
+    double added = m * (measured.expanded_nonzero + measured.expanded_move * slots);
+    config->is_expanded = 1;
+    config->tiles_max = shape->tiles_max;
+    config->warps = shape->warps;
+    config->blocks_per_sm = shape->blocks_per_sm;
+    config->shared_bytes = shape->shared_bytes;
+    config->shared_ns = config->issue_ns = config->total_ns = (cycles + added) / rate;
+}
+
+// The better of the two forms, or the one that the user fixed.
+static warps_config best_form(const km_plan *plan, const char **why) {
+    int64_t form = 0, columns = 0;
+    int has_form = km_plan_fixed(plan, KM_PARAM_form, &form);
+    warps_config best = {.total_ns = INFINITY};
+    *why = "no scores of a warp's points fit into shared memory";
+    if (!has_form || form == KM_WORD_form_nonzeros) best = best_config(plan);
+    if (has_form && form == KM_WORD_form_nonzeros) return best;
+    const char *refused = expanded_refused(plan);
+    if (has_form) *why = refused ? refused : "no points of a warp with their zeros fit into shared memory";
+    if (refused) return best;
+    int has_columns = km_plan_fixed(plan, KM_PARAM_tile_clusters, &columns);
+    for (int64_t tiles = 1; tiles <= TILES_MAX; tiles++) {
+        expanded_shape shape;
+        warps_config config = {.is_expanded = 1};
+        if (has_columns && columns != 8 * tiles) continue;
+        if (!lay_out(&shape, plan, tiles) || !fill_expanded(&shape, plan)) continue;
+        if (!has_columns && shape.tiles_most < tiles) continue;
+        evaluate_expanded(&config, &shape, plan);
+        if (config.total_ns < best.total_ns) best = config;
+    }
+    return best;
+}
+
 static void estimate(km_config *found, km_plan *plan) {
     km_estimate *estimate = &plan->estimates[KM_DESIGN_SPARSE_WARPS];
-    warps_config config = best_config(plan);
+    const char *why;
+    warps_config config = best_form(plan, &why);
     estimate->design = KM_DESIGN_SPARSE_WARPS;
-    estimate->feasible = config.shape.blocks_per_sm > 0;
+    estimate->feasible = config.is_expanded || config.shape.blocks_per_sm > 0;
     if (!estimate->feasible) {
-        km_plan_infeasible(plan, KM_DESIGN_SPARSE_WARPS,
-                           "no scores of a warp's points fit into shared memory");
+        km_plan_infeasible(plan, KM_DESIGN_SPARSE_WARPS, why);
         return;
     }
+    int64_t warps = config.is_expanded ? config.warps : config.shape.warps;
+    int64_t blocks = config.is_expanded ? config.blocks_per_sm : config.shape.blocks_per_sm;
     double m = nonzeros_of(plan), restarts = (double)columns_of(plan) / (double)plan->clusters_sum;
     int64_t index = km_csr_index_bytes(plan->spec.features);
-    estimate->bytes_per_point = m * (double)(index + km_type_bytes(plan->spec.type)) + 8 +
-                                (double)plan->spec.clusters_count * restarts;
+    estimate->bytes_per_point =
+        m * (config.is_expanded ? 8 : (double)(index + km_type_bytes(plan->spec.type))) + 8 +
+        (double)plan->spec.clusters_count * restarts;
     estimate->memory_ns = estimate->bytes_per_point / plan->facts.bandwidth_gbs;
     estimate->issue_ns = config.total_ns;
     estimate->operations_per_point = m * (double)columns_of(plan);
     estimate->total_ns =
         km_cuda_overlap(config.total_ns, estimate->memory_ns) + km_cuda_launches_ns(plan, 5, 4000);
-    estimate->registers_per_thread =
-        km_cuda_registers_limit(plan, 32 * config.shape.warps, config.shape.blocks_per_sm);
+    estimate->registers_per_thread = km_cuda_registers_limit(plan, 32 * warps, blocks);
     estimate->registers_spare = 8;
-    estimate->shared_bytes_per_block = config.shape.shared_bytes;
-    snprintf(estimate->reason, sizeof estimate->reason, "nonzeros meet all centroids of a panel, %s",
-             config.shape.table_shared ? "which is in shared memory" : "which is read from the cache");
+    estimate->shared_bytes_per_block = config.is_expanded ? config.shared_bytes : config.shape.shared_bytes;
+    snprintf(estimate->reason, sizeof estimate->reason, "%s%s",
+             config.is_expanded
+                 ? "points with their zeros in shared memory meet all centroids in matrix products"
+                 : "nonzeros meet all centroids of a panel, ",
+             config.is_expanded          ? ""
+             : config.shape.table_shared ? "which is in shared memory"
+                                         : "which is read from the cache");
     KM_CONFIG_PUT(found, config);
 }
 
-static km_status decide(km_plan *plan, const km_config *found, km_error *err) {
-    warps_config config;
-    KM_CONFIG_GET(config, found);
-    warps_shape *shape;
-    KM_TRY(km_cuda_set_restarts(plan, err));
-    KM_TRY(km_plan_set(plan, KM_PARAM_tile_clusters, config.shape.panel, err,
-                       "centroids that a nonzero meets at a time, %lld lanes a point",
-                       (long long)config.shape.lanes));
-    KM_TRY(km_plan_set(plan, KM_PARAM_blocks_per_sm, config.shape.blocks_per_sm, err,
-                       "blocks whose centroids, sums and scores fit into shared memory"));
-    KM_TRY(km_plan_set(plan, KM_PARAM_block, 32 * config.shape.warps, err,
-                       "warps whose scores fit beside them"));
-    KM_TRY(km_plan_set(plan, KM_PARAM_grid, plan->facts.units * km_plan_value(plan, KM_PARAM_blocks_per_sm),
-                       err, "%lld multiprocessors, filled once", (long long)plan->facts.units));
-    KM_TRY(km_plan_layout_make(plan, sizeof *shape, err));
-    shape = plan->layout;
-    *shape = config.shape;
+// Where the user fixed some numbers, the others follow.
+static km_status decide_nonzeros(km_plan *plan, const warps_config *config, km_error *err) {
+    warps_shape *shape = &((sparse_layout *)plan->layout)->shape;
+    *shape = config->shape;
     shape->panel = km_plan_value(plan, KM_PARAM_tile_clusters);
     shape->blocks_per_sm = km_plan_value(plan, KM_PARAM_blocks_per_sm);
     shape->warps = km_plan_value(plan, KM_PARAM_block) / 32;
     if (shape->panel % 4 || shape->panel > PANEL_MAX)
         return km_fail(err, KM_ERROR_PLAN, "tile_clusters must be a multiple of 4 up to %d", PANEL_MAX);
-    if (km_plan_value(plan, KM_PARAM_block) % 32)
-        return km_fail(err, KM_ERROR_PLAN, "block must be a multiple of 32");
     for (int in_shared = 2; in_shared >= 0; in_shared--) { // what fits beside the numbers that the user fixed
         if (in_shared < 2) shape->sums_shared = 0;
         if (in_shared < 1) shape->table_shared = 0;
@@ -264,12 +413,67 @@ static km_status decide(km_plan *plan, const km_config *found, km_error *err) {
                    (long long)shape->warps, (long long)shape->blocks_per_sm);
 }
 
-static km_status names(km_env *env, const char **root, const km_plan *plan, km_error *err) {
-    const warps_shape *shape = plan->layout;
-    int64_t d = plan->spec.features, offset = 0;
-    (void)err;
-    *root = "cuda/sparse/sparse.cu";
-    km_cuda_names(env, plan);
+static km_status decide_expanded(km_plan *plan, km_error *err) {
+    expanded_shape *shape = &((sparse_layout *)plan->layout)->expanded;
+    if (!lay_out(shape, plan, km_plan_value(plan, KM_PARAM_tile_clusters) / 8))
+        return km_fail(err, KM_ERROR_PLAN,
+                       "the K list does not fit the plan's tiles: set tile_clusters higher");
+    shape->blocks_per_sm = km_plan_value(plan, KM_PARAM_blocks_per_sm);
+    shape->warps = km_plan_value(plan, KM_PARAM_block) / 32;
+    shape->shared_bytes = expanded_bytes(shape, plan);
+    return KM_OK;
+}
+
+static km_status decide(km_plan *plan, const km_config *found, km_error *err) {
+    warps_config config;
+    KM_CONFIG_GET(config, found);
+    int is_expanded = config.is_expanded;
+    KM_TRY(km_cuda_set_restarts(plan, err));
+    KM_TRY(km_plan_set(
+        plan, KM_PARAM_form, is_expanded ? KM_WORD_form_expanded : KM_WORD_form_nonzeros, err, "%s",
+        is_expanded ? "products cost less than a centroid's numbers for each nonzero"
+                    : "a nonzero meets a table of centroids, however many features there are"));
+    if (is_expanded)
+        KM_TRY(km_plan_set(plan, KM_PARAM_tile_clusters, 8 * config.tiles_max, err,
+                           "columns of products whose scores registers hold"));
+    else
+        KM_TRY(km_plan_set(plan, KM_PARAM_tile_clusters, config.shape.panel, err,
+                           "centroids that a nonzero meets at a time, %lld lanes a point",
+                           (long long)config.shape.lanes));
+    KM_TRY(km_plan_set(plan, KM_PARAM_blocks_per_sm,
+                       is_expanded ? config.blocks_per_sm : config.shape.blocks_per_sm, err,
+                       is_expanded ? "all warps share the centroids and the sums"
+                                   : "blocks whose centroids, sums and scores fit into shared memory"));
+    KM_TRY(km_plan_set(plan, KM_PARAM_block, 32 * (is_expanded ? config.warps : config.shape.warps), err,
+                       is_expanded ? "warps whose points and scores fit"
+                                   : "warps whose scores fit beside them"));
+    KM_TRY(km_plan_set(plan, KM_PARAM_grid, plan->facts.units * km_plan_value(plan, KM_PARAM_blocks_per_sm),
+                       err, "%lld multiprocessors, filled once", (long long)plan->facts.units));
+    if (km_plan_value(plan, KM_PARAM_block) % 32)
+        return km_fail(err, KM_ERROR_PLAN, "block must be a multiple of 32");
+    KM_TRY(km_plan_layout_make(plan, sizeof(sparse_layout), err));
+    ((sparse_layout *)plan->layout)->is_expanded = is_expanded;
+    return is_expanded ? decide_expanded(plan, err) : decide_nonzeros(plan, &config, err);
+}
+
+static void name_expanded(km_env *env, const km_plan *plan) {
+    const expanded_shape *shape = &((const sparse_layout *)plan->layout)->expanded;
+    km_env_set_int(env, "fragment_tiles", shape->tiles);
+    km_env_set_int(env, "listed", shape->listed);
+    km_env_set_int(env, "code_bits", code_bits(plan));
+    for (int64_t i = 0; i < shape->panels_count; i++) {
+        char text[24];
+        snprintf(text, sizeof text, "%lld", (long long)i);
+        km_env *panel = km_env_item(env, "panels", text);
+        km_env_set_int(panel, "first", shape->panels[i].first);
+        km_env_set_int(panel, "end", shape->panels[i].end);
+        km_env_set_int(panel, "fragments", shape->panels[i].fragments);
+        km_env_set_int(panel, "tiles", shape->panels[i].tiles);
+    }
+}
+
+static void name_nonzeros(km_env *env, const km_plan *plan) {
+    const warps_shape *shape = &((const sparse_layout *)plan->layout)->shape;
     km_env_set_int(env, "row_lanes", shape->lanes);
     km_env_set_int(env, "lane_columns", shape->columns);
     km_env_set_int(env, "panels", shape->panels);
@@ -281,26 +485,55 @@ static km_status names(km_env *env, const char **root, const km_plan *plan, km_e
     km_env_set_flag(env, "table_shared", shape->table_shared != 0);
     km_env_set_flag(env, "stages_labels", tile_labels(plan) > 0);
     km_env_set_flag(env, "sums_shared", shape->sums_shared != 0);
+}
+
+static km_status names(km_env *env, const char **root, const km_plan *plan, km_error *err) {
+    const sparse_layout *layout = plan->layout;
+    int64_t d = plan->spec.features, offset = 0;
+    (void)err;
+    *root = layout->is_expanded ? "cuda/sparse/expanded.cu" : "cuda/sparse/sparse.cu";
+    km_cuda_names(env, plan);
+    if (layout->is_expanded)
+        name_expanded(env, plan);
+    else
+        name_nonzeros(env, plan);
     static const char *const index_types[] = {
         [1] = "unsigned char", [2] = "unsigned short", [4] = "unsigned"};
     km_env_set(env, "index_type", "%s", index_types[km_csr_index_bytes(d)]);
-    for (int64_t i = 0; i < plan->spec.clusters_count; offset += plan->spec.clusters[i++])
-        km_cuda_name_k(env, &plan->spec, i, offset);
+    for (int64_t i = 0; i < plan->spec.clusters_count; offset += plan->spec.clusters[i++]) {
+        km_env *k = km_cuda_name_k(env, &plan->spec, i, offset);
+        if (layout->is_expanded) km_env_set_int(k, "lane_column", layout->expanded.lane_columns[i]);
+    }
     return KM_OK;
 }
 
+// Bytes a point of the form expanded: entries and numbers of its nonzeros, and of what fills tiles up; its bounds.
+static double expanded_point_bytes(const km_plan *plan) {
+    return 8 * plan->nonzeros + (plan->weighted ? 0 : 8) + 2 + 4;
+}
+
 static int64_t workspace_bytes(const km_plan *plan, int64_t n) {
-    const warps_shape *shape = plan->layout;
+    const sparse_layout *layout = plan->layout;
     int64_t d = plan->spec.features, size = km_type_bytes(plan->spec.type), columns = columns_of(plan);
     int64_t slots = slots_of(plan), labels = plan->track_labels ? 0 : slots * label_bytes(plan) * (n + 256);
-    return columns * (d + 1) * (size / 4) * 8 + shape->panels * shape->panel * 16 +
-           shape->panels * d * shape->pitch * size + (d + 1) * 8 + slots * 8 + labels + 8 * 256;
+    int64_t bytes = columns * (d + 1) * (size / 4) * 8 + (d + 1) * 8 + slots * 8 + labels + 12 * 256;
+    if (layout->is_expanded)
+        return bytes + columns * 8 + d * 16 + slots * 16 + (int64_t)(expanded_point_bytes(plan) * (double)n) +
+               columns / plan->clusters_sum * layout->expanded.tiles * steps_of(plan) * 256 + 9 * 256 +
+               256 * 14;
+    const warps_shape *shape = &layout->shape;
+    return bytes + shape->panels * shape->panel * 16 + shape->panels * d * shape->pitch * size;
 }
 
 static int point_memory(km_point_memory rows[KM_POINT_MEMORY_MAX], const km_plan *plan) {
-    if (plan->track_labels) return 0;
-    rows[0] = (km_point_memory){"labels between passes", (double)(slots_of(plan) * label_bytes(plan))};
-    return 1;
+    const sparse_layout *layout = plan->layout;
+    int count = 0;
+    if (!plan->track_labels)
+        rows[count++] =
+            (km_point_memory){"labels between passes", (double)(slots_of(plan) * label_bytes(plan))};
+    if (layout->is_expanded)
+        rows[count++] = (km_point_memory){"nonzeros as products take them", expanded_point_bytes(plan)};
+    return count;
 }
 
 const km_design_code km_design_sparse_warps = {.estimate = estimate,

@@ -91,6 +91,7 @@ typedef struct km_cuda_engine {
     int64_t threads;    // of the host, for copies
     int64_t real_bytes; // of one element of the plan's type
     int64_t restarts, clusters_sum, subchunks_count, chunks_count;
+    int64_t nonzeros; // of points in the layout CSR
     int64_t *offsets; // ks_count: first row of each K
     km_cu_stream stream;
 

@@ -84,6 +84,7 @@ km_status km_cuda_load_sparse(km_cuda_engine *engine, km_data_stats *stats, cons
         status = km_fail_memory(err, "the list of long rows", points.n * 8);
         goto done;
     }
+    engine->nonzeros = points.nonzeros;
     KM_TRY_GOTO(send(engine, &points, long_rows, long_count, err));
     KM_TRY_GOTO(km_cuda_load_weights(engine, data, err));
     KM_TRY_GOTO(km_cuda_load_box(engine, stats, params, err));

@@ -72,7 +72,8 @@ km_status km_cuda_reserve_slots(km_cuda_engine *engine, km_error *err) {
     int64_t rows = engine->restarts * engine->clusters_sum;
     int64_t stride = km_divide_up(n, KM_ALIGN_BYTES) * KM_ALIGN_BYTES;
     int64_t label_bytes = plan->spec.clusters[plan->spec.clusters_count - 1] <= 256 ? 1 : 2;
-    int64_t workspace = facts->workspace_bytes + facts->workspace_bytes_per_point * n;
+    int64_t workspace = facts->workspace_bytes + facts->workspace_bytes_per_point * n +
+                        facts->workspace_bytes_per_nonzero * engine->nonzeros;
     struct {
         km_cuda_memory *memory;
         int64_t bytes;

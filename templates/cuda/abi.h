@@ -43,12 +43,13 @@ typedef struct km_pass_launch {
 typedef struct km_pass_facts {
     int version;        // KM_ABI_VERSION
     int launches_count; // entries of km_pass_launches
-    // args.workspace: fixed + per_point * n bytes.
+    // args.workspace: fixed + per_point * n bytes, and where points are CSR per_nonzero * their nonzeros.
     long long workspace_bytes;
     long long workspace_bytes_per_point;
     int has_constants; // the source has a symbol km_constants in __constant__ memory
     // So many bytes at its beginning are zeroed before KM_STAGE_LOAD, the others may hold anything. 0: all are zeroed.
     long long workspace_bytes_zero;
+    long long workspace_bytes_per_nonzero;
 } km_pass_facts;
 
 // What the update leaves for the next pass.

@@ -42,9 +42,20 @@ extern "C" __global__ void __launch_bounds__(256)
         return;
     }
     //@ end
+    //@ if form_expanded
+    // The largest value gets 30 bits, but the mean of the exponents 22 at least: nearly all numbers have at most 31.
+    const long long count = f < D ? (long long)workspace.exponents[D + f] : 0;
+    const int mean = count ? (int)((long long)workspace.exponents[f] / count) : 0;
+    const int wanted = count ? max(30 - weight - km_exponent_above(largest), 22 - mean) : 0;
+    if (f < D && wanted < exponent) {
+        workspace.scales[f] = ldexp(1.0, wanted);
+        return;
+    }
+    //@ end
     workspace.scales[f] = ldexp(1.0, exponent > 1000 ? 1000 : exponent < -1000 ? -1000 : exponent);
 }
 
+//@ if not form_expanded
 // In each pass: the table of centroids, 32 features and 32 columns a block.
 extern "C" __global__ void __launch_bounds__(256)
     km_sparse_columns(const __grid_constant__ km_pass_args args) {
@@ -66,6 +77,7 @@ extern "C" __global__ void __launch_bounds__(256)
             workspace.table[((long long)panel * D + first + y) * PITCH + copy + at] = square[x][y];
 }
 
+//@ end
 // In each pass: |c|^2 / 2 of a column, a block each, and the largest |c| of its slot.
 extern "C" __global__ void __launch_bounds__(256)
     km_sparse_halves(const __grid_constant__ km_pass_args args) {
@@ -83,9 +95,11 @@ extern "C" __global__ void __launch_bounds__(256)
     square = 0;
     for (int w = 0; w < 8; w++) square += sums[w];
     workspace.halves[column] = square / 2;
+    //@ if not form_expanded
     workspace.real_halves[column] = (km_real)(square / 2);
     //@ if not float64
     atomicMax(&workspace.slots[km_slot_of(column)].norm,
               __float_as_uint(__double2float_ru(sqrt(square) * (1 + 1e-9))));
+    //@ end
     //@ end
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Sums of clusters, as integers of 64 bits.
 
+//@ if not form_expanded
 //@ if sums_shared
 // Those of a block are in shared memory, the lower and the upper halves apart: an addition to the lower half says by
 // what was there whether it carries. Beside them lie the scales.
@@ -72,6 +73,7 @@ __device__ __forceinline__ void km_move_staged(km_block_sums_of &sums, const dou
     if (first == 0) km_move_value(sums, to, from, has_old, D, weight * scales[D]);
 }
 
+//@ end
 //@ end
 // Totals of active slots, a thread each; and what the next pass begins with.
 extern "C" __global__ void __launch_bounds__(256)

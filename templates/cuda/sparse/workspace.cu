@@ -22,6 +22,14 @@ struct km_slot_note {
     int begun;    // labels and sums of a pass are there
 };
 
+//@ if form_expanded
+// What bounds twice the error of a score of a slot: for each 1 of |x|, of 1,024 times the length that rounding took
+// from x, and of 1.
+struct __align__(16) km_margin {
+    float by_norm, by_rest, least, unused;
+};
+
+//@ end
 struct km_progress {
     unsigned next_tile; // to be taken by a warp
     unsigned unused;
@@ -31,12 +39,24 @@ struct km_progress {
 struct km_workspace {
     km_progress *progress;
     km_slot_note *slots;
-    unsigned long long
-        *sums;      // [COLUMNS][D + 1][INTEGERS]; the last is the weight. Up to here zero in the beginning.
+    unsigned long long *sums; // [COLUMNS][D + 1][INTEGERS]; the last is the weight
+    //@ if form_expanded
+    unsigned long long *exponents; // [2][D]: of each feature's values, added up; and how many
+    //@ end
+    // Up to here zero in the beginning.
     double *scales; // [D + 1]: what a value is multiplied by to be an integer; powers of two
     double *halves; // |c|^2 / 2 of each column ...
+    //@ if form_expanded
+    km_margin *margins; // of each slot
+    uint2 *fragments;   // [RESTARTS][FRAGMENT_TILES][STEPS][32]
+    unsigned *bounds;   // of each point (entries.cu)
+    uint2 *tiles;       // of each 32 points: its first entry and how many, both in fours
+    unsigned *entries;  // of each nonzero: its place in the tile, in bytes, and its value as a half
+    int *numbers;       // of each nonzero: what its cluster's sum gets; LARGE: more than 31 bits
+    //@ else
     km_real *real_halves; // ... and in the plan's type
     km_real *table;       // [PANELS][D][PITCH]
+    //@ end
     //@ if not track_labels
     km_label *labels; // of each slot, `stride` apart
     //@ end
@@ -50,17 +70,33 @@ __host__ __device__ constexpr long long km_aligned(long long bytes) {
 constexpr long long SUMS = (long long)COLUMNS * (D + 1ll) * INTEGERS;
 constexpr long long WORKSPACE_ZERO_BYTES = km_aligned(sizeof(km_progress)) +
                                            km_aligned(SLOTS * (long long)sizeof(km_slot_note)) +
+                                           //@ if form_expanded
+                                           km_aligned(16ll * D) +
+                                           //@ end
                                            km_aligned(8 * SUMS);
-constexpr long long TABLE_NUMBERS = (long long)PANELS * D * PITCH;
 //@ if track_labels
-constexpr long long WORKSPACE_POINT_BYTES = 0;
+constexpr long long LABELS_POINT_BYTES = 0;
 //@ else
-constexpr long long WORKSPACE_POINT_BYTES = SLOTS * (long long)sizeof(km_label);
+constexpr long long LABELS_POINT_BYTES = SLOTS * (long long)sizeof(km_label);
 //@ end
+//@ if form_expanded
+constexpr long long FRAGMENTS_BYTES =
+    RESTARTS * (long long)FRAGMENT_TILES * STEPS * 32 * (long long)sizeof(uint2);
+// A point's bound and its own entry, a tile's place and the entries that fill it up.
+constexpr long long WORKSPACE_POINT_BYTES = LABELS_POINT_BYTES + 4 + 8 * POINT_ENTRIES + 2,
+                    WORKSPACE_NONZERO_BYTES = 8;
+constexpr long long WORKSPACE_BYTES =
+    WORKSPACE_ZERO_BYTES + km_aligned(8 * (D + 1ll)) + km_aligned(8ll * COLUMNS) +
+    km_aligned(SLOTS * (long long)sizeof(km_margin)) + km_aligned(FRAGMENTS_BYTES) + 8 * KM_ALIGN_BYTES +
+    KM_ALIGN_BYTES * WORKSPACE_POINT_BYTES;
+//@ else
+constexpr long long TABLE_NUMBERS = (long long)PANELS * D * PITCH;
+constexpr long long WORKSPACE_POINT_BYTES = LABELS_POINT_BYTES;
 constexpr long long WORKSPACE_BYTES =
     WORKSPACE_ZERO_BYTES + km_aligned(8 * (D + 1ll)) + km_aligned(8ll * PANELS * PANEL) +
     km_aligned(PANELS * PANEL * (long long)sizeof(km_real)) +
     km_aligned(TABLE_NUMBERS * (long long)sizeof(km_real)) + KM_ALIGN_BYTES * WORKSPACE_POINT_BYTES;
+//@ end
 
 // Takes the next bytes of the workspace.
 __device__ __forceinline__ char *km_take_bytes(char **at, long long bytes) {
@@ -75,14 +111,33 @@ __device__ __forceinline__ km_workspace km_workspace_of(const km_pass_args &args
     workspace.progress = (km_progress *)km_take_bytes(&at, sizeof(km_progress));
     workspace.slots = (km_slot_note *)km_take_bytes(&at, SLOTS * (long long)sizeof(km_slot_note));
     workspace.sums = (unsigned long long *)km_take_bytes(&at, 8 * SUMS);
+    //@ if form_expanded
+    workspace.exponents = (unsigned long long *)km_take_bytes(&at, 16ll * D);
+    //@ end
     workspace.scales = (double *)km_take_bytes(&at, 8 * (D + 1ll));
+    //@ if form_expanded
+    workspace.halves = (double *)km_take_bytes(&at, 8ll * COLUMNS);
+    workspace.margins = (km_margin *)km_take_bytes(&at, SLOTS * (long long)sizeof(km_margin));
+    workspace.fragments = (uint2 *)km_take_bytes(&at, FRAGMENTS_BYTES);
+    //@ else
     workspace.halves = (double *)km_take_bytes(&at, 8ll * PANELS * PANEL);
     workspace.real_halves = (km_real *)km_take_bytes(&at, PANELS * PANEL * (long long)sizeof(km_real));
     workspace.table = (km_real *)km_take_bytes(&at, TABLE_NUMBERS * (long long)sizeof(km_real));
-    //@ if not track_labels
-    workspace.labels = (km_label *)at;
     //@ end
-    workspace.stride = (args.n + KM_ALIGN_BYTES - 1) / KM_ALIGN_BYTES * KM_ALIGN_BYTES;
+    workspace.stride = km_aligned(args.n);
+    //@ if not track_labels
+    workspace.labels = (km_label *)km_take_bytes(&at, LABELS_POINT_BYTES * workspace.stride);
+    //@ end
+    //@ if form_expanded
+    workspace.bounds = (unsigned *)km_take_bytes(&at, 4 * workspace.stride);
+    const km_sparse_table &points = *(const km_sparse_table *)args.points;
+    const long long tiles = (args.n + TILE - 1) / TILE,
+                    nonzeros = points.chunk_first[(args.n + KM_SPARSE_CHUNK - 1) / KM_SPARSE_CHUNK];
+    workspace.tiles = (uint2 *)km_take_bytes(&at, 8 * tiles);
+    workspace.entries =
+        (unsigned *)km_take_bytes(&at, 4 * (nonzeros + POINT_ENTRIES * args.n + 4 * (tiles + 1)));
+    workspace.numbers = (int *)at;
+    //@ end
     return workspace;
 }
 

@@ -1,4 +1,4 @@
-// Of the text of {features: 100, clusters: 10, layout: csr, target: cuda:sm_90} weighted tracked: The pass; The steps around the pass
+// Of the text of {features: 100, clusters: 10, layout: csr, target: cuda:sm_90, plan: {form: nonzeros}} weighted tracked: The pass; The steps around the pass
 // "..." stands for what a template or an earlier part shows.
 
 // ... 11 definitions
@@ -7,8 +7,9 @@ constexpr long long SUMS = (long long)COLUMNS * (D + 1ll) * INTEGERS;
 constexpr long long WORKSPACE_ZERO_BYTES = km_aligned(sizeof(km_progress)) +
                                            km_aligned(SLOTS * (long long)sizeof(km_slot_note)) +
                                            km_aligned(8 * SUMS);
+constexpr long long LABELS_POINT_BYTES = 0;
 constexpr long long TABLE_NUMBERS = (long long)PANELS * D * PITCH;
-constexpr long long WORKSPACE_POINT_BYTES = 0;
+constexpr long long WORKSPACE_POINT_BYTES = LABELS_POINT_BYTES;
 constexpr long long WORKSPACE_BYTES =
     WORKSPACE_ZERO_BYTES + km_aligned(8 * (D + 1ll)) + km_aligned(8ll * PANELS * PANEL) +
     km_aligned(PANELS * PANEL * (long long)sizeof(km_real)) +

@@ -1,0 +1,486 @@
+// SPDX-License-Identifier: MIT
+// Labels of all active slots by products of tiles with the centroids, and the moves between sums that follow.
+
+// What all warps know of a slot.
+struct __align__(16) km_slot_facts {
+    km_margin margin;
+    int active, begun; // begun: labels and sums of a pass are there
+    //@ if track_labels
+    unsigned changes; // labels of the block's points that changed
+    //@ end
+};
+
+// An ambiguous point that waits.
+struct km_waiting {
+    unsigned point; // n is below 2^32 there
+    int slot;
+};
+
+// Shared memory of a warp.
+struct __align__(16) km_warp_memory {
+    unsigned char tile[TILE_BYTES + 16]; // behind it lie the entries that fill up a tile's
+    km_label labels[2][SLOTS][TILE];     // those of the pass before, of this tile and of the next one
+    unsigned moves[LISTED]
+                  [TILE];       // of each point: where in `low` the sums lie that it joins, and << 16 leaves
+    unsigned char counts[TILE]; // how many moves
+    km_waiting queue[QUEUE];
+};
+
+constexpr unsigned NONE = 0xffff; // sums that a point leaves: it is in none
+
+// Dynamic shared memory. Functions find all they need here, which takes no registers.
+struct __align__(16) km_shared_memory {
+    const km_pass_args *args;
+    km_sparse_table points;
+    km_workspace workspace;
+    __align__(16) uint2 fragments[RESTARTS * FRAGMENT_TILES * STEPS * 32];
+    int low[SUMS], high[SUMS]; // sums of the block: the lower 32 bits have a sign, too
+    km_slot_facts facts[SLOTS];
+    km_warp_memory warps[WARPS];
+};
+static_assert(SUMS < NONE, "a move has 16 bits for each of its sums");
+constexpr int SHARED_BYTES = (int)sizeof(km_shared_memory);
+
+extern __shared__ __align__(16) char km_shared[];
+
+__device__ __forceinline__ km_shared_memory &km_memory() {
+    return *(km_shared_memory *)km_shared;
+}
+
+__device__ __forceinline__ km_warp_memory &km_warp_memory_of() {
+    return km_memory().warps[threadIdx.x / 32];
+}
+
+// A tile: a lane has one of its points.
+struct km_tile {
+    unsigned index, first, count; // first entry and how many, in fours
+    unsigned bounds;              // of the lane's point
+    bool valid;
+    int moves;  // of the lane's point
+    int stage;  // where its labels are
+    int queued; // of the warp's queue
+};
+
+// The point of a tile whose scores a lane gets.
+__device__ __forceinline__ unsigned km_point_of(unsigned lane) {
+    return lane % 4 * 8 + lane / 4;
+}
+
+// Adds a number that is not 0 to the lower half of a sum, and returns what was there; 0 where the number is 0. By
+// predicates: branches would keep the additions of a thread from overlapping.
+__device__ __forceinline__ int km_add_low(unsigned at, int number) {
+    int before = 0;
+    asm volatile("{ .reg .pred adds; setp.ne.s32 adds, %2, 0; @adds atom.shared.add.u32 %0, [%1], %2; }"
+                 : "+r"(before)
+                 : "r"(km_shared_address(km_memory().low) + 4 * at), "r"(number)
+                 : "memory");
+    return before;
+}
+
+__device__ __forceinline__ void km_add_high(unsigned at, int number) {
+    asm volatile("{ .reg .pred adds; setp.ne.s32 adds, %1, 0; @adds red.shared.add.u32 [%0], %1; }" ::"r"(
+                     km_shared_address(km_memory().high) + 4 * at),
+                 "r"(number)
+                 : "memory");
+}
+
+// Carries, where the lower half could not hold a sum.
+__device__ __forceinline__ void km_carry(unsigned at, int before, int number) {
+    const int after = (int)((unsigned)before + (unsigned)number), sign = number >> 31;
+    km_add_high(at, ((before ^ after) & (number ^ after)) >> 31 & (sign | 1));
+}
+
+// Adds a number of 64 bits to one sum, and takes it away from another where has_old.
+static __device__ __noinline__ void km_move_long(unsigned to, unsigned from, bool has_old, long long number) {
+    for (int which = 0; which <= has_old; which++, number = -number, to = from) {
+        const int low = (int)number, high = (int)((number - low) >> 32);
+        km_carry(to, km_add_low(to, low), low);
+        km_add_high(to, high);
+    }
+}
+
+// Moves a nonzero of a point of a tile, whose number has more than 31 bits.
+static __device__ __noinline__ void km_move_large(unsigned tile, unsigned point, unsigned f) {
+    const km_warp_memory &memory = km_warp_memory_of();
+    const long long i = tile * (long long)TILE + point;
+    const km_row row = km_row_of(km_memory().points, i);
+    unsigned at = 0;
+    while (((const km_index *)km_memory().points.indices)[row.begin + at] != f) at++;
+    const long long number =
+        km_number_of(((const float *)km_memory().points.values)[row.begin + at],
+                     km_weight_of(*km_memory().args, i), km_memory().workspace.scales[f]);
+    for (int m = 0; m < memory.counts[point]; m++) {
+        const unsigned move = memory.moves[m][point];
+        km_move_long((move & 0xffff) + f, (move >> 16) + f, move >> 16 != NONE, number);
+    }
+}
+
+// Does the moves of a tile's points: a lane has four nonzeros at a time.
+__device__ __forceinline__ void km_do_moves(km_tile &tile) {
+    const unsigned lane = threadIdx.x % 32;
+    if (!__any_sync(ALL, tile.moves)) return;
+    km_warp_memory &memory = km_warp_memory_of();
+    memory.counts[km_point_of(lane)] = (unsigned char)tile.moves;
+    tile.moves = 0;
+    __syncwarp();
+    const uint4 *entries = (const uint4 *)km_memory().workspace.entries + tile.first;
+    const int4 *numbers = (const int4 *)km_memory().workspace.numbers + tile.first;
+    for (unsigned at = lane; at < tile.count; at += 32) {
+        const uint4 entry = __ldg(entries + at);
+        const int4 number = __ldg(numbers + at);
+        const unsigned words[4] = {entry.x, entry.y, entry.z, entry.w};
+        int values[4] = {number.x, number.y, number.z, number.w}, counts[4], most = 0;
+        unsigned points[4], features[4], large = 0;
+        KM_UNROLL_FOR (int u = 0; u < 4; u++) {
+            points[u] = words[u] >> 20 & (TILE - 1);
+            features[u] = words[u] >> 25 << 3 | (words[u] >> 17 & 7);
+            counts[u] = values[u] ? memory.counts[points[u]] : 0;
+            most = max(most, counts[u]);
+            if (values[u] != LARGE) continue;
+            large |= counts[u] ? 1u << u : 0;
+            values[u] = 0;
+        }
+        for (int i = 0; i < most; i++) {
+            unsigned moves[4];
+            int before[2][4];
+            KM_UNROLL_FOR (int u = 0; u < 4; u++) moves[u] = memory.moves[i < counts[u] ? i : 0][points[u]];
+            KM_UNROLL_FOR (int u = 0; u < 4; u++) {
+                const int joining = i < counts[u] ? values[u] : 0,
+                          leaving = moves[u] >> 16 == NONE ? 0 : joining;
+                const unsigned to = (moves[u] & 0xffff) + features[u], from = (moves[u] >> 16) + features[u];
+                before[0][u] = km_add_low(to, joining);
+                before[1][u] = km_add_low(from, -leaving);
+            }
+            KM_UNROLL_FOR (int u = 0; u < 4; u++) {
+                const int joining = i < counts[u] ? values[u] : 0,
+                          leaving = moves[u] >> 16 == NONE ? 0 : joining;
+                km_carry((moves[u] & 0xffff) + features[u], before[0][u], joining);
+                km_carry((moves[u] >> 16) + features[u], before[1][u], -leaving);
+            }
+        }
+        KM_UNROLL_FOR (int u = 0; u < 4; u++)
+            if (large >> u & 1) km_move_large(tile.index, points[u], features[u]);
+    }
+    __syncwarp();
+}
+
+// Scores of a point and AT_ONCE centroids of a slot from column `first` on, in double, over its nonzeros in their
+// order. Behind column `last` they are those of `last`.
+enum { AT_ONCE = 4 };
+__device__ __forceinline__ void km_exact_scores(double (&scores)[AT_ONCE], const km_row &row, int first,
+                                                int last) {
+    const float *values = (const float *)km_memory().points.values + row.begin;
+    const km_index *indices = (const km_index *)km_memory().points.indices + row.begin;
+    const float *centroids[AT_ONCE];
+    KM_UNROLL_FOR (int j = 0; j < AT_ONCE; j++) {
+        centroids[j] = (const float *)km_memory().args->centroids + min(first + j, last) * (long long)D;
+        scores[j] = 0;
+    }
+    KM_UNROLL_2_FOR (unsigned at = 0; at < row.count; at++) {
+        const double x = __ldg(values + at);
+        const unsigned f = __ldg(indices + at);
+        KM_UNROLL_FOR (int j = 0; j < AT_ONCE; j++)
+            scores[j] = fma(x, (double)__ldg(centroids[j] + f), scores[j]);
+    }
+    KM_UNROLL_FOR (int j = 0; j < AT_ONCE; j++)
+        scores[j] -= km_memory().workspace.halves[min(first + j, last)];
+}
+
+// Decides the last points of the queue, up to 32, by scores in double, a lane each, and moves them.
+static __device__ __noinline__ void km_resolve(int first, int count) {
+    const int lane = threadIdx.x % 32;
+    __syncwarp();
+    if (lane < count) {
+        const km_waiting own = km_warp_memory_of().queue[first + lane];
+        const km_row row = km_row_of(km_memory().points, own.point);
+        const int column = km_first_column(own.slot), k = km_ks[own.slot % KS];
+        double best = -1e308;
+        int label = 0;
+        KM_UNROLL_1_FOR (int first = 0; first < k; first += AT_ONCE) {
+            double scores[AT_ONCE];
+            km_exact_scores(scores, row, column + first, column + k - 1);
+            KM_UNROLL_FOR (int j = 0; j < AT_ONCE; j++) {
+                label = scores[j] > best ? first + j : label;
+                best = fmax(best, scores[j]);
+            }
+        }
+        km_slot_facts &facts = km_memory().facts[own.slot];
+        km_label *stored = km_labels_of(*km_memory().args, km_memory().workspace, own.slot) + own.point;
+        const int old = *stored;
+        if (old != label) {
+            *stored = (km_label)label;
+            //@ if track_labels
+            atomicAdd(&facts.changes, 1u);
+            //@ end
+        }
+        if (old != label || !facts.begun) {
+            const unsigned to = (column + label) * (D + 1), from = (column + old) * (D + 1);
+            const double weight = km_weight_of(*km_memory().args, own.point);
+            for (unsigned at = 0; at < row.count; at++) {
+                const unsigned f = ((const km_index *)km_memory().points.indices)[row.begin + at];
+                const long long number =
+                    km_number_of(((const float *)km_memory().points.values)[row.begin + at], weight,
+                                 km_memory().workspace.scales[f]);
+                km_move_long(to + f, from + f, facts.begun, number);
+            }
+            km_move_long(to + D, from + D, facts.begun,
+                         km_number_of(1.0f, weight, km_memory().workspace.scales[D]));
+        }
+    }
+    __syncwarp();
+}
+
+// Adds points of these lanes to the queue.
+__device__ __forceinline__ void km_defer(km_tile &tile, unsigned lanes, int slot) {
+    const int lane = threadIdx.x % 32;
+    if (lanes >> lane & 1)
+        km_warp_memory_of().queue[tile.queued + __popc(lanes & ~(ALL << lane))] = {
+            tile.index * TILE + km_point_of(lane), slot};
+    tile.queued += __popc(lanes);
+    if (tile.queued < 32) return;
+    tile.queued -= 32;
+    km_resolve(tile.queued, 32);
+}
+
+// What is known of the lane's point in a slot before its scores are; read early, as reading takes a while.
+struct km_before {
+    km_margin margin;
+    int old, active, begun;
+};
+
+__device__ __forceinline__ km_before km_before_of(const km_tile &tile, int slot) {
+    const km_slot_facts &facts = km_memory().facts[slot];
+    return {facts.margin, km_warp_memory_of().labels[tile.stage][slot][km_point_of(threadIdx.x % 32)],
+            facts.active, facts.begun};
+}
+
+// Decides the label of the lane's point in a slot, whose nearest centroid has a score by `gap` above all others.
+__device__ __forceinline__ void km_decide(km_tile &tile, const km_before &before, int slot, int label,
+                                          float gap) {
+    const unsigned point = km_point_of(threadIdx.x % 32);
+    const float limit =
+        fmaf(km_low_half(tile.bounds), before.margin.by_norm,
+             fmaf(km_low_half(tile.bounds >> 16), before.margin.by_rest, before.margin.least));
+    const bool takes_part = tile.valid && before.active, ambiguous = takes_part && !(gap > limit);
+    if (takes_part && !ambiguous && (before.old != label || !before.begun)) {
+        const unsigned first = km_first_column(slot) * (D + 1), to = first + label * (D + 1),
+                       from = first + before.old * (D + 1);
+        if (before.old != label) {
+            km_labels_of(*km_memory().args, km_memory().workspace,
+                         slot)[tile.index * (long long)TILE + point] = (km_label)label;
+            //@ if track_labels
+            atomicAdd(&km_memory().facts[slot].changes, 1u);
+            //@ end
+        }
+        km_warp_memory_of().moves[tile.moves++][point] = to | (before.begun ? from : NONE) << 16;
+        //@ if weighted
+        km_move_long(to + D, from + D, before.begun,
+                     km_number_of(1.0f, km_weight_of(*km_memory().args, tile.index * (long long)TILE + point),
+                                  km_memory().workspace.scales[D]));
+        //@ end
+    }
+    const unsigned lanes = __ballot_sync(ALL, ambiguous);
+    if (lanes) km_defer(tile, lanes, slot);
+}
+
+// The best two scores of a point. The last bits of the best one are its index in the slot.
+struct km_best_two {
+    float best, second;
+};
+
+__device__ __forceinline__ void km_join(km_best_two &own, const km_best_two &other) {
+    own.second = fmaxf(fmaxf(own.second, other.second), fminf(own.best, other.best));
+    own.best = fmaxf(own.best, other.best);
+}
+
+// Hands the best two of half of the points to the lane WIDTH away, and joins those of the other half.
+template <int WIDTH> __device__ __forceinline__ void km_exchange(km_best_two (&found)[4]) {
+    const bool upper = threadIdx.x & WIDTH;
+    KM_UNROLL_FOR (int i = 0; i < WIDTH; i++) {
+        const km_best_two kept = upper ? found[i + WIDTH] : found[i],
+                          given = upper ? found[i] : found[i + WIDTH];
+        found[i] = kept;
+        km_join(found[i],
+                {__shfl_xor_sync(ALL, given.best, WIDTH), __shfl_xor_sync(ALL, given.second, WIDTH)});
+    }
+}
+
+// Labels of the slots of K list entries I to END - 1 of a restart; the lane's scores of the first are in COLUMN and the
+// next ones of `sums`.
+template <int I, int END, int COLUMN, int TILES>
+__device__ __forceinline__ void km_label_slots(const float (&sums)[2][TILES][4], km_tile &tile, int restart) {
+    if constexpr (I < END) {
+        constexpr int WIDTH = km_lane_columns(I);
+        const km_before before = km_before_of(tile, restart * KS + I);
+        km_best_two found[4]; // of rows lane / 4 + 8 q
+        KM_UNROLL_FOR (int j = 0; j < WIDTH; j++)
+            KM_UNROLL_FOR (int q = 0; q < 4; q++) {
+                const float sum = sums[q / 2][(COLUMN + j) / 2][q % 2 * 2 + (COLUMN + j) % 2];
+                const float score =
+                    __uint_as_float((__float_as_uint(sum) & ~CODE) | (4 * j + threadIdx.x % 4));
+                found[q].second =
+                    j == 0 ? __int_as_float(0xff800000) : fmaxf(found[q].second, fminf(found[q].best, score));
+                found[q].best = j == 0 ? score : fmaxf(found[q].best, score);
+            }
+        km_exchange<2>(found);
+        km_exchange<1>(found);
+        km_decide(tile, before, restart * KS + I, __float_as_uint(found[0].best) & CODE,
+                  found[0].best - found[0].second);
+        km_label_slots<I + 1, END, COLUMN + WIDTH>(sums, tile, restart);
+    }
+}
+
+// A panel: scores of the tile's points with the slots of K list entries FIRST to END - 1 of a restart, whose columns
+// begin at FRAGMENTS; then their labels.
+template <int FIRST, int END, int FRAGMENTS, int TILES>
+__device__ __forceinline__ void km_label_panel(km_tile &tile, int restart) {
+    const km_shared_memory &shared = km_memory();
+    const unsigned lane = threadIdx.x % 32;
+    bool any = false;
+    for (int i = FIRST; i < END; i++) any |= shared.facts[restart * KS + i].active != 0;
+    if (!any) return;
+    float sums[2][TILES][4] = {};
+    const uint2 *fragments = shared.fragments + (restart * FRAGMENT_TILES + FRAGMENTS) * STEPS * 32 + lane;
+    const unsigned row =
+        km_shared_address(km_warp_memory_of().tile) + lane / 16 * CHUNK_BYTES + lane % 16 * 16;
+#pragma unroll(STEPS <= 8 ? STEPS : 4)
+    for (int step = 0; step < STEPS; step++) {
+        unsigned points[2][4];
+        KM_UNROLL_FOR (int m = 0; m < 2; m++)
+            km_ldmatrix_x4(points[m], row + step * (2 * CHUNK_BYTES) + m * 256);
+        KM_UNROLL_FOR (int t = 0; t < TILES; t++) {
+            const uint2 fragment = fragments[(t * STEPS + step) * 32];
+            const unsigned columns[2] = {fragment.x, fragment.y};
+            KM_UNROLL_FOR (int m = 0; m < 2; m++) km_mma_f16(sums[m][t], points[m], columns, sums[m][t]);
+        }
+    }
+    km_label_slots<FIRST, END, 0>(sums, tile, restart);
+    if (LISTED < KS) km_do_moves(tile);
+}
+
+// Brings the line of an address to the cache.
+__device__ __forceinline__ void km_prefetch(const void *address) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+}
+
+// Where a tile's entries are; none behind the last tile.
+__device__ __forceinline__ uint2 km_place_of(unsigned index, unsigned tiles) {
+    return index < tiles ? __ldg(km_memory().workspace.tiles + index) : uint2{0, 0};
+}
+
+//@ use copy_cached copy_commit copy_wait_all
+// A tile: its bounds; and its labels and nonzeros on their way.
+__device__ __forceinline__ km_tile km_load_tile(const km_pass_args &args, unsigned index, uint2 place,
+                                                int stage) {
+    const unsigned lane = threadIdx.x % 32;
+    const long long first = index * (long long)TILE, i = first + km_point_of(lane);
+    km_tile tile = {index, place.x, place.y, 0, i < args.n, 0, stage, 0};
+    if (first >= args.n) return tile;
+    if (tile.valid) tile.bounds = __ldg(km_memory().workspace.bounds + i);
+    constexpr int WORDS = TILE * (int)sizeof(km_label) / 4; // of a slot
+    KM_UNROLL_FOR (int word = (int)lane; word < SLOTS * WORDS; word += 32)
+        km_copy_cached<4>(
+            km_shared_address((unsigned *)km_warp_memory_of().labels[stage] + word),
+            (const unsigned *)(km_labels_of(args, km_memory().workspace, word / WORDS) + first) +
+                word % WORDS);
+    km_copy_commit();
+    for (unsigned at = lane * 8; at < tile.count; at += 256) {
+        km_prefetch((const uint4 *)km_memory().workspace.entries + tile.first + at);
+        km_prefetch((const uint4 *)km_memory().workspace.numbers + tile.first + at);
+    }
+    return tile;
+}
+
+// The chunk of 16 bytes of a point that has no nonzero there: zeros, and for the constants 1, 2^-11, 2^-22.
+__device__ __forceinline__ uint4 km_empty_chunk(int chunk) {
+    unsigned words[4] = {0, 0, 0, 0};
+    KM_UNROLL_FOR (int i = 0; i < 8; i++)
+        if (chunk * 8 + i >= D && chunk * 8 + i < D + 3)
+            words[i / 2] |= (chunk * 8 + i == D       ? 0x3c00u
+                             : chunk * 8 + i == D + 1 ? 0x1000u
+                                                      : 0x0004u)
+                            << i % 2 * 16;
+    return {words[0], words[1], words[2], words[3]};
+}
+
+__device__ __forceinline__ void km_clear_tile() {
+    KM_UNROLL_FOR (int chunk = 0; chunk < 2 * STEPS; chunk++)
+        ((uint4 *)km_warp_memory_of().tile)[chunk * TILE + threadIdx.x % 32] = km_empty_chunk(chunk);
+}
+
+// A tile of points with all slots.
+__device__ __forceinline__ void km_label_tile(km_tile &tile) {
+    constexpr int AHEAD = 3; // loads at a time
+    const unsigned lane = threadIdx.x % 32;
+    const uint4 *entries = (const uint4 *)km_memory().workspace.entries + tile.first;
+#pragma unroll 1
+    for (unsigned first = lane; first < tile.count; first += 32 * AHEAD) {
+        uint4 four[AHEAD];
+        KM_UNROLL_FOR (int a = 0; a < AHEAD; a++)
+            if (first + 32 * a < tile.count) four[a] = __ldg(entries + first + 32 * a);
+        KM_UNROLL_FOR (int a = 0; a < AHEAD; a++) {
+            if (first + 32 * a >= tile.count) break;
+            const unsigned each[4] = {four[a].x, four[a].y, four[a].z, four[a].w};
+            KM_UNROLL_FOR (int u = 0; u < 4; u++)
+                *(unsigned short *)(km_warp_memory_of().tile + (each[u] >> 16)) = (unsigned short)each[u];
+        }
+    }
+    __syncwarp();
+#pragma unroll 1
+    for (int restart = 0; restart < RESTARTS; restart++) {
+        //@ for panel in panels
+        km_label_panel<$panel_first, $panel_end, $panel_fragments, $panel_tiles>(tile, restart);
+        //@ end
+        if (LISTED >= KS) km_do_moves(tile);
+    }
+    __syncwarp();
+    km_clear_tile();
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS_PER_SM)
+    km_sparse_labels(const __grid_constant__ km_pass_args args) {
+    if (args.control->stop) return;
+    km_shared_memory &shared = km_memory();
+    const km_workspace &workspace = shared.workspace;
+    if (threadIdx.x == 0) {
+        shared.args = &args;
+        shared.points = *(const km_sparse_table *)args.points;
+        shared.workspace = km_workspace_of(args);
+    }
+    __syncthreads();
+    for (int at = threadIdx.x; at < RESTARTS * FRAGMENT_TILES * STEPS * 16; at += BLOCK)
+        ((uint4 *)shared.fragments)[at] = ((const uint4 *)workspace.fragments)[at];
+    for (int at = threadIdx.x; at < SUMS; at += BLOCK) shared.low[at] = shared.high[at] = 0;
+    for (int slot = threadIdx.x; slot < SLOTS; slot += BLOCK) {
+        km_slot_facts facts = {workspace.margins[slot], args.active[slot], workspace.slots[slot].begun};
+        shared.facts[slot] = facts;
+    }
+    km_clear_tile();
+    __syncthreads();
+    const unsigned tiles = (unsigned)((args.n + TILE - 1) / TILE), step = GRID * WARPS;
+    // One tile ahead: its nonzeros are on their way before this one is worked on.
+    unsigned index = threadIdx.x / 32 * GRID + blockIdx.x;
+    km_tile tile = km_load_tile(args, index, km_place_of(index, tiles), 0);
+    uint2 place = km_place_of(index + step, tiles);
+#pragma unroll 1
+    for (; index < tiles; index += step) {
+        km_copy_wait_all();
+        __syncwarp();
+        km_tile next = km_load_tile(args, index + step < tiles ? index + step : tiles, place, tile.stage ^ 1);
+        place = km_place_of(index + 2 * step, tiles);
+        km_label_tile(tile);
+        next.queued = tile.queued;
+        tile = next;
+    }
+    if (tile.queued) km_resolve(0, tile.queued);
+    __syncthreads();
+    for (int at = threadIdx.x; at < SUMS; at += BLOCK)
+        if (shared.low[at] || shared.high[at])
+            atomicAdd(workspace.sums + at,
+                      (unsigned long long)(shared.high[at] * (1ll << 32) + shared.low[at]));
+    //@ if track_labels
+    for (int slot = threadIdx.x; slot < SLOTS; slot += BLOCK)
+        if (shared.facts[slot].changes)
+            atomicAdd(args.changes + slot, (unsigned long long)shared.facts[slot].changes);
+    //@ end
+}

@@ -1,0 +1,336 @@
+// Of the text of {features: 100, clusters: 2..12, layout: csr, target: cuda:sm_90}: The pass
+// "..." stands for what a template or an earlier part shows.
+
+// ... 11 definitions
+
+// The pass, design `sparse_warps`, form `expanded`: points in the layout CSR, up to a few hundred features, float32.
+//
+// Labels. A warp writes the nonzeros of 32 points, rounded to halves, into a tile of zeros in shared memory: the points
+// with their zeros. The scores of a slot are products of this tile and the slot's centroids, also in halves,
+//     x . (c - p) - (|c|^2 - |p|^2) / 2,   p the mean of the slot's centroids,
+// scaled by a power of two; the constant is three halves that meet columns of 1, 2^-11 and 2^-22. A bound on all that
+// rounding may hide grows with |x| and with the length of what rounding took from x. A point whose best two scores lie
+// within it is ambiguous: it waits in a queue, and is decided again by scores in double over its nonzeros in their
+// order, a lane each. Ties go to the lowest index.
+//
+// Sums. Values are multiples of a power of two for each feature, so sums are integers, which are the same in any order.
+// A point joins the sums of its cluster when its label changes, and leaves those of the cluster before: sums and labels
+// stay from pass to pass. A block's are 64 bits in shared memory: an
+// addition to the lower half says by what was there whether it carries.
+enum {
+    BLOCK = 384,
+    WARPS = BLOCK / 32,
+    GRID = 132,
+    BLOCKS_PER_SM = 1,
+    TILE = 32, // points of a warp at a time
+    COLUMNS = RESTARTS * S,
+    INTEGERS = 1, // of a sum
+    SLOTS = RESTARTS * KS,
+    STEPS = (D + 3 + 15) / 16, // products: 16 features each, at the end three columns for constants
+    CHUNK_BYTES = TILE * 16,   // of a tile: 8 features of each point
+    TILE_BYTES = 2 * STEPS * CHUNK_BYTES,
+    FRAGMENT_TILES = 12,             // of a restart's centroids: 8 columns of products each
+    LISTED = 11,                     // moves of a point that are noted: all slots of a restart, or of a panel
+    CODE_BITS = 4,                   // of an index in a slot, in place of a score's last bits
+    QUEUE = 64,                      // ambiguous points of a warp that wait
+    POINT_ENTRIES = WEIGHTED ? 0 : 1 // a point's weight is an entry, unless weights need more than 31 bits
+};
+constexpr unsigned ALL = 0xffffffffu, CODE = (1u << CODE_BITS) - 1;
+constexpr int LARGE = -2147483647 - 1; // a number with more than 31 bits
+
+// The K of an index of the K list, and the lanes' columns that it takes: four lanes share a slot.
+__host__ __device__ constexpr int km_k_at(int index) {
+    int k = 0;
+    k = index == 0 ? 2 : k;
+    k = index == 1 ? 3 : k;
+    k = index == 2 ? 4 : k;
+    k = index == 3 ? 5 : k;
+    k = index == 4 ? 6 : k;
+    k = index == 5 ? 7 : k;
+    k = index == 6 ? 8 : k;
+    k = index == 7 ? 9 : k;
+    k = index == 8 ? 10 : k;
+    k = index == 9 ? 11 : k;
+    k = index == 10 ? 12 : k;
+    return k;
+}
+
+// ... 1 definition
+
+// Where these begin, of all of a restart: panels begin where products do.
+__constant__ const short km_first_lane_column[KS] = {
+    0,
+    1,
+    2,
+    3,
+    5,
+    7,
+    9,
+    12,
+    15,
+    18,
+    21,
+};
+
+// ... 5 definitions
+
+struct km_workspace {
+    km_progress *progress;
+    km_slot_note *slots;
+    unsigned long long *sums;      // [COLUMNS][D + 1][INTEGERS]; the last is the weight
+    unsigned long long *exponents; // [2][D]: of each feature's values, added up; and how many
+    // Up to here zero in the beginning.
+    double *scales;     // [D + 1]: what a value is multiplied by to be an integer; powers of two
+    double *halves;     // |c|^2 / 2 of each column ...
+    km_margin *margins; // of each slot
+    uint2 *fragments;   // [RESTARTS][FRAGMENT_TILES][STEPS][32]
+    unsigned *bounds;   // of each point (entries.cu)
+    uint2 *tiles;       // of each 32 points: its first entry and how many, both in fours
+    unsigned *entries;  // of each nonzero: its place in the tile, in bytes, and its value as a half
+    int *numbers;       // of each nonzero: what its cluster's sum gets; LARGE: more than 31 bits
+    km_label *labels;   // of each slot, `stride` apart
+    long long stride;
+};
+
+// ... 1 definition
+
+constexpr long long SUMS = (long long)COLUMNS * (D + 1ll) * INTEGERS;
+constexpr long long WORKSPACE_ZERO_BYTES = km_aligned(sizeof(km_progress)) +
+                                           km_aligned(SLOTS * (long long)sizeof(km_slot_note)) +
+                                           km_aligned(16ll * D) +
+                                           km_aligned(8 * SUMS);
+constexpr long long LABELS_POINT_BYTES = SLOTS * (long long)sizeof(km_label);
+constexpr long long FRAGMENTS_BYTES =
+    RESTARTS * (long long)FRAGMENT_TILES * STEPS * 32 * (long long)sizeof(uint2);
+// A point's bound and its own entry, a tile's place and the entries that fill it up.
+constexpr long long WORKSPACE_POINT_BYTES = LABELS_POINT_BYTES + 4 + 8 * POINT_ENTRIES + 2,
+                    WORKSPACE_NONZERO_BYTES = 8;
+constexpr long long WORKSPACE_BYTES =
+    WORKSPACE_ZERO_BYTES + km_aligned(8 * (D + 1ll)) + km_aligned(8ll * COLUMNS) +
+    km_aligned(SLOTS * (long long)sizeof(km_margin)) + km_aligned(FRAGMENTS_BYTES) + 8 * KM_ALIGN_BYTES +
+    KM_ALIGN_BYTES * WORKSPACE_POINT_BYTES;
+
+// ... 1 definition
+
+__device__ __forceinline__ km_workspace km_workspace_of(const km_pass_args &args) {
+    km_workspace workspace;
+    char *at = (char *)args.workspace;
+    workspace.progress = (km_progress *)km_take_bytes(&at, sizeof(km_progress));
+    workspace.slots = (km_slot_note *)km_take_bytes(&at, SLOTS * (long long)sizeof(km_slot_note));
+    workspace.sums = (unsigned long long *)km_take_bytes(&at, 8 * SUMS);
+    workspace.exponents = (unsigned long long *)km_take_bytes(&at, 16ll * D);
+    workspace.scales = (double *)km_take_bytes(&at, 8 * (D + 1ll));
+    workspace.halves = (double *)km_take_bytes(&at, 8ll * COLUMNS);
+    workspace.margins = (km_margin *)km_take_bytes(&at, SLOTS * (long long)sizeof(km_margin));
+    workspace.fragments = (uint2 *)km_take_bytes(&at, FRAGMENTS_BYTES);
+    workspace.stride = km_aligned(args.n);
+    workspace.labels = (km_label *)km_take_bytes(&at, LABELS_POINT_BYTES * workspace.stride);
+    workspace.bounds = (unsigned *)km_take_bytes(&at, 4 * workspace.stride);
+    const km_sparse_table &points = *(const km_sparse_table *)args.points;
+    const long long tiles = (args.n + TILE - 1) / TILE,
+                    nonzeros = points.chunk_first[(args.n + KM_SPARSE_CHUNK - 1) / KM_SPARSE_CHUNK];
+    workspace.tiles = (uint2 *)km_take_bytes(&at, 8 * tiles);
+    workspace.entries =
+        (unsigned *)km_take_bytes(&at, 4 * (nonzeros + POINT_ENTRIES * args.n + 4 * (tiles + 1)));
+    workspace.numbers = (int *)at;
+    return workspace;
+}
+
+// ... 7 definitions
+
+// Load: what values of each feature are multiplied by. The sum of all points stays below 2^62.
+extern "C" __global__ void __launch_bounds__(256)
+    km_sparse_scales(const __grid_constant__ km_pass_args args) {
+    const km_workspace workspace = km_workspace_of(args);
+    const long long f = blockIdx.x * 256ll + threadIdx.x;
+    if (f > D) return;
+    double largest = 1;
+    if (f < D) largest = fmax(fabs(args.box[f]), fabs(args.box[D + f]));
+    const int weight = 0;
+    const int exponent = km_value_bits(args.n) - weight - km_exponent_above(largest);
+    if (f == D) { // counts
+        workspace.scales[f] = 1;
+        return;
+    }
+    // The largest value gets 30 bits, but the mean of the exponents 22 at least: nearly all numbers have at most 31.
+    const long long count = f < D ? (long long)workspace.exponents[D + f] : 0;
+    const int mean = count ? (int)((long long)workspace.exponents[f] / count) : 0;
+    const int wanted = count ? max(30 - weight - km_exponent_above(largest), 22 - mean) : 0;
+    if (f < D && wanted < exponent) {
+        workspace.scales[f] = ldexp(1.0, wanted);
+        return;
+    }
+    workspace.scales[f] = ldexp(1.0, exponent > 1000 ? 1000 : exponent < -1000 ? -1000 : exponent);
+}
+
+// ... 3 definitions
+
+__device__ __forceinline__ double km_weight_of(const km_pass_args &args, long long i) {
+    return args.n > i ? 1.0 : 0.0;
+}
+
+// ... 9 definitions
+
+// What all warps know of a slot.
+struct __align__(16) km_slot_facts {
+    km_margin margin;
+    int active, begun; // begun: labels and sums of a pass are there
+};
+
+// ... 16 definitions
+
+// Decides the last points of the queue, up to 32, by scores in double, a lane each, and moves them.
+static __device__ __noinline__ void km_resolve(int first, int count) {
+    const int lane = threadIdx.x % 32;
+    __syncwarp();
+    if (lane < count) {
+        const km_waiting own = km_warp_memory_of().queue[first + lane];
+        const km_row row = km_row_of(km_memory().points, own.point);
+        const int column = km_first_column(own.slot), k = km_ks[own.slot % KS];
+        double best = -1e308;
+        int label = 0;
+        KM_UNROLL_1_FOR (int first = 0; first < k; first += AT_ONCE) {
+            double scores[AT_ONCE];
+            km_exact_scores(scores, row, column + first, column + k - 1);
+            KM_UNROLL_FOR (int j = 0; j < AT_ONCE; j++) {
+                label = scores[j] > best ? first + j : label;
+                best = fmax(best, scores[j]);
+            }
+        }
+        km_slot_facts &facts = km_memory().facts[own.slot];
+        km_label *stored = km_labels_of(*km_memory().args, km_memory().workspace, own.slot) + own.point;
+        const int old = *stored;
+        if (old != label) {
+            *stored = (km_label)label;
+        }
+        if (old != label || !facts.begun) {
+            const unsigned to = (column + label) * (D + 1), from = (column + old) * (D + 1);
+            const double weight = km_weight_of(*km_memory().args, own.point);
+            for (unsigned at = 0; at < row.count; at++) {
+                const unsigned f = ((const km_index *)km_memory().points.indices)[row.begin + at];
+                const long long number =
+                    km_number_of(((const float *)km_memory().points.values)[row.begin + at], weight,
+                                 km_memory().workspace.scales[f]);
+                km_move_long(to + f, from + f, facts.begun, number);
+            }
+            km_move_long(to + D, from + D, facts.begun,
+                         km_number_of(1.0f, weight, km_memory().workspace.scales[D]));
+        }
+    }
+    __syncwarp();
+}
+
+// ... 3 definitions
+
+// Decides the label of the lane's point in a slot, whose nearest centroid has a score by `gap` above all others.
+__device__ __forceinline__ void km_decide(km_tile &tile, const km_before &before, int slot, int label,
+                                          float gap) {
+    const unsigned point = km_point_of(threadIdx.x % 32);
+    const float limit =
+        fmaf(km_low_half(tile.bounds), before.margin.by_norm,
+             fmaf(km_low_half(tile.bounds >> 16), before.margin.by_rest, before.margin.least));
+    const bool takes_part = tile.valid && before.active, ambiguous = takes_part && !(gap > limit);
+    if (takes_part && !ambiguous && (before.old != label || !before.begun)) {
+        const unsigned first = km_first_column(slot) * (D + 1), to = first + label * (D + 1),
+                       from = first + before.old * (D + 1);
+        if (before.old != label) {
+            km_labels_of(*km_memory().args, km_memory().workspace,
+                         slot)[tile.index * (long long)TILE + point] = (km_label)label;
+        }
+        km_warp_memory_of().moves[tile.moves++][point] = to | (before.begun ? from : NONE) << 16;
+    }
+    const unsigned lanes = __ballot_sync(ALL, ambiguous);
+    if (lanes) km_defer(tile, lanes, slot);
+}
+
+// ... 13 definitions
+
+// A tile of points with all slots.
+__device__ __forceinline__ void km_label_tile(km_tile &tile) {
+    constexpr int AHEAD = 3; // loads at a time
+    const unsigned lane = threadIdx.x % 32;
+    const uint4 *entries = (const uint4 *)km_memory().workspace.entries + tile.first;
+#pragma unroll 1
+    for (unsigned first = lane; first < tile.count; first += 32 * AHEAD) {
+        uint4 four[AHEAD];
+        KM_UNROLL_FOR (int a = 0; a < AHEAD; a++)
+            if (first + 32 * a < tile.count) four[a] = __ldg(entries + first + 32 * a);
+        KM_UNROLL_FOR (int a = 0; a < AHEAD; a++) {
+            if (first + 32 * a >= tile.count) break;
+            const unsigned each[4] = {four[a].x, four[a].y, four[a].z, four[a].w};
+            KM_UNROLL_FOR (int u = 0; u < 4; u++)
+                *(unsigned short *)(km_warp_memory_of().tile + (each[u] >> 16)) = (unsigned short)each[u];
+        }
+    }
+    __syncwarp();
+#pragma unroll 1
+    for (int restart = 0; restart < RESTARTS; restart++) {
+        km_label_panel<0, 7, 0, 6>(tile, restart);
+        km_label_panel<7, 11, 6, 6>(tile, restart);
+        if (LISTED >= KS) km_do_moves(tile);
+    }
+    __syncwarp();
+    km_clear_tile();
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS_PER_SM)
+    km_sparse_labels(const __grid_constant__ km_pass_args args) {
+    if (args.control->stop) return;
+    km_shared_memory &shared = km_memory();
+    const km_workspace &workspace = shared.workspace;
+    if (threadIdx.x == 0) {
+        shared.args = &args;
+        shared.points = *(const km_sparse_table *)args.points;
+        shared.workspace = km_workspace_of(args);
+    }
+    __syncthreads();
+    for (int at = threadIdx.x; at < RESTARTS * FRAGMENT_TILES * STEPS * 16; at += BLOCK)
+        ((uint4 *)shared.fragments)[at] = ((const uint4 *)workspace.fragments)[at];
+    for (int at = threadIdx.x; at < SUMS; at += BLOCK) shared.low[at] = shared.high[at] = 0;
+    for (int slot = threadIdx.x; slot < SLOTS; slot += BLOCK) {
+        km_slot_facts facts = {workspace.margins[slot], args.active[slot], workspace.slots[slot].begun};
+        shared.facts[slot] = facts;
+    }
+    km_clear_tile();
+    __syncthreads();
+    const unsigned tiles = (unsigned)((args.n + TILE - 1) / TILE), step = GRID * WARPS;
+    // One tile ahead: its nonzeros are on their way before this one is worked on.
+    unsigned index = threadIdx.x / 32 * GRID + blockIdx.x;
+    km_tile tile = km_load_tile(args, index, km_place_of(index, tiles), 0);
+    uint2 place = km_place_of(index + step, tiles);
+#pragma unroll 1
+    for (; index < tiles; index += step) {
+        km_copy_wait_all();
+        __syncwarp();
+        km_tile next = km_load_tile(args, index + step < tiles ? index + step : tiles, place, tile.stage ^ 1);
+        place = km_place_of(index + 2 * step, tiles);
+        km_label_tile(tile);
+        next.queued = tile.queued;
+        tile = next;
+    }
+    if (tile.queued) km_resolve(0, tile.queued);
+    __syncthreads();
+    for (int at = threadIdx.x; at < SUMS; at += BLOCK)
+        if (shared.low[at] || shared.high[at])
+            atomicAdd(workspace.sums + at,
+                      (unsigned long long)(shared.high[at] * (1ll << 32) + shared.low[at]));
+}
+
+extern "C" {
+__device__ km_pass_launch km_pass_launches[] = {
+    {"km_sparse_exponents", KM_STAGE_LOAD, 512, 1, 256, 0, 0},
+    {"km_sparse_scales", KM_STAGE_LOAD, (unsigned)((D + 256ll) / 256), 1, 256, 0, 0},
+    {"km_sparse_entries", KM_STAGE_LOAD, 2048, 1, 256, 0, 0},
+    {"km_sparse_halves", KM_STAGE_PASS, COLUMNS, 1, 256, 0, 0},
+    {"km_sparse_fragments", KM_STAGE_PASS, SLOTS, 1, 256, 0, 0},
+    {"km_sparse_labels", KM_STAGE_PASS, GRID, 1, BLOCK, SHARED_BYTES, 0},
+    {"km_sparse_totals", KM_STAGE_PASS, (unsigned)((COLUMNS * (D + 1ll) + 255) / 256), 1, 256, 0, 0},
+};
+__device__ km_pass_facts km_pass = {KM_ABI_VERSION,
+                                    sizeof km_pass_launches / sizeof *km_pass_launches,
+                                    WORKSPACE_BYTES,
+                                    WORKSPACE_POINT_BYTES,
+                                    0,
+                                    WORKSPACE_ZERO_BYTES,
+                                    WORKSPACE_NONZERO_BYTES};
+}
