@@ -1537,8 +1537,7 @@ static ref_data sparse_points(int64_t n, int64_t d, double share, km_type type) 
 }
 
 // i: shape, type, weights. The widest shape has so many clusters x features that its sums are owned; columns of 4
-// bytes;
-// and a row of 70,000 nonzeros, longer than what is worked on together, beside one without any.
+// bytes; and a row of 70,000 nonzeros, longer than what is worked on together, beside one without any.
 START_TEST(sparse_points_equal_the_reference) {
     static const struct {
         int64_t n, d;
